@@ -1,0 +1,103 @@
+# Adding a file never edits this Makefile: sources are found by wildcard.
+# SAN=1 builds with sanitizers, CI=true turns warnings into errors. Targets: all,
+# check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, clean.
+
+CC ?= cc
+BUILD := build$(if $(SAN),/san)
+PREFIX ?= /usr/local
+VERSION := 0.1.0
+SANITIZE := -fsanitize=address,undefined
+
+PACKAGES := glib-2.0 libcjson gsl
+CPPFLAGS += -Isrc -D_GNU_SOURCE -DGLIB_VERSION_MIN_REQUIRED=GLIB_VERSION_2_74 \
+  -DGLIB_VERSION_MAX_ALLOWED=GLIB_VERSION_2_74 -DTDP_VERSION='"$(VERSION)"' -DTDP_DATADIR='"$(PREFIX)/share/tdp"'
+CFLAGS ?= -O2 -g
+CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+  -Wno-missing-field-initializers -ffp-contract=off $(if $(CI),-Werror) \
+  $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+LDFLAGS += $(if $(SAN),$(SANITIZE))
+PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
+PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
+
+LIB_SRC := $(filter-out src/cli/% src/exec/%,$(wildcard src/*/*.c))
+CLI_SRC := $(wildcard src/cli/tdp_*.c)
+CLI_LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/cli/*.c))
+TEST_SRC := $(wildcard tests/test_*.c)
+TEST_LIB_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+
+LIB := $(BUILD)/libtdp.a
+PROGRAMS := $(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC))
+TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+
+all: $(PROGRAMS)
+
+# What objects were compiled with: other flags make them again.
+FLAGS = $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' $(FLAGS) | cmp -s - $@ || printf '%s\n' $(FLAGS) >$@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(LIB): $(call obj,$(LIB_SRC) $(CLI_LIB_SRC))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+
+$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+
+build-tests: $(TESTS)
+test: $(TESTS) $(PROGRAMS)
+	tests/run $(BUILD)
+
+layers:
+	tests/layers
+
+# Installs missing packages with apt; nothing where all are there.
+deps:
+	@tests/install-deps
+
+# A make of its own, with the packages in place, on all processors.
+AGAIN = $(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
+check: deps
+	@echo "building the programs and tests, twice" >&2
+	@$(AGAIN) layers all build-tests
+	@$(AGAIN) SAN=1 build-tests
+	@tests/run $(sort $(BUILD) build/san)
+
+demo: deps
+	@echo "building" >&2
+	@$(AGAIN) all
+	@mkdir -p build/demo
+	$(BUILD)/tdp-plan --model gpt3.json --cluster dgx.json --plots build/demo --output build/demo/plan.json
+	@echo "plan: build/demo/plan.json, plots:" build/demo/*.svg build/demo/*.png
+
+golden: all
+	BUILD=$(BUILD) tests/golden.sh --rewrite
+
+fit: all
+	$(BUILD)/tdp-fit
+
+validate: all
+	$(BUILD)/tdp-validate $(wildcard tests/cases/*.csv)
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
+	find models hardware plans plots -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/share/tdp/{} \;
+
+clean:
+	rm -rf build
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+.PHONY: all build-tests check clean demo deps fit golden install layers test validate FORCE
+.SECONDARY:
