@@ -1,0 +1,216 @@
+#include "base/files.h"
+
+#include <errno.h>
+#include <glib/gstdio.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+/* ---- the data directory ---- */
+
+static gboolean has_folder(const char *directory, const char *name)
+{
+  g_autofree char *path = g_build_filename(directory, name, NULL);
+  return g_file_test(path, G_FILE_TEST_IS_DIR);
+}
+
+static gboolean is_source_tree(const char *directory)
+{
+  return has_folder(directory, "models") && has_folder(directory, "hardware") &&
+         has_folder(directory, "plots");
+}
+
+/* The nearest directory above this program that looks like ours, or NULL. */
+static char *find_source_tree(void)
+{
+  char *directory = g_file_read_link("/proc/self/exe", NULL);
+  while (directory && strcmp(directory, "/") != 0) {
+    char *parent = g_path_get_dirname(directory);
+    g_free(directory);
+    directory = parent;
+    if (is_source_tree(directory))
+      return directory;
+  }
+  g_free(directory);
+  return NULL;
+}
+
+static char *data_directory(void)
+{
+  const char *chosen = g_getenv("TDP_DATA");
+  if (chosen && *chosen)
+    return g_strdup(chosen);
+  char *tree = find_source_tree();
+  return tree ? tree : g_strdup(TDP_DATADIR);
+}
+
+char *files_data_path(const char *below)
+{
+  g_autofree char *directory = data_directory();
+  return g_build_filename(directory, below, NULL);
+}
+
+/* ---- finding ---- */
+
+static const char *kind_of(const char *folder)
+{
+  static const char *const kinds[][2] = {
+    {"models", "model"}, {"hardware", "cluster"}, {"plans", "plan"}};
+  for (guint i = 0; i < G_N_ELEMENTS(kinds); i++)
+    if (strcmp(kinds[i][0], folder) == 0)
+      return kinds[i][1];
+  return "file";
+}
+
+/* `path` or `path`.json if one is a regular file, else NULL. */
+static char *find_with_suffix(const char *path)
+{
+  if (g_file_test(path, G_FILE_TEST_IS_REGULAR))
+    return g_strdup(path);
+  g_autofree char *with_suffix = g_strconcat(path, ".json", NULL);
+  return g_file_test(with_suffix, G_FILE_TEST_IS_REGULAR) ? g_steal_pointer(&with_suffix) : NULL;
+}
+
+/* Adds the names of the .json files of a directory, without the suffix. */
+static void list_names(const char *directory, GPtrArray *names)
+{
+  g_autoptr(GDir) dir = g_dir_open(directory, 0, NULL);
+  const char *name;
+  while (dir && (name = g_dir_read_name(dir)))
+    if (g_str_has_suffix(name, ".json") && g_utf8_validate(name, -1, NULL))
+      g_ptr_array_add(names, g_strndup(name, strlen(name) - strlen(".json")));
+}
+
+static int compare_names(gconstpointer a, gconstpointer b)
+{
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The name of a file in either directory that may have been meant, or NULL. */
+static char *suggestion(const char *name, const char *folder)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+  list_names(folder, names);
+  list_names(".", names);
+  g_ptr_array_sort(names, compare_names);
+  g_ptr_array_add(names, NULL);
+  gboolean suffixed = g_str_has_suffix(name, ".json");
+  g_autofree char *stem = g_strndup(name, strlen(name) - (suffixed ? strlen(".json") : 0));
+  const char *nearest = names_nearest((const char *const *)names->pdata, stem);
+  if (!nearest || !names_near(nearest, stem))
+    return NULL;
+  return g_strconcat(nearest, suffixed ? ".json" : NULL, NULL);
+}
+
+char *files_find(const char *name, const char *folder, GError **error)
+{
+  if (strchr(name, '/') || strcmp(name, "-") == 0)
+    return g_strdup(name);
+  char *found = find_with_suffix(name);
+  if (found)
+    return found;
+  g_autofree char *directory = files_data_path(folder);
+  g_autofree char *path = g_build_filename(directory, name, NULL);
+  found = find_with_suffix(path);
+  if (found)
+    return found;
+  g_autofree char *meant = suggestion(name, directory);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no such %s (looked in ., %s)%s%s%s",
+              *name ? name : "\"\"", kind_of(folder), directory, meant ? "; did you mean \"" : "",
+              meant ? meant : "", meant ? "\"?" : "");
+  return NULL;
+}
+
+/* ---- reading and writing ---- */
+
+static GString *read_all(FILE *file)
+{
+  GString *text = g_string_new(NULL);
+  char buffer[1 << 16];
+  gsize n;
+  while ((n = fread(buffer, 1, sizeof buffer, file)) > 0)
+    g_string_append_len(text, buffer, (gssize)n);
+  return text;
+}
+
+char *files_read(const char *path, gsize *length, GError **error)
+{
+  gboolean standard = strcmp(path, "-") == 0;
+  const char *shown = standard ? "stdin" : path;
+  FILE *file = standard ? stdin : g_fopen(path, "rbe");
+  if (!file) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", shown, g_strerror(errno));
+    return NULL;
+  }
+  GString *text = read_all(file);
+  int failure = ferror(file) ? errno : 0;
+  if (!standard)
+    fclose(file);
+  if (failure) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", shown, g_strerror(failure));
+    g_string_free(text, TRUE);
+    return NULL;
+  }
+  *length = text->len;
+  return g_string_free(text, FALSE);
+}
+
+static gboolean fail_write(const char *path, const char *reason, GError **error)
+{
+  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot write: %s", path, reason);
+  return FALSE;
+}
+
+/* Writes to an open stream and flushes it; 0 or the errno of what failed. */
+static int write_all(FILE *file, const char *text, gsize length)
+{
+  errno = 0;
+  if (fwrite(text, 1, length, file) != length || fflush(file) != 0 || ferror(file))
+    return errno ? errno : EIO;
+  return 0;
+}
+
+/* Devices and pipes: a rename would replace them by a file. */
+static gboolean write_in_place(const char *path, const char *text, gsize length, GError **error)
+{
+  FILE *file = g_fopen(path, "wbe");
+  if (!file)
+    return fail_write(path, g_strerror(errno), error);
+  int failure = write_all(file, text, length);
+  if (fclose(file) != 0 && !failure)
+    failure = errno;
+  return failure ? fail_write(path, g_strerror(failure), error) : TRUE;
+}
+
+/* GLib's message names the temporary file; its last part is the reason. */
+static const char *reason_of(const GError *error)
+{
+  const char *colon = g_strrstr(error->message, ": ");
+  return colon ? colon + 2 : error->message;
+}
+
+static gboolean write_renamed(const char *path, const char *text, gsize length, GError **error)
+{
+  char *target = realpath(path, NULL);
+  g_autoptr(GError) cause = NULL;
+  gboolean written = g_file_set_contents_full(target ? target : path, text, (gssize)length,
+                                              G_FILE_SET_CONTENTS_CONSISTENT, 0666, &cause);
+  free(target);
+  return written ? TRUE : fail_write(path, reason_of(cause), error);
+}
+
+gboolean files_write(const char *path, const char *text, gsize length, GError **error)
+{
+  if (strcmp(path, "-") == 0) {
+    int failure = write_all(stdout, text, length);
+    return failure ? fail_write("stdout", g_strerror(failure), error) : TRUE;
+  }
+  gboolean special = g_file_test(path, G_FILE_TEST_EXISTS) &&
+                     !g_file_test(path, G_FILE_TEST_IS_REGULAR | G_FILE_TEST_IS_DIR);
+  if (special)
+    return write_in_place(path, text, length, error);
+  return write_renamed(path, text, length, error);
+}

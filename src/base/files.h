@@ -1,0 +1,34 @@
+/*
+ * Finding and writing files.
+ *
+ * Bare names (no slash) are looked up in the working directory, then in
+ * models/, hardware/, plans/ of the source tree or of the installed data
+ * directory, with or without .json. The data directory is $TDP_DATA if set,
+ * else the first directory above the program that holds models/, hardware/ and
+ * plots/ (the source tree of a program in build/), else the installed one.
+ * Only regular files are found; a name with a slash is taken as it stands.
+ */
+#ifndef TDP_BASE_FILES_H
+#define TDP_BASE_FILES_H
+
+#include <glib.h>
+
+/* Path of `name` (newly allocated); `folder` is "models", "hardware" or
+ * "plans". An error lists where was looked and, if there is one, the file with
+ * the nearest name. "-" is returned as it is. */
+char *files_find(const char *name, const char *folder, GError **error);
+
+/* Path below the data directory, for example "plots/timeline.gp"; newly
+ * allocated, whether or not it exists. */
+char *files_data_path(const char *below);
+
+/* The whole of a file, with a NUL behind its `length` bytes; "-" is stdin.
+ * NULL and TDP_ERROR_INPUT naming the path if it cannot be read. */
+char *files_read(const char *path, gsize *length, GError **error);
+
+/* Writes a whole file: to a temporary one beside it, then renamed. "-" is
+ * stdout; devices and pipes are written in place. Nothing is left behind on
+ * failure; the error (TDP_ERROR_RUNTIME) names the path. */
+gboolean files_write(const char *path, const char *text, gsize length, GError **error);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * Typed reading of JSON files, and writing.
+ *
+ * cJSON parses; this module closes what cJSON lets through: trailing text,
+ * duplicate keys, numbers that overflow to infinity or break the grammar (01),
+ * raw control characters, a NUL inside the file, case-insensitive keys,
+ * saturated integers. A file is read into a JsonDoc,
+ * and an object of it into a struct by a table of JsonFields.
+ *
+ * Every error is TDP_ERROR_INPUT and one line: file, path of the key (for
+ * example tiers[1].latency_us), the value found, and what was expected. A key
+ * that no field names is an error that suggests the nearest known key.
+ */
+#ifndef TDP_BASE_JSON_H
+#define TDP_BASE_JSON_H
+
+#include <cjson/cJSON.h>
+#include <glib.h>
+
+/* A parsed file: owns its cJSON tree. */
+typedef struct JsonDoc JsonDoc;
+
+/* Reads a file ("-" is stdin); NULL and an error if it is missing or not JSON. */
+JsonDoc *json_load(const char *path, GError **error);
+
+/* Parses text; `name` stands for the file in messages. */
+JsonDoc *json_parse(const char *text, gsize length, const char *name, GError **error);
+void json_free(JsonDoc *doc);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonDoc, json_free)
+
+const cJSON *json_root(const JsonDoc *doc);
+const char *json_name(const JsonDoc *doc);
+
+typedef enum {
+  JSON_INT,    /* int; an integral number */
+  JSON_REAL,   /* double; finite */
+  JSON_BOOL,   /* gboolean */
+  JSON_STRING, /* char *, newly allocated, never empty */
+  JSON_ENUM,   /* int, index of the string in `names` */
+  JSON_ANY,    /* known key whose value the caller reads; nothing is stored */
+} JsonType;
+
+/*
+ * One key of an object. A field with `names` lists the accepted strings,
+ * NULL-terminated. Bounds are inclusive and in the file's unit; both zero
+ * means any. `scale` (0 means 1) turns the file's unit into the base unit.
+ * A key that is absent leaves the struct as it was, so defaults are set first;
+ * null counts as absent unless the field is required.
+ */
+typedef struct {
+  const char *key;
+  JsonType type;
+  gsize offset;
+  gboolean required;
+  double min, max;
+  double scale;
+  const char *const *names;
+} JsonField;
+
+/* Fills `out` from `object`; on error `out` may be partly filled (strings that
+ * were replaced are freed, those set belong to `out`). */
+gboolean json_read(const JsonDoc *doc, const cJSON *object, const JsonField *fields, gsize n_fields,
+                   gpointer out, GError **error);
+
+/* The same, but keys that no field names are passed over (foreign files). */
+gboolean json_read_foreign(const JsonDoc *doc, const cJSON *object, const JsonField *fields,
+                           gsize n_fields, gpointer out, GError **error);
+
+/* The member of an object, NULL if absent or null. Case-sensitive. */
+const cJSON *json_get(const cJSON *object, const char *key);
+
+/* The member as an object or array; NULL and no error if absent and not
+ * required, NULL and an error if it has another type. */
+const cJSON *json_get_object(const JsonDoc *doc, const cJSON *object, const char *key,
+                             gboolean required, GError **error);
+const cJSON *json_get_array(const JsonDoc *doc, const cJSON *object, const char *key,
+                            gboolean required, GError **error);
+
+/* Array of numbers into `out` (at most `max`); returns the count, -1 on error. */
+int json_get_reals(const JsonDoc *doc, const cJSON *array, double *out, int max, GError **error);
+int json_get_ints(const JsonDoc *doc, const cJSON *array, int *out, int max, double min_value,
+                  double max_value, GError **error);
+
+/* Where an item stands, for example "tiers[1].latency_us"; newly allocated. */
+char *json_path(const JsonDoc *doc, const cJSON *item);
+
+/* Sets "FILE: PATH: VALUE: expected EXPECTED" and returns FALSE. */
+gboolean json_error(const JsonDoc *doc, const cJSON *item, GError **error, const char *expected, ...)
+    G_GNUC_PRINTF(4, 5);
+
+/* Index of `name` in a NULL-terminated list, -1 if it is not there. */
+int names_find(const char *const *names, const char *name);
+
+/* The entry of a NULL-terminated list that is nearest in spelling, however far
+ * that is; NULL if the list is empty. */
+const char *names_nearest(const char *const *names, const char *name);
+
+/* Whether one name is near enough to the other to have been meant. */
+gboolean names_near(const char *a, const char *b);
+
+/* For messages: `did you mean "layers"?` if an entry is near, else
+ * `known are layers, hidden`; newly allocated, NULL if the list is empty. */
+char *names_hint(const char *const *names, const char *name);
+
+/*
+ * Writing: a cursor that appends to a string, indented by two spaces, keys in
+ * the order of the calls. `key` is NULL inside arrays and at the root. Reals
+ * are written with the fewest digits that read back as the same double, and
+ * must be finite; a NULL string is written as null. Closing the root ends the
+ * line. `compact` may be switched on and off on the way: set between json_open
+ * and json_close it keeps an array on one line.
+ */
+typedef struct {
+  GString *text;
+  int depth;
+  gboolean first;
+  gboolean compact; /* one line */
+} JsonWriter;
+
+void json_writer_init(JsonWriter *w, GString *text);
+void json_open(JsonWriter *w, const char *key, char bracket); /* '{' or '[' */
+void json_close(JsonWriter *w, char bracket);                 /* '}' or ']' */
+void json_put_real(JsonWriter *w, const char *key, double value);
+void json_put_int(JsonWriter *w, const char *key, gint64 value);
+void json_put_bool(JsonWriter *w, const char *key, gboolean value);
+void json_put_string(JsonWriter *w, const char *key, const char *value);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * Units for people: numbers as newly allocated text with a fitting unit.
+ * Times in seconds, sizes in bytes (binary prefixes), counts in decimal ones.
+ */
+#ifndef TDP_BASE_UNITS_H
+#define TDP_BASE_UNITS_H
+
+#include <glib.h>
+
+#define KIB 1024.0
+#define MIB (1024.0 * 1024.0)
+#define GIB (1024.0 * 1024.0 * 1024.0)
+
+char *format_seconds(double seconds); /* "12.3 us", "4.56 ms", "18.1 s" */
+char *format_bytes(double bytes);     /* "512 B", "1.50 MiB", "71.2 GiB" */
+char *format_count(double count);     /* "950", "1.54 k", "175 G" */
+char *format_integer(gint64 value);   /* "174 604 259 328" */
+char *format_real(double value);      /* fewest digits that read back the same */
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * What every test file shares: a main that runs its list of tests, and checks
+ * of errors. One binary a module, each test in a process of its own.
+ *
+ *   START_TEST(adds) { ck_assert_int_eq(1 + 1, 2); } END_TEST
+ *   TEST_MAIN("sums", adds)
+ */
+#ifndef TDP_TESTS_MAIN_H
+#define TDP_TESTS_MAIN_H
+
+#include <check.h>
+#include <glib.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline int test_main(const char *name, const TTest *const *tests, gsize n)
+{
+  Suite *suite = suite_create(name);
+  TCase *tcase = tcase_create(name);
+  tcase_set_timeout(tcase, 60);
+  for (gsize i = 0; i < n; i++)
+    tcase_add_test(tcase, tests[i]);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#define TEST_MAIN(name, ...)                               \
+  int main(void)                                           \
+  {                                                        \
+    const TTest *const tests[] = {__VA_ARGS__};            \
+    return test_main(name, tests, G_N_ELEMENTS(tests));    \
+  }
+
+/* Checks that `*error` has this exit code and message, and clears it. */
+static inline void test_error(GError **error, int code, const char *message)
+{
+  ck_assert_ptr_nonnull(*error);
+  ck_assert_str_eq((*error)->message, message);
+  ck_assert_int_eq((*error)->code, code);
+  g_clear_error(error);
+}
+
+/* Compares newly allocated text and frees it. */
+static inline void test_text(char *found, const char *expected)
+{
+  ck_assert_str_eq(found, expected);
+  g_free(found);
+}
+
+/* An empty directory of this test's own; newly allocated path. */
+static inline char *test_directory(void)
+{
+  char *path = g_dir_make_tmp("tdp-test-XXXXXX", NULL);
+  ck_assert_ptr_nonnull(path);
+  return path;
+}
+
+#endif

@@ -1,0 +1,55 @@
+#include "main.h"
+
+#include "base/json.h"
+
+static const char *const LIST[] = {"gpipe", "1f1b", "zb-h1", NULL};
+static const char *const NONE[] = {NULL};
+
+START_TEST(finding)
+{
+  ck_assert_int_eq(names_find(LIST, "1f1b"), 1);
+  ck_assert_int_eq(names_find(LIST, "1F1B"), -1);
+  ck_assert_int_eq(names_find(NONE, ""), -1);
+}
+END_TEST
+
+START_TEST(nearest)
+{
+  ck_assert_str_eq(names_nearest(LIST, "gpip"), "gpipe");
+  ck_assert_str_eq(names_nearest(LIST, "zb_h2"), "zb-h1");
+  ck_assert_ptr_null(names_nearest(NONE, "x"));
+}
+END_TEST
+
+START_TEST(near)
+{
+  ck_assert(names_near("gpipe", "gippe"));
+  ck_assert(names_near("hidden", "hidden_size"));
+  ck_assert(names_near("tp", "pt"));
+  ck_assert(!names_near("tp", "zb"));
+  ck_assert(!names_near("gpipe", "chimera"));
+  ck_assert(!names_near("gpipe", ""));
+}
+END_TEST
+
+START_TEST(hints)
+{
+  test_text(names_hint(LIST, "f1b"), "did you mean \"1f1b\"?");
+  test_text(names_hint(LIST, "interleaved"), "known are gpipe, 1f1b, zb-h1");
+  ck_assert_ptr_null(names_hint(NONE, "x"));
+}
+END_TEST
+
+START_TEST(long_lists_and_names_are_cut)
+{
+  const char *list[51] = {NULL};
+  for (int i = 0; i < 50; i++)
+    list[i] = "k";
+  g_autofree char *wrong = g_strnfill(1000000, 'x');
+  g_autofree char *hint = names_hint(list, wrong);
+  ck_assert(g_str_has_suffix(hint, ", k, …"));
+  ck_assert_int_eq(strlen(hint), strlen("known are ") + 40 * 3 - 2 + strlen(", …"));
+}
+END_TEST
+
+TEST_MAIN("names", finding, nearest, near, hints, long_lists_and_names_are_cut)

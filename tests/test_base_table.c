@@ -1,0 +1,71 @@
+#include "main.h"
+
+#include "base/table.h"
+
+START_TEST(columns_are_aligned)
+{
+  g_autoptr(Table) table = table_new("<name|step|<note");
+  table_add(table, "gpt3");
+  table_add(table, "%.1f", 18.25);
+  table_add(table, "slow");
+  table_add(table, "t");
+  table_add(table, "%d", 12345);
+  table_add(table, "x");
+  test_text(table_text(table, 0), "name   step  note\n"
+                                  "gpt3   18.2  slow\n"
+                                  "t     12345  x\n");
+}
+END_TEST
+
+START_TEST(indent_and_short_last_row)
+{
+  g_autoptr(Table) table = table_new("<a|b|<c");
+  table_add(table, "1");
+  test_text(table_text(table, 2), "  a  b  c\n  1\n");
+}
+END_TEST
+
+START_TEST(utf8_counts_columns_not_bytes)
+{
+  g_autoptr(Table) table = table_new("<unit|v");
+  table_add(table, "µs");
+  table_add(table, "1");
+  table_add(table, "日本語");
+  table_add(table, "2");
+  table_add(table, "e\xCC\x81");
+  table_add(table, "3");
+  test_text(table_text(table, 0), "unit    v\n"
+                                  "µs      1\n"
+                                  "日本語  2\n"
+                                  "e\xCC\x81       3\n");
+}
+END_TEST
+
+START_TEST(no_titles_no_title_line)
+{
+  g_autoptr(Table) table = table_new("<|");
+  table_add(table, "layers");
+  table_add(table, "96");
+  table_add(table, "vocab");
+  table_add(table, "51200");
+  test_text(table_text(table, 1), " layers     96\n vocab   51200\n");
+}
+END_TEST
+
+START_TEST(no_rows)
+{
+  g_autoptr(Table) table = table_new("<a|b");
+  test_text(table_text(table, 0), "a  b\n");
+}
+END_TEST
+
+START_TEST(broken_utf8_is_replaced)
+{
+  g_autoptr(Table) table = table_new("<a");
+  table_add(table, "x\xFFy");
+  test_text(table_text(table, 0), "a\nx\xEF\xBF\xBDy\n");
+}
+END_TEST
+
+TEST_MAIN("table", columns_are_aligned, indent_and_short_last_row, utf8_counts_columns_not_bytes,
+          no_titles_no_title_line, no_rows, broken_utf8_is_replaced)
