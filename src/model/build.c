@@ -1,0 +1,140 @@
+#include "model/recipe.h"
+
+#include <string.h>
+
+/* A stack of blocks: the encoder, the decoder beside it, or the only one. */
+typedef struct {
+  int blocks;
+  gboolean encoder, cross, causal;
+} Stack;
+
+static void add_layer(Model *m, const LayerSpec *spec)
+{
+  int i = m->n_specs;
+  gsize described = offsetof(LayerSpec, encoder) + sizeof spec->encoder;
+  while (i > 0 && memcmp(&m->specs[i - 1], spec, described) != 0)
+    i--;
+  if (!i) {
+    m->specs = g_renew(LayerSpec, m->specs, m->n_specs + 1);
+    m->specs[m->n_specs++] = *spec;
+    i = m->n_specs;
+  }
+  m->layers[m->n_layers++] = i - 1;
+}
+
+static Attention attention_of(const Recipe *r, gboolean causal)
+{
+  return (Attention){
+    .heads = r->heads,
+    .kv_heads = r->kv_heads,
+    .head_dim = r->head_dim,
+    .v_head_dim = r->v_head_dim,
+    .q_lora_rank = r->q_lora_rank,
+    .kv_lora_rank = r->kv_lora_rank,
+    .rope_head_dim = r->kv_lora_rank ? r->rope_dim : 0,
+    .qkv_bias = r->qkv_bias || r->attention_bias || r->bias,
+    .out_bias = r->out_bias || r->attention_bias || r->bias,
+    .qk_norm = r->qk_norm,
+    .causal = causal,
+  };
+}
+
+static FeedForward dense_of(const Recipe *r)
+{
+  return (FeedForward){.kind = r->mlp, .width = r->ffn, .bias = r->ffn_bias || r->bias};
+}
+
+static FeedForward sparse_of(const Recipe *r)
+{
+  return (FeedForward){
+    .kind = r->mlp,
+    .width = r->expert_ffn,
+    .bias = r->ffn_bias || r->bias,
+    .experts = r->experts,
+    .experts_per_token = r->experts_per_token,
+    .shared_width = r->shared_ffn,
+    .shared_gate = r->shared_gate && r->shared_ffn,
+    .router_bias = r->router_bias,
+    .router_correction = r->router_correction,
+  };
+}
+
+static LayerSpec block_of(const Recipe *r, const Stack *stack, int i)
+{
+  LayerSpec spec = {.kind = LAYER_BLOCK, .parallel = r->parallel, .encoder = stack->encoder};
+  gboolean last_of_encoder = stack->encoder && i == stack->blocks - 1;
+  spec.norms = r->norms + (stack->cross ? 1 : 0) + (last_of_encoder && r->final_norm ? 1 : 0);
+  spec.attention = attention_of(r, stack->causal);
+  spec.attention.window = recipe_window(r, i);
+  spec.attention.extra_params = (r->sinks ? r->heads : 0) + (i == 0 ? r->buckets * r->heads : 0);
+  if (stack->cross)
+    spec.cross = attention_of(r, FALSE);
+  spec.ffn = recipe_is_sparse(r, i) ? sparse_of(r) : dense_of(r);
+  return spec;
+}
+
+static void add_stack(Model *m, const Recipe *r, const Stack *stack)
+{
+  for (int i = 0; i < stack->blocks; i++) {
+    LayerSpec block = block_of(r, stack, i);
+    add_layer(m, &block);
+  }
+  m->blocks += stack->blocks;
+}
+
+static void add_layers(Model *m, const Recipe *r)
+{
+  gboolean two = r->encoder_layers > 0;
+  LayerSpec embedding = {.kind = LAYER_EMBEDDING, .norms = r->embedding_norm ? 1 : 0};
+  LayerSpec head = {.kind = LAYER_HEAD, .norms = r->final_norm ? 1 : 0};
+  Stack encoder = {.blocks = r->encoder_layers, .encoder = TRUE};
+  Stack decoder = {.blocks = r->layers, .cross = two, .causal = !r->bidirectional};
+  m->layers = g_new(int, (gsize)r->encoder_layers + r->layers + 3);
+  if (two) {
+    LayerSpec first = embedding;
+    first.encoder = TRUE;
+    add_layer(m, &first);
+    add_stack(m, r, &encoder);
+  }
+  add_layer(m, &embedding);
+  add_stack(m, r, &decoder);
+  add_layer(m, &head);
+}
+
+static Model *model_new(Recipe *r)
+{
+  gboolean learned = r->position_kind == POSITIONS_LEARNED;
+  Model *m = g_new0(Model, 1);
+  *m = (Model){
+    .name = g_steal_pointer(&r->name),
+    .family = g_strdup(r->family),
+    .hidden = r->hidden,
+    .vocab = r->vocab,
+    .classes = r->classes,
+    .embed_dim = r->embed_dim,
+    .seq = r->seq,
+    .position_rows = learned ? r->positions + r->extra_rows : 0,
+    .patch = r->patch,
+    .channels = r->channels,
+    .global_batch_size = r->global_batch_size,
+    .norm = r->norm,
+    .norm_bias = r->norm_bias,
+    .positions = r->position_kind,
+    .tied_embeddings = r->tied,
+    .embedding_norm = r->embedding_norm,
+    .dropout = r->dropout > 0,
+    .head_bias = r->head_bias,
+  };
+  return m;
+}
+
+Model *model_build(Recipe *r, const RecipeSource *source, GError **error)
+{
+  g_autoptr(Model) m = model_new(r);
+  add_layers(m, r);
+  if (!model_count(m)) {
+    source_error(source, offsetof(Recipe, layers), error, "fewer than 2^63 parameters in all");
+    return NULL;
+  }
+  return g_steal_pointer(&m);
+}

@@ -1,0 +1,239 @@
+#include "base/error.h"
+#include "model/family.h"
+
+#include <string.h>
+
+/* Spellings of one field stand together, the usual one first. */
+static const JsonField fields[] = {
+  RECIPE_INT("hidden_size", hidden, 1, MAX_HIDDEN),
+  RECIPE_INT("n_embd", hidden, 1, MAX_HIDDEN),
+  RECIPE_INT("d_model", hidden, 1, MAX_HIDDEN),
+  RECIPE_INT("n_embed", hidden, 1, MAX_HIDDEN),
+  RECIPE_INT("num_hidden_layers", layers, 1, MAX_LAYERS),
+  RECIPE_INT("n_layer", layers, 1, MAX_LAYERS),
+  RECIPE_INT("num_layers", layers, 1, MAX_LAYERS),
+  RECIPE_INT("num_decoder_layers", decoder_layers, 1, MAX_LAYERS),
+  RECIPE_INT("num_attention_heads", heads, 1, MAX_HEADS),
+  RECIPE_INT("n_head", heads, 1, MAX_HEADS),
+  RECIPE_INT("num_heads", heads, 1, MAX_HEADS),
+  RECIPE_INT("num_key_value_heads", kv_heads, 1, MAX_HEADS),
+  RECIPE_INT("num_kv_heads", kv_heads, 1, MAX_HEADS),
+  RECIPE_INT("n_head_kv", kv_heads, 1, MAX_HEADS),
+  RECIPE_INT("head_dim", head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("d_kv", head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("intermediate_size", ffn, 1, MAX_FFN),
+  RECIPE_INT("n_inner", ffn, 1, MAX_FFN),
+  RECIPE_INT("ffn_dim", ffn, 1, MAX_FFN),
+  RECIPE_INT("d_ff", ffn, 1, MAX_FFN),
+  RECIPE_INT("ffn_hidden_size", ffn, 1, MAX_FFN),
+  RECIPE_INT("vocab_size", vocab, 1, MAX_VOCAB),
+  RECIPE_INT("max_position_embeddings", positions, 1, MAX_SEQ),
+  RECIPE_INT("n_positions", positions, 1, MAX_SEQ),
+  RECIPE_INT("n_ctx", positions, 1, MAX_SEQ),
+  RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
+  RECIPE_INT("q_lora_rank", q_lora_rank, 1, MAX_HIDDEN),
+  RECIPE_INT("kv_lora_rank", kv_lora_rank, 1, MAX_HIDDEN),
+  RECIPE_INT("qk_nope_head_dim", nope_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("qk_rope_head_dim", rope_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("v_head_dim", v_head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("num_experts", experts, 1, MAX_EXPERTS),
+  RECIPE_INT("num_local_experts", experts, 1, MAX_EXPERTS),
+  RECIPE_INT("n_routed_experts", experts, 1, MAX_EXPERTS),
+  RECIPE_INT("num_experts_per_tok", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("moe_intermediate_size", expert_ffn, 1, MAX_FFN),
+  RECIPE_INT("shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
+  RECIPE_INT("n_shared_experts", shared_experts, 0, MAX_EXPERTS),
+  RECIPE_INT("first_k_dense_replace", first_dense, 0, MAX_LAYERS),
+  RECIPE_INT("moe_layer_freq", sparse_freq, 1, MAX_LAYERS),
+  RECIPE_INT("decoder_sparse_step", sparse_step, 1, MAX_LAYERS),
+  RECIPE_INT("sliding_window", window, 1, MAX_SEQ),
+  RECIPE_INT("max_window_layers", window_from, 0, MAX_LAYERS),
+  RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
+  RECIPE_INT("_sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
+  RECIPE_BOOL("use_sliding_window", use_window),
+  RECIPE_INT("relative_attention_num_buckets", buckets, 1, 65536),
+  RECIPE_INT("image_size", image, 1, MAX_IMAGE),
+  RECIPE_INT("patch_size", patch, 1, MAX_IMAGE),
+  RECIPE_INT("num_channels", channels, 1, MAX_CHANNELS),
+  RECIPE_INT("num_labels", classes, 1, MAX_VOCAB),
+  RECIPE_INT("num_ln_in_parallel_attn", parallel_norms, 1, 2),
+  RECIPE_BOOL("tie_word_embeddings", tied),
+  RECIPE_BOOL("attention_bias", attention_bias),
+  RECIPE_BOOL("mlp_bias", ffn_bias),
+  RECIPE_BOOL("qkv_bias", qkv_bias),
+  RECIPE_BOOL("bias", bias),
+  RECIPE_BOOL("enable_bias", bias),
+  RECIPE_BOOL("parallel_attn", parallel),
+  RECIPE_BOOL("use_parallel_residual", parallel),
+  RECIPE_BOOL("multi_query", multi_query),
+  RECIPE_BOOL("new_decoder_architecture", new_decoder),
+  RECIPE_BOOL("alibi", alibi),
+  RECIPE_BOOL("do_layer_norm_before", norm_before),
+  RECIPE_BOOL("_remove_final_layer_norm", remove_final_norm),
+  RECIPE_STRING("feed_forward_proj", ffn_projection),
+  RECIPE_STRING("topk_method", topk_method),
+  {"resid_pdrop", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
+  {"dropout", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
+  {"dropout_rate", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
+  {"hidden_dropout", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
+  {"hidden_dropout_prob", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
+};
+
+/* Ours, which a copy of their file in models/ may carry. */
+static const JsonField own_fields[] = {
+  RECIPE_INT("seq", seq, 1, MAX_SEQ),
+  RECIPE_INT("global_batch_size", global_batch_size, 1, G_MAXINT),
+};
+
+static gboolean check_aliases(const RecipeSource *source, GError **error)
+{
+  for (gsize i = 1; i < G_N_ELEMENTS(fields); i++) {
+    const cJSON *item = json_get(source->object, fields[i].key);
+    if (!item || fields[i].offset != fields[i - 1].offset)
+      continue;
+    const cJSON *first = source_item(source, fields[i].offset);
+    if (first != item && !cJSON_Compare(first, item, TRUE)) {
+      g_autofree char *value = cJSON_PrintUnformatted(first);
+      return json_error(source->doc, item, error, "the value of its other spelling %s, %s",
+                        first->string, value);
+    }
+  }
+  return TRUE;
+}
+
+/* An explicit null means "none", where absence means the class's default. */
+static void clear_nulls(const cJSON *object, Recipe *r)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
+    if (fields[i].type == JSON_INT &&
+        cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, fields[i].key)))
+      G_STRUCT_MEMBER(int, r, fields[i].offset) = 0;
+}
+
+/* Of either stack. */
+static int most_layers(const Recipe *r)
+{
+  return MAX(r->layers, r->decoder_layers);
+}
+
+/* Layers that are dense whatever the step says. */
+static gboolean read_dense_layers(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *array = json_get(source->object, "mlp_only_layers");
+  if (!array || !r->layers)
+    return TRUE;
+  g_autofree int *layers = g_new(int, r->layers);
+  int n = json_get_ints(source->doc, array, layers, r->layers, 0, MAX_LAYERS, error);
+  if (n < 0)
+    return FALSE;
+  r->dense = g_new0(guint8, most_layers(r));
+  for (int i = 0; i < n; i++)
+    if (layers[i] < r->layers)
+      r->dense[layers[i]] = TRUE;
+  return TRUE;
+}
+
+static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const char *const names[] = {"full_attention", "sliding_attention", NULL};
+  const cJSON *array = json_get(source->object, "layer_types");
+  if (!array || !r->layers)
+    return TRUE;
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != r->layers)
+    return json_error(source->doc, array, error, "an array of %d strings, one a layer", r->layers);
+  r->sliding = g_new0(guint8, most_layers(r));
+  int i = 0;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, array) {
+    int kind = cJSON_IsString(item) ? names_find(names, item->valuestring) : -1;
+    if (kind < 0)
+      return json_error(source->doc, item, error, "one of %s, %s", names[0], names[1]);
+    r->sliding[i++] = kind;
+  }
+  return TRUE;
+}
+
+/* Named classes count if their number is not given. */
+static void read_classes(const cJSON *object, Recipe *r)
+{
+  const cJSON *names = json_get(object, "id2label");
+  if (cJSON_IsObject(names) && names->child && !json_get(object, "num_labels"))
+    r->classes = cJSON_GetArraySize(names);
+}
+
+static char *read_name(const JsonDoc *doc)
+{
+  static const char *const keys[] = {"name", "_name_or_path"};
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
+    const cJSON *item = json_get(json_root(doc), keys[i]);
+    if (cJSON_IsString(item) && *item->valuestring)
+      return g_strdup(item->valuestring);
+  }
+  return recipe_default_name(doc);
+}
+
+static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const JsonDoc *doc = source->doc;
+  clear_nulls(source->object, r);
+  if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
+      !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
+      !check_aliases(source, error) || !read_dense_layers(source, r, error) ||
+      !read_layer_types(source, r, error))
+    return FALSE;
+  read_classes(source->object, r);
+  r->name = read_name(doc);
+  return TRUE;
+}
+
+/* Keys that mean something in other families only. */
+static void drop_foreign(Recipe *r, const Recipe *defaults)
+{
+  if (!defaults->patch)
+    r->patch = r->classes = 0;
+  if (!defaults->buckets)
+    r->buckets = 0;
+  if (!defaults->kv_lora_rank)
+    r->q_lora_rank = r->kv_lora_rank = 0;
+  if (!defaults->needs_experts)
+    r->experts = 0;
+}
+
+static const Family *find_family(const JsonDoc *doc, GError **error)
+{
+  const cJSON *type = json_get(json_root(doc), "model_type");
+  const Family *family = cJSON_IsString(type) ? family_find(type->valuestring) : NULL;
+  if (family)
+    return family;
+  g_autofree char *list = family_list();
+  if (type)
+    json_error(doc, type, error, "one of %s", list);
+  else
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model_type: missing: expected one of %s",
+                json_name(doc), list);
+  return NULL;
+}
+
+Model *huggingface_read(const JsonDoc *doc, GError **error)
+{
+  const Family *family = find_family(doc, error);
+  if (!family)
+    return NULL;
+  const cJSON *object = json_root(doc);
+  if (family->nested && !(object = json_get_object(doc, object, family->nested, TRUE, error)))
+    return NULL;
+  RecipeSource source = {doc, object, fields, G_N_ELEMENTS(fields)};
+  Recipe r = family->defaults;
+  r.family = family->model_type;
+  Model *m = NULL;
+  if (read_recipe(&source, &r, error)) {
+    drop_foreign(&r, &family->defaults);
+    if (family->derive)
+      family->derive(&r);
+    if (recipe_settle(&r, &source, error))
+      m = model_build(&r, &source, error);
+  }
+  recipe_clear(&r);
+  return m;
+}

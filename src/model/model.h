@@ -1,0 +1,136 @@
+/*
+ * What is trained: a model as a list of layers, each a kind and its sizes.
+ *
+ * The list starts with the embedding and ends with the head, which are layers
+ * like any other; alike layers share one LayerSpec, so that work on a layer is
+ * derived once per distinct spec. Sizes are of the whole, unsharded model.
+ *
+ * A file is either ours (native) or a Hugging Face config.json, told apart by
+ * content: `model_type` or `architectures` means Hugging Face. Unknown keys
+ * are errors in ours and passed over in theirs; an unknown model_type is
+ * refused. Parameter counts are exact and include biases and norms. README.md
+ * beside this file lists the keys.
+ *
+ * To add a family: a row in the table of family.c. To add a layer kind: its
+ * parameter count in params.c and its work in op/.
+ */
+#ifndef TDP_MODEL_MODEL_H
+#define TDP_MODEL_MODEL_H
+
+#include <glib.h>
+
+typedef enum {
+  LAYER_EMBEDDING, /* token (or patch) embedding, positions */
+  LAYER_BLOCK,     /* transformer block: attention and feed-forward */
+  LAYER_HEAD,      /* final norm, projection to the vocabulary (or classes), loss */
+} LayerKind;
+
+typedef enum { NORM_LAYERNORM, NORM_RMSNORM } NormKind;
+typedef enum { MLP_GELU, MLP_SWIGLU, MLP_RELU2 } MlpKind; /* 2, 3, 2 matrices */
+typedef enum {
+  POSITIONS_NONE,
+  POSITIONS_LEARNED,
+  POSITIONS_ROPE,
+  POSITIONS_ALIBI,
+  POSITIONS_RELATIVE, /* a table of biases by distance (T5) */
+} PositionKind;
+
+/* heads = 0 means that the block has none (a block without cross-attention). */
+typedef struct {
+  int heads, kv_heads; /* queries; keys and values (= heads without grouping) */
+  int head_dim;        /* of queries and keys; under MLA nope + rope parts */
+  int v_head_dim;      /* of values; = head_dim but for MLA */
+  int q_lora_rank;     /* MLA: rank of the compressed query, 0 = not compressed */
+  int kv_lora_rank;    /* MLA: rank of the compressed keys and values, 0 = no MLA */
+  int rope_head_dim;   /* MLA: the part of head_dim shared by all heads in keys */
+  int window;          /* tokens that a query sees, 0 = all */
+  int extra_params;    /* sinks, relative-position tables */
+  gboolean qkv_bias, out_bias;
+  gboolean qk_norm;    /* norm on each head's query and key, head_dim weights each */
+  gboolean causal;
+} Attention;
+
+/* experts = 0 means dense. */
+typedef struct {
+  MlpKind kind;
+  int width;             /* of the dense feed-forward, or of one expert */
+  int experts;           /* routed experts */
+  int experts_per_token; /* top-k */
+  int shared_width;      /* total width of the experts every token visits, 0 = none */
+  gboolean shared_gate;  /* a hidden x 1 gate on the shared experts */
+  gboolean bias;
+  gboolean router_bias;
+  gboolean router_correction; /* a correction value per expert (no gradient) */
+} FeedForward;
+
+typedef struct {
+  LayerKind kind;
+  Attention attention, cross; /* LAYER_BLOCK */
+  FeedForward ffn;            /* LAYER_BLOCK */
+  int norms;                  /* of hidden width in the layer */
+  gboolean parallel;          /* attention and feed-forward read the same input */
+  gboolean encoder;           /* block or embedding of the encoder of an encoder-decoder */
+  gint64 params;              /* exact, of one such layer, without tied_params */
+  gint64 active_params;       /* those of params that one token uses */
+  gint64 expert_params;       /* those of params in routed experts, all of them */
+  gint64 matrix_params;       /* weights multiplied with each token, tied ones included */
+  gint64 tied_params;         /* used here, held and counted by the first layer: a
+                                 device with this layer but not the first holds a copy */
+} LayerSpec;
+
+typedef struct {
+  char *name;
+  char *family; /* "gpt" for native files, else the model_type */
+  int hidden;
+  int blocks;   /* transformer blocks, all streams */
+  int vocab;    /* rows of the embedding as published, not padded; 0 = none (ViT) */
+  int classes;  /* outputs of the head if not the vocabulary */
+  int embed_dim; /* width of the embedding, = hidden unless projected */
+  int seq;      /* default sequence length: the file's seq, else the most positions */
+  int position_rows; /* rows of the learned position table, 0 = none */
+  int patch, channels; /* ViT */
+  int global_batch_size; /* default batch in sequences, 0 = not given */
+  NormKind norm;
+  gboolean norm_bias;
+  PositionKind positions;
+  gboolean tied_embeddings;
+  gboolean embedding_norm; /* a norm behind the embedding (BLOOM) */
+  gboolean dropout;        /* trained with dropout: masks are kept */
+  gboolean head_bias;
+  LayerSpec *specs;   /* distinct layers */
+  int n_specs;
+  int *layers;        /* index into specs for each layer, embedding first, head last */
+  int n_layers;       /* blocks + 2; + 1 for the decoder's embedding of an encoder-decoder,
+                         which stands between the two stacks and shares the table */
+  gint64 params;        /* exact total, tied weights once */
+  gint64 active_params; /* used by one token; = params but for MoE */
+} Model;
+
+/* Reads a native or Hugging Face file, or the config.json of a directory
+ * ("-" = stdin). Errors: TDP_ERROR_INPUT. */
+Model *model_load(const char *path, GError **error);
+
+/* As model_load, from text; `name` stands for the file in messages. */
+Model *model_parse(const char *text, gsize length, const char *name, GError **error);
+void model_free(Model *model);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Model, model_free)
+
+/* The spec of layer i. */
+static inline const LayerSpec *model_layer(const Model *m, int i)
+{
+  return &m->specs[m->layers[i]];
+}
+
+/* Matrices of a feed-forward: 2, or 3 if gated. */
+int mlp_matrices(MlpKind kind);
+
+/*
+ * Model FLOPs of one sequence of `seq` tokens, forward and backward (backward
+ * counts twice): 2 per multiply-add of every matrix and of attention over the
+ * whole square (a causal mask is not deducted), as Narayanan et al. 2021
+ * (arXiv 2104.04473, section 5.1): 72 L s h^2 (1 + s/6h + V/12hL) for GPT.
+ * A sliding window limits the square. Recomputation is not counted.
+ */
+double model_flops(const Model *model, int seq);
+
+#endif

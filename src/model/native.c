@@ -1,0 +1,147 @@
+#include "model/recipe.h"
+
+enum { UNSET = -1 }; /* of a flag whose default depends on others */
+
+#define REQUIRED_INT(key, field, high) {key, JSON_INT, offsetof(Recipe, field), TRUE, 1, high}
+#define ENUM(key, field, list) {key, JSON_ENUM, offsetof(Recipe, field), .names = list}
+
+static const char *const mlp_names[] = {"gelu", "swiglu", "relu2", NULL};
+static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
+static const char *const position_names[] = {"none", "learned", "rope", "alibi", NULL};
+
+/* README.md says what each means and its default. */
+static const JsonField fields[] = {
+  RECIPE_STRING("name", name),
+  {"description", JSON_ANY},
+  {"source", JSON_ANY},
+  REQUIRED_INT("layers", layers, MAX_LAYERS),
+  REQUIRED_INT("hidden", hidden, MAX_HIDDEN),
+  REQUIRED_INT("heads", heads, MAX_HEADS),
+  RECIPE_INT("kv_heads", kv_heads, 1, MAX_HEADS),
+  RECIPE_INT("head_dim", head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("ffn_hidden", ffn, 1, MAX_FFN),
+  REQUIRED_INT("vocab", vocab, MAX_VOCAB),
+  REQUIRED_INT("seq", seq, MAX_SEQ),
+  ENUM("mlp", mlp, mlp_names),
+  ENUM("norm", norm, norm_names),
+  RECIPE_BOOL("norm_bias", norm_bias),
+  ENUM("positions", position_kind, position_names),
+  RECIPE_BOOL("tied_embeddings", tied),
+  RECIPE_BOOL("bias", bias),
+  RECIPE_BOOL("qkv_bias", qkv_bias),
+  {"dropout", JSON_ANY},
+  RECIPE_BOOL("embedding_norm", embedding_norm),
+  RECIPE_BOOL("parallel_block", parallel),
+  RECIPE_BOOL("qk_norm", qk_norm),
+  RECIPE_INT("window", window, 1, MAX_SEQ),
+  RECIPE_INT("global_batch_size", global_batch_size, 1, G_MAXINT),
+  RECIPE_INT("experts", experts, 1, MAX_EXPERTS),
+  RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("expert_ffn_hidden", expert_ffn, 1, MAX_FFN),
+  RECIPE_INT("shared_ffn_hidden", shared_ffn, 1, MAX_FFN),
+  RECIPE_INT("first_dense_layers", first_dense, 0, MAX_LAYERS),
+  RECIPE_INT("moe_every", sparse_step, 1, MAX_LAYERS),
+  RECIPE_INT("q_lora_rank", q_lora_rank, 1, MAX_HIDDEN),
+  RECIPE_INT("kv_lora_rank", kv_lora_rank, 1, MAX_HIDDEN),
+  RECIPE_INT("qk_nope_head_dim", nope_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("qk_rope_head_dim", rope_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("v_head_dim", v_head_dim, 1, MAX_HEAD_DIM),
+};
+
+/* Keys that mean nothing without another one, or beside it. */
+static const struct {
+  gsize offset, other;
+  gboolean together;
+} rules[] = {
+  {offsetof(Recipe, experts_per_token), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, expert_ffn), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, shared_ffn), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, first_dense), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, sparse_step), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, q_lora_rank), offsetof(Recipe, kv_lora_rank), TRUE},
+  {offsetof(Recipe, nope_dim), offsetof(Recipe, kv_lora_rank), TRUE},
+  {offsetof(Recipe, rope_dim), offsetof(Recipe, kv_lora_rank), TRUE},
+  {offsetof(Recipe, v_head_dim), offsetof(Recipe, kv_lora_rank), TRUE},
+  {offsetof(Recipe, kv_heads), offsetof(Recipe, kv_lora_rank), FALSE},
+  {offsetof(Recipe, head_dim), offsetof(Recipe, kv_lora_rank), FALSE},
+  {offsetof(Recipe, qk_norm), offsetof(Recipe, kv_lora_rank), FALSE},
+};
+
+static gboolean check_rules(const RecipeSource *source, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++) {
+    gboolean other = source_item(source, rules[i].other) != NULL;
+    if (source_item(source, rules[i].offset) && other != rules[i].together)
+      return source_error(source, rules[i].offset, error, "this key only %s %s",
+                          rules[i].together ? "beside" : "without",
+                          source_key(source, rules[i].other));
+  }
+  return TRUE;
+}
+
+/* Llama's rule: a gated feed-forward with the weights of a plain one, in 256s. */
+static int default_ffn(const Recipe *r)
+{
+  gint64 width = (gint64)r->hidden * 8 / mlp_matrices(r->mlp);
+  return r->mlp == MLP_SWIGLU ? (width + 255) / 256 * 256 : width;
+}
+
+static void fill_defaults(Recipe *r, const JsonDoc *doc)
+{
+  if (!r->name)
+    r->name = recipe_default_name(doc);
+  if (r->norm_bias == UNSET)
+    r->norm_bias = r->norm == NORM_LAYERNORM;
+  if (r->bias == UNSET)
+    r->bias = r->norm == NORM_LAYERNORM;
+  if (r->qkv_bias == UNSET)
+    r->qkv_bias = r->bias;
+  r->out_bias = r->ffn_bias = r->bias;
+  r->bias = FALSE;
+  r->norms = r->parallel ? 1 : 2;
+  r->positions = r->seq;
+  if (!r->ffn)
+    r->ffn = default_ffn(r);
+}
+
+/* true, or the rate. */
+static gboolean read_dropout(const JsonDoc *doc, Recipe *r, GError **error)
+{
+  const cJSON *item = json_get(json_root(doc), "dropout");
+  if (cJSON_IsBool(item))
+    r->dropout = cJSON_IsTrue(item) ? 1 : 0;
+  else if (cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1)
+    r->dropout = item->valuedouble;
+  else if (item)
+    return json_error(doc, item, error, "true, false or a rate from 0 up to 1");
+  return TRUE;
+}
+
+static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const JsonDoc *doc = source->doc;
+  if (!json_read(doc, source->object, fields, G_N_ELEMENTS(fields), r, error))
+    return FALSE;
+  if (!read_dropout(doc, r, error) || !check_rules(source, error))
+    return FALSE;
+  fill_defaults(r, doc);
+  return recipe_settle(r, source, error);
+}
+
+Model *native_read(const JsonDoc *doc, GError **error)
+{
+  RecipeSource source = {doc, json_root(doc), fields, G_N_ELEMENTS(fields)};
+  Recipe r = {
+    .family = "gpt",
+    .position_kind = POSITIONS_LEARNED,
+    .norm_bias = UNSET,
+    .bias = UNSET,
+    .qkv_bias = UNSET,
+    .tied = TRUE,
+    .final_norm = TRUE,
+    .use_window = TRUE,
+  };
+  Model *m = read_recipe(&source, &r, error) ? model_build(&r, &source, error) : NULL;
+  recipe_clear(&r);
+  return m;
+}

@@ -1,0 +1,168 @@
+#include "model/recipe.h"
+
+/* Weights of a part of a layer: those of matrices, which multiply each token,
+ * and the rest: biases, norms, tables. */
+typedef struct {
+  gint64 matrix, rest;
+} Weights;
+
+int mlp_matrices(MlpKind kind)
+{
+  static const int matrices[] = {[MLP_GELU] = 2, [MLP_SWIGLU] = 3, [MLP_RELU2] = 2};
+  return matrices[kind];
+}
+
+static Weights sum(Weights a, Weights b)
+{
+  return (Weights){a.matrix + b.matrix, a.rest + b.rest};
+}
+
+/* `times` matrices of in x out, each with a bias of out. */
+static Weights linear(gint64 times, gint64 in, gint64 out, gboolean bias)
+{
+  return (Weights){times * in * out, bias ? times * out : 0};
+}
+
+/* A projection to `out` through a normed bottleneck of `rank`, which may carry
+ * `aside` further values past it. */
+static Weights low_rank(gint64 hidden, gint64 rank, gint64 aside, gint64 out, gboolean bias)
+{
+  Weights down = linear(1, hidden, rank + aside, bias);
+  down.rest += rank;
+  return sum(down, linear(1, rank, out, FALSE));
+}
+
+static Weights latent_qkv(const Attention *a, gint64 hidden)
+{
+  gint64 heads = a->heads;
+  gint64 nope = a->head_dim - a->rope_head_dim;
+  Weights q = a->q_lora_rank ? low_rank(hidden, a->q_lora_rank, 0, heads * a->head_dim, a->qkv_bias)
+                             : linear(1, hidden, heads * a->head_dim, FALSE);
+  return sum(q, low_rank(hidden, a->kv_lora_rank, a->rope_head_dim, heads * (nope + a->v_head_dim),
+                         a->qkv_bias));
+}
+
+static Weights plain_qkv(const Attention *a, gint64 hidden)
+{
+  gint64 out = (gint64)a->heads * a->head_dim + (gint64)a->kv_heads * (a->head_dim + a->v_head_dim);
+  return linear(1, hidden, out, a->qkv_bias);
+}
+
+static Weights attention_weights(const Attention *a, gint64 hidden)
+{
+  if (!a->heads)
+    return (Weights){0};
+  Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
+  w.rest += a->extra_params + (a->qk_norm ? 2 * a->head_dim : 0);
+  return sum(w, linear(1, (gint64)a->heads * a->v_head_dim, hidden, a->out_bias));
+}
+
+static Weights mlp_weights(MlpKind kind, gint64 width, gint64 hidden, gboolean bias)
+{
+  return sum(linear(mlp_matrices(kind) - 1, hidden, width, bias), linear(1, width, hidden, bias));
+}
+
+static Weights router_weights(const FeedForward *f, gint64 hidden)
+{
+  Weights w = linear(1, hidden, f->experts, f->router_bias);
+  w.rest += f->router_correction ? f->experts : 0;
+  w.matrix += f->shared_gate ? hidden : 0;
+  if (f->shared_width)
+    w = sum(w, mlp_weights(f->kind, f->shared_width, hidden, f->bias));
+  return w;
+}
+
+static gint64 norm_weights(const Model *m, int norms)
+{
+  return (gint64)norms * m->hidden * (m->norm_bias ? 2 : 1);
+}
+
+static void count_block(const Model *m, LayerSpec *spec)
+{
+  const FeedForward *f = &spec->ffn;
+  Weights one = mlp_weights(f->kind, f->width, m->hidden, f->bias);
+  Weights w =
+    sum(attention_weights(&spec->attention, m->hidden), attention_weights(&spec->cross, m->hidden));
+  int visited = f->experts ? f->experts_per_token : 1;
+  if (f->experts)
+    w = sum(w, router_weights(f, m->hidden));
+  w.rest += norm_weights(m, spec->norms);
+  spec->expert_params = f->experts * (one.matrix + one.rest);
+  spec->matrix_params = w.matrix + visited * one.matrix;
+  spec->active_params = spec->matrix_params + w.rest + visited * one.rest;
+  spec->params =
+    spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest);
+}
+
+/* The first layer holds the table; a second embedding looks up in it. */
+static void count_embedding(const Model *m, LayerSpec *spec)
+{
+  gboolean first = spec == &m->specs[m->layers[0]];
+  gint64 table = (gint64)m->vocab * m->embed_dim;
+  Weights w = {0, norm_weights(m, spec->norms)};
+  if (m->patch)
+    w = sum(w, linear(1, (gint64)m->patch * m->patch * m->channels, m->hidden, TRUE));
+  if (m->patch)
+    w.rest += m->hidden; /* the class token */
+  if (m->embed_dim != m->hidden)
+    w.matrix += (gint64)m->embed_dim * m->hidden;
+  w.rest += (gint64)m->position_rows * m->hidden;
+  w.rest += first ? table : 0;
+  spec->tied_params = first ? 0 : table;
+  spec->matrix_params = w.matrix;
+  spec->params = spec->active_params = w.matrix + w.rest;
+}
+
+static void count_head(const Model *m, LayerSpec *spec)
+{
+  gint64 outputs = m->vocab ? m->vocab : m->classes;
+  gint64 projection = m->embed_dim == m->hidden ? 0 : (gint64)m->hidden * m->embed_dim;
+  Weights out = linear(1, m->embed_dim, outputs, m->head_bias);
+  spec->tied_params = m->tied_embeddings ? out.matrix : 0;
+  spec->matrix_params = projection + out.matrix;
+  spec->params = spec->matrix_params - spec->tied_params + out.rest + norm_weights(m, spec->norms);
+  spec->active_params = spec->params;
+}
+
+gboolean model_count(Model *m)
+{
+  static void (*const count[])(const Model *, LayerSpec *) = {
+    [LAYER_EMBEDDING] = count_embedding,
+    [LAYER_BLOCK] = count_block,
+    [LAYER_HEAD] = count_head,
+  };
+  for (int i = 0; i < m->n_specs; i++)
+    count[m->specs[i].kind](m, &m->specs[i]);
+  for (int i = 0; i < m->n_layers; i++) {
+    if (__builtin_add_overflow(m->params, model_layer(m, i)->params, &m->params))
+      return FALSE;
+    m->active_params += model_layer(m, i)->active_params;
+  }
+  return TRUE;
+}
+
+static double attention_flops(const Attention *a, double seq)
+{
+  double span = a->window ? MIN(seq, a->window) : seq;
+  return 6 * seq * span * a->heads * ((double)a->head_dim + a->v_head_dim);
+}
+
+/* Tokens of a sequence that go through the layer's matrices: of an image, the
+ * class token is not embedded and alone classified. */
+static double layer_tokens(const Model *m, const LayerSpec *spec, double seq)
+{
+  if (!m->patch || spec->kind == LAYER_BLOCK)
+    return seq;
+  return spec->kind == LAYER_EMBEDDING ? seq - 1 : 1;
+}
+
+double model_flops(const Model *m, int seq)
+{
+  double flops = 0;
+  for (int i = 0; i < m->n_layers; i++) {
+    const LayerSpec *spec = model_layer(m, i);
+    flops += 6.0 * spec->matrix_params * layer_tokens(m, spec, seq) +
+             attention_flops(&spec->attention, seq) + attention_flops(&spec->cross, seq);
+  }
+  return flops;
+}

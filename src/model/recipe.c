@@ -1,0 +1,186 @@
+#include "model/recipe.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+const cJSON *source_item(const RecipeSource *source, gsize offset)
+{
+  for (gsize i = 0; i < source->n_fields; i++) {
+    if (source->fields[i].offset != offset || source->fields[i].type == JSON_ANY)
+      continue;
+    const cJSON *item = json_get(source->object, source->fields[i].key);
+    if (item)
+      return item;
+  }
+  return NULL;
+}
+
+static const char *first_spelling(const RecipeSource *source, gsize offset)
+{
+  for (gsize i = 0; i < source->n_fields; i++)
+    if (source->fields[i].offset == offset && source->fields[i].type != JSON_ANY)
+      return source->fields[i].key;
+  g_assert_not_reached();
+}
+
+const char *source_key(const RecipeSource *source, gsize offset)
+{
+  const cJSON *item = source_item(source, offset);
+  return item ? item->string : first_spelling(source, offset);
+}
+
+gboolean source_error(const RecipeSource *source, gsize offset, GError **error,
+                      const char *expected, ...)
+{
+  va_list args;
+  va_start(args, expected);
+  g_autofree char *text = g_strdup_vprintf(expected, args);
+  va_end(args);
+  const cJSON *item = source_item(source, offset);
+  if (item)
+    return json_error(source->doc, item, error, "%s", text);
+  g_autofree char *path = json_path(source->doc, source->object);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s%s%s: missing: expected %s",
+              json_name(source->doc), path, *path ? "." : "", first_spelling(source, offset), text);
+  return FALSE;
+}
+
+int recipe_window(const Recipe *r, int layer)
+{
+  if (r->sliding)
+    return r->sliding[layer] ? r->window : 0;
+  if (!r->use_window || layer < r->window_from)
+    return 0;
+  return r->window_pattern && (layer + 1) % r->window_pattern == 0 ? 0 : r->window;
+}
+
+gboolean recipe_is_sparse(const Recipe *r, int layer)
+{
+  return r->experts && layer >= r->first_dense && layer % r->sparse_freq == 0 &&
+         (layer + 1) % r->sparse_step == 0 && !(r->dense && r->dense[layer]);
+}
+
+char *recipe_default_name(const JsonDoc *doc)
+{
+  g_autofree char *base = g_path_get_basename(json_name(doc));
+  if (strcmp(base, "config.json") == 0) {
+    g_autofree char *folder = g_path_get_dirname(json_name(doc));
+    return g_path_get_basename(folder);
+  }
+  if (g_str_has_suffix(base, ".json"))
+    base[strlen(base) - strlen(".json")] = '\0';
+  return g_steal_pointer(&base);
+}
+
+#define FAIL(field, ...) source_error(source, offsetof(Recipe, field), error, __VA_ARGS__)
+#define KEY(field) source_key(source, offsetof(Recipe, field))
+
+static gboolean settle_sizes(Recipe *r, const RecipeSource *source, GError **error)
+{
+  if (!r->hidden)
+    return FAIL(hidden, "an integer from 1 to %d", MAX_HIDDEN);
+  if (!r->layers)
+    return FAIL(layers, "an integer from 1 to %d", MAX_LAYERS);
+  if (!r->heads)
+    return FAIL(heads, "an integer from 1 to %d", MAX_HEADS);
+  if (!r->vocab && !r->patch)
+    return FAIL(vocab, "an integer from 1 to %d", MAX_VOCAB);
+  if (!r->embed_dim)
+    r->embed_dim = r->hidden;
+  if (!r->seq)
+    r->seq = r->positions;
+  return r->seq ? TRUE : FAIL(positions, "an integer from 1 to %d", MAX_SEQ);
+}
+
+static gboolean settle_mla(Recipe *r, const RecipeSource *source, GError **error)
+{
+  if (!r->nope_dim)
+    return FAIL(nope_dim, "a positive integer beside %s (%d)", KEY(kv_lora_rank), r->kv_lora_rank);
+  if (!r->rope_dim)
+    return FAIL(rope_dim, "a positive integer beside %s (%d)", KEY(kv_lora_rank), r->kv_lora_rank);
+  if (!r->v_head_dim)
+    return FAIL(v_head_dim, "a positive integer beside %s (%d)", KEY(kv_lora_rank),
+                r->kv_lora_rank);
+  r->head_dim = r->nope_dim + r->rope_dim;
+  r->kv_heads = r->heads;
+  return TRUE;
+}
+
+static gboolean settle_heads(Recipe *r, const RecipeSource *source, GError **error)
+{
+  if (r->kv_lora_rank)
+    return settle_mla(r, source, error);
+  if (!r->head_dim && r->hidden % r->heads)
+    return FAIL(hidden, "a multiple of %s (%d), or a %s given", KEY(heads), r->heads,
+                KEY(head_dim));
+  if (!r->head_dim)
+    r->head_dim = r->hidden / r->heads;
+  r->v_head_dim = r->head_dim;
+  if (!r->kv_heads)
+    r->kv_heads = r->heads;
+  if (r->heads % r->kv_heads)
+    return FAIL(kv_heads, "a divisor of %s (%d)", KEY(heads), r->heads);
+  return TRUE;
+}
+
+static gboolean has_dense(const Recipe *r)
+{
+  for (int i = 0; i < r->layers; i++)
+    if (!recipe_is_sparse(r, i))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean settle_experts(Recipe *r, const RecipeSource *source, GError **error)
+{
+  r->sparse_step = MAX(r->sparse_step, 1);
+  r->sparse_freq = MAX(r->sparse_freq, 1);
+  if (!r->experts && r->needs_experts)
+    return FAIL(experts, "an integer from 1 to %d", MAX_EXPERTS);
+  if (!r->ffn && has_dense(r))
+    return FAIL(ffn, "an integer from 1 to %d", MAX_FFN);
+  if (!r->experts)
+    return TRUE;
+  if (r->experts_per_token < 1 || r->experts_per_token > r->experts)
+    return FAIL(experts_per_token, "an integer from 1 to %s (%d)", KEY(experts), r->experts);
+  if (r->first_dense > r->layers)
+    return FAIL(first_dense, "at most %s (%d)", KEY(layers), r->layers);
+  if (!r->expert_ffn)
+    r->expert_ffn = r->ffn;
+  if (!r->expert_ffn)
+    return FAIL(expert_ffn, "an integer from 1 to %d", MAX_FFN);
+  if (r->shared_experts && (gint64)r->shared_experts * r->expert_ffn > MAX_FFN)
+    return FAIL(shared_experts, "at most %d experts of width %d", MAX_FFN / r->expert_ffn,
+                r->expert_ffn);
+  if (r->shared_experts)
+    r->shared_ffn = r->shared_experts * r->expert_ffn;
+  return TRUE;
+}
+
+static gboolean settle_image(Recipe *r, const RecipeSource *source, GError **error)
+{
+  if (!r->image || r->image % r->patch)
+    return FAIL(image, "a multiple of %s (%d)", KEY(patch), r->patch);
+  if (!r->channels)
+    return FAIL(channels, "an integer from 1 to %d", MAX_CHANNELS);
+  r->positions = (r->image / r->patch) * (r->image / r->patch) + 1;
+  return TRUE;
+}
+
+gboolean recipe_settle(Recipe *r, const RecipeSource *source, GError **error)
+{
+  if (r->patch && !settle_image(r, source, error))
+    return FALSE;
+  return settle_sizes(r, source, error) && settle_heads(r, source, error) &&
+         settle_experts(r, source, error);
+}
+
+void recipe_clear(Recipe *r)
+{
+  g_free(r->name);
+  g_free(r->dense);
+  g_free(r->sliding);
+  g_free(r->ffn_projection);
+  g_free(r->topk_method);
+}

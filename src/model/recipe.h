@@ -1,0 +1,123 @@
+/*
+ * What both forms of a model file are read into, and what the list of layers
+ * is built from. Private to model/.
+ *
+ * A number of 0 means "not given" unless said otherwise: recipe_settle fills
+ * it or names the key that is missing. Facts of a family that stand in no file
+ * are fields like the others, set from the family's defaults.
+ */
+#ifndef TDP_MODEL_RECIPE_H
+#define TDP_MODEL_RECIPE_H
+
+#include "base/json.h"
+#include "model/model.h"
+
+/* Bounds of inputs: no product of sizes of one layer leaves gint64, and none of
+ * heads with a head's width leaves int. */
+#define MAX_HIDDEN 1048576
+#define MAX_LAYERS 1000000
+#define MAX_HEADS 16384
+#define MAX_HEAD_DIM 16384
+#define MAX_FFN 16777216
+#define MAX_VOCAB 1000000000
+#define MAX_SEQ 1000000000
+#define MAX_EXPERTS 65536
+#define MAX_IMAGE 32768
+#define MAX_CHANNELS 4096
+
+typedef struct {
+  char *name;        /* owned */
+  const char *family; /* static */
+  int hidden, layers; /* layers of the decoder, or of the only stack */
+  int encoder_layers;
+  int heads, kv_heads, head_dim;
+  int ffn, vocab, classes;
+  int embed_dim;      /* width of the embedding if projected */
+  int seq;            /* sequence length asked for by the file */
+  int positions;      /* the most positions */
+  int extra_rows;     /* of the position table, beyond positions */
+  int global_batch_size;
+
+  int q_lora_rank, kv_lora_rank, nope_dim, rope_dim, v_head_dim; /* MLA */
+
+  int experts, experts_per_token, expert_ffn;
+  int shared_ffn, shared_experts; /* width in total, or experts of expert_ffn each */
+  int first_dense;    /* leading dense layers */
+  int sparse_step;    /* layer i is sparse if (i + 1) % step = 0 */
+  int sparse_freq;    /* layer i is sparse if i % freq = 0 */
+  guint8 *dense;      /* per layer, TRUE = never sparse; owned, NULL = none is */
+  gboolean needs_experts; /* a family that is never dense throughout */
+
+  int window;         /* tokens */
+  int window_from;    /* first layer with the window */
+  int window_pattern; /* every n-th layer sees all, 0 = none does */
+  gboolean use_window;
+  guint8 *sliding;    /* per layer; owned, NULL = by the numbers above */
+
+  int buckets;        /* of relative positions; one table a stack, in its first block */
+  int image, patch, channels;
+
+  MlpKind mlp;
+  NormKind norm;
+  PositionKind position_kind;
+  gboolean norm_bias, final_norm, embedding_norm, head_bias;
+  int norms;          /* per block; cross-attention adds one */
+  gboolean qkv_bias, out_bias, ffn_bias; /* each also set by those that cover it: */
+  gboolean attention_bias, bias;         /* all of attention; all */
+  gboolean qk_norm, sinks, shared_gate, router_bias, router_correction;
+  gboolean parallel, tied, bidirectional;
+  double dropout;     /* rate */
+
+  /* Read for the family's hook. */
+  int decoder_layers;
+  gboolean multi_query, new_decoder, alibi, norm_before, remove_final_norm;
+  int parallel_norms;
+  char *ffn_projection, *topk_method; /* owned */
+} Recipe;
+
+/* Where a recipe was read from, so that messages name the file's own keys.
+ * Several fields may share an offset: spellings of one key. */
+typedef struct {
+  const JsonDoc *doc;
+  const cJSON *object;
+  const JsonField *fields;
+  gsize n_fields;
+} RecipeSource;
+
+#define RECIPE_INT(key, field, low, high) {key, JSON_INT, offsetof(Recipe, field), FALSE, low, high}
+#define RECIPE_BOOL(key, field) {key, JSON_BOOL, offsetof(Recipe, field)}
+#define RECIPE_STRING(key, field) {key, JSON_STRING, offsetof(Recipe, field)}
+
+/* The member for the field at `offset` under the first spelling that stands in
+ * the file, NULL if none does. */
+const cJSON *source_item(const RecipeSource *source, gsize offset);
+
+/* How the file spells the field at `offset`, else its first spelling. */
+const char *source_key(const RecipeSource *source, gsize offset);
+
+/* Sets an error at that key, "missing" if it is not there, and returns FALSE. */
+gboolean source_error(const RecipeSource *source, gsize offset, GError **error,
+                      const char *expected, ...) G_GNUC_PRINTF(4, 5);
+
+/* The model's name if the file gives none: the file's, or its folder's if that
+ * is config.json; newly allocated. */
+char *recipe_default_name(const JsonDoc *doc);
+
+/* Whether a layer has experts; the tokens that it sees, 0 = all. */
+gboolean recipe_is_sparse(const Recipe *recipe, int layer);
+int recipe_window(const Recipe *recipe, int layer);
+
+/* Fills what follows from other fields and checks fields against each other. */
+gboolean recipe_settle(Recipe *recipe, const RecipeSource *source, GError **error);
+void recipe_clear(Recipe *recipe);
+
+/* The model of a settled recipe, counted; an error if the counts overflow. */
+Model *model_build(Recipe *recipe, const RecipeSource *source, GError **error);
+
+/* Sets the counts of every spec and of the model; FALSE on overflow. */
+gboolean model_count(Model *model);
+
+Model *native_read(const JsonDoc *doc, GError **error);
+Model *huggingface_read(const JsonDoc *doc, GError **error);
+
+#endif
