@@ -1,0 +1,86 @@
+/*
+ * Interleaved 1F1B (Narayanan et al. 2021, arXiv 2104.04473) with Megatron's
+ * rules: the micro-batches go in groups, each group through chunk 0, then
+ * chunk 1 and so on; backwards mirror the chunks.
+ */
+#include "base/error.h"
+#include "schedule/all.h"
+
+static int group_of(const ScheduleShape *shape)
+{
+  return shape->group ? shape->group : shape->ranks;
+}
+
+static gboolean check(const ScheduleShape *shape, GError **error)
+{
+  int group = group_of(shape), m = shape->micro, p = shape->ranks;
+
+  if (p < 2) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "schedule interleaved needs 2 or more pipeline ranks, the plan has %d", p);
+    return FALSE;
+  }
+  if (group < p || group > m) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "schedule interleaved runs groups of %d micro-batches, which must be at least the %d pipeline ranks "
+                "and at most the %d micro-batches", group, p, m);
+    return FALSE;
+  }
+  if (m % group != 0 && m % group < p) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "schedule interleaved leaves a last group of %d micro-batches (%d in groups of %d), which must be 0 "
+                "or at least the %d pipeline ranks", m % group, m, group, p);
+    return FALSE;
+  }
+  return TRUE;
+}
+
+/* The order in which micro-batches and chunks come, forward. */
+static void fill_table(const ScheduleShape *shape, Slot *table)
+{
+  int group = group_of(shape), k = 0;
+
+  for (int first = 0; first < shape->micro; first += group)
+    for (int chunk = 0; chunk < shape->chunks; chunk++)
+      for (int i = first; i < MIN(first + group, shape->micro); i++)
+        table[k++] = (Slot) { .micro = i, .chunk = chunk };
+}
+
+static int warmup_of(const ScheduleShape *shape, int rank)
+{
+  int all = shape->micro * shape->chunks;
+  return MIN(2 * (shape->ranks - rank - 1) + (shape->chunks - 1) * group_of(shape), all);
+}
+
+static void order(const ScheduleShape *shape, int rank, GArray *slots)
+{
+  int all = shape->micro * shape->chunks, last = shape->chunks - 1;
+  int warmup = warmup_of(shape, rank);
+  g_autofree Slot *table = g_new(Slot, all);
+
+  fill_table(shape, table);
+  for (int k = 0; k < warmup; k++)
+    slot_add(slots, PASS_FORWARD, table[k].chunk, table[k].micro);
+  for (int k = warmup; k < all; k++) {
+    const Slot *b = &table[k - warmup];
+    slot_add(slots, PASS_FORWARD, table[k].chunk, table[k].micro);
+    slot_add(slots, PASS_BACKWARD, last - b->chunk, b->micro);
+  }
+  for (int k = all - warmup; k < all; k++)
+    slot_add(slots, PASS_BACKWARD, last - table[k].chunk, table[k].micro);
+}
+
+static int peak(const ScheduleShape *shape, int rank)
+{
+  return MIN(warmup_of(shape, rank) + 1, shape->micro * shape->chunks);
+}
+
+const Schedule schedule_interleaved = {
+  .name = "interleaved",
+  .title = "interleaved 1F1B",
+  .min_chunks = 2,
+  .max_chunks = G_MAXINT,
+  .check = check,
+  .order = order,
+  .peak = peak,
+};
