@@ -1,0 +1,41 @@
+/*
+ * A generation of training software: what it fuses, overlaps, allocates and
+ * launches. A plan names one; two plans that differ in nothing else may differ
+ * in time and memory for these reasons only. Each is a file of
+ * plans/frameworks/ in which `source` gives the reason of every number.
+ */
+#ifndef TDP_PLAN_FRAMEWORK_H
+#define TDP_PLAN_FRAMEWORK_H
+
+#include "hardware/device.h"
+
+typedef struct {
+  char *name;
+  char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
+  gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
+  gboolean fused_activation;  /* bias and activation are one kernel */
+  gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
+  gboolean fused_rope;
+  gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
+  gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
+  gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
+  AttentionKernel attention;  /* plan default */
+  int gradient_bytes;         /* of an accumulated gradient */
+  int reduce_bytes;           /* of a gradient on the wire */
+  int vocab_multiple;         /* the vocabulary is padded to this times tp */
+  double bucket_params;       /* parameters in a bucket of gradients */
+  double issue_s;             /* host time to launch a kernel */
+  double collective_s;        /* host and stream time added to each collective */
+  double step_s;              /* fixed time of a step: data, logging */
+  double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
+  double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
+  double group_bytes;         /* communicator buffers of each group that spans devices */
+  double fragmentation;       /* share of dynamic memory that the allocator loses */
+} Framework;
+
+/* Reads plans/frameworks/NAME.json, or a path. */
+Framework *framework_load(const char *name, GError **error);
+void framework_free(Framework *framework);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Framework, framework_free)
+
+#endif

@@ -1,0 +1,58 @@
+#include "plan/mesh.h"
+
+const char *const axis_names[] = { "tensor", "context", "data", "pipeline", NULL };
+
+int mesh_size(const Plan *plan, Axis axis)
+{
+  const int sizes[AXIS_COUNT] = { plan->tp, plan->cp, plan->dp, plan->pp };
+  return sizes[axis];
+}
+
+int mesh_stride(const Plan *plan, Axis axis)
+{
+  int stride = 1;
+  for (int a = 0; a < (int)axis; a++)
+    stride *= mesh_size(plan, a);
+  return stride;
+}
+
+int mesh_rank(const Plan *plan, const int coordinates[AXIS_COUNT])
+{
+  int rank = 0;
+  for (int a = AXIS_COUNT - 1; a >= 0; a--)
+    rank = rank * mesh_size(plan, a) + coordinates[a];
+  return rank;
+}
+
+void mesh_coordinates(const Plan *plan, int rank, int coordinates[AXIS_COUNT])
+{
+  for (int a = 0; a < AXIS_COUNT; a++) {
+    coordinates[a] = rank % mesh_size(plan, a);
+    rank /= mesh_size(plan, a);
+  }
+}
+
+GroupShape mesh_group(const Plan *plan, const Cluster *cluster, Axis axis)
+{
+  return group_shape(cluster, mesh_size(plan, axis), mesh_stride(plan, axis));
+}
+
+/* Whether each rank of one stage shares a domain with its partner in the other. */
+static gboolean stages_share(int stride, int from, int to, int domain)
+{
+  for (int i = 0; i < stride; i++)
+    if ((from * (gint64)stride + i) / domain != (to * (gint64)stride + i) / domain)
+      return FALSE;
+  return TRUE;
+}
+
+GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to)
+{
+  int stride = mesh_stride(plan, AXIS_PIPELINE);
+  GroupShape shape = { .size = 2 };
+
+  for (int t = 0; t < cluster->n_tiers; t++)
+    shape.per_domain[t] =
+        t == cluster->n_tiers - 1 || stages_share(stride, from, to, cluster->tiers[t].devices) ? 2 : 1;
+  return shape;
+}

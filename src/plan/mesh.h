@@ -1,0 +1,28 @@
+/*
+ * Which rank does what: ranks count tensor coordinates fastest, then context,
+ * then data, pipeline slowest (Megatron's default order tp-cp-ep-dp-pp), and a
+ * cluster's devices are numbered so that neighbours share a node.
+ */
+#ifndef TDP_PLAN_MESH_H
+#define TDP_PLAN_MESH_H
+
+#include "hardware/group.h"
+#include "plan/plan.h"
+
+typedef enum { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE, AXIS_COUNT } Axis;
+
+extern const char *const axis_names[];
+
+int mesh_size(const Plan *plan, Axis axis);
+int mesh_stride(const Plan *plan, Axis axis);
+int mesh_rank(const Plan *plan, const int coordinates[AXIS_COUNT]);
+void mesh_coordinates(const Plan *plan, int rank, int coordinates[AXIS_COUNT]);
+
+/* Shape of the groups along an axis. */
+GroupShape mesh_group(const Plan *plan, const Cluster *cluster, Axis axis);
+
+/* Shape of the pairs that two pipeline ranks form: apart wherever at least one
+ * of their pairs is apart. */
+GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to);
+
+#endif

@@ -1,0 +1,49 @@
+#include "plan/plan.h"
+
+const char *const recompute_names[] = { "none", "selective", "full", NULL };
+const char *const optimizer_names[] = { "adam", NULL };
+
+Plan plan_default(const Model *model, const Framework *framework)
+{
+  return (Plan) {
+    .gpus = 1,
+    .global_batch = model->global_batch_size ? model->global_batch_size : 1,
+    .micro_batch = 1,
+    .seq = model->seq,
+    .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .cp = 1, .ep = 1,
+    .precision = DTYPE_BF16,
+    .attention = framework->attention,
+    .overlap = {
+      .gradients = framework->overlap_gradients,
+      .parameters = framework->overlap_parameters,
+      .pipeline = framework->overlap_pipeline,
+      .tensor = framework->overlap_tensor,
+    },
+    .schedule = schedule_find("1f1b"),
+    .framework = framework,
+  };
+}
+
+char *plan_label(const Plan *p)
+{
+  GString *s = g_string_new(NULL);
+
+  g_string_append_printf(s, "tp %d", p->tp);
+  if (p->sequence_parallel)
+    g_string_append(s, "+sp");
+  g_string_append_printf(s, ", pp %d", p->pp);
+  if (p->vpp > 1)
+    g_string_append_printf(s, " x %d chunks", p->vpp);
+  g_string_append_printf(s, ", dp %d, zero %d, micro-batch %d, recompute %s, %s", p->dp, p->zero, p->micro_batch,
+                         recompute_names[p->recompute], p->schedule->name);
+  return g_string_free(s, FALSE);
+}
+
+int plan_stage_first_layer(const Plan *p, const Model *model, int stage)
+{
+  int stages = p->pp * p->vpp;
+
+  if (stage <= 0)
+    return 0;
+  return stage >= stages ? model->n_layers : 1 + model->blocks / stages * stage;
+}

@@ -1,0 +1,95 @@
+/*
+ * How a model is trained on a cluster: degrees, batch, schedule, sharding.
+ *
+ * The file's keys are the contract's (Megatron Core's names); plan_keys.c has
+ * the table, docs/plan.md the meaning and default of each. A plan is valid for
+ * a model and a cluster when plan_check says so; nothing downstream can fail
+ * after that.
+ */
+#ifndef TDP_PLAN_PLAN_H
+#define TDP_PLAN_PLAN_H
+
+#include "base/json.h"
+#include "hardware/cluster.h"
+#include "model/model.h"
+#include "plan/framework.h"
+#include "schedule/schedule.h"
+
+typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
+typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
+
+extern const char *const recompute_names[];
+extern const char *const optimizer_names[];
+
+/* What runs beside computation instead of before or after it. */
+typedef struct {
+  gboolean gradients;  /* reduction of gradients, by bucket, during the last backwards */
+  gboolean parameters; /* gathering of updated or sharded parameters */
+  gboolean pipeline;   /* sends between stages */
+  gboolean tensor;     /* the input gradient's reduction, beside the weight gradient */
+} Overlap;
+
+typedef struct {
+  int gpus;
+  int global_batch, micro_batch; /* sequences */
+  int seq;                       /* tokens */
+  int tp, pp, vpp, dp, cp, ep;
+  gboolean sequence_parallel;
+  int zero; /* 0 to 3 */
+  Recompute recompute;
+  DType precision; /* of weights and activations: fp32, fp16 or bf16 */
+  Optimizer optimizer;
+  AttentionKernel attention;
+  Overlap overlap;
+  const Schedule *schedule;
+  const Framework *framework; /* not owned: outlives the plan */
+} Plan;
+
+/* A plan for one device with every default of the framework: batch, sequence
+ * from the model. */
+Plan plan_default(const Model *model, const Framework *framework);
+
+/* Micro-batches of a step on each data-parallel rank. */
+static inline int plan_micro_batches(const Plan *p)
+{
+  return p->global_batch / (p->dp * p->micro_batch);
+}
+
+static inline ScheduleShape plan_shape(const Plan *p)
+{
+  return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp };
+}
+
+/* Reads a plan file; absent keys take the framework's and model's defaults, and
+ * gpus and data_parallel_size follow from each other. The framework named in
+ * it is loaded and returned in `framework`, which the caller frees. */
+gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error);
+gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
+                    Framework **framework, GError **error);
+
+/* Writes the whole plan as an object under `key`. */
+void plan_write(const Plan *plan, JsonWriter *writer, const char *key);
+
+/* One line: "tp 8, pp 8, dp 16, 1f1b, ...". Newly allocated. */
+char *plan_label(const Plan *plan);
+
+/* The rules that a plan must keep; search counts rejections by rule. */
+typedef enum {
+  RULE_NONE, /* no rule is broken */
+  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_LAYERS, RULE_SCHEDULE,
+  RULE_SEQUENCE_PARALLEL, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
+  RULE_COUNT,
+} PlanRule;
+
+extern const char *const plan_rule_names[];
+
+/* The first rule that the plan breaks; the error (may be NULL) says it with the
+ * numbers: TDP_ERROR_INPUT, "plan: tensor_model_parallel_size: 5: ...". */
+PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
+/* First layer of a pipeline stage (in model order, chunks counted), as an index
+ * into Model.layers; stage pp*vpp is the end. Stage 0 also holds the embedding,
+ * the last one the head. */
+int plan_stage_first_layer(const Plan *plan, const Model *model, int stage);
+
+#endif

@@ -1,0 +1,196 @@
+/* The rules of a legal plan: one function each, in the order of PlanRule. */
+#include "plan/plan.h"
+
+#include "base/error.h"
+
+#include <stdarg.h>
+
+const char *const plan_rule_names[] = {
+  "legal",
+  "degrees do not multiply to the GPUs",
+  "batch not divisible",
+  "heads not divisible by tensor parallel",
+  "widths not divisible by tensor parallel",
+  "tensor parallel does not tile a node",
+  "layers not divisible by stages",
+  "schedule does not fit",
+  "sequence parallel not applicable",
+  "precision not supported by the device",
+  "model family not planned",
+  "degree not planned",
+  NULL,
+};
+
+typedef struct {
+  const Plan *plan;
+  const Model *model;
+  const Cluster *cluster;
+} Subject;
+
+static gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+static gboolean broken(GError **error, const char *format, ...)
+{
+  if (error) {
+    va_list args;
+    va_start(args, format);
+    g_autofree char *message = g_strdup_vprintf(format, args);
+    va_end(args);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "plan: %s", message);
+  }
+  return FALSE;
+}
+
+static gboolean check_gpus(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  gint64 product = (gint64)p->tp * p->pp * p->cp * p->dp;
+
+  if (product != p->gpus)
+    return broken(error, "gpus: %d: expected tensor %d x pipeline %d x context %d x data %d = %" G_GINT64_FORMAT,
+                  p->gpus, p->tp, p->pp, p->cp, p->dp, product);
+  if (p->gpus != s->cluster->devices)
+    return broken(error, "gpus: %d: expected the %d devices of cluster %s", p->gpus, s->cluster->devices,
+                  s->cluster->name);
+  return TRUE;
+}
+
+static gboolean check_batch(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->global_batch % ((gint64)p->dp * p->micro_batch) != 0)
+    return broken(error, "global_batch_size: %d: expected a multiple of data_parallel_size %d x micro_batch_size %d",
+                  p->global_batch, p->dp, p->micro_batch);
+  return TRUE;
+}
+
+static gboolean check_heads(const Subject *s, GError **error)
+{
+  int tp = s->plan->tp;
+
+  for (int i = 0; i < s->model->n_specs; i++) {
+    const Attention *a = &s->model->specs[i].attention;
+    if (a->heads % tp != 0)
+      return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d attention heads", tp, a->heads);
+    if (!a->kv_lora_rank && a->kv_heads % tp != 0)
+      return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d key-value heads", tp,
+                    a->kv_heads);
+  }
+  return TRUE;
+}
+
+static gboolean check_widths(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  for (int i = 0; i < s->model->n_specs; i++) {
+    const FeedForward *f = &s->model->specs[i].ffn;
+    if (f->width % p->tp != 0 || f->shared_width % p->tp != 0)
+      return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the feed-forward width %d", p->tp,
+                    f->width % p->tp ? f->width : f->shared_width);
+  }
+  return TRUE;
+}
+
+static gboolean check_node(const Subject *s, GError **error)
+{
+  int tp = s->plan->tp, node = MIN(s->cluster->tiers[0].devices, s->cluster->devices);
+
+  if (tp <= node ? node % tp != 0 : tp % node != 0)
+    return broken(error, "tensor_model_parallel_size: %d: expected a divisor or a multiple of the %d devices that %s joins",
+                  tp, node, s->cluster->tiers[0].name);
+  return TRUE;
+}
+
+static gboolean check_layers(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (s->model->blocks % ((gint64)p->pp * p->vpp) != 0)
+    return broken(error, "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages x %d chunks", p->pp,
+                  s->model->blocks, p->pp, p->vpp);
+  return TRUE;
+}
+
+static gboolean check_schedule(const Subject *s, GError **error)
+{
+  ScheduleShape shape = plan_shape(s->plan);
+
+  if (error && !schedule_check(s->plan->schedule, &shape, error)) {
+    g_prefix_error(error, "plan: pipeline_schedule: ");
+    return FALSE;
+  }
+  return error || schedule_check(s->plan->schedule, &shape, NULL);
+}
+
+static gboolean check_sequence_parallel(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (!p->sequence_parallel)
+    return TRUE;
+  if (p->tp == 1)
+    return broken(error, "sequence_parallel: true: expected tensor_model_parallel_size above 1, it is 1");
+  if (p->seq % p->tp != 0)
+    return broken(error, "sequence_parallel: true: expected seq_length %d to divide by tensor_model_parallel_size %d",
+                  p->seq, p->tp);
+  return TRUE;
+}
+
+
+
+static gboolean check_precision(const Subject *s, GError **error)
+{
+  DType dtype = s->plan->precision;
+
+  if (s->cluster->device.peak_flops_per_s[dtype] <= 0)
+    return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype],
+                  s->cluster->device.name);
+  return TRUE;
+}
+
+static gboolean check_family(const Subject *s, GError **error)
+{
+  const Model *m = s->model;
+
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].encoder || m->specs[i].cross.heads)
+      return broken(error, "model %s: encoder-decoder models load and count, but are not planned", m->name);
+  if (!m->vocab)
+    return broken(error, "model %s: models without a vocabulary load and count, but are not planned", m->name);
+  return TRUE;
+}
+
+static gboolean check_degree(const Subject *s, GError **error)
+{
+  if (s->plan->cp != 1)
+    return broken(error, "context_parallel_size: %d: expected 1, context parallelism is not planned", s->plan->cp);
+  if (s->plan->ep != 1)
+    return broken(error, "expert_model_parallel_size: %d: expected 1, expert parallelism is not planned", s->plan->ep);
+  return TRUE;
+}
+
+static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
+  [RULE_GPUS] = check_gpus,
+  [RULE_BATCH] = check_batch,
+  [RULE_HEADS] = check_heads,
+  [RULE_TENSOR_WIDTH] = check_widths,
+  [RULE_NODE] = check_node,
+  [RULE_LAYERS] = check_layers,
+  [RULE_SCHEDULE] = check_schedule,
+  [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
+  [RULE_PRECISION] = check_precision,
+  [RULE_FAMILY] = check_family,
+  [RULE_DEGREE] = check_degree,
+};
+
+PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
+{
+  Subject s = { plan, model, cluster };
+
+  for (int rule = RULE_NONE + 1; rule < RULE_COUNT; rule++)
+    if (!rules[rule](&s, error))
+      return rule;
+  return RULE_NONE;
+}

@@ -1,0 +1,168 @@
+/* Plan files: reading with defaults, and writing. */
+#include "plan/plan.h"
+
+#include "base/error.h"
+
+typedef struct {
+  int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
+  gboolean sequence_parallel;
+  int zero, recompute, precision, optimizer, attention;
+  char *schedule, *framework;
+} PlanFile;
+
+#define FIELD(name) G_STRUCT_OFFSET(PlanFile, name)
+#define DEGREE_MAX 1e7
+
+static const char *const precision_names[] = { "fp32", "fp16", "bf16", NULL };
+static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16 };
+
+static const JsonField fields[] = {
+  { "gpus", JSON_INT, FIELD(gpus), FALSE, 1, DEGREE_MAX },
+  { "global_batch_size", JSON_INT, FIELD(global_batch), FALSE, 1, 1e9 },
+  { "micro_batch_size", JSON_INT, FIELD(micro_batch), FALSE, 1, 1e6 },
+  { "seq_length", JSON_INT, FIELD(seq), FALSE, 1, 1e8 },
+  { "tensor_model_parallel_size", JSON_INT, FIELD(tp), FALSE, 1, DEGREE_MAX },
+  { "sequence_parallel", JSON_BOOL, FIELD(sequence_parallel) },
+  { "pipeline_model_parallel_size", JSON_INT, FIELD(pp), FALSE, 1, DEGREE_MAX },
+  { "virtual_pipeline_model_parallel_size", JSON_INT, FIELD(vpp), FALSE, 1, DEGREE_MAX },
+  { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
+  { "data_parallel_size", JSON_INT, FIELD(dp), FALSE, 1, DEGREE_MAX },
+  { "context_parallel_size", JSON_INT, FIELD(cp), FALSE, 1, DEGREE_MAX },
+  { "expert_model_parallel_size", JSON_INT, FIELD(ep), FALSE, 1, DEGREE_MAX },
+  { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
+  { "recompute_granularity", JSON_ENUM, FIELD(recompute), .names = recompute_names },
+  { "precision", JSON_ENUM, FIELD(precision), .names = precision_names },
+  { "optimizer", JSON_ENUM, FIELD(optimizer), .names = optimizer_names },
+  { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
+  { "framework", JSON_STRING, FIELD(framework) },
+  { "overlap", JSON_ANY },
+  { "description", JSON_ANY },
+};
+
+static const JsonField overlap_fields[] = {
+  { "gradients", JSON_BOOL, G_STRUCT_OFFSET(Overlap, gradients) },
+  { "parameters", JSON_BOOL, G_STRUCT_OFFSET(Overlap, parameters) },
+  { "pipeline", JSON_BOOL, G_STRUCT_OFFSET(Overlap, pipeline) },
+  { "tensor", JSON_BOOL, G_STRUCT_OFFSET(Overlap, tensor) },
+};
+
+static int given(int value, int otherwise)
+{
+  return value >= 0 ? value : otherwise;
+}
+
+static const Schedule *resolve_schedule(const JsonDoc *doc, const char *name, int vpp, GError **error)
+{
+  g_autofree char *known = NULL;
+  const Schedule *schedule = schedule_find(name ? name : vpp > 1 ? "interleaved" : "1f1b");
+
+  if (schedule)
+    return schedule;
+  GString *names = g_string_new(NULL);
+  for (int i = 0; schedules[i]; i++)
+    g_string_append_printf(names, "%s%s", i ? ", " : "", schedules[i]->name);
+  known = g_string_free(names, FALSE);
+  json_error(doc, json_get(json_root(doc), "pipeline_schedule"), error, "one of %s", known);
+  return NULL;
+}
+
+/* gpus and data_parallel_size follow from each other. */
+static void resolve_degrees(const PlanFile *f, Plan *out)
+{
+  gint64 others;
+
+  out->tp = given(f->tp, 1);
+  out->pp = given(f->pp, 1);
+  out->vpp = given(f->vpp, 1);
+  out->cp = given(f->cp, 1);
+  out->ep = given(f->ep, 1);
+  others = (gint64)out->tp * out->pp * out->cp;
+  out->dp = f->dp > 0 ? f->dp : f->gpus > 0 ? (int)MAX(1, f->gpus / others) : 1;
+  out->gpus = f->gpus > 0 ? f->gpus : (int)MIN(others * out->dp, G_MAXINT);
+}
+
+static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *model, Plan *out, Framework **framework,
+                        GError **error)
+{
+  const cJSON *overlap;
+  g_autoptr(Framework) loaded = framework_load(f->framework ? f->framework : "megatron-core", error);
+
+  if (!loaded) {
+    g_prefix_error(error, "%s: ", json_name(doc));
+    return FALSE;
+  }
+  *out = plan_default(model, loaded);
+  resolve_degrees(f, out);
+  out->global_batch = given(f->global_batch, MAX(out->global_batch, out->dp));
+  out->micro_batch = given(f->micro_batch, 1);
+  out->seq = given(f->seq, out->seq);
+  out->sequence_parallel = f->sequence_parallel;
+  out->zero = given(f->zero, 0);
+  out->recompute = given(f->recompute, RECOMPUTE_NONE);
+  out->precision = precisions[given(f->precision, 2)];
+  out->attention = given(f->attention, out->attention);
+  out->schedule = resolve_schedule(doc, f->schedule, out->vpp, error);
+  if (!out->schedule)
+    return FALSE;
+  if (json_get(json_root(doc), "overlap")) {
+    overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
+    if (!overlap || !json_read(doc, overlap, overlap_fields, G_N_ELEMENTS(overlap_fields), &out->overlap, error))
+      return FALSE;
+  }
+  *framework = g_steal_pointer(&loaded);
+  return TRUE;
+}
+
+static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
+{
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, NULL, NULL };
+  gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
+                resolve(doc, &f, model, out, framework, error);
+
+  g_free(f.schedule);
+  g_free(f.framework);
+  return ok;
+}
+
+gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error)
+{
+  g_autoptr(JsonDoc) doc = json_load(path, error);
+  return doc && read_doc(doc, model, out, framework, error);
+}
+
+gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
+                    Framework **framework, GError **error)
+{
+  g_autoptr(JsonDoc) doc = json_parse(text, length, name, error);
+  return doc && read_doc(doc, model, out, framework, error);
+}
+
+void plan_write(const Plan *p, JsonWriter *w, const char *key)
+{
+  json_open(w, key, '{');
+  json_put_int(w, "gpus", p->gpus);
+  json_put_int(w, "global_batch_size", p->global_batch);
+  json_put_int(w, "micro_batch_size", p->micro_batch);
+  json_put_int(w, "seq_length", p->seq);
+  json_put_int(w, "tensor_model_parallel_size", p->tp);
+  json_put_bool(w, "sequence_parallel", p->sequence_parallel);
+  json_put_int(w, "pipeline_model_parallel_size", p->pp);
+  json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
+  json_put_string(w, "pipeline_schedule", p->schedule->name);
+  json_put_int(w, "data_parallel_size", p->dp);
+  json_put_int(w, "context_parallel_size", p->cp);
+  json_put_int(w, "expert_model_parallel_size", p->ep);
+  json_put_int(w, "zero_stage", p->zero);
+  json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
+  json_put_string(w, "precision", dtype_names[p->precision]);
+  json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
+  json_put_string(w, "attention", attention_kernel_names[p->attention]);
+  json_put_string(w, "framework", p->framework->name);
+  json_open(w, "overlap", '{');
+  json_put_bool(w, "gradients", p->overlap.gradients);
+  json_put_bool(w, "parameters", p->overlap.parameters);
+  json_put_bool(w, "pipeline", p->overlap.pipeline);
+  json_put_bool(w, "tensor", p->overlap.tensor);
+  json_close(w, '}');
+  json_close(w, '}');
+}
