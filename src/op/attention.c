@@ -1,0 +1,167 @@
+/* Attention of a block: projections and core, grouped-query or latent (MLA). */
+#include "op/build.h"
+
+/* Whether the core is one fused kernel. */
+static gboolean fused(const Build *b)
+{
+  return b->plan->attention != ATTENTION_UNFUSED;
+}
+
+static double keys_seen(const Build *b)
+{
+  int window = b->spec->attention.window;
+  return window > 0 ? MIN(window, b->plan->seq) : b->plan->seq;
+}
+
+static double local_heads(const Build *b)
+{
+  return b->spec->attention.heads / b->tp;
+}
+
+static double local_kv_heads(const Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  return (a->kv_lora_rank ? a->heads : a->kv_heads) / b->tp;
+}
+
+static double query_width(const Build *b)
+{
+  return local_heads(b) * b->spec->attention.head_dim;
+}
+
+static double key_width(const Build *b)
+{
+  return local_kv_heads(b) * b->spec->attention.head_dim;
+}
+
+static double value_width(const Build *b)
+{
+  return local_kv_heads(b) * b->spec->attention.v_head_dim;
+}
+
+static void project_grouped(Build *b)
+{
+  build_linear(b, &(Linear) {
+    .name = "qkv", .in = b->hidden, .out = query_width(b) + key_width(b) + value_width(b), .batch = 1,
+    .rows = b->tokens, .bias = b->spec->attention.qkv_bias, .saved = b->bytes * b->rows * b->hidden,
+    .split = LINEAR_COLUMN,
+  });
+}
+
+/* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): queries and
+ * keys-values pass through low-rank bottlenecks, whose first halves every
+ * tensor-parallel rank computes whole. */
+static void project_latent(Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  double nope = a->head_dim - a->rope_head_dim, compressed = a->kv_lora_rank + a->rope_head_dim;
+  double e = b->bytes, t = b->tokens;
+  double q_in = a->q_lora_rank ? a->q_lora_rank : b->hidden;
+
+  if (a->q_lora_rank) {
+    build_linear(b, &(Linear) { .name = "q down", .in = b->hidden, .out = a->q_lora_rank, .batch = 1, .rows = t,
+                                .saved = e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
+    build_params(b, a->q_lora_rank);
+  }
+  build_linear(b, &(Linear) { .name = "q up", .in = q_in, .out = query_width(b), .batch = 1, .rows = t,
+                              .saved = 2 * e * t * q_in, .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0 });
+  build_linear(b, &(Linear) { .name = "kv down", .in = b->hidden, .out = compressed, .batch = 1, .rows = t,
+                              .saved = a->q_lora_rank ? 0 : e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
+  build_params(b, a->kv_lora_rank);
+  build_linear(b, &(Linear) { .name = "kv up", .in = a->kv_lora_rank,
+                              .out = local_heads(b) * (nope + a->v_head_dim), .batch = 1, .rows = t,
+                              .saved = 2 * e * t * compressed, .split = LINEAR_COLUMN, .no_gather = TRUE });
+}
+
+static void rotate(Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  double elements = b->tokens * (query_width(b) + key_width(b));
+  gboolean one = b->plan->framework->fused_rope;
+
+  if (a->qk_norm) {
+    build_stream(b, &(Stream) { .name = "qk norm", .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 2,
+                                .backward_bytes = 4 * b->bytes * elements, .backward_kernels = 2,
+                                .saved = b->bytes * elements });
+    build_params(b, a->head_dim * 2.0);
+  }
+  if (b->model->positions == POSITIONS_ROPE)
+    build_stream(b, &(Stream) { .name = "rotary", .forward_bytes = (one ? 2 : 8) * b->bytes * elements,
+                                .forward_kernels = one ? 1 : 8, .backward_bytes = (one ? 2 : 8) * b->bytes * elements,
+                                .backward_kernels = one ? 1 : 8 });
+}
+
+/* Scores, softmax, dropout and context as separate kernels; the square of the
+ * sequence is written and kept. Dropout keeps its mask and its output. */
+static void core_unfused(Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  double batch = b->plan->micro_batch * local_heads(b), s = b->plan->seq, kv = keys_seen(b), e = b->bytes;
+  double scores = batch * s * kv;
+  gboolean one = b->plan->framework->fused_softmax;
+
+  build_product(b, "scores", s, kv, a->head_dim, batch, TRUE);
+  build_stream(b, &(Stream) {
+    .name = "softmax", .core = TRUE,
+    .forward_bytes = (one ? 2 : 8) * e * scores, .forward_kernels = one ? 1 : 4,
+    .backward_bytes = (one ? 3 : 7) * e * scores, .backward_kernels = one ? 1 : 3,
+    .saved = e * scores,
+  });
+  if (b->model->dropout)
+    build_stream(b, &(Stream) {
+      .name = "attention dropout", .core = TRUE,
+      .forward_bytes = (2 * e + 1) * scores, .forward_kernels = 1,
+      .backward_bytes = (2 * e + 1) * scores, .backward_kernels = 1,
+      .saved = (e + 1) * scores,
+    });
+  build_product(b, "context", s, a->v_head_dim, kv, batch, TRUE);
+  /* heads back beside each other */
+  double moved = 2 * e * b->tokens * local_heads(b) * a->v_head_dim;
+  build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1, .backward_bytes = moved,
+                              .backward_kernels = 1 });
+  b->work->transient_bytes = MAX(b->work->transient_bytes, 2 * e * scores);
+}
+
+static void core_fused(Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  double batch = b->plan->micro_batch, heads = local_heads(b), s = b->plan->seq, kv = keys_seen(b);
+  Op op = {
+    .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .core = TRUE,
+    .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
+                   .v_head_dim = a->v_head_dim, .causal = a->causal && kv == s, .dtype = b->plan->precision },
+    .flops = 2 * batch * heads * s * kv * (a->head_dim + a->v_head_dim),
+    .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
+  };
+
+  g_array_append_val(b->work->forward, op);
+  op.pass = PASS_INPUT;
+  op.core = FALSE;
+  op.flops *= 2;
+  op.saved_bytes = 0;
+  g_array_append_val(b->work->backward, op);
+}
+
+void build_attention(Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  double out_width = local_heads(b) * a->v_head_dim;
+
+  if (a->kv_lora_rank)
+    project_latent(b);
+  else
+    project_grouped(b);
+  rotate(b);
+  /* queries, keys and values, kept by the core */
+  g_array_index(b->work->forward, Op, b->work->forward->len - 1).saved_bytes +=
+      b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b));
+  if (fused(b))
+    core_fused(b);
+  else
+    core_unfused(b);
+  build_params(b, a->extra_params / b->tp);
+  build_linear(b, &(Linear) {
+    .name = "projection", .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
+    .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel,
+  });
+}

@@ -1,0 +1,24 @@
+/* A transformer block: norms, attention, feed-forward, residuals. */
+#include "op/build.h"
+
+/* Norms that the file's count has beyond the usual two (before each half). */
+static void extra_norms(Build *b, int usual)
+{
+  for (int i = usual; i < b->spec->norms; i++)
+    build_norm(b, "norm behind");
+}
+
+void build_block(Build *b)
+{
+  int usual = MIN(b->spec->norms, 2);
+
+  build_norm(b, "attention norm");
+  build_attention(b);
+  if (!b->spec->parallel)
+    build_residual(b);
+  if (usual == 2)
+    build_norm(b, "feed-forward norm");
+  build_feed_forward(b);
+  build_residual(b);
+  extra_norms(b, usual);
+}

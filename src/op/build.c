@@ -1,0 +1,154 @@
+#include "op/build.h"
+
+static void add_forward(Build *b, Op op)
+{
+  op.pass = PASS_FORWARD;
+  g_array_append_val(b->work->forward, op);
+}
+
+/* Backward ops are added in reverse order of running. */
+static void add_backward(Build *b, Op op)
+{
+  op.saved_bytes = 0;
+  g_array_append_val(b->work->backward, op);
+}
+
+void build_params(Build *b, double params)
+{
+  b->work->params += params;
+}
+
+static Op matmul(const Build *b, const char *name, Pass pass, double m, double n, double k, double batch)
+{
+  return (Op) {
+    .name = name, .kind = OP_MATMUL, .pass = pass, .flops = 2 * m * n * k * batch,
+    .matmul = { .m = m, .n = n, .k = k, .batch = batch, .dtype = b->plan->precision },
+  };
+}
+
+static Op stream(const char *name, Pass pass, double bytes, double kernels)
+{
+  return (Op) { .name = name, .kind = OP_MEMORY, .pass = pass, .memory = { .bytes = bytes, .kernels = kernels } };
+}
+
+static Op collective(const Build *b, const char *name, Collective what, double bytes)
+{
+  return (Op) {
+    .name = name, .kind = OP_COLLECTIVE,
+    .collective = { .what = what, .bytes = bytes, .group = b->tensor, .axis = AXIS_TENSOR },
+  };
+}
+
+void build_forward_collective(Build *b, const char *name, Collective what, double bytes)
+{
+  if (b->tp > 1)
+    add_forward(b, collective(b, name, what, bytes));
+}
+
+void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean async)
+{
+  Op op = collective(b, name, what, bytes);
+
+  op.pass = pass;
+  op.async = async;
+  if (b->tp > 1)
+    add_backward(b, op);
+}
+
+static double activation_bytes(const Build *b)
+{
+  return b->tokens * b->hidden * b->bytes;
+}
+
+/* Without sequence parallelism the sums are all-reduces; with it, the norms'
+ * rows are gathered before a column-parallel product and scattered after a
+ * row-parallel one (Korthikanti et al. 2022, section 4.2). */
+static void linear_forward(Build *b, const Linear *l)
+{
+  gboolean sp = b->plan->sequence_parallel;
+  Op op = matmul(b, l->name, PASS_FORWARD, l->rows, l->out, l->in, l->batch);
+
+  if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
+    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, activation_bytes(b));
+  op.saved_bytes = l->saved;
+  add_forward(b, op);
+  if (l->split == LINEAR_ROW && !l->no_reduce)
+    build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, activation_bytes(b));
+}
+
+static void linear_backward(Build *b, const Linear *l)
+{
+  gboolean sp = b->plan->sequence_parallel, overlap = b->plan->overlap.tensor;
+
+  /* reversed: what is added last runs first */
+  if (l->bias)
+    add_backward(b, stream("bias gradient", PASS_WEIGHT, l->rows * l->out * l->batch * b->bytes, 1));
+  add_backward(b, matmul(b, l->name, PASS_WEIGHT, l->in, l->out, l->rows, l->batch));
+  if (l->split == LINEAR_COLUMN && !l->no_gather)
+    build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
+                              activation_bytes(b), PASS_INPUT, overlap);
+  add_backward(b, matmul(b, l->name, PASS_INPUT, l->rows, l->in, l->out, l->batch));
+  if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
+    build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_WEIGHT, overlap);
+  if (l->split == LINEAR_ROW && sp && !l->no_reduce)
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_INPUT, FALSE);
+}
+
+void build_linear(Build *b, const Linear *l)
+{
+  linear_forward(b, l);
+  linear_backward(b, l);
+  build_params(b, l->in * l->out * l->batch + (l->bias ? l->out * l->batch : 0));
+}
+
+void build_product(Build *b, const char *name, double m, double n, double k, double batch, gboolean core)
+{
+  Op forward = matmul(b, name, PASS_FORWARD, m, n, k, batch);
+
+  forward.core = core;
+  add_forward(b, forward);
+  add_backward(b, matmul(b, name, PASS_INPUT, k, n, m, batch));
+  add_backward(b, matmul(b, name, PASS_INPUT, m, k, n, batch));
+}
+
+void build_stream(Build *b, const Stream *s)
+{
+  Op forward = stream(s->name, PASS_FORWARD, s->forward_bytes, s->forward_kernels);
+
+  forward.core = s->core;
+  forward.saved_bytes = s->saved;
+  add_forward(b, forward);
+  if (s->backward_bytes > 0)
+    add_backward(b, stream(s->name, s->weights ? PASS_WEIGHT : PASS_INPUT, s->backward_bytes, s->backward_kernels));
+}
+
+void build_norm(Build *b, const char *name)
+{
+  double elements = b->rows * b->hidden;
+
+  /* forward reads and writes; backward reads input and gradient and writes, and
+   * joins the gradient that came through the residual */
+  build_stream(b, &(Stream) {
+    .name = name,
+    .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 1,
+    .backward_bytes = 6 * b->bytes * elements, .backward_kernels = 3,
+    .saved = b->bytes * elements,
+  });
+  build_params(b, b->hidden * (b->model->norm_bias ? 2 : 1));
+}
+
+void build_residual(Build *b)
+{
+  double elements = b->rows * b->hidden, e = b->bytes;
+  gboolean dropout = b->model->dropout, fused = b->plan->framework->fused_dropout_add;
+  double mask = dropout ? elements : 0;
+
+  build_stream(b, &(Stream) {
+    .name = "residual",
+    .forward_bytes = (fused || !dropout ? 3 * e : 7 * e) * elements + mask,
+    .forward_kernels = fused || !dropout ? 1 : 3,
+    .backward_bytes = dropout ? 2 * e * elements + mask : 0,
+    .backward_kernels = 1,
+    .saved = mask,
+  });
+}

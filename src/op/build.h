@@ -1,0 +1,76 @@
+/*
+ * What layer builders share: they describe a layer forward, step by step, and
+ * each step adds its own backward; the backward list comes out reversed.
+ */
+#ifndef TDP_OP_BUILD_H
+#define TDP_OP_BUILD_H
+
+#include "op/op.h"
+
+typedef struct {
+  LayerWork *work;
+  const Model *model;
+  const LayerSpec *spec;
+  const Plan *plan;
+  GroupShape tensor; /* the tensor-parallel group */
+  double tp;
+  double tokens;     /* of a micro-batch */
+  double rows;       /* tokens that norms and residuals see: tokens / tp under sequence parallel */
+  double bytes;      /* of an activation element */
+  double hidden;
+} Build;
+
+/* How a weight matrix is divided over the tensor-parallel ranks. */
+typedef enum { LINEAR_COLUMN, LINEAR_ROW, LINEAR_REPLICATED } LinearSplit;
+
+typedef struct {
+  const char *name;
+  double in, out;  /* widths on this device */
+  double batch;    /* independent products in one kernel (experts); 1 otherwise */
+  double rows;     /* of each product */
+  gboolean bias;
+  double saved;    /* bytes of input kept for the weight gradient */
+  LinearSplit split;
+  gboolean no_reduce; /* a row-parallel output whose sum comes later */
+  gboolean no_gather; /* a column-parallel input that is gathered already */
+} Linear;
+
+/* A product with weights, with the collectives that its split asks for. */
+void build_linear(Build *b, const Linear *linear);
+
+/* A product of two activations; both its gradients are input gradients. */
+void build_product(Build *b, const char *name, double m, double n, double k, double batch, gboolean core);
+
+typedef struct {
+  const char *name;
+  double forward_bytes, backward_bytes; /* read and written */
+  double forward_kernels, backward_kernels;
+  double saved;
+  gboolean core;
+  gboolean weights; /* the backward is a weight gradient */
+} Stream;
+
+/* A kernel bound by memory. */
+void build_stream(Build *b, const Stream *stream);
+
+/* Collectives over the tensor-parallel group; nothing if it is one rank. */
+void build_forward_collective(Build *b, const char *name, Collective what, double bytes);
+void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean async);
+
+void build_norm(Build *b, const char *name);
+
+/* Bias, dropout (if the model has it) and residual sum. */
+void build_residual(Build *b);
+
+void build_params(Build *b, double params);
+
+/* Layer builders. */
+void build_embedding(Build *b);
+void build_block(Build *b);
+void build_head(Build *b);
+
+/* Parts of a block. */
+void build_attention(Build *b);
+void build_feed_forward(Build *b);
+
+#endif

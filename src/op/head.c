@@ -1,0 +1,41 @@
+/* Final norm, logits and loss, divided by vocabulary over the tensor-parallel ranks. */
+#include "op/build.h"
+
+/* Passes over the logits: Megatron's loss casts them to fp32 and walks over
+ * them several times; a fused loss reads and writes once each way. */
+static void build_loss(Build *b, double logits)
+{
+  gboolean one = b->plan->framework->fused_loss;
+
+  build_stream(b, &(Stream) {
+    .name = "loss",
+    .forward_bytes = (one ? 8 : 30) * logits, .forward_kernels = one ? 1 : 8,
+    .backward_bytes = (one ? 8 : 14) * logits, .backward_kernels = one ? 1 : 3,
+    .saved = 4 * logits,
+  });
+  for (int i = 0; i < 3; i++)
+    build_forward_collective(b, "sum loss", COLLECTIVE_ALL_REDUCE, 4 * b->tokens);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, (one ? 2 : 6) * logits);
+}
+
+void build_head(Build *b)
+{
+  const Model *m = b->model;
+  double vocab = op_vocab(m, b->plan) / b->tp;
+  double weights = b->work->params;
+
+  build_norm(b, "final norm");
+  if (m->embed_dim && m->embed_dim != m->hidden)
+    build_linear(b, &(Linear) { .name = "head projection", .in = b->hidden, .out = m->embed_dim, .batch = 1,
+                                .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,
+                                .split = LINEAR_REPLICATED });
+  weights = b->work->params;
+  build_linear(b, &(Linear) {
+    .name = "logits", .in = m->embed_dim ? m->embed_dim : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
+    .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
+  });
+  /* tied weights stand once where the embedding is on the same device */
+  if (m->tied_embeddings && b->plan->pp == 1)
+    b->work->params = weights;
+  build_loss(b, b->tokens * vocab);
+}

@@ -1,0 +1,66 @@
+/*
+ * The work of one layer on one device for one micro-batch: what, not how long.
+ *
+ * A layer becomes a list of forward ops and a list of backward ops in the
+ * order in which they run. Each op states its sizes as this device sees them
+ * (already divided by tensor parallelism), the bytes that it keeps for the
+ * backward pass, and its FLOPs; communication carries its group's shape, so
+ * that cost never sees a rank. Backward ops are marked as input gradient or
+ * weight gradient, so that a split backward takes its part of the same list.
+ *
+ * Saved bytes reproduce Korthikanti et al. 2022 (arXiv 2205.05198) for GPT and
+ * the derivation in docs/memory.md for LLaMA-like blocks.
+ *
+ * To add a layer kind: a file with a LayerWork builder and a line in the table
+ * of op.c.
+ */
+#ifndef TDP_OP_OP_H
+#define TDP_OP_OP_H
+
+#include "hardware/collective.h"
+#include "plan/mesh.h"
+
+typedef enum { OP_MATMUL, OP_ATTENTION, OP_MEMORY, OP_COLLECTIVE, OP_KIND_COUNT } OpKind;
+
+typedef struct {
+  const char *name; /* static: "qkv", "attention", "norm" */
+  OpKind kind;
+  Pass pass;        /* PASS_FORWARD, PASS_INPUT or PASS_WEIGHT */
+  gboolean core;    /* part of the attention core, redone under selective recompute */
+  gboolean async;   /* a collective that later ops of the pass need not wait for */
+  union {
+    struct { double m, n, k, batch; DType dtype; } matmul;
+    struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal; DType dtype; } attention;
+    struct { double bytes, kernels; } memory;
+    struct { Collective what; double bytes; GroupShape group; Axis axis; } collective;
+  };
+  double flops;       /* of matrix units */
+  double saved_bytes; /* kept from this forward op for the backward pass */
+} Op;
+
+typedef struct {
+  GArray *forward;  /* Op */
+  GArray *backward; /* Op, in order; without recomputation */
+  double params;    /* weights on this device */
+  double saved_bytes;      /* kept for backward under the plan's recompute */
+  double recomputed_bytes; /* alive only while the layer's backward runs */
+  double transient_bytes;  /* other scratch at the worst moment of the layer */
+  gboolean recompute_all;  /* backward starts with the whole forward */
+} LayerWork;
+
+/* The work of a layer of this spec under the plan. Cannot fail after plan_check. */
+void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,
+                     const Cluster *cluster);
+void layer_work_clear(LayerWork *work);
+
+/* Tokens of a micro-batch on a device, before sequence parallelism. */
+double op_tokens(const Plan *plan);
+
+/* Rows of the embedding after padding, whole model (Megatron pads to a multiple
+ * of vocab_multiple x tp). */
+int op_vocab(const Model *model, const Plan *plan);
+
+/* Bytes that a device sends to the next stage for one micro-batch. */
+double op_boundary_bytes(const Model *model, const Plan *plan);
+
+#endif
