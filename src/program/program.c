@@ -1,0 +1,153 @@
+#include "program/program.h"
+
+#include "program/build.h"
+
+#include <string.h>
+
+const char *const lane_names[] = { "compute", "pipeline", "data", NULL };
+const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "tied embedding", "gradient norm", "optimizer", NULL };
+const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations", "buffers", "overhead", NULL };
+
+int program_add_segment(ProgramBuild *b, Segment segment)
+{
+  g_array_append_val(b->program->segments, segment);
+  return b->program->segments->len - 1;
+}
+
+int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk, int micro)
+{
+  const Segment *s = &g_array_index(b->program->segments, Segment, segment);
+  int index = b->program->tasks->len;
+  Task task = { .segment = segment, .micro = micro, .row = row, .chunk = chunk, .lane = lane, .kind = s->kind,
+                .pass = s->pass };
+
+  g_array_append_val(b->program->tasks, task);
+  g_array_append_val(b->lanes[row * LANE_COUNT + lane], index);
+  if (lane == LANE_DATA)
+    b->last_data[row] = index;
+  return index;
+}
+
+void program_add_edge(ProgramBuild *b, int task, int waits_for)
+{
+  int edge[2] = { task, waits_for };
+  g_array_append_vals(b->edges, edge, 2);
+}
+
+/* Passes wait for what brings their input. */
+static void connect_stages(ProgramBuild *b)
+{
+  gsize n = 2 * (gsize)b->shape.ranks * b->shape.chunks * b->shape.micro;
+
+  for (gsize i = 0; i < n; i++)
+    if (b->arrival[i] >= 0 && b->entry[i] >= 0)
+      program_add_edge(b, b->entry[i], b->arrival[i]);
+}
+
+/* Edges by task: counts, then places. */
+static void store_edges(ProgramBuild *b)
+{
+  Program *p = b->program;
+  Task *tasks = (Task *)p->tasks->data;
+  int first = 0;
+
+  p->deps = g_new(int, MAX(b->edges->len / 2, 1));
+  for (guint i = 0; i < b->edges->len; i += 2)
+    tasks[g_array_index(b->edges, int, i)].n_deps++;
+  for (guint i = 0; i < p->tasks->len; i++) {
+    tasks[i].first_dep = first;
+    first += tasks[i].n_deps;
+    tasks[i].n_deps = 0;
+  }
+  for (guint i = 0; i < b->edges->len; i += 2) {
+    Task *t = &tasks[g_array_index(b->edges, int, i)];
+    p->deps[t->first_dep + t->n_deps++] = g_array_index(b->edges, int, i + 1);
+  }
+}
+
+static void store_lanes(ProgramBuild *b)
+{
+  Program *p = b->program;
+  int n_lanes = p->n_rows * LANE_COUNT, first = 0;
+
+  p->lane_first = g_new(int, n_lanes + 1);
+  p->lane_tasks = g_new(int, p->tasks->len);
+  for (int lane = 0; lane < n_lanes; lane++) {
+    p->lane_first[lane] = first;
+    memcpy(p->lane_tasks + first, b->lanes[lane]->data, b->lanes[lane]->len * sizeof(int));
+    first += b->lanes[lane]->len;
+  }
+  p->lane_first[n_lanes] = first;
+}
+
+static int *new_indices(gsize n)
+{
+  int *indices = g_new(int, n);
+  memset(indices, -1, n * sizeof(int));
+  return indices;
+}
+
+static void build_init(ProgramBuild *b, Program *program)
+{
+  gsize n_slots = 2 * (gsize)b->shape.ranks * b->shape.chunks * b->shape.micro;
+
+  b->program = program;
+  b->edges = g_array_new(FALSE, FALSE, sizeof(int));
+  b->lanes = g_new(GArray *, program->n_rows * LANE_COUNT);
+  for (int i = 0; i < program->n_rows * LANE_COUNT; i++)
+    b->lanes[i] = g_array_new(FALSE, FALSE, sizeof(int));
+  b->arrival = new_indices(n_slots);
+  b->entry = new_indices(n_slots);
+  b->last_task = new_indices(program->n_rows);
+  b->last_data = new_indices(program->n_rows);
+}
+
+static void build_clear(ProgramBuild *b)
+{
+  for (int i = 0; i < b->program->n_rows * LANE_COUNT; i++)
+    g_array_unref(b->lanes[i]);
+  g_free(b->lanes);
+  g_array_unref(b->edges);
+  g_free(b->arrival);
+  g_free(b->entry);
+  g_free(b->last_task);
+  g_free(b->last_data);
+}
+
+Program *program_new(const Model *model, const Plan *plan, const Cluster *cluster, const PriceTable *prices)
+{
+  Program *p = g_new0(Program, 1);
+  ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
+                     .data = mesh_group(plan, cluster, AXIS_DATA) };
+
+  p->n_rows = plan->pp;
+  p->rows = g_new0(ProgramRow, p->n_rows);
+  p->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
+  p->tasks = g_array_new(FALSE, FALSE, sizeof(Task));
+  p->fragmentation = plan->framework->fragmentation;
+  p->step_s = plan->framework->step_s;
+  build_init(&b, p);
+  for (int rank = 0; rank < p->n_rows; rank++) {
+    row_memory(&b, rank, p->rows[rank].static_bytes);
+    rank_tasks(&b, rank);
+  }
+  connect_stages(&b);
+  step_end_tasks(&b);
+  store_edges(&b);
+  store_lanes(&b);
+  build_clear(&b);
+  return p;
+}
+
+void program_free(Program *p)
+{
+  if (!p)
+    return;
+  g_array_unref(p->segments);
+  g_array_unref(p->tasks);
+  g_free(p->rows);
+  g_free(p->deps);
+  g_free(p->lane_first);
+  g_free(p->lane_tasks);
+  g_free(p);
+}

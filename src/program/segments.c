@@ -1,0 +1,212 @@
+/* What tasks are: segments of passes and of communication, and the memory of a rank. */
+#include "program/build.h"
+
+#include <string.h>
+
+static const LayerPrice *price_of(const ProgramBuild *b, int layer)
+{
+  return &b->prices->layers[b->model->layers[layer]];
+}
+
+static double params_of(const ProgramBuild *b, int first, int n)
+{
+  double params = 0;
+  for (int i = first; i < first + n; i++)
+    params += price_of(b, i)->params;
+  return params;
+}
+
+static double weight_bytes(const ProgramBuild *b)
+{
+  return dtype_bytes[b->plan->precision];
+}
+
+/* Parameters in a piece at least: a layer under ZeRO-3, a bucket where
+ * communication runs beside computation, else the whole chunk. */
+static double piece_params(const ProgramBuild *b)
+{
+  const Plan *p = b->plan;
+
+  if (p->dp == 1)
+    return G_MAXDOUBLE;
+  if (p->zero == 3)
+    return 0;
+  if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
+    return p->framework->bucket_params;
+  return G_MAXDOUBLE;
+}
+
+void chunk_init(ProgramBuild *b, Chunk *chunk, int stage)
+{
+  int first = plan_stage_first_layer(b->plan, b->model, stage);
+  int end = plan_stage_first_layer(b->plan, b->model, stage + 1);
+  double least = piece_params(b), filled = 0;
+  Piece piece = { first, 0 };
+
+  *chunk = (Chunk) { .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
+                     .send = { -1, -1 } };
+  for (int i = first; i < end; i++) {
+    piece.n_layers++;
+    filled += price_of(b, i)->params;
+    if (filled > least || i == end - 1) {
+      g_array_append_val(chunk->pieces, piece);
+      piece = (Piece) { i + 1, 0 };
+      filled = 0;
+    }
+  }
+  int n = chunk->pieces->len;
+  for (int pass = 0; pass < PASS_COUNT; pass++) {
+    chunk->whole[pass] = -1;
+    chunk->split[pass] = g_new(int, n);
+    memset(chunk->split[pass], -1, n * sizeof(int));
+  }
+  chunk->gather = g_memdup2(chunk->split[0], n * sizeof(int));
+  chunk->reduce = g_memdup2(chunk->split[0], n * sizeof(int));
+}
+
+void chunk_clear(Chunk *chunk)
+{
+  g_array_unref(chunk->pieces);
+  for (int pass = 0; pass < PASS_COUNT; pass++)
+    g_free(chunk->split[pass]);
+  g_free(chunk->gather);
+  g_free(chunk->reduce);
+}
+
+static Piece piece_at(const Chunk *chunk, int piece)
+{
+  if (piece >= 0)
+    return g_array_index(chunk->pieces, Piece, piece);
+  Piece whole = { g_array_index(chunk->pieces, Piece, 0).first_layer, 0 };
+  for (guint i = 0; i < chunk->pieces->len; i++)
+    whole.n_layers += g_array_index(chunk->pieces, Piece, i).n_layers;
+  return whole;
+}
+
+static Segment pass_segment(const ProgramBuild *b, Piece piece, Pass pass)
+{
+  Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
+                .slowdown = 1 };
+  double saved = 0, params = params_of(b, piece.first_layer, piece.n_layers);
+
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
+    const LayerPrice *price = price_of(b, i);
+    s.seconds += price->pass[pass].seconds;
+    s.compute_s += price->pass[pass].compute_s;
+    s.hardware_flops += price->pass[pass].flops;
+    saved += price->saved_bytes;
+    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes);
+  }
+  s.compute_s = MIN(s.compute_s, s.seconds);
+  s.free_bytes = s.alloc_bytes;
+  if (pass == PASS_FORWARD)
+    s.activation_bytes = saved;
+  else if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
+    s.activation_bytes = -saved;
+  if (b->plan->dp > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
+    s.free_bytes += params * weight_bytes(b);
+  if (b->plan->dp > 1 && b->plan->zero >= 2 && pass != PASS_FORWARD && pass != PASS_INPUT)
+    s.alloc_bytes += params * b->plan->framework->gradient_bytes;
+  return s;
+}
+
+int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
+{
+  int *known = piece < 0 ? &chunk->whole[pass] : &chunk->split[pass][piece];
+
+  if (*known < 0)
+    *known = program_add_segment(b, pass_segment(b, piece_at(chunk, piece), pass));
+  return *known;
+}
+
+static Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group,
+                            Axis axis)
+{
+  Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group, .axis = axis,
+                .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
+
+  s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
+  if (kind == TASK_REDUCE || kind == TASK_GATHER)
+    s.slowdown = overlap_slowdown(b->cluster, &group);
+  return s;
+}
+
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece)
+{
+  if (chunk->gather[piece] < 0) {
+    Piece p = g_array_index(chunk->pieces, Piece, piece);
+    double bytes = params_of(b, p.first_layer, p.n_layers) * weight_bytes(b);
+    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data, AXIS_DATA);
+    s.first_layer = p.first_layer;
+    s.n_layers = p.n_layers;
+    s.alloc_bytes = b->plan->zero == 3 ? bytes : 0;
+    chunk->gather[piece] = program_add_segment(b, s);
+  }
+  return chunk->gather[piece];
+}
+
+int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
+{
+  int *known = &chunk->reduce[MAX(piece, 0)];
+
+  if (*known < 0) {
+    Piece p = piece_at(chunk, piece);
+    double params = params_of(b, p.first_layer, p.n_layers);
+    Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+    Segment s = comm_segment(b, TASK_REDUCE, what, params * b->plan->framework->reduce_bytes, b->data, AXIS_DATA);
+    s.first_layer = p.first_layer;
+    s.n_layers = p.n_layers;
+    s.free_bytes = b->plan->zero >= 2 ? params * b->plan->framework->gradient_bytes : 0;
+    *known = program_add_segment(b, s);
+  }
+  return *known;
+}
+
+/* With scatter-gather each tensor-parallel rank sends its share, and the
+ * receivers gather it over their fast links (Narayanan et al. 2021, section 4.1). */
+Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass)
+{
+  const Plan *p = b->plan;
+  double bytes = op_boundary_bytes(b->model, p);
+  gboolean scatter = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
+  GroupShape pair = mesh_pair(p, b->cluster, from_rank, to_rank);
+  Segment s = comm_segment(b, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair, AXIS_PIPELINE);
+
+  s.pass = pass;
+  if (scatter) {
+    GroupShape tensor = mesh_group(p, b->cluster, AXIS_TENSOR);
+    s.seconds += collective_cost(b->cluster, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
+  }
+  return s;
+}
+
+double rank_params(const ProgramBuild *b, int rank)
+{
+  double params = 0;
+
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++) {
+    int stage = schedule_stage(&b->shape, rank, chunk);
+    int first = plan_stage_first_layer(b->plan, b->model, stage);
+    params += params_of(b, first, plan_stage_first_layer(b->plan, b->model, stage + 1) - first);
+  }
+  return params;
+}
+
+/* Adam keeps two moments in fp32, and an fp32 copy of 16-bit weights. */
+static double optimizer_bytes(DType precision)
+{
+  return precision == DTYPE_FP32 ? 8 : 12;
+}
+
+void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT])
+{
+  const Plan *p = b->plan;
+  double params = rank_params(b, rank);
+  int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);
+
+  memset(bytes, 0, PART_COUNT * sizeof *bytes);
+  bytes[PART_WEIGHTS] = params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
+  bytes[PART_GRADIENTS] = params * p->framework->gradient_bytes / (p->zero >= 2 ? p->dp : 1);
+  bytes[PART_OPTIMIZER] = params * optimizer_bytes(p->precision) / (p->zero >= 1 ? p->dp : 1);
+  bytes[PART_OVERHEAD] = p->framework->context_bytes + groups * p->framework->group_bytes;
+}

@@ -1,0 +1,81 @@
+/* What ends a step: tied embeddings, the gradient norm, the optimizer, updated parameters. */
+#include "program/build.h"
+
+#include "cost/kernel.h"
+
+static Segment world_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group,
+                             Axis axis)
+{
+  Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group, .axis = axis,
+                .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
+
+  s.seconds = s.cost.seconds + (group.size > 1 ? b->plan->framework->collective_s : 0);
+  return s;
+}
+
+/* Everything of the row so far. */
+static void wait_for_row(ProgramBuild *b, int task, int row)
+{
+  program_add_edge(b, task, b->last_task[row]);
+  if (b->last_data[row] >= 0 && b->last_data[row] != task)
+    program_add_edge(b, task, b->last_data[row]);
+}
+
+/* The first and the last stage each hold the embedding and add up its gradients. */
+static void add_tied(ProgramBuild *b)
+{
+  int last = b->shape.ranks - 1;
+  double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
+  double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
+  double bytes = vocab * width * b->plan->framework->reduce_bytes;
+
+  if (!b->model->tied_embeddings || last == 0)
+    return;
+  int segment = program_add_segment(
+      b, world_segment(b, TASK_TIED, COLLECTIVE_ALL_REDUCE, bytes, mesh_pair(b->plan, b->cluster, 0, last), AXIS_PIPELINE));
+  int before[2][2] = { { b->last_task[0], b->last_data[0] }, { b->last_task[last], b->last_data[last] } };
+  for (int end = 0; end < 2; end++) {
+    int task = program_add_task(b, end ? last : 0, LANE_DATA, segment, 0, 0);
+    for (int i = 0; i < 2; i++) {
+      program_add_edge(b, task, before[i][0]);
+      if (before[i][1] >= 0)
+        program_add_edge(b, task, before[i][1]);
+    }
+  }
+}
+
+static int add_norm(ProgramBuild *b)
+{
+  GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
+  int segment = program_add_segment(b, world_segment(b, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world, AXIS_DATA));
+  int norm = program_add_task(b, 0, LANE_DATA, segment, 0, 0);
+
+  for (int row = 0; row < b->shape.ranks; row++)
+    wait_for_row(b, norm, row);
+  return norm;
+}
+
+static void add_optimizer(ProgramBuild *b, int row, int norm)
+{
+  const Plan *p = b->plan;
+  double params = rank_params(b, row), owned = p->zero >= 1 ? params / p->dp : params;
+  Segment s = { .kind = TASK_OPTIMIZER, .slowdown = 1 };
+
+  s.seconds = s.compute_s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
+  int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
+  program_add_edge(b, optimizer, norm);
+  if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
+    Segment gather = world_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision], b->data,
+                                   AXIS_DATA);
+    int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
+    program_add_edge(b, task, optimizer);
+  }
+}
+
+void step_end_tasks(ProgramBuild *b)
+{
+  add_tied(b);
+  int norm = add_norm(b);
+  for (int row = 0; row < b->shape.ranks; row++)
+    add_optimizer(b, row, norm);
+}

@@ -1,0 +1,185 @@
+/* The tasks of one rank: its schedule's slots, split where communication runs beside them. */
+#include "program/build.h"
+
+/* One piece of a slot as it will run. */
+typedef struct {
+  int piece; /* -1 = the whole chunk */
+  guint16 chunk;
+  guint8 pass;
+  guint32 micro;
+  gboolean gather, reduce; /* parameters before it, gradients after it */
+  gboolean first, last;    /* of its slot */
+} Use;
+
+typedef struct {
+  ProgramBuild *b;
+  int rank;
+  Chunk *chunks;
+  GArray *uses;    /* Use */
+  GArray *gathers; /* int: index of the gathered task's compute task, in order of use */
+  guint next_use;  /* uses whose gather has been issued */
+  int issued;      /* gathers issued */
+  GArray *gather_tasks; /* int */
+  int depth;       /* pieces whose parameters may be present at once, 0 = no limit */
+  int blocking;    /* task that the next compute task must wait for, -1 = none */
+} RankBuild;
+
+static gboolean makes_weight_gradient(int pass)
+{
+  return pass == PASS_BACKWARD || pass == PASS_WEIGHT;
+}
+
+static void mark_ends(RankBuild *r, const GArray *slots)
+{
+  for (guint i = 0; i < slots->len; i++) {
+    const Slot *s = &g_array_index(slots, Slot, i);
+    Chunk *chunk = &r->chunks[s->chunk];
+    if (s->pass == PASS_FORWARD && chunk->first_forward < 0)
+      chunk->first_forward = i;
+    if (makes_weight_gradient(s->pass))
+      chunk->last_backward = i;
+  }
+}
+
+static void add_uses(RankBuild *r, const Slot *slot, int index)
+{
+  const Plan *p = r->b->plan;
+  Chunk *chunk = &r->chunks[slot->chunk];
+  gboolean sharded = p->dp > 1 && p->zero == 3;
+  gboolean fresh = p->dp > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean gather = (sharded && slot->pass != PASS_WEIGHT) || fresh;
+  gboolean reduce = p->dp > 1 && makes_weight_gradient(slot->pass) &&
+                    (p->zero >= 2 || (index == chunk->last_backward && p->overlap.gradients));
+  gboolean split = gather || (reduce && (p->overlap.gradients || sharded));
+  int n = split ? (int)chunk->pieces->len : 1;
+
+  for (int i = 0; i < n; i++) {
+    Use use = { .piece = split ? (slot->pass == PASS_FORWARD ? i : n - 1 - i) : -1, .chunk = slot->chunk,
+                .pass = slot->pass, .micro = slot->micro, .gather = gather, .reduce = reduce,
+                .first = i == 0, .last = i == n - 1 };
+    g_array_append_val(r->uses, use);
+  }
+}
+
+/* Issues gathers in order of use, up to `depth` ahead of the gathered pieces
+ * that have run: the (i+depth)-th waits until the i-th piece gave its buffer back. */
+static void issue_gathers(RankBuild *r)
+{
+  for (; r->next_use < r->uses->len; r->next_use++) {
+    const Use *use = &g_array_index(r->uses, Use, r->next_use);
+    if (!use->gather)
+      continue;
+    if (r->depth && r->issued >= (int)r->gathers->len + r->depth)
+      return;
+    int segment = chunk_gather_segment(r->b, &r->chunks[use->chunk], use->piece);
+    int task = program_add_task(r->b, r->rank, LANE_DATA, segment, use->chunk, use->micro);
+    if (r->depth && r->issued >= r->depth)
+      program_add_edge(r->b, task, g_array_index(r->gathers, int, r->issued - r->depth));
+    g_array_append_val(r->gather_tasks, task);
+    r->issued++;
+  }
+}
+
+static void add_send(RankBuild *r, const Use *use, int task)
+{
+  ProgramBuild *b = r->b;
+  gboolean backward = use->pass != PASS_FORWARD;
+  int stages = b->shape.ranks * b->shape.chunks;
+  int stage = schedule_stage(&b->shape, r->rank, use->chunk);
+  int to = backward ? stage - 1 : stage + 1;
+
+  if (use->pass == PASS_WEIGHT || to < 0 || to >= stages)
+    return;
+  int to_rank = to % b->shape.ranks;
+  if (to_rank != r->rank) {
+    int *segment = &r->chunks[use->chunk].send[backward];
+    if (*segment < 0)
+      *segment = program_add_segment(b, send_segment(b, r->rank, to_rank, use->pass));
+    int send = program_add_task(b, r->rank, LANE_PIPELINE, *segment, use->chunk, use->micro);
+    program_add_edge(b, send, task);
+    task = send;
+    if (!b->plan->overlap.pipeline)
+      r->blocking = send;
+  }
+  b->arrival[program_slot(b, backward, to, use->micro)] = task;
+}
+
+static void add_reduce(RankBuild *r, const Use *use, int task)
+{
+  ProgramBuild *b = r->b;
+  int reduce = program_add_task(b, r->rank, LANE_DATA, chunk_reduce_segment(b, &r->chunks[use->chunk], use->piece),
+                                use->chunk, use->micro);
+
+  program_add_edge(b, reduce, task);
+  if (!b->plan->overlap.gradients)
+    r->blocking = reduce;
+}
+
+static void add_use(RankBuild *r, const Use *use)
+{
+  ProgramBuild *b = r->b;
+  int segment = chunk_pass_segment(b, &r->chunks[use->chunk], use->piece, use->pass);
+  int task;
+
+  if (use->gather)
+    issue_gathers(r);
+  task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->chunk, use->micro);
+  if (use->gather) {
+    program_add_edge(b, task, g_array_index(r->gather_tasks, int, r->gathers->len));
+    g_array_append_val(r->gathers, task);
+  }
+  if (r->blocking >= 0)
+    program_add_edge(b, task, r->blocking);
+  r->blocking = -1;
+  if (use->first && use->pass != PASS_WEIGHT)
+    b->entry[program_slot(b, use->pass != PASS_FORWARD, schedule_stage(&b->shape, r->rank, use->chunk), use->micro)] = task;
+  if (use->reduce)
+    add_reduce(r, use, task);
+  if (use->last)
+    add_send(r, use, task);
+  b->last_task[r->rank] = task;
+}
+
+/* Gradients of ZeRO-0 and 1 that are reduced after everything else. */
+static void reduce_at_end(RankBuild *r)
+{
+  const Plan *p = r->b->plan;
+
+  if (p->dp == 1 || p->zero >= 2 || p->overlap.gradients)
+    return;
+  for (int c = 0; c < r->b->shape.chunks; c++) {
+    int segment = chunk_reduce_segment(r->b, &r->chunks[c], -1);
+    int task = program_add_task(r->b, r->rank, LANE_DATA, segment, c, 0);
+    program_add_edge(r->b, task, r->b->last_task[r->rank]);
+  }
+}
+
+static int gather_depth(const Plan *p)
+{
+  if (p->zero < 3)
+    return 0;
+  return p->overlap.parameters ? 2 : 1;
+}
+
+void rank_tasks(ProgramBuild *b, int rank)
+{
+  g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(Slot));
+  g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
+  g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int));
+  g_autoptr(GArray) gather_tasks = g_array_new(FALSE, FALSE, sizeof(int));
+  g_autofree Chunk *chunks = g_new(Chunk, b->shape.chunks);
+  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .uses = uses, .gathers = gathers,
+                  .gather_tasks = gather_tasks, .depth = gather_depth(b->plan), .blocking = -1 };
+
+  for (int c = 0; c < b->shape.chunks; c++)
+    chunk_init(b, &chunks[c], schedule_stage(&b->shape, rank, c));
+  b->plan->schedule->order(&b->shape, rank, slots);
+  mark_ends(&r, slots);
+  for (guint i = 0; i < slots->len; i++)
+    add_uses(&r, &g_array_index(slots, Slot, i), i);
+  for (guint i = 0; i < uses->len; i++)
+    add_use(&r, &g_array_index(uses, Use, i));
+  reduce_at_end(&r);
+  for (int c = 0; c < b->shape.chunks; c++)
+    chunk_clear(&chunks[c]);
+}
