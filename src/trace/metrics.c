@@ -1,0 +1,127 @@
+#include "trace/trace.h"
+
+#include <string.h>
+
+/* End of the last pass of any row. */
+static double pipeline_end(const Trace *t)
+{
+  double end = 0;
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->kind == TASK_PASS)
+      end = MAX(end, s->end);
+  }
+  return end;
+}
+
+static double *busy_of_rows(const Trace *t)
+{
+  double *busy = g_new0(double, t->n_rows);
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->kind == TASK_PASS)
+      busy[s->row] += s->end - s->start;
+  }
+  return busy;
+}
+
+double trace_row_bubble(const Trace *t, int row)
+{
+  g_autofree double *busy = busy_of_rows(t);
+  double end = pipeline_end(t);
+
+  return end > 0 ? (end - busy[row]) / end : 0;
+}
+
+/* Time of [from, to) in which a span of the kind that was waited for ran. */
+static double overlap(double from, double to, const Span *s)
+{
+  return MAX(0, MIN(to, s->end) - MAX(from, s->start));
+}
+
+/* Charges a gap before a task to what it waited for. Behind a send stands the
+ * task that had not finished yet: that part of the wait is idle time. */
+static void charge_gap(const Trace *t, double from, double to, int cause, Metrics *m)
+{
+  double rest = to - from;
+
+  if (cause >= 0) {
+    const Span *s = &g_array_index(t->spans, Span, cause);
+    double waited = overlap(from, to, s);
+    if (s->kind == TASK_SEND)
+      m->pipeline_comm_s += waited;
+    else if (s->lane == LANE_DATA)
+      m->data_comm_s += waited;
+    else
+      waited = 0;
+    rest -= waited;
+  }
+  m->idle_s += rest;
+}
+
+static void break_down(const Trace *t, int row, Metrics *m)
+{
+  double clock = 0, tail;
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->row != row || s->lane != LANE_COMPUTE)
+      continue;
+    if (s->start > clock)
+      charge_gap(t, clock, s->start, s->cause, m);
+    if (s->kind == TASK_OPTIMIZER) {
+      m->optimizer_s += s->end - s->start;
+    } else {
+      m->tensor_comm_s += s->exposed_tensor_s;
+      m->compute_s += s->end - s->start - s->exposed_tensor_s;
+    }
+    clock = s->end;
+  }
+  /* behind the optimizer: updated parameters are gathered */
+  tail = t->end_s - t->step_s - clock;
+  for (guint i = 0; i < t->spans->len && tail > 0; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->row == row && s->kind == TASK_GATHER && s->end > clock) {
+      double waited = s->end - MAX(clock, s->start);
+      m->data_comm_s += waited;
+      tail -= waited;
+      clock = s->end;
+    }
+  }
+  m->idle_s += tail;
+  m->optimizer_s += t->step_s;
+}
+
+static void find_peak(const Trace *t, Metrics *m)
+{
+  for (int row = 0; row < t->n_rows; row++) {
+    double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
+    if (peak > m->peak_memory_bytes) {
+      m->peak_memory_bytes = peak;
+      m->peak_row = row;
+      memcpy(m->memory, bytes, sizeof bytes);
+    }
+  }
+}
+
+void trace_metrics(const Trace *t, Metrics *out)
+{
+  g_autofree double *busy = busy_of_rows(t);
+  double end = pipeline_end(t), idle = 0;
+  Metrics m = { .iteration_s = t->end_s };
+
+  for (int row = 0; row < t->n_rows; row++) {
+    idle += end - busy[row];
+    if (busy[row] > busy[m.critical_row])
+      m.critical_row = row;
+  }
+  m.bubble_fraction = end > 0 ? idle / (t->n_rows * end) : 0;
+  break_down(t, m.critical_row, &m);
+  find_peak(t, &m);
+  for (guint i = 0; i < t->spans->len; i++)
+    m.hardware_flops += g_array_index(t->segments, Segment, g_array_index(t->spans, Span, i).segment).hardware_flops;
+  m.hardware_flops /= t->n_rows;
+  *out = m;
+}

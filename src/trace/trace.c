@@ -1,0 +1,57 @@
+#include "trace/trace.h"
+
+#include <string.h>
+
+Trace *trace_new(const Program *program)
+{
+  Trace *t = g_new0(Trace, 1);
+
+  t->n_rows = program->n_rows;
+  t->rows = g_new0(TraceRow, t->n_rows);
+  for (int row = 0; row < t->n_rows; row++) {
+    memcpy(t->rows[row].static_bytes, program->rows[row].static_bytes, sizeof t->rows[row].static_bytes);
+    t->rows[row].points = g_array_new(FALSE, FALSE, sizeof(MemoryPoint));
+  }
+  t->spans = g_array_sized_new(FALSE, TRUE, sizeof(Span), program->tasks->len);
+  t->segments = g_array_ref(program->segments);
+  t->fragmentation = program->fragmentation;
+  t->step_s = program->step_s;
+  return t;
+}
+
+void trace_free(Trace *t)
+{
+  if (!t)
+    return;
+  for (int row = 0; row < t->n_rows; row++)
+    g_array_unref(t->rows[row].points);
+  g_free(t->rows);
+  g_array_unref(t->spans);
+  g_array_unref(t->segments);
+  g_free(t);
+}
+
+void trace_memory(const Trace *t, int row, const MemoryPoint *point, double bytes[PART_COUNT])
+{
+  memcpy(bytes, t->rows[row].static_bytes, PART_COUNT * sizeof *bytes);
+  bytes[PART_ACTIVATIONS] += point->activations;
+  bytes[PART_BUFFERS] += point->buffers;
+  bytes[PART_OVERHEAD] += t->fragmentation * (point->activations + point->buffers);
+}
+
+double trace_row_peak(const Trace *t, int row, double bytes[PART_COUNT])
+{
+  const GArray *points = t->rows[row].points;
+  MemoryPoint best = { 0 };
+  double total = 0;
+
+  for (guint i = 0; i < points->len; i++) {
+    const MemoryPoint *p = &g_array_index(points, MemoryPoint, i);
+    if (p->activations + p->buffers > best.activations + best.buffers)
+      best = *p;
+  }
+  trace_memory(t, row, &best, bytes);
+  for (int part = 0; part < PART_COUNT; part++)
+    total += bytes[part];
+  return total;
+}

@@ -1,0 +1,80 @@
+/*
+ * When each task ran and what memory was held, predicted or measured. Every
+ * report, plot and comparison reads only a trace: it does not know whether a
+ * simulator or an executor made it. Times are seconds from the step's start.
+ */
+#ifndef TDP_TRACE_TRACE_H
+#define TDP_TRACE_TRACE_H
+
+#include "program/program.h"
+
+typedef struct {
+  double start, end;
+  double exposed_tensor_s; /* of a pass: time in it that only communicates */
+  int segment;             /* into Trace.segments */
+  guint32 micro;
+  guint16 row;
+  guint16 chunk;
+  guint8 lane;
+  guint8 kind; /* TaskKind */
+  guint8 pass; /* Pass */
+  int cause;   /* span that ended last among those it waited for, -1 = none */
+} Span;
+
+/* Memory of a row from a moment on. */
+typedef struct {
+  double time;
+  double activations, buffers; /* bytes; the other parts do not change */
+} MemoryPoint;
+
+typedef struct {
+  double static_bytes[PART_COUNT];
+  GArray *points; /* MemoryPoint, times rising */
+} TraceRow;
+
+typedef struct {
+  int n_rows;
+  TraceRow *rows;
+  GArray *spans;    /* Span; each lane's spans are in the order they ran */
+  GArray *segments; /* Segment, as in the program */
+  double fragmentation;
+  double step_s; /* fixed time behind the last span, part of the step */
+  double end_s;  /* when the step ends, step_s included */
+} Trace;
+
+/* An empty trace with the program's rows and segments. */
+Trace *trace_new(const Program *program);
+void trace_free(Trace *trace);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
+
+/* Bytes by part of a row at a moment. */
+void trace_memory(const Trace *trace, int row, const MemoryPoint *point, double bytes[PART_COUNT]);
+
+/*
+ * A trace in numbers. The bubble is the mean over rows of the idle share of the
+ * compute lane within the pipeline phase, from the step's start to the end of
+ * the last pass. The breakdown is of the critical row, the one with the least
+ * idle time, and adds up to iteration_s. Waiting is charged to what was waited
+ * for.
+ */
+typedef struct {
+  double iteration_s;
+  double bubble_fraction;
+  double compute_s, tensor_comm_s, context_comm_s, expert_comm_s, pipeline_comm_s, data_comm_s, offload_s,
+      optimizer_s, idle_s;
+  int critical_row;
+  double peak_memory_bytes; /* of the worst row */
+  int peak_row;
+  double memory[PART_COUNT]; /* parts at that peak */
+  double hardware_flops;     /* of the mean row's device in the step, recomputation included */
+} Metrics;
+
+void trace_metrics(const Trace *trace, Metrics *out);
+
+/* Peak of one row, with the parts at that moment. */
+double trace_row_peak(const Trace *trace, int row, double bytes[PART_COUNT]);
+
+/* Idle share of the compute lane of one row within the pipeline phase. */
+double trace_row_bubble(const Trace *trace, int row);
+
+#endif
