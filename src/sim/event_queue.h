@@ -1,0 +1,24 @@
+/* A binary heap of events ordered by time, then by order of arrival. */
+#ifndef TDP_SIM_EVENT_QUEUE_H
+#define TDP_SIM_EVENT_QUEUE_H
+
+#include <glib.h>
+
+typedef struct {
+  double time;
+  guint64 order; /* given by the queue */
+  int lane;
+  guint32 version; /* of the lane when the event was made; older ones are void */
+} Event;
+
+typedef struct {
+  GArray *heap;
+  guint64 next_order;
+} EventQueue;
+
+void event_queue_init(EventQueue *queue);
+void event_queue_clear(EventQueue *queue);
+void event_queue_push(EventQueue *queue, double time, int lane, guint32 version);
+gboolean event_queue_pop(EventQueue *queue, Event *out); /* FALSE if empty */
+
+#endif
