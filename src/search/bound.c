@@ -1,0 +1,147 @@
+#include "search/bound.h"
+
+#include "cost/kernel.h"
+
+#include <math.h>
+
+PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  PriceSums *s = g_new0(PriceSums, 1);
+  int n = model->n_layers;
+
+  s->prices = price_table_new(model, plan, cluster);
+  s->forward_s = g_new0(double, n + 1);
+  s->backward_s = g_new0(double, n + 1);
+  s->params = g_new0(double, n + 1);
+  s->saved = g_new0(double, n + 1);
+  s->transient = INFINITY;
+  for (int i = 0; i < n; i++) {
+    const LayerPrice *p = &s->prices->layers[model->layers[i]];
+    s->forward_s[i + 1] = s->forward_s[i] + p->pass[PASS_FORWARD].seconds;
+    s->backward_s[i + 1] = s->backward_s[i] + p->pass[PASS_BACKWARD].seconds;
+    s->params[i + 1] = s->params[i] + p->params;
+    s->saved[i + 1] = s->saved[i] + p->saved_bytes;
+    if (model_layer(model, i)->kind == LAYER_BLOCK)
+      s->transient = MIN(s->transient, p->transient_bytes);
+  }
+  return s;
+}
+
+void price_sums_free(PriceSums *s)
+{
+  if (!s)
+    return;
+  price_table_free(s->prices);
+  g_free(s->forward_s);
+  g_free(s->backward_s);
+  g_free(s->params);
+  g_free(s->saved);
+  g_free(s);
+}
+
+typedef struct {
+  const Model *model;
+  const Plan *plan;
+  const Cluster *cluster;
+  const PriceSums *sums;
+  GroupShape data;
+} Bound;
+
+/* Difference of a running sum over the layers of a stage. */
+static double of_stage(const Bound *b, const double *sum, int stage)
+{
+  return sum[plan_stage_first_layer(b->plan, b->model, stage + 1)] - sum[plan_stage_first_layer(b->plan, b->model, stage)];
+}
+
+static double of_rank(const Bound *b, const double *sum, int rank)
+{
+  double total = 0;
+  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+    total += of_stage(b, sum, chunk * b->plan->pp + rank);
+  return total;
+}
+
+static double comm(const Bound *b, Collective what, double bytes)
+{
+  return collective_cost(b->cluster, what, bytes, &b->data).seconds;
+}
+
+/* What the data lane carries before the norm whatever its order. One call is
+ * never slower than its pieces. */
+static double data_lane(const Bound *b, double params)
+{
+  const Plan *p = b->plan;
+  double weights = params * dtype_bytes[p->precision], gradients = params * p->framework->reduce_bytes;
+  int m = plan_micro_batches(p);
+  int gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
+
+  if (p->dp == 1)
+    return 0;
+  double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
+  return reduction * (p->zero >= 2 ? m : 1) + gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+}
+
+/* From the norm to the end of the step, on a rank. */
+static double after_norm(const Bound *b, double params)
+{
+  const Plan *p = b->plan;
+  double owned = p->zero >= 1 ? params / p->dp : params;
+  double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
+
+  if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
+    s += comm(b, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision]);
+  return s;
+}
+
+/* Gradients that can only be reduced when the rank's last backward has ended. */
+static double reduction_tail(const Bound *b, double params)
+{
+  const Plan *p = b->plan;
+
+  if (p->dp == 1 || p->overlap.gradients || p->zero >= 2)
+    return 0;
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * p->framework->reduce_bytes);
+}
+
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+{
+  Bound b = { model, plan, cluster, sums, mesh_group(plan, cluster, AXIS_DATA) };
+  int m = plan_micro_batches(plan);
+  double fill = 0, drain = 0, passes = 0, reduced = 0, lane = 0, last = 0, serial = 0;
+
+  for (int rank = 0; rank < plan->pp; rank++) {
+    double params = of_rank(&b, sums->params, rank);
+    double work = m * (of_rank(&b, sums->forward_s, rank) + of_rank(&b, sums->backward_s, rank));
+    serial += work;
+    passes = MAX(passes, fill + work + drain);
+    reduced = MAX(reduced, fill + work + reduction_tail(&b, params));
+    lane = MAX(lane, data_lane(&b, params));
+    last = MAX(last, after_norm(&b, params));
+    fill += of_stage(&b, sums->forward_s, rank);
+    drain += of_stage(&b, sums->backward_s, rank);
+  }
+  if (plan->schedule->serial)
+    passes = serial;
+  return (MAX(MAX(passes, reduced), lane) + last) * (1 - 1e-9) + plan->framework->step_s;
+}
+
+double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
+{
+  Bound b = { model, plan, NULL, sums, { 0 } };
+  ScheduleShape shape = plan_shape(plan);
+  const Framework *f = plan->framework;
+  double most = 0, wb = dtype_bytes[plan->precision];
+  double optimizer = plan->precision == DTYPE_FP32 ? 8 : 12;
+  double per_param = wb / (plan->zero >= 3 ? plan->dp : 1) + (double)f->gradient_bytes / (plan->zero >= 2 ? plan->dp : 1) +
+                     optimizer / (plan->zero >= 1 ? plan->dp : 1);
+
+  for (int rank = 0; rank < plan->pp; rank++) {
+    double saved = INFINITY;
+    for (int chunk = 0; chunk < plan->vpp; chunk++)
+      saved = MIN(saved, of_stage(&b, sums->saved, chunk * plan->pp + rank));
+    double dynamic = saved * plan->schedule->peak(&shape, rank) + sums->transient;
+    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + f->fragmentation));
+  }
+  int groups = (plan->tp > 1) + (plan->dp > 1) + (plan->pp > 1);
+  return most * (1 - 1e-9) + f->context_bytes + groups * f->group_bytes;
+}

@@ -1,0 +1,232 @@
+#include "search/search.h"
+
+#include "search/bound.h"
+#include "search/space.h"
+#include "sim/simulate.h"
+
+#include <string.h>
+
+/* Plans simulated at once between updates of the incumbent; fixed, so that the
+ * counts do not depend on threads. */
+#define ROUND 32
+
+Trace *search_simulate(const Model *model, const Cluster *cluster, const Plan *plan)
+{
+  g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
+  g_autoptr(Program) program = program_new(model, plan, cluster, prices);
+  return simulate(program);
+}
+
+/* What PriceSums depend on. */
+typedef struct {
+  int tp, micro_batch, sequence_parallel, recompute, one_stage;
+} PriceKey;
+
+static guint key_hash(gconstpointer p)
+{
+  const PriceKey *k = p;
+  return ((k->tp * 8191u + k->micro_batch) * 31u + k->sequence_parallel) * 31u + k->recompute * 2 + k->one_stage;
+}
+
+static gboolean key_equal(gconstpointer a, gconstpointer b)
+{
+  return memcmp(a, b, sizeof(PriceKey)) == 0;
+}
+
+typedef struct {
+  const Model *model;
+  const Cluster *cluster;
+  const SearchOptions *options;
+  SearchResult *result;
+  GArray *candidates; /* Candidate */
+  GHashTable *prices; /* PriceKey to PriceSums; looked up, never iterated */
+  GThreadPool *pool;
+  Found *found;       /* of a round */
+  int base;           /* first candidate of the round */
+  GMutex mutex;
+  GCond done;
+  int left;
+} Search;
+
+static const PriceSums *sums_of(Search *s, const Plan *plan)
+{
+  PriceKey key = { plan->tp, plan->micro_batch, plan->sequence_parallel, plan->recompute, plan->pp == 1 };
+  PriceSums *sums = g_hash_table_lookup(s->prices, &key);
+
+  if (!sums) {
+    sums = price_sums_new(s->model, plan, s->cluster);
+    g_hash_table_insert(s->prices, g_memdup2(&key, sizeof key), sums);
+  }
+  return sums;
+}
+
+/* Bounds of every legal plan; those that cannot fit are counted and dropped,
+ * but the fastest of them and the smallest are remembered. */
+static void bound_all(Search *s, Candidate *over, Candidate *least)
+{
+  double capacity = s->cluster->device.memory_bytes;
+  guint kept = 0;
+
+  for (guint i = 0; i < s->candidates->len; i++) {
+    Candidate c = g_array_index(s->candidates, Candidate, i);
+    const PriceSums *sums = sums_of(s, &c.plan);
+    c.bound_s = bound_time(s->model, &c.plan, s->cluster, sums);
+    c.memory_bytes = bound_memory(s->model, &c.plan, sums);
+    if (c.memory_bytes <= capacity) {
+      g_array_index(s->candidates, Candidate, kept++) = c;
+      continue;
+    }
+    s->result->rejected[REJECT_MEMORY]++;
+    if (c.bound_s < over->bound_s)
+      *over = c;
+    if (c.memory_bytes < least->memory_bytes)
+      *least = c;
+  }
+  g_array_set_size(s->candidates, kept);
+}
+
+static int by_bound(gconstpointer a, gconstpointer b)
+{
+  const Candidate *x = a, *y = b;
+
+  if (x->bound_s != y->bound_s)
+    return x->bound_s < y->bound_s ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static Found evaluate(const Search *s, const Candidate *c)
+{
+  Found found = { .plan = c->plan, .bound_s = c->bound_s };
+  g_autoptr(Trace) trace = search_simulate(s->model, s->cluster, &c->plan);
+
+  trace_metrics(trace, &found.metrics);
+  return found;
+}
+
+static void evaluate_job(gpointer data, gpointer user_data)
+{
+  Search *s = user_data;
+  int i = GPOINTER_TO_INT(data) - 1;
+  Found found = evaluate(s, &g_array_index(s->candidates, Candidate, s->base + i));
+
+  g_mutex_lock(&s->mutex);
+  s->found[i] = found;
+  if (--s->left == 0)
+    g_cond_signal(&s->done);
+  g_mutex_unlock(&s->mutex);
+}
+
+static void run_round(Search *s, int first, int n)
+{
+  s->base = first;
+  s->left = n;
+  for (int i = 0; i < n; i++)
+    g_thread_pool_push(s->pool, GINT_TO_POINTER(i + 1), NULL);
+  g_mutex_lock(&s->mutex);
+  while (s->left > 0)
+    g_cond_wait(&s->done, &s->mutex);
+  g_mutex_unlock(&s->mutex);
+}
+
+/* Keeps the list sorted by time; earlier ones stay first among equals. */
+static void keep(SearchResult *r, const Found *found, int top)
+{
+  guint at = r->best->len;
+
+  while (at > 0 && g_array_index(r->best, Found, at - 1).metrics.iteration_s > found->metrics.iteration_s)
+    at--;
+  if (at < (guint)top)
+    g_array_insert_val(r->best, at, *found);
+  if (r->best->len > (guint)top)
+    g_array_set_size(r->best, top);
+}
+
+static double limit_of(const SearchResult *r, int top)
+{
+  return r->best->len < (guint)top ? G_MAXDOUBLE : g_array_index(r->best, Found, top - 1).metrics.iteration_s;
+}
+
+static void run_rounds(Search *s, Candidate *over)
+{
+  SearchResult *r = s->result;
+  int top = s->options->top;
+
+  for (guint first = 0; first < s->candidates->len;) {
+    double limit = limit_of(r, top);
+    guint n = 0;
+    while (n < ROUND && first + n < s->candidates->len &&
+           g_array_index(s->candidates, Candidate, first + n).bound_s < limit)
+      n++;
+    if (n == 0) {
+      r->bounded += s->candidates->len - first;
+      break;
+    }
+    run_round(s, first, n);
+    r->simulated += n;
+    for (guint i = 0; i < n; i++) {
+      const Candidate *c = &g_array_index(s->candidates, Candidate, first + i);
+      if (s->found[i].metrics.peak_memory_bytes <= s->cluster->device.memory_bytes) {
+        keep(r, &s->found[i], top);
+        continue;
+      }
+      r->rejected[REJECT_MEMORY]++;
+      r->simulated--;
+      if (c->bound_s < over->bound_s)
+        *over = *c;
+    }
+    first += n;
+  }
+}
+
+/* The fastest plan that memory forbids, if it would beat the best that fits. */
+static void note_over(Search *s, const Candidate *over, const Candidate *least)
+{
+  SearchResult *r = s->result;
+
+  if (over->bound_s < G_MAXDOUBLE) {
+    r->over = evaluate(s, over);
+    r->has_over = r->best->len == 0 ||
+                  r->over.metrics.iteration_s < g_array_index(r->best, Found, 0).metrics.iteration_s;
+  }
+  if (r->best->len == 0 && least->memory_bytes < G_MAXDOUBLE) {
+    r->least = evaluate(s, least);
+    r->has_least = TRUE;
+  }
+}
+
+SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options)
+{
+  SearchResult *r = g_new0(SearchResult, 1);
+  g_autofree Found *round = g_new(Found, ROUND);
+  Candidate over = { .bound_s = G_MAXDOUBLE }, least = { .memory_bytes = G_MAXDOUBLE };
+  int threads = options->threads > 0 ? options->threads : (int)g_get_num_processors();
+  Search s = { .model = model, .cluster = cluster, .options = options, .result = r, .found = round };
+
+  r->best = g_array_new(FALSE, FALSE, sizeof(Found));
+  s.candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  s.prices = g_hash_table_new_full(key_hash, key_equal, g_free, (GDestroyNotify)price_sums_free);
+  s.pool = g_thread_pool_new(evaluate_job, &s, threads, TRUE, NULL);
+  g_mutex_init(&s.mutex);
+  g_cond_init(&s.done);
+
+  space_walk(model, cluster, options, r, s.candidates);
+  bound_all(&s, &over, &least);
+  g_array_sort(s.candidates, by_bound);
+  run_rounds(&s, &over);
+  note_over(&s, &over, &least);
+
+  g_thread_pool_free(s.pool, FALSE, TRUE);
+  g_hash_table_unref(s.prices);
+  g_array_unref(s.candidates);
+  g_mutex_clear(&s.mutex);
+  g_cond_clear(&s.done);
+  return r;
+}
+
+void search_result_free(SearchResult *r)
+{
+  if (!r)
+    return;
+  g_array_unref(r->best);
+  g_free(r);
+}

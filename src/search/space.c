@@ -1,0 +1,203 @@
+#include "search/space.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+Fixed fixed_none(void)
+{
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+}
+
+typedef struct {
+  const char *key;
+  gsize offset;
+  int min, max;
+} FixedKey;
+
+static const FixedKey fixed_keys[] = {
+  { "tp", G_STRUCT_OFFSET(Fixed, tp), 1, 1 << 24 },
+  { "pp", G_STRUCT_OFFSET(Fixed, pp), 1, 1 << 24 },
+  { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
+  { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
+  { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
+  { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
+  { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
+};
+
+static gboolean bad_fix(GError **error, const char *key, const char *value, const char *expected)
+{
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fix: %s: %s: expected %s", key, value, expected);
+  return FALSE;
+}
+
+static gboolean fix_number(const FixedKey *key, const char *value, Fixed *out, GError **error)
+{
+  gint64 number;
+
+  if (!g_ascii_string_to_signed(value, 10, key->min, key->max, &number, NULL)) {
+    g_autofree char *expected = g_strdup_printf("an integer from %d to %d", key->min, key->max);
+    return bad_fix(error, key->key, value, expected);
+  }
+  G_STRUCT_MEMBER(int, out, key->offset) = (int)number;
+  return TRUE;
+}
+
+static gboolean fix_one(const char *key, const char *value, Fixed *out, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
+    if (g_str_equal(fixed_keys[i].key, key))
+      return fix_number(&fixed_keys[i], value, out, error);
+  if (g_str_equal(key, "recompute")) {
+    out->recompute = names_find(recompute_names, value);
+    return out->recompute >= 0 || bad_fix(error, key, value, "none, selective or full");
+  }
+  if (g_str_equal(key, "schedule")) {
+    out->schedule = schedule_find(value);
+    return out->schedule || bad_fix(error, key, value, "the name of a schedule");
+  }
+  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
+}
+
+gboolean fixed_parse(const char *text, Fixed *out, GError **error)
+{
+  g_auto(GStrv) parts = g_strsplit(text, ",", -1);
+
+  *out = fixed_none();
+  for (int i = 0; parts[i]; i++) {
+    g_auto(GStrv) pair = g_strsplit(parts[i], "=", 2);
+    if (g_strv_length(pair) != 2)
+      return bad_fix(error, parts[i], "no value", "KEY=VALUE, as in tp=8,zero=1");
+    if (!fix_one(g_strstrip(pair[0]), g_strstrip(pair[1]), out, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+const char *reject_name(int reason)
+{
+  if (reason == REJECT_MEMORY)
+    return "does not fit in memory";
+  return reason == REJECT_FIXED ? "excluded by --fix" : plan_rule_names[reason];
+}
+
+/* Divisors in rising order. */
+static GArray *divisors(int n)
+{
+  GArray *list = g_array_new(FALSE, FALSE, sizeof(int));
+
+  for (int d = 1; d <= n / d; d++)
+    if (n % d == 0)
+      g_array_append_val(list, d);
+  for (int i = (int)list->len - 1; i >= 0; i--) {
+    int other = n / g_array_index(list, int, i);
+    if (other != g_array_index(list, int, i))
+      g_array_append_val(list, other);
+  }
+  return list;
+}
+
+typedef struct {
+  const Model *model;
+  const Cluster *cluster;
+  const SearchOptions *options;
+  SearchResult *counts;
+  GArray *candidates;
+} Walk;
+
+static gboolean excluded(int fixed, int value)
+{
+  return fixed >= 0 && fixed != value;
+}
+
+/* Chunk counts that a schedule may have on this many pipeline ranks. */
+static GArray *chunk_counts(const Walk *w, const Schedule *schedule, int pp)
+{
+  int per_rank = pp <= w->model->blocks ? w->model->blocks / pp : 1;
+  GArray *all = divisors(per_rank), *kept = g_array_new(FALSE, FALSE, sizeof(int));
+
+  for (guint i = 0; i < all->len; i++) {
+    int v = g_array_index(all, int, i);
+    if (v >= schedule->min_chunks && v <= schedule->max_chunks)
+      g_array_append_val(kept, v);
+  }
+  g_array_unref(all);
+  return kept;
+}
+
+static void settle(Walk *w, const Plan *plan)
+{
+  const Fixed *f = &w->options->fixed;
+  int reason = RULE_NONE;
+
+  if (excluded(f->vpp, plan->vpp) || excluded(f->zero, plan->zero) ||
+      excluded(f->sequence_parallel, plan->sequence_parallel) || excluded(f->recompute, plan->recompute) ||
+      (f->schedule && f->schedule != plan->schedule))
+    reason = REJECT_FIXED;
+  else
+    reason = plan_check(plan, w->model, w->cluster, NULL);
+  if (reason != RULE_NONE) {
+    w->counts->rejected[reason]++;
+  } else {
+    Candidate c = { .plan = *plan, .index = w->counts->space };
+    g_array_append_val(w->candidates, c);
+  }
+  w->counts->space++;
+}
+
+/* Members of a group: each combination once. With one rank on an axis what
+ * divides it means nothing and is left out of the space. */
+static void walk_members(Walk *w, Plan plan)
+{
+  int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
+
+  for (int s = 0; schedules[s]; s++) {
+    plan.schedule = schedules[s];
+    if (plan.pp == 1 && !g_str_equal(plan.schedule->name, "1f1b"))
+      continue;
+    g_autoptr(GArray) chunks = chunk_counts(w, plan.schedule, plan.pp);
+    for (guint c = 0; c < chunks->len; c++)
+      for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
+        for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
+          for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+            plan.recompute = recompute;
+            plan.vpp = g_array_index(chunks, int, c);
+            settle(w, &plan);
+          }
+  }
+}
+
+static void walk_batches(Walk *w, Plan plan)
+{
+  const Fixed *f = &w->options->fixed;
+  gboolean divides = plan.global_batch % plan.dp == 0;
+  g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
+
+  for (guint i = 0; i < sizes->len; i++) {
+    plan.micro_batch = g_array_index(sizes, int, i);
+    if (excluded(f->micro_batch, plan.micro_batch) && divides)
+      continue;
+    walk_members(w, plan);
+  }
+}
+
+void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, SearchResult *counts,
+                GArray *candidates)
+{
+  const Fixed *f = &options->fixed;
+  Walk w = { model, cluster, options, counts, candidates };
+  Plan plan = *options->base;
+  g_autoptr(GArray) tps = divisors(plan.gpus);
+
+  for (guint i = 0; i < tps->len; i++) {
+    plan.tp = g_array_index(tps, int, i);
+    g_autoptr(GArray) pps = divisors(plan.gpus / plan.tp);
+    for (guint j = 0; j < pps->len && !excluded(f->tp, plan.tp); j++) {
+      plan.pp = g_array_index(pps, int, j);
+      plan.dp = plan.gpus / plan.tp / plan.pp;
+      if (!excluded(f->pp, plan.pp) && !excluded(f->dp, plan.dp))
+        walk_batches(&w, plan);
+    }
+  }
+}
