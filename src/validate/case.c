@@ -1,0 +1,217 @@
+#include "validate/case.h"
+
+#include "base/error.h"
+#include "base/files.h"
+
+#include <string.h>
+
+/* The numbers of a row; -1 where the cell is empty. */
+typedef struct {
+  int layers, hidden, ffn_hidden, heads, kv_heads, seq, vocab;
+  int gpus, tp, sp, pp, vpp, dp, cp, micro_batch, global_batch;
+} Numbers;
+
+typedef struct {
+  const char *column;
+  gsize offset;
+} NumberColumn;
+
+#define COLUMN(name) { #name, G_STRUCT_OFFSET(Numbers, name) }
+
+static const NumberColumn number_columns[] = {
+  COLUMN(layers), COLUMN(hidden), COLUMN(ffn_hidden), COLUMN(heads), COLUMN(kv_heads), COLUMN(seq), COLUMN(vocab),
+  COLUMN(gpus), COLUMN(tp), COLUMN(sp), COLUMN(pp), COLUMN(vpp), COLUMN(dp), COLUMN(cp), COLUMN(micro_batch),
+  COLUMN(global_batch),
+};
+
+static gboolean read_numbers(const Csv *csv, int row, Numbers *n, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(number_columns); i++) {
+    int *out = &G_STRUCT_MEMBER(int, n, number_columns[i].offset);
+    *out = -1;
+    if (!csv_int(csv, row, number_columns[i].column, out, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* Columns without which there is nothing to simulate. */
+static const char *find_blank(const Csv *csv, int row)
+{
+  static const char *const needed[] = { "layers", "hidden", "heads", "seq", "vocab", "gpus", "tp", "pp", "micro_batch",
+                                        "global_batch", "iteration_s", "cluster", "generation", NULL };
+
+  for (int i = 0; needed[i]; i++)
+    if (!*csv_cell(csv, row, needed[i]))
+      return needed[i];
+  return NULL;
+}
+
+/* What later work brings, by the cell that asks for it. */
+static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
+{
+  const char *schedule = csv_cell(csv, row, "schedule"), *zero = csv_cell(csv, row, "zero");
+  const char *recompute = csv_cell(csv, row, "recompute");
+
+  if (n->cp > 1)
+    return g_strdup("context parallel");
+  if (g_str_equal(csv_cell(csv, row, "precision"), "fp8"))
+    return g_strdup("fp8");
+  if (g_str_equal(zero, "hsdp"))
+    return g_strdup("HSDP");
+  if (*csv_cell(csv, row, "shard_group"))
+    return g_strdup("optimizer states sharded over a part of the data-parallel ranks");
+  if (*schedule && !schedule_find(schedule))
+    return g_strdup_printf("schedule %s", schedule);
+  if (*csv_cell(csv, row, "layer_split"))
+    return g_strdup("uneven layers");
+  if (*recompute && names_find(recompute_names, recompute) < 0)
+    return g_strdup_printf("recompute %s", recompute);
+  return NULL;
+}
+
+/* Family habits that the columns do not say: GPT has biases, learned positions,
+ * dropout and tied embeddings; gated and squared-ReLU models have none of these;
+ * MPT (the FSDP tables) has neither biases nor dropout nor position weights. */
+static Model *make_model(const Csv *csv, int row, const Numbers *n, GError **error)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
+  const char *mlp = csv_cell(csv, row, "mlp");
+  gboolean gpt = g_str_equal(mlp, "gelu"), mpt = gpt && g_str_has_prefix(csv_cell(csv, row, "generation"), "fsdp-2023");
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  json_put_string(&w, "name", csv_cell(csv, row, "id"));
+  json_put_int(&w, "layers", n->layers);
+  json_put_int(&w, "hidden", n->hidden);
+  json_put_int(&w, "heads", n->heads);
+  json_put_int(&w, "kv_heads", n->kv_heads > 0 ? n->kv_heads : n->heads);
+  json_put_int(&w, "ffn_hidden", n->ffn_hidden > 0 ? n->ffn_hidden : 4 * n->hidden);
+  json_put_int(&w, "vocab", n->vocab);
+  json_put_int(&w, "seq", n->seq);
+  json_put_string(&w, "mlp", *mlp ? mlp : "gelu");
+  json_put_string(&w, "norm", gpt ? "layernorm" : "rmsnorm");
+  json_put_string(&w, "positions", mpt ? "alibi" : gpt ? "learned" : "rope");
+  json_put_bool(&w, "bias", gpt && !mpt);
+  json_put_bool(&w, "dropout", gpt && !mpt && g_str_equal(csv_cell(csv, row, "attention"), "unfused"));
+  json_put_bool(&w, "tied_embeddings", gpt);
+  json_close(&w, '}');
+  return model_parse(text->str, text->len, csv->name, error);
+}
+
+static int or(int value, int otherwise)
+{
+  return value >= 0 ? value : otherwise;
+}
+
+static gboolean bad_cell(const Csv *csv, int row, const char *column, const char *expected, GError **error)
+{
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: \"%s\": expected %s", csv->name,
+              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
+  return FALSE;
+}
+
+static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *zero = csv_cell(csv, row, "zero"), *recompute = csv_cell(csv, row, "recompute");
+  const char *attention = csv_cell(csv, row, "attention"), *precision = csv_cell(csv, row, "precision");
+  const char *overlap = csv_cell(csv, row, "overlap");
+  int value;
+
+  if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
+    return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
+  c->plan.zero = *zero ? *zero - '0' : 0;
+  c->plan.recompute = *recompute ? names_find(recompute_names, recompute) : RECOMPUTE_NONE;
+  if (*attention) {
+    if ((value = names_find(attention_kernel_names, attention)) < 0)
+      return bad_cell(csv, row, "attention", "unfused, flash or flash3", error);
+    c->plan.attention = value;
+  }
+  if (*precision) {
+    if ((value = names_find(dtype_names, precision)) < 0)
+      return bad_cell(csv, row, "precision", "fp32, fp16, bf16 or fp8", error);
+    c->plan.precision = value;
+  }
+  if (*overlap && !g_str_equal(overlap, "none") && !g_str_equal(overlap, "data"))
+    return bad_cell(csv, row, "overlap", "none, data or nothing", error);
+  if (*overlap)
+    c->plan.overlap.gradients = c->plan.overlap.parameters = g_str_equal(overlap, "data");
+  return TRUE;
+}
+
+static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
+{
+  const char *schedule = csv_cell(csv, row, "schedule");
+  Plan *p = &c->plan;
+
+  *p = plan_default(c->model, c->framework);
+  p->gpus = n->gpus;
+  p->tp = n->tp;
+  p->pp = n->pp;
+  p->vpp = or(n->vpp, 1);
+  p->cp = or(n->cp, 1);
+  p->dp = or(n->dp, n->gpus / MAX(1, n->tp * n->pp * p->cp));
+  p->micro_batch = n->micro_batch;
+  p->global_batch = n->global_batch;
+  p->sequence_parallel = or(n->sp, 0) && n->tp > 1;
+  p->schedule = schedule_find(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b");
+  return read_choices(c, csv, row, error);
+}
+
+static Cluster *find_cluster(const char *name, GError **error)
+{
+  g_autofree char *path = files_find(name, "hardware", error);
+  return path ? cluster_load(path, error) : NULL;
+}
+
+static gboolean load_parts(Case *c, const Csv *csv, int row, const Numbers *n, char **skipped, GError **error)
+{
+  const char *generation = csv_cell(csv, row, "generation");
+
+  c->model = make_model(csv, row, n, error);
+  c->cluster = c->model ? find_cluster(csv_cell(csv, row, "cluster"), error) : NULL;
+  if (!c->cluster)
+    return FALSE;
+  c->framework = framework_load(generation, NULL);
+  if (!c->framework) {
+    *skipped = g_strdup_printf("generation %s", generation);
+    return TRUE;
+  }
+  return make_plan(c, csv, row, n, error);
+}
+
+gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **error)
+{
+  const char *blank = find_blank(csv, row);
+  g_autoptr(GError) rule = NULL;
+  Numbers n;
+
+  *c = (Case) { 0 };
+  *skipped = NULL;
+  if (!read_numbers(csv, row, &n, error))
+    return FALSE;
+  if (blank)
+    *skipped = g_strdup_printf("blank %s", blank);
+  else
+    *skipped = find_unplanned(csv, row, &n);
+  if (*skipped)
+    return TRUE;
+  if (!load_parts(c, csv, row, &n, skipped, error)) {
+    g_prefix_error(error, "%s: line %d: ", csv->name, g_array_index(csv->lines, int, row));
+    return FALSE;
+  }
+  if (*skipped)
+    return TRUE;
+  if (!cluster_resize(c->cluster, c->plan.gpus, &rule) ||
+      plan_check(&c->plan, c->model, c->cluster, &rule) != RULE_NONE)
+    *skipped = g_strdup(rule->message);
+  return TRUE;
+}
+
+void case_clear(Case *c)
+{
+  g_clear_pointer(&c->model, model_free);
+  g_clear_pointer(&c->framework, framework_free);
+  g_clear_pointer(&c->cluster, cluster_free);
+}

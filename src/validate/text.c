@@ -1,0 +1,212 @@
+/* Validation results for people and programs. */
+#include "base/table.h"
+#include "validate/validate.h"
+
+#include <string.h>
+
+static const CaseResult *case_at(const Validation *v, guint i)
+{
+  return g_ptr_array_index(v->cases, i);
+}
+
+static double memory_error_pct(const CaseResult *r)
+{
+  return 100 * (r->predicted_memory_bytes / r->measured_memory_bytes - 1);
+}
+
+static void write_case(JsonWriter *w, const CaseResult *r)
+{
+  json_open(w, NULL, '{');
+  json_put_string(w, "id", r->id);
+  json_put_string(w, "sweep", r->sweep);
+  json_put_real(w, "measured_s", r->measured_s);
+  if (r->skipped) {
+    json_put_string(w, "reason", r->skipped);
+  } else {
+    json_put_real(w, "predicted_s", r->predicted_s);
+    json_put_real(w, "error_pct", case_error_pct(r));
+    json_put_real(w, "naive_s", r->naive_s);
+  }
+  if (!r->skipped && r->measured_memory_bytes > 0) {
+    json_put_real(w, "measured_memory_bytes", r->measured_memory_bytes);
+    json_put_real(w, "predicted_memory_bytes", r->predicted_memory_bytes);
+    json_put_real(w, "memory_error_pct", memory_error_pct(r));
+  }
+  json_close(w, '}');
+}
+
+static void write_summary(JsonWriter *w, const Validation *v)
+{
+  CaseSummary s = validation_summary(v, NULL);
+  g_autoptr(GArray) sweeps = validation_sweeps(v);
+
+  json_open(w, "summary", '{');
+  json_put_int(w, "count", s.count);
+  json_put_int(w, "skipped", s.skipped);
+  json_put_real(w, "mape_pct", s.mape_pct);
+  json_put_real(w, "median_ape_pct", s.median_ape_pct);
+  json_put_real(w, "max_ape_pct", s.max_ape_pct);
+  json_put_real(w, "bias_pct", s.bias_pct);
+  json_put_real(w, "naive_mape_pct", s.naive_mape_pct);
+  json_put_real(w, "naive_median_ape_pct", s.naive_median_ape_pct);
+  json_put_int(w, "memory_count", s.memory_count);
+  json_put_real(w, "memory_mape_pct", s.memory_mape_pct);
+  json_open(w, "sweeps", '[');
+  for (guint i = 0; i < sweeps->len; i++) {
+    const SweepSummary *sweep = &g_array_index(sweeps, SweepSummary, i);
+    json_open(w, NULL, '{');
+    json_put_string(w, "sweep", sweep->sweep);
+    json_put_int(w, "count", sweep->count);
+    json_put_real(w, "spearman", sweep->spearman);
+    json_put_real(w, "top1_regret_pct", sweep->top1_regret_pct);
+    json_close(w, '}');
+  }
+  json_close(w, ']');
+  json_close(w, '}');
+}
+
+char *validation_json(const Validation *v)
+{
+  GString *text = g_string_new(NULL);
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  json_open(&w, "cases", '[');
+  for (guint i = 0; i < v->cases->len; i++)
+    write_case(&w, case_at(v, i));
+  json_close(&w, ']');
+  write_summary(&w, v);
+  json_close(&w, '}');
+  g_string_append_c(text, '\n');
+  return g_string_free(text, FALSE);
+}
+
+char *validation_csv(const Validation *v)
+{
+  GString *text = g_string_new("id,sweep,measured_s,predicted_s,error_pct,naive_s,measured_memory_bytes,"
+                               "predicted_memory_bytes,memory_error_pct,reason\n");
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = case_at(v, i);
+    csv_put(text, r->id, FALSE);
+    csv_put(text, r->sweep, FALSE);
+    if (r->skipped)
+      g_string_append_printf(text, "%.6g,,,,,,,", r->measured_s);
+    else if (r->measured_memory_bytes > 0)
+      g_string_append_printf(text, "%.6g,%.6g,%.3f,%.6g,%.0f,%.0f,%.3f,", r->measured_s, r->predicted_s,
+                             case_error_pct(r), r->naive_s, r->measured_memory_bytes, r->predicted_memory_bytes,
+                             memory_error_pct(r));
+    else
+      g_string_append_printf(text, "%.6g,%.6g,%.3f,%.6g,,,,", r->measured_s, r->predicted_s, case_error_pct(r), r->naive_s);
+    csv_put(text, r->skipped ? r->skipped : "", TRUE);
+  }
+  return g_string_free(text, FALSE);
+}
+
+static void add_summary(Table *t, const char *title, const CaseSummary *s)
+{
+  table_add(t, "%s", title);
+  table_add(t, "%d", s->count);
+  table_add(t, "%d", s->skipped);
+  table_add(t, "%.1f", s->mape_pct);
+  table_add(t, "%.1f", s->median_ape_pct);
+  table_add(t, "%.1f", s->max_ape_pct);
+  table_add(t, "%+.1f", s->bias_pct);
+  table_add(t, "%.1f", s->naive_mape_pct);
+  table_add(t, "%d", s->memory_count);
+  if (s->memory_count)
+    table_add(t, "%.1f", s->memory_mape_pct);
+  else
+    table_add(t, "-");
+}
+
+static char *table_by_file(const Validation *v)
+{
+  g_autoptr(Table) t = table_new("<source|rows|skipped|mean %|median %|max %|bias %|naive mean %|with memory|memory mean %");
+  CaseSummary all = validation_summary(v, NULL);
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const char *file = case_at(v, i)->file;
+    if (i > 0 && g_str_equal(file, case_at(v, i - 1)->file))
+      continue;
+    CaseSummary s = validation_summary(v, file);
+    add_summary(t, file, &s);
+  }
+  add_summary(t, "all", &all);
+  return table_text(t, 0);
+}
+
+static char *table_of_rows(const Validation *v)
+{
+  g_autoptr(Table) t = table_new("<case|measured s|predicted s|error %|naive error %|memory GiB|predicted|error %");
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = case_at(v, i);
+    if (r->skipped)
+      continue;
+    table_add(t, "%s", r->id);
+    table_add(t, "%.3f", r->measured_s);
+    table_add(t, "%.3f", r->predicted_s);
+    table_add(t, "%+.1f", case_error_pct(r));
+    table_add(t, "%+.1f", 100 * (r->naive_s / r->measured_s - 1));
+    if (r->measured_memory_bytes > 0) {
+      table_add(t, "%.1f", r->measured_memory_bytes / 1073741824.0);
+      table_add(t, "%.1f", r->predicted_memory_bytes / 1073741824.0);
+      table_add(t, "%+.1f", memory_error_pct(r));
+    } else {
+      for (int cell = 0; cell < 3; cell++)
+        table_add(t, "-");
+    }
+  }
+  return table_text(t, 0);
+}
+
+/* Reasons in order of first appearance, with how many rows each. */
+static void say_skipped(GString *s, const Validation *v)
+{
+  for (guint i = 0; i < v->cases->len; i++) {
+    const char *reason = case_at(v, i)->skipped;
+    int count = 0;
+    for (guint j = 0; reason && j < v->cases->len; j++) {
+      if (g_strcmp0(case_at(v, j)->skipped, reason) != 0)
+        continue;
+      if (j < i)
+        break;
+      count++;
+    }
+    if (count > 0)
+      g_string_append_printf(s, "  skipped %3d: %s\n", count, reason);
+  }
+}
+
+static void say_sweeps(GString *s, const Validation *v)
+{
+  g_autoptr(GArray) sweeps = validation_sweeps(v);
+  g_autoptr(Table) t = table_new("<sweep|rows|rank correlation|regret %");
+
+  for (guint i = 0; i < sweeps->len; i++) {
+    const SweepSummary *sweep = &g_array_index(sweeps, SweepSummary, i);
+    table_add(t, "%s", sweep->sweep);
+    table_add(t, "%d", sweep->count);
+    table_add(t, "%.3f", sweep->spearman);
+    table_add(t, "%.1f", sweep->top1_regret_pct);
+  }
+  if (sweeps->len > 0) {
+    g_autofree char *text = table_text(t, 0);
+    g_string_append_printf(s, "\n%s", text);
+  }
+}
+
+char *validation_text(const Validation *v, gboolean rows)
+{
+  g_autofree char *by_file = table_by_file(v), *by_row = rows ? table_of_rows(v) : NULL;
+  GString *s = g_string_new(NULL);
+
+  if (rows)
+    g_string_append_printf(s, "%s\n", by_row);
+  g_string_append(s, by_file);
+  say_skipped(s, v);
+  say_sweeps(s, v);
+  return g_string_free(s, FALSE);
+}

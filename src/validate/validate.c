@@ -1,0 +1,209 @@
+#include "validate/validate.h"
+
+#include "base/error.h"
+#include "sim/simulate.h"
+#include "validate/case.h"
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <string.h>
+
+static void case_result_free(gpointer data)
+{
+  CaseResult *r = data;
+
+  g_free(r->id);
+  g_free(r->sweep);
+  g_free(r->file);
+  g_free(r->key);
+  g_free(r->skipped);
+  g_free(r);
+}
+
+Validation *validation_new(void)
+{
+  Validation *v = g_new(Validation, 1);
+  v->cases = g_ptr_array_new_with_free_func(case_result_free);
+  return v;
+}
+
+void validation_free(Validation *v)
+{
+  if (!v)
+    return;
+  g_ptr_array_unref(v->cases);
+  g_free(v);
+}
+
+static const CaseResult *case_at(const Validation *v, guint i)
+{
+  return g_ptr_array_index(v->cases, i);
+}
+
+double case_error_pct(const CaseResult *r)
+{
+  return 100 * (r->predicted_s / r->measured_s - 1);
+}
+
+static void run_case(const Case *c, CaseResult *out)
+{
+  g_autoptr(PriceTable) prices = price_table_new(c->model, &c->plan, c->cluster);
+  g_autoptr(Program) program = program_new(c->model, &c->plan, c->cluster, prices);
+  g_autoptr(Trace) trace = simulate(program);
+  Metrics metrics;
+
+  trace_metrics(trace, &metrics);
+  out->predicted_s = metrics.iteration_s;
+  out->predicted_memory_bytes = metrics.peak_memory_bytes;
+  out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[c->plan.precision];
+  out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
+                       (c->plan.recompute == RECOMPUTE_FULL ? 4.0 / 3 : 1);
+}
+
+static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row, GError **error)
+{
+  CaseResult *r = g_new0(CaseResult, 1);
+  double memory_gib = 0;
+  gboolean ok;
+  Case c;
+
+  g_ptr_array_add(v->cases, r);
+  r->id = g_strdup(csv_cell(csv, row, "id"));
+  r->sweep = g_strdup(csv_cell(csv, row, "sweep"));
+  r->file = g_strdup(file);
+  r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
+  if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) || !csv_real(csv, row, "memory_gib", &memory_gib, error))
+    return FALSE;
+  r->measured_memory_bytes = memory_gib * 1073741824.0;
+  ok = case_init(&c, csv, row, &r->skipped, error);
+  if (ok && !r->skipped)
+    run_case(&c, r);
+  case_clear(&c);
+  return ok;
+}
+
+gboolean validation_add_file(Validation *v, const char *path, GError **error)
+{
+  g_autoptr(Csv) csv = csv_load(path, error);
+  g_autofree char *base = g_path_get_basename(path);
+
+  if (!csv)
+    return FALSE;
+  if (g_str_has_suffix(base, ".csv"))
+    base[strlen(base) - 4] = '\0';
+  for (guint row = 0; row < csv->rows->len; row++)
+    if (!add_row(v, csv, base, row, error))
+      return FALSE;
+  return TRUE;
+}
+
+static double median_of(GArray *values)
+{
+  gsl_sort((double *)values->data, 1, values->len);
+  return values->len ? gsl_stats_median_from_sorted_data((double *)values->data, 1, values->len) : 0;
+}
+
+static double naive_efficiency(const Validation *v, const char *key)
+{
+  g_autoptr(GArray) values = g_array_new(FALSE, FALSE, sizeof(double));
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = case_at(v, i);
+    double efficiency = r->flops_per_gpu / (r->peak_flops_per_s * r->measured_s);
+    if (!r->skipped && g_str_equal(r->key, key))
+      g_array_append_val(values, efficiency);
+  }
+  return median_of(values);
+}
+
+void validation_finish(Validation *v)
+{
+  for (guint i = 0; i < v->cases->len; i++) {
+    CaseResult *r = g_ptr_array_index(v->cases, i);
+    if (!r->skipped)
+      r->naive_s = r->flops_per_gpu / (r->peak_flops_per_s * naive_efficiency(v, r->key));
+  }
+}
+
+static double mean_of(const GArray *values)
+{
+  return values->len ? gsl_stats_mean((const double *)values->data, 1, values->len) : 0;
+}
+
+static void put(GArray *values, double value)
+{
+  g_array_append_val(values, value);
+}
+
+CaseSummary validation_summary(const Validation *v, const char *file)
+{
+  g_autoptr(GArray) ape = g_array_new(FALSE, FALSE, sizeof(double));
+  g_autoptr(GArray) naive = g_array_new(FALSE, FALSE, sizeof(double));
+  g_autoptr(GArray) memory = g_array_new(FALSE, FALSE, sizeof(double));
+  CaseSummary s = { 0 };
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = case_at(v, i);
+    if (file && !g_str_equal(r->file, file))
+      continue;
+    if (r->skipped) {
+      s.skipped++;
+      continue;
+    }
+    put(ape, fabs(case_error_pct(r)));
+    put(naive, 100 * fabs(r->naive_s / r->measured_s - 1));
+    s.bias_pct += case_error_pct(r);
+    s.max_ape_pct = MAX(s.max_ape_pct, fabs(case_error_pct(r)));
+    if (r->measured_memory_bytes > 0)
+      put(memory, 100 * fabs(r->predicted_memory_bytes / r->measured_memory_bytes - 1));
+  }
+  s.count = ape->len;
+  s.bias_pct /= MAX(1, s.count);
+  s.mape_pct = mean_of(ape);
+  s.median_ape_pct = median_of(ape);
+  s.naive_mape_pct = mean_of(naive);
+  s.naive_median_ape_pct = median_of(naive);
+  s.memory_count = memory->len;
+  s.memory_mape_pct = mean_of(memory);
+  return s;
+}
+
+static SweepSummary summarize_sweep(const Validation *v, const char *sweep)
+{
+  g_autoptr(GArray) predicted = g_array_new(FALSE, FALSE, sizeof(double));
+  g_autoptr(GArray) measured = g_array_new(FALSE, FALSE, sizeof(double));
+  SweepSummary s = { .sweep = sweep };
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = case_at(v, i);
+    if (r->skipped || !g_str_equal(r->sweep, sweep))
+      continue;
+    put(predicted, r->predicted_s);
+    put(measured, r->measured_s);
+  }
+  s.count = predicted->len;
+  if (s.count < 2)
+    return s;
+  const double *p = (double *)predicted->data, *m = (double *)measured->data;
+  g_autofree double *work = g_new(double, 2 * s.count);
+  s.spearman = gsl_stats_spearman(p, 1, m, 1, s.count, work);
+  s.top1_regret_pct = 100 * (m[gsl_stats_min_index(p, 1, s.count)] / gsl_stats_min(m, 1, s.count) - 1);
+  return s;
+}
+
+GArray *validation_sweeps(const Validation *v)
+{
+  GArray *sweeps = g_array_new(FALSE, FALSE, sizeof(SweepSummary));
+  g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const char *sweep = case_at(v, i)->sweep;
+    if (!*sweep || !g_hash_table_add(seen, (gpointer)sweep))
+      continue;
+    SweepSummary s = summarize_sweep(v, sweep);
+    if (s.count >= 5)
+      g_array_append_val(sweeps, s);
+  }
+  return sweeps;
+}

@@ -1,0 +1,73 @@
+/*
+ * Published runs through the simulator: each row of a case file becomes a
+ * model, a plan and a cluster, is simulated, and stands beside what was
+ * measured. The columns are the contract's. A row that cannot be simulated is
+ * skipped with a named reason and counted.
+ *
+ * Beside our prediction stands the naive one: the row's model FLOPs (4/3 of
+ * them under full recomputation) over one constant efficiency for each cluster
+ * and precision, the median over the rows.
+ */
+#ifndef TDP_VALIDATE_VALIDATE_H
+#define TDP_VALIDATE_VALIDATE_H
+
+#include "base/csv.h"
+#include "base/json.h"
+
+typedef struct {
+  char *id, *sweep, *file; /* file: the case file's name without folder and ending */
+  char *key;               /* cluster and precision, for the naive predictor */
+  char *skipped;           /* why the row was not simulated; NULL if it was */
+  double measured_s, predicted_s, naive_s;
+  double flops_per_gpu;     /* of a step, as the naive predictor counts them */
+  double peak_flops_per_s;
+  double measured_memory_bytes, predicted_memory_bytes; /* 0 = not measured */
+} CaseResult;
+
+/* Errors of a set of rows, in percent. */
+typedef struct {
+  int count, skipped;
+  double mape_pct, median_ape_pct, max_ape_pct, bias_pct;
+  double naive_mape_pct, naive_median_ape_pct;
+  int memory_count;
+  double memory_mape_pct;
+} CaseSummary;
+
+/* One sweep of at least five simulated rows. */
+typedef struct {
+  const char *sweep;
+  int count;
+  double spearman;
+  double top1_regret_pct; /* time lost by running the plan predicted fastest */
+} SweepSummary;
+
+typedef struct {
+  GPtrArray *cases; /* CaseResult */
+} Validation;
+
+Validation *validation_new(void);
+void validation_free(Validation *validation);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Validation, validation_free)
+
+/* Simulates every row of a file. An error is bad input: a row whose cells make
+ * no sense, a missing column, an unknown cluster. */
+gboolean validation_add_file(Validation *validation, const char *path, GError **error);
+
+/* Fills in the naive predictions; after all files. */
+void validation_finish(Validation *validation);
+
+/* Of all rows, or of one file's (NULL = all). */
+CaseSummary validation_summary(const Validation *validation, const char *file);
+
+/* SweepSummary in order of first appearance; the caller unrefs. */
+GArray *validation_sweeps(const Validation *validation);
+
+double case_error_pct(const CaseResult *result);
+
+/* The contract's JSON, and one CSV line a row. Newly allocated. */
+char *validation_json(const Validation *validation);
+char *validation_csv(const Validation *validation);
+/* Table by file, skipped reasons, and (if `rows`) each row. */
+char *validation_text(const Validation *validation, gboolean rows);
+
+#endif
