@@ -24,7 +24,8 @@ void build_head(Build *b)
   double vocab = op_vocab(m, b->plan) / b->tp;
   double weights = b->work->params;
 
-  build_norm(b, "final norm");
+  if (b->spec->norms > 0)
+    build_norm(b, "final norm");
   if (m->embed_dim && m->embed_dim != m->hidden)
     build_linear(b, &(Linear) { .name = "head projection", .in = b->hidden, .out = m->embed_dim, .batch = 1,
                                 .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,

@@ -52,9 +52,10 @@ static void count_peaks(Replay *r, const ScheduleShape *shape)
   for (int rank = 0; rank < shape->ranks; rank++)
     for (int i = r->first[rank], held = 0; i < r->first[rank + 1]; i++) {
       if (r->slots[i].pass == PASS_FORWARD)
-        r->peak[rank] = MAX(r->peak[rank], ++held);
+        held++;
       else if (r->slots[i].pass != PASS_INPUT)
         held--;
+      r->peak[rank] = MAX(r->peak[rank], held);
     }
 }
 

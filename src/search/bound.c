@@ -21,7 +21,7 @@ PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *c
     s->backward_s[i + 1] = s->backward_s[i] + p->pass[PASS_BACKWARD].seconds;
     s->params[i + 1] = s->params[i] + p->params;
     s->saved[i + 1] = s->saved[i] + p->saved_bytes;
-    if (model_layer(model, i)->kind == LAYER_BLOCK)
+    if (model_layer(model, i)->kind != LAYER_EMBEDDING)
       s->transient = MIN(s->transient, p->transient_bytes);
   }
   return s;
@@ -103,20 +103,38 @@ static double reduction_tail(const Bound *b, double params)
   return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * p->framework->reduce_bytes);
 }
 
+/* Communication and optimizer of a rank; neighbours mostly hold the same. */
+typedef struct {
+  double params, lane, last, tail;
+} RankEnd;
+
+static void update_rank_end(const Bound *b, int rank, RankEnd *end)
+{
+  double params = of_rank(b, b->sums->params, rank);
+
+  if (params == end->params)
+    return;
+  end->params = params;
+  end->lane = data_lane(b, params);
+  end->last = after_norm(b, params);
+  end->tail = reduction_tail(b, params);
+}
+
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
 {
   Bound b = { model, plan, cluster, sums, mesh_group(plan, cluster, AXIS_DATA) };
   int m = plan_micro_batches(plan);
   double fill = 0, drain = 0, passes = 0, reduced = 0, lane = 0, last = 0, serial = 0;
+  RankEnd end = { .params = -1 };
 
   for (int rank = 0; rank < plan->pp; rank++) {
-    double params = of_rank(&b, sums->params, rank);
     double work = m * (of_rank(&b, sums->forward_s, rank) + of_rank(&b, sums->backward_s, rank));
+    update_rank_end(&b, rank, &end);
     serial += work;
     passes = MAX(passes, fill + work + drain);
-    reduced = MAX(reduced, fill + work + reduction_tail(&b, params));
-    lane = MAX(lane, data_lane(&b, params));
-    last = MAX(last, after_norm(&b, params));
+    reduced = MAX(reduced, fill + work + end.tail);
+    lane = MAX(lane, end.lane);
+    last = MAX(last, end.last);
     fill += of_stage(&b, sums->forward_s, rank);
     drain += of_stage(&b, sums->backward_s, rank);
   }
@@ -125,23 +143,64 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   return (MAX(MAX(passes, reduced), lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 
+/* Bytes of weights, gradients and optimizer states for each parameter. */
+static double state_bytes(const Plan *p)
+{
+  double optimizer = p->precision == DTYPE_FP32 ? 8 : 12;
+
+  return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
+         (double)p->framework->gradient_bytes / (p->zero >= 2 ? p->dp : 1) + optimizer / (p->zero >= 1 ? p->dp : 1);
+}
+
+static double whole_memory(const Plan *p, double states_and_activations)
+{
+  int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);
+  return states_and_activations * (1 - 1e-9) + p->framework->context_bytes + groups * p->framework->group_bytes;
+}
+
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
 {
   Bound b = { model, plan, NULL, sums, { 0 } };
   ScheduleShape shape = plan_shape(plan);
-  const Framework *f = plan->framework;
-  double most = 0, wb = dtype_bytes[plan->precision];
-  double optimizer = plan->precision == DTYPE_FP32 ? 8 : 12;
-  double per_param = wb / (plan->zero >= 3 ? plan->dp : 1) + (double)f->gradient_bytes / (plan->zero >= 2 ? plan->dp : 1) +
-                     optimizer / (plan->zero >= 1 ? plan->dp : 1);
+  double most = 0, per_param = state_bytes(plan);
 
   for (int rank = 0; rank < plan->pp; rank++) {
     double saved = INFINITY;
     for (int chunk = 0; chunk < plan->vpp; chunk++)
       saved = MIN(saved, of_stage(&b, sums->saved, chunk * plan->pp + rank));
     double dynamic = saved * plan->schedule->peak(&shape, rank) + sums->transient;
-    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + f->fragmentation));
+    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
   }
-  int groups = (plan->tp > 1) + (plan->dp > 1) + (plan->pp > 1);
-  return most * (1 - 1e-9) + f->context_bytes + groups * f->group_bytes;
+  return whole_memory(plan, most);
+}
+
+/* Most that a rank's passes hold, in the order in which they run. */
+static double peak_by_order(const Bound *b, const ScheduleShape *shape, int rank, GArray *slots)
+{
+  double held = 0, peak = 0;
+
+  g_array_set_size(slots, 0);
+  b->plan->schedule->order(shape, rank, slots);
+  for (guint i = 0; i < slots->len; i++) {
+    const Slot *slot = &g_array_index(slots, Slot, i);
+    double saved = of_stage(b, b->sums->saved, schedule_stage(shape, rank, slot->chunk));
+    held += slot->pass == PASS_FORWARD ? saved : 0;
+    peak = MAX(peak, held);
+    held -= slot->pass == PASS_BACKWARD || slot->pass == PASS_WEIGHT ? saved : 0;
+  }
+  return peak;
+}
+
+double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums)
+{
+  g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(Slot));
+  Bound b = { model, plan, NULL, sums, { 0 } };
+  ScheduleShape shape = plan_shape(plan);
+  double most = 0, per_param = state_bytes(plan);
+
+  for (int rank = 0; rank < plan->pp; rank++) {
+    double dynamic = peak_by_order(&b, &shape, rank, slots) + sums->transient;
+    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
+  }
+  return whole_memory(plan, most);
 }

@@ -19,7 +19,7 @@
 typedef struct {
   PriceTable *prices;
   double *forward_s, *backward_s, *params, *saved; /* n_layers + 1 running sums */
-  double transient; /* of the least demanding block */
+  double transient; /* of the least demanding block or head */
 } PriceSums;
 
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
@@ -27,5 +27,9 @@ void price_sums_free(PriceSums *sums);
 
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums);
+
+/* The same, closer: walks each rank's order of passes with the sizes of its
+ * chunks. What data-parallel communication holds beside them is left out. */
+double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* Plans simulated at once between updates of the incumbent; fixed, so that the
  * counts do not depend on threads. */
-#define ROUND 32
+#define ROUND 8
 
 Trace *search_simulate(const Model *model, const Cluster *cluster, const Plan *plan)
 {
@@ -39,10 +39,11 @@ typedef struct {
   const SearchOptions *options;
   SearchResult *result;
   GArray *candidates; /* Candidate */
+  GArray *over;       /* Candidate: legal, but too large */
   GHashTable *prices; /* PriceKey to PriceSums; looked up, never iterated */
   GThreadPool *pool;
-  Found *found;       /* of a round */
-  int base;           /* first candidate of the round */
+  Candidate picks[ROUND]; /* of a round */
+  Found found[ROUND];
   GMutex mutex;
   GCond done;
   int left;
@@ -60,29 +61,33 @@ static const PriceSums *sums_of(Search *s, const Plan *plan)
   return sums;
 }
 
-/* Bounds of every legal plan; those that cannot fit are counted and dropped,
- * but the fastest of them and the smallest are remembered. */
-static void bound_all(Search *s, Candidate *over, Candidate *least)
+/* Bounds of every legal plan; those that cannot fit are counted and put aside. */
+static void bound_all(Search *s)
 {
-  double capacity = s->cluster->device.memory_bytes;
   guint kept = 0;
 
   for (guint i = 0; i < s->candidates->len; i++) {
     Candidate c = g_array_index(s->candidates, Candidate, i);
     const PriceSums *sums = sums_of(s, &c.plan);
-    c.bound_s = bound_time(s->model, &c.plan, s->cluster, sums);
     c.memory_bytes = bound_memory(s->model, &c.plan, sums);
-    if (c.memory_bytes <= capacity) {
-      g_array_index(s->candidates, Candidate, kept++) = c;
+    if (c.memory_bytes > s->cluster->device.memory_bytes) {
+      s->result->rejected[REJECT_MEMORY]++;
+      g_array_append_val(s->over, c);
       continue;
     }
-    s->result->rejected[REJECT_MEMORY]++;
-    if (c.bound_s < over->bound_s)
-      *over = c;
-    if (c.memory_bytes < least->memory_bytes)
-      *least = c;
+    c.bound_s = bound_time(s->model, &c.plan, s->cluster, sums);
+    g_array_index(s->candidates, Candidate, kept++) = c;
   }
   g_array_set_size(s->candidates, kept);
+}
+
+static int by_memory(gconstpointer a, gconstpointer b)
+{
+  const Candidate *x = a, *y = b;
+
+  if (x->memory_bytes != y->memory_bytes)
+    return x->memory_bytes < y->memory_bytes ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
 }
 
 static int by_bound(gconstpointer a, gconstpointer b)
@@ -107,7 +112,7 @@ static void evaluate_job(gpointer data, gpointer user_data)
 {
   Search *s = user_data;
   int i = GPOINTER_TO_INT(data) - 1;
-  Found found = evaluate(s, &g_array_index(s->candidates, Candidate, s->base + i));
+  Found found = evaluate(s, &s->picks[i]);
 
   g_mutex_lock(&s->mutex);
   s->found[i] = found;
@@ -116,9 +121,8 @@ static void evaluate_job(gpointer data, gpointer user_data)
   g_mutex_unlock(&s->mutex);
 }
 
-static void run_round(Search *s, int first, int n)
+static void run_round(Search *s, int n)
 {
-  s->base = first;
   s->left = n;
   for (int i = 0; i < n; i++)
     g_thread_pool_push(s->pool, GINT_TO_POINTER(i + 1), NULL);
@@ -146,78 +150,103 @@ static double limit_of(const SearchResult *r, int top)
   return r->best->len < (guint)top ? G_MAXDOUBLE : g_array_index(r->best, Found, top - 1).metrics.iteration_s;
 }
 
-static void run_rounds(Search *s, Candidate *over)
+/* A plan that turned out too large, with what is known of its need. */
+static void put_over(Search *s, Candidate candidate, double memory_bytes)
 {
-  SearchResult *r = s->result;
-  int top = s->options->top;
-
-  for (guint first = 0; first < s->candidates->len;) {
-    double limit = limit_of(r, top);
-    guint n = 0;
-    while (n < ROUND && first + n < s->candidates->len &&
-           g_array_index(s->candidates, Candidate, first + n).bound_s < limit)
-      n++;
-    if (n == 0) {
-      r->bounded += s->candidates->len - first;
-      break;
-    }
-    run_round(s, first, n);
-    r->simulated += n;
-    for (guint i = 0; i < n; i++) {
-      const Candidate *c = &g_array_index(s->candidates, Candidate, first + i);
-      if (s->found[i].metrics.peak_memory_bytes <= s->cluster->device.memory_bytes) {
-        keep(r, &s->found[i], top);
-        continue;
-      }
-      r->rejected[REJECT_MEMORY]++;
-      r->simulated--;
-      if (c->bound_s < over->bound_s)
-        *over = *c;
-    }
-    first += n;
-  }
+  candidate.memory_bytes = memory_bytes;
+  s->result->rejected[REJECT_MEMORY]++;
+  g_array_append_val(s->over, candidate);
 }
 
-/* The fastest plan that memory forbids, if it would beat the best that fits. */
-static void note_over(Search *s, const Candidate *over, const Candidate *least)
+/* Picks the next plans whose bound beats the limit and whose order of passes
+ * fits; returns how many. */
+static int pick_round(Search *s, guint *next, double limit)
+{
+  int n = 0;
+
+  for (; n < ROUND && *next < s->candidates->len; (*next)++) {
+    const Candidate *c = &g_array_index(s->candidates, Candidate, *next);
+    if (c->bound_s >= limit)
+      break;
+    double memory = bound_memory_by_order(s->model, &c->plan, sums_of(s, &c->plan));
+    if (memory > s->cluster->device.memory_bytes)
+      put_over(s, *c, memory);
+    else
+      s->picks[n++] = *c;
+  }
+  return n;
+}
+
+static void run_rounds(Search *s)
+{
+  SearchResult *r = s->result;
+  int top = s->options->top, n;
+  guint next = 0;
+
+  while ((n = pick_round(s, &next, limit_of(r, top))) > 0) {
+    run_round(s, n);
+    for (int i = 0; i < n; i++) {
+      if (s->found[i].metrics.peak_memory_bytes > s->cluster->device.memory_bytes) {
+        put_over(s, s->picks[i], s->found[i].metrics.peak_memory_bytes);
+        continue;
+      }
+      r->simulated++;
+      keep(r, &s->found[i], top);
+    }
+  }
+  r->bounded = s->candidates->len - next;
+}
+
+/* The least memory that would buy a faster plan; tried in order of need. */
+#define OVER_TRIES 4
+
+static void note_over(Search *s)
 {
   SearchResult *r = s->result;
 
-  if (over->bound_s < G_MAXDOUBLE) {
-    r->over = evaluate(s, over);
-    r->has_over = r->best->len == 0 ||
-                  r->over.metrics.iteration_s < g_array_index(r->best, Found, 0).metrics.iteration_s;
+  g_array_sort(s->over, by_memory);
+  if (r->best->len == 0) {
+    r->has_least = s->over->len > 0;
+    if (r->has_least)
+      r->least = evaluate(s, &g_array_index(s->over, Candidate, 0));
+    return;
   }
-  if (r->best->len == 0 && least->memory_bytes < G_MAXDOUBLE) {
-    r->least = evaluate(s, least);
-    r->has_least = TRUE;
+  double best = g_array_index(r->best, Found, 0).metrics.iteration_s;
+  for (guint i = 0, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES; i++) {
+    Candidate *c = &g_array_index(s->over, Candidate, i);
+    c->bound_s = bound_time(s->model, &c->plan, s->cluster, sums_of(s, &c->plan));
+    if (c->bound_s >= best)
+      continue;
+    tries++;
+    r->over = evaluate(s, c);
+    r->has_over = r->over.metrics.iteration_s < best;
   }
 }
 
 SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options)
 {
   SearchResult *r = g_new0(SearchResult, 1);
-  g_autofree Found *round = g_new(Found, ROUND);
-  Candidate over = { .bound_s = G_MAXDOUBLE }, least = { .memory_bytes = G_MAXDOUBLE };
   int threads = options->threads > 0 ? options->threads : (int)g_get_num_processors();
-  Search s = { .model = model, .cluster = cluster, .options = options, .result = r, .found = round };
+  Search s = { .model = model, .cluster = cluster, .options = options, .result = r };
 
   r->best = g_array_new(FALSE, FALSE, sizeof(Found));
   s.candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  s.over = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s.prices = g_hash_table_new_full(key_hash, key_equal, g_free, (GDestroyNotify)price_sums_free);
   s.pool = g_thread_pool_new(evaluate_job, &s, threads, TRUE, NULL);
   g_mutex_init(&s.mutex);
   g_cond_init(&s.done);
 
   space_walk(model, cluster, options, r, s.candidates);
-  bound_all(&s, &over, &least);
+  bound_all(&s);
   g_array_sort(s.candidates, by_bound);
-  run_rounds(&s, &over);
-  note_over(&s, &over, &least);
+  run_rounds(&s);
+  note_over(&s);
 
   g_thread_pool_free(s.pool, FALSE, TRUE);
   g_hash_table_unref(s.prices);
   g_array_unref(s.candidates);
+  g_array_unref(s.over);
   g_mutex_clear(&s.mutex);
   g_cond_clear(&s.done);
   return r;

@@ -46,8 +46,8 @@ typedef struct {
   gint64 rejected[REJECT_COUNT];
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;
-  gboolean has_over; /* a faster plan exists that does not fit */
-  Found over;        /* the fastest of those by bound, simulated */
+  gboolean has_over;  /* a faster plan exists that does not fit */
+  Found over;         /* of those the one that needs least memory */
   gboolean has_least; /* set when nothing fits: the plan that needs least memory */
   Found least;
 } SearchResult;

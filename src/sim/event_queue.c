@@ -2,16 +2,15 @@
 
 void event_queue_init(EventQueue *q)
 {
-  q->heap = g_array_new(FALSE, FALSE, sizeof(Event));
-  q->next_order = 0;
+  *q = (EventQueue) { .heap = g_new(Event, 64), .capacity = 64 };
 }
 
 void event_queue_clear(EventQueue *q)
 {
-  g_clear_pointer(&q->heap, g_array_unref);
+  g_clear_pointer(&q->heap, g_free);
 }
 
-static gboolean before(const Event *a, const Event *b)
+static inline gboolean before(const Event *a, const Event *b)
 {
   return a->time < b->time || (a->time == b->time && a->order < b->order);
 }
@@ -19,34 +18,34 @@ static gboolean before(const Event *a, const Event *b)
 void event_queue_push(EventQueue *q, double time, int lane, guint32 version)
 {
   Event event = { time, q->next_order++, lane, version };
-  guint i = q->heap->len;
+  int i = q->n++;
 
-  g_array_append_val(q->heap, event);
-  Event *heap = (Event *)q->heap->data;
-  for (; i > 0 && before(&event, &heap[(i - 1) / 2]); i = (i - 1) / 2)
-    heap[i] = heap[(i - 1) / 2];
-  heap[i] = event;
+  if (q->n > q->capacity) {
+    q->capacity *= 2;
+    q->heap = g_renew(Event, q->heap, q->capacity);
+  }
+  for (; i > 0 && before(&event, &q->heap[(i - 1) / 2]); i = (i - 1) / 2)
+    q->heap[i] = q->heap[(i - 1) / 2];
+  q->heap[i] = event;
 }
 
 gboolean event_queue_pop(EventQueue *q, Event *out)
 {
-  Event *heap = (Event *)q->heap->data;
-  guint n = q->heap->len, i = 0;
+  Event *heap = q->heap;
+  int i = 0;
 
-  if (n == 0)
+  if (q->n == 0)
     return FALSE;
   *out = heap[0];
-  Event last = heap[--n];
-  g_array_set_size(q->heap, n);
-  for (guint child = 1; child < n; child = 2 * i + 1) {
-    if (child + 1 < n && before(&heap[child + 1], &heap[child]))
+  Event last = heap[--q->n];
+  for (int child = 1; child < q->n; child = 2 * i + 1) {
+    if (child + 1 < q->n && before(&heap[child + 1], &heap[child]))
       child++;
     if (!before(&heap[child], &last))
       break;
     heap[i] = heap[child];
     i = child;
   }
-  if (n > 0)
-    heap[i] = last;
+  heap[i] = last;
   return TRUE;
 }

@@ -12,7 +12,8 @@ typedef struct {
 } Event;
 
 typedef struct {
-  GArray *heap;
+  Event *heap;
+  int n, capacity;
   guint64 next_order;
 } EventQueue;
 

@@ -1,0 +1,94 @@
+#include "fixture.h"
+
+#include "base/files.h"
+
+#include <math.h>
+
+static Model *parse(char *text)
+{
+  g_autofree char *owned = text;
+  GError *error = NULL;
+  Model *model = model_parse(owned, strlen(owned), "fixture", &error);
+
+  if (!model)
+    g_error("%s", error->message);
+  return model;
+}
+
+Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab)
+{
+  return parse(g_strdup_printf("{\"name\":\"gpt\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"seq\":%d,\"vocab\":%d,"
+                               "\"mlp\":\"gelu\",\"norm\":\"layernorm\",\"positions\":\"learned\",\"bias\":true,"
+                               "\"dropout\":true,\"tied_embeddings\":true}", layers, hidden, heads, seq, vocab));
+}
+
+Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab)
+{
+  return parse(g_strdup_printf("{\"name\":\"llama\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"kv_heads\":%d,"
+                               "\"ffn_hidden\":%d,\"seq\":%d,\"vocab\":%d,\"mlp\":\"swiglu\",\"norm\":\"rmsnorm\","
+                               "\"positions\":\"rope\",\"bias\":false,\"dropout\":false,\"tied_embeddings\":false}",
+                               layers, hidden, heads, kv_heads, 3 * hidden, seq, vocab));
+}
+
+Model *fixture_known_model(const char *name)
+{
+  g_autofree char *path = files_find(name, "models", NULL);
+  GError *error = NULL;
+  Model *model = model_load(path, &error);
+
+  if (!model)
+    g_error("%s", error->message);
+  return model;
+}
+
+Cluster *fixture_cluster(const char *name, int devices)
+{
+  g_autofree char *path = files_find(name, "hardware", NULL);
+  GError *error = NULL;
+  Cluster *cluster = cluster_load(path, &error);
+
+  if (!cluster || !cluster_resize(cluster, devices, &error))
+    g_error("%s", error->message);
+  return cluster;
+}
+
+Cluster *fixture_free_cluster(int devices)
+{
+  Cluster *cluster = fixture_cluster("dgx", devices);
+
+  for (int t = 0; t < cluster->n_tiers; t++) {
+    Tier *tier = &cluster->tiers[t];
+    Link *l = &tier->link;
+    tier->bytes_per_s = tier->port_bytes_per_s = INFINITY;
+    l->base_s = l->hop_s = l->tree_hop_s = l->sqrt_s_per_byte = l->p2p_base_s = 0;
+    l->in_switch_base_s = l->in_switch_sqrt_s_per_byte = 0;
+  }
+  return cluster;
+}
+
+Framework *fixture_framework(const char *name)
+{
+  GError *error = NULL;
+  Framework *framework = framework_load(name, &error);
+
+  if (!framework)
+    g_error("%s", error->message);
+  return framework;
+}
+
+PriceTable *fixture_prices(const Model *model, double forward, double backward, double saved)
+{
+  PriceTable *table = g_new(PriceTable, 1);
+
+  table->n = model->n_specs;
+  table->layers = g_new0(LayerPrice, table->n);
+  for (int i = 0; i < table->n; i++) {
+    LayerPrice *price = &table->layers[i];
+    if (model->specs[i].kind != LAYER_BLOCK)
+      continue;
+    price->pass[PASS_FORWARD].seconds = price->pass[PASS_FORWARD].compute_s = forward;
+    price->pass[PASS_BACKWARD].seconds = price->pass[PASS_BACKWARD].compute_s = backward;
+    price->saved_bytes = saved;
+  }
+  return table;
+}

@@ -1,0 +1,25 @@
+/* Small models, free clusters and frameworks for tests of the layers above plan. */
+#ifndef TDP_TESTS_FIXTURE_H
+#define TDP_TESTS_FIXTURE_H
+
+#include "cost/price.h"
+
+/* A GPT of equal blocks: hidden 64 * heads' width, tied embeddings, dropout. */
+Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab);
+
+/* LLaMA-like: grouped queries, SwiGLU, RMSNorm, untied. */
+Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab);
+
+Model *fixture_known_model(const char *name); /* of models/ */
+Cluster *fixture_cluster(const char *name, int devices);
+
+/* Communication that takes no time. */
+Cluster *fixture_free_cluster(int devices);
+
+Framework *fixture_framework(const char *name);
+
+/* Every block takes `forward` and `backward` seconds, other layers nothing; each
+ * block keeps `saved` bytes. */
+PriceTable *fixture_prices(const Model *model, double forward, double backward, double saved);
+
+#endif

@@ -1,0 +1,190 @@
+#include "fixture.h"
+#include "main.h"
+
+#include <math.h>
+
+/* Bytes that a block keeps under a plan. */
+static double saved_of(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  LayerWork work;
+  double saved;
+
+  layer_work_init(&work, model, model_layer(model, 1), plan, cluster);
+  saved = work.saved_bytes;
+  layer_work_clear(&work);
+  return saved;
+}
+
+typedef struct {
+  int tp;
+  gboolean sp;
+  Recompute recompute;
+} Mode;
+
+/* Korthikanti et al. 2022, table 2, bytes of a layer. */
+static double korthikanti(const Mode *mode, double s, double b, double h, double a)
+{
+  double t = mode->tp, square = 5 * a * s / h;
+
+  if (mode->recompute == RECOMPUTE_FULL)
+    return 2 * s * b * h / (mode->sp ? t : 1);
+  if (mode->recompute == RECOMPUTE_SELECTIVE)
+    square = 0;
+  if (mode->sp)
+    return s * b * h / t * (34 + square);
+  return t > 1 ? s * b * h * (10 + 24 / t + square / t) : s * b * h * (34 + square);
+}
+
+static const Mode modes[] = {
+  { 1, FALSE, RECOMPUTE_NONE }, { 4, FALSE, RECOMPUTE_NONE }, { 4, TRUE, RECOMPUTE_NONE },
+  { 1, FALSE, RECOMPUTE_SELECTIVE }, { 4, FALSE, RECOMPUTE_SELECTIVE }, { 8, TRUE, RECOMPUTE_SELECTIVE },
+  { 1, FALSE, RECOMPUTE_FULL }, { 8, FALSE, RECOMPUTE_FULL }, { 8, TRUE, RECOMPUTE_FULL },
+};
+
+START_TEST(activations_of_gpt)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-2022");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(modes); i++) {
+    Plan plan = plan_default(model, framework);
+    plan.tp = modes[i].tp;
+    plan.sequence_parallel = modes[i].sp;
+    plan.recompute = modes[i].recompute;
+    plan.micro_batch = 3;
+    ck_assert_double_eq_tol(saved_of(model, &plan, cluster), korthikanti(&modes[i], 512, 3, 1024, 16), 0.5);
+  }
+}
+END_TEST
+
+/* s b h (12 + 4 g/a) + 6 s b f + 4 a s b, all of it divided under sequence parallelism. */
+START_TEST(activations_of_llama)
+{
+  g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  double s = 512, b = 2, h = 1024, a = 16, g = 4, f = 3072;
+  double whole = s * b * h * (12 + 4 * g / a) + 6 * s * b * f + 4 * a * s * b;
+  Plan plan = plan_default(model, framework);
+
+  plan.micro_batch = 2;
+  ck_assert_double_eq_tol(saved_of(model, &plan, cluster), whole, 0.5);
+  plan.tp = 4;
+  ck_assert_double_eq_tol(saved_of(model, &plan, cluster), 8 * s * b * h + (whole - 8 * s * b * h) / 4, 0.5);
+  plan.sequence_parallel = TRUE;
+  ck_assert_double_eq_tol(saved_of(model, &plan, cluster), whole / 4, 0.5);
+}
+END_TEST
+
+static double params_of(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  double params = 0;
+
+  for (int i = 0; i < model->n_layers; i++) {
+    LayerWork work;
+    layer_work_init(&work, model, model_layer(model, i), plan, cluster);
+    params += work.params;
+    layer_work_clear(&work);
+  }
+  return params;
+}
+
+static const char *const counted[] = { "gpt3", "gpt2-xl", "llama-2-7b", "llama-3.1-405b", "bloom", "opt-350m", "gpt-neox-20b",
+                                       "mixtral-8x7b", "deepseek-v2-lite", "deepseek-v3", "qwen3-30b-a3b", "qwen2.5-7b",
+                                       "gemma-2-9b", "mistral-nemo-12b", "falcon-7b", "gpt-oss-120b" };
+
+/* Unsharded and unpadded, the work's weights are the model's parameters. */
+START_TEST(weights_are_the_parameters)
+{
+  g_autoptr(Model) model = fixture_known_model(counted[_i]);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("fsdp");
+  Plan plan = plan_default(model, framework);
+
+  ck_assert_msg(fabs(params_of(model, &plan, cluster) - (double)model->params) < 0.5, "%s: %.0f of %.0f", counted[_i],
+                params_of(model, &plan, cluster), (double)model->params);
+}
+END_TEST
+
+static double flops_of(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  double flops = 0;
+
+  for (int i = 0; i < model->n_layers; i++) {
+    LayerWork work;
+    layer_work_init(&work, model, model_layer(model, i), plan, cluster);
+    for (guint k = 0; k < work.forward->len; k++)
+      flops += g_array_index(work.forward, Op, k).flops;
+    for (guint k = 0; k < work.backward->len; k++)
+      flops += g_array_index(work.backward, Op, k).flops;
+    layer_work_clear(&work);
+  }
+  return flops;
+}
+
+static const char *const worked[] = { "gpt3", "llama-2-7b", "llama-3.1-405b", "mixtral-8x7b", "deepseek-v3", "gpt-neox-20b" };
+
+/* The work's FLOPs are the model's, and tensor parallelism divides them. */
+START_TEST(flops_are_the_models)
+{
+  g_autoptr(Model) model = fixture_known_model(worked[_i]);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("fsdp");
+  Plan plan = plan_default(model, framework);
+  double whole = flops_of(model, &plan, cluster);
+
+  ck_assert_double_eq_tol(whole / model_flops(model, plan.seq), 1, 1e-3);
+  plan.attention = ATTENTION_UNFUSED;
+  ck_assert_double_eq_tol(flops_of(model, &plan, cluster) / whole, 1, 1e-9);
+}
+END_TEST
+
+START_TEST(vocabulary_is_padded)
+{
+  g_autoptr(Model) model = fixture_known_model("gpt3");
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan plan = plan_default(model, framework);
+
+  plan.tp = 8;
+  ck_assert_int_eq(op_vocab(model, &plan), 51200);
+}
+END_TEST
+
+/* A split backward does the same work as a whole one. */
+START_TEST(passes_split_the_backward)
+{
+  g_autoptr(Model) model = fixture_known_model("llama-2-7b");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-2022");
+  Plan plan = plan_default(model, framework);
+  plan.tp = 4;
+  plan.overlap.tensor = FALSE;
+  g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
+
+  for (int i = 0; i < prices->n; i++) {
+    const PassPrice *p = prices->layers[i].pass;
+    ck_assert_double_eq_tol(p[PASS_INPUT].seconds + p[PASS_WEIGHT].seconds, p[PASS_BACKWARD].seconds,
+                            1e-9 * p[PASS_BACKWARD].seconds);
+    ck_assert_double_eq_tol(p[PASS_INPUT].flops + p[PASS_WEIGHT].flops, p[PASS_BACKWARD].flops, 1);
+  }
+}
+END_TEST
+
+int main(void)
+{
+  Suite *suite = suite_create("op");
+  TCase *tcase = tcase_create("op");
+  tcase_add_test(tcase, activations_of_gpt);
+  tcase_add_test(tcase, activations_of_llama);
+  tcase_add_loop_test(tcase, weights_are_the_parameters, 0, G_N_ELEMENTS(counted));
+  tcase_add_loop_test(tcase, flops_are_the_models, 0, G_N_ELEMENTS(worked));
+  tcase_add_test(tcase, vocabulary_is_padded);
+  tcase_add_test(tcase, passes_split_the_backward);
+  suite_add_tcase(suite, tcase);
+  SRunner *runner = srunner_create(suite);
+  srunner_run_all(runner, CK_ENV);
+  int failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
