@@ -153,11 +153,11 @@ START_TEST(random_plans)
 }
 END_TEST
 
-/* One row, one pass of 10 s beside a collective of 4 s that halves its speed: 12 s. */
-START_TEST(slowdown_by_hand)
+/* One row, a pass of 10 s beside a collective that halves its speed: when does the pass end? */
+static double slowed_pass(double collective_s)
 {
   Segment segments[] = { { .kind = TASK_PASS, .seconds = 10, .compute_s = 10, .slowdown = 1 },
-                         { .kind = TASK_REDUCE, .seconds = 4, .slowdown = 2 } };
+                         { .kind = TASK_REDUCE, .seconds = collective_s, .slowdown = 2 } };
   Task tasks[] = { { .segment = 0, .lane = LANE_COMPUTE, .kind = TASK_PASS },
                    { .segment = 1, .lane = LANE_DATA, .kind = TASK_REDUCE } };
   int lane_first[] = { 0, 1, 1, 2 }, lane_tasks[] = { 0, 1 };
@@ -168,11 +168,17 @@ START_TEST(slowdown_by_hand)
   program.tasks = g_array_new(FALSE, FALSE, sizeof(Task));
   g_array_append_vals(program.segments, segments, 2);
   g_array_append_vals(program.tasks, tasks, 2);
-  Trace *trace = simulate(&program);
-  ck_assert_double_eq(trace->end_s, 12);
-  trace_free(trace);
+  g_autoptr(Trace) trace = simulate(&program);
   g_array_unref(program.segments);
   g_array_unref(program.tasks);
+  return g_array_index(trace->spans, Span, 0).end;
+}
+
+START_TEST(slowdown_by_hand)
+{
+  ck_assert_double_eq(slowed_pass(4), 12);
+  ck_assert_double_eq(slowed_pass(20), 20);
+  ck_assert_double_eq(slowed_pass(100), 20);
 }
 END_TEST
 
