@@ -13,13 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline int test_main(const char *name, const TTest *const *tests, gsize n)
+/* A test that runs `times` times with _i counting from 0; 0 means once. */
+typedef struct {
+  const TTest *test;
+  int times;
+} TestLoop;
+
+static inline int test_main(const char *name, const TestLoop *tests, gsize n)
 {
   Suite *suite = suite_create(name);
   TCase *tcase = tcase_create(name);
-  tcase_set_timeout(tcase, 60);
+  tcase_set_timeout(tcase, 120);
   for (gsize i = 0; i < n; i++)
-    tcase_add_test(tcase, tests[i]);
+    tcase_add_loop_test(tcase, tests[i].test, 0, MAX(tests[i].times, 1));
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
@@ -28,11 +34,22 @@ static inline int test_main(const char *name, const TTest *const *tests, gsize n
   return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-#define TEST_MAIN(name, ...)                               \
-  int main(void)                                           \
-  {                                                        \
-    const TTest *const tests[] = {__VA_ARGS__};            \
-    return test_main(name, tests, G_N_ELEMENTS(tests));    \
+#define TEST_MAIN(name, ...)                            \
+  int main(void)                                        \
+  {                                                     \
+    const TTest *const all[] = {__VA_ARGS__};           \
+    TestLoop tests[G_N_ELEMENTS(all)] = {{NULL, 0}};    \
+    for (gsize i = 0; i < G_N_ELEMENTS(all); i++)       \
+      tests[i].test = all[i];                           \
+    return test_main(name, tests, G_N_ELEMENTS(tests)); \
+  }
+
+/* The same from { test, times } pairs. */
+#define TEST_LOOPS(name, ...)                           \
+  int main(void)                                        \
+  {                                                     \
+    const TestLoop tests[] = {__VA_ARGS__};             \
+    return test_main(name, tests, G_N_ELEMENTS(tests)); \
   }
 
 /* Checks that `*error` has this exit code and message, and clears it. */

@@ -171,20 +171,9 @@ START_TEST(passes_split_the_backward)
 }
 END_TEST
 
-int main(void)
-{
-  Suite *suite = suite_create("op");
-  TCase *tcase = tcase_create("op");
-  tcase_add_test(tcase, activations_of_gpt);
-  tcase_add_test(tcase, activations_of_llama);
-  tcase_add_loop_test(tcase, weights_are_the_parameters, 0, G_N_ELEMENTS(counted));
-  tcase_add_loop_test(tcase, flops_are_the_models, 0, G_N_ELEMENTS(worked));
-  tcase_add_test(tcase, vocabulary_is_padded);
-  tcase_add_test(tcase, passes_split_the_backward);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+TEST_LOOPS("op", { activations_of_gpt },
+           { activations_of_llama },
+           { weights_are_the_parameters, G_N_ELEMENTS(counted) },
+           { flops_are_the_models, G_N_ELEMENTS(worked) },
+           { vocabulary_is_padded },
+           { passes_split_the_backward })

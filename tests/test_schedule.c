@@ -110,24 +110,8 @@ START_TEST(drawing)
 }
 END_TEST
 
-static int run(void)
-{
-  Suite *suite = suite_create("schedule");
-  TCase *tcase = tcase_create("schedule");
-  tcase_add_loop_test(tcase, golden_vectors, 0, G_N_ELEMENTS(goldens));
-  tcase_add_test(tcase, orders_are_complete);
-  tcase_add_test(tcase, interleaved_groups);
-  tcase_add_test(tcase, rules_say_why);
-  tcase_add_test(tcase, drawing);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-int main(void)
-{
-  return run();
-}
+TEST_LOOPS("schedule", { golden_vectors, G_N_ELEMENTS(goldens) },
+           { orders_are_complete },
+           { interleaved_groups },
+           { rules_say_why },
+           { drawing })

@@ -158,19 +158,7 @@ START_TEST(fix_holds)
 }
 END_TEST
 
-int main(void)
-{
-  Suite *suite = suite_create("search");
-  TCase *tcase = tcase_create("search");
-  tcase_set_timeout(tcase, 120);
-  tcase_add_loop_test(tcase, brute_force_agrees, 0, 24);
-  tcase_add_test(tcase, threads_do_not_matter);
-  tcase_add_test(tcase, fix_is_read);
-  tcase_add_test(tcase, fix_holds);
-  suite_add_tcase(suite, tcase);
-  SRunner *runner = srunner_create(suite);
-  srunner_run_all(runner, CK_ENV);
-  int failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+TEST_LOOPS("search", { brute_force_agrees, 24 },
+           { threads_do_not_matter },
+           { fix_is_read },
+           { fix_holds })

@@ -1,0 +1,249 @@
+#include "fixture.h"
+#include "main.h"
+#include "plan/plan.h"
+
+#include "base/json.h"
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+} Fixture;
+
+static void setup(Fixture *f, int devices)
+{
+  f->model = fixture_model(12, 512, 8, 128, 1000);
+  f->cluster = fixture_cluster("dgx", devices);
+  f->framework = fixture_framework("megatron-core");
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.gpus = devices;
+}
+
+static void teardown(Fixture *f)
+{
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static void check_rule(Fixture *f, PlanRule rule, const char *message)
+{
+  GError *error = NULL;
+
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, NULL), rule);
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
+  test_error(&error, 2, message);
+}
+
+START_TEST(rules_name_their_numbers)
+{
+  Fixture f;
+
+  setup(&f, 16);
+  check_rule(&f, RULE_GPUS, "plan: gpus: 16: expected tensor 1 x pipeline 1 x context 1 x data 1 = 1");
+  f.plan.dp = 16;
+  f.plan.global_batch = 24;
+  check_rule(&f, RULE_BATCH, "plan: global_batch_size: 24: expected a multiple of data_parallel_size 16 x micro_batch_size 1");
+  f.plan.global_batch = 48;
+  f.plan.tp = 16;
+  f.plan.dp = 1;
+  check_rule(&f, RULE_HEADS, "plan: tensor_model_parallel_size: 16: expected a divisor of the 8 attention heads");
+  f.plan.tp = 2;
+  f.plan.pp = 8;
+  check_rule(&f, RULE_LAYERS, "plan: pipeline_model_parallel_size: 8: expected 12 layers to divide by 8 stages x 1 chunks");
+  f.plan.pp = 4;
+  f.plan.dp = 2;
+  f.plan.schedule = schedule_find("interleaved");
+  check_rule(&f, RULE_SCHEDULE, "plan: pipeline_schedule: schedule interleaved needs 2 or more chunks a pipeline rank, the plan has 1");
+  f.plan.schedule = schedule_find("1f1b");
+  f.plan.tp = 1;
+  f.plan.dp = 4;
+  f.plan.sequence_parallel = TRUE;
+  check_rule(&f, RULE_SEQUENCE_PARALLEL, "plan: sequence_parallel: true: expected tensor_model_parallel_size above 1, it is 1");
+  f.plan.sequence_parallel = FALSE;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  f.cluster->device.peak_flops_per_s[DTYPE_BF16] = 0;
+  check_rule(&f, RULE_PRECISION, "plan: precision: \"bf16\": expected a format that a100-sxm4-80gb supports");
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(devices_must_match)
+{
+  Fixture f;
+
+  setup(&f, 16);
+  f.plan.gpus = f.plan.dp = 8;
+  f.plan.global_batch = 8;
+  check_rule(&f, RULE_GPUS, "plan: gpus: 8: expected the 16 devices of cluster dgx");
+  teardown(&f);
+}
+END_TEST
+
+static gboolean parse(const char *text, const Model *model, Plan *plan, Framework **framework, GError **error)
+{
+  return plan_parse(text, strlen(text), "p.json", model, plan, framework, error);
+}
+
+START_TEST(defaults_follow)
+{
+  g_autoptr(Model) model = fixture_model(12, 512, 8, 128, 1000);
+  g_autoptr(Framework) framework = NULL;
+  Plan p;
+
+  ck_assert(parse("{\"gpus\": 16, \"tensor_model_parallel_size\": 4, \"pipeline_model_parallel_size\": 2}", model, &p,
+                  &framework, NULL));
+  ck_assert_int_eq(p.dp, 2);
+  ck_assert_int_eq(p.vpp, 1);
+  ck_assert_int_eq(p.seq, 128);
+  ck_assert_str_eq(p.schedule->name, "1f1b");
+  ck_assert_str_eq(p.framework->name, "megatron-core");
+  ck_assert(p.overlap.gradients && p.precision == DTYPE_BF16 && p.attention == ATTENTION_FLASH);
+}
+END_TEST
+
+START_TEST(chunks_mean_interleaved)
+{
+  g_autoptr(Model) model = fixture_model(12, 512, 8, 128, 1000);
+  g_autoptr(Framework) framework = NULL;
+  Plan p;
+
+  ck_assert(parse("{\"pipeline_model_parallel_size\": 2, \"virtual_pipeline_model_parallel_size\": 3,"
+                  "\"data_parallel_size\": 4}", model, &p, &framework, NULL));
+  ck_assert_int_eq(p.gpus, 8);
+  ck_assert_str_eq(p.schedule->name, "interleaved");
+}
+END_TEST
+
+typedef struct {
+  const char *text, *message;
+} Bad;
+
+static const Bad bad_files[] = {
+  { "{\"zero_stage\": 4}", "p.json: zero_stage: 4: expected an integer from 0 to 3" },
+  { "{\"zero_stage\": \"1\"}", "p.json: zero_stage: \"1\": expected an integer from 0 to 3" },
+  { "{\"gpus\": 0}", "p.json: gpus: 0: expected an integer from 1 to 10000000" },
+  { "{\"tensor_parallel_size\": 2}", "p.json: tensor_parallel_size: unknown key, did you mean \"tensor_model_parallel_size\"?" },
+  { "{\"pipeline_schedule\": \"zigzag\"}",
+    "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, 1f1b, interleaved" },
+  { "{\"recompute_granularity\": \"some\"}",
+    "p.json: recompute_granularity: \"some\": expected one of none, selective, full" },
+  { "{\"overlap\": {\"gradient\": true}}", "p.json: overlap.gradient: unknown key, did you mean \"gradients\"?" },
+  { "{\"sequence_parallel\": 1}", "p.json: sequence_parallel: 1: expected true or false" },
+};
+
+START_TEST(bad_files_are_refused)
+{
+  g_autoptr(Model) model = fixture_model(12, 512, 8, 128, 1000);
+  Framework *framework = NULL;
+  GError *error = NULL;
+  Plan p;
+
+  ck_assert(!parse(bad_files[_i].text, model, &p, &framework, &error));
+  ck_assert_ptr_null(framework);
+  test_error(&error, 2, bad_files[_i].message);
+}
+END_TEST
+
+/* What is written reads back as the same plan. */
+START_TEST(round_trip)
+{
+  Fixture f;
+  g_autoptr(GString) text = g_string_new(NULL);
+  g_autoptr(Framework) framework = NULL;
+  JsonWriter w;
+  Plan back;
+
+  setup(&f, 16);
+  f.plan.tp = 2;
+  f.plan.pp = 2;
+  f.plan.vpp = 3;
+  f.plan.dp = 4;
+  f.plan.global_batch = 64;
+  f.plan.zero = 2;
+  f.plan.recompute = RECOMPUTE_FULL;
+  f.plan.sequence_parallel = TRUE;
+  f.plan.precision = DTYPE_FP16;
+  f.plan.overlap.pipeline = FALSE;
+  f.plan.schedule = schedule_find("interleaved");
+  json_writer_init(&w, text);
+  plan_write(&f.plan, &w, NULL);
+  ck_assert(parse(text->str, f.model, &back, &framework, NULL));
+  back.framework = f.plan.framework;
+  ck_assert_mem_eq(&back, &f.plan, sizeof back);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(mesh_counts_tensor_fastest)
+{
+  Plan p = { .gpus = 24, .tp = 2, .cp = 1, .dp = 3, .pp = 4 };
+  int c[AXIS_COUNT];
+
+  for (int rank = 0; rank < 24; rank++) {
+    mesh_coordinates(&p, rank, c);
+    ck_assert_int_eq(mesh_rank(&p, c), rank);
+  }
+  mesh_coordinates(&p, 9, c);
+  ck_assert(c[AXIS_TENSOR] == 1 && c[AXIS_DATA] == 1 && c[AXIS_PIPELINE] == 1);
+  ck_assert_int_eq(mesh_stride(&p, AXIS_PIPELINE), 6);
+}
+END_TEST
+
+/* On nodes of 8: tensor groups inside, data groups across, stages 16 apart. */
+START_TEST(mesh_shapes)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 128);
+  Plan p = { .gpus = 128, .tp = 4, .cp = 1, .dp = 4, .pp = 8 };
+  GroupShape tensor = mesh_group(&p, cluster, AXIS_TENSOR), data = mesh_group(&p, cluster, AXIS_DATA);
+  GroupShape pair = mesh_pair(&p, cluster, 0, 1);
+
+  ck_assert(tensor.size == 4 && tensor.per_domain[0] == 4);
+  ck_assert(data.size == 4 && data.per_domain[0] == 2);
+  ck_assert(pair.size == 2 && pair.per_domain[0] == 1);
+  p = (Plan) { .gpus = 8, .tp = 2, .cp = 1, .dp = 1, .pp = 4 };
+  pair = mesh_pair(&p, cluster, 0, 1);
+  ck_assert(pair.per_domain[0] == 2);
+  p = (Plan) { .gpus = 16, .tp = 1, .cp = 1, .dp = 2, .pp = 8 };
+  ck_assert(mesh_pair(&p, cluster, 2, 3).per_domain[0] == 2);
+  ck_assert(mesh_pair(&p, cluster, 3, 4).per_domain[0] == 1);
+  ck_assert(mesh_pair(&p, cluster, 0, 7).per_domain[0] == 1);
+}
+END_TEST
+
+START_TEST(stages_hold_all_layers)
+{
+  Fixture f;
+
+  setup(&f, 4);
+  f.plan.pp = 2;
+  f.plan.vpp = 3;
+  ck_assert_int_eq(plan_stage_first_layer(&f.plan, f.model, 0), 0);
+  ck_assert_int_eq(plan_stage_first_layer(&f.plan, f.model, 1), 3);
+  ck_assert_int_eq(plan_stage_first_layer(&f.plan, f.model, 5), 11);
+  ck_assert_int_eq(plan_stage_first_layer(&f.plan, f.model, 6), 14);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(unknown_framework)
+{
+  GError *error = NULL;
+
+  ck_assert_ptr_null(framework_load("nosuch", &error));
+  ck_assert(g_str_has_prefix(error->message, "framework: nosuch: expected a file of plans/frameworks/"));
+  g_clear_error(&error);
+}
+END_TEST
+
+TEST_LOOPS("plan", { rules_name_their_numbers },
+           { devices_must_match },
+           { defaults_follow },
+           { chunks_mean_interleaved },
+           { bad_files_are_refused, G_N_ELEMENTS(bad_files) },
+           { round_trip },
+           { mesh_counts_tensor_fastest },
+           { mesh_shapes },
+           { stages_hold_all_layers },
+           { unknown_framework })
