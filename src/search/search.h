@@ -44,6 +44,7 @@ typedef struct {
   GArray *best;      /* Found, fastest first, at most `top` */
   gint64 space;      /* plans in the declared space */
   gint64 rejected[REJECT_COUNT];
+  Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;
   gboolean has_over;  /* a faster plan exists that does not fit */

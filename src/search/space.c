@@ -138,7 +138,8 @@ static void settle(Walk *w, const Plan *plan)
   else
     reason = plan_check(plan, w->model, w->cluster, NULL);
   if (reason != RULE_NONE) {
-    w->counts->rejected[reason]++;
+    if (w->counts->rejected[reason]++ == 0)
+      w->counts->sample[reason] = *plan;
   } else {
     Candidate c = { .plan = *plan, .index = w->counts->space };
     g_array_append_val(w->candidates, c);

@@ -1,0 +1,111 @@
+#include "cli/cli.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/units.h"
+
+#include <stdio.h>
+
+static gboolean print_version(const char *option, const char *value, gpointer data, GError **error)
+{
+  (void)option, (void)value, (void)data, (void)error;
+  printf("%s %s\n", g_get_prgname(), TDP_VERSION);
+  exit(0);
+}
+
+static const GOptionEntry common[] = {
+  { "version", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer)print_version, "Print the version and exit", NULL },
+  G_OPTION_ENTRY_NULL,
+};
+
+gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const char *summary, GError **error)
+{
+  g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+
+  g_option_context_set_summary(context, summary);
+  g_option_context_add_main_entries(context, entries, NULL);
+  g_option_context_add_main_entries(context, common, NULL);
+  return g_option_context_parse(context, argc, argv, error);
+}
+
+Model *cli_load_model(const char *name, GError **error)
+{
+  g_autofree char *path = NULL;
+
+  if (!name) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--model: missing: expected a model file or name, as in --model gpt3");
+    return NULL;
+  }
+  path = files_find(name, "models", error);
+  return path ? model_load(path, error) : NULL;
+}
+
+Cluster *cli_load_cluster(const char *name, GError **error)
+{
+  g_autofree char *path = NULL;
+
+  if (!name) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--cluster: missing: expected a cluster file or name, as in --cluster dgx");
+    return NULL;
+  }
+  path = files_find(name, "hardware", error);
+  return path ? cluster_load(path, error) : NULL;
+}
+
+gboolean cli_check_count(const char *option, int *value, GError **error)
+{
+  if (*value == CLI_ABSENT) {
+    *value = 0;
+    return TRUE;
+  }
+  if (*value >= 1)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %d: expected an integer of at least 1", option, *value);
+  return FALSE;
+}
+
+gboolean cli_precision(const char *name, DType *out, GError **error)
+{
+  const DType choices[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(choices); i++)
+    if (g_str_equal(dtype_names[choices[i]], name)) {
+      *out = choices[i];
+      return TRUE;
+    }
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, fp16 or bf16", name);
+  return FALSE;
+}
+
+int cli_fail(const char *program, GError *error)
+{
+  int code = tdp_error_exit_code(error);
+
+  fprintf(stderr, "%s: %s\n", program, error->message);
+  g_error_free(error);
+  return code;
+}
+
+int cli_finish(const char *program)
+{
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return 0;
+  fprintf(stderr, "%s: standard output: cannot be written\n", program);
+  return 1;
+}
+
+char *cli_describe(const Model *m, const Cluster *c)
+{
+  g_autofree char *params = format_integer(m->params), *active = format_integer(m->active_params);
+  GString *s = g_string_new(NULL);
+
+  g_string_append_printf(s, "model    %s: %s parameters", m->name, params);
+  if (m->active_params != m->params)
+    g_string_append_printf(s, " (%s active)", active);
+  g_string_append_printf(s, ", %d layers, hidden %d, sequence %d\n", m->blocks, m->hidden, m->seq);
+  g_string_append_printf(s, "cluster  %s: %d x %s", c->name, c->devices, c->device.name);
+  if (c->devices > c->devices_per_node)
+    g_string_append_printf(s, " in %d nodes of %d", c->devices / c->devices_per_node, c->devices_per_node);
+  g_string_append_c(s, '\n');
+  return g_string_free(s, FALSE);
+}

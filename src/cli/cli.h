@@ -1,0 +1,33 @@
+/*
+ * What the programs' mains share: common options, loading the three files,
+ * printing an error once.
+ */
+#ifndef TDP_CLI_CLI_H
+#define TDP_CLI_CLI_H
+
+#include "report/report.h"
+
+/* Adds --version to a context with this summary and parses; exits by returning
+ * FALSE with an error. With --version prints it and exits 0. */
+gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const char *summary, GError **error);
+
+Model *cli_load_model(const char *name, GError **error);
+Cluster *cli_load_cluster(const char *name, GError **error);
+
+/* Counts start as CLI_ABSENT; this makes an absent one 0 and refuses others below 1. */
+#define CLI_ABSENT G_MININT
+gboolean cli_check_count(const char *option, int *value, GError **error);
+
+/* Reads fp32, fp16 or bf16. */
+gboolean cli_precision(const char *name, DType *out, GError **error);
+
+/* Prints the error on stderr as one line and returns the exit status. */
+int cli_fail(const char *program, GError *error);
+
+/* Flushes stdout; 0, or 1 with a message if not everything could be written. */
+int cli_finish(const char *program);
+
+/* The model's line: name, exact parameter count, layers. Newly allocated. */
+char *cli_describe(const Model *model, const Cluster *cluster);
+
+#endif

@@ -1,0 +1,125 @@
+#include "cli/explain.h"
+
+#include "base/units.h"
+#include "report/explain.h"
+
+char *explain_counts(const SearchResult *f)
+{
+  GString *s = g_string_new(NULL);
+
+  g_string_append_printf(s, "Search: %" G_GINT64_FORMAT " plans in the space, %" G_GINT64_FORMAT
+                         " simulated, %" G_GINT64_FORMAT " skipped because their bound is no better\n",
+                         f->space, f->simulated, f->bounded);
+  for (int i = 0; i < REJECT_COUNT; i++)
+    if (f->rejected[i])
+      g_string_append_printf(s, "  %8" G_GINT64_FORMAT " rejected: %s\n", f->rejected[i], reject_name(i));
+  return g_string_free(s, FALSE);
+}
+
+/* What the next step up would need: the faster plan that memory forbids. */
+static void say_limit(GString *s, const SearchResult *f, const Result *best)
+{
+  double capacity = best->cluster->device.memory_bytes;
+  g_autofree char *free_text = format_bytes(capacity - best->metrics.peak_memory_bytes), *all = format_bytes(capacity);
+
+  if (!f->has_over) {
+    g_string_append_printf(s, "Limit: none of the plans that memory forbids is faster; %s of %s stay free.\n", free_text, all);
+    return;
+  }
+  g_autofree char *label = plan_label(&f->over.plan), *need = format_bytes(f->over.metrics.peak_memory_bytes);
+  g_autofree char *step = format_seconds(f->over.metrics.iteration_s);
+  g_string_append_printf(s, "Limit: memory. %s would take %s (%.1f %% less) but needs %s of %s a GPU.\n", label, step,
+                         100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all);
+}
+
+static void say_bottleneck(GString *s, const Result *best)
+{
+  const Metrics *m = &best->metrics;
+  g_autofree char *step = format_seconds(m->iteration_s);
+
+  g_string_append_printf(s, "Of each step of %s the busiest stage computes %.1f %%, waits for tensor-parallel communication "
+                         "%.1f %%, for data-parallel %.1f %%, for other stages %.1f %%.\n",
+                         step, 100 * m->compute_s / m->iteration_s, 100 * m->tensor_comm_s / m->iteration_s,
+                         100 * m->data_comm_s / m->iteration_s, 100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
+}
+
+char *explain_choice(const SearchResult *found, const Result *results, int n)
+{
+  g_autofree char *losses = report_losses(results, n);
+  GString *s = g_string_new("Why\n");
+
+  say_bottleneck(s, &results[0]);
+  say_limit(s, found, &results[0]);
+  g_string_append_printf(s, "Where the others lose, against the first\n%s", losses);
+  return g_string_free(s, FALSE);
+}
+
+/* Whether any plan fits when one thing is changed. */
+static gboolean fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int batch, int seq)
+{
+  Plan base = *options->base;
+  SearchOptions changed = *options;
+
+  base.global_batch = batch;
+  base.seq = seq;
+  base.gpus = cluster->devices;
+  changed.base = &base;
+  changed.top = 1;
+  g_autoptr(SearchResult) found = search(model, cluster, &changed);
+  return found->best->len > 0;
+}
+
+static char *relaxation(const Model *model, const Cluster *cluster, const SearchOptions *options)
+{
+  const Plan *base = options->base;
+  SearchOptions free_options = *options;
+  Cluster larger = *cluster;
+
+  free_options.fixed = fixed_none();
+  if (fits(model, cluster, &free_options, base->global_batch, base->seq))
+    return g_strdup("without --fix a plan fits");
+  for (int factor = 2; factor <= 64; factor *= 2) {
+    if (cluster_resize(&larger, cluster->devices * factor, NULL) &&
+        fits(model, &larger, options, base->global_batch, base->seq))
+      return g_strdup_printf("it fits on %d GPUs", larger.devices);
+    if (base->seq / factor >= 1 && fits(model, cluster, options, base->global_batch, base->seq / factor))
+      return g_strdup_printf("it fits with sequences of %d tokens", base->seq / factor);
+  }
+  return g_strdup("not even 64 times the GPUs or 1/64 of the sequence would do");
+}
+
+/* The rule that turned down most plans. */
+static int main_reason(const SearchResult *f)
+{
+  int most = 0;
+  for (int i = 0; i < REJECT_COUNT; i++)
+    if (f->rejected[i] > f->rejected[most])
+      most = i;
+  return most;
+}
+
+/* The rule that turned down most plans, in the words of the first of them. */
+static char *explain_illegal(const SearchResult *f, const Model *model, const Cluster *cluster)
+{
+  int reason = main_reason(f);
+  g_autoptr(GError) rule = NULL;
+
+  if (f->space == 0)
+    return g_strdup_printf("--fix leaves no plan: no split of %d GPUs has these values", cluster->devices);
+  if (reason == REJECT_FIXED)
+    return g_strdup_printf("--fix leaves no legal plan of %" G_GINT64_FORMAT, f->space);
+  plan_check(&f->sample[reason], model, cluster, &rule);
+  return g_strdup_printf("no legal plan: %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " break one rule, as in %s",
+                         f->rejected[reason], f->space, rule ? rule->message : reject_name(reason));
+}
+
+char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *cluster, const SearchOptions *options)
+{
+  if (!f->has_least)
+    return explain_illegal(f, model, cluster);
+  g_autofree char *change = relaxation(model, cluster, options);
+  g_autofree char *label = plan_label(&f->least.plan), *need = format_bytes(f->least.metrics.peak_memory_bytes);
+  g_autofree char *have = format_bytes(cluster->device.memory_bytes);
+  return g_strdup_printf("no plan fits: the smallest (%s) needs %s a GPU and %s has %s; %s", label, need,
+                         cluster->device.name, have, change);
+}
