@@ -12,7 +12,7 @@
 
 typedef struct {
   char *model, *cluster, *plan, *csv, *plots;
-  gboolean json, collectives;
+  gboolean json, collectives, ops;
 } Options;
 
 typedef struct {
@@ -30,6 +30,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "plan", 'p', 0, G_OPTION_ARG_FILENAME, &o->plan, "Plan: a file or a name of plans/", "P" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "collectives", 0, 0, G_OPTION_ARG_NONE, &o->collectives, "List every collective with its algorithm", NULL },
+    { "ops", 0, 0, G_OPTION_ARG_NONE, &o->ops, "List every operator of each kind of layer with its time", NULL },
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write every task with its times", "FILE" },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory", "DIR" },
     G_OPTION_ENTRY_NULL,
@@ -83,6 +84,10 @@ static void print_text(const Subject *s, const Options *o, const Result *result,
   if (o->collectives) {
     g_autofree char *comm = report_collectives(result, trace);
     printf("\nCommunication\n%s", comm);
+  }
+  if (o->ops) {
+    g_autofree char *ops = report_ops(result);
+    printf("\nOperators of a micro-batch\n%s", ops);
   }
 }
 

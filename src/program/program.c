@@ -74,7 +74,8 @@ static void store_lanes(ProgramBuild *b)
   p->lane_tasks = g_new(int, p->tasks->len);
   for (int lane = 0; lane < n_lanes; lane++) {
     p->lane_first[lane] = first;
-    memcpy(p->lane_tasks + first, b->lanes[lane]->data, b->lanes[lane]->len * sizeof(int));
+    if (b->lanes[lane]->len > 0)
+      memcpy(p->lane_tasks + first, b->lanes[lane]->data, b->lanes[lane]->len * sizeof(int));
     first += b->lanes[lane]->len;
   }
   p->lane_first[n_lanes] = first;

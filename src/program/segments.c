@@ -88,6 +88,7 @@ static Segment pass_segment(const ProgramBuild *b, Piece piece, Pass pass)
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
   double saved = 0, params = params_of(b, piece.first_layer, piece.n_layers);
+  gboolean backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
     const LayerPrice *price = price_of(b, i);
@@ -95,7 +96,7 @@ static Segment pass_segment(const ProgramBuild *b, Piece piece, Pass pass)
     s.compute_s += price->pass[pass].compute_s;
     s.hardware_flops += price->pass[pass].flops;
     saved += price->saved_bytes;
-    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes);
+    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (backward ? price->recomputed_bytes : 0));
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
@@ -175,7 +176,10 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pas
   s.pass = pass;
   if (scatter) {
     GroupShape tensor = mesh_group(p, b->cluster, AXIS_TENSOR);
-    s.seconds += collective_cost(b->cluster, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
+    double gather = collective_cost(b->cluster, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
+    s.seconds += gather;
+    s.cost.seconds += gather;
+    s.cost.bus_bytes_per_s = s.comm_bytes / s.cost.seconds;
   }
   return s;
 }

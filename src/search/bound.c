@@ -22,7 +22,7 @@ PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *c
     s->params[i + 1] = s->params[i] + p->params;
     s->saved[i + 1] = s->saved[i] + p->saved_bytes;
     if (model_layer(model, i)->kind != LAYER_EMBEDDING)
-      s->transient = MIN(s->transient, p->transient_bytes);
+      s->transient = MIN(s->transient, p->recomputed_bytes + p->transient_bytes);
   }
   return s;
 }
@@ -174,7 +174,7 @@ double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
   return whole_memory(plan, most);
 }
 
-/* Most that a rank's passes hold, in the order in which they run. */
+/* Most that a rank's passes hold when a backward begins, in the order in which they run. */
 static double peak_by_order(const Bound *b, const ScheduleShape *shape, int rank, GArray *slots)
 {
   double held = 0, peak = 0;
@@ -185,7 +185,8 @@ static double peak_by_order(const Bound *b, const ScheduleShape *shape, int rank
     const Slot *slot = &g_array_index(slots, Slot, i);
     double saved = of_stage(b, b->sums->saved, schedule_stage(shape, rank, slot->chunk));
     held += slot->pass == PASS_FORWARD ? saved : 0;
-    peak = MAX(peak, held);
+    if (slot->pass == PASS_BACKWARD || slot->pass == PASS_INPUT)
+      peak = MAX(peak, held);
     held -= slot->pass == PASS_BACKWARD || slot->pass == PASS_WEIGHT ? saved : 0;
   }
   return peak;

@@ -19,7 +19,7 @@
 typedef struct {
   PriceTable *prices;
   double *forward_s, *backward_s, *params, *saved; /* n_layers + 1 running sums */
-  double transient; /* of the least demanding block or head */
+  double transient; /* scratch of a backward, of the least demanding block or head */
 } PriceSums;
 
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);

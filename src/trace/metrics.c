@@ -41,36 +41,49 @@ static double overlap(double from, double to, const Span *s)
   return MAX(0, MIN(to, s->end) - MAX(from, s->start));
 }
 
-/* Charges a gap before a task to what it waited for. Behind a send stands the
- * task that had not finished yet: that part of the wait is idle time. */
-static void charge_gap(const Trace *t, double from, double to, int cause, Metrics *m)
+/* Charges a gap in a row's computation: to the row's own data-parallel
+ * communication while that ran, to the send that was waited for while it ran,
+ * else to idleness. `data` are the row's data-lane spans in order. */
+static void charge_gap(const Trace *t, const GPtrArray *data, double from, double to, int cause, Metrics *m)
 {
-  double rest = to - from;
+  double waited = 0, sent = 0;
 
-  if (cause >= 0) {
-    const Span *s = &g_array_index(t->spans, Span, cause);
-    double waited = overlap(from, to, s);
-    if (s->kind == TASK_SEND)
-      m->pipeline_comm_s += waited;
-    else if (s->lane == LANE_DATA)
-      m->data_comm_s += waited;
-    else
-      waited = 0;
-    rest -= waited;
+  for (guint i = 0; i < data->len; i++) {
+    const Span *s = g_ptr_array_index(data, i);
+    if (s->start >= to)
+      break;
+    waited += overlap(from, to, s);
   }
-  m->idle_s += rest;
+  if (cause >= 0 && g_array_index(t->spans, Span, cause).kind == TASK_SEND)
+    sent = MIN(overlap(from, to, &g_array_index(t->spans, Span, cause)), to - from - waited);
+  m->data_comm_s += waited;
+  m->pipeline_comm_s += sent;
+  m->idle_s += to - from - waited - sent;
+}
+
+static GPtrArray *data_spans(const Trace *t, int row)
+{
+  GPtrArray *spans = g_ptr_array_new();
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    Span *s = &g_array_index(t->spans, Span, i);
+    if (s->row == row && s->lane == LANE_DATA)
+      g_ptr_array_add(spans, s);
+  }
+  return spans;
 }
 
 static void break_down(const Trace *t, int row, Metrics *m)
 {
-  double clock = 0, tail;
+  g_autoptr(GPtrArray) data = data_spans(t, row);
+  double clock = 0;
 
   for (guint i = 0; i < t->spans->len; i++) {
     const Span *s = &g_array_index(t->spans, Span, i);
     if (s->row != row || s->lane != LANE_COMPUTE)
       continue;
     if (s->start > clock)
-      charge_gap(t, clock, s->start, s->cause, m);
+      charge_gap(t, data, clock, s->start, s->cause, m);
     if (s->kind == TASK_OPTIMIZER) {
       m->optimizer_s += s->end - s->start;
     } else {
@@ -79,18 +92,7 @@ static void break_down(const Trace *t, int row, Metrics *m)
     }
     clock = s->end;
   }
-  /* behind the optimizer: updated parameters are gathered */
-  tail = t->end_s - t->step_s - clock;
-  for (guint i = 0; i < t->spans->len && tail > 0; i++) {
-    const Span *s = &g_array_index(t->spans, Span, i);
-    if (s->row == row && s->kind == TASK_GATHER && s->end > clock) {
-      double waited = s->end - MAX(clock, s->start);
-      m->data_comm_s += waited;
-      tail -= waited;
-      clock = s->end;
-    }
-  }
-  m->idle_s += tail;
+  charge_gap(t, data, clock, t->end_s - t->step_s, -1, m);
   m->optimizer_s += t->step_s;
 }
 

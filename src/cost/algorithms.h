@@ -1,0 +1,46 @@
+/*
+ * What the algorithms of collective.h's table share. Tiers are walked from the
+ * lowest; a tier of which the group has one member only takes no part.
+ */
+#ifndef TDP_COST_ALGORITHMS_H
+#define TDP_COST_ALGORITHMS_H
+
+#include "cost/collective.h"
+
+double ring_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+double tree_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+double hierarchical_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+double in_switch_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+double pairwise_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+
+/* Ranks of the group in one domain of the tier below: 1 below tier 0. */
+int ranks_below(const GroupShape *group, int tier);
+
+/* Domains of the tier below that the group has in one domain of `tier`. */
+int tier_members(const GroupShape *group, int tier);
+
+/* Domains of the tier that the group touches. */
+int tier_domains(const GroupShape *group, int tier);
+
+/* Nominal rate at which one rank sends through `tier`: of a mesh, only links to
+ * the other members count. */
+double rank_rate(const Cluster *cluster, const GroupShape *group, int tier);
+
+/* How many of a domain's ranks send beyond it at the same time. */
+int ranks_at_once(const Cluster *cluster, int ranks);
+
+/* The same rate of all ranks in one domain below together: their shares, but no
+ * more than the ports that send at the same time carry. */
+double tier_rate(const Cluster *cluster, const GroupShape *group, int tier);
+
+/* Steps of a ring that pass through `tier`, going around once. */
+int ring_steps(const GroupShape *group, int tier);
+
+/* Time in which a rank's kernel also copies its own part within its memory. */
+double own_copy_s(const Cluster *cluster, double bytes);
+
+/* Time for all ranks of a node to have `bytes` added by the switch, or
+ * INFINITY if the tier's link cannot. No fixed time. */
+double switch_transfer_s(const Cluster *cluster, const GroupShape *group, int tier, double bytes);
+
+#endif

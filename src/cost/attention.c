@@ -1,0 +1,83 @@
+#include "cost/kernel.h"
+
+#include <math.h>
+
+#define BLOCK_TOKENS 128.0          /* queries of one thread block */
+#define BACKWARD_FLOPS 2.5          /* five products backward, two forward */
+#define BACKWARD_SHARE 0.8          /* of the forward's share of peak, where no curve is */
+#define UTILIZATION_UNKNOWN 0.35    /* a device without any curve */
+
+double attention_flops(const AttentionWork *work)
+{
+  double flops = 2 * work->batch * work->heads * work->q_len * work->kv_len * (work->head_dim + work->v_head_dim);
+  if (work->backward)
+    flops *= BACKWARD_FLOPS;
+  return work->causal ? flops / 2 : flops;
+}
+
+/* Interpolates in log2(seq), flat beyond both ends. */
+static double curve_at(const AttentionCurve *curve, double seq)
+{
+  int i = 0;
+  while (i < curve->n && curve->seq[i] < seq)
+    i++;
+  if (i == 0)
+    return curve->utilization[0];
+  if (i == curve->n)
+    return curve->utilization[curve->n - 1];
+  double part = log2(seq / curve->seq[i - 1]) / log2(curve->seq[i] / curve->seq[i - 1]);
+  return curve->utilization[i - 1] + part * (curve->utilization[i] - curve->utilization[i - 1]);
+}
+
+/* Between the two curves of the kind with the nearest head sizes; 0 if there is none. */
+static double kind_at(const Kernels *kernels, AttentionKernel kernel, gboolean backward, gboolean causal,
+                      double head_dim, double seq) {
+  const AttentionCurve *below = NULL, *above = NULL;
+  for (int i = 0; i < kernels->n_attention; i++) {
+    const AttentionCurve *curve = &kernels->attention[i];
+    if (curve->kernel != kernel || curve->backward != backward || curve->causal != causal || curve->n == 0)
+      continue;
+    if (curve->head_dim <= head_dim && (!below || curve->head_dim > below->head_dim))
+      below = curve;
+    if (curve->head_dim >= head_dim && (!above || curve->head_dim < above->head_dim))
+      above = curve;
+  }
+  if (!below || !above || below == above) {
+    const AttentionCurve *only = below ? below : above;
+    return only ? curve_at(only, seq) : 0;
+  }
+  double part = (head_dim - below->head_dim) / (above->head_dim - below->head_dim);
+  return (1 - part) * curve_at(below, seq) + part * curve_at(above, seq);
+}
+
+/* Share of peak: of the kernel asked for, else of the other one; of the pass,
+ * else by ratio from the forward; of the mask, else of the other mask. */
+static double utilization(const Kernels *kernels, const AttentionWork *work)
+{
+  double head_dim = (work->head_dim + work->v_head_dim) / 2.0;
+  double seq = sqrt(work->q_len * work->kv_len);
+  AttentionKernel others[] = {work->kernel, work->kernel == ATTENTION_FLASH3 ? ATTENTION_FLASH : ATTENTION_FLASH3};
+  for (guint i = 0; i < G_N_ELEMENTS(others); i++) {
+    for (int forward = !work->backward; forward <= 1; forward++) {
+      double share = forward && work->backward ? BACKWARD_SHARE : 1;
+      for (int other_mask = 0; other_mask <= 1; other_mask++) {
+        double found =
+            kind_at(kernels, others[i], !forward, other_mask ? !work->causal : work->causal, head_dim, seq);
+        if (found > 0)
+          return share * found;
+      }
+    }
+  }
+  return UTILIZATION_UNKNOWN;
+}
+
+double attention_s(const Device *device, const AttentionWork *work)
+{
+  double flops = attention_flops(work);
+  if (!(flops > 0))
+    return 0;
+  double peak = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
+  double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);
+  double fill = fmin(1, blocks / device->sms);
+  return device->kernels.attention_launch_s + flops / (peak * fill * utilization(&device->kernels, work));
+}

@@ -1,0 +1,125 @@
+#include "cost/algorithms.h"
+
+#include <math.h>
+
+const char *const collective_names[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+                                        "broadcast",  "send",       NULL};
+
+const CollectiveAlgorithm collective_algorithms[] = {
+    {"ring", ring_s},           {"tree", tree_s},         {"hierarchical", hierarchical_s},
+    {"in-switch", in_switch_s}, {"pairwise", pairwise_s}, {NULL, NULL},
+};
+
+/* Few ranks: NCCL 2.27-2.29 adds in the switch from 5 (H200) or 6 (B200) ranks on. */
+#define IN_SWITCH_RANKS_MIN 5
+
+/* Times the nominal rate of the lowest tier's link. */
+#define OWN_COPY_RATE 2.3
+
+double collective_bus_factor(Collective collective, int ranks)
+{
+  switch (collective) {
+  case COLLECTIVE_ALL_REDUCE:
+    return 2.0 * (ranks - 1) / ranks;
+  case COLLECTIVE_ALL_GATHER:
+  case COLLECTIVE_REDUCE_SCATTER:
+  case COLLECTIVE_ALL_TO_ALL:
+    return (double)(ranks - 1) / ranks;
+  default:
+    return 1;
+  }
+}
+
+int ranks_below(const GroupShape *group, int tier)
+{
+  return tier ? group->per_domain[tier - 1] : 1;
+}
+
+static int divide_up(int a, int b)
+{
+  return (a + b - 1) / b;
+}
+
+int tier_members(const GroupShape *group, int tier)
+{
+  return divide_up(group->per_domain[tier], ranks_below(group, tier));
+}
+
+int tier_domains(const GroupShape *group, int tier)
+{
+  return divide_up(group->size, tier < 0 ? 1 : group->per_domain[tier]);
+}
+
+int ring_steps(const GroupShape *group, int tier)
+{
+  return tier_domains(group, tier - 1) - tier_domains(group, tier);
+}
+
+/* Ranks of one domain whose NICs one group drives at once: NCCL's 16 channels,
+ * two a NIC. Only domains larger than a node have more (NVL72). */
+#define NICS_AT_ONCE 8
+
+/* Of a mesh, only links to the other members count. */
+static double mesh_share(const Cluster *cluster, const GroupShape *group, int tier)
+{
+  const Tier *t = &cluster->tiers[tier];
+  int peers = t->devices / (tier ? cluster->tiers[tier - 1].devices : 1) - 1;
+  return t->link.kind == LINK_MESH && peers > 0 ? MIN(1, (tier_members(group, tier) - 1.0) / peers) : 1;
+}
+
+double rank_rate(const Cluster *cluster, const GroupShape *group, int tier)
+{
+  return cluster->tiers[tier].bytes_per_s * mesh_share(cluster, group, tier);
+}
+
+int ranks_at_once(const Cluster *cluster, int ranks)
+{
+  return MIN(ranks, MAX(NICS_AT_ONCE, cluster->devices_per_node));
+}
+
+double tier_rate(const Cluster *cluster, const GroupShape *group, int tier)
+{
+  const Tier *t = &cluster->tiers[tier];
+  int ranks = ranks_below(group, tier);
+  double all = ranks * t->bytes_per_s;
+  double ports = ranks_at_once(cluster, ranks) * MAX(t->port_bytes_per_s, t->bytes_per_s);
+  return MIN(all, ports) * mesh_share(cluster, group, tier);
+}
+
+double switch_transfer_s(const Cluster *cluster, const GroupShape *group, int tier, double bytes)
+{
+  const Link *link = &cluster->tiers[tier].link;
+  if (!link->in_switch || (tier == 0 && group->per_domain[0] < IN_SWITCH_RANKS_MIN))
+    return INFINITY;
+  return 2 * bytes / (link->in_switch_efficiency * tier_rate(cluster, group, tier));
+}
+
+double own_copy_s(const Cluster *cluster, double bytes)
+{
+  return bytes / (OWN_COPY_RATE * cluster->tiers[0].bytes_per_s);
+}
+
+CollectiveCost collective_cost(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group)
+{
+  CollectiveCost cost = {0};
+  if (!(bytes > 0) || group->size < 2)
+    return cost;
+  cost.seconds = cost.runner_up_s = INFINITY;
+  for (const CollectiveAlgorithm *a = collective_algorithms; a->name; a++) {
+    double seconds = a->seconds(cluster, collective, bytes, group);
+    if (seconds < cost.seconds) {
+      cost.runner_up = cost.algorithm;
+      cost.runner_up_s = cost.seconds;
+      cost.algorithm = a->name;
+      cost.seconds = seconds;
+    } else if (seconds < cost.runner_up_s) {
+      cost.runner_up = a->name;
+      cost.runner_up_s = seconds;
+    }
+  }
+  g_assert(cost.algorithm);
+  if (!cost.runner_up)
+    cost.runner_up_s = 0;
+  cost.bus_bytes_per_s = bytes * collective_bus_factor(collective, group->size) / cost.seconds;
+  return cost;
+}

@@ -1,0 +1,43 @@
+/*
+ * Time of communication among the ranks of a group, by algorithm.
+ *
+ * Each algorithm is one file and one line of the table in collective.c; the
+ * fastest that applies is chosen, as NCCL's tuner does, and the runner-up is
+ * kept to be shown. Formulas, sources and ranges: src/cost/README.md.
+ *
+ * `bytes` follow nccl-tests: the whole buffer for all-reduce, broadcast and
+ * reduce; the total over ranks (send count x ranks) for all-gather,
+ * reduce-scatter and all-to-all; the message for send/receive. Bus bandwidth
+ * is nccl-tests' too. All devices of the cluster are taken to do the same at
+ * the same time, so a group gets its ranks' share of each tier.
+ */
+#ifndef TDP_COST_COLLECTIVE_H
+#define TDP_COST_COLLECTIVE_H
+
+#include "hardware/collective.h"
+#include "hardware/group.h"
+
+typedef struct {
+  const char *name; /* "ring", "tree", "hierarchical", "in-switch", "pairwise" */
+  /* Seconds, or INFINITY where the algorithm does not apply. */
+  double (*seconds)(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+} CollectiveAlgorithm;
+
+extern const CollectiveAlgorithm collective_algorithms[]; /* ends with a NULL name */
+
+typedef struct {
+  double seconds;
+  double bus_bytes_per_s;
+  const char *algorithm;
+  const char *runner_up; /* NULL if no other applies */
+  double runner_up_s;
+} CollectiveCost;
+
+/* A group of one rank, or no bytes, costs nothing. */
+CollectiveCost collective_cost(const Cluster *cluster, Collective collective, double bytes,
+                               const GroupShape *group);
+
+/* nccl-tests' bus factor: 2(n-1)/n, (n-1)/n or 1. */
+double collective_bus_factor(Collective collective, int ranks);
+
+#endif

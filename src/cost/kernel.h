@@ -1,0 +1,42 @@
+/*
+ * Time of one kernel on one device: matrix products, attention, and kernels
+ * bound by memory. Formulas, sources and ranges of validity are in
+ * src/cost/README.md; constants come from Device.kernels.
+ */
+#ifndef TDP_COST_KERNEL_H
+#define TDP_COST_KERNEL_H
+
+#include "hardware/device.h"
+
+/* C[m,n] = A[m,k] B[k,n], `batch` independent products in one kernel. */
+typedef struct {
+  double m, n, k, batch;
+  DType dtype;
+} Matmul;
+
+double matmul_s(const Device *device, const Matmul *matmul);
+
+/* The same with explicit constants. `memory_bytes_per_s` and `sms` are what the
+ * kernel has to itself (all, unless communication kernels take a part), `peak`
+ * that of these sms. */
+double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                      const Matmul *matmul);
+
+/* One fused attention kernel: `batch` sequences of `heads` heads, queries of
+ * q_len tokens on kv_len keys. FLOPs: 2 q_len kv_len (head_dim + v_head_dim)
+ * per head forward, 2.5 times that backward; half if causal. */
+typedef struct {
+  double batch, heads, q_len, kv_len;
+  int head_dim, v_head_dim;
+  gboolean causal, backward;
+  AttentionKernel kernel; /* not ATTENTION_UNFUSED: that one is matmuls and softmax */
+  DType dtype;
+} AttentionWork;
+
+double attention_flops(const AttentionWork *work);
+double attention_s(const Device *device, const AttentionWork *work);
+
+/* Reads and writes `bytes` in `kernels` launches. */
+double memory_s(const Device *device, double bytes, double kernels);
+
+#endif

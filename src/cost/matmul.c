@@ -1,0 +1,125 @@
+#include "cost/kernel.h"
+
+#include <math.h>
+
+/* Tiles that libraries have: rows, columns, and which of tile_areas. */
+static const struct {
+  guint8 m, n, area;
+} tiles[] = {{3, 1, 0}, {1, 3, 0}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2},
+             {3, 0, 2}, {0, 3, 2}, {1, 0, 3}, {0, 1, 3}, {0, 0, 4}};
+
+#define N_TILES ((int)G_N_ELEMENTS(tiles))
+#define N_SIDES 4
+#define N_AREAS 5
+static const double tile_sides[N_SIDES] = {64, 128, 192, 256};
+static const double tile_areas[N_AREAS] = {1.0, 0.75, 0.5, 0.25, 0.125}; /* of 256 x 128 */
+
+static const double splits[] = {1, 2, 4, 8, 16};
+
+#define SPLIT_K_MIN 256.0      /* a split leaves at least this much of the inner dimension */
+#define PARTIAL_SUM_BYTES 8.0  /* fp32, written by one split and read by the sum */
+#define OUTPUT_BYTES_MIN 2.0   /* products of 8 and 4 bits are written in 16 */
+#define ALIGNED_BYTES 16       /* rows that start elsewhere lose the fast loads */
+#define UNALIGNED_SLOWDOWN 1.46
+
+/* The next wider format, tried where a device has none of the one asked for. */
+static const DType wider_dtype[DTYPE_COUNT] = {
+  [DTYPE_FP32] = DTYPE_FP32, [DTYPE_TF32] = DTYPE_FP32, [DTYPE_FP16] = DTYPE_FP32,
+  [DTYPE_BF16] = DTYPE_FP16, [DTYPE_FP8] = DTYPE_BF16,  [DTYPE_FP4] = DTYPE_FP8,
+};
+
+/* What does not depend on the split. */
+typedef struct {
+  double tiles[N_TILES];   /* that cover the output, all products */
+  double s_per_k[N_TILES]; /* of a tile, for each element of the inner dimension */
+} Tiling;
+
+/* libm's ceil, fmin and fmax are calls; this runs a million times a second. */
+static double round_up(double x)
+{
+  double whole = (double)(gint64)x;
+  return whole < x ? whole + 1 : whole;
+}
+
+static double p_norm(double a, double b, double power)
+{
+  double high = MAX(a, b), low = MIN(a, b);
+  if (low < 1e-3 * high)
+    return high;
+  return high * pow(1 + pow(low / high, power), 1 / power);
+}
+
+static gboolean is_aligned(double elements, DType dtype)
+{
+  return (gint64)(elements * dtype_bytes[dtype]) % ALIGNED_BYTES == 0;
+}
+
+static void lay_tiles(const MatmulModel *model, double sm_flops_per_s, const Matmul *matmul, Tiling *out)
+{
+  double rows[N_SIDES], columns[N_SIDES], s_per_flop[N_AREAS];
+  double rate = sm_flops_per_s * model->efficiency;
+  if (!is_aligned(matmul->k, matmul->dtype) || !is_aligned(matmul->n, matmul->dtype))
+    rate /= UNALIGNED_SLOWDOWN;
+  for (int i = 0; i < N_SIDES; i++) {
+    rows[i] = round_up(matmul->m / tile_sides[i]) * matmul->batch;
+    columns[i] = round_up(matmul->n / tile_sides[i]);
+  }
+  for (int i = 0; i < N_AREAS; i++)
+    s_per_flop[i] = 1 / (model->tile_exponent > 0 ? rate * pow(tile_areas[i], model->tile_exponent) : rate);
+  for (int i = 0; i < N_TILES; i++) {
+    out->tiles[i] = rows[tiles[i].m] * columns[tiles[i].n];
+    out->s_per_k[i] = 2 * tile_sides[tiles[i].m] * tile_sides[tiles[i].n] * s_per_flop[tiles[i].area];
+  }
+}
+
+/* Seconds of the best tile for one split, arithmetic alone. */
+static double compute_s(const MatmulModel *model, const Tiling *tiling, int sms, double split, double k)
+{
+  double best = INFINITY, weight = model->wave_weight;
+  for (int i = 0; i < N_TILES; i++) {
+    double even = tiling->tiles[i] * split / sms;
+    double waves = weight * round_up(even) + (1 - weight) * MAX(1, even);
+    double seconds = waves * (tiling->s_per_k[i] * k + model->tile_overhead_s);
+    best = MIN(best, seconds);
+  }
+  return best;
+}
+
+double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                      const Matmul *matmul)
+{
+  if (!(matmul->m > 0 && matmul->n > 0 && matmul->k > 0 && matmul->batch > 0))
+    return 0;
+  double bytes = dtype_bytes[matmul->dtype];
+  double in_bytes = (matmul->m * matmul->k + matmul->k * matmul->n) * bytes * matmul->batch;
+  double out = matmul->m * matmul->n * matmul->batch;
+  double s_per_byte = 1 / (memory_bytes_per_s * model->bandwidth_fraction);
+  Tiling tiling;
+  lay_tiles(model, peak_flops_per_s / sms, matmul, &tiling);
+
+  double best = INFINITY;
+  for (guint i = 0; i < G_N_ELEMENTS(splits); i++) {
+    double split = splits[i];
+    if (split > 1 && matmul->k < split * SPLIT_K_MIN)
+      break;
+    double out_bytes = out * (MAX(bytes, OUTPUT_BYTES_MIN) + (split > 1 ? split * PARTIAL_SUM_BYTES : 0));
+    double memory = (in_bytes + out_bytes) * s_per_byte;
+    double extra = split > 1 ? model->split_s : 0;
+    double compute = compute_s(model, &tiling, sms, split, round_up(matmul->k / split));
+    if (MAX(memory, compute) + extra >= best)
+      continue;
+    double seconds = p_norm(compute, memory, model->overlap_power) + extra;
+    best = MIN(best, seconds);
+  }
+  return model->launch_s + best;
+}
+
+double matmul_s(const Device *device, const Matmul *matmul)
+{
+  DType dtype = matmul->dtype;
+  while (dtype != wider_dtype[dtype] &&
+         (device->peak_flops_per_s[dtype] <= 0 || !device->kernels.matmul[dtype].known))
+    dtype = wider_dtype[dtype];
+  return matmul_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype],
+                        device->memory_bytes_per_s, device->sms, matmul);
+}

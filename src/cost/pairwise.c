@@ -1,0 +1,29 @@
+#include "cost/algorithms.h"
+
+#include <math.h>
+
+/* Sends to several peers are batched: a further peer costs a part of a hop. */
+#define PEERS_AT_ONCE 8.0
+
+/* Each rank sends its part to each other rank; traffic of all tiers at once. */
+double pairwise_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group)
+{
+  if (collective != COLLECTIVE_ALL_TO_ALL && collective != COLLECTIVE_SEND)
+    return INFINITY;
+  int top = group_tier(cluster, group);
+  double transfer_s = 0, peers_s = 0, part = collective == COLLECTIVE_SEND ? bytes : bytes / group->size;
+  for (int t = 0; t <= top; t++) {
+    int peers = group->per_domain[t] - ranks_below(group, t);
+    if (peers < 1)
+      continue;
+    const Link *link = &cluster->tiers[t].link;
+    int beyond = group->size - ranks_below(group, t);
+    transfer_s = fmax(transfer_s, part * (t ? beyond : peers) / (link->p2p_efficiency * rank_rate(cluster, group, t)));
+    peers_s += (peers - 1) * link->hop_s / PEERS_AT_ONCE;
+  }
+  const Link *link = &cluster->tiers[top].link;
+  double sent = part * (group->size - 1);
+  double fill_s = collective == COLLECTIVE_SEND ? 0 : link->sqrt_s_per_byte * sqrt(sent);
+  double own_s = collective == COLLECTIVE_SEND ? 0 : own_copy_s(cluster, part);
+  return link->p2p_base_s + peers_s + transfer_s + own_s + fill_s;
+}

@@ -1,0 +1,155 @@
+#include "cost/price.h"
+
+#include "cost/kernel.h"
+
+double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
+{
+  const Device *device = &cluster->device;
+
+  switch (op->kind) {
+  case OP_MATMUL:
+    return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype });
+  case OP_ATTENTION:
+    return attention_s(device, &(AttentionWork) {
+      .batch = op->attention.batch, .heads = op->attention.heads,
+      .q_len = op->attention.q_len, .kv_len = op->attention.kv_len,
+      .head_dim = op->attention.head_dim, .v_head_dim = op->attention.v_head_dim,
+      .causal = op->attention.causal, .backward = op->pass != PASS_FORWARD,
+      .kernel = plan->attention, .dtype = op->attention.dtype,
+    });
+  case OP_MEMORY:
+    return memory_s(device, op->memory.bytes, op->memory.kernels);
+  default:
+    return collective_cost(cluster, op->collective.what, op->collective.bytes, &op->collective.group).seconds +
+           (op->collective.group.size > 1 ? plan->framework->collective_s : 0);
+  }
+}
+
+/* Two lanes while a pass is laid out. */
+typedef struct {
+  PassPrice *price;
+  double compute_end, tensor_end;
+} Layout;
+
+static void lay_op(Layout *l, const Op *op, double seconds)
+{
+  PassPrice *p = l->price;
+
+  if (op->kind == OP_COLLECTIVE) {
+    l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
+    p->tensor_s += seconds;
+    if (!op->async)
+      l->compute_end = l->tensor_end;
+  } else {
+    l->compute_end += seconds;
+    p->compute_s += seconds;
+    p->kernels += op->kind == OP_MEMORY ? op->memory.kernels : 1;
+  }
+  p->flops += op->flops;
+}
+
+static void finish(Layout *l, const Plan *plan)
+{
+  PassPrice *p = l->price;
+  double issue = p->kernels * plan->framework->issue_s;
+
+  p->seconds = MAX(l->compute_end, l->tensor_end);
+  if (issue > p->seconds) {
+    p->compute_s += issue - p->seconds;
+    p->seconds = issue;
+  }
+}
+
+typedef struct {
+  const LayerWork *work;
+  const Plan *plan;
+  const double *forward_s, *backward_s;
+} Priced;
+
+static void price_forward(const Priced *w, PassPrice *price)
+{
+  Layout l = { .price = price };
+
+  for (guint i = 0; i < w->work->forward->len; i++)
+    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i]);
+  finish(&l, w->plan);
+}
+
+/* What is made again before a backward: the whole layer, or the attention core. */
+static void lay_recompute(const Priced *w, Layout *l)
+{
+  for (guint i = 0; i < w->work->forward->len; i++) {
+    const Op *op = &g_array_index(w->work->forward, Op, i);
+    if (w->work->recompute_all || (op->core && w->plan->recompute == RECOMPUTE_SELECTIVE))
+      lay_op(l, op, w->forward_s[i]);
+  }
+}
+
+static void price_backward(const Priced *w, Pass pass, PassPrice *price)
+{
+  Layout l = { .price = price };
+
+  if (pass != PASS_WEIGHT)
+    lay_recompute(w, &l);
+  for (guint i = 0; i < w->work->backward->len; i++) {
+    const Op *op = &g_array_index(w->work->backward, Op, i);
+    if (pass == PASS_BACKWARD || op->pass == pass)
+      lay_op(&l, op, w->backward_s[i]);
+  }
+  finish(&l, w->plan);
+}
+
+static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster)
+{
+  double *seconds = g_new(double, ops->len);
+  for (guint i = 0; i < ops->len; i++)
+    seconds[i] = op_s(&g_array_index(ops, Op, i), plan, cluster);
+  return seconds;
+}
+
+void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster)
+{
+  g_autofree double *forward_s = price_ops(work->forward, plan, cluster);
+  g_autofree double *backward_s = price_ops(work->backward, plan, cluster);
+  Priced w = { work, plan, forward_s, backward_s };
+
+  *price = (LayerPrice) {
+    .params = work->params,
+    .saved_bytes = work->saved_bytes,
+    .recomputed_bytes = work->recomputed_bytes,
+    .transient_bytes = work->transient_bytes,
+  };
+  price_forward(&w, &price->pass[PASS_FORWARD]);
+  price_backward(&w, PASS_BACKWARD, &price->pass[PASS_BACKWARD]);
+  price_backward(&w, PASS_INPUT, &price->pass[PASS_INPUT]);
+  price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
+}
+
+PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  PriceTable *table = g_new(PriceTable, 1);
+
+  table->n = model->n_specs;
+  table->layers = g_new(LayerPrice, table->n);
+  for (int i = 0; i < table->n; i++) {
+    LayerWork work;
+    layer_work_init(&work, model, &model->specs[i], plan, cluster);
+    layer_price(&table->layers[i], &work, plan, cluster);
+    layer_work_clear(&work);
+  }
+  return table;
+}
+
+void price_table_free(PriceTable *table)
+{
+  if (!table)
+    return;
+  g_free(table->layers);
+  g_free(table);
+}
+
+double overlap_slowdown(const Cluster *cluster, const GroupShape *group)
+{
+  /* default multipliers of src/cost/README.md, "Overlap" */
+  return cluster->tiers[group_tier(cluster, group)].link.kind == LINK_NETWORK ? 1.05 : 1.19;
+}

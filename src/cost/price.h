@@ -1,0 +1,50 @@
+/*
+ * Seconds of the work of a layer: its ops priced by kernel.h and collective.h
+ * and laid on two lanes, computation and tensor-parallel communication. A
+ * collective waits for the op before it; later ops wait for the collective
+ * unless it is asynchronous, and a pass ends when both lanes have. A pass
+ * cannot take less than the host needs to launch its kernels.
+ */
+#ifndef TDP_COST_PRICE_H
+#define TDP_COST_PRICE_H
+
+#include "cost/collective.h"
+#include "op/op.h"
+
+typedef struct {
+  double seconds;   /* of the pass */
+  double compute_s; /* computation lane busy (or the host's launches, if longer) */
+  double tensor_s;  /* tensor lane busy; what exceeds seconds - compute_s was hidden */
+  double flops;
+  double kernels;
+} PassPrice;
+
+/* Passes of one layer under a plan; the backward ones include recomputation. */
+typedef struct {
+  PassPrice pass[PASS_COUNT];
+  double params;
+  double saved_bytes;     /* from forward to backward */
+  double recomputed_bytes; /* made again for a backward and alive while it runs */
+  double transient_bytes;  /* scratch of any pass */
+} LayerPrice;
+
+void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
+
+/* One entry for each spec of the model. */
+typedef struct {
+  LayerPrice *layers;
+  int n;
+} PriceTable;
+
+PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster);
+void price_table_free(PriceTable *table);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
+
+/* Seconds of one op on its own. */
+double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
+
+/* How much slower kernels run on a device while it takes part in a collective
+ * over this group: communication takes multiprocessors and memory bandwidth. */
+double overlap_slowdown(const Cluster *cluster, const GroupShape *group);
+
+#endif

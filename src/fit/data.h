@@ -1,0 +1,28 @@
+/*
+ * Rows of the measured times in hardware/data/ (its README.md tells the
+ * columns), ready for fit.h. Which are for checking is settled here, by shape.
+ * Errors are TDP_ERROR_INPUT: a cell that is no number, an unknown word, or no
+ * row at all.
+ */
+#ifndef TDP_FIT_DATA_H
+#define TDP_FIT_DATA_H
+
+#include "base/csv.h"
+#include "fit/fit.h"
+
+/* GArray of MatmulRow: those of a GPU and a number format. */
+GArray *data_matmul(const Csv *csv, const char *gpu, const char *dtype, GError **error);
+
+/* GArray of AttentionRow: those of a source, GPU and kernel. Where only both
+ * passes together were timed, the forward pass is taken off: its time if it was
+ * measured too, else the share it has on the GPU `split`. */
+GArray *data_attention(const Csv *csv, const char *source, const char *gpu, const char *kernel, const char *split,
+                       GError **error);
+
+/* Appends CollectiveRows of a source, on nodes of `server`; the clusters they
+ * need are added to `clusters`, which owns them. Collectives that the formulas
+ * do not know (reduce) are passed over. */
+gboolean data_collectives(const Csv *csv, const char *source, const char *server, GPtrArray *clusters, GArray *rows,
+                          GError **error);
+
+#endif

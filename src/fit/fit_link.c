@@ -1,0 +1,103 @@
+#include "fit/fit.h"
+
+#include <math.h>
+
+typedef struct {
+  gsize offset;
+  int mask;
+  double unit;
+  double start, min, max, step; /* in units */
+} LinkParameter;
+
+#define AT(field) G_STRUCT_OFFSET(Link, field)
+
+static const LinkParameter parameters[] = {
+  {AT(base_s), FIT_LINK_BASE, 1e-6, 10, 0, 1000, 5},
+  {AT(hop_s), FIT_LINK_HOP, 1e-6, 1, 0, 100, 0.5},
+  {AT(efficiency), FIT_LINK_RATE, 1, 0.85, 0.02, 1, -0.05},
+  {AT(sqrt_s_per_byte), FIT_LINK_RATE, 1e-6, 0.005, 0, 1, 0.003},
+  {AT(tree_hop_s), FIT_LINK_TREE, 1e-6, 40, 0, 1000, 10},
+  {AT(p2p_base_s), FIT_LINK_P2P, 1e-6, 10, 0, 1000, 4},
+  {AT(p2p_efficiency), FIT_LINK_P2P, 1, 0.8, 0.02, 1, -0.05},
+  {AT(in_switch_base_s), FIT_LINK_IN_SWITCH, 1e-6, 20, 0, 30, 5},
+  {AT(in_switch_efficiency), FIT_LINK_IN_SWITCH, 1, 1.1, 0.02, 2, -0.05},
+  {AT(in_switch_sqrt_s_per_byte), FIT_LINK_IN_SWITCH, 1e-6, 0.005, 0, 1, 0.003},
+};
+
+typedef struct {
+  CollectiveRow *rows;
+  int n, tier;
+  Link *link;
+  int n_free;
+  const LinkParameter *free[G_N_ELEMENTS(parameters)];
+} Data;
+
+static double *field(Link *link, const LinkParameter *parameter)
+{
+  return (double *)((char *)link + parameter->offset);
+}
+
+/* The link's numbers go to all clusters; their names stay as they are. */
+static void set_link(const Data *data, const Link *link)
+{
+  for (int i = 0; i < data->n; i++) {
+    Link *out = &data->rows[i].cluster->tiers[data->tier].link;
+    char *name = out->name;
+    *out = *link;
+    out->name = name;
+  }
+}
+
+static double row_ratio(const CollectiveRow *row)
+{
+  return collective_cost(row->cluster, row->collective, row->bytes, &row->group).seconds / row->seconds;
+}
+
+static void unpack(const double *x, const Data *data)
+{
+  for (int i = 0; i < data->n_free; i++)
+    *field(data->link, data->free[i]) = x[i] * data->free[i]->unit;
+  set_link(data, data->link);
+}
+
+static double loss(const double *x, gpointer p)
+{
+  Data *data = p;
+  unpack(x, data);
+  double sum = 0, weights = 0;
+  for (int i = 0; i < data->n; i++) {
+    const CollectiveRow *row = &data->rows[i];
+    if (row->check)
+      continue;
+    sum += row->weight * fabs(log(row_ratio(row)));
+    weights += row->weight;
+  }
+  return weights > 0 ? sum / weights : 0;
+}
+
+FitResult fit_link_errors(const CollectiveRow *rows, int n)
+{
+  FitSides sides;
+  fit_sides_init(&sides, n);
+  for (int i = 0; i < n; i++)
+    fit_sides_add(&sides, rows[i].check, row_ratio(&rows[i]));
+  return fit_sides_clear(&sides);
+}
+
+FitResult fit_link(CollectiveRow *rows, int n, int tier, int mask, Link *link)
+{
+  Data data = {rows, n, tier, link};
+  FitParameter free[G_N_ELEMENTS(parameters)];
+  for (guint i = 0; i < G_N_ELEMENTS(parameters); i++) {
+    const LinkParameter *p = &parameters[i];
+    if (!(p->mask & mask))
+      continue;
+    free[data.n_free] = (FitParameter){p->start, p->min, p->max, p->step};
+    data.free[data.n_free++] = p;
+  }
+  double x[G_N_ELEMENTS(parameters)];
+  fit_minimize(free, data.n_free, loss, &data, x);
+  unpack(x, &data);
+  link->provenance = PROVENANCE_FITTED;
+  return fit_link_errors(rows, n);
+}

@@ -1,0 +1,96 @@
+#include "fit/fit.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  const MatmulRow *rows;
+  int n;
+  double peak_flops_per_s, memory_bytes_per_s;
+  int sms;
+} Data;
+
+/* In microseconds, the last in picoseconds: the simplex wants numbers of like size. */
+static const FitParameter all_parameters[] = {
+  {2.0, 0, 40, 1.0},    /* launch_s */
+  {0.75, 0.2, 1, 0.05}, /* efficiency */
+  {1.0, 0, 20, 0.5},    /* tile_overhead_s */
+  {0.85, 0.3, 3, 0.08}, /* bandwidth_fraction */
+  {0.1, 0, 1, 0.08},    /* tile_exponent */
+  {3.0, 1, 16, 0.7},    /* overlap_power */
+  {2.0, 0, 20, 1.0},    /* split_s */
+  {0.3, 0, 1, 0.2},     /* wave_weight */
+  {8.0, 0, 40, 3.0},    /* quantize_s */
+  {2.0, 0, 20, 1.0},    /* quantize_s_per_element */
+};
+#define N_ALL ((int)G_N_ELEMENTS(all_parameters))
+#define N_QUANTIZE 2
+
+static void unpack(const double *x, MatmulModel *model, Quantize *quantize)
+{
+  model->launch_s = x[0] * 1e-6;
+  model->efficiency = x[1];
+  model->tile_overhead_s = x[2] * 1e-6;
+  model->bandwidth_fraction = x[3];
+  model->tile_exponent = x[4];
+  model->overlap_power = x[5];
+  model->split_s = x[6] * 1e-6;
+  model->wave_weight = x[7];
+  quantize->base_s = x[8] * 1e-6;
+  quantize->s_per_element = x[9] * 1e-12;
+}
+
+static double row_ratio(const MatmulModel *model, const Quantize *quantize, const Data *data, const MatmulRow *row)
+{
+  double product =
+    matmul_model_s(model, data->peak_flops_per_s, data->memory_bytes_per_s, data->sms, &row->shape);
+  double before = row->quantized > 0 ? quantize->base_s + quantize->s_per_element * row->quantized : 0;
+  return (product + before) / row->seconds;
+}
+
+static double loss(const double *x, gpointer p)
+{
+  const Data *data = p;
+  MatmulModel model = {0};
+  Quantize quantize = {0};
+  unpack(x, &model, &quantize);
+  double sum = 0;
+  int n = 0;
+  for (int i = 0; i < data->n; i++) {
+    if (data->rows[i].check)
+      continue;
+    sum += fabs(log(row_ratio(&model, &quantize, data, &data->rows[i])));
+    n++;
+  }
+  return sum / MAX(n, 1);
+}
+
+static FitResult errors(const MatmulModel *model, const Quantize *quantize, const Data *data)
+{
+  FitSides sides;
+  fit_sides_init(&sides, data->n);
+  for (int i = 0; i < data->n; i++)
+    fit_sides_add(&sides, data->rows[i].check, row_ratio(model, quantize, data, &data->rows[i]));
+  return fit_sides_clear(&sides);
+}
+
+FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                     MatmulModel *model, Quantize *quantize)
+{
+  Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, sms};
+  FitParameter parameters[N_ALL];
+  double x[N_ALL];
+  memcpy(parameters, all_parameters, sizeof parameters);
+  gboolean quantized = FALSE;
+  for (int i = 0; i < n; i++)
+    quantized |= rows[i].quantized > 0;
+  if (quantized && model->known) /* two fixed times cannot be told apart */
+    parameters[0] = (FitParameter){model->launch_s * 1e6, model->launch_s * 1e6, model->launch_s * 1e6, 1};
+  for (int i = N_ALL - N_QUANTIZE; i < N_ALL && !quantized; i++)
+    x[i] = 0;
+  fit_minimize(parameters, quantized ? N_ALL : N_ALL - N_QUANTIZE, loss, &data, x);
+  unpack(x, model, quantize);
+  model->known = TRUE;
+  model->provenance = PROVENANCE_FITTED;
+  return errors(model, quantize, &data);
+}

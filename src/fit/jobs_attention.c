@@ -1,0 +1,233 @@
+#include "fit/jobs.h"
+#include "fit/part_file.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+static const double lengths[] = {512, 1024, 2048, 4096, 8192, 16384};
+static const int head_dims[] = {64, 128, 256};
+
+#define BACKWARD_SHARE 0.8 /* of the forward's, of kernels whose backward nobody published */
+
+/* ---- curves in the file ---- */
+
+static gboolean is_curve(const cJSON *item, const AttentionCurve *curve)
+{
+  const char *kernel = cJSON_GetStringValue(json_get(item, "kernel")),
+             *pass = cJSON_GetStringValue(json_get(item, "pass"));
+  return kernel && pass && strcmp(kernel, attention_kernel_names[curve->kernel]) == 0 &&
+         strcmp(pass, curve->backward ? "backward" : "forward") == 0 &&
+         !cJSON_IsTrue(json_get(item, "causal")) == !curve->causal &&
+         cJSON_GetNumberValue(json_get(item, "head_dim")) == curve->head_dim;
+}
+
+static cJSON *find_curve(cJSON *curves, const AttentionCurve *curve)
+{
+  cJSON *item;
+  cJSON_ArrayForEach(item, curves) if (is_curve(item, curve)) return item;
+  item = cJSON_CreateObject();
+  cJSON_AddItemToArray(curves, item);
+  return item;
+}
+
+static void put_curve(const PartFile *file, const AttentionCurve *curve, const char *source)
+{
+  cJSON *attention = part_file_member(file->root, "attention", FALSE);
+  cJSON *item = find_curve(part_file_member(attention, "curves", TRUE), curve);
+  part_file_string(item, "kernel", attention_kernel_names[curve->kernel]);
+  part_file_string(item, "pass", curve->backward ? "backward" : "forward");
+  part_file_bool(item, "causal", curve->causal);
+  part_file_number(item, "head_dim", curve->head_dim);
+  part_file_numbers(item, "seq", curve->seq, curve->n);
+  part_file_numbers(item, "utilization", curve->utilization, curve->n);
+  part_file_string(item, "source", source);
+}
+
+static gboolean load(const FitJob *job, PartFile *file, Device *device, int *kernel, GError **error)
+{
+  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
+  *kernel = names_find(attention_kernel_names, job->constants);
+  if (*kernel < 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected flash or flash3", job->constants);
+    return FALSE;
+  }
+  return part_file_load(file, below, error) && device_load(job->hardware, device, error);
+}
+
+/* ---- fits ---- */
+
+/* `data` is SOURCE/GPU/SPLIT. */
+static GArray *read_rows(const FitData *data, const FitJob *job, gboolean *server, GError **error)
+{
+  g_auto(GStrv) words = g_strsplit(job->data, "/", -1);
+  if (g_strv_length(words) != 3) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected SOURCE/GPU/SPLIT", job->data);
+    return NULL;
+  }
+  *server = strcmp(words[0], "server") == 0;
+  return data_attention(data->attention, words[0], words[1], job->constants, words[2], error);
+}
+
+static int fit_curves(const GArray *rows, const Device *device, int kernel, AttentionCurve *curves)
+{
+  int n = 0;
+  for (guint h = 0; h < G_N_ELEMENTS(head_dims); h++) {
+    for (int kind = 0; kind < 4; kind++) {
+      AttentionCurve curve = {.kernel = (AttentionKernel)kernel, .backward = kind / 2, .causal = kind % 2,
+                              .head_dim = head_dims[h], .n = G_N_ELEMENTS(lengths)};
+      memcpy(curve.seq, lengths, sizeof lengths);
+      if (fit_attention_curve((const AttentionRow *)(gpointer)rows->data, (int)rows->len, device, &curve))
+        curves[n++] = curve;
+    }
+  }
+  return n;
+}
+
+static FitResult errors_with(const GArray *rows, const Device *device, AttentionCurve *curves, int n)
+{
+  Device fitted = *device;
+  fitted.kernels.attention = curves;
+  fitted.kernels.n_attention = n;
+  return fit_attention_errors((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &fitted);
+}
+
+gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+{
+  gboolean server = FALSE;
+  int kernel = 0;
+  g_auto(PartFile) file = {NULL, NULL};
+  g_autoptr(GArray) rows = read_rows(data, job, &server, error);
+  Device device = {0};
+  if (!rows || !load(job, &file, &device, &kernel, error))
+    return FALSE;
+  if (server)
+    fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+  AttentionCurve curves[4 * G_N_ELEMENTS(head_dims)];
+  int n = fit_curves(rows, &device, kernel, curves);
+  *result = errors_with(rows, &device, curves, n);
+  for (int i = 0; i < n; i++) {
+    gboolean split = curves[i].backward || (!server && !strstr(job->data, "h100"));
+    g_autofree char *source = g_strdup_printf(
+      "fitted: %s in hardware/data/attention.csv%s", job->data,
+      server   ? ", fixed time and cache writes of the server taken off"
+      : split  ? ", both passes together split by the forward pass of the last-named GPU"
+               : "");
+    put_curve(&file, &curves[i], source);
+  }
+  device_clear(&device);
+  return dry_run || part_file_save(&file, error);
+}
+
+gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+                                 GError **error)
+{
+  (void)dry_run;
+  gboolean server = FALSE;
+  g_autoptr(GArray) rows = read_rows(data, job, &server, error);
+  Device device = {0};
+  if (!rows || !device_load(job->hardware, &device, error))
+    return FALSE;
+  fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+  for (guint i = 0; i < rows->len; i++)
+    g_array_index(rows, AttentionRow, i).check = TRUE;
+  *result = fit_attention_errors((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+  device_clear(&device);
+  return TRUE;
+}
+
+/* ---- curves that nobody measured ---- */
+
+static const AttentionCurve *curve_of(const Kernels *kernels, const AttentionCurve *like)
+{
+  for (int i = 0; i < kernels->n_attention; i++) {
+    const AttentionCurve *c = &kernels->attention[i];
+    if (c->kernel == like->kernel && c->backward == like->backward && !c->causal == !like->causal &&
+        c->head_dim == like->head_dim)
+      return c;
+  }
+  return NULL;
+}
+
+static double at(const AttentionCurve *curve, double seq)
+{
+  for (int i = 0; i < curve->n; i++)
+    if (curve->seq[i] >= seq)
+      return curve->utilization[i];
+  return curve->utilization[curve->n - 1];
+}
+
+/* `base` times b / a at each length. */
+static AttentionCurve scaled(const AttentionCurve *base, const AttentionCurve *a, const AttentionCurve *b)
+{
+  AttentionCurve out = *base;
+  out.backward = b->backward;
+  out.causal = b->causal;
+  for (int i = 0; i < out.n; i++)
+    out.utilization[i] = fmin(1, out.utilization[i] * at(b, out.seq[i]) / at(a, out.seq[i]));
+  return out;
+}
+
+/* Backward curves of a kernel of which only forward ones are known. */
+static void put_backward(const PartFile *file, const Kernels *kernels, int kernel)
+{
+  for (int i = 0; i < kernels->n_attention; i++) {
+    AttentionCurve curve = kernels->attention[i];
+    if (curve.kernel != (AttentionKernel)kernel || curve.backward)
+      continue;
+    curve.backward = TRUE;
+    for (int p = 0; p < curve.n; p++)
+      curve.utilization[p] *= BACKWARD_SHARE;
+    put_curve(file, &curve, "default: 0.8 of the forward pass");
+  }
+}
+
+/* Curves that the other part has and this one lacks: this one's forward causal
+ * curve times the other's ratio; without one, the other's curve. */
+static void put_missing(const PartFile *file, const Kernels *own, const Kernels *other, int kernel, const char *name)
+{
+  gboolean any = FALSE;
+  for (int i = 0; i < own->n_attention; i++)
+    any |= own->attention[i].kernel == (AttentionKernel)kernel && own->attention[i].provenance != PROVENANCE_DEFAULT;
+  for (int i = 0; i < other->n_attention; i++) {
+    const AttentionCurve *theirs = &other->attention[i], *mine = curve_of(own, theirs);
+    if (theirs->kernel != (AttentionKernel)kernel || (mine && mine->provenance != PROVENANCE_DEFAULT))
+      continue;
+    AttentionCurve forward = *theirs;
+    forward.backward = FALSE;
+    forward.causal = TRUE;
+    const AttentionCurve *base = curve_of(own, &forward), *their_base = curve_of(other, &forward);
+    g_autofree char *copied = g_strdup_printf("default: %s", name);
+    g_autofree char *by_ratio = g_strdup_printf("default: own forward causal curve times the ratio on %s", name);
+    if (any && base && their_base) {
+      AttentionCurve curve = scaled(base, their_base, theirs);
+      put_curve(file, &curve, by_ratio);
+    } else if (!any) {
+      put_curve(file, theirs, copied);
+    }
+  }
+}
+
+gboolean fit_attention_like_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+                                GError **error)
+{
+  (void)data;
+  int kernel = 0;
+  g_auto(PartFile) file = {NULL, NULL};
+  Device own = {0}, other = {0};
+  *result = (FitResult){0};
+  if (!load(job, &file, &own, &kernel, error))
+    return FALSE;
+  if (strcmp(job->data, job->target) == 0) {
+    put_backward(&file, &own.kernels, kernel);
+  } else {
+    if (!device_load(job->data, &other, error))
+      return FALSE;
+    put_missing(&file, &own.kernels, &other.kernels, kernel, other.kernels.name);
+    device_clear(&other);
+  }
+  device_clear(&own);
+  return dry_run || part_file_save(&file, error);
+}

@@ -1,0 +1,119 @@
+#include "fit/jobs.h"
+#include "fit/part_file.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+static const struct {
+  const char *name;
+  int mask;
+} masks[] = {
+  {"base", FIT_LINK_BASE}, {"hop", FIT_LINK_HOP}, {"rate", FIT_LINK_RATE},
+  {"tree", FIT_LINK_TREE}, {"p2p", FIT_LINK_P2P}, {"in-switch", FIT_LINK_IN_SWITCH},
+};
+
+static const struct {
+  const char *key;
+  gsize offset;
+  double unit;
+  int mask;
+} keys[] = {
+  {"base_us", G_STRUCT_OFFSET(Link, base_s), 1e6, FIT_LINK_BASE},
+  {"hop_us", G_STRUCT_OFFSET(Link, hop_s), 1e6, FIT_LINK_HOP},
+  {"efficiency", G_STRUCT_OFFSET(Link, efficiency), 1, FIT_LINK_RATE},
+  {"sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, sqrt_s_per_byte), 1e6, FIT_LINK_RATE},
+  {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e6, FIT_LINK_TREE},
+  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e6, FIT_LINK_P2P},
+  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P},
+  {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e6, FIT_LINK_IN_SWITCH},
+  {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH},
+  {"in_switch_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), 1e6, FIT_LINK_IN_SWITCH},
+};
+
+static int mask_of(const char *constants)
+{
+  g_auto(GStrv) words = g_strsplit(constants, " ", -1);
+  int mask = 0;
+  for (guint i = 0; i < G_N_ELEMENTS(masks); i++)
+    if (g_strv_contains((const char *const *)words, masks[i].name))
+      mask |= masks[i].mask;
+  return mask;
+}
+
+/* Words of `data` are sources, or SERVER:SOURCE where the server is another one. */
+static GArray *read_rows(const FitData *data, const FitJob *job, GPtrArray *clusters, GError **error)
+{
+  g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(CollectiveRow));
+  g_auto(GStrv) words = g_strsplit(job->data, " ", -1);
+  for (int i = 0; words[i]; i++) {
+    char *colon = strchr(words[i], ':');
+    if (colon)
+      *colon = '\0';
+    const char *server = colon ? words[i] : job->hardware, *source = colon ? colon + 1 : words[i];
+    if (!data_collectives(data->collectives, source, server, clusters, rows, error))
+      return NULL;
+  }
+  return g_steal_pointer(&rows);
+}
+
+/* The tier of the target's link: the same in all clusters. */
+static int tier_of(const GPtrArray *clusters, const FitJob *job, GError **error)
+{
+  const Cluster *first = g_ptr_array_index(clusters, 0);
+  for (int t = 0; t < first->n_tiers; t++) {
+    guint same = 0;
+    for (guint i = 0; i < clusters->len; i++) {
+      const Cluster *cluster = g_ptr_array_index(clusters, i);
+      same += t < cluster->n_tiers && strcmp(cluster->tiers[t].link.name, job->target) == 0;
+    }
+    if (same == clusters->len)
+      return t;
+  }
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: link %s: expected servers joined by it", job->target);
+  return -1;
+}
+
+static gboolean save(const FitJob *job, const Link *link, int mask, const FitResult *result, GError **error)
+{
+  g_autofree char *below = g_strdup_printf("hardware/links/%s.json", job->target);
+  g_auto(PartFile) file = {NULL, NULL};
+  if (!part_file_load(&file, below, error))
+    return FALSE;
+  g_autofree char *source = g_strdup_printf("fitted: %s (hardware/data/collectives.csv); mean error on others %.1f %%",
+                                            job->data, 100 * result->check.mean);
+  for (guint i = 0; i < G_N_ELEMENTS(keys); i++) {
+    if (!(keys[i].mask & mask))
+      continue;
+    double value = *(const double *)(gconstpointer)((const char *)link + keys[i].offset);
+    part_file_number(file.root, keys[i].key, value * keys[i].unit);
+    part_file_source(file.root, keys[i].key, source);
+  }
+  return part_file_save(&file, error);
+}
+
+gboolean fit_link_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+{
+  g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
+  g_autoptr(GArray) rows = read_rows(data, job, clusters, error);
+  int tier = rows ? tier_of(clusters, job, error) : -1, mask = mask_of(job->constants);
+  if (tier < 0)
+    return FALSE;
+  Link link = ((const Cluster *)g_ptr_array_index(clusters, 0))->tiers[tier].link;
+  *result = fit_link((CollectiveRow *)(gpointer)rows->data, (int)rows->len, tier, mask, &link);
+  return dry_run || save(job, &link, mask, result, error);
+}
+
+gboolean fit_link_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+                            GError **error)
+{
+  (void)dry_run;
+  g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
+  g_autoptr(GArray) rows = read_rows(data, job, clusters, error);
+  if (!rows)
+    return FALSE;
+  for (guint i = 0; i < rows->len; i++)
+    g_array_index(rows, CollectiveRow, i).check = TRUE;
+  *result = fit_link_errors((const CollectiveRow *)(gpointer)rows->data, (int)rows->len);
+  return TRUE;
+}

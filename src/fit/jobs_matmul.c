@@ -1,0 +1,51 @@
+#include "fit/jobs.h"
+#include "fit/part_file.h"
+
+static void put_model(cJSON *object, const MatmulModel *model)
+{
+  part_file_number(object, "launch_us", model->launch_s * 1e6);
+  part_file_number(object, "efficiency", model->efficiency);
+  part_file_number(object, "tile_overhead_us", model->tile_overhead_s * 1e6);
+  part_file_number(object, "bandwidth_fraction", model->bandwidth_fraction);
+  part_file_number(object, "tile_exponent", model->tile_exponent);
+  part_file_number(object, "overlap_power", model->overlap_power);
+  part_file_number(object, "split_us", model->split_s * 1e6);
+  part_file_number(object, "wave_weight", model->wave_weight);
+}
+
+static gboolean save(const FitJob *job, const MatmulModel *model, const Quantize *quantize, const FitResult *result,
+                     GError **error)
+{
+  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
+  g_auto(PartFile) file = {NULL, NULL};
+  if (!part_file_load(&file, below, error))
+    return FALSE;
+  cJSON *object = part_file_member(part_file_member(file.root, "matmul", FALSE), job->constants, FALSE);
+  put_model(object, model);
+  g_autofree char *source = g_strdup_printf(
+    "fitted: %d shapes of %s %s in hardware/data/gemm.csv; %d others: mean error %.1f %%, p90 %.1f %%",
+    result->fit.n, job->data, job->constants, result->check.n, 100 * result->check.mean, 100 * result->check.p90);
+  part_file_string(object, "source", source);
+  if (quantize->s_per_element > 0) {
+    g_autofree char *note = g_strdup_printf(
+      "without the dynamic quantization of A that the measured times include: %.1f us and %.2f ps an element",
+      quantize->base_s * 1e6, quantize->s_per_element * 1e12);
+    part_file_string(object, "note", note);
+  }
+  return part_file_save(&file, error);
+}
+
+gboolean fit_matmul_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+{
+  g_autoptr(GArray) rows = data_matmul(data->matmul, job->data, job->constants, error);
+  Device device = {0};
+  if (!rows || !device_load(job->hardware, &device, error))
+    return FALSE;
+  MatmulModel model = device.kernels.matmul[DTYPE_BF16];
+  Quantize quantize = {0};
+  DType dtype = g_array_index(rows, MatmulRow, 0).shape.dtype;
+  *result = fit_matmul((const MatmulRow *)(gpointer)rows->data, (int)rows->len, device.peak_flops_per_s[dtype],
+                       device.memory_bytes_per_s, device.sms, &model, &quantize);
+  device_clear(&device);
+  return dry_run || save(job, &model, &quantize, result, error);
+}

@@ -1,0 +1,129 @@
+#include "fit/part_file.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/files.h"
+#include "base/json.h"
+
+gboolean part_file_load(PartFile *file, const char *below, GError **error)
+{
+  *file = (PartFile){.path = files_data_path(below)};
+  g_autoptr(JsonDoc) doc = json_load(file->path, error);
+  if (!doc)
+    return FALSE;
+  file->root = cJSON_Duplicate(json_root(doc), TRUE);
+  return TRUE;
+}
+
+void part_file_clear(PartFile *file)
+{
+  g_free(file->path);
+  cJSON_Delete(file->root);
+  *file = (PartFile){NULL, NULL};
+}
+
+/* ---- writing ---- */
+
+static gboolean is_number_list(const cJSON *item)
+{
+  const cJSON *child;
+  if (!cJSON_IsArray(item))
+    return FALSE;
+  cJSON_ArrayForEach(child, item) if (!cJSON_IsNumber(child)) return FALSE;
+  return TRUE;
+}
+
+static void write_item(JsonWriter *w, const cJSON *item)
+{
+  const char *key = item->string;
+  if (cJSON_IsObject(item) || cJSON_IsArray(item)) {
+    gboolean object = cJSON_IsObject(item), compact = is_number_list(item);
+    const cJSON *child;
+    json_open(w, key, object ? '{' : '[');
+    w->compact = compact;
+    cJSON_ArrayForEach(child, item) write_item(w, child);
+    json_close(w, object ? '}' : ']');
+    w->compact = FALSE;
+  } else if (cJSON_IsNumber(item)) {
+    json_put_real(w, key, item->valuedouble);
+  } else if (cJSON_IsBool(item)) {
+    json_put_bool(w, key, cJSON_IsTrue(item));
+  } else {
+    json_put_string(w, key, item->valuestring);
+  }
+}
+
+gboolean part_file_save(const PartFile *file, GError **error)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter w;
+  json_writer_init(&w, text);
+  write_item(&w, file->root);
+  return files_write(file->path, text->str, text->len, error);
+}
+
+/* ---- changing ---- */
+
+static void replace(cJSON *object, const char *key, cJSON *item)
+{
+  if (cJSON_GetObjectItemCaseSensitive(object, key))
+    cJSON_ReplaceItemInObjectCaseSensitive(object, key, item);
+  else
+    cJSON_AddItemToObject(object, key, item);
+}
+
+static double rounded(double value)
+{
+  char digits[G_ASCII_DTOSTR_BUF_SIZE];
+  if (value == floor(value))
+    return value;
+  g_ascii_formatd(digits, sizeof digits, "%.4g", value);
+  return g_ascii_strtod(digits, NULL);
+}
+
+cJSON *part_file_member(cJSON *object, const char *key, gboolean array)
+{
+  cJSON *found = cJSON_GetObjectItemCaseSensitive(object, key);
+  if (!found) {
+    found = array ? cJSON_CreateArray() : cJSON_CreateObject();
+    cJSON_AddItemToObject(object, key, found);
+  }
+  return found;
+}
+
+void part_file_number(cJSON *object, const char *key, double value)
+{
+  replace(object, key, cJSON_CreateNumber(rounded(value)));
+}
+
+void part_file_numbers(cJSON *object, const char *key, const double *values, int n)
+{
+  cJSON *array = cJSON_CreateArray();
+  for (int i = 0; i < n; i++)
+    cJSON_AddItemToArray(array, cJSON_CreateNumber(rounded(values[i])));
+  replace(object, key, array);
+}
+
+void part_file_bool(cJSON *object, const char *key, gboolean value)
+{
+  replace(object, key, cJSON_CreateBool(value));
+}
+
+void part_file_string(cJSON *object, const char *key, const char *value)
+{
+  replace(object, key, cJSON_CreateString(value));
+}
+
+void part_file_source(cJSON *object, const char *key, const char *source)
+{
+  cJSON *sources = cJSON_GetObjectItemCaseSensitive(object, "source");
+  if (!cJSON_IsObject(sources)) {
+    cJSON *all = cJSON_CreateObject();
+    if (cJSON_IsString(sources))
+      cJSON_AddStringToObject(all, "*", sources->valuestring);
+    replace(object, "source", all);
+    sources = all;
+  }
+  replace(sources, key, cJSON_CreateString(source));
+}

@@ -1,0 +1,251 @@
+#include "hardware/cluster.h"
+
+#include <limits.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "hardware/server.h"
+
+/* A level of the network above which devices send slower. */
+typedef struct {
+  char *name;
+  int devices;
+  double oversubscription;
+  Link link; /* no name: as below */
+} FabricLevel;
+
+typedef struct {
+  char *name;
+  int nodes;
+  Server server;
+  int n_fabric;
+  FabricLevel fabric[TIER_MAX];
+} ClusterText;
+
+/* ---- reading ---- */
+
+static void fabric_clear(ClusterText *text)
+{
+  for (int i = 0; i < text->n_fabric; i++) {
+    g_free(text->fabric[i].name);
+    g_free(text->fabric[i].link.name);
+    text->fabric[i] = (FabricLevel){0};
+  }
+  text->n_fabric = 0;
+}
+
+static void text_clear(ClusterText *text)
+{
+  g_free(text->name);
+  server_clear(&text->server);
+  fabric_clear(text);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(ClusterText, text_clear)
+
+static gboolean read_level(const PartSource *source, FabricLevel *level, GError **error)
+{
+  static const JsonField fields[] = {
+    {"name", JSON_STRING, G_STRUCT_OFFSET(FabricLevel, name), TRUE},
+    {"devices", JSON_INT, G_STRUCT_OFFSET(FabricLevel, devices), TRUE, 1, 1e9},
+    {"oversubscription", JSON_REAL, G_STRUCT_OFFSET(FabricLevel, oversubscription), TRUE, 1, 1000},
+    {"link", JSON_ANY},
+  };
+  const cJSON *link = json_get(source->object, "link");
+  return part_fields(source, fields, G_N_ELEMENTS(fields), level, NULL, error) &&
+         (!link || part_read(&link_part, source, link, &level->link, error));
+}
+
+static gboolean read_fabric(const PartSource *above, const cJSON *array, ClusterText *text, GError **error)
+{
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) > TIER_MAX - 1)
+    return json_error(above->doc, array, error, "an array of at most %d levels", TIER_MAX - 1);
+  fabric_clear(text);
+  const cJSON *item;
+  cJSON_ArrayForEach(item, array) {
+    PartSource inside;
+    if (!part_inside(above, item, &inside, error) || !read_level(&inside, &text->fabric[text->n_fabric++], error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static gboolean read_server(const PartSource *source, Server *server, GError **error)
+{
+  const cJSON *item = json_get(source->object, "server");
+  if (!item)
+    return TRUE;
+  server_clear(server);
+  return part_read(&server_part, source, item, server, error);
+}
+
+static gboolean read_cluster(const PartSource *source, gpointer out, GError **error)
+{
+  static const JsonField fields[] = {
+    {"name", JSON_STRING, G_STRUCT_OFFSET(ClusterText, name), TRUE},
+    {"nodes", JSON_INT, G_STRUCT_OFFSET(ClusterText, nodes), TRUE, 1, 1e6},
+    {"server", JSON_ANY, .required = TRUE},
+    {"network", JSON_ANY},
+    {"fabric", JSON_ANY},
+  };
+  ClusterText *text = out;
+  const cJSON *fabric = json_get(source->object, "fabric");
+  return part_fields(source, fields, G_N_ELEMENTS(fields), text, NULL, error) &&
+         read_server(source, &text->server, error) && network_read(source, &text->server.network, error) &&
+         (!fabric || read_fabric(source, fabric, text, error));
+}
+
+/* ---- checks ---- */
+
+static gboolean check_fabric(const PartSource *source, const ClusterText *text, GError **error)
+{
+  const Server *server = &text->server;
+  const cJSON *array = json_get(source->object, "fabric");
+  int below = server->devices_per_node;
+  if (server->n_tiers > 0)
+    below = server->tiers[server->n_tiers - 1].devices;
+  if (text->n_fabric > 0 && server->network.nics == 0)
+    return part_missing(source, "network", error, "the network whose levels fabric lists");
+  if (server->n_tiers + 1 + text->n_fabric > TIER_MAX)
+    return json_error(source->doc, array, error, "at most %d levels, for a cluster has at most %d tiers",
+                      TIER_MAX - 1 - server->n_tiers, TIER_MAX);
+  for (int i = 0; i < text->n_fabric; i++) {
+    int devices = text->fabric[i].devices;
+    if (devices <= below || devices % below != 0)
+      return json_error(source->doc, cJSON_GetArrayItem(array, i), error,
+                        "devices %d to be a larger multiple of %d, the domain below", devices, below);
+    below = devices;
+  }
+  return TRUE;
+}
+
+static gboolean finish_cluster(const PartSource *source, gpointer out, GError **error)
+{
+  const ClusterText *text = out;
+  if (text->server.network.nics == 0 && text->nodes > 1)
+    return json_error(source->doc, json_get(source->object, "nodes"), error,
+                      "1, for neither the cluster nor its server has a network");
+  if ((gint64)text->nodes * text->server.devices_per_node > INT_MAX)
+    return json_error(source->doc, json_get(source->object, "nodes"), error, "at most %d devices", INT_MAX);
+  return check_fabric(source, text, error);
+}
+
+static const PartKind cluster_part = {"", "cluster", read_cluster, finish_cluster};
+
+/* ---- from the texts to tiers ---- */
+
+static Link link_copy(const Link *link)
+{
+  Link copy = *link;
+  copy.name = g_strdup(link->name);
+  return copy;
+}
+
+static void add_network_tiers(Cluster *cluster, const ClusterText *text)
+{
+  const Network *network = &text->server.network;
+  double share = network->nics * network->nic_bytes_per_s / cluster->devices_per_node;
+  cluster->network_tier = cluster->n_tiers;
+  cluster->tiers[cluster->n_tiers++] = (Tier){
+    .name = g_strdup(network->name ? network->name : "network"),
+    .link = link_copy(&network->link),
+    .bytes_per_s = share,
+    .port_bytes_per_s = MAX(share, network->nic_bytes_per_s),
+  };
+  for (int i = 0; i < text->n_fabric; i++) {
+    const FabricLevel *level = &text->fabric[i];
+    Tier *below = &cluster->tiers[cluster->n_tiers - 1];
+    below->devices = level->devices;
+    cluster->tiers[cluster->n_tiers++] = (Tier){
+      .name = g_strdup(level->name),
+      .link = link_copy(level->link.name ? &level->link : &below->link),
+      .bytes_per_s = below->bytes_per_s / level->oversubscription,
+      .port_bytes_per_s = below->port_bytes_per_s,
+    };
+  }
+}
+
+/* Takes what the text owns. */
+static Cluster *cluster_build(ClusterText *text)
+{
+  Server *server = &text->server;
+  Cluster *cluster = g_new0(Cluster, 1);
+  cluster->name = g_steal_pointer(&text->name);
+  cluster->server = g_steal_pointer(&server->name);
+  cluster->device = server->device;
+  server->device = (Device){0};
+  cluster->devices_per_node = server->devices_per_node;
+  cluster->nodes = text->nodes;
+  cluster->devices = text->nodes * server->devices_per_node;
+  cluster->host_memory_bytes = server->host_memory_bytes;
+  cluster->host_memory_bytes_per_s = server->host_memory_bytes_per_s;
+  cluster->nvme_bytes = server->nvme_bytes;
+  cluster->nvme_read_bytes_per_s = server->nvme_read_bytes_per_s;
+  cluster->nvme_write_bytes_per_s = server->nvme_write_bytes_per_s;
+  cluster->usd_per_device_hour = server->usd_per_device_hour;
+
+  for (int i = 0; i < server->n_tiers; i++) {
+    cluster->tiers[cluster->n_tiers++] = server->tiers[i];
+    server->tiers[i] = (Tier){0};
+  }
+  cluster->network_tier = -1;
+  if (server->network.nics > 0)
+    add_network_tiers(cluster, text);
+  if (cluster->n_tiers > 0)
+    cluster->tiers[cluster->n_tiers - 1].devices = INT_MAX;
+  return cluster;
+}
+
+static Cluster *read_doc(JsonDoc *doc, GError **error)
+{
+  g_autoptr(JsonDoc) owned = doc;
+  g_auto(ClusterText) text = {0};
+  if (!doc || !part_read_doc(&cluster_part, doc, &text, error))
+    return NULL;
+  return cluster_build(&text);
+}
+
+Cluster *cluster_load(const char *path, GError **error)
+{
+  g_autofree char *file = files_find(path, "hardware", error);
+  return file ? read_doc(json_load(file, error), error) : NULL;
+}
+
+Cluster *cluster_parse(const char *text, gsize length, const char *name, GError **error)
+{
+  return read_doc(json_parse(text, length, name, error), error);
+}
+
+void cluster_free(Cluster *cluster)
+{
+  if (!cluster)
+    return;
+  g_free(cluster->name);
+  g_free(cluster->server);
+  device_clear(&cluster->device);
+  for (int i = 0; i < cluster->n_tiers; i++)
+    tier_clear(&cluster->tiers[i]);
+  g_free(cluster);
+}
+
+/* ---- size ---- */
+
+gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
+{
+  int node = cluster->devices_per_node;
+  gboolean part = devices >= 1 && devices < node;
+  gboolean whole = devices >= node && devices % node == 0;
+  if (!part && !whole) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "%d devices on %s: expected whole nodes of %d devices, or a part of one node", devices, cluster->name,
+                node);
+    return FALSE;
+  }
+  if (devices > node && cluster->network_tier < 0 && devices > cluster->nodes * node) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%d devices on %s: expected at most %d: it has no network",
+                devices, cluster->name, cluster->nodes * node);
+    return FALSE;
+  }
+  cluster->devices = devices;
+  cluster->nodes = part ? 1 : devices / node;
+  return TRUE;
+}

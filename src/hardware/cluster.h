@@ -1,0 +1,85 @@
+/*
+ * A cluster: alike nodes of alike devices joined by nested tiers of links.
+ *
+ * Tier 0 joins the devices of a node (or pairs of them, or an NVLink domain
+ * larger than a node); each further tier joins domains of the one below; the
+ * last joins all. A rank is a device, numbered so that a domain's ranks are
+ * consecutive. Each tier says what one device can send through it and each way
+ * while all do the same (its share of its node's NICs, say), how large a domain
+ * is, and which link it is made of; a link's latencies and efficiencies are
+ * fitted constants of hardware/links/NAME.json.
+ *
+ * Files: hardware/NAME.json is a cluster: `nodes`, a `server` (a name of
+ * hardware/servers/ or an object with the same keys), `network` and `fabric`.
+ * A server names its GPU (hardware/gpus/) in the same way. hardware/README.md
+ * lists every key with its unit. Sources as device.h says.
+ */
+#ifndef TDP_HARDWARE_CLUSTER_H
+#define TDP_HARDWARE_CLUSTER_H
+
+#include "hardware/device.h"
+
+#define TIER_MAX 4
+
+typedef enum { LINK_SWITCH, LINK_MESH, LINK_PCIE, LINK_NETWORK, LINK_KIND_COUNT } LinkKind;
+extern const char *const link_kind_names[];
+
+/*
+ * How collectives fare on a kind of link. A collective of V bus bytes (bytes
+ * times the bus factor of nccl-tests) over h hops takes
+ *   base_s + h hop_s + V / (efficiency bandwidth) + sqrt_s_per_byte sqrt(V).
+ */
+typedef struct {
+  char *name;
+  LinkKind kind;
+  double base_s;             /* fixed time of a collective call */
+  double hop_s;              /* each step of a ring */
+  double tree_hop_s;         /* each level of a tree, up and down */
+  double efficiency;         /* of bandwidth that a long ring transfer reaches */
+  double sqrt_s_per_byte;    /* pipeline fill, seconds per square root of a byte */
+  double p2p_base_s;         /* send/receive pair */
+  double p2p_efficiency;
+  gboolean in_switch;        /* the switch can add (NVLS, SHARP) */
+  double in_switch_base_s;
+  double in_switch_efficiency; /* bus over link bandwidth in the limit of many ranks; may pass 1 */
+  double in_switch_sqrt_s_per_byte;
+  Provenance provenance;     /* of the efficiency */
+} Link;
+
+typedef struct {
+  char *name;                /* "nvlink", "network", "spine" */
+  Link link;
+  int devices;               /* in a domain; the last tier: INT_MAX */
+  double bytes_per_s;        /* a device, each way, while all devices send; nominal */
+  double port_bytes_per_s;   /* the most one device can send when others are silent */
+} Tier;
+
+typedef struct {
+  char *name;
+  char *server;
+  Device device;
+  int devices_per_node;
+  int nodes;                 /* as the file says, or after cluster_resize */
+  int devices;               /* in use: nodes * devices_per_node, or fewer than a node's */
+  int n_tiers;               /* 0 only if there is a single device */
+  int network_tier;          /* the lowest tier made of NICs, -1: one node only */
+  Tier tiers[TIER_MAX];
+  double host_memory_bytes;      /* a node, 0 = not known */
+  double host_memory_bytes_per_s;
+  double nvme_bytes;             /* a node, 0 = none */
+  double nvme_read_bytes_per_s, nvme_write_bytes_per_s;
+  double usd_per_device_hour;    /* 0 = not known */
+} Cluster;
+
+/* Reads a cluster by path or bare name ("-" = stdin). TDP_ERROR_INPUT. */
+Cluster *cluster_load(const char *path, GError **error);
+Cluster *cluster_parse(const char *text, gsize length, const char *name, GError **error);
+void cluster_free(Cluster *cluster);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)
+
+/* Uses `devices` devices: whole nodes, or a part of one node. The file's own
+ * node count is no limit: the same kind of node is added, unless there is no
+ * network to join it. TDP_ERROR_INPUT if it is neither; nothing changes then. */
+gboolean cluster_resize(Cluster *cluster, int devices, GError **error);
+
+#endif

@@ -1,0 +1,98 @@
+#include "hardware/device.h"
+
+#include "base/units.h"
+#include "hardware/part.h"
+
+#define GB_PER_S 1e9
+#define TFLOP_PER_S 1e12
+
+static const JsonField device_fields[] = {
+  {"name", JSON_STRING, G_STRUCT_OFFSET(Device, name), TRUE},
+  {"arch", JSON_STRING, G_STRUCT_OFFSET(Device, arch), TRUE},
+  {"peak_tflops", JSON_ANY, .required = TRUE},
+  {"memory_gib", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes), TRUE, G_MINDOUBLE, 1e6, GIB},
+  {"memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, memory_bytes_per_s), TRUE, G_MINDOUBLE, 1e6, GB_PER_S},
+  {"l2_mib", JSON_REAL, G_STRUCT_OFFSET(Device, l2_bytes), FALSE, G_MINDOUBLE, 1e6, MIB},
+  {"sms", JSON_INT, G_STRUCT_OFFSET(Device, sms), TRUE, 1, 1e6},
+  {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, G_MINDOUBLE, 1e6, GB_PER_S},
+  {"power_w", JSON_REAL, G_STRUCT_OFFSET(Device, power_w), FALSE, G_MINDOUBLE, 1e6},
+  {"kernels", JSON_ANY, .required = TRUE},
+  {"kernels_provenance", JSON_ANY},
+};
+
+static gboolean read_peaks(const PartSource *above, const cJSON *item, Device *device, GError **error)
+{
+  JsonField fields[DTYPE_COUNT];
+  for (int d = 0; d < DTYPE_COUNT; d++)
+    fields[d] = (JsonField){dtype_names[d], JSON_REAL, d * sizeof(double), FALSE, G_MINDOUBLE, 1e6, TFLOP_PER_S};
+  PartSource inside;
+  if (!part_inside(above, item, &inside, error) ||
+      !part_fields(&inside, fields, DTYPE_COUNT, device->peak_flops_per_s, NULL, error))
+    return FALSE;
+  for (int d = 0; d < DTYPE_COUNT; d++)
+    if (device->peak_flops_per_s[d] > 0)
+      return TRUE;
+  return json_error(above->doc, item, error, "the peak of at least one number format");
+}
+
+static void kernels_clear(Kernels *kernels)
+{
+  g_free(kernels->name);
+  g_free(kernels->attention);
+  *kernels = (Kernels){0};
+}
+
+static void kernels_lower(Kernels *kernels, Provenance most)
+{
+  for (int d = 0; d < DTYPE_COUNT; d++)
+    kernels->matmul[d].provenance = MIN(kernels->matmul[d].provenance, most);
+  for (int i = 0; i < kernels->n_attention; i++)
+    kernels->attention[i].provenance = MIN(kernels->attention[i].provenance, most);
+  kernels->memory_provenance = MIN(kernels->memory_provenance, most);
+}
+
+static gboolean read_kernels(const PartSource *source, Kernels *kernels, GError **error)
+{
+  const cJSON *item = json_get(source->object, "kernels");
+  if (item) {
+    kernels_clear(kernels);
+    if (!part_read(&kernels_part, source, item, kernels, error))
+      return FALSE;
+  }
+  const cJSON *most = json_get(source->object, "kernels_provenance");
+  if (!most)
+    return TRUE;
+  int provenance = cJSON_IsString(most) ? names_find(provenance_names, most->valuestring) : -1;
+  if (provenance < 0)
+    return json_error(source->doc, most, error, "one of default, datasheet, fitted, measured");
+  kernels_lower(kernels, provenance);
+  return TRUE;
+}
+
+static gboolean read_device(const PartSource *source, gpointer out, GError **error)
+{
+  Device *device = out;
+  if (!part_fields(source, device_fields, G_N_ELEMENTS(device_fields), device, NULL, error))
+    return FALSE;
+  const cJSON *peaks = json_get(source->object, "peak_tflops");
+  return (!peaks || read_peaks(source, peaks, device, error)) && read_kernels(source, &device->kernels, error);
+}
+
+const PartKind device_part = {"gpus", "GPU", read_device, NULL};
+
+gboolean device_load(const char *name, Device *out, GError **error)
+{
+  *out = (Device){0};
+  if (part_load(&device_part, name, out, error))
+    return TRUE;
+  device_clear(out);
+  return FALSE;
+}
+
+void device_clear(Device *device)
+{
+  g_free(device->name);
+  g_free(device->arch);
+  kernels_clear(&device->kernels);
+  *device = (Device){0};
+}

@@ -1,0 +1,96 @@
+/*
+ * A GPU (or any accelerator): what its data sheet says, and the constants of
+ * its kernels' speed that were fitted to measurements.
+ *
+ * No C names a GPU: hardware/gpus/NAME.json does. It holds the data sheet and
+ * names a file of hardware/kernels/ with the fitted constants; a GPU without
+ * measurements names the nearest architecture's and its provenance is then
+ * PROVENANCE_DEFAULT. Files use data-sheet units (TFLOP/s, GB/s decimal, GiB
+ * for memory, us); here everything is in bytes, seconds and FLOP/s.
+ *
+ * Every number names its source: `source` is one string for all numbers of an
+ * object, or an object from key to string ("*" for the rest). A source begins
+ * with its provenance: "measured: ", "fitted: ", "datasheet: ", "derived: " or
+ * "default: ". A number without one is refused.
+ */
+#ifndef TDP_HARDWARE_DEVICE_H
+#define TDP_HARDWARE_DEVICE_H
+
+#include "hardware/dtype.h"
+
+#include <glib.h>
+
+typedef enum {
+  PROVENANCE_DEFAULT,   /* a guess, or another part's number */
+  PROVENANCE_DATASHEET, /* what the maker says, or arithmetic on it */
+  PROVENANCE_FITTED,    /* fitted on measurements of this part */
+  PROVENANCE_MEASURED,
+} Provenance;
+
+extern const char *const provenance_names[];
+
+/*
+ * Time of a matrix product by tiles and waves; formula and ranges in
+ * src/cost/README.md. Constants per number format.
+ */
+typedef struct {
+  double launch_s;           /* fixed time of a kernel on the device */
+  double efficiency;         /* of peak inside a full tile */
+  double tile_overhead_s;    /* prologue and epilogue of a tile */
+  double bandwidth_fraction; /* of memory bandwidth; above 1 where caches reuse */
+  double tile_exponent;      /* smaller tiles are slower by (area / 32768)^x */
+  double overlap_power;      /* compute and memory combine as a p-norm */
+  double split_s;            /* extra kernel when the inner dimension is split */
+  double wave_weight;        /* share of the last, partly filled wave that counts */
+  Provenance provenance;
+  gboolean known; /* FALSE: no constants for this format */
+} MatmulModel;
+
+typedef enum { ATTENTION_UNFUSED, ATTENTION_FLASH, ATTENTION_FLASH3, ATTENTION_KERNEL_COUNT } AttentionKernel;
+extern const char *const attention_kernel_names[];
+
+#define ATTENTION_POINTS_MAX 12
+
+/* Share of peak that a fused attention kernel reaches, by sequence length. */
+typedef struct {
+  AttentionKernel kernel;
+  gboolean backward;
+  gboolean causal;
+  int head_dim;
+  int n;
+  double seq[ATTENTION_POINTS_MAX];         /* tokens, rising */
+  double utilization[ATTENTION_POINTS_MAX]; /* of the 16-bit dense peak, full-work FLOPs
+                                               (halved when causal) over time */
+  Provenance provenance;
+} AttentionCurve;
+
+/* Constants of the kernels of one architecture: hardware/kernels/NAME.json. */
+typedef struct {
+  char *name;
+  MatmulModel matmul[DTYPE_COUNT];
+  AttentionCurve *attention;
+  int n_attention;
+  double attention_launch_s;
+  double memory_fraction; /* of memory bandwidth that streaming kernels reach */
+  double memory_launch_s; /* fixed time of a streaming kernel */
+  Provenance memory_provenance;
+} Kernels;
+
+typedef struct {
+  char *name;
+  char *arch;
+  double peak_flops_per_s[DTYPE_COUNT]; /* dense; 0 = format not supported */
+  double memory_bytes;                  /* usable */
+  double memory_bytes_per_s;
+  double l2_bytes;
+  int sms;                              /* or compute units */
+  double host_bytes_per_s;              /* to host memory, per direction */
+  double power_w;
+  Kernels kernels;
+} Device;
+
+/* Reads hardware/gpus/NAME.json (a bare name or a path) with its kernels. */
+gboolean device_load(const char *name, Device *out, GError **error);
+void device_clear(Device *device);
+
+#endif

@@ -1,0 +1,71 @@
+#include "hardware/group.h"
+
+/* How many ranks start, start + stride, ... lie in the rest of a domain, at most `left`. */
+static int ranks_in_rest(int start, int stride, int domain, int left)
+{
+  int fit = (domain - start + stride - 1) / stride;
+  return MIN(fit, left);
+}
+
+/* Fewest ranks in a domain, of a group whose first rank is `start` into its domain. */
+static int fewest_of_group(int start, int size, int stride, int domain)
+{
+  int fewest = size;
+  for (int left = size; left > 0;) {
+    int here = ranks_in_rest(start, stride, domain, left);
+    fewest = MIN(fewest, here);
+    left -= here;
+    start = start + here * stride - domain;
+  }
+  return fewest;
+}
+
+static int gcd(int a, int b)
+{
+  return b == 0 ? a : gcd(b, a % b);
+}
+
+/* Goes through the places where groups begin in a domain, until they repeat. */
+static int fewest_of_all(int size, int stride, int domain, int devices)
+{
+  int block = size * stride;
+  int blocks = MIN(MAX(devices / block, 1), domain / gcd(block % domain, domain));
+  int fewest = size;
+  for (int b = 0; b < blocks && fewest > 1; b++)
+    for (int i = 0; i < stride && fewest > 1; i++) {
+      int start = (int)(((gint64)b * block + i) % domain);
+      fewest = MIN(fewest, fewest_of_group(start, size, stride, domain));
+    }
+  return fewest;
+}
+
+static int per_domain(int size, int stride, int domain, int devices)
+{
+  gint64 block = (gint64)size * stride;
+  if (size == 1 || domain >= devices || domain % block == 0)
+    return size;
+  if (stride >= domain)
+    return 1;
+  if (block % domain == 0 && domain % stride == 0)
+    return domain / stride;
+  return fewest_of_all(size, stride, domain, devices);
+}
+
+GroupShape group_shape(const Cluster *cluster, int size, int stride)
+{
+  g_assert(size >= 1 && stride >= 1);
+  g_assert((gint64)size * stride <= cluster->devices);
+  GroupShape shape = {.size = size};
+  for (int t = 0; t < TIER_MAX; t++)
+    shape.per_domain[t] =
+      t < cluster->n_tiers ? per_domain(size, stride, cluster->tiers[t].devices, cluster->devices) : size;
+  return shape;
+}
+
+int group_tier(const Cluster *cluster, const GroupShape *shape)
+{
+  int tier = 0;
+  while (tier < cluster->n_tiers - 1 && shape->per_domain[tier] < shape->size)
+    tier++;
+  return tier;
+}

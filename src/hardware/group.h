@@ -1,0 +1,28 @@
+/*
+ * The shape of a group of ranks on a cluster: how many there are, and how many
+ * share a domain of each tier. Work and cost know groups only by shape.
+ */
+#ifndef TDP_HARDWARE_GROUP_H
+#define TDP_HARDWARE_GROUP_H
+
+#include "hardware/cluster.h"
+
+typedef struct {
+  int size;
+  int per_domain[TIER_MAX]; /* ranks of the group in one domain of the tier; >= 1 */
+} GroupShape;
+
+/*
+ * Shape of groups of `size` ranks `stride` apart, as they tile `devices` ranks
+ * from rank 0: blocks of size * stride consecutive ranks, each of `stride`
+ * groups. Where ranks fall differently on domains (3 ranks on nodes of 8), the
+ * fewest that any domain has of any group it meets is returned; so the size
+ * need not be a multiple of it. Numbers never fall from a tier to the next, and
+ * the last tier's is the size. Tiers that the cluster has not hold the size.
+ */
+GroupShape group_shape(const Cluster *cluster, int size, int stride);
+
+/* The lowest tier that joins all ranks of the group; 0 for one rank. */
+int group_tier(const Cluster *cluster, const GroupShape *shape);
+
+#endif

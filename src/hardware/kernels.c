@@ -1,0 +1,194 @@
+#include "hardware/part.h"
+
+const char *const attention_kernel_names[] = {"unfused", "flash", "flash3", NULL};
+static const char *const pass_names[] = {"forward", "backward", NULL};
+
+#define US 1e-6
+#define ANY_US .max = 1e9, .scale = US
+
+/* ---- matmul ---- */
+
+static const JsonField matmul_fields[] = {
+  {"launch_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, launch_s), TRUE, ANY_US},
+  {"efficiency", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, efficiency), TRUE, G_MINDOUBLE, 1},
+  {"tile_overhead_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, tile_overhead_s), TRUE, ANY_US},
+  {"bandwidth_fraction", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, bandwidth_fraction), TRUE, G_MINDOUBLE, 4},
+  {"tile_exponent", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, tile_exponent), TRUE, 0, 2},
+  {"overlap_power", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, overlap_power), TRUE, 1, 64},
+  {"split_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, split_s), TRUE, ANY_US},
+  {"wave_weight", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, wave_weight), TRUE, 0, 1},
+};
+
+static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError **error)
+{
+  JsonField formats[DTYPE_COUNT];
+  for (int d = 0; d < DTYPE_COUNT; d++)
+    formats[d] = (JsonField){.key = dtype_names[d], .type = JSON_ANY};
+  if (!part_fields(source, formats, DTYPE_COUNT, kernels, NULL, error))
+    return FALSE;
+  for (int d = 0; d < DTYPE_COUNT; d++) {
+    const cJSON *item = json_get(source->object, dtype_names[d]);
+    MatmulModel *model = &kernels->matmul[d];
+    PartSource inside;
+    if (!item)
+      continue;
+    if (!part_inside(source, item, &inside, error))
+      return FALSE;
+    inside.partial = model->known;
+    if (!model->known)
+      model->provenance = PROVENANCE_MEASURED;
+    model->known = TRUE;
+    if (!part_fields(&inside, matmul_fields, G_N_ELEMENTS(matmul_fields), model, &model->provenance, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static void borrow(Kernels *kernels, DType to, DType from, gboolean as_default)
+{
+  MatmulModel *model = &kernels->matmul[to];
+  if (model->known)
+    return;
+  *model = kernels->matmul[from];
+  if (as_default)
+    model->provenance = PROVENANCE_DEFAULT;
+}
+
+/* ---- attention ---- */
+
+typedef struct {
+  AttentionCurve curve;
+  int pass;
+} CurveText;
+
+static const JsonField curve_fields[] = {
+  {"kernel", JSON_ENUM, G_STRUCT_OFFSET(CurveText, curve.kernel), TRUE, .names = attention_kernel_names},
+  {"pass", JSON_ENUM, G_STRUCT_OFFSET(CurveText, pass), TRUE, .names = pass_names},
+  {"causal", JSON_BOOL, G_STRUCT_OFFSET(CurveText, curve.causal), TRUE},
+  {"head_dim", JSON_INT, G_STRUCT_OFFSET(CurveText, curve.head_dim), TRUE, 1, 65536},
+  {"seq", JSON_ANY, 0, TRUE},
+  {"utilization", JSON_ANY, 0, TRUE},
+};
+
+static gboolean read_points(const PartSource *source, AttentionCurve *curve, GError **error)
+{
+  const cJSON *seq = json_get(source->object, "seq"), *shares = json_get(source->object, "utilization");
+  curve->n = json_get_reals(source->doc, seq, curve->seq, ATTENTION_POINTS_MAX, error);
+  if (curve->n < 0)
+    return FALSE;
+  int n = json_get_reals(source->doc, shares, curve->utilization, ATTENTION_POINTS_MAX, error);
+  if (n < 0)
+    return FALSE;
+  if (curve->n == 0)
+    return json_error(source->doc, seq, error, "at least one sequence length");
+  if (n != curve->n)
+    return json_error(source->doc, shares, error, "%d numbers, one for each of seq, found %d", curve->n, n);
+  for (int i = 0; i < n; i++) {
+    double below = i ? curve->seq[i - 1] : 0;
+    if (curve->seq[i] <= below)
+      return json_error(source->doc, cJSON_GetArrayItem(seq, i), error, "a number above %g: lengths rise", below);
+    if (curve->utilization[i] <= 0 || curve->utilization[i] > 1)
+      return json_error(source->doc, cJSON_GetArrayItem(shares, i), error, "a number above 0 and at most 1");
+  }
+  return TRUE;
+}
+
+static gboolean same_curve(const AttentionCurve *a, const AttentionCurve *b)
+{
+  return a->kernel == b->kernel && a->backward == b->backward && a->causal == b->causal && a->head_dim == b->head_dim;
+}
+
+static gboolean read_curve(const PartSource *source, AttentionCurve *out, GError **error)
+{
+  CurveText text = {.curve.provenance = PROVENANCE_MEASURED};
+  if (!part_fields(source, curve_fields, G_N_ELEMENTS(curve_fields), &text, &text.curve.provenance, error))
+    return FALSE;
+  if (text.curve.kernel == ATTENTION_UNFUSED)
+    return json_error(source->doc, json_get(source->object, "kernel"), error,
+                      "flash or flash3: unfused attention is matmuls and softmax");
+  text.curve.backward = text.pass == 1;
+  *out = text.curve;
+  return read_points(source, out, error);
+}
+
+static gboolean read_curves(const PartSource *above, const cJSON *array, Kernels *kernels, GError **error)
+{
+  if (!cJSON_IsArray(array))
+    return json_error(above->doc, array, error, "an array of objects");
+  g_free(kernels->attention);
+  kernels->attention = g_new0(AttentionCurve, cJSON_GetArraySize(array));
+  kernels->n_attention = 0;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, array) {
+    AttentionCurve *curve = &kernels->attention[kernels->n_attention];
+    PartSource inside;
+    if (!part_inside(above, item, &inside, error) || !read_curve(&inside, curve, error))
+      return FALSE;
+    for (int i = 0; i < kernels->n_attention; i++)
+      if (same_curve(&kernels->attention[i], curve))
+        return json_error(above->doc, item, error, "another kernel, pass, causal or head_dim than curves[%d]", i);
+    kernels->n_attention++;
+  }
+  return TRUE;
+}
+
+static gboolean read_attention(const PartSource *source, Kernels *kernels, GError **error)
+{
+  static const JsonField fields[] = {
+    {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_launch_s), ANY_US},
+    {"curves", JSON_ANY},
+  };
+  const cJSON *curves = json_get(source->object, "curves");
+  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, NULL, error) &&
+         (!curves || read_curves(source, curves, kernels, error));
+}
+
+/* ---- memory ---- */
+
+static gboolean read_memory(const PartSource *source, Kernels *kernels, GError **error)
+{
+  static const JsonField fields[] = {
+    {"fraction", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_fraction), TRUE, G_MINDOUBLE, 1},
+    {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_launch_s), TRUE, ANY_US},
+  };
+  kernels->memory_provenance = PROVENANCE_MEASURED;
+  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, &kernels->memory_provenance, error);
+}
+
+/* ---- the file ---- */
+
+static gboolean read_section(const PartSource *source, const char *key, Kernels *kernels,
+                             gboolean (*read)(const PartSource *, Kernels *, GError **), GError **error)
+{
+  const cJSON *item = json_get(source->object, key);
+  PartSource inside;
+  return !item || (part_inside(source, item, &inside, error) && read(&inside, kernels, error));
+}
+
+static gboolean read_kernels(const PartSource *source, gpointer out, GError **error)
+{
+  static const JsonField fields[] = {
+    {"name", JSON_STRING, G_STRUCT_OFFSET(Kernels, name), TRUE},
+    {"matmul", JSON_ANY, .required = TRUE},
+    {"attention", JSON_ANY},
+    {"memory", JSON_ANY, .required = TRUE},
+  };
+  return part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error) &&
+         read_section(source, "matmul", out, read_matmul, error) &&
+         read_section(source, "attention", out, read_attention, error) &&
+         read_section(source, "memory", out, read_memory, error);
+}
+
+static gboolean finish_kernels(const PartSource *source, gpointer out, GError **error)
+{
+  Kernels *kernels = out;
+  borrow(kernels, DTYPE_FP16, DTYPE_BF16, FALSE);
+  borrow(kernels, DTYPE_BF16, DTYPE_FP16, FALSE);
+  if (!kernels->matmul[DTYPE_BF16].known)
+    return part_missing(source, "matmul", error, "constants for bf16 or fp16");
+  for (int d = 0; d < DTYPE_COUNT; d++)
+    borrow(kernels, d, DTYPE_BF16, TRUE);
+  return TRUE;
+}
+
+const PartKind kernels_part = {"kernels", "set of kernel constants", read_kernels, finish_kernels};

@@ -1,0 +1,52 @@
+#include "hardware/cluster.h"
+#include "hardware/part.h"
+
+const char *const link_kind_names[] = {"switch", "mesh", "pcie", "network", NULL};
+
+#define US 1e-6
+#define ANY_US .max = 1e9, .scale = US
+#define SHARE_UP_TO(most) .min = G_MINDOUBLE, .max = (most)
+
+static const JsonField link_fields[] = {
+  {"name", JSON_STRING, G_STRUCT_OFFSET(Link, name), TRUE},
+  {"kind", JSON_ENUM, G_STRUCT_OFFSET(Link, kind), TRUE, .names = link_kind_names},
+  {"base_us", JSON_REAL, G_STRUCT_OFFSET(Link, base_s), TRUE, ANY_US},
+  {"hop_us", JSON_REAL, G_STRUCT_OFFSET(Link, hop_s), TRUE, ANY_US},
+  {"tree_hop_us", JSON_REAL, G_STRUCT_OFFSET(Link, tree_hop_s), ANY_US},
+  {"efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, efficiency), TRUE, SHARE_UP_TO(1)},
+  {"sqrt_us_per_sqrt_byte", JSON_REAL, G_STRUCT_OFFSET(Link, sqrt_s_per_byte), ANY_US},
+  {"p2p_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_base_s), TRUE, ANY_US},
+  {"p2p_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_efficiency), TRUE, SHARE_UP_TO(1)},
+  {"in_switch", JSON_BOOL, G_STRUCT_OFFSET(Link, in_switch)},
+  {"in_switch_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_base_s), ANY_US},
+  {"in_switch_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_efficiency), SHARE_UP_TO(2)},
+  {"in_switch_sqrt_us_per_sqrt_byte", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), ANY_US},
+};
+
+static gboolean read_link(const PartSource *source, gpointer out, GError **error)
+{
+  Link *link = out;
+  if (!source->partial) {
+    link->tree_hop_s = -1;
+    link->in_switch_base_s = -1;
+  }
+  if (!part_fields(source, link_fields, G_N_ELEMENTS(link_fields), link, NULL, error))
+    return FALSE;
+  part_provenance(source, "efficiency", &link->provenance);
+  return TRUE;
+}
+
+static gboolean finish_link(const PartSource *source, gpointer out, GError **error)
+{
+  Link *link = out;
+  if (link->in_switch && link->in_switch_efficiency == 0)
+    return part_missing(source, "in_switch_efficiency", error, "a number, as in_switch is true");
+  if (link->in_switch && link->in_switch_base_s < 0)
+    return part_missing(source, "in_switch_base_us", error, "a number, as in_switch is true");
+  if (link->tree_hop_s < 0)
+    link->tree_hop_s = 2 * link->hop_s;
+  link->in_switch_base_s = MAX(link->in_switch_base_s, 0);
+  return TRUE;
+}
+
+const PartKind link_part = {"links", "link", read_link, finish_link};

@@ -1,0 +1,265 @@
+#include "hardware/part.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/files.h"
+
+enum { DEPTH_MAX = 12, FIELDS_MAX = 40 };
+
+const char *const provenance_names[] = {"default", "datasheet", "fitted", "measured", NULL};
+
+/* The words a source may begin with. */
+static const struct {
+  const char *word;
+  Provenance provenance;
+} source_words[] = {
+  {"measured: ", PROVENANCE_MEASURED}, {"fitted: ", PROVENANCE_FITTED},
+  {"datasheet: ", PROVENANCE_DATASHEET}, {"derived: ", PROVENANCE_DATASHEET},
+  {"default: ", PROVENANCE_DEFAULT},
+};
+
+/* ---- sources ---- */
+
+static gboolean source_provenance(const JsonDoc *doc, const cJSON *item, Provenance *out, GError **error)
+{
+  const char *text = cJSON_IsString(item) ? item->valuestring : "";
+  for (gsize i = 0; i < G_N_ELEMENTS(source_words); i++) {
+    const char *word = source_words[i].word;
+    if (g_str_has_prefix(text, word) && text[strlen(word)]) {
+      *out = source_words[i].provenance;
+      return TRUE;
+    }
+  }
+  return json_error(doc, item, error,
+                    "text that begins with \"measured: \", \"fitted: \", \"datasheet: \", "
+                    "\"derived: \" or \"default: \"");
+}
+
+static gboolean holds_numbers(const cJSON *item)
+{
+  return cJSON_IsNumber(item) || (cJSON_IsArray(item) && cJSON_IsNumber(item->child));
+}
+
+/* Each key of a `source` object is a number of the object beside it, or "*". */
+static gboolean check_source_keys(const PartSource *source, const cJSON *sources, GError **error)
+{
+  const cJSON *item;
+  cJSON_ArrayForEach(item, sources) {
+    Provenance provenance;
+    if (!source_provenance(source->doc, item, &provenance, error))
+      return FALSE;
+    if (strcmp(item->string, "*") != 0 && !holds_numbers(json_get(source->object, item->string)))
+      return json_error(source->doc, item, error, "no source here: \"%s\" is not a number of this object",
+                        item->string);
+  }
+  return TRUE;
+}
+
+static const cJSON *source_of(const cJSON *sources, const char *key)
+{
+  if (!cJSON_IsObject(sources))
+    return sources;
+  const cJSON *own = json_get(sources, key);
+  return own ? own : json_get(sources, "*");
+}
+
+static gboolean check_sources(const PartSource *source, Provenance *weakest, GError **error)
+{
+  const cJSON *sources = json_get(source->object, "source");
+  Provenance provenance = PROVENANCE_MEASURED;
+  if (cJSON_IsObject(sources)) {
+    if (!check_source_keys(source, sources, error))
+      return FALSE;
+  } else if (sources && !source_provenance(source->doc, sources, &provenance, error)) {
+    return FALSE;
+  }
+  const cJSON *item;
+  cJSON_ArrayForEach(item, source->object) {
+    if (!holds_numbers(item))
+      continue;
+    const cJSON *own = source_of(sources, item->string);
+    if (!own)
+      return json_error(source->doc, item, error, "a source for this number, in \"source\" beside it");
+    if (!source_provenance(source->doc, own, &provenance, error))
+      return FALSE;
+    if (weakest)
+      *weakest = MIN(*weakest, provenance);
+  }
+  return TRUE;
+}
+
+gboolean part_provenance(const PartSource *source, const char *key, Provenance *out)
+{
+  const cJSON *item = json_get(source->object, key);
+  const cJSON *own = item ? source_of(json_get(source->object, "source"), key) : NULL;
+  return own && source_provenance(source->doc, own, out, NULL);
+}
+
+/* ---- objects ---- */
+
+gboolean part_fields(const PartSource *source, const JsonField *fields, gsize n_fields, gpointer out,
+                     Provenance *weakest, GError **error)
+{
+  static const char *const common[] = {"note", "source", "like"};
+  gsize n_common = source->is_part ? 3 : 2;
+  JsonField all[FIELDS_MAX];
+  g_assert(n_fields + n_common <= FIELDS_MAX);
+  for (gsize i = 0; i < n_fields; i++) {
+    all[i] = fields[i];
+    all[i].required = fields[i].required && !source->partial;
+  }
+  for (gsize i = 0; i < n_common; i++)
+    all[n_fields + i] = (JsonField){.key = common[i], .type = JSON_ANY};
+  if (!json_read(source->doc, source->object, all, n_fields + n_common, out, error))
+    return FALSE;
+  const cJSON *note = json_get(source->object, "note");
+  if (note && !cJSON_IsString(note))
+    return json_error(source->doc, note, error, "text");
+  return check_sources(source, weakest, error);
+}
+
+gboolean part_inside(const PartSource *above, const cJSON *item, PartSource *inside, GError **error)
+{
+  *inside = (PartSource){.doc = above->doc, .object = item, .depth = above->depth + 1};
+  return cJSON_IsObject(item) || json_error(above->doc, item, error, "an object");
+}
+
+gboolean part_missing(const PartSource *source, const char *key, GError **error, const char *expected)
+{
+  g_autofree char *path = json_path(source->doc, source->object);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s%s%s: missing: expected %s", json_name(source->doc), path,
+              *path ? "." : "", key, expected);
+  return FALSE;
+}
+
+/* ---- files ---- */
+
+static gint compare_names(gconstpointer a, gconstpointer b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* ", did you mean ..." or "" for a name that no file of the folder has. */
+static char *hint_file(const char *folder, const char *name)
+{
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  g_autoptr(GPtrArray) names = g_ptr_array_new_with_free_func(g_free);
+  for (const char *file; dir && (file = g_dir_read_name(dir));)
+    if (g_str_has_suffix(file, ".json"))
+      g_ptr_array_add(names, g_strndup(file, strlen(file) - strlen(".json")));
+  g_ptr_array_sort(names, compare_names);
+  g_ptr_array_add(names, NULL);
+  g_autofree char *hint = names_hint((const char *const *)names->pdata, name);
+  return g_strconcat(hint ? ", " : "", hint, NULL);
+}
+
+/* A path as it is written, or relative to the file `beside` that holds it. */
+static char *relative_path(const char *name, const char *beside)
+{
+  gboolean is_file = beside && strchr(beside, '/');
+  if (g_path_is_absolute(name) || !is_file)
+    return g_strdup(name);
+  g_autofree char *folder = g_path_get_dirname(beside);
+  return g_build_filename(folder, name, NULL);
+}
+
+static char *find_bare(const PartKind *kind, const char *name, GError **error)
+{
+  g_autofree char *below = g_build_filename("hardware", kind->folder, NULL);
+  g_autofree char *folder = files_data_path(below);
+  gboolean has_suffix = g_str_has_suffix(name, ".json");
+  g_autofree char *file = g_strdup_printf("%s/%s%s", folder, name, has_suffix ? "" : ".json");
+  if (g_file_test(file, G_FILE_TEST_EXISTS))
+    return g_steal_pointer(&file);
+  g_autofree char *hint = hint_file(folder, name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "\"%s\": expected the name of a %s, a file in %s%s", name, kind->what,
+              folder, hint);
+  return NULL;
+}
+
+/* Path of the file that holds the part; `beside` is the file that names it. */
+static char *find_file(const PartKind *kind, const char *name, const char *beside, GError **error)
+{
+  if (!strchr(name, '/'))
+    return find_bare(kind, name, error);
+  g_autofree char *path = relative_path(name, beside);
+  if (g_file_test(path, G_FILE_TEST_EXISTS))
+    return g_steal_pointer(&path);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "\"%s\": expected the file of a %s, but there is no %s", name,
+              kind->what, path);
+  return NULL;
+}
+
+/* ---- parts ---- */
+
+static gboolean read_item(const PartKind *kind, const PartSource *above, const cJSON *item, gboolean whole,
+                          gpointer out, GError **error);
+
+/* `whole`: nothing will be laid over this object, so the part is finished here. */
+static gboolean read_object(const PartKind *kind, PartSource *source, gboolean whole, gpointer out, GError **error)
+{
+  const cJSON *like = json_get(source->object, "like");
+  source->is_part = TRUE;
+  source->partial = like != NULL;
+  if (like && !cJSON_IsString(like))
+    return json_error(source->doc, like, error, "the name of a %s", kind->what);
+  if (like && !read_item(kind, source, like, FALSE, out, error))
+    return FALSE;
+  if (!kind->read(source, out, error))
+    return FALSE;
+  return !whole || !kind->finish || kind->finish(source, out, error);
+}
+
+static gboolean read_named(const PartKind *kind, const PartSource *above, const cJSON *item, gboolean whole,
+                           gpointer out, GError **error)
+{
+  g_autoptr(GError) why = NULL;
+  g_autofree char *file = find_file(kind, item->valuestring, json_name(above->doc), &why);
+  if (!file) {
+    g_autofree char *path = json_path(above->doc, item);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: %s", json_name(above->doc), path, why->message);
+    return FALSE;
+  }
+  g_autoptr(JsonDoc) doc = json_load(file, error);
+  if (!doc)
+    return FALSE;
+  PartSource root = {.doc = doc, .depth = above->depth};
+  PartSource source;
+  return part_inside(&root, json_root(doc), &source, error) && read_object(kind, &source, whole, out, error);
+}
+
+static gboolean read_item(const PartKind *kind, const PartSource *above, const cJSON *item, gboolean whole,
+                          gpointer out, GError **error)
+{
+  if (above->depth >= DEPTH_MAX)
+    return json_error(above->doc, item, error, "a %s that does not lead back to itself", kind->what);
+  if (cJSON_IsString(item))
+    return read_named(kind, above, item, whole, out, error);
+  PartSource source = {.doc = above->doc, .object = item, .depth = above->depth + 1};
+  if (!cJSON_IsObject(item))
+    return json_error(above->doc, item, error, "the name of a %s, or an object", kind->what);
+  return read_object(kind, &source, whole, out, error);
+}
+
+gboolean part_read(const PartKind *kind, const PartSource *above, const cJSON *item, gpointer out, GError **error)
+{
+  return read_item(kind, above, item, TRUE, out, error);
+}
+
+gboolean part_read_doc(const PartKind *kind, const JsonDoc *doc, gpointer out, GError **error)
+{
+  PartSource root = {.doc = doc};
+  if (!cJSON_IsObject(json_root(doc)))
+    return json_error(doc, json_root(doc), error, "an object");
+  return part_read(kind, &root, json_root(doc), out, error);
+}
+
+gboolean part_load(const PartKind *kind, const char *name, gpointer out, GError **error)
+{
+  g_autofree char *file = find_file(kind, name, NULL, error);
+  if (!file)
+    return FALSE;
+  g_autoptr(JsonDoc) doc = json_load(file, error);
+  return doc && part_read_doc(kind, doc, out, error);
+}

@@ -1,0 +1,165 @@
+#include "hardware/server.h"
+
+#include "base/units.h"
+
+#define GB_PER_S 1e9
+#define GBIT_PER_S (1e9 / 8)
+#define TB 1e12
+
+/* ---- network ---- */
+
+static gboolean read_link(const PartSource *source, Link *link, GError **error)
+{
+  const cJSON *item = json_get(source->object, "link");
+  if (!item)
+    return TRUE;
+  g_free(link->name);
+  *link = (Link){0};
+  return part_read(&link_part, source, item, link, error);
+}
+
+gboolean network_read(const PartSource *above, Network *network, GError **error)
+{
+  static const JsonField fields[] = {
+    {"name", JSON_STRING, G_STRUCT_OFFSET(Network, name)},
+    {"nics_per_node", JSON_INT, G_STRUCT_OFFSET(Network, nics), TRUE, 1, 1024},
+    {"nic_gbit_per_s", JSON_REAL, G_STRUCT_OFFSET(Network, nic_bytes_per_s), TRUE, G_MINDOUBLE, 1e6, GBIT_PER_S},
+    {"link", JSON_ANY, .required = TRUE},
+  };
+  const cJSON *item = json_get(above->object, "network");
+  PartSource inside;
+  if (!item)
+    return TRUE;
+  if (!part_inside(above, item, &inside, error))
+    return FALSE;
+  inside.partial = network->nics > 0;
+  return part_fields(&inside, fields, G_N_ELEMENTS(fields), network, NULL, error) &&
+         read_link(&inside, &network->link, error);
+}
+
+/* ---- tiers ---- */
+
+void tier_clear(Tier *tier)
+{
+  g_free(tier->name);
+  g_free(tier->link.name);
+  *tier = (Tier){0};
+}
+
+static gboolean read_tier(const PartSource *source, const Server *server, Tier *tier, GError **error)
+{
+  static const JsonField fields[] = {
+    {"name", JSON_STRING, G_STRUCT_OFFSET(Tier, name), TRUE},
+    {"link", JSON_ANY, .required = TRUE},
+    {"gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Tier, bytes_per_s), TRUE, G_MINDOUBLE, 1e6, GB_PER_S},
+    {"port_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Tier, port_bytes_per_s), FALSE, G_MINDOUBLE, 1e6, GB_PER_S},
+    {"devices", JSON_INT, G_STRUCT_OFFSET(Tier, devices), FALSE, 2, 1e6},
+  };
+  tier->devices = server->devices_per_node;
+  if (!part_fields(source, fields, G_N_ELEMENTS(fields), tier, NULL, error) ||
+      !read_link(source, &tier->link, error))
+    return FALSE;
+  if (tier->port_bytes_per_s == 0)
+    tier->port_bytes_per_s = tier->bytes_per_s;
+  if (tier->port_bytes_per_s < tier->bytes_per_s)
+    return json_error(source->doc, json_get(source->object, "port_gb_per_s"), error,
+                      "at least gb_per_s, %g: a device alone is not slower", tier->bytes_per_s / GB_PER_S);
+  return TRUE;
+}
+
+/* A domain holds whole domains of the tier below, and divides a node or holds whole ones. */
+static gboolean check_domain(const PartSource *source, const Server *server, int i, GError **error)
+{
+  int devices = server->tiers[i].devices, node = server->devices_per_node;
+  int below = i > 0 ? server->tiers[i - 1].devices : 1;
+  const cJSON *item = json_get(source->object, "devices");
+  item = item ? item : source->object;
+  if (devices <= below || devices % below != 0)
+    return json_error(source->doc, item, error,
+                      "devices %d to be a larger multiple of %d, the domain of the tier below", devices, below);
+  if (devices < node ? node % devices != 0 : devices % node != 0)
+    return json_error(source->doc, item, error, "devices %d to divide the %d of a node, or be a multiple of them",
+                      devices, node);
+  return TRUE;
+}
+
+static gboolean read_tiers(const PartSource *above, const cJSON *array, Server *server, GError **error)
+{
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) > TIER_MAX - 1)
+    return json_error(above->doc, array, error, "an array of at most %d tiers", TIER_MAX - 1);
+  for (int i = 0; i < TIER_MAX; i++)
+    tier_clear(&server->tiers[i]);
+  server->n_tiers = 0;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, array) {
+    PartSource inside;
+    int i = server->n_tiers++;
+    if (!part_inside(above, item, &inside, error) || !read_tier(&inside, server, &server->tiers[i], error) ||
+        !check_domain(&inside, server, i, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* ---- the file ---- */
+
+#define UP_TO(most) FALSE, G_MINDOUBLE, (most)
+
+static const JsonField server_fields[] = {
+  {"name", JSON_STRING, G_STRUCT_OFFSET(Server, name), TRUE},
+  {"gpu", JSON_ANY, .required = TRUE},
+  {"devices_per_node", JSON_INT, G_STRUCT_OFFSET(Server, devices_per_node), TRUE, 1, 4096},
+  {"tiers", JSON_ANY},
+  {"network", JSON_ANY},
+  {"host_memory_gib", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes), UP_TO(1e9), GIB},
+  {"host_memory_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes_per_s), UP_TO(1e6), GB_PER_S},
+  {"nvme_tb", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_bytes), UP_TO(1e6), TB},
+  {"nvme_read_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_read_bytes_per_s), UP_TO(1e6), GB_PER_S},
+  {"nvme_write_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Server, nvme_write_bytes_per_s), UP_TO(1e6), GB_PER_S},
+  {"usd_per_device_hour", JSON_REAL, G_STRUCT_OFFSET(Server, usd_per_device_hour), UP_TO(1e6)},
+};
+
+static gboolean read_gpu(const PartSource *source, Device *device, GError **error)
+{
+  const cJSON *item = json_get(source->object, "gpu");
+  if (!item)
+    return TRUE;
+  device_clear(device);
+  return part_read(&device_part, source, item, device, error);
+}
+
+static gboolean read_server(const PartSource *source, gpointer out, GError **error)
+{
+  Server *server = out;
+  const cJSON *tiers = json_get(source->object, "tiers");
+  return part_fields(source, server_fields, G_N_ELEMENTS(server_fields), server, NULL, error) &&
+         read_gpu(source, &server->device, error) && (!tiers || read_tiers(source, tiers, server, error)) &&
+         network_read(source, &server->network, error);
+}
+
+/* `like` may change the node under the tiers of the other server: they are checked again. */
+static gboolean finish_server(const PartSource *source, gpointer out, GError **error)
+{
+  Server *server = out;
+  int node = server->devices_per_node;
+  int joined = server->n_tiers > 0 ? server->tiers[server->n_tiers - 1].devices : 1;
+  if (joined < node)
+    return part_missing(source, "tiers", error, "a tier that joins all devices of a node");
+  for (int i = 0; i < server->n_tiers; i++)
+    if (!check_domain(source, server, i, error))
+      return FALSE;
+  return TRUE;
+}
+
+const PartKind server_part = {"servers", "server", read_server, finish_server};
+
+void server_clear(Server *server)
+{
+  g_free(server->name);
+  device_clear(&server->device);
+  for (int i = 0; i < TIER_MAX; i++)
+    tier_clear(&server->tiers[i]);
+  g_free(server->network.name);
+  g_free(server->network.link.name);
+  *server = (Server){0};
+}

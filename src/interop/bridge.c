@@ -1,0 +1,81 @@
+/* Megatron-Bridge: overrides merged into the recipe of the model. */
+#include "interop/target.h"
+
+static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
+
+static const char *const precision_names[DTYPE_COUNT] = {[DTYPE_FP16] = "fp16_mixed", [DTYPE_BF16] = "bf16_mixed"};
+
+static const char *const recompute_keys[RECOMPUTE_COUNT] = {
+  [RECOMPUTE_NONE] = "  recompute_granularity: null\n",
+  [RECOMPUTE_SELECTIVE] = "  recompute_granularity: selective\n  recompute_modules: [core_attn]\n",
+  [RECOMPUTE_FULL] = "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n",
+};
+
+static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_grads_params"};
+
+static void put_model(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+  const ScheduleName *schedule = export_schedule(e, schedule_names);
+
+  g_string_append_printf(text, "model:\n  tensor_model_parallel_size: %d\n  pipeline_model_parallel_size: %d\n", p->tp,
+                         p->pp);
+  if (schedule->chunks)
+    g_string_append_printf(text, "  virtual_pipeline_model_parallel_size: %d\n", p->vpp);
+  else
+    g_string_append(text, "  virtual_pipeline_model_parallel_size: null\n");
+  g_string_append_printf(text, "  context_parallel_size: %d\n  expert_model_parallel_size: %d\n", p->cp, p->ep);
+  g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
+  g_string_append_printf(text, "%s  seq_length: %d\n", recompute_keys[p->recompute], p->seq);
+}
+
+static void put_data(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+  gboolean gradients = p->dp > 1 && (p->overlap.gradients || p->zero >= 2);
+  gboolean parameters = gradients && (p->zero == 3 || (p->zero > 0 && p->overlap.parameters));
+
+  export_lose_fsdp(e);
+  g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
+  g_string_append_printf(text, "  overlap_grad_reduce: %s\n  overlap_param_gather: %s\n", export_truth(gradients),
+                         export_truth(parameters));
+  if (p->zero >= 2)
+    g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
+                                 "  data_parallel_sharding_strategy: %s\n",
+                           sharding_names[p->zero]);
+  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
+  if (p->zero >= 2)
+    g_string_append(text, "dist:\n  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
+}
+
+static gboolean render(Export *e, GString *text, GError **error)
+{
+  const Plan *p = e->plan;
+
+  (void)error;
+  export_note(e, "The model itself is the recipe's; train_iters is a placeholder.");
+  put_model(e, text);
+  g_string_append_printf(text, "train:\n  micro_batch_size: %d\n  global_batch_size: %d\n  train_iters: %d\n",
+                         p->micro_batch, p->global_batch, EXPORT_STEPS);
+  put_data(e, text);
+  if (precision_names[p->precision])
+    g_string_append_printf(text, "mixed_precision: %s\n", precision_names[p->precision]);
+  g_string_append_printf(text, "dataset:\n  seq_length: %d\n", p->seq);
+  return TRUE;
+}
+
+static void launch(Export *e, const char *file, GString *line)
+{
+  export_torchrun(e, line);
+  export_words(line, "train.py --config-file ");
+  export_shell(line, file);
+}
+
+const Exporter exporter_bridge = {
+  .name = "bridge",
+  .target = "Megatron-Bridge of 2026-08",
+  .extension = "yaml",
+  .comments = TRUE,
+  .render = render,
+  .launch = launch,
+};

@@ -1,0 +1,167 @@
+/* DeepSpeed: its JSON configuration. The model and the grid of stages stand in
+ * the training script, so the launch line passes the degrees to it. */
+#include "interop/target.h"
+
+static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {0}};
+
+/* Keys of the section that turns a precision on; the same words name formats. */
+static const char *const precision_names[DTYPE_COUNT] = {
+  [DTYPE_FP32] = "fp32", [DTYPE_FP16] = "fp16", [DTYPE_BF16] = "bf16",
+};
+
+static int zero_of(const Plan *p)
+{
+  return p->pp > 1 ? MIN(p->zero, 1) : p->zero;
+}
+
+static const char *format_of(const Plan *p, int bytes)
+{
+  return precision_names[bytes >= 4 ? DTYPE_FP32 : p->precision];
+}
+
+static const char *accumulation_of(const Plan *p)
+{
+  return format_of(p, zero_of(p) > 0 ? p->framework->gradient_bytes : 2);
+}
+
+static void lose_parallel(Export *e)
+{
+  const Plan *p = e->plan;
+
+  export_schedule(e, schedule_names);
+  if (p->sequence_parallel)
+    export_lose(e, "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false");
+  if (p->zero > zero_of(p))
+    export_lose(e, "zero_stage: %d: DeepSpeed's pipeline refuses stages 2 and 3, written as 1", p->zero);
+  if (p->cp > 1)
+    export_lose(e, "context_parallel_size: %d: not in DeepSpeed, left out", p->cp);
+  if (p->ep > 1)
+    export_lose(e, "expert_model_parallel_size: %d: stands in the model's code, left out", p->ep);
+}
+
+static void lose_memory(Export *e)
+{
+  const Plan *p = e->plan;
+  gboolean accumulates_wide = p->precision != DTYPE_FP32 && p->framework->gradient_bytes >= 4;
+
+  if (p->recompute == RECOMPUTE_SELECTIVE)
+    export_lose(e, "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none");
+  if (p->recompute == RECOMPUTE_FULL && p->pp == 1)
+    export_lose(e, "recompute_granularity: full: without a pipeline the model's code has to ask for it, left out");
+  if (zero_of(p) == 0 && accumulates_wide)
+    export_lose(e, "framework: %s: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as %s",
+                p->framework->name, precision_names[p->precision]);
+}
+
+/* With tensor parallelism of its own, DeepSpeed multiplies by all ranks, so the
+ * batch is given by the two numbers that do not depend on that. */
+static void put_batch(const Plan *p, JsonWriter *w)
+{
+  if (p->pp > 1 || p->tp == 1)
+    json_put_int(w, "train_batch_size", p->global_batch);
+  json_put_int(w, "train_micro_batch_size_per_gpu", p->micro_batch);
+  json_put_int(w, "gradient_accumulation_steps", plan_micro_batches(p));
+  json_put_int(w, "steps_per_print", 1);
+  json_put_real(w, "gradient_clipping", 1.0);
+}
+
+static void put_formats(const Plan *p, JsonWriter *w)
+{
+  if (p->precision != DTYPE_FP32) {
+    json_open(w, precision_names[p->precision], '{');
+    json_put_bool(w, "enabled", TRUE);
+    json_close(w, '}');
+  }
+  json_open(w, "data_types", '{');
+  json_put_string(w, "grad_accum_dtype", accumulation_of(p));
+  json_close(w, '}');
+  json_put_string(w, "communication_data_type", format_of(p, p->framework->reduce_bytes));
+}
+
+static void put_optimizer(JsonWriter *w)
+{
+  json_open(w, "optimizer", '{');
+  json_put_string(w, "type", "AdamW");
+  json_open(w, "params", '{');
+  json_put_real(w, "lr", g_ascii_strtod(EXPORT_LR, NULL));
+  json_open(w, "betas", '[');
+  json_put_real(w, NULL, 0.9);
+  json_put_real(w, NULL, 0.95);
+  json_close(w, ']');
+  json_put_real(w, "eps", 1e-8);
+  json_put_real(w, "weight_decay", 0.1);
+  json_close(w, '}');
+  json_close(w, '}');
+}
+
+static void put_zero(const Plan *p, JsonWriter *w)
+{
+  int stage = zero_of(p);
+
+  json_open(w, "zero_optimization", '{');
+  json_put_int(w, "stage", stage);
+  if (stage > 0) {
+    json_put_bool(w, "overlap_comm", p->overlap.gradients && p->pp == 1);
+    json_put_bool(w, "contiguous_gradients", TRUE);
+    json_put_bool(w, "reduce_scatter", TRUE);
+    json_put_int(w, "reduce_bucket_size", (gint64)p->framework->bucket_params);
+  }
+  if (stage == 3)
+    json_put_int(w, "stage3_prefetch_bucket_size", p->overlap.parameters ? 50000000 : 0);
+  json_close(w, '}');
+}
+
+static void put_parallel(const Plan *p, JsonWriter *w)
+{
+  if (p->pp > 1) {
+    json_open(w, "pipeline", '{');
+    json_put_int(w, "activation_checkpoint_interval", p->recompute == RECOMPUTE_FULL ? 1 : 0);
+    json_put_bool(w, "pipe_partitioned", p->framework->scatter_gather);
+    json_put_bool(w, "grad_partitioned", p->framework->scatter_gather);
+    json_close(w, '}');
+  } else if (p->tp > 1) {
+    json_open(w, "tensor_parallel", '{');
+    json_put_int(w, "autotp_size", p->tp);
+    json_close(w, '}');
+  }
+}
+
+static gboolean render(Export *e, GString *text, GError **error)
+{
+  JsonWriter w;
+
+  (void)error;
+  lose_parallel(e);
+  lose_memory(e);
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  put_batch(e->plan, &w);
+  put_formats(e->plan, &w);
+  put_optimizer(&w);
+  put_zero(e->plan, &w);
+  put_parallel(e->plan, &w);
+  json_put_bool(&w, "wall_clock_breakdown", FALSE);
+  json_close(&w, '}');
+  return TRUE;
+}
+
+static void launch(Export *e, const char *file, GString *line)
+{
+  const Plan *p = e->plan;
+
+  export_words(line, "deepspeed");
+  if (e->nodes > 1)
+    export_words(line, "--hostfile hostfile --num_nodes %d", e->nodes);
+  export_words(line, "--num_gpus %d train.py --deepspeed --deepspeed_config ", e->node_gpus);
+  export_shell(line, file);
+  if (p->pp > 1)
+    export_words(line, "--pipe-parallel-size %d --model-parallel-size %d", p->pp, p->tp);
+}
+
+const Exporter exporter_deepspeed = {
+  .name = "deepspeed",
+  .target = "DeepSpeed 0.19.6",
+  .extension = "json",
+  .render = render,
+  .launch = launch,
+};

@@ -1,0 +1,250 @@
+/* Megatron-LM: a batch script around pretrain_gpt.py. */
+#include "interop/target.h"
+
+static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
+
+#define FSDP \
+  "--use-distributed-optimizer --no-gradient-accumulation-fusion --ckpt-format fsdp_dtensor\n" \
+  "--use-megatron-fsdp --data-parallel-sharding-strategy"
+
+static const char *const zero_flags[] = {
+  NULL, "--use-distributed-optimizer", FSDP " optim_grads", FSDP " optim_grads_params",
+};
+
+static const char *const recompute_flags[RECOMPUTE_COUNT] = {
+  [RECOMPUTE_SELECTIVE] = "--recompute-granularity selective --recompute-modules core_attn",
+  [RECOMPUTE_FULL] = "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+};
+
+static const char *const precision_flags[DTYPE_COUNT] = {[DTYPE_FP16] = "--fp16", [DTYPE_BF16] = "--bf16"};
+
+static const char *const attention_flags[ATTENTION_KERNEL_COUNT] = {
+  [ATTENTION_UNFUSED] = "--attention-backend unfused",
+  [ATTENTION_FLASH] = "--attention-backend flash",
+  [ATTENTION_FLASH3] = "--attention-backend flash", /* the newest that is installed */
+};
+
+/* Fusions are on unless a flag says otherwise, the loss's is off. */
+static const struct {
+  gsize offset;
+  gboolean usual;
+  const char *otherwise;
+} fusions[] = {
+  {G_STRUCT_OFFSET(Framework, fused_softmax), TRUE, "--no-masked-softmax-fusion"},
+  {G_STRUCT_OFFSET(Framework, fused_activation), TRUE, "--no-bias-gelu-fusion --no-bias-swiglu-fusion"},
+  {G_STRUCT_OFFSET(Framework, fused_dropout_add), TRUE, "--no-bias-dropout-fusion"},
+  {G_STRUCT_OFFSET(Framework, fused_loss), FALSE, "--cross-entropy-loss-fusion"},
+};
+
+static void add(GString *flags, const char *words)
+{
+  if (words)
+    export_words(flags, "%s", words);
+}
+
+static void add_tensor(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+  gboolean experts = export_block(e->model, TRUE) && p->tp > 1;
+
+  export_words(flags, "--tensor-model-parallel-size %d", p->tp);
+  if (p->sequence_parallel || experts)
+    add(flags, "--sequence-parallel");
+  if (experts && !p->sequence_parallel)
+    export_lose(e, "sequence_parallel: false: Megatron-LM shards experts by tensor with it only, written as true");
+  if (p->tp > 1 && !p->overlap.tensor && p->zero < 2)
+    export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
+  if (p->cp > 1)
+    export_words(flags, "--context-parallel-size %d", p->cp);
+  if (p->ep > 1)
+    export_words(flags, "--expert-model-parallel-size %d", p->ep);
+  export_end_line(flags);
+}
+
+static void add_pipeline(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+  const ScheduleName *schedule = export_schedule(e, schedule_names);
+
+  export_words(flags, "--pipeline-model-parallel-size %d", p->pp);
+  if (schedule->chunks)
+    export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
+  if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
+    add(flags, "--no-overlap-p2p-communication");
+  if (schedule->chunks && !p->overlap.pipeline && p->pp == 2)
+    export_note(e, "overlap: pipeline: false: Megatron-LM interleaves 2 stages with it only");
+  if (!schedule->chunks && p->overlap.pipeline && p->pp > 1)
+    export_note(e, "overlap: pipeline: true: Megatron-LM overlaps it only when it interleaves");
+  export_end_line(flags);
+}
+
+/* Both are forced where gradients, or parameters too, are sharded. */
+static void add_overlap(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+  gboolean gradients = p->overlap.gradients || p->zero >= 2;
+  gboolean parameters = p->zero == 3 || (p->zero > 0 && p->overlap.parameters);
+
+  if (p->zero >= 2 && !p->overlap.gradients)
+    export_note(e, "overlap: gradients: false: Megatron-FSDP always overlaps them");
+  if (p->zero == 3 && !p->overlap.parameters)
+    export_note(e, "overlap: parameters: false: Megatron-FSDP always overlaps them when they are sharded");
+  if (gradients)
+    add(flags, "--overlap-grad-reduce");
+  if (parameters && gradients)
+    add(flags, "--overlap-param-gather");
+  if (parameters && !gradients)
+    export_note(e, "overlap: parameters: true: Megatron-LM overlaps them only together with gradients");
+}
+
+static void add_gradients(Export *e, GString *flags)
+{
+  const Framework *f = e->plan->framework;
+  gint64 usual = MAX(40000000, (gint64)1000000 * e->plan->dp), bucket = (gint64)f->bucket_params;
+
+  if (e->plan->precision == DTYPE_BF16 && f->reduce_bytes == 2)
+    add(flags, "--grad-reduce-in-bf16");
+  if (e->plan->precision == DTYPE_BF16 && f->reduce_bytes == 2 && f->gradient_bytes == 4)
+    export_note(e, "framework: %s: Megatron-LM accumulates gradients in the 16 bits in which it reduces them", f->name);
+  if (e->plan->precision == DTYPE_FP16 && f->gradient_bytes == 4)
+    add(flags, "--accumulate-allreduce-grads-in-fp32");
+  if (e->plan->overlap.gradients && e->plan->zero < 2 && bucket != usual)
+    export_words(flags, "--ddp-bucket-size %" G_GINT64_FORMAT, bucket);
+}
+
+static void add_data(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+
+  export_lose_fsdp(e);
+  add(flags, zero_flags[p->zero]);
+  export_end_line(flags);
+  if (p->dp > 1) {
+    add_overlap(e, flags);
+    add_gradients(e, flags);
+  }
+  export_end_line(flags);
+}
+
+static void add_kernels(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+  gboolean flash = p->attention != ATTENTION_UNFUSED, wide = p->precision == DTYPE_FP32;
+
+  add(flags, recompute_flags[p->recompute]);
+  export_end_line(flags);
+  if (flash && wide)
+    export_lose(e, "attention: %s: works in 16 bits only, written as unfused", attention_kernel_names[p->attention]);
+  if (flash && model_layer(e->model, 1)->attention.extra_params)
+    export_note(e, "attention: %s: Megatron-LM chooses the kernel where attention has sinks",
+                attention_kernel_names[p->attention]);
+  else
+    add(flags, attention_flags[wide ? ATTENTION_UNFUSED : p->attention]);
+  for (gsize i = 0; i < G_N_ELEMENTS(fusions); i++)
+    if (G_STRUCT_MEMBER(gboolean, p->framework, fusions[i].offset) != fusions[i].usual)
+      add(flags, fusions[i].otherwise);
+  if (!p->framework->fused_rope && e->model->positions == POSITIONS_ROPE)
+    add(flags, "--no-rope-fusion");
+  if (p->framework->vocab_multiple != 128)
+    export_words(flags, "--make-vocab-size-divisible-by %d", p->framework->vocab_multiple);
+  export_end_line(flags);
+}
+
+static void plan_flags(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+
+  add_tensor(e, flags);
+  add_pipeline(e, flags);
+  add_data(e, flags);
+  add_kernels(e, flags);
+  export_words(flags, "--micro-batch-size %d --global-batch-size %d", p->micro_batch, p->global_batch);
+  add(flags, precision_flags[p->precision]);
+}
+
+static void other_flags(const Export *e, GString *flags)
+{
+  export_words(flags, "--train-iters %d --lr " EXPORT_LR " --min-lr " EXPORT_MIN_LR "\n", EXPORT_STEPS);
+  export_words(flags, "--mock-data --tokenizer-type NullTokenizer --vocab-size %d\n", e->model->vocab);
+  export_words(flags, "--log-interval 1 --log-throughput");
+}
+
+static void put_array(GString *text, const char *name, const GString *flags)
+{
+  g_auto(GStrv) lines = g_strsplit(flags->str, "\n", -1);
+
+  g_string_append_printf(text, "%s=(\n", name);
+  for (int i = 0; lines[i]; i++)
+    if (lines[i][0])
+      g_string_append_printf(text, "  %s\n", lines[i]);
+  g_string_append(text, ")\n");
+}
+
+/* Megatron-FSDP refuses what tensor parallelism asks for. */
+static const char *connections(const Plan *p)
+{
+  return p->zero >= 2 ? "unset CUDA_DEVICE_MAX_CONNECTIONS" : "export CUDA_DEVICE_MAX_CONNECTIONS=1";
+}
+
+static void put_start(const Export *e, GString *text)
+{
+  static const char script[] = "pretrain_gpt.py \"${MODEL[@]}\" \"${PLAN[@]}\" \"${OTHER[@]}\" \"$@\"";
+
+  g_string_append_printf(text, "\n%s\n", connections(e->plan));
+  if (e->nodes == 1) {
+    g_string_append_printf(text, "torchrun --standalone --nproc-per-node %d \\\n  %s\n", e->node_gpus, script);
+    return;
+  }
+  g_string_append(text, ": \"${SLURM_JOB_NODELIST:?start this script with sbatch}\"\n"
+                        "head_node=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed -n 1p)\n");
+  g_string_append_printf(text, "srun --kill-on-bad-exit=1 torchrun --nnodes %d --nproc-per-node %d \\\n", e->nodes,
+                         e->node_gpus);
+  g_string_append(text, "  --rdzv-id \"$SLURM_JOB_ID\" --rdzv-backend c10d --rdzv-endpoint \"$head_node:29500\" \\\n");
+  g_string_append_printf(text, "  %s\n", script);
+}
+
+static gboolean render(Export *e, GString *text, GError **error)
+{
+  g_autoptr(GString) model = g_string_new(NULL);
+  g_autoptr(GString) plan = g_string_new(NULL);
+  g_autoptr(GString) other = g_string_new(NULL);
+
+  (void)error;
+  megatron_model_flags(e, model);
+  plan_flags(e, plan);
+  other_flags(e, other);
+  if (e->nodes > 1) {
+    g_string_append_printf(text, "#SBATCH --nodes=%d\n#SBATCH --gpus-per-node=%d\n", e->nodes, e->node_gpus);
+    g_string_append(text, "#SBATCH --ntasks-per-node=1\n#SBATCH --exclusive\n");
+  }
+  g_string_append(text, "set -eu\n\n");
+  put_array(text, "MODEL", model);
+  put_array(text, "PLAN", plan);
+  g_string_append(text, "# Not the plan's: put your data, tokenizer, steps and learning rate here.\n");
+  put_array(text, "OTHER", other);
+  put_start(e, text);
+  return TRUE;
+}
+
+static void launch(Export *e, const char *file, GString *line)
+{
+  g_autoptr(GString) flags = g_string_new(NULL);
+
+  (void)file;
+  plan_flags(e, flags);
+  g_string_replace(flags, "\n", " ", 0);
+  if (e->plan->zero < 2)
+    export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
+  export_torchrun(e, line);
+  export_words(line, "pretrain_gpt.py %s", flags->str);
+}
+
+const Exporter exporter_megatron = {
+  .name = "megatron",
+  .target = "Megatron-LM core 0.20",
+  .extension = "sh",
+  .first_line = "#!/bin/bash",
+  .comments = TRUE,
+  .render = render,
+  .launch = launch,
+};

@@ -1,0 +1,75 @@
+/* What the exporters share. Private to interop/. */
+#ifndef TDP_INTEROP_TARGET_H
+#define TDP_INTEROP_TARGET_H
+
+#include "interop/export.h"
+
+/* One export: what is written, and what was found that cannot be. */
+struct Export {
+  const Exporter *exporter;
+  const Model *model;
+  const Cluster *cluster;
+  const Plan *plan;
+  int nodes, node_gpus;
+  GPtrArray *losses, *notes; /* NULL while nobody asks */
+};
+
+extern const Exporter exporter_megatron, exporter_deepspeed, exporter_torchtitan, exporter_bridge, exporter_accelerate,
+    exporter_nanotron;
+
+/* Placeholders, alike in all formats. */
+#define EXPORT_STEPS 10
+#define EXPORT_LR "6.0e-5"
+#define EXPORT_MIN_LR "6.0e-6"
+
+void export_lose(Export *e, const char *format, ...) G_GNUC_PRINTF(2, 3);
+void export_note(Export *e, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* How a tool names a schedule of ours, and whether it gives ranks chunks. A
+ * table ends with an empty row; its first row stands in for all that it lacks,
+ * and has no chunks. */
+typedef struct {
+  const char *ours, *theirs;
+  gboolean chunks;
+} ScheduleName;
+
+/* The row of the plan's schedule; a loss if the table has none and it matters. */
+const ScheduleName *export_schedule(Export *e, const ScheduleName *table);
+
+/* Blocks in each chunk under that row. */
+int export_chunk_blocks(const Export *e, const ScheduleName *row);
+
+/* The first block with experts, or without; NULL if there is none. */
+const LayerSpec *export_block(const Model *model, gboolean experts);
+
+/* Appends words behind a space, or at the start of a line. */
+void export_words(GString *text, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Ends the line, unless it is empty. */
+void export_end_line(GString *text);
+
+/* A string in quotes, as JSON, TOML and YAML read it. */
+void export_quoted(GString *text, const char *value);
+
+/* A word of a shell command, quoted if it must be. */
+void export_shell(GString *text, const char *word);
+
+/* torchrun with its options, for a terminal on each node. */
+void export_torchrun(const Export *e, GString *line);
+
+/* "true" or "false". */
+static inline const char *export_truth(gboolean value)
+{
+  return value ? "true" : "false";
+}
+
+/* The loss of sharded gradients under Megatron's pipeline, if that is the plan. */
+void export_lose_fsdp(Export *e);
+
+/* Llama's blocks: RMSNorm, gated feed-forward, rotary positions. */
+gboolean export_llama_like(const Model *model);
+
+/* Flags of pretrain_gpt.py for the model, a group a line. */
+void megatron_model_flags(Export *e, GString *flags);
+
+#endif

@@ -1,0 +1,193 @@
+/* Each distinct communication of a step and why it takes what it takes. */
+#include "report/report.h"
+
+#include "base/table.h"
+#include "base/units.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SAME_SIZE 1e-3
+
+typedef struct {
+  const char *purpose, *detail; /* detail NULL = several */
+  Collective what;
+  double bytes;
+  GroupShape group;
+  CollectiveCost cost;
+  gint64 count; /* on the critical row */
+} Use;
+
+typedef struct {
+  const Result *result;
+  GArray *uses;    /* Use, in order of first appearance */
+  LayerWork *work; /* by spec of the model */
+  gboolean *known; /* whether work is there */
+} Walk;
+
+/* What a task's communication is for; passes name the ops inside them. */
+static const char *const purposes[TASK_KIND_COUNT] = {
+  [TASK_PASS] = "tensor parallel",
+  [TASK_SEND] = "between stages",
+  [TASK_GATHER] = "parameters",
+  [TASK_REDUCE] = "gradients",
+  [TASK_TIED] = "tied embedding",
+  [TASK_NORM] = "gradient norm",
+};
+
+/* Sizes that read the same are the same. */
+static gboolean alike(const Use *a, const Use *b)
+{
+  return a->purpose == b->purpose && a->what == b->what && fabs(a->bytes - b->bytes) <= SAME_SIZE * a->bytes &&
+         memcmp(&a->group, &b->group, sizeof a->group) == 0;
+}
+
+static void add_use(Walk *w, Use use)
+{
+  for (guint i = 0; i < w->uses->len; i++) {
+    Use *known = &g_array_index(w->uses, Use, i);
+    if (!alike(known, &use))
+      continue;
+    known->count += use.count;
+    if (known->detail && g_strcmp0(known->detail, use.detail) != 0)
+      known->detail = NULL;
+    return;
+  }
+  use.cost = collective_cost(w->result->cluster, use.what, use.bytes, &use.group);
+  g_array_append_val(w->uses, use);
+}
+
+static void add_op(Walk *w, const Op *op, gint64 count)
+{
+  if (op->kind == OP_COLLECTIVE && op->collective.group.size > 1)
+    add_use(w, (Use) { .purpose = purposes[TASK_PASS], .detail = op->name, .what = op->collective.what,
+                       .bytes = op->collective.bytes, .group = op->collective.group, .count = count });
+}
+
+static const LayerWork *work_of(Walk *w, int spec)
+{
+  const Result *r = w->result;
+
+  if (!w->known[spec])
+    layer_work_init(&w->work[spec], r->model, &r->model->specs[spec], &r->plan, r->cluster);
+  w->known[spec] = TRUE;
+  return &w->work[spec];
+}
+
+/* The ops that a pass of a layer runs; backward passes repeat what is recomputed. */
+static void add_layer(Walk *w, const LayerWork *work, Pass pass, gint64 count)
+{
+  gboolean selective = w->result->plan.recompute == RECOMPUTE_SELECTIVE;
+
+  for (guint i = 0; i < work->forward->len; i++) {
+    const Op *op = &g_array_index(work->forward, Op, i);
+    gboolean again = pass != PASS_WEIGHT && (work->recompute_all || (op->core && selective));
+    if (pass == PASS_FORWARD || again)
+      add_op(w, op, count);
+  }
+  for (guint i = 0; pass != PASS_FORWARD && i < work->backward->len; i++) {
+    const Op *op = &g_array_index(work->backward, Op, i);
+    if (pass == PASS_BACKWARD || op->pass == pass)
+      add_op(w, op, count);
+  }
+}
+
+static void add_segment(Walk *w, const Segment *s, gint64 count)
+{
+  if (s->kind == TASK_PASS) {
+    for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++)
+      add_layer(w, work_of(w, w->result->model->layers[i]), s->pass, count);
+  } else if (s->group.size > 1) {
+    add_use(w, (Use) { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
+                       .count = count });
+  }
+}
+
+/* How often the critical row runs each segment; -1 = no row runs it. */
+static gint64 *count_segments(const Trace *t, int row)
+{
+  gint64 *count = g_new(gint64, t->segments->len);
+
+  for (guint i = 0; i < t->segments->len; i++)
+    count[i] = -1;
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    count[s->segment] = MAX(count[s->segment], 0) + (s->row == row);
+  }
+  return count;
+}
+
+/* The longest in all first; else in order of appearance. */
+static int by_time(gconstpointer a, gconstpointer b)
+{
+  const Use *x = a, *y = b;
+  double difference = y->count * y->cost.seconds - x->count * x->cost.seconds;
+
+  return (difference > 0) - (difference < 0);
+}
+
+/* "16, 8 a node": how many ranks, and how many of them share a node. */
+static char *group_text(const Cluster *c, const GroupShape *g)
+{
+  int tier = c->network_tier;
+  int near = tier < 0 ? g->size : tier == 0 ? 1 : g->per_domain[tier - 1];
+  const char *node = tier > 0 && c->tiers[tier - 1].devices > c->devices_per_node ? "domain" : "node";
+
+  if (near >= g->size)
+    return g_strdup_printf("%d in a %s", g->size, node);
+  return g_strdup_printf("%d, %d a %s", g->size, near, node);
+}
+
+static void add_taken(Table *table, char *cell)
+{
+  table_add(table, "%s", cell);
+  g_free(cell);
+}
+
+static void add_row(Table *table, const Cluster *c, const Use *u)
+{
+  g_autofree char *rate = format_count(u->cost.bus_bytes_per_s);
+
+  if (u->detail)
+    table_add(table, "%s: %s", u->purpose, u->detail);
+  else
+    table_add(table, "%s", u->purpose);
+  table_add(table, "%s", collective_names[u->what]);
+  add_taken(table, format_bytes(u->bytes));
+  add_taken(table, group_text(c, &u->group));
+  table_add(table, "%s", u->cost.algorithm ? u->cost.algorithm : "-");
+  add_taken(table, format_seconds(u->cost.seconds));
+  table_add(table, "%sB/s", rate);
+  table_add(table, "%s", u->cost.runner_up ? u->cost.runner_up : "-");
+  add_taken(table, u->cost.runner_up ? format_seconds(u->cost.runner_up_s) : g_strdup("-"));
+  table_add(table, "%" G_GINT64_FORMAT, u->count);
+  add_taken(table, format_seconds(u->count * u->cost.seconds));
+}
+
+static char *table_of(const Walk *w)
+{
+  g_autoptr(Table) table = table_new("<for|<kind|size|<group|<algorithm|time|bus|<runner-up|its time|a step|in all");
+
+  for (guint i = 0; i < w->uses->len; i++)
+    add_row(table, w->result->cluster, &g_array_index(w->uses, Use, i));
+  return table_text(table, 0);
+}
+
+char *report_collectives(const Result *result, const Trace *trace)
+{
+  int n_specs = result->model->n_specs;
+  g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
+  g_autofree LayerWork *work = g_new0(LayerWork, n_specs);
+  g_autofree gboolean *known = g_new0(gboolean, n_specs);
+  g_autofree gint64 *count = count_segments(trace, result->metrics.critical_row);
+  Walk w = { result, uses, work, known };
+
+  for (guint i = 0; i < trace->segments->len; i++)
+    if (count[i] >= 0)
+      add_segment(&w, &g_array_index(trace->segments, Segment, i), count[i]);
+  for (int i = 0; i < n_specs; i++)
+    if (known[i])
+      layer_work_clear(&work[i]);
+  g_array_sort(uses, by_time);
+  return uses->len > 0 ? table_of(&w) : g_strdup("no communication\n");
+}

@@ -1,0 +1,17 @@
+/*
+ * Why a plan won: the runner-ups with the seconds they lost by cause, what was
+ * rejected, which limit binds, and what would have to give if nothing fits.
+ * Takes plain results, so that it stays below search.
+ */
+#ifndef TDP_REPORT_EXPLAIN_H
+#define TDP_REPORT_EXPLAIN_H
+
+#include "report/report.h"
+
+/* One line a plan: degrees, time, tokens/s, MFU, bubble, memory. */
+char *report_ranking(const Result *results, int n);
+
+/* Seconds that each of the others loses to the first, by cause. */
+char *report_losses(const Result *results, int n);
+
+#endif

@@ -1,0 +1,154 @@
+#include "report/gnuplot.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/units.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+static const char *const formats[] = { "svg", "png" };
+
+gboolean picture_init(Picture *p, const char *name, GError **error)
+{
+  g_autoptr(GError) cause = NULL;
+
+  *p = (Picture) { .name = name, .folder = g_dir_make_tmp("tdp-plot-XXXXXX", &cause), .variables = g_string_new(NULL) };
+  if (p->folder)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: temporary folder: %s", cause->message);
+  picture_clear(p);
+  return FALSE;
+}
+
+static void remove_folder(const char *folder)
+{
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  const char *name;
+
+  while (dir && (name = g_dir_read_name(dir))) {
+    g_autofree char *path = g_build_filename(folder, name, NULL);
+    g_remove(path);
+  }
+  g_rmdir(folder);
+}
+
+void picture_clear(Picture *p)
+{
+  if (p->folder)
+    remove_folder(p->folder);
+  g_clear_pointer(&p->folder, g_free);
+  if (p->variables)
+    g_string_free(g_steal_pointer(&p->variables), TRUE);
+}
+
+/* ---- variables ---- */
+
+/* In single quotes nothing has a meaning but the quote itself. */
+static void put_quoted(GString *text, const char *value)
+{
+  g_string_append_c(text, '\'');
+  for (const char *c = value; *c; c++)
+    if (*c == '\'')
+      g_string_append(text, "''");
+    else
+      g_string_append_c(text, (guchar)*c < 0x20 ? ' ' : *c);
+  g_string_append_c(text, '\'');
+}
+
+void picture_set_real(Picture *p, const char *variable, double value)
+{
+  g_autofree char *number = format_real(value);
+  g_string_append_printf(p->variables, "%s = %s\n", variable, number);
+}
+
+void picture_set_text(Picture *p, const char *variable, const char *value)
+{
+  g_string_append_printf(p->variables, "%s = ", variable);
+  put_quoted(p->variables, value);
+  g_string_append_c(p->variables, '\n');
+}
+
+void picture_set_texts(Picture *p, const char *variable, char *const *values, int n)
+{
+  g_string_append_printf(p->variables, "array %s[%d]\n", variable, n);
+  for (int i = 0; i < n; i++) {
+    g_autofree char *element = g_strdup_printf("%s[%d]", variable, i + 1);
+    picture_set_text(p, element, values[i]);
+  }
+}
+
+void picture_set_reals(Picture *p, const char *variable, const double *values, int n)
+{
+  g_string_append_printf(p->variables, "array %s[%d]\n", variable, n);
+  for (int i = 0; i < n; i++) {
+    g_autofree char *element = g_strdup_printf("%s[%d]", variable, i + 1);
+    picture_set_real(p, element, values[i]);
+  }
+}
+
+gboolean picture_write(Picture *p, const char *file, const GString *data, GError **error)
+{
+  g_autofree char *path = g_build_filename(p->folder, file, NULL);
+  return files_write(path, data->str, data->len, error);
+}
+
+/* ---- running ---- */
+
+/* gnuplot repeats the command and points at the fault; the last line says what it is. */
+static char *last_line(char *text)
+{
+  char *line = strrchr(g_strchomp(text), '\n');
+  return line ? line + 1 : text;
+}
+
+static gboolean run(const Picture *p, const char *script, GError **error)
+{
+  char *words[] = { "gnuplot", "-d", "variables.gp", (char *)script, NULL };
+  g_autofree char *out = NULL, *talk = NULL;
+  g_autoptr(GError) cause = NULL;
+  int status = 0;
+
+  if (!g_spawn_sync(p->folder, words, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &out, &talk, &status, &cause)) {
+    gboolean missing = g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s",
+                missing ? "gnuplot is not installed (Debian: gnuplot-nox)" : cause->message);
+    return FALSE;
+  }
+  if (!g_spawn_check_wait_status(status, NULL)) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: gnuplot failed: %s", last_line(talk));
+    return FALSE;
+  }
+  return TRUE;
+}
+
+static gboolean move_picture(const Picture *p, const char *format, const char *folder, GError **error)
+{
+  g_autofree char *file = g_strdup_printf("%s.%s", p->name, format);
+  g_autofree char *from = g_build_filename(p->folder, file, NULL), *to = g_build_filename(folder, file, NULL);
+  g_autofree char *content = NULL;
+  g_autoptr(GError) cause = NULL;
+  gsize length;
+
+  if (g_file_get_contents(from, &content, &length, &cause) && length > 0)
+    return files_write(to, content, length, error);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: gnuplot drew no %s", file);
+  return FALSE;
+}
+
+gboolean picture_draw(Picture *p, const char *folder, GError **error)
+{
+  g_autofree char *below = g_strdup_printf("plots/%s.gp", p->name);
+  g_autofree char *path = files_data_path(below), *script = g_canonicalize_filename(path, NULL);
+
+  if (!g_file_test(script, G_FILE_TEST_IS_REGULAR)) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s: expected gnuplot's script", script);
+    return FALSE;
+  }
+  if (!picture_write(p, "variables.gp", p->variables, error) || !run(p, script, error))
+    return FALSE;
+  for (guint i = 0; i < G_N_ELEMENTS(formats); i++)
+    if (!move_picture(p, formats[i], folder, error))
+      return FALSE;
+  return TRUE;
+}

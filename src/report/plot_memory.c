@@ -1,0 +1,188 @@
+/* Memory of the fullest stage over the step, and the peaks of all stages beside it. */
+#include "report/plots.h"
+
+#include "base/units.h"
+#include "report/gnuplot.h"
+
+#include <math.h>
+
+#define BINS 500 /* of the time axis; each draws its first, least, most and last point */
+
+/* From the bottom up: what lies still first. */
+static const struct {
+  MemoryPart part;
+  guint32 rgb; /* of Okabe and Ito's palette for colour-blind readers */
+} layers[PART_COUNT] = {
+  { PART_WEIGHTS, 0x0072B2 },  { PART_GRADIENTS, 0x56B4E9 },   { PART_OPTIMIZER, 0x009E73 },
+  { PART_OVERHEAD, 0xB0B7BF }, { PART_ACTIVATIONS, 0xE69F00 }, { PART_BUFFERS, 0xD55E00 },
+};
+
+typedef struct {
+  const Trace *trace;
+  int row;
+  double time_unit_s, unit_bytes;
+  GString *data;
+  double last[PART_COUNT]; /* sums of the layers of the last point written */
+} MemoryPlot;
+
+static double held(const MemoryPoint *p)
+{
+  return p->activations + p->buffers;
+}
+
+/* Sums from the bottom up. */
+static void stack(const double bytes[PART_COUNT], double unit_bytes, double sums[PART_COUNT])
+{
+  double sum = 0;
+
+  for (int i = 0; i < PART_COUNT; i++)
+    sums[i] = sum += bytes[layers[i].part] / unit_bytes;
+}
+
+static void put_line(GString *data, double x, const double sums[PART_COUNT])
+{
+  g_string_append_printf(data, "%.7g", x);
+  for (int i = 0; i < PART_COUNT; i++)
+    g_string_append_printf(data, " %.5g", sums[i]);
+  g_string_append_c(data, '\n');
+}
+
+/* A step: what was, until now; what is, from now on. */
+static void put_point(MemoryPlot *m, const MemoryPoint *point)
+{
+  double bytes[PART_COUNT], x = point->time / m->time_unit_s;
+
+  if (m->data->len > 0)
+    put_line(m->data, x, m->last);
+  trace_memory(m->trace, m->row, point, bytes);
+  stack(bytes, m->unit_bytes, m->last);
+  put_line(m->data, x, m->last);
+}
+
+/* First, least, most and last of the points [from, to), each once, in order of time. */
+static void put_bin(MemoryPlot *m, const MemoryPoint *points, guint from, guint to)
+{
+  guint least = from, most = from;
+
+  for (guint i = from; i < to; i++) {
+    least = held(&points[i]) < held(&points[least]) ? i : least;
+    most = held(&points[i]) > held(&points[most]) ? i : most;
+  }
+  for (guint i = from; i < to; i++)
+    if (i == from || i == least || i == most || i == to - 1)
+      put_point(m, &points[i]);
+}
+
+static void put_points(MemoryPlot *m)
+{
+  const GArray *array = m->trace->rows[m->row].points;
+  const MemoryPoint *points = (const MemoryPoint *)array->data;
+  double bin_s = m->trace->end_s / BINS;
+  MemoryPoint end = { 0 };
+
+  put_point(m, &end);
+  for (guint from = 0, to; from < array->len; from = to) {
+    double bin = floor(points[from].time / bin_s);
+    for (to = from + 1; to < array->len && floor(points[to].time / bin_s) == bin;)
+      to++;
+    put_bin(m, points, from, to);
+    end = points[to - 1];
+  }
+  put_line(m->data, m->trace->end_s / m->time_unit_s, m->last);
+}
+
+/* The peak of every stage. */
+static gboolean write_peaks(const MemoryPlot *m, Picture *p, GError **error)
+{
+  g_autoptr(GString) data = g_string_new(NULL);
+
+  for (int row = 0; row < m->trace->n_rows; row++) {
+    double bytes[PART_COUNT], sums[PART_COUNT];
+    trace_row_peak(m->trace, row, bytes);
+    stack(bytes, m->unit_bytes, sums);
+    put_line(data, row, sums);
+  }
+  return picture_write(p, "peaks.dat", data, error);
+}
+
+static double peak_time(const Trace *t, int row)
+{
+  const GArray *points = t->rows[row].points;
+  MemoryPoint best = { 0 };
+
+  for (guint i = 0; i < points->len; i++) {
+    const MemoryPoint *p = &g_array_index(points, MemoryPoint, i);
+    if (held(p) > held(&best))
+      best = *p;
+  }
+  return best.time;
+}
+
+/* Each part with its size at the peak. */
+static void set_legend(const Result *r, Picture *p)
+{
+  g_auto(GStrv) names = g_new0(char *, PART_COUNT + 1);
+  double colors[PART_COUNT];
+
+  for (int i = 0; i < PART_COUNT; i++) {
+    g_autofree char *size = format_bytes(r->metrics.memory[layers[i].part]);
+    names[i] = g_strdup_printf("%s %s", memory_part_names[layers[i].part], size);
+    colors[i] = layers[i].rgb;
+  }
+  picture_set_real(p, "parts", PART_COUNT);
+  picture_set_texts(p, "part_name", names, PART_COUNT);
+  picture_set_reals(p, "part_color", colors, PART_COUNT);
+}
+
+static void set_text(const Result *r, const Trace *t, Picture *p)
+{
+  g_autofree char *title = plot_title(r), *label = plan_label(&r->plan);
+  g_autofree char *peak = format_bytes(r->metrics.peak_memory_bytes),
+                  *capacity = format_bytes(r->cluster->device.memory_bytes);
+  g_autofree char *panel = g_strdup_printf("stage %d, the fullest: peak %s of %s", r->metrics.peak_row, peak, capacity);
+  const char *unit;
+
+  plot_time_unit(t->end_s, &unit);
+  picture_set_text(p, "unit", unit);
+  picture_set_text(p, "headline", title);
+  picture_set_text(p, "subtitle", label);
+  picture_set_text(p, "panel", panel);
+  picture_set_text(p, "capacity_text", capacity);
+}
+
+static void set_numbers(const Result *r, const MemoryPlot *m, Picture *p)
+{
+  double capacity = r->cluster->device.memory_bytes, peak = r->metrics.peak_memory_bytes;
+
+  picture_set_text(p, "size", m->unit_bytes == GIB ? "GiB" : "MiB");
+  picture_set_real(p, "end", m->trace->end_s / m->time_unit_s);
+  picture_set_real(p, "stages", m->trace->n_rows);
+  picture_set_real(p, "fullest", m->row);
+  picture_set_real(p, "peak", peak / m->unit_bytes);
+  picture_set_real(p, "peak_time", peak_time(m->trace, m->row) / m->time_unit_s);
+  picture_set_real(p, "capacity", capacity / m->unit_bytes);
+  /* far below the capacity, the plot is of what is used */
+  picture_set_real(p, "highest", (peak > 0.25 * capacity ? MAX(capacity, peak) * 1.06 : peak * 1.25) / m->unit_bytes);
+}
+
+gboolean plot_memory(const Result *result, const Trace *trace, const char *folder, GError **error)
+{
+  const char *unit;
+  g_autoptr(GString) data = g_string_new(NULL);
+  MemoryPlot m = { .trace = trace, .row = result->metrics.peak_row, .data = data,
+                   .time_unit_s = plot_time_unit(trace->end_s, &unit),
+                   .unit_bytes = result->metrics.peak_memory_bytes < GIB / 2 ? MIB : GIB };
+  Picture picture;
+  gboolean ok;
+
+  if (!picture_init(&picture, "memory", error))
+    return FALSE;
+  put_points(&m);
+  set_text(result, trace, &picture);
+  set_numbers(result, &m, &picture);
+  set_legend(result, &picture);
+  ok = picture_write(&picture, "memory.dat", data, error) && write_peaks(&m, &picture, error) &&
+       picture_draw(&picture, folder, error);
+  picture_clear(&picture);
+  return ok;
+}

@@ -1,0 +1,27 @@
+#include "report/plots.h"
+
+#include "base/error.h"
+#include "base/units.h"
+
+#include <errno.h>
+
+double plot_time_unit(double end_s, const char **name)
+{
+  *name = end_s >= 2 ? "s" : end_s >= 2e-3 ? "ms" : "µs";
+  return end_s >= 2 ? 1 : end_s >= 2e-3 ? 1e-3 : 1e-6;
+}
+
+char *plot_title(const Result *r)
+{
+  g_autofree char *step = format_seconds(r->metrics.iteration_s);
+  return g_strdup_printf("%s on %d × %s: %s a step", r->model->name, r->plan.gpus, r->cluster->device.name, step);
+}
+
+gboolean report_plots(const Result *result, const Trace *trace, const char *folder, GError **error)
+{
+  if (g_mkdir_with_parents(folder, 0777) != 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", folder, g_strerror(errno));
+    return FALSE;
+  }
+  return plot_timeline(result, trace, folder, error) && plot_memory(result, trace, folder, error);
+}

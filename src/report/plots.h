@@ -1,0 +1,17 @@
+/* The pictures of a trace, each in a file; private to report. */
+#ifndef TDP_REPORT_PLOTS_H
+#define TDP_REPORT_PLOTS_H
+
+#include "report/report.h"
+
+/* Draws timeline.svg and .png, memory.svg and .png, in a folder that exists. */
+gboolean plot_timeline(const Result *result, const Trace *trace, const char *folder, GError **error);
+gboolean plot_memory(const Result *result, const Trace *trace, const char *folder, GError **error);
+
+/* Time axis: the unit's size in seconds and its name, fitting for a step. */
+double plot_time_unit(double end_s, const char **name);
+
+/* First line of a picture: what was run on what. Newly allocated. */
+char *plot_title(const Result *result);
+
+#endif

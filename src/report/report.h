@@ -1,0 +1,63 @@
+/*
+ * What people and programs read of a trace: summary, JSON, CSV, timeline as
+ * text, plots. One file a format; all of them read only a Result and its trace,
+ * so that a measured step is reported as a simulated one. Texts are newly
+ * allocated, in UTF-8, and end in a newline; only plots can fail. Rows of a
+ * trace are called stages.
+ *
+ * To add a format: a file here and its declaration.
+ */
+#ifndef TDP_REPORT_REPORT_H
+#define TDP_REPORT_REPORT_H
+
+#include "base/json.h"
+#include "trace/trace.h"
+
+/* One plan with what came out of it, in the contract's terms. Model and cluster
+ * are not owned. */
+typedef struct {
+  const Model *model;
+  const Cluster *cluster;
+  Plan plan;
+  Metrics metrics;
+  double tokens;                   /* of a step */
+  double tokens_per_s, tokens_per_s_per_gpu;
+  double model_flops_per_s_per_gpu;    /* without recomputation */
+  double hardware_flops_per_s_per_gpu; /* with it */
+  double mfu, hfu;                 /* shares of the dense peak of the plan's precision */
+  gboolean fits;
+} Result;
+
+Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace);
+
+/* The same where the trace is gone and its metrics are kept. */
+Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics);
+
+/* The keys of the contract, as an object under `key`. */
+void result_write(const Result *result, JsonWriter *writer, const char *key);
+
+/* Inputs with the provenance of their constants, speed, time by cause, memory by part. */
+char *report_summary(const Result *result);
+
+/* A table of each distinct communication: what it is for, kind, size, group, the
+ * algorithm chosen with its time and bus bandwidth, the runner-up with its time,
+ * and how often the critical stage does it in a step. The longest in all comes
+ * first. What runs inside passes (tensor parallel) is taken from the layers' work. */
+char *report_collectives(const Result *result, const Trace *trace);
+
+/* One line a stage, F and B with the micro-batch where there is room, bubble and
+ * peak memory at the right, time below. No line is longer than `columns`, if
+ * these are at least 16. */
+char *report_ops(const Result *result);                          /* each operator of each distinct layer */
+char *report_timeline(const Trace *trace, int columns);
+
+/* One line a span, in order of stage, lane and time; `after` is the id of the span
+ * that it waited for last. Empty cells do not apply. */
+char *report_csv(const Trace *trace);
+
+/* timeline.svg and .png, memory.svg and .png in `folder` (made if missing), through
+ * gnuplot and the scripts in plots/. TDP_ERROR_RUNTIME if gnuplot is missing or
+ * fails, or the folder cannot be made or written. */
+gboolean report_plots(const Result *result, const Trace *trace, const char *folder, GError **error);
+
+#endif

@@ -1,0 +1,73 @@
+#include "report/report.h"
+
+static double ratio(double value, double of)
+{
+  return of > 0 ? value / of : 0;
+}
+
+Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics)
+{
+  Result r = { .model = model, .cluster = cluster, .plan = *plan, .metrics = *metrics };
+  double peak = cluster->device.peak_flops_per_s[plan->precision];
+
+  r.tokens = (double)plan->global_batch * plan->seq;
+  r.tokens_per_s = ratio(r.tokens, r.metrics.iteration_s);
+  r.tokens_per_s_per_gpu = r.tokens_per_s / plan->gpus;
+  r.model_flops_per_s_per_gpu =
+      ratio(model_flops(model, plan->seq) * plan->global_batch, r.metrics.iteration_s * plan->gpus);
+  r.hardware_flops_per_s_per_gpu = ratio(r.metrics.hardware_flops, r.metrics.iteration_s);
+  r.mfu = ratio(r.model_flops_per_s_per_gpu, peak);
+  r.hfu = ratio(r.hardware_flops_per_s_per_gpu, peak);
+  r.fits = r.metrics.peak_memory_bytes <= cluster->device.memory_bytes;
+  return r;
+}
+
+Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace)
+{
+  Metrics metrics;
+
+  trace_metrics(trace, &metrics);
+  return result_of_metrics(model, cluster, plan, &metrics);
+}
+
+static void write_breakdown(const Metrics *m, JsonWriter *w)
+{
+  json_open(w, "breakdown", '{');
+  json_put_real(w, "compute_s", m->compute_s);
+  json_put_real(w, "tensor_comm_s", m->tensor_comm_s);
+  json_put_real(w, "context_comm_s", m->context_comm_s);
+  json_put_real(w, "expert_comm_s", m->expert_comm_s);
+  json_put_real(w, "pipeline_comm_s", m->pipeline_comm_s);
+  json_put_real(w, "data_comm_s", m->data_comm_s);
+  json_put_real(w, "offload_s", m->offload_s);
+  json_put_real(w, "optimizer_s", m->optimizer_s);
+  json_put_real(w, "idle_s", m->idle_s);
+  json_close(w, '}');
+}
+
+static void write_memory(const Metrics *m, JsonWriter *w)
+{
+  json_open(w, "memory", '{');
+  for (int part = 0; part < PART_COUNT; part++)
+    json_put_real(w, memory_part_names[part], m->memory[part]);
+  json_close(w, '}');
+}
+
+void result_write(const Result *r, JsonWriter *w, const char *key)
+{
+  json_open(w, key, '{');
+  plan_write(&r->plan, w, "plan");
+  json_put_real(w, "iteration_s", r->metrics.iteration_s);
+  json_put_real(w, "tokens_per_s", r->tokens_per_s);
+  json_put_real(w, "tokens_per_s_per_gpu", r->tokens_per_s_per_gpu);
+  json_put_real(w, "model_tflops_per_gpu", r->model_flops_per_s_per_gpu / 1e12);
+  json_put_real(w, "hardware_tflops_per_gpu", r->hardware_flops_per_s_per_gpu / 1e12);
+  json_put_real(w, "mfu", r->mfu);
+  json_put_real(w, "hfu", r->hfu);
+  json_put_real(w, "bubble_fraction", r->metrics.bubble_fraction);
+  write_breakdown(&r->metrics, w);
+  json_put_real(w, "peak_memory_bytes", r->metrics.peak_memory_bytes);
+  write_memory(&r->metrics, w);
+  json_put_bool(w, "fits", r->fits);
+  json_close(w, '}');
+}

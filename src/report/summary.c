@@ -1,0 +1,161 @@
+/* A result for people: inputs, speed, where the time goes, what fills the memory. */
+#include "report/report.h"
+
+#include "base/table.h"
+#include "base/units.h"
+
+typedef struct {
+  const char *name;
+  double value;
+} Line;
+
+/* A cell that owns its text for the moment of the call. */
+static void add_taken(Table *table, char *cell)
+{
+  table_add(table, "%s", cell);
+  g_free(cell);
+}
+
+static void append_table(GString *text, const Table *table, int indent)
+{
+  g_autofree char *lines = table_text(table, indent);
+  g_string_append(text, lines);
+}
+
+static void add_model(Table *table, const Model *m)
+{
+  g_autofree char *params = format_count(m->params), *active = format_count(m->active_params);
+
+  table_add(table, "model");
+  if (m->active_params < m->params)
+    table_add(table, "%s: %s parameters, %s active, %d blocks of width %d", m->name, params, active, m->blocks,
+              m->hidden);
+  else
+    table_add(table, "%s: %s parameters, %d blocks of width %d", m->name, params, m->blocks, m->hidden);
+}
+
+static void add_device(Table *table, const Cluster *c, DType precision)
+{
+  const Device *d = &c->device;
+  g_autofree char *flops = format_count(d->peak_flops_per_s[precision]);
+  g_autofree char *memory = format_bytes(d->memory_bytes), *rate = format_count(d->memory_bytes_per_s);
+
+  table_add(table, "cluster");
+  table_add(table, "%s: %d %s, %d a node", c->name, c->devices, d->name, MIN(c->devices_per_node, c->devices));
+  table_add(table, "device");
+  table_add(table, "%sFLOP/s %s, %s at %sB/s (kernels %s: %s)", flops, dtype_names[precision], memory, rate,
+            d->kernels.name, provenance_names[d->kernels.matmul[precision].provenance]);
+}
+
+static void add_tiers(Table *table, const Cluster *c)
+{
+  for (int t = 0; t < c->n_tiers && (t == 0 || c->tiers[t - 1].devices < c->devices); t++) {
+    const Tier *tier = &c->tiers[t];
+    g_autofree char *rate = format_count(tier->bytes_per_s);
+    table_add(table, "%s", tier->name);
+    table_add(table, "joins %d, %sB/s a device (link %s: %s)", MIN(tier->devices, c->devices), rate, tier->link.name,
+              provenance_names[tier->link.provenance]);
+  }
+}
+
+static void add_plan(Table *table, const Plan *p, double tokens)
+{
+  g_autofree char *label = plan_label(p), *count = format_count(tokens);
+
+  table_add(table, "plan");
+  table_add(table, "%s", label);
+  table_add(table, "software");
+  table_add(table, "%s, %s attention", p->framework->name, attention_kernel_names[p->attention]);
+  table_add(table, "batch");
+  table_add(table, "%d sequences of %d = %s tokens, %d micro-batches a pipeline", p->global_batch, p->seq, count,
+            plan_micro_batches(p));
+}
+
+static void append_inputs(GString *text, const Result *r)
+{
+  g_autoptr(Table) table = table_new("<|<");
+
+  add_model(table, r->model);
+  add_device(table, r->cluster, r->plan.precision);
+  add_tiers(table, r->cluster);
+  add_plan(table, &r->plan, r->tokens);
+  append_table(text, table, 0);
+}
+
+static void append_speed(GString *text, const Result *r)
+{
+  g_autoptr(Table) table = table_new("<|<");
+  g_autofree char *step = format_seconds(r->metrics.iteration_s), *tokens = format_count(r->tokens_per_s),
+                  *each = format_count(r->tokens_per_s_per_gpu), *model = format_count(r->model_flops_per_s_per_gpu),
+                  *hardware = format_count(r->hardware_flops_per_s_per_gpu);
+
+  table_add(table, "step");
+  table_add(table, "%s", step);
+  table_add(table, "tokens");
+  table_add(table, "%s/s, %s/s a GPU", tokens, each);
+  table_add(table, "model");
+  table_add(table, "%sFLOP/s a GPU, MFU %.1f %%", model, 100 * r->mfu);
+  table_add(table, "hardware");
+  table_add(table, "%sFLOP/s a GPU, HFU %.1f %%", hardware, 100 * r->hfu);
+  table_add(table, "bubble");
+  table_add(table, "%.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
+  g_string_append_c(text, '\n');
+  append_table(text, table, 0);
+}
+
+/* Lines of zero are left out. */
+static void append_shares(GString *text, const Line *lines, int n, double total, char *(*format)(double))
+{
+  g_autoptr(Table) table = table_new("<||");
+
+  for (int i = 0; i < n; i++)
+    if (lines[i].value != 0) {
+      table_add(table, "%s", lines[i].name);
+      add_taken(table, format(lines[i].value));
+      table_add(table, "%.1f %%", total > 0 ? 100 * lines[i].value / total : 0);
+    }
+  append_table(text, table, 2);
+}
+
+static void append_time(GString *text, const Metrics *m)
+{
+  const Line lines[] = {
+    { "compute", m->compute_s },
+    { "tensor parallel", m->tensor_comm_s },
+    { "context parallel", m->context_comm_s },
+    { "expert parallel", m->expert_comm_s },
+    { "pipeline", m->pipeline_comm_s },
+    { "data parallel", m->data_comm_s },
+    { "offload", m->offload_s },
+    { "optimizer", m->optimizer_s },
+    { "idle", m->idle_s },
+  };
+
+  g_string_append_printf(text, "\ntime of stage %d, the critical one (communication: exposed)\n", m->critical_row);
+  append_shares(text, lines, G_N_ELEMENTS(lines), m->iteration_s, format_seconds);
+}
+
+static void append_memory(GString *text, const Result *r)
+{
+  const Metrics *m = &r->metrics;
+  Line lines[PART_COUNT + 1];
+  g_autofree char *capacity = format_bytes(r->cluster->device.memory_bytes);
+
+  for (int part = 0; part < PART_COUNT; part++)
+    lines[part] = (Line) { memory_part_names[part], m->memory[part] };
+  lines[PART_COUNT] = (Line) { "peak", m->peak_memory_bytes };
+  g_string_append_printf(text, "\nmemory of stage %d, the fullest one: %s the %s of a device\n", m->peak_row,
+                         r->fits ? "fits" : "DOES NOT FIT", capacity);
+  append_shares(text, lines, PART_COUNT + 1, r->cluster->device.memory_bytes, format_bytes);
+}
+
+char *report_summary(const Result *result)
+{
+  GString *text = g_string_new(NULL);
+
+  append_inputs(text, result);
+  append_speed(text, result);
+  append_time(text, &result->metrics);
+  append_memory(text, result);
+  return g_string_free(text, FALSE);
+}

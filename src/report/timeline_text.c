@@ -1,0 +1,224 @@
+/* The step drawn with letters, a line a row. A pass that fills some cells has its
+ * label there; of shorter ones a cell shows the kind that fills most of it. */
+#include "report/report.h"
+
+#include "base/units.h"
+#include "report/boxes.h"
+
+#include <math.h>
+#include <string.h>
+
+#define IDLE_LETTER '.'
+#define LABEL_CELLS 2 /* that a box fills to be drawn as one */
+#define CELLS_MIN 16 /* of the chart; narrower, what stands right of it goes first */
+
+/* By pass, then by pass for chunks after the first, then the optimizer. */
+static const char letters[] = "FBIWfbiwO";
+enum { LETTER_OPTIMIZER = 2 * PASS_COUNT, LETTER_COUNT };
+
+typedef struct {
+  const Trace *trace;
+  GString *text;
+  int label;       /* width of "stage 12" */
+  int cells;       /* of the chart */
+  double cell_s;
+  char **peaks;    /* of each row, for people */
+  int peak_width;  /* 0 = nothing stands at the right */
+  gboolean seen[LETTER_COUNT];
+} Chart;
+
+/* ---- cells ---- */
+
+static int cell_of(const Chart *c, double time)
+{
+  return c->cell_s > 0 ? CLAMP((int)lround(time / c->cell_s), 0, c->cells) : 0;
+}
+
+static int letter_of(const Span *s)
+{
+  return s->kind == TASK_OPTIMIZER ? LETTER_OPTIMIZER : s->pass + (s->chunk > 0 ? PASS_COUNT : 0);
+}
+
+/* "F12", or "fa12" for a chunk after the first; only the letter if that is too long. */
+static void write_label(char *cell, int room, const Span *s, char letter)
+{
+  char chunk[2] = { s->chunk > 0 ? 'a' + (s->chunk - 1) % 26 : '\0', '\0' };
+  g_autofree char *label = g_strdup_printf("%c%s%u", letter, chunk, s->micro);
+  int length = strlen(label);
+
+  memcpy(cell, label, s->kind == TASK_OPTIMIZER || length > room ? 1 : length);
+}
+
+static void draw_box(Chart *c, char *line, const Span *s)
+{
+  int from = cell_of(c, s->start), to = cell_of(c, s->end), letter = letter_of(s);
+  char rest = letter == LETTER_OPTIMIZER ? letters[letter] : s->pass == PASS_FORWARD ? '-' : '=';
+
+  memset(line + from, rest, to - from);
+  write_label(line + from, to - from, s, letters[letter]);
+  c->seen[letter] = TRUE;
+}
+
+/* Adds the cells' share of a short box. */
+static void weigh_box(const Chart *c, double *weights, const Span *s)
+{
+  int first = MIN((int)(s->start / c->cell_s), c->cells - 1), last = MIN((int)(s->end / c->cell_s), c->cells - 1);
+
+  for (int cell = first; cell <= last; cell++) {
+    double share = (MIN(s->end, (cell + 1) * c->cell_s) - MAX(s->start, cell * c->cell_s)) / c->cell_s;
+    weights[cell * LETTER_COUNT + letter_of(s)] += MAX(share, 0);
+  }
+}
+
+static void draw_weights(Chart *c, char *line, const double *weights)
+{
+  for (int cell = 0; cell < c->cells; cell++) {
+    const double *w = weights + cell * LETTER_COUNT;
+    double busy = 0;
+    int most = 0;
+    for (int letter = 0; letter < LETTER_COUNT; letter++) {
+      busy += w[letter];
+      most = w[letter] > w[most] ? letter : most;
+    }
+    if (line[cell] != IDLE_LETTER || busy < 0.5)
+      continue;
+    line[cell] = letters[most];
+    c->seen[most] = TRUE;
+  }
+}
+
+static char *draw_row(Chart *c, const GArray *boxes)
+{
+  char *line = g_strnfill(c->cells, IDLE_LETTER);
+  g_autofree double *weights = g_new0(double, c->cells * LETTER_COUNT);
+
+  for (guint i = 0; i < boxes->len; i++) {
+    const Span *s = &g_array_index(boxes, Span, i);
+    if (cell_of(c, s->end) - cell_of(c, s->start) >= LABEL_CELLS)
+      draw_box(c, line, s);
+    else
+      weigh_box(c, weights, s);
+  }
+  draw_weights(c, line, weights);
+  return line;
+}
+
+static void append_rows(Chart *c)
+{
+  Boxes boxes;
+
+  boxes_init(&boxes, c->trace, c->cell_s / 2);
+  if (c->peak_width)
+    g_string_append_printf(c->text, "%*s  bubble  %*s\n", c->label + c->cells + 3, "", c->peak_width, "peak");
+  for (int row = 0; row < c->trace->n_rows; row++) {
+    g_autofree char *label = g_strdup_printf("stage %d", row);
+    g_autofree char *line = draw_row(c, boxes_lane(&boxes, row, LANE_COMPUTE));
+    g_string_append_printf(c->text, "%-*s |%s|", c->label, label, line);
+    if (c->peak_width)
+      g_string_append_printf(c->text, " %5.1f %%  %*s", 100 * trace_row_bubble(c->trace, row), c->peak_width,
+                             c->peaks[row]);
+    g_string_append_c(c->text, '\n');
+  }
+  boxes_clear(&boxes);
+}
+
+/* ---- axis ---- */
+
+typedef struct {
+  const char *name;
+  double size;
+} Unit;
+
+static Unit unit_of(double seconds)
+{
+  static const Unit units[] = { { "s", 1 }, { "ms", 1e-3 }, { "us", 1e-6 } };
+  int i = seconds >= 2 ? 0 : seconds >= 2e-3 ? 1 : 2;
+  return units[i];
+}
+
+/* 1, 2 or 5 times a power of ten, not below `least`. */
+static double nice_step(double least)
+{
+  double power = pow(10, floor(log10(least)));
+  double times = least / power;
+  return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
+}
+
+static void put_at(char *line, int width, int at, const char *word)
+{
+  int length = strlen(word);
+  if (at >= 0 && at + length <= width)
+    memcpy(line + at, word, length);
+}
+
+static void append_axis(Chart *c)
+{
+  double end = c->trace->end_s;
+  Unit unit = unit_of(end);
+  int width = c->label + 3 + c->cells;
+  g_autofree char *ruler = g_strnfill(width, ' '), *numbers = g_strnfill(width, ' ');
+
+  if (!(end > 0))
+    return;
+  double step = nice_step(9.0 / c->cells * end / unit.size);
+  memset(ruler + c->label + 2, '-', c->cells);
+  for (int i = 0; i * step * unit.size <= end * (1 + 1e-9); i++) {
+    int at = c->label + 2 + MIN(cell_of(c, i * step * unit.size), c->cells - 1);
+    g_autofree char *number = g_strdup_printf("%g", i * step);
+    put_at(ruler, width, at, "+");
+    put_at(numbers, width, at - (int)strlen(number) / 2, number);
+  }
+  put_at(numbers, width, c->label - 1, unit.name);
+  g_string_append_printf(c->text, "%s\n%s\n", g_strchomp(ruler), g_strchomp(numbers));
+}
+
+/* What the drawn letters mean. */
+static void append_legend(Chart *c, int columns)
+{
+  g_autoptr(GString) line = g_string_new(NULL);
+  gboolean chunked = FALSE;
+
+  for (int pass = 0; pass < PASS_COUNT; pass++) {
+    if (c->seen[pass] || c->seen[pass + PASS_COUNT])
+      g_string_append_printf(line, "%c %s, ", letters[pass], pass_names[pass]);
+    chunked |= c->seen[pass + PASS_COUNT];
+  }
+  if (c->seen[LETTER_OPTIMIZER])
+    g_string_append_printf(line, "%c optimizer, ", letters[LETTER_OPTIMIZER]);
+  g_string_append_printf(line, "%c idle%s", IDLE_LETTER, chunked ? ", small letters: further chunks" : "");
+  if ((int)line->len + c->label + 2 <= columns)
+    g_string_append_printf(c->text, "%*s%s\n", c->label + 2, "", line->str);
+}
+
+/* ---- the whole ---- */
+
+static void chart_init(Chart *c, const Trace *trace, int columns)
+{
+  g_autofree char *longest = g_strdup_printf("stage %d", trace->n_rows - 1);
+
+  *c = (Chart) { .trace = trace, .text = g_string_new(NULL), .label = strlen(longest) };
+  c->peaks = g_new0(char *, trace->n_rows + 1);
+  c->peak_width = strlen("peak");
+  for (int row = 0; row < trace->n_rows; row++) {
+    double bytes[PART_COUNT];
+    c->peaks[row] = format_bytes(trace_row_peak(trace, row, bytes));
+    c->peak_width = MAX(c->peak_width, (int)strlen(c->peaks[row]));
+  }
+  int room = columns - c->label - 3, right = strlen("  bubble  ") + c->peak_width;
+  if (room - right < CELLS_MIN)
+    c->peak_width = right = 0;
+  c->cells = MAX(room - right, 1);
+  c->cell_s = trace->end_s / c->cells;
+}
+
+char *report_timeline(const Trace *trace, int columns)
+{
+  Chart c;
+
+  chart_init(&c, trace, columns);
+  append_rows(&c);
+  append_axis(&c);
+  append_legend(&c, columns);
+  g_strfreev(c.peaks);
+  return g_string_free(c.text, FALSE);
+}

@@ -1,0 +1,245 @@
+/* Collectives' times: closed forms on links made for it, and measured curves. */
+#include <limits.h>
+#include <math.h>
+
+#include "cost/algorithms.h"
+#include "main.h"
+
+#define GB 1e9
+
+static void near(double found, double expected, double tolerance)
+{
+  ck_assert_msg(fabs(found / expected - 1) <= tolerance, "%.9g, expected %.9g within %g", found, expected, tolerance);
+}
+
+/* Nodes of 8 on a 100 GB/s switch, a network of 10 GB/s a device; rates alone. */
+static Cluster plain(int nodes)
+{
+  Cluster cluster = {.name = "c", .devices_per_node = 8, .nodes = nodes, .devices = 8 * nodes, .n_tiers = 2};
+  cluster.tiers[0] = (Tier){.devices = 8, .bytes_per_s = 100 * GB, .link = {.efficiency = 1, .p2p_efficiency = 1}};
+  cluster.tiers[1] = (Tier){.devices = INT_MAX, .bytes_per_s = 10 * GB,
+                            .link = {.kind = LINK_NETWORK, .efficiency = 1, .p2p_efficiency = 1}};
+  return cluster;
+}
+
+static CollectiveCost cost_of(const Cluster *cluster, Collective collective, double bytes, int size, int stride)
+{
+  GroupShape group = group_shape(cluster, size, stride);
+  return collective_cost(cluster, collective, bytes, &group);
+}
+
+START_TEST(nothing_costs_nothing)
+{
+  Cluster cluster = plain(2);
+  for (int c = 0; c < COLLECTIVE_COUNT; c++) {
+    ck_assert_double_eq(cost_of(&cluster, c, 0, 8, 1).seconds, 0);
+    ck_assert_double_eq(cost_of(&cluster, c, 1e9, 1, 1).seconds, 0);
+    ck_assert_ptr_null(cost_of(&cluster, c, 1e9, 1, 1).algorithm);
+  }
+}
+END_TEST
+
+START_TEST(bus_factors)
+{
+  ck_assert_double_eq(collective_bus_factor(COLLECTIVE_ALL_REDUCE, 8), 1.75);
+  ck_assert_double_eq(collective_bus_factor(COLLECTIVE_ALL_GATHER, 8), 0.875);
+  ck_assert_double_eq(collective_bus_factor(COLLECTIVE_REDUCE_SCATTER, 2), 0.5);
+  ck_assert_double_eq(collective_bus_factor(COLLECTIVE_ALL_TO_ALL, 4), 0.75);
+  ck_assert_double_eq(collective_bus_factor(COLLECTIVE_BROADCAST, 8), 1);
+  ck_assert_double_eq(collective_bus_factor(COLLECTIVE_SEND, 2), 1);
+}
+END_TEST
+
+/* A ring's bus rate is that of its link, less the copy of the own part. */
+START_TEST(ring_in_a_node)
+{
+  Cluster cluster = plain(1);
+  for (int n = 2; n <= 8; n *= 2) {
+    CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1e9, n, 1);
+    ck_assert_str_eq(cost.algorithm, "ring");
+    near(cost.seconds, (2.0 * (n - 1) / n / 100 + 1.0 / n / 230), 1e-9);
+    near(cost.bus_bytes_per_s, 1e9 * 2.0 * (n - 1) / n / cost.seconds, 1e-9);
+  }
+  near(cost_of(&cluster, COLLECTIVE_BROADCAST, 1e9, 8, 1).seconds, 0.01, 1e-9);
+}
+END_TEST
+
+START_TEST(fixed_times)
+{
+  Cluster cluster = plain(4);
+  cluster.tiers[0].link.base_s = 5e-6;
+  cluster.tiers[0].link.hop_s = 1e-6;
+  cluster.tiers[1].link.base_s = 20e-6;
+  cluster.tiers[1].link.hop_s = 7e-6;
+  GroupShape node = group_shape(&cluster, 8, 1), all = group_shape(&cluster, 32, 1);
+  near(ring_s(&cluster, COLLECTIVE_ALL_REDUCE, 1, &node), 5e-6 + 14e-6, 1e-3);
+  near(ring_s(&cluster, COLLECTIVE_ALL_GATHER, 1, &node), 5e-6 + 7e-6, 1e-3);
+  near(ring_s(&cluster, COLLECTIVE_ALL_GATHER, 1, &all), 20e-6 + 28e-6 + 3 * 7e-6, 1e-3);
+  cluster.tiers[0].link.sqrt_s_per_byte = 1e-8;
+  near(ring_s(&cluster, COLLECTIVE_ALL_GATHER, 8e8, &node) - ring_s(&cluster, COLLECTIVE_ALL_GATHER, 8, &node),
+       7e8 / (100 * GB) + 1e8 / (230 * GB) + 1e-8 * sqrt(7e8), 1e-4);
+}
+END_TEST
+
+/* Eight rings leave a node by eight NICs; one rank a node has one NIC. */
+START_TEST(shares_of_the_network)
+{
+  Cluster cluster = plain(16);
+  double bytes = 1e9;
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, bytes, 128, 1).bus_bytes_per_s, 80 * GB, 0.02);
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, bytes, 16, 8).bus_bytes_per_s, 10 * GB, 0.01);
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, bytes, 32, 4).bus_bytes_per_s, 20 * GB, 0.01);
+  cluster.tiers[1].bytes_per_s = 50 * GB; /* more than the node's own links */
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, bytes, 128, 1).bus_bytes_per_s, 100 * GB, 0.02);
+}
+END_TEST
+
+/* A level above the network, three times slower, of pods of 4 nodes. */
+START_TEST(slowest_tier_rules)
+{
+  Cluster cluster = plain(16);
+  cluster.n_tiers = 3;
+  cluster.tiers[2] = cluster.tiers[1];
+  cluster.tiers[1].devices = 32;
+  cluster.tiers[2].bytes_per_s = 10 * GB / 30;
+  near(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 1e9, 32, 1).bus_bytes_per_s, 80 * GB, 0.02);
+  cluster.tiers[2].port_bytes_per_s = 10 * GB; /* others are silent: shares of the pod, through 8 NICs */
+  GroupShape all = group_shape(&cluster, 128, 1);
+  near(tier_rate(&cluster, &all, 2), 32 * GB / 3, 1e-9);
+  near(1e9 / ring_s(&cluster, COLLECTIVE_BROADCAST, 1e9, &all), 32 * GB / 3, 1e-9);
+  cluster.tiers[2].bytes_per_s = 5 * GB;
+  near(tier_rate(&cluster, &all, 2), 80 * GB, 1e-9);
+}
+END_TEST
+
+START_TEST(mesh_has_links_of_its_members)
+{
+  Cluster cluster = plain(1);
+  cluster.tiers[0].link.kind = LINK_MESH;
+  GroupShape two = group_shape(&cluster, 2, 1), four = group_shape(&cluster, 4, 1), all = group_shape(&cluster, 8, 1);
+  near(rank_rate(&cluster, &two, 0), 100 * GB / 7, 1e-9);
+  near(rank_rate(&cluster, &four, 0), 300 * GB / 7, 1e-9);
+  near(rank_rate(&cluster, &all, 0), 100 * GB, 1e-9);
+}
+END_TEST
+
+START_TEST(all_to_all)
+{
+  Cluster cluster = plain(4);
+  near(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8e9, 8, 1).seconds, 7.0 / 100 + 1.0 / 230, 1e-9);
+  near(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 32e9, 32, 1).seconds, 24.0 / 10 + 1.0 / 230, 1e-9);
+  ck_assert_str_eq(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 32e9, 32, 1).algorithm, "pairwise");
+}
+END_TEST
+
+START_TEST(send)
+{
+  Cluster cluster = plain(2);
+  cluster.tiers[0].link.p2p_base_s = 5e-6;
+  cluster.tiers[1].link.p2p_base_s = 20e-6;
+  cluster.tiers[1].link.p2p_efficiency = 0.5;
+  near(cost_of(&cluster, COLLECTIVE_SEND, 1e9, 2, 1).seconds, 5e-6 + 0.01, 1e-9);
+  near(cost_of(&cluster, COLLECTIVE_SEND, 1e9, 2, 8).seconds, 20e-6 + 0.2, 1e-9);
+}
+END_TEST
+
+/* The tree takes log2(nodes) levels where the ring takes a step a node. */
+START_TEST(tree_over_many_nodes)
+{
+  Cluster cluster = plain(1024);
+  cluster.tiers[1].link.hop_s = 5e-6;
+  cluster.tiers[1].link.tree_hop_s = 40e-6;
+  CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 4e6, 8192, 1);
+  ck_assert_str_eq(cost.algorithm, "tree");
+  near(cost.seconds, 10 * 40e-6 + 2 * 4e6 / (80 * GB), 0.01);
+  ck_assert_double_ge(cost.runner_up_s, cost.seconds);
+  double two_nodes = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1e9, 16, 1).seconds;
+  near(two_nodes, 2e9 / (0.92 * 100 * GB), 0.01); /* the nodes' chains rule */
+}
+END_TEST
+
+START_TEST(adding_in_the_switch)
+{
+  Cluster cluster = plain(1);
+  Link *link = &cluster.tiers[0].link;
+  link->in_switch = TRUE;
+  link->in_switch_efficiency = 1.2;
+  link->in_switch_base_s = 20e-6;
+  CollectiveCost cost = cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1e9, 8, 1);
+  ck_assert_str_eq(cost.algorithm, "in-switch");
+  ck_assert_str_eq(cost.runner_up, "ring");
+  near(cost.seconds, 20e-6 + 2e9 / (120 * GB), 1e-9);
+  ck_assert_str_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1e9, 4, 1).algorithm, "ring"); /* too few */
+  ck_assert_str_eq(cost_of(&cluster, COLLECTIVE_ALL_GATHER, 1e9, 8, 1).algorithm, "ring");
+}
+END_TEST
+
+START_TEST(more_bytes_take_longer)
+{
+  GError *error = NULL;
+  static const char *const names[] = {"dgx-a100-80gb", "dgx-h100", "gb200-nvl72", "jean-zay-v100-32gb"};
+  for (guint i = 0; i < G_N_ELEMENTS(names); i++) {
+    g_autoptr(Cluster) cluster = cluster_load(names[i], &error);
+    ck_assert_msg(cluster != NULL, "%s", error ? error->message : "");
+    ck_assert(cluster_resize(cluster, 32 * cluster->devices_per_node, &error));
+    for (int c = 0; c < COLLECTIVE_COUNT; c++)
+      for (int size = 2; size <= (c == COLLECTIVE_SEND ? 2 : cluster->devices); size *= 2) {
+        double before = 0;
+        for (double bytes = 1; bytes < 1e11; bytes *= 3) {
+          double now = cost_of(cluster, c, bytes, size, cluster->devices / size).seconds;
+          ck_assert_msg(now > before && isfinite(now), "%s %s of %d: %g bytes", names[i], collective_names[c], size,
+                        bytes);
+          before = now;
+        }
+      }
+  }
+}
+END_TEST
+
+/* ---- measured ---- */
+
+static double bus_rate(const char *name, int devices, Collective collective, double bytes)
+{
+  GError *error = NULL;
+  g_autoptr(Cluster) cluster = cluster_load(name, &error);
+  ck_assert_msg(cluster && cluster_resize(cluster, devices, &error), "%s", error ? error->message : "");
+  return cost_of(cluster, collective, bytes, devices, 1).bus_bytes_per_s;
+}
+
+START_TEST(plateaus)
+{
+  double gib = 1073741824;
+  near(bus_rate("dgx-a100-80gb", 8, COLLECTIVE_ALL_REDUCE, gib), 230 * GB, 0.1);
+  near(bus_rate("dgx-a100-80gb", 8, COLLECTIVE_ALL_GATHER, gib), 217 * GB, 0.1);
+  near(bus_rate("dgx-a100-80gb", 32, COLLECTIVE_ALL_REDUCE, 16 * gib), 192 * GB, 0.05);
+  near(bus_rate("dgx-h100", 8, COLLECTIVE_ALL_REDUCE, 8 * gib), 480 * GB, 0.05);
+  near(bus_rate("dgx-h100", 4, COLLECTIVE_ALL_REDUCE, 8 * gib), 363 * GB, 0.1);
+  near(bus_rate("dgx-h100", 8, COLLECTIVE_ALL_GATHER, 8 * gib), 361 * GB, 0.05);
+  near(bus_rate("hgx-b200", 8, COLLECTIVE_ALL_REDUCE, 8 * gib), 838 * GB, 0.05);
+  near(bus_rate("gb200-nvl72", 72, COLLECTIVE_ALL_REDUCE, 8 * gib), 834 * GB, 0.15);
+}
+END_TEST
+
+/* Times in microseconds of GTC24 S62129, NVLSTree, read off a chart (+-5 %). */
+START_TEST(dgx_h100_of_many_nodes)
+{
+  static const struct { int nodes; double bytes, us; } rows[] = {
+    {4, 16777216, 257.983},      {4, 1073741824, 5926.994},   {16, 67108864, 752.368},   {16, 17179869184, 89713.955},
+    {64, 67108864, 893.037},     {64, 1073741824, 6285.306},  {256, 16777216, 779.955},  {256, 1073741824, 6901.72},
+    {1024, 67108864, 1254.218},  {1024, 1073741824, 6994.207}, {1024, 17179869184, 93611.837},
+  };
+  double sum = 0;
+  for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
+    int devices = 8 * rows[i].nodes;
+    double rate = bus_rate("dgx-h100", devices, COLLECTIVE_ALL_REDUCE, rows[i].bytes);
+    double us = rows[i].bytes * collective_bus_factor(COLLECTIVE_ALL_REDUCE, devices) / rate * 1e6;
+    near(us, rows[i].us, 0.2);
+    sum += fabs(us / rows[i].us - 1);
+  }
+  ck_assert_double_lt(sum / G_N_ELEMENTS(rows), 0.08);
+}
+END_TEST
+
+TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
+          slowest_tier_rules, mesh_has_links_of_its_members, all_to_all, send, tree_over_many_nodes,
+          adding_in_the_switch, more_bytes_take_longer, plateaus, dgx_h100_of_many_nodes)

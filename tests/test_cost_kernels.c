@@ -1,0 +1,242 @@
+/* Kernels' times: closed forms in the limits, and the fitted parts. */
+#include <math.h>
+
+#include "cost/kernel.h"
+#include "main.h"
+
+#define PEAK 1000e12
+#define BANDWIDTH 2e12
+#define SMS 100
+
+/* No overheads: arithmetic and memory alone, the slower of the two. */
+static MatmulModel ideal(void)
+{
+  return (MatmulModel){.efficiency = 0.8, .bandwidth_fraction = 0.9, .overlap_power = 64, .known = TRUE};
+}
+
+static double seconds(const MatmulModel *model, double m, double n, double k)
+{
+  Matmul matmul = {.m = m, .n = n, .k = k, .batch = 1, .dtype = DTYPE_BF16};
+  return matmul_model_s(model, PEAK, BANDWIDTH, SMS, &matmul);
+}
+
+static void near(double found, double expected, double tolerance)
+{
+  ck_assert_msg(fabs(found / expected - 1) <= tolerance, "%.9g, expected %.9g within %g", found, expected, tolerance);
+}
+
+START_TEST(large_matmul_is_arithmetic)
+{
+  MatmulModel model = ideal();
+  double n = 65536;
+  near(seconds(&model, n, n, n), 2 * n * n * n / (0.8 * PEAK), 1e-3);
+}
+END_TEST
+
+START_TEST(thin_matmul_is_memory)
+{
+  MatmulModel model = ideal();
+  double bytes = 2.0 * (64 * 8192.0 + 8192.0 * 51200 + 64 * 51200.0);
+  near(seconds(&model, 64, 51200, 8192), bytes / (0.9 * BANDWIDTH), 0.02);
+}
+END_TEST
+
+START_TEST(tiny_matmul_is_launch)
+{
+  MatmulModel model = ideal();
+  model.launch_s = 2e-6;
+  near(seconds(&model, 8, 8, 8), 2e-6, 0.01);
+  ck_assert_double_eq(seconds(&model, 0, 8, 8), 0);
+}
+END_TEST
+
+/* 101 tiles on 100 SMs take two waves if the last one counts in full. */
+START_TEST(last_wave)
+{
+  MatmulModel model = ideal();
+  Matmul whole = {.m = 256, .n = 128, .k = 16384, .batch = 100, .dtype = DTYPE_BF16}, more = whole;
+  more.batch = 101;
+  double one = matmul_model_s(&model, PEAK, 1e18, SMS, &whole);
+  near(one, 2.0 * 256 * 128 * 16384 / (0.8 * PEAK / SMS), 1e-9);
+  near(matmul_model_s(&model, PEAK, 1e18, SMS, &more), 1.01 * one, 1e-9);
+  model.wave_weight = 1;
+  model.split_s = 1; /* no way around by splitting */
+  model.tile_exponent = 2;
+  near(matmul_model_s(&model, PEAK, 1e18, SMS, &more), 2 * one, 1e-9);
+}
+END_TEST
+
+START_TEST(grows_with_each_side)
+{
+  MatmulModel model = {.launch_s = 2e-6, .efficiency = 0.8, .tile_overhead_s = 1e-6, .bandwidth_fraction = 0.8,
+                       .tile_exponent = 0.1, .overlap_power = 3, .split_s = 2e-6, .wave_weight = 0.3, .known = TRUE};
+  double sides[] = {64, 128, 256, 1024, 3072, 8192, 32768};
+  for (guint a = 0; a < G_N_ELEMENTS(sides); a++)
+    for (guint b = 0; b < G_N_ELEMENTS(sides); b++)
+      for (guint i = 1; i < G_N_ELEMENTS(sides); i++) {
+        double x = sides[i - 1], y = sides[i], p = sides[a], q = sides[b];
+        ck_assert_double_le(seconds(&model, x, p, q), seconds(&model, y, p, q));
+        ck_assert_double_le(seconds(&model, p, x, q), seconds(&model, p, y, q));
+        ck_assert_double_le(seconds(&model, p, q, x), seconds(&model, p, q, y));
+      }
+}
+END_TEST
+
+START_TEST(odd_sides_are_slower)
+{
+  MatmulModel model = ideal();
+  double aligned = seconds(&model, 8192, 8192, 10944);
+  near(seconds(&model, 8192, 8192, 10942) / aligned, 1.46, 0.01);
+  near(seconds(&model, 8192, 10942, 8192) / seconds(&model, 8192, 10944, 8192), 1.46, 0.01);
+  near(seconds(&model, 8190, 8192, 8192) / seconds(&model, 8192, 8192, 8192), 1, 1e-9); /* rows may be any */
+}
+END_TEST
+
+START_TEST(wider_format_where_one_is_missing)
+{
+  Device device = {.sms = SMS, .memory_bytes_per_s = BANDWIDTH};
+  device.peak_flops_per_s[DTYPE_BF16] = PEAK;
+  device.peak_flops_per_s[DTYPE_FP32] = PEAK / 10;
+  device.kernels.matmul[DTYPE_BF16] = device.kernels.matmul[DTYPE_FP32] = ideal();
+  Matmul fp8 = {8192, 8192, 8192, 1, DTYPE_FP8}, tf32 = fp8;
+  tf32.dtype = DTYPE_TF32;
+  near(matmul_s(&device, &fp8), seconds(&device.kernels.matmul[DTYPE_BF16], 8192, 8192, 8192), 1e-6);
+  near(matmul_s(&device, &tf32), 10 * matmul_s(&device, &fp8), 1e-6);
+}
+END_TEST
+
+/* ---- attention ---- */
+
+static AttentionCurve curves[] = {
+  {.kernel = ATTENTION_FLASH, .causal = TRUE, .head_dim = 64, .n = 2, .seq = {1024, 4096}, .utilization = {0.2, 0.4}},
+  {.kernel = ATTENTION_FLASH, .causal = TRUE, .head_dim = 128, .n = 2, .seq = {1024, 4096}, .utilization = {0.4, 0.6}},
+};
+
+static Device attention_device(void)
+{
+  Device device = {.sms = SMS};
+  device.peak_flops_per_s[DTYPE_BF16] = PEAK;
+  device.kernels.attention = curves;
+  device.kernels.n_attention = G_N_ELEMENTS(curves);
+  device.kernels.attention_launch_s = 5e-6;
+  return device;
+}
+
+static AttentionWork work_of(double seq, int head_dim)
+{
+  return (AttentionWork){.batch = 8, .heads = 32, .q_len = seq, .kv_len = seq, .head_dim = head_dim,
+                         .v_head_dim = head_dim, .causal = TRUE, .kernel = ATTENTION_FLASH, .dtype = DTYPE_BF16};
+}
+
+static double share(const Device *device, const AttentionWork *work)
+{
+  return attention_flops(work) / (attention_s(device, work) - 5e-6) / PEAK;
+}
+
+START_TEST(attention_work)
+{
+  AttentionWork work = work_of(2048, 128);
+  double forward = 4.0 * 2048 * 2048 * 128 * 32 * 8 / 2;
+  ck_assert_double_eq(attention_flops(&work), forward);
+  work.backward = TRUE;
+  ck_assert_double_eq(attention_flops(&work), 2.5 * forward);
+  work.causal = FALSE;
+  ck_assert_double_eq(attention_flops(&work), 5 * forward);
+}
+END_TEST
+
+START_TEST(attention_between_points)
+{
+  Device device = attention_device();
+  struct { double seq; int head_dim; double share; } cases[] = {
+    {4096, 128, 0.6}, {1024, 128, 0.4}, {2048, 128, 0.5}, {2048, 64, 0.3}, {2048, 96, 0.4},
+    {512, 128, 0.4},  {65536, 128, 0.6}, {2048, 256, 0.5}, {2048, 32, 0.3},
+  };
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    AttentionWork work = work_of(cases[i].seq, cases[i].head_dim);
+    near(share(&device, &work), cases[i].share, 1e-9);
+  }
+}
+END_TEST
+
+START_TEST(attention_falls_back)
+{
+  Device device = attention_device();
+  AttentionWork work = work_of(4096, 128);
+  work.kernel = ATTENTION_FLASH3;
+  near(share(&device, &work), 0.6, 1e-9); /* the other kernel */
+  work.causal = FALSE;
+  near(share(&device, &work), 0.6, 1e-9); /* the other mask */
+  work.backward = TRUE;
+  near(share(&device, &work), 0.8 * 0.6, 1e-9);
+  device.kernels.n_attention = 0;
+  ck_assert_double_gt(share(&device, &work), 0.1);
+}
+END_TEST
+
+START_TEST(few_blocks_fill_a_part)
+{
+  Device device = attention_device();
+  AttentionWork work = work_of(1024, 128);
+  work.batch = 1;
+  work.heads = 5; /* 40 blocks of 128 queries on 100 SMs */
+  near(share(&device, &work), 0.4 * 0.4, 1e-9);
+}
+END_TEST
+
+/* ---- parts of hardware/ ---- */
+
+START_TEST(memory_bound)
+{
+  Device device = {.memory_bytes_per_s = BANDWIDTH};
+  device.kernels.memory_fraction = 0.5;
+  device.kernels.memory_launch_s = 3e-6;
+  near(memory_s(&device, 1e9, 2), 6e-6 + 1e-3, 1e-12);
+  ck_assert_double_eq(memory_s(&device, 0, 0), 0);
+}
+END_TEST
+
+/* Rows of hardware/data/gemm.csv, of the size that large layers have. */
+START_TEST(fitted_parts)
+{
+  static const struct { const char *gpu; double m, n, k, us; } rows[] = {
+    {"a100-sxm4-80gb", 8192, 8192, 8192, 4280.4}, {"a100-sxm4-80gb", 4096, 12288, 4096, 1675.5},
+    {"h100-sxm5-80gb", 8192, 8192, 8192, 1404.8}, {"h100-sxm5-80gb", 4096, 12288, 4096, 515.23},
+    {"h200-sxm5-141gb", 8192, 8192, 8192, 1363.8}, {"h200-sxm5-141gb", 4096, 12288, 8192, 1030.6},
+    {"b200-sxm-180gb", 8192, 8192, 8192, 737.15}, {"b200-sxm-180gb", 4096, 12288, 8192, 507.69},
+  };
+  for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
+    GError *error = NULL;
+    Device device = {0};
+    ck_assert_msg(device_load(rows[i].gpu, &device, &error), "%s", error ? error->message : "");
+    Matmul matmul = {rows[i].m, rows[i].n, rows[i].k, 1, DTYPE_BF16};
+    near(matmul_s(&device, &matmul), rows[i].us * 1e-6, 0.12);
+    device_clear(&device);
+  }
+}
+END_TEST
+
+/* FlashAttention's published rates at 8192 tokens, TFLOP/s (facts section 5.3). */
+START_TEST(fitted_attention)
+{
+  static const struct { const char *gpu; AttentionKernel kernel; gboolean backward; double tflops; } rows[] = {
+    {"h100-sxm5-80gb", ATTENTION_FLASH, FALSE, 333}, {"h100-sxm5-80gb", ATTENTION_FLASH3, FALSE, 602},
+    {"h200-sxm5-141gb", ATTENTION_FLASH3, FALSE, 602}, {"a100-sxm4-80gb", ATTENTION_FLASH, TRUE, 180},
+  };
+  for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
+    GError *error = NULL;
+    Device device = {0};
+    ck_assert_msg(device_load(rows[i].gpu, &device, &error), "%s", error ? error->message : "");
+    AttentionWork work = work_of(8192, 128);
+    work.kernel = rows[i].kernel;
+    work.backward = rows[i].backward;
+    near(attention_flops(&work) / attention_s(&device, &work), rows[i].tflops * 1e12, 0.06);
+    device_clear(&device);
+  }
+}
+END_TEST
+
+TEST_MAIN("cost_kernels", large_matmul_is_arithmetic, thin_matmul_is_memory, tiny_matmul_is_launch, last_wave,
+          grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, attention_work,
+          attention_between_points, attention_falls_back, few_blocks_fill_a_part, memory_bound, fitted_parts,
+          fitted_attention)

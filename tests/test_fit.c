@@ -1,0 +1,279 @@
+/* Fits find the constants that made the times, through noise too. */
+#include <math.h>
+
+#include "base/error.h"
+#include "fit/data.h"
+#include "main.h"
+
+#define PEAK 1000e12
+#define BANDWIDTH 3e12
+#define SMS 132
+
+static void near(double found, double expected, double tolerance)
+{
+  ck_assert_msg(fabs(found / expected - 1) <= tolerance, "%.6g, expected %.6g within %g", found, expected, tolerance);
+}
+
+/* 1 + up to `part` either way; always the same sequence. */
+static double noise(double part)
+{
+  static guint32 state = 1;
+  state = state * 1664525u + 1013904223u;
+  return 1 + part * (2.0 * state / G_MAXUINT32 - 1);
+}
+
+START_TEST(error_statistics)
+{
+  double errors[] = {0.4, 0.1, 0.3, 0.2, 0};
+  FitErrors found = fit_errors(errors, 5);
+  ck_assert_int_eq(found.n, 5);
+  near(found.mean, 0.2, 1e-12);
+  near(found.median, 0.2, 1e-12);
+  near(found.p90, 0.36, 1e-12);
+  near(found.max, 0.4, 1e-12);
+  ck_assert_double_eq(fit_errors(NULL, 0).mean, 0);
+}
+END_TEST
+
+START_TEST(a_third_is_for_checking)
+{
+  int n = 0;
+  for (int m = 128; m <= 4096; m += 128)
+    for (int k = 256; k <= 8192; k += 256) {
+      double key[] = {m, k};
+      gboolean check = fit_is_check(key, 2);
+      ck_assert_int_eq(check, fit_is_check(key, 2));
+      n += check;
+    }
+  near(n, 32 * 32 / 3.0, 0.1);
+}
+END_TEST
+
+static double bowl(const double *x, gpointer data)
+{
+  (void)data;
+  return fabs(x[0] - 3) + pow(x[1] - 5, 2) + 1;
+}
+
+START_TEST(minimum_and_bounds)
+{
+  FitParameter inside[] = {{1, 0, 10, 1}, {1, 0, 10, 1}}, outside[] = {{1, 0, 2, 1}, {1, 0, 10, 1}};
+  double x[2];
+  near(fit_minimize(inside, 2, bowl, NULL, x), 1, 1e-3);
+  near(x[0], 3, 1e-2);
+  near(x[1], 5, 1e-2);
+  near(fit_minimize(outside, 2, bowl, NULL, x), 2, 1e-2);
+  near(x[0], 2, 1e-3);
+}
+END_TEST
+
+/* ---- matrix products ---- */
+
+static const MatmulModel truth = {.launch_s = 2.5e-6, .efficiency = 0.75, .tile_overhead_s = 1e-6,
+                                  .bandwidth_fraction = 0.8, .tile_exponent = 0.15, .overlap_power = 3,
+                                  .split_s = 2e-6, .wave_weight = 0.3, .known = TRUE};
+
+static GArray *matmul_rows(double part, DType dtype, const Quantize *quantize)
+{
+  static const double m[] = {128, 256, 512, 1024, 2048, 4096, 8192}, n[] = {1024, 2560, 4096, 7168, 16384};
+  GArray *rows = g_array_new(FALSE, FALSE, sizeof(MatmulRow));
+  for (guint i = 0; i < G_N_ELEMENTS(m); i++)
+    for (guint j = 0; j < G_N_ELEMENTS(n); j++)
+      for (guint k = 0; k < G_N_ELEMENTS(n); k++) {
+        double key[] = {m[i], n[j], n[k]};
+        MatmulRow row = {.shape = {m[i], n[j], n[k], 1, dtype}, .check = fit_is_check(key, 3)};
+        row.seconds = matmul_model_s(&truth, PEAK, BANDWIDTH, SMS, &row.shape);
+        if (quantize) {
+          row.quantized = m[i] * n[k];
+          row.seconds += quantize->base_s + quantize->s_per_element * row.quantized;
+        }
+        row.seconds *= noise(part);
+        g_array_append_val(rows, row);
+      }
+  return rows;
+}
+
+START_TEST(matmul_constants)
+{
+  g_autoptr(GArray) rows = matmul_rows(0.05, DTYPE_BF16, NULL);
+  MatmulModel model = {0};
+  Quantize quantize;
+  FitResult result =
+    fit_matmul((MatmulRow *)(gpointer)rows->data, (int)rows->len, PEAK, BANDWIDTH, SMS, &model, &quantize);
+  ck_assert_int_eq(result.fit.n + result.check.n, rows->len);
+  ck_assert_double_lt(result.fit.mean, 0.03); /* noise alone is 0.025 */
+  ck_assert_double_lt(result.check.mean, 0.035);
+  near(model.efficiency, truth.efficiency, 0.05);
+  near(model.bandwidth_fraction, truth.bandwidth_fraction, 0.1);
+  near(model.launch_s, truth.launch_s, 0.3);
+  ck_assert_int_eq(model.provenance, PROVENANCE_FITTED);
+  ck_assert_double_eq(quantize.s_per_element, 0);
+}
+END_TEST
+
+START_TEST(quantization_is_told_apart)
+{
+  Quantize given = {9e-6, 2.5e-12}, found;
+  g_autoptr(GArray) rows = matmul_rows(0.02, DTYPE_FP8, &given);
+  MatmulModel model = truth;
+  FitResult result =
+    fit_matmul((MatmulRow *)(gpointer)rows->data, (int)rows->len, PEAK, BANDWIDTH, SMS, &model, &found);
+  ck_assert_double_lt(result.check.mean, 0.02);
+  near(found.base_s, given.base_s, 0.1);
+  near(found.s_per_element, given.s_per_element, 0.1);
+  near(model.efficiency, truth.efficiency, 0.05);
+  near(model.launch_s, truth.launch_s, 1e-9);
+}
+END_TEST
+
+/* ---- memory and attention ---- */
+
+START_TEST(memory_constants)
+{
+  MemoryRow rows[60];
+  for (int i = 0; i < 60; i++) {
+    double bytes = 1e5 * pow(1.25, i);
+    rows[i] = (MemoryRow){bytes, 1 + i % 3, (3e-6 * (1 + i % 3) + bytes / (0.82 * BANDWIDTH)) * noise(0.03), i % 3 == 2};
+  }
+  Kernels kernels = {0};
+  FitResult result = fit_memory(rows, 60, BANDWIDTH, &kernels);
+  near(kernels.memory_fraction, 0.82, 0.02);
+  near(kernels.memory_launch_s, 3e-6, 0.05);
+  ck_assert_double_lt(result.check.mean, 0.03);
+}
+END_TEST
+
+/* A server's kernels at shares 0.3, 0.5 and 0.6 of peak, with 14 us and 1 ps a
+ * byte of cache that are not the attention's. */
+START_TEST(attention_of_a_server)
+{
+  static const double seq[] = {1024, 4096, 16384}, shares[] = {0.3, 0.5, 0.6};
+  Device device = {.sms = SMS};
+  device.peak_flops_per_s[DTYPE_BF16] = PEAK;
+  device.kernels.attention_launch_s = 5e-6;
+  GArray *rows = g_array_new(FALSE, TRUE, sizeof(AttentionRow));
+  for (int s = 0; s < 3; s++)
+    for (int heads = 8; heads <= 64; heads *= 2)
+      for (int batch = 2; batch <= 8; batch *= 2) {
+        AttentionRow row = {.work = {.batch = batch, .heads = heads, .q_len = seq[s], .kv_len = seq[s], .head_dim = 128,
+                                     .v_head_dim = 128, .causal = TRUE, .kernel = ATTENTION_FLASH3},
+                            .cache_bytes = 2.0 * heads * seq[s] * 128 * 2};
+        double fill = fmin(1, batch * heads * seq[s] / 128 / SMS);
+        row.seconds = attention_flops(&row.work) / (PEAK * shares[s] * fill) + 14e-6 + 1e-12 * row.cache_bytes;
+        row.seconds *= noise(0.02);
+        g_array_append_val(rows, row);
+      }
+  fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+  AttentionCurve curve = {.kernel = ATTENTION_FLASH3, .causal = TRUE, .head_dim = 128, .n = 4,
+                          .seq = {512, 1024, 4096, 16384}};
+  ck_assert(fit_attention_curve((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, &curve));
+  ck_assert_int_eq(curve.n, 3); /* no rows of 512 */
+  for (int s = 0; s < 3; s++) {
+    ck_assert_double_eq(curve.seq[s], seq[s]);
+    near(curve.utilization[s], shares[s], 0.06);
+  }
+  device.kernels.attention = &curve;
+  device.kernels.n_attention = 1;
+  ck_assert_double_lt(fit_attention_errors((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device).fit.mean, 0.06);
+  curve.head_dim = 64;
+  ck_assert(!fit_attention_curve((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, &curve));
+  g_array_unref(rows);
+}
+END_TEST
+
+/* ---- links ---- */
+
+START_TEST(link_constants)
+{
+  Link given = {.base_s = 6e-6, .hop_s = 0.8e-6, .efficiency = 0.82, .sqrt_s_per_byte = 6e-9, .p2p_base_s = 9e-6,
+                .p2p_efficiency = 0.75};
+  Cluster cluster = {.name = "c", .devices_per_node = 8, .nodes = 1, .devices = 8, .n_tiers = 1};
+  cluster.tiers[0] = (Tier){.devices = 8, .bytes_per_s = 300e9, .link = given};
+  static const Collective collectives[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_ALL_TO_ALL};
+  CollectiveRow rows[200];
+  int n = 0;
+  for (int c = 0; c < 3; c++)
+    for (int size = 2; size <= 8; size *= 2)
+      for (double bytes = 1024; bytes < 2e9; bytes *= 4, n++) {
+        GroupShape group = group_shape(&cluster, size, 1);
+        rows[n] = (CollectiveRow){collectives[c], &cluster, group, bytes, 0, 1, n % 3 == 2};
+        rows[n].seconds = collective_cost(&cluster, collectives[c], bytes, &group).seconds * noise(0.04);
+      }
+  Link found = {0};
+  FitResult result = fit_link(rows, n, 0, FIT_LINK_BASE | FIT_LINK_HOP | FIT_LINK_RATE | FIT_LINK_P2P, &found);
+  ck_assert_double_lt(result.check.mean, 0.03);
+  near(found.base_s, given.base_s, 0.1);
+  near(found.hop_s, given.hop_s, 0.1);
+  near(found.efficiency, given.efficiency, 0.03);
+  near(found.sqrt_s_per_byte, given.sqrt_s_per_byte, 0.2);
+  near(found.p2p_base_s, given.p2p_base_s, 0.1);
+  near(found.p2p_efficiency, given.p2p_efficiency, 0.05);
+}
+END_TEST
+
+/* ---- data ---- */
+
+static Csv *csv_of(const char *text)
+{
+  GError *error = NULL;
+  Csv *csv = csv_parse(text, "f.csv", &error);
+  ck_assert_msg(csv != NULL, "%s", error ? error->message : "");
+  return csv;
+}
+
+START_TEST(rows_of_products)
+{
+  GError *error = NULL;
+  g_autoptr(Csv) csv = csv_of("gpu,dtype,m,n,k,time_us\na,bf16,128,256,512,10\nb,bf16,1,1,1,1\na,fp8,128,256,512,7\n");
+  g_autoptr(GArray) rows = data_matmul(csv, "a", "fp8", &error);
+  ck_assert_int_eq(rows->len, 1);
+  const MatmulRow *row = &g_array_index(rows, MatmulRow, 0);
+  ck_assert_double_eq(row->shape.n, 256);
+  near(row->seconds, 7e-6, 1e-12);
+  ck_assert_double_eq(row->quantized, 128 * 512);
+  ck_assert_ptr_null(data_matmul(csv, "c", "bf16", &error));
+  test_error(&error, TDP_ERROR_INPUT, "f.csv: no rows of c");
+}
+END_TEST
+
+/* GPU a: both passes 7, forward 2. GPU b: both 14 alone, so forward 4. */
+START_TEST(passes_are_split)
+{
+  GError *error = NULL;
+  g_autoptr(Csv) csv = csv_of("source,gpu,kernel,pass,causal,head_dim,heads,kv_heads,batch,seq,time_us\n"
+                              "s,a,flash,forward,1,64,32,32,4,512,2\ns,a,flash,both,1,64,32,32,4,512,7\n"
+                              "s,b,flash,both,1,64,32,32,4,512,14\n");
+  static const struct { const char *gpu; double forward, backward; } cases[] = {{"a", 2e-6, 5e-6}, {"b", 4e-6, 10e-6}};
+  for (int i = 0; i < 2; i++) {
+    g_autoptr(GArray) rows = data_attention(csv, "s", cases[i].gpu, "flash", "a", &error);
+    ck_assert_int_eq(rows->len, 2);
+    const AttentionRow *forward = &g_array_index(rows, AttentionRow, 0), *backward = forward + 1;
+    near(forward->seconds, cases[i].forward, 1e-9);
+    near(backward->seconds, cases[i].backward, 1e-9);
+    ck_assert(!forward->work.backward && backward->work.backward);
+  }
+}
+END_TEST
+
+START_TEST(curves_of_collectives)
+{
+  GError *error = NULL;
+  g_autoptr(Csv) csv = csv_of("source,gpu,nodes,ranks,collective,bytes,time_us,note\n"
+                              "s,H,1,8,all-reduce,1024,20,\ns,H,1,8,all-reduce,2048,21,\ns,H,2,16,all-gather,1024,50,\n"
+                              "s,H,2,16,reduce,1024,50,\nt,H,3,16,send,1,1,\n");
+  g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
+  g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(CollectiveRow));
+  ck_assert_msg(data_collectives(csv, "s", "dgx-h100", clusters, rows, &error), "%s", error ? error->message : "");
+  ck_assert_int_eq(rows->len, 3);
+  ck_assert_int_eq(clusters->len, 2);
+  ck_assert_double_eq(g_array_index(rows, CollectiveRow, 0).weight, 0.5);
+  ck_assert_int_eq(g_array_index(rows, CollectiveRow, 2).group.per_domain[0], 8);
+  ck_assert(!data_collectives(csv, "t", "dgx-h100", clusters, rows, &error));
+  test_error(&error, TDP_ERROR_INPUT,
+             "f.csv:6: ranks: \"16\": expected as many on each node, and no more than its devices");
+}
+END_TEST
+
+TEST_MAIN("fit", error_statistics, a_third_is_for_checking, minimum_and_bounds, matmul_constants,
+          quantization_is_told_apart, memory_constants, attention_of_a_server, link_constants, rows_of_products,
+          passes_are_split, curves_of_collectives)

@@ -1,0 +1,659 @@
+#include "main.h"
+
+#include <glib/gstdio.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "interop/export.h"
+
+/* Plans do not come from files here, and frameworks change: its own one. */
+static const Framework framework = {
+  .name = "test",
+  .engine = "megatron",
+  .fused_softmax = TRUE,
+  .fused_activation = TRUE,
+  .fused_dropout_add = TRUE,
+  .fused_rope = TRUE,
+  .scatter_gather = TRUE,
+  .overlap_gradients = TRUE,
+  .overlap_parameters = TRUE,
+  .overlap_pipeline = TRUE,
+  .overlap_tensor = TRUE,
+  .attention = ATTENTION_FLASH,
+  .gradient_bytes = 4,
+  .reduce_bytes = 4,
+  .vocab_multiple = 128,
+  .bucket_params = 40e6,
+};
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework framework;
+  Plan plan;
+} Case;
+
+static Case case_new(const char *model, const char *cluster, int gpus)
+{
+  Case c = { .framework = framework };
+  GError *error = NULL;
+  g_autofree char *path = files_find(model, "models", &error);
+
+  ck_assert_msg(path != NULL, "%s", error ? error->message : "");
+  c.model = model_load(path, &error);
+  ck_assert_msg(c.model != NULL, "%s", error ? error->message : "");
+  c.cluster = cluster_load(cluster, &error);
+  ck_assert_msg(c.cluster != NULL, "%s", error ? error->message : "");
+  ck_assert(cluster_resize(c.cluster, gpus, NULL));
+  c.plan = plan_default(c.model, &framework);
+  c.plan.gpus = c.plan.dp = gpus;
+  c.plan.global_batch = MAX(c.plan.global_batch, gpus);
+  return c;
+}
+
+static void case_clear(Case *c)
+{
+  model_free(c->model);
+  cluster_free(c->cluster);
+}
+
+static Case gpt3(void)
+{
+  Case c = case_new("gpt3", "dgx", 1024);
+  Plan *p = &c.plan;
+
+  p->tp = p->pp = 8;
+  p->dp = 16;
+  p->vpp = 2;
+  p->sequence_parallel = TRUE;
+  p->zero = 1;
+  p->recompute = RECOMPUTE_SELECTIVE;
+  p->schedule = schedule_find("interleaved");
+  return c;
+}
+
+static Case llama_70b(void)
+{
+  Case c = case_new("llama-3.1-70b", "dgx-h100", 256);
+  Plan *p = &c.plan;
+
+  p->tp = 8;
+  p->pp = 4;
+  p->dp = 8;
+  p->global_batch = 512;
+  p->sequence_parallel = TRUE;
+  p->zero = 1;
+  return c;
+}
+
+static Case llama_8b_sharded(void)
+{
+  Case c = case_new("llama-3.1-8b", "dgx-h100", 64);
+
+  c.plan.zero = 3;
+  c.plan.global_batch = 128;
+  c.plan.recompute = RECOMPUTE_FULL;
+  return c;
+}
+
+static char *exported(const Case *c, const char *tool, GPtrArray *losses)
+{
+  GError *error = NULL;
+  char *text = export_plan(exporter_find(tool), c->model, c->cluster, &c->plan, losses, &error);
+  ck_assert_msg(text != NULL, "%s", error ? error->message : "");
+  return text;
+}
+
+/* The losses, one a line. */
+static char *lost(const Case *c, const char *tool)
+{
+  GPtrArray *losses = g_ptr_array_new_with_free_func(g_free);
+  g_free(exported(c, tool, losses));
+  GString *text = g_string_new(NULL);
+  for (guint i = 0; i < losses->len; i++)
+    g_string_append_printf(text, "%s\n", (const char *)losses->pdata[i]);
+  g_ptr_array_unref(losses);
+  return g_string_free(text, FALSE);
+}
+
+/* TDP_GOLDEN=rewrite writes what is found; read the diff. */
+static void golden(const char *name, char *found)
+{
+  g_autofree char *below = g_strdup_printf("tests/golden/interop/%s", name);
+  g_autofree char *path = files_data_path(below);
+  g_autofree char *expected = NULL;
+
+  if (g_strcmp0(g_getenv("TDP_GOLDEN"), "rewrite") == 0)
+    ck_assert(g_file_set_contents(path, found, -1, NULL));
+  ck_assert_msg(g_file_get_contents(path, &expected, NULL, NULL), "no %s", path);
+  test_text(found, expected);
+}
+
+static void golden_export(const Case *c, const char *tool, const char *name)
+{
+  g_autofree char *file = g_strdup_printf("%s.%s", name, exporter_find(tool)->extension);
+  golden(file, exported(c, tool, NULL));
+}
+
+static void has(const Case *c, const char *tool, const char *part)
+{
+  g_autofree char *text = exported(c, tool, NULL);
+  ck_assert_msg(strstr(text, part) != NULL, "no %s in %s", part, text);
+}
+
+static void has_not(const Case *c, const char *tool, const char *part)
+{
+  g_autofree char *text = exported(c, tool, NULL);
+  ck_assert_msg(strstr(text, part) == NULL, "%s in %s", part, text);
+}
+
+/* ---- whole files ---- */
+
+START_TEST(gpt3_files)
+{
+  Case c = gpt3();
+  for (int i = 0; exporters[i]; i++) {
+    g_autofree char *name = g_strdup_printf("gpt3-%s", exporters[i]->name);
+    if (!g_str_equal(exporters[i]->name, "nanotron"))
+      golden_export(&c, exporters[i]->name, name);
+  }
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(llama_files)
+{
+  Case c = llama_70b();
+  for (int i = 0; exporters[i]; i++) {
+    g_autofree char *name = g_strdup_printf("llama-70b-%s", exporters[i]->name);
+    golden_export(&c, exporters[i]->name, name);
+  }
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(sharded_files)
+{
+  Case c = llama_8b_sharded();
+  for (int i = 0; exporters[i]; i++) {
+    g_autofree char *name = g_strdup_printf("llama-8b-zero3-%s", exporters[i]->name);
+    golden_export(&c, exporters[i]->name, name);
+  }
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(launch_lines)
+{
+  Case cases[] = {gpt3(), llama_70b(), llama_8b_sharded()};
+  GString *text = g_string_new(NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    for (int k = 0; exporters[k]; k++) {
+      g_autofree char *line = launch_line(exporters[k], cases[i].model, cases[i].cluster, &cases[i].plan, NULL);
+      ck_assert_ptr_null(strchr(line, '\n'));
+      ck_assert_ptr_null(strstr(line, "  "));
+      g_string_append_printf(text, "%s\n", line);
+    }
+    case_clear(&cases[i]);
+  }
+  golden("launch-lines.txt", g_string_free(text, FALSE));
+}
+END_TEST
+
+/* ---- Megatron-LM ---- */
+
+START_TEST(megatron_loses_nothing_of_its_own)
+{
+  Case c = gpt3();
+  test_text(lost(&c, "megatron"), "");
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "# - overlap: pipeline: true: ");
+  has_not(&c, "megatron", "virtual");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_schedules)
+{
+  Case c = gpt3();
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("gpipe");
+  test_text(lost(&c, "megatron"), "pipeline_schedule: gpipe: not in Megatron-LM core 0.20, written as 1f1b\n");
+  c.plan.vpp = 2;
+  c.plan.schedule = schedule_find("interleaved");
+  c.plan.overlap.pipeline = FALSE;
+  has(&c, "megatron", "--num-layers-per-virtual-pipeline-stage 6 --no-overlap-p2p-communication\n");
+  c.plan.pp = 2;
+  c.plan.dp = 64;
+  has(&c, "megatron", "--num-layers-per-virtual-pipeline-stage 24\n");
+  has(&c, "megatron", "# - overlap: pipeline: false: ");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_sharding)
+{
+  Case c = gpt3();
+  c.plan.zero = 0;
+  has_not(&c, "megatron", "--use-distributed-optimizer");
+  has_not(&c, "megatron", "--overlap-param-gather");
+  c.plan.zero = 1;
+  c.plan.overlap.gradients = FALSE;
+  has_not(&c, "megatron", "--overlap-");
+  c.plan.zero = 2;
+  test_text(lost(&c, "megatron"),
+            "zero_stage: 2 with 8 stages: Megatron-FSDP is not documented to have both, written as it stands\n");
+  has(&c, "megatron", "--data-parallel-sharding-strategy optim_grads\n");
+  has(&c, "megatron", "unset CUDA_DEVICE_MAX_CONNECTIONS\n");
+  has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
+  has(&c, "megatron", "# - overlap: gradients: false: ");
+  has_not(&c, "megatron", "MAX_CONNECTIONS=1");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_formats_and_kernels)
+{
+  Case c = gpt3();
+  Framework f = framework;
+  c.plan.framework = &f;
+  f.reduce_bytes = f.gradient_bytes = 2;
+  f.fused_loss = TRUE;
+  f.fused_dropout_add = FALSE;
+  f.vocab_multiple = 64;
+  f.bucket_params = 25e6;
+  has(&c, "megatron", "--overlap-param-gather --grad-reduce-in-bf16 --ddp-bucket-size 25000000\n");
+  has(&c, "megatron", "--attention-backend flash --no-bias-dropout-fusion --cross-entropy-loss-fusion "
+                      "--make-vocab-size-divisible-by 64\n");
+  c.plan.precision = DTYPE_FP16;
+  f.gradient_bytes = 4;
+  has(&c, "megatron", "--accumulate-allreduce-grads-in-fp32");
+  has(&c, "megatron", " --fp16\n");
+  c.plan.precision = DTYPE_FP32;
+  test_text(lost(&c, "megatron"), "attention: flash: works in 16 bits only, written as unfused\n");
+  has(&c, "megatron", "--attention-backend unfused");
+  has_not(&c, "megatron", "--bf16");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_experts)
+{
+  Case c = case_new("mixtral-8x7b", "dgx-h100", 64);
+  has(&c, "megatron", "--group-query-attention --num-query-groups 8 --swiglu --ffn-hidden-size 14336\n"
+                      "  --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 14336 --moe-grouped-gemm\n"
+                      "  --normalization RMSNorm --untie-embeddings-and-output-weights --disable-bias-linear\n"
+                      "  --attention-dropout 0 --hidden-dropout 0\n");
+  test_text(lost(&c, "megatron"), "");
+  c.plan.tp = 8;
+  c.plan.dp = 8;
+  test_text(lost(&c, "megatron"),
+            "sequence_parallel: false: Megatron-LM shards experts by tensor with it only, written as true\n");
+  has(&c, "megatron", "--tensor-model-parallel-size 8 --sequence-parallel\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_latent_attention)
+{
+  Case c = case_new("deepseek-v3", "dgx-h100", 64);
+  has(&c, "megatron", "--multi-latent-attention --kv-lora-rank 512 --q-lora-rank 1536 --qk-head-dim 128 "
+                      "--qk-pos-emb-head-dim 64 --v-head-dim 128 --swiglu --ffn-hidden-size 18432\n"
+                      "  --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 --moe-grouped-gemm "
+                      "--moe-layer-freq '([0]*3+[1]*58)*1' --moe-shared-expert-intermediate-size 2048 "
+                      "--moe-router-score-function sigmoid --moe-router-enable-expert-bias\n");
+  has_not(&c, "megatron", "--kv-channels");
+  has_not(&c, "megatron", "--group-query-attention");
+  test_text(lost(&c, "megatron"), "");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_windows)
+{
+  Case c = case_new("gpt-oss-20b", "dgx-h100", 64);
+  has(&c, "megatron", "--kv-channels 64 --softmax-type learnable --window-size 127,0 "
+                      "--window-attn-skip-freq '([1]*1+[0]*1)*12'");
+  test_text(lost(&c, "megatron"), "model: bias of the router: not in Megatron-LM core 0.20, left out\n");
+  has(&c, "megatron", "# - attention: flash: Megatron-LM chooses ");
+  has_not(&c, "megatron", "--attention-backend");
+  c.plan.seq = 128;
+  has_not(&c, "megatron", "--window");
+  case_clear(&c);
+  c = case_new("mistral-7b", "dgx-h100", 64);
+  c.plan.seq = 8192;
+  has(&c, "megatron", "--window-size 4095,0 --swiglu");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_other_models)
+{
+  static const struct {
+    const char *model, *losses, *part;
+  } cases[] = {
+    {"gpt-neox-20b",
+     "model: attention and feed-forward side by side: not in Megatron-LM core 0.20, written one after the other\n",
+     "--position-embedding-type rope"},
+    {"bloom",
+     "model: norm behind the embedding: not in Megatron-LM core 0.20, left out\n"
+     "model: alibi: not in Megatron-LM core 0.20, written without positions\n",
+     "--position-embedding-type none"},
+    {"qwen2.5-7b", "", "--disable-bias-linear --add-qkv-bias"},
+    {"qwen3-8b", "", "--num-query-groups 8 --qk-layernorm --swiglu"},
+    {"opt-1.3b", "", "--seq-length 2048 --max-position-embeddings 2050\n"},
+    {"gemma-2-9b", "model: norms behind attention and feed-forward: not in Megatron-LM core 0.20, left out\n",
+     "--kv-channels 256"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new(cases[i].model, "dgx-h100", 64);
+    c.plan.global_batch = 64;
+    test_text(lost(&c, "megatron"), cases[i].losses);
+    has(&c, "megatron", cases[i].part);
+    case_clear(&c);
+  }
+}
+END_TEST
+
+START_TEST(one_node_needs_no_batch_system)
+{
+  Case c = case_new("tiny", "dgx", 4);
+  c.plan.global_batch = 16;
+  has(&c, "megatron", "\ntorchrun --standalone --nproc-per-node 4 \\\n  pretrain_gpt.py ");
+  has(&c, "megatron", "tiny on dgx, 1 node x 4 GPUs\n");
+  has_not(&c, "megatron", "SBATCH");
+  has_not(&c, "megatron", "SLURM");
+  g_autofree char *line = launch_line(exporter_find("deepspeed"), c.model, c.cluster, &c.plan, "my plan.json");
+  ck_assert_str_eq(line, "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config 'my plan.json'");
+  case_clear(&c);
+}
+END_TEST
+
+/* ---- DeepSpeed ---- */
+
+static JsonDoc *parsed(const Case *c)
+{
+  g_autofree char *text = exported(c, "deepspeed", NULL);
+  GError *error = NULL;
+  JsonDoc *doc = json_parse(text, strlen(text), "export", &error);
+  ck_assert_msg(doc != NULL, "%s", error ? error->message : "");
+  return doc;
+}
+
+static double number(const JsonDoc *doc, const char *section, const char *key)
+{
+  const cJSON *object = section ? json_get(json_root(doc), section) : json_root(doc);
+  const cJSON *item = object ? json_get(object, key) : NULL;
+  ck_assert_msg(item != NULL, "no %s", key);
+  return cJSON_IsBool(item) ? cJSON_IsTrue(item) : item->valuedouble;
+}
+
+START_TEST(deepspeed_losses)
+{
+  Case c = gpt3();
+  test_text(lost(&c, "deepspeed"),
+            "pipeline_schedule: interleaved with 2 chunks a rank: not in DeepSpeed 0.19.6, "
+            "written as 1f1b without chunks\n"
+            "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false\n"
+            "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none\n");
+  c.plan.zero = 3;
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  c.plan.sequence_parallel = FALSE;
+  c.plan.recompute = RECOMPUTE_FULL;
+  test_text(lost(&c, "deepspeed"), "zero_stage: 3: DeepSpeed's pipeline refuses stages 2 and 3, written as 1\n");
+  g_autoptr(JsonDoc) doc = parsed(&c);
+  ck_assert(number(doc, "zero_optimization", "stage") == 1);
+  ck_assert(number(doc, "pipeline", "activation_checkpoint_interval") == 1);
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(deepspeed_batch)
+{
+  Case c = gpt3();
+  g_autoptr(JsonDoc) piped = parsed(&c);
+  ck_assert(number(piped, NULL, "train_batch_size") == 1536);
+  ck_assert(number(piped, NULL, "train_micro_batch_size_per_gpu") == 1);
+  ck_assert(number(piped, NULL, "gradient_accumulation_steps") == 96);
+  ck_assert(number(piped, "zero_optimization", "overlap_comm") == 0);
+
+  c.plan.pp = c.plan.vpp = 1;
+  c.plan.dp = 128;
+  c.plan.zero = 2;
+  c.plan.schedule = schedule_find("1f1b");
+  g_autoptr(JsonDoc) tensor = parsed(&c);
+  ck_assert_ptr_null(json_get(json_root(tensor), "train_batch_size"));
+  ck_assert_ptr_null(json_get(json_root(tensor), "pipeline"));
+  ck_assert(number(tensor, "tensor_parallel", "autotp_size") == 8);
+  ck_assert(number(tensor, "zero_optimization", "stage") == 2);
+  ck_assert(number(tensor, "zero_optimization", "overlap_comm") == 1);
+  ck_assert(number(tensor, "zero_optimization", "reduce_bucket_size") == 40e6);
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(deepspeed_formats)
+{
+  Case c = llama_8b_sharded();
+  c.plan.recompute = RECOMPUTE_NONE;
+  c.plan.zero = 0;
+  test_text(lost(&c, "deepspeed"),
+            "framework: test: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as bf16\n");
+  has(&c, "deepspeed", "\"grad_accum_dtype\": \"bf16\"");
+  c.plan.precision = DTYPE_FP32;
+  test_text(lost(&c, "deepspeed"), "");
+  has(&c, "deepspeed", "\"grad_accum_dtype\": \"fp32\"");
+  has_not(&c, "deepspeed", "enabled");
+  c.plan.precision = DTYPE_FP16;
+  c.plan.zero = 1;
+  test_text(lost(&c, "deepspeed"), "");
+  has(&c, "deepspeed", "\"fp16\": {\n    \"enabled\": true\n  }");
+  case_clear(&c);
+}
+END_TEST
+
+/* ---- torchtitan and others ---- */
+
+START_TEST(torchtitan_losses)
+{
+  Case c = gpt3();
+  test_text(lost(&c, "torchtitan"),
+            "model: gpt3: torchtitan has no such blocks, written as a Llama flavor to register\n"
+            "model: tied embeddings: torchtitan cannot tie them across stages, written as it stands\n"
+            "zero_stage: 1: torchtitan shards gradients with the optimizer, written as 2\n"
+            "recompute_granularity: selective: torchtitan's own kind keeps attention and every other product\n");
+  case_clear(&c);
+  c = llama_8b_sharded();
+  test_text(lost(&c, "torchtitan"), "");
+  c.plan.zero = 0;
+  test_text(lost(&c, "torchtitan"), "");
+  has(&c, "torchtitan", "data_parallel_replicate_degree = 64\ndata_parallel_shard_degree = 1\n");
+  has_not(&c, "torchtitan", "reshard");
+  c.plan.tp = 8;
+  c.plan.dp = 8;
+  c.plan.precision = DTYPE_FP16;
+  test_text(lost(&c, "torchtitan"),
+            "precision: fp16: not in torchtitan, written as bf16\n"
+            "sequence_parallel: false: torchtitan always has it with tensor parallelism, written as true\n"
+            "zero_stage: 0: torchtitan replicates weights without other parallelism only, written as 2\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(torchtitan_batch_and_stages)
+{
+  Case c = llama_70b();
+  c.plan.micro_batch = 2;
+  has(&c, "torchtitan", "local_batch_size = 64\nglobal_batch_size = 512\n");
+  has(&c, "torchtitan", "pipeline_parallel_schedule = \"1F1B\"\npipeline_parallel_layers_per_stage = 20\n");
+  has(&c, "torchtitan", "pipeline_parallel_microbatch_size = 2\n");
+  c.plan.pp = 1;
+  c.plan.dp = 32;
+  has(&c, "torchtitan", "local_batch_size = 2\nglobal_batch_size = 512\n");
+  has_not(&c, "torchtitan", "pipeline_parallel_schedule");
+  c.plan.dp = 1;
+  c.plan.gpus = 8;
+  ck_assert(cluster_resize(c.cluster, 8, NULL));
+  test_text(lost(&c, "torchtitan"),
+            "precision: bf16: torchtitan mixes precisions through data parallelism only, this runs in fp32\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(torchtitan_flavors)
+{
+  static const char *const cases[][3] = {
+    {"llama-3.1-405b", "llama3", "405B"}, {"qwen3-14b", "qwen3", "14B"},          {"qwen3-30b-a3b", "qwen3", "30B-A3B"},
+    {"deepseek-v3", "deepseek_v3", "671B"}, {"deepseek-v2-lite", "deepseek_v3", "16B"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new(cases[i][0], "dgx-h100", 64);
+    g_autofree char *part = g_strdup_printf("[model]\nname = \"%s\"\nflavor = \"%s\"\n", cases[i][1], cases[i][2]);
+    has(&c, "torchtitan", part);
+    has_not(&c, "torchtitan", "to register");
+    case_clear(&c);
+  }
+}
+END_TEST
+
+START_TEST(others)
+{
+  Case c = gpt3();
+  GError *error = NULL;
+  test_text(lost(&c, "bridge"), "");
+  test_text(lost(&c, "accelerate"),
+            "pipeline_schedule: interleaved with 2 chunks a rank: not in accelerate of 2026-08, "
+            "written as 1f1b without chunks\n");
+  ck_assert_ptr_null(export_plan(exporter_find("nanotron"), c.model, c.cluster, &c.plan, NULL, &error));
+  test_error(&error, TDP_ERROR_INFEASIBLE, "nanotron: model gpt3: expected a model of Llama's shape, dense and without "
+                                           "biases");
+  case_clear(&c);
+  c = llama_8b_sharded();
+  test_text(lost(&c, "accelerate"), "");
+  test_text(lost(&c, "nanotron"), "zero_stage: 3: nanotron shards optimizer states only, written as 1\n");
+  case_clear(&c);
+}
+END_TEST
+
+/* ---- writing ---- */
+
+START_TEST(lossy_export_is_refused)
+{
+  Case c = gpt3();
+  GError *error = NULL;
+  const Exporter *deepspeed = exporter_find("deepspeed");
+  g_autofree char *folder = test_directory();
+  g_autofree char *path = g_build_filename(folder, "ds.json", NULL);
+  g_autofree char *text = exported(&c, "deepspeed", NULL);
+  g_autofree char *written = NULL;
+  g_autofree char *message = g_strconcat(
+    path, ": deepspeed cannot express all of the plan (3 losses; --allow-lossy writes the rest): pipeline_schedule: "
+          "interleaved with 2 chunks a rank: not in DeepSpeed 0.19.6, written as 1f1b without chunks", NULL);
+
+  ck_assert(!export_write(deepspeed, c.model, c.cluster, &c.plan, path, FALSE, &error));
+  test_error(&error, TDP_ERROR_INFEASIBLE, message);
+  ck_assert(!g_file_test(path, G_FILE_TEST_EXISTS));
+  ck_assert(export_write(deepspeed, c.model, c.cluster, &c.plan, path, TRUE, &error));
+  ck_assert(g_file_get_contents(path, &written, NULL, NULL));
+  ck_assert_str_eq(written, text);
+  g_unlink(path);
+
+  ck_assert(export_write(exporter_find("megatron"), c.model, c.cluster, &c.plan, path, FALSE, &error));
+  g_unlink(path);
+  g_rmdir(folder);
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(errors)
+{
+  Case c = gpt3();
+  GError *error = NULL;
+  c.plan.dp = 8;
+  ck_assert_ptr_null(export_plan(exporter_find("megatron"), c.model, c.cluster, &c.plan, NULL, &error));
+  test_error(&error, TDP_ERROR_INPUT, "plan: gpus: 1024: expected tensor 8 x pipeline 8 x context 1 x data 8 = 512");
+  c.plan.dp = 16;
+  ck_assert(!export_write(exporter_find("megatron"), c.model, c.cluster, &c.plan, "/nowhere/x.sh", FALSE, &error));
+  ck_assert_int_eq(error->code, TDP_ERROR_RUNTIME);
+  g_clear_error(&error);
+  ck_assert_ptr_null(exporter_find("Megatron"));
+  ck_assert_ptr_null(exporter_find(""));
+  case_clear(&c);
+}
+END_TEST
+
+/* A name must not end the comment that it stands in, nor the string. */
+START_TEST(names_stay_in_their_line)
+{
+  Case c = llama_70b();
+  g_free(c.model->name);
+  c.model->name = g_strdup("x\n\"; rm -rf /\r#\u2028y\x7f");
+  c.model->vocab = 1024;
+  has(&c, "megatron", ": x \"; rm -rf / # y  on dgx-h100, 32 nodes x 8 GPUs\n");
+  has(&c, "torchtitan", "flavor = \"x\\n\\\"; rm -rf /\\r#\u2028y\\u007f\"\n");
+  has(&c, "nanotron", "run: \"x\\n\\\"; rm -rf /\\r#\u2028y\\u007f\"\n");
+  case_clear(&c);
+}
+END_TEST
+
+/* ---- what other programs read ---- */
+
+/* A check in a language that knows the format; passes where it is missing. */
+static void read_by(const char *text, const char *first, const char *second, const char *third)
+{
+  g_autofree char *path = NULL;
+  const char *argv[] = {first, second, third, NULL, NULL};
+  const char **end = argv;
+  int status = 0, file = g_file_open_tmp("tdp-test-XXXXXX", &path, NULL);
+  g_autofree char *program = g_find_program_in_path(first);
+
+  ck_assert_int_ge(file, 0);
+  g_close(file, NULL);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+  while (*end)
+    end++;
+  *end = path;
+  if (program) {
+    ck_assert(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, &status, NULL));
+    ck_assert_msg(status == 0, "%s cannot read %s", first, text);
+  }
+  g_unlink(path);
+}
+
+START_TEST(formats_are_valid)
+{
+  static const char toml[] = "import sys\ntry:\n import tomllib\nexcept ImportError:\n sys.exit(0)\n"
+                             "tomllib.load(open(sys.argv[1], 'rb'))";
+  static const char yaml[] = "import sys\ntry:\n import yaml\nexcept ImportError:\n sys.exit(0)\n"
+                             "yaml.safe_load(open(sys.argv[1]))";
+  Case cases[] = {gpt3(), llama_70b(), llama_8b_sharded()};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    const Case *c = &cases[i];
+    json_free(parsed(c));
+    g_autofree char *script = exported(c, "megatron", NULL);
+    g_autofree char *titan = exported(c, "torchtitan", NULL);
+    g_autofree char *bridge = exported(c, "bridge", NULL);
+    g_autofree char *accelerate = exported(c, "accelerate", NULL);
+    read_by(script, "bash", "-n", NULL);
+    read_by(titan, "python3", "-c", toml);
+    read_by(bridge, "python3", "-c", yaml);
+    read_by(accelerate, "python3", "-c", yaml);
+    if (i > 0) {
+      g_autofree char *nanotron = exported(c, "nanotron", NULL);
+      read_by(nanotron, "python3", "-c", yaml);
+    }
+    case_clear(&cases[i]);
+  }
+}
+END_TEST
+
+TEST_MAIN("interop", gpt3_files, llama_files, sharded_files, launch_lines, megatron_loses_nothing_of_its_own,
+          megatron_schedules, megatron_sharding, megatron_formats_and_kernels, megatron_experts,
+          megatron_latent_attention, megatron_windows, megatron_other_models, one_node_needs_no_batch_system,
+          deepspeed_losses, deepspeed_batch, deepspeed_formats, torchtitan_losses, torchtitan_batch_and_stages,
+          torchtitan_flavors, others, lossy_export_is_refused, errors, names_stay_in_their_line, formats_are_valid)

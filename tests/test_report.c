@@ -1,0 +1,389 @@
+#include "main.h"
+
+#include "base/csv.h"
+#include "base/error.h"
+#include "fixture.h"
+#include "report/report.h"
+#include "sim/simulate.h"
+
+#include <glib/gstdio.h>
+
+#include <math.h>
+
+/* A plan run on devices whose blocks take 1 s forward and 2 s backward, and
+ * whose communication takes no time unless `real`. */
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+  Trace *trace;
+  Result result;
+} Run;
+
+typedef struct {
+  int tp, pp, vpp, dp, micro;
+  gboolean real;
+} Shape;
+
+static Run run_new(Shape s)
+{
+  int devices = s.tp * s.pp * s.dp;
+  Run r = { .model = fixture_model(8, 256, 4, 128, 1000), .framework = fixture_framework("megatron-core"),
+            .cluster = s.real ? fixture_cluster("dgx", devices) : fixture_free_cluster(devices) };
+  GError *error = NULL;
+
+  r.framework->step_s = r.framework->context_bytes = r.framework->group_bytes = r.framework->fragmentation = 0;
+  r.plan = plan_default(r.model, r.framework);
+  r.plan.gpus = devices;
+  r.plan.tp = s.tp;
+  r.plan.pp = s.pp;
+  r.plan.vpp = s.vpp;
+  r.plan.dp = s.dp;
+  r.plan.global_batch = s.dp * s.micro;
+  r.plan.schedule = schedule_find(s.vpp > 1 ? "interleaved" : "1f1b");
+  ck_assert_msg(plan_check(&r.plan, r.model, r.cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
+  g_autoptr(PriceTable) prices =
+      s.real ? price_table_new(r.model, &r.plan, r.cluster)
+             : fixture_prices(r.model, s.pp * s.vpp / 8.0, s.pp * s.vpp / 4.0, 10 * 0x1p30 * s.pp * s.vpp / 8.0);
+  g_autoptr(Program) program = program_new(r.model, &r.plan, r.cluster, prices);
+  r.trace = simulate(program);
+  r.result = result_of(r.model, r.cluster, &r.plan, r.trace);
+  return r;
+}
+
+static void run_clear(Run *r)
+{
+  trace_free(r->trace);
+  framework_free(r->framework);
+  cluster_free(r->cluster);
+  model_free(r->model);
+}
+
+/* ---- JSON ---- */
+
+static void check_keys(const cJSON *object, const char *const *keys)
+{
+  const cJSON *item = object->child;
+
+  for (int i = 0; keys[i]; i++, item = item->next) {
+    ck_assert_ptr_nonnull(item);
+    ck_assert_str_eq(item->string, keys[i]);
+  }
+  ck_assert_ptr_null(item);
+}
+
+static double number(const cJSON *object, const char *key)
+{
+  const cJSON *item = json_get(object, key);
+  ck_assert_msg(cJSON_IsNumber(item), "%s", key);
+  return item->valuedouble;
+}
+
+static double sum(const cJSON *object)
+{
+  double total = 0;
+  for (const cJSON *item = object->child; item; item = item->next)
+    total += item->valuedouble;
+  return total;
+}
+
+static JsonDoc *written(const Result *result)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter writer;
+  GError *error = NULL;
+
+  json_writer_init(&writer, text);
+  result_write(result, &writer, NULL);
+  JsonDoc *doc = json_parse(text->str, text->len, "result", &error);
+  ck_assert_ptr_nonnull(doc);
+  return doc;
+}
+
+START_TEST(json_has_the_contract_keys)
+{
+  static const char *const keys[] = {
+    "plan", "iteration_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
+    "mfu", "hfu", "bubble_fraction", "breakdown", "peak_memory_bytes", "memory", "fits", NULL,
+  };
+  static const char *const causes[] = {
+    "compute_s", "tensor_comm_s", "context_comm_s", "expert_comm_s", "pipeline_comm_s", "data_comm_s", "offload_s",
+    "optimizer_s", "idle_s", NULL,
+  };
+  static const char *const parts[] = {
+    "weights", "gradients", "optimizer", "activations", "buffers", "overhead", NULL,
+  };
+  Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
+  g_autoptr(JsonDoc) doc = written(&r.result);
+  const cJSON *root = json_root(doc);
+
+  check_keys(root, keys);
+  check_keys(json_get(root, "breakdown"), causes);
+  check_keys(json_get(root, "memory"), parts);
+  ck_assert(cJSON_IsTrue(json_get(root, "fits")));
+  ck_assert_double_eq_tol(sum(json_get(root, "breakdown")) / number(root, "iteration_s"), 1, 1e-9);
+  ck_assert_double_eq_tol(sum(json_get(root, "memory")) / number(root, "peak_memory_bytes"), 1, 1e-9);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(rates_follow_from_the_step)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 8, FALSE });
+  double step_s = r.result.metrics.iteration_s, peak = r.cluster->device.peak_flops_per_s[DTYPE_BF16];
+
+  ck_assert_double_eq_tol(step_s, 33, 0.01); /* (micro-batches + stages - 1) x 3 s, and the optimizer */
+  ck_assert_double_eq(r.result.tokens, 8 * 128);
+  ck_assert_double_eq(r.result.tokens_per_s, 8 * 128 / step_s);
+  ck_assert_double_eq(r.result.tokens_per_s_per_gpu, 8 * 128 / step_s / 4);
+  ck_assert_double_eq_tol(r.result.mfu, 8 * model_flops(r.model, 128) / (step_s * 4 * peak), 1e-12);
+  ck_assert_double_eq(r.result.hfu, 0); /* these prices count no work */
+  ck_assert(r.result.fits);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(what_is_too_large_does_not_fit)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 8, FALSE });
+  g_autofree char *summary = NULL;
+
+  r.cluster->device.memory_bytes = r.result.metrics.peak_memory_bytes - 1;
+  r.result = result_of(r.model, r.cluster, &r.plan, r.trace);
+  ck_assert(!r.result.fits);
+  summary = report_summary(&r.result);
+  ck_assert_ptr_nonnull(strstr(summary, "DOES NOT FIT"));
+  run_clear(&r);
+}
+END_TEST
+
+/* ---- text ---- */
+
+START_TEST(summary_names_what_matters)
+{
+  static const char *const words[] = {
+    "model ", "cluster ", "device ", "kernels", "plan ", "tp 2", "step ", "MFU", "HFU", "bubble ", "compute ",
+    "tensor parallel ", "weights ", "activations ", "peak ", "fits",
+  };
+  Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
+  g_autofree char *summary = report_summary(&r.result);
+
+  for (guint i = 0; i < G_N_ELEMENTS(words); i++)
+    ck_assert_msg(strstr(summary, words[i]) != NULL, "%s", words[i]);
+  ck_assert_ptr_null(strstr(summary, "overhead")); /* nothing of it: no line */
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(timeline_is_the_figure_of_the_paper)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 6, FALSE });
+
+  test_text(report_timeline(r.trace, 82),
+            "                                                                  bubble      peak\n"
+            "stage 0 |F0F1F2F3............B0==F4B1==F5B2==..B3==..B4==..B5==|  33.3 %  40.0 GiB\n"
+            "stage 1 |..F0F1F2........B0==F3B1==F4B2==F5B3==..B4==..B5==....|  33.3 %  30.0 GiB\n"
+            "stage 2 |....F0F1....B0==F2B1==F3B2==F4B3==F5B4==..B5==........|  33.3 %  20.0 GiB\n"
+            "stage 3 |......F0B0==F1B1==F2B2==F3B3==F4B4==F5B5==............|  33.3 %  10.0 GiB\n"
+            "         +---------+---------+---------+---------+---------+---\n"
+            "      s  0         5        10        15        20        25\n"
+            "         F forward, B backward, . idle\n");
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(further_chunks_are_small)
+{
+  Run r = run_new((Shape) { 1, 2, 2, 1, 2, FALSE });
+
+  test_text(report_timeline(r.trace, 73),
+            "                                                         bubble      peak\n"
+            "stage 0 |F0-F1-fa0fa1......ba0===...ba1===B0====B1====|  20.0 %  40.0 GiB\n"
+            "stage 1 |...F0-F1-fa0ba0===fa1ba1===B0====B1====......|  20.0 %  30.0 GiB\n"
+            "         +--------------+--------------+-------------+\n"
+            "      s  0              5             10            15\n"
+            "         F forward, B backward, . idle, small letters: further chunks\n");
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(timeline_keeps_to_its_columns)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 64, FALSE });
+
+  for (int columns = 16; columns < 200; columns++) {
+    g_autofree char *text = report_timeline(r.trace, columns);
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+    for (int i = 0; lines[i]; i++)
+      ck_assert_int_le(strlen(lines[i]), columns);
+  }
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(collectives_are_counted_by_hand)
+{
+  Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
+  g_autofree char *text = report_collectives(&r.result, r.trace);
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  gboolean found = FALSE;
+
+  ck_assert(g_str_has_prefix(lines[0], "for "));
+  for (int i = 1; lines[i]; i++) {
+    g_auto(GStrv) cells = g_regex_split_simple("  +", lines[i], 0, 0);
+    if (!g_str_has_prefix(lines[i], "tensor parallel  ") || !strstr(lines[i], "64.0 KiB"))
+      continue;
+    found = TRUE;
+    ck_assert_str_eq(cells[1], "all-reduce");
+    ck_assert_str_eq(cells[3], "2 in a node");
+    /* 4 blocks x 8 micro-batches x 4, and the embedding forward or the logits backward */
+    ck_assert_str_eq(cells[9], "136");
+  }
+  ck_assert(found);
+  ck_assert_ptr_nonnull(strstr(text, "between stages"));
+  ck_assert_ptr_nonnull(strstr(text, "gradients"));
+  ck_assert_ptr_nonnull(strstr(text, "gradient norm"));
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(one_device_does_not_communicate)
+{
+  Run r = run_new((Shape) { 1, 1, 1, 1, 2, TRUE });
+  test_text(report_collectives(&r.result, r.trace), "no communication\n");
+  run_clear(&r);
+}
+END_TEST
+
+/* ---- CSV ---- */
+
+START_TEST(csv_has_a_line_a_span)
+{
+  Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
+  g_autofree char *text = report_csv(r.trace);
+  GError *error = NULL;
+  g_autoptr(Csv) csv = csv_parse(text, "csv", &error);
+  double last = -1, start, end;
+  int stage, row = -1;
+
+  ck_assert_ptr_nonnull(csv);
+  ck_assert(g_str_has_prefix(text, "id,stage,lane,kind,pass,chunk,micro,start_s,end_s,exposed_tensor_s,"
+                                   "collective,bytes,ranks,algorithm,after\n"));
+  ck_assert_uint_eq(csv->rows->len, r.trace->spans->len);
+  for (guint i = 0; i < csv->rows->len; i++) {
+    ck_assert(csv_real(csv, i, "start_s", &start, &error) && csv_real(csv, i, "end_s", &end, &error) &&
+              csv_int(csv, i, "stage", &stage, &error));
+    ck_assert_double_le(start, end);
+    if (strcmp(csv_cell(csv, i, "lane"), "compute") != 0)
+      continue;
+    ck_assert(stage > row || start >= last);
+    row = stage;
+    last = end;
+  }
+  ck_assert_str_eq(csv_cell(csv, 0, "kind"), "pass");
+  ck_assert_str_eq(csv_cell(csv, 0, "collective"), "");
+  run_clear(&r);
+}
+END_TEST
+
+/* ---- plots ---- */
+
+static const char *const pictures[] = { "timeline.svg", "timeline.png", "memory.svg", "memory.png" };
+
+static gboolean have_gnuplot(void)
+{
+  g_autofree char *path = g_find_program_in_path("gnuplot");
+  return path != NULL;
+}
+
+/* Draws, checks that the pictures are there and whole, and removes them. */
+static void check_plots(const Run *r, gsize most_bytes)
+{
+  g_autofree char *directory = test_directory(), *folder = g_build_filename(directory, "a", "b", NULL);
+  GError *error = NULL;
+
+  ck_assert_msg(report_plots(&r->result, r->trace, folder, &error), "%s", error ? error->message : "");
+  for (guint i = 0; i < G_N_ELEMENTS(pictures); i++) {
+    g_autofree char *path = g_build_filename(folder, pictures[i], NULL), *content = NULL;
+    gsize length = 0;
+    ck_assert(g_file_get_contents(path, &content, &length, NULL));
+    ck_assert_uint_lt(length, most_bytes);
+    ck_assert(g_str_has_suffix(path, "png") ? memcmp(content, "\211PNG", 4) == 0 : strstr(content, "</svg>") != NULL);
+    ck_assert_int_eq(g_remove(path), 0);
+  }
+  ck_assert_int_eq(g_rmdir(folder), 0); /* nothing else lies there */
+  g_autofree char *parent = g_build_filename(directory, "a", NULL);
+  g_rmdir(parent);
+  g_rmdir(directory);
+}
+
+START_TEST(plots_are_drawn)
+{
+  Run r = run_new((Shape) { 2, 2, 2, 2, 8, TRUE });
+
+  g_free(r.model->name);
+  r.model->name = g_strdup("it's \"a\" `false` {x}_1 \\ model\n");
+  if (have_gnuplot())
+    check_plots(&r, 400000);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(plots_of_long_steps_stay_small)
+{
+  Run r = run_new((Shape) { 1, 8, 1, 1, 5000, FALSE });
+
+  if (have_gnuplot())
+    check_plots(&r, 2000000);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(folder_that_cannot_be_made)
+{
+  Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
+  GError *error = NULL;
+
+  ck_assert(!report_plots(&r.result, r.trace, "/dev/null/plots", &error));
+  test_error(&error, TDP_ERROR_RUNTIME, "/dev/null/plots: cannot make this folder: Not a directory");
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(no_gnuplot)
+{
+  Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
+  g_autofree char *folder = test_directory();
+  GError *error = NULL;
+
+  g_setenv("PATH", folder, TRUE);
+  ck_assert(!report_plots(&r.result, r.trace, folder, &error));
+  test_error(&error, TDP_ERROR_RUNTIME, "plots: gnuplot is not installed (Debian: gnuplot-nox)");
+  ck_assert_int_eq(g_rmdir(folder), 0);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(gnuplot_that_fails)
+{
+  Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
+  g_autofree char *folder = test_directory(), *program = g_build_filename(folder, "gnuplot", NULL);
+  GError *error = NULL;
+
+  ck_assert(g_file_set_contents(program, "#!/bin/sh\necho first >&2\necho no terminal >&2\nexit 3\n", -1, NULL));
+  ck_assert_int_eq(g_chmod(program, 0755), 0);
+  g_setenv("PATH", folder, TRUE);
+  ck_assert(!report_plots(&r.result, r.trace, folder, &error));
+  test_error(&error, TDP_ERROR_RUNTIME, "plots: gnuplot failed: no terminal");
+  g_remove(program);
+  ck_assert_int_eq(g_rmdir(folder), 0);
+  run_clear(&r);
+}
+END_TEST
+
+TEST_MAIN("report", json_has_the_contract_keys, rates_follow_from_the_step, what_is_too_large_does_not_fit,
+          summary_names_what_matters, timeline_is_the_figure_of_the_paper, further_chunks_are_small,
+          timeline_keeps_to_its_columns, collectives_are_counted_by_hand, one_device_does_not_communicate,
+          csv_has_a_line_a_span, plots_are_drawn, plots_of_long_steps_stay_small, folder_that_cannot_be_made,
+          no_gnuplot, gnuplot_that_fails)
