@@ -69,16 +69,16 @@ AGAIN = $(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 check: deps
 	@echo "building the programs and tests, twice" >&2
-	@$(AGAIN) layers all build-tests
-	@$(AGAIN) SAN=1 build-tests
+	+@$(AGAIN) layers all build-tests
+	+@$(AGAIN) SAN=1 build-tests
 	@tests/run $(sort $(BUILD) build/san)
 
 demo: deps
 	@echo "building" >&2
-	@$(AGAIN) all
+	+@$(AGAIN) all
 	@mkdir -p build/demo
 	$(BUILD)/tdp-plan --model gpt3.json --cluster dgx.json --plots build/demo --output build/demo/plan.json
-	@echo "plan: build/demo/plan.json, plots:" build/demo/*.svg build/demo/*.png
+	@echo "plots and plan are in build/demo:" $$(ls build/demo)
 
 golden: all
 	BUILD=$(BUILD) tests/golden.sh --rewrite
@@ -87,13 +87,14 @@ fit: all
 	$(BUILD)/tdp-fit
 
 validate: all
-	$(BUILD)/tdp-validate $(wildcard tests/cases/*.csv)
+	$(BUILD)/tdp-validate $(wildcard tests/validation/*.csv)
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/tdp)
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
-	find models hardware plans plots -type f -exec install -D -m 644 {} $(DESTDIR)$(PREFIX)/share/tdp/{} \;
+	cp -R models hardware plans plots $(DESTDIR)$(PREFIX)/share/tdp
+	chmod -R u=rwX,go=rX $(DESTDIR)$(PREFIX)/share/tdp
 
 clean:
 	rm -rf build

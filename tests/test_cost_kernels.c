@@ -94,7 +94,7 @@ END_TEST
 
 START_TEST(wider_format_where_one_is_missing)
 {
-  Device device = {.sms = SMS, .memory_bytes_per_s = BANDWIDTH};
+  Device device = {.sms = SMS, .memory_bytes_per_s = BANDWIDTH, .sustained_fraction = 1};
   device.peak_flops_per_s[DTYPE_BF16] = PEAK;
   device.peak_flops_per_s[DTYPE_FP32] = PEAK / 10;
   device.kernels.matmul[DTYPE_BF16] = device.kernels.matmul[DTYPE_FP32] = ideal();
@@ -102,6 +102,20 @@ START_TEST(wider_format_where_one_is_missing)
   tf32.dtype = DTYPE_TF32;
   near(matmul_s(&device, &fp8), seconds(&device.kernels.matmul[DTYPE_BF16], 8192, 8192, 8192), 1e-6);
   near(matmul_s(&device, &tf32), 10 * matmul_s(&device, &fp8), 1e-6);
+}
+END_TEST
+
+/* A device that works for hours does arithmetic slower than in a benchmark. */
+START_TEST(sustained_rate)
+{
+  Device device = {.sms = SMS, .memory_bytes_per_s = BANDWIDTH, .sustained_fraction = 1};
+  device.peak_flops_per_s[DTYPE_BF16] = PEAK;
+  device.kernels.matmul[DTYPE_BF16] = ideal();
+  Matmul large = {32768, 32768, 32768, 1, DTYPE_BF16}, thin = {64, 51200, 8192, 1, DTYPE_BF16};
+  double large_s = matmul_s(&device, &large), thin_s = matmul_s(&device, &thin);
+  device.sustained_fraction = 0.9;
+  near(matmul_s(&device, &large), large_s / 0.9, 1e-3);
+  near(matmul_s(&device, &thin), thin_s, 1e-3);
 }
 END_TEST
 
@@ -114,7 +128,7 @@ static AttentionCurve curves[] = {
 
 static Device attention_device(void)
 {
-  Device device = {.sms = SMS};
+  Device device = {.sms = SMS, .sustained_fraction = 1};
   device.peak_flops_per_s[DTYPE_BF16] = PEAK;
   device.kernels.attention = curves;
   device.kernels.n_attention = G_N_ELEMENTS(curves);
@@ -209,6 +223,7 @@ START_TEST(fitted_parts)
     GError *error = NULL;
     Device device = {0};
     ck_assert_msg(device_load(rows[i].gpu, &device, &error), "%s", error ? error->message : "");
+    device.sustained_fraction = 1;
     Matmul matmul = {rows[i].m, rows[i].n, rows[i].k, 1, DTYPE_BF16};
     near(matmul_s(&device, &matmul), rows[i].us * 1e-6, 0.12);
     device_clear(&device);
@@ -227,6 +242,7 @@ START_TEST(fitted_attention)
     GError *error = NULL;
     Device device = {0};
     ck_assert_msg(device_load(rows[i].gpu, &device, &error), "%s", error ? error->message : "");
+    device.sustained_fraction = 1;
     AttentionWork work = work_of(8192, 128);
     work.kernel = rows[i].kernel;
     work.backward = rows[i].backward;
@@ -237,6 +253,6 @@ START_TEST(fitted_attention)
 END_TEST
 
 TEST_MAIN("cost_kernels", large_matmul_is_arithmetic, thin_matmul_is_memory, tiny_matmul_is_launch, last_wave,
-          grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, attention_work,
-          attention_between_points, attention_falls_back, few_blocks_fill_a_part, memory_bound, fitted_parts,
-          fitted_attention)
+          grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, sustained_rate,
+          attention_work, attention_between_points, attention_falls_back, few_blocks_fill_a_part, memory_bound,
+          fitted_parts, fitted_attention)

@@ -133,7 +133,8 @@ START_TEST(memory_constants)
   MemoryRow rows[60];
   for (int i = 0; i < 60; i++) {
     double bytes = 1e5 * pow(1.25, i);
-    rows[i] = (MemoryRow){bytes, 1 + i % 3, (3e-6 * (1 + i % 3) + bytes / (0.82 * BANDWIDTH)) * noise(0.03), i % 3 == 2};
+    double kernels = 1 + i / 20, seconds = kernels * 3e-6 + bytes / (0.82 * BANDWIDTH);
+    rows[i] = (MemoryRow){bytes, kernels, seconds * noise(0.03), i % 3 == 2};
   }
   Kernels kernels = {0};
   FitResult result = fit_memory(rows, 60, BANDWIDTH, &kernels);
@@ -148,7 +149,7 @@ END_TEST
 START_TEST(attention_of_a_server)
 {
   static const double seq[] = {1024, 4096, 16384}, shares[] = {0.3, 0.5, 0.6};
-  Device device = {.sms = SMS};
+  Device device = {.sms = SMS, .sustained_fraction = 0.9}; /* of no account here */
   device.peak_flops_per_s[DTYPE_BF16] = PEAK;
   device.kernels.attention_launch_s = 5e-6;
   GArray *rows = g_array_new(FALSE, TRUE, sizeof(AttentionRow));

@@ -77,7 +77,8 @@ double attention_s(const Device *device, const AttentionWork *work)
   if (!(flops > 0))
     return 0;
   double peak = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
+  double rate = peak * device->sustained_fraction * utilization(&device->kernels, work);
   double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);
   double fill = fmin(1, blocks / device->sms);
-  return device->kernels.attention_launch_s + flops / (peak * fill * utilization(&device->kernels, work));
+  return device->kernels.attention_launch_s + flops / (rate * fill);
 }

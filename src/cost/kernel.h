@@ -12,6 +12,7 @@
 typedef struct {
   double m, n, k, batch;
   DType dtype;
+  double accumulate_bytes; /* read and written besides, where the product is added to a wider matrix */
 } Matmul;
 
 double matmul_s(const Device *device, const Matmul *matmul);

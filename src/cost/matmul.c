@@ -103,7 +103,7 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
     if (split > 1 && matmul->k < split * SPLIT_K_MIN)
       break;
     double out_bytes = out * (MAX(bytes, OUTPUT_BYTES_MIN) + (split > 1 ? split * PARTIAL_SUM_BYTES : 0));
-    double memory = (in_bytes + out_bytes) * s_per_byte;
+    double memory = (in_bytes + out_bytes + matmul->accumulate_bytes) * s_per_byte;
     double extra = split > 1 ? model->split_s : 0;
     double compute = compute_s(model, &tiling, sms, split, round_up(matmul->k / split));
     if (MAX(memory, compute) + extra >= best)
@@ -120,6 +120,6 @@ double matmul_s(const Device *device, const Matmul *matmul)
   while (dtype != wider_dtype[dtype] &&
          (device->peak_flops_per_s[dtype] <= 0 || !device->kernels.matmul[dtype].known))
     dtype = wider_dtype[dtype];
-  return matmul_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype],
+  return matmul_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype] * device->sustained_fraction,
                         device->memory_bytes_per_s, device->sms, matmul);
 }

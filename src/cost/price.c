@@ -2,13 +2,16 @@
 
 #include "cost/kernel.h"
 
+#include <math.h>
+
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
 {
   const Device *device = &cluster->device;
 
   switch (op->kind) {
   case OP_MATMUL:
-    return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype });
+    return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
+                                        op->matmul.accumulate_bytes });
   case OP_ATTENTION:
     return attention_s(device, &(AttentionWork) {
       .batch = op->attention.batch, .heads = op->attention.heads,
@@ -99,11 +102,19 @@ static void price_backward(const Priced *w, Pass pass, PassPrice *price)
   finish(&l, w->plan);
 }
 
+double slowest_device(const Device *device, int devices)
+{
+  return 1 + device->rate_spread * sqrt(2 * log(devices));
+}
+
 static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster)
 {
-  double *seconds = g_new(double, ops->len);
-  for (guint i = 0; i < ops->len; i++)
-    seconds[i] = op_s(&g_array_index(ops, Op, i), plan, cluster);
+  double *seconds = g_new(double, ops->len), slowest = slowest_device(&cluster->device, plan->gpus);
+
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    seconds[i] = op_s(op, plan, cluster) * (op->kind == OP_COLLECTIVE ? 1 : slowest);
+  }
   return seconds;
 }
 

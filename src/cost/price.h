@@ -40,7 +40,11 @@ PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster 
 void price_table_free(PriceTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
 
-/* Seconds of one op on its own. */
+/* How much longer the slowest of `devices` like devices takes, to which the
+ * others wait: 1 + spread sqrt(2 ln n), the expected largest of n normals. */
+double slowest_device(const Device *device, int devices);
+
+/* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
 
 /* How much slower kernels run on a device while it takes part in a collective

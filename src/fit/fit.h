@@ -100,7 +100,7 @@ void fit_attention_serving(AttentionRow *rows, int n, const Device *device);
  * off. FALSE if no row fits. */
 gboolean fit_attention_curve(const AttentionRow *rows, int n, const Device *device, AttentionCurve *curve);
 
-/* Errors of attention_s with the device's curves. */
+/* Errors of attention_s with the device's curves, for a moment (sustained_fraction 1). */
 FitResult fit_attention_errors(const AttentionRow *rows, int n, const Device *device);
 
 typedef struct {

@@ -14,6 +14,7 @@ static double row_share(const AttentionRow *row, const Device *device, double ta
   bare.kernels.attention = &unit;
   bare.kernels.n_attention = 1;
   bare.kernels.attention_launch_s = 0;
+  bare.sustained_fraction = 1; /* measured for a moment */
   return attention_s(&bare, &row->work) / (row->seconds - taken_s);
 }
 
@@ -118,9 +119,11 @@ gboolean fit_attention_curve(const AttentionRow *rows, int n, const Device *devi
 
 FitResult fit_attention_errors(const AttentionRow *rows, int n, const Device *device)
 {
+  Device cool = *device;
   FitSides sides;
+  cool.sustained_fraction = 1;
   fit_sides_init(&sides, n);
   for (int i = 0; i < n; i++)
-    fit_sides_add(&sides, rows[i].check, attention_s(device, &rows[i].work) / rows[i].seconds);
+    fit_sides_add(&sides, rows[i].check, attention_s(&cool, &rows[i].work) / rows[i].seconds);
   return fit_sides_clear(&sides);
 }

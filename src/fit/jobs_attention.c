@@ -60,15 +60,32 @@ static gboolean load(const FitJob *job, PartFile *file, Device *device, int *ker
 /* ---- fits ---- */
 
 /* `data` is SOURCE/GPU/SPLIT. */
-static GArray *read_rows(const FitData *data, const FitJob *job, gboolean *server, GError **error)
+typedef struct {
+  gboolean server; /* times of a server's kernels */
+  gboolean split;  /* forward passes are shares of another GPU */
+} Origin;
+
+static GArray *read_rows(const FitData *data, const FitJob *job, Origin *origin, GError **error)
 {
   g_auto(GStrv) words = g_strsplit(job->data, "/", -1);
   if (g_strv_length(words) != 3) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected SOURCE/GPU/SPLIT", job->data);
     return NULL;
   }
-  *server = strcmp(words[0], "server") == 0;
+  *origin = (Origin){strcmp(words[0], "server") == 0, strcmp(words[1], words[2]) != 0};
   return data_attention(data->attention, words[0], words[1], job->constants, words[2], error);
+}
+
+static char *source_of(const FitJob *job, const Origin *origin, const AttentionCurve *curve)
+{
+  const char *how = "";
+  if (origin->server)
+    how = ", a server's fixed time and cache writes taken off";
+  else if (origin->split)
+    how = ", both passes together split as on the last-named GPU";
+  else if (curve->backward)
+    how = ", both passes together less the forward one";
+  return g_strdup_printf("fitted: %s (hardware/data/attention.csv)%s", job->data, how);
 }
 
 static int fit_curves(const GArray *rows, const Device *device, int kernel, AttentionCurve *curves)
@@ -96,25 +113,20 @@ static FitResult errors_with(const GArray *rows, const Device *device, Attention
 
 gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
 {
-  gboolean server = FALSE;
+  Origin origin = {0};
   int kernel = 0;
   g_auto(PartFile) file = {NULL, NULL};
-  g_autoptr(GArray) rows = read_rows(data, job, &server, error);
+  g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
   Device device = {0};
   if (!rows || !load(job, &file, &device, &kernel, error))
     return FALSE;
-  if (server)
+  if (origin.server)
     fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
   AttentionCurve curves[4 * G_N_ELEMENTS(head_dims)];
   int n = fit_curves(rows, &device, kernel, curves);
   *result = errors_with(rows, &device, curves, n);
   for (int i = 0; i < n; i++) {
-    gboolean split = curves[i].backward || (!server && !strstr(job->data, "h100"));
-    g_autofree char *source = g_strdup_printf(
-      "fitted: %s in hardware/data/attention.csv%s", job->data,
-      server   ? ", fixed time and cache writes of the server taken off"
-      : split  ? ", both passes together split by the forward pass of the last-named GPU"
-               : "");
+    g_autofree char *source = source_of(job, &origin, &curves[i]);
     put_curve(&file, &curves[i], source);
   }
   device_clear(&device);
@@ -125,8 +137,8 @@ gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolea
                                  GError **error)
 {
   (void)dry_run;
-  gboolean server = FALSE;
-  g_autoptr(GArray) rows = read_rows(data, job, &server, error);
+  Origin origin = {0};
+  g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
   Device device = {0};
   if (!rows || !device_load(job->hardware, &device, error))
     return FALSE;

@@ -65,6 +65,8 @@ gboolean part_file_save(const PartFile *file, GError **error)
 
 /* ---- changing ---- */
 
+#define SMALL 1e-6 /* in the file's unit: a fit's way to say 0 */
+
 static void replace(cJSON *object, const char *key, cJSON *item)
 {
   if (cJSON_GetObjectItemCaseSensitive(object, key))
@@ -76,8 +78,8 @@ static void replace(cJSON *object, const char *key, cJSON *item)
 static double rounded(double value)
 {
   char digits[G_ASCII_DTOSTR_BUF_SIZE];
-  if (value == floor(value))
-    return value;
+  if (value == floor(value) || fabs(value) < SMALL)
+    return round(value);
   g_ascii_formatd(digits, sizeof digits, "%.4g", value);
   return g_ascii_strtod(digits, NULL);
 }

@@ -1,7 +1,7 @@
 /*
  * A JSON file of hardware/kernels/ or hardware/links/ whose fitted numbers are
- * replaced; all else in it stays. Numbers that are not
- * whole are rounded to four digits.
+ * replaced; all else in it stays. Numbers that are not whole are rounded to four
+ * digits, and below 1e-6 to 0.
  */
 #ifndef TDP_FIT_PART_FILE_H
 #define TDP_FIT_PART_FILE_H

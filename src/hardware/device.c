@@ -15,6 +15,8 @@ static const JsonField device_fields[] = {
   {"l2_mib", JSON_REAL, G_STRUCT_OFFSET(Device, l2_bytes), FALSE, G_MINDOUBLE, 1e6, MIB},
   {"sms", JSON_INT, G_STRUCT_OFFSET(Device, sms), TRUE, 1, 1e6},
   {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, G_MINDOUBLE, 1e6, GB_PER_S},
+  {"sustained_fraction", JSON_REAL, G_STRUCT_OFFSET(Device, sustained_fraction), FALSE, 0.1, 1},
+  {"rate_spread", JSON_REAL, G_STRUCT_OFFSET(Device, rate_spread), FALSE, 0, 0.2},
   {"power_w", JSON_REAL, G_STRUCT_OFFSET(Device, power_w), FALSE, G_MINDOUBLE, 1e6},
   {"kernels", JSON_ANY, .required = TRUE},
   {"kernels_provenance", JSON_ANY},
@@ -74,6 +76,8 @@ static gboolean read_device(const PartSource *source, gpointer out, GError **err
   Device *device = out;
   if (!part_fields(source, device_fields, G_N_ELEMENTS(device_fields), device, NULL, error))
     return FALSE;
+  if (device->sustained_fraction == 0)
+    device->sustained_fraction = 1;
   const cJSON *peaks = json_get(source->object, "peak_tflops");
   return (!peaks || read_peaks(source, peaks, device, error)) && read_kernels(source, &device->kernels, error);
 }

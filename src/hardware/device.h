@@ -86,6 +86,8 @@ typedef struct {
   int sms;                              /* or compute units */
   double host_bytes_per_s;              /* to host memory, per direction */
   double power_w;
+  double sustained_fraction;            /* of the rate of short benchmarks, held over long runs */
+  double rate_spread;                   /* standard deviation of the rate between like devices */
   Kernels kernels;
 } Device;
 

@@ -76,14 +76,34 @@ static void linear_forward(Build *b, const Linear *l)
     build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, activation_bytes(b));
 }
 
+/* Adds the weight gradient to what earlier micro-batches left: inside the
+ * product, in a kernel behind it, or not at all where it is reduced at once. */
+static void accumulate(Build *b, const Linear *l, Op *product)
+{
+  double weights = l->in * l->out * l->batch, bytes = b->plan->framework->gradient_bytes;
+
+  switch (b->plan->framework->accumulation) {
+  case ACCUMULATE_FUSED:
+    product->matmul.accumulate_bytes = weights * (2 * bytes - b->bytes);
+    break;
+  case ACCUMULATE_SEPARATE:
+    add_backward(b, stream("gradient sum", PASS_WEIGHT, weights * (b->bytes + 2 * bytes), 1));
+    break;
+  default:
+    break;
+  }
+}
+
 static void linear_backward(Build *b, const Linear *l)
 {
   gboolean sp = b->plan->sequence_parallel, overlap = b->plan->overlap.tensor;
+  Op weight_gradient = matmul(b, l->name, PASS_WEIGHT, l->in, l->out, l->rows, l->batch);
 
   /* reversed: what is added last runs first */
+  accumulate(b, l, &weight_gradient);
   if (l->bias)
     add_backward(b, stream("bias gradient", PASS_WEIGHT, l->rows * l->out * l->batch * b->bytes, 1));
-  add_backward(b, matmul(b, l->name, PASS_WEIGHT, l->in, l->out, l->rows, l->batch));
+  add_backward(b, weight_gradient);
   if (l->split == LINEAR_COLUMN && !l->no_gather)
     build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
                               activation_bytes(b), PASS_INPUT, overlap);

@@ -10,9 +10,11 @@
 
 static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", NULL };
 
+static const char *const accumulation_names[] = { "none", "separate", "fused", NULL };
+
 typedef struct {
   Framework framework;
-  int engine, attention;
+  int engine, attention, accumulation;
   char *like;
 } Parsed;
 
@@ -32,6 +34,7 @@ static const JsonField fields[] = {
   { "overlap_pipeline", JSON_BOOL, FIELD(overlap_pipeline) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
   { "attention", JSON_ENUM, G_STRUCT_OFFSET(Parsed, attention), .names = attention_kernel_names },
+  { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },
   { "gradient_bytes", JSON_INT, FIELD(gradient_bytes), FALSE, 1, 8 },
   { "reduce_bytes", JSON_INT, FIELD(reduce_bytes), FALSE, 1, 8 },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
@@ -117,6 +120,7 @@ Framework *framework_load(const char *name, GError **error)
   }
   parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
   parsed.framework.attention = parsed.attention;
+  parsed.framework.accumulation = parsed.accumulation;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 

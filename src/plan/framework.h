@@ -9,6 +9,8 @@
 
 #include "hardware/device.h"
 
+typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
+
 typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
@@ -20,6 +22,7 @@ typedef struct {
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
   AttentionKernel attention;  /* plan default */
+  Accumulation accumulation;  /* of weight gradients over micro-batches */
   int gradient_bytes;         /* of an accumulated gradient */
   int reduce_bytes;           /* of a gradient on the wire */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */

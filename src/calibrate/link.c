@@ -1,0 +1,247 @@
+/* Which constants of a link the points tell, and their fit. */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "calibrate/link.h"
+#include "calibrate/machine.h"
+
+const LinkConstant link_constants[] = {
+  {"base_us", G_STRUCT_OFFSET(Link, base_s), 1e-6, FIT_LINK_BASE, .probe = 5e-6},
+  {"hop_us", G_STRUCT_OFFSET(Link, hop_s), 1e-6, FIT_LINK_HOP, .probe = 1e-6},
+  {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e-6, FIT_LINK_TREE, .probe = -0.2, .relative = TRUE},
+  {"efficiency", G_STRUCT_OFFSET(Link, efficiency), 1, FIT_LINK_RATE, .probe = -0.1, .relative = TRUE},
+  {"sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, sqrt_s_per_byte), 1e-6, FIT_LINK_RATE},
+  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e-6, FIT_LINK_P2P, .probe = 5e-6},
+  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P, .probe = -0.1, .relative = TRUE},
+  {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e-6, FIT_LINK_IN_SWITCH, .probe = -5e-6},
+  {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH, .probe = -0.1,
+   .relative = TRUE},
+  {"in_switch_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), 1e-6, FIT_LINK_IN_SWITCH},
+  {NULL},
+};
+
+/* A constant is told by the points if its probe moves at least so many times by so much. */
+#define TOLD_POINTS 3
+#define TOLD_SHARE 0.05
+
+#define HELD_OUT_POINTS_MIN 12 /* fewer are all fitted, with none to check */
+#define POINTS_A_CONSTANT 2
+
+typedef struct {
+  CollectiveRow *rows;
+  int n, tier;
+} Rows;
+
+double link_constant_get(const Link *link, const LinkConstant *constant)
+{
+  return *(const double *)(gconstpointer)((const char *)link + constant->offset);
+}
+
+/* ---- points to rows ---- */
+
+/* Curves count alike: each row by one over the rows of its curve. */
+static void weigh(Rows *rows)
+{
+  for (int i = 0; i < rows->n; i++) {
+    CollectiveRow *row = &rows->rows[i];
+    int n = 0;
+    for (int j = 0; j < rows->n; j++)
+      n += rows->rows[j].collective == row->collective && rows->rows[j].cluster == row->cluster &&
+           rows->rows[j].group.size == row->group.size;
+    row->weight = 1.0 / n;
+  }
+}
+
+static gboolean place_rows(Rows *rows, Machine *machine, const LinkPoint *points, GError **error)
+{
+  for (int i = 0; i < rows->n; i++) {
+    const LinkPoint *point = &points[i];
+    g_assert(point->bytes > 0 && point->seconds > 0);
+    CollectiveRow *row = &rows->rows[i];
+    *row = (CollectiveRow){.collective = point->collective, .bytes = point->bytes, .seconds = point->seconds};
+    row->cluster = machine_place(machine, point, &row->group, error);
+    if (!row->cluster)
+      return FALSE;
+    int tier = group_tier(row->cluster, &row->group);
+    if (i == 0)
+      rows->tier = tier;
+    if (tier != rows->tier) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                  "%s: ranks meet in tier \"%s\", those of %s in \"%s\": expected files of one link", point->file,
+                  row->cluster->tiers[tier].name, points[0].file, row->cluster->tiers[rows->tier].name);
+      return FALSE;
+    }
+  }
+  weigh(rows);
+  return TRUE;
+}
+
+/* ---- what the points tell ---- */
+
+/* The link's numbers go to all clusters; their names stay as they are. */
+static void set_link(const Rows *rows, const Link *link)
+{
+  for (int i = 0; i < rows->n; i++) {
+    Link *out = &rows->rows[i].cluster->tiers[rows->tier].link;
+    char *name = out->name;
+    *out = *link;
+    out->name = name;
+  }
+}
+
+static double row_s(const CollectiveRow *row)
+{
+  return collective_cost(row->cluster, row->collective, row->bytes, &row->group).seconds;
+}
+
+/* The clusters have `link`, before and after. */
+static gboolean is_told(const Rows *rows, const Link *link, const LinkConstant *constant)
+{
+  Link probe = *link;
+  double *value = (double *)(gpointer)((char *)&probe + constant->offset);
+  *value += constant->relative ? *value * constant->probe : constant->probe;
+  double *before = g_new(double, (gsize)rows->n);
+  int told = 0;
+  for (int i = 0; i < rows->n; i++)
+    before[i] = row_s(&rows->rows[i]);
+  set_link(rows, &probe);
+  for (int i = 0; i < rows->n; i++)
+    told += fabs(row_s(&rows->rows[i]) - before[i]) >= TOLD_SHARE * rows->rows[i].seconds;
+  set_link(rows, link);
+  g_free(before);
+  return told >= TOLD_POINTS;
+}
+
+/* Steps of a ring, once or twice around; a hop's time is told from the fixed
+ * time only by rows that differ in it. */
+static int ring_hops(const CollectiveRow *row)
+{
+  if (row->collective == COLLECTIVE_SEND || row->collective == COLLECTIVE_ALL_TO_ALL)
+    return 0;
+  return (row->group.size - 1) * (row->collective == COLLECTIVE_ALL_REDUCE ? 2 : 1);
+}
+
+static gboolean hops_differ(const Rows *rows)
+{
+  int first = 0;
+  for (int i = 0; i < rows->n; i++) {
+    int hops = ring_hops(&rows->rows[i]);
+    if (hops && first && hops != first)
+      return TRUE;
+    first = hops ? hops : first;
+  }
+  return FALSE;
+}
+
+static gboolean nodes_differ(const Rows *rows)
+{
+  for (int i = 1; i < rows->n; i++)
+    if (rows->rows[i].cluster->nodes != rows->rows[0].cluster->nodes)
+      return TRUE;
+  return FALSE;
+}
+
+static int told_constants(const Rows *rows, const Link *link)
+{
+  int mask = FIT_LINK_BASE | FIT_LINK_RATE | FIT_LINK_P2P;
+  if (link->in_switch)
+    mask |= FIT_LINK_IN_SWITCH;
+  if (hops_differ(rows))
+    mask |= FIT_LINK_HOP;
+  if (nodes_differ(rows))
+    mask |= FIT_LINK_TREE;
+  for (const LinkConstant *c = link_constants; c->key; c++)
+    if ((mask & c->mask) && c->probe != 0 && !is_told(rows, link, c))
+      mask &= ~c->mask;
+  return mask;
+}
+
+/* ---- the fit ---- */
+
+static gboolean check_count(const Rows *rows, const char *file, int mask, GError **error)
+{
+  int constants = 0;
+  for (const LinkConstant *c = link_constants; c->key; c++)
+    constants += (c->mask & mask) != 0;
+  if (constants > 0 && rows->n >= POINTS_A_CONSTANT * constants)
+    return TRUE;
+  if (constants == 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "%s: %d points tell no constant of the link: expected sizes from a few bytes to hundreds of MB", file,
+                rows->n);
+  else
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %d points: expected at least %d, to fit %d constants", file,
+                rows->n, POINTS_A_CONSTANT * constants, constants);
+  return FALSE;
+}
+
+/* Fits two thirds and asks the others. */
+static FitErrors held_out_errors(Rows *rows, int mask, const Link *start)
+{
+  if (rows->n < HELD_OUT_POINTS_MIN)
+    return (FitErrors){0};
+  for (int i = 0; i < rows->n; i++) {
+    CollectiveRow *row = &rows->rows[i];
+    double key[] = {row->collective, row->cluster->nodes, row->group.size, row->bytes};
+    row->check = fit_is_check(key, G_N_ELEMENTS(key));
+  }
+  Link link = *start;
+  FitErrors errors = fit_link(rows->rows, rows->n, rows->tier, mask, &link).check;
+  for (int i = 0; i < rows->n; i++)
+    rows->rows[i].check = FALSE;
+  return errors;
+}
+
+static void fill(LinkCalibration *out, const Rows *rows, const Link *link, const Link *start)
+{
+  out->link = *link;
+  out->link.name = g_strdup(start->name);
+  out->like = g_strdup(start->name);
+  out->bytes_per_s = rows->rows[0].cluster->tiers[rows->tier].bytes_per_s;
+  out->n = rows->n;
+  out->fitted_s = g_new(double, (gsize)rows->n);
+  out->algorithms = g_new(const char *, (gsize)rows->n);
+  for (int i = 0; i < rows->n; i++) {
+    const CollectiveRow *row = &rows->rows[i];
+    CollectiveCost cost = collective_cost(row->cluster, row->collective, row->bytes, &row->group);
+    out->fitted_s[i] = cost.seconds;
+    out->algorithms[i] = cost.algorithm;
+  }
+}
+
+static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, LinkCalibration *out, GError **error)
+{
+  if (!place_rows(rows, machine, points, error))
+    return FALSE;
+  Link start = machine->link.name ? machine->link : rows->rows[0].cluster->tiers[rows->tier].link, link = start;
+  set_link(rows, &start);
+  int mask = told_constants(rows, &start);
+  if (!check_count(rows, points[0].file, mask, error))
+    return FALSE;
+  *out = (LinkCalibration){.fitted = mask, .held_out = held_out_errors(rows, mask, &start)};
+  out->errors = fit_link(rows->rows, rows->n, rows->tier, mask, &link).fit;
+  fill(out, rows, &link, &start);
+  return TRUE;
+}
+
+gboolean calibrate_link(const LinkPoint *points, int n, const LinkSetup *setup, LinkCalibration *out, GError **error)
+{
+  g_auto(Machine) machine = {0};
+  g_assert(n > 0);
+  if (!machine_init(&machine, setup, error))
+    return FALSE;
+  Rows rows = {.rows = g_new0(CollectiveRow, (gsize)n), .n = n};
+  gboolean done = fit_rows(&rows, &machine, points, out, error);
+  g_free(rows.rows);
+  return done;
+}
+
+void link_calibration_clear(LinkCalibration *calibration)
+{
+  g_free(calibration->link.name);
+  g_free(calibration->like);
+  g_free(calibration->fitted_s);
+  g_free(calibration->algorithms);
+  *calibration = (LinkCalibration){0};
+}

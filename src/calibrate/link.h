@@ -1,0 +1,20 @@
+/* The constants of a Link as its file spells them. Private to this folder. */
+#ifndef TDP_CALIBRATE_LINK_H
+#define TDP_CALIBRATE_LINK_H
+
+#include "calibrate/calibrate.h"
+
+typedef struct {
+  const char *key;
+  gsize offset;
+  double unit;       /* of the file, in base units */
+  int mask;          /* the FIT_LINK_ bit that frees it */
+  double probe;      /* a change that times would show; 0: it goes with the others of its bit */
+  gboolean relative; /* the probe is a share of the value */
+} LinkConstant;
+
+extern const LinkConstant link_constants[]; /* ends with a NULL key */
+
+double link_constant_get(const Link *link, const LinkConstant *constant);
+
+#endif

@@ -1,0 +1,110 @@
+/* A fitted link as a file of hardware/links/ and as text for people. */
+#include <math.h>
+
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "calibrate/link.h"
+
+#define GB 1e9
+#define PERCENT 100
+
+/* A constant of the switch stands only where the switch adds. */
+static gboolean is_in_file(const Link *link, const LinkConstant *constant)
+{
+  return link->in_switch || constant->mask != FIT_LINK_IN_SWITCH;
+}
+
+/* Four digits, as fitted numbers are written everywhere. */
+static double rounded(double value)
+{
+  char digits[G_ASCII_DTOSTR_BUF_SIZE];
+  g_ascii_formatd(digits, sizeof digits, "%.4g", value);
+  return g_ascii_strtod(digits, NULL);
+}
+
+static void put_sources(JsonWriter *w, const LinkCalibration *c, const char *files)
+{
+  g_autofree char *kept = g_strdup_printf("default: as %s", c->like);
+  g_autoptr(GString) fitted = g_string_new(NULL);
+  g_string_append_printf(fitted, "fitted: %s, %d points, mean error %.1f %%", files, c->n, PERCENT * c->errors.mean);
+  if (c->held_out.n)
+    g_string_append_printf(fitted, ", %.1f %% on %d left out", PERCENT * c->held_out.mean, c->held_out.n);
+  json_open(w, "source", '{');
+  for (const LinkConstant *constant = link_constants; constant->key; constant++)
+    if (is_in_file(&c->link, constant) && !(constant->mask & c->fitted))
+      json_put_string(w, constant->key, kept);
+  json_put_string(w, "*", fitted->str);
+  json_close(w, '}');
+}
+
+char *link_calibration_json(const LinkCalibration *c, const char *name, const char *files)
+{
+  GString *text = g_string_new(NULL);
+  JsonWriter w;
+  g_autofree char *note =
+    g_strdup_printf("efficiencies are shares of %.4g GB/s, a device each way", c->bytes_per_s / GB);
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  json_put_string(&w, "name", name);
+  json_put_string(&w, "kind", link_kind_names[c->link.kind]);
+  json_put_bool(&w, "in_switch", c->link.in_switch);
+  for (const LinkConstant *constant = link_constants; constant->key; constant++)
+    if (is_in_file(&c->link, constant))
+      json_put_real(&w, constant->key, rounded(link_constant_get(&c->link, constant) / constant->unit));
+  json_put_string(&w, "note", note);
+  put_sources(&w, c, files);
+  json_close(&w, '}');
+  return g_string_free(text, FALSE);
+}
+
+/* ---- for people ---- */
+
+static char *points_table(const LinkCalibration *c, const LinkPoint *points)
+{
+  g_autoptr(Table) table = table_new("<collective|nodes|ranks|bytes|measured us|fitted us|error %|<algorithm");
+  for (int i = 0; i < c->n; i++) {
+    const LinkPoint *point = &points[i];
+    table_add(table, "%s", collective_names[point->collective]);
+    table_add(table, "%d", point->nodes);
+    table_add(table, "%d", point->ranks);
+    table_add(table, "%.0f", point->bytes);
+    table_add(table, "%.2f", point->seconds * 1e6);
+    table_add(table, "%.2f", c->fitted_s[i] * 1e6);
+    table_add(table, "%+.1f", PERCENT * (c->fitted_s[i] / point->seconds - 1));
+    table_add(table, "%s", c->algorithms[i]);
+  }
+  return table_text(table, 0);
+}
+
+static char *constants_table(const LinkCalibration *c)
+{
+  g_autoptr(Table) table = table_new("<constant|value|<");
+  for (const LinkConstant *constant = link_constants; constant->key; constant++) {
+    if (!is_in_file(&c->link, constant))
+      continue;
+    table_add(table, "%s", constant->key);
+    table_add(table, "%.4g", link_constant_get(&c->link, constant) / constant->unit);
+    table_add(table, constant->mask & c->fitted ? "fitted" : "as %s", c->like);
+  }
+  return table_text(table, 0);
+}
+
+static void add_errors(GString *text, const FitErrors *errors, const char *of)
+{
+  g_string_append_printf(text, "%d points%s: mean error %.1f %%, median %.1f %%, 90 %% below %.1f %%, largest %.1f %%\n",
+                         errors->n, of, PERCENT * errors->mean, PERCENT * errors->median, PERCENT * errors->p90,
+                         PERCENT * errors->max);
+}
+
+char *link_calibration_text(const LinkCalibration *c, const LinkPoint *points)
+{
+  g_autofree char *rows = points_table(c, points), *constants = constants_table(c);
+  GString *text = g_string_new(NULL);
+  g_string_append_printf(text, "%s\n%s\nnominal rate: %.4g GB/s, a device each way\n", rows, constants,
+                         c->bytes_per_s / GB);
+  add_errors(text, &c->errors, "");
+  if (c->held_out.n)
+    add_errors(text, &c->held_out, " left out of a fit of the others");
+  return g_string_free(text, FALSE);
+}

@@ -1,0 +1,233 @@
+#include "calibrate/machine.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "hardware/part.h"
+
+/* Points of equal shape share a cluster. */
+typedef struct {
+  int nodes, node_ranks;
+} Shape;
+
+static void machine_error(const LinkPoint *point, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
+
+static void machine_error(const LinkPoint *point, GError **error, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  g_autofree char *message = g_strdup_vprintf(format, args);
+  va_end(args);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", point->file, message);
+}
+
+/* ---- the rate of a link, from the servers that have it ---- */
+
+static int compare_names(gconstpointer a, gconstpointer b)
+{
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static GPtrArray *server_names(void)
+{
+  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+  g_autofree char *folder = files_data_path("hardware/servers");
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  for (const char *file; dir && (file = g_dir_read_name(dir));)
+    if (g_str_has_suffix(file, ".json"))
+      g_ptr_array_add(names, g_strndup(file, strlen(file) - strlen(".json")));
+  g_ptr_array_sort(names, compare_names);
+  return names;
+}
+
+static Cluster *one_server(const char *server, GError **error)
+{
+  g_autofree char *text = g_strdup_printf(
+    "{\"name\": \"one\", \"nodes\": 1, \"server\": \"%s\", \"source\": \"default: to look at\"}", server);
+  return cluster_parse(text, strlen(text), server, error);
+}
+
+/* The tier that has the link and needs no other to be used: within a node the
+ * lowest, or the network. */
+static const Tier *tier_of(const Cluster *cluster, const Link *link)
+{
+  int t = link->kind == LINK_NETWORK ? cluster->network_tier : 0;
+  if (t < 0 || t >= cluster->n_tiers || g_strcmp0(cluster->tiers[t].link.name, link->name) != 0)
+    return NULL;
+  return &cluster->tiers[t];
+}
+
+/* Takes the rate that all servers with the link agree on. A single rank of a
+ * node sends at its port's rate. */
+static gboolean find_rate(Machine *machine, GError **error)
+{
+  g_autoptr(GPtrArray) names = server_names();
+  const Link *link = &machine->link;
+  gboolean agree = TRUE;
+  for (guint i = 0; i < names->len; i++) {
+    g_autoptr(Cluster) cluster = one_server(g_ptr_array_index(names, i), error);
+    if (!cluster)
+      return FALSE;
+    const Tier *tier = tier_of(cluster, link);
+    if (!tier)
+      continue;
+    double rate = link->kind == LINK_NETWORK ? tier->port_bytes_per_s : tier->bytes_per_s;
+    int devices = cluster->devices_per_node;
+    agree = agree && (machine->bytes_per_s == 0 || machine->bytes_per_s == rate) &&
+            (machine->devices == 0 || link->kind != LINK_MESH || machine->devices == devices);
+    machine->bytes_per_s = rate;
+    machine->devices = MAX(machine->devices, devices);
+  }
+  if (agree && machine->bytes_per_s > 0)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--like: %s: %s: expected the rate too, by --cluster or --gb-per-s",
+              link->name, agree ? "no server has this link" : "servers with this link differ in its rate");
+  return FALSE;
+}
+
+/* ---- the machine ---- */
+
+static gboolean read_cluster(Machine *machine, const char *name, GError **error)
+{
+  machine->path = files_find(name, "hardware", error);
+  machine->text = machine->path ? files_read(machine->path, &machine->length, error) : NULL;
+  return machine->text != NULL;
+}
+
+gboolean machine_init(Machine *machine, const LinkSetup *setup, GError **error)
+{
+  *machine = (Machine){.clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free),
+                       .shapes = g_array_new(FALSE, FALSE, sizeof(Shape)),
+                       .bytes_per_s = setup->bytes_per_s};
+  if (!setup->like && !setup->cluster) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--like: missing: expected the link that was measured, as in "
+                "--like nvlink3-switch, or its cluster by --cluster");
+    return FALSE;
+  }
+  if (setup->cluster && setup->bytes_per_s > 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gb-per-s: expected no --cluster beside it, which has the rate");
+    return FALSE;
+  }
+  if (setup->like && !part_load(&link_part, setup->like, &machine->link, error)) {
+    g_prefix_error(error, "--like: ");
+    return FALSE;
+  }
+  if (setup->cluster)
+    return read_cluster(machine, setup->cluster, error);
+  return setup->bytes_per_s > 0 || find_rate(machine, error);
+}
+
+void machine_clear(Machine *machine)
+{
+  g_clear_pointer(&machine->clusters, g_ptr_array_unref);
+  g_clear_pointer(&machine->shapes, g_array_unref);
+  g_free(machine->path);
+  g_free(machine->text);
+  g_free(machine->link.name);
+  *machine = (Machine){0};
+}
+
+/* ---- clusters ---- */
+
+static Cluster *flat_cluster(const Machine *machine, const LinkPoint *point, GError **error)
+{
+  gboolean network = machine->link.kind == LINK_NETWORK;
+  if (network ? point->nodes < 2 || point->node_ranks > 1 : point->nodes > 1) {
+    machine_error(point, error, "%d ranks on %d node%s: expected --cluster, for %s alone joins %s", point->ranks,
+                  point->nodes, point->nodes > 1 ? "s" : "", machine->link.name,
+                  network ? "single ranks of several nodes" : "ranks of one node");
+    return NULL;
+  }
+  int node_devices = network ? 1 : MAX(point->node_ranks, machine->devices);
+  Cluster *cluster = g_new0(Cluster, 1);
+  cluster->name = g_strdup(machine->link.name);
+  cluster->devices_per_node = node_devices;
+  cluster->nodes = point->nodes;
+  cluster->devices = point->nodes * node_devices;
+  cluster->n_tiers = 1;
+  cluster->network_tier = network ? 0 : -1;
+  Tier *tier = &cluster->tiers[0];
+  *tier = (Tier){.name = g_strdup(machine->link.name), .link = machine->link, .devices = cluster->devices,
+                 .bytes_per_s = machine->bytes_per_s, .port_bytes_per_s = machine->bytes_per_s};
+  tier->link.name = g_strdup(machine->link.name);
+  return cluster;
+}
+
+/* Ranks that work alone on a node have its NICs to themselves. */
+static void share_network(Cluster *cluster, int node_ranks)
+{
+  for (int t = cluster->network_tier; t >= 0 && t < cluster->n_tiers; t++) {
+    Tier *tier = &cluster->tiers[t];
+    double alone = tier->bytes_per_s * cluster->devices_per_node / node_ranks;
+    tier->bytes_per_s = MIN(alone, MAX(tier->bytes_per_s, tier->port_bytes_per_s));
+  }
+}
+
+static Cluster *real_cluster(const Machine *machine, const LinkPoint *point, GError **error)
+{
+  g_autoptr(Cluster) cluster = cluster_parse(machine->text, machine->length, machine->path, error);
+  if (!cluster)
+    return NULL;
+  if (point->node_ranks > cluster->devices_per_node) {
+    machine_error(point, error, "%d ranks on a node: expected at most %d, the devices of a node of %s",
+                  point->node_ranks, cluster->devices_per_node, cluster->name);
+    return NULL;
+  }
+  if (!cluster_resize(cluster, point->nodes * cluster->devices_per_node, error)) {
+    g_prefix_error(error, "%s: %d nodes: ", point->file, point->nodes);
+    return NULL;
+  }
+  share_network(cluster, point->node_ranks);
+  return g_steal_pointer(&cluster);
+}
+
+/* Consecutive ranks fill a node's share, then the next node's. */
+static GroupShape shape_of(const Cluster *cluster, int ranks, int node_ranks)
+{
+  GroupShape shape = {.size = ranks};
+  for (int t = 0; t < TIER_MAX; t++) {
+    int devices = t < cluster->n_tiers - 1 ? cluster->tiers[t].devices : INT_MAX;
+    int whole_nodes = devices / cluster->devices_per_node;
+    gint64 here = whole_nodes ? (gint64)whole_nodes * node_ranks : MIN(devices, node_ranks);
+    shape.per_domain[t] = (int)MIN(here, ranks);
+  }
+  return shape;
+}
+
+static gboolean check_point(const LinkPoint *point, GError **error)
+{
+  if (point->ranks < 2)
+    machine_error(point, error, "%d rank: expected at least 2, for one sends nothing", point->ranks);
+  else if (point->ranks % point->nodes)
+    machine_error(point, error, "%d ranks on %d nodes: expected as many on each", point->ranks, point->nodes);
+  else if (point->collective == COLLECTIVE_SEND && point->nodes > 1 && point->ranks > point->nodes)
+    machine_error(point, error, "sends among %d ranks on %d nodes: expected one rank a node, for else some stay inside",
+                  point->ranks, point->nodes);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+Cluster *machine_place(Machine *machine, const LinkPoint *point, GroupShape *group, GError **error)
+{
+  if (!check_point(point, error))
+    return NULL;
+  Shape shape = {point->nodes, point->node_ranks};
+  Cluster *cluster = NULL;
+  for (guint i = 0; i < machine->shapes->len && !cluster; i++)
+    if (memcmp(&g_array_index(machine->shapes, Shape, i), &shape, sizeof shape) == 0)
+      cluster = g_ptr_array_index(machine->clusters, i);
+  if (!cluster) {
+    cluster = machine->text ? real_cluster(machine, point, error) : flat_cluster(machine, point, error);
+    if (!cluster)
+      return NULL;
+    g_ptr_array_add(machine->clusters, cluster);
+    g_array_append_val(machine->shapes, shape);
+  }
+  gboolean pair = point->collective == COLLECTIVE_SEND;
+  *group = pair ? shape_of(cluster, 2, point->nodes > 1 ? 1 : 2)
+                : shape_of(cluster, point->ranks, point->ranks / point->nodes);
+  return cluster;
+}
