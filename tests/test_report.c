@@ -167,7 +167,8 @@ START_TEST(summary_names_what_matters)
     "tensor parallel ", "weights ", "activations ", "peak ", "fits",
   };
   Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
-  g_autofree char *summary = report_summary(&r.result);
+  g_autofree char *inputs = report_inputs(&r.result), *rest = report_summary(&r.result);
+  g_autofree char *summary = g_strconcat(inputs, rest, NULL);
 
   for (guint i = 0; i < G_N_ELEMENTS(words); i++)
     ck_assert_msg(strstr(summary, words[i]) != NULL, "%s", words[i]);

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/units.h"
 
 #include <stdio.h>
 
@@ -92,20 +91,4 @@ int cli_finish(const char *program)
     return 0;
   fprintf(stderr, "%s: standard output: cannot be written\n", program);
   return 1;
-}
-
-char *cli_describe(const Model *m, const Cluster *c)
-{
-  g_autofree char *params = format_integer(m->params), *active = format_integer(m->active_params);
-  GString *s = g_string_new(NULL);
-
-  g_string_append_printf(s, "model    %s: %s parameters", m->name, params);
-  if (m->active_params != m->params)
-    g_string_append_printf(s, " (%s active)", active);
-  g_string_append_printf(s, ", %d layers, hidden %d, sequence %d\n", m->blocks, m->hidden, m->seq);
-  g_string_append_printf(s, "cluster  %s: %d x %s", c->name, c->devices, c->device.name);
-  if (c->devices > c->devices_per_node)
-    g_string_append_printf(s, " in %d nodes of %d", c->devices / c->devices_per_node, c->devices_per_node);
-  g_string_append_c(s, '\n');
-  return g_string_free(s, FALSE);
 }

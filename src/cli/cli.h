@@ -27,7 +27,4 @@ int cli_fail(const char *program, GError *error);
 /* Flushes stdout; 0, or 1 with a message if not everything could be written. */
 int cli_finish(const char *program);
 
-/* The model's line: name, exact parameter count, layers. Newly allocated. */
-char *cli_describe(const Model *model, const Cluster *cluster);
-
 #endif

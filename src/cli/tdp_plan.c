@@ -123,14 +123,14 @@ static void write_json(const Planning *p)
 
 static void print_text(const Planning *p, const Options *o, const Trace *trace)
 {
-  g_autofree char *head = cli_describe(p->model, p->cluster);
+  g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
   g_autofree char *counts = explain_counts(p->found);
 
-  printf("%s", head);
-  printf("batch    %d sequences of %d tokens a step%s\n\n", p->base.global_batch, p->base.seq,
-         p->model->global_batch_size || o->global_batch > 0 ? "" : " (default: one a GPU)");
-  printf("Best plans\n%s\n%s\n%s", ranking, summary, counts);
+  printf("%s", inputs);
+  if (!p->model->global_batch_size && o->global_batch <= 0)
+    printf("         (the model names no batch: one sequence a GPU)\n");
+  printf("\nBest plans\n%s\nThe best of them\n%s\n%s", ranking, summary, counts);
   if (o->explain) {
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);

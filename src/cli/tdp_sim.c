@@ -75,12 +75,12 @@ static void print_json(const Result *result)
   printf("%s\n", text->str);
 }
 
-static void print_text(const Subject *s, const Options *o, const Result *result, const Trace *trace)
+static void print_text(const Options *o, const Result *result, const Trace *trace)
 {
-  g_autofree char *head = cli_describe(s->model, s->cluster), *summary = report_summary(result);
+  g_autofree char *inputs = report_inputs(result), *summary = report_summary(result);
   g_autofree char *timeline = report_timeline(trace, TIMELINE_COLUMNS);
 
-  printf("%s\n%s\n%s", head, summary, timeline);
+  printf("%s\n%s\n%s", inputs, summary, timeline);
   if (o->collectives) {
     g_autofree char *comm = report_collectives(result, trace);
     printf("\nCommunication\n%s", comm);
@@ -106,7 +106,7 @@ static gboolean run(const Subject *s, const Options *o, GError **error)
   if (o->json)
     print_json(&result);
   else
-    print_text(s, o, &result, trace);
+    print_text(o, &result, trace);
   return TRUE;
 }
 

@@ -37,7 +37,8 @@ Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan 
 void result_write(const Result *result, JsonWriter *writer, const char *key);
 
 /* Inputs with the provenance of their constants, speed, time by cause, memory by part. */
-char *report_summary(const Result *result);
+char *report_inputs(const Result *result);                       /* model, cluster, links, software, batch */
+char *report_summary(const Result *result);                      /* plan, speed, time breakdown, memory by part */
 
 /* A table of each distinct communication: what it is for, kind, size, group, the
  * algorithm chosen with its time and bus bandwidth, the runner-up with its time,

@@ -24,14 +24,14 @@ static void append_table(GString *text, const Table *table, int indent)
 
 static void add_model(Table *table, const Model *m)
 {
-  g_autofree char *params = format_count(m->params), *active = format_count(m->active_params);
+  g_autofree char *params = format_integer(m->params), *active = format_integer(m->active_params);
 
   table_add(table, "model");
   if (m->active_params < m->params)
-    table_add(table, "%s: %s parameters, %s active, %d blocks of width %d", m->name, params, active, m->blocks,
+    table_add(table, "%s: %s parameters (%s active), %d layers, hidden %d", m->name, params, active, m->blocks,
               m->hidden);
   else
-    table_add(table, "%s: %s parameters, %d blocks of width %d", m->name, params, m->blocks, m->hidden);
+    table_add(table, "%s: %s parameters, %d layers, hidden %d", m->name, params, m->blocks, m->hidden);
 }
 
 static void add_device(Table *table, const Cluster *c, DType precision)
@@ -58,37 +58,40 @@ static void add_tiers(Table *table, const Cluster *c)
   }
 }
 
-static void add_plan(Table *table, const Plan *p, double tokens)
+static void add_run(Table *table, const Plan *p, double tokens)
 {
-  g_autofree char *label = plan_label(p), *count = format_count(tokens);
+  g_autofree char *count = format_count(tokens);
 
-  table_add(table, "plan");
-  table_add(table, "%s", label);
   table_add(table, "software");
-  table_add(table, "%s, %s attention", p->framework->name, attention_kernel_names[p->attention]);
+  table_add(table, "%s, %s, %s attention", p->framework->name, dtype_names[p->precision],
+            attention_kernel_names[p->attention]);
   table_add(table, "batch");
-  table_add(table, "%d sequences of %d = %s tokens, %d micro-batches a pipeline", p->global_batch, p->seq, count,
-            plan_micro_batches(p));
+  table_add(table, "%d sequences of %d tokens = %s tokens a step", p->global_batch, p->seq, count);
 }
 
-static void append_inputs(GString *text, const Result *r)
+char *report_inputs(const Result *r)
 {
   g_autoptr(Table) table = table_new("<|<");
 
   add_model(table, r->model);
   add_device(table, r->cluster, r->plan.precision);
   add_tiers(table, r->cluster);
-  add_plan(table, &r->plan, r->tokens);
-  append_table(text, table, 0);
+  add_run(table, &r->plan, r->tokens);
+  return table_text(table, 0);
 }
 
 static void append_speed(GString *text, const Result *r)
 {
   g_autoptr(Table) table = table_new("<|<");
+  g_autofree char *label = plan_label(&r->plan);
   g_autofree char *step = format_seconds(r->metrics.iteration_s), *tokens = format_count(r->tokens_per_s),
                   *each = format_count(r->tokens_per_s_per_gpu), *model = format_count(r->model_flops_per_s_per_gpu),
                   *hardware = format_count(r->hardware_flops_per_s_per_gpu);
 
+  table_add(table, "plan");
+  table_add(table, "%s", label);
+  table_add(table, "pipeline");
+  table_add(table, "%d micro-batches on each of %d pipelines", plan_micro_batches(&r->plan), r->plan.dp);
   table_add(table, "step");
   table_add(table, "%s", step);
   table_add(table, "tokens");
@@ -99,7 +102,6 @@ static void append_speed(GString *text, const Result *r)
   table_add(table, "%sFLOP/s a GPU, HFU %.1f %%", hardware, 100 * r->hfu);
   table_add(table, "bubble");
   table_add(table, "%.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
-  g_string_append_c(text, '\n');
   append_table(text, table, 0);
 }
 
@@ -153,7 +155,6 @@ char *report_summary(const Result *result)
 {
   GString *text = g_string_new(NULL);
 
-  append_inputs(text, result);
   append_speed(text, result);
   append_time(text, &result->metrics);
   append_memory(text, result);

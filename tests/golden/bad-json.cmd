@@ -1,0 +1,1 @@
+echo "{\"name\":\"x\",}" | tdp-plan --model - --cluster dgx

@@ -1,0 +1,1 @@
+tdp-plan --model t5-11b --cluster dgx --gpus 8

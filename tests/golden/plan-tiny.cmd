@@ -1,0 +1,1 @@
+tdp-plan --model tiny.json --cluster dgx.json --gpus 8 --top 3

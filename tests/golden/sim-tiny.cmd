@@ -1,0 +1,1 @@
+tdp-sim --model tiny.json --cluster dgx.json --plan tiny-1f1b.json --collectives

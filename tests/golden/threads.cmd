@@ -1,0 +1,1 @@
+tdp-plan --model gpt3 --cluster dgx --gpus 1024 --global-batch 1536 --json --threads 1 > "$TMP/1"; tdp-plan --model gpt3 --cluster dgx --gpus 1024 --global-batch 1536 --json --threads 2 > "$TMP/2"; tdp-plan --model gpt3 --cluster dgx --gpus 1024 --global-batch 1536 --json --threads 7 > "$TMP/7"; cmp "$TMP/1" "$TMP/2" && cmp "$TMP/1" "$TMP/7" && echo same bytes
