@@ -50,19 +50,19 @@ static double kind_at(const Kernels *kernels, AttentionKernel kernel, gboolean b
   return (1 - part) * curve_at(below, seq) + part * curve_at(above, seq);
 }
 
-/* Share of peak: of the kernel asked for, else of the other one; of the pass,
+/* Share of peak: of the kernel asked for, else of another one; of the pass,
  * else by ratio from the forward; of the mask, else of the other mask. */
 static double utilization(const Kernels *kernels, const AttentionWork *work)
 {
   double head_dim = (work->head_dim + work->v_head_dim) / 2.0;
   double seq = sqrt(work->q_len * work->kv_len);
-  AttentionKernel others[] = {work->kernel, work->kernel == ATTENTION_FLASH3 ? ATTENTION_FLASH : ATTENTION_FLASH3};
-  for (guint i = 0; i < G_N_ELEMENTS(others); i++) {
+  const AttentionKernel kernels_by_choice[] = {work->kernel, ATTENTION_FLASH, ATTENTION_FLASH3};
+  for (guint i = 0; i < G_N_ELEMENTS(kernels_by_choice); i++) {
     for (int forward = !work->backward; forward <= 1; forward++) {
       double share = forward && work->backward ? BACKWARD_SHARE : 1;
       for (int other_mask = 0; other_mask <= 1; other_mask++) {
         double found =
-            kind_at(kernels, others[i], !forward, other_mask ? !work->causal : work->causal, head_dim, seq);
+            kind_at(kernels, kernels_by_choice[i], !forward, other_mask ? !work->causal : work->causal, head_dim, seq);
         if (found > 0)
           return share * found;
       }

@@ -46,7 +46,11 @@ typedef struct {
   gboolean known; /* FALSE: no constants for this format */
 } MatmulModel;
 
-typedef enum { ATTENTION_UNFUSED, ATTENTION_FLASH, ATTENTION_FLASH3, ATTENTION_KERNEL_COUNT } AttentionKernel;
+/* Separate kernels; Triton's (of FlashAttention-1's class, takes a bias such as
+ * ALiBi); FlashAttention 2 and 3 and kernels of their class. */
+typedef enum {
+  ATTENTION_UNFUSED, ATTENTION_TRITON, ATTENTION_FLASH, ATTENTION_FLASH3, ATTENTION_KERNEL_COUNT,
+} AttentionKernel;
 extern const char *const attention_kernel_names[];
 
 #define ATTENTION_POINTS_MAX 12

@@ -1,6 +1,6 @@
 #include "hardware/part.h"
 
-const char *const attention_kernel_names[] = {"unfused", "flash", "flash3", NULL};
+const char *const attention_kernel_names[] = {"unfused", "triton", "flash", "flash3", NULL};
 static const char *const pass_names[] = {"forward", "backward", NULL};
 
 #define US 1e-6

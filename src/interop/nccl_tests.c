@@ -39,7 +39,7 @@ typedef struct {
 
 /* Where columns stand in a row; -1 if there is none. */
 typedef struct {
-  int redop, root, time;
+  int redop, root, time, last_wrong;
   gboolean wrong; /* else the last of a half is the largest error */
 } Columns;
 
@@ -217,7 +217,6 @@ static int type_bytes(const char *type)
 static const char *guess_op(const Parser *p, const Token *row, int n)
 {
   const Columns *c = &p->columns;
-  int half = c->time + 3; /* "#wrong" */
   double bytes = g_ascii_strtod(row[0].text, NULL), part = g_ascii_strtod(row[1].text, NULL) * type_bytes(row[2].text);
   gboolean reduces = c->redop > 0 && strcmp(row[c->redop].text, "none") != 0;
   gboolean rooted = c->root > 0 && *row[c->root].text != '-';
@@ -230,8 +229,8 @@ static const char *guess_op(const Parser *p, const Token *row, int n)
     return whole ? "all_reduce" : "reduce_scatter";
   if (whole)
     return "sendrecv";
-  gboolean checked = half < n && strcmp(row[half].text, "N/A") != 0;
-  gboolean checked_in_place = half + 4 < n && strcmp(row[n - 1].text, "N/A") != 0;
+  gboolean checked = strcmp(row[c->time + 3].text, "N/A") != 0;
+  gboolean checked_in_place = c->last_wrong < n && strcmp(row[c->last_wrong].text, "N/A") != 0;
   return !checked ? NULL : checked_in_place ? "all_gather" : "alltoall";
 }
 
@@ -309,6 +308,8 @@ static gboolean read_header(Parser *p, char *rest, GError **error)
       c.root = i;
     else if (strcmp(name, "time") == 0 && !c.time)
       c.time = i;
+    else if (strcmp(name, "#wrong") == 0 || strcmp(name, "error") == 0)
+      c.last_wrong = i;
   }
   if (c.time < 3 || n < c.time + 4 || strcmp(tokens[1].text, "count") || strcmp(tokens[2].text, "type") ||
       strcmp(tokens[c.time + 1].text, "algbw") || strcmp(tokens[c.time + 2].text, "busbw"))
@@ -346,7 +347,7 @@ static const struct {
   {"Parallel Init Enabled", NULL},
   {"Writing JSON output", NULL},
   {"GPU memory usage", NULL},
-  {"\0", NULL}, /* an empty one */
+  {"", NULL}, /* an empty one */
 };
 
 /* ---- rows ---- */
@@ -402,8 +403,6 @@ static gboolean read_half(Parser *p, const Token *half, NcclRow *row, GError **e
   row->seconds *= US;
   row->alg_bytes_per_s *= GB;
   row->bus_bytes_per_s *= GB;
-  if (row->bytes == 0)
-    return TRUE;
   if (!(row->seconds > 0))
     return fail(p, error, "time: \"%s\": expected more than 0 us", half[0].text);
   if (!check_row(p, row, time_half * US, alg_half * GB, bus_half * GB, error))
@@ -421,18 +420,19 @@ static gboolean read_row(Parser *p, const Token *tokens, int n, GError **error)
     return fail(p, error, "a row without a header: expected the line of columns (size count type ...) above");
   if (n < time + 4)
     return fail(p, error, "%d columns: expected at least %d, as the header has", n, time + 4);
-  if (p->run->rows->len == 0 && !p->run->ranks &&
-      (!settle_ranks(p, error) || !settle_op(p, tokens, n, error)))
-    return FALSE;
   NcclRow row = {.line = p->line, .bytes = g_ascii_strtod(tokens[0].text, NULL),
                  .in_place = tokens[time].gap >= BLANK_HALF};
-  gboolean timed = strcmp(tokens[time].text, "N/A") != 0;
-  if (timed && !read_half(p, &tokens[time], &row, error))
-    return FALSE;
-  if (timed && row.bytes > 0)
-    g_array_append_val(p->run->rows, row);
-  else
+  if (row.bytes == 0 || strcmp(tokens[time].text, "N/A") == 0) {
     p->tests->empty_rows++;
+    return TRUE;
+  }
+  if (!p->run->ranks && (!settle_ranks(p, error) || !settle_op(p, tokens, n, error)))
+    return FALSE;
+  int last = p->columns.last_wrong;
+  if (!read_half(p, &tokens[time], &row, error) ||
+      (!row.in_place && last < n && !check_wrong(p, tokens[last].text, error)))
+    return FALSE;
+  g_array_append_val(p->run->rows, row);
   return TRUE;
 }
 

@@ -126,7 +126,9 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
   if (*attention) {
     if ((value = names_find(attention_kernel_names, attention)) < 0)
       return bad_cell(csv, row, "attention", "unfused, flash or flash3", error);
-    c->plan.attention = value;
+    /* "flash" is the generation's own fused kernel where that is older */
+    if (value != ATTENTION_FLASH || c->framework->attention != ATTENTION_TRITON)
+      c->plan.attention = value;
   }
   if (*precision) {
     if ((value = names_find(dtype_names, precision)) < 0)

@@ -1,0 +1,232 @@
+/* tdp-calibrate: fits a link to times that nccl-tests measured, or measures
+ * the memory of this host. */
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "calibrate/calibrate.h"
+#include "cli/cli.h"
+#include "interop/nccl_tests.h"
+
+#include <gsl/gsl_errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COPIES 9
+
+typedef struct {
+  char **nccl_tests, **more; /* more: what stands behind the options */
+  char *like, *cluster, *collective, *output, *name, *date;
+  double gb_per_s;
+} Options;
+
+/* ---- options ---- */
+
+static gboolean check_options(const Options *o, GError **error)
+{
+  const char *lone = o->like         ? "like"
+                     : o->cluster    ? "cluster"
+                     : o->collective ? "collective"
+                     : o->name       ? "name"
+                     : o->gb_per_s   ? "gb-per-s"
+                                     : NULL;
+  GDate date;
+
+  if (!o->nccl_tests && o->more)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests", o->more[0]);
+  else if (!o->nccl_tests && lone)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone);
+  else if (o->collective && names_find(collective_names, o->collective) < 0) {
+    g_autofree char *hint = names_hint(collective_names, o->collective);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--collective: %s: expected a collective, %s", o->collective, hint);
+  } else if (o->gb_per_s < 0 || !isfinite(o->gb_per_s))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gb-per-s: %g: expected a number above 0", o->gb_per_s);
+  else if (o->date && (strlen(o->date) != strlen("2000-12-31") || (g_date_set_parse(&date, o->date), !g_date_valid(&date))))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--date: %s: expected a day as in 2026-12-31", o->date);
+  else
+    return TRUE;
+  return FALSE;
+}
+
+static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "nccl-tests", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->nccl_tests, "Fit a link to text that nccl-tests printed; more files may follow", "FILE" },
+    { "like", 0, 0, G_OPTION_ARG_FILENAME, &o->like, "The link to start from: a name of hardware/links/ or a path", "LINK" },
+    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster that was measured: a file or a name of hardware/", "C" },
+    { "gb-per-s", 0, 0, G_OPTION_ARG_DOUBLE, &o->gb_per_s, "Nominal rate of a device, each way (default: of the servers that have the link)", "R" },
+    { "collective", 0, 0, G_OPTION_ARG_STRING, &o->collective, "What files hold that do not say it: all-reduce, all-gather ...", "NAME" },
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the link, or the host's numbers, to a file", "FILE" },
+    { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
+    { "date", 0, 0, G_OPTION_ARG_STRING, &o->date, "Day of the measurement (default: today)", "YYYY-MM-DD" },
+    { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->more, NULL, NULL },
+    G_OPTION_ENTRY_NULL,
+  };
+
+  return cli_parse(argc, argv, entries,
+                   "Fits a link's constants to times from nccl-tests; without files, measures this host's memory.",
+                   error) &&
+         check_options(o, error);
+}
+
+static void options_clear(Options *o)
+{
+  g_strfreev(o->nccl_tests);
+  g_strfreev(o->more);
+  g_free(o->like);
+  g_free(o->cluster);
+  g_free(o->collective);
+  g_free(o->output);
+  g_free(o->name);
+  g_free(o->date);
+}
+
+/* ---- output ---- */
+
+/* The table, and the JSON in the file or below it; where the file is stdout,
+ * that gets the JSON alone. */
+static gboolean put(const Options *o, const char *table, const char *json, GError **error)
+{
+  gboolean alone = o->output && g_str_equal(o->output, "-");
+
+  fputs(table, alone ? stderr : stdout);
+  if (!o->output)
+    printf("\n%s", json);
+  return !o->output || files_write(o->output, json, strlen(json), error);
+}
+
+/* ---- links ---- */
+
+static void say_what_was_read(const NcclTests *tests)
+{
+  for (guint i = 0; i < tests->runs->len; i++) {
+    const NcclRun *run = g_ptr_array_index(tests->runs, i);
+    fprintf(stderr, "%s: %s of %d ranks on %d node%s of %s, %u rows%s\n", tests->name, run->op, run->ranks, run->nodes,
+            run->nodes > 1 ? "s" : "", run->gpu, run->rows->len,
+            run->collective == COLLECTIVE_COUNT ? ", passed over: no formula" : "");
+  }
+  if (tests->empty_rows)
+    fprintf(stderr, "%s: rows without bytes or time, passed over: %d\n", tests->name, tests->empty_rows);
+  if (tests->strange_lines)
+    fprintf(stderr, "%s: lines not recognised: %d, the first is line %d\n", tests->name, tests->strange_lines,
+            tests->first_strange_line);
+}
+
+/* Appends the file's points; the tests stay with `all`, which owns their names. */
+static gboolean read_file(const Options *o, const char *path, GPtrArray *all, GArray *points, GString *names, GError **error)
+{
+  Collective collective = o->collective ? (Collective)names_find(collective_names, o->collective) : COLLECTIVE_COUNT;
+  NcclTests *tests = nccl_tests_load(path, collective, error);
+  g_autofree char *base = g_path_get_basename(path);
+
+  if (!tests)
+    return FALSE;
+  g_ptr_array_add(all, tests);
+  say_what_was_read(tests);
+  nccl_tests_points(tests, points);
+  g_string_append_printf(names, "%s%s", names->len ? ", " : "", g_str_equal(base, "-") ? "standard input" : base);
+  return TRUE;
+}
+
+static gboolean read_files(const Options *o, GPtrArray *all, GArray *points, GString *names, GError **error)
+{
+  char **const lists[] = { o->nccl_tests, o->more };
+
+  for (gsize l = 0; l < G_N_ELEMENTS(lists); l++)
+    for (char **path = lists[l]; path && *path; path++)
+      if (!read_file(o, *path, all, points, names, error))
+        return FALSE;
+  if (points->len == 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows of a collective that has a formula", names->str);
+  return points->len > 0;
+}
+
+/* As --name says, else the file's name, else that of the link it started from. */
+static char *link_name(const Options *o, const LinkCalibration *link)
+{
+  char *name;
+
+  if (o->name)
+    return g_strdup(o->name);
+  if (!o->output || g_str_equal(o->output, "-"))
+    return g_strdup(link->like);
+  name = g_path_get_basename(o->output);
+  if (g_str_has_suffix(name, ".json"))
+    name[strlen(name) - strlen(".json")] = '\0';
+  return name;
+}
+
+static gboolean fit(const Options *o, GError **error)
+{
+  const LinkSetup setup = { .cluster = o->cluster, .like = o->like, .bytes_per_s = o->gb_per_s * 1e9 };
+  g_autoptr(GPtrArray) all = g_ptr_array_new_with_free_func((GDestroyNotify)nccl_tests_free);
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(LinkPoint));
+  g_autoptr(GString) names = g_string_new(NULL);
+  g_auto(LinkCalibration) link = { 0 };
+  const LinkPoint *first;
+
+  if (!read_files(o, all, points, names, error))
+    return FALSE;
+  first = (const LinkPoint *)(gpointer)points->data;
+  if (!calibrate_link(first, (int)points->len, &setup, &link, error))
+    return FALSE;
+  g_autofree char *name = link_name(o, &link);
+  g_autofree char *text = link_calibration_text(&link, first);
+  g_autofree char *json = link_calibration_json(&link, name, names->str);
+  return put(o, text, json, error);
+}
+
+/* ---- this host ---- */
+
+static void show_progress(int done, int of, gpointer data)
+{
+  if (*(const gboolean *)data)
+    fprintf(stderr, "\rcopying %d/%d%s", done, of, done == of ? "\r\033[K" : "");
+}
+
+static void add_copy(Table *table, const HostCopy *copy)
+{
+  g_autofree char *size = format_bytes(copy->copy_bytes);
+
+  table_add(table, "copy of %s, read and write together", size);
+  table_add(table, "%d", copy->threads);
+  table_add(table, "%.2f GB/s", copy->bytes_per_s / 1e9);
+}
+
+static gboolean measure(const Options *o, GError **error)
+{
+  g_autoptr(GDateTime) now = g_date_time_new_now_local();
+  g_autofree char *today = g_date_time_format(now, "%Y-%m-%d");
+  gboolean terminal = isatty(STDERR_FILENO);
+  gsize bytes = calibrate_copy_bytes();
+  int threads = (int)g_get_num_processors();
+  g_autoptr(Table) table = table_new("<host memory|threads|median");
+  HostCopy all, one = calibrate_host_copy(bytes, 1, COPIES, show_progress, &terminal);
+
+  all = threads > 1 ? calibrate_host_copy(bytes, threads, COPIES, show_progress, &terminal) : one;
+  add_copy(table, &one);
+  if (threads > 1)
+    add_copy(table, &all);
+  table_add(table, "read of the clock");
+  table_add(table, "1");
+  table_add(table, "%.1f ns", calibrate_timer_s() * 1e9);
+  g_autofree char *text = table_text(table, 0);
+  g_autofree char *json = host_copy_json(&all, o->date ? o->date : today);
+  return put(o, text, json, error);
+}
+
+int main(int argc, char **argv)
+{
+  Options o = { 0 };
+  GError *error = NULL;
+  gboolean done;
+
+  gsl_set_error_handler_off();
+  g_set_prgname("tdp-calibrate");
+  done = read_options(&argc, &argv, &o, &error) && (o.nccl_tests ? fit(&o, &error) : measure(&o, &error));
+  options_clear(&o);
+  return done ? cli_finish("tdp-calibrate") : cli_fail("tdp-calibrate", error);
+}
