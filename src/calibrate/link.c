@@ -7,16 +7,15 @@
 #include "calibrate/machine.h"
 
 const LinkConstant link_constants[] = {
-  {"base_us", G_STRUCT_OFFSET(Link, base_s), 1e-6, FIT_LINK_BASE, .probe = 5e-6},
-  {"hop_us", G_STRUCT_OFFSET(Link, hop_s), 1e-6, FIT_LINK_HOP, .probe = 1e-6},
-  {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e-6, FIT_LINK_TREE, .probe = -0.2, .relative = TRUE},
-  {"efficiency", G_STRUCT_OFFSET(Link, efficiency), 1, FIT_LINK_RATE, .probe = -0.1, .relative = TRUE},
+  {"base_us", G_STRUCT_OFFSET(Link, base_s), 1e-6, FIT_LINK_BASE, .probe = 5e-6, .probe_share = 0.2},
+  {"hop_us", G_STRUCT_OFFSET(Link, hop_s), 1e-6, FIT_LINK_HOP, .probe = 1e-6, .probe_share = 0.2},
+  {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e-6, FIT_LINK_TREE, .probe_share = -0.2},
+  {"efficiency", G_STRUCT_OFFSET(Link, efficiency), 1, FIT_LINK_RATE, .probe_share = -0.1},
   {"sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, sqrt_s_per_byte), 1e-6, FIT_LINK_RATE},
-  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e-6, FIT_LINK_P2P, .probe = 5e-6},
-  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P, .probe = -0.1, .relative = TRUE},
-  {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e-6, FIT_LINK_IN_SWITCH, .probe = -5e-6},
-  {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH, .probe = -0.1,
-   .relative = TRUE},
+  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e-6, FIT_LINK_P2P, .probe = 5e-6, .probe_share = 0.2},
+  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P, .probe_share = -0.1},
+  {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e-6, FIT_LINK_IN_SWITCH},
+  {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH, .probe_share = -0.1},
   {"in_switch_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), 1e-6, FIT_LINK_IN_SWITCH},
   {NULL},
 };
@@ -100,7 +99,7 @@ static gboolean is_told(const Rows *rows, const Link *link, const LinkConstant *
 {
   Link probe = *link;
   double *value = (double *)(gpointer)((char *)&probe + constant->offset);
-  *value += constant->relative ? *value * constant->probe : constant->probe;
+  *value += constant->probe + constant->probe_share * *value;
   double *before = g_new(double, (gsize)rows->n);
   int told = 0;
   for (int i = 0; i < rows->n; i++)
@@ -152,7 +151,7 @@ static int told_constants(const Rows *rows, const Link *link)
   if (nodes_differ(rows))
     mask |= FIT_LINK_TREE;
   for (const LinkConstant *c = link_constants; c->key; c++)
-    if ((mask & c->mask) && c->probe != 0 && !is_told(rows, link, c))
+    if ((mask & c->mask) && (c->probe != 0 || c->probe_share != 0) && !is_told(rows, link, c))
       mask &= ~c->mask;
   return mask;
 }

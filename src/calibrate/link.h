@@ -7,10 +7,10 @@
 typedef struct {
   const char *key;
   gsize offset;
-  double unit;       /* of the file, in base units */
-  int mask;          /* the FIT_LINK_ bit that frees it */
-  double probe;      /* a change that times would show; 0: it goes with the others of its bit */
-  gboolean relative; /* the probe is a share of the value */
+  double unit;        /* of the file, in base units */
+  int mask;           /* the FIT_LINK_ bit that frees it */
+  double probe;       /* a change that times would show ... */
+  double probe_share; /* ... and more by so much of the value; both 0: told with the others of its bit */
 } LinkConstant;
 
 extern const LinkConstant link_constants[]; /* ends with a NULL key */

@@ -39,7 +39,7 @@ static gboolean read_numbers(const Csv *csv, int row, Numbers *n, GError **error
 static const char *find_blank(const Csv *csv, int row)
 {
   static const char *const needed[] = { "layers", "hidden", "heads", "seq", "vocab", "gpus", "tp", "pp", "micro_batch",
-                                        "global_batch", "iteration_s", "cluster", "generation", NULL };
+                                        "global_batch", "iteration_s", "cluster", "generation", "recompute", NULL };
 
   for (int i = 0; needed[i]; i++)
     if (!*csv_cell(csv, row, needed[i]))
