@@ -86,8 +86,12 @@ golden: all
 fit: all
 	$(BUILD)/tdp-fit
 
+CASES = $(filter-out %/baseline.csv,$(wildcard tests/validation/*.csv))
 validate: all
-	$(BUILD)/tdp-validate $(wildcard tests/validation/*.csv)
+	$(BUILD)/tdp-validate $(CASES) --plots build/validate --baseline tests/validation/baseline.csv
+
+baseline: all
+	$(BUILD)/tdp-validate $(CASES) --write-baseline tests/validation/baseline.csv
 
 install: all
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/tdp)
@@ -100,5 +104,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all build-tests check clean demo deps fit golden install layers test validate FORCE
+.PHONY: all build-tests check clean demo deps fit golden install layers test validate baseline FORCE
 .SECONDARY:

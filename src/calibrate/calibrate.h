@@ -30,13 +30,13 @@ typedef struct {
 /* What the points were measured on: a cluster, or a link and its nominal rate. */
 typedef struct {
   const char *cluster; /* file or name of hardware/; NULL: one tier made of `like` */
-  const char *like;    /* link that the fit starts from; NULL: that of the cluster */
+  const char *like;    /* file or name of the link that the fit starts from; NULL: that of the cluster */
   double bytes_per_s;  /* of a device, each way; 0: that of the cluster, or of all servers with such a link */
 } LinkSetup;
 
 typedef struct {
   Link link;
-  char *like;         /* the link whose constants it keeps where nothing was fitted */
+  char *like;         /* file or name of the link that it started from and whose other constants it keeps */
   double bytes_per_s; /* nominal rate of a device that the efficiencies refer to */
   int fitted;         /* FIT_LINK_ bits */
   FitErrors errors;   /* of all points */
@@ -51,7 +51,8 @@ gboolean calibrate_link(const LinkPoint *points, int n, const LinkSetup *setup, 
 void link_calibration_clear(LinkCalibration *calibration);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(LinkCalibration, link_calibration_clear)
 
-/* A file of hardware/links/; `files` are names for its source. Newly allocated. */
+/* A file of hardware/links/: what was fitted, the rest by `like`. `files` are
+ * names for its source. Newly allocated. */
 char *link_calibration_json(const LinkCalibration *calibration, const char *name, const char *files);
 
 /* Measured beside fitted, the constants, the errors; newly allocated. */

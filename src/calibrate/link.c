@@ -192,11 +192,11 @@ static FitErrors held_out_errors(Rows *rows, int mask, const Link *start)
   return errors;
 }
 
-static void fill(LinkCalibration *out, const Rows *rows, const Link *link, const Link *start)
+static void fill(LinkCalibration *out, const Rows *rows, const Link *link, const char *like)
 {
   out->link = *link;
-  out->link.name = g_strdup(start->name);
-  out->like = g_strdup(start->name);
+  out->link.name = g_strdup(link->name);
+  out->like = g_strdup(like);
   out->bytes_per_s = rows->rows[0].cluster->tiers[rows->tier].bytes_per_s;
   out->n = rows->n;
   out->fitted_s = g_new(double, (gsize)rows->n);
@@ -211,16 +211,17 @@ static void fill(LinkCalibration *out, const Rows *rows, const Link *link, const
 
 static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, LinkCalibration *out, GError **error)
 {
-  if (!place_rows(rows, machine, points, error))
+  if (!place_rows(rows, machine, points, error) ||
+      !machine_start(machine, &rows->rows[0].cluster->tiers[rows->tier].link, error))
     return FALSE;
-  Link start = machine->link.name ? machine->link : rows->rows[0].cluster->tiers[rows->tier].link, link = start;
+  Link start = machine->link, link = start;
   set_link(rows, &start);
   int mask = told_constants(rows, &start);
   if (!check_count(rows, points[0].file, mask, error))
     return FALSE;
   *out = (LinkCalibration){.fitted = mask, .held_out = held_out_errors(rows, mask, &start)};
   out->errors = fit_link(rows->rows, rows->n, rows->tier, mask, &link).fit;
-  fill(out, rows, &link, &start);
+  fill(out, rows, &link, machine->like);
   return TRUE;
 }
 

@@ -9,12 +9,6 @@
 #define GB 1e9
 #define PERCENT 100
 
-/* A constant of the switch stands only where the switch adds. */
-static gboolean is_in_file(const Link *link, const LinkConstant *constant)
-{
-  return link->in_switch || constant->mask != FIT_LINK_IN_SWITCH;
-}
-
 /* Four digits, as fitted numbers are written everywhere. */
 static double rounded(double value)
 {
@@ -23,37 +17,25 @@ static double rounded(double value)
   return g_ascii_strtod(digits, NULL);
 }
 
-static void put_sources(JsonWriter *w, const LinkCalibration *c, const char *files)
-{
-  g_autofree char *kept = g_strdup_printf("default: as %s", c->like);
-  g_autoptr(GString) fitted = g_string_new(NULL);
-  g_string_append_printf(fitted, "fitted: %s, %d points, mean error %.1f %%", files, c->n, PERCENT * c->errors.mean);
-  if (c->held_out.n)
-    g_string_append_printf(fitted, ", %.1f %% on %d left out", PERCENT * c->held_out.mean, c->held_out.n);
-  json_open(w, "source", '{');
-  for (const LinkConstant *constant = link_constants; constant->key; constant++)
-    if (is_in_file(&c->link, constant) && !(constant->mask & c->fitted))
-      json_put_string(w, constant->key, kept);
-  json_put_string(w, "*", fitted->str);
-  json_close(w, '}');
-}
-
 char *link_calibration_json(const LinkCalibration *c, const char *name, const char *files)
 {
   GString *text = g_string_new(NULL);
   JsonWriter w;
   g_autofree char *note =
     g_strdup_printf("efficiencies are shares of %.4g GB/s, a device each way", c->bytes_per_s / GB);
+  g_autoptr(GString) source = g_string_new(NULL);
+  g_string_append_printf(source, "fitted: %s, %d points, mean error %.1f %%", files, c->n, PERCENT * c->errors.mean);
+  if (c->held_out.n)
+    g_string_append_printf(source, ", %.1f %% on %d left out", PERCENT * c->held_out.mean, c->held_out.n);
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
   json_put_string(&w, "name", name);
-  json_put_string(&w, "kind", link_kind_names[c->link.kind]);
-  json_put_bool(&w, "in_switch", c->link.in_switch);
+  json_put_string(&w, "like", c->like);
   for (const LinkConstant *constant = link_constants; constant->key; constant++)
-    if (is_in_file(&c->link, constant))
+    if (constant->mask & c->fitted)
       json_put_real(&w, constant->key, rounded(link_constant_get(&c->link, constant) / constant->unit));
   json_put_string(&w, "note", note);
-  put_sources(&w, c, files);
+  json_put_string(&w, "source", source->str);
   json_close(&w, '}');
   return g_string_free(text, FALSE);
 }
@@ -81,7 +63,7 @@ static char *constants_table(const LinkCalibration *c)
 {
   g_autoptr(Table) table = table_new("<constant|value|<");
   for (const LinkConstant *constant = link_constants; constant->key; constant++) {
-    if (!is_in_file(&c->link, constant))
+    if (constant->mask == FIT_LINK_IN_SWITCH && !c->link.in_switch)
       continue;
     table_add(table, "%s", constant->key);
     table_add(table, "%.4g", link_constant_get(&c->link, constant) / constant->unit);

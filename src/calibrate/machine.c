@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "calibrate/link.h"
 #include "hardware/part.h"
 
 /* Points of equal shape share a cluster. */
@@ -96,6 +97,16 @@ static gboolean read_cluster(Machine *machine, const char *name, GError **error)
   return machine->text != NULL;
 }
 
+/* A path becomes absolute, for it may be written to a file elsewhere. */
+static gboolean read_like(Machine *machine, const char *like, GError **error)
+{
+  machine->like = strchr(like, '/') ? g_canonicalize_filename(like, NULL) : g_strdup(like);
+  if (part_load(&link_part, machine->like, &machine->link, error))
+    return TRUE;
+  g_prefix_error(error, "--like: ");
+  return FALSE;
+}
+
 gboolean machine_init(Machine *machine, const LinkSetup *setup, GError **error)
 {
   *machine = (Machine){.clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free),
@@ -110,13 +121,27 @@ gboolean machine_init(Machine *machine, const LinkSetup *setup, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gb-per-s: expected no --cluster beside it, which has the rate");
     return FALSE;
   }
-  if (setup->like && !part_load(&link_part, setup->like, &machine->link, error)) {
-    g_prefix_error(error, "--like: ");
+  if (setup->like && !read_like(machine, setup->like, error))
     return FALSE;
-  }
   if (setup->cluster)
     return read_cluster(machine, setup->cluster, error);
   return setup->bytes_per_s > 0 || find_rate(machine, error);
+}
+
+gboolean machine_start(Machine *machine, const Link *own, GError **error)
+{
+  if (machine->like)
+    return TRUE;
+  gboolean same = part_load(&link_part, own->name, &machine->link, NULL);
+  for (const LinkConstant *c = link_constants; same && c->key; c++)
+    same = link_constant_get(own, c) == link_constant_get(&machine->link, c);
+  if (same) {
+    machine->like = g_strdup(own->name);
+    return TRUE;
+  }
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: link %s has no file of its own: expected --like, a link to start from",
+              machine->path, own->name);
+  return FALSE;
 }
 
 void machine_clear(Machine *machine)
@@ -125,6 +150,7 @@ void machine_clear(Machine *machine)
   g_clear_pointer(&machine->shapes, g_array_unref);
   g_free(machine->path);
   g_free(machine->text);
+  g_free(machine->like);
   g_free(machine->link.name);
   *machine = (Machine){0};
 }

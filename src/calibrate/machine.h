@@ -7,7 +7,8 @@
 typedef struct {
   char *path, *text; /* cluster file; NULL: clusters have one tier, made of `link` */
   gsize length;
-  Link link;           /* the one to start from; no name: that of the cluster */
+  char *like;          /* file or name of the link to start from; NULL: that of the cluster */
+  Link link;           /* as `like` has it */
   double bytes_per_s;  /* of the one tier */
   int devices;         /* in it; 0: those at work */
   GPtrArray *clusters; /* Cluster *, one for each shape that was asked for */
@@ -20,5 +21,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Machine, machine_clear)
 
 /* The cluster a point was measured on, which the machine owns, and the shape of its group. */
 Cluster *machine_place(Machine *machine, const LinkPoint *point, GroupShape *group, GError **error);
+
+/* Sets `like` and `link` where only the cluster tells: to the file of its link `own`. */
+gboolean machine_start(Machine *machine, const Link *own, GError **error);
 
 #endif

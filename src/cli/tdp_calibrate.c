@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "interop/nccl_tests.h"
 
+#include <glib/gstdio.h>
 #include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -152,11 +153,26 @@ static char *link_name(const Options *o, const LinkCalibration *link)
   if (o->name)
     return g_strdup(o->name);
   if (!o->output || g_str_equal(o->output, "-"))
-    return g_strdup(link->like);
+    return g_strdup(link->link.name);
   name = g_path_get_basename(o->output);
   if (g_str_has_suffix(name, ".json"))
     name[strlen(name) - strlen(".json")] = '\0';
   return name;
+}
+
+/* A link that is like itself could not be read again. */
+static gboolean check_output(const Options *o, const LinkCalibration *link, GError **error)
+{
+  gboolean suffixed = g_str_has_suffix(link->like, ".json");
+  g_autofree char *below = g_strdup_printf("hardware/links/%s%s", link->like, suffixed ? "" : ".json");
+  g_autofree char *like = strchr(link->like, '/') ? g_strdup(link->like) : files_data_path(below);
+  GStatBuf a, b;
+
+  if (!o->output || g_stat(o->output, &a) || g_stat(like, &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--output: %s: expected another file than that of the link to start from",
+              o->output);
+  return FALSE;
 }
 
 static gboolean fit(const Options *o, GError **error)
@@ -171,7 +187,7 @@ static gboolean fit(const Options *o, GError **error)
   if (!read_files(o, all, points, names, error))
     return FALSE;
   first = (const LinkPoint *)(gpointer)points->data;
-  if (!calibrate_link(first, (int)points->len, &setup, &link, error))
+  if (!calibrate_link(first, (int)points->len, &setup, &link, error) || !check_output(o, &link, error))
     return FALSE;
   g_autofree char *name = link_name(o, &link);
   g_autofree char *text = link_calibration_text(&link, first);

@@ -1,7 +1,9 @@
 /* tdp-validate: published runs through the simulator. */
 #include "base/error.h"
 #include "base/files.h"
+#include "base/table.h"
 #include "cli/cli.h"
+#include "report/scatter.h"
 #include "validate/validate.h"
 
 #include <gsl/gsl_errno.h>
@@ -9,16 +11,20 @@
 #include <string.h>
 
 typedef struct {
-  char *csv;
-  gboolean json, rows;
+  char *csv, *plots, *baseline, *write_baseline;
+  gboolean json, rows, ablate;
 } Options;
 
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
 {
   const GOptionEntry entries[] = {
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
-    { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write one line a row", "FILE" },
     { "rows", 0, 0, G_OPTION_ARG_NONE, &o->rows, "Show every row", NULL },
+    { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write one line a row", "FILE" },
+    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw predicted over measured", "DIR" },
+    { "ablate", 0, 0, G_OPTION_ARG_NONE, &o->ablate, "Show the error with each physical effect left out", NULL },
+    { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "Exit 4 if an accuracy of this file is lost", "FILE" },
+    { "write-baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->write_baseline, "Write the accuracy reached", "FILE" },
     G_OPTION_ENTRY_NULL,
   };
 
@@ -29,22 +35,66 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   return *argc >= 2;
 }
 
-static gboolean run(char **files, const Options *o, GError **error)
+static Validation *validate(char **files, int ablation, GError **error)
 {
-  g_autoptr(Validation) v = validation_new();
+  g_autoptr(Validation) v = validation_new(ablation);
 
   for (; *files; files++)
     if (!validation_add_file(v, *files, error))
-      return FALSE;
+      return NULL;
   validation_finish(v);
-  if (o->csv) {
-    g_autofree char *csv = validation_csv(v);
-    if (!files_write(o->csv, csv, strlen(csv), error))
+  return g_steal_pointer(&v);
+}
+
+static void add_ablation(Table *table, const char *name, const CaseSummary *s)
+{
+  table_add(table, "%s", name);
+  table_add(table, "%.2f", s->mape_pct);
+  table_add(table, "%.2f", s->median_ape_pct);
+  table_add(table, "%+.2f", s->bias_pct);
+}
+
+static gboolean print_ablation(char **files, const Validation *whole, GError **error)
+{
+  g_autoptr(Table) table = table_new("<left out|mean %|median %|bias %");
+  CaseSummary all = validation_summary(whole, NULL);
+
+  add_ablation(table, "nothing", &all);
+  for (int i = 0; ablation_name(i); i++) {
+    g_autoptr(Validation) v = validate(files, i, error);
+    if (!v)
       return FALSE;
+    CaseSummary s = validation_summary(v, NULL);
+    add_ablation(table, ablation_name(i), &s);
   }
+  g_autofree char *text = table_text(table, 0);
+  printf("\n%s", text);
+  return TRUE;
+}
+
+static gboolean write_text(const char *path, char *text, GError **error)
+{
+  g_autofree char *owned = text;
+  return files_write(path, owned, strlen(owned), error);
+}
+
+static gboolean run(char **files, const Options *o, GError **error)
+{
+  g_autoptr(Validation) v = validate(files, -1, error);
+
+  if (!v)
+    return FALSE;
+  if (o->csv && !write_text(o->csv, validation_csv(v), error))
+    return FALSE;
+  if (o->write_baseline && !write_text(o->write_baseline, validation_baseline(v), error))
+    return FALSE;
+  if (o->plots && !report_scatter(v, o->plots, error))
+    return FALSE;
   g_autofree char *text = o->json ? validation_json(v) : validation_text(v, o->rows);
   fputs(text, stdout);
-  return TRUE;
+  if (o->ablate && !print_ablation(files, v, error))
+    return FALSE;
+  return !o->baseline || validation_check(v, o->baseline, error);
 }
 
 int main(int argc, char **argv)

@@ -161,6 +161,5 @@ void price_table_free(PriceTable *table)
 
 double overlap_slowdown(const Cluster *cluster, const GroupShape *group)
 {
-  /* default multipliers of src/cost/README.md, "Overlap" */
-  return cluster->tiers[group_tier(cluster, group)].link.kind == LINK_NETWORK ? 1.05 : 1.19;
+  return cluster->tiers[group_tier(cluster, group)].link.compute_slowdown;
 }

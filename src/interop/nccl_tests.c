@@ -175,31 +175,49 @@ static NcclRun *this_run(Parser *p, gboolean banner)
   return p->run;
 }
 
-/* Distinct hosts of the ranks of a group, of all groups if it is NULL. */
-static int count_hosts(const Parser *p, const int *group)
+/* Host to number of its ranks, of the group or (-1) of all. */
+static GHashTable *count_ranks(const Parser *p, int group)
 {
-  g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
-  for (guint i = 0; i < p->hosts->len; i++)
-    if (!group || g_array_index(p->groups, int, i) == *group)
-      g_hash_table_add(seen, g_ptr_array_index(p->hosts, i));
-  return (int)g_hash_table_size(seen);
+  GHashTable *counts = g_hash_table_new(g_str_hash, g_str_equal);
+  for (guint i = 0; i < p->hosts->len; i++) {
+    char *host = g_ptr_array_index(p->hosts, i);
+    int n = GPOINTER_TO_INT(g_hash_table_lookup(counts, host));
+    if (group < 0 || g_array_index(p->groups, int, i) == group)
+      g_hash_table_insert(counts, host, GINT_TO_POINTER(n + 1));
+  }
+  return counts;
+}
+
+/* All hosts have as many ranks. */
+static gboolean are_equal(GHashTable *counts)
+{
+  GHashTableIter iter;
+  gpointer count, first = NULL;
+  g_hash_table_iter_init(&iter, counts);
+  while (g_hash_table_iter_next(&iter, NULL, &count)) {
+    if (first && first != count)
+      return FALSE;
+    first = count;
+  }
+  return TRUE;
 }
 
 static gboolean settle_ranks(Parser *p, GError **error)
 {
   NcclRun *run = p->run;
-  int listed = (int)p->hosts->len;
+  int listed = (int)p->hosts->len, group = listed ? g_array_index(p->groups, int, 0) : 0;
   if (listed == 0)
     return fail(p, error, "no list of devices before this row: expected lines like \"#  Rank  0 ... on HOST\"");
-  int group = g_array_index(p->groups, int, 0), hosts = count_hosts(p, NULL);
+  g_autoptr(GHashTable) all = count_ranks(p, -1), mine = count_ranks(p, group);
+  int hosts = (int)g_hash_table_size(all);
   for (int i = 0; i < listed; i++)
     run->ranks += g_array_index(p->groups, int, i) == group;
-  if (listed % run->ranks || listed % hosts)
-    return fail(p, error, "%d ranks on %d nodes, %d of them in the first group: expected equal nodes and groups",
-                listed, hosts, run->ranks);
-  run->nodes = count_hosts(p, &group);
+  run->nodes = (int)g_hash_table_size(mine);
   run->node_ranks = listed / hosts;
-  return TRUE;
+  if (listed % run->ranks == 0 && are_equal(all) && are_equal(mine))
+    return TRUE;
+  return fail(p, error, "%d ranks, %d of them in the first group, on %d node%s: expected as many in each", listed,
+              run->ranks, hosts, hosts > 1 ? "s" : "");
 }
 
 /* ---- which collective ---- */
@@ -277,8 +295,8 @@ static gboolean read_rank(Parser *p, char *rest, GError **error)
   int n = split(rest, tokens), group = 0;
   const char *host = NULL;
   for (int i = 1; i + 1 < n && !host; i++) {
-    if (strcmp(tokens[i].text, "Group") == 0)
-      group = (int)g_ascii_strtoll(tokens[i + 1].text, NULL, 10);
+    if (strcmp(tokens[i].text, "Group") == 0 && is_digits(tokens[i + 1].text))
+      group = (int)MIN(g_ascii_strtoull(tokens[i + 1].text, NULL, 10), G_MAXINT);
     if (strcmp(tokens[i].text, "on") == 0)
       host = tokens[i + 1].text;
   }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "sim/simulate.h"
+#include "validate/ablation.h"
 #include "validate/case.h"
 
 #include <gsl/gsl_sort.h>
@@ -21,9 +22,10 @@ static void case_result_free(gpointer data)
   g_free(r);
 }
 
-Validation *validation_new(void)
+Validation *validation_new(int ablation)
 {
   Validation *v = g_new(Validation, 1);
+  v->ablation = ablation;
   v->cases = g_ptr_array_new_with_free_func(case_result_free);
   return v;
 }
@@ -77,8 +79,10 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
     return FALSE;
   r->measured_memory_bytes = memory_gib * 1073741824.0;
   ok = case_init(&c, csv, row, &r->skipped, error);
-  if (ok && !r->skipped)
+  if (ok && !r->skipped) {
+    ablate(v->ablation, c.cluster, c.framework);
     run_case(&c, r);
+  }
   case_clear(&c);
   return ok;
 }

@@ -43,11 +43,16 @@ typedef struct {
 
 typedef struct {
   GPtrArray *cases; /* CaseResult */
+  int ablation;     /* as ablation_name() counts, -1 = none */
 } Validation;
 
-Validation *validation_new(void);
+Validation *validation_new(int ablation);
 void validation_free(Validation *validation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Validation, validation_free)
+
+/* A physical effect that can be left out, to see what it is worth, counted from
+ * 0; NULL behind the last. -1 leaves nothing out. */
+const char *ablation_name(int ablation);
 
 /* Simulates every row of a file. An error is bad input: a row whose cells make
  * no sense, a missing column, an unknown cluster. */
@@ -67,6 +72,14 @@ double case_error_pct(const CaseResult *result);
 /* The contract's JSON, and one CSV line a row. Newly allocated. */
 char *validation_json(const Validation *validation);
 char *validation_csv(const Validation *validation);
+/*
+ * Accuracy that must not be lost: a CSV of source, rows simulated, mean error
+ * and mean memory error in percent. The check fails with TDP_ERROR_TOLERANCE
+ * if a source has fewer rows or is worse by more than 0.05 points.
+ */
+char *validation_baseline(const Validation *validation);
+gboolean validation_check(const Validation *validation, const char *baseline_path, GError **error);
+
 /* Table by file, skipped reasons, and (if `rows`) each row. */
 char *validation_text(const Validation *validation, gboolean rows);
 

@@ -1,0 +1,59 @@
+#include "report/scatter.h"
+
+#include "base/error.h"
+#include "report/gnuplot.h"
+
+#include <errno.h>
+
+/* One block of points for each case file with simulated rows, blank lines between. */
+static int write_points(const Validation *v, GString *data, GPtrArray *titles)
+{
+  const char *file = NULL;
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = g_ptr_array_index(v->cases, i);
+    if (r->skipped)
+      continue;
+    if (g_strcmp0(file, r->file) != 0) {
+      CaseSummary s = validation_summary(v, r->file);
+      if (file)
+        g_string_append(data, "\n\n");
+      file = r->file;
+      g_ptr_array_add(titles, g_strdup_printf("%s: %d runs, %.1f %%", file, s.count, s.mape_pct));
+    }
+    g_string_append_printf(data, "%.9g %.9g\n", r->measured_s, r->predicted_s);
+  }
+  return (int)titles->len;
+}
+
+static gboolean draw(Picture *p, const Validation *v, const char *folder, GError **error)
+{
+  g_autoptr(GString) data = g_string_new(NULL);
+  g_autoptr(GPtrArray) titles = g_ptr_array_new_with_free_func(g_free);
+  CaseSummary all = validation_summary(v, NULL);
+  g_autofree char *summary = g_strdup_printf("%d runs: mean error %.1f %%, median %.1f %%, bias %+.1f %%; naive predictor %.1f %%",
+                                             all.count, all.mape_pct, all.median_ape_pct, all.bias_pct, all.naive_mape_pct);
+
+  if (write_points(v, data, titles) == 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: no run was simulated: nothing to draw");
+    return FALSE;
+  }
+  picture_set_text(p, "summary", summary);
+  picture_set_texts(p, "title", (char *const *)titles->pdata, titles->len);
+  return picture_write(p, "scatter.dat", data, error) && picture_draw(p, folder, error);
+}
+
+gboolean report_scatter(const Validation *v, const char *folder, GError **error)
+{
+  Picture p;
+
+  if (g_mkdir_with_parents(folder, 0777) != 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make the folder: %s", folder, g_strerror(errno));
+    return FALSE;
+  }
+  if (!picture_init(&p, "scatter", error))
+    return FALSE;
+  gboolean ok = draw(&p, v, folder, error);
+  picture_clear(&p);
+  return ok;
+}

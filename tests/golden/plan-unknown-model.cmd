@@ -1,0 +1,1 @@
+tdp-plan --model gtp3 --cluster dgx
