@@ -21,32 +21,48 @@
 typedef struct {
   char **nccl_tests, **more; /* more: what stands behind the options */
   char *like, *cluster, *collective, *output, *name, *date;
-  double gb_per_s;
+  double gb_per_s; /* NAN: not given */
 } Options;
 
 /* ---- options ---- */
 
+/* YYYY-MM-DD, and a day that there is. */
+static gboolean is_day(const char *text)
+{
+  int year, month, day, end = 0;
+
+  for (gsize i = 0; i < strlen("0000-00-00"); i++)
+    if (!(i == 4 || i == 7 ? text[i] == '-' : g_ascii_isdigit(text[i])))
+      return FALSE;
+  return sscanf(text, "%d-%d-%d%n", &year, &month, &day, &end) == 3 && !text[end] &&
+         g_date_valid_dmy((GDateDay)day, (GDateMonth)month, (GDateYear)year);
+}
+
+/* An option that means nothing without files, NULL if there is none. */
+static const char *lone_option(const Options *o)
+{
+  const char *rate = isnan(o->gb_per_s) ? NULL : "gb-per-s";
+
+  return o->like ? "like" : o->cluster ? "cluster" : o->collective ? "collective" : o->name ? "name" : rate;
+}
+
 static gboolean check_options(const Options *o, GError **error)
 {
-  const char *lone = o->like         ? "like"
-                     : o->cluster    ? "cluster"
-                     : o->collective ? "collective"
-                     : o->name       ? "name"
-                     : o->gb_per_s   ? "gb-per-s"
-                                     : NULL;
-  GDate date;
-
   if (!o->nccl_tests && o->more)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests", o->more[0]);
-  else if (!o->nccl_tests && lone)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone);
+  else if (!o->nccl_tests && lone_option(o))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone_option(o));
+  else if (o->nccl_tests && o->date)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--date: expected no --nccl-tests beside it, whose link has no date");
   else if (o->collective && names_find(collective_names, o->collective) < 0) {
     g_autofree char *hint = names_hint(collective_names, o->collective);
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--collective: %s: expected a collective, %s", o->collective, hint);
-  } else if (o->gb_per_s < 0 || !isfinite(o->gb_per_s))
+  } else if (!isnan(o->gb_per_s) && !(o->gb_per_s > 0 && isfinite(o->gb_per_s)))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gb-per-s: %g: expected a number above 0", o->gb_per_s);
-  else if (o->date && (strlen(o->date) != strlen("2000-12-31") || (g_date_set_parse(&date, o->date), !g_date_valid(&date))))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--date: %s: expected a day as in 2026-12-31", o->date);
+  else if (o->date && !is_day(o->date))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--date: %s: expected a day, as in 2026-12-31", o->date);
+  else if (o->name && !*o->name)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--name: expected a name, not an empty one");
   else
     return TRUE;
   return FALSE;
@@ -177,7 +193,7 @@ static gboolean check_output(const Options *o, const LinkCalibration *link, GErr
 
 static gboolean fit(const Options *o, GError **error)
 {
-  const LinkSetup setup = { .cluster = o->cluster, .like = o->like, .bytes_per_s = o->gb_per_s * 1e9 };
+  const LinkSetup setup = { .cluster = o->cluster, .like = o->like, .bytes_per_s = isnan(o->gb_per_s) ? 0 : o->gb_per_s * 1e9 };
   g_autoptr(GPtrArray) all = g_ptr_array_new_with_free_func((GDestroyNotify)nccl_tests_free);
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(LinkPoint));
   g_autoptr(GString) names = g_string_new(NULL);
@@ -236,7 +252,7 @@ static gboolean measure(const Options *o, GError **error)
 
 int main(int argc, char **argv)
 {
-  Options o = { 0 };
+  Options o = { .gb_per_s = NAN };
   GError *error = NULL;
   gboolean done;
 

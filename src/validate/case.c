@@ -70,14 +70,19 @@ static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
   return NULL;
 }
 
-/* Family habits that the columns do not say: GPT has biases, learned positions,
- * dropout and tied embeddings; gated and squared-ReLU models have none of these;
- * MPT (the FSDP tables) has neither biases nor dropout nor position weights. */
+static gboolean is_mpt(const Csv *csv, int row)
+{
+  return g_str_has_prefix(csv_cell(csv, row, "generation"), "fsdp-2023");
+}
+
+/* Family habits that the columns do not say: GPT has biases, learned positions
+ * and tied embeddings; gated and squared-ReLU models have none of these; MPT
+ * (the FSDP tables) has neither biases nor position weights. */
 static Model *make_model(const Csv *csv, int row, const Numbers *n, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   const char *mlp = csv_cell(csv, row, "mlp");
-  gboolean gpt = g_str_equal(mlp, "gelu"), mpt = gpt && g_str_has_prefix(csv_cell(csv, row, "generation"), "fsdp-2023");
+  gboolean gpt = g_str_equal(mlp, "gelu"), mpt = gpt && is_mpt(csv, row);
   JsonWriter w;
 
   json_writer_init(&w, text);
@@ -94,7 +99,6 @@ static Model *make_model(const Csv *csv, int row, const Numbers *n, GError **err
   json_put_string(&w, "norm", gpt ? "layernorm" : "rmsnorm");
   json_put_string(&w, "positions", mpt ? "alibi" : gpt ? "learned" : "rope");
   json_put_bool(&w, "bias", gpt && !mpt);
-  json_put_bool(&w, "dropout", gpt && !mpt && g_str_equal(csv_cell(csv, row, "attention"), "unfused"));
   json_put_bool(&w, "tied_embeddings", gpt);
   json_close(&w, '}');
   return model_parse(text->str, text->len, csv->name, error);
@@ -127,7 +131,7 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
     if ((value = names_find(attention_kernel_names, attention)) < 0)
       return bad_cell(csv, row, "attention", "unfused, flash or flash3", error);
     /* "flash" is the generation's own fused kernel where that is older */
-    if (value != ATTENTION_FLASH || c->framework->attention != ATTENTION_TRITON)
+    if (value != ATTENTION_FLASH || c->framework->attention >= ATTENTION_FLASH)
       c->plan.attention = value;
   }
   if (*precision) {
@@ -180,7 +184,12 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, const Numbers *n, c
     *skipped = g_strdup_printf("generation %s", generation);
     return TRUE;
   }
-  return make_plan(c, csv, row, n, error);
+  if (!make_plan(c, csv, row, n, error))
+    return FALSE;
+  /* GPT was trained with dropout while attention was separate kernels */
+  c->model->dropout = c->plan.attention == ATTENTION_UNFUSED && !is_mpt(csv, row) &&
+                      g_str_equal(csv_cell(csv, row, "mlp"), "gelu");
+  return TRUE;
 }
 
 gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **error)

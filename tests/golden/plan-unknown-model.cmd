@@ -1,1 +1,0 @@
-tdp-plan --model gtp3 --cluster dgx

@@ -1,1 +1,0 @@
-tdp-sim --model gpt3 --cluster dgx
