@@ -9,13 +9,13 @@ VERSION := 0.1.0
 SANITIZE := -fsanitize=address,undefined
 
 PACKAGES := glib-2.0 libcjson gsl
-CPPFLAGS += -Isrc -D_GNU_SOURCE -DGLIB_VERSION_MIN_REQUIRED=GLIB_VERSION_2_74 \
+override CPPFLAGS += -Isrc -D_GNU_SOURCE -DGLIB_VERSION_MIN_REQUIRED=GLIB_VERSION_2_74 \
   -DGLIB_VERSION_MAX_ALLOWED=GLIB_VERSION_2_74 -DTDP_VERSION='"$(VERSION)"' -DTDP_DATADIR='"$(PREFIX)/share/tdp"'
 CFLAGS ?= -O2 -g
-CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -ffp-contract=off $(if $(CI),-Werror) \
   $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
-LDFLAGS += $(if $(SAN),$(SANITIZE))
+override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 

@@ -274,17 +274,17 @@ int main(int argc, char **argv)
     puts(path);
     return EXIT_SUCCESS;
   }
-  const TTest *const tests[] = {order_of_lookup,
-                                paths_are_taken_as_they_stand,
-                                directories_do_not_count,
-                                missing_files,
-                                data_directory,
-                                data_directory_of_an_installed_program,
-                                reading,
-                                writing,
-                                writing_through_a_link_keeps_it,
-                                writing_fails_cleanly,
-                                devices_stay_devices,
-                                standard_output};
+  const TestLoop tests[] = {{ order_of_lookup, 0 },
+                            { paths_are_taken_as_they_stand, 0 },
+                            { directories_do_not_count, 0 },
+                            { missing_files, 0 },
+                            { data_directory, 0 },
+                            { data_directory_of_an_installed_program, 0 },
+                            { reading, 0 },
+                            { writing, 0 },
+                            { writing_through_a_link_keeps_it, 0 },
+                            { writing_fails_cleanly, 0 },
+                            { devices_stay_devices, 0 },
+                            { standard_output, 0 }};
   return test_main("files", tests, G_N_ELEMENTS(tests));
 }

@@ -509,7 +509,8 @@ START_TEST(link_file)
   ck_assert_str_eq(json, "{\n  \"name\": \"x\",\n  \"like\": \"nvlink3-switch\",\n"
                          "  \"base_us\": 9,\n  \"efficiency\": 0.7,\n  \"sqrt_us_per_sqrt_byte\": 0,\n"
                          "  \"note\": \"efficiencies are shares of 300 GB/s, a device each way\",\n"
-                         "  \"source\": \"fitted: a.txt, b.txt, 20 points, mean error 3.1 %, 4.0 % on 7 left out\"\n}\n");
+                         "  \"source\": \"fitted: a.txt, b.txt, 20 points, mean error 3.1 %, 4.0 % on 7 left out\"\n"
+                         "}\n");
   ck_assert(g_file_set_contents(path, json, -1, NULL));
   g_autoptr(Cluster) cluster = cluster_of_link(path), other = cluster_of_link("nvlink3-switch");
   const Link *link = &cluster->tiers[0].link;

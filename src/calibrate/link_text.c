@@ -74,9 +74,9 @@ static char *constants_table(const LinkCalibration *c)
 
 static void add_errors(GString *text, const FitErrors *errors, const char *of)
 {
-  g_string_append_printf(text, "%d points%s: mean error %.1f %%, median %.1f %%, 90 %% below %.1f %%, largest %.1f %%\n",
-                         errors->n, of, PERCENT * errors->mean, PERCENT * errors->median, PERCENT * errors->p90,
-                         PERCENT * errors->max);
+  g_string_append_printf(text, "%d points%s: mean error %.1f %%, median %.1f %%, ", errors->n, of,
+                         PERCENT * errors->mean, PERCENT * errors->median);
+  g_string_append_printf(text, "90 %% below %.1f %%, largest %.1f %%\n", PERCENT * errors->p90, PERCENT * errors->max);
 }
 
 char *link_calibration_text(const LinkCalibration *c, const LinkPoint *points)

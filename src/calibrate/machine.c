@@ -139,8 +139,8 @@ gboolean machine_start(Machine *machine, const Link *own, GError **error)
     machine->like = g_strdup(own->name);
     return TRUE;
   }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: link %s has no file of its own: expected --like, a link to start from",
-              machine->path, own->name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+              "%s: link %s has no file of its own: expected --like, a link to start from", machine->path, own->name);
   return FALSE;
 }
 

@@ -562,7 +562,8 @@ void nccl_tests_points(const NcclTests *tests, GArray *points)
     const NcclRun *run = g_ptr_array_index(tests->runs, r);
     for (guint i = 0; run->collective != COLLECTIVE_COUNT && i < run->rows->len; i++) {
       const NcclRow *row = &g_array_index(run->rows, NcclRow, i);
-      LinkPoint point = {run->collective, run->ranks, run->nodes, run->node_ranks, row->bytes, row->seconds, tests->name};
+      LinkPoint point = {run->collective, run->ranks,   run->nodes, run->node_ranks,
+                         row->bytes,      row->seconds, tests->name};
       g_array_append_val(points, point);
     }
   }

@@ -2,7 +2,7 @@
  * The text that nccl-tests (or rccl-tests) prints, read into times of
  * collectives.
  *
- * Columns are found by the header line's names, so all layouts since 2.4 are
+ * Columns are found by the names in the header line, so layouts of 2.4 to 2.19 are
  * read: with and without root, "error" or "#wrong", with per-iteration columns
  * and timestamps. A file may hold several runs. What a launcher or NCCL_DEBUG
  * prints in between is passed over and counted; prefixes of mpirun --tag-output

@@ -45,6 +45,7 @@ static const JsonField fields[] = {
   { "optimizer_bytes", JSON_REAL, FIELD(optimizer_bytes), FALSE, 1, 1000 },
   { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },
   { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, 1048576.0 },
+  { "buffer_gib", JSON_REAL, FIELD(buffer_bytes), FALSE, 0, 100, 1073741824.0 },
   { "fragmentation", JSON_REAL, FIELD(fragmentation), FALSE, 0, 0.5 },
   { "source", JSON_ANY, .required = TRUE },
 };
@@ -79,6 +80,12 @@ static char *find_file(const char *name, GError **error)
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "framework: %s: expected a file of plans/frameworks/ (looked for %s)", name,
               path);
   return NULL;
+}
+
+gboolean framework_exists(const char *name)
+{
+  g_autofree char *path = find_file(name, NULL);
+  return path != NULL;
 }
 
 /* Starts from another framework, whose strings are replaced by the file's. */

@@ -33,8 +33,12 @@ typedef struct {
   double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
   double group_bytes;         /* communicator buffers of each group that spans devices */
+  double buffer_bytes;        /* held for communication besides: reduction and gathering buckets */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
 } Framework;
+
+/* Whether plans/frameworks/NAME.json (or the path) is there. */
+gboolean framework_exists(const char *name);
 
 /* Reads plans/frameworks/NAME.json, or a path. */
 Framework *framework_load(const char *name, GError **error);

@@ -212,5 +212,6 @@ void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT])
   bytes[PART_WEIGHTS] = params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
   bytes[PART_GRADIENTS] = params * p->framework->gradient_bytes / (p->zero >= 2 ? p->dp : 1);
   bytes[PART_OPTIMIZER] = params * optimizer_bytes(p->precision) / (p->zero >= 1 ? p->dp : 1);
+  bytes[PART_BUFFERS] = p->dp > 1 ? p->framework->buffer_bytes : 0;
   bytes[PART_OVERHEAD] = p->framework->context_bytes + groups * p->framework->group_bytes;
 }

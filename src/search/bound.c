@@ -155,7 +155,8 @@ static double state_bytes(const Plan *p)
 static double whole_memory(const Plan *p, double states_and_activations)
 {
   int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);
-  return states_and_activations * (1 - 1e-9) + p->framework->context_bytes + groups * p->framework->group_bytes;
+  double fixed = p->framework->context_bytes + groups * p->framework->group_bytes + (p->dp > 1 ? p->framework->buffer_bytes : 0);
+  return (states_and_activations + fixed) * (1 - 1e-9);
 }
 
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)

@@ -179,11 +179,13 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, const Numbers *n, c
   c->cluster = c->model ? find_cluster(csv_cell(csv, row, "cluster"), error) : NULL;
   if (!c->cluster)
     return FALSE;
-  c->framework = framework_load(generation, NULL);
-  if (!c->framework) {
+  if (!framework_exists(generation)) {
     *skipped = g_strdup_printf("generation %s", generation);
     return TRUE;
   }
+  c->framework = framework_load(generation, error);
+  if (!c->framework)
+    return FALSE;
   if (!make_plan(c, csv, row, n, error))
     return FALSE;
   /* GPT was trained with dropout while attention was separate kernels */
