@@ -34,9 +34,10 @@ typedef struct {
   double compute_end, tensor_end;
 } Layout;
 
-static void lay_op(Layout *l, const Op *op, double seconds)
+static void lay_op(Layout *l, const Op *op, double op_seconds, double share)
 {
   PassPrice *p = l->price;
+  double seconds = share * op_seconds;
 
   if (op->kind == OP_COLLECTIVE) {
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
@@ -46,9 +47,9 @@ static void lay_op(Layout *l, const Op *op, double seconds)
   } else {
     l->compute_end += seconds;
     p->compute_s += seconds;
-    p->kernels += op->kind == OP_MEMORY ? op->memory.kernels : 1;
+    p->kernels += share * (op->kind == OP_MEMORY ? op->memory.kernels : 1);
   }
-  p->flops += op->flops;
+  p->flops += share * op->flops;
 }
 
 static void finish(Layout *l, const Plan *plan)
@@ -74,17 +75,18 @@ static void price_forward(const Priced *w, PassPrice *price)
   Layout l = { .price = price };
 
   for (guint i = 0; i < w->work->forward->len; i++)
-    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i]);
+    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i], 1);
   finish(&l, w->plan);
 }
 
-/* What is made again before a backward: the whole layer, or the attention core. */
+/* What is made again before a backward. */
 static void lay_recompute(const Priced *w, Layout *l)
 {
   for (guint i = 0; i < w->work->forward->len; i++) {
     const Op *op = &g_array_index(w->work->forward, Op, i);
-    if (w->work->recompute_all || (op->core && w->plan->recompute == RECOMPUTE_SELECTIVE))
-      lay_op(l, op, w->forward_s[i]);
+    double share = op_recompute_share(op, w->work, w->plan);
+    if (share > 0)
+      lay_op(l, op, w->forward_s[i], share);
   }
 }
 
@@ -97,7 +99,7 @@ static void price_backward(const Priced *w, Pass pass, PassPrice *price)
   for (guint i = 0; i < w->work->backward->len; i++) {
     const Op *op = &g_array_index(w->work->backward, Op, i);
     if (pass == PASS_BACKWARD || op->pass == pass)
-      lay_op(&l, op, w->backward_s[i]);
+      lay_op(&l, op, w->backward_s[i], 1);
   }
   finish(&l, w->plan);
 }

@@ -35,26 +35,67 @@ static void reverse(GArray *ops)
   }
 }
 
-/* Splits what forward ops save into what is kept and what is made again. */
-static void apply_recompute(LayerWork *work, const Build *b)
+double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
 {
-  double all = 0, core = 0;
-  gboolean block = b->spec->kind == LAYER_BLOCK;
+  if (work->recompute != RECOMPUTE_SELECTIVE)
+    return work->recompute == RECOMPUTE_FULL;
+  if (!plan->framework->selective_products)
+    return op->core;
+  switch (op->kind) {
+  case OP_MATMUL:
+    return 0.5;
+  case OP_MEMORY:
+    return 1;
+  case OP_COLLECTIVE:
+    return op->collective.what == COLLECTIVE_ALL_GATHER;
+  default:
+    return 0;
+  }
+}
+
+/* Bytes of a layer but the attention core's. */
+static double bytes_without_core(const LayerWork *work)
+{
+  double kept = 0;
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    all += op->saved_bytes;
-    core += op->core ? op->saved_bytes : 0;
+    kept += op->core ? 0 : op->saved_bytes;
   }
+  return kept;
+}
+
+/* The layer's input, attention's output and every other product's output. */
+static double bytes_of_products(const LayerWork *work, const Build *b)
+{
+  double kept = b->rows * b->hidden * b->bytes;
+
+  for (guint i = 0; i < work->forward->len; i++) {
+    const Op *op = &g_array_index(work->forward, Op, i);
+    if (op->kind == OP_MATMUL)
+      kept += 0.5 * op->matmul.m * op->matmul.n * op->matmul.batch * b->bytes;
+    else if (op->kind == OP_ATTENTION)
+      kept += op->saved_bytes + b->tokens * op->attention.heads * op->attention.v_head_dim * b->bytes;
+  }
+  return kept;
+}
+
+/* Splits what forward ops save into what is kept and what is made again. */
+static void apply_recompute(LayerWork *work, const Build *b)
+{
+  double all = 0;
+
+  for (guint i = 0; i < work->forward->len; i++)
+    all += g_array_index(work->forward, Op, i).saved_bytes;
   work->saved_bytes = all;
-  if (block && b->plan->recompute == RECOMPUTE_FULL) {
+  work->recompute = b->spec->kind == LAYER_BLOCK ? b->plan->recompute : RECOMPUTE_NONE;
+  if (work->recompute == RECOMPUTE_NONE)
+    return;
+  if (work->recompute == RECOMPUTE_FULL)
     work->saved_bytes = b->rows * b->hidden * b->bytes;
-    work->recomputed_bytes = all;
-    work->recompute_all = TRUE;
-  } else if (block && b->plan->recompute == RECOMPUTE_SELECTIVE) {
-    work->saved_bytes = all - core;
-    work->recomputed_bytes = core;
-  }
+  else
+    work->saved_bytes = b->plan->framework->selective_products ? bytes_of_products(work, b) : bytes_without_core(work);
+  work->recomputed_bytes = work->recompute == RECOMPUTE_FULL ? all : MAX(0, all - work->saved_bytes);
 }
 
 void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,

@@ -45,8 +45,11 @@ typedef struct {
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
-  gboolean recompute_all;  /* backward starts with the whole forward */
+  Recompute recompute;      /* the plan's for blocks, none for other layers */
 } LayerWork;
+
+/* Share of a forward op's work that a backward does again. */
+double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan);
 
 /* The work of a layer of this spec under the plan. Cannot fail after plan_check. */
 void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,

@@ -28,6 +28,7 @@ static const JsonField fields[] = {
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
+  { "selective_products", JSON_BOOL, FIELD(selective_products) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
   { "overlap_parameters", JSON_BOOL, FIELD(overlap_parameters) },

@@ -19,6 +19,7 @@ typedef struct {
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
   gboolean fused_rope;
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
+  gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
   AttentionKernel attention;  /* plan default */

@@ -77,11 +77,10 @@ static const LayerWork *work_of(Walk *w, int spec)
 /* The ops that a pass of a layer runs; backward passes repeat what is recomputed. */
 static void add_layer(Walk *w, const LayerWork *work, Pass pass, gint64 count)
 {
-  gboolean selective = w->result->plan.recompute == RECOMPUTE_SELECTIVE;
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    gboolean again = pass != PASS_WEIGHT && (work->recompute_all || (op->core && selective));
+    gboolean again = pass != PASS_WEIGHT && op_recompute_share(op, work, &w->result->plan) > 0;
     if (pass == PASS_FORWARD || again)
       add_op(w, op, count);
   }
