@@ -183,7 +183,8 @@ static gboolean deliver(const Planning *p, const Options *o, GError **error)
 static gboolean run(Planning *p, const Options *o, GError **error)
 {
   gint64 began = g_get_monotonic_time();
-  SearchOptions options = { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads };
+  SearchOptions options = { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+                            .over = o->explain };
 
   p->found = search(p->model, p->cluster, &options);
   if (o->verbose)

@@ -120,12 +120,27 @@ static void update_rank_end(const Bound *b, int rank, RankEnd *end)
   end->tail = reduction_tail(b, params);
 }
 
+/* A send between neighbouring stages at its fastest: inside a node if any pair is. */
+static double send_s(const Bound *b)
+{
+  const Plan *p = b->plan;
+  GroupShape pair = { .size = 2 };
+  double bytes = op_boundary_bytes(b->model, p);
+
+  for (int t = 0; t < b->cluster->n_tiers; t++)
+    pair.per_domain[t] = mesh_stride(p, AXIS_PIPELINE) < b->cluster->tiers[t].devices ? 2 : 1;
+  if (p->framework->scatter_gather)
+    bytes /= p->sequence_parallel ? 1 : p->tp;
+  return p->pp > 1 ? collective_cost(b->cluster, COLLECTIVE_SEND, bytes, &pair).seconds : 0;
+}
+
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
 {
   Bound b = { model, plan, cluster, sums, mesh_group(plan, cluster, AXIS_DATA) };
   int m = plan_micro_batches(plan);
   double fill = 0, drain = 0, passes = 0, reduced = 0, lane = 0, last = 0, serial = 0;
   RankEnd end = { .params = -1 };
+  double send = send_s(&b);
 
   for (int rank = 0; rank < plan->pp; rank++) {
     double work = m * (of_rank(&b, sums->forward_s, rank) + of_rank(&b, sums->backward_s, rank));
@@ -135,8 +150,8 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
     reduced = MAX(reduced, fill + work + end.tail);
     lane = MAX(lane, end.lane);
     last = MAX(last, end.last);
-    fill += of_stage(&b, sums->forward_s, rank);
-    drain += of_stage(&b, sums->backward_s, rank);
+    fill += of_stage(&b, sums->forward_s, rank) + send;
+    drain += of_stage(&b, sums->backward_s, rank) + send;
   }
   if (plan->schedule->serial)
     passes = serial;

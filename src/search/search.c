@@ -212,7 +212,7 @@ static void note_over(Search *s)
     return;
   }
   double best = g_array_index(r->best, Found, 0).metrics.iteration_s;
-  for (guint i = 0, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES; i++) {
+  for (guint i = s->options->over ? 0 : s->over->len, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES; i++) {
     Candidate *c = &g_array_index(s->over, Candidate, i);
     c->bound_s = bound_time(s->model, &c->plan, s->cluster, sums_of(s, &c->plan));
     if (c->bound_s >= best)

@@ -57,7 +57,8 @@ typedef struct {
   const Plan *base; /* gpus, batch, sequence, precision, framework, overlap of all plans */
   Fixed fixed;
   int top;
-  int threads; /* 0 = one for each processor */
+  int threads;   /* 0 = one for each processor */
+  gboolean over; /* look for a faster plan that memory forbids */
 } SearchOptions;
 
 SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options);

@@ -43,17 +43,16 @@ static double overlap(double from, double to, const Span *s)
 
 /* Charges a gap in a row's computation: to the row's own data-parallel
  * communication while that ran, to the send that was waited for while it ran,
- * else to idleness. `data` are the row's data-lane spans in order. */
-static void charge_gap(const Trace *t, const GPtrArray *data, double from, double to, int cause, Metrics *m)
+ * else to idleness. `data` are the row's data-lane spans in order; those before
+ * `next` ended before the gap. */
+static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, double from, double to, int cause, Metrics *m)
 {
   double waited = 0, sent = 0;
 
-  for (guint i = 0; i < data->len; i++) {
-    const Span *s = g_ptr_array_index(data, i);
-    if (s->start >= to)
-      break;
-    waited += overlap(from, to, s);
-  }
+  while (*next < data->len && ((const Span *)g_ptr_array_index(data, *next))->end <= from)
+    (*next)++;
+  for (guint i = *next; i < data->len && ((const Span *)g_ptr_array_index(data, i))->start < to; i++)
+    waited += overlap(from, to, g_ptr_array_index(data, i));
   if (cause >= 0 && g_array_index(t->spans, Span, cause).kind == TASK_SEND)
     sent = MIN(overlap(from, to, &g_array_index(t->spans, Span, cause)), to - from - waited);
   m->data_comm_s += waited;
@@ -77,13 +76,14 @@ static void break_down(const Trace *t, int row, Metrics *m)
 {
   g_autoptr(GPtrArray) data = data_spans(t, row);
   double clock = 0;
+  guint next = 0;
 
   for (guint i = 0; i < t->spans->len; i++) {
     const Span *s = &g_array_index(t->spans, Span, i);
     if (s->row != row || s->lane != LANE_COMPUTE)
       continue;
     if (s->start > clock)
-      charge_gap(t, data, clock, s->start, s->cause, m);
+      charge_gap(t, data, &next, clock, s->start, s->cause, m);
     if (s->kind == TASK_OPTIMIZER) {
       m->optimizer_s += s->end - s->start;
     } else {
@@ -92,7 +92,7 @@ static void break_down(const Trace *t, int row, Metrics *m)
     }
     clock = s->end;
   }
-  charge_gap(t, data, clock, t->end_s - t->step_s, -1, m);
+  charge_gap(t, data, &next, clock, t->end_s - t->step_s, -1, m);
   m->optimizer_s += t->step_s;
 }
 
