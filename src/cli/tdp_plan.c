@@ -43,7 +43,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16 or fp32 (default: the first of these that the device has)", "FORMAT" },
     { "top", 0, 0, G_OPTION_ARG_INT, &o->top, "Plans to show (default: 5)", "K" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the best plan to a file", "FILE" },
-    { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports, "Write the best plan for megatron, deepspeed or torchtitan", "TOOL=FILE" },
+    { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports, "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
     { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
@@ -134,7 +134,12 @@ static void print_text(const Planning *p, const Options *o, const Trace *trace)
   if (o->explain) {
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
+    const Exporter *tool = exporter_find(p->framework->engine);
     printf("\n%s\nCommunication of the best plan\n%s", why, comm);
+    if (tool) {
+      g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);
+      printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
+    }
   }
 }
 
@@ -155,7 +160,7 @@ static gboolean write_exports(const Planning *p, const Options *o, GError **erro
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
     const Exporter *exporter = exporter_find(pair[0]);
     if (!exporter || !pair[1]) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan",
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, nanotron",
                   o->exports[i]);
       return FALSE;
     }

@@ -33,6 +33,7 @@ static const JsonField fields[] = {
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
   { "overlap_parameters", JSON_BOOL, FIELD(overlap_parameters) },
   { "overlap_pipeline", JSON_BOOL, FIELD(overlap_pipeline) },
+  { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
   { "attention", JSON_ENUM, G_STRUCT_OFFSET(Parsed, attention), .names = attention_kernel_names },
   { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },

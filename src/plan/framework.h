@@ -22,6 +22,7 @@ typedef struct {
   gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
+  gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
   AttentionKernel attention;  /* plan default */
   Accumulation accumulation;  /* of weight gradients over micro-batches */
   int gradient_bytes;         /* of an accumulated gradient */

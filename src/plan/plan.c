@@ -24,6 +24,13 @@ Plan plan_default(const Model *model, const Framework *framework)
   };
 }
 
+void plan_set_schedule(Plan *p, const Schedule *schedule, int chunks)
+{
+  p->schedule = schedule;
+  p->vpp = chunks;
+  p->overlap.pipeline = p->framework->overlap_pipeline && (chunks > 1 || !p->framework->overlap_chunks_only);
+}
+
 char *plan_label(const Plan *p)
 {
   GString *s = g_string_new(NULL);

@@ -49,6 +49,9 @@ typedef struct {
  * from the model. */
 Plan plan_default(const Model *model, const Framework *framework);
 
+/* Sets schedule and chunks, and whether sends overlap as the framework does it. */
+void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
+
 /* Micro-batches of a step on each data-parallel rank. */
 static inline int plan_micro_batches(const Plan *p)
 {

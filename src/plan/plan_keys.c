@@ -6,7 +6,7 @@
 typedef struct {
   int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
   gboolean sequence_parallel;
-  int zero, recompute, precision, optimizer, attention;
+  int zero, recompute, precision, optimizer, attention, offload;
   char *schedule, *framework;
 } PlanFile;
 
@@ -14,6 +14,7 @@ typedef struct {
 #define DEGREE_MAX 1e7
 
 static const char *const precision_names[] = { "fp32", "fp16", "bf16", NULL };
+static const char *const offload_names[] = { "none", NULL };
 static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16 };
 
 static const JsonField fields[] = {
@@ -35,6 +36,7 @@ static const JsonField fields[] = {
   { "optimizer", JSON_ENUM, FIELD(optimizer), .names = optimizer_names },
   { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
   { "framework", JSON_STRING, FIELD(framework) },
+  { "offload", JSON_ENUM, FIELD(offload), .names = offload_names },
   { "overlap", JSON_ANY },
   { "description", JSON_ANY },
 };
@@ -101,9 +103,10 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
   out->precision = precisions[given(f->precision, 2)];
   out->attention = given(f->attention, out->attention);
-  out->schedule = resolve_schedule(doc, f->schedule, out->vpp, error);
-  if (!out->schedule)
+  const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, error);
+  if (!schedule)
     return FALSE;
+  plan_set_schedule(out, schedule, out->vpp);
   if (json_get(json_root(doc), "overlap")) {
     overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
     if (!overlap || !json_read(doc, overlap, overlap_fields, G_N_ELEMENTS(overlap_fields), &out->overlap, error))
@@ -115,7 +118,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -156,6 +159,7 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
   json_put_string(w, "precision", dtype_names[p->precision]);
   json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
+  json_put_string(w, "offload", "none");
   json_put_string(w, "attention", attention_kernel_names[p->attention]);
   json_put_string(w, "framework", p->framework->name);
   json_open(w, "overlap", '{');

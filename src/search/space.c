@@ -154,18 +154,18 @@ static void walk_members(Walk *w, Plan plan)
   int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
 
   for (int s = 0; schedules[s]; s++) {
-    plan.schedule = schedules[s];
-    if (plan.pp == 1 && !g_str_equal(plan.schedule->name, "1f1b"))
+    if (plan.pp == 1 && !g_str_equal(schedules[s]->name, "1f1b"))
       continue;
-    g_autoptr(GArray) chunks = chunk_counts(w, plan.schedule, plan.pp);
-    for (guint c = 0; c < chunks->len; c++)
+    g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
+    for (guint c = 0; c < chunks->len; c++) {
+      plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
       for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
         for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
           for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
             plan.recompute = recompute;
-            plan.vpp = g_array_index(chunks, int, c);
             settle(w, &plan);
           }
+    }
   }
 }
 

@@ -161,7 +161,7 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   p->micro_batch = n->micro_batch;
   p->global_batch = n->global_batch;
   p->sequence_parallel = or(n->sp, 0) && n->tp > 1;
-  p->schedule = schedule_find(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b");
+  plan_set_schedule(p, schedule_find(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b"), p->vpp);
   return read_choices(c, csv, row, error);
 }
 
