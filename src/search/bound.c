@@ -103,9 +103,25 @@ static double reduction_tail(const Bound *b, double params)
   return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * p->framework->reduce_bytes);
 }
 
+/*
+ * What reductions of every micro-batch cost a rank's computation at least. None
+ * can run before the rank's first pass. From then on computation of W seconds
+ * and reductions of D seconds that overlap for x of them take
+ * W + x (1 - 1/s) + D - x, which is least at x = D: W + D (1 - 1/s).
+ */
+static double slowed_by_reductions(const Bound *b, double params)
+{
+  const Plan *p = b->plan;
+
+  if (p->dp == 1 || p->zero < 2)
+    return 0;
+  double reductions = plan_micro_batches(p) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * p->framework->reduce_bytes);
+  return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
+}
+
 /* Communication and optimizer of a rank; neighbours mostly hold the same. */
 typedef struct {
-  double params, lane, last, tail;
+  double params, lane, last, tail, slowed;
 } RankEnd;
 
 static void update_rank_end(const Bound *b, int rank, RankEnd *end)
@@ -118,6 +134,7 @@ static void update_rank_end(const Bound *b, int rank, RankEnd *end)
   end->lane = data_lane(b, params);
   end->last = after_norm(b, params);
   end->tail = reduction_tail(b, params);
+  end->slowed = slowed_by_reductions(b, params);
 }
 
 /* A send between neighbouring stages at its fastest: inside a node if any pair is. */
@@ -147,7 +164,7 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
     update_rank_end(&b, rank, &end);
     serial += work;
     passes = MAX(passes, fill + work + drain);
-    reduced = MAX(reduced, fill + work + end.tail);
+    reduced = MAX(reduced, fill + work + MAX(end.tail, end.slowed));
     lane = MAX(lane, end.lane);
     last = MAX(last, end.last);
     fill += of_stage(&b, sums->forward_s, rank) + send;

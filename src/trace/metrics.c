@@ -2,37 +2,34 @@
 
 #include <string.h>
 
-/* End of the last pass of any row. */
-static double pipeline_end(const Trace *t)
+/* Sums over the spans. */
+typedef struct {
+  double pipeline_end;   /* of the last pass of any row */
+  double *busy;          /* by row: its passes */
+  double hardware_flops; /* of all rows */
+} Totals;
+
+static Totals totals_of(const Trace *t)
 {
-  double end = 0;
+  Totals totals = { .busy = g_new0(double, t->n_rows) };
 
   for (guint i = 0; i < t->spans->len; i++) {
     const Span *s = &g_array_index(t->spans, Span, i);
-    if (s->kind == TASK_PASS)
-      end = MAX(end, s->end);
+    if (s->kind != TASK_PASS)
+      continue;
+    totals.pipeline_end = MAX(totals.pipeline_end, s->end);
+    totals.busy[s->row] += s->end - s->start;
+    totals.hardware_flops += g_array_index(t->segments, Segment, s->segment).hardware_flops;
   }
-  return end;
-}
-
-static double *busy_of_rows(const Trace *t)
-{
-  double *busy = g_new0(double, t->n_rows);
-
-  for (guint i = 0; i < t->spans->len; i++) {
-    const Span *s = &g_array_index(t->spans, Span, i);
-    if (s->kind == TASK_PASS)
-      busy[s->row] += s->end - s->start;
-  }
-  return busy;
+  return totals;
 }
 
 double trace_row_bubble(const Trace *t, int row)
 {
-  g_autofree double *busy = busy_of_rows(t);
-  double end = pipeline_end(t);
+  Totals totals = totals_of(t);
+  g_autofree double *busy = totals.busy;
 
-  return end > 0 ? (end - busy[row]) / end : 0;
+  return totals.pipeline_end > 0 ? (totals.pipeline_end - busy[row]) / totals.pipeline_end : 0;
 }
 
 /* Time of [from, to) in which a span of the kind that was waited for ran. */
@@ -110,8 +107,9 @@ static void find_peak(const Trace *t, Metrics *m)
 
 void trace_metrics(const Trace *t, Metrics *out)
 {
-  g_autofree double *busy = busy_of_rows(t);
-  double end = pipeline_end(t), idle = 0;
+  Totals totals = totals_of(t);
+  g_autofree double *busy = totals.busy;
+  double end = totals.pipeline_end, idle = 0;
   Metrics m = { .iteration_s = t->end_s };
 
   for (int row = 0; row < t->n_rows; row++) {
@@ -122,8 +120,6 @@ void trace_metrics(const Trace *t, Metrics *out)
   m.bubble_fraction = end > 0 ? idle / (t->n_rows * end) : 0;
   break_down(t, m.critical_row, &m);
   find_peak(t, &m);
-  for (guint i = 0; i < t->spans->len; i++)
-    m.hardware_flops += g_array_index(t->segments, Segment, g_array_index(t->spans, Span, i).segment).hardware_flops;
-  m.hardware_flops /= t->n_rows;
+  m.hardware_flops = totals.hardware_flops / t->n_rows;
   *out = m;
 }
