@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "calibrate/link.h"
-#include "hardware/part.h"
 
 /* Points of equal shape share a cluster. */
 typedef struct {
@@ -101,7 +100,7 @@ static gboolean read_cluster(Machine *machine, const char *name, GError **error)
 static gboolean read_like(Machine *machine, const char *like, GError **error)
 {
   machine->like = strchr(like, '/') ? g_canonicalize_filename(like, NULL) : g_strdup(like);
-  if (part_load(&link_part, machine->like, &machine->link, error))
+  if (link_load(machine->like, &machine->link, error))
     return TRUE;
   g_prefix_error(error, "--like: ");
   return FALSE;
@@ -132,7 +131,7 @@ gboolean machine_start(Machine *machine, const Link *own, GError **error)
 {
   if (machine->like)
     return TRUE;
-  gboolean same = part_load(&link_part, own->name, &machine->link, NULL);
+  gboolean same = link_load(own->name, &machine->link, NULL);
   for (const LinkConstant *c = link_constants; same && c->key; c++)
     same = link_constant_get(own, c) == link_constant_get(&machine->link, c);
   if (same) {

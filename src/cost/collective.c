@@ -2,9 +2,6 @@
 
 #include <math.h>
 
-const char *const collective_names[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",
-                                        "broadcast",  "send",       NULL};
-
 const CollectiveAlgorithm collective_algorithms[] = {
     {"ring", ring_s},           {"tree", tree_s},         {"hierarchical", hierarchical_s},
     {"in-switch", in_switch_s}, {"pairwise", pairwise_s}, {NULL, NULL},
@@ -63,7 +60,7 @@ int ring_steps(const GroupShape *group, int tier)
 static double mesh_share(const Cluster *cluster, const GroupShape *group, int tier)
 {
   const Tier *t = &cluster->tiers[tier];
-  int peers = t->devices / (tier ? cluster->tiers[tier - 1].devices : 1) - 1;
+  int peers = MIN(t->devices, cluster->devices) / (tier ? cluster->tiers[tier - 1].devices : 1) - 1;
   return t->link.kind == LINK_MESH && peers > 0 ? MIN(1, (tier_members(group, tier) - 1.0) / peers) : 1;
 }
 

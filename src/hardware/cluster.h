@@ -72,6 +72,10 @@ typedef struct {
   double usd_per_device_hour;    /* 0 = not known */
 } Cluster;
 
+/* Reads hardware/links/NAME.json (a bare name or a path). Its name is
+ * the caller's to free. */
+gboolean link_load(const char *name, Link *out, GError **error);
+
 /* Reads a cluster by path or bare name ("-" = stdin). TDP_ERROR_INPUT. */
 Cluster *cluster_load(const char *path, GError **error);
 Cluster *cluster_parse(const char *text, gsize length, const char *name, GError **error);

@@ -52,3 +52,9 @@ static gboolean finish_link(const PartSource *source, gpointer out, GError **err
 }
 
 const PartKind link_part = {"links", "link", read_link, finish_link};
+
+gboolean link_load(const char *name, Link *out, GError **error)
+{
+  *out = (Link){0};
+  return part_load(&link_part, name, out, error);
+}
