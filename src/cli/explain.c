@@ -88,29 +88,29 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
   return g_strdup("not even 64 times the GPUs or 1/64 of the sequence would do");
 }
 
-/* The rule that turned down most plans. */
-static int main_reason(const SearchResult *f)
+/* The rule that plans broke which kept most others: rules are checked in order. */
+static int nearest_reason(const SearchResult *f)
 {
-  int most = 0;
-  for (int i = 0; i < REJECT_COUNT; i++)
-    if (f->rejected[i] > f->rejected[most])
-      most = i;
-  return most;
+  int nearest = 0;
+  for (int i = 0; i < RULE_COUNT; i++)
+    if (f->rejected[i])
+      nearest = i;
+  return nearest;
 }
 
-/* The rule that turned down most plans, in the words of the first of them. */
+/* What stands in the way of the plans that come nearest to being legal. */
 static char *explain_illegal(const SearchResult *f, const Model *model, const Cluster *cluster)
 {
-  int reason = main_reason(f);
+  int reason = nearest_reason(f);
   g_autoptr(GError) rule = NULL;
 
   if (f->space == 0)
     return g_strdup_printf("--fix leaves no plan: no split of %d GPUs has these values", cluster->devices);
-  if (reason == REJECT_FIXED)
+  if (f->rejected[REJECT_FIXED] && !f->rejected[reason])
     return g_strdup_printf("--fix leaves no legal plan of %" G_GINT64_FORMAT, f->space);
   plan_check(&f->sample[reason], model, cluster, &rule);
-  return g_strdup_printf("no legal plan: %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " break one rule, as in %s",
-                         f->rejected[reason], f->space, rule ? rule->message : reject_name(reason));
+  return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT " come nearest and fail as this one: %s",
+                         f->space, f->rejected[reason], rule ? rule->message : reject_name(reason));
 }
 
 char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *cluster, const SearchOptions *options)

@@ -185,12 +185,24 @@ static gboolean deliver(const Planning *p, const Options *o, GError **error)
   return TRUE;
 }
 
+/* What the answer leaves out for this model. */
+static void say_limits(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].ffn.experts > 0) {
+      g_printerr("tdp-plan: note: expert parallelism is not planned yet: every device holds a share of all experts of %s\n",
+                 m->name);
+      return;
+    }
+}
+
 static gboolean run(Planning *p, const Options *o, GError **error)
 {
   gint64 began = g_get_monotonic_time();
   SearchOptions options = { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
                             .over = o->explain };
 
+  say_limits(p->model);
   p->found = search(p->model, p->cluster, &options);
   if (o->verbose)
     g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
