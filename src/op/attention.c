@@ -122,6 +122,16 @@ static void core_unfused(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, 2 * e * scores);
 }
 
+/* Copies into and out of the layout that the fused kernel wants. */
+static void build_copies(Build *b, const char *name, double elements)
+{
+  double bytes = 2 * b->bytes * elements;
+
+  if (b->plan->framework->attention_copies)
+    build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
+                                .backward_kernels = 1 });
+}
+
 static void core_fused(Build *b)
 {
   const Attention *a = &b->spec->attention;
@@ -134,12 +144,14 @@ static void core_fused(Build *b)
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
   };
 
+  build_copies(b, "copy qkv", b->tokens * (query_width(b) + key_width(b) + value_width(b)));
   g_array_append_val(b->work->forward, op);
   op.pass = PASS_INPUT;
   op.core = FALSE;
   op.flops *= 2;
   op.saved_bytes = 0;
   g_array_append_val(b->work->backward, op);
+  build_copies(b, "copy context", b->tokens * heads * a->v_head_dim);
 }
 
 void build_attention(Build *b)
