@@ -113,9 +113,18 @@ static gboolean check_layers(const Subject *s, GError **error)
   return TRUE;
 }
 
+/* Passes of a step over all stages that are still simulated. */
+#define PASSES_MAX (1 << 19)
+
 static gboolean check_schedule(const Subject *s, GError **error)
 {
   ScheduleShape shape = plan_shape(s->plan);
+  gint64 passes = (gint64)shape.ranks * shape.chunks * shape.micro;
+
+  if (passes > PASSES_MAX)
+    return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches through "
+                         "%d stages are %" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro,
+                  shape.ranks * shape.chunks, passes);
 
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
