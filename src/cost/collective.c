@@ -3,8 +3,8 @@
 #include <math.h>
 
 const CollectiveAlgorithm collective_algorithms[] = {
-    {"ring", ring_s},           {"tree", tree_s},         {"hierarchical", hierarchical_s},
-    {"in-switch", in_switch_s}, {"pairwise", pairwise_s}, {NULL, NULL},
+    {"ring", FALSE, ring_s},           {"tree", FALSE, tree_s},         {"hierarchical", TRUE, hierarchical_s},
+    {"in-switch", FALSE, in_switch_s}, {"pairwise", FALSE, pairwise_s}, {NULL, FALSE, NULL},
 };
 
 /* Few ranks: NCCL 2.27-2.29 adds in the switch from 5 (H200) or 6 (B200) ranks on. */
@@ -104,7 +104,7 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, do
   cost.seconds = cost.runner_up_s = INFINITY;
   for (const CollectiveAlgorithm *a = collective_algorithms; a->name; a++) {
     double seconds = a->seconds(cluster, collective, bytes, group);
-    if (seconds < cost.seconds) {
+    if (seconds < cost.seconds && (!a->optional || cluster->hierarchical_collectives)) {
       cost.runner_up = cost.algorithm;
       cost.runner_up_s = cost.seconds;
       cost.algorithm = a->name;

@@ -19,6 +19,7 @@
 
 typedef struct {
   const char *name; /* "ring", "tree", "hierarchical", "in-switch", "pairwise" */
+  gboolean optional; /* not in NCCL: used only where the cluster says that its library has it */
   /* Seconds, or INFINITY where the algorithm does not apply. */
   double (*seconds)(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
 } CollectiveAlgorithm;
@@ -29,7 +30,7 @@ typedef struct {
   double seconds;
   double bus_bytes_per_s;
   const char *algorithm;
-  const char *runner_up; /* NULL if no other applies */
+  const char *runner_up; /* NULL if no other applies; may be one that the library lacks */
   double runner_up_s;
 } CollectiveCost;
 

@@ -20,6 +20,7 @@ typedef struct {
   Server server;
   int n_fabric;
   FabricLevel fabric[TIER_MAX];
+  gboolean hierarchical_collectives;
 } ClusterText;
 
 /* ---- reading ---- */
@@ -83,6 +84,7 @@ static gboolean read_cluster(const PartSource *source, gpointer out, GError **er
   static const JsonField fields[] = {
     {"name", JSON_STRING, G_STRUCT_OFFSET(ClusterText, name), TRUE},
     {"nodes", JSON_INT, G_STRUCT_OFFSET(ClusterText, nodes), TRUE, 1, 1e6},
+    {"hierarchical_collectives", JSON_BOOL, G_STRUCT_OFFSET(ClusterText, hierarchical_collectives)},
     {"server", JSON_ANY, .required = TRUE},
     {"network", JSON_ANY},
     {"fabric", JSON_ANY},
@@ -176,6 +178,7 @@ static Cluster *cluster_build(ClusterText *text)
   cluster->devices_per_node = server->devices_per_node;
   cluster->nodes = text->nodes;
   cluster->devices = text->nodes * server->devices_per_node;
+  cluster->hierarchical_collectives = text->hierarchical_collectives;
   cluster->host_memory_bytes = server->host_memory_bytes;
   cluster->host_memory_bytes_per_s = server->host_memory_bytes_per_s;
   cluster->nvme_bytes = server->nvme_bytes;

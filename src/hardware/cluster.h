@@ -65,6 +65,7 @@ typedef struct {
   int n_tiers;               /* 0 only if there is a single device */
   int network_tier;          /* the lowest tier made of NICs, -1: one node only */
   Tier tiers[TIER_MAX];
+  gboolean hierarchical_collectives; /* the library reduces inside nodes first (NCCL does not) */
   double host_memory_bytes;      /* a node, 0 = not known */
   double host_memory_bytes_per_s;
   double nvme_bytes;             /* a node, 0 = none */

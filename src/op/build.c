@@ -80,7 +80,7 @@ static void linear_forward(Build *b, const Linear *l)
  * product, in a kernel behind it, or not at all where it is reduced at once. */
 static void accumulate(Build *b, const Linear *l, Op *product)
 {
-  double weights = l->in * l->out * l->batch, bytes = b->plan->framework->gradient_bytes;
+  double weights = l->in * l->out * l->batch, bytes = op_gradient_bytes(b->plan);
 
   switch (b->plan->framework->accumulation) {
   case ACCUMULATE_FUSED:

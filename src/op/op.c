@@ -15,6 +15,21 @@ double op_tokens(const Plan *p)
   return (double)p->micro_batch * p->seq / p->cp;
 }
 
+static double no_narrower(const Plan *p, double bytes)
+{
+  return p->precision == DTYPE_FP32 ? MAX(bytes, dtype_bytes[DTYPE_FP32]) : bytes;
+}
+
+double op_gradient_bytes(const Plan *p)
+{
+  return no_narrower(p, p->framework->gradient_bytes);
+}
+
+double op_reduce_bytes(const Plan *p)
+{
+  return no_narrower(p, p->framework->reduce_bytes);
+}
+
 int op_vocab(const Model *model, const Plan *p)
 {
   gint64 multiple = (gint64)p->framework->vocab_multiple * p->tp;
@@ -95,7 +110,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
     work->saved_bytes = b->rows * b->hidden * b->bytes;
   else
     work->saved_bytes = b->plan->framework->selective_products ? bytes_of_products(work, b) : bytes_without_core(work);
-  work->recomputed_bytes = work->recompute == RECOMPUTE_FULL ? all : MAX(0, all - work->saved_bytes);
+  work->recomputed_bytes = MAX(0, all - work->saved_bytes);
 }
 
 void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,

@@ -59,6 +59,11 @@ void layer_work_clear(LayerWork *work);
 /* Tokens of a micro-batch on a device, before sequence parallelism. */
 double op_tokens(const Plan *plan);
 
+/* Bytes of an accumulated gradient, and of one on the wire: the framework's, but
+ * no narrower than the weights where those are fp32. */
+double op_gradient_bytes(const Plan *plan);
+double op_reduce_bytes(const Plan *plan);
+
 /* Rows of the embedding after padding, whole model (Megatron pads to a multiple
  * of vocab_multiple x tp). */
 int op_vocab(const Model *model, const Plan *plan);

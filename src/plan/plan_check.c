@@ -14,6 +14,7 @@ const char *const plan_rule_names[] = {
   "tensor parallel does not tile a node",
   "layers not divisible by stages",
   "schedule does not fit",
+  "sequence longer than the positions",
   "sequence parallel not applicable",
   "precision not supported by the device",
   "model family not planned",
@@ -44,7 +45,8 @@ static gboolean broken(GError **error, const char *format, ...)
 static gboolean check_gpus(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
-  gint64 product = (gint64)p->tp * p->pp * p->cp * p->dp;
+  double exact = (double)p->tp * p->pp * p->cp * p->dp;
+  gint64 product = (gint64)MIN(exact, 1e15);
 
   if (product != p->gpus)
     return broken(error, "gpus: %d: expected tensor %d x pipeline %d x context %d x data %d = %" G_GINT64_FORMAT,
@@ -133,6 +135,14 @@ static gboolean check_schedule(const Subject *s, GError **error)
   return error || schedule_check(s->plan->schedule, &shape, NULL);
 }
 
+static gboolean check_sequence(const Subject *s, GError **error)
+{
+  if (s->model->position_rows > 0 && s->plan->seq > s->model->position_rows)
+    return broken(error, "seq_length: %d: expected at most the %d learned positions of model %s", s->plan->seq,
+                  s->model->position_rows, s->model->name);
+  return TRUE;
+}
+
 static gboolean check_sequence_parallel(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -188,6 +198,7 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_NODE] = check_node,
   [RULE_LAYERS] = check_layers,
   [RULE_SCHEDULE] = check_schedule,
+  [RULE_SEQUENCE] = check_sequence,
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
   [RULE_PRECISION] = check_precision,
   [RULE_FAMILY] = check_family,

@@ -78,9 +78,10 @@ static void resolve_degrees(const PlanFile *f, Plan *out)
   out->vpp = given(f->vpp, 1);
   out->cp = given(f->cp, 1);
   out->ep = given(f->ep, 1);
-  others = (gint64)out->tp * out->pp * out->cp;
+  if (__builtin_mul_overflow((gint64)out->tp * out->pp, out->cp, &others))
+    others = G_MAXINT64;
   out->dp = f->dp > 0 ? f->dp : f->gpus > 0 ? (int)MAX(1, f->gpus / others) : 1;
-  out->gpus = f->gpus > 0 ? f->gpus : (int)MIN(others * out->dp, G_MAXINT);
+  out->gpus = f->gpus > 0 ? f->gpus : others > G_MAXINT / out->dp ? G_MAXINT : (int)others * out->dp;
 }
 
 static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *model, Plan *out, Framework **framework,

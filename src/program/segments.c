@@ -107,7 +107,7 @@ static Segment pass_segment(const ProgramBuild *b, Piece piece, Pass pass)
   if (b->plan->dp > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
     s.free_bytes += params * weight_bytes(b);
   if (b->plan->dp > 1 && b->plan->zero >= 2 && pass != PASS_FORWARD && pass != PASS_INPUT)
-    s.alloc_bytes += params * b->plan->framework->gradient_bytes;
+    s.alloc_bytes += params * op_gradient_bytes(b->plan);
   return s;
 }
 
@@ -154,10 +154,10 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
     Piece p = piece_at(chunk, piece);
     double params = params_of(b, p.first_layer, p.n_layers);
     Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, TASK_REDUCE, what, params * b->plan->framework->reduce_bytes, b->data, AXIS_DATA);
+    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data, AXIS_DATA);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
-    s.free_bytes = b->plan->zero >= 2 ? params * b->plan->framework->gradient_bytes : 0;
+    s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
     *known = program_add_segment(b, s);
   }
   return *known;
@@ -210,7 +210,7 @@ void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT])
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
   bytes[PART_WEIGHTS] = params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
-  bytes[PART_GRADIENTS] = params * p->framework->gradient_bytes / (p->zero >= 2 ? p->dp : 1);
+  bytes[PART_GRADIENTS] = params * op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1);
   bytes[PART_OPTIMIZER] = params * optimizer_bytes(p->precision) / (p->zero >= 1 ? p->dp : 1);
   bytes[PART_BUFFERS] = p->dp > 1 ? p->framework->buffer_bytes : 0;
   bytes[PART_OVERHEAD] = p->framework->context_bytes + groups * p->framework->group_bytes;

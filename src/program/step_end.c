@@ -27,7 +27,7 @@ static void add_tied(ProgramBuild *b)
   int last = b->shape.ranks - 1;
   double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
   double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
-  double bytes = vocab * width * b->plan->framework->reduce_bytes;
+  double bytes = vocab * width * op_reduce_bytes(b->plan);
 
   if (!b->model->tied_embeddings || last == 0)
     return;

@@ -21,7 +21,7 @@ typedef struct {
   int issued;      /* gathers issued */
   GArray *gather_tasks; /* int */
   int depth;       /* pieces whose parameters may be present at once, 0 = no limit */
-  int blocking;    /* task that the next compute task must wait for, -1 = none */
+  int blocking[2]; /* send and reduction that the next compute task must wait for, -1 = none */
 } RankBuild;
 
 static gboolean makes_weight_gradient(int pass)
@@ -99,7 +99,7 @@ static void add_send(RankBuild *r, const Use *use, int task)
     program_add_edge(b, send, task);
     task = send;
     if (!b->plan->overlap.pipeline)
-      r->blocking = send;
+      r->blocking[0] = send;
   }
   b->arrival[program_slot(b, backward, to, use->micro)] = task;
 }
@@ -112,7 +112,7 @@ static void add_reduce(RankBuild *r, const Use *use, int task)
 
   program_add_edge(b, reduce, task);
   if (!b->plan->overlap.gradients)
-    r->blocking = reduce;
+    r->blocking[1] = reduce;
 }
 
 static void add_use(RankBuild *r, const Use *use)
@@ -128,9 +128,11 @@ static void add_use(RankBuild *r, const Use *use)
     program_add_edge(b, task, g_array_index(r->gather_tasks, int, r->gathers->len));
     g_array_append_val(r->gathers, task);
   }
-  if (r->blocking >= 0)
-    program_add_edge(b, task, r->blocking);
-  r->blocking = -1;
+  for (int i = 0; i < 2; i++) {
+    if (r->blocking[i] >= 0)
+      program_add_edge(b, task, r->blocking[i]);
+    r->blocking[i] = -1;
+  }
   if (use->first && use->pass != PASS_WEIGHT)
     b->entry[program_slot(b, use->pass != PASS_FORWARD, schedule_stage(&b->shape, r->rank, use->chunk), use->micro)] = task;
   if (use->reduce)
@@ -169,7 +171,7 @@ void rank_tasks(ProgramBuild *b, int rank)
   g_autoptr(GArray) gather_tasks = g_array_new(FALSE, FALSE, sizeof(int));
   g_autofree Chunk *chunks = g_new(Chunk, b->shape.chunks);
   RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .uses = uses, .gathers = gathers,
-                  .gather_tasks = gather_tasks, .depth = gather_depth(b->plan), .blocking = -1 };
+                  .gather_tasks = gather_tasks, .depth = gather_depth(b->plan), .blocking = { -1, -1 } };
 
   for (int c = 0; c < b->shape.chunks; c++)
     chunk_init(b, &chunks[c], schedule_stage(&b->shape, rank, c));

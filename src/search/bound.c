@@ -71,7 +71,7 @@ static double comm(const Bound *b, Collective what, double bytes)
 static double data_lane(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double weights = params * dtype_bytes[p->precision], gradients = params * p->framework->reduce_bytes;
+  double weights = params * dtype_bytes[p->precision], gradients = params * op_reduce_bytes(p);
   int m = plan_micro_batches(p);
   int gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
 
@@ -100,7 +100,7 @@ static double reduction_tail(const Bound *b, double params)
 
   if (p->dp == 1 || p->overlap.gradients || p->zero >= 2)
     return 0;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * p->framework->reduce_bytes);
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p));
 }
 
 /*
@@ -115,7 +115,7 @@ static double slowed_by_reductions(const Bound *b, double params)
 
   if (p->dp == 1 || p->zero < 2)
     return 0;
-  double reductions = plan_micro_batches(p) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * p->framework->reduce_bytes);
+  double reductions = plan_micro_batches(p) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
   return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
 }
 
@@ -181,7 +181,7 @@ static double state_bytes(const Plan *p)
   double optimizer = p->precision == DTYPE_FP32 ? 8 : 12;
 
   return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
-         (double)p->framework->gradient_bytes / (p->zero >= 2 ? p->dp : 1) + optimizer / (p->zero >= 1 ? p->dp : 1);
+         op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1) + optimizer / (p->zero >= 1 ? p->dp : 1);
 }
 
 static double whole_memory(const Plan *p, double states_and_activations)

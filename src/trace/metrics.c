@@ -38,8 +38,8 @@ static double overlap(double from, double to, const Span *s)
   return MAX(0, MIN(to, s->end) - MAX(from, s->start));
 }
 
-/* Charges a gap in a row's computation: to the row's own data-parallel
- * communication while that ran, to the send that was waited for while it ran,
+/* Charges a gap in a row's computation to what was waited for while that ran: a
+ * send; or, unless it was a send, the row's own data-parallel communication;
  * else to idleness. `data` are the row's data-lane spans in order; those before
  * `next` ended before the gap. */
 static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, double from, double to, int cause, Metrics *m)
@@ -50,8 +50,10 @@ static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, doubl
     (*next)++;
   for (guint i = *next; i < data->len && ((const Span *)g_ptr_array_index(data, i))->start < to; i++)
     waited += overlap(from, to, g_ptr_array_index(data, i));
-  if (cause >= 0 && g_array_index(t->spans, Span, cause).kind == TASK_SEND)
-    sent = MIN(overlap(from, to, &g_array_index(t->spans, Span, cause)), to - from - waited);
+  if (cause >= 0 && g_array_index(t->spans, Span, cause).kind == TASK_SEND) {
+    sent = overlap(from, to, &g_array_index(t->spans, Span, cause));
+    waited = 0;
+  }
   m->data_comm_s += waited;
   m->pipeline_comm_s += sent;
   m->idle_s += to - from - waited - sent;

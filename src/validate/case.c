@@ -14,15 +14,24 @@ typedef struct {
 typedef struct {
   const char *column;
   gsize offset;
+  int min, max;
 } NumberColumn;
 
-#define COLUMN(name) { #name, G_STRUCT_OFFSET(Numbers, name) }
+#define SIZE_MAX_ROW 100000000
+#define COLUMN(name) { #name, G_STRUCT_OFFSET(Numbers, name), 1, SIZE_MAX_ROW }
 
 static const NumberColumn number_columns[] = {
   COLUMN(layers), COLUMN(hidden), COLUMN(ffn_hidden), COLUMN(heads), COLUMN(kv_heads), COLUMN(seq), COLUMN(vocab),
-  COLUMN(gpus), COLUMN(tp), COLUMN(sp), COLUMN(pp), COLUMN(vpp), COLUMN(dp), COLUMN(cp), COLUMN(micro_batch),
+  COLUMN(gpus), COLUMN(tp), { "sp", G_STRUCT_OFFSET(Numbers, sp), 0, 1 }, COLUMN(pp), COLUMN(vpp), COLUMN(dp), COLUMN(cp), COLUMN(micro_batch),
   COLUMN(global_batch),
 };
+
+static gboolean bad_cell(const Csv *csv, int row, const char *column, const char *expected, GError **error)
+{
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: \"%s\": expected %s", csv->name,
+              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
+  return FALSE;
+}
 
 static gboolean read_numbers(const Csv *csv, int row, Numbers *n, GError **error)
 {
@@ -31,6 +40,10 @@ static gboolean read_numbers(const Csv *csv, int row, Numbers *n, GError **error
     *out = -1;
     if (!csv_int(csv, row, number_columns[i].column, out, error))
       return FALSE;
+    if (*csv_cell(csv, row, number_columns[i].column) && (*out < number_columns[i].min || *out > number_columns[i].max)) {
+      g_autofree char *expected = g_strdup_printf("an integer from %d to %d", number_columns[i].min, number_columns[i].max);
+      return bad_cell(csv, row, number_columns[i].column, expected, error);
+    }
   }
   return TRUE;
 }
@@ -65,7 +78,7 @@ static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
     return g_strdup_printf("schedule %s", schedule);
   if (*csv_cell(csv, row, "layer_split"))
     return g_strdup("uneven layers");
-  if (*recompute && names_find(recompute_names, recompute) < 0)
+  if (g_str_equal(recompute, "other") || g_str_has_prefix(recompute, "full:"))
     return g_strdup_printf("recompute %s", recompute);
   return NULL;
 }
@@ -109,13 +122,6 @@ static int or(int value, int otherwise)
   return value >= 0 ? value : otherwise;
 }
 
-static gboolean bad_cell(const Csv *csv, int row, const char *column, const char *expected, GError **error)
-{
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: \"%s\": expected %s", csv->name,
-              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
-  return FALSE;
-}
-
 static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *zero = csv_cell(csv, row, "zero"), *recompute = csv_cell(csv, row, "recompute");
@@ -126,7 +132,9 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
     return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
   c->plan.zero = *zero ? *zero - '0' : 0;
-  c->plan.recompute = *recompute ? names_find(recompute_names, recompute) : RECOMPUTE_NONE;
+  if ((value = names_find(recompute_names, recompute)) < 0)
+    return bad_cell(csv, row, "recompute", "none, selective, full, full:N or other", error);
+  c->plan.recompute = value;
   if (*attention) {
     if ((value = names_find(attention_kernel_names, attention)) < 0)
       return bad_cell(csv, row, "attention", "unfused, flash or flash3", error);
@@ -141,8 +149,10 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
   }
   if (*overlap && !g_str_equal(overlap, "none") && !g_str_equal(overlap, "data"))
     return bad_cell(csv, row, "overlap", "none, data or nothing", error);
-  if (*overlap)
-    c->plan.overlap.gradients = c->plan.overlap.parameters = g_str_equal(overlap, "data");
+  if (g_str_equal(overlap, "data"))
+    c->plan.overlap.gradients = c->plan.overlap.parameters = TRUE;
+  else if (*overlap)
+    c->plan.overlap = (Overlap) { 0 };
   return TRUE;
 }
 
@@ -165,6 +175,14 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   return read_choices(c, csv, row, error);
 }
 
+/* Errors of other files are told with the line that led to them. */
+static gboolean of_line(const Csv *csv, int row, gconstpointer loaded, GError **error)
+{
+  if (!loaded)
+    g_prefix_error(error, "%s: line %d: ", csv->name, g_array_index(csv->lines, int, row));
+  return loaded != NULL;
+}
+
 static Cluster *find_cluster(const char *name, GError **error)
 {
   g_autofree char *path = files_find(name, "hardware", error);
@@ -177,20 +195,37 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, const Numbers *n, c
 
   c->model = make_model(csv, row, n, error);
   c->cluster = c->model ? find_cluster(csv_cell(csv, row, "cluster"), error) : NULL;
-  if (!c->cluster)
+  if (!of_line(csv, row, c->cluster, error))
     return FALSE;
   if (!framework_exists(generation)) {
     *skipped = g_strdup_printf("generation %s", generation);
     return TRUE;
   }
   c->framework = framework_load(generation, error);
-  if (!c->framework)
+  if (!of_line(csv, row, c->framework, error))
     return FALSE;
   if (!make_plan(c, csv, row, n, error))
     return FALSE;
   /* GPT was trained with dropout while attention was separate kernels */
   c->model->dropout = c->plan.attention == ATTENTION_UNFUSED && !is_mpt(csv, row) &&
                       g_str_equal(csv_cell(csv, row, "mlp"), "gelu");
+  return TRUE;
+}
+
+gboolean case_check_columns(const Csv *csv, GError **error)
+{
+  static const char *const columns[] = {
+    "id", "sweep", "generation", "layers", "hidden", "ffn_hidden", "heads", "kv_heads", "seq", "vocab", "mlp", "attention",
+    "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch", "recompute",
+    "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
+  };
+
+  for (int i = 0; columns[i]; i++)
+    if (csv_column(csv, columns[i]) < 0) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line 1: %s: missing: expected a column of this name", csv->name,
+                  columns[i]);
+      return FALSE;
+    }
   return TRUE;
 }
 
@@ -210,10 +245,8 @@ gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **er
     *skipped = find_unplanned(csv, row, &n);
   if (*skipped)
     return TRUE;
-  if (!load_parts(c, csv, row, &n, skipped, error)) {
-    g_prefix_error(error, "%s: line %d: ", csv->name, g_array_index(csv->lines, int, row));
+  if (!load_parts(c, csv, row, &n, skipped, error))
     return FALSE;
-  }
   if (*skipped)
     return TRUE;
   if (!cluster_resize(c->cluster, c->plan.gpus, &rule) ||

@@ -12,6 +12,9 @@ typedef struct {
   Plan plan;
 } Case;
 
+/* Every column that is read must be there. */
+gboolean case_check_columns(const Csv *csv, GError **error);
+
 /* Reads row `row`. FALSE with an error on bad input; TRUE with `skipped` set
  * (newly allocated) where the row needs what is not simulated or leaves open. */
 gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **error);

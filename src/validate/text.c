@@ -109,11 +109,9 @@ static void add_summary(Table *t, const char *title, const CaseSummary *s)
   table_add(t, "%s", title);
   table_add(t, "%d", s->count);
   table_add(t, "%d", s->skipped);
-  table_add(t, "%.1f", s->mape_pct);
-  table_add(t, "%.1f", s->median_ape_pct);
-  table_add(t, "%.1f", s->max_ape_pct);
-  table_add(t, "%+.1f", s->bias_pct);
-  table_add(t, "%.1f", s->naive_mape_pct);
+  const double figures[] = { s->mape_pct, s->median_ape_pct, s->max_ape_pct, s->bias_pct, s->naive_mape_pct };
+  for (gsize i = 0; i < G_N_ELEMENTS(figures); i++)
+    table_add(t, s->count == 0 ? "-" : i == 3 ? "%+.1f" : "%.1f", figures[i]);
   table_add(t, "%d", s->memory_count);
   if (s->memory_count)
     table_add(t, "%.1f", s->memory_mape_pct);

@@ -88,6 +88,11 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
   if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) || !csv_real(csv, row, "memory_gib", &memory_gib, error))
     return FALSE;
+  if ((*csv_cell(csv, row, "iteration_s") && !(r->measured_s > 0)) || memory_gib < 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: expected a number above 0", csv->name,
+                g_array_index(csv->lines, int, row), memory_gib < 0 ? "memory_gib" : "iteration_s");
+    return FALSE;
+  }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
   ok = case_init(&c, csv, row, &r->skipped, error);
   if (ok && !r->skipped) {
@@ -103,7 +108,7 @@ gboolean validation_add_file(Validation *v, const char *path, GError **error)
   g_autoptr(Csv) csv = csv_load(path, error);
   g_autofree char *base = g_path_get_basename(path);
 
-  if (!csv)
+  if (!csv || !case_check_columns(csv, error))
     return FALSE;
   if (g_str_has_suffix(base, ".csv"))
     base[strlen(base) - 4] = '\0';
