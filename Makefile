@@ -70,7 +70,8 @@ AGAIN = $(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 check: deps
 	@echo "building the programs and tests, twice" >&2
 	+@$(AGAIN) layers all build-tests
-	+@$(AGAIN) SAN=1 build-tests
+	+@$(AGAIN) SAN=1 all build-tests
+	@BUILD=build/san tests/golden.sh >build/san/golden.log || { cat build/san/golden.log; exit 1; }
 	@tests/run $(sort $(BUILD) build/san)
 
 demo: deps

@@ -80,6 +80,10 @@ int cli_fail(const char *program, GError *error)
 {
   int code = tdp_error_exit_code(error);
 
+  /* one line, whatever a file or an option held */
+  for (char *c = error->message; *c; c++)
+    if ((guchar)*c < 0x20)
+      *c = ' ';
   fprintf(stderr, "%s: %s\n", program, error->message);
   g_error_free(error);
   return code;

@@ -23,7 +23,7 @@ static void say_limit(GString *s, const SearchResult *f, const Result *best)
   g_autofree char *free_text = format_bytes(capacity - best->metrics.peak_memory_bytes), *all = format_bytes(capacity);
 
   if (!f->has_over) {
-    g_string_append_printf(s, "Limit: none of the plans that memory forbids is faster; %s of %s stay free.\n", free_text, all);
+    g_string_append_printf(s, "Limit: none of the larger plans that were tried is faster; %s of %s stay free.\n", free_text, all);
     return;
   }
   g_autofree char *label = plan_label(&f->over.plan), *need = format_bytes(f->over.metrics.peak_memory_bytes);

@@ -72,12 +72,32 @@ static DType best_precision(const Device *device)
   return device->peak_flops_per_s[DTYPE_FP16] > 0 ? DTYPE_FP16 : DTYPE_FP32;
 }
 
+static gboolean check_exports(char **exports, GError **error)
+{
+  for (int i = 0; exports && exports[i]; i++) {
+    g_auto(GStrv) pair = g_strsplit(exports[i], "=", 2);
+    if (pair[0] && pair[1] && *pair[1] && exporter_find(pair[0]))
+      continue;
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, nanotron",
+                exports[i]);
+    return FALSE;
+  }
+  return TRUE;
+}
+
 static gboolean prepare(Planning *p, const Options *o, GError **error)
 {
+  if (!check_exports(o->exports, error))
+    return FALSE;
   p->model = cli_load_model(o->model, error);
   p->cluster = p->model ? cli_load_cluster(o->cluster, error) : NULL;
-  if (!p->cluster || (o->gpus > 0 && !cluster_resize(p->cluster, o->gpus, error)))
+  if (!p->cluster)
     return FALSE;
+  if (o->gpus > 0 && !cluster_resize(p->cluster, o->gpus, error)) {
+    g_prefix_error(error, "--gpus: ");
+    return FALSE;
+  }
   p->framework = framework_load(o->framework ? o->framework : "megatron-core", error);
   if (!p->framework || (o->fix && !fixed_parse(o->fix, &p->fixed, error)))
     return FALSE;
@@ -159,11 +179,6 @@ static gboolean write_exports(const Planning *p, const Options *o, GError **erro
   for (int i = 0; o->exports && o->exports[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
     const Exporter *exporter = exporter_find(pair[0]);
-    if (!exporter || !pair[1]) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, nanotron",
-                  o->exports[i]);
-      return FALSE;
-    }
     if (!export_write(exporter, p->model, p->cluster, &p->results[0].plan, pair[1], o->lossy, error))
       return FALSE;
   }
@@ -174,9 +189,9 @@ static gboolean deliver(const Planning *p, const Options *o, GError **error)
 {
   g_autoptr(Trace) trace = search_simulate(p->model, p->cluster, &p->results[0].plan);
 
-  if (o->plots && !report_plots(&p->results[0], trace, o->plots, error))
+  if ((o->output && !write_plan(p, o->output, error)) || !write_exports(p, o, error))
     return FALSE;
-  if (!write_exports(p, o, error) || (o->output && !write_plan(p, o->output, error)))
+  if (o->plots && !report_plots(&p->results[0], trace, o->plots, error))
     return FALSE;
   if (o->json)
     write_json(p);
@@ -221,6 +236,15 @@ static gboolean run(Planning *p, const Options *o, GError **error)
   return deliver(p, o, error);
 }
 
+static void options_clear(Options *o)
+{
+  char *const strings[] = { o->model, o->cluster, o->fix, o->output, o->plots, o->framework, o->precision };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_free(strings[i]);
+  g_strfreev(o->exports);
+}
+
 int main(int argc, char **argv)
 {
   Options o = { .gpus = CLI_ABSENT, .global_batch = CLI_ABSENT, .seq = CLI_ABSENT, .top = CLI_ABSENT, .threads = CLI_ABSENT };
@@ -239,5 +263,6 @@ int main(int argc, char **argv)
   g_clear_pointer(&p.framework, framework_free);
   g_clear_pointer(&p.cluster, cluster_free);
   g_clear_pointer(&p.model, model_free);
+  options_clear(&o);
   return status;
 }

@@ -57,9 +57,12 @@ static gboolean load(Subject *s, const Options *o, GError **error)
   path = s->cluster ? files_find(o->plan, "plans", error) : NULL;
   if (!path || !plan_load(path, s->model, &s->plan, &s->framework, error))
     return FALSE;
-  if (!cluster_resize(s->cluster, s->plan.gpus, error) ||
-      plan_check(&s->plan, s->model, s->cluster, error) != RULE_NONE) {
-    g_prefix_error(error, "%s: ", path);
+  if (!cluster_resize(s->cluster, s->plan.gpus, error)) {
+    g_prefix_error(error, "%s: gpus: ", path);
+    return FALSE;
+  }
+  if (plan_check(&s->plan, s->model, s->cluster, error) != RULE_NONE) {
+    g_prefix_error(error, "%s: ", g_str_equal(path, "-") ? "stdin" : path);
     return FALSE;
   }
   return TRUE;
@@ -110,6 +113,14 @@ static gboolean run(const Subject *s, const Options *o, GError **error)
   return TRUE;
 }
 
+static void options_clear(Options *o)
+{
+  char *const strings[] = { o->model, o->cluster, o->plan, o->csv, o->plots };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_free(strings[i]);
+}
+
 int main(int argc, char **argv)
 {
   Options o = { 0 };
@@ -126,5 +137,6 @@ int main(int argc, char **argv)
   g_clear_pointer(&s.framework, framework_free);
   g_clear_pointer(&s.cluster, cluster_free);
   g_clear_pointer(&s.model, model_free);
+  options_clear(&o);
   return status;
 }

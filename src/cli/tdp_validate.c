@@ -104,7 +104,9 @@ int main(int argc, char **argv)
 
   gsl_set_error_handler_off();
   g_set_prgname("tdp-validate");
-  if (read_options(&argc, &argv, &o, &error) && run(argv + 1, &o, &error))
-    return cli_finish("tdp-validate");
-  return cli_fail("tdp-validate", error);
+  gboolean ok = read_options(&argc, &argv, &o, &error) && run(argv + 1, &o, &error);
+  char *const strings[] = { o.csv, o.plots, o.baseline, o.write_baseline };
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_free(strings[i]);
+  return ok ? cli_finish("tdp-validate") : cli_fail("tdp-validate", error);
 }

@@ -121,12 +121,13 @@ static gboolean check_layers(const Subject *s, GError **error)
 static gboolean check_schedule(const Subject *s, GError **error)
 {
   ScheduleShape shape = plan_shape(s->plan);
-  gint64 passes = (gint64)shape.ranks * shape.chunks * shape.micro;
+  gint64 stages = (gint64)shape.ranks * shape.chunks;
+  /* ZeRO-2 and 3 split every pass by layers */
+  gint64 passes = shape.micro * (s->plan->zero >= 2 ? MAX(stages, s->model->blocks) : stages);
 
   if (passes > PASSES_MAX)
-    return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches through "
-                         "%d stages are %" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro,
-                  shape.ranks * shape.chunks, passes);
+    return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches make "
+                         "%" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro, passes);
 
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");

@@ -38,6 +38,7 @@ static const JsonField fields[] = {
   { "framework", JSON_STRING, FIELD(framework) },
   { "offload", JSON_ENUM, FIELD(offload), .names = offload_names },
   { "overlap", JSON_ANY },
+  { "layer_split", JSON_ANY },
   { "description", JSON_ANY },
 };
 
@@ -108,6 +109,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   if (!schedule)
     return FALSE;
   plan_set_schedule(out, schedule, out->vpp);
+  if (json_get(json_root(doc), "layer_split"))
+    return json_error(doc, json_get(json_root(doc), "layer_split"), error, "no such key: uneven stages are not planned yet");
   if (json_get(json_root(doc), "overlap")) {
     overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
     if (!overlap || !json_read(doc, overlap, overlap_fields, G_N_ELEMENTS(overlap_fields), &out->overlap, error))

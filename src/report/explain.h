@@ -1,8 +1,4 @@
-/*
- * Why a plan won: the runner-ups with the seconds they lost by cause, what was
- * rejected, which limit binds, and what would have to give if nothing fits.
- * Takes plain results, so that it stays below search.
- */
+/* Plans beside each other: a ranking, and what the others lose to the first. */
 #ifndef TDP_REPORT_EXPLAIN_H
 #define TDP_REPORT_EXPLAIN_H
 

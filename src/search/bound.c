@@ -232,9 +232,11 @@ double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSu
   ScheduleShape shape = plan_shape(plan);
   double most = 0, per_param = state_bytes(plan);
 
+  /* more micro-batches never hold less, and by then the pipeline is full */
+  shape.micro = MIN(shape.micro, 4 * plan->pp);
   for (int rank = 0; rank < plan->pp; rank++) {
     double dynamic = peak_by_order(&b, &shape, rank, slots) + sums->transient;
     most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
   }
-  return whole_memory(plan, most);
+  return MAX(whole_memory(plan, most), bound_memory(model, plan, sums));
 }

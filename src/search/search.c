@@ -197,8 +197,10 @@ static void run_rounds(Search *s)
   r->bounded = s->candidates->len - next;
 }
 
-/* The least memory that would buy a faster plan; tried in order of need. */
-#define OVER_TRIES 4
+/* The least memory that would buy a faster plan: of the plans whose bound is
+ * clearly below the best time, a few are tried in order of need. */
+#define OVER_TRIES 6
+#define OVER_GAIN 0.995
 
 static void note_over(Search *s)
 {
@@ -215,7 +217,7 @@ static void note_over(Search *s)
   for (guint i = s->options->over ? 0 : s->over->len, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES; i++) {
     Candidate *c = &g_array_index(s->over, Candidate, i);
     c->bound_s = bound_time(s->model, &c->plan, s->cluster, sums_of(s, &c->plan));
-    if (c->bound_s >= best)
+    if (c->bound_s >= OVER_GAIN * best)
       continue;
     tries++;
     r->over = evaluate(s, c);

@@ -12,7 +12,8 @@
  *
  * Plans are simulated in rounds of fixed size in order of their bounds, the
  * incumbent frozen within each: the answer and the counts are the same for any
- * number of threads. Ties go to the plan that comes first in the space.
+ * number of threads. Of plans with equal times the one with the lower bound
+ * stays first, and of those the one that comes first in the space.
  */
 #ifndef TDP_SEARCH_SEARCH_H
 #define TDP_SEARCH_SEARCH_H
@@ -47,8 +48,8 @@ typedef struct {
   Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;
-  gboolean has_over;  /* a faster plan exists that does not fit */
-  Found over;         /* of those the one that needs least memory */
+  gboolean has_over;  /* a faster plan was found that does not fit */
+  Found over;         /* of those tried, the one that needs least memory */
   gboolean has_least; /* set when nothing fits: the plan that needs least memory */
   Found least;
 } SearchResult;
