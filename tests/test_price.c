@@ -1,0 +1,124 @@
+#include "fixture.h"
+#include "main.h"
+
+#include <math.h>
+
+/* A layer of ops by hand: products of a known time with a collective between. */
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+} Fixture;
+
+static void setup(Fixture *f)
+{
+  *f = (Fixture) { .model = fixture_model(2, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 8),
+                   .framework = fixture_framework("megatron-core") };
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.gpus = 1; /* no slowest of many */
+  f->framework->issue_s = 0;
+}
+
+static void teardown(Fixture *f)
+{
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static Op product(Pass pass)
+{
+  return (Op) { .name = "p", .kind = OP_MATMUL, .pass = pass, .flops = 2e12,
+                .matmul = { .m = 10000, .n = 10000, .k = 10000, .batch = 1, .dtype = DTYPE_BF16 } };
+}
+
+static Op sum(gboolean async)
+{
+  return (Op) { .name = "c", .kind = OP_COLLECTIVE, .pass = PASS_INPUT, .async = async,
+                .collective = { .what = COLLECTIVE_ALL_REDUCE, .bytes = 1e8, .group = { 8, { 8, 8 } } } };
+}
+
+static LayerPrice price(const Fixture *f, gboolean async)
+{
+  LayerWork work = { .forward = g_array_new(FALSE, FALSE, sizeof(Op)), .backward = g_array_new(FALSE, FALSE, sizeof(Op)) };
+  Op ops[] = { product(PASS_INPUT), sum(async), product(PASS_WEIGHT) };
+  Op forward = product(PASS_FORWARD);
+  LayerPrice p;
+
+  g_array_append_val(work.forward, forward);
+  g_array_append_vals(work.backward, ops, 3);
+  layer_price(&p, &work, &f->plan, f->cluster);
+  layer_work_clear(&work);
+  return p;
+}
+
+START_TEST(collectives_wait_or_hide)
+{
+  Fixture f;
+
+  setup(&f);
+  Op p = product(PASS_INPUT), c = sum(FALSE);
+  double product_s = op_s(&p, &f.plan, f.cluster), sum_s = op_s(&c, &f.plan, f.cluster);
+  LayerPrice waits = price(&f, FALSE), hides = price(&f, TRUE);
+
+  ck_assert(sum_s < product_s && sum_s > 0);
+  ck_assert_double_eq_tol(waits.pass[PASS_BACKWARD].seconds, 2 * product_s + sum_s, 1e-12);
+  ck_assert_double_eq_tol(hides.pass[PASS_BACKWARD].seconds, 2 * product_s, 1e-12);
+  ck_assert_double_eq_tol(hides.pass[PASS_INPUT].seconds, product_s + sum_s, 1e-12);
+  ck_assert_double_eq_tol(hides.pass[PASS_WEIGHT].seconds, product_s, 1e-12);
+  ck_assert_double_eq_tol(waits.pass[PASS_BACKWARD].compute_s, 2 * product_s, 1e-12);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(the_host_can_be_the_limit)
+{
+  Fixture f;
+
+  setup(&f);
+  f.framework->issue_s = 1;
+  ck_assert_double_eq(price(&f, TRUE).pass[PASS_FORWARD].seconds, 1);
+  ck_assert_double_eq(price(&f, TRUE).pass[PASS_BACKWARD].seconds, 2);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(the_slowest_of_many)
+{
+  Fixture f;
+
+  setup(&f);
+  double one = price(&f, FALSE).pass[PASS_FORWARD].seconds;
+  f.plan.gpus = 1000;
+  ck_assert_double_eq_tol(price(&f, FALSE).pass[PASS_FORWARD].seconds / one,
+                          1 + f.cluster->device.rate_spread * sqrt(2 * log(1000)), 1e-12);
+  teardown(&f);
+}
+END_TEST
+
+/* Full recomputation runs the forward again, selective its core, none nothing. */
+START_TEST(recomputation_is_paid)
+{
+  Fixture f;
+  double seconds[RECOMPUTE_COUNT];
+
+  setup(&f);
+  f.plan.attention = ATTENTION_UNFUSED;
+  for (int r = 0; r < RECOMPUTE_COUNT; r++) {
+    f.plan.recompute = r;
+    g_autoptr(PriceTable) table = price_table_new(f.model, &f.plan, f.cluster);
+    const LayerPrice *block = &table->layers[f.model->layers[1]];
+    seconds[r] = block->pass[PASS_BACKWARD].seconds;
+    if (r == RECOMPUTE_FULL)
+      ck_assert_double_eq_tol(seconds[r] - seconds[RECOMPUTE_NONE], block->pass[PASS_FORWARD].seconds, 1e-12);
+    /* what is kept and what is made again is the same sum however it is split */
+    ck_assert_double_eq_tol(block->saved_bytes + block->recomputed_bytes,
+                            34.0 * 128 * 512 + 5.0 * 8 * 128 * 128, 1);
+  }
+  ck_assert(seconds[RECOMPUTE_NONE] < seconds[RECOMPUTE_SELECTIVE] && seconds[RECOMPUTE_SELECTIVE] < seconds[RECOMPUTE_FULL]);
+  teardown(&f);
+}
+END_TEST
+
+TEST_MAIN("price", collectives_wait_or_hide, the_host_can_be_the_limit, the_slowest_of_many, recomputation_is_paid)

@@ -1,0 +1,329 @@
+#include "fixture.h"
+#include "main.h"
+#include "program/program.h"
+#include "trace/trace.h"
+
+#include <math.h>
+
+/* A GPT on 64 devices and what a test changes of the plan. */
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+  PriceTable *prices;
+  Program *program;
+} Fixture;
+
+static void setup(Fixture *f, const char *framework)
+{
+  *f = (Fixture) { .model = fixture_model(16, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 64),
+                   .framework = fixture_framework(framework) };
+  f->plan = plan_default(f->model, f->framework);
+}
+
+static void build(Fixture *f)
+{
+  GError *error = NULL;
+
+  f->plan.gpus = f->plan.tp * f->plan.pp * f->plan.dp;
+  ck_assert(cluster_resize(f->cluster, f->plan.gpus, NULL));
+  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
+  f->prices = price_table_new(f->model, &f->plan, f->cluster);
+  f->program = program_new(f->model, &f->plan, f->cluster, f->prices);
+  ck_assert_msg(program_check(f->program, &error), "%s", error ? error->message : "");
+}
+
+static void teardown(Fixture *f)
+{
+  program_free(f->program);
+  price_table_free(f->prices);
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static const Segment *segment_of(const Fixture *f, guint task)
+{
+  return &g_array_index(f->program->segments, Segment, g_array_index(f->program->tasks, Task, task).segment);
+}
+
+/* Bytes that a row's tasks of a kind move in a step. */
+static double moved(const Fixture *f, TaskKind kind, int row)
+{
+  double bytes = 0;
+
+  for (guint i = 0; i < f->program->tasks->len; i++)
+    if (g_array_index(f->program->tasks, Task, i).kind == kind && g_array_index(f->program->tasks, Task, i).row == row)
+      bytes += segment_of(f, i)->comm_bytes;
+  return bytes;
+}
+
+static int count(const Fixture *f, TaskKind kind)
+{
+  int n = 0;
+  for (guint i = 0; i < f->program->tasks->len; i++)
+    n += g_array_index(f->program->tasks, Task, i).kind == kind;
+  return n;
+}
+
+static double params(const Fixture *f)
+{
+  double sum = 0;
+  for (int i = 0; i < f->model->n_layers; i++)
+    sum += f->prices->layers[f->model->layers[i]].params;
+  return sum;
+}
+
+typedef struct {
+  int zero;
+  DType precision;
+  const char *framework;
+  double weights, gradients, optimizer; /* bytes a parameter at data parallel 8 */
+} States;
+
+/* ZeRO (arXiv 1910.02054) with 2-byte gradients: 16, 4 + 12/d, 2 + 14/d, 16/d;
+ * Megatron with fp32 gradients: 18, 6 + 12/d; fp32: 16. */
+static const States states[] = {
+  { 0, DTYPE_FP16, "deepspeed", 2, 2, 12 },
+  { 1, DTYPE_FP16, "deepspeed", 2, 2, 12.0 / 8 },
+  { 2, DTYPE_FP16, "deepspeed", 2, 2.0 / 8, 12.0 / 8 },
+  { 3, DTYPE_FP16, "deepspeed", 2.0 / 8, 2.0 / 8, 12.0 / 8 },
+  { 0, DTYPE_BF16, "megatron-core", 2, 4, 12 },
+  { 1, DTYPE_BF16, "megatron-core", 2, 4, 12.0 / 8 },
+  { 0, DTYPE_FP32, "deepspeed", 4, 4, 8 },
+};
+
+START_TEST(states_by_the_book)
+{
+  const States *s = &states[_i];
+  Fixture f;
+
+  setup(&f, s->framework);
+  f.plan.dp = f.plan.global_batch = 8;
+  f.plan.zero = s->zero;
+  f.plan.precision = s->precision;
+  build(&f);
+  const double *bytes = f.program->rows[0].static_bytes;
+  ck_assert_double_eq_tol(bytes[PART_WEIGHTS] / params(&f), s->weights, 1e-9);
+  ck_assert_double_eq_tol(bytes[PART_GRADIENTS] / params(&f), s->gradients, 1e-9);
+  ck_assert_double_eq_tol(bytes[PART_OPTIMIZER] / params(&f), s->optimizer, 1e-9);
+  ck_assert_double_eq_tol(bytes[PART_OVERHEAD], f.framework->context_bytes + f.framework->group_bytes, 1);
+  teardown(&f);
+}
+END_TEST
+
+typedef struct {
+  int zero;
+  double reduced, gathered; /* model sizes in a step of three micro-batches */
+} Volume;
+
+/* DDP and ZeRO-1 reduce once; ZeRO-2 scatters every micro-batch; ZeRO-3 gathers
+ * for each forward and backward besides. */
+static const Volume volumes[] = { { 0, 1, 0 }, { 1, 1, 1 }, { 2, 3, 1 }, { 3, 3, 6 } };
+
+START_TEST(volumes_by_the_book)
+{
+  const Volume *v = &volumes[_i % 4];
+  Fixture f;
+
+  setup(&f, "deepspeed");
+  f.plan.dp = 8;
+  f.plan.global_batch = 24;
+  f.plan.zero = v->zero;
+  f.plan.overlap.gradients = f.plan.overlap.parameters = _i < 4;
+  build(&f);
+  ck_assert_double_eq_tol(moved(&f, TASK_REDUCE, 0) / (params(&f) * 2), v->reduced, 1e-9);
+  ck_assert_double_eq_tol(moved(&f, TASK_GATHER, 0) / (params(&f) * 2), v->gathered, 1e-9);
+  teardown(&f);
+}
+END_TEST
+
+/* Each boundary carries 2 s b h bytes each way for each micro-batch, a share of
+ * it under sequence parallelism or scatter-gather; interleaving multiplies. */
+START_TEST(sends_by_the_book)
+{
+  double activation = 2.0 * 128 * 512;
+  Fixture f;
+
+  setup(&f, "fsdp");
+  f.plan.pp = 4;
+  f.plan.tp = 2;
+  f.plan.global_batch = 8;
+  build(&f);
+  ck_assert_int_eq(count(&f, TASK_SEND), 2 * 3 * 8);
+  ck_assert_double_eq_tol(moved(&f, TASK_SEND, 0), 8 * activation, 1);
+  ck_assert_double_eq_tol(moved(&f, TASK_SEND, 1), 2 * 8 * activation, 1);
+  teardown(&f);
+
+  setup(&f, "megatron-core");
+  f.plan.pp = 4;
+  f.plan.tp = 2;
+  f.plan.global_batch = 8;
+  plan_set_schedule(&f.plan, schedule_find("interleaved"), 2);
+  build(&f);
+  ck_assert_int_eq(count(&f, TASK_SEND), 2 * 7 * 8);
+  ck_assert_double_eq_tol(moved(&f, TASK_SEND, 1), 4 * 8 * activation / 2, 1);
+  teardown(&f);
+}
+END_TEST
+
+/* Tied embeddings are summed by both ends, once; untied or on one stage never. */
+START_TEST(tied_embeddings)
+{
+  Fixture f;
+
+  setup(&f, "megatron-core");
+  f.plan.pp = 4;
+  f.plan.global_batch = 4;
+  build(&f);
+  ck_assert_int_eq(count(&f, TASK_TIED), 2);
+  ck_assert_double_eq_tol(moved(&f, TASK_TIED, 3), 4.0 * 1024 * 512, 1);
+  ck_assert_double_eq(moved(&f, TASK_TIED, 1), 0);
+  teardown(&f);
+  setup(&f, "megatron-core");
+  build(&f);
+  ck_assert_int_eq(count(&f, TASK_TIED), 0);
+  teardown(&f);
+}
+END_TEST
+
+/* Whether `task` waits for `other`, directly or through its lane or others. */
+static gboolean waits_for(const Program *p, int task, int other)
+{
+  const Task *t = &g_array_index(p->tasks, Task, task);
+
+  for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++)
+    if (p->deps[d] == other)
+      return TRUE;
+  return FALSE;
+}
+
+/* The norm waits for the last passes of all rows; every optimizer waits for it. */
+START_TEST(norm_is_a_barrier)
+{
+  Fixture f;
+  int norm = -1;
+
+  setup(&f, "megatron-core");
+  f.plan.pp = 4;
+  f.plan.global_batch = 4;
+  build(&f);
+  for (guint i = 0; i < f.program->tasks->len; i++)
+    if (g_array_index(f.program->tasks, Task, i).kind == TASK_NORM)
+      norm = i;
+  ck_assert_int_ge(norm, 0);
+  for (int row = 0; row < 4; row++) {
+    int lane = row * LANE_COUNT + LANE_COMPUTE, end = f.program->lane_first[lane + 1];
+    int optimizer = f.program->lane_tasks[end - 1], last_pass = f.program->lane_tasks[end - 2];
+    ck_assert_int_eq(g_array_index(f.program->tasks, Task, optimizer).kind, TASK_OPTIMIZER);
+    ck_assert(waits_for(f.program, optimizer, norm));
+    ck_assert(waits_for(f.program, norm, last_pass));
+  }
+  teardown(&f);
+}
+END_TEST
+
+/* ZeRO-3 never holds more than two gathered layers, and one without prefetch. */
+START_TEST(gathers_are_bounded)
+{
+  for (int ahead = 0; ahead < 2; ahead++) {
+    Fixture f;
+    setup(&f, "deepspeed");
+    f.plan.dp = 8;
+    f.plan.global_batch = 8;
+    f.plan.zero = 3;
+    f.plan.overlap.parameters = ahead;
+    build(&f);
+    int gathered = 0, passed = 0;
+    for (int i = 0; i < (int)f.program->tasks->len; i++) {
+      const Task *t = &g_array_index(f.program->tasks, Task, i);
+      if (t->kind == TASK_GATHER && ++gathered > 1 + ahead)
+        ck_assert_int_eq(t->n_deps, 1);
+      passed += t->kind == TASK_PASS;
+    }
+    ck_assert_int_eq(gathered, passed);
+    teardown(&f);
+  }
+}
+END_TEST
+
+/* The optimizer updates what the rank owns. */
+START_TEST(optimizer_updates_its_share)
+{
+  double seconds[2];
+
+  for (int zero = 0; zero < 2; zero++) {
+    Fixture f;
+    setup(&f, "megatron-core");
+    f.plan.dp = f.plan.global_batch = 8;
+    f.plan.zero = zero;
+    build(&f);
+    for (guint i = 0; i < f.program->tasks->len; i++)
+      if (g_array_index(f.program->tasks, Task, i).kind == TASK_OPTIMIZER)
+        seconds[zero] = segment_of(&f, i)->seconds - f.cluster->device.kernels.memory_launch_s;
+    teardown(&f);
+  }
+  ck_assert_double_eq_tol(seconds[0] / seconds[1], 8, 1e-9);
+}
+END_TEST
+
+/* Collectives of a block: what, and how often, of 2 s b h bytes each. */
+static int collectives(const GArray *ops, Collective what)
+{
+  int n = 0;
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    if (op->kind == OP_COLLECTIVE && op->collective.what == what) {
+      ck_assert_double_eq(op->collective.bytes, 2.0 * 128 * 512);
+      n++;
+    }
+  }
+  return n;
+}
+
+/* Tensor parallelism: two all-reduces forward, two backward. With sequence
+ * parallelism two gathers and two scatters each way, and two gathers again for
+ * the weight gradients (Korthikanti et al. 2022, section 4.2). */
+START_TEST(tensor_collectives_by_the_book)
+{
+  Fixture f;
+  LayerWork work;
+
+  setup(&f, "megatron-core");
+  f.plan.tp = 4;
+  build(&f);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+  ck_assert_int_eq(collectives(work.forward, COLLECTIVE_ALL_REDUCE), 2);
+  ck_assert_int_eq(collectives(work.backward, COLLECTIVE_ALL_REDUCE), 2);
+  layer_work_clear(&work);
+  f.plan.sequence_parallel = TRUE;
+  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+  ck_assert_int_eq(collectives(work.forward, COLLECTIVE_ALL_GATHER), 2);
+  ck_assert_int_eq(collectives(work.forward, COLLECTIVE_REDUCE_SCATTER), 2);
+  ck_assert_int_eq(collectives(work.backward, COLLECTIVE_ALL_GATHER), 4);
+  ck_assert_int_eq(collectives(work.backward, COLLECTIVE_REDUCE_SCATTER), 2);
+  layer_work_clear(&work);
+  teardown(&f);
+}
+END_TEST
+
+/* The head keeps two 16-bit inputs and fp32 logits. */
+START_TEST(logits_are_kept)
+{
+  Fixture f;
+  LayerWork work;
+
+  setup(&f, "fsdp");
+  build(&f);
+  layer_work_init(&work, f.model, model_layer(f.model, f.model->n_layers - 1), &f.plan, f.cluster);
+  ck_assert_double_eq_tol(work.saved_bytes, 4.0 * 128 * 512 + 4.0 * 128 * 1024, 1);
+  ck_assert_double_ge(work.transient_bytes, 2.0 * 128 * 1024);
+  layer_work_clear(&work);
+  teardown(&f);
+}
+END_TEST
+
+TEST_LOOPS("program", { states_by_the_book, G_N_ELEMENTS(states) }, { volumes_by_the_book, 8 }, { sends_by_the_book },
+           { tied_embeddings }, { norm_is_a_barrier }, { gathers_are_bounded }, { optimizer_updates_its_share },
+           { tensor_collectives_by_the_book }, { logits_are_kept })

@@ -1,0 +1,105 @@
+#include "main.h"
+#include "trace/trace.h"
+
+/* A trace by hand: two rows, spans as given. */
+typedef struct {
+  int row, lane, kind;
+  double start, end;
+  int cause;
+  double exposed;
+} Given;
+
+static Trace *make(const Given *spans, int n, double step_s)
+{
+  Trace *t = g_new0(Trace, 1);
+  Segment segment = { .hardware_flops = 6 };
+
+  t->n_rows = 2;
+  t->rows = g_new0(TraceRow, 2);
+  for (int row = 0; row < 2; row++)
+    t->rows[row].points = g_array_new(FALSE, FALSE, sizeof(MemoryPoint));
+  t->spans = g_array_new(FALSE, FALSE, sizeof(Span));
+  t->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
+  g_array_append_val(t->segments, segment);
+  for (int i = 0; i < n; i++) {
+    Span s = { .start = spans[i].start, .end = spans[i].end, .row = spans[i].row, .lane = spans[i].lane,
+               .kind = spans[i].kind, .cause = spans[i].cause, .exposed_tensor_s = spans[i].exposed };
+    g_array_append_val(t->spans, s);
+    t->end_s = MAX(t->end_s, s.end);
+  }
+  t->step_s = step_s;
+  t->end_s += step_s;
+  return t;
+}
+
+/* Row 0 computes 0-4 (1 s exposed) and 6-8, waits 4-5 for nothing, 5-6 for a
+ * send; its reduction runs 7-10, the optimizer 10-11; 0.5 s are fixed. */
+static const Given spans[] = {
+  { 0, LANE_COMPUTE, TASK_PASS, 0, 4, -1, 1 },
+  { 1, LANE_COMPUTE, TASK_PASS, 0, 5, -1, 0 },
+  { 1, LANE_PIPELINE, TASK_SEND, 5, 6, 1, 0 },
+  { 0, LANE_COMPUTE, TASK_PASS, 6, 8, 2, 0 },
+  { 0, LANE_DATA, TASK_REDUCE, 7, 10, 3, 0 },
+  { 0, LANE_COMPUTE, TASK_OPTIMIZER, 10, 11, 4, 0 },
+};
+
+START_TEST(breakdown_by_hand)
+{
+  g_autoptr(Trace) t = make(spans, G_N_ELEMENTS(spans), 0.5);
+  Metrics m;
+
+  trace_metrics(t, &m);
+  ck_assert_int_eq(m.critical_row, 0);
+  ck_assert_double_eq(m.iteration_s, 11.5);
+  ck_assert_double_eq(m.compute_s, 5);
+  ck_assert_double_eq(m.tensor_comm_s, 1);
+  ck_assert_double_eq(m.pipeline_comm_s, 1);
+  ck_assert_double_eq(m.idle_s, 1);
+  ck_assert_double_eq(m.data_comm_s, 2);
+  ck_assert_double_eq(m.optimizer_s, 1.5);
+  /* the pipeline ends at 8: row 0 idles 2 of it, row 1 idles 3 */
+  ck_assert_double_eq(m.bubble_fraction, 5.0 / 16);
+  ck_assert_double_eq(trace_row_bubble(t, 1), 3.0 / 8);
+  ck_assert_double_eq(m.hardware_flops, 9);
+}
+END_TEST
+
+/* Data-parallel communication beside a wait for a send is not what was waited for. */
+START_TEST(a_send_is_not_charged_to_data)
+{
+  Given waits[] = {
+    { 0, LANE_COMPUTE, TASK_PASS, 0, 4, -1, 0 },
+    { 1, LANE_PIPELINE, TASK_SEND, 4, 6, -1, 0 },
+    { 0, LANE_DATA, TASK_REDUCE, 4, 6, 0, 0 },
+    { 0, LANE_COMPUTE, TASK_PASS, 6, 8, 1, 0 },
+  };
+  g_autoptr(Trace) t = make(waits, G_N_ELEMENTS(waits), 0);
+  Metrics m;
+
+  trace_metrics(t, &m);
+  ck_assert_double_eq(m.pipeline_comm_s, 2);
+  ck_assert_double_eq(m.data_comm_s, 0);
+}
+END_TEST
+
+START_TEST(peak_with_its_parts)
+{
+  g_autoptr(Trace) t = make(spans, G_N_ELEMENTS(spans), 0);
+  const MemoryPoint points[] = { { 0, 10, 5 }, { 1, 30, 0 }, { 2, 20, 15 }, { 3, 0, 0 } };
+  Metrics m;
+
+  g_array_append_vals(t->rows[1].points, points, 4);
+  t->rows[1].static_bytes[PART_WEIGHTS] = 100;
+  t->rows[1].static_bytes[PART_OVERHEAD] = 7;
+  t->fragmentation = 0.1;
+  trace_metrics(t, &m);
+  ck_assert_int_eq(m.peak_row, 1);
+  ck_assert_double_eq(m.memory[PART_WEIGHTS], 100);
+  ck_assert_double_eq(m.memory[PART_ACTIVATIONS], 20);
+  ck_assert_double_eq(m.memory[PART_BUFFERS], 15);
+  ck_assert_double_eq(m.memory[PART_OVERHEAD], 10.5);
+  ck_assert_double_eq(m.peak_memory_bytes, 145.5);
+}
+END_TEST
+
+TEST_MAIN("trace", breakdown_by_hand, a_send_is_not_charged_to_data, peak_with_its_parts)
