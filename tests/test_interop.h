@@ -16,6 +16,8 @@
 static const Framework framework = {
   .name = "test",
   .engine = "megatron",
+  .zero_max = 3,
+  .zero_max_pipeline = 3,
   .fused_softmax = TRUE,
   .fused_activation = TRUE,
   .fused_dropout_add = TRUE,

@@ -308,6 +308,35 @@ START_TEST(tensor_collectives_by_the_book)
 }
 END_TEST
 
+/* Experts add a gather and a scatter each way, as attention has them. */
+START_TEST(expert_collectives_mirror)
+{
+  g_autoptr(Model) model = fixture_known_model("mixtral-8x7b");
+  Fixture f;
+  LayerWork work;
+  int found[2][2] = { { 0 } };
+
+  setup(&f, "megatron-core");
+  f.plan.tp = 4;
+  f.plan.seq = 128;
+  f.plan.sequence_parallel = TRUE;
+  build(&f);
+  layer_work_init(&work, model, model_layer(model, 1), &f.plan, f.cluster);
+  for (int backward = 0; backward < 2; backward++) {
+    const GArray *ops = backward ? work.backward : work.forward;
+    for (guint i = 0; i < ops->len; i++)
+      if (g_array_index(ops, Op, i).kind == OP_COLLECTIVE)
+        found[backward][g_array_index(ops, Op, i).collective.what == COLLECTIVE_REDUCE_SCATTER]++;
+  }
+  ck_assert_int_eq(found[0][0], 2);
+  ck_assert_int_eq(found[0][1], 2);
+  ck_assert_int_eq(found[1][0], 3); /* attention's input again, both outputs' gradients */
+  ck_assert_int_eq(found[1][1], 2);
+  layer_work_clear(&work);
+  teardown(&f);
+}
+END_TEST
+
 /* The head keeps two 16-bit inputs and fp32 logits. */
 START_TEST(logits_are_kept)
 {
@@ -326,4 +355,4 @@ END_TEST
 
 TEST_LOOPS("program", { states_by_the_book, G_N_ELEMENTS(states) }, { volumes_by_the_book, 8 }, { sends_by_the_book },
            { tied_embeddings }, { norm_is_a_barrier }, { gathers_are_bounded }, { optimizer_updates_its_share },
-           { tensor_collectives_by_the_book }, { logits_are_kept })
+           { tensor_collectives_by_the_book }, { expert_collectives_mirror }, { logits_are_kept })

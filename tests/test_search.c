@@ -18,7 +18,7 @@ typedef struct {
 static void instance_init(Instance *in, GRand *rand)
 {
   static const int devices[] = { 1, 2, 4, 8, 16, 24 };
-  static const char *const frameworks[] = { "megatron-core", "megatron-2021", "deepspeed" };
+  static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed" };
   int heads = 1 << g_rand_int_range(rand, 1, 4);
 
   in->model = fixture_model(2 * g_rand_int_range(rand, 1, 7), heads * 64, heads, 128, 512);

@@ -59,6 +59,7 @@ static void project_latent(Build *b)
   double q_in = a->q_lora_rank ? a->q_lora_rank : b->hidden;
 
   if (a->q_lora_rank) {
+    build_entry(b);
     build_linear(b, &(Linear) { .name = "q down", .in = b->hidden, .out = a->q_lora_rank, .batch = 1, .rows = t,
                                 .saved = e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
     build_params(b, a->q_lora_rank);

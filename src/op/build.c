@@ -142,6 +142,25 @@ void build_stream(Build *b, const Stream *s)
     add_backward(b, stream(s->name, s->weights ? PASS_WEIGHT : PASS_INPUT, s->backward_bytes, s->backward_kernels));
 }
 
+void build_entry(Build *b)
+{
+  gboolean sp = b->plan->sequence_parallel;
+
+  if (sp)
+    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, activation_bytes(b));
+  build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
+                            activation_bytes(b), PASS_INPUT, FALSE);
+}
+
+void build_exit(Build *b)
+{
+  gboolean sp = b->plan->sequence_parallel;
+
+  build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, activation_bytes(b));
+  if (sp)
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_INPUT, FALSE);
+}
+
 void build_norm(Build *b, const char *name)
 {
   double elements = b->rows * b->hidden;

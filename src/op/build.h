@@ -57,6 +57,13 @@ void build_stream(Build *b, const Stream *stream);
 void build_forward_collective(Build *b, const char *name, Collective what, double bytes);
 void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean async);
 
+/* Where tensor-parallel ranks enter a part together: under sequence parallelism
+ * rows are gathered, and either way the input's gradient is summed. */
+void build_entry(Build *b);
+
+/* Where they leave it: rows are summed, or scattered and their gradient gathered. */
+void build_exit(Build *b);
+
 void build_norm(Build *b, const char *name);
 
 /* Bias, dropout (if the model has it) and residual sum. */

@@ -53,11 +53,10 @@ static void experts(Build *b)
   double routed = b->tokens * f->experts_per_token, e = b->bytes;
   double moved = 2 * e * routed * b->hidden;
 
+  build_entry(b);
   build_linear(b, &(Linear) { .name = "router", .in = b->hidden, .out = f->experts, .batch = 1, .rows = b->tokens,
                               .bias = f->router_bias, .saved = e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
   build_params(b, f->router_correction ? f->experts : 0);
-  if (b->plan->sequence_parallel)
-    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, e * b->tokens * b->hidden);
   build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = moved + 8 * b->tokens * f->experts, .forward_kernels = 4,
                               .backward_bytes = moved, .backward_kernels = 2, .saved = 4 * b->tokens * f->experts });
   mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .width = f->width / b->tp, .batch = f->experts,
@@ -68,11 +67,7 @@ static void experts(Build *b)
     mlp(b, &(Mlp) { .up = "shared up", .down = "shared down", .width = f->shared_width / b->tp, .batch = 1,
                     .rows = b->tokens, .saved = e * b->tokens * b->hidden, .expert = TRUE });
   build_params(b, f->shared_gate ? b->hidden : 0);
-  build_forward_collective(b, "sum rows", b->plan->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                           e * b->tokens * b->hidden);
-  build_backward_collective(b, "sum input gradient",
-                            b->plan->sequence_parallel ? COLLECTIVE_ALL_GATHER : COLLECTIVE_ALL_REDUCE,
-                            e * b->tokens * b->hidden, PASS_INPUT, FALSE);
+  build_exit(b);
 }
 
 void build_feed_forward(Build *b)

@@ -14,6 +14,7 @@ typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumula
 typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
+  int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
@@ -29,7 +30,8 @@ typedef struct {
   int gradient_bytes;         /* of an accumulated gradient */
   int reduce_bytes;           /* of a gradient on the wire */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
-  double bucket_params;       /* parameters in a bucket of gradients */
+  double bucket_params;       /* parameters in a bucket of gradients, at least */
+  double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
   double issue_s;             /* host time to launch a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */

@@ -16,6 +16,7 @@ const char *const plan_rule_names[] = {
   "schedule does not fit",
   "sequence longer than the positions",
   "sequence parallel not applicable",
+  "zero stage that the framework cannot run",
   "precision not supported by the device",
   "model family not planned",
   "degree not planned",
@@ -160,6 +161,18 @@ static gboolean check_sequence_parallel(const Subject *s, GError **error)
 
 
 
+static gboolean check_zero(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const Framework *f = p->framework;
+  int most = p->pp > 1 ? MIN(f->zero_max, f->zero_max_pipeline) : f->zero_max;
+
+  if (p->zero > most)
+    return broken(error, "zero_stage: %d: expected at most %d, which is what %s runs%s", p->zero, most, f->name,
+                  p->pp > 1 ? " with pipeline stages" : "");
+  return TRUE;
+}
+
 static gboolean check_precision(const Subject *s, GError **error)
 {
   DType dtype = s->plan->precision;
@@ -201,6 +214,7 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_SCHEDULE] = check_schedule,
   [RULE_SEQUENCE] = check_sequence,
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
+  [RULE_ZERO] = check_zero,
   [RULE_PRECISION] = check_precision,
   [RULE_FAMILY] = check_family,
   [RULE_DEGREE] = check_degree,

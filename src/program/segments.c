@@ -32,7 +32,7 @@ static double piece_params(const ProgramBuild *b)
   if (p->zero == 3)
     return 0;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
-    return p->framework->bucket_params;
+    return MAX(p->framework->bucket_params, p->framework->bucket_params_per_rank * p->dp);
   return G_MAXDOUBLE;
 }
 
