@@ -3,13 +3,19 @@
 #include "base/table.h"
 #include "base/units.h"
 
+/* Enough digits to tell neighbours apart. */
+static char *precise_seconds(double s)
+{
+  return s >= 1 ? g_strdup_printf("%.3f s", s) : g_strdup_printf("%.3f ms", 1e3 * s);
+}
+
 char *report_ranking(const Result *results, int n)
 {
   g_autoptr(Table) t = table_new("#|tp|sp|pp|chunks|dp|zero|micro|<recompute|<schedule|step|tokens/s/GPU|MFU|bubble|memory");
 
   for (int i = 0; i < n; i++) {
     const Result *r = &results[i];
-    g_autofree char *step = format_seconds(r->metrics.iteration_s), *memory = format_bytes(r->metrics.peak_memory_bytes);
+    g_autofree char *step = precise_seconds(r->metrics.iteration_s), *memory = format_bytes(r->metrics.peak_memory_bytes);
     table_add(t, "%d", i + 1);
     table_add(t, "%d", r->plan.tp);
     table_add(t, "%s", r->plan.sequence_parallel ? "on" : "off");
@@ -51,7 +57,7 @@ char *report_losses(const Result *results, int n)
 
   for (int i = 0; i < n; i++) {
     const Metrics *m = &results[i].metrics, *best = &results[0].metrics;
-    g_autofree char *label = plan_label(&results[i].plan), *step = format_seconds(m->iteration_s);
+    g_autofree char *label = plan_label(&results[i].plan), *step = precise_seconds(m->iteration_s);
     table_add(t, "%d: %s", i + 1, label);
     table_add(t, "%s", step);
     table_add(t, "%+.3f s", m->iteration_s - best->iteration_s);

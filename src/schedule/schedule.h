@@ -9,7 +9,7 @@
  * order and the costs.
  *
  * To add a schedule: one file with a const Schedule, one line in the table of
- * schedule.c; `make golden` draws it.
+ * schedule.c.
  */
 #ifndef TDP_SCHEDULE_SCHEDULE_H
 #define TDP_SCHEDULE_SCHEDULE_H
