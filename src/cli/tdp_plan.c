@@ -150,7 +150,12 @@ static void print_text(const Planning *p, const Options *o, const Trace *trace)
   printf("%s", inputs);
   if (!p->model->global_batch_size && o->global_batch <= 0)
     printf("         (the model names no batch: one sequence a GPU)\n");
-  printf("\nBest plans\n%s\nThe best of them\n%s\n%s", ranking, summary, counts);
+  printf("\nBest plans\n%s\nThe best of them\n%s", ranking, summary);
+  if (trace->n_rows > 1) {
+    g_autofree char *stages = report_stages(trace);
+    printf("\nmemory of each stage at its peak\n%s", stages);
+  }
+  printf("\n%s", counts);
   if (o->explain) {
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);

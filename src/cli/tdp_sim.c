@@ -83,7 +83,12 @@ static void print_text(const Options *o, const Result *result, const Trace *trac
   g_autofree char *inputs = report_inputs(result), *summary = report_summary(result);
   g_autofree char *timeline = report_timeline(trace, TIMELINE_COLUMNS);
 
-  printf("%s\n%s\n%s", inputs, summary, timeline);
+  printf("%s\n%s\n", inputs, summary);
+  if (trace->n_rows > 1) {
+    g_autofree char *stages = report_stages(trace);
+    printf("memory of each stage at its peak\n%s\n", stages);
+  }
+  printf("%s", timeline);
   if (o->collectives) {
     g_autofree char *comm = report_collectives(result, trace);
     printf("\nCommunication\n%s", comm);

@@ -49,6 +49,7 @@ char *report_collectives(const Result *result, const Trace *trace);
 /* One line a stage, F and B with the micro-batch where there is room, bubble and
  * peak memory at the right, time below. No line is longer than `columns`, if
  * these are at least 16. */
+char *report_stages(const Trace *trace);                         /* peak memory of each stage by part */
 char *report_ops(const Result *result);                          /* each operator of each distinct layer */
 char *report_timeline(const Trace *trace, int columns);
 
