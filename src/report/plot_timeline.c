@@ -1,12 +1,15 @@
 /* The step as boxes: a row a pipeline stage, communication as strips below it. */
 #include "report/plots.h"
 
+#include "base/error.h"
 #include "base/units.h"
 #include "report/boxes.h"
 #include "report/gnuplot.h"
 #include "report/timeline_colors.h"
 #include "report/timeline_shares.h"
 
+#include <errno.h>
+#include <glib/gstdio.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +32,8 @@ static const Strip whole = { 0, 1 };
 
 typedef struct {
   const Result *result;
-  const Trace *trace;
+  const Trace *trace; /* what is drawn */
+  const Trace *whole; /* the step that it is a part of */
   GString *boxes, *numbers;
   gboolean shared; /* some row's computation is drawn as shares of time */
   int *rows;       /* shown ones */
@@ -182,6 +186,10 @@ static char *subtitle(const Timeline *t)
   g_string_append(text, label);
   if (t->n_rows < t->trace->n_rows)
     g_string_append_printf(text, " · %d of %d stages shown", t->n_rows, t->trace->n_rows);
+  if (t->trace != t->whole) {
+    g_autofree char *shown = format_seconds(t->trace->end_s);
+    g_string_append_printf(text, " · the first %s", shown);
+  }
   if (t->shared)
     g_string_append(text, " · too many passes for boxes: heights are shares of time");
   return g_string_free(text, FALSE);
@@ -213,9 +221,9 @@ static void set_rows(const Timeline *t, Picture *p)
   g_autofree double *full = g_new0(double, t->n_rows);
 
   for (int i = 0; i < t->n_rows; i++) {
-    double bytes[PART_COUNT], peak = trace_row_peak(t->trace, t->rows[i], bytes);
+    double bytes[PART_COUNT], peak = trace_row_peak(t->whole, t->rows[i], bytes);
     names[i] = g_strdup_printf("stage %d", t->rows[i]);
-    bubbles[i] = g_strdup_printf("%.1f %%", 100 * trace_row_bubble(t->trace, t->rows[i]));
+    bubbles[i] = g_strdup_printf("%.1f %%", 100 * trace_row_bubble(t->whole, t->rows[i]));
     peaks[i] = format_bytes(peak);
     full[i] = peak > t->result->cluster->device.memory_bytes;
   }
@@ -238,11 +246,11 @@ static void set_legend(const Timeline *t, Picture *p)
   picture_set_reals(p, "entry_color", (double *)colors->data, colors->len);
 }
 
-static void timeline_init(Timeline *t, const Result *result, const Trace *trace)
+static void timeline_init(Timeline *t, const Result *result, const Trace *trace, const Trace *whole_step)
 {
   const char *unit;
 
-  *t = (Timeline) { .result = result, .trace = trace, .boxes = g_string_new(NULL), .numbers = g_string_new(NULL) };
+  *t = (Timeline) { .result = result, .trace = trace, .whole = whole_step, .boxes = g_string_new(NULL), .numbers = g_string_new(NULL) };
   t->unit_s = plot_time_unit(trace->end_s, &unit);
   t->pixel_s = trace->end_s / (WIDTH - LEFT - RIGHT);
   timeline_colors_init(&t->colors, trace);
@@ -271,7 +279,7 @@ static gboolean draw(Timeline *t, Picture *p, const char *folder, GError **error
          picture_draw(p, folder, error);
 }
 
-gboolean plot_timeline(const Result *result, const Trace *trace, const char *folder, GError **error)
+static gboolean plot(const Result *result, const Trace *trace, const Trace *whole_step, const char *folder, GError **error)
 {
   Timeline t;
   Picture picture;
@@ -279,9 +287,78 @@ gboolean plot_timeline(const Result *result, const Trace *trace, const char *fol
 
   if (!picture_init(&picture, "timeline", error))
     return FALSE;
-  timeline_init(&t, result, trace);
+  timeline_init(&t, result, trace, whole_step);
   ok = draw(&t, &picture, folder, error);
   timeline_clear(&t);
   picture_clear(&picture);
+  return ok;
+}
+
+gboolean plot_timeline(const Result *result, const Trace *trace, const char *folder, GError **error)
+{
+  return plot(result, trace, trace, folder, error);
+}
+
+/* When the first row has run as many passes as still get numbers; 0 if it never has more. */
+static double start_of_too_many(const Trace *trace)
+{
+  int passes = 0;
+
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *s = &g_array_index(trace->spans, Span, i);
+    if (s->row == 0 && s->lane == LANE_COMPUTE && ++passes == NUMBERED_MAX)
+      return s->start;
+  }
+  return 0;
+}
+
+/* The spans that begin before a moment; rows are the trace's own. */
+static Trace clip(const Trace *trace, double end_s)
+{
+  Trace part = *trace;
+
+  part.spans = g_array_new(FALSE, FALSE, sizeof(Span));
+  part.end_s = end_s;
+  part.step_s = 0;
+  for (guint i = 0; i < trace->spans->len; i++) {
+    Span s = g_array_index(trace->spans, Span, i);
+    s.end = MIN(s.end, end_s);
+    if (s.start < end_s)
+      g_array_append_val(part.spans, s);
+  }
+  return part;
+}
+
+/* Pictures are drawn under the script's name and then take their own. */
+static gboolean take_name(const char *from, const char *to, GError **error)
+{
+  static const char *const endings[] = { "svg", "png" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(endings); i++) {
+    g_autofree char *drawn = g_strdup_printf("%s/timeline.%s", from, endings[i]);
+    g_autofree char *named = g_strdup_printf("%s/timeline-start.%s", to, endings[i]);
+    if (g_rename(drawn, named) != 0) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot write: %s", named, g_strerror(errno));
+      return FALSE;
+    }
+  }
+  return TRUE;
+}
+
+gboolean plot_timeline_start(const Result *result, const Trace *trace, const char *folder, GError **error)
+{
+  double end_s = start_of_too_many(trace);
+  g_autofree char *work = g_build_filename(folder, "timeline-start.tmp", NULL);
+
+  if (end_s <= 0)
+    return TRUE;
+  if (g_mkdir_with_parents(work, 0777) != 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", work, g_strerror(errno));
+    return FALSE;
+  }
+  Trace part = clip(trace, end_s);
+  gboolean ok = plot(result, &part, trace, work, error) && take_name(work, folder, error);
+  g_array_unref(part.spans);
+  g_rmdir(work);
   return ok;
 }

@@ -23,5 +23,6 @@ gboolean report_plots(const Result *result, const Trace *trace, const char *fold
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", folder, g_strerror(errno));
     return FALSE;
   }
-  return plot_timeline(result, trace, folder, error) && plot_memory(result, trace, folder, error);
+  return plot_timeline(result, trace, folder, error) && plot_timeline_start(result, trace, folder, error) &&
+         plot_memory(result, trace, folder, error);
 }

@@ -6,6 +6,10 @@
 
 /* Draws timeline.svg and .png, memory.svg and .png, in a folder that exists. */
 gboolean plot_timeline(const Result *result, const Trace *trace, const char *folder, GError **error);
+
+/* timeline-start.svg and .png: the first passes as boxes, where the whole step
+ * has too many for boxes; nothing where it has not. */
+gboolean plot_timeline_start(const Result *result, const Trace *trace, const char *folder, GError **error);
 gboolean plot_memory(const Result *result, const Trace *trace, const char *folder, GError **error);
 
 /* Time axis: the unit's size in seconds and its name, fitting for a step. */

@@ -57,7 +57,8 @@ char *report_timeline(const Trace *trace, int columns);
  * that it waited for last. Empty cells do not apply. */
 char *report_csv(const Trace *trace);
 
-/* timeline.svg and .png, memory.svg and .png in `folder` (made if missing), through
+/* timeline.svg and .png, memory.svg and .png, and for a step of too many passes
+ * timeline-start.svg and .png, in `folder` (made if missing), through
  * gnuplot and the scripts in plots/. TDP_ERROR_RUNTIME if gnuplot is missing or
  * fails, or the folder cannot be made or written. */
 gboolean report_plots(const Result *result, const Trace *trace, const char *folder, GError **error);
