@@ -132,6 +132,10 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: zero: 4: expected an integer from 0 to 3");
   ck_assert(!fixed_parse("tp", &f, &error));
   test_error(&error, 2, "--fix: tp: no value: expected KEY=VALUE, as in tp=8,zero=1");
+  ck_assert(!fixed_parse("tp=8,tp=4", &f, &error));
+  test_error(&error, 2, "--fix: tp: 4: expected each key once");
+  ck_assert(!fixed_parse("", &f, &error));
+  test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   ck_assert(!fixed_parse("tq=8", &f, &error));
   test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
 }

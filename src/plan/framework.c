@@ -131,6 +131,11 @@ Framework *framework_load(const char *name, GError **error)
     g_free(parsed.framework.name);
     return NULL;
   }
+  /* a plan that names it must find it again */
+  if (strchr(name, '/')) {
+    g_free(parsed.framework.name);
+    parsed.framework.name = g_strdup(name);
+  }
   parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
   parsed.framework.attention = parsed.attention;
   parsed.framework.accumulation = parsed.accumulation;

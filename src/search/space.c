@@ -40,6 +40,8 @@ static gboolean fix_number(const FixedKey *key, const char *value, Fixed *out, G
     g_autofree char *expected = g_strdup_printf("an integer from %d to %d", key->min, key->max);
     return bad_fix(error, key->key, value, expected);
   }
+  if (G_STRUCT_MEMBER(int, out, key->offset) >= 0)
+    return bad_fix(error, key->key, value, "each key once");
   G_STRUCT_MEMBER(int, out, key->offset) = (int)number;
   return TRUE;
 }
@@ -65,6 +67,8 @@ gboolean fixed_parse(const char *text, Fixed *out, GError **error)
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 
   *out = fixed_none();
+  if (!parts[0])
+    return bad_fix(error, "\"\"", "no value", "KEY=VALUE, as in tp=8,zero=1");
   for (int i = 0; parts[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(parts[i], "=", 2);
     if (g_strv_length(pair) != 2)
