@@ -30,6 +30,22 @@ double op_reduce_bytes(const Plan *p)
   return no_narrower(p, p->framework->reduce_bytes);
 }
 
+double op_optimizer_bytes(const Plan *p)
+{
+  return p->precision == DTYPE_FP32 ? 8 : 12;
+}
+
+double op_overhead_bytes(const Plan *p)
+{
+  int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);
+  return p->framework->context_bytes + groups * p->framework->group_bytes;
+}
+
+double op_bucket_bytes(const Plan *p)
+{
+  return p->dp > 1 ? p->framework->buffer_bytes : 0;
+}
+
 int op_vocab(const Model *model, const Plan *p)
 {
   gint64 multiple = (gint64)p->framework->vocab_multiple * p->tp;

@@ -64,6 +64,14 @@ double op_tokens(const Plan *plan);
 double op_gradient_bytes(const Plan *plan);
 double op_reduce_bytes(const Plan *plan);
 
+/* Bytes of optimizer states for a parameter: Adam's two fp32 moments, and an
+ * fp32 copy of 16-bit weights. */
+double op_optimizer_bytes(const Plan *plan);
+
+/* Context, libraries and communicators of a device; communication buckets. */
+double op_overhead_bytes(const Plan *plan);
+double op_bucket_bytes(const Plan *plan);
+
 /* Rows of the embedding after padding, whole model (Megatron pads to a multiple
  * of vocab_multiple x tp). */
 int op_vocab(const Model *model, const Plan *plan);

@@ -196,22 +196,15 @@ double rank_params(const ProgramBuild *b, int rank)
   return params;
 }
 
-/* Adam keeps two moments in fp32, and an fp32 copy of 16-bit weights. */
-static double optimizer_bytes(DType precision)
-{
-  return precision == DTYPE_FP32 ? 8 : 12;
-}
-
 void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT])
 {
   const Plan *p = b->plan;
   double params = rank_params(b, rank);
-  int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
   bytes[PART_WEIGHTS] = params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
   bytes[PART_GRADIENTS] = params * op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1);
-  bytes[PART_OPTIMIZER] = params * optimizer_bytes(p->precision) / (p->zero >= 1 ? p->dp : 1);
-  bytes[PART_BUFFERS] = p->dp > 1 ? p->framework->buffer_bytes : 0;
-  bytes[PART_OVERHEAD] = p->framework->context_bytes + groups * p->framework->group_bytes;
+  bytes[PART_OPTIMIZER] = params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  bytes[PART_BUFFERS] = op_bucket_bytes(p);
+  bytes[PART_OVERHEAD] = op_overhead_bytes(p);
 }

@@ -178,17 +178,13 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
 /* Bytes of weights, gradients and optimizer states for each parameter. */
 static double state_bytes(const Plan *p)
 {
-  double optimizer = p->precision == DTYPE_FP32 ? 8 : 12;
-
   return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
-         op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1) + optimizer / (p->zero >= 1 ? p->dp : 1);
+         op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1) + op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
 }
 
 static double whole_memory(const Plan *p, double states_and_activations)
 {
-  int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);
-  double fixed = p->framework->context_bytes + groups * p->framework->group_bytes + (p->dp > 1 ? p->framework->buffer_bytes : 0);
-  return (states_and_activations + fixed) * (1 - 1e-9);
+  return (states_and_activations + op_overhead_bytes(p) + op_bucket_bytes(p)) * (1 - 1e-9);
 }
 
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
