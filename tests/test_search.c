@@ -2,6 +2,7 @@
 #include "main.h"
 #include "search/bound.h"
 #include "search/search.h"
+#include "sim/simulate.h"
 #include "search/space.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static void check_instance(Instance *in)
   space_walk(in->model, in->cluster, &in->options, &counts, all);
   for (guint i = 0; i < all->len; i++) {
     const Plan *plan = &g_array_index(all, Candidate, i).plan;
-    g_autoptr(Trace) trace = search_simulate(in->model, in->cluster, plan);
+    g_autoptr(Trace) trace = simulate_plan(in->model, in->cluster, plan);
     PriceSums *sums = price_sums_new(in->model, plan, in->cluster);
     g_autofree char *label = plan_label(plan);
     Metrics m;

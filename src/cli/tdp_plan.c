@@ -7,6 +7,7 @@
 #include "interop/export.h"
 #include "report/explain.h"
 #include "search/search.h"
+#include "sim/simulate.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -192,7 +193,7 @@ static gboolean write_exports(const Planning *p, const Options *o, GError **erro
 
 static gboolean deliver(const Planning *p, const Options *o, GError **error)
 {
-  g_autoptr(Trace) trace = search_simulate(p->model, p->cluster, &p->results[0].plan);
+  g_autoptr(Trace) trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
 
   if ((o->output && !write_plan(p, o->output, error)) || !write_exports(p, o, error))
     return FALSE;

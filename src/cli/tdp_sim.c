@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "search/search.h"
+#include "sim/simulate.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static void print_text(const Options *o, const Result *result, const Trace *trac
 
 static gboolean run(const Subject *s, const Options *o, GError **error)
 {
-  g_autoptr(Trace) trace = search_simulate(s->model, s->cluster, &s->plan);
+  g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &s->plan);
   Result result = result_of(s->model, s->cluster, &s->plan, trace);
 
   if (o->plots && !report_plots(&result, trace, o->plots, error))

@@ -32,7 +32,7 @@ typedef struct {
     struct { double m, n, k, batch; DType dtype; double accumulate_bytes; } matmul;
     struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal; DType dtype; } attention;
     struct { double bytes, kernels; } memory;
-    struct { Collective what; double bytes; GroupShape group; Axis axis; } collective;
+    struct { Collective what; double bytes; GroupShape group; } collective;
   };
   double flops;       /* of matrix units */
   double saved_bytes; /* kept from this forward op for the backward pass */

@@ -1,7 +1,5 @@
 #include "plan/mesh.h"
 
-const char *const axis_names[] = { "tensor", "context", "data", "pipeline", NULL };
-
 int mesh_size(const Plan *plan, Axis axis)
 {
   const int sizes[AXIS_COUNT] = { plan->tp, plan->cp, plan->dp, plan->pp };

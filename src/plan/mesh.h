@@ -11,8 +11,6 @@
 
 typedef enum { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE, AXIS_COUNT } Axis;
 
-extern const char *const axis_names[];
-
 int mesh_size(const Plan *plan, Axis axis);
 int mesh_stride(const Plan *plan, Axis axis);
 int mesh_rank(const Plan *plan, const int coordinates[AXIS_COUNT]);

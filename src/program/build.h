@@ -52,6 +52,7 @@ void chunk_clear(Chunk *chunk);
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass); /* piece -1 = whole */
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece);
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece);
+Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 double rank_params(const ProgramBuild *b, int rank);
 void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT]);

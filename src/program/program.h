@@ -55,7 +55,6 @@ typedef struct {
   Collective collective;
   double comm_bytes;
   GroupShape group;
-  Axis axis;
 } Segment;
 
 typedef struct {

@@ -120,10 +120,9 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
   return *known;
 }
 
-static Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group,
-                            Axis axis)
+Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group)
 {
-  Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group, .axis = axis,
+  Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
                 .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
 
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
@@ -137,7 +136,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece)
   if (chunk->gather[piece] < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
     double bytes = params_of(b, p.first_layer, p.n_layers) * weight_bytes(b);
-    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data, AXIS_DATA);
+    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
     s.alloc_bytes = b->plan->zero == 3 ? bytes : 0;
@@ -154,7 +153,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
     Piece p = piece_at(chunk, piece);
     double params = params_of(b, p.first_layer, p.n_layers);
     Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data, AXIS_DATA);
+    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
     s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
@@ -171,7 +170,7 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pas
   double bytes = op_boundary_bytes(b->model, p);
   gboolean scatter = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
   GroupShape pair = mesh_pair(p, b->cluster, from_rank, to_rank);
-  Segment s = comm_segment(b, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair, AXIS_PIPELINE);
+  Segment s = comm_segment(b, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
 
   s.pass = pass;
   if (scatter) {

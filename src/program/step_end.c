@@ -3,16 +3,6 @@
 
 #include "cost/kernel.h"
 
-static Segment world_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group,
-                             Axis axis)
-{
-  Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group, .axis = axis,
-                .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
-
-  s.seconds = s.cost.seconds + (group.size > 1 ? b->plan->framework->collective_s : 0);
-  return s;
-}
-
 /* Everything of the row so far. */
 static void wait_for_row(ProgramBuild *b, int task, int row)
 {
@@ -32,7 +22,7 @@ static void add_tied(ProgramBuild *b)
   if (!b->model->tied_embeddings || last == 0)
     return;
   int segment = program_add_segment(
-      b, world_segment(b, TASK_TIED, COLLECTIVE_ALL_REDUCE, bytes, mesh_pair(b->plan, b->cluster, 0, last), AXIS_PIPELINE));
+      b, comm_segment(b, TASK_TIED, COLLECTIVE_ALL_REDUCE, bytes, mesh_pair(b->plan, b->cluster, 0, last)));
   int before[2][2] = { { b->last_task[0], b->last_data[0] }, { b->last_task[last], b->last_data[last] } };
   for (int end = 0; end < 2; end++) {
     int task = program_add_task(b, end ? last : 0, LANE_DATA, segment, 0, 0);
@@ -47,7 +37,7 @@ static void add_tied(ProgramBuild *b)
 static int add_norm(ProgramBuild *b)
 {
   GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  int segment = program_add_segment(b, world_segment(b, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world, AXIS_DATA));
+  int segment = program_add_segment(b, comm_segment(b, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
   int norm = program_add_task(b, 0, LANE_DATA, segment, 0, 0);
 
   for (int row = 0; row < b->shape.ranks; row++)
@@ -65,8 +55,7 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
   if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
-    Segment gather = world_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision], b->data,
-                                   AXIS_DATA);
+    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision], b->data);
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);
   }

@@ -10,13 +10,6 @@
  * counts do not depend on threads. */
 #define ROUND 8
 
-Trace *search_simulate(const Model *model, const Cluster *cluster, const Plan *plan)
-{
-  g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
-  g_autoptr(Program) program = program_new(model, plan, cluster, prices);
-  return simulate(program);
-}
-
 /* What PriceSums depend on. */
 typedef struct {
   int tp, micro_batch, sequence_parallel, recompute, one_stage;
@@ -102,7 +95,7 @@ static int by_bound(gconstpointer a, gconstpointer b)
 static Found evaluate(const Search *s, const Candidate *c)
 {
   Found found = { .plan = c->plan, .bound_s = c->bound_s };
-  g_autoptr(Trace) trace = search_simulate(s->model, s->cluster, &c->plan);
+  g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &c->plan);
 
   trace_metrics(trace, &found.metrics);
   return found;

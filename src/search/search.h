@@ -66,7 +66,4 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
 void search_result_free(SearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SearchResult, search_result_free)
 
-/* Simulates one legal plan. */
-Trace *search_simulate(const Model *model, const Cluster *cluster, const Plan *plan);
-
 #endif

@@ -220,3 +220,10 @@ Trace *simulate(const Program *program)
   sim_clear(&s);
   return s.trace;
 }
+
+Trace *simulate_plan(const Model *model, const Cluster *cluster, const Plan *plan)
+{
+  g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
+  g_autoptr(Program) program = program_new(model, plan, cluster, prices);
+  return simulate(program);
+}

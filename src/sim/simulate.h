@@ -15,6 +15,9 @@
 
 Trace *simulate(const Program *program);
 
+/* Prices, programs and simulates a plan that plan_check accepts. */
+Trace *simulate_plan(const Model *model, const Cluster *cluster, const Plan *plan);
+
 /*
  * Oracle without contention: the end of each task as the longest path through
  * dependencies and lane orders (slowdowns ignored). `end` has an entry a task

@@ -61,9 +61,7 @@ static double memory_of_kind(const char *kind, const Trace *trace, const Metrics
 
 static void run_case(const Case *c, const char *memory_kind, CaseResult *out)
 {
-  g_autoptr(PriceTable) prices = price_table_new(c->model, &c->plan, c->cluster);
-  g_autoptr(Program) program = program_new(c->model, &c->plan, c->cluster, prices);
-  g_autoptr(Trace) trace = simulate(program);
+  g_autoptr(Trace) trace = simulate_plan(c->model, c->cluster, &c->plan);
   Metrics metrics;
 
   trace_metrics(trace, &metrics);
