@@ -27,7 +27,7 @@ START_TEST(golden_vectors)
 {
   const Golden *g = &goldens[_i];
   ScheduleShape shape = { .ranks = g->p, .micro = g->m, .chunks = g->v };
-  g_autoptr(Replay) r = schedule_replay(schedule_find(g->name), &shape, unit_times);
+  g_autoptr(Replay) r = schedule_replay(schedule_find(g->name), &shape, unit_times, 1);
 
   ck_assert_ptr_nonnull(r);
   ck_assert_double_eq(r->makespan, g->makespan);
@@ -40,14 +40,14 @@ END_TEST
 /* Each chunk runs each pass once for each micro-batch, and peak() is what the order holds. */
 static void check_order(const Schedule *schedule, const ScheduleShape *shape)
 {
-  g_autoptr(Replay) r = schedule_replay(schedule, shape, unit_times);
+  g_autoptr(Replay) r = schedule_replay(schedule, shape, unit_times, 1);
   gsize n = (gsize)shape->ranks * shape->chunks * shape->micro * 2;
   g_autofree int *seen = g_new0(int, n);
 
   ck_assert_ptr_nonnull(r);
   for (int rank = 0; rank < shape->ranks; rank++) {
-    for (int i = r->first[rank]; i < r->first[rank + 1]; i++) {
-      const Slot *s = &r->slots[i];
+    for (int i = r->order->first[rank]; i < r->order->first[rank + 1]; i++) {
+      const Slot *s = &r->order->slots[i];
       seen[((rank * shape->chunks + s->chunk) * shape->micro + s->micro) * 2 + (s->pass != PASS_FORWARD)]++;
     }
     ck_assert_int_eq(r->peak[rank], schedule->peak(shape, rank));
@@ -103,7 +103,7 @@ START_TEST(drawing)
 {
   ScheduleShape shape = { .ranks = 2, .micro = 2, .chunks = 1 };
 
-  test_text(schedule_draw(schedule_find("1f1b"), &shape, unit_times, 0.25),
+  test_text(schedule_draw(schedule_find("1f1b"), &shape, unit_times, 1, 0.25),
             " 0 |F0-|F1-        |B0=====    |B1=====|\n"
             " 1     |F0-|B0=====|F1-|B1=====        |\n"
             "makespan 9, idle 3, peak 2 1\n");

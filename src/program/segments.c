@@ -188,7 +188,7 @@ double rank_params(const ProgramBuild *b, int rank)
   double params = 0;
 
   for (int chunk = 0; chunk < b->shape.chunks; chunk++) {
-    int stage = schedule_stage(&b->shape, rank, chunk);
+    int stage = program_stage(b, rank, chunk);
     int first = plan_stage_first_layer(b->plan, b->model, stage);
     params += params_of(b, first, plan_stage_first_layer(b->plan, b->model, stage + 1) - first);
   }

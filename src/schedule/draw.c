@@ -22,9 +22,9 @@ static void draw_box(char *line, int from, int to, const Slot *slot)
 }
 
 char *schedule_draw(const Schedule *schedule, const ScheduleShape *shape, const double pass_time[PASS_COUNT],
-                    double unit)
+                    double pair, double unit)
 {
-  g_autoptr(Replay) r = schedule_replay(schedule, shape, pass_time);
+  g_autoptr(Replay) r = schedule_replay(schedule, shape, pass_time, pair);
   GString *text = g_string_new(NULL);
 
   if (!r) {
@@ -36,8 +36,8 @@ char *schedule_draw(const Schedule *schedule, const ScheduleShape *shape, const 
   for (int rank = 0; rank < shape->ranks; rank++) {
     memset(line, ' ', width);
     line[width] = '\0';
-    for (int i = r->first[rank]; i < r->first[rank + 1]; i++)
-      draw_box(line, (int)lround(r->start[i] / unit), (int)lround(r->end[i] / unit), &r->slots[i]);
+    for (int i = r->order->first[rank]; i < r->order->first[rank + 1]; i++)
+      draw_box(line, (int)lround(r->start[i] / unit), (int)lround(r->end[i] / unit), &r->order->slots[i]);
     g_string_append_printf(text, "%2d %s|\n", rank, line);
   }
   g_string_append_printf(text, "makespan %g, idle %g, peak", r->makespan, r->makespan - r->busy);
