@@ -9,6 +9,14 @@
 
 #include "hardware/device.h"
 
+typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
+extern const char *const recompute_names[];
+
+/* What a figure of a device's memory counts: all that the driver gave out, what
+ * PyTorch's allocator had in use at its peak, or what the allocator held. */
+typedef enum { MEMORY_OF_DRIVER, MEMORY_ALLOCATED, MEMORY_RESERVED } MemoryCount;
+extern const char *const memory_count_names[];
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 typedef struct {
@@ -40,6 +48,11 @@ typedef struct {
   double group_bytes;         /* communicator buffers of each group that spans devices */
   double buffer_bytes;        /* held for communication besides: reduction and gathering buckets */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
+  /* what a published run of this software did that does not say; plan files have their own defaults */
+  Recompute unstated_recompute;
+  int unstated_micro_batch;   /* 0 = the rank's batch over the pipeline's stages */
+  int unstated_vocab, unstated_zero;
+  MemoryCount unstated_memory;
 } Framework;
 
 /* Whether plans/frameworks/NAME.json (or the path) is there. */
