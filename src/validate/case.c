@@ -267,7 +267,7 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, char **
   c->model = make_model(c, csv, row, n, error);
   if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
     return FALSE;
-  c->model->dropout = c->plan.attention == ATTENTION_UNFUSED && c->family->dropout;
+  c->model->dropout = c->framework->unstated_dropout && c->family->dropout;
   return TRUE;
 }
 
