@@ -1,4 +1,5 @@
 #include "main.h"
+#include "plan/framework.h"
 #include "validate/family.h"
 #include "validate/validate.h"
 
@@ -146,6 +147,26 @@ START_TEST(summary_of_what_is_stated)
 }
 END_TEST
 
+#define COUNTED(kind) \
+  "a,s,src,megatron-deepspeed,megatron-deepspeed-2022,GPT,4,1024,4096,16,16,512,50000,gelu,unfused,dgx,8,1,0,2,1,,4,1,1,2,16," \
+  "full,fp16,,,,0.5,9," kind ",\n"
+
+/* The driver counts context and communicators, the allocator what it keeps for the step's end. */
+START_TEST(memory_is_counted_alike)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+  g_autoptr(Framework) framework = framework_load("megatron-deepspeed-2022", NULL);
+  double bytes[3];
+
+  ck_assert(add_rows(v, COUNTED("max_allocated") COUNTED("max_reserved") COUNTED("nvidia-smi"), NULL));
+  for (int i = 0; i < 3; i++)
+    bytes[i] = ((CaseResult *)g_ptr_array_index(v->cases, i))->predicted_memory_bytes;
+  /* the embedding's fp32 and fp64 copies at least */
+  ck_assert_double_gt(bytes[1] - bytes[0], 12 * 1024 * 50048.0 / 4);
+  ck_assert_double_eq_tol(bytes[2] - bytes[1], framework->context_bytes + 2 * framework->group_bytes, 1);
+}
+END_TEST
+
 typedef struct {
   const char *model, *mlp, *positions;
   gboolean bias, tied;
@@ -231,4 +252,4 @@ START_TEST(ablations_leave_something_out)
 END_TEST
 
 TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_refused, G_N_ELEMENTS(bad) },
-           { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated }, { summary_by_hand }, { sweep_by_hand }, { lost_accuracy_is_noticed }, { ablations_leave_something_out })
+           { memory_is_counted_alike }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated }, { summary_by_hand }, { sweep_by_hand }, { lost_accuracy_is_noticed }, { ablations_leave_something_out })

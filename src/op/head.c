@@ -1,8 +1,8 @@
 /* Final norm, logits and loss, divided by vocabulary over the tensor-parallel ranks. */
 #include "op/build.h"
 
-/* Loss of 16-bit logits, of which the probabilities are kept in fp32. Passes over the logits: Megatron's loss casts them to fp32 and walks over
- * them several times; a fused loss reads and writes once each way. */
+/* The loss keeps probabilities in fp32. Megatron's casts the logits to fp32 and
+ * walks over them several times; a fused one reads and writes once each way. */
 static void build_loss(Build *b, double logits)
 {
   gboolean one = b->plan->framework->fused_loss;

@@ -274,8 +274,8 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, char **
 gboolean case_check_columns(const Csv *csv, GError **error)
 {
   static const char *const columns[] = {
-    "id", "sweep", "generation", "model", "layers", "hidden", "ffn_hidden", "heads", "kv_heads", "seq", "vocab", "mlp", "attention",
-    "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch", "recompute",
+    "id", "sweep", "generation", "model", "layers", "hidden", "ffn_hidden", "heads", "kv_heads", "seq", "vocab", "mlp",
+    "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch", "recompute",
     "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
   };
 

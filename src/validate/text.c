@@ -155,7 +155,8 @@ static void add_summary(Table *t, const char *title, const CaseSummary *s)
 
 static char *table_by_file(const Validation *v)
 {
-  g_autoptr(Table) t = table_new("<source|rows|skipped|defaulted|mean %|median %|max %|bias %|naive mean %|with memory|memory mean %");
+  g_autoptr(Table) t = table_new("<source|rows|skipped|defaulted|mean %|median %|max %|bias %|naive mean %|with memory|"
+                                 "memory mean %");
   CaseSummary all = validation_summary(v, NULL), stated = validation_summary(v, CASES_STATED);
 
   for (guint i = 0; i < v->cases->len; i++) {
