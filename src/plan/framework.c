@@ -69,8 +69,8 @@ static const JsonField fields[] = {
   { "source", JSON_ANY, .required = TRUE },
 };
 
-/* Every number and assumed habit of the file must have its reason, and a file that starts from
- * no other must have every key. */
+/* Every number and assumed habit of the file must have its reason, and a file
+ * that starts from no other must have every key. */
 static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
 {
   const cJSON *root = json_root(doc), *source = json_get_object(doc, root, "source", TRUE, error);

@@ -97,11 +97,17 @@ static void take_default(Case *c, int *value, const char *column, int otherwise)
   say_default(c, column);
 }
 
+static const char *mlp_of(const Csv *csv, int row)
+{
+  const char *mlp = csv_cell(csv, row, "mlp");
+  return *mlp ? mlp : "gelu";
+}
+
 /* A gated feed-forward has 8/3 of the hidden size, in steps of 256, as LLaMA's
  * reference code (Touvron et al. 2023) sets it; others have 4 times. */
 static int default_ffn(const Csv *csv, int row, int hidden)
 {
-  return g_str_equal(csv_cell(csv, row, "mlp"), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
+  return g_str_equal(mlp_of(csv, row), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
 }
 
 /* Empty cells of which the framework or the family knows a default. */
@@ -109,6 +115,8 @@ static void fill_blanks(Case *c, const Csv *csv, int row, Numbers *n)
 {
   const Framework *f = c->framework;
 
+  if (!*csv_cell(csv, row, "mlp"))
+    say_default(c, "mlp");
   take_default(c, &n->vocab, "vocab", c->family->vocab ? c->family->vocab : f->unstated_vocab);
   take_default(c, &n->ffn_hidden, "ffn_hidden", default_ffn(csv, row, n->hidden));
   take_default(c, &n->kv_heads, "kv_heads", n->heads);
@@ -126,7 +134,6 @@ static void fill_blanks(Case *c, const Csv *csv, int row, Numbers *n)
 static Model *make_model(const Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
-  const char *mlp = csv_cell(csv, row, "mlp");
   JsonWriter w;
 
   json_writer_init(&w, text);
@@ -139,7 +146,7 @@ static Model *make_model(const Case *c, const Csv *csv, int row, const Numbers *
   json_put_int(&w, "ffn_hidden", n->ffn_hidden);
   json_put_int(&w, "vocab", n->vocab);
   json_put_int(&w, "seq", n->seq);
-  json_put_string(&w, "mlp", *mlp ? mlp : "gelu");
+  json_put_string(&w, "mlp", mlp_of(csv, row));
   json_put_string(&w, "norm", c->family->norm);
   json_put_string(&w, "positions", c->family->positions);
   json_put_bool(&w, "bias", c->family->bias);
@@ -262,7 +269,7 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, char **
   c->framework = framework_load(generation, error);
   if (!of_line(csv, row, c->framework, error))
     return FALSE;
-  c->family = case_family(csv_cell(csv, row, "model"), csv_cell(csv, row, "mlp"));
+  c->family = case_family(csv_cell(csv, row, "model"), mlp_of(csv, row));
   fill_blanks(c, csv, row, n);
   c->model = make_model(c, csv, row, n, error);
   if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
