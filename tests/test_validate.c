@@ -252,4 +252,5 @@ START_TEST(ablations_leave_something_out)
 END_TEST
 
 TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_refused, G_N_ELEMENTS(bad) },
-           { memory_is_counted_alike }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated }, { summary_by_hand }, { sweep_by_hand }, { lost_accuracy_is_noticed }, { ablations_leave_something_out })
+           { memory_is_counted_alike }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
+           { summary_by_hand }, { sweep_by_hand }, { lost_accuracy_is_noticed }, { ablations_leave_something_out })

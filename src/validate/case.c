@@ -282,8 +282,8 @@ gboolean case_check_columns(const Csv *csv, GError **error)
 {
   static const char *const columns[] = {
     "id", "sweep", "generation", "model", "layers", "hidden", "ffn_hidden", "heads", "kv_heads", "seq", "vocab", "mlp",
-    "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch", "recompute",
-    "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
+    "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch",
+    "recompute", "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
   };
 
   for (int i = 0; columns[i]; i++)
