@@ -73,8 +73,8 @@ static inline int plan_stages(const Plan *p)
   return schedule_stages(p->schedule, &shape);
 }
 
-/* Whether one pipeline rank holds the first and the last stage, of whatever
- * copy: it keeps tied embeddings once. */
+/* Whether one pipeline rank holds the embedding and the head, of whatever copy,
+ * or the same part of both: it keeps tied weights once. */
 gboolean plan_ends_meet(const Plan *plan);
 
 /* Reads a plan file; absent keys take the framework's and model's defaults, and
