@@ -89,11 +89,10 @@ int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);
 
 /* Exchanges around the passes of a spread vocabulary (vocabulary.c): arrays and
- * segments; what a task of a slot brings or needs; the edges, once all ranks
+ * segments; what a slot's last task brings; the edges, once all ranks
  * have their tasks. */
 void vocabulary_init(ProgramBuild *b);
 void vocabulary_clear(ProgramBuild *b);
-void vocabulary_before(ProgramBuild *b, int rank, const Slot *slot);
 void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task);
 void vocabulary_connect(ProgramBuild *b);
 
