@@ -426,6 +426,30 @@ START_TEST(recompute_slots)
 }
 END_TEST
 
+/* Times from elsewhere: each stage's passes of a micro-batch take as long as given, split or in pieces. */
+START_TEST(passes_take_given_times)
+{
+  double forward_s[] = { 1, 2, 3, 4 }, backward_s[] = { 5, 6, 7, 8 }, sum[2][4] = { { 0 } };
+  Fixture f;
+
+  setup(&f, _i ? "zb-h1" : "1f1b", 1, fixture_cluster("dgx", 8), "megatron-core");
+  f.plan.dp = 2;
+  f.plan.zero = 1;
+  f.plan.global_batch = 16;
+  build(&f);
+  program_time_passes(f.program, forward_s, backward_s);
+  for (guint i = 0; i < f.program->tasks->len; i++)
+    if (task_at(&f, i)->kind == TASK_PASS)
+      sum[task_at(&f, i)->pass != PASS_FORWARD][task_at(&f, i)->row] += segment_at(&f, i)->seconds / 8;
+  for (int stage = 0; stage < 4; stage++) {
+    ck_assert_double_eq_tol(sum[0][stage], forward_s[stage], 1e-9);
+    ck_assert_double_eq_tol(sum[1][stage], backward_s[stage], 1e-9);
+  }
+  teardown(&f);
+}
+END_TEST
+
 TEST_LOOPS("program schedules", { every_schedule, G_N_ELEMENTS(variants) }, { bytes_are_conserved }, { as_the_dry_run },
            { deferred_by_the_book }, { split_backward }, { ends_on_one_rank }, { two_copies }, { pairs_by_hand },
-           { pairs_end_together }, { vocabulary_is_spread, 2 }, { recompute_slots })
+           { pairs_end_together }, { vocabulary_is_spread, 2 }, { recompute_slots },
+           { passes_take_given_times, 2 })
