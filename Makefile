@@ -81,8 +81,9 @@ demo: deps
 	$(BUILD)/tdp-plan --model gpt3.json --cluster dgx.json --plots build/demo --output build/demo/plan.json
 	@echo "plots and plan are in build/demo:" $$(ls build/demo)
 
-golden: all
+golden: all $(BUILD)/tests/test_schedule_draw
 	BUILD=$(BUILD) tests/golden.sh --rewrite
+	TDP_GOLDEN=rewrite $(BUILD)/tests/test_schedule_draw
 
 fit: all
 	$(BUILD)/tdp-fit

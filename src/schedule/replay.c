@@ -322,5 +322,3 @@ void replay_free(Replay *r)
   g_free(r->peak);
   g_free(r);
 }
-int schedule_table_stage(const ScheduleTable *t,int r,int c){(void)t;return r+c;}
-Place schedule_table_place(const ScheduleTable *t,int s){(void)t;return (Place){s,0};}

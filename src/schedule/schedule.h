@@ -111,8 +111,9 @@ typedef struct {
   void (*order)(const ScheduleShape *shape, int rank, GArray *slots);
   void (*order_all)(const ScheduleShape *shape, GArray **slots);
 
-  /* Activations that a rank holds at once by its order, in micro-batches of one
-   * chunk. NULL = not known in closed form. */
+  /* Activations that a rank holds at once at least, whatever passes take, in
+   * micro-batches of one chunk: exactly what its order holds, where that is known
+   * in closed form, else 1. NULL = 1. */
   int (*peak)(const ScheduleShape *shape, int rank);
 } Schedule;
 
