@@ -18,8 +18,21 @@ typedef struct {
   guint8 lane;
   guint8 kind; /* TaskKind */
   guint8 pass; /* Pass */
+  guint8 paired;      /* a pass overlapped with a second one, as one task: */
+  guint8 second_pass; /* Pass */
+  guint16 second_chunk;
+  guint32 second_micro;
   int cause;   /* span that ended last among those it waited for, -1 = none */
 } Span;
+
+typedef struct {
+  Pass pass;
+  int chunk;
+  guint32 micro;
+} SpanPass;
+
+/* The passes that a span runs: 0, 1, or 2 of a pair. */
+int span_passes(const Span *span, SpanPass passes[2]);
 
 /* Memory of a row from a moment on. */
 typedef struct {
@@ -73,6 +86,9 @@ void trace_metrics(const Trace *trace, Metrics *out);
 
 /* Peak of one row, with the parts at that moment. */
 double trace_row_peak(const Trace *trace, int row, double bytes[PART_COUNT]);
+
+/* Seconds that a row's passes compute, exposed communication left out. */
+double trace_row_compute(const Trace *trace, int row);
 
 /* Idle share of the compute lane of one row within the pipeline phase. */
 double trace_row_bubble(const Trace *trace, int row);
