@@ -49,9 +49,3 @@ char *report_compare_json(const Compared *plans, int n)
   json_close(&w, ']');
   return g_string_free(text, FALSE);
 }
-
-gboolean report_compare_plot(const Compared *plans, int n, const char *folder, GError **error)
-{
-  (void)plans, (void)n, (void)folder, (void)error;
-  return TRUE;
-}

@@ -96,7 +96,7 @@ static void say_balance(GString *s, const Trace *t)
                          longest, 100 * (trace_row_compute(t, most) * t->n_rows / sum - 1), least, shortest);
 }
 
-/* Seconds of each pass for a micro-batch on a mean row; FALSE if pairs hide them. */
+/* Seconds of each pass for a micro-batch on a mean row; FALSE if pairs shorten them. */
 static gboolean mean_passes(const Result *r, const Trace *t, double seconds[PASS_COUNT])
 {
   double share = 1.0 / t->n_rows / plan_micro_batches(&r->plan);

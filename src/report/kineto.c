@@ -1,12 +1,9 @@
 #include "report/kineto.h"
 
-#include "base/error.h"
 #include "base/files.h"
 #include "report/kineto_events.h"
 #include "report/kineto_groups.h"
-
-#include <errno.h>
-#include <glib/gstdio.h>
+#include "report/plots.h"
 
 static void put_device(JsonWriter *w, const Result *r, int device)
 {
@@ -134,10 +131,8 @@ gboolean report_trace_ranks(const TraceView *view, const char *folder, GError **
   TraceIndex index;
   gboolean ok = TRUE;
 
-  if (g_mkdir_with_parents(folder, 0777) != 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", folder, g_strerror(errno));
+  if (!plot_folder(folder, error))
     return FALSE;
-  }
   trace_index_init(&index, view);
   for (int rank = 0; ok && rank < view->result->plan.gpus; rank++)
     ok = write_rank(&index, rank, folder, error);

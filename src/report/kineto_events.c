@@ -61,14 +61,13 @@ static gboolean is_fed(Pass pass)
 static void index_passes(TraceIndex *x, int i)
 {
   const Span *s = span_at(x->view->trace, i);
-  SpanPass passes[2];
-  int n = span_passes(s, passes);
+  int *known;
 
-  for (int k = 0; k < n; k++) {
-    int *known = consumer_slot(x, s->row, passes[k].chunk, passes[k].pass != PASS_FORWARD, passes[k].micro);
-    if (is_fed(passes[k].pass) && (*known < 0 || s->start < span_at(x->view->trace, *known)->start))
-      *known = i;
-  }
+  if (s->kind != TASK_PASS || !is_fed(s->pass))
+    return;
+  known = consumer_slot(x, s->row, s->chunk, s->pass != PASS_FORWARD, s->micro);
+  if (*known < 0 || s->start < span_at(x->view->trace, *known)->start)
+    *known = i;
 }
 
 /* The row that a send goes to, and the chunk there; -1 if there is none. */
@@ -203,17 +202,9 @@ static void name_stream(EventSink *sink, int stream, const char *title)
 
 /* ---- slices ---- */
 
-/* "F mb3 c0", "F mb3 c0 + B mb1 c1". */
 static char *pass_title(const Span *s)
 {
-  SpanPass passes[2];
-  int n = span_passes(s, passes);
-  GString *text = g_string_new(NULL);
-
-  for (int i = 0; i < n; i++)
-    g_string_append_printf(text, "%s%c mb%u c%d", i ? " + " : "", pass_letters[passes[i].pass], passes[i].micro,
-                           passes[i].chunk);
-  return g_string_free(text, FALSE);
+  return g_strdup_printf("%c mb%u c%d", pass_letters[s->pass], s->micro, s->chunk);
 }
 
 static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segment)
@@ -241,6 +232,8 @@ static void put_pass(EventSink *sink, const TraceIndex *x, const Span *s)
     if (s->kind == TASK_PASS) {
       json_put_int(sink->w, "first layer", segment->first_layer);
       json_put_int(sink->w, "layers", segment->n_layers);
+      if (s->paired)
+        json_put_bool(sink->w, "overlaps the next pass", TRUE);
     }
     close_slice(sink);
   }

@@ -31,16 +31,6 @@ void trace_free(Trace *t)
   g_free(t);
 }
 
-int span_passes(const Span *s, SpanPass passes[2])
-{
-  if (s->kind != TASK_PASS)
-    return 0;
-  passes[0] = (SpanPass) { s->pass, s->chunk, s->micro };
-  if (s->paired)
-    passes[1] = (SpanPass) { s->second_pass, s->second_chunk, s->second_micro };
-  return s->paired ? 2 : 1;
-}
-
 void trace_memory(const Trace *t, int row, const MemoryPoint *point, double bytes[PART_COUNT])
 {
   memcpy(bytes, t->rows[row].static_bytes, PART_COUNT * sizeof *bytes);

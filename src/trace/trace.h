@@ -18,21 +18,9 @@ typedef struct {
   guint8 lane;
   guint8 kind; /* TaskKind */
   guint8 pass; /* Pass */
-  guint8 paired;      /* a pass overlapped with a second one, as one task: */
-  guint8 second_pass; /* Pass */
-  guint16 second_chunk;
-  guint32 second_micro;
+  guint8 paired; /* a pass that overlaps the next pass of its lane */
   int cause;   /* span that ended last among those it waited for, -1 = none */
 } Span;
-
-typedef struct {
-  Pass pass;
-  int chunk;
-  guint32 micro;
-} SpanPass;
-
-/* The passes that a span runs: 0, 1, or 2 of a pair. */
-int span_passes(const Span *span, SpanPass passes[2]);
 
 /* Memory of a row from a moment on. */
 typedef struct {
