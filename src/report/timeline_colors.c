@@ -55,6 +55,12 @@ void timeline_colors_join(TimelineColors *c, const TimelineColors *other)
     c->kinds[kind] |= other->kinds[kind];
 }
 
+void timeline_colors_compute_only(TimelineColors *c)
+{
+  for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+    c->kinds[kind] &= kind == TASK_OPTIMIZER;
+}
+
 static guint32 blend(guint32 from, guint32 to, double share)
 {
   guint32 rgb = 0;
@@ -66,10 +72,13 @@ static guint32 blend(guint32 from, guint32 to, double share)
   return rgb;
 }
 
-static guint32 pass_color(const TimelineColors *c, int pass, int chunk)
+/* An input gradient is a backward's colour unless both occur. */
+static guint32 pass_color(const TimelineColors *c, Pass pass, int chunk)
 {
   double share = c->chunks > 1 ? (double)chunk / (c->chunks - 1) : ONE_CHUNK;
-  return blend(hues[pass].dark, hues[pass].light, share);
+  Pass hue = pass == PASS_INPUT && !c->passes[PASS_BACKWARD] ? PASS_BACKWARD : pass;
+
+  return blend(hues[hue].dark, hues[hue].light, share);
 }
 
 guint32 timeline_pass_color(const TimelineColors *c, const BoxPass *pass)

@@ -21,6 +21,9 @@ void timeline_colors_init(TimelineColors *colors, const Trace *trace);
 /* What also occurs: for a legend of several traces. */
 void timeline_colors_join(TimelineColors *colors, const TimelineColors *other);
 
+/* Leaves out of the legend what runs on other lanes than computation's. */
+void timeline_colors_compute_only(TimelineColors *colors);
+
 /* Colours are 0xRRGGBB: of a pass, and of any other kind of task. */
 guint32 timeline_pass_color(const TimelineColors *colors, const BoxPass *pass);
 guint32 timeline_kind_color(TaskKind kind);

@@ -9,9 +9,14 @@
 #define GAP_PIXELS 1   /* between neighbours that are wide enough */
 #define STRIPS_MIN 24  /* pixels of a row that still shows communication */
 
-double panel_row_pixels(int rows)
+static double row_pixels(int rows)
 {
   return rows <= 4 ? 84 : rows <= 8 ? 62 : rows <= 16 ? 42 : rows <= 32 ? 27 : 19;
+}
+
+gboolean panel_has_strips(int rows)
+{
+  return row_pixels(rows) >= STRIPS_MIN;
 }
 
 static const GArray *lane_at(const Panel *p, int place, int lane)
@@ -201,7 +206,7 @@ double panel_draw(Panel *p, TimelinePicture *t, double top, int rows_in_all)
   int pixels = p->trace->end_s / t->pixel_s;
 
   p->top = top;
-  p->row_pixels = panel_row_pixels(rows_in_all);
+  p->row_pixels = row_pixels(rows_in_all);
   p->bins = MAX(CLAMP(BOXES_MAX / rows_in_all, 100, pixels / 2), 1);
   boxes_init(&p->boxes, p->trace, t->pixel_s / 2);
   lay_strips(p);

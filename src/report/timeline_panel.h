@@ -27,8 +27,8 @@ typedef struct {
   int bins;           /* of time, where boxes are too many */
 } Panel;
 
-/* Pixels of a row where so many rows share a picture. */
-double panel_row_pixels(int rows_in_all);
+/* Whether rows show communication where so many of them share a picture. */
+gboolean panel_has_strips(int rows_in_all);
 
 /* Shows at most `most_rows` rows. */
 void panel_init(Panel *panel, const Result *result, const Trace *trace, const Trace *whole, int most_rows);

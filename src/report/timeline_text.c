@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define IDLE_LETTER '.'
+#define PAIR_LETTER '#' /* fills two passes that overlap */
 #define LABEL_CELLS 2 /* that a box fills to be drawn as one */
 #define CELLS_MIN 16 /* of the chart; narrower, what stands right of it goes first */
 
@@ -25,6 +26,7 @@ typedef struct {
   char **peaks;    /* of each row, for people */
   int peak_width;  /* 0 = nothing stands at the right */
   gboolean seen[LETTER_COUNT];
+  gboolean pairs;  /* some box has two passes */
 } Chart;
 
 /* ---- cells ---- */
@@ -72,8 +74,9 @@ static void draw_box(Chart *c, char *line, const Box *box)
     c->seen[LETTER_OPTIMIZER] = TRUE;
     return;
   }
-  memset(line + from, n == 2 ? '#' : passes[0].pass == PASS_FORWARD ? '-' : '=', to - from);
+  memset(line + from, n == 2 ? PAIR_LETTER : passes[0].pass == PASS_FORWARD ? '-' : '=', to - from);
   write_label(line + from, to - from, passes, n);
+  c->pairs |= n == 2;
   for (int i = 0; i < n; i++)
     c->seen[letter_of(&passes[i])] = TRUE;
 }
@@ -208,6 +211,8 @@ static void append_legend(Chart *c, int columns)
   }
   if (c->seen[LETTER_OPTIMIZER])
     g_string_append_printf(line, "%c optimizer, ", letters[LETTER_OPTIMIZER]);
+  if (c->pairs)
+    g_string_append_printf(line, "%c two overlap, ", PAIR_LETTER);
   g_string_append_printf(line, "%c idle%s", IDLE_LETTER, chunked ? ", small letters: further chunks" : "");
   if ((int)line->len + c->label + 2 <= columns)
     g_string_append_printf(c->text, "%*s%s\n", c->label + 2, "", line->str);
