@@ -11,7 +11,7 @@
 
 static double row_pixels(int rows)
 {
-  return rows <= 4 ? 84 : rows <= 8 ? 62 : rows <= 16 ? 42 : rows <= 32 ? 27 : 19;
+  return rows <= 4 ? 84 : rows <= 8 ? 62 : rows <= 16 ? 42 : rows <= 32 ? 27 : 22;
 }
 
 gboolean panel_has_strips(int rows)
