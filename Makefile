@@ -1,7 +1,7 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CI=true turns warnings into errors. Targets: all,
 # check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
-# bench-check, simgrid, clean.
+# bench-check, simgrid, schedules-sheet, clean.
 
 CC ?= cc
 BUILD := build$(if $(SAN),/san)
@@ -113,6 +113,9 @@ golden: all $(BUILD)/tests/test_schedule_draw
 fit: all
 	$(BUILD)/tdp-fit
 
+schedules-sheet: all
+	BUILD=$(BUILD) tests/schedules-sheet docs/schedules.png
+
 CASES = $(filter-out %/baseline.csv,$(wildcard tests/validation/*.csv))
 validate: all
 	$(BUILD)/tdp-validate $(CASES) --plots build/validate --baseline tests/validation/baseline.csv
@@ -131,5 +134,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-check build-tests check clean demo deps fit golden install layers simgrid test validate baseline FORCE
+.PHONY: all bench bench-check build-tests check clean demo deps fit golden install layers schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

@@ -172,7 +172,7 @@ static void sim_init(Sim *s, const Program *program)
   for (guint i = 0; i < program->tasks->len; i++) {
     const Task *t = task_at(s, i);
     s->spans[i] = (Span) { .segment = t->segment, .micro = t->micro, .row = t->row, .chunk = t->chunk,
-                           .lane = t->lane, .kind = t->kind, .pass = t->pass, .cause = -1 };
+                           .lane = t->lane, .kind = t->kind, .pass = t->pass, .paired = t->paired, .cause = -1 };
   }
   index_dependents(s);
   event_queue_init(&s->queue);
