@@ -9,7 +9,7 @@
 
 #include "hardware/device.h"
 #include "plan/split.h"
-#include "schedule/schedule.h"
+#include "schedule/table.h"
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
@@ -44,6 +44,7 @@ typedef struct {
   double group_bytes;         /* communicator buffers of each group that spans devices */
   double buffer_bytes;        /* held for communication besides: reduction and gathering buckets */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
+  ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);
