@@ -68,7 +68,7 @@ double params_of(const ProgramBuild *b, int first, int n);
 double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
 double rank_params(const ProgramBuild *b, int rank);
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT]);
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
  * shape.chunks stands for the rank's share of a spread vocabulary. */

@@ -170,7 +170,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   build_init(&b, p);
   prices_init(&b, has_pass(order, PASS_RECOMPUTE));
   for (int rank = 0; rank < p->n_rows; rank++) {
-    row_memory(&b, rank, p->rows[rank].static_bytes);
+    row_memory(&b, rank, &p->rows[rank]);
     rank_tasks(&b, order, rank);
   }
   connect_stages(&b);
