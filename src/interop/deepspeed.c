@@ -31,6 +31,7 @@ static void lose_parallel(Export *e)
   const Plan *p = e->plan;
 
   export_schedule(e, schedule_names);
+  export_lose_split(e);
   if (p->sequence_parallel)
     export_lose(e, "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false");
   if (p->zero > zero_of(p))

@@ -69,7 +69,10 @@ static void add_pipeline(Export *e, GString *flags)
   const ScheduleName *schedule = export_schedule(e, schedule_names);
 
   export_words(flags, "--pipeline-model-parallel-size %d", p->pp);
-  if (schedule->chunks)
+  if (p->split.stages) {
+    g_autofree char *layout = export_layout(p);
+    export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
+  } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
   if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
     add(flags, "--no-overlap-p2p-communication");

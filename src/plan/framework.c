@@ -193,5 +193,6 @@ void framework_free(Framework *framework)
     return;
   g_free(framework->name);
   g_free(framework->engine);
+  schedule_table_free(framework->table);
   g_free(framework);
 }

@@ -9,7 +9,7 @@
 
 #include "hardware/device.h"
 #include "plan/split.h"
-#include "schedule/schedule.h"
+#include "schedule/table.h"
 
 typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
 extern const char *const recompute_names[];
@@ -62,6 +62,7 @@ typedef struct {
   int unstated_vocab, unstated_zero;
   gboolean unstated_dropout;  /* of models that were trained with dropout */
   MemoryCount unstated_memory;
+  ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);

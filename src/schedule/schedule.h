@@ -91,7 +91,6 @@ typedef struct {
   const char *aliases; /* other names that mean the same order, split by spaces; NULL = none */
   int min_chunks, max_chunks; /* chunks it is defined for */
   Placement placement;
-  gboolean searched;  /* tdp-plan proposes it */
   gboolean serial;    /* one micro-batch in the pipeline at a time */
   gboolean split;     /* some backwards come as input-gradient and weight-gradient passes */
   gboolean recompute; /* stages other than the last make their forwards again (R) */
