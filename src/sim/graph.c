@@ -1,9 +1,5 @@
 #include "sim/graph.h"
 
-typedef struct {
-  int task, waits_for;
-} Edge;
-
 static const Task *task_at(const Program *p, int task)
 {
   return &g_array_index(p->tasks, Task, task);
@@ -30,7 +26,7 @@ static int *find_receivers(const Program *p)
 /* The n-th send of a pair and direction waits for the task that consumed the (n-k)-th. */
 static GArray *window_edges(const Program *p, int receive_buffers)
 {
-  GArray *edges = g_array_new(FALSE, FALSE, sizeof(Edge));
+  GArray *edges = g_array_new(FALSE, FALSE, sizeof(SimEdge));
 
   if (receive_buffers <= 0)
     return edges;
@@ -45,7 +41,7 @@ static GArray *window_edges(const Program *p, int receive_buffers)
     int pair = (t->row * p->n_rows + task_at(p, receiver[task])->row) * 2 + (t->pass != PASS_FORWARD);
     int *buffer = &ring[(gsize)pair * receive_buffers + sent[pair] % receive_buffers];
     if (sent[pair]++ >= receive_buffers) {
-      Edge edge = { task, *buffer };
+      SimEdge edge = { task, *buffer };
       g_array_append_val(edges, edge);
     }
     *buffer = receiver[task];
@@ -59,7 +55,7 @@ static void fill_waits(SimGraph *g, const Program *p, const int *previous, const
   int *first = g->first_wait = g_new(int, g->n + 1);
 
   for (guint i = 0; i < edges->len; i++)
-    extra[g_array_index(edges, Edge, i).task]++;
+    extra[g_array_index(edges, SimEdge, i).task]++;
   first[0] = 0;
   for (int i = 0; i < g->n; i++)
     first[i + 1] = first[i] + task_at(p, i)->n_deps + extra[i] + (previous[i] >= 0);
@@ -74,7 +70,7 @@ static void fill_waits(SimGraph *g, const Program *p, const int *previous, const
       g->waits[first[i + 1] - 1] = previous[i];
   }
   for (guint i = 0; i < edges->len; i++)
-    g->waits[extra[g_array_index(edges, Edge, i).task]++] = g_array_index(edges, Edge, i).waits_for;
+    g->waits[extra[g_array_index(edges, SimEdge, i).task]++] = g_array_index(edges, SimEdge, i).waits_for;
 }
 
 /* Where a task's edges end: the last entry may be its lane's previous task. */
@@ -135,23 +131,3 @@ void sim_graph_free(SimGraph *g)
   g_free(g);
 }
 
-int sim_graph_sort(const SimGraph *g, int *order)
-{
-  g_autofree int *left = g_new(int, MAX(g->n, 1));
-  int placed = 0;
-
-  for (int i = 0; i < g->n; i++) {
-    left[i] = g->first_wait[i + 1] - g->first_wait[i];
-    if (left[i] == 0)
-      order[placed++] = i;
-  }
-  for (int i = 0; i < placed; i++) {
-    int next = g->next[order[i]];
-    for (int a = g->first_after[order[i]]; a < g->first_after[order[i] + 1]; a++)
-      if (--left[g->after[a]] == 0)
-        order[placed++] = g->after[a];
-    if (next >= 0 && --left[next] == 0)
-      order[placed++] = next;
-  }
-  return placed;
-}

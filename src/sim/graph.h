@@ -27,9 +27,29 @@ SimGraph *sim_graph_new(const Program *program, int receive_buffers);
 void sim_graph_free(SimGraph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimGraph, sim_graph_free)
 
+typedef struct {
+  int task, waits_for;
+} SimEdge;
+
 /* Tasks so that each comes behind what it waits for, those that need the same
- * number of steps side by side. `order` has n entries; returns how many could
- * be placed: fewer than n if the rest wait for each other. */
-int sim_graph_sort(const SimGraph *graph, int *order);
+ * number of steps side by side. `also` (SimEdge, or NULL) are further edges
+ * that the order keeps. `order` has n entries; returns how many could be placed:
+ * fewer than n if the rest wait for each other. */
+int sim_graph_sort(const SimGraph *graph, const GArray *also, int *order);
+
+/*
+ * The sorted graph in which everything waits for at most two others: a node for
+ * each task, and nodes of no length that join what a task waits for beyond two.
+ * Node 0 is the step's start; every node comes behind what it waits for.
+ */
+typedef struct {
+  int n;
+  int *a, *b;  /* nodes that it waits for, 0 = none */
+  int *task;   /* -1 = joins */
+  int *node;   /* of a task */
+} SimNodes;
+
+SimNodes *sim_nodes_new(const SimGraph *graph, const int *order);
+void sim_nodes_free(SimNodes *nodes);
 
 #endif

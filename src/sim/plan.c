@@ -11,7 +11,7 @@ gboolean sim_options_check(const SimOptions *options, const Program *program, GE
 {
   g_autoptr(SimGraph) graph = sim_graph_new(program, options->receive_buffers);
   g_autofree int *order = g_new(int, MAX(graph->n, 1));
-  int left = graph->n - sim_graph_sort(graph, order);
+  int left = graph->n - sim_graph_sort(graph, NULL, order);
 
   if (left > 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
