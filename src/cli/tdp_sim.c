@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "sim/simulate.h"
+#include "cli/engine.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 typedef struct {
   char *model, *cluster, *plan, *csv, *plots;
   gboolean json, collectives, ops;
+  EngineOptions engine;
 } Options;
 
 typedef struct {
@@ -31,6 +32,10 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "collectives", 0, 0, G_OPTION_ARG_NONE, &o->collectives, "List every collective with its algorithm", NULL },
     { "ops", 0, 0, G_OPTION_ARG_NONE, &o->ops, "List every operator of each kind of layer with its time", NULL },
+    { "ranks", 0, 0, G_OPTION_ARG_STRING, &o->engine.ranks, "Simulate every rank, not one of each stage", "all" },
+    { "straggler", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->engine.stragglers, "Slow down a rank (with --ranks all)", "RANK=FACTOR" },
+    { "contention", 0, 0, G_OPTION_ARG_NONE, &o->engine.contention, "Let a device's transfers share its links", NULL },
+    { "receive-buffers", 0, 0, G_OPTION_ARG_INT, &o->engine.receive_buffers, "Buffers for what a stage sends to another", "N" },
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write every task with its times", "FILE" },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory", "DIR" },
     G_OPTION_ENTRY_NULL,
@@ -42,6 +47,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
     return FALSE;
   }
+  if (!engine_options_check(&o->engine, error))
+    return FALSE;
   if (!o->plan)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
   return o->plan != NULL;
@@ -101,9 +108,12 @@ static void print_text(const Options *o, const Result *result, const Trace *trac
 
 static gboolean run(const Subject *s, const Options *o, GError **error)
 {
-  g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &s->plan);
-  Result result = result_of(s->model, s->cluster, &s->plan, trace);
+  g_autofree char *ranks = NULL;
+  g_autoptr(Trace) trace = engine_simulate(&o->engine, s->model, s->cluster, &s->plan, &ranks, error);
 
+  if (!trace)
+    return FALSE;
+  Result result = result_of(s->model, s->cluster, &s->plan, trace);
   if (o->plots && !report_plots(&result, trace, o->plots, error))
     return FALSE;
   if (o->csv) {
@@ -115,6 +125,8 @@ static gboolean run(const Subject *s, const Options *o, GError **error)
     print_json(&result);
   else
     print_text(o, &result, trace);
+  if (ranks && !o->json)
+    printf("\n%s", ranks);
   return TRUE;
 }
 
@@ -124,11 +136,12 @@ static void options_clear(Options *o)
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
+  engine_options_clear(&o->engine);
 }
 
 int main(int argc, char **argv)
 {
-  Options o = { 0 };
+  Options o = { .engine.receive_buffers = CLI_ABSENT };
   Subject s = { 0 };
   GError *error = NULL;
   int status;
