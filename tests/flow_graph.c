@@ -120,7 +120,7 @@ FlowGraph *flow_graph_pod(int n_servers, int n_chains, int length, guint32 seed)
     int from = chain % n_devices;
     int to = (from + g_rand_int_range(rand, 1, n_devices)) % n_devices;
     last[chain] = flow_graph_add_flow(graph, i < n_chains ? -1 : last[chain], g_rand_double_range(rand, 2e-6, 20e-6),
-                                      g_rand_double_range(rand, mib, 64 * mib), INFINITY);
+                                      floor(g_rand_double_range(rand, mib, 64 * mib)), INFINITY);
     if (from / 8 == to / 8) {
       flow_graph_cross(graph, ports + 2 * from, 1);
       flow_graph_cross(graph, ports + 2 * to + 1, 1);

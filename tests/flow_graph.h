@@ -5,10 +5,6 @@
 #ifndef TDP_TESTS_FLOW_GRAPH_H
 #define TDP_TESTS_FLOW_GRAPH_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #include "sim/flow.h"
 
 typedef struct {
@@ -45,9 +41,5 @@ gint64 flow_graph_run(const FlowGraph *graph, double *end, FlowWatch watch, gpoi
  * half of their NICs' bandwidth. Sizes of 1 to 64 MiB.
  */
 FlowGraph *flow_graph_pod(int n_servers, int n_chains, int length, guint32 seed);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif
