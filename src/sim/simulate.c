@@ -169,7 +169,7 @@ static void sim_init(Sim *s, const Program *program, const SimGraph *graph, cons
   s->waiting = g_new(int, MAX(graph->n, 1));
   for (int lane = 0; lane < n_lanes; lane++)
     s->running[lane] = (Running) { .task = -1, .slows = 1 };
-  g_array_set_size(s->trace->spans, graph->n);
+  s->trace->spans->len = graph->n; /* trace_new made room; each is set below */
   s->spans = (Span *)s->trace->spans->data;
   for (int i = 0; i < graph->n; i++) {
     const Task *t = &s->tasks[i];
