@@ -27,10 +27,8 @@ void flow_net_free(FlowNet *net)
 
 int flow_net_add_resource(FlowNet *net, double capacity)
 {
-  FlowResource resource = { .capacity = capacity, .level = INFINITY, .first = -1, .limit = -1 };
-
   g_assert(capacity > 0 && isfinite(capacity));
-  flow_array_push(&net->resources, resource);
+  flow_array_push(&net->resources, (FlowResource) { .capacity = capacity, .level = INFINITY, .first = -1, .limit = -1 });
   return net->resources.n - 1;
 }
 
@@ -44,10 +42,9 @@ static int take_slot(FlowNet *net, int n)
     net->free[size] = net->flows.items[slot].next_free;
     return slot;
   }
-  Flow flow = { .first = net->entries.n, .size = size };
+  flow_array_push(&net->flows, (Flow) { .first = net->entries.n, .size = size });
   flow_array_reserve(&net->entries, 1 << size);
   net->entries.n += 1 << size;
-  flow_array_push(&net->flows, flow);
   return net->flows.n - 1;
 }
 

@@ -60,7 +60,7 @@ typedef struct {
   double room;   /* capacity less what flows with a rate take */
   double weight; /* of its open flows */
   int n_open;
-  int n_kept;    /* flows that are not in `changing` */
+  int n_kept;    /* flows on it that do not change */
   int resource;
 } FlowLimit;
 
@@ -81,10 +81,10 @@ typedef struct {
     }                                                                      \
   } while (0)
 
-#define flow_array_push(array, value)             \
+#define flow_array_push(array, value...)          \
   do {                                            \
     flow_array_reserve(array, 1);                 \
-    (array)->items[(array)->n++] = (value);       \
+    (array)->items[(array)->n++] = value;         \
   } while (0)
 
 struct FlowNet {

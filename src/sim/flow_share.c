@@ -5,12 +5,12 @@
 #define TOLERANCE 1e-12 /* levels nearer than this, relatively, are one */
 #define ROUNDS_MAX 4    /* after which all that are connected are solved */
 
-static inline Flow *flow_at(FlowNet *net, int flow)
+static inline Flow *flow_at(const FlowNet *net, int flow)
 {
   return &net->flows.items[flow];
 }
 
-static inline FlowResource *resource_at(FlowNet *net, int resource)
+static inline FlowResource *resource_at(const FlowNet *net, int resource)
 {
   return &net->resources.items[resource];
 }
@@ -20,40 +20,45 @@ static inline guint64 demand(const Flow *flow, const FlowEntry *entry, const Flo
   return entry->weight * flow->alone / resource->capacity * FLOW_FULL + 0.5;
 }
 
-static inline void change(FlowNet *net, int flow)
+static inline void change(FlowNet *net, int slot)
 {
-  if (flow_at(net, flow)->changing)
+  Flow *flow = flow_at(net, slot);
+
+  if (flow->changing)
     return;
-  flow_at(net, flow)->changing = TRUE;
-  flow_array_push(&net->changing, flow);
+  flow->changing = flow->open = TRUE;
+  flow_array_push(&net->changing, slot);
 }
 
 /* The flows that a resource limits are to be solved. */
 static void change_limited(FlowNet *net, int resource)
 {
   const FlowEntry *entries = net->entries.items;
+  const Flow *flows = net->flows.items;
 
-  if (resource_at(net, resource)->level < INFINITY)
-    for (int e = resource_at(net, resource)->first; e >= 0; e = entries[e].next)
-      if (flow_at(net, entries[e].flow)->bottleneck == resource)
-        change(net, entries[e].flow);
+  if (resource_at(net, resource)->level == INFINITY)
+    return;
+  for (int e = resource_at(net, resource)->first; e >= 0; e = entries[e].next)
+    if (flows[entries[e].flow].bottleneck == resource)
+      change(net, entries[e].flow);
 }
 
 /* The flows on a resource that are at least so fast are to be solved. */
 static void change_crossing(FlowNet *net, int resource, double rate)
 {
   const FlowEntry *entries = net->entries.items;
+  const Flow *flows = net->flows.items;
 
   for (int e = resource_at(net, resource)->first; e >= 0; e = entries[e].next)
-    if (flow_at(net, entries[e].flow)->rate >= rate)
+    if (flows[entries[e].flow].rate >= rate)
       change(net, entries[e].flow);
 }
 
 void flow_share_join(FlowNet *net, int slot)
 {
-  Flow *flow = flow_at(net, slot);
+  const Flow *flow = flow_at(net, slot);
 
-  for (int e = flow->first; e < flow->first + flow->n; e++) {
+  for (int e = flow->first, end = e + flow->n; e < end; e++) {
     FlowEntry *entry = &net->entries.items[e];
     FlowResource *resource = resource_at(net, entry->resource);
     resource->demand += demand(flow, entry, resource);
@@ -65,12 +70,22 @@ void flow_share_join(FlowNet *net, int slot)
   change(net, slot);
 }
 
+static void forget(FlowNet *net, int slot)
+{
+  int i = 0;
+
+  while (net->changing.items[i] != slot)
+    i++;
+  net->changing.items[i] = net->changing.items[--net->changing.n];
+  flow_at(net, slot)->changing = FALSE;
+}
+
 void flow_share_leave(FlowNet *net, int slot)
 {
-  Flow *flow = flow_at(net, slot);
+  const Flow *flow = flow_at(net, slot);
 
-  for (int e = flow->first; e < flow->first + flow->n; e++) {
-    FlowEntry *entry = &net->entries.items[e];
+  for (int e = flow->first, end = e + flow->n; e < end; e++) {
+    const FlowEntry *entry = &net->entries.items[e];
     FlowResource *resource = resource_at(net, entry->resource);
     resource->demand -= demand(flow, entry, resource);
     if (entry->previous >= 0)
@@ -82,39 +97,29 @@ void flow_share_leave(FlowNet *net, int slot)
     change_limited(net, entry->resource);
     resource->level = INFINITY;
   }
-}
-
-/* Flows that are gone may still be listed. */
-static void keep_moving(FlowNet *net)
-{
-  int n = 0;
-
-  for (int i = 0; i < net->changing.n; i++) {
-    int flow = net->changing.items[i];
-    if (flow_at(net, flow)->state == FLOW_MOVING)
-      net->changing.items[n++] = flow;
-    else
-      flow_at(net, flow)->changing = FALSE;
-  }
-  net->changing.n = n;
+  if (flow->changing)
+    forget(net, slot);
 }
 
 /*
  * From flow `from` of the list on, adds the crowded resources that they cross
- * and the flows that those limit, or all flows there, and so on.
+ * and the flows that those limit, or all flows there, and so on. `lowest` falls
+ * to the lowest rate that one of them has alone.
  */
-static void spread(FlowNet *net, int from, gboolean all)
+static void spread(FlowNet *net, int from, gboolean all, double *lowest)
 {
+  const FlowEntry *entries = net->entries.items;
+  FlowResource *resources = net->resources.items;
+
   for (int i = from; i < net->changing.n; i++) {
     const Flow *flow = flow_at(net, net->changing.items[i]);
-    for (int e = flow->first; e < flow->first + flow->n; e++) {
-      int r = net->entries.items[e].resource;
-      FlowResource *resource = resource_at(net, r);
-      if (resource->limit >= 0 || resource->demand <= FLOW_FULL)
+    *lowest = MIN(*lowest, flow->alone);
+    for (int e = flow->first, end = e + flow->n; e < end; e++) {
+      int r = entries[e].resource;
+      if (resources[r].demand <= FLOW_FULL || resources[r].limit >= 0)
         continue;
-      FlowLimit limit = { .resource = r };
-      resource->limit = net->limits.n;
-      flow_array_push(&net->limits, limit);
+      resources[r].limit = net->limits.n;
+      flow_array_push(&net->limits, (FlowLimit) { .resource = r });
       if (all)
         change_crossing(net, r, 0);
       else
@@ -128,44 +133,50 @@ static inline void set_level(FlowLimit *limit)
   limit->level = limit->n_open > 0 ? MAX(limit->room, 0) / limit->weight : INFINITY;
 }
 
-/* What the flows that change find on each resource. */
+/* What the open flows find on each resource. */
 static void open_limits(FlowNet *net)
 {
-  for (int i = 0; i < net->changing.n; i++)
-    flow_at(net, net->changing.items[i])->open = TRUE;
+  const FlowEntry *entries = net->entries.items;
+  const Flow *flows = net->flows.items;
+
   for (int l = 0; l < net->limits.n; l++) {
     FlowLimit *limit = &net->limits.items[l];
     const FlowResource *resource = resource_at(net, limit->resource);
     double room = resource->capacity, weight = 0;
     int n_open = 0, n_kept = 0;
-    for (int e = resource->first; e >= 0; e = net->entries.items[e].next) {
-      const FlowEntry *entry = &net->entries.items[e];
-      const Flow *flow = flow_at(net, entry->flow);
+    for (int e = resource->first; e >= 0; e = entries[e].next) {
+      const Flow *flow = &flows[entries[e].flow];
       if (flow->open) {
-        weight += entry->weight;
+        weight += entries[e].weight;
         n_open++;
       } else {
+        room -= entries[e].weight * flow->rate;
         n_kept++;
-        room -= entry->weight * flow->rate;
       }
     }
-    *limit = (FlowLimit) { .full = INFINITY, .room = room, .weight = weight, .n_open = n_open, .n_kept = n_kept,
-                           .resource = limit->resource };
+    limit->full = INFINITY;
+    limit->room = room;
+    limit->weight = weight;
+    limit->n_open = n_open;
+    limit->n_kept = n_kept;
     set_level(limit);
   }
 }
 
 static void close_flow(FlowNet *net, Flow *flow, double rate, int bottleneck)
 {
+  const FlowEntry *entry = &net->entries.items[flow->first];
+  const FlowResource *resources = net->resources.items;
+  FlowLimit *limits = net->limits.items;
+
   flow->open = FALSE;
   flow->next_rate = rate;
   flow->bottleneck = bottleneck;
-  for (int e = flow->first; e < flow->first + flow->n; e++) {
-    const FlowEntry *entry = &net->entries.items[e];
-    int l = resource_at(net, entry->resource)->limit;
-    if (l < 0)
+  for (const FlowEntry *end = entry + flow->n; entry < end; entry++) {
+    int l = resources[entry->resource].limit;
+    if (l < 0 || limits[l].n_open == 0)
       continue;
-    FlowLimit *limit = &net->limits.items[l];
+    FlowLimit *limit = &limits[l];
     limit->room -= entry->weight * rate;
     limit->weight -= entry->weight;
     limit->n_open--;
@@ -203,31 +214,34 @@ static int close_alone(FlowNet *net, double level, double *lowest)
   return n;
 }
 
+/* Gives the open flows on the resources that are full at `level` that rate;
+ * returns how many. */
 static int close_limited(FlowNet *net, double level)
 {
   int n = 0;
 
   for (int l = 0; l < net->limits.n; l++) {
-    int r = net->limits.items[l].resource;
-    if (net->limits.items[l].level > level * (1 + TOLERANCE))
+    FlowLimit *limit = &net->limits.items[l];
+    int r = limit->resource;
+    if (limit->level > level * (1 + TOLERANCE))
       continue;
-    net->limits.items[l].full = level;
+    n += limit->n_open;
+    limit->full = level;
+    limit->level = INFINITY;
+    limit->n_open = 0;
     for (int e = resource_at(net, r)->first; e >= 0; e = net->entries.items[e].next) {
       Flow *flow = flow_at(net, net->entries.items[e].flow);
-      if (flow->open) {
+      if (flow->open)
         close_flow(net, flow, level, r);
-        n++;
-      }
     }
   }
   return n;
 }
 
-/* Progressive filling of the flows that change in the room that others leave. */
-static void fill(FlowNet *net)
+/* Progressive filling by the flows that change of the room that others leave. */
+static void fill(FlowNet *net, double lowest)
 {
-  double lowest = 0;
-
+  open_limits(net);
   for (int n_open = net->changing.n; n_open > 0;) {
     double level = lowest_level(net);
     int closed = lowest <= level ? close_alone(net, level, &lowest) : 0;
@@ -248,7 +262,7 @@ static void widen(FlowNet *net, gboolean all)
   }
 }
 
-/* From now on the flow moves at its next rate. */
+/* From this instant on the flow moves at its next rate. */
 static void apply(FlowNet *net, int slot)
 {
   Flow *flow = flow_at(net, slot);
@@ -273,12 +287,14 @@ static void apply(FlowNet *net, int slot)
 
 void flow_share_solve(FlowNet *net)
 {
-  keep_moving(net);
+  double lowest = INFINITY;
+
   for (int round = 1, solved = 0; solved < net->changing.n; round++) {
-    spread(net, solved, round > ROUNDS_MAX);
+    for (int i = 0; i < solved; i++)
+      flow_at(net, net->changing.items[i])->open = TRUE;
+    spread(net, solved, round > ROUNDS_MAX, &lowest);
     solved = net->changing.n;
-    open_limits(net);
-    fill(net);
+    fill(net, lowest);
     widen(net, round >= ROUNDS_MAX);
   }
   for (int l = 0; l < net->limits.n; l++) {
