@@ -153,6 +153,52 @@ START_TEST(passes_communicate)
 }
 END_TEST
 
+/* The same, and at 10.2 s, when the pass has computed, a second gather begins
+ * that slows computation: the pass's last 0.2 s of communication take 0.28. */
+START_TEST(computed_passes_are_not_slowed)
+{
+  Hand h;
+  Segment slowing = transfer(TASK_GATHER, 1, 1, 0);
+
+  hand_init(&h, 8);
+  slowing.slowdown = 2;
+  int pass_task = add(&h, 0, LANE_COMPUTE, pass(10, 6), -1);
+  add(&h, 0, LANE_DATA, transfer(TASK_GATHER, 1, 1, 0), -1);
+  int second = add(&h, 0, LANE_DATA, slowing, 3);
+  int other = add(&h, 1, LANE_COMPUTE, pass(10.2, 10.2), -1);
+  g_autoptr(Trace) shared = run_shared(&h);
+  ck_assert_int_eq(other, 3);
+  ck_assert_double_eq(g_array_index(shared->spans, Span, second).start, 10.2);
+  ck_assert_double_eq_tol(end_of(shared, pass_task), 10.48, 1e-12);
+  hand_clear(&h);
+}
+END_TEST
+
+/* The overlap anomaly: a gather that waits for a send runs beside the pass that
+ * the next stage waits for, unless the send takes until that pass is over. */
+static double step_with_send(double send_s)
+{
+  Hand h;
+  Segment slowing = transfer(TASK_GATHER, 4, 4, 0);
+
+  hand_init(&h, 1);
+  slowing.slowdown = 2;
+  int first = add(&h, 0, LANE_COMPUTE, pass(10, 10), -1);
+  add(&h, 0, LANE_DATA, slowing, 3);
+  add(&h, 1, LANE_COMPUTE, pass(10, 10), first);
+  add(&h, 1, LANE_PIPELINE, transfer(TASK_SEND, send_s, send_s, 1), -1);
+  g_autoptr(Trace) trace = run_shared(&h);
+  hand_clear(&h);
+  return trace->end_s;
+}
+
+START_TEST(faster_can_be_slower)
+{
+  ck_assert_double_eq_tol(step_with_send(10), 20, 1e-12);
+  ck_assert_double_eq_tol(step_with_send(1), 22, 1e-12);
+}
+END_TEST
+
 /* Two stages on a node whose NICs carry half of what its devices' ports could:
  * alone each device has twice its share, both stages together do not. */
 START_TEST(nodes_share_their_nics)
@@ -417,6 +463,7 @@ START_TEST(deadlock_is_refused)
 }
 END_TEST
 
-TEST_MAIN("links", receiver_is_shared, ways_are_apart, lanes_share_a_port, passes_communicate, nodes_share_their_nics,
+TEST_MAIN("links", receiver_is_shared, ways_are_apart, lanes_share_a_port, passes_communicate,
+          computed_passes_are_not_slowed, faster_can_be_slower, nodes_share_their_nics,
           nothing_shared_is_alone, sharing_is_sound, more_bandwidth_is_never_slower, same_bytes_again, receive_windows,
           window_by_hand, deadlock_is_refused)

@@ -7,13 +7,15 @@
 #include <math.h>
 #include <string.h>
 
+#define NO_EVENT G_MAXUINT32
+
 /* A task under way, by lane. */
 typedef struct {
   double left;     /* seconds of work left at full speed, as of `since` */
   double since;
   double slowdown; /* in force */
   double slows;    /* the row's computation; 1 where nothing runs */
-  guint32 event;   /* its valid event; older ones are void */
+  guint32 event;   /* its valid event, others are void; NO_EVENT behind it */
   int task;        /* -1 = none */
   int parts;       /* events and flows that must end */
 } Running;
@@ -68,7 +70,7 @@ static void change_speed(Sim *s, int row)
   Running *r = &s->running[row * LANE_COUNT + LANE_COMPUTE];
   double slowdown = row_slowdown(s, row);
 
-  if (r->task < 0 || slowdown == r->slowdown || s->tasks[r->task].kind != TASK_PASS)
+  if (r->task < 0 || r->event == NO_EVENT || slowdown == r->slowdown || s->tasks[r->task].kind != TASK_PASS)
     return;
   r->left = MAX(0, r->left - (s->now - r->since) / r->slowdown);
   r->since = s->now;
@@ -81,7 +83,6 @@ static void launch(Sim *s, Running *r, const Segment *segment)
 {
   const FlowSpec *flow = s->links ? sim_links_flow(s->links, r->task) : NULL;
 
-  r->parts = 0;
   if (flow) {
     FlowSpec spec = *flow;
     spec.tag = r->task;
@@ -100,7 +101,7 @@ static void start(Sim *s, int task)
   const Segment *segment = &s->segments[t->segment];
   Running *r = &s->running[s->graph->lane[task]];
 
-  *r = (Running) { .left = segment->seconds, .since = s->now, .slows = segment->slowdown, .task = task,
+  *r = (Running) { .left = segment->seconds, .since = s->now, .slows = segment->slowdown, .task = task, .event = NO_EVENT,
                    .slowdown = t->kind == TASK_PASS ? row_slowdown(s, t->row) : 1 };
   s->spans[task].start = s->now;
   if (segment->activation_bytes > 0 || segment->alloc_bytes > 0)
@@ -168,7 +169,7 @@ static void sim_init(Sim *s, const Program *program, const SimGraph *graph, cons
   s->memory = g_new0(MemoryPoint, program->n_rows);
   s->waiting = g_new(int, MAX(graph->n, 1));
   for (int lane = 0; lane < n_lanes; lane++)
-    s->running[lane] = (Running) { .task = -1, .slows = 1 };
+    s->running[lane] = (Running) { .task = -1, .slows = 1, .event = NO_EVENT };
   s->trace->spans->len = graph->n; /* trace_new made room; each is set below */
   s->spans = (Span *)s->trace->spans->data;
   for (int i = 0; i < graph->n; i++) {
@@ -249,8 +250,10 @@ static void run_shared(Sim *s)
       s->now = flow_time;
       end_flows(s);
     } else if (event_queue_pop(&s->queue, &event)) {
-      if (s->running[s->graph->lane[event.task]].event != event.order)
+      Running *r = &s->running[s->graph->lane[event.task]];
+      if (r->event != event.order)
         continue;
+      r->event = NO_EVENT;
       s->now = event.time;
       end_part(s, event.task);
     } else {

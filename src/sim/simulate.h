@@ -9,10 +9,12 @@
  * same bytes. Programs that program_check accepts cannot fail.
  *
  * Transfers take the time that they would have alone; or, with links (links.h
- * says which), those of one device or node share them. What shares nothing
- * ends at the same double either way. A slower transfer may let another run
- * first and the step end earlier: orders on lanes are fixed, so this cannot
- * happen through the order of tasks, only through fair shares.
+ * says which), those of one device or node share them. What shares nothing ends
+ * at the same double either way. The search and its bounds assume the former,
+ * so it is the default. More bandwidth is never slower where nothing is shared
+ * and nothing slows computation, as times are then maxima and sums of others. A
+ * collective that comes earlier may slow a pass that others wait for (a test
+ * shows it), and a transfer that comes earlier may meet another.
  *
  * Receive windows (graph.h) hold a send back until its receiver has a buffer.
  */
