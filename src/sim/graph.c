@@ -5,8 +5,7 @@ static const Task *task_at(const Program *p, int task)
   return &g_array_index(p->tasks, Task, task);
 }
 
-/* The task of another row that waits for each send; -1 for other tasks. */
-static int *find_receivers(const Program *p)
+int *sim_receivers(const Program *p)
 {
   int *receiver = g_new(int, MAX(p->tasks->len, 1));
 
@@ -30,7 +29,7 @@ static GArray *window_edges(const Program *p, int receive_buffers)
 
   if (receive_buffers <= 0)
     return edges;
-  g_autofree int *receiver = find_receivers(p);
+  g_autofree int *receiver = sim_receivers(p);
   g_autofree int *sent = g_new0(int, 2 * p->n_rows * p->n_rows);
   g_autofree int *ring = g_new(int, (gsize)2 * p->n_rows * p->n_rows * receive_buffers);
   for (int i = 0; i < (int)p->tasks->len; i++) {

@@ -27,6 +27,9 @@ SimGraph *sim_graph_new(const Program *program, int receive_buffers);
 void sim_graph_free(SimGraph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimGraph, sim_graph_free)
 
+/* The task of another row that waits for each send; -1 for other tasks. */
+int *sim_receivers(const Program *program);
+
 typedef struct {
   int task, waits_for;
 } SimEdge;

@@ -1,6 +1,7 @@
 #include "sim/links.h"
 
 #include "plan/mesh.h"
+#include "sim/graph.h"
 
 #include <math.h>
 
@@ -29,7 +30,7 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   gboolean *used; /* [row][tier]: by a transfer */
-  int *receiver;  /* row that a send goes to, -1 = none */
+  int *receiver;  /* task that takes what a task sends, -1 = none */
   int *known;     /* [segment][row]: spec + 1 */
 } LinksBuild;
 
@@ -142,7 +143,7 @@ static int transfer_spec(LinksBuild *b, const Segment *s, int row, int to)
     if (!(weight > 0))
       continue;
     occupy(b, row, tier, WAY_OUT, weight);
-    occupy(b, to >= 0 ? to : row, tier, WAY_IN, weight);
+    occupy(b, to, tier, WAY_IN, weight);
   }
   return add_spec(b->links, first_use, latency_s, s->seconds - latency_s);
 }
@@ -162,19 +163,6 @@ static int pass_spec(LinksBuild *b, const Segment *s, int row)
   return add_spec(b->links, first_use, 0, s->seconds);
 }
 
-static void find_receivers(LinksBuild *b)
-{
-  const Program *p = b->program;
-  const Task *tasks = (const Task *)p->tasks->data;
-
-  for (guint i = 0; i < p->tasks->len; i++)
-    b->receiver[i] = -1;
-  for (guint i = 0; i < p->tasks->len; i++)
-    for (int d = tasks[i].first_dep; d < tasks[i].first_dep + tasks[i].n_deps; d++)
-      if (tasks[p->deps[d]].kind == TASK_SEND && tasks[p->deps[d]].row != tasks[i].row)
-        b->receiver[p->deps[d]] = tasks[i].row;
-}
-
 static void add_specs(LinksBuild *b, gboolean passes)
 {
   const Program *p = b->program;
@@ -182,11 +170,12 @@ static void add_specs(LinksBuild *b, gboolean passes)
   for (guint i = 0; i < p->tasks->len; i++) {
     const Task *t = &g_array_index(p->tasks, Task, i);
     const Segment *s = &g_array_index(p->segments, Segment, t->segment);
+    int to = b->receiver[i] < 0 ? t->row : g_array_index(p->tasks, Task, b->receiver[i]).row;
     int *known = &b->known[t->segment * p->n_rows + t->row];
     if (t->kind == TASK_OPTIMIZER || (t->kind == TASK_PASS) != passes)
       continue;
     if (*known == 0)
-      *known = 1 + (passes ? pass_spec(b, s, t->row) : transfer_spec(b, s, t->row, b->receiver[i]));
+      *known = 1 + (passes ? pass_spec(b, s, t->row) : transfer_spec(b, s, t->row, to));
     b->links->spec[i] = *known - 1;
   }
 }
@@ -196,7 +185,7 @@ SimLinks *sim_links_new(const Program *program, const Plan *plan, const Cluster 
   SimLinks *l = g_new0(SimLinks, 1);
   int n = MAX(program->tasks->len, 1);
   g_autofree gboolean *used = g_new0(gboolean, program->n_rows * MAX(cluster->n_tiers, 1));
-  g_autofree int *receiver = g_new(int, n);
+  g_autofree int *receiver = sim_receivers(program);
   g_autofree int *known = g_new0(int, MAX(program->segments->len, 1) * program->n_rows);
   LinksBuild b = { l, program, plan, cluster, used, receiver, known };
 
@@ -211,7 +200,6 @@ SimLinks *sim_links_new(const Program *program, const Plan *plan, const Cluster 
   for (int i = 0; i < n; i++)
     l->spec[i] = -1;
   add_resources(&b);
-  find_receivers(&b);
   add_specs(&b, FALSE);
   add_specs(&b, TRUE);
   for (guint i = 0; i < l->specs->len; i++)

@@ -1,6 +1,7 @@
 #include "sim/rank_times.h"
 
 #include "plan/mesh.h"
+#include "sim/graph.h"
 
 #include <string.h>
 
@@ -99,18 +100,12 @@ static double *compute_seconds(const RankTimes *t, const Task *task)
   return differs ? g_steal_pointer(&seconds) : NULL;
 }
 
-/* The row at the other end of a send, or of the sum of tied embeddings. */
-static void find_receivers(RankTimes *t)
+/* The row at the other end of a send, or of the sum of tied embeddings; -1 = none. */
+static int partner(const RankTimes *t, const Task *task, int receiver)
 {
-  const Program *p = t->program;
-  const Task *tasks = (const Task *)p->tasks->data;
-
-  for (guint i = 0; i < p->tasks->len; i++)
-    t->receiver[i] = tasks[i].kind == TASK_TIED ? (tasks[i].row > 0 ? 0 : p->n_rows - 1) : -1;
-  for (guint i = 0; i < p->tasks->len; i++)
-    for (int d = tasks[i].first_dep; d < tasks[i].first_dep + tasks[i].n_deps; d++)
-      if (tasks[p->deps[d]].kind == TASK_SEND && tasks[p->deps[d]].row != tasks[i].row)
-        t->receiver[p->deps[d]] = tasks[i].row;
+  if (task->kind == TASK_TIED)
+    return task->row > 0 ? 0 : t->program->n_rows - 1;
+  return receiver < 0 ? -1 : g_array_index(t->program->tasks, Task, receiver).row;
 }
 
 void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Cluster *cluster,
@@ -118,22 +113,21 @@ void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Clu
 {
   gsize n = (gsize)MAX(p->segments->len, 1) * p->n_rows;
   g_autofree gboolean *known = g_new0(gboolean, n);
+  g_autofree int *receiver = sim_receivers(p);
 
   *t = (RankTimes) { .program = p, .plan = plan, .cluster = cluster, .replicas = plan->tp * plan->cp * plan->dp };
   t->factor = g_new(double, (gsize)p->n_rows * t->replicas);
   t->seconds = g_new0(double *, n);
-  t->receiver = g_new(int, MAX(p->tasks->len, 1));
   for (int rank = 0; rank < p->n_rows * t->replicas; rank++)
     t->factor[rank] = 1;
   for (int i = 0; i < n_stragglers; i++)
     t->factor[stragglers[i].rank] *= stragglers[i].factor;
-  find_receivers(t);
   for (guint i = 0; i < p->tasks->len; i++) {
     const Task *task = &g_array_index(p->tasks, Task, i);
     gsize key = (gsize)task->segment * p->n_rows + task->row;
     gboolean computes = task->kind == TASK_PASS || task->kind == TASK_OPTIMIZER;
     if (!known[key])
-      t->seconds[key] = computes ? compute_seconds(t, task) : transfer_seconds(t, task, t->receiver[i]);
+      t->seconds[key] = computes ? compute_seconds(t, task) : transfer_seconds(t, task, partner(t, task, receiver[i]));
     known[key] = TRUE;
   }
 }
@@ -144,7 +138,6 @@ void rank_times_clear(RankTimes *t)
     g_free(t->seconds[i]);
   g_free(t->seconds);
   g_free(t->factor);
-  g_free(t->receiver);
 }
 
 const double *rank_times_of(const RankTimes *t, int task)

@@ -17,7 +17,6 @@ typedef struct {
   int replicas;
   double *factor;   /* by rank, of computation */
   double **seconds; /* [segment][row]: by replica; NULL where all take the segment's */
-  int *receiver;    /* by task: the row that a send goes to, -1 = none */
 } RankTimes;
 
 void rank_times_init(RankTimes *times, const Program *program, const Plan *plan, const Cluster *cluster,
