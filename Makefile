@@ -32,7 +32,7 @@ LIB := $(BUILD)/libtdp.a
 PROGRAMS := $(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 BENCHES := $(patsubst tests/bench/bench_%.c,$(BUILD)/bench/%,$(BENCH_SRC))
-SIMGRID := $(if $(SAN),,$(shell pkg-config --exists simgrid 2>/dev/null && command -v c++ >/dev/null && echo $(BUILD)/simgrid-compare))
+SIMGRID := $(if $(SAN),,$(shell pkg-config --exists simgrid 2>/dev/null && command -v $(CXX) >/dev/null && echo $(BUILD)/simgrid-compare))
 
 all: $(PROGRAMS)
 
@@ -63,10 +63,10 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/bench_%.o $(call obj,$(TEST_LIB_SRC))
 
 $(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/simgrid.h tests/flow_graph.h
 	@mkdir -p $(@D)
-	c++ -std=c++17 -O2 -Wall -Wextra $(if $(CI),-Werror) -Isrc $(PKG_CFLAGS) -c $< -o $@
+	$(CXX) -std=c++17 -O2 -Wall -Wextra $(if $(CI),-Werror) -Isrc $(PKG_CFLAGS) -c $< -o $@
 
 $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c) $(BUILD)/obj/tests/simgrid/simgrid.o $(LIB)
-	c++ $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
+	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
 build-tests: $(TESTS) $(BENCHES) $(SIMGRID)
 test: $(TESTS) $(PROGRAMS)
@@ -106,8 +106,9 @@ demo: deps
 	$(BUILD)/tdp-plan --model gpt3.json --cluster dgx.json --plots build/demo --output build/demo/plan.json
 	@echo "plots and plan are in build/demo:" $$(ls build/demo)
 
-golden: all
+golden: all $(BUILD)/tests/test_schedule_draw
 	BUILD=$(BUILD) tests/golden.sh --rewrite
+	TDP_GOLDEN=rewrite $(BUILD)/tests/test_schedule_draw
 
 fit: all
 	$(BUILD)/tdp-fit

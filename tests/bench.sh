@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.." || exit 1
 BUILD=$(cd "${BUILD:-build}" && pwd) || exit 1
 list=tests/bench/instructions.txt
 PATH=$BUILD/bench:$BUILD:$PATH
-compiler="# compiler: $(${CC:-cc} --version | head -n 1), $(grep -xE -- '-O.*|-fsanitize=.*' "$BUILD/flags" | paste -sd ' ')"
+compiler="# compiler: $($(head -n 1 "$BUILD/flags") --version | head -n 1), $(grep -xE -- '-O.*|-fsanitize=.*' "$BUILD/flags" | paste -sd ' ')"
 
 # shellcheck disable=SC2086 # a command of plain words
 count() {

@@ -77,7 +77,7 @@ static void index_followers(const FlowGraph *graph, int **first, int **followers
   }
 }
 
-gint64 flow_graph_run(const FlowGraph *graph, double *end, FlowWatch watch, gpointer data)
+gint64 flow_graph_run(const FlowGraph *graph, double *end)
 {
   g_autoptr(FlowNet) net = flow_net_new();
   g_autofree int *first = NULL;
@@ -98,8 +98,6 @@ gint64 flow_graph_run(const FlowGraph *graph, double *end, FlowWatch watch, gpoi
       for (int j = first[done[i]]; j < first[done[i] + 1]; j++)
         start(net, now, graph, followers[j]);
     }
-    if (watch)
-      watch(net, now, data);
   }
   return 2 * (gint64)graph->flows->len;
 }

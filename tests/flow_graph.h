@@ -29,10 +29,9 @@ int flow_graph_add_resources(FlowGraph *graph, int n, double capacity); /* the f
 int flow_graph_add_flow(FlowGraph *graph, int after, double latency_s, double bytes, double cap);
 void flow_graph_cross(FlowGraph *graph, int resource, double weight);
 
-/* Ends of all flows; calls `watch` (may be NULL) with the data after each event
- * and returns how many latencies ended and flows completed. */
-typedef void (*FlowWatch)(FlowNet *net, double now, gpointer data);
-gint64 flow_graph_run(const FlowGraph *graph, double *end, FlowWatch watch, gpointer data);
+/* The end of each flow into `end`. Returns the number of events: latencies that
+ * ended and flows that completed. */
+gint64 flow_graph_run(const FlowGraph *graph, double *end);
 
 /*
  * `n_chains` chains of `length` transfers between random devices of a pod:

@@ -61,7 +61,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece);
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 double rank_params(const ProgramBuild *b, int rank);
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT]);
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* Tasks of one rank from its slots (tasks.c). */
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);

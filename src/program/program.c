@@ -131,7 +131,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &b.shape);
   build_init(&b, p);
   for (int rank = 0; rank < p->n_rows; rank++) {
-    row_memory(&b, rank, p->rows[rank].static_bytes);
+    row_memory(&b, rank, &p->rows[rank]);
     rank_tasks(&b, order, rank);
   }
   connect_stages(&b);

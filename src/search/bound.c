@@ -175,30 +175,35 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   return (MAX(MAX(passes, reduced), lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 
-/* Bytes of weights, gradients and optimizer states for each parameter. */
-static double state_bytes(const Plan *p)
+/* Weights, gradients, optimizer states and buckets of a rank, and what its passes hold. */
+static double rank_memory(const Bound *b, int rank, double dynamic)
 {
-  return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
-         op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1) + op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  const Plan *p = b->plan;
+  double params = of_rank(b, b->sums->params, rank);
+  double per_param = dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
+                     (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? p->dp : 1) +
+                     op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+
+  return per_param * params + op_bucket_bytes(p, params) + dynamic * (1 + p->framework->fragmentation);
 }
 
-static double whole_memory(const Plan *p, double states_and_activations)
+static double whole_memory(const Plan *p, double rank_bytes)
 {
-  return (states_and_activations + op_overhead_bytes(p) + op_bucket_bytes(p)) * (1 - 1e-9);
+  return (rank_bytes + op_overhead_bytes(p)) * (1 - 1e-9);
 }
 
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
 {
   Bound b = { model, plan, NULL, sums, { 0 } };
   ScheduleShape shape = plan_shape(plan);
-  double most = 0, per_param = state_bytes(plan);
+  double most = 0;
 
   for (int rank = 0; rank < plan->pp; rank++) {
     double saved = INFINITY;
     for (int chunk = 0; chunk < plan->vpp; chunk++)
       saved = MIN(saved, of_stage(&b, sums->saved, chunk * plan->pp + rank));
     double dynamic = saved * schedule_peak(plan->schedule, &shape, rank) + sums->transient;
-    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
+    most = MAX(most, rank_memory(&b, rank, dynamic));
   }
   return whole_memory(plan, most);
 }
@@ -223,14 +228,14 @@ double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSu
 {
   Bound b = { model, plan, NULL, sums, { 0 } };
   ScheduleShape shape = plan_shape(plan);
-  double most = 0, per_param = state_bytes(plan);
+  double most = 0;
 
   /* more micro-batches never hold less, and by then the pipeline is full */
   shape.micro = MIN(shape.micro, 4 * plan->pp);
   g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &shape);
   for (int rank = 0; rank < plan->pp; rank++) {
     double dynamic = peak_by_order(&b, &shape, rank, order) + sums->transient;
-    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
+    most = MAX(most, rank_memory(&b, rank, dynamic));
   }
   return MAX(whole_memory(plan, most), bound_memory(model, plan, sums));
 }

@@ -73,7 +73,7 @@ static void run(const Scenario *s, int events)
   g_autoptr(FlowGraph) graph = s->make(s->chains, MAX(events / 2 / s->chains, 1));
   g_autofree double *end = g_new0(double, graph->flows->len);
   clock_t begin = clock();
-  gint64 n = flow_graph_run(graph, end, NULL, NULL);
+  gint64 n = flow_graph_run(graph, end);
 
   printf("%-8s %9.3g events/s  %s\n", s->name, n * (double)CLOCKS_PER_SEC / (clock() - begin), s->what);
 }

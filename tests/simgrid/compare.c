@@ -213,7 +213,7 @@ static int compare(void)
   for (int i = 0; i < N; i++) {
     g_autofree double *ours = g_new(double, graphs[i]->flows->len);
     double end = 0;
-    flow_graph_run(graphs[i], ours, NULL, NULL);
+    flow_graph_run(graphs[i], ours);
     double off = worst(graphs[i], ours, theirs[i]);
     for (guint f = 0; f < graphs[i]->flows->len; f++)
       end = MAX(end, ours[f]);
@@ -242,7 +242,7 @@ static int speed(int n_chains)
   clock_t begin = clock();
 
   for (int i = 0; i < REPEATS; i++)
-    events = flow_graph_run(graph, ours, NULL, NULL);
+    events = flow_graph_run(graph, ours);
   double seconds = (clock() - begin) / (double)CLOCKS_PER_SEC / REPEATS;
   double simgrid_seconds = flow_graph_run_simgrid((const FlowGraph *const[]) { graph }, 1, &(double *) { theirs });
   printf("%d chains of %d transfers between 64 devices, ends within %.2g %%\n", n_chains, LENGTH, 100 * worst(graph, ours, theirs));

@@ -13,9 +13,9 @@
 
 /*
  * Runs all graphs side by side in one simulation, ends[g][f] being the end of
- * flow f of graph g; once in a process. Sizes must be whole bytes, and weights
- * whole eighths. Returns the seconds of processor time that the
- * simulation took, without building its platform.
+ * flow f of graph g; once in a process. Sizes must be whole bytes, weights whole
+ * eighths. Returns the seconds of processor time that the simulation took,
+ * without building its platform.
  */
 G_BEGIN_DECLS
 double flow_graph_run_simgrid(const FlowGraph *const *graphs, int n, double *const *ends);
