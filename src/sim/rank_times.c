@@ -100,12 +100,27 @@ static double *compute_seconds(const RankTimes *t, const Task *task)
   return differs ? g_steal_pointer(&seconds) : NULL;
 }
 
-/* The row at the other end of a send, or of the sum of tied embeddings; -1 = none. */
-static int partner(const RankTimes *t, const Task *task, int receiver)
+/* The row that each task exchanges with: a send's receiver, or the other row
+ * that has a task of the same segment; -1 = none. */
+static int *find_partners(const Program *p)
 {
-  if (task->kind == TASK_TIED)
-    return task->row > 0 ? 0 : t->program->n_rows - 1;
-  return receiver < 0 ? -1 : g_array_index(t->program->tasks, Task, receiver).row;
+  const Task *tasks = (const Task *)p->tasks->data;
+  int *partner = sim_receivers(p), n = p->tasks->len;
+  g_autofree int *rows = g_new(int, 2 * MAX(p->segments->len, 1));
+
+  for (int i = n - 1; i >= 0; i--)
+    rows[2 * tasks[i].segment] = rows[2 * tasks[i].segment + 1] = tasks[i].row;
+  for (int i = 0; i < n; i++)
+    if (tasks[i].row != rows[2 * tasks[i].segment])
+      rows[2 * tasks[i].segment + 1] = tasks[i].row;
+  for (int i = 0; i < n; i++) {
+    const int *two = &rows[2 * tasks[i].segment];
+    if (partner[i] >= 0)
+      partner[i] = tasks[partner[i]].row;
+    else if (two[0] != two[1])
+      partner[i] = tasks[i].row == two[0] ? two[1] : two[0];
+  }
+  return partner;
 }
 
 void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Cluster *cluster,
@@ -113,7 +128,7 @@ void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Clu
 {
   gsize n = (gsize)MAX(p->segments->len, 1) * p->n_rows;
   g_autofree gboolean *known = g_new0(gboolean, n);
-  g_autofree int *receiver = sim_receivers(p);
+  g_autofree int *partner = find_partners(p);
 
   *t = (RankTimes) { .program = p, .plan = plan, .cluster = cluster, .replicas = plan->tp * plan->cp * plan->dp };
   t->factor = g_new(double, (gsize)p->n_rows * t->replicas);
@@ -127,7 +142,7 @@ void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Clu
     gsize key = (gsize)task->segment * p->n_rows + task->row;
     gboolean computes = task->kind == TASK_PASS || task->kind == TASK_OPTIMIZER;
     if (!known[key])
-      t->seconds[key] = computes ? compute_seconds(t, task) : transfer_seconds(t, task, partner(t, task, receiver[i]));
+      t->seconds[key] = computes ? compute_seconds(t, task) : transfer_seconds(t, task, partner[i]);
     known[key] = TRUE;
   }
 }
