@@ -45,6 +45,7 @@ typedef struct {
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
+  int recompute_end;        /* forward ops from here on are not made again where recomputation stops early */
   Recompute recompute;      /* the plan's for blocks, none for other layers */
 } LayerWork;
 

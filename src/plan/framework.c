@@ -32,6 +32,7 @@ static const JsonField fields[] = {
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
+  { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
   { "overlap_parameters", JSON_BOOL, FIELD(overlap_parameters) },

@@ -22,6 +22,7 @@ typedef struct {
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
   gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */
+  gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
