@@ -12,7 +12,7 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
   switch (op->kind) {
   case OP_MATMUL:
     return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
-                                        op->matmul.accumulate_bytes });
+                                        op->matmul.activations, op->matmul.accumulate_bytes });
   case OP_ATTENTION:
     return attention_s(device, &(AttentionWork) {
       .batch = op->attention.batch, .heads = op->attention.heads,

@@ -125,10 +125,13 @@ void build_product(Build *b, const char *name, double m, double n, double k, dou
 {
   Op forward = matmul(b, name, PASS_FORWARD, m, n, k, batch);
 
+  Op left = matmul(b, name, PASS_INPUT, m, k, n, batch), right = matmul(b, name, PASS_INPUT, k, n, m, batch);
+
   forward.core = core;
+  forward.matmul.activations = left.matmul.activations = right.matmul.activations = TRUE;
   add_forward(b, forward);
-  add_backward(b, matmul(b, name, PASS_INPUT, k, n, m, batch));
-  add_backward(b, matmul(b, name, PASS_INPUT, m, k, n, batch));
+  add_backward(b, right);
+  add_backward(b, left);
 }
 
 void build_stream(Build *b, const Stream *s)
