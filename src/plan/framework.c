@@ -33,6 +33,7 @@ static const JsonField fields[] = {
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
   { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
+  { "whole_tensors", JSON_BOOL, FIELD(whole_tensors) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
   { "overlap_parameters", JSON_BOOL, FIELD(overlap_parameters) },

@@ -120,11 +120,24 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
   return *known;
 }
 
+/* A reduction to and a broadcast from each rank in turn take as long. */
+static CollectiveCost cost_by_owner(const ProgramBuild *b, double bytes, const GroupShape *group)
+{
+  CollectiveCost cost = collective_cost(b->cluster, COLLECTIVE_BROADCAST, bytes / group->size, group);
+
+  cost.seconds *= group->size;
+  cost.runner_up_s *= group->size;
+  return cost;
+}
+
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
                 .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
 
+  if (b->plan->framework->whole_tensors && (what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER) &&
+      b->plan->zero < 3)
+    s.cost = cost_by_owner(b, bytes, &group);
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
     s.slowdown = overlap_slowdown(b->cluster, &group);
