@@ -5,6 +5,14 @@
 
 #include <math.h>
 
+/* Of the rate of products that the framework's libraries reach. */
+static double product_share(const Device *device, const Framework *framework)
+{
+  gboolean early = framework->cuda_version < device->kernels.early_cuda_version;
+
+  return early ? device->kernels.early_product_share : 1;
+}
+
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
 {
   const Device *device = &cluster->device;
@@ -12,7 +20,8 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
   switch (op->kind) {
   case OP_MATMUL:
     return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
-                                        op->matmul.activations, op->matmul.accumulate_bytes });
+                                        op->matmul.activations, op->matmul.accumulate_bytes }) /
+           product_share(device, plan->framework);
   case OP_ATTENTION:
     return attention_s(device, &(AttentionWork) {
       .batch = op->attention.batch, .heads = op->attention.heads,

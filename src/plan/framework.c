@@ -47,6 +47,7 @@ static const JsonField fields[] = {
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
   { "bucket_mparams", JSON_REAL, FIELD(bucket_params), FALSE, 0.001, 1e6, 1e6 },
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
+  { "cuda_version", JSON_REAL, FIELD(cuda_version), FALSE, 1, 1000 },
   { "issue_us", JSON_REAL, FIELD(issue_s), FALSE, 0, 1000, 1e-6 },
   { "collective_us", JSON_REAL, FIELD(collective_s), FALSE, 0, 1000, 1e-6 },
   { "step_ms", JSON_REAL, FIELD(step_s), FALSE, 0, 1e5, 1e-3 },

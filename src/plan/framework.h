@@ -34,6 +34,7 @@ typedef struct {
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
+  double cuda_version;        /* whose libraries it calls */
   double issue_s;             /* host time to launch a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */
