@@ -38,6 +38,7 @@ typedef struct {
   double issue_s;             /* host time to launch a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */
+  double shard_copy_bytes;    /* read and written for a weight and micro-batch around ZeRO-3's collectives */
   double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
   double group_bytes;         /* communicator buffers of each group that spans devices */
