@@ -172,11 +172,13 @@ void build_norm(Build *b, const char *name)
   double elements = b->rows * b->hidden;
 
   /* forward reads and writes; backward reads input and gradient and writes, and
-   * joins the gradient that came through the residual */
+   * joins the gradient that came through the residual. Step by step: cast, square,
+   * mean, scale, cast and weight forward; their gradients backward; fp32 inside */
+  gboolean one = b->model->norm != NORM_RMSNORM || b->plan->framework->fused_rms_norm;
   build_stream(b, &(Stream) {
     .name = name,
-    .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 1,
-    .backward_bytes = 6 * b->bytes * elements, .backward_kernels = 3,
+    .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
+    .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
     .saved = b->bytes * elements,
   });
   build_params(b, b->hidden * (b->model->norm_bias ? 2 : 1));

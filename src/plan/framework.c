@@ -28,6 +28,7 @@ static const JsonField fields[] = {
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
+  { "fused_rms_norm", JSON_BOOL, FIELD(fused_rms_norm) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },

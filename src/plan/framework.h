@@ -18,6 +18,7 @@ typedef struct {
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
+  gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean fused_rope;
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
