@@ -39,6 +39,8 @@ typedef struct {
   double issue_s;             /* host time to launch a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */
+  int shard_tensors;          /* of a layer that ZeRO-3 gathers and reduces one by one, 0 = the layer at once */
+  int shard_list_launches;    /* host operations for each rank's part of such a tensor */
   double shard_copy_bytes;    /* read and written for a weight and micro-batch around ZeRO-3's collectives */
   double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
