@@ -125,8 +125,6 @@ static const Bad bad_files[] = {
   { "{\"zero_stage\": \"1\"}", "p.json: zero_stage: \"1\": expected an integer from 0 to 3" },
   { "{\"gpus\": 0}", "p.json: gpus: 0: expected an integer from 1 to 10000000" },
   { "{\"tensor_parallel_size\": 2}", "p.json: tensor_parallel_size: unknown key, did you mean \"tensor_model_parallel_size\"?" },
-  { "{\"pipeline_schedule\": \"zigzag\"}",
-    "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, 1f1b, interleaved" },
   { "{\"recompute_granularity\": \"some\"}",
     "p.json: recompute_granularity: \"some\": expected one of none, selective, full" },
   { "{\"overlap\": {\"gradient\": true}}", "p.json: overlap.gradient: unknown key, did you mean \"gradients\"?" },

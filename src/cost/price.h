@@ -23,6 +23,7 @@ typedef struct {
 typedef struct {
   PassPrice pass[PASS_COUNT];
   double params;
+  double largest;         /* of them, in the largest tensor */
   double saved_bytes;     /* from forward to backward */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */

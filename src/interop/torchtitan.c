@@ -5,6 +5,7 @@ static const ScheduleName schedule_names[] = {
   {"1f1b", "1F1B", FALSE},
   {"gpipe", "GPipe", FALSE},
   {"interleaved", "Interleaved1F1B", TRUE},
+  {"interleaved-rounds", "Interleaved1F1B", TRUE},
   {"looped-bfs", "LoopedBFS", TRUE},
   {"zb-v", "ZBVZeroBubble", TRUE},
   {"dualpipev", "DualPipeV", TRUE},

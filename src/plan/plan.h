@@ -15,10 +15,8 @@
 #include "plan/framework.h"
 #include "schedule/schedule.h"
 
-typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
 typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
-extern const char *const recompute_names[];
 extern const char *const optimizer_names[];
 
 /* What runs beside computation instead of before or after it. */

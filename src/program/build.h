@@ -25,6 +25,7 @@ typedef struct {
   const PriceTable *prices;
   Program *program;
   ScheduleShape shape;
+  int stages;      /* of the model, in model order */
   GroupShape data; /* the data-parallel group */
   GArray *edges;   /* pairs: task, what it waits for */
   GArray **lanes;  /* int, for each row and lane */
@@ -43,7 +44,12 @@ void program_add_edge(ProgramBuild *b, int task, int waits_for);
 /* Index into arrival and entry. */
 static inline gsize program_slot(const ProgramBuild *b, gboolean backward, int stage, int micro)
 {
-  return ((gsize)backward * b->shape.ranks * b->shape.chunks + stage) * b->shape.micro + micro;
+  return ((gsize)backward * b->stages + stage) * b->shape.micro + micro;
+}
+
+static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
+{
+  return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
 }
 
 /* The segments of a chunk and of its data-parallel communication (segments.c). */
@@ -55,10 +61,10 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece);
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 double rank_params(const ProgramBuild *b, int rank);
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT]);
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* Tasks of one rank from its slots (tasks.c). */
-void rank_tasks(ProgramBuild *b, int rank);
+void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);
 
 /* Tied embeddings, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);

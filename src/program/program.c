@@ -37,7 +37,7 @@ void program_add_edge(ProgramBuild *b, int task, int waits_for)
 /* Passes wait for what brings their input. */
 static void connect_stages(ProgramBuild *b)
 {
-  gsize n = 2 * (gsize)b->shape.ranks * b->shape.chunks * b->shape.micro;
+  gsize n = 2 * (gsize)b->stages * b->shape.micro;
 
   for (gsize i = 0; i < n; i++)
     if (b->arrival[i] >= 0 && b->entry[i] >= 0)
@@ -90,7 +90,7 @@ static int *new_indices(gsize n)
 
 static void build_init(ProgramBuild *b, Program *program)
 {
-  gsize n_slots = 2 * (gsize)b->shape.ranks * b->shape.chunks * b->shape.micro;
+  gsize n_slots = 2 * (gsize)b->stages * b->shape.micro;
 
   b->program = program;
   b->edges = g_array_new(FALSE, FALSE, sizeof(int));
@@ -127,10 +127,12 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   p->tasks = g_array_new(FALSE, FALSE, sizeof(Task));
   p->fragmentation = plan->framework->fragmentation;
   p->step_s = plan->framework->step_s;
+  b.stages = schedule_stages(plan->schedule, &b.shape);
+  g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &b.shape);
   build_init(&b, p);
   for (int rank = 0; rank < p->n_rows; rank++) {
-    row_memory(&b, rank, p->rows[rank].static_bytes);
-    rank_tasks(&b, rank);
+    row_memory(&b, rank, &p->rows[rank]);
+    rank_tasks(&b, order, rank);
   }
   connect_stages(&b);
   step_end_tasks(&b);

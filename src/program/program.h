@@ -70,6 +70,7 @@ typedef struct {
 
 typedef struct {
   double static_bytes[PART_COUNT]; /* held for the whole step */
+  double cached_bytes; /* that the allocator keeps for the step's end; overhead of the passes */
 } ProgramRow;
 
 typedef struct {

@@ -209,27 +209,41 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pas
   return s;
 }
 
-double rank_params(const ProgramBuild *b, int rank)
+typedef struct {
+  double params, largest;
+} RankWeights;
+
+static RankWeights rank_weights(const ProgramBuild *b, int rank)
 {
-  double params = 0;
+  RankWeights w = { 0 };
 
   for (int chunk = 0; chunk < b->shape.chunks; chunk++) {
-    int stage = schedule_stage(&b->shape, rank, chunk);
-    int first = plan_stage_first_layer(b->plan, b->model, stage);
-    params += params_of(b, first, plan_stage_first_layer(b->plan, b->model, stage + 1) - first);
+    int stage = program_stage(b, rank, chunk);
+    int end = plan_stage_first_layer(b->plan, b->model, stage + 1);
+    for (int i = plan_stage_first_layer(b->plan, b->model, stage); i < end; i++) {
+      w.params += price_of(b, i)->params;
+      w.largest = MAX(w.largest, price_of(b, i)->largest);
+    }
   }
-  return params;
+  return w;
 }
 
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT])
+double rank_params(const ProgramBuild *b, int rank)
+{
+  return rank_weights(b, rank).params;
+}
+
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
   const Plan *p = b->plan;
-  double params = rank_params(b, rank);
+  RankWeights w = rank_weights(b, rank);
+  double *bytes = row->static_bytes, sharded = p->zero >= 2 ? p->dp : 1;
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
-  bytes[PART_GRADIENTS] = params * op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1);
-  bytes[PART_OPTIMIZER] = params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
-  bytes[PART_BUFFERS] = op_bucket_bytes(p);
+  bytes[PART_WEIGHTS] = w.params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
+  bytes[PART_GRADIENTS] = w.params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
+  bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
   bytes[PART_OVERHEAD] = op_overhead_bytes(p);
+  row->cached_bytes = op_step_bytes(p, w.params, w.largest);
 }

@@ -29,10 +29,10 @@ static gboolean makes_weight_gradient(int pass)
   return pass == PASS_BACKWARD || pass == PASS_WEIGHT;
 }
 
-static void mark_ends(RankBuild *r, const GArray *slots)
+static void mark_ends(RankBuild *r, const Slot *slots, int n)
 {
-  for (guint i = 0; i < slots->len; i++) {
-    const Slot *s = &g_array_index(slots, Slot, i);
+  for (int i = 0; i < n; i++) {
+    const Slot *s = &slots[i];
     Chunk *chunk = &r->chunks[s->chunk];
     if (s->pass == PASS_FORWARD && chunk->first_forward < 0)
       chunk->first_forward = i;
@@ -84,13 +84,12 @@ static void add_send(RankBuild *r, const Use *use, int task)
 {
   ProgramBuild *b = r->b;
   gboolean backward = use->pass != PASS_FORWARD;
-  int stages = b->shape.ranks * b->shape.chunks;
-  int stage = schedule_stage(&b->shape, r->rank, use->chunk);
+  int stage = program_stage(b, r->rank, use->chunk);
   int to = backward ? stage - 1 : stage + 1;
 
-  if (use->pass == PASS_WEIGHT || to < 0 || to >= stages)
+  if (use->pass == PASS_WEIGHT || to < 0 || to >= b->stages)
     return;
-  int to_rank = to % b->shape.ranks;
+  int to_rank = schedule_place(b->plan->schedule, &b->shape, to, schedule_copy(b->plan->schedule, use->chunk)).rank;
   if (to_rank != r->rank) {
     int *segment = &r->chunks[use->chunk].send[backward];
     if (*segment < 0)
@@ -134,7 +133,7 @@ static void add_use(RankBuild *r, const Use *use)
     r->blocking[i] = -1;
   }
   if (use->first && use->pass != PASS_WEIGHT)
-    b->entry[program_slot(b, use->pass != PASS_FORWARD, schedule_stage(&b->shape, r->rank, use->chunk), use->micro)] = task;
+    b->entry[program_slot(b, use->pass != PASS_FORWARD, program_stage(b, r->rank, use->chunk), use->micro)] = task;
   if (use->reduce)
     add_reduce(r, use, task);
   if (use->last)
@@ -163,22 +162,22 @@ static int gather_depth(const Plan *p)
   return p->overlap.parameters ? 2 : 1;
 }
 
-void rank_tasks(ProgramBuild *b, int rank)
+void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 {
-  g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(Slot));
   g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
   g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gather_tasks = g_array_new(FALSE, FALSE, sizeof(int));
   g_autofree Chunk *chunks = g_new(Chunk, b->shape.chunks);
+  const Slot *slots = order->slots + order->first[rank];
+  int n_slots = order->first[rank + 1] - order->first[rank];
   RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .uses = uses, .gathers = gathers,
                   .gather_tasks = gather_tasks, .depth = gather_depth(b->plan), .blocking = { -1, -1 } };
 
   for (int c = 0; c < b->shape.chunks; c++)
-    chunk_init(b, &chunks[c], schedule_stage(&b->shape, rank, c));
-  b->plan->schedule->order(&b->shape, rank, slots);
-  mark_ends(&r, slots);
-  for (guint i = 0; i < slots->len; i++)
-    add_uses(&r, &g_array_index(slots, Slot, i), i);
+    chunk_init(b, &chunks[c], program_stage(b, rank, c));
+  mark_ends(&r, slots, n_slots);
+  for (int i = 0; i < n_slots; i++)
+    add_uses(&r, &slots[i], i);
   for (guint i = 0; i < uses->len; i++)
     add_use(&r, &g_array_index(uses, Use, i));
   reduce_at_end(&r);

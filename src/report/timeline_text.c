@@ -13,7 +13,7 @@
 #define CELLS_MIN 16 /* of the chart; narrower, what stands right of it goes first */
 
 /* By pass, then by pass for chunks after the first, then the optimizer. */
-static const char letters[] = "FBIWfbiwO";
+static const char letters[] = "FBIWRSTfbiwrstO";
 enum { LETTER_OPTIMIZER = 2 * PASS_COUNT, LETTER_COUNT };
 
 typedef struct {

@@ -3,31 +3,127 @@
 #include "base/error.h"
 #include "schedule/all.h"
 
-const char *const pass_names[] = { "forward", "backward", "input-gradient", "weight-gradient", NULL };
-const char pass_letters[] = "FBIW";
+#include <string.h>
+
+const char *const pass_names[] = { "forward", "backward", "input-gradient", "weight-gradient", "recompute",
+                                   "logits", "vocabulary-gradient", NULL };
+const char pass_letters[] = "FBIWRST";
 
 const Schedule *const schedules[] = {
-  &schedule_naive, &schedule_gpipe, &schedule_1f1b, &schedule_interleaved, NULL,
+  &schedule_naive,
+  &schedule_gpipe,
+  &schedule_1f1b,
+  &schedule_interleaved,
+  &schedule_interleaved_rounds,
+  &schedule_looped_bfs,
+  &schedule_zb_h1,
+  &schedule_zb_h2,
+  &schedule_zb_1p,
+  &schedule_zb_2p,
+  &schedule_zb_v,
+  &schedule_v_half,
+  &schedule_v_min,
+  &schedule_dualpipe,
+  &schedule_dualpipev,
+  &schedule_chimera,
+  &schedule_hanayo,
+  &schedule_varuna,
+  &schedule_vocab_1,
+  &schedule_vocab_2,
+  &schedule_vocab_interlaced,
+  NULL,
 };
+
+static gboolean has_alias(const Schedule *schedule, const char *name)
+{
+  g_auto(GStrv) aliases = g_strsplit(schedule->aliases ? schedule->aliases : "", " ", -1);
+  return g_strv_contains((const char *const *)aliases, name);
+}
 
 const Schedule *schedule_find(const char *name)
 {
   for (int i = 0; schedules[i]; i++)
-    if (g_str_equal(schedules[i]->name, name))
+    if (g_str_equal(schedules[i]->name, name) || has_alias(schedules[i], name))
       return schedules[i];
   return NULL;
 }
 
+gboolean shape_refuse(GError **error, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  g_autofree char *message = g_strdup_vprintf(format, args);
+  va_end(args);
+  g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INPUT, message);
+  return FALSE;
+}
+
+void shape_times(const ScheduleShape *shape, double pass_time[PASS_COUNT])
+{
+  gboolean given = shape->forward > 0 || shape->input > 0 || shape->weight > 0;
+
+  memset(pass_time, 0, PASS_COUNT * sizeof *pass_time);
+  pass_time[PASS_FORWARD] = pass_time[PASS_RECOMPUTE] = given ? shape->forward : 1;
+  pass_time[PASS_INPUT] = given ? shape->input : 1;
+  pass_time[PASS_WEIGHT] = given ? shape->weight : 1;
+  pass_time[PASS_BACKWARD] = pass_time[PASS_INPUT] + pass_time[PASS_WEIGHT];
+}
+
 gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GError **error)
 {
+  const char *plural = schedule->min_chunks == 1 ? "" : "s";
+
   if (shape->chunks < schedule->min_chunks || shape->chunks > schedule->max_chunks) {
     if (schedule->min_chunks == schedule->max_chunks)
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "schedule %s needs %d chunk%s a pipeline rank, the plan has %d",
-                  schedule->name, schedule->min_chunks, schedule->min_chunks == 1 ? "" : "s", shape->chunks);
-    else
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "schedule %s needs %d or more chunks a pipeline rank, the plan has %d",
-                  schedule->name, schedule->min_chunks, shape->chunks);
-    return FALSE;
+      return shape_refuse(error, "schedule %s needs %d chunk%s a pipeline rank, the plan has %d", schedule->name,
+                          schedule->min_chunks, plural, shape->chunks);
+    return shape_refuse(error, "schedule %s needs %d or more chunks a pipeline rank, the plan has %d", schedule->name,
+                        schedule->min_chunks, shape->chunks);
   }
   return !schedule->check || schedule->check(shape, error);
+}
+
+ScheduleOrder *schedule_order_new(const Schedule *schedule, const ScheduleShape *shape)
+{
+  ScheduleOrder *order = g_new(ScheduleOrder, 1);
+  g_autofree GArray **ranks = g_new(GArray *, shape->ranks);
+  guint expected = 2 * (guint)shape->micro * shape->chunks;
+  int n = 0;
+
+  for (int rank = 0; rank < shape->ranks; rank++) {
+    ranks[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Slot), expected);
+    if (schedule->order)
+      schedule->order(shape, rank, ranks[rank]);
+  }
+  if (schedule->order_all)
+    schedule->order_all(shape, ranks);
+  order->ranks = shape->ranks;
+  order->first = g_new(int, shape->ranks + 1);
+  for (int rank = 0; rank < shape->ranks; rank++) {
+    order->first[rank] = n;
+    n += ranks[rank]->len;
+  }
+  order->first[shape->ranks] = n;
+  order->slots = g_new(Slot, MAX(n, 1));
+  for (int rank = 0; rank < shape->ranks; rank++) {
+    if (ranks[rank]->len > 0)
+      memcpy(order->slots + order->first[rank], ranks[rank]->data, ranks[rank]->len * sizeof(Slot));
+    g_array_unref(ranks[rank]);
+  }
+  return order;
+}
+
+void schedule_order_free(ScheduleOrder *order)
+{
+  if (!order)
+    return;
+  g_free(order->first);
+  g_free(order->slots);
+  g_free(order);
+}
+
+int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank)
+{
+  return schedule->peak ? schedule->peak(shape, rank) : 1;
 }

@@ -175,44 +175,47 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   return (MAX(MAX(passes, reduced), lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 
-/* Bytes of weights, gradients and optimizer states for each parameter. */
-static double state_bytes(const Plan *p)
+/* Weights, gradients, optimizer states and buckets of a rank, and what its passes hold. */
+static double rank_memory(const Bound *b, int rank, double dynamic)
 {
-  return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
-         op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1) + op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  const Plan *p = b->plan;
+  double params = of_rank(b, b->sums->params, rank);
+  double per_param = dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
+                     (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? p->dp : 1) +
+                     op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+
+  return per_param * params + op_bucket_bytes(p, params) + dynamic * (1 + p->framework->fragmentation);
 }
 
-static double whole_memory(const Plan *p, double states_and_activations)
+static double whole_memory(const Plan *p, double rank_bytes)
 {
-  return (states_and_activations + op_overhead_bytes(p) + op_bucket_bytes(p)) * (1 - 1e-9);
+  return (rank_bytes + op_overhead_bytes(p)) * (1 - 1e-9);
 }
 
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
 {
   Bound b = { model, plan, NULL, sums, { 0 } };
   ScheduleShape shape = plan_shape(plan);
-  double most = 0, per_param = state_bytes(plan);
+  double most = 0;
 
   for (int rank = 0; rank < plan->pp; rank++) {
     double saved = INFINITY;
     for (int chunk = 0; chunk < plan->vpp; chunk++)
       saved = MIN(saved, of_stage(&b, sums->saved, chunk * plan->pp + rank));
-    double dynamic = saved * plan->schedule->peak(&shape, rank) + sums->transient;
-    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
+    double dynamic = saved * schedule_peak(plan->schedule, &shape, rank) + sums->transient;
+    most = MAX(most, rank_memory(&b, rank, dynamic));
   }
   return whole_memory(plan, most);
 }
 
 /* Most that a rank's passes hold when a backward begins, in the order in which they run. */
-static double peak_by_order(const Bound *b, const ScheduleShape *shape, int rank, GArray *slots)
+static double peak_by_order(const Bound *b, const ScheduleShape *shape, int rank, const ScheduleOrder *order)
 {
   double held = 0, peak = 0;
 
-  g_array_set_size(slots, 0);
-  b->plan->schedule->order(shape, rank, slots);
-  for (guint i = 0; i < slots->len; i++) {
-    const Slot *slot = &g_array_index(slots, Slot, i);
-    double saved = of_stage(b, b->sums->saved, schedule_stage(shape, rank, slot->chunk));
+  for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
+    const Slot *slot = &order->slots[i];
+    double saved = of_stage(b, b->sums->saved, schedule_stage(b->plan->schedule, shape, rank, slot->chunk));
     held += slot->pass == PASS_FORWARD ? saved : 0;
     if (slot->pass == PASS_BACKWARD || slot->pass == PASS_INPUT)
       peak = MAX(peak, held);
@@ -223,16 +226,16 @@ static double peak_by_order(const Bound *b, const ScheduleShape *shape, int rank
 
 double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums)
 {
-  g_autoptr(GArray) slots = g_array_new(FALSE, FALSE, sizeof(Slot));
   Bound b = { model, plan, NULL, sums, { 0 } };
   ScheduleShape shape = plan_shape(plan);
-  double most = 0, per_param = state_bytes(plan);
+  double most = 0;
 
   /* more micro-batches never hold less, and by then the pipeline is full */
   shape.micro = MIN(shape.micro, 4 * plan->pp);
+  g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &shape);
   for (int rank = 0; rank < plan->pp; rank++) {
-    double dynamic = peak_by_order(&b, &shape, rank, slots) + sums->transient;
-    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
+    double dynamic = peak_by_order(&b, &shape, rank, order) + sums->transient;
+    most = MAX(most, rank_memory(&b, rank, dynamic));
   }
   return MAX(whole_memory(plan, most), bound_memory(model, plan, sums));
 }
