@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "program/balance.h"
 #include "sim/simulate.h"
 
 #include <gsl/gsl_errno.h>
@@ -61,7 +62,8 @@ static gboolean load(Subject *s, const Options *o, GError **error)
     g_prefix_error(error, "%s: gpus: ", path);
     return FALSE;
   }
-  if (plan_check(&s->plan, s->model, s->cluster, error) != RULE_NONE) {
+  if (!balance_plan(s->model, s->cluster, &s->plan, error) ||
+      plan_check(&s->plan, s->model, s->cluster, error) != RULE_NONE) {
     g_prefix_error(error, "%s: ", g_str_equal(path, "-") ? "stdin" : path);
     return FALSE;
   }

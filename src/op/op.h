@@ -8,6 +8,10 @@
  * that cost never sees a rank. Backward ops are marked as input gradient or
  * weight gradient, so that a split backward takes its part of the same list.
  *
+ * Between a split backward's passes stay the inputs of products with weights
+ * and the gradients of their outputs: 32 s b h of a GPT block's 34 s b h (Qi et
+ * al. 2023, arXiv 2401.10241, table 1).
+ *
  * Saved bytes reproduce Korthikanti et al. 2022 (arXiv 2205.05198) for GPT and
  * the derivation in docs/memory.md for LLaMA-like blocks.
  *
@@ -45,6 +49,7 @@ typedef struct {
   double largest;   /* of them, in the largest tensor */
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
+  double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
   int recompute_end;        /* forward ops from here on are not made again where recomputation stops early */
   Recompute recompute;      /* the plan's for blocks, none for other layers */
@@ -73,6 +78,10 @@ double op_optimizer_bytes(const Plan *plan);
 /* Bytes for a parameter of 16-bit gradients that a backward leaves until they
  * are added to the accumulated ones. */
 double op_gradient_copy_bytes(const Plan *plan);
+
+/* Bytes of weights, gradients and optimizer states that a device keeps for a
+ * parameter of its layers, as ZeRO divides them. */
+double op_state_bytes(const Plan *plan);
 
 /* Context, libraries and communicators of a device; communication buckets of
  * a device with that many parameters. */

@@ -8,6 +8,8 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/device.h"
+#include "plan/split.h"
+#include "schedule/schedule.h"
 
 typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
 extern const char *const recompute_names[];
@@ -23,6 +25,8 @@ typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
+  guint64 schedules;          /* those that it runs: bit i is schedules[i] */
+  SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
@@ -66,6 +70,8 @@ typedef struct {
   gboolean unstated_dropout;  /* of models that were trained with dropout */
   MemoryCount unstated_memory;
 } Framework;
+
+gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 
 /* Whether plans/frameworks/NAME.json (or the path) is there. */
 gboolean framework_exists(const char *name);

@@ -4,6 +4,7 @@
 #include "sim/simulate.h"
 #include "validate/ablation.h"
 #include "validate/case.h"
+#include "validate/passes.h"
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
@@ -25,7 +26,7 @@ static void case_result_free(gpointer data)
 
 Validation *validation_new(int ablation)
 {
-  Validation *v = g_new(Validation, 1);
+  Validation *v = g_new0(Validation, 1);
   v->ablation = ablation;
   v->cases = g_ptr_array_new_with_free_func(case_result_free);
   return v;
@@ -64,9 +65,19 @@ static double memory_counted(MemoryCount count, const Trace *trace, const Metric
   return count == MEMORY_RESERVED ? m->peak_memory_bytes - outside : m->peak_memory_bytes;
 }
 
-static void run_case(const Case *c, CaseResult *out)
+static Trace *simulate_case(const Case *c, const TimedPasses *passes)
 {
-  g_autoptr(Trace) trace = simulate_plan(c->model, c->cluster, &c->plan);
+  g_autoptr(PriceTable) prices = price_table_new(c->model, &c->plan, c->cluster);
+  g_autoptr(Program) program = program_new(c->model, &c->plan, c->cluster, prices);
+
+  if (passes->forward_s)
+    program_time_passes(program, passes->forward_s, passes->backward_s);
+  return simulate(program);
+}
+
+static void run_case(const Case *c, const TimedPasses *passes, CaseResult *out)
+{
+  g_autoptr(Trace) trace = simulate_case(c, passes);
   Metrics metrics;
 
   trace_metrics(trace, &metrics);
@@ -84,6 +95,7 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
 {
   CaseResult *r = g_new0(CaseResult, 1);
   double memory_gib = 0;
+  TimedPasses passes = { 0 };
   gboolean ok;
   Case c;
 
@@ -102,10 +114,13 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   r->measured_memory_bytes = memory_gib * 1073741824.0;
   ok = case_init(&c, csv, row, &r->skipped, error);
   r->defaulted = case_defaulted(&c);
+  if (ok && !r->skipped && v->timed_passes && !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
+    r->skipped = g_strdup("passes not timed");
   if (ok && !r->skipped) {
     ablate(v->ablation, c.cluster, c.framework);
-    run_case(&c, r);
+    run_case(&c, &passes, r);
   }
+  timed_passes_clear(&passes);
   case_clear(&c);
   return ok;
 }

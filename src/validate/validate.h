@@ -50,6 +50,7 @@ typedef struct {
 typedef struct {
   GPtrArray *cases; /* CaseResult */
   int ablation;     /* as ablation_name() counts, -1 = none */
+  gboolean timed_passes; /* passes take what the rows' notes say (passes.h); other rows are skipped */
 } Validation;
 
 Validation *validation_new(int ablation);
