@@ -119,6 +119,7 @@ struct Backend {
   int rank, size;
   void (*poll)(void *); /* called often where computation is synchronous; may be NULL */
   void *poll_data;
+  double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
 
   void (*free)(Backend *b); /* after an orderly end */
   /* One line about what went wrong, NULL if nothing did. Never blocks. */

@@ -6,7 +6,7 @@ static void add_param(GArray *units, Param p, int layer, gboolean fresh)
 {
   if (fresh) {
     Unit unit = { .first_layer = layer, .params = g_array_new(FALSE, FALSE, sizeof(Param)),
-                  .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = G_QUEUE_INIT };
+                  .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = g_queue_new() };
     g_array_append_val(units, unit);
   }
   Unit *unit = &g_array_index(units, Unit, units->len - 1);
@@ -63,7 +63,7 @@ void shards_clear(Shards *s)
     Unit *u = &g_array_index(s->units, Unit, i);
     g_array_unref(u->params);
     g_array_unref(u->layers);
-    g_queue_clear(&u->gathered);
+    g_queue_free(u->gathered);
   }
   g_array_unref(s->units);
 }
@@ -164,7 +164,7 @@ static char *whole_weights(const Unit *u)
 {
   if (u->weights)
     return u->weights;
-  return g_queue_is_empty(&u->gathered) ? u->held : g_queue_peek_head(&((Unit *)u)->gathered);
+  return u->held ? u->held : g_queue_peek_head(u->gathered);
 }
 
 static void take_params(const Shards *s, const Unit *u, int layer, LayerWeights *out)
