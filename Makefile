@@ -19,10 +19,11 @@ override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
-# The executor needs OpenBLAS and MPI; without them everything else is built.
+# The executor needs OpenBLAS and MPI; without them everything else is built. It
+# is kept free of GSL, whose BLAS would take OpenBLAS's place.
 EXEC := $(shell pkg-config --exists openblas ompi-c 2>/dev/null && echo yes)
 EXEC_CFLAGS = $(shell pkg-config --cflags openblas ompi-c) -DTDP_MPI
-EXEC_LIBS = $(shell pkg-config --libs openblas ompi-c)
+EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) openblas ompi-c) -lm
 EXEC_SRC := $(wildcard src/exec/*.c src/exec/cpu/*.c)
 $(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS and Open MPI (libopenblas-dev, libopenmpi-dev)))
 
@@ -62,15 +63,15 @@ $(EXEC_LIB): $(call obj,$(EXEC_SRC))
 $(call obj,$(EXEC_SRC)): override CPPFLAGS += $(EXEC_CFLAGS)
 
 $(BUILD)/tdp-run: $(BUILD)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(EXEC_LIBS) -o $@
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
 
 $(BUILD)/tests/mpi/%: $(BUILD)/obj/tests/mpi/%.o $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(EXEC_LIBS) -o $@
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
