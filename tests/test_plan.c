@@ -51,7 +51,7 @@ START_TEST(rules_name_their_numbers)
   check_rule(&f, RULE_HEADS, "plan: tensor_model_parallel_size: 16: expected a divisor of the 8 attention heads");
   f.plan.tp = 2;
   f.plan.pp = 8;
-  check_rule(&f, RULE_LAYERS, "plan: pipeline_model_parallel_size: 8: expected 12 layers to divide by 8 stages x 1 chunks");
+  check_rule(&f, RULE_LAYERS, "plan: pipeline_model_parallel_size: 8: expected 12 layers to divide by 8 stages, or a layer_split");
   f.plan.pp = 4;
   f.plan.dp = 2;
   f.plan.schedule = schedule_find("interleaved");

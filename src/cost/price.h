@@ -24,6 +24,7 @@ typedef struct {
   PassPrice pass[PASS_COUNT];
   double params;
   double saved_bytes;     /* from forward to backward */
+  double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */
 } LayerPrice;

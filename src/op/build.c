@@ -118,6 +118,7 @@ void build_linear(Build *b, const Linear *l)
 {
   linear_forward(b, l);
   linear_backward(b, l);
+  b->work->deferred_bytes += l->saved + l->rows * l->out * l->batch * b->bytes;
   build_params(b, l->in * l->out * l->batch + (l->bias ? l->out * l->batch : 0));
 }
 

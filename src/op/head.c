@@ -36,7 +36,7 @@ void build_head(Build *b)
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
   });
   /* tied weights stand once where the embedding is on the same device */
-  if (m->tied_embeddings && b->plan->pp == 1)
+  if (m->tied_embeddings && plan_ends_meet(b->plan))
     b->work->params = weights;
   build_loss(b, b->tokens * vocab);
 }

@@ -8,6 +8,10 @@
  * that cost never sees a rank. Backward ops are marked as input gradient or
  * weight gradient, so that a split backward takes its part of the same list.
  *
+ * Between a split backward's passes stay the inputs of products with weights
+ * and the gradients of their outputs: 32 s b h of a GPT block's 34 s b h (Qi et
+ * al. 2023, arXiv 2401.10241, table 1).
+ *
  * Saved bytes reproduce Korthikanti et al. 2022 (arXiv 2205.05198) for GPT and
  * the derivation in docs/memory.md for LLaMA-like blocks.
  *
@@ -44,6 +48,7 @@ typedef struct {
   double params;    /* weights on this device */
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
+  double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
   Recompute recompute;      /* the plan's for blocks, none for other layers */
 } LayerWork;

@@ -14,7 +14,7 @@ static const char *const accumulation_names[] = { "none", "separate", "fused", N
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation;
+  int engine, attention, accumulation, splits;
   char *like;
 } Parsed;
 
@@ -25,6 +25,8 @@ static const JsonField fields[] = {
   { "engine", JSON_ENUM, G_STRUCT_OFFSET(Parsed, engine), .names = engine_names },
   { "zero_stage_max", JSON_INT, FIELD(zero_max), FALSE, 0, 3 },
   { "zero_stage_max_with_pipeline", JSON_INT, FIELD(zero_max_pipeline), FALSE, 0, 3 },
+  { "schedules", JSON_ANY },
+  { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
@@ -67,11 +69,38 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
     const char *key = fields[i].key;
     gboolean number = fields[i].type == JSON_REAL || fields[i].type == JSON_INT;
-    gboolean optional = fields[i].type == JSON_ANY || g_str_equal(key, "like");
+    gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like");
     if (whole && !optional && !json_get(root, key))
       return json_error(doc, root, error, "the key %s, or \"like\" with the name of another framework", key);
     if (number && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
       return json_error(doc, source, error, "a string that says where %s comes from", key);
+  }
+  return TRUE;
+}
+
+gboolean framework_runs(const Framework *framework, const Schedule *schedule)
+{
+  for (int i = 0; schedules[i]; i++)
+    if (schedules[i] == schedule)
+      return framework->schedules >> i & 1;
+  return FALSE;
+}
+
+/* Names of schedules as bits. */
+static gboolean read_schedules(const JsonDoc *doc, guint64 *out, GError **error)
+{
+  const cJSON *names = json_get_array(doc, json_root(doc), "schedules", FALSE, error), *name;
+
+  if (!names)
+    return !json_get(json_root(doc), "schedules");
+  *out = 0;
+  cJSON_ArrayForEach(name, names) {
+    int i = 0;
+    while (schedules[i] && !(cJSON_IsString(name) && g_str_equal(schedules[i]->name, name->valuestring)))
+      i++;
+    if (!schedules[i])
+      return json_error(doc, name, error, "the name of a schedule");
+    *out |= G_GUINT64_CONSTANT(1) << i;
   }
   return TRUE;
 }
@@ -104,7 +133,7 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
 
   return doc && start_from(doc, parsed, depth, error) &&
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
-         check_keys(doc, parsed->like == NULL, error);
+         read_schedules(doc, &parsed->framework.schedules, error) && check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)
@@ -139,6 +168,7 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
   parsed.framework.attention = parsed.attention;
   parsed.framework.accumulation = parsed.accumulation;
+  parsed.framework.splits = parsed.splits;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 

@@ -8,6 +8,8 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/device.h"
+#include "plan/split.h"
+#include "schedule/schedule.h"
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
@@ -15,6 +17,8 @@ typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
+  guint64 schedules;          /* those that it runs: bit i is schedules[i] */
+  SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
@@ -41,6 +45,8 @@ typedef struct {
   double buffer_bytes;        /* held for communication besides: reduction and gathering buckets */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
 } Framework;
+
+gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 
 /* Whether plans/frameworks/NAME.json (or the path) is there. */
 gboolean framework_exists(const char *name);

@@ -13,6 +13,7 @@
 #include "hardware/cluster.h"
 #include "model/model.h"
 #include "plan/framework.h"
+#include "plan/split.h"
 #include "schedule/schedule.h"
 
 typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
@@ -41,6 +42,8 @@ typedef struct {
   Optimizer optimizer;
   AttentionKernel attention;
   Overlap overlap;
+  LayerSplit split;  /* layers of each stage */
+  gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
   const Schedule *schedule;
   const Framework *framework; /* not owned: outlives the plan */
 } Plan;
@@ -62,6 +65,17 @@ static inline ScheduleShape plan_shape(const Plan *p)
 {
   return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp };
 }
+
+/* Stages that the model is cut into, in model order. */
+static inline int plan_stages(const Plan *p)
+{
+  ScheduleShape shape = plan_shape(p);
+  return schedule_stages(p->schedule, &shape);
+}
+
+/* Whether one pipeline rank holds the embedding and the head, of whatever copy,
+ * or the same part of both: it keeps tied weights once. */
+gboolean plan_ends_meet(const Plan *plan);
 
 /* Reads a plan file; absent keys take the framework's and model's defaults, and
  * gpus and data_parallel_size follow from each other. The framework named in
@@ -91,8 +105,8 @@ extern const char *const plan_rule_names[];
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
 /* First layer of a pipeline stage (in model order, chunks counted), as an index
- * into Model.layers; stage pp*vpp is the end. Stage 0 also holds the embedding,
- * the last one the head. */
+ * into Model.layers; stage plan_stages() is the end. Stage 0 also holds the
+ * embedding, the last one the head. The only place that knows splits. */
 int plan_stage_first_layer(const Plan *plan, const Model *model, int stage);
 
 #endif

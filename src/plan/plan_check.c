@@ -12,7 +12,7 @@ const char *const plan_rule_names[] = {
   "heads not divisible by tensor parallel",
   "widths not divisible by tensor parallel",
   "tensor parallel does not tile a node",
-  "layers not divisible by stages",
+  "layers do not split into the stages",
   "schedule does not fit",
   "sequence longer than the positions",
   "sequence parallel not applicable",
@@ -106,13 +106,43 @@ static gboolean check_node(const Subject *s, GError **error)
   return TRUE;
 }
 
+/* What each kind of split asks for. */
+static const char *const split_rules[] = {
+  [SPLITS_EVEN] = "equal stages",
+  [SPLITS_ENDS] = "equal stages between the first and the last",
+  [SPLITS_FILL] = "full stages and the rest on the last",
+};
+
+static gboolean check_split(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const LayerSplit *split = &p->split;
+  int stages = plan_stages(p), ends = p->schedule->vocabulary ? 1 : 0;
+
+  if (split->stages != stages)
+    return broken(error, "layer_split: %d entries: expected %d, one a stage", split->stages, stages);
+  if (split_layers(split) != s->model->blocks)
+    return broken(error, "layer_split: %d layers: expected the model's %d", split_layers(split), s->model->blocks);
+  for (int i = 0; i < stages; i++)
+    if (split->layers[i] < (i == 0 || i == stages - 1 ? ends : 1))
+      return broken(error, "layer_split: stage %d has no layers: expected some on each%s", i,
+                    ends ? "" : " but the first and the last, which hold the embedding and the head");
+  if (!split_is_kind(split, p->framework->splits))
+    return broken(error, "layer_split: expected %s, which is what %s runs", split_rules[p->framework->splits],
+                  p->framework->name);
+  return TRUE;
+}
+
 static gboolean check_layers(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
+  int stages = plan_stages(p);
 
-  if (s->model->blocks % ((gint64)p->pp * p->vpp) != 0)
-    return broken(error, "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages x %d chunks", p->pp,
-                  s->model->blocks, p->pp, p->vpp);
+  if (p->split.stages)
+    return check_split(s, error);
+  if (s->model->blocks % stages != 0)
+    return broken(error, "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages, or a layer_split",
+                  p->pp, s->model->blocks, stages);
   return TRUE;
 }
 

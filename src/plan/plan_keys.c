@@ -85,6 +85,25 @@ static void resolve_degrees(const PlanFile *f, Plan *out)
   out->gpus = f->gpus > 0 ? f->gpus : others > G_MAXINT / out->dp ? G_MAXINT : (int)others * out->dp;
 }
 
+static gboolean resolve_split(const JsonDoc *doc, Plan *out, GError **error)
+{
+  const cJSON *given = json_get(json_root(doc), "layer_split");
+  int layers[SPLIT_STAGES_MAX], n;
+
+  if (!given)
+    return TRUE;
+  if (cJSON_IsString(given) && g_str_equal(given->valuestring, "balanced"))
+    return out->balanced = TRUE;
+  if (!cJSON_IsArray(given) || cJSON_GetArraySize(given) == 0 || cJSON_GetArraySize(given) > SPLIT_STAGES_MAX)
+    return json_error(doc, given, error, "\"balanced\", or the layers of each stage in model order (at most %d stages)",
+                      SPLIT_STAGES_MAX);
+  n = json_get_ints(doc, given, layers, SPLIT_STAGES_MAX, 0, SPLIT_LAYERS_MAX, error);
+  for (int i = 0; i < n; i++)
+    out->split.layers[i] = layers[i];
+  out->split.stages = MAX(n, 0);
+  return n > 0;
+}
+
 static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *model, Plan *out, Framework **framework,
                         GError **error)
 {
@@ -109,8 +128,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   if (!schedule)
     return FALSE;
   plan_set_schedule(out, schedule, out->vpp);
-  if (json_get(json_root(doc), "layer_split"))
-    return json_error(doc, json_get(json_root(doc), "layer_split"), error, "no such key: uneven stages are not planned yet");
+  if (!resolve_split(doc, out, error))
+    return FALSE;
   if (json_get(json_root(doc), "overlap")) {
     overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
     if (!overlap || !json_read(doc, overlap, overlap_fields, G_N_ELEMENTS(overlap_fields), &out->overlap, error))
@@ -156,6 +175,14 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
   json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
   json_put_string(w, "pipeline_schedule", p->schedule->name);
+  if (p->split.stages) {
+    json_open(w, "layer_split", '[');
+    w->compact = TRUE;
+    for (int i = 0; i < p->split.stages; i++)
+      json_put_int(w, NULL, p->split.layers[i]);
+    json_close(w, ']');
+    w->compact = FALSE;
+  }
   json_put_int(w, "data_parallel_size", p->dp);
   json_put_int(w, "context_parallel_size", p->cp);
   json_put_int(w, "expert_model_parallel_size", p->ep);

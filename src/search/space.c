@@ -158,7 +158,7 @@ static void walk_members(Walk *w, Plan plan)
   int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
 
   for (int s = 0; schedules[s]; s++) {
-    if (plan.pp == 1 && !g_str_equal(schedules[s]->name, "1f1b"))
+    if (!schedules[s]->searched || (plan.pp == 1 && !g_str_equal(schedules[s]->name, "1f1b")))
       continue;
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
     for (guint c = 0; c < chunks->len; c++) {

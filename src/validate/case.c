@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The numbers of a row; -1 where the cell is empty. */
@@ -60,6 +61,12 @@ static const char *find_blank(const Csv *csv, int row)
   return NULL;
 }
 
+/* The schedule of a cell; 1F1B with layers moved between stages is 1F1B, the split says which. */
+static const Schedule *find_schedule(const char *name)
+{
+  return schedule_find(g_str_equal(name, "1f1b-redistributed") ? "1f1b" : name);
+}
+
 /* What later work brings, by the cell that asks for it. */
 static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
 {
@@ -74,10 +81,8 @@ static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
     return g_strdup("HSDP");
   if (*csv_cell(csv, row, "shard_group"))
     return g_strdup("optimizer states sharded over a part of the data-parallel ranks");
-  if (*schedule && !schedule_find(schedule))
+  if (*schedule && !find_schedule(schedule))
     return g_strdup_printf("schedule %s", schedule);
-  if (*csv_cell(csv, row, "layer_split"))
-    return g_strdup("uneven layers");
   if (g_str_equal(recompute, "other") || g_str_has_prefix(recompute, "full:"))
     return g_strdup_printf("recompute %s", recompute);
   return NULL;
@@ -156,6 +161,41 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
   return TRUE;
 }
 
+/* The last stage holds `last` layers, the others alike; what is left over goes
+ * to those before the last. */
+static gboolean split_before(int layers, int stages, int last, LayerSplit *out)
+{
+  int each = stages > 1 ? (layers - last) / (stages - 1) : 0, left = layers - last - each * (stages - 1);
+
+  if (stages < 2 || stages > SPLIT_STAGES_MAX || each < 1 || MAX(each + 1, last) > SPLIT_LAYERS_MAX)
+    return FALSE;
+  out->stages = stages;
+  for (int i = 0; i < stages - 1; i++)
+    out->layers[i] = each + (i >= stages - 1 - left);
+  out->layers[stages - 1] = last;
+  return TRUE;
+}
+
+/* "first-1,last-1": the embedding and the head count as a layer each. "last=N":
+ * that many on the last stage. Where the cell is empty and layers do not divide,
+ * frameworks that count layers fill stages up. */
+static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = csv_cell(csv, row, "layer_split");
+  int stages = plan_stages(&c->plan), layers = c->model->blocks;
+  gboolean ok = TRUE;
+
+  if (g_str_equal(cell, "first-1,last-1"))
+    ok = (layers + 2) % stages == 0 && split_fill(layers, stages, 1, &c->plan.split);
+  else if (g_str_has_prefix(cell, "last="))
+    ok = split_before(layers, stages, atoi(cell + strlen("last=")), &c->plan.split);
+  else if (!*cell && layers % stages != 0 && c->framework->splits == SPLITS_FILL)
+    split_fill(layers, stages, 0, &c->plan.split);
+  else
+    ok = !*cell;
+  return ok || bad_cell(csv, row, "layer_split", "first-1,last-1 or last=N that fits layers and stages, or nothing", error);
+}
+
 static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
 {
   const char *schedule = csv_cell(csv, row, "schedule");
@@ -171,8 +211,8 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   p->micro_batch = n->micro_batch;
   p->global_batch = n->global_batch;
   p->sequence_parallel = or(n->sp, 0) && n->tp > 1;
-  plan_set_schedule(p, schedule_find(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b"), p->vpp);
-  return read_choices(c, csv, row, error);
+  plan_set_schedule(p, find_schedule(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b"), p->vpp);
+  return read_choices(c, csv, row, error) && read_split(c, csv, row, error);
 }
 
 /* Errors of other files are told with the line that led to them. */
