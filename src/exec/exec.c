@@ -15,19 +15,31 @@ static gboolean *present_layers(const Exec *x)
   return present;
 }
 
-/* Where a task of this row starts or ends within the model. */
+/* Where a task starts or ends within the model. Of all rows, since two copies of a
+ * stage must lie alike. */
 static gboolean *cut_layers(const Exec *x)
 {
   gboolean *cuts = g_new0(gboolean, x->model->n_layers + 1);
 
   for (guint i = 0; i < x->program->tasks->len; i++) {
     const Segment *s = exec_segment(x, i);
-    if (exec_task(x, i)->row != x->row || s->n_layers == 0)
+    if (s->n_layers == 0)
       continue;
     cuts[s->first_layer] = TRUE;
     cuts[s->first_layer + s->n_layers] = TRUE;
   }
   return cuts;
+}
+
+/* Whether passes are made again in slots of their own: on this chunk, or anywhere. */
+static gboolean remakes(const Exec *x, int row, int chunk)
+{
+  for (guint i = 0; i < x->program->tasks->len; i++) {
+    const Task *t = exec_task(x, i);
+    if (t->kind == TASK_PASS && t->pass == PASS_RECOMPUTE && (row < 0 || (t->row == row && t->chunk == chunk)))
+      return TRUE;
+  }
+  return FALSE;
 }
 
 static void init_chunks(Exec *x)
@@ -36,6 +48,8 @@ static void init_chunks(Exec *x)
   for (int c = 0; c < x->schedule.chunks; c++) {
     ChunkState *chunk = &x->chunks[c];
     chunk->stage = schedule_stage(x->plan->schedule, &x->schedule, x->row, c);
+    chunk->copy = schedule_copy(x->plan->schedule, c);
+    chunk->keeps = remakes(x, -1, 0) && !remakes(x, x->row, c);
     chunk->first_layer = plan_stage_first_layer(x->plan, x->model, chunk->stage);
     chunk->end_layer = plan_stage_first_layer(x->plan, x->model, chunk->stage + 1);
     chunk->micro = g_new0(MicroState, x->schedule.micro);

@@ -36,6 +36,33 @@ static BackendComm *pair_comm(Exec *x, int first, int second, GError **error)
   return split(x, in ? group_color(x, AXIS_PIPELINE) : -1, x->row == first ? 0 : 1, error);
 }
 
+/* The two rows that sum a tied table, -1 = none do. */
+static void find_tied(const Program *p, int rows[2])
+{
+  int n = 0;
+
+  rows[0] = rows[1] = -1;
+  for (guint i = 0; i < p->tasks->len; i++)
+    if (g_array_index(p->tasks, Task, i).kind == TASK_TIED)
+      rows[n++] = g_array_index(p->tasks, Task, i).row;
+}
+
+/* Ranks of the rows r and p-1-r, which hold the same stages of two copies. */
+static BackendComm *copies_comm(Exec *x, GError **error)
+{
+  int other = x->plan->pp - 1 - x->row;
+
+  return split(x, group_color(x, AXIS_PIPELINE) + MIN(x->row, other) * x->plan->gpus, x->row < other ? 0 : 1, error);
+}
+
+ChunkState *chunk_find(const Exec *x, int stage, int copy)
+{
+  for (int c = 0; c < x->schedule.chunks; c++)
+    if (x->chunks[c].stage == stage && x->chunks[c].copy == copy)
+      return &x->chunks[c];
+  return NULL;
+}
+
 gboolean task_arrives(const Exec *x, int dep)
 {
   return exec_task(x, dep)->kind == TASK_SEND && exec_task(x, dep)->row != x->row;
@@ -90,16 +117,19 @@ static gboolean init_pairs(Exec *x, GError **error)
 gboolean groups_init(Exec *x, GError **error)
 {
   g_autoptr(GError) found = NULL;
-  int last = x->program->n_rows - 1;
+  int tied[2];
 
+  find_tied(x->program, tied);
   x->outgoing = g_new0(BackendComm *, x->program->n_rows);
   x->incoming = g_new0(Incoming, x->program->n_rows);
   x->world = split(x, 0, x->b->rank, &found);
   x->tensor = axis_comm(x, AXIS_TENSOR, &found);
   x->tensor_late = axis_comm(x, AXIS_TENSOR, &found);
   x->data = axis_comm(x, AXIS_DATA, &found);
-  if (x->model->tied_embeddings && last > 0)
-    x->tied = pair_comm(x, 0, last, &found);
+  if (tied[0] >= 0)
+    x->tied = pair_comm(x, tied[0], tied[1], &found);
+  if (schedule_copies(x->plan->schedule) == 2)
+    x->copies = copies_comm(x, &found);
   if (!found && init_pairs(x, &found))
     return TRUE;
   g_propagate_error(error, g_steal_pointer(&found));
@@ -108,7 +138,7 @@ gboolean groups_init(Exec *x, GError **error)
 
 void groups_clear(Exec *x)
 {
-  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->data, x->tied };
+  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->data, x->tied, x->copies };
 
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];
@@ -141,12 +171,12 @@ static void post(Exec *x, Incoming *in, Arrival *a)
   x->b->event_record(x->b, a->event, in->stream);
 }
 
-/* Index behind the arrival that the task takes, 0 if it takes none. */
+/* Index behind the last arrival that the task takes, 0 if it takes none. */
 static guint wanted(const Incoming *in, int taker)
 {
-  for (guint i = in->taken; i < in->arrivals->len; i++)
-    if (g_array_index(in->arrivals, Arrival, i).taker == taker)
-      return i + 1;
+  for (guint i = in->arrivals->len; i > 0; i--)
+    if (g_array_index(in->arrivals, Arrival, i - 1).taker == taker)
+      return i;
   return 0;
 }
 
@@ -162,18 +192,28 @@ void receives_post(Exec *x, int taker)
   }
 }
 
+/* To the chunk that continues what the sender's did. */
+static void hand_over(Exec *x, Arrival *a)
+{
+  const Task *send = exec_task(x, a->send);
+  gboolean backward = send->pass != PASS_FORWARD;
+  int stage = schedule_stage(x->plan->schedule, &x->schedule, send->row, send->chunk) + (backward ? -1 : 1);
+  ChunkState *chunk = chunk_find(x, stage, schedule_copy(x->plan->schedule, send->chunk));
+
+  chunk->micro[send->micro].in[backward] = g_steal_pointer(&a->buffer);
+}
+
 void receives_take(Exec *x, int taker, BackendStream *s)
 {
-  const Task *t = exec_task(x, taker);
-
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];
-    guint i = in->arrivals ? wanted(in, taker) : 0;
-    if (i == 0)
-      continue;
-    Arrival *a = &g_array_index(in->arrivals, Arrival, i - 1);
-    x->b->event_wait(x->b, a->event, s);
-    x->chunks[t->chunk].micro[t->micro].in[t->pass != PASS_FORWARD] = g_steal_pointer(&a->buffer);
-    in->taken++;
+    for (guint i = 0; in->arrivals && i < in->posted; i++) {
+      Arrival *a = &g_array_index(in->arrivals, Arrival, i);
+      if (a->taker != taker || !a->buffer)
+        continue;
+      x->b->event_wait(x->b, a->event, s);
+      hand_over(x, a);
+      in->taken++;
+    }
   }
 }

@@ -22,35 +22,30 @@ void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GAr
   types[spec->kind]->params(shape, spec, layer, params);
 }
 
-static gboolean recomputes(const LayerRun *r, const LayerWeights *w)
+void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep)
 {
-  return w->spec->kind == LAYER_BLOCK && r->shape.plan->recompute == RECOMPUTE_FULL;
+  const LayerType *type = types[w->spec->kind];
+  void *y = type->forward(r, w, state, x);
+
+  if (type->forget && !keep)
+    type->forget(r, state);
+  return y;
 }
 
-void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
+void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
-  void *y = types[w->spec->kind]->forward(r, w, state, x);
-
-  if (recomputes(r, w))
-    for (int i = 1; i < STATE_SLOTS; i++)
-      run_drop(r, &state->kept[i]);
-  return y;
+  if (types[w->spec->kind]->remake)
+    types[w->spec->kind]->remake(r, w, state);
 }
 
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
 {
-  const LayerType *type = types[w->spec->kind];
-
-  if (recomputes(r, w)) {
-    void *y = type->forward(r, w, state, state->kept[0]);
-    run_drop(r, &y);
-  }
-  return type->input(r, w, state, dy);
+  layer_remake(r, w, state);
+  return types[w->spec->kind]->input(r, w, state, dy);
 }
 
 void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
   types[w->spec->kind]->weight(r, w, state);
-  for (int i = 0; i < STATE_SLOTS; i++)
-    run_drop(r, &state->kept[i]);
+  state_drop(r, state, ~0u);
 }

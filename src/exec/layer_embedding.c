@@ -63,4 +63,4 @@ static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
   rows_ungather(r, dy, state->kept[DY]);
 }
 
-const LayerType layer_embedding = { params, forward, input, weight };
+const LayerType layer_embedding = { params, forward, input, weight, NULL, NULL };

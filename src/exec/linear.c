@@ -23,6 +23,13 @@ void run_drop(const LayerRun *r, void **block)
   memory_release(r->memory, r->s, g_steal_pointer(block));
 }
 
+void state_drop(const LayerRun *r, LayerState *state, guint slots)
+{
+  for (int i = 0; i < STATE_SLOTS; i++)
+    if (slots & 1u << i)
+      run_drop(r, &state->kept[i]);
+}
+
 void params_add(GArray *params, Param p)
 {
   g_array_append_val(params, p);

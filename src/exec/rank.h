@@ -33,7 +33,7 @@ typedef struct {
   BackendComm *gather; /* tensor-parallel ranks, where each was sent a share */
   BackendStream *stream;
   GArray *arrivals;    /* Arrival, in the order sent */
-  guint posted, taken;
+  guint posted, taken; /* of the arrivals */
 } Incoming;
 
 /* One micro-batch on one chunk. */
@@ -45,7 +45,8 @@ typedef struct {
 } MicroState;
 
 typedef struct {
-  int stage, first_layer, end_layer;
+  int stage, copy, first_layer, end_layer;
+  gboolean keeps; /* forwards keep what the plan recomputes: a schedule that remakes passes this chunk by */
   MicroState *micro;
 } ChunkState;
 
@@ -63,7 +64,7 @@ struct Exec {
   Shards shards;
   Tokens tokens;
   BackendStream *lanes[LANE_COUNT];
-  BackendComm *world, *tensor, *tensor_late, *data, *tied; /* tensor_late: beside the passes */
+  BackendComm *world, *tensor, *tensor_late, *data, *tied, *copies; /* tensor_late: beside the passes */
   BackendComm **outgoing;  /* of each row */
   Incoming *incoming;      /* of each row */
   ChunkState *chunks;
@@ -94,6 +95,9 @@ void groups_clear(Exec *x);
 /* Whether a task of another row is a send that a task of this row takes. */
 gboolean task_arrives(const Exec *x, int dep);
 
+/* The chunk of this row that holds a stage of a copy, NULL = another row's. */
+ChunkState *chunk_find(const Exec *x, int stage, int copy);
+
 /* Posts receives as far as they are wanted; `taker` must find its own posted. */
 void receives_post(Exec *x, int taker);
 
@@ -105,6 +109,7 @@ extern void (*const task_work[TASK_KIND_COUNT])(Exec *x, int task, BackendStream
 void work_gather(Exec *x, int task, BackendStream *s);
 void work_reduce(Exec *x, int task, BackendStream *s);
 void work_tied(Exec *x, int task, BackendStream *s);
+void work_copies(Exec *x, int task, BackendStream *s);
 void work_norm(Exec *x, int task, BackendStream *s);
 void work_optimizer(Exec *x, int task, BackendStream *s);
 

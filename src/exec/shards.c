@@ -45,7 +45,7 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, i
 
   *s = (Shards) { .shape = shape, .memory = memory, .zero = data_size > 1 ? zero : 0, .data_size = data_size,
                   .data_rank = data_rank, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
-  s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1] && shape->plan->pp == 1;
+  s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
   for (int layer = 0; layer < n; layer++) {
     fresh = fresh || cuts[layer] || (layer > 0 && !present[layer - 1]);
     if (present[layer])

@@ -11,7 +11,7 @@ static int local_dep(const Exec *x, int task, int dep)
 
   if (exec_task(x, dep)->row == x->row || dep == x->norm_task)
     return dep;
-  g_assert(kind == TASK_TIED || kind == TASK_NORM || task_arrives(x, dep));
+  g_assert(kind == TASK_TIED || kind == TASK_COPIES || kind == TASK_NORM || task_arrives(x, dep));
   return -1;
 }
 

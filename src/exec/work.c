@@ -42,14 +42,13 @@ static LayerState *state_of(Exec *x, int task, int layer)
 static void deliver(Exec *x, int task, gboolean backward, void *result)
 {
   const Task *t = exec_task(x, task);
-  int to = x->chunks[t->chunk].stage + (backward ? -1 : 1);
+  const ChunkState *chunk = &x->chunks[t->chunk];
+  ChunkState *next = chunk_find(x, chunk->stage + (backward ? -1 : 1), chunk->copy);
 
-  for (int chunk = 0; chunk < x->schedule.chunks; chunk++)
-    if (x->chunks[chunk].stage == to) {
-      x->chunks[chunk].micro[t->micro].in[backward] = result;
-      return;
-    }
-  micro_of(x, task)->out[backward] = result;
+  if (next)
+    next->micro[t->micro].in[backward] = result;
+  else
+    chunk->micro[t->micro].out[backward] = result;
 }
 
 /* Where a piece's input comes from and its result goes. */
@@ -80,7 +79,7 @@ static void forward(Exec *x, int task)
   for (int layer = s->first_layer; layer < end; layer++) {
     LayerWeights w;
     shards_weights(&x->shards, layer, &w);
-    flow = layer_forward(&x->run, &w, state_of(x, task, layer), flow);
+    flow = layer_forward(&x->run, &w, state_of(x, task, layer), flow, chunk->keeps);
   }
   if (flow && end == chunk->end_layer)
     memory_retag(&x->memory, flow, PART_BUFFERS);
@@ -103,6 +102,17 @@ static void backward(Exec *x, int task)
       layer_backward_weight(&x->run, &w, state);
   }
   give_flow(x, task, TRUE, s->first_layer == chunk->first_layer, flow);
+}
+
+static void remake(Exec *x, int task)
+{
+  const Segment *s = exec_segment(x, task);
+
+  for (int layer = s->first_layer; layer < s->first_layer + s->n_layers; layer++) {
+    LayerWeights w;
+    shards_weights(&x->shards, layer, &w);
+    layer_remake(&x->run, &w, state_of(x, task, layer));
+  }
 }
 
 static void weight(Exec *x, int task)
@@ -156,12 +166,13 @@ static void work_pass(Exec *x, int task, BackendStream *stream)
 {
   static void (*const passes[PASS_COUNT])(Exec *, int) = {
     [PASS_FORWARD] = forward, [PASS_BACKWARD] = backward, [PASS_INPUT] = backward, [PASS_WEIGHT] = weight,
+    [PASS_RECOMPUTE] = remake,
   };
   const Segment *s = exec_segment(x, task);
   gboolean makes_gradients = s->pass == PASS_BACKWARD || s->pass == PASS_WEIGHT;
 
   g_assert(stream == x->run.s);
-  if (x->shards.zero >= 2 && s->pass != PASS_FORWARD)
+  if (x->shards.zero >= 2 && s->pass != PASS_FORWARD && s->pass != PASS_RECOMPUTE)
     open_gradients(x, s);
   passes[s->pass](x, task);
   if (x->shards.zero == 3 && s->pass != PASS_WEIGHT)
@@ -172,9 +183,10 @@ static void work_pass(Exec *x, int task, BackendStream *stream)
 
 static int row_after(const Exec *x, int task)
 {
-  const Task *t = exec_task(x, task);
-  int stage = x->chunks[t->chunk].stage + (t->pass == PASS_FORWARD ? 1 : -1);
-  return schedule_place(x->plan->schedule, &x->schedule, stage, schedule_copy(x->plan->schedule, t->chunk)).rank;
+  const ChunkState *chunk = &x->chunks[exec_task(x, task)->chunk];
+  int stage = chunk->stage + (exec_task(x, task)->pass == PASS_FORWARD ? 1 : -1);
+
+  return schedule_place(x->plan->schedule, &x->schedule, stage, chunk->copy).rank;
 }
 
 static void work_send(Exec *x, int task, BackendStream *s)
@@ -191,5 +203,5 @@ static void work_send(Exec *x, int task, BackendStream *s)
 
 void (*const task_work[TASK_KIND_COUNT])(Exec *, int, BackendStream *) = {
   [TASK_PASS] = work_pass, [TASK_SEND] = work_send, [TASK_GATHER] = work_gather, [TASK_REDUCE] = work_reduce,
-  [TASK_TIED] = work_tied, [TASK_NORM] = work_norm, [TASK_OPTIMIZER] = work_optimizer,
+  [TASK_TIED] = work_tied, [TASK_COPIES] = work_copies, [TASK_NORM] = work_norm, [TASK_OPTIMIZER] = work_optimizer,
 };

@@ -52,6 +52,13 @@ void work_tied(Exec *x, int task, BackendStream *s)
       x->b->all_reduce(x->b, x->tied, s, u->own_gradients, u->part, exec_wide(x->b->dtype), EXEC_SUM);
 }
 
+void work_copies(Exec *x, int task, BackendStream *s)
+{
+  (void)task;
+  for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
+    x->b->all_reduce(x->b, x->copies, s, u->own_gradients, u->part, exec_wide(x->b->dtype), EXEC_SUM);
+}
+
 /* Calls `visit` with each param of which this rank owns elements. */
 static void each_own(Exec *x, void (*visit)(Exec *, const Param *, char *gradient, gsize n, BackendStream *, void *),
                      BackendStream *s, void *data)
@@ -105,7 +112,7 @@ static void sum_partial(Exec *x, BackendStream *s)
 /* Each value of the model once. */
 static void add_square(Exec *x, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
 {
-  gboolean twice = p->copy || (p->replicated && x->shape.tp_rank > 0) ||
+  gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) || (p->replicated && x->shape.tp_rank > 0) ||
                    (x->shards.zero == 0 && x->coordinates[AXIS_DATA] > 0);
 
   (void)data;
