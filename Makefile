@@ -69,7 +69,7 @@ $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
 
-$(BUILD)/tests/mpi/%: $(BUILD)/obj/tests/mpi/%.o $(EXEC_LIB) $(LIB)
+$(BUILD)/tests/mpi/%: $(BUILD)/obj/tests/mpi/%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 

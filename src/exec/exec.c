@@ -118,7 +118,7 @@ static void init_run(Exec *x)
   Backend *b = x->b;
 
   x->run = (LayerRun) {
-    .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor,
+    .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor, .kept_as = PART_ACTIVATIONS,
     .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
     .loss_scale = 1.0 / ((double)x->plan->global_batch * x->plan->seq),
   };
@@ -225,16 +225,4 @@ void exec_phase(const Exec *x, char *text, gsize size)
                exec_segment(x, current)->first_layer + exec_segment(x, current)->n_layers - 1);
   else
     g_snprintf(text, size, "step %d, %s", x->step, task_kind_names[t->kind]);
-}
-
-gsize exec_peek(Exec *x, int layer, int slot, gboolean gradient, void *out, gsize n)
-{
-  LayerWeights w;
-
-  shards_weights(&x->shards, layer, &w);
-  const void *from = gradient ? w.gradient[slot] : w.weight[slot];
-  if (!from)
-    return 0;
-  x->b->download(x->b, x->run.s, out, from, n * x->run.wide_bytes);
-  return n;
 }

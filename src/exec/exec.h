@@ -67,8 +67,4 @@ const GArray *exec_order(const Exec *exec, Lane lane); /* int, program tasks */
 /* Bytes that this rank holds by part. */
 void exec_memory(const Exec *exec, double bytes[PART_COUNT]);
 
-/* For tests: the whole weights and gradients of a layer's slot on a rank without
- * sharding; copies of n elements to the host in the wide format. */
-gsize exec_peek(Exec *exec, int layer, int slot, gboolean gradient, void *out, gsize n);
-
 #endif

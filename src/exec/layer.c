@@ -38,9 +38,19 @@ void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state)
     types[w->spec->kind]->remake(r, w, state);
 }
 
+void layer_defer(const LayerRun *r, LayerState *state)
+{
+  for (int i = 0; i < STATE_SLOTS; i++)
+    if (state->kept[i])
+      memory_retag(r->memory, state->kept[i], PART_ACTIVATIONS);
+}
+
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
 {
-  layer_remake(r, w, state);
+  LayerRun passing = *r;
+
+  passing.kept_as = PART_BUFFERS;
+  layer_remake(&passing, w, state);
   return types[w->spec->kind]->input(r, w, state, dy);
 }
 

@@ -74,6 +74,7 @@ typedef struct {
   BackendStream *s;
   Memory *memory;
   BackendComm *tensor;
+  MemoryPart kept_as; /* part to which what a forward keeps is counted */
   gsize bytes;       /* of an element */
   gsize wide_bytes;
   double loss_scale; /* 1 / tokens of the global batch */
@@ -110,9 +111,12 @@ extern const LayerType layer_embedding, layer_block, layer_head;
 void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *params);
 
 /* Passes of one layer. A forward that does not `keep` leaves what the plan's
- * recomputation keeps; layer_remake makes the rest, at the latest in the backward. */
+ * recomputation keeps; layer_remake makes the rest, at the latest in the backward,
+ * where it counts as buffers. */
 void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep);
 void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state);
+/* Counts what a weight pass will still read as activations. */
+void layer_defer(const LayerRun *r, LayerState *state);
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
 void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state);
 

@@ -124,7 +124,7 @@ static void *join(const LayerRun *r, void *partial, const void *bias, const void
   if (bias)
     r->b->bias_forward(r->b, r->s, r->shape.rows, r->shape.hidden, y, bias);
   r->b->add(r->b, r->s, (gsize)r->shape.rows * r->shape.hidden, x, y);
-  memory_retag(r->memory, y, PART_ACTIVATIONS);
+  memory_retag(r->memory, y, r->kept_as);
   return y;
 }
 

@@ -5,12 +5,12 @@
 
 void *run_keep(const LayerRun *r, gsize elements)
 {
-  return memory_alloc(r->memory, r->s, PART_ACTIVATIONS, elements * r->bytes);
+  return memory_alloc(r->memory, r->s, r->kept_as, elements * r->bytes);
 }
 
 void *run_keep_wide(const LayerRun *r, gsize elements)
 {
-  return memory_alloc(r->memory, r->s, PART_ACTIVATIONS, elements * r->wide_bytes);
+  return memory_alloc(r->memory, r->s, r->kept_as, elements * r->wide_bytes);
 }
 
 void *run_buffer(const LayerRun *r, gsize elements)

@@ -100,6 +100,8 @@ static void backward(Exec *x, int task)
     flow = layer_backward_input(&x->run, &w, state, flow);
     if (s->pass == PASS_BACKWARD)
       layer_backward_weight(&x->run, &w, state);
+    else
+      layer_defer(&x->run, state);
   }
   give_flow(x, task, TRUE, s->first_layer == chunk->first_layer, flow);
 }
