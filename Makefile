@@ -1,6 +1,7 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CI=true turns warnings into errors. Targets: all,
-# check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, clean.
+# check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate,
+# schedules-sheet, clean.
 
 CC ?= cc
 BUILD := build$(if $(SAN),/san)
@@ -114,6 +115,9 @@ golden: all
 fit: all
 	$(BUILD)/tdp-fit
 
+schedules-sheet: all
+	BUILD=$(BUILD) tests/schedules-sheet docs/schedules.png
+
 CASES = $(filter-out %/baseline.csv,$(wildcard tests/validation/*.csv))
 validate: all
 	$(BUILD)/tdp-validate $(CASES) --plots build/validate --baseline tests/validation/baseline.csv
@@ -132,5 +136,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all build-tests check clean demo deps fit golden install layers test validate baseline FORCE
+.PHONY: all build-tests check clean demo deps fit golden install layers schedules-sheet test validate baseline FORCE
 .SECONDARY:

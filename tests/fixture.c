@@ -99,7 +99,10 @@ PriceTable *fixture_prices(const Model *model, double forward, double backward, 
       continue;
     price->pass[PASS_FORWARD].seconds = price->pass[PASS_FORWARD].compute_s = forward;
     price->pass[PASS_BACKWARD].seconds = price->pass[PASS_BACKWARD].compute_s = backward;
+    for (Pass half = PASS_INPUT; half <= PASS_WEIGHT; half++)
+      price->pass[half].seconds = price->pass[half].compute_s = backward / 2;
     price->saved_bytes = saved;
+    price->deferred_bytes = saved / 2;
   }
   return table;
 }

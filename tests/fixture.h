@@ -21,8 +21,9 @@ Cluster *fixture_free_cluster(int devices);
 
 Framework *fixture_framework(const char *name);
 
-/* Every block takes `forward` and `backward` seconds, other layers nothing; each
- * block keeps `saved` bytes. */
+/* Every block takes `forward` and `backward` seconds, half of these for either
+ * gradient, other layers nothing; each block keeps `saved` bytes, half of them for
+ * the weight gradient. */
 PriceTable *fixture_prices(const Model *model, double forward, double backward, double saved);
 
 #endif

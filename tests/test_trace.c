@@ -60,6 +60,8 @@ START_TEST(breakdown_by_hand)
   /* the pipeline ends at 8: row 0 idles 2 of it, row 1 idles 3 */
   ck_assert_double_eq(m.bubble_fraction, 5.0 / 16);
   ck_assert_double_eq(trace_row_bubble(t, 1), 3.0 / 8);
+  ck_assert_double_eq(trace_row_compute(t, 0), 5);
+  ck_assert_double_eq(trace_row_compute(t, 1), 5);
   ck_assert_double_eq(m.hardware_flops, 9);
 }
 END_TEST

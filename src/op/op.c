@@ -35,6 +35,12 @@ double op_optimizer_bytes(const Plan *p)
   return p->precision == DTYPE_FP32 ? 8 : 12;
 }
 
+double op_state_bytes(const Plan *p)
+{
+  return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
+         op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1) + op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+}
+
 double op_overhead_bytes(const Plan *p)
 {
   int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);

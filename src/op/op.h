@@ -73,6 +73,10 @@ double op_reduce_bytes(const Plan *plan);
  * fp32 copy of 16-bit weights. */
 double op_optimizer_bytes(const Plan *plan);
 
+/* Bytes of weights, gradients and optimizer states that a device keeps for a
+ * parameter of its layers, as ZeRO divides them. */
+double op_state_bytes(const Plan *plan);
+
 /* Context, libraries and communicators of a device; communication buckets. */
 double op_overhead_bytes(const Plan *plan);
 double op_bucket_bytes(const Plan *plan);

@@ -93,8 +93,9 @@ char *plan_label(const Plan *plan);
 /* The rules that a plan must keep; search counts rejections by rule. */
 typedef enum {
   RULE_NONE, /* no rule is broken */
-  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_LAYERS, RULE_SCHEDULE,
+  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_ZERO, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
+  RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;
 

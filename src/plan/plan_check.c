@@ -12,7 +12,6 @@ const char *const plan_rule_names[] = {
   "heads not divisible by tensor parallel",
   "widths not divisible by tensor parallel",
   "tensor parallel does not tile a node",
-  "layers do not split into the stages",
   "schedule does not fit",
   "sequence longer than the positions",
   "sequence parallel not applicable",
@@ -20,6 +19,7 @@ const char *const plan_rule_names[] = {
   "precision not supported by the device",
   "model family not planned",
   "degree not planned",
+  "layers do not split into the stages",
   NULL,
 };
 
@@ -160,6 +160,12 @@ static gboolean check_schedule(const Subject *s, GError **error)
     return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches make "
                          "%" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro, passes);
 
+  if (s->plan->schedule->recompute && s->plan->recompute != RECOMPUTE_FULL)
+    return broken(error, "recompute_granularity: \"%s\": expected full, schedule %s makes whole forwards again",
+                  recompute_names[s->plan->recompute], s->plan->schedule->name);
+  if (s->plan->schedule->split && s->plan->recompute == RECOMPUTE_FULL)
+    return broken(error, "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
+                         "%s need what forwards saved", s->plan->schedule->name);
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
     return FALSE;
@@ -240,7 +246,6 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_HEADS] = check_heads,
   [RULE_TENSOR_WIDTH] = check_widths,
   [RULE_NODE] = check_node,
-  [RULE_LAYERS] = check_layers,
   [RULE_SCHEDULE] = check_schedule,
   [RULE_SEQUENCE] = check_sequence,
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
@@ -248,6 +253,7 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_PRECISION] = check_precision,
   [RULE_FAMILY] = check_family,
   [RULE_DEGREE] = check_degree,
+  [RULE_LAYERS] = check_layers,
 };
 
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)

@@ -127,6 +127,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, error);
   if (!schedule)
     return FALSE;
+  if (f->vpp < 0 && schedule->min_chunks == schedule->max_chunks)
+    out->vpp = schedule->min_chunks;
   plan_set_schedule(out, schedule, out->vpp);
   if (!resolve_split(doc, out, error))
     return FALSE;

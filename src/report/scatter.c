@@ -51,7 +51,7 @@ gboolean report_scatter(const Validation *v, const char *folder, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make the folder: %s", folder, g_strerror(errno));
     return FALSE;
   }
-  if (!picture_init(&p, "scatter", error))
+  if (!picture_init(&p, "scatter", "scatter", error))
     return FALSE;
   gboolean ok = draw(&p, v, folder, error);
   picture_clear(&p);

@@ -32,6 +32,18 @@ double trace_row_bubble(const Trace *t, int row)
   return totals.pipeline_end > 0 ? (totals.pipeline_end - busy[row]) / totals.pipeline_end : 0;
 }
 
+double trace_row_compute(const Trace *t, int row)
+{
+  double seconds = 0;
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->kind == TASK_PASS && s->row == row)
+      seconds += s->end - s->start - s->exposed_tensor_s;
+  }
+  return seconds;
+}
+
 /* Time of [from, to) in which a span of the kind that was waited for ran. */
 static double overlap(double from, double to, const Span *s)
 {
