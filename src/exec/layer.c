@@ -22,13 +22,19 @@ void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GAr
   types[spec->kind]->params(shape, spec, layer, params);
 }
 
+/* What will be forgotten counts as buffers while it is there. */
 void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep)
 {
   const LayerType *type = types[w->spec->kind];
-  void *y = type->forward(r, w, state, x);
+  LayerRun passing = *r;
 
-  if (type->forget && !keep)
-    type->forget(r, state);
+  if (!type->forget || keep)
+    return type->forward(r, w, state, x);
+  if (r->shape.plan->recompute == RECOMPUTE_FULL)
+    passing.kept_as = PART_BUFFERS;
+  void *y = type->forward(&passing, w, state, x);
+  memory_retag(r->memory, y, r->kept_as);
+  type->forget(r, state);
   return y;
 }
 
