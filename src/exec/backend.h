@@ -119,6 +119,7 @@ struct Backend {
   int rank, size;
   void (*poll)(void *); /* called often where computation is synchronous; may be NULL */
   void *poll_data;
+  uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
   double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
 
   void (*free)(Backend *b); /* after an orderly end */

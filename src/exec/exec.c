@@ -1,8 +1,11 @@
 #include "exec/rank.h"
 
+const char *const exec_fault_names[] = { "kill", "stop", "hang", "memory", "error", NULL };
+
 ExecOptions exec_options_default(void)
 {
-  return (ExecOptions) { .seed = 1, .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .max_norm = 1 };
+  return (ExecOptions) { .seed = 1, .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .max_norm = 1,
+                         .fault_at = -1 };
 }
 
 static gboolean *present_layers(const Exec *x)
@@ -207,7 +210,7 @@ void exec_memory(const Exec *x, double bytes[PART_COUNT])
 
 guint64 exec_progress(const Exec *x)
 {
-  return __atomic_load_n(&x->progress, __ATOMIC_RELAXED);
+  return __atomic_load_n(&x->progress, __ATOMIC_RELAXED) + __atomic_load_n(&x->b->activity, __ATOMIC_RELAXED);
 }
 
 void exec_phase(const Exec *x, char *text, gsize size)

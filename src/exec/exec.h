@@ -18,12 +18,18 @@
 
 typedef struct Exec Exec;
 
+/* What a drill does to this rank. */
+typedef enum { FAULT_KILL, FAULT_STOP, FAULT_HANG, FAULT_MEMORY, FAULT_ERROR, FAULT_COUNT } ExecFault;
+extern const char *const exec_fault_names[];
+
 typedef struct {
   guint64 seed;
   const char *tokens;  /* file of 16-bit tokens, NULL = made from the seed */
   double rate, beta1, beta2, epsilon, decay; /* AdamW */
   double max_norm;     /* of the gradient, 0 = not clipped */
   double memory_limit; /* bytes a rank, 0 = none */
+  ExecFault fault;     /* of a drill */
+  gint64 fault_at;     /* task, counted from the start of the run, that it strikes before; -1 = none */
   void (*fatal)(void *data, const char *message);
   void (*poll)(void *data); /* called while waiting; may be NULL */
   void *data;
@@ -58,7 +64,7 @@ Trace *exec_trace(Exec *exec);
 /* What this rank is doing, for messages; may be asked from another thread. */
 void exec_phase(const Exec *exec, char *text, gsize size);
 
-/* Grows with every task that is issued; from another thread too. */
+/* Grows with every task and kernel; from another thread too. */
 guint64 exec_progress(const Exec *exec);
 
 /* Tasks of this rank in the order in which each lane ran them in the last step. */

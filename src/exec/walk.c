@@ -2,6 +2,8 @@
 #include "exec/rank.h"
 
 #include <math.h>
+#include <signal.h>
+#include <unistd.h>
 
 /* The own task whose end stands for a dependency, -1 where the task itself, being
  * a collective of several rows, waits for the other row. */
@@ -39,16 +41,40 @@ static void wait_for_deps(Exec *x, int task, BackendStream *s)
   receives_take(x, task, s);
 }
 
+static void fail(Exec *x, const char *message)
+{
+  if (x->options.fatal)
+    x->options.fatal(x->options.data, message);
+  g_error("%s", message);
+}
+
 /* A failure of the backend ends the run. */
 static void check_backend(Exec *x)
 {
   const char *failure = x->b->failed(x->b);
 
-  if (!failure)
-    return;
-  if (x->options.fatal)
-    x->options.fatal(x->options.data, failure);
-  g_error("%s", failure);
+  if (failure)
+    fail(x, failure);
+}
+
+static void strike(Exec *x)
+{
+  switch (x->options.fault) {
+  case FAULT_KILL:
+    raise(SIGKILL);
+    break;
+  case FAULT_STOP:
+    raise(SIGSTOP);
+    break;
+  case FAULT_HANG:
+    for (;;)
+      pause();
+  case FAULT_MEMORY:
+    memory_alloc(&x->memory, x->run.s, PART_ACTIVATIONS, G_MAXSIZE / 2);
+    break;
+  default:
+    fail(x, "an error of the drill");
+  }
 }
 
 static void issue(Exec *x, int task, Lane lane)
@@ -58,6 +84,8 @@ static void issue(Exec *x, int task, Lane lane)
   double exchanged;
 
   g_atomic_int_set(&x->current, task);
+  if ((gint64)x->progress == x->options.fault_at)
+    strike(x);
   if (lane == LANE_COMPUTE)
     receives_post(x, task);
   wait_for_deps(x, task, s);
