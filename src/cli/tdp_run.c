@@ -427,6 +427,7 @@ static int refuse(const Run *r, GError *error)
   if (r->launch.rank == 0 || r->health)
     return cli_fail("tdp-run", error);
   g_error_free(error);
+  g_usleep(G_USEC_PER_SEC / 4); /* a launcher ends all when the first one ends */
   return code;
 }
 

@@ -113,7 +113,7 @@ static void init_parameters(Exec *x)
 
   shards_init(&x->shards, &x->shape, &x->memory, x->plan->zero, x->plan->dp, x->coordinates[AXIS_DATA], present, cuts);
   shards_allocate(&x->shards, x->run.s, x->options.seed);
-  x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_OVERHEAD, 2 * sizeof(double));
+  x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, 2 * sizeof(double));
 }
 
 static void init_run(Exec *x)

@@ -30,7 +30,8 @@ struct Health {
   GThread *thread;
   GMutex lock;       /* of failure and leaving */
   char failure[HEALTH_TEXT];
-  gboolean leaving;
+  gboolean leaving;  /* asked to */
+  gboolean said_bye;
   gint64 moved_us;   /* when any rank last moved */
   guint64 own_progress;
   gint64 beat_us, signal_us; /* last beat; SIGTERM, 0 = none */
@@ -77,12 +78,17 @@ G_NORETURN static void end_self(Health *h, const char *message)
   end_run(h, FALSE, message);
 }
 
+static void hang_up(Peer *peer)
+{
+  close(peer->fd);
+  peer->fd = -1;
+}
+
 static void lost(Health *h, Peer *peer, const char *how)
 {
   g_autofree char *message = g_strdup_printf("rank %d %s; last seen in %s", peer->rank, how, peer->phase);
 
-  close(peer->fd);
-  peer->fd = -1;
+  hang_up(peer);
   end_run(h, is_root(h) || h->options.rank == 1, message);
 }
 
@@ -102,8 +108,7 @@ static void hear(Health *h, Peer *peer, const HealthMessage *m)
   case HEALTH_END:
     end_run(h, FALSE, m->text);
   case HEALTH_BYE:
-    close(peer->fd);
-    peer->fd = -1;
+    hang_up(peer);
     break;
   }
 }
@@ -115,8 +120,10 @@ static void read_peer(Health *h, Peer *peer)
 
   if (got > 0)
     hear(h, peer, &m);
-  else if (got < 0)
+  else if (got < 0 && !h->said_bye)
     lost(h, peer, "died");
+  else if (got < 0)
+    hang_up(peer);
 }
 
 static void check_silence(Health *h, gint64 now)
@@ -141,7 +148,7 @@ static void check_stall(Health *h, gint64 now)
   if (own != h->own_progress)
     h->moved_us = now;
   h->own_progress = own;
-  if (!is_root(h) || own == 0 || now - h->moved_us < h->options.stall_s * G_USEC_PER_SEC)
+  if (!is_root(h) || own == 0 || h->leaving || now - h->moved_us < h->options.stall_s * G_USEC_PER_SEC)
     return;
   h->options.phase(h->options.data, phase, sizeof phase);
   for (int i = 0; i < h->n_peers; i++)
@@ -174,11 +181,13 @@ static gboolean all_gone(const Health *h)
   return TRUE;
 }
 
-/* What this process itself asks for. TRUE once it may leave. */
-static gboolean check_self(Health *h, gint64 now, gboolean *said_bye)
+/* What this process itself asks for. TRUE once it may leave: rank 0 when all have
+ * said goodbye, others when rank 0 has hung up on it. */
+static gboolean check_self(Health *h, gint64 now)
 {
   char failure[HEALTH_TEXT];
-  gboolean leaving;
+  gboolean leaving;  /* asked to */
+  gboolean said_bye;
 
   g_mutex_lock(&h->lock);
   g_strlcpy(failure, h->failure, sizeof failure);
@@ -189,11 +198,11 @@ static gboolean check_self(Health *h, gint64 now, gboolean *said_bye)
   /* a launcher that kills all because one died: rather hear what happened */
   if (h->signal_us && now - h->signal_us > LAST_WORDS_MS * 1000)
     end_run(h, is_root(h), "ended by SIGTERM");
-  if (leaving && !*said_bye) {
+  if (leaving && !is_root(h) && !h->said_bye) {
     tell(h, HEALTH_BYE, "");
-    *said_bye = TRUE;
+    h->said_bye = TRUE;
   }
-  return leaving && (!is_root(h) || all_gone(h));
+  return leaving && all_gone(h);
 }
 
 static void wait_events(Health *h)
@@ -220,15 +229,12 @@ static void wait_events(Health *h)
 static gpointer watch(gpointer data)
 {
   Health *h = data;
-  gboolean said_bye = FALSE;
 
-  for (gint64 now = g_get_monotonic_time(); !check_self(h, now, &said_bye); now = g_get_monotonic_time()) {
-    if (!said_bye)
+  for (gint64 now = g_get_monotonic_time(); !check_self(h, now); now = g_get_monotonic_time()) {
+    if (!h->said_bye)
       send_beat(h, now);
     wait_events(h);
     now = g_get_monotonic_time();
-    if (said_bye)
-      continue;
     check_silence(h, now);
     check_stall(h, now);
   }

@@ -41,7 +41,7 @@ Health *health_start(const HealthOptions *options, Backend *backend, BackendComm
 /* Reports a failure of this rank and waits to be ended. */
 G_NORETURN void health_fail(Health *health, const char *message);
 
-/* Says goodbye and waits, at most for `silence_s`, until all have. */
+/* Says goodbye; rank 0 waits until all have. */
 void health_stop(Health *health);
 
 #endif
