@@ -186,8 +186,7 @@ static gboolean all_gone(const Health *h)
 static gboolean check_self(Health *h, gint64 now)
 {
   char failure[HEALTH_TEXT];
-  gboolean leaving;  /* asked to */
-  gboolean said_bye;
+  gboolean leaving;
 
   g_mutex_lock(&h->lock);
   g_strlcpy(failure, h->failure, sizeof failure);
