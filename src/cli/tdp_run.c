@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define SILENCE_S 4
-#define STALL_S 8
+#define STALL_S 6
 
 typedef struct {
   char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *fault;

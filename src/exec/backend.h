@@ -117,7 +117,7 @@ struct Backend {
   char device[64];  /* for reports */
   ExecType dtype;
   int rank, size;
-  void (*poll)(void *); /* called often where computation is synchronous; may be NULL */
+  void (*poll)(void *); /* called while the host waits for a stream or event; may be NULL */
   void *poll_data;
   uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
   double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */

@@ -134,8 +134,6 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
 
   *x = (Exec) { .model = model, .plan = plan, .program = program, .options = *options, .b = backend,
                 .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
-  backend->poll = options->poll;
-  backend->poll_data = options->data;
   mesh_coordinates(plan, backend->rank, x->coordinates);
   x->row = x->coordinates[AXIS_PIPELINE];
   x->shape = layer_shape(model, plan, x->coordinates[AXIS_TENSOR]);
@@ -154,6 +152,8 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   init_run(x);
   init_parameters(x);
   x->run.loss = x->sums + 1;
+  backend->poll = receives_more;
+  backend->poll_data = x;
   return x;
 }
 
@@ -185,6 +185,7 @@ void exec_free(Exec *x)
 {
   if (!x)
     return;
+  x->b->poll = NULL;
   memory_clear(&x->memory);
   if (x->shards.units)
     shards_clear(&x->shards);

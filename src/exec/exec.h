@@ -31,7 +31,6 @@ typedef struct {
   ExecFault fault;     /* of a drill */
   gint64 fault_at;     /* task, counted from the start of the run, that it strikes before; -1 = none */
   void (*fatal)(void *data, const char *message);
-  void (*poll)(void *data); /* called while waiting; may be NULL */
   void *data;
 } ExecOptions;
 

@@ -192,6 +192,24 @@ void receives_post(Exec *x, int taker)
   }
 }
 
+/* While the rank waits: where all that was posted has come, there may be more on
+ * the way, which its sender waits to get rid of. */
+void receives_more(void *data)
+{
+  Exec *x = data;
+
+  for (int row = 0; row < x->program->n_rows; row++) {
+    Incoming *in = &x->incoming[row];
+    guint n = in->posted;
+    if (!in->arrivals || n == in->arrivals->len || n == 0)
+      continue;
+    if (x->b->event_done(x->b, g_array_index(in->arrivals, Arrival, n - 1).event)) {
+      post(x, in, &g_array_index(in->arrivals, Arrival, n));
+      in->posted++;
+    }
+  }
+}
+
 /* To the chunk that continues what the sender's did. */
 static void hand_over(Exec *x, Arrival *a)
 {

@@ -12,7 +12,7 @@
 #include "exec/shards.h"
 #include "exec/tokens.h"
 
-enum { RECEIVES_AHEAD = 2 }; /* posted before the pass that takes them is next */
+enum { RECEIVES_AHEAD = 2 }; /* posted before they are wanted */
 
 typedef struct {
   BackendEvent *start, *end;
@@ -100,6 +100,9 @@ ChunkState *chunk_find(const Exec *x, int stage, int copy);
 
 /* Posts receives as far as they are wanted; `taker` must find its own posted. */
 void receives_post(Exec *x, int taker);
+
+/* Posts more while the rank waits; `data` is the Exec. */
+void receives_more(void *data);
 
 /* Makes the taker's stream wait for its arrivals and hands them over. */
 void receives_take(Exec *x, int taker, BackendStream *s);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* The own task whose end stands for a dependency, -1 where the task itself, being
@@ -59,6 +60,7 @@ static void check_backend(Exec *x)
 
 static void strike(Exec *x)
 {
+  fprintf(stderr, "drill: %s\n", exec_fault_names[x->options.fault]);
   switch (x->options.fault) {
   case FAULT_KILL:
     raise(SIGKILL);

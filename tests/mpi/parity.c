@@ -28,7 +28,7 @@ static const char *const schedule_list[] = {
   "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v",
   "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna",
 };
-static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp" };
+static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
 static const int values[FACTORS] = { 2, 3, 2, 3, G_N_ELEMENTS(schedule_list), 4, 3, 2, G_N_ELEMENTS(software_list) };
 
 typedef struct {
