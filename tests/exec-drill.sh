@@ -2,7 +2,7 @@
 # Kills, stops, hangs, memory that is out and errors, of random ranks at random
 # moments: each must end the run within 10 s, with one line that names the rank, a
 # status that is not 0, no process left, and the finished steps reported.
-# SIGTERM must end it within 1 s. DRILLS (6): how many; SEED (1).
+# SIGTERM to all ranks must end them within 1 s. DRILLS (6): how many; SEED (1).
 set -u
 
 if ! command -v mpirun >/dev/null || ! command -v tdp-run >/dev/null; then
@@ -107,5 +107,6 @@ start tiny-1f1b
 wait_step 2
 pids=$(ranks)
 struck=$(now_ms)
-kill -TERM "$run"
+# shellcheck disable=SC2086 # one word a process
+kill -TERM $pids
 judge "drill SIGTERM" "SIGTERM" 1000
