@@ -39,9 +39,9 @@ wait_step() { wait_line "^step $1 of"; }
 # Processes of the run's ranks, in order.
 ranks() { ps -o pid= --ppid "$(ps -o pid= --ppid "$run" | tr -d ' ')" | sort -n; }
 
-alive() {
-  n=0
-  for pid in $pids; do if kill -0 "$pid" 2>/dev/null; then n=$((n + 1)); fi; done
+alive() { # a process that has ended waits for mpirun as a zombie
+  # shellcheck disable=SC2086 # one word a process
+  n=$(ps -o stat= -p "$(echo $pids | tr ' ' ,)" | grep -cv '^Z')
   [ "$n" -gt 0 ]
 }
 

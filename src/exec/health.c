@@ -205,8 +205,8 @@ static gboolean check_self(Health *h, gint64 now)
   if (terminated && !h->signal_us)
     h->signal_us = now;
   /* a launcher that kills all because one died: rather hear what happened */
-  if (h->signal_us && now - h->signal_us > LAST_WORDS_MS * 1000)
-    end_run(h, is_root(h), "ended by SIGTERM");
+  if (h->signal_us && now - h->signal_us > LAST_WORDS_MS * 1000 * (is_root(h) ? 1 : 3))
+    end_self(h, "ended by SIGTERM");
   if (leaving && !is_root(h) && !h->said_bye) {
     tell(h, HEALTH_BYE, "");
     h->said_bye = TRUE;
