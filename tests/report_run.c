@@ -18,7 +18,9 @@ Run run_new(Shape s)
   r.plan.vpp = s.vpp;
   r.plan.dp = s.dp;
   r.plan.global_batch = s.dp * s.micro;
-  r.plan.schedule = schedule_find(s.vpp > 1 ? "interleaved" : "1f1b");
+  r.plan.schedule = schedule_find(s.schedule ? s.schedule : s.vpp > 1 ? "interleaved" : "1f1b");
+  if (r.plan.schedule->recompute)
+    r.plan.recompute = RECOMPUTE_FULL;
   if (plan_check(&r.plan, r.model, r.cluster, &error) != RULE_NONE)
     g_error("%s", error->message);
   g_autoptr(PriceTable) prices =

@@ -18,6 +18,7 @@ typedef struct {
 typedef struct {
   int tp, pp, vpp, dp, micro;
   gboolean real;
+  const char *schedule; /* NULL = by chunks */
 } Shape;
 
 Run run_new(Shape shape);

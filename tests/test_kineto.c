@@ -266,6 +266,31 @@ START_TEST(every_rank_keeps_the_rules)
 }
 END_TEST
 
+static int count_sends(const Trace *t)
+{
+  int n = 0;
+
+  for (guint i = 0; i < t->spans->len; i++)
+    n += g_array_index(t->spans, Span, i).kind == TASK_SEND;
+  return n;
+}
+
+/* Every send is received, and feeds a pass. */
+START_TEST(every_schedule_keeps_the_rules)
+{
+  for (int i = 0; schedules[i]; i++) {
+    const Schedule *s = schedules[i];
+    Shape shape = { 2, 4, MAX(s->min_chunks, 1), 2, 8, TRUE, s->name };
+    Run r = run_new(shape);
+    TraceView view = { &r.result, r.trace, "", TRUE, 0 };
+    g_autoptr(JsonDoc) doc = merged(&view, 1);
+    ck_assert_msg(check_rules(doc) == 2 * count_sends(r.trace), "%s", s->name);
+    ck_assert_int_gt(count_sends(r.trace), 0);
+    run_clear(&r);
+  }
+}
+END_TEST
+
 /* Kernels' time by stream is the trace's; the counter's most is the peak. */
 START_TEST(times_and_bytes_are_the_traces)
 {
@@ -373,5 +398,6 @@ END_TEST
 
 #define SHAPES G_N_ELEMENTS(shapes)
 TEST_LOOPS("kineto", { merged_keeps_the_rules, SHAPES }, { every_rank_keeps_the_rules, SHAPES },
+           { every_schedule_keeps_the_rules },
            { times_and_bytes_are_the_traces }, { two_traces_share_a_file }, { overlap_is_seen }, { groups_are_the_meshs },
            { folder_that_cannot_be_made })

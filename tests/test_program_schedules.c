@@ -1,9 +1,12 @@
 #include "fixture.h"
 #include "main.h"
+#include "program/balance.h"
 #include "search/bound.h"
 #include "sim/simulate.h"
 
+#include <glib/gstdio.h>
 #include <math.h>
+#include <string.h>
 
 typedef struct {
   Model *model;
@@ -426,6 +429,146 @@ START_TEST(recompute_slots)
 }
 END_TEST
 
+/* An order from a file runs as the schedule that it was written from. */
+START_TEST(orders_from_files)
+{
+  static const char *const names[] = { "zb-v", "interleaved", "dualpipev" };
+  g_autofree char *folder = g_dir_make_tmp("tdp-XXXXXX", NULL), *path = g_build_filename(folder, "order.csv", NULL);
+  g_autofree char *text = NULL, *file = NULL;
+  GError *error = NULL;
+  Fixture f;
+
+  setup(&f, names[_i], 2, fixture_cluster("dgx", 4), "torchtitan");
+  build(&f);
+  ScheduleShape shape = plan_shape(&f.plan);
+  text = schedule_table_text(f.plan.schedule, &shape, NULL);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+  file = g_strdup_printf("{\"pipeline_model_parallel_size\": 4, \"global_batch_size\": 8, \"framework\": \"torchtitan\","
+                         "\"pipeline_schedule\": \"%s\", \"precision\": \"bf16\"}", path);
+  Fixture g = { .model = fixture_model(16, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 4) };
+  ck_assert_msg(plan_parse(file, strlen(file), "p.json", g.model, &g.plan, &g.framework, &error), "%s",
+                error ? error->message : "");
+  ck_assert_int_eq(g.plan.vpp, 2);
+  build(&g);
+  g_autoptr(Trace) a = simulate(f.program);
+  g_autoptr(Trace) b = simulate(g.program);
+  ck_assert_double_eq_tol(a->end_s, b->end_s, 1e-12);
+  g_unlink(path);
+  g_rmdir(folder);
+  teardown(&f);
+  teardown(&g);
+}
+END_TEST
+
+/* ---- splits ---- */
+
+static double slowest_stage(const Fixture *f, const LayerSplit *split)
+{
+  double slowest = 0;
+
+  for (int stage = 0, first = 1; stage < split->stages; first += split->layers[stage++]) {
+    double s = 0;
+    int end = first + split->layers[stage] + (stage == split->stages - 1);
+    for (int i = stage ? first : 0; i < end; i++)
+      s += f->prices->layers[f->model->layers[i]].pass[PASS_FORWARD].seconds +
+           f->prices->layers[f->model->layers[i]].pass[PASS_BACKWARD].seconds;
+    slowest = MAX(slowest, s);
+  }
+  return slowest;
+}
+
+/* The best split for a large vocabulary takes layers off the last stage, and the
+ * step gets faster; no split that moves one layer has a faster slowest stage. */
+START_TEST(balanced_plans)
+{
+  Fixture f, even;
+
+  for (int balanced = 0; balanced < 2; balanced++) {
+    Fixture *one = balanced ? &f : &even;
+    setup(one, "1f1b", 1, fixture_cluster("dgx", 4), "megatron-core");
+    model_free(one->model);
+    one->model = fixture_model(16, 512, 8, 128, 50000);
+    one->plan.gpus = 4;
+    one->plan.global_batch = 32;
+    one->plan.balanced = balanced;
+    ck_assert(balance_plan(one->model, one->cluster, &one->plan, NULL));
+    build(one);
+  }
+  ck_assert_int_eq(even.plan.split.stages, 0);
+  ck_assert_int_lt(f.plan.split.layers[3], f.plan.split.layers[1]);
+  g_autoptr(Trace) a = simulate(f.program);
+  g_autoptr(Trace) b = simulate(even.program);
+  ck_assert_double_lt(a->end_s, b->end_s);
+  double slowest = slowest_stage(&f, &f.plan.split);
+  for (int from = 0; from < 4; from++)
+    for (int to = 0; to < 4; to++) {
+      LayerSplit other = f.plan.split;
+      if (other.layers[from] < 2)
+        continue;
+      other.layers[from]--;
+      other.layers[to]++;
+      ck_assert_double_ge(slowest_stage(&f, &other), slowest * (1 - 1e-12));
+    }
+  teardown(&f);
+  teardown(&even);
+}
+END_TEST
+
+/* With too little memory for the time-optimal split, the first stages, which hold
+ * the most micro-batches, get fewer layers. */
+START_TEST(balance_under_memory)
+{
+  Fixture f;
+  LayerSplit roomy;
+
+  setup(&f, "1f1b", 1, fixture_cluster("dgx", 4), "megatron-core");
+  f.plan.gpus = 4;
+  f.plan.balanced = TRUE;
+  f.plan.micro_batch = 8;
+  f.plan.global_batch = 64;
+  ck_assert(balance_plan(f.model, f.cluster, &f.plan, NULL));
+  roomy = f.plan.split;
+  build(&f);
+  g_autoptr(Trace) trace = simulate(f.program);
+  double parts[PART_COUNT];
+  f.cluster->device.memory_bytes = 0.97 * trace_row_peak(trace, 0, parts);
+  ck_assert(balance_plan(f.model, f.cluster, &f.plan, NULL));
+  ck_assert_int_lt(f.plan.split.layers[0], roomy.layers[0]);
+  ck_assert_int_eq(split_layers(&f.plan.split), 16);
+  Program *tight = program_new(f.model, &f.plan, f.cluster, f.prices);
+  g_autoptr(Trace) fits = simulate(tight);
+  for (int row = 0; row < 4; row++)
+    ck_assert_double_le(trace_row_peak(fits, row, parts), f.cluster->device.memory_bytes);
+  program_free(tight);
+  teardown(&f);
+}
+END_TEST
+
+/* Times from elsewhere: each stage's passes of a micro-batch take as long as given, split or in pieces. */
+START_TEST(passes_take_given_times)
+{
+  double forward_s[] = { 1, 2, 3, 4 }, backward_s[] = { 5, 6, 7, 8 }, sum[2][4] = { { 0 } };
+  Fixture f;
+
+  setup(&f, _i ? "zb-h1" : "1f1b", 1, fixture_cluster("dgx", 8), "megatron-core");
+  f.plan.dp = 2;
+  f.plan.zero = 1;
+  f.plan.global_batch = 16;
+  build(&f);
+  program_time_passes(f.program, forward_s, backward_s);
+  for (guint i = 0; i < f.program->tasks->len; i++)
+    if (task_at(&f, i)->kind == TASK_PASS)
+      sum[task_at(&f, i)->pass != PASS_FORWARD][task_at(&f, i)->row] += segment_at(&f, i)->seconds / 8;
+  for (int stage = 0; stage < 4; stage++) {
+    ck_assert_double_eq_tol(sum[0][stage], forward_s[stage], 1e-9);
+    ck_assert_double_eq_tol(sum[1][stage], backward_s[stage], 1e-9);
+  }
+  teardown(&f);
+}
+END_TEST
+
 TEST_LOOPS("program schedules", { every_schedule, G_N_ELEMENTS(variants) }, { bytes_are_conserved }, { as_the_dry_run },
            { deferred_by_the_book }, { split_backward }, { ends_on_one_rank }, { two_copies }, { pairs_by_hand },
-           { pairs_end_together }, { vocabulary_is_spread, 2 }, { recompute_slots })
+           { pairs_end_together }, { vocabulary_is_spread, 2 }, { recompute_slots },
+           { orders_from_files, 3 }, { balanced_plans },
+           { balance_under_memory }, { passes_take_given_times, 2 })

@@ -192,11 +192,11 @@ START_TEST(pairs_are_one_box)
   run_pair(&r);
   test_text(report_timeline(r.trace, 82),
             "                                                                  bubble      peak\n"
-            "stage 0 |F0--F1-.......B0======F2B1######F3B2#######....B3=====|  20.0 %  20.0 GiB\n"
-            "stage 1 |....F0B0######F1B1#######F2B2#######F3B3#######.......|  20.0 %  10.0 GiB\n"
+            "stage 0 |F0--F1-.......B0======F2&B1#####F3&B2######....B3=====|  20.0 %  20.0 GiB\n"
+            "stage 1 |....F0&B0#####F1&B1######F2&B2######F3&B3######.......|  20.0 %  10.0 GiB\n"
             "         +-----------------+-----------------+----------------+\n"
             "      s  0                 5                10               15\n"
-            "         F forward, B backward, # two overlap, . idle\n");
+            "         F forward, B backward, & two overlap, . idle\n");
   run_clear(&r);
 }
 END_TEST

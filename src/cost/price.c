@@ -128,6 +128,7 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
 
   *price = (LayerPrice) {
     .params = work->params,
+    .largest = work->largest,
     .saved_bytes = work->saved_bytes,
     .deferred_bytes = work->deferred_bytes,
     .recomputed_bytes = work->recomputed_bytes,

@@ -23,6 +23,7 @@ typedef struct {
 typedef struct {
   PassPrice pass[PASS_COUNT];
   double params;
+  double largest;         /* of them, in the largest tensor */
   double saved_bytes;     /* from forward to backward */
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */

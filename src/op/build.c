@@ -16,6 +16,7 @@ static void add_backward(Build *b, Op op)
 void build_params(Build *b, double params)
 {
   b->work->params += params;
+  b->work->largest = MAX(b->work->largest, params);
 }
 
 static Op matmul(const Build *b, const char *name, Pass pass, double m, double n, double k, double batch)

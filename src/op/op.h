@@ -46,6 +46,7 @@ typedef struct {
   GArray *forward;  /* Op */
   GArray *backward; /* Op, in order; without recomputation */
   double params;    /* weights on this device */
+  double largest;   /* of them, in the largest tensor */
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
@@ -64,8 +65,8 @@ void layer_work_clear(LayerWork *work);
 /* Tokens of a micro-batch on a device, before sequence parallelism. */
 double op_tokens(const Plan *plan);
 
-/* Bytes of an accumulated gradient, and of one on the wire: the framework's, but
- * no narrower than the weights where those are fp32. */
+/* Bytes of an accumulated gradient, and of one on the wire: the framework's for
+ * the precision, but no narrower than the weights where those are fp32. */
 double op_gradient_bytes(const Plan *plan);
 double op_reduce_bytes(const Plan *plan);
 
@@ -73,13 +74,29 @@ double op_reduce_bytes(const Plan *plan);
  * fp32 copy of 16-bit weights. */
 double op_optimizer_bytes(const Plan *plan);
 
+/* Bytes for a parameter of 16-bit gradients that a backward leaves until they
+ * are added to the accumulated ones. */
+double op_gradient_copy_bytes(const Plan *plan);
+
 /* Bytes of weights, gradients and optimizer states that a device keeps for a
  * parameter of its layers, as ZeRO divides them. */
 double op_state_bytes(const Plan *plan);
 
-/* Context, libraries and communicators of a device; communication buckets. */
+/* Context, libraries and communicators of a device; communication buckets of
+ * a device with that many parameters. */
 double op_overhead_bytes(const Plan *plan);
-double op_bucket_bytes(const Plan *plan);
+double op_bucket_bytes(const Plan *plan, double params);
+
+/*
+ * What the allocator keeps for the copies that a step in fp16 makes under ZeRO
+ * (`fp16_step_copies`), of a device with that many parameters, `largest` of
+ * them in one tensor. They are larger than the blocks that passes leave free,
+ * so their memory comes from the driver and stays with the allocator. In
+ * DeepSpeed's stage_1_and_2.py (v0.5 to 0.7) these are, one after the other: an
+ * fp32 copy of each gradient of the partition to look for overflow, an fp64
+ * copy for its norm, the flattened partition, and that in fp32.
+ */
+double op_step_bytes(const Plan *plan, double params, double largest);
 
 /* Rows of the embedding after padding, whole model (Megatron pads to a multiple
  * of vocab_multiple x tp). */

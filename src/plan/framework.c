@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+const char *const recompute_names[] = { "none", "selective", "full", NULL };
+const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
+
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
 
 static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", NULL };
@@ -14,7 +17,7 @@ static const char *const accumulation_names[] = { "none", "separate", "fused", N
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation, splits;
+  int engine, attention, accumulation, recompute, memory, splits;
   char *like;
 } Parsed;
 
@@ -44,6 +47,9 @@ static const JsonField fields[] = {
   { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },
   { "gradient_bytes", JSON_INT, FIELD(gradient_bytes), FALSE, 1, 8 },
   { "reduce_bytes", JSON_INT, FIELD(reduce_bytes), FALSE, 1, 8 },
+  { "bf16_gradient_bytes", JSON_INT, FIELD(bf16_gradient_bytes), FALSE, 0, 8 },
+  { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
+  { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
   { "bucket_mparams", JSON_REAL, FIELD(bucket_params), FALSE, 0.001, 1e6, 1e6 },
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
@@ -53,13 +59,20 @@ static const JsonField fields[] = {
   { "optimizer_bytes", JSON_REAL, FIELD(optimizer_bytes), FALSE, 1, 1000 },
   { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },
   { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, 1048576.0 },
-  { "buffer_gib", JSON_REAL, FIELD(buffer_bytes), FALSE, 0, 100, 1073741824.0 },
+  { "bucket_copies", JSON_INT, FIELD(bucket_copies), FALSE, 0, 8 },
+  { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
   { "fragmentation", JSON_REAL, FIELD(fragmentation), FALSE, 0, 0.5 },
+  { "unstated_recompute", JSON_ENUM, G_STRUCT_OFFSET(Parsed, recompute), .names = recompute_names },
+  { "unstated_micro_batch_size", JSON_INT, FIELD(unstated_micro_batch), FALSE, 0, 4096 },
+  { "unstated_vocab", JSON_INT, FIELD(unstated_vocab), FALSE, 1, 1e7 },
+  { "unstated_zero_stage", JSON_INT, FIELD(unstated_zero), FALSE, 0, 3 },
+  { "unstated_dropout", JSON_BOOL, FIELD(unstated_dropout) },
+  { "unstated_memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
   { "source", JSON_ANY, .required = TRUE },
 };
 
-/* Every number of the file must have its reason, and a file that starts from
- * no other must have every key. */
+/* Every number and assumed habit of the file must have its reason, and a file
+ * that starts from no other must have every key. */
 static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
 {
   const cJSON *root = json_root(doc), *source = json_get_object(doc, root, "source", TRUE, error);
@@ -72,7 +85,7 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
     gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like");
     if (whole && !optional && !json_get(root, key))
       return json_error(doc, root, error, "the key %s, or \"like\" with the name of another framework", key);
-    if (number && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
+    if ((number || g_str_has_prefix(key, "unstated_")) && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
       return json_error(doc, source, error, "a string that says where %s comes from", key);
   }
   return TRUE;
@@ -168,6 +181,8 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
   parsed.framework.attention = parsed.attention;
   parsed.framework.accumulation = parsed.accumulation;
+  parsed.framework.unstated_recompute = parsed.recompute;
+  parsed.framework.unstated_memory = parsed.memory;
   parsed.framework.splits = parsed.splits;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
@@ -178,5 +193,6 @@ void framework_free(Framework *framework)
     return;
   g_free(framework->name);
   g_free(framework->engine);
+  schedule_table_free(framework->table);
   g_free(framework);
 }

@@ -9,7 +9,15 @@
 
 #include "hardware/device.h"
 #include "plan/split.h"
-#include "schedule/schedule.h"
+#include "schedule/table.h"
+
+typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
+extern const char *const recompute_names[];
+
+/* What a figure of a device's memory counts: all that the driver gave out, what
+ * PyTorch's allocator had in use at its peak, or what the allocator held. */
+typedef enum { MEMORY_OF_DRIVER, MEMORY_ALLOCATED, MEMORY_RESERVED } MemoryCount;
+extern const char *const memory_count_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
@@ -33,6 +41,9 @@ typedef struct {
   Accumulation accumulation;  /* of weight gradients over micro-batches */
   int gradient_bytes;         /* of an accumulated gradient */
   int reduce_bytes;           /* of a gradient on the wire */
+  int bf16_gradient_bytes;    /* of either, at least, where weights are bf16 */
+  int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones */
+  gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
@@ -42,8 +53,16 @@ typedef struct {
   double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
   double group_bytes;         /* communicator buffers of each group that spans devices */
-  double buffer_bytes;        /* held for communication besides: reduction and gathering buckets */
+  int bucket_copies;          /* buckets of gradients held for communication besides the gradients */
+  double loss_bytes;          /* for each logit at the loss's worst moment */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
+  /* what a published run of this software did that does not say; plan files have their own defaults */
+  Recompute unstated_recompute;
+  int unstated_micro_batch;   /* 0 = the rank's batch over the pipeline's stages */
+  int unstated_vocab, unstated_zero;
+  gboolean unstated_dropout;  /* of models that were trained with dropout */
+  MemoryCount unstated_memory;
+  ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);

@@ -1,6 +1,5 @@
 #include "plan/plan.h"
 
-const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)

@@ -16,10 +16,8 @@
 #include "plan/split.h"
 #include "schedule/schedule.h"
 
-typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
 typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
-extern const char *const recompute_names[];
 extern const char *const optimizer_names[];
 
 /* What runs beside computation instead of before or after it. */
@@ -63,7 +61,8 @@ static inline int plan_micro_batches(const Plan *p)
 
 static inline ScheduleShape plan_shape(const Plan *p)
 {
-  return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp };
+  return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp,
+                           .table = p->schedule->placement == PLACE_TABLE ? p->framework->table : NULL };
 }
 
 /* Stages that the model is cut into, in model order. */
@@ -79,7 +78,8 @@ gboolean plan_ends_meet(const Plan *plan);
 
 /* Reads a plan file; absent keys take the framework's and model's defaults, and
  * gpus and data_parallel_size follow from each other. The framework named in
- * it is loaded and returned in `framework`, which the caller frees. */
+ * it is loaded and returned in `framework`, which the caller frees; it owns the
+ * orders of a schedule file that the plan names. */
 gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error);
 gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
                     Framework **framework, GError **error);

@@ -54,19 +54,37 @@ static int given(int value, int otherwise)
   return value >= 0 ? value : otherwise;
 }
 
-static const Schedule *resolve_schedule(const JsonDoc *doc, const char *name, int vpp, GError **error)
+static const Schedule *unknown_schedule(const JsonDoc *doc, GError **error)
 {
-  g_autofree char *known = NULL;
+  GString *names = g_string_new(NULL);
+
+  for (int i = 0; schedules[i]; i++)
+    g_string_append_printf(names, "%s, ", schedules[i]->name);
+  g_autofree char *known = g_string_free(names, FALSE);
+  json_error(doc, json_get(json_root(doc), "pipeline_schedule"), error, "one of %sor the path of a schedule .csv", known);
+  return NULL;
+}
+
+static const Schedule *resolve_schedule(const JsonDoc *doc, const char *name, int vpp, Framework *framework, GError **error)
+{
   const Schedule *schedule = schedule_find(name ? name : vpp > 1 ? "interleaved" : "1f1b");
 
   if (schedule)
     return schedule;
-  GString *names = g_string_new(NULL);
-  for (int i = 0; schedules[i]; i++)
-    g_string_append_printf(names, "%s%s", i ? ", " : "", schedules[i]->name);
-  known = g_string_free(names, FALSE);
-  json_error(doc, json_get(json_root(doc), "pipeline_schedule"), error, "one of %s", known);
-  return NULL;
+  if (!g_str_has_suffix(name, ".csv"))
+    return unknown_schedule(doc, error);
+  framework->table = schedule_table_load(name, error);
+  if (!framework->table)
+    g_prefix_error(error, "%s: pipeline_schedule: ", json_name(doc));
+  return framework->table ? &framework->table->schedule : NULL;
+}
+
+/* Chunks where the file says nothing: those of a schedule that has no choice. */
+static int default_chunks(const Schedule *schedule, const Framework *framework)
+{
+  if (schedule->placement == PLACE_TABLE)
+    return framework->table->chunks;
+  return schedule->min_chunks == schedule->max_chunks ? schedule->min_chunks : 1;
 }
 
 /* gpus and data_parallel_size follow from each other. */
@@ -124,12 +142,10 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
   out->precision = precisions[given(f->precision, 2)];
   out->attention = given(f->attention, out->attention);
-  const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, error);
+  const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
-  if (f->vpp < 0 && schedule->min_chunks == schedule->max_chunks)
-    out->vpp = schedule->min_chunks;
-  plan_set_schedule(out, schedule, out->vpp);
+  plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
   if (!resolve_split(doc, out, error))
     return FALSE;
   if (json_get(json_root(doc), "overlap")) {

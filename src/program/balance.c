@@ -50,7 +50,9 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
     saved += price->saved_bytes;
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
   }
-  return params * r->state_bytes + (held * saved + scratch) * (1 + r->plan->framework->fragmentation) <= r->room;
+  double buckets = op_bucket_bytes(r->plan, params * r->shape.chunks) / r->shape.chunks;
+  return params * r->state_bytes + buckets + (held * saved + scratch) * (1 + r->plan->framework->fragmentation) <=
+         r->room;
 }
 
 gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error)
@@ -60,9 +62,8 @@ gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GE
   g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
   g_autofree double *seconds = layer_seconds(model, prices);
   SplitProblem problem = problem_of(model, plan, seconds);
-  double chunks = plan->vpp, fixed = op_overhead_bytes(plan) + op_bucket_bytes(plan);
   Room room = { model, plan, prices, plan_shape(plan), op_state_bytes(plan),
-                (cluster->device.memory_bytes - fixed) / chunks };
+                (cluster->device.memory_bytes - op_overhead_bytes(plan)) / plan->vpp };
 
   problem.fits = stage_fits;
   problem.data = &room;

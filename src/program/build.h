@@ -15,7 +15,7 @@ typedef struct {
   int *split[PASS_COUNT]; /* segment of each piece by pass */
   int *gather, *reduce;  /* segment of each piece */
   int send[2];           /* segment of the send after a forward, after a backward */
-  int first_forward, last_backward; /* slot index on the rank */
+  int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
   gboolean remade;       /* its forwards are made again in slots of their own */
 } Chunk;
 
@@ -68,7 +68,7 @@ double params_of(const ProgramBuild *b, int first, int n);
 double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
 double rank_params(const ProgramBuild *b, int rank);
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT]);
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
  * shape.chunks stands for the rank's share of a spread vocabulary. */
@@ -89,11 +89,10 @@ int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);
 
 /* Exchanges around the passes of a spread vocabulary (vocabulary.c): arrays and
- * segments; what a task of a slot brings or needs; the edges, once all ranks
- * have their tasks. */
+ * segments; what a slot's last task brings; the edges, once all ranks have their
+ * tasks. */
 void vocabulary_init(ProgramBuild *b);
 void vocabulary_clear(ProgramBuild *b);
-void vocabulary_before(ProgramBuild *b, int rank, const Slot *slot);
 void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task);
 void vocabulary_connect(ProgramBuild *b);
 

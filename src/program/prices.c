@@ -147,26 +147,45 @@ Piece stage_layers(const ProgramBuild *b, int stage)
   return (Piece) { first, end - first - spread };
 }
 
-double rank_params(const ProgramBuild *b, int rank)
-{
-  double params = b->shares ? params_of(b, b->model->n_layers - 1, 1) : 0;
+typedef struct {
+  double params, largest; /* parameters, and those of the largest tensor */
+} RankWeights;
 
-  for (int chunk = 0; chunk < b->shape.chunks; chunk++) {
-    Piece layers = stage_layers(b, program_stage(b, rank, chunk));
-    params += params_of(b, layers.first_layer, layers.n_layers);
+static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
+{
+  for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
+    w->params += price_of(b, i)->params;
+    w->largest = MAX(w->largest, price_of(b, i)->largest);
   }
-  return params;
 }
 
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT])
+static RankWeights rank_weights(const ProgramBuild *b, int rank)
+{
+  RankWeights w = { 0 };
+
+  if (b->shares)
+    add_weights(b, &w, (Piece) { b->model->n_layers - 1, 1 });
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
+    add_weights(b, &w, stage_layers(b, program_stage(b, rank, chunk)));
+  return w;
+}
+
+double rank_params(const ProgramBuild *b, int rank)
+{
+  return rank_weights(b, rank).params;
+}
+
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
   const Plan *p = b->plan;
-  double params = rank_params(b, rank);
+  RankWeights w = rank_weights(b, rank);
+  double *bytes = row->static_bytes, sharded = p->zero >= 2 ? p->dp : 1;
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
-  bytes[PART_GRADIENTS] = params * op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1);
-  bytes[PART_OPTIMIZER] = params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
-  bytes[PART_BUFFERS] = op_bucket_bytes(p);
+  bytes[PART_WEIGHTS] = w.params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
+  bytes[PART_GRADIENTS] = w.params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
+  bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
   bytes[PART_OVERHEAD] = op_overhead_bytes(p);
+  row->cached_bytes = op_step_bytes(p, w.params, w.largest);
 }

@@ -2,6 +2,7 @@
 
 #include "program/build.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const lane_names[] = { "compute", "pipeline", "data", NULL };
@@ -82,6 +83,25 @@ static void store_lanes(ProgramBuild *b)
   p->lane_first[n_lanes] = first;
 }
 
+/* What schedules that place passes by their length go by: means over the ranks
+ * in hundredths of a forward. */
+static void time_shape(ProgramBuild *b)
+{
+  double seconds[PASS_COUNT] = { 0 };
+  GroupShape pair = mesh_pair(b->plan, b->cluster, 0, MIN(1, b->plan->pp - 1));
+  double send = collective_cost(b->cluster, COLLECTIVE_SEND, op_boundary_bytes(b->model, b->plan), &pair).seconds;
+
+  for (int i = 0; i < b->model->n_layers; i++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      seconds[pass] += b->prices->layers[b->model->layers[i]].pass[pass].seconds / b->plan->pp;
+  if (seconds[PASS_FORWARD] <= 0 || seconds[PASS_INPUT] <= 0 || seconds[PASS_WEIGHT] <= 0)
+    return;
+  b->shape.forward = 1;
+  b->shape.input = round(100 * seconds[PASS_INPUT] / seconds[PASS_FORWARD]) / 100;
+  b->shape.weight = round(100 * seconds[PASS_WEIGHT] / seconds[PASS_FORWARD]) / 100;
+  b->shape.transfer = round(100 * send / seconds[PASS_FORWARD]) / 100;
+}
+
 static gboolean has_pass(const ScheduleOrder *order, Pass pass)
 {
   for (int i = 0; i < order->first[order->ranks]; i++)
@@ -135,6 +155,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
                      .data = mesh_group(plan, cluster, AXIS_DATA) };
 
+  time_shape(&b);
   p->schedule = plan->schedule;
   p->shape = b.shape;
   p->opportunistic = plan->schedule->opportunistic;
@@ -149,7 +170,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   build_init(&b, p);
   prices_init(&b, has_pass(order, PASS_RECOMPUTE));
   for (int rank = 0; rank < p->n_rows; rank++) {
-    row_memory(&b, rank, p->rows[rank].static_bytes);
+    row_memory(&b, rank, &p->rows[rank]);
     rank_tasks(&b, order, rank);
   }
   connect_stages(&b);

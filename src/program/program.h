@@ -109,6 +109,7 @@ typedef struct {
 
 typedef struct {
   double static_bytes[PART_COUNT]; /* held for the whole step */
+  double cached_bytes; /* that the allocator keeps for the step's end; overhead of the passes */
 } ProgramRow;
 
 typedef struct {
@@ -130,6 +131,11 @@ typedef struct {
 Program *program_new(const Model *model, const Plan *plan, const Cluster *cluster, const PriceTable *prices);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
+
+/* Scales the passes so that those of a stage for one micro-batch take the given
+ * seconds, in model order; input and weight gradient share the backward's in
+ * proportion. Passes of a spread vocabulary and recomputes stay as priced. */
+void program_time_passes(Program *program, const double *forward_s, const double *backward_s);
 
 /*
  * Every dependency exists; no deadlock through dependencies and lane orders;

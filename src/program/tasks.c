@@ -165,8 +165,6 @@ static void add_use(RankBuild *r, const Use *use)
 
   if (use->gather)
     issue_gathers(r);
-  if (use->first)
-    vocabulary_before(b, r->rank, &use->slot);
   task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->slot.chunk, use->slot.micro);
   g_array_index(b->program->tasks, Task, task).paired = use->slot.paired;
   if (use->gather) {

@@ -53,42 +53,31 @@ void vocabulary_clear(ProgramBuild *b)
     g_free(b->exchange[i]);
 }
 
-static void issue(ProgramBuild *b, int exchange, int rank, const Slot *slot)
+/* An exchange is issued by the last stage's rank, behind its own part in it. */
+static void issue(ProgramBuild *b, int exchange, int rank, const Slot *slot, int task)
 {
-  int *task = &b->exchange[exchange][slot->micro];
+  int index = program_add_task(b, rank, LANE_PIPELINE, b->exchange_segment[exchange], slot->chunk, slot->micro);
 
-  if (*task < 0)
-    *task = program_add_task(b, rank, LANE_PIPELINE, b->exchange_segment[exchange], slot->chunk, slot->micro);
-}
-
-static gboolean on_last_stage(const ProgramBuild *b, int rank, const Slot *slot)
-{
-  return program_stage(b, rank, slot->chunk) == b->stages - 1;
-}
-
-/* The last stage's rank issues an exchange where it first needs it. */
-void vocabulary_before(ProgramBuild *b, int rank, const Slot *slot)
-{
-  gboolean backward = slot->pass == PASS_BACKWARD || slot->pass == PASS_INPUT;
-
-  if (!b->plan->schedule->vocabulary || rank != last_rank(b))
-    return;
-  if (slot->pass == PASS_VOCAB || (backward && on_last_stage(b, rank, slot)))
-    issue(b, BEHIND_S, rank, slot);
-  if (backward && on_last_stage(b, rank, slot) && b->plan->schedule->vocabulary == 2)
-    issue(b, BEHIND_T, rank, slot);
+  b->exchange[exchange][slot->micro] = index;
+  program_add_edge(b, index, task);
 }
 
 void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task)
 {
-  if (!b->plan->schedule->vocabulary)
+  int barriers = b->plan->schedule->vocabulary;
+
+  if (!barriers)
     return;
   if (is_vocabulary(slot->pass))
     b->spread[slot->pass == PASS_VOCAB][(gsize)rank * b->shape.micro + slot->micro] = task;
-  if (slot->pass == PASS_FORWARD && on_last_stage(b, rank, slot)) {
-    issue(b, BROADCAST, rank, slot);
-    program_add_edge(b, b->exchange[BROADCAST][slot->micro], task);
-  }
+  if (rank != last_rank(b))
+    return;
+  if (slot->pass == PASS_FORWARD && program_stage(b, rank, slot->chunk) == b->stages - 1)
+    issue(b, BROADCAST, rank, slot, task);
+  else if (slot->pass == PASS_LOGITS)
+    issue(b, BEHIND_S, rank, slot, task);
+  else if (slot->pass == PASS_VOCAB && barriers == 2)
+    issue(b, BEHIND_T, rank, slot, task);
 }
 
 /* An exchange waits for a pass of every rank, or is waited for. */

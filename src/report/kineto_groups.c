@@ -11,11 +11,13 @@ static const struct {
   [GROUP_DATA] = { "2", "DATA_PARALLEL_GROUP", AXIS_DATA },
   [GROUP_PIPELINE] = { "3", "PIPELINE_MODEL_PARALLEL_GROUP", AXIS_PIPELINE },
   [GROUP_EMBEDDING] = { "4", "EMBEDDING_GROUP", AXIS_PIPELINE },
+  [GROUP_COPIES] = { "5", "MODEL_COPIES_GROUP", AXIS_PIPELINE },
 };
 
 static const ProcessGroup kinds[TASK_KIND_COUNT] = {
   [TASK_PASS] = GROUP_TENSOR, [TASK_SEND] = GROUP_PIPELINE,  [TASK_GATHER] = GROUP_DATA,
   [TASK_REDUCE] = GROUP_DATA, [TASK_TIED] = GROUP_EMBEDDING, [TASK_NORM] = GROUP_WORLD,
+  [TASK_COPIES] = GROUP_COPIES, [TASK_VOCAB] = GROUP_PIPELINE,
 };
 
 ProcessGroup group_of_kind(TaskKind kind)
@@ -25,19 +27,36 @@ ProcessGroup group_of_kind(TaskKind kind)
 
 int group_size(const Plan *plan, ProcessGroup group)
 {
-  int size = group == GROUP_WORLD ? plan->gpus : mesh_size(plan, groups[group].axis);
-  return group == GROUP_EMBEDDING ? MIN(size, 2) : size;
+  switch (group) {
+  case GROUP_WORLD:
+    return plan->gpus;
+  case GROUP_EMBEDDING:
+    return MIN(plan->pp, 2);
+  case GROUP_COPIES:
+    return schedule_copies(plan->schedule);
+  default:
+    return mesh_size(plan, groups[group].axis);
+  }
 }
 
-/* Rank of a member; the embedding's group are the ends of the pipeline. */
+/* Coordinate of a member along the group's axis. */
+static int coordinate(const Plan *plan, ProcessGroup group, int own, int i)
+{
+  if (group == GROUP_EMBEDDING)
+    return i * (plan->pp - 1);
+  if (group == GROUP_COPIES)
+    return i ? MAX(own, plan->pp - 1 - own) : MIN(own, plan->pp - 1 - own);
+  return i;
+}
+
 static int member(const Plan *plan, ProcessGroup group, int rank, int i)
 {
-  int at[AXIS_COUNT];
+  int at[AXIS_COUNT], axis = groups[group].axis;
 
   if (group == GROUP_WORLD)
     return i;
   mesh_coordinates(plan, rank, at);
-  at[groups[group].axis] = group == GROUP_EMBEDDING && i > 0 ? plan->pp - 1 : i;
+  at[axis] = coordinate(plan, group, at[axis], i);
   return mesh_rank(plan, at);
 }
 

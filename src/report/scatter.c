@@ -12,7 +12,7 @@ static int write_points(const Validation *v, GString *data, GPtrArray *titles)
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = g_ptr_array_index(v->cases, i);
-    if (r->skipped)
+    if (!case_is_timed(r))
       continue;
     if (g_strcmp0(file, r->file) != 0) {
       CaseSummary s = validation_summary(v, r->file);

@@ -57,6 +57,8 @@ static void write_label(char *cell, int room, const BoxPass *passes, int n)
 
   for (int i = 0; i < n; i++) {
     gsize before = label->len;
+    if (i > 0)
+      g_string_append_c(label, '&');
     append_label(label, &passes[i]);
     if ((int)label->len > room)
       g_string_truncate(label, MAX(before, 1));
@@ -212,7 +214,7 @@ static void append_legend(Chart *c, int columns)
   if (c->seen[LETTER_OPTIMIZER])
     g_string_append_printf(line, "%c optimizer, ", letters[LETTER_OPTIMIZER]);
   if (c->pairs)
-    g_string_append_printf(line, "%c two overlap, ", PAIR_LETTER);
+    g_string_append(line, "& two overlap, ");
   g_string_append_printf(line, "%c idle%s", IDLE_LETTER, chunked ? ", small letters: further chunks" : "");
   if ((int)line->len + c->label + 2 <= columns)
     g_string_append_printf(c->text, "%*s%s\n", c->label + 2, "", line->str);

@@ -48,9 +48,11 @@ gboolean shape_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 
 void shape_times(const ScheduleShape *shape, double pass_time[PASS_COUNT]);
 
 /*
- * An order found by running it: whenever a rank is free it takes the pass that
- * is ready and has the least key. At most `in_flight` micro-batches of each copy
- * are between their first forward and their last backward. (greedy.c)
+ * An order found by running the pipeline with passes of equal length: in each
+ * quantum every rank takes, of the passes that are ready, the one with the least
+ * key. At most `in_flight` micro-batches of each copy are between their first
+ * forward and their last backward; of two copies, the first takes the even
+ * micro-batches. (greedy.c)
  */
 typedef struct {
   const Schedule *schedule;

@@ -22,7 +22,6 @@ const Schedule schedule_gpipe = {
   .aliases = "GPipe ScheduleGPipe",
   .min_chunks = 1,
   .max_chunks = 1,
-  .searched = TRUE,
   .order = order,
   .peak = peak,
 };

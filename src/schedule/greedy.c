@@ -1,138 +1,102 @@
 #include "schedule/all.h"
 
-#include <math.h>
-
-typedef struct {
-  Slot slot;
-  double ready;
-} Item;
-
 typedef struct {
   const Greedy *g;
   GArray **slots;
-  GArray **items; /* Item, that each rank may run */
-  double *clock;  /* of each rank */
-  double *next;   /* when it runs its next pass at the earliest */
-  double chunk_time[PASS_COUNT];
+  GArray **ready; /* Slot, that each rank may run */
+  Slot *running;  /* of each rank in this quantum; pass PASS_COUNT = none */
   int stages, copies;
   int started[2], finished[2]; /* micro-batches of each copy */
-  gboolean waiting[2];         /* the next one may start and has not */
 } State;
 
-static void update_next(State *s, int rank)
-{
-  double ready = INFINITY;
-
-  for (guint i = 0; i < s->items[rank]->len; i++)
-    ready = MIN(ready, g_array_index(s->items[rank], Item, i).ready);
-  s->next[rank] = MAX(s->clock[rank], ready);
-}
-
-static void offer(State *s, Pass pass, int stage, int micro, double ready)
+static void offer(State *s, Pass pass, int stage, int micro)
 {
   Place place = schedule_place(s->g->schedule, s->g->shape, stage, micro % s->copies);
-  Item item = { { .micro = micro, .chunk = place.chunk, .pass = pass }, ready };
-
-  g_array_append_val(s->items[place.rank], item);
-  update_next(s, place.rank);
+  slot_add(s->ready[place.rank], pass, place.chunk, micro);
 }
 
 /* Offers the next micro-batch of a copy if it may start. */
-static void admit(State *s, int copy, double now)
+static void admit(State *s, int copy)
 {
   int micro = s->started[copy] * s->copies + copy;
 
-  if (s->waiting[copy] || micro >= s->g->shape->micro || s->started[copy] - s->finished[copy] >= s->g->in_flight)
-    return;
-  s->waiting[copy] = TRUE;
-  offer(s, PASS_FORWARD, 0, micro, now);
+  if (micro < s->g->shape->micro && s->started[copy] - s->finished[copy] < s->g->in_flight) {
+    offer(s, PASS_FORWARD, 0, micro);
+    s->started[copy]++;
+  }
 }
 
-/* The ready item with the least key. */
-static guint choose(const State *s, int rank, double now)
+static int stage_of(const State *s, int rank, const Slot *slot)
 {
-  const GArray *items = s->items[rank];
+  return schedule_stage(s->g->schedule, s->g->shape, rank, slot->chunk);
+}
+
+/* Takes the ready pass with the least key. */
+static gboolean start_best(State *s, int rank)
+{
+  GArray *ready = s->ready[rank];
   gint64 least = G_MAXINT64;
   guint best = 0;
 
-  for (guint i = 0; i < items->len; i++) {
-    const Item *item = &g_array_index(items, Item, i);
-    int stage = schedule_stage(s->g->schedule, s->g->shape, rank, item->slot.chunk);
-    gint64 key = s->g->key(s->g->shape, stage, &item->slot);
-    if (item->ready <= now && key < least) {
+  s->running[rank].pass = PASS_COUNT;
+  if (ready->len == 0)
+    return FALSE;
+  for (guint i = 0; i < ready->len; i++) {
+    const Slot *slot = &g_array_index(ready, Slot, i);
+    gint64 key = s->g->key(s->g->shape, stage_of(s, rank, slot), slot);
+    if (key < least) {
       least = key;
       best = i;
     }
   }
-  return best;
+  s->running[rank] = g_array_index(ready, Slot, best);
+  g_array_append_val(s->slots[rank], s->running[rank]);
+  g_array_remove_index_fast(ready, best);
+  return TRUE;
 }
 
-static void follow(State *s, int stage, const Slot *slot, double end)
+/* Offers what the pass that a rank has run makes ready. */
+static void follow(State *s, int rank)
 {
+  const Slot *slot = &s->running[rank];
   int copy = slot->micro % s->copies;
 
-  if (slot->pass == PASS_FORWARD && stage == 0) {
-    s->started[copy]++;
-    s->waiting[copy] = FALSE;
-    admit(s, copy, end);
-  }
-  if (slot->pass == PASS_FORWARD)
-    offer(s, stage < s->stages - 1 ? PASS_FORWARD : PASS_BACKWARD, MIN(stage + 1, s->stages - 1), slot->micro, end);
+  if (slot->pass == PASS_COUNT)
+    return;
+  int stage = stage_of(s, rank, slot);
+  if (slot->pass == PASS_FORWARD && stage == s->stages - 1)
+    offer(s, PASS_BACKWARD, stage, slot->micro);
+  else if (slot->pass == PASS_FORWARD)
+    offer(s, PASS_FORWARD, stage + 1, slot->micro);
   else if (stage > 0)
-    offer(s, PASS_BACKWARD, stage - 1, slot->micro, end);
-  if (slot->pass == PASS_BACKWARD && stage == 0) {
+    offer(s, PASS_BACKWARD, stage - 1, slot->micro);
+  else
     s->finished[copy]++;
-    admit(s, copy, end);
-  }
-}
-
-static void run_best(State *s, int rank)
-{
-  double now = s->next[rank];
-  guint best = choose(s, rank, now);
-  Slot slot = g_array_index(s->items[rank], Item, best).slot;
-  double end = now + s->chunk_time[slot.pass];
-
-  g_array_append_val(s->slots[rank], slot);
-  g_array_remove_index_fast(s->items[rank], best);
-  s->clock[rank] = end;
-  update_next(s, rank);
-  follow(s, schedule_stage(s->g->schedule, s->g->shape, rank, slot.chunk), &slot, end);
-}
-
-static int first_rank(const State *s)
-{
-  int first = 0;
-
-  for (int rank = 1; rank < s->g->shape->ranks; rank++)
-    if (s->next[rank] < s->next[first])
-      first = rank;
-  return first;
+  if (stage == 0)
+    admit(s, copy);
 }
 
 void greedy_order(const Greedy *greedy, GArray **slots)
 {
-  int p = greedy->shape->ranks;
+  int p = greedy->shape->ranks, ran;
   State s = { .g = greedy, .slots = slots, .copies = schedule_copies(greedy->schedule) };
 
   s.stages = schedule_stages(greedy->schedule, greedy->shape);
-  s.items = g_new(GArray *, p);
-  s.clock = g_new0(double, p);
-  s.next = g_new(double, p);
-  shape_times(greedy->shape, s.chunk_time);
-  for (int pass = 0; pass < PASS_COUNT; pass++)
-    s.chunk_time[pass] *= (double)s.copies / greedy->shape->chunks;
-  for (int rank = 0; rank < p; rank++) {
-    s.items[rank] = g_array_new(FALSE, FALSE, sizeof(Item));
-    s.next[rank] = INFINITY;
-  }
-  for (int copy = 0; copy < s.copies; copy++)
-    admit(&s, copy, 0);
-  for (int rank = first_rank(&s); !isinf(s.next[rank]); rank = first_rank(&s))
-    run_best(&s, rank);
+  s.running = g_new(Slot, p);
+  s.ready = g_new(GArray *, p);
   for (int rank = 0; rank < p; rank++)
-    g_array_unref(s.items[rank]);
-  g_free(s.items);
-  g_free(s.clock);
-  g_free(s.next);
+    s.ready[rank] = g_array_new(FALSE, FALSE, sizeof(Slot));
+  for (int copy = 0; copy < s.copies; copy++)
+    admit(&s, copy);
+  do {
+    ran = 0;
+    for (int rank = 0; rank < p; rank++)
+      ran += start_best(&s, rank);
+    for (int rank = 0; rank < p; rank++)
+      follow(&s, rank);
+  } while (ran > 0);
+  for (int rank = 0; rank < p; rank++)
+    g_array_unref(s.ready[rank]);
+  g_free(s.ready);
+  g_free(s.running);
 }

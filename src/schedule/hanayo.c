@@ -27,6 +27,12 @@ static void order_all(const ScheduleShape *shape, GArray **slots)
   greedy_order(&greedy, slots);
 }
 
+/* One more on each rank on the way to p on the last one. */
+static int peak(const ScheduleShape *shape, int rank)
+{
+  return shape->micro < shape->ranks ? 1 : shape->ranks * (shape->chunks - 1) + 1 + rank;
+}
+
 const Schedule schedule_hanayo = {
   .name = "hanayo",
   .title = "Hanayo",
@@ -35,4 +41,5 @@ const Schedule schedule_hanayo = {
   .placement = PLACE_ZIGZAG,
   .check = check,
   .order_all = order_all,
+  .peak = peak,
 };

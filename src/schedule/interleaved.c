@@ -71,7 +71,6 @@ const Schedule schedule_interleaved = {
   .title = "interleaved 1F1B",
   .min_chunks = 2,
   .max_chunks = G_MAXINT,
-  .searched = TRUE,
   .check = check,
   .order = order,
   .peak = peak,

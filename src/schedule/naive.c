@@ -21,7 +21,6 @@ const Schedule schedule_naive = {
   .title = "naive model parallelism",
   .min_chunks = 1,
   .max_chunks = 1,
-  .searched = TRUE,
   .serial = TRUE,
   .order = order,
   .peak = peak,

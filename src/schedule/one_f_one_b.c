@@ -29,7 +29,6 @@ const Schedule schedule_1f1b = {
   .aliases = "1F1B Schedule1F1B pipedream-flush dapple TrainSchedule deepspeed sagemaker-interleaved 1f1b-redistributed",
   .min_chunks = 1,
   .max_chunks = 1,
-  .searched = TRUE,
   .order = order,
   .peak = peak,
 };

@@ -14,6 +14,7 @@ typedef struct {
   double *latest[N_BARRIERS];  /* on those ranks that have run it */
   int *missing[N_BARRIERS];    /* ranks that have not */
   int *next;                   /* slot of each rank that runs next */
+  int *forward;                /* its first forward that has not run, or before; where the rule is opportunistic */
   double *clock;               /* of each rank */
   double chunk_time[PASS_COUNT];
   double pair;
@@ -150,8 +151,19 @@ static gboolean has_run(const Run *run, int i)
   return run->replay->end[i] >= 0;
 }
 
+/* The next forward of a rank, -1 if none is left. */
+static int next_forward(Run *run, int rank)
+{
+  const ScheduleOrder *order = run->replay->order;
+  int *k = &run->forward[rank];
+
+  while (*k < order->first[rank + 1] && (order->slots[*k].pass != PASS_FORWARD || has_run(run, *k)))
+    (*k)++;
+  return *k < order->first[rank + 1] ? *k : -1;
+}
+
 /* The slot that a rank runs: its next, or a forward behind a recompute whose gradient is not there. */
-static int opportune_slot(const Run *run, int rank)
+static int opportune_slot(Run *run, int rank)
 {
   const ScheduleOrder *order = run->replay->order;
   int i = run->next[rank];
@@ -160,10 +172,8 @@ static int opportune_slot(const Run *run, int rank)
   if (slot->pass != PASS_RECOMPUTE ||
       *end_of(run, TRUE, stage_of(run, rank, slot) + 1, slot->micro) <= run->clock[rank])
     return i;
-  for (int k = i + 1; k < order->first[rank + 1]; k++)
-    if (order->slots[k].pass == PASS_FORWARD && !has_run(run, k))
-      return ready_at(run, rank, &order->slots[k]) <= run->clock[rank] ? k : i;
-  return i;
+  int forward = next_forward(run, rank);
+  return forward >= 0 && ready_at(run, rank, &order->slots[forward]) <= run->clock[rank] ? forward : i;
 }
 
 /* By time, as what a rank runs depends on what has arrived. */
@@ -273,6 +283,7 @@ static void run_init(Run *run, const double pass_time[PASS_COUNT])
     run->chunk_time[pass] = pass_time[pass] * (pass >= PASS_LOGITS ? 1 : (double)copies / shape->chunks);
   run->clock = filled(shape->ranks, 0);
   run->next = g_memdup2(order->first, shape->ranks * sizeof *order->first);
+  run->forward = g_memdup2(order->first, shape->ranks * sizeof *order->first);
   run->replay->start = filled(order->first[order->ranks], -1);
   run->replay->end = filled(order->first[order->ranks], -1);
   run->replay->peak = g_new0(int, shape->ranks);
@@ -288,6 +299,7 @@ static void run_clear(Run *run)
   }
   g_free(run->clock);
   g_free(run->next);
+  g_free(run->forward);
 }
 
 Replay *schedule_replay_order(const Schedule *schedule, const ScheduleShape *shape, ScheduleOrder *order,
@@ -322,5 +334,3 @@ void replay_free(Replay *r)
   g_free(r->peak);
   g_free(r);
 }
-int schedule_table_stage(const ScheduleTable *t,int r,int c){(void)t;return r+c;}
-Place schedule_table_place(const ScheduleTable *t,int s){(void)t;return (Place){s,0};}

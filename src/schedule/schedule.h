@@ -91,7 +91,6 @@ typedef struct {
   const char *aliases; /* other names that mean the same order, split by spaces; NULL = none */
   int min_chunks, max_chunks; /* chunks it is defined for */
   Placement placement;
-  gboolean searched;  /* tdp-plan proposes it */
   gboolean serial;    /* one micro-batch in the pipeline at a time */
   gboolean split;     /* some backwards come as input-gradient and weight-gradient passes */
   gboolean recompute; /* stages other than the last make their forwards again (R) */
@@ -111,8 +110,9 @@ typedef struct {
   void (*order)(const ScheduleShape *shape, int rank, GArray *slots);
   void (*order_all)(const ScheduleShape *shape, GArray **slots);
 
-  /* Activations that a rank holds at once by its order, in micro-batches of one
-   * chunk. NULL = not known in closed form. */
+  /* Activations that a rank holds at once at least, whatever passes take, in
+   * micro-batches of one chunk: exactly what its order holds, where that is known
+   * in closed form, else 1. NULL = 1. */
   int (*peak)(const ScheduleShape *shape, int rank);
 } Schedule;
 

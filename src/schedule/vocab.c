@@ -48,7 +48,7 @@ static void add_step(Build *b)
 }
 
 typedef struct {
-  int ahead;             /* vocabulary steps before the first backward */
+  int ahead;               /* vocabulary steps before the first backward */
   gboolean before_forward; /* afterwards: backward, vocabulary, forward; else vocabulary last */
 } Turn;
 
@@ -163,7 +163,6 @@ static void order_interlaced(const ScheduleShape *shape, int rank, GArray *slots
   }
 }
 
-/* Where a rank takes the forward first, it holds one more for a moment. */
 static int peak_interlaced(const ScheduleShape *shape, int rank)
 {
   return interlaced_warmup(shape, rank);

@@ -5,11 +5,12 @@
  * rank would wait, or where memory is full. Three choices are tried both ways
  * and the order with the shortest span of a rank is kept:
  *
- *   bubble_first  a forward may delay the first input gradient no more than it
- *                 would fill the gap
- *   input_first   a forward that would delay the next rank's gradient waits
- *   fill          weight gradients also go into gaps shorter than they are
- *                 where the rank has idled less than the others
+ *   bubble_first  before the first input gradient a rank idles rather than start
+ *                 a forward that would delay it
+ *   input_first   a rank two forwards or more ahead of the rank behind leaves out
+ *                 one that would delay its next input gradient
+ *   fill          weight gradients also go into gaps shorter than they are where
+ *                 the rank has idled less than the others
  */
 #include "schedule/all.h"
 

@@ -260,9 +260,9 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 
-static double whole_memory(const Plan *p, double states_and_activations)
+static double whole_memory(const Plan *p, double rank_bytes)
 {
-  return (states_and_activations + op_overhead_bytes(p) + op_bucket_bytes(p)) * (1 - 1e-9);
+  return (rank_bytes + op_overhead_bytes(p)) * (1 - 1e-9);
 }
 
 /* Scratch of a backward at least, beside the schedule's peak. With split
@@ -276,7 +276,10 @@ static double scratch(const Bound *b)
 static double bytes_with(const Bound *b, int rank, double activations)
 {
   double dynamic = activations + scratch(b);
-  return op_state_bytes(b->plan) * of_rank(b, b->sums->params, rank) + dynamic * (1 + b->plan->framework->fragmentation);
+  double params = of_rank(b, b->sums->params, rank);
+
+  return op_state_bytes(b->plan) * params + op_bucket_bytes(b->plan, params) +
+         dynamic * (1 + b->plan->framework->fragmentation);
 }
 
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)

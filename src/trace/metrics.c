@@ -50,6 +50,12 @@ static double overlap(double from, double to, const Span *s)
   return MAX(0, MIN(to, s->end) - MAX(from, s->start));
 }
 
+/* Between stages. */
+static gboolean is_pipeline(const Span *s)
+{
+  return s->kind == TASK_SEND || s->kind == TASK_VOCAB;
+}
+
 /* Charges a gap in a row's computation to what was waited for while that ran: a
  * send; or, unless it was a send, the row's own data-parallel communication;
  * else to idleness. `data` are the row's data-lane spans in order; those before
@@ -62,7 +68,7 @@ static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, doubl
     (*next)++;
   for (guint i = *next; i < data->len && ((const Span *)g_ptr_array_index(data, i))->start < to; i++)
     waited += overlap(from, to, g_ptr_array_index(data, i));
-  if (cause >= 0 && g_array_index(t->spans, Span, cause).kind == TASK_SEND) {
+  if (cause >= 0 && is_pipeline(&g_array_index(t->spans, Span, cause))) {
     sent = overlap(from, to, &g_array_index(t->spans, Span, cause));
     waited = 0;
   }

@@ -30,6 +30,7 @@ typedef struct {
 
 typedef struct {
   double static_bytes[PART_COUNT];
+  double cached_bytes; /* as in the program */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;
 
