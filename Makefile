@@ -1,6 +1,7 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CI=true turns warnings into errors. Targets: all,
-# check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, clean.
+# check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
+# bench-check, simgrid, schedules-sheet, clean.
 
 CC ?= cc
 BUILD := build$(if $(SAN),/san)
@@ -19,16 +20,29 @@ override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
+# The executor needs OpenBLAS and MPI; without them everything else is built. It
+# is kept free of GSL, whose BLAS would take OpenBLAS's place.
+EXEC := $(shell pkg-config --exists openblas ompi-c 2>/dev/null && echo yes)
+EXEC_CFLAGS = $(shell pkg-config --cflags openblas ompi-c) -DTDP_MPI
+EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) openblas ompi-c) -lm
+EXEC_SRC := $(wildcard src/exec/*.c src/exec/cpu/*.c)
+$(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS and Open MPI (libopenblas-dev, libopenmpi-dev)))
+
 LIB_SRC := $(filter-out src/cli/% src/exec/%,$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/tdp_*.c)
 CLI_LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/cli/*.c))
-TEST_SRC := $(wildcard tests/test_*.c)
-TEST_LIB_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
+TEST_SRC := $(filter-out $(if $(EXEC),,tests/test_exec%),$(wildcard tests/test_*.c))
+MPI_TESTS := $(if $(EXEC),$(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(wildcard tests/mpi/*.c)))
+TEST_LIB_SRC := $(filter-out tests/test_%,$(wildcard tests/*.c))
+BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 LIB := $(BUILD)/libtdp.a
-PROGRAMS := $(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC))
+EXEC_LIB := $(BUILD)/libtdp-exec.a
+PROGRAMS := $(filter-out $(if $(EXEC),,%/tdp-run),$(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC)))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
+BENCHES := $(patsubst tests/bench/bench_%.c,$(BUILD)/bench/%,$(BENCH_SRC))
+SIMGRID := $(if $(SAN),,$(shell pkg-config --exists simgrid 2>/dev/null && command -v $(CXX) >/dev/null && echo $(BUILD)/simgrid-compare))
 
 all: $(PROGRAMS)
 
@@ -46,6 +60,23 @@ $(LIB): $(call obj,$(LIB_SRC) $(CLI_LIB_SRC))
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+$(EXEC_LIB): $(call obj,$(EXEC_SRC))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(call obj,$(EXEC_SRC)): override CPPFLAGS += $(EXEC_CFLAGS)
+
+$(BUILD)/tdp-run: $(BUILD)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
+$(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+
+$(BUILD)/tests/mpi/%: $(BUILD)/obj/tests/mpi/%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
 $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
@@ -53,12 +84,33 @@ $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
 
-build-tests: $(TESTS)
-test: $(TESTS) $(PROGRAMS)
+$(BUILD)/bench/%: $(BUILD)/obj/tests/bench/bench_%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+
+$(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/simgrid.h tests/flow_graph.h
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -Wall -Wextra $(if $(CI),-Werror) -Isrc $(PKG_CFLAGS) -c $< -o $@
+
+$(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c) $(BUILD)/obj/tests/simgrid/simgrid.o $(LIB)
+	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
+
+build-tests: $(TESTS) $(MPI_TESTS) $(BENCHES) $(SIMGRID)
+test: $(TESTS) $(MPI_TESTS) $(PROGRAMS)
 	tests/run $(BUILD)
 
 layers:
 	tests/layers
+
+# Speed, and instruction counts against those of tests/bench/instructions.txt.
+bench: $(BENCHES)
+	for bench in $(BENCHES); do $$bench || exit; done
+bench-check: all $(BENCHES)
+	BUILD=$(BUILD) tests/bench.sh
+
+# Flows on shared links against SimGrid's, where libsimgrid-dev is installed.
+simgrid: $(SIMGRID)
+	$(if $(SIMGRID),$(SIMGRID) && $(SIMGRID) --speed,@echo "simgrid: install g++ and libsimgrid-dev first" >&2)
 
 # Installs missing packages with apt; nothing where all are there.
 deps:
@@ -81,11 +133,15 @@ demo: deps
 	$(BUILD)/tdp-plan --model gpt3.json --cluster dgx.json --plots build/demo --output build/demo/plan.json
 	@echo "plots and plan are in build/demo:" $$(ls build/demo)
 
-golden: all
+golden: all $(BUILD)/tests/test_schedule_draw
 	BUILD=$(BUILD) tests/golden.sh --rewrite
+	TDP_GOLDEN=rewrite $(BUILD)/tests/test_schedule_draw
 
 fit: all
 	$(BUILD)/tdp-fit
+
+schedules-sheet: all
+	BUILD=$(BUILD) tests/schedules-sheet docs/schedules.png
 
 CASES = $(filter-out %/baseline.csv,$(wildcard tests/validation/*.csv))
 validate: all
@@ -105,5 +161,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all build-tests check clean demo deps fit golden install layers test validate baseline FORCE
+.PHONY: all bench bench-check build-tests check clean demo deps fit golden install layers schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

@@ -30,7 +30,7 @@ do for [format in 'svg png'] {
   } else {
     set terminal pngcairo size 1.5 * width, 1.5 * height font face.',11' fontscale 1.12 linewidth 1.5 noenhanced
   }
-  set output 'memory.'.format
+  set output name.'.'.format
   set multiplot
 
   # over time, with all the text

@@ -22,7 +22,7 @@ do for [format in 'svg png'] {
   } else {
     set terminal pngcairo size 1950, 960 font face.',15' background '#FFFFFF' enhanced
   }
-  set output 'scatter.'.format
+  set output name.'.'.format
   set multiplot
   set label 1 'Published runs, simulated' at screen 0.045, 0.965 font face.',15' tc rgb ink noenhanced
   set label 2 summary at screen 0.045, 0.925 tc rgb soft noenhanced

@@ -15,11 +15,22 @@ static Model *parse(char *text)
   return model;
 }
 
-Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab)
+static Model *gpt(int layers, int hidden, int heads, int seq, int vocab, gboolean dropout)
 {
   return parse(g_strdup_printf("{\"name\":\"gpt\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"seq\":%d,\"vocab\":%d,"
                                "\"mlp\":\"gelu\",\"norm\":\"layernorm\",\"positions\":\"learned\",\"bias\":true,"
-                               "\"dropout\":true,\"tied_embeddings\":true}", layers, hidden, heads, seq, vocab));
+                               "\"dropout\":%s,\"tied_embeddings\":true}", layers, hidden, heads, seq, vocab,
+                               dropout ? "true" : "false"));
+}
+
+Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab)
+{
+  return gpt(layers, hidden, heads, seq, vocab, TRUE);
+}
+
+Model *fixture_gpt_plain(int layers, int hidden, int heads, int seq, int vocab)
+{
+  return gpt(layers, hidden, heads, seq, vocab, FALSE);
 }
 
 Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab)
@@ -88,7 +99,30 @@ PriceTable *fixture_prices(const Model *model, double forward, double backward, 
       continue;
     price->pass[PASS_FORWARD].seconds = price->pass[PASS_FORWARD].compute_s = forward;
     price->pass[PASS_BACKWARD].seconds = price->pass[PASS_BACKWARD].compute_s = backward;
+    for (Pass half = PASS_INPUT; half <= PASS_WEIGHT; half++)
+      price->pass[half].seconds = price->pass[half].compute_s = backward / 2;
     price->saved_bytes = saved;
+    price->deferred_bytes = saved / 2;
   }
   return table;
+}
+
+gboolean fixture_draw_plan(GRand *rand, const Model *model, Cluster *cluster, const Framework *framework, Plan *plan)
+{
+  static const int sizes[] = { 1, 2, 4, 8 };
+
+  *plan = plan_default(model, framework);
+  plan->tp = sizes[g_rand_int_range(rand, 0, 4)];
+  plan->pp = sizes[g_rand_int_range(rand, 0, 4)];
+  plan->dp = sizes[g_rand_int_range(rand, 0, 4)];
+  plan->gpus = plan->tp * plan->pp * plan->dp;
+  plan->vpp = plan->pp > 1 ? g_rand_int_range(rand, 1, 3) : 1;
+  plan->micro_batch = g_rand_int_range(rand, 1, 3);
+  plan->global_batch = plan->dp * plan->micro_batch * sizes[g_rand_int_range(rand, 1, 4)];
+  plan->zero = g_rand_int_range(rand, 0, 4);
+  plan->recompute = g_rand_int_range(rand, 0, RECOMPUTE_COUNT);
+  plan->sequence_parallel = plan->tp > 1 && g_rand_boolean(rand);
+  plan->overlap = (Overlap) { g_rand_boolean(rand), g_rand_boolean(rand), g_rand_boolean(rand), g_rand_boolean(rand) };
+  plan->schedule = schedules[g_rand_int_range(rand, 0, 4)];
+  return cluster_resize(cluster, plan->gpus, NULL) && plan_check(plan, model, cluster, NULL) == RULE_NONE;
 }

@@ -7,6 +7,9 @@
 /* A GPT of equal blocks: hidden 64 * heads' width, tied embeddings, dropout. */
 Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab);
 
+/* The same without dropout. */
+Model *fixture_gpt_plain(int layers, int hidden, int heads, int seq, int vocab);
+
 /* LLaMA-like: grouped queries, SwiGLU, RMSNorm, untied. */
 Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab);
 
@@ -18,8 +21,12 @@ Cluster *fixture_free_cluster(int devices);
 
 Framework *fixture_framework(const char *name);
 
-/* Every block takes `forward` and `backward` seconds, other layers nothing; each
- * block keeps `saved` bytes. */
+/* Every block takes `forward` and `backward` seconds, half of these for either
+ * gradient, other layers nothing; each block keeps `saved` bytes, half of them for
+ * the weight gradient. */
 PriceTable *fixture_prices(const Model *model, double forward, double backward, double saved);
+
+/* Draws a plan at random; FALSE if it is not legal for the model. */
+gboolean fixture_draw_plan(GRand *rand, const Model *model, Cluster *cluster, const Framework *framework, Plan *plan);
 
 #endif

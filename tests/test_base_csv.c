@@ -184,5 +184,25 @@ START_TEST(loading)
 }
 END_TEST
 
-TEST_MAIN("csv", plain_cells, quoted_cells, line_ends_empty_lines_and_mark, header_only, bad_text,
+START_TEST(rows_without_a_header)
+{
+  GError *error = NULL;
+  g_autoptr(GPtrArray) rows = csv_parse_rows("a,,\"b,c\"\r\n\nd\n", "f", &error);
+  ck_assert_ptr_nonnull(rows);
+  ck_assert_uint_eq(rows->len, 2);
+  char **first = g_ptr_array_index(rows, 0), **second = g_ptr_array_index(rows, 1);
+  ck_assert_uint_eq(g_strv_length(first), 3);
+  ck_assert_str_eq(first[1], "");
+  ck_assert_str_eq(first[2], "b,c");
+  ck_assert_uint_eq(g_strv_length(second), 1);
+  g_autoptr(GPtrArray) none = csv_parse_rows("\n", "f", &error);
+  ck_assert_uint_eq(none->len, 0);
+  ck_assert_ptr_null(csv_parse_rows("a\n\"b", "f", &error));
+  test_error(&error, TDP_ERROR_INPUT, "f:2: quote without an end");
+  ck_assert_ptr_null(csv_parse_rows("a\n\xff", "f", &error));
+  test_error(&error, TDP_ERROR_INPUT, "f:2: byte 0xFF is not valid UTF-8");
+}
+END_TEST
+
+TEST_MAIN("csv", rows_without_a_header, plain_cells, quoted_cells, line_ends_empty_lines_and_mark, header_only, bad_text,
           numbers, bad_numbers, written_text_reads_back, lone_empty_cell_reads_back, loading)

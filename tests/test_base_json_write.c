@@ -96,6 +96,21 @@ START_TEST(compact_array_inside)
 }
 END_TEST
 
+START_TEST(thousandths_are_exact)
+{
+  static const gint64 values[] = { 0, 1, 999, 1000, -1, -1500, 9007199254740993 };
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter w;
+  json_writer_init(&w, text);
+  w.compact = TRUE;
+  json_open(&w, NULL, '[');
+  for (guint i = 0; i < G_N_ELEMENTS(values); i++)
+    json_put_thousandths(&w, NULL, values[i]);
+  json_close(&w, ']');
+  ck_assert_str_eq(text->str, "[0.000, 0.001, 0.999, 1.000, -0.001, -1.500, 9007199254740.993]\n");
+}
+END_TEST
+
 START_TEST(written_text_reads_back)
 {
   static const char awkward[] = "\"\\\b\f\n\r\t\x1F\x7F/µ😀";
@@ -115,4 +130,4 @@ START_TEST(written_text_reads_back)
 END_TEST
 
 TEST_MAIN("json_write", indented, compact, one_document_a_line, compact_array_inside,
-          written_text_reads_back)
+          thousandths_are_exact, written_text_reads_back)

@@ -18,6 +18,7 @@ static const Framework framework = {
   .engine = "megatron",
   .zero_max = 3,
   .zero_max_pipeline = 3,
+  .splits = SPLITS_ANY,
   .fused_softmax = TRUE,
   .fused_activation = TRUE,
   .fused_dropout_add = TRUE,

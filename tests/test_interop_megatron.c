@@ -33,6 +33,24 @@ START_TEST(megatron_schedules)
 }
 END_TEST
 
+START_TEST(megatron_splits)
+{
+  Case c = gpt3();
+  c.plan.split = (LayerSplit) { 16, { 5, 6, 6, 6, 6, 6, 6, 7, 7, 6, 6, 6, 6, 6, 6, 5 } };
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--pipeline-model-parallel-layout 'Et*5|t*6|t*6|t*6|t*6|t*6|t*6|t*7|t*7|t*6|t*6|t*6|t*6|t*6|t*6|t*5L'");
+  has_not(&c, "megatron", "virtual");
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  c.plan.split = (LayerSplit) { 8, { 0, 16, 16, 16, 16, 16, 16, 0 } };
+  has(&c, "bridge", "  pipeline_model_parallel_layout: \"E|t*16|t*16|t*16|t*16|t*16|t*16|L\"\n");
+  has(&c, "torchtitan", "layers_per_stage = 16\npipeline_parallel_first_stage_less_layers = 16\n");
+  g_autofree char *losses = lost(&c, "deepspeed");
+  ck_assert_ptr_nonnull(strstr(losses, "layer_split: DeepSpeed"));
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(megatron_sharding)
 {
   Case c = gpt3();
@@ -173,6 +191,7 @@ END_TEST
 
 TEST_MAIN("interop megatron", megatron_loses_nothing_of_its_own,
           megatron_schedules,
+          megatron_splits,
           megatron_sharding,
           megatron_formats_and_kernels,
           megatron_experts,

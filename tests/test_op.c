@@ -171,8 +171,119 @@ START_TEST(passes_split_the_backward)
 }
 END_TEST
 
+/* Apart from the product, the activated gate is kept too: 8 s b f for 6. */
+START_TEST(activations_of_separate_gates)
+{
+  g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) together = fixture_framework("megatron-core");
+  g_autoptr(Framework) apart = fixture_framework("nanotron-2025");
+  Plan a = plan_default(model, together), b = plan_default(model, apart);
+
+  ck_assert_double_eq_tol(saved_of(model, &b, cluster) - saved_of(model, &a, cluster), 2.0 * 512 * 3072, 0.5);
+}
+END_TEST
+
+/* torchtitan keeps the outputs of the first, third, fifth and seventh product
+ * (queries, values, gate, down), attention's output with its log-sum-exp, and
+ * the block's input. */
+START_TEST(activations_of_every_other_product)
+{
+  g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("torchtitan");
+  double s = 512, h = 1024, f = 3072;
+  Plan plan = plan_default(model, framework);
+
+  plan.recompute = RECOMPUTE_SELECTIVE;
+  ck_assert_double_eq_tol(saved_of(model, &plan, cluster), 2 * s * (h + h + h / 4 + f + h + h) + 4 * 16 * s, 0.5);
+}
+END_TEST
+
+typedef struct {
+  const char *framework;
+  double saved, most; /* bytes of a logit: for backward, and at the worst moment */
+} Loss;
+
+static const Loss losses[] = { { "megatron-core", 4, 10 }, { "fsdp", 4, 12 }, { "torchtitan", 4, 6 } };
+
+START_TEST(bytes_of_logits)
+{
+  g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 64000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework(losses[_i].framework);
+  Plan plan = plan_default(model, framework);
+  double logits = 512.0 * 64000;
+  LayerWork work;
+
+  layer_work_init(&work, model, model_layer(model, model->n_layers - 1), &plan, cluster);
+  ck_assert_double_eq_tol(work.saved_bytes, losses[_i].saved * logits + 4 * 512 * 1024, 0.5);
+  ck_assert_double_eq_tol(work.transient_bytes, (losses[_i].most - losses[_i].saved) * logits, 0.5);
+  ck_assert_double_eq_tol(work.largest, 64000.0 * 1024, 0.5);
+  layer_work_clear(&work);
+}
+END_TEST
+
+typedef struct {
+  const char *framework;
+  DType precision;
+  double gradient, reduced, copy;
+} Gradients;
+
+static const Gradients gradients[] = {
+  { "megatron-core", DTYPE_FP16, 2, 2, 0 }, { "megatron-core", DTYPE_BF16, 4, 4, 0 },
+  { "megatron-core", DTYPE_FP32, 4, 4, 0 }, { "deepspeed", DTYPE_BF16, 2, 2, 0 },
+  { "fsdp", DTYPE_BF16, 4, 2, 0 },          { "megatron-deepspeed-2022", DTYPE_FP16, 2, 2, 0 },
+  { "nanotron-2025", DTYPE_BF16, 4, 4, 2 }, { "megatron-deepspeed-2022", DTYPE_BF16, 4, 4, 2 },
+};
+
+START_TEST(gradients_by_precision)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework(gradients[_i].framework);
+  Plan plan = plan_default(model, framework);
+
+  plan.precision = gradients[_i].precision;
+  ck_assert_double_eq(op_gradient_bytes(&plan), gradients[_i].gradient);
+  ck_assert_double_eq(op_reduce_bytes(&plan), gradients[_i].reduced);
+  ck_assert_double_eq(op_gradient_copy_bytes(&plan), gradients[_i].copy);
+}
+END_TEST
+
+/* 8e9 parameters, 1e9 of them in one tensor. Over 8 ranks the flattened
+ * partition (2e9) and its fp32 copy (4e9) go where the tensor's fp32 and fp64
+ * copies (4e9, 8e9) were; whole (16e9, 32e9) they do not. */
+START_TEST(step_of_fp16)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework("megatron-deepspeed-2022");
+  Plan plan = plan_default(model, framework);
+
+  plan.precision = DTYPE_FP16;
+  plan.zero = 1;
+  plan.dp = 8;
+  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 12e9);
+  ck_assert_double_eq(op_bucket_bytes(&plan, 8e9), 1e9);
+  ck_assert_double_eq(op_bucket_bytes(&plan, 1e8), 2e8);
+  plan.dp = 3;
+  ck_assert_double_eq(op_step_bytes(&plan, 9e9, 1e9), 24e9);
+  plan.dp = 1;
+  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 60e9);
+  plan.zero = 0;
+  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 0);
+  plan.zero = 1;
+  plan.precision = DTYPE_BF16;
+  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 0);
+}
+END_TEST
+
 TEST_LOOPS("op", { activations_of_gpt },
            { activations_of_llama },
+           { activations_of_separate_gates },
+           { activations_of_every_other_product },
+           { bytes_of_logits, G_N_ELEMENTS(losses) },
+           { gradients_by_precision, G_N_ELEMENTS(gradients) },
+           { step_of_fp16 },
            { weights_are_the_parameters, G_N_ELEMENTS(counted) },
            { flops_are_the_models, G_N_ELEMENTS(worked) },
            { vocabulary_is_padded },

@@ -51,7 +51,7 @@ START_TEST(rules_name_their_numbers)
   check_rule(&f, RULE_HEADS, "plan: tensor_model_parallel_size: 16: expected a divisor of the 8 attention heads");
   f.plan.tp = 2;
   f.plan.pp = 8;
-  check_rule(&f, RULE_LAYERS, "plan: pipeline_model_parallel_size: 8: expected 12 layers to divide by 8 stages x 1 chunks");
+  check_rule(&f, RULE_LAYERS, "plan: pipeline_model_parallel_size: 8: expected 12 layers to divide by 8 stages, or a layer_split");
   f.plan.pp = 4;
   f.plan.dp = 2;
   f.plan.schedule = schedule_find("interleaved");
@@ -125,8 +125,6 @@ static const Bad bad_files[] = {
   { "{\"zero_stage\": \"1\"}", "p.json: zero_stage: \"1\": expected an integer from 0 to 3" },
   { "{\"gpus\": 0}", "p.json: gpus: 0: expected an integer from 1 to 10000000" },
   { "{\"tensor_parallel_size\": 2}", "p.json: tensor_parallel_size: unknown key, did you mean \"tensor_model_parallel_size\"?" },
-  { "{\"pipeline_schedule\": \"zigzag\"}",
-    "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, 1f1b, interleaved" },
   { "{\"recompute_granularity\": \"some\"}",
     "p.json: recompute_granularity: \"some\": expected one of none, selective, full" },
   { "{\"overlap\": {\"gradient\": true}}", "p.json: overlap.gradient: unknown key, did you mean \"gradients\"?" },
@@ -143,6 +141,31 @@ START_TEST(bad_files_are_refused)
   ck_assert(!parse(bad_files[_i].text, model, &p, &framework, &error));
   ck_assert_ptr_null(framework);
   test_error(&error, 2, bad_files[_i].message);
+}
+END_TEST
+
+START_TEST(unknown_schedules_are_refused)
+{
+  g_autoptr(Model) model = fixture_model(12, 512, 8, 128, 1000);
+  Framework *framework = NULL;
+  GError *error = NULL;
+  Plan p;
+
+  ck_assert(!parse("{\"pipeline_schedule\": \"zigzag\"}", model, &p, &framework, &error));
+  ck_assert(g_str_has_prefix(error->message, "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, 1f1b"));
+  g_clear_error(&error);
+}
+END_TEST
+
+/* Schedules that need a number of chunks have it as default. */
+START_TEST(chunks_follow_the_schedule)
+{
+  g_autoptr(Model) model = fixture_model(16, 512, 8, 128, 1000);
+  g_autoptr(Framework) framework = NULL;
+  Plan p;
+
+  ck_assert(parse("{\"pipeline_model_parallel_size\": 4, \"pipeline_schedule\": \"zb-v\"}", model, &p, &framework, NULL));
+  ck_assert_int_eq(p.vpp, 2);
 }
 END_TEST
 
@@ -242,6 +265,8 @@ TEST_LOOPS("plan", { rules_name_their_numbers },
            { defaults_follow },
            { chunks_mean_interleaved },
            { bad_files_are_refused, G_N_ELEMENTS(bad_files) },
+           { unknown_schedules_are_refused },
+           { chunks_follow_the_schedule },
            { round_trip },
            { mesh_counts_tensor_fastest },
            { mesh_shapes },

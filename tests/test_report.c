@@ -2,63 +2,12 @@
 
 #include "base/csv.h"
 #include "base/error.h"
-#include "fixture.h"
-#include "report/report.h"
-#include "sim/simulate.h"
+#include "report/compare.h"
+#include "report_run.h"
 
 #include <glib/gstdio.h>
 
 #include <math.h>
-
-/* A plan run on devices whose blocks take 1 s forward and 2 s backward, and
- * whose communication takes no time unless `real`. */
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-  Trace *trace;
-  Result result;
-} Run;
-
-typedef struct {
-  int tp, pp, vpp, dp, micro;
-  gboolean real;
-} Shape;
-
-static Run run_new(Shape s)
-{
-  int devices = s.tp * s.pp * s.dp;
-  Run r = { .model = fixture_model(8, 256, 4, 128, 1000), .framework = fixture_framework("megatron-core"),
-            .cluster = s.real ? fixture_cluster("dgx", devices) : fixture_free_cluster(devices) };
-  GError *error = NULL;
-
-  r.framework->step_s = r.framework->context_bytes = r.framework->group_bytes = r.framework->fragmentation = 0;
-  r.plan = plan_default(r.model, r.framework);
-  r.plan.gpus = devices;
-  r.plan.tp = s.tp;
-  r.plan.pp = s.pp;
-  r.plan.vpp = s.vpp;
-  r.plan.dp = s.dp;
-  r.plan.global_batch = s.dp * s.micro;
-  r.plan.schedule = schedule_find(s.vpp > 1 ? "interleaved" : "1f1b");
-  ck_assert_msg(plan_check(&r.plan, r.model, r.cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
-  g_autoptr(PriceTable) prices =
-      s.real ? price_table_new(r.model, &r.plan, r.cluster)
-             : fixture_prices(r.model, s.pp * s.vpp / 8.0, s.pp * s.vpp / 4.0, 10 * 0x1p30 * s.pp * s.vpp / 8.0);
-  g_autoptr(Program) program = program_new(r.model, &r.plan, r.cluster, prices);
-  r.trace = simulate(program);
-  r.result = result_of(r.model, r.cluster, &r.plan, r.trace);
-  return r;
-}
-
-static void run_clear(Run *r)
-{
-  trace_free(r->trace);
-  framework_free(r->framework);
-  cluster_free(r->cluster);
-  model_free(r->model);
-}
 
 /* ---- JSON ---- */
 
@@ -88,14 +37,14 @@ static double sum(const cJSON *object)
   return total;
 }
 
-static JsonDoc *written(const Result *result)
+static JsonDoc *written(const Result *result, const Trace *trace)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter writer;
   GError *error = NULL;
 
   json_writer_init(&writer, text);
-  result_write(result, &writer, NULL);
+  result_write(result, trace, &writer, NULL);
   JsonDoc *doc = json_parse(text->str, text->len, "result", &error);
   ck_assert_ptr_nonnull(doc);
   return doc;
@@ -115,7 +64,7 @@ START_TEST(json_has_the_contract_keys)
     "weights", "gradients", "optimizer", "activations", "buffers", "overhead", NULL,
   };
   Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
-  g_autoptr(JsonDoc) doc = written(&r.result);
+  g_autoptr(JsonDoc) doc = written(&r.result, NULL);
   const cJSON *root = json_root(doc);
 
   check_keys(root, keys);
@@ -124,6 +73,33 @@ START_TEST(json_has_the_contract_keys)
   ck_assert(cJSON_IsTrue(json_get(root, "fits")));
   ck_assert_double_eq_tol(sum(json_get(root, "breakdown")) / number(root, "iteration_s"), 1, 1e-9);
   ck_assert_double_eq_tol(sum(json_get(root, "memory")) / number(root, "peak_memory_bytes"), 1, 1e-9);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(json_has_every_stage)
+{
+  static const char *const keys[] = {
+    "stage", "first_rank", "ranks", "compute_s", "bubble_fraction", "peak_memory_bytes", "memory", NULL,
+  };
+  Run r = run_new((Shape) { 1, 4, 1, 2, 8, FALSE });
+  g_autoptr(JsonDoc) doc = written(&r.result, r.trace);
+  const cJSON *stages = json_get(json_root(doc), "stages"), *stage;
+  int i = 0;
+
+  cJSON_ArrayForEach(stage, stages) {
+    check_keys(stage, keys);
+    ck_assert_double_eq(number(stage, "stage"), i);
+    ck_assert_double_eq(number(stage, "first_rank"), 2 * i);
+    ck_assert_double_eq(number(stage, "ranks"), 2);
+    ck_assert_double_eq_tol(number(stage, "compute_s"), 8 * 3, 1e-9);
+    ck_assert_double_eq_tol(number(stage, "bubble_fraction"), 9.0 / 33, 1e-9);
+    ck_assert_double_eq(sum(json_get(stage, "memory")), number(stage, "peak_memory_bytes"));
+    i++;
+  }
+  ck_assert_int_eq(i, 4);
+  stage = cJSON_GetArrayItem(stages, r.result.metrics.peak_row);
+  ck_assert_double_eq(number(stage, "peak_memory_bytes"), number(json_root(doc), "peak_memory_bytes"));
   run_clear(&r);
 }
 END_TEST
@@ -205,6 +181,35 @@ START_TEST(further_chunks_are_small)
             "         +--------------+--------------+-------------+\n"
             "      s  0              5             10            15\n"
             "         F forward, B backward, . idle, small letters: further chunks\n");
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(pairs_are_one_box)
+{
+  Run r = run_new((Shape) { 1, 2, 1, 1, 4, FALSE });
+
+  run_pair(&r);
+  test_text(report_timeline(r.trace, 82),
+            "                                                                  bubble      peak\n"
+            "stage 0 |F0--F1-.......B0======F2&B1#####F3&B2######....B3=====|  20.0 %  20.0 GiB\n"
+            "stage 1 |....F0&B0#####F1&B1######F2&B2######F3&B3######.......|  20.0 %  10.0 GiB\n"
+            "         +-----------------+-----------------+----------------+\n"
+            "      s  0                 5                10               15\n"
+            "         F forward, B backward, & two overlap, . idle\n");
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(explanation_by_hand)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 8, FALSE });
+  g_autofree char *text = report_explain(&r.result, r.trace);
+
+  ck_assert_ptr_nonnull(strstr(text, "Stage 0 computes longest, 24.0 s, 0.0 % more than the mean stage; stage 0 least, 24.0 s.\n"));
+  ck_assert_ptr_nonnull(strstr(text, "Stages idle 27.3 % of the pipeline phase; with equal stages and free transfers 1f1b "
+                                     "would idle 27.3 %.\n"));
+  ck_assert_ptr_nonnull(strstr(text, "Stage 0 is the fullest with 40.0 GiB, of which activations 40.0 GiB; "));
   run_clear(&r);
 }
 END_TEST
@@ -343,6 +348,29 @@ START_TEST(plots_of_long_steps_stay_small)
 }
 END_TEST
 
+START_TEST(comparison_has_a_panel_a_plan)
+{
+  Run one = run_new((Shape) { 1, 4, 1, 1, 8, FALSE }), two = run_new((Shape) { 1, 8, 1, 1, 8, FALSE });
+  Compared plans[] = { { "one", &one.result, one.trace }, { "folder/two.json", &two.result, two.trace } };
+  g_autofree char *directory = test_directory(), *svg = NULL;
+  g_autofree char *path = g_build_filename(directory, "compare.svg", NULL), *png = g_build_filename(directory, "compare.png", NULL);
+  GError *error = NULL;
+
+  if (have_gnuplot()) {
+    ck_assert_msg(report_compare_plot(plans, 2, directory, &error), "%s", error ? error->message : "");
+    ck_assert(g_file_get_contents(path, &svg, NULL, NULL));
+    ck_assert_ptr_nonnull(strstr(svg, "one: 33.0 s a step (1.000"));
+    ck_assert_ptr_nonnull(strstr(svg, "two.json: "));
+    ck_assert_ptr_null(strstr(svg, "folder"));
+    ck_assert_int_eq(g_remove(path), 0);
+    ck_assert_int_eq(g_remove(png), 0);
+  }
+  ck_assert_int_eq(g_rmdir(directory), 0);
+  run_clear(&one);
+  run_clear(&two);
+}
+END_TEST
+
 START_TEST(folder_that_cannot_be_made)
 {
   Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
@@ -385,8 +413,9 @@ START_TEST(gnuplot_that_fails)
 }
 END_TEST
 
-TEST_MAIN("report", json_has_the_contract_keys, rates_follow_from_the_step, what_is_too_large_does_not_fit,
-          summary_names_what_matters, timeline_is_the_figure_of_the_paper, further_chunks_are_small,
+TEST_MAIN("report", json_has_the_contract_keys, rates_follow_from_the_step, json_has_every_stage,
+          what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper, further_chunks_are_small,
+          pairs_are_one_box, explanation_by_hand, comparison_has_a_panel_a_plan,
           timeline_keeps_to_its_columns, collectives_are_counted_by_hand, one_device_does_not_communicate,
           csv_has_a_line_a_span, plots_are_drawn, plots_of_long_steps_stay_small, folder_that_cannot_be_made,
           no_gnuplot, gnuplot_that_fails)

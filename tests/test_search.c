@@ -22,7 +22,7 @@ static void instance_init(Instance *in, GRand *rand)
   static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed" };
   int heads = 1 << g_rand_int_range(rand, 1, 4);
 
-  in->model = fixture_model(2 * g_rand_int_range(rand, 1, 7), heads * 64, heads, 128, 512);
+  in->model = fixture_model(g_rand_int_range(rand, 2, 14), heads * 64, heads, 128, 512);
   in->cluster = fixture_cluster("dgx", devices[g_rand_int_range(rand, 0, 6)]);
   in->cluster->device.memory_bytes = 2.0e9 + g_rand_double_range(rand, 0, 6e8);
   in->framework = fixture_framework(frameworks[g_rand_int_range(rand, 0, 3)]);
@@ -39,6 +39,14 @@ static void instance_clear(Instance *in)
   framework_free(in->framework);
 }
 
+static const Schedule *draw_schedule(GRand *rand)
+{
+  int n = 0;
+  while (schedules[n])
+    n++;
+  return schedules[g_rand_int_range(rand, 0, n)];
+}
+
 /* Every legal plan simulated: bounds never exceed what comes out, and the best
  * that fits is what the search returns. */
 static void check_instance(Instance *in)
@@ -48,7 +56,9 @@ static void check_instance(Instance *in)
   double best = INFINITY;
   gint64 fitting = 0;
 
-  space_walk(in->model, in->cluster, &in->options, &counts, all);
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+
+  space_walk(in->model, in->cluster, &in->options, prices, &counts, all);
   for (guint i = 0; i < all->len; i++) {
     const Plan *plan = &g_array_index(all, Candidate, i).plan;
     g_autoptr(Trace) trace = simulate_plan(in->model, in->cluster, plan);
@@ -85,6 +95,8 @@ START_TEST(brute_force_agrees)
   Instance in;
 
   instance_init(&in, rand);
+  if (_i % 2)
+    in.options.fixed.schedule = draw_schedule(rand);
   check_instance(&in);
   instance_clear(&in);
   g_rand_free(rand);
@@ -163,7 +175,7 @@ START_TEST(fix_holds)
 }
 END_TEST
 
-TEST_LOOPS("search", { brute_force_agrees, 24 },
+TEST_LOOPS("search", { brute_force_agrees, 60 },
            { threads_do_not_matter },
            { fix_is_read },
            { fix_holds })

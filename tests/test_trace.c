@@ -60,6 +60,8 @@ START_TEST(breakdown_by_hand)
   /* the pipeline ends at 8: row 0 idles 2 of it, row 1 idles 3 */
   ck_assert_double_eq(m.bubble_fraction, 5.0 / 16);
   ck_assert_double_eq(trace_row_bubble(t, 1), 3.0 / 8);
+  ck_assert_double_eq(trace_row_compute(t, 0), 5);
+  ck_assert_double_eq(trace_row_compute(t, 1), 5);
   ck_assert_double_eq(m.hardware_flops, 9);
 }
 END_TEST
@@ -91,14 +93,15 @@ START_TEST(peak_with_its_parts)
   g_array_append_vals(t->rows[1].points, points, 4);
   t->rows[1].static_bytes[PART_WEIGHTS] = 100;
   t->rows[1].static_bytes[PART_OVERHEAD] = 7;
+  t->rows[1].cached_bytes = 3;
   t->fragmentation = 0.1;
   trace_metrics(t, &m);
   ck_assert_int_eq(m.peak_row, 1);
   ck_assert_double_eq(m.memory[PART_WEIGHTS], 100);
   ck_assert_double_eq(m.memory[PART_ACTIVATIONS], 20);
   ck_assert_double_eq(m.memory[PART_BUFFERS], 15);
-  ck_assert_double_eq(m.memory[PART_OVERHEAD], 10.5);
-  ck_assert_double_eq(m.peak_memory_bytes, 145.5);
+  ck_assert_double_eq(m.memory[PART_OVERHEAD], 13.5);
+  ck_assert_double_eq(m.peak_memory_bytes, 148.5);
 }
 END_TEST
 

@@ -138,19 +138,41 @@ static int line_of(const char *text, const char *at)
   return line;
 }
 
-Csv *csv_parse(const char *text, const char *name, GError **error)
+static gboolean start_scan(Scan *s, const char *text, const char *name, GError **error)
 {
   const char *end;
-  if (!g_utf8_validate(text, -1, &end)) {
-    fail(name, line_of(text, end), error, "byte 0x%02X is not valid UTF-8", (guchar)*end);
+  if (!g_utf8_validate(text, -1, &end))
+    return fail(name, line_of(text, end), error, "byte 0x%02X is not valid UTF-8", (guchar)*end);
+  *s = (Scan){name, text + (g_str_has_prefix(text, "\xEF\xBB\xBF") ? 3 : 0), 1};
+  return TRUE;
+}
+
+Csv *csv_parse(const char *text, const char *name, GError **error)
+{
+  Scan scan;
+  if (!start_scan(&scan, text, name, error))
     return NULL;
-  }
   g_autoptr(Csv) csv = g_new0(Csv, 1);
   csv->name = g_strdup(name);
   csv->rows = g_ptr_array_new_with_free_func((GDestroyNotify)g_strfreev);
   csv->lines = g_array_new(FALSE, FALSE, sizeof(int));
-  Scan scan = {name, text + (g_str_has_prefix(text, "\xEF\xBB\xBF") ? 3 : 0), 1};
   return read_all(csv, &scan, error) ? g_steal_pointer(&csv) : NULL;
+}
+
+GPtrArray *csv_parse_rows(const char *text, const char *name, GError **error)
+{
+  Scan scan;
+  if (!start_scan(&scan, text, name, error))
+    return NULL;
+  g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)g_strfreev);
+  for (skip_empty_lines(&scan); *scan.at; skip_empty_lines(&scan)) {
+    g_autoptr(GPtrArray) cells = scan_row(&scan, error);
+    if (!cells)
+      return NULL;
+    g_ptr_array_add(cells, NULL);
+    g_ptr_array_add(rows, g_ptr_array_steal(cells, NULL));
+  }
+  return g_steal_pointer(&rows);
 }
 
 Csv *csv_load(const char *path, GError **error)

@@ -23,6 +23,9 @@ Csv *csv_parse(const char *text, const char *name, GError **error);
 void csv_free(Csv *csv);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Csv, csv_free)
 
+/* The rows (char **) of a text without a header, each of any length; errors as above. */
+GPtrArray *csv_parse_rows(const char *text, const char *name, GError **error);
+
 int csv_column(const Csv *csv, const char *column);                  /* -1 if absent */
 const char *csv_cell(const Csv *csv, int row, const char *column);   /* "" if absent */
 

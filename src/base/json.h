@@ -122,6 +122,9 @@ void json_open(JsonWriter *w, const char *key, char bracket); /* '{' or '[' */
 void json_close(JsonWriter *w, char bracket);                 /* '}' or ']' */
 void json_put_real(JsonWriter *w, const char *key, double value);
 void json_put_int(JsonWriter *w, const char *key, gint64 value);
+
+/* value / 1000 with three decimals, exact: 1234567 is written as 1234.567. */
+void json_put_thousandths(JsonWriter *w, const char *key, gint64 value);
 void json_put_bool(JsonWriter *w, const char *key, gboolean value);
 void json_put_string(JsonWriter *w, const char *key, const char *value);
 

@@ -80,6 +80,13 @@ void json_put_int(JsonWriter *w, const char *key, gint64 value)
   g_string_append_printf(w->text, "%" G_GINT64_FORMAT, value);
 }
 
+void json_put_thousandths(JsonWriter *w, const char *key, gint64 value)
+{
+  put_key(w, key);
+  g_string_append_printf(w->text, "%s%" G_GINT64_FORMAT ".%03d", value < 0 ? "-" : "", ABS(value) / 1000,
+                         (int)(ABS(value) % 1000));
+}
+
 void json_put_bool(JsonWriter *w, const char *key, gboolean value)
 {
   put_key(w, key);

@@ -32,23 +32,12 @@ static void say_limit(GString *s, const SearchResult *f, const Result *best)
                          100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all);
 }
 
-static void say_bottleneck(GString *s, const Result *best)
-{
-  const Metrics *m = &best->metrics;
-  g_autofree char *step = format_seconds(m->iteration_s);
-
-  g_string_append_printf(s, "Of each step of %s the busiest stage computes %.1f %%, waits for tensor-parallel communication "
-                         "%.1f %%, for data-parallel %.1f %%, for other stages %.1f %%.\n",
-                         step, 100 * m->compute_s / m->iteration_s, 100 * m->tensor_comm_s / m->iteration_s,
-                         100 * m->data_comm_s / m->iteration_s, 100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
-}
-
 char *explain_choice(const SearchResult *found, const Result *results, int n)
 {
-  g_autofree char *losses = report_losses(results, n);
+  g_autofree char *losses = report_losses(results, n), *bottleneck = report_bottleneck(&results[0]);
   GString *s = g_string_new("Why\n");
 
-  say_bottleneck(s, &results[0]);
+  g_string_append(s, bottleneck);
   say_limit(s, found, &results[0]);
   g_string_append_printf(s, "Where the others lose, against the first\n%s", losses);
   return g_string_free(s, FALSE);

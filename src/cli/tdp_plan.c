@@ -126,7 +126,7 @@ static void write_json(const Planning *p)
   json_put_string(&w, "cluster", p->cluster->name);
   json_open(&w, "plans", '[');
   for (int i = 0; i < p->n; i++)
-    result_write(&p->results[i], &w, NULL);
+    result_write(&p->results[i], NULL, &w, NULL);
   json_close(&w, ']');
   json_open(&w, "search", '{');
   json_put_int(&w, "space", p->found->space);

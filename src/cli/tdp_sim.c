@@ -2,7 +2,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "sim/simulate.h"
+#include "cli/engine.h"
+#include "program/balance.h"
+#include "report/compare.h"
+#include "report/kineto.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -11,16 +14,56 @@
 #define TIMELINE_COLUMNS 120
 
 typedef struct {
-  char *model, *cluster, *plan, *csv, *plots;
-  gboolean json, collectives, ops;
+  char *model, *cluster, *plan, *csv, *plots, *trace, *trace_merged;
+  char **compared; /* plans */
+  gboolean json, collectives, ops, explain, compare;
+  EngineOptions engine;
 } Options;
 
+/* One plan, and what came out of it. */
 typedef struct {
+  const char *name; /* as given */
   Model *model;
   Cluster *cluster;
   Framework *framework;
   Plan plan;
+  Trace *trace;
+  char *ranks; /* with --ranks all, a table of them */
+  Result result;
 } Subject;
+
+/* What a comparison has no single answer to. */
+static gboolean check_compare(const Options *o, GError **error)
+{
+  const struct {
+    const char *option;
+    gboolean given;
+  } single[] = { { "--plan", o->plan != NULL }, { "--csv", o->csv != NULL }, { "--trace", o->trace != NULL },
+                 { "--collectives", o->collectives }, { "--ops", o->ops }, { "--explain", o->explain } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(single); i++)
+    if (single[i].given) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: not with --compare: expected plans, as in --compare a.json b.json",
+                  single[i].option);
+      return FALSE;
+    }
+  if (!o->compared)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--compare: no plan: expected plans, as in --compare a.json b.json");
+  return o->compared != NULL;
+}
+
+static gboolean check_options(const Options *o, GError **error)
+{
+  if (o->compare)
+    return check_compare(o, error);
+  if (o->compared) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", o->compared[0]);
+    return FALSE;
+  }
+  if (!o->plan)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
+  return o->plan != NULL;
+}
 
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
 {
@@ -31,20 +74,22 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "collectives", 0, 0, G_OPTION_ARG_NONE, &o->collectives, "List every collective with its algorithm", NULL },
     { "ops", 0, 0, G_OPTION_ARG_NONE, &o->ops, "List every operator of each kind of layer with its time", NULL },
+    { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say what decides the step's time, and every collective", NULL },
+    { "compare", 0, 0, G_OPTION_ARG_NONE, &o->compare, "Compare the plans given as arguments, instead of --plan", NULL },
+    { "ranks", 0, 0, G_OPTION_ARG_STRING, &o->engine.ranks, "Simulate every rank, not one of each stage", "all" },
+    { "straggler", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->engine.stragglers, "Slow down a rank (with --ranks all)", "RANK=FACTOR" },
+    { "contention", 0, 0, G_OPTION_ARG_NONE, &o->engine.contention, "Let a device's transfers share its links", NULL },
+    { "receive-buffers", 0, 0, G_OPTION_ARG_INT, &o->engine.receive_buffers, "Buffers for what a stage sends to another", "N" },
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write every task with its times", "FILE" },
-    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory", "DIR" },
+    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory, or the comparison", "DIR" },
+    { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
+    { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged, "Write one trace of all stages for Perfetto", "FILE" },
+    { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->compared, NULL, "[PLAN...]" },
     G_OPTION_ENTRY_NULL,
   };
 
-  if (!cli_parse(argc, argv, entries, "Simulates one training plan on a cluster.", error))
-    return FALSE;
-  if (*argc > 1) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
-    return FALSE;
-  }
-  if (!o->plan)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
-  return o->plan != NULL;
+  return cli_parse(argc, argv, entries, "Simulates one training plan on a cluster, or compares several.", error) &&
+         engine_options_check(&o->engine, error) && check_options(o, error);
 }
 
 /* The cluster takes the plan's size. */
@@ -54,94 +99,170 @@ static gboolean load(Subject *s, const Options *o, GError **error)
 
   s->model = cli_load_model(o->model, error);
   s->cluster = s->model ? cli_load_cluster(o->cluster, error) : NULL;
-  path = s->cluster ? files_find(o->plan, "plans", error) : NULL;
+  path = s->cluster ? files_find(s->name, "plans", error) : NULL;
   if (!path || !plan_load(path, s->model, &s->plan, &s->framework, error))
     return FALSE;
   if (!cluster_resize(s->cluster, s->plan.gpus, error)) {
     g_prefix_error(error, "%s: gpus: ", path);
     return FALSE;
   }
-  if (plan_check(&s->plan, s->model, s->cluster, error) != RULE_NONE) {
+  if (!balance_plan(s->model, s->cluster, &s->plan, error) ||
+      plan_check(&s->plan, s->model, s->cluster, error) != RULE_NONE) {
     g_prefix_error(error, "%s: ", g_str_equal(path, "-") ? "stdin" : path);
     return FALSE;
   }
   return TRUE;
 }
 
-static void print_json(const Result *result)
+static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
+{
+  s->trace = engine_simulate(&o->engine, s->model, s->cluster, &s->plan, &s->ranks, error);
+  if (!s->trace)
+    return FALSE;
+  s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
+  return TRUE;
+}
+
+static void print_json(const Subject *s)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
   json_writer_init(&w, text);
-  result_write(result, &w, NULL);
+  result_write(&s->result, s->trace, &w, NULL);
   printf("%s\n", text->str);
 }
 
-static void print_text(const Options *o, const Result *result, const Trace *trace)
+static void print_text(const Options *o, const Subject *s)
 {
+  const Result *result = &s->result;
   g_autofree char *inputs = report_inputs(result), *summary = report_summary(result);
-  g_autofree char *timeline = report_timeline(trace, TIMELINE_COLUMNS);
+  g_autofree char *timeline = report_timeline(s->trace, TIMELINE_COLUMNS);
 
   printf("%s\n%s\n", inputs, summary);
-  if (trace->n_rows > 1) {
-    g_autofree char *stages = report_stages(trace);
+  if (s->trace->n_rows > 1) {
+    g_autofree char *stages = report_stages(s->trace);
     printf("memory of each stage at its peak\n%s\n", stages);
   }
   printf("%s", timeline);
-  if (o->collectives) {
-    g_autofree char *comm = report_collectives(result, trace);
+  if (o->explain) {
+    g_autofree char *why = report_explain(result, s->trace);
+    printf("\nWhy\n%s", why);
+  }
+  if (o->collectives || o->explain) {
+    g_autofree char *comm = report_collectives(result, s->trace);
     printf("\nCommunication\n%s", comm);
   }
   if (o->ops) {
     g_autofree char *ops = report_ops(result);
     printf("\nOperators of a micro-batch\n%s", ops);
   }
+  if (s->ranks)
+    printf("\n%s", s->ranks);
 }
 
-static gboolean run(const Subject *s, const Options *o, GError **error)
+/* One trace after another: pids of a plan lie behind those of the one before. */
+static gboolean write_merged(const Options *o, const Subject *subjects, int n, GError **error)
 {
-  g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &s->plan);
-  Result result = result_of(s->model, s->cluster, &s->plan, trace);
+  g_autofree TraceView *views = g_new0(TraceView, n);
+  g_auto(GStrv) prefixes = g_new0(char *, n + 1);
+  int pid = 0;
 
-  if (o->plots && !report_plots(&result, trace, o->plots, error))
+  for (int i = 0; i < n; i++) {
+    prefixes[i] = o->compare ? g_strdup_printf("%s: ", subjects[i].name) : g_strdup("");
+    views[i] = (TraceView) { &subjects[i].result, subjects[i].trace, prefixes[i], TRUE, pid };
+    pid += subjects[i].plan.gpus;
+  }
+  return report_trace_merged(views, n, o->trace_merged, error);
+}
+
+static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
+{
+  const TraceView view = { &s->result, s->trace, "", TRUE, 0 };
+
+  if (o->plots && !report_plots(&s->result, s->trace, o->plots, error))
+    return FALSE;
+  if (o->trace && !report_trace_ranks(&view, o->trace, error))
     return FALSE;
   if (o->csv) {
-    g_autofree char *csv = report_csv(trace);
+    g_autofree char *csv = report_csv(s->trace);
     if (!files_write(o->csv, csv, strlen(csv), error))
       return FALSE;
   }
   if (o->json)
-    print_json(&result);
+    print_json(s);
   else
-    print_text(o, &result, trace);
+    print_text(o, s);
   return TRUE;
+}
+
+static gboolean deliver_comparison(const Options *o, const Subject *subjects, int n, GError **error)
+{
+  g_autofree Compared *plans = g_new(Compared, n);
+
+  for (int i = 0; i < n; i++)
+    plans[i] = (Compared) { subjects[i].name, &subjects[i].result, subjects[i].trace };
+  if (o->plots && !report_compare_plot(plans, n, o->plots, error))
+    return FALSE;
+  g_autofree char *text = o->json ? report_compare_json(plans, n) : report_compare(plans, n);
+  printf("%s", text);
+  return TRUE;
+}
+
+static gboolean run(Subject *subjects, int n, const Options *o, GError **error)
+{
+  for (int i = 0; i < n; i++)
+    if (!load(&subjects[i], o, error) || !simulate_subject(&subjects[i], o, error))
+      return FALSE;
+  if (o->trace_merged && !write_merged(o, subjects, n, error))
+    return FALSE;
+  return o->compare ? deliver_comparison(o, subjects, n, error) : deliver_one(o, subjects, error);
+}
+
+static void subject_clear(Subject *s)
+{
+  g_clear_pointer(&s->trace, trace_free);
+  g_clear_pointer(&s->ranks, g_free);
+  g_clear_pointer(&s->framework, framework_free);
+  g_clear_pointer(&s->cluster, cluster_free);
+  g_clear_pointer(&s->model, model_free);
 }
 
 static void options_clear(Options *o)
 {
-  char *const strings[] = { o->model, o->cluster, o->plan, o->csv, o->plots };
+  char *const strings[] = { o->model, o->cluster, o->plan, o->csv, o->plots, o->trace, o->trace_merged };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
+  g_strfreev(o->compared);
+  engine_options_clear(&o->engine);
+}
+
+/* Simulates the plans that the options name. */
+static int sim_main(const Options *o)
+{
+  int n = o->compare ? (int)g_strv_length(o->compared) : 1;
+  g_autofree Subject *subjects = g_new0(Subject, n);
+  GError *error = NULL;
+  gboolean ok;
+
+  for (int i = 0; i < n; i++)
+    subjects[i].name = o->compare ? o->compared[i] : o->plan;
+  ok = run(subjects, n, o, &error);
+  for (int i = 0; i < n; i++)
+    subject_clear(&subjects[i]);
+  return ok ? cli_finish("tdp-sim") : cli_fail("tdp-sim", error);
 }
 
 int main(int argc, char **argv)
 {
-  Options o = { 0 };
-  Subject s = { 0 };
+  Options o = { .engine.receive_buffers = CLI_ABSENT };
   GError *error = NULL;
   int status;
 
   gsl_set_error_handler_off();
   g_set_prgname("tdp-sim");
-  if (read_options(&argc, &argv, &o, &error) && load(&s, &o, &error) && run(&s, &o, &error))
-    status = cli_finish("tdp-sim");
-  else
-    status = cli_fail("tdp-sim", error);
-  g_clear_pointer(&s.framework, framework_free);
-  g_clear_pointer(&s.cluster, cluster_free);
-  g_clear_pointer(&s.model, model_free);
+  status = read_options(&argc, &argv, &o, &error) ? sim_main(&o) : cli_fail("tdp-sim", error);
   options_clear(&o);
   return status;
 }

@@ -12,7 +12,7 @@
 
 typedef struct {
   char *csv, *plots, *baseline, *write_baseline;
-  gboolean json, rows, ablate;
+  gboolean json, rows, ablate, timed_passes;
 } Options;
 
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
@@ -23,6 +23,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write one line a row", "FILE" },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw predicted over measured", "DIR" },
     { "ablate", 0, 0, G_OPTION_ARG_NONE, &o->ablate, "Show the error with each physical effect left out", NULL },
+    { "timed-passes", 0, 0, G_OPTION_ARG_NONE, &o->timed_passes, "Let passes take the times that the rows' notes give", NULL },
     { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "Exit 4 if an accuracy of this file is lost", "FILE" },
     { "write-baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->write_baseline, "Write the accuracy reached", "FILE" },
     G_OPTION_ENTRY_NULL,
@@ -35,10 +36,11 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   return *argc >= 2;
 }
 
-static Validation *validate(char **files, int ablation, GError **error)
+static Validation *validate(char **files, const Options *o, int ablation, GError **error)
 {
   g_autoptr(Validation) v = validation_new(ablation);
 
+  v->timed_passes = o->timed_passes;
   for (; *files; files++)
     if (!validation_add_file(v, *files, error))
       return NULL;
@@ -54,14 +56,14 @@ static void add_ablation(Table *table, const char *name, const CaseSummary *s)
   table_add(table, "%+.2f", s->bias_pct);
 }
 
-static gboolean print_ablation(char **files, const Validation *whole, GError **error)
+static gboolean print_ablation(char **files, const Options *o, const Validation *whole, GError **error)
 {
   g_autoptr(Table) table = table_new("<left out|mean %|median %|bias %");
   CaseSummary all = validation_summary(whole, NULL);
 
   add_ablation(table, "nothing", &all);
   for (int i = 0; ablation_name(i); i++) {
-    g_autoptr(Validation) v = validate(files, i, error);
+    g_autoptr(Validation) v = validate(files, o, i, error);
     if (!v)
       return FALSE;
     CaseSummary s = validation_summary(v, NULL);
@@ -80,7 +82,7 @@ static gboolean write_text(const char *path, char *text, GError **error)
 
 static gboolean run(char **files, const Options *o, GError **error)
 {
-  g_autoptr(Validation) v = validate(files, -1, error);
+  g_autoptr(Validation) v = validate(files, o, -1, error);
 
   if (!v)
     return FALSE;
@@ -92,7 +94,7 @@ static gboolean run(char **files, const Options *o, GError **error)
     return FALSE;
   g_autofree char *text = o->json ? validation_json(v) : validation_text(v, o->rows);
   fputs(text, stdout);
-  if (o->ablate && !print_ablation(files, v, error))
+  if (o->ablate && !print_ablation(files, o, v, error))
     return FALSE;
   return !o->baseline || validation_check(v, o->baseline, error);
 }

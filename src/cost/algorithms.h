@@ -13,6 +13,13 @@ double hierarchical_s(const Cluster *cluster, Collective collective, double byte
 double in_switch_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
 double pairwise_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
 
+/* What they ask of links (ports.c). */
+PortUse ring_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse tree_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse hierarchical_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse in_switch_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse pairwise_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+
 /* Ranks of the group in one domain of the tier below: 1 below tier 0. */
 int ranks_below(const GroupShape *group, int tier);
 
@@ -32,6 +39,9 @@ int ranks_at_once(const Cluster *cluster, int ranks);
 /* The same rate of all ranks in one domain below together: their shares, but no
  * more than the ports that send at the same time carry. */
 double tier_rate(const Cluster *cluster, const GroupShape *group, int tier);
+
+/* Bus bandwidth of a long ring over the group. */
+double ring_bytes_per_s(const Cluster *cluster, const GroupShape *group);
 
 /* Steps of a ring that pass through `tier`, going around once. */
 int ring_steps(const GroupShape *group, int tier);

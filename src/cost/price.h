@@ -23,7 +23,9 @@ typedef struct {
 typedef struct {
   PassPrice pass[PASS_COUNT];
   double params;
+  double largest;         /* of them, in the largest tensor */
   double saved_bytes;     /* from forward to backward */
+  double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */
 } LayerPrice;
@@ -48,7 +50,8 @@ double slowest_device(const Device *device, int devices);
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
 
 /* How much slower kernels run on a device while it takes part in a collective
- * over this group: communication takes multiprocessors and memory bandwidth. */
+ * over this group: communication takes multiprocessors and memory bandwidth in
+ * proportion to its rate; the lowest tier's link says how much at its full one. */
 double overlap_slowdown(const Cluster *cluster, const GroupShape *group);
 
 #endif

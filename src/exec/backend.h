@@ -117,8 +117,10 @@ struct Backend {
   char device[64];  /* for reports */
   ExecType dtype;
   int rank, size;
-  void (*poll)(void *); /* called often where computation is synchronous; may be NULL */
+  void (*poll)(void *); /* called while the host waits for a stream or event; may be NULL */
   void *poll_data;
+  uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
+  double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
 
   void (*free)(Backend *b); /* after an orderly end */
   /* One line about what went wrong, NULL if nothing did. Never blocks. */
@@ -148,7 +150,8 @@ struct Backend {
   double (*now_s)(Backend *b);
   void (*sync)(Backend *b, BackendStream *s); /* host waits until the stream is empty, or failed */
 
-  /* Kernels, on a stream that computes. */
+  /* Kernels, on a stream that computes; add_wide and sum_squares on any, as are
+   * copy, zero and dealloc. */
   void (*gemm)(Backend *b, BackendStream *s, const ExecGemm *g);
   void (*norm_forward)(Backend *b, BackendStream *s, const ExecNormArgs *a, void *y);
   /* dx (+= if add), dweight +=, dbias += (wide). */

@@ -22,35 +22,46 @@ void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GAr
   types[spec->kind]->params(shape, spec, layer, params);
 }
 
-static gboolean recomputes(const LayerRun *r, const LayerWeights *w)
+/* What will be forgotten counts as buffers while it is there. */
+void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep)
 {
-  return w->spec->kind == LAYER_BLOCK && r->shape.plan->recompute == RECOMPUTE_FULL;
+  const LayerType *type = types[w->spec->kind];
+  LayerRun passing = *r;
+
+  if (!type->forget || keep)
+    return type->forward(r, w, state, x);
+  if (r->shape.plan->recompute == RECOMPUTE_FULL)
+    passing.kept_as = PART_BUFFERS;
+  void *y = type->forward(&passing, w, state, x);
+  memory_retag(r->memory, y, r->kept_as);
+  type->forget(r, state);
+  return y;
 }
 
-void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
+void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
-  void *y = types[w->spec->kind]->forward(r, w, state, x);
+  if (types[w->spec->kind]->remake)
+    types[w->spec->kind]->remake(r, w, state);
+}
 
-  if (recomputes(r, w))
-    for (int i = 1; i < STATE_SLOTS; i++)
-      run_drop(r, &state->kept[i]);
-  return y;
+void layer_defer(const LayerRun *r, LayerState *state)
+{
+  for (int i = 0; i < STATE_SLOTS; i++)
+    if (state->kept[i])
+      memory_retag(r->memory, state->kept[i], PART_ACTIVATIONS);
 }
 
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
 {
-  const LayerType *type = types[w->spec->kind];
+  LayerRun passing = *r;
 
-  if (recomputes(r, w)) {
-    void *y = type->forward(r, w, state, state->kept[0]);
-    run_drop(r, &y);
-  }
-  return type->input(r, w, state, dy);
+  passing.kept_as = PART_BUFFERS;
+  layer_remake(&passing, w, state);
+  return types[w->spec->kind]->input(r, w, state, dy);
 }
 
 void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
   types[w->spec->kind]->weight(r, w, state);
-  for (int i = 0; i < STATE_SLOTS; i++)
-    run_drop(r, &state->kept[i]);
+  state_drop(r, state, ~0u);
 }

@@ -74,6 +74,7 @@ typedef struct {
   BackendStream *s;
   Memory *memory;
   BackendComm *tensor;
+  MemoryPart kept_as; /* part to which what a forward keeps is counted */
   gsize bytes;       /* of an element */
   gsize wide_bytes;
   double loss_scale; /* 1 / tokens of the global batch */
@@ -100,14 +101,22 @@ typedef struct {
   void *(*forward)(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x);
   void *(*input)(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
   void (*weight)(const LayerRun *r, const LayerWeights *w, LayerState *state);
+  /* Frees what the plan recomputes, and makes what is missing; NULL = nothing. */
+  void (*forget)(const LayerRun *r, LayerState *state);
+  void (*remake)(const LayerRun *r, const LayerWeights *w, LayerState *state);
 } LayerType;
 
 extern const LayerType layer_embedding, layer_block, layer_head;
 
 void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *params);
 
-/* Passes of one layer under the plan's recomputation. */
-void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x);
+/* Passes of one layer. A forward that does not `keep` leaves what the plan's
+ * recomputation keeps; layer_remake makes the rest, at the latest in the backward,
+ * where it counts as buffers. */
+void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep);
+void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state);
+/* Counts what a weight pass will still read as activations. */
+void layer_defer(const LayerRun *r, LayerState *state);
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
 void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state);
 
@@ -116,6 +125,7 @@ void *run_keep(const LayerRun *r, gsize elements);
 void *run_keep_wide(const LayerRun *r, gsize elements);
 void *run_buffer(const LayerRun *r, gsize elements);
 void run_drop(const LayerRun *r, void **block); /* frees and clears */
+void state_drop(const LayerRun *r, LayerState *state, guint slots); /* a bit a slot */
 
 /* Parameters of a norm and of a product, appended. */
 void params_norm(const LayerShape *shape, int layer, int slot, GArray *params);

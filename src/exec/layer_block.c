@@ -124,7 +124,7 @@ static void *join(const LayerRun *r, void *partial, const void *bias, const void
   if (bias)
     r->b->bias_forward(r->b, r->s, r->shape.rows, r->shape.hidden, y, bias);
   r->b->add(r->b, r->s, (gsize)r->shape.rows * r->shape.hidden, x, y);
-  memory_retag(r->memory, y, PART_ACTIVATIONS);
+  memory_retag(r->memory, y, r->kept_as);
   return y;
 }
 
@@ -143,8 +143,6 @@ static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerStat
   rotate(r, w, kept[QKV], 1);
   kept[CONTEXT] = run_keep(r, (gsize)tokens * w->context);
   core_forward(r, lw, state, w);
-  if (r->shape.plan->recompute == RECOMPUTE_SELECTIVE)
-    run_drop(r, &kept[LSE]);
   void *out = run_buffer(r, (gsize)tokens * hidden);
   linear_forward(r, tokens, w->context, hidden, kept[CONTEXT], lw->weight[BLOCK_PROJECTION], NULL, out);
   return join(r, out, lw->weight[BLOCK_PROJECTION_BIAS], kept[X]);
@@ -231,8 +229,6 @@ static void *input_attention(const LayerRun *r, const LayerWeights *lw, LayerSta
   void *dcontext = run_buffer(r, (gsize)tokens * w->context);
 
   linear_input(r, tokens, w->context, hidden, kept[D_PROJECTION], lw->weight[BLOCK_PROJECTION], dcontext);
-  if (!kept[LSE])
-    core_forward(r, lw, state, w);
   kept[D_QKV] = run_buffer(r, (gsize)tokens * w->qkv);
   ExecAttention a = attention_of(r, lw->spec, state, w);
   a.dcontext = dcontext;
@@ -251,9 +247,10 @@ static void *input_attention(const LayerRun *r, const LayerWeights *lw, LayerSta
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
   Widths w = widths_of(&r->shape, lw->spec);
-  void *dx = input_feed_forward(r, lw, state, &w, dy);
+  void *dx = input_attention(r, lw, state, &w, input_feed_forward(r, lw, state, &w, dy));
 
-  return input_attention(r, lw, state, &w, dx);
+  state_drop(r, state, 1u << X | 1u << STATS1 | 1u << QKV | 1u << LSE | 1u << X2 | 1u << STATS2 | 1u << UP);
+  return dx;
 }
 
 /* Of a product whose input was gathered. */
@@ -279,4 +276,24 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   weight_column(r, lw, BLOCK_QKV, w.qkv, kept[NORM1], kept[D_QKV]);
 }
 
-const LayerType layer_block = { params, forward, input, weight };
+/* Everything but the input, or what the attention core makes. */
+static void forget(const LayerRun *r, LayerState *state)
+{
+  if (r->shape.plan->recompute == RECOMPUTE_FULL)
+    state_drop(r, state, ~(1u << X));
+  else if (r->shape.plan->recompute == RECOMPUTE_SELECTIVE)
+    run_drop(r, &state->kept[LSE]);
+}
+
+static void remake(const LayerRun *r, const LayerWeights *lw, LayerState *state)
+{
+  Widths w = widths_of(&r->shape, lw->spec);
+
+  if (!state->kept[NORM1]) {
+    void *y = forward(r, lw, state, state->kept[X]);
+    run_drop(r, &y);
+  } else if (!state->kept[LSE])
+    core_forward(r, lw, state, &w);
+}
+
+const LayerType layer_block = { params, forward, input, weight, forget, remake };

@@ -38,7 +38,7 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   if (w->weight[EMBEDDING_POSITIONS])
     r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->seq, shape->sp ? shape->rows * shape->tp_rank : 0,
                            w->weight[EMBEDDING_POSITIONS], y);
-  memory_retag(r->memory, y, PART_ACTIVATIONS);
+  memory_retag(r->memory, y, r->kept_as);
   return y;
 }
 
@@ -63,4 +63,4 @@ static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
   rows_ungather(r, dy, state->kept[DY]);
 }
 
-const LayerType layer_embedding = { params, forward, input, weight };
+const LayerType layer_embedding = { params, forward, input, weight, NULL, NULL };

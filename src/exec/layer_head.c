@@ -93,6 +93,7 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   norm_backward(r, state->kept[X], w->weight[HEAD_NORM], state->kept[STATS], dnorm, dx, w->gradient[HEAD_NORM],
                 w->gradient[HEAD_NORM_BIAS]);
   run_drop(r, &dnorm);
+  state_drop(r, state, 1u << X | 1u << STATS | 1u << SOFTMAX);
   return dx;
 }
 
@@ -106,4 +107,4 @@ static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
   rows_ungather(r, in, state->kept[NORM]);
 }
 
-const LayerType layer_head = { params, forward, input, weight };
+const LayerType layer_head = { params, forward, input, weight, NULL, NULL };

@@ -5,12 +5,12 @@
 
 void *run_keep(const LayerRun *r, gsize elements)
 {
-  return memory_alloc(r->memory, r->s, PART_ACTIVATIONS, elements * r->bytes);
+  return memory_alloc(r->memory, r->s, r->kept_as, elements * r->bytes);
 }
 
 void *run_keep_wide(const LayerRun *r, gsize elements)
 {
-  return memory_alloc(r->memory, r->s, PART_ACTIVATIONS, elements * r->wide_bytes);
+  return memory_alloc(r->memory, r->s, r->kept_as, elements * r->wide_bytes);
 }
 
 void *run_buffer(const LayerRun *r, gsize elements)
@@ -21,6 +21,13 @@ void *run_buffer(const LayerRun *r, gsize elements)
 void run_drop(const LayerRun *r, void **block)
 {
   memory_release(r->memory, r->s, g_steal_pointer(block));
+}
+
+void state_drop(const LayerRun *r, LayerState *state, guint slots)
+{
+  for (int i = 0; i < STATE_SLOTS; i++)
+    if (slots & 1u << i)
+      run_drop(r, &state->kept[i]);
 }
 
 void params_add(GArray *params, Param p)

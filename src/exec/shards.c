@@ -6,7 +6,7 @@ static void add_param(GArray *units, Param p, int layer, gboolean fresh)
 {
   if (fresh) {
     Unit unit = { .first_layer = layer, .params = g_array_new(FALSE, FALSE, sizeof(Param)),
-                  .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = G_QUEUE_INIT };
+                  .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = g_queue_new() };
     g_array_append_val(units, unit);
   }
   Unit *unit = &g_array_index(units, Unit, units->len - 1);
@@ -45,7 +45,7 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, i
 
   *s = (Shards) { .shape = shape, .memory = memory, .zero = data_size > 1 ? zero : 0, .data_size = data_size,
                   .data_rank = data_rank, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
-  s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1] && shape->plan->pp == 1;
+  s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
   for (int layer = 0; layer < n; layer++) {
     fresh = fresh || cuts[layer] || (layer > 0 && !present[layer - 1]);
     if (present[layer])
@@ -63,7 +63,7 @@ void shards_clear(Shards *s)
     Unit *u = &g_array_index(s->units, Unit, i);
     g_array_unref(u->params);
     g_array_unref(u->layers);
-    g_queue_clear(&u->gathered);
+    g_queue_free(u->gathered);
   }
   g_array_unref(s->units);
 }
@@ -164,7 +164,7 @@ static char *whole_weights(const Unit *u)
 {
   if (u->weights)
     return u->weights;
-  return g_queue_is_empty(&u->gathered) ? u->held : g_queue_peek_head(&((Unit *)u)->gathered);
+  return u->held ? u->held : g_queue_peek_head(u->gathered);
 }
 
 static void take_params(const Shards *s, const Unit *u, int layer, LayerWeights *out)

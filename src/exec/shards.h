@@ -31,8 +31,8 @@ typedef struct {
   char *weights;    /* whole; NULL under ZeRO-3 */
   char *own_weights, *own_gradients, *master, *m, *v; /* parts; master NULL where weights are wide */
   char *gradients;  /* whole; under ZeRO-2 and 3 while they are made and reduced */
-  GQueue gathered;  /* char *: whole weights under ZeRO-3, in order of use */
-  char *held;       /* of them, the one that the head reads the tied table from */
+  GQueue *gathered; /* char *: whole weights under ZeRO-3, in order of use */
+  char *held;       /* of them, the one with the table that the head reads */
 } Unit;
 
 typedef struct {

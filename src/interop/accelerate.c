@@ -68,6 +68,7 @@ static gboolean render(Export *e, GString *text, GError **error)
   export_note(e, "The script has the model, the data and the size of a micro-batch: %d x %d tokens.", p->micro_batch,
               p->seq);
   export_schedule(e, schedule_names);
+  export_lose_split(e);
   if (p->pp == 1 && p->zero >= 2)
     put_fsdp(e, text);
   else

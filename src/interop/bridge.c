@@ -24,6 +24,10 @@ static void put_model(Export *e, GString *text)
     g_string_append_printf(text, "  virtual_pipeline_model_parallel_size: %d\n", p->vpp);
   else
     g_string_append(text, "  virtual_pipeline_model_parallel_size: null\n");
+  if (p->split.stages) {
+    g_autofree char *layout = export_layout(p);
+    g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", layout);
+  }
   g_string_append_printf(text, "  context_parallel_size: %d\n  expert_model_parallel_size: %d\n", p->cp, p->ep);
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
   g_string_append_printf(text, "%s  seq_length: %d\n", recompute_keys[p->recompute], p->seq);

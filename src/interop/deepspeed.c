@@ -2,6 +2,8 @@
  * the training script, so the launch line passes the degrees to it. */
 #include "interop/target.h"
 
+#include "op/op.h"
+
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {0}};
 
 /* Keys of the section that turns a precision on; the same words name formats. */
@@ -21,7 +23,7 @@ static const char *format_of(const Plan *p, int bytes)
 
 static const char *accumulation_of(const Plan *p)
 {
-  return format_of(p, zero_of(p) > 0 ? p->framework->gradient_bytes : 2);
+  return format_of(p, zero_of(p) > 0 ? op_gradient_bytes(p) : 2);
 }
 
 static void lose_parallel(Export *e)
@@ -29,6 +31,7 @@ static void lose_parallel(Export *e)
   const Plan *p = e->plan;
 
   export_schedule(e, schedule_names);
+  export_lose_split(e);
   if (p->sequence_parallel)
     export_lose(e, "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false");
   if (p->zero > zero_of(p))
@@ -42,7 +45,7 @@ static void lose_parallel(Export *e)
 static void lose_memory(Export *e)
 {
   const Plan *p = e->plan;
-  gboolean accumulates_wide = p->precision != DTYPE_FP32 && p->framework->gradient_bytes >= 4;
+  gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
 
   if (p->recompute == RECOMPUTE_SELECTIVE)
     export_lose(e, "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none");
@@ -75,7 +78,7 @@ static void put_formats(const Plan *p, JsonWriter *w)
   json_open(w, "data_types", '{');
   json_put_string(w, "grad_accum_dtype", accumulation_of(p));
   json_close(w, '}');
-  json_put_string(w, "communication_data_type", format_of(p, p->framework->reduce_bytes));
+  json_put_string(w, "communication_data_type", format_of(p, op_reduce_bytes(p)));
 }
 
 static void put_optimizer(JsonWriter *w)

@@ -89,6 +89,24 @@ int export_chunk_blocks(const Export *e, const ScheduleName *row)
   return e->model->blocks / (e->plan->pp * (row->chunks ? e->plan->vpp : 1));
 }
 
+char *export_layout(const Plan *p)
+{
+  GString *text = g_string_new("E");
+
+  for (int stage = 0; stage < p->split.stages; stage++) {
+    if (p->split.layers[stage] > 0)
+      g_string_append_printf(text, "t*%d", p->split.layers[stage]);
+    g_string_append_c(text, stage < p->split.stages - 1 ? '|' : 'L');
+  }
+  return g_string_free(text, FALSE);
+}
+
+void export_lose_split(Export *e)
+{
+  if (e->plan->split.stages)
+    export_lose(e, "layer_split: %s takes none, left out", e->exporter->target);
+}
+
 const LayerSpec *export_block(const Model *m, gboolean experts)
 {
   for (int i = 0; i < m->n_layers; i++) {

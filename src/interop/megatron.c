@@ -1,6 +1,8 @@
 /* Megatron-LM: a batch script around pretrain_gpt.py. */
 #include "interop/target.h"
 
+#include "op/op.h"
+
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
 #define FSDP \
@@ -67,7 +69,10 @@ static void add_pipeline(Export *e, GString *flags)
   const ScheduleName *schedule = export_schedule(e, schedule_names);
 
   export_words(flags, "--pipeline-model-parallel-size %d", p->pp);
-  if (schedule->chunks)
+  if (p->split.stages) {
+    g_autofree char *layout = export_layout(p);
+    export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
+  } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
   if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
     add(flags, "--no-overlap-p2p-communication");
@@ -102,11 +107,11 @@ static void add_gradients(Export *e, GString *flags)
   const Framework *f = e->plan->framework;
   gint64 usual = MAX(40000000, (gint64)1000000 * e->plan->dp), bucket = (gint64)f->bucket_params;
 
-  if (e->plan->precision == DTYPE_BF16 && f->reduce_bytes == 2)
+  if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2)
     add(flags, "--grad-reduce-in-bf16");
-  if (e->plan->precision == DTYPE_BF16 && f->reduce_bytes == 2 && f->gradient_bytes == 4)
+  if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2 && op_gradient_bytes(e->plan) == 4)
     export_note(e, "framework: %s: Megatron-LM accumulates gradients in the 16 bits in which it reduces them", f->name);
-  if (e->plan->precision == DTYPE_FP16 && f->gradient_bytes == 4)
+  if (e->plan->precision == DTYPE_FP16 && op_gradient_bytes(e->plan) == 4)
     add(flags, "--accumulate-allreduce-grads-in-fp32");
   if (e->plan->overlap.gradients && e->plan->zero < 2 && bucket != usual)
     export_words(flags, "--ddp-bucket-size %" G_GINT64_FORMAT, bucket);

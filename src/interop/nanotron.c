@@ -2,6 +2,7 @@
 #include "interop/target.h"
 
 #include "base/error.h"
+#include "op/op.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"gpipe", "afab", FALSE}, {0}};
 
@@ -43,7 +44,7 @@ static void put_optimizer(Export *e, GString *text)
     export_lose(e, "zero_stage: %d: nanotron shards optimizer states only, written as 1", p->zero);
   g_string_append_printf(text, "optimizer:\n  zero_stage: %d\n", MIN(p->zero, 1));
   g_string_append(text, "  weight_decay: 0.1\n  clip_grad: 1.0\n");
-  g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(p->framework->gradient_bytes >= 4));
+  g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(op_gradient_bytes(p) >= 4));
   g_string_append(text, "  learning_rate_scheduler:\n    learning_rate: " EXPORT_LR "\n    lr_warmup_steps: 2\n"
                         "    lr_warmup_style: linear\n    lr_decay_style: cosine\n    min_decay_lr: " EXPORT_MIN_LR "\n"
                         "  optimizer_factory:\n    name: adamW\n    adam_beta1: 0.9\n    adam_beta2: 0.95\n"
@@ -55,6 +56,7 @@ static void put_parallelism(Export *e, GString *text)
   const Plan *p = e->plan;
   const ScheduleName *schedule = export_schedule(e, schedule_names);
 
+  export_lose_split(e);
   if (p->recompute == RECOMPUTE_SELECTIVE)
     export_lose(e, "recompute_granularity: selective: nanotron recomputes whole layers, written as none");
   g_string_append_printf(text, "parallelism:\n  tp: %d\n  pp: %d\n  dp: %d\n  pp_engine: %s\n", p->tp, p->pp, p->dp,

@@ -39,6 +39,12 @@ const ScheduleName *export_schedule(Export *e, const ScheduleName *table);
 /* Blocks in each chunk under that row. */
 int export_chunk_blocks(const Export *e, const ScheduleName *row);
 
+/* The stages as Megatron's layout says them, "Et*8|t*9|t*9|t*8L"; newly allocated. */
+char *export_layout(const Plan *plan);
+
+/* Loses a layer_split, of a tool that cannot be given one. */
+void export_lose_split(Export *e);
+
 /* The first block with experts, or without; NULL if there is none. */
 const LayerSpec *export_block(const Model *model, gboolean experts);
 

@@ -5,6 +5,7 @@ static const ScheduleName schedule_names[] = {
   {"1f1b", "1F1B", FALSE},
   {"gpipe", "GPipe", FALSE},
   {"interleaved", "Interleaved1F1B", TRUE},
+  {"interleaved-rounds", "Interleaved1F1B", TRUE},
   {"looped-bfs", "LoopedBFS", TRUE},
   {"zb-v", "ZBVZeroBubble", TRUE},
   {"dualpipev", "DualPipeV", TRUE},
@@ -101,17 +102,38 @@ static void put_data(Export *e, GString *text)
     g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n", p->zero == 3 ? "always" : "never");
 }
 
+/* Layers of a stage, and how many fewer the first and the last one hold. */
+typedef struct {
+  int layers, first_less, last_less;
+} Stages;
+
+/* torchtitan says a split by its ends, which hold no more than the others. */
+static Stages stages_of(Export *e, const ScheduleName *schedule)
+{
+  const LayerSplit *s = &e->plan->split;
+  Stages stages = { export_chunk_blocks(e, schedule), 0, 0 };
+
+  if (!s->stages)
+    return stages;
+  int each = s->stages > 2 ? s->layers[1] : MAX(s->layers[0], s->layers[1]), first_less = each - s->layers[0], last_less = each - s->layers[s->stages - 1];
+  if (split_is_kind(s, SPLITS_ENDS) && first_less >= 0 && last_less >= 0)
+    return (Stages) { each, first_less, last_less };
+  export_lose(e, "layer_split: torchtitan takes fewer layers on the first and the last stage only, left out");
+  return stages;
+}
+
 static void put_pipeline(Export *e, GString *text)
 {
   const ScheduleName *schedule = export_schedule(e, schedule_names);
+  Stages stages = stages_of(e, schedule);
 
   g_string_append_printf(text, "pipeline_parallel_degree = %d\n", e->plan->pp);
   if (e->plan->pp == 1)
     return;
   g_string_append_printf(text, "pipeline_parallel_schedule = \"%s\"\n", schedule->theirs);
-  g_string_append_printf(text, "pipeline_parallel_layers_per_stage = %d\n", export_chunk_blocks(e, schedule));
-  g_string_append(text, "pipeline_parallel_first_stage_less_layers = 0\n"
-                        "pipeline_parallel_last_stage_less_layers = 0\n");
+  g_string_append_printf(text, "pipeline_parallel_layers_per_stage = %d\npipeline_parallel_first_stage_less_layers = %d\n"
+                         "pipeline_parallel_last_stage_less_layers = %d\n", stages.layers, stages.first_less,
+                         stages.last_less);
   g_string_append_printf(text, "pipeline_parallel_microbatch_size = %d\n", e->plan->micro_batch);
 }
 

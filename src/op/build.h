@@ -69,6 +69,7 @@ void build_norm(Build *b, const char *name);
 /* Bias, dropout (if the model has it) and residual sum. */
 void build_residual(Build *b);
 
+/* Adds a tensor of weights. */
 void build_params(Build *b, double params);
 
 /* Layer builders. */

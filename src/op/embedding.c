@@ -22,6 +22,7 @@ void build_embedding(Build *b)
                                 .saved = rows / b->bytes });
   if (m->embedding_norm)
     build_norm(b, "embedding norm");
+  b->work->deferred_bytes += rows;
   build_params(b, op_vocab(m, b->plan) / b->tp * width + m->position_rows * b->hidden);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,

@@ -18,7 +18,8 @@ static void activation(Build *b, double elements)
   if (b->spec->ffn.kind == MLP_SWIGLU)
     build_stream(b, &(Stream) {
       .name = "swiglu", .forward_bytes = (one ? 3 : 5) * e * elements, .forward_kernels = one ? 1 : 2,
-      .backward_bytes = (one ? 5 : 8) * e * elements, .backward_kernels = one ? 1 : 3, .saved = 2 * e * elements,
+      .backward_bytes = (one ? 5 : 8) * e * elements, .backward_kernels = one ? 1 : 3,
+      .saved = (one ? 2 : 3) * e * elements, /* gate and up; apart, also the activated gate */
     });
   else
     build_stream(b, &(Stream) {

@@ -1,21 +1,22 @@
 /* Final norm, logits and loss, divided by vocabulary over the tensor-parallel ranks. */
 #include "op/build.h"
 
-/* Passes over the logits: Megatron's loss casts them to fp32 and walks over
- * them several times; a fused loss reads and writes once each way. */
+/* The loss keeps probabilities in fp32. Megatron's casts the logits to fp32 and
+ * walks over them several times; a fused one reads and writes once each way. */
 static void build_loss(Build *b, double logits)
 {
   gboolean one = b->plan->framework->fused_loss;
+  double saved = dtype_bytes[DTYPE_FP32]; /* of a probability */
 
   build_stream(b, &(Stream) {
     .name = "loss",
     .forward_bytes = (one ? 8 : 30) * logits, .forward_kernels = one ? 1 : 8,
     .backward_bytes = (one ? 8 : 14) * logits, .backward_kernels = one ? 1 : 3,
-    .saved = 4 * logits,
+    .saved = saved * logits,
   });
   for (int i = 0; i < 3; i++)
     build_forward_collective(b, "sum loss", COLLECTIVE_ALL_REDUCE, 4 * b->tokens);
-  b->work->transient_bytes = MAX(b->work->transient_bytes, (one ? 2 : 6) * logits);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, (b->plan->framework->loss_bytes - saved) * logits);
 }
 
 void build_head(Build *b)
@@ -36,7 +37,7 @@ void build_head(Build *b)
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
   });
   /* tied weights stand once where the embedding is on the same device */
-  if (m->tied_embeddings && b->plan->pp == 1)
+  if (m->tied_embeddings && plan_ends_meet(b->plan))
     b->work->params = weights;
   build_loss(b, b->tokens * vocab);
 }

@@ -20,19 +20,36 @@ static double no_narrower(const Plan *p, double bytes)
   return p->precision == DTYPE_FP32 ? MAX(bytes, dtype_bytes[DTYPE_FP32]) : bytes;
 }
 
+static double in_precision(const Plan *p, double bytes)
+{
+  return no_narrower(p, p->precision == DTYPE_BF16 ? MAX(bytes, p->framework->bf16_gradient_bytes) : bytes);
+}
+
 double op_gradient_bytes(const Plan *p)
 {
-  return no_narrower(p, p->framework->gradient_bytes);
+  return in_precision(p, p->framework->gradient_bytes);
 }
 
 double op_reduce_bytes(const Plan *p)
 {
-  return no_narrower(p, p->framework->reduce_bytes);
+  return in_precision(p, p->framework->reduce_bytes);
+}
+
+double op_gradient_copy_bytes(const Plan *p)
+{
+  return p->precision == DTYPE_BF16 ? p->framework->bf16_gradient_copy_bytes : 0;
 }
 
 double op_optimizer_bytes(const Plan *p)
 {
   return p->precision == DTYPE_FP32 ? 8 : 12;
+}
+
+double op_state_bytes(const Plan *p)
+{
+  return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
+         (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? p->dp : 1) +
+         op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
 }
 
 double op_overhead_bytes(const Plan *p)
@@ -41,9 +58,25 @@ double op_overhead_bytes(const Plan *p)
   return p->framework->context_bytes + groups * p->framework->group_bytes;
 }
 
-double op_bucket_bytes(const Plan *p)
+double op_bucket_bytes(const Plan *p, double params)
 {
-  return p->dp > 1 ? p->framework->buffer_bytes : 0;
+  const Framework *f = p->framework;
+  double bucket = MAX(f->bucket_params, f->bucket_params_per_rank * p->dp);
+
+  return p->dp > 1 ? f->bucket_copies * MIN(params, bucket) * op_reduce_bytes(p) : 0;
+}
+
+double op_step_bytes(const Plan *p, double params, double largest)
+{
+  double partition = params / p->dp, piece = MIN(largest, partition);
+  double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
+
+  if (p->precision != DTYPE_FP16 || p->zero == 0 || !p->framework->fp16_step_copies)
+    return 0;
+  /* a block is reused by the smallest later one that it holds */
+  if (flat <= overflow && step <= norm)
+    return overflow + norm;
+  return overflow + norm + step + (flat <= norm ? 0 : flat);
 }
 
 int op_vocab(const Model *model, const Plan *p)
@@ -68,6 +101,8 @@ static void reverse(GArray *ops)
 
 double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
 {
+  if (work->recompute == RECOMPUTE_FULL && plan->framework->recompute_stops_early)
+    return op - &g_array_index(work->forward, Op, 0) < work->recompute_end;
   if (work->recompute != RECOMPUTE_SELECTIVE)
     return work->recompute == RECOMPUTE_FULL;
   if (!plan->framework->selective_products)
@@ -96,19 +131,47 @@ static double bytes_without_core(const LayerWork *work)
   return kept;
 }
 
-/* The layer's input, attention's output and every other product's output. */
+/* Bytes of the outputs of the first, third, ... product of a block: queries,
+ * keys, values, projection, gate, up, down. */
+static double bytes_of_every_other(const Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  double width = b->spec->ffn.width / b->tp, out = b->hidden * b->rows / b->tokens, kept = 0;
+  const double widths[] = { a->heads / b->tp * a->head_dim, a->kv_heads / b->tp * a->head_dim,
+                            a->kv_heads / b->tp * a->v_head_dim, out, width,
+                            b->spec->ffn.kind == MLP_SWIGLU ? width : out, b->spec->ffn.kind == MLP_SWIGLU ? out : 0 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(widths); i += 2)
+    kept += widths[i] * b->tokens * b->bytes;
+  return kept;
+}
+
+/* The layer's input, attention's output and every other product's output; of
+ * other blocks than dense ones with grouped queries, half of all products'. */
 static double bytes_of_products(const LayerWork *work, const Build *b)
 {
-  double kept = b->rows * b->hidden * b->bytes;
+  gboolean dense = !b->spec->attention.kv_lora_rank && b->spec->ffn.experts == 0;
+  double kept = b->rows * b->hidden * b->bytes + (dense ? bytes_of_every_other(b) : 0);
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    if (op->kind == OP_MATMUL)
+    if (op->kind == OP_MATMUL && !dense)
       kept += 0.5 * op->matmul.m * op->matmul.n * op->matmul.batch * b->bytes;
     else if (op->kind == OP_ATTENTION)
       kept += op->saved_bytes + b->tokens * op->attention.heads * op->attention.v_head_dim * b->bytes;
   }
   return kept;
+}
+
+/* Behind the last op that keeps something: products keep what they read, the
+ * others what they make. */
+static int find_recompute_end(const LayerWork *work)
+{
+  int end = work->forward->len;
+
+  while (end > 0 && !(g_array_index(work->forward, Op, end - 1).saved_bytes > 0))
+    end--;
+  return end > 0 && g_array_index(work->forward, Op, end - 1).kind == OP_MATMUL ? end - 1 : end;
 }
 
 /* Splits what forward ops save into what is kept and what is made again. */
@@ -119,6 +182,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
   for (guint i = 0; i < work->forward->len; i++)
     all += g_array_index(work->forward, Op, i).saved_bytes;
   work->saved_bytes = all;
+  work->recompute_end = find_recompute_end(work);
   work->recompute = b->spec->kind == LAYER_BLOCK ? b->plan->recompute : RECOMPUTE_NONE;
   if (work->recompute == RECOMPUTE_NONE)
     return;

@@ -8,6 +8,10 @@
  * that cost never sees a rank. Backward ops are marked as input gradient or
  * weight gradient, so that a split backward takes its part of the same list.
  *
+ * Between a split backward's passes stay the inputs of products with weights
+ * and the gradients of their outputs: 32 s b h of a GPT block's 34 s b h (Qi et
+ * al. 2023, arXiv 2401.10241, table 1).
+ *
  * Saved bytes reproduce Korthikanti et al. 2022 (arXiv 2205.05198) for GPT and
  * the derivation in docs/memory.md for LLaMA-like blocks.
  *
@@ -29,7 +33,7 @@ typedef struct {
   gboolean core;    /* part of the attention core, redone under selective recompute */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   union {
-    struct { double m, n, k, batch; DType dtype; double accumulate_bytes; } matmul;
+    struct { double m, n, k, batch; DType dtype; gboolean activations; double accumulate_bytes; } matmul;
     struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal; DType dtype; } attention;
     struct { double bytes, kernels; } memory;
     struct { Collective what; double bytes; GroupShape group; } collective;
@@ -42,9 +46,12 @@ typedef struct {
   GArray *forward;  /* Op */
   GArray *backward; /* Op, in order; without recomputation */
   double params;    /* weights on this device */
+  double largest;   /* of them, in the largest tensor */
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
+  double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
+  int recompute_end;        /* forward ops from here on are not made again where recomputation stops early */
   Recompute recompute;      /* the plan's for blocks, none for other layers */
 } LayerWork;
 
@@ -59,8 +66,8 @@ void layer_work_clear(LayerWork *work);
 /* Tokens of a micro-batch on a device, before sequence parallelism. */
 double op_tokens(const Plan *plan);
 
-/* Bytes of an accumulated gradient, and of one on the wire: the framework's, but
- * no narrower than the weights where those are fp32. */
+/* Bytes of an accumulated gradient, and of one on the wire: the framework's for
+ * the precision, but no narrower than the weights where those are fp32. */
 double op_gradient_bytes(const Plan *plan);
 double op_reduce_bytes(const Plan *plan);
 
@@ -68,9 +75,29 @@ double op_reduce_bytes(const Plan *plan);
  * fp32 copy of 16-bit weights. */
 double op_optimizer_bytes(const Plan *plan);
 
-/* Context, libraries and communicators of a device; communication buckets. */
+/* Bytes for a parameter of 16-bit gradients that a backward leaves until they
+ * are added to the accumulated ones. */
+double op_gradient_copy_bytes(const Plan *plan);
+
+/* Bytes of weights, gradients and optimizer states that a device keeps for a
+ * parameter of its layers, as ZeRO divides them. */
+double op_state_bytes(const Plan *plan);
+
+/* Context, libraries and communicators of a device; communication buckets of
+ * a device with that many parameters. */
 double op_overhead_bytes(const Plan *plan);
-double op_bucket_bytes(const Plan *plan);
+double op_bucket_bytes(const Plan *plan, double params);
+
+/*
+ * What the allocator keeps for the copies that a step in fp16 makes under ZeRO
+ * (`fp16_step_copies`), of a device with that many parameters, `largest` of
+ * them in one tensor. They are larger than the blocks that passes leave free,
+ * so their memory comes from the driver and stays with the allocator. In
+ * DeepSpeed's stage_1_and_2.py (v0.5 to 0.7) these are, one after the other: an
+ * fp32 copy of each gradient of the partition to look for overflow, an fp64
+ * copy for its norm, the flattened partition, and that in fp32.
+ */
+double op_step_bytes(const Plan *plan, double params, double largest);
 
 /* Rows of the embedding after padding, whole model (Megatron pads to a multiple
  * of vocab_multiple x tp). */

@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+const char *const recompute_names[] = { "none", "selective", "full", NULL };
+const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
+
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
 
 static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", NULL };
@@ -14,7 +17,7 @@ static const char *const accumulation_names[] = { "none", "separate", "fused", N
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation;
+  int engine, attention, accumulation, recompute, memory, splits;
   char *like;
 } Parsed;
 
@@ -25,13 +28,18 @@ static const JsonField fields[] = {
   { "engine", JSON_ENUM, G_STRUCT_OFFSET(Parsed, engine), .names = engine_names },
   { "zero_stage_max", JSON_INT, FIELD(zero_max), FALSE, 0, 3 },
   { "zero_stage_max_with_pipeline", JSON_INT, FIELD(zero_max_pipeline), FALSE, 0, 3 },
+  { "schedules", JSON_ANY },
+  { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
+  { "fused_rms_norm", JSON_BOOL, FIELD(fused_rms_norm) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
+  { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
+  { "whole_tensors", JSON_BOOL, FIELD(whole_tensors) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
   { "overlap_parameters", JSON_BOOL, FIELD(overlap_parameters) },
@@ -42,22 +50,36 @@ static const JsonField fields[] = {
   { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },
   { "gradient_bytes", JSON_INT, FIELD(gradient_bytes), FALSE, 1, 8 },
   { "reduce_bytes", JSON_INT, FIELD(reduce_bytes), FALSE, 1, 8 },
+  { "bf16_gradient_bytes", JSON_INT, FIELD(bf16_gradient_bytes), FALSE, 0, 8 },
+  { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
+  { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
   { "bucket_mparams", JSON_REAL, FIELD(bucket_params), FALSE, 0.001, 1e6, 1e6 },
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
+  { "cuda_version", JSON_REAL, FIELD(cuda_version), FALSE, 1, 1000 },
   { "issue_us", JSON_REAL, FIELD(issue_s), FALSE, 0, 1000, 1e-6 },
   { "collective_us", JSON_REAL, FIELD(collective_s), FALSE, 0, 1000, 1e-6 },
   { "step_ms", JSON_REAL, FIELD(step_s), FALSE, 0, 1e5, 1e-3 },
+  { "shard_tensors", JSON_INT, FIELD(shard_tensors), FALSE, 0, 1000 },
+  { "shard_list_launches", JSON_INT, FIELD(shard_list_launches), FALSE, 0, 1000 },
+  { "shard_copy_bytes", JSON_REAL, FIELD(shard_copy_bytes), FALSE, 0, 1000 },
   { "optimizer_bytes", JSON_REAL, FIELD(optimizer_bytes), FALSE, 1, 1000 },
   { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },
   { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, 1048576.0 },
-  { "buffer_gib", JSON_REAL, FIELD(buffer_bytes), FALSE, 0, 100, 1073741824.0 },
+  { "bucket_copies", JSON_INT, FIELD(bucket_copies), FALSE, 0, 8 },
+  { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
   { "fragmentation", JSON_REAL, FIELD(fragmentation), FALSE, 0, 0.5 },
+  { "unstated_recompute", JSON_ENUM, G_STRUCT_OFFSET(Parsed, recompute), .names = recompute_names },
+  { "unstated_micro_batch_size", JSON_INT, FIELD(unstated_micro_batch), FALSE, 0, 4096 },
+  { "unstated_vocab", JSON_INT, FIELD(unstated_vocab), FALSE, 1, 1e7 },
+  { "unstated_zero_stage", JSON_INT, FIELD(unstated_zero), FALSE, 0, 3 },
+  { "unstated_dropout", JSON_BOOL, FIELD(unstated_dropout) },
+  { "unstated_memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
   { "source", JSON_ANY, .required = TRUE },
 };
 
-/* Every number of the file must have its reason, and a file that starts from
- * no other must have every key. */
+/* Every number and assumed habit of the file must have its reason, and a file
+ * that starts from no other must have every key. */
 static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
 {
   const cJSON *root = json_root(doc), *source = json_get_object(doc, root, "source", TRUE, error);
@@ -67,11 +89,38 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
     const char *key = fields[i].key;
     gboolean number = fields[i].type == JSON_REAL || fields[i].type == JSON_INT;
-    gboolean optional = fields[i].type == JSON_ANY || g_str_equal(key, "like");
+    gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like");
     if (whole && !optional && !json_get(root, key))
       return json_error(doc, root, error, "the key %s, or \"like\" with the name of another framework", key);
-    if (number && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
+    if ((number || g_str_has_prefix(key, "unstated_")) && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
       return json_error(doc, source, error, "a string that says where %s comes from", key);
+  }
+  return TRUE;
+}
+
+gboolean framework_runs(const Framework *framework, const Schedule *schedule)
+{
+  for (int i = 0; schedules[i]; i++)
+    if (schedules[i] == schedule)
+      return framework->schedules >> i & 1;
+  return FALSE;
+}
+
+/* Names of schedules as bits. */
+static gboolean read_schedules(const JsonDoc *doc, guint64 *out, GError **error)
+{
+  const cJSON *names = json_get_array(doc, json_root(doc), "schedules", FALSE, error), *name;
+
+  if (!names)
+    return !json_get(json_root(doc), "schedules");
+  *out = 0;
+  cJSON_ArrayForEach(name, names) {
+    int i = 0;
+    while (schedules[i] && !(cJSON_IsString(name) && g_str_equal(schedules[i]->name, name->valuestring)))
+      i++;
+    if (!schedules[i])
+      return json_error(doc, name, error, "the name of a schedule");
+    *out |= G_GUINT64_CONSTANT(1) << i;
   }
   return TRUE;
 }
@@ -104,7 +153,7 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
 
   return doc && start_from(doc, parsed, depth, error) &&
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
-         check_keys(doc, parsed->like == NULL, error);
+         read_schedules(doc, &parsed->framework.schedules, error) && check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)
@@ -139,6 +188,9 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
   parsed.framework.attention = parsed.attention;
   parsed.framework.accumulation = parsed.accumulation;
+  parsed.framework.unstated_recompute = parsed.recompute;
+  parsed.framework.unstated_memory = parsed.memory;
+  parsed.framework.splits = parsed.splits;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 
@@ -148,5 +200,6 @@ void framework_free(Framework *framework)
     return;
   g_free(framework->name);
   g_free(framework->engine);
+  schedule_table_free(framework->table);
   g_free(framework);
 }

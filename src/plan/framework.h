@@ -8,6 +8,16 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/device.h"
+#include "plan/split.h"
+#include "schedule/table.h"
+
+typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
+extern const char *const recompute_names[];
+
+/* What a figure of a device's memory counts: all that the driver gave out, what
+ * PyTorch's allocator had in use at its peak, or what the allocator held. */
+typedef enum { MEMORY_OF_DRIVER, MEMORY_ALLOCATED, MEMORY_RESERVED } MemoryCount;
+extern const char *const memory_count_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
@@ -15,13 +25,18 @@ typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
+  guint64 schedules;          /* those that it runs: bit i is schedules[i] */
+  SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
+  gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean fused_rope;
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
   gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */
+  gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
+  gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for every rank */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
@@ -29,18 +44,35 @@ typedef struct {
   Accumulation accumulation;  /* of weight gradients over micro-batches */
   int gradient_bytes;         /* of an accumulated gradient */
   int reduce_bytes;           /* of a gradient on the wire */
+  int bf16_gradient_bytes;    /* of either, at least, where weights are bf16 */
+  int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones */
+  gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
+  double cuda_version;        /* whose libraries it calls */
   double issue_s;             /* host time to launch a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */
+  int shard_tensors;          /* of a layer that ZeRO-3 gathers and reduces one by one, 0 = the layer at once */
+  int shard_list_launches;    /* host operations for each rank's part of such a tensor */
+  double shard_copy_bytes;    /* read and written for a weight and micro-batch around ZeRO-3's collectives */
   double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
   double group_bytes;         /* communicator buffers of each group that spans devices */
-  double buffer_bytes;        /* held for communication besides: reduction and gathering buckets */
+  int bucket_copies;          /* buckets of gradients held for communication besides the gradients */
+  double loss_bytes;          /* for each logit at the loss's worst moment */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
+  /* what a published run of this software did that does not say; plan files have their own defaults */
+  Recompute unstated_recompute;
+  int unstated_micro_batch;   /* 0 = the rank's batch over the pipeline's stages */
+  int unstated_vocab, unstated_zero;
+  gboolean unstated_dropout;  /* of models that were trained with dropout */
+  MemoryCount unstated_memory;
+  ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
+
+gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 
 /* Whether plans/frameworks/NAME.json (or the path) is there. */
 gboolean framework_exists(const char *name);

@@ -1,6 +1,5 @@
 #include "plan/plan.h"
 
-const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
@@ -46,11 +45,29 @@ char *plan_label(const Plan *p)
   return g_string_free(s, FALSE);
 }
 
+gboolean plan_ends_meet(const Plan *p)
+{
+  ScheduleShape shape = plan_shape(p);
+
+  if (p->schedule->vocabulary)
+    return TRUE;
+  for (int copy = 0; copy < schedule_copies(p->schedule); copy++)
+    if (schedule_place(p->schedule, &shape, plan_stages(p) - 1, copy).rank == schedule_place(p->schedule, &shape, 0, 0).rank)
+      return TRUE;
+  return FALSE;
+}
+
 int plan_stage_first_layer(const Plan *p, const Model *model, int stage)
 {
-  int stages = p->pp * p->vpp;
+  int stages = plan_stages(p), first = 1;
 
   if (stage <= 0)
     return 0;
-  return stage >= stages ? model->n_layers : 1 + model->blocks / stages * stage;
+  if (stage >= stages)
+    return model->n_layers;
+  if (!p->split.stages)
+    return 1 + model->blocks / stages * stage;
+  for (int i = 0; i < stage; i++)
+    first += p->split.layers[i];
+  return first;
 }

@@ -13,12 +13,11 @@
 #include "hardware/cluster.h"
 #include "model/model.h"
 #include "plan/framework.h"
+#include "plan/split.h"
 #include "schedule/schedule.h"
 
-typedef enum { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_COUNT } Recompute;
 typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
-extern const char *const recompute_names[];
 extern const char *const optimizer_names[];
 
 /* What runs beside computation instead of before or after it. */
@@ -41,6 +40,8 @@ typedef struct {
   Optimizer optimizer;
   AttentionKernel attention;
   Overlap overlap;
+  LayerSplit split;  /* layers of each stage */
+  gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
   const Schedule *schedule;
   const Framework *framework; /* not owned: outlives the plan */
 } Plan;
@@ -60,12 +61,25 @@ static inline int plan_micro_batches(const Plan *p)
 
 static inline ScheduleShape plan_shape(const Plan *p)
 {
-  return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp };
+  return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp,
+                           .table = p->schedule->placement == PLACE_TABLE ? p->framework->table : NULL };
 }
+
+/* Stages that the model is cut into, in model order. */
+static inline int plan_stages(const Plan *p)
+{
+  ScheduleShape shape = plan_shape(p);
+  return schedule_stages(p->schedule, &shape);
+}
+
+/* Whether one pipeline rank holds the embedding and the head, of whatever copy,
+ * or the same part of both: it keeps tied weights once. */
+gboolean plan_ends_meet(const Plan *plan);
 
 /* Reads a plan file; absent keys take the framework's and model's defaults, and
  * gpus and data_parallel_size follow from each other. The framework named in
- * it is loaded and returned in `framework`, which the caller frees. */
+ * it is loaded and returned in `framework`, which the caller frees; it owns the
+ * orders of a schedule file that the plan names. */
 gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error);
 gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
                     Framework **framework, GError **error);
@@ -79,8 +93,9 @@ char *plan_label(const Plan *plan);
 /* The rules that a plan must keep; search counts rejections by rule. */
 typedef enum {
   RULE_NONE, /* no rule is broken */
-  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_LAYERS, RULE_SCHEDULE,
+  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_ZERO, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
+  RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;
 
@@ -91,8 +106,8 @@ extern const char *const plan_rule_names[];
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
 /* First layer of a pipeline stage (in model order, chunks counted), as an index
- * into Model.layers; stage pp*vpp is the end. Stage 0 also holds the embedding,
- * the last one the head. */
+ * into Model.layers; stage plan_stages() is the end. Stage 0 also holds the
+ * embedding, the last one the head. The only place that knows splits. */
 int plan_stage_first_layer(const Plan *plan, const Model *model, int stage);
 
 #endif

@@ -12,7 +12,6 @@ const char *const plan_rule_names[] = {
   "heads not divisible by tensor parallel",
   "widths not divisible by tensor parallel",
   "tensor parallel does not tile a node",
-  "layers not divisible by stages",
   "schedule does not fit",
   "sequence longer than the positions",
   "sequence parallel not applicable",
@@ -20,6 +19,7 @@ const char *const plan_rule_names[] = {
   "precision not supported by the device",
   "model family not planned",
   "degree not planned",
+  "layers do not split into the stages",
   NULL,
 };
 
@@ -106,13 +106,43 @@ static gboolean check_node(const Subject *s, GError **error)
   return TRUE;
 }
 
+/* What each kind of split asks for. */
+static const char *const split_rules[] = {
+  [SPLITS_EVEN] = "equal stages",
+  [SPLITS_ENDS] = "equal stages between the first and the last",
+  [SPLITS_FILL] = "full stages and the rest on the last",
+};
+
+static gboolean check_split(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const LayerSplit *split = &p->split;
+  int stages = plan_stages(p), ends = p->schedule->vocabulary ? 1 : 0;
+
+  if (split->stages != stages)
+    return broken(error, "layer_split: %d entries: expected %d, one a stage", split->stages, stages);
+  if (split_layers(split) != s->model->blocks)
+    return broken(error, "layer_split: %d layers: expected the model's %d", split_layers(split), s->model->blocks);
+  for (int i = 0; i < stages; i++)
+    if (split->layers[i] < (i == 0 || i == stages - 1 ? ends : 1))
+      return broken(error, "layer_split: stage %d has no layers: expected some on each%s", i,
+                    ends ? "" : " but the first and the last, which hold the embedding and the head");
+  if (!split_is_kind(split, p->framework->splits))
+    return broken(error, "layer_split: expected %s, which is what %s runs", split_rules[p->framework->splits],
+                  p->framework->name);
+  return TRUE;
+}
+
 static gboolean check_layers(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
+  int stages = plan_stages(p);
 
-  if (s->model->blocks % ((gint64)p->pp * p->vpp) != 0)
-    return broken(error, "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages x %d chunks", p->pp,
-                  s->model->blocks, p->pp, p->vpp);
+  if (p->split.stages)
+    return check_split(s, error);
+  if (s->model->blocks % stages != 0)
+    return broken(error, "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages, or a layer_split",
+                  p->pp, s->model->blocks, stages);
   return TRUE;
 }
 
@@ -130,6 +160,12 @@ static gboolean check_schedule(const Subject *s, GError **error)
     return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches make "
                          "%" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro, passes);
 
+  if (s->plan->schedule->recompute && s->plan->recompute != RECOMPUTE_FULL)
+    return broken(error, "recompute_granularity: \"%s\": expected full, schedule %s makes whole forwards again",
+                  recompute_names[s->plan->recompute], s->plan->schedule->name);
+  if (s->plan->schedule->split && s->plan->recompute == RECOMPUTE_FULL)
+    return broken(error, "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
+                         "%s need what forwards saved", s->plan->schedule->name);
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
     return FALSE;
@@ -210,7 +246,6 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_HEADS] = check_heads,
   [RULE_TENSOR_WIDTH] = check_widths,
   [RULE_NODE] = check_node,
-  [RULE_LAYERS] = check_layers,
   [RULE_SCHEDULE] = check_schedule,
   [RULE_SEQUENCE] = check_sequence,
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
@@ -218,6 +253,7 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_PRECISION] = check_precision,
   [RULE_FAMILY] = check_family,
   [RULE_DEGREE] = check_degree,
+  [RULE_LAYERS] = check_layers,
 };
 
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)

@@ -54,19 +54,37 @@ static int given(int value, int otherwise)
   return value >= 0 ? value : otherwise;
 }
 
-static const Schedule *resolve_schedule(const JsonDoc *doc, const char *name, int vpp, GError **error)
+static const Schedule *unknown_schedule(const JsonDoc *doc, GError **error)
 {
-  g_autofree char *known = NULL;
+  GString *names = g_string_new(NULL);
+
+  for (int i = 0; schedules[i]; i++)
+    g_string_append_printf(names, "%s, ", schedules[i]->name);
+  g_autofree char *known = g_string_free(names, FALSE);
+  json_error(doc, json_get(json_root(doc), "pipeline_schedule"), error, "one of %sor the path of a schedule .csv", known);
+  return NULL;
+}
+
+static const Schedule *resolve_schedule(const JsonDoc *doc, const char *name, int vpp, Framework *framework, GError **error)
+{
   const Schedule *schedule = schedule_find(name ? name : vpp > 1 ? "interleaved" : "1f1b");
 
   if (schedule)
     return schedule;
-  GString *names = g_string_new(NULL);
-  for (int i = 0; schedules[i]; i++)
-    g_string_append_printf(names, "%s%s", i ? ", " : "", schedules[i]->name);
-  known = g_string_free(names, FALSE);
-  json_error(doc, json_get(json_root(doc), "pipeline_schedule"), error, "one of %s", known);
-  return NULL;
+  if (!g_str_has_suffix(name, ".csv"))
+    return unknown_schedule(doc, error);
+  framework->table = schedule_table_load(name, error);
+  if (!framework->table)
+    g_prefix_error(error, "%s: pipeline_schedule: ", json_name(doc));
+  return framework->table ? &framework->table->schedule : NULL;
+}
+
+/* Chunks where the file says nothing: those of a schedule that has no choice. */
+static int default_chunks(const Schedule *schedule, const Framework *framework)
+{
+  if (schedule->placement == PLACE_TABLE)
+    return framework->table->chunks;
+  return schedule->min_chunks == schedule->max_chunks ? schedule->min_chunks : 1;
 }
 
 /* gpus and data_parallel_size follow from each other. */
@@ -83,6 +101,25 @@ static void resolve_degrees(const PlanFile *f, Plan *out)
     others = G_MAXINT64;
   out->dp = f->dp > 0 ? f->dp : f->gpus > 0 ? (int)MAX(1, f->gpus / others) : 1;
   out->gpus = f->gpus > 0 ? f->gpus : others > G_MAXINT / out->dp ? G_MAXINT : (int)others * out->dp;
+}
+
+static gboolean resolve_split(const JsonDoc *doc, Plan *out, GError **error)
+{
+  const cJSON *given = json_get(json_root(doc), "layer_split");
+  int layers[SPLIT_STAGES_MAX], n;
+
+  if (!given)
+    return TRUE;
+  if (cJSON_IsString(given) && g_str_equal(given->valuestring, "balanced"))
+    return out->balanced = TRUE;
+  if (!cJSON_IsArray(given) || cJSON_GetArraySize(given) == 0 || cJSON_GetArraySize(given) > SPLIT_STAGES_MAX)
+    return json_error(doc, given, error, "\"balanced\", or the layers of each stage in model order (at most %d stages)",
+                      SPLIT_STAGES_MAX);
+  n = json_get_ints(doc, given, layers, SPLIT_STAGES_MAX, 0, SPLIT_LAYERS_MAX, error);
+  for (int i = 0; i < n; i++)
+    out->split.layers[i] = layers[i];
+  out->split.stages = MAX(n, 0);
+  return n > 0;
 }
 
 static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *model, Plan *out, Framework **framework,
@@ -105,12 +142,12 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
   out->precision = precisions[given(f->precision, 2)];
   out->attention = given(f->attention, out->attention);
-  const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, error);
+  const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
-  plan_set_schedule(out, schedule, out->vpp);
-  if (json_get(json_root(doc), "layer_split"))
-    return json_error(doc, json_get(json_root(doc), "layer_split"), error, "no such key: uneven stages are not planned yet");
+  plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
+  if (!resolve_split(doc, out, error))
+    return FALSE;
   if (json_get(json_root(doc), "overlap")) {
     overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
     if (!overlap || !json_read(doc, overlap, overlap_fields, G_N_ELEMENTS(overlap_fields), &out->overlap, error))
@@ -156,6 +193,14 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
   json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
   json_put_string(w, "pipeline_schedule", p->schedule->name);
+  if (p->split.stages) {
+    json_open(w, "layer_split", '[');
+    w->compact = TRUE;
+    for (int i = 0; i < p->split.stages; i++)
+      json_put_int(w, NULL, p->split.layers[i]);
+    json_close(w, ']');
+    w->compact = FALSE;
+  }
   json_put_int(w, "data_parallel_size", p->dp);
   json_put_int(w, "context_parallel_size", p->cp);
   json_put_int(w, "expert_model_parallel_size", p->ep);

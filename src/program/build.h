@@ -15,7 +15,8 @@ typedef struct {
   int *split[PASS_COUNT]; /* segment of each piece by pass */
   int *gather, *reduce;  /* segment of each piece */
   int send[2];           /* segment of the send after a forward, after a backward */
-  int first_forward, last_backward; /* slot index on the rank */
+  int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
+  gboolean remade;       /* its forwards are made again in slots of their own */
 } Chunk;
 
 typedef struct {
@@ -23,6 +24,8 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const PriceTable *prices;
+  PriceTable *stored; /* prices without recomputation, where the schedule makes forwards again */
+  PriceTable *shares; /* prices with the vocabulary divided over the pipeline ranks */
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
@@ -33,6 +36,10 @@ typedef struct {
   int *entry;      /* first task of a pass: the same index */
   int *last_task;  /* last compute task of each row */
   int *last_data;  /* last data task of each row, -1 = none */
+  int *spread[2];  /* tasks of S and of T: [rank][micro] */
+  int *exchange[3]; /* by micro-batch: broadcast before S, barrier behind S, barrier behind T */
+  int exchange_segment[3];
+  GHashTable *pairs; /* packed chunk, pass and piece to segment of a pass in a pair */
 } ProgramBuild;
 
 int program_add_segment(ProgramBuild *b, Segment segment);
@@ -52,21 +59,55 @@ static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
   return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
 }
 
-/* The segments of a chunk and of its data-parallel communication (segments.c). */
-void chunk_init(ProgramBuild *b, Chunk *chunk, int stage);
+/* Prices and memory (prices.c). */
+void prices_init(ProgramBuild *b, gboolean remake);
+void prices_clear(ProgramBuild *b);
+const LayerPrice *price_of(const ProgramBuild *b, int layer);
+Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass);
+double params_of(const ProgramBuild *b, int first, int n);
+double weight_bytes(const ProgramBuild *b);
+Piece stage_layers(const ProgramBuild *b, int stage);
+double rank_params(const ProgramBuild *b, int rank);
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
+
+/* The segments of a chunk and of its communication (segments.c). Chunk index
+ * shape.chunks stands for the rank's share of a spread vocabulary. */
+void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index);
 void chunk_clear(Chunk *chunk);
+Piece chunk_whole(const Chunk *chunk);
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass); /* piece -1 = whole */
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece);
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece);
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
-double rank_params(const ProgramBuild *b, int rank);
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT]);
+
+/* The segment of a pass that overlaps another one (pair.c). */
+int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, const Slot *other,
+                 const Chunk *other_chunk);
 
 /* Tasks of one rank from its slots (tasks.c). */
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);
 
-/* Tied embeddings, gradient norm, optimizer, gathering of parameters (step_end.c). */
+/* Exchanges around the passes of a spread vocabulary (vocabulary.c): arrays and
+ * segments; what a slot's last task brings; the edges, once all ranks have their
+ * tasks. */
+void vocabulary_init(ProgramBuild *b);
+void vocabulary_clear(ProgramBuild *b);
+void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task);
+void vocabulary_connect(ProgramBuild *b);
+
+/* Tied embeddings, copies, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);
+
+static inline gboolean makes_weight_gradient(Pass pass)
+{
+  return pass == PASS_BACKWARD || pass == PASS_WEIGHT || pass == PASS_VOCAB;
+}
+
+/* Passes of the rank's share of a spread vocabulary. */
+static inline gboolean is_vocabulary(Pass pass)
+{
+  return pass == PASS_LOGITS || pass == PASS_VOCAB;
+}
 
 #endif

@@ -94,7 +94,95 @@ static gboolean check_sends(const Program *p, GError **error)
   return TRUE;
 }
 
+/* Layers that each pass runs, by rank, chunk, micro-batch and pass. */
+typedef struct {
+  const Program *program;
+  int *layers;
+} Counted;
+
+static int *counted_at(const Counted *c, int row, int chunk, int micro, int pass)
+{
+  const ScheduleShape *shape = &c->program->shape;
+  return &c->layers[(((gsize)row * shape->chunks + chunk) * shape->micro + micro) * PASS_COUNT + pass];
+}
+
+static void count_passes(const Counted *c)
+{
+  for (guint i = 0; i < c->program->tasks->len; i++) {
+    const Task *t = task_at(c->program, i);
+    if (t->kind == TASK_PASS)
+      *counted_at(c, t->row, t->chunk, t->micro, t->pass) += g_array_index(c->program->segments, Segment, t->segment).n_layers;
+  }
+}
+
+/* Most layers that a chunk runs in a forward: all of them. */
+static int layers_of(const Counted *c, int row, int chunk)
+{
+  int most = 0;
+  for (int micro = 0; micro < c->program->shape.micro; micro++)
+    most = MAX(most, *counted_at(c, row, chunk, micro, PASS_FORWARD));
+  return most;
+}
+
+/* A forward of all layers, and gradients of both kinds for all of them. */
+static gboolean complete(const Counted *c, int row, int chunk, int micro, int layers)
+{
+  const int *n = counted_at(c, row, chunk, micro, 0);
+
+  return n[PASS_FORWARD] == layers && n[PASS_BACKWARD] + n[PASS_INPUT] == layers &&
+         n[PASS_BACKWARD] + n[PASS_WEIGHT] == layers && (n[PASS_RECOMPUTE] == 0 || n[PASS_RECOMPUTE] == layers);
+}
+
+/* Every stage runs every micro-batch once, in one of the model's copies. */
+static gboolean check_stage(const Counted *c, int stage, int micro, GError **error)
+{
+  const Schedule *schedule = c->program->schedule;
+  int ran = 0;
+
+  for (int copy = 0; copy < schedule_copies(schedule); copy++) {
+    Place at = schedule_place(schedule, &c->program->shape, stage, copy);
+    int layers = layers_of(c, at.rank, at.chunk);
+    if (*counted_at(c, at.rank, at.chunk, micro, PASS_FORWARD) == 0)
+      continue;
+    ran++;
+    if (!complete(c, at.rank, at.chunk, micro, layers))
+      return wrong(error, "row %d, chunk %d, micro-batch %d: passes do not cover the chunk's %d layers once", at.rank,
+                   at.chunk, micro, layers);
+  }
+  return ran == 1 || wrong(error, "stage %d: micro-batch %d runs %d times", stage, micro, ran);
+}
+
+static gboolean check_passes(const Program *p, GError **error)
+{
+  const ScheduleShape *shape = &p->shape;
+  g_autofree int *layers = g_new0(int, (gsize)shape->ranks * shape->chunks * shape->micro * PASS_COUNT);
+  Counted c = { p, layers };
+
+  count_passes(&c);
+  for (int stage = 0; stage < schedule_stages(p->schedule, shape); stage++)
+    for (int micro = 0; micro < shape->micro; micro++)
+      if (!check_stage(&c, stage, micro, error))
+        return FALSE;
+  return TRUE;
+}
+
+/* Each rank takes part in summing the gradients of its copies once, or there are none. */
+static gboolean check_copies(const Program *p, GError **error)
+{
+  int expected = schedule_copies(p->schedule) - 1;
+
+  for (int row = 0; row < p->n_rows; row++) {
+    int sums = 0;
+    for (guint i = 0; i < p->tasks->len; i++)
+      sums += task_at(p, i)->kind == TASK_COPIES && task_at(p, i)->row == row;
+    if (sums != expected)
+      return wrong(error, "row %d sums the gradients of weight copies %d times, not %d", row, sums, expected);
+  }
+  return TRUE;
+}
+
 gboolean program_check(const Program *p, GError **error)
 {
-  return check_edges(p, error) && check_runs(p, error) && check_sends(p, error) && check_memory(p, error);
+  return check_edges(p, error) && check_runs(p, error) && check_sends(p, error) && check_memory(p, error) &&
+         check_passes(p, error) && check_copies(p, error);
 }

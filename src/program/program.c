@@ -2,10 +2,12 @@
 
 #include "program/build.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *const lane_names[] = { "compute", "pipeline", "data", NULL };
-const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "tied embedding", "gradient norm", "optimizer", NULL };
+const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "tied embedding",
+                                        "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
 const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations", "buffers", "overhead", NULL };
 
 int program_add_segment(ProgramBuild *b, Segment segment)
@@ -81,6 +83,33 @@ static void store_lanes(ProgramBuild *b)
   p->lane_first[n_lanes] = first;
 }
 
+/* What schedules that place passes by their length go by: means over the ranks
+ * in hundredths of a forward. */
+static void time_shape(ProgramBuild *b)
+{
+  double seconds[PASS_COUNT] = { 0 };
+  GroupShape pair = mesh_pair(b->plan, b->cluster, 0, MIN(1, b->plan->pp - 1));
+  double send = collective_cost(b->cluster, COLLECTIVE_SEND, op_boundary_bytes(b->model, b->plan), &pair).seconds;
+
+  for (int i = 0; i < b->model->n_layers; i++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      seconds[pass] += b->prices->layers[b->model->layers[i]].pass[pass].seconds / b->plan->pp;
+  if (seconds[PASS_FORWARD] <= 0 || seconds[PASS_INPUT] <= 0 || seconds[PASS_WEIGHT] <= 0)
+    return;
+  b->shape.forward = 1;
+  b->shape.input = round(100 * seconds[PASS_INPUT] / seconds[PASS_FORWARD]) / 100;
+  b->shape.weight = round(100 * seconds[PASS_WEIGHT] / seconds[PASS_FORWARD]) / 100;
+  b->shape.transfer = round(100 * send / seconds[PASS_FORWARD]) / 100;
+}
+
+static gboolean has_pass(const ScheduleOrder *order, Pass pass)
+{
+  for (int i = 0; i < order->first[order->ranks]; i++)
+    if (order->slots[i].pass == pass)
+      return TRUE;
+  return FALSE;
+}
+
 static int *new_indices(gsize n)
 {
   int *indices = g_new(int, n);
@@ -101,6 +130,8 @@ static void build_init(ProgramBuild *b, Program *program)
   b->entry = new_indices(n_slots);
   b->last_task = new_indices(program->n_rows);
   b->last_data = new_indices(program->n_rows);
+  b->pairs = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+  vocabulary_init(b);
 }
 
 static void build_clear(ProgramBuild *b)
@@ -113,6 +144,9 @@ static void build_clear(ProgramBuild *b)
   g_free(b->entry);
   g_free(b->last_task);
   g_free(b->last_data);
+  g_hash_table_unref(b->pairs);
+  vocabulary_clear(b);
+  prices_clear(b);
 }
 
 Program *program_new(const Model *model, const Plan *plan, const Cluster *cluster, const PriceTable *prices)
@@ -121,6 +155,10 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
                      .data = mesh_group(plan, cluster, AXIS_DATA) };
 
+  time_shape(&b);
+  p->schedule = plan->schedule;
+  p->shape = b.shape;
+  p->opportunistic = plan->schedule->opportunistic;
   p->n_rows = plan->pp;
   p->rows = g_new0(ProgramRow, p->n_rows);
   p->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
@@ -130,11 +168,13 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   b.stages = schedule_stages(plan->schedule, &b.shape);
   g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &b.shape);
   build_init(&b, p);
+  prices_init(&b, has_pass(order, PASS_RECOMPUTE));
   for (int rank = 0; rank < p->n_rows; rank++) {
-    row_memory(&b, rank, p->rows[rank].static_bytes);
+    row_memory(&b, rank, &p->rows[rank]);
     rank_tasks(&b, order, rank);
   }
   connect_stages(&b);
+  vocabulary_connect(&b);
   step_end_tasks(&b);
   store_edges(&b);
   store_lanes(&b);

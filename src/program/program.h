@@ -12,7 +12,42 @@
  * chunk where gradients are reduced or parameters gathered beside it; or one
  * transfer; or one collective. What a task is and takes stands once for all
  * alike tasks in its Segment. Everything else is an edge: prefetch limits,
- * finite buffers, sends that block, the barrier of the gradient norm.
+ * finite buffers, sends that block, the barrier of the gradient norm. A stage
+ * that follows another on the same rank is sent nothing.
+ *
+ * What differs by schedule:
+ *
+ * Split backward. The input-gradient pass sends upstream and frees what the
+ * weight-gradient pass does not read (LayerPrice.deferred_bytes stay); gradients
+ * are reduced behind a chunk's last weight gradient.
+ *
+ * Overlapped pair. Its two passes are consecutive tasks on the compute lane, the
+ * first marked `paired`, that start together and end together: the first waits
+ * for the inputs of both, what either sends waits for the second. Computation
+ * adds up, each one's exposed communication hides under the other's computation:
+ *   pair_s = max(c1 + c2, s1, s2, t1 + t2)
+ * with compute_s c, seconds s and tensor_s t of the passes' PassPrices, each
+ * summed over the chunk's layers. What of it is not computation is divided in
+ * proportion to what each pass exposes on its own.
+ *
+ * Two-way. A rank holds one stage of each copy of the model and all states of
+ * both; a TASK_COPIES sums the gradients of the two ranks that hold the same
+ * stages before the norm.
+ *
+ * Vocabulary over all ranks. Each rank holds 1/p of the embedding and of the
+ * output layer. The last stage's output is broadcast (TASK_VOCAB) to every
+ * rank's S. With two barriers S is the forward, then an all-reduce of each
+ * token's largest logit and sum, T both gradients, then the reduction of the
+ * input gradient; with one barrier S makes the input gradient too, the barrier
+ * carries both, and T is the weight gradient (Yeung et al. 2024, arXiv
+ * 2411.05288, algorithms 1 and 2). The lookup stays in the first stage's
+ * passes; its exchange runs ahead of need and takes no time.
+ *
+ * Recompute slots. A forward leaves its input only, the recompute allocates the
+ * rest, and the backward is priced without recomputation. The last stage keeps
+ * everything. `opportunistic` tells the interpreter that a row whose next task
+ * is a recompute, the gradient for which has not arrived, runs its next forward
+ * first if that can run.
  */
 #ifndef TDP_PROGRAM_PROGRAM_H
 #define TDP_PROGRAM_PROGRAM_H
@@ -28,6 +63,8 @@ typedef enum {
   TASK_GATHER,      /* parameters, over data-parallel ranks */
   TASK_REDUCE,      /* gradients, over data-parallel ranks */
   TASK_TIED,        /* gradients of tied embeddings, first with last stage */
+  TASK_COPIES,      /* gradients of the same stages of two copies of the model */
+  TASK_VOCAB,       /* exchange around the passes of a vocabulary over all ranks */
   TASK_NORM,        /* global gradient norm */
   TASK_OPTIMIZER,
   TASK_KIND_COUNT,
@@ -46,8 +83,9 @@ typedef struct {
   int first_layer, n_layers;
   double seconds;
   double compute_s;      /* of a pass: the part that computes; the rest is exposed tensor communication */
+  double tensor_s;       /* of a pass: its tensor communication, hidden or not */
   double hardware_flops;
-  double activation_bytes; /* allocated when a forward starts; freed (negative) when a backward ends */
+  double activation_bytes; /* allocated when the pass starts; freed (negative) when it ends */
   double alloc_bytes;      /* buffers taken when the task starts */
   double free_bytes;       /* buffers given back when it ends */
   double slowdown;         /* of the row's computation while the task runs; 1 = none */
@@ -66,13 +104,18 @@ typedef struct {
   guint8 lane;
   guint8 kind; /* TaskKind */
   guint8 pass; /* Pass, of TASK_PASS and TASK_SEND */
+  guint8 paired; /* of TASK_PASS: overlaps the next task of its lane (of a piece: the next pass) */
 } Task;
 
 typedef struct {
   double static_bytes[PART_COUNT]; /* held for the whole step */
+  double cached_bytes; /* that the allocator keeps for the step's end; overhead of the passes */
 } ProgramRow;
 
 typedef struct {
+  const Schedule *schedule;
+  ScheduleShape shape;
+  gboolean opportunistic; /* forwards may be run ahead of a recompute that would wait */
   int n_rows;
   ProgramRow *rows;
   GArray *segments;  /* Segment */
@@ -89,9 +132,18 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 
-/* No cycle through dependencies and lane orders, every dependency exists, what
- * is allocated is freed, each send has one receiver. For tests and for programs
- * of foreign schedules; ours are right by construction. */
+/* Scales the passes so that those of a stage for one micro-batch take the given
+ * seconds, in model order; input and weight gradient share the backward's in
+ * proportion. Passes of a spread vocabulary and recomputes stay as priced. */
+void program_time_passes(Program *program, const double *forward_s, const double *backward_s);
+
+/*
+ * Every dependency exists; no deadlock through dependencies and lane orders;
+ * each send has one receiver; each pass of each chunk and micro-batch runs once,
+ * with all of the chunk's layers, and on the side of one copy only; the copies'
+ * gradients are summed; what is allocated is freed. For tests and for programs
+ * of foreign schedules; ours are right by construction.
+ */
 gboolean program_check(const Program *program, GError **error);
 
 #endif

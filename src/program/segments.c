@@ -1,25 +1,7 @@
-/* What tasks are: segments of passes and of communication, and the memory of a rank. */
+/* What tasks are: segments of a chunk's passes and of its communication. */
 #include "program/build.h"
 
 #include <string.h>
-
-static const LayerPrice *price_of(const ProgramBuild *b, int layer)
-{
-  return &b->prices->layers[b->model->layers[layer]];
-}
-
-static double params_of(const ProgramBuild *b, int first, int n)
-{
-  double params = 0;
-  for (int i = first; i < first + n; i++)
-    params += price_of(b, i)->params;
-  return params;
-}
-
-static double weight_bytes(const ProgramBuild *b)
-{
-  return dtype_bytes[b->plan->precision];
-}
 
 /* Parameters in a piece at least: a layer under ZeRO-3, a bucket where
  * communication runs beside computation, else the whole chunk. */
@@ -36,24 +18,32 @@ static double piece_params(const ProgramBuild *b)
   return G_MAXDOUBLE;
 }
 
-void chunk_init(ProgramBuild *b, Chunk *chunk, int stage)
+/* Cuts layers into pieces of at least so many parameters. */
+static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
 {
-  int first = plan_stage_first_layer(b->plan, b->model, stage);
-  int end = plan_stage_first_layer(b->plan, b->model, stage + 1);
   double least = piece_params(b), filled = 0;
-  Piece piece = { first, 0 };
+  Piece piece = { layers.first_layer, 0 };
+  int end = layers.first_layer + layers.n_layers;
 
-  *chunk = (Chunk) { .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
-                     .send = { -1, -1 } };
-  for (int i = first; i < end; i++) {
+  for (int i = layers.first_layer; i < end; i++) {
     piece.n_layers++;
     filled += price_of(b, i)->params;
     if (filled > least || i == end - 1) {
-      g_array_append_val(chunk->pieces, piece);
+      g_array_append_val(pieces, piece);
       piece = (Piece) { i + 1, 0 };
       filled = 0;
     }
   }
+}
+
+void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
+{
+  gboolean share = index == b->shape.chunks;
+  int stage = share ? -1 : program_stage(b, rank, index);
+
+  *chunk = (Chunk) { .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
+                     .send = { -1, -1 }, .remade = b->stored && stage != b->stages - 1 };
+  add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
   for (int pass = 0; pass < PASS_COUNT; pass++) {
     chunk->whole[pass] = -1;
@@ -73,42 +63,18 @@ void chunk_clear(Chunk *chunk)
   g_free(chunk->reduce);
 }
 
-static Piece piece_at(const Chunk *chunk, int piece)
+Piece chunk_whole(const Chunk *chunk)
 {
-  if (piece >= 0)
-    return g_array_index(chunk->pieces, Piece, piece);
   Piece whole = { g_array_index(chunk->pieces, Piece, 0).first_layer, 0 };
+
   for (guint i = 0; i < chunk->pieces->len; i++)
     whole.n_layers += g_array_index(chunk->pieces, Piece, i).n_layers;
   return whole;
 }
 
-static Segment pass_segment(const ProgramBuild *b, Piece piece, Pass pass)
+static Piece piece_at(const Chunk *chunk, int piece)
 {
-  Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
-                .slowdown = 1 };
-  double saved = 0, params = params_of(b, piece.first_layer, piece.n_layers);
-  gboolean backward = pass == PASS_BACKWARD || pass == PASS_INPUT;
-
-  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
-    const LayerPrice *price = price_of(b, i);
-    s.seconds += price->pass[pass].seconds;
-    s.compute_s += price->pass[pass].compute_s;
-    s.hardware_flops += price->pass[pass].flops;
-    saved += price->saved_bytes;
-    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (backward ? price->recomputed_bytes : 0));
-  }
-  s.compute_s = MIN(s.compute_s, s.seconds);
-  s.free_bytes = s.alloc_bytes;
-  if (pass == PASS_FORWARD)
-    s.activation_bytes = saved;
-  else if (pass == PASS_BACKWARD || pass == PASS_WEIGHT)
-    s.activation_bytes = -saved;
-  if (b->plan->dp > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
-    s.free_bytes += params * weight_bytes(b);
-  if (b->plan->dp > 1 && b->plan->zero >= 2 && pass != PASS_FORWARD && pass != PASS_INPUT)
-    s.alloc_bytes += params * op_gradient_bytes(b->plan);
-  return s;
+  return piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
 }
 
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
@@ -116,8 +82,32 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
   int *known = piece < 0 ? &chunk->whole[pass] : &chunk->split[pass][piece];
 
   if (*known < 0)
-    *known = program_add_segment(b, pass_segment(b, piece_at(chunk, piece), pass));
+    *known = program_add_segment(b, pass_segment(b, chunk, piece_at(chunk, piece), pass));
   return *known;
+}
+
+static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group, int parts,
+                                    double part_s)
+{
+  CollectiveCost cost = collective_cost(b->cluster, what, bytes / parts, group);
+
+  cost.seconds = parts * (cost.seconds + part_s);
+  cost.runner_up_s = parts * (cost.runner_up_s + part_s);
+  return cost;
+}
+
+/* Gradients are scattered and parameters gathered at once, tensor by tensor
+ * (ZeRO-3), or by a reduction to and a broadcast from each rank in turn, which
+ * take as long as each other. */
+static CollectiveCost sharded_cost(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group)
+{
+  const Framework *f = b->plan->framework;
+
+  if (b->plan->zero < 3 && f->whole_tensors)
+    return cost_in_parts(b, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
+  if (b->plan->zero == 3 && f->shard_tensors)
+    return cost_in_parts(b, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
+  return collective_cost(b->cluster, what, bytes, group);
 }
 
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group)
@@ -125,6 +115,8 @@ Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, doub
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
                 .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
 
+  if (what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER)
+    s.cost = sharded_cost(b, what, bytes, &group);
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
     s.slowdown = overlap_slowdown(b->cluster, &group);
@@ -181,29 +173,4 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pas
     s.cost.bus_bytes_per_s = s.comm_bytes / s.cost.seconds;
   }
   return s;
-}
-
-double rank_params(const ProgramBuild *b, int rank)
-{
-  double params = 0;
-
-  for (int chunk = 0; chunk < b->shape.chunks; chunk++) {
-    int stage = program_stage(b, rank, chunk);
-    int first = plan_stage_first_layer(b->plan, b->model, stage);
-    params += params_of(b, first, plan_stage_first_layer(b->plan, b->model, stage + 1) - first);
-  }
-  return params;
-}
-
-void row_memory(const ProgramBuild *b, int rank, double bytes[PART_COUNT])
-{
-  const Plan *p = b->plan;
-  double params = rank_params(b, rank);
-
-  memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
-  bytes[PART_GRADIENTS] = params * op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1);
-  bytes[PART_OPTIMIZER] = params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
-  bytes[PART_BUFFERS] = op_bucket_bytes(p);
-  bytes[PART_OVERHEAD] = op_overhead_bytes(p);
 }

@@ -11,27 +11,46 @@ static void wait_for_row(ProgramBuild *b, int task, int row)
     program_add_edge(b, task, b->last_data[row]);
 }
 
-/* The first and the last stage each hold the embedding and add up its gradients. */
-static void add_tied(ProgramBuild *b)
+/* A sum between two rows, in which both take part, behind everything of theirs so far. */
+static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, int last)
 {
-  int last = b->shape.ranks - 1;
-  double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
-  double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
-  double bytes = vocab * width * op_reduce_bytes(b->plan);
-
-  if (!b->model->tied_embeddings || last == 0)
-    return;
   int segment = program_add_segment(
-      b, comm_segment(b, TASK_TIED, COLLECTIVE_ALL_REDUCE, bytes, mesh_pair(b->plan, b->cluster, 0, last)));
-  int before[2][2] = { { b->last_task[0], b->last_data[0] }, { b->last_task[last], b->last_data[last] } };
+      b, comm_segment(b, kind, COLLECTIVE_ALL_REDUCE, bytes, mesh_pair(b->plan, b->cluster, first, last)));
+  int before[2][2] = { { b->last_task[first], b->last_data[first] }, { b->last_task[last], b->last_data[last] } };
+
   for (int end = 0; end < 2; end++) {
-    int task = program_add_task(b, end ? last : 0, LANE_DATA, segment, 0, 0);
+    int task = program_add_task(b, end ? last : first, LANE_DATA, segment, 0, 0);
     for (int i = 0; i < 2; i++) {
       program_add_edge(b, task, before[i][0]);
       if (before[i][1] >= 0)
         program_add_edge(b, task, before[i][1]);
     }
   }
+}
+
+/* The first and the last stage each hold the embedding and add up its gradients,
+ * unless one rank holds both. */
+static void add_tied(ProgramBuild *b)
+{
+  const Schedule *schedule = b->plan->schedule;
+  double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
+  double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
+
+  if (b->model->tied_embeddings && !plan_ends_meet(b->plan))
+    add_pair(b, TASK_TIED, vocab * width * op_reduce_bytes(b->plan), schedule_place(schedule, &b->shape, 0, 0).rank,
+             schedule_place(schedule, &b->shape, b->stages - 1, 0).rank);
+}
+
+/* Rank r and rank p-1-r hold the same stages; data-parallel ranks that hold a
+ * part of the gradients sum that part. */
+static void add_copies(ProgramBuild *b)
+{
+  const Plan *p = b->plan;
+  int ranks = b->shape.ranks;
+
+  for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++)
+    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? p->dp : 1), rank,
+             ranks - 1 - rank);
 }
 
 static int add_norm(ProgramBuild *b)
@@ -63,6 +82,7 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
 
 void step_end_tasks(ProgramBuild *b)
 {
+  add_copies(b);
   add_tied(b);
   int norm = add_norm(b);
   for (int row = 0; row < b->shape.ranks; row++)

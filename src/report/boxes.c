@@ -1,20 +1,34 @@
 #include "report/boxes.h"
 
-static gboolean continues(const Span *before, const Span *s, double gap_s)
+static gboolean same_pass(const BoxPass *a, const BoxPass *b)
 {
-  return before->kind == TASK_PASS && s->kind == TASK_PASS && before->pass == s->pass && before->chunk == s->chunk &&
-         before->micro == s->micro && s->start - before->end <= gap_s;
+  return a->pass == b->pass && a->chunk == b->chunk && a->micro == b->micro;
+}
+
+/* Whether a span goes on with the box: with its pass, or as the second of its pair. */
+static gboolean continues(Box *box, const Span *s, const BoxPass *pass, double gap_s)
+{
+  if (box->n_passes == 0 || s->kind != TASK_PASS || s->start - box->end > gap_s)
+    return FALSE;
+  if (same_pass(&box->passes[box->n_passes - 1], pass))
+    return TRUE;
+  if (!box->paired || box->n_passes == 2)
+    return FALSE;
+  box->passes[box->n_passes++] = *pass;
+  return TRUE;
 }
 
 static void add_span(GArray *lane, const Span *s, double gap_s)
 {
-  Span *last = lane->len > 0 ? &g_array_index(lane, Span, lane->len - 1) : NULL;
+  Box *last = lane->len > 0 ? &g_array_index(lane, Box, lane->len - 1) : NULL;
+  BoxPass pass = { s->pass, s->chunk, s->micro };
 
-  if (last && continues(last, s, gap_s)) {
+  if (last && continues(last, s, &pass, gap_s)) {
     last->end = s->end;
-    last->exposed_tensor_s += s->exposed_tensor_s;
   } else {
-    g_array_append_val(lane, *s);
+    Box box = { .start = s->start, .end = s->end, .kind = s->kind, .n_passes = s->kind == TASK_PASS,
+                .passes = { pass }, .paired = s->paired };
+    g_array_append_val(lane, box);
   }
 }
 
@@ -23,7 +37,7 @@ void boxes_init(Boxes *b, const Trace *trace, double gap_s)
   *b = (Boxes) { .n_lanes = trace->n_rows * LANE_COUNT };
   b->lanes = g_new(GArray *, b->n_lanes);
   for (int i = 0; i < b->n_lanes; i++)
-    b->lanes[i] = g_array_new(FALSE, FALSE, sizeof(Span));
+    b->lanes[i] = g_array_new(FALSE, FALSE, sizeof(Box));
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *s = &g_array_index(trace->spans, Span, i);
     add_span(b->lanes[s->row * LANE_COUNT + s->lane], s, gap_s);

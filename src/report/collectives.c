@@ -32,6 +32,8 @@ static const char *const purposes[TASK_KIND_COUNT] = {
   [TASK_GATHER] = "parameters",
   [TASK_REDUCE] = "gradients",
   [TASK_TIED] = "tied embedding",
+  [TASK_COPIES] = "gradients of copies",
+  [TASK_VOCAB] = "output layer",
   [TASK_NORM] = "gradient norm",
 };
 

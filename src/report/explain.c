@@ -66,3 +66,93 @@ char *report_losses(const Result *results, int n)
   }
   return table_text(t, 2);
 }
+
+char *report_bottleneck(const Result *r)
+{
+  const Metrics *m = &r->metrics;
+  g_autofree char *step = format_seconds(m->iteration_s);
+
+  return g_strdup_printf("Of each step of %s the busiest stage computes %.1f %%, waits for tensor-parallel communication "
+                         "%.1f %%, for data-parallel %.1f %%, for other stages %.1f %%.\n",
+                         step, 100 * m->compute_s / m->iteration_s, 100 * m->tensor_comm_s / m->iteration_s,
+                         100 * m->data_comm_s / m->iteration_s, 100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
+}
+
+/* Which stages compute longest and least. */
+static void say_balance(GString *s, const Trace *t)
+{
+  int most = 0, least = 0;
+  double sum = 0;
+
+  for (int row = 0; row < t->n_rows; row++) {
+    double seconds = trace_row_compute(t, row);
+    sum += seconds;
+    most = seconds > trace_row_compute(t, most) ? row : most;
+    least = seconds < trace_row_compute(t, least) ? row : least;
+  }
+  g_autofree char *longest = format_seconds(trace_row_compute(t, most));
+  g_autofree char *shortest = format_seconds(trace_row_compute(t, least));
+  g_string_append_printf(s, "Stage %d computes longest, %s, %.1f %% more than the mean stage; stage %d least, %s.\n", most,
+                         longest, 100 * (trace_row_compute(t, most) * t->n_rows / sum - 1), least, shortest);
+}
+
+/* Seconds of each pass for a micro-batch on a mean row; FALSE if pairs shorten them. */
+static gboolean mean_passes(const Result *r, const Trace *t, double seconds[PASS_COUNT])
+{
+  double share = 1.0 / t->n_rows / plan_micro_batches(&r->plan);
+
+  for (int pass = 0; pass < PASS_COUNT; pass++)
+    seconds[pass] = 0;
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->paired)
+      return FALSE;
+    if (s->kind == TASK_PASS)
+      seconds[s->pass] += (s->end - s->start) * share;
+  }
+  return TRUE;
+}
+
+/* The bubble beside what the order alone would leave. */
+static void say_bubble(GString *s, const Result *r, const Trace *t)
+{
+  ScheduleShape shape = plan_shape(&r->plan);
+  double seconds[PASS_COUNT], busy = 0;
+
+  g_string_append_printf(s, "Stages idle %.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
+  g_autoptr(Replay) ideal = mean_passes(r, t, seconds) ? schedule_replay(r->plan.schedule, &shape, seconds, 1) : NULL;
+  for (int pass = 0; ideal && pass < PASS_COUNT; pass++)
+    busy += seconds[pass] * shape.micro;
+  if (ideal)
+    g_string_append_printf(s, "; with equal stages and free transfers %s would idle %.1f %%", r->plan.schedule->name,
+                           100 * (1 - busy / ideal->makespan));
+  g_string_append(s, ".\n");
+}
+
+static void say_memory(GString *s, const Result *r)
+{
+  const Metrics *m = &r->metrics;
+  double room = r->cluster->device.memory_bytes - m->peak_memory_bytes;
+  int largest = 0;
+
+  for (int part = 0; part < PART_COUNT; part++)
+    largest = m->memory[part] > m->memory[largest] ? part : largest;
+  g_autofree char *bytes = format_bytes(m->memory[largest]), *peak = format_bytes(m->peak_memory_bytes);
+  g_autofree char *left = format_bytes(ABS(room));
+  g_string_append_printf(s, "Stage %d is the fullest with %s, of which %s %s; %s %s.\n", m->peak_row, peak,
+                         memory_part_names[largest], bytes, left, room >= 0 ? "stay free" : "are missing");
+}
+
+char *report_explain(const Result *result, const Trace *trace)
+{
+  GString *s = g_string_new(NULL);
+  g_autofree char *bottleneck = report_bottleneck(result);
+
+  g_string_append(s, bottleneck);
+  if (trace->n_rows > 1) {
+    say_balance(s, trace);
+    say_bubble(s, result, trace);
+  }
+  say_memory(s, result);
+  return g_string_free(s, FALSE);
+}

@@ -9,11 +9,13 @@
 
 static const char *const formats[] = { "svg", "png" };
 
-gboolean picture_init(Picture *p, const char *name, GError **error)
+gboolean picture_init(Picture *p, const char *script, const char *name, GError **error)
 {
   g_autoptr(GError) cause = NULL;
 
-  *p = (Picture) { .name = name, .folder = g_dir_make_tmp("tdp-plot-XXXXXX", &cause), .variables = g_string_new(NULL) };
+  *p = (Picture) { .script = script, .name = name, .folder = g_dir_make_tmp("tdp-plot-XXXXXX", &cause),
+                   .variables = g_string_new(NULL) };
+  picture_set_text(p, "name", name);
   if (p->folder)
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: temporary folder: %s", cause->message);
@@ -138,7 +140,7 @@ static gboolean move_picture(const Picture *p, const char *format, const char *f
 
 gboolean picture_draw(Picture *p, const char *folder, GError **error)
 {
-  g_autofree char *below = g_strdup_printf("plots/%s.gp", p->name);
+  g_autofree char *below = g_strdup_printf("plots/%s.gp", p->script);
   g_autofree char *path = files_data_path(below), *script = g_canonicalize_filename(path, NULL);
 
   if (!g_file_test(script, G_FILE_TEST_IS_REGULAR)) {

@@ -2,8 +2,8 @@
  * One picture by gnuplot; private to report.
  *
  * C decides what stands where and writes it as data files and variables into a
- * temporary folder; the script plots/NAME.gp says how it looks and writes
- * NAME.svg and NAME.png there, which are then moved to the user's folder.
+ * temporary folder; a script of plots/ says how it looks and writes NAME.svg and
+ * NAME.png there, which are then moved to the user's folder.
  */
 #ifndef TDP_REPORT_GNUPLOT_H
 #define TDP_REPORT_GNUPLOT_H
@@ -11,13 +11,14 @@
 #include <glib.h>
 
 typedef struct {
-  const char *name;   /* of script and pictures */
+  const char *script; /* of plots/ */
+  const char *name;   /* of the pictures; the script's variable `name` */
   char *folder;       /* temporary */
   GString *variables; /* assignments that the script starts from */
 } Picture;
 
 /* TDP_ERROR_RUNTIME if there is no room for temporary files. */
-gboolean picture_init(Picture *picture, const char *name, GError **error);
+gboolean picture_init(Picture *picture, const char *script, const char *name, GError **error);
 void picture_clear(Picture *picture);
 
 void picture_set_real(Picture *picture, const char *variable, double value);

@@ -175,7 +175,7 @@ gboolean plot_memory(const Result *result, const Trace *trace, const char *folde
   Picture picture;
   gboolean ok;
 
-  if (!picture_init(&picture, "memory", error))
+  if (!picture_init(&picture, "memory", "memory", error))
     return FALSE;
   put_points(&m);
   set_text(result, trace, &picture);

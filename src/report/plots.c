@@ -17,12 +17,16 @@ char *plot_title(const Result *r)
   return g_strdup_printf("%s on %d × %s: %s a step", r->model->name, r->plan.gpus, r->cluster->device.name, step);
 }
 
+gboolean plot_folder(const char *folder, GError **error)
+{
+  if (g_mkdir_with_parents(folder, 0777) == 0)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", folder, g_strerror(errno));
+  return FALSE;
+}
+
 gboolean report_plots(const Result *result, const Trace *trace, const char *folder, GError **error)
 {
-  if (g_mkdir_with_parents(folder, 0777) != 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", folder, g_strerror(errno));
-    return FALSE;
-  }
-  return plot_timeline(result, trace, folder, error) && plot_timeline_start(result, trace, folder, error) &&
-         plot_memory(result, trace, folder, error);
+  return plot_folder(folder, error) && plot_timeline(result, trace, folder, error) &&
+         plot_timeline_start(result, trace, folder, error) && plot_memory(result, trace, folder, error);
 }

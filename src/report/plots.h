@@ -12,6 +12,9 @@ gboolean plot_timeline(const Result *result, const Trace *trace, const char *fol
 gboolean plot_timeline_start(const Result *result, const Trace *trace, const char *folder, GError **error);
 gboolean plot_memory(const Result *result, const Trace *trace, const char *folder, GError **error);
 
+/* Makes the folder of pictures if it is missing. */
+gboolean plot_folder(const char *folder, GError **error);
+
 /* Time axis: the unit's size in seconds and its name, fitting for a step. */
 double plot_time_unit(double end_s, const char **name);
 

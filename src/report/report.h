@@ -33,12 +33,17 @@ Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, c
 /* The same where the trace is gone and its metrics are kept. */
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics);
 
-/* The keys of the contract, as an object under `key`. */
-void result_write(const Result *result, JsonWriter *writer, const char *key);
+/* The keys of the contract, as an object under `key`; with a trace also `stages`:
+ * peak memory by part, idle share and computation of each. */
+void result_write(const Result *result, const Trace *trace, JsonWriter *writer, const char *key);
 
 /* Inputs with the provenance of their constants, speed, time by cause, memory by part. */
 char *report_inputs(const Result *result);                       /* model, cluster, links, software, batch */
 char *report_summary(const Result *result);                      /* plan, speed, time breakdown, memory by part */
+
+/* Why the step takes what it takes: where the critical stage's time goes, how
+ * stages differ, how the bubble compares to the schedule's own, what is full. */
+char *report_explain(const Result *result, const Trace *trace);
 
 /* A table of each distinct communication: what it is for, kind, size, group, the
  * algorithm chosen with its time and bus bandwidth, the runner-up with its time,

@@ -45,15 +45,35 @@ static void write_breakdown(const Metrics *m, JsonWriter *w)
   json_close(w, '}');
 }
 
-static void write_memory(const Metrics *m, JsonWriter *w)
+static void write_memory(const double bytes[PART_COUNT], JsonWriter *w)
 {
   json_open(w, "memory", '{');
   for (int part = 0; part < PART_COUNT; part++)
-    json_put_real(w, memory_part_names[part], m->memory[part]);
+    json_put_real(w, memory_part_names[part], bytes[part]);
   json_close(w, '}');
 }
 
-void result_write(const Result *r, JsonWriter *w, const char *key)
+static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
+{
+  int ranks = r->plan.gpus / t->n_rows, rows_of_stage = MAX(t->n_rows / r->plan.pp, 1);
+
+  json_open(w, "stages", '[');
+  for (int row = 0; row < t->n_rows; row++) {
+    double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
+    json_open(w, NULL, '{');
+    json_put_int(w, "stage", row / rows_of_stage);
+    json_put_int(w, "first_rank", row * ranks);
+    json_put_int(w, "ranks", ranks);
+    json_put_real(w, "compute_s", trace_row_compute(t, row));
+    json_put_real(w, "bubble_fraction", trace_row_bubble(t, row));
+    json_put_real(w, "peak_memory_bytes", peak);
+    write_memory(bytes, w);
+    json_close(w, '}');
+  }
+  json_close(w, ']');
+}
+
+void result_write(const Result *r, const Trace *trace, JsonWriter *w, const char *key)
 {
   json_open(w, key, '{');
   plan_write(&r->plan, w, "plan");
@@ -67,7 +87,9 @@ void result_write(const Result *r, JsonWriter *w, const char *key)
   json_put_real(w, "bubble_fraction", r->metrics.bubble_fraction);
   write_breakdown(&r->metrics, w);
   json_put_real(w, "peak_memory_bytes", r->metrics.peak_memory_bytes);
-  write_memory(&r->metrics, w);
+  write_memory(r->metrics.memory, w);
   json_put_bool(w, "fits", r->fits);
+  if (trace)
+    write_stages(r, trace, w);
   json_close(w, '}');
 }

@@ -12,7 +12,7 @@ static int write_points(const Validation *v, GString *data, GPtrArray *titles)
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = g_ptr_array_index(v->cases, i);
-    if (r->skipped)
+    if (!case_is_timed(r))
       continue;
     if (g_strcmp0(file, r->file) != 0) {
       CaseSummary s = validation_summary(v, r->file);
@@ -51,7 +51,7 @@ gboolean report_scatter(const Validation *v, const char *folder, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make the folder: %s", folder, g_strerror(errno));
     return FALSE;
   }
-  if (!picture_init(&p, "scatter", error))
+  if (!picture_init(&p, "scatter", "scatter", error))
     return FALSE;
   gboolean ok = draw(&p, v, folder, error);
   picture_clear(&p);

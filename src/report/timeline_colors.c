@@ -7,24 +7,31 @@
 static const struct {
   guint32 dark, light;
 } hues[PASS_COUNT] = {
-  [PASS_FORWARD] = { 0x2B6CB0, 0xBBD8F3 },
-  [PASS_BACKWARD] = { 0xD9730D, 0xFBD9A9 },
-  [PASS_INPUT] = { 0xD9730D, 0xFBD9A9 },
-  [PASS_WEIGHT] = { 0x2E8B64, 0xBFE3CF },
+  [PASS_FORWARD] = { 0x2B6CB0, 0xBBD8F3 },   [PASS_BACKWARD] = { 0xD9730D, 0xFBD9A9 },
+  [PASS_INPUT] = { 0xC2950A, 0xF6E3A1 },     [PASS_WEIGHT] = { 0x2E8B64, 0xBFE3CF },
+  [PASS_RECOMPUTE] = { 0x5B6B85, 0xCDD5E1 }, [PASS_LOGITS] = { 0xB0508F, 0xF0CBE1 },
+  [PASS_VOCAB] = { 0x7A4A2E, 0xDFC4B2 },
 };
 
 static const guint32 kind_colors[TASK_KIND_COUNT] = {
   [TASK_SEND] = 0x64748B,   [TASK_GATHER] = 0x14919B, [TASK_REDUCE] = 0xB83280,
-  [TASK_TIED] = 0x975A16, [TASK_NORM] = 0x1A202C,   [TASK_OPTIMIZER] = 0x7C4DBC,
+  [TASK_TIED] = 0x975A16,   [TASK_NORM] = 0x1A202C,   [TASK_OPTIMIZER] = 0x7C4DBC,
+  [TASK_COPIES] = 0xE58BBE, [TASK_VOCAB] = 0x7A8B1F,
 };
 
 static const char *const kind_titles[TASK_KIND_COUNT] = {
   [TASK_SEND] = "send",           [TASK_GATHER] = "gather parameters",
   [TASK_REDUCE] = "reduce gradients", [TASK_TIED] = "tied embedding",
+  [TASK_COPIES] = "sum copies' gradients", [TASK_VOCAB] = "output layer's exchange",
   [TASK_NORM] = "gradient norm",      [TASK_OPTIMIZER] = "optimizer",
 };
 
-static const char *const pass_titles[PASS_COUNT] = { "forward", "backward", "input gradient", "weight gradient" };
+static const char *const pass_titles[PASS_COUNT] = {
+  [PASS_FORWARD] = "forward",          [PASS_BACKWARD] = "backward",
+  [PASS_INPUT] = "input gradient",     [PASS_WEIGHT] = "weight gradient",
+  [PASS_RECOMPUTE] = "recomputation",  [PASS_LOGITS] = "output layer",
+  [PASS_VOCAB] = "output layer's gradients",
+};
 
 void timeline_colors_init(TimelineColors *c, const Trace *trace)
 {
@@ -39,6 +46,23 @@ void timeline_colors_init(TimelineColors *c, const Trace *trace)
   }
 }
 
+void timeline_colors_join(TimelineColors *c, const TimelineColors *other)
+{
+  c->mixed |= other->mixed || c->chunks != other->chunks;
+  c->chunks = MAX(c->chunks, other->chunks);
+  c->fixed |= other->fixed;
+  for (int pass = 0; pass < PASS_COUNT; pass++)
+    c->passes[pass] |= other->passes[pass];
+  for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+    c->kinds[kind] |= other->kinds[kind];
+}
+
+void timeline_colors_compute_only(TimelineColors *c)
+{
+  for (int kind = 0; kind < TASK_KIND_COUNT; kind++)
+    c->kinds[kind] &= kind == TASK_OPTIMIZER;
+}
+
 static guint32 blend(guint32 from, guint32 to, double share)
 {
   guint32 rgb = 0;
@@ -50,15 +74,23 @@ static guint32 blend(guint32 from, guint32 to, double share)
   return rgb;
 }
 
-static guint32 pass_color(const TimelineColors *c, int pass, int chunk)
+/* An input gradient is a backward's colour unless both occur. */
+static guint32 pass_color(const TimelineColors *c, Pass pass, int chunk)
 {
   double share = c->chunks > 1 ? (double)chunk / (c->chunks - 1) : ONE_CHUNK;
-  return blend(hues[pass].dark, hues[pass].light, share);
+  Pass hue = pass == PASS_INPUT && !c->passes[PASS_BACKWARD] ? PASS_BACKWARD : pass;
+
+  return blend(hues[hue].dark, hues[hue].light, share);
 }
 
-guint32 timeline_color(const TimelineColors *c, const Span *s)
+guint32 timeline_pass_color(const TimelineColors *c, const BoxPass *pass)
 {
-  return s->kind == TASK_PASS ? pass_color(c, s->pass, s->chunk) : kind_colors[s->kind];
+  return pass_color(c, pass->pass, pass->chunk);
+}
+
+guint32 timeline_kind_color(TaskKind kind)
+{
+  return kind_colors[kind];
 }
 
 guint32 timeline_ink(guint32 rgb)
@@ -81,8 +113,9 @@ static void add_pass(const TimelineColors *c, int pass, GPtrArray *names, GArray
 
   for (int i = 0; i < n - 1; i++)
     add_entry(names, colors, g_strdup(""), pass_color(c, pass, i * (c->chunks - 1) / (n - 1)));
-  char *name = n > 1 ? g_strdup_printf("%s, chunks 0 to %d", pass_titles[pass], c->chunks - 1)
-                     : g_strdup(pass_titles[pass]);
+  char *name = c->mixed ? g_strdup_printf("%s, first to last chunk", pass_titles[pass])
+               : n > 1  ? g_strdup_printf("%s, chunks 0 to %d", pass_titles[pass], c->chunks - 1)
+                        : g_strdup(pass_titles[pass]);
   add_entry(names, colors, name, pass_color(c, pass, c->chunks - 1));
 }
 

@@ -7,23 +7,27 @@ typedef struct {
   double red, green, blue; /* times seconds */
 } Mix;
 
-static int kind_of(const Span *s)
+/* A share of a box's time. */
+static void mix_part(Mix *mixes, int n_bins, double bin_s, const Box *box, int kind, double share, guint32 rgb)
 {
-  return s->kind == TASK_PASS ? s->pass : PASS_COUNT + s->kind;
-}
-
-static void mix_span(Mix *mixes, int n_bins, double bin_s, const Span *s, guint32 rgb)
-{
-  int first = CLAMP((int)(s->start / bin_s), 0, n_bins - 1), last = CLAMP((int)(s->end / bin_s), 0, n_bins - 1);
+  int first = CLAMP((int)(box->start / bin_s), 0, n_bins - 1), last = CLAMP((int)(box->end / bin_s), 0, n_bins - 1);
 
   for (int bin = first; bin <= last; bin++) {
-    Mix *m = &mixes[bin * SHARE_KINDS + kind_of(s)];
-    double seconds = MAX(MIN(s->end, (bin + 1) * bin_s) - MAX(s->start, bin * bin_s), 0);
+    Mix *m = &mixes[bin * SHARE_KINDS + kind];
+    double seconds = share * MAX(MIN(box->end, (bin + 1) * bin_s) - MAX(box->start, bin * bin_s), 0);
     m->seconds += seconds;
     m->red += seconds * (rgb >> 16);
     m->green += seconds * (rgb >> 8 & 255);
     m->blue += seconds * (rgb & 255);
   }
+}
+
+static void mix_span(Mix *mixes, int n_bins, double bin_s, const Box *box, const TimelineColors *colors)
+{
+  for (int i = 0; i < box->n_passes; i++)
+    mix_part(mixes, n_bins, bin_s, box, box->passes[i].pass, 1.0 / box->n_passes, timeline_pass_color(colors, &box->passes[i]));
+  if (box->n_passes == 0)
+    mix_part(mixes, n_bins, bin_s, box, PASS_COUNT + box->kind, 1, timeline_kind_color(box->kind));
 }
 
 /* Steps of eight, so that neighbours can look alike. */
@@ -49,10 +53,8 @@ Shares *shares_new(const TimelineColors *colors, const GArray *boxes, double bin
   Shares *bins = g_new0(Shares, n_bins);
   g_autofree Mix *mixes = g_new0(Mix, n_bins * SHARE_KINDS);
 
-  for (guint i = 0; i < boxes->len; i++) {
-    const Span *s = &g_array_index(boxes, Span, i);
-    mix_span(mixes, n_bins, bin_s, s, timeline_color(colors, s));
-  }
+  for (guint i = 0; i < boxes->len; i++)
+    mix_span(mixes, n_bins, bin_s, &g_array_index(boxes, Box, i), colors);
   for (int bin = 0; bin < n_bins; bin++)
     for (int kind = 0; kind < SHARE_KINDS; kind++)
       share_out(&mixes[bin * SHARE_KINDS + kind], bin_s, least, &bins[bin], kind);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define IDLE_LETTER '.'
+#define PAIR_LETTER '#' /* fills two passes that overlap */
 #define LABEL_CELLS 2 /* that a box fills to be drawn as one */
 #define CELLS_MIN 16 /* of the chart; narrower, what stands right of it goes first */
 
@@ -25,6 +26,7 @@ typedef struct {
   char **peaks;    /* of each row, for people */
   int peak_width;  /* 0 = nothing stands at the right */
   gboolean seen[LETTER_COUNT];
+  gboolean pairs;  /* some box has two passes */
 } Chart;
 
 /* ---- cells ---- */
@@ -34,39 +36,65 @@ static int cell_of(const Chart *c, double time)
   return c->cell_s > 0 ? CLAMP((int)lround(time / c->cell_s), 0, c->cells) : 0;
 }
 
-static int letter_of(const Span *s)
+static int letter_of(const BoxPass *pass)
 {
-  return s->kind == TASK_OPTIMIZER ? LETTER_OPTIMIZER : s->pass + (s->chunk > 0 ? PASS_COUNT : 0);
+  return pass->pass + (pass->chunk > 0 ? PASS_COUNT : 0);
 }
 
-/* "F12", or "fa12" for a chunk after the first; only the letter if that is too long. */
-static void write_label(char *cell, int room, const Span *s, char letter)
+/* "F12", or "fa12" for a chunk after the first. */
+static void append_label(GString *text, const BoxPass *pass)
 {
-  char chunk[2] = { s->chunk > 0 ? 'a' + (s->chunk - 1) % 26 : '\0', '\0' };
-  g_autofree char *label = g_strdup_printf("%c%s%u", letter, chunk, s->micro);
-  int length = strlen(label);
-
-  memcpy(cell, label, s->kind == TASK_OPTIMIZER || length > room ? 1 : length);
+  g_string_append_c(text, letters[letter_of(pass)]);
+  if (pass->chunk > 0)
+    g_string_append_c(text, 'a' + (pass->chunk - 1) % 26);
+  g_string_append_printf(text, "%u", pass->micro);
 }
 
-static void draw_box(Chart *c, char *line, const Span *s)
+/* As many of the passes' labels as there is room for, at least the first's letter. */
+static void write_label(char *cell, int room, const BoxPass *passes, int n)
 {
-  int from = cell_of(c, s->start), to = cell_of(c, s->end), letter = letter_of(s);
-  char rest = letter == LETTER_OPTIMIZER ? letters[letter] : s->pass == PASS_FORWARD ? '-' : '=';
+  g_autoptr(GString) label = g_string_new(NULL);
 
-  memset(line + from, rest, to - from);
-  write_label(line + from, to - from, s, letters[letter]);
-  c->seen[letter] = TRUE;
+  for (int i = 0; i < n; i++) {
+    gsize before = label->len;
+    if (i > 0)
+      g_string_append_c(label, '&');
+    append_label(label, &passes[i]);
+    if ((int)label->len > room)
+      g_string_truncate(label, MAX(before, 1));
+  }
+  memcpy(cell, label->str, label->len);
+}
+
+static void draw_box(Chart *c, char *line, const Box *box)
+{
+  int from = cell_of(c, box->start), to = cell_of(c, box->end), n = box->n_passes;
+  const BoxPass *passes = box->passes;
+
+  if (n == 0) {
+    memset(line + from, letters[LETTER_OPTIMIZER], to - from);
+    c->seen[LETTER_OPTIMIZER] = TRUE;
+    return;
+  }
+  memset(line + from, n == 2 ? PAIR_LETTER : passes[0].pass == PASS_FORWARD ? '-' : '=', to - from);
+  write_label(line + from, to - from, passes, n);
+  c->pairs |= n == 2;
+  for (int i = 0; i < n; i++)
+    c->seen[letter_of(&passes[i])] = TRUE;
 }
 
 /* Adds the cells' share of a short box. */
-static void weigh_box(const Chart *c, double *weights, const Span *s)
+static void weigh_box(const Chart *c, double *weights, const Box *box)
 {
-  int first = MIN((int)(s->start / c->cell_s), c->cells - 1), last = MIN((int)(s->end / c->cell_s), c->cells - 1);
+  int first = MIN((int)(box->start / c->cell_s), c->cells - 1), last = MIN((int)(box->end / c->cell_s), c->cells - 1);
 
   for (int cell = first; cell <= last; cell++) {
-    double share = (MIN(s->end, (cell + 1) * c->cell_s) - MAX(s->start, cell * c->cell_s)) / c->cell_s;
-    weights[cell * LETTER_COUNT + letter_of(s)] += MAX(share, 0);
+    double share = (MIN(box->end, (cell + 1) * c->cell_s) - MAX(box->start, cell * c->cell_s)) / c->cell_s;
+    double *of = weights + cell * LETTER_COUNT;
+    for (int i = 0; i < box->n_passes; i++)
+      of[letter_of(&box->passes[i])] += MAX(share, 0) / box->n_passes;
+    if (box->n_passes == 0)
+      of[LETTER_OPTIMIZER] += MAX(share, 0);
   }
 }
 
@@ -93,11 +121,11 @@ static char *draw_row(Chart *c, const GArray *boxes)
   g_autofree double *weights = g_new0(double, c->cells * LETTER_COUNT);
 
   for (guint i = 0; i < boxes->len; i++) {
-    const Span *s = &g_array_index(boxes, Span, i);
-    if (cell_of(c, s->end) - cell_of(c, s->start) >= LABEL_CELLS)
-      draw_box(c, line, s);
+    const Box *box = &g_array_index(boxes, Box, i);
+    if (cell_of(c, box->end) - cell_of(c, box->start) >= LABEL_CELLS)
+      draw_box(c, line, box);
     else
-      weigh_box(c, weights, s);
+      weigh_box(c, weights, box);
   }
   draw_weights(c, line, weights);
   return line;
@@ -185,6 +213,8 @@ static void append_legend(Chart *c, int columns)
   }
   if (c->seen[LETTER_OPTIMIZER])
     g_string_append_printf(line, "%c optimizer, ", letters[LETTER_OPTIMIZER]);
+  if (c->pairs)
+    g_string_append(line, "& two overlap, ");
   g_string_append_printf(line, "%c idle%s", IDLE_LETTER, chunked ? ", small letters: further chunks" : "");
   if ((int)line->len + c->label + 2 <= columns)
     g_string_append_printf(c->text, "%*s%s\n", c->label + 2, "", line->str);

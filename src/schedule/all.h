@@ -8,11 +8,59 @@ extern const Schedule schedule_naive;
 extern const Schedule schedule_gpipe;
 extern const Schedule schedule_1f1b;
 extern const Schedule schedule_interleaved;
+extern const Schedule schedule_interleaved_rounds;
+extern const Schedule schedule_looped_bfs;
+extern const Schedule schedule_zb_h1;
+extern const Schedule schedule_zb_h2;
+extern const Schedule schedule_zb_1p;
+extern const Schedule schedule_zb_2p;
+extern const Schedule schedule_zb_v;
+extern const Schedule schedule_v_half;
+extern const Schedule schedule_v_min;
+extern const Schedule schedule_dualpipe;
+extern const Schedule schedule_dualpipev;
+extern const Schedule schedule_chimera;
+extern const Schedule schedule_hanayo;
+extern const Schedule schedule_varuna;
+extern const Schedule schedule_vocab_1;
+extern const Schedule schedule_vocab_2;
+extern const Schedule schedule_vocab_interlaced;
 
 static inline void slot_add(GArray *slots, Pass pass, int chunk, int micro)
 {
   Slot slot = { .micro = micro, .chunk = chunk, .pass = pass };
   g_array_append_val(slots, slot);
 }
+
+/* A forward overlapped with a backward. */
+static inline void slot_add_pair(GArray *slots, int forward_chunk, int forward_micro, int backward_chunk,
+                                 int backward_micro)
+{
+  slot_add(slots, PASS_FORWARD, forward_chunk, forward_micro);
+  g_array_index(slots, Slot, slots->len - 1).paired = TRUE;
+  slot_add(slots, PASS_BACKWARD, backward_chunk, backward_micro);
+}
+
+/* Sets TDP_ERROR_INPUT and returns FALSE. */
+gboolean shape_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Times of passes of a whole rank from the shape, 1, 1, 1 where it gives none. */
+void shape_times(const ScheduleShape *shape, double pass_time[PASS_COUNT]);
+
+/*
+ * An order found by running the pipeline with passes of equal length: in each
+ * quantum every rank takes, of the passes that are ready, the one with the least
+ * key. At most `in_flight` micro-batches of each copy are between their first
+ * forward and their last backward; of two copies, the first takes the even
+ * micro-batches. (greedy.c)
+ */
+typedef struct {
+  const Schedule *schedule;
+  const ScheduleShape *shape;
+  gint64 (*key)(const ScheduleShape *shape, int stage, const Slot *slot);
+  int in_flight;
+} Greedy;
+
+void greedy_order(const Greedy *greedy, GArray **slots);
 
 #endif

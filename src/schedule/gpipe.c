@@ -17,5 +17,11 @@ static int peak(const ScheduleShape *shape, int rank)
 }
 
 const Schedule schedule_gpipe = {
-  .name = "gpipe", .title = "GPipe", .min_chunks = 1, .max_chunks = 1, .order = order, .peak = peak,
+  .name = "gpipe",
+  .title = "GPipe",
+  .aliases = "GPipe ScheduleGPipe",
+  .min_chunks = 1,
+  .max_chunks = 1,
+  .order = order,
+  .peak = peak,
 };

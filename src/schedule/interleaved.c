@@ -1,9 +1,9 @@
 /*
  * Interleaved 1F1B (Narayanan et al. 2021, arXiv 2104.04473) with Megatron's
  * rules: the micro-batches go in groups, each group through chunk 0, then
- * chunk 1 and so on; backwards mirror the chunks.
+ * chunk 1 and so on; backwards mirror the chunks. PyTorch's Interleaved1F1B is
+ * the same order with its own rule for groups: m / p rounds of equal groups.
  */
-#include "base/error.h"
 #include "schedule/all.h"
 
 static int group_of(const ScheduleShape *shape)
@@ -15,23 +15,14 @@ static gboolean check(const ScheduleShape *shape, GError **error)
 {
   int group = group_of(shape), m = shape->micro, p = shape->ranks;
 
-  if (p < 2) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "schedule interleaved needs 2 or more pipeline ranks, the plan has %d", p);
-    return FALSE;
-  }
-  if (group < p || group > m) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "schedule interleaved runs groups of %d micro-batches, which must be at least the %d pipeline ranks "
-                "and at most the %d micro-batches", group, p, m);
-    return FALSE;
-  }
-  if (m % group != 0 && m % group < p) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "schedule interleaved leaves a last group of %d micro-batches (%d in groups of %d), which must be 0 "
-                "or at least the %d pipeline ranks", m % group, m, group, p);
-    return FALSE;
-  }
+  if (p < 2)
+    return shape_refuse(error, "schedule interleaved needs 2 or more pipeline ranks, the plan has %d", p);
+  if (group < p || group > m)
+    return shape_refuse(error, "schedule interleaved runs groups of %d micro-batches, which must be at least the %d "
+                        "pipeline ranks and at most the %d micro-batches", group, p, m);
+  if (m % group != 0 && m % group < p)
+    return shape_refuse(error, "schedule interleaved leaves a last group of %d micro-batches (%d in groups of %d), "
+                        "which must be 0 or at least the %d pipeline ranks", m % group, m, group, p);
   return TRUE;
 }
 
@@ -83,4 +74,50 @@ const Schedule schedule_interleaved = {
   .check = check,
   .order = order,
   .peak = peak,
+};
+
+static int rounds_of(const ScheduleShape *shape)
+{
+  return MAX(1, shape->micro / shape->ranks);
+}
+
+static ScheduleShape in_rounds(const ScheduleShape *shape)
+{
+  ScheduleShape other = *shape;
+
+  other.group = shape->micro / rounds_of(shape);
+  return other;
+}
+
+static gboolean check_rounds(const ScheduleShape *shape, GError **error)
+{
+  int rounds = rounds_of(shape);
+
+  if (shape->micro % rounds != 0)
+    return shape_refuse(error, "schedule interleaved-rounds runs %d micro-batches in %d rounds (one for each %d of them, "
+                        "the pipeline ranks), which must be of equal size", shape->micro, rounds, shape->ranks);
+  return TRUE;
+}
+
+static void order_rounds(const ScheduleShape *shape, int rank, GArray *slots)
+{
+  ScheduleShape rounds = in_rounds(shape);
+  order(&rounds, rank, slots);
+}
+
+static int peak_rounds(const ScheduleShape *shape, int rank)
+{
+  ScheduleShape rounds = in_rounds(shape);
+  return peak(&rounds, rank);
+}
+
+const Schedule schedule_interleaved_rounds = {
+  .name = "interleaved-rounds",
+  .title = "interleaved 1F1B, PyTorch's rounds",
+  .aliases = "Interleaved1F1B ScheduleInterleaved1F1B",
+  .min_chunks = 2,
+  .max_chunks = G_MAXINT,
+  .check = check_rounds,
+  .order = order_rounds,
+  .peak = peak_rounds,
 };

@@ -17,6 +17,11 @@ static int peak(const ScheduleShape *shape, int rank)
 }
 
 const Schedule schedule_naive = {
-  .name = "naive", .title = "naive model parallelism", .min_chunks = 1, .max_chunks = 1, .serial = TRUE,
-  .order = order, .peak = peak,
+  .name = "naive",
+  .title = "naive model parallelism",
+  .min_chunks = 1,
+  .max_chunks = 1,
+  .serial = TRUE,
+  .order = order,
+  .peak = peak,
 };

@@ -1,5 +1,6 @@
 /* One forward, one backward: PipeDream-flush (arXiv 2006.09503), DAPPLE, DeepSpeed's
- * TrainSchedule, and what SageMaker v1 calls "interleaved". */
+ * TrainSchedule, what SageMaker v1 calls "interleaved", and 1F1B whose layers are
+ * spread unevenly to make up for the vocabulary ("1f1b-redistributed"). */
 #include "schedule/all.h"
 
 static void order(const ScheduleShape *shape, int rank, GArray *slots)
@@ -23,5 +24,11 @@ static int peak(const ScheduleShape *shape, int rank)
 }
 
 const Schedule schedule_1f1b = {
-  .name = "1f1b", .title = "1F1B", .min_chunks = 1, .max_chunks = 1, .order = order, .peak = peak,
+  .name = "1f1b",
+  .title = "1F1B",
+  .aliases = "1F1B Schedule1F1B pipedream-flush dapple TrainSchedule deepspeed sagemaker-interleaved 1f1b-redistributed",
+  .min_chunks = 1,
+  .max_chunks = 1,
+  .order = order,
+  .peak = peak,
 };

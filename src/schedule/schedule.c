@@ -10,27 +10,76 @@ const char *const pass_names[] = { "forward", "backward", "input-gradient", "wei
 const char pass_letters[] = "FBIWRST";
 
 const Schedule *const schedules[] = {
-  &schedule_naive, &schedule_gpipe, &schedule_1f1b, &schedule_interleaved, NULL,
+  &schedule_naive,
+  &schedule_gpipe,
+  &schedule_1f1b,
+  &schedule_interleaved,
+  &schedule_interleaved_rounds,
+  &schedule_looped_bfs,
+  &schedule_zb_h1,
+  &schedule_zb_h2,
+  &schedule_zb_1p,
+  &schedule_zb_2p,
+  &schedule_zb_v,
+  &schedule_v_half,
+  &schedule_v_min,
+  &schedule_dualpipe,
+  &schedule_dualpipev,
+  &schedule_chimera,
+  &schedule_hanayo,
+  &schedule_varuna,
+  &schedule_vocab_1,
+  &schedule_vocab_2,
+  &schedule_vocab_interlaced,
+  NULL,
 };
+
+static gboolean has_alias(const Schedule *schedule, const char *name)
+{
+  g_auto(GStrv) aliases = g_strsplit(schedule->aliases ? schedule->aliases : "", " ", -1);
+  return g_strv_contains((const char *const *)aliases, name);
+}
 
 const Schedule *schedule_find(const char *name)
 {
   for (int i = 0; schedules[i]; i++)
-    if (g_str_equal(schedules[i]->name, name))
+    if (g_str_equal(schedules[i]->name, name) || has_alias(schedules[i], name))
       return schedules[i];
   return NULL;
 }
 
+gboolean shape_refuse(GError **error, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  g_autofree char *message = g_strdup_vprintf(format, args);
+  va_end(args);
+  g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INPUT, message);
+  return FALSE;
+}
+
+void shape_times(const ScheduleShape *shape, double pass_time[PASS_COUNT])
+{
+  gboolean given = shape->forward > 0 || shape->input > 0 || shape->weight > 0;
+
+  memset(pass_time, 0, PASS_COUNT * sizeof *pass_time);
+  pass_time[PASS_FORWARD] = pass_time[PASS_RECOMPUTE] = given ? shape->forward : 1;
+  pass_time[PASS_INPUT] = given ? shape->input : 1;
+  pass_time[PASS_WEIGHT] = given ? shape->weight : 1;
+  pass_time[PASS_BACKWARD] = pass_time[PASS_INPUT] + pass_time[PASS_WEIGHT];
+}
+
 gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GError **error)
 {
+  const char *plural = schedule->min_chunks == 1 ? "" : "s";
+
   if (shape->chunks < schedule->min_chunks || shape->chunks > schedule->max_chunks) {
     if (schedule->min_chunks == schedule->max_chunks)
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "schedule %s needs %d chunk%s a pipeline rank, the plan has %d",
-                  schedule->name, schedule->min_chunks, schedule->min_chunks == 1 ? "" : "s", shape->chunks);
-    else
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "schedule %s needs %d or more chunks a pipeline rank, the plan has %d",
-                  schedule->name, schedule->min_chunks, shape->chunks);
-    return FALSE;
+      return shape_refuse(error, "schedule %s needs %d chunk%s a pipeline rank, the plan has %d", schedule->name,
+                          schedule->min_chunks, plural, shape->chunks);
+    return shape_refuse(error, "schedule %s needs %d or more chunks a pipeline rank, the plan has %d", schedule->name,
+                        schedule->min_chunks, shape->chunks);
   }
   return !schedule->check || schedule->check(shape, error);
 }
@@ -39,10 +88,11 @@ ScheduleOrder *schedule_order_new(const Schedule *schedule, const ScheduleShape 
 {
   ScheduleOrder *order = g_new(ScheduleOrder, 1);
   g_autofree GArray **ranks = g_new(GArray *, shape->ranks);
+  guint expected = 2 * (guint)shape->micro * shape->chunks;
   int n = 0;
 
   for (int rank = 0; rank < shape->ranks; rank++) {
-    ranks[rank] = g_array_new(FALSE, FALSE, sizeof(Slot));
+    ranks[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Slot), expected);
     if (schedule->order)
       schedule->order(shape, rank, ranks[rank]);
   }

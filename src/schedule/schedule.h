@@ -8,12 +8,27 @@
  * again. A schedule says in which order each rank runs its passes; everything
  * else (when, how long, what is sent) follows from the order and the costs.
  *
- * A backward may be one pass, or an input-gradient pass, on which the stage
- * before waits, and a weight-gradient pass, on which nothing waits. What a
- * forward saved is held until the backward or the weight gradient has ended.
+ * What a pass of a micro-batch waits for, besides the passes before it on its
+ * rank:
+ *
+ *   F  forward           the forward of the stage before
+ *   B  backward, and     the backward (B or I) of the stage behind; on the last
+ *   I  input gradient    stage its own forward, or with a vocabulary spread over
+ *                        all ranks (Schedule.vocabulary) a barrier: with 2
+ *                        barriers T on every rank, with 1 barrier S on every rank
+ *   W  weight gradient   its own I
+ *   R  recompute         nothing: its own forward has left its input
+ *   S  logits            the forward of the last stage, on every rank: its output
+ *                        is broadcast
+ *   T  their gradient    a barrier: S on every rank
+ *
+ * What a forward saved is held until the end of B or W. Where a forward is made
+ * again (R), the first one leaves only the stage's input; what the second one
+ * saved is held from R on.
  *
  * To add a schedule: one file with a const Schedule, one line in all.h and in
- * the table of schedule.c.
+ * the table of schedule.c, its figures in tests/test_schedule_figures.c; `make
+ * golden` draws it. docs/schedules.md lists all of them with their sources.
  */
 #ifndef TDP_SCHEDULE_SCHEDULE_H
 #define TDP_SCHEDULE_SCHEDULE_H
@@ -39,6 +54,7 @@ typedef enum {
   PLACE_LOOP,    /* stage k on rank k mod p: each chunk goes through all ranks in order */
   PLACE_ZIGZAG,  /* every other chunk goes through the ranks backwards (V, W, ...) */
   PLACE_TWO_WAY, /* two copies of the model, one a chunk, the second backwards */
+  PLACE_TABLE,   /* as the file says that the orders were read from */
 } Placement;
 
 typedef struct ScheduleTable ScheduleTable; /* orders read from a file: table.h */
@@ -72,12 +88,18 @@ typedef struct {
 typedef struct {
   const char *name;
   const char *title; /* for people */
+  const char *aliases; /* other names that mean the same order, split by spaces; NULL = none */
   int min_chunks, max_chunks; /* chunks it is defined for */
   Placement placement;
-  gboolean serial; /* one micro-batch in the pipeline at a time */
-  gboolean split;  /* backwards come as input-gradient and weight-gradient passes */
-  gboolean opportunistic; /* a rank that waits for a gradient may run a later forward first */
-  gboolean vocabulary;    /* embedding and output layer are spread over all ranks */
+  gboolean serial;    /* one micro-batch in the pipeline at a time */
+  gboolean split;     /* some backwards come as input-gradient and weight-gradient passes */
+  gboolean recompute; /* stages other than the last make their forwards again (R) */
+  /* A rank whose next pass is R while its gradient is not there runs its next
+   * forward first if that can run. */
+  gboolean opportunistic;
+  /* Embedding and output layer are spread over all ranks: barriers between the
+   * last stage's forward and its backward, 1 or 2; 0 = not spread. */
+  int vocabulary;
 
   /* Whether the order exists for this shape; the error says which rule failed
    * with the numbers in it. NULL if it always does. */
@@ -88,16 +110,16 @@ typedef struct {
   void (*order)(const ScheduleShape *shape, int rank, GArray *slots);
   void (*order_all)(const ScheduleShape *shape, GArray **slots);
 
-  /* Activations that a rank holds at once at least, in micro-batches of one
-   * chunk (exactly so many where stages are equal and transfers free). NULL = not
-   * known in closed form. */
+  /* Activations that a rank holds at once at least, whatever passes take, in
+   * micro-batches of one chunk: exactly what its order holds, where that is known
+   * in closed form, else 1. NULL = 1. */
   int (*peak)(const ScheduleShape *shape, int rank);
 } Schedule;
 
 /* All schedules, ending with NULL; names as plan files spell them. */
 extern const Schedule *const schedules[];
 
-/* NULL if there is none of this name. */
+/* By name or alias; NULL if there is none. */
 const Schedule *schedule_find(const char *name);
 
 /* Checks the shape against the schedule's chunk range and its own rule. */
@@ -115,6 +137,14 @@ static inline int schedule_stages(const Schedule *s, const ScheduleShape *shape)
   return shape->ranks * shape->chunks / schedule_copies(s);
 }
 
+typedef struct {
+  int rank, chunk;
+} Place;
+
+/* Of PLACE_TABLE: the stage of a chunk, and where a stage lives. */
+int schedule_table_stage(const ScheduleTable *table, int rank, int chunk);
+Place schedule_table_place(const ScheduleTable *table, int stage);
+
 /* Stage of a rank's chunk, in model order. */
 static inline int schedule_stage(const Schedule *s, const ScheduleShape *shape, int rank, int chunk)
 {
@@ -123,6 +153,8 @@ static inline int schedule_stage(const Schedule *s, const ScheduleShape *shape, 
     return chunk * shape->ranks + (chunk % 2 ? shape->ranks - 1 - rank : rank);
   case PLACE_TWO_WAY:
     return chunk % 2 ? shape->ranks - 1 - rank : rank;
+  case PLACE_TABLE:
+    return schedule_table_stage(shape->table, rank, chunk);
   default:
     return chunk * shape->ranks + rank;
   }
@@ -134,10 +166,6 @@ static inline int schedule_copy(const Schedule *s, int chunk)
   return s->placement == PLACE_TWO_WAY ? chunk % 2 : 0;
 }
 
-typedef struct {
-  int rank, chunk;
-} Place;
-
 /* Where a stage of a copy lives: the inverse of schedule_stage. */
 static inline Place schedule_place(const Schedule *s, const ScheduleShape *shape, int stage, int copy)
 {
@@ -145,6 +173,8 @@ static inline Place schedule_place(const Schedule *s, const ScheduleShape *shape
 
   if (s->placement == PLACE_TWO_WAY)
     return (Place) { copy ? shape->ranks - 1 - stage : stage, copy };
+  if (s->placement == PLACE_TABLE)
+    return schedule_table_place(shape->table, stage);
   return (Place) { s->placement == PLACE_ZIGZAG && turn % 2 ? shape->ranks - 1 - at : at, turn };
 }
 
@@ -160,6 +190,13 @@ ScheduleOrder *schedule_order_new(const Schedule *schedule, const ScheduleShape 
 void schedule_order_free(ScheduleOrder *order);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ScheduleOrder, schedule_order_free)
 
+/* Whether an order runs every pass that it must exactly once, each behind what
+ * it needs on its rank, pairs a forward with a backward that can run beside it,
+ * and does not deadlock. The error names rank, slot, stage and micro-batch. Our
+ * own orders do by construction; foreign ones are checked when they are read. */
+gboolean schedule_order_check(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order,
+                              GError **error);
+
 /* The schedule's closed form, 1 where it has none. */
 int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank);
 
@@ -167,21 +204,30 @@ int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank
 typedef struct {
   double makespan;
   double busy;       /* of the busiest rank */
+  double span_idle;  /* most of a rank between its first start and its last end */
   double *start;     /* of each slot, rank after rank */
   double *end;
   ScheduleOrder *order;
   int *peak;         /* most activations held, in micro-batches of one chunk, each rank */
 } Replay;
 
-/* Times are of a whole rank's passes: a chunk takes 1/chunks of them. A pair
- * takes `pair` times the sum of its two passes.
- * NULL if the order deadlocks. */
+/* Times are of a whole rank's passes: a chunk takes copies/chunks of them, as
+ * each copy carries half of the micro-batches; S and T are of a rank's share. A
+ * pair takes `pair` times the sum of its two passes. NULL if the order
+ * deadlocks. */
 Replay *schedule_replay(const Schedule *schedule, const ScheduleShape *shape, const double pass_time[PASS_COUNT],
                         double pair);
+
+/* The same for an order, which it takes over; the error says where it stops. */
+Replay *schedule_replay_order(const Schedule *schedule, const ScheduleShape *shape, ScheduleOrder *order,
+                              const double pass_time[PASS_COUNT], double pair, GError **error);
 void replay_free(Replay *replay);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Replay, replay_free)
 
-/* The schedule drawn as text, one line a rank, one column a `unit` of time. */
+/* The schedule drawn as text, one line a rank, one column a `unit` of time.
+ * Passes of the first chunk are F, B, I, W, R, S, T with their micro-batch,
+ * those of further chunks f, b, i, w with "a", "b" ... before it; a pair is
+ * drawn as "F0&b1". */
 char *schedule_draw(const Schedule *schedule, const ScheduleShape *shape,
                     const double pass_time[PASS_COUNT], double pair, double unit);
 

@@ -4,23 +4,43 @@
 
 #include <math.h>
 
+/* Where the running sums of PriceSums lie. */
+static double **sum_at(PriceSums *s, int i)
+{
+  double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->least_s, &s->least_input_s,
+                            &s->params, &s->saved, &s->deferred };
+  return i < (int)G_N_ELEMENTS(sums) ? sums[i] : NULL;
+}
+
+static void add_layer(PriceSums *s, int i, const LayerPrice *p)
+{
+  const PassPrice *pass = p->pass;
+  double whole = pass[PASS_BACKWARD].compute_s, input = pass[PASS_INPUT].compute_s;
+
+  for (int k = 0; sum_at(s, k); k++)
+    (*sum_at(s, k))[i + 1] = (*sum_at(s, k))[i];
+  s->forward_s[i + 1] += pass[PASS_FORWARD].seconds;
+  s->backward_s[i + 1] += pass[PASS_BACKWARD].seconds;
+  s->input_s[i + 1] += MIN(pass[PASS_INPUT].seconds, pass[PASS_BACKWARD].seconds);
+  s->least_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s);
+  s->least_input_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input);
+  s->params[i + 1] += p->params;
+  s->saved[i + 1] += p->saved_bytes;
+  s->deferred[i + 1] += MIN(p->saved_bytes, p->deferred_bytes);
+}
+
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster)
 {
   PriceSums *s = g_new0(PriceSums, 1);
   int n = model->n_layers;
 
   s->prices = price_table_new(model, plan, cluster);
-  s->forward_s = g_new0(double, n + 1);
-  s->backward_s = g_new0(double, n + 1);
-  s->params = g_new0(double, n + 1);
-  s->saved = g_new0(double, n + 1);
+  for (int k = 0; sum_at(s, k); k++)
+    *sum_at(s, k) = g_new0(double, n + 1);
   s->transient = INFINITY;
   for (int i = 0; i < n; i++) {
     const LayerPrice *p = &s->prices->layers[model->layers[i]];
-    s->forward_s[i + 1] = s->forward_s[i] + p->pass[PASS_FORWARD].seconds;
-    s->backward_s[i + 1] = s->backward_s[i] + p->pass[PASS_BACKWARD].seconds;
-    s->params[i + 1] = s->params[i] + p->params;
-    s->saved[i + 1] = s->saved[i] + p->saved_bytes;
+    add_layer(s, i, p);
     if (model_layer(model, i)->kind != LAYER_EMBEDDING)
       s->transient = MIN(s->transient, p->recomputed_bytes + p->transient_bytes);
   }
@@ -32,10 +52,8 @@ void price_sums_free(PriceSums *s)
   if (!s)
     return;
   price_table_free(s->prices);
-  g_free(s->forward_s);
-  g_free(s->backward_s);
-  g_free(s->params);
-  g_free(s->saved);
+  for (int k = 0; sum_at(s, k); k++)
+    g_free(*sum_at(s, k));
   g_free(s);
 }
 
@@ -45,20 +63,43 @@ typedef struct {
   const Cluster *cluster;
   const PriceSums *sums;
   GroupShape data;
+  ScheduleShape shape;
+  int stages, copies;
 } Bound;
 
-/* Difference of a running sum over the layers of a stage. */
+static Bound bound_of(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+{
+  return (Bound) { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
+                   .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
+}
+
+/* Difference of a running sum over the layers of a stage; of those that stay
+ * there where the vocabulary is spread over all ranks. */
 static double of_stage(const Bound *b, const double *sum, int stage)
 {
-  return sum[plan_stage_first_layer(b->plan, b->model, stage + 1)] - sum[plan_stage_first_layer(b->plan, b->model, stage)];
+  int first = plan_stage_first_layer(b->plan, b->model, stage), end = plan_stage_first_layer(b->plan, b->model, stage + 1);
+  gboolean spread = b->plan->schedule->vocabulary > 0;
+
+  return sum[MIN(end, b->model->n_layers - spread)] - sum[MAX(first, spread)];
+}
+
+static int stage_of(const Bound *b, int rank, int chunk)
+{
+  return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
 }
 
 static double of_rank(const Bound *b, const double *sum, int rank)
 {
   double total = 0;
   for (int chunk = 0; chunk < b->plan->vpp; chunk++)
-    total += of_stage(b, sum, chunk * b->plan->pp + rank);
+    total += of_stage(b, sum, stage_of(b, rank, chunk));
   return total;
+}
+
+/* Micro-batches that a chunk runs: each copy of the model has its part. */
+static double chunk_micro(const Bound *b)
+{
+  return (double)b->shape.micro / b->copies;
 }
 
 static double comm(const Bound *b, Collective what, double bytes)
@@ -72,8 +113,7 @@ static double data_lane(const Bound *b, double params)
 {
   const Plan *p = b->plan;
   double weights = params * dtype_bytes[p->precision], gradients = params * op_reduce_bytes(p);
-  int m = plan_micro_batches(p);
-  int gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
+  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
 
   if (p->dp == 1)
     return 0;
@@ -115,7 +155,7 @@ static double slowed_by_reductions(const Bound *b, double params)
 
   if (p->dp == 1 || p->zero < 2)
     return 0;
-  double reductions = plan_micro_batches(p) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
+  double reductions = chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
   return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
 }
 
@@ -151,86 +191,139 @@ static double send_s(const Bound *b)
   return p->pp > 1 ? collective_cost(b->cluster, COLLECTIVE_SEND, bytes, &pair).seconds : 0;
 }
 
+/* Passes that may run as one with another: then only what computes is certain. */
+static gboolean may_overlap(const Bound *b)
+{
+  return b->plan->schedule->placement != PLACE_LOOP;
+}
+
+/* Seconds of a rank's passes for one micro-batch. */
+static double micro_s(const Bound *b, int rank)
+{
+  const PriceSums *s = b->sums;
+  double forward = of_rank(b, s->forward_s, rank);
+
+  if (may_overlap(b) || b->plan->schedule->split)
+    return of_rank(b, s->least_s, rank);
+  /* the last stage does not make its forwards again */
+  if (b->plan->schedule->recompute && stage_of(b, rank, 0) == b->stages - 1)
+    forward = 0;
+  return forward + of_rank(b, s->backward_s, rank);
+}
+
+static int lowest_stage(const Bound *b, int rank)
+{
+  int lowest = b->stages;
+  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+    lowest = MIN(lowest, stage_of(b, rank, chunk));
+  return lowest;
+}
+
+/* Before the first and after the last pass of the rank whose lowest stage this is. */
+typedef struct {
+  double fill, drain;
+} Ramp;
+
+static Ramp *ramps_new(const Bound *b)
+{
+  Ramp *ramps = g_new0(Ramp, b->stages + 1);
+  const double *back = b->plan->schedule->split ? b->sums->input_s : b->sums->backward_s;
+  double send = send_s(b);
+
+  for (int stage = 0; stage < b->stages; stage++) {
+    ramps[stage + 1].fill = ramps[stage].fill + of_stage(b, b->sums->forward_s, stage) + send;
+    ramps[stage + 1].drain = ramps[stage].drain + of_stage(b, back, stage) + send;
+  }
+  return ramps;
+}
+
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
 {
-  Bound b = { model, plan, cluster, sums, mesh_group(plan, cluster, AXIS_DATA) };
-  int m = plan_micro_batches(plan);
-  double fill = 0, drain = 0, passes = 0, reduced = 0, lane = 0, last = 0, serial = 0;
+  Bound b = bound_of(model, plan, cluster, sums);
+  double m = chunk_micro(&b), passes = 0, lane = 0, last = 0, serial = 0;
   RankEnd end = { .params = -1 };
-  double send = send_s(&b);
 
+  b.data = mesh_group(plan, cluster, AXIS_DATA);
+  g_autofree Ramp *ramps = ramps_new(&b);
   for (int rank = 0; rank < plan->pp; rank++) {
-    double work = m * (of_rank(&b, sums->forward_s, rank) + of_rank(&b, sums->backward_s, rank));
+    Ramp ramp = ramps[lowest_stage(&b, rank)];
+    double work = m * micro_s(&b, rank);
+    double passing = plan->schedule->split ? m * of_rank(&b, sums->least_input_s, rank) : work;
     update_rank_end(&b, rank, &end);
     serial += work;
-    passes = MAX(passes, fill + work + drain);
-    reduced = MAX(reduced, fill + work + MAX(end.tail, end.slowed));
+    passes = MAX(passes, ramp.fill + MAX(passing + ramp.drain, work + MAX(end.tail, end.slowed)));
     lane = MAX(lane, end.lane);
     last = MAX(last, end.last);
-    fill += of_stage(&b, sums->forward_s, rank) + send;
-    drain += of_stage(&b, sums->backward_s, rank) + send;
   }
   if (plan->schedule->serial)
     passes = serial;
-  return (MAX(MAX(passes, reduced), lane) + last) * (1 - 1e-9) + plan->framework->step_s;
+  return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 
-/* Bytes of weights, gradients and optimizer states for each parameter. */
-static double state_bytes(const Plan *p)
+static double whole_memory(const Plan *p, double rank_bytes)
 {
-  return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
-         op_gradient_bytes(p) / (p->zero >= 2 ? p->dp : 1) + op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  return (rank_bytes + op_overhead_bytes(p)) * (1 - 1e-9);
 }
 
-static double whole_memory(const Plan *p, double states_and_activations)
+/* Scratch of a backward at least, beside the schedule's peak. With split
+ * backwards a weight gradient may come between; an embedding alone needs none. */
+static double scratch(const Bound *b)
 {
-  return (states_and_activations + op_overhead_bytes(p) + op_bucket_bytes(p)) * (1 - 1e-9);
+  const LayerSplit *split = &b->plan->split;
+  return b->plan->schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
+}
+
+static double bytes_with(const Bound *b, int rank, double activations)
+{
+  double dynamic = activations + scratch(b);
+  double params = of_rank(b, b->sums->params, rank);
+
+  return op_state_bytes(b->plan) * params + op_bucket_bytes(b->plan, params) +
+         dynamic * (1 + b->plan->framework->fragmentation);
 }
 
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
 {
-  Bound b = { model, plan, NULL, sums, { 0 } };
-  ScheduleShape shape = plan_shape(plan);
-  double most = 0, per_param = state_bytes(plan);
+  Bound b = bound_of(model, plan, NULL, sums);
+  const double *held = plan->schedule->split ? sums->deferred : sums->saved;
+  double most = 0;
 
   for (int rank = 0; rank < plan->pp; rank++) {
     double saved = INFINITY;
     for (int chunk = 0; chunk < plan->vpp; chunk++)
-      saved = MIN(saved, of_stage(&b, sums->saved, chunk * plan->pp + rank));
-    double dynamic = saved * schedule_peak(plan->schedule, &shape, rank) + sums->transient;
-    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
+      saved = MIN(saved, of_stage(&b, held, stage_of(&b, rank, chunk)));
+    most = MAX(most, bytes_with(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
   }
   return whole_memory(plan, most);
 }
 
 /* Most that a rank's passes hold when a backward begins, in the order in which they run. */
-static double peak_by_order(const Bound *b, const ScheduleShape *shape, int rank, const ScheduleOrder *order)
+static double peak_by_order(const Bound *b, int rank, const ScheduleOrder *order)
 {
   double held = 0, peak = 0;
 
   for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
     const Slot *slot = &order->slots[i];
-    double saved = of_stage(b, b->sums->saved, schedule_stage(b->plan->schedule, shape, rank, slot->chunk));
-    held += slot->pass == PASS_FORWARD ? saved : 0;
-    if (slot->pass == PASS_BACKWARD || slot->pass == PASS_INPUT)
+    double saved = of_stage(b, b->sums->saved, stage_of(b, rank, slot->chunk));
+    if (slot->pass == PASS_BACKWARD)
       peak = MAX(peak, held);
-    held -= slot->pass == PASS_BACKWARD || slot->pass == PASS_WEIGHT ? saved : 0;
+    held += slot->pass == PASS_FORWARD ? saved : slot->pass == PASS_BACKWARD ? -saved : 0;
   }
   return peak;
 }
 
 double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums)
 {
-  Bound b = { model, plan, NULL, sums, { 0 } };
-  ScheduleShape shape = plan_shape(plan);
-  double most = 0, per_param = state_bytes(plan);
+  Bound b = bound_of(model, plan, NULL, sums);
+  const Schedule *schedule = plan->schedule;
+  double most = 0, closed = bound_memory(model, plan, sums);
 
+  if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
+    return closed;
   /* more micro-batches never hold less, and by then the pipeline is full */
-  shape.micro = MIN(shape.micro, 4 * plan->pp);
-  g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &shape);
-  for (int rank = 0; rank < plan->pp; rank++) {
-    double dynamic = peak_by_order(&b, &shape, rank, order) + sums->transient;
-    most = MAX(most, per_param * of_rank(&b, sums->params, rank) + dynamic * (1 + plan->framework->fragmentation));
-  }
-  return MAX(whole_memory(plan, most), bound_memory(model, plan, sums));
+  b.shape.micro = MIN(b.shape.micro, 4 * plan->pp);
+  g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
+  for (int rank = 0; rank < plan->pp; rank++)
+    most = MAX(most, bytes_with(&b, rank, peak_by_order(&b, rank, order)));
+  return MAX(whole_memory(plan, most), closed);
 }

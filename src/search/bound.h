@@ -5,20 +5,30 @@
  * it, must run all its passes, and after its last backward the gradient still
  * has to pass the stages before it; what the data lane alone has to carry is a
  * bound too; gradients of the last piece, the norm, the optimizer and the
- * gathering of parameters follow. Memory: states and the schedule's peak of
- * activations of the smallest chunk. Neither can exceed what simulate() finds;
+ * gathering of parameters follow. Where backwards are split, only the input
+ * gradients have to pass on; where passes may overlap, only computation counts,
+ * as an overlapped pair takes no less. A vocabulary that is spread over all
+ * ranks is left out. Memory: states and the schedule's peak of activations of
+ * the smallest chunk. Neither can exceed what simulate() finds;
  * tests/test_search.c compares them over random plans.
  */
 #ifndef TDP_SEARCH_BOUND_H
 #define TDP_SEARCH_BOUND_H
 
-#include "search/space.h"
+#include "cost/price.h"
 
 /* Prices of all plans of a search that share tensor parallelism, micro-batch,
  * sequence parallelism and recomputation, with running sums over the layers. */
 typedef struct {
   PriceTable *prices;
-  double *forward_s, *backward_s, *params, *saved; /* n_layers + 1 running sums */
+  /* Running sums over the layers, n_layers + 1 entries each. */
+  double *forward_s, *backward_s;
+  double *input_s;       /* input gradients */
+  double *least_s;       /* computation of a forward and a backward, split or not */
+  double *least_input_s; /* computation of a forward and an input gradient */
+  double *params;
+  double *saved;
+  double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
   double transient; /* scratch of a backward, of the least demanding block or head */
 } PriceSums;
 
@@ -28,8 +38,9 @@ void price_sums_free(PriceSums *sums);
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums);
 
-/* The same, closer: walks each rank's order of passes with the sizes of its
- * chunks. What data-parallel communication holds beside them is left out. */
+/* The same, closer where backwards are whole and stages stand in a loop: walks
+ * each rank's order of passes with the sizes of its chunks. What data-parallel
+ * communication holds beside them is left out. */
 double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums);
 
 #endif

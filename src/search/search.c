@@ -1,30 +1,11 @@
 #include "search/search.h"
 
-#include "search/bound.h"
 #include "search/space.h"
 #include "sim/simulate.h"
-
-#include <string.h>
 
 /* Plans simulated at once between updates of the incumbent; fixed, so that the
  * counts do not depend on threads. */
 #define ROUND 8
-
-/* What PriceSums depend on. */
-typedef struct {
-  int tp, micro_batch, sequence_parallel, recompute, one_stage;
-} PriceKey;
-
-static guint key_hash(gconstpointer p)
-{
-  const PriceKey *k = p;
-  return ((k->tp * 8191u + k->micro_batch) * 31u + k->sequence_parallel) * 31u + k->recompute * 2 + k->one_stage;
-}
-
-static gboolean key_equal(gconstpointer a, gconstpointer b)
-{
-  return memcmp(a, b, sizeof(PriceKey)) == 0;
-}
 
 typedef struct {
   const Model *model;
@@ -33,7 +14,7 @@ typedef struct {
   SearchResult *result;
   GArray *candidates; /* Candidate */
   GArray *over;       /* Candidate: legal, but too large */
-  GHashTable *prices; /* PriceKey to PriceSums; looked up, never iterated */
+  PriceCache *prices;
   GThreadPool *pool;
   Candidate picks[ROUND]; /* of a round */
   Found found[ROUND];
@@ -44,14 +25,7 @@ typedef struct {
 
 static const PriceSums *sums_of(Search *s, const Plan *plan)
 {
-  PriceKey key = { plan->tp, plan->micro_batch, plan->sequence_parallel, plan->recompute, plan->pp == 1 };
-  PriceSums *sums = g_hash_table_lookup(s->prices, &key);
-
-  if (!sums) {
-    sums = price_sums_new(s->model, plan, s->cluster);
-    g_hash_table_insert(s->prices, g_memdup2(&key, sizeof key), sums);
-  }
-  return sums;
+  return price_cache_sums(s->prices, plan);
 }
 
 /* Bounds of every legal plan; those that cannot fit are counted and put aside. */
@@ -227,19 +201,19 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   r->best = g_array_new(FALSE, FALSE, sizeof(Found));
   s.candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s.over = g_array_new(FALSE, FALSE, sizeof(Candidate));
-  s.prices = g_hash_table_new_full(key_hash, key_equal, g_free, (GDestroyNotify)price_sums_free);
+  s.prices = price_cache_new(model, cluster);
   s.pool = g_thread_pool_new(evaluate_job, &s, threads, TRUE, NULL);
   g_mutex_init(&s.mutex);
   g_cond_init(&s.done);
 
-  space_walk(model, cluster, options, r, s.candidates);
+  space_walk(model, cluster, options, s.prices, r, s.candidates);
   bound_all(&s);
   g_array_sort(s.candidates, by_bound);
   run_rounds(&s);
   note_over(&s);
 
   g_thread_pool_free(s.pool, FALSE, TRUE);
-  g_hash_table_unref(s.prices);
+  price_cache_free(s.prices);
   g_array_unref(s.candidates);
   g_array_unref(s.over);
   g_mutex_clear(&s.mutex);

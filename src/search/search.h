@@ -2,8 +2,8 @@
  * The best plans of a declared space, exactly.
  *
  * The space is every split of the devices into tensor, data and pipeline
- * parallelism, every chunk count and micro-batch that divides, every schedule,
- * ZeRO stage, recomputation and sequence parallelism on or off, less what the
+ * parallelism, every chunk count and micro-batch that divides, every schedule
+ * that the framework runs (or the fixed one), ZeRO stage, recomputation and sequence parallelism on or off, less what the
  * caller fixed. Each plan of it is settled in one of three ways and counted:
  * rejected by a named rule, skipped because a lower bound of its time is no
  * better than the best found, or simulated. Bounds come from the same prices

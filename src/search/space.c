@@ -106,6 +106,7 @@ typedef struct {
   const Model *model;
   const Cluster *cluster;
   const SearchOptions *options;
+  PriceCache *prices;
   SearchResult *counts;
   GArray *candidates;
 } Walk;
@@ -115,40 +116,73 @@ static gboolean excluded(int fixed, int value)
   return fixed >= 0 && fixed != value;
 }
 
-/* Chunk counts that a schedule may have on this many pipeline ranks. */
-static GArray *chunk_counts(const Walk *w, const Schedule *schedule, int pp)
+/* Adds the divisors of n that the schedule may have as chunks and that are not there yet. */
+static void add_chunk_counts(GArray *kept, const Schedule *schedule, int n)
 {
-  int per_rank = pp <= w->model->blocks ? w->model->blocks / pp : 1;
-  GArray *all = divisors(per_rank), *kept = g_array_new(FALSE, FALSE, sizeof(int));
+  g_autoptr(GArray) all = divisors(n);
 
   for (guint i = 0; i < all->len; i++) {
     int v = g_array_index(all, int, i);
-    if (v >= schedule->min_chunks && v <= schedule->max_chunks)
+    gboolean known = FALSE;
+    for (guint k = 0; k < kept->len; k++)
+      known |= g_array_index(kept, int, k) == v;
+    if (!known && v >= schedule->min_chunks && v <= schedule->max_chunks)
       g_array_append_val(kept, v);
   }
-  g_array_unref(all);
+}
+
+/* Chunk counts that a schedule may have on this many pipeline ranks: what
+ * divides the layers of a rank, of the fullest one too where it holds more. */
+static GArray *chunk_counts(const Walk *w, const Schedule *schedule, int pp)
+{
+  int blocks = w->model->blocks, copies = schedule_copies(schedule);
+  GArray *kept = g_array_new(FALSE, FALSE, sizeof(int));
+
+  add_chunk_counts(kept, schedule, copies * (pp <= blocks ? blocks / pp : 1));
+  if (w->options->base->framework->splits != SPLITS_EVEN && pp <= blocks && blocks % pp != 0)
+    add_chunk_counts(kept, schedule, copies * (blocks / pp + 1));
   return kept;
 }
 
-static void settle(Walk *w, const Plan *plan)
+/* The rule that the plan breaks; layers that do not divide get a split first. */
+static int check(Walk *w, Plan *plan)
+{
+  int rule = plan_check(plan, w->model, w->cluster, NULL);
+  const LayerSplit *split = rule == RULE_LAYERS ? price_cache_split(w->prices, plan) : NULL;
+
+  if (!split)
+    return rule;
+  plan->split = *split;
+  return plan_check(plan, w->model, w->cluster, NULL);
+}
+
+static void settle(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
   int reason = RULE_NONE;
 
-  if (excluded(f->vpp, plan->vpp) || excluded(f->zero, plan->zero) ||
-      excluded(f->sequence_parallel, plan->sequence_parallel) || excluded(f->recompute, plan->recompute) ||
-      (f->schedule && f->schedule != plan->schedule))
+  if (excluded(f->vpp, plan.vpp) || excluded(f->zero, plan.zero) ||
+      excluded(f->sequence_parallel, plan.sequence_parallel) || excluded(f->recompute, plan.recompute) ||
+      (f->schedule && f->schedule != plan.schedule))
     reason = REJECT_FIXED;
   else
-    reason = plan_check(plan, w->model, w->cluster, NULL);
+    reason = check(w, &plan);
   if (reason != RULE_NONE) {
     if (w->counts->rejected[reason]++ == 0)
-      w->counts->sample[reason] = *plan;
+      w->counts->sample[reason] = plan;
   } else {
-    Candidate c = { .plan = *plan, .index = w->counts->space };
+    Candidate c = { .plan = plan, .index = w->counts->space };
     g_array_append_val(w->candidates, c);
   }
   w->counts->space++;
+}
+
+/* Schedules are alike on one stage: 1F1B stands for all. */
+static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
+{
+  if (pp == 1)
+    return g_str_equal(schedule->name, "1f1b");
+  return framework_runs(w->options->base->framework, schedule) || w->options->fixed.schedule == schedule;
 }
 
 /* Members of a group: each combination once. With one rank on an axis what
@@ -158,7 +192,7 @@ static void walk_members(Walk *w, Plan plan)
   int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
 
   for (int s = 0; schedules[s]; s++) {
-    if (plan.pp == 1 && !g_str_equal(schedules[s]->name, "1f1b"))
+    if (!in_space(w, schedules[s], plan.pp))
       continue;
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
     for (guint c = 0; c < chunks->len; c++) {
@@ -167,7 +201,7 @@ static void walk_members(Walk *w, Plan plan)
         for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
           for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
             plan.recompute = recompute;
-            settle(w, &plan);
+            settle(w, plan);
           }
     }
   }
@@ -187,11 +221,11 @@ static void walk_batches(Walk *w, Plan plan)
   }
 }
 
-void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, SearchResult *counts,
-                GArray *candidates)
+void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
+                SearchResult *counts, GArray *candidates)
 {
   const Fixed *f = &options->fixed;
-  Walk w = { model, cluster, options, counts, candidates };
+  Walk w = { model, cluster, options, prices, counts, candidates };
   Plan plan = *options->base;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 

@@ -32,10 +32,28 @@ double trace_row_bubble(const Trace *t, int row)
   return totals.pipeline_end > 0 ? (totals.pipeline_end - busy[row]) / totals.pipeline_end : 0;
 }
 
+double trace_row_compute(const Trace *t, int row)
+{
+  double seconds = 0;
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->kind == TASK_PASS && s->row == row)
+      seconds += s->end - s->start - s->exposed_tensor_s;
+  }
+  return seconds;
+}
+
 /* Time of [from, to) in which a span of the kind that was waited for ran. */
 static double overlap(double from, double to, const Span *s)
 {
   return MAX(0, MIN(to, s->end) - MAX(from, s->start));
+}
+
+/* Between stages. */
+static gboolean is_pipeline(const Span *s)
+{
+  return s->kind == TASK_SEND || s->kind == TASK_VOCAB;
 }
 
 /* Charges a gap in a row's computation to what was waited for while that ran: a
@@ -50,7 +68,7 @@ static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, doubl
     (*next)++;
   for (guint i = *next; i < data->len && ((const Span *)g_ptr_array_index(data, i))->start < to; i++)
     waited += overlap(from, to, g_ptr_array_index(data, i));
-  if (cause >= 0 && g_array_index(t->spans, Span, cause).kind == TASK_SEND) {
+  if (cause >= 0 && is_pipeline(&g_array_index(t->spans, Span, cause))) {
     sent = overlap(from, to, &g_array_index(t->spans, Span, cause));
     waited = 0;
   }

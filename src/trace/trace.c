@@ -9,6 +9,7 @@ Trace *trace_new(const Program *program)
   t->n_rows = program->n_rows;
   t->rows = g_new0(TraceRow, t->n_rows);
   for (int row = 0; row < t->n_rows; row++) {
+    t->rows[row].cached_bytes = program->rows[row].cached_bytes;
     memcpy(t->rows[row].static_bytes, program->rows[row].static_bytes, sizeof t->rows[row].static_bytes);
     t->rows[row].points = g_array_new(FALSE, FALSE, sizeof(MemoryPoint));
   }
@@ -36,7 +37,7 @@ void trace_memory(const Trace *t, int row, const MemoryPoint *point, double byte
   memcpy(bytes, t->rows[row].static_bytes, PART_COUNT * sizeof *bytes);
   bytes[PART_ACTIVATIONS] += point->activations;
   bytes[PART_BUFFERS] += point->buffers;
-  bytes[PART_OVERHEAD] += t->fragmentation * (point->activations + point->buffers);
+  bytes[PART_OVERHEAD] += t->rows[row].cached_bytes + t->fragmentation * (point->activations + point->buffers);
 }
 
 double trace_row_peak(const Trace *t, int row, double bytes[PART_COUNT])

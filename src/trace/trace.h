@@ -18,6 +18,7 @@ typedef struct {
   guint8 lane;
   guint8 kind; /* TaskKind */
   guint8 pass; /* Pass */
+  guint8 paired; /* a pass that overlaps the next pass of its lane */
   int cause;   /* span that ended last among those it waited for, -1 = none */
 } Span;
 
@@ -29,6 +30,7 @@ typedef struct {
 
 typedef struct {
   double static_bytes[PART_COUNT];
+  double cached_bytes; /* as in the program */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;
 
@@ -73,6 +75,9 @@ void trace_metrics(const Trace *trace, Metrics *out);
 
 /* Peak of one row, with the parts at that moment. */
 double trace_row_peak(const Trace *trace, int row, double bytes[PART_COUNT]);
+
+/* Seconds that a row's passes compute, exposed communication left out. */
+double trace_row_compute(const Trace *trace, int row);
 
 /* Idle share of the compute lane of one row within the pipeline phase. */
 double trace_row_bubble(const Trace *trace, int row);

@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "validate/family.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The numbers of a row; -1 where the cell is empty. */
@@ -48,16 +50,22 @@ static gboolean read_numbers(const Csv *csv, int row, Numbers *n, GError **error
   return TRUE;
 }
 
-/* Columns without which there is nothing to simulate. */
+/* Columns without which there is nothing to simulate, or to compare with. */
 static const char *find_blank(const Csv *csv, int row)
 {
-  static const char *const needed[] = { "layers", "hidden", "heads", "seq", "vocab", "gpus", "tp", "pp", "micro_batch",
-                                        "global_batch", "iteration_s", "cluster", "generation", "recompute", NULL };
+  static const char *const needed[] = { "layers", "hidden", "heads", "seq", "gpus", "tp", "pp", "global_batch", "cluster",
+                                        "generation", NULL };
 
   for (int i = 0; needed[i]; i++)
     if (!*csv_cell(csv, row, needed[i]))
       return needed[i];
-  return NULL;
+  return *csv_cell(csv, row, "iteration_s") || *csv_cell(csv, row, "memory_gib") ? NULL : "iteration_s";
+}
+
+/* The schedule of a cell; 1F1B with layers moved between stages is 1F1B, the split says which. */
+static const Schedule *find_schedule(const char *name)
+{
+  return schedule_find(g_str_equal(name, "1f1b-redistributed") ? "1f1b" : name);
 }
 
 /* What later work brings, by the cell that asks for it. */
@@ -74,28 +82,63 @@ static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
     return g_strdup("HSDP");
   if (*csv_cell(csv, row, "shard_group"))
     return g_strdup("optimizer states sharded over a part of the data-parallel ranks");
-  if (*schedule && !schedule_find(schedule))
+  if (*schedule && !find_schedule(schedule))
     return g_strdup_printf("schedule %s", schedule);
-  if (*csv_cell(csv, row, "layer_split"))
-    return g_strdup("uneven layers");
   if (g_str_equal(recompute, "other") || g_str_has_prefix(recompute, "full:"))
     return g_strdup_printf("recompute %s", recompute);
   return NULL;
 }
 
-static gboolean is_mpt(const Csv *csv, int row)
+static void say_default(Case *c, const char *column)
 {
-  return g_str_has_prefix(csv_cell(csv, row, "generation"), "fsdp-2023");
+  g_ptr_array_add(c->defaulted, (gpointer)column);
 }
 
-/* Family habits that the columns do not say: GPT has biases, learned positions
- * and tied embeddings; gated and squared-ReLU models have none of these; MPT
- * (the FSDP tables) has neither biases nor position weights. */
-static Model *make_model(const Csv *csv, int row, const Numbers *n, GError **error)
+static void take_default(Case *c, int *value, const char *column, int otherwise)
+{
+  if (*value >= 0)
+    return;
+  *value = otherwise;
+  say_default(c, column);
+}
+
+static const char *mlp_of(const Csv *csv, int row)
+{
+  const char *mlp = csv_cell(csv, row, "mlp");
+  return *mlp ? mlp : "gelu";
+}
+
+/* A gated feed-forward has 8/3 of the hidden size, in steps of 256, as LLaMA's
+ * reference code (Touvron et al. 2023) sets it; others have 4 times. */
+static int default_ffn(const Csv *csv, int row, int hidden)
+{
+  return g_str_equal(mlp_of(csv, row), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
+}
+
+/* Empty cells of which the framework or the family knows a default. */
+static void fill_blanks(Case *c, const Csv *csv, int row, Numbers *n)
+{
+  const Framework *f = c->framework;
+
+  if (!*csv_cell(csv, row, "mlp"))
+    say_default(c, "mlp");
+  take_default(c, &n->vocab, "vocab", c->family->vocab ? c->family->vocab : f->unstated_vocab);
+  take_default(c, &n->ffn_hidden, "ffn_hidden", default_ffn(csv, row, n->hidden));
+  take_default(c, &n->kv_heads, "kv_heads", n->heads);
+  take_default(c, &n->vpp, "vpp", 1);
+  take_default(c, &n->cp, "cp", 1);
+  if (n->dp < 0)
+    n->dp = MAX(1, n->gpus / MAX(1, n->tp * n->pp * n->cp));
+  if (n->tp == 1)
+    n->sp = 0;
+  take_default(c, &n->sp, "sp", 0);
+  take_default(c, &n->micro_batch, "micro_batch",
+               f->unstated_micro_batch ? f->unstated_micro_batch : MAX(1, n->global_batch / n->dp / n->pp));
+}
+
+static Model *make_model(const Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
-  const char *mlp = csv_cell(csv, row, "mlp");
-  gboolean gpt = g_str_equal(mlp, "gelu"), mpt = gpt && is_mpt(csv, row);
   JsonWriter w;
 
   json_writer_init(&w, text);
@@ -104,49 +147,54 @@ static Model *make_model(const Csv *csv, int row, const Numbers *n, GError **err
   json_put_int(&w, "layers", n->layers);
   json_put_int(&w, "hidden", n->hidden);
   json_put_int(&w, "heads", n->heads);
-  json_put_int(&w, "kv_heads", n->kv_heads > 0 ? n->kv_heads : n->heads);
-  json_put_int(&w, "ffn_hidden", n->ffn_hidden > 0 ? n->ffn_hidden : 4 * n->hidden);
+  json_put_int(&w, "kv_heads", n->kv_heads);
+  json_put_int(&w, "ffn_hidden", n->ffn_hidden);
   json_put_int(&w, "vocab", n->vocab);
   json_put_int(&w, "seq", n->seq);
-  json_put_string(&w, "mlp", *mlp ? mlp : "gelu");
-  json_put_string(&w, "norm", gpt ? "layernorm" : "rmsnorm");
-  json_put_string(&w, "positions", mpt ? "alibi" : gpt ? "learned" : "rope");
-  json_put_bool(&w, "bias", gpt && !mpt);
-  json_put_bool(&w, "tied_embeddings", gpt);
+  json_put_string(&w, "mlp", mlp_of(csv, row));
+  json_put_string(&w, "norm", c->family->norm);
+  json_put_string(&w, "positions", c->family->positions);
+  json_put_bool(&w, "bias", c->family->bias);
+  json_put_bool(&w, "tied_embeddings", c->family->tied);
   json_close(&w, '}');
   return model_parse(text->str, text->len, csv->name, error);
 }
 
-static int or(int value, int otherwise)
+/* A cell that is one of `names`; an empty one takes `otherwise`. */
+static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column, const char *const *names, int otherwise,
+                            int *out, GError **error)
 {
-  return value >= 0 ? value : otherwise;
+  const char *cell = csv_cell(csv, row, column);
+
+  if (!*cell) {
+    *out = -1;
+    take_default(c, out, column, otherwise);
+    return TRUE;
+  }
+  *out = names_find(names, cell);
+  if (*out >= 0)
+    return TRUE;
+  g_autofree char *list = g_strjoinv(", ", (char **)names), *expected = g_strconcat("one of ", list, NULL);
+  return bad_cell(csv, row, column, expected, error);
 }
 
-static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
+static gboolean read_zero(Case *c, const Csv *csv, int row, GError **error)
 {
-  const char *zero = csv_cell(csv, row, "zero"), *recompute = csv_cell(csv, row, "recompute");
-  const char *attention = csv_cell(csv, row, "attention"), *precision = csv_cell(csv, row, "precision");
-  const char *overlap = csv_cell(csv, row, "overlap");
-  int value;
+  const char *zero = csv_cell(csv, row, "zero");
 
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
     return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
-  c->plan.zero = *zero ? *zero - '0' : 0;
-  if ((value = names_find(recompute_names, recompute)) < 0)
-    return bad_cell(csv, row, "recompute", "none, selective, full, full:N or other", error);
-  c->plan.recompute = value;
-  if (*attention) {
-    if ((value = names_find(attention_kernel_names, attention)) < 0)
-      return bad_cell(csv, row, "attention", "unfused, flash or flash3", error);
-    /* "flash" is the generation's own fused kernel where that is older */
-    if (value != ATTENTION_FLASH || c->framework->attention >= ATTENTION_FLASH)
-      c->plan.attention = value;
-  }
-  if (*precision) {
-    if ((value = names_find(dtype_names, precision)) < 0)
-      return bad_cell(csv, row, "precision", "fp32, fp16, bf16 or fp8", error);
-    c->plan.precision = value;
-  }
+  c->plan.zero = *zero ? *zero - '0' : c->framework->unstated_zero;
+  if (!*zero && c->plan.dp > 1)
+    say_default(c, "zero");
+  return TRUE;
+}
+
+/* An empty cell is the generation's: overlap is what generations differ in. */
+static gboolean read_overlap(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *overlap = csv_cell(csv, row, "overlap");
+
   if (*overlap && !g_str_equal(overlap, "none") && !g_str_equal(overlap, "data"))
     return bad_cell(csv, row, "overlap", "none, data or nothing", error);
   if (g_str_equal(overlap, "data"))
@@ -154,6 +202,64 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
   else if (*overlap)
     c->plan.overlap = (Overlap) { 0 };
   return TRUE;
+}
+
+static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
+{
+  const Framework *f = c->framework;
+  int recompute, attention, precision, memory;
+
+  if (!read_zero(c, csv, row, error) || !read_overlap(c, csv, row, error) ||
+      !read_choice(c, csv, row, "recompute", recompute_names, f->unstated_recompute, &recompute, error) ||
+      !read_choice(c, csv, row, "attention", attention_kernel_names, f->attention, &attention, error) ||
+      !read_choice(c, csv, row, "precision", dtype_names, c->plan.precision, &precision, error))
+    return FALSE;
+  c->plan.recompute = recompute;
+  c->plan.precision = precision;
+  /* "flash" is the generation's own fused kernel where that is older */
+  if (attention != ATTENTION_FLASH || f->attention >= ATTENTION_FLASH)
+    c->plan.attention = attention;
+  if (!*csv_cell(csv, row, "memory_gib"))
+    return TRUE;
+  if (!read_choice(c, csv, row, "memory_kind", memory_count_names, f->unstated_memory, &memory, error))
+    return FALSE;
+  c->memory = memory;
+  return TRUE;
+}
+
+/* The last stage holds `last` layers, the others alike; what is left over goes
+ * to those before the last. */
+static gboolean split_before(int layers, int stages, int last, LayerSplit *out)
+{
+  int each = stages > 1 ? (layers - last) / (stages - 1) : 0, left = layers - last - each * (stages - 1);
+
+  if (stages < 2 || stages > SPLIT_STAGES_MAX || each < 1 || MAX(each + 1, last) > SPLIT_LAYERS_MAX)
+    return FALSE;
+  out->stages = stages;
+  for (int i = 0; i < stages - 1; i++)
+    out->layers[i] = each + (i >= stages - 1 - left);
+  out->layers[stages - 1] = last;
+  return TRUE;
+}
+
+/* "first-1,last-1": the embedding and the head count as a layer each. "last=N":
+ * that many on the last stage. Where the cell is empty and layers do not divide,
+ * frameworks that count layers fill stages up. */
+static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = csv_cell(csv, row, "layer_split");
+  int stages = plan_stages(&c->plan), layers = c->model->blocks;
+  gboolean ok = TRUE;
+
+  if (g_str_equal(cell, "first-1,last-1"))
+    ok = (layers + 2) % stages == 0 && split_fill(layers, stages, 1, &c->plan.split);
+  else if (g_str_has_prefix(cell, "last="))
+    ok = split_before(layers, stages, atoi(cell + strlen("last=")), &c->plan.split);
+  else if (!*cell && layers % stages != 0 && c->framework->splits == SPLITS_FILL)
+    split_fill(layers, stages, 0, &c->plan.split);
+  else
+    ok = !*cell;
+  return ok || bad_cell(csv, row, "layer_split", "first-1,last-1 or last=N that fits layers and stages, or nothing", error);
 }
 
 static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
@@ -165,14 +271,14 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   p->gpus = n->gpus;
   p->tp = n->tp;
   p->pp = n->pp;
-  p->vpp = or(n->vpp, 1);
-  p->cp = or(n->cp, 1);
-  p->dp = or(n->dp, n->gpus / MAX(1, n->tp * n->pp * p->cp));
+  p->vpp = n->vpp;
+  p->cp = n->cp;
+  p->dp = n->dp;
   p->micro_batch = n->micro_batch;
   p->global_batch = n->global_batch;
-  p->sequence_parallel = or(n->sp, 0) && n->tp > 1;
-  plan_set_schedule(p, schedule_find(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b"), p->vpp);
-  return read_choices(c, csv, row, error);
+  p->sequence_parallel = n->sp && n->tp > 1;
+  plan_set_schedule(p, find_schedule(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b"), p->vpp);
+  return read_choices(c, csv, row, error) && read_split(c, csv, row, error);
 }
 
 /* Errors of other files are told with the line that led to them. */
@@ -189,12 +295,11 @@ static Cluster *find_cluster(const char *name, GError **error)
   return path ? cluster_load(path, error) : NULL;
 }
 
-static gboolean load_parts(Case *c, const Csv *csv, int row, const Numbers *n, char **skipped, GError **error)
+static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, char **skipped, GError **error)
 {
   const char *generation = csv_cell(csv, row, "generation");
 
-  c->model = make_model(csv, row, n, error);
-  c->cluster = c->model ? find_cluster(csv_cell(csv, row, "cluster"), error) : NULL;
+  c->cluster = find_cluster(csv_cell(csv, row, "cluster"), error);
   if (!of_line(csv, row, c->cluster, error))
     return FALSE;
   if (!framework_exists(generation)) {
@@ -204,20 +309,21 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, const Numbers *n, c
   c->framework = framework_load(generation, error);
   if (!of_line(csv, row, c->framework, error))
     return FALSE;
-  if (!make_plan(c, csv, row, n, error))
+  c->family = case_family(csv_cell(csv, row, "model"), mlp_of(csv, row));
+  fill_blanks(c, csv, row, n);
+  c->model = make_model(c, csv, row, n, error);
+  if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
     return FALSE;
-  /* GPT was trained with dropout while attention was separate kernels */
-  c->model->dropout = c->plan.attention == ATTENTION_UNFUSED && !is_mpt(csv, row) &&
-                      g_str_equal(csv_cell(csv, row, "mlp"), "gelu");
+  c->model->dropout = c->framework->unstated_dropout && c->family->dropout;
   return TRUE;
 }
 
 gboolean case_check_columns(const Csv *csv, GError **error)
 {
   static const char *const columns[] = {
-    "id", "sweep", "generation", "layers", "hidden", "ffn_hidden", "heads", "kv_heads", "seq", "vocab", "mlp", "attention",
-    "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch", "recompute",
-    "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
+    "id", "sweep", "generation", "model", "layers", "hidden", "ffn_hidden", "heads", "kv_heads", "seq", "vocab", "mlp",
+    "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch",
+    "recompute", "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
   };
 
   for (int i = 0; columns[i]; i++)
@@ -235,7 +341,7 @@ gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **er
   g_autoptr(GError) rule = NULL;
   Numbers n;
 
-  *c = (Case) { 0 };
+  *c = (Case) { .defaulted = g_ptr_array_new() };
   *skipped = NULL;
   if (!read_numbers(csv, row, &n, error))
     return FALSE;
@@ -255,8 +361,18 @@ gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **er
   return TRUE;
 }
 
+char *case_defaulted(const Case *c)
+{
+  GString *s = g_string_new(NULL);
+
+  for (guint i = 0; i < c->defaulted->len; i++)
+    g_string_append_printf(s, "%s%s", i ? " " : "", (const char *)g_ptr_array_index(c->defaulted, i));
+  return g_string_free(s, FALSE);
+}
+
 void case_clear(Case *c)
 {
+  g_clear_pointer(&c->defaulted, g_ptr_array_unref);
   g_clear_pointer(&c->model, model_free);
   g_clear_pointer(&c->framework, framework_free);
   g_clear_pointer(&c->cluster, cluster_free);

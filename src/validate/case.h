@@ -1,15 +1,27 @@
-/* One row of a case file as a model, a plan, a framework and a cluster. */
+/*
+ * One row of a case file as a model, a plan, a framework and a cluster.
+ *
+ * An empty cell means unknown. Where the framework's generation (`unstated_...`
+ * of its file) or the model's family (family.h) has a default, the row takes it
+ * and `defaulted` names the column; a cell that says nothing of this run (ZeRO
+ * of a single replica, sequence parallelism of a single rank) needs none.
+ * Overlap that is not stated is the generation's own.
+ */
 #ifndef TDP_VALIDATE_CASE_H
 #define TDP_VALIDATE_CASE_H
 
 #include "base/csv.h"
 #include "plan/plan.h"
+#include "validate/family.h"
 
 typedef struct {
   Model *model;
   Framework *framework;
   Cluster *cluster;
   Plan plan;
+  const CaseFamily *family;
+  MemoryCount memory;   /* what the measured memory counts, if it was measured */
+  GPtrArray *defaulted; /* const char *: columns that were empty and took a default */
 } Case;
 
 /* Every column that is read must be there. */
@@ -18,6 +30,9 @@ gboolean case_check_columns(const Csv *csv, GError **error);
 /* Reads row `row`. FALSE with an error on bad input; TRUE with `skipped` set
  * (newly allocated) where the row needs what is not simulated or leaves open. */
 gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **error);
+
+/* The defaulted columns, blanks between. Newly allocated. */
+char *case_defaulted(const Case *c);
 void case_clear(Case *c);
 
 #endif

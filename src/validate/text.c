@@ -14,16 +14,30 @@ static double memory_error_pct(const CaseResult *r)
   return 100 * (r->predicted_memory_bytes / r->measured_memory_bytes - 1);
 }
 
+static void write_defaulted(JsonWriter *w, const CaseResult *r)
+{
+  g_auto(GStrv) columns = g_strsplit(r->defaulted, " ", -1);
+
+  if (!*r->defaulted)
+    return;
+  json_open(w, "defaulted", '[');
+  for (int i = 0; columns[i]; i++)
+    json_put_string(w, NULL, columns[i]);
+  json_close(w, ']');
+}
+
 static void write_case(JsonWriter *w, const CaseResult *r)
 {
   json_open(w, NULL, '{');
   json_put_string(w, "id", r->id);
   json_put_string(w, "sweep", r->sweep);
-  json_put_real(w, "measured_s", r->measured_s);
-  if (r->skipped) {
+  if (r->measured_s > 0)
+    json_put_real(w, "measured_s", r->measured_s);
+  if (r->skipped)
     json_put_string(w, "reason", r->skipped);
-  } else {
+  else
     json_put_real(w, "predicted_s", r->predicted_s);
+  if (case_is_timed(r)) {
     json_put_real(w, "error_pct", case_error_pct(r));
     json_put_real(w, "naive_s", r->naive_s);
   }
@@ -32,25 +46,35 @@ static void write_case(JsonWriter *w, const CaseResult *r)
     json_put_real(w, "predicted_memory_bytes", r->predicted_memory_bytes);
     json_put_real(w, "memory_error_pct", memory_error_pct(r));
   }
+  write_defaulted(w, r);
   json_close(w, '}');
+}
+
+static void write_errors(JsonWriter *w, const CaseSummary *s)
+{
+  json_put_int(w, "count", s->count);
+  json_put_int(w, "skipped", s->skipped);
+  json_put_int(w, "defaulted", s->defaulted);
+  json_put_real(w, "mape_pct", s->mape_pct);
+  json_put_real(w, "median_ape_pct", s->median_ape_pct);
+  json_put_real(w, "max_ape_pct", s->max_ape_pct);
+  json_put_real(w, "bias_pct", s->bias_pct);
+  json_put_real(w, "naive_mape_pct", s->naive_mape_pct);
+  json_put_real(w, "naive_median_ape_pct", s->naive_median_ape_pct);
+  json_put_int(w, "memory_count", s->memory_count);
+  json_put_real(w, "memory_mape_pct", s->memory_mape_pct);
 }
 
 static void write_summary(JsonWriter *w, const Validation *v)
 {
-  CaseSummary s = validation_summary(v, NULL);
+  CaseSummary all = validation_summary(v, NULL), stated = validation_summary(v, CASES_STATED);
   g_autoptr(GArray) sweeps = validation_sweeps(v);
 
   json_open(w, "summary", '{');
-  json_put_int(w, "count", s.count);
-  json_put_int(w, "skipped", s.skipped);
-  json_put_real(w, "mape_pct", s.mape_pct);
-  json_put_real(w, "median_ape_pct", s.median_ape_pct);
-  json_put_real(w, "max_ape_pct", s.max_ape_pct);
-  json_put_real(w, "bias_pct", s.bias_pct);
-  json_put_real(w, "naive_mape_pct", s.naive_mape_pct);
-  json_put_real(w, "naive_median_ape_pct", s.naive_median_ape_pct);
-  json_put_int(w, "memory_count", s.memory_count);
-  json_put_real(w, "memory_mape_pct", s.memory_mape_pct);
+  write_errors(w, &all);
+  json_open(w, "fully_stated", '{');
+  write_errors(w, &stated);
+  json_close(w, '}');
   json_open(w, "sweeps", '[');
   for (guint i = 0; i < sweeps->len; i++) {
     const SweepSummary *sweep = &g_array_index(sweeps, SweepSummary, i);
@@ -82,24 +106,33 @@ char *validation_json(const Validation *v)
   return g_string_free(text, FALSE);
 }
 
+/* A number, or an empty cell. */
+static void put_figure(GString *text, gboolean known, const char *format, double value)
+{
+  if (known)
+    g_string_append_printf(text, format, value);
+  g_string_append_c(text, ',');
+}
+
 char *validation_csv(const Validation *v)
 {
   GString *text = g_string_new("id,sweep,measured_s,predicted_s,error_pct,naive_s,measured_memory_bytes,"
-                               "predicted_memory_bytes,memory_error_pct,reason\n");
+                               "predicted_memory_bytes,memory_error_pct,reason,defaulted\n");
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
+    gboolean timed = case_is_timed(r), memory = !r->skipped && r->measured_memory_bytes > 0;
     csv_put(text, r->id, FALSE);
     csv_put(text, r->sweep, FALSE);
-    if (r->skipped)
-      g_string_append_printf(text, "%.6g,,,,,,,", r->measured_s);
-    else if (r->measured_memory_bytes > 0)
-      g_string_append_printf(text, "%.6g,%.6g,%.3f,%.6g,%.0f,%.0f,%.3f,", r->measured_s, r->predicted_s,
-                             case_error_pct(r), r->naive_s, r->measured_memory_bytes, r->predicted_memory_bytes,
-                             memory_error_pct(r));
-    else
-      g_string_append_printf(text, "%.6g,%.6g,%.3f,%.6g,,,,", r->measured_s, r->predicted_s, case_error_pct(r), r->naive_s);
-    csv_put(text, r->skipped ? r->skipped : "", TRUE);
+    put_figure(text, r->measured_s > 0, "%.6g", r->measured_s);
+    put_figure(text, !r->skipped, "%.6g", r->predicted_s);
+    put_figure(text, timed, "%.3f", timed ? case_error_pct(r) : 0);
+    put_figure(text, timed, "%.6g", r->naive_s);
+    put_figure(text, memory, "%.0f", r->measured_memory_bytes);
+    put_figure(text, memory, "%.0f", r->predicted_memory_bytes);
+    put_figure(text, memory, "%.3f", memory ? memory_error_pct(r) : 0);
+    csv_put(text, r->skipped ? r->skipped : "", FALSE);
+    csv_put(text, r->defaulted, TRUE);
   }
   return g_string_free(text, FALSE);
 }
@@ -109,6 +142,7 @@ static void add_summary(Table *t, const char *title, const CaseSummary *s)
   table_add(t, "%s", title);
   table_add(t, "%d", s->count);
   table_add(t, "%d", s->skipped);
+  table_add(t, "%d", s->defaulted);
   const double figures[] = { s->mape_pct, s->median_ape_pct, s->max_ape_pct, s->bias_pct, s->naive_mape_pct };
   for (gsize i = 0; i < G_N_ELEMENTS(figures); i++)
     table_add(t, s->count == 0 ? "-" : i == 3 ? "%+.1f" : "%.1f", figures[i]);
@@ -121,8 +155,9 @@ static void add_summary(Table *t, const char *title, const CaseSummary *s)
 
 static char *table_by_file(const Validation *v)
 {
-  g_autoptr(Table) t = table_new("<source|rows|skipped|mean %|median %|max %|bias %|naive mean %|with memory|memory mean %");
-  CaseSummary all = validation_summary(v, NULL);
+  g_autoptr(Table) t = table_new("<source|rows|skipped|defaulted|mean %|median %|max %|bias %|naive mean %|with memory|"
+                                 "memory mean %");
+  CaseSummary all = validation_summary(v, NULL), stated = validation_summary(v, CASES_STATED);
 
   for (guint i = 0; i < v->cases->len; i++) {
     const char *file = case_at(v, i)->file;
@@ -131,31 +166,38 @@ static char *table_by_file(const Validation *v)
     CaseSummary s = validation_summary(v, file);
     add_summary(t, file, &s);
   }
+  add_summary(t, CASES_STATED, &stated);
   add_summary(t, "all", &all);
   return table_text(t, 0);
 }
 
+static void add_figure(Table *t, gboolean known, const char *format, double value)
+{
+  if (known)
+    table_add(t, format, value);
+  else
+    table_add(t, "-");
+}
+
 static char *table_of_rows(const Validation *v)
 {
-  g_autoptr(Table) t = table_new("<case|measured s|predicted s|error %|naive error %|memory GiB|predicted|error %");
+  g_autoptr(Table) t =
+      table_new("<case|measured s|predicted s|error %|naive error %|memory GiB|predicted|error %|<defaulted");
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
+    gboolean timed = case_is_timed(r), memory = r->measured_memory_bytes > 0;
     if (r->skipped)
       continue;
     table_add(t, "%s", r->id);
-    table_add(t, "%.3f", r->measured_s);
+    add_figure(t, timed, "%.3f", r->measured_s);
     table_add(t, "%.3f", r->predicted_s);
-    table_add(t, "%+.1f", case_error_pct(r));
-    table_add(t, "%+.1f", 100 * (r->naive_s / r->measured_s - 1));
-    if (r->measured_memory_bytes > 0) {
-      table_add(t, "%.1f", r->measured_memory_bytes / 1073741824.0);
-      table_add(t, "%.1f", r->predicted_memory_bytes / 1073741824.0);
-      table_add(t, "%+.1f", memory_error_pct(r));
-    } else {
-      for (int cell = 0; cell < 3; cell++)
-        table_add(t, "-");
-    }
+    add_figure(t, timed, "%+.1f", timed ? case_error_pct(r) : 0);
+    add_figure(t, timed, "%+.1f", timed ? 100 * (r->naive_s / r->measured_s - 1) : 0);
+    add_figure(t, memory, "%.1f", r->measured_memory_bytes / 1073741824.0);
+    add_figure(t, memory, "%.1f", r->predicted_memory_bytes / 1073741824.0);
+    add_figure(t, memory, "%+.1f", memory ? memory_error_pct(r) : 0);
+    table_add(t, "%s", *r->defaulted ? r->defaulted : "-");
   }
   return table_text(t, 0);
 }
@@ -176,6 +218,30 @@ static void say_skipped(GString *s, const Validation *v)
     if (count > 0)
       g_string_append_printf(s, "  skipped %3d: %s\n", count, reason);
   }
+}
+
+/* Which columns took a default in how many simulated rows, in order of first appearance. */
+static void say_defaulted(GString *s, const Validation *v)
+{
+  g_autoptr(GPtrArray) columns = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) counts = g_array_new(FALSE, TRUE, sizeof(int));
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    g_auto(GStrv) of_row = g_strsplit(case_at(v, i)->defaulted, " ", -1);
+    for (int c = 0; !case_at(v, i)->skipped && of_row[c]; c++) {
+      guint at = 0;
+      while (at < columns->len && !g_str_equal(g_ptr_array_index(columns, at), of_row[c]))
+        at++;
+      if (at == columns->len) {
+        g_ptr_array_add(columns, g_strdup(of_row[c]));
+        g_array_set_size(counts, at + 1);
+      }
+      g_array_index(counts, int, at)++;
+    }
+  }
+  for (guint i = 0; i < columns->len; i++)
+    g_string_append_printf(s, "defaulted %3d: %s\n", g_array_index(counts, int, i),
+                           (const char *)g_ptr_array_index(columns, i));
 }
 
 static void say_sweeps(GString *s, const Validation *v)
@@ -205,6 +271,7 @@ char *validation_text(const Validation *v, gboolean rows)
     g_string_append_printf(s, "%s\n", by_row);
   g_string_append(s, by_file);
   say_skipped(s, v);
+  say_defaulted(s, v);
   say_sweeps(s, v);
   return g_string_free(s, FALSE);
 }

@@ -4,6 +4,7 @@
 #include "sim/simulate.h"
 #include "validate/ablation.h"
 #include "validate/case.h"
+#include "validate/passes.h"
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
@@ -19,12 +20,13 @@ static void case_result_free(gpointer data)
   g_free(r->file);
   g_free(r->key);
   g_free(r->skipped);
+  g_free(r->defaulted);
   g_free(r);
 }
 
 Validation *validation_new(int ablation)
 {
-  Validation *v = g_new(Validation, 1);
+  Validation *v = g_new0(Validation, 1);
   v->ablation = ablation;
   v->cases = g_ptr_array_new_with_free_func(case_result_free);
   return v;
@@ -43,39 +45,57 @@ static const CaseResult *case_at(const Validation *v, guint i)
   return g_ptr_array_index(v->cases, i);
 }
 
+gboolean case_is_timed(const CaseResult *r)
+{
+  return !r->skipped && r->measured_s > 0;
+}
+
 double case_error_pct(const CaseResult *r)
 {
   return 100 * (r->predicted_s / r->measured_s - 1);
 }
 
-/* What a run reports as its memory: the driver counts all, PyTorch counts what
- * it reserved, or of that what was in use. */
-static double memory_of_kind(const char *kind, const Trace *trace, const Metrics *m)
+/* The part of the peak that a figure of this kind counts. */
+static double memory_counted(MemoryCount count, const Trace *trace, const Metrics *m)
 {
   double outside = trace->rows[m->peak_row].static_bytes[PART_OVERHEAD];
 
-  if (g_str_equal(kind, "max_allocated"))
+  if (count == MEMORY_ALLOCATED)
     return m->peak_memory_bytes - m->memory[PART_OVERHEAD];
-  return g_str_equal(kind, "max_reserved") ? m->peak_memory_bytes - outside : m->peak_memory_bytes;
+  return count == MEMORY_RESERVED ? m->peak_memory_bytes - outside : m->peak_memory_bytes;
 }
 
-static void run_case(const Case *c, const char *memory_kind, CaseResult *out)
+static Trace *simulate_case(const Case *c, const TimedPasses *passes)
 {
-  g_autoptr(Trace) trace = simulate_plan(c->model, c->cluster, &c->plan);
+  g_autoptr(PriceTable) prices = price_table_new(c->model, &c->plan, c->cluster);
+  g_autoptr(Program) program = program_new(c->model, &c->plan, c->cluster, prices);
+
+  if (passes->forward_s)
+    program_time_passes(program, passes->forward_s, passes->backward_s);
+  return simulate(program);
+}
+
+static void run_case(const Case *c, const TimedPasses *passes, CaseResult *out)
+{
+  g_autoptr(Trace) trace = simulate_case(c, passes);
   Metrics metrics;
 
   trace_metrics(trace, &metrics);
   out->predicted_s = metrics.iteration_s;
-  out->predicted_memory_bytes = memory_of_kind(memory_kind, trace, &metrics);
+  out->predicted_memory_bytes = memory_counted(c->memory, trace, &metrics);
   out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[c->plan.precision];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
                        (c->plan.recompute == RECOMPUTE_FULL ? 4.0 / 3 : 1);
+  /* the run existed, so a default that does not fit is not what it did */
+  if (*out->defaulted && metrics.peak_memory_bytes > c->cluster->device.memory_bytes)
+    out->skipped = g_strdup_printf("default of %s does not fit", out->defaulted);
 }
 
 static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row, GError **error)
 {
   CaseResult *r = g_new0(CaseResult, 1);
   double memory_gib = 0;
+  TimedPasses passes = { 0 };
   gboolean ok;
   Case c;
 
@@ -93,10 +113,14 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
   ok = case_init(&c, csv, row, &r->skipped, error);
+  r->defaulted = case_defaulted(&c);
+  if (ok && !r->skipped && v->timed_passes && !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
+    r->skipped = g_strdup("passes not timed");
   if (ok && !r->skipped) {
     ablate(v->ablation, c.cluster, c.framework);
-    run_case(&c, csv_cell(csv, row, "memory_kind"), r);
+    run_case(&c, &passes, r);
   }
+  timed_passes_clear(&passes);
   case_clear(&c);
   return ok;
 }
@@ -129,7 +153,7 @@ static double naive_efficiency(const Validation *v, const char *key)
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
     double efficiency = r->flops_per_gpu / (r->peak_flops_per_s * r->measured_s);
-    if (!r->skipped && g_str_equal(r->key, key))
+    if (case_is_timed(r) && g_str_equal(r->key, key))
       g_array_append_val(values, efficiency);
   }
   return median_of(values);
@@ -139,7 +163,7 @@ void validation_finish(Validation *v)
 {
   for (guint i = 0; i < v->cases->len; i++) {
     CaseResult *r = g_ptr_array_index(v->cases, i);
-    if (!r->skipped)
+    if (case_is_timed(r))
       r->naive_s = r->flops_per_gpu / (r->peak_flops_per_s * naive_efficiency(v, r->key));
   }
 }
@@ -154,6 +178,11 @@ static void put(GArray *values, double value)
   g_array_append_val(values, value);
 }
 
+static gboolean is_of(const CaseResult *r, const char *file)
+{
+  return !file || (g_str_equal(file, CASES_STATED) ? !*r->defaulted : g_str_equal(r->file, file));
+}
+
 CaseSummary validation_summary(const Validation *v, const char *file)
 {
   g_autoptr(GArray) ape = g_array_new(FALSE, FALSE, sizeof(double));
@@ -163,18 +192,21 @@ CaseSummary validation_summary(const Validation *v, const char *file)
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
-    if (file && !g_str_equal(r->file, file))
+    if (!is_of(r, file))
       continue;
     if (r->skipped) {
-      s.skipped++;
+      s.skipped += !g_str_equal(file ? file : "", CASES_STATED);
       continue;
     }
+    s.defaulted += *r->defaulted != '\0';
+    if (r->measured_memory_bytes > 0)
+      put(memory, 100 * fabs(r->predicted_memory_bytes / r->measured_memory_bytes - 1));
+    if (!case_is_timed(r))
+      continue;
     put(ape, fabs(case_error_pct(r)));
     put(naive, 100 * fabs(r->naive_s / r->measured_s - 1));
     s.bias_pct += case_error_pct(r);
     s.max_ape_pct = MAX(s.max_ape_pct, fabs(case_error_pct(r)));
-    if (r->measured_memory_bytes > 0)
-      put(memory, 100 * fabs(r->predicted_memory_bytes / r->measured_memory_bytes - 1));
   }
   s.count = ape->len;
   s.bias_pct /= MAX(1, s.count);
@@ -195,7 +227,7 @@ static SweepSummary summarize_sweep(const Validation *v, const char *sweep)
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
-    if (r->skipped || !g_str_equal(r->sweep, sweep))
+    if (!case_is_timed(r) || !g_str_equal(r->sweep, sweep))
       continue;
     put(predicted, r->predicted_s);
     put(measured, r->measured_s);

@@ -2,7 +2,10 @@
  * Published runs through the simulator: each row of a case file becomes a
  * model, a plan and a cluster, is simulated, and stands beside what was
  * measured. The columns are the contract's. A row that cannot be simulated is
- * skipped with a named reason and counted.
+ * skipped with a named reason and counted. Columns that a row leaves open take
+ * documented defaults (case.h) and are named; a row that does so is simulated
+ * but not fully stated, and summaries are given with and without such rows. A
+ * row of which only memory was measured counts in the memory errors alone.
  *
  * Beside our prediction stands the naive one: the row's model FLOPs (4/3 of
  * them under full recomputation) over one constant efficiency for each cluster
@@ -18,7 +21,8 @@ typedef struct {
   char *id, *sweep, *file; /* file: the case file's name without folder and ending */
   char *key;               /* cluster and precision, for the naive predictor */
   char *skipped;           /* why the row was not simulated; NULL if it was */
-  double measured_s, predicted_s, naive_s;
+  char *defaulted;         /* columns that took a default, blanks between; "" = fully stated */
+  double measured_s, predicted_s, naive_s; /* measured 0 = not measured */
   double flops_per_gpu;     /* of a step, as the naive predictor counts them */
   double peak_flops_per_s;
   double measured_memory_bytes, predicted_memory_bytes; /* 0 = not measured */
@@ -26,7 +30,9 @@ typedef struct {
 
 /* Errors of a set of rows, in percent. */
 typedef struct {
-  int count, skipped;
+  int count;          /* rows with a measured time */
+  int skipped;        /* 0 of the fully stated ones: what is skipped was not read to the end */
+  int defaulted;      /* simulated rows that took a default */
   double mape_pct, median_ape_pct, max_ape_pct, bias_pct;
   double naive_mape_pct, naive_median_ape_pct;
   int memory_count;
@@ -44,6 +50,7 @@ typedef struct {
 typedef struct {
   GPtrArray *cases; /* CaseResult */
   int ablation;     /* as ablation_name() counts, -1 = none */
+  gboolean timed_passes; /* passes take what the rows' notes say (passes.h); other rows are skipped */
 } Validation;
 
 Validation *validation_new(int ablation);
@@ -61,12 +68,15 @@ gboolean validation_add_file(Validation *validation, const char *path, GError **
 /* Fills in the naive predictions; after all files. */
 void validation_finish(Validation *validation);
 
-/* Of all rows, or of one file's (NULL = all). */
+/* Of all rows (NULL), of the fully stated ones (CASES_STATED), or of one file's. */
+#define CASES_STATED "fully stated"
 CaseSummary validation_summary(const Validation *validation, const char *file);
 
 /* SweepSummary in order of first appearance; the caller unrefs. */
 GArray *validation_sweeps(const Validation *validation);
 
+/* Whether the row was simulated and has a measured time to compare with. */
+gboolean case_is_timed(const CaseResult *result);
 double case_error_pct(const CaseResult *result);
 
 /* The contract's JSON, and one CSV line a row. Newly allocated. */

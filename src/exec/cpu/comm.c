@@ -115,12 +115,18 @@ Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
   return b;
 }
 
+gboolean cpu_computes_in(ExecType type, char *error)
+{
+  if (type == EXEC_F32 || type == EXEC_F64)
+    return TRUE;
+  g_strlcpy(error, "the cpu backend computes in fp32 or fp64", EXEC_ERROR_SIZE);
+  return FALSE;
+}
+
 Backend *cpu_open(const BackendOptions *options, char *error)
 {
-  if (options->dtype != EXEC_F32 && options->dtype != EXEC_F64) {
-    g_strlcpy(error, "the cpu backend computes in fp32 or fp64", EXEC_ERROR_SIZE);
+  if (!cpu_computes_in(options->dtype, error))
     return NULL;
-  }
   if (options->size > 1) {
     g_strlcpy(error, "the cpu backend runs several ranks only over MPI", EXEC_ERROR_SIZE);
     return NULL;

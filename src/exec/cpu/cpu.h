@@ -90,6 +90,7 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message);
 /* The backend of one process, and of the processes of an MPI run. */
 Backend *cpu_open(const BackendOptions *options, char *error);
 Backend *cpu_mpi_open(const BackendOptions *options, char *error);
+gboolean cpu_computes_in(ExecType type, char *error);
 Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver);
 
 #endif

@@ -138,8 +138,10 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message)
     cpu_poll(cpu_of(b));
     return;
   }
+  double start = now_s(b);
   cpu_of(b)->driver->begin(cpu_of(b), &own);
   cpu_wait(cpu_of(b), message_done, &own);
+  b->exchanged_s += now_s(b) - start;
 }
 
 static void *alloc(Backend *b, BackendStream *s, size_t bytes)

@@ -1,0 +1,224 @@
+#include "plan/split.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const split_kind_names[] = { "even", "ends", "fill", "any", NULL };
+
+int split_layers(const LayerSplit *s)
+{
+  int layers = 0;
+  for (int i = 0; i < s->stages; i++)
+    layers += s->layers[i];
+  return layers;
+}
+
+gboolean split_fill(int layers, int stages, int ends, LayerSplit *out)
+{
+  int units = layers + 2 * ends, full = (units + stages - 1) / stages, rest = units - full * (stages - 1);
+
+  if (stages < 2)
+    full = rest = layers;
+  if (stages > SPLIT_STAGES_MAX || full > SPLIT_LAYERS_MAX || rest < 1)
+    return FALSE;
+  out->stages = stages;
+  memset(out->layers, full, stages);
+  if (stages > 1) {
+    out->layers[0] = full - ends;
+    out->layers[stages - 1] = rest - ends;
+  }
+  return TRUE;
+}
+
+static gboolean alike(const LayerSplit *s, int from, int to)
+{
+  for (int i = from + 1; i < to; i++)
+    if (s->layers[i] != s->layers[from])
+      return FALSE;
+  return TRUE;
+}
+
+gboolean split_is_kind(const LayerSplit *s, SplitKind kind)
+{
+  if (kind == SPLITS_ANY || alike(s, 0, s->stages))
+    return TRUE;
+  if (kind == SPLITS_ENDS)
+    return alike(s, 1, s->stages - 1);
+  for (int ends = 0; kind == SPLITS_FILL && ends < 2; ends++) {
+    LayerSplit filled;
+    if (split_fill(split_layers(s), s->stages, ends, &filled) && memcmp(filled.layers, s->layers, s->stages) == 0)
+      return TRUE;
+  }
+  return FALSE;
+}
+
+/* ---- balance ---- */
+
+static int blocks_of(const SplitProblem *p)
+{
+  return p->n_layers - 2;
+}
+
+static int least_of(const SplitProblem *p, int stage)
+{
+  return stage == 0 || stage == p->stages - 1 ? p->least_at_ends : 1;
+}
+
+/* Seconds of a stage that holds blocks from..to-1; INFINITY if it may not. */
+static double stage_s(const SplitProblem *p, int stage, int from, int to)
+{
+  int first = stage == 0 ? 0 : 1 + from, end = stage == p->stages - 1 ? p->n_layers : 1 + to;
+
+  if (to - from < least_of(p, stage) || to - from > SPLIT_LAYERS_MAX || (p->fits && !p->fits(p->data, stage, first, end)))
+    return INFINITY;
+  return p->seconds[end] - p->seconds[first];
+}
+
+/* Two runs over the same table: the least slowest stage; then, none slower than
+ * that, the least sum of squares. */
+typedef struct {
+  const SplitProblem *problem;
+  double limit;     /* of a stage's seconds */
+  gboolean squares;
+  double *best;     /* [stage][blocks so far] */
+  guint8 *taken;    /* blocks of the stage in that solution */
+} Table;
+
+static double join(const Table *t, double before, double stage)
+{
+  return t->squares ? before + stage * stage : MAX(before, stage);
+}
+
+static void fill_cell(Table *t, int stage, int blocks, int width)
+{
+  const double *before = t->best + (gsize)(stage - 1) * width;
+  double best = INFINITY;
+  int taken = 0;
+
+  for (int n = MIN(least_of(t->problem, stage), blocks); n <= blocks; n++) {
+    double s = stage_s(t->problem, stage, blocks - n, blocks);
+    if (isfinite(s) && (s > t->limit || (!t->squares && s >= best)))
+      break;
+    double value = join(t, before[blocks - n], s);
+    if (value < best) {
+      best = value;
+      taken = n;
+    }
+  }
+  t->best[(gsize)stage * width + blocks] = best;
+  t->taken[(gsize)stage * width + blocks] = taken;
+}
+
+/* Best of all blocks on all stages. */
+static double run_table(Table *t)
+{
+  const SplitProblem *p = t->problem;
+  int width = blocks_of(p) + 1;
+
+  for (int i = 0; i < width; i++) {
+    double s = stage_s(p, 0, 0, i);
+    t->best[i] = s > t->limit ? INFINITY : t->squares ? s * s : s;
+    t->taken[i] = MIN(i, SPLIT_LAYERS_MAX);
+  }
+  for (int stage = 1; stage < p->stages; stage++)
+    for (int i = stage == p->stages - 1 ? width - 1 : 0; i < width; i++)
+      fill_cell(t, stage, i, width);
+  return t->best[(gsize)p->stages * width - 1];
+}
+
+static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
+{
+  int width = blocks_of(p) + 1;
+  g_autofree double *best = g_new(double, (gsize)p->stages * width);
+  g_autofree guint8 *taken = g_new(guint8, (gsize)p->stages * width);
+  Table t = { .problem = p, .limit = INFINITY, .best = best, .taken = taken };
+  double slowest = run_table(&t);
+
+  if (!isfinite(slowest))
+    return FALSE;
+  t.limit = slowest;
+  t.squares = TRUE;
+  run_table(&t);
+  for (int stage = p->stages - 1, left = width - 1; stage >= 0; left -= out->layers[stage--])
+    out->layers[stage] = taken[(gsize)stage * width + left];
+  out->stages = p->stages;
+  return TRUE;
+}
+
+/* The slowest stage and the sum of squares of a split; INFINITY if a stage may not be. */
+static void rate(const SplitProblem *p, const LayerSplit *s, double *slowest, double *squares)
+{
+  *slowest = *squares = 0;
+  for (int stage = 0, first = 0; stage < s->stages; first += s->layers[stage++]) {
+    double seconds = stage_s(p, stage, first, first + s->layers[stage]);
+    *slowest = MAX(*slowest, seconds);
+    *squares += seconds * seconds;
+  }
+}
+
+/* The best of the splits that are offered one by one. */
+typedef struct {
+  LayerSplit split;
+  double slowest, squares;
+} Best;
+
+static void offer(const SplitProblem *p, const LayerSplit *split, Best *best)
+{
+  Best other = { .split = *split };
+
+  rate(p, split, &other.slowest, &other.squares);
+  if (other.slowest < best->slowest || (other.slowest == best->slowest && other.squares < best->squares))
+    *best = other;
+}
+
+static void offer_ends(const SplitProblem *p, Best *best)
+{
+  int between = p->stages - 2, blocks = blocks_of(p);
+
+  for (int each = 1; each * between <= blocks && each <= SPLIT_LAYERS_MAX; each++)
+    for (int first = 0, ends = blocks - each * between; first <= ends; first++) {
+      LayerSplit s = { .stages = p->stages };
+      if (MAX(first, ends - first) > SPLIT_LAYERS_MAX)
+        continue;
+      memset(s.layers, each, p->stages);
+      s.layers[0] = first;
+      s.layers[p->stages - 1] = ends - first;
+      offer(p, &s, best);
+    }
+}
+
+static void offer_filled(const SplitProblem *p, Best *best)
+{
+  for (int ends = 0; ends < 2; ends++) {
+    LayerSplit s = { 0 };
+    if (split_fill(blocks_of(p), p->stages, ends, &s))
+      offer(p, &s, best);
+  }
+}
+
+static void offer_even(const SplitProblem *p, Best *best)
+{
+  LayerSplit s = { 0 };
+
+  if (blocks_of(p) % p->stages == 0 && split_fill(blocks_of(p), p->stages, 0, &s))
+    offer(p, &s, best);
+}
+
+gboolean split_balance(const SplitProblem *p, SplitKind kind, LayerSplit *out)
+{
+  Best best = { .slowest = INFINITY };
+
+  *out = (LayerSplit) { 0 };
+  if (p->stages > SPLIT_STAGES_MAX)
+    return FALSE;
+  if (kind == SPLITS_ANY || (kind == SPLITS_ENDS && p->stages < 3))
+    return balance_any(p, out);
+  if (kind == SPLITS_ENDS)
+    offer_ends(p, &best);
+  else if (kind == SPLITS_FILL)
+    offer_filled(p, &best);
+  else
+    offer_even(p, &best);
+  *out = best.split;
+  return isfinite(best.slowest);
+}

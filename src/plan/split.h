@@ -1,0 +1,63 @@
+/*
+ * How many transformer layers each stage of a pipeline holds, in model order
+ * with chunks counted; the embedding stands before the first stage's layers,
+ * the head after the last one's. A split is a small value that lies in the
+ * plan, so that plans stay plain data which search copies and nobody frees:
+ * at most SPLIT_STAGES_MAX stages of SPLIT_LAYERS_MAX layers. Without stages
+ * it means equal ones.
+ *
+ * split_balance() finds the split whose slowest stage is fastest, exactly, by
+ * dynamic programming over contiguous stages: best[k][i], the least possible
+ * slowest stage of the first i layers on k stages, is the least over j of
+ * max(best[k-1][j], time of layers j..i-1). Of the splits that reach it, it
+ * takes the one with the least sum of squared times.
+ */
+#ifndef TDP_PLAN_SPLIT_H
+#define TDP_PLAN_SPLIT_H
+
+#include <glib.h>
+
+#define SPLIT_STAGES_MAX 128
+#define SPLIT_LAYERS_MAX 255
+
+typedef struct {
+  int stages; /* 0 = every stage holds the same number */
+  guint8 layers[SPLIT_STAGES_MAX];
+} LayerSplit;
+
+/* Which splits a framework can run. */
+typedef enum {
+  SPLITS_EVEN, /* equal stages */
+  SPLITS_ENDS, /* the first and the last stage apart, equal ones between */
+  SPLITS_FILL, /* what counting layers gives: full stages, the rest on the last;
+                  the embedding and the head count as layers too, or not */
+  SPLITS_ANY,
+} SplitKind;
+
+extern const char *const split_kind_names[];
+
+/* What split_balance works on. Layers are counted as in Model.layers: 0 is the
+ * embedding, the last one the head, which the ends hold in any case. */
+typedef struct {
+  const double *seconds; /* running sum over the layers: n_layers + 1 entries */
+  int n_layers;
+  int stages;
+  int least_at_ends; /* 0 where a first or last stage may be without layers, else 1 */
+  /* Whether a stage may hold these layers; NULL = always. */
+  gboolean (*fits)(gconstpointer data, int stage, int first_layer, int end_layer);
+  gconstpointer data;
+} SplitProblem;
+
+/* FALSE if no split of the kind is possible. */
+gboolean split_balance(const SplitProblem *problem, SplitKind kind, LayerSplit *out);
+
+/* Full stages and the rest on the last, the embedding and the head counted as
+ * `ends` layers each; FALSE if a stage would be without any. */
+gboolean split_fill(int layers, int stages, int ends, LayerSplit *out);
+
+/* Layers of all stages. */
+int split_layers(const LayerSplit *split);
+
+gboolean split_is_kind(const LayerSplit *split, SplitKind kind);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * Splits of the layers over the stages by what the layers take and hold:
+ * plan/split.h finds them, this prices them.
+ */
+#ifndef TDP_PROGRAM_BALANCE_H
+#define TDP_PROGRAM_BALANCE_H
+
+#include "program/program.h"
+
+/* The split whose slowest stage, forward and backward of a micro-batch, is
+ * fastest, of those that the plan's framework can run. FALSE if there is none. */
+gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable *prices, LayerSplit *out);
+
+/*
+ * Fills in the split of a plan whose file asks for the best one, and does
+ * nothing to others: as above, of those splits where each stage fits into the
+ * device. A stage holds its states and as many activations as the schedule has
+ * in flight there; with several chunks a rank, a stage must fit into its part of
+ * what the rank has. If none fits, memory is ignored: the simulation says then
+ * what is missing. TDP_ERROR_INPUT if the framework can run no split at all.
+ */
+gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error);
+
+#endif

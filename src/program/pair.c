@@ -1,0 +1,46 @@
+/* Passes that overlap: their common time, divided between their two tasks. */
+#include "program/build.h"
+
+/* Time of the pair beyond its computation, for each second that its passes expose on their own. */
+static double exposed_share(const Segment *a, const Segment *b)
+{
+  double compute = a->compute_s + b->compute_s, exposed = a->seconds + b->seconds - compute;
+  double pair = MAX(MAX(compute, a->tensor_s + b->tensor_s), MAX(a->seconds, b->seconds));
+
+  return exposed > 0 ? (pair - compute) / exposed : 0;
+}
+
+/* The part that overlaps `other`. The second one's scratch stands beside the first one's. */
+static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, const Slot *slot, const Chunk *other_chunk,
+                          const Slot *other)
+{
+  Piece layers = piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
+  Segment s = pass_segment(b, chunk, layers, slot->pass);
+  Segment whole = pass_segment(b, chunk, chunk_whole(chunk), slot->pass);
+  Segment beside = pass_segment(b, other_chunk, chunk_whole(other_chunk), other->pass);
+
+  s.seconds = s.compute_s + exposed_share(&whole, &beside) * (s.seconds - s.compute_s);
+  if (!slot->paired) {
+    s.alloc_bytes += beside.alloc_bytes;
+    s.free_bytes += beside.alloc_bytes;
+  }
+  return s;
+}
+
+static gint64 pair_key(int rank, const Slot *slot, const Slot *other, int piece)
+{
+  return ((((((gint64)rank * 4096 + slot->chunk) * 4096 + other->chunk) * 8 + slot->pass) * 8 + other->pass) << 16) + piece + 1;
+}
+
+int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, const Slot *other,
+                 const Chunk *other_chunk)
+{
+  gint64 key = pair_key(rank, slot, other, piece);
+  int segment = GPOINTER_TO_INT(g_hash_table_lookup(b->pairs, &key));
+
+  if (segment == 0) {
+    segment = program_add_segment(b, overlapped(b, chunk, piece, slot, other_chunk, other)) + 1;
+    g_hash_table_insert(b->pairs, g_memdup2(&key, sizeof key), GINT_TO_POINTER(segment));
+  }
+  return segment - 1;
+}

@@ -1,0 +1,191 @@
+/* What passes take and hold: layers' prices summed, and the memory of a rank. */
+#include "program/build.h"
+
+#include <string.h>
+
+/* Rows of a tensor-parallel rank's part of the embedding, times its width. */
+static double matrix_params(const Model *model, const Plan *plan)
+{
+  return op_vocab(model, plan) / (double)plan->tp * (model->embed_dim ? model->embed_dim : model->hidden);
+}
+
+/* Embedding and head of a vocabulary divided over the ranks: the share's matrix
+ * joins the head's share, the lookup keeps what else it holds. */
+static PriceTable *shares_new(const ProgramBuild *b)
+{
+  Model share = *b->model;
+  LayerPrice *first, *last;
+
+  share.vocab = (b->model->vocab + b->plan->pp - 1) / b->plan->pp;
+  PriceTable *prices = price_table_new(&share, b->plan, b->cluster);
+  first = &prices->layers[share.layers[0]];
+  last = &prices->layers[share.layers[share.n_layers - 1]];
+  first->params -= matrix_params(&share, b->plan);
+  last->params += matrix_params(&share, b->plan);
+  return prices;
+}
+
+void prices_init(ProgramBuild *b, gboolean remake)
+{
+  Plan plan = *b->plan;
+
+  plan.recompute = RECOMPUTE_NONE;
+  if (remake)
+    b->stored = price_table_new(b->model, &plan, b->cluster);
+  if (b->plan->schedule->vocabulary)
+    b->shares = shares_new(b);
+}
+
+void prices_clear(ProgramBuild *b)
+{
+  g_clear_pointer(&b->stored, price_table_free);
+  g_clear_pointer(&b->shares, price_table_free);
+}
+
+/* The layer's price in a table that may replace the plan's own for the ends. */
+const LayerPrice *price_of(const ProgramBuild *b, int layer)
+{
+  gboolean end = layer == 0 || layer == b->model->n_layers - 1;
+  const PriceTable *prices = end && b->shares ? b->shares : b->prices;
+
+  return &prices->layers[b->model->layers[layer]];
+}
+
+double params_of(const ProgramBuild *b, int first, int n)
+{
+  double params = 0;
+  for (int i = first; i < first + n; i++)
+    params += price_of(b, i)->params;
+  return params;
+}
+
+double weight_bytes(const ProgramBuild *b)
+{
+  return dtype_bytes[b->plan->precision];
+}
+
+/* Prices of a layer's passes without their recomputation. */
+static const LayerPrice *stored_of(const ProgramBuild *b, int layer)
+{
+  return b->stored ? &b->stored->layers[b->model->layers[layer]] : price_of(b, layer);
+}
+
+static void add_price(Segment *s, const PassPrice *price)
+{
+  s->seconds += price->seconds;
+  s->compute_s += price->compute_s;
+  s->tensor_s += price->tensor_s;
+  s->hardware_flops += price->flops;
+}
+
+/* S and T of the share; with one barrier S makes the input gradient already. */
+static void add_vocabulary(const ProgramBuild *b, Segment *s, const LayerPrice *price, Pass pass)
+{
+  gboolean early = b->plan->schedule->vocabulary == 1;
+
+  if (pass == PASS_LOGITS) {
+    add_price(s, &price->pass[PASS_FORWARD]);
+    if (early)
+      add_price(s, &price->pass[PASS_INPUT]);
+  } else {
+    add_price(s, &price->pass[early ? PASS_WEIGHT : PASS_BACKWARD]);
+  }
+}
+
+/* Bytes that a layer holds more, or less, once the pass has run. */
+static double held_bytes(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
+{
+  const LayerPrice *price = price_of(b, layer), *stored = stored_of(b, layer);
+
+  switch (pass) {
+  case PASS_FORWARD:
+    return chunk->remade ? price->saved_bytes : stored->saved_bytes;
+  case PASS_RECOMPUTE:
+    return stored->saved_bytes - price->saved_bytes;
+  case PASS_INPUT:
+    return price->deferred_bytes - price->saved_bytes;
+  case PASS_WEIGHT:
+    return -price->deferred_bytes;
+  case PASS_LOGITS:
+    return price->saved_bytes;
+  default:
+    return -stored->saved_bytes;
+  }
+}
+
+Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
+{
+  Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
+                .slowdown = 1 };
+  double params = params_of(b, piece.first_layer, piece.n_layers);
+  gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
+
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
+    const LayerPrice *price = recomputes ? stored_of(b, i) : price_of(b, i);
+    if (is_vocabulary(pass))
+      add_vocabulary(b, &s, price, pass);
+    else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
+      add_price(&s, &price->pass[pass == PASS_RECOMPUTE ? PASS_FORWARD : pass]);
+    s.activation_bytes += held_bytes(b, chunk, i, pass);
+    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (recomputes ? price->recomputed_bytes : 0));
+  }
+  s.compute_s = MIN(s.compute_s, s.seconds);
+  s.free_bytes = s.alloc_bytes;
+  if (b->plan->dp > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
+    s.free_bytes += params * weight_bytes(b);
+  if (b->plan->dp > 1 && b->plan->zero >= 2 && makes_weight_gradient(pass))
+    s.alloc_bytes += params * op_gradient_bytes(b->plan);
+  return s;
+}
+
+Piece stage_layers(const ProgramBuild *b, int stage)
+{
+  int first = plan_stage_first_layer(b->plan, b->model, stage);
+  int end = plan_stage_first_layer(b->plan, b->model, stage + 1);
+  gboolean spread = b->shares && stage == b->stages - 1;
+
+  return (Piece) { first, end - first - spread };
+}
+
+typedef struct {
+  double params, largest; /* parameters, and those of the largest tensor */
+} RankWeights;
+
+static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
+{
+  for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
+    w->params += price_of(b, i)->params;
+    w->largest = MAX(w->largest, price_of(b, i)->largest);
+  }
+}
+
+static RankWeights rank_weights(const ProgramBuild *b, int rank)
+{
+  RankWeights w = { 0 };
+
+  if (b->shares)
+    add_weights(b, &w, (Piece) { b->model->n_layers - 1, 1 });
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
+    add_weights(b, &w, stage_layers(b, program_stage(b, rank, chunk)));
+  return w;
+}
+
+double rank_params(const ProgramBuild *b, int rank)
+{
+  return rank_weights(b, rank).params;
+}
+
+void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
+{
+  const Plan *p = b->plan;
+  RankWeights w = rank_weights(b, rank);
+  double *bytes = row->static_bytes, sharded = p->zero >= 2 ? p->dp : 1;
+
+  memset(bytes, 0, PART_COUNT * sizeof *bytes);
+  bytes[PART_WEIGHTS] = w.params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
+  bytes[PART_GRADIENTS] = w.params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
+  bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
+  bytes[PART_OVERHEAD] = op_overhead_bytes(p);
+  row->cached_bytes = op_step_bytes(p, w.params, w.largest);
+}

@@ -1,0 +1,46 @@
+/* Passes with times from elsewhere. */
+#include "program/program.h"
+
+static Segment *segment_of(const Program *p, const Task *t)
+{
+  return &g_array_index(p->segments, Segment, t->segment);
+}
+
+static const Task *task_at(const Program *p, guint i)
+{
+  return &g_array_index(p->tasks, Task, i);
+}
+
+static gboolean is_timed(const Task *t)
+{
+  return t->kind == TASK_PASS && (t->pass == PASS_FORWARD || t->pass == PASS_BACKWARD || t->pass == PASS_INPUT ||
+                                  t->pass == PASS_WEIGHT);
+}
+
+/* Index of a task's stage and direction. */
+static int direction_of(const Program *p, const Task *t)
+{
+  return 2 * schedule_stage(p->schedule, &p->shape, t->row, t->chunk) + (t->pass != PASS_FORWARD);
+}
+
+void program_time_passes(Program *p, const double *forward_s, const double *backward_s)
+{
+  int stages = schedule_stages(p->schedule, &p->shape);
+  g_autofree double *priced = g_new0(double, 2 * stages);
+  g_autofree gboolean *done = g_new0(gboolean, p->segments->len);
+
+  for (guint i = 0; i < p->tasks->len; i++)
+    if (is_timed(task_at(p, i)))
+      priced[direction_of(p, task_at(p, i))] += segment_of(p, task_at(p, i))->seconds / p->shape.micro;
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *t = task_at(p, i);
+    if (!is_timed(t) || done[t->segment])
+      continue;
+    int at = direction_of(p, t);
+    double scale = (at % 2 ? backward_s : forward_s)[at / 2] / priced[at];
+    segment_of(p, t)->seconds *= scale;
+    segment_of(p, t)->compute_s *= scale;
+    segment_of(p, t)->tensor_s *= scale;
+    done[t->segment] = TRUE;
+  }
+}

@@ -1,0 +1,51 @@
+#include "report/compare.h"
+
+#include "base/table.h"
+#include "base/units.h"
+
+/* Communication that nothing hides. */
+static double exposed_s(const Metrics *m)
+{
+  return m->tensor_comm_s + m->context_comm_s + m->expert_comm_s + m->pipeline_comm_s + m->data_comm_s;
+}
+
+char *report_compare(const Compared *plans, int n)
+{
+  g_autoptr(Table) t = table_new("<plan|GPUs|step|ratio|tokens/s/GPU|MFU|bubble|peak memory|<|exposed comm|<");
+  g_autoptr(Table) what = table_new("<|<");
+
+  for (int i = 0; i < n; i++) {
+    const Result *r = plans[i].result;
+    const Metrics *m = &r->metrics;
+    g_autofree char *step = format_seconds(m->iteration_s), *memory = format_bytes(m->peak_memory_bytes);
+    g_autofree char *exposed = format_seconds(exposed_s(m)), *label = plan_label(&r->plan);
+    table_add(t, "%s", plans[i].name);
+    table_add(t, "%d", r->plan.gpus);
+    table_add(t, "%s", step);
+    table_add(t, "%.3f", m->iteration_s / plans[0].result->metrics.iteration_s);
+    table_add(t, "%.0f", r->tokens_per_s_per_gpu);
+    table_add(t, "%.1f %%", 100 * r->mfu);
+    table_add(t, "%.1f %%", 100 * m->bubble_fraction);
+    table_add(t, "%s", memory);
+    table_add(t, "%s", r->fits ? "" : "too much");
+    table_add(t, "%s", exposed);
+    table_add(t, "%.1f %%", 100 * exposed_s(m) / m->iteration_s);
+    table_add(what, "%s", plans[i].name);
+    table_add(what, "%s", label);
+  }
+  g_autofree char *numbers = table_text(t, 0), *labels = table_text(what, 0);
+  return g_strconcat(numbers, "\n", labels, NULL);
+}
+
+char *report_compare_json(const Compared *plans, int n)
+{
+  GString *text = g_string_new(NULL);
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '[');
+  for (int i = 0; i < n; i++)
+    result_write(plans[i].result, plans[i].trace, &w, NULL);
+  json_close(&w, ']');
+  return g_string_free(text, FALSE);
+}

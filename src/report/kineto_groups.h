@@ -1,0 +1,28 @@
+/* Communicators as torch names them: which ranks a rank talks to; private to report. */
+#ifndef TDP_REPORT_KINETO_GROUPS_H
+#define TDP_REPORT_KINETO_GROUPS_H
+
+#include "base/json.h"
+#include "plan/mesh.h"
+#include "program/program.h"
+
+typedef enum {
+  GROUP_WORLD, GROUP_TENSOR, GROUP_DATA, GROUP_PIPELINE,
+  GROUP_EMBEDDING, /* the two ends of the pipeline */
+  GROUP_COPIES,    /* two ranks that hold the same stages of two copies of the model */
+  GROUP_COUNT,
+} ProcessGroup;
+
+/* The group whose ranks a kind of task joins. */
+ProcessGroup group_of_kind(TaskKind kind);
+
+/* The group as the arguments of an event. */
+void group_put_args(JsonWriter *w, const Plan *plan, ProcessGroup group, int rank);
+
+/* All groups of more than one rank that a rank is in, as members of an open array. */
+void group_put_all(JsonWriter *w, const Plan *plan, int rank);
+
+/* Ranks of the group of this rank. */
+int group_size(const Plan *plan, ProcessGroup group);
+
+#endif

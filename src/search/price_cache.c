@@ -1,0 +1,79 @@
+#include "search/price_cache.h"
+
+#include "program/balance.h"
+
+#include <string.h>
+
+/* What PriceSums depend on, and with the stages a split. */
+typedef struct {
+  int tp, micro_batch, sequence_parallel, recompute, ends_meet, stages;
+} PriceKey;
+
+struct PriceCache {
+  const Model *model;
+  const Cluster *cluster;
+  GHashTable *sums;   /* PriceKey without stages to PriceSums; looked up, never iterated */
+  GHashTable *splits; /* PriceKey to LayerSplit, without stages if there is none */
+};
+
+static guint key_hash(gconstpointer p)
+{
+  const PriceKey *k = p;
+  guint hash = (k->tp * 8191u + k->micro_batch) * 31u + k->sequence_parallel;
+  return ((hash * 31u + k->recompute) * 2 + k->ends_meet) * 1021u + k->stages;
+}
+
+static gboolean key_equal(gconstpointer a, gconstpointer b)
+{
+  return memcmp(a, b, sizeof(PriceKey)) == 0;
+}
+
+static PriceKey key_of(const Plan *plan, int stages)
+{
+  return (PriceKey) { plan->tp, plan->micro_batch, plan->sequence_parallel, plan->recompute, plan_ends_meet(plan), stages };
+}
+
+PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
+{
+  PriceCache *cache = g_new(PriceCache, 1);
+
+  cache->model = model;
+  cache->cluster = cluster;
+  cache->sums = g_hash_table_new_full(key_hash, key_equal, g_free, (GDestroyNotify)price_sums_free);
+  cache->splits = g_hash_table_new_full(key_hash, key_equal, g_free, g_free);
+  return cache;
+}
+
+void price_cache_free(PriceCache *cache)
+{
+  if (!cache)
+    return;
+  g_hash_table_unref(cache->sums);
+  g_hash_table_unref(cache->splits);
+  g_free(cache);
+}
+
+const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
+{
+  PriceKey key = key_of(plan, 0);
+  PriceSums *sums = g_hash_table_lookup(cache->sums, &key);
+
+  if (!sums) {
+    sums = price_sums_new(cache->model, plan, cache->cluster);
+    g_hash_table_insert(cache->sums, g_memdup2(&key, sizeof key), sums);
+  }
+  return sums;
+}
+
+const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
+{
+  PriceKey key = key_of(plan, plan_stages(plan));
+  LayerSplit *split = g_hash_table_lookup(cache->splits, &key);
+
+  if (!split) {
+    split = g_new0(LayerSplit, 1);
+    balance_by_time(cache->model, plan, price_cache_sums(cache, plan)->prices, split);
+    g_hash_table_insert(cache->splits, g_memdup2(&key, sizeof key), split);
+  }
+  return split->stages ? split : NULL;
+}

@@ -1,0 +1,20 @@
+/* Prices of the plans of a search, each distinct set made once. Not thread-safe;
+ * what it hands out lives as long as it does. */
+#ifndef TDP_SEARCH_PRICE_CACHE_H
+#define TDP_SEARCH_PRICE_CACHE_H
+
+#include "search/bound.h"
+
+typedef struct PriceCache PriceCache;
+
+PriceCache *price_cache_new(const Model *model, const Cluster *cluster);
+void price_cache_free(PriceCache *cache);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceCache, price_cache_free)
+
+const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan);
+
+/* The best split of the plan's layers that its framework can run, by time alone;
+ * NULL if there is none. */
+const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);
+
+#endif

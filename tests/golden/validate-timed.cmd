@@ -1,0 +1,1 @@
+tdp-validate tests/validation/vocabpar.csv --timed-passes --rows

@@ -1,0 +1,133 @@
+/* What holds for every schedule and every shape that it accepts. */
+#include "main.h"
+#include "schedule/schedule.h"
+
+#include <time.h>
+
+/* Forward, backward, input, weight, recompute, logits, vocabulary gradient; the last is deliberately odd. */
+static const double times[][PASS_COUNT] = {
+  { 1, 2, 1, 1, 1, 0.5, 0.5 },
+  { 1, 1, 0.5, 0.5, 1, 1, 1 },
+  { 0.37, 1.9, 1.31, 0.59, 0.41, 0.23, 0.71 },
+};
+
+/* The longest chain of one micro-batch: forward and backward of every stage. */
+static double critical_path(const Schedule *s, const ScheduleShape *shape, const double *t)
+{
+  double chunk = (double)schedule_copies(s) / shape->chunks;
+  return schedule_stages(s, shape) * chunk * (t[PASS_FORWARD] + MIN(t[PASS_BACKWARD], t[PASS_INPUT]));
+}
+
+/* A ck_assert writes to a file even when it holds: too slow for millions of them. */
+static void require(gboolean holds, const char *what, const Schedule *s, const ScheduleShape *shape)
+{
+  if (!holds)
+    ck_abort_msg("%s p=%d m=%d v=%d: %s", s->name, shape->ranks, shape->micro, shape->chunks, what);
+}
+
+/* Time of all passes of a rank, which run one at a time. */
+static double check_rank(const Schedule *s, const ScheduleShape *shape, const Replay *r, int rank)
+{
+  double sum = 0, end = 0;
+
+  for (int i = r->order->first[rank]; i < r->order->first[rank + 1]; i++) {
+    gboolean second = i > r->order->first[rank] && r->order->slots[i - 1].paired;
+    require(r->end[i] >= r->start[i], "a pass ends before it starts", s, shape);
+    require(s->opportunistic || second || r->start[i] >= end, "two passes at once", s, shape);
+    sum += second ? 0 : r->end[i] - r->start[i];
+    end = r->end[i];
+  }
+  int peak = schedule_peak(s, shape, rank);
+  require(peak <= r->peak[rank], "peak() is above what the order holds", s, shape);
+  require(!s->peak || shape->micro < shape->ranks || peak == r->peak[rank], "peak() is not what the order holds", s, shape);
+  return sum;
+}
+
+static void check_replay(const Schedule *s, const ScheduleShape *shape, const double *t, double pair)
+{
+  g_autoptr(Replay) r = schedule_replay(s, shape, t, pair);
+  double sum = 0;
+
+  require(r != NULL, "deadlock", s, shape);
+  for (int rank = 0; rank < shape->ranks; rank++)
+    sum += check_rank(s, shape, r, rank);
+  require(r->makespan >= r->busy - 1e-9, "shorter than the busiest rank", s, shape);
+  require(pair < 1 || r->makespan >= critical_path(s, shape, t) - 1e-9, "shorter than the critical path", s, shape);
+  require(r->makespan <= sum + 1e-9, "longer than all passes one by one", s, shape);
+  require(r->span_idle <= r->makespan, "idle longer than the step", s, shape);
+}
+
+static void check_shape(const Schedule *s, ScheduleShape shape, const double *t)
+{
+  GError *error = NULL;
+
+  shape.forward = t[PASS_FORWARD];
+  shape.input = t[PASS_INPUT];
+  shape.weight = t[PASS_WEIGHT];
+  g_autoptr(ScheduleOrder) order = schedule_order_new(s, &shape);
+  if (!schedule_order_check(s, &shape, order, &error))
+    ck_abort_msg("%s p=%d m=%d v=%d: %s", s->name, shape.ranks, shape.micro, shape.chunks, error->message);
+  check_replay(s, &shape, t, 1);
+  check_replay(s, &shape, t, 0.75);
+}
+
+#define RANKS_MAX 9
+
+START_TEST(shapes)
+{
+  int accepted = 0;
+
+  for (int s = 0; schedules[s]; s++)
+    for (int m = 1; m <= 20; m++)
+      for (int v = 1; v <= 4; v++) {
+        ScheduleShape shape = { .ranks = _i + 1, .micro = m, .chunks = v };
+        if (!schedule_check(schedules[s], &shape, NULL))
+          continue;
+        for (gsize k = 0; k < G_N_ELEMENTS(times); k++)
+          check_shape(schedules[s], shape, times[k]);
+        accepted++;
+      }
+  ck_assert_int_gt(accepted, 400);
+}
+END_TEST
+
+START_TEST(groups)
+{
+  for (int p = 2; p <= 5; p++)
+    for (int m = p; m <= 20; m++)
+      for (int group = p; group <= m; group++) {
+        ScheduleShape shape = { .ranks = p, .micro = m, .chunks = 3, .group = group };
+        if (schedule_check(schedule_find("interleaved"), &shape, NULL))
+          check_shape(schedule_find("interleaved"), shape, times[0]);
+      }
+}
+END_TEST
+
+/* Processor time of the shortest of a few runs. */
+static double order_s(const Schedule *s, int micro)
+{
+  ScheduleShape shape = { .ranks = 8, .micro = micro, .chunks = s->min_chunks };
+  double least = G_MAXDOUBLE;
+
+  for (int i = 0; i < 3; i++) {
+    clock_t start = clock();
+    g_autoptr(ScheduleOrder) order = schedule_order_new(s, &shape);
+    least = MIN(least, (double)(clock() - start) / CLOCKS_PER_SEC);
+  }
+  return least;
+}
+
+/* Sixteen times the micro-batches take about as many times as long, not 256 times. */
+START_TEST(cost_of_orders)
+{
+  for (int s = 0; schedules[s]; s++) {
+    double small = order_s(schedules[s], 256), large = order_s(schedules[s], 4096);
+    ck_assert_msg(large < 100 * MAX(small, 5e-6), "%s: %g s for 256 micro-batches, %g s for 4096", schedules[s]->name, small, large);
+  }
+}
+END_TEST
+
+TEST_LOOPS("schedule shapes",
+           { shapes, RANKS_MAX },
+           { groups },
+           { cost_of_orders })
