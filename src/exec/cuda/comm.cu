@@ -34,11 +34,13 @@ int cuda_open_comm(CudaBackend *c, const BackendOptions *options, char *error)
 
   if (options->size == 1)
     return 0;
-  if (!options->address) {
-    snprintf(error, EXEC_ERROR_SIZE, "cuda: %d ranks need the address of rank 0", options->size);
+  if (options->address)
+    setenv("NCCL_COMM_ID", options->address, 1);
+  if (!getenv("NCCL_COMM_ID")) {
+    snprintf(error, EXEC_ERROR_SIZE, "cuda: NCCL_COMM_ID: missing: expected host:port of rank 0 for %d ranks",
+             options->size);
     return -1;
   }
-  setenv("NCCL_COMM_ID", options->address, 1);
   status = ncclGetUniqueId(&id);
   if (status == ncclSuccess)
     status = ncclCommInitRank(&c->world, options->size, id, options->rank);

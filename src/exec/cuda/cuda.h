@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* dtype may be fp32, fp16 or bf16. With more than one rank `address` is where
- * rank 0 listens for NCCL's bootstrap. NULL and a line in `error` if there is no
+/* dtype may be fp32, fp16 or bf16. With more than one rank `address`, or if that
+ * is NULL the variable NCCL_COMM_ID, is where rank 0 listens for NCCL's bootstrap.
+ * NULL and a line in `error` if there is no
  * device or no NCCL. */
 Backend *cuda_open(const BackendOptions *options, char *error);
 
