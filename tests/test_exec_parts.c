@@ -140,6 +140,8 @@ START_TEST(memory_is_counted_by_part)
   memory_mark(&m);
   ck_assert_double_eq(m.peak_activations, 50);
   memory_clear(&m);
+  b->stream_free(b, s);
+  b->free(b);
 }
 END_TEST
 
@@ -177,6 +179,8 @@ START_TEST(shards_join_to_the_whole)
   }
   shards_clear(&whole);
   memory_clear(&m);
+  b->stream_free(b, s);
+  b->free(b);
   framework_free(framework);
 }
 END_TEST
