@@ -269,7 +269,7 @@ START_TEST(known_clusters)
   ck_assert_int_eq(bloom->devices, 384);
   NEAR(bloom->tiers[1].bytes_per_s, 6.25e9);
   NEAR(bloom->tiers[1].port_bytes_per_s, 12.5e9);
-  NEAR(4 * bloom->tiers[1].bytes_per_s * bloom->tiers[1].link.efficiency, 5.05e9);
+  NEAR(8 * bloom->tiers[1].bytes_per_s * bloom->tiers[1].link.efficiency, 5.05e9);
 
   g_autoptr(Cluster) nvl72 = load("gb200-nvl72");
   ck_assert_int_eq(nvl72->devices_per_node, 4);
