@@ -20,16 +20,26 @@ override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
+# The executor needs OpenBLAS and MPI; without them everything else is built. It
+# is kept free of GSL, whose BLAS would take OpenBLAS's place.
+EXEC := $(shell pkg-config --exists openblas ompi-c 2>/dev/null && echo yes)
+EXEC_CFLAGS = $(shell pkg-config --cflags openblas ompi-c) -DTDP_MPI
+EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) openblas ompi-c) -lm
+EXEC_SRC := $(wildcard src/exec/*.c src/exec/cpu/*.c)
+$(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS and Open MPI (libopenblas-dev, libopenmpi-dev)))
+
 LIB_SRC := $(filter-out src/cli/% src/exec/%,$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/tdp_*.c)
 CLI_LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/cli/*.c))
-TEST_SRC := $(wildcard tests/test_*.c)
+TEST_SRC := $(filter-out $(if $(EXEC),,tests/test_exec%),$(wildcard tests/test_*.c))
+MPI_TESTS := $(if $(EXEC),$(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(wildcard tests/mpi/*.c)))
 TEST_LIB_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 LIB := $(BUILD)/libtdp.a
-PROGRAMS := $(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC))
+EXEC_LIB := $(BUILD)/libtdp-exec.a
+PROGRAMS := $(filter-out $(if $(EXEC),,%/tdp-run),$(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC)))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 BENCHES := $(patsubst tests/bench/bench_%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 SIMGRID := $(if $(SAN),,$(shell pkg-config --exists simgrid 2>/dev/null && command -v $(CXX) >/dev/null && echo $(BUILD)/simgrid-compare))
@@ -50,6 +60,23 @@ $(LIB): $(call obj,$(LIB_SRC) $(CLI_LIB_SRC))
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+$(EXEC_LIB): $(call obj,$(EXEC_SRC))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(call obj,$(EXEC_SRC)): override CPPFLAGS += $(EXEC_CFLAGS)
+
+$(BUILD)/tdp-run: $(BUILD)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
+$(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+
+$(BUILD)/tests/mpi/%: $(BUILD)/obj/tests/mpi/%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
 $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
@@ -68,8 +95,8 @@ $(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/si
 $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c) $(BUILD)/obj/tests/simgrid/simgrid.o $(LIB)
 	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
-build-tests: $(TESTS) $(BENCHES) $(SIMGRID)
-test: $(TESTS) $(PROGRAMS)
+build-tests: $(TESTS) $(MPI_TESTS) $(BENCHES) $(SIMGRID)
+test: $(TESTS) $(MPI_TESTS) $(PROGRAMS)
 	tests/run $(BUILD)
 
 layers:

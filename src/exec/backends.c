@@ -1,0 +1,12 @@
+#include "exec/exec.h"
+
+#include "exec/cpu/cpu.h"
+
+const BackendKind backends[] = {
+#ifdef TDP_MPI
+  { "cpu", cpu_mpi_open },
+#else
+  { "cpu", cpu_open },
+#endif
+  { NULL, NULL },
+};
