@@ -106,3 +106,23 @@ PriceTable *fixture_prices(const Model *model, double forward, double backward, 
   }
   return table;
 }
+
+gboolean fixture_draw_plan(GRand *rand, const Model *model, Cluster *cluster, const Framework *framework, Plan *plan)
+{
+  static const int sizes[] = { 1, 2, 4, 8 };
+
+  *plan = plan_default(model, framework);
+  plan->tp = sizes[g_rand_int_range(rand, 0, 4)];
+  plan->pp = sizes[g_rand_int_range(rand, 0, 4)];
+  plan->dp = sizes[g_rand_int_range(rand, 0, 4)];
+  plan->gpus = plan->tp * plan->pp * plan->dp;
+  plan->vpp = plan->pp > 1 ? g_rand_int_range(rand, 1, 3) : 1;
+  plan->micro_batch = g_rand_int_range(rand, 1, 3);
+  plan->global_batch = plan->dp * plan->micro_batch * sizes[g_rand_int_range(rand, 1, 4)];
+  plan->zero = g_rand_int_range(rand, 0, 4);
+  plan->recompute = g_rand_int_range(rand, 0, RECOMPUTE_COUNT);
+  plan->sequence_parallel = plan->tp > 1 && g_rand_boolean(rand);
+  plan->overlap = (Overlap) { g_rand_boolean(rand), g_rand_boolean(rand), g_rand_boolean(rand), g_rand_boolean(rand) };
+  plan->schedule = schedules[g_rand_int_range(rand, 0, 4)];
+  return cluster_resize(cluster, plan->gpus, NULL) && plan_check(plan, model, cluster, NULL) == RULE_NONE;
+}

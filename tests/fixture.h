@@ -26,4 +26,7 @@ Framework *fixture_framework(const char *name);
  * the weight gradient. */
 PriceTable *fixture_prices(const Model *model, double forward, double backward, double saved);
 
+/* Draws a plan at random; FALSE if it is not legal for the model. */
+gboolean fixture_draw_plan(GRand *rand, const Model *model, Cluster *cluster, const Framework *framework, Plan *plan);
+
 #endif

@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/engine.h"
 #include "program/balance.h"
 #include "report/compare.h"
 #include "report/kineto.h"
-#include "sim/simulate.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@ typedef struct {
   char *model, *cluster, *plan, *csv, *plots, *trace, *trace_merged;
   char **compared; /* plans */
   gboolean json, collectives, ops, explain, compare;
+  EngineOptions engine;
 } Options;
 
 /* One plan, and what came out of it. */
@@ -27,6 +28,7 @@ typedef struct {
   Framework *framework;
   Plan plan;
   Trace *trace;
+  char *ranks; /* with --ranks all, a table of them */
   Result result;
 } Subject;
 
@@ -74,6 +76,10 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "ops", 0, 0, G_OPTION_ARG_NONE, &o->ops, "List every operator of each kind of layer with its time", NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say what decides the step's time, and every collective", NULL },
     { "compare", 0, 0, G_OPTION_ARG_NONE, &o->compare, "Compare the plans given as arguments, instead of --plan", NULL },
+    { "ranks", 0, 0, G_OPTION_ARG_STRING, &o->engine.ranks, "Simulate every rank, not one of each stage", "all" },
+    { "straggler", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->engine.stragglers, "Slow down a rank (with --ranks all)", "RANK=FACTOR" },
+    { "contention", 0, 0, G_OPTION_ARG_NONE, &o->engine.contention, "Let a device's transfers share its links", NULL },
+    { "receive-buffers", 0, 0, G_OPTION_ARG_INT, &o->engine.receive_buffers, "Buffers for what a stage sends to another", "N" },
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write every task with its times", "FILE" },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory, or the comparison", "DIR" },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
@@ -83,7 +89,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   };
 
   return cli_parse(argc, argv, entries, "Simulates one training plan on a cluster, or compares several.", error) &&
-         check_options(o, error);
+         engine_options_check(&o->engine, error) && check_options(o, error);
 }
 
 /* The cluster takes the plan's size. */
@@ -108,10 +114,13 @@ static gboolean load(Subject *s, const Options *o, GError **error)
   return TRUE;
 }
 
-static void simulate_subject(Subject *s)
+static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
 {
-  s->trace = simulate_plan(s->model, s->cluster, &s->plan);
+  s->trace = engine_simulate(&o->engine, s->model, s->cluster, &s->plan, &s->ranks, error);
+  if (!s->trace)
+    return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
+  return TRUE;
 }
 
 static void print_json(const Subject *s)
@@ -148,6 +157,8 @@ static void print_text(const Options *o, const Subject *s)
     g_autofree char *ops = report_ops(result);
     printf("\nOperators of a micro-batch\n%s", ops);
   }
+  if (s->ranks)
+    printf("\n%s", s->ranks);
 }
 
 /* One trace after another: pids of a plan lie behind those of the one before. */
@@ -200,11 +211,9 @@ static gboolean deliver_comparison(const Options *o, const Subject *subjects, in
 
 static gboolean run(Subject *subjects, int n, const Options *o, GError **error)
 {
-  for (int i = 0; i < n; i++) {
-    if (!load(&subjects[i], o, error))
+  for (int i = 0; i < n; i++)
+    if (!load(&subjects[i], o, error) || !simulate_subject(&subjects[i], o, error))
       return FALSE;
-    simulate_subject(&subjects[i]);
-  }
   if (o->trace_merged && !write_merged(o, subjects, n, error))
     return FALSE;
   return o->compare ? deliver_comparison(o, subjects, n, error) : deliver_one(o, subjects, error);
@@ -213,6 +222,7 @@ static gboolean run(Subject *subjects, int n, const Options *o, GError **error)
 static void subject_clear(Subject *s)
 {
   g_clear_pointer(&s->trace, trace_free);
+  g_clear_pointer(&s->ranks, g_free);
   g_clear_pointer(&s->framework, framework_free);
   g_clear_pointer(&s->cluster, cluster_free);
   g_clear_pointer(&s->model, model_free);
@@ -225,6 +235,7 @@ static void options_clear(Options *o)
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   g_strfreev(o->compared);
+  engine_options_clear(&o->engine);
 }
 
 /* Simulates the plans that the options name. */
@@ -245,7 +256,7 @@ static int sim_main(const Options *o)
 
 int main(int argc, char **argv)
 {
-  Options o = { 0 };
+  Options o = { .engine.receive_buffers = CLI_ABSENT };
   GError *error = NULL;
   int status;
 

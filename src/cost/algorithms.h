@@ -13,6 +13,13 @@ double hierarchical_s(const Cluster *cluster, Collective collective, double byte
 double in_switch_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
 double pairwise_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
 
+/* What they ask of links (ports.c). */
+PortUse ring_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse tree_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse hierarchical_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse in_switch_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+PortUse pairwise_ports(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+
 /* Ranks of the group in one domain of the tier below: 1 below tier 0. */
 int ranks_below(const GroupShape *group, int tier);
 

@@ -3,8 +3,12 @@
 #include <math.h>
 
 const CollectiveAlgorithm collective_algorithms[] = {
-    {"ring", FALSE, ring_s},           {"tree", FALSE, tree_s},         {"hierarchical", TRUE, hierarchical_s},
-    {"in-switch", FALSE, in_switch_s}, {"pairwise", FALSE, pairwise_s}, {NULL, FALSE, NULL},
+    {"ring", FALSE, ring_s, ring_ports},
+    {"tree", FALSE, tree_s, tree_ports},
+    {"hierarchical", TRUE, hierarchical_s, hierarchical_ports},
+    {"in-switch", FALSE, in_switch_s, in_switch_ports},
+    {"pairwise", FALSE, pairwise_s, pairwise_ports},
+    {NULL, FALSE, NULL, NULL},
 };
 
 /* Few ranks: NCCL 2.27-2.29 adds in the switch from 5 (H200) or 6 (B200) ranks on. */
@@ -102,11 +106,13 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, do
   if (!(bytes > 0) || group->size < 2)
     return cost;
   cost.seconds = cost.runner_up_s = INFINITY;
+  const CollectiveAlgorithm *chosen = NULL;
   for (const CollectiveAlgorithm *a = collective_algorithms; a->name; a++) {
     double seconds = a->seconds(cluster, collective, bytes, group);
     if (seconds < cost.seconds && (!a->optional || cluster->hierarchical_collectives)) {
       cost.runner_up = cost.algorithm;
       cost.runner_up_s = cost.seconds;
+      chosen = a;
       cost.algorithm = a->name;
       cost.seconds = seconds;
     } else if (seconds < cost.runner_up_s) {
@@ -114,7 +120,9 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, do
       cost.runner_up_s = seconds;
     }
   }
-  g_assert(cost.algorithm);
+  g_assert(chosen);
+  cost.use = chosen->ports(cluster, collective, bytes, group);
+  cost.use.transfer_s = fmin(cost.use.transfer_s, cost.seconds);
   if (!cost.runner_up)
     cost.runner_up_s = 0;
   cost.bus_bytes_per_s = bytes * collective_bus_factor(collective, group->size) / cost.seconds;

@@ -9,7 +9,10 @@
  * reduce; the total over ranks (send count x ranks) for all-gather,
  * reduce-scatter and all-to-all; the message for send/receive. Bus bandwidth
  * is nccl-tests' too. All devices of the cluster are taken to do the same at
- * the same time, so a group gets its ranks' share of each tier.
+ * the same time, so a group gets its ranks' share of each tier. How long a
+ * transfer keeps a device's share busy is said besides, for those who let
+ * transfers of one device share its links (sim/links.h): bytes through the port
+ * over the rate that the algorithm reaches there.
  */
 #ifndef TDP_COST_COLLECTIVE_H
 #define TDP_COST_COLLECTIVE_H
@@ -17,11 +20,18 @@
 #include "hardware/collective.h"
 #include "hardware/group.h"
 
+/* What a collective asks of links. */
+typedef struct {
+  double transfer_s;       /* of its time: bytes move; the rest is latency */
+  double port_s[TIER_MAX]; /* of transfer_s: each device's share of a tier is busy */
+} PortUse;
+
 typedef struct {
   const char *name; /* "ring", "tree", "hierarchical", "in-switch", "pairwise" */
   gboolean optional; /* not in NCCL: used only where the cluster says that its library has it */
   /* Seconds, or INFINITY where the algorithm does not apply. */
   double (*seconds)(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
+  PortUse (*ports)(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
 } CollectiveAlgorithm;
 
 extern const CollectiveAlgorithm collective_algorithms[]; /* ends with a NULL name */
@@ -30,6 +40,7 @@ typedef struct {
   double seconds;
   double bus_bytes_per_s;
   const char *algorithm;
+  PortUse use;           /* its transfer_s is at most `seconds` */
   const char *runner_up; /* NULL if no other applies; may be one that the library lacks */
   double runner_up_s;
 } CollectiveCost;

@@ -1,5 +1,7 @@
 #include "hardware/group.h"
 
+#include <limits.h>
+
 /* How many ranks start, start + stride, ... lie in the rest of a domain, at most `left`. */
 static int ranks_in_rest(int start, int stride, int domain, int left)
 {
@@ -59,6 +61,19 @@ GroupShape group_shape(const Cluster *cluster, int size, int stride)
   for (int t = 0; t < TIER_MAX; t++)
     shape.per_domain[t] =
       t < cluster->n_tiers ? per_domain(size, stride, cluster->tiers[t].devices, cluster->devices) : size;
+  return shape;
+}
+
+GroupShape group_shape_at(const Cluster *cluster, int first, int size, int stride)
+{
+  GroupShape shape = {.size = size};
+  for (int t = 0; t < TIER_MAX; t++) {
+    int domain = t < cluster->n_tiers ? cluster->tiers[t].devices : INT_MAX;
+    if (size == 1 || domain >= cluster->devices)
+      shape.per_domain[t] = size;
+    else
+      shape.per_domain[t] = stride >= domain ? 1 : fewest_of_group(first % domain, size, stride, domain);
+  }
   return shape;
 }
 

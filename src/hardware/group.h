@@ -22,6 +22,10 @@ typedef struct {
  */
 GroupShape group_shape(const Cluster *cluster, int size, int stride);
 
+/* Shape of the one group of ranks first, first + stride, ...: the fewest that any
+ * domain has of it. */
+GroupShape group_shape_at(const Cluster *cluster, int first, int size, int stride);
+
 /* The lowest tier that joins all ranks of the group; 0 for one rank. */
 int group_tier(const Cluster *cluster, const GroupShape *shape);
 

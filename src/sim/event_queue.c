@@ -15,9 +15,9 @@ static inline gboolean before(const Event *a, const Event *b)
   return a->time < b->time || (a->time == b->time && a->order < b->order);
 }
 
-void event_queue_push(EventQueue *q, double time, int lane, guint32 version)
+guint32 event_queue_push(EventQueue *q, double time, int task)
 {
-  Event event = { time, q->next_order++, lane, version };
+  Event event = { time, q->next_order++, task };
   int i = q->n++;
 
   if (q->n > q->capacity) {
@@ -27,6 +27,7 @@ void event_queue_push(EventQueue *q, double time, int lane, guint32 version)
   for (; i > 0 && before(&event, &q->heap[(i - 1) / 2]); i = (i - 1) / 2)
     q->heap[i] = q->heap[(i - 1) / 2];
   q->heap[i] = event;
+  return event.order;
 }
 
 gboolean event_queue_pop(EventQueue *q, Event *out)

@@ -6,20 +6,19 @@
 
 typedef struct {
   double time;
-  guint64 order; /* given by the queue */
-  int lane;
-  guint32 version; /* of the lane when the event was made; older ones are void */
+  guint32 order; /* given by the queue */
+  int task;
 } Event;
 
 typedef struct {
   Event *heap;
   int n, capacity;
-  guint64 next_order;
+  guint32 next_order;
 } EventQueue;
 
 void event_queue_init(EventQueue *queue);
 void event_queue_clear(EventQueue *queue);
-void event_queue_push(EventQueue *queue, double time, int lane, guint32 version);
+guint32 event_queue_push(EventQueue *queue, double time, int task); /* returns its order */
 gboolean event_queue_pop(EventQueue *queue, Event *out); /* FALSE if empty */
 
 #endif

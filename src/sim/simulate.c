@@ -1,180 +1,185 @@
 #include "sim/simulate.h"
 
 #include "sim/event_queue.h"
+#include "sim/graph.h"
+#include "sim/links.h"
 
+#include <math.h>
 #include <string.h>
 
+#define NO_EVENT G_MAXUINT32
+
+/* A task under way, by lane. */
 typedef struct {
-  int next;        /* index into lane_tasks of the task that runs or runs next */
-  gboolean running;
   double left;     /* seconds of work left at full speed, as of `since` */
   double since;
   double slowdown; /* in force */
-  guint32 version;
-} LaneState;
+  double slows;    /* the row's computation; 1 where nothing runs */
+  guint32 event;   /* its valid event, others are void; NO_EVENT behind it */
+  int task;        /* -1 = none */
+  int parts;       /* events and flows that must end */
+} Running;
 
 typedef struct {
   const Program *program;
+  const Task *tasks;
+  const Segment *segments;
+  const SimGraph *graph;
+  const SimLinks *links; /* NULL = nothing is shared */
+  FlowNet *net;
   Trace *trace;
-  Span *spans;     /* by task */
-  int *waiting;    /* dependencies of a task that have not ended */
-  int *dependents; /* tasks that wait for a task, grouped by first_dependent */
-  int *first_dependent;
-  LaneState *lanes;
-  TraceRow *rows;
+  Span *spans;      /* by task */
+  int *waiting;     /* what a task waits for that has not ended */
+  Running *running; /* by lane */
   MemoryPoint *memory; /* of each row now */
   EventQueue queue;
+  GArray *done; /* int: tasks whose flows end now */
   double now;
 } Sim;
-
-static const Task *task_at(const Sim *s, int task)
-{
-  return &g_array_index(s->program->tasks, Task, task);
-}
-
-static const Segment *segment_of(const Sim *s, int task)
-{
-  return &g_array_index(s->program->segments, Segment, task_at(s, task)->segment);
-}
-
-static int head(const Sim *s, int lane)
-{
-  int next = s->lanes[lane].next;
-  return next < s->program->lane_first[lane + 1] ? s->program->lane_tasks[next] : -1;
-}
-
-/* Turns the lists of dependencies around. */
-static void index_dependents(Sim *s)
-{
-  const Program *p = s->program;
-  int n = p->tasks->len, first = 0;
-
-  s->first_dependent = g_new0(int, n + 1);
-  s->waiting = g_new(int, n);
-  for (int i = 0; i < n; i++) {
-    s->waiting[i] = task_at(s, i)->n_deps;
-    for (int d = 0; d < s->waiting[i]; d++)
-      s->first_dependent[p->deps[task_at(s, i)->first_dep + d]]++;
-  }
-  for (int i = 0; i <= n; i++) {
-    first += s->first_dependent[i];
-    s->first_dependent[i] = first;
-  }
-  s->dependents = g_new(int, MAX(first, 1));
-  for (int i = n - 1; i >= 0; i--)
-    for (int d = 0; d < task_at(s, i)->n_deps; d++)
-      s->dependents[--s->first_dependent[p->deps[task_at(s, i)->first_dep + d]]] = i;
-}
 
 static void note_memory(Sim *s, int row, double activations, double buffers)
 {
   MemoryPoint *m = &s->memory[row];
-  GArray *points = s->rows[row].points;
+  GArray *points = s->trace->rows[row].points;
 
   m->time = s->now;
   m->activations += activations;
   m->buffers += buffers;
-  g_array_append_val(points, *m);
+  ((MemoryPoint *)points->data)[points->len++] = *m;
 }
 
 /* How much the row's other lanes slow its computation now. */
 static double row_slowdown(const Sim *s, int row)
 {
+  const Running *lanes = &s->running[row * LANE_COUNT];
   double slowdown = 1;
 
-  for (int lane = row * LANE_COUNT + LANE_COMPUTE + 1; lane < (row + 1) * LANE_COUNT; lane++)
-    if (s->lanes[lane].running)
-      slowdown = MAX(slowdown, segment_of(s, head(s, lane))->slowdown);
+  for (int lane = LANE_COMPUTE + 1; lane < LANE_COUNT; lane++)
+    slowdown = MAX(slowdown, lanes[lane].slows);
   return slowdown;
 }
 
-static void schedule_end(Sim *s, int lane)
+static void push_end(Sim *s, Running *r)
 {
-  LaneState *l = &s->lanes[lane];
-  event_queue_push(&s->queue, l->since + l->left * l->slowdown, lane, ++l->version);
+  r->event = event_queue_push(&s->queue, r->since + r->left * r->slowdown, r->task);
 }
 
 /* Settles a running computation at its old speed and goes on at the new one. */
 static void change_speed(Sim *s, int row)
 {
-  int lane = row * LANE_COUNT + LANE_COMPUTE;
-  LaneState *l = &s->lanes[lane];
+  Running *r = &s->running[row * LANE_COUNT + LANE_COMPUTE];
   double slowdown = row_slowdown(s, row);
 
-  if (!l->running || slowdown == l->slowdown || task_at(s, head(s, lane))->kind != TASK_PASS)
+  if (r->task < 0 || r->event == NO_EVENT || slowdown == r->slowdown || s->tasks[r->task].kind != TASK_PASS)
     return;
-  l->left = MAX(0, l->left - (s->now - l->since) / l->slowdown);
-  l->since = s->now;
-  l->slowdown = slowdown;
-  schedule_end(s, lane);
+  r->left = MAX(0, r->left - (s->now - r->since) / r->slowdown);
+  r->since = s->now;
+  r->slowdown = slowdown;
+  push_end(s, r);
 }
 
-static void start(Sim *s, int lane, int task)
+/* A transfer is a flow; a pass whose communication shares a link is both. */
+static void launch(Sim *s, Running *r, const Segment *segment)
 {
-  LaneState *l = &s->lanes[lane];
-  const Task *t = task_at(s, task);
-  const Segment *segment = segment_of(s, task);
+  const FlowSpec *flow = s->links ? sim_links_flow(s->links, r->task) : NULL;
 
-  l->running = TRUE;
-  l->left = segment->seconds;
-  l->since = s->now;
-  l->slowdown = t->kind == TASK_PASS ? row_slowdown(s, t->row) : 1;
+  if (flow) {
+    FlowSpec spec = *flow;
+    spec.tag = r->task;
+    flow_start(s->net, s->now, &spec);
+    r->parts++;
+  }
+  if (!flow || segment->kind == TASK_PASS) {
+    push_end(s, r);
+    r->parts++;
+  }
+}
+
+static void start(Sim *s, int task)
+{
+  const Task *t = &s->tasks[task];
+  const Segment *segment = &s->segments[t->segment];
+  Running *r = &s->running[s->graph->lane[task]];
+
+  *r = (Running) { .left = segment->seconds, .since = s->now, .slows = segment->slowdown, .task = task, .event = NO_EVENT,
+                   .slowdown = t->kind == TASK_PASS ? row_slowdown(s, t->row) : 1 };
   s->spans[task].start = s->now;
   if (segment->activation_bytes > 0 || segment->alloc_bytes > 0)
     note_memory(s, t->row, MAX(segment->activation_bytes, 0), segment->alloc_bytes);
-  schedule_end(s, lane);
+  launch(s, r, segment);
   if (segment->slowdown > 1)
     change_speed(s, t->row);
 }
 
-static void try_start(Sim *s, int lane)
+static void end(Sim *s, int task)
 {
-  int task = head(s, lane);
-
-  if (task >= 0 && !s->lanes[lane].running && s->waiting[task] == 0)
-    start(s, lane, task);
-}
-
-static void end(Sim *s, int lane)
-{
-  int task = head(s, lane);
-  const Task *t = task_at(s, task);
-  const Segment *segment = segment_of(s, task);
+  const SimGraph *g = s->graph;
+  const Task *t = &s->tasks[task];
+  const Segment *segment = &s->segments[t->segment];
+  Running *r = &s->running[g->lane[task]];
 
   s->spans[task].end = s->now;
-  s->lanes[lane].running = FALSE;
-  s->lanes[lane].next++;
+  r->task = -1;
+  r->slows = 1;
   if (segment->activation_bytes < 0 || segment->free_bytes > 0)
     note_memory(s, t->row, MIN(segment->activation_bytes, 0), -segment->free_bytes);
   if (segment->slowdown > 1)
     change_speed(s, t->row);
-  for (int i = s->first_dependent[task]; i < s->first_dependent[task + 1]; i++) {
-    int other = s->dependents[i];
+  for (int i = g->first_after[task]; i < g->first_after[task + 1]; i++) {
+    int other = g->after[i];
     s->spans[other].cause = task;
     if (--s->waiting[other] == 0)
-      try_start(s, task_at(s, other)->row * LANE_COUNT + task_at(s, other)->lane);
+      start(s, other);
   }
-  try_start(s, lane);
+  if (g->next[task] >= 0 && --s->waiting[g->next[task]] == 0)
+    start(s, g->next[task]);
 }
 
-static void sim_init(Sim *s, const Program *program)
+/* One of the parts of a task that is under way is over. */
+static void end_part(Sim *s, int task)
+{
+  if (--s->running[s->graph->lane[task]].parts == 0)
+    end(s, task);
+}
+
+/* Room for every point: taking and giving back are one each. */
+static void reserve_points(Sim *s)
+{
+  g_autofree guint *points = g_new0(guint, s->program->n_rows);
+
+  for (int i = 0; i < s->graph->n; i++) {
+    const Segment *segment = &s->segments[s->tasks[i].segment];
+    points[s->tasks[i].row] += (segment->activation_bytes > 0 || segment->alloc_bytes > 0) +
+                               (segment->activation_bytes < 0 || segment->free_bytes > 0);
+  }
+  for (int row = 0; row < s->program->n_rows; row++) {
+    g_array_set_size(s->trace->rows[row].points, points[row]);
+    g_array_set_size(s->trace->rows[row].points, 0);
+  }
+}
+
+static void sim_init(Sim *s, const Program *program, const SimGraph *graph, const SimLinks *links)
 {
   int n_lanes = program->n_rows * LANE_COUNT;
 
-  *s = (Sim) { .program = program, .trace = trace_new(program) };
-  s->rows = s->trace->rows;
-  s->lanes = g_new0(LaneState, n_lanes);
+  *s = (Sim) { .program = program, .tasks = (const Task *)program->tasks->data, .graph = graph, .links = links,
+               .segments = (const Segment *)program->segments->data, .trace = trace_new(program) };
+  s->net = links ? sim_links_net_new(links) : NULL;
+  s->running = g_new(Running, n_lanes);
   s->memory = g_new0(MemoryPoint, program->n_rows);
+  s->waiting = g_new(int, MAX(graph->n, 1));
   for (int lane = 0; lane < n_lanes; lane++)
-    s->lanes[lane].next = program->lane_first[lane];
-  g_array_set_size(s->trace->spans, program->tasks->len);
+    s->running[lane] = (Running) { .task = -1, .slows = 1, .event = NO_EVENT };
+  s->trace->spans->len = graph->n; /* trace_new made room; each is set below */
   s->spans = (Span *)s->trace->spans->data;
-  for (guint i = 0; i < program->tasks->len; i++) {
-    const Task *t = task_at(s, i);
+  for (int i = 0; i < graph->n; i++) {
+    const Task *t = &s->tasks[i];
     s->spans[i] = (Span) { .segment = t->segment, .micro = t->micro, .row = t->row, .chunk = t->chunk,
                            .lane = t->lane, .kind = t->kind, .pass = t->pass, .paired = t->paired, .cause = -1 };
+    s->waiting[i] = graph->first_wait[i + 1] - graph->first_wait[i];
   }
-  index_dependents(s);
+  s->done = g_array_new(FALSE, FALSE, sizeof(int));
+  reserve_points(s);
   event_queue_init(&s->queue);
 }
 
@@ -185,7 +190,7 @@ static void finish_trace(Sim *s)
 
   for (guint i = 0; i < t->spans->len; i++) {
     Span *span = &s->spans[i];
-    const Segment *segment = segment_of(s, i);
+    const Segment *segment = &s->segments[span->segment];
     if (span->kind == TASK_PASS && segment->seconds > 0)
       span->exposed_tensor_s = (segment->seconds - segment->compute_s) / segment->seconds * (span->end - span->start);
     t->end_s = MAX(t->end_s, span->end);
@@ -196,34 +201,84 @@ static void finish_trace(Sim *s)
 static void sim_clear(Sim *s)
 {
   event_queue_clear(&s->queue);
-  g_free(s->lanes);
+  flow_net_free(s->net);
+  g_array_unref(s->done);
+  g_free(s->running);
   g_free(s->memory);
   g_free(s->waiting);
-  g_free(s->dependents);
-  g_free(s->first_dependent);
 }
 
-Trace *simulate(const Program *program)
+/* The first tasks of lanes that wait for nothing. */
+static void start_ready(Sim *s)
 {
-  Sim s;
+  for (int lane = 0; lane < s->program->n_rows * LANE_COUNT; lane++) {
+    int first = s->program->lane_first[lane];
+    if (first < s->program->lane_first[lane + 1] && s->waiting[s->program->lane_tasks[first]] == 0)
+      start(s, s->program->lane_tasks[first]);
+  }
+}
+
+static void run_alone(Sim *s)
+{
   Event event;
 
-  sim_init(&s, program);
-  for (int lane = 0; lane < program->n_rows * LANE_COUNT; lane++)
-    try_start(&s, lane);
-  while (event_queue_pop(&s.queue, &event))
-    if (event.version == s.lanes[event.lane].version && s.lanes[event.lane].running) {
-      s.now = event.time;
-      end(&s, event.lane);
+  while (event_queue_pop(&s->queue, &event))
+    if (s->running[s->graph->lane[event.task]].event == event.order) {
+      s->now = event.time;
+      end(s, event.task);
     }
+}
+
+/* What is complete at one instant ends in the order in which it started. */
+static void end_flows(Sim *s)
+{
+  const int *done;
+  int n = flow_advance(s->net, s->now, &done);
+
+  g_array_set_size(s->done, 0);
+  g_array_append_vals(s->done, done, n);
+  for (int i = 0; i < n; i++)
+    end_part(s, g_array_index(s->done, int, i));
+}
+
+static void run_shared(Sim *s)
+{
+  for (;;) {
+    double flow_time = flow_next_event(s->net), event_time = s->queue.n > 0 ? s->queue.heap[0].time : INFINITY;
+    Event event;
+    if (flow_time < event_time) {
+      s->now = flow_time;
+      end_flows(s);
+    } else if (event_queue_pop(&s->queue, &event)) {
+      Running *r = &s->running[s->graph->lane[event.task]];
+      if (r->event != event.order)
+        continue;
+      r->event = NO_EVENT;
+      s->now = event.time;
+      end_part(s, event.task);
+    } else {
+      return;
+    }
+  }
+}
+
+Trace *simulate_on(const Program *program, const SimLinks *links, int receive_buffers)
+{
+  g_autoptr(SimGraph) graph = sim_graph_new(program, receive_buffers);
+  Sim s;
+
+  sim_init(&s, program, graph, links);
+  start_ready(&s);
+  if (links)
+    run_shared(&s);
+  else
+    run_alone(&s);
   finish_trace(&s);
   sim_clear(&s);
   return s.trace;
 }
 
-Trace *simulate_plan(const Model *model, const Cluster *cluster, const Plan *plan)
+Trace *simulate(const Program *program)
 {
-  g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
-  g_autoptr(Program) program = program_new(model, plan, cluster, prices);
-  return simulate(program);
+  return simulate_on(program, NULL, 0);
 }

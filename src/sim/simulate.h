@@ -7,15 +7,44 @@
  * a pass takes longer the more of it is overlapped. Events at the same time
  * are handled in the order in which they arose: the same program gives the
  * same bytes. Programs that program_check accepts cannot fail.
+ *
+ * Transfers take the time that they would have alone; or, with links (links.h
+ * says which), those of one device or node share them. What shares nothing ends
+ * at the same double either way. The search and its bounds assume the former,
+ * so it is the default. More bandwidth is never slower where nothing is shared
+ * and nothing slows computation, as times are then maxima and sums of others. A
+ * collective that comes earlier may slow a pass that others wait for (a test
+ * shows it), and a transfer that comes earlier may meet another.
+ *
+ * Receive windows (graph.h) hold a send back until its receiver has a buffer.
  */
 #ifndef TDP_SIM_SIMULATE_H
 #define TDP_SIM_SIMULATE_H
 
+#include "sim/links.h"
 #include "trace/trace.h"
 
+typedef struct {
+  gboolean share_links;
+  int receive_buffers; /* of each pair of stages and direction; 0 = no limit */
+} SimOptions;
+
+/* Nothing shared, no limit: what the planner's search assumes. */
+SimOptions sim_options_default(void);
+
+/* Whether every task can run with so many receive buffers. TDP_ERROR_INPUT. */
+gboolean sim_options_check(const SimOptions *options, const Program *program, GError **error);
+
+/* Alone, and without receive windows. */
 Trace *simulate(const Program *program);
 
-/* Prices, programs and simulates a plan that plan_check accepts. */
+/* `links` are the program's, or NULL; sim_options_check accepts the buffers. */
+Trace *simulate_on(const Program *program, const SimLinks *links, int receive_buffers);
+
+/* Prices, programs and simulates a plan that plan_check accepts; only receive
+ * buffers can fail. */
+Trace *simulate_plan_with(const Model *model, const Cluster *cluster, const Plan *plan, const SimOptions *options,
+                          GError **error);
 Trace *simulate_plan(const Model *model, const Cluster *cluster, const Plan *plan);
 
 /*

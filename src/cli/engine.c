@@ -1,0 +1,99 @@
+#include "cli/engine.h"
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "report/ranks.h"
+#include "sim/ranks.h"
+
+void engine_options_clear(EngineOptions *o)
+{
+  g_free(o->ranks);
+  g_strfreev(o->stragglers);
+}
+
+static gboolean refuse(GError **error, const char *message)
+{
+  g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INPUT, message);
+  return FALSE;
+}
+
+gboolean engine_options_check(EngineOptions *o, GError **error)
+{
+  if (!cli_check_count("--receive-buffers", &o->receive_buffers, error))
+    return FALSE;
+  if (o->ranks && !g_str_equal(o->ranks, "all")) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--ranks: \"%s\": expected all", o->ranks);
+    return FALSE;
+  }
+  if (o->stragglers && !o->ranks)
+    return refuse(error, "--straggler: expected --ranks all with it");
+  if (o->ranks && o->contention)
+    return refuse(error, "--contention: expected no --ranks all with it");
+  if (o->ranks && o->receive_buffers > 0)
+    return refuse(error, "--receive-buffers: expected no --ranks all with it");
+  return TRUE;
+}
+
+/* Reads "RANK=FACTOR". */
+static gboolean parse_straggler(const char *text, int ranks, Straggler *out, GError **error)
+{
+  g_auto(GStrv) parts = g_strsplit(text, "=", 2);
+  gint64 rank;
+  char *end = NULL;
+
+  if (parts[0] && parts[1] && g_ascii_string_to_signed(parts[0], 10, 0, ranks - 1, &rank, NULL)) {
+    double factor = g_ascii_strtod(parts[1], &end);
+    if (end != parts[1] && *end == '\0' && factor > 0 && factor <= 1e6) {
+      *out = (Straggler) { rank, factor };
+      return TRUE;
+    }
+  }
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+              "--straggler: \"%s\": expected RANK=FACTOR, a rank from 0 to %d and a factor above 0, as in 3=1.2", text,
+              ranks - 1);
+  return FALSE;
+}
+
+static GArray *parse_stragglers(const EngineOptions *o, int ranks, GError **error)
+{
+  g_autoptr(GArray) stragglers = g_array_new(FALSE, FALSE, sizeof(Straggler));
+
+  for (char **text = o->stragglers; text && *text; text++) {
+    Straggler straggler;
+    if (!parse_straggler(*text, ranks, &straggler, error))
+      return NULL;
+    g_array_append_val(stragglers, straggler);
+  }
+  return g_steal_pointer(&stragglers);
+}
+
+static Trace *simulate_all(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan,
+                           char **ranks_text, GError **error)
+{
+  g_autoptr(GArray) stragglers = parse_stragglers(o, plan->gpus, error);
+  g_autoptr(PriceTable) prices = stragglers ? price_table_new(model, plan, cluster) : NULL;
+  g_autoptr(Program) program = stragglers ? program_new(model, plan, cluster, prices) : NULL;
+  g_autoptr(RankRun) run = NULL;
+
+  if (!stragglers)
+    return NULL;
+  run = simulate_ranks(program, plan, cluster, (const Straggler *)stragglers->data, stragglers->len);
+  if (!run) {
+    refuse(error, "--ranks all: collectives of this plan that slow computation wait for one another across stages: "
+                  "expected a plan whose gradients are not reduced beside computation");
+    return NULL;
+  }
+  *ranks_text = report_ranks(run);
+  return g_steal_pointer(&run->trace);
+}
+
+Trace *engine_simulate(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan,
+                       char **ranks_text, GError **error)
+{
+  SimOptions options = { .share_links = o->contention, .receive_buffers = o->receive_buffers };
+
+  *ranks_text = NULL;
+  if (o->ranks)
+    return simulate_all(o, model, cluster, plan, ranks_text, error);
+  return simulate_plan_with(model, cluster, plan, &options, error);
+}

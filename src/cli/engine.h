@@ -1,0 +1,23 @@
+/* tdp-sim's options of the event engine, and the simulation that they ask for. */
+#ifndef TDP_CLI_ENGINE_H
+#define TDP_CLI_ENGINE_H
+
+#include "sim/simulate.h"
+
+typedef struct {
+  char *ranks;        /* "all" or NULL */
+  char **stragglers;  /* "RANK=FACTOR" */
+  gboolean contention;
+  int receive_buffers; /* CLI_ABSENT = no limit */
+} EngineOptions;
+
+void engine_options_clear(EngineOptions *options);
+
+/* Whether the options go together. Makes an absent count 0. */
+gboolean engine_options_check(EngineOptions *options, GError **error);
+
+/* With --ranks all `ranks_text` is a table of ranks, newly allocated, else NULL. */
+Trace *engine_simulate(const EngineOptions *options, const Model *model, const Cluster *cluster, const Plan *plan,
+                       char **ranks_text, GError **error);
+
+#endif

@@ -1,0 +1,40 @@
+#include "report/ranks.h"
+
+#include "base/table.h"
+#include "base/units.h"
+
+static void add_seconds(Table *t, double seconds)
+{
+  g_autofree char *text = format_seconds(seconds);
+  table_add(t, "%s", text);
+}
+
+static void add_stage(Table *t, const RankRun *run, int row)
+{
+  int first = row * run->replicas, least = first, most = first;
+  double sum = 0;
+
+  for (int rank = first; rank < first + run->replicas; rank++) {
+    least = run->pass_s[rank] < run->pass_s[least] ? rank : least;
+    most = run->pass_s[rank] > run->pass_s[most] ? rank : most;
+    sum += run->pass_s[rank];
+  }
+  table_add(t, "%d", row);
+  table_add(t, "%d to %d", first, first + run->replicas - 1);
+  add_seconds(t, run->pass_s[least]);
+  add_seconds(t, sum / run->replicas);
+  add_seconds(t, run->pass_s[most]);
+  table_add(t, "%d", most);
+}
+
+char *report_ranks(const RankRun *run)
+{
+  g_autoptr(Table) t = table_new("stage|ranks|least|mean|most|slowest rank");
+  g_autofree char *table = NULL;
+
+  for (int row = 0; row < run->n_rows; row++)
+    add_stage(t, run, row);
+  table = table_text(t, 2);
+  return g_strdup_printf("time in passes of %d ranks; everything else is of the ranks in rank %d's place\n%s",
+                         run->n_rows * run->replicas, run->slowest, table);
+}

@@ -1,0 +1,10 @@
+/* A step in which every rank had its own clock, as a table: one line a stage. */
+#ifndef TDP_REPORT_RANKS_H
+#define TDP_REPORT_RANKS_H
+
+#include "sim/ranks.h"
+
+/* Time in passes of the stage's ranks, least, mean and most, and the rank with the most. Newly allocated. */
+char *report_ranks(const RankRun *run);
+
+#endif

@@ -1,0 +1,40 @@
+#include "base/error.h"
+#include "sim/graph.h"
+#include "sim/simulate.h"
+
+SimOptions sim_options_default(void)
+{
+  return (SimOptions) { .share_links = FALSE, .receive_buffers = 0 };
+}
+
+gboolean sim_options_check(const SimOptions *options, const Program *program, GError **error)
+{
+  g_autoptr(SimGraph) graph = sim_graph_new(program, options->receive_buffers);
+  g_autofree int *order = g_new(int, MAX(graph->n, 1));
+  int left = graph->n - sim_graph_sort(graph, NULL, order);
+
+  if (left > 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "receive buffers: %d: the schedule deadlocks, %d of %d tasks never run: expected more",
+                options->receive_buffers, left, graph->n);
+  return left == 0;
+}
+
+Trace *simulate_plan_with(const Model *model, const Cluster *cluster, const Plan *plan, const SimOptions *options,
+                          GError **error)
+{
+  g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
+  g_autoptr(Program) program = program_new(model, plan, cluster, prices);
+  g_autoptr(SimLinks) links = options->share_links ? sim_links_new(program, plan, cluster) : NULL;
+
+  if (options->receive_buffers > 0 && !sim_options_check(options, program, error))
+    return NULL;
+  return simulate_on(program, links, options->receive_buffers);
+}
+
+Trace *simulate_plan(const Model *model, const Cluster *cluster, const Plan *plan)
+{
+  SimOptions options = sim_options_default();
+
+  return simulate_plan_with(model, cluster, plan, &options, NULL);
+}

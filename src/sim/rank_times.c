@@ -1,0 +1,162 @@
+#include "sim/rank_times.h"
+
+#include "plan/mesh.h"
+#include "sim/graph.h"
+
+#include <string.h>
+
+enum { JOIN_NONE, JOIN_TENSOR, JOIN_DATA, JOIN_ALL };
+
+static const int joins[TASK_KIND_COUNT] = {
+  [TASK_PASS] = JOIN_TENSOR, [TASK_GATHER] = JOIN_DATA, [TASK_REDUCE] = JOIN_DATA, [TASK_NORM] = JOIN_ALL,
+};
+
+RankJoin rank_join_of(const RankTimes *t, int kind)
+{
+  int neighbours = t->plan->tp * t->plan->cp;
+
+  switch (joins[kind]) {
+  case JOIN_TENSOR:
+    return (RankJoin) { neighbours, 1 };
+  case JOIN_DATA:
+    return (RankJoin) { t->plan->dp, neighbours };
+  case JOIN_ALL:
+    return (RankJoin) { t->replicas, 1 };
+  default:
+    return (RankJoin) { 1, 1 };
+  }
+}
+
+/* Two ranks, wherever they are. */
+static GroupShape pair_shape(const Cluster *cluster, int a, int b)
+{
+  GroupShape shape = { .size = 2 };
+
+  for (int t = 0; t < cluster->n_tiers; t++)
+    shape.per_domain[t] =
+        t == cluster->n_tiers - 1 || a / cluster->tiers[t].devices == b / cluster->tiers[t].devices ? 2 : 1;
+  return shape;
+}
+
+/* The shape of the group that a replica's task really has; FALSE if it is the row's. */
+static gboolean own_shape(const RankTimes *t, const Task *task, int to, int replica, GroupShape *shape)
+{
+  const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
+  int neighbours = t->plan->tp * t->plan->cp, rank = task->row * t->replicas + replica;
+
+  if (joins[task->kind] == JOIN_DATA && s->group.size == t->plan->dp)
+    *shape = group_shape_at(t->cluster, rank - replica + replica % neighbours, t->plan->dp, neighbours);
+  else if (to >= 0 && to != task->row && s->group.size == 2)
+    *shape = pair_shape(t->cluster, rank, to * t->replicas + replica);
+  else
+    return FALSE;
+  return memcmp(shape, &s->group, sizeof *shape) != 0;
+}
+
+static double priced(const RankTimes *t, const Segment *s, const GroupShape *shape)
+{
+  return collective_cost(t->cluster, s->collective, s->comm_bytes, shape).seconds;
+}
+
+/* Seconds of each replica's transfer; all of one shape are priced once. */
+static double *transfer_seconds(const RankTimes *t, const Task *task, int to)
+{
+  const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
+  g_autofree double *seconds = g_new(double, t->replicas);
+  double folded = priced(t, s, &s->group), own = folded;
+  GroupShape shape, last = s->group;
+  gboolean differs = FALSE;
+
+  for (int r = 0; r < t->replicas; r++) {
+    seconds[r] = s->seconds;
+    if (!own_shape(t, task, to, r, &shape))
+      continue;
+    if (memcmp(&shape, &last, sizeof shape) != 0)
+      own = priced(t, s, &shape);
+    last = shape;
+    seconds[r] += own - folded;
+    differs = TRUE;
+  }
+  return differs ? g_steal_pointer(&seconds) : NULL;
+}
+
+/* A pass waits for the slowest of its neighbours; other computation for nobody. */
+static double *compute_seconds(const RankTimes *t, const Task *task)
+{
+  const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
+  const double *factor = t->factor + (gsize)task->row * t->replicas;
+  int size = rank_join_of(t, task->kind).size;
+  g_autofree double *seconds = g_new(double, t->replicas);
+  gboolean differs = FALSE;
+
+  for (int first = 0; first < t->replicas; first += size) {
+    double slowest = factor[first];
+    for (int r = first; r < first + size; r++)
+      slowest = MAX(slowest, factor[r]);
+    for (int r = first; r < first + size; r++)
+      seconds[r] = s->seconds + (slowest - 1) * s->compute_s;
+    differs |= slowest != 1;
+  }
+  return differs ? g_steal_pointer(&seconds) : NULL;
+}
+
+/* The row that each task exchanges with: a send's receiver, or the other row
+ * that has a task of the same segment; -1 = none. */
+static int *find_partners(const Program *p)
+{
+  const Task *tasks = (const Task *)p->tasks->data;
+  int *partner = sim_receivers(p), n = p->tasks->len;
+  g_autofree int *rows = g_new(int, 2 * MAX(p->segments->len, 1));
+
+  for (int i = n - 1; i >= 0; i--)
+    rows[2 * tasks[i].segment] = rows[2 * tasks[i].segment + 1] = tasks[i].row;
+  for (int i = 0; i < n; i++)
+    if (tasks[i].row != rows[2 * tasks[i].segment])
+      rows[2 * tasks[i].segment + 1] = tasks[i].row;
+  for (int i = 0; i < n; i++) {
+    const int *two = &rows[2 * tasks[i].segment];
+    if (partner[i] >= 0)
+      partner[i] = tasks[partner[i]].row;
+    else if (two[0] != two[1])
+      partner[i] = tasks[i].row == two[0] ? two[1] : two[0];
+  }
+  return partner;
+}
+
+void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Cluster *cluster,
+                     const Straggler *stragglers, int n_stragglers)
+{
+  gsize n = (gsize)MAX(p->segments->len, 1) * p->n_rows;
+  g_autofree gboolean *known = g_new0(gboolean, n);
+  g_autofree int *partner = find_partners(p);
+
+  *t = (RankTimes) { .program = p, .plan = plan, .cluster = cluster, .replicas = plan->tp * plan->cp * plan->dp };
+  t->factor = g_new(double, (gsize)p->n_rows * t->replicas);
+  t->seconds = g_new0(double *, n);
+  for (int rank = 0; rank < p->n_rows * t->replicas; rank++)
+    t->factor[rank] = 1;
+  for (int i = 0; i < n_stragglers; i++)
+    t->factor[stragglers[i].rank] *= stragglers[i].factor;
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *task = &g_array_index(p->tasks, Task, i);
+    gsize key = (gsize)task->segment * p->n_rows + task->row;
+    gboolean computes = task->kind == TASK_PASS || task->kind == TASK_OPTIMIZER;
+    if (!known[key])
+      t->seconds[key] = computes ? compute_seconds(t, task) : transfer_seconds(t, task, partner[i]);
+    known[key] = TRUE;
+  }
+}
+
+void rank_times_clear(RankTimes *t)
+{
+  for (gsize i = 0; i < (gsize)t->program->segments->len * t->program->n_rows; i++)
+    g_free(t->seconds[i]);
+  g_free(t->seconds);
+  g_free(t->factor);
+}
+
+const double *rank_times_of(const RankTimes *t, int task)
+{
+  const Task *at = &g_array_index(t->program->tasks, Task, task);
+  return t->seconds[(gsize)at->segment * t->program->n_rows + at->row];
+}

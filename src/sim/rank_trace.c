@@ -1,0 +1,91 @@
+#include "sim/rank_trace.h"
+
+#include <math.h>
+
+static const Segment *segment_of(const Program *p, int task)
+{
+  return &g_array_index(p->segments, Segment, g_array_index(p->tasks, Task, task).segment);
+}
+
+static void find_causes(Span *spans, const Program *p)
+{
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *t = &g_array_index(p->tasks, Task, i);
+    spans[i].cause = -1;
+    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++)
+      if (spans[i].cause < 0 || spans[p->deps[d]].end >= spans[spans[i].cause].end)
+        spans[i].cause = p->deps[d];
+  }
+}
+
+/* The next start or end of a lane: time, and which. */
+typedef struct {
+  int next, last; /* into lane_tasks */
+  gboolean runs;
+} LaneWalk;
+
+static double walk_time(const LaneWalk *w, const Program *p, const Span *spans)
+{
+  if (w->next == w->last)
+    return INFINITY;
+  const Span *span = &spans[p->lane_tasks[w->next]];
+  return w->runs ? span->end : span->start;
+}
+
+static void note(GArray *points, MemoryPoint *now, double activations, double buffers)
+{
+  now->activations += activations;
+  now->buffers += buffers;
+  g_array_append_val(points, *now);
+}
+
+static void walk_on(LaneWalk *w, const Program *p, MemoryPoint *now, GArray *points)
+{
+  const Segment *s = segment_of(p, p->lane_tasks[w->next]);
+
+  if (!w->runs && (s->activation_bytes > 0 || s->alloc_bytes > 0))
+    note(points, now, MAX(s->activation_bytes, 0), s->alloc_bytes);
+  if (w->runs && (s->activation_bytes < 0 || s->free_bytes > 0))
+    note(points, now, MIN(s->activation_bytes, 0), -s->free_bytes);
+  w->next += w->runs;
+  w->runs = !w->runs;
+}
+
+/* Starts and ends of a row's lanes in order of time, ends first. */
+static void walk_row(const Program *p, int row, const Span *spans, GArray *points)
+{
+  LaneWalk lanes[LANE_COUNT];
+  MemoryPoint now = { 0 };
+
+  for (int l = 0; l < LANE_COUNT; l++)
+    lanes[l] = (LaneWalk) { p->lane_first[row * LANE_COUNT + l], p->lane_first[row * LANE_COUNT + l + 1], FALSE };
+  for (;;) {
+    LaneWalk *first = &lanes[0];
+    for (LaneWalk *w = lanes + 1; w < lanes + LANE_COUNT; w++) {
+      double a = walk_time(w, p, spans), b = walk_time(first, p, spans);
+      if (a < b || (a == b && w->runs && !first->runs))
+        first = w;
+    }
+    now.time = walk_time(first, p, spans);
+    if (isinf(now.time))
+      return;
+    walk_on(first, p, &now, points);
+  }
+}
+
+void trace_complete(Trace *trace, const Program *p)
+{
+  Span *spans = (Span *)trace->spans->data;
+
+  find_causes(spans, p);
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Segment *s = segment_of(p, i);
+    double seconds = spans[i].end - spans[i].start;
+    if (spans[i].kind == TASK_PASS && s->seconds > 0)
+      spans[i].exposed_tensor_s = (s->seconds - s->compute_s) / s->seconds * seconds;
+    trace->end_s = MAX(trace->end_s, spans[i].end);
+  }
+  trace->end_s += trace->step_s;
+  for (int row = 0; row < p->n_rows; row++)
+    walk_row(p, row, spans, trace->rows[row].points);
+}

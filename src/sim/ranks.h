@@ -1,0 +1,49 @@
+/*
+ * Every rank of a plan on its own clock: stragglers and uneven placement.
+ *
+ * A program's row stands for tp x cp x dp alike ranks. Here each of them has
+ * its own times, while the tasks are shared: the program is swept once in an
+ * order in which each task comes behind what it waits for, and each step of the
+ * sweep is a loop over the row's ranks, of whose times only those that a later
+ * step reads are kept. Nothing is shared between transfers (as in simulate()).
+ *
+ * What joins ranks: a pass starts when all ranks of its tensor and context
+ * groups are ready and takes as long as their slowest; a gather or reduction
+ * starts when all of its data-parallel group are ready; the gradient norm when
+ * all ranks of the plan are. Sends and the sum of tied embeddings join ranks
+ * with the same coordinates in two rows. Waiting for a group counts as waiting,
+ * its slowest computation as computation.
+ *
+ * What differs between ranks: `factor` times as long for computation of a
+ * straggler; and where a group lies on nodes otherwise than the folded row's
+ * (which is taken as spread as the worst), its own price. Tensor groups are
+ * priced as in the folded row. Where ranks are alike the result is simulate()'s,
+ * as close as the sweep's (sweep.h).
+ */
+#ifndef TDP_SIM_RANKS_H
+#define TDP_SIM_RANKS_H
+
+#include "trace/trace.h"
+
+typedef struct {
+  int rank;
+  double factor; /* of its time for computation, > 0 */
+} Straggler;
+
+/* Rank = row x replicas + replica, as mesh.h numbers them. */
+typedef struct {
+  int n_rows, replicas;
+  double end_s;     /* of the step, Program.step_s included */
+  double *pass_s;   /* by rank: time in passes */
+  double *finish_s; /* by rank: end of its last task */
+  int slowest;      /* rank with the most time in passes */
+  Trace *trace;     /* the replica of the slowest rank in each row */
+} RankRun;
+
+/* NULL where one sweep cannot do it (sweep_new says when). */
+RankRun *simulate_ranks(const Program *program, const Plan *plan, const Cluster *cluster, const Straggler *stragglers,
+                        int n_stragglers);
+void rank_run_free(RankRun *run);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(RankRun, rank_run_free)
+
+#endif

@@ -1,0 +1,180 @@
+#include "fixture.h"
+#include "main.h"
+#include "sim/ranks.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+
+/* A plan with its program. */
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+  PriceTable *prices;
+  Program *program;
+} Fixture;
+
+static void setup(Fixture *f, int tp, int dp, int pp)
+{
+  *f = (Fixture) { .model = fixture_model(12, 1536, 12, 64, 512), .cluster = fixture_cluster("dgx", 8),
+                   .framework = fixture_framework("torchtitan") };
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.tp = tp;
+  f->plan.dp = dp;
+  f->plan.pp = pp;
+  f->plan.gpus = tp * dp * pp;
+  f->plan.global_batch = 8 * dp;
+  f->plan.schedule = schedule_find("1f1b");
+}
+
+static void build(Fixture *f)
+{
+  GError *error = NULL;
+
+  ck_assert_msg(cluster_resize(f->cluster, f->plan.gpus, &error), "%s", error ? error->message : "");
+  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
+  f->prices = price_table_new(f->model, &f->plan, f->cluster);
+  f->program = program_new(f->model, &f->plan, f->cluster, f->prices);
+}
+
+static void teardown(Fixture *f)
+{
+  program_free(f->program);
+  price_table_free(f->prices);
+  framework_free(f->framework);
+  cluster_free(f->cluster);
+  model_free(f->model);
+}
+
+static void check_near(double found, double expected)
+{
+  ck_assert_double_le(fabs(found - expected), 1e-9 * fabs(expected) + 1e-15);
+}
+
+static void check_traces(const Trace *full, const Trace *folded)
+{
+  Metrics a, b;
+
+  for (guint i = 0; i < folded->spans->len; i++) {
+    const Span *x = &g_array_index(full->spans, Span, i), *y = &g_array_index(folded->spans, Span, i);
+    check_near(x->start, y->start);
+    check_near(x->end, y->end);
+    check_near(x->exposed_tensor_s, y->exposed_tensor_s);
+    ck_assert_int_eq(x->row, y->row);
+  }
+  trace_metrics(full, &a);
+  trace_metrics(folded, &b);
+  check_near(a.iteration_s, b.iteration_s);
+  check_near(a.bubble_fraction, b.bubble_fraction);
+  check_near(a.compute_s, b.compute_s);
+  check_near(a.peak_memory_bytes, b.peak_memory_bytes);
+  check_near(a.hardware_flops, b.hardware_flops);
+}
+
+/* Powers of two fall evenly on nodes: every rank does what its row does. */
+START_TEST(full_is_folded)
+{
+  g_autoptr(Model) model = fixture_model(16, 256, 8, 64, 512);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("torchtitan");
+  GRand *rand = g_rand_new_with_seed(3);
+
+  for (int tried = 0; tried < 100;) {
+    Plan plan;
+    if (!fixture_draw_plan(rand, model, cluster, framework, &plan))
+      continue;
+    tried++;
+    g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
+    g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+    g_autoptr(Trace) folded = simulate(program);
+    g_autoptr(RankRun) run = simulate_ranks(program, &plan, cluster, NULL, 0);
+    ck_assert_int_eq(run->n_rows * run->replicas, plan.gpus);
+    check_near(run->end_s, folded->end_s);
+    check_traces(run->trace, folded);
+    for (int rank = 0; rank < plan.gpus; rank++)
+      check_near(run->pass_s[rank], run->pass_s[rank - rank % run->replicas]);
+  }
+  g_rand_free(rand);
+}
+END_TEST
+
+/* A straggler of factor k without tensor parallelism or pipeline: its passes
+ * take k times as long, everybody ends when it does. */
+START_TEST(straggler_by_hand)
+{
+  Fixture f;
+  const Straggler straggler = { 3, 1.5 };
+
+  setup(&f, 1, 4, 1);
+  f.plan.overlap.gradients = FALSE;
+  build(&f);
+  g_autoptr(RankRun) alike = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, &straggler, 1);
+  check_near(run->pass_s[3], 1.5 * alike->pass_s[3]);
+  check_near(run->pass_s[2], alike->pass_s[2]);
+  ck_assert_int_eq(run->slowest, 3);
+  double optimizer = 0;
+  for (guint i = 0; i < f.program->tasks->len; i++)
+    if (g_array_index(f.program->tasks, Task, i).kind == TASK_OPTIMIZER)
+      optimizer = g_array_index(f.program->segments, Segment, g_array_index(f.program->tasks, Task, i).segment).seconds;
+  check_near(run->end_s - alike->end_s, 0.5 * (alike->pass_s[3] + optimizer));
+  teardown(&f);
+}
+END_TEST
+
+/* Its tensor group goes with it; other groups wait at the reduction only. */
+START_TEST(straggler_slows_its_group)
+{
+  Fixture f;
+  const Straggler straggler = { 1, 2 };
+
+  setup(&f, 4, 2, 2);
+  f.plan.overlap.gradients = FALSE;
+  build(&f);
+  g_autoptr(RankRun) alike = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, &straggler, 1);
+  for (int rank = 0; rank < 4; rank++)
+    ck_assert_double_gt(run->pass_s[rank], 1.2 * alike->pass_s[rank]);
+  for (int rank = 4; rank < 8; rank++)
+    check_near(run->pass_s[rank], alike->pass_s[rank]);
+  ck_assert_double_gt(run->end_s, alike->end_s);
+  ck_assert_int_lt(run->slowest, 4);
+  teardown(&f);
+}
+END_TEST
+
+/* 4 stages of 6 ranks on nodes of 8: the folded row takes every boundary and
+ * group for as spread as the worst; real ones are faster, never slower. */
+START_TEST(uneven_placement)
+{
+  Fixture f;
+
+  setup(&f, 2, 3, 4);
+  build(&f);
+  g_autoptr(Trace) folded = simulate(f.program);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
+
+  ck_assert_double_lt(run->end_s, folded->end_s);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(same_bytes_again)
+{
+  Fixture f;
+  const Straggler stragglers[] = { { 5, 1.1 }, { 7, 1.3 } };
+
+  setup(&f, 2, 4, 2);
+  f.plan.zero = 2;
+  build(&f);
+  g_autoptr(RankRun) a = simulate_ranks(f.program, &f.plan, f.cluster, stragglers, 2);
+  g_autoptr(RankRun) b = simulate_ranks(f.program, &f.plan, f.cluster, stragglers, 2);
+  ck_assert_mem_eq(a->pass_s, b->pass_s, 16 * sizeof(double));
+  ck_assert_mem_eq(a->finish_s, b->finish_s, 16 * sizeof(double));
+  ck_assert_double_eq(a->end_s, b->end_s);
+  teardown(&f);
+}
+END_TEST
+
+TEST_MAIN("ranks", full_is_folded, straggler_by_hand, straggler_slows_its_group, uneven_placement, same_bytes_again)
