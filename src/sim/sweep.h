@@ -14,8 +14,8 @@
 
 typedef struct Sweep Sweep;
 
-/* The program must outlive the sweep. NULL if one sweep cannot do it: a lane
- * other than the data lane slows computation, or collectives that slow rows wait
+/* The program must outlive the sweep. NULL if one sweep cannot do it: devices
+ * of a node slow one another, a lane other than the data lane slows computation, or collectives that slow rows wait
  * for one another's passes across rows. simulate() can. */
 Sweep *sweep_new(const Program *program);
 void sweep_free(Sweep *sweep);
