@@ -69,6 +69,13 @@ $(call obj,$(EXEC_SRC)): override CPPFLAGS += $(EXEC_CFLAGS)
 $(BUILD)/tdp-run: $(BUILD)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
+# Measuring needs the executor's kernels, fitting needs GSL: OpenBLAS comes first.
+ifneq ($(EXEC),)
+$(call obj,src/cli/tdp_calibrate.c): private override CPPFLAGS += -DTDP_EXEC
+$(BUILD)/tdp-calibrate: $(BUILD)/obj/src/cli/tdp_calibrate.o $(LIB) $(EXEC_LIB)
+	$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell pkg-config --libs gsl) -o $@
+endif
+
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
