@@ -115,6 +115,10 @@ bench: $(BENCHES)
 bench-check: all $(BENCHES)
 	BUILD=$(BUILD) tests/bench.sh
 
+# Predicted against measured steps of this machine's cores; some minutes.
+predict-cpu: all
+	tests/bench/predict-cpu
+
 # Flows on shared links against SimGrid's, where libsimgrid-dev is installed.
 simgrid: $(SIMGRID)
 	$(if $(SIMGRID),$(SIMGRID) && $(SIMGRID) --speed,@echo "simgrid: install g++ and libsimgrid-dev first" >&2)
@@ -168,5 +172,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-check build-tests check clean demo deps fit golden install layers schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all predict-cpu bench bench-check build-tests check clean demo deps fit golden install layers schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

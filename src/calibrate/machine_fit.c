@@ -269,7 +269,7 @@ static void set_link(const GArray *points, MachineFit *fit)
   fit->linked = rows->len > 0;
   if (fit->linked)
     fit->link_errors = fit_link((CollectiveRow *)(gpointer)rows->data, rows->len, 0,
-                                FIT_LINK_BASE | FIT_LINK_RATE | FIT_LINK_P2P | (hops ? FIT_LINK_HOP : 0), &fit->link).fit;
+                                FIT_LINK_BASE | FIT_LINK_RATE | FIT_LINK_P2P | FIT_LINK_REDUCE | (hops ? FIT_LINK_HOP : 0), &fit->link).fit;
 }
 
 gboolean machine_fit(const MachineHead *head, const GArray *points, MachineFit *out, GError **error)

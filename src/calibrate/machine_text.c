@@ -146,6 +146,7 @@ static void put_tier(const MachineFit *fit, JsonWriter *w)
   put(w, "hop_us", l->hop_s * 1e6);
   put(w, "efficiency", l->efficiency);
   put(w, "sqrt_us_per_sqrt_byte", l->sqrt_s_per_byte * 1e6);
+  put(w, "reduce_slowdown", l->reduce_slowdown);
   put(w, "p2p_base_us", l->p2p_base_s * 1e6);
   put(w, "p2p_efficiency", l->p2p_efficiency);
   put_source(fit, w, "fitted: %d collectives, mean error %.1f %%, worst %.1f %%", fit->link_errors.n,

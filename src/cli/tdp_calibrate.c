@@ -8,6 +8,7 @@
 #include "calibrate/machine_fit.h"
 #include "cli/cli.h"
 #include "cli/machine.h"
+#include "interop/import.h"
 #include "interop/nccl_tests.h"
 
 #include <glib/gstdio.h>
@@ -23,7 +24,7 @@
 typedef struct {
   char **nccl_tests, **more; /* more: what stands behind the options */
   char *like, *cluster, *collective, *output, *name, *date;
-  char *points, *fit, *backend;
+  char *points, *fit, *backend, *import, *gpu;
   double gb_per_s; /* NAN: not given */
   double budget_s;
 } Options;
@@ -52,7 +53,11 @@ static const char *lone_option(const Options *o)
 
 static gboolean check_options(const Options *o, GError **error)
 {
-  if (o->fit && (o->nccl_tests || o->points || o->backend || o->date))
+  if (o->import && (o->fit || o->nccl_tests || o->points || o->backend || o->date))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--import: expected nothing but --gpu and --output beside it");
+  else if (o->gpu && !o->import)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpu: expected --import FILE beside it");
+  else if (o->fit && (o->nccl_tests || o->points || o->backend || o->date))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fit: expected no --nccl-tests, --points, --backend or --date beside it");
   else if (!(o->budget_s >= 1 && o->budget_s <= 3600))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
@@ -88,6 +93,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
     { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points, "Write what was measured to a CSV file, and fit nothing", "FILE" },
     { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote", "FILE" },
+    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, Megatron log", "FILE" },
+    { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
     { "date", 0, 0, G_OPTION_ARG_STRING, &o->date, "Day of the measurement (default: today)", "YYYY-MM-DD" },
@@ -114,6 +121,8 @@ static void options_clear(Options *o)
   g_free(o->points);
   g_free(o->fit);
   g_free(o->backend);
+  g_free(o->import);
+  g_free(o->gpu);
 }
 
 /* ---- output ---- */
@@ -226,6 +235,31 @@ static gboolean fit(const Options *o, GError **error)
   return put(o, text, json, error);
 }
 
+/* ---- other tools ---- */
+
+static gboolean import(const Options *o, GError **error)
+{
+  ImportNotes notes = { .file = o->import, .gpu = o->gpu };
+  g_autofree char *text = import_load(o->import, error), *out = NULL;
+  const Importer *importer = text ? importer_of(text) : NULL;
+  gboolean done = FALSE;
+
+  if (importer)
+    out = importer->read(text, &notes, error);
+  else if (text)
+    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace or a Megatron log");
+  if (importer)
+    fprintf(stderr, "%s: %s\n", o->import, importer->name);
+  if (notes.strange)
+    fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", o->import, notes.strange, notes.first_strange);
+  import_notes_clear(&notes);
+  if (out && o->output)
+    done = files_write(o->output, out, strlen(out), error);
+  else if (out)
+    done = fputs(out, stdout) >= 0;
+  return done;
+}
+
 /* ---- this machine ---- */
 
 static gboolean fit_points(const Options *o, const MachineHead *head, const GArray *points, GError **error)
@@ -318,7 +352,7 @@ static gboolean measure(const Options *o, GError **error)
 
 static gboolean run(const Options *o, GError **error)
 {
-  return o->nccl_tests ? fit(o, error) : o->fit ? fit_file(o, error) : measure(o, error);
+  return o->import ? import(o, error) : o->nccl_tests ? fit(o, error) : o->fit ? fit_file(o, error) : measure(o, error);
 }
 
 int main(int argc, char **argv)

@@ -2,6 +2,14 @@
 
 #include <math.h>
 
+/* Of a byte, for the rounds that add. */
+static double adding(const Link *link, Collective collective)
+{
+  double slowdown = fmax(link->reduce_slowdown, 1);
+
+  return collective == COLLECTIVE_REDUCE_SCATTER ? slowdown : collective == COLLECTIVE_ALL_REDUCE ? (1 + slowdown) / 2 : 1;
+}
+
 double ring_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group)
 {
   if (collective == COLLECTIVE_ALL_TO_ALL || collective == COLLECTIVE_SEND)
@@ -14,7 +22,7 @@ double ring_s(const Cluster *cluster, Collective collective, double bytes, const
       continue;
     const Link *link = &cluster->tiers[t].link;
     hops_s += rounds * ring_steps(group, t) * link->hop_s;
-    s_per_byte = fmax(s_per_byte, 1 / (link->efficiency * tier_rate(cluster, group, t)));
+    s_per_byte = fmax(s_per_byte, adding(link, collective) / (link->efficiency * tier_rate(cluster, group, t)));
   }
   double bus_bytes = bytes * collective_bus_factor(collective, group->size);
   double own_bytes = collective == COLLECTIVE_BROADCAST ? 0 : bytes / group->size;
