@@ -33,7 +33,7 @@ CLI_SRC := $(wildcard src/cli/tdp_*.c)
 CLI_LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/cli/*.c))
 TEST_SRC := $(filter-out $(if $(EXEC),,tests/test_exec%),$(wildcard tests/test_*.c))
 MPI_TESTS := $(if $(EXEC),$(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(wildcard tests/mpi/*.c)))
-TEST_LIB_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
+TEST_LIB_SRC := $(filter-out tests/test_%,$(wildcard tests/*.c))
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 

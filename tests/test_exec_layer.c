@@ -69,6 +69,21 @@ static void case_init(Case *c, Model *model, int layer, Recompute recompute)
   make_params(c, layer);
 }
 
+static void case_clear(Case *c)
+{
+  for (int slot = 0; slot < PARAM_SLOTS; slot++) {
+    g_free(c->w.weight[slot]);
+    g_free(c->w.gradient[slot]);
+  }
+  g_free(c->x);
+  g_free(c->dy);
+  memory_clear(&c->memory);
+  c->b->stream_free(c->b, c->run.s);
+  c->b->free(c->b);
+  framework_free(c->framework);
+  model_free(c->model);
+}
+
 static void *copy_of(Case *c, const double *from)
 {
   void *p = memory_alloc(&c->memory, c->run.s, PART_ACTIVATIONS, c->n * sizeof *from);
@@ -133,6 +148,7 @@ static void check_layer(Model *model, int layer, Recompute recompute)
   memory_release(&c.memory, c.run.s, dx);
   ck_assert_double_eq(c.memory.held[PART_ACTIVATIONS], 0);
   ck_assert_double_eq(c.memory.held[PART_BUFFERS], 0);
+  case_clear(&c);
 }
 
 static Model *gpt(void)

@@ -439,6 +439,7 @@ int main(int argc, char **argv)
 
   g_set_prgname("tdp-run");
   g_mutex_init(&r.lock);
+  health_catch_signals();
   if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error) || !load(&r, &error) ||
       !start(&r, &error))
     return refuse(&r, error);

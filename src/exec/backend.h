@@ -150,7 +150,8 @@ struct Backend {
   double (*now_s)(Backend *b);
   void (*sync)(Backend *b, BackendStream *s); /* host waits until the stream is empty, or failed */
 
-  /* Kernels, on a stream that computes. */
+  /* Kernels, on a stream that computes; add_wide and sum_squares on any, as are
+   * copy, zero and dealloc. */
   void (*gemm)(Backend *b, BackendStream *s, const ExecGemm *g);
   void (*norm_forward)(Backend *b, BackendStream *s, const ExecNormArgs *a, void *y);
   /* dx (+= if add), dweight +=, dbias += (wide). */

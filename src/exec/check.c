@@ -82,7 +82,37 @@ static gboolean check_program(const Program *program, GError **error)
   return TRUE;
 }
 
+/* Gradients of a tied table come from the embedding and from the head: where one
+ * rank has both, the table may be reduced only when neither adds any more. */
+static gboolean check_shared_table(const Model *model, const Plan *plan, const Program *program, GError **error)
+{
+  int last[2] = { -1, -1 }; /* place on a lane of the last weight gradient of the head, of the embedding */
+
+  if (!model->tied_embeddings || !plan_ends_meet(plan) || plan->dp == 1)
+    return TRUE;
+  for (int row = 0; row < program->n_rows; row++) {
+    int lane = row * LANE_COUNT + LANE_COMPUTE;
+    last[0] = last[1] = -1;
+    for (int i = program->lane_first[lane]; i < program->lane_first[lane + 1]; i++) {
+      const Task *t = &g_array_index(program->tasks, Task, program->lane_tasks[i]);
+      const Segment *s = &g_array_index(program->segments, Segment, t->segment);
+      if (t->kind != TASK_PASS || (t->pass != PASS_BACKWARD && t->pass != PASS_WEIGHT))
+        continue;
+      if (s->first_layer + s->n_layers == model->n_layers)
+        last[0] = i;
+      if (s->first_layer == 0)
+        last[1] = i;
+    }
+    if (last[0] > last[1] && last[1] >= 0)
+      return refuse(error, "plan: pipeline_schedule: %s: expected untied embeddings to execute with data_parallel_size %d: "
+                           "the head adds to the shared table after the embedding's gradient is reduced",
+                    plan->schedule->name, plan->dp);
+  }
+  return TRUE;
+}
+
 gboolean exec_check(const Model *model, const Plan *plan, const Program *program, GError **error)
 {
-  return check_model(model, error) && check_plan(plan, error) && check_program(program, error);
+  return check_model(model, error) && check_plan(plan, error) && check_program(program, error) &&
+         check_shared_table(model, plan, program, error);
 }

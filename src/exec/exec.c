@@ -199,16 +199,6 @@ void exec_free(Exec *x)
   g_free(x);
 }
 
-const GArray *exec_order(const Exec *x, Lane lane)
-{
-  return x->order[lane];
-}
-
-void exec_memory(const Exec *x, double bytes[PART_COUNT])
-{
-  memcpy(bytes, x->memory.held, sizeof x->memory.held);
-}
-
 guint64 exec_progress(const Exec *x)
 {
   return __atomic_load_n(&x->progress, __ATOMIC_RELAXED) + __atomic_load_n(&x->b->activity, __ATOMIC_RELAXED);

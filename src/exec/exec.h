@@ -66,10 +66,4 @@ void exec_phase(const Exec *exec, char *text, gsize size);
 /* Grows with every task and kernel; from another thread too. */
 guint64 exec_progress(const Exec *exec);
 
-/* Tasks of this rank in the order in which each lane ran them in the last step. */
-const GArray *exec_order(const Exec *exec, Lane lane); /* int, program tasks */
-
-/* Bytes that this rank holds by part. */
-void exec_memory(const Exec *exec, double bytes[PART_COUNT]);
-
 #endif

@@ -86,7 +86,6 @@ static int find_taker(const Program *p, int send, int *row)
 static gboolean init_pairs(Exec *x, GError **error)
 {
   const Program *p = x->program;
-  gboolean scatter = x->plan->framework->scatter_gather && x->plan->tp > 1 && !x->plan->sequence_parallel;
   g_autofree gboolean *known = g_new0(gboolean, p->n_rows * p->n_rows);
 
   for (int from = 0; from < p->n_rows && !*error; from++) {
@@ -96,7 +95,7 @@ static gboolean init_pairs(Exec *x, GError **error)
       Arrival arrival = { .send = p->lane_tasks[i], .taker = find_taker(p, p->lane_tasks[i], &to) };
       if (!known[from * p->n_rows + to]) {
         BackendComm *comm = pair_comm(x, from, to, error);
-        BackendComm *gather = scatter ? axis_comm(x, AXIS_TENSOR, error) : NULL;
+        BackendComm *gather = exec_scatters(x) ? axis_comm(x, AXIS_TENSOR, error) : NULL;
         known[from * p->n_rows + to] = TRUE;
         if (x->row == from)
           x->outgoing[to] = comm;

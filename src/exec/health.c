@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, BEAT_MS = 250, LAST_WORDS_MS = 300 };
+enum { TICK_MS = 50, BEAT_MS = 250, LAST_WORDS_MS = 200 };
 
 typedef struct {
   int rank, fd;    /* fd -1 = gone or goodbye said */
@@ -26,7 +25,7 @@ struct Health {
   HealthOptions options;
   Peer *peers; /* of rank 0: ranks 1 and up; of others: rank 0 */
   int n_peers;
-  int wake, signals; /* descriptors */
+  int wake;          /* descriptor */
   GThread *thread;
   GMutex lock;       /* of failure and leaving */
   char failure[HEALTH_TEXT];
@@ -36,6 +35,15 @@ struct Health {
   guint64 own_progress;
   gint64 beat_us, signal_us; /* last beat; SIGTERM, 0 = none */
 };
+
+/* A handler has no other place to note it. */
+static volatile sig_atomic_t terminated;
+
+static void note_signal(int signal)
+{
+  (void)signal;
+  terminated = TRUE;
+}
 
 static gboolean is_root(const Health *h)
 {
@@ -194,9 +202,11 @@ static gboolean check_self(Health *h, gint64 now)
   g_mutex_unlock(&h->lock);
   if (failure[0])
     end_self(h, failure);
+  if (terminated && !h->signal_us)
+    h->signal_us = now;
   /* a launcher that kills all because one died: rather hear what happened */
-  if (h->signal_us && now - h->signal_us > LAST_WORDS_MS * 1000)
-    end_run(h, is_root(h), "ended by SIGTERM");
+  if (h->signal_us && now - h->signal_us > LAST_WORDS_MS * 1000 * (is_root(h) ? 1 : 3))
+    end_self(h, "ended by SIGTERM");
   if (leaving && !is_root(h) && !h->said_bye) {
     tell(h, HEALTH_BYE, "");
     h->said_bye = TRUE;
@@ -206,20 +216,16 @@ static gboolean check_self(Health *h, gint64 now)
 
 static void wait_events(Health *h)
 {
-  g_autofree struct pollfd *fds = g_new0(struct pollfd, h->n_peers + 2);
-  struct signalfd_siginfo info;
+  g_autofree struct pollfd *fds = g_new0(struct pollfd, h->n_peers + 1);
   guint64 woken;
 
   for (int i = 0; i < h->n_peers; i++)
     fds[i] = (struct pollfd) { h->peers[i].fd, POLLIN, 0 };
   fds[h->n_peers] = (struct pollfd) { h->wake, POLLIN, 0 };
-  fds[h->n_peers + 1] = (struct pollfd) { h->signals, POLLIN, 0 };
-  if (poll(fds, h->n_peers + 2, TICK_MS) <= 0)
+  if (poll(fds, h->n_peers + 1, TICK_MS) <= 0)
     return;
   if (fds[h->n_peers].revents && read(h->wake, &woken, sizeof woken) < 0)
     g_assert(errno == EAGAIN);
-  if (fds[h->n_peers + 1].revents && read(h->signals, &info, sizeof info) == sizeof info && !h->signal_us)
-    h->signal_us = g_get_monotonic_time();
   for (int i = 0; i < h->n_peers; i++)
     if (fds[i].revents)
       read_peer(h, &h->peers[i]);
@@ -240,15 +246,9 @@ static gpointer watch(gpointer data)
   return NULL;
 }
 
-static int block_sigterm(void)
+void health_catch_signals(void)
 {
-  sigset_t set;
-
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set, NULL);
-  signal(SIGPIPE, SIG_IGN);
-  return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  sigaction(SIGTERM, &(struct sigaction) { .sa_handler = note_signal }, NULL);
 }
 
 static void set_peer(Health *h, int i, int rank, int fd)
@@ -287,7 +287,6 @@ Health *health_start(const HealthOptions *options, Backend *backend, BackendComm
   h->options = *options;
   h->n_peers = options->rank == 0 ? options->size - 1 : 1;
   h->peers = g_new0(Peer, MAX(h->n_peers, 1));
-  h->signals = block_sigterm();
   h->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   h->moved_us = g_get_monotonic_time();
   g_mutex_init(&h->lock);
@@ -329,7 +328,6 @@ void health_stop(Health *h)
     if (h->peers[i].fd >= 0)
       close(h->peers[i].fd);
   close(h->wake);
-  close(h->signals);
   g_mutex_clear(&h->lock);
   g_free(h->peers);
   g_free(h);

@@ -13,7 +13,8 @@
  * rank that prints and reports. A silent rank on the same host is killed first,
  * since a stopped process hears no signal but that.
  *
- * health_start blocks SIGTERM in the calling thread: call it before others start.
+ * health_catch_signals makes SIGTERM end the run in this way. A process has one
+ * Health at a time.
  */
 #ifndef TDP_EXEC_HEALTH_H
 #define TDP_EXEC_HEALTH_H
@@ -33,6 +34,8 @@ typedef struct {
   void (*end)(void *data, gboolean speaks, const char *message);
   void *data;
 } HealthOptions;
+
+void health_catch_signals(void);
 
 /* Connects, by all ranks at once; rank 0's address travels over `world`.
  * Errors: TDP_ERROR_RUNTIME. */

@@ -88,6 +88,12 @@ static inline const Segment *exec_segment(const Exec *x, int task)
   return &g_array_index(x->program->segments, Segment, exec_task(x, task)->segment);
 }
 
+/* Whether each tensor-parallel rank sends its share of a boundary and receivers gather. */
+static inline gboolean exec_scatters(const Exec *x)
+{
+  return x->plan->framework->scatter_gather && x->plan->tp > 1 && !x->plan->sequence_parallel;
+}
+
 /* Communicators, streams and what each row receives (groups.c). */
 gboolean groups_init(Exec *x, GError **error);
 void groups_clear(Exec *x);

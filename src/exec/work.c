@@ -194,7 +194,7 @@ static int row_after(const Exec *x, int task)
 static void work_send(Exec *x, int task, BackendStream *s)
 {
   gboolean backward = exec_task(x, task)->pass != PASS_FORWARD;
-  gboolean scatter = x->plan->framework->scatter_gather && x->plan->tp > 1 && !x->plan->sequence_parallel;
+  gboolean scatter = exec_scatters(x);
   gsize n = (gsize)x->shape.rows * x->shape.hidden / (scatter ? x->shape.tp : 1);
   char *buffer = g_steal_pointer(&micro_of(x, task)->out[backward]);
 

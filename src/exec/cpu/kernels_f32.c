@@ -2,7 +2,6 @@
 typedef float Real;
 #define EXP expf
 #define LOG logf
-#define TANH tanhf
 #define SQRT sqrtf
 #define GEMM cblas_sgemm
 #define FILL cpu_fill_kernels_f32

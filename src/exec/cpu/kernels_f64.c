@@ -2,7 +2,6 @@
 typedef double Real;
 #define EXP exp
 #define LOG log
-#define TANH tanh
 #define SQRT sqrt
 #define GEMM cblas_dgemm
 #define FILL cpu_fill_kernels_f64
