@@ -50,9 +50,9 @@ START_TEST(crowded_devices)
   g_autoptr(Trace) crowded = run_crowded("gpipe", 2, 2, 1, 1, 2, 2);
   g_autoptr(Trace) naive = run_crowded("naive", 2, 2, 1, 1, 2, 2);
 
-  ck_assert_double_eq_tol(alone->end_s - alone->step_s, 9, 1e-9);
-  ck_assert_double_eq_tol(crowded->end_s - crowded->step_s, 1 + 2 + 1 + 2 + 4 + 2, 1e-9);
-  ck_assert_double_eq_tol(naive->end_s - naive->step_s, 2 * 2 * (1 + 2), 1e-9); /* never two at once */
+  ck_assert_double_eq_tol((alone->end_s - alone->step_s), 9, 1e-4);
+  ck_assert_double_eq_tol((crowded->end_s - crowded->step_s), 1 + 2 + 1 + 2 + 4 + 2, 1e-4);
+  ck_assert_double_eq_tol((naive->end_s - naive->step_s), 2 * 2 * (1 + 2), 1e-4); /* never two at once */
 }
 END_TEST
 
