@@ -126,7 +126,7 @@ static double after_norm(const Bound *b, double params)
 {
   const Plan *p = b->plan;
   double owned = p->zero >= 1 ? params / p->dp : params;
-  double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
+  double crowded_s, s = optimizer_s(p, b->cluster, owned, &crowded_s);
 
   if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
     s += comm(b, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision]);
