@@ -65,19 +65,32 @@ typedef struct {
   GroupShape data;
   ScheduleShape shape;
   int stages, copies;
+  guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
 } Bound;
 
 static Bound bound_of(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
 {
-  return (Bound) { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
-                   .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
+  Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
+              .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
+
+  for (int stage = 0, layer = 1; stage < plan->split.stages; stage++) {
+    b.first[stage] = stage == 0 ? 0 : layer;
+    layer += plan->split.layers[stage];
+  }
+  b.first[plan->split.stages] = model->n_layers;
+  return b;
+}
+
+static int first_layer(const Bound *b, int stage)
+{
+  return b->plan->split.stages ? b->first[stage] : plan_stage_first_layer(b->plan, b->model, stage);
 }
 
 /* Difference of a running sum over the layers of a stage; of those that stay
  * there where the vocabulary is spread over all ranks. */
 static double of_stage(const Bound *b, const double *sum, int stage)
 {
-  int first = plan_stage_first_layer(b->plan, b->model, stage), end = plan_stage_first_layer(b->plan, b->model, stage + 1);
+  int first = first_layer(b, stage), end = first_layer(b, stage + 1);
   gboolean spread = b->plan->schedule->vocabulary > 0;
 
   return sum[MIN(end, b->model->n_layers - spread)] - sum[MAX(first, spread)];
