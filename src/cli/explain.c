@@ -54,7 +54,10 @@ static gboolean fits(const Model *model, const Cluster *cluster, const SearchOpt
   base.gpus = cluster->devices;
   changed.base = &base;
   changed.top = 1;
-  g_autoptr(SearchResult) found = search(model, cluster, &changed);
+  changed.state = NULL;
+  changed.watch = NULL;
+  changed.audit = NULL;
+  g_autoptr(SearchResult) found = search(model, cluster, &changed, NULL);
   return found->best->len > 0;
 }
 

@@ -224,7 +224,7 @@ static gboolean run(Planning *p, const Options *o, GError **error)
                             .over = o->explain };
 
   say_limits(p->model);
-  p->found = search(p->model, p->cluster, &options);
+  p->found = search(p->model, p->cluster, &options, NULL);
   if (o->verbose)
     g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
                (g_get_monotonic_time() - began) / 1e6, p->found->space, p->found->simulated);

@@ -64,7 +64,7 @@ typedef struct {
   const PriceSums *sums;
   GroupShape data;
   ScheduleShape shape;
-  int stages, copies;
+  int stages, copies, layers; /* layers: of each stage, of plans without a split */
   guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
 } Bound;
 
@@ -73,6 +73,7 @@ static Bound bound_of(const Model *model, const Plan *plan, const Cluster *clust
   Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
               .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
 
+  b.layers = model->blocks / b.stages;
   for (int stage = 0, layer = 1; stage < plan->split.stages; stage++) {
     b.first[stage] = stage == 0 ? 0 : layer;
     layer += plan->split.layers[stage];
@@ -83,7 +84,9 @@ static Bound bound_of(const Model *model, const Plan *plan, const Cluster *clust
 
 static int first_layer(const Bound *b, int stage)
 {
-  return b->plan->split.stages ? b->first[stage] : plan_stage_first_layer(b->plan, b->model, stage);
+  if (b->plan->split.stages)
+    return b->first[stage];
+  return stage == 0 ? 0 : stage == b->stages ? b->model->n_layers : 1 + b->layers * stage;
 }
 
 /* Difference of a running sum over the layers of a stage; of those that stay

@@ -2,8 +2,7 @@
 
 #include "base/error.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 
 Fixed fixed_none(void)
 {
@@ -86,6 +85,12 @@ const char *reject_name(int reason)
   return reason == REJECT_FIXED ? "excluded by --fix" : plan_rule_names[reason];
 }
 
+const char *settled_name(int how)
+{
+  static const char *const names[] = { "bounded", "simulated", "open" };
+  return how < REJECT_COUNT ? reject_name(how) : names[how - REJECT_COUNT];
+}
+
 /* Divisors in rising order. */
 static GArray *divisors(int n)
 {
@@ -156,6 +161,28 @@ static int check(Walk *w, Plan *plan)
   return plan_check(plan, w->model, w->cluster, NULL);
 }
 
+static void reject(Walk *w, const Plan *plan, int reason, gint64 plans)
+{
+  if (w->counts->rejected[reason] == 0)
+    w->counts->sample[reason] = *plan;
+  w->counts->rejected[reason] += plans;
+  if (w->options->audit)
+    w->options->audit(w->options->data, plan, reason, INFINITY);
+}
+
+/* The rule that every member of the group breaks: of the first rules, which read
+ * degrees and batch only, so that none before them can differ. */
+static int group_rule(const Walk *w, const Plan *plan)
+{
+  int rule = plan_check(plan, w->model, w->cluster, NULL);
+  return rule <= RULE_NODE ? rule : RULE_NONE;
+}
+
+static gboolean fixes_members(const Fixed *f)
+{
+  return f->vpp >= 0 || f->zero >= 0 || f->sequence_parallel >= 0 || f->recompute >= 0 || f->schedule;
+}
+
 static void settle(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
@@ -168,8 +195,7 @@ static void settle(Walk *w, Plan plan)
   else
     reason = check(w, &plan);
   if (reason != RULE_NONE) {
-    if (w->counts->rejected[reason]++ == 0)
-      w->counts->sample[reason] = plan;
+    reject(w, &plan, reason, 1);
   } else {
     Candidate c = { .plan = plan, .index = w->counts->space };
     g_array_append_val(w->candidates, c);
@@ -185,11 +211,30 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
   return framework_runs(w->options->base->framework, schedule) || w->options->fixed.schedule == schedule;
 }
 
-/* Members of a group: each combination once. With one rank on an axis what
- * divides it means nothing and is left out of the space. */
-static void walk_members(Walk *w, Plan plan)
+/* Members of one schedule and chunk count: each combination once. With one rank
+ * on an axis what divides it means nothing and is left out of the space. */
+static void walk_leaves(Walk *w, Plan plan, gboolean grouped, int rule)
 {
   int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
+  gint64 leaves = (last_zero + 1) * (last_sp + 1) * RECOMPUTE_COUNT;
+
+  if (grouped) {
+    reject(w, &plan, rule, leaves);
+    w->counts->grouped += leaves;
+    w->counts->space += leaves;
+    return;
+  }
+  for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
+    for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
+      for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+        plan.recompute = recompute;
+        settle(w, plan);
+      }
+}
+
+static void walk_members(Walk *w, Plan plan)
+{
+  int rule = fixes_members(&w->options->fixed) ? RULE_NONE : group_rule(w, &plan);
 
   for (int s = 0; schedules[s]; s++) {
     if (!in_space(w, schedules[s], plan.pp))
@@ -197,12 +242,7 @@ static void walk_members(Walk *w, Plan plan)
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
     for (guint c = 0; c < chunks->len; c++) {
       plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
-      for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
-        for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
-          for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-            plan.recompute = recompute;
-            settle(w, plan);
-          }
+      walk_leaves(w, plan, rule != RULE_NONE, rule);
     }
   }
 }
