@@ -148,19 +148,19 @@ static void small_instance_init(Instance *in, GRand *rand)
 }
 
 typedef struct {
-  gint64 singly;           /* plans, a group counted once */
+  gint64 groups;           /* settled at once */
   gint64 settled[SETTLED_COUNT];
   double best;             /* least value of those simulated that fit */
   double least_bound;
 } Audit;
 
-static void audit(gpointer data, const Plan *plan, int how, double value)
+static void audit(gpointer data, const Plan *plan, int how, double value, gint64 plans)
 {
   Audit *a = data;
 
   (void)plan;
-  a->singly++;
-  a->settled[how]++;
+  a->settled[how] += plans;
+  a->groups += plans > 1;
   if (how == SETTLED_SIMULATED)
     a->best = MIN(a->best, value);
   if (how == SETTLED_BOUNDED)
@@ -207,7 +207,9 @@ static void check_certificate(Instance *in, const GArray *values)
   ck_assert_double_ge(a.least_bound, best);
   ck_assert_int_eq(a.settled[SETTLED_BOUNDED], r->bounded);
   ck_assert_int_eq(a.settled[SETTLED_SIMULATED], r->simulated);
-  ck_assert_int_eq(a.settled[REJECT_MEMORY], r->rejected[REJECT_MEMORY]);
+  for (int i = 0; i < REJECT_COUNT; i++)
+    ck_assert_int_eq(a.settled[i], r->rejected[i]);
+  ck_assert_int_eq(a.groups > 0, r->grouped > 0);
   ck_assert_int_eq(a.settled[SETTLED_OPEN], 0);
   ck_assert_double_eq(r->gap, 0);
 }
@@ -313,25 +315,31 @@ END_TEST
 START_TEST(fix_is_read)
 {
   GError *error = NULL;
-  Fixed f;
+  Fixed f = fixed_none();
 
-  ck_assert(fixed_parse("tp=8, zero=1,recompute=full,schedule=gpipe", &f, &error));
+  ck_assert(fixed_parse("--fix", "tp=8, zero=1,recompute=full,schedule=gpipe", &f, &error));
   ck_assert_int_eq(f.tp, 8);
   ck_assert_int_eq(f.zero, 1);
   ck_assert_int_eq(f.recompute, RECOMPUTE_FULL);
   ck_assert_str_eq(f.schedule->name, "gpipe");
   ck_assert_int_eq(f.pp, -1);
-  ck_assert(!fixed_parse("tp=x", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp=x", &f, &error));
   test_error(&error, 2, "--fix: tp: x: expected an integer from 1 to 16777216");
-  ck_assert(!fixed_parse("zero=4", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "zero=4", &f, &error));
   test_error(&error, 2, "--fix: zero: 4: expected an integer from 0 to 3");
-  ck_assert(!fixed_parse("tp", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp", &f, &error));
   test_error(&error, 2, "--fix: tp: no value: expected KEY=VALUE, as in tp=8,zero=1");
-  ck_assert(!fixed_parse("tp=8,tp=4", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp=8,tp=4", &f, &error));
   test_error(&error, 2, "--fix: tp: 4: expected each key once");
-  ck_assert(!fixed_parse("", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "", &f, &error));
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
-  ck_assert(!fixed_parse("tq=8", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
   test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
 }
 END_TEST
@@ -345,7 +353,7 @@ START_TEST(fix_holds)
   in.cluster->device.memory_bytes = 1e12;
   ck_assert(cluster_resize(in.cluster, 8, NULL));
   in.base.gpus = 8;
-  ck_assert(fixed_parse("tp=2,dp=4,zero=3,mbs=1", &in.options.fixed, NULL));
+  ck_assert(fixed_parse("--fix", "tp=2,dp=4,zero=3,mbs=1", &in.options.fixed, NULL));
   g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
   ck_assert_uint_gt(r->best->len, 0);
   for (guint i = 0; i < r->best->len; i++) {

@@ -37,7 +37,7 @@ static const PriceSums *sums_of(Search *s, const Plan *plan)
 static void settled(const Search *s, const Plan *plan, int how, double value)
 {
   if (s->options->audit)
-    s->options->audit(s->options->data, plan, how, value);
+    s->options->audit(s->options->data, plan, how, value, 1);
 }
 
 /* A plan that is too large, with what is known of its need. */

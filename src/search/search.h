@@ -38,8 +38,9 @@ typedef struct {
 
 Fixed fixed_none(void);
 
-/* Reads "tp=8,zero=1": short names of the contract. TDP_ERROR_INPUT. */
-gboolean fixed_parse(const char *text, Fixed *out, GError **error);
+/* Adds "tp=8,zero=1" to what is fixed: short names of the contract. The error
+ * begins with the option's name: TDP_ERROR_INPUT. */
+gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error);
 
 /* Why a plan was turned down: a rule of plan_check, or memory. */
 enum { REJECT_MEMORY = RULE_COUNT, REJECT_FIXED, REJECT_COUNT };
@@ -92,9 +93,11 @@ typedef struct {
   const char *state; /* path of the journal; NULL = none */
   /* Called between rounds; TRUE stops the search. NULL = never. */
   gboolean (*watch)(gpointer data, const SearchProgress *progress);
-  /* Called for each plan once it is settled, in no order that means anything but
-   * the same each time; `value` is its bound or value. NULL = nobody asks. */
-  void (*audit)(gpointer data, const Plan *plan, int how, double value);
+  /* Called for each plan once it is settled, in the same order each time; `value` is
+   * its bound or value. Of a group that is settled at once, for one of its `plans`
+   * members, which differ in ZeRO stage, sequence parallelism and recomputation.
+   * NULL = nobody asks. */
+  void (*audit)(gpointer data, const Plan *plan, int how, double value, gint64 plans);
   gpointer data; /* of both */
 } SearchOptions;
 

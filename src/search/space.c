@@ -27,7 +27,7 @@ static const FixedKey fixed_keys[] = {
 
 static gboolean bad_fix(GError **error, const char *key, const char *value, const char *expected)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fix: %s: %s: expected %s", key, value, expected);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s", key, value, expected);
   return FALSE;
 }
 
@@ -61,11 +61,10 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
   return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
 }
 
-gboolean fixed_parse(const char *text, Fixed *out, GError **error)
+static gboolean parse_all(const char *text, Fixed *out, GError **error)
 {
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 
-  *out = fixed_none();
   if (!parts[0])
     return bad_fix(error, "\"\"", "no value", "KEY=VALUE, as in tp=8,zero=1");
   for (int i = 0; parts[i]; i++) {
@@ -76,6 +75,14 @@ gboolean fixed_parse(const char *text, Fixed *out, GError **error)
       return FALSE;
   }
   return TRUE;
+}
+
+gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error)
+{
+  if (parse_all(text, fixed, error))
+    return TRUE;
+  g_prefix_error(error, "%s: ", option);
+  return FALSE;
 }
 
 const char *reject_name(int reason)
@@ -167,7 +174,7 @@ static void reject(Walk *w, const Plan *plan, int reason, gint64 plans)
     w->counts->sample[reason] = *plan;
   w->counts->rejected[reason] += plans;
   if (w->options->audit)
-    w->options->audit(w->options->data, plan, reason, INFINITY);
+    w->options->audit(w->options->data, plan, reason, NAN, plans);
 }
 
 /* The rule that every member of the group breaks: of the first rules, which read
