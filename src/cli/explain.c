@@ -58,7 +58,7 @@ static int nearest_reason(const SearchResult *f)
 
 char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean fits, const char *values)
 {
-  g_autofree char *counts = explain_counts(asked), *best = plan_label(&pair[0].plan);
+  g_autofree char *best = plan_label(&pair[0].plan);
   GString *s = g_string_new(NULL);
 
   if (asked->space == 0) {
@@ -80,7 +80,6 @@ char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean 
       g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s more, %.1f %%, than %s:\n%s", values, label, lost,
                              100 * lost / pair[0].metrics.iteration_s, best, losses);
   }
-  g_string_append_printf(s, "\n%s", counts);
   return g_string_free(s, FALSE);
 }
 

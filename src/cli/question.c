@@ -159,12 +159,15 @@ static gboolean fits_depth(const Asked *q, int blocks, Found *out)
   return ask_best(&model, q->cluster, q->options, q->cluster->devices, out);
 }
 
+/* More layers are not tried. */
+#define BLOCKS_MAX 4096
+
 static Answer *largest_model(const Asked *q)
 {
   Answer *a = plan_answer();
   Found best;
   int step = MAX(1, q->model->blocks / 8);
-  int most = grow(&(Growth) { q, fits_depth }, q->model->blocks, step, 1 << 13, &best);
+  int most = grow(&(Growth) { q, fits_depth }, q->model->blocks, step, BLOCKS_MAX, &best);
 
   if (most == 0) {
     g_string_printf(a->says, "Not even %d layers like those of %s fit.", step, q->model->name);
@@ -175,6 +178,8 @@ static Answer *largest_model(const Asked *q)
   g_autofree char *params = format_count(model.params);
   g_string_printf(a->says, "%d layers like those of %s fit, %s parameters, in steps of %d layers.", most, q->model->name,
                   params, step);
+  if (most + step > BLOCKS_MAX)
+    g_string_append_printf(a->says, " More than %d were not tried.", BLOCKS_MAX);
   add_plan(a, &model, &best);
   return a;
 }

@@ -331,7 +331,8 @@ static gboolean why_not_json(const Planning *p, const SearchResult *asked, const
   json_open(&w, NULL, '{');
   json_put_string(&w, "model", p->model->name);
   json_put_string(&w, "cluster", p->cluster->name);
-  json_put_string(&w, "why", why);
+  g_auto(GStrv) lines = g_strsplit(why, "\n", 2); /* without the table: the plans follow */
+  json_put_string(&w, "why", lines[0]);
   json_open(&w, "plans", '[');
   for (guint i = 0; i <= asked->best->len; i++)
     result_write(&pair[i], NULL, &w, NULL);
@@ -409,7 +410,8 @@ static gboolean why_not(Planning *p, const Options *o, GError **error)
   g_autofree char *text = explain_why_not(asked, pair, asked->best->len > 0, o->why_not);
   if (o->json)
     return why_not_json(p, asked, pair, text);
-  printf("%s", text);
+  g_autofree char *counts = explain_counts(asked);
+  printf("%s\n%s", text, counts);
   return TRUE;
 }
 
