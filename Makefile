@@ -1,10 +1,11 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
-# SAN=1 builds with sanitizers, CI=true turns warnings into errors. Targets: all,
+# SAN=1 builds with sanitizers, CUDA=1 with the CUDA backend (in build/cuda; with
+# MPI=no for one device alone), CI=true turns warnings into errors. Targets: all,
 # check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
 # bench-check, simgrid, schedules-sheet, clean.
 
 CC ?= cc
-BUILD := build$(if $(SAN),/san)
+BUILD := build$(if $(SAN),/san)$(if $(CUDA),/cuda)
 PREFIX ?= /usr/local
 VERSION := 0.1.0
 SANITIZE := -fsanitize=address,undefined
@@ -20,16 +21,40 @@ override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
+# The executor needs OpenBLAS and MPI; without them everything else is built. It
+# is kept free of GSL, whose BLAS would take OpenBLAS's place.
+EXEC_PACKAGES := openblas $(if $(filter no,$(MPI)),,ompi-c)
+EXEC := $(shell pkg-config --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
+EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(filter no,$(MPI)),,-DTDP_MPI) $(if $(CUDA),-DTDP_CUDA)
+EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(CUDA),$(CUDA_LIBS)) -lm
+EXEC_SRC := $(filter-out $(if $(filter no,$(MPI)),%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
+$(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS and Open MPI (libopenblas-dev, libopenmpi-dev)))
+
+# The CUDA runtime is linked statically; cuBLAS and NCCL come with the toolkit or
+# with PyTorch (CUDA_LDFLAGS then names their folders).
+NVCC ?= nvcc
+CUDA_HOME ?= $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
+CUDA_ARCHS ?= 80 90
+CUDA_LDFLAGS ?= -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64
+CUDA_LIBS = $(CUDA_LDFLAGS) -lcublasLt -lnccl -lcudart_static -lstdc++ -ldl -lrt -lpthread
+CUDA_SRC := $(if $(CUDA),$(wildcard src/exec/cuda/*.cu))
+CUDA_FLAGS = -std=c++17 -O2 -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) \
+  -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
+  -Xcompiler -Wall,-Wextra $(if $(CI),-Xcompiler -Werror --Werror all-warnings)
+CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(CUDA_SRC))
+
 LIB_SRC := $(filter-out src/cli/% src/exec/%,$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/tdp_*.c)
 CLI_LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/cli/*.c))
-TEST_SRC := $(wildcard tests/test_*.c)
-TEST_LIB_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/*.c))
+TEST_SRC := $(filter-out $(if $(EXEC),,tests/test_exec%),$(wildcard tests/test_*.c))
+MPI_TESTS := $(if $(EXEC),$(patsubst tests/mpi/%.c,$(BUILD)/tests/mpi/%,$(wildcard tests/mpi/*.c)))
+TEST_LIB_SRC := $(filter-out tests/test_%,$(wildcard tests/*.c))
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 
 LIB := $(BUILD)/libtdp.a
-PROGRAMS := $(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC))
+EXEC_LIB := $(BUILD)/libtdp-exec.a
+PROGRAMS := $(filter-out $(if $(EXEC),,%/tdp-run),$(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC)))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 BENCHES := $(patsubst tests/bench/bench_%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 SIMGRID := $(if $(SAN),,$(shell pkg-config --exists simgrid 2>/dev/null && command -v $(CXX) >/dev/null && echo $(BUILD)/simgrid-compare))
@@ -50,6 +75,27 @@ $(LIB): $(call obj,$(LIB_SRC) $(CLI_LIB_SRC))
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+$(BUILD)/obj/%.cu.o: %.cu $(wildcard src/exec/cuda/*.h) src/exec/backend.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_FLAGS) -c $< -o $@
+
+$(EXEC_LIB): $(call obj,$(EXEC_SRC)) $(CUDA_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(call obj,$(EXEC_SRC)): override CPPFLAGS += $(EXEC_CFLAGS)
+
+$(BUILD)/tdp-run: $(BUILD)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
+$(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+
+$(BUILD)/tests/mpi/%: $(BUILD)/obj/tests/mpi/%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
 $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
@@ -68,8 +114,12 @@ $(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/si
 $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c) $(BUILD)/obj/tests/simgrid/simgrid.o $(LIB)
 	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
-build-tests: $(TESTS) $(BENCHES) $(SIMGRID)
-test: $(TESTS) $(PROGRAMS)
+# The CUDA kernels against the CPU's (CUDA=1).
+$(BUILD)/gpu-kernels: $(BUILD)/obj/tests/gpu/kernels.o $(EXEC_LIB) $(LIB)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
+build-tests: $(if $(CUDA),$(BUILD)/gpu-kernels) $(TESTS) $(MPI_TESTS) $(BENCHES) $(SIMGRID)
+test: $(TESTS) $(MPI_TESTS) $(PROGRAMS)
 	tests/run $(BUILD)
 
 layers:
@@ -96,6 +146,8 @@ check: deps
 	@echo "building the programs and tests, twice" >&2
 	+@$(AGAIN) layers all build-tests
 	+@$(AGAIN) SAN=1 all build-tests
+	+@if command -v $(NVCC) >/dev/null; then echo "building with CUDA" >&2; $(AGAIN) CUDA=1 CUDA_ARCHS=90 build/cuda/tdp-run build/cuda/gpu-kernels; \
+	  else echo "no $(NVCC): the CUDA backend is not built" >&2; fi
 	@BUILD=build/san tests/golden.sh >build/san/golden.log || { cat build/san/golden.log; exit 1; }
 	@tests/run $(sort $(BUILD) build/san)
 

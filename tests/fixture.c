@@ -15,11 +15,22 @@ static Model *parse(char *text)
   return model;
 }
 
-Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab)
+static Model *gpt(int layers, int hidden, int heads, int seq, int vocab, gboolean dropout)
 {
   return parse(g_strdup_printf("{\"name\":\"gpt\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"seq\":%d,\"vocab\":%d,"
                                "\"mlp\":\"gelu\",\"norm\":\"layernorm\",\"positions\":\"learned\",\"bias\":true,"
-                               "\"dropout\":true,\"tied_embeddings\":true}", layers, hidden, heads, seq, vocab));
+                               "\"dropout\":%s,\"tied_embeddings\":true}", layers, hidden, heads, seq, vocab,
+                               dropout ? "true" : "false"));
+}
+
+Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab)
+{
+  return gpt(layers, hidden, heads, seq, vocab, TRUE);
+}
+
+Model *fixture_gpt_plain(int layers, int hidden, int heads, int seq, int vocab)
+{
+  return gpt(layers, hidden, heads, seq, vocab, FALSE);
 }
 
 Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab)

@@ -7,6 +7,9 @@
 /* A GPT of equal blocks: hidden 64 * heads' width, tied embeddings, dropout. */
 Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab);
 
+/* The same without dropout. */
+Model *fixture_gpt_plain(int layers, int hidden, int heads, int seq, int vocab);
+
 /* LLaMA-like: grouped queries, SwiGLU, RMSNorm, untied. */
 Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab);
 

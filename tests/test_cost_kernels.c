@@ -231,6 +231,31 @@ START_TEST(fitted_parts)
 }
 END_TEST
 
+/* Both passes of standard attention at 16k tokens, hidden 2048, not causal:
+ * the bars of FlashAttention-2's figures (assets/ of Dao-AILab/flash-attention). */
+START_TEST(separate_attention)
+{
+  static const struct { const char *gpu; double head_dim, seq, us; } rows[] = {
+    {"a100-sxm4-80gb", 64, 2048, 22373.8}, {"a100-sxm4-80gb", 64, 8192, 83658.5},
+    {"a100-sxm4-80gb", 128, 2048, 12658.9}, {"a100-sxm4-80gb", 128, 8192, 44747.6},
+    {"h100-sxm5-80gb", 64, 2048, 11877.4}, {"h100-sxm5-80gb", 64, 8192, 44233.2},
+    {"h100-sxm5-80gb", 128, 2048, 6635.0}, {"h100-sxm5-80gb", 128, 8192, 23043.7},
+  };
+  for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
+    GError *error = NULL;
+    Device device = {0};
+    ck_assert_msg(device_load(rows[i].gpu, &device, &error), "%s", error ? error->message : "");
+    device.sustained_fraction = 1;
+    double d = rows[i].head_dim, s = rows[i].seq, batch = 16384 / s * 2048 / d;
+    Matmul scores = {s, s, d, batch, DTYPE_BF16, .activations = TRUE};
+    Matmul context = {s, d, s, batch, DTYPE_BF16, .activations = TRUE};
+    double softmax = memory_s(&device, 10 * batch * s * s, 2);
+    near(2 * matmul_s(&device, &scores) + 4 * matmul_s(&device, &context) + softmax, rows[i].us * 1e-6, 0.13);
+    device_clear(&device);
+  }
+}
+END_TEST
+
 /* FlashAttention's published rates at 8192 tokens, TFLOP/s (facts section 5.3). */
 START_TEST(fitted_attention)
 {
@@ -255,4 +280,4 @@ END_TEST
 TEST_MAIN("cost_kernels", large_matmul_is_arithmetic, thin_matmul_is_memory, tiny_matmul_is_launch, last_wave,
           grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, sustained_rate,
           attention_work, attention_between_points, attention_falls_back, few_blocks_fill_a_part, memory_bound,
-          fitted_parts, fitted_attention)
+          fitted_parts, separate_attention, fitted_attention)

@@ -64,11 +64,28 @@ START_TEST(collectives_wait_or_hide)
 
   ck_assert(sum_s < product_s && sum_s > 0);
   ck_assert_double_eq_tol(waits.pass[PASS_BACKWARD].seconds, 2 * product_s + sum_s, 1e-12);
-  ck_assert_double_eq_tol(hides.pass[PASS_BACKWARD].seconds, 2 * product_s, 1e-12);
+  /* beside the sum the product does 1 / slowdown of its work */
+  double slowdown = overlap_slowdown(f.cluster, &c.collective.group);
+  ck_assert(slowdown > 1 && slowdown * product_s > sum_s);
+  ck_assert_double_eq_tol(hides.pass[PASS_BACKWARD].seconds, 2 * product_s + sum_s * (1 - 1 / slowdown), 1e-12);
   ck_assert_double_eq_tol(hides.pass[PASS_INPUT].seconds, product_s + sum_s, 1e-12);
   ck_assert_double_eq_tol(hides.pass[PASS_WEIGHT].seconds, product_s, 1e-12);
   ck_assert_double_eq_tol(waits.pass[PASS_BACKWARD].compute_s, 2 * product_s, 1e-12);
   teardown(&f);
+}
+END_TEST
+
+START_TEST(slower_links_slow_less)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 16);
+  GroupShape node = { 8, { 8, 8 } }, apart = { 2, { 1, 2 } }, alone = { 1, { 1, 1 } };
+  const Tier *tier = cluster->tiers;
+  double ratio = tier[1].link.efficiency * tier[1].bytes_per_s / (tier[0].link.efficiency * tier[0].bytes_per_s);
+
+  cluster->tiers[0].link.compute_slowdown = 1.5;
+  ck_assert_double_eq_tol(overlap_slowdown(cluster, &node), 1.5, 1e-12);
+  ck_assert_double_eq_tol(overlap_slowdown(cluster, &apart), 1 + 0.5 * ratio, 1e-12);
+  ck_assert_double_eq_tol(overlap_slowdown(cluster, &alone), 1, 1e-12);
 }
 END_TEST
 
@@ -121,4 +138,45 @@ START_TEST(recomputation_is_paid)
 }
 END_TEST
 
-TEST_MAIN("price", collectives_wait_or_hide, the_host_can_be_the_limit, the_slowest_of_many, recomputation_is_paid)
+START_TEST(recomputation_may_stop_early)
+{
+  Fixture f;
+  LayerPrice all, some;
+  LayerWork work;
+  double dropped_s = 0;
+
+  setup(&f);
+  f.plan.recompute = RECOMPUTE_FULL;
+  f.model->dropout = FALSE;
+  layer_work_init(&work, f.model, &f.model->specs[f.model->layers[1]], &f.plan, f.cluster);
+  layer_price(&all, &work, &f.plan, f.cluster);
+  f.framework->recompute_stops_early = TRUE;
+  layer_price(&some, &work, &f.plan, f.cluster);
+  /* the block's last product and the residual sum behind it */
+  for (guint i = work.forward->len - 2; i < work.forward->len; i++)
+    dropped_s += op_s(&g_array_index(work.forward, Op, i), &f.plan, f.cluster);
+  ck_assert_str_eq(g_array_index(work.forward, Op, work.forward->len - 2).name, "feed-forward down");
+  ck_assert_double_eq_tol(all.pass[PASS_BACKWARD].seconds - some.pass[PASS_BACKWARD].seconds, dropped_s, 1e-12);
+  layer_work_clear(&work);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(early_libraries_are_slower)
+{
+  Fixture f;
+  Op op = product(PASS_FORWARD);
+
+  setup(&f);
+  f.cluster->device.kernels.early_cuda_version = 12;
+  f.cluster->device.kernels.early_product_share = 0.5;
+  f.framework->cuda_version = 12;
+  double later = op_s(&op, &f.plan, f.cluster);
+  f.framework->cuda_version = 11.8;
+  ck_assert_double_eq_tol(op_s(&op, &f.plan, f.cluster), 2 * later, 1e-12);
+  teardown(&f);
+}
+END_TEST
+
+TEST_MAIN("price", collectives_wait_or_hide, slower_links_slow_less, the_host_can_be_the_limit, the_slowest_of_many,
+          recomputation_is_paid, recomputation_may_stop_early, early_libraries_are_slower)

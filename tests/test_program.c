@@ -288,6 +288,43 @@ static int collectives(const GArray *ops, Collective what)
 /* Tensor parallelism: two all-reduces forward, two backward. With sequence
  * parallelism two gathers and two scatters each way, and two gathers again for
  * the weight gradients (Korthikanti et al. 2022, section 4.2). */
+/* Sharded states in one collective, tensor by tensor, or from rank to rank. */
+START_TEST(sharded_collectives_in_parts)
+{
+  static const struct { int zero, tensors, launches; gboolean whole; } ways[] = {
+    { 3, 0, 2, FALSE }, { 3, 4, 2, FALSE }, { 1, 4, 2, FALSE }, { 1, 4, 2, TRUE },
+  };
+
+  for (guint w = 0; w < G_N_ELEMENTS(ways); w++) {
+    Fixture f;
+
+    setup(&f, "megatron-2021");
+    f.plan.dp = 16;
+    f.plan.global_batch = 16;
+    f.plan.zero = ways[w].zero;
+    f.framework->shard_tensors = ways[w].tensors;
+    f.framework->shard_list_launches = ways[w].launches;
+    f.framework->whole_tensors = ways[w].whole;
+    build(&f);
+    int found = 0;
+    for (guint i = 0; i < f.program->tasks->len; i++) {
+      const Segment *s = segment_of(&f, i);
+      if (s->kind != TASK_GATHER && s->kind != TASK_REDUCE)
+        continue;
+      gboolean tensors = ways[w].zero == 3 && ways[w].tensors;
+      int parts = ways[w].whole ? 16 : tensors ? ways[w].tensors : 1;
+      double part_s = tensors ? ways[w].launches * 16 * f.framework->issue_s : 0;
+      Collective what = ways[w].whole ? COLLECTIVE_BROADCAST : s->collective;
+      double seconds = collective_cost(f.cluster, what, s->comm_bytes / parts, &s->group).seconds;
+      ck_assert_double_eq_tol(s->seconds, parts * (seconds + part_s) + f.framework->collective_s, 1e-12);
+      found++;
+    }
+    ck_assert_int_ge(found, 2);
+    teardown(&f);
+  }
+}
+END_TEST
+
 START_TEST(tensor_collectives_by_the_book)
 {
   Fixture f;
@@ -358,4 +395,4 @@ END_TEST
 
 TEST_LOOPS("program", { states_by_the_book, G_N_ELEMENTS(states) }, { volumes_by_the_book, 8 }, { sends_by_the_book },
            { tied_embeddings }, { norm_is_a_barrier }, { gathers_are_bounded }, { optimizer_updates_its_share },
-           { tensor_collectives_by_the_book }, { expert_collectives_mirror }, { logits_are_kept })
+           { sharded_collectives_in_parts }, { tensor_collectives_by_the_book }, { expert_collectives_mirror }, { logits_are_kept })

@@ -40,6 +40,9 @@ int ranks_at_once(const Cluster *cluster, int ranks);
  * more than the ports that send at the same time carry. */
 double tier_rate(const Cluster *cluster, const GroupShape *group, int tier);
 
+/* Bus bandwidth of a long ring over the group. */
+double ring_bytes_per_s(const Cluster *cluster, const GroupShape *group);
+
 /* Steps of a ring that pass through `tier`, going around once. */
 int ring_steps(const GroupShape *group, int tier);
 

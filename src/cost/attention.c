@@ -77,6 +77,8 @@ double attention_s(const Device *device, const AttentionWork *work)
   if (!(flops > 0))
     return 0;
   double peak = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
+  if (!(peak > 0))
+    peak = device->peak_flops_per_s[work->dtype]; /* no matrix units: curves are of what there is */
   double rate = peak * device->sustained_fraction * utilization(&device->kernels, work);
   double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);
   double fill = fmin(1, blocks / device->sms);

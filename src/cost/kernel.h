@@ -12,6 +12,7 @@
 typedef struct {
   double m, n, k, batch;
   DType dtype;
+  gboolean activations;    /* neither factor is a weight: many short products that do not hide their memory traffic */
   double accumulate_bytes; /* read and written besides, where the product is added to a wider matrix */
 } Matmul;
 

@@ -44,6 +44,8 @@ static double round_up(double x)
 static double p_norm(double a, double b, double power)
 {
   double high = MAX(a, b), low = MIN(a, b);
+  if (power == 1)
+    return high + low;
   if (low < 1e-3 * high)
     return high;
   return high * pow(1 + pow(low / high, power), 1 / power);
@@ -94,6 +96,7 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
   double in_bytes = (matmul->m * matmul->k + matmul->k * matmul->n) * bytes * matmul->batch;
   double out = matmul->m * matmul->n * matmul->batch;
   double s_per_byte = 1 / (memory_bytes_per_s * model->bandwidth_fraction);
+  double power = matmul->activations ? 1 : model->overlap_power;
   Tiling tiling;
   lay_tiles(model, peak_flops_per_s / sms, matmul, &tiling);
 
@@ -108,7 +111,7 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
     double compute = compute_s(model, &tiling, sms, split, round_up(matmul->k / split));
     if (MAX(memory, compute) + extra >= best)
       continue;
-    double seconds = p_norm(compute, memory, model->overlap_power) + extra;
+    double seconds = p_norm(compute, memory, power) + extra;
     best = MIN(best, seconds);
   }
   return model->launch_s + best;

@@ -1,8 +1,17 @@
 #include "cost/price.h"
 
+#include "cost/algorithms.h"
 #include "cost/kernel.h"
 
 #include <math.h>
+
+/* Of the rate of products that the framework's libraries reach. */
+static double product_share(const Device *device, const Framework *framework)
+{
+  gboolean early = framework->cuda_version < device->kernels.early_cuda_version;
+
+  return early ? device->kernels.early_product_share : 1;
+}
 
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
 {
@@ -11,7 +20,8 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
   switch (op->kind) {
   case OP_MATMUL:
     return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
-                                        op->matmul.accumulate_bytes });
+                                        op->matmul.activations, op->matmul.accumulate_bytes }) /
+           product_share(device, plan->framework);
   case OP_ATTENTION:
     return attention_s(device, &(AttentionWork) {
       .batch = op->attention.batch, .heads = op->attention.heads,
@@ -31,8 +41,18 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
 /* Two lanes while a pass is laid out. */
 typedef struct {
   PassPrice *price;
+  const Cluster *cluster;
   double compute_end, tensor_end;
+  double slowdown; /* of computation while the tensor lane is busy */
 } Layout;
+
+/* How long computation takes that needs `seconds` alone. */
+static double beside_tensor_lane(const Layout *l, double seconds)
+{
+  double busy = MAX(0, l->tensor_end - l->compute_end);
+
+  return MIN(seconds * l->slowdown, seconds + busy * (1 - 1 / l->slowdown));
+}
 
 static void lay_op(Layout *l, const Op *op, double op_seconds, double share)
 {
@@ -41,10 +61,12 @@ static void lay_op(Layout *l, const Op *op, double op_seconds, double share)
 
   if (op->kind == OP_COLLECTIVE) {
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
+    l->slowdown = overlap_slowdown(l->cluster, &op->collective.group);
     p->tensor_s += seconds;
     if (!op->async)
       l->compute_end = l->tensor_end;
   } else {
+    seconds = beside_tensor_lane(l, seconds);
     l->compute_end += seconds;
     p->compute_s += seconds;
     p->kernels += share * (op->kind == OP_MEMORY ? op->memory.kernels : 1);
@@ -67,12 +89,13 @@ static void finish(Layout *l, const Plan *plan)
 typedef struct {
   const LayerWork *work;
   const Plan *plan;
+  const Cluster *cluster;
   const double *forward_s, *backward_s;
 } Priced;
 
 static void price_forward(const Priced *w, PassPrice *price)
 {
-  Layout l = { .price = price };
+  Layout l = { .price = price, .cluster = w->cluster, .slowdown = 1 };
 
   for (guint i = 0; i < w->work->forward->len; i++)
     lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i], 1);
@@ -92,7 +115,7 @@ static void lay_recompute(const Priced *w, Layout *l)
 
 static void price_backward(const Priced *w, Pass pass, PassPrice *price)
 {
-  Layout l = { .price = price };
+  Layout l = { .price = price, .cluster = w->cluster, .slowdown = 1 };
 
   if (pass != PASS_WEIGHT)
     lay_recompute(w, &l);
@@ -124,7 +147,7 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
 {
   g_autofree double *forward_s = price_ops(work->forward, plan, cluster);
   g_autofree double *backward_s = price_ops(work->backward, plan, cluster);
-  Priced w = { work, plan, forward_s, backward_s };
+  Priced w = { work, plan, cluster, forward_s, backward_s };
 
   *price = (LayerPrice) {
     .params = work->params,
@@ -165,5 +188,10 @@ void price_table_free(PriceTable *table)
 
 double overlap_slowdown(const Cluster *cluster, const GroupShape *group)
 {
-  return cluster->tiers[group_tier(cluster, group)].link.compute_slowdown;
+  if (group->size < 2)
+    return 1;
+  const Tier *node = &cluster->tiers[0];
+  double in_node = node->link.efficiency * node->bytes_per_s;
+
+  return 1 + (node->link.compute_slowdown - 1) * MIN(1, ring_bytes_per_s(cluster, group) / in_node);
 }

@@ -50,7 +50,8 @@ double slowest_device(const Device *device, int devices);
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
 
 /* How much slower kernels run on a device while it takes part in a collective
- * over this group: communication takes multiprocessors and memory bandwidth. */
+ * over this group: communication takes multiprocessors and memory bandwidth in
+ * proportion to its rate; the lowest tier's link says how much at its full one. */
 double overlap_slowdown(const Cluster *cluster, const GroupShape *group);
 
 #endif

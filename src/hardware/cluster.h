@@ -39,7 +39,7 @@ typedef struct {
   double sqrt_s_per_byte;    /* pipeline fill, seconds per square root of a byte */
   double p2p_base_s;         /* send/receive pair */
   double p2p_efficiency;
-  double compute_slowdown;   /* of a device's kernels while it takes part in a collective; >= 1 */
+  double compute_slowdown;   /* of a device's kernels beside a collective at the full rate of the lowest tier; >= 1 */
   gboolean in_switch;        /* the switch can add (NVLS, SHARP) */
   double in_switch_base_s;
   double in_switch_efficiency; /* bus over link bandwidth in the limit of many ranks; may pass 1 */

@@ -75,6 +75,8 @@ typedef struct {
   AttentionCurve *attention;
   int n_attention;
   double attention_launch_s;
+  double early_cuda_version;  /* products by libraries older than this, 0 = none known, */
+  double early_product_share; /* run at this share of the rate that `matmul` gives */
   double memory_fraction; /* of memory bandwidth that streaming kernels reach */
   double memory_launch_s; /* fixed time of a streaming kernel */
   Provenance memory_provenance;

@@ -143,6 +143,17 @@ static gboolean read_attention(const PartSource *source, Kernels *kernels, GErro
          (!curves || read_curves(source, curves, kernels, error));
 }
 
+/* ---- early libraries ---- */
+
+static gboolean read_early(const PartSource *source, Kernels *kernels, GError **error)
+{
+  static const JsonField fields[] = {
+    {"cuda_version", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_cuda_version), TRUE, 1, 1000},
+    {"product_share", JSON_REAL, G_STRUCT_OFFSET(Kernels, early_product_share), TRUE, G_MINDOUBLE, 1},
+  };
+  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, NULL, error);
+}
+
 /* ---- memory ---- */
 
 static gboolean read_memory(const PartSource *source, Kernels *kernels, GError **error)
@@ -171,11 +182,13 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
     {"name", JSON_STRING, G_STRUCT_OFFSET(Kernels, name), TRUE},
     {"matmul", JSON_ANY, .required = TRUE},
     {"attention", JSON_ANY},
+    {"early", JSON_ANY},
     {"memory", JSON_ANY, .required = TRUE},
   };
   return part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error) &&
          read_section(source, "matmul", out, read_matmul, error) &&
          read_section(source, "attention", out, read_attention, error) &&
+         read_section(source, "early", out, read_early, error) &&
          read_section(source, "memory", out, read_memory, error);
 }
 

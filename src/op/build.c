@@ -82,7 +82,10 @@ static void linear_forward(Build *b, const Linear *l)
 static void accumulate(Build *b, const Linear *l, Op *product)
 {
   double weights = l->in * l->out * l->batch, bytes = op_gradient_bytes(b->plan);
+  double copied = b->plan->dp > 1 && b->plan->zero == 3 ? b->plan->framework->shard_copy_bytes : 0;
 
+  if (copied > 0)
+    add_backward(b, stream("shard copies", PASS_WEIGHT, weights * copied, 1));
   switch (b->plan->framework->accumulation) {
   case ACCUMULATE_FUSED:
     product->matmul.accumulate_bytes = weights * (2 * bytes - b->bytes);
@@ -127,10 +130,13 @@ void build_product(Build *b, const char *name, double m, double n, double k, dou
 {
   Op forward = matmul(b, name, PASS_FORWARD, m, n, k, batch);
 
+  Op left = matmul(b, name, PASS_INPUT, m, k, n, batch), right = matmul(b, name, PASS_INPUT, k, n, m, batch);
+
   forward.core = core;
+  forward.matmul.activations = left.matmul.activations = right.matmul.activations = TRUE;
   add_forward(b, forward);
-  add_backward(b, matmul(b, name, PASS_INPUT, k, n, m, batch));
-  add_backward(b, matmul(b, name, PASS_INPUT, m, k, n, batch));
+  add_backward(b, right);
+  add_backward(b, left);
 }
 
 void build_stream(Build *b, const Stream *s)
@@ -168,11 +174,13 @@ void build_norm(Build *b, const char *name)
   double elements = b->rows * b->hidden;
 
   /* forward reads and writes; backward reads input and gradient and writes, and
-   * joins the gradient that came through the residual */
+   * joins the gradient that came through the residual. Step by step: cast, square,
+   * mean, scale, cast and weight forward; their gradients backward; fp32 inside */
+  gboolean one = b->model->norm != NORM_RMSNORM || b->plan->framework->fused_rms_norm;
   build_stream(b, &(Stream) {
     .name = name,
-    .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 1,
-    .backward_bytes = 6 * b->bytes * elements, .backward_kernels = 3,
+    .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
+    .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
     .saved = b->bytes * elements,
   });
   build_params(b, b->hidden * (b->model->norm_bias ? 2 : 1));

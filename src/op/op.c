@@ -101,6 +101,8 @@ static void reverse(GArray *ops)
 
 double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
 {
+  if (work->recompute == RECOMPUTE_FULL && plan->framework->recompute_stops_early)
+    return op - &g_array_index(work->forward, Op, 0) < work->recompute_end;
   if (work->recompute != RECOMPUTE_SELECTIVE)
     return work->recompute == RECOMPUTE_FULL;
   if (!plan->framework->selective_products)
@@ -161,6 +163,17 @@ static double bytes_of_products(const LayerWork *work, const Build *b)
   return kept;
 }
 
+/* Behind the last op that keeps something: products keep what they read, the
+ * others what they make. */
+static int find_recompute_end(const LayerWork *work)
+{
+  int end = work->forward->len;
+
+  while (end > 0 && !(g_array_index(work->forward, Op, end - 1).saved_bytes > 0))
+    end--;
+  return end > 0 && g_array_index(work->forward, Op, end - 1).kind == OP_MATMUL ? end - 1 : end;
+}
+
 /* Splits what forward ops save into what is kept and what is made again. */
 static void apply_recompute(LayerWork *work, const Build *b)
 {
@@ -169,6 +182,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
   for (guint i = 0; i < work->forward->len; i++)
     all += g_array_index(work->forward, Op, i).saved_bytes;
   work->saved_bytes = all;
+  work->recompute_end = find_recompute_end(work);
   work->recompute = b->spec->kind == LAYER_BLOCK ? b->plan->recompute : RECOMPUTE_NONE;
   if (work->recompute == RECOMPUTE_NONE)
     return;

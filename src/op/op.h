@@ -33,7 +33,7 @@ typedef struct {
   gboolean core;    /* part of the attention core, redone under selective recompute */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   union {
-    struct { double m, n, k, batch; DType dtype; double accumulate_bytes; } matmul;
+    struct { double m, n, k, batch; DType dtype; gboolean activations; double accumulate_bytes; } matmul;
     struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal; DType dtype; } attention;
     struct { double bytes, kernels; } memory;
     struct { Collective what; double bytes; GroupShape group; } collective;
@@ -51,6 +51,7 @@ typedef struct {
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
+  int recompute_end;        /* forward ops from here on are not made again where recomputation stops early */
   Recompute recompute;      /* the plan's for blocks, none for other layers */
 } LayerWork;
 

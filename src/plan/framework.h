@@ -30,10 +30,13 @@ typedef struct {
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
+  gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean fused_rope;
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
   gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */
+  gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
+  gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for every rank */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
@@ -47,9 +50,13 @@ typedef struct {
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
+  double cuda_version;        /* whose libraries it calls */
   double issue_s;             /* host time to launch a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */
+  int shard_tensors;          /* of a layer that ZeRO-3 gathers and reduces one by one, 0 = the layer at once */
+  int shard_list_launches;    /* host operations for each rank's part of such a tensor */
+  double shard_copy_bytes;    /* read and written for a weight and micro-batch around ZeRO-3's collectives */
   double optimizer_bytes;     /* read and written for a parameter by the optimizer step */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
   double group_bytes;         /* communicator buffers of each group that spans devices */

@@ -86,11 +86,37 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
   return *known;
 }
 
+static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group, int parts,
+                                    double part_s)
+{
+  CollectiveCost cost = collective_cost(b->cluster, what, bytes / parts, group);
+
+  cost.seconds = parts * (cost.seconds + part_s);
+  cost.runner_up_s = parts * (cost.runner_up_s + part_s);
+  return cost;
+}
+
+/* Gradients are scattered and parameters gathered at once, tensor by tensor
+ * (ZeRO-3), or by a reduction to and a broadcast from each rank in turn, which
+ * take as long as each other. */
+static CollectiveCost sharded_cost(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group)
+{
+  const Framework *f = b->plan->framework;
+
+  if (b->plan->zero < 3 && f->whole_tensors)
+    return cost_in_parts(b, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
+  if (b->plan->zero == 3 && f->shard_tensors)
+    return cost_in_parts(b, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
+  return collective_cost(b->cluster, what, bytes, group);
+}
+
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
                 .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
 
+  if (what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER)
+    s.cost = sharded_cost(b, what, bytes, &group);
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
     s.slowdown = overlap_slowdown(b->cluster, &group);

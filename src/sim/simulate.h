@@ -6,7 +6,8 @@
  * lane the row's computation goes slower by the collective's slowdown, so that
  * a pass takes longer the more of it is overlapped. Events at the same time
  * are handled in the order in which they arose: the same program gives the
- * same bytes. Programs that program_check accepts cannot fail.
+ * same bytes. Programs that program_check accepts cannot fail. Lanes keep their
+ * written order also where Program.opportunistic would let forwards run ahead.
  *
  * Transfers take the time that they would have alone; or, with links (links.h
  * says which), those of one device or node share them. What shares nothing ends

@@ -110,6 +110,25 @@ static void slowdown(Cluster *c, Framework *f)
   each_link(c, no_slowdown);
 }
 
+static void libraries(Cluster *c, Framework *f)
+{
+  UNUSED(f);
+  c->device.kernels.early_cuda_version = 0;
+}
+
+static void sharding(Cluster *c, Framework *f)
+{
+  UNUSED(c);
+  f->shard_copy_bytes = f->shard_tensors = 0;
+  f->whole_tensors = FALSE;
+}
+
+static void eager_norms(Cluster *c, Framework *f)
+{
+  UNUSED(c);
+  f->fused_rms_norm = TRUE;
+}
+
 static const struct {
   const char *name;
   Ablate ablate;
@@ -126,6 +145,9 @@ static const struct {
   { "pipeline fill of collectives", fill },
   { "link rate below nominal", link_rate },
   { "overlap slows kernels", slowdown },
+  { "early libraries", libraries },
+  { "sharding by tensors, its copies", sharding },
+  { "norms of eager PyTorch", eager_norms },
 };
 
 const char *ablation_name(int ablation)

@@ -1,0 +1,451 @@
+/* tdp-run: executes one plan for real, one process a rank, and reports it beside its prediction. */
+#include "base/error.h"
+#include "base/files.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "cli/cli.h"
+#include "exec/exec.h"
+#include "exec/health.h"
+#include "exec/launch.h"
+#include "program/balance.h"
+#include "report/kineto.h"
+#include "report/measured.h"
+#include "sim/simulate.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SILENCE_S 4
+#define STALL_S 6
+
+typedef struct {
+  char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *fault;
+  int steps;
+  gint64 seed;
+  double rate, tolerance; /* share, 0 = not asked for */
+  gboolean json;
+} Options;
+
+typedef struct {
+  Options options;
+  Launch launch;
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+  PriceTable *prices;
+  Program *program;
+  Trace *predicted;
+  ExecOptions exec_options;
+  Backend *backend;
+  BackendComm *world;
+  Health *health;
+  Exec *exec;
+  GMutex lock;      /* of what follows: a lost rank is reported from another thread */
+  GArray *steps;    /* ExecStep, finished */
+  Trace *measured;  /* of the last of them */
+} Run;
+
+static void options_clear(Options *o)
+{
+  char *const strings[] = { o->model, o->cluster, o->plan, o->backend, o->check, o->tokens, o->trace, o->trace_merged,
+                            o->fault };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_free(strings[i]);
+}
+
+/* "10%" or 0.1. */
+static gboolean read_tolerance(Options *o, GError **error)
+{
+  char *end = NULL;
+
+  if (!o->check)
+    return TRUE;
+  o->tolerance = g_ascii_strtod(o->check, &end);
+  if (*end == '%') {
+    o->tolerance /= 100;
+    end++;
+  }
+  if (end != o->check && !*end && o->tolerance > 0)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--check: %s: expected a tolerance above 0, as in --check 10%%", o->check);
+  return FALSE;
+}
+
+static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "model", 'm', 0, G_OPTION_ARG_FILENAME, &o->model, "Model: a file or a name of models/", "M" },
+    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster: a file or a name of hardware/", "C" },
+    { "plan", 'p', 0, G_OPTION_ARG_FILENAME, &o->plan, "Plan: a file or a name of plans/", "P" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What executes: cpu or cuda (the first that is built in)", "B" },
+    { "steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "Training steps (10)", "N" },
+    { "check", 0, 0, G_OPTION_ARG_STRING, &o->check, "Exit 4 if the step is further from its prediction", "P%" },
+    { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "Seed of weights and tokens (1)", "S" },
+    { "tokens", 0, 0, G_OPTION_ARG_FILENAME, &o->tokens, "Train on a file of 16-bit tokens", "FILE" },
+    { "rate", 0, 0, G_OPTION_ARG_DOUBLE, &o->rate, "Learning rate (0.001)", "R" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
+    { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
+    { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged, "Write one trace, predicted and measured", "FILE" },
+    { "fault", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->fault, "Drill: KIND:RANK:TASK", "F" },
+    G_OPTION_ENTRY_NULL,
+  };
+
+  *o = (Options) { .steps = 10, .seed = 1, .rate = 1e-3 };
+  if (!cli_parse(argc, argv, entries, "Executes one training plan, one process a rank.", error))
+    return FALSE;
+  if (*argc > 1)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
+  else if (!o->plan)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plan: missing: expected a plan file or name, as in --plan tiny-1f1b");
+  else if (o->seed < 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seed: %" G_GINT64_FORMAT ": expected 0 or more", o->seed);
+  else if (!(o->rate >= 0))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--rate: %g: expected 0 or more", o->rate);
+  else
+    return cli_check_count("--steps", &o->steps, error) && read_tolerance(o, error);
+  return FALSE;
+}
+
+/* KIND:RANK:TASK of a drill; strikes one rank. */
+static gboolean read_fault(Run *r, GError **error)
+{
+  g_auto(GStrv) parts = g_strsplit(r->options.fault ? r->options.fault : "", ":", 3);
+  int kind = r->options.fault && g_strv_length(parts) == 3 ? names_find(exec_fault_names, parts[0]) : -1;
+
+  if (r->options.fault && kind < 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fault: %s: expected KIND:RANK:TASK", r->options.fault);
+    return FALSE;
+  }
+  if (kind >= 0 && (int)g_ascii_strtoll(parts[1], NULL, 10) == r->launch.rank) {
+    r->exec_options.fault = kind;
+    r->exec_options.fault_at = g_ascii_strtoll(parts[2], NULL, 10);
+  }
+  return TRUE;
+}
+
+static gboolean load(Run *r, GError **error)
+{
+  g_autofree char *path = NULL;
+
+  r->model = cli_load_model(r->options.model, error);
+  r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
+  path = r->cluster ? files_find(r->options.plan, "plans", error) : NULL;
+  if (!path || !plan_load(path, r->model, &r->plan, &r->framework, error))
+    return FALSE;
+  if (!cluster_resize(r->cluster, r->plan.gpus, error)) {
+    g_prefix_error(error, "%s: gpus: ", path);
+    return FALSE;
+  }
+  if (!balance_plan(r->model, r->cluster, &r->plan, error) ||
+      plan_check(&r->plan, r->model, r->cluster, error) != RULE_NONE) {
+    g_prefix_error(error, "%s: ", path);
+    return FALSE;
+  }
+  r->prices = price_table_new(r->model, &r->plan, r->cluster);
+  r->program = program_new(r->model, &r->plan, r->cluster, r->prices);
+  if (!exec_check(r->model, &r->plan, r->program, error)) {
+    g_prefix_error(error, "%s: ", path);
+    return FALSE;
+  }
+  if (r->plan.gpus == r->launch.size)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: gpus: %d: expected the %d process%s started (launcher: %s)", path,
+              r->plan.gpus, r->launch.size, r->launch.size == 1 ? "" : "es", r->launch.launcher);
+  return FALSE;
+}
+
+static char *steps_table(const Run *r)
+{
+  g_autoptr(Table) table = table_new("step|loss|gradient norm|time|tokens/s");
+
+  for (guint i = 0; i < r->steps->len; i++) {
+    const ExecStep *s = &g_array_index(r->steps, ExecStep, i);
+    g_autofree char *time = format_seconds(s->step_s);
+    g_autofree char *rate = format_count((double)r->plan.global_batch * r->plan.seq / s->step_s);
+    table_add(table, "%u", i + 1);
+    table_add(table, "%.6f", s->loss);
+    table_add(table, "%.6f", s->grad_norm);
+    table_add(table, "%s", time);
+    table_add(table, "%s", rate);
+  }
+  return table_text(table, 0);
+}
+
+/* Mean of the steps but the first, which warms up. */
+static double mean_step_s(const Run *r)
+{
+  guint first = r->steps->len > 1;
+  double sum = 0;
+
+  for (guint i = first; i < r->steps->len; i++)
+    sum += g_array_index(r->steps, ExecStep, i).step_s;
+  return sum / (r->steps->len - first);
+}
+
+static void write_steps(const Run *r, JsonWriter *w)
+{
+  json_open(w, "steps", '[');
+  for (guint i = 0; i < r->steps->len; i++) {
+    const ExecStep *s = &g_array_index(r->steps, ExecStep, i);
+    json_open(w, NULL, '{');
+    json_put_real(w, "loss", s->loss);
+    json_put_real(w, "grad_norm", s->grad_norm);
+    json_put_real(w, "step_s", s->step_s);
+    json_close(w, '}');
+  }
+  json_close(w, ']');
+}
+
+static char *report_json(const Run *r, const Side *predicted, const Side *measured, const char *failure)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  if (failure)
+    json_put_string(&w, "error", failure);
+  write_steps(r, &w);
+  if (measured) {
+    json_put_real(&w, "mean_step_s", mean_step_s(r));
+    measured_write_operations(predicted, measured, &w);
+    result_write(predicted->result, predicted->trace, &w, "predicted");
+    result_write(measured->result, measured->trace, &w, "measured");
+  }
+  json_close(&w, '}');
+  return g_string_free(g_steal_pointer(&text), FALSE);
+}
+
+static char *report_text(const Run *r, const Side *predicted, const Side *measured)
+{
+  g_autofree char *steps = steps_table(r);
+
+  if (!measured)
+    return g_strdup(steps);
+  g_autofree char *label = plan_label(&r->plan), *table = report_measured(predicted, measured);
+  return g_strdup_printf("plan    %s\ndevice  %s: %s\n\n%s\nlast step\n%s", label, r->backend->name, r->backend->device,
+                         steps, table);
+}
+
+/* All finished steps, whole, in one go. */
+static void print_report(Run *r, const char *failure)
+{
+  Side predicted = { .trace = r->predicted }, measured = { .trace = r->measured };
+  Result results[2];
+
+  results[0] = result_of(r->model, r->cluster, &r->plan, r->predicted);
+  predicted.result = &results[0];
+  if (r->measured)
+    results[1] = result_of(r->model, r->cluster, &r->plan, r->measured);
+  measured.result = &results[1];
+  const Side *side = r->measured ? &measured : NULL;
+  g_autofree char *text = r->options.json ? report_json(r, &predicted, side, failure) : report_text(r, &predicted, side);
+  printf("%s%s", text, r->options.json ? "\n" : "");
+  fflush(stdout);
+}
+
+/* Called once, by the thread that watches. */
+static void end_run(void *data, gboolean speaks, const char *message)
+{
+  Run *r = data;
+
+  if (speaks) {
+    fprintf(stderr, "tdp-run: %s\n", message);
+    g_mutex_lock(&r->lock);
+    print_report(r, message);
+  }
+  _exit(TDP_ERROR_RUNTIME);
+}
+
+static void phase(void *data, char *text, gsize size)
+{
+  Run *r = data;
+  Exec *exec = g_atomic_pointer_get(&r->exec);
+
+  if (exec)
+    exec_phase(exec, text, size);
+  else
+    g_strlcpy(text, "start", size);
+}
+
+static guint64 progress(void *data)
+{
+  Run *r = data;
+  Exec *exec = g_atomic_pointer_get(&r->exec);
+
+  return exec ? exec_progress(exec) : 0;
+}
+
+static void fatal(void *data, const char *message)
+{
+  Run *r = data;
+  char where[128];
+
+  phase(r, where, sizeof where);
+  g_autofree char *text = g_strdup_printf("rank %d: %s: %s", r->launch.rank, where, message);
+  if (r->health)
+    health_fail(r->health, text);
+  end_run(r, TRUE, text);
+}
+
+static gboolean open_backend(Run *r, GError **error)
+{
+  char message[EXEC_ERROR_SIZE] = "no such backend in this program";
+  BackendOptions options = { .rank = r->launch.rank, .size = r->launch.size, .local_rank = r->launch.local_rank,
+                             .dtype = EXEC_F32 };
+
+  for (const BackendKind *kind = backends; kind->name && !r->backend; kind++)
+    if (!r->options.backend || g_str_equal(r->options.backend, kind->name)) {
+      if (r->plan.precision != DTYPE_FP32 && g_str_equal(kind->name, "cpu")) {
+        g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "plan: precision: %s: expected fp32 on the cpu backend",
+                    dtype_names[r->plan.precision]);
+        return FALSE;
+      }
+      options.dtype = r->plan.precision == DTYPE_FP32 ? EXEC_F32 : r->plan.precision == DTYPE_FP16 ? EXEC_F16 : EXEC_BF16;
+      r->backend = kind->open(&options, message);
+      break;
+    }
+  if (!r->backend)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", r->options.backend ? r->options.backend : "", message);
+  return r->backend != NULL;
+}
+
+static gboolean start_health(Run *r, GError **error)
+{
+  char message[EXEC_ERROR_SIZE] = "";
+  HealthOptions options = {
+    .rank = r->launch.rank, .size = r->launch.size, .one_host = r->launch.local_size == r->launch.size,
+    .silence_s = SILENCE_S, .stall_s = STALL_S, .phase = phase, .progress = progress, .end = end_run, .data = r,
+  };
+
+  r->world = r->backend->comm_new(r->backend, 0, r->launch.rank, message);
+  if (r->world)
+    r->health = health_start(&options, r->backend, r->world, error);
+  else
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "rank %d: %s", r->launch.rank, message);
+  return r->health != NULL;
+}
+
+static gboolean start(Run *r, GError **error)
+{
+  r->exec_options = exec_options_default();
+  r->exec_options.seed = r->options.seed;
+  r->exec_options.tokens = r->options.tokens;
+  r->exec_options.rate = r->options.rate;
+  r->exec_options.fatal = fatal;
+  r->exec_options.data = r;
+  r->predicted = simulate_plan(r->model, r->cluster, &r->plan);
+  r->steps = g_array_new(FALSE, FALSE, sizeof(ExecStep));
+  if (!read_fault(r, error) || !open_backend(r, error) || !start_health(r, error))
+    return FALSE;
+  Exec *exec = exec_new(r->model, &r->plan, r->program, r->backend, &r->exec_options, error);
+  g_atomic_pointer_set(&r->exec, exec);
+  return exec != NULL;
+}
+
+static void run_steps(Run *r)
+{
+  for (int i = 0; i < r->options.steps; i++) {
+    ExecStep step;
+    exec_step(r->exec, &step);
+    Trace *trace = exec_trace(r->exec);
+    g_mutex_lock(&r->lock);
+    g_array_append_val(r->steps, step);
+    g_clear_pointer(&r->measured, trace_free);
+    r->measured = trace;
+    g_mutex_unlock(&r->lock);
+    if (r->launch.rank == 0)
+      fprintf(stderr, "step %d of %d: loss %.6f, gradient norm %.6f, %.3g s\n", i + 1, r->options.steps, step.loss,
+              step.grad_norm, step.step_s);
+  }
+}
+
+static gboolean write_traces(const Run *r, GError **error)
+{
+  Result predicted = result_of(r->model, r->cluster, &r->plan, r->predicted);
+  Result measured = result_of(r->model, r->cluster, &r->plan, r->measured);
+  const TraceView views[] = {
+    { &predicted, r->predicted, "predicted ", TRUE, 0 },
+    { &measured, r->measured, "measured ", FALSE, r->plan.gpus },
+  };
+
+  if (r->options.trace && !report_trace_ranks(&views[1], r->options.trace, error))
+    return FALSE;
+  return !r->options.trace_merged || report_trace_merged(views, 2, r->options.trace_merged, error);
+}
+
+static gboolean check_prediction(const Run *r, GError **error)
+{
+  double predicted = r->predicted->end_s, measured = mean_step_s(r), off = predicted / measured - 1;
+
+  if (r->options.tolerance == 0 || ABS(off) <= r->options.tolerance)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_TOLERANCE, "step: predicted %.4g s, measured %.4g s: %+.1f %%, outside %.3g %%",
+              predicted, measured, 100 * off, 100 * r->options.tolerance);
+  return FALSE;
+}
+
+/* Results come from rank 0 alone. */
+static int finish(Run *r)
+{
+  GError *error = NULL;
+
+  if (r->launch.rank > 0)
+    return 0;
+  print_report(r, NULL);
+  if (!write_traces(r, &error) || !check_prediction(r, &error))
+    return cli_fail("tdp-run", error);
+  return cli_finish("tdp-run");
+}
+
+static void run_clear(Run *r)
+{
+  exec_free(r->exec);
+  if (r->backend) {
+    r->backend->comm_free(r->backend, r->world);
+    r->backend->free(r->backend);
+  }
+  g_clear_pointer(&r->steps, g_array_unref);
+  g_clear_pointer(&r->measured, trace_free);
+  g_clear_pointer(&r->predicted, trace_free);
+  g_clear_pointer(&r->program, program_free);
+  g_clear_pointer(&r->prices, price_table_free);
+  g_clear_pointer(&r->framework, framework_free);
+  g_clear_pointer(&r->cluster, cluster_free);
+  g_clear_pointer(&r->model, model_free);
+  options_clear(&r->options);
+}
+
+/* What all ranks find wrong alike, rank 0 says. */
+static int refuse(const Run *r, GError *error)
+{
+  int code = tdp_error_exit_code(error);
+
+  if (r->launch.rank == 0 || r->health)
+    return cli_fail("tdp-run", error);
+  g_error_free(error);
+  g_usleep(G_USEC_PER_SEC / 4); /* a launcher ends all when the first one ends */
+  return code;
+}
+
+int main(int argc, char **argv)
+{
+  Run r = { 0 };
+  GError *error = NULL;
+  int status;
+
+  g_set_prgname("tdp-run");
+  g_mutex_init(&r.lock);
+  health_catch_signals();
+  if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error) || !load(&r, &error) ||
+      !start(&r, &error))
+    return refuse(&r, error);
+  run_steps(&r);
+  health_stop(r.health);
+  status = finish(&r);
+  run_clear(&r);
+  return status;
+}

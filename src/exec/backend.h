@@ -1,0 +1,236 @@
+/*
+ * What a machine must do for the executor: memory, streams, kernels and
+ * communication, as a table of functions. cpu/ fills it with loops, OpenBLAS and
+ * MPI, cuda/ with kernels, cuBLAS and NCCL. Layers and schedules are written once
+ * above it. Plain C without GLib, so that .cu files can include it.
+ *
+ * Streams run their work in order. Everything is enqueued: a function may return
+ * before its work is done, and only sync, event_wait and event_done look at the
+ * outcome. A backend whose computation is synchronous (cpu) runs a kernel before
+ * it returns and finishes the waits of the stream first, driving the other
+ * streams meanwhile.
+ *
+ * Matrices are row-major; sizes count elements, ld is the distance of two rows.
+ * A weight is out x in, so a product is y = x w^T. Weights and activations have
+ * the backend's `dtype`; where a parameter says "wide" it is fp32, or fp64 if
+ * `dtype` is that: accumulated gradients, optimizer states, statistics of norms
+ * and softmax, losses. Token ids are int32. Kernels add to outputs that the
+ * comment calls +=, and overwrite others. A null pointer means that the model has
+ * no such parameter (bias) or that nobody wants the result.
+ *
+ * Errors: functions that set up return NULL or nonzero and write one line into
+ * `error`. What fails later (a kernel, the network, memory) makes `failed`
+ * return the line; the executor asks after each task and then takes the run down.
+ * alloc returns NULL if memory is out.
+ */
+#ifndef TDP_EXEC_BACKEND_H
+#define TDP_EXEC_BACKEND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum { EXEC_F32, EXEC_F64, EXEC_F16, EXEC_BF16, EXEC_I32 } ExecType;
+typedef enum { EXEC_SUM, EXEC_MAX } ExecReduce;
+typedef enum { EXEC_LAYERNORM, EXEC_RMSNORM } ExecNorm;
+
+enum { EXEC_ERROR_SIZE = 256 };
+
+typedef struct Backend Backend;        /* one device of one rank */
+typedef struct BackendStream BackendStream;
+typedef struct BackendEvent BackendEvent;
+typedef struct BackendComm BackendComm; /* a group of ranks */
+
+/* C = alpha op(A) op(B) + beta C for `batch` products; op(A) is m x k, op(B) is
+ * k x n, C is m x n. `wide_c`: C is wide (a gradient), else of `dtype`; products
+ * accumulate in wide numbers either way. */
+typedef struct {
+  int transpose_a, transpose_b, wide_c;
+  int m, n, k, batch;
+  double alpha, beta;
+  const void *a, *b;
+  void *c;
+  int lda, ldb, ldc;
+  size_t stride_a, stride_b, stride_c; /* elements between products of the batch */
+} ExecGemm;
+
+/* A norm over rows of `width`; mean is unused under RMSNorm. */
+typedef struct {
+  ExecNorm kind;
+  int rows, width;
+  double epsilon;
+  const void *x, *weight, *bias;
+  void *mean, *rstd; /* wide, of each row: written forward, read backward */
+} ExecNormArgs;
+
+/*
+ * Softmax attention of `batch` sequences with grouped queries: query head h reads
+ * key and value head h / (heads / kv_heads). q, k, v point at the first element
+ * of head 0; a token's rows are ld_qkv apart, a head's elements are contiguous,
+ * sequences follow each other. Context rows are heads * head_dim wide. `lse` is
+ * the logarithm of each row's sum, wide, batch x heads x seq: written forward,
+ * read backward. Gradients dq, dk, dv have the layout of q, k, v. With `window`
+ * > 0 a query sees that many keys, itself included.
+ */
+typedef struct {
+  int batch, seq, heads, kv_heads, head_dim, ld_qkv, causal, window;
+  double scale;
+  const void *q, *k, *v;
+  void *context, *lse;
+  const void *dcontext;
+  void *dq, *dk, *dv;
+} ExecAttention;
+
+/* Rows of logits of which this rank holds columns first .. first + width; columns
+ * from `vocab` on are padding and stand for minus infinity. Labels are global. */
+typedef struct {
+  int rows, width, first, vocab;
+  void *logits;          /* of `dtype` */
+  const int32_t *labels; /* on the device */
+  void *max, *sum, *target; /* wide, of each row */
+} ExecLoss;
+
+typedef struct {
+  size_t n;
+  void *weight;       /* of `dtype` */
+  void *master;       /* wide copy that is updated first; NULL = weight is wide itself */
+  const void *gradient; /* wide */
+  void *m, *v;        /* wide */
+  double rate, beta1, beta2, epsilon, decay;
+  int step;           /* from 1 */
+  const double *norm_sq; /* on the device: square of the global gradient norm */
+  double max_norm;    /* gradients are scaled down to it; 0 = never */
+} ExecAdam;
+
+/* How a process finds its device and the others. */
+typedef struct {
+  int rank, size, local_rank;
+  ExecType dtype;
+  const char *address; /* "host:port" of rank 0, for backends that start themselves; may be NULL */
+} BackendOptions;
+
+struct Backend {
+  const char *name; /* "cpu", "cuda" */
+  char device[64];  /* for reports */
+  ExecType dtype;
+  int rank, size;
+  void (*poll)(void *); /* called while the host waits for a stream or event; may be NULL */
+  void *poll_data;
+  uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
+  double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
+
+  void (*free)(Backend *b); /* after an orderly end */
+  /* One line about what went wrong, NULL if nothing did. Never blocks. */
+  const char *(*failed)(Backend *b);
+  /* Bytes of the device in use by this process, 0 = unknown. */
+  size_t (*device_bytes)(Backend *b);
+
+  /* Memory, in the order of a stream: what is freed may be handed out again at
+   * once to the same stream. Contents are undefined. */
+  void *(*alloc)(Backend *b, BackendStream *s, size_t bytes);
+  void (*dealloc)(Backend *b, BackendStream *s, void *p, size_t bytes);
+  void (*upload)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);   /* host to device; `from` may be reused at once */
+  void (*download)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes); /* device to host; returns when done */
+  void (*copy)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
+  void (*zero)(Backend *b, BackendStream *s, void *p, size_t bytes);
+
+  /* Streams and events. An event is recorded any number of times; event_s is the
+   * moment of the last record in seconds on the clock of now_s. */
+  BackendStream *(*stream_new)(Backend *b, int computes); /* computes: kernels will run on it */
+  void (*stream_free)(Backend *b, BackendStream *s);
+  BackendEvent *(*event_new)(Backend *b);
+  void (*event_free)(Backend *b, BackendEvent *e);
+  void (*event_record)(Backend *b, BackendEvent *e, BackendStream *s);
+  void (*event_wait)(Backend *b, BackendEvent *e, BackendStream *s); /* later work of s waits */
+  int (*event_done)(Backend *b, BackendEvent *e);
+  double (*event_s)(Backend *b, BackendEvent *e); /* of a done event */
+  double (*now_s)(Backend *b);
+  void (*sync)(Backend *b, BackendStream *s); /* host waits until the stream is empty, or failed */
+
+  /* Kernels, on a stream that computes; add_wide and sum_squares on any, as are
+   * copy, zero and dealloc. */
+  void (*gemm)(Backend *b, BackendStream *s, const ExecGemm *g);
+  void (*norm_forward)(Backend *b, BackendStream *s, const ExecNormArgs *a, void *y);
+  /* dx (+= if add), dweight +=, dbias += (wide). */
+  void (*norm_backward)(Backend *b, BackendStream *s, const ExecNormArgs *a, const void *dy, void *dx, int add,
+                        void *dweight, void *dbias);
+  void (*gelu_forward)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* tanh form */
+  void (*gelu_backward)(Backend *b, BackendStream *s, size_t n, const void *x, const void *dy, void *dx);
+  /* x has rows of 2 width, gate then up: y = silu(gate) up. */
+  void (*swiglu_forward)(Backend *b, BackendStream *s, int rows, int width, const void *x, void *y);
+  void (*swiglu_backward)(Backend *b, BackendStream *s, int rows, int width, const void *x, const void *dy, void *dx);
+  void (*bias_forward)(Backend *b, BackendStream *s, int rows, int width, void *y, const void *bias); /* y += */
+  void (*bias_backward)(Backend *b, BackendStream *s, int rows, int width, const void *dy, void *dbias); /* wide += */
+  /* Rotates the halves of each of `heads` heads in rows ld apart, in place, by
+   * (row mod seq) theta^(-2i/head_dim); `sign` -1 is the backward. */
+  void (*rope)(Backend *b, BackendStream *s, int rows, int seq, int heads, int head_dim, int ld, void *x, double theta,
+               int sign);
+  void (*attention_forward)(Backend *b, BackendStream *s, const ExecAttention *a);
+  void (*attention_backward)(Backend *b, BackendStream *s, const ExecAttention *a);
+  /* y = row of the token, or zeros where the token is not among first .. first + n. */
+  void (*embedding_forward)(Backend *b, BackendStream *s, int rows, int width, int first, int n, const int32_t *tokens,
+                            const void *table, void *y);
+  void (*embedding_backward)(Backend *b, BackendStream *s, int rows, int width, int first, int n, const int32_t *tokens,
+                             const void *dy, void *dtable); /* wide += */
+  /* y += table row (first + row) mod seq, and the gradient of the table. */
+  void (*position_forward)(Backend *b, BackendStream *s, int rows, int width, int seq, int first, const void *table, void *y);
+  void (*position_backward)(Backend *b, BackendStream *s, int rows, int width, int seq, int first, const void *dy,
+                            void *dtable); /* wide += */
+  /* Cross-entropy in the steps between which ranks reduce: the largest logit;
+   * then the sum of exponentials and the label's logit; then loss +=
+   * sum over rows of log sum + max - target; then logits become their gradient
+   * times scale. */
+  void (*loss_max)(Backend *b, BackendStream *s, const ExecLoss *l);
+  void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
+  void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device, += */
+  void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
+  void (*add)(Backend *b, BackendStream *s, size_t n, const void *x, void *y);      /* y += x, of dtype */
+  void (*add_wide)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* y += x, wide */
+  void (*scale)(Backend *b, BackendStream *s, size_t n, double factor, void *y);    /* wide */
+  void (*cast)(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to);
+  void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; device double += */
+  void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
+
+  /*
+   * Communication. comm_new is called by all ranks in the same order; ranks with
+   * the same color make a group, ordered by key, color -1 stays out (NULL, no
+   * error). A communicator is used from one stream at a time. Buffers may be the
+   * same where the operation allows it: all_gather's own part may stand in place,
+   * reduce_scatter's result may be its own part of the source.
+   * send and recv on a communicator match in order.
+   */
+  BackendComm *(*comm_new)(Backend *b, int color, int key, char *error);
+  void (*comm_free)(Backend *b, BackendComm *c);
+  void (*all_reduce)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, ExecReduce op);
+  void (*all_gather)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each, ExecType type);
+  void (*reduce_scatter)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each,
+                         ExecType type);
+  void (*send)(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to);
+  void (*recv)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int from);
+  void (*barrier)(Backend *b, BackendComm *c, BackendStream *s);
+};
+
+static inline size_t exec_type_bytes(ExecType type)
+{
+  return type == EXEC_F64 ? 8 : type == EXEC_F16 || type == EXEC_BF16 ? 2 : 4;
+}
+
+static inline ExecType exec_wide(ExecType type)
+{
+  return type == EXEC_F64 ? EXEC_F64 : EXEC_F32;
+}
+
+/* The backends that this program was built with, ending with NULL. */
+typedef struct {
+  const char *name;
+  Backend *(*open)(const BackendOptions *options, char *error);
+} BackendKind;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

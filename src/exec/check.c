@@ -1,0 +1,118 @@
+/* What the executor does not run, said before anything starts. */
+#include "exec/exec.h"
+
+#include "base/error.h"
+
+#include <stdarg.h>
+
+static gboolean refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+static gboolean refuse(GError **error, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  g_autofree char *message = g_strdup_vprintf(format, args);
+  va_end(args);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s", message);
+  return FALSE;
+}
+
+static gboolean check_block(const Model *m, const LayerSpec *spec, GError **error)
+{
+  const Attention *a = &spec->attention;
+
+  if (spec->ffn.experts > 0)
+    return refuse(error, "model %s: experts: %d: expected a dense model to execute", m->name, spec->ffn.experts);
+  if (spec->ffn.kind == MLP_RELU2)
+    return refuse(error, "model %s: mlp: relu2: expected gelu or swiglu to execute", m->name);
+  if (a->kv_lora_rank || a->qk_norm || a->extra_params)
+    return refuse(error, "model %s: attention: %s: expected plain or grouped-query attention to execute", m->name,
+                  a->kv_lora_rank ? "kv_lora_rank" : a->qk_norm ? "qk_norm" : "extra parameters");
+  if (a->head_dim % 2 && m->positions == POSITIONS_ROPE)
+    return refuse(error, "model %s: head_dim: %d: expected an even width for rotary positions", m->name, a->head_dim);
+  if (spec->parallel || spec->norms != 2)
+    return refuse(error, "model %s: norms: %d%s: expected two in turn with attention and feed-forward to execute", m->name,
+                  spec->norms, spec->parallel ? " of a parallel block" : "");
+  return TRUE;
+}
+
+static gboolean check_model(const Model *m, GError **error)
+{
+  if (m->dropout)
+    return refuse(error, "model %s: dropout: true: expected false to execute", m->name);
+  if (m->positions != POSITIONS_LEARNED && m->positions != POSITIONS_ROPE && m->positions != POSITIONS_NONE)
+    return refuse(error, "model %s: positions: expected learned, rope or none to execute", m->name);
+  if (m->embedding_norm || (m->embed_dim && m->embed_dim != m->hidden))
+    return refuse(error, "model %s: %s: expected an embedding of hidden width without norm to execute", m->name,
+                  m->embedding_norm ? "embedding_norm" : "embed_dim");
+  for (int i = 0; i < m->n_layers; i++)
+    if (model_layer(m, i)->kind == LAYER_BLOCK && !check_block(m, model_layer(m, i), error))
+      return FALSE;
+  return TRUE;
+}
+
+static gboolean check_plan(const Plan *p, GError **error)
+{
+  if (p->attention == ATTENTION_UNFUSED)
+    return refuse(error, "plan: attention: unfused: expected flash to execute");
+  if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
+    return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
+                  p->framework->name);
+  return TRUE;
+}
+
+/* Dependencies on other rows that a rank can wait for. */
+static gboolean check_program(const Program *program, GError **error)
+{
+  if (program->schedule->vocabulary)
+    return refuse(error, "plan: pipeline_schedule: %s: expected one that keeps the vocabulary on the first and last stage "
+                         "to execute", program->schedule->name);
+  for (guint i = 0; i < program->tasks->len; i++) {
+    const Task *t = &g_array_index(program->tasks, Task, i);
+    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
+      const Task *dep = &g_array_index(program->tasks, Task, program->deps[d]);
+      gboolean joint = t->kind == TASK_TIED || t->kind == TASK_COPIES || t->kind == TASK_NORM || dep->kind == TASK_NORM;
+      if (dep->row != t->row && !joint && !(dep->kind == TASK_SEND && t->kind == TASK_PASS))
+        return refuse(error, "plan: a %s of stage %d waits for a %s of stage %d, which is not executed",
+                      task_kind_names[t->kind], t->row, task_kind_names[dep->kind], dep->row);
+    }
+    if (t->kind == TASK_PASS && t->pass > PASS_RECOMPUTE)
+      return refuse(error, "plan: pipeline_schedule: a %s pass is not executed", pass_names[t->pass]);
+  }
+  return TRUE;
+}
+
+/* Gradients of a tied table come from the embedding and from the head: where one
+ * rank has both, the table may be reduced only when neither adds any more. */
+static gboolean check_shared_table(const Model *model, const Plan *plan, const Program *program, GError **error)
+{
+  int last[2] = { -1, -1 }; /* place on a lane of the last weight gradient of the head, of the embedding */
+
+  if (!model->tied_embeddings || !plan_ends_meet(plan) || plan->dp == 1)
+    return TRUE;
+  for (int row = 0; row < program->n_rows; row++) {
+    int lane = row * LANE_COUNT + LANE_COMPUTE;
+    last[0] = last[1] = -1;
+    for (int i = program->lane_first[lane]; i < program->lane_first[lane + 1]; i++) {
+      const Task *t = &g_array_index(program->tasks, Task, program->lane_tasks[i]);
+      const Segment *s = &g_array_index(program->segments, Segment, t->segment);
+      if (t->kind != TASK_PASS || (t->pass != PASS_BACKWARD && t->pass != PASS_WEIGHT))
+        continue;
+      if (s->first_layer + s->n_layers == model->n_layers)
+        last[0] = i;
+      if (s->first_layer == 0)
+        last[1] = i;
+    }
+    if (last[0] > last[1] && last[1] >= 0)
+      return refuse(error, "plan: pipeline_schedule: %s: expected untied embeddings to execute with data_parallel_size %d: "
+                           "the head adds to the shared table after the embedding's gradient is reduced",
+                    plan->schedule->name, plan->dp);
+  }
+  return TRUE;
+}
+
+gboolean exec_check(const Model *model, const Plan *plan, const Program *program, GError **error)
+{
+  return check_model(model, error) && check_plan(plan, error) && check_program(program, error) &&
+         check_shared_table(model, plan, program, error);
+}

@@ -1,0 +1,135 @@
+/* Communication: the table's calls become messages for the driver. */
+#include "exec/cpu/cpu.h"
+
+#include <cblas.h>
+#include <string.h>
+#include <unistd.h>
+
+static BackendComm *comm_new(Backend *b, int color, int key, char *error)
+{
+  CpuBackend *cpu = cpu_of(b);
+
+  if (cpu->driver)
+    return cpu->driver->comm_new(cpu, color, key, error);
+  if (color < 0)
+    return NULL;
+  BackendComm *c = g_new0(BackendComm, 1);
+  c->size = 1;
+  return c;
+}
+
+static void comm_free(Backend *b, BackendComm *c)
+{
+  if (!c)
+    return;
+  if (cpu_of(b)->driver)
+    cpu_of(b)->driver->comm_free(c);
+  g_free(c);
+}
+
+/* A group of one: nothing but a copy where the places differ. */
+static void call(Backend *b, BackendStream *s, const CpuMessage *m)
+{
+  if (m->comm->size > 1)
+    cpu_send(b, s, m);
+  else if (m->x && m->x != m->y)
+    b->copy(b, s, m->y, m->x, m->n * exec_type_bytes(m->type));
+}
+
+static void all_reduce(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, ExecReduce op)
+{
+  call(b, s, &(CpuMessage) { .kind = COMM_ALL_REDUCE, .comm = c, .x = x, .y = x, .n = n, .type = type, .reduce = op });
+}
+
+static void all_gather(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each, ExecType type)
+{
+  call(b, s, &(CpuMessage) { .kind = COMM_ALL_GATHER, .comm = c, .x = x, .y = y, .n = n_each, .type = type });
+}
+
+static void reduce_scatter(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each,
+                           ExecType type)
+{
+  call(b, s, &(CpuMessage) { .kind = COMM_REDUCE_SCATTER, .comm = c, .x = x, .y = y, .n = n_each, .type = type });
+}
+
+static void send_to(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to)
+{
+  g_assert(c->size > 1);
+  call(b, s, &(CpuMessage) { .kind = COMM_SEND, .comm = c, .x = x, .n = n, .type = type, .peer = to });
+}
+
+static void recv_from(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int from)
+{
+  g_assert(c->size > 1);
+  call(b, s, &(CpuMessage) { .kind = COMM_RECV, .comm = c, .y = x, .n = n, .type = type, .peer = from });
+}
+
+static void barrier(Backend *b, BackendComm *c, BackendStream *s)
+{
+  call(b, s, &(CpuMessage) { .kind = COMM_BARRIER, .comm = c });
+}
+
+void cpu_fill_comm(Backend *b)
+{
+  b->comm_new = comm_new;
+  b->comm_free = comm_free;
+  b->all_reduce = all_reduce;
+  b->all_gather = all_gather;
+  b->reduce_scatter = reduce_scatter;
+  b->send = send_to;
+  b->recv = recv_from;
+  b->barrier = barrier;
+}
+
+static void backend_free(Backend *b)
+{
+  CpuBackend *cpu = cpu_of(b);
+
+  if (cpu->driver)
+    cpu->driver->close(cpu);
+  g_ptr_array_unref(cpu->streams);
+  g_free(cpu);
+}
+
+Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
+{
+  CpuBackend *cpu = g_new0(CpuBackend, 1);
+  Backend *b = &cpu->base;
+
+  cpu->driver = driver;
+  cpu->streams = g_ptr_array_new();
+  b->name = "cpu";
+  b->dtype = options->dtype;
+  b->rank = options->rank;
+  b->size = options->size;
+  b->free = backend_free;
+  g_strlcpy(b->device, "one core, OpenBLAS ", sizeof b->device);
+  g_strlcat(b->device, openblas_get_corename(), sizeof b->device);
+  openblas_set_num_threads(1);
+  cpu_fill_streams(b);
+  cpu_fill_comm(b);
+  if (options->dtype == EXEC_F64)
+    cpu_fill_kernels_f64(b);
+  else
+    cpu_fill_kernels_f32(b);
+  return b;
+}
+
+gboolean cpu_computes_in(ExecType type, char *error)
+{
+  if (type == EXEC_F32 || type == EXEC_F64)
+    return TRUE;
+  g_strlcpy(error, "the cpu backend computes in fp32 or fp64", EXEC_ERROR_SIZE);
+  return FALSE;
+}
+
+Backend *cpu_open(const BackendOptions *options, char *error)
+{
+  if (!cpu_computes_in(options->dtype, error))
+    return NULL;
+  if (options->size > 1) {
+    g_strlcpy(error, "the cpu backend runs several ranks only over MPI", EXEC_ERROR_SIZE);
+    return NULL;
+  }
+  return cpu_new(options, NULL);
+}

@@ -1,0 +1,96 @@
+/*
+ * The CPU backend: one thread a rank, computation synchronous, communication by
+ * MPI on streams that advance whenever a kernel starts or the rank waits.
+ *
+ * A stream that does not compute is a queue of commands; cpu_poll runs each queue
+ * as far as it goes: waits whose event is done, records, small kernels, and
+ * messages that have arrived. Private to src/exec/cpu.
+ */
+#ifndef TDP_EXEC_CPU_CPU_H
+#define TDP_EXEC_CPU_CPU_H
+
+#include "exec/backend.h"
+
+#include <glib.h>
+
+typedef struct CpuBackend CpuBackend;
+typedef void (*CpuWork)(Backend *b, void *args);
+
+struct BackendEvent {
+  guint64 recorded, done; /* records enqueued, records reached */
+  double seconds;         /* of the last one reached */
+};
+
+/* A communication from its call to its end. */
+typedef struct {
+  enum { COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_SEND, COMM_RECV, COMM_BARRIER } kind;
+  BackendComm *comm;
+  const void *x;
+  void *y;
+  size_t n;
+  ExecType type;
+  ExecReduce reduce;
+  int peer;
+  void *scratch; /* result that goes to y at the end */
+  union { void *p; int i; } request; /* the driver's */
+} CpuMessage;
+
+/* What moves messages between processes; none where there is one process. */
+typedef struct {
+  BackendComm *(*comm_new)(CpuBackend *b, int color, int key, char *error);
+  void (*comm_free)(BackendComm *c);
+  void (*begin)(CpuBackend *b, CpuMessage *m);
+  gboolean (*test)(CpuBackend *b, CpuMessage *m); /* whether it has ended */
+  void (*close)(CpuBackend *b);
+} CpuDriver;
+
+struct BackendComm {
+  int rank, size;
+  void *handle; /* the driver's */
+};
+
+struct BackendStream {
+  gboolean computes;
+  GQueue commands; /* Command */
+};
+
+struct CpuBackend {
+  Backend base;
+  const CpuDriver *driver;
+  GPtrArray *streams; /* BackendStream */
+  char error[EXEC_ERROR_SIZE];
+};
+
+static inline CpuBackend *cpu_of(Backend *b)
+{
+  return (CpuBackend *)b;
+}
+
+/* Notes the first failure. */
+void cpu_fail(CpuBackend *b, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Advances all queues; TRUE if something moved. */
+gboolean cpu_poll(CpuBackend *b);
+
+/* Polls until done(data), giving the processor away where nothing moves. */
+void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *data);
+
+/* Runs work at once on a stream that computes, in turn on another. */
+void cpu_run(Backend *b, BackendStream *s, CpuWork work, const void *args, size_t size);
+
+/* The table's parts. */
+void cpu_fill_streams(Backend *b);
+void cpu_fill_comm(Backend *b);
+void cpu_fill_kernels_f32(Backend *b);
+void cpu_fill_kernels_f64(Backend *b);
+
+/* Sends a message in turn on a stream. */
+void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message);
+
+/* The backend of one process, and of the processes of an MPI run. */
+Backend *cpu_open(const BackendOptions *options, char *error);
+Backend *cpu_mpi_open(const BackendOptions *options, char *error);
+gboolean cpu_computes_in(ExecType type, char *error);
+Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver);
+
+#endif

@@ -1,0 +1,319 @@
+/* Memory, streams and events. */
+#include "exec/cpu/cpu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ARGS_SIZE = 64, SPINS = 200, NAP_US = 50 };
+
+typedef struct {
+  enum { COMMAND_WAIT, COMMAND_RECORD, COMMAND_RUN, COMMAND_MESSAGE } kind;
+  gboolean begun; /* of a message */
+  BackendEvent *event;
+  guint64 generation;
+  CpuWork work;
+  CpuMessage message;
+  char args[ARGS_SIZE];
+} Command;
+
+void cpu_fail(CpuBackend *b, const char *format, ...)
+{
+  va_list args;
+
+  if (b->error[0])
+    return;
+  va_start(args, format);
+  vsnprintf(b->error, sizeof b->error, format, args);
+  va_end(args);
+}
+
+static const char *failed(Backend *b)
+{
+  return cpu_of(b)->error[0] ? cpu_of(b)->error : NULL;
+}
+
+static double now_s(Backend *b)
+{
+  struct timespec t;
+
+  (void)b;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+static void reach(Backend *b, BackendEvent *e, guint64 generation)
+{
+  e->done = generation;
+  e->seconds = now_s(b);
+}
+
+static gboolean message_ends(CpuBackend *b, Command *c)
+{
+  if (!c->begun) {
+    b->driver->begin(b, &c->message);
+    c->begun = TRUE;
+  }
+  return b->driver->test(b, &c->message);
+}
+
+/* Whether the command has ended. */
+static gboolean advance(CpuBackend *b, Command *c)
+{
+  switch (c->kind) {
+  case COMMAND_WAIT:
+    return c->event->done >= c->generation;
+  case COMMAND_RECORD:
+    reach(&b->base, c->event, c->generation);
+    return TRUE;
+  case COMMAND_RUN:
+    c->work(&b->base, c->args);
+    return TRUE;
+  default:
+    return message_ends(b, c);
+  }
+}
+
+gboolean cpu_poll(CpuBackend *b)
+{
+  gboolean moved = FALSE;
+
+  for (guint i = 0; i < b->streams->len && !b->error[0]; i++) {
+    BackendStream *s = g_ptr_array_index(b->streams, i);
+    for (Command *c; (c = g_queue_peek_head(&s->commands)) && advance(b, c); moved = TRUE)
+      g_free(g_queue_pop_head(&s->commands));
+  }
+  return moved;
+}
+
+void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *data)
+{
+  for (int idle = 0; !b->error[0] && !done(b, data);) {
+    idle = cpu_poll(b) ? 0 : idle + 1;
+    if (idle > SPINS)
+      usleep(NAP_US);
+    if (b->base.poll)
+      b->base.poll(b->base.poll_data);
+  }
+}
+
+static Command *enqueue(BackendStream *s, int kind)
+{
+  Command *c = g_new0(Command, 1);
+
+  c->kind = kind;
+  g_queue_push_tail(&s->commands, c);
+  return c;
+}
+
+void cpu_run(Backend *b, BackendStream *s, CpuWork work, const void *args, size_t size)
+{
+  g_assert(size <= ARGS_SIZE);
+  if (s->computes) {
+    char copy[ARGS_SIZE];
+    memcpy(copy, args, size);
+    cpu_poll(cpu_of(b));
+    work(b, copy);
+    return;
+  }
+  Command *c = enqueue(s, COMMAND_RUN);
+  c->work = work;
+  memcpy(c->args, args, size);
+}
+
+static gboolean message_done(CpuBackend *b, void *message)
+{
+  return b->driver->test(b, message);
+}
+
+void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message)
+{
+  CpuMessage own = *message;
+
+  if (!s->computes) {
+    enqueue(s, COMMAND_MESSAGE)->message = own;
+    cpu_poll(cpu_of(b));
+    return;
+  }
+  double start = now_s(b);
+  cpu_of(b)->driver->begin(cpu_of(b), &own);
+  cpu_wait(cpu_of(b), message_done, &own);
+  b->exchanged_s += now_s(b) - start;
+}
+
+static void *alloc(Backend *b, BackendStream *s, size_t bytes)
+{
+  void *p = NULL;
+
+  (void)b, (void)s;
+  return posix_memalign(&p, 64, MAX(bytes, 1)) == 0 ? p : NULL;
+}
+
+static void run_free(Backend *b, void *args)
+{
+  (void)b;
+  free(*(void **)args);
+}
+
+static void dealloc(Backend *b, BackendStream *s, void *p, size_t bytes)
+{
+  (void)bytes;
+  cpu_run(b, s, run_free, &p, sizeof p);
+}
+
+typedef struct { void *to; const void *from; size_t bytes; } Copy;
+
+static void run_copy(Backend *b, void *args)
+{
+  Copy *c = args;
+
+  (void)b;
+  memcpy(c->to, c->from, c->bytes);
+}
+
+static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  Copy c = { to, from, bytes };
+  cpu_run(b, s, run_copy, &c, sizeof c);
+}
+
+static void run_zero(Backend *b, void *args)
+{
+  Copy *c = args;
+
+  (void)b;
+  memset(c->to, 0, c->bytes);
+}
+
+static void zero(Backend *b, BackendStream *s, void *p, size_t bytes)
+{
+  Copy c = { p, NULL, bytes };
+  cpu_run(b, s, run_zero, &c, sizeof c);
+}
+
+static gboolean queue_empty(CpuBackend *b, void *s)
+{
+  (void)b;
+  return g_queue_is_empty(&((BackendStream *)s)->commands);
+}
+
+static void sync_stream(Backend *b, BackendStream *s)
+{
+  cpu_wait(cpu_of(b), queue_empty, s);
+}
+
+static void transfer(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  sync_stream(b, s);
+  memcpy(to, from, bytes);
+}
+
+static BackendStream *stream_new(Backend *b, int computes)
+{
+  BackendStream *s = g_new0(BackendStream, 1);
+
+  s->computes = computes;
+  g_queue_init(&s->commands);
+  g_ptr_array_add(cpu_of(b)->streams, s);
+  return s;
+}
+
+static void stream_free(Backend *b, BackendStream *s)
+{
+  g_ptr_array_remove(cpu_of(b)->streams, s);
+  g_queue_clear_full(&s->commands, g_free);
+  g_free(s);
+}
+
+static BackendEvent *event_new(Backend *b)
+{
+  (void)b;
+  return g_new0(BackendEvent, 1);
+}
+
+static void event_free(Backend *b, BackendEvent *e)
+{
+  (void)b;
+  g_free(e);
+}
+
+static void event_record(Backend *b, BackendEvent *e, BackendStream *s)
+{
+  guint64 generation = ++e->recorded;
+
+  if (s->computes) {
+    reach(b, e, generation);
+    return;
+  }
+  Command *c = enqueue(s, COMMAND_RECORD);
+  c->event = e;
+  c->generation = generation;
+  cpu_poll(cpu_of(b));
+}
+
+static int event_done(Backend *b, BackendEvent *e)
+{
+  (void)b;
+  return e->done == e->recorded;
+}
+
+static gboolean event_reached(CpuBackend *b, void *e)
+{
+  return event_done(&b->base, e);
+}
+
+static void event_wait(Backend *b, BackendEvent *e, BackendStream *s)
+{
+  if (s->computes) {
+    cpu_wait(cpu_of(b), event_reached, e);
+    return;
+  }
+  Command *c = enqueue(s, COMMAND_WAIT);
+  c->event = e;
+  c->generation = e->recorded;
+}
+
+static double event_s(Backend *b, BackendEvent *e)
+{
+  (void)b;
+  return e->seconds;
+}
+
+static size_t device_bytes(Backend *b)
+{
+  unsigned long total = 0, resident = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+
+  (void)b;
+  if (!f)
+    return 0;
+  if (fscanf(f, "%lu %lu", &total, &resident) != 2)
+    resident = 0;
+  fclose(f);
+  return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void cpu_fill_streams(Backend *b)
+{
+  b->failed = failed;
+  b->device_bytes = device_bytes;
+  b->alloc = alloc;
+  b->dealloc = dealloc;
+  b->upload = transfer;
+  b->download = transfer;
+  b->copy = copy;
+  b->zero = zero;
+  b->stream_new = stream_new;
+  b->stream_free = stream_free;
+  b->event_new = event_new;
+  b->event_free = event_free;
+  b->event_record = event_record;
+  b->event_wait = event_wait;
+  b->event_done = event_done;
+  b->event_s = event_s;
+  b->now_s = now_s;
+  b->sync = sync_stream;
+}

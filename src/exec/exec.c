@@ -1,0 +1,222 @@
+#include "exec/rank.h"
+
+const char *const exec_fault_names[] = { "kill", "stop", "hang", "memory", "error", NULL };
+
+ExecOptions exec_options_default(void)
+{
+  return (ExecOptions) { .seed = 1, .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .max_norm = 1,
+                         .fault_at = -1 };
+}
+
+static gboolean *present_layers(const Exec *x)
+{
+  gboolean *present = g_new0(gboolean, x->model->n_layers);
+
+  for (int c = 0; c < x->schedule.chunks; c++)
+    for (int layer = x->chunks[c].first_layer; layer < x->chunks[c].end_layer; layer++)
+      present[layer] = TRUE;
+  return present;
+}
+
+/* Where a task starts or ends within the model. Of all rows, since two copies of a
+ * stage must lie alike. */
+static gboolean *cut_layers(const Exec *x)
+{
+  gboolean *cuts = g_new0(gboolean, x->model->n_layers + 1);
+
+  for (guint i = 0; i < x->program->tasks->len; i++) {
+    const Segment *s = exec_segment(x, i);
+    if (s->n_layers == 0)
+      continue;
+    cuts[s->first_layer] = TRUE;
+    cuts[s->first_layer + s->n_layers] = TRUE;
+  }
+  return cuts;
+}
+
+/* Whether passes are made again in slots of their own: on this chunk, or anywhere. */
+static gboolean remakes(const Exec *x, int row, int chunk)
+{
+  for (guint i = 0; i < x->program->tasks->len; i++) {
+    const Task *t = exec_task(x, i);
+    if (t->kind == TASK_PASS && t->pass == PASS_RECOMPUTE && (row < 0 || (t->row == row && t->chunk == chunk)))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+static void init_chunks(Exec *x)
+{
+  x->chunks = g_new0(ChunkState, x->schedule.chunks);
+  for (int c = 0; c < x->schedule.chunks; c++) {
+    ChunkState *chunk = &x->chunks[c];
+    chunk->stage = schedule_stage(x->plan->schedule, &x->schedule, x->row, c);
+    chunk->copy = schedule_copy(x->plan->schedule, c);
+    chunk->keeps = remakes(x, -1, 0) && !remakes(x, x->row, c);
+    chunk->first_layer = plan_stage_first_layer(x->plan, x->model, chunk->stage);
+    chunk->end_layer = plan_stage_first_layer(x->plan, x->model, chunk->stage + 1);
+    chunk->micro = g_new0(MicroState, x->schedule.micro);
+    for (int m = 0; m < x->schedule.micro; m++)
+      chunk->micro[m].layers = g_new0(LayerState, chunk->end_layer - chunk->first_layer);
+  }
+}
+
+static void append_lane(Exec *x, Lane lane)
+{
+  int at = x->row * LANE_COUNT + lane;
+
+  x->order[lane] = g_array_new(FALSE, FALSE, sizeof(int));
+  for (int i = x->program->lane_first[at]; i < x->program->lane_first[at + 1]; i++)
+    g_array_append_val(x->order[lane], x->program->lane_tasks[i]);
+}
+
+/* The norm is a task of one row and a collective of all: the others take their
+ * part behind the last of their own tasks that it waits for. */
+static void join_norm(Exec *x)
+{
+  const Task *norm;
+  GArray *order = x->order[LANE_DATA];
+  guint place = 0;
+
+  for (guint i = 0; i < x->program->tasks->len; i++)
+    if (exec_task(x, i)->kind == TASK_NORM)
+      x->norm_task = i;
+  g_assert(x->norm_task >= 0);
+  norm = exec_task(x, x->norm_task);
+  if (norm->row == x->row)
+    return;
+  for (guint i = 0; i < order->len; i++)
+    for (int d = norm->first_dep; d < norm->first_dep + norm->n_deps; d++)
+      if (x->program->deps[d] == g_array_index(order, int, i))
+        place = i + 1;
+  g_array_insert_val(order, place, x->norm_task);
+}
+
+static void init_runs(Exec *x)
+{
+  x->runs = g_new0(TaskRun, x->program->tasks->len);
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    append_lane(x, lane);
+  join_norm(x);
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    for (guint i = 0; i < x->order[lane]->len; i++) {
+      TaskRun *run = &x->runs[g_array_index(x->order[lane], int, i)];
+      run->start = x->b->event_new(x->b);
+      run->end = x->b->event_new(x->b);
+    }
+  x->begin = x->b->event_new(x->b);
+}
+
+static void init_parameters(Exec *x)
+{
+  g_autofree gboolean *present = present_layers(x), *cuts = cut_layers(x);
+
+  shards_init(&x->shards, &x->shape, &x->memory, x->plan->zero, x->plan->dp, x->coordinates[AXIS_DATA], present, cuts);
+  shards_allocate(&x->shards, x->run.s, x->options.seed);
+  x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, 2 * sizeof(double));
+}
+
+static void init_run(Exec *x)
+{
+  Backend *b = x->b;
+
+  x->run = (LayerRun) {
+    .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor, .kept_as = PART_ACTIVATIONS,
+    .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
+    .loss_scale = 1.0 / ((double)x->plan->global_batch * x->plan->seq),
+  };
+}
+
+Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Backend *backend,
+               const ExecOptions *options, GError **error)
+{
+  Exec *x = g_new0(Exec, 1);
+
+  *x = (Exec) { .model = model, .plan = plan, .program = program, .options = *options, .b = backend,
+                .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
+  mesh_coordinates(plan, backend->rank, x->coordinates);
+  x->row = x->coordinates[AXIS_PIPELINE];
+  x->shape = layer_shape(model, plan, x->coordinates[AXIS_TENSOR]);
+  memory_init(&x->memory, backend, options->memory_limit);
+  x->memory.fatal = options->fatal;
+  x->memory.data = options->data;
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    x->lanes[lane] = backend->stream_new(backend, lane == LANE_COMPUTE);
+  init_chunks(x);
+  init_runs(x);
+  if (!tokens_init(&x->tokens, options->tokens, options->seed, model->vocab, plan->seq, error) ||
+      !groups_init(x, error)) {
+    exec_free(x);
+    return NULL;
+  }
+  init_run(x);
+  init_parameters(x);
+  x->run.loss = x->sums + 1;
+  backend->poll = receives_more;
+  backend->poll_data = x;
+  return x;
+}
+
+static void free_chunks(Exec *x)
+{
+  for (int c = 0; c < x->schedule.chunks; c++) {
+    for (int m = 0; m < x->schedule.micro; m++)
+      g_free(x->chunks[c].micro[m].layers);
+    g_free(x->chunks[c].micro);
+  }
+  g_free(x->chunks);
+}
+
+static void free_runs(Exec *x)
+{
+  for (int lane = 0; lane < LANE_COUNT; lane++) {
+    for (guint i = 0; i < x->order[lane]->len; i++) {
+      TaskRun *run = &x->runs[g_array_index(x->order[lane], int, i)];
+      x->b->event_free(x->b, run->start);
+      x->b->event_free(x->b, run->end);
+    }
+    g_array_unref(x->order[lane]);
+  }
+  x->b->event_free(x->b, x->begin);
+  g_free(x->runs);
+}
+
+void exec_free(Exec *x)
+{
+  if (!x)
+    return;
+  x->b->poll = NULL;
+  memory_clear(&x->memory);
+  if (x->shards.units)
+    shards_clear(&x->shards);
+  tokens_clear(&x->tokens);
+  if (x->outgoing)
+    groups_clear(x);
+  free_chunks(x);
+  free_runs(x);
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    x->b->stream_free(x->b, x->lanes[lane]);
+  g_free(x);
+}
+
+guint64 exec_progress(const Exec *x)
+{
+  return __atomic_load_n(&x->progress, __ATOMIC_RELAXED) + __atomic_load_n(&x->b->activity, __ATOMIC_RELAXED);
+}
+
+void exec_phase(const Exec *x, char *text, gsize size)
+{
+  int current = g_atomic_int_get(&x->current);
+
+  if (current < 0) {
+    g_snprintf(text, size, "between steps %d and %d", x->step, x->step + 1);
+    return;
+  }
+  const Task *t = exec_task(x, current);
+  if (t->kind == TASK_PASS)
+    g_snprintf(text, size, "step %d, %s of micro-batch %u, layers %d to %d", x->step, pass_names[t->pass], t->micro,
+               exec_segment(x, current)->first_layer,
+               exec_segment(x, current)->first_layer + exec_segment(x, current)->n_layers - 1);
+  else
+    g_snprintf(text, size, "step %d, %s", x->step, task_kind_names[t->kind]);
+}

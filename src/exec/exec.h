@@ -1,0 +1,69 @@
+/*
+ * Runs a plan for real: each rank walks its row's lanes of the program, in order
+ * and waiting for the same dependencies as the simulator, on a backend; and a
+ * trace of what was measured comes out, of the same rows and segments.
+ *
+ * One Exec a process. exec_check says beforehand what cannot be executed
+ * (TDP_ERROR_INPUT). What fails later, a lost rank or memory that is out, ends in
+ * the `fatal` function of the options, which must not return.
+ *
+ * To add a backend: a folder that fills backend.h's table and a line in
+ * backends.c.
+ */
+#ifndef TDP_EXEC_EXEC_H
+#define TDP_EXEC_EXEC_H
+
+#include "exec/backend.h"
+#include "trace/trace.h"
+
+typedef struct Exec Exec;
+
+/* What a drill does to this rank. */
+typedef enum { FAULT_KILL, FAULT_STOP, FAULT_HANG, FAULT_MEMORY, FAULT_ERROR, FAULT_COUNT } ExecFault;
+extern const char *const exec_fault_names[];
+
+typedef struct {
+  guint64 seed;
+  const char *tokens;  /* file of 16-bit tokens, NULL = made from the seed */
+  double rate, beta1, beta2, epsilon, decay; /* AdamW */
+  double max_norm;     /* of the gradient, 0 = not clipped */
+  double memory_limit; /* bytes a rank, 0 = none */
+  ExecFault fault;     /* of a drill */
+  gint64 fault_at;     /* task, counted from the start of the run, that it strikes before; -1 = none */
+  void (*fatal)(void *data, const char *message);
+  void *data;
+} ExecOptions;
+
+ExecOptions exec_options_default(void);
+
+typedef struct {
+  double loss;      /* mean over the tokens of the global batch */
+  double grad_norm; /* before clipping */
+  double step_s;    /* of this rank, barrier to end */
+} ExecStep;
+
+/* All backends, ending with a NULL name. */
+extern const BackendKind backends[];
+
+gboolean exec_check(const Model *model, const Plan *plan, const Program *program, GError **error);
+
+/* Makes groups and parameters: called by all ranks at once. The arguments
+ * outlive the Exec, which does not own the backend. */
+Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Backend *backend,
+               const ExecOptions *options, GError **error);
+void exec_free(Exec *exec);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Exec, exec_free)
+
+/* One training step, by all ranks at once. */
+void exec_step(Exec *exec, ExecStep *out);
+
+/* What all rows did in the last step: by all ranks at once, the same on all. */
+Trace *exec_trace(Exec *exec);
+
+/* What this rank is doing, for messages; may be asked from another thread. */
+void exec_phase(const Exec *exec, char *text, gsize size);
+
+/* Grows with every task and kernel; from another thread too. */
+guint64 exec_progress(const Exec *exec);
+
+#endif

@@ -1,0 +1,110 @@
+/* The trace of a step: each row as its first rank measured it. */
+#include "exec/rank.h"
+
+enum { START, END, EXCHANGED, PEAK_ACTIVATIONS, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS, FIELDS };
+enum { ROW_FIELDS = PART_COUNT }; /* held parts */
+
+static gboolean speaks_for_row(const Exec *x)
+{
+  return x->coordinates[AXIS_TENSOR] == 0 && x->coordinates[AXIS_DATA] == 0;
+}
+
+static void fill_task(const Exec *x, int task, double *out)
+{
+  const TaskRun *run = &x->runs[task];
+  double begin = x->b->event_s(x->b, x->begin);
+
+  out[START] = x->b->event_s(x->b, run->start) - begin;
+  out[END] = x->b->event_s(x->b, run->end) - begin;
+  out[EXCHANGED] = run->exchanged_s;
+  out[PEAK_ACTIVATIONS] = run->peak_activations;
+  out[PEAK_BUFFERS] = run->peak_buffers;
+  out[AFTER_ACTIVATIONS] = run->after_activations;
+  out[AFTER_BUFFERS] = run->after_buffers;
+}
+
+/* What each row measured, on every rank: fields of each task, then of each row. */
+static double *collect(Exec *x)
+{
+  gsize n_tasks = x->program->tasks->len, n = n_tasks * FIELDS + x->program->n_rows * ROW_FIELDS;
+  double *all = g_new0(double, n), *row = all + n_tasks * FIELDS + x->row * ROW_FIELDS;
+  void *device = x->b->alloc(x->b, x->run.s, n * sizeof *all);
+
+  for (int lane = 0; lane < LANE_COUNT && speaks_for_row(x); lane++)
+    for (guint i = 0; i < x->order[lane]->len; i++) {
+      int task = g_array_index(x->order[lane], int, i);
+      if (exec_task(x, task)->row == x->row)
+        fill_task(x, task, all + task * FIELDS);
+    }
+  for (int part = 0; part < PART_COUNT && speaks_for_row(x); part++)
+    row[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
+  x->b->upload(x->b, x->run.s, device, all, n * sizeof *all);
+  x->b->all_reduce(x->b, x->world, x->run.s, device, n, EXEC_F64, EXEC_SUM);
+  x->b->download(x->b, x->run.s, all, device, n * sizeof *all);
+  x->b->dealloc(x->b, x->run.s, device, n * sizeof *all);
+  return all;
+}
+
+static void add_span(Trace *trace, const Program *program, int task, const double *fields)
+{
+  const Task *t = &g_array_index(program->tasks, Task, task);
+  Span span = { .start = fields[START], .end = fields[END], .segment = t->segment, .micro = t->micro, .row = t->row,
+                .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass, .cause = -1 };
+
+  if (t->kind == TASK_PASS)
+    span.exposed_tensor_s = MIN(fields[EXCHANGED], span.end - span.start);
+  g_array_append_val(trace->spans, span);
+  trace->end_s = MAX(trace->end_s, span.end);
+}
+
+/* The dependency that ended last. */
+static void find_causes(Trace *trace, const Program *program)
+{
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Task *t = &g_array_index(program->tasks, Task, i);
+    Span *span = &g_array_index(trace->spans, Span, i);
+    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
+      int dep = program->deps[d];
+      if (span->cause < 0 || g_array_index(trace->spans, Span, dep).end > g_array_index(trace->spans, Span, span->cause).end)
+        span->cause = dep;
+    }
+  }
+}
+
+static int by_time(gconstpointer a, gconstpointer b)
+{
+  double x = ((const MemoryPoint *)a)->time, y = ((const MemoryPoint *)b)->time;
+  return (x > y) - (x < y);
+}
+
+static void add_memory(Trace *trace, const Program *program, const double *all)
+{
+  for (guint i = 0; i < program->tasks->len; i++) {
+    const double *f = all + i * FIELDS;
+    GArray *points = trace->rows[g_array_index(program->tasks, Task, i).row].points;
+    MemoryPoint worst = { f[START], f[PEAK_ACTIVATIONS], f[PEAK_BUFFERS] };
+    MemoryPoint after = { f[END], f[AFTER_ACTIVATIONS], f[AFTER_BUFFERS] };
+    g_array_append_val(points, worst);
+    g_array_append_val(points, after);
+  }
+  for (int row = 0; row < trace->n_rows; row++)
+    g_array_sort(trace->rows[row].points, by_time);
+}
+
+Trace *exec_trace(Exec *x)
+{
+  Trace *trace = trace_new(x->program);
+  g_autofree double *all = collect(x);
+  const double *rows = all + x->program->tasks->len * FIELDS;
+
+  for (guint i = 0; i < x->program->tasks->len; i++)
+    add_span(trace, x->program, i, all + i * FIELDS);
+  find_causes(trace, x->program);
+  add_memory(trace, x->program, all);
+  for (int row = 0; row < trace->n_rows; row++) {
+    memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
+    trace->rows[row].cached_bytes = 0;
+  }
+  trace->fragmentation = trace->step_s = 0; /* measured: nothing beside what is held */
+  return trace;
+}

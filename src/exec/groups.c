@@ -1,0 +1,236 @@
+/* Who talks to whom: communicators of the mesh's axes, of pipeline pairs, and what arrives. */
+#include "exec/rank.h"
+
+#include "base/error.h"
+
+static BackendComm *split(Exec *x, int color, int key, GError **error)
+{
+  char message[EXEC_ERROR_SIZE] = "";
+  BackendComm *comm = *error ? NULL : x->b->comm_new(x->b, color, key, message);
+
+  if (!comm && message[0])
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "rank %d: %s", x->b->rank, message);
+  return comm;
+}
+
+/* The rank with the coordinate of an axis set to 0: names the group. */
+static int group_color(const Exec *x, Axis axis)
+{
+  int at[AXIS_COUNT];
+
+  memcpy(at, x->coordinates, sizeof at);
+  at[axis] = 0;
+  return mesh_rank(x->plan, at);
+}
+
+static BackendComm *axis_comm(Exec *x, Axis axis, GError **error)
+{
+  return split(x, group_color(x, axis), x->coordinates[axis], error);
+}
+
+/* The ranks of two rows with equal other coordinates. */
+static BackendComm *pair_comm(Exec *x, int first, int second, GError **error)
+{
+  gboolean in = x->row == first || x->row == second;
+
+  return split(x, in ? group_color(x, AXIS_PIPELINE) : -1, x->row == first ? 0 : 1, error);
+}
+
+/* The two rows that sum a tied table, -1 = none do. */
+static void find_tied(const Program *p, int rows[2])
+{
+  int n = 0;
+
+  rows[0] = rows[1] = -1;
+  for (guint i = 0; i < p->tasks->len; i++)
+    if (g_array_index(p->tasks, Task, i).kind == TASK_TIED)
+      rows[n++] = g_array_index(p->tasks, Task, i).row;
+}
+
+/* Ranks of the rows r and p-1-r, which hold the same stages of two copies. */
+static BackendComm *copies_comm(Exec *x, GError **error)
+{
+  int other = x->plan->pp - 1 - x->row;
+
+  return split(x, group_color(x, AXIS_PIPELINE) + MIN(x->row, other) * x->plan->gpus, x->row < other ? 0 : 1, error);
+}
+
+ChunkState *chunk_find(const Exec *x, int stage, int copy)
+{
+  for (int c = 0; c < x->schedule.chunks; c++)
+    if (x->chunks[c].stage == stage && x->chunks[c].copy == copy)
+      return &x->chunks[c];
+  return NULL;
+}
+
+gboolean task_arrives(const Exec *x, int dep)
+{
+  return exec_task(x, dep)->kind == TASK_SEND && exec_task(x, dep)->row != x->row;
+}
+
+/* Row that waits for a send, and the task that does. */
+static int find_taker(const Program *p, int send, int *row)
+{
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *t = &g_array_index(p->tasks, Task, i);
+    for (int d = 0; d < t->n_deps; d++)
+      if (p->deps[t->first_dep + d] == send && t->row != g_array_index(p->tasks, Task, send).row) {
+        *row = t->row;
+        return i;
+      }
+  }
+  g_assert_not_reached();
+}
+
+/* The pairs of rows that exchange, in the order of first use, and what comes here. */
+static gboolean init_pairs(Exec *x, GError **error)
+{
+  const Program *p = x->program;
+  g_autofree gboolean *known = g_new0(gboolean, p->n_rows * p->n_rows);
+
+  for (int from = 0; from < p->n_rows && !*error; from++) {
+    int lane = from * LANE_COUNT + LANE_PIPELINE;
+    for (int i = p->lane_first[lane]; i < p->lane_first[lane + 1] && !*error; i++) {
+      int to = 0;
+      Arrival arrival = { .send = p->lane_tasks[i], .taker = find_taker(p, p->lane_tasks[i], &to) };
+      if (!known[from * p->n_rows + to]) {
+        BackendComm *comm = pair_comm(x, from, to, error);
+        BackendComm *gather = exec_scatters(x) ? axis_comm(x, AXIS_TENSOR, error) : NULL;
+        known[from * p->n_rows + to] = TRUE;
+        if (x->row == from)
+          x->outgoing[to] = comm;
+        if (x->row == to) {
+          x->incoming[from] = (Incoming) { .comm = comm, .gather = gather, .stream = x->b->stream_new(x->b, FALSE),
+                                           .arrivals = g_array_new(FALSE, FALSE, sizeof(Arrival)) };
+        } else if (gather)
+          x->b->comm_free(x->b, gather);
+      }
+      arrival.event = to == x->row ? x->b->event_new(x->b) : NULL;
+      if (to == x->row)
+        g_array_append_val(x->incoming[from].arrivals, arrival);
+    }
+  }
+  return !*error;
+}
+
+gboolean groups_init(Exec *x, GError **error)
+{
+  g_autoptr(GError) found = NULL;
+  int tied[2];
+
+  find_tied(x->program, tied);
+  x->outgoing = g_new0(BackendComm *, x->program->n_rows);
+  x->incoming = g_new0(Incoming, x->program->n_rows);
+  x->world = split(x, 0, x->b->rank, &found);
+  x->tensor = axis_comm(x, AXIS_TENSOR, &found);
+  x->tensor_late = axis_comm(x, AXIS_TENSOR, &found);
+  x->data = axis_comm(x, AXIS_DATA, &found);
+  if (tied[0] >= 0)
+    x->tied = pair_comm(x, tied[0], tied[1], &found);
+  if (schedule_copies(x->plan->schedule) == 2)
+    x->copies = copies_comm(x, &found);
+  if (!found && init_pairs(x, &found))
+    return TRUE;
+  g_propagate_error(error, g_steal_pointer(&found));
+  return FALSE;
+}
+
+void groups_clear(Exec *x)
+{
+  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->data, x->tied, x->copies };
+
+  for (int row = 0; row < x->program->n_rows; row++) {
+    Incoming *in = &x->incoming[row];
+    x->b->comm_free(x->b, x->outgoing[row]);
+    x->b->comm_free(x->b, in->comm);
+    x->b->comm_free(x->b, in->gather);
+    for (guint i = 0; in->arrivals && i < in->arrivals->len; i++)
+      x->b->event_free(x->b, g_array_index(in->arrivals, Arrival, i).event);
+    if (in->arrivals) {
+      x->b->stream_free(x->b, in->stream);
+      g_array_unref(in->arrivals);
+    }
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(comms); i++)
+    x->b->comm_free(x->b, comms[i]);
+  g_free(x->outgoing);
+  g_free(x->incoming);
+}
+
+static void post(Exec *x, Incoming *in, Arrival *a)
+{
+  gsize n = (gsize)x->shape.rows * x->shape.hidden, part = n / (in->gather ? x->shape.tp : 1);
+  gsize bytes = x->run.bytes;
+
+  a->buffer = memory_alloc(&x->memory, in->stream, PART_BUFFERS, n * bytes);
+  char *own = (char *)a->buffer + (in->gather ? part * x->shape.tp_rank * bytes : 0);
+  x->b->recv(x->b, in->comm, in->stream, own, part, x->b->dtype, 0);
+  if (in->gather)
+    x->b->all_gather(x->b, in->gather, in->stream, own, a->buffer, part, x->b->dtype);
+  x->b->event_record(x->b, a->event, in->stream);
+}
+
+/* Index behind the last arrival that the task takes, 0 if it takes none. */
+static guint wanted(const Incoming *in, int taker)
+{
+  for (guint i = in->arrivals->len; i > 0; i--)
+    if (g_array_index(in->arrivals, Arrival, i - 1).taker == taker)
+      return i;
+  return 0;
+}
+
+void receives_post(Exec *x, int taker)
+{
+  for (int row = 0; row < x->program->n_rows; row++) {
+    Incoming *in = &x->incoming[row];
+    if (!in->arrivals)
+      continue;
+    guint end = MIN(MAX(in->taken + RECEIVES_AHEAD, wanted(in, taker)), in->arrivals->len);
+    for (; in->posted < end; in->posted++)
+      post(x, in, &g_array_index(in->arrivals, Arrival, in->posted));
+  }
+}
+
+/* While the rank waits: where all that was posted has come, there may be more on
+ * the way, which its sender waits to get rid of. */
+void receives_more(void *data)
+{
+  Exec *x = data;
+
+  for (int row = 0; row < x->program->n_rows; row++) {
+    Incoming *in = &x->incoming[row];
+    guint n = in->posted;
+    if (!in->arrivals || n == in->arrivals->len || n == 0)
+      continue;
+    if (x->b->event_done(x->b, g_array_index(in->arrivals, Arrival, n - 1).event)) {
+      post(x, in, &g_array_index(in->arrivals, Arrival, n));
+      in->posted++;
+    }
+  }
+}
+
+/* To the chunk that continues what the sender's did. */
+static void hand_over(Exec *x, Arrival *a)
+{
+  const Task *send = exec_task(x, a->send);
+  gboolean backward = send->pass != PASS_FORWARD;
+  int stage = schedule_stage(x->plan->schedule, &x->schedule, send->row, send->chunk) + (backward ? -1 : 1);
+  ChunkState *chunk = chunk_find(x, stage, schedule_copy(x->plan->schedule, send->chunk));
+
+  chunk->micro[send->micro].in[backward] = g_steal_pointer(&a->buffer);
+}
+
+void receives_take(Exec *x, int taker, BackendStream *s)
+{
+  for (int row = 0; row < x->program->n_rows; row++) {
+    Incoming *in = &x->incoming[row];
+    for (guint i = 0; in->arrivals && i < in->posted; i++) {
+      Arrival *a = &g_array_index(in->arrivals, Arrival, i);
+      if (a->taker != taker || !a->buffer)
+        continue;
+      x->b->event_wait(x->b, a->event, s);
+      hand_over(x, a);
+      in->taken++;
+    }
+  }
+}

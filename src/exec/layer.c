@@ -1,0 +1,67 @@
+#include "exec/layer.h"
+
+static const LayerType *const types[] = {
+  [LAYER_EMBEDDING] = &layer_embedding,
+  [LAYER_BLOCK] = &layer_block,
+  [LAYER_HEAD] = &layer_head,
+};
+
+LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank)
+{
+  int tokens = plan->micro_batch * plan->seq;
+
+  return (LayerShape) {
+    .model = model, .plan = plan, .tp = plan->tp, .tp_rank = tp_rank, .sp = plan->sequence_parallel,
+    .hidden = model->hidden, .seq = plan->seq, .micro_batch = plan->micro_batch, .tokens = tokens,
+    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab = op_vocab(model, plan),
+  };
+}
+
+void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *params)
+{
+  types[spec->kind]->params(shape, spec, layer, params);
+}
+
+/* What will be forgotten counts as buffers while it is there. */
+void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep)
+{
+  const LayerType *type = types[w->spec->kind];
+  LayerRun passing = *r;
+
+  if (!type->forget || keep)
+    return type->forward(r, w, state, x);
+  if (r->shape.plan->recompute == RECOMPUTE_FULL)
+    passing.kept_as = PART_BUFFERS;
+  void *y = type->forward(&passing, w, state, x);
+  memory_retag(r->memory, y, r->kept_as);
+  type->forget(r, state);
+  return y;
+}
+
+void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state)
+{
+  if (types[w->spec->kind]->remake)
+    types[w->spec->kind]->remake(r, w, state);
+}
+
+void layer_defer(const LayerRun *r, LayerState *state)
+{
+  for (int i = 0; i < STATE_SLOTS; i++)
+    if (state->kept[i])
+      memory_retag(r->memory, state->kept[i], PART_ACTIVATIONS);
+}
+
+void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
+{
+  LayerRun passing = *r;
+
+  passing.kept_as = PART_BUFFERS;
+  layer_remake(&passing, w, state);
+  return types[w->spec->kind]->input(r, w, state, dy);
+}
+
+void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
+{
+  types[w->spec->kind]->weight(r, w, state);
+  state_drop(r, state, ~0u);
+}

@@ -1,0 +1,154 @@
+/*
+ * The mathematics of layers, written once over the backend's table: parameters,
+ * forward, input-gradient pass, weight-gradient pass.
+ *
+ * A layer's forward takes its input over and keeps what the backward needs in a
+ * LayerState; the input pass takes the output's gradient over, returns the
+ * input's and leaves in the state what the weight pass needs, which frees the
+ * rest. Activations are rows x hidden, sequence after sequence; under sequence
+ * parallelism a rank has tokens / tp consecutive rows outside of products.
+ *
+ * Weights are out x in. Products whose outputs are divided (qkv, up, logits) come
+ * first, those whose inputs are divided (projection, down) second (Shoeybi et al.
+ * 2019, arXiv 1909.08053); with sequence parallelism rows are gathered before and
+ * scattered behind (Korthikanti et al. 2022, arXiv 2205.05198).
+ *
+ * To add a layer kind: a file with a const LayerType, a line in layer.c.
+ */
+#ifndef TDP_EXEC_LAYER_H
+#define TDP_EXEC_LAYER_H
+
+#include "exec/memory.h"
+
+/* Parameters of a layer, by slot. */
+enum { BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_QKV, BLOCK_QKV_BIAS, BLOCK_PROJECTION, BLOCK_PROJECTION_BIAS, BLOCK_NORM2,
+       BLOCK_NORM2_BIAS, BLOCK_UP, BLOCK_UP_BIAS, BLOCK_DOWN, BLOCK_DOWN_BIAS, PARAM_SLOTS };
+enum { EMBEDDING_TABLE, EMBEDDING_POSITIONS };
+enum { HEAD_NORM, HEAD_NORM_BIAS, HEAD_LOGITS, HEAD_LOGITS_BIAS };
+
+/* Rows of a parameter that lie together in the whole one. */
+typedef struct {
+  int rows, first; /* here; in the whole */
+} ParamRows;
+
+typedef struct {
+  int slot;
+  gint64 id;       /* of the whole parameter: equal ids hold equal weights */
+  int cols, first_col, all_cols;
+  int n_rows;      /* of `rows` */
+  ParamRows rows[3];
+  int end_row;     /* rows from here on are padding, 0 = none */
+  double mean, deviation; /* at the start */
+  gboolean replicated; /* the same on every tensor-parallel rank */
+  gboolean partial;    /* each tensor-parallel rank has a part of its gradient's sum */
+  gboolean tied;       /* the table that embedding and head share */
+  gboolean copy;       /* of the table on another rank: not counted in the norm */
+  gsize offset;        /* in its unit, elements */
+} Param;
+
+static inline gsize param_size(const Param *p)
+{
+  gsize rows = 0;
+  for (int i = 0; i < p->n_rows; i++)
+    rows += p->rows[i].rows;
+  return rows * p->cols;
+}
+
+/* What of model and plan decides a rank's shapes. */
+typedef struct {
+  const Model *model;
+  const Plan *plan;
+  int tp, tp_rank;
+  gboolean sp;
+  int hidden, seq, micro_batch;
+  int tokens, rows;  /* of a micro-batch; of them outside of products */
+  int vocab;         /* padded, whole */
+} LayerShape;
+
+LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank);
+
+/* Where a layer runs. */
+typedef struct {
+  LayerShape shape;
+  Backend *b;
+  BackendStream *s;
+  Memory *memory;
+  BackendComm *tensor;
+  MemoryPart kept_as; /* part to which what a forward keeps is counted */
+  gsize bytes;       /* of an element */
+  gsize wide_bytes;
+  double loss_scale; /* 1 / tokens of the global batch */
+  double *loss;      /* on the device, += mean of this rank's share */
+} LayerRun;
+
+/* A layer's parameters as they lie now; gradients may be NULL in a forward. */
+typedef struct {
+  const LayerSpec *spec;
+  void *weight[PARAM_SLOTS], *gradient[PARAM_SLOTS];
+} LayerWeights;
+
+enum { STATE_SLOTS = 20 };
+
+/* Kept for one layer and micro-batch; slots are the layer kind's. Slot 0 is its
+ * input. */
+typedef struct {
+  void *kept[STATE_SLOTS];
+  const int32_t *tokens, *labels; /* of the micro-batch, not owned */
+} LayerState;
+
+typedef struct {
+  void (*params)(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *params); /* Param, appended */
+  void *(*forward)(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x);
+  void *(*input)(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
+  void (*weight)(const LayerRun *r, const LayerWeights *w, LayerState *state);
+  /* Frees what the plan recomputes, and makes what is missing; NULL = nothing. */
+  void (*forget)(const LayerRun *r, LayerState *state);
+  void (*remake)(const LayerRun *r, const LayerWeights *w, LayerState *state);
+} LayerType;
+
+extern const LayerType layer_embedding, layer_block, layer_head;
+
+void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *params);
+
+/* Passes of one layer. A forward that does not `keep` leaves what the plan's
+ * recomputation keeps; layer_remake makes the rest, at the latest in the backward,
+ * where it counts as buffers. */
+void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x, gboolean keep);
+void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state);
+/* Counts what a weight pass will still read as activations. */
+void layer_defer(const LayerRun *r, LayerState *state);
+void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
+void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state);
+
+/* Activations, buffers and their end on the run's stream. */
+void *run_keep(const LayerRun *r, gsize elements);
+void *run_keep_wide(const LayerRun *r, gsize elements);
+void *run_buffer(const LayerRun *r, gsize elements);
+void run_drop(const LayerRun *r, void **block); /* frees and clears */
+void state_drop(const LayerRun *r, LayerState *state, guint slots); /* a bit a slot */
+
+/* Parameters of a norm and of a product, appended. */
+void params_norm(const LayerShape *shape, int layer, int slot, GArray *params);
+Param param_matrix(int layer, int slot, int cols, double deviation);
+void params_add(GArray *params, Param p);
+
+/* y = x w^T + bias; dx = dy w; dw += dy^T x, dbias += columns of dy. */
+void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias, void *y);
+void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx);
+void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias);
+
+/* Rows of all tensor-parallel ranks: a new buffer under sequence parallelism,
+ * else x itself. rows_ungather frees such a buffer. */
+void *rows_gather(const LayerRun *r, void *x, int width);
+void rows_ungather(const LayerRun *r, void *gathered, void *x);
+
+/* Sums a partial result of tokens x hidden, a buffer, which it takes over, and
+ * returns this rank's rows. */
+void *rows_sum(const LayerRun *r, void *partial);
+
+/* A norm of this rank's rows with the model's kind. `stats` has 2 rows elements. */
+void norm_forward(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats, void *y);
+void norm_backward(const LayerRun *r, const void *x, const void *weight, void *stats, const void *dy, void *dx,
+                   void *dweight, void *dbias); /* dx += */
+
+#endif

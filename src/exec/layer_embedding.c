@@ -1,0 +1,66 @@
+/* Token and learned position embedding; the table is divided by vocabulary. */
+#include "exec/layer.h"
+
+#define DEVIATION 0.02
+
+enum { X, DY };
+
+static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *all)
+{
+  Param table = param_matrix(layer, EMBEDDING_TABLE, shape->hidden, DEVIATION);
+  Param positions = param_matrix(layer, EMBEDDING_POSITIONS, shape->hidden, DEVIATION);
+  int rows = shape->vocab / shape->tp;
+
+  (void)spec;
+  table.n_rows = 1;
+  table.rows[0] = (ParamRows) { rows, rows * shape->tp_rank };
+  table.end_row = shape->model->vocab;
+  table.tied = shape->model->tied_embeddings;
+  params_add(all, table);
+  if (shape->model->position_rows == 0)
+    return;
+  positions.n_rows = 1;
+  positions.rows[0].rows = shape->model->position_rows;
+  positions.replicated = TRUE;
+  params_add(all, positions);
+}
+
+static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
+{
+  const LayerShape *shape = &r->shape;
+  int vocab = shape->vocab / shape->tp;
+  void *y = run_buffer(r, (gsize)shape->tokens * shape->hidden);
+
+  g_assert(!x);
+  r->b->embedding_forward(r->b, r->s, shape->tokens, shape->hidden, vocab * shape->tp_rank, vocab, state->tokens,
+                          w->weight[EMBEDDING_TABLE], y);
+  y = rows_sum(r, y);
+  if (w->weight[EMBEDDING_POSITIONS])
+    r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->seq, shape->sp ? shape->rows * shape->tp_rank : 0,
+                           w->weight[EMBEDDING_POSITIONS], y);
+  memory_retag(r->memory, y, r->kept_as);
+  return y;
+}
+
+static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
+{
+  (void)r, (void)w;
+  state->kept[DY] = dy;
+  return NULL;
+}
+
+static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
+{
+  const LayerShape *shape = &r->shape;
+  int vocab = shape->vocab / shape->tp;
+  void *dy = rows_gather(r, state->kept[DY], shape->hidden);
+
+  r->b->embedding_backward(r->b, r->s, shape->tokens, shape->hidden, vocab * shape->tp_rank, vocab, state->tokens, dy,
+                           w->gradient[EMBEDDING_TABLE]);
+  if (w->gradient[EMBEDDING_POSITIONS])
+    r->b->position_backward(r->b, r->s, shape->tokens, shape->hidden, shape->seq, 0, dy,
+                            w->gradient[EMBEDDING_POSITIONS]);
+  rows_ungather(r, dy, state->kept[DY]);
+}
+
+const LayerType layer_embedding = { params, forward, input, weight, NULL, NULL };

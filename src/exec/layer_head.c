@@ -1,0 +1,110 @@
+/* Final norm, logits and cross-entropy, divided by vocabulary. */
+#include "exec/layer.h"
+
+#define DEVIATION 0.02
+
+enum { X, NORM, STATS, LOGITS, SOFTMAX };
+
+static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *all)
+{
+  gboolean tied = shape->model->tied_embeddings;
+  Param logits = param_matrix(tied ? 0 : layer, HEAD_LOGITS, shape->hidden, DEVIATION);
+  int rows = shape->vocab / shape->tp;
+
+  (void)spec;
+  params_norm(shape, layer, HEAD_NORM, all);
+  if (tied)
+    logits.id = EMBEDDING_TABLE;
+  logits.n_rows = 1;
+  logits.rows[0] = (ParamRows) { rows, rows * shape->tp_rank };
+  logits.end_row = shape->model->vocab;
+  logits.tied = logits.copy = tied;
+  params_add(all, logits);
+  if (!shape->model->head_bias)
+    return;
+  logits.slot = HEAD_LOGITS_BIAS;
+  logits.id = (gint64)layer * PARAM_SLOTS + HEAD_LOGITS_BIAS;
+  logits.cols = logits.all_cols = 1;
+  logits.deviation = 0;
+  logits.tied = logits.copy = FALSE;
+  params_add(all, logits);
+}
+
+/* Largest logit, sum of exponentials and the label's logit of each token. */
+static ExecLoss loss_of(const LayerRun *r, const LayerState *state)
+{
+  const LayerShape *shape = &r->shape;
+  int width = shape->vocab / shape->tp;
+  char *softmax = state->kept[SOFTMAX];
+  gsize column = shape->tokens * r->wide_bytes;
+
+  return (ExecLoss) {
+    .rows = shape->tokens, .width = width, .first = width * shape->tp_rank, .vocab = shape->model->vocab,
+    .logits = state->kept[LOGITS], .labels = state->labels, .max = softmax, .sum = softmax + column,
+    .target = softmax + 2 * column,
+  };
+}
+
+static void reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
+{
+  if (r->shape.tp > 1)
+    r->b->all_reduce(r->b, r->tensor, r->s, x, n, exec_wide(r->b->dtype), op);
+}
+
+static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
+{
+  const LayerShape *shape = &r->shape;
+  int tokens = shape->tokens, width = shape->vocab / shape->tp;
+  void **kept = state->kept;
+
+  kept[X] = x;
+  kept[STATS] = run_keep_wide(r, 2 * shape->rows);
+  kept[NORM] = run_keep(r, (gsize)shape->rows * shape->hidden);
+  norm_forward(r, x, w->weight[HEAD_NORM], w->weight[HEAD_NORM_BIAS], kept[STATS], kept[NORM]);
+  void *in = rows_gather(r, kept[NORM], shape->hidden);
+  kept[LOGITS] = run_keep(r, (gsize)tokens * width);
+  linear_forward(r, tokens, shape->hidden, width, in, w->weight[HEAD_LOGITS], w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
+  rows_ungather(r, in, kept[NORM]);
+  kept[SOFTMAX] = run_keep_wide(r, 3 * tokens);
+  ExecLoss loss = loss_of(r, state);
+  r->b->loss_max(r->b, r->s, &loss);
+  reduce(r, loss.max, tokens, EXEC_MAX);
+  r->b->loss_sum(r->b, r->s, &loss);
+  reduce(r, loss.sum, 2 * tokens, EXEC_SUM);
+  if (shape->tp_rank == 0)
+    r->b->loss_value(r->b, r->s, &loss, r->loss_scale, r->loss);
+  return NULL;
+}
+
+static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
+{
+  const LayerShape *shape = &r->shape;
+  int tokens = shape->tokens, width = shape->vocab / shape->tp;
+  gsize n = (gsize)shape->rows * shape->hidden;
+  ExecLoss loss = loss_of(r, state);
+
+  g_assert(!dy);
+  r->b->loss_backward(r->b, r->s, &loss, r->loss_scale);
+  void *dnorm = run_buffer(r, (gsize)tokens * shape->hidden);
+  linear_input(r, tokens, shape->hidden, width, state->kept[LOGITS], w->weight[HEAD_LOGITS], dnorm);
+  dnorm = rows_sum(r, dnorm);
+  void *dx = run_buffer(r, n);
+  r->b->zero(r->b, r->s, dx, n * r->bytes);
+  norm_backward(r, state->kept[X], w->weight[HEAD_NORM], state->kept[STATS], dnorm, dx, w->gradient[HEAD_NORM],
+                w->gradient[HEAD_NORM_BIAS]);
+  run_drop(r, &dnorm);
+  state_drop(r, state, 1u << X | 1u << STATS | 1u << SOFTMAX);
+  return dx;
+}
+
+static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
+{
+  const LayerShape *shape = &r->shape;
+  void *in = rows_gather(r, state->kept[NORM], shape->hidden);
+
+  linear_weight(r, shape->tokens, shape->hidden, shape->vocab / shape->tp, in, state->kept[LOGITS],
+                w->gradient[HEAD_LOGITS], w->gradient[HEAD_LOGITS_BIAS]);
+  rows_ungather(r, in, state->kept[NORM]);
+}
+
+const LayerType layer_head = { params, forward, input, weight, NULL, NULL };

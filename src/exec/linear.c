@@ -1,0 +1,136 @@
+/* What layers share: memory, products, norms, rows of tensor-parallel ranks. */
+#include "exec/layer.h"
+
+#define NORM_EPSILON 1e-5
+
+void *run_keep(const LayerRun *r, gsize elements)
+{
+  return memory_alloc(r->memory, r->s, r->kept_as, elements * r->bytes);
+}
+
+void *run_keep_wide(const LayerRun *r, gsize elements)
+{
+  return memory_alloc(r->memory, r->s, r->kept_as, elements * r->wide_bytes);
+}
+
+void *run_buffer(const LayerRun *r, gsize elements)
+{
+  return memory_alloc(r->memory, r->s, PART_BUFFERS, elements * r->bytes);
+}
+
+void run_drop(const LayerRun *r, void **block)
+{
+  memory_release(r->memory, r->s, g_steal_pointer(block));
+}
+
+void state_drop(const LayerRun *r, LayerState *state, guint slots)
+{
+  for (int i = 0; i < STATE_SLOTS; i++)
+    if (slots & 1u << i)
+      run_drop(r, &state->kept[i]);
+}
+
+void params_add(GArray *params, Param p)
+{
+  g_array_append_val(params, p);
+}
+
+Param param_matrix(int layer, int slot, int cols, double deviation)
+{
+  return (Param) { .slot = slot, .id = (gint64)layer * PARAM_SLOTS + slot, .cols = cols, .all_cols = cols,
+                   .deviation = deviation };
+}
+
+void params_norm(const LayerShape *shape, int layer, int slot, GArray *params)
+{
+  Param p = param_matrix(layer, slot, shape->hidden, 0);
+
+  p.n_rows = p.rows[0].rows = 1;
+  p.mean = 1;
+  p.replicated = TRUE;
+  p.partial = shape->sp;
+  params_add(params, p);
+  if (!shape->model->norm_bias)
+    return;
+  p.slot++;
+  p.id++;
+  p.mean = 0;
+  params_add(params, p);
+}
+
+void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias, void *y)
+{
+  r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_b = 1, .m = rows, .n = out, .k = in, .batch = 1, .alpha = 1, .a = x,
+                                       .b = w, .c = y, .lda = in, .ldb = in, .ldc = out });
+  if (bias)
+    r->b->bias_forward(r->b, r->s, rows, out, y, bias);
+}
+
+void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx)
+{
+  r->b->gemm(r->b, r->s, &(ExecGemm) { .m = rows, .n = in, .k = out, .batch = 1, .alpha = 1, .a = dy, .b = w, .c = dx,
+                                       .lda = out, .ldb = in, .ldc = in });
+}
+
+void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias)
+{
+  r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_a = 1, .wide_c = 1, .m = out, .n = in, .k = rows, .batch = 1,
+                                       .alpha = 1, .beta = 1, .a = dy, .b = x, .c = dw, .lda = out, .ldb = in,
+                                       .ldc = in });
+  if (dbias)
+    r->b->bias_backward(r->b, r->s, rows, out, dy, dbias);
+}
+
+void *rows_gather(const LayerRun *r, void *x, int width)
+{
+  gsize n = (gsize)r->shape.rows * width;
+
+  if (!r->shape.sp)
+    return x;
+  void *all = run_buffer(r, n * r->shape.tp);
+  r->b->all_gather(r->b, r->tensor, r->s, x, all, n, r->b->dtype);
+  return all;
+}
+
+void rows_ungather(const LayerRun *r, void *gathered, void *x)
+{
+  if (gathered != x)
+    run_drop(r, &gathered);
+}
+
+void *rows_sum(const LayerRun *r, void *partial)
+{
+  gsize n = (gsize)r->shape.rows * r->shape.hidden;
+
+  if (!r->shape.sp) {
+    if (r->shape.tp > 1)
+      r->b->all_reduce(r->b, r->tensor, r->s, partial, n, r->b->dtype, EXEC_SUM);
+    return partial;
+  }
+  void *own = run_buffer(r, n);
+  r->b->reduce_scatter(r->b, r->tensor, r->s, partial, own, n, r->b->dtype);
+  run_drop(r, &partial);
+  return own;
+}
+
+static ExecNormArgs norm_args(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats)
+{
+  return (ExecNormArgs) {
+    .kind = r->shape.model->norm == NORM_LAYERNORM ? EXEC_LAYERNORM : EXEC_RMSNORM,
+    .rows = r->shape.rows, .width = r->shape.hidden, .epsilon = NORM_EPSILON, .x = x, .weight = weight, .bias = bias,
+    .mean = stats, .rstd = (char *)stats + r->shape.rows * r->wide_bytes,
+  };
+}
+
+void norm_forward(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats, void *y)
+{
+  ExecNormArgs a = norm_args(r, x, weight, bias, stats);
+  r->b->norm_forward(r->b, r->s, &a, y);
+}
+
+void norm_backward(const LayerRun *r, const void *x, const void *weight, void *stats, const void *dy, void *dx,
+                   void *dweight, void *dbias)
+{
+  ExecNormArgs a = norm_args(r, x, weight, NULL, stats);
+  r->b->norm_backward(r->b, r->s, &a, dy, dx, TRUE, dweight, dbias);
+}

@@ -1,0 +1,107 @@
+#include "exec/memory.h"
+
+typedef struct {
+  gsize bytes;
+  MemoryPart part;
+} Block;
+
+void memory_init(Memory *m, Backend *backend, double limit)
+{
+  *m = (Memory) { .backend = backend, .limit = limit };
+  m->blocks = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+}
+
+void memory_clear(Memory *m)
+{
+  GHashTableIter iter;
+  gpointer block, info;
+  BackendStream *s = m->backend->stream_new(m->backend, TRUE);
+
+  g_hash_table_iter_init(&iter, m->blocks);
+  while (g_hash_table_iter_next(&iter, &block, &info))
+    m->backend->dealloc(m->backend, s, block, ((Block *)info)->bytes);
+  m->backend->sync(m->backend, s);
+  m->backend->stream_free(m->backend, s);
+  g_clear_pointer(&m->blocks, g_hash_table_unref);
+}
+
+static void count(Memory *m, MemoryPart part, double bytes)
+{
+  m->held[part] += bytes;
+  if (m->held[PART_ACTIVATIONS] + m->held[PART_BUFFERS] > m->peak_activations + m->peak_buffers) {
+    m->peak_activations = m->held[PART_ACTIVATIONS];
+    m->peak_buffers = m->held[PART_BUFFERS];
+  }
+}
+
+void memory_mark(Memory *m)
+{
+  m->peak_activations = m->held[PART_ACTIVATIONS];
+  m->peak_buffers = m->held[PART_BUFFERS];
+}
+
+static void out_of_memory(Memory *m, MemoryPart part, gsize bytes)
+{
+  double held = 0;
+
+  for (int i = 0; i < PART_COUNT; i++)
+    held += m->held[i];
+  g_autofree char *message = g_strdup_printf("out of memory: %" G_GSIZE_FORMAT " bytes of %s beside %.0f bytes held",
+                                             bytes, memory_part_names[part], held);
+  if (m->fatal)
+    m->fatal(m->data, message);
+  g_error("%s", message);
+}
+
+static gboolean over_limit(const Memory *m, gsize bytes)
+{
+  double held = bytes;
+
+  for (int i = 0; i < PART_COUNT; i++)
+    held += m->held[i];
+  return m->limit > 0 && held > m->limit;
+}
+
+void *memory_alloc(Memory *m, BackendStream *s, MemoryPart part, gsize bytes)
+{
+  void *p = over_limit(m, bytes) ? NULL : m->backend->alloc(m->backend, s, bytes);
+
+  if (!p)
+    out_of_memory(m, part, bytes);
+  Block *block = g_new(Block, 1);
+  *block = (Block) { bytes, part };
+  g_hash_table_insert(m->blocks, p, block);
+  count(m, part, bytes);
+  return p;
+}
+
+void *memory_alloc_zero(Memory *m, BackendStream *s, MemoryPart part, gsize bytes)
+{
+  void *p = memory_alloc(m, s, part, bytes);
+
+  m->backend->zero(m->backend, s, p, bytes);
+  return p;
+}
+
+void memory_release(Memory *m, BackendStream *s, void *p)
+{
+  const Block *block = p ? g_hash_table_lookup(m->blocks, p) : NULL;
+
+  if (!p)
+    return;
+  g_assert(block);
+  count(m, block->part, -(double)block->bytes);
+  gsize bytes = block->bytes;
+  g_hash_table_remove(m->blocks, p);
+  m->backend->dealloc(m->backend, s, p, bytes);
+}
+
+void memory_retag(Memory *m, void *p, MemoryPart part)
+{
+  Block *block = g_hash_table_lookup(m->blocks, p);
+
+  g_assert(block);
+  count(m, block->part, -(double)block->bytes);
+  count(m, part, block->bytes);
+  block->part = part;
+}

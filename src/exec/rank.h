@@ -1,0 +1,125 @@
+/*
+ * State of one rank while it runs; private to src/exec.
+ *
+ * Every task of the rank's row has a run: events at its start and end, and what
+ * was held. What other rows send arrives on streams of their own, one a sending
+ * row, in the order in which that row's pipeline lane sends.
+ */
+#ifndef TDP_EXEC_RANK_H
+#define TDP_EXEC_RANK_H
+
+#include "exec/exec.h"
+#include "exec/shards.h"
+#include "exec/tokens.h"
+
+enum { RECEIVES_AHEAD = 2 }; /* posted before they are wanted */
+
+typedef struct {
+  BackendEvent *start, *end;
+  gboolean issued;
+  double peak_activations, peak_buffers;   /* held at the worst moment of the task */
+  double after_activations, after_buffers; /* when it had been issued */
+  double exchanged_s;
+} TaskRun;
+
+typedef struct {
+  int send, taker; /* tasks */
+  void *buffer;
+  BackendEvent *event;
+} Arrival;
+
+typedef struct {
+  BackendComm *comm;   /* with the sending row; NULL = it sends nothing */
+  BackendComm *gather; /* tensor-parallel ranks, where each was sent a share */
+  BackendStream *stream;
+  GArray *arrivals;    /* Arrival, in the order sent */
+  guint posted, taken; /* of the arrivals */
+} Incoming;
+
+/* One micro-batch on one chunk. */
+typedef struct {
+  LayerState *layers;      /* of the chunk */
+  void *in[2], *out[2];    /* across the chunk's ends; forward, backward */
+  void *between[2];        /* from piece to piece */
+  int32_t *tokens;         /* on the device: inputs, then labels */
+} MicroState;
+
+typedef struct {
+  int stage, copy, first_layer, end_layer;
+  gboolean keeps; /* forwards keep what the plan recomputes: a schedule that remakes passes this chunk by */
+  MicroState *micro;
+} ChunkState;
+
+struct Exec {
+  const Model *model;
+  const Plan *plan;
+  const Program *program;
+  ExecOptions options;
+  Backend *b;
+  int row, coordinates[AXIS_COUNT];
+  ScheduleShape schedule;
+  LayerShape shape;
+  LayerRun run;
+  Memory memory;
+  Shards shards;
+  Tokens tokens;
+  BackendStream *lanes[LANE_COUNT];
+  BackendComm *world, *tensor, *tensor_late, *data, *tied, *copies; /* tensor_late: beside the passes */
+  BackendComm **outgoing;  /* of each row */
+  Incoming *incoming;      /* of each row */
+  ChunkState *chunks;
+  TaskRun *runs;           /* of each task of the program */
+  GArray *order[LANE_COUNT]; /* int: tasks of this rank */
+  int norm_task;
+  double *sums;            /* on the device: squared gradient norm, loss */
+  BackendEvent *begin;
+  int step;                /* from 1 */
+  gint current;            /* task, -1 = between steps; read by other threads */
+  guint64 progress;
+};
+
+static inline const Task *exec_task(const Exec *x, int task)
+{
+  return &g_array_index(x->program->tasks, Task, task);
+}
+
+static inline const Segment *exec_segment(const Exec *x, int task)
+{
+  return &g_array_index(x->program->segments, Segment, exec_task(x, task)->segment);
+}
+
+/* Whether each tensor-parallel rank sends its share of a boundary and receivers gather. */
+static inline gboolean exec_scatters(const Exec *x)
+{
+  return x->plan->framework->scatter_gather && x->plan->tp > 1 && !x->plan->sequence_parallel;
+}
+
+/* Communicators, streams and what each row receives (groups.c). */
+gboolean groups_init(Exec *x, GError **error);
+void groups_clear(Exec *x);
+
+/* Whether a task of another row is a send that a task of this row takes. */
+gboolean task_arrives(const Exec *x, int dep);
+
+/* The chunk of this row that holds a stage of a copy, NULL = another row's. */
+ChunkState *chunk_find(const Exec *x, int stage, int copy);
+
+/* Posts receives as far as they are wanted; `taker` must find its own posted. */
+void receives_post(Exec *x, int taker);
+
+/* Posts more while the rank waits; `data` is the Exec. */
+void receives_more(void *data);
+
+/* Makes the taker's stream wait for its arrivals and hands them over. */
+void receives_take(Exec *x, int taker, BackendStream *s);
+
+/* Does a task's work on a stream (work.c, work_data.c), by TaskKind. */
+extern void (*const task_work[TASK_KIND_COUNT])(Exec *x, int task, BackendStream *s);
+void work_gather(Exec *x, int task, BackendStream *s);
+void work_reduce(Exec *x, int task, BackendStream *s);
+void work_tied(Exec *x, int task, BackendStream *s);
+void work_copies(Exec *x, int task, BackendStream *s);
+void work_norm(Exec *x, int task, BackendStream *s);
+void work_optimizer(Exec *x, int task, BackendStream *s);
+
+#endif

@@ -1,0 +1,210 @@
+#include "exec/shards.h"
+
+#include "exec/random.h"
+
+static void add_param(GArray *units, Param p, int layer, gboolean fresh)
+{
+  if (fresh) {
+    Unit unit = { .first_layer = layer, .params = g_array_new(FALSE, FALSE, sizeof(Param)),
+                  .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = g_queue_new() };
+    g_array_append_val(units, unit);
+  }
+  Unit *unit = &g_array_index(units, Unit, units->len - 1);
+  p.offset = unit->n;
+  unit->n += param_size(&p);
+  unit->end_layer = layer + 1;
+  g_array_append_val(unit->params, p);
+  g_array_append_val(unit->layers, layer);
+}
+
+/* Whether the param needs a unit of its own. */
+static gboolean stands_apart(const Shards *s, const Param *p)
+{
+  return p->tied && !s->share_table;
+}
+
+static void add_layer(Shards *s, int layer, gboolean *fresh)
+{
+  g_autoptr(GArray) params = g_array_new(FALSE, FALSE, sizeof(Param));
+
+  layer_params(s->shape, model_layer(s->shape->model, layer), layer, params);
+  for (guint i = 0; i < params->len; i++) {
+    const Param *p = &g_array_index(params, Param, i);
+    if (p->copy && s->share_table)
+      continue;
+    add_param(s->units, *p, layer, *fresh || stands_apart(s, p));
+    *fresh = stands_apart(s, p);
+  }
+}
+
+void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, int data_size, int data_rank,
+                 const gboolean *present, const gboolean *cuts)
+{
+  int n = shape->model->n_layers;
+  gboolean fresh = TRUE;
+
+  *s = (Shards) { .shape = shape, .memory = memory, .zero = data_size > 1 ? zero : 0, .data_size = data_size,
+                  .data_rank = data_rank, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
+  s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
+  for (int layer = 0; layer < n; layer++) {
+    fresh = fresh || cuts[layer] || (layer > 0 && !present[layer - 1]);
+    if (present[layer])
+      add_layer(s, layer, &fresh);
+  }
+  for (guint i = 0; i < s->units->len; i++) {
+    Unit *u = &g_array_index(s->units, Unit, i);
+    u->part = s->zero > 0 ? (u->n + data_size - 1) / data_size : u->n;
+  }
+}
+
+void shards_clear(Shards *s)
+{
+  for (guint i = 0; i < s->units->len; i++) {
+    Unit *u = &g_array_index(s->units, Unit, i);
+    g_array_unref(u->params);
+    g_array_unref(u->layers);
+    g_queue_free(u->gathered);
+  }
+  g_array_unref(s->units);
+}
+
+static gsize units_size(const Shards *s, const Unit *u)
+{
+  return u->part * (s->zero > 0 ? s->data_size : 1);
+}
+
+/* The param's values, in the numbers of the wide format. */
+static void fill_param(const Param *p, guint64 seed, ExecType type, char *out)
+{
+  gsize i = 0;
+
+  for (int part = 0; part < p->n_rows; part++)
+    for (int r = p->rows[part].first; r < p->rows[part].first + p->rows[part].rows; r++)
+      for (int c = 0; c < p->cols; c++, i++) {
+        guint64 place = (guint64)r * p->all_cols + p->first_col + c;
+        double value = p->mean;
+        if (p->deviation > 0)
+          value += p->deviation * random_normal(seed, p->id, place);
+        if (p->end_row && r >= p->end_row)
+          value = 0;
+        if (type == EXEC_F64)
+          ((double *)out)[i] = value;
+        else
+          ((float *)out)[i] = value;
+      }
+}
+
+/* Makes the unit's whole weights on the host, then keeps what the rank holds. */
+static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
+{
+  Backend *b = s->memory->backend;
+  ExecType wide = exec_wide(b->dtype);
+  gsize all = units_size(s, u), own = u->part * s->data_rank * (s->zero > 0), width = exec_type_bytes(wide);
+  gsize bytes = exec_type_bytes(b->dtype);
+  g_autofree char *host = g_malloc0(all * width);
+  void *device = memory_alloc(s->memory, stream, PART_BUFFERS, all * width);
+
+  for (guint i = 0; i < u->params->len; i++) {
+    const Param *p = &g_array_index(u->params, Param, i);
+    fill_param(p, seed, wide, host + p->offset * width);
+  }
+  b->upload(b, stream, device, host, all * width);
+  if (u->weights)
+    b->cast(b, stream, all, device, wide, u->weights, b->dtype);
+  else
+    b->cast(b, stream, u->part, (char *)device + own * width, wide, u->own_weights, b->dtype);
+  if (u->master)
+    b->copy(b, stream, u->master, (char *)device + own * width, u->part * width);
+  b->sync(b, stream);
+  memory_release(s->memory, stream, device);
+  if (u->weights)
+    u->own_weights = u->weights + own * bytes;
+}
+
+static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
+{
+  Backend *b = s->memory->backend;
+  gsize all = units_size(s, u), wide = exec_type_bytes(exec_wide(b->dtype)), bytes = exec_type_bytes(b->dtype);
+
+  if (s->zero < 3)
+    u->weights = memory_alloc(s->memory, stream, PART_WEIGHTS, all * bytes);
+  else
+    u->own_weights = memory_alloc(s->memory, stream, PART_WEIGHTS, u->part * bytes);
+  if (s->zero < 2) {
+    u->gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, all * wide);
+    u->own_gradients = u->gradients + (s->zero > 0 ? u->part * s->data_rank * wide : 0);
+  } else
+    u->own_gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, u->part * wide);
+  u->m = memory_alloc_zero(s->memory, stream, PART_OPTIMIZER, u->part * wide);
+  u->v = memory_alloc_zero(s->memory, stream, PART_OPTIMIZER, u->part * wide);
+  if (bytes < wide)
+    u->master = memory_alloc(s->memory, stream, PART_OPTIMIZER, u->part * wide);
+}
+
+void shards_allocate(Shards *s, BackendStream *stream, guint64 seed)
+{
+  for (guint i = 0; i < s->units->len; i++) {
+    Unit *u = &g_array_index(s->units, Unit, i);
+    allocate_unit(s, u, stream);
+    fill_unit(s, u, stream, seed);
+  }
+}
+
+Unit *shards_next(const Shards *s, const Unit *previous, int first, int n)
+{
+  Unit *units = (Unit *)s->units->data;
+
+  for (guint i = previous ? previous - units + 1 : 0; i < s->units->len; i++)
+    if (n == 0 || (units[i].first_layer >= first && units[i].end_layer <= first + n))
+      return &units[i];
+  return NULL;
+}
+
+static char *whole_weights(const Unit *u)
+{
+  if (u->weights)
+    return u->weights;
+  return u->held ? u->held : g_queue_peek_head(u->gathered);
+}
+
+static void take_params(const Shards *s, const Unit *u, int layer, LayerWeights *out)
+{
+  gsize bytes = exec_type_bytes(s->memory->backend->dtype), wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
+  char *weights = whole_weights(u);
+
+  for (guint i = 0; i < u->params->len; i++) {
+    const Param *p = &g_array_index(u->params, Param, i);
+    if (g_array_index(u->layers, int, i) != layer)
+      continue;
+    out->weight[p->slot] = weights ? weights + p->offset * bytes : NULL;
+    out->gradient[p->slot] = u->gradients ? u->gradients + p->offset * wide : NULL;
+  }
+}
+
+void shards_weights(const Shards *s, int layer, LayerWeights *out)
+{
+  const Model *model = s->shape->model;
+  LayerWeights table = { 0 };
+
+  *out = (LayerWeights) { .spec = model_layer(model, layer) };
+  for (guint i = 0; i < s->units->len; i++) {
+    const Unit *u = &g_array_index(s->units, Unit, i);
+    if (layer >= u->first_layer && layer < u->end_layer)
+      take_params(s, u, layer, out);
+    if (u->first_layer == 0)
+      take_params(s, u, 0, &table);
+  }
+  if (s->share_table && out->spec->kind == LAYER_HEAD) {
+    out->weight[HEAD_LOGITS] = table.weight[EMBEDDING_TABLE];
+    out->gradient[HEAD_LOGITS] = table.gradient[EMBEDDING_TABLE];
+  }
+}
+
+gsize shards_own(const Shards *s, const Unit *u, const Param *p, gsize *offset)
+{
+  gsize first = s->zero > 0 ? u->part * s->data_rank : 0, end = first + u->part;
+  gsize low = MAX(p->offset, first), high = MIN(p->offset + param_size(p), end);
+
+  *offset = low > first ? low - first : 0;
+  return high > low ? high - low : 0;
+}

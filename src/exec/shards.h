@@ -1,0 +1,65 @@
+/*
+ * A rank's parameters with their gradients and optimizer states, divided over the
+ * data-parallel ranks as the plan's ZeRO stage says.
+ *
+ * Parameters lie in units: runs of layers that no task of the program cuts, so
+ * that a gather or a reduction is a few units, each one contiguous buffer. A
+ * table that stands on two pipeline ranks is a unit of its own, alike on both.
+ * Rank i of the data-parallel group owns the i-th part of each unit (padded to
+ * equal parts). What a rank holds:
+ *
+ *   zero  weights  gradients               optimizer
+ *   0     whole    whole                   whole
+ *   1     whole    whole                   part
+ *   2     whole    part, whole in between  part
+ *   3     part,    part, whole in between  part
+ *         whole in between
+ *
+ * Initial weights depend on the seed and on a value's place in the whole
+ * parameter, never on the plan.
+ */
+#ifndef TDP_EXEC_SHARDS_H
+#define TDP_EXEC_SHARDS_H
+
+#include "exec/layer.h"
+
+typedef struct {
+  int first_layer, end_layer;
+  GArray *params;   /* Param */
+  GArray *layers;   /* int: layer of each param */
+  gsize n, part;    /* elements; of a data-parallel rank's part */
+  char *weights;    /* whole; NULL under ZeRO-3 */
+  char *own_weights, *own_gradients, *master, *m, *v; /* parts; master NULL where weights are wide */
+  char *gradients;  /* whole; under ZeRO-2 and 3 while they are made and reduced */
+  GQueue *gathered; /* char *: whole weights under ZeRO-3, in order of use */
+  char *held;       /* of them, the one with the table that the head reads */
+} Unit;
+
+typedef struct {
+  const LayerShape *shape;
+  Memory *memory;
+  int zero, data_size, data_rank;
+  gboolean share_table; /* embedding and head are on one rank and the table is tied */
+  GArray *units;        /* Unit */
+} Shards;
+
+/* `cuts` has n_layers + 1 entries: whether the program cuts before the layer;
+ * `present` n_layers: whether this rank has it. */
+void shards_init(Shards *shards, const LayerShape *shape, Memory *memory, int zero, int data_size, int data_rank,
+                 const gboolean *present, const gboolean *cuts);
+void shards_clear(Shards *shards);
+
+/* Allocates what is held all the time and fills it with the seed's weights. */
+void shards_allocate(Shards *shards, BackendStream *s, guint64 seed);
+
+/* Units of layers first .. first + n; all if n is 0. Returns the next after
+ * `previous` (NULL = the first), NULL at the end. */
+Unit *shards_next(const Shards *shards, const Unit *previous, int first, int n);
+
+/* Where a layer's parameters lie now: in the gathered buffer under ZeRO-3. */
+void shards_weights(const Shards *shards, int layer, LayerWeights *out);
+
+/* Elements of a param within a rank's own part: offset in the part and count. */
+gsize shards_own(const Shards *shards, const Unit *unit, const Param *param, gsize *offset);
+
+#endif

@@ -1,0 +1,174 @@
+/* Walks this rank's lanes in the program's order. */
+#include "exec/rank.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* The own task whose end stands for a dependency, -1 where the task itself, being
+ * a collective of several rows, waits for the other row. */
+static int local_dep(const Exec *x, int task, int dep)
+{
+  guint8 kind = exec_task(x, task)->kind;
+
+  if (exec_task(x, dep)->row == x->row || dep == x->norm_task)
+    return dep;
+  g_assert(kind == TASK_TIED || kind == TASK_COPIES || kind == TASK_NORM || task_arrives(x, dep));
+  return -1;
+}
+
+static gboolean ready(const Exec *x, int task)
+{
+  const Task *t = exec_task(x, task);
+
+  for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
+    int dep = local_dep(x, task, x->program->deps[d]);
+    if (dep >= 0 && !x->runs[dep].issued)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+static void wait_for_deps(Exec *x, int task, BackendStream *s)
+{
+  const Task *t = exec_task(x, task);
+
+  for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
+    int dep = local_dep(x, task, x->program->deps[d]);
+    if (dep >= 0)
+      x->b->event_wait(x->b, x->runs[dep].end, s);
+  }
+  receives_take(x, task, s);
+}
+
+static void fail(Exec *x, const char *message)
+{
+  if (x->options.fatal)
+    x->options.fatal(x->options.data, message);
+  g_error("%s", message);
+}
+
+/* A failure of the backend ends the run. */
+static void check_backend(Exec *x)
+{
+  const char *failure = x->b->failed(x->b);
+
+  if (failure)
+    fail(x, failure);
+}
+
+static void strike(Exec *x)
+{
+  fprintf(stderr, "drill: %s\n", exec_fault_names[x->options.fault]);
+  switch (x->options.fault) {
+  case FAULT_KILL:
+    raise(SIGKILL);
+    break;
+  case FAULT_STOP:
+    raise(SIGSTOP);
+    break;
+  case FAULT_HANG:
+    for (;;)
+      pause();
+  case FAULT_MEMORY:
+    memory_alloc(&x->memory, x->run.s, PART_ACTIVATIONS, G_MAXSIZE / 2);
+    break;
+  default:
+    fail(x, "an error of the drill");
+  }
+}
+
+static void issue(Exec *x, int task, Lane lane)
+{
+  TaskRun *run = &x->runs[task];
+  BackendStream *s = x->lanes[lane];
+  double exchanged;
+
+  g_atomic_int_set(&x->current, task);
+  if ((gint64)x->progress == x->options.fault_at)
+    strike(x);
+  if (lane == LANE_COMPUTE)
+    receives_post(x, task);
+  wait_for_deps(x, task, s);
+  check_backend(x);
+  exchanged = x->b->exchanged_s;
+  memory_mark(&x->memory);
+  x->b->event_record(x->b, run->start, s);
+  task_work[exec_task(x, task)->kind](x, task, s);
+  x->b->event_record(x->b, run->end, s);
+  run->exchanged_s = x->b->exchanged_s - exchanged;
+  run->peak_activations = x->memory.peak_activations;
+  run->peak_buffers = x->memory.peak_buffers;
+  run->after_activations = x->memory.held[PART_ACTIVATIONS];
+  run->after_buffers = x->memory.held[PART_BUFFERS];
+  run->issued = TRUE;
+  __atomic_add_fetch(&x->progress, 1, __ATOMIC_RELAXED);
+  check_backend(x);
+}
+
+/* Issues what a lane can; one task at most of the lane that computes, since what
+ * it makes possible elsewhere should start beside the next. */
+static gboolean advance(Exec *x, Lane lane, guint *next)
+{
+  const GArray *order = x->order[lane];
+  guint first = *next;
+
+  for (; *next < order->len && ready(x, g_array_index(order, int, *next)); (*next)++) {
+    if (lane == LANE_COMPUTE && *next > first)
+      break;
+    issue(x, g_array_index(order, int, *next), lane);
+  }
+  return *next > first;
+}
+
+static gboolean finished(const Exec *x, const guint next[LANE_COUNT])
+{
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    if (next[lane] < x->order[lane]->len)
+      return FALSE;
+  return TRUE;
+}
+
+static void walk(Exec *x)
+{
+  static const Lane by_urgency[] = { LANE_PIPELINE, LANE_DATA, LANE_COMPUTE };
+  guint next[LANE_COUNT] = { 0 };
+
+  while (!finished(x, next)) {
+    gboolean moved = FALSE;
+    for (gsize i = 0; i < G_N_ELEMENTS(by_urgency); i++)
+      moved |= advance(x, by_urgency[i], &next[by_urgency[i]]);
+    g_assert(moved);
+  }
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    x->b->sync(x->b, x->lanes[lane]);
+  check_backend(x);
+}
+
+static void start_step(Exec *x)
+{
+  x->step++;
+  for (guint i = 0; i < x->program->tasks->len; i++)
+    x->runs[i].issued = FALSE;
+  for (int row = 0; row < x->program->n_rows; row++)
+    x->incoming[row].posted = x->incoming[row].taken = 0;
+  x->b->zero(x->b, x->run.s, x->sums, 2 * sizeof(double));
+  x->b->barrier(x->b, x->world, x->run.s);
+  x->b->event_record(x->b, x->begin, x->run.s);
+  /* other lanes start after the barrier too */
+  x->b->event_wait(x->b, x->begin, x->lanes[LANE_PIPELINE]);
+  x->b->event_wait(x->b, x->begin, x->lanes[LANE_DATA]);
+}
+
+void exec_step(Exec *x, ExecStep *out)
+{
+  double sums[2];
+
+  start_step(x);
+  walk(x);
+  g_atomic_int_set(&x->current, -1);
+  x->b->download(x->b, x->run.s, sums, x->sums, sizeof sums);
+  *out = (ExecStep) { .loss = sums[1], .grad_norm = sqrt(sums[0]),
+                      .step_s = x->b->now_s(x->b) - x->b->event_s(x->b, x->begin) };
+}

@@ -1,0 +1,153 @@
+/* What tasks beside and behind the passes do: parameters, gradients, the optimizer. */
+#include "exec/rank.h"
+
+static Unit *next_unit(Exec *x, int task, const Unit *previous)
+{
+  const Segment *s = exec_segment(x, task);
+  return shards_next(&x->shards, previous, s->first_layer, s->n_layers);
+}
+
+void work_gather(Exec *x, int task, BackendStream *s)
+{
+  Shards *shards = &x->shards;
+
+  for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
+    char *whole = u->weights;
+    if (shards->zero == 3) {
+      whole = memory_alloc(&x->memory, s, PART_BUFFERS, u->part * shards->data_size * x->run.bytes);
+      g_queue_push_tail(u->gathered, whole);
+    }
+    x->b->all_gather(x->b, x->data, s, u->own_weights, whole, u->part, x->b->dtype);
+  }
+}
+
+/* Sums a unit's gradients into the part that this rank owns. */
+static void scatter_unit(Exec *x, Unit *u, BackendStream *s)
+{
+  ExecType wide = exec_wide(x->b->dtype);
+  char *own = u->gradients + u->part * x->shards.data_rank * x->run.wide_bytes;
+
+  x->b->reduce_scatter(x->b, x->data, s, u->gradients, own, u->part, wide);
+  if (x->shards.zero == 1)
+    return;
+  x->b->add_wide(x->b, s, u->part, own, u->own_gradients);
+  memory_release(&x->memory, s, g_steal_pointer(&u->gradients));
+}
+
+void work_reduce(Exec *x, int task, BackendStream *s)
+{
+  for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
+    if (x->shards.zero == 0)
+      x->b->all_reduce(x->b, x->data, s, u->gradients, u->n, exec_wide(x->b->dtype), EXEC_SUM);
+    else
+      scatter_unit(x, u, s);
+  }
+}
+
+void work_tied(Exec *x, int task, BackendStream *s)
+{
+  (void)task;
+  for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
+    if (g_array_index(u->params, Param, 0).tied)
+      x->b->all_reduce(x->b, x->tied, s, u->own_gradients, u->part, exec_wide(x->b->dtype), EXEC_SUM);
+}
+
+void work_copies(Exec *x, int task, BackendStream *s)
+{
+  (void)task;
+  for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
+    x->b->all_reduce(x->b, x->copies, s, u->own_gradients, u->part, exec_wide(x->b->dtype), EXEC_SUM);
+}
+
+/* Calls `visit` with each param of which this rank owns elements. */
+static void each_own(Exec *x, void (*visit)(Exec *, const Param *, char *gradient, gsize n, BackendStream *, void *),
+                     BackendStream *s, void *data)
+{
+  for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
+    for (guint i = 0; i < u->params->len; i++) {
+      const Param *p = &g_array_index(u->params, Param, i);
+      gsize offset, n = shards_own(&x->shards, u, p, &offset);
+      if (n > 0)
+        visit(x, p, u->own_gradients + offset * x->run.wide_bytes, n, s, data);
+    }
+}
+
+typedef struct {
+  char *buffer;
+  gsize n; /* elements so far */
+  gboolean back;
+} Packing;
+
+static void pack(Exec *x, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
+{
+  Packing *packing = data;
+  char *at = packing->buffer + packing->n * x->run.wide_bytes;
+
+  if (!p->partial)
+    return;
+  if (packing->buffer)
+    x->b->copy(x->b, s, packing->back ? gradient : at, packing->back ? at : gradient, n * x->run.wide_bytes);
+  packing->n += n;
+}
+
+/* Under sequence parallelism each tensor-parallel rank has seen its own rows only. */
+static void sum_partial(Exec *x, BackendStream *s)
+{
+  Packing packing = { 0 };
+  gsize n;
+
+  each_own(x, pack, s, &packing);
+  n = packing.n;
+  if (n == 0)
+    return;
+  packing = (Packing) { .buffer = memory_alloc(&x->memory, s, PART_BUFFERS, n * x->run.wide_bytes) };
+  each_own(x, pack, s, &packing);
+  x->b->all_reduce(x->b, x->tensor_late, s, packing.buffer, n, exec_wide(x->b->dtype), EXEC_SUM);
+  packing.n = 0;
+  packing.back = TRUE;
+  each_own(x, pack, s, &packing);
+  memory_release(&x->memory, s, packing.buffer);
+}
+
+/* Each value of the model once. */
+static void add_square(Exec *x, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
+{
+  gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) || (p->replicated && x->shape.tp_rank > 0) ||
+                   (x->shards.zero == 0 && x->coordinates[AXIS_DATA] > 0);
+
+  (void)data;
+  if (!twice)
+    x->b->sum_squares(x->b, s, n, gradient, x->sums);
+}
+
+void work_norm(Exec *x, int task, BackendStream *s)
+{
+  (void)task;
+  sum_partial(x, s);
+  each_own(x, add_square, s, NULL);
+  x->b->all_reduce(x->b, x->world, s, x->sums, 2, EXEC_F64, EXEC_SUM);
+}
+
+static void update(Exec *x, Unit *u, BackendStream *s)
+{
+  const ExecOptions *o = &x->options;
+
+  x->b->adam(x->b, s, &(ExecAdam) {
+    .n = u->part, .weight = u->own_weights, .master = u->master, .gradient = u->own_gradients, .m = u->m, .v = u->v,
+    .rate = o->rate, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon, .decay = o->decay, .step = x->step,
+    .norm_sq = x->sums, .max_norm = o->max_norm,
+  });
+  if (u->gradients)
+    x->b->zero(x->b, s, u->gradients, u->part * (x->shards.zero > 0 ? x->shards.data_size : 1) * x->run.wide_bytes);
+  else
+    x->b->zero(x->b, s, u->own_gradients, u->part * x->run.wide_bytes);
+}
+
+void work_optimizer(Exec *x, int task, BackendStream *s)
+{
+  (void)task;
+  for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0)) {
+    update(x, u, s);
+    memory_release(&x->memory, s, g_steal_pointer(&u->held));
+  }
+}

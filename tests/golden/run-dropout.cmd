@@ -1,0 +1,1 @@
+tdp-run -m gpt2 -c cpu -p tiny-single

@@ -1,0 +1,1 @@
+tdp-run -m mixtral-8x7b -c cpu -p tiny-single

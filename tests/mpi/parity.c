@@ -1,0 +1,292 @@
+/*
+ * Whether every way to divide a step gives the step of one rank: plans drawn so
+ * that all pairs of settings occur run for some steps, and loss and gradient norm
+ * must be those of a single rank. Also checked of each plan: that tasks ran in the
+ * program's order on each lane and behind what they wait for, and what was held.
+ *
+ *   mpirun -np N build/tests/mpi/parity [PLANS]
+ *
+ * runs the plans of N ranks and prints the table; at most PLANS of them, those
+ * first that add most pairs.
+ */
+#include "exec/exec.h"
+#include "exec/launch.h"
+#include "sim/simulate.h"
+#include "../fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEPS = 10, POOL = 6000, SEQUENCES = 16 };
+#define TOLERANCE 1e-5
+
+/* The settings, and how many values each has. */
+enum { MODEL, TENSOR, SEQUENCE, PIPELINE, SCHEDULE, ZERO, RECOMPUTE, MICRO, SOFTWARE, FACTORS };
+static const char *const schedule_list[] = {
+  "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v",
+  "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna",
+};
+static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
+static const int values[FACTORS] = { 2, 3, 2, 3, G_N_ELEMENTS(schedule_list), 4, 3, 2, G_N_ELEMENTS(software_list) };
+
+typedef struct {
+  int value[FACTORS];
+} Choice;
+
+typedef struct {
+  Model *models[2];
+  Framework *software[G_N_ELEMENTS(software_list)];
+  Cluster *cluster;
+  Backend *backend;
+  ExecStep reference[2][STEPS];
+  double worst, worst_activations;
+  int failed;
+} Suite;
+
+static Plan plan_of(const Suite *s, const Choice *c)
+{
+  const int *v = c->value;
+  Plan plan = plan_default(s->models[v[MODEL]], s->software[v[SOFTWARE]]);
+  const Schedule *schedule = schedule_find(schedule_list[v[SCHEDULE]]);
+
+  plan.gpus = s->backend->size;
+  plan.global_batch = SEQUENCES;
+  plan.micro_batch = 1 << v[MICRO];
+  plan.tp = 1 << v[TENSOR];
+  plan.pp = 1 << v[PIPELINE];
+  plan.dp = MAX(1, plan.gpus / (plan.tp * plan.pp));
+  plan.sequence_parallel = v[SEQUENCE];
+  plan.zero = v[ZERO];
+  plan.recompute = v[RECOMPUTE];
+  plan.precision = DTYPE_FP32;
+  plan_set_schedule(&plan, schedule, schedule->min_chunks);
+  return plan;
+}
+
+static gboolean legal(const Suite *s, const Choice *c)
+{
+  Plan plan = plan_of(s, c);
+  const Model *model = s->models[c->value[MODEL]];
+
+  if (plan.zero > 0 && plan.dp == 1)
+    return FALSE;
+  if (plan_check(&plan, model, s->cluster, NULL) != RULE_NONE)
+    return FALSE;
+  g_autoptr(PriceTable) prices = price_table_new(model, &plan, s->cluster);
+  g_autoptr(Program) program = program_new(model, &plan, s->cluster, prices);
+  return exec_check(model, &plan, program, NULL);
+}
+
+static int pair_index(int a, int va, int b, int vb)
+{
+  return ((a * 32 + va) * FACTORS + b) * 32 + vb;
+}
+
+/* Marks the pairs of a choice and returns how many were unmarked. */
+static int new_pairs(const Choice *c, guint8 *seen, gboolean mark)
+{
+  int n = 0;
+
+  for (int a = 0; a < FACTORS; a++)
+    for (int b = a + 1; b < FACTORS; b++) {
+      guint8 *at = &seen[pair_index(a, c->value[a], b, c->value[b])];
+      n += !*at;
+      *at |= mark;
+    }
+  return n;
+}
+
+/* Legal choices such that every pair that occurs in the pool occurs in one of them. */
+static GArray *draw(const Suite *s)
+{
+  GArray *pool = g_array_new(FALSE, FALSE, sizeof(Choice)), *drawn = g_array_new(FALSE, FALSE, sizeof(Choice));
+  g_autofree guint8 *seen = g_malloc0(FACTORS * 32 * FACTORS * 32);
+  GRand *random = g_rand_new_with_seed(s->backend->size);
+
+  for (int i = 0; i < POOL; i++) {
+    Choice c;
+    for (int f = 0; f < FACTORS; f++)
+      c.value[f] = g_rand_int_range(random, 0, values[f]);
+    if (legal(s, &c))
+      g_array_append_val(pool, c);
+  }
+  for (int gain = 1; gain > 0;) {
+    int best = -1;
+    gain = 0;
+    for (guint i = 0; i < pool->len; i++) {
+      int n = new_pairs(&g_array_index(pool, Choice, i), seen, FALSE);
+      if (n > gain) {
+        gain = n;
+        best = i;
+      }
+    }
+    if (best >= 0) {
+      new_pairs(&g_array_index(pool, Choice, best), seen, TRUE);
+      g_array_append_val(drawn, g_array_index(pool, Choice, best));
+    }
+  }
+  g_rand_free(random);
+  g_array_unref(pool);
+  return drawn;
+}
+
+static void stop(void *data, const char *message)
+{
+  fprintf(stderr, "rank %d: %s\n", ((Suite *)data)->backend->rank, message);
+  _exit(1);
+}
+
+/* Runs a plan; its steps and the last one's trace. */
+static Trace *run(Suite *s, const Model *model, const Plan *plan, Backend *backend, const Program *program,
+                  ExecStep steps[STEPS])
+{
+  ExecOptions options = exec_options_default();
+  GError *error = NULL;
+
+  options.fatal = stop;
+  options.data = s;
+  Exec *x = exec_new(model, plan, program, backend, &options, &error);
+  if (!x)
+    stop(s, error->message);
+  for (int i = 0; i < STEPS; i++)
+    exec_step(x, &steps[i]);
+  Trace *trace = exec_trace(x);
+  exec_free(x);
+  return trace;
+}
+
+static double difference(const ExecStep *found, const ExecStep *expected)
+{
+  double worst = 0;
+
+  for (int i = 0; i < STEPS; i++) {
+    worst = fmax(worst, fabs(found[i].loss / expected[i].loss - 1));
+    worst = fmax(worst, fabs(found[i].grad_norm / expected[i].grad_norm - 1));
+  }
+  return isnan(worst) ? INFINITY : worst;
+}
+
+/* Tasks of a lane one after another, and behind those of the row they wait for. */
+static gboolean in_order(const Trace *trace, const Program *p)
+{
+  for (int lane = 0; lane < p->n_rows * LANE_COUNT; lane++)
+    for (int i = p->lane_first[lane]; i < p->lane_first[lane + 1]; i++) {
+      const Span *span = &g_array_index(trace->spans, Span, p->lane_tasks[i]);
+      const Task *task = &g_array_index(p->tasks, Task, p->lane_tasks[i]);
+      if (i > p->lane_first[lane] && span->start < g_array_index(trace->spans, Span, p->lane_tasks[i - 1]).end)
+        return FALSE;
+      for (int d = task->first_dep; d < task->first_dep + task->n_deps; d++) {
+        const Span *before = &g_array_index(trace->spans, Span, p->deps[d]);
+        if (before->row == span->row && span->start < before->end)
+          return FALSE;
+      }
+    }
+  return TRUE;
+}
+
+/* Weights, gradients and optimizer states are what the program says, but for
+ * parts that pad a unit to the data-parallel ranks. */
+static gboolean memory_exact(const Trace *trace, const Program *p)
+{
+  for (int row = 0; row < p->n_rows; row++)
+    for (int part = PART_WEIGHTS; part <= PART_OPTIMIZER; part++)
+      if (fabs(trace->rows[row].static_bytes[part] - p->rows[row].static_bytes[part]) > 0.5)
+        return FALSE;
+  return TRUE;
+}
+
+/* How far the most activations of any row are from the predicted ones. */
+static double activation_error(const Trace *trace, const Program *p)
+{
+  g_autoptr(Trace) predicted = simulate(p);
+  double worst = 0;
+
+  for (int row = 0; row < p->n_rows; row++) {
+    double most[2] = { 0, 0 };
+    const Trace *both[2] = { predicted, trace };
+    for (int i = 0; i < 2; i++)
+      for (guint k = 0; k < both[i]->rows[row].points->len; k++)
+        most[i] = fmax(most[i], g_array_index(both[i]->rows[row].points, MemoryPoint, k).activations);
+    if (fabs(most[1] / most[0] - 1) > fabs(worst))
+      worst = most[1] / most[0] - 1;
+  }
+  return worst;
+}
+
+static void check_plan(Suite *s, const Choice *c)
+{
+  const Model *model = s->models[c->value[MODEL]];
+  Plan plan = plan_of(s, c);
+  g_autoptr(PriceTable) prices = price_table_new(model, &plan, s->cluster);
+  g_autoptr(Program) program = program_new(model, &plan, s->cluster, prices);
+  ExecStep steps[STEPS];
+  g_autoptr(Trace) trace = run(s, model, &plan, s->backend, program, steps);
+  double worst = difference(steps, s->reference[c->value[MODEL]]), activations = activation_error(trace, program);
+  gboolean ordered = in_order(trace, program), exact = memory_exact(trace, program);
+  g_autofree char *label = plan_label(&plan);
+
+  s->worst = fmax(s->worst, worst);
+  if (fabs(activations) > fabs(s->worst_activations))
+    s->worst_activations = activations;
+  gboolean bad = worst > TOLERANCE || !ordered || !exact;
+  s->failed += bad;
+  if (s->backend->rank == 0)
+    printf("%-6s %-13s %-80s %.1e%s%s activations %+.1f %%\n", model->name, plan.framework->name, label, worst,
+           ordered ? "" : " OUT OF ORDER", exact ? "" : " MEMORY", 100 * activations);
+  fflush(stdout);
+}
+
+static void make_reference(Suite *s, int which)
+{
+  char message[EXEC_ERROR_SIZE] = "";
+  Backend *alone = backends[0].open(&(BackendOptions) { .size = 1, .dtype = s->backend->dtype }, message);
+  Cluster *one = fixture_cluster("cpu", 1);
+  Plan plan = plan_default(s->models[which], s->software[0]);
+
+  plan.global_batch = SEQUENCES;
+  plan.precision = DTYPE_FP32;
+  g_autoptr(PriceTable) prices = price_table_new(s->models[which], &plan, one);
+  g_autoptr(Program) program = program_new(s->models[which], &plan, one, prices);
+  trace_free(run(s, s->models[which], &plan, alone, program, s->reference[which]));
+  alone->free(alone);
+  cluster_free(one);
+}
+
+static void suite_init(Suite *s)
+{
+  char message[EXEC_ERROR_SIZE] = "";
+  Launch launch;
+
+  *s = (Suite) { 0 };
+  if (launch_detect(&launch, NULL))
+    s->backend = backends[0].open(&(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32 }, message);
+  if (!s->backend)
+    g_error("%s", message);
+  s->models[0] = fixture_gpt_plain(8, 32, 8, 16, 61);
+  s->models[1] = fixture_llama(8, 32, 8, 4, 16, 61);
+  for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
+    s->software[i] = fixture_framework(software_list[i]);
+  s->cluster = fixture_cluster("cpu", s->backend->size);
+  for (int i = 0; i < 2; i++)
+    make_reference(s, i);
+}
+
+int main(int argc, char **argv)
+{
+  Suite s;
+
+  suite_init(&s);
+  GArray *plans = draw(&s);
+  if (argc > 1)
+    g_array_set_size(plans, MIN(plans->len, strtoul(argv[1], NULL, 10)));
+  for (guint i = 0; i < plans->len; i++)
+    check_plan(&s, &g_array_index(plans, Choice, i));
+  if (s.backend->rank == 0)
+    printf("%d ranks: %u plans, %d failed, worst difference %.1e, activations at most %+.1f %% off\n", s.backend->size,
+           plans->len, s.failed, s.worst, 100 * s.worst_activations);
+  g_array_unref(plans);
+  s.backend->free(s.backend);
+  return s.failed > 0;
+}

@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+"""Losses and gradient norms of models/tiny.json and models/tiny-llama.json from PyTorch.
+
+    apt-get install python3-torch
+    tests/reference/losses.py >tests/reference/losses.csv
+
+Written against PyTorch's own modules, in double precision; only initial weights
+and tokens follow tdp-run, whose generator (splitmix64's finalizer by place) is
+repeated here. Ten steps of AdamW at 0.001, betas 0.9 and 0.95, norm clipped to 1.
+"""
+import json
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+SEED, STEPS, SLOTS, DEVIATION = 1, 10, 12, 0.02
+U64 = np.uint64
+
+
+def mix(x):
+    x = x + U64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> U64(30))) * U64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> U64(27))) * U64(0x94D049BB133111EB)
+    return x ^ (x >> U64(31))
+
+
+def at(seed, stream, index):
+    a = mix(np.asarray([seed], dtype=U64))
+    return mix(mix(a ^ U64(stream)) ^ np.asarray(index, dtype=U64))
+
+
+def unit(bits):
+    return ((bits >> U64(11)).astype(np.float64) + 1) * 2.0**-53
+
+
+def normal(layer, slot, rows, cols, deviation):
+    bits = at(SEED, layer * SLOTS + slot, np.arange(rows * cols, dtype=U64))
+    values = np.sqrt(-2 * np.log(unit(bits))) * np.cos(2 * math.pi * unit(mix(bits)))
+    return torch.nn.Parameter(torch.tensor(deviation * values).reshape(rows, cols))
+
+
+def constant(n, value):
+    return torch.nn.Parameter(torch.full((n,), value, dtype=torch.float64))
+
+
+def sequence(index, vocab, seq):
+    token, tokens = int(at(SEED, 0x746F6B, [index])[0]) % vocab, []
+    for i in range(seq):
+        bits = at(SEED, 0x746F6B + index + 1, [i])
+        tokens.append(token)
+        if unit(bits)[0] < 0.8:
+            token = int(at(SEED, 0x6E6578, [token])[0]) % vocab
+        else:
+            token = int(mix(bits)[0]) % vocab
+    return tokens + [token]
+
+
+class Model:
+    def __init__(self, m):
+        self.m = m
+        h, n = m["hidden"], m["layers"]
+        self.kv = m.get("kv_heads", m["heads"])
+        self.dim = h // m["heads"]
+        self.ffn = m.get("ffn_hidden", 4 * h)
+        self.llama = m["norm"] == "rmsnorm"
+        behind = DEVIATION / math.sqrt(2 * n)
+        width = h + 2 * self.kv * self.dim
+        self.table = normal(0, 0, m["vocab"], h, DEVIATION)
+        if not self.llama:
+            self.positions = normal(0, 1, m["seq"], h, DEVIATION)
+        self.blocks = []
+        for i in range(1, n + 1):
+            up = self.ffn * (2 if self.llama else 1)
+            b = {"n1": constant(h, 1), "qkv": normal(i, 2, width, h, DEVIATION), "proj": normal(i, 4, h, h, behind),
+                 "n2": constant(h, 1), "up": normal(i, 8, up, h, DEVIATION), "down": normal(i, 10, h, self.ffn, behind)}
+            if not self.llama:
+                for name, size in (("n1b", h), ("qkvb", width), ("projb", h), ("n2b", h), ("upb", up), ("downb", h)):
+                    b[name] = constant(size, 0)
+            self.blocks.append(b)
+        self.norm = constant(h, 1)
+        self.norm_bias = None if self.llama else constant(h, 0)
+        self.out = self.table if m["tied_embeddings"] else normal(n + 1, 2, m["vocab"], h, DEVIATION)
+
+    def parameters(self):
+        own = [v for v in vars(self).values() if isinstance(v, torch.nn.Parameter)]
+        own += [p for b in self.blocks for p in b.values()]
+        return list({id(p): p for p in own}.values())
+
+    def normed(self, x, weight, bias):
+        if self.llama:
+            return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * weight
+        return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+
+    def rotate(self, x):
+        if not self.llama:
+            return x
+        half = self.dim // 2
+        angles = torch.outer(torch.arange(x.shape[2], dtype=torch.float64),
+                             10000.0 ** (-torch.arange(half, dtype=torch.float64) / half))
+        low, high = x[..., :half], x[..., half:]
+        return torch.cat((low * angles.cos() - high * angles.sin(), low * angles.sin() + high * angles.cos()), -1)
+
+    def attend(self, x, b):
+        batch, seq, h = x.shape
+        widths = (h, self.kv * self.dim, self.kv * self.dim)
+        q, k, v = (t.reshape(batch, seq, -1, self.dim).transpose(1, 2)
+                   for t in F.linear(x, b["qkv"], b.get("qkvb")).split(widths, -1))
+        q, k = self.rotate(q), self.rotate(k)
+        k, v = (t.repeat_interleave(q.shape[1] // self.kv, 1) for t in (k, v))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(self.dim)
+        scores = scores.masked_fill(torch.ones(seq, seq, dtype=torch.bool).triu(1), -math.inf)
+        context = (scores.softmax(-1) @ v).transpose(1, 2).reshape(batch, seq, h)
+        return F.linear(context, b["proj"], b.get("projb"))
+
+    def feed(self, x, b):
+        up = F.linear(x, b["up"], b.get("upb"))
+        if self.llama:
+            gate, up = up.chunk(2, -1)
+            up = F.silu(gate) * up
+        else:
+            up = 0.5 * up * (1 + torch.tanh(math.sqrt(2 / math.pi) * (up + 0.044715 * up**3)))
+        return F.linear(up, b["down"], b.get("downb"))
+
+    def loss(self, tokens, labels):
+        x = F.embedding(tokens, self.table)
+        if not self.llama:
+            x = x + self.positions
+        for b in self.blocks:
+            x = x + self.attend(self.normed(x, b["n1"], b.get("n1b")), b)
+            x = x + self.feed(self.normed(x, b["n2"], b.get("n2b")), b)
+        logits = F.linear(self.normed(x, self.norm, self.norm_bias), self.out)
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+def main():
+    print("model,step,loss,grad_norm")
+    for name in ("tiny", "tiny-llama"):
+        with open(f"models/{name}.json", encoding="utf-8") as f:
+            m = json.load(f)
+        model = Model(m)
+        adam = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.95), 1e-8, 0)
+        for step in range(STEPS):
+            batch = m["global_batch_size"]
+            data = torch.tensor([sequence(step * batch + i, m["vocab"], m["seq"]) for i in range(batch)])
+            loss = model.loss(data[:, :-1], data[:, 1:])
+            adam.zero_grad()
+            loss.backward()
+            norm = math.sqrt(sum(p.grad.pow(2).sum().item() for p in model.parameters()))
+            for p in model.parameters():
+                p.grad *= min(1, 1 / norm)
+            adam.step()
+            print(f"{name},{step + 1},{loss.item():.10f},{norm:.10f}")
+
+
+with np.errstate(over="ignore"):
+    main()

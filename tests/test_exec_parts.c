@@ -1,0 +1,219 @@
+/* The executor's parts that need no other process. */
+#include "exec/cpu/cpu.h"
+#include "exec/exec.h"
+#include "exec/launch.h"
+#include "exec/random.h"
+#include "exec/shards.h"
+#include "exec/tokens.h"
+#include "fixture.h"
+#include "main.h"
+
+#include <math.h>
+
+static const char *const variables[] = {
+  "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
+  "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
+};
+
+static Launch launch_with(const char *first, ...)
+{
+  GError *error = NULL;
+  Launch launch;
+  va_list args;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(variables); i++)
+    g_unsetenv(variables[i]);
+  va_start(args, first);
+  for (const char *name = first; name; name = va_arg(args, const char *))
+    g_setenv(name, va_arg(args, const char *), TRUE);
+  va_end(args);
+  ck_assert(launch_detect(&launch, &error));
+  return launch;
+}
+
+START_TEST(launchers_are_told_apart)
+{
+  Launch l = launch_with(NULL);
+  ck_assert_int_eq(l.size, 1);
+  ck_assert_str_eq(l.launcher, "none");
+  l = launch_with("OMPI_COMM_WORLD_RANK", "3", "OMPI_COMM_WORLD_SIZE", "8", "OMPI_COMM_WORLD_LOCAL_RANK", "1", NULL);
+  ck_assert_str_eq(l.launcher, "mpirun");
+  ck_assert_int_eq(l.rank, 3);
+  ck_assert_int_eq(l.local_rank, 1);
+  /* torchrun inside srun: the inner one counts */
+  l = launch_with("RANK", "1", "WORLD_SIZE", "2", "SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "1", "SLURM_STEP_ID", "0", NULL);
+  ck_assert_str_eq(l.launcher, "torchrun");
+  ck_assert_int_eq(l.rank, 1);
+  /* the shell of a batch script has no step */
+  l = launch_with("SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "4", NULL);
+  ck_assert_int_eq(l.size, 1);
+}
+END_TEST
+
+START_TEST(bad_ranks_are_refused)
+{
+  GError *error = NULL;
+  Launch l;
+
+  launch_with(NULL);
+  g_setenv("RANK", "2", TRUE);
+  g_setenv("WORLD_SIZE", "2", TRUE);
+  ck_assert(!launch_detect(&l, &error));
+  test_error(&error, 2, "RANK: 2: expected below WORLD_SIZE, which is 2");
+  g_setenv("RANK", "one", TRUE);
+  ck_assert(!launch_detect(&l, &error));
+  test_error(&error, 2, "RANK: one: expected a whole number");
+}
+END_TEST
+
+START_TEST(random_numbers_are_normal)
+{
+  double sum = 0, squares = 0;
+  enum { N = 100000 };
+
+  for (int i = 0; i < N; i++) {
+    double x = random_normal(1, 2, i);
+    sum += x;
+    squares += x * x;
+  }
+  ck_assert_double_lt(fabs(sum / N), 0.01);
+  ck_assert_double_lt(fabs(squares / N - 1), 0.02);
+  ck_assert(random_normal(1, 2, 3) != random_normal(1, 3, 2));
+}
+END_TEST
+
+START_TEST(labels_follow_inputs)
+{
+  gint32 inputs[16], labels[16], again[16];
+  Tokens t;
+
+  ck_assert(tokens_init(&t, NULL, 5, 31, 16, NULL));
+  tokens_sequence(&t, 7, inputs, labels);
+  for (int i = 0; i < 15; i++)
+    ck_assert_int_eq(labels[i], inputs[i + 1]);
+  for (int i = 0; i < 16; i++)
+    ck_assert(inputs[i] >= 0 && inputs[i] < 31);
+  tokens_sequence(&t, 8, again, labels);
+  ck_assert(memcmp(inputs, again, sizeof inputs) != 0);
+  tokens_clear(&t);
+}
+END_TEST
+
+START_TEST(files_of_tokens_are_cut)
+{
+  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "tokens", NULL);
+  const guint8 bytes[] = { 1, 0, 2, 0, 3, 0, 4, 0, 5, 0 };
+  GError *error = NULL;
+  gint32 inputs[2], labels[2];
+  Tokens t;
+
+  ck_assert(g_file_set_contents(path, (const char *)bytes, sizeof bytes, NULL));
+  ck_assert(tokens_init(&t, path, 1, 6, 2, NULL));
+  tokens_sequence(&t, 1, inputs, labels);
+  ck_assert_int_eq(inputs[0], 3);
+  ck_assert_int_eq(labels[1], 5);
+  tokens_sequence(&t, 2, inputs, labels); /* from the start again */
+  ck_assert_int_eq(inputs[0], 1);
+  tokens_clear(&t);
+  ck_assert(!tokens_init(&t, path, 1, 5, 2, &error));
+  g_autofree char *message = g_strdup_printf("%s: token 4: 5: expected below the vocabulary of 5", path);
+  test_error(&error, 2, message);
+  tokens_clear(&t);
+}
+END_TEST
+
+START_TEST(memory_is_counted_by_part)
+{
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *s = b->stream_new(b, TRUE);
+  Memory m;
+
+  memory_init(&m, b, 0);
+  void *x = memory_alloc(&m, s, PART_ACTIVATIONS, 100), *y = memory_alloc(&m, s, PART_BUFFERS, 50);
+  memory_retag(&m, y, PART_ACTIVATIONS);
+  memory_release(&m, s, x);
+  ck_assert_double_eq(m.held[PART_ACTIVATIONS], 50);
+  ck_assert_double_eq(m.held[PART_BUFFERS], 0);
+  ck_assert_double_eq(m.peak_activations + m.peak_buffers, 150);
+  memory_mark(&m);
+  ck_assert_double_eq(m.peak_activations, 50);
+  memory_clear(&m);
+  b->stream_free(b, s);
+  b->free(b);
+}
+END_TEST
+
+/* Each data-parallel rank's part of the weights, one after another, is the whole. */
+START_TEST(shards_join_to_the_whole)
+{
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *s = b->stream_new(b, TRUE);
+  g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 13);
+  Framework *framework = fixture_framework("tdp-run");
+  Plan plan = plan_default(model, framework);
+  LayerShape shape = layer_shape(model, &plan, 0);
+  gboolean present[4] = { TRUE, TRUE, TRUE, TRUE }, cuts[5] = { TRUE, FALSE, TRUE };
+  Memory m;
+  Shards whole, part;
+
+  memory_init(&m, b, 0);
+  shards_init(&whole, &shape, &m, 0, 1, 0, present, cuts);
+  shards_allocate(&whole, s, 3);
+  gint64 params = 0;
+  for (Unit *u = shards_next(&whole, NULL, 0, 0); u; u = shards_next(&whole, u, 0, 0))
+    params += u->n;
+  ck_assert_int_eq(params, model->params);
+  for (int rank = 0; rank < 3; rank++) {
+    shards_init(&part, &shape, &m, 3, 3, rank, present, cuts);
+    shards_allocate(&part, s, 3);
+    Unit *a = shards_next(&whole, NULL, 0, 0), *c = shards_next(&part, NULL, 0, 0);
+    for (; a && c; a = shards_next(&whole, a, 0, 0), c = shards_next(&part, c, 0, 0)) {
+      gsize first = c->part * rank, n = MIN(c->part, a->n - first);
+      ck_assert_mem_eq(c->own_weights, a->weights + first * sizeof(float), n * sizeof(float));
+    }
+    ck_assert(!a && !c);
+    shards_clear(&part);
+  }
+  shards_clear(&whole);
+  memory_clear(&m);
+  b->stream_free(b, s);
+  b->free(b);
+  framework_free(framework);
+}
+END_TEST
+
+static void refuses(Model *model, void (*change)(Plan *), const char *expected)
+{
+  g_autoptr(Model) owned = model;
+  Framework *framework = fixture_framework("tdp-run");
+  Cluster *cluster = fixture_cluster("cpu", 1);
+  Plan plan = plan_default(model, framework);
+  GError *error = NULL;
+
+  plan.precision = DTYPE_FP32;
+  change(&plan);
+  g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
+  g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+  ck_assert(!exec_check(model, &plan, program, &error));
+  test_error(&error, 2, expected);
+  cluster_free(cluster);
+  framework_free(framework);
+}
+
+static void unfused(Plan *plan)
+{
+  plan->attention = ATTENTION_UNFUSED;
+}
+
+START_TEST(what_is_not_executed_is_refused)
+{
+  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), unfused, "plan: attention: unfused: expected flash to execute");
+  refuses(fixture_model(2, 16, 4, 8, 13), unfused, "model gpt: dropout: true: expected false to execute");
+}
+END_TEST
+
+TEST_MAIN("exec", launchers_are_told_apart, bad_ranks_are_refused, random_numbers_are_normal, labels_follow_inputs,
+          files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole, what_is_not_executed_is_refused)
