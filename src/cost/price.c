@@ -32,18 +32,31 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
 typedef struct {
   PassPrice *price;
   double compute_end, tensor_end;
+  Axis axis; /* of the last collective */
 } Layout;
+
+/* Computation waits for the communication lane. */
+static void join(Layout *l)
+{
+  double waited = MAX(0, l->tensor_end - l->compute_end);
+
+  l->compute_end += waited;
+  l->price->context_s += l->axis == AXIS_CONTEXT ? waited : 0;
+}
 
 static void lay_op(Layout *l, const Op *op, double op_seconds, double share)
 {
   PassPrice *p = l->price;
   double seconds = share * op_seconds;
 
+  if (op->joins)
+    join(l);
   if (op->kind == OP_COLLECTIVE) {
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
+    l->axis = op->collective.axis;
     p->tensor_s += seconds;
     if (!op->async)
-      l->compute_end = l->tensor_end;
+      join(l);
   } else {
     l->compute_end += seconds;
     p->compute_s += seconds;
@@ -57,7 +70,8 @@ static void finish(Layout *l, const Plan *plan)
   PassPrice *p = l->price;
   double issue = p->kernels * plan->framework->issue_s;
 
-  p->seconds = MAX(l->compute_end, l->tensor_end);
+  join(l);
+  p->seconds = l->compute_end;
   if (issue > p->seconds) {
     p->compute_s += issue - p->seconds;
     p->seconds = issue;

@@ -1,6 +1,7 @@
 /*
  * Seconds of the work of a layer: its ops priced by kernel.h and collective.h
- * and laid on two lanes, computation and tensor-parallel communication. A
+ * and laid on two lanes, computation and communication inside the pass (of the
+ * tensor-, context- and expert-parallel groups). A
  * collective waits for the op before it; later ops wait for the collective
  * unless it is asynchronous, and a pass ends when both lanes have. A pass
  * cannot take less than the host needs to launch its kernels.
@@ -14,7 +15,8 @@
 typedef struct {
   double seconds;   /* of the pass */
   double compute_s; /* computation lane busy (or the host's launches, if longer) */
-  double tensor_s;  /* tensor lane busy; what exceeds seconds - compute_s was hidden */
+  double tensor_s;  /* communication lane busy; what exceeds seconds - compute_s was hidden */
+  double context_s; /* of seconds - compute_s, what waits for context-parallel communication */
   double flops;
   double kernels;
 } PassPrice;

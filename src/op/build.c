@@ -36,7 +36,7 @@ static Op collective(const Build *b, const char *name, Collective what, double b
 {
   return (Op) {
     .name = name, .kind = OP_COLLECTIVE,
-    .collective = { .what = what, .bytes = bytes, .group = b->tensor },
+    .collective = { .what = what, .bytes = bytes, .group = b->tensor, .axis = AXIS_TENSOR },
   };
 }
 

@@ -19,6 +19,14 @@ extern const char *const recompute_names[];
 typedef enum { MEMORY_OF_DRIVER, MEMORY_ALLOCATED, MEMORY_RESERVED } MemoryCount;
 extern const char *const memory_count_names[];
 
+/* How ranks that hold parts of a sequence exchange keys and values: blocks go
+ * round a ring beside the attention to the block before (ring attention, Liu et
+ * al. 2023, arXiv 2310.01889; Transformer Engine's p2p); all are gathered first
+ * (Llama 3, arXiv 2407.21783, section 3.3.2); or sequence and heads change
+ * places (DeepSpeed-Ulysses, arXiv 2309.14509). */
+typedef enum { CONTEXT_RING, CONTEXT_GATHER, CONTEXT_ALL_TO_ALL, CONTEXT_COUNT } ContextExchange;
+extern const char *const context_exchange_names[];
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 typedef struct {
@@ -26,6 +34,8 @@ typedef struct {
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
+  guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */
+  ContextExchange context_first; /* plan default */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */

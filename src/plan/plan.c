@@ -11,6 +11,7 @@ Plan plan_default(const Model *model, const Framework *framework)
     .seq = model->seq,
     .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .cp = 1, .ep = 1,
     .precision = DTYPE_BF16,
+    .context = framework->context_first,
     .attention = framework->attention,
     .overlap = {
       .gradients = framework->overlap_gradients,
@@ -40,6 +41,8 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", pp %d", p->pp);
   if (p->vpp > 1)
     g_string_append_printf(s, " x %d chunks", p->vpp);
+  if (p->cp > 1)
+    g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
   g_string_append_printf(s, ", dp %d, zero %d, micro-batch %d, recompute %s, %s", p->dp, p->zero, p->micro_batch,
                          recompute_names[p->recompute], p->schedule->name);
   return g_string_free(s, FALSE);

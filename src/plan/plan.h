@@ -33,6 +33,7 @@ typedef struct {
   int global_batch, micro_batch; /* sequences */
   int seq;                       /* tokens */
   int tp, pp, vpp, dp, cp, ep;
+  ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
   int zero; /* 0 to 3 */
   Recompute recompute;
@@ -57,6 +58,14 @@ void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 static inline int plan_micro_batches(const Plan *p)
 {
   return p->global_batch / (p->dp * p->micro_batch);
+}
+
+/* Ranks that hold the same weights: gradients are summed over them, and ZeRO
+ * divides states over them (Megatron's distributed optimizer and FSDP2 count
+ * context-parallel ranks in). */
+static inline int plan_replicas(const Plan *p)
+{
+  return p->dp * p->cp;
 }
 
 static inline ScheduleShape plan_shape(const Plan *p)
@@ -94,7 +103,7 @@ char *plan_label(const Plan *plan);
 typedef enum {
   RULE_NONE, /* no rule is broken */
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
-  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_ZERO, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
+  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;

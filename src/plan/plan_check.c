@@ -15,6 +15,7 @@ const char *const plan_rule_names[] = {
   "schedule does not fit",
   "sequence longer than the positions",
   "sequence parallel not applicable",
+  "context parallel not applicable",
   "zero stage that the framework cannot run",
   "precision not supported by the device",
   "model family not planned",
@@ -196,6 +197,47 @@ static gboolean check_sequence_parallel(const Subject *s, GError **error)
 }
 
 
+/* Attention that rings and gathers can divide: over the whole sequence. Two chunks a rank, the i-th from either end, balance a causal mask. */
+static gboolean check_context_blocks(const Subject *s, const Attention *a, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (a->window > 0 && a->window < p->seq)
+    return broken(error, "context_parallel_size: %d: expected 1, or cp_comm_type a2a, for a window of %d tokens", p->cp, a->window);
+  return TRUE;
+}
+
+static gboolean check_context_heads(const Subject *s, const Attention *a, GError **error)
+{
+  int ranks = s->plan->tp * s->plan->cp, kv_heads = a->kv_lora_rank ? a->heads : a->kv_heads;
+
+  if (a->heads % ranks != 0 || kv_heads % ranks != 0)
+    return broken(error, "context_parallel_size: %d: expected that with tensor parallel %d it divides the %d key-value heads "
+                         "under cp_comm_type a2a", s->plan->cp, s->plan->tp, kv_heads);
+  return TRUE;
+}
+
+static gboolean check_context(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->cp == 1)
+    return TRUE;
+  if (!(p->framework->context >> p->context & 1))
+    return broken(error, "context_parallel_size: %d: expected 1, %s does not run cp_comm_type %s", p->cp,
+                  p->framework->name, context_exchange_names[p->context]);
+  if (p->attention == ATTENTION_UNFUSED)
+    return broken(error, "attention: \"unfused\": expected a fused kernel under context_parallel_size %d", p->cp);
+  if (p->seq % (2 * p->cp) != 0 || (p->sequence_parallel && p->seq / p->cp % p->tp != 0))
+    return broken(error, "context_parallel_size: %d: expected seq_length %d to divide by twice as many, and a rank's part "
+                         "by tensor_model_parallel_size under sequence_parallel", p->cp, p->seq);
+  for (int i = 0; i < s->model->n_specs; i++) {
+    const Attention *a = &s->model->specs[i].attention;
+    if (a->heads && !(p->context == CONTEXT_ALL_TO_ALL ? check_context_heads : check_context_blocks)(s, a, error))
+      return FALSE;
+  }
+  return TRUE;
+}
 
 static gboolean check_zero(const Subject *s, GError **error)
 {
@@ -233,8 +275,6 @@ static gboolean check_family(const Subject *s, GError **error)
 
 static gboolean check_degree(const Subject *s, GError **error)
 {
-  if (s->plan->cp != 1)
-    return broken(error, "context_parallel_size: %d: expected 1, context parallelism is not planned", s->plan->cp);
   if (s->plan->ep != 1)
     return broken(error, "expert_model_parallel_size: %d: expected 1, expert parallelism is not planned", s->plan->ep);
   return TRUE;
@@ -249,6 +289,7 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_SCHEDULE] = check_schedule,
   [RULE_SEQUENCE] = check_sequence,
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
+  [RULE_CONTEXT] = check_context,
   [RULE_ZERO] = check_zero,
   [RULE_PRECISION] = check_precision,
   [RULE_FAMILY] = check_family,

@@ -6,7 +6,7 @@
 typedef struct {
   int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
   gboolean sequence_parallel;
-  int zero, recompute, precision, optimizer, attention, offload;
+  int zero, recompute, precision, optimizer, attention, offload, context;
   char *schedule, *framework;
 } PlanFile;
 
@@ -29,6 +29,7 @@ static const JsonField fields[] = {
   { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
   { "data_parallel_size", JSON_INT, FIELD(dp), FALSE, 1, DEGREE_MAX },
   { "context_parallel_size", JSON_INT, FIELD(cp), FALSE, 1, DEGREE_MAX },
+  { "cp_comm_type", JSON_ENUM, FIELD(context), .names = context_exchange_names },
   { "expert_model_parallel_size", JSON_INT, FIELD(ep), FALSE, 1, DEGREE_MAX },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
   { "recompute_granularity", JSON_ENUM, FIELD(recompute), .names = recompute_names },
@@ -142,6 +143,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
   out->precision = precisions[given(f->precision, 2)];
   out->attention = given(f->attention, out->attention);
+  out->context = given(f->context, out->context);
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
@@ -159,7 +161,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -203,6 +205,8 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   }
   json_put_int(w, "data_parallel_size", p->dp);
   json_put_int(w, "context_parallel_size", p->cp);
+  if (p->cp > 1)
+    json_put_string(w, "cp_comm_type", context_exchange_names[p->context]);
   json_put_int(w, "expert_model_parallel_size", p->ep);
   json_put_int(w, "zero_stage", p->zero);
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);

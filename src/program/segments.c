@@ -9,12 +9,12 @@ static double piece_params(const ProgramBuild *b)
 {
   const Plan *p = b->plan;
 
-  if (p->dp == 1)
+  if (plan_replicas(p) == 1)
     return G_MAXDOUBLE;
   if (p->zero == 3)
     return 0;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
-    return MAX(p->framework->bucket_params, p->framework->bucket_params_per_rank * p->dp);
+    return MAX(p->framework->bucket_params, p->framework->bucket_params_per_rank * plan_replicas(p));
   return G_MAXDOUBLE;
 }
 

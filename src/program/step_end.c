@@ -49,7 +49,7 @@ static void add_copies(ProgramBuild *b)
   int ranks = b->shape.ranks;
 
   for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++)
-    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? p->dp : 1), rank,
+    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? plan_replicas(p) : 1), rank,
              ranks - 1 - rank);
 }
 
@@ -67,13 +67,13 @@ static int add_norm(ProgramBuild *b)
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
-  double params = rank_params(b, row), owned = p->zero >= 1 ? params / p->dp : params;
+  double params = rank_params(b, row), owned = p->zero >= 1 ? params / plan_replicas(p) : params;
   Segment s = { .kind = TASK_OPTIMIZER, .slowdown = 1 };
 
   s.seconds = s.compute_s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
-  if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
+  if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
     Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision], b->data);
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);

@@ -47,10 +47,10 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean sharded = p->dp > 1 && p->zero == 3;
-  gboolean fresh = p->dp > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean sharded = plan_replicas(p) > 1 && p->zero == 3;
+  gboolean fresh = plan_replicas(p) > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean gather = (sharded && slot->pass != PASS_WEIGHT) || fresh;
-  gboolean reduce = p->dp > 1 && makes_weight_gradient(slot->pass) &&
+  gboolean reduce = plan_replicas(p) > 1 && makes_weight_gradient(slot->pass) &&
                     (p->zero >= 2 || (index == chunk->last_backward && p->overlap.gradients));
   gboolean split = gather || (reduce && (p->overlap.gradients || sharded));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
@@ -190,7 +190,7 @@ static void reduce_at_end(RankBuild *r)
 {
   const Plan *p = r->b->plan;
 
-  if (p->dp == 1 || p->zero >= 2 || p->overlap.gradients)
+  if (plan_replicas(p) == 1 || p->zero >= 2 || p->overlap.gradients)
     return;
   for (int c = 0; c < r->n_chunks; c++) {
     int segment = chunk_reduce_segment(r->b, &r->chunks[c], -1);

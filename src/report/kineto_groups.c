@@ -11,6 +11,7 @@ static const struct {
   [GROUP_DATA] = { "2", "DATA_PARALLEL_GROUP", AXIS_DATA },
   [GROUP_PIPELINE] = { "3", "PIPELINE_MODEL_PARALLEL_GROUP", AXIS_PIPELINE },
   [GROUP_EMBEDDING] = { "4", "EMBEDDING_GROUP", AXIS_PIPELINE },
+  [GROUP_CONTEXT] = { "6", "CONTEXT_PARALLEL_GROUP", AXIS_CONTEXT },
   [GROUP_COPIES] = { "5", "MODEL_COPIES_GROUP", AXIS_PIPELINE },
 };
 
@@ -30,6 +31,8 @@ int group_size(const Plan *plan, ProcessGroup group)
   switch (group) {
   case GROUP_WORLD:
     return plan->gpus;
+  case GROUP_DATA:
+    return plan_replicas(plan);
   case GROUP_EMBEDDING:
     return MIN(plan->pp, 2);
   case GROUP_COPIES:
@@ -56,6 +59,11 @@ static int member(const Plan *plan, ProcessGroup group, int rank, int i)
   if (group == GROUP_WORLD)
     return i;
   mesh_coordinates(plan, rank, at);
+  if (group == GROUP_DATA) {
+    at[AXIS_CONTEXT] = i % plan->cp;
+    at[AXIS_DATA] = i / plan->cp;
+    return mesh_rank(plan, at);
+  }
   at[axis] = coordinate(plan, group, at[axis], i);
   return mesh_rank(plan, at);
 }

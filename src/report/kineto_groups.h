@@ -9,6 +9,7 @@
 typedef enum {
   GROUP_WORLD, GROUP_TENSOR, GROUP_DATA, GROUP_PIPELINE,
   GROUP_EMBEDDING, /* the two ends of the pipeline */
+  GROUP_CONTEXT,
   GROUP_COPIES,    /* two ranks that hold the same stages of two copies of the model */
   GROUP_COUNT,
 } ProcessGroup;

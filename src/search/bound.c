@@ -115,7 +115,7 @@ static double data_lane(const Bound *b, double params)
   double weights = params * dtype_bytes[p->precision], gradients = params * op_reduce_bytes(p);
   double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
 
-  if (p->dp == 1)
+  if (plan_replicas(p) == 1)
     return 0;
   double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
   return reduction * (p->zero >= 2 ? m : 1) + gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
@@ -125,10 +125,10 @@ static double data_lane(const Bound *b, double params)
 static double after_norm(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double owned = p->zero >= 1 ? params / p->dp : params;
+  double owned = p->zero >= 1 ? params / plan_replicas(p) : params;
   double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
 
-  if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
+  if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
     s += comm(b, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision]);
   return s;
 }
@@ -138,7 +138,7 @@ static double reduction_tail(const Bound *b, double params)
 {
   const Plan *p = b->plan;
 
-  if (p->dp == 1 || p->overlap.gradients || p->zero >= 2)
+  if (plan_replicas(p) == 1 || p->overlap.gradients || p->zero >= 2)
     return 0;
   return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p));
 }
@@ -153,7 +153,7 @@ static double slowed_by_reductions(const Bound *b, double params)
 {
   const Plan *p = b->plan;
 
-  if (p->dp == 1 || p->zero < 2)
+  if (plan_replicas(p) == 1 || p->zero < 2)
     return 0;
   double reductions = chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
   return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
@@ -243,7 +243,7 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   double m = chunk_micro(&b), passes = 0, lane = 0, last = 0, serial = 0;
   RankEnd end = { .params = -1 };
 
-  b.data = mesh_group(plan, cluster, AXIS_DATA);
+  b.data = mesh_replicas(plan, cluster);
   g_autofree Ramp *ramps = ramps_new(&b);
   for (int rank = 0; rank < plan->pp; rank++) {
     Ramp ramp = ramps[lowest_stage(&b, rank)];

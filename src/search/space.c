@@ -7,7 +7,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -21,6 +21,7 @@ static const FixedKey fixed_keys[] = {
   { "pp", G_STRUCT_OFFSET(Fixed, pp), 1, 1 << 24 },
   { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
   { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
+  { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
   { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
@@ -59,7 +60,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
-  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
+  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, cp, mbs, zero, sp, recompute, schedule");
 }
 
 gboolean fixed_parse(const char *text, Fixed *out, GError **error)
@@ -189,7 +190,7 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
  * divides it means nothing and is left out of the space. */
 static void walk_members(Walk *w, Plan plan)
 {
-  int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
+  int last_zero = plan_replicas(&plan) > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
 
   for (int s = 0; schedules[s]; s++) {
     if (!in_space(w, schedules[s], plan.pp))
@@ -221,6 +222,28 @@ static void walk_batches(Walk *w, Plan plan)
   }
 }
 
+/* The devices that tensor and pipeline leave, over context and data. */
+static void walk_context(Walk *w, Plan plan)
+{
+  const Fixed *f = &w->options->fixed;
+  int left = plan.gpus / plan.tp / plan.pp;
+  g_autoptr(GArray) cps = divisors(left);
+
+  for (guint i = 0; i < cps->len; i++) {
+    plan.cp = g_array_index(cps, int, i);
+    plan.dp = left / plan.cp;
+    if (excluded(f->cp, plan.cp) || excluded(f->dp, plan.dp) ||
+        (plan.cp > 1 && f->cp < 0 && plan.seq / plan.cp < CONTEXT_TOKENS_MIN))
+      continue;
+    for (int context = 0; context < CONTEXT_COUNT; context++) {
+      gboolean runs = w->options->base->framework->context >> context & 1;
+      plan.context = plan.cp > 1 ? context : (int)w->options->base->context;
+      if (plan.cp > 1 ? runs : context == 0)
+        walk_batches(w, plan);
+    }
+  }
+}
+
 void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
                 SearchResult *counts, GArray *candidates)
 {
@@ -234,9 +257,8 @@ void space_walk(const Model *model, const Cluster *cluster, const SearchOptions 
     g_autoptr(GArray) pps = divisors(plan.gpus / plan.tp);
     for (guint j = 0; j < pps->len && !excluded(f->tp, plan.tp); j++) {
       plan.pp = g_array_index(pps, int, j);
-      plan.dp = plan.gpus / plan.tp / plan.pp;
-      if (!excluded(f->pp, plan.pp) && !excluded(f->dp, plan.dp))
-        walk_batches(&w, plan);
+      if (!excluded(f->pp, plan.pp))
+        walk_context(&w, plan);
     }
   }
 }

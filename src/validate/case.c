@@ -69,13 +69,11 @@ static const Schedule *find_schedule(const char *name)
 }
 
 /* What later work brings, by the cell that asks for it. */
-static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
+static char *find_unplanned(const Csv *csv, int row)
 {
   const char *schedule = csv_cell(csv, row, "schedule"), *zero = csv_cell(csv, row, "zero");
   const char *recompute = csv_cell(csv, row, "recompute");
 
-  if (n->cp > 1)
-    return g_strdup("context parallel");
   if (g_str_equal(csv_cell(csv, row, "precision"), "fp8"))
     return g_strdup("fp8");
   if (g_str_equal(zero, "hsdp"))
@@ -244,7 +242,8 @@ static gboolean split_before(int layers, int stages, int last, LayerSplit *out)
 
 /* "first-1,last-1": the embedding and the head count as a layer each. "last=N":
  * that many on the last stage. Where the cell is empty and layers do not divide,
- * frameworks that count layers fill stages up. */
+ * frameworks that count layers fill stages up, and others count the embedding and
+ * the head as layers if it divides then. */
 static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *cell = csv_cell(csv, row, "layer_split");
@@ -257,6 +256,9 @@ static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
     ok = split_before(layers, stages, atoi(cell + strlen("last=")), &c->plan.split);
   else if (!*cell && layers % stages != 0 && c->framework->splits == SPLITS_FILL)
     split_fill(layers, stages, 0, &c->plan.split);
+  else if (!*cell && layers % stages != 0 && (layers + 2) % stages == 0 && c->framework->splits == SPLITS_ANY &&
+           split_fill(layers, stages, 1, &c->plan.split))
+    say_default(c, "layer_split");
   else
     ok = !*cell;
   return ok || bad_cell(csv, row, "layer_split", "first-1,last-1 or last=N that fits layers and stages, or nothing", error);
@@ -348,7 +350,7 @@ gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **er
   if (blank)
     *skipped = g_strdup_printf("blank %s", blank);
   else
-    *skipped = find_unplanned(csv, row, &n);
+    *skipped = find_unplanned(csv, row);
   if (*skipped)
     return TRUE;
   if (!load_parts(c, csv, row, &n, skipped, error))

@@ -1,0 +1,169 @@
+/* Ways to divide a step: context parallelism and what else shards more than the layers. */
+#include "fixture.h"
+#include "main.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+} Fixture;
+
+static void setup(Fixture *f, int seq, int devices)
+{
+  *f = (Fixture) { .model = fixture_llama(4, 1024, 16, 8, seq, 1000), .cluster = fixture_cluster("dgx", devices),
+                   .framework = fixture_framework("megatron-core") };
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.gpus = f->plan.dp = f->plan.global_batch = devices;
+}
+
+static void teardown(Fixture *f)
+{
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static void check_rule(Fixture *f, PlanRule rule, const char *message)
+{
+  GError *error = NULL;
+
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, NULL), rule);
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
+  test_error(&error, 2, message);
+}
+
+static void divide_context(Fixture *f, int cp, ContextExchange context)
+{
+  f->plan.cp = cp;
+  f->plan.dp = f->plan.gpus / cp;
+  f->plan.context = context;
+}
+
+/* Sums over the ops of a block. */
+typedef struct {
+  double flops, attention_s, saved, sent; /* sent: bytes that a rank sends to its context group */
+} Block;
+
+static Block block_of(const Fixture *f)
+{
+  LayerWork work;
+  Block sum = { 0 };
+
+  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
+  for (int list = 0; list < 2; list++) {
+    const GArray *ops = list ? work.backward : work.forward;
+    for (guint i = 0; i < ops->len; i++) {
+      const Op *op = &g_array_index(ops, Op, i);
+      sum.flops += op->flops;
+      if (op->kind == OP_ATTENTION)
+        sum.attention_s += op_s(op, &f->plan, f->cluster);
+      if (op->kind == OP_COLLECTIVE && op->collective.axis == AXIS_CONTEXT)
+        sum.sent += op->collective.bytes * collective_bus_factor(op->collective.what, op->collective.group.size);
+    }
+  }
+  sum.saved = work.saved_bytes;
+  layer_work_clear(&work);
+  return sum;
+}
+
+/* Work and kept activations are the whole's, divided; attention at the same
+ * share of peak takes as long. A ring passes c-1 blocks of keys and values on
+ * forward, and backward c-1 again with c of gradients; gathering moves (c-1)/c
+ * of all c blocks, three times; sequence and heads change places with queries
+ * and outputs too. */
+START_TEST(context_divides_the_work)
+{
+  Fixture f;
+
+  setup(&f, 16384, 8);
+  Block whole = block_of(&f);
+  for (int cp = 2; cp <= 8; cp *= 2)
+    for (int context = 0; context < CONTEXT_COUNT; context++) {
+      divide_context(&f, cp, context);
+      Block part = block_of(&f);
+      double keys = 2.0 * 16384 / cp * 8 * 64 * 2, queries = 2.0 * 16384 / cp * 1024;
+      const double sent[] = { (3 * cp - 2) * keys, 3 * (cp - 1) * keys, (cp - 1.0) / cp * 2 * (keys + 2 * queries) };
+      ck_assert_double_eq_tol(part.flops * cp / whole.flops, 1, 1e-12);
+      ck_assert_double_eq_tol(part.saved * cp / whole.saved, 1, 1e-12);
+      ck_assert_double_eq_tol(part.attention_s * cp / whole.attention_s, 1, 0.35);
+      ck_assert_msg(fabs(part.sent / sent[context] - 1) < 1e-12, "%d over %d: %.0f of %.0f", context, cp, part.sent,
+                    sent[context]);
+    }
+  teardown(&f);
+}
+END_TEST
+
+/* The ring's exchange hides where attention to a block takes longer than to pass it on. */
+START_TEST(rings_hide_behind_long_blocks)
+{
+  double exposed[2];
+
+  for (int i = 0; i < 2; i++) {
+    Fixture f;
+    Metrics m;
+    setup(&f, i ? 131072 : 2048, 16);
+    divide_context(&f, 16, CONTEXT_RING);
+    f.plan.global_batch = 1;
+    ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+    g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
+    trace_metrics(trace, &m);
+    double parts = m.compute_s + m.tensor_comm_s + m.context_comm_s + m.expert_comm_s + m.pipeline_comm_s +
+                   m.data_comm_s + m.offload_s + m.optimizer_s + m.idle_s;
+    ck_assert_double_eq_tol(parts, m.iteration_s, 1e-9);
+    ck_assert_double_eq_tol(m.tensor_comm_s, 0, 1e-12);
+    exposed[i] = m.context_comm_s / m.compute_s;
+    teardown(&f);
+  }
+  ck_assert(exposed[0] > 0.3 && exposed[1] < 0.05);
+}
+END_TEST
+
+/* Context-parallel ranks hold the same weights, so ZeRO divides states over them too. */
+START_TEST(context_shards_states)
+{
+  Fixture f;
+
+  setup(&f, 16384, 8);
+  f.plan.zero = 1;
+  double states = op_state_bytes(&f.plan);
+  divide_context(&f, 4, CONTEXT_RING);
+  ck_assert_double_eq(op_state_bytes(&f.plan), states);
+  ck_assert_int_eq(mesh_replicas(&f.plan, f.cluster).size, 8);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(context_has_rules)
+{
+  Fixture f;
+
+  setup(&f, 4104, 8);
+  divide_context(&f, 8, CONTEXT_RING);
+  check_rule(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected seq_length 4104 to divide by twice as many, and a "
+                               "rank's part by tensor_model_parallel_size under sequence_parallel");
+  f.plan.seq = 4096;
+  f.plan.attention = ATTENTION_UNFUSED;
+  check_rule(&f, RULE_CONTEXT, "plan: attention: \"unfused\": expected a fused kernel under context_parallel_size 8");
+  f.plan.attention = ATTENTION_FLASH;
+  f.plan.tp = 2;
+  divide_context(&f, 4, CONTEXT_ALL_TO_ALL);
+  f.plan.dp = 1;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  f.plan.tp = 1;
+  divide_context(&f, 8, CONTEXT_ALL_TO_ALL);
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  f.model->specs[1].attention.kv_heads = 4;
+  check_rule(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected that with tensor parallel 1 it divides the 4 "
+                               "key-value heads under cp_comm_type a2a");
+  f.plan.context = CONTEXT_GATHER;
+  f.framework->context = 1 << CONTEXT_ALL_TO_ALL;
+  check_rule(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected 1, megatron-core does not run cp_comm_type all_gather");
+  teardown(&f);
+}
+END_TEST
+
+TEST_MAIN("shard", context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)
