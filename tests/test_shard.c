@@ -166,4 +166,52 @@ START_TEST(context_has_rules)
 }
 END_TEST
 
-TEST_MAIN("shard", context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)
+/* Products of the blocks alone are in fp8, at up to twice the rate; the inputs that
+ * are kept shrink to half, attention's output is kept in both formats. */
+START_TEST(fp8_is_of_the_blocks)
+{
+  Fixture f;
+
+  setup(&f, 4096, 8);
+  f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 2 * f.cluster->device.peak_flops_per_s[DTYPE_BF16];
+  Block wide = block_of(&f);
+  double states = op_state_bytes(&f.plan);
+  plan_set_format(&f.plan, DTYPE_FP8);
+  Block narrow = block_of(&f);
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  ck_assert_int_eq(plan_format(&f.plan), DTYPE_FP8);
+  ck_assert_double_eq(narrow.flops, wide.flops);
+  /* qkv's and the feed-forward's inputs: 1 of 2 bytes; the projection's: 1 more */
+  ck_assert_double_eq_tol(wide.saved - narrow.saved, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
+  ck_assert_double_eq(op_state_bytes(&f.plan), states + 2);
+  f.framework->fp8_primary = TRUE; /* 1 byte in rows, 1 in columns, for 2 */
+  ck_assert_double_eq(op_state_bytes(&f.plan), states);
+  f.framework->fp8_primary = FALSE;
+  f.framework->fp8 = FP8_TENSORWISE;
+  ck_assert_double_eq(block_of(&f).saved, wide.saved);
+  ck_assert_double_eq(op_state_bytes(&f.plan), states);
+  f.framework->fp8 = FP8_NONE;
+  check_rule(&f, RULE_PRECISION, "plan: precision: \"fp8\": expected bf16, fp16 or fp32, megatron-core has no fp8 recipe");
+  teardown(&f);
+}
+END_TEST
+
+/* Each format of a plan is priced where the device has its constants. */
+START_TEST(fp8_is_faster)
+{
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+  g_autoptr(Model) model = fixture_known_model("llama-3.1-8b");
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan plan = plan_default(model, framework);
+  double seconds[2];
+
+  for (int i = 0; i < 2; i++) {
+    plan_set_format(&plan, i ? DTYPE_FP8 : DTYPE_BF16);
+    g_autoptr(PriceTable) table = price_table_new(model, &plan, cluster);
+    seconds[i] = table->layers[model->layers[1]].pass[PASS_BACKWARD].seconds;
+  }
+  ck_assert(seconds[1] < 0.8 * seconds[0] && seconds[1] > 0.5 * seconds[0]);
+}
+END_TEST
+
+TEST_MAIN("shard", fp8_is_of_the_blocks, fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)

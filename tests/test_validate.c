@@ -47,7 +47,7 @@ static const Read reads[] = {
   { "a,s,src,megatron,megatron-core,GPT,8,12288,49152,96,96,2048,51200,gelu,flash,dgx,8,1,0,8,1,,1,1,1,8,64,,bf16,,,,9,,,\n",
     "default of recompute does not fit", "recompute" },
   { ROW("1", "full", "2", "fp16", "2"), "plan: gpus: 8: expected tensor 2 x pipeline 2 x context 2 x data 2 = 16" },
-  { ROW("1", "full", "1", "fp8", "2"), "fp8" },
+  { ROW("1", "full", "1", "fp8", "2"), "plan: precision: \"fp8\": expected a format that a100-sxm4-80gb supports" },
   { ROW("hsdp", "full", "1", "fp16", "2"), "HSDP" },
   { ROW("1", "other", "1", "fp16", "2"), "recompute other" },
   { ROW("1", "full", "1", "fp16", "3"),

@@ -41,7 +41,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "seq", 's', 0, G_OPTION_ARG_INT, &o->seq, "Tokens in a sequence (default: the model's)", "S" },
     { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
     { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Training software: a name of plans/frameworks/ (default: megatron-core)", "NAME" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16 or fp32 (default: the first of these that the device has)", "FORMAT" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32 or fp8 (default: the first of these that the device has)", "FORMAT" },
     { "top", 0, 0, G_OPTION_ARG_INT, &o->top, "Plans to show (default: 5)", "K" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the best plan to a file", "FILE" },
     { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports, "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
@@ -103,7 +103,10 @@ static gboolean prepare(Planning *p, const Options *o, GError **error)
   if (!p->framework || (o->fix && !fixed_parse(o->fix, &p->fixed, error)))
     return FALSE;
   p->base = plan_default(p->model, p->framework);
-  p->base.precision = best_precision(&p->cluster->device);
+  DType format = best_precision(&p->cluster->device);
+  if (o->precision && !cli_precision(o->precision, &format, error))
+    return FALSE;
+  plan_set_format(&p->base, format);
   p->base.gpus = p->cluster->devices;
   if (!p->model->global_batch_size && o->global_batch <= 0)
     p->base.global_batch = p->base.gpus;
@@ -111,7 +114,7 @@ static gboolean prepare(Planning *p, const Options *o, GError **error)
     p->base.global_batch = o->global_batch;
   if (o->seq > 0)
     p->base.seq = o->seq;
-  return !o->precision || cli_precision(o->precision, &p->base.precision, error);
+  return TRUE;
 }
 
 static void write_json(const Planning *p)

@@ -179,6 +179,6 @@ void build_attention(Build *b)
   build_params(b, a->extra_params / b->tp);
   build_linear(b, &(Linear) {
     .name = "projection", .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
-    .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel,
+    .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,
   });
 }

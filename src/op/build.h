@@ -33,6 +33,7 @@ typedef struct {
   LinearSplit split;
   gboolean no_reduce; /* a row-parallel output whose sum comes later */
   gboolean no_gather; /* a column-parallel input that is gathered already */
+  gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
 } Linear;
 
 /* A product with weights, with the collectives that its split asks for. */

@@ -1,6 +1,7 @@
 #include "op/op.h"
 
 #include "op/build.h"
+#include "op/fp8.h"
 
 #include <math.h>
 
@@ -45,9 +46,29 @@ double op_optimizer_bytes(const Plan *p)
   return p->precision == DTYPE_FP32 ? 8 : 12;
 }
 
+double op_weight_bytes(const Plan *p)
+{
+  return dtype_bytes[p->fp8 && p->framework->fp8_primary ? DTYPE_FP8 : p->precision];
+}
+
+double op_gathered_weight_bytes(const Plan *p)
+{
+  return p->fp8 && p->zero >= 3 ? MIN(fp8_work(p)->gather_bytes, op_weight_bytes(p)) : op_weight_bytes(p);
+}
+
+double op_weight_copy_bytes(const Plan *p)
+{
+  return p->fp8 && p->zero < 3 ? fp8_work(p)->held_bytes / (p->framework->fp8_primary ? 2 : 1) : 0;
+}
+
+double op_weight_cast_bytes(const Plan *p)
+{
+  return p->fp8 && !fp8_work(p)->each_pass ? fp8_work(p)->weight_bytes : 0;
+}
+
 double op_state_bytes(const Plan *p)
 {
-  return dtype_bytes[p->precision] / (p->zero >= 3 ? plan_replicas(p) : 1) +
+  return op_weight_bytes(p) / (p->zero >= 3 ? plan_replicas(p) : 1) + op_weight_copy_bytes(p) +
          (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? plan_replicas(p) : 1) +
          op_optimizer_bytes(p) / (p->zero >= 1 ? plan_replicas(p) : 1);
 }

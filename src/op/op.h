@@ -75,6 +75,13 @@ double op_tokens(const Plan *plan);
 double op_gradient_bytes(const Plan *plan);
 double op_reduce_bytes(const Plan *plan);
 
+/* Bytes of a weight as it is kept, when ranks gather it, and of its copies in fp8 that stay
+ * beside it (of weights kept in fp8, the other layout); traffic for a weight when a step ends, the optimizer's aside. */
+double op_weight_bytes(const Plan *plan);
+double op_gathered_weight_bytes(const Plan *plan);
+double op_weight_copy_bytes(const Plan *plan);
+double op_weight_cast_bytes(const Plan *plan);
+
 /* Bytes of optimizer states for a parameter: Adam's two fp32 moments, and an
  * fp32 copy of 16-bit weights. */
 double op_optimizer_bytes(const Plan *plan);

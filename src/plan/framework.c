@@ -8,6 +8,7 @@
 
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
+const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
@@ -18,7 +19,7 @@ static const char *const accumulation_names[] = { "none", "separate", "fused", N
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation, recompute, memory, splits;
+  int engine, attention, accumulation, recompute, memory, splits, fp8;
   char *like;
 } Parsed;
 
@@ -31,6 +32,8 @@ static const JsonField fields[] = {
   { "zero_stage_max_with_pipeline", JSON_INT, FIELD(zero_max_pipeline), FALSE, 0, 3 },
   { "schedules", JSON_ANY },
   { "context_parallel", JSON_ANY },
+  { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
+  { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
@@ -206,6 +209,7 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.unstated_recompute = parsed.recompute;
   parsed.framework.unstated_memory = parsed.memory;
   parsed.framework.splits = parsed.splits;
+  parsed.framework.fp8 = parsed.fp8;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 

@@ -27,6 +27,10 @@ extern const char *const memory_count_names[];
 typedef enum { CONTEXT_RING, CONTEXT_GATHER, CONTEXT_ALL_TO_ALL, CONTEXT_COUNT } ContextExchange;
 extern const char *const context_exchange_names[];
 
+/* How scales of fp8 tensors are found: op/fp8.h. */
+typedef enum { FP8_NONE, FP8_DELAYED, FP8_CURRENT, FP8_TENSORWISE, FP8_BLOCKWISE, FP8_MXFP8, FP8_COUNT } Fp8Recipe;
+extern const char *const fp8_recipe_names[];
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 typedef struct {
@@ -36,6 +40,8 @@ typedef struct {
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
   guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */
   ContextExchange context_first; /* plan default */
+  Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
+  gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */

@@ -38,6 +38,7 @@ typedef struct {
   int zero; /* 0 to 3 */
   Recompute recompute;
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
+  gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
   Optimizer optimizer;
   AttentionKernel attention;
   Overlap overlap;
@@ -58,6 +59,19 @@ void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 static inline int plan_micro_batches(const Plan *p)
 {
   return p->global_batch / (p->dp * p->micro_batch);
+}
+
+/* Format of most of the products: what a plan is called by, and whose peak counts. */
+static inline DType plan_format(const Plan *p)
+{
+  return p->fp8 ? DTYPE_FP8 : p->precision;
+}
+
+/* Sets precision and fp8 from a format's name in files. */
+static inline void plan_set_format(Plan *p, DType format)
+{
+  p->fp8 = format == DTYPE_FP8;
+  p->precision = p->fp8 ? DTYPE_BF16 : format;
 }
 
 /* Ranks that hold the same weights: gradients are summed over them, and ZeRO

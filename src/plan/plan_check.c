@@ -253,11 +253,13 @@ static gboolean check_zero(const Subject *s, GError **error)
 
 static gboolean check_precision(const Subject *s, GError **error)
 {
-  DType dtype = s->plan->precision;
+  DType dtype = plan_format(s->plan);
 
   if (s->cluster->device.peak_flops_per_s[dtype] <= 0)
     return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype],
                   s->cluster->device.name);
+  if (s->plan->fp8 && s->plan->framework->fp8 == FP8_NONE)
+    return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe", s->plan->framework->name);
   return TRUE;
 }
 

@@ -13,9 +13,9 @@ typedef struct {
 #define FIELD(name) G_STRUCT_OFFSET(PlanFile, name)
 #define DEGREE_MAX 1e7
 
-static const char *const precision_names[] = { "fp32", "fp16", "bf16", NULL };
+static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", NULL };
 static const char *const offload_names[] = { "none", NULL };
-static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16 };
+static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8 };
 
 static const JsonField fields[] = {
   { "gpus", JSON_INT, FIELD(gpus), FALSE, 1, DEGREE_MAX },
@@ -141,7 +141,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
-  out->precision = precisions[given(f->precision, 2)];
+  plan_set_format(out, precisions[given(f->precision, 2)]);
   out->attention = given(f->attention, out->attention);
   out->context = given(f->context, out->context);
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
@@ -210,7 +210,7 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_int(w, "expert_model_parallel_size", p->ep);
   json_put_int(w, "zero_stage", p->zero);
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
-  json_put_string(w, "precision", dtype_names[p->precision]);
+  json_put_string(w, "precision", dtype_names[plan_format(p)]);
   json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
   json_put_string(w, "offload", "none");
   json_put_string(w, "attention", attention_kernel_names[p->attention]);

@@ -61,7 +61,7 @@ double params_of(const ProgramBuild *b, int first, int n)
 
 double weight_bytes(const ProgramBuild *b)
 {
-  return dtype_bytes[b->plan->precision];
+  return op_gathered_weight_bytes(b->plan);
 }
 
 /* Prices of a layer's passes without their recomputation. */
@@ -183,7 +183,8 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
   double *bytes = row->static_bytes, sharded = p->zero >= 2 ? plan_replicas(p) : 1;
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = w.params * weight_bytes(b) / (p->zero >= 3 ? plan_replicas(p) : 1);
+  bytes[PART_WEIGHTS] =
+      w.params * (op_weight_bytes(p) / (p->zero >= 3 ? plan_replicas(p) : 1) + op_weight_copy_bytes(p));
   bytes[PART_GRADIENTS] = w.params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
   bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? plan_replicas(p) : 1);
   bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);

@@ -70,11 +70,11 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
   double params = rank_params(b, row), owned = p->zero >= 1 ? params / plan_replicas(p) : params;
   Segment s = { .kind = TASK_OPTIMIZER, .slowdown = 1 };
 
-  s.seconds = s.compute_s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
+  s.seconds = s.compute_s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes + params * op_weight_cast_bytes(p), 1);
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
   if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
-    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision], b->data);
+    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), b->data);
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);
   }

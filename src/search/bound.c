@@ -112,7 +112,7 @@ static double comm(const Bound *b, Collective what, double bytes)
 static double data_lane(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double weights = params * dtype_bytes[p->precision], gradients = params * op_reduce_bytes(p);
+  double weights = params * op_gathered_weight_bytes(p), gradients = params * op_reduce_bytes(p);
   double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
 
   if (plan_replicas(p) == 1)
@@ -126,10 +126,10 @@ static double after_norm(const Bound *b, double params)
 {
   const Plan *p = b->plan;
   double owned = p->zero >= 1 ? params / plan_replicas(p) : params;
-  double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
+  double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes + params * op_weight_cast_bytes(p), 1);
 
   if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
-    s += comm(b, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision]);
+    s += comm(b, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p));
   return s;
 }
 

@@ -74,8 +74,6 @@ static char *find_unplanned(const Csv *csv, int row)
   const char *schedule = csv_cell(csv, row, "schedule"), *zero = csv_cell(csv, row, "zero");
   const char *recompute = csv_cell(csv, row, "recompute");
 
-  if (g_str_equal(csv_cell(csv, row, "precision"), "fp8"))
-    return g_strdup("fp8");
   if (g_str_equal(zero, "hsdp"))
     return g_strdup("HSDP");
   if (*csv_cell(csv, row, "shard_group"))
@@ -213,7 +211,7 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
       !read_choice(c, csv, row, "precision", dtype_names, c->plan.precision, &precision, error))
     return FALSE;
   c->plan.recompute = recompute;
-  c->plan.precision = precision;
+  plan_set_format(&c->plan, precision);
   /* "flash" is the generation's own fused kernel where that is older */
   if (attention != ATTENTION_FLASH || f->attention >= ATTENTION_FLASH)
     c->plan.attention = attention;
