@@ -214,4 +214,62 @@ START_TEST(fp8_is_faster)
 }
 END_TEST
 
-TEST_MAIN("shard", fp8_is_of_the_blocks, fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)
+static gint64 reductions(const Trace *trace, Collective what, double *bytes)
+{
+  gint64 n = 0;
+
+  *bytes = 0;
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *span = &g_array_index(trace->spans, Span, i);
+    const Segment *s = &g_array_index(trace->segments, Segment, span->segment);
+    if (span->kind != TASK_REDUCE || s->collective != what)
+      continue;
+    *bytes += s->comm_bytes;
+    n++;
+  }
+  return n;
+}
+
+/* Over a node: gradients are scattered inside it each micro-batch, and an eighth is
+ * summed over the nodes once; states are those of the node's ranks. */
+START_TEST(states_over_a_node)
+{
+  Fixture f;
+  double inside, across;
+
+  setup(&f, 512, 32);
+  f.plan.zero = 3;
+  f.plan.global_batch = 4 * 32;
+  f.plan.shard_group = 8;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  ck_assert_int_eq(mesh_shards(&f.plan, f.cluster).per_domain[0], 8);
+  ck_assert_int_eq(mesh_shard_copies(&f.plan, f.cluster).per_domain[0], 1);
+  ck_assert_double_eq(op_state_bytes(&f.plan), (2 + 4 + 12) / 8.0);
+  g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
+  ck_assert_int_gt(reductions(trace, COLLECTIVE_REDUCE_SCATTER, &inside), 0);
+  ck_assert_int_gt(reductions(trace, COLLECTIVE_ALL_REDUCE, &across), 0);
+  ck_assert_double_eq_tol(across / (inside / 4), 1 / 8.0, 1e-9);
+  f.plan.shard_group = 0;
+  g_autoptr(Trace) whole = simulate_plan(f.model, f.cluster, &f.plan);
+  ck_assert_int_eq(reductions(whole, COLLECTIVE_ALL_REDUCE, &across), 0);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(shard_groups_have_rules)
+{
+  Fixture f;
+
+  setup(&f, 512, 32);
+  f.plan.shard_group = 8;
+  check_rule(&f, RULE_SHARD_GROUP, "plan: shard_group_size: 8: expected a zero_stage above 0, and a divisor above 1 of the 32 "
+                                   "ranks that hold the same weights");
+  f.plan.zero = 1;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  f.framework->shard_groups = FALSE;
+  check_rule(&f, RULE_SHARD_GROUP, "plan: shard_group_size: 8: expected nothing, megatron-core divides states over all 32 ranks");
+  teardown(&f);
+}
+END_TEST
+
+TEST_MAIN("shard", states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks, fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)

@@ -48,7 +48,7 @@ static const Read reads[] = {
     "default of recompute does not fit", "recompute" },
   { ROW("1", "full", "2", "fp16", "2"), "plan: gpus: 8: expected tensor 2 x pipeline 2 x context 2 x data 2 = 16" },
   { ROW("1", "full", "1", "fp8", "2"), "plan: precision: \"fp8\": expected a format that a100-sxm4-80gb supports" },
-  { ROW("hsdp", "full", "1", "fp16", "2"), "HSDP" },
+  { ROW("hsdp", "full", "1", "fp16", "2"), "plan: zero_stage: 3: expected at most 1, which is what megatron-2021 runs with pipeline stages" },
   { ROW("1", "other", "1", "fp16", "2"), "recompute other" },
   { ROW("1", "full", "1", "fp16", "3"),
     "plan: global_batch_size: 16: expected a multiple of data_parallel_size 2 x micro_batch_size 3" },

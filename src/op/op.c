@@ -68,14 +68,14 @@ double op_weight_cast_bytes(const Plan *p)
 
 double op_state_bytes(const Plan *p)
 {
-  return op_weight_bytes(p) / (p->zero >= 3 ? plan_replicas(p) : 1) + op_weight_copy_bytes(p) +
-         (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? plan_replicas(p) : 1) +
-         op_optimizer_bytes(p) / (p->zero >= 1 ? plan_replicas(p) : 1);
+  return op_weight_bytes(p) / (p->zero >= 3 ? plan_shards(p) : 1) + op_weight_copy_bytes(p) +
+         (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? plan_shards(p) : 1) +
+         op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1);
 }
 
 double op_overhead_bytes(const Plan *p)
 {
-  int groups = (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (p->pp > 1);
+  int groups = (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p)) + (p->pp > 1);
   return p->framework->context_bytes + groups * p->framework->group_bytes;
 }
 
@@ -89,7 +89,7 @@ double op_bucket_bytes(const Plan *p, double params)
 
 double op_step_bytes(const Plan *p, double params, double largest)
 {
-  double partition = params / plan_replicas(p), piece = MIN(largest, partition);
+  double partition = params / plan_shards(p), piece = MIN(largest, partition);
   double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
 
   if (p->precision != DTYPE_FP16 || p->zero == 0 || !p->framework->fp16_step_copies)

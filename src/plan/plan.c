@@ -43,7 +43,10 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, " x %d chunks", p->vpp);
   if (p->cp > 1)
     g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
-  g_string_append_printf(s, ", dp %d, zero %d, micro-batch %d, recompute %s, %s", p->dp, p->zero, p->micro_batch,
+  g_string_append_printf(s, ", dp %d, zero %d", p->dp, p->zero);
+  if (plan_shards(p) < plan_replicas(p))
+    g_string_append_printf(s, " over %d", plan_shards(p));
+  g_string_append_printf(s, ", micro-batch %d, recompute %s, %s", p->micro_batch,
                          recompute_names[p->recompute], p->schedule->name);
   return g_string_free(s, FALSE);
 }

@@ -36,6 +36,7 @@ typedef struct {
   ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
   int zero; /* 0 to 3 */
+  int shard_group; /* ranks over which ZeRO divides; 0 = all that hold the same weights */
   Recompute recompute;
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
   gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
@@ -82,6 +83,12 @@ static inline int plan_replicas(const Plan *p)
   return p->dp * p->cp;
 }
 
+/* Ranks over which ZeRO divides what it divides; the others hold copies of it. */
+static inline int plan_shards(const Plan *p)
+{
+  return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
+}
+
 static inline ScheduleShape plan_shape(const Plan *p)
 {
   return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp,
@@ -117,7 +124,7 @@ char *plan_label(const Plan *plan);
 typedef enum {
   RULE_NONE, /* no rule is broken */
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
-  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
+  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;

@@ -17,6 +17,7 @@ const char *const plan_rule_names[] = {
   "sequence parallel not applicable",
   "context parallel not applicable",
   "zero stage that the framework cannot run",
+  "shard group not applicable",
   "precision not supported by the device",
   "model family not planned",
   "degree not planned",
@@ -251,6 +252,21 @@ static gboolean check_zero(const Subject *s, GError **error)
   return TRUE;
 }
 
+static gboolean check_shard_group(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->shard_group == 0)
+    return TRUE;
+  if (p->zero == 0 || plan_replicas(p) % p->shard_group != 0 || p->shard_group == 1)
+    return broken(error, "shard_group_size: %d: expected a zero_stage above 0, and a divisor above 1 of the %d ranks that hold "
+                         "the same weights", p->shard_group, plan_replicas(p));
+  if (!p->framework->shard_groups && p->shard_group < plan_replicas(p))
+    return broken(error, "shard_group_size: %d: expected nothing, %s divides states over all %d ranks", p->shard_group,
+                  p->framework->name, plan_replicas(p));
+  return TRUE;
+}
+
 static gboolean check_precision(const Subject *s, GError **error)
 {
   DType dtype = plan_format(s->plan);
@@ -293,6 +309,7 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
   [RULE_CONTEXT] = check_context,
   [RULE_ZERO] = check_zero,
+  [RULE_SHARD_GROUP] = check_shard_group,
   [RULE_PRECISION] = check_precision,
   [RULE_FAMILY] = check_family,
   [RULE_DEGREE] = check_degree,

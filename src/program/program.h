@@ -15,6 +15,10 @@
  * finite buffers, sends that block, the barrier of the gradient norm. A stage
  * that follows another on the same rank is sent nothing.
  *
+ * Where ZeRO divides over a part of the ranks that hold the same weights, each
+ * keeps the sums of its part's gradients, and adds them up over the copies of
+ * that part once a step (MiCS, Zhang et al. 2022, arXiv 2205.00119, section 3.4).
+ *
  * What differs by schedule:
  *
  * Split backward. The input-gradient pass sends upstream and frees what the

@@ -49,7 +49,7 @@ static void add_copies(ProgramBuild *b)
   int ranks = b->shape.ranks;
 
   for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++)
-    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? plan_replicas(p) : 1), rank,
+    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? plan_shards(p) : 1), rank,
              ranks - 1 - rank);
 }
 
@@ -67,7 +67,7 @@ static int add_norm(ProgramBuild *b)
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
-  double params = rank_params(b, row), owned = p->zero >= 1 ? params / plan_replicas(p) : params;
+  double params = rank_params(b, row), owned = p->zero >= 1 ? params / plan_shards(p) : params;
   Segment s = { .kind = TASK_OPTIMIZER, .slowdown = 1 };
 
   s.seconds = s.compute_s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes + params * op_weight_cast_bytes(p), 1);

@@ -30,7 +30,10 @@ char *report_ranking(const Result *results, int n)
     if (context)
       table_add(t, "%d", r->plan.cp);
     table_add(t, "%d", r->plan.dp);
-    table_add(t, "%d", r->plan.zero);
+    if (plan_shards(&r->plan) < plan_replicas(&r->plan))
+      table_add(t, "%d/%d", r->plan.zero, plan_shards(&r->plan));
+    else
+      table_add(t, "%d", r->plan.zero);
     table_add(t, "%d", r->plan.micro_batch);
     table_add(t, "%s", recompute_names[r->plan.recompute]);
     table_add(t, "%s", r->plan.schedule->name);

@@ -62,7 +62,7 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const PriceSums *sums;
-  GroupShape data;
+  GroupShape data, part_copies;
   ScheduleShape shape;
   int stages, copies;
 } Bound;
@@ -107,6 +107,12 @@ static double comm(const Bound *b, Collective what, double bytes)
   return collective_cost(b->cluster, what, bytes, &b->data).seconds;
 }
 
+/* Sums over copies of a part of the gradients, once a step. */
+static double across_copies(const Bound *b, double gradients)
+{
+  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, gradients / plan_shards(b->plan), &b->part_copies).seconds;
+}
+
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
 static double data_lane(const Bound *b, double params)
@@ -118,14 +124,14 @@ static double data_lane(const Bound *b, double params)
   if (plan_replicas(p) == 1)
     return 0;
   double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
-  return reduction * (p->zero >= 2 ? m : 1) + gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) + gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
 }
 
 /* From the norm to the end of the step, on a rank. */
 static double after_norm(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double owned = p->zero >= 1 ? params / plan_replicas(p) : params;
+  double owned = p->zero >= 1 ? params / plan_shards(p) : params;
   double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes + params * op_weight_cast_bytes(p), 1);
 
   if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
@@ -140,7 +146,8 @@ static double reduction_tail(const Bound *b, double params)
 
   if (plan_replicas(p) == 1 || p->overlap.gradients || p->zero >= 2)
     return 0;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p));
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p)) +
+         across_copies(b, params * op_reduce_bytes(p));
 }
 
 /*
@@ -243,7 +250,8 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   double m = chunk_micro(&b), passes = 0, lane = 0, last = 0, serial = 0;
   RankEnd end = { .params = -1 };
 
-  b.data = mesh_replicas(plan, cluster);
+  b.data = mesh_shards(plan, cluster);
+  b.part_copies = mesh_shard_copies(plan, cluster);
   g_autofree Ramp *ramps = ramps_new(&b);
   for (int rank = 0; rank < plan->pp; rank++) {
     Ramp ramp = ramps[lowest_stage(&b, rank)];

@@ -1,13 +1,14 @@
 #include "search/space.h"
 
 #include "base/error.h"
+#include "plan/mesh.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -24,6 +25,7 @@ static const FixedKey fixed_keys[] = {
   { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
+  { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
   { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
 };
 
@@ -60,7 +62,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
-  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, cp, mbs, zero, sp, recompute, schedule");
+  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, sp, recompute, schedule");
 }
 
 gboolean fixed_parse(const char *text, Fixed *out, GError **error)
@@ -186,6 +188,35 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
   return framework_runs(w->options->base->framework, schedule) || w->options->fixed.schedule == schedule;
 }
 
+/* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
+static int shard_groups(const Walk *w, const Plan *plan, int groups[2])
+{
+  int fixed = w->options->fixed.shard_group, network = w->cluster->network_tier;
+  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
+
+  groups[0] = MAX(fixed, 0);
+  groups[1] = inside;
+  if (plan->zero == 0)
+    groups[0] = 0;
+  return plan->zero > 0 && fixed < 0 && w->options->base->framework->shard_groups && inside > 1 &&
+                 inside < replicas.size && replicas.size % inside == 0
+             ? 2
+             : 1;
+}
+
+static void walk_recompute(Walk *w, Plan plan)
+{
+  int groups[2], n = shard_groups(w, &plan, groups);
+
+  for (int g = 0; g < n; g++)
+    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+      plan.shard_group = groups[g];
+      plan.recompute = recompute;
+      settle(w, plan);
+    }
+}
+
 /* Members of a group: each combination once. With one rank on an axis what
  * divides it means nothing and is left out of the space. */
 static void walk_members(Walk *w, Plan plan)
@@ -200,10 +231,7 @@ static void walk_members(Walk *w, Plan plan)
       plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
       for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
         for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
-          for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-            plan.recompute = recompute;
-            settle(w, plan);
-          }
+          walk_recompute(w, plan);
     }
   }
 }

@@ -71,13 +71,9 @@ static const Schedule *find_schedule(const char *name)
 /* What later work brings, by the cell that asks for it. */
 static char *find_unplanned(const Csv *csv, int row)
 {
-  const char *schedule = csv_cell(csv, row, "schedule"), *zero = csv_cell(csv, row, "zero");
+  const char *schedule = csv_cell(csv, row, "schedule");
   const char *recompute = csv_cell(csv, row, "recompute");
 
-  if (g_str_equal(zero, "hsdp"))
-    return g_strdup("HSDP");
-  if (*csv_cell(csv, row, "shard_group"))
-    return g_strdup("optimizer states sharded over a part of the data-parallel ranks");
   if (*schedule && !find_schedule(schedule))
     return g_strdup_printf("schedule %s", schedule);
   if (g_str_equal(recompute, "other") || g_str_has_prefix(recompute, "full:"))
@@ -174,9 +170,31 @@ static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column
   return bad_cell(csv, row, column, expected, error);
 }
 
+/* A number of ranks, or "gpus_per_node": what is empty is all, or under hybrid sharding a node. */
+static gboolean read_shard_group(Case *c, const Csv *csv, int row, gboolean hybrid, GError **error)
+{
+  const char *cell = csv_column(csv, "shard_group") < 0 ? "" : csv_cell(csv, row, "shard_group");
+  int group = 0, node = MAX(1, c->cluster->devices_per_node / c->plan.tp);
+
+  if (g_str_equal(cell, "gpus_per_node") || (hybrid && !*cell))
+    group = node;
+  else if (*cell && !csv_int(csv, row, "shard_group", &group, error))
+    return FALSE;
+  c->plan.shard_group = group >= plan_replicas(&c->plan) ? 0 : group;
+  return TRUE;
+}
+
 static gboolean read_zero(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *zero = csv_cell(csv, row, "zero");
+  gboolean hybrid = g_str_equal(zero, "hsdp");
+
+  if (!read_shard_group(c, csv, row, hybrid, error))
+    return FALSE;
+  if (hybrid) {
+    c->plan.zero = 3;
+    return TRUE;
+  }
 
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
     return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
