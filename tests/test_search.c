@@ -153,7 +153,7 @@ START_TEST(fix_is_read)
   ck_assert(!fixed_parse("", &f, &error));
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   ck_assert(!fixed_parse("tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, sp, recompute, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 END_TEST
 

@@ -272,4 +272,35 @@ START_TEST(shard_groups_have_rules)
 }
 END_TEST
 
-TEST_MAIN("shard", states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks, fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)
+/* 4 bytes a parameter down and up over PCIe, 30 through the host's memory that the
+ * node's ranks share; the device keeps no states. */
+START_TEST(optimizer_on_the_host)
+{
+  Fixture f;
+  Metrics m;
+
+  setup(&f, 512, 8);
+  f.plan.zero = 1;
+  double states = op_state_bytes(&f.plan);
+  f.plan.offload = OFFLOAD_OPTIMIZER;
+  f.cluster->host_memory_bytes = 1e12;
+  f.cluster->host_memory_bytes_per_s = 2e11;
+  f.cluster->device.host_bytes_per_s = 2.5e10;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  ck_assert_double_eq(op_state_bytes(&f.plan), states - 12 / 8.0);
+  OptimizerPrice price = optimizer_price(&f.plan, f.cluster, 8e9);
+  ck_assert_double_eq_tol(price.offload_s, 1e9 * (4 + 2) / 2.5e10, 1e-6);
+  ck_assert_double_eq_tol(price.seconds - price.offload_s, 8 * 1e9 * 30 / 2e11, 1e-4);
+  g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
+  trace_metrics(trace, &m);
+  ck_assert(m.offload_s > 0 && m.optimizer_s > m.offload_s);
+  f.cluster->host_memory_bytes = 1e8;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_OFFLOAD);
+  f.plan.zero = 0;
+  check_rule(&f, RULE_OFFLOAD, "plan: offload: \"optimizer\": expected none, or a framework that offloads and a zero_stage above "
+                               "0 (megatron-core, 0)");
+  teardown(&f);
+}
+END_TEST
+
+TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks, fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)

@@ -154,6 +154,22 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
   price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
 }
 
+/* Traffic of Adam's step on the host for a parameter: states and master weight
+ * read and written in fp32, the gradient read, the weight written in 16 bits. */
+#define HOST_STEP_BYTES 30.0
+
+OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params)
+{
+  const Device *device = &cluster->device;
+  double owned = plan->zero >= 1 ? params / plan_shards(plan) : params, casts = params * op_weight_cast_bytes(plan);
+
+  if (plan->offload != OFFLOAD_OPTIMIZER)
+    return (OptimizerPrice) { memory_s(device, owned * plan->framework->optimizer_bytes + casts, 1), 0 };
+  double copied = owned * (op_reduce_bytes(plan) + dtype_bytes[plan->precision]) / device->host_bytes_per_s;
+  double host = owned * HOST_STEP_BYTES * MIN(cluster->devices_per_node, plan->gpus) / cluster->host_memory_bytes_per_s;
+  return (OptimizerPrice) { copied + host + memory_s(device, casts, 1), copied };
+}
+
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
 {
   PriceTable *table = g_new(PriceTable, 1);

@@ -48,6 +48,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
  * others wait: 1 + spread sqrt(2 ln n), the expected largest of n normals. */
 double slowest_device(const Device *device, int devices);
 
+/* The optimizer's step of a rank with that many parameters. */
+typedef struct {
+  double seconds;
+  double offload_s; /* of these, copies to the host and back */
+} OptimizerPrice;
+
+OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params);
+
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
 

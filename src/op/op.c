@@ -43,6 +43,8 @@ double op_gradient_copy_bytes(const Plan *p)
 
 double op_optimizer_bytes(const Plan *p)
 {
+  if (p->offload == OFFLOAD_OPTIMIZER)
+    return 0;
   return p->precision == DTYPE_FP32 ? 8 : 12;
 }
 

@@ -82,7 +82,7 @@ double op_gathered_weight_bytes(const Plan *plan);
 double op_weight_copy_bytes(const Plan *plan);
 double op_weight_cast_bytes(const Plan *plan);
 
-/* Bytes of optimizer states for a parameter: Adam's two fp32 moments, and an
+/* Bytes of optimizer states on the device for a parameter, none where they are offloaded: Adam's two fp32 moments, and an
  * fp32 copy of 16-bit weights. */
 double op_optimizer_bytes(const Plan *plan);
 

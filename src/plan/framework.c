@@ -35,6 +35,7 @@ static const JsonField fields[] = {
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
+  { "offload_optimizer", JSON_BOOL, FIELD(offload_optimizer) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },

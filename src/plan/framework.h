@@ -43,6 +43,7 @@ typedef struct {
   Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
+  gboolean offload_optimizer; /* the optimizer may run on the host */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */

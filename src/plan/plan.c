@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+const char *const offload_names[] = { "none", "optimizer", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
@@ -48,6 +49,8 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, " over %d", plan_shards(p));
   g_string_append_printf(s, ", micro-batch %d, recompute %s, %s", p->micro_batch,
                          recompute_names[p->recompute], p->schedule->name);
+  if (p->offload)
+    g_string_append(s, ", offloaded optimizer");
   return g_string_free(s, FALSE);
 }
 

@@ -20,6 +20,10 @@ typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
 extern const char *const optimizer_names[];
 
+/* Where optimizer states live and its step runs (ZeRO-Offload, Ren et al. 2021, arXiv 2101.06840). */
+typedef enum { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_COUNT } Offload;
+extern const char *const offload_names[];
+
 /* What runs beside computation instead of before or after it. */
 typedef struct {
   gboolean gradients;  /* reduction of gradients, by bucket, during the last backwards */
@@ -41,6 +45,7 @@ typedef struct {
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
   gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
   Optimizer optimizer;
+  Offload offload;
   AttentionKernel attention;
   Overlap overlap;
   LayerSplit split;  /* layers of each stage */
@@ -124,7 +129,7 @@ char *plan_label(const Plan *plan);
 typedef enum {
   RULE_NONE, /* no rule is broken */
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
-  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
+  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_OFFLOAD, RULE_FAMILY, RULE_DEGREE,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;

@@ -14,7 +14,6 @@ typedef struct {
 #define DEGREE_MAX 1e7
 
 static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", NULL };
-static const char *const offload_names[] = { "none", NULL };
 static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8 };
 
 static const JsonField fields[] = {
@@ -141,6 +140,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->seq = given(f->seq, out->seq);
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
+  out->offload = given(f->offload, OFFLOAD_NONE);
   out->shard_group = given(f->shard_group, 0);
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
   plan_set_format(out, precisions[given(f->precision, 2)]);
@@ -216,7 +216,7 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
   json_put_string(w, "precision", dtype_names[plan_format(p)]);
   json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
-  json_put_string(w, "offload", "none");
+  json_put_string(w, "offload", offload_names[p->offload]);
   json_put_string(w, "attention", attention_kernel_names[p->attention]);
   json_put_string(w, "framework", p->framework->name);
   json_open(w, "overlap", '{');

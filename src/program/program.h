@@ -88,6 +88,7 @@ typedef struct {
   double seconds;
   double compute_s;      /* of a pass: the part that computes; the rest is exposed communication */
   double tensor_s;       /* of a pass: the communication inside it, hidden or not */
+  double offload_s;      /* of an optimizer step: copies to the host and back */
   double context_s;      /* of a pass: what of its exposed communication is context-parallel */
   double hardware_flops;
   double activation_bytes; /* allocated when the pass starts; freed (negative) when it ends */

@@ -1,8 +1,6 @@
 /* What ends a step: tied embeddings, the gradient norm, the optimizer, updated parameters. */
 #include "program/build.h"
 
-#include "cost/kernel.h"
-
 /* Everything of the row so far. */
 static void wait_for_row(ProgramBuild *b, int task, int row)
 {
@@ -67,10 +65,11 @@ static int add_norm(ProgramBuild *b)
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
-  double params = rank_params(b, row), owned = p->zero >= 1 ? params / plan_shards(p) : params;
-  Segment s = { .kind = TASK_OPTIMIZER, .slowdown = 1 };
+  double params = rank_params(b, row);
+  OptimizerPrice price = optimizer_price(p, b->cluster, params);
+  Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
+                .slowdown = 1 };
 
-  s.seconds = s.compute_s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes + params * op_weight_cast_bytes(p), 1);
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
   if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {

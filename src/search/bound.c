@@ -1,7 +1,5 @@
 #include "search/bound.h"
 
-#include "cost/kernel.h"
-
 #include <math.h>
 
 /* Where the running sums of PriceSums lie. */
@@ -131,8 +129,7 @@ static double data_lane(const Bound *b, double params)
 static double after_norm(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double owned = p->zero >= 1 ? params / plan_shards(p) : params;
-  double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes + params * op_weight_cast_bytes(p), 1);
+  double s = optimizer_price(p, b->cluster, params).seconds;
 
   if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
     s += comm(b, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p));

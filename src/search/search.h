@@ -6,7 +6,7 @@
  * CONTEXT_TOKENS_MIN tokens, with each exchange that it runs), every chunk count and micro-batch that divides, every schedule
  * that the framework runs (or the fixed one), ZeRO stage (over all ranks or, where the
  * framework can, over those of a node), recomputation and sequence parallelism on or off, less what the
- * caller fixed. Each plan of it is settled in one of three ways and counted:
+ * caller fixed. The optimizer is offloaded only where that is fixed. Each plan of it is settled in one of three ways and counted:
  * rejected by a named rule, skipped because a lower bound of its time is no
  * better than the best found, or simulated. Bounds come from the same prices
  * as the simulation and never exceed its time (bound.h), so nothing better is
@@ -27,7 +27,7 @@
 
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
-  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, sequence_parallel, recompute;
+  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
   const Schedule *schedule;
 } Fixed;
 

@@ -8,7 +8,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -26,6 +26,7 @@ static const FixedKey fixed_keys[] = {
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
   { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
+  { "offload", G_STRUCT_OFFSET(Fixed, offload), 0, 1 },
   { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
 };
 
@@ -62,7 +63,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
-  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, sp, recompute, schedule");
+  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 
 gboolean fixed_parse(const char *text, Fixed *out, GError **error)
@@ -278,6 +279,8 @@ void space_walk(const Model *model, const Cluster *cluster, const SearchOptions 
   const Fixed *f = &options->fixed;
   Walk w = { model, cluster, options, prices, counts, candidates };
   Plan plan = *options->base;
+
+  plan.offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {

@@ -111,7 +111,9 @@ static void break_down(const Trace *t, int row, Metrics *m)
     if (s->start > clock)
       charge_gap(t, data, &next, clock, s->start, s->cause, m);
     if (s->kind == TASK_OPTIMIZER) {
-      m->optimizer_s += s->end - s->start;
+      double copied = g_array_index(t->segments, Segment, s->segment).offload_s;
+      m->offload_s += copied;
+      m->optimizer_s += s->end - s->start - copied;
     } else {
       double context = exposed_context(t, s);
       m->context_comm_s += context;
