@@ -25,6 +25,7 @@ static void instance_init(Instance *in, GRand *rand)
   int heads = 1 << g_rand_int_range(rand, 1, 4);
 
   in->model = fixture_model(g_rand_int_range(rand, 2, 14), heads * 64, heads, 128, 512);
+  in->model->position_rows = 0;
   in->cluster = fixture_cluster("dgx", devices[g_rand_int_range(rand, 0, 6)]);
   in->cluster->device.memory_bytes = 2.0e9 + g_rand_double_range(rand, 0, 6e8);
   in->framework = fixture_framework(frameworks[g_rand_int_range(rand, 0, 3)]);
@@ -99,6 +100,8 @@ START_TEST(brute_force_agrees)
   instance_init(&in, rand);
   if (_i % 2)
     in.options.fixed.schedule = draw_schedule(rand);
+  if (_i % 4 == 2)
+    in.base.seq = 8192; /* long enough for context parallelism */
   check_instance(&in);
   instance_clear(&in);
   g_rand_free(rand);
@@ -340,7 +343,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 END_TEST
 

@@ -65,14 +65,14 @@ gboolean cli_check_count(const char *option, int *value, GError **error)
 
 gboolean cli_precision(const char *name, DType *out, GError **error)
 {
-  const DType choices[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16 };
+  const DType choices[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8 };
 
   for (gsize i = 0; i < G_N_ELEMENTS(choices); i++)
     if (g_str_equal(dtype_names[choices[i]], name)) {
       *out = choices[i];
       return TRUE;
     }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, fp16 or bf16", name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, fp16, bf16 or fp8", name);
   return FALSE;
 }
 

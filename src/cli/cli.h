@@ -18,7 +18,7 @@ Cluster *cli_load_cluster(const char *name, GError **error);
 #define CLI_ABSENT G_MININT
 gboolean cli_check_count(const char *option, int *value, GError **error);
 
-/* Reads fp32, fp16 or bf16. */
+/* Reads fp32, fp16, bf16 or fp8. */
 gboolean cli_precision(const char *name, DType *out, GError **error);
 
 /* Prints the error on stderr as one line and returns the exit status. */

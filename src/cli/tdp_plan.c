@@ -49,7 +49,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "seq", 's', 0, G_OPTION_ARG_INT, &o->seq, "Tokens in a sequence (default: the model's)", "S" },
     { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
     { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Training software: a name of plans/frameworks/ (default: megatron-core)", "NAME" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16 or fp32 (default: the first of these that the device has)", "FORMAT" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32 or fp8 (default: the first of these that the device has)", "FORMAT" },
     { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
     { "gpus-from", 0, 0, G_OPTION_ARG_INT, &o->gpus_from, "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
     { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },
@@ -187,7 +187,10 @@ static gboolean prepare(Planning *p, const Options *o, GError **error)
     return FALSE;
   }
   p->base = plan_default(p->model, p->framework);
-  p->base.precision = best_precision(&p->cluster->device);
+  DType format = best_precision(&p->cluster->device);
+  if (o->precision && !cli_precision(o->precision, &format, error))
+    return FALSE;
+  plan_set_format(&p->base, format);
   p->base.gpus = p->cluster->devices;
   if (!p->model->global_batch_size && o->global_batch <= 0)
     p->base.global_batch = p->base.gpus;
@@ -195,7 +198,7 @@ static gboolean prepare(Planning *p, const Options *o, GError **error)
     p->base.global_batch = o->global_batch;
   if (o->seq > 0)
     p->base.seq = o->seq;
-  return !o->precision || cli_precision(o->precision, &p->base.precision, error);
+  return TRUE;
 }
 
 static void write_counts(const SearchResult *found, JsonWriter *w)

@@ -60,21 +60,23 @@ double op_crowding(const Op *op, const Cluster *cluster)
   }
 }
 
-double optimizer_s(const Plan *plan, const Cluster *cluster, double params, double *crowded_s)
-{
-  double seconds = named_memory_s(&cluster->device, "optimizer", FALSE, params * plan->framework->optimizer_bytes, 1);
-
-  *crowded_s = seconds * (memory_crowding(&cluster->device.kernels, "optimizer", FALSE) - 1);
-  return seconds;
-}
-
 /* Two lanes while a pass is laid out. */
 typedef struct {
   PassPrice *price;
   const Cluster *cluster;
   double compute_end, tensor_end;
-  double slowdown; /* of computation while the tensor lane is busy */
+  double slowdown; /* of computation while the communication lane is busy */
+  Axis axis;       /* of the last collective */
 } Layout;
+
+/* Computation waits for the communication lane. */
+static void join(Layout *l)
+{
+  double waited = MAX(0, l->tensor_end - l->compute_end);
+
+  l->compute_end += waited;
+  l->price->context_s += l->axis == AXIS_CONTEXT ? waited : 0;
+}
 
 /* How long computation takes that needs `seconds` alone. */
 static double beside_tensor_lane(const Layout *l, double seconds)
@@ -89,12 +91,15 @@ static void lay_op(Layout *l, const Op *op, double op_seconds, double crowding, 
   PassPrice *p = l->price;
   double seconds = share * op_seconds;
 
+  if (op->joins)
+    join(l);
   if (op->kind == OP_COLLECTIVE) {
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
     l->slowdown = overlap_slowdown(l->cluster, &op->collective.group);
+    l->axis = op->collective.axis;
     p->tensor_s += seconds;
     if (!op->async)
-      l->compute_end = l->tensor_end;
+      join(l);
   } else {
     seconds = beside_tensor_lane(l, seconds);
     l->compute_end += seconds;
@@ -110,7 +115,8 @@ static void finish(Layout *l, const Plan *plan)
   PassPrice *p = l->price;
   double issue = p->kernels * plan->framework->issue_s;
 
-  p->seconds = MAX(l->compute_end, l->tensor_end);
+  join(l);
+  p->seconds = l->compute_end;
   if (issue > p->seconds) {
     p->compute_s += issue - p->seconds;
     p->seconds = issue;
@@ -193,6 +199,26 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
   price_backward(&w, PASS_BACKWARD, &price->pass[PASS_BACKWARD]);
   price_backward(&w, PASS_INPUT, &price->pass[PASS_INPUT]);
   price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
+}
+
+/* Traffic of Adam's step on the host for a parameter: states and master weight
+ * read and written in fp32, the gradient read, the weight written in 16 bits. */
+#define HOST_STEP_BYTES 30.0
+
+OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params)
+{
+  const Device *device = &cluster->device;
+  double owned = plan->zero >= 1 ? params / plan_shards(plan) : params, casts = params * op_weight_cast_bytes(plan);
+
+  if (plan->offload != OFFLOAD_OPTIMIZER) {
+    double bytes = owned * plan->framework->optimizer_bytes + casts;
+    double seconds = named_memory_s(device, "optimizer", FALSE, bytes, 1);
+    return (OptimizerPrice) { .seconds = seconds,
+                              .crowded_s = seconds * (memory_crowding(&device->kernels, "optimizer", FALSE) - 1) };
+  }
+  double copied = owned * (op_reduce_bytes(plan) + dtype_bytes[plan->precision]) / device->host_bytes_per_s;
+  double host = owned * HOST_STEP_BYTES * MIN(cluster->devices_per_node, plan->gpus) / cluster->host_memory_bytes_per_s;
+  return (OptimizerPrice) { .seconds = copied + host + memory_s(device, casts, 1), .offload_s = copied };
 }
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)

@@ -1,6 +1,7 @@
 /*
  * Seconds of the work of a layer: its ops priced by kernel.h and collective.h
- * and laid on two lanes, computation and tensor-parallel communication. A
+ * and laid on two lanes, computation and communication inside the pass (of the
+ * tensor-, context- and expert-parallel groups). A
  * collective waits for the op before it; later ops wait for the collective
  * unless it is asynchronous, and a pass ends when both lanes have. A pass
  * cannot take less than the host needs to launch its kernels.
@@ -14,7 +15,8 @@
 typedef struct {
   double seconds;   /* of the pass */
   double compute_s; /* computation lane busy (or the host's launches, if longer) */
-  double tensor_s;  /* tensor lane busy; what exceeds seconds - compute_s was hidden */
+  double tensor_s;  /* communication lane busy; what exceeds seconds - compute_s was hidden */
+  double context_s; /* of seconds - compute_s, what waits for context-parallel communication */
   double crowded_s; /* that computation takes longer while all devices of the node compute */
   double flops;
   double kernels;
@@ -47,15 +49,21 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
  * others wait: 1 + spread sqrt(2 ln n), the expected largest of n normals. */
 double slowest_device(const Device *device, int devices);
 
+/* The optimizer's step of a rank with that many parameters. */
+typedef struct {
+  double seconds;
+  double offload_s; /* of these, copies to the host and back */
+  double crowded_s; /* added while all devices of the node compute */
+} OptimizerPrice;
+
+OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params);
+
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
 
 /* How much longer an op takes while all devices of its node compute; 1 for
  * communication, which is measured among ranks that wait. */
 double op_crowding(const Op *op, const Cluster *cluster);
-
-/* The optimizer's update of so many parameters, and what crowding adds to it. */
-double optimizer_s(const Plan *plan, const Cluster *cluster, double params, double *crowded_s);
 
 /* How much slower kernels run on a device while it takes part in a collective
  * over this group: communication takes multiprocessors and memory bandwidth in

@@ -227,6 +227,14 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
 
   e.losses = found;
   e.notes = notes;
+  if (plan->offload)
+    export_lose(&e, "offload: %s: left out", offload_names[plan->offload]);
+  if (plan->fp8)
+    export_lose(&e, "precision: fp8: its recipe is left out, written as bf16");
+  if (plan_shards(plan) < plan_replicas(plan))
+    export_lose(&e, "shard_group_size: %d: left out, states are divided over all ranks", plan->shard_group);
+  if (plan->cp > 1 && plan->context != plan->framework->context_first)
+    export_lose(&e, "cp_comm_type: %s: left out", context_exchange_names[plan->context]);
   if (!exporter->render(&e, body, error))
     return NULL;
   GString *text = g_string_new(NULL);

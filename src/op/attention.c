@@ -147,12 +147,16 @@ static void core_fused(Build *b)
   };
 
   build_copies(b, "copy qkv", b->tokens * (query_width(b) + key_width(b) + value_width(b)));
-  g_array_append_val(b->work->forward, op);
-  op.pass = PASS_INPUT;
-  op.core = FALSE;
-  op.flops *= 2;
-  op.saved_bytes = 0;
-  g_array_append_val(b->work->backward, op);
+  if (b->plan->cp > 1) {
+    build_context_core(b, heads, b->bytes * b->tokens * (key_width(b) + value_width(b)));
+  } else {
+    g_array_append_val(b->work->forward, op);
+    op.pass = PASS_INPUT;
+    op.core = FALSE;
+    op.flops *= 2;
+    op.saved_bytes = 0;
+    g_array_append_val(b->work->backward, op);
+  }
   build_copies(b, "copy context", b->tokens * heads * a->v_head_dim);
 }
 
@@ -176,6 +180,6 @@ void build_attention(Build *b)
   build_params(b, a->extra_params / b->tp);
   build_linear(b, &(Linear) {
     .name = "projection", .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
-    .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel,
+    .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,
   });
 }

@@ -1,5 +1,7 @@
 #include "op/build.h"
 
+#include "op/fp8.h"
+
 static void add_forward(Build *b, Op op)
 {
   op.pass = PASS_FORWARD;
@@ -36,7 +38,7 @@ static Op collective(const Build *b, const char *name, Collective what, double b
 {
   return (Op) {
     .name = name, .kind = OP_COLLECTIVE,
-    .collective = { .what = what, .bytes = bytes, .group = b->tensor },
+    .collective = { .what = what, .bytes = bytes, .group = b->tensor, .axis = AXIS_TENSOR },
   };
 }
 
@@ -61,17 +63,71 @@ static double activation_bytes(const Build *b)
   return b->tokens * b->hidden * b->bytes;
 }
 
+static gboolean is_fp8(const Build *b, const Linear *l)
+{
+  return b->plan->fp8 && b->spec->kind == LAYER_BLOCK && l->split != LINEAR_REPLICATED;
+}
+
+/* Rows that are gathered for a product travel in its format. */
+static double gathered_bytes(const Build *b, const Linear *l)
+{
+  return is_fp8(b, l) ? activation_bytes(b) / b->bytes : activation_bytes(b);
+}
+
+static Op product(const Build *b, const Linear *l, Pass pass, double m, double n, double k)
+{
+  Op op = matmul(b, l->name, pass, m, n, k, l->batch);
+
+  if (is_fp8(b, l))
+    op.matmul.dtype = DTYPE_FP8;
+  return op;
+}
+
+/* Bytes of casting a product's input, and of its weights if every pass does. */
+static double cast_in_bytes(const Build *b, const Linear *l)
+{
+  const Fp8Work *w = fp8_work(b->plan);
+  double weights = w->each_pass ? w->weight_bytes * l->in * l->out : 0;
+
+  return ((l->unmade ? w->cast_bytes : w->made_bytes) * l->rows * l->in + weights) * l->batch;
+}
+
+static void cast_forward(Build *b, const Linear *l)
+{
+  double bytes = is_fp8(b, l) ? cast_in_bytes(b, l) : 0;
+
+  if (bytes > 0)
+    add_forward(b, stream("cast", PASS_FORWARD, bytes, 1));
+}
+
+static void cast_backward(Build *b, const Linear *l)
+{
+  const Fp8Work *w = is_fp8(b, l) ? fp8_work(b->plan) : NULL;
+  double weights = w && w->each_pass ? w->weight_bytes * l->in * l->out : 0;
+
+  if (w)
+    add_backward(b, stream("cast gradient", PASS_INPUT, (w->cast_bytes * l->rows * l->out + weights) * l->batch, 1));
+}
+
+static double input_saved(const Build *b, const Linear *l)
+{
+  if (!is_fp8(b, l) || !fp8_work(b->plan)->keeps_narrow)
+    return l->saved;
+  return l->saved / b->bytes + (l->unmade ? l->saved : 0);
+}
+
 /* Without sequence parallelism the sums are all-reduces; with it, the norms'
  * rows are gathered before a column-parallel product and scattered after a
  * row-parallel one (Korthikanti et al. 2022, section 4.2). */
 static void linear_forward(Build *b, const Linear *l)
 {
   gboolean sp = b->plan->sequence_parallel;
-  Op op = matmul(b, l->name, PASS_FORWARD, l->rows, l->out, l->in, l->batch);
+  Op op = product(b, l, PASS_FORWARD, l->rows, l->out, l->in);
 
   if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
-    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, activation_bytes(b));
-  op.saved_bytes = l->saved;
+    build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l));
+  cast_forward(b, l);
+  op.saved_bytes = input_saved(b, l);
   add_forward(b, op);
   if (l->bias && b->plan->framework->separate_bias)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
@@ -103,7 +159,7 @@ static void accumulate(Build *b, const Linear *l, Op *product)
 static void linear_backward(Build *b, const Linear *l)
 {
   gboolean sp = b->plan->sequence_parallel, overlap = b->plan->overlap.tensor;
-  Op weight_gradient = matmul(b, l->name, PASS_WEIGHT, l->in, l->out, l->rows, l->batch);
+  Op weight_gradient = product(b, l, PASS_WEIGHT, l->in, l->out, l->rows);
 
   /* reversed: what is added last runs first */
   accumulate(b, l, &weight_gradient);
@@ -113,18 +169,19 @@ static void linear_backward(Build *b, const Linear *l)
   if (l->split == LINEAR_COLUMN && !l->no_gather)
     build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
                               activation_bytes(b), PASS_INPUT, overlap);
-  add_backward(b, matmul(b, l->name, PASS_INPUT, l->rows, l->in, l->out, l->batch));
+  add_backward(b, product(b, l, PASS_INPUT, l->rows, l->in, l->out));
+  cast_backward(b, l);
   if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
-    build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_WEIGHT, overlap);
+    build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT, overlap);
   if (l->split == LINEAR_ROW && sp && !l->no_reduce)
-    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_INPUT, FALSE);
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_INPUT, FALSE);
 }
 
 void build_linear(Build *b, const Linear *l)
 {
   linear_forward(b, l);
   linear_backward(b, l);
-  b->work->deferred_bytes += l->saved + l->rows * l->out * l->batch * b->bytes;
+  b->work->deferred_bytes += input_saved(b, l) + l->rows * l->out * l->batch * b->bytes;
   build_params(b, l->in * l->out * l->batch + (l->bias ? l->out * l->batch : 0));
 }
 

@@ -12,9 +12,9 @@ typedef struct {
   const Model *model;
   const LayerSpec *spec;
   const Plan *plan;
-  GroupShape tensor; /* the tensor-parallel group */
+  GroupShape tensor, context; /* the tensor- and the context-parallel group */
   double tp;
-  double tokens;     /* of a micro-batch */
+  double tokens;     /* of a micro-batch, on a context-parallel rank */
   double rows;       /* tokens that norms and residuals see: tokens / tp under sequence parallel */
   double bytes;      /* of an activation element */
   double hidden;
@@ -33,6 +33,7 @@ typedef struct {
   LinearSplit split;
   gboolean no_reduce; /* a row-parallel output whose sum comes later */
   gboolean no_gather; /* a column-parallel input that is gathered already */
+  gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
 } Linear;
 
 /* A product with weights, with the collectives that its split asks for. */
@@ -80,5 +81,10 @@ void build_head(Build *b);
 /* Parts of a block. */
 void build_attention(Build *b);
 void build_feed_forward(Build *b);
+
+/* The core of attention, `heads` of them on this device, where a sequence is
+ * divided over the context-parallel ranks; `keys_bytes` of keys and values are
+ * this rank's. */
+void build_context_core(Build *b, double heads, double keys_bytes);
 
 #endif

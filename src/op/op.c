@@ -1,6 +1,7 @@
 #include "op/op.h"
 
 #include "op/build.h"
+#include "op/fp8.h"
 
 #include <math.h>
 
@@ -42,33 +43,55 @@ double op_gradient_copy_bytes(const Plan *p)
 
 double op_optimizer_bytes(const Plan *p)
 {
+  if (p->offload == OFFLOAD_OPTIMIZER)
+    return 0;
   return p->precision == DTYPE_FP32 ? 8 : 12;
+}
+
+double op_weight_bytes(const Plan *p)
+{
+  return dtype_bytes[p->fp8 && p->framework->fp8_primary ? DTYPE_FP8 : p->precision];
+}
+
+double op_gathered_weight_bytes(const Plan *p)
+{
+  return p->fp8 && p->zero >= 3 ? MIN(fp8_work(p)->gather_bytes, op_weight_bytes(p)) : op_weight_bytes(p);
+}
+
+double op_weight_copy_bytes(const Plan *p)
+{
+  return p->fp8 && p->zero < 3 ? fp8_work(p)->held_bytes / (p->framework->fp8_primary ? 2 : 1) : 0;
+}
+
+double op_weight_cast_bytes(const Plan *p)
+{
+  return p->fp8 && !fp8_work(p)->each_pass ? fp8_work(p)->weight_bytes : 0;
 }
 
 double op_state_bytes(const Plan *p)
 {
-  return dtype_bytes[p->precision] / (p->zero >= 3 ? p->dp : 1) +
-         (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? p->dp : 1) +
-         op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  return op_weight_bytes(p) / (p->zero >= 3 ? plan_shards(p) : 1) + op_weight_copy_bytes(p) +
+         (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? plan_shards(p) : 1) +
+         op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1);
 }
 
 double op_overhead_bytes(const Plan *p)
 {
-  int groups = (p->tp > 1) + (p->dp > 1) + (p->pp > 1);
+  int groups = (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p)) + (p->pp > 1);
   return p->framework->context_bytes + groups * p->framework->group_bytes;
 }
 
 double op_bucket_bytes(const Plan *p, double params)
 {
   const Framework *f = p->framework;
-  double bucket = MAX(f->bucket_params, f->bucket_params_per_rank * p->dp);
+  double bucket = MAX(f->bucket_params, f->bucket_params_per_rank * plan_replicas(p));
 
-  return p->dp > 1 ? f->bucket_copies * MIN(params, bucket) * op_reduce_bytes(p) : 0;
+  return plan_replicas(p) > 1 ? f->bucket_copies * MIN(params, bucket) * op_reduce_bytes(p) : 0;
 }
 
 double op_step_bytes(const Plan *p, double params, double largest)
 {
-  double partition = params / p->dp, piece = MIN(largest, partition);
+  double partition = params / plan_shards(p), piece = MIN(largest, partition);
   double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
 
   if (p->precision != DTYPE_FP16 || p->zero == 0 || !p->framework->fp16_step_copies)
@@ -199,7 +222,7 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
   double tokens = op_tokens(plan);
   Build b = {
     .work = work, .model = model, .spec = spec, .plan = plan,
-    .tensor = mesh_group(plan, cluster, AXIS_TENSOR),
+    .tensor = mesh_group(plan, cluster, AXIS_TENSOR), .context = mesh_group(plan, cluster, AXIS_CONTEXT),
     .tp = plan->tp, .tokens = tokens, .rows = plan->sequence_parallel ? tokens / plan->tp : tokens,
     .bytes = dtype_bytes[plan->precision], .hidden = model->hidden,
   };

@@ -15,6 +15,10 @@
  * Saved bytes reproduce Korthikanti et al. 2022 (arXiv 2205.05198) for GPT and
  * the derivation in docs/memory.md for LLaMA-like blocks.
  *
+ * Under context parallelism a device has seq/cp of each sequence's tokens, two
+ * chunks of it as far from the middle, so that a causal mask leaves every rank
+ * the same work (context.c: what ranks exchange, and when).
+ *
  * To add a layer kind: a file with a LayerWork builder and a line in the table
  * of op.c.
  */
@@ -32,11 +36,12 @@ typedef struct {
   Pass pass;        /* PASS_FORWARD, PASS_INPUT or PASS_WEIGHT */
   gboolean core;    /* part of the attention core, redone under selective recompute */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
+  gboolean joins;   /* waits for the asynchronous collectives before it */
   union {
     struct { double m, n, k, batch; DType dtype; gboolean activations; double accumulate_bytes; } matmul;
     struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal, dropout; DType dtype; } attention;
     struct { double bytes, kernels; } memory;
-    struct { Collective what; double bytes; GroupShape group; } collective;
+    struct { Collective what; double bytes; GroupShape group; Axis axis; } collective;
   };
   double flops;       /* of matrix units */
   double saved_bytes; /* kept from this forward op for the backward pass */
@@ -71,7 +76,14 @@ double op_tokens(const Plan *plan);
 double op_gradient_bytes(const Plan *plan);
 double op_reduce_bytes(const Plan *plan);
 
-/* Bytes of optimizer states for a parameter: Adam's two fp32 moments, and an
+/* Bytes of a weight as it is kept, when ranks gather it, and of its copies in fp8 that stay
+ * beside it (of weights kept in fp8, the other layout); traffic for a weight when a step ends, the optimizer's aside. */
+double op_weight_bytes(const Plan *plan);
+double op_gathered_weight_bytes(const Plan *plan);
+double op_weight_copy_bytes(const Plan *plan);
+double op_weight_cast_bytes(const Plan *plan);
+
+/* Bytes of optimizer states on the device for a parameter, none where they are offloaded: Adam's two fp32 moments, and an
  * fp32 copy of 16-bit weights. */
 double op_optimizer_bytes(const Plan *plan);
 

@@ -7,6 +7,8 @@
 #include <string.h>
 
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
+const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
+const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
@@ -17,7 +19,7 @@ static const char *const accumulation_names[] = { "none", "separate", "fused", N
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation, recompute, memory, splits;
+  int engine, attention, accumulation, recompute, memory, splits, fp8;
   char *like;
 } Parsed;
 
@@ -29,6 +31,11 @@ static const JsonField fields[] = {
   { "zero_stage_max", JSON_INT, FIELD(zero_max), FALSE, 0, 3 },
   { "zero_stage_max_with_pipeline", JSON_INT, FIELD(zero_max_pipeline), FALSE, 0, 3 },
   { "schedules", JSON_ANY },
+  { "context_parallel", JSON_ANY },
+  { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
+  { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
+  { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
+  { "offload_optimizer", JSON_BOOL, FIELD(offload_optimizer) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
@@ -126,6 +133,25 @@ static gboolean read_schedules(const JsonDoc *doc, guint64 *out, GError **error)
   return TRUE;
 }
 
+/* Names of exchanges as bits; the first one is the default. */
+static gboolean read_context(const JsonDoc *doc, Framework *out, GError **error)
+{
+  const cJSON *names = json_get_array(doc, json_root(doc), "context_parallel", FALSE, error), *name;
+
+  if (!names)
+    return !json_get(json_root(doc), "context_parallel");
+  out->context = 0;
+  cJSON_ArrayForEach(name, names) {
+    int i = cJSON_IsString(name) ? names_find(context_exchange_names, name->valuestring) : -1;
+    if (i < 0)
+      return json_error(doc, name, error, "p2p, all_gather or a2a");
+    if (!out->context)
+      out->context_first = i;
+    out->context |= 1u << i;
+  }
+  return TRUE;
+}
+
 static char *find_file(const char *name, GError **error)
 {
   g_autofree char *below = g_strdup_printf("plans/frameworks/%s.json", name);
@@ -154,7 +180,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
 
   return doc && start_from(doc, parsed, depth, error) &&
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
-         read_schedules(doc, &parsed->framework.schedules, error) && check_keys(doc, parsed->like == NULL, error);
+         read_schedules(doc, &parsed->framework.schedules, error) &&
+         read_context(doc, &parsed->framework, error) && check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)
@@ -192,6 +219,7 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.unstated_recompute = parsed.recompute;
   parsed.framework.unstated_memory = parsed.memory;
   parsed.framework.splits = parsed.splits;
+  parsed.framework.fp8 = parsed.fp8;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 

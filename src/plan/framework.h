@@ -19,6 +19,18 @@ extern const char *const recompute_names[];
 typedef enum { MEMORY_OF_DRIVER, MEMORY_ALLOCATED, MEMORY_RESERVED } MemoryCount;
 extern const char *const memory_count_names[];
 
+/* How ranks that hold parts of a sequence exchange keys and values: blocks go
+ * round a ring beside the attention to the block before (ring attention, Liu et
+ * al. 2023, arXiv 2310.01889; Transformer Engine's p2p); all are gathered first
+ * (Llama 3, arXiv 2407.21783, section 3.3.2); or sequence and heads change
+ * places (DeepSpeed-Ulysses, arXiv 2309.14509). */
+typedef enum { CONTEXT_RING, CONTEXT_GATHER, CONTEXT_ALL_TO_ALL, CONTEXT_COUNT } ContextExchange;
+extern const char *const context_exchange_names[];
+
+/* How scales of fp8 tensors are found: op/fp8.h. */
+typedef enum { FP8_NONE, FP8_DELAYED, FP8_CURRENT, FP8_TENSORWISE, FP8_BLOCKWISE, FP8_MXFP8, FP8_COUNT } Fp8Recipe;
+extern const char *const fp8_recipe_names[];
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 typedef struct {
@@ -26,6 +38,12 @@ typedef struct {
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
+  guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */
+  ContextExchange context_first; /* plan default */
+  Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
+  gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
+  gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
+  gboolean offload_optimizer; /* the optimizer may run on the host */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */

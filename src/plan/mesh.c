@@ -35,6 +35,21 @@ GroupShape mesh_group(const Plan *plan, const Cluster *cluster, Axis axis)
   return group_shape(cluster, mesh_size(plan, axis), mesh_stride(plan, axis));
 }
 
+GroupShape mesh_replicas(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, plan_replicas(plan), mesh_stride(plan, AXIS_CONTEXT));
+}
+
+GroupShape mesh_shards(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, plan_shards(plan), mesh_stride(plan, AXIS_CONTEXT));
+}
+
+GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, plan_replicas(plan) / plan_shards(plan), mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
+}
+
 /* Whether each rank of one stage shares a domain with its partner in the other. */
 static gboolean stages_share(int stride, int from, int to, int domain)
 {

@@ -19,6 +19,13 @@ void mesh_coordinates(const Plan *plan, int rank, int coordinates[AXIS_COUNT]);
 /* Shape of the groups along an axis. */
 GroupShape mesh_group(const Plan *plan, const Cluster *cluster, Axis axis);
 
+/* Shape of the groups of ranks that hold the same weights: context and data together. */
+GroupShape mesh_replicas(const Plan *plan, const Cluster *cluster);
+
+/* Of these, the groups over which ZeRO divides (neighbours), and those that hold the same part. */
+GroupShape mesh_shards(const Plan *plan, const Cluster *cluster);
+GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster);
+
 /* Shape of the pairs that two pipeline ranks form: apart wherever at least one
  * of their pairs is apart. */
 GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to);

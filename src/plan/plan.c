@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+const char *const offload_names[] = { "none", "optimizer", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
@@ -11,6 +12,7 @@ Plan plan_default(const Model *model, const Framework *framework)
     .seq = model->seq,
     .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .cp = 1, .ep = 1,
     .precision = DTYPE_BF16,
+    .context = framework->context_first,
     .attention = framework->attention,
     .overlap = {
       .gradients = framework->overlap_gradients,
@@ -40,8 +42,15 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", pp %d", p->pp);
   if (p->vpp > 1)
     g_string_append_printf(s, " x %d chunks", p->vpp);
-  g_string_append_printf(s, ", dp %d, zero %d, micro-batch %d, recompute %s, %s", p->dp, p->zero, p->micro_batch,
+  if (p->cp > 1)
+    g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
+  g_string_append_printf(s, ", dp %d, zero %d", p->dp, p->zero);
+  if (plan_shards(p) < plan_replicas(p))
+    g_string_append_printf(s, " over %d", plan_shards(p));
+  g_string_append_printf(s, ", micro-batch %d, recompute %s, %s", p->micro_batch,
                          recompute_names[p->recompute], p->schedule->name);
+  if (p->offload)
+    g_string_append(s, ", offloaded optimizer");
   return g_string_free(s, FALSE);
 }
 

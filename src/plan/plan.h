@@ -20,6 +20,10 @@ typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
 extern const char *const optimizer_names[];
 
+/* Where optimizer states live and its step runs (ZeRO-Offload, Ren et al. 2021, arXiv 2101.06840). */
+typedef enum { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_COUNT } Offload;
+extern const char *const offload_names[];
+
 /* What runs beside computation instead of before or after it. */
 typedef struct {
   gboolean gradients;  /* reduction of gradients, by bucket, during the last backwards */
@@ -33,11 +37,15 @@ typedef struct {
   int global_batch, micro_batch; /* sequences */
   int seq;                       /* tokens */
   int tp, pp, vpp, dp, cp, ep;
+  ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
   int zero; /* 0 to 3 */
+  int shard_group; /* ranks over which ZeRO divides; 0 = all that hold the same weights */
   Recompute recompute;
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
+  gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
   Optimizer optimizer;
+  Offload offload;
   AttentionKernel attention;
   Overlap overlap;
   LayerSplit split;  /* layers of each stage */
@@ -57,6 +65,33 @@ void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 static inline int plan_micro_batches(const Plan *p)
 {
   return p->global_batch / (p->dp * p->micro_batch);
+}
+
+/* Format of most of the products: what a plan is called by, and whose peak counts. */
+static inline DType plan_format(const Plan *p)
+{
+  return p->fp8 ? DTYPE_FP8 : p->precision;
+}
+
+/* Sets precision and fp8 from a format's name in files. */
+static inline void plan_set_format(Plan *p, DType format)
+{
+  p->fp8 = format == DTYPE_FP8;
+  p->precision = p->fp8 ? DTYPE_BF16 : format;
+}
+
+/* Ranks that hold the same weights: gradients are summed over them, and ZeRO
+ * divides states over them (Megatron's distributed optimizer and FSDP2 count
+ * context-parallel ranks in). */
+static inline int plan_replicas(const Plan *p)
+{
+  return p->dp * p->cp;
+}
+
+/* Ranks over which ZeRO divides what it divides; the others hold copies of it. */
+static inline int plan_shards(const Plan *p)
+{
+  return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
 }
 
 static inline ScheduleShape plan_shape(const Plan *p)
@@ -94,7 +129,7 @@ char *plan_label(const Plan *plan);
 typedef enum {
   RULE_NONE, /* no rule is broken */
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
-  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_ZERO, RULE_PRECISION, RULE_FAMILY, RULE_DEGREE,
+  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_OFFLOAD, RULE_FAMILY, RULE_DEGREE,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;

@@ -15,8 +15,11 @@ const char *const plan_rule_names[] = {
   "schedule does not fit",
   "sequence longer than the positions",
   "sequence parallel not applicable",
+  "context parallel not applicable",
   "zero stage that the framework cannot run",
+  "shard group not applicable",
   "precision not supported by the device",
+  "offload not applicable",
   "model family not planned",
   "degree not planned",
   "layers do not split into the stages",
@@ -196,6 +199,47 @@ static gboolean check_sequence_parallel(const Subject *s, GError **error)
 }
 
 
+/* Attention that rings and gathers can divide: over the whole sequence. Two chunks a rank, the i-th from either end, balance a causal mask. */
+static gboolean check_context_blocks(const Subject *s, const Attention *a, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (a->window > 0 && a->window < p->seq)
+    return broken(error, "context_parallel_size: %d: expected 1, or cp_comm_type a2a, for a window of %d tokens", p->cp, a->window);
+  return TRUE;
+}
+
+static gboolean check_context_heads(const Subject *s, const Attention *a, GError **error)
+{
+  int ranks = s->plan->tp * s->plan->cp, kv_heads = a->kv_lora_rank ? a->heads : a->kv_heads;
+
+  if (a->heads % ranks != 0 || kv_heads % ranks != 0)
+    return broken(error, "context_parallel_size: %d: expected that with tensor parallel %d it divides the %d key-value heads "
+                         "under cp_comm_type a2a", s->plan->cp, s->plan->tp, kv_heads);
+  return TRUE;
+}
+
+static gboolean check_context(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->cp == 1)
+    return TRUE;
+  if (!(p->framework->context >> p->context & 1))
+    return broken(error, "context_parallel_size: %d: expected 1, %s does not run cp_comm_type %s", p->cp,
+                  p->framework->name, context_exchange_names[p->context]);
+  if (p->attention == ATTENTION_UNFUSED)
+    return broken(error, "attention: \"unfused\": expected a fused kernel under context_parallel_size %d", p->cp);
+  if (p->seq % (2 * p->cp) != 0 || (p->sequence_parallel && p->seq / p->cp % p->tp != 0))
+    return broken(error, "context_parallel_size: %d: expected seq_length %d to divide by twice as many, and a rank's part "
+                         "by tensor_model_parallel_size under sequence_parallel", p->cp, p->seq);
+  for (int i = 0; i < s->model->n_specs; i++) {
+    const Attention *a = &s->model->specs[i].attention;
+    if (a->heads && !(p->context == CONTEXT_ALL_TO_ALL ? check_context_heads : check_context_blocks)(s, a, error))
+      return FALSE;
+  }
+  return TRUE;
+}
 
 static gboolean check_zero(const Subject *s, GError **error)
 {
@@ -209,13 +253,54 @@ static gboolean check_zero(const Subject *s, GError **error)
   return TRUE;
 }
 
+static gboolean check_shard_group(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->shard_group == 0)
+    return TRUE;
+  if (p->zero == 0 || plan_replicas(p) % p->shard_group != 0 || p->shard_group == 1)
+    return broken(error, "shard_group_size: %d: expected a zero_stage above 0, and a divisor above 1 of the %d ranks that hold "
+                         "the same weights", p->shard_group, plan_replicas(p));
+  if (!p->framework->shard_groups && p->shard_group < plan_replicas(p))
+    return broken(error, "shard_group_size: %d: expected nothing, %s divides states over all %d ranks", p->shard_group,
+                  p->framework->name, plan_replicas(p));
+  return TRUE;
+}
+
 static gboolean check_precision(const Subject *s, GError **error)
 {
-  DType dtype = s->plan->precision;
+  DType dtype = plan_format(s->plan);
 
   if (s->cluster->device.peak_flops_per_s[dtype] <= 0)
     return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype],
                   s->cluster->device.name);
+  if (s->plan->fp8 && s->plan->framework->fp8 == FP8_NONE)
+    return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe", s->plan->framework->name);
+  return TRUE;
+}
+
+/* On the host, of a parameter: fp32 master weight and two moments, and the gradient that came down. */
+#define HOST_BYTES 16.0
+
+/* Ranks are taken to hold alike shares of the model. */
+static gboolean check_offload(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const Cluster *c = s->cluster;
+  double share = p->zero > 0 ? plan_shards(p) : 1;
+  double bytes = HOST_BYTES * s->model->params / ((double)p->tp * p->pp * share) * MIN(c->devices_per_node, p->gpus);
+
+  if (p->offload == OFFLOAD_NONE)
+    return TRUE;
+  if (!p->framework->offload_optimizer || (p->zero == 0 && plan_replicas(p) > 1))
+    return broken(error, "offload: \"optimizer\": expected none, or a framework that offloads and a zero_stage above 0 (%s, %d)",
+                  p->framework->name, p->zero);
+  if (c->host_memory_bytes <= 0 || c->host_memory_bytes_per_s <= 0)
+    return broken(error, "offload: \"optimizer\": expected none, the host memory of cluster %s is not known", c->name);
+  if (bytes > c->host_memory_bytes)
+    return broken(error, "offload: \"optimizer\": expected at most the %.0f GiB of a node's memory, it takes %.0f GiB",
+                  c->host_memory_bytes / 0x1p30, bytes / 0x1p30);
   return TRUE;
 }
 
@@ -233,8 +318,6 @@ static gboolean check_family(const Subject *s, GError **error)
 
 static gboolean check_degree(const Subject *s, GError **error)
 {
-  if (s->plan->cp != 1)
-    return broken(error, "context_parallel_size: %d: expected 1, context parallelism is not planned", s->plan->cp);
   if (s->plan->ep != 1)
     return broken(error, "expert_model_parallel_size: %d: expected 1, expert parallelism is not planned", s->plan->ep);
   return TRUE;
@@ -249,8 +332,11 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_SCHEDULE] = check_schedule,
   [RULE_SEQUENCE] = check_sequence,
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
+  [RULE_CONTEXT] = check_context,
   [RULE_ZERO] = check_zero,
+  [RULE_SHARD_GROUP] = check_shard_group,
   [RULE_PRECISION] = check_precision,
+  [RULE_OFFLOAD] = check_offload,
   [RULE_FAMILY] = check_family,
   [RULE_DEGREE] = check_degree,
   [RULE_LAYERS] = check_layers,

@@ -6,16 +6,15 @@
 typedef struct {
   int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
   gboolean sequence_parallel;
-  int zero, recompute, precision, optimizer, attention, offload;
+  int zero, recompute, precision, optimizer, attention, offload, context, shard_group;
   char *schedule, *framework;
 } PlanFile;
 
 #define FIELD(name) G_STRUCT_OFFSET(PlanFile, name)
 #define DEGREE_MAX 1e7
 
-static const char *const precision_names[] = { "fp32", "fp16", "bf16", NULL };
-static const char *const offload_names[] = { "none", NULL };
-static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16 };
+static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", NULL };
+static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8 };
 
 static const JsonField fields[] = {
   { "gpus", JSON_INT, FIELD(gpus), FALSE, 1, DEGREE_MAX },
@@ -29,8 +28,10 @@ static const JsonField fields[] = {
   { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
   { "data_parallel_size", JSON_INT, FIELD(dp), FALSE, 1, DEGREE_MAX },
   { "context_parallel_size", JSON_INT, FIELD(cp), FALSE, 1, DEGREE_MAX },
+  { "cp_comm_type", JSON_ENUM, FIELD(context), .names = context_exchange_names },
   { "expert_model_parallel_size", JSON_INT, FIELD(ep), FALSE, 1, DEGREE_MAX },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
+  { "shard_group_size", JSON_INT, FIELD(shard_group), FALSE, 1, DEGREE_MAX },
   { "recompute_granularity", JSON_ENUM, FIELD(recompute), .names = recompute_names },
   { "precision", JSON_ENUM, FIELD(precision), .names = precision_names },
   { "optimizer", JSON_ENUM, FIELD(optimizer), .names = optimizer_names },
@@ -139,9 +140,12 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->seq = given(f->seq, out->seq);
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
+  out->offload = given(f->offload, OFFLOAD_NONE);
+  out->shard_group = given(f->shard_group, 0);
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
-  out->precision = precisions[given(f->precision, 2)];
+  plan_set_format(out, precisions[given(f->precision, 2)]);
   out->attention = given(f->attention, out->attention);
+  out->context = given(f->context, out->context);
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
@@ -159,7 +163,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -203,12 +207,16 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   }
   json_put_int(w, "data_parallel_size", p->dp);
   json_put_int(w, "context_parallel_size", p->cp);
+  if (p->cp > 1)
+    json_put_string(w, "cp_comm_type", context_exchange_names[p->context]);
   json_put_int(w, "expert_model_parallel_size", p->ep);
   json_put_int(w, "zero_stage", p->zero);
+  if (p->shard_group)
+    json_put_int(w, "shard_group_size", p->shard_group);
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
-  json_put_string(w, "precision", dtype_names[p->precision]);
+  json_put_string(w, "precision", dtype_names[plan_format(p)]);
   json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
-  json_put_string(w, "offload", "none");
+  json_put_string(w, "offload", offload_names[p->offload]);
   json_put_string(w, "attention", attention_kernel_names[p->attention]);
   json_put_string(w, "framework", p->framework->name);
   json_open(w, "overlap", '{');

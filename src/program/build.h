@@ -13,7 +13,7 @@ typedef struct {
   GArray *pieces; /* Piece, in model order */
   int whole[PASS_COUNT]; /* segment of the whole chunk by pass, -1 = not made */
   int *split[PASS_COUNT]; /* segment of each piece by pass */
-  int *gather, *reduce;  /* segment of each piece */
+  int *gather, *reduce, *across; /* segment of each piece; across: of sums over copies of a part */
   int send[2];           /* segment of the send after a forward, after a backward */
   int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
   gboolean remade;       /* its forwards are made again in slots of their own */
@@ -29,7 +29,8 @@ typedef struct {
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
-  GroupShape data; /* the data-parallel group */
+  GroupShape data; /* ranks that hold the same weights, or of these those over which ZeRO divides */
+  GroupShape copies; /* ranks that hold the same part; one unless ZeRO divides over fewer */
   GArray *edges;   /* pairs: task, what it waits for */
   GArray **lanes;  /* int, for each row and lane */
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
@@ -78,6 +79,7 @@ Piece chunk_whole(const Chunk *chunk);
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass); /* piece -1 = whole */
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece);
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece);
+int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece);
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 

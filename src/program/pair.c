@@ -19,7 +19,9 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
   Segment whole = pass_segment(b, chunk, chunk_whole(chunk), slot->pass);
   Segment beside = pass_segment(b, other_chunk, chunk_whole(other_chunk), other->pass);
 
-  s.seconds = s.compute_s + exposed_share(&whole, &beside) * (s.seconds - s.compute_s);
+  double share = exposed_share(&whole, &beside);
+  s.seconds = s.compute_s + share * (s.seconds - s.compute_s);
+  s.context_s *= share;
   if (!slot->paired) {
     s.alloc_bytes += beside.alloc_bytes;
     s.free_bytes += beside.alloc_bytes;

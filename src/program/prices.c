@@ -61,7 +61,7 @@ double params_of(const ProgramBuild *b, int first, int n)
 
 double weight_bytes(const ProgramBuild *b)
 {
-  return dtype_bytes[b->plan->precision];
+  return op_gathered_weight_bytes(b->plan);
 }
 
 /* Prices of a layer's passes without their recomputation. */
@@ -76,6 +76,7 @@ static void add_price(Segment *s, const PassPrice *price)
   s->compute_s += price->compute_s;
   s->tensor_s += price->tensor_s;
   s->crowded_s += price->crowded_s;
+  s->context_s += price->context_s;
   s->hardware_flops += price->flops;
 }
 
@@ -132,9 +133,9 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
-  if (b->plan->dp > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
+  if (plan_replicas(b->plan) > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
     s.free_bytes += params * weight_bytes(b);
-  if (b->plan->dp > 1 && b->plan->zero >= 2 && makes_weight_gradient(pass))
+  if (plan_replicas(b->plan) > 1 && b->plan->zero >= 2 && makes_weight_gradient(pass))
     s.alloc_bytes += params * op_gradient_bytes(b->plan);
   return s;
 }
@@ -180,12 +181,13 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
   const Plan *p = b->plan;
   RankWeights w = rank_weights(b, rank);
-  double *bytes = row->static_bytes, sharded = p->zero >= 2 ? p->dp : 1;
+  double *bytes = row->static_bytes, sharded = p->zero >= 2 ? plan_shards(p) : 1;
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = w.params * weight_bytes(b) / (p->zero >= 3 ? p->dp : 1);
+  bytes[PART_WEIGHTS] =
+      w.params * (op_weight_bytes(p) / (p->zero >= 3 ? plan_shards(p) : 1) + op_weight_copy_bytes(p));
   bytes[PART_GRADIENTS] = w.params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
-  bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? p->dp : 1);
+  bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1);
   bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
   bytes[PART_OVERHEAD] = op_overhead_bytes(p);
   row->cached_bytes = op_step_bytes(p, w.params, w.largest);

@@ -154,7 +154,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
 {
   Program *p = g_new0(Program, 1);
   ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
-                     .data = mesh_group(plan, cluster, AXIS_DATA) };
+                     .data = mesh_shards(plan, cluster), .copies = mesh_shard_copies(plan, cluster) };
 
   time_shape(&b);
   p->schedule = plan->schedule;

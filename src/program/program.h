@@ -6,7 +6,7 @@
  * A row is a class of alike ranks: one for each pipeline stage rank. Each row
  * has a lane for computation, one for sends to neighbouring stages and one for
  * data-parallel communication; a lane runs its tasks in order, one at a time.
- * (Tensor-parallel communication runs inside passes, see cost/price.h.)
+ * (Tensor- and context-parallel communication runs inside passes, see cost/price.h.)
  *
  * A task is one pass of one chunk for one micro-batch, or of a piece of the
  * chunk where gradients are reduced or parameters gathered beside it; or one
@@ -14,6 +14,10 @@
  * alike tasks in its Segment. Everything else is an edge: prefetch limits,
  * finite buffers, sends that block, the barrier of the gradient norm. A stage
  * that follows another on the same rank is sent nothing.
+ *
+ * Where ZeRO divides over a part of the ranks that hold the same weights, each
+ * keeps the sums of its part's gradients, and adds them up over the copies of
+ * that part once a step (MiCS, Zhang et al. 2022, arXiv 2205.00119, section 3.4).
  *
  * What differs by schedule:
  *
@@ -82,9 +86,11 @@ typedef struct {
   Pass pass;
   int first_layer, n_layers;
   double seconds;
-  double compute_s;      /* of a pass: the part that computes; the rest is exposed tensor communication */
-  double tensor_s;       /* of a pass: its tensor communication, hidden or not */
-  double crowded_s;        /* that computation takes longer while all devices of the node compute */
+  double compute_s;      /* of a pass: the part that computes; the rest is exposed communication */
+  double tensor_s;       /* of a pass: the communication inside it, hidden or not */
+  double offload_s;      /* of an optimizer step: copies to the host and back */
+  double context_s;      /* of a pass: what of its exposed communication is context-parallel */
+  double crowded_s;      /* that computation takes longer while all devices of the node compute */
   double hardware_flops;
   double activation_bytes; /* allocated when the pass starts; freed (negative) when it ends */
   double alloc_bytes;      /* buffers taken when the task starts */

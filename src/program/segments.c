@@ -9,12 +9,12 @@ static double piece_params(const ProgramBuild *b)
 {
   const Plan *p = b->plan;
 
-  if (p->dp == 1)
+  if (plan_replicas(p) == 1)
     return G_MAXDOUBLE;
   if (p->zero == 3)
     return 0;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
-    return MAX(p->framework->bucket_params, p->framework->bucket_params_per_rank * p->dp);
+    return MAX(p->framework->bucket_params, p->framework->bucket_params_per_rank * plan_replicas(p));
   return G_MAXDOUBLE;
 }
 
@@ -52,6 +52,7 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
   }
   chunk->gather = g_memdup2(chunk->split[0], n * sizeof(int));
   chunk->reduce = g_memdup2(chunk->split[0], n * sizeof(int));
+  chunk->across = g_memdup2(chunk->split[0], n * sizeof(int));
 }
 
 void chunk_clear(Chunk *chunk)
@@ -61,6 +62,7 @@ void chunk_clear(Chunk *chunk)
     g_free(chunk->split[pass]);
   g_free(chunk->gather);
   g_free(chunk->reduce);
+  g_free(chunk->across);
 }
 
 Piece chunk_whole(const Chunk *chunk)
@@ -149,6 +151,21 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
     s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
+    *known = program_add_segment(b, s);
+  }
+  return *known;
+}
+
+int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece)
+{
+  int *known = &chunk->across[MAX(piece, 0)];
+
+  if (*known < 0) {
+    Piece p = piece_at(chunk, piece);
+    double bytes = params_of(b, p.first_layer, p.n_layers) * op_reduce_bytes(b->plan) / plan_shards(b->plan);
+    Segment s = comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies);
+    s.first_layer = p.first_layer;
+    s.n_layers = p.n_layers;
     *known = program_add_segment(b, s);
   }
   return *known;

@@ -47,7 +47,7 @@ static void add_copies(ProgramBuild *b)
   int ranks = b->shape.ranks;
 
   for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++)
-    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? p->dp : 1), rank,
+    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? plan_shards(p) : 1), rank,
              ranks - 1 - rank);
 }
 
@@ -65,14 +65,15 @@ static int add_norm(ProgramBuild *b)
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
-  double params = rank_params(b, row), owned = p->zero >= 1 ? params / p->dp : params;
-  Segment s = { .kind = TASK_OPTIMIZER, .slowdown = 1 };
+  double params = rank_params(b, row);
+  OptimizerPrice price = optimizer_price(p, b->cluster, params);
+  Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
+                .crowded_s = price.crowded_s, .slowdown = 1 };
 
-  s.seconds = s.compute_s = optimizer_s(p, b->cluster, owned, &s.crowded_s);
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
-  if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
-    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision], b->data);
+  if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
+    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), b->data);
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);
   }

@@ -6,7 +6,7 @@ typedef struct {
   Slot slot;
   const Slot *other; /* that it overlaps, NULL = none */
   int piece; /* -1 = the whole chunk */
-  gboolean gather, reduce; /* parameters before it, gradients after it */
+  gboolean gather, reduce, across; /* parameters before it, gradients after it, and over copies of a part */
   gboolean first, last;    /* of its slot */
 } Use;
 
@@ -47,10 +47,10 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean sharded = p->dp > 1 && p->zero == 3;
-  gboolean fresh = p->dp > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean sharded = plan_replicas(p) > 1 && p->zero == 3;
+  gboolean fresh = plan_replicas(p) > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean gather = (sharded && slot->pass != PASS_WEIGHT) || fresh;
-  gboolean reduce = p->dp > 1 && makes_weight_gradient(slot->pass) &&
+  gboolean reduce = plan_replicas(p) > 1 && makes_weight_gradient(slot->pass) &&
                     (p->zero >= 2 || (index == chunk->last_backward && p->overlap.gradients));
   gboolean split = gather || (reduce && (p->overlap.gradients || sharded));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
@@ -58,7 +58,7 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 
   for (int i = 0; i < n; i++) {
     Use use = { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1, .gather = gather,
-                .reduce = reduce, .first = i == 0, .last = i == n - 1 };
+                .reduce = reduce, .across = reduce && index == chunk->last_backward, .first = i == 0, .last = i == n - 1 };
     g_array_append_val(r->uses, use);
   }
 }
@@ -110,13 +110,23 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
   b->arrival[program_slot(b, backward, to, slot->micro)] = task;
 }
 
+/* Sums gradients behind a task, over copies too if it is the last time; returns the last sum. */
+static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across, const Slot *slot, int task)
+{
+  ProgramBuild *b = r->b;
+  int reduce = program_add_task(b, r->rank, LANE_DATA, chunk_reduce_segment(b, chunk, piece), slot->chunk, slot->micro);
+
+  program_add_edge(b, reduce, task);
+  return across && b->copies.size > 1
+             ? program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece), slot->chunk, slot->micro)
+             : reduce;
+}
+
 static void add_reduce(RankBuild *r, const Use *use, int task)
 {
   ProgramBuild *b = r->b;
-  int reduce = program_add_task(b, r->rank, LANE_DATA, chunk_reduce_segment(b, chunk_of(r, &use->slot), use->piece),
-                                use->slot.chunk, use->slot.micro);
+  int reduce = sum_gradients(r, chunk_of(r, &use->slot), use->piece, use->across, &use->slot, task);
 
-  program_add_edge(b, reduce, task);
   if (!b->plan->overlap.gradients)
     r->blocking[1] = reduce;
 }
@@ -190,12 +200,11 @@ static void reduce_at_end(RankBuild *r)
 {
   const Plan *p = r->b->plan;
 
-  if (p->dp == 1 || p->zero >= 2 || p->overlap.gradients)
+  if (plan_replicas(p) == 1 || p->zero >= 2 || p->overlap.gradients)
     return;
   for (int c = 0; c < r->n_chunks; c++) {
-    int segment = chunk_reduce_segment(r->b, &r->chunks[c], -1);
-    int task = program_add_task(r->b, r->rank, LANE_DATA, segment, c, 0);
-    program_add_edge(r->b, task, r->b->last_task[r->rank]);
+    Slot slot = { .chunk = c };
+    sum_gradients(r, &r->chunks[c], -1, TRUE, &slot, r->b->last_task[r->rank]);
   }
 }
 

@@ -25,9 +25,8 @@ typedef struct {
   gboolean *known; /* whether work is there */
 } Walk;
 
-/* What a task's communication is for; passes name the ops inside them. */
+/* What a task's communication is for; passes name the ops inside them, by axis. */
 static const char *const purposes[TASK_KIND_COUNT] = {
-  [TASK_PASS] = "tensor parallel",
   [TASK_SEND] = "between stages",
   [TASK_GATHER] = "parameters",
   [TASK_REDUCE] = "gradients",
@@ -35,6 +34,11 @@ static const char *const purposes[TASK_KIND_COUNT] = {
   [TASK_COPIES] = "gradients of copies",
   [TASK_VOCAB] = "output layer",
   [TASK_NORM] = "gradient norm",
+};
+
+static const char *const axis_purposes[AXIS_COUNT] = {
+  [AXIS_TENSOR] = "tensor parallel",
+  [AXIS_CONTEXT] = "context parallel",
 };
 
 /* Sizes that read the same are the same. */
@@ -62,7 +66,7 @@ static void add_use(Walk *w, Use use)
 static void add_op(Walk *w, const Op *op, gint64 count)
 {
   if (op->kind == OP_COLLECTIVE && op->collective.group.size > 1)
-    add_use(w, (Use) { .purpose = purposes[TASK_PASS], .detail = op->name, .what = op->collective.what,
+    add_use(w, (Use) { .purpose = axis_purposes[op->collective.axis], .detail = op->name, .what = op->collective.what,
                        .bytes = op->collective.bytes, .group = op->collective.group, .count = count });
 }
 

@@ -11,7 +11,13 @@ static char *precise_seconds(double s)
 
 char *report_ranking(const Result *results, int n)
 {
-  g_autoptr(Table) t = table_new("#|tp|sp|pp|chunks|dp|zero|micro|<recompute|<schedule|step|tokens/s/GPU|MFU|bubble|memory");
+  gboolean context = FALSE; /* a column only where some plan has it */
+
+  for (int i = 0; i < n; i++)
+    context |= results[i].plan.cp > 1;
+  g_autofree char *columns = g_strdup_printf(
+      "#|tp|sp|pp|chunks|%sdp|zero|micro|<recompute|<schedule|step|tokens/s/GPU|MFU|bubble|memory", context ? "cp|" : "");
+  g_autoptr(Table) t = table_new(columns);
 
   for (int i = 0; i < n; i++) {
     const Result *r = &results[i];
@@ -21,8 +27,13 @@ char *report_ranking(const Result *results, int n)
     table_add(t, "%s", r->plan.sequence_parallel ? "on" : "off");
     table_add(t, "%d", r->plan.pp);
     table_add(t, "%d", r->plan.vpp);
+    if (context)
+      table_add(t, "%d", r->plan.cp);
     table_add(t, "%d", r->plan.dp);
-    table_add(t, "%d", r->plan.zero);
+    if (plan_shards(&r->plan) < plan_replicas(&r->plan))
+      table_add(t, "%d/%d", r->plan.zero, plan_shards(&r->plan));
+    else
+      table_add(t, "%d", r->plan.zero);
     table_add(t, "%d", r->plan.micro_batch);
     table_add(t, "%s", recompute_names[r->plan.recompute]);
     table_add(t, "%s", r->plan.schedule->name);
@@ -41,7 +52,7 @@ typedef struct {
 } Cause;
 
 static double compute(const Metrics *m) { return m->compute_s; }
-static double tensor(const Metrics *m) { return m->tensor_comm_s; }
+static double tensor(const Metrics *m) { return m->tensor_comm_s + m->context_comm_s + m->expert_comm_s; }
 static double pipeline(const Metrics *m) { return m->pipeline_comm_s + m->idle_s; }
 static double data(const Metrics *m) { return m->data_comm_s; }
 static double optimizer(const Metrics *m) { return m->optimizer_s; }

@@ -217,7 +217,7 @@ static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segme
   json_put_int(sink->w, "In msg nelems", gathers ? share : bytes);
   json_put_int(sink->w, "Out msg nelems", scatters ? share : bytes);
   json_put_string(sink->w, "dtype", "Byte");
-  group_put_args(sink->w, &x->view->result->plan, group_of_kind(segment->kind), sink->rank);
+  group_put_args(sink->w, &x->view->result->plan, group_of_segment(&x->view->result->plan, segment), sink->rank);
 }
 
 /* Computes first, then what of its communication nothing hides. */

@@ -11,6 +11,9 @@ static const struct {
   [GROUP_DATA] = { "2", "DATA_PARALLEL_GROUP", AXIS_DATA },
   [GROUP_PIPELINE] = { "3", "PIPELINE_MODEL_PARALLEL_GROUP", AXIS_PIPELINE },
   [GROUP_EMBEDDING] = { "4", "EMBEDDING_GROUP", AXIS_PIPELINE },
+  [GROUP_CONTEXT] = { "6", "CONTEXT_PARALLEL_GROUP", AXIS_CONTEXT },
+  [GROUP_SHARDS] = { "7", "INTRA_PARTIAL_DATA_PARALLEL_GROUP", AXIS_DATA },
+  [GROUP_SHARD_COPIES] = { "8", "INTER_PARTIAL_DATA_PARALLEL_GROUP", AXIS_DATA },
   [GROUP_COPIES] = { "5", "MODEL_COPIES_GROUP", AXIS_PIPELINE },
 };
 
@@ -20,9 +23,13 @@ static const ProcessGroup kinds[TASK_KIND_COUNT] = {
   [TASK_COPIES] = GROUP_COPIES, [TASK_VOCAB] = GROUP_PIPELINE,
 };
 
-ProcessGroup group_of_kind(TaskKind kind)
+ProcessGroup group_of_segment(const Plan *plan, const Segment *segment)
 {
-  return kinds[kind];
+  ProcessGroup group = kinds[segment->kind];
+
+  if (group != GROUP_DATA || plan_shards(plan) == plan_replicas(plan))
+    return group;
+  return segment->collective == COLLECTIVE_ALL_REDUCE ? GROUP_SHARD_COPIES : GROUP_SHARDS;
 }
 
 int group_size(const Plan *plan, ProcessGroup group)
@@ -30,6 +37,12 @@ int group_size(const Plan *plan, ProcessGroup group)
   switch (group) {
   case GROUP_WORLD:
     return plan->gpus;
+  case GROUP_DATA:
+    return plan_replicas(plan);
+  case GROUP_SHARDS: /* of one rank where it is the data group */
+    return plan_shards(plan) < plan_replicas(plan) ? plan_shards(plan) : 1;
+  case GROUP_SHARD_COPIES:
+    return plan_replicas(plan) / plan_shards(plan);
   case GROUP_EMBEDDING:
     return MIN(plan->pp, 2);
   case GROUP_COPIES:
@@ -56,6 +69,13 @@ static int member(const Plan *plan, ProcessGroup group, int rank, int i)
   if (group == GROUP_WORLD)
     return i;
   mesh_coordinates(plan, rank, at);
+  if (group == GROUP_DATA || group == GROUP_SHARDS || group == GROUP_SHARD_COPIES) {
+    int own = at[AXIS_DATA] * plan->cp + at[AXIS_CONTEXT], shards = plan_shards(plan);
+    int index = group == GROUP_DATA ? i : group == GROUP_SHARDS ? own / shards * shards + i : own % shards + i * shards;
+    at[AXIS_CONTEXT] = index % plan->cp;
+    at[AXIS_DATA] = index / plan->cp;
+    return mesh_rank(plan, at);
+  }
   at[axis] = coordinate(plan, group, at[axis], i);
   return mesh_rank(plan, at);
 }

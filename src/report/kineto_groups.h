@@ -9,12 +9,15 @@
 typedef enum {
   GROUP_WORLD, GROUP_TENSOR, GROUP_DATA, GROUP_PIPELINE,
   GROUP_EMBEDDING, /* the two ends of the pipeline */
+  GROUP_CONTEXT,
+  GROUP_SHARDS,        /* of the data group, those over which ZeRO divides */
+  GROUP_SHARD_COPIES,  /* and those that hold the same part */
   GROUP_COPIES,    /* two ranks that hold the same stages of two copies of the model */
   GROUP_COUNT,
 } ProcessGroup;
 
-/* The group whose ranks a kind of task joins. */
-ProcessGroup group_of_kind(TaskKind kind);
+/* The group whose ranks a task of a segment joins. */
+ProcessGroup group_of_segment(const Plan *plan, const Segment *segment);
 
 /* The group as the arguments of an event. */
 void group_put_args(JsonWriter *w, const Plan *plan, ProcessGroup group, int rank);

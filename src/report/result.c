@@ -8,7 +8,7 @@ static double ratio(double value, double of)
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics)
 {
   Result r = { .model = model, .cluster = cluster, .plan = *plan, .metrics = *metrics };
-  double peak = cluster->device.peak_flops_per_s[plan->precision];
+  double peak = cluster->device.peak_flops_per_s[plan_format(plan)];
 
   r.tokens = (double)plan->global_batch * plan->seq;
   r.tokens_per_s = ratio(r.tokens, r.metrics.iteration_s);

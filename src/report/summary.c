@@ -63,7 +63,7 @@ static void add_run(Table *table, const Plan *p, double tokens)
   g_autofree char *count = format_count(tokens);
 
   table_add(table, "software");
-  table_add(table, "%s, %s, %s attention", p->framework->name, dtype_names[p->precision],
+  table_add(table, "%s, %s, %s attention", p->framework->name, dtype_names[plan_format(p)],
             attention_kernel_names[p->attention]);
   table_add(table, "batch");
   table_add(table, "%d sequences of %d tokens = %s tokens a step", p->global_batch, p->seq, count);
@@ -74,7 +74,7 @@ char *report_inputs(const Result *r)
   g_autoptr(Table) table = table_new("<|<");
 
   add_model(table, r->model);
-  add_device(table, r->cluster, r->plan.precision);
+  add_device(table, r->cluster, plan_format(&r->plan));
   add_tiers(table, r->cluster);
   add_run(table, &r->plan, r->tokens);
   return table_text(table, 0);

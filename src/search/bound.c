@@ -1,7 +1,5 @@
 #include "search/bound.h"
 
-#include "cost/kernel.h"
-
 #include <math.h>
 
 /* Where the running sums of PriceSums lie. */
@@ -65,7 +63,7 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const PriceSums *sums;
-  GroupShape data;
+  GroupShape data, part_copies;
   ScheduleShape shape;
   int stages, copies, layers; /* layers: of each stage, of plans without a split */
   guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
@@ -145,29 +143,34 @@ static double comm(const Bound *b, Collective what, double bytes)
   return collective_cost(b->cluster, what, bytes, &b->data).seconds;
 }
 
+/* Sums over copies of a part of the gradients, once a step. */
+static double across_copies(const Bound *b, double gradients)
+{
+  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, gradients / plan_shards(b->plan), &b->part_copies).seconds;
+}
+
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
 static double data_lane(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double weights = params * dtype_bytes[p->precision], gradients = params * op_reduce_bytes(p);
+  double weights = params * op_gathered_weight_bytes(p), gradients = params * op_reduce_bytes(p);
   double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
 
-  if (p->dp == 1)
+  if (plan_replicas(p) == 1)
     return 0;
   double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
-  return reduction * (p->zero >= 2 ? m : 1) + gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) + gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
 }
 
 /* From the norm to the end of the step, on a rank. */
 static double after_norm(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double owned = p->zero >= 1 ? params / p->dp : params;
-  double crowded_s, s = optimizer_s(p, b->cluster, owned, &crowded_s);
+  double s = optimizer_price(p, b->cluster, params).seconds;
 
-  if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
-    s += comm(b, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision]);
+  if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
+    s += comm(b, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p));
   return s;
 }
 
@@ -176,9 +179,10 @@ static double reduction_tail(const Bound *b, double params)
 {
   const Plan *p = b->plan;
 
-  if (p->dp == 1 || p->overlap.gradients || p->zero >= 2)
+  if (plan_replicas(p) == 1 || p->overlap.gradients || p->zero >= 2)
     return 0;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p));
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p)) +
+         across_copies(b, params * op_reduce_bytes(p));
 }
 
 /*
@@ -191,7 +195,7 @@ static double slowed_by_reductions(const Bound *b, double params)
 {
   const Plan *p = b->plan;
 
-  if (p->dp == 1 || p->zero < 2)
+  if (plan_replicas(p) == 1 || p->zero < 2)
     return 0;
   double reductions = chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
   return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
@@ -284,7 +288,8 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   double m = chunk_micro(&b), passes = 0, lane = 0, last = 0;
   RankEnd end = { .params = -1 };
 
-  b.data = mesh_group(plan, cluster, AXIS_DATA);
+  b.data = mesh_shards(plan, cluster);
+  b.part_copies = mesh_shard_copies(plan, cluster);
   g_autofree Ramp *ramps = ramps_new(&b);
   for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
     Ramp ramp = ramps[lowest_stage(&b, rank)];

@@ -1,10 +1,13 @@
 /*
  * The best plans of a declared space, exactly.
  *
- * The space is every split of the devices into tensor, data and pipeline
- * parallelism, every chunk count and micro-batch that divides, every schedule
- * that the framework runs (or the fixed one), ZeRO stage, recomputation and
- * sequence parallelism on or off, less what the caller fixed.
+ * The space is every split of the devices into tensor, context, data and pipeline
+ * parallelism (context where the framework runs it and leaves a rank at least
+ * CONTEXT_TOKENS_MIN tokens, with each exchange that it runs), every chunk count and
+ * micro-batch that divides, every schedule that the framework runs (or the fixed
+ * one), ZeRO stage (over all ranks or, where the framework can, over those of a
+ * node), recomputation and sequence parallelism on or off, less what the caller
+ * fixed. The optimizer is offloaded only where that is fixed.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it
@@ -30,9 +33,12 @@
 #include "search/objective.h"
 #include "trace/trace.h"
 
+/* Tokens of a sequence that context parallelism leaves a rank at least, unless it is fixed. */
+#define CONTEXT_TOKENS_MIN 2048
+
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
-  int tp, pp, vpp, dp, micro_batch, zero, sequence_parallel, recompute;
+  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
   const Schedule *schedule;
 } Fixed;
 

@@ -1,12 +1,13 @@
 #include "search/space.h"
 
 #include "base/error.h"
+#include "plan/mesh.h"
 
 #include <math.h>
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -20,8 +21,11 @@ static const FixedKey fixed_keys[] = {
   { "pp", G_STRUCT_OFFSET(Fixed, pp), 1, 1 << 24 },
   { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
   { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
+  { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
+  { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
+  { "offload", G_STRUCT_OFFSET(Fixed, offload), 0, 1 },
   { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
 };
 
@@ -58,7 +62,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
-  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
+  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)
@@ -218,25 +222,54 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
   return framework_runs(w->options->base->framework, schedule) || w->options->fixed.schedule == schedule;
 }
 
+/* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
+static int shard_groups(const Walk *w, const Plan *plan, int groups[2])
+{
+  int fixed = w->options->fixed.shard_group, network = w->cluster->network_tier;
+  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
+
+  groups[0] = MAX(fixed, 0);
+  groups[1] = inside;
+  if (plan->zero == 0)
+    groups[0] = 0;
+  return plan->zero > 0 && fixed < 0 && w->options->base->framework->shard_groups && inside > 1 &&
+                 inside < replicas.size && replicas.size % inside == 0
+             ? 2
+             : 1;
+}
+
+/* Members that differ in recomputation and in what ZeRO divides over; returns how
+ * many there are, and settles each unless they are settled as a group. */
+static gint64 walk_shards(Walk *w, Plan plan, gboolean grouped)
+{
+  int groups[2], n = shard_groups(w, &plan, groups);
+
+  for (int g = 0; g < n && !grouped; g++)
+    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+      plan.shard_group = groups[g];
+      plan.recompute = recompute;
+      settle(w, plan);
+    }
+  return (gint64)n * RECOMPUTE_COUNT;
+}
+
 /* Members of one schedule and chunk count: each combination once. With one rank
  * on an axis what divides it means nothing and is left out of the space. */
 static void walk_leaves(Walk *w, Plan plan, gboolean grouped, int rule)
 {
-  int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
-  gint64 leaves = (last_zero + 1) * (last_sp + 1) * RECOMPUTE_COUNT;
+  int last_zero = plan_replicas(&plan) > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
+  gint64 leaves = 0;
 
+  for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
+    for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
+      leaves += walk_shards(w, plan, grouped);
   if (grouped) {
+    plan.zero = plan.sequence_parallel = 0;
     reject(w, &plan, rule, leaves);
     w->counts->grouped += leaves;
     w->counts->space += leaves;
-    return;
   }
-  for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
-    for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
-      for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-        plan.recompute = recompute;
-        settle(w, plan);
-      }
 }
 
 static void walk_members(Walk *w, Plan plan)
@@ -268,12 +301,36 @@ static void walk_batches(Walk *w, Plan plan)
   }
 }
 
+/* The devices that tensor and pipeline leave, over context and data. */
+static void walk_context(Walk *w, Plan plan)
+{
+  const Fixed *f = &w->options->fixed;
+  int left = plan.gpus / plan.tp / plan.pp;
+  g_autoptr(GArray) cps = divisors(left);
+
+  for (guint i = 0; i < cps->len; i++) {
+    plan.cp = g_array_index(cps, int, i);
+    plan.dp = left / plan.cp;
+    if (excluded(f->cp, plan.cp) || excluded(f->dp, plan.dp) ||
+        (plan.cp > 1 && f->cp < 0 && plan.seq / plan.cp < CONTEXT_TOKENS_MIN))
+      continue;
+    for (int context = 0; context < CONTEXT_COUNT; context++) {
+      gboolean runs = w->options->base->framework->context >> context & 1;
+      plan.context = plan.cp > 1 ? context : (int)w->options->base->context;
+      if (plan.cp > 1 ? runs : context == 0)
+        walk_batches(w, plan);
+    }
+  }
+}
+
 void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
                 SearchResult *counts, GArray *candidates)
 {
   const Fixed *f = &options->fixed;
   Walk w = { model, cluster, options, prices, counts, candidates };
   Plan plan = *options->base;
+
+  plan.offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {
@@ -281,9 +338,8 @@ void space_walk(const Model *model, const Cluster *cluster, const SearchOptions 
     g_autoptr(GArray) pps = divisors(plan.gpus / plan.tp);
     for (guint j = 0; j < pps->len && !excluded(f->tp, plan.tp); j++) {
       plan.pp = g_array_index(pps, int, j);
-      plan.dp = plan.gpus / plan.tp / plan.pp;
-      if (!excluded(f->pp, plan.pp) && !excluded(f->dp, plan.dp))
-        walk_batches(&w, plan);
+      if (!excluded(f->pp, plan.pp))
+        walk_context(&w, plan);
     }
   }
 }

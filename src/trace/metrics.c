@@ -89,6 +89,15 @@ static GPtrArray *data_spans(const Trace *t, int row)
   return spans;
 }
 
+/* Of a pass's exposed communication, the part over the context-parallel group. */
+static double exposed_context(const Trace *t, const Span *s)
+{
+  const Segment *segment = &g_array_index(t->segments, Segment, s->segment);
+  double exposed = segment->seconds - segment->compute_s;
+
+  return segment->context_s > 0 && exposed > 0 ? MIN(1, segment->context_s / exposed) * s->exposed_tensor_s : 0;
+}
+
 static void break_down(const Trace *t, int row, Metrics *m)
 {
   g_autoptr(GPtrArray) data = data_spans(t, row);
@@ -102,9 +111,13 @@ static void break_down(const Trace *t, int row, Metrics *m)
     if (s->start > clock)
       charge_gap(t, data, &next, clock, s->start, s->cause, m);
     if (s->kind == TASK_OPTIMIZER) {
-      m->optimizer_s += s->end - s->start;
+      double copied = g_array_index(t->segments, Segment, s->segment).offload_s;
+      m->offload_s += copied;
+      m->optimizer_s += s->end - s->start - copied;
     } else {
-      m->tensor_comm_s += s->exposed_tensor_s;
+      double context = exposed_context(t, s);
+      m->context_comm_s += context;
+      m->tensor_comm_s += s->exposed_tensor_s - context;
       m->compute_s += s->end - s->start - s->exposed_tensor_s;
     }
     clock = s->end;

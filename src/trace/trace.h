@@ -10,7 +10,7 @@
 
 typedef struct {
   double start, end;
-  double exposed_tensor_s; /* of a pass: time in it that only communicates */
+  double exposed_tensor_s; /* of a pass: time in it that only communicates, over whichever group */
   int segment;             /* into Trace.segments */
   guint32 micro;
   guint16 row;

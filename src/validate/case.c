@@ -69,19 +69,11 @@ static const Schedule *find_schedule(const char *name)
 }
 
 /* What later work brings, by the cell that asks for it. */
-static char *find_unplanned(const Csv *csv, int row, const Numbers *n)
+static char *find_unplanned(const Csv *csv, int row)
 {
-  const char *schedule = csv_cell(csv, row, "schedule"), *zero = csv_cell(csv, row, "zero");
+  const char *schedule = csv_cell(csv, row, "schedule");
   const char *recompute = csv_cell(csv, row, "recompute");
 
-  if (n->cp > 1)
-    return g_strdup("context parallel");
-  if (g_str_equal(csv_cell(csv, row, "precision"), "fp8"))
-    return g_strdup("fp8");
-  if (g_str_equal(zero, "hsdp"))
-    return g_strdup("HSDP");
-  if (*csv_cell(csv, row, "shard_group"))
-    return g_strdup("optimizer states sharded over a part of the data-parallel ranks");
   if (*schedule && !find_schedule(schedule))
     return g_strdup_printf("schedule %s", schedule);
   if (g_str_equal(recompute, "other") || g_str_has_prefix(recompute, "full:"))
@@ -178,9 +170,31 @@ static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column
   return bad_cell(csv, row, column, expected, error);
 }
 
+/* A number of ranks, or "gpus_per_node": what is empty is all, or under hybrid sharding a node. */
+static gboolean read_shard_group(Case *c, const Csv *csv, int row, gboolean hybrid, GError **error)
+{
+  const char *cell = csv_column(csv, "shard_group") < 0 ? "" : csv_cell(csv, row, "shard_group");
+  int group = 0, node = MAX(1, c->cluster->devices_per_node / c->plan.tp);
+
+  if (g_str_equal(cell, "gpus_per_node") || (hybrid && !*cell))
+    group = node;
+  else if (*cell && !csv_int(csv, row, "shard_group", &group, error))
+    return FALSE;
+  c->plan.shard_group = group >= plan_replicas(&c->plan) ? 0 : group;
+  return TRUE;
+}
+
 static gboolean read_zero(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *zero = csv_cell(csv, row, "zero");
+  gboolean hybrid = g_str_equal(zero, "hsdp");
+
+  if (!read_shard_group(c, csv, row, hybrid, error))
+    return FALSE;
+  if (hybrid) {
+    c->plan.zero = 3;
+    return TRUE;
+  }
 
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
     return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
@@ -215,7 +229,7 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
       !read_choice(c, csv, row, "precision", dtype_names, c->plan.precision, &precision, error))
     return FALSE;
   c->plan.recompute = recompute;
-  c->plan.precision = precision;
+  plan_set_format(&c->plan, precision);
   /* "flash" is the generation's own fused kernel where that is older */
   if (attention != ATTENTION_FLASH || f->attention >= ATTENTION_FLASH)
     c->plan.attention = attention;
@@ -244,7 +258,8 @@ static gboolean split_before(int layers, int stages, int last, LayerSplit *out)
 
 /* "first-1,last-1": the embedding and the head count as a layer each. "last=N":
  * that many on the last stage. Where the cell is empty and layers do not divide,
- * frameworks that count layers fill stages up. */
+ * frameworks that count layers fill stages up, and others count the embedding and
+ * the head as layers if it divides then. */
 static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *cell = csv_cell(csv, row, "layer_split");
@@ -257,6 +272,9 @@ static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
     ok = split_before(layers, stages, atoi(cell + strlen("last=")), &c->plan.split);
   else if (!*cell && layers % stages != 0 && c->framework->splits == SPLITS_FILL)
     split_fill(layers, stages, 0, &c->plan.split);
+  else if (!*cell && layers % stages != 0 && (layers + 2) % stages == 0 && c->framework->splits == SPLITS_ANY &&
+           split_fill(layers, stages, 1, &c->plan.split))
+    say_default(c, "layer_split");
   else
     ok = !*cell;
   return ok || bad_cell(csv, row, "layer_split", "first-1,last-1 or last=N that fits layers and stages, or nothing", error);
@@ -348,7 +366,7 @@ gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **er
   if (blank)
     *skipped = g_strdup_printf("blank %s", blank);
   else
-    *skipped = find_unplanned(csv, row, &n);
+    *skipped = find_unplanned(csv, row);
   if (*skipped)
     return TRUE;
   if (!load_parts(c, csv, row, &n, skipped, error))

@@ -84,7 +84,7 @@ static void run_case(const Case *c, const TimedPasses *passes, CaseResult *out)
   trace_metrics(trace, &metrics);
   out->predicted_s = metrics.iteration_s;
   out->predicted_memory_bytes = memory_counted(c->memory, trace, &metrics);
-  out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[c->plan.precision];
+  out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[plan_format(&c->plan)];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
                        (c->plan.recompute == RECOMPUTE_FULL ? 4.0 / 3 : 1);
   /* the run existed, so a default that does not fit is not what it did */

@@ -1,0 +1,126 @@
+/* Attention's core over the ranks of a context-parallel group. */
+#include "op/build.h"
+
+typedef struct {
+  Build *b;
+  GArray *ops;      /* Op, as they run */
+  double heads;     /* of the tensor-parallel rank */
+  double rows;      /* queries of a rank */
+  double keys_bytes; /* keys and values of a rank */
+  Pass pass;
+} Core;
+
+static Op *add(Core *c, Op op)
+{
+  op.pass = c->pass;
+  g_array_append_val(c->ops, op);
+  return &g_array_index(c->ops, Op, c->ops->len - 1);
+}
+
+static Op exchange(const Core *c, const char *name, Collective what, double bytes)
+{
+  GroupShape group = c->b->context;
+
+  if (what == COLLECTIVE_SEND) {
+    for (int t = 0; t < TIER_MAX; t++)
+      group.per_domain[t] = group.per_domain[t] == group.size ? 2 : 1;
+    group.size = 2;
+  }
+  return (Op) { .name = name, .kind = OP_COLLECTIVE,
+                .collective = { .what = what, .bytes = bytes, .group = group, .axis = AXIS_CONTEXT } };
+}
+
+/* Counts the whole square of `rows` queries and `square` keys, computes `keys` of them. */
+static Op core(const Core *c, double heads, double rows, double keys, double square, gboolean causal)
+{
+  const Attention *a = &c->b->spec->attention;
+  double batch = c->b->plan->micro_batch;
+
+  return (Op) {
+    .name = "attention", .kind = OP_ATTENTION, .core = c->pass == PASS_FORWARD,
+    .attention = { .batch = batch, .heads = heads, .q_len = rows, .kv_len = keys, .head_dim = a->head_dim,
+                   .v_head_dim = a->v_head_dim, .causal = causal, .dtype = c->b->plan->precision },
+    .flops = (c->pass == PASS_FORWARD ? 2 : 4) * batch * heads * rows * square * (a->head_dim + a->v_head_dim),
+  };
+}
+
+static Op sum(const Core *c, const char *name, double bytes)
+{
+  return (Op) { .name = name, .kind = OP_MEMORY, .core = c->pass == PASS_FORWARD, .memory = { .bytes = bytes, .kernels = 1 } };
+}
+
+/* One step a rank: the first on its own block, with the causal mask; of the others
+ * a mask leaves half, as all of the queries on half of the keys. The next block
+ * travels meanwhile; backward, the gradients of the last block travel with it,
+ * and once more to their owner. */
+static void ring(Core *c)
+{
+  int ranks = c->b->plan->cp;
+  gboolean causal = c->b->spec->attention.causal, backward = c->pass != PASS_FORWARD;
+  double out_bytes = c->b->bytes * c->b->tokens * c->heads * c->b->spec->attention.v_head_dim;
+  double sums_bytes = 3 * (backward ? out_bytes + c->keys_bytes : out_bytes);
+
+  for (int step = 0; step < ranks; step++) {
+    gboolean last = step == ranks - 1;
+    double blocks = !last + (backward && step > 0);
+    Op next = exchange(c, "pass keys on", COLLECTIVE_SEND, blocks * c->keys_bytes);
+    next.async = TRUE;
+    next.joins = step > 0;
+    Op attention = core(c, c->heads, c->rows, causal && step > 0 ? c->rows / 2 : c->rows, c->rows, causal && step == 0);
+    attention.joins = last && !backward;
+    if (blocks > 0)
+      add(c, next);
+    add(c, attention);
+    add(c, sum(c, "sum blocks", sums_bytes));
+  }
+  if (backward)
+    add(c, exchange(c, "return key gradients", COLLECTIVE_SEND, c->keys_bytes));
+}
+
+static void gather(Core *c)
+{
+  int ranks = c->b->plan->cp;
+  double seq = c->rows * ranks;
+
+  add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes))->core = c->pass == PASS_FORWARD;
+  add(c, core(c, c->heads, c->rows, seq, seq, c->b->spec->attention.causal));
+  if (c->pass != PASS_FORWARD)
+    add(c, exchange(c, "sum key gradients", COLLECTIVE_REDUCE_SCATTER, ranks * c->keys_bytes));
+  c->b->work->transient_bytes = MAX(c->b->work->transient_bytes, 2 * ranks * c->keys_bytes);
+}
+
+static void all_to_all(Core *c)
+{
+  const Attention *a = &c->b->spec->attention;
+  int ranks = c->b->plan->cp;
+  double seq = c->rows * ranks, in = c->keys_bytes + c->b->bytes * c->b->tokens * c->heads * a->head_dim;
+  double out = c->b->bytes * c->b->tokens * c->heads * a->v_head_dim, keys = a->window > 0 ? MIN(a->window, seq) : seq;
+  gboolean backward = c->pass != PASS_FORWARD;
+
+  add(c, exchange(c, "heads for rows", COLLECTIVE_ALL_TO_ALL, backward ? out : in));
+  add(c, core(c, c->heads / ranks, seq, keys, keys, a->causal && keys == seq));
+  add(c, exchange(c, "rows for heads", COLLECTIVE_ALL_TO_ALL, backward ? in : out));
+}
+
+static void (*const cores[CONTEXT_COUNT])(Core *) = {
+  [CONTEXT_RING] = ring,
+  [CONTEXT_GATHER] = gather,
+  [CONTEXT_ALL_TO_ALL] = all_to_all,
+};
+
+void build_context_core(Build *b, double heads, double keys_bytes)
+{
+  g_autoptr(GArray) ops = g_array_new(FALSE, FALSE, sizeof(Op));
+  Core c = { .b = b, .ops = b->work->forward, .heads = heads, .rows = (double)b->plan->seq / b->plan->cp,
+             .keys_bytes = keys_bytes, .pass = PASS_FORWARD };
+  guint first = b->work->forward->len;
+
+  cores[b->plan->context](&c);
+  g_array_index(b->work->forward, Op, first).saved_bytes = 4 * heads * b->tokens; /* log-sum-exp of each row */
+  g_array_index(b->work->forward, Op, first).core = TRUE;
+  c.ops = ops;
+  c.pass = PASS_INPUT;
+  cores[b->plan->context](&c);
+  for (guint i = ops->len; i > 0; i--) /* backward ops are added in reverse order of running */
+    g_array_append_val(b->work->backward, g_array_index(ops, Op, i - 1));
+}

@@ -1,0 +1,39 @@
+/*
+ * Products of 8-bit formats: what casting to them costs and holds.
+ *
+ * Of a plan with `fp8` the products of blocks with divided weights run in fp8,
+ * forward and both backward ones; the router, embedding, output layer,
+ * attention's core and everything else stay in 16 bits, master weights and
+ * optimizer states in 32. A framework's recipe says how scales are found:
+ *
+ * delayed     from the largest values of earlier steps: norms and activations
+ *             write fp8 as they go (Transformer Engine)
+ * current     from the tensor itself, which is read once more (Transformer Engine)
+ * tensorwise  the same without kernels of its own for both layouts; inputs are
+ *             kept in 16 bits, FSDP gathers weights in fp8 (torchao)
+ * blockwise   a scale for each 128 x 128 weights and 1 x 128 activations
+ *             (DeepSeek-V3, arXiv 2412.19437)
+ * mxfp8       a scale for each 32 values (OCP MX), on devices that have it
+ *
+ * Bytes of a cast: read 16 bits, write 8 bits twice, as rows and as columns for
+ * the weight gradient.
+ */
+#ifndef TDP_OP_FP8_H
+#define TDP_OP_FP8_H
+
+#include "plan/plan.h"
+
+typedef struct {
+  double made_bytes;  /* traffic for an element of an input that a norm or an activation made */
+  double cast_bytes;  /* for one of another input, or of an output's gradient */
+  double weight_bytes; /* for a weight; once a step, or each pass */
+  gboolean each_pass;
+  gboolean keeps_narrow; /* inputs are kept for the weight gradient in fp8 */
+  double held_bytes;     /* for a weight beside the 16-bit one */
+  double gather_bytes;   /* of a weight when ranks gather it */
+} Fp8Work;
+
+/* Of a plan with fp8. */
+const Fp8Work *fp8_work(const Plan *plan);
+
+#endif

@@ -1,0 +1,1 @@
+tdp-sim --model llama-3.1-8b --cluster dgx-h100 --plan long-context

@@ -1,0 +1,1 @@
+tdp-sim --model llama-2-13b --cluster dgx-a100-80gb --plan offload
