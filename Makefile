@@ -20,13 +20,15 @@ override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
-# The executor needs OpenBLAS and MPI; without them everything else is built. It
-# is kept free of GSL, whose BLAS would take OpenBLAS's place.
-EXEC := $(shell pkg-config --exists openblas ompi-c 2>/dev/null && echo yes)
-EXEC_CFLAGS = $(shell pkg-config --cflags openblas ompi-c) -DTDP_MPI
-EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) openblas ompi-c) -lm
-EXEC_SRC := $(wildcard src/exec/*.c src/exec/cpu/*.c)
-$(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS and Open MPI (libopenblas-dev, libopenmpi-dev)))
+# The executor needs OpenBLAS, and Open MPI to be started by mpirun; without them
+# everything else is built. It is kept free of GSL, whose BLAS would take OpenBLAS's
+# place.
+EXEC := $(shell pkg-config --exists openblas 2>/dev/null && echo yes)
+MPI := $(if $(EXEC),$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
+EXEC_CFLAGS = $(shell pkg-config --cflags openblas $(MPI)) $(if $(MPI),-DTDP_MPI)
+EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) openblas $(MPI)) -lm
+EXEC_SRC := $(filter-out $(if $(MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
+$(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
 
 LIB_SRC := $(filter-out src/cli/% src/exec/%,$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/tdp_*.c)

@@ -295,7 +295,7 @@ static gboolean open_backend(Run *r, GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "no such backend in this program";
   BackendOptions options = { .rank = r->launch.rank, .size = r->launch.size, .local_rank = r->launch.local_rank,
-                             .dtype = EXEC_F32 };
+                             .dtype = EXEC_F32, .address = r->launch.address[0] ? r->launch.address : NULL };
 
   for (const BackendKind *kind = backends; kind->name && !r->backend; kind++)
     if (!r->options.backend || g_str_equal(r->options.backend, kind->name)) {

@@ -261,7 +261,8 @@ static void suite_init(Suite *s)
 
   *s = (Suite) { 0 };
   if (launch_detect(&launch, NULL))
-    s->backend = backends[0].open(&(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32 }, message);
+    s->backend = backends[0].open(&(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32,
+                                                        .address = launch.address[0] ? launch.address : NULL }, message);
   if (!s->backend)
     g_error("%s", message);
   s->models[0] = fixture_gpt_plain(8, 32, 8, 16, 61);
