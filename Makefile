@@ -1,6 +1,6 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CI=true turns warnings into errors. Targets: all,
-# check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
+# check, parity, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
 # bench-check, simgrid, schedules-sheet, clean.
 
 CC ?= cc
@@ -104,6 +104,10 @@ test: $(TESTS) $(MPI_TESTS) $(PROGRAMS)
 layers:
 	tests/layers
 
+# Every plan of the parity table with 2, 4 and 8 ranks: minutes.
+parity: $(MPI_TESTS) $(PROGRAMS)
+	BUILD=$(BUILD) PATH=$(CURDIR)/$(BUILD):$$PATH PLANS=all tests/exec.sh
+
 # Speed, and instruction counts against those of tests/bench/instructions.txt.
 bench: $(BENCHES)
 	for bench in $(BENCHES); do $$bench || exit; done
@@ -163,5 +167,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-check build-tests check clean demo deps fit golden install layers schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all bench bench-check build-tests check clean demo deps fit golden install layers parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

@@ -7,7 +7,6 @@
 #include "exec/exec.h"
 #include "exec/health.h"
 #include "exec/launch.h"
-#include "program/balance.h"
 #include "report/kineto.h"
 #include "report/measured.h"
 #include "sim/simulate.h"
@@ -132,18 +131,8 @@ static gboolean load(Run *r, GError **error)
 
   r->model = cli_load_model(r->options.model, error);
   r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
-  path = r->cluster ? files_find(r->options.plan, "plans", error) : NULL;
-  if (!path || !plan_load(path, r->model, &r->plan, &r->framework, error))
+  if (!r->cluster || !cli_load_plan(r->options.plan, r->model, r->cluster, &r->plan, &r->framework, &path, error))
     return FALSE;
-  if (!cluster_resize(r->cluster, r->plan.gpus, error)) {
-    g_prefix_error(error, "%s: gpus: ", path);
-    return FALSE;
-  }
-  if (!balance_plan(r->model, r->cluster, &r->plan, error) ||
-      plan_check(&r->plan, r->model, r->cluster, error) != RULE_NONE) {
-    g_prefix_error(error, "%s: ", path);
-    return FALSE;
-  }
   r->prices = price_table_new(r->model, &r->plan, r->cluster);
   r->program = program_new(r->model, &r->plan, r->cluster, r->prices);
   if (!exec_check(r->model, &r->plan, r->program, error)) {
