@@ -31,12 +31,15 @@ start() { # start PLAN ARGS...: in the background
   run=$!
 }
 
-wait_line() { # wait, at most a minute, until the run has said it
+wait_line() { # wait, at most a minute and while it runs, until the run has said it
   for _ in $(seq 600); do
     if grep -q "$1" "$work/err"; then return 0; fi
+    case $(ps -o stat= -p "$run") in '' | Z*) break ;; esac
     sleep 0.1
   done
-  return 1
+  echo "not ok drill: the run never said $1"
+  cat "$work/err"
+  exit 1
 }
 wait_step() { wait_line "^step $1 of"; }
 
@@ -83,8 +86,8 @@ drill() { # drill NUMBER
   if [ "$drawn" -eq 0 ]; then plan=tiny-1f1b; else plan=tiny-tp2-dp2; fi
   draw 5
   kind=$(echo kill stop hang memory error | cut -d ' ' -f $((drawn + 1)))
-  draw 300
-  task=$((200 + drawn))
+  draw 150
+  task=$((80 + drawn))
   case $kind in
   kill | stop)
     start "$plan"

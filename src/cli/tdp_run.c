@@ -268,6 +268,14 @@ static guint64 progress(void *data)
   return exec ? exec_progress(exec) : 0;
 }
 
+static guint64 waits(void *data)
+{
+  Run *r = data;
+  Exec *exec = g_atomic_pointer_get(&r->exec);
+
+  return exec ? exec_waits(exec) : 0;
+}
+
 static void fatal(void *data, const char *message)
 {
   Run *r = data;
@@ -307,7 +315,8 @@ static gboolean start_health(Run *r, GError **error)
   char message[EXEC_ERROR_SIZE] = "";
   HealthOptions options = {
     .rank = r->launch.rank, .size = r->launch.size, .one_host = r->launch.local_size == r->launch.size,
-    .silence_s = SILENCE_S, .stall_s = STALL_S, .phase = phase, .progress = progress, .end = end_run, .data = r,
+    .silence_s = SILENCE_S, .stall_s = STALL_S, .phase = phase, .progress = progress, .waits = waits,
+    .end = end_run, .data = r,
   };
 
   r->world = r->backend->comm_new(r->backend, 0, r->launch.rank, message);
