@@ -7,6 +7,7 @@
 #include "exec/exec.h"
 #include "exec/health.h"
 #include "exec/launch.h"
+#include "report/compare.h"
 #include "report/kineto.h"
 #include "report/measured.h"
 #include "sim/simulate.h"
@@ -19,7 +20,7 @@
 #define STALL_S 6
 
 typedef struct {
-  char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *fault;
+  char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *plots, *fault;
   int steps;
   gint64 seed;
   double rate, tolerance; /* share, 0 = not asked for */
@@ -49,7 +50,7 @@ typedef struct {
 static void options_clear(Options *o)
 {
   char *const strings[] = { o->model, o->cluster, o->plan, o->backend, o->check, o->tokens, o->trace, o->trace_merged,
-                            o->fault };
+                            o->plots, o->fault };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -88,6 +89,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
     { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged, "Write one trace, predicted and measured", "FILE" },
+    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw the last step, predicted above measured", "DIR" },
     { "fault", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->fault, "Drill: KIND:RANK:TASK", "F" },
     G_OPTION_ENTRY_NULL,
   };
@@ -370,6 +372,10 @@ static gboolean write_traces(const Run *r, GError **error)
     { &measured, r->measured, "measured ", FALSE, r->plan.gpus },
   };
 
+  const Compared steps[] = { { "predicted", &predicted, r->predicted }, { "measured", &measured, r->measured } };
+
+  if (r->options.plots && !report_compare_plot(steps, 2, r->options.plots, error))
+    return FALSE;
   if (r->options.trace && !report_trace_ranks(&views[1], r->options.trace, error))
     return FALSE;
   return !r->options.trace_merged || report_trace_merged(views, 2, r->options.trace_merged, error);
