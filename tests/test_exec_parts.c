@@ -236,5 +236,6 @@ START_TEST(what_is_not_executed_is_refused)
 }
 END_TEST
 
-TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, bad_ranks_are_refused, random_numbers_are_normal, labels_follow_inputs,
+TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, bad_ranks_are_refused,
+          random_numbers_are_normal, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole, what_is_not_executed_is_refused)

@@ -290,7 +290,8 @@ int main(int argc, char **argv)
     check_plan(&s, &g_array_index(plans, Choice, i));
   if (s.backend->rank == 0)
     printf("%d ranks: %u plans, %d failed, worst difference %.1e, %d in the simulator's order on every lane, activations of "
-           "tdp-run's at most %+.1f %% off\n", s.backend->size, plans->len, s.failed, s.worst, s.ordered, 100 * s.worst_activations);
+           "tdp-run's at most %+.1f %% off\n", s.backend->size, plans->len, s.failed, s.worst, s.ordered,
+           100 * s.worst_activations);
   g_array_unref(plans);
   s.backend->free(s.backend);
   return s.failed > 0;
