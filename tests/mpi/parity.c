@@ -278,6 +278,16 @@ static void suite_init(Suite *s)
     make_reference(s, i);
 }
 
+static void suite_clear(Suite *s)
+{
+  s->backend->free(s->backend);
+  cluster_free(s->cluster);
+  for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
+    framework_free(s->software[i]);
+  for (int i = 0; i < 2; i++)
+    model_free(s->models[i]);
+}
+
 int main(int argc, char **argv)
 {
   Suite s;
@@ -293,6 +303,6 @@ int main(int argc, char **argv)
            "tdp-run's at most %+.1f %% off\n", s.backend->size, plans->len, s.failed, s.worst, s.ordered,
            100 * s.worst_activations);
   g_array_unref(plans);
-  s.backend->free(s.backend);
+  suite_clear(&s);
   return s.failed > 0;
 }
