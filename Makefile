@@ -1,10 +1,11 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
-# SAN=1 builds with sanitizers, CI=true turns warnings into errors. Targets: all,
+# SAN=1 builds with sanitizers, CUDA=1 with the CUDA backend (in build/cuda; with
+# MPI=no for one device alone), CI=true turns warnings into errors. Targets: all,
 # check, parity, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
 # bench-check, simgrid, schedules-sheet, clean.
 
 CC ?= cc
-BUILD := build$(if $(SAN),/san)
+BUILD := build$(if $(SAN),/san)$(if $(CUDA),/cuda)
 PREFIX ?= /usr/local
 VERSION := 0.1.0
 SANITIZE := -fsanitize=address,undefined
@@ -23,12 +24,26 @@ PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 # The executor needs OpenBLAS, and Open MPI to be started by mpirun; without them
 # everything else is built. It is kept free of GSL, whose BLAS would take OpenBLAS's
 # place.
-EXEC := $(shell pkg-config --exists openblas 2>/dev/null && echo yes)
-MPI := $(if $(EXEC),$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
-EXEC_CFLAGS = $(shell pkg-config --cflags openblas $(MPI)) $(if $(MPI),-DTDP_MPI)
-EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) openblas $(MPI)) -lm
-EXEC_SRC := $(filter-out $(if $(MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
+EXEC_MPI := $(if $(filter no,$(MPI)),,$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
+EXEC_PACKAGES := openblas $(EXEC_MPI)
+EXEC := $(shell pkg-config --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
+EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA),-DTDP_CUDA)
+EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(CUDA),$(CUDA_LIBS)) -lm
+EXEC_SRC := $(filter-out $(if $(EXEC_MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
 $(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
+
+# The CUDA runtime is linked statically; cuBLAS and NCCL come with the toolkit or
+# with PyTorch (CUDA_LDFLAGS then names their folders).
+NVCC ?= nvcc
+CUDA_HOME ?= $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
+CUDA_ARCHS ?= 80 90
+CUDA_LDFLAGS ?= -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64
+CUDA_LIBS = $(CUDA_LDFLAGS) -lcublasLt -lnccl -lcudart_static -lstdc++ -ldl -lrt -lpthread
+CUDA_SRC := $(if $(CUDA),$(wildcard src/exec/cuda/*.cu))
+CUDA_FLAGS = -std=c++17 -O2 -Isrc $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) \
+  -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
+  -Xcompiler -Wall,-Wextra $(if $(CI),-Xcompiler -Werror --Werror all-warnings)
+CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(CUDA_SRC))
 
 LIB_SRC := $(filter-out src/cli/% src/exec/%,$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/tdp_*.c)
@@ -62,7 +77,11 @@ $(LIB): $(call obj,$(LIB_SRC) $(CLI_LIB_SRC))
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(EXEC_LIB): $(call obj,$(EXEC_SRC))
+$(BUILD)/obj/%.cu.o: %.cu $(wildcard src/exec/cuda/*.h) src/exec/backend.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(NVCC) $(CUDA_FLAGS) -c $< -o $@
+
+$(EXEC_LIB): $(call obj,$(EXEC_SRC)) $(CUDA_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
@@ -97,7 +116,11 @@ $(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/si
 $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c) $(BUILD)/obj/tests/simgrid/simgrid.o $(LIB)
 	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
-build-tests: $(TESTS) $(MPI_TESTS) $(BENCHES) $(SIMGRID)
+# The CUDA kernels against the CPU's (CUDA=1).
+$(BUILD)/gpu-kernels: $(BUILD)/obj/tests/gpu/kernels.o $(EXEC_LIB) $(LIB)
+	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+
+build-tests: $(if $(CUDA),$(BUILD)/gpu-kernels) $(TESTS) $(MPI_TESTS) $(BENCHES) $(SIMGRID)
 test: $(TESTS) $(MPI_TESTS) $(PROGRAMS)
 	tests/run $(BUILD)
 
@@ -129,6 +152,8 @@ check: deps
 	@echo "building the programs and tests, twice" >&2
 	+@$(AGAIN) layers all build-tests
 	+@$(AGAIN) SAN=1 all build-tests
+	+@if command -v $(NVCC) >/dev/null; then echo "building with CUDA" >&2; $(AGAIN) CUDA=1 CUDA_ARCHS=90 build/cuda/tdp-run build/cuda/gpu-kernels; \
+	  else echo "no $(NVCC): the CUDA backend is not built" >&2; fi
 	@BUILD=build/san tests/golden.sh >build/san/golden.log || { cat build/san/golden.log; exit 1; }
 	@tests/run $(sort $(BUILD) build/san)
 

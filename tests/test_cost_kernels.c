@@ -188,6 +188,17 @@ START_TEST(attention_falls_back)
 }
 END_TEST
 
+START_TEST(dropout_slows_attention)
+{
+  Device device = attention_device();
+  AttentionWork work = work_of(4096, 128);
+  work.dropout = TRUE;
+  near(share(&device, &work), 0.8 * 0.6, 1e-9);
+  work.backward = TRUE;
+  near(share(&device, &work), 0.65 * 0.8 * 0.6, 1e-9);
+}
+END_TEST
+
 START_TEST(few_blocks_fill_a_part)
 {
   Device device = attention_device();
@@ -279,5 +290,6 @@ END_TEST
 
 TEST_MAIN("cost_kernels", large_matmul_is_arithmetic, thin_matmul_is_memory, tiny_matmul_is_launch, last_wave,
           grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, sustained_rate,
-          attention_work, attention_between_points, attention_falls_back, few_blocks_fill_a_part, memory_bound,
+          attention_work, attention_between_points, attention_falls_back, dropout_slows_attention,
+          few_blocks_fill_a_part, memory_bound,
           fitted_parts, separate_attention, fitted_attention)

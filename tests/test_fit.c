@@ -237,16 +237,19 @@ START_TEST(rows_of_products)
 }
 END_TEST
 
-/* GPU a: both passes 7, forward 2. GPU b: both 14 alone, so forward 4. */
+/* GPU a: both passes 7, forward 2. GPU b: both 14 alone, so forward 4. FlashAttention-1's 28 as flash on a. */
 START_TEST(passes_are_split)
 {
   GError *error = NULL;
   g_autoptr(Csv) csv = csv_of("source,gpu,kernel,pass,causal,head_dim,heads,kv_heads,batch,seq,time_us\n"
                               "s,a,flash,forward,1,64,32,32,4,512,2\ns,a,flash,both,1,64,32,32,4,512,7\n"
-                              "s,b,flash,both,1,64,32,32,4,512,14\n");
-  static const struct { const char *gpu; double forward, backward; } cases[] = {{"a", 2e-6, 5e-6}, {"b", 4e-6, 10e-6}};
-  for (int i = 0; i < 2; i++) {
-    g_autoptr(GArray) rows = data_attention(csv, "s", cases[i].gpu, "flash", "a", &error);
+                              "s,b,flash,both,1,64,32,32,4,512,14\n"
+                              "s,b,flash1,both,1,64,32,32,4,512,28\n");
+  static const struct { const char *gpu, *kernel; double forward, backward; } cases[] = {
+    {"a", "flash", 2e-6, 5e-6}, {"b", "flash", 4e-6, 10e-6}, {"b", "flash1", 8e-6, 20e-6},
+  };
+  for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(GArray) rows = data_attention(csv, "s", cases[i].gpu, cases[i].kernel, "a", &error);
     ck_assert_int_eq(rows->len, 2);
     const AttentionRow *forward = &g_array_index(rows, AttentionRow, 0), *backward = forward + 1;
     near(forward->seconds, cases[i].forward, 1e-9);

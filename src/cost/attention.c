@@ -5,6 +5,8 @@
 #define BLOCK_TOKENS 128.0          /* queries of one thread block */
 #define BACKWARD_FLOPS 2.5          /* five products backward, two forward */
 #define BACKWARD_SHARE 0.8          /* of the forward's share of peak, where no curve is */
+#define DROPOUT_FORWARD 0.8         /* of the rate without dropout */
+#define DROPOUT_BACKWARD 0.65
 #define UTILIZATION_UNKNOWN 0.35    /* a device without any curve */
 
 double attention_flops(const AttentionWork *work)
@@ -80,6 +82,8 @@ double attention_s(const Device *device, const AttentionWork *work)
   if (!(peak > 0))
     peak = device->peak_flops_per_s[work->dtype]; /* no matrix units: curves are of what there is */
   double rate = peak * device->sustained_fraction * utilization(&device->kernels, work);
+  if (work->dropout)
+    rate *= work->backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;
   double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);
   double fill = fmin(1, blocks / device->sms);
   return device->kernels.attention_launch_s + flops / (rate * fill);

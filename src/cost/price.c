@@ -27,7 +27,7 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
       .batch = op->attention.batch, .heads = op->attention.heads,
       .q_len = op->attention.q_len, .kv_len = op->attention.kv_len,
       .head_dim = op->attention.head_dim, .v_head_dim = op->attention.v_head_dim,
-      .causal = op->attention.causal, .backward = op->pass != PASS_FORWARD,
+      .causal = op->attention.causal, .dropout = op->attention.dropout, .backward = op->pass != PASS_FORWARD,
       .kernel = plan->attention, .dtype = op->attention.dtype,
     });
   case OP_MEMORY:

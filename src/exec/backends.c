@@ -1,8 +1,12 @@
 #include "exec/exec.h"
 
 #include "exec/cpu/cpu.h"
+#include "exec/cuda/cuda.h"
 
 const BackendKind backends[] = {
+#ifdef TDP_CUDA
+  { "cuda", cuda_open },
+#endif
   { "cpu", cpu_open },
   { NULL, NULL },
 };

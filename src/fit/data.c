@@ -71,7 +71,7 @@ static gboolean read_attention(const Csv *csv, int i, AttentionRow *row, Pass *p
   if (p < 0)
     return fail(csv, i, error, "pass", "forward, backward or both");
   if (kernel < 0)
-    return fail(csv, i, error, "kernel", "flash or flash3");
+    return fail(csv, i, error, "kernel", "flash1, flash or flash3");
   if (!reals(csv, i, columns, x, error))
     return FALSE;
   *pass = (Pass)p;
@@ -142,10 +142,13 @@ static void split_passes(GArray *rows, const GArray *both, const GArray *split_f
 GArray *data_attention(const Csv *csv, const char *source, const char *gpu, const char *kernel, const char *split,
                        GError **error)
 {
+  /* nobody published the passes of FlashAttention-1 apart */
+  gboolean first = strcmp(kernel, attention_kernel_names[ATTENTION_FLASH1]) == 0;
+  const char *like = first ? attention_kernel_names[ATTENTION_FLASH] : kernel;
   g_autoptr(GArray) rows = attention_pass(csv, source, gpu, kernel, PASS_FORWARD, error);
   g_autoptr(GArray) both = rows ? attention_pass(csv, source, gpu, kernel, PASS_BOTH, error) : NULL;
-  g_autoptr(GArray) split_forward = both ? attention_pass(csv, source, split, kernel, PASS_FORWARD, error) : NULL;
-  g_autoptr(GArray) split_both = split_forward ? attention_pass(csv, source, split, kernel, PASS_BOTH, error) : NULL;
+  g_autoptr(GArray) split_forward = both ? attention_pass(csv, source, split, like, PASS_FORWARD, error) : NULL;
+  g_autoptr(GArray) split_both = split_forward ? attention_pass(csv, source, split, like, PASS_BOTH, error) : NULL;
   if (!split_both)
     return NULL;
   split_passes(rows, both, split_forward, split_both);

@@ -15,7 +15,8 @@ GArray *data_matmul(const Csv *csv, const char *gpu, const char *dtype, GError *
 
 /* GArray of AttentionRow: those of a source, GPU and kernel. Where only both
  * passes together were timed, the forward pass is taken off: its time if it was
- * measured too, else the share it has on the GPU `split`. */
+ * measured too, else the share it has on the GPU `split` (of FlashAttention-1:
+ * the share of FlashAttention-2). */
 GArray *data_attention(const Csv *csv, const char *source, const char *gpu, const char *kernel, const char *split,
                        GError **error);
 

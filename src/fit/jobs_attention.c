@@ -51,7 +51,7 @@ static gboolean load(const FitJob *job, PartFile *file, Device *device, int *ker
   g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
   *kernel = names_find(attention_kernel_names, job->constants);
   if (*kernel < 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected flash or flash3", job->constants);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected flash1, flash or flash3", job->constants);
     return FALSE;
   }
   return part_file_load(file, below, error) && device_load(job->hardware, device, error);
@@ -82,7 +82,7 @@ static char *source_of(const FitJob *job, const Origin *origin, const AttentionC
   if (origin->server)
     how = ", a server's fixed time and cache writes taken off";
   else if (origin->split)
-    how = ", both passes together split as on the last-named GPU";
+    how = ", both passes together split as those of FlashAttention-2 on the last-named GPU";
   else if (curve->backward)
     how = ", both passes together less the forward one";
   return g_strdup_printf("fitted: %s (hardware/data/attention.csv)%s", job->data, how);

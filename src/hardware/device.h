@@ -47,9 +47,9 @@ typedef struct {
 } MatmulModel;
 
 /* Separate kernels; Triton's (of FlashAttention-1's class, takes a bias such as
- * ALiBi); FlashAttention 2 and 3 and kernels of their class. */
+ * ALiBi); FlashAttention 1, 2 and 3 and kernels of their class. */
 typedef enum {
-  ATTENTION_UNFUSED, ATTENTION_TRITON, ATTENTION_FLASH, ATTENTION_FLASH3, ATTENTION_KERNEL_COUNT,
+  ATTENTION_UNFUSED, ATTENTION_TRITON, ATTENTION_FLASH1, ATTENTION_FLASH, ATTENTION_FLASH3, ATTENTION_KERNEL_COUNT,
 } AttentionKernel;
 extern const char *const attention_kernel_names[];
 

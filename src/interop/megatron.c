@@ -22,6 +22,7 @@ static const char *const precision_flags[DTYPE_COUNT] = {[DTYPE_FP16] = "--fp16"
 
 static const char *const attention_flags[ATTENTION_KERNEL_COUNT] = {
   [ATTENTION_UNFUSED] = "--attention-backend unfused",
+  [ATTENTION_FLASH1] = "--attention-backend flash",
   [ATTENTION_FLASH] = "--attention-backend flash",
   [ATTENTION_FLASH3] = "--attention-backend flash", /* the newest that is installed */
 };

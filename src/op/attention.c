@@ -140,7 +140,8 @@ static void core_fused(Build *b)
   Op op = {
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .core = TRUE,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
-                   .v_head_dim = a->v_head_dim, .causal = a->causal && kv == s, .dtype = b->plan->precision },
+                   .v_head_dim = a->v_head_dim, .causal = a->causal && kv == s, .dropout = b->model->dropout,
+                   .dtype = b->plan->precision },
     .flops = 2 * batch * heads * s * kv * (a->head_dim + a->v_head_dim),
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
   };

@@ -34,7 +34,7 @@ typedef struct {
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   union {
     struct { double m, n, k, batch; DType dtype; gboolean activations; double accumulate_bytes; } matmul;
-    struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal; DType dtype; } attention;
+    struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal, dropout; DType dtype; } attention;
     struct { double bytes, kernels; } memory;
     struct { Collective what; double bytes; GroupShape group; } collective;
   };

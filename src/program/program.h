@@ -47,7 +47,7 @@
  * rest, and the backward is priced without recomputation. The last stage keeps
  * everything. `opportunistic` tells the interpreter that a row whose next task
  * is a recompute, the gradient for which has not arrived, runs its next forward
- * first if that can run.
+ * first if that can run; sends of such a program never block.
  */
 #ifndef TDP_PROGRAM_PROGRAM_H
 #define TDP_PROGRAM_PROGRAM_H

@@ -104,7 +104,7 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
     int send = program_add_task(b, r->rank, LANE_PIPELINE, *segment, slot->chunk, slot->micro);
     program_add_edge(b, send, task);
     task = send;
-    if (!b->plan->overlap.pipeline)
+    if (!b->plan->overlap.pipeline && !b->plan->schedule->opportunistic)
       r->blocking[0] = send;
   }
   b->arrival[program_slot(b, backward, to, slot->micro)] = task;

@@ -1,8 +1,10 @@
 #include "sim/ranks.h"
 
+#include "sim/lane_order.h"
 #include "sim/overlap.h"
 #include "sim/rank_times.h"
 #include "sim/rank_trace.h"
+#include "sim/simulate.h"
 
 #include <string.h>
 
@@ -248,8 +250,9 @@ static void ranks_clear(Ranks *r)
   g_free(r->ready);
 }
 
-RankRun *simulate_ranks(const Program *p, const Plan *plan, const Cluster *cluster, const Straggler *stragglers,
-                        int n_stragglers)
+/* The ranks of a program whose lanes run in its order. */
+static RankRun *run_ranks(const Program *p, const Plan *plan, const Cluster *cluster, const Straggler *stragglers,
+                          int n_stragglers)
 {
   g_autoptr(SimGraph) graph = sim_graph_new(p, 0);
   g_autoptr(SimOverlap) overlap = sim_overlap_new(p, graph);
@@ -271,6 +274,21 @@ RankRun *simulate_ranks(const Program *p, const Plan *plan, const Cluster *clust
   trace_complete(run->trace, p);
   run->trace->end_s = run->end_s;
   ranks_clear(&r);
+  return run;
+}
+
+RankRun *simulate_ranks(const Program *p, const Plan *plan, const Cluster *cluster, const Straggler *stragglers,
+                        int n_stragglers)
+{
+  g_autofree int *lane_tasks = simulate_order(p);
+  Program ordered = *p;
+
+  if (!lane_tasks)
+    return run_ranks(p, plan, cluster, stragglers, n_stragglers);
+  ordered.lane_tasks = lane_tasks;
+  RankRun *run = run_ranks(&ordered, plan, cluster, stragglers, n_stragglers);
+  if (run)
+    lane_order_sort_spans(run->trace, p, lane_tasks);
   return run;
 }
 

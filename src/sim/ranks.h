@@ -17,7 +17,8 @@
  * What differs between ranks: `factor` times as long for computation of a
  * straggler; and where a group lies on nodes otherwise than the folded row's
  * (which is taken as spread as the worst), its own price. Tensor groups are
- * priced as in the folded row. Where ranks are alike the result is simulate()'s,
+ * priced as in the folded row. Rows of an opportunistic program keep the order
+ * that simulate() finds, whatever their ranks' times. Where ranks are alike the result is simulate()'s,
  * as close as the sweep's (sweep.h).
  */
 #ifndef TDP_SIM_RANKS_H

@@ -2,6 +2,7 @@
 
 #include "sim/event_queue.h"
 #include "sim/graph.h"
+#include "sim/lane_order.h"
 #include "sim/links.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ typedef struct {
   const Task *tasks;
   const Segment *segments;
   const SimGraph *graph;
+  LaneOrder *order; /* where forwards may be run ahead, else NULL */
   const SimLinks *links; /* NULL = nothing is shared */
   FlowNet *net;
   Trace *trace;
@@ -131,8 +133,9 @@ static void end(Sim *s, int task)
     if (--s->waiting[other] == 0)
       start(s, other);
   }
-  if (g->next[task] >= 0 && --s->waiting[g->next[task]] == 0)
-    start(s, g->next[task]);
+  int next = s->order ? lane_order_next(s->order, task, s->spans, s->waiting) : g->next[task];
+  if (next >= 0 && --s->waiting[next] == 0)
+    start(s, next);
 }
 
 /* One of the parts of a task that is under way is over. */
@@ -175,7 +178,8 @@ static void sim_init(Sim *s, const Program *program, const SimGraph *graph, cons
   for (int i = 0; i < graph->n; i++) {
     const Task *t = &s->tasks[i];
     s->spans[i] = (Span) { .segment = t->segment, .micro = t->micro, .row = t->row, .chunk = t->chunk,
-                           .lane = t->lane, .kind = t->kind, .pass = t->pass, .paired = t->paired, .cause = -1 };
+                           .lane = t->lane, .kind = t->kind, .pass = t->pass, .paired = t->paired, .cause = -1,
+                           .end = -1 };
     s->waiting[i] = graph->first_wait[i + 1] - graph->first_wait[i];
   }
   s->done = g_array_new(FALSE, FALSE, sizeof(int));
@@ -262,20 +266,49 @@ static void run_shared(Sim *s)
   }
 }
 
-Trace *simulate_on(const Program *program, const SimLinks *links, int receive_buffers)
+/* `*lane_tasks` becomes the order of the lanes; NULL where it is the program's. */
+static Trace *run(const Program *program, const SimLinks *links, int receive_buffers, int **lane_tasks)
 {
   g_autoptr(SimGraph) graph = sim_graph_new(program, receive_buffers);
+  LaneOrder order;
   Sim s;
 
   sim_init(&s, program, graph, links);
+  if (program->opportunistic) {
+    lane_order_init(&order, program, graph);
+    s.order = &order;
+  }
   start_ready(&s);
   if (links)
     run_shared(&s);
   else
     run_alone(&s);
   finish_trace(&s);
+  *lane_tasks = s.order ? lane_order_tasks(s.order) : NULL;
+  if (s.order)
+    lane_order_clear(s.order);
   sim_clear(&s);
   return s.trace;
+}
+
+Trace *simulate_on(const Program *program, const SimLinks *links, int receive_buffers)
+{
+  g_autofree int *lane_tasks = NULL;
+  Trace *trace = run(program, links, receive_buffers, &lane_tasks);
+
+  if (lane_tasks)
+    lane_order_sort_spans(trace, program, lane_tasks);
+  return trace;
+}
+
+int *simulate_order(const Program *program)
+{
+  int *lane_tasks;
+
+  if (!program->opportunistic)
+    return NULL;
+  trace_free(run(program, NULL, 0, &lane_tasks));
+  return lane_tasks;
 }
 
 Trace *simulate(const Program *program)

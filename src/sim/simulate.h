@@ -6,8 +6,7 @@
  * lane the row's computation goes slower by the collective's slowdown, so that
  * a pass takes longer the more of it is overlapped. Events at the same time
  * are handled in the order in which they arose: the same program gives the
- * same bytes. Programs that program_check accepts cannot fail. Lanes keep their
- * written order also where Program.opportunistic would let forwards run ahead.
+ * same bytes. Programs that program_check accepts cannot fail.
  *
  * Transfers take the time that they would have alone; or, with links (links.h
  * says which), those of one device or node share them. What shares nothing ends
@@ -18,6 +17,9 @@
  * shows it), and a transfer that comes earlier may meet another.
  *
  * Receive windows (graph.h) hold a send back until its receiver has a buffer.
+ *
+ * Lanes keep the program's order, but for rows of an opportunistic program
+ * (Varuna): lane_order.h says when they run a forward ahead.
  */
 #ifndef TDP_SIM_SIMULATE_H
 #define TDP_SIM_SIMULATE_H
@@ -39,6 +41,10 @@ gboolean sim_options_check(const SimOptions *options, const Program *program, GE
 /* Alone, and without receive windows. */
 Trace *simulate(const Program *program);
 
+/* The order in which simulate() runs the lanes, in the form of
+ * Program.lane_tasks and for the caller to free; NULL where it is just that. */
+int *simulate_order(const Program *program);
+
 /* `links` are the program's, or NULL; sim_options_check accepts the buffers. */
 Trace *simulate_on(const Program *program, const SimLinks *links, int receive_buffers);
 
@@ -50,7 +56,7 @@ Trace *simulate_plan(const Model *model, const Cluster *cluster, const Plan *pla
 
 /*
  * Oracle without contention: the end of each task as the longest path through
- * dependencies and lane orders (slowdowns ignored). `end` has an entry a task
+ * dependencies and the program's lane orders (slowdowns ignored). `end` has an entry a task
  * and may be NULL. Returns the step's end.
  */
 double longest_path(const Program *program, double *end);

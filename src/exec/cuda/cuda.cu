@@ -1,0 +1,100 @@
+#include "exec/cuda/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void cuda_fail(Backend *b, const char *what, const char *why)
+{
+  CudaBackend *c = cuda_of(b);
+
+  if (!c->failure[0])
+    snprintf(c->failure, sizeof c->failure, "cuda: device %d: %s: %s", c->device, what, why);
+}
+
+double cuda_host_s(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static const char *failed(Backend *b)
+{
+  CudaBackend *c = cuda_of(b);
+
+  cuda_check(b, "kernel", cudaPeekAtLastError());
+  for (int i = 0; i < c->n_comms; i++) {
+    ncclResult_t status = ncclSuccess;
+    if (!c->comms[i])
+      continue;
+    ncclCommGetAsyncError(c->comms[i]->comm, &status);
+    if (status != ncclSuccess && status != ncclInProgress)
+      cuda_fail(b, "NCCL", ncclGetLastError(c->comms[i]->comm));
+  }
+  return c->failure[0] ? c->failure : NULL;
+}
+
+static void close_backend(Backend *b)
+{
+  CudaBackend *c = cuda_of(b);
+
+  cuda_close_comm(c);
+  cuda_free_gemm(c);
+  for (int i = 0; i < c->n_clocks; i++)
+    cudaEventDestroy(c->clocks[i].event);
+  free(c);
+}
+
+static int open_device(CudaBackend *c, const BackendOptions *options, char *error)
+{
+  struct cudaDeviceProp properties;
+  int n = 0;
+  cudaError_t status = cudaGetDeviceCount(&n);
+
+  if (status == cudaSuccess && n == 0)
+    status = cudaErrorNoDevice;
+  if (status == cudaSuccess) {
+    c->device = options->local_rank % n;
+    status = cudaSetDevice(c->device);
+  }
+  if (status == cudaSuccess)
+    status = cudaGetDeviceProperties(&properties, c->device);
+  if (status != cudaSuccess) {
+    snprintf(error, EXEC_ERROR_SIZE, "cuda: %s", cudaGetErrorString(status));
+    return -1;
+  }
+  snprintf(c->base.device, sizeof c->base.device, "%.63s", properties.name);
+  return 0;
+}
+
+Backend *cuda_open(const BackendOptions *options, char *error)
+{
+  if (options->dtype == EXEC_F64) {
+    snprintf(error, EXEC_ERROR_SIZE, "cuda: fp64 is for the cpu backend; expected fp32, fp16 or bf16");
+    return NULL;
+  }
+  CudaBackend *c = (CudaBackend *)calloc(1, sizeof *c);
+  Backend *b = &c->base;
+  b->name = "cuda";
+  b->dtype = options->dtype;
+  b->rank = options->rank;
+  b->size = options->size;
+  b->free = close_backend;
+  b->failed = failed;
+  cuda_fill_memory(b);
+  cuda_fill_streams(b);
+  cuda_fill_pointwise(b);
+  cuda_fill_norm(b);
+  cuda_fill_attention(b);
+  cuda_fill_embedding(b);
+  cuda_fill_loss(b);
+  cuda_fill_optimizer(b);
+  cuda_fill_comm(b);
+  if (open_device(c, options, error) || cuda_fill_gemm(b, error) || cuda_open_comm(c, options, error)) {
+    close_backend(b);
+    return NULL;
+  }
+  return b;
+}

@@ -1,0 +1,190 @@
+/*
+ * Products by cuBLASLt with fp32 accumulation (fp32 products in full fp32, not
+ * TF32). Its matrices are column-major, so the row-major C = op(A) op(B) is asked
+ * for as its transpose, op(B)^T op(A)^T, which needs no copies. The algorithm
+ * that the library proposes for a shape is kept.
+ */
+#include "exec/cuda/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct GemmShape {
+  int transpose_a, transpose_b, wide_c, m, n, k, batch, lda, ldb, ldc;
+  size_t stride_a, stride_b, stride_c;
+};
+
+struct GemmPlan {
+  GemmShape shape;
+  cublasLtMatmulDesc_t product;
+  cublasLtMatrixLayout_t a, b, c;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+struct GemmPlans {
+  GemmPlan *plans;
+  int n, capacity;
+  GemmPlan *last; /* shapes mostly repeat in turn */
+};
+
+static cudaDataType_t cuda_type(ExecType type)
+{
+  return type == EXEC_F16 ? CUDA_R_16F : type == EXEC_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static cublasStatus_t layout_new(cublasLtMatrixLayout_t *layout, cudaDataType_t type, int rows, int columns, int ld,
+                                 int batch, size_t stride)
+{
+  int64_t offset = (int64_t)stride;
+  cublasStatus_t status = cublasLtMatrixLayoutCreate(layout, type, rows, columns, ld);
+
+  if (status == CUBLAS_STATUS_SUCCESS && batch > 1) {
+    status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset,
+                                                sizeof offset);
+  }
+  return status;
+}
+
+static cublasStatus_t plan_layouts(GemmPlan *p, ExecType dtype)
+{
+  const GemmShape *g = &p->shape;
+  cublasOperation_t first = g->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasOperation_t second = g->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cudaDataType_t type = cuda_type(dtype), out = g->wide_c ? CUDA_R_32F : type;
+  cublasStatus_t status = cublasLtMatmulDescCreate(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = layout_new(&p->b, type, g->transpose_b ? g->k : g->n, g->transpose_b ? g->n : g->k, g->ldb, g->batch,
+                        g->stride_b);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = layout_new(&p->a, type, g->transpose_a ? g->m : g->k, g->transpose_a ? g->k : g->m, g->lda, g->batch,
+                        g->stride_a);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = layout_new(&p->c, out, g->n, g->m, g->ldc, g->batch, g->stride_c);
+  return status;
+}
+
+static cublasStatus_t plan_algorithm(CudaBackend *c, GemmPlan *p)
+{
+  cublasLtMatmulPreference_t preference;
+  cublasLtMatmulHeuristicResult_t found;
+  size_t workspace = WORKSPACE_BYTES;
+  int n = 0;
+  cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+
+  if (status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                                sizeof workspace);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = cublasLtMatmulAlgoGetHeuristic(c->blas, p->product, p->b, p->a, p->c, p->c, preference, 1, &found, &n);
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (status == CUBLAS_STATUS_SUCCESS && n == 0)
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  p->algorithm = found.algo;
+  return status;
+}
+
+static void plan_clear(GemmPlan *p)
+{
+  if (p->product)
+    cublasLtMatmulDescDestroy(p->product);
+  cublasLtMatrixLayout_t layouts[] = { p->a, p->b, p->c };
+  for (int i = 0; i < 3; i++)
+    if (layouts[i])
+      cublasLtMatrixLayoutDestroy(layouts[i]);
+}
+
+static GemmPlan *plan_find(CudaBackend *c, const GemmShape *shape)
+{
+  GemmPlans *all = c->gemms;
+
+  if (all->last && !memcmp(&all->last->shape, shape, sizeof *shape))
+    return all->last;
+  for (int i = 0; i < all->n; i++)
+    if (!memcmp(&all->plans[i].shape, shape, sizeof *shape))
+      return all->last = &all->plans[i];
+  if (all->n == all->capacity) {
+    all->capacity = all->capacity ? 2 * all->capacity : 64;
+    all->plans = (GemmPlan *)realloc(all->plans, all->capacity * sizeof *all->plans);
+  }
+  GemmPlan *p = &all->plans[all->n];
+  memset(p, 0, sizeof *p);
+  p->shape = *shape;
+  cublasStatus_t status = plan_layouts(p, c->base.dtype);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = plan_algorithm(c, p);
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    char what[96];
+    snprintf(what, sizeof what, "product %d x %d x %d", shape->m, shape->n, shape->k);
+    cuda_fail(&c->base, what, cublasLtGetStatusString(status));
+    plan_clear(p);
+    return NULL;
+  }
+  all->n++;
+  return all->last = p;
+}
+
+static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
+{
+  CudaBackend *c = cuda_of(b);
+  GemmShape shape;
+  float alpha = (float)g->alpha, beta = (float)g->beta;
+
+  memset(&shape, 0, sizeof shape); /* padding is compared too */
+  shape.transpose_a = g->transpose_a;
+  shape.transpose_b = g->transpose_b;
+  shape.wide_c = g->wide_c;
+  shape.m = g->m;
+  shape.n = g->n;
+  shape.k = g->k;
+  shape.batch = g->batch > 1 ? g->batch : 1;
+  shape.lda = g->lda;
+  shape.ldb = g->ldb;
+  shape.ldc = g->ldc;
+  if (shape.batch > 1) {
+    shape.stride_a = g->stride_a;
+    shape.stride_b = g->stride_b;
+    shape.stride_c = g->stride_c;
+  }
+  GemmPlan *p = plan_find(c, &shape);
+  if (!p)
+    return;
+  cublasStatus_t status = cublasLtMatmul(c->blas, p->product, &alpha, g->b, p->b, g->a, p->a, &beta, g->c, p->c, g->c,
+                                         p->c, &p->algorithm, s->workspace, WORKSPACE_BYTES, s->stream);
+  if (status != CUBLAS_STATUS_SUCCESS)
+    cuda_fail(b, "product", cublasLtGetStatusString(status));
+}
+
+int cuda_fill_gemm(Backend *b, char *error)
+{
+  CudaBackend *c = cuda_of(b);
+  cublasStatus_t status = cublasLtCreate(&c->blas);
+
+  b->gemm = gemm;
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    snprintf(error, EXEC_ERROR_SIZE, "cuda: cuBLASLt: %s", cublasLtGetStatusString(status));
+    return -1;
+  }
+  c->gemms = (GemmPlans *)calloc(1, sizeof *c->gemms);
+  return 0;
+}
+
+void cuda_free_gemm(CudaBackend *c)
+{
+  if (c->gemms) {
+    for (int i = 0; i < c->gemms->n; i++)
+      plan_clear(&c->gemms->plans[i]);
+    free(c->gemms->plans);
+    free(c->gemms);
+  }
+  if (c->blas)
+    cublasLtDestroy(c->blas);
+}

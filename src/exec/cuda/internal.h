@@ -1,0 +1,154 @@
+/* State of the CUDA backend, and what its files give each other; C++ only. */
+#ifndef TDP_EXEC_CUDA_INTERNAL_H
+#define TDP_EXEC_CUDA_INTERNAL_H
+
+#include "exec/cuda/cuda.h"
+
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+struct GemmPlans; /* algorithms found so far, by shape */
+
+enum { PARTIALS = 1024 };        /* sums of blocks that a second kernel adds up */
+enum { WORKSPACE_BYTES = 64 << 20 }; /* of products; what cuBLAS asks for on Hopper is 32 MiB */
+enum { COMMS_MAX = 64, CLOCKS_MAX = 4096 };
+
+struct CudaBackend {
+  Backend base; /* first: the table's callers see only this */
+  int device;
+  char failure[EXEC_ERROR_SIZE]; /* empty = none */
+  cublasLtHandle_t blas;
+  GemmPlans *gemms;
+  ncclComm_t world;
+  BackendComm *comms[COMMS_MAX];
+  int n_comms;
+  /* Times of events are measured from the nearest of these, since an elapsed
+   * time is a float. */
+  struct { cudaEvent_t event; double host_s; } clocks[CLOCKS_MAX];
+  int n_clocks;
+};
+
+struct BackendStream {
+  cudaStream_t stream;
+  void *workspace;  /* of products; NULL where nothing computes */
+  double *partials; /* PARTIALS */
+};
+
+struct BackendEvent {
+  cudaEvent_t event;
+  int clock; /* that it is measured from */
+};
+
+struct BackendComm {
+  ncclComm_t comm;
+  float *token; /* what a barrier adds up */
+};
+
+static inline CudaBackend *cuda_of(Backend *b)
+{
+  return (CudaBackend *)b;
+}
+
+/* Keeps the first failure. */
+void cuda_fail(Backend *b, const char *what, const char *why);
+
+static inline void cuda_check(Backend *b, const char *what, cudaError_t status)
+{
+  if (status != cudaSuccess)
+    cuda_fail(b, what, cudaGetErrorString(status));
+}
+
+static inline void cuda_check_launch(Backend *b, const char *what)
+{
+  cuda_check(b, what, cudaGetLastError());
+}
+
+/* Fill the table, each file its part. */
+void cuda_fill_memory(Backend *b);
+void cuda_fill_streams(Backend *b);
+void cuda_fill_pointwise(Backend *b);
+void cuda_fill_norm(Backend *b);
+void cuda_fill_attention(Backend *b);
+void cuda_fill_embedding(Backend *b);
+void cuda_fill_loss(Backend *b);
+void cuda_fill_optimizer(Backend *b);
+void cuda_fill_comm(Backend *b);
+int cuda_fill_gemm(Backend *b, char *error); /* 0 = done */
+void cuda_free_gemm(CudaBackend *c);
+int cuda_open_comm(CudaBackend *c, const BackendOptions *options, char *error); /* 0 = done */
+void cuda_close_comm(CudaBackend *c);
+double cuda_host_s(void);
+
+/* ---- for kernels ---- */
+
+enum { THREADS = 256 };
+
+static inline unsigned blocks_for(size_t n, size_t per_block)
+{
+  return (unsigned)((n + per_block - 1) / per_block);
+}
+
+__device__ static inline float to_float(float x) { return x; }
+__device__ static inline float to_float(__half x) { return __half2float(x); }
+__device__ static inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <typename T> __device__ static inline T from_float(float x);
+template <> __device__ inline float from_float<float>(float x) { return x; }
+template <> __device__ inline __half from_float<__half>(float x) { return __float2half(x); }
+template <> __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) { return __float2bfloat16(x); }
+
+__device__ static inline float warp_sum(float x)
+{
+  for (int i = 16; i > 0; i /= 2)
+    x += __shfl_xor_sync(~0u, x, i);
+  return x;
+}
+
+__device__ static inline float warp_max(float x)
+{
+  for (int i = 16; i > 0; i /= 2)
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, i));
+  return x;
+}
+
+/* Over the THREADS threads of a block; every thread gets the result. */
+__device__ static inline float block_reduce(float x, bool largest)
+{
+  __shared__ float warps[THREADS / 32];
+  float total = largest ? -INFINITY : 0;
+
+  x = largest ? warp_max(x) : warp_sum(x);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0)
+    warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  for (int i = 0; i < THREADS / 32; i++)
+    total = largest ? fmaxf(total, warps[i]) : total + warps[i];
+  return total;
+}
+
+/* Calls f with a value of the C++ type. */
+template <typename F> static void by_type(ExecType type, F f)
+{
+  switch (type) {
+  case EXEC_F16:
+    f(__half());
+    break;
+  case EXEC_BF16:
+    f(__nv_bfloat16());
+    break;
+  default:
+    f(float());
+  }
+}
+
+/* With the backend's element type. */
+template <typename F> static void by_type(Backend *b, F f)
+{
+  by_type(b->dtype, f);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* Memory from the device's stream-ordered pool. */
+#include "exec/cuda/internal.h"
+
+static void *alloc(Backend *b, BackendStream *s, size_t bytes)
+{
+  void *p = NULL;
+  cudaError_t status = cudaMallocAsync(&p, bytes ? bytes : 1, s->stream);
+
+  if (status == cudaSuccess)
+    return p;
+  cudaGetLastError(); /* out of memory is the caller's to report */
+  if (status != cudaErrorMemoryAllocation)
+    cuda_check(b, "alloc", status);
+  return NULL;
+}
+
+static void dealloc(Backend *b, BackendStream *s, void *p, size_t bytes)
+{
+  (void)bytes;
+  if (p)
+    cuda_check(b, "free", cudaFreeAsync(p, s->stream));
+}
+
+/* From pageable memory: returns when `from` has been read. */
+static void upload(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  cuda_check(b, "upload", cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s->stream));
+}
+
+static void download(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  cuda_check(b, "download", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s->stream));
+  cuda_check(b, "download", cudaStreamSynchronize(s->stream));
+}
+
+static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  cuda_check(b, "copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s->stream));
+}
+
+static void zero(Backend *b, BackendStream *s, void *p, size_t bytes)
+{
+  cuda_check(b, "zero", cudaMemsetAsync(p, 0, bytes, s->stream));
+}
+
+/* What the whole device has in use, as nvidia-smi counts it. */
+static size_t device_bytes(Backend *b)
+{
+  size_t left = 0, total = 0;
+
+  (void)b;
+  return cudaMemGetInfo(&left, &total) == cudaSuccess ? total - left : 0;
+}
+
+void cuda_fill_memory(Backend *b)
+{
+  b->alloc = alloc;
+  b->dealloc = dealloc;
+  b->upload = upload;
+  b->download = download;
+  b->copy = copy;
+  b->zero = zero;
+  b->device_bytes = device_bytes;
+}

@@ -1,0 +1,90 @@
+/* The gradient norm and Adam with a wide master copy (Kingma and Ba 2015, with
+ * the decoupled decay of Loshchilov and Hutter 2019). */
+#include "exec/cuda/internal.h"
+
+__global__ static void squares(size_t n, const float *x, double *partials)
+{
+  __shared__ double sums[THREADS];
+  double sum = 0;
+
+  for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < n; i += (size_t)gridDim.x * THREADS)
+    sum += (double)x[i] * x[i];
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (int k = THREADS / 2; k > 0; k /= 2) {
+    if (threadIdx.x < k)
+      sums[threadIdx.x] += sums[threadIdx.x + k];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0)
+    partials[blockIdx.x] = sums[0];
+}
+
+__global__ static void add_partials(int n, const double *partials, double *out)
+{
+  double sum = 0;
+  for (int i = 0; i < n; i++)
+    sum += partials[i];
+  *out += sum;
+}
+
+static void sum_squares(Backend *b, BackendStream *s, size_t n, const void *x, double *out)
+{
+  const unsigned most = PARTIALS, wanted = blocks_for(n, THREADS * 16), blocks = wanted < most ? wanted : most;
+
+  if (n == 0)
+    return;
+  squares<<<blocks, THREADS, 0, s->stream>>>(n, (const float *)x, s->partials);
+  add_partials<<<1, 1, 0, s->stream>>>(blocks, s->partials, out);
+  cuda_check_launch(b, "sum of squares");
+}
+
+struct Step {
+  size_t n;
+  float *master, *m, *v;
+  const float *gradient;
+  float rate, beta1, beta2, epsilon, decay, correct1, correct2;
+  const double *norm_sq;
+  double max_norm;
+};
+
+template <typename T> __global__ static void update(Step a, T *weight)
+{
+  float clip = 1;
+
+  if (a.max_norm > 0) {
+    double norm = sqrt(*a.norm_sq);
+    clip = norm > a.max_norm ? (float)(a.max_norm / norm) : 1;
+  }
+  for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < a.n; i += (size_t)gridDim.x * THREADS) {
+    float g = a.gradient[i] * clip, w = a.master[i];
+    float m = a.m[i] = a.beta1 * a.m[i] + (1 - a.beta1) * g;
+    float v = a.v[i] = a.beta2 * a.v[i] + (1 - a.beta2) * g * g;
+    w -= a.rate * (m / a.correct1 / (sqrtf(v / a.correct2) + a.epsilon) + a.decay * w);
+    a.master[i] = w;
+    weight[i] = from_float<T>(w);
+  }
+}
+
+static void adam(Backend *b, BackendStream *s, const ExecAdam *a)
+{
+  Step step = { a->n, (float *)(a->master ? a->master : a->weight), (float *)a->m, (float *)a->v,
+                (const float *)a->gradient, (float)a->rate, (float)a->beta1, (float)a->beta2, (float)a->epsilon,
+                (float)a->decay, (float)(1 - pow(a->beta1, a->step)), (float)(1 - pow(a->beta2, a->step)), a->norm_sq,
+                a->max_norm };
+  const unsigned most = 1 << 16, blocks = blocks_for(a->n, THREADS);
+
+  if (a->n == 0)
+    return;
+  by_type(b, [=](auto t) {
+    typedef decltype(t) T;
+    update<T><<<blocks < most ? blocks : most, THREADS, 0, s->stream>>>(step, (T *)a->weight);
+  });
+  cuda_check_launch(b, "adam");
+}
+
+void cuda_fill_optimizer(Backend *b)
+{
+  b->sum_squares = sum_squares;
+  b->adam = adam;
+}
