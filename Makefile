@@ -90,6 +90,13 @@ $(call obj,$(EXEC_SRC)): override CPPFLAGS += $(EXEC_CFLAGS)
 $(BUILD)/tdp-run: $(BUILD)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
+# Measuring needs the executor's kernels, fitting needs GSL: OpenBLAS comes first.
+ifneq ($(EXEC),)
+$(call obj,src/cli/tdp_calibrate.c): private override CPPFLAGS += -DTDP_EXEC
+$(BUILD)/tdp-calibrate: $(BUILD)/obj/src/cli/tdp_calibrate.o $(LIB) $(EXEC_LIB)
+	$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell pkg-config --libs gsl) -o $@
+endif
+
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
@@ -136,6 +143,10 @@ bench: $(BENCHES)
 	for bench in $(BENCHES); do $$bench || exit; done
 bench-check: all $(BENCHES)
 	BUILD=$(BUILD) tests/bench.sh
+
+# Predicted against measured steps of this machine's cores; some minutes.
+predict-cpu: all
+	tests/bench/predict-cpu
 
 # Flows on shared links against SimGrid's, where libsimgrid-dev is installed.
 simgrid: $(SIMGRID)
@@ -192,5 +203,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-check build-tests check clean demo deps fit golden install layers parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all predict-cpu bench bench-check build-tests check clean demo deps fit golden install layers parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

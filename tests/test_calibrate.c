@@ -235,7 +235,7 @@ static const struct {
    "f.txt:6: the columns leave open which collective this is: expected --collective, as in --collective all-gather"},
   {ROW("262144", "sum", "-1", "15.73", "0", "0"), "", "f.txt: no rows: expected the text that nccl-tests prints"},
   {GOOD, "", "f.txt: no rows: expected the text that nccl-tests prints"},
-  {GOOD, "{\"version\": 2}\n", "f.txt:1: JSON: expected the text that nccl-tests prints"},
+  {GOOD, "{\"version\": 2}\n", "f.txt: {…}: expected results, an array of nccl-tests -J"},
 };
 
 static char *replaced(const char *text, const char *from, const char *to)

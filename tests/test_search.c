@@ -6,6 +6,8 @@
 #include "search/space.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <unistd.h>
 
 typedef struct {
   Model *model;
@@ -77,7 +79,7 @@ static void check_instance(Instance *in)
     }
     price_sums_free(sums);
   }
-  g_autoptr(SearchResult) found = search(in->model, in->cluster, &in->options);
+  g_autoptr(SearchResult) found = search(in->model, in->cluster, &in->options, NULL);
   gint64 settled = found->bounded + found->simulated;
   for (int i = 0; i < REJECT_COUNT; i++)
     settled += found->rejected[i];
@@ -113,7 +115,7 @@ START_TEST(threads_do_not_matter)
   in.cluster->device.memory_bytes = 4e9;
   for (int threads = 1; threads <= 4; threads++) {
     in.options.threads = threads;
-    SearchResult *r = search(in.model, in.cluster, &in.options);
+    SearchResult *r = search(in.model, in.cluster, &in.options, NULL);
     if (!first) {
       first = r;
       continue;
@@ -128,28 +130,216 @@ START_TEST(threads_do_not_matter)
 }
 END_TEST
 
+/* Few devices and layers, so that every plan is simulated in a moment. */
+static void small_instance_init(Instance *in, GRand *rand)
+{
+  static const int devices[] = { 1, 2, 2, 4, 4, 6, 8 };
+  static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed", "fsdp" };
+  int heads = 1 << g_rand_int_range(rand, 0, 3);
+
+  in->model = fixture_model(g_rand_int_range(rand, 1, 5), heads * 64, heads, 64, 256);
+  in->cluster = fixture_cluster("dgx", devices[g_rand_int_range(rand, 0, 7)]);
+  in->cluster->device.memory_bytes = 1.9e9 + g_rand_double_range(rand, 0, 2e8);
+  in->framework = fixture_framework(frameworks[g_rand_int_range(rand, 0, 4)]);
+  in->base = plan_default(in->model, in->framework);
+  in->base.gpus = in->cluster->devices;
+  in->base.global_batch = g_rand_int_range(rand, 1, 9);
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+}
+
+typedef struct {
+  gint64 groups;           /* settled at once */
+  gint64 settled[SETTLED_COUNT];
+  double best;             /* least value of those simulated that fit */
+  double least_bound;
+} Audit;
+
+static void audit(gpointer data, const Plan *plan, int how, double value, gint64 plans)
+{
+  Audit *a = data;
+
+  (void)plan;
+  a->settled[how] += plans;
+  a->groups += plans > 1;
+  if (how == SETTLED_SIMULATED)
+    a->best = MIN(a->best, value);
+  if (how == SETTLED_BOUNDED)
+    a->least_bound = MIN(a->least_bound, value);
+}
+
+/* Time and memory of all plans that fit, simulated one by one. */
+static GArray *all_values(const Instance *in)
+{
+  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+  GArray *values = g_array_new(FALSE, FALSE, sizeof(Found));
+  SearchResult counts = { 0 };
+
+  space_walk(in->model, in->cluster, &in->options, prices, &counts, all);
+  for (guint i = 0; i < all->len; i++) {
+    Found f = { .plan = g_array_index(all, Candidate, i).plan };
+    g_autoptr(Trace) trace = simulate_plan(in->model, in->cluster, &f.plan);
+    trace_metrics(trace, &f.metrics);
+    f.value = f.metrics.iteration_s;
+    f.second = f.metrics.peak_memory_bytes;
+    if (f.metrics.peak_memory_bytes <= in->cluster->device.memory_bytes)
+      g_array_append_val(values, f);
+  }
+  return values;
+}
+
+static void check_certificate(Instance *in, const GArray *values)
+{
+  Audit a = { .best = INFINITY, .least_bound = INFINITY };
+  double best = INFINITY;
+
+  in->options.audit = audit;
+  in->options.data = &a;
+  for (guint i = 0; i < values->len; i++) {
+    const Found *f = &g_array_index(values, Found, i);
+    best = MIN(best, in->options.objective->value(&f->plan, in->cluster, f->value, f->second));
+  }
+  g_autoptr(SearchResult) r = search(in->model, in->cluster, &in->options, NULL);
+  in->options.audit = NULL;
+  ck_assert_int_eq(r->best->len, MIN(values->len, 1));
+  ck_assert_double_eq(a.best, best);
+  ck_assert_double_eq(a.least_bound, r->least_bound);
+  ck_assert_double_ge(a.least_bound, best);
+  ck_assert_int_eq(a.settled[SETTLED_BOUNDED], r->bounded);
+  ck_assert_int_eq(a.settled[SETTLED_SIMULATED], r->simulated);
+  for (int i = 0; i < REJECT_COUNT; i++)
+    ck_assert_int_eq(a.settled[i], r->rejected[i]);
+  ck_assert_int_eq(a.groups > 0, r->grouped > 0);
+  ck_assert_int_eq(a.settled[SETTLED_OPEN], 0);
+  ck_assert_double_eq(r->gap, 0);
+}
+
+/* The front is what no plan beats, and nothing that a plan beats. */
+static void check_front(Instance *in, const GArray *values)
+{
+  in->options.second = &objectives[2];
+  g_autoptr(SearchResult) r = search(in->model, in->cluster, &in->options, NULL);
+  in->options.second = NULL;
+  for (guint i = 0; i < values->len; i++) {
+    const Found *f = &g_array_index(values, Found, i);
+    gboolean beaten = FALSE;
+    for (guint k = 0; k < r->best->len; k++) {
+      const Found *b = &g_array_index(r->best, Found, k);
+      beaten |= b->value <= f->value && b->second <= f->second;
+      ck_assert(!(f->value <= b->value && f->second <= b->second && (f->value < b->value || f->second < b->second)));
+    }
+    ck_assert(beaten);
+  }
+}
+
+#define INSTANCES 50
+
+START_TEST(small_spaces_agree)
+{
+  GRand *rand = g_rand_new_with_seed(1000 + _i);
+
+  for (int i = 0; i < INSTANCES; i++) {
+    Instance in;
+    small_instance_init(&in, rand);
+    in.options.objective = &objectives[i % 3];
+    g_autoptr(GArray) values = all_values(&in);
+    check_certificate(&in, values);
+    in.options.objective = &objectives[0];
+    check_front(&in, values);
+    instance_clear(&in);
+  }
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Stops a search when so many rounds are done. */
+static gboolean stop_after(gpointer data, const SearchProgress *at)
+{
+  int *rounds = data;
+
+  ck_assert_int_le(at->settled, at->candidates);
+  ck_assert(at->gap >= 0 && at->gap <= 1);
+  return (*rounds)-- == 0;
+}
+
+/* Stopped anywhere, once or again and again, a search ends in the same bytes. */
+START_TEST(resumed_is_the_same)
+{
+  g_autofree char *path = g_strdup_printf("%s/tdp-state-%d", g_get_tmp_dir(), (int)getpid());
+  GRand *rand = g_rand_new_with_seed(77);
+  gint64 open = 0;
+  Instance in;
+
+  instance_init(&in, rand);
+  in.cluster->device.memory_bytes = 4e9;
+  in.options.top = 20;
+  g_autoptr(SearchResult) whole = search(in.model, in.cluster, &in.options, NULL);
+  in.options.state = path;
+  for (int rounds = 0; rounds < 50; rounds++) {
+    int left = rounds % 10;
+    remove(path);
+    in.options.watch = stop_after;
+    in.options.data = &left;
+    for (int again = 0; again <= rounds / 10; again++) {
+      left = rounds % 10 + again;
+      g_autoptr(SearchResult) part = search(in.model, in.cluster, &in.options, NULL);
+      open += part->open;
+      ck_assert(part->open == 0 || part->gap > 0 || part->best->len > 0);
+      ck_assert(part->gap <= 1);
+    }
+    if (rounds % 2) { /* a kill in the middle of a line */
+      FILE *file = fopen(path, "a");
+      fputs("12 0.", file);
+      fclose(file);
+    }
+    in.options.watch = NULL;
+    g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+    ck_assert_int_eq(r->simulated, whole->simulated);
+    ck_assert_int_eq(r->bounded, whole->bounded);
+    ck_assert_int_eq(r->open, 0);
+    ck_assert_uint_eq(r->best->len, whole->best->len);
+    ck_assert_mem_eq(r->best->data, whole->best->data, r->best->len * sizeof(Found));
+  }
+  ck_assert_int_gt(open, 0);
+  in.base.global_batch *= 2;
+  GError *error = NULL;
+  ck_assert_ptr_null(search(in.model, in.cluster, &in.options, &error));
+  ck_assert_int_eq(error->code, 2);
+  g_clear_error(&error);
+  remove(path);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 START_TEST(fix_is_read)
 {
   GError *error = NULL;
-  Fixed f;
+  Fixed f = fixed_none();
 
-  ck_assert(fixed_parse("tp=8, zero=1,recompute=full,schedule=gpipe", &f, &error));
+  ck_assert(fixed_parse("--fix", "tp=8, zero=1,recompute=full,schedule=gpipe", &f, &error));
   ck_assert_int_eq(f.tp, 8);
   ck_assert_int_eq(f.zero, 1);
   ck_assert_int_eq(f.recompute, RECOMPUTE_FULL);
   ck_assert_str_eq(f.schedule->name, "gpipe");
   ck_assert_int_eq(f.pp, -1);
-  ck_assert(!fixed_parse("tp=x", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp=x", &f, &error));
   test_error(&error, 2, "--fix: tp: x: expected an integer from 1 to 16777216");
-  ck_assert(!fixed_parse("zero=4", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "zero=4", &f, &error));
   test_error(&error, 2, "--fix: zero: 4: expected an integer from 0 to 3");
-  ck_assert(!fixed_parse("tp", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp", &f, &error));
   test_error(&error, 2, "--fix: tp: no value: expected KEY=VALUE, as in tp=8,zero=1");
-  ck_assert(!fixed_parse("tp=8,tp=4", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp=8,tp=4", &f, &error));
   test_error(&error, 2, "--fix: tp: 4: expected each key once");
-  ck_assert(!fixed_parse("", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "", &f, &error));
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
-  ck_assert(!fixed_parse("tq=8", &f, &error));
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
   test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
 }
 END_TEST
@@ -163,8 +353,8 @@ START_TEST(fix_holds)
   in.cluster->device.memory_bytes = 1e12;
   ck_assert(cluster_resize(in.cluster, 8, NULL));
   in.base.gpus = 8;
-  ck_assert(fixed_parse("tp=2,dp=4,zero=3,mbs=1", &in.options.fixed, NULL));
-  g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options);
+  ck_assert(fixed_parse("--fix", "tp=2,dp=4,zero=3,mbs=1", &in.options.fixed, NULL));
+  g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
   ck_assert_uint_gt(r->best->len, 0);
   for (guint i = 0; i < r->best->len; i++) {
     const Plan *p = &g_array_index(r->best, Found, i).plan;
@@ -176,6 +366,8 @@ START_TEST(fix_holds)
 END_TEST
 
 TEST_LOOPS("search", { brute_force_agrees, 60 },
+           { small_spaces_agree, 20 },
+           { resumed_is_the_same },
            { threads_do_not_matter },
            { fix_is_read },
            { fix_holds })

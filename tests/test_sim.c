@@ -4,8 +4,20 @@
 
 #include <math.h>
 
+/* One node of p devices, each `crowding` times as slow while all compute. */
+static void crowd(Program *program, int p, double crowding)
+{
+  program->row_ranks = program->nodes = 1;
+  program->node_devices = p;
+  program->crowds = crowding > 1;
+  for (guint i = 0; i < program->segments->len; i++) {
+    Segment *s = &g_array_index(program->segments, Segment, i);
+    s->crowded_s = s->kind == TASK_PASS ? (crowding - 1) * s->seconds : 0;
+  }
+}
+
 /* Prices in whole seconds a block, free communication. */
-static Trace *run_free(const char *schedule, int p, int m, int v, double forward, double backward)
+static Trace *run_crowded(const char *schedule, int p, int m, int v, double forward, double backward, double crowding)
 {
   g_autoptr(Model) model = fixture_model(p * v, 64, 4, 32, 128);
   g_autoptr(Cluster) cluster = fixture_free_cluster(p);
@@ -21,8 +33,28 @@ static Trace *run_free(const char *schedule, int p, int m, int v, double forward
   ck_assert_msg(plan_check(&plan, model, cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
   g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
   ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
+  crowd(program, p, crowding);
   return simulate(program);
 }
+
+static Trace *run_free(const char *schedule, int p, int m, int v, double forward, double backward)
+{
+  return run_crowded(schedule, p, m, v, forward, backward, 1);
+}
+
+/* GPipe of two stages and micro-batches, forward 1 s and backward 2 s: the stages
+ * compute at once in the middle of the forwards and of the backwards. */
+START_TEST(crowded_devices)
+{
+  g_autoptr(Trace) alone = run_crowded("gpipe", 2, 2, 1, 1, 2, 1);
+  g_autoptr(Trace) crowded = run_crowded("gpipe", 2, 2, 1, 1, 2, 2);
+  g_autoptr(Trace) naive = run_crowded("naive", 2, 2, 1, 1, 2, 2);
+
+  ck_assert_double_eq_tol((alone->end_s - alone->step_s), 9, 1e-4);
+  ck_assert_double_eq_tol((crowded->end_s - crowded->step_s), 1 + 2 + 1 + 2 + 4 + 2, 1e-4);
+  ck_assert_double_eq_tol((naive->end_s - naive->step_s), 2 * 2 * (1 + 2), 1e-4); /* never two at once */
+}
+END_TEST
 
 /* The bubble of GPipe and 1F1B is (p-1)/(m+p-1), interleaved (p-1)/(vm+p-1): the same double. */
 START_TEST(bubbles_are_exact)
@@ -172,4 +204,4 @@ START_TEST(same_bytes_again)
 }
 END_TEST
 
-TEST_MAIN("sim", bubbles_are_exact, naive_idles, random_plans, slowdown_by_hand, same_bytes_again)
+TEST_MAIN("sim", crowded_devices, bubbles_are_exact, naive_idles, random_plans, slowdown_by_hand, same_bytes_again)

@@ -10,6 +10,9 @@ char *explain_counts(const SearchResult *f)
   g_string_append_printf(s, "Search: %" G_GINT64_FORMAT " plans in the space, %" G_GINT64_FORMAT
                          " simulated, %" G_GINT64_FORMAT " skipped because their bound is no better\n",
                          f->space, f->simulated, f->bounded);
+  if (f->open > 0)
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open: the search was stopped; the best of them is better by at most %.1f %%\n",
+                           f->open, 100 * f->gap);
   for (int i = 0; i < REJECT_COUNT; i++)
     if (f->rejected[i])
       g_string_append_printf(s, "  %8" G_GINT64_FORMAT " rejected: %s\n", f->rejected[i], reject_name(i));
@@ -43,6 +46,43 @@ char *explain_choice(const SearchResult *found, const Result *results, int n)
   return g_string_free(s, FALSE);
 }
 
+/* The rule that plans broke which kept most others: rules are checked in order. */
+static int nearest_reason(const SearchResult *f)
+{
+  int nearest = 0;
+  for (int i = 0; i < RULE_COUNT; i++)
+    if (f->rejected[i])
+      nearest = i;
+  return nearest;
+}
+
+char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean fits, const char *values)
+{
+  g_autofree char *best = plan_label(&pair[0].plan);
+  GString *s = g_string_new(NULL);
+
+  if (asked->space == 0) {
+    g_string_append_printf(s, "No plan has %s: no split of %d GPUs has these values.\n", values, pair[0].plan.gpus);
+  } else if (!fits) {
+    g_autoptr(GError) rule = NULL;
+    int reason = nearest_reason(asked);
+    if (asked->rejected[REJECT_MEMORY])
+      g_string_append_printf(s, "No plan with %s fits in memory: the smallest tried needs more than %s has.\n", values,
+                             pair[0].cluster->device.name);
+    else if (plan_check(&asked->sample[reason], pair[0].model, pair[0].cluster, &rule) != RULE_NONE)
+      g_string_append_printf(s, "No plan with %s is legal. The nearest fail as this one: %s\n", values, rule->message);
+  } else {
+    double lost = pair[1].metrics.iteration_s - pair[0].metrics.iteration_s;
+    g_autofree char *label = plan_label(&pair[1].plan), *losses = report_losses(pair, 2);
+    if (lost == 0)
+      g_string_append_printf(s, "The best plan with %s is as fast as the best of all.\n%s", values, losses);
+    else
+      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s more, %.1f %%, than %s:\n%s", values, label, lost,
+                             100 * lost / pair[0].metrics.iteration_s, best, losses);
+  }
+  return g_string_free(s, FALSE);
+}
+
 /* Whether any plan fits when one thing is changed. */
 static gboolean fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int batch, int seq)
 {
@@ -54,7 +94,10 @@ static gboolean fits(const Model *model, const Cluster *cluster, const SearchOpt
   base.gpus = cluster->devices;
   changed.base = &base;
   changed.top = 1;
-  g_autoptr(SearchResult) found = search(model, cluster, &changed);
+  changed.state = NULL;
+  changed.watch = NULL;
+  changed.audit = NULL;
+  g_autoptr(SearchResult) found = search(model, cluster, &changed, NULL);
   return found->best->len > 0;
 }
 
@@ -75,16 +118,6 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
       return g_strdup_printf("it fits with sequences of %d tokens", base->seq / factor);
   }
   return g_strdup("not even 64 times the GPUs or 1/64 of the sequence would do");
-}
-
-/* The rule that plans broke which kept most others: rules are checked in order. */
-static int nearest_reason(const SearchResult *f)
-{
-  int nearest = 0;
-  for (int i = 0; i < RULE_COUNT; i++)
-    if (f->rejected[i])
-      nearest = i;
-  return nearest;
 }
 
 /* What stands in the way of the plans that come nearest to being legal. */

@@ -1,12 +1,14 @@
-/* tdp-calibrate: fits a link to times that nccl-tests measured, or measures
- * the memory of this host. */
+/* tdp-calibrate: measures the machine it runs on and writes a cluster file, or
+ * fits a link to times that nccl-tests measured. */
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "calibrate/calibrate.h"
+#include "calibrate/machine_fit.h"
 #include "cli/cli.h"
+#include "cli/machine.h"
+#include "interop/import.h"
 #include "interop/nccl_tests.h"
 
 #include <glib/gstdio.h>
@@ -17,11 +19,14 @@
 #include <unistd.h>
 
 #define COPIES 9
+#define BUDGET_S 150
 
 typedef struct {
   char **nccl_tests, **more; /* more: what stands behind the options */
   char *like, *cluster, *collective, *output, *name, *date;
+  char *points, *fit, *backend, *import, *gpu;
   double gb_per_s; /* NAN: not given */
+  double budget_s;
 } Options;
 
 /* ---- options ---- */
@@ -43,12 +48,20 @@ static const char *lone_option(const Options *o)
 {
   const char *rate = isnan(o->gb_per_s) ? NULL : "gb-per-s";
 
-  return o->like ? "like" : o->cluster ? "cluster" : o->collective ? "collective" : o->name ? "name" : rate;
+  return o->like ? "like" : o->cluster ? "cluster" : o->collective ? "collective" : rate;
 }
 
 static gboolean check_options(const Options *o, GError **error)
 {
-  if (!o->nccl_tests && o->more)
+  if (o->import && (o->fit || o->nccl_tests || o->points || o->backend || o->date))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--import: expected nothing but --gpu and --output beside it");
+  else if (o->gpu && !o->import)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpu: expected --import FILE beside it");
+  else if (o->fit && (o->nccl_tests || o->points || o->backend || o->date))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fit: expected no --nccl-tests, --points, --backend or --date beside it");
+  else if (!(o->budget_s >= 1 && o->budget_s <= 3600))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
+  else if (!o->nccl_tests && o->more)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests", o->more[0]);
   else if (!o->nccl_tests && lone_option(o))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone_option(o));
@@ -78,13 +91,19 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "collective", 0, 0, G_OPTION_ARG_STRING, &o->collective, "What files hold that do not say it: all-reduce, all-gather ...", "NAME" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the link, or the host's numbers, to a file", "FILE" },
     { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
+    { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points, "Write what was measured to a CSV file, and fit nothing", "FILE" },
+    { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote", "FILE" },
+    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, Megatron log", "FILE" },
+    { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
+    { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
     { "date", 0, 0, G_OPTION_ARG_STRING, &o->date, "Day of the measurement (default: today)", "YYYY-MM-DD" },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->more, NULL, NULL },
     G_OPTION_ENTRY_NULL,
   };
 
   return cli_parse(argc, argv, entries,
-                   "Fits a link's constants to times from nccl-tests; without files, measures this host's memory.",
+                   "Measures this machine and writes a cluster file; or fits a link to times from nccl-tests.",
                    error) &&
          check_options(o, error);
 }
@@ -99,6 +118,11 @@ static void options_clear(Options *o)
   g_free(o->output);
   g_free(o->name);
   g_free(o->date);
+  g_free(o->points);
+  g_free(o->fit);
+  g_free(o->backend);
+  g_free(o->import);
+  g_free(o->gpu);
 }
 
 /* ---- output ---- */
@@ -161,15 +185,15 @@ static gboolean read_files(const Options *o, GPtrArray *all, GArray *points, GSt
   return points->len > 0;
 }
 
-/* As --name says, else the file's name, else that of the link it started from. */
-static char *link_name(const Options *o, const LinkCalibration *link)
+/* As --name says, else the output file's name, else `otherwise`. */
+static char *name_of(const Options *o, const char *otherwise)
 {
   char *name;
 
   if (o->name)
     return g_strdup(o->name);
   if (!o->output || g_str_equal(o->output, "-"))
-    return g_strdup(link->link.name);
+    return g_strdup(otherwise);
   name = g_path_get_basename(o->output);
   if (g_str_has_suffix(name, ".json"))
     name[strlen(name) - strlen(".json")] = '\0';
@@ -205,19 +229,94 @@ static gboolean fit(const Options *o, GError **error)
   first = (const LinkPoint *)(gpointer)points->data;
   if (!calibrate_link(first, (int)points->len, &setup, &link, error) || !check_output(o, &link, error))
     return FALSE;
-  g_autofree char *name = link_name(o, &link);
+  g_autofree char *name = name_of(o, link.link.name);
   g_autofree char *text = link_calibration_text(&link, first);
   g_autofree char *json = link_calibration_json(&link, name, names->str);
   return put(o, text, json, error);
 }
 
-/* ---- this host ---- */
+/* ---- other tools ---- */
+
+static gboolean import(const Options *o, GError **error)
+{
+  ImportNotes notes = { .file = o->import, .gpu = o->gpu };
+  g_autofree char *text = import_load(o->import, error), *out = NULL;
+  const Importer *importer = text ? importer_of(text) : NULL;
+  gboolean done = FALSE;
+
+  if (importer)
+    out = importer->read(text, &notes, error);
+  else if (text)
+    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace or a Megatron log");
+  if (importer)
+    fprintf(stderr, "%s: %s\n", o->import, importer->name);
+  if (notes.strange)
+    fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", o->import, notes.strange, notes.first_strange);
+  import_notes_clear(&notes);
+  if (out && o->output)
+    done = files_write(o->output, out, strlen(out), error);
+  else if (out)
+    done = fputs(out, stdout) >= 0;
+  return done;
+}
+
+/* ---- this machine ---- */
+
+static gboolean fit_points(const Options *o, const MachineHead *head, const GArray *points, GError **error)
+{
+  g_auto(MachineFit) machine = { 0 };
+
+  if (!machine_fit(head, points, &machine, error))
+    return FALSE;
+  g_autofree char *name = name_of(o, "measured"), *text = machine_fit_text(&machine, points);
+  g_autofree char *json = machine_fit_json(&machine, name);
+  return put(o, text, json, error);
+}
+
+static gboolean fit_file(const Options *o, GError **error)
+{
+  MachineHead head;
+  g_autoptr(GArray) points = points_load(o->fit, &head, error);
+
+  return points && fit_points(o, &head, points, error);
+}
+
+static char *today(const Options *o)
+{
+  g_autoptr(GDateTime) now = g_date_time_new_now_local();
+  return o->date ? g_strdup(o->date) : g_date_time_format(now, "%Y-%m-%d");
+}
+
 
 static void show_progress(int done, int of, gpointer data)
 {
   if (*(const gboolean *)data)
-    fprintf(stderr, "\rcopying %d/%d%s", done, of, done == of ? "\r\033[K" : "");
+    fprintf(stderr, "\rmeasuring %d %%%s", (int)(100.0 * done / of), done == of ? "\r\033[K" : "");
 }
+
+#ifdef TDP_EXEC
+
+/* Only the first rank has points. */
+static gboolean measure(const Options *o, GError **error)
+{
+  gboolean terminal = isatty(STDERR_FILENO);
+  g_autofree char *date = today(o);
+  MachineOptions options = { .backend = o->backend, .date = date, .budget_s = o->budget_s, .progress = show_progress,
+                             .data = &terminal };
+  g_autoptr(GArray) points = NULL;
+  MachineHead head;
+
+  if (!machine_measure(&options, &head, &points, error))
+    return FALSE;
+  if (!points)
+    return TRUE;
+  if (!o->points)
+    return fit_points(o, &head, points, error);
+  g_autofree char *text = points_csv(&head, points);
+  return files_write(o->points, text, strlen(text), error);
+}
+
+#else /* without the executor: this host's memory alone */
 
 static void add_copy(Table *table, const HostCopy *copy)
 {
@@ -230,8 +329,7 @@ static void add_copy(Table *table, const HostCopy *copy)
 
 static gboolean measure(const Options *o, GError **error)
 {
-  g_autoptr(GDateTime) now = g_date_time_new_now_local();
-  g_autofree char *today = g_date_time_format(now, "%Y-%m-%d");
+  g_autofree char *date = today(o);
   gboolean terminal = isatty(STDERR_FILENO);
   gsize bytes = calibrate_copy_bytes();
   int threads = (int)g_get_num_processors();
@@ -246,19 +344,26 @@ static gboolean measure(const Options *o, GError **error)
   table_add(table, "1");
   table_add(table, "%.1f ns", calibrate_timer_s() * 1e9);
   g_autofree char *text = table_text(table, 0);
-  g_autofree char *json = host_copy_json(&all, o->date ? o->date : today);
+  g_autofree char *json = host_copy_json(&all, date);
   return put(o, text, json, error);
+}
+
+#endif
+
+static gboolean run(const Options *o, GError **error)
+{
+  return o->import ? import(o, error) : o->nccl_tests ? fit(o, error) : o->fit ? fit_file(o, error) : measure(o, error);
 }
 
 int main(int argc, char **argv)
 {
-  Options o = { .gb_per_s = NAN };
+  Options o = { .gb_per_s = NAN, .budget_s = BUDGET_S };
   GError *error = NULL;
   gboolean done;
 
   gsl_set_error_handler_off();
   g_set_prgname("tdp-calibrate");
-  done = read_options(&argc, &argv, &o, &error) && (o.nccl_tests ? fit(&o, &error) : measure(&o, &error));
+  done = read_options(&argc, &argv, &o, &error) && run(&o, &error);
   options_clear(&o);
   return done ? cli_finish("tdp-calibrate") : cli_fail("tdp-calibrate", error);
 }

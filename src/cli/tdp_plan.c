@@ -4,19 +4,24 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/question.h"
+#include "cli/watch.h"
 #include "interop/export.h"
 #include "report/explain.h"
+#include "report/front.h"
+#include "report/training.h"
 #include "search/search.h"
 #include "sim/simulate.h"
 
 #include <gsl/gsl_errno.h>
+#include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 typedef struct {
   char *model, *cluster, *fix, *output, *plots, *framework, *precision;
+  char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *time_limit;
   char **exports;
-  int gpus, global_batch, seq, top, threads;
+  int gpus, gpus_from, global_batch, seq, top, threads;
   gboolean json, explain, verbose, lossy;
 } Options;
 
@@ -25,7 +30,10 @@ typedef struct {
   Cluster *cluster;
   Framework *framework;
   Plan base;
-  Fixed fixed;
+  Fixed fixed, why_not; /* why_not: what --why-not asks for, with --fix */
+  const Objective *objective, *second; /* second: of --pareto */
+  const Question *question;
+  double tokens, time_limit_s; /* 0 = not given */
   SearchResult *found;
   Result *results;
   int n;
@@ -42,6 +50,15 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
     { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Training software: a name of plans/frameworks/ (default: megatron-core)", "NAME" },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16 or fp32 (default: the first of these that the device has)", "FORMAT" },
+    { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
+    { "gpus-from", 0, 0, G_OPTION_ARG_INT, &o->gpus_from, "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
+    { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },
+    { "question", 0, 0, G_OPTION_ARG_STRING, &o->question, "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity or scaling", "NAME" },
+    { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not, "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
+    { "tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "Time and cost of training so many tokens, as in 300e9", "T" },
+    { "time-limit", 0, 0, G_OPTION_ARG_STRING, &o->time_limit, "Stop with the best found after so many seconds", "S" },
+    { "state", 0, 0, G_OPTION_ARG_FILENAME, &o->state, "Keep what was simulated in a file, and go on from it", "FILE" },
+    { "certificate", 0, 0, G_OPTION_ARG_FILENAME, &o->certificate, "Write how each plan was settled, as CSV", "FILE" },
     { "top", 0, 0, G_OPTION_ARG_INT, &o->top, "Plans to show (default: 5)", "K" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the best plan to a file", "FILE" },
     { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports, "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
@@ -60,7 +77,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
     return FALSE;
   }
-  return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--global-batch", &o->global_batch, error) &&
+  return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
+         cli_check_count("--global-batch", &o->global_batch, error) &&
          cli_check_count("--seq", &o->seq, error) && cli_check_count("--top", &o->top, error) &&
          cli_check_count("--threads", &o->threads, error);
 }
@@ -87,9 +105,65 @@ static gboolean check_exports(char **exports, GError **error)
   return TRUE;
 }
 
+static gboolean read_objective(const char *option, const char *name, const Objective **out, GError **error)
+{
+  *out = objective_find(name);
+  if (*out)
+    return TRUE;
+  g_autofree char *list = objective_list();
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s", option, name, list);
+  return FALSE;
+}
+
+static gboolean read_pareto(Planning *p, const char *text, GError **error)
+{
+  g_auto(GStrv) names = g_strsplit(text, ",", -1);
+
+  if (g_strv_length(names) != 2 || g_str_equal(names[0], names[1])) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--pareto: %s: expected two objectives, as in time,memory", text);
+    return FALSE;
+  }
+  return read_objective("--pareto", names[0], &p->objective, error) && read_objective("--pareto", names[1], &p->second, error);
+}
+
+static gboolean read_positive(const char *option, const char *text, double *out, GError **error)
+{
+  char *end = NULL;
+
+  *out = text ? g_ascii_strtod(text, &end) : 0;
+  if (!text || (end != text && *end == '\0' && isfinite(*out) && *out > 0))
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a number above 0", option, text);
+  return FALSE;
+}
+
+static gboolean check_question(Planning *p, const char *name, GError **error)
+{
+  p->question = question_find(name);
+  if (p->question)
+    return TRUE;
+  g_autofree char *list = question_list();
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected %s", name, list);
+  return FALSE;
+}
+
+/* What is asked beside the best plan; known before anything is loaded. */
+static gboolean read_wishes(Planning *p, const Options *o, GError **error)
+{
+  p->objective = &objectives[0];
+  if ((!!o->pareto + !!o->question + !!o->why_not) > 1) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "expected one of --pareto, --question and --why-not");
+    return FALSE;
+  }
+  return (!o->objective || read_objective("--objective", o->objective, &p->objective, error)) &&
+         (!o->pareto || read_pareto(p, o->pareto, error)) && (!o->question || check_question(p, o->question, error)) &&
+         read_positive("--tokens", o->tokens, &p->tokens, error) &&
+         read_positive("--time-limit", o->time_limit, &p->time_limit_s, error);
+}
+
 static gboolean prepare(Planning *p, const Options *o, GError **error)
 {
-  if (!check_exports(o->exports, error))
+  if (!check_exports(o->exports, error) || !read_wishes(p, o, error))
     return FALSE;
   p->model = cli_load_model(o->model, error);
   p->cluster = p->model ? cli_load_cluster(o->cluster, error) : NULL;
@@ -100,8 +174,18 @@ static gboolean prepare(Planning *p, const Options *o, GError **error)
     return FALSE;
   }
   p->framework = framework_load(o->framework ? o->framework : "megatron-core", error);
-  if (!p->framework || (o->fix && !fixed_parse(o->fix, &p->fixed, error)))
+  if (!p->framework || (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)))
     return FALSE;
+  p->why_not = p->fixed;
+  if (o->why_not && !fixed_parse("--why-not", o->why_not, &p->why_not, error))
+    return FALSE;
+  if (!objective_check(p->objective, p->cluster, error) || (p->second && !objective_check(p->second, p->cluster, error)))
+    return FALSE;
+  if (o->gpus_from > p->cluster->devices) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpus-from: %d: expected at most the %d GPUs of --gpus", o->gpus_from,
+                p->cluster->devices);
+    return FALSE;
+  }
   p->base = plan_default(p->model, p->framework);
   p->base.precision = best_precision(&p->cluster->device);
   p->base.gpus = p->cluster->devices;
@@ -112,6 +196,26 @@ static gboolean prepare(Planning *p, const Options *o, GError **error)
   if (o->seq > 0)
     p->base.seq = o->seq;
   return !o->precision || cli_precision(o->precision, &p->base.precision, error);
+}
+
+static void write_counts(const SearchResult *found, JsonWriter *w)
+{
+  json_put_int(w, "space", found->space);
+  json_open(w, "rejected", '{');
+  for (int i = 0; i < REJECT_COUNT; i++)
+    if (found->rejected[i])
+      json_put_int(w, reject_name(i), found->rejected[i]);
+  json_close(w, '}');
+  json_put_int(w, "grouped", found->grouped);
+  json_put_int(w, "bounded", found->bounded);
+  json_put_int(w, "simulated", found->simulated);
+  json_put_bool(w, "complete", found->open == 0);
+  if (found->open > 0) {
+    json_put_int(w, "open", found->open);
+    json_put_real(w, "gap", found->gap);
+  }
+  if (isfinite(found->least_bound))
+    json_put_real(w, "least_bound", found->least_bound);
 }
 
 static void write_json(const Planning *p)
@@ -129,15 +233,11 @@ static void write_json(const Planning *p)
     result_write(&p->results[i], NULL, &w, NULL);
   json_close(&w, ']');
   json_open(&w, "search", '{');
-  json_put_int(&w, "space", p->found->space);
-  json_open(&w, "rejected", '{');
-  for (int i = 0; i < REJECT_COUNT; i++)
-    if (p->found->rejected[i])
-      json_put_int(&w, reject_name(i), p->found->rejected[i]);
+  json_put_string(&w, "objective", p->objective->name);
+  write_counts(p->found, &w);
   json_close(&w, '}');
-  json_put_int(&w, "bounded", p->found->bounded);
-  json_put_int(&w, "simulated", p->found->simulated);
-  json_close(&w, '}');
+  if (p->tokens > 0)
+    training_write(&p->results[0], p->tokens, &w);
   json_close(&w, '}');
   printf("%s\n", text->str);
 }
@@ -155,6 +255,10 @@ static void print_text(const Planning *p, const Options *o, const Trace *trace)
   if (trace->n_rows > 1) {
     g_autofree char *stages = report_stages(trace);
     printf("\nmemory of each stage at its peak\n%s", stages);
+  }
+  if (p->tokens > 0) {
+    g_autofree char *training = training_text(&p->results[0], p->tokens);
+    printf("\n%s", training);
   }
   printf("\n%s", counts);
   if (o->explain) {
@@ -206,6 +310,41 @@ static gboolean deliver(const Planning *p, const Options *o, GError **error)
   return TRUE;
 }
 
+/* Why nothing was found, as an error. */
+static gboolean no_plan(const Planning *p, const SearchOptions *options, GError **error)
+{
+  if (p->found->open > 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "stopped before any plan that fits was found");
+    return FALSE;
+  }
+  g_autofree char *why = explain_nothing(p->found, p->model, p->cluster, options);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s", why);
+  return FALSE;
+}
+
+static gboolean why_not_json(const Planning *p, const SearchResult *asked, const Result pair[2], const char *why)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  json_put_string(&w, "model", p->model->name);
+  json_put_string(&w, "cluster", p->cluster->name);
+  g_auto(GStrv) lines = g_strsplit(why, "\n", 2); /* without the table: the plans follow */
+  json_put_string(&w, "why", lines[0]);
+  json_open(&w, "plans", '[');
+  for (guint i = 0; i <= asked->best->len; i++)
+    result_write(&pair[i], NULL, &w, NULL);
+  json_close(&w, ']');
+  json_open(&w, "search", '{');
+  write_counts(asked, &w);
+  json_close(&w, '}');
+  json_close(&w, '}');
+  printf("%s\n", text->str);
+  return TRUE;
+}
+
 /* What the answer leaves out for this model. */
 static void say_limits(const Model *m)
 {
@@ -217,23 +356,101 @@ static void say_limits(const Model *m)
     }
 }
 
+static SearchOptions search_options(const Planning *p, const Options *o)
+{
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+                           .over = o->explain, .objective = p->objective, .second = p->second };
+}
+
+/* A question instead of a plan: its answer alone is printed. */
+static gboolean answer(Planning *p, const Options *o, GError **error)
+{
+  SearchOptions options = search_options(p, o);
+  Asked asked = { p->model, p->cluster, &options };
+  int from = o->gpus_from > 0 ? o->gpus_from : p->cluster->devices;
+  const char *key = p->question ? p->question->name : p->second ? "pareto" : "gpus";
+  g_autoptr(Answer) a = p->question ? p->question->answer(&asked) : p->second ? answer_front(&asked, from) : answer_counts(&asked, from);
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter w;
+
+  if (p->second && o->plots && !report_front(a, p->objective->title, p->second->title, o->plots, error))
+    return FALSE;
+  if (o->json) {
+    json_writer_init(&w, text);
+    json_open(&w, NULL, '{');
+    json_put_string(&w, "model", p->model->name);
+    json_put_string(&w, "cluster", p->cluster->name);
+    answer_write(a, &w, key);
+    json_close(&w, '}');
+    g_string_append_c(text, '\n');
+  } else {
+    g_autofree char *says = answer_text(a);
+    g_string_append(text, says);
+  }
+  printf("%s", text->str);
+  return TRUE;
+}
+
+/* The best plan with the values of --why-not, beside the best of all. */
+static gboolean why_not(Planning *p, const Options *o, GError **error)
+{
+  SearchOptions options = search_options(p, o);
+  Result pair[2];
+
+  options.top = 1;
+  p->found = search(p->model, p->cluster, &options, NULL);
+  options.fixed = p->why_not;
+  g_autoptr(SearchResult) asked = search(p->model, p->cluster, &options, NULL);
+  if (p->found->best->len == 0)
+    return no_plan(p, &options, error);
+  const Found *best = &g_array_index(p->found->best, Found, 0), *other = &g_array_index(asked->best, Found, 0);
+  pair[0] = result_of_metrics(p->model, p->cluster, &best->plan, &best->metrics);
+  if (asked->best->len > 0)
+    pair[1] = result_of_metrics(p->model, p->cluster, &other->plan, &other->metrics);
+  g_autofree char *text = explain_why_not(asked, pair, asked->best->len > 0, o->why_not);
+  if (o->json)
+    return why_not_json(p, asked, pair, text);
+  g_autofree char *counts = explain_counts(asked);
+  printf("%s\n%s", text, counts);
+  return TRUE;
+}
+
+static gboolean watched_search(Planning *p, const Options *o, SearchOptions *options, GError **error)
+{
+  Watch watch;
+  gboolean ok = TRUE;
+
+  watch_init(&watch, p->time_limit_s, o->certificate != NULL);
+  watch_join(&watch, options);
+  options->state = o->state;
+  p->found = search(p->model, p->cluster, options, error);
+  if (watch.stopped && p->found)
+    g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was found\n",
+               watch.stopped, p->found->open, 100 * p->found->gap);
+  if (p->found && watch.certificate)
+    ok = files_write(o->certificate, watch.certificate->str, watch.certificate->len, error);
+  watch_clear(&watch);
+  return p->found && ok;
+}
+
 static gboolean run(Planning *p, const Options *o, GError **error)
 {
   gint64 began = g_get_monotonic_time();
-  SearchOptions options = { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
-                            .over = o->explain };
+  SearchOptions options = search_options(p, o);
 
   say_limits(p->model);
-  p->found = search(p->model, p->cluster, &options);
+  if (p->question || p->second || o->gpus_from > 0)
+    return answer(p, o, error);
+  if (o->why_not)
+    return why_not(p, o, error);
+  if (!watched_search(p, o, &options, error))
+    return FALSE;
   if (o->verbose)
     g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
                (g_get_monotonic_time() - began) / 1e6, p->found->space, p->found->simulated);
   p->n = p->found->best->len;
-  if (p->n == 0) {
-    g_autofree char *why = explain_nothing(p->found, p->model, p->cluster, &options);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s", why);
-    return FALSE;
-  }
+  if (p->n == 0)
+    return no_plan(p, &options, error);
   p->results = g_new(Result, p->n);
   for (int i = 0; i < p->n; i++) {
     const Found *f = &g_array_index(p->found->best, Found, i);
@@ -244,7 +461,8 @@ static gboolean run(Planning *p, const Options *o, GError **error)
 
 static void options_clear(Options *o)
 {
-  char *const strings[] = { o->model, o->cluster, o->fix, o->output, o->plots, o->framework, o->precision };
+  char *const strings[] = { o->model, o->cluster, o->fix, o->output, o->plots, o->framework, o->precision, o->objective,
+                            o->pareto, o->question, o->why_not, o->state, o->certificate, o->tokens, o->time_limit };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -253,7 +471,7 @@ static void options_clear(Options *o)
 
 int main(int argc, char **argv)
 {
-  Options o = { .gpus = CLI_ABSENT, .global_batch = CLI_ABSENT, .seq = CLI_ABSENT, .top = CLI_ABSENT, .threads = CLI_ABSENT };
+  Options o = { .gpus = CLI_ABSENT, .gpus_from = CLI_ABSENT, .global_batch = CLI_ABSENT, .seq = CLI_ABSENT, .top = CLI_ABSENT, .threads = CLI_ABSENT };
   Planning p = { .fixed = fixed_none() };
   GError *error = NULL;
   int status;

@@ -199,6 +199,8 @@ static char *report_json(const Run *r, const Side *predicted, const Side *measur
   json_open(&w, NULL, '{');
   if (failure)
     json_put_string(&w, "error", failure);
+  json_put_string(&w, "model_file", r->options.model);
+  json_put_string(&w, "cluster_file", r->options.cluster);
   write_steps(r, &w);
   if (measured) {
     json_put_real(&w, "mean_step_s", mean_step_s(r));

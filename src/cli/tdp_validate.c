@@ -29,7 +29,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     G_OPTION_ENTRY_NULL,
   };
 
-  if (!cli_parse(argc, argv, entries, "Simulates the measured runs of case files (CASES.csv...) and compares.", error))
+  if (!cli_parse(argc, argv, entries, "Simulates the measured runs of case files and of reports of tdp-run --json, and compares.", error))
     return FALSE;
   if (*argc < 2)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "CASES: missing: expected one or more case files");

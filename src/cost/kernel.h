@@ -39,6 +39,12 @@ typedef struct {
 double attention_flops(const AttentionWork *work);
 double attention_s(const Device *device, const AttentionWork *work);
 
+/* The constants of the kernel of this name, NULL where it is like the others. */
+const MemoryKernel *memory_kernel(const Kernels *kernels, const char *name, gboolean backward);
+
+/* A kernel by name. */
+double named_memory_s(const Device *device, const char *name, gboolean backward, double bytes, double kernels);
+
 /* Reads and writes `bytes` in `kernels` launches. */
 double memory_s(const Device *device, double bytes, double kernels);
 

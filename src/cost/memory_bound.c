@@ -5,3 +5,22 @@ double memory_s(const Device *device, double bytes, double kernels)
   return kernels * device->kernels.memory_launch_s +
          bytes / (device->memory_bytes_per_s * device->kernels.memory_fraction);
 }
+
+const MemoryKernel *memory_kernel(const Kernels *kernels, const char *name, gboolean backward)
+{
+  for (int i = 0; i < kernels->n_memory_kernels; i++) {
+    const MemoryKernel *kernel = &kernels->memory_kernels[i];
+    if (!kernel->backward == !backward && g_str_has_suffix(name, kernel->name))
+      return kernel;
+  }
+  return NULL;
+}
+
+double named_memory_s(const Device *device, const char *name, gboolean backward, double bytes, double kernels)
+{
+  const MemoryKernel *kernel = memory_kernel(&device->kernels, name, backward);
+
+  if (!kernel)
+    return memory_s(device, bytes, kernels);
+  return kernels * device->kernels.memory_launch_s + bytes / (device->memory_bytes_per_s * kernel->fraction);
+}

@@ -31,11 +31,41 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
       .kernel = plan->attention, .dtype = op->attention.dtype,
     });
   case OP_MEMORY:
-    return memory_s(device, op->memory.bytes, op->memory.kernels);
+    return named_memory_s(device, op->name, op->pass != PASS_FORWARD, op->memory.bytes, op->memory.kernels);
   default:
     return collective_cost(cluster, op->collective.what, op->collective.bytes, &op->collective.group).seconds +
            (op->collective.group.size > 1 ? plan->framework->collective_s : 0);
   }
+}
+
+static double memory_crowding(const Kernels *kernels, const char *name, gboolean backward)
+{
+  const MemoryKernel *kernel = memory_kernel(kernels, name, backward);
+  return kernel ? kernel->crowding : kernels->memory_crowding;
+}
+
+double op_crowding(const Op *op, const Cluster *cluster)
+{
+  const Kernels *kernels = &cluster->device.kernels;
+
+  switch (op->kind) {
+  case OP_MATMUL:
+    return kernels->matmul[op->matmul.dtype].crowding;
+  case OP_ATTENTION:
+    return kernels->attention_crowding;
+  case OP_MEMORY:
+    return memory_crowding(kernels, op->name, op->pass != PASS_FORWARD);
+  default:
+    return 1;
+  }
+}
+
+double optimizer_s(const Plan *plan, const Cluster *cluster, double params, double *crowded_s)
+{
+  double seconds = named_memory_s(&cluster->device, "optimizer", FALSE, params * plan->framework->optimizer_bytes, 1);
+
+  *crowded_s = seconds * (memory_crowding(&cluster->device.kernels, "optimizer", FALSE) - 1);
+  return seconds;
 }
 
 /* Two lanes while a pass is laid out. */
@@ -54,7 +84,7 @@ static double beside_tensor_lane(const Layout *l, double seconds)
   return MIN(seconds * l->slowdown, seconds + busy * (1 - 1 / l->slowdown));
 }
 
-static void lay_op(Layout *l, const Op *op, double op_seconds, double share)
+static void lay_op(Layout *l, const Op *op, double op_seconds, double crowding, double share)
 {
   PassPrice *p = l->price;
   double seconds = share * op_seconds;
@@ -69,6 +99,7 @@ static void lay_op(Layout *l, const Op *op, double op_seconds, double share)
     seconds = beside_tensor_lane(l, seconds);
     l->compute_end += seconds;
     p->compute_s += seconds;
+    p->crowded_s += seconds * (crowding - 1);
     p->kernels += share * (op->kind == OP_MEMORY ? op->memory.kernels : 1);
   }
   p->flops += share * op->flops;
@@ -98,7 +129,8 @@ static void price_forward(const Priced *w, PassPrice *price)
   Layout l = { .price = price, .cluster = w->cluster, .slowdown = 1 };
 
   for (guint i = 0; i < w->work->forward->len; i++)
-    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i], 1);
+    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i],
+           op_crowding(&g_array_index(w->work->forward, Op, i), w->cluster), 1);
   finish(&l, w->plan);
 }
 
@@ -109,7 +141,7 @@ static void lay_recompute(const Priced *w, Layout *l)
     const Op *op = &g_array_index(w->work->forward, Op, i);
     double share = op_recompute_share(op, w->work, w->plan);
     if (share > 0)
-      lay_op(l, op, w->forward_s[i], share);
+      lay_op(l, op, w->forward_s[i], op_crowding(op, w->cluster), share);
   }
 }
 
@@ -122,7 +154,7 @@ static void price_backward(const Priced *w, Pass pass, PassPrice *price)
   for (guint i = 0; i < w->work->backward->len; i++) {
     const Op *op = &g_array_index(w->work->backward, Op, i);
     if (pass == PASS_BACKWARD || op->pass == pass)
-      lay_op(&l, op, w->backward_s[i], 1);
+      lay_op(&l, op, w->backward_s[i], op_crowding(op, w->cluster), 1);
   }
   finish(&l, w->plan);
 }

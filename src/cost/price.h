@@ -15,6 +15,7 @@ typedef struct {
   double seconds;   /* of the pass */
   double compute_s; /* computation lane busy (or the host's launches, if longer) */
   double tensor_s;  /* tensor lane busy; what exceeds seconds - compute_s was hidden */
+  double crowded_s; /* that computation takes longer while all devices of the node compute */
   double flops;
   double kernels;
 } PassPrice;
@@ -48,6 +49,13 @@ double slowest_device(const Device *device, int devices);
 
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
+
+/* How much longer an op takes while all devices of its node compute; 1 for
+ * communication, which is measured among ranks that wait. */
+double op_crowding(const Op *op, const Cluster *cluster);
+
+/* The optimizer's update of so many parameters, and what crowding adds to it. */
+double optimizer_s(const Plan *plan, const Cluster *cluster, double params, double *crowded_s);
 
 /* How much slower kernels run on a device while it takes part in a collective
  * over this group: communication takes multiprocessors and memory bandwidth in

@@ -121,6 +121,7 @@ enum {
   FIT_LINK_TREE = 1 << 3,      /* tree_hop */
   FIT_LINK_P2P = 1 << 4,       /* p2p base and efficiency */
   FIT_LINK_IN_SWITCH = 1 << 5, /* the three of in_switch */
+  FIT_LINK_REDUCE = 1 << 6,    /* reduce_slowdown */
 };
 
 /* `link` has the constants that are not free, and gets those that are; all

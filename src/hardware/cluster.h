@@ -37,6 +37,8 @@ typedef struct {
   double tree_hop_s;         /* each level of a tree, up and down */
   double efficiency;         /* of bandwidth that a long ring transfer reaches */
   double sqrt_s_per_byte;    /* pipeline fill, seconds per square root of a byte */
+  double reduce_slowdown;    /* of a byte of a ring that adds, where the ranks' processors do; >= 1. An
+                                all-reduce adds on one of its two rounds */
   double p2p_base_s;         /* send/receive pair */
   double p2p_efficiency;
   double compute_slowdown;   /* of a device's kernels beside a collective at the full rate of the lowest tier; >= 1 */

@@ -41,6 +41,9 @@ static void kernels_clear(Kernels *kernels)
 {
   g_free(kernels->name);
   g_free(kernels->attention);
+  for (int i = 0; i < kernels->n_memory_kernels; i++)
+    g_free(kernels->memory_kernels[i].name);
+  g_free(kernels->memory_kernels);
   *kernels = (Kernels){0};
 }
 
@@ -50,6 +53,8 @@ static void kernels_lower(Kernels *kernels, Provenance most)
     kernels->matmul[d].provenance = MIN(kernels->matmul[d].provenance, most);
   for (int i = 0; i < kernels->n_attention; i++)
     kernels->attention[i].provenance = MIN(kernels->attention[i].provenance, most);
+  for (int i = 0; i < kernels->n_memory_kernels; i++)
+    kernels->memory_kernels[i].provenance = MIN(kernels->memory_kernels[i].provenance, most);
   kernels->memory_provenance = MIN(kernels->memory_provenance, most);
 }
 

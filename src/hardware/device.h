@@ -42,6 +42,7 @@ typedef struct {
   double overlap_power;      /* compute and memory combine as a p-norm */
   double split_s;            /* extra kernel when the inner dimension is split */
   double wave_weight;        /* share of the last, partly filled wave that counts */
+  double crowding;           /* how much longer while all devices of the node compute; >= 1 */
   Provenance provenance;
   gboolean known; /* FALSE: no constants for this format */
 } MatmulModel;
@@ -68,6 +69,16 @@ typedef struct {
   Provenance provenance;
 } AttentionCurve;
 
+/* A kernel bound by memory that does not reach the share of the others: on a
+ * CPU, those whose arithmetic takes longer than their bytes. */
+typedef struct {
+  char *name;       /* of the op, or the last words of its name: "norm" */
+  gboolean backward;
+  double fraction;  /* of memory bandwidth; above 1 where caches reuse */
+  double crowding;  /* as MatmulModel's */
+  Provenance provenance;
+} MemoryKernel;
+
 /* Constants of the kernels of one architecture: hardware/kernels/NAME.json. */
 typedef struct {
   char *name;
@@ -79,6 +90,9 @@ typedef struct {
   double early_product_share; /* run at this share of the rate that `matmul` gives */
   double memory_fraction; /* of memory bandwidth that streaming kernels reach */
   double memory_launch_s; /* fixed time of a streaming kernel */
+  double attention_crowding, memory_crowding; /* as MatmulModel's */
+  MemoryKernel *memory_kernels; /* that differ from memory_fraction */
+  int n_memory_kernels;
   Provenance memory_provenance;
 } Kernels;
 

@@ -5,6 +5,7 @@ static const char *const pass_names[] = {"forward", "backward", NULL};
 
 #define US 1e-6
 #define ANY_US .max = 1e9, .scale = US
+#define CROWDING .min = 1, .max = 1000
 
 /* ---- matmul ---- */
 
@@ -17,6 +18,7 @@ static const JsonField matmul_fields[] = {
   {"overlap_power", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, overlap_power), TRUE, 1, 64},
   {"split_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, split_s), TRUE, ANY_US},
   {"wave_weight", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, wave_weight), TRUE, 0, 1},
+  {"crowding", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, crowding), CROWDING},
 };
 
 static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError **error)
@@ -35,8 +37,10 @@ static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError *
     if (!part_inside(source, item, &inside, error))
       return FALSE;
     inside.partial = model->known;
-    if (!model->known)
+    if (!model->known) {
       model->provenance = PROVENANCE_MEASURED;
+      model->crowding = 1;
+    }
     model->known = TRUE;
     if (!part_fields(&inside, matmul_fields, G_N_ELEMENTS(matmul_fields), model, &model->provenance, error))
       return FALSE;
@@ -136,6 +140,7 @@ static gboolean read_attention(const PartSource *source, Kernels *kernels, GErro
 {
   static const JsonField fields[] = {
     {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_launch_s), ANY_US},
+    {"crowding", JSON_REAL, G_STRUCT_OFFSET(Kernels, attention_crowding), CROWDING},
     {"curves", JSON_ANY},
   };
   const cJSON *curves = json_get(source->object, "curves");
@@ -156,14 +161,43 @@ static gboolean read_early(const PartSource *source, Kernels *kernels, GError **
 
 /* ---- memory ---- */
 
+static const JsonField memory_kernel_fields[] = {
+  {"name", JSON_STRING, G_STRUCT_OFFSET(MemoryKernel, name), TRUE},
+  {"pass", JSON_ENUM, G_STRUCT_OFFSET(MemoryKernel, backward), TRUE, .names = pass_names},
+  {"fraction", JSON_REAL, G_STRUCT_OFFSET(MemoryKernel, fraction), TRUE, G_MINDOUBLE, 1000},
+  {"crowding", JSON_REAL, G_STRUCT_OFFSET(MemoryKernel, crowding), CROWDING},
+};
+
+static gboolean read_memory_kernels(const PartSource *above, const cJSON *array, Kernels *kernels, GError **error)
+{
+  if (!cJSON_IsArray(array))
+    return json_error(above->doc, array, error, "an array of objects");
+  g_assert(!kernels->memory_kernels); /* kernels_clear came before */
+  kernels->memory_kernels = g_new0(MemoryKernel, cJSON_GetArraySize(array));
+  const cJSON *item;
+  cJSON_ArrayForEach(item, array) {
+    MemoryKernel *kernel = &kernels->memory_kernels[kernels->n_memory_kernels++];
+    PartSource inside;
+    *kernel = (MemoryKernel){.crowding = 1, .provenance = PROVENANCE_MEASURED};
+    if (!part_inside(above, item, &inside, error) ||
+        !part_fields(&inside, memory_kernel_fields, G_N_ELEMENTS(memory_kernel_fields), kernel, &kernel->provenance, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
 static gboolean read_memory(const PartSource *source, Kernels *kernels, GError **error)
 {
   static const JsonField fields[] = {
     {"fraction", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_fraction), TRUE, G_MINDOUBLE, 1},
     {"launch_us", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_launch_s), TRUE, ANY_US},
+    {"crowding", JSON_REAL, G_STRUCT_OFFSET(Kernels, memory_crowding), CROWDING},
+    {"kernels", JSON_ANY},
   };
+  const cJSON *array = json_get(source->object, "kernels");
   kernels->memory_provenance = PROVENANCE_MEASURED;
-  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, &kernels->memory_provenance, error);
+  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, &kernels->memory_provenance, error) &&
+         (!array || read_memory_kernels(source, array, kernels, error));
 }
 
 /* ---- the file ---- */
@@ -195,6 +229,8 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
 static gboolean finish_kernels(const PartSource *source, gpointer out, GError **error)
 {
   Kernels *kernels = out;
+  kernels->attention_crowding = MAX(kernels->attention_crowding, 1);
+  kernels->memory_crowding = MAX(kernels->memory_crowding, 1);
   borrow(kernels, DTYPE_FP16, DTYPE_BF16, FALSE);
   borrow(kernels, DTYPE_BF16, DTYPE_FP16, FALSE);
   if (!kernels->matmul[DTYPE_BF16].known)

@@ -18,6 +18,7 @@ static const JsonField link_fields[] = {
   {"p2p_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_base_s), TRUE, ANY_US},
   {"p2p_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_efficiency), TRUE, SHARE_UP_TO(1)},
   {"compute_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, compute_slowdown), FALSE, 1, 10},
+  {"reduce_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, reduce_slowdown), FALSE, 1, 100},
   {"in_switch", JSON_BOOL, G_STRUCT_OFFSET(Link, in_switch)},
   {"in_switch_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_base_s), ANY_US},
   {"in_switch_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, in_switch_efficiency), SHARE_UP_TO(2)},
@@ -47,6 +48,7 @@ static gboolean finish_link(const PartSource *source, gpointer out, GError **err
   if (link->tree_hop_s < 0)
     link->tree_hop_s = 2 * link->hop_s;
   link->in_switch_base_s = MAX(link->in_switch_base_s, 0);
+  link->reduce_slowdown = MAX(link->reduce_slowdown, 1);
   link->compute_slowdown = MAX(link->compute_slowdown, 1);
   return TRUE;
 }

@@ -1,6 +1,6 @@
 /*
- * The text that nccl-tests (or rccl-tests) prints, read into times of
- * collectives.
+ * The text that nccl-tests (or rccl-tests) prints, or the JSON file that it
+ * writes with -J, read into times of collectives.
  *
  * Columns are found by the names in the header line, so layouts of 2.4 to 2.19 are
  * read: with and without root, "error" or "#wrong", with per-iteration columns

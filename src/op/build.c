@@ -73,6 +73,8 @@ static void linear_forward(Build *b, const Linear *l)
     build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, activation_bytes(b));
   op.saved_bytes = l->saved;
   add_forward(b, op);
+  if (l->bias && b->plan->framework->separate_bias)
+    add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce)
     build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, activation_bytes(b));
 }

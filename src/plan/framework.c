@@ -35,6 +35,7 @@ static const JsonField fields[] = {
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
   { "fused_rms_norm", JSON_BOOL, FIELD(fused_rms_norm) },
   { "fused_rope", JSON_BOOL, FIELD(fused_rope) },
+  { "separate_bias", JSON_BOOL, FIELD(separate_bias) },
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },

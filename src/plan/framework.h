@@ -32,6 +32,7 @@ typedef struct {
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */
   gboolean fused_rms_norm;    /* RMS norms are one kernel, not one an arithmetic step in fp32 */
   gboolean fused_rope;
+  gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
   gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */

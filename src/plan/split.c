@@ -126,8 +126,50 @@ static double run_table(Table *t)
   return t->best[(gsize)p->stages * width - 1];
 }
 
+/* Whether every block takes the same, within the rounding of a running sum. */
+static gboolean blocks_alike(const SplitProblem *p)
+{
+  double first = p->seconds[2] - p->seconds[1], slack = 1e-12 * p->seconds[p->n_layers];
+
+  for (int i = 2; i < p->n_layers - 1; i++)
+    if (fabs(p->seconds[i + 1] - p->seconds[i] - first) > slack)
+      return FALSE;
+  return blocks_of(p) > 0;
+}
+
+/* Blocks that are alike, one after the other to the stage that takes least so far. */
+static gboolean balance_alike(const SplitProblem *p, LayerSplit *out)
+{
+  int last = p->stages - 1, left = blocks_of(p), n = p->n_layers;
+  double block = (p->seconds[n - 1] - p->seconds[1]) / left;
+  double load[SPLIT_STAGES_MAX] = { 0 };
+
+  for (int stage = 0; stage <= last; stage++) {
+    out->layers[stage] = least_of(p, stage);
+    load[stage] = out->layers[stage] * block;
+    left -= out->layers[stage];
+  }
+  load[0] += p->seconds[1];
+  load[last] += p->seconds[n] - p->seconds[n - 1];
+  out->stages = p->stages;
+  for (; left > 0; left--) {
+    int least = 0;
+    for (int stage = 1; stage <= last; stage++)
+      if (load[stage] < load[least] * (1 - 1e-12))
+        least = stage;
+    if (out->layers[least] == SPLIT_LAYERS_MAX)
+      return FALSE;
+    out->layers[least]++;
+    load[least] += block;
+  }
+  return left == 0;
+}
+
 static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
 {
+  if (!p->fits && blocks_alike(p))
+    return balance_alike(p, out);
+
   int width = blocks_of(p) + 1;
   g_autofree double *best = g_new(double, (gsize)p->stages * width);
   g_autofree guint8 *taken = g_new(guint8, (gsize)p->stages * width);

@@ -10,7 +10,9 @@
  * dynamic programming over contiguous stages: best[k][i], the least possible
  * slowest stage of the first i layers on k stages, is the least over j of
  * max(best[k-1][j], time of layers j..i-1). Of the splits that reach it, it
- * takes the one with the least sum of squared times.
+ * takes the one with the least sum of squared times. Where all blocks take the
+ * same and any stage may hold them, giving each to the stage that takes least so
+ * far finds both at once.
  */
 #ifndef TDP_PLAN_SPLIT_H
 #define TDP_PLAN_SPLIT_H

@@ -75,6 +75,7 @@ static void add_price(Segment *s, const PassPrice *price)
   s->seconds += price->seconds;
   s->compute_s += price->compute_s;
   s->tensor_s += price->tensor_s;
+  s->crowded_s += price->crowded_s;
   s->hardware_flops += price->flops;
 }
 

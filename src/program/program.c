@@ -13,6 +13,7 @@ const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "
 int program_add_segment(ProgramBuild *b, Segment segment)
 {
   g_array_append_val(b->program->segments, segment);
+  b->program->crowds |= segment.crowded_s > 0;
   return b->program->segments->len - 1;
 }
 
@@ -163,6 +164,9 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   p->rows = g_new0(ProgramRow, p->n_rows);
   p->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
   p->tasks = g_array_new(FALSE, FALSE, sizeof(Task));
+  p->row_ranks = plan->gpus / plan->pp;
+  p->nodes = (plan->gpus + cluster->devices_per_node - 1) / cluster->devices_per_node;
+  p->node_devices = cluster->devices_per_node;
   p->fragmentation = plan->framework->fragmentation;
   p->step_s = plan->framework->step_s;
   b.stages = schedule_stages(plan->schedule, &b.shape);

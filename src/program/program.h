@@ -84,6 +84,7 @@ typedef struct {
   double seconds;
   double compute_s;      /* of a pass: the part that computes; the rest is exposed tensor communication */
   double tensor_s;       /* of a pass: its tensor communication, hidden or not */
+  double crowded_s;        /* that computation takes longer while all devices of the node compute */
   double hardware_flops;
   double activation_bytes; /* allocated when the pass starts; freed (negative) when it ends */
   double alloc_bytes;      /* buffers taken when the task starts */
@@ -123,6 +124,9 @@ typedef struct {
   int *deps;         /* task indices */
   int *lane_first;   /* n_rows * LANE_COUNT + 1: where a lane's tasks start in lane_tasks */
   int *lane_tasks;   /* task indices, lane by lane in order */
+  int row_ranks;        /* alike ranks of a row */
+  int nodes, node_devices; /* that they are on; a node's devices in all */
+  gboolean crowds;      /* some segment has crowded_s */
   double fragmentation; /* share of activations and buffers lost by the allocator */
   double step_s;        /* fixed time added to the step */
 } Program;

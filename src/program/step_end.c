@@ -1,8 +1,6 @@
 /* What ends a step: tied embeddings, the gradient norm, the optimizer, updated parameters. */
 #include "program/build.h"
 
-#include "cost/kernel.h"
-
 /* Everything of the row so far. */
 static void wait_for_row(ProgramBuild *b, int task, int row)
 {
@@ -70,7 +68,7 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
   double params = rank_params(b, row), owned = p->zero >= 1 ? params / p->dp : params;
   Segment s = { .kind = TASK_OPTIMIZER, .slowdown = 1 };
 
-  s.seconds = s.compute_s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
+  s.seconds = s.compute_s = optimizer_s(p, b->cluster, owned, &s.crowded_s);
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
   if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {

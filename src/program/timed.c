@@ -41,6 +41,7 @@ void program_time_passes(Program *p, const double *forward_s, const double *back
     segment_of(p, t)->seconds *= scale;
     segment_of(p, t)->compute_s *= scale;
     segment_of(p, t)->tensor_s *= scale;
+    segment_of(p, t)->crowded_s *= scale;
     done[t->segment] = TRUE;
   }
 }

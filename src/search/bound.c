@@ -38,6 +38,9 @@ PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *c
   for (int k = 0; sum_at(s, k); k++)
     *sum_at(s, k) = g_new0(double, n + 1);
   s->transient = INFINITY;
+  s->alike = TRUE;
+  for (int i = 2; i < n - 1; i++)
+    s->alike &= model->layers[i] == model->layers[1];
   for (int i = 0; i < n; i++) {
     const LayerPrice *p = &s->prices->layers[model->layers[i]];
     add_layer(s, i, p);
@@ -64,20 +67,36 @@ typedef struct {
   const PriceSums *sums;
   GroupShape data;
   ScheduleShape shape;
-  int stages, copies;
+  int stages, copies, layers; /* layers: of each stage, of plans without a split */
+  guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
 } Bound;
 
 static Bound bound_of(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
 {
-  return (Bound) { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
-                   .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
+  Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
+              .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
+
+  b.layers = model->blocks / b.stages;
+  for (int stage = 0, layer = 1; stage < plan->split.stages; stage++) {
+    b.first[stage] = stage == 0 ? 0 : layer;
+    layer += plan->split.layers[stage];
+  }
+  b.first[plan->split.stages] = model->n_layers;
+  return b;
+}
+
+static int first_layer(const Bound *b, int stage)
+{
+  if (b->plan->split.stages)
+    return b->first[stage];
+  return stage == 0 ? 0 : stage == b->stages ? b->model->n_layers : 1 + b->layers * stage;
 }
 
 /* Difference of a running sum over the layers of a stage; of those that stay
  * there where the vocabulary is spread over all ranks. */
 static double of_stage(const Bound *b, const double *sum, int stage)
 {
-  int first = plan_stage_first_layer(b->plan, b->model, stage), end = plan_stage_first_layer(b->plan, b->model, stage + 1);
+  int first = first_layer(b, stage), end = first_layer(b, stage + 1);
   gboolean spread = b->plan->schedule->vocabulary > 0;
 
   return sum[MIN(end, b->model->n_layers - spread)] - sum[MAX(first, spread)];
@@ -88,12 +107,31 @@ static int stage_of(const Bound *b, int rank, int chunk)
   return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
 }
 
+/* Whether all stages but the first and the last hold the same. */
+static gboolean alike(const Bound *b)
+{
+  return b->sums->alike && !b->plan->split.stages && b->plan->schedule->placement == PLACE_LOOP;
+}
+
 static double of_rank(const Bound *b, const double *sum, int rank)
 {
+  int last = b->plan->vpp - 1;
   double total = 0;
+
+  if (last > 1 && alike(b))
+    return of_stage(b, sum, stage_of(b, rank, 0)) + (last - 1) * of_stage(b, sum, stage_of(b, rank, 1)) +
+           of_stage(b, sum, stage_of(b, rank, last));
   for (int chunk = 0; chunk < b->plan->vpp; chunk++)
     total += of_stage(b, sum, stage_of(b, rank, chunk));
   return total;
+}
+
+/* The next rank whose bound must be looked at. Ranks between the second and the
+ * last but one hold the same as those where blocks are alike; what is held in
+ * flight falls with the rank, what comes before and behind its passes rises. */
+static int next_rank(const Bound *b, int rank)
+{
+  return rank == 1 && alike(b) ? MAX(2, b->plan->pp - 2) : rank + 1;
 }
 
 /* Micro-batches that a chunk runs: each copy of the model has its part. */
@@ -126,7 +164,7 @@ static double after_norm(const Bound *b, double params)
 {
   const Plan *p = b->plan;
   double owned = p->zero >= 1 ? params / p->dp : params;
-  double s = memory_s(&b->cluster->device, owned * p->framework->optimizer_bytes, 1);
+  double crowded_s, s = optimizer_s(p, b->cluster, owned, &crowded_s);
 
   if (p->dp > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
     s += comm(b, COLLECTIVE_ALL_GATHER, params * dtype_bytes[p->precision]);
@@ -214,6 +252,9 @@ static double micro_s(const Bound *b, int rank)
 static int lowest_stage(const Bound *b, int rank)
 {
   int lowest = b->stages;
+
+  if (b->plan->schedule->placement == PLACE_LOOP)
+    return stage_of(b, rank, 0);
   for (int chunk = 0; chunk < b->plan->vpp; chunk++)
     lowest = MIN(lowest, stage_of(b, rank, chunk));
   return lowest;
@@ -240,23 +281,25 @@ static Ramp *ramps_new(const Bound *b)
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
 {
   Bound b = bound_of(model, plan, cluster, sums);
-  double m = chunk_micro(&b), passes = 0, lane = 0, last = 0, serial = 0;
+  double m = chunk_micro(&b), passes = 0, lane = 0, last = 0;
   RankEnd end = { .params = -1 };
 
   b.data = mesh_group(plan, cluster, AXIS_DATA);
   g_autofree Ramp *ramps = ramps_new(&b);
-  for (int rank = 0; rank < plan->pp; rank++) {
+  for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
     Ramp ramp = ramps[lowest_stage(&b, rank)];
     double work = m * micro_s(&b, rank);
     double passing = plan->schedule->split ? m * of_rank(&b, sums->least_input_s, rank) : work;
     update_rank_end(&b, rank, &end);
-    serial += work;
     passes = MAX(passes, ramp.fill + MAX(passing + ramp.drain, work + MAX(end.tail, end.slowed)));
     lane = MAX(lane, end.lane);
     last = MAX(last, end.last);
   }
-  if (plan->schedule->serial)
-    passes = serial;
+  if (plan->schedule->serial) {
+    passes = 0;
+    for (int rank = 0; rank < plan->pp; rank++)
+      passes += m * micro_s(&b, rank);
+  }
   return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 
@@ -288,9 +331,9 @@ double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
   const double *held = plan->schedule->split ? sums->deferred : sums->saved;
   double most = 0;
 
-  for (int rank = 0; rank < plan->pp; rank++) {
+  for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
     double saved = INFINITY;
-    for (int chunk = 0; chunk < plan->vpp; chunk++)
+    for (int chunk = 0; chunk < plan->vpp; chunk = chunk == 1 && alike(&b) ? MAX(2, plan->vpp - 1) : chunk + 1)
       saved = MIN(saved, of_stage(&b, held, stage_of(&b, rank, chunk)));
     most = MAX(most, bytes_with(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
   }

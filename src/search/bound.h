@@ -29,6 +29,7 @@ typedef struct {
   double *params;
   double *saved;
   double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
+  gboolean alike;   /* all blocks are of one kind */
   double transient; /* scratch of a backward, of the least demanding block or head */
 } PriceSums;
 

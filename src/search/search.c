@@ -1,7 +1,11 @@
 #include "search/search.h"
 
+#include "search/fingerprint.h"
+#include "search/journal.h"
 #include "search/space.h"
 #include "sim/simulate.h"
+
+#include <math.h>
 
 /* Plans simulated at once between updates of the incumbent; fixed, so that the
  * counts do not depend on threads. */
@@ -11,10 +15,12 @@ typedef struct {
   const Model *model;
   const Cluster *cluster;
   const SearchOptions *options;
+  const Objective *objective;
   SearchResult *result;
   GArray *candidates; /* Candidate */
   GArray *over;       /* Candidate: legal, but too large */
   PriceCache *prices;
+  Journal *journal;
   GThreadPool *pool;
   Candidate picks[ROUND]; /* of a round */
   Found found[ROUND];
@@ -28,6 +34,27 @@ static const PriceSums *sums_of(Search *s, const Plan *plan)
   return price_cache_sums(s->prices, plan);
 }
 
+static void settled(const Search *s, const Plan *plan, int how, double value)
+{
+  if (s->options->audit)
+    s->options->audit(s->options->data, plan, how, value, 1);
+}
+
+/* A plan that is too large, with what is known of its need. */
+static void put_over(Search *s, Candidate candidate, double memory_bytes)
+{
+  candidate.memory_bytes = memory_bytes;
+  if (s->result->rejected[REJECT_MEMORY]++ == 0)
+    s->result->sample[REJECT_MEMORY] = candidate.plan;
+  settled(s, &candidate.plan, REJECT_MEMORY, memory_bytes);
+  g_array_append_val(s->over, candidate);
+}
+
+static double value_of(const Search *s, const Objective *objective, const Plan *plan, double step_s, double memory_bytes)
+{
+  return objective ? objective->value(plan, s->cluster, step_s, memory_bytes) : 0;
+}
+
 /* Bounds of every legal plan; those that cannot fit are counted and put aside. */
 static void bound_all(Search *s)
 {
@@ -38,11 +65,11 @@ static void bound_all(Search *s)
     const PriceSums *sums = sums_of(s, &c.plan);
     c.memory_bytes = bound_memory(s->model, &c.plan, sums);
     if (c.memory_bytes > s->cluster->device.memory_bytes) {
-      s->result->rejected[REJECT_MEMORY]++;
-      g_array_append_val(s->over, c);
+      put_over(s, c, c.memory_bytes);
       continue;
     }
     c.bound_s = bound_time(s->model, &c.plan, s->cluster, sums);
+    c.value = value_of(s, s->objective, &c.plan, c.bound_s, c.memory_bytes);
     g_array_index(s->candidates, Candidate, kept++) = c;
   }
   g_array_set_size(s->candidates, kept);
@@ -61,18 +88,34 @@ static int by_bound(gconstpointer a, gconstpointer b)
 {
   const Candidate *x = a, *y = b;
 
-  if (x->bound_s != y->bound_s)
-    return x->bound_s < y->bound_s ? -1 : 1;
+  if (x->value != y->value)
+    return x->value < y->value ? -1 : 1;
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
 static Found evaluate(const Search *s, const Candidate *c)
 {
-  Found found = { .plan = c->plan, .bound_s = c->bound_s };
+  Found found = { .plan = c->plan, .bound_s = c->bound_s, .index = c->index };
   g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &c->plan);
 
   trace_metrics(trace, &found.metrics);
+  found.value = value_of(s, s->objective, &c->plan, found.metrics.iteration_s, found.metrics.peak_memory_bytes);
+  found.second = value_of(s, s->options->second, &c->plan, found.metrics.iteration_s, found.metrics.peak_memory_bytes);
   return found;
+}
+
+/* What the journal knows of a plan, all but the parts of its time and memory. */
+static gboolean recall(const Search *s, const Candidate *c, Found *out)
+{
+  JournalEntry e;
+
+  if (!journal_find(s->journal, c->index, &e))
+    return FALSE;
+  *out = (Found) { .plan = c->plan, .bound_s = c->bound_s, .index = c->index,
+                   .metrics = { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes, .critical_row = -1 },
+                   .value = value_of(s, s->objective, &c->plan, e.step_s, e.memory_bytes),
+                   .second = value_of(s, s->options->second, &c->plan, e.step_s, e.memory_bytes) };
+  return TRUE;
 }
 
 static void evaluate_job(gpointer data, gpointer user_data)
@@ -88,80 +131,166 @@ static void evaluate_job(gpointer data, gpointer user_data)
   g_mutex_unlock(&s->mutex);
 }
 
+/* The journal answers for what it knows; the rest is simulated side by side. */
 static void run_round(Search *s, int n)
 {
-  s->left = n;
+  gboolean known[ROUND];
+
+  s->left = 0;
+  for (int i = 0; i < n; i++) {
+    known[i] = recall(s, &s->picks[i], &s->found[i]);
+    s->left += !known[i];
+  }
   for (int i = 0; i < n; i++)
-    g_thread_pool_push(s->pool, GINT_TO_POINTER(i + 1), NULL);
+    if (!known[i])
+      g_thread_pool_push(s->pool, GINT_TO_POINTER(i + 1), NULL);
   g_mutex_lock(&s->mutex);
   while (s->left > 0)
     g_cond_wait(&s->done, &s->mutex);
   g_mutex_unlock(&s->mutex);
+  for (int i = 0; i < n; i++) {
+    const Metrics *m = &s->found[i].metrics;
+    journal_add(s->journal, &(JournalEntry) { s->found[i].index, m->iteration_s, m->peak_memory_bytes });
+  }
+  journal_flush(s->journal);
 }
 
-/* Keeps the list sorted by time; earlier ones stay first among equals. */
-static void keep(SearchResult *r, const Found *found, int top)
+static gboolean beats(const Found *a, const Found *b)
 {
-  guint at = r->best->len;
-
-  while (at > 0 && g_array_index(r->best, Found, at - 1).metrics.iteration_s > found->metrics.iteration_s)
-    at--;
-  if (at < (guint)top)
-    g_array_insert_val(r->best, at, *found);
-  if (r->best->len > (guint)top)
-    g_array_set_size(r->best, top);
+  return a->value <= b->value && a->second <= b->second;
 }
 
-static double limit_of(const SearchResult *r, int top)
+/* Keeps the list sorted by value; earlier ones stay first among equals. On a
+ * front, whatever is beaten leaves. */
+static void keep(const Search *s, const Found *found)
 {
-  return r->best->len < (guint)top ? G_MAXDOUBLE : g_array_index(r->best, Found, top - 1).metrics.iteration_s;
+  GArray *best = s->result->best;
+  gboolean front = s->options->second != NULL;
+  guint at = best->len;
+
+  for (guint i = best->len; front && i-- > 0;) {
+    const Found *other = &g_array_index(best, Found, i);
+    if (beats(other, found))
+      return;
+    if (beats(found, other))
+      g_array_remove_index(best, i);
+  }
+  for (at = best->len; at > 0 && g_array_index(best, Found, at - 1).value > found->value; at--)
+    ;
+  if (front || at < (guint)s->options->top)
+    g_array_insert_val(best, at, *found);
+  if (!front && best->len > (guint)s->options->top)
+    g_array_set_size(best, s->options->top);
 }
 
-/* A plan that turned out too large, with what is known of its need. */
-static void put_over(Search *s, Candidate candidate, double memory_bytes)
+/* Whether plans with these bounds may still be among the best. */
+static gboolean promises(const Search *s, double value, double second)
 {
-  candidate.memory_bytes = memory_bytes;
-  s->result->rejected[REJECT_MEMORY]++;
-  g_array_append_val(s->over, candidate);
+  const GArray *best = s->result->best;
+  const Found bound = { .value = value, .second = second };
+
+  if (!s->options->second)
+    return best->len < (guint)s->options->top || value < g_array_index(best, Found, s->options->top - 1).value;
+  for (guint i = 0; i < best->len; i++)
+    if (beats(&g_array_index(best, Found, i), &bound))
+      return FALSE;
+  return TRUE;
 }
 
-/* Picks the next plans whose bound beats the limit and whose order of passes
+static void skip(Search *s, const Candidate *c, double value, gboolean stopped)
+{
+  SearchResult *r = s->result;
+
+  *(stopped ? &r->open : &r->bounded) += 1;
+  r->least_bound = MIN(r->least_bound, value);
+  settled(s, &c->plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value);
+}
+
+/* Picks the next plans whose bounds promise something and whose order of passes
  * fits; returns how many. */
-static int pick_round(Search *s, guint *next, double limit)
+static int pick_round(Search *s, guint *next)
 {
   int n = 0;
 
   for (; n < ROUND && *next < s->candidates->len; (*next)++) {
     const Candidate *c = &g_array_index(s->candidates, Candidate, *next);
-    if (c->bound_s >= limit)
-      break;
+    if (!promises(s, c->value, value_of(s, s->options->second, &c->plan, c->bound_s, c->memory_bytes))) {
+      skip(s, c, c->value, FALSE);
+      continue;
+    }
     double memory = bound_memory_by_order(s->model, &c->plan, sums_of(s, &c->plan));
+    double value = value_of(s, s->objective, &c->plan, c->bound_s, memory);
     if (memory > s->cluster->device.memory_bytes)
       put_over(s, *c, memory);
+    else if (!promises(s, value, value_of(s, s->options->second, &c->plan, c->bound_s, memory)))
+      skip(s, c, value, FALSE);
     else
       s->picks[n++] = *c;
   }
   return n;
 }
 
-static void run_rounds(Search *s)
+static void settle_round(Search *s, int n)
 {
   SearchResult *r = s->result;
-  int top = s->options->top, n;
-  guint next = 0;
 
-  while ((n = pick_round(s, &next, limit_of(r, top))) > 0) {
-    run_round(s, n);
-    for (int i = 0; i < n; i++) {
-      if (s->found[i].metrics.peak_memory_bytes > s->cluster->device.memory_bytes) {
-        put_over(s, s->picks[i], s->found[i].metrics.peak_memory_bytes);
-        continue;
-      }
-      r->simulated++;
-      keep(r, &s->found[i], top);
+  for (int i = 0; i < n; i++) {
+    const Found *f = &s->found[i];
+    if (f->metrics.peak_memory_bytes > s->cluster->device.memory_bytes) {
+      put_over(s, s->picks[i], f->metrics.peak_memory_bytes);
+      continue;
     }
+    r->simulated++;
+    settled(s, &f->plan, SETTLED_SIMULATED, f->value);
+    keep(s, f);
   }
-  r->bounded = s->candidates->len - next;
+}
+
+/* Share by which a plan not yet settled could be better than the best found. */
+static double gap_at(const Search *s, guint next)
+{
+  const GArray *best = s->result->best;
+
+  if (next >= s->candidates->len)
+    return 0;
+  if (best->len == 0)
+    return 1;
+  return MAX(0, 1 - g_array_index(s->candidates, Candidate, next).value / g_array_index(best, Found, 0).value);
+}
+
+static gboolean stops(const Search *s, guint next)
+{
+  const SearchResult *r = s->result;
+  SearchProgress at = { .candidates = s->candidates->len, .settled = next, .simulated = r->simulated,
+                        .best = r->best->len ? &g_array_index(r->best, Found, 0) : NULL, .gap = gap_at(s, next) };
+
+  return s->options->watch && s->options->watch(s->options->data, &at);
+}
+
+static void run_rounds(Search *s)
+{
+  guint next = 0;
+  int n;
+
+  while (!stops(s, next) && (n = pick_round(s, &next)) > 0) {
+    run_round(s, n);
+    settle_round(s, n);
+  }
+  s->result->gap = gap_at(s, next);
+  for (; next < s->candidates->len; next++) {
+    const Candidate *c = &g_array_index(s->candidates, Candidate, next);
+    skip(s, c, c->value, TRUE);
+  }
+}
+
+/* Those that the journal knew only in brief. */
+static void complete_best(Search *s)
+{
+  for (guint i = 0; i < s->result->best->len; i++) {
+    Found *f = &g_array_index(s->result->best, Found, i);
+    if (f->metrics.critical_row < 0)
+      *f = evaluate(s, &(Candidate) { .plan = f->plan, .index = f->index, .bound_s = f->bound_s });
+  }
 }
 
 /* The least memory that would buy a faster plan: of the plans whose bound is
@@ -192,33 +321,58 @@ static void note_over(Search *s)
   }
 }
 
-SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options)
+static gboolean open_journal(Search *s, GError **error)
 {
-  SearchResult *r = g_new0(SearchResult, 1);
-  int threads = options->threads > 0 ? options->threads : (int)g_get_num_processors();
-  Search s = { .model = model, .cluster = cluster, .options = options, .result = r };
+  if (!s->options->state)
+    return TRUE;
+  g_autofree char *fingerprint = search_fingerprint(s->cluster, s->options, s->candidates);
+  s->journal = journal_open(s->options->state, fingerprint, error);
+  return s->journal != NULL;
+}
 
-  r->best = g_array_new(FALSE, FALSE, sizeof(Found));
-  s.candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
-  s.over = g_array_new(FALSE, FALSE, sizeof(Candidate));
-  s.prices = price_cache_new(model, cluster);
-  s.pool = g_thread_pool_new(evaluate_job, &s, threads, TRUE, NULL);
-  g_mutex_init(&s.mutex);
-  g_cond_init(&s.done);
+static void search_init(Search *s)
+{
+  int threads = s->options->threads > 0 ? s->options->threads : (int)g_get_num_processors();
 
-  space_walk(model, cluster, options, s.prices, r, s.candidates);
+  s->objective = s->options->objective ? s->options->objective : &objectives[0];
+  s->result = g_new0(SearchResult, 1);
+  s->result->least_bound = INFINITY;
+  s->result->best = g_array_new(FALSE, FALSE, sizeof(Found));
+  s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  s->over = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  s->prices = price_cache_new(s->model, s->cluster);
+  s->pool = g_thread_pool_new(evaluate_job, s, threads, TRUE, NULL);
+  g_mutex_init(&s->mutex);
+  g_cond_init(&s->done);
+}
+
+static void search_clear(Search *s)
+{
+  g_thread_pool_free(s->pool, FALSE, TRUE);
+  price_cache_free(s->prices);
+  g_array_unref(s->candidates);
+  g_array_unref(s->over);
+  g_mutex_clear(&s->mutex);
+  g_cond_clear(&s->done);
+}
+
+SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options, GError **error)
+{
+  Search s = { .model = model, .cluster = cluster, .options = options };
+
+  search_init(&s);
+  space_walk(model, cluster, options, s.prices, s.result, s.candidates);
   bound_all(&s);
   g_array_sort(s.candidates, by_bound);
-  run_rounds(&s);
-  note_over(&s);
-
-  g_thread_pool_free(s.pool, FALSE, TRUE);
-  price_cache_free(s.prices);
-  g_array_unref(s.candidates);
-  g_array_unref(s.over);
-  g_mutex_clear(&s.mutex);
-  g_cond_clear(&s.done);
-  return r;
+  if (open_journal(&s, error)) {
+    run_rounds(&s);
+    complete_best(&s);
+    note_over(&s);
+  }
+  if (options->state && (!s.journal || !journal_close(s.journal, error)))
+    g_clear_pointer(&s.result, search_result_free);
+  search_clear(&s);
+  return s.result;
 }
 
 void search_result_free(SearchResult *r)

@@ -3,21 +3,31 @@
  *
  * The space is every split of the devices into tensor, data and pipeline
  * parallelism, every chunk count and micro-batch that divides, every schedule
- * that the framework runs (or the fixed one), ZeRO stage, recomputation and sequence parallelism on or off, less what the
- * caller fixed. Each plan of it is settled in one of three ways and counted:
- * rejected by a named rule, skipped because a lower bound of its time is no
- * better than the best found, or simulated. Bounds come from the same prices
- * as the simulation and never exceed its time (bound.h), so nothing better is
- * missed.
+ * that the framework runs (or the fixed one), ZeRO stage, recomputation and
+ * sequence parallelism on or off, less what the caller fixed.
+ *
+ * Each plan of it is settled in one of three ways and counted: rejected by a
+ * named rule, skipped because lower bounds of its time and memory show that it
+ * cannot be among the best, or simulated. Bounds come from the same prices as the
+ * simulation and never exceed what it finds (bound.h), so nothing better is
+ * missed: that is the certificate, and SearchOptions.audit hands it out plan by plan.
+ * Rules that a whole group of plans breaks settle it at once, with its count.
  *
  * Plans are simulated in rounds of fixed size in order of their bounds, the
  * incumbent frozen within each: the answer and the counts are the same for any
- * number of threads. Of plans with equal times the one with the lower bound
+ * number of threads. Of plans with equal values the one with the lower bound
  * stays first, and of those the one that comes first in the space.
+ *
+ * With a second objective the result is the whole front: the plans that no other
+ * one beats in both.
+ *
+ * A search may be stopped between rounds, and says then how far from the best
+ * its answer can be at most. With a journal it goes on another time.
  */
 #ifndef TDP_SEARCH_SEARCH_H
 #define TDP_SEARCH_SEARCH_H
 
+#include "search/objective.h"
 #include "trace/trace.h"
 
 /* Values that a plan of the space must have; -1 (NULL) = any. */
@@ -28,8 +38,9 @@ typedef struct {
 
 Fixed fixed_none(void);
 
-/* Reads "tp=8,zero=1": short names of the contract. TDP_ERROR_INPUT. */
-gboolean fixed_parse(const char *text, Fixed *out, GError **error);
+/* Adds "tp=8,zero=1" to what is fixed: short names of the contract. The error
+ * begins with the option's name: TDP_ERROR_INPUT. */
+gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error);
 
 /* Why a plan was turned down: a rule of plan_check, or memory. */
 enum { REJECT_MEMORY = RULE_COUNT, REJECT_FIXED, REJECT_COUNT };
@@ -39,20 +50,37 @@ typedef struct {
   Plan plan;
   Metrics metrics;
   double bound_s;
+  double value, second; /* of the objectives */
+  gint64 index;         /* in the space */
 } Found;
 
+/* How a plan was settled, beside the rules that reject (0 .. REJECT_COUNT - 1). */
+enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_COUNT };
+const char *settled_name(int how);
+
 typedef struct {
-  GArray *best;      /* Found, fastest first, at most `top` */
+  GArray *best;      /* Found, best first, at most `top`; with a second objective the whole front */
   gint64 space;      /* plans in the declared space */
   gint64 rejected[REJECT_COUNT];
+  gint64 grouped;    /* of them, those rejected as members of a group, not singly */
   Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;
+  gint64 open;       /* neither, because the search was stopped */
+  double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
+  double gap;        /* the best is better by at most this share; 0 if the search is complete */
   gboolean has_over;  /* a faster plan was found that does not fit */
   Found over;         /* of those tried, the one that needs least memory */
   gboolean has_least; /* set when nothing fits: the plan that needs least memory */
   Found least;
 } SearchResult;
+
+/* How far a search is, between two rounds. */
+typedef struct {
+  gint64 candidates, settled, simulated;
+  const Found *best; /* NULL: none yet */
+  double gap;
+} SearchProgress;
 
 typedef struct {
   const Plan *base; /* gpus, batch, sequence, precision, framework, overlap of all plans */
@@ -60,9 +88,21 @@ typedef struct {
   int top;
   int threads;   /* 0 = one for each processor */
   gboolean over; /* look for a faster plan that memory forbids */
+  const Objective *objective; /* NULL = time */
+  const Objective *second;    /* NULL = none */
+  const char *state; /* path of the journal; NULL = none */
+  /* Called between rounds; TRUE stops the search. NULL = never. */
+  gboolean (*watch)(gpointer data, const SearchProgress *progress);
+  /* Called for each plan once it is settled, in the same order each time; `value` is
+   * its bound or value. Of a group that is settled at once, for one of its `plans`
+   * members, which differ in ZeRO stage, sequence parallelism and recomputation.
+   * NULL = nobody asks. */
+  void (*audit)(gpointer data, const Plan *plan, int how, double value, gint64 plans);
+  gpointer data; /* of both */
 } SearchOptions;
 
-SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options);
+/* Only a journal can fail. */
+SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options, GError **error);
 void search_result_free(SearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SearchResult, search_result_free)
 

@@ -2,8 +2,7 @@
 
 #include "base/error.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <math.h>
 
 Fixed fixed_none(void)
 {
@@ -28,7 +27,7 @@ static const FixedKey fixed_keys[] = {
 
 static gboolean bad_fix(GError **error, const char *key, const char *value, const char *expected)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fix: %s: %s: expected %s", key, value, expected);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s", key, value, expected);
   return FALSE;
 }
 
@@ -62,11 +61,10 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
   return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, mbs, zero, sp, recompute, schedule");
 }
 
-gboolean fixed_parse(const char *text, Fixed *out, GError **error)
+static gboolean parse_all(const char *text, Fixed *out, GError **error)
 {
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 
-  *out = fixed_none();
   if (!parts[0])
     return bad_fix(error, "\"\"", "no value", "KEY=VALUE, as in tp=8,zero=1");
   for (int i = 0; parts[i]; i++) {
@@ -79,11 +77,25 @@ gboolean fixed_parse(const char *text, Fixed *out, GError **error)
   return TRUE;
 }
 
+gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error)
+{
+  if (parse_all(text, fixed, error))
+    return TRUE;
+  g_prefix_error(error, "%s: ", option);
+  return FALSE;
+}
+
 const char *reject_name(int reason)
 {
   if (reason == REJECT_MEMORY)
     return "does not fit in memory";
   return reason == REJECT_FIXED ? "excluded by --fix" : plan_rule_names[reason];
+}
+
+const char *settled_name(int how)
+{
+  static const char *const names[] = { "bounded", "simulated", "open" };
+  return how < REJECT_COUNT ? reject_name(how) : names[how - REJECT_COUNT];
 }
 
 /* Divisors in rising order. */
@@ -156,6 +168,28 @@ static int check(Walk *w, Plan *plan)
   return plan_check(plan, w->model, w->cluster, NULL);
 }
 
+static void reject(Walk *w, const Plan *plan, int reason, gint64 plans)
+{
+  if (w->counts->rejected[reason] == 0)
+    w->counts->sample[reason] = *plan;
+  w->counts->rejected[reason] += plans;
+  if (w->options->audit)
+    w->options->audit(w->options->data, plan, reason, NAN, plans);
+}
+
+/* The rule that every member of the group breaks: of the first rules, which read
+ * degrees and batch only, so that none before them can differ. */
+static int group_rule(const Walk *w, const Plan *plan)
+{
+  int rule = plan_check(plan, w->model, w->cluster, NULL);
+  return rule <= RULE_NODE ? rule : RULE_NONE;
+}
+
+static gboolean fixes_members(const Fixed *f)
+{
+  return f->vpp >= 0 || f->zero >= 0 || f->sequence_parallel >= 0 || f->recompute >= 0 || f->schedule;
+}
+
 static void settle(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
@@ -168,8 +202,7 @@ static void settle(Walk *w, Plan plan)
   else
     reason = check(w, &plan);
   if (reason != RULE_NONE) {
-    if (w->counts->rejected[reason]++ == 0)
-      w->counts->sample[reason] = plan;
+    reject(w, &plan, reason, 1);
   } else {
     Candidate c = { .plan = plan, .index = w->counts->space };
     g_array_append_val(w->candidates, c);
@@ -185,11 +218,30 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
   return framework_runs(w->options->base->framework, schedule) || w->options->fixed.schedule == schedule;
 }
 
-/* Members of a group: each combination once. With one rank on an axis what
- * divides it means nothing and is left out of the space. */
-static void walk_members(Walk *w, Plan plan)
+/* Members of one schedule and chunk count: each combination once. With one rank
+ * on an axis what divides it means nothing and is left out of the space. */
+static void walk_leaves(Walk *w, Plan plan, gboolean grouped, int rule)
 {
   int last_zero = plan.dp > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
+  gint64 leaves = (last_zero + 1) * (last_sp + 1) * RECOMPUTE_COUNT;
+
+  if (grouped) {
+    reject(w, &plan, rule, leaves);
+    w->counts->grouped += leaves;
+    w->counts->space += leaves;
+    return;
+  }
+  for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
+    for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
+      for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+        plan.recompute = recompute;
+        settle(w, plan);
+      }
+}
+
+static void walk_members(Walk *w, Plan plan)
+{
+  int rule = fixes_members(&w->options->fixed) ? RULE_NONE : group_rule(w, &plan);
 
   for (int s = 0; schedules[s]; s++) {
     if (!in_space(w, schedules[s], plan.pp))
@@ -197,12 +249,7 @@ static void walk_members(Walk *w, Plan plan)
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
     for (guint c = 0; c < chunks->len; c++) {
       plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
-      for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
-        for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
-          for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-            plan.recompute = recompute;
-            settle(w, plan);
-          }
+      walk_leaves(w, plan, rule != RULE_NONE, rule);
     }
   }
 }

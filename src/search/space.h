@@ -17,6 +17,7 @@ typedef struct {
   gint64 index;   /* place in the space, for ties */
   double bound_s;
   double memory_bytes; /* lower bound of the peak */
+  double value;        /* lower bound of the objective */
 } Candidate;
 
 /* Appends the legal plans to `candidates`; counts the space and the rejections. */

@@ -36,6 +36,7 @@ typedef struct {
   MemoryPoint *memory; /* of each row now */
   EventQueue queue;
   GArray *done; /* int: tasks whose flows end now */
+  int computing; /* rows whose compute lane is at work */
   double now;
 } Sim;
 
@@ -61,6 +62,23 @@ static double row_slowdown(const Sim *s, int row)
   return slowdown;
 }
 
+/* How much slower a row's task is for the other devices of its node that compute. */
+static double crowding(const Sim *s, int task)
+{
+  const Program *p = s->program;
+  const Segment *segment = &s->segments[s->tasks[task].segment];
+  double busy = (double)s->computing * p->row_ranks / p->nodes;
+
+  if (!(segment->crowded_s > 0) || p->node_devices < 2)
+    return 1;
+  return 1 + segment->crowded_s / segment->seconds * CLAMP((busy - 1) / (p->node_devices - 1), 0, 1);
+}
+
+static double slowdown_of(const Sim *s, int row, int task)
+{
+  return (s->tasks[task].kind == TASK_PASS ? row_slowdown(s, row) : 1) * crowding(s, task);
+}
+
 static void push_end(Sim *s, Running *r)
 {
   r->event = event_queue_push(&s->queue, r->since + r->left * r->slowdown, r->task);
@@ -70,14 +88,25 @@ static void push_end(Sim *s, Running *r)
 static void change_speed(Sim *s, int row)
 {
   Running *r = &s->running[row * LANE_COUNT + LANE_COMPUTE];
-  double slowdown = row_slowdown(s, row);
+  double slowdown;
 
-  if (r->task < 0 || r->event == NO_EVENT || slowdown == r->slowdown || s->tasks[r->task].kind != TASK_PASS)
+  if (r->task < 0 || r->event == NO_EVENT)
+    return;
+  slowdown = slowdown_of(s, row, r->task);
+  if (slowdown == r->slowdown)
     return;
   r->left = MAX(0, r->left - (s->now - r->since) / r->slowdown);
   r->since = s->now;
   r->slowdown = slowdown;
   push_end(s, r);
+}
+
+/* A row starts or stops to compute. */
+static void change_crowd(Sim *s, int more)
+{
+  s->computing += more;
+  for (int row = 0; row < s->program->n_rows; row++)
+    change_speed(s, row);
 }
 
 /* A transfer is a flow; a pass whose communication shares a link is both. */
@@ -104,7 +133,11 @@ static void start(Sim *s, int task)
   Running *r = &s->running[s->graph->lane[task]];
 
   *r = (Running) { .left = segment->seconds, .since = s->now, .slows = segment->slowdown, .task = task, .event = NO_EVENT,
-                   .slowdown = t->kind == TASK_PASS ? row_slowdown(s, t->row) : 1 };
+                   .slowdown = 1 };
+  if (s->program->crowds && t->lane == LANE_COMPUTE)
+    change_crowd(s, 1);
+  if (t->lane == LANE_COMPUTE)
+    r->slowdown = slowdown_of(s, t->row, task);
   s->spans[task].start = s->now;
   if (segment->activation_bytes > 0 || segment->alloc_bytes > 0)
     note_memory(s, t->row, MAX(segment->activation_bytes, 0), segment->alloc_bytes);
@@ -123,6 +156,8 @@ static void end(Sim *s, int task)
   s->spans[task].end = s->now;
   r->task = -1;
   r->slows = 1;
+  if (s->program->crowds && t->lane == LANE_COMPUTE)
+    change_crowd(s, -1);
   if (segment->activation_bytes < 0 || segment->free_bytes > 0)
     note_memory(s, t->row, MIN(segment->activation_bytes, 0), -segment->free_bytes);
   if (segment->slowdown > 1)

@@ -4,7 +4,9 @@
  * Each lane runs its tasks in order; a task starts when its lane is free and
  * everything it waits for has ended. While a collective runs on a row's data
  * lane the row's computation goes slower by the collective's slowdown, so that
- * a pass takes longer the more of it is overlapped. Events at the same time
+ * a pass takes longer the more of it is overlapped. Where devices of a node slow
+ * one another (Segment.crowded_s), computation goes slower the more of them compute:
+ * linearly from one to all of a node, rows spread evenly over the nodes. Events at the same time
  * are handled in the order in which they arose: the same program gives the
  * same bytes. Programs that program_check accepts cannot fail.
  *

@@ -126,7 +126,7 @@ Sweep *sweep_new(const Program *p)
   g_autofree int *order = g_new(int, MAX(graph->n, 1));
   Sweep *s;
 
-  if (p->opportunistic || !overlap || sim_graph_sort(graph, also, order) < graph->n)
+  if (p->opportunistic || p->crowds || !overlap || sim_graph_sort(graph, also, order) < graph->n)
     return NULL;
   s = g_new0(Sweep, 1);
   s->program = p;

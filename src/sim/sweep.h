@@ -14,10 +14,10 @@
 
 typedef struct Sweep Sweep;
 
-/* The program must outlive the sweep. NULL if one sweep cannot do it: a lane
- * other than the data lane slows computation, collectives that slow rows wait
- * for one another's passes across rows, or the order depends on the times
- * (Program.opportunistic). simulate() can. */
+/* The program must outlive the sweep. NULL if one sweep cannot do it: devices of
+ * a node slow one another, a lane other than the data lane slows computation,
+ * collectives that slow rows wait for one another's passes across rows, or the
+ * order depends on the times (Program.opportunistic). simulate() can. */
 Sweep *sweep_new(const Program *program);
 void sweep_free(Sweep *sweep);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Sweep, sweep_free)

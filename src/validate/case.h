@@ -31,6 +31,11 @@ gboolean case_check_columns(const Csv *csv, GError **error);
  * (newly allocated) where the row needs what is not simulated or leaves open. */
 gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **error);
 
+/* A report of tdp-run --json as a case: model and cluster from the files that it
+ * names, the plan from what it measured. `seconds` and `bytes` are what it measured:
+ * the mean of the steps but the first, and the fullest rank. TDP_ERROR_INPUT. */
+gboolean case_init_report(Case *c, const char *text, const char *name, double *seconds, double *bytes, GError **error);
+
 /* The defaulted columns, blanks between. Newly allocated. */
 char *case_defaulted(const Case *c);
 void case_clear(Case *c);

@@ -1,6 +1,7 @@
 #include "validate/validate.h"
 
 #include "base/error.h"
+#include "base/files.h"
 #include "sim/simulate.h"
 #include "validate/ablation.h"
 #include "validate/case.h"
@@ -125,11 +126,47 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   return ok;
 }
 
+/* A report of tdp-run is one row; reports of one folder are a sweep. */
+static gboolean add_report(Validation *v, const char *text, const char *path, GError **error)
+{
+  g_autofree char *folder = g_path_get_dirname(path);
+  const TimedPasses passes = { 0 };
+  CaseResult *r = g_new0(CaseResult, 1);
+  Case c;
+  gboolean ok;
+
+  g_ptr_array_add(v->cases, r);
+  r->id = g_path_get_basename(path);
+  r->sweep = g_path_get_basename(folder);
+  r->file = g_strdup("tdp-run");
+  ok = case_init_report(&c, text, path, &r->measured_s, &r->measured_memory_bytes, error);
+  r->defaulted = case_defaulted(&c);
+  if (ok) {
+    r->key = g_strdup_printf("%s %s", c.cluster->name, dtype_names[c.plan.precision]);
+    ablate(v->ablation, c.cluster, c.framework);
+    run_case(&c, &passes, r);
+  } else {
+    r->key = g_strdup("");
+  }
+  case_clear(&c);
+  return ok;
+}
+
+static gboolean is_json(const char *text)
+{
+  return text[strspn(text, " \t\r\n")] == '{';
+}
+
 gboolean validation_add_file(Validation *v, const char *path, GError **error)
 {
-  g_autoptr(Csv) csv = csv_load(path, error);
-  g_autofree char *base = g_path_get_basename(path);
+  gsize length;
+  g_autofree char *text = files_read(path, &length, error), *base = g_path_get_basename(path);
 
+  if (!text)
+    return FALSE;
+  if (is_json(text))
+    return add_report(v, text, path, error);
+  g_autoptr(Csv) csv = strlen(text) == length ? csv_parse(text, path, error) : csv_load(path, error);
   if (!csv || !case_check_columns(csv, error))
     return FALSE;
   if (g_str_has_suffix(base, ".csv"))

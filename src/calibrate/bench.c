@@ -1,0 +1,404 @@
+#include "calibrate/bench.h"
+
+#include "hardware/collective.h"
+
+#include "base/json.h"
+
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define POOL_BYTES ((gsize)1 << 25)
+#define VOCAB 512
+
+/* ---- operands ---- */
+
+static gsize element_bytes(const Bench *h)
+{
+  return exec_type_bytes(h->b->dtype);
+}
+
+static gsize wide_bytes(const Bench *h)
+{
+  return exec_type_bytes(exec_wide(h->b->dtype));
+}
+
+/* The next so many bytes of a pool. */
+static void *take(Bench *h, int pool, gsize bytes)
+{
+  gsize rounded = (bytes + 63) / 64 * 64;
+
+  g_assert(rounded <= POOL_BYTES);
+  if (h->next[pool] + rounded > POOL_BYTES)
+    h->next[pool] = 0;
+  h->next[pool] += rounded;
+  return h->pool[pool] + h->next[pool] - rounded;
+}
+
+static void *take_elements(Bench *h, int pool, double n)
+{
+  return take(h, pool, (gsize)n * element_bytes(h));
+}
+
+static void *take_wide(Bench *h, int pool, double n)
+{
+  return take(h, pool, (gsize)n * wide_bytes(h));
+}
+
+/* As activations are before a nonlinearity: about normal, deviation 0.3. Functions
+ * take other paths for other sizes, and branches learn what repeats. */
+static float next_number(guint64 *state)
+{
+  double sum = -2;
+
+  for (int i = 0; i < 4; i++) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    sum += (double)(*state >> 40) / (1 << 24);
+  }
+  return (float)(0.3 / sqrt(1.0 / 3) * sum);
+}
+
+static gboolean fill_pool(Bench *h, int pool)
+{
+  Backend *b = h->b;
+  gsize n = POOL_BYTES / sizeof(float);
+  float *host = h->host;
+  guint64 state = pool;
+
+  h->pool[pool] = b->alloc(b, h->s, POOL_BYTES);
+  if (!h->pool[pool])
+    return FALSE;
+  for (gsize i = 0; i < n; i++)
+    host[i] = next_number(&state);
+  if (b->dtype == EXEC_F32 && pool < BENCH_POOLS - 1)
+    b->upload(b, h->s, h->pool[pool], host, POOL_BYTES);
+  else
+    b->zero(b, h->s, h->pool[pool], POOL_BYTES);
+  return TRUE;
+}
+
+gboolean bench_init(Bench *h, Backend *b)
+{
+  *h = (Bench) { .b = b, .s = b->stream_new(b, TRUE), .host = g_try_malloc(POOL_BYTES) };
+  for (int i = 0; i < BENCH_POOLS; i++)
+    if (!h->host || !fill_pool(h, i))
+      return FALSE;
+  b->sync(b, h->s);
+  return TRUE;
+}
+
+void bench_clear(Bench *h)
+{
+  if (!h->s)
+    return;
+  for (int i = 0; i < BENCH_POOLS; i++)
+    if (h->pool[i])
+      h->b->dealloc(h->b, h->s, h->pool[i], POOL_BYTES);
+  h->b->sync(h->b, h->s);
+  h->b->stream_free(h->b, h->s);
+  g_free(h->host);
+}
+
+/* ---- kernels bound by memory ---- */
+
+static ExecNormArgs norm_args(Bench *h, const MachinePoint *p)
+{
+  void *stats = take_wide(h, 4, 2.0 * p->m);
+
+  return (ExecNormArgs) { .kind = EXEC_LAYERNORM, .rows = p->m, .width = p->n, .epsilon = 1e-5,
+                          .x = take_elements(h, 0, (double)p->m * p->n), .weight = take_elements(h, 1, p->n),
+                          .bias = take_elements(h, 1, p->n), .mean = stats,
+                          .rstd = (char *)stats + p->m * wide_bytes(h) };
+}
+
+static void run_norm(Bench *h, const MachinePoint *p)
+{
+  ExecNormArgs a = norm_args(h, p);
+  h->b->norm_forward(h->b, h->s, &a, take_elements(h, 2, (double)p->m * p->n));
+}
+
+static void run_norm_backward(Bench *h, const MachinePoint *p)
+{
+  double n = (double)p->m * p->n;
+  ExecNormArgs a = norm_args(h, p);
+  void *dy = take_elements(h, 1, n), *dx = take_elements(h, 2, n);
+
+  h->b->copy(h->b, h->s, dx, dy, n * element_bytes(h));
+  h->b->norm_backward(h->b, h->s, &a, dy, dx, TRUE, take_wide(h, 3, p->n), take_wide(h, 3, p->n));
+}
+
+static void run_residual(Bench *h, const MachinePoint *p)
+{
+  gsize n = (gsize)p->m * p->n;
+  h->b->add(h->b, h->s, n, take_elements(h, 0, n), take_elements(h, 2, n));
+}
+
+static void run_bias(Bench *h, const MachinePoint *p)
+{
+  h->b->bias_forward(h->b, h->s, p->m, p->n, take_elements(h, 2, (double)p->m * p->n), take_elements(h, 1, p->n));
+}
+
+static void run_bias_gradient(Bench *h, const MachinePoint *p)
+{
+  h->b->bias_backward(h->b, h->s, p->m, p->n, take_elements(h, 0, (double)p->m * p->n), take_wide(h, 3, p->n));
+}
+
+static void run_gelu(Bench *h, const MachinePoint *p)
+{
+  gsize n = (gsize)p->m * p->n;
+  h->b->gelu_forward(h->b, h->s, n, take_elements(h, 0, n), take_elements(h, 2, n));
+}
+
+static void run_gelu_backward(Bench *h, const MachinePoint *p)
+{
+  gsize n = (gsize)p->m * p->n;
+  h->b->gelu_backward(h->b, h->s, n, take_elements(h, 0, n), take_elements(h, 1, n), take_elements(h, 2, n));
+}
+
+static void run_swiglu(Bench *h, const MachinePoint *p)
+{
+  double n = (double)p->m * p->n;
+  h->b->swiglu_forward(h->b, h->s, p->m, p->n, take_elements(h, 0, 2 * n), take_elements(h, 2, n));
+}
+
+static void run_swiglu_backward(Bench *h, const MachinePoint *p)
+{
+  double n = (double)p->m * p->n;
+  h->b->swiglu_backward(h->b, h->s, p->m, p->n, take_elements(h, 0, 2 * n), take_elements(h, 1, n),
+                        take_elements(h, 2, 2 * n));
+}
+
+/* Queries and keys of heads of 64. */
+static void run_rope(Bench *h, const MachinePoint *p)
+{
+  h->b->rope(h->b, h->s, p->m, p->m, p->n / 64, 64, p->n, take_elements(h, 2, (double)p->m * p->n), 1e4,
+             p->backward ? -1 : 1);
+}
+
+static int32_t *take_tokens(Bench *h, int n)
+{
+  int32_t *tokens = take(h, 4, (gsize)n * sizeof *tokens);
+  int32_t *host = g_new(int32_t, n);
+
+  for (int i = 0; i < n; i++)
+    host[i] = (int32_t)((guint)i * 2654435761u % VOCAB);
+  h->b->upload(h->b, h->s, tokens, host, (gsize)n * sizeof *host);
+  g_free(host);
+  return tokens;
+}
+
+static void run_lookup(Bench *h, const MachinePoint *p)
+{
+  h->b->embedding_forward(h->b, h->s, p->m, p->n, 0, VOCAB, take_tokens(h, p->m), take_elements(h, 0, (double)VOCAB * p->n),
+                          take_elements(h, 2, (double)p->m * p->n));
+}
+
+static void run_lookup_backward(Bench *h, const MachinePoint *p)
+{
+  h->b->embedding_backward(h->b, h->s, p->m, p->n, 0, VOCAB, take_tokens(h, p->m),
+                           take_elements(h, 0, (double)p->m * p->n), take_wide(h, 3, (double)VOCAB * p->n));
+}
+
+static void run_positions(Bench *h, const MachinePoint *p)
+{
+  h->b->position_forward(h->b, h->s, p->m, p->n, p->m, 0, take_elements(h, 0, (double)p->m * p->n),
+                         take_elements(h, 2, (double)p->m * p->n));
+}
+
+static void run_positions_backward(Bench *h, const MachinePoint *p)
+{
+  h->b->position_backward(h->b, h->s, p->m, p->n, p->m, 0, take_elements(h, 0, (double)p->m * p->n),
+                          take_wide(h, 3, (double)p->m * p->n));
+}
+
+static ExecLoss loss_args(Bench *h, const MachinePoint *p)
+{
+  return (ExecLoss) { .rows = p->m, .width = p->n, .vocab = p->n, .logits = take_elements(h, 2, (double)p->m * p->n),
+                      .labels = take_tokens(h, p->m), .max = take_wide(h, 1, p->m), .sum = take_wide(h, 1, p->m),
+                      .target = take_wide(h, 1, p->m) };
+}
+
+static void run_loss(Bench *h, const MachinePoint *p)
+{
+  ExecLoss l = loss_args(h, p);
+
+  h->b->loss_max(h->b, h->s, &l);
+  h->b->loss_sum(h->b, h->s, &l);
+  h->b->loss_value(h->b, h->s, &l, 1e-6, take(h, 4, sizeof(double)));
+}
+
+static void run_loss_backward(Bench *h, const MachinePoint *p)
+{
+  ExecLoss l = loss_args(h, p);
+  h->b->loss_backward(h->b, h->s, &l, 1e-3);
+}
+
+static void run_optimizer(Bench *h, const MachinePoint *p)
+{
+  gsize n = (gsize)p->m * p->n, bytes = n * wide_bytes(h);
+  void *gradient = take_wide(h, 5, n);
+  double *norm = take(h, 4, sizeof(double));
+
+  h->b->zero(h->b, h->s, norm, sizeof *norm);
+  h->b->sum_squares(h->b, h->s, n, gradient, norm);
+  h->b->adam(h->b, h->s, &(ExecAdam) { .n = n, .weight = take_elements(h, 5, n), .gradient = gradient,
+                                       .m = take_wide(h, 5, n), .v = take_wide(h, 5, n), .rate = 1e-6, .beta1 = 0.9,
+                                       .beta2 = 0.95, .epsilon = 1e-8, .step = 10, .norm_sq = norm, .max_norm = 1 });
+  h->b->zero(h->b, h->s, gradient, bytes);
+}
+
+static const struct {
+  const char *name;
+  void (*run[2])(Bench *h, const MachinePoint *p); /* forward, backward */
+} memory_kinds[] = {
+  { "norm", { run_norm, run_norm_backward } },
+  { "residual", { run_residual } },
+  { "bias", { run_bias } },
+  { "bias gradient", { NULL, run_bias_gradient } },
+  { "activation", { run_gelu, run_gelu_backward } },
+  { "swiglu", { run_swiglu, run_swiglu_backward } },
+  { "rotary", { run_rope, run_rope } },
+  { "lookup", { run_lookup, run_lookup_backward } },
+  { "positions", { run_positions, run_positions_backward } },
+  { "loss", { run_loss, run_loss_backward } },
+  { "optimizer", { run_optimizer } },
+};
+
+static void run_memory(Bench *h, const MachinePoint *p)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(memory_kinds); i++)
+    if (g_str_equal(memory_kinds[i].name, p->name))
+      memory_kinds[i].run[p->backward](h, p);
+}
+
+/* ---- products, attention, copies ---- */
+
+static void run_matmul(Bench *h, const MachinePoint *p)
+{
+  gboolean ta = p->name[0] == 't', tb = p->name[1] == 't';
+  double m = p->m, n = p->n, k = p->k;
+
+  h->b->gemm(h->b, h->s, &(ExecGemm) {
+    .transpose_a = ta, .transpose_b = tb, .wide_c = ta, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .alpha = 1e-3,
+    .beta = ta, .a = take_elements(h, 0, m * k), .b = take_elements(h, 1, n * k),
+    .c = ta ? take_wide(h, 3, m * n) : take_elements(h, 2, m * n), .lda = ta ? p->m : p->k, .ldb = tb ? p->k : p->n,
+    .ldc = p->n });
+}
+
+static void run_attention(Bench *h, const MachinePoint *p)
+{
+  int width = p->k * p->head_dim;
+  double rows = (double)p->m * p->n;
+  char *qkv = take_elements(h, 0, 3 * rows * width), *dqkv = take_elements(h, 2, 3 * rows * width);
+  gsize part = width * element_bytes(h);
+  ExecAttention a = { .batch = p->m, .seq = p->n, .heads = p->k, .kv_heads = p->k, .head_dim = p->head_dim,
+                      .ld_qkv = 3 * width, .causal = 1, .scale = 1 / sqrt(p->head_dim), .q = qkv, .k = qkv + part,
+                      .v = qkv + 2 * part, .context = take_elements(h, 1, rows * width),
+                      .lse = take_wide(h, 3, rows * p->k), .dcontext = take_elements(h, 1, rows * width), .dq = dqkv,
+                      .dk = dqkv + part, .dv = dqkv + 2 * part };
+
+  if (p->backward)
+    h->b->attention_backward(h->b, h->s, &a);
+  else
+    h->b->attention_forward(h->b, h->s, &a);
+}
+
+static void run_transfer(Bench *h, const MachinePoint *p)
+{
+  gsize bytes = p->bytes;
+
+  if (p->name[0] == 'u')
+    h->b->upload(h->b, h->s, h->pool[0], h->host, bytes);
+  else if (p->name[0] == 'd')
+    h->b->download(h->b, h->s, h->host, h->pool[0], bytes);
+  else
+    h->b->copy(h->b, h->s, h->pool[0], h->pool[1], bytes);
+}
+
+static void run_launch(Bench *h, const MachinePoint *p)
+{
+  (void)p;
+  h->b->bias_forward(h->b, h->s, 1, 1, h->pool[2], h->pool[1]);
+}
+
+/* ---- disk ---- */
+
+static gboolean move_all(int file, gboolean reading, char *bytes, gsize n)
+{
+  while (n > 0) {
+    gssize moved = reading ? read(file, bytes, n) : write(file, bytes, n);
+    if (moved <= 0)
+      return FALSE;
+    bytes += moved;
+    n -= moved;
+  }
+  return TRUE;
+}
+
+/* A file of the folder for temporary files, behind the system's cache. */
+static void run_disk(Bench *h, const MachinePoint *p)
+{
+  gboolean reading = p->name[0] == 'r';
+  g_autofree char *path = g_build_filename(g_get_tmp_dir(), "tdp-calibrate-disk", NULL);
+  int file = g_open(path, reading ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  gboolean done = file >= 0;
+
+  if (done && reading)
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  done = done && move_all(file, reading, h->host, p->bytes) && (reading || fsync(file) == 0);
+  if (file >= 0)
+    close(file);
+  if (reading || !done)
+    g_unlink(path);
+  if (!done)
+    h->failure = "a file for temporary data cannot be written and read";
+}
+
+/* ---- */
+
+static void (*const kinds[POINT_KIND_COUNT])(Bench *h, const MachinePoint *p) = {
+  [POINT_MATMUL] = run_matmul, [POINT_ATTENTION] = run_attention, [POINT_MEMORY] = run_memory,
+  [POINT_TRANSFER] = run_transfer, [POINT_LAUNCH] = run_launch, [POINT_DISK] = run_disk,
+};
+
+void bench_run(Bench *h, const MachinePoint *p)
+{
+  kinds[p->kind](h, p);
+}
+
+int bench_parts(const MachinePoint *p)
+{
+  return p->kind == POINT_COLLECTIVE && g_str_equal(p->name, collective_names[COLLECTIVE_SEND]) ? 2 : 1;
+}
+
+/* There and back between the first two of the group: two sends. */
+static void exchange(Bench *h, BackendComm *comm, void *x, gsize n)
+{
+  for (int from = 0; from < 2; from++)
+    if (h->b->rank == from)
+      h->b->send(h->b, comm, h->s, x, n, h->b->dtype, 1 - from);
+    else if (h->b->rank == 1 - from)
+      h->b->recv(h->b, comm, h->s, x, n, h->b->dtype, from);
+}
+
+void bench_collective(Bench *h, const MachinePoint *p, BackendComm *comm)
+{
+  gsize n = MAX(1, p->bytes / element_bytes(h)), each = MAX(1, n / p->ranks);
+  void *x = take_elements(h, 0, n), *y = take_elements(h, 2, each * p->ranks);
+
+  switch ((Collective)names_find(collective_names, p->name)) {
+  case COLLECTIVE_ALL_REDUCE:
+    h->b->all_reduce(h->b, comm, h->s, x, n, h->b->dtype, EXEC_SUM);
+    break;
+  case COLLECTIVE_ALL_GATHER:
+    h->b->all_gather(h->b, comm, h->s, x, y, each, h->b->dtype);
+    break;
+  case COLLECTIVE_REDUCE_SCATTER:
+    h->b->reduce_scatter(h->b, comm, h->s, x, y, each, h->b->dtype);
+    break;
+  default:
+    exchange(h, comm, x, n);
+  }
+}

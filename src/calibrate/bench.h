@@ -1,0 +1,29 @@
+/* One call of each kind of point on a backend. Private to this folder. */
+#ifndef TDP_CALIBRATE_BENCH_H
+#define TDP_CALIBRATE_BENCH_H
+
+#include "calibrate/points.h"
+#include "exec/backend.h"
+
+enum { BENCH_POOLS = 6 };
+
+typedef struct {
+  Backend *b;
+  BackendStream *s;
+  char *pool[BENCH_POOLS]; /* walked through by the calls; the last one starts as zeros */
+  gsize next[BENCH_POOLS];
+  void *host;              /* for copies */
+  const char *failure;     /* of the disk; NULL */
+} Bench;
+
+/* FALSE if memory is out; clear it either way. */
+gboolean bench_init(Bench *bench, Backend *backend);
+void bench_clear(Bench *bench);
+
+void bench_run(Bench *bench, const MachinePoint *point);
+/* Times of its kind that a call holds: a message goes there and back. */
+int bench_parts(const MachinePoint *point);
+
+void bench_collective(Bench *bench, const MachinePoint *point, BackendComm *comm);
+
+#endif

@@ -1,0 +1,233 @@
+/* What was fitted: as a file of hardware/, and for people. */
+#include "base/json.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "calibrate/machine_fit.h"
+
+#include <math.h>
+
+/* Four digits: times are not known better. */
+static void put(JsonWriter *w, const char *key, double value)
+{
+  char digits[G_ASCII_DTOSTR_BUF_SIZE];
+
+  json_put_real(w, key, g_ascii_strtod(g_ascii_formatd(digits, sizeof digits, "%.4g", value), NULL));
+}
+
+static void put_source(const MachineFit *fit, JsonWriter *w, const char *format, ...) G_GNUC_PRINTF(3, 4);
+
+static void put_source(const MachineFit *fit, JsonWriter *w, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  g_autofree char *what = g_strdup_vprintf(format, args);
+  va_end(args);
+  g_autofree char *text = g_strdup_printf("%s, by tdp-calibrate on %s", what, fit->head.date);
+  json_put_string(w, "source", text);
+}
+
+static void put_matmul(const MachineFit *fit, JsonWriter *w, const char *format, gboolean ran)
+{
+  const MatmulModel *m = &fit->kernels.matmul[DTYPE_FP32];
+
+  json_open(w, format, '{');
+  put(w, "launch_us", m->launch_s * 1e6);
+  put(w, "efficiency", m->efficiency);
+  put(w, "tile_overhead_us", m->tile_overhead_s * 1e6);
+  put(w, "bandwidth_fraction", m->bandwidth_fraction);
+  put(w, "tile_exponent", m->tile_exponent);
+  put(w, "overlap_power", m->overlap_power);
+  put(w, "split_us", m->split_s * 1e6);
+  put(w, "wave_weight", m->wave_weight);
+  put(w, "crowding", m->crowding);
+  if (ran)
+    put_source(fit, w, "fitted: %d products, mean error %.1f %%, worst %.1f %%; %d others %.1f %%, worst %.1f %%",
+               fit->matmul.fit.n, 100 * fit->matmul.fit.mean, 100 * fit->matmul.fit.max, fit->matmul.check.n,
+               100 * fit->matmul.check.mean, 100 * fit->matmul.check.max);
+  else
+    json_put_string(w, "source", "default: not run in this format; fp32's");
+  json_close(w, '}');
+}
+
+static void put_curve(const MachineFit *fit, JsonWriter *w, const AttentionCurve *curve)
+{
+  json_open(w, NULL, '{');
+  json_put_string(w, "kernel", attention_kernel_names[curve->kernel]);
+  json_put_string(w, "pass", curve->backward ? "backward" : "forward");
+  json_put_bool(w, "causal", curve->causal);
+  json_put_int(w, "head_dim", curve->head_dim);
+  json_open(w, "seq", '[');
+  for (int i = 0; i < curve->n; i++)
+    put(w, NULL, curve->seq[i]);
+  json_close(w, ']');
+  json_open(w, "utilization", '[');
+  for (int i = 0; i < curve->n; i++)
+    put(w, NULL, curve->utilization[i]);
+  json_close(w, ']');
+  put_source(fit, w, "measured: medians");
+  json_close(w, '}');
+}
+
+static void put_attention(const MachineFit *fit, JsonWriter *w)
+{
+  json_open(w, "attention", '{');
+  put(w, "launch_us", fit->kernels.attention_launch_s * 1e6);
+  put(w, "crowding", fit->kernels.attention_crowding);
+  json_open(w, "curves", '[');
+  for (int i = 0; i < fit->kernels.n_attention; i++)
+    put_curve(fit, w, &fit->kernels.attention[i]);
+  json_close(w, ']');
+  put_source(fit, w, "measured: medians");
+  json_close(w, '}');
+}
+
+static void put_memory(const MachineFit *fit, JsonWriter *w)
+{
+  const Kernels *k = &fit->kernels;
+
+  json_open(w, "memory", '{');
+  put(w, "fraction", k->memory_fraction);
+  put(w, "launch_us", k->memory_launch_s * 1e6);
+  put(w, "crowding", k->memory_crowding);
+  json_open(w, "kernels", '[');
+  for (int i = 0; i < k->n_memory_kernels; i++) {
+    json_open(w, NULL, '{');
+    json_put_string(w, "name", k->memory_kernels[i].name);
+    json_put_string(w, "pass", k->memory_kernels[i].backward ? "backward" : "forward");
+    put(w, "fraction", k->memory_kernels[i].fraction);
+    put(w, "crowding", k->memory_kernels[i].crowding);
+    put_source(fit, w, "fitted: median over sizes");
+    json_close(w, '}');
+  }
+  json_close(w, ']');
+  put_source(fit, w, "measured: a copy, and the mean error of %d kernels is %.1f %%, the worst %.1f %%", fit->memory.n,
+             100 * fit->memory.mean, 100 * fit->memory.max);
+  json_close(w, '}');
+}
+
+static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
+{
+  json_open(w, "gpu", '{');
+  json_put_string(w, "name", fit->head.device);
+  json_put_string(w, "arch", fit->head.device);
+  json_open(w, "peak_tflops", '{');
+  put(w, "fp32", fit->peak_flops_per_s / 1e12);
+  put_source(fit, w, "derived: 1.02 of the fastest product");
+  json_close(w, '}');
+  put(w, "memory_gib", fit->head.memory_bytes / GIB);
+  put(w, "memory_gb_per_s", fit->copy_bytes_per_s / 1e9);
+  json_put_int(w, "sms", 1);
+  put(w, "host_gb_per_s", fit->host_bytes_per_s / 1e9);
+  json_open(w, "kernels", '{');
+  json_put_string(w, "name", name);
+  json_open(w, "matmul", '{');
+  put_matmul(fit, w, "bf16", FALSE);
+  put_matmul(fit, w, "fp32", TRUE);
+  json_close(w, '}');
+  put_attention(fit, w);
+  put_memory(fit, w);
+  json_close(w, '}');
+  put_source(fit, w, "measured: copies of 32 MiB, memory of the host over the ranks");
+  json_close(w, '}');
+}
+
+static void put_tier(const MachineFit *fit, JsonWriter *w)
+{
+  const Link *l = &fit->link;
+
+  json_open(w, "tiers", '[');
+  json_open(w, NULL, '{');
+  json_put_string(w, "name", "memory");
+  json_open(w, "link", '{');
+  json_put_string(w, "name", "shared-memory");
+  json_put_string(w, "kind", link_kind_names[l->kind]);
+  put(w, "base_us", l->base_s * 1e6);
+  put(w, "hop_us", l->hop_s * 1e6);
+  put(w, "efficiency", l->efficiency);
+  put(w, "sqrt_us_per_sqrt_byte", l->sqrt_s_per_byte * 1e6);
+  put(w, "reduce_slowdown", l->reduce_slowdown);
+  put(w, "p2p_base_us", l->p2p_base_s * 1e6);
+  put(w, "p2p_efficiency", l->p2p_efficiency);
+  put_source(fit, w, "fitted: %d collectives, mean error %.1f %%, worst %.1f %%", fit->link_errors.n,
+             100 * fit->link_errors.mean, 100 * fit->link_errors.max);
+  json_close(w, '}');
+  put(w, "gb_per_s", fit->copy_bytes_per_s / 1e9);
+  put_source(fit, w, "measured: a copy by one rank");
+  json_close(w, '}');
+  json_close(w, ']');
+}
+
+static void put_server(const MachineFit *fit, JsonWriter *w, const char *name)
+{
+  json_open(w, "server", '{');
+  json_put_string(w, "name", name);
+  put_device(fit, w, name);
+  json_put_int(w, "devices_per_node", fit->head.ranks);
+  if (fit->linked)
+    put_tier(fit, w);
+  put(w, "host_memory_gib", fit->head.memory_bytes * fit->head.ranks / GIB);
+  put(w, "host_memory_gb_per_s", fit->head.host_bytes_per_s / 1e9);
+  if (fit->disk_read_bytes_per_s > 0 && fit->disk_write_bytes_per_s > 0) {
+    put(w, "nvme_read_gb_per_s", fit->disk_read_bytes_per_s / 1e9);
+    put(w, "nvme_write_gb_per_s", fit->disk_write_bytes_per_s / 1e9);
+  }
+  put_source(fit, w, "measured: medians of copies by all processors, and of a file of 32 MiB");
+  json_close(w, '}');
+}
+
+char *machine_fit_json(const MachineFit *fit, const char *name)
+{
+  GString *text = g_string_new(NULL);
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  json_put_string(&w, "name", name);
+  json_put_int(&w, "nodes", 1);
+  put_server(fit, &w, name);
+  put_source(fit, &w, "measured: this machine");
+  json_close(&w, '}');
+  return g_string_free(text, FALSE);
+}
+
+/* ---- text ---- */
+
+static void add_errors(Table *table, const char *name, const FitErrors *errors)
+{
+  table_add(table, "%s", name);
+  table_add(table, "%d", errors->n);
+  table_add(table, "%.1f %%", 100 * errors->mean);
+  table_add(table, "%.1f %%", 100 * errors->max);
+}
+
+/* Half width of the median's interval, in the middle of all points. */
+static double noise(const GArray *points)
+{
+  g_autofree double *half = g_new(double, points->len);
+
+  for (guint i = 0; i < points->len; i++) {
+    const MachinePoint *p = &g_array_index(points, MachinePoint, i);
+    half[i] = (p->high_s - p->low_s) / 2 / p->seconds;
+  }
+  return fit_errors(half, points->len).median;
+}
+
+char *machine_fit_text(const MachineFit *fit, const GArray *points)
+{
+  g_autoptr(Table) table = table_new("<fit|points|mean error|worst");
+  const Kernels *k = &fit->kernels;
+
+  add_errors(table, "products", &fit->matmul.fit);
+  add_errors(table, "products, not fitted", &fit->matmul.check);
+  add_errors(table, "attention", &fit->attention.fit);
+  add_errors(table, "kernels bound by memory", &fit->memory);
+  if (fit->linked)
+    add_errors(table, "collectives", &fit->link_errors);
+  g_autofree char *errors = table_text(table, 0);
+  return g_strdup_printf("%s: %.1f GFLOP/s, copy %.2f GB/s, launch %.2f us\n"
+                         "all %d ranks at once: products take %.2f, attention %.2f, copies %.2f times as long\n"
+                         "95 %% interval of a median: +-%.1f %% (in the middle)\n\n%s", fit->head.device,
+                         fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, fit->head.ranks,
+                         k->matmul[DTYPE_FP32].crowding, k->attention_crowding, k->memory_crowding, 100 * noise(points), errors);
+}

@@ -1,0 +1,31 @@
+/*
+ * Times the points on a backend, by all its ranks at once. Free of GSL and of
+ * any device's library: what it calls is the backend's table.
+ *
+ * Operands lie in pools larger than private caches and are walked through, as
+ * in training, where each layer has other weights and activations. What the
+ * executor runs together is timed together: a norm's backward with the copy of
+ * its gradient, the optimizer with the norm's sum of squares and the clearing
+ * of gradients.
+ *
+ * Errors are TDP_ERROR_RUNTIME: memory that is out, a disk that cannot be
+ * written, what the backend says.
+ */
+#ifndef TDP_CALIBRATE_MEASURE_H
+#define TDP_CALIBRATE_MEASURE_H
+
+#include "calibrate/calibrate.h"
+#include "calibrate/points.h"
+#include "exec/backend.h"
+
+typedef struct {
+  int rounds;      /* over all points, at most */
+  double budget_s; /* after which no further round begins; at least three are done */
+  CalibrateProgress progress; /* of points of all rounds; may be NULL */
+  gpointer data;
+} MeasureOptions;
+
+/* Sets the times of all points; the same on all ranks. */
+gboolean measure_points(Backend *backend, const MeasureOptions *options, GArray *points, GError **error);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * What is timed on a machine, and the times: one MachinePoint a kernel and
+ * size. Points are written to a CSV file and read back, so that measuring (in
+ * the program that has the device's libraries) and fitting (GSL) may be two.
+ *
+ * A point is timed alone, then while all ranks do the same (`busy`): devices
+ * that share units or memory are slower then. Seconds are medians over rounds
+ * that visit all points in turn, so that a disturbance falls on many of them;
+ * low and high bound the median with 95 % confidence (order statistics).
+ *
+ * Errors are TDP_ERROR_INPUT: a file that holds something else.
+ */
+#ifndef TDP_CALIBRATE_POINTS_H
+#define TDP_CALIBRATE_POINTS_H
+
+#include <glib.h>
+
+typedef enum {
+  POINT_MATMUL,     /* m x n x k; `name` is nt, nn or tn: which operands are transposed */
+  POINT_ATTENTION,  /* m sequences of n tokens, k heads of head_dim */
+  POINT_MEMORY,     /* m rows of n; `name` as ops have it */
+  POINT_COLLECTIVE, /* `name` of collective_names, bytes as cost/collective.h counts */
+  POINT_TRANSFER,   /* `name`: copy, upload or download */
+  POINT_LAUNCH,     /* a kernel with next to nothing to do */
+  POINT_DISK,       /* `name`: write or read */
+  POINT_KIND_COUNT,
+} PointKind;
+extern const char *const point_kind_names[];
+
+#define POINT_NAME_MAX 32
+
+typedef struct {
+  PointKind kind;
+  char name[POINT_NAME_MAX];
+  gboolean backward;
+  int m, n, k, head_dim;
+  int ranks;    /* of a collective; 1 otherwise */
+  int busy;     /* ranks that do it at once */
+  double bytes; /* that op/ counts for it; moved by a transfer or disk */
+  int rounds;
+  double seconds, low_s, high_s;
+} MachinePoint;
+
+/* What ran where; for sources. */
+typedef struct {
+  char device[96], date[16];
+  int ranks;
+  double host_bytes_per_s; /* read and written by all processors together */
+  double memory_bytes;     /* of a rank */
+} MachineHead;
+
+/* The designed set: at most 100 products. GArray of MachinePoint without times. */
+GArray *points_design(int ranks);
+
+/* Median and its bounds; sorts the samples. */
+void point_set(MachinePoint *point, double *samples, int n);
+
+char *points_csv(const MachineHead *head, const GArray *points);
+GArray *points_load(const char *path, MachineHead *head, GError **error);
+
+#endif

@@ -1,0 +1,232 @@
+#include "cli/question.h"
+
+#include "base/units.h"
+
+#include <math.h>
+#include <string.h>
+
+gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out)
+{
+  Cluster changed = *cluster;
+  Plan base = *options->base;
+  SearchOptions o = *options;
+
+  if (devices != cluster->devices && !cluster_resize(&changed, devices, NULL))
+    return FALSE;
+  base.gpus = changed.devices;
+  o.base = &base;
+  o.top = 1;
+  g_autoptr(SearchResult) found = search(model, &changed, &o, NULL);
+  if (found->best->len == 0)
+    return FALSE;
+  *out = g_array_index(found->best, Found, 0);
+  return TRUE;
+}
+
+static const AnswerColumn plan_columns[] = {
+  { "gpus", "GPUs", CELL_INT }, { "layers", "layers", CELL_INT }, { "seq_length", "context", CELL_INT },
+  { "micro_batch_size", "micro-batch", CELL_INT }, { "iteration_s", "step", CELL_SECONDS },
+  { "peak_memory_bytes", "memory", CELL_BYTES }, { "plan", "<plan", CELL_TEXT },
+};
+
+static void add_plan(Answer *a, const Model *model, const Found *f)
+{
+  g_autofree char *label = plan_label(&f->plan);
+
+  answer_add(a, f->plan.gpus);
+  answer_add(a, model->blocks);
+  answer_add(a, f->plan.seq);
+  answer_add(a, f->plan.micro_batch);
+  answer_add(a, f->metrics.iteration_s);
+  answer_add(a, f->metrics.peak_memory_bytes);
+  answer_add_text(a, label);
+}
+
+static Answer *plan_answer(void)
+{
+  return answer_new(plan_columns, G_N_ELEMENTS(plan_columns));
+}
+
+/* The next number of devices that a cluster can have: divisors of a node, then whole nodes. */
+static int next_devices(const Cluster *c, int devices)
+{
+  int node = c->devices_per_node;
+
+  if (devices >= node)
+    return devices + node;
+  do
+    devices++;
+  while (node % devices != 0);
+  return devices;
+}
+
+static Answer *fewest_gpus(const Asked *q)
+{
+  Answer *a = plan_answer();
+  int most = MAX(q->cluster->devices, q->cluster->devices_per_node) * 16, devices = 0, tried = 0;
+  Found found;
+
+  do {
+    devices = next_devices(q->cluster, devices);
+    /* the weights alone, divided over all of them */
+    if (q->model->params * dtype_bytes[q->options->base->precision] / devices > q->cluster->device.memory_bytes)
+      continue;
+    tried++;
+    if (ask_best(q->model, q->cluster, q->options, devices, &found)) {
+      g_string_printf(a->says, "%s fits on %d GPUs and on no fewer.", q->model->name, devices);
+      add_plan(a, q->model, &found);
+      return a;
+    }
+  } while (devices < most);
+  g_string_printf(a->says, "%s fits on no number of GPUs up to %d (%d tried).", q->model->name, devices, tried);
+  return a;
+}
+
+/* The largest value that fits: doubling from the first, then halving the step down
+ * to `step`. `best` is the plan there; 0 if none fits. */
+typedef struct {
+  const Asked *asked;
+  gboolean (*fits)(const Asked *asked, int value, Found *out);
+} Growth;
+
+static int grow(const Growth *g, int first, int step, int limit, Found *best)
+{
+  int known = 0, value = first;
+  Found found;
+
+  for (; value <= limit && g->fits(g->asked, value, &found); value *= 2) {
+    known = value;
+    *best = found;
+  }
+  for (int width = known ? known / 2 : first / 2; width >= step; width /= 2)
+    if (known + width <= limit && g->fits(g->asked, known + width, &found)) {
+      known += width;
+      *best = found;
+    }
+  return known;
+}
+
+static gboolean fits_context(const Asked *q, int seq, Found *out)
+{
+  Plan base = *q->options->base;
+  SearchOptions o = *q->options;
+
+  base.seq = seq;
+  o.base = &base;
+  return ask_best(q->model, q->cluster, &o, q->cluster->devices, out);
+}
+
+static Answer *largest_context(const Asked *q)
+{
+  Answer *a = plan_answer();
+  int seq = q->options->base->seq, step = MAX(1, seq / 8), limit = q->model->position_rows ? q->model->position_rows : 1 << 24;
+  Found best;
+  int most = grow(&(Growth) { q, fits_context }, seq, step, limit, &best);
+
+  if (most == 0) {
+    g_string_printf(a->says, "No context from %d tokens up fits.", step);
+    return a;
+  }
+  g_string_printf(a->says, "Sequences of %d tokens fit, in steps of %d.", most, step);
+  if (q->model->position_rows && most + step > q->model->position_rows)
+    g_string_append_printf(a->says, " The model's %d learned positions allow no more.", q->model->position_rows);
+  add_plan(a, q->model, &best);
+  return a;
+}
+
+/* The model with another number of its most common block. */
+static Model deeper(const Model *m, int blocks, int **layers)
+{
+  Model copy = *m;
+  const LayerSpec *block = model_layer(m, m->n_layers / 2);
+
+  copy.blocks = blocks;
+  copy.n_layers = blocks + 2;
+  copy.layers = *layers = g_new(int, copy.n_layers);
+  for (int i = 1; i <= blocks; i++)
+    copy.layers[i] = m->layers[m->n_layers / 2];
+  copy.layers[0] = m->layers[0];
+  copy.layers[blocks + 1] = m->layers[m->n_layers - 1];
+  copy.params = m->params + (blocks - m->blocks) * block->params;
+  return copy;
+}
+
+static gboolean fits_depth(const Asked *q, int blocks, Found *out)
+{
+  g_autofree int *layers = NULL;
+  Model model = deeper(q->model, blocks, &layers);
+
+  return ask_best(&model, q->cluster, q->options, q->cluster->devices, out);
+}
+
+/* More layers are not tried. */
+#define BLOCKS_MAX 4096
+
+static Answer *largest_model(const Asked *q)
+{
+  Answer *a = plan_answer();
+  Found best;
+  int step = MAX(1, q->model->blocks / 8);
+  int most = grow(&(Growth) { q, fits_depth }, q->model->blocks, step, BLOCKS_MAX, &best);
+
+  if (most == 0) {
+    g_string_printf(a->says, "Not even %d layers like those of %s fit.", step, q->model->name);
+    return a;
+  }
+  g_autofree int *layers = NULL;
+  Model model = deeper(q->model, most, &layers);
+  g_autofree char *params = format_count(model.params);
+  g_string_printf(a->says, "%d layers like those of %s fit, %s parameters, in steps of %d layers.", most, q->model->name,
+                  params, step);
+  if (most + step > BLOCKS_MAX)
+    g_string_append_printf(a->says, " More than %d were not tried.", BLOCKS_MAX);
+  add_plan(a, &model, &best);
+  return a;
+}
+
+static Answer *largest_batch(const Asked *q)
+{
+  Answer *a = plan_answer();
+  SearchOptions o = *q->options;
+  int batch = o.base->global_batch;
+  Found best;
+
+  for (int size = batch; size >= 1; size--) {
+    o.fixed.micro_batch = size;
+    if (batch % size == 0 && ask_best(q->model, q->cluster, &o, q->cluster->devices, &best)) {
+      g_string_printf(a->says, "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
+                      "gradients are accumulated over micro-batches.", size);
+      add_plan(a, q->model, &best);
+      return a;
+    }
+  }
+  g_string_assign(a->says, "No micro-batch fits.");
+  return a;
+}
+
+const Question questions[] = {
+  { "fewest-gpus", "The fewest GPUs", fewest_gpus },
+  { "largest-model", "The largest model", largest_model },
+  { "largest-batch", "The largest batch", largest_batch },
+  { "largest-context", "The longest context", largest_context },
+  { "sensitivity", "What the hardware's numbers change", answer_sensitivity },
+  { "scaling", "More GPUs", answer_scaling },
+  { .name = NULL },
+};
+
+const Question *question_find(const char *name)
+{
+  for (const Question *q = questions; q->name; q++)
+    if (g_str_equal(q->name, name))
+      return q;
+  return NULL;
+}
+
+char *question_list(void)
+{
+  GString *s = g_string_new(NULL);
+
+  for (const Question *q = questions; q->name; q++)
+    g_string_append_printf(s, "%s%s", q == questions ? "" : q[1].name ? ", " : " or ", q->name);
+  return g_string_free(s, FALSE);
+}

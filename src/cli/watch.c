@@ -1,0 +1,87 @@
+#include "cli/watch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Microseconds between two lines of progress. */
+#define SHOWN_EVERY 200000
+
+void watch_init(Watch *w, double limit_s, gboolean certificate)
+{
+  *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO) };
+  w->shown = w->began;
+  if (certificate)
+    w->certificate = g_string_new("tp,pp,vpp,dp,mbs,schedule,zero,sp,recompute,plans,settled,value\n");
+  sigemptyset(&w->signals);
+  sigaddset(&w->signals, SIGTERM);
+  sigaddset(&w->signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &w->signals, &w->before);
+}
+
+static gboolean signalled(void)
+{
+  sigset_t pending;
+
+  return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
+}
+
+void watch_clear(Watch *w)
+{
+  const struct timespec none = { 0 };
+
+  while (sigtimedwait(&w->signals, NULL, &none) > 0)
+    ;
+  pthread_sigmask(SIG_SETMASK, &w->before, NULL);
+  if (w->terminal && w->shown > w->began)
+    fprintf(stderr, "\r\033[K");
+  if (w->certificate)
+    g_string_free(w->certificate, TRUE);
+}
+
+static void show(Watch *w, const SearchProgress *at)
+{
+  gint64 time = g_get_monotonic_time();
+
+  if (!w->terminal || time - w->shown < SHOWN_EVERY)
+    return;
+  w->shown = time;
+  fprintf(stderr, "\r\033[K%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT " simulated", at->settled,
+          at->candidates, at->simulated);
+  if (at->best)
+    fprintf(stderr, ", best %.4g s, at most %.1f %% better left", at->best->metrics.iteration_s, 100 * at->gap);
+}
+
+static gboolean watch_search(gpointer data, const SearchProgress *at)
+{
+  Watch *w = data;
+
+  show(w, at);
+  if (signalled())
+    w->stopped = "a signal";
+  else if (w->limit_s > 0 && g_get_monotonic_time() - w->began >= 1e6 * w->limit_s && at->simulated > 0)
+    w->stopped = "--time-limit";
+  return w->stopped != NULL;
+}
+
+static void write_settled(gpointer data, const Plan *p, int how, double value, gint64 plans)
+{
+  GString *s = ((Watch *)data)->certificate;
+  char number[G_ASCII_DTOSTR_BUF_SIZE] = "";
+
+  if (!isnan(value))
+    g_ascii_dtostr(number, sizeof number, value);
+  g_string_append_printf(s, "%d,%d,%d,%d,%d,%s,", p->tp, p->pp, p->vpp, p->dp, p->micro_batch, p->schedule->name);
+  if (plans > 1)
+    g_string_append(s, "any,any,any,");
+  else
+    g_string_append_printf(s, "%d,%d,%s,", p->zero, p->sequence_parallel, recompute_names[p->recompute]);
+  g_string_append_printf(s, "%" G_GINT64_FORMAT ",%s,%s\n", plans, settled_name(how), number);
+}
+
+void watch_join(Watch *w, SearchOptions *o)
+{
+  o->watch = watch_search;
+  o->audit = w->certificate ? write_settled : NULL;
+  o->data = w;
+}

@@ -1,0 +1,40 @@
+/*
+ * An answer to a question: sentences, and a table that people read as text and
+ * programs as an array of objects. Columns outlive the answer or are
+ * its own; texts are copied.
+ */
+#ifndef TDP_REPORT_ANSWER_H
+#define TDP_REPORT_ANSWER_H
+
+#include "base/json.h"
+
+typedef enum { CELL_TEXT, CELL_INT, CELL_SECONDS, CELL_BYTES, CELL_PERCENT, CELL_REAL } CellKind;
+
+typedef struct {
+  const char *key;   /* in JSON, with the unit; percents are given there as shares */
+  const char *title; /* for people; "<" first = to the left */
+  CellKind kind;
+} AnswerColumn;
+
+typedef struct {
+  const AnswerColumn *columns;
+  int n_columns;
+  AnswerColumn *owned; /* columns made for this answer, else NULL */
+  GArray *cells; /* private */
+  GString *says;
+} Answer;
+
+Answer *answer_new(const AnswerColumn *columns, int n_columns);
+void answer_free(Answer *answer);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Answer, answer_free)
+
+/* Cells fill rows from the left. A value that is not finite is shown as "-". */
+void answer_add(Answer *answer, double value);
+void answer_add_text(Answer *answer, const char *text);
+int answer_rows(const Answer *answer);
+double answer_value(const Answer *answer, int row, int column); /* of a number */
+
+char *answer_text(const Answer *answer);
+void answer_write(const Answer *answer, JsonWriter *writer, const char *key);
+
+#endif

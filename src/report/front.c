@@ -1,0 +1,36 @@
+#include "report/front.h"
+
+#include "base/error.h"
+#include "report/gnuplot.h"
+
+#include <errno.h>
+
+static gboolean draw(Picture *p, const Answer *front, const char *x_title, const char *y_title, const char *folder, GError **error)
+{
+  g_autoptr(GString) data = g_string_new(NULL);
+
+  for (int row = 0; row < answer_rows(front); row++)
+    g_string_append_printf(data, "%.9g %.9g\n", answer_value(front, row, 0), answer_value(front, row, 1));
+  picture_set_text(p, "x_title", x_title);
+  picture_set_text(p, "y_title", y_title);
+  return picture_write(p, "pareto.dat", data, error) && picture_draw(p, folder, error);
+}
+
+gboolean report_front(const Answer *front, const char *x_title, const char *y_title, const char *folder, GError **error)
+{
+  Picture p;
+
+  if (answer_rows(front) == 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: no plan fits: nothing to draw");
+    return FALSE;
+  }
+  if (g_mkdir_with_parents(folder, 0777) != 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make the folder: %s", folder, g_strerror(errno));
+    return FALSE;
+  }
+  if (!picture_init(&p, "pareto", "pareto", error))
+    return FALSE;
+  gboolean ok = draw(&p, front, x_title, y_title, folder, error);
+  picture_clear(&p);
+  return ok;
+}

@@ -1,0 +1,54 @@
+#include "report/training.h"
+
+#include "base/units.h"
+
+#include <math.h>
+
+typedef struct {
+  double steps, seconds, gpu_hours, usd, joules; /* usd, joules: 0 = not known */
+} Training;
+
+static Training training_of(const Result *r, double tokens)
+{
+  Training t = { .steps = ceil(tokens / r->tokens) };
+
+  t.seconds = t.steps * r->metrics.iteration_s;
+  t.gpu_hours = t.seconds * r->plan.gpus / 3600;
+  t.usd = t.gpu_hours * r->cluster->usd_per_device_hour;
+  t.joules = t.seconds * r->plan.gpus * r->cluster->device.power_w;
+  return t;
+}
+
+char *training_text(const Result *r, double tokens)
+{
+  Training t = training_of(r, tokens);
+  g_autofree char *count = format_count(tokens), *steps = format_integer((gint64)t.steps);
+  g_autofree char *hours = format_integer((gint64)round(t.gpu_hours)), *usd = format_integer((gint64)round(t.usd));
+  GString *s = g_string_new(NULL);
+
+  g_string_append_printf(s, "Training on %s tokens takes %s steps, %.1f days, %s GPU-hours", count, steps, t.seconds / 86400, hours);
+  if (t.usd > 0)
+    g_string_append_printf(s, ", %s USD at %g a GPU-hour", usd, r->cluster->usd_per_device_hour);
+  else
+    g_string_append(s, " (the cluster file has no usd_per_device_hour)");
+  if (t.joules > 0)
+    g_string_append_printf(s, ", %.1f MWh at %.0f W a GPU", t.joules / 3.6e9, r->cluster->device.power_w);
+  g_string_append(s, ".\n");
+  return g_string_free(s, FALSE);
+}
+
+void training_write(const Result *r, double tokens, JsonWriter *w)
+{
+  Training t = training_of(r, tokens);
+
+  json_open(w, "training", '{');
+  json_put_real(w, "tokens", tokens);
+  json_put_real(w, "steps", t.steps);
+  json_put_real(w, "seconds", t.seconds);
+  json_put_real(w, "gpu_hours", t.gpu_hours);
+  if (t.usd > 0)
+    json_put_real(w, "usd", t.usd);
+  if (t.joules > 0)
+    json_put_real(w, "joules", t.joules);
+  json_close(w, '}');
+}

@@ -1,0 +1,12 @@
+/* A whole training run on a plan: steps, time, GPU-hours, money and energy for so
+ * many tokens. Money only where the cluster has a price, energy only where the
+ * device has a power; the device is taken to draw it all the time. */
+#ifndef TDP_REPORT_TRAINING_H
+#define TDP_REPORT_TRAINING_H
+
+#include "report/report.h"
+
+char *training_text(const Result *result, double tokens);
+void training_write(const Result *result, double tokens, JsonWriter *writer); /* as the object "training" */
+
+#endif

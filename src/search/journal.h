@@ -1,0 +1,33 @@
+/*
+ * What a search has simulated, on disk, so that one that was stopped or killed
+ * goes on where it was. A text file: the first line names the search by a
+ * fingerprint of its plans and their bounds, each further line is one plan,
+ * appended when its round is done: its place in the space, step time and peak.
+ * A last line that was cut off is dropped. As a simulation always gives the same,
+ * a search that reads its journal ends in the same bytes as one that had none.
+ */
+#ifndef TDP_SEARCH_JOURNAL_H
+#define TDP_SEARCH_JOURNAL_H
+
+#include <glib.h>
+
+typedef struct {
+  gint64 index; /* of the plan in the space */
+  double step_s, memory_bytes;
+} JournalEntry;
+
+typedef struct Journal Journal;
+
+/* Opens or starts the file. TDP_ERROR_INPUT if it belongs to another search,
+ * TDP_ERROR_RUNTIME if it cannot be read or written. */
+Journal *journal_open(const char *path, const char *fingerprint, GError **error);
+
+/* NULL is allowed: FALSE and nothing done. */
+gboolean journal_find(const Journal *journal, gint64 index, JournalEntry *out);
+void journal_add(Journal *journal, const JournalEntry *entry);
+void journal_flush(Journal *journal);
+
+/* FALSE if something could not be written (TDP_ERROR_RUNTIME). */
+gboolean journal_close(Journal *journal, GError **error);
+
+#endif

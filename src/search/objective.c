@@ -1,0 +1,83 @@
+#include "search/objective.h"
+
+#include "base/error.h"
+#include "base/units.h"
+
+static double time_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+{
+  (void)plan, (void)cluster, (void)memory_bytes;
+  return step_s;
+}
+
+static double memory_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+{
+  (void)plan, (void)cluster, (void)step_s;
+  return memory_bytes;
+}
+
+static double token_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+{
+  (void)cluster, (void)memory_bytes;
+  return step_s * plan->gpus / ((double)plan->global_batch * plan->seq);
+}
+
+static double hours_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+{
+  (void)cluster, (void)memory_bytes;
+  return step_s * plan->gpus / 3600;
+}
+
+static double money_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+{
+  return hours_of(plan, cluster, step_s, memory_bytes) * cluster->usd_per_device_hour;
+}
+
+static double energy_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+{
+  (void)memory_bytes;
+  return step_s * plan->gpus * cluster->device.power_w;
+}
+
+const Objective objectives[] = {
+  { "time", "step_s", "step s", time_of, 1 },
+  { "tokens-per-gpu", "tokens_per_s_per_gpu", "tokens/s/GPU", token_of, -1 },
+  { "memory", "peak_memory_bytes", "memory GiB", memory_of, 1 / GIB },
+  { "gpu-hours", "gpu_hours_per_step", "GPU-hours/step", hours_of, 1 },
+  { "money", "usd_per_step", "USD/step", money_of, 1 },
+  { "energy", "joules_per_step", "kWh/step", energy_of, 1 / 3.6e6 },
+  { .name = NULL },
+};
+
+const Objective *objective_find(const char *name)
+{
+  for (const Objective *o = objectives; o->name; o++)
+    if (g_str_equal(o->name, name))
+      return o;
+  return NULL;
+}
+
+char *objective_list(void)
+{
+  GString *s = g_string_new(NULL);
+
+  for (const Objective *o = objectives; o->name; o++)
+    g_string_append_printf(s, "%s%s", o == objectives ? "" : o[1].name ? ", " : " or ", o->name);
+  return g_string_free(s, FALSE);
+}
+
+double objective_shown(const Objective *o, double value)
+{
+  return o->shown > 0 ? value * o->shown : -o->shown / value;
+}
+
+gboolean objective_check(const Objective *o, const Cluster *cluster, GError **error)
+{
+  if (o->value == money_of && cluster->usd_per_device_hour <= 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour",
+                cluster->name);
+  else if (o->value == energy_of && cluster->device.power_w <= 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: power_w: missing: expected the power of a GPU", cluster->device.name);
+  else
+    return TRUE;
+  return FALSE;
+}

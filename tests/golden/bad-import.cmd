@@ -1,0 +1,1 @@
+tdp-calibrate --import README.md

@@ -1,0 +1,1 @@
+tdp-calibrate --fit tests/data/import/megatron.log

@@ -1,0 +1,1 @@
+tdp-plan --model tiny --cluster dgx --question scaling --why-not tp=2

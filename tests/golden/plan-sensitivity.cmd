@@ -1,0 +1,1 @@
+tdp-plan --model tiny --cluster dgx --gpus 8 --question sensitivity

@@ -1,0 +1,1 @@
+tdp-plan --model tiny --cluster dgx --gpus 4 --state $TMP/s --json >$TMP/a && tdp-plan --model tiny --cluster dgx --gpus 4 --state $TMP/s --json | cmp - $TMP/a && tdp-plan --model tiny --cluster dgx --gpus 2 --state $TMP/s

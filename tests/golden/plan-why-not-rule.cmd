@@ -1,0 +1,1 @@
+tdp-plan --model gpt3 --cluster dgx --gpus 512 --why-not tp=64

@@ -1,0 +1,1 @@
+tdp-validate --rows tests/data/tdp-run.json

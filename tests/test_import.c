@@ -1,0 +1,190 @@
+/* Other tools' output: what each sample tells, and that no damage to it crashes. */
+#include "base/error.h"
+#include "base/files.h"
+#include "hardware/cluster.h"
+#include "interop/import.h"
+#include "interop/nccl_tests.h"
+#include "main.h"
+
+#include <math.h>
+
+static const char *const samples[] = { "topo-h100.txt", "topo-a100.xml", "kineto.json", "megatron.log" };
+
+static char *sample(const char *name)
+{
+  g_autofree char *below = g_strdup_printf("tests/data/import/%s", name), *path = files_data_path(below);
+  GError *error = NULL;
+  char *text = import_load(path, &error);
+
+  ck_assert_msg(text != NULL, "%s", error ? error->message : "");
+  return text;
+}
+
+static char *imported(const char *name, const char *gpu, int strange)
+{
+  g_autofree char *text = sample(name);
+  ImportNotes notes = { .file = name, .gpu = gpu };
+  GError *error = NULL;
+  const Importer *importer = importer_of(text);
+
+  ck_assert_msg(importer != NULL, "%s is not known", name);
+  char *out = importer->read(text, &notes, &error);
+  ck_assert_msg(out != NULL, "%s", error ? error->message : "");
+  ck_assert_int_eq(notes.strange, strange);
+  import_notes_clear(&notes);
+  return out;
+}
+
+/* The server of a text, in a cluster. */
+static Cluster *server(const char *json)
+{
+  g_autofree char *text = g_strdup_printf("{\"name\": \"c\", \"nodes\": 2, \"server\": %s, \"source\": \"default: a test\"}", json);
+  GError *error = NULL;
+  Cluster *c = cluster_parse(text, strlen(text), "c", &error);
+
+  ck_assert_msg(c != NULL, "%s", error ? error->message : "");
+  return c;
+}
+
+START_TEST(matrix)
+{
+  g_autofree char *json = imported("topo-h100.txt", "h100-sxm5-80gb", 0);
+  g_autoptr(Cluster) c = server(json);
+
+  ck_assert_int_eq(c->devices_per_node, 4);
+  ck_assert_str_eq(c->tiers[0].link.name, "nvlink4-switch");
+  ck_assert_double_eq(c->tiers[0].bytes_per_s, 450e9);
+  ck_assert(c->network_tier == 1); /* two NICs */
+}
+END_TEST
+
+START_TEST(xml)
+{
+  g_autofree char *json = imported("topo-a100.xml", "a100-sxm4-80gb", 0);
+  g_autoptr(Cluster) c = server(json);
+
+  ck_assert_int_eq(c->devices_per_node, 2);
+  ck_assert_str_eq(c->tiers[0].link.name, "nvlink3-switch");
+  ck_assert_double_eq(c->tiers[0].bytes_per_s, 300e9);
+  ck_assert_double_eq_tol(c->tiers[1].port_bytes_per_s, 25e9, 1); /* the InfiniBand port, not Ethernet's */
+}
+END_TEST
+
+START_TEST(gpu_is_asked_for)
+{
+  g_autofree char *text = sample("topo-h100.txt");
+  ImportNotes notes = { .file = "f" };
+  GError *error = NULL;
+
+  ck_assert_ptr_null(importer_of(text)->read(text, &notes, &error));
+  ck_assert(g_error_matches(error, TDP_ERROR, TDP_ERROR_INPUT));
+  ck_assert_ptr_nonnull(strstr(error->message, "--gpu"));
+  g_error_free(error);
+}
+END_TEST
+
+START_TEST(trace)
+{
+  g_autofree char *table = imported("kineto.json", NULL, 1); /* the kernel without duration */
+
+  ck_assert_ptr_nonnull(strstr(table, "steps   2\nstep    1.00 ms\n"));
+  ck_assert_ptr_nonnull(strstr(table, "product"));
+  ck_assert_ptr_nonnull(strstr(table, "communication"));
+  ck_assert_ptr_nonnull(strstr(table, "85.6 %")); /* 610 of 712.5 us */
+}
+END_TEST
+
+START_TEST(log_row)
+{
+  g_autofree char *csv = imported("megatron.log", NULL, 3); /* the banner and the two rules */
+
+  ck_assert_ptr_nonnull(strstr(csv, "id,sweep,source,"));
+  ck_assert_ptr_nonnull(strstr(csv, "24,4096,16384,32,,2048,51200,gelu,,,8,2,1,2,,,2,1,1,2,64,selective,bf16,,,,2.0005,40,max_allocated"));
+}
+END_TEST
+
+START_TEST(nccl_json)
+{
+  g_autofree char *text = sample("nccl-tests.json");
+  GError *error = NULL;
+  g_autoptr(NcclTests) tests = nccl_tests_parse(text, "f", COLLECTIVE_COUNT, &error);
+
+  ck_assert_msg(tests != NULL, "%s", error ? error->message : "");
+  ck_assert_uint_eq(tests->runs->len, 1);
+  const NcclRun *run = g_ptr_array_index(tests->runs, 0);
+  ck_assert_str_eq(run->op, "all_reduce");
+  ck_assert_int_eq(run->collective, COLLECTIVE_ALL_REDUCE);
+  ck_assert_int_eq(run->ranks, 2);
+  ck_assert_int_eq(run->nodes, 1);
+  ck_assert_uint_eq(run->rows->len, 2);
+  ck_assert_double_eq_tol(g_array_index(run->rows, NcclRow, 0).seconds, 20.5e-6, 1e-12);
+  ck_assert_double_eq_tol(g_array_index(run->rows, NcclRow, 1).seconds, 30.1e-6, 1e-12);
+  ck_assert(g_array_index(run->rows, NcclRow, 1).in_place);
+}
+END_TEST
+
+/* ---- damage ---- */
+
+static guint64 next(guint64 *state)
+{
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return *state >> 33;
+}
+
+/* A cut, a byte of another value, a doubled or a swallowed piece. */
+static char *damaged(const char *text, guint64 *state)
+{
+  gsize length = strlen(text), at = next(state) % length, piece = next(state) % 40, end = MIN(at + piece, length);
+  GString *s = g_string_new(text);
+
+  switch (next(state) % 4) {
+  case 0:
+    g_string_truncate(s, at);
+    break;
+  case 1:
+    s->str[at] = (char)(1 + next(state) % 255);
+    break;
+  case 2:
+    g_string_insert_len(s, end, text + at, end - at);
+    break;
+  default:
+    g_string_erase(s, at, end - at);
+  }
+  return g_string_free(s, FALSE);
+}
+
+static void read_any(const char *text)
+{
+  ImportNotes notes = { .file = "f", .gpu = "h100-sxm5-80gb" };
+  const Importer *importer = importer_of(text);
+  g_autoptr(GError) error = NULL, other = NULL;
+  g_autofree char *out = importer ? importer->read(text, &notes, &error) : NULL;
+
+  ck_assert(!importer || (out != NULL) == (error == NULL));
+  ck_assert(!error || error->code == TDP_ERROR_INPUT);
+  import_notes_clear(&notes);
+  NcclTests *tests = nccl_tests_parse(text, "f", COLLECTIVE_COUNT, &other);
+  ck_assert((tests != NULL) == (other == NULL));
+  nccl_tests_free(tests);
+}
+
+START_TEST(damage)
+{
+  guint64 state = (guint64)_i + 1;
+  g_autofree char *text = sample(_i < 4 ? samples[_i] : "nccl-tests.json");
+
+  for (int i = 0; i < 1000; i++) {
+    g_autofree char *once = damaged(text, &state);
+    g_autofree char *twice = *once ? damaged(once, &state) : g_strdup("");
+    read_any(once);
+    read_any(twice);
+  }
+}
+END_TEST
+
+int main(void)
+{
+  const TestLoop tests[] = { { matrix, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 }, { log_row, 0 },
+                             { nccl_json, 0 }, { damage, 5 } };
+  return test_main("import", tests, G_N_ELEMENTS(tests));
+}

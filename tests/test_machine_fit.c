@@ -1,0 +1,186 @@
+/* A machine that is made up is found again by the fit, and what is written can
+ * be loaded; points keep their numbers in a file. */
+#include "base/error.h"
+#include "base/files.h"
+#include "calibrate/machine_fit.h"
+#include "cost/price.h"
+#include "main.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#define PEAK 50e9
+#define COPY 8e9
+#define LAUNCH 1e-6
+
+static const MachineHead head = { .device = "a, made up", .date = "2026-01-31", .ranks = 2, .memory_bytes = 8e9,
+                                  .host_bytes_per_s = 16e9 };
+
+/* Seconds of a point on the made-up machine; with both ranks products take twice as long, the rest half again. */
+static double made_up_s(const MachinePoint *p)
+{
+  double flops = 2.0 * p->m * p->n * p->k, pairs = (double)p->m * p->n * p->n * p->k * p->head_dim;
+
+  switch (p->kind) {
+  case POINT_MATMUL:
+    return flops / PEAK * (p->busy > 1 ? 2 : 1);
+  case POINT_ATTENTION:
+    return LAUNCH + (p->backward ? 5 : 2) * pairs / (0.1 * PEAK) * (p->busy > 1 ? 1.5 : 1);
+  case POINT_MEMORY:
+    return LAUNCH + p->bytes / (0.25 * COPY) * (p->busy > 1 ? 1.5 : 1);
+  case POINT_COLLECTIVE:
+    return 20e-6 + p->bytes / 2e9;
+  case POINT_LAUNCH:
+    return LAUNCH;
+  default:
+    return 2 * p->bytes / COPY;
+  }
+}
+
+static GArray *made_up(int ranks)
+{
+  GArray *points = points_design(ranks);
+
+  for (guint i = 0; i < points->len; i++) {
+    MachinePoint *p = &g_array_index(points, MachinePoint, i);
+    double samples[] = { made_up_s(p), 0.9 * made_up_s(p), 1.1 * made_up_s(p) };
+    point_set(p, samples, 3);
+  }
+  return points;
+}
+
+START_TEST(designed_set)
+{
+  g_autoptr(GArray) points = points_design(2);
+  int products = 0;
+
+  for (guint i = 0; i < points->len; i++)
+    products += g_array_index(points, MachinePoint, i).kind == POINT_MATMUL && g_array_index(points, MachinePoint, i).busy == 1;
+  ck_assert_int_ge(products, 40);
+  ck_assert_int_le(products, 100);
+}
+END_TEST
+
+START_TEST(median_and_bounds)
+{
+  MachinePoint p = { 0 };
+  double samples[] = { 9, 1, 8, 2, 7, 3, 6, 4, 5 };
+
+  point_set(&p, samples, 9);
+  ck_assert_double_eq(p.seconds, 5);
+  ck_assert_double_eq(p.low_s, 2);
+  ck_assert_double_eq(p.high_s, 8);
+}
+END_TEST
+
+static Cluster *loaded(const MachineFit *fit)
+{
+  g_autofree char *json = machine_fit_json(fit, "found");
+  GError *error = NULL;
+  Cluster *c = cluster_parse(json, strlen(json), "found", &error);
+
+  ck_assert_msg(c != NULL, "%s", error ? error->message : "");
+  return c;
+}
+
+START_TEST(made_up_machine_is_found)
+{
+  g_autoptr(GArray) points = made_up(2);
+  g_auto(MachineFit) fit = { 0 };
+  GError *error = NULL;
+
+  ck_assert(machine_fit(&head, points, &fit, &error));
+  ck_assert_double_lt(fit.matmul.fit.mean, 0.02);
+  ck_assert_double_lt(fit.matmul.check.mean, 0.02);
+  ck_assert_double_lt(fit.memory.max, 1e-9);
+  ck_assert_double_lt(fit.attention.fit.max, 1e-9);
+  ck_assert_double_lt(fit.link_errors.mean, 0.15);
+  ck_assert_double_eq_tol(fit.kernels.matmul[DTYPE_FP32].crowding, 2, 1e-9);
+  g_autoptr(Cluster) c = loaded(&fit);
+  ck_assert_int_eq(c->devices_per_node, 2);
+  ck_assert_double_eq_tol(named_memory_s(&c->device, "attention norm", FALSE, 2e6, 1), LAUNCH + 1e-3, 2e-6);
+  Op op = { .name = "activation", .kind = OP_MEMORY, .pass = PASS_INPUT };
+  ck_assert_double_eq_tol(op_crowding(&op, c), 1.5, 0.01);
+  op = (Op) { .name = "qkv", .kind = OP_MATMUL, .matmul = { 320, 448, 192, 1, DTYPE_FP32, 0 } };
+  ck_assert_double_eq_tol(op_crowding(&op, c), 2, 1e-3);
+  ck_assert_double_eq_tol(matmul_s(&c->device, &(Matmul) { 320, 448, 192, 1, DTYPE_FP32, 0 }) / (2.0 * 320 * 448 * 192 / PEAK), 1, 0.03);
+}
+END_TEST
+
+START_TEST(one_rank_has_no_link)
+{
+  g_autoptr(GArray) points = made_up(1);
+  g_auto(MachineFit) fit = { 0 };
+  MachineHead one = head;
+
+  one.ranks = 1;
+  ck_assert(machine_fit(&one, points, &fit, NULL));
+  ck_assert(!fit.linked);
+  g_autoptr(Cluster) c = loaded(&fit);
+  ck_assert_int_eq(c->n_tiers, 0);
+}
+END_TEST
+
+START_TEST(file_keeps_points)
+{
+  g_autoptr(GArray) points = made_up(2);
+  g_autofree char *text = points_csv(&head, points), *path = g_strdup("/tmp/tdp-points-XXXXXX");
+  MachineHead found;
+  int file = g_mkstemp(path);
+
+  ck_assert_int_ge(file, 0);
+  close(file);
+  ck_assert(files_write(path, text, strlen(text), NULL));
+  g_autoptr(GArray) again = points_load(path, &found, NULL);
+  ck_assert_ptr_nonnull(again);
+  ck_assert_str_eq(found.device, head.device);
+  ck_assert_int_eq(found.ranks, 2);
+  ck_assert_uint_eq(again->len, points->len);
+  g_autofree char *second = points_csv(&found, again);
+  ck_assert_str_eq(second, text);
+  unlink(path);
+}
+END_TEST
+
+static void refused(const char *text, const char *part)
+{
+  g_autofree char *path = g_strdup("/tmp/tdp-points-XXXXXX");
+  GError *error = NULL;
+  MachineHead found;
+
+  close(g_mkstemp(path));
+  ck_assert(files_write(path, text, strlen(text), NULL));
+  ck_assert_ptr_null(points_load(path, &found, &error));
+  ck_assert(g_error_matches(error, TDP_ERROR, TDP_ERROR_INPUT));
+  ck_assert_msg(strstr(error->message, part) != NULL, "%s", error->message);
+  g_error_free(error);
+  unlink(path);
+}
+
+START_TEST(bad_files)
+{
+#define COLUMNS "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s\n"
+#define MACHINE COLUMNS "machine,x,2026-01-31,,,,,2,,1e9,,1e9,,\n"
+  refused(COLUMNS, "first row is the machine");
+  refused(COLUMNS "machine,x,y,,,,,0,,1e9,,1e9,,\n", "ranks");
+  refused(MACHINE "warp,a,forward,1,1,1,1,1,1,0,3,1,1,1\n", "kind: \"warp\"");
+  refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,0,1,1\n", "seconds");
+  refused(MACHINE "matmul,nt,forward,-1,1,1,1,1,1,0,3,1,1,1\n", "m: \"-1\"");
+  refused(MACHINE "collective,nt,forward,1,1,1,1,1,1,0,3,1,1,1\n", "a collective");
+}
+END_TEST
+
+START_TEST(points_without_products)
+{
+  g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(MachinePoint));
+  g_auto(MachineFit) fit = { 0 };
+  GError *error = NULL;
+
+  ck_assert(!machine_fit(&head, points, &fit, &error));
+  ck_assert(g_error_matches(error, TDP_ERROR, TDP_ERROR_INPUT));
+  g_error_free(error);
+}
+END_TEST
+
+TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, one_rank_has_no_link,
+          file_keeps_points, bad_files, points_without_products)
