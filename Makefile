@@ -1,7 +1,7 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CUDA=1 with the CUDA backend (in build/cuda; with
 # MPI=no for one device alone), CI=true turns warnings into errors. Targets: all,
-# check, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
+# check, parity, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
 # bench-check, simgrid, schedules-sheet, clean.
 
 CC ?= cc
@@ -21,14 +21,16 @@ override LDFLAGS += $(if $(SAN),$(SANITIZE))
 PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
-# The executor needs OpenBLAS and MPI; without them everything else is built. It
-# is kept free of GSL, whose BLAS would take OpenBLAS's place.
-EXEC_PACKAGES := openblas $(if $(filter no,$(MPI)),,ompi-c)
+# The executor needs OpenBLAS, and Open MPI to be started by mpirun; without them
+# everything else is built. It is kept free of GSL, whose BLAS would take OpenBLAS's
+# place.
+EXEC_MPI := $(if $(filter no,$(MPI)),,$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
+EXEC_PACKAGES := openblas $(EXEC_MPI)
 EXEC := $(shell pkg-config --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
-EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(filter no,$(MPI)),,-DTDP_MPI) $(if $(CUDA),-DTDP_CUDA)
+EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA),-DTDP_CUDA)
 EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(CUDA),$(CUDA_LIBS)) -lm
-EXEC_SRC := $(filter-out $(if $(filter no,$(MPI)),%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
-$(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS and Open MPI (libopenblas-dev, libopenmpi-dev)))
+EXEC_SRC := $(filter-out $(if $(EXEC_MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
+$(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
 
 # The CUDA runtime is linked statically; cuBLAS and NCCL come with the toolkit or
 # with PyTorch (CUDA_LDFLAGS then names their folders).
@@ -132,6 +134,10 @@ test: $(TESTS) $(MPI_TESTS) $(PROGRAMS)
 layers:
 	tests/layers
 
+# Every plan of the parity table with 2, 4 and 8 ranks: minutes.
+parity: $(MPI_TESTS) $(PROGRAMS)
+	BUILD=$(BUILD) PATH=$(CURDIR)/$(BUILD):$$PATH PLANS=all tests/exec.sh
+
 # Speed, and instruction counts against those of tests/bench/instructions.txt.
 bench: $(BENCHES)
 	for bench in $(BENCHES); do $$bench || exit; done
@@ -197,5 +203,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all predict-cpu bench bench-check build-tests check clean demo deps fit golden install layers schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all predict-cpu bench bench-check build-tests check clean demo deps fit golden install layers parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

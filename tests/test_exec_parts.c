@@ -14,6 +14,7 @@ static const char *const variables[] = {
   "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
   "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
   "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
+  "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "MASTER_ADDR", "MASTER_PORT",
 };
 
 static Launch launch_with(const char *first, ...)
@@ -48,6 +49,26 @@ START_TEST(launchers_are_told_apart)
   /* the shell of a batch script has no step */
   l = launch_with("SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "4", NULL);
   ck_assert_int_eq(l.size, 1);
+}
+END_TEST
+
+START_TEST(ranks_know_where_to_meet)
+{
+  static const char *const lists[][2] = { { "n[07-09,12],m1", "n07:20017" }, { "login", "login:20017" },
+                                          { "a,b[1-2]", "a:20017" }, { "gpu[3]", "gpu3:20017" } };
+  Launch l = launch_with("OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_SIZE", "2", NULL);
+
+  ck_assert_str_eq(l.address, "");
+  l = launch_with("RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "host", "MASTER_PORT", "1234", NULL);
+  ck_assert_str_eq(l.address, "host:1235");
+  l = launch_with("RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "host", NULL);
+  ck_assert_str_eq(l.address, "host:29501");
+  for (gsize i = 0; i < G_N_ELEMENTS(lists); i++) {
+    l = launch_with("SLURM_PROCID", "1", "SLURM_STEP_NUM_TASKS", "7", "SLURM_STEP_ID", "0", "SLURM_JOB_ID", "40017",
+                    "SLURM_STEP_TASKS_PER_NODE", "2(x3),1", "SLURM_STEP_NODELIST", lists[i][0], NULL);
+    ck_assert_str_eq(l.address, lists[i][1]);
+    ck_assert_int_eq(l.local_size, 2);
+  }
 }
 END_TEST
 
@@ -215,5 +236,6 @@ START_TEST(what_is_not_executed_is_refused)
 }
 END_TEST
 
-TEST_MAIN("exec", launchers_are_told_apart, bad_ranks_are_refused, random_numbers_are_normal, labels_follow_inputs,
+TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, bad_ranks_are_refused,
+          random_numbers_are_normal, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole, what_is_not_executed_is_refused)

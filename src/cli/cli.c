@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "program/balance.h"
 
 #include <stdio.h>
 
@@ -49,6 +50,23 @@ Cluster *cli_load_cluster(const char *name, GError **error)
   }
   path = files_find(name, "hardware", error);
   return path ? cluster_load(path, error) : NULL;
+}
+
+gboolean cli_load_plan(const char *name, const Model *model, Cluster *cluster, Plan *plan, Framework **framework,
+                       char **path, GError **error)
+{
+  *path = files_find(name, "plans", error);
+  if (!*path || !plan_load(*path, model, plan, framework, error))
+    return FALSE;
+  if (!cluster_resize(cluster, plan->gpus, error)) {
+    g_prefix_error(error, "%s: gpus: ", *path);
+    return FALSE;
+  }
+  if (!balance_plan(model, cluster, plan, error) || plan_check(plan, model, cluster, error) != RULE_NONE) {
+    g_prefix_error(error, "%s: ", g_str_equal(*path, "-") ? "stdin" : *path);
+    return FALSE;
+  }
+  return TRUE;
 }
 
 gboolean cli_check_count(const char *option, int *value, GError **error)

@@ -14,6 +14,11 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
 Model *cli_load_model(const char *name, GError **error);
 Cluster *cli_load_cluster(const char *name, GError **error);
 
+/* Reads a plan and checks it; the cluster takes its size. `path`, where it was
+ * found, to be freed by the caller also after an error. */
+gboolean cli_load_plan(const char *name, const Model *model, Cluster *cluster, Plan *plan, Framework **framework,
+                       char **path, GError **error);
+
 /* Counts start as CLI_ABSENT; this makes an absent one 0 and refuses others below 1. */
 #define CLI_ABSENT G_MININT
 gboolean cli_check_count(const char *option, int *value, GError **error);

@@ -7,7 +7,7 @@
 #include "exec/exec.h"
 #include "exec/health.h"
 #include "exec/launch.h"
-#include "program/balance.h"
+#include "report/compare.h"
 #include "report/kineto.h"
 #include "report/measured.h"
 #include "sim/simulate.h"
@@ -20,7 +20,7 @@
 #define STALL_S 6
 
 typedef struct {
-  char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *fault;
+  char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *plots, *fault;
   int steps;
   gint64 seed;
   double rate, tolerance; /* share, 0 = not asked for */
@@ -50,7 +50,7 @@ typedef struct {
 static void options_clear(Options *o)
 {
   char *const strings[] = { o->model, o->cluster, o->plan, o->backend, o->check, o->tokens, o->trace, o->trace_merged,
-                            o->fault };
+                            o->plots, o->fault };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -89,6 +89,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
     { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged, "Write one trace, predicted and measured", "FILE" },
+    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw the last step, predicted above measured", "DIR" },
     { "fault", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->fault, "Drill: KIND:RANK:TASK", "F" },
     G_OPTION_ENTRY_NULL,
   };
@@ -132,18 +133,8 @@ static gboolean load(Run *r, GError **error)
 
   r->model = cli_load_model(r->options.model, error);
   r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
-  path = r->cluster ? files_find(r->options.plan, "plans", error) : NULL;
-  if (!path || !plan_load(path, r->model, &r->plan, &r->framework, error))
+  if (!r->cluster || !cli_load_plan(r->options.plan, r->model, r->cluster, &r->plan, &r->framework, &path, error))
     return FALSE;
-  if (!cluster_resize(r->cluster, r->plan.gpus, error)) {
-    g_prefix_error(error, "%s: gpus: ", path);
-    return FALSE;
-  }
-  if (!balance_plan(r->model, r->cluster, &r->plan, error) ||
-      plan_check(&r->plan, r->model, r->cluster, error) != RULE_NONE) {
-    g_prefix_error(error, "%s: ", path);
-    return FALSE;
-  }
   r->prices = price_table_new(r->model, &r->plan, r->cluster);
   r->program = program_new(r->model, &r->plan, r->cluster, r->prices);
   if (!exec_check(r->model, &r->plan, r->program, error)) {
@@ -281,6 +272,14 @@ static guint64 progress(void *data)
   return exec ? exec_progress(exec) : 0;
 }
 
+static guint64 waits(void *data)
+{
+  Run *r = data;
+  Exec *exec = g_atomic_pointer_get(&r->exec);
+
+  return exec ? exec_waits(exec) : 0;
+}
+
 static void fatal(void *data, const char *message)
 {
   Run *r = data;
@@ -297,7 +296,7 @@ static gboolean open_backend(Run *r, GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "no such backend in this program";
   BackendOptions options = { .rank = r->launch.rank, .size = r->launch.size, .local_rank = r->launch.local_rank,
-                             .dtype = EXEC_F32 };
+                             .dtype = EXEC_F32, .address = r->launch.address[0] ? r->launch.address : NULL };
 
   for (const BackendKind *kind = backends; kind->name && !r->backend; kind++)
     if (!r->options.backend || g_str_equal(r->options.backend, kind->name)) {
@@ -320,7 +319,8 @@ static gboolean start_health(Run *r, GError **error)
   char message[EXEC_ERROR_SIZE] = "";
   HealthOptions options = {
     .rank = r->launch.rank, .size = r->launch.size, .one_host = r->launch.local_size == r->launch.size,
-    .silence_s = SILENCE_S, .stall_s = STALL_S, .phase = phase, .progress = progress, .end = end_run, .data = r,
+    .silence_s = SILENCE_S, .stall_s = STALL_S, .phase = phase, .progress = progress, .waits = waits,
+    .end = end_run, .data = r,
   };
 
   r->world = r->backend->comm_new(r->backend, 0, r->launch.rank, message);
@@ -374,6 +374,10 @@ static gboolean write_traces(const Run *r, GError **error)
     { &measured, r->measured, "measured ", FALSE, r->plan.gpus },
   };
 
+  const Compared steps[] = { { "predicted", &predicted, r->predicted }, { "measured", &measured, r->measured } };
+
+  if (r->options.plots && !report_compare_plot(steps, 2, r->options.plots, error))
+    return FALSE;
   if (r->options.trace && !report_trace_ranks(&views[1], r->options.trace, error))
     return FALSE;
   return !r->options.trace_merged || report_trace_merged(views, 2, r->options.trace_merged, error);

@@ -3,7 +3,6 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
-#include "program/balance.h"
 #include "report/compare.h"
 #include "report/kineto.h"
 
@@ -92,26 +91,13 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
          engine_options_check(&o->engine, error) && check_options(o, error);
 }
 
-/* The cluster takes the plan's size. */
 static gboolean load(Subject *s, const Options *o, GError **error)
 {
   g_autofree char *path = NULL;
 
   s->model = cli_load_model(o->model, error);
   s->cluster = s->model ? cli_load_cluster(o->cluster, error) : NULL;
-  path = s->cluster ? files_find(s->name, "plans", error) : NULL;
-  if (!path || !plan_load(path, s->model, &s->plan, &s->framework, error))
-    return FALSE;
-  if (!cluster_resize(s->cluster, s->plan.gpus, error)) {
-    g_prefix_error(error, "%s: gpus: ", path);
-    return FALSE;
-  }
-  if (!balance_plan(s->model, s->cluster, &s->plan, error) ||
-      plan_check(&s->plan, s->model, s->cluster, error) != RULE_NONE) {
-    g_prefix_error(error, "%s: ", g_str_equal(path, "-") ? "stdin" : path);
-    return FALSE;
-  }
-  return TRUE;
+  return s->cluster && cli_load_plan(s->name, s->model, s->cluster, &s->plan, &s->framework, &path, error);
 }
 
 static gboolean simulate_subject(Subject *s, const Options *o, GError **error)

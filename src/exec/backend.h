@@ -109,7 +109,7 @@ typedef struct {
 typedef struct {
   int rank, size, local_rank;
   ExecType dtype;
-  const char *address; /* "host:port" of rank 0, for backends that start themselves; may be NULL */
+  const char *address; /* "host:port" where ranks meet rank 0; NULL = MPI started them */
 } BackendOptions;
 
 struct Backend {

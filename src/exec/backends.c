@@ -7,10 +7,6 @@ const BackendKind backends[] = {
 #ifdef TDP_CUDA
   { "cuda", cuda_open },
 #endif
-#ifdef TDP_MPI
-  { "cpu", cpu_mpi_open },
-#else
   { "cpu", cpu_open },
-#endif
   { NULL, NULL },
 };

@@ -204,6 +204,11 @@ guint64 exec_progress(const Exec *x)
   return __atomic_load_n(&x->progress, __ATOMIC_RELAXED) + __atomic_load_n(&x->b->activity, __ATOMIC_RELAXED);
 }
 
+guint64 exec_waits(const Exec *x)
+{
+  return __atomic_load_n(&x->waits, __ATOMIC_RELAXED);
+}
+
 void exec_phase(const Exec *x, char *text, gsize size)
 {
   int current = g_atomic_int_get(&x->current);

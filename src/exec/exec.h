@@ -66,4 +66,7 @@ void exec_phase(const Exec *exec, char *text, gsize size);
 /* Grows with every task and kernel; from another thread too. */
 guint64 exec_progress(const Exec *exec);
 
+/* Grows while this rank waits for others. */
+guint64 exec_waits(const Exec *exec);
+
 #endif

@@ -197,6 +197,7 @@ void receives_more(void *data)
 {
   Exec *x = data;
 
+  __atomic_add_fetch(&x->waits, 1, __ATOMIC_RELAXED);
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];
     guint n = in->posted;

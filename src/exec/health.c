@@ -11,13 +11,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { TICK_MS = 50, BEAT_MS = 250, LAST_WORDS_MS = 200 };
+enum { TICK_MS = 50, BEAT_MS = 250, LAST_WORDS_MS = 200, WAITING_US = 2 * G_USEC_PER_SEC };
 
 typedef struct {
   int rank, fd;    /* fd -1 = gone or goodbye said */
   gint64 heard_us;
   int pid;         /* 0 = on another host */
-  guint64 progress;
+  guint64 progress, waits;
+  gint64 waited_us; /* when `waits` last grew */
   char phase[HEALTH_TEXT];
 } Peer;
 
@@ -32,7 +33,7 @@ struct Health {
   gboolean leaving;  /* asked to */
   gboolean said_bye;
   gint64 moved_us;   /* when any rank last moved */
-  guint64 own_progress;
+  Peer own;          /* progress and waits of this rank */
   gint64 beat_us, signal_us; /* last beat; SIGTERM, 0 = none */
 };
 
@@ -54,7 +55,8 @@ static void tell(Health *h, HealthKind kind, const char *text)
 {
   HealthMessage m = { .kind = kind, .rank = h->options.rank, .pid = getpid() };
 
-  m.progress = h->options.progress ? h->options.progress(h->options.data) : 0;
+  m.progress = h->options.progress(h->options.data);
+  m.waits = h->options.waits(h->options.data);
   g_strlcpy(m.text, text, sizeof m.text);
   for (int i = 0; i < h->n_peers; i++)
     if (h->peers[i].fd >= 0)
@@ -100,6 +102,18 @@ static void lost(Health *h, Peer *peer, const char *how)
   end_run(h, is_root(h) || h->options.rank == 1, message);
 }
 
+/* TRUE if it has moved. */
+static gboolean note_progress(Peer *peer, guint64 progress, guint64 waits, gint64 now)
+{
+  gboolean moved = progress != peer->progress;
+
+  if (waits != peer->waits)
+    peer->waited_us = now;
+  peer->progress = progress;
+  peer->waits = waits;
+  return moved;
+}
+
 static void hear(Health *h, Peer *peer, const HealthMessage *m)
 {
   peer->heard_us = g_get_monotonic_time();
@@ -107,9 +121,8 @@ static void hear(Health *h, Peer *peer, const HealthMessage *m)
   switch (m->kind) {
   case HEALTH_BEAT:
     g_strlcpy(peer->phase, m->text, sizeof peer->phase);
-    if (m->progress != peer->progress)
+    if (note_progress(peer, m->progress, m->waits, peer->heard_us))
       h->moved_us = peer->heard_us;
-    peer->progress = m->progress;
     break;
   case HEALTH_FAIL:
     end_run(h, TRUE, m->text);
@@ -146,27 +159,28 @@ static void check_silence(Health *h, gint64 now)
   }
 }
 
-/* The rank that is furthest behind, when nobody has moved for long. */
+/* Ranks that wait for others come after those that do nothing; then by progress. */
+static gboolean is_behind(const Peer *a, const Peer *b, gint64 now)
+{
+  gboolean a_waits = now - a->waited_us < WAITING_US, b_waits = now - b->waited_us < WAITING_US;
+
+  return a_waits != b_waits ? b_waits : a->progress < b->progress;
+}
+
 static void check_stall(Health *h, gint64 now)
 {
-  guint64 own = h->options.progress(h->options.data), least = own;
-  char phase[HEALTH_TEXT];
-  int rank = 0;
+  const Peer *worst = &h->own;
 
-  if (own != h->own_progress)
+  if (note_progress(&h->own, h->options.progress(h->options.data), h->options.waits(h->options.data), now))
     h->moved_us = now;
-  h->own_progress = own;
-  if (!is_root(h) || own == 0 || h->leaving || now - h->moved_us < h->options.stall_s * G_USEC_PER_SEC)
+  if (!is_root(h) || h->own.progress == 0 || h->leaving || now - h->moved_us < h->options.stall_s * G_USEC_PER_SEC)
     return;
-  h->options.phase(h->options.data, phase, sizeof phase);
+  h->options.phase(h->options.data, h->own.phase, sizeof h->own.phase);
   for (int i = 0; i < h->n_peers; i++)
-    if (h->peers[i].fd >= 0 && h->peers[i].progress < least) {
-      least = h->peers[i].progress;
-      rank = h->peers[i].rank;
-      g_strlcpy(phase, h->peers[i].phase, sizeof phase);
-    }
-  g_autofree char *message = g_strdup_printf("rank %d hangs: nothing has moved for %.0f s; it is in %s", rank,
-                                             h->options.stall_s, phase);
+    if (h->peers[i].fd >= 0 && is_behind(&h->peers[i], worst, now))
+      worst = &h->peers[i];
+  g_autofree char *message = g_strdup_printf("rank %d hangs: nothing has moved for %.0f s; it is in %s", worst->rank,
+                                             h->options.stall_s, worst->phase);
   end_run(h, TRUE, message);
 }
 

@@ -5,7 +5,8 @@
  * Each side sends a beat four times a second with what it is doing. The run ends
  * when a connection closes before its rank said goodbye (it died), nothing is
  * heard of a rank for `silence_s` (it was stopped, or its host is gone), nobody
- * has moved for `stall_s` (it hangs), a rank reports a failure, or SIGTERM comes.
+ * has moved for `stall_s` (a rank hangs: of those that do not wait for others the
+ * one furthest behind), a rank reports a failure, or SIGTERM comes.
  * Rank 0 then tells everybody; where rank 0 itself is gone, rank 1 speaks.
  *
  * Ending means: the `end` function is called once, from the watching thread, with
@@ -31,6 +32,7 @@ typedef struct {
   double silence_s, stall_s;
   void (*phase)(void *data, char *text, gsize size);
   guint64 (*progress)(void *data); /* grows while the rank does something; 0 = has not begun */
+  guint64 (*waits)(void *data);    /* grows while it waits for others: what hangs does neither */
   void (*end)(void *data, gboolean speaks, const char *message);
   void *data;
 } HealthOptions;

@@ -14,7 +14,7 @@ typedef enum { HEALTH_BEAT, HEALTH_FAIL, HEALTH_END, HEALTH_BYE } HealthKind;
 typedef struct {
   guint32 kind;
   gint32 rank, pid;
-  guint64 progress;
+  guint64 progress, waits;
   char text[HEALTH_TEXT];
 } HealthMessage;
 

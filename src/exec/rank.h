@@ -75,7 +75,7 @@ struct Exec {
   BackendEvent *begin;
   int step;                /* from 1 */
   gint current;            /* task, -1 = between steps; read by other threads */
-  guint64 progress;
+  guint64 progress, waits;
 };
 
 static inline const Task *exec_task(const Exec *x, int task)

@@ -115,7 +115,7 @@ Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
   return b;
 }
 
-gboolean cpu_computes_in(ExecType type, char *error)
+static gboolean computes_in(ExecType type, char *error)
 {
   if (type == EXEC_F32 || type == EXEC_F64)
     return TRUE;
@@ -125,11 +125,16 @@ gboolean cpu_computes_in(ExecType type, char *error)
 
 Backend *cpu_open(const BackendOptions *options, char *error)
 {
-  if (!cpu_computes_in(options->dtype, error))
+  if (!computes_in(options->dtype, error))
     return NULL;
-  if (options->size > 1) {
-    g_strlcpy(error, "the cpu backend runs several ranks only over MPI", EXEC_ERROR_SIZE);
-    return NULL;
-  }
-  return cpu_new(options, NULL);
+  if (options->size == 1)
+    return cpu_new(options, NULL);
+  if (options->address)
+    return cpu_tcp_open(options, error);
+#ifdef TDP_MPI
+  return cpu_mpi_open(options, error);
+#else
+  g_strlcpy(error, "built without MPI: expected MASTER_ADDR, the host of rank 0", EXEC_ERROR_SIZE);
+  return NULL;
+#endif
 }

@@ -1,6 +1,6 @@
 /*
  * The CPU backend: one thread a rank, computation synchronous, communication by
- * MPI on streams that advance whenever a kernel starts or the rank waits.
+ * MPI or TCP on streams that advance whenever a kernel starts or the rank waits.
  *
  * A stream that does not compute is a queue of commands; cpu_poll runs each queue
  * as far as it goes: waits whose event is done, records, small kernels, and
@@ -57,6 +57,7 @@ struct BackendStream {
 struct CpuBackend {
   Backend base;
   const CpuDriver *driver;
+  void *driver_data;
   GPtrArray *streams; /* BackendStream */
   char error[EXEC_ERROR_SIZE];
 };
@@ -87,10 +88,11 @@ void cpu_fill_kernels_f64(Backend *b);
 /* Sends a message in turn on a stream. */
 void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message);
 
-/* The backend of one process, and of the processes of an MPI run. */
+/* The backend of one process; of processes that meet at options->address; of those
+ * of an MPI run (mpi.c, where built). */
 Backend *cpu_open(const BackendOptions *options, char *error);
+Backend *cpu_tcp_open(const BackendOptions *options, char *error);
 Backend *cpu_mpi_open(const BackendOptions *options, char *error);
-gboolean cpu_computes_in(ExecType type, char *error);
 Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver);
 
 #endif

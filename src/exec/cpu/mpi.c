@@ -149,8 +149,6 @@ Backend *cpu_mpi_open(const BackendOptions *options, char *error)
   BackendOptions own = *options;
   int size = 0;
 
-  if (options->size == 1 || !cpu_computes_in(options->dtype, error))
-    return cpu_open(options, error);
   MPI_Init(NULL, NULL);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -1,6 +1,7 @@
 /* Memory, streams and events. */
 #include "exec/cpu/cpu.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,8 @@ void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *
     idle = cpu_poll(b) ? 0 : idle + 1;
     if (idle > SPINS)
       usleep(NAP_US);
+    else if (idle > 0)
+      sched_yield(); /* to a rank that shares this core */
     if (b->base.poll)
       b->base.poll(b->base.poll_data);
   }
