@@ -267,7 +267,7 @@ START_TEST(separate_attention)
 }
 END_TEST
 
-/* FlashAttention's published rates at 8192 tokens, TFLOP/s (facts section 5.3). */
+/* FlashAttention's published rates at 8192 tokens, TFLOP/s. */
 START_TEST(fitted_attention)
 {
   static const struct { const char *gpu; AttentionKernel kernel; gboolean backward; double tflops; } rows[] = {

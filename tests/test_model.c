@@ -38,7 +38,7 @@ START_TEST(gpt3)
 }
 END_TEST
 
-/* Totals that are public, and those of facts derived from a paper's shape. */
+/* Totals that are public, and those derived from a paper's shape. */
 static const struct {
   const char *name;
   gint64 total, active; /* 0 = all */
