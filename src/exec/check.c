@@ -31,8 +31,8 @@ static gboolean check_block(const Model *m, const LayerSpec *spec, GError **erro
   if (a->head_dim % 2 && m->positions == POSITIONS_ROPE)
     return refuse(error, "model %s: head_dim: %d: expected an even width for rotary positions", m->name, a->head_dim);
   if (spec->parallel || spec->norms != 2)
-    return refuse(error, "model %s: norms: %d%s: expected two in turn with attention and feed-forward to execute", m->name,
-                  spec->norms, spec->parallel ? " of a parallel block" : "");
+    return refuse(error, "model %s: norms: %d%s: expected two in turn with attention and feed-forward to execute",
+                  m->name, spec->norms, spec->parallel ? " of a parallel block" : "");
   return TRUE;
 }
 
@@ -65,8 +65,9 @@ static gboolean check_plan(const Plan *p, GError **error)
 static gboolean check_program(const Program *program, GError **error)
 {
   if (program->schedule->vocabulary)
-    return refuse(error, "plan: pipeline_schedule: %s: expected one that keeps the vocabulary on the first and last stage "
-                         "to execute", program->schedule->name);
+    return refuse(error,
+                  "plan: pipeline_schedule: %s: expected one that keeps the vocabulary on the first and last stage "
+                  "to execute", program->schedule->name);
   for (guint i = 0; i < program->tasks->len; i++) {
     const Task *t = &g_array_index(program->tasks, Task, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
@@ -104,8 +105,9 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
         last[1] = i;
     }
     if (last[0] > last[1] && last[1] >= 0)
-      return refuse(error, "plan: pipeline_schedule: %s: expected untied embeddings to execute with data_parallel_size %d: "
-                           "the head adds to the shared table after the embedding's gradient is reduced",
+      return refuse(error,
+                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with data_parallel_size %d: "
+                    "the head adds to the shared table after the embedding's gradient is reduced",
                     plan->schedule->name, plan->dp);
   }
   return TRUE;
