@@ -58,6 +58,15 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
+  if (p->cp > 1)
+    return refuse(error, "plan: context_parallel_size: %d: expected 1 to execute", p->cp);
+  if (p->fp8)
+    return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
+  if (p->offload != OFFLOAD_NONE)
+    return refuse(error, "plan: offload: %s: expected none to execute", offload_names[p->offload]);
+  if (plan_shards(p) < plan_replicas(p))
+    return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",
+                  p->shard_group, plan_replicas(p));
   return TRUE;
 }
 
