@@ -210,7 +210,7 @@ static void refuses(Model *model, void (*change)(Plan *), const char *expected)
 {
   g_autoptr(Model) owned = model;
   Framework *framework = fixture_framework("tdp-run");
-  Cluster *cluster = fixture_cluster("cpu", 1);
+  Cluster *cluster = fixture_cluster("cpu", 4);
   Plan plan = plan_default(model, framework);
   GError *error = NULL;
 
@@ -229,9 +229,31 @@ static void unfused(Plan *plan)
   plan->attention = ATTENTION_UNFUSED;
 }
 
+static void context_parallel(Plan *plan)
+{
+  plan->gpus = plan->cp = 2;
+}
+
+static void shard_group(Plan *plan)
+{
+  plan->gpus = plan->dp = plan->global_batch = 4;
+  plan->zero = 1;
+  plan->shard_group = 2;
+}
+
+static void offload(Plan *plan)
+{
+  plan->zero = 1;
+  plan->offload = OFFLOAD_OPTIMIZER;
+}
+
 START_TEST(what_is_not_executed_is_refused)
 {
   refuses(fixture_gpt_plain(2, 16, 4, 8, 13), unfused, "plan: attention: unfused: expected flash to execute");
+  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), context_parallel, "plan: context_parallel_size: 2: expected 1 to execute");
+  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), shard_group,
+          "plan: shard_group_size: 2: expected all 4 ranks that hold the same weights to execute");
+  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), offload, "plan: offload: optimizer: expected none to execute");
   refuses(fixture_model(2, 16, 4, 8, 13), unfused, "model gpt: dropout: true: expected false to execute");
 }
 END_TEST

@@ -191,8 +191,8 @@ static int32_t *take_tokens(Bench *h, int n)
 
 static void run_lookup(Bench *h, const MachinePoint *p)
 {
-  h->b->embedding_forward(h->b, h->s, p->m, p->n, 0, VOCAB, take_tokens(h, p->m), take_elements(h, 0, (double)VOCAB * p->n),
-                          take_elements(h, 2, (double)p->m * p->n));
+  h->b->embedding_forward(h->b, h->s, p->m, p->n, 0, VOCAB, take_tokens(h, p->m),
+                          take_elements(h, 0, (double)VOCAB * p->n), take_elements(h, 2, (double)p->m * p->n));
 }
 
 static void run_lookup_backward(Bench *h, const MachinePoint *p)

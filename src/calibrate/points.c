@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer", "launch", "disk", NULL };
+const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer",
+                                         "launch", "disk", NULL };
 
 enum { FP32 = 4 };
 
@@ -164,9 +165,9 @@ char *points_csv(const MachineHead *head, const GArray *points)
                          head->host_bytes_per_s);
   for (guint i = 0; i < points->len; i++) {
     const MachinePoint *p = &g_array_index(points, MachinePoint, i);
-    g_string_append_printf(text, "%s,%s,%s,%d,%d,%d,%d,%d,%d,%.17g,%d,%.6g,%.6g,%.6g\n", point_kind_names[p->kind], p->name,
-                           p->backward ? "backward" : "forward", p->m, p->n, p->k, p->head_dim, p->ranks, p->busy,
-                           p->bytes, p->rounds, p->seconds, p->low_s, p->high_s);
+    g_string_append_printf(text, "%s,%s,%s,%d,%d,%d,%d,%d,%d,%.17g,%d,%.6g,%.6g,%.6g\n", point_kind_names[p->kind],
+                           p->name, p->backward ? "backward" : "forward", p->m, p->n, p->k, p->head_dim, p->ranks,
+                           p->busy, p->bytes, p->rounds, p->seconds, p->low_s, p->high_s);
   }
   return g_string_free(text, FALSE);
 }
@@ -210,7 +211,8 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
 static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
 {
   if (csv->rows->len == 0 || !g_str_equal(csv_cell(csv, 0, "kind"), "machine")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected points of tdp-calibrate --points, whose first row is the machine",
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "%s: expected points of tdp-calibrate --points, whose first row is the machine",
                 csv->name);
     return FALSE;
   }

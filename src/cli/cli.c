@@ -33,7 +33,8 @@ Model *cli_load_model(const char *name, GError **error)
   g_autofree char *path = NULL;
 
   if (!name) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--model: missing: expected a model file or name, as in --model gpt3");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--model: missing: expected a model file or name, as in --model gpt3");
     return NULL;
   }
   path = files_find(name, "models", error);
@@ -45,7 +46,8 @@ Cluster *cli_load_cluster(const char *name, GError **error)
   g_autofree char *path = NULL;
 
   if (!name) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--cluster: missing: expected a cluster file or name, as in --cluster dgx");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--cluster: missing: expected a cluster file or name, as in --cluster dgx");
     return NULL;
   }
   path = files_find(name, "hardware", error);

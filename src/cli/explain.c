@@ -26,7 +26,8 @@ static void say_limit(GString *s, const SearchResult *f, const Result *best)
   g_autofree char *free_text = format_bytes(capacity - best->metrics.peak_memory_bytes), *all = format_bytes(capacity);
 
   if (!f->has_over) {
-    g_string_append_printf(s, "Limit: none of the larger plans that were tried is faster; %s of %s stay free.\n", free_text, all);
+    g_string_append_printf(s, "Limit: none of the larger plans that were tried is faster; %s of %s stay free.\n",
+                           free_text, all);
     return;
   }
   g_autofree char *label = plan_label(&f->over.plan), *need = format_bytes(f->over.metrics.peak_memory_bytes);
@@ -77,8 +78,8 @@ char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean 
     if (lost == 0)
       g_string_append_printf(s, "The best plan with %s is as fast as the best of all.\n%s", values, losses);
     else
-      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s more, %.1f %%, than %s:\n%s", values, label, lost,
-                             100 * lost / pair[0].metrics.iteration_s, best, losses);
+      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s more, %.1f %%, than %s:\n%s", values,
+                             label, lost, 100 * lost / pair[0].metrics.iteration_s, best, losses);
   }
   return g_string_free(s, FALSE);
 }

@@ -119,7 +119,8 @@ static gboolean fits_context(const Asked *q, int seq, Found *out)
 static Answer *largest_context(const Asked *q)
 {
   Answer *a = plan_answer();
-  int seq = q->options->base->seq, step = MAX(1, seq / 8), limit = q->model->position_rows ? q->model->position_rows : 1 << 24;
+  int seq = q->options->base->seq, step = MAX(1, seq / 8),
+      limit = q->model->position_rows ? q->model->position_rows : 1 << 24;
   Found best;
   int most = grow(&(Growth) { q, fits_context }, seq, step, limit, &best);
 
@@ -176,8 +177,8 @@ static Answer *largest_model(const Asked *q)
   g_autofree int *layers = NULL;
   Model model = deeper(q->model, most, &layers);
   g_autofree char *params = format_count(model.params);
-  g_string_printf(a->says, "%d layers like those of %s fit, %s parameters, in steps of %d layers.", most, q->model->name,
-                  params, step);
+  g_string_printf(a->says, "%d layers like those of %s fit, %s parameters, in steps of %d layers.", most,
+                  q->model->name, params, step);
   if (most + step > BLOCKS_MAX)
     g_string_append_printf(a->says, " More than %d were not tried.", BLOCKS_MAX);
   add_plan(a, &model, &best);
@@ -194,7 +195,8 @@ static Answer *largest_batch(const Asked *q)
   for (int size = batch; size >= 1; size--) {
     o.fixed.micro_batch = size;
     if (batch % size == 0 && ask_best(q->model, q->cluster, &o, q->cluster->devices, &best)) {
-      g_string_printf(a->says, "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
+      g_string_printf(a->says,
+                      "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
                       "gradients are accumulated over micro-batches.", size);
       add_plan(a, q->model, &best);
       return a;

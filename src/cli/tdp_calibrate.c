@@ -58,7 +58,8 @@ static gboolean check_options(const Options *o, GError **error)
   else if (o->gpu && !o->import)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpu: expected --import FILE beside it");
   else if (o->fit && (o->nccl_tests || o->points || o->backend || o->date))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--fit: expected no --nccl-tests, --points, --backend or --date beside it");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--fit: expected no --nccl-tests, --points, --backend or --date beside it");
   else if (!(o->budget_s >= 1 && o->budget_s <= 3600))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
   else if (!o->nccl_tests && o->more)
@@ -66,7 +67,8 @@ static gboolean check_options(const Options *o, GError **error)
   else if (!o->nccl_tests && lone_option(o))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone_option(o));
   else if (o->nccl_tests && o->date)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--date: expected no --nccl-tests beside it, whose link has no date");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--date: expected no --nccl-tests beside it, whose link has no date");
   else if (o->collective && names_find(collective_names, o->collective) < 0) {
     g_autofree char *hint = names_hint(collective_names, o->collective);
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--collective: %s: expected a collective, %s", o->collective, hint);
@@ -157,7 +159,8 @@ static void say_what_was_read(const NcclTests *tests)
 }
 
 /* Appends the file's points; the tests stay with `all`, which owns their names. */
-static gboolean read_file(const Options *o, const char *path, GPtrArray *all, GArray *points, GString *names, GError **error)
+static gboolean read_file(const Options *o, const char *path, GPtrArray *all, GArray *points, GString *names,
+                          GError **error)
 {
   Collective collective = o->collective ? (Collective)names_find(collective_names, o->collective) : COLLECTIVE_COUNT;
   NcclTests *tests = nccl_tests_load(path, collective, error);
@@ -210,7 +213,8 @@ static gboolean check_output(const Options *o, const LinkCalibration *link, GErr
 
   if (!o->output || g_stat(o->output, &a) || g_stat(like, &b) || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--output: %s: expected another file than that of the link to start from",
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+              "--output: %s: expected another file than that of the link to start from",
               o->output);
   return FALSE;
 }
@@ -251,7 +255,8 @@ static gboolean import(const Options *o, GError **error)
   if (importer)
     fprintf(stderr, "%s: %s\n", o->import, importer->name);
   if (notes.strange)
-    fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", o->import, notes.strange, notes.first_strange);
+    fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", o->import, notes.strange,
+            notes.first_strange);
   import_notes_clear(&notes);
   if (out && o->output)
     done = files_write(o->output, out, strlen(out), error);

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/plan_options.h"
 #include "cli/question.h"
 #include "cli/watch.h"
 #include "interop/export.h"
@@ -16,14 +17,6 @@
 #include <gsl/gsl_errno.h>
 #include <math.h>
 #include <stdio.h>
-
-typedef struct {
-  char *model, *cluster, *fix, *output, *plots, *framework, *precision;
-  char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *time_limit;
-  char **exports;
-  int gpus, gpus_from, global_batch, seq, top, threads;
-  gboolean json, explain, verbose, lossy;
-} Options;
 
 typedef struct {
   Model *model;
@@ -39,70 +32,12 @@ typedef struct {
   int n;
 } Planning;
 
-static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
-{
-  const GOptionEntry entries[] = {
-    { "model", 'm', 0, G_OPTION_ARG_FILENAME, &o->model, "Model: a file or a name of models/", "M" },
-    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster: a file or a name of hardware/", "C" },
-    { "gpus", 'g', 0, G_OPTION_ARG_INT, &o->gpus, "Devices to use (default: all of the cluster)", "N" },
-    { "global-batch", 'b', 0, G_OPTION_ARG_INT, &o->global_batch, "Sequences in a step (default: the model's)", "B" },
-    { "seq", 's', 0, G_OPTION_ARG_INT, &o->seq, "Tokens in a sequence (default: the model's)", "S" },
-    { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
-    { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Training software: a name of plans/frameworks/ (default: megatron-core)", "NAME" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32 or fp8 (default: the first of these that the device has)", "FORMAT" },
-    { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
-    { "gpus-from", 0, 0, G_OPTION_ARG_INT, &o->gpus_from, "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
-    { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },
-    { "question", 0, 0, G_OPTION_ARG_STRING, &o->question, "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity or scaling", "NAME" },
-    { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not, "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
-    { "tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "Time and cost of training so many tokens, as in 300e9", "T" },
-    { "time-limit", 0, 0, G_OPTION_ARG_STRING, &o->time_limit, "Stop with the best found after so many seconds", "S" },
-    { "state", 0, 0, G_OPTION_ARG_FILENAME, &o->state, "Keep what was simulated in a file, and go on from it", "FILE" },
-    { "certificate", 0, 0, G_OPTION_ARG_FILENAME, &o->certificate, "Write how each plan was settled, as CSV", "FILE" },
-    { "top", 0, 0, G_OPTION_ARG_INT, &o->top, "Plans to show (default: 5)", "K" },
-    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the best plan to a file", "FILE" },
-    { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports, "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
-    { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
-    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
-    { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
-    { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
-    { "threads", 0, 0, G_OPTION_ARG_INT, &o->threads, "Threads (default: one for each processor); the answer does not depend on it", "T" },
-    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &o->verbose, "Print times of the search on stderr", NULL },
-    G_OPTION_ENTRY_NULL,
-  };
-
-  if (!cli_parse(argc, argv, entries, "Finds the fastest way to train a model on a cluster, and says why.", error))
-    return FALSE;
-  if (*argc > 1) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
-    return FALSE;
-  }
-  return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
-         cli_check_count("--global-batch", &o->global_batch, error) &&
-         cli_check_count("--seq", &o->seq, error) && cli_check_count("--top", &o->top, error) &&
-         cli_check_count("--threads", &o->threads, error);
-}
-
 /* bf16 where the device has it, else fp16, else fp32. */
 static DType best_precision(const Device *device)
 {
   if (device->peak_flops_per_s[DTYPE_BF16] > 0)
     return DTYPE_BF16;
   return device->peak_flops_per_s[DTYPE_FP16] > 0 ? DTYPE_FP16 : DTYPE_FP32;
-}
-
-static gboolean check_exports(char **exports, GError **error)
-{
-  for (int i = 0; exports && exports[i]; i++) {
-    g_auto(GStrv) pair = g_strsplit(exports[i], "=", 2);
-    if (pair[0] && pair[1] && *pair[1] && exporter_find(pair[0]))
-      continue;
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, nanotron",
-                exports[i]);
-    return FALSE;
-  }
-  return TRUE;
 }
 
 static gboolean read_objective(const char *option, const char *name, const Objective **out, GError **error)
@@ -123,7 +58,8 @@ static gboolean read_pareto(Planning *p, const char *text, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--pareto: %s: expected two objectives, as in time,memory", text);
     return FALSE;
   }
-  return read_objective("--pareto", names[0], &p->objective, error) && read_objective("--pareto", names[1], &p->second, error);
+  return read_objective("--pareto", names[0], &p->objective, error) &&
+         read_objective("--pareto", names[1], &p->second, error);
 }
 
 static gboolean read_positive(const char *option, const char *text, double *out, GError **error)
@@ -148,7 +84,7 @@ static gboolean check_question(Planning *p, const char *name, GError **error)
 }
 
 /* What is asked beside the best plan; known before anything is loaded. */
-static gboolean read_wishes(Planning *p, const Options *o, GError **error)
+static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
 {
   p->objective = &objectives[0];
   if ((!!o->pareto + !!o->question + !!o->why_not) > 1) {
@@ -161,9 +97,9 @@ static gboolean read_wishes(Planning *p, const Options *o, GError **error)
          read_positive("--time-limit", o->time_limit, &p->time_limit_s, error);
 }
 
-static gboolean prepare(Planning *p, const Options *o, GError **error)
+static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
 {
-  if (!check_exports(o->exports, error) || !read_wishes(p, o, error))
+  if (!read_wishes(p, o, error))
     return FALSE;
   p->model = cli_load_model(o->model, error);
   p->cluster = p->model ? cli_load_cluster(o->cluster, error) : NULL;
@@ -179,11 +115,12 @@ static gboolean prepare(Planning *p, const Options *o, GError **error)
   p->why_not = p->fixed;
   if (o->why_not && !fixed_parse("--why-not", o->why_not, &p->why_not, error))
     return FALSE;
-  if (!objective_check(p->objective, p->cluster, error) || (p->second && !objective_check(p->second, p->cluster, error)))
+  if (!objective_check(p->objective, p->cluster, error) ||
+      (p->second && !objective_check(p->second, p->cluster, error)))
     return FALSE;
   if (o->gpus_from > p->cluster->devices) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpus-from: %d: expected at most the %d GPUs of --gpus", o->gpus_from,
-                p->cluster->devices);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpus-from: %d: expected at most the %d GPUs of --gpus",
+                o->gpus_from, p->cluster->devices);
     return FALSE;
   }
   p->base = plan_default(p->model, p->framework);
@@ -245,7 +182,7 @@ static void write_json(const Planning *p)
   printf("%s\n", text->str);
 }
 
-static void print_text(const Planning *p, const Options *o, const Trace *trace)
+static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace)
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
@@ -287,7 +224,7 @@ static gboolean write_plan(const Planning *p, const char *path, GError **error)
   return files_write(path, text->str, text->len, error);
 }
 
-static gboolean write_exports(const Planning *p, const Options *o, GError **error)
+static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **error)
 {
   for (int i = 0; o->exports && o->exports[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
@@ -298,7 +235,7 @@ static gboolean write_exports(const Planning *p, const Options *o, GError **erro
   return TRUE;
 }
 
-static gboolean deliver(const Planning *p, const Options *o, GError **error)
+static gboolean deliver(const Planning *p, const PlanOptions *o, GError **error)
 {
   g_autoptr(Trace) trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
 
@@ -359,14 +296,14 @@ static void say_limits(const Model *m)
     }
 }
 
-static SearchOptions search_options(const Planning *p, const Options *o)
+static SearchOptions search_options(const Planning *p, const PlanOptions *o)
 {
   return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
                            .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
 /* A question instead of a plan: its answer alone is printed. */
-static gboolean answer(Planning *p, const Options *o, GError **error)
+static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
 {
   SearchOptions options = search_options(p, o);
   Asked asked = { p->model, p->cluster, &options };
@@ -395,7 +332,7 @@ static gboolean answer(Planning *p, const Options *o, GError **error)
 }
 
 /* The best plan with the values of --why-not, beside the best of all. */
-static gboolean why_not(Planning *p, const Options *o, GError **error)
+static gboolean why_not(Planning *p, const PlanOptions *o, GError **error)
 {
   SearchOptions options = search_options(p, o);
   Result pair[2];
@@ -418,7 +355,7 @@ static gboolean why_not(Planning *p, const Options *o, GError **error)
   return TRUE;
 }
 
-static gboolean watched_search(Planning *p, const Options *o, SearchOptions *options, GError **error)
+static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions *options, GError **error)
 {
   Watch watch;
   gboolean ok = TRUE;
@@ -436,7 +373,7 @@ static gboolean watched_search(Planning *p, const Options *o, SearchOptions *opt
   return p->found && ok;
 }
 
-static gboolean run(Planning *p, const Options *o, GError **error)
+static gboolean run(Planning *p, const PlanOptions *o, GError **error)
 {
   gint64 began = g_get_monotonic_time();
   SearchOptions options = search_options(p, o);
@@ -462,26 +399,17 @@ static gboolean run(Planning *p, const Options *o, GError **error)
   return deliver(p, o, error);
 }
 
-static void options_clear(Options *o)
-{
-  char *const strings[] = { o->model, o->cluster, o->fix, o->output, o->plots, o->framework, o->precision, o->objective,
-                            o->pareto, o->question, o->why_not, o->state, o->certificate, o->tokens, o->time_limit };
-
-  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
-    g_free(strings[i]);
-  g_strfreev(o->exports);
-}
-
 int main(int argc, char **argv)
 {
-  Options o = { .gpus = CLI_ABSENT, .gpus_from = CLI_ABSENT, .global_batch = CLI_ABSENT, .seq = CLI_ABSENT, .top = CLI_ABSENT, .threads = CLI_ABSENT };
+  PlanOptions o;
   Planning p = { .fixed = fixed_none() };
   GError *error = NULL;
   int status;
 
   gsl_set_error_handler_off();
   g_set_prgname("tdp-plan");
-  if (read_options(&argc, &argv, &o, &error) && prepare(&p, &o, &error) && run(&p, &o, &error))
+  plan_options_init(&o);
+  if (plan_options_read(&o, &argc, &argv, &error) && prepare(&p, &o, &error) && run(&p, &o, &error))
     status = cli_finish("tdp-plan");
   else
     status = cli_fail("tdp-plan", error);
@@ -490,6 +418,6 @@ int main(int argc, char **argv)
   g_clear_pointer(&p.framework, framework_free);
   g_clear_pointer(&p.cluster, cluster_free);
   g_clear_pointer(&p.model, model_free);
-  options_clear(&o);
+  plan_options_clear(&o);
   return status;
 }

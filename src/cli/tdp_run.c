@@ -70,7 +70,8 @@ static gboolean read_tolerance(Options *o, GError **error)
   }
   if (end != o->check && !*end && o->tolerance > 0)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--check: %s: expected a tolerance above 0, as in --check 10%%", o->check);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--check: %s: expected a tolerance above 0, as in --check 10%%",
+              o->check);
   return FALSE;
 }
 
@@ -100,7 +101,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   if (*argc > 1)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
   else if (!o->plan)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plan: missing: expected a plan file or name, as in --plan tiny-1f1b");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--plan: missing: expected a plan file or name, as in --plan tiny-1f1b");
   else if (o->seed < 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seed: %" G_GINT64_FORMAT ": expected 0 or more", o->seed);
   else if (!(o->rate >= 0))
@@ -310,7 +312,8 @@ static gboolean open_backend(Run *r, GError **error)
       break;
     }
   if (!r->backend)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", r->options.backend ? r->options.backend : "", message);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", r->options.backend ? r->options.backend : "",
+                message);
   return r->backend != NULL;
 }
 
@@ -389,7 +392,8 @@ static gboolean check_prediction(const Run *r, GError **error)
 
   if (r->options.tolerance == 0 || ABS(off) <= r->options.tolerance)
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_TOLERANCE, "step: predicted %.4g s, measured %.4g s: %+.1f %%, outside %.3g %%",
+  g_set_error(error, TDP_ERROR, TDP_ERROR_TOLERANCE,
+              "step: predicted %.4g s, measured %.4g s: %+.1f %%, outside %.3g %%",
               predicted, measured, 100 * off, 100 * r->options.tolerance);
   return FALSE;
 }

@@ -42,7 +42,8 @@ static gboolean check_compare(const Options *o, GError **error)
 
   for (gsize i = 0; i < G_N_ELEMENTS(single); i++)
     if (single[i].given) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: not with --compare: expected plans, as in --compare a.json b.json",
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                  "%s: not with --compare: expected plans, as in --compare a.json b.json",
                   single[i].option);
       return FALSE;
     }
@@ -60,7 +61,8 @@ static gboolean check_options(const Options *o, GError **error)
     return FALSE;
   }
   if (!o->plan)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
   return o->plan != NULL;
 }
 

@@ -46,8 +46,8 @@ static void show(Watch *w, const SearchProgress *at)
   if (!w->terminal || time - w->shown < SHOWN_EVERY)
     return;
   w->shown = time;
-  fprintf(stderr, "\r\033[K%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT " simulated", at->settled,
-          at->candidates, at->simulated);
+  fprintf(stderr, "\r\033[K%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT " simulated",
+          at->settled, at->candidates, at->simulated);
   if (at->best)
     fprintf(stderr, ", best %.4g s, at most %.1f %% better left", at->best->metrics.iteration_s, 100 * at->gap);
 }

@@ -130,7 +130,8 @@ Answer *answer_sensitivity(const Asked *q)
     return a;
   }
   g_autofree char *label = plan_label(&best.plan);
-  g_string_printf(a->says, "Of %s, %.4g s a step: the change of its step, and of the best plan's, when one number changes.",
+  g_string_printf(a->says,
+                  "Of %s, %.4g s a step: the change of its step, and of the best plan's, when one number changes.",
                   label, best.metrics.iteration_s);
   for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
     for (int tier = 0; tier < (knobs[k].of_tier ? q->cluster->n_tiers : 1); tier++)
@@ -174,7 +175,8 @@ Answer *answer_scaling(const Asked *q)
 {
   Answer *a = answer_new(scaling_columns, G_N_ELEMENTS(scaling_columns));
 
-  g_string_printf(a->says, "The best plan on 1 to 16 times %d GPUs: strong scaling keeps the global batch, weak scaling keeps "
+  g_string_printf(a->says,
+                  "The best plan on 1 to 16 times %d GPUs: strong scaling keeps the global batch, weak scaling keeps "
                   "the batch of a GPU.", q->cluster->devices);
   for (int weak = 0; weak < 2; weak++) {
     double first = NAN;

@@ -1,8 +1,8 @@
 /*
  * What a machine must do for the executor: memory, streams, kernels and
  * communication, as a table of functions. cpu/ fills it with loops, OpenBLAS and
- * MPI, cuda/ with kernels, cuBLAS and NCCL. Layers and schedules are written once
- * above it. Plain C without GLib, so that .cu files can include it.
+ * MPI or TCP, cuda/ with kernels, cuBLAS and NCCL. Layers and schedules are written
+ * once above it. Plain C without GLib, so that .cu files can include it.
  *
  * Streams run their work in order. Everything is enqueued: a function may return
  * before its work is done, and only sync, event_wait and event_done look at the

@@ -31,8 +31,8 @@ static gboolean check_block(const Model *m, const LayerSpec *spec, GError **erro
   if (a->head_dim % 2 && m->positions == POSITIONS_ROPE)
     return refuse(error, "model %s: head_dim: %d: expected an even width for rotary positions", m->name, a->head_dim);
   if (spec->parallel || spec->norms != 2)
-    return refuse(error, "model %s: norms: %d%s: expected two in turn with attention and feed-forward to execute", m->name,
-                  spec->norms, spec->parallel ? " of a parallel block" : "");
+    return refuse(error, "model %s: norms: %d%s: expected two in turn with attention and feed-forward to execute",
+                  m->name, spec->norms, spec->parallel ? " of a parallel block" : "");
   return TRUE;
 }
 
@@ -58,6 +58,15 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
+  if (p->cp > 1)
+    return refuse(error, "plan: context_parallel_size: %d: expected 1 to execute", p->cp);
+  if (p->fp8)
+    return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
+  if (p->offload != OFFLOAD_NONE)
+    return refuse(error, "plan: offload: %s: expected none to execute", offload_names[p->offload]);
+  if (plan_shards(p) < plan_replicas(p))
+    return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",
+                  p->shard_group, plan_replicas(p));
   return TRUE;
 }
 
@@ -65,8 +74,9 @@ static gboolean check_plan(const Plan *p, GError **error)
 static gboolean check_program(const Program *program, GError **error)
 {
   if (program->schedule->vocabulary)
-    return refuse(error, "plan: pipeline_schedule: %s: expected one that keeps the vocabulary on the first and last stage "
-                         "to execute", program->schedule->name);
+    return refuse(error,
+                  "plan: pipeline_schedule: %s: expected one that keeps the vocabulary on the first and last stage "
+                  "to execute", program->schedule->name);
   for (guint i = 0; i < program->tasks->len; i++) {
     const Task *t = &g_array_index(program->tasks, Task, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
@@ -104,8 +114,9 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
         last[1] = i;
     }
     if (last[0] > last[1] && last[1] >= 0)
-      return refuse(error, "plan: pipeline_schedule: %s: expected untied embeddings to execute with data_parallel_size %d: "
-                           "the head adds to the shared table after the embedding's gradient is reduced",
+      return refuse(error,
+                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with data_parallel_size %d: "
+                    "the head adds to the shared table after the embedding's gradient is reduced",
                     plan->schedule->name, plan->dp);
   }
   return TRUE;

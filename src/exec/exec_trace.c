@@ -65,7 +65,8 @@ static void find_causes(Trace *trace, const Program *program)
     Span *span = &g_array_index(trace->spans, Span, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
       int dep = program->deps[d];
-      if (span->cause < 0 || g_array_index(trace->spans, Span, dep).end > g_array_index(trace->spans, Span, span->cause).end)
+      if (span->cause < 0 ||
+          g_array_index(trace->spans, Span, dep).end > g_array_index(trace->spans, Span, span->cause).end)
         span->cause = dep;
     }
   }

@@ -77,7 +77,8 @@ int health_connect(const HealthAddress *address, int rank, GError **error)
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   gint32 own = rank;
 
-  if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof at) < 0 || send(fd, &own, sizeof own, MSG_NOSIGNAL) != sizeof own)
+  if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof at) < 0 ||
+      send(fd, &own, sizeof own, MSG_NOSIGNAL) != sizeof own)
     return failed(fd, "cannot reach rank 0", error);
   set_options(fd);
   return fd;

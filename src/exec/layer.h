@@ -133,7 +133,8 @@ Param param_matrix(int layer, int slot, int cols, double deviation);
 void params_add(GArray *params, Param p);
 
 /* y = x w^T + bias; dx = dy w; dw += dy^T x, dbias += columns of dy. */
-void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias, void *y);
+void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+                    void *y);
 void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx);
 void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias);
 

@@ -101,7 +101,8 @@ static void rotate(const LayerRun *r, const Widths *w, void *qkv, int sign)
 {
   if (r->shape.model->positions != POSITIONS_ROPE)
     return;
-  r->b->rope(r->b, r->s, r->shape.tokens, r->shape.seq, w->heads + w->kv_heads, w->head_dim, w->qkv, qkv, ROPE_THETA, sign);
+  r->b->rope(r->b, r->s, r->shape.tokens, r->shape.seq, w->heads + w->kv_heads, w->head_dim, w->qkv, qkv, ROPE_THETA,
+             sign);
 }
 
 static gsize lse_size(const LayerRun *r, const Widths *w)

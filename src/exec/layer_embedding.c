@@ -36,8 +36,8 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
                           w->weight[EMBEDDING_TABLE], y);
   y = rows_sum(r, y);
   if (w->weight[EMBEDDING_POSITIONS])
-    r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->seq, shape->sp ? shape->rows * shape->tp_rank : 0,
-                           w->weight[EMBEDDING_POSITIONS], y);
+    r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->seq,
+                           shape->sp ? shape->rows * shape->tp_rank : 0, w->weight[EMBEDDING_POSITIONS], y);
   memory_retag(r->memory, y, r->kept_as);
   return y;
 }

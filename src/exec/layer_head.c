@@ -63,7 +63,8 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   norm_forward(r, x, w->weight[HEAD_NORM], w->weight[HEAD_NORM_BIAS], kept[STATS], kept[NORM]);
   void *in = rows_gather(r, kept[NORM], shape->hidden);
   kept[LOGITS] = run_keep(r, (gsize)tokens * width);
-  linear_forward(r, tokens, shape->hidden, width, in, w->weight[HEAD_LOGITS], w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
+  linear_forward(r, tokens, shape->hidden, width, in, w->weight[HEAD_LOGITS], w->weight[HEAD_LOGITS_BIAS],
+                 kept[LOGITS]);
   rows_ungather(r, in, kept[NORM]);
   kept[SOFTMAX] = run_keep_wide(r, 3 * tokens);
   ExecLoss loss = loss_of(r, state);

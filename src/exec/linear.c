@@ -58,7 +58,8 @@ void params_norm(const LayerShape *shape, int layer, int slot, GArray *params)
   params_add(params, p);
 }
 
-void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias, void *y)
+void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+                    void *y)
 {
   r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_b = 1, .m = rows, .n = out, .k = in, .batch = 1, .alpha = 1, .a = x,
                                        .b = w, .c = y, .lda = in, .ldb = in, .ldc = out });

@@ -169,7 +169,8 @@ static char *whole_weights(const Unit *u)
 
 static void take_params(const Shards *s, const Unit *u, int layer, LayerWeights *out)
 {
-  gsize bytes = exec_type_bytes(s->memory->backend->dtype), wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
+  gsize bytes = exec_type_bytes(s->memory->backend->dtype),
+        wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
   char *weights = whole_weights(u);
 
   for (guint i = 0; i < u->params->len; i++) {

@@ -26,7 +26,8 @@ static gboolean check_file(const Tokens *t, const char *path, GError **error)
   }
   for (gsize i = 0; i < file_tokens(t); i++)
     if (file_token(t, i) >= t->vocab) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: token %" G_GSIZE_FORMAT ": %d: expected below the vocabulary of %d",
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                  "%s: token %" G_GSIZE_FORMAT ": %d: expected below the vocabulary of %d",
                   path, i, file_token(t, i), t->vocab);
       return FALSE;
     }

@@ -112,8 +112,8 @@ static void sum_partial(Exec *x, BackendStream *s)
 /* Each value of the model once. */
 static void add_square(Exec *x, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
 {
-  gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) || (p->replicated && x->shape.tp_rank > 0) ||
-                   (x->shards.zero == 0 && x->coordinates[AXIS_DATA] > 0);
+  gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) ||
+                   (p->replicated && x->shape.tp_rank > 0) || (x->shards.zero == 0 && x->coordinates[AXIS_DATA] > 0);
 
   (void)data;
   if (!twice)

@@ -180,7 +180,8 @@ static gboolean read_memory_kernels(const PartSource *above, const cJSON *array,
     PartSource inside;
     *kernel = (MemoryKernel){.crowding = 1, .provenance = PROVENANCE_MEASURED};
     if (!part_inside(above, item, &inside, error) ||
-        !part_fields(&inside, memory_kernel_fields, G_N_ELEMENTS(memory_kernel_fields), kernel, &kernel->provenance, error))
+        !part_fields(&inside, memory_kernel_fields, G_N_ELEMENTS(memory_kernel_fields), kernel, &kernel->provenance,
+                     error))
       return FALSE;
   }
   return TRUE;

@@ -39,7 +39,8 @@ static void put_tier(const FoundServer *s, JsonWriter *w)
   json_put_string(w, "name", linked ? "nvlink" : "pcie");
   json_put_string(w, "link", !linked ? "pcie4" : mesh ? generations[g].mesh : generations[g].link);
   json_put_real(w, "gb_per_s", linked ? MIN(links, generations[g].links) * generations[g].bytes_per_s / 1e9 : 25);
-  json_put_string(w, "source", linked ? "derived: NVLinks of the topology times the rate of one" : "default: PCIe 4.0 of 16 lanes");
+  json_put_string(w, "source",
+                  linked ? "derived: NVLinks of the topology times the rate of one" : "default: PCIe 4.0 of 16 lanes");
   json_close(w, '}');
   json_close(w, ']');
 }
@@ -63,7 +64,8 @@ char *found_server_json(const FoundServer *s, ImportNotes *notes, GError **error
   if (s->gpus < 1 || s->gpus > 1024)
     return import_error(notes, error, "%d GPUs: expected a topology with 1 to 1024", s->gpus);
   if (!notes->gpu)
-    return import_error(notes, error, "tells no GPU: expected --gpu, a name of hardware/gpus, as in --gpu h100-sxm5-80gb");
+    return import_error(notes, error,
+                        "tells no GPU: expected --gpu, a name of hardware/gpus, as in --gpu h100-sxm5-80gb");
   text = g_string_new(NULL);
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');

@@ -7,7 +7,8 @@
 
 #define STRANGE_SHOWN 60
 
-const Importer *const importers[] = { &import_nccl_topology, &import_kineto, &import_topology_matrix, &import_megatron_log, NULL };
+const Importer *const importers[] = { &import_nccl_topology, &import_kineto, &import_topology_matrix,
+                                      &import_megatron_log, NULL };
 
 const Importer *importer_of(const char *text)
 {

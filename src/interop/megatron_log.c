@@ -173,7 +173,8 @@ static char *read_log(const char *text, ImportNotes *notes, GError **error)
       import_strange(notes, kept);
   }
   if (seconds->len == 0)
-    return import_error(notes, error, "no iteration with its time: expected \"elapsed time per iteration (ms): 123.4\"");
+    return import_error(notes, error,
+                        "no iteration with its time: expected \"elapsed time per iteration (ms): 123.4\"");
   return row_of(&log);
 }
 

@@ -56,8 +56,8 @@ static void read_net(Reader *r, const char **names, const char **values)
   r->server.nics += rate == r->server.nic_bits_per_s;
 }
 
-static void start(GMarkupParseContext *context, const char *element, const char **names, const char **values, gpointer data,
-                  GError **error)
+static void start(GMarkupParseContext *context, const char *element, const char **names, const char **values,
+                  gpointer data, GError **error)
 {
   static const char *const known[] = { "cpu", "pci", "nic", "c2c", "system", NULL };
   Reader *r = data;

@@ -108,7 +108,8 @@ static void read_line(Matrix *m, const char *line, ImportNotes *notes)
     m->server.nics = m->columns - m->server.gpus;
   } else if (m->header && is_device(cells[0], "GPU")) {
     read_gpu(m, cells, notes);
-  } else if (!strchr(line, '=') && !strchr(line, ':') && !is_device(cells[0], "NIC") && !g_str_has_prefix(cells[0], "mlx")) {
+  } else if (!strchr(line, '=') && !strchr(line, ':') && !is_device(cells[0], "NIC") &&
+             !g_str_has_prefix(cells[0], "mlx")) {
     import_strange(notes, line);
   }
 }
@@ -128,7 +129,8 @@ static char *read_matrix(const char *text, ImportNotes *notes, GError **error)
   gboolean whole = m.rows == s->gpus;
   g_strfreev(m.header);
   if (!whole)
-    return import_error(notes, error, "%d rows of %d GPUs: expected the whole matrix of nvidia-smi topo -m", m.rows, s->gpus);
+    return import_error(notes, error, "%d rows of %d GPUs: expected the whole matrix of nvidia-smi topo -m", m.rows,
+                        s->gpus);
   s->switched = s->links_min == s->links_max && s->links_max >= 6 && s->gpus > 2;
   if (s->switched)
     s->gpu_links = s->links_max;

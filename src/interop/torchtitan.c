@@ -115,7 +115,8 @@ static Stages stages_of(Export *e, const ScheduleName *schedule)
 
   if (!s->stages)
     return stages;
-  int each = s->stages > 2 ? s->layers[1] : MAX(s->layers[0], s->layers[1]), first_less = each - s->layers[0], last_less = each - s->layers[s->stages - 1];
+  int each = s->stages > 2 ? s->layers[1] : MAX(s->layers[0], s->layers[1]), first_less = each - s->layers[0],
+      last_less = each - s->layers[s->stages - 1];
   if (split_is_kind(s, SPLITS_ENDS) && first_less >= 0 && last_less >= 0)
     return (Stages) { each, first_less, last_less };
   export_lose(e, "layer_split: torchtitan takes fewer layers on the first and the last stage only, left out");
@@ -131,7 +132,8 @@ static void put_pipeline(Export *e, GString *text)
   if (e->plan->pp == 1)
     return;
   g_string_append_printf(text, "pipeline_parallel_schedule = \"%s\"\n", schedule->theirs);
-  g_string_append_printf(text, "pipeline_parallel_layers_per_stage = %d\npipeline_parallel_first_stage_less_layers = %d\n"
+  g_string_append_printf(text,
+                         "pipeline_parallel_layers_per_stage = %d\npipeline_parallel_first_stage_less_layers = %d\n"
                          "pipeline_parallel_last_stage_less_layers = %d\n", stages.layers, stages.first_less,
                          stages.last_less);
   g_string_append_printf(text, "pipeline_parallel_microbatch_size = %d\n", e->plan->micro_batch);

@@ -132,7 +132,8 @@ static void linear_forward(Build *b, const Linear *l)
   if (l->bias && b->plan->framework->separate_bias)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce)
-    build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, activation_bytes(b));
+    build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
+                             activation_bytes(b));
 }
 
 /* Adds the weight gradient to what earlier micro-batches left: inside the
@@ -172,9 +173,11 @@ static void linear_backward(Build *b, const Linear *l)
   add_backward(b, product(b, l, PASS_INPUT, l->rows, l->in, l->out));
   cast_backward(b, l);
   if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
-    build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT, overlap);
+    build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT,
+                              overlap);
   if (l->split == LINEAR_ROW && sp && !l->no_reduce)
-    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_INPUT, FALSE);
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_INPUT,
+                              FALSE);
 }
 
 void build_linear(Build *b, const Linear *l)
@@ -225,7 +228,8 @@ void build_exit(Build *b)
 
   build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, activation_bytes(b));
   if (sp)
-    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_INPUT, FALSE);
+    build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_INPUT,
+                              FALSE);
 }
 
 void build_norm(Build *b, const char *name)

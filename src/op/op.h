@@ -39,7 +39,12 @@ typedef struct {
   gboolean joins;   /* waits for the asynchronous collectives before it */
   union {
     struct { double m, n, k, batch; DType dtype; gboolean activations; double accumulate_bytes; } matmul;
-    struct { double batch, heads, q_len, kv_len; int head_dim, v_head_dim; gboolean causal, dropout; DType dtype; } attention;
+    struct {
+      double batch, heads, q_len, kv_len;
+      int head_dim, v_head_dim;
+      gboolean causal, dropout;
+      DType dtype;
+    } attention;
     struct { double bytes, kernels; } memory;
     struct { Collective what; double bytes; GroupShape group; Axis axis; } collective;
   };
@@ -77,14 +82,15 @@ double op_gradient_bytes(const Plan *plan);
 double op_reduce_bytes(const Plan *plan);
 
 /* Bytes of a weight as it is kept, when ranks gather it, and of its copies in fp8 that stay
- * beside it (of weights kept in fp8, the other layout); traffic for a weight when a step ends, the optimizer's aside. */
+ * beside it (of weights kept in fp8, the other layout); traffic for
+ * a weight when a step ends, the optimizer's aside. */
 double op_weight_bytes(const Plan *plan);
 double op_gathered_weight_bytes(const Plan *plan);
 double op_weight_copy_bytes(const Plan *plan);
 double op_weight_cast_bytes(const Plan *plan);
 
-/* Bytes of optimizer states on the device for a parameter, none where they are offloaded: Adam's two fp32 moments, and an
- * fp32 copy of 16-bit weights. */
+/* Bytes of optimizer states on the device for a parameter, none where they are offloaded: Adam's two fp32 moments, and
+ * an fp32 copy of 16-bit weights. */
 double op_optimizer_bytes(const Plan *plan);
 
 /* Bytes for a parameter of 16-bit gradients that a backward leaves until they

@@ -159,8 +159,8 @@ static char *find_file(const char *name, GError **error)
 
   if (g_file_test(path, G_FILE_TEST_IS_REGULAR))
     return g_steal_pointer(&path);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "framework: %s: expected a file of plans/frameworks/ (looked for %s)", name,
-              path);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "framework: %s: expected a file of plans/frameworks/ (looked for %s)",
+              name, path);
   return NULL;
 }
 

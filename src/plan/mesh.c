@@ -47,7 +47,8 @@ GroupShape mesh_shards(const Plan *plan, const Cluster *cluster)
 
 GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, plan_replicas(plan) / plan_shards(plan), mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
+  return group_shape(cluster, plan_replicas(plan) / plan_shards(plan),
+                     mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
 }
 
 /* Whether each rank of one stage shares a domain with its partner in the other. */

@@ -78,7 +78,8 @@ static gboolean check_heads(const Subject *s, GError **error)
   for (int i = 0; i < s->model->n_specs; i++) {
     const Attention *a = &s->model->specs[i].attention;
     if (a->heads % tp != 0)
-      return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d attention heads", tp, a->heads);
+      return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d attention heads", tp,
+                    a->heads);
     if (!a->kv_lora_rank && a->kv_heads % tp != 0)
       return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d key-value heads", tp,
                     a->kv_heads);
@@ -104,7 +105,8 @@ static gboolean check_node(const Subject *s, GError **error)
   int tp = s->plan->tp, node = MIN(s->cluster->tiers[0].devices, s->cluster->devices);
 
   if (tp <= node ? node % tp != 0 : tp % node != 0)
-    return broken(error, "tensor_model_parallel_size: %d: expected a divisor or a multiple of the %d devices that %s joins",
+    return broken(error,
+                  "tensor_model_parallel_size: %d: expected a divisor or a multiple of the %d devices that %s joins",
                   tp, node, s->cluster->tiers[0].name);
   return TRUE;
 }
@@ -144,7 +146,8 @@ static gboolean check_layers(const Subject *s, GError **error)
   if (p->split.stages)
     return check_split(s, error);
   if (s->model->blocks % stages != 0)
-    return broken(error, "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages, or a layer_split",
+    return broken(error,
+                  "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages, or a layer_split",
                   p->pp, s->model->blocks, stages);
   return TRUE;
 }
@@ -167,8 +170,9 @@ static gboolean check_schedule(const Subject *s, GError **error)
     return broken(error, "recompute_granularity: \"%s\": expected full, schedule %s makes whole forwards again",
                   recompute_names[s->plan->recompute], s->plan->schedule->name);
   if (s->plan->schedule->split && s->plan->recompute == RECOMPUTE_FULL)
-    return broken(error, "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
-                         "%s need what forwards saved", s->plan->schedule->name);
+    return broken(error,
+                  "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
+                  "%s need what forwards saved", s->plan->schedule->name);
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
     return FALSE;
@@ -198,14 +202,15 @@ static gboolean check_sequence_parallel(const Subject *s, GError **error)
   return TRUE;
 }
 
-
-/* Attention that rings and gathers can divide: over the whole sequence. Two chunks a rank, the i-th from either end, balance a causal mask. */
+/* Attention that rings and gathers can divide: over the whole sequence. Two chunks a rank, the i-th from either end,
+ * balance a causal mask. */
 static gboolean check_context_blocks(const Subject *s, const Attention *a, GError **error)
 {
   const Plan *p = s->plan;
 
   if (a->window > 0 && a->window < p->seq)
-    return broken(error, "context_parallel_size: %d: expected 1, or cp_comm_type a2a, for a window of %d tokens", p->cp, a->window);
+    return broken(error, "context_parallel_size: %d: expected 1, or cp_comm_type a2a, for a window of %d tokens", p->cp,
+                  a->window);
   return TRUE;
 }
 
@@ -214,8 +219,9 @@ static gboolean check_context_heads(const Subject *s, const Attention *a, GError
   int ranks = s->plan->tp * s->plan->cp, kv_heads = a->kv_lora_rank ? a->heads : a->kv_heads;
 
   if (a->heads % ranks != 0 || kv_heads % ranks != 0)
-    return broken(error, "context_parallel_size: %d: expected that with tensor parallel %d it divides the %d key-value heads "
-                         "under cp_comm_type a2a", s->plan->cp, s->plan->tp, kv_heads);
+    return broken(error,
+                  "context_parallel_size: %d: expected that with tensor parallel %d it divides the %d key-value heads "
+                  "under cp_comm_type a2a", s->plan->cp, s->plan->tp, kv_heads);
   return TRUE;
 }
 
@@ -231,8 +237,9 @@ static gboolean check_context(const Subject *s, GError **error)
   if (p->attention == ATTENTION_UNFUSED)
     return broken(error, "attention: \"unfused\": expected a fused kernel under context_parallel_size %d", p->cp);
   if (p->seq % (2 * p->cp) != 0 || (p->sequence_parallel && p->seq / p->cp % p->tp != 0))
-    return broken(error, "context_parallel_size: %d: expected seq_length %d to divide by twice as many, and a rank's part "
-                         "by tensor_model_parallel_size under sequence_parallel", p->cp, p->seq);
+    return broken(error,
+                  "context_parallel_size: %d: expected seq_length %d to divide by twice as many, and a rank's part "
+                  "by tensor_model_parallel_size under sequence_parallel", p->cp, p->seq);
   for (int i = 0; i < s->model->n_specs; i++) {
     const Attention *a = &s->model->specs[i].attention;
     if (a->heads && !(p->context == CONTEXT_ALL_TO_ALL ? check_context_heads : check_context_blocks)(s, a, error))
@@ -276,7 +283,8 @@ static gboolean check_precision(const Subject *s, GError **error)
     return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype],
                   s->cluster->device.name);
   if (s->plan->fp8 && s->plan->framework->fp8 == FP8_NONE)
-    return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe", s->plan->framework->name);
+    return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe",
+                  s->plan->framework->name);
   return TRUE;
 }
 

@@ -62,11 +62,13 @@ static const Schedule *unknown_schedule(const JsonDoc *doc, GError **error)
   for (int i = 0; schedules[i]; i++)
     g_string_append_printf(names, "%s, ", schedules[i]->name);
   g_autofree char *known = g_string_free(names, FALSE);
-  json_error(doc, json_get(json_root(doc), "pipeline_schedule"), error, "one of %sor the path of a schedule .csv", known);
+  json_error(doc, json_get(json_root(doc), "pipeline_schedule"), error, "one of %sor the path of a schedule .csv",
+             known);
   return NULL;
 }
 
-static const Schedule *resolve_schedule(const JsonDoc *doc, const char *name, int vpp, Framework *framework, GError **error)
+static const Schedule *resolve_schedule(const JsonDoc *doc, const char *name, int vpp, Framework *framework,
+                                        GError **error)
 {
   const Schedule *schedule = schedule_find(name ? name : vpp > 1 ? "interleaved" : "1f1b");
 

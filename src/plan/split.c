@@ -69,7 +69,8 @@ static double stage_s(const SplitProblem *p, int stage, int from, int to)
 {
   int first = stage == 0 ? 0 : 1 + from, end = stage == p->stages - 1 ? p->n_layers : 1 + to;
 
-  if (to - from < least_of(p, stage) || to - from > SPLIT_LAYERS_MAX || (p->fits && !p->fits(p->data, stage, first, end)))
+  if (to - from < least_of(p, stage) || to - from > SPLIT_LAYERS_MAX ||
+      (p->fits && !p->fits(p->data, stage, first, end)))
     return INFINITY;
   return p->seconds[end] - p->seconds[first];
 }

@@ -11,8 +11,8 @@ static double exposed_share(const Segment *a, const Segment *b)
 }
 
 /* The part that overlaps `other`. The second one's scratch stands beside the first one's. */
-static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, const Slot *slot, const Chunk *other_chunk,
-                          const Slot *other)
+static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, const Slot *slot,
+                          const Chunk *other_chunk, const Slot *other)
 {
   Piece layers = piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
   Segment s = pass_segment(b, chunk, layers, slot->pass);
@@ -31,7 +31,8 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
 
 static gint64 pair_key(int rank, const Slot *slot, const Slot *other, int piece)
 {
-  return ((((((gint64)rank * 4096 + slot->chunk) * 4096 + other->chunk) * 8 + slot->pass) * 8 + other->pass) << 16) + piece + 1;
+  return ((((((gint64)rank * 4096 + slot->chunk) * 4096 + other->chunk) * 8 + slot->pass) * 8 + other->pass) << 16) +
+         piece + 1;
 }
 
 int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, const Slot *other,

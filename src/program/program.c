@@ -8,7 +8,8 @@
 const char *const lane_names[] = { "compute", "pipeline", "data", NULL };
 const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "tied embedding",
                                         "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
-const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations", "buffers", "overhead", NULL };
+const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations",
+                                          "buffers", "overhead", NULL };
 
 int program_add_segment(ProgramBuild *b, Segment segment)
 {

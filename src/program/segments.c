@@ -88,8 +88,8 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
   return *known;
 }
 
-static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group, int parts,
-                                    double part_s)
+static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group,
+                                    int parts, double part_s)
 {
   CollectiveCost cost = collective_cost(b->cluster, what, bytes / parts, group);
 

@@ -21,7 +21,8 @@ char *report_ranking(const Result *results, int n)
 
   for (int i = 0; i < n; i++) {
     const Result *r = &results[i];
-    g_autofree char *step = precise_seconds(r->metrics.iteration_s), *memory = format_bytes(r->metrics.peak_memory_bytes);
+    g_autofree char *step = precise_seconds(r->metrics.iteration_s),
+                    *memory = format_bytes(r->metrics.peak_memory_bytes);
     table_add(t, "%d", i + 1);
     table_add(t, "%d", r->plan.tp);
     table_add(t, "%s", r->plan.sequence_parallel ? "on" : "off");
@@ -103,8 +104,8 @@ static void say_balance(GString *s, const Trace *t)
   }
   g_autofree char *longest = format_seconds(trace_row_compute(t, most));
   g_autofree char *shortest = format_seconds(trace_row_compute(t, least));
-  g_string_append_printf(s, "Stage %d computes longest, %s, %.1f %% more than the mean stage; stage %d least, %s.\n", most,
-                         longest, 100 * (trace_row_compute(t, most) * t->n_rows / sum - 1), least, shortest);
+  g_string_append_printf(s, "Stage %d computes longest, %s, %.1f %% more than the mean stage; stage %d least, %s.\n",
+                         most, longest, 100 * (trace_row_compute(t, most) * t->n_rows / sum - 1), least, shortest);
 }
 
 /* Seconds of each pass for a micro-batch on a mean row; FALSE if pairs shorten them. */

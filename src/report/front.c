@@ -5,7 +5,8 @@
 
 #include <errno.h>
 
-static gboolean draw(Picture *p, const Answer *front, const char *x_title, const char *y_title, const char *folder, GError **error)
+static gboolean draw(Picture *p, const Answer *front, const char *x_title, const char *y_title, const char *folder,
+                     GError **error)
 {
   g_autoptr(GString) data = g_string_new(NULL);
 

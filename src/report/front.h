@@ -6,6 +6,7 @@
 
 /* pareto.svg and .png in `folder`, made if missing: the first two columns of the
  * answer, against each other. TDP_ERROR_RUNTIME as report_plots(). */
-gboolean report_front(const Answer *front, const char *x_title, const char *y_title, const char *folder, GError **error);
+gboolean report_front(const Answer *front, const char *x_title, const char *y_title, const char *folder,
+                      GError **error);
 
 #endif

@@ -34,7 +34,8 @@ static double error_pct(double predicted, double measured)
   return measured > 0 ? 100 * (predicted / measured - 1) : 0;
 }
 
-static void add_row(Table *table, const char *name, int count, const char *predicted, const char *measured, double error)
+static void add_row(Table *table, const char *name, int count, const char *predicted, const char *measured,
+                    double error)
 {
   table_add(table, "%s", name);
   if (count > 0)

@@ -19,7 +19,8 @@ static void add_op(Table *t, const char *layer, const char *pass, const Op *op, 
   else
     table_add(t, "%.0f GB/s", op->collective.bytes / MAX(seconds, 1e-12) / 1e9);
   if (op->kind == OP_MATMUL)
-    table_add(t, "%.0f x %.0f x %.0f%s", op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch > 1 ? " batched" : "");
+    table_add(t, "%.0f x %.0f x %.0f%s", op->matmul.m, op->matmul.n, op->matmul.k,
+              op->matmul.batch > 1 ? " batched" : "");
   else if (op->kind == OP_ATTENTION)
     table_add(t, "%.0f x %.0f heads of %d", op->attention.batch, op->attention.heads, op->attention.head_dim);
   else

@@ -69,7 +69,8 @@ static TimelineColors join_colors(Panel *panels, int n)
   return all;
 }
 
-static gboolean draw(TimelinePicture *t, Panel *panels, const Compared *plans, int n, const char *folder, GError **error)
+static gboolean draw(TimelinePicture *t, Panel *panels, const Compared *plans, int n, const char *folder,
+                     GError **error)
 {
   const Result *first = plans[0].result;
   TimelineColors colors = join_colors(panels, n);

@@ -145,7 +145,8 @@ static void draw_shares(const Panel *p, TimelinePicture *t, int place, int lane,
     for (int kind = 0; kind < SHARE_KINDS; kind++) {
       int levels = MIN(bins[i].levels[kind], SHARE_LEVELS - used);
       if (levels > 0)
-        timeline_box(t, i * bin_s, end * bin_s, lane_top(p, place, lane) + used * level, levels * level, bins[i].rgb[kind]);
+        timeline_box(t, i * bin_s, end * bin_s, lane_top(p, place, lane) + used * level, levels * level,
+                     bins[i].rgb[kind]);
       used += levels;
     }
   }

@@ -25,7 +25,8 @@ static void mix_part(Mix *mixes, int n_bins, double bin_s, const Box *box, int k
 static void mix_span(Mix *mixes, int n_bins, double bin_s, const Box *box, const TimelineColors *colors)
 {
   for (int i = 0; i < box->n_passes; i++)
-    mix_part(mixes, n_bins, bin_s, box, box->passes[i].pass, 1.0 / box->n_passes, timeline_pass_color(colors, &box->passes[i]));
+    mix_part(mixes, n_bins, bin_s, box, box->passes[i].pass, 1.0 / box->n_passes,
+             timeline_pass_color(colors, &box->passes[i]));
   if (box->n_passes == 0)
     mix_part(mixes, n_bins, bin_s, box, PASS_COUNT + box->kind, 1, timeline_kind_color(box->kind));
 }

@@ -26,7 +26,8 @@ char *training_text(const Result *r, double tokens)
   g_autofree char *hours = format_integer((gint64)round(t.gpu_hours)), *usd = format_integer((gint64)round(t.usd));
   GString *s = g_string_new(NULL);
 
-  g_string_append_printf(s, "Training on %s tokens takes %s steps, %.1f days, %s GPU-hours", count, steps, t.seconds / 86400, hours);
+  g_string_append_printf(s, "Training on %s tokens takes %s steps, %.1f days, %s GPU-hours", count, steps,
+                         t.seconds / 86400, hours);
   if (t.usd > 0)
     g_string_append_printf(s, ", %s USD at %g a GPU-hour", usd, r->cluster->usd_per_device_hour);
   else

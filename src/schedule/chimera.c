@@ -10,7 +10,8 @@
 static gboolean check(const ScheduleShape *shape, GError **error)
 {
   if (shape->ranks % 2 != 0)
-    return shape_refuse(error, "schedule chimera needs an even number of pipeline ranks, the plan has %d", shape->ranks);
+    return shape_refuse(error, "schedule chimera needs an even number of pipeline ranks, the plan has %d",
+                        shape->ranks);
   if (shape->micro % 2 != 0)
     return shape_refuse(error, "schedule chimera needs an even number of micro-batches, half of them for each "
                         "direction, the plan has %d", shape->micro);

@@ -33,7 +33,8 @@ static gboolean check_range(const Check *c, int rank, int i, GError **error)
 
   if (slot->pass < PASS_COUNT && slot->chunk < c->shape->chunks && slot->micro < (guint)c->shape->micro)
     return TRUE;
-  return shape_refuse(error, "rank %d, pass %d: chunk %d, micro-batch %u: expected below %d chunks and %d micro-batches",
+  return shape_refuse(error,
+                      "rank %d, pass %d: chunk %d, micro-batch %u: expected below %d chunks and %d micro-batches",
                       rank, i - c->order->first[rank], slot->chunk, slot->micro, c->shape->chunks, c->shape->micro);
 }
 

@@ -161,7 +161,8 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   g_assert(t);
   if (shape->ranks == t->ranks && shape->chunks == t->chunks && shape->micro == t->micro)
     return TRUE;
-  return shape_refuse(error, "schedule %s is for %d pipeline ranks of %d chunks and %d micro-batches, the plan has %d, %d "
+  return shape_refuse(error,
+                      "schedule %s is for %d pipeline ranks of %d chunks and %d micro-batches, the plan has %d, %d "
                       "and %d", t->name, t->ranks, t->chunks, t->micro, shape->ranks, shape->chunks, shape->micro);
 }
 

@@ -160,7 +160,8 @@ static double data_lane(const Bound *b, double params)
   if (plan_replicas(p) == 1)
     return 0;
   double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
-  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) + gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) +
+         gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
 }
 
 /* From the norm to the end of the step, on a rank. */

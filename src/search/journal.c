@@ -61,7 +61,8 @@ Journal *journal_open(const char *path, const char *fingerprint, GError **error)
   if (g_file_get_contents(path, &text, NULL, NULL))
     whole = read_entries(j, text, fingerprint);
   if (whole < 0)
-    return journal_fail(j, error, TDP_ERROR_INPUT, "expected the state of this very search, or a file that is not there");
+    return journal_fail(j, error, TDP_ERROR_INPUT,
+                        "expected the state of this very search, or a file that is not there");
   j->file = fopen(path, whole > 0 ? "r+" : "w");
   if (!j->file || fseek(j->file, whole, SEEK_SET) != 0)
     return journal_fail(j, error, TDP_ERROR_RUNTIME, g_strerror(errno));

@@ -73,10 +73,12 @@ double objective_shown(const Objective *o, double value)
 gboolean objective_check(const Objective *o, const Cluster *cluster, GError **error)
 {
   if (o->value == money_of && cluster->usd_per_device_hour <= 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour",
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour",
                 cluster->name);
   else if (o->value == energy_of && cluster->device.power_w <= 0)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: power_w: missing: expected the power of a GPU", cluster->device.name);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: power_w: missing: expected the power of a GPU",
+                cluster->device.name);
   else
     return TRUE;
   return FALSE;

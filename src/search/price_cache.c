@@ -30,7 +30,8 @@ static gboolean key_equal(gconstpointer a, gconstpointer b)
 
 static PriceKey key_of(const Plan *plan, int stages)
 {
-  return (PriceKey) { plan->tp, plan->cp, plan->context, plan->micro_batch, plan->sequence_parallel, plan->recompute, plan_ends_meet(plan), stages };
+  return (PriceKey) { plan->tp, plan->cp, plan->context, plan->micro_batch, plan->sequence_parallel,
+                      plan->recompute, plan_ends_meet(plan), stages };
 }
 
 PriceCache *price_cache_new(const Model *model, const Cluster *cluster)

@@ -50,7 +50,8 @@ static void put_over(Search *s, Candidate candidate, double memory_bytes)
   g_array_append_val(s->over, candidate);
 }
 
-static double value_of(const Search *s, const Objective *objective, const Plan *plan, double step_s, double memory_bytes)
+static double value_of(const Search *s, const Objective *objective, const Plan *plan, double step_s,
+                       double memory_bytes)
 {
   return objective ? objective->value(plan, s->cluster, step_s, memory_bytes) : 0;
 }
@@ -310,7 +311,8 @@ static void note_over(Search *s)
     return;
   }
   double best = g_array_index(r->best, Found, 0).metrics.iteration_s;
-  for (guint i = s->options->over ? 0 : s->over->len, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES; i++) {
+  for (guint i = s->options->over ? 0 : s->over->len, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES;
+       i++) {
     Candidate *c = &g_array_index(s->over, Candidate, i);
     c->bound_s = bound_time(s->model, &c->plan, s->cluster, sums_of(s, &c->plan));
     if (c->bound_s >= OVER_GAIN * best)

@@ -62,7 +62,8 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
-  return bad_fix(error, key, value, "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
+  return bad_fix(error, key, value,
+                 "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)

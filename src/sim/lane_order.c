@@ -30,7 +30,8 @@ void lane_order_clear(LaneOrder *o)
 /* The next task of a lane, from one on, with one of two passes; -1 = none. */
 static int find_pass(const LaneOrder *o, int from, Pass a, Pass b)
 {
-  while (from >= 0 && (task_at(o, from)->kind != TASK_PASS || (task_at(o, from)->pass != a && task_at(o, from)->pass != b)))
+  while (from >= 0 &&
+         (task_at(o, from)->kind != TASK_PASS || (task_at(o, from)->pass != a && task_at(o, from)->pass != b)))
     from = o->next[from];
   return from;
 }
@@ -112,7 +113,8 @@ int lane_order_next(LaneOrder *o, int ended, const Span *spans, int *waiting)
 
   if (next < 0 || task_at(o, next)->kind != TASK_PASS || task_at(o, next)->pass != PASS_RECOMPUTE)
     return next;
-  int backward = find_pass(o, next, PASS_BACKWARD, PASS_INPUT), forward = find_pass(o, next, PASS_FORWARD, PASS_FORWARD);
+  int backward = find_pass(o, next, PASS_BACKWARD, PASS_INPUT),
+      forward = find_pass(o, next, PASS_FORWARD, PASS_FORWARD);
   if (backward < 0 || waiting[backward] == 1 || forward < 0)
     return next;
   Run run = pieces_of(o, forward);

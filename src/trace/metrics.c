@@ -60,7 +60,8 @@ static gboolean is_pipeline(const Span *s)
  * send; or, unless it was a send, the row's own data-parallel communication;
  * else to idleness. `data` are the row's data-lane spans in order; those before
  * `next` ended before the gap. */
-static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, double from, double to, int cause, Metrics *m)
+static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, double from, double to, int cause,
+                       Metrics *m)
 {
   double waited = 0, sent = 0;
 

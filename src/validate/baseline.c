@@ -32,7 +32,8 @@ char *validation_baseline(const Validation *v)
 
 static gboolean lost(const char *source, const char *what, double now, double before, GError **error)
 {
-  g_set_error(error, TDP_ERROR, TDP_ERROR_TOLERANCE, "%s: %s: %g: expected no worse than %g", source, what, now, before);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_TOLERANCE, "%s: %s: %g: expected no worse than %g", source, what, now,
+              before);
   return FALSE;
 }
 

@@ -23,8 +23,9 @@ typedef struct {
 #define COLUMN(name) { #name, G_STRUCT_OFFSET(Numbers, name), 1, SIZE_MAX_ROW }
 
 static const NumberColumn number_columns[] = {
-  COLUMN(layers), COLUMN(hidden), COLUMN(ffn_hidden), COLUMN(heads), COLUMN(kv_heads), COLUMN(seq), COLUMN(vocab),
-  COLUMN(gpus), COLUMN(tp), { "sp", G_STRUCT_OFFSET(Numbers, sp), 0, 1 }, COLUMN(pp), COLUMN(vpp), COLUMN(dp), COLUMN(cp), COLUMN(micro_batch),
+  COLUMN(layers),       COLUMN(hidden), COLUMN(ffn_hidden), COLUMN(heads), COLUMN(kv_heads),
+  COLUMN(seq),          COLUMN(vocab),  COLUMN(gpus),       COLUMN(tp),    { "sp", G_STRUCT_OFFSET(Numbers, sp), 0, 1 },
+  COLUMN(pp),           COLUMN(vpp),    COLUMN(dp),         COLUMN(cp),    COLUMN(micro_batch),
   COLUMN(global_batch),
 };
 
@@ -153,8 +154,8 @@ static Model *make_model(const Case *c, const Csv *csv, int row, const Numbers *
 }
 
 /* A cell that is one of `names`; an empty one takes `otherwise`. */
-static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column, const char *const *names, int otherwise,
-                            int *out, GError **error)
+static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column, const char *const *names,
+                            int otherwise, int *out, GError **error)
 {
   const char *cell = csv_cell(csv, row, column);
 
@@ -277,7 +278,8 @@ static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
     say_default(c, "layer_split");
   else
     ok = !*cell;
-  return ok || bad_cell(csv, row, "layer_split", "first-1,last-1 or last=N that fits layers and stages, or nothing", error);
+  return ok ||
+         bad_cell(csv, row, "layer_split", "first-1,last-1 or last=N that fits layers and stages, or nothing", error);
 }
 
 static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
@@ -346,8 +348,8 @@ gboolean case_check_columns(const Csv *csv, GError **error)
 
   for (int i = 0; columns[i]; i++)
     if (csv_column(csv, columns[i]) < 0) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line 1: %s: missing: expected a column of this name", csv->name,
-                  columns[i]);
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line 1: %s: missing: expected a column of this name",
+                  csv->name, columns[i]);
       return FALSE;
     }
   return TRUE;

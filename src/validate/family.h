@@ -3,7 +3,8 @@
  * `model` column starts: MPT has no biases and no position weights. A name that
  * is not listed follows its feed-forward: GPT (gelu) has biases, learned
  * positions, tied embeddings, and dropout where the framework's generation
- * trains with it; gated and squared-ReLU models have none of these. To add a family: a line of the table, with its source.
+ * trains with it; gated and squared-ReLU models have none of these. To add a family: a line of the table, with its
+ * source.
  */
 #ifndef TDP_VALIDATE_FAMILY_H
 #define TDP_VALIDATE_FAMILY_H

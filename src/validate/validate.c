@@ -105,7 +105,8 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   r->sweep = g_strdup(csv_cell(csv, row, "sweep"));
   r->file = g_strdup(file);
   r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
-  if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) || !csv_real(csv, row, "memory_gib", &memory_gib, error))
+  if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) ||
+      !csv_real(csv, row, "memory_gib", &memory_gib, error))
     return FALSE;
   if ((*csv_cell(csv, row, "iteration_s") && !(r->measured_s > 0)) || memory_gib < 0) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: expected a number above 0", csv->name,
@@ -115,7 +116,8 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   r->measured_memory_bytes = memory_gib * 1073741824.0;
   ok = case_init(&c, csv, row, &r->skipped, error);
   r->defaulted = case_defaulted(&c);
-  if (ok && !r->skipped && v->timed_passes && !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
+  if (ok && !r->skipped && v->timed_passes &&
+      !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
     r->skipped = g_strdup("passes not timed");
   if (ok && !r->skipped) {
     ablate(v->ablation, c.cluster, c.framework);

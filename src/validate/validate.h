@@ -61,8 +61,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Validation, validation_free)
  * 0; NULL behind the last. -1 leaves nothing out. */
 const char *ablation_name(int ablation);
 
-/* Simulates every row of a file, or the run of a report of tdp-run --json. An error is bad input: a row whose cells make
- * no sense, a missing column, an unknown cluster. */
+/* Simulates every row of a file, or the run of a report of tdp-run --json. An error is bad input: a row whose cells
+ * make no sense, a missing column, an unknown cluster. */
 gboolean validation_add_file(Validation *validation, const char *path, GError **error);
 
 /* Fills in the naive predictions; after all files. */

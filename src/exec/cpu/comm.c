@@ -41,7 +41,8 @@ static void all_reduce(Backend *b, BackendComm *c, BackendStream *s, void *x, si
   call(b, s, &(CpuMessage) { .kind = COMM_ALL_REDUCE, .comm = c, .x = x, .y = x, .n = n, .type = type, .reduce = op });
 }
 
-static void all_gather(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each, ExecType type)
+static void all_gather(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each,
+                       ExecType type)
 {
   call(b, s, &(CpuMessage) { .kind = COMM_ALL_GATHER, .comm = c, .x = x, .y = y, .n = n_each, .type = type });
 }

@@ -78,7 +78,8 @@ static void accept_head(CpuBackend *b, TcpPeer *peer)
 
   peer->head_got = 0;
   if (peer->head.magic != MAGIC || (in && in->bytes != peer->head.bytes)) {
-    cpu_fail(b, "TCP: a message of %" G_GUINT64_FORMAT " bytes where %zu were expected", peer->head.bytes, in ? in->bytes : 0);
+    cpu_fail(b, "TCP: a message of %" G_GUINT64_FORMAT " bytes where %zu were expected", peer->head.bytes,
+             in ? in->bytes : 0);
     return;
   }
   peer->current = in ? in : new_early(b, peer);

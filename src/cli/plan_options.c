@@ -1,0 +1,80 @@
+#include "cli/plan_options.h"
+
+#include "base/error.h"
+#include "cli/cli.h"
+#include "interop/export.h"
+
+void plan_options_init(PlanOptions *o)
+{
+  *o = (PlanOptions) { .gpus = CLI_ABSENT, .gpus_from = CLI_ABSENT, .global_batch = CLI_ABSENT, .seq = CLI_ABSENT,
+                       .top = CLI_ABSENT, .threads = CLI_ABSENT };
+}
+
+void plan_options_clear(PlanOptions *o)
+{
+  char *const strings[] = { o->model, o->cluster, o->fix, o->output, o->plots, o->framework, o->precision, o->objective,
+                            o->pareto, o->question, o->why_not, o->state, o->certificate, o->tokens, o->time_limit };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
+    g_free(strings[i]);
+  g_strfreev(o->exports);
+}
+
+static gboolean check_exports(char **exports, GError **error)
+{
+  for (int i = 0; exports && exports[i]; i++) {
+    g_auto(GStrv) pair = g_strsplit(exports[i], "=", 2);
+    if (pair[0] && pair[1] && *pair[1] && exporter_find(pair[0]))
+      continue;
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, nanotron",
+                exports[i]);
+    return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **error)
+{
+  const GOptionEntry entries[] = {
+    { "model", 'm', 0, G_OPTION_ARG_FILENAME, &o->model, "Model: a file or a name of models/", "M" },
+    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster: a file or a name of hardware/", "C" },
+    { "gpus", 'g', 0, G_OPTION_ARG_INT, &o->gpus, "Devices to use (default: all of the cluster)", "N" },
+    { "global-batch", 'b', 0, G_OPTION_ARG_INT, &o->global_batch, "Sequences in a step (default: the model's)", "B" },
+    { "seq", 's', 0, G_OPTION_ARG_INT, &o->seq, "Tokens in a sequence (default: the model's)", "S" },
+    { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
+    { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Training software: a name of plans/frameworks/ (default: megatron-core)", "NAME" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32 or fp8 (default: the first of these that the device has)", "FORMAT" },
+    { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
+    { "gpus-from", 0, 0, G_OPTION_ARG_INT, &o->gpus_from, "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
+    { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },
+    { "question", 0, 0, G_OPTION_ARG_STRING, &o->question, "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity or scaling", "NAME" },
+    { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not, "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
+    { "tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "Time and cost of training so many tokens, as in 300e9", "T" },
+    { "time-limit", 0, 0, G_OPTION_ARG_STRING, &o->time_limit, "Stop with the best found after so many seconds", "S" },
+    { "state", 0, 0, G_OPTION_ARG_FILENAME, &o->state, "Keep what was simulated in a file, and go on from it", "FILE" },
+    { "certificate", 0, 0, G_OPTION_ARG_FILENAME, &o->certificate, "Write how each plan was settled, as CSV", "FILE" },
+    { "top", 0, 0, G_OPTION_ARG_INT, &o->top, "Plans to show (default: 5)", "K" },
+    { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the best plan to a file", "FILE" },
+    { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports, "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
+    { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
+    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
+    { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
+    { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
+    { "threads", 0, 0, G_OPTION_ARG_INT, &o->threads, "Threads (default: one for each processor); the answer does not depend on it", "T" },
+    { "verbose", 'v', 0, G_OPTION_ARG_NONE, &o->verbose, "Print times of the search on stderr", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
+
+  if (!cli_parse(argc, argv, entries, "Finds the fastest way to train a model on a cluster, and says why.", error))
+    return FALSE;
+  if (*argc > 1) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
+    return FALSE;
+  }
+  return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
+         cli_check_count("--global-batch", &o->global_batch, error) &&
+         cli_check_count("--seq", &o->seq, error) && cli_check_count("--top", &o->top, error) &&
+         cli_check_count("--threads", &o->threads, error) &&
+         check_exports(o->exports, error);
+}

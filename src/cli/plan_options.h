@@ -1,0 +1,24 @@
+/*
+ * The command line of tdp-plan, as it was typed: options that were not given are
+ * NULL, FALSE or CLI_ABSENT. Reading fails with a GError that names the option;
+ * plan_options_clear frees the strings, after a failed reading too.
+ */
+#ifndef TDP_CLI_PLAN_OPTIONS_H
+#define TDP_CLI_PLAN_OPTIONS_H
+
+#include <glib.h>
+
+typedef struct {
+  char *model, *cluster, *fix, *output, *plots, *framework, *precision;
+  char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *time_limit;
+  char **exports;
+  int gpus, gpus_from, global_batch, seq, top, threads;
+  gboolean json, explain, verbose, lossy;
+} PlanOptions;
+
+void plan_options_init(PlanOptions *o);
+void plan_options_clear(PlanOptions *o);
+
+gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **error);
+
+#endif
