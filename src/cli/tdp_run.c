@@ -451,8 +451,12 @@ int main(int argc, char **argv)
   g_mutex_init(&r.lock);
   health_catch_signals();
   if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error) || !load(&r, &error) ||
-      !start(&r, &error))
-    return refuse(&r, error);
+      !start(&r, &error)) {
+    status = refuse(&r, error);
+    if (!r.backend) /* else the other ranks may wait in it */
+      run_clear(&r);
+    return status;
+  }
   run_steps(&r);
   health_stop(r.health);
   status = finish(&r);
