@@ -94,6 +94,12 @@ static inline int plan_shards(const Plan *p)
   return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
 }
 
+/* Whether updated weights are gathered behind the optimizer, not before their first use. */
+static inline gboolean plan_gathers_at_end(const Plan *p)
+{
+  return plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters;
+}
+
 static inline ScheduleShape plan_shape(const Plan *p)
 {
   return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp,

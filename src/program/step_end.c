@@ -72,7 +72,7 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
-  if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters) {
+  if (plan_gathers_at_end(p)) {
     Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), b->data);
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);

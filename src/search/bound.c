@@ -170,7 +170,7 @@ static double after_norm(const Bound *b, double params)
   const Plan *p = b->plan;
   double s = optimizer_price(p, b->cluster, params).seconds;
 
-  if (plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters)
+  if (plan_gathers_at_end(p))
     s += comm(b, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p));
   return s;
 }
