@@ -10,6 +10,9 @@ char *explain_counts(const SearchResult *f)
   g_string_append_printf(s, "Search: %" G_GINT64_FORMAT " plans in the space, %" G_GINT64_FORMAT
                          " simulated, %" G_GINT64_FORMAT " skipped because their bound is no better\n",
                          f->space, f->simulated, f->bounded);
+  if (f->refined > 0)
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute some layers of each stage\n",
+                           f->refined);
   if (f->open > 0)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open: the search was stopped; the best of them is better by at most %.1f %%\n",
                            f->open, 100 * f->gap);

@@ -299,7 +299,7 @@ static void say_limits(const Model *m)
 static SearchOptions search_options(const Planning *p, const PlanOptions *o)
 {
   return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
-                           .over = o->explain, .objective = p->objective, .second = p->second };
+                           .over = o->explain, .refine = TRUE, .objective = p->objective, .second = p->second };
 }
 
 /* A question instead of a plan: its answer alone is printed. */

@@ -221,29 +221,6 @@ OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double 
   return (OptimizerPrice) { .seconds = copied + host + memory_s(device, casts, 1), .offload_s = copied };
 }
 
-PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
-{
-  PriceTable *table = g_new(PriceTable, 1);
-
-  table->n = model->n_specs;
-  table->layers = g_new(LayerPrice, table->n);
-  for (int i = 0; i < table->n; i++) {
-    LayerWork work;
-    layer_work_init(&work, model, &model->specs[i], plan, cluster);
-    layer_price(&table->layers[i], &work, plan, cluster);
-    layer_work_clear(&work);
-  }
-  return table;
-}
-
-void price_table_free(PriceTable *table)
-{
-  if (!table)
-    return;
-  g_free(table->layers);
-  g_free(table);
-}
-
 double overlap_slowdown(const Cluster *cluster, const GroupShape *group)
 {
   if (group->size < 2)

@@ -35,11 +35,20 @@ typedef struct {
 
 void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
 
-/* One entry for each spec of the model. */
+/* One entry for each spec of the model, or for each layer where recomputation
+ * treats layers of a stage differently. A group of layers that are made again
+ * together keeps its input with its first layer, and what is made again lives
+ * with its last one, the backward of which runs first. */
 typedef struct {
   LayerPrice *layers;
   int n;
+  int *entry; /* of each layer of the model */
 } PriceTable;
+
+static inline LayerPrice *price_of_layer(const PriceTable *table, int layer)
+{
+  return &table->layers[table->entry[layer]];
+}
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster);
 void price_table_free(PriceTable *table);

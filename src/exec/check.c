@@ -58,6 +58,10 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
+  if (recompute_counts(&p->scope))
+    return refuse(error, "plan: recompute_num_layers: expected 1 layer uniformly to execute");
+  if (recompute_modules(&p->scope) != 1u << MODULE_CORE_ATTN)
+    return refuse(error, "plan: recompute_modules: expected core_attn alone to execute");
   if (p->cp > 1)
     return refuse(error, "plan: context_parallel_size: %d: expected 1 to execute", p->cp);
   if (p->fp8)

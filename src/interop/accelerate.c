@@ -22,6 +22,7 @@ static void put_megatron(Export *e, GString *text)
 
   if (p->zero >= 2)
     export_lose(e, "zero_stage: %d: accelerate shards gradients without a pipeline only, written as 1", p->zero);
+  export_lose_recompute(e);
   if (p->recompute == RECOMPUTE_FULL)
     export_lose(e, "recompute_granularity: full: accelerate's Megatron-LM has selective only, written as selective");
   if (p->cp > 1)
@@ -42,6 +43,7 @@ static void put_fsdp(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
+  export_lose_recompute(e);
   if (p->recompute == RECOMPUTE_SELECTIVE)
     export_lose(e, "recompute_granularity: selective: FSDP recomputes whole layers, written as none");
   if (p->sequence_parallel)

@@ -5,12 +5,6 @@ static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interle
 
 static const char *const precision_names[DTYPE_COUNT] = {[DTYPE_FP16] = "fp16_mixed", [DTYPE_BF16] = "bf16_mixed"};
 
-static const char *const recompute_keys[RECOMPUTE_COUNT] = {
-  [RECOMPUTE_NONE] = "  recompute_granularity: null\n",
-  [RECOMPUTE_SELECTIVE] = "  recompute_granularity: selective\n  recompute_modules: [core_attn]\n",
-  [RECOMPUTE_FULL] = "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n",
-};
-
 static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_grads_params"};
 
 static void put_model(Export *e, GString *text)
@@ -30,7 +24,8 @@ static void put_model(Export *e, GString *text)
   }
   g_string_append_printf(text, "  context_parallel_size: %d\n  expert_model_parallel_size: %d\n", p->cp, p->ep);
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
-  g_string_append_printf(text, "%s  seq_length: %d\n", recompute_keys[p->recompute], p->seq);
+  export_recompute_yaml(e, text);
+  g_string_append_printf(text, "  seq_length: %d\n", p->seq);
 }
 
 static void put_data(Export *e, GString *text)

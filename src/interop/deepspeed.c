@@ -47,6 +47,7 @@ static void lose_memory(Export *e)
   const Plan *p = e->plan;
   gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
 
+  export_lose_recompute(e);
   if (p->recompute == RECOMPUTE_SELECTIVE)
     export_lose(e, "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none");
   if (p->recompute == RECOMPUTE_FULL && p->pp == 1)

@@ -13,11 +13,6 @@ static const char *const zero_flags[] = {
   NULL, "--use-distributed-optimizer", FSDP " optim_grads", FSDP " optim_grads_params",
 };
 
-static const char *const recompute_flags[RECOMPUTE_COUNT] = {
-  [RECOMPUTE_SELECTIVE] = "--recompute-granularity selective --recompute-modules core_attn",
-  [RECOMPUTE_FULL] = "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
-};
-
 static const char *const precision_flags[DTYPE_COUNT] = {[DTYPE_FP16] = "--fp16", [DTYPE_BF16] = "--bf16"};
 
 static const char *const attention_flags[ATTENTION_KERNEL_COUNT] = {
@@ -137,7 +132,7 @@ static void add_kernels(Export *e, GString *flags)
   const Plan *p = e->plan;
   gboolean flash = p->attention != ATTENTION_UNFUSED, wide = p->precision == DTYPE_FP32;
 
-  add(flags, recompute_flags[p->recompute]);
+  export_recompute_flags(e, flags);
   export_end_line(flags);
   if (flash && wide)
     export_lose(e, "attention: %s: works in 16 bits only, written as unfused", attention_kernel_names[p->attention]);

@@ -57,6 +57,7 @@ static void put_parallelism(Export *e, GString *text)
   const ScheduleName *schedule = export_schedule(e, schedule_names);
 
   export_lose_split(e);
+  export_lose_recompute(e);
   if (p->recompute == RECOMPUTE_SELECTIVE)
     export_lose(e, "recompute_granularity: selective: nanotron recomputes whole layers, written as none");
   g_string_append_printf(text, "parallelism:\n  tp: %d\n  pp: %d\n  dp: %d\n  pp_engine: %s\n", p->tp, p->pp, p->dp,

@@ -72,6 +72,13 @@ static inline const char *export_truth(gboolean value)
 /* The loss of sharded gradients under Megatron's pipeline, if that is the plan. */
 void export_lose_fsdp(Export *e);
 
+/* Loses counts of recomputed layers and modules, of a tool that has neither. */
+void export_lose_recompute(Export *e);
+
+/* What Megatron Core is told to recompute, as flags and as lines of "model:". */
+void export_recompute_flags(Export *e, GString *flags);
+void export_recompute_yaml(Export *e, GString *text);
+
 /* Llama's blocks: RMSNorm, gated feed-forward, rotary positions. */
 gboolean export_llama_like(const Model *model);
 

@@ -158,6 +158,7 @@ static void put_kernels(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
+  export_lose_recompute(e);
   if (p->recompute == RECOMPUTE_SELECTIVE)
     export_lose(e, "recompute_granularity: selective: torchtitan's own kind keeps attention and every other product");
   if (p->attention == ATTENTION_UNFUSED)

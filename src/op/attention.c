@@ -41,11 +41,13 @@ static double value_width(const Build *b)
 
 static void project_grouped(Build *b)
 {
+  b->dropped |= 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
     .name = "qkv", .in = b->hidden, .out = query_width(b) + key_width(b) + value_width(b), .batch = 1,
     .rows = b->tokens, .bias = b->spec->attention.qkv_bias, .saved = b->bytes * b->rows * b->hidden,
     .split = LINEAR_COLUMN,
   });
+  b->dropped &= ~(1u << MODULE_LAYERNORM);
 }
 
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): queries and
@@ -58,20 +60,28 @@ static void project_latent(Build *b)
   double e = b->bytes, t = b->tokens;
   double q_in = a->q_lora_rank ? a->q_lora_rank : b->hidden;
 
+  b->dropped |= 1u << MODULE_LAYERNORM;
   if (a->q_lora_rank) {
     build_entry(b);
     build_linear(b, &(Linear) { .name = "q down", .in = b->hidden, .out = a->q_lora_rank, .batch = 1, .rows = t,
                                 .saved = e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
     build_params(b, a->q_lora_rank);
   }
+  b->dropped &= ~(1u << MODULE_LAYERNORM);
+  b->redone |= 1u << MODULE_MLA_UP_PROJ;
   build_linear(b, &(Linear) { .name = "q up", .in = q_in, .out = query_width(b), .batch = 1, .rows = t,
                               .saved = 2 * e * t * q_in, .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0 });
+  b->redone &= ~(1u << MODULE_MLA_UP_PROJ);
+  b->dropped |= a->q_lora_rank ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) { .name = "kv down", .in = b->hidden, .out = compressed, .batch = 1, .rows = t,
                               .saved = a->q_lora_rank ? 0 : e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
+  b->dropped &= ~(1u << MODULE_LAYERNORM);
+  b->redone |= 1u << MODULE_MLA_UP_PROJ;
   build_params(b, a->kv_lora_rank);
   build_linear(b, &(Linear) { .name = "kv up", .in = a->kv_lora_rank,
                               .out = local_heads(b) * (nope + a->v_head_dim), .batch = 1, .rows = t,
                               .saved = 2 * e * t * compressed, .split = LINEAR_COLUMN, .no_gather = TRUE });
+  b->dropped |= 1u << MODULE_MLA_UP_PROJ;
 }
 
 static void rotate(Build *b)
@@ -101,21 +111,23 @@ static void core_unfused(Build *b)
   double scores = batch * s * kv;
   gboolean one = b->plan->framework->fused_softmax;
 
-  build_product(b, "scores", s, kv, a->head_dim, batch, TRUE);
+  build_enter(b, MODULE_CORE_ATTN);
+  build_product(b, "scores", s, kv, a->head_dim, batch);
   build_stream(b, &(Stream) {
-    .name = "softmax", .core = TRUE,
+    .name = "softmax",
     .forward_bytes = (one ? 2 : 8) * e * scores, .forward_kernels = one ? 1 : 4,
     .backward_bytes = (one ? 3 : 7) * e * scores, .backward_kernels = one ? 1 : 3,
     .saved = e * scores,
   });
   if (b->model->dropout)
     build_stream(b, &(Stream) {
-      .name = "attention dropout", .core = TRUE,
+      .name = "attention dropout",
       .forward_bytes = (2 * e + 1) * scores, .forward_kernels = 1,
       .backward_bytes = (2 * e + 1) * scores, .backward_kernels = 1,
       .saved = (e + 1) * scores,
     });
-  build_product(b, "context", s, a->v_head_dim, kv, batch, TRUE);
+  build_product(b, "context", s, a->v_head_dim, kv, batch);
+  build_leave(b, MODULE_CORE_ATTN);
   /* heads back beside each other */
   double moved = 2 * e * b->tokens * local_heads(b) * a->v_head_dim;
   build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1, .backward_bytes = moved,
@@ -138,7 +150,8 @@ static void core_fused(Build *b)
   const Attention *a = &b->spec->attention;
   double batch = b->plan->micro_batch, heads = local_heads(b), s = b->plan->seq, kv = keys_seen(b);
   Op op = {
-    .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .core = TRUE,
+    .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
+    .dropped = 1u << MODULE_CORE_ATTN,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
                    .v_head_dim = a->v_head_dim, .causal = a->causal && kv == s, .dropout = b->model->dropout,
                    .dtype = b->plan->precision },
@@ -152,7 +165,7 @@ static void core_fused(Build *b)
   } else {
     g_array_append_val(b->work->forward, op);
     op.pass = PASS_INPUT;
-    op.core = FALSE;
+    op.redone = op.dropped = 0;
     op.flops *= 2;
     op.saved_bytes = 0;
     g_array_append_val(b->work->backward, op);
@@ -170,6 +183,7 @@ void build_attention(Build *b)
   else
     project_grouped(b);
   rotate(b);
+  build_leave(b, MODULE_MLA_UP_PROJ);
   /* queries, keys and values, kept by the core */
   g_array_index(b->work->forward, Op, b->work->forward->len - 1).saved_bytes +=
       b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b));

@@ -5,6 +5,8 @@
 static void add_forward(Build *b, Op op)
 {
   op.pass = PASS_FORWARD;
+  op.redone |= b->redone;
+  op.dropped |= b->dropped;
   g_array_append_val(b->work->forward, op);
 }
 
@@ -13,6 +15,18 @@ static void add_backward(Build *b, Op op)
 {
   op.saved_bytes = 0;
   g_array_append_val(b->work->backward, op);
+}
+
+void build_enter(Build *b, RecomputeModule module)
+{
+  b->redone |= 1u << module;
+  b->dropped |= 1u << module;
+}
+
+void build_leave(Build *b, RecomputeModule module)
+{
+  b->redone &= ~(1u << module);
+  b->dropped &= ~(1u << module);
 }
 
 void build_params(Build *b, double params)
@@ -188,13 +202,12 @@ void build_linear(Build *b, const Linear *l)
   build_params(b, l->in * l->out * l->batch + (l->bias ? l->out * l->batch : 0));
 }
 
-void build_product(Build *b, const char *name, double m, double n, double k, double batch, gboolean core)
+void build_product(Build *b, const char *name, double m, double n, double k, double batch)
 {
   Op forward = matmul(b, name, PASS_FORWARD, m, n, k, batch);
 
   Op left = matmul(b, name, PASS_INPUT, m, k, n, batch), right = matmul(b, name, PASS_INPUT, k, n, m, batch);
 
-  forward.core = core;
   forward.matmul.activations = left.matmul.activations = right.matmul.activations = TRUE;
   add_forward(b, forward);
   add_backward(b, right);
@@ -205,7 +218,6 @@ void build_stream(Build *b, const Stream *s)
 {
   Op forward = stream(s->name, PASS_FORWARD, s->forward_bytes, s->forward_kernels);
 
-  forward.core = s->core;
   forward.saved_bytes = s->saved;
   add_forward(b, forward);
   if (s->backward_bytes > 0)
@@ -240,12 +252,14 @@ void build_norm(Build *b, const char *name)
    * joins the gradient that came through the residual. Step by step: cast, square,
    * mean, scale, cast and weight forward; their gradients backward; fp32 inside */
   gboolean one = b->model->norm != NORM_RMSNORM || b->plan->framework->fused_rms_norm;
+  b->redone |= 1u << MODULE_LAYERNORM;
   build_stream(b, &(Stream) {
     .name = name,
     .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
     .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
     .saved = b->bytes * elements,
   });
+  b->redone &= ~(1u << MODULE_LAYERNORM);
   build_params(b, b->hidden * (b->model->norm_bias ? 2 : 1));
 }
 

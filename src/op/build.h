@@ -18,6 +18,7 @@ typedef struct {
   double rows;       /* tokens that norms and residuals see: tokens / tp under sequence parallel */
   double bytes;      /* of an activation element */
   double hidden;
+  guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;
 
 /* How a weight matrix is divided over the tensor-parallel ranks. */
@@ -40,19 +41,23 @@ typedef struct {
 void build_linear(Build *b, const Linear *linear);
 
 /* A product of two activations; both its gradients are input gradients. */
-void build_product(Build *b, const char *name, double m, double n, double k, double batch, gboolean core);
+void build_product(Build *b, const char *name, double m, double n, double k, double batch);
 
 typedef struct {
   const char *name;
   double forward_bytes, backward_bytes; /* read and written */
   double forward_kernels, backward_kernels;
   double saved;
-  gboolean core;
   gboolean weights; /* the backward is a weight gradient */
 } Stream;
 
 /* A kernel bound by memory. */
 void build_stream(Build *b, const Stream *stream);
+
+/* Ops that are built between belong to a module: it makes them again, and drops
+ * what they keep. */
+void build_enter(Build *b, RecomputeModule module);
+void build_leave(Build *b, RecomputeModule module);
 
 /* Collectives over the tensor-parallel group; nothing if it is one rank. */
 void build_forward_collective(Build *b, const char *name, Collective what, double bytes);

@@ -10,6 +10,11 @@ typedef struct {
   Pass pass;
 } Core;
 
+static guint module_of(const Core *c)
+{
+  return c->pass == PASS_FORWARD ? 1u << MODULE_CORE_ATTN : 0;
+}
+
 static Op *add(Core *c, Op op)
 {
   op.pass = c->pass;
@@ -37,7 +42,7 @@ static Op core(const Core *c, double heads, double rows, double keys, double squ
   double batch = c->b->plan->micro_batch;
 
   return (Op) {
-    .name = "attention", .kind = OP_ATTENTION, .core = c->pass == PASS_FORWARD,
+    .name = "attention", .kind = OP_ATTENTION, .redone = module_of(c),
     .attention = { .batch = batch, .heads = heads, .q_len = rows, .kv_len = keys, .head_dim = a->head_dim,
                    .v_head_dim = a->v_head_dim, .causal = causal, .dtype = c->b->plan->precision },
     .flops = (c->pass == PASS_FORWARD ? 2 : 4) * batch * heads * rows * square * (a->head_dim + a->v_head_dim),
@@ -46,7 +51,7 @@ static Op core(const Core *c, double heads, double rows, double keys, double squ
 
 static Op sum(const Core *c, const char *name, double bytes)
 {
-  return (Op) { .name = name, .kind = OP_MEMORY, .core = c->pass == PASS_FORWARD, .memory = { .bytes = bytes, .kernels = 1 } };
+  return (Op) { .name = name, .kind = OP_MEMORY, .redone = module_of(c), .memory = { .bytes = bytes, .kernels = 1 } };
 }
 
 /* One step a rank: the first on its own block, with the causal mask; of the others
@@ -82,7 +87,7 @@ static void gather(Core *c)
   int ranks = c->b->plan->cp;
   double seq = c->rows * ranks;
 
-  add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes))->core = c->pass == PASS_FORWARD;
+  add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes))->redone = module_of(c);
   add(c, core(c, c->heads, c->rows, seq, seq, c->b->spec->attention.causal));
   if (c->pass != PASS_FORWARD)
     add(c, exchange(c, "sum key gradients", COLLECTIVE_REDUCE_SCATTER, ranks * c->keys_bytes));
@@ -117,7 +122,8 @@ void build_context_core(Build *b, double heads, double keys_bytes)
 
   cores[b->plan->context](&c);
   g_array_index(b->work->forward, Op, first).saved_bytes = 4 * heads * b->tokens; /* log-sum-exp of each row */
-  g_array_index(b->work->forward, Op, first).core = TRUE;
+  g_array_index(b->work->forward, Op, first).redone = module_of(&c);
+  g_array_index(b->work->forward, Op, first).dropped = module_of(&c);
   c.ops = ops;
   c.pass = PASS_INPUT;
   cores[b->plan->context](&c);

@@ -129,7 +129,7 @@ double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
   if (work->recompute != RECOMPUTE_SELECTIVE)
     return work->recompute == RECOMPUTE_FULL;
   if (!plan->framework->selective_products)
-    return op->core;
+    return (op->redone & recompute_modules(&plan->scope)) != 0;
   switch (op->kind) {
   case OP_MATMUL:
     return 0.5;
@@ -142,14 +142,14 @@ double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
   }
 }
 
-/* Bytes of a layer but the attention core's. */
-static double bytes_without_core(const LayerWork *work)
+/* Bytes of a layer but those that its modules drop. */
+static double bytes_without_modules(const LayerWork *work, const Plan *plan)
 {
   double kept = 0;
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    kept += op->core ? 0 : op->saved_bytes;
+    kept += op->dropped & recompute_modules(&plan->scope) ? 0 : op->saved_bytes;
   }
   return kept;
 }
@@ -212,7 +212,8 @@ static void apply_recompute(LayerWork *work, const Build *b)
   if (work->recompute == RECOMPUTE_FULL)
     work->saved_bytes = b->rows * b->hidden * b->bytes;
   else
-    work->saved_bytes = b->plan->framework->selective_products ? bytes_of_products(work, b) : bytes_without_core(work);
+    work->saved_bytes = b->plan->framework->selective_products ? bytes_of_products(work, b)
+                                                                      : bytes_without_modules(work, b->plan);
   work->recomputed_bytes = MAX(0, all - work->saved_bytes);
 }
 

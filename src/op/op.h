@@ -34,7 +34,7 @@ typedef struct {
   const char *name; /* static: "qkv", "attention", "norm" */
   OpKind kind;
   Pass pass;        /* PASS_FORWARD, PASS_INPUT or PASS_WEIGHT */
-  gboolean core;    /* part of the attention core, redone under selective recompute */
+  guint redone, dropped; /* bits of modules that make it again under selective recompute; that drop what it keeps */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean joins;   /* waits for the asynchronous collectives before it */
   union {

@@ -47,8 +47,9 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", dp %d, zero %d", p->dp, p->zero);
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(s, " over %d", plan_shards(p));
-  g_string_append_printf(s, ", micro-batch %d, recompute %s, %s", p->micro_batch,
-                         recompute_names[p->recompute], p->schedule->name);
+  g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
+  recompute_label(&p->scope, s);
+  g_string_append_printf(s, ", %s", p->schedule->name);
   if (p->offload)
     g_string_append(s, ", offloaded optimizer");
   return g_string_free(s, FALSE);

@@ -13,6 +13,7 @@
 #include "hardware/cluster.h"
 #include "model/model.h"
 #include "plan/framework.h"
+#include "plan/recompute.h"
 #include "plan/split.h"
 #include "schedule/schedule.h"
 
@@ -42,6 +43,7 @@ typedef struct {
   int zero; /* 0 to 3 */
   int shard_group; /* ranks over which ZeRO divides; 0 = all that hold the same weights */
   Recompute recompute;
+  RecomputeScope scope; /* of recomputation: layers or modules */
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
   gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
   Optimizer optimizer;
@@ -135,7 +137,7 @@ char *plan_label(const Plan *plan);
 typedef enum {
   RULE_NONE, /* no rule is broken */
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
-  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_OFFLOAD,
+  RULE_RECOMPUTE, RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_OFFLOAD,
   RULE_FAMILY, RULE_DEGREE,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,

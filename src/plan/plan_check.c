@@ -13,6 +13,7 @@ const char *const plan_rule_names[] = {
   "widths not divisible by tensor parallel",
   "tensor parallel does not tile a node",
   "schedule does not fit",
+  "recomputation not applicable",
   "sequence longer than the positions",
   "sequence parallel not applicable",
   "context parallel not applicable",
@@ -180,6 +181,57 @@ static gboolean check_schedule(const Subject *s, GError **error)
   return error || schedule_check(s->plan->schedule, &shape, NULL);
 }
 
+/* The modules of a model, as bits. */
+static guint modules_of(const Model *m)
+{
+  guint modules = 1u << MODULE_CORE_ATTN | 1u << MODULE_LAYERNORM;
+
+  for (int i = 0; i < m->n_specs; i++) {
+    const LayerSpec *spec = &m->specs[i];
+    if (spec->kind != LAYER_BLOCK)
+      continue;
+    modules |= 1u << (spec->ffn.experts ? MODULE_MOE : MODULE_MLP);
+    modules |= spec->ffn.experts ? 1u << MODULE_MOE_ACT : 0;
+    modules |= spec->ffn.shared_width ? 1u << MODULE_SHARED_EXPERTS : 0;
+    modules |= spec->attention.kv_lora_rank ? 1u << MODULE_MLA_UP_PROJ : 0;
+  }
+  return modules;
+}
+
+static gboolean check_modules(const Subject *s, GError **error)
+{
+  guint missing = s->plan->scope.modules & ~modules_of(s->model);
+
+  if (s->plan->recompute != RECOMPUTE_SELECTIVE)
+    return broken(error, "recompute_modules: expected recompute_granularity selective, it is %s",
+                  recompute_names[s->plan->recompute]);
+  if (missing)
+    return broken(error, "recompute_modules: \"%s\": expected a module that model %s has",
+                  recompute_module_names[g_bit_nth_lsf(missing, -1)], s->model->name);
+  if (s->plan->framework->selective_products)
+    return broken(error, "recompute_modules: expected none, %s keeps every other product", s->plan->framework->name);
+  return TRUE;
+}
+
+static gboolean check_recompute(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const RecomputeScope *scope = &p->scope;
+
+  if (scope->modules && !check_modules(s, error))
+    return FALSE;
+  if ((scope->layers || scope->stages.stages) && p->recompute != RECOMPUTE_FULL)
+    return broken(error, "recompute_num_layers: expected recompute_granularity full, it is %s",
+                  recompute_names[p->recompute]);
+  if (scope->stages.stages && scope->stages.stages != plan_stages(p))
+    return broken(error, "recompute_num_layers: %d entries: expected %d, one a stage", scope->stages.stages,
+                  plan_stages(p));
+  if (recompute_counts(scope) && p->schedule->recompute)
+    return broken(error, "recompute_num_layers: expected 1 layer uniformly, schedule %s makes whole forwards again",
+                  p->schedule->name);
+  return TRUE;
+}
+
 static gboolean check_sequence(const Subject *s, GError **error)
 {
   if (s->model->position_rows > 0 && s->plan->seq > s->model->position_rows)
@@ -338,6 +390,7 @@ static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
   [RULE_TENSOR_WIDTH] = check_widths,
   [RULE_NODE] = check_node,
   [RULE_SCHEDULE] = check_schedule,
+  [RULE_RECOMPUTE] = check_recompute,
   [RULE_SEQUENCE] = check_sequence,
   [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
   [RULE_CONTEXT] = check_context,

@@ -33,6 +33,9 @@ static const JsonField fields[] = {
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
   { "shard_group_size", JSON_INT, FIELD(shard_group), FALSE, 1, DEGREE_MAX },
   { "recompute_granularity", JSON_ENUM, FIELD(recompute), .names = recompute_names },
+  { "recompute_method", JSON_ANY },
+  { "recompute_num_layers", JSON_ANY },
+  { "recompute_modules", JSON_ANY },
   { "precision", JSON_ENUM, FIELD(precision), .names = precision_names },
   { "optimizer", JSON_ENUM, FIELD(optimizer), .names = optimizer_names },
   { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
@@ -152,7 +155,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   if (!schedule)
     return FALSE;
   plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
-  if (!resolve_split(doc, out, error))
+  if (!resolve_split(doc, out, error) || !recompute_read(doc, json_root(doc), &out->scope, error))
     return FALSE;
   if (json_get(json_root(doc), "overlap")) {
     overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
@@ -216,6 +219,7 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   if (p->shard_group)
     json_put_int(w, "shard_group_size", p->shard_group);
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
+  recompute_write(&p->scope, w);
   json_put_string(w, "precision", dtype_names[plan_format(p)]);
   json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
   json_put_string(w, "offload", offload_names[p->offload]);

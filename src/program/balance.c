@@ -8,7 +8,7 @@ static double *layer_seconds(const Model *model, const PriceTable *prices)
   double *sum = g_new0(double, model->n_layers + 1);
 
   for (int i = 0; i < model->n_layers; i++) {
-    const PassPrice *pass = prices->layers[model->layers[i]].pass;
+    const PassPrice *pass = price_of_layer(prices, i)->pass;
     sum[i + 1] = sum[i] + pass[PASS_FORWARD].seconds + pass[PASS_BACKWARD].seconds;
   }
   return sum;
@@ -45,7 +45,7 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
   double params = 0, saved = 0, scratch = 0;
 
   for (int i = first; i < end; i++) {
-    const LayerPrice *price = &r->prices->layers[r->model->layers[i]];
+    const LayerPrice *price = price_of_layer(r->prices, i);
     params += price->params;
     saved += price->saved_bytes;
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
@@ -57,9 +57,12 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
 
 gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error)
 {
+  Plan whole = *plan; /* a count of recomputed layers asks for the split */
+
   if (!plan->balanced)
     return TRUE;
-  g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
+  whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
+  g_autoptr(PriceTable) prices = price_table_new(model, &whole, cluster);
   g_autofree double *seconds = layer_seconds(model, prices);
   SplitProblem problem = problem_of(model, plan, seconds);
   Room room = { model, plan, prices, plan_shape(plan), op_state_bytes(plan),

@@ -18,8 +18,8 @@ static PriceTable *shares_new(const ProgramBuild *b)
 
   share.vocab = (b->model->vocab + b->plan->pp - 1) / b->plan->pp;
   PriceTable *prices = price_table_new(&share, b->plan, b->cluster);
-  first = &prices->layers[share.layers[0]];
-  last = &prices->layers[share.layers[share.n_layers - 1]];
+  first = price_of_layer(prices, 0);
+  last = price_of_layer(prices, share.n_layers - 1);
   first->params -= matrix_params(&share, b->plan);
   last->params += matrix_params(&share, b->plan);
   return prices;
@@ -48,7 +48,7 @@ const LayerPrice *price_of(const ProgramBuild *b, int layer)
   gboolean end = layer == 0 || layer == b->model->n_layers - 1;
   const PriceTable *prices = end && b->shares ? b->shares : b->prices;
 
-  return &prices->layers[b->model->layers[layer]];
+  return price_of_layer(prices, layer);
 }
 
 double params_of(const ProgramBuild *b, int first, int n)
@@ -67,7 +67,7 @@ double weight_bytes(const ProgramBuild *b)
 /* Prices of a layer's passes without their recomputation. */
 static const LayerPrice *stored_of(const ProgramBuild *b, int layer)
 {
-  return b->stored ? &b->stored->layers[b->model->layers[layer]] : price_of(b, layer);
+  return b->stored ? price_of_layer(b->stored, layer) : price_of(b, layer);
 }
 
 static void add_price(Segment *s, const PassPrice *price)

@@ -95,7 +95,7 @@ static void time_shape(ProgramBuild *b)
 
   for (int i = 0; i < b->model->n_layers; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)
-      seconds[pass] += b->prices->layers[b->model->layers[i]].pass[pass].seconds / b->plan->pp;
+      seconds[pass] += price_of_layer(b->prices, i)->pass[pass].seconds / b->plan->pp;
   if (seconds[PASS_FORWARD] <= 0 || seconds[PASS_INPUT] <= 0 || seconds[PASS_WEIGHT] <= 0)
     return;
   b->shape.forward = 1;

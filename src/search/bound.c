@@ -36,11 +36,11 @@ PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *c
   for (int k = 0; sum_at(s, k); k++)
     *sum_at(s, k) = g_new0(double, n + 1);
   s->transient = INFINITY;
-  s->alike = TRUE;
+  s->alike = plan->scope.stages.stages == 0;
   for (int i = 2; i < n - 1; i++)
     s->alike &= model->layers[i] == model->layers[1];
   for (int i = 0; i < n; i++) {
-    const LayerPrice *p = &s->prices->layers[model->layers[i]];
+    const LayerPrice *p = price_of_layer(s->prices, i);
     add_layer(s, i, p);
     if (model_layer(model, i)->kind != LAYER_EMBEDDING)
       s->transient = MIN(s->transient, p->recomputed_bytes + p->transient_bytes);

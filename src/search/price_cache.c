@@ -7,6 +7,7 @@
 /* What PriceSums depend on, and with the stages a split. */
 typedef struct {
   int tp, cp, context, micro_batch, sequence_parallel, recompute, ends_meet, stages;
+  int method, layers; /* of recomputation, where it counts the layers of a stage */
 } PriceKey;
 
 struct PriceCache {
@@ -20,7 +21,7 @@ static guint key_hash(gconstpointer p)
 {
   const PriceKey *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
-  return ((hash * 31u + k->recompute) * 2 + k->ends_meet) * 1021u + k->stages;
+  return (((hash * 31u + k->recompute) * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
 }
 
 static gboolean key_equal(gconstpointer a, gconstpointer b)
@@ -30,8 +31,12 @@ static gboolean key_equal(gconstpointer a, gconstpointer b)
 
 static PriceKey key_of(const Plan *plan, int stages)
 {
+  gboolean counts = recompute_counts(&plan->scope);
+
+  g_assert(plan->scope.stages.stages == 0);
   return (PriceKey) { plan->tp, plan->cp, plan->context, plan->micro_batch, plan->sequence_parallel,
-                      plan->recompute, plan_ends_meet(plan), stages };
+                      plan->recompute, plan_ends_meet(plan), counts ? plan_stages(plan) : stages,
+                      counts ? plan->scope.method : 0, counts ? plan->scope.layers : 0 };
 }
 
 PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
@@ -68,12 +73,16 @@ const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
 
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 {
-  PriceKey key = key_of(plan, plan_stages(plan));
+  Plan whole = *plan; /* counts of recomputed layers ask for a split */
+  PriceKey key;
+
+  whole.scope = (RecomputeScope) { 0 };
+  key = key_of(&whole, plan_stages(plan));
   LayerSplit *split = g_hash_table_lookup(cache->splits, &key);
 
   if (!split) {
     split = g_new0(LayerSplit, 1);
-    balance_by_time(cache->model, plan, price_cache_sums(cache, plan)->prices, split);
+    balance_by_time(cache->model, &whole, price_cache_sums(cache, &whole)->prices, split);
     g_hash_table_insert(cache->splits, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;

@@ -2,6 +2,7 @@
 
 #include "search/fingerprint.h"
 #include "search/journal.h"
+#include "search/refine.h"
 #include "search/space.h"
 #include "sim/simulate.h"
 
@@ -323,6 +324,65 @@ static void note_over(Search *s)
   }
 }
 
+/* Plans without recomputation that memory forbade: how many are bounded, those
+ * nearest to fitting first, and how many of these are tried, fastest first. */
+#define REFINE_BOUNDED 64
+#define REFINE_TRIES 4
+
+static GArray *nearly_fitting(Search *s)
+{
+  GArray *near = g_array_new(FALSE, FALSE, sizeof(Candidate));
+
+  g_array_sort(s->over, by_memory);
+  for (guint i = 0; i < s->over->len && near->len < REFINE_BOUNDED; i++) {
+    Candidate c = g_array_index(s->over, Candidate, i);
+    if (c.plan.recompute != RECOMPUTE_NONE)
+      continue;
+    c.value = bound_time(s->model, &c.plan, s->cluster, sums_of(s, &c.plan));
+    g_array_append_val(near, c);
+  }
+  g_array_sort(near, by_bound);
+  return near;
+}
+
+static gboolean refine(Search *s, const Plan *plan, gint64 index, double step_s, Found *out)
+{
+  Refine r = { s->model, s->cluster, s->prices, step_s };
+
+  if (!refine_recompute(&r, plan, out))
+    return FALSE;
+  out->index = index;
+  out->value = value_of(s, s->objective, plan, out->metrics.iteration_s, out->metrics.peak_memory_bytes);
+  return TRUE;
+}
+
+/* Counts of recomputed layers for what was found and for what nearly fits (refine.h). */
+static void refine_best(Search *s)
+{
+  GArray *best = s->result->best;
+  g_autoptr(GArray) near = best->len ? nearly_fitting(s) : NULL;
+  g_autoptr(GArray) found = g_array_new(FALSE, FALSE, sizeof(Found));
+  Found better;
+
+  for (guint i = 0; i < best->len; i++) {
+    Found *f = &g_array_index(best, Found, i);
+    if (f->plan.recompute == RECOMPUTE_FULL && refine(s, &f->plan, f->index, f->metrics.iteration_s, &better) &&
+        better.value < f->value) {
+      g_array_remove_index(best, i--);
+      g_array_append_val(found, better);
+    }
+  }
+  for (guint i = 0; near && i < near->len && i < REFINE_TRIES; i++) {
+    const Candidate *c = &g_array_index(near, Candidate, i);
+    const Found *last = best->len ? &g_array_index(best, Found, 0) : &g_array_index(found, Found, 0);
+    if (c->value < last->metrics.iteration_s && refine(s, &c->plan, c->index, last->metrics.iteration_s, &better))
+      g_array_append_val(found, better);
+  }
+  for (guint i = 0; i < found->len; i++)
+    keep(s, &g_array_index(found, Found, i));
+  s->result->refined = found->len;
+}
+
 static gboolean open_journal(Search *s, GError **error)
 {
   if (!s->options->state)
@@ -369,6 +429,8 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   if (open_journal(&s, error)) {
     run_rounds(&s);
     complete_best(&s);
+    if (options->refine && !options->second)
+      refine_best(&s);
     note_over(&s);
   }
   if (options->state && (!s.journal || !journal_close(s.journal, error)))

@@ -16,6 +16,9 @@
  * missed: that is the certificate, and SearchOptions.audit hands it out plan by plan.
  * Rules that a whole group of plans breaks settle it at once, with its count.
  *
+ * With `refine`, plans that recompute some layers of each stage are tried beside
+ * the exact answer: they lie beyond the space, and only replace it where better.
+ *
  * Plans are simulated in rounds of fixed size in order of their bounds, the
  * incumbent frozen within each: the answer and the counts are the same for any
  * number of threads. Of plans with equal values the one with the lower bound
@@ -39,6 +42,7 @@
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
   int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
+  int recompute_layers; /* of each stage made again; 0 = any number */
   const Schedule *schedule;
 } Fixed;
 
@@ -72,6 +76,7 @@ typedef struct {
   Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;
+  gint64 refined;    /* plans beyond the space, with counts of recomputed layers, that were better */
   gint64 open;       /* neither, because the search was stopped */
   double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
   double gap;        /* the best is better by at most this share; 0 if the search is complete */
@@ -93,6 +98,7 @@ typedef struct {
   Fixed fixed;
   int top;
   int threads;   /* 0 = one for each processor */
+  gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (refine.h); not with `second` */
   gboolean over; /* look for a faster plan that memory forbids */
   const Objective *objective; /* NULL = time */
   const Objective *second;    /* NULL = none */

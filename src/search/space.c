@@ -7,7 +7,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -49,15 +49,28 @@ static gboolean fix_number(const FixedKey *key, const char *value, Fixed *out, G
   return TRUE;
 }
 
+/* A granularity; "full:4" are 4 layers of each stage, "full:any" some. */
+static gboolean fix_recompute(const char *value, Fixed *out, GError **error)
+{
+  g_auto(GStrv) parts = g_strsplit(value, ":", 2);
+  gint64 layers = 0;
+
+  out->recompute = parts[0] ? names_find(recompute_names, parts[0]) : -1;
+  if (out->recompute < 0 || (parts[1] && out->recompute != RECOMPUTE_FULL) ||
+      (parts[1] && !g_str_equal(parts[1], "any") &&
+       !g_ascii_string_to_signed(parts[1], 10, 1, SPLIT_LAYERS_MAX, &layers, NULL)))
+    return bad_fix(error, "recompute", value, "none, selective, full, full:N (layers of a stage) or full:any");
+  out->recompute_layers = parts[1] ? (int)layers : -1;
+  return TRUE;
+}
+
 static gboolean fix_one(const char *key, const char *value, Fixed *out, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
     if (g_str_equal(fixed_keys[i].key, key))
       return fix_number(&fixed_keys[i], value, out, error);
-  if (g_str_equal(key, "recompute")) {
-    out->recompute = names_find(recompute_names, value);
-    return out->recompute >= 0 || bad_fix(error, key, value, "none, selective or full");
-  }
+  if (g_str_equal(key, "recompute"))
+    return fix_recompute(value, out, error);
   if (g_str_equal(key, "schedule")) {
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
@@ -240,19 +253,37 @@ static int shard_groups(const Walk *w, const Plan *plan, int groups[2])
              : 1;
 }
 
+/* Counts of recomputed layers beside whole stages: none, the fixed one, or each less than a stage's. */
+static int recompute_choices(const Walk *w, const Plan *plan)
+{
+  int fixed = w->options->fixed.recompute_layers, layers = MIN(w->model->blocks / plan_stages(plan), SPLIT_LAYERS_MAX);
+  return fixed < 0 ? RECOMPUTE_COUNT : fixed > 0 ? 1 : MAX(layers, 1);
+}
+
+static void walk_recompute(Walk *w, Plan plan)
+{
+  int fixed = w->options->fixed.recompute_layers, n = recompute_choices(w, &plan);
+
+  for (int i = 0; i < n; i++) {
+    plan.recompute = fixed < 0 ? (Recompute)i : RECOMPUTE_FULL;
+    plan.scope = (RecomputeScope) { 0 };
+    if (fixed >= 0 && (fixed > 0 || i > 0))
+      plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = fixed > 0 ? fixed : i };
+    settle(w, plan);
+  }
+}
+
 /* Members that differ in recomputation and in what ZeRO divides over; returns how
  * many there are, and settles each unless they are settled as a group. */
 static gint64 walk_shards(Walk *w, Plan plan, gboolean grouped)
 {
   int groups[2], n = shard_groups(w, &plan, groups);
 
-  for (int g = 0; g < n && !grouped; g++)
-    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-      plan.shard_group = groups[g];
-      plan.recompute = recompute;
-      settle(w, plan);
-    }
-  return (gint64)n * RECOMPUTE_COUNT;
+  for (int g = 0; g < n && !grouped; g++) {
+    plan.shard_group = groups[g];
+    walk_recompute(w, plan);
+  }
+  return (gint64)n * recompute_choices(w, &plan);
 }
 
 /* Members of one schedule and chunk count: each combination once. With one rank
@@ -331,6 +362,7 @@ void space_walk(const Model *model, const Cluster *cluster, const SearchOptions 
   Walk w = { model, cluster, options, prices, counts, candidates };
   Plan plan = *options->base;
 
+  plan.scope = (RecomputeScope) { 0 };
   plan.offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 

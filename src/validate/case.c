@@ -77,7 +77,7 @@ static char *find_unplanned(const Csv *csv, int row)
 
   if (*schedule && !find_schedule(schedule))
     return g_strdup_printf("schedule %s", schedule);
-  if (g_str_equal(recompute, "other") || g_str_has_prefix(recompute, "full:"))
+  if (g_str_equal(recompute, "other"))
     return g_strdup_printf("recompute %s", recompute);
   return NULL;
 }
@@ -219,17 +219,36 @@ static gboolean read_overlap(Case *c, const Csv *csv, int row, GError **error)
   return TRUE;
 }
 
+/* "full:N": N layers of each stage are made again. */
+static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = csv_cell(csv, row, "recompute");
+  gint64 layers;
+  int recompute;
+
+  if (g_str_has_prefix(cell, "full:")) {
+    if (!g_ascii_string_to_signed(cell + strlen("full:"), 10, 1, SPLIT_LAYERS_MAX, &layers, NULL))
+      return bad_cell(csv, row, "recompute", "full:N with the layers of a stage", error);
+    c->plan.recompute = RECOMPUTE_FULL;
+    c->plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = (int)layers };
+    return TRUE;
+  }
+  if (!read_choice(c, csv, row, "recompute", recompute_names, c->framework->unstated_recompute, &recompute, error))
+    return FALSE;
+  c->plan.recompute = recompute;
+  return TRUE;
+}
+
 static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
 {
   const Framework *f = c->framework;
-  int recompute, attention, precision, memory;
+  int attention, precision, memory;
 
   if (!read_zero(c, csv, row, error) || !read_overlap(c, csv, row, error) ||
-      !read_choice(c, csv, row, "recompute", recompute_names, f->unstated_recompute, &recompute, error) ||
+      !read_recompute(c, csv, row, error) ||
       !read_choice(c, csv, row, "attention", attention_kernel_names, f->attention, &attention, error) ||
       !read_choice(c, csv, row, "precision", dtype_names, c->plan.precision, &precision, error))
     return FALSE;
-  c->plan.recompute = recompute;
   plan_set_format(&c->plan, precision);
   /* "flash" is the generation's own fused kernel where that is older */
   if (attention != ATTENTION_FLASH || f->attention >= ATTENTION_FLASH)
