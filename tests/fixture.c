@@ -93,6 +93,7 @@ PriceTable *fixture_prices(const Model *model, double forward, double backward, 
 
   table->n = model->n_specs;
   table->layers = g_new0(LayerPrice, table->n);
+  table->entry = g_memdup2(model->layers, model->n_layers * sizeof *table->entry);
   for (int i = 0; i < table->n; i++) {
     LayerPrice *price = &table->layers[i];
     if (model->specs[i].kind != LAYER_BLOCK)

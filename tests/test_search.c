@@ -102,6 +102,10 @@ START_TEST(brute_force_agrees)
     in.options.fixed.schedule = draw_schedule(rand);
   if (_i % 4 == 2)
     in.base.seq = 8192; /* long enough for context parallelism */
+  if (_i % 8 == 4) {
+    in.options.fixed.recompute = RECOMPUTE_FULL;
+    in.options.fixed.recompute_layers = 0; /* any count of layers */
+  }
   check_instance(&in);
   instance_clear(&in);
   g_rand_free(rand);
@@ -347,6 +351,30 @@ START_TEST(fix_is_read)
 }
 END_TEST
 
+/* A count of recomputed layers only replaces what it beats, and fits. */
+START_TEST(refined_is_better)
+{
+  GRand *rand = g_rand_new_with_seed(_i + 1);
+  Instance in;
+
+  instance_init(&in, rand);
+  g_autoptr(SearchResult) plain = search(in.model, in.cluster, &in.options, NULL);
+  in.options.refine = TRUE;
+  g_autoptr(SearchResult) refined = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert_int_eq(plain->best->len > 0, refined->best->len > 0);
+  ck_assert_int_eq(plain->refined, 0);
+  for (guint i = 0; i < refined->best->len; i++) {
+    const Found *f = &g_array_index(refined->best, Found, i);
+    ck_assert_double_le(f->metrics.peak_memory_bytes, in.cluster->device.memory_bytes);
+    ck_assert(refined->refined > 0 || !recompute_counts(&f->plan.scope));
+  }
+  if (plain->best->len > 0)
+    ck_assert_double_le(g_array_index(refined->best, Found, 0).value, g_array_index(plain->best, Found, 0).value);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 START_TEST(fix_holds)
 {
   Instance in;
@@ -373,4 +401,4 @@ TEST_LOOPS("search", { brute_force_agrees, 60 },
            { resumed_is_the_same },
            { threads_do_not_matter },
            { fix_is_read },
-           { fix_holds })
+           { refined_is_better, 24 }, { fix_holds })

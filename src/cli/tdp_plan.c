@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/notes.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
 #include "cli/watch.h"
@@ -205,6 +206,9 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
     const Exporter *tool = exporter_find(p->framework->engine);
+    g_autofree char *note = note_recompute(p->model, &p->results[0].plan, p->cluster);
+    if (note)
+      g_printerr("tdp-plan: note: %s\n", note);
     printf("\n%s\nCommunication of the best plan\n%s", why, comm);
     if (tool) {
       g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
+#include "cli/notes.h"
 #include "report/compare.h"
 #include "report/kineto.h"
 
@@ -108,6 +109,9 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (!s->trace)
     return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
+  g_autofree char *note = note_recompute(s->model, &s->plan, s->cluster);
+  if (note)
+    g_printerr("tdp-sim: note: %s\n", note);
   return TRUE;
 }
 

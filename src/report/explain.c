@@ -36,7 +36,10 @@ char *report_ranking(const Result *results, int n)
     else
       table_add(t, "%d", r->plan.zero);
     table_add(t, "%d", r->plan.micro_batch);
-    table_add(t, "%s", recompute_names[r->plan.recompute]);
+    if (r->plan.scope.layers)
+      table_add(t, "%s:%d", recompute_names[r->plan.recompute], r->plan.scope.layers);
+    else
+      table_add(t, "%s", recompute_names[r->plan.recompute]);
     table_add(t, "%s", r->plan.schedule->name);
     table_add(t, "%s", step);
     table_add(t, "%.0f", r->tokens_per_s_per_gpu);

@@ -429,7 +429,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   if (open_journal(&s, error)) {
     run_rounds(&s);
     complete_best(&s);
-    if (options->refine && !options->second)
+    if (options->refine && !options->second && options->fixed.recompute < 0)
       refine_best(&s);
     note_over(&s);
   }

@@ -98,7 +98,8 @@ typedef struct {
   Fixed fixed;
   int top;
   int threads;   /* 0 = one for each processor */
-  gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (refine.h); not with `second` */
+  gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (refine.h); not with `second` or
+                      a fixed recomputation */
   gboolean over; /* look for a faster plan that memory forbids */
   const Objective *objective; /* NULL = time */
   const Objective *second;    /* NULL = none */

@@ -1,0 +1,11 @@
+/* What a plan says that does not do what its words promise: lines for stderr. */
+#ifndef TDP_CLI_NOTES_H
+#define TDP_CLI_NOTES_H
+
+#include "plan/plan.h"
+
+/* "recompute_granularity: selective: saves 8 MiB of 1.2 GiB a layer ..." if what a
+ * plan recomputes frees almost nothing; newly allocated, NULL if there is nothing to say. */
+char *note_recompute(const Model *model, const Plan *plan, const Cluster *cluster);
+
+#endif

@@ -1,0 +1,210 @@
+#include "fixture.h"
+#include "main.h"
+#include "sim/simulate.h"
+
+#include <string.h>
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+} Fixture;
+
+static void setup(Fixture *f, const char *framework)
+{
+  f->model = fixture_llama(8, 512, 8, 8, 256, 1024);
+  f->cluster = fixture_cluster("dgx", 2);
+  f->framework = fixture_framework(framework);
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.gpus = f->plan.pp = 2;
+  f->plan.global_batch = 4;
+}
+
+static void teardown(Fixture *f)
+{
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static gboolean parse(Fixture *f, const char *keys, Plan *out, GError **error)
+{
+  g_autofree char *text = g_strdup_printf("{\"pipeline_model_parallel_size\": 2, %s}", keys);
+  Framework *framework = NULL;
+  gboolean ok = plan_parse(text, strlen(text), "p.json", f->model, out, &framework, error);
+
+  framework_free(framework);
+  return ok;
+}
+
+START_TEST(keys_are_read)
+{
+  Fixture f;
+  Plan p;
+
+  setup(&f, "megatron-core");
+  ck_assert(parse(&f, "\"recompute_granularity\": \"full\", \"recompute_method\": \"block\", \"recompute_num_layers\": 3", &p, NULL));
+  ck_assert_int_eq(p.scope.layers, 3);
+  ck_assert_int_eq(p.scope.method, RECOMPUTE_BLOCK);
+  ck_assert(parse(&f, "\"recompute_granularity\": \"full\", \"recompute_method\": \"block\", \"recompute_num_layers\": [4, 1]", &p, NULL));
+  ck_assert_int_eq(recompute_of_stage(&p.scope, 0, 4), 4);
+  ck_assert_int_eq(recompute_of_stage(&p.scope, 1, 4), 1);
+  ck_assert(parse(&f, "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"mlp\", \"layernorm\"]", &p, NULL));
+  ck_assert_uint_eq(p.scope.modules, 1u << MODULE_MLP | 1u << MODULE_LAYERNORM);
+  teardown(&f);
+}
+END_TEST
+
+static const struct {
+  const char *keys, *message;
+} wrong[] = {
+  { "\"recompute_method\": \"blok\"", "p.json: recompute_method: \"blok\": expected one of uniform, block" },
+  { "\"recompute_method\": \"block\"", "p.json: recompute_method: \"block\": expected recompute_num_layers beside it" },
+  { "\"recompute_num_layers\": 0", "p.json: recompute_num_layers: 0: expected an integer from 1 to 255, or a list of one a stage" },
+  { "\"recompute_num_layers\": [1, 2]", "p.json: recompute_num_layers: […]: expected one number, or recompute_method block" },
+  { "\"recompute_modules\": [\"mlpp\"]", "p.json: recompute_modules[0]: \"mlpp\": expected each once, of core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts" },
+};
+
+START_TEST(wrong_keys_are_refused)
+{
+  GError *error = NULL;
+  Fixture f;
+  Plan p;
+
+  setup(&f, "megatron-core");
+  ck_assert(!parse(&f, wrong[_i].keys, &p, &error));
+  ck_assert_str_eq(error->message, wrong[_i].message);
+  g_error_free(error);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(rules)
+{
+  Fixture f;
+
+  setup(&f, "megatron-core");
+  f.plan.scope.layers = 2;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
+  f.plan.recompute = RECOMPUTE_FULL;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .stages = { .stages = 3 } };
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
+  f.plan.scope = (RecomputeScope) { .modules = 1u << MODULE_MOE };
+  f.plan.recompute = RECOMPUTE_SELECTIVE;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE); /* dense */
+  f.plan.scope.modules = 1u << MODULE_MLP;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  teardown(&f);
+}
+END_TEST
+
+static double saved_of(const Fixture *f, int layer)
+{
+  g_autoptr(PriceTable) table = price_table_new(f->model, &f->plan, f->cluster);
+  return price_of_layer(table, layer)->saved_bytes;
+}
+
+static double backward_of(const Fixture *f)
+{
+  g_autoptr(PriceTable) table = price_table_new(f->model, &f->plan, f->cluster);
+  double s = 0;
+
+  for (int i = 1; i <= f->model->blocks; i++)
+    s += price_of_layer(table, i)->pass[PASS_BACKWARD].seconds;
+  return s;
+}
+
+/* Of 4 layers a stage the first one keeps its input, s b h in 16 bits, the others
+ * everything; backwards grow by one forward for each layer made again. */
+START_TEST(block_keeps_the_rest)
+{
+  Fixture f;
+  double all, none, backward[3];
+
+  setup(&f, "megatron-core");
+  none = saved_of(&f, 2);
+  backward[0] = backward_of(&f);
+  f.plan.recompute = RECOMPUTE_FULL;
+  all = saved_of(&f, 2);
+  backward[2] = backward_of(&f);
+  ck_assert_double_eq_tol(all, 2.0 * 256 * 512, 1e-9);
+  f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = 1 };
+  for (int layer = 1; layer <= 8; layer++)
+    ck_assert_double_eq_tol(saved_of(&f, layer), layer % 4 == 1 ? all : none, 1e-9);
+  backward[1] = backward_of(&f);
+  ck_assert_double_eq_tol((backward[1] - backward[0]) * 4, backward[2] - backward[0], 1e-9);
+  f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .stages = { .stages = 2, .layers = { 4, 0 } } };
+  ck_assert_double_eq_tol(saved_of(&f, 4), all, 1e-9);
+  ck_assert_double_eq_tol(saved_of(&f, 5), none, 1e-9);
+  teardown(&f);
+}
+END_TEST
+
+/* Groups keep one input; what is made again at once is all of the group. */
+START_TEST(groups_keep_one_input)
+{
+  Fixture f;
+
+  setup(&f, "megatron-core");
+  f.plan.recompute = RECOMPUTE_FULL;
+  f.plan.scope = (RecomputeScope) { .layers = 4 };
+  g_autoptr(PriceTable) table = price_table_new(f.model, &f.plan, f.cluster);
+  f.plan.recompute = RECOMPUTE_NONE;
+  f.plan.scope.layers = 0;
+  double none = saved_of(&f, 1), input = 2.0 * 256 * 512;
+  ck_assert_double_eq_tol(price_of_layer(table, 1)->saved_bytes, input, 1e-9);
+  ck_assert_double_eq_tol(price_of_layer(table, 2)->saved_bytes, 0, 1e-9);
+  ck_assert_double_eq_tol(price_of_layer(table, 4)->recomputed_bytes + input, 4 * none, 1e-6);
+  teardown(&f);
+}
+END_TEST
+
+/* Bytes of an s x b x h tensor: layernorm drops two norms' outputs; mlp keeps its
+ * input only, so gate, up and product of width f go. */
+START_TEST(modules_drop_what_they_say)
+{
+  Fixture f;
+  double h = 2.0 * 256 * 512, width, none;
+
+  setup(&f, "megatron-core");
+  width = 2.0 * 256 * model_layer(f.model, 1)->ffn.width;
+  none = saved_of(&f, 1);
+  f.plan.recompute = RECOMPUTE_SELECTIVE;
+  f.plan.scope.modules = 1u << MODULE_LAYERNORM;
+  ck_assert_double_eq_tol(none - saved_of(&f, 1), 2 * h, 1e-6);
+  f.plan.scope.modules = 1u << MODULE_MLP;
+  ck_assert_double_eq_tol(none - saved_of(&f, 1), 3 * width, 1e-6);
+  f.plan.scope.modules |= 1u << MODULE_LAYERNORM;
+  ck_assert_double_eq_tol(none - saved_of(&f, 1), 2 * h + 3 * width, 1e-6);
+  teardown(&f);
+}
+END_TEST
+
+/* Memory of a step falls and time rises with the count. */
+START_TEST(counts_trade_time_for_memory)
+{
+  Fixture f;
+  double last_s = 0, last_bytes = G_MAXDOUBLE;
+
+  setup(&f, _i ? "torchtitan" : "megatron-core");
+  f.cluster->device.memory_bytes = 80e9;
+  for (int n = 0; n <= 4; n++) {
+    Metrics m;
+    f.plan.recompute = n ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = n };
+    g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
+    trace_metrics(trace, &m);
+    ck_assert_double_gt(m.iteration_s, last_s);
+    ck_assert_double_lt(m.peak_memory_bytes, last_bytes);
+    last_s = m.iteration_s;
+    last_bytes = n == 0 ? G_MAXDOUBLE : m.peak_memory_bytes; /* one layer's is alive while its backward runs */
+  }
+  teardown(&f);
+}
+END_TEST
+
+TEST_LOOPS("recompute", { keys_are_read }, { wrong_keys_are_refused, G_N_ELEMENTS(wrong) }, { rules },
+           { block_keeps_the_rest }, { groups_keep_one_input }, { modules_drop_what_they_say },
+           { counts_trade_time_for_memory, 2 })
