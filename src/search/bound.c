@@ -202,22 +202,25 @@ static double slowed_by_reductions(const Bound *b, double params)
   return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
 }
 
-/* Communication and optimizer of a rank; neighbours mostly hold the same. */
-typedef struct {
-  double params, lane, last, tail, slowed;
-} RankEnd;
-
-static void update_rank_end(const Bound *b, int rank, RankEnd *end)
+static RankEnd rank_end(Bound *b, double params)
 {
-  double params = of_rank(b, b->sums->params, rank);
+  b->data = mesh_shards(b->plan, b->cluster);
+  b->part_copies = mesh_shard_copies(b->plan, b->cluster);
+  return (RankEnd) { params, chunk_micro(b), data_lane(b, params), after_norm(b, params), reduction_tail(b, params),
+                     slowed_by_reductions(b, params) };
+}
 
-  if (params == end->params)
-    return;
-  end->params = params;
-  end->lane = data_lane(b, params);
-  end->last = after_norm(b, params);
-  end->tail = reduction_tail(b, params);
-  end->slowed = slowed_by_reductions(b, params);
+/* What comes behind the passes of a rank with these parameters; most hold the same as another. */
+static const RankEnd *find_rank_end(Bound *b, double params, BoundEnds *ends)
+{
+  double micro = chunk_micro(b);
+
+  for (int i = 0; i < ends->n; i++)
+    if (ends->ends[i].params == params && ends->ends[i].micro == micro)
+      return &ends->ends[i];
+  int at = ends->n < BOUND_ENDS ? ends->n++ : BOUND_ENDS - 1;
+  ends->ends[at] = rank_end(b, params);
+  return &ends->ends[at];
 }
 
 /* A send between neighbouring stages at its fastest: inside a node if any pair is. */
@@ -265,47 +268,40 @@ static int lowest_stage(const Bound *b, int rank)
   return lowest;
 }
 
-/* Before the first and after the last pass of the rank whose lowest stage this is. */
-typedef struct {
-  double fill, drain;
-} Ramp;
-
-static Ramp *ramps_new(const Bound *b)
+/* Seconds of a pass on all stages before this one. */
+static double before_stage(const Bound *b, const double *sum, int stage)
 {
-  Ramp *ramps = g_new0(Ramp, b->stages + 1);
-  const double *back = b->plan->schedule->split ? b->sums->input_s : b->sums->backward_s;
-  double send = send_s(b);
-
-  for (int stage = 0; stage < b->stages; stage++) {
-    ramps[stage + 1].fill = ramps[stage].fill + of_stage(b, b->sums->forward_s, stage) + send;
-    ramps[stage + 1].drain = ramps[stage].drain + of_stage(b, back, stage) + send;
-  }
-  return ramps;
+  int spread = b->plan->schedule->vocabulary > 0;
+  return stage == 0 ? 0 : sum[MIN(first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+/* The slowest rank's passes with what comes before the first and behind the last. */
+static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
+{
+  const Schedule *schedule = b->plan->schedule;
+  const double *back = schedule->split ? b->sums->input_s : b->sums->backward_s;
+  double m = chunk_micro(b), send = send_s(b), longest = 0, serial = 0;
+
+  for (int rank = 0; rank < b->plan->pp; rank = schedule->serial ? rank + 1 : next_rank(b, rank)) {
+    int stage = lowest_stage(b, rank);
+    double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
+    double drain = before_stage(b, back, stage) + stage * send, work = m * micro_s(b, rank);
+    double passing = schedule->split ? m * of_rank(b, b->sums->least_input_s, rank) : work;
+    const RankEnd *end = find_rank_end(b, of_rank(b, b->sums->params, rank), ends);
+    longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
+    *lane = MAX(*lane, end->lane);
+    *last = MAX(*last, end->last);
+    serial += work;
+  }
+  return schedule->serial ? serial : longest;
+}
+
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends)
 {
   Bound b = bound_of(model, plan, cluster, sums);
-  double m = chunk_micro(&b), passes = 0, lane = 0, last = 0;
-  RankEnd end = { .params = -1 };
+  BoundEnds own = { 0 };
+  double lane = 0, last = 0, passes = pipeline_s(&b, ends ? ends : &own, &lane, &last);
 
-  b.data = mesh_shards(plan, cluster);
-  b.part_copies = mesh_shard_copies(plan, cluster);
-  g_autofree Ramp *ramps = ramps_new(&b);
-  for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
-    Ramp ramp = ramps[lowest_stage(&b, rank)];
-    double work = m * micro_s(&b, rank);
-    double passing = plan->schedule->split ? m * of_rank(&b, sums->least_input_s, rank) : work;
-    update_rank_end(&b, rank, &end);
-    passes = MAX(passes, ramp.fill + MAX(passing + ramp.drain, work + MAX(end.tail, end.slowed)));
-    lane = MAX(lane, end.lane);
-    last = MAX(last, end.last);
-  }
-  if (plan->schedule->serial) {
-    passes = 0;
-    for (int rank = 0; rank < plan->pp; rank++)
-      passes += m * micro_s(&b, rank);
-  }
   return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 

@@ -36,7 +36,25 @@ typedef struct {
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
 void price_sums_free(PriceSums *sums);
 
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
+/* What comes behind the passes of a rank that holds so many parameters and runs
+ * so many micro-batches through each chunk. */
+typedef struct {
+  double params, micro;
+  double lane;   /* all that the data lane carries */
+  double last;   /* from the norm to the end of the step */
+  double tail;   /* gradients that wait for the last backward */
+  double slowed; /* by reductions of every micro-batch */
+} RankEnd;
+
+/* Those of plans that differ in what changes passes, in schedule and chunks only; starts as zeros. */
+#define BOUND_ENDS 8
+typedef struct {
+  int n;
+  RankEnd ends[BOUND_ENDS];
+} BoundEnds;
+
+/* `ends` remembers from call to call; NULL = nothing. */
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends);
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums);
 
 /* The same, closer where backwards are whole and stages stand in a loop: walks
