@@ -305,11 +305,6 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
   return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
 }
 
-static double whole_memory(const Plan *p, double rank_bytes)
-{
-  return (rank_bytes + op_overhead_bytes(p)) * (1 - 1e-9);
-}
-
 /* Scratch of a backward at least, beside the schedule's peak. With split
  * backwards a weight gradient may come between; an embedding alone needs none. */
 static double scratch(const Bound *b)
@@ -318,28 +313,51 @@ static double scratch(const Bound *b)
   return b->plan->schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
 }
 
-static double bytes_with(const Bound *b, int rank, double activations)
+/* Keeps a rank unless another holds as much of both; of too many, any may go. */
+static void add_rank(BoundRanks *all, RankBytes rank)
 {
-  double dynamic = activations + scratch(b);
-  double params = of_rank(b, b->sums->params, rank);
+  int kept = 0;
 
-  return op_state_bytes(b->plan) * params + op_bucket_bytes(b->plan, params) +
-         dynamic * (1 + b->plan->framework->fragmentation);
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params >= rank.params && all->ranks[i].dynamic >= rank.dynamic)
+      return;
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params > rank.params || all->ranks[i].dynamic > rank.dynamic)
+      all->ranks[kept++] = all->ranks[i];
+  all->n = MIN(kept, BOUND_RANKS - 1);
+  all->ranks[all->n++] = rank;
 }
 
-double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
+static RankBytes rank_bytes(const Bound *b, int rank, double activations)
+{
+  return (RankBytes) { of_rank(b, b->sums->params, rank),
+                       (activations + scratch(b)) * (1 + b->plan->framework->fragmentation) };
+}
+
+BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums)
 {
   Bound b = bound_of(model, plan, NULL, sums);
   const double *held = plan->schedule->split ? sums->deferred : sums->saved;
-  double most = 0;
+  BoundRanks all = { 0 };
 
   for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
     double saved = INFINITY;
     for (int chunk = 0; chunk < plan->vpp; chunk = chunk == 1 && alike(&b) ? MAX(2, plan->vpp - 1) : chunk + 1)
       saved = MIN(saved, of_stage(&b, held, stage_of(&b, rank, chunk)));
-    most = MAX(most, bytes_with(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
+    add_rank(&all, rank_bytes(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
   }
-  return whole_memory(plan, most);
+  return all;
+}
+
+double bound_memory(const Plan *plan, const BoundRanks *all)
+{
+  double state_bytes = op_state_bytes(plan), most = 0;
+
+  for (int i = 0; i < all->n; i++) {
+    const RankBytes *r = &all->ranks[i];
+    most = MAX(most, state_bytes * r->params + op_bucket_bytes(plan, r->params) + r->dynamic);
+  }
+  return (most + op_overhead_bytes(plan)) * (1 - 1e-9);
 }
 
 /* Most that a rank's passes hold when a backward begins, in the order in which they run. */
@@ -361,14 +379,14 @@ double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSu
 {
   Bound b = bound_of(model, plan, NULL, sums);
   const Schedule *schedule = plan->schedule;
-  double most = 0, closed = bound_memory(model, plan, sums);
+  BoundRanks all = bound_ranks(model, plan, sums);
 
   if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
-    return closed;
+    return bound_memory(plan, &all);
   /* more micro-batches never hold less, and by then the pipeline is full */
   b.shape.micro = MIN(b.shape.micro, 4 * plan->pp);
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
   for (int rank = 0; rank < plan->pp; rank++)
-    most = MAX(most, bytes_with(&b, rank, peak_by_order(&b, rank, order)));
-  return MAX(whole_memory(plan, most), closed);
+    add_rank(&all, rank_bytes(&b, rank, peak_by_order(&b, rank, order)));
+  return bound_memory(plan, &all);
 }

@@ -55,7 +55,21 @@ typedef struct {
 
 /* `ends` remembers from call to call; NULL = nothing. */
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends);
-double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums);
+
+/* What a rank holds at least: parameters, and bytes beside states and buckets of them. */
+typedef struct {
+  double params, dynamic;
+} RankBytes;
+
+/* The ranks of which one needs most memory, whatever becomes of states. */
+#define BOUND_RANKS 8
+typedef struct {
+  int n;
+  RankBytes ranks[BOUND_RANKS];
+} BoundRanks;
+
+BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums);
+double bound_memory(const Plan *plan, const BoundRanks *ranks);
 
 /* The same, closer where backwards are whole and stages stand in a loop: walks
  * each rank's order of passes with the sizes of its chunks. What data-parallel

@@ -86,7 +86,7 @@ static void bound_leaf(gpointer data, const SpaceLeaf *leaf)
   Search *s = data;
   Candidate c = candidates_add(&s->store, leaf);
 
-  c.memory_bytes = bound_memory(s->model, leaf->plan, leaf->sums);
+  c.memory_bytes = bound_memory(leaf->plan, leaf->ranks);
   if (c.memory_bytes > s->cluster->device.memory_bytes) {
     put_over(s, c, leaf->plan, c.memory_bytes);
     return;

@@ -160,11 +160,13 @@ static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, 
     if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, w->n_states))
       return;
   }
+  const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
+  leaf.plan = &plan;
+  leaf.ranks = &ranks;
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[pass], &w->states[i]);
     if (reject(w, &plan, rules[i], 1))
       continue;
-    leaf.plan = &plan;
     leaf.first = *first;
     leaf.state = w->states[i];
     leaf.ends = &w->ends[i];

@@ -35,7 +35,8 @@ typedef struct {
   PassChoice pass;
   StateChoice state;
   const PriceSums *sums;
-  BoundEnds *ends; /* for bound_time */
+  BoundEnds *ends;         /* for bound_time */
+  const BoundRanks *ranks; /* for bound_memory */
   gint64 index;    /* place in the space */
 } SpaceLeaf;
 
