@@ -55,7 +55,7 @@ gboolean refine_recompute(const Refine *r, const Plan *plan, Found *out)
     return FALSE;
   for (int n = least_count(r, plan, most - 1), tries = 0; n < most && tries < COUNT_TRIES; n++, tries++) {
     Plan p = with_count(plan, n);
-    double bound_s = bound_time(r->model, &p, r->cluster, price_cache_sums(r->prices, &p));
+    double bound_s = bound_time(r->model, &p, r->cluster, price_cache_sums(r->prices, &p), NULL);
     if (bound_s >= r->step_s)
       return FALSE;
     g_autoptr(Trace) trace = simulate_plan(r->model, r->cluster, &p);
