@@ -331,7 +331,7 @@ void space_walk(const Model *model, const Cluster *cluster, const SearchOptions 
   Walk w = { model, cluster, options, prices, counts, candidates };
   Plan plan = *options->base;
 
-  plan.offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
+  plan.offload = (Offload) { .optimizer = f->offload == 1 ? STORE_CPU : STORE_DEVICE };
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {
