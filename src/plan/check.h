@@ -17,5 +17,6 @@ gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 gboolean check_process(const Subject *subject, GError **error);
 gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_offload(const Subject *subject, GError **error);
+gboolean check_activations(const Subject *subject, GError **error);
 
 #endif

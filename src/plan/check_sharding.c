@@ -206,16 +206,10 @@ static gboolean check_parts(const Subject *s, GError **error)
     return broken(error, "offload optimizer: expected a zero_stage above 0, each rank updates its part");
   if (p->offload.parameters && p->zero < 3)
     return broken(error, "offload parameters: expected zero_stage 3, it is %d", p->zero);
-  if (p->offload.activations && (p->recompute != RECOMPUTE_FULL || p->schedule->recompute || p->schedule->vocabulary))
-    return broken(error, "offload activations: expected recompute_granularity full and a schedule that keeps what "
-                  "forwards leave (%s, %s)", recompute_names[p->recompute], p->schedule->name);
   if (p->offload.delayed && (!p->offload.optimizer || p->offload.parameters || p->offload.activations || p->zero == 3))
     return broken(error, "delayed_update: true: expected the optimizer alone on the host, and zero_stage 1 or 2");
   if (p->offload.sub_group > 0 && !p->offload.optimizer)
     return broken(error, "sub_group_size: expected the optimizer on the host");
-  if (p->partition_activations && (p->tp == 1 || p->sequence_parallel || p->recompute != RECOMPUTE_FULL))
-    return broken(error, "partition_activations: true: expected tensor parallelism without sequence_parallel, and "
-                  "recompute_granularity full");
   return TRUE;
 }
 
@@ -224,4 +218,18 @@ gboolean check_offload(const Subject *s, GError **error)
   if (!check_engine(s, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_COUNT, error) || !check_parts(s, error))
     return FALSE;
   return !offload_any(&s->plan->offload) || check_room(s, error);
+}
+
+/* What reads how passes recompute. */
+gboolean check_activations(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->offload.activations && (p->recompute != RECOMPUTE_FULL || p->schedule->recompute || p->schedule->vocabulary))
+    return broken(error, "offload activations: expected recompute_granularity full and a schedule that keeps what "
+                  "forwards leave (%s, %s)", recompute_names[p->recompute], p->schedule->name);
+  if (p->partition_activations && (p->tp == 1 || p->sequence_parallel || p->recompute != RECOMPUTE_FULL))
+    return broken(error, "partition_activations: true: expected tensor parallelism without sequence_parallel, and "
+                  "recompute_granularity full");
+  return TRUE;
 }
