@@ -7,6 +7,7 @@
 #include "cli/notes.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
+#include "cli/strategy.h"
 #include "cli/watch.h"
 #include "interop/export.h"
 #include "report/explain.h"
@@ -183,6 +184,12 @@ static void write_json(const Planning *p)
   printf("%s\n", text->str);
 }
 
+static SearchOptions search_options(const Planning *p, const PlanOptions *o)
+{
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+                           .over = o->explain, .objective = p->objective, .second = p->second };
+}
+
 static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace)
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
@@ -203,13 +210,16 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
   printf("\n%s", counts);
   if (o->explain) {
+    SearchOptions options = search_options(p, o);
+    Asked asked = { p->model, p->cluster, &options };
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
     const Exporter *tool = exporter_find(p->framework->engine);
+    g_autofree char *rule = strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
     g_autofree char *note = note_recompute(p->model, &p->results[0].plan, p->cluster);
     if (note)
       g_printerr("tdp-plan: note: %s\n", note);
-    printf("\n%s\nCommunication of the best plan\n%s", why, comm);
+    printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
     if (tool) {
       g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);
       printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
@@ -300,12 +310,6 @@ static void say_limits(const Model *m)
     }
 }
 
-static SearchOptions search_options(const Planning *p, const PlanOptions *o)
-{
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
-                           .over = o->explain, .refine = TRUE, .objective = p->objective, .second = p->second };
-}
-
 /* A question instead of a plan: its answer alone is printed. */
 static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
 {
@@ -366,6 +370,7 @@ static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions 
 
   watch_init(&watch, p->time_limit_s, o->certificate != NULL);
   watch_join(&watch, options);
+  options->refine = TRUE;
   options->state = o->state;
   p->found = search(p->model, p->cluster, options, error);
   if (watch.stopped && p->found)

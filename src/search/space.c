@@ -115,7 +115,7 @@ static int shard_groups(const Walk *w, const Plan *plan, int zero, int groups[2]
 static void state_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
-  int groups[2], offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
+  int groups[2], offload = f->offload == 1 ? STORE_CPU : STORE_DEVICE;
 
   w->n_states = 0;
   for (int zero = 0; zero <= (plan_replicas(plan) > 1 ? 3 : 0); zero++) {
@@ -132,7 +132,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->scope = (RecomputeScope) { .method = pass->recompute_layers ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM,
                                    .layers = pass->recompute_layers };
   plan->zero = state->zero;
-  plan->offload = state->offload;
+  plan->offload.optimizer = state->offload;
   plan->shard_group = state->shard_group;
 }
 
