@@ -6,7 +6,7 @@
 static double **sum_at(PriceSums *s, int i)
 {
   double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->least_s, &s->least_input_s,
-                            &s->params, &s->saved, &s->deferred };
+                            &s->params, &s->expert_params, &s->saved, &s->deferred };
   return i < (int)G_N_ELEMENTS(sums) ? sums[i] : NULL;
 }
 
@@ -23,6 +23,7 @@ static void add_layer(PriceSums *s, int i, const LayerPrice *p)
   s->least_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s);
   s->least_input_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input);
   s->params[i + 1] += p->params;
+  s->expert_params[i + 1] += p->expert_params;
   s->saved[i + 1] += p->saved_bytes;
   s->deferred[i + 1] += MIN(p->saved_bytes, p->deferred_bytes);
 }
@@ -63,7 +64,9 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const PriceSums *sums;
-  GroupShape data, part_copies;
+  Plan experts;         /* the plan as the weights of experts that are apart see it */
+  int kinds;            /* of weights: 2 where experts are apart */
+  GroupShape data[2], part_copies[2]; /* by kind */
   ScheduleShape shape;
   int stages, copies, layers; /* layers: of each stage, of plans without a split */
   guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
@@ -74,6 +77,9 @@ static Bound bound_of(const Model *model, const Plan *plan, const Cluster *clust
   Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
               .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
 
+  b.kinds = plan_experts_apart(plan) ? 2 : 1;
+  if (b.kinds > 1)
+    b.experts = plan_of_experts(plan);
   b.layers = model->blocks / b.stages;
   for (int stage = 0, layer = 1; stage < plan->split.stages; stage++) {
     b.first[stage] = stage == 0 ? 0 : layer;
@@ -138,52 +144,68 @@ static double chunk_micro(const Bound *b)
   return (double)b->shape.micro / b->copies;
 }
 
-static double comm(const Bound *b, Collective what, double bytes)
+/* The plan as weights of a kind see it. */
+static const Plan *view(const Bound *b, int kind)
 {
-  return collective_cost(b->cluster, what, bytes, &b->data).seconds;
+  return kind ? &b->experts : b->plan;
 }
 
-/* Sums over copies of a part of the gradients, once a step. */
-static double across_copies(const Bound *b, double gradients)
+static double comm(const Bound *b, Collective what, double bytes, int kind)
 {
-  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, gradients / plan_shards(b->plan), &b->part_copies).seconds;
+  return collective_cost(b->cluster, what, bytes, &b->data[kind]).seconds;
+}
+
+/* Gradients of a kind, and the sums over copies of a part of them, once a step. */
+static double reduction(const Bound *b, double gradients, int kind)
+{
+  return comm(b, b->plan->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients, kind);
+}
+
+static double across_copies(const Bound *b, double gradients, int kind)
+{
+  double part = gradients / plan_shards(view(b, kind));
+  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
-static double data_lane(const Bound *b, double params)
+static double data_lane(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double weights = params * op_gathered_weight_bytes(p), gradients = params * op_reduce_bytes(p);
-  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
+  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0, s = 0;
 
-  if (plan_replicas(p) == 1)
-    return 0;
-  double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
-  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) +
-         gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+  for (int kind = 0; kind < b->kinds; kind++) {
+    double weights = params[kind] * op_gathered_weight_bytes(p), gradients = params[kind] * op_reduce_bytes(p);
+    if (plan_replicas(view(b, kind)) > 1)
+      s += reduction(b, gradients, kind) * (p->zero >= 2 ? m : 1) + across_copies(b, gradients, kind) +
+           gathers * comm(b, COLLECTIVE_ALL_GATHER, weights, kind);
+  }
+  return s;
 }
 
 /* From the norm to the end of the step, on a rank. */
-static double after_norm(const Bound *b, double params)
+static double after_norm(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double s = optimizer_price(p, b->cluster, params).seconds;
+  double s = optimizer_price(p, b->cluster, params[0], params[1]).seconds;
 
-  if (plan_gathers_at_end(p))
-    s += comm(b, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p));
+  for (int kind = 0; kind < b->kinds; kind++)
+    if (plan_gathers_at_end(view(b, kind)))
+      s += comm(b, COLLECTIVE_ALL_GATHER, params[kind] * op_gathered_weight_bytes(p), kind);
   return s;
 }
 
 /* Gradients that can only be reduced when the rank's last backward has ended. */
-static double reduction_tail(const Bound *b, double params)
+static double reduction_tail(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
+  double s = 0;
 
-  if (plan_replicas(p) == 1 || p->overlap.gradients || p->zero >= 2)
-    return 0;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p)) +
-         across_copies(b, params * op_reduce_bytes(p));
+  for (int kind = 0; kind < b->kinds && !p->overlap.gradients && p->zero < 2; kind++)
+    if (plan_replicas(view(b, kind)) > 1)
+      s += reduction(b, params[kind] * op_reduce_bytes(p), kind) +
+           across_copies(b, params[kind] * op_reduce_bytes(p), kind);
+  return s;
 }
 
 /*
@@ -192,28 +214,31 @@ static double reduction_tail(const Bound *b, double params)
  * and reductions of D seconds that overlap for x of them take
  * W + x (1 - 1/s) + D - x, which is least at x = D: W + D (1 - 1/s).
  */
-static double slowed_by_reductions(const Bound *b, double params)
+static double slowed_by_reductions(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
+  double s = 0;
 
-  if (plan_replicas(p) == 1 || p->zero < 2)
-    return 0;
-  double reductions = chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
-  return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
+  for (int kind = 0; kind < b->kinds && p->zero >= 2; kind++)
+    if (plan_replicas(view(b, kind)) > 1)
+      s += chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * op_reduce_bytes(p), kind) *
+           (1 - 1 / overlap_slowdown(b->cluster, &b->data[kind]));
+  return s;
 }
 
 /* Communication and optimizer of a rank; neighbours mostly hold the same. */
 typedef struct {
-  double params, lane, last, tail, slowed;
+  double params[2], lane, last, tail, slowed; /* params: by kind */
 } RankEnd;
 
 static void update_rank_end(const Bound *b, int rank, RankEnd *end)
 {
-  double params = of_rank(b, b->sums->params, rank);
+  double params[2] = { of_rank(b, b->sums->params, rank), b->kinds > 1 ? of_rank(b, b->sums->expert_params, rank) : 0 };
 
-  if (params == end->params)
+  if (params[0] == end->params[0] && params[1] == end->params[1])
     return;
-  end->params = params;
+  end->params[0] = params[0];
+  end->params[1] = params[1];
   end->lane = data_lane(b, params);
   end->last = after_norm(b, params);
   end->tail = reduction_tail(b, params);
@@ -287,10 +312,14 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
 {
   Bound b = bound_of(model, plan, cluster, sums);
   double m = chunk_micro(&b), passes = 0, lane = 0, last = 0;
-  RankEnd end = { .params = -1 };
+  RankEnd end = { .params = { -1, -1 } };
 
-  b.data = mesh_shards(plan, cluster);
-  b.part_copies = mesh_shard_copies(plan, cluster);
+  b.data[0] = mesh_shards(plan, cluster);
+  b.part_copies[0] = mesh_shard_copies(plan, cluster);
+  if (b.kinds > 1) {
+    b.data[1] = mesh_expert_shards(plan, cluster);
+    b.part_copies[1] = mesh_expert_shard_copies(plan, cluster);
+  }
   g_autofree Ramp *ramps = ramps_new(&b);
   for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
     Ramp ramp = ramps[lowest_stage(&b, rank)];
@@ -325,10 +354,14 @@ static double scratch(const Bound *b)
 static double bytes_with(const Bound *b, int rank, double activations)
 {
   double dynamic = activations + scratch(b);
-  double params = of_rank(b, b->sums->params, rank);
+  double params = of_rank(b, b->sums->params, rank), bytes = dynamic * (1 + b->plan->framework->fragmentation);
 
-  return op_state_bytes(b->plan) * params + op_bucket_bytes(b->plan, params) +
-         dynamic * (1 + b->plan->framework->fragmentation);
+  bytes += op_state_bytes(b->plan) * params + op_bucket_bytes(b->plan, params);
+  if (b->kinds > 1) {
+    double experts = of_rank(b, b->sums->expert_params, rank);
+    bytes += op_state_bytes(&b->experts) * experts + op_bucket_bytes(&b->experts, experts);
+  }
+  return bytes;
 }
 
 double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)

@@ -18,7 +18,7 @@
 #include "cost/price.h"
 
 /* Prices of all plans of a search that share tensor parallelism, micro-batch,
- * sequence parallelism and recomputation, with running sums over the layers. */
+ * sequence parallelism, expert degrees and recomputation, with running sums over the layers. */
 typedef struct {
   PriceTable *prices;
   /* Running sums over the layers, n_layers + 1 entries each. */
@@ -26,7 +26,7 @@ typedef struct {
   double *input_s;       /* input gradients */
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
-  double *params;
+  double *params, *expert_params; /* expert_params: of experts that are apart */
   double *saved;
   double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
   gboolean alike;   /* all blocks are of one kind */

@@ -7,7 +7,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -22,6 +22,8 @@ static const FixedKey fixed_keys[] = {
   { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
   { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
   { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
+  { "ep", G_STRUCT_OFFSET(Fixed, ep), 1, 1 << 24 },
+  { "etp", G_STRUCT_OFFSET(Fixed, etp), 1, 1 << 24 },
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
   { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
@@ -63,7 +65,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
+                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)
@@ -126,6 +128,7 @@ typedef struct {
   PriceCache *prices;
   SearchResult *counts;
   GArray *candidates;
+  int experts; /* of the model's layers, the fewest; 1 if it has none */
 } Walk;
 
 static gboolean excluded(int fixed, int value)
@@ -302,6 +305,22 @@ static void walk_batches(Walk *w, Plan plan)
   }
 }
 
+/* Ways to divide experts over the ranks of a stage; the first leaves them where the layer is. */
+static void walk_experts(Walk *w, Plan plan)
+{
+  const Fixed *f = &w->options->fixed;
+  const int etps[] = { 0, f->etp > 0 ? f->etp : 1 };
+  int ranks = plan.tp * plan.cp * plan.dp, most = w->options->base->framework->experts == EXPERTS_WHOLE ? 1 : w->experts;
+
+  for (int i = 0; i < (etps[1] == plan.tp || most == 1 ? 1 : 2); i++) {
+    plan.etp = etps[i];
+    for (plan.ep = 1; plan.ep <= most; plan.ep++)
+      if (most % plan.ep == 0 && ranks % (plan.ep * plan_expert_tensor(&plan)) == 0 && !excluded(f->ep, plan.ep) &&
+          !excluded(f->etp, plan_expert_tensor(&plan)))
+        walk_batches(w, plan);
+  }
+}
+
 /* The devices that tensor and pipeline leave, over context and data. */
 static void walk_context(Walk *w, Plan plan)
 {
@@ -319,16 +338,26 @@ static void walk_context(Walk *w, Plan plan)
       gboolean runs = w->options->base->framework->context >> context & 1;
       plan.context = plan.cp > 1 ? context : (int)w->options->base->context;
       if (plan.cp > 1 ? runs : context == 0)
-        walk_batches(w, plan);
+        walk_experts(w, plan);
     }
   }
+}
+
+static int fewest_experts(const Model *m)
+{
+  int fewest = 0;
+
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].ffn.experts > 0)
+      fewest = fewest ? MIN(fewest, m->specs[i].ffn.experts) : m->specs[i].ffn.experts;
+  return MAX(fewest, 1);
 }
 
 void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
                 SearchResult *counts, GArray *candidates)
 {
   const Fixed *f = &options->fixed;
-  Walk w = { model, cluster, options, prices, counts, candidates };
+  Walk w = { model, cluster, options, prices, counts, candidates, fewest_experts(model) };
   Plan plan = *options->base;
 
   plan.offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
