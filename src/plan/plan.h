@@ -182,6 +182,21 @@ extern const char *const plan_rule_names[];
  * numbers: TDP_ERROR_INPUT, "plan: tensor_model_parallel_size: 5: ...". */
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
+/*
+ * Parts of a plan, in the order in which a search sets them. A rule is a matter of
+ * one part and of those before it; no rule reads both what changes passes and what
+ * becomes of states, so that either may be checked once for all values of the other.
+ */
+typedef enum {
+  PLAN_DEGREES,  /* model, cluster, degrees, batch and precision */
+  PLAN_SCHEDULE, /* and schedule, chunks, layer split */
+  PLAN_PASSES,   /* and sequence parallelism, recomputation */
+  PLAN_STATES,   /* all but those two: ZeRO, shard group, offload, overlap */
+} PlanPart;
+
+/* The first of the part's own rules that the plan breaks. */
+PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part);
+
 /* First layer of a pipeline stage (in model order, chunks counted), as an index
  * into Model.layers; stage plan_stages() is the end. Stage 0 also holds the
  * embedding, the last one the head. The only place that knows splits. */

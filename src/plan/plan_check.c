@@ -1,4 +1,4 @@
-/* The rules of a legal plan: one function each, in the order of PlanRule. */
+/* The rules of a legal plan: a function or more each, in the order of PlanRule. */
 #include "plan/plan.h"
 
 #include "base/error.h"
@@ -155,7 +155,7 @@ static gboolean check_layers(const Subject *s, GError **error)
 /* Passes of a step over all stages that are still simulated. */
 #define PASSES_MAX (1 << 19)
 
-static gboolean check_schedule(const Subject *s, GError **error)
+static gboolean check_passes(const Subject *s, GError **error)
 {
   ScheduleShape shape = plan_shape(s->plan);
   gint64 stages = (gint64)shape.ranks * shape.chunks;
@@ -165,7 +165,11 @@ static gboolean check_schedule(const Subject *s, GError **error)
   if (passes > PASSES_MAX)
     return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches make "
                          "%" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro, passes);
+  return TRUE;
+}
 
+static gboolean check_schedule_recompute(const Subject *s, GError **error)
+{
   if (s->plan->schedule->recompute && s->plan->recompute != RECOMPUTE_FULL)
     return broken(error, "recompute_granularity: \"%s\": expected full, schedule %s makes whole forwards again",
                   recompute_names[s->plan->recompute], s->plan->schedule->name);
@@ -173,6 +177,13 @@ static gboolean check_schedule(const Subject *s, GError **error)
     return broken(error,
                   "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
                   "%s need what forwards saved", s->plan->schedule->name);
+  return TRUE;
+}
+
+static gboolean check_schedule(const Subject *s, GError **error)
+{
+  ScheduleShape shape = plan_shape(s->plan);
+
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
     return FALSE;
@@ -340,14 +351,31 @@ static gboolean check_expert_ranks(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
   gint64 ranks = (gint64)plan_replicas(p) * p->tp, block = (gint64)p->ep * plan_expert_tensor(p);
-  int copies = plan_replicas(p) / plan_shards(p);
 
   if (ranks % block != 0)
     return broken(error, "expert_model_parallel_size: %d: expected that with expert tensor parallel %d it divides the %"
                          G_GINT64_FORMAT " ranks of a stage", p->ep, plan_expert_tensor(p), ranks);
+  return TRUE;
+}
+
+static gboolean check_expert_copies(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  int copies = plan_replicas(p) / plan_shards(p);
+
   if (plan_expert_replicas(p) % copies != 0)
     return broken(error, "shard_group_size: %d: expected that its %d copies divide the %d ranks that hold the same experts",
                   p->shard_group, copies, plan_expert_replicas(p));
+  return TRUE;
+}
+
+static gboolean check_expert_rows(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (plan_experts_apart(p) && p->tp > 1 && !p->sequence_parallel)
+    return broken(error, "sequence_parallel: false: expected true where experts are divided over ranks under "
+                         "tensor_model_parallel_size %d", p->tp);
   return TRUE;
 }
 
@@ -366,9 +394,6 @@ static gboolean check_expert_placement(const Subject *s, GError **error)
   if (!(f->dispatch >> p->dispatch & 1))
     return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
                   expert_dispatch_names[p->dispatch], f->name);
-  if (p->tp > 1 && !p->sequence_parallel)
-    return broken(error, "sequence_parallel: false: expected true where experts are divided over ranks under "
-                         "tensor_model_parallel_size %d", p->tp);
   return TRUE;
 }
 
@@ -390,31 +415,50 @@ static gboolean check_experts(const Subject *s, GError **error)
   return check_expert_ranks(s, error) && check_expert_placement(s, error);
 }
 
-static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
-  [RULE_GPUS] = check_gpus,
-  [RULE_BATCH] = check_batch,
-  [RULE_HEADS] = check_heads,
-  [RULE_TENSOR_WIDTH] = check_widths,
-  [RULE_NODE] = check_node,
-  [RULE_SCHEDULE] = check_schedule,
-  [RULE_SEQUENCE] = check_sequence,
-  [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
-  [RULE_CONTEXT] = check_context,
-  [RULE_ZERO] = check_zero,
-  [RULE_SHARD_GROUP] = check_shard_group,
-  [RULE_PRECISION] = check_precision,
-  [RULE_OFFLOAD] = check_offload,
-  [RULE_FAMILY] = check_family,
-  [RULE_EXPERTS] = check_experts,
-  [RULE_LAYERS] = check_layers,
+/* In the order of PlanRule; a rule that reads several parts of a plan in turn has a line for each. */
+static const struct {
+  PlanRule rule;
+  gboolean (*holds)(const Subject *, GError **);
+  PlanPart reads; /* the last part that it reads */
+} rules[] = {
+  { RULE_GPUS, check_gpus, PLAN_DEGREES },
+  { RULE_BATCH, check_batch, PLAN_DEGREES },
+  { RULE_HEADS, check_heads, PLAN_DEGREES },
+  { RULE_TENSOR_WIDTH, check_widths, PLAN_DEGREES },
+  { RULE_NODE, check_node, PLAN_DEGREES },
+  { RULE_SCHEDULE, check_passes, PLAN_STATES },
+  { RULE_SCHEDULE, check_schedule_recompute, PLAN_PASSES },
+  { RULE_SCHEDULE, check_schedule, PLAN_SCHEDULE },
+  { RULE_SEQUENCE, check_sequence, PLAN_DEGREES },
+  { RULE_SEQUENCE_PARALLEL, check_sequence_parallel, PLAN_PASSES },
+  { RULE_CONTEXT, check_context, PLAN_PASSES },
+  { RULE_ZERO, check_zero, PLAN_STATES },
+  { RULE_SHARD_GROUP, check_shard_group, PLAN_STATES },
+  { RULE_PRECISION, check_precision, PLAN_DEGREES },
+  { RULE_OFFLOAD, check_offload, PLAN_STATES },
+  { RULE_FAMILY, check_family, PLAN_DEGREES },
+  { RULE_EXPERTS, check_experts, PLAN_DEGREES },
+  { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
+  { RULE_EXPERTS, check_expert_copies, PLAN_STATES },
+  { RULE_LAYERS, check_layers, PLAN_SCHEDULE },
 };
 
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
 {
   Subject s = { plan, model, cluster };
 
-  for (int rule = RULE_NONE + 1; rule < RULE_COUNT; rule++)
-    if (!rules[rule](&s, error))
-      return rule;
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (!rules[i].holds(&s, error))
+      return rules[i].rule;
+  return RULE_NONE;
+}
+
+PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part)
+{
+  Subject s = { plan, model, cluster };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (rules[i].reads == part && !rules[i].holds(&s, NULL))
+      return rules[i].rule;
   return RULE_NONE;
 }
