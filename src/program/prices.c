@@ -191,11 +191,11 @@ double rank_params(const ProgramBuild *b, int rank, gboolean experts)
 
 static void add_states(const Plan *p, double params, double bytes[PART_COUNT])
 {
-  double sharded = p->zero >= 2 ? plan_shards(p) : 1;
+  StateBytes states = op_states(p);
 
-  bytes[PART_WEIGHTS] += params * (op_weight_bytes(p) / (p->zero >= 3 ? plan_shards(p) : 1) + op_weight_copy_bytes(p));
-  bytes[PART_GRADIENTS] += params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
-  bytes[PART_OPTIMIZER] += params * op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1);
+  bytes[PART_WEIGHTS] += params * states.weights;
+  bytes[PART_GRADIENTS] += params * states.gradients;
+  bytes[PART_OPTIMIZER] += params * states.optimizer;
   bytes[PART_BUFFERS] += op_bucket_bytes(p, params);
 }
 
