@@ -24,19 +24,20 @@ enum { ANY = -1, ALL = -2, NODE = -3 };
 
 typedef struct {
   const char *name;
-  int tp, pp, zero, offload;
+  int tp, pp, zero;
+  gboolean offload; /* the optimizer, to the host */
 } Recipe;
 
-static const Recipe plain = { "one GPU", 1, 1, 0, OFFLOAD_NONE };
-static const Recipe on_host = { "optimizer states in host memory", 1, 1, ANY, OFFLOAD_OPTIMIZER };
-static const Recipe data = { "data parallel", 1, 1, 0, OFFLOAD_NONE };
-static const Recipe zero1 = { "ZeRO-1", 1, 1, 1, OFFLOAD_NONE };
-static const Recipe zero3 = { "ZeRO-3", 1, 1, 3, OFFLOAD_NONE };
-static const Recipe tensor = { "tensor parallel over the node", ALL, 1, ANY, OFFLOAD_NONE };
-static const Recipe pipeline = { "pipeline over the node", 1, ALL, ANY, OFFLOAD_NONE };
-static const Recipe tensor_data = { "tensor in a node, data parallel over nodes", NODE, 1, ANY, OFFLOAD_NONE };
-static const Recipe three = { "tensor in a node, pipeline and data parallel", NODE, ANY, ANY, OFFLOAD_NONE };
-static const Recipe three_zero1 = { "tensor in a node, pipeline and data parallel, ZeRO-1", NODE, ANY, 1, OFFLOAD_NONE };
+static const Recipe plain = { "one GPU", 1, 1, 0, FALSE };
+static const Recipe on_host = { "optimizer states in host memory", 1, 1, ANY, TRUE };
+static const Recipe data = { "data parallel", 1, 1, 0, FALSE };
+static const Recipe zero1 = { "ZeRO-1", 1, 1, 1, FALSE };
+static const Recipe zero3 = { "ZeRO-3", 1, 1, 3, FALSE };
+static const Recipe tensor = { "tensor parallel over the node", ALL, 1, ANY, FALSE };
+static const Recipe pipeline = { "pipeline over the node", 1, ALL, ANY, FALSE };
+static const Recipe tensor_data = { "tensor in a node, data parallel over nodes", NODE, 1, ANY, FALSE };
+static const Recipe three = { "tensor in a node, pipeline and data parallel", NODE, ANY, ANY, FALSE };
+static const Recipe three_zero1 = { "tensor in a node, pipeline and data parallel, ZeRO-1", NODE, ANY, 1, FALSE };
 
 typedef enum { EITHER, ON_PAR, FIRST_WINS } Ranking;
 

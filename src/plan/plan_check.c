@@ -1,5 +1,5 @@
 /* The rules of a legal plan: a function or more each, in the order of PlanRule. */
-#include "plan/plan.h"
+#include "plan/check.h"
 
 #include "base/error.h"
 
@@ -18,6 +18,8 @@ const char *const plan_rule_names[] = {
   "context parallel not applicable",
   "zero stage that the framework cannot run",
   "shard group not applicable",
+  "process cannot drive the devices",
+  "sharding option not applicable",
   "precision not supported by the device",
   "offload not applicable",
   "model family not planned",
@@ -26,15 +28,7 @@ const char *const plan_rule_names[] = {
   NULL,
 };
 
-typedef struct {
-  const Plan *plan;
-  const Model *model;
-  const Cluster *cluster;
-} Subject;
-
-static gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static gboolean broken(GError **error, const char *format, ...)
+gboolean broken(GError **error, const char *format, ...)
 {
   if (error) {
     va_list args;
@@ -299,30 +293,6 @@ static gboolean check_precision(const Subject *s, GError **error)
   return TRUE;
 }
 
-/* On the host, of a parameter: fp32 master weight and two moments, and the gradient that came down. */
-#define HOST_BYTES 16.0
-
-/* Ranks are taken to hold alike shares of the model. */
-static gboolean check_offload(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  const Cluster *c = s->cluster;
-  double share = p->zero > 0 ? plan_shards(p) : 1;
-  double bytes = HOST_BYTES * s->model->params / ((double)p->tp * p->pp * share) * MIN(c->devices_per_node, p->gpus);
-
-  if (p->offload == OFFLOAD_NONE)
-    return TRUE;
-  if (!p->framework->offload_optimizer || (p->zero == 0 && plan_replicas(p) > 1))
-    return broken(error, "offload: \"optimizer\": expected none, or a framework that offloads and a zero_stage above 0 (%s, %d)",
-                  p->framework->name, p->zero);
-  if (c->host_memory_bytes <= 0 || c->host_memory_bytes_per_s <= 0)
-    return broken(error, "offload: \"optimizer\": expected none, the host memory of cluster %s is not known", c->name);
-  if (bytes > c->host_memory_bytes)
-    return broken(error, "offload: \"optimizer\": expected at most the %.0f GiB of a node's memory, it takes %.0f GiB",
-                  c->host_memory_bytes / 0x1p30, bytes / 0x1p30);
-  return TRUE;
-}
-
 static gboolean check_family(const Subject *s, GError **error)
 {
   const Model *m = s->model;
@@ -361,8 +331,11 @@ static const struct {
   { RULE_CONTEXT, check_context, PLAN_PASSES },
   { RULE_ZERO, check_zero, PLAN_STATES },
   { RULE_SHARD_GROUP, check_shard_group, PLAN_STATES },
+  { RULE_PROCESS, check_process, PLAN_DEGREES },
+  { RULE_SHARDING, check_sharding, PLAN_STATES },
   { RULE_PRECISION, check_precision, PLAN_DEGREES },
   { RULE_OFFLOAD, check_offload, PLAN_STATES },
+  { RULE_OFFLOAD, check_activations, PLAN_PASSES },
   { RULE_FAMILY, check_family, PLAN_DEGREES },
   { RULE_DEGREE, check_degree, PLAN_DEGREES },
   { RULE_LAYERS, check_layers, PLAN_SCHEDULE },

@@ -100,7 +100,7 @@ static int shard_groups(const Walk *w, const Plan *plan, int zero, int groups[2]
 static void state_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
-  int groups[2], offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
+  int groups[2], offload = f->offload == 1 ? STORE_CPU : STORE_DEVICE;
 
   w->n_states = 0;
   for (int zero = 0; zero <= (plan_replicas(plan) > 1 ? 3 : 0); zero++) {
@@ -115,7 +115,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->sequence_parallel = pass->sequence_parallel;
   plan->recompute = pass->recompute;
   plan->zero = state->zero;
-  plan->offload = state->offload;
+  plan->offload.optimizer = state->offload;
   plan->shard_group = state->shard_group;
 }
 

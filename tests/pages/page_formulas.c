@@ -386,7 +386,7 @@ static void estimators(Page *p)
   row(p, "18Ψ/N", "ZeRO-3, without 4L", 18 * params / 64, op_state_bytes(&s.plan) * params,
       "2 + 2 + 12 are 16: the estimator also counts an fp32 gradient and no 16-bit one");
   s.plan.zero = 2;
-  s.plan.offload = OFFLOAD_OPTIMIZER;
+  s.plan.offload.optimizer = STORE_CPU;
   row(p, "2Ψ", "ZeRO-2, optimizer on the host", 2 * params, op_state_bytes(&s.plan) * params,
       "gradients stay on the device, divided, until the step takes them down");
   s.plan.zero = 3;
