@@ -10,6 +10,7 @@
  *   search     KEY=VALUE as --fix takes it, or a name in src/search
  *   test       "FILE SYMBOL" of tests/
  *   plan, model, cluster   an example of plans/, what it is for
+ *   with       object of plan keys that the example takes besides; it must have every one of `keys`
  *   why        object from a cell's name to the reason why it is empty; "*" for all the others
  *
  * What can be checked is: keys are known, files hold the symbols, rules have the
@@ -138,7 +139,22 @@ typedef struct {
   Model *model;
   Cluster *cluster;
   char *path;
+  cJSON *plan;
 } Example;
+
+static gboolean plan_read(Example *e, const cJSON *with, GError **error)
+{
+  gsize length;
+  g_autofree char *text = files_read(e->path, &length, error);
+  const cJSON *item;
+
+  e->plan = text ? cJSON_Parse(text) : NULL;
+  cJSON_ArrayForEach(item, with) {
+    cJSON_DeleteItemFromObjectCaseSensitive(e->plan, item->string);
+    cJSON_AddItemToObject(e->plan, item->string, cJSON_Duplicate(item, TRUE));
+  }
+  return e->plan != NULL;
+}
 
 static gboolean example_init(Example *e, const cJSON *entry, GError **error)
 {
@@ -146,27 +162,25 @@ static gboolean example_init(Example *e, const cJSON *entry, GError **error)
   g_autofree char *cluster = model ? files_find(text_of(entry, "cluster") ? text_of(entry, "cluster") : "", "hardware", error) : NULL;
 
   e->path = cluster ? files_find(text_of(entry, "plan"), "plans", error) : NULL;
-  return e->path && (e->model = model_load(model, error)) && (e->cluster = cluster_load(cluster, error));
+  return e->path && (e->model = model_load(model, error)) && (e->cluster = cluster_load(cluster, error)) &&
+         plan_read(e, json_get(entry, "with"), error);
 }
 
 static void example_clear(Example *e)
 {
   g_clear_pointer(&e->model, model_free);
   g_clear_pointer(&e->cluster, cluster_free);
+  g_clear_pointer(&e->plan, cJSON_Delete);
   g_free(e->path);
 }
 
 /* The example under another framework; NULL = its own. */
 static gboolean example_is_legal(const Example *e, const char *framework, GError **error)
 {
-  gsize length;
-  g_autofree char *text = files_read(e->path, &length, error);
-  cJSON *root = text ? cJSON_Parse(text) : NULL;
+  cJSON *root = cJSON_Duplicate(e->plan, TRUE);
   Framework *loaded = NULL;
   Plan plan;
 
-  if (!root)
-    return FALSE;
   if (framework) {
     cJSON_DeleteItemFromObjectCaseSensitive(root, "framework");
     cJSON_AddStringToObject(root, "framework", framework);
@@ -179,6 +193,34 @@ static gboolean example_is_legal(const Example *e, const char *framework, GError
   cJSON_free(printed);
   cJSON_Delete(root);
   return ok;
+}
+
+static void check_keys(Coverage *c, const cJSON *entry, const Example *e)
+{
+  const cJSON *key;
+
+  cJSON_ArrayForEach(key, json_get(entry, "keys")) {
+    g_auto(GStrv) parts = g_strsplit(key->valuestring, ".", 2);
+    const cJSON *item = json_get(e->plan, parts[0]);
+    if (parts[1] && item)
+      item = json_get(item, parts[1]);
+    if (!item)
+      fault(c, entry, "plan: %s: expected the key %s in it", text_of(entry, "plan"), key->valuestring);
+  }
+}
+
+static char *plan_cell(const cJSON *entry)
+{
+  const cJSON *with = json_get(entry, "with");
+  g_autoptr(GString) text = g_string_new(NULL);
+
+  g_string_printf(text, "`plans/%s.json`", text_of(entry, "plan"));
+  if (with) {
+    char *printed = cJSON_PrintUnformatted(with);
+    g_string_append_printf(text, " with `%s`", printed);
+    cJSON_free(printed);
+  }
+  return g_strdup(text->str);
 }
 
 static char *runs_cell(Coverage *c, const cJSON *entry, const Example *e)
@@ -212,8 +254,10 @@ static void example_cells(Coverage *c, const cJSON *entry, char **plan, char **r
     fault(c, entry, "plan: %s", error->message);
     g_error_free(error);
   }
-  *plan = g_strdup_printf("`plans/%s.json`", text_of(entry, "plan"));
-  *runs = e.cluster ? runs_cell(c, entry, &e) : g_strdup("");
+  if (e.plan)
+    check_keys(c, entry, &e);
+  *plan = plan_cell(entry);
+  *runs = e.plan ? runs_cell(c, entry, &e) : g_strdup("");
   example_clear(&e);
 }
 
