@@ -364,21 +364,28 @@ static void note_over(Search *s)
 
 /* Plans without recomputation that memory forbade: how many are bounded, those
  * nearest to fitting first, and how many of these are tried, fastest first. */
-#define REFINE_BOUNDED 64
-#define REFINE_TRIES 4
+#define REFINE_BOUNDED 16
+#define REFINE_TRIES 2
 
 static GArray *nearly_fitting(Search *s)
 {
   GArray *near = g_array_new(FALSE, FALSE, sizeof(Candidate));
 
-  g_array_sort(s->over, by_memory);
-  for (guint i = 0; i < s->over->len && near->len < REFINE_BOUNDED; i++) {
-    Candidate c = g_array_index(s->over, Candidate, i);
-    if (c.pass.recompute != RECOMPUTE_NONE)
+  for (guint i = 0; i < s->over->len; i++) {
+    const Candidate *c = &g_array_index(s->over, Candidate, i);
+    guint at = near->len;
+    if (c->pass.recompute != RECOMPUTE_NONE)
       continue;
-    Plan plan = plan_of(s, &c);
-    c.value = bound_time(s->model, &plan, s->cluster, price_cache_sums(s->prices, &plan), NULL);
-    g_array_append_val(near, c);
+    while (at > 0 && by_memory(&g_array_index(near, Candidate, at - 1), c) > 0)
+      at--;
+    if (at < REFINE_BOUNDED)
+      g_array_insert_val(near, at, *c);
+    g_array_set_size(near, MIN(near->len, REFINE_BOUNDED));
+  }
+  for (guint i = 0; i < near->len; i++) {
+    Candidate *c = &g_array_index(near, Candidate, i);
+    Plan plan = plan_of(s, c);
+    c->value = bound_time(s->model, &plan, s->cluster, price_cache_sums(s->prices, &plan), NULL);
   }
   g_array_sort(near, by_bound);
   return near;
