@@ -102,6 +102,20 @@ typedef struct {
   void *max, *sum, *target; /* wide, of each row */
 } ExecLoss;
 
+/*
+ * Rows and the `top` experts that each is sent to. Copies of a row lie in the order
+ * of experts, those of one expert in the order of rows; copy i of them all (row i /
+ * top) is at place[i], expert e's are from first[e] to first[e + 1]. Of equal logits
+ * the lower expert's counts as larger.
+ */
+typedef struct {
+  int rows, experts, top;
+  const void *logits;  /* wide, rows x experts */
+  void *weight;        /* wide, rows x top: softmax over the chosen (Mixtral, arXiv 2401.04088, section 2.1) */
+  int32_t *chosen, *place; /* rows x top */
+  int32_t *first;      /* experts + 1 */
+} ExecRoute;
+
 typedef struct {
   size_t n;
   void *weight;       /* of `dtype` */
@@ -203,6 +217,16 @@ struct Backend {
   void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
   void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device, += */
   void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
+  /* Chooses experts and places. Copies to places; back is the sum of copies, += .
+   * Weighted sum of copies: y = sum of weight times copy; backward the copies'
+   * gradients and those of weights, and from these the logits', of dtype. */
+  void (*route)(Backend *b, BackendStream *s, const ExecRoute *r);
+  void (*dispatch_forward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *x, void *copies);
+  void (*dispatch_backward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *dcopies, void *dx);
+  void (*combine_forward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *copies, void *y);
+  void (*combine_backward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *copies,
+                           const void *dy, void *dcopies, void *dweight);
+  void (*route_backward)(Backend *b, BackendStream *s, const ExecRoute *r, const void *dweight, void *dlogits);
   void (*add)(Backend *b, BackendStream *s, size_t n, const void *x, void *y);      /* y += x, of dtype */
   void (*add_wide)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* y += x, wide */
   void (*scale)(Backend *b, BackendStream *s, size_t n, double factor, void *y);    /* wide */

@@ -17,12 +17,25 @@ static gboolean refuse(GError **error, const char *format, ...)
   return FALSE;
 }
 
+static gboolean check_experts(const Model *m, const FeedForward *f, GError **error)
+{
+  const struct { const char *name; gboolean has; } parts[] = {
+    { "shared_gate", f->shared_gate }, { "router_bias", f->router_bias }, { "router_correction", f->router_correction },
+    { "bias of experts", f->bias },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].has)
+      return refuse(error, "model %s: %s: expected experts without it to execute", m->name, parts[i].name);
+  return TRUE;
+}
+
 static gboolean check_block(const Model *m, const LayerSpec *spec, GError **error)
 {
   const Attention *a = &spec->attention;
 
-  if (spec->ffn.experts > 0)
-    return refuse(error, "model %s: experts: %d: expected a dense model to execute", m->name, spec->ffn.experts);
+  if (spec->ffn.experts > 0 && !check_experts(m, &spec->ffn, error))
+    return FALSE;
   if (spec->ffn.kind == MLP_RELU2)
     return refuse(error, "model %s: mlp: relu2: expected gelu or swiglu to execute", m->name);
   if (a->kv_lora_rank || a->qk_norm || a->extra_params)

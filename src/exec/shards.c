@@ -73,25 +73,32 @@ static gsize units_size(const Shards *s, const Unit *u)
   return u->part * (s->zero > 0 ? s->data_size : 1);
 }
 
+static void fill_row(const Param *p, guint64 seed, ExecType type, guint64 row, char *out, gsize at)
+{
+  for (int c = 0; c < p->cols; c++) {
+    double value = p->mean;
+    if (p->deviation > 0)
+      value += p->deviation * random_normal(seed, p->id, row * p->all_cols + p->first_col + c);
+    if (p->end_row && row >= (guint64)p->end_row)
+      value = 0;
+    if (type == EXEC_F64)
+      ((double *)out)[at + c] = value;
+    else
+      ((float *)out)[at + c] = value;
+  }
+}
+
 /* The param's values, in the numbers of the wide format. */
 static void fill_param(const Param *p, guint64 seed, ExecType type, char *out)
 {
-  gsize i = 0;
+  gsize at = 0;
 
-  for (int part = 0; part < p->n_rows; part++)
-    for (int r = p->rows[part].first; r < p->rows[part].first + p->rows[part].rows; r++)
-      for (int c = 0; c < p->cols; c++, i++) {
-        guint64 place = (guint64)r * p->all_cols + p->first_col + c;
-        double value = p->mean;
-        if (p->deviation > 0)
-          value += p->deviation * random_normal(seed, p->id, place);
-        if (p->end_row && r >= p->end_row)
-          value = 0;
-        if (type == EXEC_F64)
-          ((double *)out)[i] = value;
-        else
-          ((float *)out)[i] = value;
-      }
+  for (int part = 0; part < p->n_rows * MAX(p->experts, 1); part++) {
+    const ParamRows *rows = &p->rows[part % p->n_rows];
+    guint64 first = (guint64)(p->first_expert + part / p->n_rows) * p->expert_rows + rows->first;
+    for (int r = 0; r < rows->rows; r++, at += p->cols)
+      fill_row(p, seed, type, first + r, out, at);
+  }
 }
 
 /* Makes the unit's whole weights on the host, then keeps what the rank holds. */

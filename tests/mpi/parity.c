@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS = 10, POOL = 20000, SEQUENCES = 16 };
+enum { MODELS = 3, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
 #define TOLERANCE 1e-5
 
 /* The settings, and how many values each has. */
@@ -32,18 +32,18 @@ static const char *const schedule_list[] = {
 };
 static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
 enum { CONTEXTS = 1 + 2 * CONTEXT_COUNT }; /* none, then each exchange over 2 and over 4 ranks */
-static const int values[FACTORS] = { 2, 3, 2, CONTEXTS, 3, G_N_ELEMENTS(schedule_list), 4, 3, 2, G_N_ELEMENTS(software_list) };
+static const int values[FACTORS] = { MODELS, 3, 2, CONTEXTS, 3, G_N_ELEMENTS(schedule_list), 4, 3, 2, G_N_ELEMENTS(software_list) };
 
 typedef struct {
   int value[FACTORS];
 } Choice;
 
 typedef struct {
-  Model *models[2];
+  Model *models[MODELS];
   Framework *software[G_N_ELEMENTS(software_list)];
   Cluster *cluster;
   Backend *backend;
-  ExecStep reference[2][STEPS];
+  ExecStep reference[MODELS][STEPS];
   double worst, worst_activations;
   int failed, ordered; /* plans */
 } Suite;
@@ -278,8 +278,9 @@ static void suite_init(Suite *s)
   s->models[1] = fixture_llama(8, 32, 8, 4, 16, 61);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
     s->software[i] = fixture_framework(software_list[i]);
+  s->models[2] = fixture_moe(8, 32, 8, 16, 61, 4, 2, 16);
   s->cluster = fixture_cluster("cpu", s->backend->size);
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < MODELS; i++)
     make_reference(s, i);
 }
 
@@ -289,7 +290,7 @@ static void suite_clear(Suite *s)
   cluster_free(s->cluster);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
     framework_free(s->software[i]);
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < MODELS; i++)
     model_free(s->models[i]);
 }
 
