@@ -163,6 +163,13 @@ struct Backend {
                     size_t bytes, size_t rows);
   void (*zero)(Backend *b, BackendStream *s, void *p, size_t bytes);
 
+  /* The host's own memory, from which and to which copies run in the order of a
+   * stream; alloc returns NULL if it is out. */
+  void *(*host_alloc)(Backend *b, size_t bytes);
+  void (*host_free)(Backend *b, void *p);
+  void (*host_down)(Backend *b, BackendStream *s, void *host, const void *device, size_t bytes);
+  void (*host_up)(Backend *b, BackendStream *s, void *device, const void *host, size_t bytes);
+
   /* Streams and events. An event is recorded any number of times; event_s is the
    * moment of the last record in seconds on the clock of now_s. */
   BackendStream *(*stream_new)(Backend *b, int computes); /* computes: kernels will run on it */
@@ -233,6 +240,9 @@ struct Backend {
   void (*cast)(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to);
   void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; device double += */
   void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
+  /* By the host, with all pointers on the host: updates `master`, and where `weight`
+   * is given writes it in the backend's type; it may be the gradient's memory. */
+  void (*host_adam)(Backend *b, BackendStream *s, const ExecAdam *a);
 
   /*
    * Communication. comm_new is called by all ranks in the same order; ranks with

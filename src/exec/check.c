@@ -75,10 +75,12 @@ static gboolean check_plan(const Plan *p, GError **error)
                   p->framework->name);
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
-  if (offload_any(&p->offload))
-    return refuse(error, "plan: offload: %s: expected none to execute", offloaded);
+  if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
+    return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
+  if (plan_stores_gradients(p))
+    return refuse(error, "plan: overlap.offload: true: expected false to execute");
   for (int choice = 0; choice < CHOICE_COUNT; choice++)
-    if (choice != CHOICE_BUCKET && plan_takes(p, choice))
+    if (choice != CHOICE_BUCKET && choice != CHOICE_OFFLOAD_OPTIMIZER && plan_takes(p, choice))
       return refuse(error, "plan: %s: expected nothing to execute", sharding_choice_names[choice]);
   if (plan_shards(p) < plan_replicas(p))
     return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",

@@ -44,7 +44,7 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, i
   gboolean fresh = TRUE;
 
   *s = (Shards) { .shape = shape, .memory = memory, .zero = data_size > 1 ? zero : 0, .data_size = data_size,
-                  .data_rank = data_rank, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
+                  .data_rank = data_rank, .host = shape->plan->offload.optimizer == STORE_CPU, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
   s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
   for (int layer = 0; layer < n; layer++) {
     fresh = fresh || cuts[layer] || (layer > 0 && !present[layer - 1]);
@@ -121,7 +121,7 @@ static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
   else
     b->cast(b, stream, u->part, (char *)device + own * width, wide, u->own_weights, b->dtype);
   if (u->master)
-    b->copy(b, stream, u->master, (char *)device + own * width, u->part * width);
+    (s->host ? b->host_down : b->copy)(b, stream, u->master, (char *)device + own * width, u->part * width);
   b->sync(b, stream);
   memory_release(s->memory, stream, device);
   if (u->weights)
@@ -142,6 +142,12 @@ static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
     u->own_gradients = u->gradients + (s->zero > 0 ? u->part * s->data_rank * wide : 0);
   } else
     u->own_gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, u->part * wide);
+  if (s->host) {
+    char **const states[] = { &u->master, &u->m, &u->v, &u->host_gradients };
+    for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
+      *states[i] = memory_alloc_host(s->memory, u->part * wide);
+    return;
+  }
   u->m = memory_alloc_zero(s->memory, stream, PART_OPTIMIZER, u->part * wide);
   u->v = memory_alloc_zero(s->memory, stream, PART_OPTIMIZER, u->part * wide);
   if (bytes < wide)
