@@ -15,6 +15,9 @@ Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, i
 /* LLaMA-like with experts of hidden width in each block; `shared`: width of the shared one, 0 = none. */
 Model *fixture_moe(int layers, int hidden, int heads, int seq, int vocab, int experts, int top, int shared);
 
+/* The same with that many experts, two a token, behind a dense first layer where there are several. */
+Model *fixture_experts(int layers, int hidden, int heads, int experts, int seq, int vocab);
+
 Model *fixture_known_model(const char *name); /* of models/ */
 Cluster *fixture_cluster(const char *name, int devices);
 

@@ -228,6 +228,14 @@ static void unfused(Plan *plan) { plan->attention = ATTENTION_UNFUSED; }
 static void fp8(Plan *plan) { plan_set_format(plan, DTYPE_FP8); }
 static void no_sync(Plan *plan) { plan->sharding.no_sync = TRUE; }
 static void nothing(Plan *plan) { (void)plan; }
+static void experts_elsewhere(Plan *plan) { plan->ep = plan->dp = plan->gpus = 2; }
+static void capacity(Plan *plan) { plan->expert_capacity = 1.25; }
+
+static void expert_tensor(Plan *plan)
+{
+  plan->gpus = plan->tp = 2;
+  plan->etp = 1;
+}
 
 static void shard_group(Plan *plan)
 {
@@ -258,6 +266,9 @@ START_TEST(plans_that_are_not_executed_are_refused)
 {
   static const struct { void (*change)(Plan *); const char *expected; } cases[] = {
     { unfused, "plan: attention: unfused: expected flash to execute" },
+    { experts_elsewhere, "plan: expert_model_parallel_size: 2: expected experts divided as the rest of their layers to execute" },
+    { expert_tensor, "plan: expert_tensor_parallel_size: 1: expected experts divided as the rest of their layers to execute" },
+    { capacity, "plan: moe_expert_capacity_factor: 1.25: expected none, no token is dropped, to execute" },
     { fp8, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute" },
     { no_sync, "plan: no_sync: expected nothing to execute" },
     { shard_group, "plan: shard_group_size: 2: expected all 4 ranks that hold the same weights to execute" },
@@ -267,7 +278,7 @@ START_TEST(plans_that_are_not_executed_are_refused)
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
-    refuses(fixture_gpt_plain(2, 16, 4, 8, 13), cases[i].change, cases[i].expected);
+    refuses(fixture_moe(2, 16, 4, 8, 13, 4, 2, 0), cases[i].change, cases[i].expected);
 }
 END_TEST
 

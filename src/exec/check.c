@@ -73,6 +73,12 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
+  if (plan_experts_apart(p))
+    return refuse(error, "plan: expert_%s_parallel_size: %d: expected experts divided as the rest of their layers to "
+                  "execute", p->ep > 1 ? "model" : "tensor", p->ep > 1 ? p->ep : plan_expert_tensor(p));
+  if (p->expert_capacity > 0)
+    return refuse(error, "plan: moe_expert_capacity_factor: %g: expected none, no token is dropped, to execute",
+                  p->expert_capacity);
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
