@@ -40,6 +40,8 @@ static gboolean check_model(const Model *m, GError **error)
 {
   if (m->dropout)
     return refuse(error, "model %s: dropout: true: expected false to execute", m->name);
+  if (m->mtp > 0)
+    return refuse(error, "model %s: mtp_num_layers: %d: expected 0 to execute", m->name, m->mtp);
   if (m->positions != POSITIONS_LEARNED && m->positions != POSITIONS_ROPE && m->positions != POSITIONS_NONE)
     return refuse(error, "model %s: positions: expected learned, rope or none to execute", m->name);
   if (m->embedding_norm || (m->embed_dim && m->embed_dim != m->hidden))
