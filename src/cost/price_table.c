@@ -34,7 +34,7 @@ static void price_stage(PriceTable *table, const Model *model, const Plan *plan,
                         const PriceTable *kept)
 {
   int first = plan_stage_first_layer(plan, model, stage), end = plan_stage_first_layer(plan, model, stage + 1);
-  int from = MAX(first, 1), to = MIN(end, model->n_layers - 1), size = MAX(1, plan->scope.layers);
+  int from = MAX(first, 1), to = MIN(end, 1 + model->blocks), size = MAX(1, plan->scope.layers);
   int counted = recompute_of_stage(&plan->scope, stage, to - from);
 
   for (int i = first; i < end; i++)

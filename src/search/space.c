@@ -130,8 +130,8 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
 {
   plan->sequence_parallel = pass->sequence_parallel;
   plan->recompute = pass->recompute;
-  plan->scope = (RecomputeScope) { .method = pass->recompute_layers ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM,
-                                   .layers = pass->recompute_layers };
+  plan->scope.method = pass->recompute_layers ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM;
+  plan->scope.layers = pass->recompute_layers;
   plan->zero = state->zero;
   plan->offload.optimizer = state->offload;
   plan->shard_group = state->shard_group;
