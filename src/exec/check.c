@@ -62,6 +62,8 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
+  if (p->types[0])
+    return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
   if (offload_any(&p->offload))
