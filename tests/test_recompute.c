@@ -103,7 +103,7 @@ END_TEST
 static double saved_of(const Fixture *f, int layer)
 {
   g_autoptr(PriceTable) table = price_table_new(f->model, &f->plan, f->cluster);
-  return price_of_layer(table, layer)->saved_bytes;
+  return price_of_layer(table, f->model, 0, layer)->saved_bytes;
 }
 
 static double backward_of(const Fixture *f)
@@ -112,7 +112,7 @@ static double backward_of(const Fixture *f)
   double s = 0;
 
   for (int i = 1; i <= f->model->blocks; i++)
-    s += price_of_layer(table, i)->pass[PASS_BACKWARD].seconds;
+    s += price_of_layer(table, f->model, 0, i)->pass[PASS_BACKWARD].seconds;
   return s;
 }
 
@@ -154,9 +154,9 @@ START_TEST(groups_keep_one_input)
   f.plan.recompute = RECOMPUTE_NONE;
   f.plan.scope.layers = 0;
   double none = saved_of(&f, 1), input = 2.0 * 256 * 512;
-  ck_assert_double_eq_tol(price_of_layer(table, 1)->saved_bytes, input, 1e-9);
-  ck_assert_double_eq_tol(price_of_layer(table, 2)->saved_bytes, 0, 1e-9);
-  ck_assert_double_eq_tol(price_of_layer(table, 4)->recomputed_bytes + input, 4 * none, 1e-6);
+  ck_assert_double_eq_tol(price_of_layer(table, f.model, 0, 1)->saved_bytes, input, 1e-9);
+  ck_assert_double_eq_tol(price_of_layer(table, f.model, 0, 2)->saved_bytes, 0, 1e-9);
+  ck_assert_double_eq_tol(price_of_layer(table, f.model, 0, 4)->recomputed_bytes + input, 4 * none, 1e-6);
   teardown(&f);
 }
 END_TEST

@@ -37,19 +37,22 @@ typedef struct {
 
 void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
 
-/* One entry for each spec of the model, or for each layer where recomputation
- * treats layers of a stage differently. A group of layers that are made again
- * together keeps its input with its first layer, and what is made again lives
- * with its last one, the backward of which runs first. */
+/* Prices of all layers, on a mixed cluster on the devices of each node type. An
+ * entry is a spec of the model, or a layer where recomputation treats the layers
+ * of a stage differently. A group of layers that are made again together keeps
+ * its input with its first layer, and what is made again lives with its last one,
+ * the backward of which runs first. */
 typedef struct {
-  LayerPrice *layers;
-  int n;
-  int *entry; /* of each layer of the model */
+  LayerPrice *layers; /* [node type][entry] */
+  int n;              /* entries */
+  int n_types;        /* of nodes; 1 where all are alike */
+  gboolean by_layer;  /* an entry is a layer */
 } PriceTable;
 
-static inline LayerPrice *price_of_layer(const PriceTable *table, int layer)
+/* Of a layer of the model on devices of a node type. */
+static inline LayerPrice *price_of_layer(const PriceTable *table, const Model *model, int node_type, int layer)
 {
-  return &table->layers[table->entry[layer]];
+  return &table->layers[node_type * table->n + (table->by_layer ? layer : model->layers[layer])];
 }
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster);
