@@ -99,7 +99,7 @@ Framework *fixture_framework(const char *name)
 
 PriceTable *fixture_prices(const Model *model, double forward, double backward, double saved)
 {
-  PriceTable *table = g_new(PriceTable, 1);
+  PriceTable *table = g_new0(PriceTable, 1);
 
   table->n = model->n_specs;
   table->layers = g_new0(LayerPrice, table->n);
