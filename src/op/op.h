@@ -57,6 +57,7 @@ typedef struct {
   GArray *backward; /* Op, in order; without recomputation */
   double params;    /* weights on this device */
   double largest;   /* of them, in the largest tensor */
+  double whole;     /* of them, in tensors below the plan's persistence threshold */
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */

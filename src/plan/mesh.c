@@ -51,6 +51,11 @@ GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster)
                      mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
 }
 
+GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, MAX(plan->sharding.secondary, 1), mesh_stride(plan, AXIS_CONTEXT));
+}
+
 /* Whether each rank of one stage shares a domain with its partner in the other. */
 static gboolean stages_share(int stride, int from, int to, int domain)
 {

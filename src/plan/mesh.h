@@ -26,6 +26,9 @@ GroupShape mesh_replicas(const Plan *plan, const Cluster *cluster);
 GroupShape mesh_shards(const Plan *plan, const Cluster *cluster);
 GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster);
 
+/* Of the former, those that share a second copy of weights for backwards; one rank if none do. */
+GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster);
+
 /* Shape of the pairs that two pipeline ranks form: apart wherever at least one
  * of their pairs is apart. */
 GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to);

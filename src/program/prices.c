@@ -59,6 +59,15 @@ double params_of(const ProgramBuild *b, int first, int n)
   return params;
 }
 
+double gathered_params(const ProgramBuild *b, Piece piece)
+{
+  double params = 0;
+
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
+    params += price_of(b, i)->params - price_of(b, i)->whole;
+  return params;
+}
+
 double weight_bytes(const ProgramBuild *b)
 {
   return op_gathered_weight_bytes(b->plan);
@@ -115,11 +124,10 @@ static double held_bytes(const ProgramBuild *b, const Chunk *chunk, int layer, P
   }
 }
 
-Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
+Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases)
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
-  double params = params_of(b, piece.first_layer, piece.n_layers);
   gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
@@ -133,10 +141,10 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
-  if (plan_replicas(b->plan) > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
-    s.free_bytes += params * weight_bytes(b);
-  if (plan_replicas(b->plan) > 1 && b->plan->zero >= 2 && makes_weight_gradient(pass))
-    s.alloc_bytes += params * op_gradient_bytes(b->plan);
+  if (plan_fetches_weights(b->plan) && releases)
+    s.free_bytes += piece_weight_bytes(b, piece);
+  if (plan_drops_gradients(b->plan) && makes_weight_gradient(pass))
+    s.alloc_bytes += piece_gradient_bytes(b, piece);
   return s;
 }
 
@@ -150,13 +158,14 @@ Piece stage_layers(const ProgramBuild *b, int stage)
 }
 
 typedef struct {
-  double params, largest; /* parameters, and those of the largest tensor */
+  double params, largest, whole; /* parameters, those of the largest tensor, those that are not divided */
 } RankWeights;
 
 static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
     w->params += price_of(b, i)->params;
+    w->whole += price_of(b, i)->whole;
     w->largest = MAX(w->largest, price_of(b, i)->largest);
   }
 }
@@ -185,7 +194,7 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
   double *bytes = row->static_bytes;
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = w.params * states.weights;
+  bytes[PART_WEIGHTS] = (w.params - w.whole) * states.weights + w.whole * op_weight_bytes(p);
   bytes[PART_GRADIENTS] = w.params * states.gradients;
   bytes[PART_OPTIMIZER] = w.params * states.optimizer;
   bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);

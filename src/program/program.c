@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-const char *const lane_names[] = { "compute", "pipeline", "data", NULL };
-const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "tied embedding",
-                                        "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
+const char *const lane_names[] = { "compute", "pipeline", "data", "fetch", "store", NULL };
+const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "fetch", "store", "outputs",
+                                        "tied embedding", "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
 const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations",
                                           "buffers", "overhead", NULL };
 
@@ -29,6 +29,8 @@ int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk
   g_array_append_val(b->lanes[row * LANE_COUNT + lane], index);
   if (lane == LANE_DATA)
     b->last_data[row] = index;
+  if (lane == LANE_STORE)
+    b->last_store[row] = index;
   return index;
 }
 
@@ -132,6 +134,7 @@ static void build_init(ProgramBuild *b, Program *program)
   b->entry = new_indices(n_slots);
   b->last_task = new_indices(program->n_rows);
   b->last_data = new_indices(program->n_rows);
+  b->last_store = new_indices(program->n_rows);
   b->pairs = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
   vocabulary_init(b);
 }
@@ -146,6 +149,7 @@ static void build_clear(ProgramBuild *b)
   g_free(b->entry);
   g_free(b->last_task);
   g_free(b->last_data);
+  g_free(b->last_store);
   g_hash_table_unref(b->pairs);
   vocabulary_clear(b);
   prices_clear(b);
@@ -155,7 +159,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
 {
   Program *p = g_new0(Program, 1);
   ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
-                     .data = mesh_shards(plan, cluster), .copies = mesh_shard_copies(plan, cluster) };
+                     .data = mesh_shards(plan, cluster), .copies = mesh_shard_copies(plan, cluster), .secondary = mesh_secondary(plan, cluster) };
 
   time_shape(&b);
   p->schedule = plan->schedule;

@@ -1,18 +1,21 @@
 /* What tasks are: segments of a chunk's passes and of its communication. */
 #include "program/build.h"
 
+#include "cost/kernel.h"
+#include "cost/quantized.h"
+
 #include <string.h>
 
-/* Parameters in a piece at least: a layer under ZeRO-3, a bucket where
+/* Parameters in a piece at least: a layer where its weights come for its passes or its inputs go, a bucket where
  * communication runs beside computation, else the whole chunk. */
 static double piece_params(const ProgramBuild *b)
 {
   const Plan *p = b->plan;
 
-  if (plan_replicas(p) == 1)
-    return G_MAXDOUBLE;
-  if (p->zero == 3)
+  if (plan_fetches_weights(p) || p->offload.activations)
     return 0;
+  if (p->framework->single_process || (plan_replicas(p) == 1 && !plan_stores_gradients(p)))
+    return G_MAXDOUBLE;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
     return op_bucket_params(p);
   return G_MAXDOUBLE;
@@ -36,6 +39,13 @@ static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
   }
 }
 
+static int *new_segments(gsize n)
+{
+  int *segments = g_new(int, n);
+  memset(segments, -1, n * sizeof(int));
+  return segments;
+}
+
 void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
 {
   gboolean share = index == b->shape.chunks;
@@ -45,22 +55,32 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
                      .send = { -1, -1 }, .remade = b->stored && stage != b->stages - 1 };
   add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
-  for (int pass = 0; pass < PASS_COUNT; pass++) {
-    chunk->whole[pass] = -1;
-    chunk->split[pass] = g_new(int, n);
-    memset(chunk->split[pass], -1, n * sizeof(int));
+  for (int i = 0; i < 2; i++) {
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+      chunk->whole[i][pass] = -1;
+      chunk->split[i][pass] = new_segments(n);
+    }
+    chunk->gather[i] = new_segments(n);
   }
-  chunk->gather = g_memdup2(chunk->split[0], n * sizeof(int));
-  chunk->reduce = g_memdup2(chunk->split[0], n * sizeof(int));
-  chunk->across = g_memdup2(chunk->split[0], n * sizeof(int));
+  chunk->reduce = new_segments(n);
+  chunk->across = new_segments(n);
+  for (int copy = 0; copy < COPY_COUNT; copy++)
+    chunk->copies[copy] = new_segments(n);
+  if (b->plan->offload.activations)
+    chunk->stored = new_segments((gsize)n * b->shape.micro);
 }
 
 void chunk_clear(Chunk *chunk)
 {
   g_array_unref(chunk->pieces);
-  for (int pass = 0; pass < PASS_COUNT; pass++)
-    g_free(chunk->split[pass]);
-  g_free(chunk->gather);
+  for (int i = 0; i < 2; i++) {
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      g_free(chunk->split[i][pass]);
+    g_free(chunk->gather[i]);
+  }
+  for (int copy = 0; copy < COPY_COUNT; copy++)
+    g_free(chunk->copies[copy]);
+  g_free(chunk->stored);
   g_free(chunk->reduce);
   g_free(chunk->across);
 }
@@ -79,12 +99,12 @@ static Piece piece_at(const Chunk *chunk, int piece)
   return piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
 }
 
-int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
+int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboolean releases)
 {
-  int *known = piece < 0 ? &chunk->whole[pass] : &chunk->split[pass][piece];
+  int *known = piece < 0 ? &chunk->whole[releases][pass] : &chunk->split[releases][pass][piece];
 
   if (*known < 0)
-    *known = program_add_segment(b, pass_segment(b, chunk, piece_at(chunk, piece), pass));
+    *known = program_add_segment(b, pass_segment(b, chunk, piece_at(chunk, piece), pass, releases));
   return *known;
 }
 
@@ -125,32 +145,82 @@ Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, doub
   return s;
 }
 
-int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece)
+/* A segment whose communication takes what ZeRO++ says instead. */
+static void quantize(const ProgramBuild *b, Segment *s, CollectiveCost cost, Collective what, double bytes)
 {
-  if (chunk->gather[piece] < 0) {
+  s->cost = cost;
+  s->collective = what;
+  s->comm_bytes = bytes;
+  s->seconds = cost.seconds + (cost.seconds > 0 ? b->plan->framework->collective_s : 0);
+}
+
+/* Tiles of a product come one after the other. */
+static void tile(const ProgramBuild *b, Segment *s, Collective what, double bytes, GroupShape group)
+{
+  int tiles = b->plan->sharding.tiling;
+
+  s->cost = collective_cost(b->cluster, what, bytes / tiles, &group);
+  s->cost.seconds *= tiles;
+  s->seconds = s->cost.seconds + tiles * b->plan->framework->collective_s;
+}
+
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean again)
+{
+  const Plan *plan = b->plan;
+  int *known = &chunk->gather[again][piece];
+
+  if (*known < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
-    double bytes = params_of(b, p.first_layer, p.n_layers) * weight_bytes(b);
-    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data);
+    double params = gathered_params(b, p), bytes = params * weight_bytes(b);
+    GroupShape group = again && b->secondary.size > 1 ? b->secondary : b->data;
+    Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
+    Segment s = comm_segment(b, TASK_GATHER, what, bytes, group);
+    if (plan->sharding.tiling > 1)
+      tile(b, &s, what, bytes, group);
+    if (plan->sharding.quantized_weights) {
+      quantize(b, &s, quantized_gather_cost(b->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
+      s.free_bytes = params * QUANTIZED_WEIGHT_BYTES / plan->sharding.tiling;
+    }
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
-    s.alloc_bytes = b->plan->zero == 3 ? bytes : 0;
-    chunk->gather[piece] = program_add_segment(b, s);
+    s.alloc_bytes = s.free_bytes + (plan->zero == 3 ? piece_weight_bytes(b, p) : 0);
+    if (plan->offload.parameters) /* the part that came up for it */
+      s.free_bytes += bytes / plan_shards(plan);
+    *known = program_add_segment(b, s);
   }
-  return chunk->gather[piece];
+  return *known;
+}
+
+/* To a bucket and back: each gradient is read and written twice. */
+static double bucket_copies_s(const ProgramBuild *b, double bytes)
+{
+  gboolean copies = b->plan->framework->copied_buckets && !b->plan->sharding.bucket_view;
+  return copies ? memory_s(&b->cluster->device, 4 * bytes, 2) : 0;
 }
 
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
 {
+  const Plan *plan = b->plan;
   int *known = &chunk->reduce[MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double params = params_of(b, p.first_layer, p.n_layers);
-    Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data);
+    double params = params_of(b, p.first_layer, p.n_layers), bytes = params * op_reduce_bytes(plan);
+    Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST
+                      : plan->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
+                                                      : COLLECTIVE_ALL_REDUCE;
+    Segment s = comm_segment(b, TASK_REDUCE, what, bytes, b->data);
+    if (plan->sharding.quantized_gradients)
+      quantize(b, &s, quantized_scatter_cost(b->cluster, params, &b->data), COLLECTIVE_ALL_TO_ALL,
+               params * QUANTIZED_GRADIENT_BYTES);
+    s.seconds += bucket_copies_s(b, bytes);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
-    s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
+    s.free_bytes = plan_drops_gradients(plan) ? piece_gradient_bytes(b, p) : 0;
+    if (plan_stores_gradients(plan))
+      s.free_bytes *= 1 - 1.0 / plan_shards(plan);
+    if (plan->framework->single_process)
+      s.free_bytes = host_output_bytes(b);
     *known = program_add_segment(b, s);
   }
   return *known;

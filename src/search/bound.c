@@ -1,5 +1,7 @@
 #include "search/bound.h"
 
+#include "cost/quantized.h"
+
 #include <math.h>
 
 /* Where the running sums of PriceSums lie. */
@@ -151,17 +153,54 @@ static double across_copies(const Bound *b, double gradients)
 
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
+static double gather(const Bound *b, double params, const GroupShape *group)
+{
+  const Plan *p = b->plan;
+
+  if (p->sharding.quantized_weights)
+    return quantized_gather_cost(b->cluster, params, group).seconds;
+  return collective_cost(b->cluster, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), group).seconds;
+}
+
+/* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */
+static double gathers(const Bound *b, double params)
+{
+  const Plan *p = b->plan;
+  GroupShape secondary = mesh_secondary(p, b->cluster);
+  double once = gather(b, params, &b->data);
+
+  if (p->zero < 3)
+    return p->zero > 0 && p->overlap.parameters ? once : 0;
+  if (p->sharding.persistence > 0)
+    return 0;
+  if (p->sharding.keeps_gathered)
+    return once;
+  return chunk_micro(b) * (once + (secondary.size > 1 ? gather(b, params, &secondary) : once));
+}
+
+static double reduction(const Bound *b, double params)
+{
+  const Plan *p = b->plan;
+
+  if (p->sharding.quantized_gradients)
+    return quantized_scatter_cost(b->cluster, params, &b->data).seconds;
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p));
+}
+
+/* Whether every micro-batch's gradients are summed. */
+static gboolean sums_each(const Plan *p)
+{
+  return p->zero >= 2 && !p->sharding.no_sync;
+}
+
 static double data_lane(const Bound *b, double params)
 {
   const Plan *p = b->plan;
-  double weights = params * op_gathered_weight_bytes(p), gradients = params * op_reduce_bytes(p);
-  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
 
-  if (plan_replicas(p) == 1)
+  if (plan_replicas(p) == 1 || p->framework->single_process)
     return 0;
-  double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
-  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) +
-         gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+  return reduction(b, params) * (sums_each(p) ? chunk_micro(b) : 1) + across_copies(b, params * op_reduce_bytes(p)) +
+         gathers(b, params);
 }
 
 /* From the norm to the end of the step, on a rank. */
@@ -180,10 +219,9 @@ static double reduction_tail(const Bound *b, double params)
 {
   const Plan *p = b->plan;
 
-  if (plan_replicas(p) == 1 || p->overlap.gradients || p->zero >= 2)
+  if (plan_replicas(p) == 1 || p->overlap.gradients || sums_each(p) || p->framework->single_process)
     return 0;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p)) +
-         across_copies(b, params * op_reduce_bytes(p));
+  return reduction(b, params) + across_copies(b, params * op_reduce_bytes(p));
 }
 
 /*
@@ -196,9 +234,9 @@ static double slowed_by_reductions(const Bound *b, double params)
 {
   const Plan *p = b->plan;
 
-  if (plan_replicas(p) == 1 || p->zero < 2)
+  if (plan_replicas(p) == 1 || !sums_each(p) || p->sharding.quantized_gradients)
     return 0;
-  double reductions = chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
+  double reductions = chunk_micro(b) * reduction(b, params);
   return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
 }
 
@@ -330,6 +368,7 @@ static void add_rank(BoundRanks *all, RankBytes rank)
 
 static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 {
+  activations = b->plan->offload.activations ? 0 : activations;
   return (RankBytes) { of_rank(b, b->sums->params, rank),
                        (activations + scratch(b)) * (1 + b->plan->framework->fragmentation) };
 }
