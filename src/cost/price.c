@@ -77,6 +77,7 @@ static void join(Layout *l)
 
   l->compute_end += waited;
   l->price->context_s += l->axis == AXIS_CONTEXT ? waited : 0;
+  l->price->expert_s += l->axis == AXIS_EXPERT ? waited : 0;
 }
 
 /* How long computation takes that needs `seconds` alone. */
@@ -190,6 +191,7 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
 
   *price = (LayerPrice) {
     .params = work->params,
+    .expert_params = work->expert_params,
     .largest = work->largest,
     .whole = work->whole,
     .saved_bytes = work->saved_bytes,
@@ -203,7 +205,7 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
   price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
 }
 
-OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params)
+static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)
 {
   const Device *device = &cluster->device;
   double owned = plan->zero >= 1 ? params / plan_shards(plan) : params, casts = params * op_weight_cast_bytes(plan);
@@ -217,6 +219,21 @@ OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double 
   HostStep host = host_step(plan, cluster, owned, op_reduce_bytes(plan));
   return (OptimizerPrice) { .seconds = host.copied_s + host.host_s + memory_s(device, casts, 1),
                             .offload_s = host.copied_s, .beside_s = host.beside_s };
+}
+
+OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params)
+{
+  OptimizerPrice price = step_price(plan, cluster, params);
+
+  if (expert_params > 0) {
+    Plan experts = plan_of_experts(plan);
+    OptimizerPrice theirs = step_price(&experts, cluster, expert_params);
+    price.seconds += theirs.seconds;
+    price.offload_s += theirs.offload_s;
+    price.crowded_s += theirs.crowded_s;
+    price.beside_s += theirs.beside_s;
+  }
+  return price;
 }
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)

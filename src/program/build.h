@@ -16,8 +16,8 @@ typedef struct {
   GArray *pieces; /* Piece, in model order */
   int whole[2][PASS_COUNT];  /* segment of the whole chunk by pass, -1 = not made; [1]: gives its weights back */
   int *split[2][PASS_COUNT]; /* segment of each piece by pass */
-  int *gather[2], *reduce, *across; /* segment of each piece; [1]: again, for a backward; across: of sums over copies
-                                       of a part */
+  int *gather[2][2];       /* [experts][again, for a backward]: segment of each piece */
+  int *reduce[2], *across[2]; /* [experts]; across: of sums over copies of a part */
   int *copies[COPY_COUNT]; /* segment of each piece */
   int *stored;             /* task that took the inputs of a piece and micro-batch to the host, -1 = none */
   int in_flight;           /* micro-batches whose weights stay gathered */
@@ -36,9 +36,11 @@ typedef struct {
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
-  GroupShape data; /* ranks that hold the same weights, or of these those over which ZeRO divides */
-  GroupShape secondary; /* of `data`, those that share a second copy for backwards */
-  GroupShape copies; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+  /* [0]: of weights but those of experts that are apart; [1]: of these */
+  Plan view[2];         /* the plan; as experts' weights see it */
+  GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
+  GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+  GroupShape secondary; /* of data[0], those that share a second copy for backwards */
   GArray *edges;   /* pairs: task, what it waits for */
   GArray **lanes;  /* int, for each row and lane */
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
@@ -74,11 +76,11 @@ void prices_init(ProgramBuild *b, gboolean remake);
 void prices_clear(ProgramBuild *b);
 const LayerPrice *price_of(const ProgramBuild *b, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases);
-double params_of(const ProgramBuild *b, int first, int n);
-double gathered_params(const ProgramBuild *b, Piece piece); /* that come for its passes */
+double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
+double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
 double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
-double rank_params(const ProgramBuild *b, int rank);
+double rank_params(const ProgramBuild *b, int rank, gboolean experts);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
@@ -87,15 +89,22 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index);
 void chunk_clear(Chunk *chunk);
 Piece chunk_whole(const Chunk *chunk);
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboolean releases); /* piece -1 = whole */
-int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean again);
-int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece);
-int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece);
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again);
+int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
+int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
+gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts); /* such weights, on several ranks */
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 
 /* Bytes of a piece's weights, gradients and inputs as its passes hold them at once (host.c). */
 double piece_weight_bytes(const ProgramBuild *b, Piece piece);
 double piece_gradient_bytes(const ProgramBuild *b, Piece piece);
+
+/* Whether some weights of the plan come for their passes alone. */
+static inline gboolean fetches_weights(const ProgramBuild *b)
+{
+  return plan_fetches_weights(&b->view[0]) || plan_fetches_weights(&b->view[1]);
+}
 
 /* A copy of a piece (-1 = whole chunk) between device and host, behind a task
  * unless that is -1; returns its task (host.c). */
@@ -122,6 +131,12 @@ void vocabulary_connect(ProgramBuild *b);
 
 /* Tied embeddings, copies, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);
+
+/* Whether any weights stand on several ranks. */
+static inline gboolean sums_weights(const Plan *p)
+{
+  return plan_replicas(p) > 1 || plan_expert_replicas(p) > 1;
+}
 
 static inline gboolean makes_weight_gradient(Pass pass)
 {

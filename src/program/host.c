@@ -5,12 +5,32 @@
 
 double piece_weight_bytes(const ProgramBuild *b, Piece piece)
 {
-  return gathered_params(b, piece) * weight_bytes(b) / b->plan->sharding.tiling;
+  double params = 0;
+
+  for (int experts = 0; experts < 2; experts++)
+    params += plan_fetches_weights(&b->view[experts]) ? gathered_params(b, piece, experts) : 0;
+  return params * weight_bytes(b) / b->plan->sharding.tiling;
 }
 
 double piece_gradient_bytes(const ProgramBuild *b, Piece piece)
 {
-  return params_of(b, piece.first_layer, piece.n_layers) * op_gradient_bytes(b->plan) / b->plan->sharding.tiling;
+  double params = 0;
+
+  for (int experts = 0; experts < 2; experts++)
+    params += plan_drops_gradients(&b->view[experts]) ? params_of(b, piece, experts) : 0;
+  return params * op_gradient_bytes(b->plan) / b->plan->sharding.tiling;
+}
+
+/* Parameters of a piece that a rank has of the weights that ranks share under ZeRO. */
+static double owned_params(const ProgramBuild *b, Piece piece, gboolean gathered)
+{
+  double owned = 0;
+
+  for (int experts = 0; experts < 2; experts++) {
+    double params = gathered ? gathered_params(b, piece, experts) : params_of(b, piece, experts);
+    owned += params / (b->plan->zero > 0 ? plan_shards(&b->view[experts]) : 1);
+  }
+  return owned;
 }
 
 /* What blocks keep for their backwards. */
@@ -37,28 +57,28 @@ static const struct {
 static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store *store)
 {
   const Plan *p = b->plan;
-  double params = params_of(b, piece.first_layer, piece.n_layers);
-
   *store = copy == COPY_WEIGHTS_UP ? p->offload.parameters : copy == COPY_GRADIENTS_DOWN ? STORE_CPU : p->offload.activations;
   if (copy == COPY_WEIGHTS_UP)
-    return gathered_params(b, piece) * op_weight_bytes(p) / plan_shards(p);
+    return owned_params(b, piece, TRUE) * op_weight_bytes(p);
   if (copy == COPY_GRADIENTS_DOWN)
-    return params * op_reduce_bytes(p) / (p->zero > 0 ? plan_shards(p) : 1);
+    return owned_params(b, piece, FALSE) * op_reduce_bytes(p);
   return input_bytes(b, piece);
 }
 
-/* Takes and gives back memory of the device. */
+/* Takes and gives back memory of the device: what is gathered next comes up as a rank's part,
+ * and what was scattered goes down as one. */
 static void set_memory(const ProgramBuild *b, Segment *s, Piece piece, Copy copy)
 {
-  const Plan *p = b->plan;
-
   switch (copy) {
   case COPY_WEIGHTS_UP:
-    s->alloc_bytes = plan_replicas(p) > 1 ? gathered_params(b, piece) * weight_bytes(b) / plan_shards(p)
-                                          : piece_weight_bytes(b, piece);
+    for (int experts = 0; experts < 2; experts++)
+      s->alloc_bytes += gathered_params(b, piece, experts) * weight_bytes(b) /
+                        (plan_replicas(&b->view[experts]) > 1 ? plan_shards(&b->view[experts]) : b->plan->sharding.tiling);
     break;
   case COPY_GRADIENTS_DOWN:
-    s->free_bytes = plan_drops_gradients(p) ? piece_gradient_bytes(b, piece) / plan_shards(p) : 0;
+    s->free_bytes = plan_drops_gradients(b->plan) || plan_drops_gradients(&b->view[1])
+                        ? owned_params(b, piece, FALSE) * op_gradient_bytes(b->plan) / b->plan->sharding.tiling
+                        : 0;
     break;
   default:
     s->activation_bytes = copy == COPY_INPUTS_UP ? s->comm_bytes : -s->comm_bytes;
@@ -98,7 +118,7 @@ double host_output_bytes(const ProgramBuild *b)
 
 int host_outputs(ProgramBuild *b, int rank, const Slot *slot, int behind)
 {
-  GroupShape pair = b->data;
+  GroupShape pair = b->data[0];
   double bytes = host_output_bytes(b), arriving = bytes * (1 - 1.0 / plan_replicas(b->plan));
 
   pair.size = 2;

@@ -51,20 +51,20 @@ const LayerPrice *price_of(const ProgramBuild *b, int layer)
   return &prices->layers[b->model->layers[layer]];
 }
 
-double params_of(const ProgramBuild *b, int first, int n)
+double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   double params = 0;
-  for (int i = first; i < first + n; i++)
-    params += price_of(b, i)->params;
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
+    params += experts ? price_of(b, i)->expert_params : price_of(b, i)->params;
   return params;
 }
 
-double gathered_params(const ProgramBuild *b, Piece piece)
+double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts)
 {
-  double params = 0;
+  double params = params_of(b, piece, experts);
 
-  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
-    params += price_of(b, i)->params - price_of(b, i)->whole;
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers && !experts; i++)
+    params -= price_of(b, i)->whole;
   return params;
 }
 
@@ -86,6 +86,7 @@ static void add_price(Segment *s, const PassPrice *price)
   s->tensor_s += price->tensor_s;
   s->crowded_s += price->crowded_s;
   s->context_s += price->context_s;
+  s->expert_s += price->expert_s;
   s->hardware_flops += price->flops;
 }
 
@@ -141,9 +142,9 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
-  if (plan_fetches_weights(b->plan) && releases)
+  if (releases)
     s.free_bytes += piece_weight_bytes(b, piece);
-  if (plan_drops_gradients(b->plan) && makes_weight_gradient(pass))
+  if (makes_weight_gradient(pass))
     s.alloc_bytes += piece_gradient_bytes(b, piece);
   return s;
 }
@@ -158,13 +159,16 @@ Piece stage_layers(const ProgramBuild *b, int stage)
 }
 
 typedef struct {
-  double params, largest, whole; /* parameters, those of the largest tensor, those that are not divided */
+  double params[2]; /* [experts] */
+  double largest;   /* parameters of the largest tensor */
+  double whole;     /* parameters that are not divided, none of them experts that are apart */
 } RankWeights;
 
 static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
-    w->params += price_of(b, i)->params;
+    w->params[0] += price_of(b, i)->params;
+    w->params[1] += price_of(b, i)->expert_params;
     w->whole += price_of(b, i)->whole;
     w->largest = MAX(w->largest, price_of(b, i)->largest);
   }
@@ -181,23 +185,30 @@ static RankWeights rank_weights(const ProgramBuild *b, int rank)
   return w;
 }
 
-double rank_params(const ProgramBuild *b, int rank)
+double rank_params(const ProgramBuild *b, int rank, gboolean experts)
 {
-  return rank_weights(b, rank).params;
+  return rank_weights(b, rank).params[experts];
+}
+
+static void add_states(const Plan *p, double params, double bytes[PART_COUNT])
+{
+  StateBytes states = op_states(p);
+
+  bytes[PART_WEIGHTS] += params * states.weights;
+  bytes[PART_GRADIENTS] += params * states.gradients;
+  bytes[PART_OPTIMIZER] += params * states.optimizer;
+  bytes[PART_BUFFERS] += op_bucket_bytes(p, params);
 }
 
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
-  const Plan *p = b->plan;
   RankWeights w = rank_weights(b, rank);
-  StateBytes states = op_states(p);
-  double *bytes = row->static_bytes;
 
-  memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = (w.params - w.whole) * states.weights + w.whole * op_weight_bytes(p);
-  bytes[PART_GRADIENTS] = w.params * states.gradients;
-  bytes[PART_OPTIMIZER] = w.params * states.optimizer;
-  bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
-  bytes[PART_OVERHEAD] = op_overhead_bytes(p);
-  row->cached_bytes = op_step_bytes(p, w.params, w.largest);
+  memset(row->static_bytes, 0, sizeof row->static_bytes);
+  for (int experts = 0; experts < 2; experts++)
+    add_states(&b->view[experts], w.params[experts], row->static_bytes);
+  if (w.whole > 0)
+    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(b->plan) - op_states(b->plan).weights);
+  row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
+  row->cached_bytes = op_step_bytes(b->plan, w.params[0] + w.params[1], w.largest);
 }

@@ -12,9 +12,9 @@ static double piece_params(const ProgramBuild *b)
 {
   const Plan *p = b->plan;
 
-  if (plan_fetches_weights(p) || p->offload.activations)
+  if (fetches_weights(b) || p->offload.activations)
     return 0;
-  if (p->framework->single_process || (plan_replicas(p) == 1 && !plan_stores_gradients(p)))
+  if (p->framework->single_process || (!sums_weights(p) && !plan_stores_gradients(p)))
     return G_MAXDOUBLE;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
     return op_bucket_params(p);
@@ -30,7 +30,7 @@ static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
 
   for (int i = layers.first_layer; i < end; i++) {
     piece.n_layers++;
-    filled += price_of(b, i)->params;
+    filled += price_of(b, i)->params + price_of(b, i)->expert_params;
     if (filled > least || i == end - 1) {
       g_array_append_val(pieces, piece);
       piece = (Piece) { i + 1, 0 };
@@ -60,10 +60,11 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
       chunk->whole[i][pass] = -1;
       chunk->split[i][pass] = new_segments(n);
     }
-    chunk->gather[i] = new_segments(n);
+    chunk->gather[i][0] = new_segments(n);
+    chunk->gather[i][1] = new_segments(n);
+    chunk->reduce[i] = new_segments(n);
+    chunk->across[i] = new_segments(n);
   }
-  chunk->reduce = new_segments(n);
-  chunk->across = new_segments(n);
   for (int copy = 0; copy < COPY_COUNT; copy++)
     chunk->copies[copy] = new_segments(n);
   if (b->plan->offload.activations)
@@ -76,13 +77,14 @@ void chunk_clear(Chunk *chunk)
   for (int i = 0; i < 2; i++) {
     for (int pass = 0; pass < PASS_COUNT; pass++)
       g_free(chunk->split[i][pass]);
-    g_free(chunk->gather[i]);
+    g_free(chunk->gather[i][0]);
+    g_free(chunk->gather[i][1]);
+    g_free(chunk->reduce[i]);
+    g_free(chunk->across[i]);
   }
   for (int copy = 0; copy < COPY_COUNT; copy++)
     g_free(chunk->copies[copy]);
   g_free(chunk->stored);
-  g_free(chunk->reduce);
-  g_free(chunk->across);
 }
 
 Piece chunk_whole(const Chunk *chunk)
@@ -145,7 +147,20 @@ Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, doub
   return s;
 }
 
-/* A segment whose communication takes what ZeRO++ says instead. */
+gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts)
+{
+  return plan_replicas(&b->view[experts]) > 1 && params_of(b, piece_at(chunk, piece), experts) > 0;
+}
+
+static int add_comm(ProgramBuild *b, Segment s, Piece piece, gboolean experts)
+{
+  s.first_layer = piece.first_layer;
+  s.n_layers = piece.n_layers;
+  s.experts = experts;
+  return program_add_segment(b, s);
+}
+
+/* Communication that takes what ZeRO++ says instead. */
 static void quantize(const ProgramBuild *b, Segment *s, CollectiveCost cost, Collective what, double bytes)
 {
   s->cost = cost;
@@ -155,38 +170,45 @@ static void quantize(const ProgramBuild *b, Segment *s, CollectiveCost cost, Col
 }
 
 /* Tiles of a product come one after the other. */
-static void tile(const ProgramBuild *b, Segment *s, Collective what, double bytes, GroupShape group)
+static void tile(const ProgramBuild *b, Segment *s)
 {
   int tiles = b->plan->sharding.tiling;
 
-  s->cost = collective_cost(b->cluster, what, bytes / tiles, &group);
+  s->cost = collective_cost(b->cluster, s->collective, s->comm_bytes / tiles, &s->group);
   s->cost.seconds *= tiles;
   s->seconds = s->cost.seconds + tiles * b->plan->framework->collective_s;
 }
 
-int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean again)
+/* What a gather takes of memory, and gives back when it ends: int8 weights, and the part that came up from the host. */
+static void set_gather_memory(const ProgramBuild *b, Segment *s, double params, gboolean experts)
+{
+  const Plan *p = b->plan;
+
+  if (p->zero < 3)
+    return;
+  s->free_bytes = p->sharding.quantized_weights ? params * QUANTIZED_WEIGHT_BYTES / p->sharding.tiling : 0;
+  s->alloc_bytes = s->free_bytes + params * weight_bytes(b) / p->sharding.tiling;
+  if (p->offload.parameters)
+    s->free_bytes += params * weight_bytes(b) / plan_shards(&b->view[experts]);
+}
+
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again)
 {
   const Plan *plan = b->plan;
-  int *known = &chunk->gather[again][piece];
+  int *known = &chunk->gather[experts][again][piece];
 
   if (*known < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
-    double params = gathered_params(b, p), bytes = params * weight_bytes(b);
-    GroupShape group = again && b->secondary.size > 1 ? b->secondary : b->data;
+    double params = gathered_params(b, p, experts);
+    GroupShape group = again && b->secondary.size > 1 ? b->secondary : b->data[experts];
     Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
-    Segment s = comm_segment(b, TASK_GATHER, what, bytes, group);
+    Segment s = comm_segment(b, TASK_GATHER, what, params * weight_bytes(b), group);
     if (plan->sharding.tiling > 1)
-      tile(b, &s, what, bytes, group);
-    if (plan->sharding.quantized_weights) {
+      tile(b, &s);
+    if (plan->sharding.quantized_weights)
       quantize(b, &s, quantized_gather_cost(b->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
-      s.free_bytes = params * QUANTIZED_WEIGHT_BYTES / plan->sharding.tiling;
-    }
-    s.first_layer = p.first_layer;
-    s.n_layers = p.n_layers;
-    s.alloc_bytes = s.free_bytes + (plan->zero == 3 ? piece_weight_bytes(b, p) : 0);
-    if (plan->offload.parameters) /* the part that came up for it */
-      s.free_bytes += bytes / plan_shards(plan);
-    *known = program_add_segment(b, s);
+    set_gather_memory(b, &s, params, experts);
+    *known = add_comm(b, s, p, experts);
   }
   return *known;
 }
@@ -198,45 +220,45 @@ static double bucket_copies_s(const ProgramBuild *b, double bytes)
   return copies ? memory_s(&b->cluster->device, 4 * bytes, 2) : 0;
 }
 
-int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
+/* Gradients of a kind that go when they are summed; what goes to the host is a rank's part. */
+static double freed_gradients(const ProgramBuild *b, double params, gboolean experts)
+{
+  const Plan *p = &b->view[experts];
+  double stay = plan_stores_gradients(p) ? 1.0 / plan_shards(p) : 0;
+
+  return plan_drops_gradients(p) ? params * op_gradient_bytes(p) / p->sharding.tiling * (1 - stay) : 0;
+}
+
+int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
   const Plan *plan = b->plan;
-  int *known = &chunk->reduce[MAX(piece, 0)];
+  int *known = &chunk->reduce[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double params = params_of(b, p.first_layer, p.n_layers), bytes = params * op_reduce_bytes(plan);
+    double params = params_of(b, p, experts), bytes = params * op_reduce_bytes(plan);
     Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST
                       : plan->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
                                                       : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, TASK_REDUCE, what, bytes, b->data);
+    Segment s = comm_segment(b, TASK_REDUCE, what, bytes, b->data[experts]);
     if (plan->sharding.quantized_gradients)
-      quantize(b, &s, quantized_scatter_cost(b->cluster, params, &b->data), COLLECTIVE_ALL_TO_ALL,
+      quantize(b, &s, quantized_scatter_cost(b->cluster, params, &b->data[experts]), COLLECTIVE_ALL_TO_ALL,
                params * QUANTIZED_GRADIENT_BYTES);
     s.seconds += bucket_copies_s(b, bytes);
-    s.first_layer = p.first_layer;
-    s.n_layers = p.n_layers;
-    s.free_bytes = plan_drops_gradients(plan) ? piece_gradient_bytes(b, p) : 0;
-    if (plan_stores_gradients(plan))
-      s.free_bytes *= 1 - 1.0 / plan_shards(plan);
-    if (plan->framework->single_process)
-      s.free_bytes = host_output_bytes(b);
-    *known = program_add_segment(b, s);
+    s.free_bytes = plan->framework->single_process ? host_output_bytes(b) : freed_gradients(b, params, experts);
+    *known = add_comm(b, s, p, experts);
   }
   return *known;
 }
 
-int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece)
+int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
-  int *known = &chunk->across[MAX(piece, 0)];
+  int *known = &chunk->across[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double bytes = params_of(b, p.first_layer, p.n_layers) * op_reduce_bytes(b->plan) / plan_shards(b->plan);
-    Segment s = comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies);
-    s.first_layer = p.first_layer;
-    s.n_layers = p.n_layers;
-    *known = program_add_segment(b, s);
+    double bytes = params_of(b, p, experts) * op_reduce_bytes(b->plan) / plan_shards(&b->view[experts]);
+    *known = add_comm(b, comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies[experts]), p, experts);
   }
   return *known;
 }

@@ -52,12 +52,12 @@ static gboolean is_backward(Pass pass)
 }
 
 /* Whether a slot's weights must come: they may still be there from an earlier one's forward. */
-static gboolean brings_weights(const Plan *p, Chunk *chunk, Pass pass)
+static gboolean brings_weights(const ProgramBuild *b, Chunk *chunk, Pass pass)
 {
-  gboolean kept = p->sharding.keeps_gathered && chunk->in_flight > 0;
+  gboolean kept = b->plan->sharding.keeps_gathered && chunk->in_flight > 0;
 
   chunk->in_flight += pass == PASS_FORWARD || pass == PASS_LOGITS;
-  return plan_fetches_weights(p) && pass != PASS_WEIGHT && !kept;
+  return fetches_weights(b) && pass != PASS_WEIGHT && !kept;
 }
 
 static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
@@ -70,8 +70,8 @@ static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
 static gboolean sends_gradients(const Plan *p, Pass pass, gboolean last)
 {
   gboolean each = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync);
-  gboolean sums = plan_replicas(p) > 1 && (each || (last && p->overlap.gradients));
-  gboolean stores = plan_replicas(p) == 1 && plan_stores_gradients(p) && (each || last);
+  gboolean sums = sums_weights(p) && (each || (last && p->overlap.gradients));
+  gboolean stores = !sums_weights(p) && plan_stores_gradients(p) && (each || last);
 
   return makes_weight_gradient(pass) && (sums || stores);
 }
@@ -80,13 +80,13 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean weights = brings_weights(p, chunk, slot->pass), replicas = plan_replicas(p) > 1;
-  gboolean fresh = replicas && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
-  gboolean copied = replicas && p->framework->single_process && slot->pass == PASS_FORWARD;
+  gboolean weights = brings_weights(r->b, chunk, slot->pass), sums = sums_weights(p);
+  gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
   gboolean gather = weights || fresh || copied, last = index == chunk->last_backward;
   gboolean reduce = sends_gradients(p, slot->pass, last);
   gboolean inputs = p->offload.activations && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
-  gboolean split = gather || inputs || (reduce && (p->overlap.gradients || plan_fetches_weights(p)));
+  gboolean split = gather || inputs || (reduce && (p->overlap.gradients || fetches_weights(r->b)));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
   gboolean releases = releases_weights(p, chunk, slot->pass);
   int n = split ? (int)chunk->pieces->len : 1;
@@ -101,14 +101,14 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 /* Parameters of the gathered uses, where memory or the prefetch bucket limit how many there are at once. */
 static void measure_gathers(RankBuild *r)
 {
-  if (!plan_fetches_weights(r->b->plan) && !r->b->plan->framework->single_process)
+  if (!fetches_weights(r->b) && !r->b->plan->framework->single_process)
     return;
   for (guint i = 0; i < r->uses->len; i++) {
     const Use *use = &g_array_index(r->uses, Use, i);
     if (!use->gather)
       continue;
     Piece piece = g_array_index(chunk_of(r, &use->slot)->pieces, Piece, use->piece);
-    double params = params_of(r->b, piece.first_layer, piece.n_layers) / r->b->plan->sharding.tiling;
+    double params = (params_of(r->b, piece, FALSE) + params_of(r->b, piece, TRUE)) / r->b->plan->sharding.tiling;
     g_array_append_val(r->gathered, params);
   }
 }
@@ -144,28 +144,39 @@ static void wait_for_use(RankBuild *r, int task, int use)
     program_add_edge(r->b, task, g_array_index(r->gathers, int, use));
 }
 
-/* Brings the weights of a use: from the host, over ranks, or both; `use` must have run before. */
-static int bring_weights(RankBuild *r, const Use *use, int after)
+/* Gathers what a piece needs, behind a use and what brings a rank's part (-1 = none); returns the last gather, or that. */
+static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
 {
   ProgramBuild *b = r->b;
   Chunk *chunk = chunk_of(r, &use->slot);
-  int fetch = -1, task;
+  gboolean again = b->secondary.size > 1 && use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
+  int last = fetch;
 
-  if (b->plan->offload.parameters) {
-    fetch = host_copy(b, r->rank, chunk, &use->slot, use->piece, COPY_WEIGHTS_UP, -1);
-    wait_for_use(r, fetch, plan_replicas(b->plan) > 1 ? after - 1 : after);
-    if (plan_replicas(b->plan) == 1)
-      return fetch;
+  for (int experts = 0; experts < 2; experts++) {
+    if (!chunk_has(b, chunk, use->piece, experts))
+      continue;
+    int segment = chunk_gather_segment(b, chunk, use->piece, experts, again);
+    last = program_add_task(b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
+    wait_for_use(r, last, after);
+    if (fetch >= 0)
+      program_add_edge(b, last, fetch);
+    if (b->plan->framework->single_process && b->last_task[r->rank] >= 0)
+      program_add_edge(b, last, b->last_task[r->rank]);
   }
-  gboolean again = use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
-  int segment = chunk_gather_segment(b, chunk, use->piece, again && b->secondary.size > 1);
-  task = program_add_task(b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
-  wait_for_use(r, task, after);
-  if (fetch >= 0)
-    program_add_edge(b, task, fetch);
-  if (b->plan->framework->single_process && b->last_task[r->rank] >= 0)
-    program_add_edge(b, task, b->last_task[r->rank]);
-  return task;
+  return last;
+}
+
+/* Brings the weights of a use: from the host, over ranks, or both; `after` must have run before, -1 = none. Returns
+ * the last task that does, -1 = none. */
+static int bring_weights(RankBuild *r, const Use *use, int after)
+{
+  int fetch = -1;
+
+  if (r->b->plan->offload.parameters) {
+    fetch = host_copy(r->b, r->rank, chunk_of(r, &use->slot), &use->slot, use->piece, COPY_WEIGHTS_UP, -1);
+    wait_for_use(r, fetch, plan_replicas(r->b->plan) > 1 ? after - 1 : after);
+  }
+  return gather_weights(r, use, after, fetch);
 }
 
 /* Issues gathers in order of use, as far ahead of the gathered pieces that have run as may be. */
@@ -213,17 +224,21 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
 {
   ProgramBuild *b = r->b;
   gboolean leaves = plan_stores_gradients(b->plan) && (plan_drops_gradients(b->plan) || across);
+  int last = task;
 
-  if (plan_replicas(b->plan) > 1) {
-    int reduce = program_add_task(b, r->rank, LANE_DATA, chunk_reduce_segment(b, chunk, piece), slot->chunk, slot->micro);
-    program_add_edge(b, reduce, task);
-    task = reduce;
+  for (int experts = 0; experts < 2; experts++) {
+    if (!chunk_has(b, chunk, piece, experts))
+      continue;
+    int segment = chunk_reduce_segment(b, chunk, piece, experts);
+    last = program_add_task(b, r->rank, LANE_DATA, segment, slot->chunk, slot->micro);
+    program_add_edge(b, last, task);
+    if (across && b->copies[experts].size > 1)
+      last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
+                              slot->micro);
   }
-  if (across && b->copies.size > 1)
-    task = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece), slot->chunk, slot->micro);
   if (leaves)
-    host_copy(b, r->rank, chunk, slot, piece, COPY_GRADIENTS_DOWN, task);
-  return task;
+    host_copy(b, r->rank, chunk, slot, piece, COPY_GRADIENTS_DOWN, last);
+  return last;
 }
 
 static void add_reduce(RankBuild *r, const Use *use, int task)
@@ -300,7 +315,9 @@ static int use_segment(RankBuild *r, const Use *use)
 static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
 {
   if (use->gather) {
-    program_add_edge(r->b, task, g_array_index(r->gather_tasks, int, r->gathers->len));
+    int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
+    if (gather >= 0)
+      program_add_edge(r->b, task, gather);
     g_array_append_val(r->gathers, task);
   }
   if (inputs >= 0)
@@ -353,7 +370,7 @@ static void reduce_at_end(RankBuild *r)
 
   gboolean early = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync) || p->overlap.gradients;
 
-  if (plan_replicas(p) == 1 || early)
+  if (!sums_weights(p) || early)
     return;
   for (int c = 0; c < r->n_chunks; c++) {
     Slot slot = { .chunk = c };
