@@ -388,10 +388,10 @@ static void estimators(Page *p)
   s.plan.zero = 2;
   s.plan.offload.optimizer = STORE_CPU;
   row(p, "2Ψ", "ZeRO-2, optimizer on the host", 2 * params, op_state_bytes(&s.plan) * params,
-      "gradients stay on the device, divided, until the step takes them down");
+      NULL);
   s.plan.zero = 3;
   row(p, "2Ψ/N", "ZeRO-3, optimizer on the host, without 4L", 2 * params / 64, op_state_bytes(&s.plan) * params,
-      "gradients stay on the device, divided, until the step takes them down");
+      NULL);
   setting_clear(&s);
 }
 
