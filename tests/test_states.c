@@ -64,11 +64,12 @@ static Run run(Fixture *f)
   ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
   g_autoptr(Trace) trace = simulate(program);
   trace_metrics(trace, &r.m);
-  g_autoptr(PriceSums) sums = price_sums_new(f->model, &f->plan, f->cluster);
+  PriceSums *sums = price_sums_new(f->model, &f->plan, f->cluster);
   BoundRanks ranks = bound_ranks(f->model, &f->plan, sums);
   ck_assert_double_le(bound_time(f->model, &f->plan, f->cluster, sums, NULL), r.m.iteration_s);
   ck_assert_double_le(bound_memory(&f->plan, &ranks), r.m.peak_memory_bytes);
   ck_assert_double_le(bound_memory_by_order(f->model, &f->plan, sums), r.m.peak_memory_bytes);
+  price_sums_free(sums);
   for (guint i = 0; i < program->tasks->len; i++) {
     const Task *t = &g_array_index(program->tasks, Task, i);
     r.bytes[t->kind] += g_array_index(program->segments, Segment, t->segment).comm_bytes;

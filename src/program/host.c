@@ -39,7 +39,7 @@ static double input_bytes(const ProgramBuild *b, Piece piece)
   double bytes = 0;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
-    bytes += model_layer(b->model, i)->kind == LAYER_BLOCK ? price_of(b, i)->saved_bytes : 0;
+    bytes += model_layer(b->model, i)->kind == LAYER_BLOCK ? price_of(b, 0, i)->saved_bytes : 0;
   return bytes;
 }
 
@@ -95,7 +95,7 @@ static int copy_segment(ProgramBuild *b, Chunk *chunk, int at, Copy copy)
     Segment s = { .kind = copies[copy].kind, .slowdown = 1, .group = { .size = 1 }, .first_layer = piece.first_layer,
                   .n_layers = piece.n_layers };
     s.comm_bytes = copied_bytes(b, piece, copy, &store);
-    s.seconds = s.cost.seconds = host_copy_s(b->cluster, b->plan, store, copies[copy].lane == LANE_FETCH, s.comm_bytes);
+    s.seconds = s.cost.seconds = host_copy_s(b->sites[chunk->rank].cluster, b->plan, store, copies[copy].lane == LANE_FETCH, s.comm_bytes);
     set_memory(b, &s, piece, copy);
     *known = program_add_segment(b, s);
   }
@@ -118,13 +118,13 @@ double host_output_bytes(const ProgramBuild *b)
 
 int host_outputs(ProgramBuild *b, int rank, const Slot *slot, int behind)
 {
-  GroupShape pair = b->data[0];
+  GroupShape pair = b->sites[rank].data[0];
   double bytes = host_output_bytes(b), arriving = bytes * (1 - 1.0 / plan_replicas(b->plan));
 
   pair.size = 2;
   for (int t = 0; t < TIER_MAX; t++)
     pair.per_domain[t] = MIN(pair.per_domain[t], 2);
-  Segment s = comm_segment(b, TASK_OUTPUTS, COLLECTIVE_SEND, arriving, pair);
+  Segment s = comm_segment(b, b->sites[rank].cluster, TASK_OUTPUTS, COLLECTIVE_SEND, arriving, pair);
   s.alloc_bytes = bytes;
   int task = program_add_task(b, rank, LANE_DATA, program_add_segment(b, s), slot->chunk, slot->micro);
   program_add_edge(b, task, behind);

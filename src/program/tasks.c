@@ -149,7 +149,7 @@ static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
 {
   ProgramBuild *b = r->b;
   Chunk *chunk = chunk_of(r, &use->slot);
-  gboolean again = b->secondary.size > 1 && use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
+  gboolean again = b->sites[r->rank].secondary.size > 1 && use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
   int last = fetch;
 
   for (int experts = 0; experts < 2; experts++) {
@@ -232,7 +232,7 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
     int segment = chunk_reduce_segment(b, chunk, piece, experts);
     last = program_add_task(b, r->rank, LANE_DATA, segment, slot->chunk, slot->micro);
     program_add_edge(b, last, task);
-    if (across && b->copies[experts].size > 1)
+    if (across && b->sites[r->rank].copies[experts].size > 1)
       last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
                               slot->micro);
   }
