@@ -45,6 +45,7 @@
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
   int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
+  int dispatch; /* ExpertDispatch */
   int recompute_layers; /* of each stage made again; 0 = any number */
   const Schedule *schedule;
 } Fixed;
