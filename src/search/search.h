@@ -6,8 +6,9 @@
  * CONTEXT_TOKENS_MIN tokens, with each exchange that it runs), every chunk count and
  * micro-batch that divides, every schedule that the framework runs (or the fixed
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
- * node), recomputation and sequence parallelism on or off, less what the caller
- * fixed. The optimizer is offloaded only where that is fixed.
+ * node), recomputation and sequence parallelism on or off, the optimizer on the
+ * host or not, and each overlap that the framework has on or off, less what the
+ * caller fixed.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it
@@ -38,7 +39,7 @@
 
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
-  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
+  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute, overlap;
   const Schedule *schedule;
 } Fixed;
 
@@ -58,6 +59,7 @@ typedef struct {
   double bound_s;
   double value, second; /* of the objectives */
   gint64 index;         /* in the space */
+  gint64 family;        /* the same for plans that differ in overlaps only */
 } Found;
 
 /* How a plan was settled, beside the rules that reject (0 .. REJECT_COUNT - 1). */
@@ -65,10 +67,11 @@ enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_
 const char *settled_name(int how);
 
 typedef struct {
-  GArray *best;      /* Found, best first, at most `top`; with a second objective the whole front */
+  GArray *best;      /* Found, best first, at most `top`, the best of each family; with a second
+                        objective the whole front */
   gint64 space;      /* plans in the declared space */
   gint64 rejected[REJECT_COUNT];
-  gint64 grouped;    /* of them, those rejected as members of a group, not singly */
+  gint64 grouped;    /* of those rejected or bounded, members of a group that was settled at once */
   Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;

@@ -17,7 +17,9 @@ typedef struct {
   StateChoice states[STATE_CHOICES];
   BoundEnds ends[STATE_CHOICES];
   const PriceSums *sums[PASS_CHOICES];
+  guint switches[STATE_CHOICES];
   int n_passes, n_states;
+  gint64 variants; /* plans of all states of one choice of passes */
   int ends_meet; /* of the plans that the sums are for; -1 = there are none */
 } Walk;
 
@@ -100,13 +102,16 @@ static int shard_groups(const Walk *w, const Plan *plan, int zero, int groups[2]
 static void state_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
-  int groups[2], offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
+  gboolean offloads = plan->framework->offload_optimizer && w->cluster->host_memory_bytes > 0;
+  int groups[2];
 
   w->n_states = 0;
   for (int zero = 0; zero <= (plan_replicas(plan) > 1 ? 3 : 0); zero++) {
     int n = excluded(f->zero, zero) ? 0 : shard_groups(w, plan, zero, groups);
     for (int g = 0; g < n; g++)
-      w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g] };
+      for (int offload = 0; offload <= (offloads || f->offload == 1); offload++)
+        if (!excluded(f->offload, offload))
+          w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g] };
   }
 }
 
@@ -117,6 +122,25 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->zero = state->zero;
   plan->offload = state->offload;
   plan->shard_group = state->shard_group;
+}
+
+guint space_switches(const Plan *p)
+{
+  const Overlap *on = &p->overlap;
+  gboolean replicas = plan_replicas(p) > 1;
+
+  return (on->gradients && replicas ? OFF_GRADIENTS : 0) |
+         (on->parameters && replicas && p->zero > 0 ? OFF_PARAMETERS : 0) |
+         (on->pipeline && p->pp > 1 && !p->schedule->opportunistic ? OFF_PIPELINE : 0) |
+         (on->tensor && p->tp > 1 ? OFF_TENSOR : 0);
+}
+
+void space_switch_off(Plan *plan, guint off)
+{
+  plan->overlap.gradients &= !(off & OFF_GRADIENTS);
+  plan->overlap.parameters &= !(off & OFF_PARAMETERS);
+  plan->overlap.pipeline &= !(off & OFF_PIPELINE);
+  plan->overlap.tensor &= !(off & OFF_TENSOR);
 }
 
 static int check_part(const Walk *w, const Plan *plan, PlanPart part)
@@ -146,6 +170,17 @@ static void update_sums(Walk *w, Plan plan)
   }
 }
 
+/* What overlaps each state leaves to choose. */
+static void update_switches(Walk *w, Plan plan)
+{
+  w->variants = 0;
+  for (int i = 0; i < w->n_states; i++) {
+    space_choose(&plan, &w->passes[0], &w->states[i]);
+    w->switches[i] = w->options->fixed.overlap >= 0 ? 0 : space_switches(&plan);
+    w->variants += 1 << __builtin_popcount(w->switches[i]);
+  }
+}
+
 /* Members under one choice of passes, those of the states that `rules` let through. */
 static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
 {
@@ -157,7 +192,7 @@ static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, 
   if (uneven) {
     split = price_cache_split(w->prices, &plan);
     plan.split = split ? *split : plan.split;
-    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, w->n_states))
+    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, w->variants))
       return;
   }
   const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
@@ -165,12 +200,15 @@ static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, 
   leaf.ranks = &ranks;
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[pass], &w->states[i]);
-    if (reject(w, &plan, rules[i], 1))
+    gint64 variants = 1 << __builtin_popcount(w->switches[i]);
+    if (reject(w, &plan, rules[i], variants))
       continue;
     leaf.first = *first;
     leaf.state = w->states[i];
     leaf.ends = &w->ends[i];
-    leaf.index = w->space++;
+    leaf.switches = w->switches[i];
+    leaf.index = w->space;
+    w->space += variants;
     *first = FALSE;
     w->visitor->legal(w->visitor->data, &leaf);
   }
@@ -184,7 +222,7 @@ static void walk_leaves(Walk *w, Plan plan)
   gboolean first = TRUE;
 
   space_choose(&plan, &w->passes[0], &w->states[0]);
-  if (rule != RULE_LAYERS && reject(w, &plan, rule, (gint64)w->n_passes * w->n_states))
+  if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
     return;
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[0], &w->states[i]);
@@ -193,7 +231,7 @@ static void walk_leaves(Walk *w, Plan plan)
   update_sums(w, plan);
   for (int i = 0; i < w->n_passes; i++) {
     space_choose(&plan, &w->passes[i], &w->states[0]);
-    if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->n_states))
+    if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->variants))
       walk_states(w, &group, i, rules, rule == RULE_LAYERS, &first);
   }
 }
@@ -212,13 +250,12 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
 
 static void walk_members(Walk *w, Plan plan)
 {
-  gint64 members = (gint64)w->n_passes * w->n_states;
   int rule = check_part(w, &plan, PLAN_DEGREES);
 
   w->ends_meet = -1;
   for (int i = 0; i < w->n_states; i++)
     w->ends[i].n = 0;
-  for (int s = 0; schedules[s] && members > 0; s++) {
+  for (int s = 0; schedules[s] && w->n_passes * w->n_states > 0; s++) {
     if (!in_space(w, schedules[s], plan.pp))
       continue;
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
@@ -226,7 +263,10 @@ static void walk_members(Walk *w, Plan plan)
       if (excluded(w->options->fixed.vpp, g_array_index(chunks, int, c)))
         continue;
       plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
-      if (!reject(w, &plan, rule, members))
+      if (w->options->fixed.overlap == 0)
+        space_switch_off(&plan, VARIANTS_MAX - 1);
+      update_switches(w, plan);
+      if (!reject(w, &plan, rule, w->n_passes * w->variants))
         walk_leaves(w, plan);
     }
   }
