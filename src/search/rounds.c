@@ -85,10 +85,11 @@ static double parameter_gain(const Trace *trace, const Cluster *cluster)
   return MAX(0, longest - shortest);
 }
 
-/* The order of what runs at run time, and pairs that stretch each other, follow no such rule. */
-static double find_slack(const Trace *trace, const Schedule *schedule)
+/* What runs in an order found at run time, pairs that stretch each other, and weights
+ * that are summed over two kinds of groups follow no such rule. */
+static double find_slack(const Trace *trace, const Plan *plan)
 {
-  double slack = schedule->opportunistic ? INFINITY : 0;
+  double slack = plan->schedule->opportunistic || plan_experts_apart(plan) ? INFINITY : 0;
 
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
@@ -107,7 +108,7 @@ void simulation_complete(const Model *model, const Cluster *cluster, Simulation 
   int zero = s->plan.zero;
 
   trace_metrics(trace, &s->metrics);
-  s->slack_s = find_slack(trace, s->plan.schedule);
+  s->slack_s = find_slack(trace, &s->plan);
   s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, zero >= 2) : 0;
   s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster) : 0;
 }

@@ -8,7 +8,9 @@
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
  * node), recomputation and sequence parallelism on or off, the optimizer on the
  * host or not, and each overlap that the framework has on or off, less what the
- * caller fixed.
+ * caller fixed. Of a model with experts, where the framework divides them over
+ * ranks: every expert parallelism that divides the experts and a stage's ranks, an
+ * expert's matrices over the tensor-parallel ranks or whole.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it
@@ -39,7 +41,7 @@
 
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
-  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute, overlap;
+  int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute, overlap;
   const Schedule *schedule;
 } Fixed;
 
