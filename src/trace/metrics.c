@@ -75,7 +75,7 @@ static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, doubl
   }
   m->data_comm_s += waited;
   m->pipeline_comm_s += sent;
-  m->idle_s += to - from - waited - sent;
+  m->idle_s += MAX(0, to - from - waited - sent);
 }
 
 static GPtrArray *data_spans(const Trace *t, int row)
