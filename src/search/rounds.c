@@ -1,5 +1,6 @@
 #include "search/rounds.h"
 
+#include "search/bound.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -154,7 +155,8 @@ static gboolean recall(const Rounds *r, Simulation *s)
 
   if (!journal_find(r->journal, s->index, &e))
     return FALSE;
-  s->metrics = (Metrics) { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes, .critical_row = -1 };
+  s->metrics = (Metrics) { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes,
+                            .capacity_bytes = r->cluster->device.memory_bytes, .critical_row = -1 };
   s->slack_s = e.slack_s;
   s->gradients_s = e.gradients_s;
   s->parameters_s = e.parameters_s;
@@ -179,8 +181,9 @@ void rounds_run(Rounds *r, Simulation *simulations, int n)
   g_mutex_unlock(&r->mutex);
   for (int i = 0; i < n; i++) {
     const Simulation *s = &simulations[i];
-    journal_add(r->journal, &(JournalEntry) { s->index, s->metrics.iteration_s, s->metrics.peak_memory_bytes,
-                                              s->slack_s, s->gradients_s, s->parameters_s });
+    double bytes = memory_in_room(r->cluster, s->metrics.peak_memory_bytes, s->metrics.capacity_bytes);
+    journal_add(r->journal, &(JournalEntry) { s->index, s->metrics.iteration_s, bytes, s->slack_s, s->gradients_s,
+                                              s->parameters_s });
   }
   journal_flush(r->journal);
 }

@@ -104,14 +104,19 @@ static int by_bound(gconstpointer a, gconstpointer b)
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
+static double need_of(const Search *s, const Metrics *m)
+{
+  return memory_in_room(s->cluster, m->peak_memory_bytes, m->capacity_bytes);
+}
+
 static Found found_of(const Search *s, const Candidate *base, const Simulation *simulated)
 {
   const Metrics *m = &simulated->metrics;
   Found f = { .plan = simulated->plan, .metrics = *m, .bound_s = base->bound_s, .index = simulated->index,
               .family = base->index };
 
-  f.value = value_of(s, s->objective, &f.plan, m->iteration_s, m->peak_memory_bytes);
-  f.second = value_of(s, s->options->second, &f.plan, m->iteration_s, m->peak_memory_bytes);
+  f.value = value_of(s, s->objective, &f.plan, m->iteration_s, need_of(s, m));
+  f.second = value_of(s, s->options->second, &f.plan, m->iteration_s, need_of(s, m));
   return f;
 }
 
@@ -226,8 +231,10 @@ static int pick_round(Search *s, guint *next, Candidate *picks, Simulation *simu
 /* A simulated plan, counted and kept; FALSE if it does not fit. */
 static gboolean settle(Search *s, const Candidate *base, const Simulation *simulated)
 {
-  if (simulated->metrics.peak_memory_bytes > s->cluster->device.memory_bytes) {
-    reject(s, &simulated->plan, REJECT_MEMORY, simulated->metrics.peak_memory_bytes, 1);
+  const Metrics *m = &simulated->metrics;
+
+  if (m->peak_memory_bytes > m->capacity_bytes) {
+    reject(s, &simulated->plan, REJECT_MEMORY, need_of(s, m), 1);
     return FALSE;
   }
   Found f = found_of(s, base, simulated);
@@ -243,7 +250,7 @@ static void settle_round(Search *s, const Candidate *picks, const Simulation *si
     Variants family = variants_of(s->prices, &picks[i], &simulations[i]);
     if (!settle(s, &picks[i], &simulations[i])) {
       g_array_append_val(s->over, picks[i]);
-      g_array_index(s->over, Candidate, s->over->len - 1).memory_bytes = simulations[i].metrics.peak_memory_bytes;
+      g_array_index(s->over, Candidate, s->over->len - 1).memory_bytes = need_of(s, &simulations[i].metrics);
     }
     if (picks[i].switches)
       g_array_append_val(s->families, family);
