@@ -4,6 +4,7 @@
 #include "sim/simulate.h"
 
 #include <math.h>
+#include <string.h>
 
 struct Rounds {
   const Model *model;
@@ -86,11 +87,19 @@ static double parameter_gain(const Trace *trace, const Cluster *cluster)
   return MAX(0, longest - shortest);
 }
 
-/* What runs in an order found at run time, pairs that stretch each other, and weights
- * that are summed over two kinds of groups follow no such rule. */
+/* What runs in an order found at run time, pairs that stretch each other, weights that
+ * are summed over two kinds of groups, and what goes to the host follow no such rule. */
+static gboolean ruled(const Plan *p)
+{
+  const ShardingOptions usual = sharding_options_default();
+
+  return !p->schedule->opportunistic && !plan_experts_apart(p) && !offload_any(&p->offload) &&
+         !p->framework->single_process && memcmp(&p->sharding, &usual, sizeof usual) == 0;
+}
+
 static double find_slack(const Trace *trace, const Plan *plan)
 {
-  double slack = plan->schedule->opportunistic || plan_experts_apart(plan) ? INFINITY : 0;
+  double slack = ruled(plan) ? 0 : INFINITY;
 
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);

@@ -6,9 +6,9 @@
  * CONTEXT_TOKENS_MIN tokens, with each exchange that it runs), every chunk count and
  * micro-batch that divides, every schedule that the framework runs (or the fixed
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
- * node), recomputation and sequence parallelism on or off, the optimizer on the
- * host or not, and each overlap that the framework has on or off, less what the
- * caller fixed. Of a model with experts, where the framework divides them over
+ * node), recomputation and sequence parallelism on or off, and each overlap that
+ * the framework has on or off, less what the caller fixed. Offload and ZeRO++ are in
+ * it where SearchOptions.space asks for them. Of a model with experts, where the framework divides them over
  * ranks: every expert parallelism that divides the experts and a stage's ranks, an
  * expert's matrices over the tensor-parallel ranks or whole. On a mixed cluster also
  * every order of the node types along the pipeline.
@@ -47,6 +47,15 @@ typedef struct {
 } Fixed;
 
 Fixed fixed_none(void);
+
+/* What `offload` is fixed to: nothing, the optimizer, it and weights, both on NVMe. */
+extern const char *const fixed_offloads[];
+
+/* Choices that the space has only on demand. */
+typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2 } SpaceExtra;
+
+/* Adds "offload,zero++" to what the space has. The error begins with the option's name: TDP_ERROR_INPUT. */
+gboolean space_parse(const char *option, const char *text, guint *space, GError **error);
 
 /* Adds "tp=8,zero=1" to what is fixed: short names of the contract. The error
  * begins with the option's name: TDP_ERROR_INPUT. */
@@ -97,6 +106,7 @@ typedef struct {
 typedef struct {
   const Plan *base; /* gpus, batch, sequence, precision, framework, overlap of all plans */
   Fixed fixed;
+  guint space;   /* SpaceExtra */
   int top;
   int threads;   /* 0 = one for each processor */
   gboolean over; /* look for a faster plan that memory forbids */
