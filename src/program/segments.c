@@ -43,6 +43,8 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
 
   *chunk = (Chunk) { .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
                      .send = { -1, -1 }, .remade = b->stored && stage != b->stages - 1 };
+  if (share && rank == schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank)
+    chunk->norm_params = b->final_norm.params;
   add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
   for (int pass = 0; pass < PASS_COUNT; pass++) {
@@ -77,6 +79,12 @@ Piece chunk_whole(const Chunk *chunk)
 static Piece piece_at(const Chunk *chunk, int piece)
 {
   return piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
+}
+
+/* Parameters that a piece's communication moves. */
+static double piece_held(const ProgramBuild *b, const Chunk *chunk, Piece p)
+{
+  return params_of(b, p.first_layer, p.n_layers) + chunk->norm_params;
 }
 
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
@@ -129,7 +137,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece)
 {
   if (chunk->gather[piece] < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
-    double bytes = params_of(b, p.first_layer, p.n_layers) * weight_bytes(b);
+    double bytes = piece_held(b, chunk, p) * weight_bytes(b);
     Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
@@ -145,7 +153,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double params = params_of(b, p.first_layer, p.n_layers);
+    double params = piece_held(b, chunk, p);
     Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
     Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data);
     s.first_layer = p.first_layer;
@@ -162,7 +170,7 @@ int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece)
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double bytes = params_of(b, p.first_layer, p.n_layers) * op_reduce_bytes(b->plan) / plan_shards(b->plan);
+    double bytes = piece_held(b, chunk, p) * op_reduce_bytes(b->plan) / plan_shards(b->plan);
     Segment s = comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;

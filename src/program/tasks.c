@@ -50,7 +50,8 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
   gboolean sharded = plan_replicas(p) > 1 && p->zero == 3;
   gboolean fresh = plan_replicas(p) > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean gather = (sharded && slot->pass != PASS_WEIGHT) || fresh;
-  gboolean reduce = plan_replicas(p) > 1 && makes_weight_gradient(slot->pass) &&
+  gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
+  gboolean reduce = plan_replicas(p) > 1 && makes_weight_gradient(slot->pass) && !late &&
                     (p->zero >= 2 || (index == chunk->last_backward && p->overlap.gradients));
   gboolean split = gather || (reduce && (p->overlap.gradients || sharded));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
@@ -139,11 +140,11 @@ static void end_slot(RankBuild *r, const Use *use, int task)
     return;
   }
   if (use->other) {
-    vocabulary_after(r->b, r->rank, r->held_slot, task);
     add_send(r, r->held_slot, task);
+    vocabulary_after(r->b, r->rank, r->held_slot, task);
   }
-  vocabulary_after(r->b, r->rank, &use->slot, task);
   add_send(r, &use->slot, task);
+  vocabulary_after(r->b, r->rank, &use->slot, task);
 }
 
 /* Where a slot's input must be there: at its first task, or its pair's. */
@@ -178,7 +179,10 @@ static void add_use(RankBuild *r, const Use *use)
   task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->slot.chunk, use->slot.micro);
   g_array_index(b->program->tasks, Task, task).paired = use->slot.paired;
   if (use->gather) {
-    program_add_edge(b, task, g_array_index(r->gather_tasks, int, r->gathers->len));
+    int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
+    program_add_edge(b, task, gather);
+    if (is_vocabulary(use->slot.pass) && b->share_gather[r->rank] < 0)
+      b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
   for (int i = 0; i < 2; i++) {
@@ -195,16 +199,21 @@ static void add_use(RankBuild *r, const Use *use)
   b->last_task[r->rank] = task;
 }
 
-/* Gradients of ZeRO-0 and 1 that are reduced after everything else. */
+/* Gradients of ZeRO-0 and 1 that are reduced after everything else; those of a
+ * spread vocabulary behind the last lookup's gradient. */
 static void reduce_at_end(RankBuild *r)
 {
-  const Plan *p = r->b->plan;
+  ProgramBuild *b = r->b;
+  const Plan *p = b->plan;
 
-  if (plan_replicas(p) == 1 || p->zero >= 2 || p->overlap.gradients)
+  if (plan_replicas(p) == 1 || p->zero >= 2)
     return;
-  for (int c = 0; c < r->n_chunks; c++) {
-    Slot slot = { .chunk = c };
-    sum_gradients(r, &r->chunks[c], -1, TRUE, &slot, r->b->last_task[r->rank]);
+  for (int c = p->overlap.gradients ? b->shape.chunks : 0; c < r->n_chunks; c++) {
+    Slot slot = { .chunk = MIN(c, b->shape.chunks - 1) };
+    int first = b->program->tasks->len;
+    sum_gradients(r, &r->chunks[c], -1, TRUE, &slot, b->last_task[r->rank]);
+    if (c == b->shape.chunks)
+      program_add_edge(b, first, b->exchange[EXCHANGE_LOOKED_UP][b->shape.micro - 1]);
   }
 }
 
@@ -229,6 +238,7 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 
   for (int c = 0; c < n_chunks; c++)
     chunk_init(b, &chunks[c], rank, c);
+  vocabulary_begin(b, rank);
   mark_ends(&r, slots, n_slots);
   for (int i = 0; i < n_slots; i++) {
     const Slot *other = slots[i].paired ? &slots[i + 1] : i > 0 && slots[i - 1].paired ? &slots[i - 1] : NULL;

@@ -83,6 +83,7 @@ Backend *cuda_open(const BackendOptions *options, char *error)
   b->size = options->size;
   b->free = close_backend;
   b->failed = failed;
+  b->concurrent = 1;
   cuda_fill_memory(b);
   cuda_fill_streams(b);
   cuda_fill_pointwise(b);
