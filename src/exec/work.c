@@ -7,16 +7,24 @@ static MicroState *micro_of(Exec *x, int task)
   return &x->chunks[t->chunk].micro[t->micro];
 }
 
-/* Micro-batches are dealt to the data-parallel ranks in turn. */
+/* Micro-batches are dealt to the data-parallel ranks in turn; of a sequence this rank
+ * has its context-parallel places. */
 int32_t *tokens_host(const Exec *x, int micro)
 {
   const LayerShape *shape = &x->shape;
   guint64 first = (guint64)(x->step - 1) * x->plan->global_batch +
                   ((guint64)micro * x->plan->dp + x->coordinates[AXIS_DATA]) * shape->micro_batch;
+  g_autofree int32_t *whole = g_new(int32_t, 2 * x->plan->seq);
   int32_t *host = g_new(int32_t, 2 * (gsize)shape->tokens);
 
-  for (int i = 0; i < shape->micro_batch; i++)
-    tokens_sequence(&x->tokens, first + i, host + i * shape->seq, host + shape->tokens + i * shape->seq);
+  for (int i = 0; i < shape->micro_batch; i++) {
+    tokens_sequence(&x->tokens, first + i, whole, whole + x->plan->seq);
+    for (int row = 0; row < shape->seq; row++) {
+      int place = exec_place(&shape->places, row), at = i * shape->seq + row;
+      host[at] = whole[place];
+      host[shape->tokens + at] = whole[x->plan->seq + place];
+    }
+  }
   return host;
 }
 

@@ -23,7 +23,7 @@ struct BackendEvent {
 
 /* A communication from its call to its end. */
 typedef struct {
-  enum { COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_SEND, COMM_RECV, COMM_BROADCAST,
+  enum { COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL, COMM_SEND, COMM_RECV, COMM_BROADCAST,
          COMM_BARRIER } kind;
   BackendComm *comm;
   const void *x;
@@ -32,6 +32,7 @@ typedef struct {
   ExecType type;
   ExecReduce reduce;
   int peer; /* of a broadcast: who has the data */
+  gsize *counts; /* of an all-to-all: elements to each rank, then from each; freed at its end */
   void *scratch; /* result that goes to y at the end */
   union { void *p; int i; } request; /* the driver's */
 } CpuMessage;
