@@ -69,6 +69,7 @@ void prices_clear(ProgramBuild *b);
 const LayerPrice *price_of(const ProgramBuild *b, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass);
 double params_of(const ProgramBuild *b, int first, int n);
+double piece_params_of(const ProgramBuild *b, const Chunk *chunk, Piece piece); /* whose gradients are reduced with it */
 double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
 double rank_params(const ProgramBuild *b, int rank);

@@ -78,6 +78,11 @@ double params_of(const ProgramBuild *b, int first, int n)
   return params;
 }
 
+double piece_params_of(const ProgramBuild *b, const Chunk *chunk, Piece piece)
+{
+  return params_of(b, piece.first_layer, piece.n_layers) + chunk->norm_params;
+}
+
 double weight_bytes(const ProgramBuild *b)
 {
   return op_gathered_weight_bytes(b->plan);
@@ -137,7 +142,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
-  double params = params_of(b, piece.first_layer, piece.n_layers);
+  double params = piece_params_of(b, chunk, piece);
   gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {

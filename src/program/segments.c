@@ -81,12 +81,6 @@ static Piece piece_at(const Chunk *chunk, int piece)
   return piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
 }
 
-/* Parameters that a piece's communication moves. */
-static double piece_held(const ProgramBuild *b, const Chunk *chunk, Piece p)
-{
-  return params_of(b, p.first_layer, p.n_layers) + chunk->norm_params;
-}
-
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
 {
   int *known = piece < 0 ? &chunk->whole[pass] : &chunk->split[pass][piece];
@@ -137,7 +131,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece)
 {
   if (chunk->gather[piece] < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
-    double bytes = piece_held(b, chunk, p) * weight_bytes(b);
+    double bytes = piece_params_of(b, chunk, p) * weight_bytes(b);
     Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;
@@ -153,7 +147,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double params = piece_held(b, chunk, p);
+    double params = piece_params_of(b, chunk, p);
     Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
     Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data);
     s.first_layer = p.first_layer;
@@ -170,7 +164,7 @@ int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece)
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double bytes = piece_held(b, chunk, p) * op_reduce_bytes(b->plan) / plan_shards(b->plan);
+    double bytes = piece_params_of(b, chunk, p) * op_reduce_bytes(b->plan) / plan_shards(b->plan);
     Segment s = comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies);
     s.first_layer = p.first_layer;
     s.n_layers = p.n_layers;

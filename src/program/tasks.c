@@ -181,7 +181,7 @@ static void add_use(RankBuild *r, const Use *use)
   if (use->gather) {
     int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
     program_add_edge(b, task, gather);
-    if (is_vocabulary(use->slot.pass) && b->share_gather[r->rank] < 0)
+    if (is_vocabulary(use->slot.pass) && b->share_gather[r->rank] < 0 && !r->depth) /* ZeRO-3 gathers for each use */
       b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
