@@ -239,7 +239,7 @@ static void shard_group(Plan *plan)
 static void offload(Plan *plan)
 {
   plan->zero = 1;
-  plan->offload = OFFLOAD_OPTIMIZER;
+  plan->offload.optimizer = STORE_CPU;
 }
 
 START_TEST(what_is_not_executed_is_refused)

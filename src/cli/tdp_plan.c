@@ -6,6 +6,7 @@
 #include "cli/explain.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
+#include "cli/strategy.h"
 #include "cli/watch.h"
 #include "interop/export.h"
 #include "report/explain.h"
@@ -182,6 +183,12 @@ static void write_json(const Planning *p)
   printf("%s\n", text->str);
 }
 
+static SearchOptions search_options(const Planning *p, const PlanOptions *o)
+{
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+                           .over = o->explain, .objective = p->objective, .second = p->second };
+}
+
 static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace)
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
@@ -202,10 +209,13 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
   printf("\n%s", counts);
   if (o->explain) {
+    SearchOptions options = search_options(p, o);
+    Asked asked = { p->model, p->cluster, &options };
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
     const Exporter *tool = exporter_find(p->framework->engine);
-    printf("\n%s\nCommunication of the best plan\n%s", why, comm);
+    g_autofree char *rule = strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
+    printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
     if (tool) {
       g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);
       printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
@@ -294,12 +304,6 @@ static void say_limits(const Model *m)
                  m->name);
       return;
     }
-}
-
-static SearchOptions search_options(const Planning *p, const PlanOptions *o)
-{
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
-                           .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
 /* A question instead of a plan: its answer alone is printed. */

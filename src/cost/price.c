@@ -210,7 +210,7 @@ OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double 
   const Device *device = &cluster->device;
   double owned = plan->zero >= 1 ? params / plan_shards(plan) : params, casts = params * op_weight_cast_bytes(plan);
 
-  if (plan->offload != OFFLOAD_OPTIMIZER) {
+  if (!plan->offload.optimizer) {
     double bytes = owned * plan->framework->optimizer_bytes + casts;
     double seconds = named_memory_s(device, "optimizer", FALSE, bytes, 1);
     return (OptimizerPrice) { .seconds = seconds,

@@ -53,6 +53,8 @@ static gboolean check_model(const Model *m, GError **error)
 
 static gboolean check_plan(const Plan *p, GError **error)
 {
+  g_autofree char *offloaded = offload_label(&p->offload);
+
   if (p->attention == ATTENTION_UNFUSED)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
@@ -63,8 +65,11 @@ static gboolean check_plan(const Plan *p, GError **error)
                   p->schedule->name);
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
-  if (p->offload != OFFLOAD_NONE)
-    return refuse(error, "plan: offload: %s: expected none to execute", offload_names[p->offload]);
+  if (offload_any(&p->offload))
+    return refuse(error, "plan: offload: %s: expected none to execute", offloaded);
+  for (int choice = 0; choice < CHOICE_COUNT; choice++)
+    if (choice != CHOICE_BUCKET && plan_takes(p, choice))
+      return refuse(error, "plan: %s: expected nothing to execute", sharding_choice_names[choice]);
   if (plan_shards(p) < plan_replicas(p))
     return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",
                   p->shard_group, plan_replicas(p));

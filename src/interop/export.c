@@ -227,8 +227,9 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
 
   e.losses = found;
   e.notes = notes;
-  if (plan->offload)
-    export_lose(&e, "offload: %s: left out", offload_names[plan->offload]);
+  g_autofree char *offloaded = offload_label(&plan->offload);
+  if (offloaded)
+    export_lose(&e, "offload: %s: left out", offloaded);
   if (plan->fp8)
     export_lose(&e, "precision: fp8: its recipe is left out, written as bf16");
   if (plan_shards(plan) < plan_replicas(plan))

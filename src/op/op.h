@@ -97,9 +97,18 @@ double op_optimizer_bytes(const Plan *plan);
  * are added to the accumulated ones. */
 double op_gradient_copy_bytes(const Plan *plan);
 
-/* Bytes of weights, gradients and optimizer states that a device keeps for a
- * parameter of its layers, as ZeRO divides them. */
+/* Bytes that a device keeps for a parameter of its layers, as ZeRO divides
+ * them and offloading takes them away; and their sum. Tensors below the plan's
+ * persistence threshold keep whole weights instead. */
+typedef struct {
+  double weights, gradients, optimizer;
+} StateBytes;
+
+StateBytes op_states(const Plan *plan);
 double op_state_bytes(const Plan *plan);
+
+/* Parameters of a bucket of gradients, at least. */
+double op_bucket_params(const Plan *plan);
 
 /* Context, libraries and communicators of a device; communication buckets of
  * a device with that many parameters. */

@@ -35,7 +35,9 @@ static const JsonField fields[] = {
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
-  { "offload_optimizer", JSON_BOOL, FIELD(offload_optimizer) },
+  { "sharding_options", JSON_ANY },
+  { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
+  { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
@@ -54,6 +56,7 @@ static const JsonField fields[] = {
   { "overlap_pipeline", JSON_BOOL, FIELD(overlap_pipeline) },
   { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
+  { "overlap_offload", JSON_BOOL, FIELD(overlap_offload) },
   { "attention", JSON_ENUM, G_STRUCT_OFFSET(Parsed, attention), .names = attention_kernel_names },
   { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },
   { "gradient_bytes", JSON_INT, FIELD(gradient_bytes), FALSE, 1, 8 },
@@ -155,6 +158,23 @@ static gboolean read_context(const JsonDoc *doc, Framework *out, GError **error)
   return TRUE;
 }
 
+/* Names of choices as bits. */
+static gboolean read_sharding(const JsonDoc *doc, guint *out, GError **error)
+{
+  const cJSON *names = json_get_array(doc, json_root(doc), "sharding_options", FALSE, error), *name;
+
+  if (!names)
+    return !json_get(json_root(doc), "sharding_options");
+  *out = 0;
+  cJSON_ArrayForEach(name, names) {
+    int i = cJSON_IsString(name) ? names_find(sharding_choice_names, name->valuestring) : -1;
+    if (i < 0)
+      return json_error(doc, name, error, "the name of a choice of src/plan/sharding.h");
+    *out |= 1u << i;
+  }
+  return TRUE;
+}
+
 static char *find_file(const char *name, GError **error)
 {
   g_autofree char *below = g_strdup_printf("plans/frameworks/%s.json", name);
@@ -184,7 +204,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
   return doc && start_from(doc, parsed, depth, error) &&
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
-         read_context(doc, &parsed->framework, error) && check_keys(doc, parsed->like == NULL, error);
+         read_context(doc, &parsed->framework, error) && read_sharding(doc, &parsed->framework.sharding, error) &&
+         check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)

@@ -8,6 +8,7 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/device.h"
+#include "plan/sharding.h"
 #include "plan/split.h"
 #include "schedule/table.h"
 
@@ -43,7 +44,9 @@ typedef struct {
   Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
-  gboolean offload_optimizer; /* the optimizer may run on the host */
+  guint sharding;             /* choices that it runs: bit i is ShardingChoice i (plan/sharding.h) */
+  gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
+  gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
@@ -57,7 +60,7 @@ typedef struct {
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
   gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for every rank */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
-  gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
+  gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
   AttentionKernel attention;  /* plan default */
   Accumulation accumulation;  /* of weight gradients over micro-batches */

@@ -1,6 +1,5 @@
 #include "plan/plan.h"
 
-const char *const offload_names[] = { "none", "optimizer", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
@@ -19,7 +18,9 @@ Plan plan_default(const Model *model, const Framework *framework)
       .parameters = framework->overlap_parameters,
       .pipeline = framework->overlap_pipeline,
       .tensor = framework->overlap_tensor,
+      .offload = framework->overlap_offload,
     },
+    .sharding = sharding_options_default(),
     .schedule = schedule_find("1f1b"),
     .framework = framework,
   };
@@ -49,8 +50,9 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, " over %d", plan_shards(p));
   g_string_append_printf(s, ", micro-batch %d, recompute %s, %s", p->micro_batch,
                          recompute_names[p->recompute], p->schedule->name);
-  if (p->offload)
-    g_string_append(s, ", offloaded optimizer");
+  g_autofree char *offloaded = offload_label(&p->offload);
+  if (offloaded)
+    g_string_append_printf(s, ", offloaded %s", offloaded);
   return g_string_free(s, FALSE);
 }
 

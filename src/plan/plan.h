@@ -13,6 +13,7 @@
 #include "hardware/cluster.h"
 #include "model/model.h"
 #include "plan/framework.h"
+#include "plan/sharding.h"
 #include "plan/split.h"
 #include "schedule/schedule.h"
 
@@ -20,16 +21,13 @@ typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
 extern const char *const optimizer_names[];
 
-/* Where optimizer states live and its step runs (ZeRO-Offload, Ren et al. 2021, arXiv 2101.06840). */
-typedef enum { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_COUNT } Offload;
-extern const char *const offload_names[];
-
 /* What runs beside computation instead of before or after it. */
 typedef struct {
   gboolean gradients;  /* reduction of gradients, by bucket, during the last backwards */
   gboolean parameters; /* gathering of updated or sharded parameters */
   gboolean pipeline;   /* sends between stages */
   gboolean tensor;     /* the input gradient's reduction, beside the weight gradient */
+  gboolean offload;    /* gradients go to the host beside the backwards that make them */
 } Overlap;
 
 typedef struct {
@@ -46,6 +44,8 @@ typedef struct {
   gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
   Optimizer optimizer;
   Offload offload;
+  ShardingOptions sharding;
+  gboolean partition_activations; /* what full recomputation keeps is divided over tensor-parallel ranks */
   AttentionKernel attention;
   Overlap overlap;
   LayerSplit split;  /* layers of each stage */
@@ -94,6 +94,24 @@ static inline int plan_shards(const Plan *p)
   return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
 }
 
+/* Whether gradients go to the host as they are made, not when all are there. */
+static inline gboolean plan_stores_gradients(const Plan *p)
+{
+  return p->offload.optimizer && p->overlap.offload;
+}
+
+/* Whether each backward's gradients leave the device's whole copy: scattered over ranks, or for the host. */
+static inline gboolean plan_drops_gradients(const Plan *p)
+{
+  return p->zero >= 2 && !p->sharding.no_sync && (plan_replicas(p) > 1 || plan_stores_gradients(p));
+}
+
+/* Whether passes work on weights that come for them alone: gathered over ranks, or from the host. */
+static inline gboolean plan_fetches_weights(const Plan *p)
+{
+  return p->zero == 3 && (plan_replicas(p) > 1 || p->offload.parameters);
+}
+
 /* Whether updated weights are gathered behind the optimizer, not before their first use. */
 static inline gboolean plan_gathers_at_end(const Plan *p)
 {
@@ -135,7 +153,8 @@ char *plan_label(const Plan *plan);
 typedef enum {
   RULE_NONE, /* no rule is broken */
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
-  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_OFFLOAD,
+  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
+  RULE_SHARDING, RULE_PRECISION, RULE_OFFLOAD,
   RULE_FAMILY, RULE_DEGREE,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
@@ -146,6 +165,34 @@ extern const char *const plan_rule_names[];
 /* The first rule that the plan breaks; the error (may be NULL) says it with the
  * numbers: TDP_ERROR_INPUT, "plan: tensor_model_parallel_size: 5: ...". */
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
+/*
+ * Parts of a plan, in the order in which a search sets them. A rule is a matter of
+ * one part and of those before it; no rule reads both what changes passes and what
+ * becomes of states, so that either may be checked once for all values of the other.
+ */
+typedef enum {
+  PLAN_DEGREES,  /* model, cluster, degrees, batch and precision */
+  PLAN_SCHEDULE, /* and schedule, chunks, layer split */
+  PLAN_PASSES,   /* and sequence parallelism, recomputation */
+  PLAN_STATES,   /* all but those two: ZeRO, shard group, offload, overlap */
+} PlanPart;
+
+/* The first of the part's own rules that the plan breaks. */
+PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part);
+
+/* What a plan keeps outside of its devices, bytes of a node; ranks are taken to
+ * hold alike shares of the model. Of a parameter on the host: fp32 master weight,
+ * two moments and gradient (16), 16-bit weight (2); where they are on NVMe the
+ * host has buffers for what is on its way. */
+typedef struct {
+  double cpu_bytes, nvme_bytes;
+} HostMemory;
+
+HostMemory plan_host_memory(const Plan *plan, const Model *model, const Cluster *cluster);
+
+/* Whether the plan takes a choice that not every engine has. */
+gboolean plan_takes(const Plan *plan, ShardingChoice choice);
 
 /* First layer of a pipeline stage (in model order, chunks counted), as an index
  * into Model.layers; stage plan_stages() is the end. Stage 0 also holds the

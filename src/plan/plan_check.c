@@ -1,5 +1,5 @@
-/* The rules of a legal plan: one function each, in the order of PlanRule. */
-#include "plan/plan.h"
+/* The rules of a legal plan: a function or more each, in the order of PlanRule. */
+#include "plan/check.h"
 
 #include "base/error.h"
 
@@ -18,6 +18,8 @@ const char *const plan_rule_names[] = {
   "context parallel not applicable",
   "zero stage that the framework cannot run",
   "shard group not applicable",
+  "process cannot drive the devices",
+  "sharding option not applicable",
   "precision not supported by the device",
   "offload not applicable",
   "model family not planned",
@@ -26,15 +28,7 @@ const char *const plan_rule_names[] = {
   NULL,
 };
 
-typedef struct {
-  const Plan *plan;
-  const Model *model;
-  const Cluster *cluster;
-} Subject;
-
-static gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static gboolean broken(GError **error, const char *format, ...)
+gboolean broken(GError **error, const char *format, ...)
 {
   if (error) {
     va_list args;
@@ -155,7 +149,7 @@ static gboolean check_layers(const Subject *s, GError **error)
 /* Passes of a step over all stages that are still simulated. */
 #define PASSES_MAX (1 << 19)
 
-static gboolean check_schedule(const Subject *s, GError **error)
+static gboolean check_passes(const Subject *s, GError **error)
 {
   ScheduleShape shape = plan_shape(s->plan);
   gint64 stages = (gint64)shape.ranks * shape.chunks;
@@ -165,7 +159,11 @@ static gboolean check_schedule(const Subject *s, GError **error)
   if (passes > PASSES_MAX)
     return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches make "
                          "%" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro, passes);
+  return TRUE;
+}
 
+static gboolean check_schedule_recompute(const Subject *s, GError **error)
+{
   if (s->plan->schedule->recompute && s->plan->recompute != RECOMPUTE_FULL)
     return broken(error, "recompute_granularity: \"%s\": expected full, schedule %s makes whole forwards again",
                   recompute_names[s->plan->recompute], s->plan->schedule->name);
@@ -173,6 +171,13 @@ static gboolean check_schedule(const Subject *s, GError **error)
     return broken(error,
                   "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
                   "%s need what forwards saved", s->plan->schedule->name);
+  return TRUE;
+}
+
+static gboolean check_schedule(const Subject *s, GError **error)
+{
+  ScheduleShape shape = plan_shape(s->plan);
+
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
     return FALSE;
@@ -288,30 +293,6 @@ static gboolean check_precision(const Subject *s, GError **error)
   return TRUE;
 }
 
-/* On the host, of a parameter: fp32 master weight and two moments, and the gradient that came down. */
-#define HOST_BYTES 16.0
-
-/* Ranks are taken to hold alike shares of the model. */
-static gboolean check_offload(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  const Cluster *c = s->cluster;
-  double share = p->zero > 0 ? plan_shards(p) : 1;
-  double bytes = HOST_BYTES * s->model->params / ((double)p->tp * p->pp * share) * MIN(c->devices_per_node, p->gpus);
-
-  if (p->offload == OFFLOAD_NONE)
-    return TRUE;
-  if (!p->framework->offload_optimizer || (p->zero == 0 && plan_replicas(p) > 1))
-    return broken(error, "offload: \"optimizer\": expected none, or a framework that offloads and a zero_stage above 0 (%s, %d)",
-                  p->framework->name, p->zero);
-  if (c->host_memory_bytes <= 0 || c->host_memory_bytes_per_s <= 0)
-    return broken(error, "offload: \"optimizer\": expected none, the host memory of cluster %s is not known", c->name);
-  if (bytes > c->host_memory_bytes)
-    return broken(error, "offload: \"optimizer\": expected at most the %.0f GiB of a node's memory, it takes %.0f GiB",
-                  c->host_memory_bytes / 0x1p30, bytes / 0x1p30);
-  return TRUE;
-}
-
 static gboolean check_family(const Subject *s, GError **error)
 {
   const Model *m = s->model;
@@ -331,31 +312,51 @@ static gboolean check_degree(const Subject *s, GError **error)
   return TRUE;
 }
 
-static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
-  [RULE_GPUS] = check_gpus,
-  [RULE_BATCH] = check_batch,
-  [RULE_HEADS] = check_heads,
-  [RULE_TENSOR_WIDTH] = check_widths,
-  [RULE_NODE] = check_node,
-  [RULE_SCHEDULE] = check_schedule,
-  [RULE_SEQUENCE] = check_sequence,
-  [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
-  [RULE_CONTEXT] = check_context,
-  [RULE_ZERO] = check_zero,
-  [RULE_SHARD_GROUP] = check_shard_group,
-  [RULE_PRECISION] = check_precision,
-  [RULE_OFFLOAD] = check_offload,
-  [RULE_FAMILY] = check_family,
-  [RULE_DEGREE] = check_degree,
-  [RULE_LAYERS] = check_layers,
+/* In the order of PlanRule; a rule that reads several parts of a plan in turn has a line for each. */
+static const struct {
+  PlanRule rule;
+  gboolean (*holds)(const Subject *, GError **);
+  PlanPart reads; /* the last part that it reads */
+} rules[] = {
+  { RULE_GPUS, check_gpus, PLAN_DEGREES },
+  { RULE_BATCH, check_batch, PLAN_DEGREES },
+  { RULE_HEADS, check_heads, PLAN_DEGREES },
+  { RULE_TENSOR_WIDTH, check_widths, PLAN_DEGREES },
+  { RULE_NODE, check_node, PLAN_DEGREES },
+  { RULE_SCHEDULE, check_passes, PLAN_STATES },
+  { RULE_SCHEDULE, check_schedule_recompute, PLAN_PASSES },
+  { RULE_SCHEDULE, check_schedule, PLAN_SCHEDULE },
+  { RULE_SEQUENCE, check_sequence, PLAN_DEGREES },
+  { RULE_SEQUENCE_PARALLEL, check_sequence_parallel, PLAN_PASSES },
+  { RULE_CONTEXT, check_context, PLAN_PASSES },
+  { RULE_ZERO, check_zero, PLAN_STATES },
+  { RULE_SHARD_GROUP, check_shard_group, PLAN_STATES },
+  { RULE_PROCESS, check_process, PLAN_DEGREES },
+  { RULE_SHARDING, check_sharding, PLAN_STATES },
+  { RULE_PRECISION, check_precision, PLAN_DEGREES },
+  { RULE_OFFLOAD, check_offload, PLAN_STATES },
+  { RULE_OFFLOAD, check_activations, PLAN_PASSES },
+  { RULE_FAMILY, check_family, PLAN_DEGREES },
+  { RULE_DEGREE, check_degree, PLAN_DEGREES },
+  { RULE_LAYERS, check_layers, PLAN_SCHEDULE },
 };
 
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
 {
   Subject s = { plan, model, cluster };
 
-  for (int rule = RULE_NONE + 1; rule < RULE_COUNT; rule++)
-    if (!rules[rule](&s, error))
-      return rule;
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (!rules[i].holds(&s, error))
+      return rules[i].rule;
+  return RULE_NONE;
+}
+
+PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part)
+{
+  Subject s = { plan, model, cluster };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (rules[i].reads == part && !rules[i].holds(&s, NULL))
+      return rules[i].rule;
   return RULE_NONE;
 }

@@ -6,7 +6,8 @@
 typedef struct {
   int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
   gboolean sequence_parallel;
-  int zero, recompute, precision, optimizer, attention, offload, context, shard_group;
+  int zero, recompute, precision, optimizer, attention, context, shard_group;
+  gboolean partition_activations;
   char *schedule, *framework;
 } PlanFile;
 
@@ -37,7 +38,9 @@ static const JsonField fields[] = {
   { "optimizer", JSON_ENUM, FIELD(optimizer), .names = optimizer_names },
   { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
   { "framework", JSON_STRING, FIELD(framework) },
-  { "offload", JSON_ENUM, FIELD(offload), .names = offload_names },
+  { "partition_activations", JSON_BOOL, FIELD(partition_activations) },
+  { "zero_optimization", JSON_ANY },
+  { "offload", JSON_ANY },
   { "overlap", JSON_ANY },
   { "layer_split", JSON_ANY },
   { "description", JSON_ANY },
@@ -48,6 +51,7 @@ static const JsonField overlap_fields[] = {
   { "parameters", JSON_BOOL, G_STRUCT_OFFSET(Overlap, parameters) },
   { "pipeline", JSON_BOOL, G_STRUCT_OFFSET(Overlap, pipeline) },
   { "tensor", JSON_BOOL, G_STRUCT_OFFSET(Overlap, tensor) },
+  { "offload", JSON_BOOL, G_STRUCT_OFFSET(Overlap, offload) },
 };
 
 static int given(int value, int otherwise)
@@ -142,7 +146,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->seq = given(f->seq, out->seq);
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
-  out->offload = given(f->offload, OFFLOAD_NONE);
+  out->partition_activations = f->partition_activations;
   out->shard_group = given(f->shard_group, 0);
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
   plan_set_format(out, precisions[given(f->precision, 2)]);
@@ -152,7 +156,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   if (!schedule)
     return FALSE;
   plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
-  if (!resolve_split(doc, out, error))
+  if (!resolve_split(doc, out, error) || !sharding_options_read(doc, json_root(doc), &out->sharding, error) ||
+      !offload_read(doc, json_root(doc), &out->offload, error))
     return FALSE;
   if (json_get(json_root(doc), "overlap")) {
     overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
@@ -165,7 +170,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, FALSE, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -215,10 +220,13 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_int(w, "zero_stage", p->zero);
   if (p->shard_group)
     json_put_int(w, "shard_group_size", p->shard_group);
+  sharding_options_write(&p->sharding, w);
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
+  if (p->partition_activations)
+    json_put_bool(w, "partition_activations", TRUE);
   json_put_string(w, "precision", dtype_names[plan_format(p)]);
   json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
-  json_put_string(w, "offload", offload_names[p->offload]);
+  offload_write(&p->offload, w);
   json_put_string(w, "attention", attention_kernel_names[p->attention]);
   json_put_string(w, "framework", p->framework->name);
   json_open(w, "overlap", '{');
@@ -226,6 +234,8 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_bool(w, "parameters", p->overlap.parameters);
   json_put_bool(w, "pipeline", p->overlap.pipeline);
   json_put_bool(w, "tensor", p->overlap.tensor);
+  if (offload_any(&p->offload))
+    json_put_bool(w, "offload", p->overlap.offload);
   json_close(w, '}');
   json_close(w, '}');
 }

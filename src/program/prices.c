@@ -210,13 +210,13 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
   const Plan *p = b->plan;
   RankWeights w = rank_weights(b, rank);
-  double *bytes = row->static_bytes, sharded = p->zero >= 2 ? plan_shards(p) : 1;
+  StateBytes states = op_states(p);
+  double *bytes = row->static_bytes;
 
   memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] =
-      w.params * (op_weight_bytes(p) / (p->zero >= 3 ? plan_shards(p) : 1) + op_weight_copy_bytes(p));
-  bytes[PART_GRADIENTS] = w.params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
-  bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1);
+  bytes[PART_WEIGHTS] = w.params * states.weights;
+  bytes[PART_GRADIENTS] = w.params * states.gradients;
+  bytes[PART_OPTIMIZER] = w.params * states.optimizer;
   bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
   bytes[PART_OVERHEAD] = op_overhead_bytes(p);
   row->cached_bytes = op_step_bytes(p, w.params, w.largest);

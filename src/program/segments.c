@@ -14,7 +14,7 @@ static double piece_params(const ProgramBuild *b)
   if (p->zero == 3)
     return 0;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
-    return MAX(p->framework->bucket_params, p->framework->bucket_params_per_rank * plan_replicas(p));
+    return op_bucket_params(p);
   return G_MAXDOUBLE;
 }
 

@@ -202,22 +202,25 @@ static double slowed_by_reductions(const Bound *b, double params)
   return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
 }
 
-/* Communication and optimizer of a rank; neighbours mostly hold the same. */
-typedef struct {
-  double params, lane, last, tail, slowed;
-} RankEnd;
-
-static void update_rank_end(const Bound *b, int rank, RankEnd *end)
+static RankEnd rank_end(Bound *b, double params)
 {
-  double params = of_rank(b, b->sums->params, rank);
+  b->data = mesh_shards(b->plan, b->cluster);
+  b->part_copies = mesh_shard_copies(b->plan, b->cluster);
+  return (RankEnd) { params, chunk_micro(b), data_lane(b, params), after_norm(b, params), reduction_tail(b, params),
+                     slowed_by_reductions(b, params) };
+}
 
-  if (params == end->params)
-    return;
-  end->params = params;
-  end->lane = data_lane(b, params);
-  end->last = after_norm(b, params);
-  end->tail = reduction_tail(b, params);
-  end->slowed = slowed_by_reductions(b, params);
+/* What comes behind the passes of a rank with these parameters; most hold the same as another. */
+static const RankEnd *find_rank_end(Bound *b, double params, BoundEnds *ends)
+{
+  double micro = chunk_micro(b);
+
+  for (int i = 0; i < ends->n; i++)
+    if (ends->ends[i].params == params && ends->ends[i].micro == micro)
+      return &ends->ends[i];
+  int at = ends->n < BOUND_ENDS ? ends->n++ : BOUND_ENDS - 1;
+  ends->ends[at] = rank_end(b, params);
+  return &ends->ends[at];
 }
 
 /* A send between neighbouring stages at its fastest: inside a node if any pair is. */
@@ -265,53 +268,41 @@ static int lowest_stage(const Bound *b, int rank)
   return lowest;
 }
 
-/* Before the first and after the last pass of the rank whose lowest stage this is. */
-typedef struct {
-  double fill, drain;
-} Ramp;
-
-static Ramp *ramps_new(const Bound *b)
+/* Seconds of a pass on all stages before this one. */
+static double before_stage(const Bound *b, const double *sum, int stage)
 {
-  Ramp *ramps = g_new0(Ramp, b->stages + 1);
-  const double *back = b->plan->schedule->split ? b->sums->input_s : b->sums->backward_s;
-  double send = send_s(b);
-
-  for (int stage = 0; stage < b->stages; stage++) {
-    ramps[stage + 1].fill = ramps[stage].fill + of_stage(b, b->sums->forward_s, stage) + send;
-    ramps[stage + 1].drain = ramps[stage].drain + of_stage(b, back, stage) + send;
-  }
-  return ramps;
+  int spread = b->plan->schedule->vocabulary > 0;
+  return stage == 0 ? 0 : sum[MIN(first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+/* The slowest rank's passes with what comes before the first and behind the last. */
+static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
+{
+  const Schedule *schedule = b->plan->schedule;
+  const double *back = schedule->split ? b->sums->input_s : b->sums->backward_s;
+  double m = chunk_micro(b), send = send_s(b), longest = 0, serial = 0;
+
+  for (int rank = 0; rank < b->plan->pp; rank = schedule->serial ? rank + 1 : next_rank(b, rank)) {
+    int stage = lowest_stage(b, rank);
+    double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
+    double drain = before_stage(b, back, stage) + stage * send, work = m * micro_s(b, rank);
+    double passing = schedule->split ? m * of_rank(b, b->sums->least_input_s, rank) : work;
+    const RankEnd *end = find_rank_end(b, of_rank(b, b->sums->params, rank), ends);
+    longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
+    *lane = MAX(*lane, end->lane);
+    *last = MAX(*last, end->last);
+    serial += work;
+  }
+  return schedule->serial ? serial : longest;
+}
+
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends)
 {
   Bound b = bound_of(model, plan, cluster, sums);
-  double m = chunk_micro(&b), passes = 0, lane = 0, last = 0;
-  RankEnd end = { .params = -1 };
+  BoundEnds own = { 0 };
+  double lane = 0, last = 0, passes = pipeline_s(&b, ends ? ends : &own, &lane, &last);
 
-  b.data = mesh_shards(plan, cluster);
-  b.part_copies = mesh_shard_copies(plan, cluster);
-  g_autofree Ramp *ramps = ramps_new(&b);
-  for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
-    Ramp ramp = ramps[lowest_stage(&b, rank)];
-    double work = m * micro_s(&b, rank);
-    double passing = plan->schedule->split ? m * of_rank(&b, sums->least_input_s, rank) : work;
-    update_rank_end(&b, rank, &end);
-    passes = MAX(passes, ramp.fill + MAX(passing + ramp.drain, work + MAX(end.tail, end.slowed)));
-    lane = MAX(lane, end.lane);
-    last = MAX(last, end.last);
-  }
-  if (plan->schedule->serial) {
-    passes = 0;
-    for (int rank = 0; rank < plan->pp; rank++)
-      passes += m * micro_s(&b, rank);
-  }
   return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
-}
-
-static double whole_memory(const Plan *p, double rank_bytes)
-{
-  return (rank_bytes + op_overhead_bytes(p)) * (1 - 1e-9);
 }
 
 /* Scratch of a backward at least, beside the schedule's peak. With split
@@ -322,28 +313,51 @@ static double scratch(const Bound *b)
   return b->plan->schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
 }
 
-static double bytes_with(const Bound *b, int rank, double activations)
+/* Keeps a rank unless another holds as much of both; of too many, any may go. */
+static void add_rank(BoundRanks *all, RankBytes rank)
 {
-  double dynamic = activations + scratch(b);
-  double params = of_rank(b, b->sums->params, rank);
+  int kept = 0;
 
-  return op_state_bytes(b->plan) * params + op_bucket_bytes(b->plan, params) +
-         dynamic * (1 + b->plan->framework->fragmentation);
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params >= rank.params && all->ranks[i].dynamic >= rank.dynamic)
+      return;
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params > rank.params || all->ranks[i].dynamic > rank.dynamic)
+      all->ranks[kept++] = all->ranks[i];
+  all->n = MIN(kept, BOUND_RANKS - 1);
+  all->ranks[all->n++] = rank;
 }
 
-double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
+static RankBytes rank_bytes(const Bound *b, int rank, double activations)
+{
+  return (RankBytes) { of_rank(b, b->sums->params, rank),
+                       (activations + scratch(b)) * (1 + b->plan->framework->fragmentation) };
+}
+
+BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums)
 {
   Bound b = bound_of(model, plan, NULL, sums);
   const double *held = plan->schedule->split ? sums->deferred : sums->saved;
-  double most = 0;
+  BoundRanks all = { 0 };
 
   for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
     double saved = INFINITY;
     for (int chunk = 0; chunk < plan->vpp; chunk = chunk == 1 && alike(&b) ? MAX(2, plan->vpp - 1) : chunk + 1)
       saved = MIN(saved, of_stage(&b, held, stage_of(&b, rank, chunk)));
-    most = MAX(most, bytes_with(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
+    add_rank(&all, rank_bytes(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
   }
-  return whole_memory(plan, most);
+  return all;
+}
+
+double bound_memory(const Plan *plan, const BoundRanks *all)
+{
+  double state_bytes = op_state_bytes(plan), most = 0;
+
+  for (int i = 0; i < all->n; i++) {
+    const RankBytes *r = &all->ranks[i];
+    most = MAX(most, state_bytes * r->params + op_bucket_bytes(plan, r->params) + r->dynamic);
+  }
+  return (most + op_overhead_bytes(plan)) * (1 - 1e-9);
 }
 
 /* Most that a rank's passes hold when a backward begins, in the order in which they run. */
@@ -365,14 +379,14 @@ double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSu
 {
   Bound b = bound_of(model, plan, NULL, sums);
   const Schedule *schedule = plan->schedule;
-  double most = 0, closed = bound_memory(model, plan, sums);
+  BoundRanks all = bound_ranks(model, plan, sums);
 
   if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
-    return closed;
+    return bound_memory(plan, &all);
   /* more micro-batches never hold less, and by then the pipeline is full */
   b.shape.micro = MIN(b.shape.micro, 4 * plan->pp);
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
   for (int rank = 0; rank < plan->pp; rank++)
-    most = MAX(most, bytes_with(&b, rank, peak_by_order(&b, rank, order)));
-  return MAX(whole_memory(plan, most), closed);
+    add_rank(&all, rank_bytes(&b, rank, peak_by_order(&b, rank, order)));
+  return bound_memory(plan, &all);
 }

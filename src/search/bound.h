@@ -36,8 +36,40 @@ typedef struct {
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
 void price_sums_free(PriceSums *sums);
 
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
-double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums);
+/* What comes behind the passes of a rank that holds so many parameters and runs
+ * so many micro-batches through each chunk. */
+typedef struct {
+  double params, micro;
+  double lane;   /* all that the data lane carries */
+  double last;   /* from the norm to the end of the step */
+  double tail;   /* gradients that wait for the last backward */
+  double slowed; /* by reductions of every micro-batch */
+} RankEnd;
+
+/* Those of plans that differ in what changes passes, in schedule and chunks only; starts as zeros. */
+#define BOUND_ENDS 8
+typedef struct {
+  int n;
+  RankEnd ends[BOUND_ENDS];
+} BoundEnds;
+
+/* `ends` remembers from call to call; NULL = nothing. */
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends);
+
+/* What a rank holds at least: parameters, and bytes beside states and buckets of them. */
+typedef struct {
+  double params, dynamic;
+} RankBytes;
+
+/* The ranks of which one needs most memory, whatever becomes of states. */
+#define BOUND_RANKS 8
+typedef struct {
+  int n;
+  RankBytes ranks[BOUND_RANKS];
+} BoundRanks;
+
+BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums);
+double bound_memory(const Plan *plan, const BoundRanks *ranks);
 
 /* The same, closer where backwards are whole and stages stand in a loop: walks
  * each rank's order of passes with the sizes of its chunks. What data-parallel

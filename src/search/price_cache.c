@@ -66,6 +66,11 @@ const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
   return sums;
 }
 
+gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan)
+{
+  return cache->model->blocks % plan_stages(plan) != 0;
+}
+
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 {
   PriceKey key = key_of(plan, plan_stages(plan));

@@ -49,7 +49,7 @@ Fixed fixed_none(void);
 gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error);
 
 /* Why a plan was turned down: a rule of plan_check, or memory. */
-enum { REJECT_MEMORY = RULE_COUNT, REJECT_FIXED, REJECT_COUNT };
+enum { REJECT_MEMORY = RULE_COUNT, REJECT_COUNT };
 const char *reject_name(int reason);
 
 typedef struct {
@@ -101,8 +101,7 @@ typedef struct {
   gboolean (*watch)(gpointer data, const SearchProgress *progress);
   /* Called for each plan once it is settled, in the same order each time; `value` is
    * its bound or value. Of a group that is settled at once, for one of its `plans`
-   * members, which differ in ZeRO stage, sequence parallelism and recomputation.
-   * NULL = nobody asks. */
+   * members, which share what the rule reads. NULL = nobody asks. */
   void (*audit)(gpointer data, const Plan *plan, int how, double value, gint64 plans);
   gpointer data; /* of both */
 } SearchOptions;
