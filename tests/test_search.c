@@ -129,6 +129,29 @@ START_TEST(brute_force_agrees)
 }
 END_TEST
 
+/* The same for a model whose experts may be on other ranks than the rest. */
+START_TEST(experts_agree)
+{
+  GRand *rand = g_rand_new_with_seed(500 + _i);
+  Instance in;
+
+  instance_init(&in, rand);
+  model_free(in.model);
+  cluster_free(in.cluster);
+  in.model = fixture_experts(1 + _i % 3, 256, 4, _i % 2 ? 4 : 6, 128, 512);
+  in.cluster = fixture_cluster("dgx", _i % 4 == 3 ? 16 : 8);
+  in.cluster->device.memory_bytes = 2.2e9;
+  in.base.gpus = in.cluster->devices;
+  in.base.global_batch = 8;
+  in.base.expert_load = 1 + _i % 2;
+  if (_i % 3 == 2)
+    in.options.fixed.schedule = draw_schedule(rand);
+  check_instance(&in);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 START_TEST(threads_do_not_matter)
 {
   g_autoptr(SearchResult) first = NULL;
@@ -361,7 +384,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 END_TEST
 
@@ -387,6 +410,7 @@ START_TEST(fix_holds)
 END_TEST
 
 TEST_LOOPS("search", { brute_force_agrees, 60 },
+           { experts_agree, 12 },
            { small_spaces_agree, 20 },
            { resumed_is_the_same },
            { threads_do_not_matter },

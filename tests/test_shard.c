@@ -289,7 +289,7 @@ START_TEST(optimizer_on_the_host)
   f.cluster->device.host_bytes_per_s = 2.5e10;
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
   ck_assert_double_eq(op_state_bytes(&f.plan), states - 12 / 8.0);
-  OptimizerPrice price = optimizer_price(&f.plan, f.cluster, 8e9);
+  OptimizerPrice price = optimizer_price(&f.plan, f.cluster, 8e9, 0);
   ck_assert_double_eq_tol(price.offload_s, 1e9 * (4 + 2) / 2.5e10, 1e-6);
   ck_assert_double_eq_tol(price.seconds - price.offload_s, 8 * 1e9 * 30 / 2e11, 1e-4);
   g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);

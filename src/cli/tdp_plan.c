@@ -296,12 +296,12 @@ static gboolean why_not_json(const Planning *p, const SearchResult *asked, const
 }
 
 /* What the answer leaves out for this model. */
-static void say_limits(const Model *m)
+static void say_limits(const Model *m, const Framework *framework)
 {
-  for (int i = 0; i < m->n_specs; i++)
+  for (int i = 0; i < m->n_specs && framework->experts == EXPERTS_WHOLE; i++)
     if (m->specs[i].ffn.experts > 0) {
-      g_printerr("tdp-plan: note: expert parallelism is not planned yet: every device holds a share of all experts of %s\n",
-                 m->name);
+      g_printerr("tdp-plan: note: %s divides no experts over ranks: every device holds a share of all experts of %s\n",
+                 framework->name, m->name);
       return;
     }
 }
@@ -382,7 +382,7 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
   gint64 began = g_get_monotonic_time();
   SearchOptions options = search_options(p, o);
 
-  say_limits(p->model);
+  say_limits(p->model, p->base.framework);
   if (p->question || p->second || o->gpus_from > 0)
     return answer(p, o, error);
   if (o->why_not)

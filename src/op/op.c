@@ -105,7 +105,8 @@ double op_state_bytes(const Plan *p)
 
 double op_overhead_bytes(const Plan *p)
 {
-  int groups = (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p)) + (p->pp > 1);
+  int apart = plan_experts_apart(p) ? (p->ep > 1) + (plan_expert_tensor(p) > 1) + (plan_expert_replicas(p) > 1) : 0;
+  int groups = apart + (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p)) + (p->pp > 1);
   return p->framework->context_bytes + groups * p->framework->group_bytes;
 }
 
@@ -264,6 +265,11 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
     .bytes = dtype_bytes[plan->precision], .hidden = model->hidden,
   };
 
+  if (plan_experts_apart(plan)) {
+    b.expert = mesh_expert_group(plan, cluster, EXPERT_PARALLEL);
+    b.expert_tensor = mesh_expert_group(plan, cluster, EXPERT_TENSOR);
+    b.expert_block = mesh_expert_block(plan, cluster);
+  }
   *work = (LayerWork) {
     .forward = g_array_new(FALSE, FALSE, sizeof(Op)),
     .backward = g_array_new(FALSE, FALSE, sizeof(Op)),

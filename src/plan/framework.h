@@ -32,6 +32,15 @@ extern const char *const context_exchange_names[];
 typedef enum { FP8_NONE, FP8_DELAYED, FP8_CURRENT, FP8_TENSORWISE, FP8_BLOCKWISE, FP8_MXFP8, FP8_COUNT } Fp8Recipe;
 extern const char *const fp8_recipe_names[];
 
+/* Where a framework can put experts: on every rank whole (divided by tensor parallelism alone);
+ * over data-parallel ranks, with tensor parallelism as in the rest of the layer; over all ranks of a stage. */
+typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
+
+/* How tokens reach experts on other ranks: each rank sends every expert's rank its tokens; all
+ * ranks gather all tokens, and sum what their experts make of them. */
+typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_COUNT } ExpertDispatch;
+extern const char *const expert_dispatch_names[];
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 typedef struct {
@@ -41,6 +50,9 @@ typedef struct {
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
   guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */
   ContextExchange context_first; /* plan default */
+  ExpertPlacement experts;
+  guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
+  ExpertDispatch dispatch_first; /* plan default */
   Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */

@@ -35,6 +35,10 @@ typedef struct {
   int global_batch, micro_batch; /* sequences */
   int seq;                       /* tokens */
   int tp, pp, vpp, dp, cp, ep;
+  int etp; /* ranks that share an expert's matrices; 0 = tp */
+  ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
+  double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
+  double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */
   ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
   int zero; /* 0 to 3 */
@@ -93,6 +97,37 @@ static inline int plan_shards(const Plan *p)
 {
   return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
 }
+
+/* Ranks that share an expert's matrices. */
+static inline int plan_expert_tensor(const Plan *p)
+{
+  return p->etp ? p->etp : p->tp;
+}
+
+/* Whether experts are divided over ranks otherwise than the rest of their layers. */
+static inline gboolean plan_experts_apart(const Plan *p)
+{
+  return p->ep > 1 || plan_expert_tensor(p) != p->tp;
+}
+
+/* Ranks that hold the same experts' weights, and of these those over which ZeRO divides: copies of
+ * a part are as many as of the other weights. */
+static inline int plan_expert_replicas(const Plan *p)
+{
+  return (gint64)plan_replicas(p) * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
+}
+
+static inline int plan_expert_shards(const Plan *p)
+{
+  return plan_expert_replicas(p) / (plan_replicas(p) / plan_shards(p));
+}
+
+/* The plan as experts' weights see it where they are apart: their ranks as tensor and data
+ * parallel. For what a device holds and moves for a parameter. */
+Plan plan_of_experts(const Plan *plan);
+
+/* Tokens that the busiest rank's experts see over the mean. */
+double plan_expert_tokens(const Plan *plan);
 
 /* Whether gradients go to the host as they are made, not when all are there. */
 static inline gboolean plan_stores_gradients(const Plan *p)
@@ -155,7 +190,7 @@ typedef enum {
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OFFLOAD,
-  RULE_FAMILY, RULE_DEGREE,
+  RULE_FAMILY, RULE_EXPERTS,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;

@@ -6,7 +6,8 @@
 typedef struct {
   int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
   gboolean sequence_parallel;
-  int zero, recompute, precision, optimizer, attention, context, shard_group;
+  int zero, recompute, precision, optimizer, attention, context, shard_group, etp, dispatch;
+  double expert_load, expert_capacity;
   gboolean partition_activations;
   char *schedule, *framework;
 } PlanFile;
@@ -31,6 +32,10 @@ static const JsonField fields[] = {
   { "context_parallel_size", JSON_INT, FIELD(cp), FALSE, 1, DEGREE_MAX },
   { "cp_comm_type", JSON_ENUM, FIELD(context), .names = context_exchange_names },
   { "expert_model_parallel_size", JSON_INT, FIELD(ep), FALSE, 1, DEGREE_MAX },
+  { "expert_tensor_parallel_size", JSON_INT, FIELD(etp), FALSE, 1, DEGREE_MAX },
+  { "moe_token_dispatcher_type", JSON_ENUM, FIELD(dispatch), .names = expert_dispatch_names },
+  { "moe_expert_capacity_factor", JSON_REAL, FIELD(expert_capacity), FALSE, 0.01, 1e6 },
+  { "moe_load_imbalance", JSON_REAL, FIELD(expert_load), FALSE, 1, 1e6 },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
   { "shard_group_size", JSON_INT, FIELD(shard_group), FALSE, 1, DEGREE_MAX },
   { "recompute_granularity", JSON_ENUM, FIELD(recompute), .names = recompute_names },
@@ -152,6 +157,10 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   plan_set_format(out, precisions[given(f->precision, 2)]);
   out->attention = given(f->attention, out->attention);
   out->context = given(f->context, out->context);
+  out->etp = given(f->etp, out->tp) == out->tp ? 0 : f->etp;
+  out->dispatch = given(f->dispatch, out->dispatch);
+  out->expert_load = f->expert_load;
+  out->expert_capacity = f->expert_capacity;
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
@@ -170,7 +179,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, FALSE, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, FALSE, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -217,6 +226,14 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   if (p->cp > 1)
     json_put_string(w, "cp_comm_type", context_exchange_names[p->context]);
   json_put_int(w, "expert_model_parallel_size", p->ep);
+  if (p->etp)
+    json_put_int(w, "expert_tensor_parallel_size", p->etp);
+  if (plan_experts_apart(p))
+    json_put_string(w, "moe_token_dispatcher_type", expert_dispatch_names[p->dispatch]);
+  if (p->expert_capacity > 0)
+    json_put_real(w, "moe_expert_capacity_factor", p->expert_capacity);
+  if (p->expert_load > 1)
+    json_put_real(w, "moe_load_imbalance", p->expert_load);
   json_put_int(w, "zero_stage", p->zero);
   if (p->shard_group)
     json_put_int(w, "shard_group_size", p->shard_group);

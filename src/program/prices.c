@@ -12,11 +12,14 @@ static double matrix_params(const Model *model, const Plan *plan)
 static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
 {
   for (int i = 0; i < PASS_COUNT; i++) {
-    PassPrice *pass = &a.pass[i];
-    const PassPrice *less = &b->pass[i];
-    *pass = (PassPrice) { pass->seconds - less->seconds, pass->compute_s - less->compute_s,
-                          pass->tensor_s - less->tensor_s, pass->context_s - less->context_s,
-                          pass->crowded_s - less->crowded_s, pass->flops - less->flops, pass->kernels - less->kernels };
+    a.pass[i].seconds -= b->pass[i].seconds;
+    a.pass[i].compute_s -= b->pass[i].compute_s;
+    a.pass[i].tensor_s -= b->pass[i].tensor_s;
+    a.pass[i].context_s -= b->pass[i].context_s;
+    a.pass[i].expert_s -= b->pass[i].expert_s;
+    a.pass[i].crowded_s -= b->pass[i].crowded_s;
+    a.pass[i].flops -= b->pass[i].flops;
+    a.pass[i].kernels -= b->pass[i].kernels;
   }
   a.params -= b->params;
   a.saved_bytes -= b->saved_bytes;
@@ -70,17 +73,26 @@ const LayerPrice *price_of(const ProgramBuild *b, int layer)
   return &prices->layers[b->model->layers[layer]];
 }
 
-double params_of(const ProgramBuild *b, int first, int n)
+double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   double params = 0;
-  for (int i = first; i < first + n; i++)
-    params += price_of(b, i)->params;
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
+    params += experts ? price_of(b, i)->expert_params : price_of(b, i)->params;
   return params;
 }
 
-double piece_params_of(const ProgramBuild *b, const Chunk *chunk, Piece piece)
+double summed_params(const ProgramBuild *b, const Chunk *chunk, Piece piece, gboolean experts)
 {
-  return params_of(b, piece.first_layer, piece.n_layers) + chunk->norm_params;
+  return params_of(b, piece, experts) + (experts ? 0 : chunk->norm_params);
+}
+
+/* Of weights that stand on several ranks. */
+static double replicated_params(const ProgramBuild *b, const Chunk *chunk, Piece piece)
+{
+  double params = 0;
+  for (int experts = 0; experts < 2; experts++)
+    params += plan_replicas(&b->view[experts]) > 1 ? summed_params(b, chunk, piece, experts) : 0;
+  return params;
 }
 
 double weight_bytes(const ProgramBuild *b)
@@ -101,6 +113,7 @@ static void add_price(Segment *s, const PassPrice *price)
   s->tensor_s += price->tensor_s;
   s->crowded_s += price->crowded_s;
   s->context_s += price->context_s;
+  s->expert_s += price->expert_s;
   s->hardware_flops += price->flops;
 }
 
@@ -142,7 +155,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
-  double params = piece_params_of(b, chunk, piece);
+  double params = replicated_params(b, chunk, piece);
   gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
@@ -160,9 +173,9 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
-  if (plan_replicas(b->plan) > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
+  if (b->plan->zero == 3 && pass != PASS_WEIGHT)
     s.free_bytes += params * weight_bytes(b);
-  if (plan_replicas(b->plan) > 1 && b->plan->zero >= 2 && makes_weight_gradient(pass))
+  if (b->plan->zero >= 2 && makes_weight_gradient(pass))
     s.alloc_bytes += params * op_gradient_bytes(b->plan);
   return s;
 }
@@ -177,13 +190,15 @@ Piece stage_layers(const ProgramBuild *b, int stage)
 }
 
 typedef struct {
-  double params, largest; /* parameters, and those of the largest tensor */
+  double params[2]; /* [experts] */
+  double largest;   /* parameters of the largest tensor */
 } RankWeights;
 
 static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
-    w->params += price_of(b, i)->params;
+    w->params[0] += price_of(b, i)->params;
+    w->params[1] += price_of(b, i)->expert_params;
     w->largest = MAX(w->largest, price_of(b, i)->largest);
   }
 }
@@ -195,29 +210,34 @@ static RankWeights rank_weights(const ProgramBuild *b, int rank)
   if (b->shares)
     add_weights(b, &w, (Piece) { b->model->n_layers - 1, 1 });
   if (b->shares && rank == schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank)
-    w.params += b->final_norm.params;
+    w.params[0] += b->final_norm.params;
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     add_weights(b, &w, stage_layers(b, program_stage(b, rank, chunk)));
   return w;
 }
 
-double rank_params(const ProgramBuild *b, int rank)
+double rank_params(const ProgramBuild *b, int rank, gboolean experts)
 {
-  return rank_weights(b, rank).params;
+  return rank_weights(b, rank).params[experts];
+}
+
+static void add_states(const Plan *p, double params, double bytes[PART_COUNT])
+{
+  StateBytes states = op_states(p);
+
+  bytes[PART_WEIGHTS] += params * states.weights;
+  bytes[PART_GRADIENTS] += params * states.gradients;
+  bytes[PART_OPTIMIZER] += params * states.optimizer;
+  bytes[PART_BUFFERS] += op_bucket_bytes(p, params);
 }
 
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
-  const Plan *p = b->plan;
   RankWeights w = rank_weights(b, rank);
-  StateBytes states = op_states(p);
-  double *bytes = row->static_bytes;
 
-  memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] = w.params * states.weights;
-  bytes[PART_GRADIENTS] = w.params * states.gradients;
-  bytes[PART_OPTIMIZER] = w.params * states.optimizer;
-  bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
-  bytes[PART_OVERHEAD] = op_overhead_bytes(p);
-  row->cached_bytes = op_step_bytes(p, w.params, w.largest);
+  memset(row->static_bytes, 0, sizeof row->static_bytes);
+  for (int experts = 0; experts < 2; experts++)
+    add_states(&b->view[experts], w.params[experts], row->static_bytes);
+  row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
+  row->cached_bytes = op_step_bytes(b->plan, w.params[0] + w.params[1], w.largest);
 }

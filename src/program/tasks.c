@@ -47,11 +47,11 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean sharded = plan_replicas(p) > 1 && p->zero == 3;
-  gboolean fresh = plan_replicas(p) > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean sums = sums_weights(p), sharded = sums && p->zero == 3;
+  gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean gather = (sharded && slot->pass != PASS_WEIGHT) || fresh;
   gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
-  gboolean reduce = plan_replicas(p) > 1 && makes_weight_gradient(slot->pass) && !late &&
+  gboolean reduce = sums && makes_weight_gradient(slot->pass) && !late &&
                     (p->zero >= 2 || (index == chunk->last_backward && p->overlap.gradients));
   gboolean split = gather || (reduce && (p->overlap.gradients || sharded));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
@@ -64,6 +64,23 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
   }
 }
 
+/* Gathers what a piece needs, behind a task unless that is -1; returns the last gather, or -1. */
+static int gather_weights(RankBuild *r, const Use *use, int behind)
+{
+  Chunk *chunk = chunk_of(r, &use->slot);
+  int task = -1;
+
+  for (int experts = 0; experts < 2; experts++) {
+    if (!chunk_has(r->b, chunk, use->piece, experts))
+      continue;
+    int segment = chunk_gather_segment(r->b, chunk, use->piece, experts);
+    task = program_add_task(r->b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
+    if (behind >= 0)
+      program_add_edge(r->b, task, behind);
+  }
+  return task;
+}
+
 /* Issues gathers in order of use, up to `depth` ahead of the gathered pieces
  * that have run: the (i+depth)-th waits until the i-th piece gave its buffer back. */
 static void issue_gathers(RankBuild *r)
@@ -74,10 +91,7 @@ static void issue_gathers(RankBuild *r)
       continue;
     if (r->depth && r->issued >= (int)r->gathers->len + r->depth)
       return;
-    int segment = chunk_gather_segment(r->b, chunk_of(r, &use->slot), use->piece);
-    int task = program_add_task(r->b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
-    if (r->depth && r->issued >= r->depth)
-      program_add_edge(r->b, task, g_array_index(r->gathers, int, r->issued - r->depth));
+    int task = gather_weights(r, use, r->depth && r->issued >= r->depth ? g_array_index(r->gathers, int, r->issued - r->depth) : -1);
     g_array_append_val(r->gather_tasks, task);
     r->issued++;
   }
@@ -115,12 +129,19 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
 static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across, const Slot *slot, int task)
 {
   ProgramBuild *b = r->b;
-  int reduce = program_add_task(b, r->rank, LANE_DATA, chunk_reduce_segment(b, chunk, piece), slot->chunk, slot->micro);
+  int last = task;
 
-  program_add_edge(b, reduce, task);
-  return across && b->copies.size > 1
-             ? program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece), slot->chunk, slot->micro)
-             : reduce;
+  for (int experts = 0; experts < 2; experts++) {
+    if (!chunk_has(b, chunk, piece, experts))
+      continue;
+    int segment = chunk_reduce_segment(b, chunk, piece, experts);
+    last = program_add_task(b, r->rank, LANE_DATA, segment, slot->chunk, slot->micro);
+    program_add_edge(b, last, task);
+    if (across && b->copies[experts].size > 1)
+      last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
+                              slot->micro);
+  }
+  return last;
 }
 
 static void add_reduce(RankBuild *r, const Use *use, int task)
@@ -180,7 +201,8 @@ static void add_use(RankBuild *r, const Use *use)
   g_array_index(b->program->tasks, Task, task).paired = use->slot.paired;
   if (use->gather) {
     int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
-    program_add_edge(b, task, gather);
+    if (gather >= 0)
+      program_add_edge(b, task, gather);
     if (is_vocabulary(use->slot.pass) && b->share_gather[r->rank] < 0 && !r->depth) /* ZeRO-3 gathers for each use */
       b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
@@ -206,13 +228,13 @@ static void reduce_at_end(RankBuild *r)
   ProgramBuild *b = r->b;
   const Plan *p = b->plan;
 
-  if (plan_replicas(p) == 1 || p->zero >= 2)
+  if (!sums_weights(p) || p->zero >= 2)
     return;
   for (int c = p->overlap.gradients ? b->shape.chunks : 0; c < r->n_chunks; c++) {
     Slot slot = { .chunk = MIN(c, b->shape.chunks - 1) };
     int first = b->program->tasks->len;
     sum_gradients(r, &r->chunks[c], -1, TRUE, &slot, b->last_task[r->rank]);
-    if (c == b->shape.chunks)
+    if (c == b->shape.chunks && (int)b->program->tasks->len > first)
       program_add_edge(b, first, b->exchange[EXCHANGE_LOOKED_UP][b->shape.micro - 1]);
   }
 }

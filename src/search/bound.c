@@ -6,7 +6,7 @@
 static double **sum_at(PriceSums *s, int i)
 {
   double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->least_s, &s->least_input_s,
-                            &s->params, &s->saved, &s->deferred };
+                            &s->params, &s->expert_params, &s->saved, &s->deferred };
   return i < (int)G_N_ELEMENTS(sums) ? sums[i] : NULL;
 }
 
@@ -23,6 +23,7 @@ static void add_layer(PriceSums *s, int i, const LayerPrice *p)
   s->least_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s);
   s->least_input_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input);
   s->params[i + 1] += p->params;
+  s->expert_params[i + 1] += p->expert_params;
   s->saved[i + 1] += p->saved_bytes;
   s->deferred[i + 1] += MIN(p->saved_bytes, p->deferred_bytes);
 }
@@ -63,7 +64,9 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const PriceSums *sums;
-  GroupShape data, part_copies;
+  Plan experts;         /* the plan as the weights of experts that are apart see it */
+  int kinds;            /* of weights: 2 where experts are apart */
+  GroupShape data[2], part_copies[2]; /* by kind */
   ScheduleShape shape;
   int stages, copies, layers; /* layers: of each stage, of plans without a split */
   guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
@@ -74,6 +77,9 @@ static Bound bound_of(const Model *model, const Plan *plan, const Cluster *clust
   Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
               .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
 
+  b.kinds = plan_experts_apart(plan) ? 2 : 1;
+  if (b.kinds > 1)
+    b.experts = plan_of_experts(plan);
   b.layers = model->blocks / b.stages;
   for (int stage = 0, layer = 1; stage < plan->split.stages; stage++) {
     b.first[stage] = stage == 0 ? 0 : layer;
@@ -138,52 +144,68 @@ static double chunk_micro(const Bound *b)
   return (double)b->shape.micro / b->copies;
 }
 
-static double comm(const Bound *b, Collective what, double bytes)
+/* The plan as weights of a kind see it. */
+static const Plan *view(const Bound *b, int kind)
 {
-  return collective_cost(b->cluster, what, bytes, &b->data).seconds;
+  return kind ? &b->experts : b->plan;
 }
 
-/* Sums over copies of a part of the gradients, once a step. */
-static double across_copies(const Bound *b, double gradients)
+static double comm(const Bound *b, Collective what, double bytes, int kind)
 {
-  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, gradients / plan_shards(b->plan), &b->part_copies).seconds;
+  return collective_cost(b->cluster, what, bytes, &b->data[kind]).seconds;
+}
+
+/* Gradients of a kind, and the sums over copies of a part of them, once a step. */
+static double reduction(const Bound *b, double gradients, int kind)
+{
+  return comm(b, b->plan->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients, kind);
+}
+
+static double across_copies(const Bound *b, double gradients, int kind)
+{
+  double part = gradients / plan_shards(view(b, kind));
+  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
-static double data_lane(const Bound *b, double params)
+static double data_lane(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double weights = params * op_gathered_weight_bytes(p), gradients = params * op_reduce_bytes(p);
-  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
+  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0, s = 0;
 
-  if (plan_replicas(p) == 1)
-    return 0;
-  double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
-  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) +
-         gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+  for (int kind = 0; kind < b->kinds; kind++) {
+    double weights = params[kind] * op_gathered_weight_bytes(p), gradients = params[kind] * op_reduce_bytes(p);
+    if (plan_replicas(view(b, kind)) > 1)
+      s += reduction(b, gradients, kind) * (p->zero >= 2 ? m : 1) + across_copies(b, gradients, kind) +
+           gathers * comm(b, COLLECTIVE_ALL_GATHER, weights, kind);
+  }
+  return s;
 }
 
 /* From the norm to the end of the step, on a rank. */
-static double after_norm(const Bound *b, double params)
+static double after_norm(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double s = optimizer_price(p, b->cluster, params).seconds;
+  double s = optimizer_price(p, b->cluster, params[0], params[1]).seconds;
 
-  if (plan_gathers_at_end(p))
-    s += comm(b, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p));
+  for (int kind = 0; kind < b->kinds; kind++)
+    if (plan_gathers_at_end(view(b, kind)))
+      s += comm(b, COLLECTIVE_ALL_GATHER, params[kind] * op_gathered_weight_bytes(p), kind);
   return s;
 }
 
 /* Gradients that can only be reduced when the rank's last backward has ended. */
-static double reduction_tail(const Bound *b, double params)
+static double reduction_tail(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
+  double s = 0;
 
-  if (plan_replicas(p) == 1 || p->overlap.gradients || p->zero >= 2)
-    return 0;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p)) +
-         across_copies(b, params * op_reduce_bytes(p));
+  for (int kind = 0; kind < b->kinds && !p->overlap.gradients && p->zero < 2; kind++)
+    if (plan_replicas(view(b, kind)) > 1)
+      s += reduction(b, params[kind] * op_reduce_bytes(p), kind) +
+           across_copies(b, params[kind] * op_reduce_bytes(p), kind);
+  return s;
 }
 
 /*
@@ -192,32 +214,45 @@ static double reduction_tail(const Bound *b, double params)
  * and reductions of D seconds that overlap for x of them take
  * W + x (1 - 1/s) + D - x, which is least at x = D: W + D (1 - 1/s).
  */
-static double slowed_by_reductions(const Bound *b, double params)
+static double slowed_by_reductions(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
+  double s = 0;
 
-  if (plan_replicas(p) == 1 || p->zero < 2)
-    return 0;
-  double reductions = chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
-  return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
+  for (int kind = 0; kind < b->kinds && p->zero >= 2; kind++)
+    if (plan_replicas(view(b, kind)) > 1)
+      s += chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * op_reduce_bytes(p), kind) *
+           (1 - 1 / overlap_slowdown(b->cluster, &b->data[kind]));
+  return s;
 }
 
-static RankEnd rank_end(Bound *b, double params)
+static RankEnd rank_end(Bound *b, const double params[2])
 {
-  b->data = mesh_shards(b->plan, b->cluster);
-  b->part_copies = mesh_shard_copies(b->plan, b->cluster);
-  return (RankEnd) { params, chunk_micro(b), data_lane(b, params), after_norm(b, params), reduction_tail(b, params),
-                     slowed_by_reductions(b, params) };
+  b->data[0] = mesh_shards(b->plan, b->cluster);
+  b->part_copies[0] = mesh_shard_copies(b->plan, b->cluster);
+  if (b->kinds > 1) {
+    b->data[1] = mesh_expert_shards(b->plan, b->cluster);
+    b->part_copies[1] = mesh_expert_shard_copies(b->plan, b->cluster);
+  }
+  return (RankEnd) { { params[0], params[1] }, chunk_micro(b), data_lane(b, params), after_norm(b, params),
+                     reduction_tail(b, params), slowed_by_reductions(b, params) };
 }
 
-/* What comes behind the passes of a rank with these parameters; most hold the same as another. */
-static const RankEnd *find_rank_end(Bound *b, double params, BoundEnds *ends)
+static double expert_params(const Bound *b, int rank)
 {
-  double micro = chunk_micro(b);
+  return b->kinds > 1 ? of_rank(b, b->sums->expert_params, rank) : 0;
+}
 
-  for (int i = 0; i < ends->n; i++)
-    if (ends->ends[i].params == params && ends->ends[i].micro == micro)
-      return &ends->ends[i];
+/* What comes behind the passes of a rank; most hold the same as another. */
+static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
+{
+  double micro = chunk_micro(b), params[2] = { of_rank(b, b->sums->params, rank), expert_params(b, rank) };
+
+  for (int i = 0; i < ends->n; i++) {
+    const RankEnd *end = &ends->ends[i];
+    if (end->params[0] == params[0] && end->params[1] == params[1] && end->micro == micro)
+      return end;
+  }
   int at = ends->n < BOUND_ENDS ? ends->n++ : BOUND_ENDS - 1;
   ends->ends[at] = rank_end(b, params);
   return &ends->ends[at];
@@ -287,7 +322,7 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
     double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
     double drain = before_stage(b, back, stage) + stage * send, work = m * micro_s(b, rank);
     double passing = schedule->split ? m * of_rank(b, b->sums->least_input_s, rank) : work;
-    const RankEnd *end = find_rank_end(b, of_rank(b, b->sums->params, rank), ends);
+    const RankEnd *end = find_rank_end(b, rank, ends);
     longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
     *lane = MAX(*lane, end->lane);
     *last = MAX(*last, end->last);
@@ -319,10 +354,12 @@ static void add_rank(BoundRanks *all, RankBytes rank)
   int kept = 0;
 
   for (int i = 0; i < all->n; i++)
-    if (all->ranks[i].params >= rank.params && all->ranks[i].dynamic >= rank.dynamic)
+    if (all->ranks[i].params >= rank.params && all->ranks[i].expert_params >= rank.expert_params &&
+        all->ranks[i].dynamic >= rank.dynamic)
       return;
   for (int i = 0; i < all->n; i++)
-    if (all->ranks[i].params > rank.params || all->ranks[i].dynamic > rank.dynamic)
+    if (all->ranks[i].params > rank.params || all->ranks[i].expert_params > rank.expert_params ||
+        all->ranks[i].dynamic > rank.dynamic)
       all->ranks[kept++] = all->ranks[i];
   all->n = MIN(kept, BOUND_RANKS - 1);
   all->ranks[all->n++] = rank;
@@ -330,7 +367,7 @@ static void add_rank(BoundRanks *all, RankBytes rank)
 
 static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 {
-  return (RankBytes) { of_rank(b, b->sums->params, rank),
+  return (RankBytes) { of_rank(b, b->sums->params, rank), expert_params(b, rank),
                        (activations + scratch(b)) * (1 + b->plan->framework->fragmentation) };
 }
 
@@ -351,11 +388,16 @@ BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *su
 
 double bound_memory(const Plan *plan, const BoundRanks *all)
 {
-  double state_bytes = op_state_bytes(plan), most = 0;
+  gboolean apart = plan_experts_apart(plan);
+  const Plan experts = apart ? plan_of_experts(plan) : (Plan) { 0 };
+  double state_bytes = op_state_bytes(plan), expert_bytes = apart ? op_state_bytes(&experts) : 0, most = 0;
 
   for (int i = 0; i < all->n; i++) {
     const RankBytes *r = &all->ranks[i];
-    most = MAX(most, state_bytes * r->params + op_bucket_bytes(plan, r->params) + r->dynamic);
+    double bytes = state_bytes * r->params + op_bucket_bytes(plan, r->params) + r->dynamic;
+    if (apart)
+      bytes += expert_bytes * r->expert_params + op_bucket_bytes(&experts, r->expert_params);
+    most = MAX(most, bytes);
   }
   return (most + op_overhead_bytes(plan)) * (1 - 1e-9);
 }

@@ -4,7 +4,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -19,6 +19,8 @@ static const FixedKey fixed_keys[] = {
   { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
   { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
   { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
+  { "ep", G_STRUCT_OFFSET(Fixed, ep), 1, 1 << 24 },
+  { "etp", G_STRUCT_OFFSET(Fixed, etp), 1, 1 << 24 },
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
   { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
@@ -60,7 +62,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
+                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)

@@ -7,7 +7,9 @@
  * micro-batch that divides, every schedule that the framework runs (or the fixed
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
  * node), recomputation and sequence parallelism on or off, less what the caller
- * fixed. The optimizer is offloaded only where that is fixed.
+ * fixed. Of a model with experts, where the framework divides them over ranks: every expert
+ * parallelism that divides the experts and a stage's ranks, an expert's matrices over the
+ * tensor-parallel ranks or whole. The optimizer is offloaded only where that is fixed.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it
@@ -38,7 +40,7 @@
 
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
-  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
+  int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
   const Schedule *schedule;
 } Fixed;
 

@@ -18,6 +18,7 @@ typedef struct {
   BoundEnds ends[STATE_CHOICES];
   const PriceSums *sums[PASS_CHOICES];
   int n_passes, n_states;
+  int experts;   /* of the model's layers, the fewest; 1 if it has none */
   int ends_meet; /* of the plans that the sums are for; -1 = there are none */
 } Walk;
 
@@ -249,6 +250,22 @@ static void walk_batches(Walk *w, Plan plan)
   }
 }
 
+/* Ways to divide experts over the ranks of a stage; the first leaves them where the layer is. */
+static void walk_experts(Walk *w, Plan plan)
+{
+  const Fixed *f = &w->options->fixed;
+  const int etps[] = { 0, f->etp > 0 ? f->etp : 1 };
+  int ranks = plan.tp * plan.cp * plan.dp, most = w->options->base->framework->experts == EXPERTS_WHOLE ? 1 : w->experts;
+
+  for (int i = 0; i < (etps[1] == plan.tp || most == 1 ? 1 : 2); i++) {
+    plan.etp = etps[i];
+    for (plan.ep = 1; plan.ep <= most; plan.ep++)
+      if (most % plan.ep == 0 && ranks % (plan.ep * plan_expert_tensor(&plan)) == 0 && !excluded(f->ep, plan.ep) &&
+          !excluded(f->etp, plan_expert_tensor(&plan)))
+        walk_batches(w, plan);
+  }
+}
+
 /* The devices that tensor and pipeline leave, over context and data. */
 static void walk_context(Walk *w, Plan plan)
 {
@@ -266,16 +283,27 @@ static void walk_context(Walk *w, Plan plan)
       gboolean runs = w->options->base->framework->context >> context & 1;
       plan.context = plan.cp > 1 ? context : (int)w->options->base->context;
       if (plan.cp > 1 ? runs : context == 0)
-        walk_batches(w, plan);
+        walk_experts(w, plan);
     }
   }
+}
+
+static int fewest_experts(const Model *m)
+{
+  int fewest = 0;
+
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].ffn.experts > 0)
+      fewest = fewest ? MIN(fewest, m->specs[i].ffn.experts) : m->specs[i].ffn.experts;
+  return MAX(fewest, 1);
 }
 
 gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
                   const SpaceVisitor *visitor)
 {
   const Fixed *f = &options->fixed;
-  Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor };
+  Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
+             .experts = fewest_experts(model) };
   Plan plan = *options->base;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
