@@ -42,6 +42,9 @@ static void close_backend(Backend *b)
 
   cuda_close_comm(c);
   cuda_free_gemm(c);
+#ifdef TDP_CUDNN
+  cudnn_close(c);
+#endif
   for (int i = 0; i < c->n_clocks; i++)
     cudaEventDestroy(c->clocks[i].event);
   free(c);
@@ -97,5 +100,8 @@ Backend *cuda_open(const BackendOptions *options, char *error)
     close_backend(b);
     return NULL;
   }
+#ifdef TDP_CUDNN
+  cudnn_open(c);
+#endif
   return b;
 }
