@@ -149,13 +149,27 @@ static int tensor_degree(const Situation *s)
   return tp;
 }
 
-static gboolean try_recipe(const Situation *s, const Recipe *r, Found *out)
+/* Memory, or the rule that kept most others from being broken: rules are checked in order. */
+static const char *rejection(const SearchResult *found)
+{
+  int last = RULE_NONE;
+
+  if (found->rejected[REJECT_MEMORY])
+    return reject_name(REJECT_MEMORY);
+  for (int i = 0; i < RULE_COUNT; i++)
+    last = found->rejected[i] ? i : last;
+  return last == RULE_NONE ? "no split of the GPUs" : reject_name(last);
+}
+
+/* NULL, or why there is none. */
+static const char *try_recipe(const Situation *s, const Recipe *r, Found *out)
 {
   SearchOptions options = *s->asked->options;
   int degree = tensor_degree(s);
 
   if ((r->tp == ALL && degree < s->node) || (r->tp == NODE && degree == 1))
-    return FALSE;
+    return reject_name(RULE_HEADS);
+  options.top = 1;
   options.over = FALSE;
   options.fixed.tp = r->tp == NODE || r->tp == ALL ? degree : r->tp;
   options.fixed.pp = r->pp == ALL ? s->node : r->pp;
@@ -163,7 +177,11 @@ static gboolean try_recipe(const Situation *s, const Recipe *r, Found *out)
   options.fixed.cp = r->pp == ANY ? options.fixed.cp : 1;
   options.fixed.dp = -1;
   options.fixed.offload = r->offload;
-  return ask_best(s->asked->model, s->asked->cluster, &options, s->asked->cluster->devices, out);
+  g_autoptr(SearchResult) found = search(s->asked->model, s->asked->cluster, &options, NULL);
+  if (found->best->len == 0)
+    return rejection(found);
+  *out = g_array_index(found->best, Found, 0);
+  return NULL;
 }
 
 static void say_situation(const Situation *s, GString *out)
@@ -241,10 +259,11 @@ static void try_all(const Situation *s, Tried *t, double best_s, Table *table)
     const Recipe *r = t->rule->recipes[i];
     Found found;
     table_add(table, "%s", r->name);
-    if (!try_recipe(s, r, &found)) {
+    const char *why = try_recipe(s, r, &found);
+    if (why) {
       for (int cell = 0; cell < 3; cell++)
         table_add(table, "-");
-      table_add(table, "none is legal and fits");
+      table_add(table, "none: %s", why);
       continue;
     }
     double step_s = found.metrics.iteration_s;

@@ -300,6 +300,9 @@ static gboolean check_family(const Subject *s, GError **error)
   for (int i = 0; i < m->n_specs; i++)
     if (m->specs[i].encoder || m->specs[i].cross.heads)
       return broken(error, "model %s: encoder-decoder models load and count, but are not planned", m->name);
+  if (m->mtp > 0 && (!s->plan->framework->mtp || s->plan->schedule->vocabulary))
+    return broken(error, "model %s: mtp_num_layers: %d: expected 0 under %s and schedule %s", m->name, m->mtp,
+                  s->plan->framework->name, s->plan->schedule->name);
   if (!m->vocab)
     return broken(error, "model %s: models without a vocabulary load and count, but are not planned", m->name);
   return TRUE;

@@ -56,7 +56,7 @@ gboolean split_is_kind(const LayerSplit *s, SplitKind kind)
 
 static int blocks_of(const SplitProblem *p)
 {
-  return p->n_layers - 2;
+  return p->n_layers - 2 - p->behind;
 }
 
 static int least_of(const SplitProblem *p, int stage)
@@ -132,7 +132,7 @@ static gboolean blocks_alike(const SplitProblem *p)
 {
   double first = p->seconds[2] - p->seconds[1], slack = 1e-12 * p->seconds[p->n_layers];
 
-  for (int i = 2; i < p->n_layers - 1; i++)
+  for (int i = 2; i < p->n_layers - 1 - p->behind; i++)
     if (fabs(p->seconds[i + 1] - p->seconds[i] - first) > slack)
       return FALSE;
   return blocks_of(p) > 0;
@@ -141,8 +141,8 @@ static gboolean blocks_alike(const SplitProblem *p)
 /* Blocks that are alike, one after the other to the stage that takes least so far. */
 static gboolean balance_alike(const SplitProblem *p, LayerSplit *out)
 {
-  int last = p->stages - 1, left = blocks_of(p), n = p->n_layers;
-  double block = (p->seconds[n - 1] - p->seconds[1]) / left;
+  int last = p->stages - 1, left = blocks_of(p), end = 1 + left;
+  double block = (p->seconds[end] - p->seconds[1]) / left;
   double load[SPLIT_STAGES_MAX] = { 0 };
 
   for (int stage = 0; stage <= last; stage++) {
@@ -151,7 +151,7 @@ static gboolean balance_alike(const SplitProblem *p, LayerSplit *out)
     left -= out->layers[stage];
   }
   load[0] += p->seconds[1];
-  load[last] += p->seconds[n] - p->seconds[n - 1];
+  load[last] += p->seconds[p->n_layers] - p->seconds[end];
   out->stages = p->stages;
   for (; left > 0; left--) {
     int least = 0;

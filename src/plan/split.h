@@ -43,6 +43,7 @@ extern const char *const split_kind_names[];
 typedef struct {
   const double *seconds; /* running sum over the layers: n_layers + 1 entries */
   int n_layers;
+  int behind;            /* of them, those between the last block and the head, which stay with it */
   int stages;
   int least_at_ends; /* 0 where a first or last stage may be without layers, else 1 */
   /* Whether a stage may hold these layers; NULL = always. */

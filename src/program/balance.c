@@ -16,7 +16,8 @@ static double *layer_seconds(const Model *model, const PriceTable *prices)
 
 static SplitProblem problem_of(const Model *model, const Plan *plan, const double *seconds)
 {
-  return (SplitProblem) { .seconds = seconds, .n_layers = model->n_layers, .stages = plan_stages(plan),
+  return (SplitProblem) { .seconds = seconds, .n_layers = model->n_layers, .behind = 2 * model->mtp,
+                          .stages = plan_stages(plan),
                           .least_at_ends = plan->schedule->vocabulary ? 1 : 0 };
 }
 

@@ -26,15 +26,15 @@ static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, in
   }
 }
 
-/* The first and the last stage each hold the embedding and add up its gradients,
- * unless one rank holds both. */
+/* The first and the last stage each hold the embedding, for a tied head or to predict further
+ * tokens, and add up its gradients, unless one rank holds both. */
 static void add_tied(ProgramBuild *b)
 {
   const Schedule *schedule = b->plan->schedule;
   double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
   double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
 
-  if (b->model->tied_embeddings && !plan_ends_meet(b->plan))
+  if ((b->model->tied_embeddings || b->model->mtp > 0) && !plan_ends_meet(b->plan))
     add_pair(b, TASK_TIED, vocab * width * op_reduce_bytes(b->plan), schedule_place(schedule, &b->shape, 0, 0).rank,
              schedule_place(schedule, &b->shape, b->stages - 1, 0).rank);
 }

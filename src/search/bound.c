@@ -38,7 +38,7 @@ PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *c
     *sum_at(s, k) = g_new0(double, n + 1);
   s->transient = INFINITY;
   s->alike = TRUE;
-  for (int i = 2; i < n - 1; i++)
+  for (int i = 2; i <= model->blocks; i++)
     s->alike &= model->layers[i] == model->layers[1];
   for (int i = 0; i < n; i++) {
     const LayerPrice *p = &s->prices->layers[model->layers[i]];

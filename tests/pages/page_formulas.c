@@ -5,6 +5,7 @@
  */
 #include "fixture.h"
 #include "pages/volume.h"
+#include "plan/deepspeed_memory.h"
 #include "sim/simulate.h"
 
 #include <gsl/gsl_errno.h>
@@ -297,6 +298,30 @@ static void volumes_of_layers(Page *p)
   setting_clear(&s);
 }
 
+static void volumes_of_experts(Page *p)
+{
+  Setting s = setting("mixtral-8x7b", "dgx-h100", 64, "megatron-core", DTYPE_BF16);
+  double message = 4096.0 * 2 * 4096 * 2; /* tokens, experts of each, width, bytes */
+  double experts = (double)s.model->specs[1].expert_params, per_rank = experts / 8;
+
+  section(p, "Experts",
+          "GShard (arXiv 2006.16668) and Megatron Core's expert parallelism. A block of Mixtral 8x7B, s = 4,096, b = 1, e = 8, each token "
+          "to k = 2 experts, 64 GPUs; a buffer counts whole, also the part that stays.");
+  s.plan.seq = 4096;
+  s.plan.ep = 8;
+  s.plan.zero = 1;
+  BlockVolume v = block_volume(s.model, &s.plan, s.cluster, AXIS_EXPERT);
+  row(p, "4 all-to-alls", "dispatch and combine, forward and backward", 4, v.calls[COLLECTIVE_ALL_TO_ALL], NULL);
+  row(p, "each of 2sbhk bytes", "the same", 4 * message, v.bytes, NULL);
+  LayerWork work;
+  layer_work_init(&work, s.model, &s.model->specs[1], &s.plan, s.cluster);
+  row(p, "1/e of the experts' weights", "parameters of a rank", per_rank, work.expert_params, NULL);
+  layer_work_clear(&work);
+  Plan experts_plan = plan_of_experts(&s.plan);
+  row(p, "6 + 12/d, d = 64/e", "states of them, bytes a parameter", 6 + 12 / 8.0, op_state_bytes(&experts_plan), NULL);
+  setting_clear(&s);
+}
+
 static void volumes_of_stages(Page *p)
 {
   Setting s = setting("gpt3", "dgx-a100-80gb", 64, "megatron-2022", DTYPE_FP16);
@@ -369,29 +394,82 @@ static void collectives(Page *p)
 
 /* ---- DeepSpeed's estimators ---- */
 
-/* Device bytes of a parameter that the estimators speak of: states, and for ZeRO-3
- * the weights and gradients of the layer at work. */
+#define NODES 8.0
+#define NODE_GPUS 8.0
+#define SLACK 1.5 /* additional_buffer_factor */
+
+typedef struct {
+  const char *formula, *shape;
+  DeepspeedSetup setup;
+  double (*bytes)(double params, double largest);
+  gboolean host;
+} Estimate;
+
+static double z2(double p, double l) { (void)l; return 2 * p + 18 * p / (NODES * NODE_GPUS); }
+static double z2_host(double p, double l) { (void)l; return 4 * p * NODE_GPUS * SLACK; }
+static double z2_off(double p, double l) { (void)l; return 2 * p; }
+static double z2_off_host(double p, double l) { (void)l; return p * fmax(4 * NODES * NODE_GPUS, 16) * SLACK; }
+static double z3(double p, double l) { return 4 * l + 18 * p / (NODES * NODE_GPUS); }
+static double z3_host(double p, double l) { (void)p; return 4 * l * NODE_GPUS * SLACK; }
+static double z3_off(double p, double l) { return 4 * l + 2 * p / (NODES * NODE_GPUS); }
+static double z3_off_host(double p, double l) { (void)l; return 16 * p / NODES * SLACK; }
+static double z3_all(double p, double l) { (void)p; return 4 * l; }
+static double z3_all_host(double p, double l) { (void)l; return 18 * p / NODES * SLACK; }
+static double z3_cold_host(double p, double l) { (void)l; return p * fmax(4 * NODE_GPUS, 18 / NODES) * SLACK; }
+
+static const Estimate estimates[] = {
+  { "2Ψ + 18Ψ/N", "ZeRO-2, GPU", { .zero = 2 }, z2, FALSE },
+  { "4Ψn 1.5", "ZeRO-2, host", { .zero = 2 }, z2_host, TRUE },
+  { "2Ψ", "ZeRO-2, optimizer on the host, GPU", { .zero = 2, .offload_optimizer = TRUE }, z2_off, FALSE },
+  { "Ψ max(4N, 16) 1.5", "the same, host", { .zero = 2, .offload_optimizer = TRUE }, z2_off_host, TRUE },
+  { "4L + 18Ψ/N", "ZeRO-3, GPU", { .zero = 3, .zero_init = TRUE }, z3, FALSE },
+  { "4Ln 1.5", "ZeRO-3, host", { .zero = 3, .zero_init = TRUE }, z3_host, TRUE },
+  { "4L + 2Ψ/N", "ZeRO-3, optimizer on the host, GPU", { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE }, z3_off, FALSE },
+  { "16Ψ/nodes 1.5", "the same, host", { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE }, z3_off_host, TRUE },
+  { "4L", "ZeRO-3, all on the host, GPU",
+    { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE, .offload_params = TRUE }, z3_all, FALSE },
+  { "18Ψ/nodes 1.5", "the same, host",
+    { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE, .offload_params = TRUE }, z3_all_host, TRUE },
+  { "Ψ max(4n, 18/nodes) 1.5", "the same without zero.Init, host",
+    { .zero = 3, .offload_optimizer = TRUE, .offload_params = TRUE }, z3_cold_host, TRUE },
+};
+
 static void estimators(Page *p)
+{
+  Setting s = setting("llama-2-7b", "dgx-a100-80gb", 64, "deepspeed", DTYPE_FP16);
+  double params = s.model->params, largest = deepspeed_largest_params(s.model);
+
+  section(p, "DeepSpeed's estimators, bytes",
+          "`estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs`, as `src/plan/deepspeed_memory.h` has "
+          "them. Llama 2 7B on 8 nodes of n = 8, N = 64; L is the largest module.");
+  for (gsize i = 0; i < G_N_ELEMENTS(estimates); i++) {
+    const Estimate *e = &estimates[i];
+    DeepspeedSetup setup = e->setup;
+    setup.params = params;
+    setup.largest_params = largest;
+    setup.nodes = NODES;
+    setup.node_gpus = NODE_GPUS;
+    setup.buffer_factor = SLACK;
+    DeepspeedMemory memory = deepspeed_memory(&setup);
+    row(p, e->formula, e->shape, e->bytes(params, largest), e->host ? memory.host_bytes : memory.gpu_bytes, NULL);
+  }
+  setting_clear(&s);
+}
+
+/* The states alone: gathered layers and buckets come and go in a simulation. */
+static void estimators_and_states(Page *p)
 {
   Setting s = setting("llama-2-7b", "dgx-a100-80gb", 64, "deepspeed", DTYPE_FP16);
   double params = s.model->params;
 
-  section(p, "DeepSpeed's estimators, bytes of a GPU",
-          "`estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs` of DeepSpeed. Llama 2 7B, N = 64; "
-          "without L, the largest module. The simulator has gathered layers and buckets as buffers over time.");
+  section(p, "DeepSpeed's estimators against the states that a plan has, bytes of a GPU",
+          "Without 4L, the largest module: the simulator has gathered layers and buckets as buffers over time. Llama 2 7B, N = 64.");
   s.plan.zero = 2;
   row(p, "2Ψ + 18Ψ/N", "ZeRO-2", 2 * params + 18 * params / 64, op_state_bytes(&s.plan) * params,
       "16-bit gradients and 12 bytes of Adam are 14: the estimator also counts an fp32 gradient");
   s.plan.zero = 3;
   row(p, "18Ψ/N", "ZeRO-3, without 4L", 18 * params / 64, op_state_bytes(&s.plan) * params,
       "2 + 2 + 12 are 16: the estimator also counts an fp32 gradient and no 16-bit one");
-  s.plan.zero = 2;
-  s.plan.offload.optimizer = STORE_CPU;
-  row(p, "2Ψ", "ZeRO-2, optimizer on the host", 2 * params, op_state_bytes(&s.plan) * params,
-      "gradients stay on the device, divided, until the step takes them down");
-  s.plan.zero = 3;
-  row(p, "2Ψ/N", "ZeRO-3, optimizer on the host, without 4L", 2 * params / 64, op_state_bytes(&s.plan) * params,
-      "gradients stay on the device, divided, until the step takes them down");
   setting_clear(&s);
 }
 
@@ -407,10 +485,12 @@ int main(void)
   states_of_parameters(&p);
   volumes_of_data(&p);
   volumes_of_layers(&p);
+  volumes_of_experts(&p);
   volumes_of_stages(&p);
   flops(&p);
   collectives(&p);
   estimators(&p);
+  estimators_and_states(&p);
   printf("# Formulas of the field beside the simulator\n\n"
          "%d closed forms, of memory, communication and work, evaluated on stated shapes, and what the same shapes come to in the\n"
          "simulator: %d are equal; for %d the reason of the difference stands beside it. `make pages` writes this page, and the\n"
