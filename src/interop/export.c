@@ -232,6 +232,11 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
 {
   if (plan_check(plan, model, cluster, error) != RULE_NONE)
     return NULL;
+  if (cluster->n_types > 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: expected a cluster of alike nodes, %s has %d types",
+                exporter->name, cluster->name, cluster->n_types);
+    return NULL;
+  }
   g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GString) body = g_string_new(NULL);

@@ -33,14 +33,15 @@ static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
 static PriceTable *shares_new(ProgramBuild *b)
 {
   Model share = *b->model;
-  int first = share.layers[0], last = share.layers[share.n_layers - 1];
+  int first = share.layers[0], last = share.layers[share.n_layers - 1], end = share.n_layers - 1;
+  int type = b->sites[schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank].type;
 
   share.vocab = (b->model->vocab + b->plan->pp - 1) / b->plan->pp;
   g_autoptr(PriceTable) normed = price_table_new(&share, b->plan, b->cluster);
   share.specs = g_memdup2(share.specs, share.n_specs * sizeof *share.specs);
   share.specs[last].norms = 0;
   PriceTable *prices = price_table_new(&share, b->plan, b->cluster);
-  b->final_norm = price_difference(normed->layers[last], &prices->layers[last]);
+  b->final_norm = price_difference(*price_of_layer(normed, &share, type, end), price_of_layer(prices, &share, type, end));
   prices->layers[first].params -= matrix_params(&share, b->plan);
   prices->layers[last].params += matrix_params(&share, b->plan);
   g_free(share.specs);
@@ -65,19 +66,20 @@ void prices_clear(ProgramBuild *b)
 }
 
 /* The layer's price in a table that may replace the plan's own for the ends. */
-const LayerPrice *price_of(const ProgramBuild *b, int layer)
+const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer)
 {
   gboolean end = layer == 0 || layer == b->model->n_layers - 1;
   const PriceTable *prices = end && b->shares ? b->shares : b->prices;
 
-  return &prices->layers[b->model->layers[layer]];
+  return price_of_layer(prices, b->model, node_type, layer);
 }
 
+/* Parameters are the same on all devices. */
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   double params = 0;
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
-    params += experts ? price_of(b, i)->expert_params : price_of(b, i)->params;
+    params += experts ? price_of(b, 0, i)->expert_params : price_of(b, 0, i)->params;
   return params;
 }
 
@@ -101,9 +103,9 @@ double weight_bytes(const ProgramBuild *b)
 }
 
 /* Prices of a layer's passes without their recomputation. */
-static const LayerPrice *stored_of(const ProgramBuild *b, int layer)
+static const LayerPrice *stored_of(const ProgramBuild *b, int node_type, int layer)
 {
-  return b->stored ? &b->stored->layers[b->model->layers[layer]] : price_of(b, layer);
+  return b->stored ? price_of_layer(b->stored, b->model, node_type, layer) : price_of(b, node_type, layer);
 }
 
 static void add_price(Segment *s, const PassPrice *price)
@@ -157,14 +159,15 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
                 .slowdown = 1 };
   double params = replicated_params(b, chunk, piece);
   gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
+  int type = b->sites[chunk->rank].type;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
-    const LayerPrice *price = recomputes ? stored_of(b, i) : price_of(b, i);
+    const LayerPrice *price = recomputes ? stored_of(b, type, i) : price_of(b, type, i);
     if (is_vocabulary(pass))
       add_vocabulary(b, &s, price, pass);
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
       add_price(&s, &price->pass[pass == PASS_RECOMPUTE ? PASS_FORWARD : pass]);
-    s.activation_bytes += held_bytes(price_of(b, i), stored_of(b, i), chunk, pass);
+    s.activation_bytes += held_bytes(price_of(b, type, i), stored_of(b, type, i), chunk, pass);
     s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (recomputes ? price->recomputed_bytes : 0));
   }
   if (b->shares && !is_vocabulary(pass) && piece.first_layer + piece.n_layers == b->model->n_layers - 1) {
@@ -197,9 +200,9 @@ typedef struct {
 static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
-    w->params[0] += price_of(b, i)->params;
-    w->params[1] += price_of(b, i)->expert_params;
-    w->largest = MAX(w->largest, price_of(b, i)->largest);
+    w->params[0] += price_of(b, 0, i)->params;
+    w->params[1] += price_of(b, 0, i)->expert_params;
+    w->largest = MAX(w->largest, price_of(b, 0, i)->largest);
   }
 }
 
@@ -240,4 +243,5 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
     add_states(&b->view[experts], w.params[experts], row->static_bytes);
   row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
   row->cached_bytes = op_step_bytes(b->plan, w.params[0] + w.params[1], w.largest);
+  row->capacity_bytes = b->sites[rank].cluster->device.memory_bytes;
 }
