@@ -319,7 +319,7 @@ static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
     int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
     if (gather >= 0)
       program_add_edge(r->b, task, gather);
-    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !r->depth) /* ZeRO-3 gathers for each use */
+    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b)) /* gathered for each use else */
       r->b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
