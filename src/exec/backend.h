@@ -94,13 +94,29 @@ typedef struct {
 } ExecPlaces;
 
 /* Rows of logits of which this rank holds columns first .. first + width; columns
- * from `vocab` on are padding and stand for minus infinity. Labels are global. */
+ * from `vocab` on are padding and stand for minus infinity. Labels are global.
+ * After loss_exp the logits are exp(logit - local). */
 typedef struct {
   int rows, width, first, vocab;
   void *logits;          /* of `dtype` */
   const int32_t *labels; /* on the device */
   void *max, *sum, *target; /* wide, of each row */
+  void *local;              /* wide, of each row: the largest of this share; NULL = logits are as they were */
 } ExecLoss;
+
+/*
+ * Rows and the `top` experts that each is sent to. Copies of a row lie in the order
+ * of experts, those of one expert in the order of rows; copy i of them all (row i /
+ * top) is at place[i], expert e's are from first[e] to first[e + 1]. Of equal logits
+ * the lower expert's counts as larger.
+ */
+typedef struct {
+  int rows, experts, top;
+  const void *logits;  /* wide, rows x experts */
+  void *weight;        /* wide, rows x top: softmax over the chosen (Mixtral, arXiv 2401.04088, section 2.1) */
+  int32_t *chosen, *place; /* rows x top */
+  int32_t *first;      /* experts + 1 */
+} ExecRoute;
 
 typedef struct {
   size_t n;
@@ -128,6 +144,7 @@ struct Backend {
   int rank, size;
   void (*poll)(void *); /* called while the host waits for a stream or event; may be NULL */
   void *poll_data;
+  int concurrent;       /* kernels of different streams may run at once */
   uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
   double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
 
@@ -149,6 +166,13 @@ struct Backend {
                     size_t bytes, size_t rows);
   void (*zero)(Backend *b, BackendStream *s, void *p, size_t bytes);
 
+  /* The host's own memory, from which and to which copies run in the order of a
+   * stream; alloc returns NULL if it is out. */
+  void *(*host_alloc)(Backend *b, size_t bytes);
+  void (*host_free)(Backend *b, void *p);
+  void (*host_down)(Backend *b, BackendStream *s, void *host, const void *device, size_t bytes);
+  void (*host_up)(Backend *b, BackendStream *s, void *device, const void *host, size_t bytes);
+
   /* Streams and events. An event is recorded any number of times; event_s is the
    * moment of the last record in seconds on the clock of now_s. */
   BackendStream *(*stream_new)(Backend *b, int computes); /* computes: kernels will run on it */
@@ -162,8 +186,8 @@ struct Backend {
   double (*now_s)(Backend *b);
   void (*sync)(Backend *b, BackendStream *s); /* host waits until the stream is empty, or failed */
 
-  /* Kernels, on a stream that computes; add_wide and sum_squares on any, as are
-   * copy, zero and dealloc. */
+  /* Kernels, on a stream that computes; the embedding's, loss_merge, loss_input,
+   * add_wide and sum_squares on any, as are upload, copy, zero and dealloc. */
   void (*gemm)(Backend *b, BackendStream *s, const ExecGemm *g);
   void (*norm_forward)(Backend *b, BackendStream *s, const ExecNormArgs *a, void *y);
   /* dx (+= if add), dweight +=, dbias += (wide). */
@@ -203,12 +227,34 @@ struct Backend {
   void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
   void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device, += */
   void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
+  /* The same where the shares of the rows meet later: logits become exp(logit -
+   * local), with their sum and the label's logit; then, with `max` over all
+   * shares, sum becomes what this share adds to theirs; then loss_backward; or
+   * from part = exp(logit - local) w and label = w's row of the label, part
+   * becomes scale (part exp(local - max) / sum - label), rows of `hidden`. */
+  void (*loss_exp)(Backend *b, BackendStream *s, const ExecLoss *l);
+  void (*loss_merge)(Backend *b, BackendStream *s, const ExecLoss *l);
+  void (*loss_input)(Backend *b, BackendStream *s, const ExecLoss *l, int hidden, const void *label, void *part,
+                     double scale);
+  /* Chooses experts and places. Copies to places; back is the sum of copies, += .
+   * Weighted sum of copies: y = sum of weight times copy; backward the copies'
+   * gradients and those of weights, and from these the logits', of dtype. */
+  void (*route)(Backend *b, BackendStream *s, const ExecRoute *r);
+  void (*dispatch_forward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *x, void *copies);
+  void (*dispatch_backward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *dcopies, void *dx);
+  void (*combine_forward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *copies, void *y);
+  void (*combine_backward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *copies,
+                           const void *dy, void *dcopies, void *dweight);
+  void (*route_backward)(Backend *b, BackendStream *s, const ExecRoute *r, const void *dweight, void *dlogits);
   void (*add)(Backend *b, BackendStream *s, size_t n, const void *x, void *y);      /* y += x, of dtype */
   void (*add_wide)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* y += x, wide */
   void (*scale)(Backend *b, BackendStream *s, size_t n, double factor, void *y);    /* wide */
   void (*cast)(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to);
   void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; device double += */
   void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
+  /* By the host, with all pointers on the host: updates `master`, and where `weight`
+   * is given writes it in the backend's type; it may be the gradient's memory. */
+  void (*host_adam)(Backend *b, BackendStream *s, const ExecAdam *a);
 
   /*
    * Communication. comm_new is called by all ranks in the same order; ranks with
@@ -230,6 +276,7 @@ struct Backend {
                      const size_t *y_n, ExecType type);
   void (*send)(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to);
   void (*recv)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int from);
+  void (*broadcast)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int root);
   void (*barrier)(Backend *b, BackendComm *c, BackendStream *s);
 };
 

@@ -8,7 +8,7 @@
 
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
-const char *const expert_dispatch_names[] = { "alltoall", "allgather", NULL };
+const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
@@ -84,6 +84,9 @@ static const JsonField fields[] = {
   { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, 1048576.0 },
   { "bucket_copies", JSON_INT, FIELD(bucket_copies), FALSE, 0, 8 },
   { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
+  { "loss_in_place", JSON_BOOL, FIELD(loss_in_place) },
+  { "norm_row_values", JSON_INT, FIELD(norm_row_values), FALSE, 0, 4 },
+  { "loss_token_values", JSON_INT, FIELD(loss_token_values), FALSE, 0, 8 },
   { "fragmentation", JSON_REAL, FIELD(fragmentation), FALSE, 0, 0.5 },
   { "unstated_recompute", JSON_ENUM, G_STRUCT_OFFSET(Parsed, recompute), .names = recompute_names },
   { "unstated_micro_batch_size", JSON_INT, FIELD(unstated_micro_batch), FALSE, 0, 4096 },

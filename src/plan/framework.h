@@ -37,8 +37,10 @@ extern const char *const fp8_recipe_names[];
 typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
 
 /* How tokens reach experts on other ranks: each rank sends every expert's rank its tokens; all
- * ranks gather all tokens, and sum what their experts make of them. */
-typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_COUNT } ExpertDispatch;
+ * ranks gather all tokens, and sum what their experts make of them; each rank sends every node
+ * its tokens once, where they are forwarded, and added up before they return (DeepSeek-V3, arXiv
+ * 2412.19437, section 3.2.2; DeepEP, Megatron Core's flex). */
+typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_FLEX, DISPATCH_COUNT } ExpertDispatch;
 extern const char *const expert_dispatch_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
@@ -97,6 +99,9 @@ typedef struct {
   double group_bytes;         /* communicator buffers of each group that spans devices */
   int bucket_copies;          /* buckets of gradients held for communication besides the gradients */
   double loss_bytes;          /* for each logit at the loss's worst moment */
+  gboolean loss_in_place;     /* the loss keeps the logits as they are and makes their gradient in place */
+  int norm_row_values;        /* fp32 values that a norm keeps for each row */
+  int loss_token_values;      /* fp32 values that the loss keeps for each token, beside logits */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
   /* what a published run of this software did that does not say; plan files have their own defaults */
   Recompute unstated_recompute;

@@ -4,7 +4,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -70,13 +70,17 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->recompute = names_find(recompute_names, value);
     return out->recompute >= 0 || bad_fix(error, key, value, "none, selective or full");
   }
+  if (g_str_equal(key, "dispatcher")) {
+    out->dispatch = names_find(expert_dispatch_names, value);
+    return out->dispatch >= 0 || bad_fix(error, key, value, "alltoall, allgather or flex");
+  }
   if (g_str_equal(key, "schedule")) {
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
                  "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, "
-                 "schedule");
+                 "dispatcher, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)

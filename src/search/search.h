@@ -43,6 +43,7 @@
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
   int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute, overlap;
+  int dispatch; /* ExpertDispatch */
   const Schedule *schedule;
 } Fixed;
 

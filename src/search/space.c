@@ -436,6 +436,8 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
   Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
              .experts = fewest_experts(model) };
   Plan plan = *options->base;
+  if (f->dispatch >= 0)
+    plan.dispatch = f->dispatch;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {

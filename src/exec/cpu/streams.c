@@ -187,6 +187,17 @@ static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_
   cpu_run(b, s, run_copy, &c, sizeof c);
 }
 
+static void *host_alloc(Backend *b, size_t bytes)
+{
+  return alloc(b, NULL, bytes);
+}
+
+static void host_free(Backend *b, void *p)
+{
+  (void)b;
+  free(p);
+}
+
 typedef struct { char *to; const char *from; size_t to_pitch, from_pitch, bytes, rows; } CopyRows;
 
 static void run_copy_rows(Backend *b, void *args)
@@ -230,10 +241,22 @@ static void sync_stream(Backend *b, BackendStream *s)
   cpu_wait(cpu_of(b), queue_empty, s);
 }
 
-static void transfer(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+static void download(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
 {
   sync_stream(b, s);
   memcpy(to, from, bytes);
+}
+
+static void run_upload(Backend *b, void *args)
+{
+  run_copy(b, args);
+  g_free((void *)((Copy *)args)->from);
+}
+
+static void upload(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  Copy c = { to, s->computes ? from : g_memdup2(from, bytes), bytes };
+  cpu_run(b, s, s->computes ? run_copy : run_upload, &c, sizeof c);
 }
 
 static BackendStream *stream_new(Backend *b, int computes)
@@ -327,10 +350,13 @@ void cpu_fill_streams(Backend *b)
   b->device_bytes = device_bytes;
   b->alloc = alloc;
   b->dealloc = dealloc;
-  b->upload = transfer;
-  b->download = transfer;
+  b->upload = upload;
+  b->download = download;
   b->copy = copy;
   b->copy_rows = copy_rows;
+  b->host_alloc = host_alloc;
+  b->host_free = host_free;
+  b->host_down = b->host_up = copy;
   b->zero = zero;
   b->stream_new = stream_new;
   b->stream_free = stream_free;
