@@ -6,8 +6,8 @@
 
 /* What PriceSums depend on, and with the stages a split. */
 typedef struct {
-  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, ends_meet, stages;
-  int method, layers; /* of recomputation, where it counts the layers of a stage */
+  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, tensor, ends_meet, stages;
+  int method, layers, modules; /* of recomputation; the first two where it counts the layers of a stage */
 } PriceKey;
 
 struct PriceCache {
@@ -23,7 +23,7 @@ static guint key_hash(gconstpointer p)
   const PriceKey *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
   hash = (hash * 1009u + k->ep) * 61u + k->etp;
-  return (((hash * 31u + k->recompute) * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
+  return ((((hash * 31u + k->recompute) * 2 + k->tensor) * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
 }
 
 static gboolean key_equal(gconstpointer a, gconstpointer b)
@@ -37,9 +37,9 @@ static PriceKey key_of(const Plan *plan, int stages)
 
   g_assert(plan->scope.stages.stages == 0);
   return (PriceKey) { plan->tp, plan->cp, plan->context, plan->ep, plan_expert_tensor(plan), plan->micro_batch,
-                      plan->sequence_parallel, plan->recompute, plan_ends_meet(plan),
+                      plan->sequence_parallel, plan->recompute, plan->overlap.tensor, plan_ends_meet(plan),
                       counts ? plan_stages(plan) : stages, counts ? plan->scope.method : 0,
-                      counts ? plan->scope.layers : 0 };
+                      counts ? plan->scope.layers : 0, (int)plan->scope.modules };
 }
 
 static guint plan_hash(gconstpointer p)
@@ -112,7 +112,7 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 {
   Plan whole = *plan; /* counts of recomputed layers ask for a split */
 
-  whole.scope = (RecomputeScope) { 0 };
+  whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
   if (cache->cluster->n_types > 0)
     return mixed_split(cache, &whole);
   PriceKey key = key_of(&whole, plan_stages(plan));
@@ -124,4 +124,16 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
     g_hash_table_insert(cache->splits, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;
+}
+
+gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other)
+{
+  const PriceTable *table = price_cache_sums(cache, plan)->prices;
+  const LayerPrice *a = table->layers, *b = price_cache_sums(cache, other)->prices->layers;
+
+  for (int layer = 0; layer < table->n; layer++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      if (a[layer].pass[pass].seconds < b[layer].pass[pass].seconds)
+        return FALSE;
+  return TRUE;
 }

@@ -1,6 +1,6 @@
 #include "search/refine.h"
 
-#include "sim/simulate.h"
+#include "search/rounds.h"
 
 static int largest_stage(const Plan *plan, const Model *model)
 {
@@ -58,10 +58,10 @@ gboolean refine_recompute(const Refine *r, const Plan *plan, Found *out)
     double bound_s = bound_time(r->model, &p, r->cluster, price_cache_sums(r->prices, &p), NULL);
     if (bound_s >= r->step_s)
       return FALSE;
-    g_autoptr(Trace) trace = simulate_plan(r->model, r->cluster, &p);
-    *out = (Found) { .plan = p, .bound_s = bound_s };
-    trace_metrics(trace, &out->metrics);
-    if (out->metrics.peak_memory_bytes <= r->cluster->device.memory_bytes)
+    Simulation simulation = { .plan = p };
+    simulation_complete(r->model, r->cluster, &simulation);
+    *out = (Found) { .plan = p, .metrics = simulation.metrics, .bound_s = bound_s };
+    if (out->metrics.peak_memory_bytes <= out->metrics.capacity_bytes)
       return out->metrics.iteration_s < r->step_s;
   }
   return FALSE;
