@@ -59,6 +59,7 @@ typedef struct {
 
 typedef struct {
   char *name;
+  char *framework;           /* that plans for it are made for where nobody names one: plans/frameworks/; may be NULL */
   char *server;
   Device device;
   int devices_per_node;
