@@ -217,8 +217,8 @@ static void set_point(Measure *m, int i, int rounds)
 }
 
 /* Ranks wait for one another every few milliseconds to every step: the reference
- * counts as the mean of as many samples in a row as take about a tenth of a second. */
-#define WAITED_SAMPLES 16
+ * counts as the mean of as many samples in a row as take some tenths of a second. */
+#define WAITED_SAMPLES 32
 
 static void add_reference(Measure *m, const char *name, double seconds, int n)
 {

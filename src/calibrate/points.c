@@ -100,7 +100,7 @@ static void design_collectives(GArray *points, int ranks)
 
   for (int group = 2; group <= ranks; group = group < ranks ? MIN(2 * group, ranks) : ranks + 1)
     for (gsize i = 0; i < G_N_ELEMENTS(kinds) - (group > 2); i++)
-      for (double bytes = 1 << 10; bytes <= 1 << 23; bytes *= 4) {
+      for (double bytes = 1 << 12; bytes <= 1 << 24; bytes *= 4) {
         MachinePoint p = named(POINT_COLLECTIVE, collective_names[kinds[i]]);
         p.ranks = p.busy = group;
         p.bytes = bytes;

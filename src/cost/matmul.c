@@ -114,7 +114,7 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
     if (split > 1 && matmul->k < split * SPLIT_K_MIN)
       break;
     double out_bytes = out * (MAX(bytes, OUTPUT_BYTES_MIN) + (split > 1 ? split * PARTIAL_SUM_BYTES : 0));
-    double memory = (in_bytes + out_bytes + matmul->accumulate_bytes) * s_per_byte;
+    double memory = (in_bytes + (model->tile > 0 ? 0 : out_bytes + matmul->accumulate_bytes)) * s_per_byte;
     double extra = split > 1 ? model->split_s : 0;
     double compute = compute_s(model, &tiling, sms, split, round_up(matmul->k / split));
     if (MAX(memory, compute) + extra >= best)
