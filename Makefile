@@ -1,7 +1,7 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CUDA=1 with the CUDA backend (in build/cuda; with
 # MPI=no for one device alone), CI=true turns warnings into errors. Targets: all,
-# check, parity, demo, golden, install (PREFIX, DESTDIR), layers, fit, validate, bench,
+# check, parity, demo, golden, pages, claims, install (PREFIX, DESTDIR), layers, fit, validate, bench,
 # bench-check, simgrid, schedules-sheet, clean.
 
 CC ?= cc
@@ -59,6 +59,8 @@ EXEC_LIB := $(BUILD)/libtdp-exec.a
 PROGRAMS := $(filter-out $(if $(EXEC),,%/tdp-run),$(patsubst src/cli/tdp_%.c,$(BUILD)/tdp-%,$(CLI_SRC)))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(TEST_SRC))
 BENCHES := $(patsubst tests/bench/bench_%.c,$(BUILD)/bench/%,$(BENCH_SRC))
+PAGES := $(patsubst tests/pages/page_%.c,$(BUILD)/pages/%,$(wildcard tests/pages/page_*.c))
+PAGE_LIB_SRC := $(filter-out tests/pages/page_%,$(wildcard tests/pages/*.c))
 SIMGRID := $(if $(SAN),,$(shell pkg-config --exists simgrid 2>/dev/null && command -v $(CXX) >/dev/null && echo $(BUILD)/simgrid-compare))
 
 all: $(PROGRAMS)
@@ -116,6 +118,12 @@ $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/bench_%.o $(call obj,$(TEST_LIB_SRC))
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
+# Pages of docs/ that are computed: what they say is checked by tests/pages.sh.
+$(call obj,$(wildcard tests/pages/*.c)): private override CPPFLAGS += -Itests
+$(BUILD)/pages/%: $(BUILD)/obj/tests/pages/page_%.o $(call obj,$(PAGE_LIB_SRC) $(TEST_LIB_SRC)) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+
 $(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/simgrid.h tests/flow_graph.h
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -Wall -Wextra $(if $(CI),-Werror) -Isrc $(PKG_CFLAGS) -c $< -o $@
@@ -127,8 +135,8 @@ $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c)
 $(BUILD)/gpu-kernels: $(BUILD)/obj/tests/gpu/kernels.o $(EXEC_LIB) $(LIB)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
-build-tests: $(if $(CUDA),$(BUILD)/gpu-kernels) $(TESTS) $(MPI_TESTS) $(BENCHES) $(SIMGRID)
-test: $(TESTS) $(MPI_TESTS) $(PROGRAMS)
+build-tests: $(if $(CUDA),$(BUILD)/gpu-kernels) $(TESTS) $(MPI_TESTS) $(BENCHES) $(PAGES) $(SIMGRID)
+test: $(TESTS) $(MPI_TESTS) $(PAGES) $(PROGRAMS)
 	tests/run $(BUILD)
 
 layers:
@@ -179,9 +187,15 @@ demo: deps
 	$(BUILD)/tdp-plan --model gpt3.json --cluster dgx.json --plots build/demo --output build/demo/plan.json
 	@echo "plots and plan are in build/demo:" $$(ls build/demo)
 
-golden: all $(BUILD)/tests/test_schedule_draw
+golden: all $(BUILD)/tests/test_schedule_draw pages
 	BUILD=$(BUILD) tests/golden.sh --rewrite
 	TDP_GOLDEN=rewrite $(BUILD)/tests/test_schedule_draw
+
+# Rewrites the computed pages of docs/; what the field claims, with plots in build/claims.
+pages: $(PAGES)
+	BUILD=$(BUILD) tests/pages.sh --rewrite
+claims: $(BUILD)/pages/claims
+	$(BUILD)/pages/claims --plots build/claims
 
 fit: all
 	$(BUILD)/tdp-fit
@@ -207,5 +221,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all plan-loop predict-cpu bench bench-check build-tests check clean demo deps fit golden install layers parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all plan-loop predict-cpu bench bench-check build-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

@@ -41,6 +41,16 @@ Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, i
                                layers, hidden, heads, kv_heads, 3 * hidden, seq, vocab));
 }
 
+Model *fixture_experts(int layers, int hidden, int heads, int experts, int seq, int vocab)
+{
+  return parse(g_strdup_printf("{\"name\":\"experts\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"ffn_hidden\":%d,"
+                               "\"experts\":%d,\"experts_per_token\":2,\"expert_ffn_hidden\":%d,"
+                               "\"first_dense_layers\":%d,\"seq\":%d,\"vocab\":%d,\"mlp\":\"swiglu\","
+                               "\"norm\":\"rmsnorm\",\"positions\":\"rope\",\"bias\":false,\"dropout\":false,"
+                               "\"tied_embeddings\":false}",
+                               layers, hidden, heads, 3 * hidden, experts, 2 * hidden, layers > 1, seq, vocab));
+}
+
 Model *fixture_known_model(const char *name)
 {
   g_autofree char *path = files_find(name, "models", NULL);

@@ -13,6 +13,9 @@ Model *fixture_gpt_plain(int layers, int hidden, int heads, int seq, int vocab);
 /* LLaMA-like: grouped queries, SwiGLU, RMSNorm, untied. */
 Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab);
 
+/* The same with that many experts, two a token, behind a dense first layer where there are several. */
+Model *fixture_experts(int layers, int hidden, int heads, int experts, int seq, int vocab);
+
 Model *fixture_known_model(const char *name); /* of models/ */
 Cluster *fixture_cluster(const char *name, int devices);
 

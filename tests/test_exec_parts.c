@@ -175,7 +175,7 @@ START_TEST(shards_join_to_the_whole)
   g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 13);
   Framework *framework = fixture_framework("tdp-run");
   Plan plan = plan_default(model, framework);
-  LayerShape shape = layer_shape(model, &plan, 0);
+  LayerShape shape = layer_shape(model, &plan, 0, 0);
   gboolean present[4] = { TRUE, TRUE, TRUE, TRUE }, cuts[5] = { TRUE, FALSE, TRUE };
   Memory m;
   Shards whole, part;
@@ -229,11 +229,6 @@ static void unfused(Plan *plan)
   plan->attention = ATTENTION_UNFUSED;
 }
 
-static void context_parallel(Plan *plan)
-{
-  plan->gpus = plan->cp = 2;
-}
-
 static void shard_group(Plan *plan)
 {
   plan->gpus = plan->dp = plan->global_batch = 4;
@@ -244,13 +239,12 @@ static void shard_group(Plan *plan)
 static void offload(Plan *plan)
 {
   plan->zero = 1;
-  plan->offload = OFFLOAD_OPTIMIZER;
+  plan->offload.optimizer = STORE_CPU;
 }
 
 START_TEST(what_is_not_executed_is_refused)
 {
   refuses(fixture_gpt_plain(2, 16, 4, 8, 13), unfused, "plan: attention: unfused: expected flash to execute");
-  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), context_parallel, "plan: context_parallel_size: 2: expected 1 to execute");
   refuses(fixture_gpt_plain(2, 16, 4, 8, 13), shard_group,
           "plan: shard_group_size: 2: expected all 4 ranks that hold the same weights to execute");
   refuses(fixture_gpt_plain(2, 16, 4, 8, 13), offload, "plan: offload: optimizer: expected none to execute");

@@ -42,6 +42,30 @@ static void instance_clear(Instance *in)
   framework_free(in->framework);
 }
 
+static void take_plan(gpointer data, const SpaceLeaf *leaf)
+{
+  g_array_append_val((GArray *)data, *leaf->plan);
+}
+
+static void take_none(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)data;
+  (void)plan;
+  ck_assert_int_ne(rule, RULE_NONE);
+  ck_assert_int_gt(plans, 0);
+}
+
+/* Every legal plan of the space. */
+static GArray *legal_plans(const Instance *in)
+{
+  GArray *all = g_array_new(FALSE, FALSE, sizeof(Plan));
+  const SpaceVisitor visitor = { take_plan, take_none, all };
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+
+  space_walk(in->model, in->cluster, &in->options, prices, &visitor);
+  return all;
+}
+
 static const Schedule *draw_schedule(GRand *rand)
 {
   int n = 0;
@@ -54,24 +78,21 @@ static const Schedule *draw_schedule(GRand *rand)
  * that fits is what the search returns. */
 static void check_instance(Instance *in)
 {
-  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Candidate));
-  SearchResult counts = { 0 };
+  g_autoptr(GArray) all = legal_plans(in);
   double best = INFINITY;
   gint64 fitting = 0;
 
-  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
-
-  space_walk(in->model, in->cluster, &in->options, prices, &counts, all);
   for (guint i = 0; i < all->len; i++) {
-    const Plan *plan = &g_array_index(all, Candidate, i).plan;
+    const Plan *plan = &g_array_index(all, Plan, i);
     g_autoptr(Trace) trace = simulate_plan(in->model, in->cluster, plan);
     PriceSums *sums = price_sums_new(in->model, plan, in->cluster);
+    const BoundRanks ranks = bound_ranks(in->model, plan, sums);
     g_autofree char *label = plan_label(plan);
     Metrics m;
     trace_metrics(trace, &m);
-    ck_assert_msg(bound_time(in->model, plan, in->cluster, sums) <= m.iteration_s, "%s: bound %.9g, simulated %.9g", label,
-                  bound_time(in->model, plan, in->cluster, sums), m.iteration_s);
-    ck_assert_double_le(bound_memory(in->model, plan, sums), bound_memory_by_order(in->model, plan, sums) * (1 + 1e-9));
+    ck_assert_msg(bound_time(in->model, plan, in->cluster, sums, NULL) <= m.iteration_s, "%s: bound %.9g, simulated %.9g", label,
+                  bound_time(in->model, plan, in->cluster, sums, NULL), m.iteration_s);
+    ck_assert_double_le(bound_memory(plan, &ranks), bound_memory_by_order(in->model, plan, sums) * (1 + 1e-9));
     ck_assert_msg(bound_memory_by_order(in->model, plan, sums) <= m.peak_memory_bytes, "%s: bound %.0f, simulated %.0f", label,
                   bound_memory_by_order(in->model, plan, sums), m.peak_memory_bytes);
     if (m.peak_memory_bytes <= in->cluster->device.memory_bytes) {
@@ -102,6 +123,29 @@ START_TEST(brute_force_agrees)
     in.options.fixed.schedule = draw_schedule(rand);
   if (_i % 4 == 2)
     in.base.seq = 8192; /* long enough for context parallelism */
+  check_instance(&in);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* The same for a model whose experts may be on other ranks than the rest. */
+START_TEST(experts_agree)
+{
+  GRand *rand = g_rand_new_with_seed(500 + _i);
+  Instance in;
+
+  instance_init(&in, rand);
+  model_free(in.model);
+  cluster_free(in.cluster);
+  in.model = fixture_experts(1 + _i % 3, 256, 4, _i % 2 ? 4 : 6, 128, 512);
+  in.cluster = fixture_cluster("dgx", _i % 4 == 3 ? 16 : 8);
+  in.cluster->device.memory_bytes = 2.2e9;
+  in.base.gpus = in.cluster->devices;
+  in.base.global_batch = 8;
+  in.base.expert_load = 1 + _i % 2;
+  if (_i % 3 == 2)
+    in.options.fixed.schedule = draw_schedule(rand);
   check_instance(&in);
   instance_clear(&in);
   g_rand_free(rand);
@@ -173,14 +217,11 @@ static void audit(gpointer data, const Plan *plan, int how, double value, gint64
 /* Time and memory of all plans that fit, simulated one by one. */
 static GArray *all_values(const Instance *in)
 {
-  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Candidate));
-  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+  g_autoptr(GArray) all = legal_plans(in);
   GArray *values = g_array_new(FALSE, FALSE, sizeof(Found));
-  SearchResult counts = { 0 };
 
-  space_walk(in->model, in->cluster, &in->options, prices, &counts, all);
   for (guint i = 0; i < all->len; i++) {
-    Found f = { .plan = g_array_index(all, Candidate, i).plan };
+    Found f = { .plan = g_array_index(all, Plan, i) };
     g_autoptr(Trace) trace = simulate_plan(in->model, in->cluster, &f.plan);
     trace_metrics(trace, &f.metrics);
     f.value = f.metrics.iteration_s;
@@ -343,7 +384,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, schedule");
 }
 END_TEST
 
@@ -369,6 +410,7 @@ START_TEST(fix_holds)
 END_TEST
 
 TEST_LOOPS("search", { brute_force_agrees, 60 },
+           { experts_agree, 12 },
            { small_spaces_agree, 20 },
            { resumed_is_the_same },
            { threads_do_not_matter },

@@ -177,7 +177,7 @@ static void run_swiglu_backward(Bench *h, const MachinePoint *p)
 /* Queries and keys of heads of 64. */
 static void run_rope(Bench *h, const MachinePoint *p)
 {
-  h->b->rope(h->b, h->s, p->m, p->m, p->n / 64, 64, p->n, take_elements(h, 2, (double)p->m * p->n), 1e4,
+  h->b->rope(h->b, h->s, p->m, exec_places_whole(p->m), p->n / 64, 64, p->n, take_elements(h, 2, (double)p->m * p->n), 1e4,
              p->backward ? -1 : 1);
 }
 
@@ -207,14 +207,14 @@ static void run_lookup_backward(Bench *h, const MachinePoint *p)
 
 static void run_positions(Bench *h, const MachinePoint *p)
 {
-  h->b->position_forward(h->b, h->s, p->m, p->n, p->m, 0, take_elements(h, 0, (double)p->m * p->n),
-                         take_elements(h, 2, (double)p->m * p->n));
+  h->b->position_forward(h->b, h->s, p->m, p->n, exec_places_whole(p->m), 0,
+                         take_elements(h, 0, (double)p->m * p->n), take_elements(h, 2, (double)p->m * p->n));
 }
 
 static void run_positions_backward(Bench *h, const MachinePoint *p)
 {
-  h->b->position_backward(h->b, h->s, p->m, p->n, p->m, 0, take_elements(h, 0, (double)p->m * p->n),
-                          take_wide(h, 3, (double)p->m * p->n));
+  h->b->position_backward(h->b, h->s, p->m, p->n, exec_places_whole(p->m), 0,
+                          take_elements(h, 0, (double)p->m * p->n), take_wide(h, 3, (double)p->m * p->n));
 }
 
 static ExecLoss loss_args(Bench *h, const MachinePoint *p)
@@ -297,8 +297,8 @@ static void run_attention(Bench *h, const MachinePoint *p)
   double rows = (double)p->m * p->n;
   char *qkv = take_elements(h, 0, 3 * rows * width), *dqkv = take_elements(h, 2, 3 * rows * width);
   gsize part = width * element_bytes(h);
-  ExecAttention a = { .batch = p->m, .seq = p->n, .heads = p->k, .kv_heads = p->k, .head_dim = p->head_dim,
-                      .ld_qkv = 3 * width, .causal = 1, .scale = 1 / sqrt(p->head_dim), .q = qkv, .k = qkv + part,
+  ExecAttention a = { .batch = p->m, .q_len = p->n, .kv_len = p->n, .q_rows = p->n, .kv_rows = p->n, .heads = p->k,
+                      .kv_heads = p->k, .head_dim = p->head_dim, .ld_q = 3 * width, .ld_kv = 3 * width, .causal = 1, .scale = 1 / sqrt(p->head_dim), .q = qkv, .k = qkv + part,
                       .v = qkv + 2 * part, .context = take_elements(h, 1, rows * width),
                       .lse = take_wide(h, 3, rows * p->k), .dcontext = take_elements(h, 1, rows * width), .dq = dqkv,
                       .dk = dqkv + part, .dv = dqkv + 2 * part };

@@ -129,8 +129,6 @@ static char *explain_illegal(const SearchResult *f, const Model *model, const Cl
 
   if (f->space == 0)
     return g_strdup_printf("--fix leaves no plan: no split of %d GPUs has these values", cluster->devices);
-  if (f->rejected[REJECT_FIXED] && !f->rejected[reason])
-    return g_strdup_printf("--fix leaves no legal plan of %" G_GINT64_FORMAT, f->space);
   plan_check(&f->sample[reason], model, cluster, &rule);
   return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT " come nearest and fail as this one: %s",
                          f->space, f->rejected[reason], rule ? rule->message : reject_name(reason));

@@ -6,6 +6,7 @@
 #include "cli/explain.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
+#include "cli/strategy.h"
 #include "cli/watch.h"
 #include "interop/export.h"
 #include "report/explain.h"
@@ -183,6 +184,12 @@ static void write_json(const Planning *p)
   printf("%s\n", text->str);
 }
 
+static SearchOptions search_options(const Planning *p, const PlanOptions *o)
+{
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+                           .over = o->explain, .objective = p->objective, .second = p->second };
+}
+
 static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace)
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
@@ -203,10 +210,13 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
   printf("\n%s", counts);
   if (o->explain) {
+    SearchOptions options = search_options(p, o);
+    Asked asked = { p->model, p->cluster, &options };
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
     const Exporter *tool = exporter_find(p->framework->engine);
-    printf("\n%s\nCommunication of the best plan\n%s", why, comm);
+    g_autofree char *rule = strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
+    printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
     if (tool) {
       g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);
       printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
@@ -287,20 +297,14 @@ static gboolean why_not_json(const Planning *p, const SearchResult *asked, const
 }
 
 /* What the answer leaves out for this model. */
-static void say_limits(const Model *m)
+static void say_limits(const Model *m, const Framework *framework)
 {
-  for (int i = 0; i < m->n_specs; i++)
+  for (int i = 0; i < m->n_specs && framework->experts == EXPERTS_WHOLE; i++)
     if (m->specs[i].ffn.experts > 0) {
-      g_printerr("tdp-plan: note: expert parallelism is not planned yet: every device holds a share of all experts of %s\n",
-                 m->name);
+      g_printerr("tdp-plan: note: %s divides no experts over ranks: every device holds a share of all experts of %s\n",
+                 framework->name, m->name);
       return;
     }
-}
-
-static SearchOptions search_options(const Planning *p, const PlanOptions *o)
-{
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
-                           .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
 /* A question instead of a plan: its answer alone is printed. */
@@ -379,7 +383,7 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
   gint64 began = g_get_monotonic_time();
   SearchOptions options = search_options(p, o);
 
-  say_limits(p->model);
+  say_limits(p->model, p->base.framework);
   if (p->question || p->second || o->gpus_from > 0)
     return answer(p, o, error);
   if (o->why_not)

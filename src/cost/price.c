@@ -76,6 +76,7 @@ static void join(Layout *l)
 
   l->compute_end += waited;
   l->price->context_s += l->axis == AXIS_CONTEXT ? waited : 0;
+  l->price->expert_s += l->axis == AXIS_EXPERT ? waited : 0;
 }
 
 /* How long computation takes that needs `seconds` alone. */
@@ -189,6 +190,7 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
 
   *price = (LayerPrice) {
     .params = work->params,
+    .expert_params = work->expert_params,
     .largest = work->largest,
     .saved_bytes = work->saved_bytes,
     .deferred_bytes = work->deferred_bytes,
@@ -205,12 +207,12 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
  * read and written in fp32, the gradient read, the weight written in 16 bits. */
 #define HOST_STEP_BYTES 30.0
 
-OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params)
+static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)
 {
   const Device *device = &cluster->device;
   double owned = plan->zero >= 1 ? params / plan_shards(plan) : params, casts = params * op_weight_cast_bytes(plan);
 
-  if (plan->offload != OFFLOAD_OPTIMIZER) {
+  if (!plan->offload.optimizer) {
     double bytes = owned * plan->framework->optimizer_bytes + casts;
     double seconds = named_memory_s(device, "optimizer", FALSE, bytes, 1);
     return (OptimizerPrice) { .seconds = seconds,
@@ -219,6 +221,20 @@ OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double 
   double copied = owned * (op_reduce_bytes(plan) + dtype_bytes[plan->precision]) / device->host_bytes_per_s;
   double host = owned * HOST_STEP_BYTES * MIN(cluster->devices_per_node, plan->gpus) / cluster->host_memory_bytes_per_s;
   return (OptimizerPrice) { .seconds = copied + host + memory_s(device, casts, 1), .offload_s = copied };
+}
+
+OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params)
+{
+  OptimizerPrice price = step_price(plan, cluster, params);
+
+  if (expert_params > 0) {
+    Plan experts = plan_of_experts(plan);
+    OptimizerPrice theirs = step_price(&experts, cluster, expert_params);
+    price.seconds += theirs.seconds;
+    price.offload_s += theirs.offload_s;
+    price.crowded_s += theirs.crowded_s;
+  }
+  return price;
 }
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)

@@ -17,6 +17,7 @@ typedef struct {
   double compute_s; /* computation lane busy (or the host's launches, if longer) */
   double tensor_s;  /* communication lane busy; what exceeds seconds - compute_s was hidden */
   double context_s; /* of seconds - compute_s, what waits for context-parallel communication */
+  double expert_s;  /* and for that between experts' ranks */
   double crowded_s; /* that computation takes longer while all devices of the node compute */
   double flops;
   double kernels;
@@ -25,8 +26,9 @@ typedef struct {
 /* Passes of one layer under a plan; the backward ones include recomputation. */
 typedef struct {
   PassPrice pass[PASS_COUNT];
-  double params;
-  double largest;         /* of them, in the largest tensor */
+  double params;          /* but expert_params */
+  double expert_params;   /* of experts that are apart */
+  double largest;         /* of all, in the largest tensor */
   double saved_bytes;     /* from forward to backward */
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
@@ -49,14 +51,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
  * others wait: 1 + spread sqrt(2 ln n), the expected largest of n normals. */
 double slowest_device(const Device *device, int devices);
 
-/* The optimizer's step of a rank with that many parameters. */
+/* The optimizer's step of a rank with that many parameters, and that many of experts that are apart. */
 typedef struct {
   double seconds;
   double offload_s; /* of these, copies to the host and back */
   double crowded_s; /* added while all devices of the node compute */
 } OptimizerPrice;
 
-OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params);
+OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params);
 
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster);

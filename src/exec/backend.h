@@ -69,20 +69,29 @@ typedef struct {
 /*
  * Softmax attention of `batch` sequences with grouped queries: query head h reads
  * key and value head h / (heads / kv_heads). q, k, v point at the first element
- * of head 0; a token's rows are ld_qkv apart, a head's elements are contiguous,
- * sequences follow each other. Context rows are heads * head_dim wide. `lse` is
- * the logarithm of each row's sum, wide, batch x heads x seq: written forward,
- * read backward. Gradients dq, dk, dv have the layout of q, k, v. With `window`
- * > 0 a query sees that many keys, itself included.
+ * of head 0; a token's rows are ld_q or ld_kv apart, a head's elements are
+ * contiguous, sequences are q_rows or kv_rows tokens apart, of which the first
+ * q_len or kv_len take part. Context rows are heads * head_dim wide and lie as the
+ * queries' do. `lse` is the logarithm of each row's sum, wide, batch x heads x
+ * q_rows: written forward, read backward. Gradients dq, dk, dv have the layout of
+ * q, k, v. Under `causal` q_len is kv_len. With `window` > 0 a query sees that
+ * many keys, itself included.
  */
 typedef struct {
-  int batch, seq, heads, kv_heads, head_dim, ld_qkv, causal, window;
+  int batch, q_len, kv_len, q_rows, kv_rows, heads, kv_heads, head_dim, ld_q, ld_kv, causal, window;
   double scale;
   const void *q, *k, *v;
   void *context, *lse;
   const void *dcontext;
   void *dq, *dk, *dv;
+  int add; /* gradients are += */
 } ExecAttention;
+
+/* Where a sequence's rows stand in it: the first `half` from `first` on, the others
+ * from `second` on. */
+typedef struct {
+  int seq, half, first, second;
+} ExecPlaces;
 
 /* Rows of logits of which this rank holds columns first .. first + width; columns
  * from `vocab` on are padding and stand for minus infinity. Labels are global. */
@@ -135,6 +144,9 @@ struct Backend {
   void (*upload)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);   /* host to device; `from` may be reused at once */
   void (*download)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes); /* device to host; returns when done */
   void (*copy)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
+  /* `rows` runs of `bytes`, to_pitch and from_pitch bytes apart. */
+  void (*copy_rows)(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                    size_t bytes, size_t rows);
   void (*zero)(Backend *b, BackendStream *s, void *p, size_t bytes);
 
   /* Streams and events. An event is recorded any number of times; event_s is the
@@ -164,21 +176,25 @@ struct Backend {
   void (*swiglu_backward)(Backend *b, BackendStream *s, int rows, int width, const void *x, const void *dy, void *dx);
   void (*bias_forward)(Backend *b, BackendStream *s, int rows, int width, void *y, const void *bias); /* y += */
   void (*bias_backward)(Backend *b, BackendStream *s, int rows, int width, const void *dy, void *dbias); /* wide += */
-  /* Rotates the halves of each of `heads` heads in rows ld apart, in place, by
-   * (row mod seq) theta^(-2i/head_dim); `sign` -1 is the backward. */
-  void (*rope)(Backend *b, BackendStream *s, int rows, int seq, int heads, int head_dim, int ld, void *x, double theta,
-               int sign);
+  /* Rotates the halves of each of `heads` heads in rows ld apart, in place, by the
+   * row's place times theta^(-2i/head_dim); `sign` -1 is the backward. */
+  void (*rope)(Backend *b, BackendStream *s, int rows, ExecPlaces places, int heads, int head_dim, int ld, void *x,
+               double theta, int sign);
   void (*attention_forward)(Backend *b, BackendStream *s, const ExecAttention *a);
   void (*attention_backward)(Backend *b, BackendStream *s, const ExecAttention *a);
+  /* Joins what the queries of `a` found among other keys, laid out alike, into its
+   * context and lse. */
+  void (*attention_merge)(Backend *b, BackendStream *s, const ExecAttention *a, const void *context, const void *lse);
   /* y = row of the token, or zeros where the token is not among first .. first + n. */
   void (*embedding_forward)(Backend *b, BackendStream *s, int rows, int width, int first, int n, const int32_t *tokens,
                             const void *table, void *y);
   void (*embedding_backward)(Backend *b, BackendStream *s, int rows, int width, int first, int n, const int32_t *tokens,
                              const void *dy, void *dtable); /* wide += */
-  /* y += table row (first + row) mod seq, and the gradient of the table. */
-  void (*position_forward)(Backend *b, BackendStream *s, int rows, int width, int seq, int first, const void *table, void *y);
-  void (*position_backward)(Backend *b, BackendStream *s, int rows, int width, int seq, int first, const void *dy,
-                            void *dtable); /* wide += */
+  /* y += table row at the place of row (first + row), and the gradient of the table. */
+  void (*position_forward)(Backend *b, BackendStream *s, int rows, int width, ExecPlaces places, int first,
+                           const void *table, void *y);
+  void (*position_backward)(Backend *b, BackendStream *s, int rows, int width, ExecPlaces places, int first,
+                            const void *dy, void *dtable); /* wide += */
   /* Cross-entropy in the steps between which ranks reduce: the largest logit;
    * then the sum of exponentials and the label's logit; then loss +=
    * sum over rows of log sum + max - target; then logits become their gradient
@@ -200,6 +216,8 @@ struct Backend {
    * error). A communicator is used from one stream at a time. Buffers may be the
    * same where the operation allows it: all_gather's own part may stand in place,
    * reduce_scatter's result may be its own part of the source.
+   * all_to_all sends x_n[i] elements to rank i and receives y_n[i] from it; the
+   * blocks lie one behind the other in the order of ranks.
    * send and recv on a communicator match in order.
    */
   BackendComm *(*comm_new)(Backend *b, int color, int key, char *error);
@@ -208,10 +226,28 @@ struct Backend {
   void (*all_gather)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each, ExecType type);
   void (*reduce_scatter)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each,
                          ExecType type);
+  void (*all_to_all)(Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y,
+                     const size_t *y_n, ExecType type);
   void (*send)(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to);
   void (*recv)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int from);
   void (*barrier)(Backend *b, BackendComm *c, BackendStream *s);
 };
+
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+static inline int exec_place(const ExecPlaces *p, size_t row)
+{
+  int at = (int)(row % (size_t)p->seq);
+  return at < p->half ? p->first + at : p->second + at - p->half;
+}
+
+/* Of a rank that has the whole sequence. */
+static inline ExecPlaces exec_places_whole(int seq)
+{
+  ExecPlaces places = { seq, seq, 0, 0 };
+  return places;
+}
 
 static inline size_t exec_type_bytes(ExecType type)
 {

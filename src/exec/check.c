@@ -53,17 +53,20 @@ static gboolean check_model(const Model *m, GError **error)
 
 static gboolean check_plan(const Plan *p, GError **error)
 {
+  g_autofree char *offloaded = offload_label(&p->offload);
+
   if (p->attention == ATTENTION_UNFUSED)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
-  if (p->cp > 1)
-    return refuse(error, "plan: context_parallel_size: %d: expected 1 to execute", p->cp);
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
-  if (p->offload != OFFLOAD_NONE)
-    return refuse(error, "plan: offload: %s: expected none to execute", offload_names[p->offload]);
+  if (offload_any(&p->offload))
+    return refuse(error, "plan: offload: %s: expected none to execute", offloaded);
+  for (int choice = 0; choice < CHOICE_COUNT; choice++)
+    if (choice != CHOICE_BUCKET && plan_takes(p, choice))
+      return refuse(error, "plan: %s: expected nothing to execute", sharding_choice_names[choice]);
   if (plan_shards(p) < plan_replicas(p))
     return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",
                   p->shard_group, plan_replicas(p));
@@ -98,7 +101,7 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
 {
   int last[2] = { -1, -1 }; /* place on a lane of the last weight gradient of the head, of the embedding */
 
-  if (!model->tied_embeddings || !plan_ends_meet(plan) || plan->dp == 1)
+  if (!model->tied_embeddings || !plan_ends_meet(plan) || plan_replicas(plan) == 1)
     return TRUE;
   for (int row = 0; row < program->n_rows; row++) {
     int lane = row * LANE_COUNT + LANE_COMPUTE;
@@ -115,9 +118,9 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
     }
     if (last[0] > last[1] && last[1] >= 0)
       return refuse(error,
-                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with data_parallel_size %d: "
+                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with %d ranks of equal weights: "
                     "the head adds to the shared table after the embedding's gradient is reduced",
-                    plan->schedule->name, plan->dp);
+                    plan->schedule->name, plan_replicas(plan));
   }
   return TRUE;
 }

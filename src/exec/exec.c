@@ -111,7 +111,7 @@ static void init_parameters(Exec *x)
 {
   g_autofree gboolean *present = present_layers(x), *cuts = cut_layers(x);
 
-  shards_init(&x->shards, &x->shape, &x->memory, x->plan->zero, x->plan->dp, x->coordinates[AXIS_DATA], present, cuts);
+  shards_init(&x->shards, &x->shape, &x->memory, x->plan->zero, plan_replicas(x->plan), exec_replica(x), present, cuts);
   shards_allocate(&x->shards, x->run.s, x->options.seed);
   x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, 2 * sizeof(double));
 }
@@ -121,7 +121,9 @@ static void init_run(Exec *x)
   Backend *b = x->b;
 
   x->run = (LayerRun) {
-    .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor, .kept_as = PART_ACTIVATIONS,
+    .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor,
+    .context = x->context, .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
+    .kept_as = PART_ACTIVATIONS,
     .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
     .loss_scale = 1.0 / ((double)x->plan->global_batch * x->plan->seq),
   };
@@ -136,12 +138,13 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
                 .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
   mesh_coordinates(plan, backend->rank, x->coordinates);
   x->row = x->coordinates[AXIS_PIPELINE];
-  x->shape = layer_shape(model, plan, x->coordinates[AXIS_TENSOR]);
+  x->shape = layer_shape(model, plan, x->coordinates[AXIS_TENSOR], x->coordinates[AXIS_CONTEXT]);
   memory_init(&x->memory, backend, options->memory_limit);
   x->memory.fatal = options->fatal;
   x->memory.data = options->data;
   for (int lane = 0; lane < LANE_COUNT; lane++)
     x->lanes[lane] = backend->stream_new(backend, lane == LANE_COMPUTE);
+  x->beside = backend->stream_new(backend, FALSE);
   init_chunks(x);
   init_runs(x);
   if (!tokens_init(&x->tokens, options->tokens, options->seed, model->vocab, plan->seq, error) ||
@@ -196,6 +199,11 @@ void exec_free(Exec *x)
   free_runs(x);
   for (int lane = 0; lane < LANE_COUNT; lane++)
     x->b->stream_free(x->b, x->lanes[lane]);
+  x->b->stream_free(x->b, x->beside);
+  if (x->run.ready) {
+    x->b->event_free(x->b, x->run.ready);
+    x->b->event_free(x->b, x->run.arrived);
+  }
   g_free(x);
 }
 

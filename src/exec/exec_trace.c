@@ -6,7 +6,7 @@ enum { ROW_FIELDS = PART_COUNT }; /* held parts */
 
 static gboolean speaks_for_row(const Exec *x)
 {
-  return x->coordinates[AXIS_TENSOR] == 0 && x->coordinates[AXIS_DATA] == 0;
+  return x->coordinates[AXIS_TENSOR] == 0 && exec_replica(x) == 0;
 }
 
 static void fill_task(const Exec *x, int task, double *out)

@@ -28,6 +28,15 @@ static BackendComm *axis_comm(Exec *x, Axis axis, GError **error)
   return split(x, group_color(x, axis), x->coordinates[axis], error);
 }
 
+static BackendComm *replicas_comm(Exec *x, GError **error)
+{
+  int at[AXIS_COUNT];
+
+  memcpy(at, x->coordinates, sizeof at);
+  at[AXIS_CONTEXT] = at[AXIS_DATA] = 0;
+  return split(x, mesh_rank(x->plan, at), exec_replica(x), error);
+}
+
 /* The ranks of two rows with equal other coordinates. */
 static BackendComm *pair_comm(Exec *x, int first, int second, GError **error)
 {
@@ -124,7 +133,8 @@ gboolean groups_init(Exec *x, GError **error)
   x->world = split(x, 0, x->b->rank, &found);
   x->tensor = axis_comm(x, AXIS_TENSOR, &found);
   x->tensor_late = axis_comm(x, AXIS_TENSOR, &found);
-  x->data = axis_comm(x, AXIS_DATA, &found);
+  x->context = axis_comm(x, AXIS_CONTEXT, &found);
+  x->data = replicas_comm(x, &found);
   if (tied[0] >= 0)
     x->tied = pair_comm(x, tied[0], tied[1], &found);
   if (schedule_copies(x->plan->schedule) == 2)
@@ -137,7 +147,7 @@ gboolean groups_init(Exec *x, GError **error)
 
 void groups_clear(Exec *x)
 {
-  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->data, x->tied, x->copies };
+  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->context, x->data, x->tied, x->copies };
 
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];

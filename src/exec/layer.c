@@ -6,13 +6,25 @@ static const LayerType *const types[] = {
   [LAYER_HEAD] = &layer_head,
 };
 
-LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank)
+/* The whole sequence, or two runs as far from its middle. */
+static ExecPlaces places_of(const Plan *plan, int cp_rank)
 {
-  int tokens = plan->micro_batch * plan->seq;
+  int seq = plan->seq / plan->cp, half = seq / 2;
+
+  if (plan->cp == 1)
+    return exec_places_whole(seq);
+  return (ExecPlaces) { .seq = seq, .half = half, .first = cp_rank * half,
+                        .second = (2 * plan->cp - 1 - cp_rank) * half };
+}
+
+LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank, int cp_rank)
+{
+  int tokens = plan->micro_batch * plan->seq / plan->cp;
 
   return (LayerShape) {
-    .model = model, .plan = plan, .tp = plan->tp, .tp_rank = tp_rank, .sp = plan->sequence_parallel,
-    .hidden = model->hidden, .seq = plan->seq, .micro_batch = plan->micro_batch, .tokens = tokens,
+    .model = model, .plan = plan, .tp = plan->tp, .tp_rank = tp_rank, .cp = plan->cp, .cp_rank = cp_rank,
+    .sp = plan->sequence_parallel, .hidden = model->hidden, .seq = plan->seq / plan->cp,
+    .places = places_of(plan, cp_rank), .micro_batch = plan->micro_batch, .tokens = tokens,
     .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab = op_vocab(model, plan),
   };
 }

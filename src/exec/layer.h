@@ -58,14 +58,16 @@ static inline gsize param_size(const Param *p)
 typedef struct {
   const Model *model;
   const Plan *plan;
-  int tp, tp_rank;
+  int tp, tp_rank, cp, cp_rank;
   gboolean sp;
-  int hidden, seq, micro_batch;
+  int hidden, micro_batch;
+  int seq;           /* tokens of a sequence on this rank */
+  ExecPlaces places; /* of them in the sequence */
   int tokens, rows;  /* of a micro-batch; of them outside of products */
   int vocab;         /* padded, whole */
 } LayerShape;
 
-LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank);
+LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank, int cp_rank);
 
 /* Where a layer runs. */
 typedef struct {
@@ -73,7 +75,9 @@ typedef struct {
   Backend *b;
   BackendStream *s;
   Memory *memory;
-  BackendComm *tensor;
+  BackendComm *tensor, *context;
+  BackendStream *beside;          /* of context-parallel exchanges beside computation */
+  BackendEvent *ready, *arrived;  /* of them */
   MemoryPart kept_as; /* part to which what a forward keeps is counted */
   gsize bytes;       /* of an element */
   gsize wide_bytes;

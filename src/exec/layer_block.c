@@ -1,13 +1,13 @@
 /* A transformer block: normed attention and normed feed-forward, each added to its input. */
-#include "exec/layer.h"
+#include "exec/core.h"
 
 #include <math.h>
 
 #define DEVIATION 0.02
 #define ROPE_THETA 10000.0
 
-enum { X, NORM1, STATS1, QKV, LSE, CONTEXT, X2, NORM2, STATS2, UP, ACT, D_QKV, D_PROJECTION, D_UP, D_DOWN };
-G_STATIC_ASSERT((int)D_DOWN < (int)STATE_SLOTS);
+enum { X, NORM1, STATS1, QKV, CONTEXT, LSE, HEADS, X2, NORM2, STATS2, UP, ACT, D_QKV, D_PROJECTION, D_UP, D_DOWN };
+G_STATIC_ASSERT((int)D_DOWN < (int)STATE_SLOTS && HEADS - QKV == (int)CORE_HEADS && LSE - QKV == (int)CORE_LSE);
 
 /* Widths on this rank. */
 typedef struct {
@@ -79,21 +79,10 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   params_row(shape, param_matrix(layer, BLOCK_DOWN, w.ffn, behind), spec->ffn.bias, all);
 }
 
-static void *at(const LayerRun *r, const void *x, gsize elements)
+static Core core_of(const LayerSpec *spec, const Widths *w)
 {
-  return (char *)x + elements * r->bytes;
-}
-
-static ExecAttention attention_of(const LayerRun *r, const LayerSpec *spec, const LayerState *state, const Widths *w)
-{
-  const void *qkv = state->kept[QKV];
-
-  return (ExecAttention) {
-    .batch = r->shape.micro_batch, .seq = r->shape.seq, .heads = w->heads, .kv_heads = w->kv_heads,
-    .head_dim = w->head_dim, .ld_qkv = w->qkv, .causal = spec->attention.causal, .window = spec->attention.window,
-    .scale = 1 / sqrt(w->head_dim), .q = qkv, .k = at(r, qkv, w->q), .v = at(r, qkv, w->q + w->kv),
-    .context = state->kept[CONTEXT], .lse = state->kept[LSE],
-  };
+  return (Core) { .attention = &spec->attention, .heads = w->heads, .kv_heads = w->kv_heads, .q = w->q, .kv = w->kv,
+                  .qkv = w->qkv };
 }
 
 /* Queries and keys of a buffer laid out as qkv. */
@@ -101,20 +90,8 @@ static void rotate(const LayerRun *r, const Widths *w, void *qkv, int sign)
 {
   if (r->shape.model->positions != POSITIONS_ROPE)
     return;
-  r->b->rope(r->b, r->s, r->shape.tokens, r->shape.seq, w->heads + w->kv_heads, w->head_dim, w->qkv, qkv, ROPE_THETA,
+  r->b->rope(r->b, r->s, r->shape.tokens, r->shape.places, w->heads + w->kv_heads, w->head_dim, w->qkv, qkv, ROPE_THETA,
              sign);
-}
-
-static gsize lse_size(const LayerRun *r, const Widths *w)
-{
-  return (gsize)w->heads * r->shape.tokens;
-}
-
-static void core_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Widths *w)
-{
-  state->kept[LSE] = run_keep_wide(r, lse_size(r, w));
-  ExecAttention a = attention_of(r, lw->spec, state, w);
-  r->b->attention_forward(r->b, r->s, &a);
 }
 
 /* Sums over ranks, adds bias and the residual: partial becomes the half's output. */
@@ -143,7 +120,8 @@ static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerStat
   rows_ungather(r, in, kept[NORM1]);
   rotate(r, w, kept[QKV], 1);
   kept[CONTEXT] = run_keep(r, (gsize)tokens * w->context);
-  core_forward(r, lw, state, w);
+  Core core = core_of(lw->spec, w);
+  core_forward(r, &core, &kept[QKV]);
   void *out = run_buffer(r, (gsize)tokens * hidden);
   linear_forward(r, tokens, w->context, hidden, kept[CONTEXT], lw->weight[BLOCK_PROJECTION], NULL, out);
   return join(r, out, lw->weight[BLOCK_PROJECTION_BIAS], kept[X]);
@@ -231,12 +209,8 @@ static void *input_attention(const LayerRun *r, const LayerWeights *lw, LayerSta
 
   linear_input(r, tokens, w->context, hidden, kept[D_PROJECTION], lw->weight[BLOCK_PROJECTION], dcontext);
   kept[D_QKV] = run_buffer(r, (gsize)tokens * w->qkv);
-  ExecAttention a = attention_of(r, lw->spec, state, w);
-  a.dcontext = dcontext;
-  a.dq = kept[D_QKV];
-  a.dk = at(r, kept[D_QKV], w->q);
-  a.dv = at(r, kept[D_QKV], w->q + w->kv);
-  r->b->attention_backward(r->b, r->s, &a);
+  Core core = core_of(lw->spec, w);
+  core_backward(r, &core, &kept[QKV], dcontext, kept[D_QKV]);
   run_drop(r, &dcontext);
   rotate(r, w, kept[D_QKV], -1);
   void *dnorm = run_buffer(r, (gsize)tokens * hidden);
@@ -250,7 +224,7 @@ static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state,
   Widths w = widths_of(&r->shape, lw->spec);
   void *dx = input_attention(r, lw, state, &w, input_feed_forward(r, lw, state, &w, dy));
 
-  state_drop(r, state, 1u << X | 1u << STATS1 | 1u << QKV | 1u << LSE | 1u << X2 | 1u << STATS2 | 1u << UP);
+  state_drop(r, state, 1u << X | 1u << STATS1 | 1u << QKV | 1u << LSE | 1u << HEADS | 1u << X2 | 1u << STATS2 | 1u << UP);
   return dx;
 }
 
@@ -283,7 +257,7 @@ static void forget(const LayerRun *r, LayerState *state)
   if (r->shape.plan->recompute == RECOMPUTE_FULL)
     state_drop(r, state, ~(1u << X));
   else if (r->shape.plan->recompute == RECOMPUTE_SELECTIVE)
-    run_drop(r, &state->kept[LSE]);
+    state_drop(r, state, 1u << LSE | 1u << HEADS);
 }
 
 static void remake(const LayerRun *r, const LayerWeights *lw, LayerState *state)
@@ -293,8 +267,11 @@ static void remake(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   if (!state->kept[NORM1]) {
     void *y = forward(r, lw, state, state->kept[X]);
     run_drop(r, &y);
-  } else if (!state->kept[LSE])
-    core_forward(r, lw, state, &w);
+  } else if (!state->kept[LSE]) {
+    Core core = core_of(lw->spec, &w);
+    core.again = TRUE;
+    core_forward(r, &core, &state->kept[QKV]);
+  }
 }
 
 const LayerType layer_block = { params, forward, input, weight, forget, remake };

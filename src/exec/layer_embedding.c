@@ -36,7 +36,7 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
                           w->weight[EMBEDDING_TABLE], y);
   y = rows_sum(r, y);
   if (w->weight[EMBEDDING_POSITIONS])
-    r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->seq,
+    r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->places,
                            shape->sp ? shape->rows * shape->tp_rank : 0, w->weight[EMBEDDING_POSITIONS], y);
   memory_retag(r->memory, y, r->kept_as);
   return y;
@@ -58,7 +58,7 @@ static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
   r->b->embedding_backward(r->b, r->s, shape->tokens, shape->hidden, vocab * shape->tp_rank, vocab, state->tokens, dy,
                            w->gradient[EMBEDDING_TABLE]);
   if (w->gradient[EMBEDDING_POSITIONS])
-    r->b->position_backward(r->b, r->s, shape->tokens, shape->hidden, shape->seq, 0, dy,
+    r->b->position_backward(r->b, r->s, shape->tokens, shape->hidden, shape->places, 0, dy,
                             w->gradient[EMBEDDING_POSITIONS]);
   rows_ungather(r, dy, state->kept[DY]);
 }

@@ -64,7 +64,9 @@ struct Exec {
   Shards shards;
   Tokens tokens;
   BackendStream *lanes[LANE_COUNT];
-  BackendComm *world, *tensor, *tensor_late, *data, *tied, *copies; /* tensor_late: beside the passes */
+  BackendStream *beside; /* of context-parallel exchanges */
+  BackendComm *world, *tensor, *tensor_late, *tied, *copies; /* tensor_late: beside the passes */
+  BackendComm *context, *data; /* data: all that hold the same weights, context-parallel ranks fastest */
   BackendComm **outgoing;  /* of each row */
   Incoming *incoming;      /* of each row */
   ChunkState *chunks;
@@ -86,6 +88,12 @@ static inline const Task *exec_task(const Exec *x, int task)
 static inline const Segment *exec_segment(const Exec *x, int task)
 {
   return &g_array_index(x->program->segments, Segment, exec_task(x, task)->segment);
+}
+
+/* This rank's number among those that hold the same weights. */
+static inline int exec_replica(const Exec *x)
+{
+  return x->coordinates[AXIS_DATA] * x->plan->cp + x->coordinates[AXIS_CONTEXT];
 }
 
 /* Whether each tensor-parallel rank sends its share of a boundary and receivers gather. */

@@ -7,19 +7,26 @@ static MicroState *micro_of(Exec *x, int task)
   return &x->chunks[t->chunk].micro[t->micro];
 }
 
-/* Tokens of a micro-batch: micro-batches are dealt to the data-parallel ranks in turn. */
+/* Tokens of a micro-batch, which are dealt to the data-parallel ranks in turn; of a
+ * sequence, those that the context-parallel rank has. */
 static void load_tokens(Exec *x, MicroState *m, int micro)
 {
   const LayerShape *shape = &x->shape;
   guint64 first = (guint64)(x->step - 1) * x->plan->global_batch +
                   ((guint64)micro * x->plan->dp + x->coordinates[AXIS_DATA]) * shape->micro_batch;
   gsize bytes = 2 * (gsize)shape->tokens * sizeof(int32_t);
-  g_autofree int32_t *host = g_malloc(bytes);
+  g_autofree int32_t *host = g_malloc(bytes), *whole = g_new(int32_t, 2 * x->plan->seq);
 
   if (m->tokens)
     return;
-  for (int i = 0; i < shape->micro_batch; i++)
-    tokens_sequence(&x->tokens, first + i, host + i * shape->seq, host + shape->tokens + i * shape->seq);
+  for (int i = 0; i < shape->micro_batch; i++) {
+    tokens_sequence(&x->tokens, first + i, whole, whole + x->plan->seq);
+    for (int row = 0; row < shape->seq; row++) {
+      int place = exec_place(&shape->places, row), at = i * shape->seq + row;
+      host[at] = whole[place];
+      host[shape->tokens + at] = whole[x->plan->seq + place];
+    }
+  }
   m->tokens = memory_alloc(&x->memory, x->run.s, PART_BUFFERS, bytes);
   x->b->upload(x->b, x->run.s, m->tokens, host, bytes);
 }

@@ -113,7 +113,7 @@ static void sum_partial(Exec *x, BackendStream *s)
 static void add_square(Exec *x, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
 {
   gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) ||
-                   (p->replicated && x->shape.tp_rank > 0) || (x->shards.zero == 0 && x->coordinates[AXIS_DATA] > 0);
+                   (p->replicated && x->shape.tp_rank > 0) || (x->shards.zero == 0 && exec_replica(x) > 0);
 
   (void)data;
   if (!twice)

@@ -35,6 +35,7 @@ static void put_megatron(Export *e, GString *text)
                          export_truth(p->recompute != RECOMPUTE_NONE), export_truth(p->zero > 0));
   if (p->ep > 1)
     g_string_append_printf(text, "  megatron_lm_expert_model_parallel_size: %d\n", p->ep);
+  export_lose_experts(e);
   g_string_append(text, "  megatron_lm_gradient_clipping: 1.0\n");
 }
 
@@ -48,6 +49,7 @@ static void put_fsdp(Export *e, GString *text)
     export_lose(e, "sequence_parallel: true: accelerate leaves it to the model's own plan, left out");
   if (p->ep > 1)
     export_lose(e, "expert_model_parallel_size: %d: not in accelerate's FSDP, left out", p->ep);
+  export_lose_experts(e);
   put_machines(e, "FSDP", text);
   g_string_append_printf(text, "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: %s\n",
                          export_truth(p->zero == 3));

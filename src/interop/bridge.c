@@ -29,6 +29,11 @@ static void put_model(Export *e, GString *text)
     g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", layout);
   }
   g_string_append_printf(text, "  context_parallel_size: %d\n  expert_model_parallel_size: %d\n", p->cp, p->ep);
+  if (plan_experts_apart(p))
+    g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n",
+                           plan_expert_tensor(p), expert_dispatch_names[p->dispatch]);
+  if (p->expert_capacity > 0)
+    g_string_append_printf(text, "  moe_expert_capacity_factor: %g\n", p->expert_capacity);
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
   g_string_append_printf(text, "%s  seq_length: %d\n", recompute_keys[p->recompute], p->seq);
 }

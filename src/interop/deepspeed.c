@@ -40,6 +40,7 @@ static void lose_parallel(Export *e)
     export_lose(e, "context_parallel_size: %d: not in DeepSpeed, left out", p->cp);
   if (p->ep > 1)
     export_lose(e, "expert_model_parallel_size: %d: stands in the model's code, left out", p->ep);
+  export_lose_experts(e);
 }
 
 static void lose_memory(Export *e)

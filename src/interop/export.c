@@ -145,6 +145,16 @@ void export_words(GString *text, const char *format, ...)
   va_end(args);
 }
 
+void export_lose_experts(Export *e)
+{
+  const Plan *p = e->plan;
+
+  if (plan_expert_tensor(p) != p->tp)
+    export_lose(e, "expert_tensor_parallel_size: %d: not in %s, left out", plan_expert_tensor(p), e->exporter->target);
+  if (p->expert_capacity > 0)
+    export_lose(e, "moe_expert_capacity_factor: %g: not in %s, left out", p->expert_capacity, e->exporter->target);
+}
+
 void export_end_line(GString *text)
 {
   if (text->len > 0 && text->str[text->len - 1] != '\n')
@@ -227,8 +237,9 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
 
   e.losses = found;
   e.notes = notes;
-  if (plan->offload)
-    export_lose(&e, "offload: %s: left out", offload_names[plan->offload]);
+  g_autofree char *offloaded = offload_label(&plan->offload);
+  if (offloaded)
+    export_lose(&e, "offload: %s: left out", offloaded);
   if (plan->fp8)
     export_lose(&e, "precision: fp8: its recipe is left out, written as bf16");
   if (plan_shards(plan) < plan_replicas(plan))

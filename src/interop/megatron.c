@@ -45,6 +45,21 @@ static void add(GString *flags, const char *words)
     export_words(flags, "%s", words);
 }
 
+static void add_expert_parallel(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+
+  if (p->ep > 1)
+    export_words(flags, "--expert-model-parallel-size %d", p->ep);
+  if (plan_expert_tensor(p) != p->tp)
+    export_words(flags, "--expert-tensor-parallel-size %d", plan_expert_tensor(p));
+  if (plan_experts_apart(p))
+    export_words(flags, "--moe-token-dispatcher-type %s", expert_dispatch_names[p->dispatch]);
+  if (p->expert_capacity > 0)
+    export_words(flags, "--moe-expert-capacity-factor %g", p->expert_capacity);
+  export_end_line(flags);
+}
+
 static void add_tensor(Export *e, GString *flags)
 {
   const Plan *p = e->plan;
@@ -59,9 +74,8 @@ static void add_tensor(Export *e, GString *flags)
     export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
   if (p->cp > 1)
     export_words(flags, "--context-parallel-size %d", p->cp);
-  if (p->ep > 1)
-    export_words(flags, "--expert-model-parallel-size %d", p->ep);
   export_end_line(flags);
+  add_expert_parallel(e, flags);
 }
 
 static void add_pipeline(Export *e, GString *flags)

@@ -65,6 +65,7 @@ static void put_parallelism(Export *e, GString *text)
                          p->sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE",
                          export_truth(p->sequence_parallel && p->overlap.tensor));
   g_string_append_printf(text, "  recompute_layer: %s\n", export_truth(p->recompute == RECOMPUTE_FULL));
+  export_lose_experts(e);
   g_string_append_printf(text, "  expert_parallel_size: %d\n  context_parallel_size: %d\n", p->ep, p->cp);
   g_string_append_printf(text, "tokens:\n  sequence_length: %d\n  train_steps: %d\n  micro_batch_size: %d\n"
                                "  batch_accumulation_per_replica: %d\n",

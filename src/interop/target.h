@@ -42,6 +42,9 @@ int export_chunk_blocks(const Export *e, const ScheduleName *row);
 /* The stages as Megatron's layout says them, "Et*8|t*9|t*9|t*8L"; newly allocated. */
 char *export_layout(const Plan *plan);
 
+/* What a target that knows expert parallelism alone, if that, cannot say of experts. */
+void export_lose_experts(Export *e);
+
 /* Loses a layer_split, of a tool that cannot be given one. */
 void export_lose_split(Export *e);
 

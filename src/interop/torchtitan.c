@@ -151,7 +151,15 @@ static void put_parallelism(Export *e, GString *text)
   put_data(e, text);
   g_string_append_printf(text, "tensor_parallel_degree = %d\n", p->tp);
   put_pipeline(e, text);
-  g_string_append_printf(text, "context_parallel_degree = %d\nexpert_parallel_degree = %d\n\n", p->cp, p->ep);
+  g_string_append_printf(text, "context_parallel_degree = %d\nexpert_parallel_degree = %d\n", p->cp, p->ep);
+  if (p->ep > 1 && plan_expert_tensor(p) != 1 && plan_expert_tensor(p) != p->tp)
+    export_lose(e, "expert_tensor_parallel_size: %d: torchtitan takes 1 or tensor_model_parallel_size, written as 1",
+                plan_expert_tensor(p));
+  if (p->ep > 1)
+    g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", plan_expert_tensor(p) == p->tp ? p->tp : 1);
+  if (p->expert_capacity > 0)
+    export_lose(e, "moe_expert_capacity_factor: %g: torchtitan drops no tokens, left out", p->expert_capacity);
+  g_string_append_c(text, '\n');
 }
 
 static void put_kernels(Export *e, GString *text)

@@ -58,6 +58,31 @@ void build_backward_collective(Build *b, const char *name, Collective what, doub
     add_backward(b, op);
 }
 
+static Collective mirror_image(Collective what)
+{
+  switch (what) {
+  case COLLECTIVE_ALL_GATHER:
+    return COLLECTIVE_REDUCE_SCATTER;
+  case COLLECTIVE_REDUCE_SCATTER:
+    return COLLECTIVE_ALL_GATHER;
+  default:
+    return what;
+  }
+}
+
+void build_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group)
+{
+  Op op = { .name = name, .kind = OP_COLLECTIVE,
+            .collective = { .what = what, .bytes = bytes, .group = *group, .axis = AXIS_EXPERT } };
+
+  if (group->size < 2)
+    return;
+  add_forward(b, op);
+  op.pass = PASS_INPUT;
+  op.collective.what = mirror_image(what);
+  add_backward(b, op);
+}
+
 static double activation_bytes(const Build *b)
 {
   return b->tokens * b->hidden * b->bytes;

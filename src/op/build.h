@@ -13,6 +13,7 @@ typedef struct {
   const LayerSpec *spec;
   const Plan *plan;
   GroupShape tensor, context; /* the tensor- and the context-parallel group */
+  GroupShape expert, expert_tensor, expert_block; /* of experts that are apart: mesh.h */
   double tp;
   double tokens;     /* of a micro-batch, on a context-parallel rank */
   double rows;       /* tokens that norms and residuals see: tokens / tp under sequence parallel */
@@ -58,6 +59,9 @@ void build_stream(Build *b, const Stream *stream);
 void build_forward_collective(Build *b, const char *name, Collective what, double bytes);
 void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean async);
 
+/* A collective over a group of the experts' grid and, backward, its mirror image; nothing over one rank. */
+void build_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group);
+
 /* Where tensor-parallel ranks enter a part together: under sequence parallelism
  * rows are gathered, and either way the input's gradient is summed. */
 void build_entry(Build *b);
@@ -81,6 +85,18 @@ void build_head(Build *b);
 /* Parts of a block. */
 void build_attention(Build *b);
 void build_feed_forward(Build *b);
+
+typedef struct {
+  const char *up, *down;
+  double width;  /* on this device */
+  double batch;  /* experts on this device, 1 if dense */
+  double rows;   /* tokens of each */
+  double saved;  /* bytes of input */
+  gboolean inside; /* what goes around it gathers and sums over the tensor-parallel ranks */
+} Mlp;
+
+void build_mlp(Build *b, const Mlp *mlp);
+void build_experts(Build *b);
 
 /* The core of attention, `heads` of them on this device, where a sequence is
  * divided over the context-parallel ranks; `keys_bytes` of keys and values are

@@ -89,6 +89,8 @@ static void gather(Core *c)
   c->b->work->transient_bytes = MAX(c->b->work->transient_bytes, 2 * ranks * c->keys_bytes);
 }
 
+/* The core keeps its own output for the backward, beside that which went back to
+ * rows (Transformer Engine's context_parallel.py, AttnFuncWithCPAndQKVOA2A). */
 static void all_to_all(Core *c)
 {
   const Attention *a = &c->b->spec->attention;
@@ -98,7 +100,7 @@ static void all_to_all(Core *c)
   gboolean backward = c->pass != PASS_FORWARD;
 
   add(c, exchange(c, "heads for rows", COLLECTIVE_ALL_TO_ALL, backward ? out : in));
-  add(c, core(c, c->heads / ranks, seq, keys, keys, a->causal && keys == seq));
+  add(c, core(c, c->heads / ranks, seq, keys, keys, a->causal && keys == seq))->saved_bytes = backward ? 0 : out;
   add(c, exchange(c, "rows for heads", COLLECTIVE_ALL_TO_ALL, backward ? in : out));
 }
 

@@ -43,7 +43,7 @@ double op_gradient_copy_bytes(const Plan *p)
 
 double op_optimizer_bytes(const Plan *p)
 {
-  if (p->offload == OFFLOAD_OPTIMIZER)
+  if (p->offload.optimizer)
     return 0;
   return p->precision == DTYPE_FP32 ? 8 : 12;
 }
@@ -68,25 +68,63 @@ double op_weight_cast_bytes(const Plan *p)
   return p->fp8 && !fp8_work(p)->each_pass ? fp8_work(p)->weight_bytes : 0;
 }
 
+/* Divided weights, unless the host has them, and the second copy for backwards (ZeRO++, section 3.2). */
+static double kept_weights(const Plan *p)
+{
+  double bytes = op_weight_bytes(p);
+
+  if (p->zero < 3)
+    return bytes;
+  return (p->offload.parameters ? 0 : bytes / plan_shards(p)) +
+         (p->sharding.secondary ? bytes / p->sharding.secondary : 0);
+}
+
+static double kept_gradients(const Plan *p)
+{
+  double bytes = op_gradient_bytes(p) + op_gradient_copy_bytes(p);
+
+  if (p->zero < 2 || p->sharding.no_sync)
+    return bytes;
+  return plan_stores_gradients(p) ? 0 : bytes / plan_shards(p);
+}
+
+StateBytes op_states(const Plan *p)
+{
+  return (StateBytes) {
+    .weights = kept_weights(p) + op_weight_copy_bytes(p),
+    .gradients = kept_gradients(p),
+    .optimizer = op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1),
+  };
+}
+
 double op_state_bytes(const Plan *p)
 {
-  return op_weight_bytes(p) / (p->zero >= 3 ? plan_shards(p) : 1) + op_weight_copy_bytes(p) +
-         (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / (p->zero >= 2 ? plan_shards(p) : 1) +
-         op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1);
+  StateBytes s = op_states(p);
+  return s.weights + s.gradients + s.optimizer;
 }
 
 double op_overhead_bytes(const Plan *p)
 {
-  int groups = (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p)) + (p->pp > 1);
+  int apart = plan_experts_apart(p) ? (p->ep > 1) + (plan_expert_tensor(p) > 1) + (plan_expert_replicas(p) > 1) : 0;
+  int groups = apart + (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p)) + (p->pp > 1);
   return p->framework->context_bytes + groups * p->framework->group_bytes;
+}
+
+double op_bucket_params(const Plan *p)
+{
+  const Framework *f = p->framework;
+
+  return p->sharding.bucket > 0 ? p->sharding.bucket : MAX(f->bucket_params, f->bucket_params_per_rank * plan_replicas(p));
 }
 
 double op_bucket_bytes(const Plan *p, double params)
 {
   const Framework *f = p->framework;
-  double bucket = MAX(f->bucket_params, f->bucket_params_per_rank * plan_replicas(p));
+  gboolean copies = f->copied_buckets && !p->sharding.bucket_view;
 
-  return plan_replicas(p) > 1 ? f->bucket_copies * MIN(params, bucket) * op_reduce_bytes(p) : 0;
+  if (plan_replicas(p) == 1)
+    return 0;
+  return (f->bucket_copies * MIN(params, op_bucket_params(p)) + (copies ? params : 0)) * op_reduce_bytes(p);
 }
 
 double op_step_bytes(const Plan *p, double params, double largest)
@@ -227,6 +265,11 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
     .bytes = dtype_bytes[plan->precision], .hidden = model->hidden,
   };
 
+  if (plan_experts_apart(plan)) {
+    b.expert = mesh_expert_group(plan, cluster, EXPERT_PARALLEL);
+    b.expert_tensor = mesh_expert_group(plan, cluster, EXPERT_TENSOR);
+    b.expert_block = mesh_expert_block(plan, cluster);
+  }
   *work = (LayerWork) {
     .forward = g_array_new(FALSE, FALSE, sizeof(Op)),
     .backward = g_array_new(FALSE, FALSE, sizeof(Op)),

@@ -19,6 +19,9 @@
  * chunks of it as far from the middle, so that a causal mask leaves every rank
  * the same work (context.c: what ranks exchange, and when).
  *
+ * Experts on other ranks: a layer's tokens leave for them and come back, as
+ * experts.c says; how many the busiest rank sees is plan_expert_tokens.
+ *
  * To add a layer kind: a file with a LayerWork builder and a line in the table
  * of op.c.
  */
@@ -55,7 +58,8 @@ typedef struct {
 typedef struct {
   GArray *forward;  /* Op */
   GArray *backward; /* Op, in order; without recomputation */
-  double params;    /* weights on this device */
+  double params;    /* weights on this device, but expert_params */
+  double expert_params; /* those of experts that are apart (plan_experts_apart): other ranks hold the same */
   double largest;   /* of them, in the largest tensor */
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
@@ -97,9 +101,18 @@ double op_optimizer_bytes(const Plan *plan);
  * are added to the accumulated ones. */
 double op_gradient_copy_bytes(const Plan *plan);
 
-/* Bytes of weights, gradients and optimizer states that a device keeps for a
- * parameter of its layers, as ZeRO divides them. */
+/* Bytes that a device keeps for a parameter of its layers, as ZeRO divides
+ * them and offloading takes them away; and their sum. Tensors below the plan's
+ * persistence threshold keep whole weights instead. */
+typedef struct {
+  double weights, gradients, optimizer;
+} StateBytes;
+
+StateBytes op_states(const Plan *plan);
 double op_state_bytes(const Plan *plan);
+
+/* Parameters of a bucket of gradients, at least. */
+double op_bucket_params(const Plan *plan);
 
 /* Context, libraries and communicators of a device; communication buckets of
  * a device with that many parameters. */

@@ -8,6 +8,7 @@
 
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
+const char *const expert_dispatch_names[] = { "alltoall", "allgather", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
@@ -15,11 +16,12 @@ const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_r
 
 static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", NULL };
 
+static const char *const placement_names[] = { "whole", "data", "folded", NULL };
 static const char *const accumulation_names[] = { "none", "separate", "fused", NULL };
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation, recompute, memory, splits, fp8;
+  int engine, attention, accumulation, recompute, memory, splits, fp8, experts;
   char *like;
 } Parsed;
 
@@ -32,10 +34,14 @@ static const JsonField fields[] = {
   { "zero_stage_max_with_pipeline", JSON_INT, FIELD(zero_max_pipeline), FALSE, 0, 3 },
   { "schedules", JSON_ANY },
   { "context_parallel", JSON_ANY },
+  { "expert_parallel", JSON_ENUM, G_STRUCT_OFFSET(Parsed, experts), .names = placement_names },
+  { "moe_token_dispatcher", JSON_ANY },
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
-  { "offload_optimizer", JSON_BOOL, FIELD(offload_optimizer) },
+  { "sharding_options", JSON_ANY },
+  { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
+  { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
@@ -54,6 +60,7 @@ static const JsonField fields[] = {
   { "overlap_pipeline", JSON_BOOL, FIELD(overlap_pipeline) },
   { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },
   { "overlap_tensor", JSON_BOOL, FIELD(overlap_tensor) },
+  { "overlap_offload", JSON_BOOL, FIELD(overlap_offload) },
   { "attention", JSON_ENUM, G_STRUCT_OFFSET(Parsed, attention), .names = attention_kernel_names },
   { "accumulation", JSON_ENUM, G_STRUCT_OFFSET(Parsed, accumulation), .names = accumulation_names },
   { "gradient_bytes", JSON_INT, FIELD(gradient_bytes), FALSE, 1, 8 },
@@ -133,21 +140,61 @@ static gboolean read_schedules(const JsonDoc *doc, guint64 *out, GError **error)
   return TRUE;
 }
 
-/* Names of exchanges as bits; the first one is the default. */
-static gboolean read_context(const JsonDoc *doc, Framework *out, GError **error)
+/* Names of a list as bits; the first one is the default, untouched if the key is absent. */
+static gboolean read_names(const JsonDoc *doc, const char *key, const char *const *known, guint *bits, int *first,
+                           GError **error)
 {
-  const cJSON *names = json_get_array(doc, json_root(doc), "context_parallel", FALSE, error), *name;
+  const cJSON *names = json_get_array(doc, json_root(doc), key, FALSE, error), *name;
 
   if (!names)
-    return !json_get(json_root(doc), "context_parallel");
-  out->context = 0;
+    return !json_get(json_root(doc), key);
+  *bits = 0;
   cJSON_ArrayForEach(name, names) {
-    int i = cJSON_IsString(name) ? names_find(context_exchange_names, name->valuestring) : -1;
+    int i = cJSON_IsString(name) ? names_find(known, name->valuestring) : -1;
+    if (i < 0) {
+      g_autofree char *choices = g_strjoinv(", ", (char **)known);
+      return json_error(doc, name, error, "one of %s", choices);
+    }
+    if (!*bits)
+      *first = i;
+    *bits |= 1u << i;
+  }
+  return TRUE;
+}
+
+static gboolean read_context(const JsonDoc *doc, Framework *out, GError **error)
+{
+  int first = out->context_first;
+
+  if (!read_names(doc, "context_parallel", context_exchange_names, &out->context, &first, error))
+    return FALSE;
+  out->context_first = first;
+  return TRUE;
+}
+
+static gboolean read_dispatch(const JsonDoc *doc, Framework *out, GError **error)
+{
+  int first = out->dispatch_first;
+
+  if (!read_names(doc, "moe_token_dispatcher", expert_dispatch_names, &out->dispatch, &first, error))
+    return FALSE;
+  out->dispatch_first = first;
+  return TRUE;
+}
+
+/* Names of choices as bits. */
+static gboolean read_sharding(const JsonDoc *doc, guint *out, GError **error)
+{
+  const cJSON *names = json_get_array(doc, json_root(doc), "sharding_options", FALSE, error), *name;
+
+  if (!names)
+    return !json_get(json_root(doc), "sharding_options");
+  *out = 0;
+  cJSON_ArrayForEach(name, names) {
+    int i = cJSON_IsString(name) ? names_find(sharding_choice_names, name->valuestring) : -1;
     if (i < 0)
-      return json_error(doc, name, error, "p2p, all_gather or a2a");
-    if (!out->context)
-      out->context_first = i;
-    out->context |= 1u << i;
+      return json_error(doc, name, error, "the name of a choice of src/plan/sharding.h");
+    *out |= 1u << i;
   }
   return TRUE;
 }
@@ -181,7 +228,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
   return doc && start_from(doc, parsed, depth, error) &&
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
-         read_context(doc, &parsed->framework, error) && check_keys(doc, parsed->like == NULL, error);
+         read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
+         read_sharding(doc, &parsed->framework.sharding, error) && check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)
@@ -220,6 +268,7 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.unstated_memory = parsed.memory;
   parsed.framework.splits = parsed.splits;
   parsed.framework.fp8 = parsed.fp8;
+  parsed.framework.experts = parsed.experts;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 

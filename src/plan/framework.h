@@ -8,6 +8,7 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/device.h"
+#include "plan/sharding.h"
 #include "plan/split.h"
 #include "schedule/table.h"
 
@@ -31,6 +32,15 @@ extern const char *const context_exchange_names[];
 typedef enum { FP8_NONE, FP8_DELAYED, FP8_CURRENT, FP8_TENSORWISE, FP8_BLOCKWISE, FP8_MXFP8, FP8_COUNT } Fp8Recipe;
 extern const char *const fp8_recipe_names[];
 
+/* Where a framework can put experts: on every rank whole (divided by tensor parallelism alone);
+ * over data-parallel ranks, with tensor parallelism as in the rest of the layer; over all ranks of a stage. */
+typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
+
+/* How tokens reach experts on other ranks: each rank sends every expert's rank its tokens; all
+ * ranks gather all tokens, and sum what their experts make of them. */
+typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_COUNT } ExpertDispatch;
+extern const char *const expert_dispatch_names[];
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 typedef struct {
@@ -40,10 +50,15 @@ typedef struct {
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
   guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */
   ContextExchange context_first; /* plan default */
+  ExpertPlacement experts;
+  guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
+  ExpertDispatch dispatch_first; /* plan default */
   Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
-  gboolean offload_optimizer; /* the optimizer may run on the host */
+  guint sharding;             /* choices that it runs: bit i is ShardingChoice i (plan/sharding.h) */
+  gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
+  gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
@@ -57,7 +72,7 @@ typedef struct {
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
   gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for every rank */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
-  gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor; /* plan defaults */
+  gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
   AttentionKernel attention;  /* plan default */
   Accumulation accumulation;  /* of weight gradients over micro-batches */

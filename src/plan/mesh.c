@@ -51,6 +51,50 @@ GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster)
                      mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
 }
 
+int mesh_expert_size(const Plan *plan, ExpertAxis axis)
+{
+  const int sizes[EXPERT_AXIS_COUNT] = { plan_expert_tensor(plan), plan->ep, plan_expert_replicas(plan) };
+  return sizes[axis];
+}
+
+int mesh_expert_stride(const Plan *plan, ExpertAxis axis)
+{
+  int stride = 1;
+  for (int a = 0; a < (int)axis; a++)
+    stride *= mesh_expert_size(plan, a);
+  return stride;
+}
+
+void mesh_expert_coordinates(const Plan *plan, int rank, int coordinates[EXPERT_AXIS_COUNT])
+{
+  rank %= mesh_stride(plan, AXIS_PIPELINE);
+  for (int a = 0; a < EXPERT_AXIS_COUNT; a++) {
+    coordinates[a] = rank % mesh_expert_size(plan, a);
+    rank /= mesh_expert_size(plan, a);
+  }
+}
+
+GroupShape mesh_expert_group(const Plan *plan, const Cluster *cluster, ExpertAxis axis)
+{
+  return group_shape(cluster, mesh_expert_size(plan, axis), mesh_expert_stride(plan, axis));
+}
+
+GroupShape mesh_expert_block(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, mesh_expert_stride(plan, EXPERT_DATA), 1);
+}
+
+GroupShape mesh_expert_shards(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, plan_expert_shards(plan), mesh_expert_stride(plan, EXPERT_DATA));
+}
+
+GroupShape mesh_expert_shard_copies(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, plan_expert_replicas(plan) / plan_expert_shards(plan),
+                     mesh_expert_stride(plan, EXPERT_DATA) * plan_expert_shards(plan));
+}
+
 /* Whether each rank of one stage shares a domain with its partner in the other. */
 static gboolean stages_share(int stride, int from, int to, int domain)
 {

@@ -2,6 +2,12 @@
  * Which rank does what: ranks count tensor coordinates fastest, then context,
  * then data, pipeline slowest (Megatron's default order tp-cp-ep-dp-pp), and a
  * cluster's devices are numbered so that neighbours share a node.
+ *
+ * Experts divide the ranks of a pipeline stage on a grid of their own (folding,
+ * Liu et al. 2025, arXiv 2504.14960): coordinates within an expert's matrices
+ * fastest, then which experts, then copies of these (Megatron Core's order for
+ * experts, etp-ep-edp-pp). Rank r of a stage holds experts
+ * [i E/ep, (i+1) E/ep) with i = r / etp % ep.
  */
 #ifndef TDP_PLAN_MESH_H
 #define TDP_PLAN_MESH_H
@@ -9,7 +15,10 @@
 #include "hardware/group.h"
 #include "plan/plan.h"
 
-typedef enum { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE, AXIS_COUNT } Axis;
+typedef enum { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE, AXIS_COUNT, AXIS_EXPERT = AXIS_COUNT } Axis;
+/* AXIS_EXPERT is none of the grid: it names communication on the experts' own. */
+
+typedef enum { EXPERT_TENSOR, EXPERT_PARALLEL, EXPERT_DATA, EXPERT_AXIS_COUNT } ExpertAxis;
 
 int mesh_size(const Plan *plan, Axis axis);
 int mesh_stride(const Plan *plan, Axis axis);
@@ -25,6 +34,19 @@ GroupShape mesh_replicas(const Plan *plan, const Cluster *cluster);
 /* Of these, the groups over which ZeRO divides (neighbours), and those that hold the same part. */
 GroupShape mesh_shards(const Plan *plan, const Cluster *cluster);
 GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster);
+
+/* The experts' grid within a pipeline stage. */
+int mesh_expert_size(const Plan *plan, ExpertAxis axis);
+int mesh_expert_stride(const Plan *plan, ExpertAxis axis);
+void mesh_expert_coordinates(const Plan *plan, int rank, int coordinates[EXPERT_AXIS_COUNT]);
+GroupShape mesh_expert_group(const Plan *plan, const Cluster *cluster, ExpertAxis axis);
+
+/* Of ranks that hold one copy of all experts of a layer: neighbours. */
+GroupShape mesh_expert_block(const Plan *plan, const Cluster *cluster);
+
+/* Of ranks that hold the same experts, those over which ZeRO divides, and those with the same part. */
+GroupShape mesh_expert_shards(const Plan *plan, const Cluster *cluster);
+GroupShape mesh_expert_shard_copies(const Plan *plan, const Cluster *cluster);
 
 /* Shape of the pairs that two pipeline ranks form: apart wherever at least one
  * of their pairs is apart. */

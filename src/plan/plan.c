@@ -1,6 +1,5 @@
 #include "plan/plan.h"
 
-const char *const offload_names[] = { "none", "optimizer", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
@@ -10,7 +9,8 @@ Plan plan_default(const Model *model, const Framework *framework)
     .global_batch = model->global_batch_size ? model->global_batch_size : 1,
     .micro_batch = 1,
     .seq = model->seq,
-    .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .cp = 1, .ep = 1,
+    .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .cp = 1, .ep = 1, .expert_load = 1,
+    .dispatch = framework->dispatch_first,
     .precision = DTYPE_BF16,
     .context = framework->context_first,
     .attention = framework->attention,
@@ -19,7 +19,9 @@ Plan plan_default(const Model *model, const Framework *framework)
       .parameters = framework->overlap_parameters,
       .pipeline = framework->overlap_pipeline,
       .tensor = framework->overlap_tensor,
+      .offload = framework->overlap_offload,
     },
+    .sharding = sharding_options_default(),
     .schedule = schedule_find("1f1b"),
     .framework = framework,
   };
@@ -44,14 +46,36 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, " x %d chunks", p->vpp);
   if (p->cp > 1)
     g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
+  if (plan_experts_apart(p))
+    g_string_append_printf(s, ", ep %d", p->ep);
+  if (plan_expert_tensor(p) != p->tp)
+    g_string_append_printf(s, " (etp %d)", plan_expert_tensor(p));
   g_string_append_printf(s, ", dp %d, zero %d", p->dp, p->zero);
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(s, " over %d", plan_shards(p));
   g_string_append_printf(s, ", micro-batch %d, recompute %s, %s", p->micro_batch,
                          recompute_names[p->recompute], p->schedule->name);
-  if (p->offload)
-    g_string_append(s, ", offloaded optimizer");
+  g_autofree char *offloaded = offload_label(&p->offload);
+  if (offloaded)
+    g_string_append_printf(s, ", offloaded %s", offloaded);
   return g_string_free(s, FALSE);
+}
+
+Plan plan_of_experts(const Plan *p)
+{
+  Plan experts = *p;
+
+  experts.tp = plan_expert_tensor(p);
+  experts.cp = experts.ep = 1;
+  experts.etp = 0;
+  experts.dp = plan_expert_replicas(p);
+  experts.shard_group = plan_expert_shards(p) < experts.dp ? plan_expert_shards(p) : 0;
+  return experts;
+}
+
+double plan_expert_tokens(const Plan *p)
+{
+  return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
 }
 
 gboolean plan_ends_meet(const Plan *p)

@@ -13,6 +13,7 @@
 #include "hardware/cluster.h"
 #include "model/model.h"
 #include "plan/framework.h"
+#include "plan/sharding.h"
 #include "plan/split.h"
 #include "schedule/schedule.h"
 
@@ -20,16 +21,13 @@ typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
 extern const char *const optimizer_names[];
 
-/* Where optimizer states live and its step runs (ZeRO-Offload, Ren et al. 2021, arXiv 2101.06840). */
-typedef enum { OFFLOAD_NONE, OFFLOAD_OPTIMIZER, OFFLOAD_COUNT } Offload;
-extern const char *const offload_names[];
-
 /* What runs beside computation instead of before or after it. */
 typedef struct {
   gboolean gradients;  /* reduction of gradients, by bucket, during the last backwards */
   gboolean parameters; /* gathering of updated or sharded parameters */
   gboolean pipeline;   /* sends between stages */
   gboolean tensor;     /* the input gradient's reduction, beside the weight gradient */
+  gboolean offload;    /* gradients go to the host beside the backwards that make them */
 } Overlap;
 
 typedef struct {
@@ -37,6 +35,10 @@ typedef struct {
   int global_batch, micro_batch; /* sequences */
   int seq;                       /* tokens */
   int tp, pp, vpp, dp, cp, ep;
+  int etp; /* ranks that share an expert's matrices; 0 = tp */
+  ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
+  double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
+  double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */
   ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
   int zero; /* 0 to 3 */
@@ -46,6 +48,8 @@ typedef struct {
   gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
   Optimizer optimizer;
   Offload offload;
+  ShardingOptions sharding;
+  gboolean partition_activations; /* what full recomputation keeps is divided over tensor-parallel ranks */
   AttentionKernel attention;
   Overlap overlap;
   LayerSplit split;  /* layers of each stage */
@@ -94,6 +98,55 @@ static inline int plan_shards(const Plan *p)
   return p->zero > 0 && p->shard_group ? p->shard_group : plan_replicas(p);
 }
 
+/* Ranks that share an expert's matrices. */
+static inline int plan_expert_tensor(const Plan *p)
+{
+  return p->etp ? p->etp : p->tp;
+}
+
+/* Whether experts are divided over ranks otherwise than the rest of their layers. */
+static inline gboolean plan_experts_apart(const Plan *p)
+{
+  return p->ep > 1 || plan_expert_tensor(p) != p->tp;
+}
+
+/* Ranks that hold the same experts' weights, and of these those over which ZeRO divides: copies of
+ * a part are as many as of the other weights. */
+static inline int plan_expert_replicas(const Plan *p)
+{
+  return (gint64)plan_replicas(p) * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
+}
+
+static inline int plan_expert_shards(const Plan *p)
+{
+  return plan_expert_replicas(p) / (plan_replicas(p) / plan_shards(p));
+}
+
+/* The plan as experts' weights see it where they are apart: their ranks as tensor and data
+ * parallel. For what a device holds and moves for a parameter. */
+Plan plan_of_experts(const Plan *plan);
+
+/* Tokens that the busiest rank's experts see over the mean. */
+double plan_expert_tokens(const Plan *plan);
+
+/* Whether gradients go to the host as they are made, not when all are there. */
+static inline gboolean plan_stores_gradients(const Plan *p)
+{
+  return p->offload.optimizer && p->overlap.offload;
+}
+
+/* Whether each backward's gradients leave the device's whole copy: scattered over ranks, or for the host. */
+static inline gboolean plan_drops_gradients(const Plan *p)
+{
+  return p->zero >= 2 && !p->sharding.no_sync && (plan_replicas(p) > 1 || plan_stores_gradients(p));
+}
+
+/* Whether passes work on weights that come for them alone: gathered over ranks, or from the host. */
+static inline gboolean plan_fetches_weights(const Plan *p)
+{
+  return p->zero == 3 && (plan_replicas(p) > 1 || p->offload.parameters);
+}
+
 /* Whether updated weights are gathered behind the optimizer, not before their first use. */
 static inline gboolean plan_gathers_at_end(const Plan *p)
 {
@@ -135,8 +188,9 @@ char *plan_label(const Plan *plan);
 typedef enum {
   RULE_NONE, /* no rule is broken */
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
-  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PRECISION, RULE_OFFLOAD,
-  RULE_FAMILY, RULE_DEGREE,
+  RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
+  RULE_SHARDING, RULE_PRECISION, RULE_OFFLOAD,
+  RULE_FAMILY, RULE_EXPERTS,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;
@@ -146,6 +200,34 @@ extern const char *const plan_rule_names[];
 /* The first rule that the plan breaks; the error (may be NULL) says it with the
  * numbers: TDP_ERROR_INPUT, "plan: tensor_model_parallel_size: 5: ...". */
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
+
+/*
+ * Parts of a plan, in the order in which a search sets them. A rule is a matter of
+ * one part and of those before it; no rule reads both what changes passes and what
+ * becomes of states, so that either may be checked once for all values of the other.
+ */
+typedef enum {
+  PLAN_DEGREES,  /* model, cluster, degrees, batch and precision */
+  PLAN_SCHEDULE, /* and schedule, chunks, layer split */
+  PLAN_PASSES,   /* and sequence parallelism, recomputation */
+  PLAN_STATES,   /* all but those two: ZeRO, shard group, offload, overlap */
+} PlanPart;
+
+/* The first of the part's own rules that the plan breaks. */
+PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part);
+
+/* What a plan keeps outside of its devices, bytes of a node; ranks are taken to
+ * hold alike shares of the model. Of a parameter on the host: fp32 master weight,
+ * two moments and gradient (16), 16-bit weight (2); where they are on NVMe the
+ * host has buffers for what is on its way. */
+typedef struct {
+  double cpu_bytes, nvme_bytes;
+} HostMemory;
+
+HostMemory plan_host_memory(const Plan *plan, const Model *model, const Cluster *cluster);
+
+/* Whether the plan takes a choice that not every engine has. */
+gboolean plan_takes(const Plan *plan, ShardingChoice choice);
 
 /* First layer of a pipeline stage (in model order, chunks counted), as an index
  * into Model.layers; stage plan_stages() is the end. Stage 0 also holds the

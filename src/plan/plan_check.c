@@ -1,5 +1,5 @@
-/* The rules of a legal plan: one function each, in the order of PlanRule. */
-#include "plan/plan.h"
+/* The rules of a legal plan: a function or more each, in the order of PlanRule. */
+#include "plan/check.h"
 
 #include "base/error.h"
 
@@ -18,23 +18,17 @@ const char *const plan_rule_names[] = {
   "context parallel not applicable",
   "zero stage that the framework cannot run",
   "shard group not applicable",
+  "process cannot drive the devices",
+  "sharding option not applicable",
   "precision not supported by the device",
   "offload not applicable",
   "model family not planned",
-  "degree not planned",
+  "experts do not divide",
   "layers do not split into the stages",
   NULL,
 };
 
-typedef struct {
-  const Plan *plan;
-  const Model *model;
-  const Cluster *cluster;
-} Subject;
-
-static gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-static gboolean broken(GError **error, const char *format, ...)
+gboolean broken(GError **error, const char *format, ...)
 {
   if (error) {
     va_list args;
@@ -93,7 +87,7 @@ static gboolean check_widths(const Subject *s, GError **error)
 
   for (int i = 0; i < s->model->n_specs; i++) {
     const FeedForward *f = &s->model->specs[i].ffn;
-    if (f->width % p->tp != 0 || f->shared_width % p->tp != 0)
+    if ((f->width % p->tp != 0 && (f->experts == 0 || !plan_experts_apart(p))) || f->shared_width % p->tp != 0)
       return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the feed-forward width %d", p->tp,
                     f->width % p->tp ? f->width : f->shared_width);
   }
@@ -155,7 +149,7 @@ static gboolean check_layers(const Subject *s, GError **error)
 /* Passes of a step over all stages that are still simulated. */
 #define PASSES_MAX (1 << 19)
 
-static gboolean check_schedule(const Subject *s, GError **error)
+static gboolean check_passes(const Subject *s, GError **error)
 {
   ScheduleShape shape = plan_shape(s->plan);
   gint64 stages = (gint64)shape.ranks * shape.chunks;
@@ -165,7 +159,11 @@ static gboolean check_schedule(const Subject *s, GError **error)
   if (passes > PASSES_MAX)
     return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches make "
                          "%" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro, passes);
+  return TRUE;
+}
 
+static gboolean check_schedule_recompute(const Subject *s, GError **error)
+{
   if (s->plan->schedule->recompute && s->plan->recompute != RECOMPUTE_FULL)
     return broken(error, "recompute_granularity: \"%s\": expected full, schedule %s makes whole forwards again",
                   recompute_names[s->plan->recompute], s->plan->schedule->name);
@@ -173,6 +171,13 @@ static gboolean check_schedule(const Subject *s, GError **error)
     return broken(error,
                   "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
                   "%s need what forwards saved", s->plan->schedule->name);
+  return TRUE;
+}
+
+static gboolean check_schedule(const Subject *s, GError **error)
+{
+  ScheduleShape shape = plan_shape(s->plan);
+
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
     return FALSE;
@@ -288,30 +293,6 @@ static gboolean check_precision(const Subject *s, GError **error)
   return TRUE;
 }
 
-/* On the host, of a parameter: fp32 master weight and two moments, and the gradient that came down. */
-#define HOST_BYTES 16.0
-
-/* Ranks are taken to hold alike shares of the model. */
-static gboolean check_offload(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  const Cluster *c = s->cluster;
-  double share = p->zero > 0 ? plan_shards(p) : 1;
-  double bytes = HOST_BYTES * s->model->params / ((double)p->tp * p->pp * share) * MIN(c->devices_per_node, p->gpus);
-
-  if (p->offload == OFFLOAD_NONE)
-    return TRUE;
-  if (!p->framework->offload_optimizer || (p->zero == 0 && plan_replicas(p) > 1))
-    return broken(error, "offload: \"optimizer\": expected none, or a framework that offloads and a zero_stage above 0 (%s, %d)",
-                  p->framework->name, p->zero);
-  if (c->host_memory_bytes <= 0 || c->host_memory_bytes_per_s <= 0)
-    return broken(error, "offload: \"optimizer\": expected none, the host memory of cluster %s is not known", c->name);
-  if (bytes > c->host_memory_bytes)
-    return broken(error, "offload: \"optimizer\": expected at most the %.0f GiB of a node's memory, it takes %.0f GiB",
-                  c->host_memory_bytes / 0x1p30, bytes / 0x1p30);
-  return TRUE;
-}
-
 static gboolean check_family(const Subject *s, GError **error)
 {
   const Model *m = s->model;
@@ -324,38 +305,133 @@ static gboolean check_family(const Subject *s, GError **error)
   return TRUE;
 }
 
-static gboolean check_degree(const Subject *s, GError **error)
+static gboolean check_expert_sizes(const Subject *s, const FeedForward *f, GError **error)
 {
-  if (s->plan->ep != 1)
-    return broken(error, "expert_model_parallel_size: %d: expected 1, expert parallelism is not planned", s->plan->ep);
+  const Plan *p = s->plan;
+  int etp = plan_expert_tensor(p);
+
+  if (f->experts % p->ep != 0)
+    return broken(error, "expert_model_parallel_size: %d: expected a divisor of the %d experts", p->ep, f->experts);
+  if (f->width % etp != 0)
+    return broken(error, "expert_tensor_parallel_size: %d: expected a divisor of the experts' width %d", etp, f->width);
   return TRUE;
 }
 
-static gboolean (*const rules[RULE_COUNT])(const Subject *, GError **) = {
-  [RULE_GPUS] = check_gpus,
-  [RULE_BATCH] = check_batch,
-  [RULE_HEADS] = check_heads,
-  [RULE_TENSOR_WIDTH] = check_widths,
-  [RULE_NODE] = check_node,
-  [RULE_SCHEDULE] = check_schedule,
-  [RULE_SEQUENCE] = check_sequence,
-  [RULE_SEQUENCE_PARALLEL] = check_sequence_parallel,
-  [RULE_CONTEXT] = check_context,
-  [RULE_ZERO] = check_zero,
-  [RULE_SHARD_GROUP] = check_shard_group,
-  [RULE_PRECISION] = check_precision,
-  [RULE_OFFLOAD] = check_offload,
-  [RULE_FAMILY] = check_family,
-  [RULE_DEGREE] = check_degree,
-  [RULE_LAYERS] = check_layers,
+static gboolean check_expert_ranks(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  gint64 ranks = (gint64)plan_replicas(p) * p->tp, block = (gint64)p->ep * plan_expert_tensor(p);
+
+  if (ranks % block != 0)
+    return broken(error, "expert_model_parallel_size: %d: expected that with expert tensor parallel %d it divides the %"
+                         G_GINT64_FORMAT " ranks of a stage", p->ep, plan_expert_tensor(p), ranks);
+  return TRUE;
+}
+
+static gboolean check_expert_copies(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  int copies = plan_replicas(p) / plan_shards(p);
+
+  if (plan_expert_replicas(p) % copies != 0)
+    return broken(error, "shard_group_size: %d: expected that its %d copies divide the %d ranks that hold the same experts",
+                  p->shard_group, copies, plan_expert_replicas(p));
+  return TRUE;
+}
+
+static gboolean check_expert_rows(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (plan_experts_apart(p) && p->tp > 1 && !p->sequence_parallel)
+    return broken(error, "sequence_parallel: false: expected true where experts are divided over ranks under "
+                         "tensor_model_parallel_size %d", p->tp);
+  return TRUE;
+}
+
+/* Where a framework puts experts that are apart. */
+static gboolean check_expert_placement(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const Framework *f = p->framework;
+
+  if (f->experts == EXPERTS_WHOLE)
+    return broken(error, "expert_model_parallel_size: %d: expected 1, and expert_tensor_parallel_size as tensor, %s "
+                         "divides no experts over ranks", p->ep, f->name);
+  if (f->experts == EXPERTS_DATA && (plan_expert_tensor(p) != p->tp || p->dp % p->ep != 0))
+    return broken(error, "expert_model_parallel_size: %d: expected a divisor of data_parallel_size %d, and "
+                         "expert_tensor_parallel_size as tensor, %s folds no experts over other ranks", p->ep, p->dp, f->name);
+  if (!(f->dispatch >> p->dispatch & 1))
+    return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
+                  expert_dispatch_names[p->dispatch], f->name);
+  return TRUE;
+}
+
+static gboolean check_experts(const Subject *s, GError **error)
+{
+  gboolean any = FALSE;
+
+  if (!plan_experts_apart(s->plan))
+    return TRUE;
+  for (int i = 0; i < s->model->n_specs; i++) {
+    const FeedForward *f = &s->model->specs[i].ffn;
+    any |= f->experts > 0;
+    if (f->experts > 0 && !check_expert_sizes(s, f, error))
+      return FALSE;
+  }
+  if (!any)
+    return broken(error, "expert_model_parallel_size: %d: expected 1, and no expert_tensor_parallel_size, model %s has no "
+                         "experts", s->plan->ep, s->model->name);
+  return check_expert_ranks(s, error) && check_expert_placement(s, error);
+}
+
+/* In the order of PlanRule; a rule that reads several parts of a plan in turn has a line for each. */
+static const struct {
+  PlanRule rule;
+  gboolean (*holds)(const Subject *, GError **);
+  PlanPart reads; /* the last part that it reads */
+} rules[] = {
+  { RULE_GPUS, check_gpus, PLAN_DEGREES },
+  { RULE_BATCH, check_batch, PLAN_DEGREES },
+  { RULE_HEADS, check_heads, PLAN_DEGREES },
+  { RULE_TENSOR_WIDTH, check_widths, PLAN_DEGREES },
+  { RULE_NODE, check_node, PLAN_DEGREES },
+  { RULE_SCHEDULE, check_passes, PLAN_STATES },
+  { RULE_SCHEDULE, check_schedule_recompute, PLAN_PASSES },
+  { RULE_SCHEDULE, check_schedule, PLAN_SCHEDULE },
+  { RULE_SEQUENCE, check_sequence, PLAN_DEGREES },
+  { RULE_SEQUENCE_PARALLEL, check_sequence_parallel, PLAN_PASSES },
+  { RULE_CONTEXT, check_context, PLAN_PASSES },
+  { RULE_ZERO, check_zero, PLAN_STATES },
+  { RULE_SHARD_GROUP, check_shard_group, PLAN_STATES },
+  { RULE_PROCESS, check_process, PLAN_DEGREES },
+  { RULE_SHARDING, check_sharding, PLAN_STATES },
+  { RULE_PRECISION, check_precision, PLAN_DEGREES },
+  { RULE_OFFLOAD, check_offload, PLAN_STATES },
+  { RULE_OFFLOAD, check_activations, PLAN_PASSES },
+  { RULE_FAMILY, check_family, PLAN_DEGREES },
+  { RULE_EXPERTS, check_experts, PLAN_DEGREES },
+  { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
+  { RULE_EXPERTS, check_expert_copies, PLAN_STATES },
+  { RULE_LAYERS, check_layers, PLAN_SCHEDULE },
 };
 
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
 {
   Subject s = { plan, model, cluster };
 
-  for (int rule = RULE_NONE + 1; rule < RULE_COUNT; rule++)
-    if (!rules[rule](&s, error))
-      return rule;
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (!rules[i].holds(&s, error))
+      return rules[i].rule;
+  return RULE_NONE;
+}
+
+PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part)
+{
+  Subject s = { plan, model, cluster };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (rules[i].reads == part && !rules[i].holds(&s, NULL))
+      return rules[i].rule;
   return RULE_NONE;
 }

@@ -6,7 +6,9 @@
 typedef struct {
   int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
   gboolean sequence_parallel;
-  int zero, recompute, precision, optimizer, attention, offload, context, shard_group;
+  int zero, recompute, precision, optimizer, attention, context, shard_group, etp, dispatch;
+  double expert_load, expert_capacity;
+  gboolean partition_activations;
   char *schedule, *framework;
 } PlanFile;
 
@@ -30,6 +32,10 @@ static const JsonField fields[] = {
   { "context_parallel_size", JSON_INT, FIELD(cp), FALSE, 1, DEGREE_MAX },
   { "cp_comm_type", JSON_ENUM, FIELD(context), .names = context_exchange_names },
   { "expert_model_parallel_size", JSON_INT, FIELD(ep), FALSE, 1, DEGREE_MAX },
+  { "expert_tensor_parallel_size", JSON_INT, FIELD(etp), FALSE, 1, DEGREE_MAX },
+  { "moe_token_dispatcher_type", JSON_ENUM, FIELD(dispatch), .names = expert_dispatch_names },
+  { "moe_expert_capacity_factor", JSON_REAL, FIELD(expert_capacity), FALSE, 0.01, 1e6 },
+  { "moe_load_imbalance", JSON_REAL, FIELD(expert_load), FALSE, 1, 1e6 },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
   { "shard_group_size", JSON_INT, FIELD(shard_group), FALSE, 1, DEGREE_MAX },
   { "recompute_granularity", JSON_ENUM, FIELD(recompute), .names = recompute_names },
@@ -37,7 +43,9 @@ static const JsonField fields[] = {
   { "optimizer", JSON_ENUM, FIELD(optimizer), .names = optimizer_names },
   { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
   { "framework", JSON_STRING, FIELD(framework) },
-  { "offload", JSON_ENUM, FIELD(offload), .names = offload_names },
+  { "partition_activations", JSON_BOOL, FIELD(partition_activations) },
+  { "zero_optimization", JSON_ANY },
+  { "offload", JSON_ANY },
   { "overlap", JSON_ANY },
   { "layer_split", JSON_ANY },
   { "description", JSON_ANY },
@@ -48,6 +56,7 @@ static const JsonField overlap_fields[] = {
   { "parameters", JSON_BOOL, G_STRUCT_OFFSET(Overlap, parameters) },
   { "pipeline", JSON_BOOL, G_STRUCT_OFFSET(Overlap, pipeline) },
   { "tensor", JSON_BOOL, G_STRUCT_OFFSET(Overlap, tensor) },
+  { "offload", JSON_BOOL, G_STRUCT_OFFSET(Overlap, offload) },
 };
 
 static int given(int value, int otherwise)
@@ -142,17 +151,22 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->seq = given(f->seq, out->seq);
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
-  out->offload = given(f->offload, OFFLOAD_NONE);
+  out->partition_activations = f->partition_activations;
   out->shard_group = given(f->shard_group, 0);
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
   plan_set_format(out, precisions[given(f->precision, 2)]);
   out->attention = given(f->attention, out->attention);
   out->context = given(f->context, out->context);
+  out->etp = given(f->etp, out->tp) == out->tp ? 0 : f->etp;
+  out->dispatch = given(f->dispatch, out->dispatch);
+  out->expert_load = f->expert_load;
+  out->expert_capacity = f->expert_capacity;
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
   plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
-  if (!resolve_split(doc, out, error))
+  if (!resolve_split(doc, out, error) || !sharding_options_read(doc, json_root(doc), &out->sharding, error) ||
+      !offload_read(doc, json_root(doc), &out->offload, error))
     return FALSE;
   if (json_get(json_root(doc), "overlap")) {
     overlap = json_get_object(doc, json_root(doc), "overlap", TRUE, error);
@@ -165,7 +179,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, FALSE, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -212,13 +226,24 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   if (p->cp > 1)
     json_put_string(w, "cp_comm_type", context_exchange_names[p->context]);
   json_put_int(w, "expert_model_parallel_size", p->ep);
+  if (p->etp)
+    json_put_int(w, "expert_tensor_parallel_size", p->etp);
+  if (plan_experts_apart(p))
+    json_put_string(w, "moe_token_dispatcher_type", expert_dispatch_names[p->dispatch]);
+  if (p->expert_capacity > 0)
+    json_put_real(w, "moe_expert_capacity_factor", p->expert_capacity);
+  if (p->expert_load > 1)
+    json_put_real(w, "moe_load_imbalance", p->expert_load);
   json_put_int(w, "zero_stage", p->zero);
   if (p->shard_group)
     json_put_int(w, "shard_group_size", p->shard_group);
+  sharding_options_write(&p->sharding, w);
   json_put_string(w, "recompute_granularity", recompute_names[p->recompute]);
+  if (p->partition_activations)
+    json_put_bool(w, "partition_activations", TRUE);
   json_put_string(w, "precision", dtype_names[plan_format(p)]);
   json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
-  json_put_string(w, "offload", offload_names[p->offload]);
+  offload_write(&p->offload, w);
   json_put_string(w, "attention", attention_kernel_names[p->attention]);
   json_put_string(w, "framework", p->framework->name);
   json_open(w, "overlap", '{');
@@ -226,6 +251,8 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_bool(w, "parameters", p->overlap.parameters);
   json_put_bool(w, "pipeline", p->overlap.pipeline);
   json_put_bool(w, "tensor", p->overlap.tensor);
+  if (offload_any(&p->offload))
+    json_put_bool(w, "offload", p->overlap.offload);
   json_close(w, '}');
   json_close(w, '}');
 }

@@ -33,7 +33,7 @@ typedef struct {
   const Plan *plan;
   const PriceTable *prices;
   ScheduleShape shape;
-  double state_bytes; /* of a parameter */
+  double state_bytes[2]; /* of a parameter, and of one of experts that are apart */
   double room;        /* of a stage */
 } Room;
 
@@ -42,16 +42,17 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
   const Room *r = data;
   Place at = schedule_place(r->plan->schedule, &r->shape, stage, 0);
   double held = (double)schedule_peak(r->plan->schedule, &r->shape, at.rank) / r->shape.chunks;
-  double params = 0, saved = 0, scratch = 0;
+  double params = 0, states = 0, saved = 0, scratch = 0;
 
   for (int i = first; i < end; i++) {
     const LayerPrice *price = &r->prices->layers[r->model->layers[i]];
-    params += price->params;
+    params += price->params + price->expert_params;
+    states += price->params * r->state_bytes[0] + price->expert_params * r->state_bytes[1];
     saved += price->saved_bytes;
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
   }
   double buckets = op_bucket_bytes(r->plan, params * r->shape.chunks) / r->shape.chunks;
-  return params * r->state_bytes + buckets + (held * saved + scratch) * (1 + r->plan->framework->fragmentation) <=
+  return states + buckets + (held * saved + scratch) * (1 + r->plan->framework->fragmentation) <=
          r->room;
 }
 
@@ -62,7 +63,8 @@ gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GE
   g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
   g_autofree double *seconds = layer_seconds(model, prices);
   SplitProblem problem = problem_of(model, plan, seconds);
-  Room room = { model, plan, prices, plan_shape(plan), op_state_bytes(plan),
+  Plan experts = plan_of_experts(plan);
+  Room room = { model, plan, prices, plan_shape(plan), { op_state_bytes(plan), op_state_bytes(&experts) },
                 (cluster->device.memory_bytes - op_overhead_bytes(plan)) / plan->vpp };
 
   problem.fits = stage_fits;

@@ -13,7 +13,7 @@ typedef struct {
   GArray *pieces; /* Piece, in model order */
   int whole[PASS_COUNT]; /* segment of the whole chunk by pass, -1 = not made */
   int *split[PASS_COUNT]; /* segment of each piece by pass */
-  int *gather, *reduce, *across; /* segment of each piece; across: of sums over copies of a part */
+  int *gather[2], *reduce[2], *across[2]; /* [experts]: segment of each piece; across: of sums over copies of a part */
   int send[2];           /* segment of the send after a forward, after a backward */
   int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
   gboolean remade;       /* its forwards are made again in slots of their own */
@@ -29,8 +29,10 @@ typedef struct {
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
-  GroupShape data; /* ranks that hold the same weights, or of these those over which ZeRO divides */
-  GroupShape copies; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+  /* [0]: of weights but those of experts that are apart; [1]: of these */
+  Plan view[2];         /* the plan; as experts' weights see it */
+  GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
+  GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
   GArray *edges;   /* pairs: task, what it waits for */
   GArray **lanes;  /* int, for each row and lane */
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
@@ -65,10 +67,10 @@ void prices_init(ProgramBuild *b, gboolean remake);
 void prices_clear(ProgramBuild *b);
 const LayerPrice *price_of(const ProgramBuild *b, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass);
-double params_of(const ProgramBuild *b, int first, int n);
+double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
-double rank_params(const ProgramBuild *b, int rank);
+double rank_params(const ProgramBuild *b, int rank, gboolean experts);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
@@ -77,9 +79,10 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index);
 void chunk_clear(Chunk *chunk);
 Piece chunk_whole(const Chunk *chunk);
 int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass); /* piece -1 = whole */
-int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece);
-int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece);
-int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece);
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
+int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
+int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
+gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts); /* such weights, on several ranks */
 Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 
@@ -100,6 +103,12 @@ void vocabulary_connect(ProgramBuild *b);
 
 /* Tied embeddings, copies, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);
+
+/* Whether any weights stand on several ranks. */
+static inline gboolean sums_weights(const Plan *p)
+{
+  return plan_replicas(p) > 1 || plan_expert_replicas(p) > 1;
+}
 
 static inline gboolean makes_weight_gradient(Pass pass)
 {

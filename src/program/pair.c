@@ -22,6 +22,7 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
   double share = exposed_share(&whole, &beside);
   s.seconds = s.compute_s + share * (s.seconds - s.compute_s);
   s.context_s *= share;
+  s.expert_s *= share;
   if (!slot->paired) {
     s.alloc_bytes += beside.alloc_bytes;
     s.free_bytes += beside.alloc_bytes;

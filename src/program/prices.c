@@ -51,11 +51,20 @@ const LayerPrice *price_of(const ProgramBuild *b, int layer)
   return &prices->layers[b->model->layers[layer]];
 }
 
-double params_of(const ProgramBuild *b, int first, int n)
+double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   double params = 0;
-  for (int i = first; i < first + n; i++)
-    params += price_of(b, i)->params;
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
+    params += experts ? price_of(b, i)->expert_params : price_of(b, i)->params;
+  return params;
+}
+
+/* Of weights that stand on several ranks. */
+static double summed_params(const ProgramBuild *b, Piece piece)
+{
+  double params = 0;
+  for (int experts = 0; experts < 2; experts++)
+    params += plan_replicas(&b->view[experts]) > 1 ? params_of(b, piece, experts) : 0;
   return params;
 }
 
@@ -77,6 +86,7 @@ static void add_price(Segment *s, const PassPrice *price)
   s->tensor_s += price->tensor_s;
   s->crowded_s += price->crowded_s;
   s->context_s += price->context_s;
+  s->expert_s += price->expert_s;
   s->hardware_flops += price->flops;
 }
 
@@ -119,7 +129,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
-  double params = params_of(b, piece.first_layer, piece.n_layers);
+  double params = summed_params(b, piece);
   gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
@@ -133,9 +143,9 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
-  if (plan_replicas(b->plan) > 1 && b->plan->zero == 3 && pass != PASS_WEIGHT)
+  if (b->plan->zero == 3 && pass != PASS_WEIGHT)
     s.free_bytes += params * weight_bytes(b);
-  if (plan_replicas(b->plan) > 1 && b->plan->zero >= 2 && makes_weight_gradient(pass))
+  if (b->plan->zero >= 2 && makes_weight_gradient(pass))
     s.alloc_bytes += params * op_gradient_bytes(b->plan);
   return s;
 }
@@ -150,13 +160,15 @@ Piece stage_layers(const ProgramBuild *b, int stage)
 }
 
 typedef struct {
-  double params, largest; /* parameters, and those of the largest tensor */
+  double params[2]; /* [experts] */
+  double largest;   /* parameters of the largest tensor */
 } RankWeights;
 
 static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
-    w->params += price_of(b, i)->params;
+    w->params[0] += price_of(b, i)->params;
+    w->params[1] += price_of(b, i)->expert_params;
     w->largest = MAX(w->largest, price_of(b, i)->largest);
   }
 }
@@ -172,23 +184,28 @@ static RankWeights rank_weights(const ProgramBuild *b, int rank)
   return w;
 }
 
-double rank_params(const ProgramBuild *b, int rank)
+double rank_params(const ProgramBuild *b, int rank, gboolean experts)
 {
-  return rank_weights(b, rank).params;
+  return rank_weights(b, rank).params[experts];
+}
+
+static void add_states(const Plan *p, double params, double bytes[PART_COUNT])
+{
+  StateBytes states = op_states(p);
+
+  bytes[PART_WEIGHTS] += params * states.weights;
+  bytes[PART_GRADIENTS] += params * states.gradients;
+  bytes[PART_OPTIMIZER] += params * states.optimizer;
+  bytes[PART_BUFFERS] += op_bucket_bytes(p, params);
 }
 
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
-  const Plan *p = b->plan;
   RankWeights w = rank_weights(b, rank);
-  double *bytes = row->static_bytes, sharded = p->zero >= 2 ? plan_shards(p) : 1;
 
-  memset(bytes, 0, PART_COUNT * sizeof *bytes);
-  bytes[PART_WEIGHTS] =
-      w.params * (op_weight_bytes(p) / (p->zero >= 3 ? plan_shards(p) : 1) + op_weight_copy_bytes(p));
-  bytes[PART_GRADIENTS] = w.params * (op_gradient_bytes(p) + op_gradient_copy_bytes(p)) / sharded;
-  bytes[PART_OPTIMIZER] = w.params * op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1);
-  bytes[PART_BUFFERS] = op_bucket_bytes(p, w.params);
-  bytes[PART_OVERHEAD] = op_overhead_bytes(p);
-  row->cached_bytes = op_step_bytes(p, w.params, w.largest);
+  memset(row->static_bytes, 0, sizeof row->static_bytes);
+  for (int experts = 0; experts < 2; experts++)
+    add_states(&b->view[experts], w.params[experts], row->static_bytes);
+  row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
+  row->cached_bytes = op_step_bytes(b->plan, w.params[0] + w.params[1], w.largest);
 }

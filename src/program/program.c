@@ -155,7 +155,9 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
 {
   Program *p = g_new0(Program, 1);
   ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
-                     .data = mesh_shards(plan, cluster), .copies = mesh_shard_copies(plan, cluster) };
+                     .view = { *plan, plan_of_experts(plan) },
+                     .data = { mesh_shards(plan, cluster), mesh_expert_shards(plan, cluster) },
+                     .copies = { mesh_shard_copies(plan, cluster), mesh_expert_shard_copies(plan, cluster) } };
 
   time_shape(&b);
   p->schedule = plan->schedule;

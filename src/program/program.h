@@ -19,6 +19,10 @@
  * keeps the sums of its part's gradients, and adds them up over the copies of
  * that part once a step (MiCS, Zhang et al. 2022, arXiv 2205.00119, section 3.4).
  *
+ * Experts that are apart (plan_experts_apart) have the same weights on other
+ * ranks than the rest of their layers: gathers and reductions of a piece come in
+ * two, of all but the experts and of the experts (Segment.experts).
+ *
  * What differs by schedule:
  *
  * Split backward. The input-gradient pass sends upstream and frees what the
@@ -85,11 +89,13 @@ typedef struct {
   TaskKind kind;
   Pass pass;
   int first_layer, n_layers;
+  gboolean experts;      /* of a gather or reduction: the layers' experts that are apart; else all but these */
   double seconds;
   double compute_s;      /* of a pass: the part that computes; the rest is exposed communication */
   double tensor_s;       /* of a pass: the communication inside it, hidden or not */
   double offload_s;      /* of an optimizer step: copies to the host and back */
   double context_s;      /* of a pass: what of its exposed communication is context-parallel */
+  double expert_s;       /* and what is between experts' ranks */
   double crowded_s;      /* that computation takes longer while all devices of the node compute */
   double hardware_flops;
   double activation_bytes; /* allocated when the pass starts; freed (negative) when it ends */

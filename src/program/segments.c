@@ -9,12 +9,12 @@ static double piece_params(const ProgramBuild *b)
 {
   const Plan *p = b->plan;
 
-  if (plan_replicas(p) == 1)
+  if (!sums_weights(p))
     return G_MAXDOUBLE;
   if (p->zero == 3)
     return 0;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
-    return MAX(p->framework->bucket_params, p->framework->bucket_params_per_rank * plan_replicas(p));
+    return op_bucket_params(p);
   return G_MAXDOUBLE;
 }
 
@@ -27,7 +27,7 @@ static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
 
   for (int i = layers.first_layer; i < end; i++) {
     piece.n_layers++;
-    filled += price_of(b, i)->params;
+    filled += price_of(b, i)->params + price_of(b, i)->expert_params;
     if (filled > least || i == end - 1) {
       g_array_append_val(pieces, piece);
       piece = (Piece) { i + 1, 0 };
@@ -50,9 +50,11 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
     chunk->split[pass] = g_new(int, n);
     memset(chunk->split[pass], -1, n * sizeof(int));
   }
-  chunk->gather = g_memdup2(chunk->split[0], n * sizeof(int));
-  chunk->reduce = g_memdup2(chunk->split[0], n * sizeof(int));
-  chunk->across = g_memdup2(chunk->split[0], n * sizeof(int));
+  for (int experts = 0; experts < 2; experts++) {
+    chunk->gather[experts] = g_memdup2(chunk->split[0], n * sizeof(int));
+    chunk->reduce[experts] = g_memdup2(chunk->split[0], n * sizeof(int));
+    chunk->across[experts] = g_memdup2(chunk->split[0], n * sizeof(int));
+  }
 }
 
 void chunk_clear(Chunk *chunk)
@@ -60,9 +62,11 @@ void chunk_clear(Chunk *chunk)
   g_array_unref(chunk->pieces);
   for (int pass = 0; pass < PASS_COUNT; pass++)
     g_free(chunk->split[pass]);
-  g_free(chunk->gather);
-  g_free(chunk->reduce);
-  g_free(chunk->across);
+  for (int experts = 0; experts < 2; experts++) {
+    g_free(chunk->gather[experts]);
+    g_free(chunk->reduce[experts]);
+    g_free(chunk->across[experts]);
+  }
 }
 
 Piece chunk_whole(const Chunk *chunk)
@@ -125,48 +129,56 @@ Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, doub
   return s;
 }
 
-int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece)
+gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts)
 {
-  if (chunk->gather[piece] < 0) {
-    Piece p = g_array_index(chunk->pieces, Piece, piece);
-    double bytes = params_of(b, p.first_layer, p.n_layers) * weight_bytes(b);
-    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data);
-    s.first_layer = p.first_layer;
-    s.n_layers = p.n_layers;
-    s.alloc_bytes = b->plan->zero == 3 ? bytes : 0;
-    chunk->gather[piece] = program_add_segment(b, s);
-  }
-  return chunk->gather[piece];
+  return plan_replicas(&b->view[experts]) > 1 && params_of(b, piece_at(chunk, piece), experts) > 0;
 }
 
-int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece)
+static int add_comm(ProgramBuild *b, Segment s, Piece piece, gboolean experts)
 {
-  int *known = &chunk->reduce[MAX(piece, 0)];
+  s.first_layer = piece.first_layer;
+  s.n_layers = piece.n_layers;
+  s.experts = experts;
+  return program_add_segment(b, s);
+}
+
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
+{
+  int *known = &chunk->gather[experts][piece];
 
   if (*known < 0) {
-    Piece p = piece_at(chunk, piece);
-    double params = params_of(b, p.first_layer, p.n_layers);
-    Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data);
-    s.first_layer = p.first_layer;
-    s.n_layers = p.n_layers;
-    s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
-    *known = program_add_segment(b, s);
+    Piece p = g_array_index(chunk->pieces, Piece, piece);
+    double bytes = params_of(b, p, experts) * weight_bytes(b);
+    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data[experts]);
+    s.alloc_bytes = b->plan->zero == 3 ? bytes : 0;
+    *known = add_comm(b, s, p, experts);
   }
   return *known;
 }
 
-int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece)
+int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
-  int *known = &chunk->across[MAX(piece, 0)];
+  int *known = &chunk->reduce[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double bytes = params_of(b, p.first_layer, p.n_layers) * op_reduce_bytes(b->plan) / plan_shards(b->plan);
-    Segment s = comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies);
-    s.first_layer = p.first_layer;
-    s.n_layers = p.n_layers;
-    *known = program_add_segment(b, s);
+    double params = params_of(b, p, experts);
+    Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data[experts]);
+    s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
+    *known = add_comm(b, s, p, experts);
+  }
+  return *known;
+}
+
+int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
+{
+  int *known = &chunk->across[experts][MAX(piece, 0)];
+
+  if (*known < 0) {
+    Piece p = piece_at(chunk, piece);
+    double bytes = params_of(b, p, experts) * op_reduce_bytes(b->plan) / plan_shards(&b->view[experts]);
+    *known = add_comm(b, comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies[experts]), p, experts);
   }
   return *known;
 }

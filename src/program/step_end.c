@@ -46,9 +46,12 @@ static void add_copies(ProgramBuild *b)
   const Plan *p = b->plan;
   int ranks = b->shape.ranks;
 
-  for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++)
-    add_pair(b, TASK_COPIES, rank_params(b, rank) * op_reduce_bytes(p) / (p->zero > 0 ? plan_shards(p) : 1), rank,
-             ranks - 1 - rank);
+  for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++) {
+    double params = 0;
+    for (int experts = 0; experts < 2; experts++)
+      params += rank_params(b, rank, experts) / (p->zero > 0 ? plan_shards(&b->view[experts]) : 1);
+    add_pair(b, TASK_COPIES, params * op_reduce_bytes(p), rank, ranks - 1 - rank);
+  }
 }
 
 static int add_norm(ProgramBuild *b)
@@ -65,15 +68,19 @@ static int add_norm(ProgramBuild *b)
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
-  double params = rank_params(b, row);
-  OptimizerPrice price = optimizer_price(p, b->cluster, params);
+  double params[2] = { rank_params(b, row, FALSE), rank_params(b, row, TRUE) };
+  OptimizerPrice price = optimizer_price(p, b->cluster, params[0], params[1]);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
-  if (plan_gathers_at_end(p)) {
-    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), b->data);
+  for (int experts = 0; experts < 2; experts++) {
+    double bytes = params[experts] * op_gathered_weight_bytes(p);
+    if (!plan_gathers_at_end(&b->view[experts]) || !(bytes > 0))
+      continue;
+    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data[experts]);
+    gather.experts = experts;
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);
   }

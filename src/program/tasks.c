@@ -47,10 +47,10 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean sharded = plan_replicas(p) > 1 && p->zero == 3;
-  gboolean fresh = plan_replicas(p) > 1 && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean sums = sums_weights(p), sharded = sums && p->zero == 3;
+  gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean gather = (sharded && slot->pass != PASS_WEIGHT) || fresh;
-  gboolean reduce = plan_replicas(p) > 1 && makes_weight_gradient(slot->pass) &&
+  gboolean reduce = sums && makes_weight_gradient(slot->pass) &&
                     (p->zero >= 2 || (index == chunk->last_backward && p->overlap.gradients));
   gboolean split = gather || (reduce && (p->overlap.gradients || sharded));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
@@ -63,6 +63,23 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
   }
 }
 
+/* Gathers what a piece needs, behind a task unless that is -1; returns the last gather, or -1. */
+static int gather_weights(RankBuild *r, const Use *use, int behind)
+{
+  Chunk *chunk = chunk_of(r, &use->slot);
+  int task = -1;
+
+  for (int experts = 0; experts < 2; experts++) {
+    if (!chunk_has(r->b, chunk, use->piece, experts))
+      continue;
+    int segment = chunk_gather_segment(r->b, chunk, use->piece, experts);
+    task = program_add_task(r->b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
+    if (behind >= 0)
+      program_add_edge(r->b, task, behind);
+  }
+  return task;
+}
+
 /* Issues gathers in order of use, up to `depth` ahead of the gathered pieces
  * that have run: the (i+depth)-th waits until the i-th piece gave its buffer back. */
 static void issue_gathers(RankBuild *r)
@@ -73,10 +90,7 @@ static void issue_gathers(RankBuild *r)
       continue;
     if (r->depth && r->issued >= (int)r->gathers->len + r->depth)
       return;
-    int segment = chunk_gather_segment(r->b, chunk_of(r, &use->slot), use->piece);
-    int task = program_add_task(r->b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
-    if (r->depth && r->issued >= r->depth)
-      program_add_edge(r->b, task, g_array_index(r->gathers, int, r->issued - r->depth));
+    int task = gather_weights(r, use, r->depth && r->issued >= r->depth ? g_array_index(r->gathers, int, r->issued - r->depth) : -1);
     g_array_append_val(r->gather_tasks, task);
     r->issued++;
   }
@@ -114,12 +128,19 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
 static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across, const Slot *slot, int task)
 {
   ProgramBuild *b = r->b;
-  int reduce = program_add_task(b, r->rank, LANE_DATA, chunk_reduce_segment(b, chunk, piece), slot->chunk, slot->micro);
+  int last = task;
 
-  program_add_edge(b, reduce, task);
-  return across && b->copies.size > 1
-             ? program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece), slot->chunk, slot->micro)
-             : reduce;
+  for (int experts = 0; experts < 2; experts++) {
+    if (!chunk_has(b, chunk, piece, experts))
+      continue;
+    int segment = chunk_reduce_segment(b, chunk, piece, experts);
+    last = program_add_task(b, r->rank, LANE_DATA, segment, slot->chunk, slot->micro);
+    program_add_edge(b, last, task);
+    if (across && b->copies[experts].size > 1)
+      last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
+                              slot->micro);
+  }
+  return last;
 }
 
 static void add_reduce(RankBuild *r, const Use *use, int task)
@@ -178,7 +199,9 @@ static void add_use(RankBuild *r, const Use *use)
   task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->slot.chunk, use->slot.micro);
   g_array_index(b->program->tasks, Task, task).paired = use->slot.paired;
   if (use->gather) {
-    program_add_edge(b, task, g_array_index(r->gather_tasks, int, r->gathers->len));
+    int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
+    if (gather >= 0)
+      program_add_edge(b, task, gather);
     g_array_append_val(r->gathers, task);
   }
   for (int i = 0; i < 2; i++) {
@@ -200,7 +223,7 @@ static void reduce_at_end(RankBuild *r)
 {
   const Plan *p = r->b->plan;
 
-  if (plan_replicas(p) == 1 || p->zero >= 2 || p->overlap.gradients)
+  if (!sums_weights(p) || p->zero >= 2 || p->overlap.gradients)
     return;
   for (int c = 0; c < r->n_chunks; c++) {
     Slot slot = { .chunk = c };

@@ -36,9 +36,10 @@ static const char *const purposes[TASK_KIND_COUNT] = {
   [TASK_NORM] = "gradient norm",
 };
 
-static const char *const axis_purposes[AXIS_COUNT] = {
+static const char *const axis_purposes[] = {
   [AXIS_TENSOR] = "tensor parallel",
   [AXIS_CONTEXT] = "context parallel",
+  [AXIS_EXPERT] = "expert parallel",
 };
 
 /* Sizes that read the same are the same. */

@@ -6,7 +6,7 @@
 static double **sum_at(PriceSums *s, int i)
 {
   double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->least_s, &s->least_input_s,
-                            &s->params, &s->saved, &s->deferred };
+                            &s->params, &s->expert_params, &s->saved, &s->deferred };
   return i < (int)G_N_ELEMENTS(sums) ? sums[i] : NULL;
 }
 
@@ -23,6 +23,7 @@ static void add_layer(PriceSums *s, int i, const LayerPrice *p)
   s->least_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s);
   s->least_input_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input);
   s->params[i + 1] += p->params;
+  s->expert_params[i + 1] += p->expert_params;
   s->saved[i + 1] += p->saved_bytes;
   s->deferred[i + 1] += MIN(p->saved_bytes, p->deferred_bytes);
 }
@@ -63,7 +64,9 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const PriceSums *sums;
-  GroupShape data, part_copies;
+  Plan experts;         /* the plan as the weights of experts that are apart see it */
+  int kinds;            /* of weights: 2 where experts are apart */
+  GroupShape data[2], part_copies[2]; /* by kind */
   ScheduleShape shape;
   int stages, copies, layers; /* layers: of each stage, of plans without a split */
   guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
@@ -74,6 +77,9 @@ static Bound bound_of(const Model *model, const Plan *plan, const Cluster *clust
   Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
               .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
 
+  b.kinds = plan_experts_apart(plan) ? 2 : 1;
+  if (b.kinds > 1)
+    b.experts = plan_of_experts(plan);
   b.layers = model->blocks / b.stages;
   for (int stage = 0, layer = 1; stage < plan->split.stages; stage++) {
     b.first[stage] = stage == 0 ? 0 : layer;
@@ -138,52 +144,68 @@ static double chunk_micro(const Bound *b)
   return (double)b->shape.micro / b->copies;
 }
 
-static double comm(const Bound *b, Collective what, double bytes)
+/* The plan as weights of a kind see it. */
+static const Plan *view(const Bound *b, int kind)
 {
-  return collective_cost(b->cluster, what, bytes, &b->data).seconds;
+  return kind ? &b->experts : b->plan;
 }
 
-/* Sums over copies of a part of the gradients, once a step. */
-static double across_copies(const Bound *b, double gradients)
+static double comm(const Bound *b, Collective what, double bytes, int kind)
 {
-  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, gradients / plan_shards(b->plan), &b->part_copies).seconds;
+  return collective_cost(b->cluster, what, bytes, &b->data[kind]).seconds;
+}
+
+/* Gradients of a kind, and the sums over copies of a part of them, once a step. */
+static double reduction(const Bound *b, double gradients, int kind)
+{
+  return comm(b, b->plan->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients, kind);
+}
+
+static double across_copies(const Bound *b, double gradients, int kind)
+{
+  double part = gradients / plan_shards(view(b, kind));
+  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
-static double data_lane(const Bound *b, double params)
+static double data_lane(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double weights = params * op_gathered_weight_bytes(p), gradients = params * op_reduce_bytes(p);
-  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0;
+  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0, s = 0;
 
-  if (plan_replicas(p) == 1)
-    return 0;
-  double reduction = comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients);
-  return reduction * (p->zero >= 2 ? m : 1) + across_copies(b, gradients) +
-         gathers * comm(b, COLLECTIVE_ALL_GATHER, weights);
+  for (int kind = 0; kind < b->kinds; kind++) {
+    double weights = params[kind] * op_gathered_weight_bytes(p), gradients = params[kind] * op_reduce_bytes(p);
+    if (plan_replicas(view(b, kind)) > 1)
+      s += reduction(b, gradients, kind) * (p->zero >= 2 ? m : 1) + across_copies(b, gradients, kind) +
+           gathers * comm(b, COLLECTIVE_ALL_GATHER, weights, kind);
+  }
+  return s;
 }
 
 /* From the norm to the end of the step, on a rank. */
-static double after_norm(const Bound *b, double params)
+static double after_norm(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double s = optimizer_price(p, b->cluster, params).seconds;
+  double s = optimizer_price(p, b->cluster, params[0], params[1]).seconds;
 
-  if (plan_gathers_at_end(p))
-    s += comm(b, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p));
+  for (int kind = 0; kind < b->kinds; kind++)
+    if (plan_gathers_at_end(view(b, kind)))
+      s += comm(b, COLLECTIVE_ALL_GATHER, params[kind] * op_gathered_weight_bytes(p), kind);
   return s;
 }
 
 /* Gradients that can only be reduced when the rank's last backward has ended. */
-static double reduction_tail(const Bound *b, double params)
+static double reduction_tail(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
+  double s = 0;
 
-  if (plan_replicas(p) == 1 || p->overlap.gradients || p->zero >= 2)
-    return 0;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p)) +
-         across_copies(b, params * op_reduce_bytes(p));
+  for (int kind = 0; kind < b->kinds && !p->overlap.gradients && p->zero < 2; kind++)
+    if (plan_replicas(view(b, kind)) > 1)
+      s += reduction(b, params[kind] * op_reduce_bytes(p), kind) +
+           across_copies(b, params[kind] * op_reduce_bytes(p), kind);
+  return s;
 }
 
 /*
@@ -192,32 +214,48 @@ static double reduction_tail(const Bound *b, double params)
  * and reductions of D seconds that overlap for x of them take
  * W + x (1 - 1/s) + D - x, which is least at x = D: W + D (1 - 1/s).
  */
-static double slowed_by_reductions(const Bound *b, double params)
+static double slowed_by_reductions(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
+  double s = 0;
 
-  if (plan_replicas(p) == 1 || p->zero < 2)
-    return 0;
-  double reductions = chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params * op_reduce_bytes(p));
-  return reductions * (1 - 1 / overlap_slowdown(b->cluster, &b->data));
+  for (int kind = 0; kind < b->kinds && p->zero >= 2; kind++)
+    if (plan_replicas(view(b, kind)) > 1)
+      s += chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * op_reduce_bytes(p), kind) *
+           (1 - 1 / overlap_slowdown(b->cluster, &b->data[kind]));
+  return s;
 }
 
-/* Communication and optimizer of a rank; neighbours mostly hold the same. */
-typedef struct {
-  double params, lane, last, tail, slowed;
-} RankEnd;
-
-static void update_rank_end(const Bound *b, int rank, RankEnd *end)
+static RankEnd rank_end(Bound *b, const double params[2])
 {
-  double params = of_rank(b, b->sums->params, rank);
+  b->data[0] = mesh_shards(b->plan, b->cluster);
+  b->part_copies[0] = mesh_shard_copies(b->plan, b->cluster);
+  if (b->kinds > 1) {
+    b->data[1] = mesh_expert_shards(b->plan, b->cluster);
+    b->part_copies[1] = mesh_expert_shard_copies(b->plan, b->cluster);
+  }
+  return (RankEnd) { { params[0], params[1] }, chunk_micro(b), data_lane(b, params), after_norm(b, params),
+                     reduction_tail(b, params), slowed_by_reductions(b, params) };
+}
 
-  if (params == end->params)
-    return;
-  end->params = params;
-  end->lane = data_lane(b, params);
-  end->last = after_norm(b, params);
-  end->tail = reduction_tail(b, params);
-  end->slowed = slowed_by_reductions(b, params);
+static double expert_params(const Bound *b, int rank)
+{
+  return b->kinds > 1 ? of_rank(b, b->sums->expert_params, rank) : 0;
+}
+
+/* What comes behind the passes of a rank; most hold the same as another. */
+static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
+{
+  double micro = chunk_micro(b), params[2] = { of_rank(b, b->sums->params, rank), expert_params(b, rank) };
+
+  for (int i = 0; i < ends->n; i++) {
+    const RankEnd *end = &ends->ends[i];
+    if (end->params[0] == params[0] && end->params[1] == params[1] && end->micro == micro)
+      return end;
+  }
+  int at = ends->n < BOUND_ENDS ? ends->n++ : BOUND_ENDS - 1;
+  ends->ends[at] = rank_end(b, params);
+  return &ends->ends[at];
 }
 
 /* A send between neighbouring stages at its fastest: inside a node if any pair is. */
@@ -265,53 +303,41 @@ static int lowest_stage(const Bound *b, int rank)
   return lowest;
 }
 
-/* Before the first and after the last pass of the rank whose lowest stage this is. */
-typedef struct {
-  double fill, drain;
-} Ramp;
-
-static Ramp *ramps_new(const Bound *b)
+/* Seconds of a pass on all stages before this one. */
+static double before_stage(const Bound *b, const double *sum, int stage)
 {
-  Ramp *ramps = g_new0(Ramp, b->stages + 1);
-  const double *back = b->plan->schedule->split ? b->sums->input_s : b->sums->backward_s;
-  double send = send_s(b);
-
-  for (int stage = 0; stage < b->stages; stage++) {
-    ramps[stage + 1].fill = ramps[stage].fill + of_stage(b, b->sums->forward_s, stage) + send;
-    ramps[stage + 1].drain = ramps[stage].drain + of_stage(b, back, stage) + send;
-  }
-  return ramps;
+  int spread = b->plan->schedule->vocabulary > 0;
+  return stage == 0 ? 0 : sum[MIN(first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+/* The slowest rank's passes with what comes before the first and behind the last. */
+static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
+{
+  const Schedule *schedule = b->plan->schedule;
+  const double *back = schedule->split ? b->sums->input_s : b->sums->backward_s;
+  double m = chunk_micro(b), send = send_s(b), longest = 0, serial = 0;
+
+  for (int rank = 0; rank < b->plan->pp; rank = schedule->serial ? rank + 1 : next_rank(b, rank)) {
+    int stage = lowest_stage(b, rank);
+    double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
+    double drain = before_stage(b, back, stage) + stage * send, work = m * micro_s(b, rank);
+    double passing = schedule->split ? m * of_rank(b, b->sums->least_input_s, rank) : work;
+    const RankEnd *end = find_rank_end(b, rank, ends);
+    longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
+    *lane = MAX(*lane, end->lane);
+    *last = MAX(*last, end->last);
+    serial += work;
+  }
+  return schedule->serial ? serial : longest;
+}
+
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends)
 {
   Bound b = bound_of(model, plan, cluster, sums);
-  double m = chunk_micro(&b), passes = 0, lane = 0, last = 0;
-  RankEnd end = { .params = -1 };
+  BoundEnds own = { 0 };
+  double lane = 0, last = 0, passes = pipeline_s(&b, ends ? ends : &own, &lane, &last);
 
-  b.data = mesh_shards(plan, cluster);
-  b.part_copies = mesh_shard_copies(plan, cluster);
-  g_autofree Ramp *ramps = ramps_new(&b);
-  for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
-    Ramp ramp = ramps[lowest_stage(&b, rank)];
-    double work = m * micro_s(&b, rank);
-    double passing = plan->schedule->split ? m * of_rank(&b, sums->least_input_s, rank) : work;
-    update_rank_end(&b, rank, &end);
-    passes = MAX(passes, ramp.fill + MAX(passing + ramp.drain, work + MAX(end.tail, end.slowed)));
-    lane = MAX(lane, end.lane);
-    last = MAX(last, end.last);
-  }
-  if (plan->schedule->serial) {
-    passes = 0;
-    for (int rank = 0; rank < plan->pp; rank++)
-      passes += m * micro_s(&b, rank);
-  }
   return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
-}
-
-static double whole_memory(const Plan *p, double rank_bytes)
-{
-  return (rank_bytes + op_overhead_bytes(p)) * (1 - 1e-9);
 }
 
 /* Scratch of a backward at least, beside the schedule's peak. With split
@@ -322,28 +348,58 @@ static double scratch(const Bound *b)
   return b->plan->schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
 }
 
-static double bytes_with(const Bound *b, int rank, double activations)
+/* Keeps a rank unless another holds as much of both; of too many, any may go. */
+static void add_rank(BoundRanks *all, RankBytes rank)
 {
-  double dynamic = activations + scratch(b);
-  double params = of_rank(b, b->sums->params, rank);
+  int kept = 0;
 
-  return op_state_bytes(b->plan) * params + op_bucket_bytes(b->plan, params) +
-         dynamic * (1 + b->plan->framework->fragmentation);
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params >= rank.params && all->ranks[i].expert_params >= rank.expert_params &&
+        all->ranks[i].dynamic >= rank.dynamic)
+      return;
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params > rank.params || all->ranks[i].expert_params > rank.expert_params ||
+        all->ranks[i].dynamic > rank.dynamic)
+      all->ranks[kept++] = all->ranks[i];
+  all->n = MIN(kept, BOUND_RANKS - 1);
+  all->ranks[all->n++] = rank;
 }
 
-double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums)
+static RankBytes rank_bytes(const Bound *b, int rank, double activations)
+{
+  return (RankBytes) { of_rank(b, b->sums->params, rank), expert_params(b, rank),
+                       (activations + scratch(b)) * (1 + b->plan->framework->fragmentation) };
+}
+
+BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums)
 {
   Bound b = bound_of(model, plan, NULL, sums);
   const double *held = plan->schedule->split ? sums->deferred : sums->saved;
-  double most = 0;
+  BoundRanks all = { 0 };
 
   for (int rank = 0; rank < plan->pp; rank = next_rank(&b, rank)) {
     double saved = INFINITY;
     for (int chunk = 0; chunk < plan->vpp; chunk = chunk == 1 && alike(&b) ? MAX(2, plan->vpp - 1) : chunk + 1)
       saved = MIN(saved, of_stage(&b, held, stage_of(&b, rank, chunk)));
-    most = MAX(most, bytes_with(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
+    add_rank(&all, rank_bytes(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
   }
-  return whole_memory(plan, most);
+  return all;
+}
+
+double bound_memory(const Plan *plan, const BoundRanks *all)
+{
+  gboolean apart = plan_experts_apart(plan);
+  const Plan experts = apart ? plan_of_experts(plan) : (Plan) { 0 };
+  double state_bytes = op_state_bytes(plan), expert_bytes = apart ? op_state_bytes(&experts) : 0, most = 0;
+
+  for (int i = 0; i < all->n; i++) {
+    const RankBytes *r = &all->ranks[i];
+    double bytes = state_bytes * r->params + op_bucket_bytes(plan, r->params) + r->dynamic;
+    if (apart)
+      bytes += expert_bytes * r->expert_params + op_bucket_bytes(&experts, r->expert_params);
+    most = MAX(most, bytes);
+  }
+  return (most + op_overhead_bytes(plan)) * (1 - 1e-9);
 }
 
 /* Most that a rank's passes hold when a backward begins, in the order in which they run. */
@@ -365,14 +421,14 @@ double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSu
 {
   Bound b = bound_of(model, plan, NULL, sums);
   const Schedule *schedule = plan->schedule;
-  double most = 0, closed = bound_memory(model, plan, sums);
+  BoundRanks all = bound_ranks(model, plan, sums);
 
   if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
-    return closed;
+    return bound_memory(plan, &all);
   /* more micro-batches never hold less, and by then the pipeline is full */
   b.shape.micro = MIN(b.shape.micro, 4 * plan->pp);
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
   for (int rank = 0; rank < plan->pp; rank++)
-    most = MAX(most, bytes_with(&b, rank, peak_by_order(&b, rank, order)));
-  return MAX(whole_memory(plan, most), closed);
+    add_rank(&all, rank_bytes(&b, rank, peak_by_order(&b, rank, order)));
+  return bound_memory(plan, &all);
 }

@@ -18,7 +18,7 @@
 #include "cost/price.h"
 
 /* Prices of all plans of a search that share tensor parallelism, micro-batch,
- * sequence parallelism and recomputation, with running sums over the layers. */
+ * sequence parallelism, expert degrees and recomputation, with running sums over the layers. */
 typedef struct {
   PriceTable *prices;
   /* Running sums over the layers, n_layers + 1 entries each. */
@@ -26,7 +26,7 @@ typedef struct {
   double *input_s;       /* input gradients */
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
-  double *params;
+  double *params, *expert_params; /* expert_params: of experts that are apart */
   double *saved;
   double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
   gboolean alike;   /* all blocks are of one kind */
@@ -36,8 +36,40 @@ typedef struct {
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
 void price_sums_free(PriceSums *sums);
 
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
-double bound_memory(const Model *model, const Plan *plan, const PriceSums *sums);
+/* What comes behind the passes of a rank that holds so many parameters (and so many of experts that are apart) and runs
+ * so many micro-batches through each chunk. */
+typedef struct {
+  double params[2], micro;
+  double lane;   /* all that the data lane carries */
+  double last;   /* from the norm to the end of the step */
+  double tail;   /* gradients that wait for the last backward */
+  double slowed; /* by reductions of every micro-batch */
+} RankEnd;
+
+/* Those of plans that differ in what changes passes, in schedule and chunks only; starts as zeros. */
+#define BOUND_ENDS 8
+typedef struct {
+  int n;
+  RankEnd ends[BOUND_ENDS];
+} BoundEnds;
+
+/* `ends` remembers from call to call; NULL = nothing. */
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends);
+
+/* What a rank holds at least: parameters, and bytes beside states and buckets of them. */
+typedef struct {
+  double params, expert_params, dynamic;
+} RankBytes;
+
+/* The ranks of which one needs most memory, whatever becomes of states. */
+#define BOUND_RANKS 8
+typedef struct {
+  int n;
+  RankBytes ranks[BOUND_RANKS];
+} BoundRanks;
+
+BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums);
+double bound_memory(const Plan *plan, const BoundRanks *ranks);
 
 /* The same, closer where backwards are whole and stages stand in a loop: walks
  * each rank's order of passes with the sizes of its chunks. What data-parallel

@@ -1,6 +1,6 @@
 #include "search/fingerprint.h"
 
-#include "search/space.h"
+#include "search/candidates.h"
 
 static void add_text(GChecksum *sum, const char *text)
 {

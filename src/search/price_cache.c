@@ -6,7 +6,7 @@
 
 /* What PriceSums depend on, and with the stages a split. */
 typedef struct {
-  int tp, cp, context, micro_batch, sequence_parallel, recompute, ends_meet, stages;
+  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, ends_meet, stages;
 } PriceKey;
 
 struct PriceCache {
@@ -20,6 +20,7 @@ static guint key_hash(gconstpointer p)
 {
   const PriceKey *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
+  hash = (hash * 1009u + k->ep) * 61u + k->etp;
   return ((hash * 31u + k->recompute) * 2 + k->ends_meet) * 1021u + k->stages;
 }
 
@@ -30,7 +31,7 @@ static gboolean key_equal(gconstpointer a, gconstpointer b)
 
 static PriceKey key_of(const Plan *plan, int stages)
 {
-  return (PriceKey) { plan->tp, plan->cp, plan->context, plan->micro_batch, plan->sequence_parallel,
+  return (PriceKey) { plan->tp, plan->cp, plan->context, plan->ep, plan_expert_tensor(plan), plan->micro_batch, plan->sequence_parallel,
                       plan->recompute, plan_ends_meet(plan), stages };
 }
 
@@ -64,6 +65,11 @@ const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
     g_hash_table_insert(cache->sums, g_memdup2(&key, sizeof key), sums);
   }
   return sums;
+}
+
+gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan)
+{
+  return cache->model->blocks % plan_stages(plan) != 0;
 }
 
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)

@@ -13,6 +13,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceCache, price_cache_free)
 
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan);
 
+/* Whether layers do not divide by the plan's stages. */
+gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan);
+
 /* The best split of the plan's layers that its framework can run, by time alone;
  * NULL if there is none. */
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);

@@ -1,8 +1,8 @@
 #include "search/search.h"
 
+#include "search/candidates.h"
 #include "search/fingerprint.h"
 #include "search/journal.h"
-#include "search/space.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -19,6 +19,7 @@ typedef struct {
   SearchResult *result;
   GArray *candidates; /* Candidate */
   GArray *over;       /* Candidate: legal, but too large */
+  Candidates store;   /* what their plans are */
   PriceCache *prices;
   Journal *journal;
   GThreadPool *pool;
@@ -29,24 +30,47 @@ typedef struct {
   int left;
 } Search;
 
-static const PriceSums *sums_of(Search *s, const Plan *plan)
+const char *reject_name(int reason)
 {
-  return price_cache_sums(s->prices, plan);
+  return reason == REJECT_MEMORY ? "does not fit in memory" : plan_rule_names[reason];
 }
 
-static void settled(const Search *s, const Plan *plan, int how, double value)
+const char *settled_name(int how)
+{
+  static const char *const names[] = { "bounded", "simulated", "open" };
+  return how < REJECT_COUNT ? reject_name(how) : names[how - REJECT_COUNT];
+}
+
+static Plan plan_of(const Search *s, const Candidate *c)
+{
+  return candidate_plan(&s->store, c);
+}
+
+static void settled(const Search *s, const Plan *plan, int how, double value, gint64 plans)
 {
   if (s->options->audit)
-    s->options->audit(s->options->data, plan, how, value, 1);
+    s->options->audit(s->options->data, plan, how, value, plans);
+}
+
+static void reject(Search *s, const Plan *plan, int reason, double value, gint64 plans)
+{
+  if (s->result->rejected[reason] == 0)
+    s->result->sample[reason] = *plan;
+  s->result->rejected[reason] += plans;
+  s->result->grouped += plans > 1 ? plans : 0;
+  settled(s, plan, reason, value, plans);
+}
+
+static void reject_rule(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  reject(data, plan, rule, NAN, plans);
 }
 
 /* A plan that is too large, with what is known of its need. */
-static void put_over(Search *s, Candidate candidate, double memory_bytes)
+static void put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes)
 {
   candidate.memory_bytes = memory_bytes;
-  if (s->result->rejected[REJECT_MEMORY]++ == 0)
-    s->result->sample[REJECT_MEMORY] = candidate.plan;
-  settled(s, &candidate.plan, REJECT_MEMORY, memory_bytes);
+  reject(s, plan, REJECT_MEMORY, memory_bytes, 1);
   g_array_append_val(s->over, candidate);
 }
 
@@ -56,24 +80,20 @@ static double value_of(const Search *s, const Objective *objective, const Plan *
   return objective ? objective->value(plan, s->cluster, step_s, memory_bytes) : 0;
 }
 
-/* Bounds of every legal plan; those that cannot fit are counted and put aside. */
-static void bound_all(Search *s)
+/* Bounds of a legal plan; one that cannot fit is put aside. */
+static void bound_leaf(gpointer data, const SpaceLeaf *leaf)
 {
-  guint kept = 0;
+  Search *s = data;
+  Candidate c = candidates_add(&s->store, leaf);
 
-  for (guint i = 0; i < s->candidates->len; i++) {
-    Candidate c = g_array_index(s->candidates, Candidate, i);
-    const PriceSums *sums = sums_of(s, &c.plan);
-    c.memory_bytes = bound_memory(s->model, &c.plan, sums);
-    if (c.memory_bytes > s->cluster->device.memory_bytes) {
-      put_over(s, c, c.memory_bytes);
-      continue;
-    }
-    c.bound_s = bound_time(s->model, &c.plan, s->cluster, sums);
-    c.value = value_of(s, s->objective, &c.plan, c.bound_s, c.memory_bytes);
-    g_array_index(s->candidates, Candidate, kept++) = c;
+  c.memory_bytes = bound_memory(leaf->plan, leaf->ranks);
+  if (c.memory_bytes > s->cluster->device.memory_bytes) {
+    put_over(s, c, leaf->plan, c.memory_bytes);
+    return;
   }
-  g_array_set_size(s->candidates, kept);
+  c.bound_s = bound_time(s->model, leaf->plan, s->cluster, leaf->sums, leaf->ends);
+  c.value = value_of(s, s->objective, leaf->plan, c.bound_s, c.memory_bytes);
+  g_array_append_val(s->candidates, c);
 }
 
 static int by_memory(gconstpointer a, gconstpointer b)
@@ -94,14 +114,22 @@ static int by_bound(gconstpointer a, gconstpointer b)
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
+/* Simulates the plan that is there. */
+static void complete(const Search *s, Found *found)
+{
+  g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &found->plan);
+  const Metrics *m = &found->metrics;
+
+  trace_metrics(trace, &found->metrics);
+  found->value = value_of(s, s->objective, &found->plan, m->iteration_s, m->peak_memory_bytes);
+  found->second = value_of(s, s->options->second, &found->plan, m->iteration_s, m->peak_memory_bytes);
+}
+
 static Found evaluate(const Search *s, const Candidate *c)
 {
-  Found found = { .plan = c->plan, .bound_s = c->bound_s, .index = c->index };
-  g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &c->plan);
+  Found found = { .plan = plan_of(s, c), .bound_s = c->bound_s, .index = c->index };
 
-  trace_metrics(trace, &found.metrics);
-  found.value = value_of(s, s->objective, &c->plan, found.metrics.iteration_s, found.metrics.peak_memory_bytes);
-  found.second = value_of(s, s->options->second, &c->plan, found.metrics.iteration_s, found.metrics.peak_memory_bytes);
+  complete(s, &found);
   return found;
 }
 
@@ -112,10 +140,10 @@ static gboolean recall(const Search *s, const Candidate *c, Found *out)
 
   if (!journal_find(s->journal, c->index, &e))
     return FALSE;
-  *out = (Found) { .plan = c->plan, .bound_s = c->bound_s, .index = c->index,
-                   .metrics = { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes, .critical_row = -1 },
-                   .value = value_of(s, s->objective, &c->plan, e.step_s, e.memory_bytes),
-                   .second = value_of(s, s->options->second, &c->plan, e.step_s, e.memory_bytes) };
+  *out = (Found) { .plan = plan_of(s, c), .bound_s = c->bound_s, .index = c->index,
+                   .metrics = { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes, .critical_row = -1 } };
+  out->value = value_of(s, s->objective, &out->plan, e.step_s, e.memory_bytes);
+  out->second = value_of(s, s->options->second, &out->plan, e.step_s, e.memory_bytes);
   return TRUE;
 }
 
@@ -204,7 +232,15 @@ static void skip(Search *s, const Candidate *c, double value, gboolean stopped)
 
   *(stopped ? &r->open : &r->bounded) += 1;
   r->least_bound = MIN(r->least_bound, value);
-  settled(s, &c->plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value);
+  if (s->options->audit) {
+    Plan plan = plan_of(s, c);
+    settled(s, &plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value, 1);
+  }
+}
+
+static double second_bound(const Search *s, const Plan *plan, const Candidate *c, double memory_bytes)
+{
+  return value_of(s, s->options->second, plan, c->bound_s, memory_bytes);
 }
 
 /* Picks the next plans whose bounds promise something and whose order of passes
@@ -215,15 +251,16 @@ static int pick_round(Search *s, guint *next)
 
   for (; n < ROUND && *next < s->candidates->len; (*next)++) {
     const Candidate *c = &g_array_index(s->candidates, Candidate, *next);
-    if (!promises(s, c->value, value_of(s, s->options->second, &c->plan, c->bound_s, c->memory_bytes))) {
+    Plan plan = plan_of(s, c);
+    if (!promises(s, c->value, second_bound(s, &plan, c, c->memory_bytes))) {
       skip(s, c, c->value, FALSE);
       continue;
     }
-    double memory = bound_memory_by_order(s->model, &c->plan, sums_of(s, &c->plan));
-    double value = value_of(s, s->objective, &c->plan, c->bound_s, memory);
+    double memory = bound_memory_by_order(s->model, &plan, price_cache_sums(s->prices, &plan));
+    double value = value_of(s, s->objective, &plan, c->bound_s, memory);
     if (memory > s->cluster->device.memory_bytes)
-      put_over(s, *c, memory);
-    else if (!promises(s, value, value_of(s, s->options->second, &c->plan, c->bound_s, memory)))
+      put_over(s, *c, &plan, memory);
+    else if (!promises(s, value, second_bound(s, &plan, c, memory)))
       skip(s, c, value, FALSE);
     else
       s->picks[n++] = *c;
@@ -238,11 +275,11 @@ static void settle_round(Search *s, int n)
   for (int i = 0; i < n; i++) {
     const Found *f = &s->found[i];
     if (f->metrics.peak_memory_bytes > s->cluster->device.memory_bytes) {
-      put_over(s, s->picks[i], f->metrics.peak_memory_bytes);
+      put_over(s, s->picks[i], &f->plan, f->metrics.peak_memory_bytes);
       continue;
     }
     r->simulated++;
-    settled(s, &f->plan, SETTLED_SIMULATED, f->value);
+    settled(s, &f->plan, SETTLED_SIMULATED, f->value, 1);
     keep(s, f);
   }
 }
@@ -290,7 +327,7 @@ static void complete_best(Search *s)
   for (guint i = 0; i < s->result->best->len; i++) {
     Found *f = &g_array_index(s->result->best, Found, i);
     if (f->metrics.critical_row < 0)
-      *f = evaluate(s, &(Candidate) { .plan = f->plan, .index = f->index, .bound_s = f->bound_s });
+      complete(s, f);
   }
 }
 
@@ -314,7 +351,8 @@ static void note_over(Search *s)
   for (guint i = s->options->over ? 0 : s->over->len, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES;
        i++) {
     Candidate *c = &g_array_index(s->over, Candidate, i);
-    c->bound_s = bound_time(s->model, &c->plan, s->cluster, sums_of(s, &c->plan));
+    Plan plan = plan_of(s, c);
+    c->bound_s = bound_time(s->model, &plan, s->cluster, price_cache_sums(s->prices, &plan), NULL);
     if (c->bound_s >= OVER_GAIN * best)
       continue;
     tries++;
@@ -343,6 +381,7 @@ static void search_init(Search *s)
   s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->over = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->prices = price_cache_new(s->model, s->cluster);
+  candidates_init(&s->store, s->prices);
   s->pool = g_thread_pool_new(evaluate_job, s, threads, TRUE, NULL);
   g_mutex_init(&s->mutex);
   g_cond_init(&s->done);
@@ -351,6 +390,7 @@ static void search_init(Search *s)
 static void search_clear(Search *s)
 {
   g_thread_pool_free(s->pool, FALSE, TRUE);
+  candidates_clear(&s->store);
   price_cache_free(s->prices);
   g_array_unref(s->candidates);
   g_array_unref(s->over);
@@ -362,9 +402,10 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
 {
   Search s = { .model = model, .cluster = cluster, .options = options };
 
+  const SpaceVisitor visitor = { bound_leaf, reject_rule, &s };
+
   search_init(&s);
-  space_walk(model, cluster, options, s.prices, s.result, s.candidates);
-  bound_all(&s);
+  s.result->space = space_walk(model, cluster, options, s.prices, &visitor);
   g_array_sort(s.candidates, by_bound);
   if (open_journal(&s, error)) {
     run_rounds(&s);

@@ -7,7 +7,9 @@
  * micro-batch that divides, every schedule that the framework runs (or the fixed
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
  * node), recomputation and sequence parallelism on or off, less what the caller
- * fixed. The optimizer is offloaded only where that is fixed.
+ * fixed. Of a model with experts, where the framework divides them over ranks: every expert
+ * parallelism that divides the experts and a stage's ranks, an expert's matrices over the
+ * tensor-parallel ranks or whole. The optimizer is offloaded only where that is fixed.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it
@@ -38,7 +40,7 @@
 
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
-  int tp, pp, vpp, dp, cp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
+  int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
   const Schedule *schedule;
 } Fixed;
 
@@ -49,7 +51,7 @@ Fixed fixed_none(void);
 gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error);
 
 /* Why a plan was turned down: a rule of plan_check, or memory. */
-enum { REJECT_MEMORY = RULE_COUNT, REJECT_FIXED, REJECT_COUNT };
+enum { REJECT_MEMORY = RULE_COUNT, REJECT_COUNT };
 const char *reject_name(int reason);
 
 typedef struct {
@@ -101,8 +103,7 @@ typedef struct {
   gboolean (*watch)(gpointer data, const SearchProgress *progress);
   /* Called for each plan once it is settled, in the same order each time; `value` is
    * its bound or value. Of a group that is settled at once, for one of its `plans`
-   * members, which differ in ZeRO stage, sequence parallelism and recomputation.
-   * NULL = nobody asks. */
+   * members, which share what the rule reads. NULL = nobody asks. */
   void (*audit)(gpointer data, const Plan *plan, int how, double value, gint64 plans);
   gpointer data; /* of both */
 } SearchOptions;

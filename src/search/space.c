@@ -1,107 +1,26 @@
 #include "search/space.h"
 
-#include "base/error.h"
 #include "plan/mesh.h"
 
-#include <math.h>
-
-Fixed fixed_none(void)
-{
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
-}
+/* Of a group, at most. */
+#define PASS_CHOICES 16
+#define STATE_CHOICES 32
 
 typedef struct {
-  const char *key;
-  gsize offset;
-  int min, max;
-} FixedKey;
-
-static const FixedKey fixed_keys[] = {
-  { "tp", G_STRUCT_OFFSET(Fixed, tp), 1, 1 << 24 },
-  { "pp", G_STRUCT_OFFSET(Fixed, pp), 1, 1 << 24 },
-  { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
-  { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
-  { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
-  { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
-  { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
-  { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
-  { "offload", G_STRUCT_OFFSET(Fixed, offload), 0, 1 },
-  { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
-};
-
-static gboolean bad_fix(GError **error, const char *key, const char *value, const char *expected)
-{
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s", key, value, expected);
-  return FALSE;
-}
-
-static gboolean fix_number(const FixedKey *key, const char *value, Fixed *out, GError **error)
-{
-  gint64 number;
-
-  if (!g_ascii_string_to_signed(value, 10, key->min, key->max, &number, NULL)) {
-    g_autofree char *expected = g_strdup_printf("an integer from %d to %d", key->min, key->max);
-    return bad_fix(error, key->key, value, expected);
-  }
-  if (G_STRUCT_MEMBER(int, out, key->offset) >= 0)
-    return bad_fix(error, key->key, value, "each key once");
-  G_STRUCT_MEMBER(int, out, key->offset) = (int)number;
-  return TRUE;
-}
-
-static gboolean fix_one(const char *key, const char *value, Fixed *out, GError **error)
-{
-  for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
-    if (g_str_equal(fixed_keys[i].key, key))
-      return fix_number(&fixed_keys[i], value, out, error);
-  if (g_str_equal(key, "recompute")) {
-    out->recompute = names_find(recompute_names, value);
-    return out->recompute >= 0 || bad_fix(error, key, value, "none, selective or full");
-  }
-  if (g_str_equal(key, "schedule")) {
-    out->schedule = schedule_find(value);
-    return out->schedule || bad_fix(error, key, value, "the name of a schedule");
-  }
-  return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, dp, cp, mbs, zero, shard, offload, sp, recompute, schedule");
-}
-
-static gboolean parse_all(const char *text, Fixed *out, GError **error)
-{
-  g_auto(GStrv) parts = g_strsplit(text, ",", -1);
-
-  if (!parts[0])
-    return bad_fix(error, "\"\"", "no value", "KEY=VALUE, as in tp=8,zero=1");
-  for (int i = 0; parts[i]; i++) {
-    g_auto(GStrv) pair = g_strsplit(parts[i], "=", 2);
-    if (g_strv_length(pair) != 2)
-      return bad_fix(error, parts[i], "no value", "KEY=VALUE, as in tp=8,zero=1");
-    if (!fix_one(g_strstrip(pair[0]), g_strstrip(pair[1]), out, error))
-      return FALSE;
-  }
-  return TRUE;
-}
-
-gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error)
-{
-  if (parse_all(text, fixed, error))
-    return TRUE;
-  g_prefix_error(error, "%s: ", option);
-  return FALSE;
-}
-
-const char *reject_name(int reason)
-{
-  if (reason == REJECT_MEMORY)
-    return "does not fit in memory";
-  return reason == REJECT_FIXED ? "excluded by --fix" : plan_rule_names[reason];
-}
-
-const char *settled_name(int how)
-{
-  static const char *const names[] = { "bounded", "simulated", "open" };
-  return how < REJECT_COUNT ? reject_name(how) : names[how - REJECT_COUNT];
-}
+  const Model *model;
+  const Cluster *cluster;
+  const SearchOptions *options;
+  PriceCache *prices;
+  const SpaceVisitor *visitor;
+  gint64 space;
+  PassChoice passes[PASS_CHOICES];
+  StateChoice states[STATE_CHOICES];
+  BoundEnds ends[STATE_CHOICES];
+  const PriceSums *sums[PASS_CHOICES];
+  int n_passes, n_states;
+  int experts;   /* of the model's layers, the fewest; 1 if it has none */
+  int ends_meet; /* of the plans that the sums are for; -1 = there are none */
+} Walk;
 
 /* Divisors in rising order. */
 static GArray *divisors(int n)
@@ -118,15 +37,6 @@ static GArray *divisors(int n)
   }
   return list;
 }
-
-typedef struct {
-  const Model *model;
-  const Cluster *cluster;
-  const SearchOptions *options;
-  PriceCache *prices;
-  SearchResult *counts;
-  GArray *candidates;
-} Walk;
 
 static gboolean excluded(int fixed, int value)
 {
@@ -161,129 +71,164 @@ static GArray *chunk_counts(const Walk *w, const Schedule *schedule, int pp)
   return kept;
 }
 
-/* The rule that the plan breaks; layers that do not divide get a split first. */
-static int check(Walk *w, Plan *plan)
-{
-  int rule = plan_check(plan, w->model, w->cluster, NULL);
-  const LayerSplit *split = rule == RULE_LAYERS ? price_cache_split(w->prices, plan) : NULL;
-
-  if (!split)
-    return rule;
-  plan->split = *split;
-  return plan_check(plan, w->model, w->cluster, NULL);
-}
-
-static void reject(Walk *w, const Plan *plan, int reason, gint64 plans)
-{
-  if (w->counts->rejected[reason] == 0)
-    w->counts->sample[reason] = *plan;
-  w->counts->rejected[reason] += plans;
-  if (w->options->audit)
-    w->options->audit(w->options->data, plan, reason, NAN, plans);
-}
-
-/* The rule that every member of the group breaks: of the first rules, which read
- * degrees and batch only, so that none before them can differ. */
-static int group_rule(const Walk *w, const Plan *plan)
-{
-  int rule = plan_check(plan, w->model, w->cluster, NULL);
-  return rule <= RULE_NODE ? rule : RULE_NONE;
-}
-
-static gboolean fixes_members(const Fixed *f)
-{
-  return f->vpp >= 0 || f->zero >= 0 || f->sequence_parallel >= 0 || f->recompute >= 0 || f->schedule;
-}
-
-static void settle(Walk *w, Plan plan)
+/* With one rank on an axis, what divides it means nothing and is left out of the space. */
+static void pass_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
-  int reason = RULE_NONE;
 
-  if (excluded(f->vpp, plan.vpp) || excluded(f->zero, plan.zero) ||
-      excluded(f->sequence_parallel, plan.sequence_parallel) || excluded(f->recompute, plan.recompute) ||
-      (f->schedule && f->schedule != plan.schedule))
-    reason = REJECT_FIXED;
-  else
-    reason = check(w, &plan);
-  if (reason != RULE_NONE) {
-    reject(w, &plan, reason, 1);
-  } else {
-    Candidate c = { .plan = plan, .index = w->counts->space };
-    g_array_append_val(w->candidates, c);
-  }
-  w->counts->space++;
-}
-
-/* Schedules are alike on one stage: 1F1B stands for all. */
-static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
-{
-  if (pp == 1)
-    return g_str_equal(schedule->name, "1f1b");
-  return framework_runs(w->options->base->framework, schedule) || w->options->fixed.schedule == schedule;
+  w->n_passes = 0;
+  for (int sp = 0; sp <= (plan->tp > 1); sp++)
+    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
+      if (!excluded(f->sequence_parallel, sp) && !excluded(f->recompute, recompute))
+        w->passes[w->n_passes++] = (PassChoice) { sp, recompute };
 }
 
 /* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
-static int shard_groups(const Walk *w, const Plan *plan, int groups[2])
+static int shard_groups(const Walk *w, const Plan *plan, int zero, int groups[2])
 {
   int fixed = w->options->fixed.shard_group, network = w->cluster->network_tier;
   GroupShape replicas = mesh_replicas(plan, w->cluster);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
 
-  groups[0] = MAX(fixed, 0);
+  groups[0] = zero > 0 ? MAX(fixed, 0) : 0;
   groups[1] = inside;
-  if (plan->zero == 0)
-    groups[0] = 0;
-  return plan->zero > 0 && fixed < 0 && w->options->base->framework->shard_groups && inside > 1 &&
-                 inside < replicas.size && replicas.size % inside == 0
+  return zero > 0 && fixed < 0 && plan->framework->shard_groups && inside > 1 && inside < replicas.size &&
+                 replicas.size % inside == 0
              ? 2
              : 1;
 }
 
-/* Members that differ in recomputation and in what ZeRO divides over; returns how
- * many there are, and settles each unless they are settled as a group. */
-static gint64 walk_shards(Walk *w, Plan plan, gboolean grouped)
+static void state_choices(Walk *w, const Plan *plan)
 {
-  int groups[2], n = shard_groups(w, &plan, groups);
+  const Fixed *f = &w->options->fixed;
+  int groups[2], offload = f->offload == 1 ? STORE_CPU : STORE_DEVICE;
 
-  for (int g = 0; g < n && !grouped; g++)
-    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
-      plan.shard_group = groups[g];
-      plan.recompute = recompute;
-      settle(w, plan);
-    }
-  return (gint64)n * RECOMPUTE_COUNT;
+  w->n_states = 0;
+  for (int zero = 0; zero <= (plan_replicas(plan) > 1 ? 3 : 0); zero++) {
+    int n = excluded(f->zero, zero) ? 0 : shard_groups(w, plan, zero, groups);
+    for (int g = 0; g < n; g++)
+      w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g] };
+  }
 }
 
-/* Members of one schedule and chunk count: each combination once. With one rank
- * on an axis what divides it means nothing and is left out of the space. */
-static void walk_leaves(Walk *w, Plan plan, gboolean grouped, int rule)
+void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
 {
-  int last_zero = plan_replicas(&plan) > 1 ? 3 : 0, last_sp = plan.tp > 1 ? 1 : 0;
-  gint64 leaves = 0;
+  plan->sequence_parallel = pass->sequence_parallel;
+  plan->recompute = pass->recompute;
+  plan->zero = state->zero;
+  plan->offload.optimizer = state->offload;
+  plan->shard_group = state->shard_group;
+}
 
-  for (plan.zero = 0; plan.zero <= last_zero; plan.zero++)
-    for (plan.sequence_parallel = 0; plan.sequence_parallel <= last_sp; plan.sequence_parallel++)
-      leaves += walk_shards(w, plan, grouped);
-  if (grouped) {
-    plan.zero = plan.sequence_parallel = 0;
-    reject(w, &plan, rule, leaves);
-    w->counts->grouped += leaves;
-    w->counts->space += leaves;
+static int check_part(const Walk *w, const Plan *plan, PlanPart part)
+{
+  return plan_check_part(plan, w->model, w->cluster, part);
+}
+
+/* Takes all of these plans out, or none: the member's own choice decides which `plan` is shown. */
+static gboolean reject(Walk *w, const Plan *plan, int rule, gint64 plans)
+{
+  if (rule == RULE_NONE)
+    return FALSE;
+  w->visitor->rejected(w->visitor->data, plan, rule, plans);
+  w->space += plans;
+  return TRUE;
+}
+
+/* Prices of the group under each choice; they differ where a rank holds both ends of the model. */
+static void update_sums(Walk *w, Plan plan)
+{
+  if (w->ends_meet == plan_ends_meet(&plan))
+    return;
+  w->ends_meet = plan_ends_meet(&plan);
+  for (int i = 0; i < w->n_passes; i++) {
+    space_choose(&plan, &w->passes[i], &w->states[0]);
+    w->sums[i] = price_cache_sums(w->prices, &plan);
   }
+}
+
+/* Members under one choice of passes, those of the states that `rules` let through. */
+static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
+{
+  SpaceLeaf leaf = { .group = group, .pass = w->passes[pass], .sums = w->sums[pass] };
+  Plan plan = *group;
+  const LayerSplit *split = NULL;
+
+  space_choose(&plan, &w->passes[pass], &w->states[0]);
+  if (uneven) {
+    split = price_cache_split(w->prices, &plan);
+    plan.split = split ? *split : plan.split;
+    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, w->n_states))
+      return;
+  }
+  const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
+  leaf.plan = &plan;
+  leaf.ranks = &ranks;
+  for (int i = 0; i < w->n_states; i++) {
+    space_choose(&plan, &w->passes[pass], &w->states[i]);
+    if (reject(w, &plan, rules[i], 1))
+      continue;
+    leaf.first = *first;
+    leaf.state = w->states[i];
+    leaf.ends = &w->ends[i];
+    leaf.index = w->space++;
+    *first = FALSE;
+    w->visitor->legal(w->visitor->data, &leaf);
+  }
+}
+
+/* Members of one schedule and chunk count. */
+static void walk_leaves(Walk *w, Plan plan)
+{
+  int rules[STATE_CHOICES], rule = check_part(w, &plan, PLAN_SCHEDULE);
+  Plan group = plan;
+  gboolean first = TRUE;
+
+  space_choose(&plan, &w->passes[0], &w->states[0]);
+  if (rule != RULE_LAYERS && reject(w, &plan, rule, (gint64)w->n_passes * w->n_states))
+    return;
+  for (int i = 0; i < w->n_states; i++) {
+    space_choose(&plan, &w->passes[0], &w->states[i]);
+    rules[i] = check_part(w, &plan, PLAN_STATES);
+  }
+  update_sums(w, plan);
+  for (int i = 0; i < w->n_passes; i++) {
+    space_choose(&plan, &w->passes[i], &w->states[0]);
+    if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->n_states))
+      walk_states(w, &group, i, rules, rule == RULE_LAYERS, &first);
+  }
+}
+
+/* Schedules are alike on one stage: 1F1B stands for all. */
+static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
+{
+  const Schedule *fixed = w->options->fixed.schedule;
+
+  if (fixed && fixed != schedule)
+    return FALSE;
+  if (pp == 1)
+    return g_str_equal(schedule->name, "1f1b");
+  return fixed || framework_runs(w->options->base->framework, schedule);
 }
 
 static void walk_members(Walk *w, Plan plan)
 {
-  int rule = fixes_members(&w->options->fixed) ? RULE_NONE : group_rule(w, &plan);
+  gint64 members = (gint64)w->n_passes * w->n_states;
+  int rule = check_part(w, &plan, PLAN_DEGREES);
 
-  for (int s = 0; schedules[s]; s++) {
+  w->ends_meet = -1;
+  for (int i = 0; i < w->n_states; i++)
+    w->ends[i].n = 0;
+  for (int s = 0; schedules[s] && members > 0; s++) {
     if (!in_space(w, schedules[s], plan.pp))
       continue;
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
     for (guint c = 0; c < chunks->len; c++) {
+      if (excluded(w->options->fixed.vpp, g_array_index(chunks, int, c)))
+        continue;
       plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
-      walk_leaves(w, plan, rule != RULE_NONE, rule);
+      if (!reject(w, &plan, rule, members))
+        walk_leaves(w, plan);
     }
   }
 }
@@ -292,6 +237,9 @@ static void walk_batches(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
   gboolean divides = plan.global_batch % plan.dp == 0;
+
+  pass_choices(w, &plan);
+  state_choices(w, &plan);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
 
   for (guint i = 0; i < sizes->len; i++) {
@@ -299,6 +247,22 @@ static void walk_batches(Walk *w, Plan plan)
     if (excluded(f->micro_batch, plan.micro_batch) && divides)
       continue;
     walk_members(w, plan);
+  }
+}
+
+/* Ways to divide experts over the ranks of a stage; the first leaves them where the layer is. */
+static void walk_experts(Walk *w, Plan plan)
+{
+  const Fixed *f = &w->options->fixed;
+  const int etps[] = { 0, f->etp > 0 ? f->etp : 1 };
+  int ranks = plan.tp * plan.cp * plan.dp, most = w->options->base->framework->experts == EXPERTS_WHOLE ? 1 : w->experts;
+
+  for (int i = 0; i < (etps[1] == plan.tp || most == 1 ? 1 : 2); i++) {
+    plan.etp = etps[i];
+    for (plan.ep = 1; plan.ep <= most; plan.ep++)
+      if (most % plan.ep == 0 && ranks % (plan.ep * plan_expert_tensor(&plan)) == 0 && !excluded(f->ep, plan.ep) &&
+          !excluded(f->etp, plan_expert_tensor(&plan)))
+        walk_batches(w, plan);
   }
 }
 
@@ -319,19 +283,28 @@ static void walk_context(Walk *w, Plan plan)
       gboolean runs = w->options->base->framework->context >> context & 1;
       plan.context = plan.cp > 1 ? context : (int)w->options->base->context;
       if (plan.cp > 1 ? runs : context == 0)
-        walk_batches(w, plan);
+        walk_experts(w, plan);
     }
   }
 }
 
-void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
-                SearchResult *counts, GArray *candidates)
+static int fewest_experts(const Model *m)
+{
+  int fewest = 0;
+
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].ffn.experts > 0)
+      fewest = fewest ? MIN(fewest, m->specs[i].ffn.experts) : m->specs[i].ffn.experts;
+  return MAX(fewest, 1);
+}
+
+gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
+                  const SpaceVisitor *visitor)
 {
   const Fixed *f = &options->fixed;
-  Walk w = { model, cluster, options, prices, counts, candidates };
+  Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
+             .experts = fewest_experts(model) };
   Plan plan = *options->base;
-
-  plan.offload = f->offload == 1 ? OFFLOAD_OPTIMIZER : OFFLOAD_NONE;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {
@@ -343,4 +316,5 @@ void space_walk(const Model *model, const Cluster *cluster, const SearchOptions 
         walk_context(&w, plan);
     }
   }
+  return w.space;
 }

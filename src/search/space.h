@@ -1,9 +1,13 @@
 /*
- * Walking the declared space. A group is what shares degrees and batch; its
- * members differ in sequence parallelism, ZeRO stage, recomputation, schedule
- * and chunks. Rules that the group breaks reject all its members at once.
- * Schedules are those that the framework runs, or the one that is fixed. Where
- * layers do not divide by the stages, the plan gets the best split by time.
+ * Walking the declared space. A group shares degrees and batch; its members differ
+ * in schedule and chunks, in what changes passes (PassChoice) and in what becomes of
+ * states (StateChoice). A rule is checked once for all plans that share what it
+ * reads (PlanPart), and turns all of them down at once. Schedules are those that
+ * the framework runs, or the one that is fixed. Where layers do not divide by the
+ * stages, the plan gets the best split by time.
+ *
+ * To add a choice: a field of one of the two, its values in pass_choices() or
+ * state_choices(), and its place in the plan in space_choose().
  */
 #ifndef TDP_SEARCH_SPACE_H
 #define TDP_SEARCH_SPACE_H
@@ -11,17 +15,40 @@
 #include "search/price_cache.h"
 #include "search/search.h"
 
-/* A legal plan of the space. */
 typedef struct {
-  Plan plan;
-  gint64 index;   /* place in the space, for ties */
-  double bound_s;
-  double memory_bytes; /* lower bound of the peak */
-  double value;        /* lower bound of the objective */
-} Candidate;
+  guint8 sequence_parallel, recompute;
+} PassChoice;
 
-/* Appends the legal plans to `candidates`; counts the space and the rejections. */
-void space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
-                SearchResult *counts, GArray *candidates);
+typedef struct {
+  guint8 zero, offload;
+  int shard_group;
+} StateChoice;
+
+/* Sets what a member of a group chooses. */
+void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state);
+
+/* A legal plan of the space; all of it lives only during the call. */
+typedef struct {
+  const Plan *plan;
+  const Plan *group; /* the same without its choices and its split; one address a group, schedule and chunk count */
+  gboolean first;    /* of that group, schedule and chunk count */
+  PassChoice pass;
+  StateChoice state;
+  const PriceSums *sums;
+  BoundEnds *ends;         /* for bound_time */
+  const BoundRanks *ranks; /* for bound_memory */
+  gint64 index;    /* place in the space */
+} SpaceLeaf;
+
+typedef struct {
+  void (*legal)(gpointer data, const SpaceLeaf *leaf);
+  /* `plans` of them break the rule, this one among them. */
+  void (*rejected)(gpointer data, const Plan *plan, int rule, gint64 plans);
+  gpointer data;
+} SpaceVisitor;
+
+/* Visits the whole space in its order; returns how many plans it has. */
+gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
+                  const SpaceVisitor *visitor);
 
 #endif

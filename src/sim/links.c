@@ -151,15 +151,18 @@ static int transfer_spec(LinksBuild *b, const Segment *s, int row, int to)
 /* Communication inside a pass, where the row's transfers use the same links. */
 static int pass_spec(LinksBuild *b, const Segment *s, int row)
 {
-  GroupShape tensor = mesh_group(b->plan, b->cluster, AXIS_TENSOR);
-  int tier = group_tier(b->cluster, &tensor);
-  double weight = s->seconds > 0 ? 1 - s->compute_s / s->seconds : 0;
+  const GroupShape groups[] = { mesh_group(b->plan, b->cluster, AXIS_TENSOR), mesh_expert_block(b->plan, b->cluster) };
+  const double exposed_s[] = { s->seconds - s->compute_s - s->expert_s, s->expert_s };
   guint first_use = b->links->uses->len;
 
-  if (tensor.size < 2 || !(weight > 0) || !b->used[row * b->links->n_tiers + tier])
-    return -1;
-  occupy(b, row, tier, WAY_OUT, weight);
-  occupy(b, row, tier, WAY_IN, weight);
+  for (gsize i = 0; i < G_N_ELEMENTS(groups); i++) {
+    int tier = group_tier(b->cluster, &groups[i]);
+    double weight = s->seconds > 0 ? exposed_s[i] / s->seconds : 0;
+    if (groups[i].size < 2 || !(weight > 0) || !b->used[row * b->links->n_tiers + tier])
+      continue;
+    occupy(b, row, tier, WAY_OUT, weight);
+    occupy(b, row, tier, WAY_IN, weight);
+  }
   return add_spec(b->links, first_use, 0, s->seconds);
 }
 

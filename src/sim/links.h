@@ -20,9 +20,10 @@
  * the last bit, and transfers that one port limits are slowed alike (max-min
  * fair in that fraction).
  *
- * Tensor-parallel communication inside a pass is spread evenly over the pass:
- * where its row's transfers use the tensor group's highest tier, a pass is also
- * a flow that takes (seconds - compute_s) / seconds of the port, and ends when
+ * Tensor-parallel communication inside a pass is spread evenly over the pass, and
+ * so is that between experts' ranks: where its row's transfers use that group's
+ * highest tier, a pass is also a flow that takes its exposed share,
+ * (seconds - compute_s) / seconds in all, of the port, and ends when
  * both its computation and its flow have. What is hidden behind computation is
  * not counted. Compute slowed by a collective's kernels (Segment.slowdown) is
  * as without sharing. The gather that ends a scattered send is part of its latency.

@@ -11,14 +11,28 @@ static const int joins[TASK_KIND_COUNT] = {
   [TASK_PASS] = JOIN_TENSOR, [TASK_GATHER] = JOIN_DATA, [TASK_REDUCE] = JOIN_DATA, [TASK_NORM] = JOIN_ALL,
 };
 
-RankJoin rank_join_of(const RankTimes *t, int kind)
+static int gcd(int a, int b)
+{
+  return b == 0 ? a : gcd(b, a % b);
+}
+
+/* Ranks that wait for each other within a pass: groups that overlap, whole. */
+static int pass_neighbours(const Plan *p)
+{
+  int dense = p->tp * p->cp, experts = plan_experts_apart(p) ? mesh_expert_stride(p, EXPERT_DATA) : 1;
+  return dense / gcd(dense, experts) * experts;
+}
+
+RankJoin rank_join_of(const RankTimes *t, int kind, gboolean experts)
 {
   int neighbours = t->plan->tp * t->plan->cp;
 
   switch (joins[kind]) {
   case JOIN_TENSOR:
-    return (RankJoin) { neighbours, 1 };
+    return (RankJoin) { pass_neighbours(t->plan), 1 };
   case JOIN_DATA:
+    if (experts)
+      return (RankJoin) { plan_expert_replicas(t->plan), mesh_expert_stride(t->plan, EXPERT_DATA) };
     return (RankJoin) { t->plan->dp, neighbours };
   case JOIN_ALL:
     return (RankJoin) { t->replicas, 1 };
@@ -44,7 +58,9 @@ static gboolean own_shape(const RankTimes *t, const Task *task, int to, int repl
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
   int neighbours = t->plan->tp * t->plan->cp, rank = task->row * t->replicas + replica;
 
-  if (joins[task->kind] == JOIN_DATA && s->group.size == t->plan->dp)
+  if (joins[task->kind] == JOIN_DATA && s->experts)
+    *shape = s->group;
+  else if (joins[task->kind] == JOIN_DATA && s->group.size == t->plan->dp)
     *shape = group_shape_at(t->cluster, rank - replica + replica % neighbours, t->plan->dp, neighbours);
   else if (to >= 0 && to != task->row && s->group.size == 2)
     *shape = pair_shape(t->cluster, rank, to * t->replicas + replica);
@@ -85,7 +101,7 @@ static double *compute_seconds(const RankTimes *t, const Task *task)
 {
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
   const double *factor = t->factor + (gsize)task->row * t->replicas;
-  int size = rank_join_of(t, task->kind).size;
+  int size = rank_join_of(t, task->kind, FALSE).size;
   g_autofree double *seconds = g_new(double, t->replicas);
   gboolean differs = FALSE;
 

@@ -26,7 +26,7 @@ void rank_times_clear(RankTimes *times);
 /* By replica, or NULL where all take Segment.seconds. */
 const double *rank_times_of(const RankTimes *times, int task);
 
-/* Size 1 = nobody else. */
-RankJoin rank_join_of(const RankTimes *times, int kind);
+/* Of a kind of task, or of its segment's `experts`. Size 1 = nobody else. */
+RankJoin rank_join_of(const RankTimes *times, int kind, gboolean experts);
 
 #endif

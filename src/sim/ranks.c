@@ -144,7 +144,7 @@ static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, dou
     }
     end[rank] = since + left;
   }
-  join(end, r->times.replicas, rank_join_of(&r->times, TASK_PASS));
+  join(end, r->times.replicas, rank_join_of(&r->times, TASK_PASS, FALSE));
 }
 
 /* Sums of each rank, and the span of the one that is kept. */
@@ -176,9 +176,10 @@ static void run_node(Ranks *r, int node)
     return;
   }
   const Task *t = &g_array_index(r->program->tasks, Task, task);
-  double seconds = g_array_index(r->program->segments, Segment, t->segment).seconds;
+  const Segment *segment = &g_array_index(r->program->segments, Segment, t->segment);
+  double seconds = segment->seconds;
   const double *own = rank_times_of(&r->times, task);
-  join(r->ready, n, rank_join_of(&r->times, t->kind));
+  join(r->ready, n, rank_join_of(&r->times, t->kind, segment->experts));
   if (r->start_slot[node] >= 0)
     memcpy(r->slots + (gsize)r->start_slot[node] * n, r->ready, n * sizeof *end);
   if (r->pass[node])

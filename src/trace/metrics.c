@@ -90,13 +90,12 @@ static GPtrArray *data_spans(const Trace *t, int row)
   return spans;
 }
 
-/* Of a pass's exposed communication, the part over the context-parallel group. */
-static double exposed_context(const Trace *t, const Span *s)
+/* Of a pass's exposed communication, the part that waited `part_s` of the segment's. */
+static double exposed_part(const Segment *segment, double part_s, const Span *s)
 {
-  const Segment *segment = &g_array_index(t->segments, Segment, s->segment);
   double exposed = segment->seconds - segment->compute_s;
 
-  return segment->context_s > 0 && exposed > 0 ? MIN(1, segment->context_s / exposed) * s->exposed_tensor_s : 0;
+  return part_s > 0 && exposed > 0 ? MIN(1, part_s / exposed) * s->exposed_tensor_s : 0;
 }
 
 static void break_down(const Trace *t, int row, Metrics *m)
@@ -116,9 +115,11 @@ static void break_down(const Trace *t, int row, Metrics *m)
       m->offload_s += copied;
       m->optimizer_s += s->end - s->start - copied;
     } else {
-      double context = exposed_context(t, s);
+      const Segment *segment = &g_array_index(t->segments, Segment, s->segment);
+      double context = exposed_part(segment, segment->context_s, s), expert = exposed_part(segment, segment->expert_s, s);
       m->context_comm_s += context;
-      m->tensor_comm_s += s->exposed_tensor_s - context;
+      m->expert_comm_s += expert;
+      m->tensor_comm_s += s->exposed_tensor_s - context - expert;
       m->compute_s += s->end - s->start - s->exposed_tensor_s;
     }
     clock = s->end;

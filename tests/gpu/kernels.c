@@ -96,20 +96,23 @@ static void bias_backward(Backend *b, BackendStream *s, void **p) { b->bias_back
 enum { SEQ = 75, SEQUENCES = 2, HEADS = 6, KV_HEADS = 2, HEAD = 72, QKV = (HEADS + 2 * KV_HEADS) * HEAD,
        TOKEN_ROWS = SEQ * SEQUENCES, CONTEXT = HEADS * HEAD };
 
+/* Of the second of two ranks that share a sequence. */
+static const ExecPlaces places = { .seq = SEQ, .half = 40, .first = 40, .second = 80 };
+
 static void rope(Backend *b, BackendStream *s, void **p)
 {
-  b->rope(b, s, TOKEN_ROWS, SEQ, HEADS, HEAD, QKV, p[0], 10000, 1);
+  b->rope(b, s, TOKEN_ROWS, places, HEADS, HEAD, QKV, p[0], 10000, 1);
 }
 static void rope_backward(Backend *b, BackendStream *s, void **p)
 {
-  b->rope(b, s, TOKEN_ROWS, SEQ, HEADS, HEAD, QKV, p[0], 10000, -1);
+  b->rope(b, s, TOKEN_ROWS, places, HEADS, HEAD, QKV, p[0], 10000, -1);
 }
 
 static void attention(Backend *b, BackendStream *s, void **p, int causal, int window, int backward)
 {
   size_t bytes = exec_type_bytes(b->dtype);
-  ExecAttention a = { .batch = SEQUENCES, .seq = SEQ, .heads = HEADS, .kv_heads = KV_HEADS, .head_dim = HEAD,
-                      .ld_qkv = QKV, .causal = causal, .window = window, .scale = 1 / sqrt(HEAD), .q = p[0],
+  ExecAttention a = { .batch = SEQUENCES, .q_len = SEQ, .kv_len = SEQ, .q_rows = SEQ, .kv_rows = SEQ, .heads = HEADS,
+                      .kv_heads = KV_HEADS, .head_dim = HEAD, .ld_q = QKV, .ld_kv = QKV, .causal = causal, .window = window, .scale = 1 / sqrt(HEAD), .q = p[0],
                       .k = (char *)p[0] + CONTEXT * bytes, .v = (char *)p[0] + (CONTEXT + KV_HEADS * HEAD) * bytes,
                       .context = p[1], .lse = p[2] };
   b->attention_forward(b, s, &a);
@@ -139,13 +142,15 @@ static void embedding_backward(Backend *b, BackendStream *s, void **p)
 {
   b->embedding_backward(b, s, ROWS, WIDTH, FIRST, SHARE, p[0], p[1], p[2]);
 }
+static const ExecPlaces position_places = { .seq = 33, .half = 20, .first = 13, .second = 0 };
+
 static void positions(Backend *b, BackendStream *s, void **p)
 {
-  b->position_forward(b, s, ROWS, WIDTH, 33, 7, p[0], p[1]);
+  b->position_forward(b, s, ROWS, WIDTH, position_places, 7, p[0], p[1]);
 }
 static void positions_backward(Backend *b, BackendStream *s, void **p)
 {
-  b->position_backward(b, s, ROWS, WIDTH, 33, 7, p[0], p[1]);
+  b->position_backward(b, s, ROWS, WIDTH, position_places, 7, p[0], p[1]);
 }
 
 static void loss(Backend *b, BackendStream *s, void **p)

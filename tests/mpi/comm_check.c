@@ -86,6 +86,31 @@ static void check_reduce_scatter(Check *c, gboolean in_place)
     expect(c, to[i], total(c->n_ranks, c->rank * c->n + i));
 }
 
+/* From rank i to rank j go n (i + 2 j) / 4 elements: another number each way, some none. */
+static gsize part(const Check *c, int from, int to)
+{
+  return c->n * (from + 2 * to) / (4 * c->n_ranks);
+}
+
+static void check_all_to_all(Check *c)
+{
+  g_autofree gsize *out = g_new(gsize, c->n_ranks), *in = g_new(gsize, c->n_ranks);
+  gsize at = 0;
+
+  for (int i = 0; i < c->n_ranks; i++) {
+    out[i] = part(c, c->rank, i);
+    in[i] = part(c, i, c->rank);
+    for (gsize k = 0; k < out[i]; k++, at++)
+      c->x[at] = value(c->rank + i, k);
+  }
+  c->b->all_to_all(c->b, c->world, c->s, c->x, out, c->y, in, EXEC_F32);
+  finish(c);
+  at = 0;
+  for (int i = 0; i < c->n_ranks; i++)
+    for (gsize k = 0; k < in[i]; k++, at++)
+      expect(c, c->y[at], value(i + c->rank, k));
+}
+
 /* Around a ring, two messages each, in order. */
 static void check_send(Check *c)
 {
@@ -124,6 +149,7 @@ static void check_size(Check *c, gsize n)
     check_all_gather(c, in_place);
     check_reduce_scatter(c, in_place);
   }
+  check_all_to_all(c);
   if (c->n_ranks > 1 && !c->computes)
     check_send(c);
   c->b->barrier(c->b, c->world, c->s);

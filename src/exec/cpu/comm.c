@@ -56,6 +56,19 @@ static void reduce_scatter(Backend *b, BackendComm *c, BackendStream *s, const v
   call(b, s, &(CpuMessage) { .kind = COMM_REDUCE_SCATTER, .comm = c, .x = x, .y = y, .n = n_each, .type = type });
 }
 
+static void all_to_all(Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y,
+                       const size_t *y_n, ExecType type)
+{
+  CpuMessage m = { .kind = COMM_ALL_TO_ALL, .comm = c, .x = x, .y = y, .n = x_n[0], .type = type };
+
+  if (c->size > 1) {
+    m.counts = g_new(gsize, 2 * c->size);
+    memcpy(m.counts, x_n, c->size * sizeof *x_n);
+    memcpy(m.counts + c->size, y_n, c->size * sizeof *y_n);
+  }
+  call(b, s, &m);
+}
+
 static void send_to(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to)
 {
   g_assert(c->size > 1);
@@ -80,6 +93,7 @@ void cpu_fill_comm(Backend *b)
   b->all_reduce = all_reduce;
   b->all_gather = all_gather;
   b->reduce_scatter = reduce_scatter;
+  b->all_to_all = all_to_all;
   b->send = send_to;
   b->recv = recv_from;
   b->barrier = barrier;

@@ -39,6 +39,16 @@ static gboolean check(CpuBackend *b, int status, const char *what)
   return FALSE;
 }
 
+/* MPI counts elements, and places of all that a rank has, in an int. */
+static gboolean too_long(const CpuMessage *m)
+{
+  gsize sums[2] = { m->n, m->n };
+
+  for (int i = 0; m->counts && i < 2 * m->comm->size; i++)
+    sums[i / m->comm->size] += m->counts[i];
+  return MAX(sums[0], sums[1]) > INT_MAX;
+}
+
 static MPI_Comm comm_of(const CpuMessage *m)
 {
   return *(MPI_Comm *)m->comm->handle;
@@ -87,13 +97,31 @@ static void begin_scatter(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
         "reduce-scatter");
 }
 
+/* Counts and places as MPI wants them; they stay until the end. */
+static void begin_all_to_all(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
+{
+  int size = m->comm->size, *counts = malloc(4 * size * sizeof *counts), *places = counts + 2 * size;
+
+  m->scratch = counts;
+  if (!counts) {
+    cpu_fail(b, "out of memory: counts of an all-to-all");
+    return;
+  }
+  for (int i = 0; i < 2 * size; i++) {
+    counts[i] = m->counts[i];
+    places[i] = i % size == 0 ? 0 : places[i - 1] + counts[i - 1];
+  }
+  check(b, MPI_Ialltoallv(m->x, counts, places, type, m->y, counts + size, places + size, type, comm_of(m),
+                          request_of(m)), "all-to-all");
+}
+
 static void begin(CpuBackend *b, CpuMessage *m)
 {
   MPI_Datatype type = type_of(m->type);
   MPI_Request *request = request_of(m);
 
   *request = MPI_REQUEST_NULL;
-  if (m->n > INT_MAX) {
+  if (too_long(m)) {
     cpu_fail(b, "MPI: a message of %zu elements is too long", m->n);
     return;
   }
@@ -107,6 +135,9 @@ static void begin(CpuBackend *b, CpuMessage *m)
     break;
   case COMM_REDUCE_SCATTER:
     begin_scatter(b, m, type);
+    break;
+  case COMM_ALL_TO_ALL:
+    begin_all_to_all(b, m, type);
     break;
   case COMM_SEND:
     check(b, MPI_Isend(m->x, m->n, type, m->peer, 0, comm_of(m), request), "send");
@@ -126,10 +157,9 @@ static gboolean test(CpuBackend *b, CpuMessage *m)
 
   if (!check(b, MPI_Test(request_of(m), &done, MPI_STATUS_IGNORE), "test") || !done)
     return FALSE;
-  if (m->scratch) {
+  if (m->kind == COMM_REDUCE_SCATTER)
     memcpy(m->y, m->scratch, m->n * exec_type_bytes(m->type));
-    g_clear_pointer(&m->scratch, free);
-  }
+  g_clear_pointer(&m->scratch, free);
   return TRUE;
 }
 

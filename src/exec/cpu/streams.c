@@ -60,7 +60,10 @@ static gboolean message_ends(CpuBackend *b, Command *c)
     b->driver->begin(b, &c->message);
     c->begun = TRUE;
   }
-  return b->driver->test(b, &c->message);
+  if (!b->driver->test(b, &c->message))
+    return FALSE;
+  g_free(c->message.counts);
+  return TRUE;
 }
 
 /* Whether the command has ended. */
@@ -149,6 +152,7 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message)
   double start = now_s(b);
   cpu_of(b)->driver->begin(cpu_of(b), &own);
   cpu_wait(cpu_of(b), message_done, &own);
+  g_free(own.counts);
   b->exchanged_s += now_s(b) - start;
 }
 
@@ -186,6 +190,24 @@ static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_
 {
   Copy c = { to, from, bytes };
   cpu_run(b, s, run_copy, &c, sizeof c);
+}
+
+typedef struct { char *to; const char *from; size_t to_pitch, from_pitch, bytes, rows; } CopyRows;
+
+static void run_copy_rows(Backend *b, void *args)
+{
+  CopyRows *c = args;
+
+  (void)b;
+  for (size_t i = 0; i < c->rows; i++)
+    memcpy(c->to + i * c->to_pitch, c->from + i * c->from_pitch, c->bytes);
+}
+
+static void copy_rows(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                      size_t bytes, size_t rows)
+{
+  CopyRows c = { to, from, to_pitch, from_pitch, bytes, rows };
+  cpu_run(b, s, run_copy_rows, &c, sizeof c);
 }
 
 static void run_zero(Backend *b, void *args)
@@ -313,6 +335,7 @@ void cpu_fill_streams(Backend *b)
   b->upload = transfer;
   b->download = transfer;
   b->copy = copy;
+  b->copy_rows = copy_rows;
   b->zero = zero;
   b->stream_new = stream_new;
   b->stream_free = stream_free;

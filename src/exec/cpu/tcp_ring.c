@@ -145,6 +145,30 @@ static void scatter_end(CpuMessage *m, Request *r)
     memcpy(m->y, sum, block);
 }
 
+static gsize sum_before(const gsize *counts, int rank)
+{
+  gsize n = 0;
+
+  for (int i = 0; i < rank; i++)
+    n += counts[i];
+  return n;
+}
+
+/* One partner behind the other, as far to send as to receive. */
+static void all_to_all_start(CpuBackend *b, CpuMessage *m, Request *r)
+{
+  const gsize *out = m->counts, *in = m->counts + m->comm->size;
+  int rank = m->comm->rank, to = block_at(m, -(r->step + 1)), from = block_at(m, r->step + 1);
+
+  if (r->step == 0)
+    memcpy((char *)m->y + bytes_of(m, sum_before(in, rank)), (const char *)m->x + bytes_of(m, sum_before(out, rank)),
+           bytes_of(m, out[rank]));
+  tcp_recv(b, &r->in, comm_id(m), neighbour(m, -(r->step + 1)), (char *)m->y + bytes_of(m, sum_before(in, from)),
+           bytes_of(m, in[from]));
+  tcp_send(b, &r->out, comm_id(m), neighbour(m, r->step + 1), (const char *)m->x + bytes_of(m, sum_before(out, to)),
+           bytes_of(m, out[to]));
+}
+
 static int one_step(const CpuMessage *m)
 {
   (void)m;
@@ -179,6 +203,7 @@ static const Kind kinds[] = {
   [COMM_ALL_REDUCE] = { all_reduce_steps, all_reduce_start, all_reduce_end, TRUE },
   [COMM_ALL_GATHER] = { ring_steps, all_gather_start, NULL, FALSE },
   [COMM_REDUCE_SCATTER] = { ring_steps, scatter_start, scatter_end, TRUE },
+  [COMM_ALL_TO_ALL] = { ring_steps, all_to_all_start, NULL, FALSE },
   [COMM_SEND] = { one_step, send_start, NULL, FALSE },
   [COMM_RECV] = { one_step, recv_start, NULL, FALSE },
   [COMM_BARRIER] = { barrier_steps, barrier_start, NULL, FALSE },

@@ -10,37 +10,53 @@
 
 enum { WARPS = 4, ROWS = 4, OWN = WARPS * ROWS, TILE = 32, HEAD_MAX = 256, PER_LANE = HEAD_MAX / 32 };
 
+/* One side's tokens: those of a sequence that take part, those from one to the next,
+ * elements from a token to the next. */
+struct Side {
+  int len, rows, ld;
+};
+
 struct Shape {
-  int batch, seq, heads, kv_heads, dim, ld, causal, window;
+  int batch, heads, kv_heads, dim, causal, window, add;
+  Side q, kv, out; /* out: context, laid out by queries */
   float scale;
 };
 
 static inline Shape shape_of(const ExecAttention *a)
 {
-  Shape s = { a->batch, a->seq, a->heads, a->kv_heads, a->head_dim, a->ld_qkv, a->causal, a->window, (float)a->scale };
+  Shape s = { a->batch, a->heads, a->kv_heads, a->head_dim, a->causal, a->window, a->add,
+              { a->q_len, a->q_rows, a->ld_q }, { a->kv_len, a->kv_rows, a->ld_kv },
+              { a->q_len, a->q_rows, a->heads * a->head_dim }, (float)a->scale };
   return s;
 }
 
 __device__ static bool sees(const Shape &s, int query, int key)
 {
-  return key < s.seq && query < s.seq && (!s.causal || key <= query) && (s.window <= 0 || key > query - s.window) &&
+  return key < s.kv.len && query < s.q.len && (!s.causal || key <= query) && (s.window <= 0 || key > query - s.window) &&
          (s.causal || s.window <= 0 || key < query + s.window);
 }
 
-/* First element of a token's head: rows ld apart. */
-template <typename T> __device__ static T *head_at(T *x, const Shape &s, int ld, int sequence, int token, int head)
+/* First element of a token's head. */
+template <typename T>
+__device__ static T *head_at(T *x, const Shape &s, const Side &side, int sequence, int token, int head)
 {
-  return x + ((size_t)sequence * s.seq + token) * ld + (size_t)head * s.dim;
+  return x + ((size_t)sequence * side.rows + token) * side.ld + (size_t)head * s.dim;
+}
+
+template <typename T> __device__ static void give(const Shape &s, T *to, float value)
+{
+  *to = from_float<T>(s.add ? to_float(*to) + value : value);
 }
 
 /* Copies TILE rows from `first` on into shared memory, rows of dim + 1 floats. */
 template <typename T>
-__device__ static void load_tile(float *tile, const T *x, const Shape &s, int ld, int sequence, int first, int n, int head)
+__device__ static void load_tile(float *tile, const T *x, const Shape &s, const Side &side, int sequence, int first, int n,
+                                 int head)
 {
   for (int i = threadIdx.x; i < n * s.dim; i += WARPS * 32) {
     int row = i / s.dim, at = i % s.dim;
     tile[row * (s.dim + 1) + at] =
-        first + row < s.seq ? to_float(head_at(x, s, ld, sequence, first + row, head)[at]) : 0;
+        first + row < side.len ? to_float(head_at(x, s, side, sequence, first + row, head)[at]) : 0;
   }
 }
 
@@ -72,7 +88,7 @@ __device__ static int first_key(const Shape &s, int query)
 
 __device__ static int end_key(const Shape &s, int query)
 {
-  return s.causal ? min(s.seq, query + OWN) : s.seq;
+  return s.causal ? min(s.kv.len, query + OWN) : s.kv.len;
 }
 
 template <typename T>
@@ -88,11 +104,11 @@ __global__ static void forward(Shape s, const T *q, const T *k, const T *v, T *c
     top[r] = -INFINITY;
     sum[r] = 0;
   }
-  load_tile(queries, q, s, s.ld, sequence, first, OWN, head);
+  load_tile(queries, q, s, s.q, sequence, first, OWN, head);
   for (int tile = first_key(s, first); tile < end_key(s, first); tile += TILE) {
     __syncthreads();
-    load_tile(keys, k, s, s.ld, sequence, tile, TILE, kv_head);
-    load_tile(values, v, s, s.ld, sequence, tile, TILE, kv_head);
+    load_tile(keys, k, s, s.kv, sequence, tile, TILE, kv_head);
+    load_tile(values, v, s, s.kv, sequence, tile, TILE, kv_head);
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -113,14 +129,14 @@ __global__ static void forward(Shape s, const T *q, const T *k, const T *v, T *c
   }
   for (int r = 0; r < ROWS; r++) {
     int query = first + warp * ROWS + r;
-    if (query >= s.seq)
+    if (query >= s.q.len)
       continue;
-    T *row = head_at(context, s, s.heads * s.dim, sequence, query, head);
+    T *row = head_at(context, s, s.out, sequence, query, head);
     for (int e = 0; e < PER_LANE; e++)
       if (lane + 32 * e < s.dim)
         row[lane + 32 * e] = from_float<T>(out[r][e] / sum[r]);
     if (lane == 0)
-      lse[((size_t)sequence * s.heads + head) * s.seq + query] = top[r] + logf(sum[r]);
+      lse[((size_t)sequence * s.heads + head) * s.q.rows + query] = top[r] + logf(sum[r]);
   }
 }
 
@@ -128,14 +144,14 @@ __global__ static void forward(Shape s, const T *q, const T *k, const T *v, T *c
 template <typename T> __global__ static void row_delta(Shape s, const T *context, const T *dcontext, float *delta)
 {
   int lane = threadIdx.x % 32;
-  size_t row = blockIdx.x * (size_t)WARPS + threadIdx.x / 32, rows = (size_t)s.batch * s.heads * s.seq;
+  size_t row = blockIdx.x * (size_t)WARPS + threadIdx.x / 32, rows = (size_t)s.batch * s.heads * s.q.rows;
   float sum = 0;
 
-  if (row >= rows)
+  if (row >= rows || row % s.q.rows >= s.q.len)
     return;
-  int query = row % s.seq, head = row / s.seq % s.heads, sequence = row / s.seq / s.heads;
-  const T *c = head_at(context, s, s.heads * s.dim, sequence, query, head);
-  const T *d = head_at(dcontext, s, s.heads * s.dim, sequence, query, head);
+  int query = row % s.q.rows, head = row / s.q.rows % s.heads, sequence = row / s.q.rows / s.heads;
+  const T *c = head_at(context, s, s.out, sequence, query, head);
+  const T *d = head_at(dcontext, s, s.out, sequence, query, head);
   for (int e = lane; e < s.dim; e += 32)
     sum += to_float(c[e]) * to_float(d[e]);
   sum = warp_sum(sum);
@@ -151,15 +167,15 @@ __global__ static void backward_query(Shape s, const T *q, const T *k, const T *
   int dim1 = s.dim + 1, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float *queries = shared, *outs = queries + OWN * dim1, *keys = outs + OWN * dim1, *values = keys + TILE * dim1;
   int head = blockIdx.y, kv_head = head / (s.heads / s.kv_heads), sequence = blockIdx.z, first = blockIdx.x * OWN;
-  const size_t rows = ((size_t)sequence * s.heads + head) * s.seq;
+  const size_t rows = ((size_t)sequence * s.heads + head) * s.q.rows;
   float out[ROWS][PER_LANE] = {};
 
-  load_tile(queries, q, s, s.ld, sequence, first, OWN, head);
-  load_tile(outs, dcontext, s, s.heads * s.dim, sequence, first, OWN, head);
+  load_tile(queries, q, s, s.q, sequence, first, OWN, head);
+  load_tile(outs, dcontext, s, s.out, sequence, first, OWN, head);
   for (int tile = first_key(s, first); tile < end_key(s, first); tile += TILE) {
     __syncthreads();
-    load_tile(keys, k, s, s.ld, sequence, tile, TILE, kv_head);
-    load_tile(values, v, s, s.ld, sequence, tile, TILE, kv_head);
+    load_tile(keys, k, s, s.kv, sequence, tile, TILE, kv_head);
+    load_tile(values, v, s, s.kv, sequence, tile, TILE, kv_head);
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
@@ -174,9 +190,9 @@ __global__ static void backward_query(Shape s, const T *q, const T *k, const T *
   }
   for (int r = 0; r < ROWS; r++) {
     int query = first + warp * ROWS + r;
-    for (int e = 0; e < PER_LANE && query < s.seq; e++)
+    for (int e = 0; e < PER_LANE && query < s.q.len; e++)
       if (lane + 32 * e < s.dim)
-        head_at(dq, s, s.ld, sequence, query, head)[lane + 32 * e] = from_float<T>(out[r][e]);
+        give(s, &head_at(dq, s, s.q, sequence, query, head)[lane + 32 * e], out[r][e]);
   }
 }
 
@@ -188,7 +204,7 @@ __device__ static int first_query(const Shape &s, int key)
 
 __device__ static int end_query(const Shape &s, int key)
 {
-  return s.window > 0 ? min(s.seq, key + OWN + s.window) : s.seq;
+  return s.window > 0 ? min(s.q.len, key + OWN + s.window) : s.q.len;
 }
 
 template <typename T>
@@ -201,14 +217,14 @@ __global__ static void backward_key(Shape s, const T *q, const T *k, const T *v,
   int kv_head = blockIdx.y, sequence = blockIdx.z, first = blockIdx.x * OWN;
   float out_k[ROWS][PER_LANE] = {}, out_v[ROWS][PER_LANE] = {};
 
-  load_tile(keys, k, s, s.ld, sequence, first, OWN, kv_head);
-  load_tile(values, v, s, s.ld, sequence, first, OWN, kv_head);
+  load_tile(keys, k, s, s.kv, sequence, first, OWN, kv_head);
+  load_tile(values, v, s, s.kv, sequence, first, OWN, kv_head);
   for (int head = kv_head * group; head < (kv_head + 1) * group; head++) {
-    const size_t rows = ((size_t)sequence * s.heads + head) * s.seq;
+    const size_t rows = ((size_t)sequence * s.heads + head) * s.q.rows;
     for (int tile = first_query(s, first); tile < end_query(s, first); tile += TILE) {
       __syncthreads();
-      load_tile(queries, q, s, s.ld, sequence, tile, TILE, head);
-      load_tile(outs, dcontext, s, s.heads * s.dim, sequence, tile, TILE, head);
+      load_tile(queries, q, s, s.q, sequence, tile, TILE, head);
+      load_tile(outs, dcontext, s, s.out, sequence, tile, TILE, head);
       __syncthreads();
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
@@ -225,10 +241,10 @@ __global__ static void backward_key(Shape s, const T *q, const T *k, const T *v,
   }
   for (int r = 0; r < ROWS; r++) {
     int key = first + warp * ROWS + r;
-    for (int e = 0; e < PER_LANE && key < s.seq; e++)
+    for (int e = 0; e < PER_LANE && key < s.kv.len; e++)
       if (lane + 32 * e < s.dim) {
-        head_at(dk, s, s.ld, sequence, key, kv_head)[lane + 32 * e] = from_float<T>(out_k[r][e]);
-        head_at(dv, s, s.ld, sequence, key, kv_head)[lane + 32 * e] = from_float<T>(out_v[r][e]);
+        give(s, &head_at(dk, s, s.kv, sequence, key, kv_head)[lane + 32 * e], out_k[r][e]);
+        give(s, &head_at(dv, s, s.kv, sequence, key, kv_head)[lane + 32 * e], out_v[r][e]);
       }
   }
 }
@@ -248,12 +264,12 @@ static bool fits(Backend *b, const ExecAttention *a)
 {
   if (a->head_dim > HEAD_MAX)
     cuda_fail(b, "attention", "heads of more than 256 elements");
-  return a->head_dim <= HEAD_MAX && a->batch > 0 && a->seq > 0;
+  return a->head_dim <= HEAD_MAX && a->batch > 0 && a->q_len > 0 && a->kv_len > 0;
 }
 
 static void attention_forward(Backend *b, BackendStream *s, const ExecAttention *a)
 {
-  dim3 grid(blocks_for(a->seq, OWN), a->heads, a->batch);
+  dim3 grid(blocks_for(a->q_len, OWN), a->heads, a->batch);
   size_t bytes = shared_bytes(a, 1, 2);
 
   if (!fits(b, a))
@@ -269,7 +285,7 @@ static void attention_forward(Backend *b, BackendStream *s, const ExecAttention 
 
 static void attention_backward(Backend *b, BackendStream *s, const ExecAttention *a)
 {
-  size_t rows = (size_t)a->batch * a->heads * a->seq, bytes = shared_bytes(a, 2, 2);
+  size_t rows = (size_t)a->batch * a->heads * a->q_rows, bytes = shared_bytes(a, 2, 2);
   float *delta = NULL;
 
   if (!fits(b, a))
@@ -281,7 +297,7 @@ static void attention_backward(Backend *b, BackendStream *s, const ExecAttention
     typedef decltype(t) T;
     const T *q = (const T *)a->q, *k = (const T *)a->k, *v = (const T *)a->v, *d = (const T *)a->dcontext;
     const float *lse = (const float *)a->lse;
-    dim3 queries(blocks_for(a->seq, OWN), a->heads, a->batch), keys(blocks_for(a->seq, OWN), a->kv_heads, a->batch);
+    dim3 queries(blocks_for(a->q_len, OWN), a->heads, a->batch), keys(blocks_for(a->kv_len, OWN), a->kv_heads, a->batch);
 
     allow_shared(b, backward_query<T>, bytes);
     allow_shared(b, backward_key<T>, bytes);
@@ -293,8 +309,40 @@ static void attention_backward(Backend *b, BackendStream *s, const ExecAttention
   cuda_check(b, "attention", cudaFreeAsync(delta, s->stream));
 }
 
+/* With w = exp(lse), both contexts weigh w of the sum of the two. */
+template <typename T>
+__global__ static void merge(Shape s, T *context, float *lse, const T *other_context, const float *other_lse)
+{
+  int lane = threadIdx.x % 32, query = blockIdx.x * WARPS + threadIdx.x / 32, head = blockIdx.y, sequence = blockIdx.z;
+  size_t row = ((size_t)sequence * s.heads + head) * s.q.rows + query;
+
+  if (query >= s.q.len)
+    return;
+  T *own = head_at(context, s, s.out, sequence, query, head);
+  const T *other = head_at(other_context, s, s.out, sequence, query, head);
+  float top = fmaxf(lse[row], other_lse[row]), u = expf(lse[row] - top), v = expf(other_lse[row] - top);
+  for (int e = lane; e < s.dim; e += 32)
+    own[e] = from_float<T>((to_float(own[e]) * u + to_float(other[e]) * v) / (u + v));
+  __syncwarp();
+  if (lane == 0)
+    lse[row] = top + logf(u + v);
+}
+
+static void attention_merge(Backend *b, BackendStream *s, const ExecAttention *a, const void *context, const void *lse)
+{
+  dim3 grid(blocks_for(a->q_len, WARPS), a->heads, a->batch);
+
+  by_type(b, [=](auto t) {
+    typedef decltype(t) T;
+    merge<T><<<grid, WARPS * 32, 0, s->stream>>>(shape_of(a), (T *)a->context, (float *)a->lse, (const T *)context,
+                                                 (const float *)lse);
+  });
+  cuda_check_launch(b, "attention merge");
+}
+
 void cuda_fill_attention(Backend *b)
 {
+  b->attention_merge = attention_merge;
   b->attention_forward = attention_forward;
   b->attention_backward = attention_backward;
 }

@@ -131,6 +131,30 @@ static void reduce_scatter(Backend *b, BackendComm *c, BackendStream *s, const v
     keep(b, s, x, y, n_each, type);
 }
 
+static void all_to_all(Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y,
+                       const size_t *y_n, ExecType type)
+{
+  const char *out = (const char *)x;
+  char *in = (char *)y;
+  int size = 0;
+
+  if (!c->comm) {
+    keep(b, s, x, y, x_n[0], type);
+    return;
+  }
+  nccl_check(b, "all-to-all", ncclCommCount(c->comm, &size));
+  nccl_check(b, "all-to-all", ncclGroupStart());
+  for (int i = 0; i < size; i++) {
+    if (x_n[i] > 0)
+      nccl_check(b, "all-to-all", ncclSend(out, x_n[i], nccl_type(type), i, c->comm, s->stream));
+    if (y_n[i] > 0)
+      nccl_check(b, "all-to-all", ncclRecv(in, y_n[i], nccl_type(type), i, c->comm, s->stream));
+    out += x_n[i] * exec_type_bytes(type);
+    in += y_n[i] * exec_type_bytes(type);
+  }
+  nccl_check(b, "all-to-all", ncclGroupEnd());
+}
+
 static void send(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to)
 {
   nccl_check(b, "send", ncclSend(x, n, nccl_type(type), to, c->comm, s->stream));
@@ -156,6 +180,7 @@ void cuda_fill_comm(Backend *b)
   b->all_reduce = all_reduce;
   b->all_gather = all_gather;
   b->reduce_scatter = reduce_scatter;
+  b->all_to_all = all_to_all;
   b->send = send;
   b->recv = recv;
   b->barrier = barrier;

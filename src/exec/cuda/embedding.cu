@@ -24,9 +24,9 @@ __global__ static void scatter(int width, int first, int n, const int32_t *token
     atomicAdd(&dtable[(size_t)token * width + i], to_float(dy[row * width + i]));
 }
 
-template <typename T> __global__ static void add_positions(int width, int seq, int first, const T *table, T *y)
+template <typename T> __global__ static void add_positions(int width, ExecPlaces places, int first, const T *table, T *y)
 {
-  size_t row = blockIdx.x, position = (first + row) % seq;
+  size_t row = blockIdx.x, position = exec_place(&places, first + row);
 
   for (int i = threadIdx.x; i < width; i += THREADS)
     y[row * width + i] = from_float<T>(to_float(y[row * width + i]) + to_float(table[position * width + i]));
@@ -34,13 +34,13 @@ template <typename T> __global__ static void add_positions(int width, int seq, i
 
 /* A block for each position that occurs: its rows are seq apart. */
 template <typename T>
-__global__ static void sum_positions(int rows, int width, int seq, int first, const T *dy, float *dtable)
+__global__ static void sum_positions(int rows, int width, ExecPlaces places, int first, const T *dy, float *dtable)
 {
-  size_t start = blockIdx.x, position = (first + start) % seq;
+  size_t start = blockIdx.x, position = exec_place(&places, first + start);
 
   for (int i = threadIdx.x; i < width; i += THREADS) {
     float sum = 0;
-    for (size_t row = start; row < (size_t)rows; row += seq)
+    for (size_t row = start; row < (size_t)rows; row += places.seq)
       sum += to_float(dy[row * width + i]);
     dtable[position * width + i] += sum;
   }
@@ -70,27 +70,27 @@ static void embedding_backward(Backend *b, BackendStream *s, int rows, int width
   cuda_check_launch(b, "embedding backward");
 }
 
-static void position_forward(Backend *b, BackendStream *s, int rows, int width, int seq, int first, const void *table,
-                             void *y)
+static void position_forward(Backend *b, BackendStream *s, int rows, int width, ExecPlaces places, int first,
+                             const void *table, void *y)
 {
   if (rows == 0)
     return;
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    add_positions<T><<<rows, THREADS, 0, s->stream>>>(width, seq, first, (const T *)table, (T *)y);
+    add_positions<T><<<rows, THREADS, 0, s->stream>>>(width, places, first, (const T *)table, (T *)y);
   });
   cuda_check_launch(b, "positions");
 }
 
-static void position_backward(Backend *b, BackendStream *s, int rows, int width, int seq, int first, const void *dy,
-                              void *dtable)
+static void position_backward(Backend *b, BackendStream *s, int rows, int width, ExecPlaces places, int first,
+                              const void *dy, void *dtable)
 {
   if (rows == 0)
     return;
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    sum_positions<T><<<rows < seq ? rows : seq, THREADS, 0, s->stream>>>(rows, width, seq, first, (const T *)dy,
-                                                                        (float *)dtable);
+    sum_positions<T><<<rows < places.seq ? rows : places.seq, THREADS, 0, s->stream>>>(rows, width, places, first,
+                                                                                      (const T *)dy, (float *)dtable);
   });
   cuda_check_launch(b, "positions backward");
 }

@@ -38,6 +38,13 @@ static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_
   cuda_check(b, "copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s->stream));
 }
 
+static void copy_rows(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                      size_t bytes, size_t rows)
+{
+  cuda_check(b, "copy of rows",
+             cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, bytes, rows, cudaMemcpyDeviceToDevice, s->stream));
+}
+
 static void zero(Backend *b, BackendStream *s, void *p, size_t bytes)
 {
   cuda_check(b, "zero", cudaMemsetAsync(p, 0, bytes, s->stream));
@@ -59,6 +66,7 @@ void cuda_fill_memory(Backend *b)
   b->upload = upload;
   b->download = download;
   b->copy = copy;
+  b->copy_rows = copy_rows;
   b->zero = zero;
   b->device_bytes = device_bytes;
 }

@@ -114,7 +114,8 @@ template <typename T> struct AddBias {
 };
 
 template <typename T> struct Rope {
-  int seq, heads, head_dim, ld, sign;
+  ExecPlaces places;
+  int heads, head_dim, ld, sign;
   double log_theta;
   T *x;
   __device__ void operator()(size_t i) const
@@ -122,7 +123,7 @@ template <typename T> struct Rope {
     int half = head_dim / 2, at = (int)(i % half), head = (int)(i / half % heads);
     size_t row = i / half / heads;
     T *first = x + row * ld + (size_t)head * head_dim + at;
-    float angle = (float)((double)(row % seq) * exp(-2.0 * at / head_dim * log_theta));
+    float angle = (float)((double)exec_place(&places, row) * exp(-2.0 * at / head_dim * log_theta));
     float sine = sign * sinf(angle), cosine = cosf(angle), u = to_float(first[0]), v = to_float(first[half]);
     first[0] = from_float<T>(u * cosine - v * sine);
     first[half] = from_float<T>(u * sine + v * cosine);
@@ -137,13 +138,13 @@ static void bias_forward(Backend *b, BackendStream *s, int rows, int width, void
   });
 }
 
-static void rope(Backend *b, BackendStream *s, int rows, int seq, int heads, int head_dim, int ld, void *x,
+static void rope(Backend *b, BackendStream *s, int rows, ExecPlaces places, int heads, int head_dim, int ld, void *x,
                  double theta, int sign)
 {
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
     launch(b, s, "rope", (size_t)rows * heads * (head_dim / 2),
-           Rope<T> { seq, heads, head_dim, ld, sign, log(theta), (T *)x });
+           Rope<T> { places, heads, head_dim, ld, sign, log(theta), (T *)x });
   });
 }
 

@@ -1,0 +1,130 @@
+/* Feed-forward of a block by experts behind a router. */
+#include "op/build.h"
+
+#define ROUTER_BYTES 4 /* of a logit: routers work in fp32 */
+
+static void router(Build *b, double rows)
+{
+  const FeedForward *f = &b->spec->ffn;
+
+  build_linear(b, &(Linear) { .name = "router", .in = b->hidden, .out = f->experts, .batch = 1, .rows = rows,
+                              .bias = f->router_bias, .saved = b->bytes * b->rows * b->hidden,
+                              .split = LINEAR_REPLICATED });
+  build_params(b, f->router_correction ? f->experts : 0);
+}
+
+/* Top-k of `rows` tokens, and `moved` bytes to the places from which their experts read them. */
+static void dispatch(Build *b, double rows, double moved)
+{
+  double logits = ROUTER_BYTES * rows * b->spec->ffn.experts;
+
+  build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = moved + 2 * logits, .forward_kernels = 4,
+                              .backward_bytes = moved, .backward_kernels = 2, .saved = logits });
+}
+
+static void combine(Build *b, double moved)
+{
+  build_stream(b, &(Stream) { .name = "combine", .forward_bytes = moved, .forward_kernels = 2,
+                              .backward_bytes = 1.5 * moved, .backward_kernels = 2, .saved = moved / 2 });
+}
+
+static void shared(Build *b, gboolean inside)
+{
+  const FeedForward *f = &b->spec->ffn;
+  double rows = inside ? b->tokens : b->rows;
+
+  if (f->shared_width)
+    build_mlp(b, &(Mlp) { .up = "shared up", .down = "shared down", .width = f->shared_width / b->tp, .batch = 1,
+                          .rows = b->tokens, .saved = b->bytes * rows * b->hidden, .inside = inside });
+  build_params(b, f->shared_gate ? b->hidden : 0);
+}
+
+/* Every device holds 1/tp of each expert and all of the tokens. */
+static void experts_whole(Build *b)
+{
+  const FeedForward *f = &b->spec->ffn;
+  double routed = b->tokens * f->experts_per_token, row_bytes = b->bytes * b->hidden;
+
+  build_entry(b);
+  router(b, b->tokens);
+  dispatch(b, b->tokens, 2 * routed * row_bytes);
+  build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .width = f->width / b->tp, .batch = f->experts,
+                        .rows = routed / f->experts, .saved = routed * row_bytes, .inside = TRUE });
+  combine(b, 2 * routed * row_bytes);
+  shared(b, TRUE);
+  build_exit(b);
+}
+
+/* This rank's experts on `tokens` of them in all, the weights counted as experts'. */
+static void local_experts(Build *b, double tokens)
+{
+  const FeedForward *f = &b->spec->ffn;
+  int local = f->experts / b->plan->ep;
+  double before = b->work->params;
+
+  build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .width = (double)f->width / plan_expert_tensor(b->plan),
+                        .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->hidden, .inside = TRUE });
+  b->work->expert_params += b->work->params - before;
+  b->work->params = before;
+}
+
+/* Tokens that arrived by rank, laid out by expert; the same kernel lays them back. */
+static void sort(Build *b, const char *name, double tokens)
+{
+  double bytes = 2 * b->bytes * tokens * b->hidden;
+
+  if (b->spec->ffn.experts > b->plan->ep)
+    build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
+                                .backward_kernels = 1 });
+}
+
+/* Each rank sends the rows of its own tokens to the ranks of their experts, whose tensor-parallel group gathers them. */
+static void by_all_to_all(Build *b)
+{
+  const FeedForward *f = &b->spec->ffn;
+  double etp = plan_expert_tensor(b->plan), routed = b->rows * f->experts_per_token;
+  double received = routed * plan_expert_tokens(b->plan), row_bytes = b->bytes * b->hidden;
+
+  router(b, b->rows);
+  dispatch(b, b->rows, 2 * routed * row_bytes);
+  build_exchange(b, "dispatch tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
+  build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
+  sort(b, "sort tokens", etp * received);
+  local_experts(b, etp * received);
+  sort(b, "sort back", etp * received);
+  build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
+  build_exchange(b, "return tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
+  combine(b, 2 * routed * row_bytes);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
+}
+
+/* All ranks that hold one copy of the experts gather each other's tokens, take those of their own experts, and sum. */
+static void by_gather(Build *b)
+{
+  const FeedForward *f = &b->spec->ffn;
+  double gathered = b->rows * b->expert_block.size, row_bytes = b->bytes * b->hidden;
+  double received = gathered * f->experts_per_token / b->plan->ep * plan_expert_tokens(b->plan);
+
+  router(b, b->rows);
+  build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, gathered * row_bytes, &b->expert_block);
+  dispatch(b, b->rows, 2 * received * row_bytes);
+  local_experts(b, received);
+  combine(b, 2 * received * row_bytes);
+  build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, gathered * row_bytes, &b->expert_block);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, (2 * gathered + received) * row_bytes);
+}
+
+static void (*const dispatchers[DISPATCH_COUNT])(Build *) = {
+  [DISPATCH_ALL_TO_ALL] = by_all_to_all,
+  [DISPATCH_GATHER] = by_gather,
+};
+
+void build_experts(Build *b)
+{
+  if (!plan_experts_apart(b->plan)) {
+    experts_whole(b);
+    return;
+  }
+  dispatchers[b->plan->dispatch](b);
+  shared(b, FALSE);
+}

@@ -1,0 +1,22 @@
+/* What the files of rules share; private to this folder. */
+#ifndef TDP_PLAN_CHECK_H
+#define TDP_PLAN_CHECK_H
+
+#include "plan/plan.h"
+
+typedef struct {
+  const Plan *plan;
+  const Model *model;
+  const Cluster *cluster;
+} Subject;
+
+/* Sets the error, which may be NULL, and returns FALSE. */
+gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Rules of check_sharding.c. */
+gboolean check_process(const Subject *subject, GError **error);
+gboolean check_sharding(const Subject *subject, GError **error);
+gboolean check_offload(const Subject *subject, GError **error);
+gboolean check_activations(const Subject *subject, GError **error);
+
+#endif

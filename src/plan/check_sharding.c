@@ -1,0 +1,235 @@
+/* Choices within ZeRO and of offloading: which plans may take them, and what nodes must hold for them. */
+#include "plan/check.h"
+
+typedef struct {
+  const char *name; /* the plan's key */
+  gboolean (*taken)(const Plan *plan);
+} Choice;
+
+static gboolean takes_bucket(const Plan *p) { return p->sharding.bucket > 0; }
+static gboolean takes_prefetch(const Plan *p) { return p->sharding.prefetch >= 0; }
+static gboolean takes_live(const Plan *p) { return p->sharding.live > 0; }
+static gboolean takes_persistence(const Plan *p) { return p->sharding.persistence > 0; }
+static gboolean keeps_gathered(const Plan *p) { return p->sharding.keeps_gathered; }
+static gboolean takes_no_sync(const Plan *p) { return p->sharding.no_sync; }
+static gboolean takes_secondary(const Plan *p) { return p->sharding.secondary > 0; }
+static gboolean quantizes_weights(const Plan *p) { return p->sharding.quantized_weights; }
+static gboolean quantizes_gradients(const Plan *p) { return p->sharding.quantized_gradients; }
+static gboolean takes_tiles(const Plan *p) { return p->sharding.tiling > 1; }
+static gboolean takes_views(const Plan *p) { return p->sharding.bucket_view; }
+static gboolean offloads_optimizer(const Plan *p) { return p->offload.optimizer != STORE_DEVICE; }
+static gboolean offloads_parameters(const Plan *p) { return p->offload.parameters != STORE_DEVICE; }
+static gboolean offloads_activations(const Plan *p) { return p->offload.activations != STORE_DEVICE; }
+static gboolean delays(const Plan *p) { return p->offload.delayed; }
+static gboolean takes_sub_groups(const Plan *p) { return p->offload.sub_group > 0; }
+static gboolean partitions(const Plan *p) { return p->partition_activations; }
+
+static gboolean takes_nvme(const Plan *p)
+{
+  const Offload *o = &p->offload;
+  return o->optimizer == STORE_NVME || o->parameters == STORE_NVME || o->activations == STORE_NVME;
+}
+
+static const Choice choices[CHOICE_COUNT] = {
+  [CHOICE_BUCKET] = { "reduce_bucket_size", takes_bucket },
+  [CHOICE_PREFETCH] = { "stage3_prefetch_bucket_size", takes_prefetch },
+  [CHOICE_LIVE] = { "stage3_max_live_parameters", takes_live },
+  [CHOICE_PERSISTENCE] = { "stage3_param_persistence_threshold", takes_persistence },
+  [CHOICE_RESHARD] = { "reshard_after_forward", keeps_gathered },
+  [CHOICE_NO_SYNC] = { "no_sync", takes_no_sync },
+  [CHOICE_HPZ] = { "zero_hpz_partition_size", takes_secondary },
+  [CHOICE_QWZ] = { "zero_quantized_weights", quantizes_weights },
+  [CHOICE_QGZ] = { "zero_quantized_gradients", quantizes_gradients },
+  [CHOICE_TILING] = { "tiling_factor", takes_tiles },
+  [CHOICE_BUCKET_VIEW] = { "gradient_as_bucket_view", takes_views },
+  [CHOICE_OFFLOAD_OPTIMIZER] = { "offload optimizer", offloads_optimizer },
+  [CHOICE_OFFLOAD_PARAMETERS] = { "offload parameters", offloads_parameters },
+  [CHOICE_OFFLOAD_ACTIVATIONS] = { "offload activations", offloads_activations },
+  [CHOICE_NVME] = { "offload nvme", takes_nvme },
+  [CHOICE_DELAYED] = { "delayed_update", delays },
+  [CHOICE_SUB_GROUP] = { "sub_group_size", takes_sub_groups },
+  [CHOICE_PARTITION] = { "partition_activations", partitions },
+};
+
+const char *const sharding_choice_names[] = {
+  "reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_max_live_parameters",
+  "stage3_param_persistence_threshold", "reshard_after_forward", "no_sync", "zero_hpz_partition_size",
+  "zero_quantized_weights", "zero_quantized_gradients", "tiling_factor", "gradient_as_bucket_view",
+  "offload optimizer", "offload parameters", "offload activations", "offload nvme", "delayed_update",
+  "sub_group_size", "partition_activations", NULL,
+};
+
+gboolean plan_takes(const Plan *plan, ShardingChoice choice)
+{
+  return choices[choice].taken(plan);
+}
+
+/* ---- one process for all devices ---- */
+
+gboolean check_process(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (!p->framework->single_process)
+    return TRUE;
+  if (p->gpus > s->cluster->devices_per_node)
+    return broken(error, "gpus: %d: expected at most the %d of a node, %s is one process and cannot span machines",
+                  p->gpus, s->cluster->devices_per_node, p->framework->name);
+  if (p->gpus != p->dp)
+    return broken(error, "data_parallel_size: %d: expected all %d GPUs, %s has data parallelism only", p->dp,
+                  p->gpus, p->framework->name);
+  return TRUE;
+}
+
+/* ---- choices of sharding ---- */
+
+static gboolean check_engine(const Subject *s, int from, int to, GError **error)
+{
+  for (int i = from; i < to; i++)
+    if (choices[i].taken(s->plan) && !(s->plan->framework->sharding >> i & 1))
+      return broken(error, "%s: expected nothing, %s does not run it", choices[i].name, s->plan->framework->name);
+  return TRUE;
+}
+
+/* What only ZeRO-3 has a meaning for. */
+static gboolean check_zero3(const Subject *s, GError **error)
+{
+  static const ShardingChoice needs[] = { CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_HPZ,
+                                          CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(needs); i++)
+    if (plan_takes(s->plan, needs[i]) && s->plan->zero < 3)
+      return broken(error, "%s: expected zero_stage 3, it is %d", choices[needs[i]].name, s->plan->zero);
+  return TRUE;
+}
+
+static gboolean check_secondary(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  int secondary = p->sharding.secondary, shards = plan_shards(p);
+
+  if (secondary == 0)
+    return TRUE;
+  if (secondary >= shards || shards % secondary != 0)
+    return broken(error, "zero_hpz_partition_size: %d: expected a divisor of the %d ranks over which ZeRO divides, "
+                  "and fewer than these", secondary, shards);
+  if (p->offload.parameters || p->sharding.keeps_gathered)
+    return broken(error, "zero_hpz_partition_size: %d: expected nothing where %s", secondary,
+                  p->offload.parameters ? "weights are on the host" : "weights stay gathered for the backward");
+  return TRUE;
+}
+
+gboolean check_sharding(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (!check_engine(s, CHOICE_BUCKET, CHOICE_OFFLOAD_OPTIMIZER, error) || !check_zero3(s, error) ||
+      !check_secondary(s, error))
+    return FALSE;
+  if ((p->sharding.quantized_weights || p->sharding.quantized_gradients) &&
+      (p->precision == DTYPE_FP32 || p->fp8))
+    return broken(error, "zero_quantized_%s: expected precision bf16 or fp16",
+                  p->sharding.quantized_weights ? "weights" : "gradients");
+  if (p->sharding.no_sync && p->zero >= 2 && p->offload.optimizer)
+    return broken(error, "no_sync: true: expected false where gradients of zero_stage %d go to the host", p->zero);
+  return TRUE;
+}
+
+/* ---- what is outside of the devices ---- */
+
+#define HOST_STATE_BYTES 16.0 /* fp32 master weight, two moments, gradient */
+
+/* DeepSpeed's aio buffers for weights: buffer_count 5 of buffer_size 1e8. */
+#define NVME_BUFFER_PARAMS 5e8
+
+/* Optimizer states on their way from and to NVMe: DeepSpeed's default sub_group_size. */
+#define NVME_SUB_GROUP 1e9
+
+/* Inputs of the blocks of a rank that are in flight: the first rank's, which holds most. */
+static double checkpoint_bytes(const Plan *p, const Model *model)
+{
+  ScheduleShape shape = plan_shape(p);
+  double tokens = (double)p->micro_batch * p->seq / p->cp;
+  double divided = p->sequence_parallel || p->partition_activations ? p->tp : 1;
+  double blocks = (double)schedule_peak(p->schedule, &shape, 0) * model->blocks / plan_stages(p);
+
+  return tokens * model->hidden * dtype_bytes[p->precision] / divided * blocks;
+}
+
+static void keep(HostMemory *m, Store store, double bytes, double buffer_bytes)
+{
+  if (store == STORE_NVME)
+    m->nvme_bytes += bytes;
+  if (store != STORE_DEVICE)
+    m->cpu_bytes += store == STORE_NVME ? MIN(bytes, buffer_bytes) : bytes;
+}
+
+HostMemory plan_host_memory(const Plan *p, const Model *model, const Cluster *cluster)
+{
+  HostMemory m = { 0 };
+  double params = model->params / ((double)p->tp * p->pp), weights = dtype_bytes[p->precision];
+  double owned = params / (p->zero > 0 ? plan_shards(p) : 1), ranks = MIN(cluster->devices_per_node, p->gpus);
+  double group = p->offload.sub_group > 0 ? p->offload.sub_group : NVME_SUB_GROUP;
+
+  keep(&m, p->offload.optimizer, HOST_STATE_BYTES * owned, HOST_STATE_BYTES * group);
+  keep(&m, p->offload.parameters, weights * owned, weights * NVME_BUFFER_PARAMS);
+  if (p->offload.activations) {
+    double bytes = checkpoint_bytes(p, model);
+    keep(&m, p->offload.activations, bytes, bytes / MAX(1, model->blocks / plan_stages(p)));
+  }
+  return (HostMemory) { m.cpu_bytes * ranks, m.nvme_bytes * ranks };
+}
+
+static gboolean check_room(const Subject *s, GError **error)
+{
+  const Cluster *c = s->cluster;
+  HostMemory m = plan_host_memory(s->plan, s->model, c);
+
+  if (c->host_memory_bytes <= 0 || c->host_memory_bytes_per_s <= 0)
+    return broken(error, "offload: expected none, the host memory of cluster %s is not known", c->name);
+  if (m.cpu_bytes > c->host_memory_bytes)
+    return broken(error, "offload: expected at most the %.0f GiB of a node's memory, it takes %.0f GiB",
+                  c->host_memory_bytes / 0x1p30, m.cpu_bytes / 0x1p30);
+  if (m.nvme_bytes > 0 && (c->nvme_bytes <= 0 || c->nvme_read_bytes_per_s <= 0 || c->nvme_write_bytes_per_s <= 0))
+    return broken(error, "offload: expected no nvme, that of cluster %s is not known", c->name);
+  if (m.nvme_bytes > c->nvme_bytes)
+    return broken(error, "offload: expected at most the %.0f GB of a node's NVMe, it takes %.0f GB",
+                  c->nvme_bytes / 1e9, m.nvme_bytes / 1e9);
+  return TRUE;
+}
+
+static gboolean check_parts(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->offload.optimizer && p->zero == 0 && plan_replicas(p) > 1)
+    return broken(error, "offload optimizer: expected a zero_stage above 0, each rank updates its part");
+  if (p->offload.parameters && p->zero < 3)
+    return broken(error, "offload parameters: expected zero_stage 3, it is %d", p->zero);
+  if (p->offload.delayed && (!p->offload.optimizer || p->offload.parameters || p->offload.activations || p->zero == 3))
+    return broken(error, "delayed_update: true: expected the optimizer alone on the host, and zero_stage 1 or 2");
+  if (p->offload.sub_group > 0 && !p->offload.optimizer)
+    return broken(error, "sub_group_size: expected the optimizer on the host");
+  return TRUE;
+}
+
+gboolean check_offload(const Subject *s, GError **error)
+{
+  if (!check_engine(s, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_COUNT, error) || !check_parts(s, error))
+    return FALSE;
+  return !offload_any(&s->plan->offload) || check_room(s, error);
+}
+
+/* What reads how passes recompute. */
+gboolean check_activations(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->offload.activations && (p->recompute != RECOMPUTE_FULL || p->schedule->recompute || p->schedule->vocabulary))
+    return broken(error, "offload activations: expected recompute_granularity full and a schedule that keeps what "
+                  "forwards leave (%s, %s)", recompute_names[p->recompute], p->schedule->name);
+  if (p->partition_activations && (p->tp == 1 || p->sequence_parallel || p->recompute != RECOMPUTE_FULL))
+    return broken(error, "partition_activations: true: expected tensor parallelism without sequence_parallel, and "
+                  "recompute_granularity full");
+  return TRUE;
+}

@@ -1,0 +1,77 @@
+/*
+ * What a ZeRO stage leaves open, and what lives outside of a device's memory.
+ *
+ * ShardingOptions are read from a plan's `zero_optimization`, in the names of
+ * DeepSpeed's section of that name, FSDP2's (reshard_after_forward), DDP's
+ * (gradient_as_bucket_view) and no_sync(); Offload from its `offload`. Sources:
+ * ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054), ZeRO-Offload (Ren et al.
+ * 2021, arXiv 2101.06840), ZeRO-Infinity (Rajbhandari et al. 2021, arXiv
+ * 2104.07857), ZeRO++ (Wang et al. 2023, arXiv 2306.10209). docs/plan.md says
+ * what each key does, cost/offload.h what copies take.
+ *
+ * Each choice that not every engine has is a ShardingChoice; a framework's file
+ * lists those that it runs. To add one: a line here, its name and when a plan
+ * takes it in check_sharding.c, its key in sharding_keys.c.
+ */
+#ifndef TDP_PLAN_SHARDING_H
+#define TDP_PLAN_SHARDING_H
+
+#include "base/json.h"
+#include "hardware/cluster.h"
+
+/* Where something of a rank lives, as DeepSpeed's `device` says it. */
+typedef enum { STORE_DEVICE, STORE_CPU, STORE_NVME, STORE_COUNT } Store;
+extern const char *const store_names[]; /* "none", "cpu", "nvme" */
+
+typedef struct {
+  Store optimizer;   /* fp32 weights and moments; gradients go there, and its step runs on the host */
+  Store parameters;  /* the 16-bit weights that a rank keeps under ZeRO-3 */
+  Store activations; /* what full recomputation keeps: the inputs of blocks */
+  gboolean delayed;  /* the host's step runs beside the next step's passes (ZeRO-Offload, section 5.2) */
+  double sub_group;  /* parameters that the host updates at once, while others are copied; 0 = all */
+} Offload;
+
+typedef struct {
+  double bucket;      /* parameters of a gradient bucket; 0 = the framework's */
+  double prefetch;    /* parameters gathered ahead of need; -1 = a layer where overlap.parameters, else none */
+  double live;        /* parameters gathered at once, at most; 0 = no limit. What runs now is never denied */
+  double persistence; /* tensors of fewer parameters stay whole on each rank */
+  gboolean keeps_gathered; /* weights stay gathered from forward to backward (not reshard_after_forward) */
+  gboolean no_sync;        /* gradients are summed over ranks with the last micro-batch only */
+  int secondary;           /* ranks that share a second 16-bit copy for backwards (hpZ); 0 = none */
+  gboolean quantized_weights;   /* gathered in int8 (qwZ) */
+  gboolean quantized_gradients; /* summed by all-to-all in int4 (qgZ) */
+  int tiling;         /* tiles of each product, gathered one after the other; 1 = whole */
+  gboolean bucket_view; /* DDP's gradients are views of the buckets, not copies */
+} ShardingOptions;
+
+typedef enum {
+  CHOICE_BUCKET, CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_NO_SYNC, CHOICE_HPZ,
+  CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING, CHOICE_BUCKET_VIEW, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_OFFLOAD_PARAMETERS,
+  CHOICE_OFFLOAD_ACTIVATIONS, CHOICE_NVME, CHOICE_DELAYED, CHOICE_SUB_GROUP, CHOICE_PARTITION, CHOICE_COUNT,
+} ShardingChoice;
+
+extern const char *const sharding_choice_names[]; /* as frameworks list them: the plan's keys */
+
+static inline ShardingOptions sharding_options_default(void)
+{
+  return (ShardingOptions) { .prefetch = -1, .tiling = 1 };
+}
+
+static inline gboolean offload_any(const Offload *o)
+{
+  return o->optimizer || o->parameters || o->activations;
+}
+
+/* "zero_optimization" and "offload" of a plan; absent: nothing changes. */
+gboolean sharding_options_read(const JsonDoc *doc, const cJSON *plan, ShardingOptions *out, GError **error);
+gboolean offload_read(const JsonDoc *doc, const cJSON *plan, Offload *out, GError **error);
+
+/* What differs from the default; "offload" always, as a word where one says it. */
+void sharding_options_write(const ShardingOptions *options, JsonWriter *writer);
+void offload_write(const Offload *offload, JsonWriter *writer);
+
+/* For labels: "optimizer and parameters on the host", with NVMe named; NULL = nothing. Newly allocated. */
+char *offload_label(const Offload *offload);
+
+#endif

@@ -1,0 +1,29 @@
+#include "search/candidates.h"
+
+void candidates_init(Candidates *c, PriceCache *prices)
+{
+  c->groups = g_array_new(FALSE, FALSE, sizeof(Plan));
+  c->prices = prices;
+}
+
+void candidates_clear(Candidates *c)
+{
+  g_array_unref(c->groups);
+}
+
+Candidate candidates_add(Candidates *c, const SpaceLeaf *leaf)
+{
+  if (leaf->first)
+    g_array_append_val(c->groups, *leaf->group);
+  return (Candidate) { .index = leaf->index, .group = c->groups->len - 1, .pass = leaf->pass, .state = leaf->state };
+}
+
+Plan candidate_plan(const Candidates *c, const Candidate *candidate)
+{
+  Plan plan = g_array_index(c->groups, Plan, candidate->group);
+
+  space_choose(&plan, &candidate->pass, &candidate->state);
+  if (price_cache_uneven(c->prices, &plan))
+    plan.split = *price_cache_split(c->prices, &plan);
+  return plan;
+}

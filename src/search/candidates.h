@@ -1,0 +1,31 @@
+/* Legal plans of a space with the bounds of each, held small: a whole plan is made
+ * again when it is asked for. */
+#ifndef TDP_SEARCH_CANDIDATES_H
+#define TDP_SEARCH_CANDIDATES_H
+
+#include "search/space.h"
+
+typedef struct {
+  gint64 index;        /* place in the space, for ties */
+  double bound_s;
+  double memory_bytes; /* lower bound of the peak */
+  double value;        /* lower bound of the objective */
+  guint group;         /* in Candidates.groups */
+  PassChoice pass;
+  StateChoice state;
+} Candidate;
+
+typedef struct {
+  GArray *groups; /* Plan: without its choices and its split */
+  PriceCache *prices; /* not owned */
+} Candidates;
+
+void candidates_init(Candidates *candidates, PriceCache *prices);
+void candidates_clear(Candidates *candidates);
+
+/* A leaf that space_walk() visits, in its order; bounds are the caller's to set. */
+Candidate candidates_add(Candidates *candidates, const SpaceLeaf *leaf);
+
+Plan candidate_plan(const Candidates *candidates, const Candidate *candidate);
+
+#endif

@@ -1,0 +1,90 @@
+#include "search/search.h"
+
+#include "base/error.h"
+
+Fixed fixed_none(void)
+{
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+}
+
+typedef struct {
+  const char *key;
+  gsize offset;
+  int min, max;
+} FixedKey;
+
+static const FixedKey fixed_keys[] = {
+  { "tp", G_STRUCT_OFFSET(Fixed, tp), 1, 1 << 24 },
+  { "pp", G_STRUCT_OFFSET(Fixed, pp), 1, 1 << 24 },
+  { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
+  { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
+  { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
+  { "ep", G_STRUCT_OFFSET(Fixed, ep), 1, 1 << 24 },
+  { "etp", G_STRUCT_OFFSET(Fixed, etp), 1, 1 << 24 },
+  { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
+  { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
+  { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
+  { "offload", G_STRUCT_OFFSET(Fixed, offload), 0, 1 },
+  { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
+};
+
+static gboolean bad_fix(GError **error, const char *key, const char *value, const char *expected)
+{
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected %s", key, value, expected);
+  return FALSE;
+}
+
+static gboolean fix_number(const FixedKey *key, const char *value, Fixed *out, GError **error)
+{
+  gint64 number;
+
+  if (!g_ascii_string_to_signed(value, 10, key->min, key->max, &number, NULL)) {
+    g_autofree char *expected = g_strdup_printf("an integer from %d to %d", key->min, key->max);
+    return bad_fix(error, key->key, value, expected);
+  }
+  if (G_STRUCT_MEMBER(int, out, key->offset) >= 0)
+    return bad_fix(error, key->key, value, "each key once");
+  G_STRUCT_MEMBER(int, out, key->offset) = (int)number;
+  return TRUE;
+}
+
+static gboolean fix_one(const char *key, const char *value, Fixed *out, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
+    if (g_str_equal(fixed_keys[i].key, key))
+      return fix_number(&fixed_keys[i], value, out, error);
+  if (g_str_equal(key, "recompute")) {
+    out->recompute = names_find(recompute_names, value);
+    return out->recompute >= 0 || bad_fix(error, key, value, "none, selective or full");
+  }
+  if (g_str_equal(key, "schedule")) {
+    out->schedule = schedule_find(value);
+    return out->schedule || bad_fix(error, key, value, "the name of a schedule");
+  }
+  return bad_fix(error, key, value,
+                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, schedule");
+}
+
+static gboolean parse_all(const char *text, Fixed *out, GError **error)
+{
+  g_auto(GStrv) parts = g_strsplit(text, ",", -1);
+
+  if (!parts[0])
+    return bad_fix(error, "\"\"", "no value", "KEY=VALUE, as in tp=8,zero=1");
+  for (int i = 0; parts[i]; i++) {
+    g_auto(GStrv) pair = g_strsplit(parts[i], "=", 2);
+    if (g_strv_length(pair) != 2)
+      return bad_fix(error, parts[i], "no value", "KEY=VALUE, as in tp=8,zero=1");
+    if (!fix_one(g_strstrip(pair[0]), g_strstrip(pair[1]), out, error))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error)
+{
+  if (parse_all(text, fixed, error))
+    return TRUE;
+  g_prefix_error(error, "%s: ", option);
+  return FALSE;
+}

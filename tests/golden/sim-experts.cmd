@@ -1,0 +1,1 @@
+tdp-sim --model mixtral-8x7b --cluster dgx-h100 --plan experts-folded

@@ -1,0 +1,308 @@
+/* Experts on other ranks than the rest of their layer: groups, work, states, rules. */
+#include "fixture.h"
+#include "main.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+} Fixture;
+
+static void setup(Fixture *f, int experts, int devices)
+{
+  *f = (Fixture) { .model = fixture_experts(1, 512, 8, experts, 1024, 1000), .cluster = fixture_cluster("dgx", devices),
+                   .framework = fixture_framework("megatron-core") };
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.gpus = f->plan.dp = f->plan.global_batch = devices;
+}
+
+static void teardown(Fixture *f)
+{
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static void check_rule(Fixture *f, PlanRule rule, const char *message)
+{
+  GError *error = NULL;
+
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, NULL), rule);
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
+  test_error(&error, 2, message);
+}
+
+static void check_legal(const Fixture *f)
+{
+  GError *error = NULL;
+
+  plan_check(&f->plan, f->model, f->cluster, &error);
+  ck_assert_msg(!error, "%s", error ? error->message : "");
+}
+
+/* 32 ranks in two stages, tensor 2: experts whole over 8 ranks twice. Megatron
+ * Core's generator gives expert groups 0-7, 8-15, and copies 0 8, 1 9, ... */
+START_TEST(groups_fold)
+{
+  Plan p = { .gpus = 32, .tp = 2, .cp = 2, .dp = 4, .pp = 2, .ep = 8, .etp = 1 };
+  int at[EXPERT_AXIS_COUNT];
+
+  mesh_expert_coordinates(&p, 16 + 13, at);
+  ck_assert(at[EXPERT_TENSOR] == 0 && at[EXPERT_PARALLEL] == 5 && at[EXPERT_DATA] == 1);
+  ck_assert_int_eq(mesh_expert_stride(&p, EXPERT_DATA), 8);
+  ck_assert_int_eq(plan_expert_replicas(&p), 2);
+  p.etp = 0;
+  p.ep = 4;
+  mesh_expert_coordinates(&p, 13, at);
+  ck_assert(at[EXPERT_TENSOR] == 1 && at[EXPERT_PARALLEL] == 2 && at[EXPERT_DATA] == 1);
+  ck_assert_int_eq(mesh_expert_stride(&p, EXPERT_PARALLEL), 2);
+}
+END_TEST
+
+typedef struct {
+  double flops, params, expert_params, sent, sent_again, saved;
+} Block;
+
+/* Sums over the ops of the block, forward and backward; what is sent to the experts' ranks. */
+static Block block_of(const Fixture *f)
+{
+  LayerWork work;
+  Block sum = { 0 };
+
+  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
+  for (int list = 0; list < 2; list++) {
+    const GArray *ops = list ? work.backward : work.forward;
+    for (guint i = 0; i < ops->len; i++) {
+      const Op *op = &g_array_index(ops, Op, i);
+      sum.flops += op->flops;
+      if (op->kind != OP_COLLECTIVE || op->collective.axis != AXIS_EXPERT)
+        continue;
+      double bytes = op->collective.bytes * collective_bus_factor(op->collective.what, op->collective.group.size);
+      sum.sent += bytes;
+      sum.sent_again += list ? 0 : bytes * op_recompute_share(op, &work, &f->plan);
+    }
+  }
+  sum.params = work.params;
+  sum.expert_params = work.expert_params;
+  sum.saved = work.saved_bytes;
+  layer_work_clear(&work);
+  return sum;
+}
+
+/* Work is that of experts beside their layer; weights are divided; four all-to-alls
+ * of tokens x k x h x bytes x (e-1)/e, six with full recomputation. */
+START_TEST(experts_divide)
+{
+  Fixture f;
+
+  setup(&f, 16, 16);
+  Block whole = block_of(&f);
+  ck_assert_double_eq(whole.sent, 0);
+  ck_assert_double_eq(whole.expert_params, 0);
+  for (int ep = 2; ep <= 16; ep *= 2) {
+    f.plan.ep = ep;
+    f.plan.recompute = RECOMPUTE_NONE;
+    Block part = block_of(&f);
+    double sent = 1024.0 * 2 * 512 * 2 * (ep - 1) / ep;
+    ck_assert_double_eq_tol(part.flops / whole.flops, 1, 1e-12);
+    ck_assert_double_eq_tol(part.saved / whole.saved, 1, 1e-12);
+    ck_assert_double_eq(part.expert_params * ep, model_layer(f.model, 1)->expert_params);
+    ck_assert_double_eq(part.params + part.expert_params * ep, whole.params);
+    ck_assert_double_eq_tol(part.sent / (4 * sent), 1, 1e-12);
+    f.plan.recompute = RECOMPUTE_FULL;
+    part = block_of(&f);
+    ck_assert_double_eq_tol((part.sent + part.sent_again) / (6 * sent), 1, 1e-12);
+  }
+  teardown(&f);
+}
+END_TEST
+
+/* However tensor ranks fold, all ranks together do the same work on the same
+ * weights; with whole experts no rows are gathered or summed for them. */
+START_TEST(folding_conserves_work)
+{
+  Fixture f;
+
+  setup(&f, 16, 16);
+  f.plan.tp = 4;
+  f.plan.dp = 4;
+  f.plan.sequence_parallel = TRUE;
+  Block whole = block_of(&f);
+  double width = model_layer(f.model, 1)->ffn.width, h = 512;
+  for (int dispatch = 0; dispatch < DISPATCH_COUNT; dispatch++)
+    for (int etp = 1; etp <= 4; etp *= 2) {
+      f.plan.ep = 4;
+      f.plan.etp = etp;
+      f.plan.dispatch = dispatch;
+      check_legal(&f);
+      Block part = block_of(&f);
+      double router = 2 * 3 * 1024 * h * 16 * (1 - 1 / 4.0); /* on a rank's own rows, not on all */
+      ck_assert_double_eq_tol((part.flops + router) / whole.flops, 1, 1e-12);
+      ck_assert_double_eq(part.expert_params * 4 * etp, 16 * 3 * width * h);
+      double routed = 1024 / 4 * 2 * h * 2, rows = 1024 / 4 * h * 2;
+      double sent = dispatch == DISPATCH_GATHER ? 4 * (4 * etp - 1) * rows : 4 * routed * 3 / 4 + 4 * (etp - 1) * routed;
+      ck_assert_double_eq_tol(part.sent / sent, 1, 1e-12);
+    }
+  teardown(&f);
+}
+END_TEST
+
+/* The busiest rank's tokens: more work, messages and activations, up to the capacity. */
+START_TEST(the_busiest_rank_counts)
+{
+  Fixture f;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 8;
+  Block even = block_of(&f);
+  f.plan.expert_load = 2;
+  Block busy = block_of(&f);
+  ck_assert_double_eq_tol(busy.sent / even.sent, 2, 1e-12);
+  double experts = 3 * 2.0 * 1024 * 2 * 3 * 512 * 1024; /* three passes of 1024 x 2 tokens through 3 matrices of 512 x 1024 */
+  ck_assert_double_eq_tol(busy.flops - even.flops, experts, 1e-3);
+  ck_assert_double_gt(busy.saved, even.saved);
+  f.plan.expert_capacity = 1.25;
+  ck_assert_double_eq_tol(block_of(&f).sent / even.sent, 1.25, 1e-12);
+  teardown(&f);
+}
+END_TEST
+
+/* States of experts are divided over the ranks that hold the same: Megatron's
+ * 6 + 12/d with bf16 weights and fp32 gradients, d of the experts' own. */
+START_TEST(states_over_their_own_ranks)
+{
+  Fixture f;
+
+  setup(&f, 16, 32);
+  f.plan.ep = 8;
+  for (f.plan.zero = 0; f.plan.zero <= 3; f.plan.zero++) {
+    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+    g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+    double dense = 0, experts = 0, bytes = 0;
+    for (int i = 0; i < f.model->n_layers; i++) {
+      dense += prices->layers[f.model->layers[i]].params;
+      experts += prices->layers[f.model->layers[i]].expert_params;
+    }
+    for (int part = PART_WEIGHTS; part <= PART_OPTIMIZER; part++)
+      bytes += program->rows[0].static_bytes[part];
+    const double of[][2] = { { 18, 18 }, { 6 + 12 / 32.0, 6 + 12 / 4.0 }, { 2 + 16 / 32.0, 2 + 16 / 4.0 },
+                             { 18 / 32.0, 18 / 4.0 } };
+    ck_assert_double_eq_tol(bytes / (dense * of[f.plan.zero][0] + experts * of[f.plan.zero][1]), 1, 1e-12);
+    ck_assert(program_check(program, NULL));
+  }
+  teardown(&f);
+}
+END_TEST
+
+/* Bytes of gradients that a step reduces, by whose. */
+static void reduced(const Program *p, double bytes[2], int ranks[2])
+{
+  for (guint i = 0; i < p->tasks->len; i++) {
+    const Task *t = &g_array_index(p->tasks, Task, i);
+    const Segment *s = &g_array_index(p->segments, Segment, t->segment);
+    if (t->kind != TASK_REDUCE)
+      continue;
+    bytes[s->experts] += s->comm_bytes;
+    ranks[s->experts] = s->group.size;
+  }
+}
+
+/* Each gradient once over its own group; nothing where one rank holds an expert. */
+START_TEST(gradients_over_their_own_ranks)
+{
+  Fixture f;
+
+  setup(&f, 16, 16);
+  for (int ep = 1; ep <= 16; ep *= 4) {
+    f.plan.ep = ep;
+    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+    g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+    double bytes[2] = { 0 }, all = f.model->params, experts = model_layer(f.model, 1)->expert_params;
+    int ranks[2] = { 0 };
+    reduced(program, bytes, ranks);
+    double padding = 4.0 * 2 * (op_vocab(f.model, &f.plan) - 1000) * 512;
+    ck_assert_double_eq(bytes[0] - padding, 4 * (ep > 1 ? all - experts : all));
+    ck_assert_double_eq(bytes[1], ep == 4 ? 4 * experts / ep : 0);
+    ck_assert_int_eq(ranks[0], 16);
+    ck_assert_int_eq(ranks[1], ep == 4 ? 4 : 0);
+  }
+  teardown(&f);
+}
+END_TEST
+
+/* Time between experts' ranks is theirs in the breakdown, which adds up. */
+START_TEST(breakdown_adds_up)
+{
+  Fixture f;
+  Metrics m;
+
+  setup(&f, 16, 64);
+  f.plan.tp = 4;
+  f.plan.dp = 16;
+  f.plan.sequence_parallel = TRUE;
+  f.plan.ep = 16;
+  f.plan.etp = 1;
+  check_legal(&f);
+  g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
+  trace_metrics(trace, &m);
+  double parts = m.compute_s + m.tensor_comm_s + m.context_comm_s + m.expert_comm_s + m.pipeline_comm_s + m.data_comm_s +
+                 m.offload_s + m.optimizer_s + m.idle_s;
+  ck_assert_double_eq_tol(parts, m.iteration_s, 1e-9);
+  ck_assert(m.expert_comm_s > 0 && m.tensor_comm_s > 0);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(experts_have_rules)
+{
+  Fixture f;
+
+  setup(&f, 6, 16);
+  f.plan.ep = 4;
+  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 4: expected a divisor of the 6 experts");
+  f.plan.ep = 3;
+  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 3: expected that with expert tensor parallel 1 it divides the 16 "
+                               "ranks of a stage");
+  f.plan.ep = 2;
+  check_legal(&f);
+  f.plan.tp = 2;
+  f.plan.dp = 8;
+  check_rule(&f, RULE_EXPERTS, "plan: sequence_parallel: false: expected true where experts are divided over ranks under "
+                               "tensor_model_parallel_size 2");
+  f.plan.sequence_parallel = TRUE;
+  check_legal(&f);
+  f.plan.etp = 1;
+  f.framework->experts = EXPERTS_DATA;
+  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected a divisor of data_parallel_size 8, and "
+                               "expert_tensor_parallel_size as tensor, megatron-core folds no experts over other ranks");
+  f.framework->experts = EXPERTS_WHOLE;
+  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected 1, and expert_tensor_parallel_size as tensor, "
+                               "megatron-core divides no experts over ranks");
+  f.framework->experts = EXPERTS_FOLDED;
+  f.plan.etp = 3;
+  check_rule(&f, RULE_EXPERTS, "plan: expert_tensor_parallel_size: 3: expected a divisor of the experts' width 1024");
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(dense_models_have_none)
+{
+  Fixture f;
+
+  setup(&f, 6, 8);
+  model_free(f.model);
+  f.model = fixture_llama(2, 512, 8, 8, 512, 1000);
+  f.plan.ep = 2;
+  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected 1, and no expert_tensor_parallel_size, model llama "
+                               "has no experts");
+  teardown(&f);
+}
+END_TEST
+
+TEST_MAIN("experts", groups_fold, experts_divide, folding_conserves_work, the_busiest_rank_counts,
+          states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules,
+          dense_models_have_none)
