@@ -142,12 +142,13 @@ static Model deeper(const Model *m, int blocks, int **layers)
   const LayerSpec *block = model_layer(m, m->n_layers / 2);
 
   copy.blocks = blocks;
-  copy.n_layers = blocks + 2;
+  copy.n_layers = m->n_layers - m->blocks + blocks;
   copy.layers = *layers = g_new(int, copy.n_layers);
   for (int i = 1; i <= blocks; i++)
     copy.layers[i] = m->layers[m->n_layers / 2];
   copy.layers[0] = m->layers[0];
-  copy.layers[blocks + 1] = m->layers[m->n_layers - 1];
+  for (int i = m->blocks + 1; i < m->n_layers; i++)
+    copy.layers[blocks + i - m->blocks] = m->layers[i];
   copy.params = m->params + (blocks - m->blocks) * block->params;
   return copy;
 }

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/placement.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
 #include "cli/strategy.h"
@@ -33,12 +34,20 @@ typedef struct {
   int n;
 } Planning;
 
-/* bf16 where the device has it, else fp16, else fp32. */
-static DType best_precision(const Device *device)
+static gboolean all_support(const Cluster *cluster, DType dtype)
 {
-  if (device->peak_flops_per_s[DTYPE_BF16] > 0)
+  for (int i = 0; i < cluster->n_types; i++)
+    if (cluster->types[i]->device.peak_flops_per_s[dtype] <= 0)
+      return FALSE;
+  return cluster->device.peak_flops_per_s[dtype] > 0;
+}
+
+/* bf16 where the devices have it, else fp16, else fp32. */
+static DType best_precision(const Cluster *cluster)
+{
+  if (all_support(cluster, DTYPE_BF16))
     return DTYPE_BF16;
-  return device->peak_flops_per_s[DTYPE_FP16] > 0 ? DTYPE_FP16 : DTYPE_FP32;
+  return all_support(cluster, DTYPE_FP16) ? DTYPE_FP16 : DTYPE_FP32;
 }
 
 static gboolean read_objective(const char *option, const char *name, const Objective **out, GError **error)
@@ -126,7 +135,7 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   }
   p->base = plan_default(p->model, p->framework);
-  DType format = best_precision(&p->cluster->device);
+  DType format = best_precision(p->cluster);
   if (o->precision && !cli_precision(o->precision, &format, error))
     return FALSE;
   plan_set_format(&p->base, format);
@@ -204,6 +213,10 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *stages = report_stages(trace);
     printf("\nmemory of each stage at its peak\n%s", stages);
   }
+  if (p->cluster->n_types > 0) {
+    g_autofree char *placement = report_placement(&p->results[0], trace);
+    printf("\nstages and their devices\n%s", placement);
+  }
   if (p->tokens > 0) {
     g_autofree char *training = training_text(&p->results[0], p->tokens);
     printf("\n%s", training);
@@ -215,9 +228,11 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
     const Exporter *tool = exporter_find(p->framework->engine);
-    g_autofree char *rule = strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
+    g_autofree char *rule = p->cluster->n_types > 0
+                                ? explain_placement(&p->results[0], &options)
+                                : strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
     printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
-    if (tool) {
+    if (tool && p->cluster->n_types == 0) {
       g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);
       printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
     }

@@ -237,18 +237,25 @@ OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double 
   return price;
 }
 
+static void price_specs(LayerPrice *layers, const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  for (int i = 0; i < model->n_specs; i++) {
+    LayerWork work;
+    layer_work_init(&work, model, &model->specs[i], plan, cluster);
+    layer_price(&layers[i], &work, plan, cluster);
+    layer_work_clear(&work);
+  }
+}
+
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
 {
   PriceTable *table = g_new(PriceTable, 1);
 
   table->n = model->n_specs;
-  table->layers = g_new(LayerPrice, table->n);
-  for (int i = 0; i < table->n; i++) {
-    LayerWork work;
-    layer_work_init(&work, model, &model->specs[i], plan, cluster);
-    layer_price(&table->layers[i], &work, plan, cluster);
-    layer_work_clear(&work);
-  }
+  table->n_types = MAX(cluster->n_types, 1);
+  table->layers = g_new(LayerPrice, table->n_types * table->n);
+  for (int type = 0; type < table->n_types; type++)
+    price_specs(table->layers + type * table->n, model, plan, cluster->n_types ? cluster->types[type] : cluster);
   return table;
 }
 

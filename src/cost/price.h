@@ -37,11 +37,18 @@ typedef struct {
 
 void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
 
-/* One entry for each spec of the model. */
+/* Prices of all layers: on a mixed cluster, on the devices of each node type. */
 typedef struct {
-  LayerPrice *layers;
-  int n;
+  LayerPrice *layers; /* [node type][spec of the model] */
+  int n;              /* specs */
+  int n_types;        /* of nodes; 1 where all are alike */
 } PriceTable;
+
+/* Of a layer of the model on devices of a node type. */
+static inline const LayerPrice *price_of_layer(const PriceTable *table, const Model *model, int node_type, int layer)
+{
+  return &table->layers[node_type * table->n + model->layers[layer]];
+}
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster);
 void price_table_free(PriceTable *table);

@@ -40,6 +40,8 @@ static gboolean check_model(const Model *m, GError **error)
 {
   if (m->dropout)
     return refuse(error, "model %s: dropout: true: expected false to execute", m->name);
+  if (m->mtp > 0)
+    return refuse(error, "model %s: mtp_num_layers: %d: expected 0 to execute", m->name, m->mtp);
   if (m->positions != POSITIONS_LEARNED && m->positions != POSITIONS_ROPE && m->positions != POSITIONS_NONE)
     return refuse(error, "model %s: positions: expected learned, rope or none to execute", m->name);
   if (m->embedding_norm || (m->embed_dim && m->embed_dim != m->hidden))
@@ -60,6 +62,8 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
+  if (p->types[0])
+    return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
   if (offload_any(&p->offload))

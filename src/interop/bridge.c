@@ -25,7 +25,7 @@ static void put_model(Export *e, GString *text)
   else
     g_string_append(text, "  virtual_pipeline_model_parallel_size: null\n");
   if (p->split.stages) {
-    g_autofree char *layout = export_layout(p);
+    g_autofree char *layout = export_layout(p, e->model->mtp);
     g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", layout);
   }
   g_string_append_printf(text, "  context_parallel_size: %d\n  expert_model_parallel_size: %d\n", p->cp, p->ep);

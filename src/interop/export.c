@@ -89,13 +89,15 @@ int export_chunk_blocks(const Export *e, const ScheduleName *row)
   return e->model->blocks / (e->plan->pp * (row->chunks ? e->plan->vpp : 1));
 }
 
-char *export_layout(const Plan *p)
+char *export_layout(const Plan *p, int mtp)
 {
   GString *text = g_string_new("E");
 
   for (int stage = 0; stage < p->split.stages; stage++) {
     if (p->split.layers[stage] > 0)
       g_string_append_printf(text, "t*%d", p->split.layers[stage]);
+    for (int i = 0; i < mtp && stage == p->split.stages - 1; i++)
+      g_string_append_c(text, 'm');
     g_string_append_c(text, stage < p->split.stages - 1 ? '|' : 'L');
   }
   return g_string_free(text, FALSE);
@@ -230,6 +232,11 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
 {
   if (plan_check(plan, model, cluster, error) != RULE_NONE)
     return NULL;
+  if (cluster->n_types > 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: expected a cluster of alike nodes, %s has %d types",
+                exporter->name, cluster->name, cluster->n_types);
+    return NULL;
+  }
   g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GString) body = g_string_new(NULL);

@@ -85,7 +85,7 @@ static void add_pipeline(Export *e, GString *flags)
 
   export_words(flags, "--pipeline-model-parallel-size %d", p->pp);
   if (p->split.stages) {
-    g_autofree char *layout = export_layout(p);
+    g_autofree char *layout = export_layout(p, e->model->mtp);
     export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
   } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));

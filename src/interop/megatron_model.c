@@ -188,6 +188,8 @@ void megatron_model_flags(Export *e, GString *flags)
   add_feed_forward(m, flags);
   export_end_line(flags);
   add_experts(e, flags);
+  if (m->mtp > 0)
+    export_words(flags, "--mtp-num-layers %d", m->mtp);
   if (m->norm == NORM_RMSNORM)
     export_words(flags, "--normalization RMSNorm");
   if (!m->tied_embeddings)

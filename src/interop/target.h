@@ -39,8 +39,9 @@ const ScheduleName *export_schedule(Export *e, const ScheduleName *table);
 /* Blocks in each chunk under that row. */
 int export_chunk_blocks(const Export *e, const ScheduleName *row);
 
-/* The stages as Megatron's layout says them, "Et*8|t*9|t*9|t*8L"; newly allocated. */
-char *export_layout(const Plan *plan);
+/* The stages as Megatron's layout says them, "Et*8|t*9|t*9|t*8L", with an m for each module that
+ * predicts further tokens; newly allocated. */
+char *export_layout(const Plan *plan, int mtp);
 
 /* What a target that knows expert parallelism alone, if that, cannot say of experts. */
 void export_lose_experts(Export *e);

@@ -82,6 +82,18 @@ static void add_stack(Model *m, const Recipe *r, const Stack *stack)
   m->blocks += stack->blocks;
 }
 
+/* Modules are alike, each with a block like the last one. */
+static void add_mtp(Model *m, const Recipe *r, const Stack *stack)
+{
+  LayerSpec module = block_of(r, stack, stack->blocks - 1), head = {.kind = LAYER_HEAD, .norms = 1, .again = TRUE};
+  module.kind = LAYER_MTP;
+  for (int i = 0; i < r->mtp; i++) {
+    add_layer(m, &module);
+    add_layer(m, &head);
+  }
+  m->mtp = r->mtp;
+}
+
 static void add_layers(Model *m, const Recipe *r)
 {
   gboolean two = r->encoder_layers > 0;
@@ -89,7 +101,7 @@ static void add_layers(Model *m, const Recipe *r)
   LayerSpec head = {.kind = LAYER_HEAD, .norms = r->final_norm ? 1 : 0};
   Stack encoder = {.blocks = r->encoder_layers, .encoder = TRUE};
   Stack decoder = {.blocks = r->layers, .cross = two, .causal = !r->bidirectional};
-  m->layers = g_new(int, (gsize)r->encoder_layers + r->layers + 3);
+  m->layers = g_new(int, (gsize)r->encoder_layers + r->layers + 3 + 2 * (gsize)r->mtp);
   if (two) {
     LayerSpec first = embedding;
     first.encoder = TRUE;
@@ -98,6 +110,7 @@ static void add_layers(Model *m, const Recipe *r)
   }
   add_layer(m, &embedding);
   add_stack(m, r, &decoder);
+  add_mtp(m, r, &decoder);
   add_layer(m, &head);
 }
 

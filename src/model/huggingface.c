@@ -83,6 +83,7 @@ static const JsonField fields[] = {
 /* Ours, which a copy of their file in models/ may carry. */
 static const JsonField own_fields[] = {
   RECIPE_INT("seq", seq, 1, MAX_SEQ),
+  RECIPE_INT("mtp_num_layers", mtp, 0, 16),
   RECIPE_INT("global_batch_size", global_batch_size, 1, G_MAXINT),
 };
 

@@ -23,6 +23,8 @@ typedef enum {
   LAYER_EMBEDDING, /* token (or patch) embedding, positions */
   LAYER_BLOCK,     /* transformer block: attention and feed-forward */
   LAYER_HEAD,      /* final norm, projection to the vocabulary (or classes), loss */
+  LAYER_MTP,       /* of a multi-token prediction module: the next tokens' embedding beside the blocks' output,
+                      projected to the hidden width, and a block; a head of shared weights follows */
 } LayerKind;
 
 typedef enum { NORM_LAYERNORM, NORM_RMSNORM } NormKind;
@@ -69,6 +71,7 @@ typedef struct {
   FeedForward ffn;            /* LAYER_BLOCK */
   int norms;                  /* of hidden width in the layer */
   gboolean parallel;          /* attention and feed-forward read the same input */
+  gboolean again;             /* a head that shares the weights of the model's, but the norm */
   gboolean encoder;           /* block or embedding of the encoder of an encoder-decoder */
   gint64 params;              /* exact, of one such layer, without tied_params */
   gint64 active_params;       /* those of params that one token uses */
@@ -100,7 +103,8 @@ typedef struct {
   LayerSpec *specs;   /* distinct layers */
   int n_specs;
   int *layers;        /* index into specs for each layer, embedding first, head last */
-  int n_layers;       /* blocks + 2; + 1 for the decoder's embedding of an encoder-decoder,
+  int mtp;            /* multi-token prediction modules (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
+  int n_layers;       /* blocks + 2; + 2 for each such module, before the head; + 1 for the decoder's embedding of an encoder-decoder,
                          which stands between the two stacks and shares the table */
   gint64 params;        /* exact total, tied weights once */
   gint64 active_params; /* used by one token; = params but for MoE */

@@ -41,6 +41,7 @@ static const JsonField fields[] = {
   RECIPE_INT("shared_ffn_hidden", shared_ffn, 1, MAX_FFN),
   RECIPE_INT("first_dense_layers", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("moe_every", sparse_step, 1, MAX_LAYERS),
+  RECIPE_INT("mtp_num_layers", mtp, 0, 16),
   RECIPE_INT("q_lora_rank", q_lora_rank, 1, MAX_HIDDEN),
   RECIPE_INT("kv_lora_rank", kv_lora_rank, 1, MAX_HIDDEN),
   RECIPE_INT("qk_nope_head_dim", nope_dim, 1, MAX_HEAD_DIM),

@@ -94,6 +94,19 @@ static void count_block(const Model *m, LayerSpec *spec)
     spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest);
 }
 
+/* A block behind two norms and a projection; looks up in the first layer's table. */
+static void count_mtp(const Model *m, LayerSpec *spec)
+{
+  Weights join = linear(1, 2 * (gint64)m->hidden, m->hidden, FALSE);
+
+  count_block(m, spec);
+  join.rest += norm_weights(m, 2);
+  spec->tied_params = (gint64)m->vocab * m->embed_dim;
+  spec->matrix_params += join.matrix;
+  spec->params += join.matrix + join.rest;
+  spec->active_params += join.matrix + join.rest;
+}
+
 /* The first layer holds the table; a second embedding looks up in it. */
 static void count_embedding(const Model *m, LayerSpec *spec)
 {
@@ -121,6 +134,10 @@ static void count_head(const Model *m, LayerSpec *spec)
   spec->tied_params = m->tied_embeddings ? out.matrix : 0;
   spec->matrix_params = projection + out.matrix;
   spec->params = spec->matrix_params - spec->tied_params + out.rest + norm_weights(m, spec->norms);
+  if (spec->again) {
+    spec->tied_params = out.matrix;
+    spec->params = norm_weights(m, spec->norms);
+  }
   spec->active_params = spec->params;
 }
 
@@ -130,6 +147,7 @@ gboolean model_count(Model *m)
     [LAYER_EMBEDDING] = count_embedding,
     [LAYER_BLOCK] = count_block,
     [LAYER_HEAD] = count_head,
+    [LAYER_MTP] = count_mtp,
   };
   for (int i = 0; i < m->n_specs; i++)
     count[m->specs[i].kind](m, &m->specs[i]);

@@ -48,6 +48,8 @@ typedef struct {
   guint8 *dense;      /* per layer, TRUE = never sparse; owned, NULL = none is */
   gboolean needs_experts; /* a family that is never dense throughout */
 
+  int mtp;            /* multi-token prediction modules */
+
   int window;         /* tokens */
   int window_from;    /* first layer with the window */
   int window_pattern; /* every n-th layer sees all, 0 = none does */

@@ -48,30 +48,52 @@ static void project_grouped(Build *b)
   });
 }
 
+/* Where tensor-parallel ranks take up a latent that all of them need: gathered from
+ * their rows, or its gradient summed. */
+static void enter_latent(Build *b, double width)
+{
+  gboolean sp = b->plan->sequence_parallel;
+  double bytes = b->bytes * b->tokens * width;
+
+  if (sp)
+    build_forward_collective(b, "gather latent", COLLECTIVE_ALL_GATHER, bytes);
+  build_backward_collective(b, "sum latent gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, bytes,
+                            PASS_INPUT, FALSE);
+  if (sp)
+    build_backward_collective(b, "gather latent again", COLLECTIVE_ALL_GATHER, bytes, PASS_WEIGHT, FALSE);
+}
+
+/* Down to a normed latent of `rank`, with `aside` that is not normed: weights on
+ * every tensor-parallel rank whole, each on its own rows. */
+static void latent_down(Build *b, const char *name, double rank, double aside, double saved)
+{
+  double elements = b->rows * rank, e = b->bytes;
+
+  build_linear(b, &(Linear) { .name = name, .in = b->hidden, .out = rank + aside, .batch = 1, .rows = b->rows,
+                              .bias = b->spec->attention.qkv_bias, .saved = saved, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "latent norm", .forward_bytes = 2 * e * elements, .forward_kernels = 1,
+                              .backward_bytes = 3 * e * elements, .backward_kernels = 2, .saved = e * elements });
+  build_params(b, rank);
+  enter_latent(b, rank + aside);
+}
+
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): queries and
- * keys-values pass through low-rank bottlenecks, whose first halves every
- * tensor-parallel rank computes whole. */
+ * keys-values pass through low-rank bottlenecks. Products with the keys and values
+ * of each head, as in training; absorbing them into the queries pays in decoding only. */
 static void project_latent(Build *b)
 {
   const Attention *a = &b->spec->attention;
-  double nope = a->head_dim - a->rope_head_dim, compressed = a->kv_lora_rank + a->rope_head_dim;
-  double e = b->bytes, t = b->tokens;
-  double q_in = a->q_lora_rank ? a->q_lora_rank : b->hidden;
+  double nope = a->head_dim - a->rope_head_dim, e = b->bytes, t = b->tokens, input = e * b->rows * b->hidden;
 
-  if (a->q_lora_rank) {
-    build_entry(b);
-    build_linear(b, &(Linear) { .name = "q down", .in = b->hidden, .out = a->q_lora_rank, .batch = 1, .rows = t,
-                                .saved = e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
-    build_params(b, a->q_lora_rank);
-  }
-  build_linear(b, &(Linear) { .name = "q up", .in = q_in, .out = query_width(b), .batch = 1, .rows = t,
-                              .saved = 2 * e * t * q_in, .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0 });
-  build_linear(b, &(Linear) { .name = "kv down", .in = b->hidden, .out = compressed, .batch = 1, .rows = t,
-                              .saved = a->q_lora_rank ? 0 : e * b->rows * b->hidden, .split = LINEAR_REPLICATED });
-  build_params(b, a->kv_lora_rank);
-  build_linear(b, &(Linear) { .name = "kv up", .in = a->kv_lora_rank,
-                              .out = local_heads(b) * (nope + a->v_head_dim), .batch = 1, .rows = t,
-                              .saved = 2 * e * t * compressed, .split = LINEAR_COLUMN, .no_gather = TRUE });
+  if (a->q_lora_rank)
+    latent_down(b, "q down", a->q_lora_rank, 0, input);
+  build_linear(b, &(Linear) { .name = "q up", .in = a->q_lora_rank ? a->q_lora_rank : b->hidden, .out = query_width(b),
+                              .batch = 1, .rows = t, .saved = a->q_lora_rank ? e * b->rows * a->q_lora_rank : input,
+                              .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0 });
+  latent_down(b, "kv down", a->kv_lora_rank, a->rope_head_dim, 0);
+  build_linear(b, &(Linear) { .name = "kv up", .in = a->kv_lora_rank, .out = local_heads(b) * (nope + a->v_head_dim),
+                              .batch = 1, .rows = t, .saved = e * b->rows * a->kv_lora_rank, .split = LINEAR_COLUMN,
+                              .no_gather = TRUE });
 }
 
 static void rotate(Build *b)

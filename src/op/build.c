@@ -90,7 +90,7 @@ static double activation_bytes(const Build *b)
 
 static gboolean is_fp8(const Build *b, const Linear *l)
 {
-  return b->plan->fp8 && b->spec->kind == LAYER_BLOCK && l->split != LINEAR_REPLICATED;
+  return b->plan->fp8 && build_has_block(b) && l->split != LINEAR_REPLICATED;
 }
 
 /* Rows that are gathered for a product travel in its format. */

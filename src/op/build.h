@@ -77,10 +77,16 @@ void build_residual(Build *b);
 /* Adds a tensor of weights. */
 void build_params(Build *b, double params);
 
+static inline gboolean build_has_block(const Build *b)
+{
+  return b->spec->kind == LAYER_BLOCK || b->spec->kind == LAYER_MTP;
+}
+
 /* Layer builders. */
 void build_embedding(Build *b);
 void build_block(Build *b);
 void build_head(Build *b);
+void build_mtp(Build *b);
 
 /* Parts of a block. */
 void build_attention(Build *b);

@@ -36,8 +36,8 @@ void build_head(Build *b)
     .name = "logits", .in = m->embed_dim ? m->embed_dim : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
   });
-  /* tied weights stand once where the embedding is on the same device */
-  if (m->tied_embeddings && plan_ends_meet(b->plan))
+  /* shared weights stand once where their owner is on the same device */
+  if (b->spec->again || (m->tied_embeddings && plan_ends_meet(b->plan)))
     b->work->params = weights;
   build_loss(b, b->tokens * vocab);
 }

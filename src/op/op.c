@@ -9,6 +9,7 @@ static void (*const builders[])(Build *) = {
   [LAYER_EMBEDDING] = build_embedding,
   [LAYER_BLOCK] = build_block,
   [LAYER_HEAD] = build_head,
+  [LAYER_MTP] = build_mtp,
 };
 
 double op_tokens(const Plan *p)
@@ -244,7 +245,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
     all += g_array_index(work->forward, Op, i).saved_bytes;
   work->saved_bytes = all;
   work->recompute_end = find_recompute_end(work);
-  work->recompute = b->spec->kind == LAYER_BLOCK ? b->plan->recompute : RECOMPUTE_NONE;
+  work->recompute = build_has_block(b) ? b->plan->recompute : RECOMPUTE_NONE;
   if (work->recompute == RECOMPUTE_NONE)
     return;
   if (work->recompute == RECOMPUTE_FULL)

@@ -34,6 +34,7 @@ static const JsonField fields[] = {
   { "zero_stage_max_with_pipeline", JSON_INT, FIELD(zero_max_pipeline), FALSE, 0, 3 },
   { "schedules", JSON_ANY },
   { "context_parallel", JSON_ANY },
+  { "multi_token_prediction", JSON_BOOL, FIELD(mtp) },
   { "expert_parallel", JSON_ENUM, G_STRUCT_OFFSET(Parsed, experts), .names = placement_names },
   { "moe_token_dispatcher", JSON_ANY },
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },

@@ -50,6 +50,7 @@ typedef struct {
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
   guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */
   ContextExchange context_first; /* plan default */
+  gboolean mtp;               /* multi-token prediction */
   ExpertPlacement experts;
   guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
   ExpertDispatch dispatch_first; /* plan default */

@@ -52,4 +52,16 @@ GroupShape mesh_expert_shard_copies(const Plan *plan, const Cluster *cluster);
  * of their pairs is apart. */
 GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to);
 
+/*
+ * Mixed clusters: pipeline ranks of one node type stand side by side, in the
+ * plan's order of the types, and each lies on alike devices (plan_check). The
+ * type of a rank, and the cluster that prices what happens on it: the cluster
+ * itself where nodes are alike.
+ */
+int mesh_node_type(const Plan *plan, const Cluster *cluster, int pipeline_rank);
+const Cluster *mesh_site(const Plan *plan, const Cluster *cluster, int pipeline_rank);
+
+/* What prices transfers between two pipeline ranks, and the shape of their pairs on it. */
+const Cluster *mesh_pair_site(const Plan *plan, const Cluster *cluster, int from, int to, GroupShape *shape);
+
 #endif

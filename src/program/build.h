@@ -10,6 +10,7 @@ typedef struct {
 } Piece;
 
 typedef struct {
+  int rank;
   GArray *pieces; /* Piece, in model order */
   int whole[PASS_COUNT]; /* segment of the whole chunk by pass, -1 = not made */
   int *split[PASS_COUNT]; /* segment of each piece by pass */
@@ -18,6 +19,15 @@ typedef struct {
   int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
   gboolean remade;       /* its forwards are made again in slots of their own */
 } Chunk;
+
+/* Where a pipeline rank runs. */
+typedef struct {
+  int type;               /* of its nodes */
+  const Cluster *cluster; /* that prices what it does */
+  /* by kind of weights, as `view` */
+  GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
+  GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+} Site;
 
 typedef struct {
   const Model *model;
@@ -29,10 +39,9 @@ typedef struct {
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
+  Site *sites;     /* of each rank */
   /* [0]: of weights but those of experts that are apart; [1]: of these */
-  Plan view[2];         /* the plan; as experts' weights see it */
-  GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
-  GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+  Plan view[2];    /* the plan; as experts' weights see it */
   GArray *edges;   /* pairs: task, what it waits for */
   GArray **lanes;  /* int, for each row and lane */
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
@@ -65,7 +74,7 @@ static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
 /* Prices and memory (prices.c). */
 void prices_init(ProgramBuild *b, gboolean remake);
 void prices_clear(ProgramBuild *b);
-const LayerPrice *price_of(const ProgramBuild *b, int layer);
+const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double weight_bytes(const ProgramBuild *b);
@@ -83,7 +92,8 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts); /* such weights, on several ranks */
-Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
+Segment comm_segment(const ProgramBuild *b, const Cluster *site, TaskKind kind, Collective what, double bytes,
+                     GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 
 /* The segment of a pass that overlaps another one (pair.c). */

@@ -123,6 +123,7 @@ typedef struct {
 typedef struct {
   double static_bytes[PART_COUNT]; /* held for the whole step */
   double cached_bytes; /* that the allocator keeps for the step's end; overhead of the passes */
+  double capacity_bytes; /* of the row's device */
 } ProgramRow;
 
 typedef struct {

@@ -27,7 +27,7 @@ static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
 
   for (int i = layers.first_layer; i < end; i++) {
     piece.n_layers++;
-    filled += price_of(b, i)->params + price_of(b, i)->expert_params;
+    filled += price_of(b, 0, i)->params + price_of(b, 0, i)->expert_params;
     if (filled > least || i == end - 1) {
       g_array_append_val(pieces, piece);
       piece = (Piece) { i + 1, 0 };
@@ -41,7 +41,7 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
   gboolean share = index == b->shape.chunks;
   int stage = share ? -1 : program_stage(b, rank, index);
 
-  *chunk = (Chunk) { .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
+  *chunk = (Chunk) { .rank = rank, .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
                      .send = { -1, -1 }, .remade = b->stored && stage != b->stages - 1 };
   add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
@@ -92,10 +92,10 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
   return *known;
 }
 
-static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group,
+static CollectiveCost cost_in_parts(const Cluster *site, Collective what, double bytes, const GroupShape *group,
                                     int parts, double part_s)
 {
-  CollectiveCost cost = collective_cost(b->cluster, what, bytes / parts, group);
+  CollectiveCost cost = collective_cost(site, what, bytes / parts, group);
 
   cost.seconds = parts * (cost.seconds + part_s);
   cost.runner_up_s = parts * (cost.runner_up_s + part_s);
@@ -105,27 +105,29 @@ static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, doub
 /* Gradients are scattered and parameters gathered at once, tensor by tensor
  * (ZeRO-3), or by a reduction to and a broadcast from each rank in turn, which
  * take as long as each other. */
-static CollectiveCost sharded_cost(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group)
+static CollectiveCost sharded_cost(const ProgramBuild *b, const Cluster *site, Collective what, double bytes,
+                                   const GroupShape *group)
 {
   const Framework *f = b->plan->framework;
 
   if (b->plan->zero < 3 && f->whole_tensors)
-    return cost_in_parts(b, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
+    return cost_in_parts(site, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
   if (b->plan->zero == 3 && f->shard_tensors)
-    return cost_in_parts(b, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
-  return collective_cost(b->cluster, what, bytes, group);
+    return cost_in_parts(site, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
+  return collective_cost(site, what, bytes, group);
 }
 
-Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group)
+Segment comm_segment(const ProgramBuild *b, const Cluster *site, TaskKind kind, Collective what, double bytes,
+                     GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
-                .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
+                .cost = collective_cost(site, what, bytes, &group), .slowdown = 1 };
 
   if (what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER)
-    s.cost = sharded_cost(b, what, bytes, &group);
+    s.cost = sharded_cost(b, site, what, bytes, &group);
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
-    s.slowdown = overlap_slowdown(b->cluster, &group);
+    s.slowdown = overlap_slowdown(site, &group);
   return s;
 }
 
@@ -144,12 +146,13 @@ static int add_comm(ProgramBuild *b, Segment s, Piece piece, gboolean experts)
 
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
+  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->gather[experts][piece];
 
   if (*known < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
     double bytes = params_of(b, p, experts) * weight_bytes(b);
-    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data[experts]);
+    Segment s = comm_segment(b, site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, site->data[experts]);
     s.alloc_bytes = b->plan->zero == 3 ? bytes : 0;
     *known = add_comm(b, s, p, experts);
   }
@@ -158,13 +161,15 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
+  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->reduce[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
     double params = params_of(b, p, experts);
     Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data[experts]);
+    Segment s =
+        comm_segment(b, site->cluster, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), site->data[experts]);
     s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
     *known = add_comm(b, s, p, experts);
   }
@@ -173,12 +178,14 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
+  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->across[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
     double bytes = params_of(b, p, experts) * op_reduce_bytes(b->plan) / plan_shards(&b->view[experts]);
-    *known = add_comm(b, comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies[experts]), p, experts);
+    Segment s = comm_segment(b, site->cluster, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, site->copies[experts]);
+    *known = add_comm(b, s, p, experts);
   }
   return *known;
 }
@@ -190,13 +197,15 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pas
   const Plan *p = b->plan;
   double bytes = op_boundary_bytes(b->model, p);
   gboolean scatter = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
-  GroupShape pair = mesh_pair(p, b->cluster, from_rank, to_rank);
-  Segment s = comm_segment(b, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
+  GroupShape pair;
+  const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
+  Segment s = comm_segment(b, between, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
 
   s.pass = pass;
   if (scatter) {
-    GroupShape tensor = mesh_group(p, b->cluster, AXIS_TENSOR);
-    double gather = collective_cost(b->cluster, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
+    const Cluster *site = b->sites[to_rank].cluster;
+    GroupShape tensor = mesh_group(p, site, AXIS_TENSOR);
+    double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
     s.seconds += gather;
     s.cost.seconds += gather;
     s.cost.bus_bytes_per_s = s.comm_bytes / s.cost.seconds;

@@ -12,8 +12,9 @@ static void wait_for_row(ProgramBuild *b, int task, int row)
 /* A sum between two rows, in which both take part, behind everything of theirs so far. */
 static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, int last)
 {
-  int segment = program_add_segment(
-      b, comm_segment(b, kind, COLLECTIVE_ALL_REDUCE, bytes, mesh_pair(b->plan, b->cluster, first, last)));
+  GroupShape pair;
+  const Cluster *between = mesh_pair_site(b->plan, b->cluster, first, last, &pair);
+  int segment = program_add_segment(b, comm_segment(b, between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
   int before[2][2] = { { b->last_task[first], b->last_data[first] }, { b->last_task[last], b->last_data[last] } };
 
   for (int end = 0; end < 2; end++) {
@@ -26,15 +27,15 @@ static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, in
   }
 }
 
-/* The first and the last stage each hold the embedding and add up its gradients,
- * unless one rank holds both. */
+/* The first and the last stage each hold the embedding, for a tied head or to predict further
+ * tokens, and add up its gradients, unless one rank holds both. */
 static void add_tied(ProgramBuild *b)
 {
   const Schedule *schedule = b->plan->schedule;
   double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
   double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
 
-  if (b->model->tied_embeddings && !plan_ends_meet(b->plan))
+  if ((b->model->tied_embeddings || b->model->mtp > 0) && !plan_ends_meet(b->plan))
     add_pair(b, TASK_TIED, vocab * width * op_reduce_bytes(b->plan), schedule_place(schedule, &b->shape, 0, 0).rank,
              schedule_place(schedule, &b->shape, b->stages - 1, 0).rank);
 }
@@ -57,7 +58,7 @@ static void add_copies(ProgramBuild *b)
 static int add_norm(ProgramBuild *b)
 {
   GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  int segment = program_add_segment(b, comm_segment(b, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
+  int segment = program_add_segment(b, comm_segment(b, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
   int norm = program_add_task(b, 0, LANE_DATA, segment, 0, 0);
 
   for (int row = 0; row < b->shape.ranks; row++)
@@ -69,7 +70,8 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
   double params[2] = { rank_params(b, row, FALSE), rank_params(b, row, TRUE) };
-  OptimizerPrice price = optimizer_price(p, b->cluster, params[0], params[1]);
+  const Site *site = &b->sites[row];
+  OptimizerPrice price = optimizer_price(p, site->cluster, params[0], params[1]);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
@@ -79,7 +81,7 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
     double bytes = params[experts] * op_gathered_weight_bytes(p);
     if (!plan_gathers_at_end(&b->view[experts]) || !(bytes > 0))
       continue;
-    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data[experts]);
+    Segment gather = comm_segment(b, site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, site->data[experts]);
     gather.experts = experts;
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);

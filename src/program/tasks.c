@@ -136,7 +136,7 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
     int segment = chunk_reduce_segment(b, chunk, piece, experts);
     last = program_add_task(b, r->rank, LANE_DATA, segment, slot->chunk, slot->micro);
     program_add_edge(b, last, task);
-    if (across && b->copies[experts].size > 1)
+    if (across && b->sites[r->rank].copies[experts].size > 1)
       last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
                               slot->micro);
   }

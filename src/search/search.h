@@ -10,6 +10,7 @@
  * fixed. Of a model with experts, where the framework divides them over ranks: every expert
  * parallelism that divides the experts and a stage's ranks, an expert's matrices over the
  * tensor-parallel ranks or whole. The optimizer is offloaded only where that is fixed.
+ * On a mixed cluster also every order of the node types along the pipeline.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it

@@ -147,24 +147,25 @@ static void update_sums(Walk *w, Plan plan)
   }
 }
 
-/* Members under one choice of passes, those of the states that `rules` let through. */
-static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
+/* Members under one choice of passes, those of the states from..to-1 that `rules` let through; they share a split. */
+static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, const int *rules, gboolean uneven,
+                        gboolean *first)
 {
   SpaceLeaf leaf = { .group = group, .pass = w->passes[pass], .sums = w->sums[pass] };
   Plan plan = *group;
   const LayerSplit *split = NULL;
 
-  space_choose(&plan, &w->passes[pass], &w->states[0]);
+  space_choose(&plan, &w->passes[pass], &w->states[from]);
   if (uneven) {
     split = price_cache_split(w->prices, &plan);
     plan.split = split ? *split : plan.split;
-    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, w->n_states))
+    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, to - from))
       return;
   }
   const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
   leaf.plan = &plan;
   leaf.ranks = &ranks;
-  for (int i = 0; i < w->n_states; i++) {
+  for (int i = from; i < to; i++) {
     space_choose(&plan, &w->passes[pass], &w->states[i]);
     if (reject(w, &plan, rules[i], 1))
       continue;
@@ -175,6 +176,15 @@ static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, 
     *first = FALSE;
     w->visitor->legal(w->visitor->data, &leaf);
   }
+}
+
+/* On a mixed cluster a split goes by memory too: each state has its own. */
+static void walk_pass(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
+{
+  int each = w->cluster->n_types > 0 ? 1 : w->n_states;
+
+  for (int from = 0; from < w->n_states; from += each)
+    walk_states(w, group, pass, from, from + each, rules, uneven || w->cluster->n_types > 0, first);
 }
 
 /* Members of one schedule and chunk count. */
@@ -195,7 +205,7 @@ static void walk_leaves(Walk *w, Plan plan)
   for (int i = 0; i < w->n_passes; i++) {
     space_choose(&plan, &w->passes[i], &w->states[0]);
     if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->n_states))
-      walk_states(w, &group, i, rules, rule == RULE_LAYERS, &first);
+      walk_pass(w, &group, i, rules, rule == RULE_LAYERS, &first);
   }
 }
 
@@ -209,6 +219,32 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
   if (pp == 1)
     return g_str_equal(schedule->name, "1f1b");
   return fixed || framework_runs(w->options->base->framework, schedule);
+}
+
+/* Orders of a mixed cluster's node types along the pipeline. */
+static int count_orders(const Walk *w)
+{
+  int orders = 1;
+
+  for (int i = 2; i <= w->cluster->n_types; i++)
+    orders *= i;
+  return orders;
+}
+
+/* The i-th order in the plan; the first is the cluster's own. */
+static void set_order(const Walk *w, Plan *plan, int i)
+{
+  int n = w->cluster->n_types, left[NODE_TYPES_MAX];
+
+  for (int k = 0; k < n; k++)
+    left[k] = k;
+  for (int k = 0, choices = n; k < n; k++, choices--) {
+    int taken = i % choices;
+    i /= choices;
+    plan->types[k] = g_intern_string(w->cluster->types[left[taken]]->name);
+    for (int rest = taken; rest < choices - 1; rest++)
+      left[rest] = left[rest + 1];
+  }
 }
 
 static void walk_members(Walk *w, Plan plan)
@@ -246,7 +282,10 @@ static void walk_batches(Walk *w, Plan plan)
     plan.micro_batch = g_array_index(sizes, int, i);
     if (excluded(f->micro_batch, plan.micro_batch) && divides)
       continue;
-    walk_members(w, plan);
+    for (int order = 0; order < count_orders(w); order++) {
+      set_order(w, &plan, order);
+      walk_members(w, plan);
+    }
   }
 }
 

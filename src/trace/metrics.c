@@ -130,10 +130,16 @@ static void break_down(const Trace *t, int row, Metrics *m)
 
 static void find_peak(const Trace *t, Metrics *m)
 {
+  double worst = 0;
+
+  m->capacity_bytes = t->rows[0].capacity_bytes;
   for (int row = 0; row < t->n_rows; row++) {
     double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
-    if (peak > m->peak_memory_bytes) {
+    double more = peak - (t->rows[row].capacity_bytes - t->rows[0].capacity_bytes);
+    if (row == 0 || more > worst) {
+      worst = more;
       m->peak_memory_bytes = peak;
+      m->capacity_bytes = t->rows[row].capacity_bytes;
       m->peak_row = row;
       memcpy(m->memory, bytes, sizeof bytes);
     }

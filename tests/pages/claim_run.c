@@ -199,6 +199,7 @@ static DataVolume data(const ClaimRun *r)
 }
 
 static double data_bytes(const ClaimRun *r) { return data(r).gathered_bytes + data(r).reduced_bytes; }
+static double gathered_bytes(const ClaimRun *r) { return data(r).gathered_bytes; }
 static double reduced_bytes(const ClaimRun *r) { return data(r).reduced_bytes; }
 static double data_calls(const ClaimRun *r) { return data(r).calls; }
 
@@ -232,7 +233,7 @@ static const struct {
   { "stage_least_states", stage_least_states }, { "stage_most_states", stage_most_states },
   { "micro_batches", micro_batches }, { "model_tflops", model_tflops }, { "mfu", mfu },
   { "tokens_per_s", tokens_per_s }, { "fits", fits },
-  { "data_bytes", data_bytes }, { "reduced_bytes", reduced_bytes }, { "data_calls", data_calls },
+  { "data_bytes", data_bytes }, { "reduced_bytes", reduced_bytes }, { "gathered_bytes", gathered_bytes }, { "data_calls", data_calls },
   { "network_bytes", network_bytes }, { "sent_bytes", sent_bytes },
   { "tensor_gathers", tensor_gathers }, { "tensor_scatters", tensor_scatters }, { "tensor_reduces", tensor_reduces },
   { "tensor_bytes", tensor_bytes }, { "saved_bytes", saved_bytes },

@@ -298,6 +298,30 @@ static void volumes_of_layers(Page *p)
   setting_clear(&s);
 }
 
+static void volumes_of_experts(Page *p)
+{
+  Setting s = setting("mixtral-8x7b", "dgx-h100", 64, "megatron-core", DTYPE_BF16);
+  double message = 4096.0 * 2 * 4096 * 2; /* tokens, experts of each, width, bytes */
+  double experts = (double)s.model->specs[1].expert_params, per_rank = experts / 8;
+
+  section(p, "Experts",
+          "GShard (arXiv 2006.16668) and Megatron Core's expert parallelism. A block of Mixtral 8x7B, s = 4,096, b = 1, e = 8, each token "
+          "to k = 2 experts, 64 GPUs; a buffer counts whole, also the part that stays.");
+  s.plan.seq = 4096;
+  s.plan.ep = 8;
+  s.plan.zero = 1;
+  BlockVolume v = block_volume(s.model, &s.plan, s.cluster, AXIS_EXPERT);
+  row(p, "4 all-to-alls", "dispatch and combine, forward and backward", 4, v.calls[COLLECTIVE_ALL_TO_ALL], NULL);
+  row(p, "each of 2sbhk bytes", "the same", 4 * message, v.bytes, NULL);
+  LayerWork work;
+  layer_work_init(&work, s.model, &s.model->specs[1], &s.plan, s.cluster);
+  row(p, "1/e of the experts' weights", "parameters of a rank", per_rank, work.expert_params, NULL);
+  layer_work_clear(&work);
+  Plan experts_plan = plan_of_experts(&s.plan);
+  row(p, "6 + 12/d, d = 64/e", "states of them, bytes a parameter", 6 + 12 / 8.0, op_state_bytes(&experts_plan), NULL);
+  setting_clear(&s);
+}
+
 static void volumes_of_stages(Page *p)
 {
   Setting s = setting("gpt3", "dgx-a100-80gb", 64, "megatron-2022", DTYPE_FP16);
@@ -461,6 +485,7 @@ int main(void)
   states_of_parameters(&p);
   volumes_of_data(&p);
   volumes_of_layers(&p);
+  volumes_of_experts(&p);
   volumes_of_stages(&p);
   flops(&p);
   collectives(&p);
