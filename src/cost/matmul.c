@@ -30,7 +30,6 @@ static const DType wider_dtype[DTYPE_COUNT] = {
 
 /* What does not depend on the split. */
 typedef struct {
-  int n;
   double tiles[N_TILES];   /* that cover the output, all products */
   double s_per_k[N_TILES]; /* of a tile, for each element of the inner dimension */
 } Tiling;
@@ -62,12 +61,12 @@ static void lay_tiles(const MatmulModel *model, double sm_flops_per_s, const Mat
   double rows[N_SIDES], columns[N_SIDES], s_per_flop[N_AREAS];
   double rate = sm_flops_per_s * model->efficiency;
   if (model->tile > 0) {
-    out->n = 1;
-    out->tiles[0] = round_up(matmul->m / model->tile) * round_up(matmul->n / model->tile) * matmul->batch;
-    out->s_per_k[0] = 2 * model->tile * model->tile / rate;
+    for (int i = 0; i < N_TILES; i++) {
+      out->tiles[i] = round_up(matmul->m / model->tile) * round_up(matmul->n / model->tile) * matmul->batch;
+      out->s_per_k[i] = 2 * model->tile * model->tile / rate;
+    }
     return;
   }
-  out->n = N_TILES;
   if (!is_aligned(matmul->k, matmul->dtype) || !is_aligned(matmul->n, matmul->dtype))
     rate /= UNALIGNED_SLOWDOWN;
   for (int i = 0; i < N_SIDES; i++) {
@@ -86,7 +85,7 @@ static void lay_tiles(const MatmulModel *model, double sm_flops_per_s, const Mat
 static double compute_s(const MatmulModel *model, const Tiling *tiling, int sms, double split, double k)
 {
   double best = INFINITY, weight = model->wave_weight;
-  for (int i = 0; i < tiling->n; i++) {
+  for (int i = 0; i < N_TILES; i++) {
     double even = tiling->tiles[i] * split / sms;
     double waves = weight * round_up(even) + (1 - weight) * MAX(1, even);
     double seconds = waves * (tiling->s_per_k[i] * k + model->tile_overhead_s);
