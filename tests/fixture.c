@@ -41,6 +41,17 @@ Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, i
                                layers, hidden, heads, kv_heads, 3 * hidden, seq, vocab));
 }
 
+Model *fixture_moe(int layers, int hidden, int heads, int seq, int vocab, int experts, int top, int shared)
+{
+  g_autofree char *also = shared ? g_strdup_printf("\"shared_ffn_hidden\":%d,", shared) : g_strdup("");
+
+  return parse(g_strdup_printf("{\"name\":\"moe\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"kv_heads\":%d,"
+                               "\"experts\":%d,\"experts_per_token\":%d,\"expert_ffn_hidden\":%d,%s\"ffn_hidden\":%d,"
+                               "\"seq\":%d,\"vocab\":%d,\"mlp\":\"swiglu\",\"norm\":\"rmsnorm\","
+                               "\"positions\":\"rope\",\"bias\":false,\"dropout\":false,\"tied_embeddings\":false}",
+                               layers, hidden, heads, heads / 2, experts, top, hidden, also, 2 * hidden, seq, vocab));
+}
+
 Model *fixture_experts(int layers, int hidden, int heads, int experts, int seq, int vocab)
 {
   return parse(g_strdup_printf("{\"name\":\"experts\",\"layers\":%d,\"hidden\":%d,\"heads\":%d,\"ffn_hidden\":%d,"

@@ -12,6 +12,8 @@ Model *fixture_gpt_plain(int layers, int hidden, int heads, int seq, int vocab);
 
 /* LLaMA-like: grouped queries, SwiGLU, RMSNorm, untied. */
 Model *fixture_llama(int layers, int hidden, int heads, int kv_heads, int seq, int vocab);
+/* LLaMA-like with experts of hidden width in each block; `shared`: width of the shared one, 0 = none. */
+Model *fixture_moe(int layers, int hidden, int heads, int seq, int vocab, int experts, int top, int shared);
 
 /* The same with that many experts, two a token, behind a dense first layer where there are several. */
 Model *fixture_experts(int layers, int hidden, int heads, int experts, int seq, int vocab);

@@ -161,11 +161,18 @@ static Model *llama(void)
   return fixture_llama(2, 16, 4, 2, 8, 13);
 }
 
+static Model *moe(void)
+{
+  return fixture_moe(2, 16, 4, 8, 13, 5, 2, 12);
+}
+
 START_TEST(embedding_gradients) { check_layer(gpt(), 0, RECOMPUTE_NONE); } END_TEST
 START_TEST(gpt_block_gradients) { check_layer(gpt(), 1, _i); } END_TEST
 START_TEST(llama_block_gradients) { check_layer(llama(), 1, _i); } END_TEST
+START_TEST(expert_block_gradients) { check_layer(moe(), 1, _i); } END_TEST
 START_TEST(gpt_head_gradients) { check_layer(gpt(), 3, RECOMPUTE_NONE); } END_TEST
 START_TEST(llama_head_gradients) { check_layer(llama(), 3, RECOMPUTE_NONE); } END_TEST
 
 TEST_LOOPS("exec layers", { embedding_gradients }, { gpt_block_gradients, RECOMPUTE_COUNT },
-           { llama_block_gradients, RECOMPUTE_COUNT }, { gpt_head_gradients }, { llama_head_gradients })
+           { llama_block_gradients, RECOMPUTE_COUNT },
+           { expert_block_gradients, RECOMPUTE_COUNT }, { gpt_head_gradients }, { llama_head_gradients })

@@ -224,9 +224,17 @@ static void refuses(Model *model, void (*change)(Plan *), const char *expected)
   framework_free(framework);
 }
 
-static void unfused(Plan *plan)
+static void unfused(Plan *plan) { plan->attention = ATTENTION_UNFUSED; }
+static void fp8(Plan *plan) { plan_set_format(plan, DTYPE_FP8); }
+static void no_sync(Plan *plan) { plan->sharding.no_sync = TRUE; }
+static void nothing(Plan *plan) { (void)plan; }
+static void experts_elsewhere(Plan *plan) { plan->ep = plan->dp = plan->gpus = 2; }
+static void capacity(Plan *plan) { plan->expert_capacity = 1.25; }
+
+static void expert_tensor(Plan *plan)
 {
-  plan->attention = ATTENTION_UNFUSED;
+  plan->gpus = plan->tp = 2;
+  plan->etp = 1;
 }
 
 static void shard_group(Plan *plan)
@@ -236,22 +244,111 @@ static void shard_group(Plan *plan)
   plan->shard_group = 2;
 }
 
-static void offload(Plan *plan)
+static void offload_activations(Plan *plan)
 {
-  plan->zero = 1;
-  plan->offload.optimizer = STORE_CPU;
+  plan->offload.activations = STORE_CPU;
+  plan->recompute = RECOMPUTE_FULL;
 }
 
-START_TEST(what_is_not_executed_is_refused)
+static void offload_early(Plan *plan)
 {
-  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), unfused, "plan: attention: unfused: expected flash to execute");
-  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), shard_group,
-          "plan: shard_group_size: 2: expected all 4 ranks that hold the same weights to execute");
-  refuses(fixture_gpt_plain(2, 16, 4, 8, 13), offload, "plan: offload: optimizer: expected none to execute");
-  refuses(fixture_model(2, 16, 4, 8, 13), unfused, "model gpt: dropout: true: expected false to execute");
+  plan->offload.optimizer = STORE_CPU;
+  plan->overlap.offload = TRUE;
+}
+
+static void offload_late(Plan *plan)
+{
+  plan->offload.optimizer = STORE_CPU;
+  plan->offload.delayed = TRUE;
+}
+
+START_TEST(plans_that_are_not_executed_are_refused)
+{
+  static const struct { void (*change)(Plan *); const char *expected; } cases[] = {
+    { unfused, "plan: attention: unfused: expected flash to execute" },
+    { experts_elsewhere, "plan: expert_model_parallel_size: 2: expected experts divided as the rest of their layers to execute" },
+    { expert_tensor, "plan: expert_tensor_parallel_size: 1: expected experts divided as the rest of their layers to execute" },
+    { capacity, "plan: moe_expert_capacity_factor: 1.25: expected none, no token is dropped, to execute" },
+    { fp8, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute" },
+    { no_sync, "plan: no_sync: expected nothing to execute" },
+    { shard_group, "plan: shard_group_size: 2: expected all 4 ranks that hold the same weights to execute" },
+    { offload_activations, "plan: offload: activations: expected none, or the optimizer on the host, to execute" },
+    { offload_early, "plan: overlap.offload: true: expected false to execute" },
+    { offload_late, "plan: delayed_update: expected nothing to execute" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    refuses(fixture_moe(2, 16, 4, 8, 13, 4, 2, 0), cases[i].change, cases[i].expected);
+}
+END_TEST
+
+static void dropout(Model *m) { m->dropout = TRUE; }
+static void embedding_norm(Model *m) { m->embedding_norm = TRUE; }
+static void alibi(Model *m) { m->positions = POSITIONS_ALIBI; }
+static void relu2(Model *m) { m->specs[1].ffn.kind = MLP_RELU2; }
+static void qk_norm(Model *m) { m->specs[1].attention.qk_norm = TRUE; }
+static void parallel(Model *m) { m->specs[1].parallel = TRUE; }
+static void norms(Model *m) { m->specs[1].norms = 4; }
+static void shared_gate(Model *m) { m->specs[1].ffn.shared_gate = TRUE; }
+static void router_bias(Model *m) { m->specs[1].ffn.router_bias = TRUE; }
+static void router_correction(Model *m) { m->specs[1].ffn.router_correction = TRUE; }
+static void expert_bias(Model *m) { m->specs[1].ffn.bias = TRUE; }
+
+START_TEST(models_that_are_not_executed_are_refused)
+{
+  static const struct { void (*change)(Model *); const char *expected; } cases[] = {
+    { dropout, "model moe: dropout: true: expected false to execute" },
+    { embedding_norm, "model moe: embedding_norm: expected an embedding of hidden width without norm to execute" },
+    { alibi, "model moe: positions: expected learned, rope or none to execute" },
+    { relu2, "model moe: mlp: relu2: expected gelu or swiglu to execute" },
+    { qk_norm, "model moe: attention: qk_norm: expected plain or grouped-query attention to execute" },
+    { parallel, "model moe: norms: 2 of a parallel block: expected two in turn with attention and feed-forward to execute" },
+    { norms, "model moe: norms: 4: expected two in turn with attention and feed-forward to execute" },
+    { shared_gate, "model moe: shared_gate: expected experts without it to execute" },
+    { router_bias, "model moe: router_bias: expected experts without it to execute" },
+    { router_correction, "model moe: router_correction: expected experts without it to execute" },
+    { expert_bias, "model moe: bias of experts: expected experts without it to execute" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Model *model = fixture_moe(2, 16, 4, 8, 13, 4, 2, 8);
+    cases[i].change(model);
+    refuses(model, nothing, cases[i].expected);
+  }
+}
+END_TEST
+
+/* States of a part on the host: 16 bytes a parameter, none of the optimizer's on the device. */
+START_TEST(offloaded_states_are_on_the_host)
+{
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *s = b->stream_new(b, TRUE);
+  g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 13);
+  Framework *framework = fixture_framework("tdp-run");
+  Plan plan = plan_default(model, framework);
+  plan.offload.optimizer = STORE_CPU;
+  LayerShape shape = layer_shape(model, &plan, 0, 0);
+  gboolean present[4] = { TRUE, TRUE, TRUE, TRUE }, cuts[5] = { TRUE };
+  Shards shards;
+  Memory m;
+
+  memory_init(&m, b, 0);
+  shards_init(&shards, &shape, &m, 0, 1, 0, present, cuts);
+  shards_allocate(&shards, s, 3);
+  ck_assert_double_eq(m.host_held, 16.0 * model->params);
+  ck_assert_double_eq(m.held[PART_OPTIMIZER], 0);
+  Unit *u = shards_next(&shards, NULL, 0, 0);
+  ck_assert_mem_eq(u->master, u->weights, u->n * sizeof(float));
+  shards_clear(&shards);
+  memory_clear(&m);
+  b->stream_free(b, s);
+  b->free(b);
+  framework_free(framework);
 }
 END_TEST
 
 TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, bad_ranks_are_refused,
           random_numbers_are_normal, labels_follow_inputs,
-          files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole, what_is_not_executed_is_refused)
+          files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole, offloaded_states_are_on_the_host,
+          plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)

@@ -26,6 +26,7 @@ typedef struct {
   Framework *framework;
   Plan base;
   Fixed fixed, why_not; /* why_not: what --why-not asks for, with --fix */
+  guint space;          /* SpaceExtra */
   const Objective *objective, *second; /* second: of --pareto */
   const Question *question;
   double tokens, time_limit_s; /* 0 = not given */
@@ -124,6 +125,8 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
   if (!p->framework || (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)))
     return FALSE;
   p->why_not = p->fixed;
+  if (o->space && !space_parse("--space", o->space, &p->space, error))
+    return FALSE;
   if (o->why_not && !fixed_parse("--why-not", o->why_not, &p->why_not, error))
     return FALSE;
   if (!objective_check(p->objective, p->cluster, error) ||
@@ -195,7 +198,7 @@ static void write_json(const Planning *p)
 
 static SearchOptions search_options(const Planning *p, const PlanOptions *o)
 {
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
                            .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
@@ -393,6 +396,23 @@ static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions 
   return p->found && ok;
 }
 
+/* Where nothing fits, states may go to the host. */
+static void search_on_host(Planning *p, const SearchOptions *options)
+{
+  SearchOptions wider = *options;
+
+  if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit || p->found->open > 0)
+    return;
+  wider.space |= SPACE_OFFLOAD;
+  wider.watch = NULL;
+  g_autoptr(SearchResult) found = search(p->model, p->cluster, &wider, NULL);
+  if (found->best->len == 0)
+    return;
+  g_printerr("tdp-plan: note: nothing fits with all states on the GPUs: plans keep them in host memory or on NVMe\n");
+  search_result_free(p->found);
+  p->found = g_steal_pointer(&found);
+}
+
 static gboolean run(Planning *p, const PlanOptions *o, GError **error)
 {
   gint64 began = g_get_monotonic_time();
@@ -408,6 +428,8 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
   if (o->verbose)
     g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
                (g_get_monotonic_time() - began) / 1e6, p->found->space, p->found->simulated);
+  if (p->found->best->len == 0)
+    search_on_host(p, &options);
   p->n = p->found->best->len;
   if (p->n == 0)
     return no_plan(p, &options, error);

@@ -29,6 +29,7 @@ typedef struct {
   double params;          /* but expert_params */
   double expert_params;   /* of experts that are apart */
   double largest;         /* of all, in the largest tensor */
+  double whole;           /* of them, never divided: LayerWork's */
   double saved_bytes;     /* from forward to backward */
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
@@ -63,6 +64,7 @@ typedef struct {
   double seconds;
   double offload_s; /* of these, copies to the host and back */
   double crowded_s; /* added while all devices of the node compute */
+  double beside_s;  /* of a delayed update: on the host from the step's start, beside its passes */
 } OptimizerPrice;
 
 OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params);

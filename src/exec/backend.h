@@ -102,6 +102,20 @@ typedef struct {
   void *max, *sum, *target; /* wide, of each row */
 } ExecLoss;
 
+/*
+ * Rows and the `top` experts that each is sent to. Copies of a row lie in the order
+ * of experts, those of one expert in the order of rows; copy i of them all (row i /
+ * top) is at place[i], expert e's are from first[e] to first[e + 1]. Of equal logits
+ * the lower expert's counts as larger.
+ */
+typedef struct {
+  int rows, experts, top;
+  const void *logits;  /* wide, rows x experts */
+  void *weight;        /* wide, rows x top: softmax over the chosen (Mixtral, arXiv 2401.04088, section 2.1) */
+  int32_t *chosen, *place; /* rows x top */
+  int32_t *first;      /* experts + 1 */
+} ExecRoute;
+
 typedef struct {
   size_t n;
   void *weight;       /* of `dtype` */
@@ -148,6 +162,13 @@ struct Backend {
   void (*copy_rows)(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
                     size_t bytes, size_t rows);
   void (*zero)(Backend *b, BackendStream *s, void *p, size_t bytes);
+
+  /* The host's own memory, from which and to which copies run in the order of a
+   * stream; alloc returns NULL if it is out. */
+  void *(*host_alloc)(Backend *b, size_t bytes);
+  void (*host_free)(Backend *b, void *p);
+  void (*host_down)(Backend *b, BackendStream *s, void *host, const void *device, size_t bytes);
+  void (*host_up)(Backend *b, BackendStream *s, void *device, const void *host, size_t bytes);
 
   /* Streams and events. An event is recorded any number of times; event_s is the
    * moment of the last record in seconds on the clock of now_s. */
@@ -203,12 +224,25 @@ struct Backend {
   void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
   void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device, += */
   void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
+  /* Chooses experts and places. Copies to places; back is the sum of copies, += .
+   * Weighted sum of copies: y = sum of weight times copy; backward the copies'
+   * gradients and those of weights, and from these the logits', of dtype. */
+  void (*route)(Backend *b, BackendStream *s, const ExecRoute *r);
+  void (*dispatch_forward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *x, void *copies);
+  void (*dispatch_backward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *dcopies, void *dx);
+  void (*combine_forward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *copies, void *y);
+  void (*combine_backward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *copies,
+                           const void *dy, void *dcopies, void *dweight);
+  void (*route_backward)(Backend *b, BackendStream *s, const ExecRoute *r, const void *dweight, void *dlogits);
   void (*add)(Backend *b, BackendStream *s, size_t n, const void *x, void *y);      /* y += x, of dtype */
   void (*add_wide)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* y += x, wide */
   void (*scale)(Backend *b, BackendStream *s, size_t n, double factor, void *y);    /* wide */
   void (*cast)(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to);
   void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; device double += */
   void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
+  /* By the host, with all pointers on the host: updates `master`, and where `weight`
+   * is given writes it in the backend's type; it may be the gradient's memory. */
+  void (*host_adam)(Backend *b, BackendStream *s, const ExecAdam *a);
 
   /*
    * Communication. comm_new is called by all ranks in the same order; ranks with

@@ -17,12 +17,25 @@ static gboolean refuse(GError **error, const char *format, ...)
   return FALSE;
 }
 
+static gboolean check_experts(const Model *m, const FeedForward *f, GError **error)
+{
+  const struct { const char *name; gboolean has; } parts[] = {
+    { "shared_gate", f->shared_gate }, { "router_bias", f->router_bias }, { "router_correction", f->router_correction },
+    { "bias of experts", f->bias },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].has)
+      return refuse(error, "model %s: %s: expected experts without it to execute", m->name, parts[i].name);
+  return TRUE;
+}
+
 static gboolean check_block(const Model *m, const LayerSpec *spec, GError **error)
 {
   const Attention *a = &spec->attention;
 
-  if (spec->ffn.experts > 0)
-    return refuse(error, "model %s: experts: %d: expected a dense model to execute", m->name, spec->ffn.experts);
+  if (spec->ffn.experts > 0 && !check_experts(m, &spec->ffn, error))
+    return FALSE;
   if (spec->ffn.kind == MLP_RELU2)
     return refuse(error, "model %s: mlp: relu2: expected gelu or swiglu to execute", m->name);
   if (a->kv_lora_rank || a->qk_norm || a->extra_params)
@@ -62,14 +75,22 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
+  if (plan_experts_apart(p))
+    return refuse(error, "plan: expert_%s_parallel_size: %d: expected experts divided as the rest of their layers to "
+                  "execute", p->ep > 1 ? "model" : "tensor", p->ep > 1 ? p->ep : plan_expert_tensor(p));
+  if (p->expert_capacity > 0)
+    return refuse(error, "plan: moe_expert_capacity_factor: %g: expected none, no token is dropped, to execute",
+                  p->expert_capacity);
   if (p->types[0])
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
-  if (offload_any(&p->offload))
-    return refuse(error, "plan: offload: %s: expected none to execute", offloaded);
+  if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
+    return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
+  if (plan_stores_gradients(p))
+    return refuse(error, "plan: overlap.offload: true: expected false to execute");
   for (int choice = 0; choice < CHOICE_COUNT; choice++)
-    if (choice != CHOICE_BUCKET && plan_takes(p, choice))
+    if (choice != CHOICE_BUCKET && choice != CHOICE_OFFLOAD_OPTIMIZER && plan_takes(p, choice))
       return refuse(error, "plan: %s: expected nothing to execute", sharding_choice_names[choice]);
   if (plan_shards(p) < plan_replicas(p))
     return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",

@@ -22,9 +22,12 @@
 
 /* Parameters of a layer, by slot. */
 enum { BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_QKV, BLOCK_QKV_BIAS, BLOCK_PROJECTION, BLOCK_PROJECTION_BIAS, BLOCK_NORM2,
-       BLOCK_NORM2_BIAS, BLOCK_UP, BLOCK_UP_BIAS, BLOCK_DOWN, BLOCK_DOWN_BIAS, PARAM_SLOTS };
+       BLOCK_NORM2_BIAS, BLOCK_UP, BLOCK_UP_BIAS, BLOCK_DOWN, BLOCK_DOWN_BIAS, BLOCK_ROUTER, BLOCK_SHARED_UP,
+       BLOCK_SHARED_DOWN, PARAM_SLOTS };
 enum { EMBEDDING_TABLE, EMBEDDING_POSITIONS };
 enum { HEAD_NORM, HEAD_NORM_BIAS, HEAD_LOGITS, HEAD_LOGITS_BIAS };
+
+enum { PARAM_IDS = BLOCK_ROUTER }; /* slots below it are numbered through the layers, others downwards from 0 */
 
 /* Rows of a parameter that lie together in the whole one. */
 typedef struct {
@@ -37,6 +40,7 @@ typedef struct {
   int cols, first_col, all_cols;
   int n_rows;      /* of `rows` */
   ParamRows rows[3];
+  int experts, first_expert, expert_rows; /* `rows` are of each of so many; of the whole the first, and an expert's rows */
   int end_row;     /* rows from here on are padding, 0 = none */
   double mean, deviation; /* at the start */
   gboolean replicated; /* the same on every tensor-parallel rank */
@@ -51,7 +55,7 @@ static inline gsize param_size(const Param *p)
   gsize rows = 0;
   for (int i = 0; i < p->n_rows; i++)
     rows += p->rows[i].rows;
-  return rows * p->cols;
+  return rows * p->cols * MAX(p->experts, 1);
 }
 
 /* What of model and plan decides a rank's shapes. */
@@ -91,7 +95,7 @@ typedef struct {
   void *weight[PARAM_SLOTS], *gradient[PARAM_SLOTS];
 } LayerWeights;
 
-enum { STATE_SLOTS = 20 };
+enum { STATE_SLOTS = 28 };
 
 /* Kept for one layer and micro-batch; slots are the layer kind's. Slot 0 is its
  * input. */

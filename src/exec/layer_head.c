@@ -23,7 +23,7 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   if (!shape->model->head_bias)
     return;
   logits.slot = HEAD_LOGITS_BIAS;
-  logits.id = (gint64)layer * PARAM_SLOTS + HEAD_LOGITS_BIAS;
+  logits.id = (gint64)layer * PARAM_IDS + HEAD_LOGITS_BIAS;
   logits.cols = logits.all_cols = 1;
   logits.deviation = 0;
   logits.tied = logits.copy = FALSE;

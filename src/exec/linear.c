@@ -37,7 +37,9 @@ void params_add(GArray *params, Param p)
 
 Param param_matrix(int layer, int slot, int cols, double deviation)
 {
-  return (Param) { .slot = slot, .id = (gint64)layer * PARAM_SLOTS + slot, .cols = cols, .all_cols = cols,
+  gint64 id = slot < PARAM_IDS ? (gint64)layer * PARAM_IDS + slot : -((gint64)layer * PARAM_SLOTS + slot);
+
+  return (Param) { .slot = slot, .id = id, .cols = cols, .all_cols = cols,
                    .deviation = deviation };
 }
 

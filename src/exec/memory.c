@@ -1,5 +1,7 @@
 #include "exec/memory.h"
 
+#include <string.h>
+
 typedef struct {
   gsize bytes;
   MemoryPart part;
@@ -9,6 +11,7 @@ void memory_init(Memory *m, Backend *backend, double limit)
 {
   *m = (Memory) { .backend = backend, .limit = limit };
   m->blocks = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+  m->host_blocks = g_hash_table_new(NULL, NULL);
 }
 
 void memory_clear(Memory *m)
@@ -22,6 +25,10 @@ void memory_clear(Memory *m)
     m->backend->dealloc(m->backend, s, block, ((Block *)info)->bytes);
   m->backend->sync(m->backend, s);
   m->backend->stream_free(m->backend, s);
+  g_hash_table_iter_init(&iter, m->host_blocks);
+  while (g_hash_table_iter_next(&iter, &block, NULL))
+    m->backend->host_free(m->backend, block);
+  g_clear_pointer(&m->host_blocks, g_hash_table_unref);
   g_clear_pointer(&m->blocks, g_hash_table_unref);
 }
 
@@ -40,26 +47,39 @@ void memory_mark(Memory *m)
   m->peak_buffers = m->held[PART_BUFFERS];
 }
 
-static void out_of_memory(Memory *m, MemoryPart part, gsize bytes)
+static void out_of_memory(Memory *m, const char *what, double held, gsize bytes)
 {
-  double held = 0;
-
-  for (int i = 0; i < PART_COUNT; i++)
-    held += m->held[i];
   g_autofree char *message = g_strdup_printf("out of memory: %" G_GSIZE_FORMAT " bytes of %s beside %.0f bytes held",
-                                             bytes, memory_part_names[part], held);
+                                             bytes, what, held);
   if (m->fatal)
     m->fatal(m->data, message);
   g_error("%s", message);
 }
 
-static gboolean over_limit(const Memory *m, gsize bytes)
+static double held_bytes(const Memory *m)
 {
-  double held = bytes;
+  double held = 0;
 
   for (int i = 0; i < PART_COUNT; i++)
     held += m->held[i];
-  return m->limit > 0 && held > m->limit;
+  return held;
+}
+
+static gboolean over_limit(const Memory *m, gsize bytes)
+{
+  return m->limit > 0 && held_bytes(m) + bytes > m->limit;
+}
+
+void *memory_alloc_host(Memory *m, gsize bytes)
+{
+  void *p = m->backend->host_alloc(m->backend, bytes);
+
+  if (!p)
+    out_of_memory(m, "the host", m->host_held, bytes);
+  memset(p, 0, bytes);
+  m->host_held += bytes;
+  g_hash_table_add(m->host_blocks, p);
+  return p;
 }
 
 void *memory_alloc(Memory *m, BackendStream *s, MemoryPart part, gsize bytes)
@@ -67,7 +87,7 @@ void *memory_alloc(Memory *m, BackendStream *s, MemoryPart part, gsize bytes)
   void *p = over_limit(m, bytes) ? NULL : m->backend->alloc(m->backend, s, bytes);
 
   if (!p)
-    out_of_memory(m, part, bytes);
+    out_of_memory(m, memory_part_names[part], held_bytes(m), bytes);
   Block *block = g_new(Block, 1);
   *block = (Block) { bytes, part };
   g_hash_table_insert(m->blocks, p, block);

@@ -14,6 +14,8 @@ typedef struct {
   Backend *backend;
   GHashTable *blocks;        /* pointer to its Block */
   double held[PART_COUNT];   /* bytes */
+  GHashTable *host_blocks;   /* on the host: pointer to its bytes */
+  double host_held;          /* bytes, apart from the device's */
   double limit;              /* bytes in all, 0 = none */
   double peak_activations, peak_buffers; /* held at the largest sum since memory_mark */
   void (*fatal)(void *data, const char *message);
@@ -29,6 +31,9 @@ void memory_release(Memory *memory, BackendStream *s, void *block); /* NULL is n
 
 /* Counts a block to another part from here on: a received buffer that is kept. */
 void memory_retag(Memory *memory, void *block, MemoryPart part);
+
+/* The host's memory, counted apart, zeroed; held until memory_clear. */
+void *memory_alloc_host(Memory *memory, gsize bytes);
 
 /* Starts a new largest sum. */
 void memory_mark(Memory *memory);

@@ -74,6 +74,7 @@ struct Exec {
   GArray *order[LANE_COUNT]; /* int: tasks of this rank */
   int norm_task;
   double *sums;            /* on the device: squared gradient norm, loss */
+  double host_norm_sq;     /* sums[0], where the host's optimizer reads it */
   BackendEvent *begin;
   int step;                /* from 1 */
   gint current;            /* task, -1 = between steps; read by other threads */

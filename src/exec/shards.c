@@ -44,7 +44,7 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, i
   gboolean fresh = TRUE;
 
   *s = (Shards) { .shape = shape, .memory = memory, .zero = data_size > 1 ? zero : 0, .data_size = data_size,
-                  .data_rank = data_rank, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
+                  .data_rank = data_rank, .host = shape->plan->offload.optimizer == STORE_CPU, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
   s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
   for (int layer = 0; layer < n; layer++) {
     fresh = fresh || cuts[layer] || (layer > 0 && !present[layer - 1]);
@@ -73,25 +73,32 @@ static gsize units_size(const Shards *s, const Unit *u)
   return u->part * (s->zero > 0 ? s->data_size : 1);
 }
 
+static void fill_row(const Param *p, guint64 seed, ExecType type, guint64 row, char *out, gsize at)
+{
+  for (int c = 0; c < p->cols; c++) {
+    double value = p->mean;
+    if (p->deviation > 0)
+      value += p->deviation * random_normal(seed, p->id, row * p->all_cols + p->first_col + c);
+    if (p->end_row && row >= (guint64)p->end_row)
+      value = 0;
+    if (type == EXEC_F64)
+      ((double *)out)[at + c] = value;
+    else
+      ((float *)out)[at + c] = value;
+  }
+}
+
 /* The param's values, in the numbers of the wide format. */
 static void fill_param(const Param *p, guint64 seed, ExecType type, char *out)
 {
-  gsize i = 0;
+  gsize at = 0;
 
-  for (int part = 0; part < p->n_rows; part++)
-    for (int r = p->rows[part].first; r < p->rows[part].first + p->rows[part].rows; r++)
-      for (int c = 0; c < p->cols; c++, i++) {
-        guint64 place = (guint64)r * p->all_cols + p->first_col + c;
-        double value = p->mean;
-        if (p->deviation > 0)
-          value += p->deviation * random_normal(seed, p->id, place);
-        if (p->end_row && r >= p->end_row)
-          value = 0;
-        if (type == EXEC_F64)
-          ((double *)out)[i] = value;
-        else
-          ((float *)out)[i] = value;
-      }
+  for (int part = 0; part < p->n_rows * MAX(p->experts, 1); part++) {
+    const ParamRows *rows = &p->rows[part % p->n_rows];
+    guint64 first = (guint64)(p->first_expert + part / p->n_rows) * p->expert_rows + rows->first;
+    for (int r = 0; r < rows->rows; r++, at += p->cols)
+      fill_row(p, seed, type, first + r, out, at);
+  }
 }
 
 /* Makes the unit's whole weights on the host, then keeps what the rank holds. */
@@ -114,7 +121,7 @@ static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
   else
     b->cast(b, stream, u->part, (char *)device + own * width, wide, u->own_weights, b->dtype);
   if (u->master)
-    b->copy(b, stream, u->master, (char *)device + own * width, u->part * width);
+    (s->host ? b->host_down : b->copy)(b, stream, u->master, (char *)device + own * width, u->part * width);
   b->sync(b, stream);
   memory_release(s->memory, stream, device);
   if (u->weights)
@@ -135,6 +142,12 @@ static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
     u->own_gradients = u->gradients + (s->zero > 0 ? u->part * s->data_rank * wide : 0);
   } else
     u->own_gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, u->part * wide);
+  if (s->host) {
+    char **const states[] = { &u->master, &u->m, &u->v, &u->host_gradients };
+    for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
+      *states[i] = memory_alloc_host(s->memory, u->part * wide);
+    return;
+  }
   u->m = memory_alloc_zero(s->memory, stream, PART_OPTIMIZER, u->part * wide);
   u->v = memory_alloc_zero(s->memory, stream, PART_OPTIMIZER, u->part * wide);
   if (bytes < wide)

@@ -15,6 +15,9 @@
  *   3     part,    part, whole in between  part
  *         whole in between
  *
+ * Where the optimizer is on the host, its part (moments, a wide copy of the weights,
+ * and room for the gradients that come down) lies in the host's memory.
+ *
  * Initial weights depend on the seed and on a value's place in the whole
  * parameter, never on the plan.
  */
@@ -30,6 +33,7 @@ typedef struct {
   gsize n, part;    /* elements; of a data-parallel rank's part */
   char *weights;    /* whole; NULL under ZeRO-3 */
   char *own_weights, *own_gradients, *master, *m, *v; /* parts; master NULL where weights are wide */
+  char *host_gradients; /* part, where the optimizer is on the host; else NULL */
   char *gradients;  /* whole; under ZeRO-2 and 3 while they are made and reduced */
   GQueue *gathered; /* char *: whole weights under ZeRO-3, in order of use */
   char *held;       /* of them, the one with the table that the head reads */
@@ -39,6 +43,7 @@ typedef struct {
   const LayerShape *shape;
   Memory *memory;
   int zero, data_size, data_rank;
+  gboolean host;        /* the optimizer's states are there */
   gboolean share_table; /* embedding and head are on one rank and the table is tied */
   GArray *units;        /* Unit */
 } Shards;

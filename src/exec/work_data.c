@@ -128,15 +128,32 @@ void work_norm(Exec *x, int task, BackendStream *s)
   x->b->all_reduce(x->b, x->world, s, x->sums, 2, EXEC_F64, EXEC_SUM);
 }
 
+/* Gradients down, the host's step, weights up. */
+static void update_on_host(Exec *x, Unit *u, ExecAdam *a, BackendStream *s)
+{
+  gboolean narrow = x->run.bytes < x->run.wide_bytes;
+
+  x->b->host_down(x->b, s, u->host_gradients, u->own_gradients, u->part * x->run.wide_bytes);
+  a->gradient = u->host_gradients;
+  a->weight = narrow ? u->host_gradients : NULL;
+  a->norm_sq = &x->host_norm_sq;
+  x->b->host_adam(x->b, s, a);
+  x->b->host_up(x->b, s, u->own_weights, narrow ? u->host_gradients : u->master, u->part * x->run.bytes);
+}
+
 static void update(Exec *x, Unit *u, BackendStream *s)
 {
   const ExecOptions *o = &x->options;
-
-  x->b->adam(x->b, s, &(ExecAdam) {
+  ExecAdam a = {
     .n = u->part, .weight = u->own_weights, .master = u->master, .gradient = u->own_gradients, .m = u->m, .v = u->v,
     .rate = o->rate, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon, .decay = o->decay, .step = x->step,
     .norm_sq = x->sums, .max_norm = o->max_norm,
-  });
+  };
+
+  if (x->shards.host)
+    update_on_host(x, u, &a, s);
+  else
+    x->b->adam(x->b, s, &a);
   if (u->gradients)
     x->b->zero(x->b, s, u->gradients, u->part * (x->shards.zero > 0 ? x->shards.data_size : 1) * x->run.wide_bytes);
   else
@@ -146,6 +163,8 @@ static void update(Exec *x, Unit *u, BackendStream *s)
 void work_optimizer(Exec *x, int task, BackendStream *s)
 {
   (void)task;
+  if (x->shards.host)
+    x->b->download(x->b, s, &x->host_norm_sq, x->sums, sizeof x->host_norm_sq);
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0)) {
     update(x, u, s);
     memory_release(&x->memory, s, g_steal_pointer(&u->held));

@@ -51,6 +51,11 @@ GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster)
                      mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
 }
 
+GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, MAX(plan->sharding.secondary, 1), mesh_stride(plan, AXIS_CONTEXT));
+}
+
 int mesh_expert_size(const Plan *plan, ExpertAxis axis)
 {
   const int sizes[EXPERT_AXIS_COUNT] = { plan_expert_tensor(plan), plan->ep, plan_expert_replicas(plan) };

@@ -35,6 +35,9 @@ GroupShape mesh_replicas(const Plan *plan, const Cluster *cluster);
 GroupShape mesh_shards(const Plan *plan, const Cluster *cluster);
 GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster);
 
+/* Of the former, those that share a second copy of weights for backwards; one rank if none do. */
+GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster);
+
 /* The experts' grid within a pipeline stage. */
 int mesh_expert_size(const Plan *plan, ExpertAxis axis);
 int mesh_expert_stride(const Plan *plan, ExpertAxis axis);

@@ -60,12 +60,12 @@ double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
   return params;
 }
 
-/* Of weights that stand on several ranks. */
-static double summed_params(const ProgramBuild *b, Piece piece)
+double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts)
 {
-  double params = 0;
-  for (int experts = 0; experts < 2; experts++)
-    params += plan_replicas(&b->view[experts]) > 1 ? params_of(b, piece, experts) : 0;
+  double params = params_of(b, piece, experts);
+
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers && !experts; i++)
+    params -= price_of(b, 0, i)->whole;
   return params;
 }
 
@@ -127,11 +127,10 @@ static double held_bytes(const ProgramBuild *b, const Chunk *chunk, int layer, P
   }
 }
 
-Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
+Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases)
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
-  double params = summed_params(b, piece);
   gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
   int type = b->sites[chunk->rank].type;
 
@@ -146,10 +145,10 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
-  if (b->plan->zero == 3 && pass != PASS_WEIGHT)
-    s.free_bytes += params * weight_bytes(b);
-  if (b->plan->zero >= 2 && makes_weight_gradient(pass))
-    s.alloc_bytes += params * op_gradient_bytes(b->plan);
+  if (releases)
+    s.free_bytes += piece_weight_bytes(b, piece);
+  if (makes_weight_gradient(pass))
+    s.alloc_bytes += piece_gradient_bytes(b, piece);
   return s;
 }
 
@@ -165,6 +164,7 @@ Piece stage_layers(const ProgramBuild *b, int stage)
 typedef struct {
   double params[2]; /* [experts] */
   double largest;   /* parameters of the largest tensor */
+  double whole;     /* parameters that are not divided, none of them experts that are apart */
 } RankWeights;
 
 static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
@@ -172,6 +172,7 @@ static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
     w->params[0] += price_of(b, 0, i)->params;
     w->params[1] += price_of(b, 0, i)->expert_params;
+    w->whole += price_of(b, 0, i)->whole;
     w->largest = MAX(w->largest, price_of(b, 0, i)->largest);
   }
 }
@@ -209,6 +210,8 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
   memset(row->static_bytes, 0, sizeof row->static_bytes);
   for (int experts = 0; experts < 2; experts++)
     add_states(&b->view[experts], w.params[experts], row->static_bytes);
+  if (w.whole > 0)
+    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(b->plan) - op_states(b->plan).weights);
   row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
   row->cached_bytes = op_step_bytes(b->plan, w.params[0] + w.params[1], w.largest);
   row->capacity_bytes = b->sites[rank].cluster->device.memory_bytes;

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-const char *const lane_names[] = { "compute", "pipeline", "data", NULL };
-const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "tied embedding",
-                                        "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
+const char *const lane_names[] = { "compute", "pipeline", "data", "fetch", "store", NULL };
+const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "fetch", "store", "outputs",
+                                        "tied embedding", "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
 const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations",
                                           "buffers", "overhead", NULL };
 
@@ -29,6 +29,8 @@ int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk
   g_array_append_val(b->lanes[row * LANE_COUNT + lane], index);
   if (lane == LANE_DATA)
     b->last_data[row] = index;
+  if (lane == LANE_STORE)
+    b->last_store[row] = index;
   return index;
 }
 
@@ -146,7 +148,8 @@ static Site *sites_new(const Plan *plan, const Cluster *cluster)
     else
       sites[rank] = (Site) { mesh_node_type(plan, cluster, rank), site,
                              { mesh_shards(plan, site), mesh_expert_shards(plan, site) },
-                             { mesh_shard_copies(plan, site), mesh_expert_shard_copies(plan, site) } };
+                             { mesh_shard_copies(plan, site), mesh_expert_shard_copies(plan, site) },
+                             mesh_secondary(plan, site) };
   }
   return sites;
 }
@@ -164,6 +167,7 @@ static void build_init(ProgramBuild *b, Program *program)
   b->entry = new_indices(n_slots);
   b->last_task = new_indices(program->n_rows);
   b->last_data = new_indices(program->n_rows);
+  b->last_store = new_indices(program->n_rows);
   b->pairs = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
   vocabulary_init(b);
 }
@@ -179,6 +183,7 @@ static void build_clear(ProgramBuild *b)
   g_free(b->entry);
   g_free(b->last_task);
   g_free(b->last_data);
+  g_free(b->last_store);
   g_hash_table_unref(b->pairs);
   vocabulary_clear(b);
   prices_clear(b);

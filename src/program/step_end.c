@@ -7,6 +7,8 @@ static void wait_for_row(ProgramBuild *b, int task, int row)
   program_add_edge(b, task, b->last_task[row]);
   if (b->last_data[row] >= 0 && b->last_data[row] != task)
     program_add_edge(b, task, b->last_data[row]);
+  if (b->last_store[row] >= 0)
+    program_add_edge(b, task, b->last_store[row]);
 }
 
 /* A sum between two rows, in which both take part, behind everything of theirs so far. */
@@ -66,6 +68,13 @@ static int add_norm(ProgramBuild *b)
   return norm;
 }
 
+/* The step before's update, on the host from this one's start. */
+static int add_delayed(ProgramBuild *b, int row, double seconds)
+{
+  Segment s = { .kind = TASK_OPTIMIZER, .seconds = seconds, .compute_s = seconds, .slowdown = 1 };
+  return program_add_task(b, row, LANE_FETCH, program_add_segment(b, s), 0, 0);
+}
+
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
@@ -77,6 +86,8 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
+  if (price.beside_s > 0)
+    program_add_edge(b, optimizer, add_delayed(b, row, price.beside_s));
   for (int experts = 0; experts < 2; experts++) {
     double bytes = params[experts] * op_gathered_weight_bytes(p);
     if (!plan_gathers_at_end(&b->view[experts]) || !(bytes > 0))

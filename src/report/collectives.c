@@ -31,6 +31,7 @@ static const char *const purposes[TASK_KIND_COUNT] = {
   [TASK_SEND] = "between stages",
   [TASK_GATHER] = "parameters",
   [TASK_REDUCE] = "gradients",
+  [TASK_OUTPUTS] = "outputs",
   [TASK_TIED] = "tied embedding",
   [TASK_COPIES] = "gradients of copies",
   [TASK_VOCAB] = "output layer",

@@ -1,5 +1,7 @@
 #include "search/bound.h"
 
+#include "cost/quantized.h"
+
 #include <math.h>
 
 /* Where the running sums of PriceSums lie. */
@@ -179,10 +181,20 @@ static double comm(const Bound *b, Collective what, double bytes, int kind)
   return collective_cost(b->site, what, bytes, &b->data[kind]).seconds;
 }
 
-/* Gradients of a kind, and the sums over copies of a part of them, once a step. */
-static double reduction(const Bound *b, double gradients, int kind)
+/* Whether every micro-batch's gradients are summed. */
+static gboolean sums_each(const Plan *p)
 {
-  return comm(b, b->plan->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients, kind);
+  return p->zero >= 2 && !p->sharding.no_sync;
+}
+
+/* Gradients of a kind, and the sums over copies of a part of them, once a step. */
+static double reduction(const Bound *b, double params, int kind)
+{
+  const Plan *p = b->plan;
+
+  if (p->sharding.quantized_gradients)
+    return quantized_scatter_cost(b->site, params, &b->data[kind]).seconds;
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p), kind);
 }
 
 static double across_copies(const Bound *b, double gradients, int kind)
@@ -191,19 +203,43 @@ static double across_copies(const Bound *b, double gradients, int kind)
   return collective_cost(b->site, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
+static double gather(const Bound *b, double params, const GroupShape *group)
+{
+  const Plan *p = b->plan;
+
+  if (p->sharding.quantized_weights)
+    return quantized_gather_cost(b->site, params, group).seconds;
+  return collective_cost(b->site, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), group).seconds;
+}
+
+/* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */
+static double gathers(const Bound *b, double params, int kind)
+{
+  const Plan *p = b->plan;
+  double once = p->zero > 0 && p->sharding.persistence == 0 ? gather(b, params, &b->data[kind]) : 0, again = once;
+
+  if (p->zero < 3)
+    return p->overlap.parameters ? once : 0;
+  if (p->sharding.keeps_gathered)
+    return once;
+  if (p->sharding.secondary) {
+    GroupShape secondary = mesh_secondary(p, b->site);
+    again = gather(b, params, &secondary);
+  }
+  return chunk_micro(b) * (once + again);
+}
+
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
 static double data_lane(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0, s = 0;
+  double s = 0;
 
-  for (int kind = 0; kind < b->kinds; kind++) {
-    double weights = params[kind] * op_gathered_weight_bytes(p), gradients = params[kind] * op_reduce_bytes(p);
+  for (int kind = 0; kind < b->kinds && !p->framework->single_process; kind++)
     if (plan_replicas(view(b, kind)) > 1)
-      s += reduction(b, gradients, kind) * (p->zero >= 2 ? m : 1) + across_copies(b, gradients, kind) +
-           gathers * comm(b, COLLECTIVE_ALL_GATHER, weights, kind);
-  }
+      s += reduction(b, params[kind], kind) * (sums_each(p) ? chunk_micro(b) : 1) +
+           across_copies(b, params[kind] * op_reduce_bytes(p), kind) + gathers(b, params[kind], kind);
   return s;
 }
 
@@ -225,9 +261,11 @@ static double reduction_tail(const Bound *b, const double params[2])
   const Plan *p = b->plan;
   double s = 0;
 
-  for (int kind = 0; kind < b->kinds && !p->overlap.gradients && p->zero < 2; kind++)
+  if (p->overlap.gradients || sums_each(p) || p->framework->single_process)
+    return 0;
+  for (int kind = 0; kind < b->kinds; kind++)
     if (plan_replicas(view(b, kind)) > 1)
-      s += reduction(b, params[kind] * op_reduce_bytes(p), kind) +
+      s += reduction(b, params[kind], kind) +
            across_copies(b, params[kind] * op_reduce_bytes(p), kind);
   return s;
 }
@@ -243,7 +281,7 @@ static double slowed_by_reductions(const Bound *b, const double params[2])
   const Plan *p = b->plan;
   double s = 0;
 
-  for (int kind = 0; kind < b->kinds && p->zero >= 2; kind++)
+  for (int kind = 0; kind < b->kinds && sums_each(p) && !p->sharding.quantized_gradients; kind++)
     if (plan_replicas(view(b, kind)) > 1)
       s += chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * op_reduce_bytes(p), kind) *
            (1 - 1 / overlap_slowdown(b->site, &b->data[kind]));
@@ -407,7 +445,8 @@ static void add_rank(BoundRanks *all, RankBytes rank)
 
 static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 {
-  double dynamic = (activations + scratch(b)) * (1 + b->plan->framework->fragmentation);
+  double held = b->plan->offload.activations ? 0 : activations;
+  double dynamic = (held + scratch(b)) * (1 + b->plan->framework->fragmentation);
   const Cluster *cluster = b->sums->cluster;
 
   if (b->mixed)

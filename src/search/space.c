@@ -98,16 +98,60 @@ static int shard_groups(const Walk *w, const Plan *plan, int zero, int groups[2]
              : 1;
 }
 
+/* As fixed_offloads names them. */
+static const Offload offloads[] = {
+  { .optimizer = STORE_DEVICE },
+  { .optimizer = STORE_CPU },
+  { .optimizer = STORE_CPU, .parameters = STORE_CPU },
+  { .optimizer = STORE_NVME, .parameters = STORE_NVME },
+};
+
+/* Whether the space has plans of this stage and offload: none on the host unless it is asked for. */
+static gboolean offers(const Walk *w, const Plan *plan, int zero, int offload)
+{
+  const Fixed *f = &w->options->fixed;
+  Plan with = *plan;
+  gboolean runs = TRUE;
+
+  /* on one rank a stage only says what leaves it: gradients, and weights */
+  if (plan_replicas(plan) == 1 && zero > 0 && zero != (offload >= 2 ? 3 : offload == 1 ? 2 : 0))
+    return FALSE;
+  if (f->offload >= 0)
+    return f->offload == offload;
+  with.zero = zero;
+  with.offload = offloads[offload];
+  for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
+    runs &= !plan_takes(&with, choice) || plan->framework->sharding >> choice & 1;
+  return offload == 0 ||
+         (w->options->space & SPACE_OFFLOAD && runs && (offload == 1 ? zero > 0 || plan_replicas(plan) == 1 : zero == 3));
+}
+
+/* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
+static int secondary_ranks(const Walk *w, const Plan *plan)
+{
+  guint needs = 1u << CHOICE_HPZ | 1u << CHOICE_QWZ | 1u << CHOICE_QGZ;
+  int network = w->cluster->network_tier;
+  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
+  gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->sharding & needs) == needs;
+
+  return may && inside > 1 && inside < replicas.size && replicas.size % inside == 0 && !plan_experts_apart(plan) ? inside : 0;
+}
+
 static void state_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
-  int groups[2], offload = f->offload == 1 ? STORE_CPU : STORE_DEVICE;
+  int groups[2], secondary = secondary_ranks(w, plan);
 
   w->n_states = 0;
-  for (int zero = 0; zero <= (plan_replicas(plan) > 1 ? 3 : 0); zero++) {
+  for (int zero = 0; zero <= 3; zero++) {
     int n = excluded(f->zero, zero) ? 0 : shard_groups(w, plan, zero, groups);
     for (int g = 0; g < n; g++)
-      w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g] };
+      for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
+        if (offers(w, plan, zero, offload))
+          w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g], 0 };
+    if (n > 0 && zero == 3 && secondary > 0)
+      w->states[w->n_states++] = (StateChoice) { zero, MAX(f->offload, 0), groups[0], secondary };
   }
 }
 
@@ -116,7 +160,9 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->sequence_parallel = pass->sequence_parallel;
   plan->recompute = pass->recompute;
   plan->zero = state->zero;
-  plan->offload.optimizer = state->offload;
+  plan->offload = offloads[state->offload];
+  plan->sharding.secondary = state->secondary;
+  plan->sharding.quantized_weights = plan->sharding.quantized_gradients = state->secondary > 0;
   plan->shard_group = state->shard_group;
 }
 
@@ -344,6 +390,8 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
   Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
              .experts = fewest_experts(model) };
   Plan plan = *options->base;
+  if (f->dispatch >= 0)
+    plan.dispatch = f->dispatch;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {

@@ -23,8 +23,9 @@ typedef struct {
 } PassChoice;
 
 typedef struct {
-  guint8 zero, offload;
+  guint8 zero, offload; /* offload: index into fixed_offloads */
   int shard_group;
+  int secondary; /* ranks of ZeRO++'s second copy, with its collectives on fewer bits; 0 = none */
 } StateChoice;
 
 /* Sets what a member of a group chooses. */

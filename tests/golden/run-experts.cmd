@@ -1,1 +1,1 @@
-tdp-run -m mixtral-8x7b -c cpu -p tiny-single
+tdp-run -m qwen1.5-moe-a2.7b -c cpu -p tiny-single

@@ -21,29 +21,29 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS = 10, POOL = 20000, SEQUENCES = 16 };
+enum { MODELS = 3, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
 #define TOLERANCE 1e-5
 
 /* The settings, and how many values each has. */
-enum { MODEL, TENSOR, SEQUENCE, CONTEXT, PIPELINE, SCHEDULE, ZERO, RECOMPUTE, MICRO, SOFTWARE, FACTORS };
+enum { MODEL, TENSOR, SEQUENCE, CONTEXT, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO, SOFTWARE, FACTORS };
 static const char *const schedule_list[] = {
   "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v",
   "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna",
 };
 static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
 enum { CONTEXTS = 1 + 2 * CONTEXT_COUNT }; /* none, then each exchange over 2 and over 4 ranks */
-static const int values[FACTORS] = { 2, 3, 2, CONTEXTS, 3, G_N_ELEMENTS(schedule_list), 4, 3, 2, G_N_ELEMENTS(software_list) };
+static const int values[FACTORS] = { MODELS, 3, 2, CONTEXTS, 3, G_N_ELEMENTS(schedule_list), 4, 2, 3, 2, G_N_ELEMENTS(software_list) };
 
 typedef struct {
   int value[FACTORS];
 } Choice;
 
 typedef struct {
-  Model *models[2];
+  Model *models[MODELS];
   Framework *software[G_N_ELEMENTS(software_list)];
   Cluster *cluster;
   Backend *backend;
-  ExecStep reference[2][STEPS];
+  ExecStep reference[MODELS][STEPS];
   double worst, worst_activations;
   int failed, ordered; /* plans */
 } Suite;
@@ -66,6 +66,7 @@ static Plan plan_of(const Suite *s, const Choice *c)
   plan.dp = MAX(1, plan.gpus / (plan.tp * plan.cp * plan.pp));
   plan.sequence_parallel = v[SEQUENCE];
   plan.zero = v[ZERO];
+  plan.offload.optimizer = v[OFFLOAD] ? STORE_CPU : STORE_DEVICE;
   plan.recompute = v[RECOMPUTE];
   plan.precision = DTYPE_FP32;
   plan_set_schedule(&plan, schedule, schedule->min_chunks);
@@ -147,7 +148,7 @@ static void stop(void *data, const char *message)
 
 /* Runs a plan; its steps and the last one's trace. */
 static Trace *run(Suite *s, const Model *model, const Plan *plan, Backend *backend, const Program *program,
-                  ExecStep steps[STEPS])
+                  ExecStep steps[STEPS], double *host_bytes)
 {
   ExecOptions options = exec_options_default();
   GError *error = NULL;
@@ -160,6 +161,7 @@ static Trace *run(Suite *s, const Model *model, const Plan *plan, Backend *backe
   for (int i = 0; i < STEPS; i++)
     exec_step(x, &steps[i]);
   Trace *trace = exec_trace(x);
+  *host_bytes = exec_host_bytes(x);
   exec_free(x);
   return trace;
 }
@@ -204,6 +206,15 @@ static gboolean memory_exact(const Trace *trace, const Program *p)
   return TRUE;
 }
 
+/* Where the optimizer is on the host, 16 bytes there for each of the rank's parameters. */
+static gboolean host_exact(double host_bytes, const Plan *plan, const Program *p, int row)
+{
+  double params = p->rows[row].static_bytes[PART_WEIGHTS] / sizeof(float);
+  double owned = plan->zero == 1 || plan->zero == 2 ? params / plan_shards(plan) : params;
+
+  return fabs(host_bytes - (plan->offload.optimizer ? 16 * owned : 0)) < 0.5;
+}
+
 /* How far the most activations of any row are from the predicted ones. */
 static double activation_error(const Trace *trace, const Trace *predicted, const Program *p)
 {
@@ -228,11 +239,13 @@ static void check_plan(Suite *s, const Choice *c)
   g_autoptr(PriceTable) prices = price_table_new(model, &plan, s->cluster);
   g_autoptr(Program) program = program_new(model, &plan, s->cluster, prices);
   ExecStep steps[STEPS];
-  g_autoptr(Trace) trace = run(s, model, &plan, s->backend, program, steps);
+  double host_bytes;
+  g_autoptr(Trace) trace = run(s, model, &plan, s->backend, program, steps, &host_bytes);
   g_autoptr(Trace) predicted = simulate(program);
   double worst = difference(steps, s->reference[c->value[MODEL]]);
   double activations = activation_error(trace, predicted, program);
-  gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program)), exact = memory_exact(trace, program);
+  gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program)), exact = memory_exact(trace, program) &&
+           host_exact(host_bytes, &plan, program, s->backend->rank / program->row_ranks);
   g_autofree char *label = plan_label(&plan);
 
   s->worst = fmax(s->worst, worst);
@@ -258,7 +271,8 @@ static void make_reference(Suite *s, int which)
   plan.precision = DTYPE_FP32;
   g_autoptr(PriceTable) prices = price_table_new(s->models[which], &plan, one);
   g_autoptr(Program) program = program_new(s->models[which], &plan, one, prices);
-  trace_free(run(s, s->models[which], &plan, alone, program, s->reference[which]));
+  double host_bytes;
+  trace_free(run(s, s->models[which], &plan, alone, program, s->reference[which], &host_bytes));
   alone->free(alone);
   cluster_free(one);
 }
@@ -278,8 +292,11 @@ static void suite_init(Suite *s)
   s->models[1] = fixture_llama(8, 32, 8, 4, 16, 61);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
     s->software[i] = fixture_framework(software_list[i]);
+  s->models[2] = fixture_moe(8, 32, 8, 16, 61, 4, 2, 16);
   s->cluster = fixture_cluster("cpu", s->backend->size);
-  for (int i = 0; i < 2; i++)
+  s->cluster->host_memory_bytes = 0x1p34; /* cores have no other */
+  s->cluster->host_memory_bytes_per_s = 1e10;
+  for (int i = 0; i < MODELS; i++)
     make_reference(s, i);
 }
 
@@ -289,7 +306,7 @@ static void suite_clear(Suite *s)
   cluster_free(s->cluster);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
     framework_free(s->software[i]);
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < MODELS; i++)
     model_free(s->models[i]);
 }
 

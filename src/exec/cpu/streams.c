@@ -192,6 +192,17 @@ static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_
   cpu_run(b, s, run_copy, &c, sizeof c);
 }
 
+static void *host_alloc(Backend *b, size_t bytes)
+{
+  return alloc(b, NULL, bytes);
+}
+
+static void host_free(Backend *b, void *p)
+{
+  (void)b;
+  free(p);
+}
+
 typedef struct { char *to; const char *from; size_t to_pitch, from_pitch, bytes, rows; } CopyRows;
 
 static void run_copy_rows(Backend *b, void *args)
@@ -336,6 +347,9 @@ void cpu_fill_streams(Backend *b)
   b->download = transfer;
   b->copy = copy;
   b->copy_rows = copy_rows;
+  b->host_alloc = host_alloc;
+  b->host_free = host_free;
+  b->host_down = b->host_up = copy;
   b->zero = zero;
   b->stream_new = stream_new;
   b->stream_free = stream_free;

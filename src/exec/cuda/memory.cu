@@ -50,6 +50,28 @@ static void zero(Backend *b, BackendStream *s, void *p, size_t bytes)
   cuda_check(b, "zero", cudaMemsetAsync(p, 0, bytes, s->stream));
 }
 
+/* Pinned, so that copies run beside the host. */
+static void *host_alloc(Backend *b, size_t bytes)
+{
+  void *p = NULL;
+
+  (void)b;
+  if (cudaMallocHost(&p, bytes ? bytes : 1) == cudaSuccess)
+    return p;
+  cudaGetLastError(); /* the caller's to report */
+  return NULL;
+}
+
+static void host_free(Backend *b, void *p)
+{
+  cuda_check(b, "free of host memory", cudaFreeHost(p));
+}
+
+static void host_down(Backend *b, BackendStream *s, void *host, const void *device, size_t bytes)
+{
+  cuda_check(b, "copy to the host", cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, s->stream));
+}
+
 /* What the whole device has in use, as nvidia-smi counts it. */
 static size_t device_bytes(Backend *b)
 {
@@ -67,6 +89,10 @@ void cuda_fill_memory(Backend *b)
   b->download = download;
   b->copy = copy;
   b->copy_rows = copy_rows;
+  b->host_alloc = host_alloc;
+  b->host_free = host_free;
+  b->host_down = host_down;
+  b->host_up = upload;
   b->zero = zero;
   b->device_bytes = device_bytes;
 }

@@ -83,8 +83,50 @@ static void adam(Backend *b, BackendStream *s, const ExecAdam *a)
   cuda_check_launch(b, "adam");
 }
 
+/* The stream's own call to the host: what it needs, freed by it. */
+struct HostStep {
+  ExecAdam a;
+  ExecType type;
+};
+
+template <typename T> static void narrow(const ExecAdam *a)
+{
+  for (size_t i = 0; i < a->n; i++)
+    ((T *)a->weight)[i] = (T)((const float *)a->master)[i];
+}
+
+static void CUDART_CB host_step(void *data)
+{
+  HostStep *h = (HostStep *)data;
+  const ExecAdam *a = &h->a;
+  const float *gradient = (const float *)a->gradient;
+  float *master = (float *)a->master, *m = (float *)a->m, *v = (float *)a->v;
+  double norm = sqrt(*a->norm_sq);
+  float clip = a->max_norm > 0 && norm > a->max_norm ? (float)(a->max_norm / norm) : 1;
+  float beta1 = (float)a->beta1, beta2 = (float)a->beta2, rate = (float)(a->rate / (1 - pow(a->beta1, a->step)));
+  float correction = (float)(1 / sqrt(1 - pow(a->beta2, a->step))), decay = (float)(1 - a->rate * a->decay);
+
+  for (size_t i = 0; i < a->n; i++) {
+    float g = gradient[i] * clip;
+    m[i] = beta1 * m[i] + (1 - beta1) * g;
+    v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+    master[i] = master[i] * decay - rate * m[i] / (sqrtf(v[i]) * correction + (float)a->epsilon);
+  }
+  if (a->weight && h->type == EXEC_F16)
+    narrow<__half>(a);
+  if (a->weight && h->type == EXEC_BF16)
+    narrow<__nv_bfloat16>(a);
+  delete h;
+}
+
+static void host_adam(Backend *b, BackendStream *s, const ExecAdam *a)
+{
+  cuda_check(b, "adam of the host", cudaLaunchHostFunc(s->stream, host_step, new HostStep { *a, b->dtype }));
+}
+
 void cuda_fill_optimizer(Backend *b)
 {
+  b->host_adam = host_adam;
   b->sum_squares = sum_squares;
   b->adam = adam;
 }

@@ -1,0 +1,61 @@
+/* The dense feed-forward of a block. */
+#include "exec/block.h"
+
+static int ffn_width(const LayerShape *shape, const LayerSpec *spec)
+{
+  return spec->ffn.width / shape->tp;
+}
+
+static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *all)
+{
+  int ffn = ffn_width(shape, spec), up[] = { ffn, ffn };
+
+  params_column(shape, param_matrix(layer, BLOCK_UP, shape->hidden, DEVIATION), up, up_width(spec, ffn) / ffn,
+                spec->ffn.bias, all);
+  params_row(shape, param_matrix(layer, BLOCK_DOWN, ffn, deviation_behind(shape)), spec->ffn.bias, all);
+}
+
+static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *state)
+{
+  int hidden = r->shape.hidden, tokens = r->shape.tokens, ffn = ffn_width(&r->shape, lw->spec);
+  int up = up_width(lw->spec, ffn);
+  void **kept = state->kept, *in = norm_input(r, lw, state);
+
+  kept[UP] = run_keep(r, (gsize)tokens * up);
+  linear_forward(r, tokens, hidden, up, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS], kept[UP]);
+  rows_ungather(r, in, kept[NORM2]);
+  kept[ACT] = run_keep(r, (gsize)tokens * ffn);
+  activate(r, lw->spec, tokens, ffn, kept[UP], kept[ACT]);
+  void *out = run_buffer(r, (gsize)tokens * hidden);
+  linear_forward(r, tokens, ffn, hidden, kept[ACT], lw->weight[BLOCK_DOWN], NULL, out);
+  return half_join(r, out, lw->weight[BLOCK_DOWN_BIAS], kept[X2]);
+}
+
+static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
+{
+  int hidden = r->shape.hidden, tokens = r->shape.tokens, ffn = ffn_width(&r->shape, lw->spec);
+  int up = up_width(lw->spec, ffn);
+  void **kept = state->kept, *dx = half_split(r, dy, &kept[D_DOWN]);
+  void *dact = run_buffer(r, (gsize)tokens * ffn);
+
+  linear_input(r, tokens, ffn, hidden, kept[D_DOWN], lw->weight[BLOCK_DOWN], dact);
+  kept[D_UP] = run_buffer(r, (gsize)tokens * up);
+  activate_backward(r, lw->spec, tokens, ffn, kept[UP], dact, kept[D_UP]);
+  run_drop(r, &dact);
+  void *dnorm = run_buffer(r, (gsize)tokens * hidden);
+  linear_input(r, tokens, hidden, up, kept[D_UP], lw->weight[BLOCK_UP], dnorm);
+  half_behind_norm(r, lw, BLOCK_NORM2, dnorm, kept[X2], kept[STATS2], dx);
+  return dx;
+}
+
+static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
+{
+  int ffn = ffn_width(&r->shape, lw->spec);
+  void **kept = state->kept;
+
+  linear_weight(r, r->shape.tokens, ffn, r->shape.hidden, kept[ACT], kept[D_DOWN], lw->gradient[BLOCK_DOWN],
+                lw->gradient[BLOCK_DOWN_BIAS]);
+  weight_column(r, lw, BLOCK_UP, up_width(lw->spec, ffn), kept[NORM2], kept[D_UP]);
+}
+
+const FeedForwardKind feed_forward_dense = { params, forward, input, weight, 1u << UP };
