@@ -182,6 +182,23 @@ START_TEST(modules_drop_what_they_say)
 }
 END_TEST
 
+/* Ranks that trade heads for rows keep the core's output and a sum for each row and head inside the module. */
+START_TEST(core_drops_its_output)
+{
+  Fixture f;
+  double tokens = 256 / 2, none;
+
+  setup(&f, "megatron-core");
+  f.plan.pp = 1;
+  f.plan.cp = 2;
+  f.plan.context = CONTEXT_ALL_TO_ALL;
+  none = saved_of(&f, 1);
+  f.plan.recompute = RECOMPUTE_SELECTIVE;
+  ck_assert_double_eq_tol(none - saved_of(&f, 1), tokens * (2 * 512 + 4 * 8), 1e-6);
+  teardown(&f);
+}
+END_TEST
+
 /* Memory of a step falls and time rises with the count. */
 START_TEST(counts_trade_time_for_memory)
 {
@@ -207,4 +224,5 @@ END_TEST
 
 TEST_LOOPS("recompute", { keys_are_read }, { wrong_keys_are_refused, G_N_ELEMENTS(wrong) }, { rules },
            { block_keeps_the_rest }, { groups_keep_one_input }, { modules_drop_what_they_say },
+           { core_drops_its_output },
            { counts_trade_time_for_memory, 2 })
