@@ -56,7 +56,7 @@ struct Exec {
   const Program *program;
   ExecOptions options;
   Backend *b;
-  int row, coordinates[AXIS_COUNT];
+  int row, coordinates[AXIS_COUNT], expert_coordinates[EXPERT_AXIS_COUNT];
   ScheduleShape schedule;
   LayerShape shape;
   LayerRun run;
@@ -67,6 +67,7 @@ struct Exec {
   BackendStream *beside; /* of context-parallel exchanges */
   BackendComm *world, *tensor, *tensor_late, *tied, *copies; /* tensor_late: beside the passes */
   BackendComm *context, *data; /* data: all that hold the same weights, context-parallel ranks fastest */
+  BackendComm *expert, *expert_data; /* that share the experts; that hold the same ones */
   BackendComm **outgoing;  /* of each row */
   Incoming *incoming;      /* of each row */
   ChunkState *chunks;
