@@ -384,7 +384,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, dispatcher, schedule");
 }
 END_TEST
 

@@ -171,7 +171,7 @@ static double slowed_pass(double collective_s)
                          { .kind = TASK_REDUCE, .seconds = collective_s, .slowdown = 2 } };
   Task tasks[] = { { .segment = 0, .lane = LANE_COMPUTE, .kind = TASK_PASS },
                    { .segment = 1, .lane = LANE_DATA, .kind = TASK_REDUCE } };
-  int lane_first[] = { 0, 1, 1, 2 }, lane_tasks[] = { 0, 1 };
+  int lane_first[] = { 0, 1, 1, 2, 2, 2 }, lane_tasks[] = { 0, 1 };
   ProgramRow row = { { 0 } };
   Program program = { .n_rows = 1, .rows = &row, .lane_first = lane_first, .lane_tasks = lane_tasks };
 

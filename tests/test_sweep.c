@@ -113,7 +113,7 @@ START_TEST(refuses_what_it_cannot_do)
                    { .segment = 1, .lane = LANE_DATA, .kind = TASK_REDUCE, .row = 0, .n_deps = 1, .first_dep = 0 },
                    { .segment = 0, .lane = LANE_COMPUTE, .kind = TASK_PASS, .row = 1 },
                    { .segment = 1, .lane = LANE_DATA, .kind = TASK_REDUCE, .row = 1, .n_deps = 1, .first_dep = 1 } };
-  int lane_first[] = { 0, 1, 1, 2, 3, 3, 4 }, lane_tasks[] = { 0, 1, 2, 3 }, deps[] = { 2, 0 };
+  int lane_first[] = { 0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4 }, lane_tasks[] = { 0, 1, 2, 3 }, deps[] = { 2, 0 };
   ProgramRow rows[2] = { { { 0 } } };
   Program program = { .n_rows = 2, .rows = rows, .lane_first = lane_first, .lane_tasks = lane_tasks, .deps = deps };
 

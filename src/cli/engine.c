@@ -93,6 +93,11 @@ Trace *engine_simulate(const EngineOptions *o, const Model *model, const Cluster
   SimOptions options = { .share_links = o->contention, .receive_buffers = o->receive_buffers };
 
   *ranks_text = NULL;
+  if (cluster->n_types > 0 && (o->ranks || o->contention)) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a cluster of alike nodes, %s has %d types",
+                o->ranks ? "--ranks" : "--contention", cluster->name, cluster->n_types);
+    return NULL;
+  }
   if (o->ranks)
     return simulate_all(o, model, cluster, plan, ranks_text, error);
   return simulate_plan_with(model, cluster, plan, &options, error);

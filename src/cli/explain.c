@@ -22,7 +22,7 @@ char *explain_counts(const SearchResult *f)
 /* What the next step up would need: the faster plan that memory forbids. */
 static void say_limit(GString *s, const SearchResult *f, const Result *best)
 {
-  double capacity = best->cluster->device.memory_bytes;
+  double capacity = best->metrics.capacity_bytes;
   g_autofree char *free_text = format_bytes(capacity - best->metrics.peak_memory_bytes), *all = format_bytes(capacity);
 
   if (!f->has_over) {
@@ -140,7 +140,8 @@ char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *
     return explain_illegal(f, model, cluster);
   g_autofree char *change = relaxation(model, cluster, options);
   g_autofree char *label = plan_label(&f->least.plan), *need = format_bytes(f->least.metrics.peak_memory_bytes);
-  g_autofree char *have = format_bytes(cluster->device.memory_bytes);
+  const Device *device = &mesh_site(&f->least.plan, cluster, f->least.metrics.peak_row)->device;
+  g_autofree char *have = format_bytes(device->memory_bytes);
   return g_strdup_printf("no plan fits: the smallest (%s) needs %s a GPU and %s has %s; %s", label, need,
-                         cluster->device.name, have, change);
+                         device->name, have, change);
 }

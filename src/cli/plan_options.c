@@ -12,7 +12,7 @@ void plan_options_init(PlanOptions *o)
 
 void plan_options_clear(PlanOptions *o)
 {
-  char *const strings[] = { o->model, o->cluster, o->fix, o->output, o->plots, o->framework, o->precision, o->objective,
+  char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->framework, o->precision, o->objective,
                             o->pareto, o->question, o->why_not, o->state, o->certificate, o->tokens, o->time_limit };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
@@ -43,6 +43,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "global-batch", 'b', 0, G_OPTION_ARG_INT, &o->global_batch, "Sequences in a step (default: the model's)", "B" },
     { "seq", 's', 0, G_OPTION_ARG_INT, &o->seq, "Tokens in a sequence (default: the model's)", "S" },
     { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
+    { "space", 0, 0, G_OPTION_ARG_STRING, &o->space, "Also try states on the host or ZeRO++: offload, zero++ or both", "LIST" },
     { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Training software: a name of plans/frameworks/ (default: megatron-core)", "NAME" },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32 or fp8 (default: the first of these that the device has)", "FORMAT" },
     { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/placement.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
 #include "cli/strategy.h"
@@ -25,6 +26,7 @@ typedef struct {
   Framework *framework;
   Plan base;
   Fixed fixed, why_not; /* why_not: what --why-not asks for, with --fix */
+  guint space;          /* SpaceExtra */
   const Objective *objective, *second; /* second: of --pareto */
   const Question *question;
   double tokens, time_limit_s; /* 0 = not given */
@@ -33,12 +35,20 @@ typedef struct {
   int n;
 } Planning;
 
-/* bf16 where the device has it, else fp16, else fp32. */
-static DType best_precision(const Device *device)
+static gboolean all_support(const Cluster *cluster, DType dtype)
 {
-  if (device->peak_flops_per_s[DTYPE_BF16] > 0)
+  for (int i = 0; i < cluster->n_types; i++)
+    if (cluster->types[i]->device.peak_flops_per_s[dtype] <= 0)
+      return FALSE;
+  return cluster->device.peak_flops_per_s[dtype] > 0;
+}
+
+/* bf16 where the devices have it, else fp16, else fp32. */
+static DType best_precision(const Cluster *cluster)
+{
+  if (all_support(cluster, DTYPE_BF16))
     return DTYPE_BF16;
-  return device->peak_flops_per_s[DTYPE_FP16] > 0 ? DTYPE_FP16 : DTYPE_FP32;
+  return all_support(cluster, DTYPE_FP16) ? DTYPE_FP16 : DTYPE_FP32;
 }
 
 static gboolean read_objective(const char *option, const char *name, const Objective **out, GError **error)
@@ -114,6 +124,8 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
   if (!p->framework || (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)))
     return FALSE;
   p->why_not = p->fixed;
+  if (o->space && !space_parse("--space", o->space, &p->space, error))
+    return FALSE;
   if (o->why_not && !fixed_parse("--why-not", o->why_not, &p->why_not, error))
     return FALSE;
   if (!objective_check(p->objective, p->cluster, error) ||
@@ -125,7 +137,7 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   }
   p->base = plan_default(p->model, p->framework);
-  DType format = best_precision(&p->cluster->device);
+  DType format = best_precision(p->cluster);
   if (o->precision && !cli_precision(o->precision, &format, error))
     return FALSE;
   plan_set_format(&p->base, format);
@@ -185,7 +197,7 @@ static void write_json(const Planning *p)
 
 static SearchOptions search_options(const Planning *p, const PlanOptions *o)
 {
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
                            .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
@@ -203,6 +215,10 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *stages = report_stages(trace);
     printf("\nmemory of each stage at its peak\n%s", stages);
   }
+  if (p->cluster->n_types > 0) {
+    g_autofree char *placement = report_placement(&p->results[0], trace);
+    printf("\nstages and their devices\n%s", placement);
+  }
   if (p->tokens > 0) {
     g_autofree char *training = training_text(&p->results[0], p->tokens);
     printf("\n%s", training);
@@ -214,9 +230,11 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
     const Exporter *tool = exporter_find(p->framework->engine);
-    g_autofree char *rule = strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
+    g_autofree char *rule = p->cluster->n_types > 0
+                                ? explain_placement(&p->results[0], &options)
+                                : strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
     printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
-    if (tool) {
+    if (tool && p->cluster->n_types == 0) {
       g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);
       printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
     }
@@ -377,6 +395,23 @@ static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions 
   return p->found && ok;
 }
 
+/* Where nothing fits, states may go to the host. */
+static void search_on_host(Planning *p, const SearchOptions *options)
+{
+  SearchOptions wider = *options;
+
+  if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit || p->found->open > 0)
+    return;
+  wider.space |= SPACE_OFFLOAD;
+  wider.watch = NULL;
+  g_autoptr(SearchResult) found = search(p->model, p->cluster, &wider, NULL);
+  if (found->best->len == 0)
+    return;
+  g_printerr("tdp-plan: note: nothing fits with all states on the GPUs: plans keep them in host memory or on NVMe\n");
+  search_result_free(p->found);
+  p->found = g_steal_pointer(&found);
+}
+
 static gboolean run(Planning *p, const PlanOptions *o, GError **error)
 {
   gint64 began = g_get_monotonic_time();
@@ -392,6 +427,8 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
   if (o->verbose)
     g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
                (g_get_monotonic_time() - began) / 1e6, p->found->space, p->found->simulated);
+  if (p->found->best->len == 0)
+    search_on_host(p, &options);
   p->n = p->found->best->len;
   if (p->n == 0)
     return no_plan(p, &options, error);

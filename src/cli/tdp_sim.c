@@ -132,6 +132,10 @@ static void print_text(const Options *o, const Subject *s)
     g_autofree char *stages = report_stages(s->trace);
     printf("memory of each stage at its peak\n%s\n", stages);
   }
+  if (s->cluster->n_types > 0) {
+    g_autofree char *placement = report_placement(result, s->trace);
+    printf("stages and their devices\n%s\n", placement);
+  }
   printf("%s", timeline);
   if (o->explain) {
     g_autofree char *why = report_explain(result, s->trace);

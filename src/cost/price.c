@@ -2,6 +2,7 @@
 
 #include "cost/algorithms.h"
 #include "cost/kernel.h"
+#include "cost/offload.h"
 
 #include <math.h>
 
@@ -192,6 +193,7 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
     .params = work->params,
     .expert_params = work->expert_params,
     .largest = work->largest,
+    .whole = work->whole,
     .saved_bytes = work->saved_bytes,
     .deferred_bytes = work->deferred_bytes,
     .recomputed_bytes = work->recomputed_bytes,
@@ -202,10 +204,6 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
   price_backward(&w, PASS_INPUT, &price->pass[PASS_INPUT]);
   price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
 }
-
-/* Traffic of Adam's step on the host for a parameter: states and master weight
- * read and written in fp32, the gradient read, the weight written in 16 bits. */
-#define HOST_STEP_BYTES 30.0
 
 static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)
 {
@@ -218,9 +216,9 @@ static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, doubl
     return (OptimizerPrice) { .seconds = seconds,
                               .crowded_s = seconds * (memory_crowding(&device->kernels, "optimizer", FALSE) - 1) };
   }
-  double copied = owned * (op_reduce_bytes(plan) + dtype_bytes[plan->precision]) / device->host_bytes_per_s;
-  double host = owned * HOST_STEP_BYTES * MIN(cluster->devices_per_node, plan->gpus) / cluster->host_memory_bytes_per_s;
-  return (OptimizerPrice) { .seconds = copied + host + memory_s(device, casts, 1), .offload_s = copied };
+  HostStep host = host_step(plan, cluster, owned, op_reduce_bytes(plan));
+  return (OptimizerPrice) { .seconds = host.copied_s + host.host_s + memory_s(device, casts, 1),
+                            .offload_s = host.copied_s, .beside_s = host.beside_s };
 }
 
 OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params)
@@ -233,8 +231,19 @@ OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double 
     price.seconds += theirs.seconds;
     price.offload_s += theirs.offload_s;
     price.crowded_s += theirs.crowded_s;
+    price.beside_s += theirs.beside_s;
   }
   return price;
+}
+
+static void price_specs(LayerPrice *layers, const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  for (int i = 0; i < model->n_specs; i++) {
+    LayerWork work;
+    layer_work_init(&work, model, &model->specs[i], plan, cluster);
+    layer_price(&layers[i], &work, plan, cluster);
+    layer_work_clear(&work);
+  }
 }
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
@@ -242,13 +251,10 @@ PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster 
   PriceTable *table = g_new(PriceTable, 1);
 
   table->n = model->n_specs;
-  table->layers = g_new(LayerPrice, table->n);
-  for (int i = 0; i < table->n; i++) {
-    LayerWork work;
-    layer_work_init(&work, model, &model->specs[i], plan, cluster);
-    layer_price(&table->layers[i], &work, plan, cluster);
-    layer_work_clear(&work);
-  }
+  table->n_types = MAX(cluster->n_types, 1);
+  table->layers = g_new(LayerPrice, table->n_types * table->n);
+  for (int type = 0; type < table->n_types; type++)
+    price_specs(table->layers + type * table->n, model, plan, cluster->n_types ? cluster->types[type] : cluster);
   return table;
 }
 

@@ -29,6 +29,7 @@ typedef struct {
   double params;          /* but expert_params */
   double expert_params;   /* of experts that are apart */
   double largest;         /* of all, in the largest tensor */
+  double whole;           /* of them, never divided: LayerWork's */
   double saved_bytes;     /* from forward to backward */
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
@@ -37,11 +38,18 @@ typedef struct {
 
 void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
 
-/* One entry for each spec of the model. */
+/* Prices of all layers: on a mixed cluster, on the devices of each node type. */
 typedef struct {
-  LayerPrice *layers;
-  int n;
+  LayerPrice *layers; /* [node type][spec of the model] */
+  int n;              /* specs */
+  int n_types;        /* of nodes; 1 where all are alike */
 } PriceTable;
+
+/* Of a layer of the model on devices of a node type. */
+static inline const LayerPrice *price_of_layer(const PriceTable *table, const Model *model, int node_type, int layer)
+{
+  return &table->layers[node_type * table->n + model->layers[layer]];
+}
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster);
 void price_table_free(PriceTable *table);
@@ -56,6 +64,7 @@ typedef struct {
   double seconds;
   double offload_s; /* of these, copies to the host and back */
   double crowded_s; /* added while all devices of the node compute */
+  double beside_s;  /* of a delayed update: on the host from the step's start, beside its passes */
 } OptimizerPrice;
 
 OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params);

@@ -84,6 +84,8 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->expert_capacity > 0)
     return refuse(error, "plan: moe_expert_capacity_factor: %g: expected none, no token is dropped, to execute",
                   p->expert_capacity);
+  if (p->types[0])
+    return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)

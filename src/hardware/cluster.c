@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "hardware/mixed.h"
 #include "hardware/server.h"
 
 /* A level of the network above which devices send slower. */
@@ -198,13 +199,21 @@ static Cluster *cluster_build(ClusterText *text)
   return cluster;
 }
 
+Cluster *cluster_read(const PartSource *above, const cJSON *item, GError **error)
+{
+  g_auto(ClusterText) text = {0};
+  return part_read(&cluster_part, above, item, &text, error) ? cluster_build(&text) : NULL;
+}
+
 static Cluster *read_doc(JsonDoc *doc, GError **error)
 {
   g_autoptr(JsonDoc) owned = doc;
   g_auto(ClusterText) text = {0};
-  if (!doc || !part_read_doc(&cluster_part, doc, &text, error))
+  if (!doc)
     return NULL;
-  return cluster_build(&text);
+  if (json_get(json_root(doc), "node_types"))
+    return mixed_read(doc, error);
+  return part_read_doc(&cluster_part, doc, &text, error) ? cluster_build(&text) : NULL;
 }
 
 Cluster *cluster_load(const char *path, GError **error)
@@ -223,6 +232,12 @@ void cluster_free(Cluster *cluster)
   if (!cluster)
     return;
   g_free(cluster->name);
+  for (int i = 0; i < cluster->n_types; i++)
+    cluster_free(cluster->types[i]);
+  if (cluster->n_types > 0) { /* the rest is theirs */
+    g_free(cluster);
+    return;
+  }
   g_free(cluster->server);
   device_clear(&cluster->device);
   for (int i = 0; i < cluster->n_tiers; i++)
@@ -237,6 +252,12 @@ gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
   int node = cluster->devices_per_node;
   gboolean part = devices >= 1 && devices < node;
   gboolean whole = devices >= node && devices % node == 0;
+  if (cluster->n_types > 0) {
+    if (devices != cluster->devices)
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%d devices on %s: expected the %d of its node types", devices,
+                  cluster->name, cluster->devices);
+    return devices == cluster->devices;
+  }
   if (!part && !whole) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "%d devices on %s: expected whole nodes of %d devices, or a part of one node", devices, cluster->name,
@@ -251,4 +272,30 @@ gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
   cluster->devices = devices;
   cluster->nodes = part ? 1 : devices / node;
   return TRUE;
+}
+
+/* ---- means and sums ---- */
+
+double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype)
+{
+  double sum = 0;
+  if (cluster->n_types == 0)
+    return cluster->device.peak_flops_per_s[dtype];
+  for (int i = 0; i < cluster->n_types; i++)
+    sum += cluster->types[i]->devices * cluster->types[i]->device.peak_flops_per_s[dtype];
+  return sum / cluster->devices;
+}
+
+double cluster_power_w(const Cluster *cluster)
+{
+  double sum = 0;
+  if (cluster->n_types == 0)
+    return cluster->device.power_w;
+  for (int i = 0; i < cluster->n_types; i++) {
+    const Cluster *type = cluster->types[i];
+    if (type->device.power_w <= 0)
+      return 0;
+    sum += type->devices * type->device.power_w;
+  }
+  return sum / cluster->devices;
 }

@@ -1,5 +1,5 @@
 /*
- * A cluster: alike nodes of alike devices joined by nested tiers of links.
+ * A cluster: nodes of devices joined by nested tiers of links.
  *
  * Tier 0 joins the devices of a node (or pairs of them, or an NVLink domain
  * larger than a node); each further tier joins domains of the one below; the
@@ -8,6 +8,11 @@
  * while all do the same (its share of its node's NICs, say), how large a domain
  * is, and which link it is made of; a link's latencies and efficiencies are
  * fitted constants of hardware/links/NAME.json.
+ *
+ * Nodes are alike, unless the file lists `node_types`: then the cluster is mixed,
+ * and each type is a cluster of its own in `types`. Of a mixed cluster, `device`
+ * is the first type's, and the tiers are those of the type whose network is
+ * slowest: they price what joins nodes of different types.
  *
  * Files: hardware/NAME.json is a cluster: `nodes`, a `server` (a name of
  * hardware/servers/ or an object with the same keys), `network` and `fabric`.
@@ -57,7 +62,12 @@ typedef struct {
   double port_bytes_per_s;   /* the most one device can send when others are silent */
 } Tier;
 
-typedef struct {
+/* Types of nodes in a cluster at most. */
+#define NODE_TYPES_MAX 4
+
+typedef struct Cluster Cluster;
+
+struct Cluster {
   char *name;
   char *server;
   Device device;
@@ -72,8 +82,10 @@ typedef struct {
   double host_memory_bytes_per_s;
   double nvme_bytes;             /* a node, 0 = none */
   double nvme_read_bytes_per_s, nvme_write_bytes_per_s;
-  double usd_per_device_hour;    /* 0 = not known */
-} Cluster;
+  double usd_per_device_hour;    /* 0 = not known; of a mixed cluster, the mean */
+  int n_types;                   /* of nodes; 0: all are alike, and `types` is empty */
+  Cluster *types[NODE_TYPES_MAX]; /* each of alike nodes, in the order of the file */
+};
 
 /* Reads hardware/links/NAME.json (a bare name or a path). Its name is
  * the caller's to free. */
@@ -87,7 +99,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)
 
 /* Uses `devices` devices: whole nodes, or a part of one node. The file's own
  * node count is no limit: the same kind of node is added, unless there is no
- * network to join it. TDP_ERROR_INPUT if it is neither; nothing changes then. */
+ * network to join it; of a mixed cluster it is. TDP_ERROR_INPUT if it is neither;
+ * nothing changes then. */
 gboolean cluster_resize(Cluster *cluster, int devices, GError **error);
+
+/* Dense peak of a device; of a mixed cluster, of the mean one. */
+double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype);
+
+/* Power of a device, or of the mean one; 0 = not known. */
+double cluster_power_w(const Cluster *cluster);
 
 #endif

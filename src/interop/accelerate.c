@@ -20,6 +20,8 @@ static void put_megatron(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
+  if (p->offload.optimizer)
+    export_lose(e, "offload optimizer: not in accelerate's Megatron-LM, left out");
   if (p->zero >= 2)
     export_lose(e, "zero_stage: %d: accelerate shards gradients without a pipeline only, written as 1", p->zero);
   if (p->recompute == RECOMPUTE_FULL)
@@ -52,10 +54,11 @@ static void put_fsdp(Export *e, GString *text)
   export_lose_experts(e);
   put_machines(e, "FSDP", text);
   g_string_append_printf(text, "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: %s\n",
-                         export_truth(p->zero == 3));
+                         export_truth(p->zero == 3 && !p->sharding.keeps_gathered));
   g_string_append(text, "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n");
   g_string_append_printf(text, "  fsdp_activation_checkpointing: %s\n", export_truth(p->recompute == RECOMPUTE_FULL));
-  g_string_append(text, "  fsdp_offload_params: false\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
+  g_string_append_printf(text, "  fsdp_offload_params: %s\n", export_truth(export_offloads_fsdp(e)));
+  g_string_append(text, "  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
                         "parallelism_config:\n  parallelism_config_dp_replicate_size: 1\n");
   g_string_append_printf(text, "  parallelism_config_dp_shard_size: %d\n  parallelism_config_tp_size: %d\n"
                                "  parallelism_config_cp_size: %d\n",
@@ -92,6 +95,7 @@ const Exporter exporter_accelerate = {
   .target = "accelerate of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
+  .sharding = 1u << CHOICE_RESHARD | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS,
   .render = render,
   .launch = launch,
 };

@@ -48,6 +48,9 @@ static void lose_memory(Export *e)
   const Plan *p = e->plan;
   gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
 
+  if (p->offload.activations == STORE_NVME)
+    export_lose(e, "offload activations: nvme: DeepSpeed keeps checkpoints in host memory, written as cpu");
+
   if (p->recompute == RECOMPUTE_SELECTIVE)
     export_lose(e, "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none");
   if (p->recompute == RECOMPUTE_FULL && p->pp == 1)
@@ -98,6 +101,41 @@ static void put_optimizer(JsonWriter *w)
   json_close(w, '}');
 }
 
+static void put_store(JsonWriter *w, const char *key, Store store)
+{
+  if (!store)
+    return;
+  json_open(w, key, '{');
+  json_put_string(w, "device", store_names[store]);
+  json_put_bool(w, "pin_memory", TRUE);
+  if (store == STORE_NVME)
+    json_put_string(w, "nvme_path", "/local_nvme");
+  json_close(w, '}');
+}
+
+static void put_size(JsonWriter *w, const char *key, double params)
+{
+  if (params > 0)
+    json_put_int(w, key, (gint64)params);
+}
+
+/* Gathers of stage 3, and ZeRO++. */
+static void put_stage3(const Plan *p, JsonWriter *w)
+{
+  const ShardingOptions *o = &p->sharding;
+
+  json_put_int(w, "stage3_prefetch_bucket_size", o->prefetch >= 0 ? (gint64)o->prefetch
+                                                 : p->overlap.parameters ? 50000000 : 0);
+  put_size(w, "stage3_max_live_parameters", o->live);
+  put_size(w, "stage3_param_persistence_threshold", o->persistence);
+  put_size(w, "zero_hpz_partition_size", o->secondary);
+  if (o->quantized_weights)
+    json_put_bool(w, "zero_quantized_weights", TRUE);
+  if (o->quantized_gradients)
+    json_put_bool(w, "zero_quantized_gradients", TRUE);
+  put_store(w, "offload_param", p->offload.parameters);
+}
+
 static void put_zero(const Plan *p, JsonWriter *w)
 {
   int stage = zero_of(p);
@@ -108,10 +146,22 @@ static void put_zero(const Plan *p, JsonWriter *w)
     json_put_bool(w, "overlap_comm", p->overlap.gradients && p->pp == 1);
     json_put_bool(w, "contiguous_gradients", TRUE);
     json_put_bool(w, "reduce_scatter", TRUE);
-    json_put_int(w, "reduce_bucket_size", (gint64)p->framework->bucket_params);
+    json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(p));
+    put_store(w, "offload_optimizer", p->offload.optimizer);
+    put_size(w, "sub_group_size", p->offload.sub_group);
   }
   if (stage == 3)
-    json_put_int(w, "stage3_prefetch_bucket_size", p->overlap.parameters ? 50000000 : 0);
+    put_stage3(p, w);
+  json_close(w, '}');
+}
+
+static void put_checkpoints(const Plan *p, JsonWriter *w)
+{
+  if (!p->partition_activations && !p->offload.activations)
+    return;
+  json_open(w, "activation_checkpointing", '{');
+  json_put_bool(w, "partition_activations", p->partition_activations);
+  json_put_bool(w, "cpu_checkpointing", p->offload.activations != STORE_DEVICE);
   json_close(w, '}');
 }
 
@@ -143,6 +193,7 @@ static gboolean render(Export *e, GString *text, GError **error)
   put_formats(e->plan, &w);
   put_optimizer(&w);
   put_zero(e->plan, &w);
+  put_checkpoints(e->plan, &w);
   put_parallel(e->plan, &w);
   json_put_bool(&w, "wall_clock_breakdown", FALSE);
   json_close(&w, '}');
@@ -166,6 +217,9 @@ const Exporter exporter_deepspeed = {
   .name = "deepspeed",
   .target = "DeepSpeed 0.19.6",
   .extension = "json",
+  .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_PREFETCH | 1u << CHOICE_LIVE | 1u << CHOICE_PERSISTENCE | 1u << CHOICE_HPZ |
+              1u << CHOICE_QWZ | 1u << CHOICE_QGZ | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS |
+              1u << CHOICE_OFFLOAD_ACTIVATIONS | 1u << CHOICE_NVME | 1u << CHOICE_SUB_GROUP | 1u << CHOICE_PARTITION,
   .render = render,
   .launch = launch,
 };

@@ -119,6 +119,17 @@ const LayerSpec *export_block(const Model *m, gboolean experts)
   return NULL;
 }
 
+gboolean export_offloads_fsdp(Export *e)
+{
+  const Offload *o = &e->plan->offload;
+
+  if (o->optimizer == STORE_CPU && o->parameters == STORE_CPU)
+    return TRUE;
+  if (o->optimizer || o->parameters)
+    export_lose(e, "offload: FSDP takes weights and optimizer to the host together, left out");
+  return FALSE;
+}
+
 void export_lose_fsdp(Export *e)
 {
   const Plan *p = e->plan;
@@ -232,6 +243,11 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
 {
   if (plan_check(plan, model, cluster, error) != RULE_NONE)
     return NULL;
+  if (cluster->n_types > 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: expected a cluster of alike nodes, %s has %d types",
+                exporter->name, cluster->name, cluster->n_types);
+    return NULL;
+  }
   g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GString) body = g_string_new(NULL);
@@ -239,9 +255,9 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
 
   e.losses = found;
   e.notes = notes;
-  g_autofree char *offloaded = offload_label(&plan->offload);
-  if (offloaded)
-    export_lose(&e, "offload: %s: left out", offloaded);
+  for (int choice = 0; choice < CHOICE_COUNT; choice++)
+    if (plan_takes(plan, choice) && !(exporter->sharding >> choice & 1))
+      export_lose(&e, "%s: left out", sharding_choice_names[choice]);
   if (plan->fp8)
     export_lose(&e, "precision: fp8: its recipe is left out, written as bf16");
   if (plan_shards(plan) < plan_replicas(plan))

@@ -31,6 +31,7 @@ typedef struct {
   const char *extension;  /* of its files: "sh" */
   const char *first_line; /* NULL if there is none */
   gboolean comments;      /* "#" starts a comment */
+  guint sharding;         /* choices that it writes: bit i is ShardingChoice i (plan/sharding.h) */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */
   gboolean (*render)(Export *subject, GString *text, GError **error);

@@ -120,7 +120,8 @@ static void add_overlap(Export *e, GString *flags)
 static void add_gradients(Export *e, GString *flags)
 {
   const Framework *f = e->plan->framework;
-  gint64 usual = MAX(40000000, (gint64)1000000 * e->plan->dp), bucket = (gint64)f->bucket_params;
+  double params = e->plan->sharding.bucket > 0 ? e->plan->sharding.bucket : f->bucket_params;
+  gint64 usual = MAX(40000000, (gint64)1000000 * e->plan->dp), bucket = (gint64)params;
 
   if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2)
     add(flags, "--grad-reduce-in-bf16");
@@ -138,6 +139,10 @@ static void add_data(Export *e, GString *flags)
 
   export_lose_fsdp(e);
   add(flags, zero_flags[p->zero]);
+  if (p->offload.optimizer)
+    add(flags, "--optimizer-cpu-offload --use-precision-aware-optimizer");
+  if (p->offload.optimizer && p->overlap.offload)
+    add(flags, "--overlap-cpu-optimizer-d2h-h2d");
   export_end_line(flags);
   if (p->dp > 1) {
     add_overlap(e, flags);
@@ -152,6 +157,8 @@ static void add_kernels(Export *e, GString *flags)
   gboolean flash = p->attention != ATTENTION_UNFUSED, wide = p->precision == DTYPE_FP32;
 
   add(flags, recompute_flags[p->recompute]);
+  if (p->partition_activations)
+    add(flags, "--distribute-saved-activations");
   export_end_line(flags);
   if (flash && wide)
     export_lose(e, "attention: %s: works in 16 bits only, written as unfused", attention_kernel_names[p->attention]);
@@ -265,6 +272,7 @@ const Exporter exporter_megatron = {
   .extension = "sh",
   .first_line = "#!/bin/bash",
   .comments = TRUE,
+  .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_PARTITION,
   .render = render,
   .launch = launch,
 };

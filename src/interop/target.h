@@ -73,6 +73,10 @@ static inline const char *export_truth(gboolean value)
   return value ? "true" : "false";
 }
 
+/* Whether FSDP's one switch says what is on the host: weights, gradients and optimizer
+ * together; a loss if only a part of it is. */
+gboolean export_offloads_fsdp(Export *e);
+
 /* The loss of sharded gradients under Megatron's pipeline, if that is the plan. */
 void export_lose_fsdp(Export *e);
 

@@ -82,6 +82,8 @@ static void put_training(Export *e, GString *text)
   g_string_append_printf(text, "[training]\nlocal_batch_size = %d\nglobal_batch_size = %d\nseq_len = %d\nsteps = %d\n",
                          p->pp > 1 ? p->micro_batch * plan_micro_batches(p) : p->micro_batch, p->global_batch, p->seq,
                          EXPORT_STEPS);
+  if (export_offloads_fsdp(e))
+    g_string_append(text, "enable_cpu_offload = true\n");
   g_string_append_printf(text, "mixed_precision_param = \"%s\"\n\n", precision_names[p->precision]);
   g_string_append(text, "[optimizer]\nname = \"AdamW\"\nlr = " EXPORT_LR "\n\n");
 }
@@ -99,7 +101,7 @@ static void put_data(Export *e, GString *text)
   g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n",
                          replicate ? p->dp : 1, replicate ? 1 : p->dp);
   if (!replicate)
-    g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n", p->zero == 3 ? "always" : "never");
+    g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n", p->zero == 3 && !p->sharding.keeps_gathered ? "always" : "never");
 }
 
 /* Layers of a stage, and how many fewer the first and the last one hold. */
@@ -199,6 +201,7 @@ const Exporter exporter_torchtitan = {
   .target = "torchtitan v0.2.2",
   .extension = "toml",
   .comments = TRUE,
+  .sharding = 1u << CHOICE_RESHARD | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS,
   .render = render,
   .launch = launch,
 };

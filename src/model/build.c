@@ -52,6 +52,8 @@ static FeedForward sparse_of(const Recipe *r)
     .bias = r->ffn_bias || r->bias,
     .experts = r->experts,
     .experts_per_token = r->experts_per_token,
+    .groups = r->groups_per_token && r->groups_per_token < r->groups ? r->groups : 0,
+    .groups_per_token = r->groups_per_token,
     .shared_width = r->shared_ffn,
     .shared_gate = r->shared_gate && r->shared_ffn,
     .router_bias = r->router_bias,

@@ -41,6 +41,8 @@ static const JsonField fields[] = {
   RECIPE_INT("n_routed_experts", experts, 1, MAX_EXPERTS),
   RECIPE_INT("num_experts_per_tok", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("n_group", groups, 1, MAX_EXPERTS),
+  RECIPE_INT("topk_group", groups_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_intermediate_size", expert_ffn, 1, MAX_FFN),
   RECIPE_INT("shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
   RECIPE_INT("n_shared_experts", shared_experts, 0, MAX_EXPERTS),

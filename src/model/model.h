@@ -58,6 +58,8 @@ typedef struct {
   int width;             /* of the dense feed-forward, or of one expert */
   int experts;           /* routed experts */
   int experts_per_token; /* top-k */
+  int groups;            /* of experts, of which a token visits groups_per_token only; 0 = no groups */
+  int groups_per_token;
   int shared_width;      /* total width of the experts every token visits, 0 = none */
   gboolean shared_gate;  /* a hidden x 1 gate on the shared experts */
   gboolean bias;

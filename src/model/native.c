@@ -37,6 +37,8 @@ static const JsonField fields[] = {
   RECIPE_INT("global_batch_size", global_batch_size, 1, G_MAXINT),
   RECIPE_INT("experts", experts, 1, MAX_EXPERTS),
   RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("expert_groups", groups, 1, MAX_EXPERTS),
+  RECIPE_INT("groups_per_token", groups_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("expert_ffn_hidden", expert_ffn, 1, MAX_FFN),
   RECIPE_INT("shared_ffn_hidden", shared_ffn, 1, MAX_FFN),
   RECIPE_INT("first_dense_layers", first_dense, 0, MAX_LAYERS),
@@ -56,6 +58,8 @@ static const struct {
 } rules[] = {
   {offsetof(Recipe, experts_per_token), offsetof(Recipe, experts), TRUE},
   {offsetof(Recipe, expert_ffn), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, groups), offsetof(Recipe, experts), TRUE},
+  {offsetof(Recipe, groups_per_token), offsetof(Recipe, groups), TRUE},
   {offsetof(Recipe, shared_ffn), offsetof(Recipe, experts), TRUE},
   {offsetof(Recipe, first_dense), offsetof(Recipe, experts), TRUE},
   {offsetof(Recipe, sparse_step), offsetof(Recipe, experts), TRUE},

@@ -144,6 +144,8 @@ static gboolean settle_experts(Recipe *r, const RecipeSource *source, GError **e
     return TRUE;
   if (r->experts_per_token < 1 || r->experts_per_token > r->experts)
     return FAIL(experts_per_token, "an integer from 1 to %s (%d)", KEY(experts), r->experts);
+  if (r->groups && r->experts % r->groups)
+    return FAIL(groups, "a divisor of %s (%d)", KEY(experts), r->experts);
   if (r->first_dense > r->layers)
     return FAIL(first_dense, "at most %s (%d)", KEY(layers), r->layers);
   if (!r->expert_ffn)

@@ -41,6 +41,7 @@ typedef struct {
   int q_lora_rank, kv_lora_rank, nope_dim, rope_dim, v_head_dim; /* MLA */
 
   int experts, experts_per_token, expert_ffn;
+  int groups, groups_per_token; /* of experts */
   int shared_ffn, shared_experts; /* width in total, or experts of expert_ffn each */
   int first_dense;    /* leading dense layers */
   int sparse_step;    /* layer i is sparse if (i + 1) % step = 0 */

@@ -15,8 +15,16 @@ static void add_backward(Build *b, Op op)
   g_array_append_val(b->work->backward, op);
 }
 
+/* Small tensors stay whole on every rank. */
+static void note_small(Build *b, double params)
+{
+  if (b->plan->zero == 3 && params < b->plan->sharding.persistence)
+    b->work->whole += params;
+}
+
 void build_params(Build *b, double params)
 {
+  note_small(b, params);
   b->work->params += params;
   b->work->largest = MAX(b->work->largest, params);
 }
@@ -211,6 +219,8 @@ void build_linear(Build *b, const Linear *l)
   linear_backward(b, l);
   b->work->deferred_bytes += input_saved(b, l) + l->rows * l->out * l->batch * b->bytes;
   build_params(b, l->in * l->out * l->batch + (l->bias ? l->out * l->batch : 0));
+  if (l->bias)
+    note_small(b, l->out * l->batch);
 }
 
 void build_product(Build *b, const char *name, double m, double n, double k, double batch, gboolean core)

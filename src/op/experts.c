@@ -1,6 +1,8 @@
 /* Feed-forward of a block by experts behind a router. */
 #include "op/build.h"
 
+#include <math.h>
+
 #define ROUTER_BYTES 4 /* of a logit: routers work in fp32 */
 
 static void router(Build *b, double rows)
@@ -98,6 +100,43 @@ static void by_all_to_all(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
 }
 
+/* Places that a token's experts are expected on: nodes, or ranks where all are in one. Experts
+ * are taken at random, of the groups that a token may visit. */
+static double places_of_token(const Build *b)
+{
+  const FeedForward *f = &b->spec->ffn;
+  double places = b->expert.size;
+
+  for (int t = TIER_MAX - 1; t >= 0; t--)
+    if (b->expert.per_domain[t] < b->expert.size) {
+      places = (double)b->expert.size / b->expert.per_domain[t];
+      break;
+    }
+  if (f->groups)
+    places = MAX(1, places * f->groups_per_token / f->groups);
+  return places * (1 - pow(1 - 1 / places, f->experts_per_token));
+}
+
+/* As by_all_to_all, but each row goes to each place once; no copies are laid out before. */
+static void by_place(Build *b)
+{
+  const FeedForward *f = &b->spec->ffn;
+  double etp = plan_expert_tensor(b->plan), routed = b->rows * f->experts_per_token;
+  double received = routed * plan_expert_tokens(b->plan), row_bytes = b->bytes * b->hidden;
+  double sent = b->rows * places_of_token(b) * plan_expert_tokens(b->plan);
+
+  router(b, b->rows);
+  dispatch(b, b->rows, 0);
+  build_exchange(b, "dispatch tokens", COLLECTIVE_ALL_TO_ALL, sent * row_bytes, &b->expert);
+  build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
+  sort(b, "sort tokens", etp * received);
+  local_experts(b, etp * received);
+  combine(b, 2 * etp * received * row_bytes);
+  build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
+  build_exchange(b, "return tokens", COLLECTIVE_ALL_TO_ALL, sent * row_bytes, &b->expert);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + etp) * received * row_bytes);
+}
+
 /* All ranks that hold one copy of the experts gather each other's tokens, take those of their own experts, and sum. */
 static void by_gather(Build *b)
 {
@@ -117,6 +156,7 @@ static void by_gather(Build *b)
 static void (*const dispatchers[DISPATCH_COUNT])(Build *) = {
   [DISPATCH_ALL_TO_ALL] = by_all_to_all,
   [DISPATCH_GATHER] = by_gather,
+  [DISPATCH_FLEX] = by_place,
 };
 
 void build_experts(Build *b)

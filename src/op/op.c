@@ -249,7 +249,7 @@ static void apply_recompute(LayerWork *work, const Build *b)
   if (work->recompute == RECOMPUTE_NONE)
     return;
   if (work->recompute == RECOMPUTE_FULL)
-    work->saved_bytes = b->rows * b->hidden * b->bytes;
+    work->saved_bytes = b->rows * b->hidden * b->bytes / (b->plan->partition_activations ? b->tp : 1);
   else
     work->saved_bytes = b->plan->framework->selective_products ? bytes_of_products(work, b) : bytes_without_core(work);
   work->recomputed_bytes = MAX(0, all - work->saved_bytes);
@@ -276,6 +276,9 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
     .backward = g_array_new(FALSE, FALSE, sizeof(Op)),
   };
   builders[spec->kind](&b);
+  if (plan->partition_activations && spec->kind == LAYER_BLOCK) /* reversed: runs first */
+    build_backward_collective(&b, "gather checkpoint", COLLECTIVE_ALL_GATHER, b.rows * b.hidden * b.bytes, PASS_INPUT,
+                              FALSE);
   reverse(work->backward);
   apply_recompute(work, &b);
 }

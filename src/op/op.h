@@ -61,6 +61,7 @@ typedef struct {
   double params;    /* weights on this device, but expert_params */
   double expert_params; /* those of experts that are apart (plan_experts_apart): other ranks hold the same */
   double largest;   /* of them, in the largest tensor */
+  double whole;     /* of them, in tensors below the plan's persistence threshold */
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */

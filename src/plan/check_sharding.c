@@ -130,6 +130,10 @@ gboolean check_sharding(const Subject *s, GError **error)
       (p->precision == DTYPE_FP32 || p->fp8))
     return broken(error, "zero_quantized_%s: expected precision bf16 or fp16",
                   p->sharding.quantized_weights ? "weights" : "gradients");
+  if (plan_experts_apart(p) && (p->sharding.secondary || p->sharding.persistence > 0 || p->offload.delayed))
+    return broken(error, "%s: expected nothing where experts stand on other ranks than the rest of their layers",
+                  p->sharding.secondary ? "zero_hpz_partition_size"
+                  : p->offload.delayed  ? "delayed_update" : "stage3_param_persistence_threshold");
   if (p->sharding.no_sync && p->zero >= 2 && p->offload.optimizer)
     return broken(error, "no_sync: true: expected false where gradients of zero_stage %d go to the host", p->zero);
   return TRUE;

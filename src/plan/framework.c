@@ -8,7 +8,7 @@
 
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
-const char *const expert_dispatch_names[] = { "alltoall", "allgather", NULL };
+const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 

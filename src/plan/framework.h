@@ -37,8 +37,10 @@ extern const char *const fp8_recipe_names[];
 typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
 
 /* How tokens reach experts on other ranks: each rank sends every expert's rank its tokens; all
- * ranks gather all tokens, and sum what their experts make of them. */
-typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_COUNT } ExpertDispatch;
+ * ranks gather all tokens, and sum what their experts make of them; each rank sends every node
+ * its tokens once, where they are forwarded, and added up before they return (DeepSeek-V3, arXiv
+ * 2412.19437, section 3.2.2; DeepEP, Megatron Core's flex). */
+typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_FLEX, DISPATCH_COUNT } ExpertDispatch;
 extern const char *const expert_dispatch_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;

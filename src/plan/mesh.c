@@ -51,6 +51,11 @@ GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster)
                      mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
 }
 
+GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, MAX(plan->sharding.secondary, 1), mesh_stride(plan, AXIS_CONTEXT));
+}
+
 int mesh_expert_size(const Plan *plan, ExpertAxis axis)
 {
   const int sizes[EXPERT_AXIS_COUNT] = { plan_expert_tensor(plan), plan->ep, plan_expert_replicas(plan) };
@@ -113,4 +118,56 @@ GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to)
     shape.per_domain[t] =
         t == cluster->n_tiers - 1 || stages_share(stride, from, to, cluster->tiers[t].devices) ? 2 : 1;
   return shape;
+}
+
+/* Index of the type that stands i-th along the pipeline. */
+static int type_at(const Plan *plan, const Cluster *cluster, int i)
+{
+  if (!plan->types[0])
+    return i;
+  for (int type = 0; type < cluster->n_types; type++)
+    if (g_str_equal(cluster->types[type]->name, plan->types[i]))
+      return type;
+  g_assert_not_reached();
+}
+
+/* The rank's type, and in `first` the first rank of that type. */
+static int find_type(const Plan *plan, const Cluster *cluster, int rank, int *first)
+{
+  int stride = mesh_stride(plan, AXIS_PIPELINE), type = 0;
+
+  *first = 0;
+  for (int i = 0; i < cluster->n_types; i++) {
+    type = type_at(plan, cluster, i);
+    int ranks = cluster->types[type]->devices / stride;
+    if (rank < *first + ranks)
+      break;
+    *first += ranks;
+  }
+  return type;
+}
+
+int mesh_node_type(const Plan *plan, const Cluster *cluster, int rank)
+{
+  int first;
+  return cluster->n_types == 0 ? 0 : find_type(plan, cluster, rank, &first);
+}
+
+const Cluster *mesh_site(const Plan *plan, const Cluster *cluster, int rank)
+{
+  return cluster->n_types == 0 ? cluster : cluster->types[mesh_node_type(plan, cluster, rank)];
+}
+
+const Cluster *mesh_pair_site(const Plan *plan, const Cluster *cluster, int from, int to, GroupShape *shape)
+{
+  int first, type = cluster->n_types == 0 ? -1 : find_type(plan, cluster, from, &first);
+
+  if (type >= 0 && type == mesh_node_type(plan, cluster, to)) {
+    *shape = mesh_pair(plan, cluster->types[type], from - first, to - first);
+    return cluster->types[type];
+  }
+  *shape = mesh_pair(plan, cluster, from, to);
+  for (int t = 0; type >= 0 && t < cluster->n_tiers - 1; t++)
+    shape->per_domain[t] = 1;
+  return cluster;
 }

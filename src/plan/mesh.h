@@ -35,6 +35,9 @@ GroupShape mesh_replicas(const Plan *plan, const Cluster *cluster);
 GroupShape mesh_shards(const Plan *plan, const Cluster *cluster);
 GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster);
 
+/* Of the former, those that share a second copy of weights for backwards; one rank if none do. */
+GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster);
+
 /* The experts' grid within a pipeline stage. */
 int mesh_expert_size(const Plan *plan, ExpertAxis axis);
 int mesh_expert_stride(const Plan *plan, ExpertAxis axis);
@@ -51,5 +54,17 @@ GroupShape mesh_expert_shard_copies(const Plan *plan, const Cluster *cluster);
 /* Shape of the pairs that two pipeline ranks form: apart wherever at least one
  * of their pairs is apart. */
 GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to);
+
+/*
+ * Mixed clusters: pipeline ranks of one node type stand side by side, in the
+ * plan's order of the types, and each lies on alike devices (plan_check). The
+ * type of a rank, and the cluster that prices what happens on it: the cluster
+ * itself where nodes are alike.
+ */
+int mesh_node_type(const Plan *plan, const Cluster *cluster, int pipeline_rank);
+const Cluster *mesh_site(const Plan *plan, const Cluster *cluster, int pipeline_rank);
+
+/* What prices transfers between two pipeline ranks, and the shape of their pairs on it. */
+const Cluster *mesh_pair_site(const Plan *plan, const Cluster *cluster, int from, int to, GroupShape *shape);
 
 #endif

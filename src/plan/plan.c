@@ -58,6 +58,8 @@ char *plan_label(const Plan *p)
   g_autofree char *offloaded = offload_label(&p->offload);
   if (offloaded)
     g_string_append_printf(s, ", offloaded %s", offloaded);
+  for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
+    g_string_append_printf(s, "%s%s", i == 0 ? ", on " : " then ", p->types[i]);
   return g_string_free(s, FALSE);
 }
 

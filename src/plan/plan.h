@@ -54,6 +54,8 @@ typedef struct {
   Overlap overlap;
   LayerSplit split;  /* layers of each stage */
   gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
+  const char *types[NODE_TYPES_MAX]; /* names of a mixed cluster's node types along the pipeline, interned;
+                                        [0] NULL: in the cluster's order */
   const Schedule *schedule;
   const Framework *framework; /* not owned: outlives the plan */
 } Plan;
@@ -187,7 +189,7 @@ char *plan_label(const Plan *plan);
 /* The rules that a plan must keep; search counts rejections by rule. */
 typedef enum {
   RULE_NONE, /* no rule is broken */
-  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE, RULE_SCHEDULE,
+  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE_TYPES, RULE_NODE, RULE_SCHEDULE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OFFLOAD,
   RULE_FAMILY, RULE_EXPERTS,

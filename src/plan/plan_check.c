@@ -11,6 +11,7 @@ const char *const plan_rule_names[] = {
   "batch not divisible",
   "heads not divisible by tensor parallel",
   "widths not divisible by tensor parallel",
+  "stages do not lie on nodes of one type",
   "tensor parallel does not tile a node",
   "schedule does not fit",
   "sequence longer than the positions",
@@ -94,15 +95,63 @@ static gboolean check_widths(const Subject *s, GError **error)
   return TRUE;
 }
 
-static gboolean check_node(const Subject *s, GError **error)
+static gboolean check_type_names(const Subject *s, GError **error)
 {
-  int tp = s->plan->tp, node = MIN(s->cluster->tiers[0].devices, s->cluster->devices);
+  const Plan *p = s->plan;
+  const Cluster *c = s->cluster;
+  int n = 0;
+
+  while (n < NODE_TYPES_MAX && p->types[n])
+    n++;
+  if (n > 0 && n != c->n_types)
+    return broken(error, "hetero_device_types: %d names: expected the %d node types of cluster %s", n, c->n_types,
+                  c->name);
+  for (int i = 0; n > 0 && i < c->n_types; i++) {
+    gboolean named = FALSE;
+    for (int k = 0; k < n; k++)
+      named |= g_str_equal(p->types[k], c->types[i]->name);
+    if (!named)
+      return broken(error, "hetero_device_types: expected each node type of cluster %s once, \"%s\" is missing", c->name,
+                    c->types[i]->name);
+  }
+  return TRUE;
+}
+
+/* Ranks that work in step are alike: those of a stage are of one type. */
+static gboolean check_node_types(const Subject *s, GError **error)
+{
+  const Cluster *c = s->cluster;
+  int stage = s->plan->gpus / s->plan->pp;
+
+  if (!check_type_names(s, error))
+    return FALSE;
+  for (int i = 0; i < c->n_types; i++)
+    if (c->types[i]->devices % stage != 0)
+      return broken(error, "pipeline_model_parallel_size: %d: expected that the %d devices of a stage divide the %d of "
+                           "node type %s: devices that work in step are alike", s->plan->pp, stage,
+                    c->types[i]->devices, c->types[i]->name);
+  return TRUE;
+}
+
+static gboolean tiles_node(int tp, const Cluster *c, GError **error)
+{
+  int node = MIN(c->tiers[0].devices, c->devices);
 
   if (tp <= node ? node % tp != 0 : tp % node != 0)
     return broken(error,
                   "tensor_model_parallel_size: %d: expected a divisor or a multiple of the %d devices that %s joins",
-                  tp, node, s->cluster->tiers[0].name);
+                  tp, node, c->tiers[0].name);
   return TRUE;
+}
+
+static gboolean check_node(const Subject *s, GError **error)
+{
+  const Cluster *c = s->cluster;
+
+  for (int i = 0; i < c->n_types; i++)
+    if (!tiles_node(s->plan->tp, c->types[i], error))
+      return FALSE;
+  return c->n_types > 0 || tiles_node(s->plan->tp, c, error);
 }
 
 /* What each kind of split asks for. */
@@ -284,9 +333,11 @@ static gboolean check_precision(const Subject *s, GError **error)
 {
   DType dtype = plan_format(s->plan);
 
-  if (s->cluster->device.peak_flops_per_s[dtype] <= 0)
-    return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype],
-                  s->cluster->device.name);
+  for (int i = 0; i < MAX(s->cluster->n_types, 1); i++) {
+    const Device *device = s->cluster->n_types ? &s->cluster->types[i]->device : &s->cluster->device;
+    if (device->peak_flops_per_s[dtype] <= 0)
+      return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype], device->name);
+  }
   if (s->plan->fp8 && s->plan->framework->fp8 == FP8_NONE)
     return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe",
                   s->plan->framework->name);
@@ -398,6 +449,7 @@ static const struct {
   { RULE_BATCH, check_batch, PLAN_DEGREES },
   { RULE_HEADS, check_heads, PLAN_DEGREES },
   { RULE_TENSOR_WIDTH, check_widths, PLAN_DEGREES },
+  { RULE_NODE_TYPES, check_node_types, PLAN_DEGREES },
   { RULE_NODE, check_node, PLAN_DEGREES },
   { RULE_SCHEDULE, check_passes, PLAN_STATES },
   { RULE_SCHEDULE, check_schedule_recompute, PLAN_PASSES },

@@ -48,6 +48,7 @@ static const JsonField fields[] = {
   { "offload", JSON_ANY },
   { "overlap", JSON_ANY },
   { "layer_split", JSON_ANY },
+  { "hetero_device_types", JSON_ANY },
   { "description", JSON_ANY },
 };
 
@@ -134,6 +135,24 @@ static gboolean resolve_split(const JsonDoc *doc, Plan *out, GError **error)
   return n > 0;
 }
 
+static gboolean resolve_types(const JsonDoc *doc, Plan *out, GError **error)
+{
+  const cJSON *given = json_get(json_root(doc), "hetero_device_types"), *item;
+  int n = 0;
+
+  if (!given)
+    return TRUE;
+  if (!cJSON_IsArray(given) || cJSON_GetArraySize(given) < 1 || cJSON_GetArraySize(given) > NODE_TYPES_MAX)
+    return json_error(doc, given, error, "names of the cluster's node types along the pipeline (at most %d)",
+                      NODE_TYPES_MAX);
+  cJSON_ArrayForEach(item, given) {
+    if (!cJSON_IsString(item))
+      return json_error(doc, item, error, "the name of a node type");
+    out->types[n++] = g_intern_string(item->valuestring);
+  }
+  return TRUE;
+}
+
 static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *model, Plan *out, Framework **framework,
                         GError **error)
 {
@@ -165,7 +184,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   if (!schedule)
     return FALSE;
   plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
-  if (!resolve_split(doc, out, error) || !sharding_options_read(doc, json_root(doc), &out->sharding, error) ||
+  if (!resolve_split(doc, out, error) || !resolve_types(doc, out, error) ||
+      !sharding_options_read(doc, json_root(doc), &out->sharding, error) ||
       !offload_read(doc, json_root(doc), &out->offload, error))
     return FALSE;
   if (json_get(json_root(doc), "overlap")) {
@@ -218,6 +238,14 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
     w->compact = TRUE;
     for (int i = 0; i < p->split.stages; i++)
       json_put_int(w, NULL, p->split.layers[i]);
+    json_close(w, ']');
+    w->compact = FALSE;
+  }
+  if (p->types[0]) {
+    json_open(w, "hetero_device_types", '[');
+    w->compact = TRUE;
+    for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
+      json_put_string(w, NULL, p->types[i]);
     json_close(w, ']');
     w->compact = FALSE;
   }

@@ -54,6 +54,12 @@ gboolean split_is_kind(const LayerSplit *s, SplitKind kind)
 
 /* ---- balance ---- */
 
+/* Running sum over the layers on the devices of a stage. */
+static const double *seconds_of(const SplitProblem *p, int stage)
+{
+  return p->types ? p->seconds + (gsize)p->types[stage] * (p->n_layers + 1) : p->seconds;
+}
+
 static int blocks_of(const SplitProblem *p)
 {
   return p->n_layers - 2 - p->behind;
@@ -68,26 +74,30 @@ static int least_of(const SplitProblem *p, int stage)
 static double stage_s(const SplitProblem *p, int stage, int from, int to)
 {
   int first = stage == 0 ? 0 : 1 + from, end = stage == p->stages - 1 ? p->n_layers : 1 + to;
+  const double *seconds = seconds_of(p, stage);
 
   if (to - from < least_of(p, stage) || to - from > SPLIT_LAYERS_MAX ||
       (p->fits && !p->fits(p->data, stage, first, end)))
     return INFINITY;
-  return p->seconds[end] - p->seconds[first];
+  return seconds[end] - seconds[first] + (p->extra_s ? p->extra_s[stage] : 0);
 }
 
-/* Two runs over the same table: the least slowest stage; then, none slower than
- * that, the least sum of squares. */
+/* What a run over the table makes least of, no stage being slower than the limit. */
+typedef enum { LEAST_SLOWEST, LEAST_SQUARES, LEAST_SUM } Least;
+
 typedef struct {
   const SplitProblem *problem;
   double limit;     /* of a stage's seconds */
-  gboolean squares;
+  Least least;
   double *best;     /* [stage][blocks so far] */
   guint8 *taken;    /* blocks of the stage in that solution */
 } Table;
 
 static double join(const Table *t, double before, double stage)
 {
-  return t->squares ? before + stage * stage : MAX(before, stage);
+  if (t->least == LEAST_SLOWEST)
+    return MAX(before, stage);
+  return before + (t->least == LEAST_SQUARES ? stage * stage : stage);
 }
 
 static void fill_cell(Table *t, int stage, int blocks, int width)
@@ -98,7 +108,7 @@ static void fill_cell(Table *t, int stage, int blocks, int width)
 
   for (int n = MIN(least_of(t->problem, stage), blocks); n <= blocks; n++) {
     double s = stage_s(t->problem, stage, blocks - n, blocks);
-    if (isfinite(s) && (s > t->limit || (!t->squares && s >= best)))
+    if (isfinite(s) && (s > t->limit || (t->least == LEAST_SLOWEST && s >= best)))
       break;
     double value = join(t, before[blocks - n], s);
     if (value < best) {
@@ -118,7 +128,7 @@ static double run_table(Table *t)
 
   for (int i = 0; i < width; i++) {
     double s = stage_s(p, 0, 0, i);
-    t->best[i] = s > t->limit ? INFINITY : t->squares ? s * s : s;
+    t->best[i] = s > t->limit ? INFINITY : t->least == LEAST_SQUARES ? s * s : s;
     t->taken[i] = MIN(i, SPLIT_LAYERS_MAX);
   }
   for (int stage = 1; stage < p->stages; stage++)
@@ -166,9 +176,52 @@ static gboolean balance_alike(const SplitProblem *p, LayerSplit *out)
   return left == 0;
 }
 
+static void read_table(const Table *t, LayerSplit *out)
+{
+  const SplitProblem *p = t->problem;
+  int width = blocks_of(p) + 1;
+
+  for (int stage = p->stages - 1, left = width - 1; stage >= 0; left -= out->layers[stage--])
+    out->layers[stage] = t->taken[(gsize)stage * width + left];
+  out->stages = p->stages;
+}
+
+/* The least time above the limit that some stage can take. */
+static double next_limit(const SplitProblem *p, double limit)
+{
+  double next = INFINITY;
+
+  for (int stage = 0; stage < p->stages; stage++)
+    for (int from = 0; from <= (stage == 0 ? 0 : blocks_of(p)); from++)
+      for (int to = stage == p->stages - 1 ? blocks_of(p) : from; to <= blocks_of(p); to++) {
+        double s = stage_s(p, stage, from, to);
+        if (s > limit && s < next)
+          next = s;
+      }
+  return next;
+}
+
+/* Goes through the stage times that may be the slowest, until even the least sum of all would not help. */
+static void balance_repeats(Table *t, double slowest, LayerSplit *out)
+{
+  double best = INFINITY, least_sum, repeats = t->problem->repeats;
+
+  t->least = LEAST_SUM;
+  t->limit = INFINITY;
+  least_sum = run_table(t);
+  for (double limit = slowest; repeats * limit + least_sum < best; limit = next_limit(t->problem, limit)) {
+    t->limit = limit;
+    double time = repeats * limit + run_table(t);
+    if (time < best) {
+      best = time;
+      read_table(t, out);
+    }
+  }
+}
+
 static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
 {
-  if (!p->fits && blocks_alike(p))
+  if (!p->fits && !p->types && p->repeats == 0 && blocks_alike(p))
     return balance_alike(p, out);
 
   int width = blocks_of(p) + 1;
@@ -179,12 +232,14 @@ static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
 
   if (!isfinite(slowest))
     return FALSE;
+  if (p->repeats > 0) {
+    balance_repeats(&t, slowest, out);
+    return TRUE;
+  }
   t.limit = slowest;
-  t.squares = TRUE;
+  t.least = LEAST_SQUARES;
   run_table(&t);
-  for (int stage = p->stages - 1, left = width - 1; stage >= 0; left -= out->layers[stage--])
-    out->layers[stage] = taken[(gsize)stage * width + left];
-  out->stages = p->stages;
+  read_table(&t, out);
   return TRUE;
 }
 

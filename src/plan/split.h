@@ -10,8 +10,13 @@
  * dynamic programming over contiguous stages: best[k][i], the least possible
  * slowest stage of the first i layers on k stages, is the least over j of
  * max(best[k-1][j], time of layers j..i-1). Of the splits that reach it, it
- * takes the one with the least sum of squared times. Where all blocks take the
- * same and any stage may hold them, giving each to the stage that takes least so
+ * takes the one with the least sum of squared times. Where `repeats` is given it
+ * finds instead the least repeats x (slowest stage) + (sum of all stages), a
+ * pipeline's time without transfers when repeats is its micro-batches less one
+ * (Metis, ATC 2024; Piper, NeurIPS 2021): for each stage time that may be the
+ * slowest, the least sum of stages none of which is slower. Stages may stand on devices
+ * of different types, on each of which a layer takes its own time. Where all
+ * blocks take the same and any stage may hold them, giving each to the stage that takes least so
  * far finds both at once.
  */
 #ifndef TDP_PLAN_SPLIT_H
@@ -41,7 +46,10 @@ extern const char *const split_kind_names[];
 /* What split_balance works on. Layers are counted as in Model.layers: 0 is the
  * embedding, the last one the head, which the ends hold in any case. */
 typedef struct {
-  const double *seconds; /* running sum over the layers: n_layers + 1 entries */
+  const double *seconds; /* running sum over the layers: n_layers + 1 entries, for each type of devices */
+  const guint8 *types;   /* type of the devices of each stage; NULL = all stages are of the first */
+  const double *extra_s; /* seconds of each stage beside its layers'; NULL = none */
+  double repeats;        /* above 0: least repeats x slowest + sum, of splits of any kind; else least slowest */
   int n_layers;
   int behind;            /* of them, those between the last block and the head, which stay with it */
   int stages;

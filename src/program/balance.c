@@ -2,16 +2,52 @@
 
 #include "base/error.h"
 
-/* Running sum over the layers: n_layers + 1 entries. */
+/* Running sum over the layers, n_layers + 1 entries, on the devices of each node type. */
 static double *layer_seconds(const Model *model, const PriceTable *prices)
 {
-  double *sum = g_new0(double, model->n_layers + 1);
+  double *sums = g_new0(double, prices->n_types * (model->n_layers + 1));
 
-  for (int i = 0; i < model->n_layers; i++) {
-    const PassPrice *pass = prices->layers[model->layers[i]].pass;
-    sum[i + 1] = sum[i] + pass[PASS_FORWARD].seconds + pass[PASS_BACKWARD].seconds;
+  for (int type = 0; type < prices->n_types; type++) {
+    double *sum = sums + type * (model->n_layers + 1);
+    for (int i = 0; i < model->n_layers; i++) {
+      const PassPrice *pass = price_of_layer(prices, model, type, i)->pass;
+      sum[i + 1] = sum[i] + pass[PASS_FORWARD].seconds + pass[PASS_BACKWARD].seconds;
+    }
   }
-  return sum;
+  return sums;
+}
+
+/* Node type of each stage, of the first copy; NULL where nodes are alike. */
+static guint8 *stage_types(const Plan *plan, const Cluster *cluster)
+{
+  ScheduleShape shape = plan_shape(plan);
+  int stages = plan_stages(plan);
+  guint8 *types = cluster->n_types > 0 ? g_new(guint8, stages) : NULL;
+
+  for (int stage = 0; types && stage < stages; stage++)
+    types[stage] = mesh_node_type(plan, cluster, schedule_place(plan->schedule, &shape, stage, 0).rank);
+  return types;
+}
+
+/* What a stage sends for a micro-batch while it does not compute, both ways. */
+static double *send_seconds(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  ScheduleShape shape = plan_shape(plan);
+  int stages = plan_stages(plan);
+  double bytes = op_boundary_bytes(model, plan), *seconds = g_new0(double, stages);
+
+  if (plan->framework->scatter_gather && !plan->sequence_parallel)
+    bytes /= plan->tp;
+  for (int stage = 0; !plan->overlap.pipeline && stage < stages - 1; stage++) {
+    GroupShape pair;
+    int from = schedule_place(plan->schedule, &shape, stage, 0).rank;
+    int to = schedule_place(plan->schedule, &shape, stage + 1, 0).rank;
+    const Cluster *between = mesh_pair_site(plan, cluster, from, to, &pair);
+    double send = from == to ? 0 : collective_cost(between, COLLECTIVE_SEND, bytes, &pair).seconds;
+    seconds[stage] += send;
+    seconds[stage + 1] += send;
+  }
+  return seconds;
 }
 
 static SplitProblem problem_of(const Model *model, const Plan *plan, const double *seconds)
@@ -32,11 +68,18 @@ gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable 
 typedef struct {
   const Model *model;
   const Plan *plan;
+  const Cluster *cluster;
   const PriceTable *prices;
   ScheduleShape shape;
   double state_bytes[2]; /* of a parameter, and of one of experts that are apart */
-  double room;        /* of a stage */
 } Room;
+
+/* Bytes that a stage may take on the devices of a pipeline rank. */
+static double room_of(const Room *r, int rank)
+{
+  const Cluster *site = mesh_site(r->plan, r->cluster, rank);
+  return (site->device.memory_bytes - op_overhead_bytes(r->plan)) / r->plan->vpp;
+}
 
 static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
 {
@@ -46,7 +89,7 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
   double params = 0, states = 0, saved = 0, scratch = 0;
 
   for (int i = first; i < end; i++) {
-    const LayerPrice *price = &r->prices->layers[r->model->layers[i]];
+    const LayerPrice *price = price_of_layer(r->prices, r->model, 0, i);
     params += price->params + price->expert_params;
     states += price->params * r->state_bytes[0] + price->expert_params * r->state_bytes[1];
     saved += price->saved_bytes;
@@ -54,27 +97,42 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
   }
   double buckets = op_bucket_bytes(r->plan, params * r->shape.chunks) / r->shape.chunks;
   return states + buckets + (held * saved + scratch) * (1 + r->plan->framework->fragmentation) <=
-         r->room;
+         room_of(r, at.rank);
+}
+
+gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                         LayerSplit *out)
+{
+  g_autofree double *seconds = layer_seconds(model, prices);
+  g_autofree guint8 *types = stage_types(plan, cluster);
+  g_autofree double *sends = types ? send_seconds(model, plan, cluster) : NULL;
+  SplitProblem problem = problem_of(model, plan, seconds);
+  Plan experts = plan_of_experts(plan);
+  Room room = { model, plan, cluster, prices, plan_shape(plan), { op_state_bytes(plan), op_state_bytes(&experts) } };
+
+  problem.types = types;
+  problem.extra_s = sends;
+  problem.repeats = types ? plan_micro_batches(plan) - 1 : 0;
+  problem.fits = stage_fits;
+  problem.data = &room;
+  if (split_balance(&problem, plan->framework->splits, out))
+    return TRUE;
+  problem.fits = NULL;
+  return split_balance(&problem, plan->framework->splits, out);
 }
 
 gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error)
 {
   if (!plan->balanced)
     return TRUE;
+  PlanRule rule = plan_check(plan, model, cluster, NULL);
+  if (rule != RULE_NONE && rule != RULE_LAYERS)
+    return plan_check(plan, model, cluster, error) == RULE_NONE;
   g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
-  g_autofree double *seconds = layer_seconds(model, prices);
-  SplitProblem problem = problem_of(model, plan, seconds);
-  Plan experts = plan_of_experts(plan);
-  Room room = { model, plan, prices, plan_shape(plan), { op_state_bytes(plan), op_state_bytes(&experts) },
-                (cluster->device.memory_bytes - op_overhead_bytes(plan)) / plan->vpp };
-
-  problem.fits = stage_fits;
-  problem.data = &room;
-  if (split_balance(&problem, plan->framework->splits, &plan->split) ||
-      balance_by_time(model, plan, prices, &plan->split))
+  if (balance_by_room(model, cluster, plan, prices, &plan->split))
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
               "plan: layer_split: \"balanced\": expected %d layers that %s can split into %d stages", model->blocks,
-              plan->framework->name, problem.stages);
+              plan->framework->name, plan_stages(plan));
   return FALSE;
 }

@@ -11,6 +11,13 @@
  * fastest, of those that the plan's framework can run. FALSE if there is none. */
 gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable *prices, LayerSplit *out);
 
+/* The same of those splits where each stage fits into its device, as
+ * balance_plan() says; of all if none does. Stages of a mixed cluster take the
+ * time of their devices, and of the sends that hold them up; there the split is
+ * best for the whole pipeline phase, not its slowest stage alone (split.h). */
+gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                         LayerSplit *out);
+
 /*
  * Fills in the split of a plan whose file asks for the best one, and does
  * nothing to others: as above, of those splits where each stage fits into the

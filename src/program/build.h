@@ -4,20 +4,38 @@
 
 #include "program/program.h"
 
+/* Copies between a device and the host. */
+typedef enum { COPY_WEIGHTS_UP, COPY_GRADIENTS_DOWN, COPY_INPUTS_DOWN, COPY_INPUTS_UP, COPY_COUNT } Copy;
+
 /* A contiguous part of a chunk that is gathered or reduced as one. */
 typedef struct {
   int first_layer, n_layers;
 } Piece;
 
 typedef struct {
+  int rank;
   GArray *pieces; /* Piece, in model order */
-  int whole[PASS_COUNT]; /* segment of the whole chunk by pass, -1 = not made */
-  int *split[PASS_COUNT]; /* segment of each piece by pass */
-  int *gather[2], *reduce[2], *across[2]; /* [experts]: segment of each piece; across: of sums over copies of a part */
+  int whole[2][PASS_COUNT];  /* segment of the whole chunk by pass, -1 = not made; [1]: gives its weights back */
+  int *split[2][PASS_COUNT]; /* segment of each piece by pass */
+  int *gather[2][2];       /* [experts][again, for a backward]: segment of each piece */
+  int *reduce[2], *across[2]; /* [experts]; across: of sums over copies of a part */
+  int *copies[COPY_COUNT]; /* segment of each piece */
+  int *stored;             /* task that took the inputs of a piece and micro-batch to the host, -1 = none */
+  int in_flight;           /* micro-batches whose weights stay gathered */
   int send[2];           /* segment of the send after a forward, after a backward */
   int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
   gboolean remade;       /* its forwards are made again in slots of their own */
 } Chunk;
+
+/* Where a pipeline rank runs. */
+typedef struct {
+  int type;               /* of its nodes */
+  const Cluster *cluster; /* that prices what it does */
+  /* by kind of weights, as `view` */
+  GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
+  GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+  GroupShape secondary; /* of data[0], those that share a second copy for backwards */
+} Site;
 
 typedef struct {
   const Model *model;
@@ -29,16 +47,16 @@ typedef struct {
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
+  Site *sites;     /* of each rank */
   /* [0]: of weights but those of experts that are apart; [1]: of these */
-  Plan view[2];         /* the plan; as experts' weights see it */
-  GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
-  GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
+  Plan view[2];    /* the plan; as experts' weights see it */
   GArray *edges;   /* pairs: task, what it waits for */
   GArray **lanes;  /* int, for each row and lane */
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
   int *entry;      /* first task of a pass: the same index */
   int *last_task;  /* last compute task of each row */
   int *last_data;  /* last data task of each row, -1 = none */
+  int *last_store; /* last copy to the host of each row, -1 = none */
   int *spread[2];  /* tasks of S and of T: [rank][micro] */
   int *exchange[3]; /* by micro-batch: broadcast before S, barrier behind S, barrier behind T */
   int exchange_segment[3];
@@ -65,9 +83,10 @@ static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
 /* Prices and memory (prices.c). */
 void prices_init(ProgramBuild *b, gboolean remake);
 void prices_clear(ProgramBuild *b);
-const LayerPrice *price_of(const ProgramBuild *b, int layer);
-Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass);
+const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer);
+Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
+double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
 double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
 double rank_params(const ProgramBuild *b, int rank, gboolean experts);
@@ -78,17 +97,36 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index);
 void chunk_clear(Chunk *chunk);
 Piece chunk_whole(const Chunk *chunk);
-int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass); /* piece -1 = whole */
-int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
+int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboolean releases); /* piece -1 = whole */
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again);
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts); /* such weights, on several ranks */
-Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group);
+Segment comm_segment(const ProgramBuild *b, const Cluster *site, TaskKind kind, Collective what, double bytes,
+                     GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass);
 
+/* Bytes of a piece's weights, gradients and inputs as its passes hold them at once (host.c). */
+double piece_weight_bytes(const ProgramBuild *b, Piece piece);
+double piece_gradient_bytes(const ProgramBuild *b, Piece piece);
+
+/* Whether some weights of the plan come for their passes alone. */
+static inline gboolean fetches_weights(const ProgramBuild *b)
+{
+  return plan_fetches_weights(&b->view[0]) || plan_fetches_weights(&b->view[1]);
+}
+
+/* A copy of a piece (-1 = whole chunk) between device and host, behind a task
+ * unless that is -1; returns its task (host.c). */
+int host_copy(ProgramBuild *b, int rank, Chunk *chunk, const Slot *slot, int piece, Copy copy, int behind);
+
+/* Outputs of all devices of one process, behind a forward. */
+int host_outputs(ProgramBuild *b, int rank, const Slot *slot, int behind);
+double host_output_bytes(const ProgramBuild *b);
+
 /* The segment of a pass that overlaps another one (pair.c). */
-int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, const Slot *other,
-                 const Chunk *other_chunk);
+int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, gboolean releases,
+                 const Slot *other, const Chunk *other_chunk);
 
 /* Tasks of one rank from its slots (tasks.c). */
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);

@@ -11,13 +11,13 @@ static double exposed_share(const Segment *a, const Segment *b)
 }
 
 /* The part that overlaps `other`. The second one's scratch stands beside the first one's. */
-static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, const Slot *slot,
+static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean releases, const Slot *slot,
                           const Chunk *other_chunk, const Slot *other)
 {
   Piece layers = piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
-  Segment s = pass_segment(b, chunk, layers, slot->pass);
-  Segment whole = pass_segment(b, chunk, chunk_whole(chunk), slot->pass);
-  Segment beside = pass_segment(b, other_chunk, chunk_whole(other_chunk), other->pass);
+  Segment s = pass_segment(b, chunk, layers, slot->pass, releases);
+  Segment whole = pass_segment(b, chunk, chunk_whole(chunk), slot->pass, FALSE);
+  Segment beside = pass_segment(b, other_chunk, chunk_whole(other_chunk), other->pass, FALSE);
 
   double share = exposed_share(&whole, &beside);
   s.seconds = s.compute_s + share * (s.seconds - s.compute_s);
@@ -30,20 +30,20 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
   return s;
 }
 
-static gint64 pair_key(int rank, const Slot *slot, const Slot *other, int piece)
+static gint64 pair_key(int rank, const Slot *slot, const Slot *other, int piece, gboolean releases)
 {
-  return ((((((gint64)rank * 4096 + slot->chunk) * 4096 + other->chunk) * 8 + slot->pass) * 8 + other->pass) << 16) +
-         piece + 1;
+  return ((((((gint64)rank * 4096 + slot->chunk) * 4096 + other->chunk) * 8 + slot->pass) * 8 + other->pass) << 17) +
+         2 * (piece + 1) + releases;
 }
 
-int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, const Slot *other,
-                 const Chunk *other_chunk)
+int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk, int piece, gboolean releases,
+                 const Slot *other, const Chunk *other_chunk)
 {
-  gint64 key = pair_key(rank, slot, other, piece);
+  gint64 key = pair_key(rank, slot, other, piece, releases);
   int segment = GPOINTER_TO_INT(g_hash_table_lookup(b->pairs, &key));
 
   if (segment == 0) {
-    segment = program_add_segment(b, overlapped(b, chunk, piece, slot, other_chunk, other)) + 1;
+    segment = program_add_segment(b, overlapped(b, chunk, piece, releases, slot, other_chunk, other)) + 1;
     g_hash_table_insert(b->pairs, g_memdup2(&key, sizeof key), GINT_TO_POINTER(segment));
   }
   return segment - 1;

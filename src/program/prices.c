@@ -43,28 +43,29 @@ void prices_clear(ProgramBuild *b)
 }
 
 /* The layer's price in a table that may replace the plan's own for the ends. */
-const LayerPrice *price_of(const ProgramBuild *b, int layer)
+const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer)
 {
   gboolean end = layer == 0 || layer == b->model->n_layers - 1;
   const PriceTable *prices = end && b->shares ? b->shares : b->prices;
 
-  return &prices->layers[b->model->layers[layer]];
+  return price_of_layer(prices, b->model, node_type, layer);
 }
 
+/* Parameters are the same on all devices. */
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   double params = 0;
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
-    params += experts ? price_of(b, i)->expert_params : price_of(b, i)->params;
+    params += experts ? price_of(b, 0, i)->expert_params : price_of(b, 0, i)->params;
   return params;
 }
 
-/* Of weights that stand on several ranks. */
-static double summed_params(const ProgramBuild *b, Piece piece)
+double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts)
 {
-  double params = 0;
-  for (int experts = 0; experts < 2; experts++)
-    params += plan_replicas(&b->view[experts]) > 1 ? params_of(b, piece, experts) : 0;
+  double params = params_of(b, piece, experts);
+
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers && !experts; i++)
+    params -= price_of(b, 0, i)->whole;
   return params;
 }
 
@@ -74,9 +75,9 @@ double weight_bytes(const ProgramBuild *b)
 }
 
 /* Prices of a layer's passes without their recomputation. */
-static const LayerPrice *stored_of(const ProgramBuild *b, int layer)
+static const LayerPrice *stored_of(const ProgramBuild *b, int node_type, int layer)
 {
-  return b->stored ? &b->stored->layers[b->model->layers[layer]] : price_of(b, layer);
+  return b->stored ? price_of_layer(b->stored, b->model, node_type, layer) : price_of(b, node_type, layer);
 }
 
 static void add_price(Segment *s, const PassPrice *price)
@@ -107,7 +108,8 @@ static void add_vocabulary(const ProgramBuild *b, Segment *s, const LayerPrice *
 /* Bytes that a layer holds more, or less, once the pass has run. */
 static double held_bytes(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
 {
-  const LayerPrice *price = price_of(b, layer), *stored = stored_of(b, layer);
+  int type = b->sites[chunk->rank].type;
+  const LayerPrice *price = price_of(b, type, layer), *stored = stored_of(b, type, layer);
 
   switch (pass) {
   case PASS_FORWARD:
@@ -125,15 +127,15 @@ static double held_bytes(const ProgramBuild *b, const Chunk *chunk, int layer, P
   }
 }
 
-Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
+Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases)
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
-  double params = summed_params(b, piece);
   gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
+  int type = b->sites[chunk->rank].type;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
-    const LayerPrice *price = recomputes ? stored_of(b, i) : price_of(b, i);
+    const LayerPrice *price = recomputes ? stored_of(b, type, i) : price_of(b, type, i);
     if (is_vocabulary(pass))
       add_vocabulary(b, &s, price, pass);
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
@@ -143,10 +145,10 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
-  if (b->plan->zero == 3 && pass != PASS_WEIGHT)
-    s.free_bytes += params * weight_bytes(b);
-  if (b->plan->zero >= 2 && makes_weight_gradient(pass))
-    s.alloc_bytes += params * op_gradient_bytes(b->plan);
+  if (releases)
+    s.free_bytes += piece_weight_bytes(b, piece);
+  if (makes_weight_gradient(pass))
+    s.alloc_bytes += piece_gradient_bytes(b, piece);
   return s;
 }
 
@@ -162,14 +164,16 @@ Piece stage_layers(const ProgramBuild *b, int stage)
 typedef struct {
   double params[2]; /* [experts] */
   double largest;   /* parameters of the largest tensor */
+  double whole;     /* parameters that are not divided, none of them experts that are apart */
 } RankWeights;
 
 static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
-    w->params[0] += price_of(b, i)->params;
-    w->params[1] += price_of(b, i)->expert_params;
-    w->largest = MAX(w->largest, price_of(b, i)->largest);
+    w->params[0] += price_of(b, 0, i)->params;
+    w->params[1] += price_of(b, 0, i)->expert_params;
+    w->whole += price_of(b, 0, i)->whole;
+    w->largest = MAX(w->largest, price_of(b, 0, i)->largest);
   }
 }
 
@@ -206,6 +210,9 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
   memset(row->static_bytes, 0, sizeof row->static_bytes);
   for (int experts = 0; experts < 2; experts++)
     add_states(&b->view[experts], w.params[experts], row->static_bytes);
+  if (w.whole > 0)
+    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(b->plan) - op_states(b->plan).weights);
   row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
   row->cached_bytes = op_step_bytes(b->plan, w.params[0] + w.params[1], w.largest);
+  row->capacity_bytes = b->sites[rank].cluster->device.memory_bytes;
 }

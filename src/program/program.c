@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-const char *const lane_names[] = { "compute", "pipeline", "data", NULL };
-const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "tied embedding",
-                                        "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
+const char *const lane_names[] = { "compute", "pipeline", "data", "fetch", "store", NULL };
+const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "fetch", "store", "outputs",
+                                        "tied embedding", "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
 const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations",
                                           "buffers", "overhead", NULL };
 
@@ -29,6 +29,8 @@ int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk
   g_array_append_val(b->lanes[row * LANE_COUNT + lane], index);
   if (lane == LANE_DATA)
     b->last_data[row] = index;
+  if (lane == LANE_STORE)
+    b->last_store[row] = index;
   return index;
 }
 
@@ -85,17 +87,32 @@ static void store_lanes(ProgramBuild *b)
   p->lane_first[n_lanes] = first;
 }
 
+/* Type of the nodes on which the first copy of a layer's stage lies. */
+static int type_of_layer(const ProgramBuild *b, int layer)
+{
+  int stage = 0;
+
+  if (b->cluster->n_types == 0)
+    return 0;
+  while (layer >= plan_stage_first_layer(b->plan, b->model, stage + 1))
+    stage++;
+  return b->sites[schedule_place(b->plan->schedule, &b->shape, stage, 0).rank].type;
+}
+
 /* What schedules that place passes by their length go by: means over the ranks
  * in hundredths of a forward. */
 static void time_shape(ProgramBuild *b)
 {
   double seconds[PASS_COUNT] = { 0 };
-  GroupShape pair = mesh_pair(b->plan, b->cluster, 0, MIN(1, b->plan->pp - 1));
-  double send = collective_cost(b->cluster, COLLECTIVE_SEND, op_boundary_bytes(b->model, b->plan), &pair).seconds;
+  GroupShape pair;
+  const Cluster *between = mesh_pair_site(b->plan, b->cluster, 0, MIN(1, b->plan->pp - 1), &pair);
+  double send = collective_cost(between, COLLECTIVE_SEND, op_boundary_bytes(b->model, b->plan), &pair).seconds;
 
-  for (int i = 0; i < b->model->n_layers; i++)
+  for (int i = 0; i < b->model->n_layers; i++) {
+    const LayerPrice *price = price_of_layer(b->prices, b->model, type_of_layer(b, i), i);
     for (int pass = 0; pass < PASS_COUNT; pass++)
-      seconds[pass] += b->prices->layers[b->model->layers[i]].pass[pass].seconds / b->plan->pp;
+      seconds[pass] += price->pass[pass].seconds / b->plan->pp;
+  }
   if (seconds[PASS_FORWARD] <= 0 || seconds[PASS_INPUT] <= 0 || seconds[PASS_WEIGHT] <= 0)
     return;
   b->shape.forward = 1;
@@ -119,6 +136,24 @@ static int *new_indices(gsize n)
   return indices;
 }
 
+static Site *sites_new(const Plan *plan, const Cluster *cluster)
+{
+  Site *sites = g_new(Site, plan->pp);
+
+  for (int rank = 0; rank < plan->pp; rank++) {
+    const Cluster *site = mesh_site(plan, cluster, rank);
+    gboolean known = rank > 0 && site == sites[rank - 1].cluster;
+    if (known)
+      sites[rank] = sites[rank - 1];
+    else
+      sites[rank] = (Site) { mesh_node_type(plan, cluster, rank), site,
+                             { mesh_shards(plan, site), mesh_expert_shards(plan, site) },
+                             { mesh_shard_copies(plan, site), mesh_expert_shard_copies(plan, site) },
+                             mesh_secondary(plan, site) };
+  }
+  return sites;
+}
+
 static void build_init(ProgramBuild *b, Program *program)
 {
   gsize n_slots = 2 * (gsize)b->stages * b->shape.micro;
@@ -132,6 +167,7 @@ static void build_init(ProgramBuild *b, Program *program)
   b->entry = new_indices(n_slots);
   b->last_task = new_indices(program->n_rows);
   b->last_data = new_indices(program->n_rows);
+  b->last_store = new_indices(program->n_rows);
   b->pairs = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
   vocabulary_init(b);
 }
@@ -141,11 +177,13 @@ static void build_clear(ProgramBuild *b)
   for (int i = 0; i < b->program->n_rows * LANE_COUNT; i++)
     g_array_unref(b->lanes[i]);
   g_free(b->lanes);
+  g_free(b->sites);
   g_array_unref(b->edges);
   g_free(b->arrival);
   g_free(b->entry);
   g_free(b->last_task);
   g_free(b->last_data);
+  g_free(b->last_store);
   g_hash_table_unref(b->pairs);
   vocabulary_clear(b);
   prices_clear(b);
@@ -155,9 +193,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
 {
   Program *p = g_new0(Program, 1);
   ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
-                     .view = { *plan, plan_of_experts(plan) },
-                     .data = { mesh_shards(plan, cluster), mesh_expert_shards(plan, cluster) },
-                     .copies = { mesh_shard_copies(plan, cluster), mesh_expert_shard_copies(plan, cluster) } };
+                     .sites = sites_new(plan, cluster), .view = { *plan, plan_of_experts(plan) } };
 
   time_shape(&b);
   p->schedule = plan->schedule;

@@ -4,8 +4,9 @@
  * interpret it.
  *
  * A row is a class of alike ranks: one for each pipeline stage rank. Each row
- * has a lane for computation, one for sends to neighbouring stages and one for
- * data-parallel communication; a lane runs its tasks in order, one at a time.
+ * has a lane for computation, one for sends to neighbouring stages, one for
+ * data-parallel communication and one for copies from the host and to it each; a
+ * lane runs its tasks in order, one at a time.
  * (Tensor- and context-parallel communication runs inside passes, see cost/price.h.)
  *
  * A task is one pass of one chunk for one micro-batch, or of a piece of the
@@ -18,6 +19,12 @@
  * Where ZeRO divides over a part of the ranks that hold the same weights, each
  * keeps the sums of its part's gradients, and adds them up over the copies of
  * that part once a step (MiCS, Zhang et al. 2022, arXiv 2205.00119, section 3.4).
+ *
+ * ZeRO-3's weights are gathered for each piece in order of use, as far ahead as
+ * the prefetch bucket and the limit of live parameters let them; weights that
+ * the host keeps come up before, a piece earlier. Inputs of blocks that go to
+ * the host leave behind their forward, at most two at a time, and come back
+ * beside the pass before the backward that needs them.
  *
  * Experts that are apart (plan_experts_apart) have the same weights on other
  * ranks than the rest of their layers: gathers and reductions of a piece come in
@@ -62,7 +69,7 @@
 
 #include "cost/price.h"
 
-typedef enum { LANE_COMPUTE, LANE_PIPELINE, LANE_DATA, LANE_COUNT } Lane;
+typedef enum { LANE_COMPUTE, LANE_PIPELINE, LANE_DATA, LANE_FETCH, LANE_STORE, LANE_COUNT } Lane;
 extern const char *const lane_names[];
 
 typedef enum {
@@ -70,6 +77,9 @@ typedef enum {
   TASK_SEND,        /* activations or gradients to a neighbouring stage */
   TASK_GATHER,      /* parameters, over data-parallel ranks */
   TASK_REDUCE,      /* gradients, over data-parallel ranks */
+  TASK_FETCH,       /* parameters or activations, from the host */
+  TASK_STORE,       /* gradients or activations, to the host */
+  TASK_OUTPUTS,     /* outputs of all ranks, to the first one (DataParallel) */
   TASK_TIED,        /* gradients of tied embeddings, first with last stage */
   TASK_COPIES,      /* gradients of the same stages of two copies of the model */
   TASK_VOCAB,       /* exchange around the passes of a vocabulary over all ranks */
@@ -123,6 +133,7 @@ typedef struct {
 typedef struct {
   double static_bytes[PART_COUNT]; /* held for the whole step */
   double cached_bytes; /* that the allocator keeps for the step's end; overhead of the passes */
+  double capacity_bytes; /* of the row's device */
 } ProgramRow;
 
 typedef struct {

@@ -1,18 +1,21 @@
 /* What tasks are: segments of a chunk's passes and of its communication. */
 #include "program/build.h"
 
+#include "cost/kernel.h"
+#include "cost/quantized.h"
+
 #include <string.h>
 
-/* Parameters in a piece at least: a layer under ZeRO-3, a bucket where
+/* Parameters in a piece at least: a layer where its weights come for its passes or its inputs go, a bucket where
  * communication runs beside computation, else the whole chunk. */
 static double piece_params(const ProgramBuild *b)
 {
   const Plan *p = b->plan;
 
-  if (!sums_weights(p))
-    return G_MAXDOUBLE;
-  if (p->zero == 3)
+  if (fetches_weights(b) || p->offload.activations)
     return 0;
+  if (p->framework->single_process || (!sums_weights(p) && !plan_stores_gradients(p)))
+    return G_MAXDOUBLE;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
     return op_bucket_params(p);
   return G_MAXDOUBLE;
@@ -27,7 +30,7 @@ static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
 
   for (int i = layers.first_layer; i < end; i++) {
     piece.n_layers++;
-    filled += price_of(b, i)->params + price_of(b, i)->expert_params;
+    filled += price_of(b, 0, i)->params + price_of(b, 0, i)->expert_params;
     if (filled > least || i == end - 1) {
       g_array_append_val(pieces, piece);
       piece = (Piece) { i + 1, 0 };
@@ -36,37 +39,52 @@ static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
   }
 }
 
+static int *new_segments(gsize n)
+{
+  int *segments = g_new(int, n);
+  memset(segments, -1, n * sizeof(int));
+  return segments;
+}
+
 void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
 {
   gboolean share = index == b->shape.chunks;
   int stage = share ? -1 : program_stage(b, rank, index);
 
-  *chunk = (Chunk) { .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
+  *chunk = (Chunk) { .rank = rank, .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1, .last_backward = -1,
                      .send = { -1, -1 }, .remade = b->stored && stage != b->stages - 1 };
   add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
-  for (int pass = 0; pass < PASS_COUNT; pass++) {
-    chunk->whole[pass] = -1;
-    chunk->split[pass] = g_new(int, n);
-    memset(chunk->split[pass], -1, n * sizeof(int));
+  for (int i = 0; i < 2; i++) {
+    for (int pass = 0; pass < PASS_COUNT; pass++) {
+      chunk->whole[i][pass] = -1;
+      chunk->split[i][pass] = new_segments(n);
+    }
+    chunk->gather[i][0] = new_segments(n);
+    chunk->gather[i][1] = new_segments(n);
+    chunk->reduce[i] = new_segments(n);
+    chunk->across[i] = new_segments(n);
   }
-  for (int experts = 0; experts < 2; experts++) {
-    chunk->gather[experts] = g_memdup2(chunk->split[0], n * sizeof(int));
-    chunk->reduce[experts] = g_memdup2(chunk->split[0], n * sizeof(int));
-    chunk->across[experts] = g_memdup2(chunk->split[0], n * sizeof(int));
-  }
+  for (int copy = 0; copy < COPY_COUNT; copy++)
+    chunk->copies[copy] = new_segments(n);
+  if (b->plan->offload.activations)
+    chunk->stored = new_segments((gsize)n * b->shape.micro);
 }
 
 void chunk_clear(Chunk *chunk)
 {
   g_array_unref(chunk->pieces);
-  for (int pass = 0; pass < PASS_COUNT; pass++)
-    g_free(chunk->split[pass]);
-  for (int experts = 0; experts < 2; experts++) {
-    g_free(chunk->gather[experts]);
-    g_free(chunk->reduce[experts]);
-    g_free(chunk->across[experts]);
+  for (int i = 0; i < 2; i++) {
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      g_free(chunk->split[i][pass]);
+    g_free(chunk->gather[i][0]);
+    g_free(chunk->gather[i][1]);
+    g_free(chunk->reduce[i]);
+    g_free(chunk->across[i]);
   }
+  for (int copy = 0; copy < COPY_COUNT; copy++)
+    g_free(chunk->copies[copy]);
+  g_free(chunk->stored);
 }
 
 Piece chunk_whole(const Chunk *chunk)
@@ -83,19 +101,19 @@ static Piece piece_at(const Chunk *chunk, int piece)
   return piece < 0 ? chunk_whole(chunk) : g_array_index(chunk->pieces, Piece, piece);
 }
 
-int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass)
+int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboolean releases)
 {
-  int *known = piece < 0 ? &chunk->whole[pass] : &chunk->split[pass][piece];
+  int *known = piece < 0 ? &chunk->whole[releases][pass] : &chunk->split[releases][pass][piece];
 
   if (*known < 0)
-    *known = program_add_segment(b, pass_segment(b, chunk, piece_at(chunk, piece), pass));
+    *known = program_add_segment(b, pass_segment(b, chunk, piece_at(chunk, piece), pass, releases));
   return *known;
 }
 
-static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group,
+static CollectiveCost cost_in_parts(const Cluster *site, Collective what, double bytes, const GroupShape *group,
                                     int parts, double part_s)
 {
-  CollectiveCost cost = collective_cost(b->cluster, what, bytes / parts, group);
+  CollectiveCost cost = collective_cost(site, what, bytes / parts, group);
 
   cost.seconds = parts * (cost.seconds + part_s);
   cost.runner_up_s = parts * (cost.runner_up_s + part_s);
@@ -105,27 +123,29 @@ static CollectiveCost cost_in_parts(const ProgramBuild *b, Collective what, doub
 /* Gradients are scattered and parameters gathered at once, tensor by tensor
  * (ZeRO-3), or by a reduction to and a broadcast from each rank in turn, which
  * take as long as each other. */
-static CollectiveCost sharded_cost(const ProgramBuild *b, Collective what, double bytes, const GroupShape *group)
+static CollectiveCost sharded_cost(const ProgramBuild *b, const Cluster *site, Collective what, double bytes,
+                                   const GroupShape *group)
 {
   const Framework *f = b->plan->framework;
 
   if (b->plan->zero < 3 && f->whole_tensors)
-    return cost_in_parts(b, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
+    return cost_in_parts(site, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
   if (b->plan->zero == 3 && f->shard_tensors)
-    return cost_in_parts(b, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
-  return collective_cost(b->cluster, what, bytes, group);
+    return cost_in_parts(site, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
+  return collective_cost(site, what, bytes, group);
 }
 
-Segment comm_segment(const ProgramBuild *b, TaskKind kind, Collective what, double bytes, GroupShape group)
+Segment comm_segment(const ProgramBuild *b, const Cluster *site, TaskKind kind, Collective what, double bytes,
+                     GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
-                .cost = collective_cost(b->cluster, what, bytes, &group), .slowdown = 1 };
+                .cost = collective_cost(site, what, bytes, &group), .slowdown = 1 };
 
   if (what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER)
-    s.cost = sharded_cost(b, what, bytes, &group);
+    s.cost = sharded_cost(b, site, what, bytes, &group);
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
-    s.slowdown = overlap_slowdown(b->cluster, &group);
+    s.slowdown = overlap_slowdown(site, &group);
   return s;
 }
 
@@ -142,30 +162,94 @@ static int add_comm(ProgramBuild *b, Segment s, Piece piece, gboolean experts)
   return program_add_segment(b, s);
 }
 
-int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
+/* Communication that takes what ZeRO++ says instead. */
+static void quantize(const ProgramBuild *b, Segment *s, CollectiveCost cost, Collective what, double bytes)
 {
-  int *known = &chunk->gather[experts][piece];
+  s->cost = cost;
+  s->collective = what;
+  s->comm_bytes = bytes;
+  s->seconds = cost.seconds + (cost.seconds > 0 ? b->plan->framework->collective_s : 0);
+}
+
+/* Tiles of a product come one after the other. */
+static void tile(const ProgramBuild *b, const Cluster *site, Segment *s)
+{
+  int tiles = b->plan->sharding.tiling;
+
+  s->cost = collective_cost(site, s->collective, s->comm_bytes / tiles, &s->group);
+  s->cost.seconds *= tiles;
+  s->seconds = s->cost.seconds + tiles * b->plan->framework->collective_s;
+}
+
+/* What a gather takes of memory, and gives back when it ends: int8 weights, and the part that came up from the host. */
+static void set_gather_memory(const ProgramBuild *b, Segment *s, double params, gboolean experts)
+{
+  const Plan *p = b->plan;
+
+  if (p->zero < 3)
+    return;
+  s->free_bytes = p->sharding.quantized_weights ? params * QUANTIZED_WEIGHT_BYTES / p->sharding.tiling : 0;
+  s->alloc_bytes = s->free_bytes + params * weight_bytes(b) / p->sharding.tiling;
+  if (p->offload.parameters)
+    s->free_bytes += params * weight_bytes(b) / plan_shards(&b->view[experts]);
+}
+
+int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again)
+{
+  const Plan *plan = b->plan;
+  const Site *site = &b->sites[chunk->rank];
+  int *known = &chunk->gather[experts][again][piece];
 
   if (*known < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
-    double bytes = params_of(b, p, experts) * weight_bytes(b);
-    Segment s = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data[experts]);
-    s.alloc_bytes = b->plan->zero == 3 ? bytes : 0;
+    double params = gathered_params(b, p, experts);
+    GroupShape group = again ? site->secondary : site->data[experts];
+    Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
+    Segment s = comm_segment(b, site->cluster, TASK_GATHER, what, params * weight_bytes(b), group);
+    if (plan->sharding.tiling > 1)
+      tile(b, site->cluster, &s);
+    if (plan->sharding.quantized_weights)
+      quantize(b, &s, quantized_gather_cost(site->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
+    set_gather_memory(b, &s, params, experts);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
 }
 
+/* To a bucket and back: each gradient is read and written twice. */
+static double bucket_copies_s(const ProgramBuild *b, const Cluster *site, double bytes)
+{
+  gboolean copies = b->plan->framework->copied_buckets && !b->plan->sharding.bucket_view;
+  return copies ? memory_s(&site->device, 4 * bytes, 2) : 0;
+}
+
+/* Gradients of a kind that go when they are summed; what goes to the host is a rank's part. */
+static double freed_gradients(const ProgramBuild *b, double params, gboolean experts)
+{
+  const Plan *p = &b->view[experts];
+  double stay = plan_stores_gradients(p) ? 1.0 / plan_shards(p) : 0;
+
+  return plan_drops_gradients(p) ? params * op_gradient_bytes(p) / p->sharding.tiling * (1 - stay) : 0;
+}
+
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
+  const Plan *plan = b->plan;
+  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->reduce[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double params = params_of(b, p, experts);
-    Collective what = b->plan->zero > 0 ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, TASK_REDUCE, what, params * op_reduce_bytes(b->plan), b->data[experts]);
-    s.free_bytes = b->plan->zero >= 2 ? params * op_gradient_bytes(b->plan) : 0;
+    double params = params_of(b, p, experts), bytes = params * op_reduce_bytes(plan);
+    Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST
+                      : plan->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
+                                                      : COLLECTIVE_ALL_REDUCE;
+    Segment s = comm_segment(b, site->cluster, TASK_REDUCE, what, bytes, site->data[experts]);
+    if (plan->sharding.quantized_gradients)
+      quantize(b, &s, quantized_scatter_cost(site->cluster, params, &site->data[experts]), COLLECTIVE_ALL_TO_ALL,
+               params * QUANTIZED_GRADIENT_BYTES);
+    s.seconds += bucket_copies_s(b, site->cluster, bytes);
+    s.free_bytes = plan->framework->single_process ? host_output_bytes(b) : freed_gradients(b, params, experts);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -173,12 +257,14 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
+  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->across[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
     double bytes = params_of(b, p, experts) * op_reduce_bytes(b->plan) / plan_shards(&b->view[experts]);
-    *known = add_comm(b, comm_segment(b, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, b->copies[experts]), p, experts);
+    Segment s = comm_segment(b, site->cluster, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, site->copies[experts]);
+    *known = add_comm(b, s, p, experts);
   }
   return *known;
 }
@@ -190,13 +276,15 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pas
   const Plan *p = b->plan;
   double bytes = op_boundary_bytes(b->model, p);
   gboolean scatter = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
-  GroupShape pair = mesh_pair(p, b->cluster, from_rank, to_rank);
-  Segment s = comm_segment(b, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
+  GroupShape pair;
+  const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
+  Segment s = comm_segment(b, between, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
 
   s.pass = pass;
   if (scatter) {
-    GroupShape tensor = mesh_group(p, b->cluster, AXIS_TENSOR);
-    double gather = collective_cost(b->cluster, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
+    const Cluster *site = b->sites[to_rank].cluster;
+    GroupShape tensor = mesh_group(p, site, AXIS_TENSOR);
+    double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
     s.seconds += gather;
     s.cost.seconds += gather;
     s.cost.bus_bytes_per_s = s.comm_bytes / s.cost.seconds;

@@ -7,13 +7,16 @@ static void wait_for_row(ProgramBuild *b, int task, int row)
   program_add_edge(b, task, b->last_task[row]);
   if (b->last_data[row] >= 0 && b->last_data[row] != task)
     program_add_edge(b, task, b->last_data[row]);
+  if (b->last_store[row] >= 0)
+    program_add_edge(b, task, b->last_store[row]);
 }
 
 /* A sum between two rows, in which both take part, behind everything of theirs so far. */
 static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, int last)
 {
-  int segment = program_add_segment(
-      b, comm_segment(b, kind, COLLECTIVE_ALL_REDUCE, bytes, mesh_pair(b->plan, b->cluster, first, last)));
+  GroupShape pair;
+  const Cluster *between = mesh_pair_site(b->plan, b->cluster, first, last, &pair);
+  int segment = program_add_segment(b, comm_segment(b, between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
   int before[2][2] = { { b->last_task[first], b->last_data[first] }, { b->last_task[last], b->last_data[last] } };
 
   for (int end = 0; end < 2; end++) {
@@ -57,7 +60,7 @@ static void add_copies(ProgramBuild *b)
 static int add_norm(ProgramBuild *b)
 {
   GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  int segment = program_add_segment(b, comm_segment(b, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
+  int segment = program_add_segment(b, comm_segment(b, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
   int norm = program_add_task(b, 0, LANE_DATA, segment, 0, 0);
 
   for (int row = 0; row < b->shape.ranks; row++)
@@ -65,21 +68,31 @@ static int add_norm(ProgramBuild *b)
   return norm;
 }
 
+/* The step before's update, on the host from this one's start. */
+static int add_delayed(ProgramBuild *b, int row, double seconds)
+{
+  Segment s = { .kind = TASK_OPTIMIZER, .seconds = seconds, .compute_s = seconds, .slowdown = 1 };
+  return program_add_task(b, row, LANE_FETCH, program_add_segment(b, s), 0, 0);
+}
+
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
   double params[2] = { rank_params(b, row, FALSE), rank_params(b, row, TRUE) };
-  OptimizerPrice price = optimizer_price(p, b->cluster, params[0], params[1]);
+  const Site *site = &b->sites[row];
+  OptimizerPrice price = optimizer_price(p, site->cluster, params[0], params[1]);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, norm);
+  if (price.beside_s > 0)
+    program_add_edge(b, optimizer, add_delayed(b, row, price.beside_s));
   for (int experts = 0; experts < 2; experts++) {
     double bytes = params[experts] * op_gathered_weight_bytes(p);
     if (!plan_gathers_at_end(&b->view[experts]) || !(bytes > 0))
       continue;
-    Segment gather = comm_segment(b, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, b->data[experts]);
+    Segment gather = comm_segment(b, site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, site->data[experts]);
     gather.experts = experts;
     int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
     program_add_edge(b, task, optimizer);

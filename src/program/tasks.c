@@ -7,6 +7,7 @@ typedef struct {
   const Slot *other; /* that it overlaps, NULL = none */
   int piece; /* -1 = the whole chunk */
   gboolean gather, reduce, across; /* parameters before it, gradients after it, and over copies of a part */
+  gboolean releases;       /* gives its weights back */
   gboolean first, last;    /* of its slot */
 } Use;
 
@@ -20,7 +21,9 @@ typedef struct {
   guint next_use;  /* uses whose gather has been issued */
   int issued;      /* gathers issued */
   GArray *gather_tasks; /* int */
-  int depth;       /* pieces whose parameters may be present at once, 0 = no limit */
+  GArray *gathered; /* double: parameters of each gathered use; empty where they may all be present at once */
+  GArray *stores;   /* int: copies of inputs to the host */
+  int before;       /* compute task before the last, -1 = none */
   int held;               /* first task of the pair that is being built */
   const Slot *held_slot;  /* its first slot, what it brings waits for the pair's end */
   int blocking[2]; /* send and reduction that the next compute task must wait for, -1 = none */
@@ -43,62 +46,153 @@ static void mark_ends(RankBuild *r, const Slot *slots, int n)
   }
 }
 
+static gboolean is_backward(Pass pass)
+{
+  return pass == PASS_BACKWARD || pass == PASS_INPUT;
+}
+
+/* Whether a slot's weights must come: they may still be there from an earlier one's forward. */
+static gboolean brings_weights(const ProgramBuild *b, Chunk *chunk, Pass pass)
+{
+  gboolean kept = b->plan->sharding.keeps_gathered && chunk->in_flight > 0;
+
+  chunk->in_flight += pass == PASS_FORWARD || pass == PASS_LOGITS;
+  return fetches_weights(b) && pass != PASS_WEIGHT && !kept;
+}
+
+static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
+{
+  chunk->in_flight -= is_backward(pass) || pass == PASS_VOCAB;
+  return pass != PASS_WEIGHT && (!p->sharding.keeps_gathered || chunk->in_flight == 0);
+}
+
+/* Whether gradients leave behind a slot: to be summed, or for the host. */
+static gboolean sends_gradients(const Plan *p, Pass pass, gboolean last)
+{
+  gboolean each = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync);
+  gboolean sums = sums_weights(p) && (each || (last && p->overlap.gradients));
+  gboolean stores = !sums_weights(p) && plan_stores_gradients(p) && (each || last);
+
+  return makes_weight_gradient(pass) && (sums || stores);
+}
+
 static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int index)
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean sums = sums_weights(p), sharded = sums && p->zero == 3;
+  gboolean weights = brings_weights(r->b, chunk, slot->pass), sums = sums_weights(p);
   gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
-  gboolean gather = (sharded && slot->pass != PASS_WEIGHT) || fresh;
-  gboolean reduce = sums && makes_weight_gradient(slot->pass) &&
-                    (p->zero >= 2 || (index == chunk->last_backward && p->overlap.gradients));
-  gboolean split = gather || (reduce && (p->overlap.gradients || sharded));
+  gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
+  gboolean gather = weights || fresh || copied, last = index == chunk->last_backward;
+  gboolean reduce = sends_gradients(p, slot->pass, last);
+  gboolean inputs = p->offload.activations && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
+  gboolean split = gather || inputs || (reduce && (p->overlap.gradients || fetches_weights(r->b)));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
+  gboolean releases = releases_weights(p, chunk, slot->pass);
   int n = split ? (int)chunk->pieces->len : 1;
 
   for (int i = 0; i < n; i++) {
     Use use = { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1, .gather = gather,
-                .reduce = reduce, .across = reduce && index == chunk->last_backward, .first = i == 0, .last = i == n - 1 };
+                .reduce = reduce, .across = reduce && last, .releases = releases, .first = i == 0, .last = i == n - 1 };
     g_array_append_val(r->uses, use);
   }
 }
 
-/* Gathers what a piece needs, behind a task unless that is -1; returns the last gather, or -1. */
-static int gather_weights(RankBuild *r, const Use *use, int behind)
+/* Parameters of the gathered uses, where memory or the prefetch bucket limit how many there are at once. */
+static void measure_gathers(RankBuild *r)
 {
-  Chunk *chunk = chunk_of(r, &use->slot);
-  int task = -1;
-
-  for (int experts = 0; experts < 2; experts++) {
-    if (!chunk_has(r->b, chunk, use->piece, experts))
+  if (!fetches_weights(r->b) && !r->b->plan->framework->single_process)
+    return;
+  for (guint i = 0; i < r->uses->len; i++) {
+    const Use *use = &g_array_index(r->uses, Use, i);
+    if (!use->gather)
       continue;
-    int segment = chunk_gather_segment(r->b, chunk, use->piece, experts);
-    task = program_add_task(r->b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
-    if (behind >= 0)
-      program_add_edge(r->b, task, behind);
+    Piece piece = g_array_index(chunk_of(r, &use->slot)->pieces, Piece, use->piece);
+    double params = (params_of(r->b, piece, FALSE) + params_of(r->b, piece, TRUE)) / r->b->plan->sharding.tiling;
+    g_array_append_val(r->gathered, params);
   }
-  return task;
 }
 
-/* Issues gathers in order of use, up to `depth` ahead of the gathered pieces
- * that have run: the (i+depth)-th waits until the i-th piece gave its buffer back. */
+/* Whether so many pieces may be gathered ahead of need, of so many parameters. */
+static gboolean may_prefetch(const Plan *p, int pieces, double params)
+{
+  if (p->sharding.prefetch < 0)
+    return p->overlap.parameters && pieces == 1;
+  return p->sharding.prefetch > 0 && (pieces == 1 || params <= p->sharding.prefetch);
+}
+
+/* The gathered use that must have run before the k-th is gathered: it may be one that
+ * is prefetched while an earlier one runs, as far as all of these may be live. -1 = none. */
+static int awaited(const RankBuild *r, int k)
+{
+  const Plan *p = r->b->plan;
+  double ahead = 0, limit = p->sharding.live > 0 ? p->sharding.live : G_MAXDOUBLE;
+  int running = k;
+
+  while (running > 0) {
+    ahead += g_array_index(r->gathered, double, running);
+    if (!may_prefetch(p, k - running + 1, ahead) || ahead + g_array_index(r->gathered, double, running - 1) > limit)
+      break;
+    running--;
+  }
+  return running - 1;
+}
+
+static void wait_for_use(RankBuild *r, int task, int use)
+{
+  if (use >= 0)
+    program_add_edge(r->b, task, g_array_index(r->gathers, int, use));
+}
+
+/* Gathers what a piece needs, behind a use and what brings a rank's part (-1 = none); returns the last gather, or that. */
+static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
+{
+  ProgramBuild *b = r->b;
+  Chunk *chunk = chunk_of(r, &use->slot);
+  gboolean again = b->sites[r->rank].secondary.size > 1 && use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
+  int last = fetch;
+
+  for (int experts = 0; experts < 2; experts++) {
+    if (!chunk_has(b, chunk, use->piece, experts))
+      continue;
+    int segment = chunk_gather_segment(b, chunk, use->piece, experts, again);
+    last = program_add_task(b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);
+    wait_for_use(r, last, after);
+    if (fetch >= 0)
+      program_add_edge(b, last, fetch);
+    if (b->plan->framework->single_process && b->last_task[r->rank] >= 0)
+      program_add_edge(b, last, b->last_task[r->rank]);
+  }
+  return last;
+}
+
+/* Brings the weights of a use: from the host, over ranks, or both; `after` must have run before, -1 = none. Returns
+ * the last task that does, -1 = none. */
+static int bring_weights(RankBuild *r, const Use *use, int after)
+{
+  int fetch = -1;
+
+  if (r->b->plan->offload.parameters) {
+    fetch = host_copy(r->b, r->rank, chunk_of(r, &use->slot), &use->slot, use->piece, COPY_WEIGHTS_UP, -1);
+    wait_for_use(r, fetch, plan_replicas(r->b->plan) > 1 ? after - 1 : after);
+  }
+  return gather_weights(r, use, after, fetch);
+}
+
+/* Issues gathers in order of use, as far ahead of the gathered pieces that have run as may be. */
 static void issue_gathers(RankBuild *r)
 {
   for (; r->next_use < r->uses->len; r->next_use++) {
     const Use *use = &g_array_index(r->uses, Use, r->next_use);
     if (!use->gather)
       continue;
-    if (r->depth && r->issued >= (int)r->gathers->len + r->depth)
+    int after = r->gathered->len > 0 ? awaited(r, r->issued) : -1;
+    if (after >= (int)r->gathers->len)
       return;
-    int task = gather_weights(r, use, r->depth && r->issued >= r->depth ? g_array_index(r->gathers, int, r->issued - r->depth) : -1);
+    int task = bring_weights(r, use, after);
     g_array_append_val(r->gather_tasks, task);
     r->issued++;
   }
-}
-
-static gboolean is_backward(Pass pass)
-{
-  return pass == PASS_BACKWARD || pass == PASS_INPUT;
 }
 
 static void add_send(RankBuild *r, const Slot *slot, int task)
@@ -124,10 +218,12 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
   b->arrival[program_slot(b, backward, to, slot->micro)] = task;
 }
 
-/* Sums gradients behind a task, over copies too if it is the last time; returns the last sum. */
+/* Sums gradients behind a task, over copies too if it is the last time, and takes what the
+ * host updates there; returns the last sum. */
 static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across, const Slot *slot, int task)
 {
   ProgramBuild *b = r->b;
+  gboolean leaves = plan_stores_gradients(b->plan) && (plan_drops_gradients(b->plan) || across);
   int last = task;
 
   for (int experts = 0; experts < 2; experts++) {
@@ -136,10 +232,12 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
     int segment = chunk_reduce_segment(b, chunk, piece, experts);
     last = program_add_task(b, r->rank, LANE_DATA, segment, slot->chunk, slot->micro);
     program_add_edge(b, last, task);
-    if (across && b->copies[experts].size > 1)
+    if (across && b->sites[r->rank].copies[experts].size > 1)
       last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
                               slot->micro);
   }
+  if (leaves)
+    host_copy(b, r->rank, chunk, slot, piece, COPY_GRADIENTS_DOWN, last);
   return last;
 }
 
@@ -148,8 +246,32 @@ static void add_reduce(RankBuild *r, const Use *use, int task)
   ProgramBuild *b = r->b;
   int reduce = sum_gradients(r, chunk_of(r, &use->slot), use->piece, use->across, &use->slot, task);
 
-  if (!b->plan->overlap.gradients)
+  if (!b->plan->overlap.gradients && reduce != task)
     r->blocking[1] = reduce;
+}
+
+/* Inputs of blocks leave behind a forward, two at most on their way. */
+static void store_inputs(RankBuild *r, const Use *use, int task)
+{
+  Chunk *chunk = chunk_of(r, &use->slot);
+  int *stored = &chunk->stored[use->piece * r->b->shape.micro + use->slot.micro];
+
+  if (r->stores->len >= 2)
+    program_add_edge(r->b, task, g_array_index(r->stores, int, r->stores->len - 2));
+  *stored = host_copy(r->b, r->rank, chunk, &use->slot, use->piece, COPY_INPUTS_DOWN, task);
+  g_array_append_val(r->stores, *stored);
+}
+
+/* They come back beside the pass before the one that needs them; r->b->last_task is that pass. */
+static int fetch_inputs(RankBuild *r, const Use *use)
+{
+  Chunk *chunk = chunk_of(r, &use->slot);
+  int stored = chunk->stored[use->piece * r->b->shape.micro + use->slot.micro];
+  int fetch = host_copy(r->b, r->rank, chunk, &use->slot, use->piece, COPY_INPUTS_UP, stored);
+
+  if (r->before >= 0)
+    program_add_edge(r->b, fetch, r->before);
+  return fetch;
 }
 
 /* What a slot brings others once its last task has run; of a pair, once both have. */
@@ -184,37 +306,60 @@ static void begin_slot(RankBuild *r, const Use *use, int task)
 static int use_segment(RankBuild *r, const Use *use)
 {
   if (use->other)
-    return pair_segment(r->b, r->rank, &use->slot, chunk_of(r, &use->slot), use->piece, use->other,
+    return pair_segment(r->b, r->rank, &use->slot, chunk_of(r, &use->slot), use->piece, use->releases, use->other,
                         chunk_of(r, use->other));
-  return chunk_pass_segment(r->b, chunk_of(r, &use->slot), use->piece, use->slot.pass);
+  return chunk_pass_segment(r->b, chunk_of(r, &use->slot), use->piece, use->slot.pass, use->releases);
+}
+
+/* What a pass waits for beside its slot's input. */
+static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
+{
+  if (use->gather) {
+    int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
+    if (gather >= 0)
+      program_add_edge(r->b, task, gather);
+    g_array_append_val(r->gathers, task);
+  }
+  if (inputs >= 0)
+    program_add_edge(r->b, task, inputs);
+  for (int i = 0; i < 2; i++) {
+    if (r->blocking[i] >= 0)
+      program_add_edge(r->b, task, r->blocking[i]);
+    r->blocking[i] = -1;
+  }
+}
+
+/* What follows a pass on other lanes. */
+static void send_results(RankBuild *r, const Use *use, int task)
+{
+  const Plan *p = r->b->plan;
+
+  if (p->offload.activations && use->slot.pass == PASS_FORWARD)
+    store_inputs(r, use, task);
+  if (use->reduce)
+    add_reduce(r, use, task);
+  if (p->framework->single_process && plan_replicas(p) > 1 && use->slot.pass == PASS_FORWARD)
+    r->blocking[0] = host_outputs(r->b, r->rank, &use->slot, task);
+  if (use->last)
+    end_slot(r, use, task);
 }
 
 static void add_use(RankBuild *r, const Use *use)
 {
   ProgramBuild *b = r->b;
-  int segment = use_segment(r, use), task;
+  int segment = use_segment(r, use), inputs = -1, task;
 
   if (use->gather)
     issue_gathers(r);
+  if (b->plan->offload.activations && is_backward(use->slot.pass))
+    inputs = fetch_inputs(r, use);
   task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->slot.chunk, use->slot.micro);
   g_array_index(b->program->tasks, Task, task).paired = use->slot.paired;
-  if (use->gather) {
-    int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
-    if (gather >= 0)
-      program_add_edge(b, task, gather);
-    g_array_append_val(r->gathers, task);
-  }
-  for (int i = 0; i < 2; i++) {
-    if (r->blocking[i] >= 0)
-      program_add_edge(b, task, r->blocking[i]);
-    r->blocking[i] = -1;
-  }
+  wait_for_buffers(r, use, task, inputs);
   if (use->first)
     begin_slot(r, use, task);
-  if (use->reduce)
-    add_reduce(r, use, task);
-  if (use->last)
-    end_slot(r, use, task);
+  send_results(r, use, task);
+  r->before = b->last_task[r->rank];
   b->last_task[r->rank] = task;
 }
 
@@ -223,7 +368,9 @@ static void reduce_at_end(RankBuild *r)
 {
   const Plan *p = r->b->plan;
 
-  if (!sums_weights(p) || p->zero >= 2 || p->overlap.gradients)
+  gboolean early = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync) || p->overlap.gradients;
+
+  if (!sums_weights(p) || early)
     return;
   for (int c = 0; c < r->n_chunks; c++) {
     Slot slot = { .chunk = c };
@@ -231,24 +378,20 @@ static void reduce_at_end(RankBuild *r)
   }
 }
 
-static int gather_depth(const Plan *p)
-{
-  if (p->zero < 3)
-    return 0;
-  return p->overlap.parameters ? 2 : 1;
-}
-
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 {
   g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
   g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gather_tasks = g_array_new(FALSE, FALSE, sizeof(int));
+  g_autoptr(GArray) gathered = g_array_new(FALSE, FALSE, sizeof(double));
+  g_autoptr(GArray) stores = g_array_new(FALSE, FALSE, sizeof(int));
   int n_chunks = b->shape.chunks + (b->shares != NULL);
   g_autofree Chunk *chunks = g_new(Chunk, n_chunks);
   const Slot *slots = order->slots + order->first[rank];
   int n_slots = order->first[rank + 1] - order->first[rank];
   RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks, .uses = uses, .gathers = gathers,
-                  .gather_tasks = gather_tasks, .depth = gather_depth(b->plan), .blocking = { -1, -1 } };
+                  .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
+                  .blocking = { -1, -1 } };
 
   for (int c = 0; c < n_chunks; c++)
     chunk_init(b, &chunks[c], rank, c);
@@ -257,6 +400,7 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
     const Slot *other = slots[i].paired ? &slots[i + 1] : i > 0 && slots[i - 1].paired ? &slots[i - 1] : NULL;
     add_uses(&r, &slots[i], other, i);
   }
+  measure_gathers(&r);
   for (guint i = 0; i < uses->len; i++)
     add_use(&r, &g_array_index(uses, Use, i));
   reduce_at_end(&r);

@@ -13,7 +13,7 @@ static GroupShape pipeline_group(const ProgramBuild *b)
 
 static int add_exchange(ProgramBuild *b, Collective what, double bytes)
 {
-  return program_add_segment(b, comm_segment(b, TASK_VOCAB, what, bytes, pipeline_group(b)));
+  return program_add_segment(b, comm_segment(b, b->cluster, TASK_VOCAB, what, bytes, pipeline_group(b)));
 }
 
 static int *new_tasks(gsize n)

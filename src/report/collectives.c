@@ -20,6 +20,7 @@ typedef struct {
 
 typedef struct {
   const Result *result;
+  const Cluster *site; /* of the critical row */
   GArray *uses;    /* Use, in order of first appearance */
   LayerWork *work; /* by spec of the model */
   gboolean *known; /* whether work is there */
@@ -30,6 +31,7 @@ static const char *const purposes[TASK_KIND_COUNT] = {
   [TASK_SEND] = "between stages",
   [TASK_GATHER] = "parameters",
   [TASK_REDUCE] = "gradients",
+  [TASK_OUTPUTS] = "outputs",
   [TASK_TIED] = "tied embedding",
   [TASK_COPIES] = "gradients of copies",
   [TASK_VOCAB] = "output layer",
@@ -60,7 +62,8 @@ static void add_use(Walk *w, Use use)
       known->detail = NULL;
     return;
   }
-  use.cost = collective_cost(w->result->cluster, use.what, use.bytes, &use.group);
+  if (!use.cost.algorithm)
+    use.cost = collective_cost(w->site, use.what, use.bytes, &use.group);
   g_array_append_val(w->uses, use);
 }
 
@@ -76,7 +79,7 @@ static const LayerWork *work_of(Walk *w, int spec)
   const Result *r = w->result;
 
   if (!w->known[spec])
-    layer_work_init(&w->work[spec], r->model, &r->model->specs[spec], &r->plan, r->cluster);
+    layer_work_init(&w->work[spec], r->model, &r->model->specs[spec], &r->plan, w->site);
   w->known[spec] = TRUE;
   return &w->work[spec];
 }
@@ -104,8 +107,11 @@ static void add_segment(Walk *w, const Segment *s, gint64 count)
     for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++)
       add_layer(w, work_of(w, w->result->model->layers[i]), s->pass, count);
   } else if (s->group.size > 1) {
-    add_use(w, (Use) { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
-                       .count = count });
+    Use use = { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
+                .count = count };
+    if (w->result->cluster->n_types > 0)
+      use.cost = s->cost;
+    add_use(w, use);
   }
 }
 
@@ -186,10 +192,11 @@ char *report_collectives(const Result *result, const Trace *trace)
   g_autofree LayerWork *work = g_new0(LayerWork, n_specs);
   g_autofree gboolean *known = g_new0(gboolean, n_specs);
   g_autofree gint64 *count = count_segments(trace, result->metrics.critical_row);
-  Walk w = { result, uses, work, known };
+  Walk w = { result, result_site(result, result->metrics.critical_row), uses, work, known };
 
+  /* rows of a mixed cluster differ: those of the critical row's devices alone */
   for (guint i = 0; i < trace->segments->len; i++)
-    if (count[i] >= 0)
+    if (count[i] >= (result->cluster->n_types > 0))
       add_segment(&w, &g_array_index(trace->segments, Segment, i), count[i]);
   for (int i = 0; i < n_specs; i++)
     if (known[i])

@@ -43,6 +43,12 @@ static void put_communication(GString *text, const Segment *s)
     g_string_append(text, ",,,,");
     return;
   }
+  if (s->kind == TASK_FETCH || s->kind == TASK_STORE) {
+    g_string_append_c(text, ',');
+    put_real(text, s->comm_bytes);
+    g_string_append(text, ",,");
+    return;
+  }
   csv_put(text, collective_names[s->collective], FALSE);
   put_real(text, s->comm_bytes);
   put_int(text, TRUE, s->group.size);
@@ -53,7 +59,7 @@ static void put_span(GString *text, const Trace *t, guint32 index)
 {
   const Span *s = span_at(t, index);
   gboolean piped = s->kind == TASK_PASS || s->kind == TASK_SEND;
-  gboolean chunked = piped || s->kind == TASK_GATHER || s->kind == TASK_REDUCE;
+  gboolean chunked = piped || (s->kind >= TASK_GATHER && s->kind <= TASK_OUTPUTS);
 
   put_int(text, TRUE, index);
   put_int(text, TRUE, s->row);

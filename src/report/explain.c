@@ -144,7 +144,7 @@ static void say_bubble(GString *s, const Result *r, const Trace *t)
 static void say_memory(GString *s, const Result *r)
 {
   const Metrics *m = &r->metrics;
-  double room = r->cluster->device.memory_bytes - m->peak_memory_bytes;
+  double room = m->capacity_bytes - m->peak_memory_bytes;
   int largest = 0;
 
   for (int part = 0; part < PART_COUNT; part++)

@@ -19,6 +19,8 @@ static const struct {
   [LANE_COMPUTE] = { STREAM_COMPUTE, "compute" },
   [LANE_PIPELINE] = { 22, "sends" },
   [LANE_DATA] = { 21, "data parallel" },
+  [LANE_FETCH] = { 18, "from the host" },
+  [LANE_STORE] = { 19, "to the host" },
 };
 
 /* As kernels are called; what a name starts with decides its colour in Perfetto. */
@@ -259,6 +261,22 @@ static void put_communication(EventSink *sink, const TraceIndex *x, const Span *
   close_slice(sink);
 }
 
+static gboolean is_host_lane(int lane)
+{
+  return lane == LANE_FETCH || lane == LANE_STORE;
+}
+
+/* A copy as torch names it; a delayed update runs on the host itself. */
+static void put_copy(EventSink *sink, const TraceIndex *x, const Span *s)
+{
+  const char *name = s->kind == TASK_FETCH   ? "Memcpy HtoD (Pinned -> Device)"
+                     : s->kind == TASK_STORE ? "Memcpy DtoH (Device -> Pinned)"
+                                             : "optimizer on the host";
+
+  open_slice(sink, x, "gpu_memcpy", name, lanes[s->lane].stream, ns(s->start), ns(s->end));
+  close_slice(sink);
+}
+
 /* The first stream that is free; streams' ends are in `busy`. */
 static int receive_stream(gint64 *busy, int *n, gint64 from)
 {
@@ -323,6 +341,10 @@ static void put_span(EventSink *sink, const TraceIndex *x, int span)
     put_pass(sink, x, s);
     return;
   }
+  if (is_host_lane(s->lane)) {
+    put_copy(sink, x, s);
+    return;
+  }
   put_communication(sink, x, s, lanes[s->lane].stream);
   if (sink->merged && s->kind == TASK_SEND && receiver(x, s, &chunk) >= 0)
     put_flow(sink, "s", "send", sink->first_flow + send_flow(span), lanes[s->lane].stream, ns(s->start));
@@ -373,7 +395,8 @@ void row_events(const TraceIndex *x, int row, EventSink *sink)
 
   put_step(sink, t);
   for (int lane = 0; lane < LANE_COUNT; lane++)
-    name_stream(sink, lanes[lane].stream, lanes[lane].title);
+    if (!is_host_lane(lane) || offload_any(&x->view->result->plan.offload))
+      name_stream(sink, lanes[lane].stream, lanes[lane].title);
   if (x->view->result->plan.tp > 1)
     name_stream(sink, STREAM_TENSOR, "tensor parallel");
   for (guint i = 0; i < x->spans[row]->len; i++)

@@ -20,7 +20,7 @@ static const struct {
 static const ProcessGroup kinds[TASK_KIND_COUNT] = {
   [TASK_PASS] = GROUP_TENSOR, [TASK_SEND] = GROUP_PIPELINE,  [TASK_GATHER] = GROUP_DATA,
   [TASK_REDUCE] = GROUP_DATA, [TASK_TIED] = GROUP_EMBEDDING, [TASK_NORM] = GROUP_WORLD,
-  [TASK_COPIES] = GROUP_COPIES, [TASK_VOCAB] = GROUP_PIPELINE,
+  [TASK_OUTPUTS] = GROUP_DATA, [TASK_COPIES] = GROUP_COPIES, [TASK_VOCAB] = GROUP_PIPELINE,
 };
 
 ProcessGroup group_of_segment(const Plan *plan, const Segment *segment)

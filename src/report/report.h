@@ -33,6 +33,9 @@ Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, c
 /* The same where the trace is gone and its metrics are kept. */
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics);
 
+/* The cluster whose devices a row runs on: a node type of a mixed one. */
+const Cluster *result_site(const Result *result, int row);
+
 /* The keys of the contract, as an object under `key`; with a trace also `stages`:
  * peak memory by part, idle share and computation of each. */
 void result_write(const Result *result, const Trace *trace, JsonWriter *writer, const char *key);
@@ -55,6 +58,7 @@ char *report_collectives(const Result *result, const Trace *trace);
  * peak memory at the right, time below. No line is longer than `columns`, if
  * these are at least 16. */
 char *report_stages(const Trace *trace);                         /* peak memory of each stage by part */
+char *report_placement(const Result *result, const Trace *trace); /* of a mixed cluster: each stage's devices and load */
 char *report_ops(const Result *result);                          /* each operator of each distinct layer */
 char *report_timeline(const Trace *trace, int columns);
 

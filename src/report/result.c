@@ -8,7 +8,7 @@ static double ratio(double value, double of)
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics)
 {
   Result r = { .model = model, .cluster = cluster, .plan = *plan, .metrics = *metrics };
-  double peak = cluster->device.peak_flops_per_s[plan_format(plan)];
+  double peak = cluster_peak_flops_per_s(cluster, plan_format(plan));
 
   r.tokens = (double)plan->global_batch * plan->seq;
   r.tokens_per_s = ratio(r.tokens, r.metrics.iteration_s);
@@ -18,8 +18,15 @@ Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan 
   r.hardware_flops_per_s_per_gpu = ratio(r.metrics.hardware_flops, r.metrics.iteration_s);
   r.mfu = ratio(r.model_flops_per_s_per_gpu, peak);
   r.hfu = ratio(r.hardware_flops_per_s_per_gpu, peak);
-  r.fits = r.metrics.peak_memory_bytes <= cluster->device.memory_bytes;
+  if (cluster->n_types == 0)
+    r.metrics.capacity_bytes = cluster->device.memory_bytes;
+  r.fits = r.metrics.peak_memory_bytes <= r.metrics.capacity_bytes;
   return r;
+}
+
+const Cluster *result_site(const Result *r, int row)
+{
+  return mesh_site(&r->plan, r->cluster, MIN(row, r->plan.pp - 1));
 }
 
 Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace)
@@ -53,6 +60,14 @@ static void write_memory(const double bytes[PART_COUNT], JsonWriter *w)
   json_close(w, '}');
 }
 
+/* The devices of a stage, where they differ. */
+static void write_site(const Cluster *site, JsonWriter *w)
+{
+  json_put_string(w, "node_type", site->name);
+  json_put_string(w, "device", site->device.name);
+  json_put_real(w, "capacity_bytes", site->device.memory_bytes);
+}
+
 static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
 {
   int ranks = r->plan.gpus / t->n_rows, rows_of_stage = MAX(t->n_rows / r->plan.pp, 1);
@@ -64,6 +79,8 @@ static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
     json_put_int(w, "stage", row / rows_of_stage);
     json_put_int(w, "first_rank", row * ranks);
     json_put_int(w, "ranks", ranks);
+    if (r->cluster->n_types > 0)
+      write_site(result_site(r, row), w);
     json_put_real(w, "compute_s", trace_row_compute(t, row));
     json_put_real(w, "bubble_fraction", trace_row_bubble(t, row));
     json_put_real(w, "peak_memory_bytes", peak);

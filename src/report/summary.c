@@ -34,14 +34,22 @@ static void add_model(Table *table, const Model *m)
     table_add(table, "%s: %s parameters, %d layers, hidden %d", m->name, params, m->blocks, m->hidden);
 }
 
+static void add_nodes(Table *table, const Cluster *c)
+{
+  table_add(table, "cluster");
+  if (c->n_types > 0)
+    table_add(table, "%s: %d devices of %d types", c->name, c->devices, c->n_types);
+  else
+    table_add(table, "%s: %d %s, %d a node", c->name, c->devices, c->device.name,
+              MIN(c->devices_per_node, c->devices));
+}
+
 static void add_device(Table *table, const Cluster *c, DType precision)
 {
   const Device *d = &c->device;
   g_autofree char *flops = format_count(d->peak_flops_per_s[precision]);
   g_autofree char *memory = format_bytes(d->memory_bytes), *rate = format_count(d->memory_bytes_per_s);
 
-  table_add(table, "cluster");
-  table_add(table, "%s: %d %s, %d a node", c->name, c->devices, d->name, MIN(c->devices_per_node, c->devices));
   table_add(table, "device");
   table_add(table, "%sFLOP/s %s, %s at %sB/s (kernels %s: %s)", flops, dtype_names[precision], memory, rate,
             d->kernels.name, provenance_names[d->kernels.matmul[precision].provenance]);
@@ -56,6 +64,15 @@ static void add_tiers(Table *table, const Cluster *c)
     table_add(table, "joins %d, %sB/s a device (link %s: %s)", MIN(tier->devices, c->devices), rate, tier->link.name,
               provenance_names[tier->link.provenance]);
   }
+}
+
+/* A type of nodes of a mixed cluster. */
+static void add_type(Table *table, const Cluster *c, DType precision)
+{
+  table_add(table, "%s", c->name);
+  table_add(table, "%d %s, %d a node", c->devices, c->device.name, c->devices_per_node);
+  add_device(table, c, precision);
+  add_tiers(table, c);
 }
 
 static void add_run(Table *table, const Plan *p, double tokens)
@@ -74,8 +91,13 @@ char *report_inputs(const Result *r)
   g_autoptr(Table) table = table_new("<|<");
 
   add_model(table, r->model);
-  add_device(table, r->cluster, plan_format(&r->plan));
-  add_tiers(table, r->cluster);
+  add_nodes(table, r->cluster);
+  for (int i = 0; i < r->cluster->n_types; i++)
+    add_type(table, r->cluster->types[i], plan_format(&r->plan));
+  if (r->cluster->n_types == 0) {
+    add_device(table, r->cluster, plan_format(&r->plan));
+    add_tiers(table, r->cluster);
+  }
   add_run(table, &r->plan, r->tokens);
   return table_text(table, 0);
 }
@@ -141,14 +163,15 @@ static void append_memory(GString *text, const Result *r)
 {
   const Metrics *m = &r->metrics;
   Line lines[PART_COUNT + 1];
-  g_autofree char *capacity = format_bytes(r->cluster->device.memory_bytes);
+  g_autofree char *capacity = format_bytes(m->capacity_bytes);
 
   for (int part = 0; part < PART_COUNT; part++)
     lines[part] = (Line) { memory_part_names[part], m->memory[part] };
   lines[PART_COUNT] = (Line) { "peak", m->peak_memory_bytes };
-  g_string_append_printf(text, "\nmemory of stage %d, the fullest one: %s the %s of a device\n", m->peak_row,
-                         r->fits ? "fits" : "DOES NOT FIT", capacity);
-  append_shares(text, lines, PART_COUNT + 1, r->cluster->device.memory_bytes, format_bytes);
+  g_string_append_printf(text, "\nmemory of stage %d, the fullest one: %s the %s of %s\n", m->peak_row,
+                         r->fits ? "fits" : "DOES NOT FIT", capacity,
+                         r->cluster->n_types ? result_site(r, m->peak_row)->device.name : "a device");
+  append_shares(text, lines, PART_COUNT + 1, m->capacity_bytes, format_bytes);
 }
 
 char *report_summary(const Result *result)

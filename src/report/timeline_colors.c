@@ -16,7 +16,8 @@ static const struct {
 static const guint32 kind_colors[TASK_KIND_COUNT] = {
   [TASK_SEND] = 0x64748B,   [TASK_GATHER] = 0x14919B, [TASK_REDUCE] = 0xB83280,
   [TASK_TIED] = 0x975A16,   [TASK_NORM] = 0x1A202C,   [TASK_OPTIMIZER] = 0x7C4DBC,
-  [TASK_COPIES] = 0xE58BBE, [TASK_VOCAB] = 0x7A8B1F,
+  [TASK_COPIES] = 0xE58BBE, [TASK_VOCAB] = 0x7A8B1F,  [TASK_FETCH] = 0x4FA36C,
+  [TASK_STORE] = 0xA3784F,  [TASK_OUTPUTS] = 0x8C6BB1,
 };
 
 static const char *const kind_titles[TASK_KIND_COUNT] = {
@@ -24,6 +25,8 @@ static const char *const kind_titles[TASK_KIND_COUNT] = {
   [TASK_REDUCE] = "reduce gradients", [TASK_TIED] = "tied embedding",
   [TASK_COPIES] = "sum copies' gradients", [TASK_VOCAB] = "output layer's exchange",
   [TASK_NORM] = "gradient norm",      [TASK_OPTIMIZER] = "optimizer",
+  [TASK_FETCH] = "copy from the host", [TASK_STORE] = "copy to the host",
+  [TASK_OUTPUTS] = "gather outputs",
 };
 
 static const char *const pass_titles[PASS_COUNT] = {

@@ -195,7 +195,7 @@ static void write_row(const Panel *p, TimelinePicture *t, int place)
   double y = lane_top(p, place, LANE_COMPUTE) + lane_height(p, LANE_COMPUTE) / 2;
   g_autofree char *name = g_strdup_printf("stage %d", row), *memory = format_bytes(peak);
   g_autofree char *idle = g_strdup_printf("%.1f %%", 100 * trace_row_bubble(p->whole, row));
-  gboolean full = peak > p->result->cluster->device.memory_bytes;
+  gboolean full = peak > p->whole->rows[row].capacity_bytes;
 
   timeline_text(t, TIMELINE_LEFT - 10, y, TRUE, size, TIMELINE_INK, name);
   timeline_text(t, BUBBLE_X, y, TRUE, size, TIMELINE_INK, idle);

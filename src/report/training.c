@@ -15,7 +15,7 @@ static Training training_of(const Result *r, double tokens)
   t.seconds = t.steps * r->metrics.iteration_s;
   t.gpu_hours = t.seconds * r->plan.gpus / 3600;
   t.usd = t.gpu_hours * r->cluster->usd_per_device_hour;
-  t.joules = t.seconds * r->plan.gpus * r->cluster->device.power_w;
+  t.joules = t.seconds * r->plan.gpus * cluster_power_w(r->cluster);
   return t;
 }
 
@@ -33,7 +33,7 @@ char *training_text(const Result *r, double tokens)
   else
     g_string_append(s, " (the cluster file has no usd_per_device_hour)");
   if (t.joules > 0)
-    g_string_append_printf(s, ", %.1f MWh at %.0f W a GPU", t.joules / 3.6e9, r->cluster->device.power_w);
+    g_string_append_printf(s, ", %.1f MWh at %.0f W a GPU", t.joules / 3.6e9, cluster_power_w(r->cluster));
   g_string_append(s, ".\n");
   return g_string_free(s, FALSE);
 }

@@ -1,5 +1,7 @@
 #include "search/bound.h"
 
+#include "cost/quantized.h"
+
 #include <math.h>
 
 /* Where the running sums of PriceSums lie. */
@@ -10,6 +12,7 @@ static double **sum_at(PriceSums *s, int i)
   return i < (int)G_N_ELEMENTS(sums) ? sums[i] : NULL;
 }
 
+/* At entry i of the running sums. */
 static void add_layer(PriceSums *s, int i, const LayerPrice *p)
 {
   const PassPrice *pass = p->pass;
@@ -33,17 +36,18 @@ PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *c
   PriceSums *s = g_new0(PriceSums, 1);
   int n = model->n_layers;
 
+  s->cluster = cluster;
   s->prices = price_table_new(model, plan, cluster);
   for (int k = 0; sum_at(s, k); k++)
-    *sum_at(s, k) = g_new0(double, n + 1);
+    *sum_at(s, k) = g_new0(double, s->prices->n_types * (n + 1));
   s->transient = INFINITY;
   s->alike = TRUE;
   for (int i = 2; i <= model->blocks; i++)
     s->alike &= model->layers[i] == model->layers[1];
-  for (int i = 0; i < n; i++) {
-    const LayerPrice *p = &s->prices->layers[model->layers[i]];
-    add_layer(s, i, p);
-    if (model_layer(model, i)->kind != LAYER_EMBEDDING)
+  for (int i = 0; i < s->prices->n_types * n; i++) {
+    const LayerPrice *p = price_of_layer(s->prices, model, i / n, i % n);
+    add_layer(s, i / n * (n + 1) + i % n, p);
+    if (model_layer(model, i % n)->kind != LAYER_EMBEDDING)
       s->transient = MIN(s->transient, p->recomputed_bytes + p->transient_bytes);
   }
   return s;
@@ -64,10 +68,12 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const PriceSums *sums;
+  const Cluster *site;  /* where the rank that is looked at runs */
   Plan experts;         /* the plan as the weights of experts that are apart see it */
   int kinds;            /* of weights: 2 where experts are apart */
   GroupShape data[2], part_copies[2]; /* by kind */
   ScheduleShape shape;
+  gboolean mixed; /* nodes are of several types */
   int stages, copies, layers; /* layers: of each stage, of plans without a split */
   guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
 } Bound;
@@ -75,7 +81,8 @@ typedef struct {
 static Bound bound_of(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
 {
   Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
-              .stages = plan_stages(plan), .copies = schedule_copies(plan->schedule) };
+              .site = cluster, .mixed = sums->cluster->n_types > 0, .stages = plan_stages(plan),
+              .copies = schedule_copies(plan->schedule) };
 
   b.kinds = plan_experts_apart(plan) ? 2 : 1;
   if (b.kinds > 1)
@@ -96,14 +103,32 @@ static int first_layer(const Bound *b, int stage)
   return stage == 0 ? 0 : stage == b->stages ? b->model->n_layers : 1 + b->layers * stage;
 }
 
-/* Difference of a running sum over the layers of a stage; of those that stay
- * there where the vocabulary is spread over all ranks. */
-static double of_stage(const Bound *b, const double *sum, int stage)
+/* Difference of a running sum over the layers of a stage on nodes of a type; of
+ * those that stay there where the vocabulary is spread over all ranks. */
+static inline double of_stage_on(const Bound *b, const double *sum, int stage, int node_type)
 {
   int first = first_layer(b, stage), end = first_layer(b, stage + 1);
   gboolean spread = b->plan->schedule->vocabulary > 0;
 
+  sum += node_type * (b->model->n_layers + 1);
   return sum[MIN(end, b->model->n_layers - spread)] - sum[MAX(first, spread)];
+}
+
+/* Of a stage wherever it is fastest: a two-way schedule has it twice. */
+static double of_stage_mixed(const Bound *b, const double *sum, int stage)
+{
+  double least = INFINITY;
+
+  for (int copy = 0; copy < b->copies; copy++) {
+    int rank = schedule_place(b->plan->schedule, &b->shape, stage, copy).rank;
+    least = MIN(least, of_stage_on(b, sum, stage, mesh_node_type(b->plan, b->sums->cluster, rank)));
+  }
+  return least;
+}
+
+static double of_stage(const Bound *b, const double *sum, int stage)
+{
+  return b->mixed ? of_stage_mixed(b, sum, stage) : of_stage_on(b, sum, stage, 0);
 }
 
 static int stage_of(const Bound *b, int rank, int chunk)
@@ -114,7 +139,7 @@ static int stage_of(const Bound *b, int rank, int chunk)
 /* Whether all stages but the first and the last hold the same. */
 static gboolean alike(const Bound *b)
 {
-  return b->sums->alike && !b->plan->split.stages && b->plan->schedule->placement == PLACE_LOOP;
+  return b->sums->alike && !b->mixed && !b->plan->split.stages && b->plan->schedule->placement == PLACE_LOOP;
 }
 
 static double of_rank(const Bound *b, const double *sum, int rank)
@@ -125,8 +150,9 @@ static double of_rank(const Bound *b, const double *sum, int rank)
   if (last > 1 && alike(b))
     return of_stage(b, sum, stage_of(b, rank, 0)) + (last - 1) * of_stage(b, sum, stage_of(b, rank, 1)) +
            of_stage(b, sum, stage_of(b, rank, last));
+  int type = b->mixed ? mesh_node_type(b->plan, b->sums->cluster, rank) : 0;
   for (int chunk = 0; chunk < b->plan->vpp; chunk++)
-    total += of_stage(b, sum, stage_of(b, rank, chunk));
+    total += of_stage_on(b, sum, stage_of(b, rank, chunk), type);
   return total;
 }
 
@@ -152,19 +178,55 @@ static const Plan *view(const Bound *b, int kind)
 
 static double comm(const Bound *b, Collective what, double bytes, int kind)
 {
-  return collective_cost(b->cluster, what, bytes, &b->data[kind]).seconds;
+  return collective_cost(b->site, what, bytes, &b->data[kind]).seconds;
+}
+
+/* Whether every micro-batch's gradients are summed. */
+static gboolean sums_each(const Plan *p)
+{
+  return p->zero >= 2 && !p->sharding.no_sync;
 }
 
 /* Gradients of a kind, and the sums over copies of a part of them, once a step. */
-static double reduction(const Bound *b, double gradients, int kind)
+static double reduction(const Bound *b, double params, int kind)
 {
-  return comm(b, b->plan->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gradients, kind);
+  const Plan *p = b->plan;
+
+  if (p->sharding.quantized_gradients)
+    return quantized_scatter_cost(b->site, params, &b->data[kind]).seconds;
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p), kind);
 }
 
 static double across_copies(const Bound *b, double gradients, int kind)
 {
   double part = gradients / plan_shards(view(b, kind));
-  return collective_cost(b->cluster, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
+  return collective_cost(b->site, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
+}
+
+static double gather(const Bound *b, double params, const GroupShape *group)
+{
+  const Plan *p = b->plan;
+
+  if (p->sharding.quantized_weights)
+    return quantized_gather_cost(b->site, params, group).seconds;
+  return collective_cost(b->site, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), group).seconds;
+}
+
+/* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */
+static double gathers(const Bound *b, double params, int kind)
+{
+  const Plan *p = b->plan;
+  double once = p->zero > 0 && p->sharding.persistence == 0 ? gather(b, params, &b->data[kind]) : 0, again = once;
+
+  if (p->zero < 3)
+    return p->overlap.parameters ? once : 0;
+  if (p->sharding.keeps_gathered)
+    return once;
+  if (p->sharding.secondary) {
+    GroupShape secondary = mesh_secondary(p, b->site);
+    again = gather(b, params, &secondary);
+  }
+  return chunk_micro(b) * (once + again);
 }
 
 /* What the data lane carries before the norm whatever its order. One call is
@@ -172,14 +234,12 @@ static double across_copies(const Bound *b, double gradients, int kind)
 static double data_lane(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double m = chunk_micro(b), gathers = p->zero == 3 ? 2 * m : p->zero > 0 && p->overlap.parameters ? 1 : 0, s = 0;
+  double s = 0;
 
-  for (int kind = 0; kind < b->kinds; kind++) {
-    double weights = params[kind] * op_gathered_weight_bytes(p), gradients = params[kind] * op_reduce_bytes(p);
+  for (int kind = 0; kind < b->kinds && !p->framework->single_process; kind++)
     if (plan_replicas(view(b, kind)) > 1)
-      s += reduction(b, gradients, kind) * (p->zero >= 2 ? m : 1) + across_copies(b, gradients, kind) +
-           gathers * comm(b, COLLECTIVE_ALL_GATHER, weights, kind);
-  }
+      s += reduction(b, params[kind], kind) * (sums_each(p) ? chunk_micro(b) : 1) +
+           across_copies(b, params[kind] * op_reduce_bytes(p), kind) + gathers(b, params[kind], kind);
   return s;
 }
 
@@ -187,7 +247,7 @@ static double data_lane(const Bound *b, const double params[2])
 static double after_norm(const Bound *b, const double params[2])
 {
   const Plan *p = b->plan;
-  double s = optimizer_price(p, b->cluster, params[0], params[1]).seconds;
+  double s = optimizer_price(p, b->site, params[0], params[1]).seconds;
 
   for (int kind = 0; kind < b->kinds; kind++)
     if (plan_gathers_at_end(view(b, kind)))
@@ -201,9 +261,11 @@ static double reduction_tail(const Bound *b, const double params[2])
   const Plan *p = b->plan;
   double s = 0;
 
-  for (int kind = 0; kind < b->kinds && !p->overlap.gradients && p->zero < 2; kind++)
+  if (p->overlap.gradients || sums_each(p) || p->framework->single_process)
+    return 0;
+  for (int kind = 0; kind < b->kinds; kind++)
     if (plan_replicas(view(b, kind)) > 1)
-      s += reduction(b, params[kind] * op_reduce_bytes(p), kind) +
+      s += reduction(b, params[kind], kind) +
            across_copies(b, params[kind] * op_reduce_bytes(p), kind);
   return s;
 }
@@ -219,22 +281,22 @@ static double slowed_by_reductions(const Bound *b, const double params[2])
   const Plan *p = b->plan;
   double s = 0;
 
-  for (int kind = 0; kind < b->kinds && p->zero >= 2; kind++)
+  for (int kind = 0; kind < b->kinds && sums_each(p) && !p->sharding.quantized_gradients; kind++)
     if (plan_replicas(view(b, kind)) > 1)
       s += chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * op_reduce_bytes(p), kind) *
-           (1 - 1 / overlap_slowdown(b->cluster, &b->data[kind]));
+           (1 - 1 / overlap_slowdown(b->site, &b->data[kind]));
   return s;
 }
 
 static RankEnd rank_end(Bound *b, const double params[2])
 {
-  b->data[0] = mesh_shards(b->plan, b->cluster);
-  b->part_copies[0] = mesh_shard_copies(b->plan, b->cluster);
+  b->data[0] = mesh_shards(b->plan, b->site);
+  b->part_copies[0] = mesh_shard_copies(b->plan, b->site);
   if (b->kinds > 1) {
-    b->data[1] = mesh_expert_shards(b->plan, b->cluster);
-    b->part_copies[1] = mesh_expert_shard_copies(b->plan, b->cluster);
+    b->data[1] = mesh_expert_shards(b->plan, b->site);
+    b->part_copies[1] = mesh_expert_shard_copies(b->plan, b->site);
   }
-  return (RankEnd) { { params[0], params[1] }, chunk_micro(b), data_lane(b, params), after_norm(b, params),
+  return (RankEnd) { b->site, { params[0], params[1] }, chunk_micro(b), data_lane(b, params), after_norm(b, params),
                      reduction_tail(b, params), slowed_by_reductions(b, params) };
 }
 
@@ -250,7 +312,7 @@ static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
 
   for (int i = 0; i < ends->n; i++) {
     const RankEnd *end = &ends->ends[i];
-    if (end->params[0] == params[0] && end->params[1] == params[1] && end->micro == micro)
+    if (end->params[0] == params[0] && end->params[1] == params[1] && end->micro == micro && end->site == b->site)
       return end;
   }
   int at = ends->n < BOUND_ENDS ? ends->n++ : BOUND_ENDS - 1;
@@ -258,18 +320,27 @@ static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
   return &ends->ends[at];
 }
 
-/* A send between neighbouring stages at its fastest: inside a node if any pair is. */
-static double send_s(const Bound *b)
+static double send_on(const Bound *b, const Cluster *cluster)
 {
   const Plan *p = b->plan;
   GroupShape pair = { .size = 2 };
   double bytes = op_boundary_bytes(b->model, p);
 
-  for (int t = 0; t < b->cluster->n_tiers; t++)
-    pair.per_domain[t] = mesh_stride(p, AXIS_PIPELINE) < b->cluster->tiers[t].devices ? 2 : 1;
+  for (int t = 0; t < cluster->n_tiers; t++)
+    pair.per_domain[t] = mesh_stride(p, AXIS_PIPELINE) < cluster->tiers[t].devices ? 2 : 1;
   if (p->framework->scatter_gather)
     bytes /= p->sequence_parallel ? 1 : p->tp;
-  return p->pp > 1 ? collective_cost(b->cluster, COLLECTIVE_SEND, bytes, &pair).seconds : 0;
+  return p->pp > 1 ? collective_cost(cluster, COLLECTIVE_SEND, bytes, &pair).seconds : 0;
+}
+
+/* A send between neighbouring stages at its fastest: inside a node if any pair is, on any type of nodes. */
+static double send_s(const Bound *b)
+{
+  double least = send_on(b, b->cluster);
+
+  for (int i = 0; i < b->cluster->n_types; i++)
+    least = MIN(least, send_on(b, b->cluster->types[i]));
+  return least;
 }
 
 /* Passes that may run as one with another: then only what computes is certain. */
@@ -307,6 +378,12 @@ static int lowest_stage(const Bound *b, int rank)
 static double before_stage(const Bound *b, const double *sum, int stage)
 {
   int spread = b->plan->schedule->vocabulary > 0;
+  double seconds = 0;
+
+  for (int i = 0; b->mixed && i < stage; i++)
+    seconds += of_stage(b, sum, i);
+  if (b->mixed)
+    return seconds;
   return stage == 0 ? 0 : sum[MIN(first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 
@@ -322,6 +399,7 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
     double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
     double drain = before_stage(b, back, stage) + stage * send, work = m * micro_s(b, rank);
     double passing = schedule->split ? m * of_rank(b, b->sums->least_input_s, rank) : work;
+    b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
     const RankEnd *end = find_rank_end(b, rank, ends);
     longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
     *lane = MAX(*lane, end->lane);
@@ -367,8 +445,18 @@ static void add_rank(BoundRanks *all, RankBytes rank)
 
 static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 {
-  return (RankBytes) { of_rank(b, b->sums->params, rank), expert_params(b, rank),
-                       (activations + scratch(b)) * (1 + b->plan->framework->fragmentation) };
+  double held = b->plan->offload.activations ? 0 : activations;
+  double dynamic = (held + scratch(b)) * (1 + b->plan->framework->fragmentation);
+  const Cluster *cluster = b->sums->cluster;
+
+  if (b->mixed)
+    dynamic = memory_in_room(cluster, dynamic, mesh_site(b->plan, cluster, rank)->device.memory_bytes);
+  return (RankBytes) { of_rank(b, b->sums->params, rank), expert_params(b, rank), dynamic };
+}
+
+double memory_in_room(const Cluster *cluster, double bytes, double capacity_bytes)
+{
+  return cluster->n_types == 0 ? bytes : bytes + (cluster->device.memory_bytes - capacity_bytes);
 }
 
 BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums)

@@ -21,7 +21,8 @@
  * sequence parallelism, expert degrees and recomputation, with running sums over the layers. */
 typedef struct {
   PriceTable *prices;
-  /* Running sums over the layers, n_layers + 1 entries each. */
+  const Cluster *cluster; /* that they are of */
+  /* Running sums over the layers, n_layers + 1 entries each, for each node type of a mixed cluster. */
   double *forward_s, *backward_s;
   double *input_s;       /* input gradients */
   double *least_s;       /* computation of a forward and a backward, split or not */
@@ -39,6 +40,7 @@ void price_sums_free(PriceSums *sums);
 /* What comes behind the passes of a rank that holds so many parameters (and so many of experts that are apart) and runs
  * so many micro-batches through each chunk. */
 typedef struct {
+  const Cluster *site; /* where it runs */
   double params[2], micro;
   double lane;   /* all that the data lane carries */
   double last;   /* from the norm to the end of the step */
@@ -70,6 +72,10 @@ typedef struct {
 
 BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums);
 double bound_memory(const Plan *plan, const BoundRanks *ranks);
+
+/* On a mixed cluster bounds of memory, and what search compares of a simulated
+ * plan, are counted in room: as if every device had the memory of Cluster.device. */
+double memory_in_room(const Cluster *cluster, double bytes, double capacity_bytes);
 
 /* The same, closer where backwards are whole and stages stand in a loop: walks
  * each rank's order of passes with the sizes of its chunks. What data-parallel

@@ -15,6 +15,8 @@ static void add_bytes(GChecksum *sum, gconstpointer bytes, gsize n)
 /* What bounds leave out and simulations read. */
 static void add_cluster(GChecksum *sum, const Cluster *c)
 {
+  for (int i = 0; i < c->n_types; i++)
+    add_cluster(sum, c->types[i]);
   add_text(sum, c->name);
   add_bytes(sum, &c->device.memory_bytes, sizeof c->device.memory_bytes);
   add_bytes(sum, &c->usd_per_device_hour, sizeof c->usd_per_device_hour);

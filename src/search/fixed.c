@@ -4,7 +4,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -24,7 +24,6 @@ static const FixedKey fixed_keys[] = {
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
   { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
-  { "offload", G_STRUCT_OFFSET(Fixed, offload), 0, 1 },
   { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
 };
 
@@ -48,21 +47,38 @@ static gboolean fix_number(const FixedKey *key, const char *value, Fixed *out, G
   return TRUE;
 }
 
+const char *const fixed_offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
+
+/* By name, or 0 and 1 for the first two. */
+static gboolean fix_offload(const char *value, Fixed *out, GError **error)
+{
+  int named = names_find(fixed_offloads, value);
+
+  out->offload = named >= 0 ? named : g_str_equal(value, "0") ? 0 : g_str_equal(value, "1") ? 1 : -1;
+  return out->offload >= 0 || bad_fix(error, "offload", value, "none, optimizer, parameters (and optimizer) or nvme (both)");
+}
+
 static gboolean fix_one(const char *key, const char *value, Fixed *out, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
     if (g_str_equal(fixed_keys[i].key, key))
       return fix_number(&fixed_keys[i], value, out, error);
+  if (g_str_equal(key, "offload"))
+    return fix_offload(value, out, error);
   if (g_str_equal(key, "recompute")) {
     out->recompute = names_find(recompute_names, value);
     return out->recompute >= 0 || bad_fix(error, key, value, "none, selective or full");
+  }
+  if (g_str_equal(key, "dispatcher")) {
+    out->dispatch = names_find(expert_dispatch_names, value);
+    return out->dispatch >= 0 || bad_fix(error, key, value, "alltoall, allgather or flex");
   }
   if (g_str_equal(key, "schedule")) {
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, schedule");
+                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, dispatcher, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)
@@ -87,4 +103,20 @@ gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError 
     return TRUE;
   g_prefix_error(error, "%s: ", option);
   return FALSE;
+}
+
+gboolean space_parse(const char *option, const char *text, guint *space, GError **error)
+{
+  static const char *const names[] = { "offload", "zero++", NULL };
+  g_auto(GStrv) parts = g_strsplit(text, ",", -1);
+
+  for (int i = 0; parts[i]; i++) {
+    int named = names_find(names, parts[i]);
+    if (named < 0) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected offload, zero++ or both", option, parts[i]);
+      return FALSE;
+    }
+    *space |= 1u << named;
+  }
+  return TRUE;
 }

@@ -35,7 +35,7 @@ static double money_of(const Plan *plan, const Cluster *cluster, double step_s, 
 static double energy_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
 {
   (void)memory_bytes;
-  return step_s * plan->gpus * cluster->device.power_w;
+  return step_s * plan->gpus * cluster_power_w(cluster);
 }
 
 const Objective objectives[] = {
@@ -76,7 +76,7 @@ gboolean objective_check(const Objective *o, const Cluster *cluster, GError **er
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour",
                 cluster->name);
-  else if (o->value == energy_of && cluster->device.power_w <= 0)
+  else if (o->value == energy_of && cluster_power_w(cluster) <= 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: power_w: missing: expected the power of a GPU",
                 cluster->device.name);
   else

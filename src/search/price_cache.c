@@ -13,6 +13,7 @@ struct PriceCache {
   const Model *model;
   const Cluster *cluster;
   GHashTable *sums;   /* PriceKey without stages to PriceSums; looked up, never iterated */
+  GHashTable *mixed;  /* Plan without its split to LayerSplit, of a mixed cluster */
   GHashTable *splits; /* PriceKey to LayerSplit, without stages if there is none */
 };
 
@@ -35,6 +36,18 @@ static PriceKey key_of(const Plan *plan, int stages)
                       plan->recompute, plan_ends_meet(plan), stages };
 }
 
+static guint plan_hash(gconstpointer p)
+{
+  const Plan *k = p;
+  guint hash = ((k->tp * 8191u + k->pp) * 127u + k->micro_batch) * 31u + k->vpp * 7u + k->zero;
+  return ((hash * 31u + k->recompute) * 2u + k->sequence_parallel) * 31u + g_direct_hash(k->types[0]);
+}
+
+static gboolean plan_equal(gconstpointer a, gconstpointer b)
+{
+  return memcmp(a, b, sizeof(Plan)) == 0;
+}
+
 PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
 {
   PriceCache *cache = g_new(PriceCache, 1);
@@ -43,6 +56,7 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->cluster = cluster;
   cache->sums = g_hash_table_new_full(key_hash, key_equal, g_free, (GDestroyNotify)price_sums_free);
   cache->splits = g_hash_table_new_full(key_hash, key_equal, g_free, g_free);
+  cache->mixed = g_hash_table_new_full(plan_hash, plan_equal, g_free, g_free);
   return cache;
 }
 
@@ -52,6 +66,7 @@ void price_cache_free(PriceCache *cache)
     return;
   g_hash_table_unref(cache->sums);
   g_hash_table_unref(cache->splits);
+  g_hash_table_unref(cache->mixed);
   g_free(cache);
 }
 
@@ -69,11 +84,28 @@ const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
 
 gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan)
 {
-  return cache->model->blocks % plan_stages(plan) != 0;
+  return cache->cluster->n_types > 0 || cache->model->blocks % plan_stages(plan) != 0;
+}
+
+/* The split goes by all of the plan, and by what fits. */
+static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
+{
+  Plan key = *plan;
+
+  memset(&key.split, 0, sizeof key.split);
+  LayerSplit *split = g_hash_table_lookup(cache->mixed, &key);
+  if (!split) {
+    split = g_new0(LayerSplit, 1);
+    balance_by_room(cache->model, cache->cluster, plan, price_cache_sums(cache, plan)->prices, split);
+    g_hash_table_insert(cache->mixed, g_memdup2(&key, sizeof key), split);
+  }
+  return split->stages ? split : NULL;
 }
 
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 {
+  if (cache->cluster->n_types > 0)
+    return mixed_split(cache, plan);
   PriceKey key = key_of(plan, plan_stages(plan));
   LayerSplit *split = g_hash_table_lookup(cache->splits, &key);
 

@@ -114,6 +114,11 @@ static int by_bound(gconstpointer a, gconstpointer b)
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
+static double need_of(const Search *s, const Metrics *m)
+{
+  return memory_in_room(s->cluster, m->peak_memory_bytes, m->capacity_bytes);
+}
+
 /* Simulates the plan that is there. */
 static void complete(const Search *s, Found *found)
 {
@@ -121,8 +126,8 @@ static void complete(const Search *s, Found *found)
   const Metrics *m = &found->metrics;
 
   trace_metrics(trace, &found->metrics);
-  found->value = value_of(s, s->objective, &found->plan, m->iteration_s, m->peak_memory_bytes);
-  found->second = value_of(s, s->options->second, &found->plan, m->iteration_s, m->peak_memory_bytes);
+  found->value = value_of(s, s->objective, &found->plan, m->iteration_s, need_of(s, m));
+  found->second = value_of(s, s->options->second, &found->plan, m->iteration_s, need_of(s, m));
 }
 
 static Found evaluate(const Search *s, const Candidate *c)
@@ -141,7 +146,8 @@ static gboolean recall(const Search *s, const Candidate *c, Found *out)
   if (!journal_find(s->journal, c->index, &e))
     return FALSE;
   *out = (Found) { .plan = plan_of(s, c), .bound_s = c->bound_s, .index = c->index,
-                   .metrics = { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes, .critical_row = -1 } };
+                   .metrics = { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes,
+                                .capacity_bytes = s->cluster->device.memory_bytes, .critical_row = -1 } };
   out->value = value_of(s, s->objective, &out->plan, e.step_s, e.memory_bytes);
   out->second = value_of(s, s->options->second, &out->plan, e.step_s, e.memory_bytes);
   return TRUE;
@@ -179,7 +185,7 @@ static void run_round(Search *s, int n)
   g_mutex_unlock(&s->mutex);
   for (int i = 0; i < n; i++) {
     const Metrics *m = &s->found[i].metrics;
-    journal_add(s->journal, &(JournalEntry) { s->found[i].index, m->iteration_s, m->peak_memory_bytes });
+    journal_add(s->journal, &(JournalEntry) { s->found[i].index, m->iteration_s, need_of(s, m) });
   }
   journal_flush(s->journal);
 }
@@ -274,8 +280,8 @@ static void settle_round(Search *s, int n)
 
   for (int i = 0; i < n; i++) {
     const Found *f = &s->found[i];
-    if (f->metrics.peak_memory_bytes > s->cluster->device.memory_bytes) {
-      put_over(s, s->picks[i], &f->plan, f->metrics.peak_memory_bytes);
+    if (f->metrics.peak_memory_bytes > f->metrics.capacity_bytes) {
+      put_over(s, s->picks[i], &f->plan, need_of(s, &f->metrics));
       continue;
     }
     r->simulated++;

@@ -10,6 +10,7 @@
  * fixed. Of a model with experts, where the framework divides them over ranks: every expert
  * parallelism that divides the experts and a stage's ranks, an expert's matrices over the
  * tensor-parallel ranks or whole. The optimizer is offloaded only where that is fixed.
+ * On a mixed cluster also every order of the node types along the pipeline.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it
@@ -41,10 +42,20 @@
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
   int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
+  int dispatch; /* ExpertDispatch */
   const Schedule *schedule;
 } Fixed;
 
 Fixed fixed_none(void);
+
+/* What `offload` is fixed to: nothing, the optimizer, it and weights, both on NVMe. */
+extern const char *const fixed_offloads[];
+
+/* Choices that the space has only on demand. */
+typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2 } SpaceExtra;
+
+/* Adds "offload,zero++" to what the space has. The error begins with the option's name: TDP_ERROR_INPUT. */
+gboolean space_parse(const char *option, const char *text, guint *space, GError **error);
 
 /* Adds "tp=8,zero=1" to what is fixed: short names of the contract. The error
  * begins with the option's name: TDP_ERROR_INPUT. */
@@ -93,6 +104,7 @@ typedef struct {
 typedef struct {
   const Plan *base; /* gpus, batch, sequence, precision, framework, overlap of all plans */
   Fixed fixed;
+  guint space;   /* SpaceExtra */
   int top;
   int threads;   /* 0 = one for each processor */
   gboolean over; /* look for a faster plan that memory forbids */

@@ -98,16 +98,60 @@ static int shard_groups(const Walk *w, const Plan *plan, int zero, int groups[2]
              : 1;
 }
 
+/* As fixed_offloads names them. */
+static const Offload offloads[] = {
+  { .optimizer = STORE_DEVICE },
+  { .optimizer = STORE_CPU },
+  { .optimizer = STORE_CPU, .parameters = STORE_CPU },
+  { .optimizer = STORE_NVME, .parameters = STORE_NVME },
+};
+
+/* Whether the space has plans of this stage and offload: none on the host unless it is asked for. */
+static gboolean offers(const Walk *w, const Plan *plan, int zero, int offload)
+{
+  const Fixed *f = &w->options->fixed;
+  Plan with = *plan;
+  gboolean runs = TRUE;
+
+  /* on one rank a stage only says what leaves it: gradients, and weights */
+  if (plan_replicas(plan) == 1 && zero > 0 && zero != (offload >= 2 ? 3 : offload == 1 ? 2 : 0))
+    return FALSE;
+  if (f->offload >= 0)
+    return f->offload == offload;
+  with.zero = zero;
+  with.offload = offloads[offload];
+  for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
+    runs &= !plan_takes(&with, choice) || plan->framework->sharding >> choice & 1;
+  return offload == 0 ||
+         (w->options->space & SPACE_OFFLOAD && runs && (offload == 1 ? zero > 0 || plan_replicas(plan) == 1 : zero == 3));
+}
+
+/* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
+static int secondary_ranks(const Walk *w, const Plan *plan)
+{
+  guint needs = 1u << CHOICE_HPZ | 1u << CHOICE_QWZ | 1u << CHOICE_QGZ;
+  int network = w->cluster->network_tier;
+  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
+  gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->sharding & needs) == needs;
+
+  return may && inside > 1 && inside < replicas.size && replicas.size % inside == 0 && !plan_experts_apart(plan) ? inside : 0;
+}
+
 static void state_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
-  int groups[2], offload = f->offload == 1 ? STORE_CPU : STORE_DEVICE;
+  int groups[2], secondary = secondary_ranks(w, plan);
 
   w->n_states = 0;
-  for (int zero = 0; zero <= (plan_replicas(plan) > 1 ? 3 : 0); zero++) {
+  for (int zero = 0; zero <= 3; zero++) {
     int n = excluded(f->zero, zero) ? 0 : shard_groups(w, plan, zero, groups);
     for (int g = 0; g < n; g++)
-      w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g] };
+      for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
+        if (offers(w, plan, zero, offload))
+          w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g], 0 };
+    if (n > 0 && zero == 3 && secondary > 0)
+      w->states[w->n_states++] = (StateChoice) { zero, MAX(f->offload, 0), groups[0], secondary };
   }
 }
 
@@ -116,7 +160,9 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->sequence_parallel = pass->sequence_parallel;
   plan->recompute = pass->recompute;
   plan->zero = state->zero;
-  plan->offload.optimizer = state->offload;
+  plan->offload = offloads[state->offload];
+  plan->sharding.secondary = state->secondary;
+  plan->sharding.quantized_weights = plan->sharding.quantized_gradients = state->secondary > 0;
   plan->shard_group = state->shard_group;
 }
 
@@ -147,24 +193,25 @@ static void update_sums(Walk *w, Plan plan)
   }
 }
 
-/* Members under one choice of passes, those of the states that `rules` let through. */
-static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
+/* Members under one choice of passes, those of the states from..to-1 that `rules` let through; they share a split. */
+static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, const int *rules, gboolean uneven,
+                        gboolean *first)
 {
   SpaceLeaf leaf = { .group = group, .pass = w->passes[pass], .sums = w->sums[pass] };
   Plan plan = *group;
   const LayerSplit *split = NULL;
 
-  space_choose(&plan, &w->passes[pass], &w->states[0]);
+  space_choose(&plan, &w->passes[pass], &w->states[from]);
   if (uneven) {
     split = price_cache_split(w->prices, &plan);
     plan.split = split ? *split : plan.split;
-    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, w->n_states))
+    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, to - from))
       return;
   }
   const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
   leaf.plan = &plan;
   leaf.ranks = &ranks;
-  for (int i = 0; i < w->n_states; i++) {
+  for (int i = from; i < to; i++) {
     space_choose(&plan, &w->passes[pass], &w->states[i]);
     if (reject(w, &plan, rules[i], 1))
       continue;
@@ -175,6 +222,15 @@ static void walk_states(Walk *w, const Plan *group, int pass, const int *rules, 
     *first = FALSE;
     w->visitor->legal(w->visitor->data, &leaf);
   }
+}
+
+/* On a mixed cluster a split goes by memory too: each state has its own. */
+static void walk_pass(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
+{
+  int each = w->cluster->n_types > 0 ? 1 : w->n_states;
+
+  for (int from = 0; from < w->n_states; from += each)
+    walk_states(w, group, pass, from, from + each, rules, uneven || w->cluster->n_types > 0, first);
 }
 
 /* Members of one schedule and chunk count. */
@@ -195,7 +251,7 @@ static void walk_leaves(Walk *w, Plan plan)
   for (int i = 0; i < w->n_passes; i++) {
     space_choose(&plan, &w->passes[i], &w->states[0]);
     if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->n_states))
-      walk_states(w, &group, i, rules, rule == RULE_LAYERS, &first);
+      walk_pass(w, &group, i, rules, rule == RULE_LAYERS, &first);
   }
 }
 
@@ -209,6 +265,32 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
   if (pp == 1)
     return g_str_equal(schedule->name, "1f1b");
   return fixed || framework_runs(w->options->base->framework, schedule);
+}
+
+/* Orders of a mixed cluster's node types along the pipeline. */
+static int count_orders(const Walk *w)
+{
+  int orders = 1;
+
+  for (int i = 2; i <= w->cluster->n_types; i++)
+    orders *= i;
+  return orders;
+}
+
+/* The i-th order in the plan; the first is the cluster's own. */
+static void set_order(const Walk *w, Plan *plan, int i)
+{
+  int n = w->cluster->n_types, left[NODE_TYPES_MAX];
+
+  for (int k = 0; k < n; k++)
+    left[k] = k;
+  for (int k = 0, choices = n; k < n; k++, choices--) {
+    int taken = i % choices;
+    i /= choices;
+    plan->types[k] = g_intern_string(w->cluster->types[left[taken]]->name);
+    for (int rest = taken; rest < choices - 1; rest++)
+      left[rest] = left[rest + 1];
+  }
 }
 
 static void walk_members(Walk *w, Plan plan)
@@ -246,7 +328,10 @@ static void walk_batches(Walk *w, Plan plan)
     plan.micro_batch = g_array_index(sizes, int, i);
     if (excluded(f->micro_batch, plan.micro_batch) && divides)
       continue;
-    walk_members(w, plan);
+    for (int order = 0; order < count_orders(w); order++) {
+      set_order(w, &plan, order);
+      walk_members(w, plan);
+    }
   }
 }
 
@@ -305,6 +390,8 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
   Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
              .experts = fewest_experts(model) };
   Plan plan = *options->base;
+  if (f->dispatch >= 0)
+    plan.dispatch = f->dispatch;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {

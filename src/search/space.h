@@ -4,7 +4,10 @@
  * states (StateChoice). A rule is checked once for all plans that share what it
  * reads (PlanPart), and turns all of them down at once. Schedules are those that
  * the framework runs, or the one that is fixed. Where layers do not divide by the
- * stages, the plan gets the best split by time.
+ * stages, the plan gets the best split by time. On a mixed cluster groups also
+ * differ in the order of the node types along the pipeline, and each plan gets the
+ * best split that fits (as Metis, ATC 2024, orders types and splits layers by what
+ * they do).
  *
  * To add a choice: a field of one of the two, its values in pass_choices() or
  * state_choices(), and its place in the plan in space_choose().
@@ -20,8 +23,9 @@ typedef struct {
 } PassChoice;
 
 typedef struct {
-  guint8 zero, offload;
+  guint8 zero, offload; /* offload: index into fixed_offloads */
   int shard_group;
+  int secondary; /* ranks of ZeRO++'s second copy, with its collectives on fewer bits; 0 = none */
 } StateChoice;
 
 /* Sets what a member of a group chooses. */

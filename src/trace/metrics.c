@@ -56,38 +56,57 @@ static gboolean is_pipeline(const Span *s)
   return s->kind == TASK_SEND || s->kind == TASK_VOCAB;
 }
 
-/* Charges a gap in a row's computation to what was waited for while that ran: a
- * send; or, unless it was a send, the row's own data-parallel communication;
- * else to idleness. `data` are the row's data-lane spans in order; those before
- * `next` ended before the gap. */
-static void charge_gap(const Trace *t, const GPtrArray *data, guint *next, double from, double to, int cause,
-                       Metrics *m)
-{
-  double waited = 0, sent = 0;
+/* Spans of one of a row's lanes in order; those before `next` ended before the last gap. */
+typedef struct {
+  GPtrArray *spans;
+  guint next;
+} LaneSpans;
 
-  while (*next < data->len && ((const Span *)g_ptr_array_index(data, *next))->end <= from)
-    (*next)++;
-  for (guint i = *next; i < data->len && ((const Span *)g_ptr_array_index(data, i))->start < to; i++)
-    waited += overlap(from, to, g_ptr_array_index(data, i));
+static double lane_overlap(LaneSpans *lane, double from, double to)
+{
+  double waited = 0;
+
+  while (lane->next < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, lane->next))->end <= from)
+    lane->next++;
+  for (guint i = lane->next; i < lane->spans->len && ((const Span *)g_ptr_array_index(lane->spans, i))->start < to; i++)
+    waited += overlap(from, to, g_ptr_array_index(lane->spans, i));
+  return waited;
+}
+
+/* Charges a gap in a row's computation to what was waited for while that ran: a
+ * send; or, unless it was a send, the row's own data-parallel communication, then
+ * copies from or to the host; else to idleness. */
+static void charge_gap(const Trace *t, LaneSpans lanes[LANE_COUNT], double from, double to, int cause, Metrics *m)
+{
+  double waited = lane_overlap(&lanes[LANE_DATA], from, to), sent = 0;
+  double host = MAX(lane_overlap(&lanes[LANE_FETCH], from, to), lane_overlap(&lanes[LANE_STORE], from, to));
+
   if (cause >= 0 && is_pipeline(&g_array_index(t->spans, Span, cause))) {
     sent = overlap(from, to, &g_array_index(t->spans, Span, cause));
     waited = 0;
   }
+  host = MAX(0, MIN(host, to - from - waited - sent));
   m->data_comm_s += waited;
   m->pipeline_comm_s += sent;
-  m->idle_s += to - from - waited - sent;
+  m->offload_s += host;
+  m->idle_s += to - from - waited - sent - host;
 }
 
-static GPtrArray *data_spans(const Trace *t, int row)
+static void lane_spans_init(LaneSpans lanes[LANE_COUNT], const Trace *t, int row)
 {
-  GPtrArray *spans = g_ptr_array_new();
-
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    lanes[lane] = (LaneSpans) { g_ptr_array_new(), 0 };
   for (guint i = 0; i < t->spans->len; i++) {
     Span *s = &g_array_index(t->spans, Span, i);
-    if (s->row == row && s->lane == LANE_DATA)
-      g_ptr_array_add(spans, s);
+    if (s->row == row)
+      g_ptr_array_add(lanes[s->lane].spans, s);
   }
-  return spans;
+}
+
+static void lane_spans_clear(LaneSpans lanes[LANE_COUNT])
+{
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    g_ptr_array_unref(lanes[lane].spans);
 }
 
 /* Of a pass's exposed communication, the part that waited `part_s` of the segment's. */
@@ -100,16 +119,16 @@ static double exposed_part(const Segment *segment, double part_s, const Span *s)
 
 static void break_down(const Trace *t, int row, Metrics *m)
 {
-  g_autoptr(GPtrArray) data = data_spans(t, row);
+  LaneSpans lanes[LANE_COUNT];
   double clock = 0;
-  guint next = 0;
 
+  lane_spans_init(lanes, t, row);
   for (guint i = 0; i < t->spans->len; i++) {
     const Span *s = &g_array_index(t->spans, Span, i);
     if (s->row != row || s->lane != LANE_COMPUTE)
       continue;
     if (s->start > clock)
-      charge_gap(t, data, &next, clock, s->start, s->cause, m);
+      charge_gap(t, lanes, clock, s->start, s->cause, m);
     if (s->kind == TASK_OPTIMIZER) {
       double copied = g_array_index(t->segments, Segment, s->segment).offload_s;
       m->offload_s += copied;
@@ -124,16 +143,23 @@ static void break_down(const Trace *t, int row, Metrics *m)
     }
     clock = s->end;
   }
-  charge_gap(t, data, &next, clock, t->end_s - t->step_s, -1, m);
+  charge_gap(t, lanes, clock, t->end_s - t->step_s, -1, m);
+  lane_spans_clear(lanes);
   m->optimizer_s += t->step_s;
 }
 
 static void find_peak(const Trace *t, Metrics *m)
 {
+  double worst = 0;
+
+  m->capacity_bytes = t->rows[0].capacity_bytes;
   for (int row = 0; row < t->n_rows; row++) {
     double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
-    if (peak > m->peak_memory_bytes) {
+    double more = peak - (t->rows[row].capacity_bytes - t->rows[0].capacity_bytes);
+    if (row == 0 || more > worst) {
+      worst = more;
       m->peak_memory_bytes = peak;
+      m->capacity_bytes = t->rows[row].capacity_bytes;
       m->peak_row = row;
       memcpy(m->memory, bytes, sizeof bytes);
     }

@@ -10,6 +10,7 @@ Trace *trace_new(const Program *program)
   t->rows = g_new0(TraceRow, t->n_rows);
   for (int row = 0; row < t->n_rows; row++) {
     t->rows[row].cached_bytes = program->rows[row].cached_bytes;
+    t->rows[row].capacity_bytes = program->rows[row].capacity_bytes;
     memcpy(t->rows[row].static_bytes, program->rows[row].static_bytes, sizeof t->rows[row].static_bytes);
     t->rows[row].points = g_array_new(FALSE, FALSE, sizeof(MemoryPoint));
   }

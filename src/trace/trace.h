@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
   double static_bytes[PART_COUNT];
-  double cached_bytes; /* as in the program */
+  double cached_bytes, capacity_bytes; /* as in the program */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;
 
@@ -65,7 +65,8 @@ typedef struct {
   double compute_s, tensor_comm_s, context_comm_s, expert_comm_s, pipeline_comm_s, data_comm_s, offload_s,
       optimizer_s, idle_s;
   int critical_row;
-  double peak_memory_bytes; /* of the worst row */
+  double peak_memory_bytes; /* of the worst row: whose device has least room left, or lacks most */
+  double capacity_bytes;    /* of that device */
   int peak_row;
   double memory[PART_COUNT]; /* parts at that peak */
   double hardware_flops;     /* of the mean row's device in the step, recomputation included */

@@ -208,6 +208,7 @@ static double network_bytes(const ClaimRun *r)
   return data_bytes_across_nodes(r->trace, r->result.metrics.critical_row, r->cluster);
 }
 
+static double rest_bytes(const ClaimRun *r) { return other_bytes(r->trace, r->result.metrics.critical_row); }
 static double sent_bytes(const ClaimRun *r) { return pipeline_bytes(r->trace, r->result.metrics.critical_row); }
 
 static BlockVolume tensor(const ClaimRun *r)
@@ -234,7 +235,7 @@ static const struct {
   { "micro_batches", micro_batches }, { "model_tflops", model_tflops }, { "mfu", mfu },
   { "tokens_per_s", tokens_per_s }, { "fits", fits },
   { "data_bytes", data_bytes }, { "reduced_bytes", reduced_bytes }, { "gathered_bytes", gathered_bytes }, { "data_calls", data_calls },
-  { "network_bytes", network_bytes }, { "sent_bytes", sent_bytes },
+  { "network_bytes", network_bytes }, { "sent_bytes", sent_bytes }, { "other_bytes", rest_bytes },
   { "tensor_gathers", tensor_gathers }, { "tensor_scatters", tensor_scatters }, { "tensor_reduces", tensor_reduces },
   { "tensor_bytes", tensor_bytes }, { "saved_bytes", saved_bytes },
 };

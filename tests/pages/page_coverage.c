@@ -11,6 +11,7 @@
  *   test       "FILE SYMBOL" of tests/
  *   plan, model, cluster   an example of plans/, what it is for
  *   with       object of plan keys that the example takes besides; it must have every one of `keys`
+ *   only       the framework that is the technique itself; else each is tried
  *   why        object from a cell's name to the reason why it is empty; "*" for all the others
  *
  * What can be checked is: keys are known, files hold the symbols, rules have the
@@ -226,8 +227,13 @@ static char *plan_cell(const cJSON *entry)
 static char *runs_cell(Coverage *c, const cJSON *entry, const Example *e)
 {
   g_autoptr(GString) text = g_string_new(NULL);
+  const char *only = text_of(entry, "only");
   guint n = 0;
 
+  if (only && !example_is_legal(e, only, NULL))
+    fault(c, entry, "only: %s: the example is not legal", only);
+  if (only)
+    return g_strdup(only);
   for (guint i = 0; i < c->frameworks->len; i++) {
     const char *name = g_ptr_array_index(c->frameworks, i);
     if (!example_is_legal(e, name, NULL))

@@ -26,6 +26,9 @@ double data_bytes_across_nodes(const Trace *trace, int row, const Cluster *clust
 /* Bytes that a row sends to other stages. */
 double pipeline_bytes(const Trace *trace, int row);
 
+/* Bytes of what else a row communicates between passes, the gradient norm left out. */
+double other_bytes(const Trace *trace, int row);
+
 /* Collectives of one axis in one forward and backward of a block: how many of each
  * kind, and bytes counted as above. */
 typedef struct {

@@ -1,0 +1,54 @@
+#include "cost/quantized.h"
+
+#include "cost/kernel.h"
+
+/* Bytes that a kernel reads and writes for a value: 16 bits to int8 or int4, and back. */
+#define TO_INT8 3.0
+#define TO_INT4 2.5
+
+GroupShape group_in_node(const Cluster *c, const GroupShape *group)
+{
+  int network = c->network_tier;
+  int inside = network < 0 ? group->size : network == 0 ? 1 : group->per_domain[network - 1];
+  GroupShape shape = { .size = inside };
+
+  for (int t = 0; t < TIER_MAX; t++)
+    shape.per_domain[t] = MIN(inside, group->per_domain[t]);
+  return shape;
+}
+
+GroupShape group_over_nodes(const Cluster *c, const GroupShape *group)
+{
+  int inside = group_in_node(c, group).size;
+  GroupShape shape = { .size = group->size / inside };
+
+  for (int t = 0; t < TIER_MAX; t++)
+    shape.per_domain[t] = MAX(1, group->per_domain[t] / inside);
+  return shape;
+}
+
+CollectiveCost quantized_gather_cost(const Cluster *c, double params, const GroupShape *group)
+{
+  CollectiveCost cost = collective_cost(c, COLLECTIVE_ALL_GATHER, params * QUANTIZED_WEIGHT_BYTES, group);
+
+  cost.seconds += memory_s(&c->device, TO_INT8 * params / group->size, 1) + memory_s(&c->device, TO_INT8 * params, 1);
+  return cost;
+}
+
+CollectiveCost quantized_scatter_cost(const Cluster *c, double params, const GroupShape *group)
+{
+  GroupShape inside = group_in_node(c, group), over = group_over_nodes(c, group);
+  double left = params / inside.size;
+  CollectiveCost first = collective_cost(c, COLLECTIVE_ALL_TO_ALL, params * QUANTIZED_GRADIENT_BYTES, &inside);
+  CollectiveCost last = collective_cost(c, COLLECTIVE_ALL_TO_ALL, left * QUANTIZED_GRADIENT_BYTES, &over);
+  CollectiveCost cost = last.seconds > 0 ? last : first;
+
+  /* to int4, and the sum of what arrives; again between nodes */
+  cost.seconds = first.seconds + last.seconds + memory_s(&c->device, TO_INT4 * params, 1) +
+                 memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * params + 2 * left, 1);
+  if (over.size > 1)
+    cost.seconds += memory_s(&c->device, TO_INT4 * left, 1) +
+                    memory_s(&c->device, QUANTIZED_GRADIENT_BYTES * left + 2 * left / over.size, 1);
+  cost.bus_bytes_per_s = params * QUANTIZED_GRADIENT_BYTES / cost.seconds;
+  return cost;
+}

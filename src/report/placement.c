@@ -1,0 +1,48 @@
+/* Which stage of a pipeline runs on which devices of a mixed cluster. */
+#include "base/table.h"
+#include "base/units.h"
+#include "report/report.h"
+
+static void add_taken(Table *table, char *cell)
+{
+  table_add(table, "%s", cell);
+  g_free(cell);
+}
+
+/* Blocks that a pipeline rank holds, over all its chunks. */
+static int blocks_of(const Result *r, int rank)
+{
+  ScheduleShape shape = plan_shape(&r->plan);
+  int blocks = 0;
+
+  for (int chunk = 0; chunk < r->plan.vpp; chunk++) {
+    int stage = schedule_stage(r->plan.schedule, &shape, rank, chunk);
+    int first = plan_stage_first_layer(&r->plan, r->model, stage);
+    int end = plan_stage_first_layer(&r->plan, r->model, stage + 1);
+    blocks += MIN(end, r->model->n_layers - 1) - MAX(first, 1);
+  }
+  return blocks;
+}
+
+char *report_placement(const Result *r, const Trace *trace)
+{
+  g_autoptr(PriceTable) prices = price_table_new(r->model, &r->plan, r->cluster);
+  g_autoptr(Table) t = table_new("stage|<nodes|<device|ranks|blocks|a block|computes|idle|peak|of");
+
+  for (int row = 0; row < trace->n_rows; row++) {
+    const Cluster *site = result_site(r, row);
+    const PassPrice *pass = price_of_layer(prices, r->model, mesh_node_type(&r->plan, r->cluster, row), 1)->pass;
+    double bytes[PART_COUNT], peak = trace_row_peak(trace, row, bytes);
+    table_add(t, "%d", row);
+    table_add(t, "%s", site->name);
+    table_add(t, "%s", site->device.name);
+    table_add(t, "%d", r->plan.gpus / r->plan.pp);
+    table_add(t, "%d", blocks_of(r, row));
+    add_taken(t, format_seconds(pass[PASS_FORWARD].seconds + pass[PASS_BACKWARD].seconds));
+    add_taken(t, format_seconds(trace_row_compute(trace, row)));
+    table_add(t, "%.1f %%", 100 * trace_row_bubble(trace, row));
+    add_taken(t, format_bytes(peak));
+    add_taken(t, format_bytes(site->device.memory_bytes));
+  }
+  return table_text(t, 2);
+}

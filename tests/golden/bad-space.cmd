@@ -1,0 +1,1 @@
+tdp-plan --model tiny --cluster cpu --space nvme

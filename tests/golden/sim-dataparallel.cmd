@@ -1,0 +1,1 @@
+tdp-sim --model gpt2 --cluster titan-rtx-pair --plan plans/dataparallel.json

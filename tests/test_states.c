@@ -1,0 +1,499 @@
+/* States elsewhere: host and NVMe, ZeRO's windows, ZeRO++, DDP and DataParallel. */
+#include "cost/offload.h"
+#include "cost/quantized.h"
+#include "fixture.h"
+#include "main.h"
+#include "search/bound.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+} Fixture;
+
+static void setup(Fixture *f, const char *framework, int devices)
+{
+  *f = (Fixture) { .model = fixture_llama(8, 1024, 16, 16, 1024, 1000), .cluster = fixture_cluster("dgx", devices),
+                   .framework = fixture_framework(framework) };
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.gpus = f->plan.dp = devices;
+  f->plan.global_batch = 2 * devices;
+  f->cluster->host_memory_bytes = 1e12;
+  f->cluster->host_memory_bytes_per_s = 2e11;
+  f->cluster->nvme_bytes = 1e13;
+  f->cluster->nvme_read_bytes_per_s = 2e10;
+  f->cluster->nvme_write_bytes_per_s = 1e10;
+  f->cluster->device.host_bytes_per_s = 2.5e10;
+}
+
+static void teardown(Fixture *f)
+{
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static void check_rule(Fixture *f, PlanRule rule, const char *message)
+{
+  GError *error = NULL;
+
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
+  test_error(&error, 2, message);
+}
+
+/* A run whose program is sound, whose breakdown adds up and whose bounds are below. */
+typedef struct {
+  Metrics m;
+  double bytes[TASK_KIND_COUNT]; /* of all tasks of a kind */
+  int tasks[TASK_KIND_COUNT];
+} Run;
+
+static Run run(Fixture *f)
+{
+  GError *error = NULL;
+  Run r = { 0 };
+
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), RULE_NONE);
+  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(Program) program = program_new(f->model, &f->plan, f->cluster, prices);
+  ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
+  g_autoptr(Trace) trace = simulate(program);
+  trace_metrics(trace, &r.m);
+  PriceSums *sums = price_sums_new(f->model, &f->plan, f->cluster);
+  BoundRanks ranks = bound_ranks(f->model, &f->plan, sums);
+  ck_assert_double_le(bound_time(f->model, &f->plan, f->cluster, sums, NULL), r.m.iteration_s);
+  ck_assert_double_le(bound_memory(&f->plan, &ranks), r.m.peak_memory_bytes);
+  ck_assert_double_le(bound_memory_by_order(f->model, &f->plan, sums), r.m.peak_memory_bytes);
+  price_sums_free(sums);
+  for (guint i = 0; i < program->tasks->len; i++) {
+    const Task *t = &g_array_index(program->tasks, Task, i);
+    r.bytes[t->kind] += g_array_index(program->segments, Segment, t->segment).comm_bytes;
+    r.tasks[t->kind]++;
+  }
+  double parts = r.m.compute_s + r.m.tensor_comm_s + r.m.context_comm_s + r.m.expert_comm_s + r.m.pipeline_comm_s +
+                 r.m.data_comm_s + r.m.offload_s + r.m.optimizer_s + r.m.idle_s;
+  ck_assert_double_eq_tol(parts, r.m.iteration_s, 1e-9);
+  return r;
+}
+
+static double rank_params(const Fixture *f)
+{
+  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  double params = 0;
+
+  for (int i = 0; i < f->model->n_layers; i++)
+    params += prices->layers[f->model->layers[i]].params;
+  return params;
+}
+
+/* A copy is as slow as its narrowest part: the link, the host's memory, the drives of 8 devices. */
+START_TEST(copies_share_the_node)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 8);
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_CPU, TRUE, 1e9), 1e9 / 2.5e10, 1e-12);
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_NVME, TRUE, 1e9), 8e9 / 2e10, 1e-12);
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_NVME, FALSE, 1e9), 8e9 / 1e10, 1e-12);
+  f.cluster->host_memory_bytes_per_s = 1e11;
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_CPU, TRUE, 1e9), 8e9 / 1e11, 1e-12);
+  ck_assert_double_eq(host_copy_s(f.cluster, &f.plan, STORE_DEVICE, TRUE, 1e9), 0);
+  teardown(&f);
+}
+END_TEST
+
+/* Serial: 30 bytes of Adam, 2 up, 16 each way of NVMe; sub-groups overlap them down to the longest. */
+START_TEST(sub_groups_overlap)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 8);
+  f.plan.zero = 1;
+  f.plan.offload.optimizer = STORE_NVME;
+  double adam = 1e9 * 30 * 8 / 2e11, up = 2e9 / 2.5e10, drives = 1e9 * 16 * 8 * (1 / 2e10 + 1 / 1e10);
+  HostStep whole = host_step(&f.plan, f.cluster, 1e9, 2);
+  ck_assert_double_eq_tol(whole.host_s + whole.copied_s, adam + up + drives, 1e-9);
+  f.plan.offload.sub_group = 1e8;
+  HostStep ten = host_step(&f.plan, f.cluster, 1e9, 2);
+  ck_assert_double_eq_tol(ten.host_s + ten.copied_s, drives + (adam + up) / 10, 1e-9);
+  f.plan.offload.delayed = TRUE;
+  HostStep late = host_step(&f.plan, f.cluster, 1e9, 2);
+  ck_assert_double_eq_tol(late.beside_s, adam + drives, 1e-9);
+  ck_assert_double_eq_tol(late.copied_s, up, 1e-9);
+  f.plan.overlap.offload = FALSE;
+  ck_assert_double_eq_tol(host_step(&f.plan, f.cluster, 1e9, 2).copied_s, 2 * up, 1e-9);
+  teardown(&f);
+}
+END_TEST
+
+/* ZeRO-Offload moves 2 bytes a parameter down and 2 up, divided over ranks; with ZeRO-2 down
+ * with each of 2 micro-batches. */
+START_TEST(gradients_go_down)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 8);
+  f.plan.offload.optimizer = STORE_CPU;
+  for (f.plan.zero = 1; f.plan.zero <= 3; f.plan.zero++) {
+    Run r = run(&f);
+    ck_assert_double_eq_tol(r.bytes[TASK_STORE] / (rank_params(&f) * 2 / 8), f.plan.zero == 1 ? 1 : 2, 1e-9);
+    ck_assert_double_eq(r.m.memory[PART_OPTIMIZER], 0);
+    ck_assert(f.plan.zero == 1 ? r.m.memory[PART_GRADIENTS] > 0 : r.m.memory[PART_GRADIENTS] == 0);
+  }
+  f.plan.zero = 2;
+  f.plan.gpus = f.plan.dp = 1;
+  f.plan.global_batch = 2;
+  ck_assert(cluster_resize(f.cluster, 1, NULL));
+  Run one = run(&f);
+  ck_assert_double_eq_tol(one.bytes[TASK_STORE], 2 * 2 * rank_params(&f), 1);
+  ck_assert_int_eq(one.tasks[TASK_REDUCE], 0);
+  teardown(&f);
+}
+END_TEST
+
+/* The delayed update hides Adam where passes are longer, and is the step where they are not. */
+START_TEST(updates_are_delayed)
+{
+  Fixture f;
+  double steps[2][2];
+
+  setup(&f, "zero-offload-2021", 8);
+  f.plan.zero = 2;
+  f.plan.global_batch = 64;
+  f.plan.offload.optimizer = STORE_CPU;
+  for (int slow = 0; slow < 2; slow++)
+    for (int late = 0; late < 2; late++) {
+      f.cluster->host_memory_bytes_per_s = slow ? 2e9 : 2e11;
+      f.plan.offload.delayed = late;
+      steps[slow][late] = run(&f).m.iteration_s;
+    }
+  double adam = rank_params(&f) / 8 * 30 * 8 / 2e11;
+  ck_assert_double_eq_tol(steps[0][0] - steps[0][1], adam, 1e-3 * adam);
+  ck_assert(steps[1][1] > 100 * adam && steps[1][1] < steps[1][0]);
+  teardown(&f);
+}
+END_TEST
+
+/* Parameters of ZeRO-Infinity come up twice a micro-batch, a rank's part each; none is left on the device. */
+START_TEST(weights_come_up)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 8);
+  f.plan.zero = 3;
+  Run here = run(&f);
+  f.plan.offload.parameters = STORE_CPU;
+  Run there = run(&f);
+  ck_assert_double_eq_tol(there.bytes[TASK_FETCH], 2 * 2 * 2 * rank_params(&f) / 8, 1);
+  ck_assert_int_eq(there.tasks[TASK_FETCH], there.tasks[TASK_GATHER]);
+  ck_assert_double_eq(there.m.memory[PART_WEIGHTS], 0);
+  ck_assert(there.m.peak_memory_bytes < here.m.peak_memory_bytes && there.m.iteration_s >= here.m.iteration_s);
+  f.plan.offload.parameters = STORE_NVME;
+  f.cluster->nvme_read_bytes_per_s = 1e9;
+  ck_assert(run(&f).m.offload_s > 10 * there.m.offload_s);
+  teardown(&f);
+}
+END_TEST
+
+/* Each block's input goes and comes back; with slow links passes wait, with any less is held. */
+START_TEST(inputs_leave_and_return)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 8);
+  f.plan.recompute = RECOMPUTE_FULL;
+  f.plan.micro_batch = 2;
+  Run here = run(&f);
+  f.plan.offload.activations = STORE_CPU;
+  Run there = run(&f);
+  double inputs = 8 * 2.0 * 1024 * 1024 * 2;
+  ck_assert_double_eq_tol(there.bytes[TASK_STORE], inputs, 1);
+  ck_assert_double_eq_tol(there.bytes[TASK_FETCH], inputs, 1);
+  ck_assert(there.m.memory[PART_ACTIVATIONS] < here.m.memory[PART_ACTIVATIONS] - inputs / 2);
+  f.cluster->device.host_bytes_per_s = 1e9;
+  ck_assert(run(&f).m.iteration_s > here.m.iteration_s + inputs / 1e9);
+  teardown(&f);
+}
+END_TEST
+
+/* The live limit and the prefetch bucket bound what is gathered at once; tiles divide it and leave activations alone. */
+START_TEST(windows_bound_gathers)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 8);
+  f.plan.zero = 3;
+  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+  double block = prices->layers[f.model->layers[1]].params;
+  Run one_ahead = run(&f);
+  f.plan.sharding.prefetch = 3.5 * block;
+  Run three_ahead = run(&f);
+  f.plan.sharding.live = 1;
+  Run limited = run(&f);
+  f.plan.sharding.prefetch = 0;
+  f.plan.sharding.live = 0;
+  Run none_ahead = run(&f);
+  ck_assert_double_eq_tol(three_ahead.m.memory[PART_BUFFERS] - one_ahead.m.memory[PART_BUFFERS], 2 * 2 * block, 1);
+  ck_assert_double_eq_tol(limited.m.peak_memory_bytes, none_ahead.m.peak_memory_bytes, 1);
+  ck_assert_double_eq_tol(limited.m.iteration_s, none_ahead.m.iteration_s, 1e-12);
+  ck_assert(none_ahead.m.iteration_s > one_ahead.m.iteration_s);
+  ck_assert(none_ahead.m.peak_memory_bytes < one_ahead.m.peak_memory_bytes);
+  f.plan.sharding.tiling = 4;
+  Run tiled = run(&f);
+  ck_assert(tiled.m.memory[PART_BUFFERS] < none_ahead.m.memory[PART_BUFFERS] - block);
+  ck_assert_double_eq_tol(tiled.m.memory[PART_ACTIVATIONS], none_ahead.m.memory[PART_ACTIVATIONS], 1);
+  ck_assert(tiled.m.iteration_s > none_ahead.m.iteration_s);
+  teardown(&f);
+}
+END_TEST
+
+/* Volumes of 2 micro-batches in parameters: gathers 2 each, or 1 if weights stay; reductions 1 each, or 1 at the end. */
+START_TEST(fsdp_policies)
+{
+  Fixture f;
+
+  setup(&f, "fsdp", 8);
+  f.plan.zero = 3;
+  double params = rank_params(&f);
+  Run reshards = run(&f);
+  ck_assert_double_eq_tol(reshards.bytes[TASK_GATHER] / params, 2 * 2 * 2, 1e-9);
+  ck_assert_double_eq_tol(reshards.bytes[TASK_REDUCE] / params, 2 * 2, 1e-9);
+  f.plan.sharding.keeps_gathered = TRUE;
+  Run keeps = run(&f);
+  ck_assert_double_eq_tol(keeps.bytes[TASK_GATHER] / params, 2 * 2, 1e-9);
+  ck_assert(keeps.m.peak_memory_bytes > reshards.m.peak_memory_bytes + params);
+  f.plan.sharding.no_sync = TRUE;
+  Run unsynced = run(&f);
+  ck_assert_double_eq_tol(unsynced.bytes[TASK_REDUCE] / params, 2, 1e-9);
+  ck_assert_double_eq_tol(unsynced.m.memory[PART_GRADIENTS], 4 * params, 1);
+  /* in a pipeline whose forwards all come first, the weights of a stage come once for all micro-batches */
+  f.plan.sharding.no_sync = FALSE;
+  f.plan.pp = 2;
+  f.plan.dp = 4;
+  f.plan.schedule = schedule_find("gpipe");
+  ck_assert_double_eq_tol(run(&f).bytes[TASK_GATHER] / rank_params(&f), 2, 1e-9);
+  teardown(&f);
+}
+END_TEST
+
+/* Small tensors are not gathered and stay whole. */
+START_TEST(small_tensors_persist)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 8);
+  f.plan.zero = 3;
+  Run all = run(&f);
+  f.plan.sharding.persistence = 1025;
+  Run some = run(&f);
+  double norms = (2 * 8 + 1) * 1024;
+  ck_assert_double_eq_tol(all.bytes[TASK_GATHER] - some.bytes[TASK_GATHER], 2 * 2 * 2 * norms, 1);
+  ck_assert_double_eq_tol(some.m.memory[PART_WEIGHTS] - all.m.memory[PART_WEIGHTS], 2 * norms * 7 / 8, 1);
+  teardown(&f);
+}
+END_TEST
+
+/* Bytes that a rank's collectives send out of its node for each of their bytes: none, or the bus factor
+ * of a ring over all ranks; of a second hop of an all-to-all its own. */
+static double network_bytes(Fixture *f, TaskKind kind, double factor)
+{
+  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(Program) program = program_new(f->model, &f->plan, f->cluster, prices);
+  double bytes = 0;
+
+  for (guint i = 0; i < program->tasks->len; i++) {
+    const Segment *s = &g_array_index(program->segments, Segment, g_array_index(program->tasks, Task, i).segment);
+    if (s->kind == kind && s->group.per_domain[0] < s->group.size)
+      bytes += factor * s->comm_bytes;
+  }
+  return bytes;
+}
+
+/* ZeRO++'s table 1: from 3 model sizes in 16 bits between nodes to 0.75. */
+START_TEST(volumes_fall_to_a_quarter)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 32);
+  f.plan.global_batch = 32;
+  f.plan.zero = 3;
+  double size = 2 * rank_params(&f), states = op_state_bytes(&f.plan);
+  ck_assert_double_eq_tol((network_bytes(&f, TASK_GATHER, 1) + network_bytes(&f, TASK_REDUCE, 1)) / size, 3, 1e-9);
+  Run plain = run(&f);
+  f.plan.sharding.secondary = 8;
+  ck_assert_double_eq_tol(op_state_bytes(&f.plan), states + 2 / 8.0, 1e-12);
+  f.plan.sharding.quantized_weights = f.plan.sharding.quantized_gradients = TRUE;
+  ck_assert_double_eq_tol(network_bytes(&f, TASK_GATHER, 1) / size, 0.5, 1e-9);
+  ck_assert_double_eq_tol(network_bytes(&f, TASK_REDUCE, 1) / size, 0.25, 1e-9);
+  for (int t = f.cluster->network_tier; t < f.cluster->n_tiers; t++)
+    f.cluster->tiers[t].bytes_per_s = f.cluster->tiers[t].port_bytes_per_s = 1e9;
+  Run small = run(&f);
+  f.plan.sharding = sharding_options_default();
+  ck_assert(run(&f).m.iteration_s > 1.5 * small.m.iteration_s);
+  ck_assert(small.m.iteration_s > plain.m.iteration_s);
+  teardown(&f);
+}
+END_TEST
+
+/* Kernels that quantize are paid for: with links that take no time they are all that is left. */
+START_TEST(quantizing_takes_time)
+{
+  g_autoptr(Cluster) cluster = fixture_free_cluster(32);
+  GroupShape all = group_shape(cluster, 32, 1), node = group_in_node(cluster, &all), nodes = group_over_nodes(cluster, &all);
+  double rate = cluster->device.memory_bytes_per_s * cluster->device.kernels.memory_fraction;
+
+  ck_assert_int_eq(node.size, 8);
+  ck_assert_int_eq(nodes.size, 4);
+  ck_assert_int_eq(nodes.per_domain[0], 1);
+  ck_assert_double_eq_tol(quantized_gather_cost(cluster, 1e10, &all).seconds * rate / 1e10, 3 + 3 / 32.0, 0.02);
+  ck_assert_double_eq_tol(quantized_scatter_cost(cluster, 1e10, &all).seconds * rate / 1e10,
+                          2.5 + 0.5 + 2 / 8.0 + (2.5 + 0.5 + 2 / 4.0) / 8, 0.02);
+}
+END_TEST
+
+/* DDP: one thing a batch, 2 psi over a ring; a second copy of gradients unless they are views of the buckets. */
+START_TEST(ddp_copies_gradients)
+{
+  Fixture f;
+
+  setup(&f, "ddp", 8);
+  f.plan.precision = DTYPE_FP32;
+  double params = rank_params(&f);
+  Run copies = run(&f);
+  ck_assert_double_eq_tol(copies.bytes[TASK_REDUCE] / params, 4, 1e-9);
+  ck_assert_int_eq(copies.tasks[TASK_GATHER] + copies.tasks[TASK_OUTPUTS], 0);
+  f.plan.sharding.bucket_view = TRUE;
+  Run views = run(&f);
+  ck_assert_double_eq_tol(copies.m.memory[PART_BUFFERS] - views.m.memory[PART_BUFFERS], 4 * params, 1);
+  ck_assert(views.m.iteration_s < copies.m.iteration_s);
+  teardown(&f);
+}
+END_TEST
+
+/* DataParallel: each micro-batch weights out, outputs in, gradients in, nothing of it hidden; one node at most. */
+START_TEST(first_gpu_is_the_hub)
+{
+  Fixture f, d;
+
+  setup(&f, "dataparallel", 8);
+  setup(&d, "ddp", 8);
+  f.plan.precision = d.plan.precision = DTYPE_FP32;
+  double params = rank_params(&f);
+  Run hub = run(&f), ddp = run(&d);
+  ck_assert_double_eq_tol(hub.bytes[TASK_GATHER] / params, 2 * 4, 1e-9);
+  ck_assert_double_eq_tol(hub.bytes[TASK_REDUCE] / params, 2 * 4, 1e-9);
+  ck_assert_double_eq_tol(hub.bytes[TASK_OUTPUTS], 2 * 7 * 1024.0 * 1000 * 4, 1);
+  ck_assert(hub.m.iteration_s > ddp.m.iteration_s && hub.m.data_comm_s > ddp.m.data_comm_s);
+  ck_assert(hub.m.memory[PART_BUFFERS] >= 8 * 1024.0 * 1000 * 4);
+  teardown(&d);
+  teardown(&f);
+  setup(&f, "dataparallel", 16);
+  check_rule(&f, RULE_PROCESS, "plan: gpus: 16: expected at most the 8 of a node, dataparallel is one process and cannot "
+                               "span machines");
+  teardown(&f);
+}
+END_TEST
+
+/* Full recomputation's inputs are divided over tensor-parallel ranks, and gathered once a block and micro-batch. */
+START_TEST(checkpoints_are_partitioned)
+{
+  Fixture f;
+
+  setup(&f, "megatron-core", 8);
+  f.plan.tp = 8;
+  f.plan.dp = 1;
+  f.plan.recompute = RECOMPUTE_FULL;
+  Run whole = run(&f);
+  f.plan.partition_activations = TRUE;
+  Run part = run(&f);
+  double inputs = 8 * 1024.0 * 1024 * 2;
+  ck_assert_double_eq_tol(whole.m.memory[PART_ACTIVATIONS] - part.m.memory[PART_ACTIVATIONS], inputs * 7 / 8, inputs / 100);
+  ck_assert(part.m.tensor_comm_s > whole.m.tensor_comm_s);
+  f.plan.sequence_parallel = TRUE;
+  check_rule(&f, RULE_OFFLOAD, "plan: partition_activations: true: expected tensor parallelism without sequence_parallel, and "
+                               "recompute_granularity full");
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(choices_have_rules)
+{
+  Fixture f;
+
+  setup(&f, "deepspeed", 16);
+  f.plan.sharding.tiling = 2;
+  check_rule(&f, RULE_SHARDING, "plan: tiling_factor: expected zero_stage 3, it is 0");
+  f.plan.zero = 3;
+  f.plan.sharding.keeps_gathered = TRUE;
+  check_rule(&f, RULE_SHARDING, "plan: reshard_after_forward: expected nothing, deepspeed does not run it");
+  f.plan.sharding = sharding_options_default();
+  f.plan.sharding.secondary = 16;
+  check_rule(&f, RULE_SHARDING, "plan: zero_hpz_partition_size: 16: expected a divisor of the 16 ranks over which ZeRO divides, "
+                                "and fewer than these");
+  f.plan.sharding = sharding_options_default();
+  f.plan.sharding.quantized_weights = TRUE;
+  f.plan.precision = DTYPE_FP32;
+  check_rule(&f, RULE_SHARDING, "plan: zero_quantized_weights: expected precision bf16 or fp16");
+  f.plan.sharding = sharding_options_default();
+  f.plan.precision = DTYPE_BF16;
+  f.plan.offload.parameters = STORE_NVME;
+  f.plan.zero = 2;
+  check_rule(&f, RULE_OFFLOAD, "plan: offload parameters: expected zero_stage 3, it is 2");
+  f.plan.zero = 3;
+  f.cluster->nvme_bytes = 1e6;
+  check_rule(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GB of a node's NVMe, it takes 0 GB");
+  f.cluster->nvme_bytes = 0;
+  check_rule(&f, RULE_OFFLOAD, "plan: offload: expected no nvme, that of cluster dgx is not known");
+  f.plan.offload = (Offload) { .activations = STORE_CPU };
+  check_rule(&f, RULE_OFFLOAD, "plan: offload activations: expected recompute_granularity full and a schedule that keeps what "
+                               "forwards leave (none, 1f1b)");
+  f.plan.recompute = RECOMPUTE_FULL;
+  f.cluster->host_memory_bytes = 1e6;
+  check_rule(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 0 GiB");
+  teardown(&f);
+}
+END_TEST
+
+/* What a file says is what is written, and read again. */
+START_TEST(keys_round_trip)
+{
+  static const char text[] =
+      "{\"gpus\":16,\"data_parallel_size\":16,\"zero_stage\":3,\"recompute_granularity\":\"full\",\"framework\":\"deepspeed\","
+      "\"zero_optimization\":{\"reduce_bucket_size\":7,\"stage3_prefetch_bucket_size\":0,\"stage3_max_live_parameters\":9,"
+      "\"stage3_param_persistence_threshold\":11,\"zero_quantized_weights\":true,\"tiling_factor\":4},"
+      "\"offload\":{\"optimizer\":\"nvme\",\"parameters\":\"cpu\",\"activations\":\"cpu\",\"sub_group_size\":5}}";
+  g_autoptr(Model) model = fixture_llama(8, 1024, 16, 16, 1024, 1000);
+  char *written[2];
+  const char *from = text;
+
+  for (int i = 0; i < 2; i++) {
+    Framework *framework = NULL;
+    GError *error = NULL;
+    Plan plan;
+    GString *out = g_string_new(NULL);
+    JsonWriter w;
+    ck_assert_msg(plan_parse(from, strlen(from), "plan", model, &plan, &framework, &error), "%s",
+                  error ? error->message : "");
+    ck_assert(plan.sharding.bucket == 7 && plan.sharding.prefetch == 0 && plan.sharding.live == 9);
+    ck_assert(plan.sharding.tiling == 4 && !plan.sharding.keeps_gathered && plan.offload.sub_group == 5);
+    ck_assert(plan.offload.optimizer == STORE_NVME && plan.offload.parameters == STORE_CPU && plan.overlap.offload);
+    json_writer_init(&w, out);
+    plan_write(&plan, &w, NULL);
+    from = written[i] = g_string_free(out, FALSE);
+    framework_free(framework);
+  }
+  ck_assert_str_eq(written[0], written[1]);
+  g_free(written[0]);
+  g_free(written[1]);
+}
+END_TEST
+
+TEST_MAIN("states", copies_share_the_node, sub_groups_overlap, gradients_go_down, updates_are_delayed, weights_come_up,
+          inputs_leave_and_return, windows_bound_gathers, fsdp_policies, small_tensors_persist,
+          volumes_fall_to_a_quarter, quantizing_takes_time, ddp_copies_gradients, first_gpu_is_the_hub,
+          checkpoints_are_partitioned, choices_have_rules, keys_round_trip)
