@@ -13,7 +13,7 @@ typedef struct {
   char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *time_limit;
   char **exports;
   int gpus, gpus_from, global_batch, seq, top, threads;
-  gboolean json, explain, verbose, lossy;
+  gboolean json, explain, layerwise, verbose, lossy;
 } PlanOptions;
 
 void plan_options_init(PlanOptions *o);

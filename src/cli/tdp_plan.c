@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "cli/explain.h"
+#include "cli/layerwise.h"
 #include "cli/placement.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
@@ -224,6 +225,10 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     printf("\n%s", training);
   }
   printf("\n%s", counts);
+  if (o->layerwise) {
+    g_autofree char *layers = explain_layerwise(&p->results[0]);
+    printf("\n%s", layers);
+  }
   if (o->explain) {
     SearchOptions options = search_options(p, o);
     Asked asked = { p->model, p->cluster, &options };

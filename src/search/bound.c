@@ -142,17 +142,28 @@ static gboolean alike(const Bound *b)
   return b->sums->alike && !b->mixed && !b->plan->split.stages && b->plan->schedule->placement == PLACE_LOOP;
 }
 
+static double of_rank_mixed(const Bound *b, const double *sum, int rank)
+{
+  int type = mesh_node_type(b->plan, b->sums->cluster, rank);
+  double total = 0;
+
+  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+    total += of_stage_on(b, sum, stage_of(b, rank, chunk), type);
+  return total;
+}
+
 static double of_rank(const Bound *b, const double *sum, int rank)
 {
   int last = b->plan->vpp - 1;
   double total = 0;
 
+  if (b->mixed)
+    return of_rank_mixed(b, sum, rank);
   if (last > 1 && alike(b))
-    return of_stage(b, sum, stage_of(b, rank, 0)) + (last - 1) * of_stage(b, sum, stage_of(b, rank, 1)) +
-           of_stage(b, sum, stage_of(b, rank, last));
-  int type = b->mixed ? mesh_node_type(b->plan, b->sums->cluster, rank) : 0;
+    return of_stage_on(b, sum, stage_of(b, rank, 0), 0) + (last - 1) * of_stage_on(b, sum, stage_of(b, rank, 1), 0) +
+           of_stage_on(b, sum, stage_of(b, rank, last), 0);
   for (int chunk = 0; chunk < b->plan->vpp; chunk++)
-    total += of_stage_on(b, sum, stage_of(b, rank, chunk), type);
+    total += of_stage_on(b, sum, stage_of(b, rank, chunk), 0);
   return total;
 }
 
@@ -374,16 +385,22 @@ static int lowest_stage(const Bound *b, int rank)
   return lowest;
 }
 
+static double before_stage_mixed(const Bound *b, const double *sum, int stage)
+{
+  double seconds = 0;
+
+  for (int i = 0; i < stage; i++)
+    seconds += of_stage(b, sum, i);
+  return seconds;
+}
+
 /* Seconds of a pass on all stages before this one. */
 static double before_stage(const Bound *b, const double *sum, int stage)
 {
   int spread = b->plan->schedule->vocabulary > 0;
-  double seconds = 0;
 
-  for (int i = 0; b->mixed && i < stage; i++)
-    seconds += of_stage(b, sum, i);
   if (b->mixed)
-    return seconds;
+    return before_stage_mixed(b, sum, stage);
   return stage == 0 ? 0 : sum[MIN(first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 

@@ -51,13 +51,13 @@ static void note_memory(Sim *s, int row, double activations, double buffers)
   ((MemoryPoint *)points->data)[points->len++] = *m;
 }
 
-/* How much the row's other lanes slow its computation now. */
+/* How much the row's other lanes slow its computation now; copies from and to the host do not. */
 static double row_slowdown(const Sim *s, int row)
 {
   const Running *lanes = &s->running[row * LANE_COUNT];
   double slowdown = 1;
 
-  for (int lane = LANE_COMPUTE + 1; lane < LANE_COUNT; lane++)
+  for (int lane = LANE_COMPUTE + 1; lane <= LANE_DATA; lane++)
     slowdown = MAX(slowdown, lanes[lane].slows);
   return slowdown;
 }

@@ -1,0 +1,11 @@
+/* What strategies of their own would gain layers of a plan: tdp-plan --layerwise. */
+#ifndef TDP_CLI_LAYERWISE_H
+#define TDP_CLI_LAYERWISE_H
+
+#include "report/report.h"
+
+/* Of each stage the best strategy of each layer (search/layerwise.h) against the
+ * plan's own for all, by the same sum. Newly allocated text. */
+char *explain_layerwise(const Result *best);
+
+#endif

@@ -1,0 +1,257 @@
+#include "search/layerwise.h"
+
+#include "cost/layout.h"
+
+#include <math.h>
+
+/* ---- the solver ---- */
+
+typedef struct {
+  double seconds, bytes;
+  int strategy, before; /* before: label of the layer before, -1 = none */
+} Label;
+
+static int by_bytes(gconstpointer a, gconstpointer b)
+{
+  const Label *x = a, *y = b;
+
+  if (x->bytes != y->bytes)
+    return x->bytes < y->bytes ? -1 : 1;
+  if (x->seconds != y->seconds)
+    return x->seconds < y->seconds ? -1 : 1;
+  return (x->before > y->before) - (x->before < y->before);
+}
+
+/* Appends those labels that no other beats in both. */
+static void keep_best(GArray *from, GArray *to)
+{
+  double least = INFINITY;
+
+  g_array_sort(from, by_bytes);
+  for (guint i = 0; i < from->len; i++) {
+    const Label *l = &g_array_index(from, Label, i);
+    if (l->seconds >= least)
+      continue;
+    least = l->seconds;
+    g_array_append_vals(to, l, 1);
+  }
+}
+
+/* Labels of a layer under one strategy, from those before[first..end). */
+static void extend(const LayerwiseProblem *p, int layer, int strategy, GArray *labels, int first, int end,
+                   GArray *scratch)
+{
+  int at = layer * p->strategies + strategy;
+
+  g_array_set_size(scratch, 0);
+  for (int i = first; i < end; i++) {
+    const Label *l = &g_array_index(labels, Label, i);
+    Label next = { l->seconds + p->change_s[l->strategy * p->strategies + strategy] + p->seconds[at],
+                   l->bytes + p->bytes[at], strategy, i };
+    if (next.bytes <= p->room)
+      g_array_append_val(scratch, next);
+  }
+  keep_best(scratch, labels);
+}
+
+gboolean layerwise_solve(const LayerwiseProblem *p, int *choice, double *seconds)
+{
+  g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label)), scratch = g_array_new(FALSE, FALSE, sizeof(Label));
+  Label start = { 0, 0, p->outside, -1 };
+  int first = 0, best = -1;
+
+  g_array_append_val(labels, start);
+  for (int layer = 0; layer < p->layers; layer++) {
+    int end = labels->len;
+    for (int s = 0; s < p->strategies; s++)
+      extend(p, layer, s, labels, first, end, scratch);
+    first = end;
+  }
+  *seconds = INFINITY;
+  for (int i = first; i < (int)labels->len; i++) {
+    const Label *l = &g_array_index(labels, Label, i);
+    double whole = l->seconds + p->change_s[l->strategy * p->strategies + p->outside];
+    if (whole < *seconds) {
+      *seconds = whole;
+      best = i;
+    }
+  }
+  for (int layer = p->layers - 1, i = best; i >= 0 && layer >= 0; layer--) {
+    choice[layer] = g_array_index(labels, Label, i).strategy;
+    i = g_array_index(labels, Label, i).before;
+  }
+  return best >= 0;
+}
+
+double layerwise_seconds(const LayerwiseProblem *p, const int *choice)
+{
+  double seconds = 0;
+  int before = p->outside;
+
+  for (int layer = 0; layer < p->layers; layer++) {
+    seconds += p->change_s[before * p->strategies + choice[layer]] + p->seconds[layer * p->strategies + choice[layer]];
+    before = choice[layer];
+  }
+  return seconds + p->change_s[before * p->strategies + p->outside];
+}
+
+double layerwise_bytes(const LayerwiseProblem *p, const int *choice)
+{
+  double bytes = 0;
+
+  for (int layer = 0; layer < p->layers; layer++)
+    bytes += p->bytes[layer * p->strategies + choice[layer]];
+  return bytes;
+}
+
+void layerwise_problem_free(LayerwiseProblem *p)
+{
+  if (!p)
+    return;
+  g_free(p->seconds);
+  g_free(p->bytes);
+  g_free(p->change_s);
+  g_free(p);
+}
+
+/* ---- a stage's problem ---- */
+
+/* The plan with another tensor degree on the same devices; FALSE if it does not come out. */
+static gboolean with_tensor(Plan *v, int tp)
+{
+  int devices = v->tp * v->dp;
+
+  if (devices % tp != 0 || v->micro_batch * tp % v->tp != 0 || (v->tp % tp != 0 && tp % v->tp != 0))
+    return FALSE;
+  v->micro_batch = v->micro_batch * tp / v->tp;
+  v->dp = devices / tp;
+  v->tp = tp;
+  return v->micro_batch > 0;
+}
+
+/* The plan's own choice comes first. */
+static void add_variants(const Model *model, const Cluster *cluster, const Plan *plan, GArray *variants)
+{
+  g_array_append_vals(variants, plan, 1);
+  for (int tp = 1; tp <= plan->tp * plan->dp; tp *= 2)
+    for (int sp = 0; sp <= (tp > 1); sp++)
+      for (int zero = 0; zero <= 3; zero++)
+        for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++) {
+          Plan v = *plan;
+          v.sequence_parallel = sp;
+          v.zero = zero;
+          v.recompute = recompute;
+          gboolean own = tp == plan->tp && sp == plan->sequence_parallel && zero == plan->zero &&
+                         recompute == (int)plan->recompute;
+          if (!own && with_tensor(&v, tp) && (zero == 0 || plan_replicas(&v) > 1) &&
+              plan_check(&v, model, cluster, NULL) == RULE_NONE)
+            g_array_append_val(variants, v);
+        }
+}
+
+/* Data-parallel communication of a layer in a step that nothing hides: what runs
+ * beside passes is charged where it is longer than they are. */
+static double exposed_s(const Plan *p, const Cluster *site, double params, double passes_s)
+{
+  GroupShape group = mesh_shards(p, site);
+  double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), &group).seconds;
+  double reduce = collective_cost(site, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
+                                  params * op_reduce_bytes(p), &group).seconds;
+  double m = plan_micro_batches(p);
+
+  if (plan_replicas(p) == 1)
+    return 0;
+  if (p->zero == 3)
+    return m * MAX(0, 2 * gather + reduce - (p->overlap.gradients && p->overlap.parameters ? passes_s : 0));
+  double once = p->overlap.gradients ? MAX(0, reduce - passes_s) : reduce;
+  if (p->zero == 2)
+    once *= m;
+  return once + (p->zero == 0 || p->overlap.parameters ? 0 : gather);
+}
+
+typedef struct {
+  const Model *model;
+  const Cluster *site;
+  int first; /* layer */
+  double held; /* micro-batches in flight */
+} Stage;
+
+static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p, int strategy)
+{
+  g_autoptr(PriceTable) prices = price_table_new(stage->model, v, stage->site);
+  double m = plan_micro_batches(v), state_bytes = op_state_bytes(v);
+
+  for (int i = 0; i < p->layers; i++) {
+    const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->first + i);
+    double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
+    int at = i * p->strategies + strategy;
+    p->seconds[at] = m * passes + exposed_s(v, stage->site, l->params, passes) +
+                     optimizer_price(v, stage->site, l->params, 0).seconds;
+    p->bytes[at] = l->params * state_bytes + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
+  }
+}
+
+/* Bytes of a stage that no choice of its blocks changes: the ends, libraries, and
+ * buckets and scratch as large as any strategy's. */
+static double fixed_bytes(const Stage *stage, const GArray *variants, int end)
+{
+  double most = 0;
+
+  for (guint s = 0; s < variants->len; s++) {
+    const Plan *v = &g_array_index(variants, Plan, s);
+    g_autoptr(PriceTable) prices = price_table_new(stage->model, v, stage->site);
+    double scratch = 0, params = 0;
+    for (int i = stage->first; i < end; i++) {
+      const LayerPrice *l = price_of_layer(prices, stage->model, 0, i);
+      scratch = MAX(scratch, l->transient_bytes + l->recomputed_bytes);
+      params += l->params;
+    }
+    most = MAX(most, scratch * (1 + v->framework->fragmentation) + op_bucket_bytes(v, params) + op_overhead_bytes(v));
+  }
+  return most;
+}
+
+static double end_bytes(const Stage *stage, const Plan *plan, gboolean embedding, gboolean head)
+{
+  g_autoptr(PriceTable) prices = price_table_new(stage->model, plan, stage->site);
+  int last = stage->model->n_layers - 1;
+  double bytes = 0;
+
+  for (int end = 0; end < 2; end++) {
+    const LayerPrice *l = price_of_layer(prices, stage->model, 0, end ? last : 0);
+    if (end ? head : embedding)
+      bytes += l->params * op_state_bytes(plan) + stage->held * l->saved_bytes;
+  }
+  return bytes;
+}
+
+LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster, const Plan *plan, int stage_index,
+                                     GArray *variants)
+{
+  ScheduleShape shape = plan_shape(plan);
+  int rank = schedule_place(plan->schedule, &shape, stage_index, 0).rank;
+  int end = MIN(plan_stage_first_layer(plan, model, stage_index + 1), model->n_layers - 1);
+  Stage stage = { model, mesh_site(plan, cluster, rank), MAX(plan_stage_first_layer(plan, model, stage_index), 1),
+                  (double)schedule_peak(plan->schedule, &shape, rank) / shape.chunks };
+  LayerwiseProblem *p = g_new0(LayerwiseProblem, 1);
+  double m = plan_micro_batches(plan);
+
+  add_variants(model, cluster, plan, variants);
+  p->layers = end - stage.first;
+  p->strategies = variants->len;
+  p->seconds = g_new(double, p->layers * p->strategies);
+  p->bytes = g_new(double, p->layers * p->strategies);
+  p->change_s = g_new(double, p->strategies * p->strategies);
+  p->room = stage.site->device.memory_bytes / plan->vpp - fixed_bytes(&stage, variants, end) -
+            end_bytes(&stage, plan, stage_index == 0, stage_index == plan_stages(plan) - 1);
+  for (int s = 0; s < p->strategies; s++) {
+    const Plan *from = &g_array_index(variants, Plan, s);
+    fill_strategy(&stage, from, p, s);
+    for (int t = 0; t < p->strategies; t++) {
+      const Plan *to = &g_array_index(variants, Plan, t);
+      p->change_s[s * p->strategies + t] =
+          m * (layout_change_s(model, from, to, stage.site) + layout_change_s(model, to, from, stage.site));
+    }
+  }
+  return p;
+}

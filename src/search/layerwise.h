@@ -1,0 +1,48 @@
+/*
+ * A strategy for each layer under a memory limit, exactly (the search of
+ * Galvatron, Miao et al. 2022, arXiv 2211.13878, section 3.3, without rounding
+ * memory to steps).
+ *
+ * Layers run one after the other on the same devices. Each has some time and
+ * takes some memory under each strategy; between neighbours with different
+ * strategies a change of layout takes time. Before the first and behind the last
+ * layer stands the strategy `outside`. Least time in the room there is: labels of
+ * time and memory go from layer to layer, for each strategy of the last layer
+ * those that no other beats in both.
+ *
+ * layerwise_of_stage() makes the problem of the blocks of one pipeline stage of a
+ * plan: times are of a whole step, micro-batches times passes, with the optimizer
+ * and the data-parallel communication that nothing hides; memory is states and
+ * the activations in flight. It leaves out what the program adds beside passes
+ * (prefetch, order, bubbles).
+ */
+#ifndef TDP_SEARCH_LAYERWISE_H
+#define TDP_SEARCH_LAYERWISE_H
+
+#include "cost/price.h"
+
+typedef struct {
+  int layers, strategies;
+  double *seconds;  /* [layer][strategy] */
+  double *bytes;    /* [layer][strategy] */
+  double *change_s; /* [strategy before][strategy behind] */
+  int outside;
+  double room;      /* bytes */
+} LayerwiseProblem;
+
+/* The best strategy of each layer and the time of all; FALSE if nothing fits. */
+gboolean layerwise_solve(const LayerwiseProblem *problem, int *choice, double *seconds);
+
+/* Time and bytes of a choice. */
+double layerwise_seconds(const LayerwiseProblem *problem, const int *choice);
+double layerwise_bytes(const LayerwiseProblem *problem, const int *choice);
+
+/* A stage's blocks with every legal tensor degree, sequence parallelism, ZeRO
+ * stage and recomputation of the plan's devices. Strategy `outside` is the plan's
+ * own. `variants` gets a plan for each strategy. */
+LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster, const Plan *plan, int stage,
+                                     GArray *variants);
+void layerwise_problem_free(LayerwiseProblem *problem);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(LayerwiseProblem, layerwise_problem_free)
+
+#endif

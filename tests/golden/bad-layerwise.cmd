@@ -1,0 +1,1 @@
+tdp-plan --model gpt3 --cluster dgx --layerwise --json

@@ -1,0 +1,114 @@
+/* Strategies by layer: the solver against all choices, layout changes by hand, a stage of a plan. */
+#include "cost/layout.h"
+#include "fixture.h"
+#include "main.h"
+#include "search/layerwise.h"
+
+#include <math.h>
+
+/* The best of all choices from layer i on. */
+static void try_all(const LayerwiseProblem *p, int *choice, int i, double *best)
+{
+  if (i == p->layers) {
+    if (layerwise_bytes(p, choice) <= p->room)
+      *best = MIN(*best, layerwise_seconds(p, choice));
+    return;
+  }
+  for (choice[i] = 0; choice[i] < p->strategies; choice[i]++)
+    try_all(p, choice, i + 1, best);
+}
+
+START_TEST(solver_is_exact)
+{
+  GRand *rand = g_rand_new_with_seed(_i + 1);
+  int layers = g_rand_int_range(rand, 1, 7), strategies = g_rand_int_range(rand, 1, 5);
+  double seconds[24], bytes[24], change[16], found = 0, best = INFINITY;
+  int choice[6], all[6];
+  LayerwiseProblem p = { layers, strategies, seconds, bytes, change, g_rand_int_range(rand, 0, strategies),
+                         layers * g_rand_int_range(rand, 2, 9) };
+
+  for (int i = 0; i < layers * strategies; i++) {
+    seconds[i] = g_rand_int_range(rand, 1, 20);
+    bytes[i] = g_rand_int_range(rand, 1, 10);
+  }
+  for (int i = 0; i < strategies * strategies; i++)
+    change[i] = i % (strategies + 1) ? g_rand_int_range(rand, 0, 5) : 0;
+  try_all(&p, all, 0, &best);
+  ck_assert_int_eq(layerwise_solve(&p, choice, &found), isfinite(best));
+  if (isfinite(best)) {
+    ck_assert_double_eq(found, best);
+    ck_assert_double_eq(layerwise_seconds(&p, choice), best);
+    ck_assert_double_le(layerwise_bytes(&p, choice), p.room);
+  }
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Going up in tensor degree gathers sequences, going down slices; divided tokens change places. */
+START_TEST(layouts_by_hand)
+{
+  g_autoptr(Model) model = fixture_llama(8, 1024, 16, 16, 512, 1024);
+  g_autoptr(Cluster) c = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan one = plan_default(model, framework), four;
+  GroupShape group = group_shape(c, 4, 1);
+  double bytes = 4 * 512 * 1024 * 2; /* four sequences in bf16 */
+
+  one.gpus = one.dp = 8;
+  one.global_batch = 8;
+  four = one;
+  four.tp = four.micro_batch = 4;
+  four.dp = 2;
+  ck_assert_double_eq(layout_change_s(model, &one, &one, c), 0);
+  ck_assert_double_eq(layout_change_s(model, &four, &one, c), 0);
+  ck_assert_double_eq(layout_change_s(model, &one, &four, c),
+                      collective_cost(c, COLLECTIVE_ALL_GATHER, bytes, &group).seconds);
+  Plan divided = four;
+  divided.sequence_parallel = TRUE;
+  ck_assert_double_eq(layout_change_s(model, &four, &divided, c), 0);
+  ck_assert_double_eq(layout_change_s(model, &divided, &four, c),
+                      collective_cost(c, COLLECTIVE_ALL_GATHER, bytes, &group).seconds);
+  ck_assert_double_eq(layout_change_s(model, &one, &divided, c),
+                      collective_cost(c, COLLECTIVE_ALL_TO_ALL, bytes / 4, &group).seconds);
+}
+END_TEST
+
+/* Less room never makes a stage faster, and uniform choices are never better than the best. */
+START_TEST(stages_of_a_plan)
+{
+  g_autoptr(Model) model = fixture_llama(16, 1024, 16, 16, 512, 1024);
+  g_autoptr(Cluster) c = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  g_autoptr(GArray) variants = g_array_new(FALSE, FALSE, sizeof(Plan));
+  Plan plan = plan_default(model, framework);
+  int choice[16];
+  double before = 0, seconds;
+
+  plan.gpus = 8;
+  plan.pp = plan.tp = plan.dp = 2;
+  plan.micro_batch = 2;
+  plan.global_batch = 32;
+  ck_assert_int_eq(plan_check(&plan, model, c, NULL), RULE_NONE);
+  g_autoptr(LayerwiseProblem) p = layerwise_of_stage(model, c, &plan, 0, variants);
+  ck_assert_int_eq(p->layers, 8);
+  double whole = p->room;
+  gboolean fits = TRUE;
+  for (int part = 0; part < 12 && fits; part++) {
+    p->room = whole * pow(0.5, part);
+    fits = layerwise_solve(p, choice, &seconds);
+    for (int s = 0; fits && s < p->strategies; s++) {
+      int uniform[16];
+      for (int i = 0; i < p->layers; i++)
+        uniform[i] = s;
+      if (layerwise_bytes(p, uniform) <= p->room)
+        ck_assert_double_le(seconds, layerwise_seconds(p, uniform));
+    }
+    if (fits)
+      ck_assert_double_ge(seconds, before);
+    before = seconds;
+  }
+  ck_assert(!fits);
+}
+END_TEST
+
+TEST_LOOPS("layerwise", { solver_is_exact, 200 }, { layouts_by_hand }, { stages_of_a_plan })
