@@ -94,12 +94,14 @@ typedef struct {
 } ExecPlaces;
 
 /* Rows of logits of which this rank holds columns first .. first + width; columns
- * from `vocab` on are padding and stand for minus infinity. Labels are global. */
+ * from `vocab` on are padding and stand for minus infinity. Labels are global.
+ * After loss_exp the logits are exp(logit - local). */
 typedef struct {
   int rows, width, first, vocab;
   void *logits;          /* of `dtype` */
   const int32_t *labels; /* on the device */
   void *max, *sum, *target; /* wide, of each row */
+  void *local;              /* wide, of each row: the largest of this share; NULL = logits are as they were */
 } ExecLoss;
 
 /*
@@ -142,6 +144,7 @@ struct Backend {
   int rank, size;
   void (*poll)(void *); /* called while the host waits for a stream or event; may be NULL */
   void *poll_data;
+  int concurrent;       /* kernels of different streams may run at once */
   uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
   double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
 
@@ -183,8 +186,8 @@ struct Backend {
   double (*now_s)(Backend *b);
   void (*sync)(Backend *b, BackendStream *s); /* host waits until the stream is empty, or failed */
 
-  /* Kernels, on a stream that computes; add_wide and sum_squares on any, as are
-   * copy, zero and dealloc. */
+  /* Kernels, on a stream that computes; the embedding's, loss_merge, loss_input,
+   * add_wide and sum_squares on any, as are upload, copy, zero and dealloc. */
   void (*gemm)(Backend *b, BackendStream *s, const ExecGemm *g);
   void (*norm_forward)(Backend *b, BackendStream *s, const ExecNormArgs *a, void *y);
   /* dx (+= if add), dweight +=, dbias += (wide). */
@@ -224,6 +227,15 @@ struct Backend {
   void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
   void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device, += */
   void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
+  /* The same where the shares of the rows meet later: logits become exp(logit -
+   * local), with their sum and the label's logit; then, with `max` over all
+   * shares, sum becomes what this share adds to theirs; then loss_backward; or
+   * from part = exp(logit - local) w and label = w's row of the label, part
+   * becomes scale (part exp(local - max) / sum - label), rows of `hidden`. */
+  void (*loss_exp)(Backend *b, BackendStream *s, const ExecLoss *l);
+  void (*loss_merge)(Backend *b, BackendStream *s, const ExecLoss *l);
+  void (*loss_input)(Backend *b, BackendStream *s, const ExecLoss *l, int hidden, const void *label, void *part,
+                     double scale);
   /* Chooses experts and places. Copies to places; back is the sum of copies, += .
    * Weighted sum of copies: y = sum of weight times copy; backward the copies'
    * gradients and those of weights, and from these the logits', of dtype. */
@@ -264,6 +276,7 @@ struct Backend {
                      const size_t *y_n, ExecType type);
   void (*send)(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to);
   void (*recv)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int from);
+  void (*broadcast)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int root);
   void (*barrier)(Backend *b, BackendComm *c, BackendStream *s);
 };
 

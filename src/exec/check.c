@@ -81,6 +81,9 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (plan_experts_apart(p) && p->dispatch != DISPATCH_ALL_TO_ALL)
     return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s to execute", expert_dispatch_names[p->dispatch],
                   expert_dispatch_names[DISPATCH_ALL_TO_ALL]);
+  if (p->schedule->vocabulary && p->zero > 1 && plan_replicas(p) > 1)
+    return refuse(error, "plan: zero_stage: %d: expected 0 or 1 to execute pipeline_schedule %s", p->zero,
+                  p->schedule->name);
   if (p->expert_capacity > 0)
     return refuse(error, "plan: moe_expert_capacity_factor: %g: expected none, no token is dropped, to execute",
                   p->expert_capacity);
@@ -104,21 +107,16 @@ static gboolean check_plan(const Plan *p, GError **error)
 /* Dependencies on other rows that a rank can wait for. */
 static gboolean check_program(const Program *program, GError **error)
 {
-  if (program->schedule->vocabulary)
-    return refuse(error,
-                  "plan: pipeline_schedule: %s: expected one that keeps the vocabulary on the first and last stage "
-                  "to execute", program->schedule->name);
   for (guint i = 0; i < program->tasks->len; i++) {
     const Task *t = &g_array_index(program->tasks, Task, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
       const Task *dep = &g_array_index(program->tasks, Task, program->deps[d]);
-      gboolean joint = t->kind == TASK_TIED || t->kind == TASK_COPIES || t->kind == TASK_NORM || dep->kind == TASK_NORM;
+      gboolean joint = t->kind == TASK_TIED || t->kind == TASK_COPIES || t->kind == TASK_NORM || t->kind == TASK_VOCAB ||
+                       dep->kind == TASK_NORM || dep->kind == TASK_VOCAB;
       if (dep->row != t->row && !joint && !(dep->kind == TASK_SEND && t->kind == TASK_PASS))
         return refuse(error, "plan: a %s of stage %d waits for a %s of stage %d, which is not executed",
                       task_kind_names[t->kind], t->row, task_kind_names[dep->kind], dep->row);
     }
-    if (t->kind == TASK_PASS && t->pass > PASS_RECOMPUTE)
-      return refuse(error, "plan: pipeline_schedule: a %s pass is not executed", pass_names[t->pass]);
   }
   return TRUE;
 }

@@ -1,5 +1,7 @@
 #include "exec/rank.h"
 
+#include "base/error.h"
+
 const char *const exec_fault_names[] = { "kill", "stop", "hang", "memory", "error", NULL };
 
 ExecOptions exec_options_default(void)
@@ -15,6 +17,7 @@ static gboolean *present_layers(const Exec *x)
   for (int c = 0; c < x->schedule.chunks; c++)
     for (int layer = x->chunks[c].first_layer; layer < x->chunks[c].end_layer; layer++)
       present[layer] = TRUE;
+  present[x->model->n_layers - 1] |= x->shape.spread;
   return present;
 }
 
@@ -45,6 +48,14 @@ static gboolean remakes(const Exec *x, int row, int chunk)
   return FALSE;
 }
 
+/* States of the chunk's layers and of a norm behind them. */
+static void init_micro(Exec *x, ChunkState *chunk)
+{
+  chunk->micro = g_new0(MicroState, x->schedule.micro);
+  for (int m = 0; m < x->schedule.micro; m++)
+    chunk->micro[m].layers = g_new0(LayerState, chunk->end_layer - chunk->first_layer + 1);
+}
+
 static void init_chunks(Exec *x)
 {
   x->chunks = g_new0(ChunkState, x->schedule.chunks);
@@ -54,20 +65,22 @@ static void init_chunks(Exec *x)
     chunk->copy = schedule_copy(x->plan->schedule, c);
     chunk->keeps = remakes(x, -1, 0) && !remakes(x, x->row, c);
     chunk->first_layer = plan_stage_first_layer(x->plan, x->model, chunk->stage);
-    chunk->end_layer = plan_stage_first_layer(x->plan, x->model, chunk->stage + 1);
-    chunk->micro = g_new0(MicroState, x->schedule.micro);
-    for (int m = 0; m < x->schedule.micro; m++)
-      chunk->micro[m].layers = g_new0(LayerState, chunk->end_layer - chunk->first_layer);
+    chunk->end_layer = MIN(plan_stage_first_layer(x->plan, x->model, chunk->stage + 1),
+                           x->model->n_layers - x->shape.spread);
+    init_micro(x, chunk);
   }
+  if (x->shape.spread)
+    init_micro(x, &x->share);
 }
 
-static void append_lane(Exec *x, Lane lane)
+/* Appends a row's tasks of a lane, or only its exchanges, which are everyone's. */
+static void append_lane(Exec *x, int row, Lane lane, gboolean exchanges, int to)
 {
-  int at = x->row * LANE_COUNT + lane;
+  int at = row * LANE_COUNT + lane;
 
-  x->order[lane] = g_array_new(FALSE, FALSE, sizeof(int));
   for (int i = x->program->lane_first[at]; i < x->program->lane_first[at + 1]; i++)
-    g_array_append_val(x->order[lane], x->program->lane_tasks[i]);
+    if (!exchanges || exec_task(x, x->program->lane_tasks[i])->kind == TASK_VOCAB)
+      g_array_append_val(x->order[to], x->program->lane_tasks[i]);
 }
 
 /* The norm is a task of one row and a collective of all: the others take their
@@ -95,10 +108,16 @@ static void join_norm(Exec *x)
 static void init_runs(Exec *x)
 {
   x->runs = g_new0(TaskRun, x->program->tasks->len);
+  for (int lane = 0; lane < ALL_LANES; lane++)
+    x->order[lane] = g_array_new(FALSE, FALSE, sizeof(int));
   for (int lane = 0; lane < LANE_COUNT; lane++)
-    append_lane(x, lane);
+    append_lane(x, x->row, lane, FALSE, lane);
+  if (x->shape.spread && x->row > 0)
+    append_lane(x, 0, LANE_PIPELINE, TRUE, LANE_LOOKUPS);
+  if (x->shape.spread && x->row < x->plan->pp - 1)
+    append_lane(x, x->plan->pp - 1, LANE_PIPELINE, TRUE, LANE_SHARES);
   join_norm(x);
-  for (int lane = 0; lane < LANE_COUNT; lane++)
+  for (int lane = 0; lane < ALL_LANES; lane++)
     for (guint i = 0; i < x->order[lane]->len; i++) {
       TaskRun *run = &x->runs[g_array_index(x->order[lane], int, i)];
       run->start = x->b->event_new(x->b);
@@ -116,6 +135,11 @@ static void init_parameters(Exec *x)
               (ShardGroup) { plan_expert_replicas(x->plan), x->expert_coordinates[EXPERT_DATA] }, present, cuts);
   shards_allocate(&x->shards, x->run.s, x->options.seed);
   x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, 2 * sizeof(double));
+  if (!x->shape.spread)
+    return;
+  x->spread_rows = memory_alloc(&x->memory, x->run.s, PART_BUFFERS,
+                                (gsize)x->shape.tokens * x->shape.hidden * x->run.bytes);
+  x->spread_tokens = memory_alloc(&x->memory, x->run.s, PART_BUFFERS, x->shape.tokens * sizeof *x->spread_tokens);
 }
 
 static void init_run(Exec *x)
@@ -131,21 +155,37 @@ static void init_run(Exec *x)
   };
 }
 
+/* Products and lookups add to a tied share from two streams. */
+static gboolean check_backend(const Model *model, const Plan *plan, const Backend *backend, GError **error)
+{
+  if (!plan->schedule->vocabulary || !model->tied_embeddings || !backend->concurrent)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+              "plan: pipeline_schedule: %s: expected untied embeddings to execute on %s", plan->schedule->name,
+              backend->name);
+  return FALSE;
+}
+
 Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Backend *backend,
                const ExecOptions *options, GError **error)
 {
-  Exec *x = g_new0(Exec, 1);
+  Exec *x;
 
+  if (!check_backend(model, plan, backend, error))
+    return NULL;
+  x = g_new0(Exec, 1);
   *x = (Exec) { .model = model, .plan = plan, .program = program, .options = *options, .b = backend,
                 .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
   mesh_coordinates(plan, backend->rank, x->coordinates);
   mesh_expert_coordinates(plan, backend->rank, x->expert_coordinates);
   x->row = x->coordinates[AXIS_PIPELINE];
   x->shape = layer_shape(model, plan, backend->rank);
+  if (plan->schedule->vocabulary)
+    layer_shape_spread(&x->shape, x->row);
   memory_init(&x->memory, backend, options->memory_limit);
   x->memory.fatal = options->fatal;
   x->memory.data = options->data;
-  for (int lane = 0; lane < LANE_COUNT; lane++)
+  for (int lane = 0; lane < ALL_LANES; lane++)
     x->lanes[lane] = backend->stream_new(backend, lane == LANE_COMPUTE);
   x->beside = backend->stream_new(backend, FALSE);
   init_chunks(x);
@@ -163,19 +203,24 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   return x;
 }
 
+static void clear_micro(const Exec *x, ChunkState *chunk)
+{
+  for (int m = 0; chunk->micro && m < x->schedule.micro; m++)
+    g_free(chunk->micro[m].layers);
+  g_free(chunk->micro);
+}
+
 static void free_chunks(Exec *x)
 {
-  for (int c = 0; c < x->schedule.chunks; c++) {
-    for (int m = 0; m < x->schedule.micro; m++)
-      g_free(x->chunks[c].micro[m].layers);
-    g_free(x->chunks[c].micro);
-  }
+  for (int c = 0; c < x->schedule.chunks; c++)
+    clear_micro(x, &x->chunks[c]);
+  clear_micro(x, &x->share);
   g_free(x->chunks);
 }
 
 static void free_runs(Exec *x)
 {
-  for (int lane = 0; lane < LANE_COUNT; lane++) {
+  for (int lane = 0; lane < ALL_LANES; lane++) {
     for (guint i = 0; i < x->order[lane]->len; i++) {
       TaskRun *run = &x->runs[g_array_index(x->order[lane], int, i)];
       x->b->event_free(x->b, run->start);
@@ -200,7 +245,7 @@ void exec_free(Exec *x)
     groups_clear(x);
   free_chunks(x);
   free_runs(x);
-  for (int lane = 0; lane < LANE_COUNT; lane++)
+  for (int lane = 0; lane < ALL_LANES; lane++)
     x->b->stream_free(x->b, x->lanes[lane]);
   x->b->stream_free(x->b, x->beside);
   if (x->run.ready) {

@@ -108,6 +108,8 @@ static gboolean init_pairs(Exec *x, GError **error)
     int lane = from * LANE_COUNT + LANE_PIPELINE;
     for (int i = p->lane_first[lane]; i < p->lane_first[lane + 1] && !*error; i++) {
       int to = 0;
+      if (exec_task(x, p->lane_tasks[i])->kind != TASK_SEND)
+        continue;
       Arrival arrival = { .send = p->lane_tasks[i], .taker = find_taker(p, p->lane_tasks[i], &to) };
       if (!known[from * p->n_rows + to]) {
         BackendComm *comm = pair_comm(x, from, to, error);
@@ -148,6 +150,8 @@ gboolean groups_init(Exec *x, GError **error)
     x->tied = pair_comm(x, tied[0], tied[1], &found);
   if (schedule_copies(x->plan->schedule) == 2)
     x->copies = copies_comm(x, &found);
+  for (int i = 0; i < 2 && x->shape.spread; i++)
+    x->shares[i] = axis_comm(x, AXIS_PIPELINE, &found);
   if (!found && init_pairs(x, &found))
     return TRUE;
   g_propagate_error(error, g_steal_pointer(&found));
@@ -156,7 +160,8 @@ gboolean groups_init(Exec *x, GError **error)
 
 void groups_clear(Exec *x)
 {
-  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->context, x->data, x->expert, x->expert_data, x->tied, x->copies };
+  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->context, x->data, x->expert, x->expert_data,
+                                 x->tied, x->copies, x->shares[0], x->shares[1] };
 
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];

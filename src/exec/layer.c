@@ -29,8 +29,20 @@ LayerShape layer_shape(const Model *model, const Plan *plan, int rank)
     .cp_rank = at[AXIS_CONTEXT], .ep_rank = expert_at[EXPERT_PARALLEL],
     .sp = plan->sequence_parallel, .hidden = model->hidden, .seq = plan->seq / plan->cp,
     .places = places_of(plan, at[AXIS_CONTEXT]), .micro_batch = plan->micro_batch, .tokens = tokens,
-    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab = op_vocab(model, plan),
+    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab_rows = op_vocab(model, plan) / plan->tp,
+    .vocab_first = op_vocab(model, plan) / plan->tp * at[AXIS_TENSOR],
   };
+}
+
+void layer_shape_spread(LayerShape *shape, int row)
+{
+  Model share = *shape->model;
+
+  share.vocab = (shape->model->vocab + shape->plan->pp - 1) / shape->plan->pp;
+  shape->spread = TRUE;
+  shape->final_norm = row == shape->plan->pp - 1;
+  shape->vocab_rows = op_vocab(&share, shape->plan) / shape->tp;
+  shape->vocab_first = shape->vocab_rows * (row * shape->tp + shape->tp_rank);
 }
 
 void layer_params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *params)

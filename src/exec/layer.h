@@ -25,7 +25,7 @@ enum { BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_QKV, BLOCK_QKV_BIAS, BLOCK_PROJECTIO
        BLOCK_NORM2_BIAS, BLOCK_UP, BLOCK_UP_BIAS, BLOCK_DOWN, BLOCK_DOWN_BIAS, BLOCK_ROUTER, BLOCK_SHARED_UP,
        BLOCK_SHARED_DOWN, PARAM_SLOTS };
 enum { EMBEDDING_TABLE, EMBEDDING_POSITIONS };
-enum { HEAD_NORM, HEAD_NORM_BIAS, HEAD_LOGITS, HEAD_LOGITS_BIAS };
+enum { HEAD_NORM, HEAD_NORM_BIAS, HEAD_LOGITS, HEAD_LOGITS_BIAS, HEAD_TABLE }; /* the table: of a spread vocabulary */
 
 enum { PARAM_IDS = BLOCK_ROUTER }; /* slots below it are numbered through the layers, others downwards from 0 */
 
@@ -69,10 +69,15 @@ typedef struct {
   int seq;           /* tokens of a sequence on this rank */
   ExecPlaces places; /* of them in the sequence */
   int tokens, rows;  /* of a micro-batch; of them outside of products */
-  int vocab;         /* padded, whole */
+  int vocab_rows, vocab_first; /* of the padded vocabulary, on this rank */
+  gboolean spread;     /* the vocabulary is divided over the pipeline ranks too */
+  gboolean final_norm; /* of such ranks, whether this one has the norm of the head */
 } LayerShape;
 
 LayerShape layer_shape(const Model *model, const Plan *plan, int rank);
+
+/* Divides the vocabulary over the pipeline ranks, of which this is one. */
+void layer_shape_spread(LayerShape *shape, int row);
 
 /* Where a layer runs. */
 typedef struct {
@@ -103,6 +108,7 @@ enum { STATE_SLOTS = 28 };
 typedef struct {
   void *kept[STATE_SLOTS];
   const int32_t *tokens, *labels; /* of the micro-batch, not owned */
+  void *gathered; /* gradient of all rows, that the embedding of a spread vocabulary leaves for the others' shares */
 } LayerState;
 
 typedef struct {
@@ -128,6 +134,25 @@ void layer_remake(const LayerRun *r, const LayerWeights *w, LayerState *state);
 void layer_defer(const LayerRun *r, LayerState *state);
 void *layer_backward_input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
 void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState *state);
+
+/*
+ * A vocabulary that is spread over the pipeline ranks: each holds a share of both
+ * tables as parameters of the head. The first stage takes the sum of the shares'
+ * rows for an embedding's input, the last one applies the final norm.
+ *
+ * spread_logits is S, which takes the normed output over; spread_gradients is T,
+ * which returns this share's part of the input's gradient. If `early`, S makes
+ * that part already and T returns NULL. In between, on a stream s, shares meet in
+ * spread_merge; behind it spread_merge_input returns the early part.
+ */
+void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y);
+void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, const void *dy);
+void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x);
+void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
+void spread_logits(const LayerRun *r, const LayerWeights *w, LayerState *state, void *normed, gboolean early);
+void spread_merge(const LayerRun *r, LayerState *state, BackendStream *s, BackendComm *shares);
+void *spread_merge_input(const LayerRun *r, LayerState *state, BackendStream *s);
+void *spread_gradients(const LayerRun *r, const LayerWeights *w, LayerState *state, gboolean early);
 
 /* Activations, buffers and their end on the run's stream. */
 void *run_keep(const LayerRun *r, gsize elements);

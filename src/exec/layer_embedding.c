@@ -9,14 +9,14 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
 {
   Param table = param_matrix(layer, EMBEDDING_TABLE, shape->hidden, DEVIATION);
   Param positions = param_matrix(layer, EMBEDDING_POSITIONS, shape->hidden, DEVIATION);
-  int rows = shape->vocab / shape->tp;
 
   (void)spec;
   table.n_rows = 1;
-  table.rows[0] = (ParamRows) { rows, rows * shape->tp_rank };
+  table.rows[0] = (ParamRows) { shape->vocab_rows, shape->vocab_first };
   table.end_row = shape->model->vocab;
   table.tied = shape->model->tied_embeddings;
-  params_add(all, table);
+  if (!shape->spread)
+    params_add(all, table);
   if (shape->model->position_rows == 0)
     return;
   positions.n_rows = 1;
@@ -25,16 +25,23 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   params_add(all, positions);
 }
 
+static void *look_up(const LayerRun *r, const LayerWeights *w, const LayerState *state)
+{
+  const LayerShape *shape = &r->shape;
+  void *y = run_buffer(r, (gsize)shape->tokens * shape->hidden);
+
+  r->b->embedding_forward(r->b, r->s, shape->tokens, shape->hidden, shape->vocab_first, shape->vocab_rows, state->tokens,
+                          w->weight[EMBEDDING_TABLE], y);
+  return y;
+}
+
+/* `x` is what was looked up in a spread vocabulary. */
 static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
 {
   const LayerShape *shape = &r->shape;
-  int vocab = shape->vocab / shape->tp;
-  void *y = run_buffer(r, (gsize)shape->tokens * shape->hidden);
 
-  g_assert(!x);
-  r->b->embedding_forward(r->b, r->s, shape->tokens, shape->hidden, vocab * shape->tp_rank, vocab, state->tokens,
-                          w->weight[EMBEDDING_TABLE], y);
-  y = rows_sum(r, y);
+  g_assert(!x == !shape->spread);
+  void *y = rows_sum(r, x ? x : look_up(r, w, state));
   if (w->weight[EMBEDDING_POSITIONS])
     r->b->position_forward(r->b, r->s, shape->rows, shape->hidden, shape->places,
                            shape->sp ? shape->rows * shape->tp_rank : 0, w->weight[EMBEDDING_POSITIONS], y);
@@ -52,15 +59,21 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
 static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
   const LayerShape *shape = &r->shape;
-  int vocab = shape->vocab / shape->tp;
   void *dy = rows_gather(r, state->kept[DY], shape->hidden);
 
-  r->b->embedding_backward(r->b, r->s, shape->tokens, shape->hidden, vocab * shape->tp_rank, vocab, state->tokens, dy,
-                           w->gradient[EMBEDDING_TABLE]);
+  if (!shape->spread)
+    r->b->embedding_backward(r->b, r->s, shape->tokens, shape->hidden, shape->vocab_first, shape->vocab_rows,
+                             state->tokens, dy, w->gradient[EMBEDDING_TABLE]);
   if (w->gradient[EMBEDDING_POSITIONS])
     r->b->position_backward(r->b, r->s, shape->tokens, shape->hidden, shape->places, 0, dy,
                             w->gradient[EMBEDDING_POSITIONS]);
-  rows_ungather(r, dy, state->kept[DY]);
+  if (!shape->spread) {
+    rows_ungather(r, dy, state->kept[DY]);
+    return;
+  }
+  if (dy == state->kept[DY])
+    state->kept[DY] = NULL;
+  state->gathered = dy;
 }
 
 const LayerType layer_embedding = { params, forward, input, weight, NULL, NULL };

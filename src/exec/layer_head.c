@@ -8,18 +8,24 @@ enum { X, NORM, STATS, LOGITS, SOFTMAX };
 static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *all)
 {
   gboolean tied = shape->model->tied_embeddings;
-  Param logits = param_matrix(tied ? 0 : layer, HEAD_LOGITS, shape->hidden, DEVIATION);
-  int rows = shape->vocab / shape->tp;
+  Param logits = param_matrix(tied ? 0 : layer, HEAD_LOGITS, shape->hidden, DEVIATION), table;
 
   (void)spec;
-  params_norm(shape, layer, HEAD_NORM, all);
+  if (!shape->spread || shape->final_norm)
+    params_norm(shape, layer, HEAD_NORM, all);
   if (tied)
     logits.id = EMBEDDING_TABLE;
   logits.n_rows = 1;
-  logits.rows[0] = (ParamRows) { rows, rows * shape->tp_rank };
+  logits.rows[0] = (ParamRows) { shape->vocab_rows, shape->vocab_first };
   logits.end_row = shape->model->vocab;
+  table = logits;
   logits.tied = logits.copy = tied;
-  params_add(all, logits);
+  if (!tied || !shape->spread)
+    params_add(all, logits);
+  table.slot = HEAD_TABLE;
+  table.id = EMBEDDING_TABLE;
+  if (shape->spread)
+    params_add(all, table);
   if (!shape->model->head_bias)
     return;
   logits.slot = HEAD_LOGITS_BIAS;
@@ -34,12 +40,11 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
 static ExecLoss loss_of(const LayerRun *r, const LayerState *state)
 {
   const LayerShape *shape = &r->shape;
-  int width = shape->vocab / shape->tp;
   char *softmax = state->kept[SOFTMAX];
   gsize column = shape->tokens * r->wide_bytes;
 
   return (ExecLoss) {
-    .rows = shape->tokens, .width = width, .first = width * shape->tp_rank, .vocab = shape->model->vocab,
+    .rows = shape->tokens, .width = shape->vocab_rows, .first = shape->vocab_first, .vocab = shape->model->vocab,
     .logits = state->kept[LOGITS], .labels = state->labels, .max = softmax, .sum = softmax + column,
     .target = softmax + 2 * column,
   };
@@ -54,7 +59,7 @@ static void reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
 static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
 {
   const LayerShape *shape = &r->shape;
-  int tokens = shape->tokens, width = shape->vocab / shape->tp;
+  int tokens = shape->tokens, width = shape->vocab_rows;
   void **kept = state->kept;
 
   kept[X] = x;
@@ -80,7 +85,7 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
 static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
 {
   const LayerShape *shape = &r->shape;
-  int tokens = shape->tokens, width = shape->vocab / shape->tp;
+  int tokens = shape->tokens, width = shape->vocab_rows;
   gsize n = (gsize)shape->rows * shape->hidden;
   ExecLoss loss = loss_of(r, state);
 
@@ -103,7 +108,7 @@ static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
   const LayerShape *shape = &r->shape;
   void *in = rows_gather(r, state->kept[NORM], shape->hidden);
 
-  linear_weight(r, shape->tokens, shape->hidden, shape->vocab / shape->tp, in, state->kept[LOGITS],
+  linear_weight(r, shape->tokens, shape->hidden, shape->vocab_rows, in, state->kept[LOGITS],
                 w->gradient[HEAD_LOGITS], w->gradient[HEAD_LOGITS_BIAS]);
   rows_ungather(r, in, state->kept[NORM]);
 }

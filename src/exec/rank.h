@@ -14,6 +14,10 @@
 
 enum { RECEIVES_AHEAD = 2 }; /* posted before they are wanted */
 
+/* Streams beside the program's lanes, for the exchanges of a spread vocabulary
+ * that belong to another row, in its order: those of the first row, of the last. */
+enum { LANE_LOOKUPS = LANE_COUNT, LANE_SHARES, ALL_LANES };
+
 typedef struct {
   BackendEvent *start, *end;
   gboolean issued;
@@ -63,16 +67,20 @@ struct Exec {
   Memory memory;
   Shards shards;
   Tokens tokens;
-  BackendStream *lanes[LANE_COUNT];
+  BackendStream *lanes[ALL_LANES];
   BackendStream *beside; /* of context-parallel exchanges */
   BackendComm *world, *tensor, *tensor_late, *tied, *copies; /* tensor_late: beside the passes */
   BackendComm *context, *data; /* data: all that hold the same weights, context-parallel ranks fastest */
   BackendComm *expert, *expert_data; /* that share the experts; that hold the same ones */
+  BackendComm *shares[2];  /* pipeline ranks, for lookups and for the head; NULL unless the vocabulary is spread */
   BackendComm **outgoing;  /* of each row */
   Incoming *incoming;      /* of each row */
   ChunkState *chunks;
+  ChunkState share;        /* of a spread vocabulary: the head's, no stage */
+  void *spread_rows;       /* what is looked up for another row and comes back, on the device */
+  int32_t *spread_tokens;
   TaskRun *runs;           /* of each task of the program */
-  GArray *order[LANE_COUNT]; /* int: tasks of this rank */
+  GArray *order[ALL_LANES]; /* int: tasks that this rank takes part in */
   int norm_task;
   double *sums;            /* on the device: squared gradient norm, loss */
   double host_norm_sq;     /* sums[0], where the host's optimizer reads it */
@@ -123,7 +131,11 @@ void receives_more(void *data);
 /* Makes the taker's stream wait for its arrivals and hands them over. */
 void receives_take(Exec *x, int taker, BackendStream *s);
 
-/* Does a task's work on a stream (work.c, work_data.c), by TaskKind. */
+/* Tokens and labels of a micro-batch: on the host, for the caller to free; on the device, once. */
+int32_t *tokens_host(const Exec *x, int micro);
+void tokens_load(Exec *x, MicroState *m, int micro);
+
+/* Does a task's work on a stream (work.c, work_data.c, work_spread.c), by TaskKind. */
 extern void (*const task_work[TASK_KIND_COUNT])(Exec *x, int task, BackendStream *s);
 void work_gather(Exec *x, int task, BackendStream *s);
 void work_reduce(Exec *x, int task, BackendStream *s);
@@ -131,5 +143,8 @@ void work_tied(Exec *x, int task, BackendStream *s);
 void work_copies(Exec *x, int task, BackendStream *s);
 void work_norm(Exec *x, int task, BackendStream *s);
 void work_optimizer(Exec *x, int task, BackendStream *s);
+void work_exchange(Exec *x, int task, BackendStream *s);
+void pass_logits(Exec *x, int task);
+void pass_vocabulary(Exec *x, int task);
 
 #endif

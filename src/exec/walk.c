@@ -12,9 +12,9 @@ static int local_dep(const Exec *x, int task, int dep)
 {
   guint8 kind = exec_task(x, task)->kind;
 
-  if (exec_task(x, dep)->row == x->row || dep == x->norm_task)
+  if (x->runs[dep].end)
     return dep;
-  g_assert(kind == TASK_TIED || kind == TASK_COPIES || kind == TASK_NORM || task_arrives(x, dep));
+  g_assert(kind == TASK_TIED || kind == TASK_COPIES || kind == TASK_NORM || kind == TASK_VOCAB || task_arrives(x, dep));
   return -1;
 }
 
@@ -79,7 +79,7 @@ static void strike(Exec *x)
   }
 }
 
-static void issue(Exec *x, int task, Lane lane)
+static void issue(Exec *x, int task, int lane)
 {
   TaskRun *run = &x->runs[task];
   BackendStream *s = x->lanes[lane];
@@ -109,7 +109,7 @@ static void issue(Exec *x, int task, Lane lane)
 
 /* Issues what a lane can; one task at most of the lane that computes, since what
  * it makes possible elsewhere should start beside the next. */
-static gboolean advance(Exec *x, Lane lane, guint *next)
+static gboolean advance(Exec *x, int lane, guint *next)
 {
   const GArray *order = x->order[lane];
   guint first = *next;
@@ -122,9 +122,9 @@ static gboolean advance(Exec *x, Lane lane, guint *next)
   return *next > first;
 }
 
-static gboolean finished(const Exec *x, const guint next[LANE_COUNT])
+static gboolean finished(const Exec *x, const guint next[ALL_LANES])
 {
-  for (int lane = 0; lane < LANE_COUNT; lane++)
+  for (int lane = 0; lane < ALL_LANES; lane++)
     if (next[lane] < x->order[lane]->len)
       return FALSE;
   return TRUE;
@@ -132,8 +132,8 @@ static gboolean finished(const Exec *x, const guint next[LANE_COUNT])
 
 static void walk(Exec *x)
 {
-  static const Lane by_urgency[] = { LANE_PIPELINE, LANE_DATA, LANE_COMPUTE };
-  guint next[LANE_COUNT] = { 0 };
+  static const int by_urgency[] = { LANE_SHARES, LANE_LOOKUPS, LANE_PIPELINE, LANE_DATA, LANE_COMPUTE };
+  guint next[ALL_LANES] = { 0 };
 
   while (!finished(x, next)) {
     gboolean moved = FALSE;
@@ -141,7 +141,7 @@ static void walk(Exec *x)
       moved |= advance(x, by_urgency[i], &next[by_urgency[i]]);
     g_assert(moved);
   }
-  for (int lane = 0; lane < LANE_COUNT; lane++)
+  for (int lane = 0; lane < ALL_LANES; lane++)
     x->b->sync(x->b, x->lanes[lane]);
   check_backend(x);
 }
@@ -157,8 +157,8 @@ static void start_step(Exec *x)
   x->b->barrier(x->b, x->world, x->run.s);
   x->b->event_record(x->b, x->begin, x->run.s);
   /* other lanes start after the barrier too */
-  x->b->event_wait(x->b, x->begin, x->lanes[LANE_PIPELINE]);
-  x->b->event_wait(x->b, x->begin, x->lanes[LANE_DATA]);
+  for (int lane = LANE_PIPELINE; lane < ALL_LANES; lane++)
+    x->b->event_wait(x->b, x->begin, x->lanes[lane]);
 }
 
 void exec_step(Exec *x, ExecStep *out)

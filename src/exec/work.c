@@ -7,18 +7,16 @@ static MicroState *micro_of(Exec *x, int task)
   return &x->chunks[t->chunk].micro[t->micro];
 }
 
-/* Tokens of a micro-batch, which are dealt to the data-parallel ranks in turn; of a
- * sequence, those that the context-parallel rank has. */
-static void load_tokens(Exec *x, MicroState *m, int micro)
+/* Micro-batches are dealt to the data-parallel ranks in turn; of a sequence this rank
+ * has its context-parallel places. */
+int32_t *tokens_host(const Exec *x, int micro)
 {
   const LayerShape *shape = &x->shape;
   guint64 first = (guint64)(x->step - 1) * x->plan->global_batch +
                   ((guint64)micro * x->plan->dp + x->coordinates[AXIS_DATA]) * shape->micro_batch;
-  gsize bytes = 2 * (gsize)shape->tokens * sizeof(int32_t);
-  g_autofree int32_t *host = g_malloc(bytes), *whole = g_new(int32_t, 2 * x->plan->seq);
+  g_autofree int32_t *whole = g_new(int32_t, 2 * x->plan->seq);
+  int32_t *host = g_new(int32_t, 2 * (gsize)shape->tokens);
 
-  if (m->tokens)
-    return;
   for (int i = 0; i < shape->micro_batch; i++) {
     tokens_sequence(&x->tokens, first + i, whole, whole + x->plan->seq);
     for (int row = 0; row < shape->seq; row++) {
@@ -27,6 +25,16 @@ static void load_tokens(Exec *x, MicroState *m, int micro)
       host[shape->tokens + at] = whole[x->plan->seq + place];
     }
   }
+  return host;
+}
+
+void tokens_load(Exec *x, MicroState *m, int micro)
+{
+  gsize bytes = 2 * (gsize)x->shape.tokens * sizeof(int32_t);
+
+  if (m->tokens)
+    return;
+  g_autofree int32_t *host = tokens_host(x, micro);
   m->tokens = memory_alloc(&x->memory, x->run.s, PART_BUFFERS, bytes);
   x->b->upload(x->b, x->run.s, m->tokens, host, bytes);
 }
@@ -37,8 +45,8 @@ static LayerState *state_of(Exec *x, int task, int layer)
   MicroState *m = micro_of(x, task);
   LayerState *state = &m->layers[layer - chunk->first_layer];
 
-  if (model_layer(x->model, layer)->kind != LAYER_BLOCK) {
-    load_tokens(x, m, exec_task(x, task)->micro);
+  if (model_layer(x->model, layer)->kind != LAYER_BLOCK && !x->shape.spread) {
+    tokens_load(x, m, exec_task(x, task)->micro);
     state->tokens = m->tokens;
     state->labels = m->tokens + x->shape.tokens;
   }
@@ -74,6 +82,37 @@ static void give_flow(Exec *x, int task, gboolean backward, gboolean exit, void 
     micro_of(x, task)->between[backward] = result;
 }
 
+/* Whether the stage hands its output to a spread head. */
+static gboolean feeds_shares(const Exec *x, const ChunkState *chunk, int end_layer)
+{
+  return x->shape.final_norm && end_layer == chunk->end_layer;
+}
+
+/* The final norm as the last stage keeps it: behind its layers. */
+static LayerState *norm_weights(Exec *x, int task, LayerWeights *w)
+{
+  const ChunkState *chunk = &x->chunks[exec_task(x, task)->chunk];
+
+  shards_weights(&x->shards, x->model->n_layers - 1, w);
+  return &micro_of(x, task)->layers[chunk->end_layer - chunk->first_layer];
+}
+
+static void feed_shares(Exec *x, int task, void *flow)
+{
+  LayerWeights w;
+  LayerState *state = norm_weights(x, task, &w);
+
+  x->share.micro[exec_task(x, task)->micro].in[0] = spread_norm(&x->run, &w, state, flow);
+}
+
+static void *flow_from_shares(Exec *x, int task, void *flow)
+{
+  LayerWeights w;
+  LayerState *state = norm_weights(x, task, &w);
+
+  return spread_norm_backward(&x->run, &w, state, flow);
+}
+
 static void forward(Exec *x, int task)
 {
   const Segment *s = exec_segment(x, task);
@@ -88,6 +127,10 @@ static void forward(Exec *x, int task)
     shards_weights(&x->shards, layer, &w);
     flow = layer_forward(&x->run, &w, state_of(x, task, layer), flow, chunk->keeps);
   }
+  if (feeds_shares(x, chunk, end)) {
+    feed_shares(x, task, flow);
+    return;
+  }
   if (flow && end == chunk->end_layer)
     memory_retag(&x->memory, flow, PART_BUFFERS);
   give_flow(x, task, FALSE, end == chunk->end_layer, flow);
@@ -100,6 +143,8 @@ static void backward(Exec *x, int task)
   int end = s->first_layer + s->n_layers;
   void *flow = take_flow(x, task, TRUE, end == chunk->end_layer);
 
+  if (feeds_shares(x, chunk, end))
+    flow = flow_from_shares(x, task, flow);
   for (int layer = end - 1; layer >= s->first_layer; layer--) {
     LayerWeights w;
     LayerState *state = state_of(x, task, layer);
@@ -109,6 +154,8 @@ static void backward(Exec *x, int task)
       layer_backward_weight(&x->run, &w, state);
     else
       layer_defer(&x->run, state);
+    if (state->gathered)
+      flow = g_steal_pointer(&state->gathered);
   }
   give_flow(x, task, TRUE, s->first_layer == chunk->first_layer, flow);
 }
@@ -176,7 +223,7 @@ static void work_pass(Exec *x, int task, BackendStream *stream)
 {
   static void (*const passes[PASS_COUNT])(Exec *, int) = {
     [PASS_FORWARD] = forward, [PASS_BACKWARD] = backward, [PASS_INPUT] = backward, [PASS_WEIGHT] = weight,
-    [PASS_RECOMPUTE] = remake,
+    [PASS_RECOMPUTE] = remake, [PASS_LOGITS] = pass_logits, [PASS_VOCAB] = pass_vocabulary,
   };
   const Segment *s = exec_segment(x, task);
   gboolean makes_gradients = s->pass == PASS_BACKWARD || s->pass == PASS_WEIGHT;
@@ -214,4 +261,5 @@ static void work_send(Exec *x, int task, BackendStream *s)
 void (*const task_work[TASK_KIND_COUNT])(Exec *, int, BackendStream *) = {
   [TASK_PASS] = work_pass, [TASK_SEND] = work_send, [TASK_GATHER] = work_gather, [TASK_REDUCE] = work_reduce,
   [TASK_TIED] = work_tied, [TASK_COPIES] = work_copies, [TASK_NORM] = work_norm, [TASK_OPTIMIZER] = work_optimizer,
+  [TASK_VOCAB] = work_exchange,
 };

@@ -279,7 +279,7 @@ void build_norm(Build *b, const char *name)
     .name = name,
     .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
     .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
-    .saved = b->bytes * elements,
+    .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->plan->framework->norm_row_values * b->rows,
   });
   build_params(b, b->hidden * (b->model->norm_bias ? 2 : 1));
 }

@@ -1,22 +1,33 @@
 /* Final norm, logits and loss, divided by vocabulary over the tensor-parallel ranks. */
 #include "op/build.h"
 
+/* Values of a token: largest logit, sum of exponentials, label's logit; with the
+ * vocabulary over the pipeline ranks also the largest of this share. */
+static double token_bytes(const Build *b)
+{
+  int values = b->plan->framework->loss_token_values;
+
+  return dtype_bytes[DTYPE_FP32] * (values + (values > 0 && b->plan->schedule->vocabulary));
+}
+
 /* The loss keeps probabilities in fp32. Megatron's casts the logits to fp32 and
  * walks over them several times; a fused one reads and writes once each way. */
 static void build_loss(Build *b, double logits)
 {
-  gboolean one = b->plan->framework->fused_loss;
-  double saved = dtype_bytes[DTYPE_FP32]; /* of a probability */
+  const Framework *f = b->plan->framework;
+  gboolean one = f->fused_loss;
+  double saved = f->loss_in_place ? b->bytes : dtype_bytes[DTYPE_FP32]; /* of a logit or probability */
 
   build_stream(b, &(Stream) {
     .name = "loss",
     .forward_bytes = (one ? 8 : 30) * logits, .forward_kernels = one ? 1 : 8,
     .backward_bytes = (one ? 8 : 14) * logits, .backward_kernels = one ? 1 : 3,
-    .saved = saved * logits,
+    .saved = saved * logits + token_bytes(b) * b->tokens,
   });
   for (int i = 0; i < 3; i++)
     build_forward_collective(b, "sum loss", COLLECTIVE_ALL_REDUCE, 4 * b->tokens);
-  b->work->transient_bytes = MAX(b->work->transient_bytes, (b->plan->framework->loss_bytes - saved) * logits);
+  if (!f->loss_in_place)
+    b->work->transient_bytes = MAX(b->work->transient_bytes, (f->loss_bytes - saved) * logits);
 }
 
 void build_head(Build *b)

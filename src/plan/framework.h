@@ -99,6 +99,9 @@ typedef struct {
   double group_bytes;         /* communicator buffers of each group that spans devices */
   int bucket_copies;          /* buckets of gradients held for communication besides the gradients */
   double loss_bytes;          /* for each logit at the loss's worst moment */
+  gboolean loss_in_place;     /* the loss keeps the logits as they are and makes their gradient in place */
+  int norm_row_values;        /* fp32 values that a norm keeps for each row */
+  int loss_token_values;      /* fp32 values that the loss keeps for each token, beside logits */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
   /* what a published run of this software did that does not say; plan files have their own defaults */
   Recompute unstated_recompute;

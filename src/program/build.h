@@ -43,7 +43,8 @@ typedef struct {
   const Cluster *cluster;
   const PriceTable *prices;
   PriceTable *stored; /* prices without recomputation, where the schedule makes forwards again */
-  PriceTable *shares; /* prices with the vocabulary divided over the pipeline ranks */
+  PriceTable *shares; /* prices with the vocabulary divided over the pipeline ranks, the head without its norm */
+  LayerPrice final_norm; /* of such a head, which stays with the last stage */
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
@@ -58,8 +59,9 @@ typedef struct {
   int *last_data;  /* last data task of each row, -1 = none */
   int *last_store; /* last copy to the host of each row, -1 = none */
   int *spread[2];  /* tasks of S and of T: [rank][micro] */
-  int *exchange[3]; /* by micro-batch: broadcast before S, barrier behind S, barrier behind T */
-  int exchange_segment[3];
+  int *exchange[EXCHANGE_COUNT]; /* task by micro-batch */
+  int exchange_segment[EXCHANGE_COUNT];
+  int *share_gather; /* of each rank: task that gathers its share for the first time, -1 = none */
   GHashTable *pairs; /* packed chunk, pass and piece to segment of a pass in a pair */
 } ProgramBuild;
 
@@ -132,10 +134,11 @@ int pair_segment(ProgramBuild *b, int rank, const Slot *slot, const Chunk *chunk
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank);
 
 /* Exchanges around the passes of a spread vocabulary (vocabulary.c): arrays and
- * segments; what a slot's last task brings; the edges, once all ranks have their
- * tasks. */
+ * segments; what comes before a rank's slots, and what a slot's last task brings;
+ * the edges, once all ranks have their tasks. */
 void vocabulary_init(ProgramBuild *b);
 void vocabulary_clear(ProgramBuild *b);
+void vocabulary_begin(ProgramBuild *b, int rank);
 void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task);
 void vocabulary_connect(ProgramBuild *b);
 

@@ -9,19 +9,42 @@ static double matrix_params(const Model *model, const Plan *plan)
   return op_vocab(model, plan) / (double)plan->tp * (model->embed_dim ? model->embed_dim : model->hidden);
 }
 
+static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
+{
+  for (int i = 0; i < PASS_COUNT; i++) {
+    a.pass[i].seconds -= b->pass[i].seconds;
+    a.pass[i].compute_s -= b->pass[i].compute_s;
+    a.pass[i].tensor_s -= b->pass[i].tensor_s;
+    a.pass[i].context_s -= b->pass[i].context_s;
+    a.pass[i].expert_s -= b->pass[i].expert_s;
+    a.pass[i].crowded_s -= b->pass[i].crowded_s;
+    a.pass[i].flops -= b->pass[i].flops;
+    a.pass[i].kernels -= b->pass[i].kernels;
+  }
+  a.params -= b->params;
+  a.saved_bytes -= b->saved_bytes;
+  a.deferred_bytes -= b->deferred_bytes;
+  return a;
+}
+
 /* Embedding and head of a vocabulary divided over the ranks: the share's matrix
- * joins the head's share, the lookup keeps what else it holds. */
-static PriceTable *shares_new(const ProgramBuild *b)
+ * joins the head's share, the lookup keeps what else it holds, the final norm
+ * stays with the last stage. */
+static PriceTable *shares_new(ProgramBuild *b)
 {
   Model share = *b->model;
-  LayerPrice *first, *last;
+  int first = share.layers[0], last = share.layers[share.n_layers - 1], end = share.n_layers - 1;
+  int type = b->sites[schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank].type;
 
   share.vocab = (b->model->vocab + b->plan->pp - 1) / b->plan->pp;
+  g_autoptr(PriceTable) normed = price_table_new(&share, b->plan, b->cluster);
+  share.specs = g_memdup2(share.specs, share.n_specs * sizeof *share.specs);
+  share.specs[last].norms = 0;
   PriceTable *prices = price_table_new(&share, b->plan, b->cluster);
-  first = &prices->layers[share.layers[0]];
-  last = &prices->layers[share.layers[share.n_layers - 1]];
-  first->params -= matrix_params(&share, b->plan);
-  last->params += matrix_params(&share, b->plan);
+  b->final_norm = price_difference(*price_of_layer(normed, &share, type, end), price_of_layer(prices, &share, type, end));
+  prices->layers[first].params -= matrix_params(&share, b->plan);
+  prices->layers[last].params += matrix_params(&share, b->plan);
+  g_free(share.specs);
   return prices;
 }
 
@@ -105,11 +128,9 @@ static void add_vocabulary(const ProgramBuild *b, Segment *s, const LayerPrice *
   }
 }
 
-/* Bytes that a layer holds more, or less, once the pass has run. */
-static double held_bytes(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
+/* Bytes that a layer of the chunk holds more, or less, once the pass has run. */
+static double held_bytes(const LayerPrice *price, const LayerPrice *stored, const Chunk *chunk, Pass pass)
 {
-  int type = b->sites[chunk->rank].type;
-  const LayerPrice *price = price_of(b, type, layer), *stored = stored_of(b, type, layer);
 
   switch (pass) {
   case PASS_FORWARD:
@@ -140,8 +161,12 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
       add_vocabulary(b, &s, price, pass);
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
       add_price(&s, &price->pass[pass == PASS_RECOMPUTE ? PASS_FORWARD : pass]);
-    s.activation_bytes += held_bytes(b, chunk, i, pass);
+    s.activation_bytes += held_bytes(price_of(b, type, i), stored_of(b, type, i), chunk, pass);
     s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (recomputes ? price->recomputed_bytes : 0));
+  }
+  if (b->shares && !is_vocabulary(pass) && piece.first_layer + piece.n_layers == b->model->n_layers - 1) {
+    add_price(&s, &b->final_norm.pass[pass]);
+    s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
@@ -183,6 +208,8 @@ static RankWeights rank_weights(const ProgramBuild *b, int rank)
 
   if (b->shares)
     add_weights(b, &w, (Piece) { b->model->n_layers - 1, 1 });
+  if (b->shares && rank == schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank)
+    w.params[0] += b->final_norm.params;
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     add_weights(b, &w, stage_layers(b, program_stage(b, rank, chunk)));
   return w;

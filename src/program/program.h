@@ -50,13 +50,15 @@
  * stages before the norm.
  *
  * Vocabulary over all ranks. Each rank holds 1/p of the embedding and of the
- * output layer. The last stage's output is broadcast (TASK_VOCAB) to every
- * rank's S. With two barriers S is the forward, then an all-reduce of each
+ * output layer; the final norm stays with the last stage, positions with the
+ * first. The last stage's output is broadcast (TASK_VOCAB) to every rank's S. With two barriers S is the forward, then an all-reduce of each
  * token's largest logit and sum, T both gradients, then the reduction of the
  * input gradient; with one barrier S makes the input gradient too, the barrier
  * carries both, and T is the weight gradient (Yeung et al. 2024, arXiv
- * 2411.05288, algorithms 1 and 2). The lookup stays in the first stage's
- * passes; its exchange runs ahead of need and takes no time.
+ * 2411.05288, algorithms 1 and 2). Every rank looks up its share of the tokens
+ * that the first stage needs next, two micro-batches ahead, and adds the
+ * gradient that this stage broadcasts behind each backward; these take the time
+ * of their exchange. Gradients of the shares are reduced behind the last one.
  *
  * Recompute slots. A forward leaves its input only, the recompute allocates the
  * rest, and the backward is priced without recomputation. The last stage keeps
@@ -94,6 +96,16 @@ typedef enum {
 } MemoryPart;
 extern const char *const memory_part_names[];
 
+/* What a TASK_VOCAB exchanges over the pipeline ranks. */
+typedef enum {
+  EXCHANGE_LOOKUP,    /* sums of each share's rows, for the first stage's forward */
+  EXCHANGE_LOOKED_UP, /* their gradient, to every share */
+  EXCHANGE_OUTPUT,    /* the last stage's output, to every share */
+  EXCHANGE_LOGITS,    /* largest logit, sum and label's logit of each token; with one barrier the input gradient too */
+  EXCHANGE_GRADIENT,  /* the sum of the input gradients */
+  EXCHANGE_COUNT,
+} Exchange;
+
 /* What alike tasks have in common. Layers are indices into Model.layers. */
 typedef struct {
   TaskKind kind;
@@ -116,6 +128,7 @@ typedef struct {
   Collective collective;
   double comm_bytes;
   GroupShape group;
+  Exchange exchange;       /* of TASK_VOCAB */
 } Segment;
 
 typedef struct {

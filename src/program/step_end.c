@@ -65,6 +65,8 @@ static int add_norm(ProgramBuild *b)
 
   for (int row = 0; row < b->shape.ranks; row++)
     wait_for_row(b, norm, row);
+  if (b->shares)
+    program_add_edge(b, norm, b->exchange[EXCHANGE_LOOKED_UP][b->shape.micro - 1]);
   return norm;
 }
 

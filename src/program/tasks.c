@@ -84,7 +84,8 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
   gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
   gboolean gather = weights || fresh || copied, last = index == chunk->last_backward;
-  gboolean reduce = sends_gradients(p, slot->pass, last);
+  gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
+  gboolean reduce = sends_gradients(p, slot->pass, last) && !late;
   gboolean inputs = p->offload.activations && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
   gboolean split = gather || inputs || (reduce && (p->overlap.gradients || fetches_weights(r->b)));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
@@ -282,11 +283,11 @@ static void end_slot(RankBuild *r, const Use *use, int task)
     return;
   }
   if (use->other) {
-    vocabulary_after(r->b, r->rank, r->held_slot, task);
     add_send(r, r->held_slot, task);
+    vocabulary_after(r->b, r->rank, r->held_slot, task);
   }
-  vocabulary_after(r->b, r->rank, &use->slot, task);
   add_send(r, &use->slot, task);
+  vocabulary_after(r->b, r->rank, &use->slot, task);
 }
 
 /* Where a slot's input must be there: at its first task, or its pair's. */
@@ -318,6 +319,8 @@ static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
     int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
     if (gather >= 0)
       program_add_edge(r->b, task, gather);
+    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b)) /* gathered for each use else */
+      r->b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
   if (inputs >= 0)
@@ -363,18 +366,22 @@ static void add_use(RankBuild *r, const Use *use)
   b->last_task[r->rank] = task;
 }
 
-/* Gradients of ZeRO-0 and 1 that are reduced after everything else. */
+/* Gradients of ZeRO-0 and 1 that are reduced after everything else; those of a
+ * spread vocabulary behind the last lookup's gradient. */
 static void reduce_at_end(RankBuild *r)
 {
-  const Plan *p = r->b->plan;
-
-  gboolean early = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync) || p->overlap.gradients;
+  ProgramBuild *b = r->b;
+  const Plan *p = b->plan;
+  gboolean early = p->framework->single_process || (p->zero >= 2 && (!p->sharding.no_sync || p->overlap.gradients));
 
   if (!sums_weights(p) || early)
     return;
-  for (int c = 0; c < r->n_chunks; c++) {
-    Slot slot = { .chunk = c };
-    sum_gradients(r, &r->chunks[c], -1, TRUE, &slot, r->b->last_task[r->rank]);
+  for (int c = p->overlap.gradients ? b->shape.chunks : 0; c < r->n_chunks; c++) {
+    Slot slot = { .chunk = MIN(c, b->shape.chunks - 1) };
+    int first = b->program->tasks->len;
+    sum_gradients(r, &r->chunks[c], -1, TRUE, &slot, b->last_task[r->rank]);
+    if (c == b->shape.chunks && (int)b->program->tasks->len > first)
+      program_add_edge(b, first, b->exchange[EXCHANGE_LOOKED_UP][b->shape.micro - 1]);
   }
 }
 
@@ -395,6 +402,7 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 
   for (int c = 0; c < n_chunks; c++)
     chunk_init(b, &chunks[c], rank, c);
+  vocabulary_begin(b, rank);
   mark_ends(&r, slots, n_slots);
   for (int i = 0; i < n_slots; i++) {
     const Slot *other = slots[i].paired ? &slots[i + 1] : i > 0 && slots[i - 1].paired ? &slots[i - 1] : NULL;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { BROADCAST, BEHIND_S, BEHIND_T };
+enum { LOOKUPS_AHEAD = 2 }; /* that the first stage holds */
 
 /* The shape of the pipeline ranks' group. */
 static GroupShape pipeline_group(const ProgramBuild *b)
@@ -11,9 +11,12 @@ static GroupShape pipeline_group(const ProgramBuild *b)
   return mesh_group(b->plan, b->cluster, AXIS_PIPELINE);
 }
 
-static int add_exchange(ProgramBuild *b, Collective what, double bytes)
+static int add_exchange(ProgramBuild *b, Exchange exchange, Collective what, double bytes)
 {
-  return program_add_segment(b, comm_segment(b, b->cluster, TASK_VOCAB, what, bytes, pipeline_group(b)));
+  Segment s = comm_segment(b, b->cluster, TASK_VOCAB, what, bytes, pipeline_group(b));
+
+  s.exchange = exchange;
+  return program_add_segment(b, s);
 }
 
 static int *new_tasks(gsize n)
@@ -30,36 +33,69 @@ static int last_rank(const ProgramBuild *b)
 
 void vocabulary_init(ProgramBuild *b)
 {
-  double output = op_boundary_bytes(b->model, b->plan), logits = 2 * 4 * op_tokens(b->plan);
+  double output = op_boundary_bytes(b->model, b->plan), logits = 3 * 4 * op_tokens(b->plan);
+  double rows = op_tokens(b->plan) * (b->model->embed_dim ? b->model->embed_dim : b->model->hidden) *
+                dtype_bytes[b->plan->precision];
   int barriers = b->plan->schedule->vocabulary;
 
   if (!barriers)
     return;
   for (int i = 0; i < 2; i++)
     b->spread[i] = new_tasks((gsize)b->shape.ranks * b->shape.micro);
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < EXCHANGE_COUNT; i++)
     b->exchange[i] = new_tasks(b->shape.micro);
-  b->exchange_segment[BROADCAST] = add_exchange(b, COLLECTIVE_BROADCAST, output);
-  b->exchange_segment[BEHIND_S] = add_exchange(b, COLLECTIVE_ALL_REDUCE, barriers == 1 ? logits + output : logits);
+  b->share_gather = new_tasks(b->shape.ranks);
+  b->exchange_segment[EXCHANGE_LOOKUP] = add_exchange(b, EXCHANGE_LOOKUP, COLLECTIVE_ALL_REDUCE, rows);
+  b->exchange_segment[EXCHANGE_LOOKED_UP] = add_exchange(b, EXCHANGE_LOOKED_UP, COLLECTIVE_BROADCAST, rows);
+  b->exchange_segment[EXCHANGE_OUTPUT] = add_exchange(b, EXCHANGE_OUTPUT, COLLECTIVE_BROADCAST, output);
+  b->exchange_segment[EXCHANGE_LOGITS] =
+      add_exchange(b, EXCHANGE_LOGITS, COLLECTIVE_ALL_REDUCE, barriers == 1 ? logits + output : logits);
   if (barriers == 2)
-    b->exchange_segment[BEHIND_T] = add_exchange(b, COLLECTIVE_ALL_REDUCE, output);
+    b->exchange_segment[EXCHANGE_GRADIENT] = add_exchange(b, EXCHANGE_GRADIENT, COLLECTIVE_ALL_REDUCE, output);
 }
 
 void vocabulary_clear(ProgramBuild *b)
 {
   for (int i = 0; i < 2; i++)
     g_free(b->spread[i]);
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < EXCHANGE_COUNT; i++)
     g_free(b->exchange[i]);
+  g_free(b->share_gather);
 }
 
-/* An exchange is issued by the last stage's rank, behind its own part in it. */
-static void issue(ProgramBuild *b, int exchange, int rank, const Slot *slot, int task)
+/* An exchange is issued by one rank, behind its own part in it (-1 = none). */
+static void issue(ProgramBuild *b, Exchange exchange, int rank, int chunk, int micro, int task)
 {
-  int index = program_add_task(b, rank, LANE_PIPELINE, b->exchange_segment[exchange], slot->chunk, slot->micro);
+  int index = program_add_task(b, rank, LANE_PIPELINE, b->exchange_segment[exchange], chunk, micro);
 
-  b->exchange[exchange][slot->micro] = index;
-  program_add_edge(b, index, task);
+  b->exchange[exchange][micro] = index;
+  if (task >= 0)
+    program_add_edge(b, index, task);
+}
+
+static void look_up(ProgramBuild *b, int rank, int chunk, int micro, int task)
+{
+  if (micro >= b->shape.micro)
+    return;
+  issue(b, EXCHANGE_LOOKUP, rank, chunk, micro, task);
+  b->arrival[program_slot(b, FALSE, 0, micro)] = b->exchange[EXCHANGE_LOOKUP][micro];
+}
+
+void vocabulary_begin(ProgramBuild *b, int rank)
+{
+  Place first = schedule_place(b->plan->schedule, &b->shape, 0, 0);
+
+  for (int micro = 0; micro < LOOKUPS_AHEAD && b->shares && rank == first.rank; micro++)
+    look_up(b, rank, first.chunk, micro, -1);
+}
+
+/* The first stage's passes take what was looked up, and give its gradient. */
+static void behind_first(ProgramBuild *b, int rank, const Slot *slot, int task)
+{
+  if (slot->pass == PASS_FORWARD)
+    look_up(b, rank, slot->chunk, slot->micro + LOOKUPS_AHEAD, task);
+  else if (slot->pass == PASS_BACKWARD)
+    issue(b, EXCHANGE_LOOKED_UP, rank, slot->chunk, slot->micro, task);
 }
 
 void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task)
@@ -70,18 +106,20 @@ void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task)
     return;
   if (is_vocabulary(slot->pass))
     b->spread[slot->pass == PASS_VOCAB][(gsize)rank * b->shape.micro + slot->micro] = task;
+  else if (program_stage(b, rank, slot->chunk) == 0)
+    behind_first(b, rank, slot, task);
   if (rank != last_rank(b))
     return;
   if (slot->pass == PASS_FORWARD && program_stage(b, rank, slot->chunk) == b->stages - 1)
-    issue(b, BROADCAST, rank, slot, task);
+    issue(b, EXCHANGE_OUTPUT, rank, slot->chunk, slot->micro, task);
   else if (slot->pass == PASS_LOGITS)
-    issue(b, BEHIND_S, rank, slot, task);
+    issue(b, EXCHANGE_LOGITS, rank, slot->chunk, slot->micro, task);
   else if (slot->pass == PASS_VOCAB && barriers == 2)
-    issue(b, BEHIND_T, rank, slot, task);
+    issue(b, EXCHANGE_GRADIENT, rank, slot->chunk, slot->micro, task);
 }
 
 /* An exchange waits for a pass of every rank, or is waited for. */
-static void join(ProgramBuild *b, int exchange, int pass, int micro, gboolean before)
+static void join(ProgramBuild *b, Exchange exchange, int pass, int micro, gboolean before)
 {
   for (int rank = 0; rank < b->shape.ranks; rank++) {
     int task = b->spread[pass][(gsize)rank * b->shape.micro + micro], other = b->exchange[exchange][micro];
@@ -95,11 +133,14 @@ void vocabulary_connect(ProgramBuild *b)
 
   for (int micro = 0; barriers && micro < b->shape.micro; micro++) {
     int backward = b->entry[program_slot(b, TRUE, b->stages - 1, micro)];
-    join(b, BROADCAST, 0, micro, TRUE);
-    join(b, BEHIND_S, 0, micro, FALSE);
-    join(b, BEHIND_S, 1, micro, TRUE);
+    join(b, EXCHANGE_OUTPUT, 0, micro, TRUE);
+    join(b, EXCHANGE_LOGITS, 0, micro, FALSE);
+    join(b, EXCHANGE_LOGITS, 1, micro, TRUE);
     if (barriers == 2)
-      join(b, BEHIND_T, 1, micro, FALSE);
-    program_add_edge(b, backward, b->exchange[barriers][micro]);
+      join(b, EXCHANGE_GRADIENT, 1, micro, FALSE);
+    program_add_edge(b, backward, b->exchange[barriers == 2 ? EXCHANGE_GRADIENT : EXCHANGE_LOGITS][micro]);
   }
+  for (int rank = 0; barriers && rank < b->shape.ranks; rank++)
+    if (b->share_gather[rank] >= 0)
+      program_add_edge(b, b->exchange[EXCHANGE_LOOKUP][0], b->share_gather[rank]);
 }

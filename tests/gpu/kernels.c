@@ -28,6 +28,7 @@ typedef struct {
 
 typedef struct {
   const char *name;
+  const char *operations; /* of backend.h */
   void (*run)(Backend *b, BackendStream *s, void **p);
   Tensor tensors[TENSORS];
 } Kernel;
@@ -112,7 +113,8 @@ static void attention(Backend *b, BackendStream *s, void **p, int causal, int wi
 {
   size_t bytes = exec_type_bytes(b->dtype);
   ExecAttention a = { .batch = SEQUENCES, .q_len = SEQ, .kv_len = SEQ, .q_rows = SEQ, .kv_rows = SEQ, .heads = HEADS,
-                      .kv_heads = KV_HEADS, .head_dim = HEAD, .ld_q = QKV, .ld_kv = QKV, .causal = causal, .window = window, .scale = 1 / sqrt(HEAD), .q = p[0],
+                      .kv_heads = KV_HEADS, .head_dim = HEAD, .ld_q = QKV, .ld_kv = QKV, .causal = causal,
+                      .window = window, .scale = 1 / sqrt(HEAD), .q = p[0],
                       .k = (char *)p[0] + CONTEXT * bytes, .v = (char *)p[0] + (CONTEXT + KV_HEADS * HEAD) * bytes,
                       .context = p[1], .lse = p[2] };
   b->attention_forward(b, s, &a);
@@ -123,6 +125,14 @@ static void attention(Backend *b, BackendStream *s, void **p, int causal, int wi
   a.dk = (char *)p[4] + CONTEXT * bytes;
   a.dv = (char *)p[4] + (CONTEXT + KV_HEADS * HEAD) * bytes;
   b->attention_backward(b, s, &a);
+}
+
+/* As if the queries had read other keys too. */
+static void attention_merge(Backend *b, BackendStream *s, void **p)
+{
+  ExecAttention a = { .batch = SEQUENCES, .q_len = SEQ, .kv_len = SEQ, .q_rows = SEQ, .kv_rows = SEQ, .heads = HEADS,
+                      .kv_heads = KV_HEADS, .head_dim = HEAD, .context = p[0], .lse = p[1] };
+  b->attention_merge(b, s, &a, p[2], p[3]);
 }
 
 static void attention_causal(Backend *b, BackendStream *s, void **p) { attention(b, s, p, 1, 0, 0); }
@@ -163,6 +173,38 @@ static void loss(Backend *b, BackendStream *s, void **p)
   b->loss_backward(b, s, &l, 0.25);
 }
 
+/* A share that the other one's largest logits and sums join: theirs are drawn. */
+static ExecLoss share_loss(void **p)
+{
+  return (ExecLoss) { .rows = ROWS, .width = SHARE, .first = FIRST, .vocab = VOCAB, .logits = p[0], .labels = p[1],
+                      .max = p[2], .sum = p[3], .target = p[4], .local = p[5] };
+}
+
+static void share(Backend *b, BackendStream *s, void **p)
+{
+  ExecLoss l = share_loss(p), local = l;
+
+  local.max = l.local;
+  b->loss_max(b, s, &local);
+  b->loss_exp(b, s, &l);
+  b->loss_merge(b, s, &l);
+}
+
+static void share_gradient(Backend *b, BackendStream *s, void **p)
+{
+  ExecLoss l = share_loss(p);
+
+  share(b, s, p);
+  b->loss_backward(b, s, &l, 0.25);
+}
+
+static void share_input(Backend *b, BackendStream *s, void **p)
+{
+  ExecLoss l = share_loss(p);
+
+  b->loss_input(b, s, &l, WIDTH, p[6], p[7], 0.25);
+}
+
 static void add(Backend *b, BackendStream *s, void **p) { b->add(b, s, ROWS * WIDTH, p[0], p[1]); }
 static void add_wide(Backend *b, BackendStream *s, void **p) { b->add_wide(b, s, ROWS * WIDTH, p[0], p[1]); }
 static void scale(Backend *b, BackendStream *s, void **p) { b->scale(b, s, ROWS * WIDTH, -1.5, p[0]); }
@@ -199,57 +241,67 @@ static void adam(Backend *b, BackendStream *s, void **p)
 #define PRODUCT(batch) NARROW_IN(batch * M * K), NARROW_IN(batch * K * N)
 #define NORM NARROW_IN(ROWS *WIDTH), NARROW_IN(WIDTH), NARROW_IN(WIDTH)
 #define ELEMENTS (ROWS * WIDTH)
+#define SHARE_LOSS \
+  NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), { IN, WIDE, ROWS, 1, 2 }, WIDE_OUT(ROWS), WIDE_OUT(ROWS)
 
 static const Kernel kernels[] = {
-  { "product", product_nn, { PRODUCT(1), NARROW_OUT(M * N) } },
-  { "product, B transposed", product_nt, { PRODUCT(1), NARROW_OUT(M * N) } },
-  { "product, A transposed, added", product_tn, { PRODUCT(1), NARROW_BOTH(M * N) } },
-  { "product, added to wide", product_wide, { PRODUCT(1), WIDE_BOTH(M * N) } },
-  { "product, batch", product_batch, { PRODUCT(BATCH), NARROW_OUT(BATCH * M * N) } },
-  { "layernorm", layernorm, { NORM, WIDE_OUT(ROWS), WIDE_OUT(ROWS), NARROW_OUT(ELEMENTS) } },
-  { "layernorm backward", layernorm_backward,
+  { "product", "gemm", product_nn, { PRODUCT(1), NARROW_OUT(M * N) } },
+  { "product, B transposed", "gemm", product_nt, { PRODUCT(1), NARROW_OUT(M * N) } },
+  { "product, A transposed, added", "gemm", product_tn, { PRODUCT(1), NARROW_BOTH(M * N) } },
+  { "product, added to wide", "gemm", product_wide, { PRODUCT(1), WIDE_BOTH(M * N) } },
+  { "product, batch", "gemm", product_batch, { PRODUCT(BATCH), NARROW_OUT(BATCH * M * N) } },
+  { "layernorm", "norm_forward", layernorm, { NORM, WIDE_OUT(ROWS), WIDE_OUT(ROWS), NARROW_OUT(ELEMENTS) } },
+  { "layernorm backward", "norm_forward norm_backward", layernorm_backward,
     { NORM, WIDE_OUT(ROWS), WIDE_OUT(ROWS), NARROW_OUT(ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS),
       WIDE_BOTH(WIDTH), WIDE_BOTH(WIDTH) } },
-  { "rmsnorm", rmsnorm, { NORM, { NONE, WIDE, ROWS }, WIDE_OUT(ROWS), NARROW_OUT(ELEMENTS) } },
-  { "rmsnorm backward, added", rmsnorm_backward,
+  { "rmsnorm", "norm_forward", rmsnorm, { NORM, { NONE, WIDE, ROWS }, WIDE_OUT(ROWS), NARROW_OUT(ELEMENTS) } },
+  { "rmsnorm backward, added", "norm_forward norm_backward", rmsnorm_backward,
     { NORM, { NONE, WIDE, ROWS }, WIDE_OUT(ROWS), NARROW_OUT(ELEMENTS), NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS),
       WIDE_BOTH(WIDTH) } },
-  { "gelu", gelu, { NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
-  { "gelu backward", gelu_backward, { NARROW_IN(ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
-  { "swiglu", swiglu, { NARROW_IN(2 * ELEMENTS), NARROW_OUT(ELEMENTS) } },
-  { "swiglu backward", swiglu_backward, { NARROW_IN(2 * ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(2 * ELEMENTS) } },
-  { "bias", bias, { NARROW_BOTH(ELEMENTS), NARROW_IN(WIDTH) } },
-  { "bias backward", bias_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(WIDTH) } },
-  { "rope", rope, { NARROW_BOTH(TOKEN_ROWS * QKV) } },
-  { "rope backward", rope_backward, { NARROW_BOTH(TOKEN_ROWS * QKV) } },
-  { "attention, causal", attention_causal,
+  { "gelu", "gelu_forward", gelu, { NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
+  { "gelu backward", "gelu_backward", gelu_backward, { NARROW_IN(ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
+  { "swiglu", "swiglu_forward", swiglu, { NARROW_IN(2 * ELEMENTS), NARROW_OUT(ELEMENTS) } },
+  { "swiglu backward", "swiglu_backward", swiglu_backward, { NARROW_IN(2 * ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(2 * ELEMENTS) } },
+  { "bias", "bias_forward", bias, { NARROW_BOTH(ELEMENTS), NARROW_IN(WIDTH) } },
+  { "bias backward", "bias_backward", bias_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(WIDTH) } },
+  { "rope", "rope", rope, { NARROW_BOTH(TOKEN_ROWS * QKV) } },
+  { "rope backward", "rope", rope_backward, { NARROW_BOTH(TOKEN_ROWS * QKV) } },
+  { "attention, causal", "attention_forward", attention_causal,
     { NARROW_IN(TOKEN_ROWS * QKV), NARROW_OUT(TOKEN_ROWS * CONTEXT), WIDE_OUT(TOKEN_ROWS * HEADS) } },
-  { "attention, full", attention_full,
+  { "attention, full", "attention_forward", attention_full,
     { NARROW_IN(TOKEN_ROWS * QKV), NARROW_OUT(TOKEN_ROWS * CONTEXT), WIDE_OUT(TOKEN_ROWS * HEADS) } },
-  { "attention, window", attention_window,
+  { "attention, window", "attention_forward", attention_window,
     { NARROW_IN(TOKEN_ROWS * QKV), NARROW_OUT(TOKEN_ROWS * CONTEXT), WIDE_OUT(TOKEN_ROWS * HEADS) } },
-  { "attention backward, causal", attention_causal_backward,
+  { "attention backward, causal", "attention_forward attention_backward", attention_causal_backward,
     { NARROW_IN(TOKEN_ROWS * QKV), NARROW_OUT(TOKEN_ROWS * CONTEXT), WIDE_OUT(TOKEN_ROWS * HEADS),
       NARROW_IN(TOKEN_ROWS * CONTEXT), NARROW_OUT(TOKEN_ROWS * QKV) } },
-  { "attention backward, full", attention_full_backward,
+  { "attention backward, full", "attention_forward attention_backward", attention_full_backward,
     { NARROW_IN(TOKEN_ROWS * QKV), NARROW_OUT(TOKEN_ROWS * CONTEXT), WIDE_OUT(TOKEN_ROWS * HEADS),
       NARROW_IN(TOKEN_ROWS * CONTEXT), NARROW_OUT(TOKEN_ROWS * QKV) } },
-  { "attention backward, window", attention_window_backward,
+  { "attention backward, window", "attention_forward attention_backward", attention_window_backward,
     { NARROW_IN(TOKEN_ROWS * QKV), NARROW_OUT(TOKEN_ROWS * CONTEXT), WIDE_OUT(TOKEN_ROWS * HEADS),
       NARROW_IN(TOKEN_ROWS * CONTEXT), NARROW_OUT(TOKEN_ROWS * QKV) } },
-  { "embedding", embedding, { TOKENS_IN(ROWS), NARROW_IN(SHARE *WIDTH), NARROW_OUT(ELEMENTS) } },
-  { "embedding backward", embedding_backward, { TOKENS_IN(ROWS), NARROW_IN(ELEMENTS), WIDE_BOTH(SHARE *WIDTH) } },
-  { "positions", positions, { NARROW_IN(33 * WIDTH), NARROW_BOTH(ELEMENTS) } },
-  { "positions backward", positions_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(33 * WIDTH) } },
-  { "cross-entropy and gradient", loss,
+  { "attention, merged", "attention_merge", attention_merge,
+    { NARROW_BOTH(TOKEN_ROWS * CONTEXT), WIDE_BOTH(TOKEN_ROWS * HEADS), NARROW_IN(TOKEN_ROWS * CONTEXT),
+      WIDE_IN(TOKEN_ROWS * HEADS) } },
+  { "embedding", "embedding_forward", embedding, { TOKENS_IN(ROWS), NARROW_IN(SHARE *WIDTH), NARROW_OUT(ELEMENTS) } },
+  { "embedding backward", "embedding_backward", embedding_backward, { TOKENS_IN(ROWS), NARROW_IN(ELEMENTS), WIDE_BOTH(SHARE *WIDTH) } },
+  { "positions", "position_forward", positions, { NARROW_IN(33 * WIDTH), NARROW_BOTH(ELEMENTS) } },
+  { "positions backward", "position_backward", positions_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(33 * WIDTH) } },
+  { "cross-entropy and gradient", "loss_max loss_sum loss_value loss_backward", loss,
     { NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), DOUBLE_BOTH } },
-  { "add", add, { NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS) } },
-  { "add, wide", add_wide, { WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS) } },
-  { "scale", scale, { WIDE_BOTH(ELEMENTS) } },
-  { "cast to wide", widen, { NARROW_IN(ELEMENTS), WIDE_OUT(ELEMENTS) } },
-  { "cast from wide", narrow, { WIDE_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
-  { "sum of squares", sum_squares, { WIDE_IN(ELEMENTS), DOUBLE_BOTH } },
-  { "adam", adam,
+  { "cross-entropy of a share", "loss_max loss_exp loss_merge", share, { SHARE_LOSS, WIDE_OUT(ROWS) } },
+  { "gradient of a share", "loss_max loss_exp loss_merge loss_backward", share_gradient, { SHARE_LOSS, WIDE_OUT(ROWS) } },
+  { "input gradient of a share", "loss_input", share_input,
+    { { NONE, NARROW, 1 }, { NONE, TOKENS, 1 }, { IN, WIDE, ROWS, 1, 2 }, { IN, WIDE, ROWS, 1, 9 }, { NONE, WIDE, 1 },
+      { IN, WIDE, ROWS, 0, 1 }, NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS) } },
+  { "add", "add", add, { NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS) } },
+  { "add, wide", "add_wide", add_wide, { WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS) } },
+  { "scale", "scale", scale, { WIDE_BOTH(ELEMENTS) } },
+  { "cast to wide", "cast", widen, { NARROW_IN(ELEMENTS), WIDE_OUT(ELEMENTS) } },
+  { "cast from wide", "cast", narrow, { WIDE_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
+  { "sum of squares", "sum_squares", sum_squares, { WIDE_IN(ELEMENTS), DOUBLE_BOTH } },
+  { "adam", "adam", adam,
     { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_BOTH,
       NARROW_OUT(ELEMENTS) } },
 };

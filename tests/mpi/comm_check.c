@@ -62,6 +62,17 @@ static void check_all_reduce(Check *c)
     expect(c, c->x[i], value(c->n_ranks - 1, i));
 }
 
+static void check_broadcast(Check *c)
+{
+  for (int root = 0; root < c->n_ranks; root++) {
+    fill(c, c->n);
+    c->b->broadcast(c->b, c->world, c->s, c->x, c->n, EXEC_F32, root);
+    finish(c);
+    for (gsize i = 0; i < c->n; i++)
+      expect(c, c->x[i], value(root, i));
+  }
+}
+
 static void check_all_gather(Check *c, gboolean in_place)
 {
   float *from = in_place ? c->y + c->rank * c->n : c->x;
@@ -145,6 +156,7 @@ static void check_size(Check *c, gsize n)
   c->x = g_new(float, 2 * n * c->n_ranks);
   c->y = g_new(float, 2 * n * c->n_ranks);
   check_all_reduce(c);
+  check_broadcast(c);
   for (int in_place = 0; in_place < 2; in_place++) {
     check_all_gather(c, in_place);
     check_reduce_scatter(c, in_place);

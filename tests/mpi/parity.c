@@ -6,10 +6,10 @@
  * Activations are compared for every plan and summed up for those of framework
  * tdp-run, which says what this executor keeps; others describe other software.
  *
- *   mpirun -np N build/tests/mpi/parity [PLANS]
+ *   mpirun -np N build/tests/mpi/parity [PLANS [SCHEDULE]]
  *
  * runs the plans of N ranks and prints the table; at most PLANS of them unless
- * that is "all", those first that add most pairs.
+ * that is "all", those first that add most pairs; with a schedule only its own.
  */
 #include "exec/exec.h"
 #include "exec/launch.h"
@@ -28,7 +28,7 @@ enum { MODELS = 3, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
 enum { MODEL, TENSOR, SEQUENCE, CONTEXT, EXPERT, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO, SOFTWARE, FACTORS };
 static const char *const schedule_list[] = {
   "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v",
-  "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna",
+  "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna", "vocab-1", "vocab-2", "vocab-interlaced",
 };
 static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
 enum { CONTEXTS = 1 + 2 * CONTEXT_COUNT }; /* none, then each exchange over 2 and over 4 ranks */
@@ -43,6 +43,7 @@ typedef struct {
   Framework *software[G_N_ELEMENTS(software_list)];
   Cluster *cluster;
   Backend *backend;
+  const char *only; /* schedule, NULL = all */
   ExecStep reference[MODELS][STEPS];
   double worst, worst_activations;
   int failed, ordered; /* plans */
@@ -82,6 +83,8 @@ static gboolean legal(const Suite *s, const Choice *c)
   Plan plan = plan_of(s, c);
   const Model *model = s->models[c->value[MODEL]];
 
+  if (s->only && !g_str_equal(s->only, schedule_list[c->value[SCHEDULE]]))
+    return FALSE;
   if (plan.zero > 0 && plan_replicas(&plan) == 1)
     return FALSE;
   if (plan_check(&plan, model, s->cluster, NULL) != RULE_NONE)
@@ -323,6 +326,7 @@ int main(int argc, char **argv)
   Suite s;
 
   suite_init(&s);
+  s.only = argc > 2 ? argv[2] : NULL;
   GArray *plans = draw(&s);
   if (argc > 1 && !g_str_equal(argv[1], "all"))
     g_array_set_size(plans, MIN(plans->len, strtoul(argv[1], NULL, 10)));

@@ -78,6 +78,11 @@ static void recv_from(Backend *b, BackendComm *c, BackendStream *s, void *x, siz
   call(b, s, &(CpuMessage) { .kind = COMM_RECV, .comm = c, .y = x, .n = n, .type = type, .peer = from });
 }
 
+static void broadcast(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int root)
+{
+  call(b, s, &(CpuMessage) { .kind = COMM_BROADCAST, .comm = c, .x = x, .y = x, .n = n, .type = type, .peer = root });
+}
+
 static void barrier(Backend *b, BackendComm *c, BackendStream *s)
 {
   call(b, s, &(CpuMessage) { .kind = COMM_BARRIER, .comm = c });
@@ -93,6 +98,7 @@ void cpu_fill_comm(Backend *b)
   b->all_to_all = all_to_all;
   b->send = send_to;
   b->recv = recv_from;
+  b->broadcast = broadcast;
   b->barrier = barrier;
 }
 

@@ -23,14 +23,15 @@ struct BackendEvent {
 
 /* A communication from its call to its end. */
 typedef struct {
-  enum { COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL, COMM_SEND, COMM_RECV, COMM_BARRIER } kind;
+  enum { COMM_ALL_REDUCE, COMM_ALL_GATHER, COMM_REDUCE_SCATTER, COMM_ALL_TO_ALL, COMM_SEND, COMM_RECV, COMM_BROADCAST,
+         COMM_BARRIER } kind;
   BackendComm *comm;
   const void *x;
   void *y;
   size_t n;
   ExecType type;
   ExecReduce reduce;
-  int peer;
+  int peer; /* of a broadcast: who has the data */
   gsize *counts; /* of an all-to-all: elements to each rank, then from each; freed at its end */
   void *scratch; /* result that goes to y at the end */
   union { void *p; int i; } request; /* the driver's */

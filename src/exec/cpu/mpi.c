@@ -145,6 +145,9 @@ static void begin(CpuBackend *b, CpuMessage *m)
   case COMM_RECV:
     check(b, MPI_Irecv(m->y, m->n, type, m->peer, 0, comm_of(m), request), "receive");
     break;
+  case COMM_BROADCAST:
+    check(b, MPI_Ibcast(m->y, m->n, type, m->peer, comm_of(m), request), "broadcast");
+    break;
   case COMM_BARRIER:
     check(b, MPI_Ibarrier(comm_of(m), request), "barrier");
     break;

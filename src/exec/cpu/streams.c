@@ -241,10 +241,22 @@ static void sync_stream(Backend *b, BackendStream *s)
   cpu_wait(cpu_of(b), queue_empty, s);
 }
 
-static void transfer(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+static void download(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
 {
   sync_stream(b, s);
   memcpy(to, from, bytes);
+}
+
+static void run_upload(Backend *b, void *args)
+{
+  run_copy(b, args);
+  g_free((void *)((Copy *)args)->from);
+}
+
+static void upload(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes)
+{
+  Copy c = { to, s->computes ? from : g_memdup2(from, bytes), bytes };
+  cpu_run(b, s, s->computes ? run_copy : run_upload, &c, sizeof c);
 }
 
 static BackendStream *stream_new(Backend *b, int computes)
@@ -338,8 +350,8 @@ void cpu_fill_streams(Backend *b)
   b->device_bytes = device_bytes;
   b->alloc = alloc;
   b->dealloc = dealloc;
-  b->upload = transfer;
-  b->download = transfer;
+  b->upload = upload;
+  b->download = download;
   b->copy = copy;
   b->copy_rows = copy_rows;
   b->host_alloc = host_alloc;

@@ -187,6 +187,33 @@ static void recv_start(CpuBackend *b, CpuMessage *m, Request *r)
   tcp_recv(b, &r->in, comm_id(m), ((TcpComm *)m->comm->handle)->ranks[m->peer], m->y, bytes_of(m, m->n));
 }
 
+/* Around the ring from the root, in as many blocks as there are ranks: the rank
+ * `distance` behind the root receives block k in step k + distance - 1. */
+static int broadcast_distance(const CpuMessage *m)
+{
+  return (m->comm->rank - m->peer + m->comm->size) % m->comm->size;
+}
+
+static int broadcast_steps(const CpuMessage *m)
+{
+  return 2 * m->comm->size - 2;
+}
+
+static void broadcast_start(CpuBackend *b, CpuMessage *m, Request *r)
+{
+  int size = m->comm->size, distance = broadcast_distance(m), out = r->step - distance, in = out + 1;
+  char *data = m->y;
+
+  r->in.done = distance == 0 || in < 0 || in >= size;
+  r->out.done = distance == size - 1 || out < 0 || out >= size;
+  if (!r->in.done)
+    tcp_recv(b, &r->in, comm_id(m), neighbour(m, -1), data + bytes_of(m, block_first(m, in)),
+             bytes_of(m, block_size(m, in)));
+  if (!r->out.done)
+    tcp_send(b, &r->out, comm_id(m), neighbour(m, 1), data + bytes_of(m, block_first(m, out)),
+             bytes_of(m, block_size(m, out)));
+}
+
 /* Dissemination (Hensgen, Finkel and Manber 1988): distances double. */
 static int barrier_steps(const CpuMessage *m)
 {
@@ -206,6 +233,7 @@ static const Kind kinds[] = {
   [COMM_ALL_TO_ALL] = { ring_steps, all_to_all_start, NULL, FALSE },
   [COMM_SEND] = { one_step, send_start, NULL, FALSE },
   [COMM_RECV] = { one_step, recv_start, NULL, FALSE },
+  [COMM_BROADCAST] = { broadcast_steps, broadcast_start, NULL, FALSE },
   [COMM_BARRIER] = { barrier_steps, barrier_start, NULL, FALSE },
 };
 

@@ -267,12 +267,23 @@ static bool fits(Backend *b, const ExecAttention *a)
   return a->head_dim <= HEAD_MAX && a->batch > 0 && a->q_len > 0 && a->kv_len > 0;
 }
 
+/* Whether cuDNN has taken it. */
+static bool taken(Backend *b, BackendStream *s, const ExecAttention *a, int backward)
+{
+#ifdef TDP_CUDNN
+  return cudnn_attention(b, s, a, backward);
+#else
+  (void)b, (void)s, (void)a, (void)backward;
+  return false;
+#endif
+}
+
 static void attention_forward(Backend *b, BackendStream *s, const ExecAttention *a)
 {
   dim3 grid(blocks_for(a->q_len, OWN), a->heads, a->batch);
   size_t bytes = shared_bytes(a, 1, 2);
 
-  if (!fits(b, a))
+  if (taken(b, s, a, 0) || !fits(b, a))
     return;
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
@@ -288,7 +299,7 @@ static void attention_backward(Backend *b, BackendStream *s, const ExecAttention
   size_t rows = (size_t)a->batch * a->heads * a->q_rows, bytes = shared_bytes(a, 2, 2);
   float *delta = NULL;
 
-  if (!fits(b, a))
+  if (taken(b, s, a, 1) || !fits(b, a))
     return;
   cuda_check(b, "attention", cudaMallocAsync((void **)&delta, rows * sizeof *delta, s->stream));
   if (!delta)

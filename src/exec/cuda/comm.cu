@@ -165,6 +165,12 @@ static void recv(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n
   nccl_check(b, "receive", ncclRecv(x, n, nccl_type(type), from, c->comm, s->stream));
 }
 
+static void broadcast(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int root)
+{
+  if (c->comm)
+    nccl_check(b, "broadcast", ncclBroadcast(x, x, n, nccl_type(type), root, c->comm, s->stream));
+}
+
 static void barrier(Backend *b, BackendComm *c, BackendStream *s)
 {
   if (!c->comm)
@@ -183,5 +189,6 @@ void cuda_fill_comm(Backend *b)
   b->all_to_all = all_to_all;
   b->send = send;
   b->recv = recv;
+  b->broadcast = broadcast;
   b->barrier = barrier;
 }

@@ -42,6 +42,9 @@ static void close_backend(Backend *b)
 
   cuda_close_comm(c);
   cuda_free_gemm(c);
+#ifdef TDP_CUDNN
+  cudnn_close(c);
+#endif
   for (int i = 0; i < c->n_clocks; i++)
     cudaEventDestroy(c->clocks[i].event);
   free(c);
@@ -83,6 +86,7 @@ Backend *cuda_open(const BackendOptions *options, char *error)
   b->size = options->size;
   b->free = close_backend;
   b->failed = failed;
+  b->concurrent = 1;
   cuda_fill_memory(b);
   cuda_fill_streams(b);
   cuda_fill_pointwise(b);
@@ -97,5 +101,8 @@ Backend *cuda_open(const BackendOptions *options, char *error)
     close_backend(b);
     return NULL;
   }
+#ifdef TDP_CUDNN
+  cudnn_open(c);
+#endif
   return b;
 }

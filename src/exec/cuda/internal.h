@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+struct Cudnn;     /* graphs of attention; where cuDNN was found when building, and TDP_CUDNN=1 */
 struct GemmPlans; /* algorithms found so far, by shape */
 
 enum { PARTIALS = 1024 };        /* sums of blocks that a second kernel adds up */
@@ -22,6 +23,7 @@ struct CudaBackend {
   char failure[EXEC_ERROR_SIZE]; /* empty = none */
   cublasLtHandle_t blas;
   GemmPlans *gemms;
+  Cudnn *cudnn; /* NULL: own attention only */
   ncclComm_t world;
   BackendComm *comms[COMMS_MAX];
   int n_comms;
@@ -79,6 +81,12 @@ void cuda_fill_optimizer(Backend *b);
 void cuda_fill_comm(Backend *b);
 int cuda_fill_gemm(Backend *b, char *error); /* 0 = done */
 void cuda_free_gemm(CudaBackend *c);
+#ifdef TDP_CUDNN
+void cudnn_open(CudaBackend *c);
+void cudnn_close(CudaBackend *c);
+/* false: it is not among what cuDNN does, and nothing has happened. */
+bool cudnn_attention(Backend *b, BackendStream *s, const ExecAttention *a, int backward);
+#endif
 int cuda_open_comm(CudaBackend *c, const BackendOptions *options, char *error); /* 0 = done */
 void cuda_close_comm(CudaBackend *c);
 double cuda_host_s(void);

@@ -1,0 +1,151 @@
+/* Embedding and head of a vocabulary that is spread over the pipeline ranks. */
+#include "exec/layer.h"
+
+enum { X, STATS };                             /* of the final norm */
+enum { NORMED, LOGITS, SOFTMAX, INPUT, LABEL }; /* of a share */
+
+static void *table_of(void *const slots[PARAM_SLOTS])
+{
+  return slots[HEAD_LOGITS] ? slots[HEAD_LOGITS] : slots[HEAD_TABLE];
+}
+
+void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y)
+{
+  r->b->embedding_forward(r->b, s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows, tokens,
+                          w->weight[HEAD_TABLE], y);
+}
+
+void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, const void *dy)
+{
+  r->b->embedding_backward(r->b, s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows, tokens,
+                           dy, w->gradient[HEAD_TABLE]);
+}
+
+void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
+{
+  void *y = run_buffer(r, (gsize)r->shape.rows * r->shape.hidden);
+
+  state->kept[X] = x;
+  state->kept[STATS] = run_keep_wide(r, 2 * r->shape.rows);
+  norm_forward(r, x, w->weight[HEAD_NORM], w->weight[HEAD_NORM_BIAS], state->kept[STATS], y);
+  return y;
+}
+
+void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
+{
+  gsize n = (gsize)r->shape.rows * r->shape.hidden;
+  void *dx = run_buffer(r, n);
+
+  r->b->zero(r->b, r->s, dx, n * r->bytes);
+  norm_backward(r, state->kept[X], w->weight[HEAD_NORM], state->kept[STATS], dy, dx, w->gradient[HEAD_NORM],
+                w->gradient[HEAD_NORM_BIAS]);
+  run_drop(r, &dy);
+  state_drop(r, state, ~0u);
+  return dx;
+}
+
+/* Largest logit, sum of exponentials and the label's logit of each token, and the
+ * largest logit of this pipeline rank's share. */
+static ExecLoss loss_of(const LayerRun *r, const LayerState *state)
+{
+  char *softmax = state->kept[SOFTMAX];
+  gsize column = r->shape.tokens * r->wide_bytes;
+
+  return (ExecLoss) {
+    .rows = r->shape.tokens, .width = r->shape.vocab_rows, .first = r->shape.vocab_first,
+    .vocab = r->shape.model->vocab, .logits = state->kept[LOGITS], .labels = state->labels, .max = softmax,
+    .sum = softmax + column, .target = softmax + 2 * column, .local = softmax + 3 * column,
+  };
+}
+
+static void reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
+{
+  if (r->shape.tp > 1)
+    r->b->all_reduce(r->b, r->tensor, r->s, x, n, exec_wide(r->b->dtype), op);
+}
+
+/* What the share adds to its input's gradient, before the sum over ranks. */
+static void *input_part(const LayerRun *r, const LayerWeights *w, const LayerState *state)
+{
+  void *part = run_buffer(r, (gsize)r->shape.tokens * r->shape.hidden);
+
+  linear_input(r, r->shape.tokens, r->shape.hidden, r->shape.vocab_rows, state->kept[LOGITS], table_of(w->weight), part);
+  return rows_sum(r, part);
+}
+
+static void *label_part(const LayerRun *r, const LayerWeights *w, const LayerState *state)
+{
+  void *part = run_buffer(r, (gsize)r->shape.tokens * r->shape.hidden);
+
+  r->b->embedding_forward(r->b, r->s, r->shape.tokens, r->shape.hidden, r->shape.vocab_first, r->shape.vocab_rows,
+                          state->labels, table_of(w->weight), part);
+  return rows_sum(r, part);
+}
+
+void spread_logits(const LayerRun *r, const LayerWeights *w, LayerState *state, void *normed, gboolean early)
+{
+  int tokens = r->shape.tokens, width = r->shape.vocab_rows;
+  void **kept = state->kept;
+
+  kept[NORMED] = normed;
+  memory_retag(r->memory, normed, r->kept_as);
+  void *in = rows_gather(r, normed, r->shape.hidden);
+  kept[LOGITS] = run_keep(r, (gsize)tokens * width);
+  linear_forward(r, tokens, r->shape.hidden, width, in, table_of(w->weight), w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
+  rows_ungather(r, in, normed);
+  kept[SOFTMAX] = run_keep_wide(r, 4 * tokens);
+  ExecLoss loss = loss_of(r, state), share = loss;
+  share.max = loss.local;
+  r->b->loss_max(r->b, r->s, &share);
+  reduce(r, loss.local, tokens, EXEC_MAX);
+  r->b->loss_exp(r->b, r->s, &loss);
+  reduce(r, loss.sum, 2 * tokens, EXEC_SUM);
+  if (!early)
+    return;
+  kept[INPUT] = input_part(r, w, state);
+  kept[LABEL] = label_part(r, w, state);
+}
+
+void spread_merge(const LayerRun *r, LayerState *state, BackendStream *s, BackendComm *shares)
+{
+  ExecLoss loss = loss_of(r, state);
+  ExecType wide = exec_wide(r->b->dtype);
+
+  r->b->copy(r->b, s, loss.max, loss.local, r->shape.tokens * r->wide_bytes);
+  r->b->all_reduce(r->b, shares, s, loss.max, r->shape.tokens, wide, EXEC_MAX);
+  r->b->loss_merge(r->b, s, &loss);
+  r->b->all_reduce(r->b, shares, s, loss.sum, 2 * r->shape.tokens, wide, EXEC_SUM);
+}
+
+void *spread_merge_input(const LayerRun *r, LayerState *state, BackendStream *s)
+{
+  ExecLoss loss = loss_of(r, state);
+  gsize first = r->shape.sp ? (gsize)r->shape.rows * r->shape.tp_rank * r->wide_bytes : 0;
+  void *part = g_steal_pointer(&state->kept[INPUT]);
+
+  loss.rows = r->shape.rows;
+  loss.local = (char *)loss.local + first;
+  loss.max = (char *)loss.max + first;
+  loss.sum = (char *)loss.sum + first;
+  r->b->loss_input(r->b, s, &loss, r->shape.hidden, state->kept[LABEL], part, r->loss_scale);
+  memory_release(r->memory, s, g_steal_pointer(&state->kept[LABEL]));
+  return part;
+}
+
+void *spread_gradients(const LayerRun *r, const LayerWeights *w, LayerState *state, gboolean early)
+{
+  ExecLoss loss = loss_of(r, state);
+  void *part = NULL;
+
+  if (r->shape.final_norm && r->shape.tp_rank == 0)
+    r->b->loss_value(r->b, r->s, &loss, r->loss_scale, r->loss);
+  r->b->loss_backward(r->b, r->s, &loss, r->loss_scale);
+  if (!early)
+    part = input_part(r, w, state);
+  void *in = rows_gather(r, state->kept[NORMED], r->shape.hidden);
+  linear_weight(r, r->shape.tokens, r->shape.hidden, r->shape.vocab_rows, in, state->kept[LOGITS],
+                table_of(w->gradient), w->gradient[HEAD_LOGITS_BIAS]);
+  rows_ungather(r, in, state->kept[NORMED]);
+  state_drop(r, state, ~0u);
+  return part;
+}
