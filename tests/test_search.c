@@ -44,7 +44,12 @@ static void instance_clear(Instance *in)
 
 static void take_plan(gpointer data, const SpaceLeaf *leaf)
 {
-  g_array_append_val((GArray *)data, *leaf->plan);
+  for (guint off = 0; off < VARIANTS_MAX; off++) {
+    Plan plan = *leaf->plan;
+    space_switch_off(&plan, off);
+    if (!(off & ~leaf->switches))
+      g_array_append_val((GArray *)data, plan);
+  }
 }
 
 static void take_none(gpointer data, const Plan *plan, int rule, gint64 plans)
@@ -384,7 +389,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, dispatcher, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, schedule");
 }
 END_TEST
 

@@ -12,7 +12,7 @@ void watch_init(Watch *w, double limit_s, gboolean certificate)
   *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO) };
   w->shown = w->began;
   if (certificate)
-    w->certificate = g_string_new("tp,pp,vpp,dp,mbs,schedule,zero,sp,recompute,plans,settled,value\n");
+    w->certificate = g_string_new("tp,pp,vpp,dp,cp,ep,etp,mbs,schedule,zero,shard,offload,sp,recompute,overlap,plans,settled,value\n");
   sigemptyset(&w->signals);
   sigaddset(&w->signals, SIGTERM);
   sigaddset(&w->signals, SIGINT);
@@ -64,6 +64,23 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
   return w->stopped != NULL;
 }
 
+/* Choices of a plan; of several that are settled at once, those that they share. */
+static void write_choices(GString *s, const Plan *p, int how, gint64 plans)
+{
+  const Overlap *on = &p->overlap;
+  g_autofree char *offload = offload_label(&p->offload);
+  g_autofree char *overlaps = g_strconcat(on->gradients ? "g" : "", on->parameters ? "p" : "", on->pipeline ? "s" : "",
+                                          on->tensor ? "t" : "", NULL);
+
+  if (plans > 1 && how < REJECT_MEMORY) {
+    g_string_append(s, "any,any,any,any,any,any,");
+    return;
+  }
+  g_string_append_printf(s, "%d,%d,%s,%d,%s,%s,", p->zero, p->shard_group, offload ? offload : "none",
+                         p->sequence_parallel, recompute_names[p->recompute],
+                         plans > 1 ? "any" : *overlaps ? overlaps : "none");
+}
+
 static void write_settled(gpointer data, const Plan *p, int how, double value, gint64 plans)
 {
   GString *s = ((Watch *)data)->certificate;
@@ -71,11 +88,9 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
 
   if (!isnan(value))
     g_ascii_dtostr(number, sizeof number, value);
-  g_string_append_printf(s, "%d,%d,%d,%d,%d,%s,", p->tp, p->pp, p->vpp, p->dp, p->micro_batch, p->schedule->name);
-  if (plans > 1)
-    g_string_append(s, "any,any,any,");
-  else
-    g_string_append_printf(s, "%d,%d,%s,", p->zero, p->sequence_parallel, recompute_names[p->recompute]);
+  g_string_append_printf(s, "%d,%d,%d,%d,%d,%d,%d,%d,%s,", p->tp, p->pp, p->vpp, p->dp, p->cp, p->ep,
+                         plan_expert_tensor(p), p->micro_batch, p->schedule->name);
+  write_choices(s, p, how, plans);
   g_string_append_printf(s, "%" G_GINT64_FORMAT ",%s,%s\n", plans, settled_name(how), number);
 }
 

@@ -34,6 +34,28 @@ void plan_set_schedule(Plan *p, const Schedule *schedule, int chunks)
   p->overlap.pipeline = p->framework->overlap_pipeline && (chunks > 1 || !p->framework->overlap_chunks_only);
 }
 
+/* Overlaps that the framework has, that mean something for the plan, and that it does without. */
+static void label_overlaps(const Plan *p, GString *s)
+{
+  Plan usual = *p;
+  gboolean replicas = plan_replicas(p) > 1;
+  const char *off[5] = { NULL };
+  int n = 0;
+
+  plan_set_schedule(&usual, p->schedule, p->vpp);
+  if (p->framework->overlap_gradients && !p->overlap.gradients && replicas)
+    off[n++] = "gradients";
+  if (p->framework->overlap_parameters && !p->overlap.parameters && replicas && p->zero > 0)
+    off[n++] = "parameters";
+  if (usual.overlap.pipeline && !p->overlap.pipeline && p->pp > 1)
+    off[n++] = "pipeline";
+  if (p->framework->overlap_tensor && !p->overlap.tensor && p->tp > 1)
+    off[n++] = "tensor";
+  g_autofree char *names = g_strjoinv(", ", (char **)off);
+  if (n > 0)
+    g_string_append_printf(s, ", no overlap of %s", names);
+}
+
 char *plan_label(const Plan *p)
 {
   GString *s = g_string_new(NULL);
@@ -60,6 +82,7 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, ", offloaded %s", offloaded);
   for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
     g_string_append_printf(s, "%s%s", i == 0 ? ", on " : " then ", p->types[i]);
+  label_overlaps(p, s);
   return g_string_free(s, FALSE);
 }
 

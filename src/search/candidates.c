@@ -15,7 +15,8 @@ Candidate candidates_add(Candidates *c, const SpaceLeaf *leaf)
 {
   if (leaf->first)
     g_array_append_val(c->groups, *leaf->group);
-  return (Candidate) { .index = leaf->index, .group = c->groups->len - 1, .pass = leaf->pass, .state = leaf->state };
+  return (Candidate) { .index = leaf->index, .group = c->groups->len - 1, .pass = leaf->pass, .state = leaf->state,
+                       .switches = leaf->switches };
 }
 
 Plan candidate_plan(const Candidates *c, const Candidate *candidate)

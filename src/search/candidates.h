@@ -13,6 +13,7 @@ typedef struct {
   guint group;         /* in Candidates.groups */
   PassChoice pass;
   StateChoice state;
+  guint8 switches;     /* overlaps that may be off: it stands for that many plans (variants.h) */
 } Candidate;
 
 typedef struct {

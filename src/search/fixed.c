@@ -4,7 +4,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -24,6 +24,7 @@ static const FixedKey fixed_keys[] = {
   { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
   { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
   { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
+  { "overlap", G_STRUCT_OFFSET(Fixed, overlap), 0, 1 },
   { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
 };
 
@@ -78,7 +79,8 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, sp, recompute, dispatcher, schedule");
+                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, "
+                 "dispatcher, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TITLE "tdp-plan state 1 "
+#define TITLE "tdp-plan state 2 "
 
 struct Journal {
   char *path;
@@ -36,6 +36,9 @@ static gssize read_entries(Journal *j, const char *text, const char *fingerprint
     e.index = g_ascii_strtoll(line, &rest, 10);
     e.step_s = g_ascii_strtod(rest, &rest);
     e.memory_bytes = g_ascii_strtod(rest, &rest);
+    e.slack_s = g_ascii_strtod(rest, &rest);
+    e.gradients_s = g_ascii_strtod(rest, &rest);
+    e.parameters_s = g_ascii_strtod(rest, &rest);
     if (rest != end)
       return -1;
     keep_entry(j, &e);
@@ -82,14 +85,18 @@ gboolean journal_find(const Journal *j, gint64 index, JournalEntry *out)
 
 void journal_add(Journal *j, const JournalEntry *e)
 {
-  char step[G_ASCII_DTOSTR_BUF_SIZE], memory[G_ASCII_DTOSTR_BUF_SIZE];
+  const double values[] = { e->step_s, e->memory_bytes, e->slack_s, e->gradients_s, e->parameters_s };
   JournalEntry known;
 
   if (!j || journal_find(j, e->index, &known))
     return;
   keep_entry(j, e);
-  fprintf(j->file, "%" G_GINT64_FORMAT " %s %s\n", e->index, g_ascii_dtostr(step, sizeof step, e->step_s),
-          g_ascii_dtostr(memory, sizeof memory, e->memory_bytes));
+  fprintf(j->file, "%" G_GINT64_FORMAT, e->index);
+  for (gsize i = 0; i < G_N_ELEMENTS(values); i++) {
+    char text[G_ASCII_DTOSTR_BUF_SIZE];
+    fprintf(j->file, " %s", g_ascii_dtostr(text, sizeof text, values[i]));
+  }
+  fputc('\n', j->file);
 }
 
 void journal_flush(Journal *j)

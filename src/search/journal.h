@@ -2,7 +2,8 @@
  * What a search has simulated, on disk, so that one that was stopped or killed
  * goes on where it was. A text file: the first line names the search by a
  * fingerprint of its plans and their bounds, each further line is one plan,
- * appended when its round is done: its place in the space, step time and peak.
+ * appended when its round is done: its place in the space, step time, peak, and what
+ * bounds its variants.
  * A last line that was cut off is dropped. As a simulation always gives the same,
  * a search that reads its journal ends in the same bytes as one that had none.
  */
@@ -13,7 +14,7 @@
 
 typedef struct {
   gint64 index; /* of the plan in the space */
-  double step_s, memory_bytes;
+  double step_s, memory_bytes, slack_s, gradients_s, parameters_s; /* as of Simulation */
 } JournalEntry;
 
 typedef struct Journal Journal;

@@ -6,7 +6,7 @@
 
 /* What PriceSums depend on, and with the stages a split. */
 typedef struct {
-  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, ends_meet, stages;
+  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, tensor, ends_meet, stages;
 } PriceKey;
 
 struct PriceCache {
@@ -22,7 +22,7 @@ static guint key_hash(gconstpointer p)
   const PriceKey *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
   hash = (hash * 1009u + k->ep) * 61u + k->etp;
-  return ((hash * 31u + k->recompute) * 2 + k->ends_meet) * 1021u + k->stages;
+  return (((hash * 31u + k->recompute) * 2 + k->tensor) * 2 + k->ends_meet) * 1021u + k->stages;
 }
 
 static gboolean key_equal(gconstpointer a, gconstpointer b)
@@ -32,8 +32,8 @@ static gboolean key_equal(gconstpointer a, gconstpointer b)
 
 static PriceKey key_of(const Plan *plan, int stages)
 {
-  return (PriceKey) { plan->tp, plan->cp, plan->context, plan->ep, plan_expert_tensor(plan), plan->micro_batch, plan->sequence_parallel,
-                      plan->recompute, plan_ends_meet(plan), stages };
+  return (PriceKey) { plan->tp, plan->cp, plan->context, plan->ep, plan_expert_tensor(plan), plan->micro_batch,
+                      plan->sequence_parallel, plan->recompute, plan->overlap.tensor, plan_ends_meet(plan), stages };
 }
 
 static guint plan_hash(gconstpointer p)
@@ -115,4 +115,16 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
     g_hash_table_insert(cache->splits, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;
+}
+
+gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other)
+{
+  const LayerPrice *a = price_cache_sums(cache, plan)->prices->layers;
+  const LayerPrice *b = price_cache_sums(cache, other)->prices->layers;
+
+  for (int layer = 0; layer < cache->model->n_specs; layer++)
+    for (int pass = 0; pass < PASS_COUNT; pass++)
+      if (a[layer].pass[pass].seconds < b[layer].pass[pass].seconds)
+        return FALSE;
+  return TRUE;
 }

@@ -1,15 +1,9 @@
 #include "search/search.h"
 
-#include "search/candidates.h"
 #include "search/fingerprint.h"
-#include "search/journal.h"
-#include "sim/simulate.h"
+#include "search/variants.h"
 
 #include <math.h>
-
-/* Plans simulated at once between updates of the incumbent; fixed, so that the
- * counts do not depend on threads. */
-#define ROUND 8
 
 typedef struct {
   const Model *model;
@@ -21,13 +15,9 @@ typedef struct {
   GArray *over;       /* Candidate: legal, but too large */
   Candidates store;   /* what their plans are */
   PriceCache *prices;
+  GArray *families;   /* Variants: of each candidate that was simulated */
   Journal *journal;
-  GThreadPool *pool;
-  Candidate picks[ROUND]; /* of a round */
-  Found found[ROUND];
-  GMutex mutex;
-  GCond done;
-  int left;
+  Rounds *rounds;
 } Search;
 
 const char *reject_name(int reason)
@@ -70,7 +60,7 @@ static void reject_rule(gpointer data, const Plan *plan, int rule, gint64 plans)
 static void put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes)
 {
   candidate.memory_bytes = memory_bytes;
-  reject(s, plan, REJECT_MEMORY, memory_bytes, 1);
+  reject(s, plan, REJECT_MEMORY, memory_bytes, variant_count(candidate.switches));
   g_array_append_val(s->over, candidate);
 }
 
@@ -119,75 +109,24 @@ static double need_of(const Search *s, const Metrics *m)
   return memory_in_room(s->cluster, m->peak_memory_bytes, m->capacity_bytes);
 }
 
-/* Simulates the plan that is there. */
-static void complete(const Search *s, Found *found)
+static Found found_of(const Search *s, const Candidate *base, const Simulation *simulated)
 {
-  g_autoptr(Trace) trace = simulate_plan(s->model, s->cluster, &found->plan);
-  const Metrics *m = &found->metrics;
+  const Metrics *m = &simulated->metrics;
+  Found f = { .plan = simulated->plan, .metrics = *m, .bound_s = base->bound_s, .index = simulated->index,
+              .family = base->index };
 
-  trace_metrics(trace, &found->metrics);
-  found->value = value_of(s, s->objective, &found->plan, m->iteration_s, need_of(s, m));
-  found->second = value_of(s, s->options->second, &found->plan, m->iteration_s, need_of(s, m));
+  f.value = value_of(s, s->objective, &f.plan, m->iteration_s, need_of(s, m));
+  f.second = value_of(s, s->options->second, &f.plan, m->iteration_s, need_of(s, m));
+  return f;
 }
 
+/* A candidate's first variant, simulated out of turn. */
 static Found evaluate(const Search *s, const Candidate *c)
 {
-  Found found = { .plan = plan_of(s, c), .bound_s = c->bound_s, .index = c->index };
+  Simulation simulation = { .plan = plan_of(s, c), .index = c->index };
 
-  complete(s, &found);
-  return found;
-}
-
-/* What the journal knows of a plan, all but the parts of its time and memory. */
-static gboolean recall(const Search *s, const Candidate *c, Found *out)
-{
-  JournalEntry e;
-
-  if (!journal_find(s->journal, c->index, &e))
-    return FALSE;
-  *out = (Found) { .plan = plan_of(s, c), .bound_s = c->bound_s, .index = c->index,
-                   .metrics = { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes,
-                                .capacity_bytes = s->cluster->device.memory_bytes, .critical_row = -1 } };
-  out->value = value_of(s, s->objective, &out->plan, e.step_s, e.memory_bytes);
-  out->second = value_of(s, s->options->second, &out->plan, e.step_s, e.memory_bytes);
-  return TRUE;
-}
-
-static void evaluate_job(gpointer data, gpointer user_data)
-{
-  Search *s = user_data;
-  int i = GPOINTER_TO_INT(data) - 1;
-  Found found = evaluate(s, &s->picks[i]);
-
-  g_mutex_lock(&s->mutex);
-  s->found[i] = found;
-  if (--s->left == 0)
-    g_cond_signal(&s->done);
-  g_mutex_unlock(&s->mutex);
-}
-
-/* The journal answers for what it knows; the rest is simulated side by side. */
-static void run_round(Search *s, int n)
-{
-  gboolean known[ROUND];
-
-  s->left = 0;
-  for (int i = 0; i < n; i++) {
-    known[i] = recall(s, &s->picks[i], &s->found[i]);
-    s->left += !known[i];
-  }
-  for (int i = 0; i < n; i++)
-    if (!known[i])
-      g_thread_pool_push(s->pool, GINT_TO_POINTER(i + 1), NULL);
-  g_mutex_lock(&s->mutex);
-  while (s->left > 0)
-    g_cond_wait(&s->done, &s->mutex);
-  g_mutex_unlock(&s->mutex);
-  for (int i = 0; i < n; i++) {
-    const Metrics *m = &s->found[i].metrics;
-    journal_add(s->journal, &(JournalEntry) { s->found[i].index, m->iteration_s, need_of(s, m) });
-  }
-  journal_flush(s->journal);
+  simulation_complete(s->model, s->cluster, &simulation);
+  return found_of(s, c, &simulation);
 }
 
 static gboolean beats(const Found *a, const Found *b)
@@ -195,27 +134,36 @@ static gboolean beats(const Found *a, const Found *b)
   return a->value <= b->value && a->second <= b->second;
 }
 
-/* Keeps the list sorted by value; earlier ones stay first among equals. On a
- * front, whatever is beaten leaves. */
-static void keep(const Search *s, const Found *found)
+/* Drops what the plan beats: on a front all of that, else a worse variant. FALSE if it is beaten. */
+static gboolean make_room(const Search *s, const Found *found)
 {
   GArray *best = s->result->best;
   gboolean front = s->options->second != NULL;
-  guint at = best->len;
 
-  for (guint i = best->len; front && i-- > 0;) {
+  for (guint i = best->len; i-- > 0;) {
     const Found *other = &g_array_index(best, Found, i);
-    if (beats(other, found))
-      return;
-    if (beats(found, other))
+    if (front ? beats(other, found) : other->family == found->family && other->value <= found->value)
+      return FALSE;
+    if (front ? beats(found, other) : other->family == found->family)
       g_array_remove_index(best, i);
   }
+  return TRUE;
+}
+
+/* Keeps the list sorted by value; earlier ones stay first among equals. */
+static void keep(const Search *s, const Found *found)
+{
+  GArray *best = s->result->best;
+  guint at, most = s->options->second ? G_MAXUINT : (guint)s->options->top;
+
+  if (!make_room(s, found))
+    return;
   for (at = best->len; at > 0 && g_array_index(best, Found, at - 1).value > found->value; at--)
     ;
-  if (front || at < (guint)s->options->top)
+  if (at < most)
     g_array_insert_val(best, at, *found);
-  if (!front && best->len > (guint)s->options->top)
-    g_array_set_size(best, s->options->top);
+  if (best->len > most)
+    g_array_set_size(best, most);
 }
 
 /* Whether plans with these bounds may still be among the best. */
@@ -232,74 +180,146 @@ static gboolean promises(const Search *s, double value, double second)
   return TRUE;
 }
 
-static void skip(Search *s, const Candidate *c, double value, gboolean stopped)
+static void skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans)
 {
   SearchResult *r = s->result;
 
-  *(stopped ? &r->open : &r->bounded) += 1;
+  *(stopped ? &r->open : &r->bounded) += plans;
+  r->grouped += plans > 1 ? plans : 0;
   r->least_bound = MIN(r->least_bound, value);
-  if (s->options->audit) {
-    Plan plan = plan_of(s, c);
-    settled(s, &plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value, 1);
-  }
+  settled(s, plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value, plans);
 }
 
-static double second_bound(const Search *s, const Plan *plan, const Candidate *c, double memory_bytes)
+static void skip_candidate(Search *s, const Candidate *c, double value, gboolean stopped)
 {
-  return value_of(s, s->options->second, plan, c->bound_s, memory_bytes);
+  Plan plan = plan_of(s, c);
+  skip(s, &plan, value, stopped, variant_count(c->switches));
 }
 
-/* Picks the next plans whose bounds promise something and whose order of passes
- * fits; returns how many. */
-static int pick_round(Search *s, guint *next)
+static double second_bound(const Search *s, const Plan *plan, double bound_s, double memory_bytes)
+{
+  return value_of(s, s->options->second, plan, bound_s, memory_bytes);
+}
+
+/* Picks the next candidates whose bounds promise something and whose order of
+ * passes fits; returns how many. */
+static int pick_round(Search *s, guint *next, Candidate *picks, Simulation *simulations)
 {
   int n = 0;
 
   for (; n < ROUND && *next < s->candidates->len; (*next)++) {
     const Candidate *c = &g_array_index(s->candidates, Candidate, *next);
-    Plan plan = plan_of(s, c);
-    if (!promises(s, c->value, second_bound(s, &plan, c, c->memory_bytes))) {
-      skip(s, c, c->value, FALSE);
+    if (!s->options->second && !promises(s, c->value, 0)) {
+      skip_candidate(s, c, c->value, FALSE);
       continue;
     }
+    Plan plan = plan_of(s, c);
     double memory = bound_memory_by_order(s->model, &plan, price_cache_sums(s->prices, &plan));
     double value = value_of(s, s->objective, &plan, c->bound_s, memory);
-    if (memory > s->cluster->device.memory_bytes)
+    if (memory > s->cluster->device.memory_bytes) {
       put_over(s, *c, &plan, memory);
-    else if (!promises(s, value, second_bound(s, &plan, c, memory)))
-      skip(s, c, value, FALSE);
-    else
-      s->picks[n++] = *c;
+    } else if (!promises(s, value, second_bound(s, &plan, c->bound_s, memory))) {
+      skip_candidate(s, c, value, FALSE);
+    } else {
+      simulations[n] = (Simulation) { .plan = plan, .index = c->index };
+      picks[n++] = *c;
+    }
   }
   return n;
 }
 
-static void settle_round(Search *s, int n)
+/* A simulated plan, counted and kept; FALSE if it does not fit. */
+static gboolean settle(Search *s, const Candidate *base, const Simulation *simulated)
 {
-  SearchResult *r = s->result;
+  const Metrics *m = &simulated->metrics;
 
+  if (m->peak_memory_bytes > m->capacity_bytes) {
+    reject(s, &simulated->plan, REJECT_MEMORY, need_of(s, m), 1);
+    return FALSE;
+  }
+  Found f = found_of(s, base, simulated);
+  s->result->simulated++;
+  settled(s, &f.plan, SETTLED_SIMULATED, f.value, 1);
+  keep(s, &f);
+  return TRUE;
+}
+
+static void settle_round(Search *s, const Candidate *picks, const Simulation *simulations, int n)
+{
   for (int i = 0; i < n; i++) {
-    const Found *f = &s->found[i];
-    if (f->metrics.peak_memory_bytes > f->metrics.capacity_bytes) {
-      put_over(s, s->picks[i], &f->plan, need_of(s, &f->metrics));
-      continue;
+    Variants family = variants_of(s->prices, &picks[i], &simulations[i]);
+    if (!settle(s, &picks[i], &simulations[i])) {
+      g_array_append_val(s->over, picks[i]);
+      g_array_index(s->over, Candidate, s->over->len - 1).memory_bytes = need_of(s, &simulations[i].metrics);
     }
-    r->simulated++;
-    settled(s, &f->plan, SETTLED_SIMULATED, f->value, 1);
-    keep(s, f);
+    if (picks[i].switches)
+      g_array_append_val(s->families, family);
   }
 }
+
+/* ---- variants of what was simulated ---- */
+
+/* Whether a variant with these bounds may be better than all; on a front, than those it is beside. */
+static gboolean variant_promises(const Search *s, double value, double second)
+{
+  const GArray *best = s->result->best;
+
+  if (s->options->second)
+    return promises(s, value, second);
+  return best->len == 0 || value < g_array_index(best, Found, 0).value;
+}
+
+/* Settles the variant if its bounds allow, returning FALSE. */
+static gboolean variant_open(Search *s, Variants *v, guint off, gboolean stopped, Plan *plan)
+{
+  *plan = v->plan;
+  space_switch_off(plan, off);
+  double bound = bound_time(s->model, plan, s->cluster, price_cache_sums(s->prices, plan), NULL);
+  bound = MAX(MAX(bound, v->base.bound_s), variant_bound(v, off));
+  double value = value_of(s, s->objective, plan, bound, v->base.memory_bytes);
+  gboolean promising = variant_promises(s, value, second_bound(s, plan, bound, v->base.memory_bytes));
+
+  if (promising && !stopped)
+    return TRUE;
+  skip(s, plan, value, promising, 1);
+  v->settled |= 1u << off;
+  return FALSE;
+}
+
+/* Picks variants that may be better; one that overlaps less waits for those that overlap more. */
+static int pick_variants(Search *s, gboolean stopped, guint *which, guint *offs, Simulation *simulations)
+{
+  int n = 0;
+
+  for (guint i = 0; i < s->families->len; i++) {
+    Variants *v = &g_array_index(s->families, Variants, i);
+    for (guint off = 1; off <= v->base.switches && n < ROUND; off++) {
+      Plan plan;
+      if (variant_settled(v, off) || !variant_open(s, v, off, stopped, &plan) || variant_waits(v, off))
+        continue;
+      simulations[n] = (Simulation) { .plan = plan, .index = variant_index(v, off) };
+      which[n] = i;
+      offs[n++] = off;
+    }
+  }
+  return n;
+}
+
+/* ---- the search ---- */
 
 /* Share by which a plan not yet settled could be better than the best found. */
 static double gap_at(const Search *s, guint next)
 {
   const GArray *best = s->result->best;
+  double least = next < s->candidates->len ? g_array_index(s->candidates, Candidate, next).value : INFINITY;
 
-  if (next >= s->candidates->len)
+  for (guint i = 0; i < s->families->len; i++) {
+    const Variants *v = &g_array_index(s->families, Variants, i);
+    least = variants_open(v) ? MIN(least, v->base.value) : least;
+  }
+  if (isinf(least))
     return 0;
-  if (best->len == 0)
-    return 1;
-  return MAX(0, 1 - g_array_index(s->candidates, Candidate, next).value / g_array_index(best, Found, 0).value);
+  return best->len == 0 ? 1 : MAX(0, 1 - least / g_array_index(best, Found, 0).value);
 }
 
 static gboolean stops(const Search *s, guint next)
@@ -311,20 +331,44 @@ static gboolean stops(const Search *s, guint next)
   return s->options->watch && s->options->watch(s->options->data, &at);
 }
 
+static void run_variants(Search *s, gboolean stopped)
+{
+  Simulation simulations[ROUND];
+  guint which[ROUND], offs[ROUND];
+
+  for (int n = 1; n > 0;) {
+    if (!stopped && stops(s, s->candidates->len)) {
+      stopped = TRUE;
+      s->result->gap = gap_at(s, s->candidates->len);
+    }
+    n = pick_variants(s, stopped, which, offs, simulations);
+    rounds_run(s->rounds, simulations, n);
+    for (int i = 0; i < n; i++) {
+      Variants *v = &g_array_index(s->families, Variants, which[i]);
+      variant_known(v, offs[i], &simulations[i]);
+      settle(s, &v->base, &simulations[i]);
+    }
+  }
+}
+
 static void run_rounds(Search *s)
 {
+  Candidate picks[ROUND];
+  Simulation simulations[ROUND];
   guint next = 0;
   int n;
 
-  while (!stops(s, next) && (n = pick_round(s, &next)) > 0) {
-    run_round(s, n);
-    settle_round(s, n);
+  while (!stops(s, next) && (n = pick_round(s, &next, picks, simulations)) > 0) {
+    rounds_run(s->rounds, simulations, n);
+    settle_round(s, picks, simulations, n);
   }
-  s->result->gap = gap_at(s, next);
+  gboolean stopped = next < s->candidates->len;
+  s->result->gap = stopped ? gap_at(s, next) : 0;
   for (; next < s->candidates->len; next++) {
     const Candidate *c = &g_array_index(s->candidates, Candidate, next);
-    skip(s, c, c->value, TRUE);
+    skip_candidate(s, c, c->value, TRUE);
   }
+  run_variants(s, stopped);
 }
 
 /* Those that the journal knew only in brief. */
@@ -332,8 +376,11 @@ static void complete_best(Search *s)
 {
   for (guint i = 0; i < s->result->best->len; i++) {
     Found *f = &g_array_index(s->result->best, Found, i);
-    if (f->metrics.critical_row < 0)
-      complete(s, f);
+    Simulation simulation = { .plan = f->plan, .index = f->index };
+    if (f->metrics.critical_row >= 0)
+      continue;
+    simulation_complete(s->model, s->cluster, &simulation);
+    f->metrics = simulation.metrics;
   }
 }
 
@@ -378,8 +425,6 @@ static gboolean open_journal(Search *s, GError **error)
 
 static void search_init(Search *s)
 {
-  int threads = s->options->threads > 0 ? s->options->threads : (int)g_get_num_processors();
-
   s->objective = s->options->objective ? s->options->objective : &objectives[0];
   s->result = g_new0(SearchResult, 1);
   s->result->least_bound = INFINITY;
@@ -388,20 +433,16 @@ static void search_init(Search *s)
   s->over = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->prices = price_cache_new(s->model, s->cluster);
   candidates_init(&s->store, s->prices);
-  s->pool = g_thread_pool_new(evaluate_job, s, threads, TRUE, NULL);
-  g_mutex_init(&s->mutex);
-  g_cond_init(&s->done);
+  s->families = g_array_new(FALSE, FALSE, sizeof(Variants));
 }
 
 static void search_clear(Search *s)
 {
-  g_thread_pool_free(s->pool, FALSE, TRUE);
   candidates_clear(&s->store);
   price_cache_free(s->prices);
   g_array_unref(s->candidates);
   g_array_unref(s->over);
-  g_mutex_clear(&s->mutex);
-  g_cond_clear(&s->done);
+  g_array_unref(s->families);
 }
 
 SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options, GError **error)
@@ -414,9 +455,11 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   s.result->space = space_walk(model, cluster, options, s.prices, &visitor);
   g_array_sort(s.candidates, by_bound);
   if (open_journal(&s, error)) {
+    s.rounds = rounds_new(model, cluster, s.journal, options->threads);
     run_rounds(&s);
     complete_best(&s);
     note_over(&s);
+    rounds_free(s.rounds);
   }
   if (options->state && (!s.journal || !journal_close(s.journal, error)))
     g_clear_pointer(&s.result, search_result_free);

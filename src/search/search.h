@@ -6,11 +6,12 @@
  * CONTEXT_TOKENS_MIN tokens, with each exchange that it runs), every chunk count and
  * micro-batch that divides, every schedule that the framework runs (or the fixed
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
- * node), recomputation and sequence parallelism on or off, less what the caller
- * fixed. Of a model with experts, where the framework divides them over ranks: every expert
- * parallelism that divides the experts and a stage's ranks, an expert's matrices over the
- * tensor-parallel ranks or whole. The optimizer is offloaded only where that is fixed.
- * On a mixed cluster also every order of the node types along the pipeline.
+ * node), recomputation and sequence parallelism on or off, and each overlap that
+ * the framework has on or off, less what the caller fixed. Offload and ZeRO++ are in
+ * it where SearchOptions.space asks for them. Of a model with experts, where the framework divides them over
+ * ranks: every expert parallelism that divides the experts and a stage's ranks, an
+ * expert's matrices over the tensor-parallel ranks or whole. On a mixed cluster also
+ * every order of the node types along the pipeline.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
  * named rule, skipped because lower bounds of its time and memory show that it
@@ -41,7 +42,7 @@
 
 /* Values that a plan of the space must have; -1 (NULL) = any. */
 typedef struct {
-  int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute;
+  int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute, overlap;
   int dispatch; /* ExpertDispatch */
   const Schedule *schedule;
 } Fixed;
@@ -71,6 +72,7 @@ typedef struct {
   double bound_s;
   double value, second; /* of the objectives */
   gint64 index;         /* in the space */
+  gint64 family;        /* the same for plans that differ in overlaps only */
 } Found;
 
 /* How a plan was settled, beside the rules that reject (0 .. REJECT_COUNT - 1). */
@@ -78,10 +80,11 @@ enum { SETTLED_BOUNDED = REJECT_COUNT, SETTLED_SIMULATED, SETTLED_OPEN, SETTLED_
 const char *settled_name(int how);
 
 typedef struct {
-  GArray *best;      /* Found, best first, at most `top`; with a second objective the whole front */
+  GArray *best;      /* Found, best first, at most `top`, the best of each family; with a second
+                        objective the whole front */
   gint64 space;      /* plans in the declared space */
   gint64 rejected[REJECT_COUNT];
-  gint64 grouped;    /* of them, those rejected as members of a group, not singly */
+  gint64 grouped;    /* of those rejected or bounded, members of a group that was settled at once */
   Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;

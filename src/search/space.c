@@ -4,7 +4,7 @@
 
 /* Of a group, at most. */
 #define PASS_CHOICES 16
-#define STATE_CHOICES 32
+#define STATE_CHOICES 40
 
 typedef struct {
   const Model *model;
@@ -17,7 +17,9 @@ typedef struct {
   StateChoice states[STATE_CHOICES];
   BoundEnds ends[STATE_CHOICES];
   const PriceSums *sums[PASS_CHOICES];
+  guint switches[STATE_CHOICES];
   int n_passes, n_states;
+  gint64 variants; /* plans of all states of one choice of passes */
   int experts;   /* of the model's layers, the fewest; 1 if it has none */
   int ends_meet; /* of the plans that the sums are for; -1 = there are none */
 } Walk;
@@ -166,6 +168,25 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->shard_group = state->shard_group;
 }
 
+guint space_switches(const Plan *p)
+{
+  const Overlap *on = &p->overlap;
+  gboolean replicas = plan_replicas(p) > 1;
+
+  return (on->gradients && replicas ? OFF_GRADIENTS : 0) |
+         (on->parameters && replicas && p->zero > 0 ? OFF_PARAMETERS : 0) |
+         (on->pipeline && p->pp > 1 && !p->schedule->opportunistic ? OFF_PIPELINE : 0) |
+         (on->tensor && p->tp > 1 ? OFF_TENSOR : 0);
+}
+
+void space_switch_off(Plan *plan, guint off)
+{
+  plan->overlap.gradients &= !(off & OFF_GRADIENTS);
+  plan->overlap.parameters &= !(off & OFF_PARAMETERS);
+  plan->overlap.pipeline &= !(off & OFF_PIPELINE);
+  plan->overlap.tensor &= !(off & OFF_TENSOR);
+}
+
 static int check_part(const Walk *w, const Plan *plan, PlanPart part)
 {
   return plan_check_part(plan, w->model, w->cluster, part);
@@ -193,6 +214,26 @@ static void update_sums(Walk *w, Plan plan)
   }
 }
 
+/* Plans of the states from..to-1 of one choice of passes. */
+static gint64 count_variants(const Walk *w, int from, int to)
+{
+  gint64 plans = 0;
+
+  for (int i = from; i < to; i++)
+    plans += 1 << __builtin_popcount(w->switches[i]);
+  return plans;
+}
+
+/* What overlaps each state leaves to choose. */
+static void update_switches(Walk *w, Plan plan)
+{
+  for (int i = 0; i < w->n_states; i++) {
+    space_choose(&plan, &w->passes[0], &w->states[i]);
+    w->switches[i] = w->options->fixed.overlap >= 0 ? 0 : space_switches(&plan);
+  }
+  w->variants = count_variants(w, 0, w->n_states);
+}
+
 /* Members under one choice of passes, those of the states from..to-1 that `rules` let through; they share a split. */
 static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, const int *rules, gboolean uneven,
                         gboolean *first)
@@ -205,7 +246,7 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
   if (uneven) {
     split = price_cache_split(w->prices, &plan);
     plan.split = split ? *split : plan.split;
-    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, to - from))
+    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, count_variants(w, from, to)))
       return;
   }
   const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
@@ -213,12 +254,15 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
   leaf.ranks = &ranks;
   for (int i = from; i < to; i++) {
     space_choose(&plan, &w->passes[pass], &w->states[i]);
-    if (reject(w, &plan, rules[i], 1))
+    gint64 variants = count_variants(w, i, i + 1);
+    if (reject(w, &plan, rules[i], variants))
       continue;
     leaf.first = *first;
     leaf.state = w->states[i];
     leaf.ends = &w->ends[i];
-    leaf.index = w->space++;
+    leaf.switches = w->switches[i];
+    leaf.index = w->space;
+    w->space += variants;
     *first = FALSE;
     w->visitor->legal(w->visitor->data, &leaf);
   }
@@ -241,7 +285,7 @@ static void walk_leaves(Walk *w, Plan plan)
   gboolean first = TRUE;
 
   space_choose(&plan, &w->passes[0], &w->states[0]);
-  if (rule != RULE_LAYERS && reject(w, &plan, rule, (gint64)w->n_passes * w->n_states))
+  if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
     return;
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[0], &w->states[i]);
@@ -250,7 +294,7 @@ static void walk_leaves(Walk *w, Plan plan)
   update_sums(w, plan);
   for (int i = 0; i < w->n_passes; i++) {
     space_choose(&plan, &w->passes[i], &w->states[0]);
-    if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->n_states))
+    if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->variants))
       walk_pass(w, &group, i, rules, rule == RULE_LAYERS, &first);
   }
 }
@@ -295,13 +339,12 @@ static void set_order(const Walk *w, Plan *plan, int i)
 
 static void walk_members(Walk *w, Plan plan)
 {
-  gint64 members = (gint64)w->n_passes * w->n_states;
   int rule = check_part(w, &plan, PLAN_DEGREES);
 
   w->ends_meet = -1;
   for (int i = 0; i < w->n_states; i++)
     w->ends[i].n = 0;
-  for (int s = 0; schedules[s] && members > 0; s++) {
+  for (int s = 0; schedules[s] && w->n_passes * w->n_states > 0; s++) {
     if (!in_space(w, schedules[s], plan.pp))
       continue;
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
@@ -309,7 +352,10 @@ static void walk_members(Walk *w, Plan plan)
       if (excluded(w->options->fixed.vpp, g_array_index(chunks, int, c)))
         continue;
       plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
-      if (!reject(w, &plan, rule, members))
+      if (w->options->fixed.overlap == 0)
+        space_switch_off(&plan, VARIANTS_MAX - 1);
+      update_switches(w, plan);
+      if (!reject(w, &plan, rule, w->n_passes * w->variants))
         walk_leaves(w, plan);
     }
   }

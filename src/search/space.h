@@ -18,6 +18,15 @@
 #include "search/price_cache.h"
 #include "search/search.h"
 
+/* Overlaps that a plan may do without. */
+enum { OFF_GRADIENTS = 1, OFF_PARAMETERS = 2, OFF_PIPELINE = 4, OFF_TENSOR = 8, VARIANTS_MAX = 16 };
+
+/* Those that mean something for the plan. */
+guint space_switches(const Plan *plan);
+
+/* Turns off what is in `off`. */
+void space_switch_off(Plan *plan, guint off);
+
 typedef struct {
   guint8 sequence_parallel, recompute;
 } PassChoice;
@@ -41,7 +50,8 @@ typedef struct {
   const PriceSums *sums;
   BoundEnds *ends;         /* for bound_time */
   const BoundRanks *ranks; /* for bound_memory */
-  gint64 index;    /* place in the space */
+  guint switches;  /* overlaps of which each may be on or off: the leaf is so many plans */
+  gint64 index;    /* of the first of them in the space */
 } SpaceLeaf;
 
 typedef struct {

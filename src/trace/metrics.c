@@ -89,7 +89,7 @@ static void charge_gap(const Trace *t, LaneSpans lanes[LANE_COUNT], double from,
   m->data_comm_s += waited;
   m->pipeline_comm_s += sent;
   m->offload_s += host;
-  m->idle_s += to - from - waited - sent - host;
+  m->idle_s += MAX(0, to - from - waited - sent - host);
 }
 
 static void lane_spans_init(LaneSpans lanes[LANE_COUNT], const Trace *t, int row)

@@ -1,0 +1,198 @@
+#include "search/rounds.h"
+
+#include "search/bound.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+#include <string.h>
+
+struct Rounds {
+  const Model *model;
+  const Cluster *cluster;
+  Journal *journal;
+  GThreadPool *pool;
+  GMutex mutex;
+  GCond done;
+  int left;
+};
+
+/* Collectives of a row's data lane that are one without overlap. */
+typedef struct {
+  double seconds, bytes; /* of the call under way */
+  const Segment *segment;
+  guint chunk, micro;
+  double excess_s;       /* what finished ones take more than one call each */
+} Calls;
+
+static void end_call(Calls *c, const Cluster *cluster)
+{
+  const Segment *s = c->segment;
+
+  if (s)
+    c->excess_s += MAX(0, c->seconds - collective_cost(cluster, s->collective, c->bytes, &s->group).seconds);
+  c->seconds = c->bytes = 0;
+}
+
+static void add_piece(Calls *c, const Cluster *cluster, const Span *span, const Segment *segment)
+{
+  if (!c->segment || c->chunk != span->chunk || c->micro != span->micro)
+    end_call(c, cluster);
+  c->segment = segment;
+  c->chunk = span->chunk;
+  c->micro = span->micro;
+  c->seconds += segment->seconds;
+  c->bytes += segment->comm_bytes;
+}
+
+/* What a step gains at most by reducing gradients in whole chunks. */
+static double gradient_gain(const Trace *trace, const Cluster *cluster, gboolean each_micro)
+{
+  g_autofree Calls *rows = g_new0(Calls, trace->n_rows);
+  double sum = 0, most = 0;
+
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *span = &g_array_index(trace->spans, Span, i);
+    if (span->kind == TASK_REDUCE)
+      add_piece(&rows[span->row], cluster, span, &g_array_index(trace->segments, Segment, span->segment));
+  }
+  for (int row = 0; row < trace->n_rows; row++) {
+    end_call(&rows[row], cluster);
+    sum += rows[row].excess_s;
+    most = MAX(most, rows[row].excess_s);
+  }
+  return each_micro ? sum : most;
+}
+
+/* What a step gains at most by gathering parameters at its end, in one call. */
+static double parameter_gain(const Trace *trace, const Cluster *cluster)
+{
+  g_autofree Calls *rows = g_new0(Calls, trace->n_rows);
+  double longest = 0, shortest = INFINITY;
+
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *span = &g_array_index(trace->spans, Span, i);
+    const Segment *segment = &g_array_index(trace->segments, Segment, span->segment);
+    if (span->kind != TASK_GATHER)
+      continue;
+    rows[span->row].seconds += segment->seconds;
+    rows[span->row].bytes += segment->comm_bytes;
+    rows[span->row].segment = segment;
+  }
+  for (int row = 0; row < trace->n_rows; row++) {
+    const Calls *r = &rows[row];
+    longest = MAX(longest, r->seconds);
+    shortest = !r->segment ? 0 : MIN(shortest, collective_cost(cluster, r->segment->collective, r->bytes,
+                                                               &r->segment->group).seconds);
+  }
+  return MAX(0, longest - shortest);
+}
+
+/* What runs in an order found at run time, pairs that stretch each other, weights that
+ * are summed over two kinds of groups, and what goes to the host follow no such rule. */
+static gboolean ruled(const Plan *p)
+{
+  const ShardingOptions usual = sharding_options_default();
+
+  return !p->schedule->opportunistic && !plan_experts_apart(p) && !offload_any(&p->offload) &&
+         !p->framework->single_process && memcmp(&p->sharding, &usual, sizeof usual) == 0;
+}
+
+static double find_slack(const Trace *trace, const Plan *plan)
+{
+  double slack = ruled(plan) ? 0 : INFINITY;
+
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *span = &g_array_index(trace->spans, Span, i);
+    double seconds = g_array_index(trace->segments, Segment, span->segment).seconds;
+    if (span->paired)
+      return INFINITY;
+    if (span->kind == TASK_PASS)
+      slack += MAX(0, span->end - span->start - seconds);
+  }
+  return slack;
+}
+
+void simulation_complete(const Model *model, const Cluster *cluster, Simulation *s)
+{
+  g_autoptr(Trace) trace = simulate_plan(model, cluster, &s->plan);
+  int zero = s->plan.zero;
+
+  trace_metrics(trace, &s->metrics);
+  s->slack_s = find_slack(trace, &s->plan);
+  s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, zero >= 2) : 0;
+  s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster) : 0;
+}
+
+static void simulate_job(gpointer data, gpointer user_data)
+{
+  Rounds *r = user_data;
+
+  simulation_complete(r->model, r->cluster, data);
+  g_mutex_lock(&r->mutex);
+  if (--r->left == 0)
+    g_cond_signal(&r->done);
+  g_mutex_unlock(&r->mutex);
+}
+
+Rounds *rounds_new(const Model *model, const Cluster *cluster, Journal *journal, int threads)
+{
+  Rounds *r = g_new0(Rounds, 1);
+
+  r->model = model;
+  r->cluster = cluster;
+  r->journal = journal;
+  r->pool = g_thread_pool_new(simulate_job, r, threads > 0 ? threads : (int)g_get_num_processors(), TRUE, NULL);
+  g_mutex_init(&r->mutex);
+  g_cond_init(&r->done);
+  return r;
+}
+
+void rounds_free(Rounds *r)
+{
+  if (!r)
+    return;
+  g_thread_pool_free(r->pool, FALSE, TRUE);
+  g_mutex_clear(&r->mutex);
+  g_cond_clear(&r->done);
+  g_free(r);
+}
+
+/* What the journal knows of a plan, all but the parts of its time and memory. */
+static gboolean recall(const Rounds *r, Simulation *s)
+{
+  JournalEntry e;
+
+  if (!journal_find(r->journal, s->index, &e))
+    return FALSE;
+  s->metrics = (Metrics) { .iteration_s = e.step_s, .peak_memory_bytes = e.memory_bytes,
+                            .capacity_bytes = r->cluster->device.memory_bytes, .critical_row = -1 };
+  s->slack_s = e.slack_s;
+  s->gradients_s = e.gradients_s;
+  s->parameters_s = e.parameters_s;
+  return TRUE;
+}
+
+void rounds_run(Rounds *r, Simulation *simulations, int n)
+{
+  gboolean known[ROUND];
+
+  r->left = 0;
+  for (int i = 0; i < n; i++) {
+    known[i] = recall(r, &simulations[i]);
+    r->left += !known[i];
+  }
+  for (int i = 0; i < n; i++)
+    if (!known[i])
+      g_thread_pool_push(r->pool, &simulations[i], NULL);
+  g_mutex_lock(&r->mutex);
+  while (r->left > 0)
+    g_cond_wait(&r->done, &r->mutex);
+  g_mutex_unlock(&r->mutex);
+  for (int i = 0; i < n; i++) {
+    const Simulation *s = &simulations[i];
+    double bytes = memory_in_room(r->cluster, s->metrics.peak_memory_bytes, s->metrics.capacity_bytes);
+    journal_add(r->journal, &(JournalEntry) { s->index, s->metrics.iteration_s, bytes, s->slack_s, s->gradients_s,
+                                              s->parameters_s });
+  }
+  journal_flush(r->journal);
+}

@@ -1,0 +1,43 @@
+/*
+ * Simulations of a search, a round of them side by side, so many on each thread as
+ * there are; the journal answers for what it knows. What comes out does not depend
+ * on the number of threads.
+ */
+#ifndef TDP_SEARCH_ROUNDS_H
+#define TDP_SEARCH_ROUNDS_H
+
+#include "search/journal.h"
+#include "search/search.h"
+
+/* Plans simulated at once between updates of the incumbent; fixed, so that the
+ * counts do not depend on threads. */
+#define ROUND 8
+
+/*
+ * A simulated plan, with what bounds its variants: the same work with other
+ * precedence (variants.h). `slack_s` is what passes took longer than by themselves,
+ * over all rows. The other two are what a step gains at most, beside that, where
+ * gradients are reduced in whole chunks or parameters gathered in one call at its
+ * end, as they are without overlap: one call never takes longer than its pieces.
+ */
+typedef struct {
+  Plan plan;
+  gint64 index; /* in the space */
+  Metrics metrics; /* critical_row is -1 if only the time of the step and the peak are known */
+  double slack_s, gradients_s, parameters_s;
+} Simulation;
+
+typedef struct Rounds Rounds;
+
+/* Neither model, cluster nor journal (may be NULL) is owned. threads: 0 = one for each processor. */
+Rounds *rounds_new(const Model *model, const Cluster *cluster, Journal *journal, int threads);
+void rounds_free(Rounds *rounds);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Rounds, rounds_free)
+
+/* Fills in what the plans of `n` simulations come to, at most ROUND. */
+void rounds_run(Rounds *rounds, Simulation *simulations, int n);
+
+/* One, in full, whatever the journal knows. */
+void simulation_complete(const Model *model, const Cluster *cluster, Simulation *simulation);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Plans that differ in nothing but what runs beside computation: each overlap that
+ * the framework has, and that means something for the plan, on or off.
+ *
+ * A candidate stands for all its variants: its bounds hold for every one, since an
+ * overlap that is off adds to the bound of time and nothing to that of memory.
+ * Once one has been simulated, it bounds those that overlap less. These wait for
+ * all that it waits for, and do the same work, but for data-parallel collectives
+ * that are one call instead of pieces. Let S be what its passes took longer than by
+ * themselves, over all rows: no path through the step holds more of it.
+ *
+ * Gradients. A path ends in reductions of one row. Its passes run up to some piece,
+ * then come the pieces from that one on; without overlap all passes come first and
+ * the whole call behind them, so that a path loses at most what the pieces take more
+ * than one call. Where each micro-batch is reduced, a path may lose it in every row.
+ *
+ * Parameters, where they are gathered once a step. A path begins with the gathers of
+ * one row. Without overlap each row has them behind the optimizer, and the last of
+ * them ends the step: a path loses at most the pieces of one row, and gains the
+ * shortest call of any. ZeRO-3 only gathers later, which loses nothing.
+ *
+ * tests/test_search.c compares these bounds with simulations of all variants.
+ */
+#ifndef TDP_SEARCH_VARIANTS_H
+#define TDP_SEARCH_VARIANTS_H
+
+#include "search/candidates.h"
+#include "search/rounds.h"
+
+/* How many plans these switches make. */
+static inline int variant_count(guint switches)
+{
+  return 1 << __builtin_popcount(switches);
+}
+
+/* A candidate of which the first variant, with all overlaps on, has been simulated. */
+typedef struct {
+  Candidate base;
+  Plan plan;
+  gboolean tensor_slower; /* passes without the tensor overlap never take less */
+  guint settled;          /* bit `off` of each variant */
+  Simulation known[VARIANTS_MAX]; /* by `off`, those that were simulated */
+  guint simulated;        /* bit `off` of each of them */
+} Variants;
+
+Variants variants_of(PriceCache *prices, const Candidate *base, const Simulation *simulated);
+
+/* Whether it is settled, or no variant of these. */
+gboolean variant_settled(const Variants *variants, guint off);
+
+/* Whether one that overlaps more is yet to be settled. */
+gboolean variant_waits(const Variants *variants, guint off);
+
+/* Whether any is yet to be settled. */
+gboolean variants_open(const Variants *variants);
+
+/* Notes a simulation. */
+void variant_known(Variants *variants, guint off, const Simulation *simulated);
+
+/* Place in the space of a variant. */
+gint64 variant_index(const Variants *variants, guint off);
+
+/* The longest lower bound of its time that simulated ones give; 0 if none does. */
+double variant_bound(const Variants *variants, guint off);
+
+#endif
