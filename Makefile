@@ -156,7 +156,11 @@ bench-check: all $(BENCHES)
 
 # Predicted against measured steps of this machine's cores; some minutes.
 predict-cpu: all
-	tests/bench/predict-cpu
+	BUILD=$(BUILD) tests/bench/predict-cpu
+
+# From a model to plans to real steps: the best three of tiny on two cores.
+plan-loop: all
+	BUILD=$(BUILD) tests/bench/plan-loop
 
 # Flows on shared links against SimGrid's, where libsimgrid-dev is installed.
 simgrid: $(SIMGRID)
@@ -219,5 +223,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all predict-cpu bench bench-check build-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all plan-loop predict-cpu bench bench-check build-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

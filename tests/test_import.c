@@ -6,9 +6,11 @@
 #include "interop/nccl_tests.h"
 #include "main.h"
 
+#include <glib/gstdio.h>
 #include <math.h>
 
-static const char *const samples[] = { "topo-h100.txt", "topo-a100.xml", "kineto.json", "megatron.log" };
+static const char *const samples[] = { "topo-h100.txt", "topo-a100.xml", "kineto.json", "megatron.log",
+                                        "nsys-sum.csv", "nsys-trace.csv", "nccl-tests.json" };
 
 static char *sample(const char *name)
 {
@@ -123,6 +125,76 @@ START_TEST(nccl_json)
 }
 END_TEST
 
+START_TEST(nsys_sum)
+{
+  g_autofree char *table = imported("nsys-sum.csv", NULL, 0);
+
+  ck_assert_ptr_nonnull(strstr(table, "kernels 10.5 ms a step, 4 different"));
+  ck_assert_ptr_nonnull(strstr(table, "58.6 %")); /* 6.15 of 10.5 ms */
+  ck_assert_ptr_nonnull(strstr(table, "attention"));
+  ck_assert_ptr_nonnull(strstr(table, "copy"));
+}
+END_TEST
+
+START_TEST(nsys_trace)
+{
+  g_autofree char *table = imported("nsys-trace.csv", NULL, 1);
+
+  ck_assert_ptr_nonnull(strstr(table, "kernels 112 us a step, 2 different"));
+  ck_assert_ptr_nonnull(strstr(table, "50.0 us")); /* of two products */
+}
+END_TEST
+
+static char *read_nsys(const char *text, int strange, GError **error)
+{
+  ImportNotes notes = { .file = "f" };
+  char *out = import_nsys.read(text, &notes, error);
+
+  ck_assert_int_eq(notes.strange, strange);
+  import_notes_clear(&notes);
+  return out;
+}
+
+START_TEST(nsys_reordered)
+{
+  g_autofree char *table = read_nsys("Name,New,Instances,Total Time (ms)\n\"a<b, c>\",1,4,8\nx,y\n", 1, NULL);
+
+  ck_assert_ptr_nonnull(strstr(table, "a<b, c>"));
+  ck_assert_ptr_nonnull(strstr(table, "2.00 ms"));
+}
+END_TEST
+
+START_TEST(nsys_unit)
+{
+  GError *error = NULL;
+
+  ck_assert_ptr_null(read_nsys("Name,Duration (fortnights)\na,1\n", 2, &error));
+  ck_assert(g_error_matches(error, TDP_ERROR, TDP_ERROR_INPUT));
+  g_error_free(error);
+}
+END_TEST
+
+/* Made by the sqlite3 program with the tables of nsys export; skipped without it. */
+START_TEST(nsys_database)
+{
+  g_autofree char *program = g_find_program_in_path("sqlite3"), *folder = g_dir_make_tmp("tdp-XXXXXX", NULL);
+  g_autofree char *path = g_build_filename(folder, "run.sqlite", NULL);
+  const char *argv[] = { "sqlite3", path,
+                         "CREATE TABLE StringIds(id INTEGER, value TEXT);"
+                         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start INTEGER, end INTEGER, demangledName INTEGER);"
+                         "INSERT INTO StringIds VALUES(1, 'gemm<a, b>');"
+                         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(100, 2100, 1), (3000, 7000, 1);", NULL };
+
+  if (program) {
+    ck_assert(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, NULL, NULL));
+    g_autofree char *text = import_load(path, NULL), *table = read_nsys(text, 0, NULL);
+    ck_assert_ptr_nonnull(strstr(table, "3.00 us")); /* of two */
+    g_unlink(path);
+  }
+  g_rmdir(folder);
+}
+END_TEST
+
 /* ---- damage ---- */
 
 static guint64 next(guint64 *state)
@@ -171,7 +243,7 @@ static void read_any(const char *text)
 START_TEST(damage)
 {
   guint64 state = (guint64)_i + 1;
-  g_autofree char *text = sample(_i < 4 ? samples[_i] : "nccl-tests.json");
+  g_autofree char *text = sample(samples[_i]);
 
   for (int i = 0; i < 1000; i++) {
     g_autofree char *once = damaged(text, &state);
@@ -185,6 +257,7 @@ END_TEST
 int main(void)
 {
   const TestLoop tests[] = { { matrix, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 }, { log_row, 0 },
-                             { nccl_json, 0 }, { damage, 5 } };
+                             { nccl_json, 0 }, { nsys_sum, 0 }, { nsys_trace, 0 },
+                             { nsys_reordered, 0 }, { nsys_unit, 0 }, { nsys_database, 0 }, { damage, G_N_ELEMENTS(samples) } };
   return test_main("import", tests, G_N_ELEMENTS(tests));
 }

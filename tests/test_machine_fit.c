@@ -2,6 +2,7 @@
  * be loaded; points keep their numbers in a file. */
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "calibrate/machine_fit.h"
 #include "cost/price.h"
 #include "main.h"
@@ -29,7 +30,9 @@ static double made_up_s(const MachinePoint *p)
   case POINT_MEMORY:
     return LAUNCH + p->bytes / (0.25 * COPY) * (p->busy > 1 ? 1.5 : 1);
   case POINT_COLLECTIVE:
-    return 20e-6 + p->bytes / 2e9;
+    return 20e-6 + p->bytes * collective_bus_factor(names_find(collective_names, p->name), p->ranks) / 2e9;
+  case POINT_BESIDE: /* a quarter of the collective is hidden */
+    return p->head_dim * flops / PEAK * 2 + 0.75 * (20e-6 + p->bytes / 2e9); /* of two ranks */
   case POINT_LAUNCH:
     return LAUNCH;
   default:
@@ -47,6 +50,16 @@ static GArray *made_up(int ranks)
     point_set(p, samples, 3);
   }
   return points;
+}
+
+/* The slowest of two ranks is a tenth behind their mean. */
+static void add_references(GArray *points)
+{
+  MachinePoint mean = { .kind = POINT_REFERENCE, .name = "mean", .ranks = 2, .busy = 2, .rounds = 9, .seconds = 1e-4 };
+  MachinePoint slowest = { .kind = POINT_REFERENCE, .name = "slowest", .ranks = 2, .busy = 2, .rounds = 9, .seconds = 1.1e-4 };
+
+  g_array_append_val(points, mean);
+  g_array_append_val(points, slowest);
 }
 
 START_TEST(designed_set)
@@ -89,6 +102,7 @@ START_TEST(made_up_machine_is_found)
   g_auto(MachineFit) fit = { 0 };
   GError *error = NULL;
 
+  add_references(points);
   ck_assert(machine_fit(&head, points, &fit, &error));
   ck_assert_double_lt(fit.matmul.fit.mean, 0.02);
   ck_assert_double_lt(fit.matmul.check.mean, 0.02);
@@ -99,6 +113,9 @@ START_TEST(made_up_machine_is_found)
   g_autoptr(Cluster) c = loaded(&fit);
   ck_assert_int_eq(c->devices_per_node, 2);
   ck_assert_double_eq_tol(named_memory_s(&c->device, "attention norm", FALSE, 2e6, 1), LAUNCH + 1e-3, 2e-6);
+  ck_assert_double_eq_tol(slowest_device(&c->device, 2), 1.1, 1e-4);
+  ck_assert_double_eq_tol(c->tiers[0].link.compute_slowdown, 4, 1e-2);
+  ck_assert_str_eq(c->framework, "tdp-run");
   Op op = { .name = "activation", .kind = OP_MEMORY, .pass = PASS_INPUT };
   ck_assert_double_eq_tol(op_crowding(&op, c), 1.5, 0.01);
   op = (Op) { .name = "qkv", .kind = OP_MATMUL, .matmul = { 320, 448, 192, 1, DTYPE_FP32, 0 } };
@@ -139,6 +156,23 @@ START_TEST(file_keeps_points)
   g_autofree char *second = points_csv(&found, again);
   ck_assert_str_eq(second, text);
   unlink(path);
+}
+END_TEST
+
+START_TEST(runs_are_merged)
+{
+  g_autoptr(GArray) points = made_up(2), more = made_up(2);
+  guint n = points->len;
+  MachinePoint *p = &g_array_index(points, MachinePoint, 7), *q = &g_array_index(more, MachinePoint, 7);
+  double seconds = p->seconds;
+
+  q->seconds = 3 * seconds;
+  q->rounds = p->rounds;
+  g_array_remove_index(points, 3);
+  points_merge(points, more);
+  ck_assert_uint_eq(points->len, n);
+  ck_assert_double_eq_tol(g_array_index(points, MachinePoint, 6).seconds, 2 * seconds, 1e-12);
+  ck_assert_int_eq(g_array_index(points, MachinePoint, 6).rounds, 2 * q->rounds);
 }
 END_TEST
 
@@ -183,4 +217,4 @@ START_TEST(points_without_products)
 END_TEST
 
 TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, one_rank_has_no_link,
-          file_keeps_points, bad_files, points_without_products)
+          file_keeps_points, runs_are_merged, bad_files, points_without_products)

@@ -12,6 +12,7 @@
 
 #define POOL_BYTES ((gsize)1 << 25)
 #define VOCAB 512
+#define REFERENCE_SIDE 192
 
 /* ---- operands ---- */
 
@@ -72,7 +73,7 @@ static gboolean fill_pool(Bench *h, int pool)
     return FALSE;
   for (gsize i = 0; i < n; i++)
     host[i] = next_number(&state);
-  if (b->dtype == EXEC_F32 && pool < BENCH_POOLS - 1)
+  if (b->dtype == EXEC_F32 && pool != ZEROS)
     b->upload(b, h->s, h->pool[pool], host, POOL_BYTES);
   else
     b->zero(b, h->s, h->pool[pool], POOL_BYTES);
@@ -81,7 +82,8 @@ static gboolean fill_pool(Bench *h, int pool)
 
 gboolean bench_init(Bench *h, Backend *b)
 {
-  *h = (Bench) { .b = b, .s = b->stream_new(b, TRUE), .host = g_try_malloc(POOL_BYTES) };
+  *h = (Bench) { .b = b, .s = b->stream_new(b, TRUE), .beside = b->stream_new(b, FALSE), .joined = b->event_new(b),
+                 .host = g_try_malloc(POOL_BYTES) };
   for (int i = 0; i < BENCH_POOLS; i++)
     if (!h->host || !fill_pool(h, i))
       return FALSE;
@@ -98,6 +100,8 @@ void bench_clear(Bench *h)
       h->b->dealloc(h->b, h->s, h->pool[i], POOL_BYTES);
   h->b->sync(h->b, h->s);
   h->b->stream_free(h->b, h->s);
+  h->b->stream_free(h->b, h->beside);
+  h->b->event_free(h->b, h->joined);
   g_free(h->host);
 }
 
@@ -238,13 +242,13 @@ static void run_loss_backward(Bench *h, const MachinePoint *p)
 static void run_optimizer(Bench *h, const MachinePoint *p)
 {
   gsize n = (gsize)p->m * p->n, bytes = n * wide_bytes(h);
-  void *gradient = take_wide(h, 5, n);
+  void *gradient = take_wide(h, ZEROS, n);
   double *norm = take(h, 4, sizeof(double));
 
   h->b->zero(h->b, h->s, norm, sizeof *norm);
   h->b->sum_squares(h->b, h->s, n, gradient, norm);
-  h->b->adam(h->b, h->s, &(ExecAdam) { .n = n, .weight = take_elements(h, 5, n), .gradient = gradient,
-                                       .m = take_wide(h, 5, n), .v = take_wide(h, 5, n), .rate = 1e-6, .beta1 = 0.9,
+  h->b->adam(h->b, h->s, &(ExecAdam) { .n = n, .weight = take_elements(h, ZEROS, n), .gradient = gradient,
+                                       .m = take_wide(h, ZEROS, n), .v = take_wide(h, ZEROS, n), .rate = 1e-6, .beta1 = 0.9,
                                        .beta2 = 0.95, .epsilon = 1e-8, .step = 10, .norm_sq = norm, .max_norm = 1 });
   h->b->zero(h->b, h->s, gradient, bytes);
 }
@@ -317,10 +321,20 @@ static void run_transfer(Bench *h, const MachinePoint *p)
     h->b->copy(h->b, h->s, h->pool[0], h->pool[1], bytes);
 }
 
+/* With memory for its result, as the executor asks for it. */
 static void run_launch(Bench *h, const MachinePoint *p)
 {
+  void *y = h->b->alloc(h->b, h->s, sizeof(double));
+
   (void)p;
-  h->b->bias_forward(h->b, h->s, 1, 1, h->pool[2], h->pool[1]);
+  h->b->zero(h->b, h->s, y, sizeof(double));
+  h->b->bias_forward(h->b, h->s, 1, 1, y, h->pool[1]);
+  h->b->dealloc(h->b, h->s, y, sizeof(double));
+}
+
+void bench_reference(Bench *h)
+{
+  run_matmul(h, &(MachinePoint) { .name = "nt", .m = REFERENCE_SIDE, .n = REFERENCE_SIDE, .k = REFERENCE_SIDE });
 }
 
 /* ---- disk ---- */
@@ -383,10 +397,27 @@ static void exchange(Bench *h, BackendComm *comm, void *x, gsize n)
       h->b->recv(h->b, comm, h->s, x, n, h->b->dtype, from);
 }
 
+/* The collective begins first; its stream moves while products run, if it can. */
+static void run_beside(Bench *h, const MachinePoint *p, BackendComm *comm)
+{
+  gsize n = p->bytes / element_bytes(h);
+  MachinePoint product = { .name = "nt", .m = p->m, .n = p->n, .k = p->k };
+
+  h->b->all_reduce(h->b, comm, h->beside, take_elements(h, ZEROS, n), n, h->b->dtype, EXEC_SUM);
+  h->b->event_record(h->b, h->joined, h->beside);
+  for (int i = 0; i < p->head_dim; i++)
+    run_matmul(h, &product);
+  h->b->event_wait(h->b, h->joined, h->s);
+}
+
 void bench_collective(Bench *h, const MachinePoint *p, BackendComm *comm)
 {
+  if (p->kind == POINT_BESIDE) {
+    run_beside(h, p, comm);
+    return;
+  }
   gsize n = MAX(1, p->bytes / element_bytes(h)), each = MAX(1, n / p->ranks);
-  void *x = take_elements(h, 0, n), *y = take_elements(h, 2, each * p->ranks);
+  void *x = take_elements(h, ZEROS, n), *y = take_elements(h, ZEROS, each * p->ranks);
 
   switch ((Collective)names_find(collective_names, p->name)) {
   case COLLECTIVE_ALL_REDUCE:

@@ -5,12 +5,14 @@
 #include "calibrate/points.h"
 #include "exec/backend.h"
 
-enum { BENCH_POOLS = 6 };
+enum { ZEROS = 5, BENCH_POOLS }; /* sums of zeros stay in range however often they are taken */
 
 typedef struct {
   Backend *b;
   BackendStream *s;
-  char *pool[BENCH_POOLS]; /* walked through by the calls; the last one starts as zeros */
+  BackendStream *beside;   /* for communication beside s */
+  BackendEvent *joined;
+  char *pool[BENCH_POOLS]; /* walked through by the calls */
   gsize next[BENCH_POOLS];
   void *host;              /* for copies */
   const char *failure;     /* of the disk; NULL */
@@ -24,6 +26,10 @@ void bench_run(Bench *bench, const MachinePoint *point);
 /* Times of its kind that a call holds: a message goes there and back. */
 int bench_parts(const MachinePoint *point);
 
+/* The product that tells the speed of the moment. */
+void bench_reference(Bench *bench);
+
+/* A point that communicates: of kind COLLECTIVE or BESIDE. */
 void bench_collective(Bench *bench, const MachinePoint *point, BackendComm *comm);
 
 #endif

@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+#define REGISTER_TILE 16 /* OpenBLAS' for AVX-512, in fp32 */
+#define SPREAD_MAX 0.2    /* as the file's */
+#define SLOWDOWN_MAX 10   /* as the file's: next to nothing is hidden */
 #define ABOVE_FASTEST 1.02 /* the peak, so that an efficiency below 1 is left to fit */
 
 static const MachinePoint *at(const GArray *points, guint i)
@@ -94,6 +97,53 @@ static gboolean set_rates(const GArray *points, MachineFit *fit, GError **error)
   return FALSE;
 }
 
+/* ---- ranks together ---- */
+
+static double reference_s(const GArray *points, const char *name)
+{
+  for (guint i = 0; i < points->len; i++)
+    if (like(at(points, i), POINT_REFERENCE, name, FALSE))
+      return at(points, i)->seconds;
+  return 0;
+}
+
+/* Of slowest_device: how far the slowest of the ranks is behind their mean. */
+static double spread_of(const GArray *points, int ranks)
+{
+  double mean = reference_s(points, "mean"), slowest = reference_s(points, "slowest");
+
+  return ranks > 1 && mean > 0 ? CLAMP((slowest / mean - 1) / sqrt(2 * log(ranks)), 0, SPREAD_MAX) : 0;
+}
+
+static double seconds_of(const GArray *points, const MachinePoint *like_this)
+{
+  for (guint i = 0; i < points->len; i++) {
+    const MachinePoint *p = at(points, i);
+    if (like(p, like_this->kind, like_this->name, FALSE) && p->busy == like_this->busy && p->m == like_this->m &&
+        p->n == like_this->n && p->k == like_this->k && p->bytes == like_this->bytes)
+      return p->seconds;
+  }
+  return 0;
+}
+
+/* How much longer products take beside a collective: of its time T, of their time C
+ * and of both together B, C = T / slowdown + B - T. */
+static double slowdown_of(const GArray *points)
+{
+  for (guint i = 0; i < points->len; i++) {
+    const MachinePoint *p = at(points, i);
+    if (p->kind != POINT_BESIDE)
+      continue;
+    MachinePoint product = { .kind = POINT_MATMUL, .name = "nt", .busy = p->busy, .m = p->m, .n = p->n, .k = p->k };
+    MachinePoint alone = { .kind = POINT_COLLECTIVE, .busy = p->busy, .bytes = p->bytes };
+    g_strlcpy(alone.name, p->name, sizeof alone.name);
+    double t = seconds_of(points, &alone), c = p->head_dim * seconds_of(points, &product);
+    if (t > 0 && c > 0)
+      return CLAMP(t / MAX(c + t - p->seconds, t / SLOWDOWN_MAX), 1, SLOWDOWN_MAX);
+  }
+  return 1;
+}
+
 /* ---- products ---- */
 
 static void set_matmul(const GArray *points, MachineFit *fit)
@@ -111,6 +161,7 @@ static void set_matmul(const GArray *points, MachineFit *fit)
                       .seconds = p->seconds, .check = fit_is_check(key, 3) };
     g_array_append_val(rows, row);
   }
+  model->tile = REGISTER_TILE;
   fit->matmul = fit_matmul((const MatmulRow *)(gpointer)rows->data, rows->len, fit->peak_flops_per_s,
                            fit->copy_bytes_per_s, 1, model, &quantize);
   model->crowding = crowding_of(points, POINT_MATMUL, NULL, FALSE);
@@ -268,6 +319,7 @@ static void set_link(const GArray *points, MachineFit *fit)
     g_array_append_val(rows, row);
   }
   fit->linked = rows->len > 0;
+  fit->link.compute_slowdown = slowdown_of(points);
   if (fit->linked)
     fit->link_errors = fit_link((CollectiveRow *)(gpointer)rows->data, rows->len, 0,
                                 FIT_LINK_BASE | FIT_LINK_RATE | FIT_LINK_P2P | FIT_LINK_REDUCE | (hops ? FIT_LINK_HOP : 0), &fit->link).fit;
@@ -278,6 +330,7 @@ gboolean machine_fit(const MachineHead *head, const GArray *points, MachineFit *
   *out = (MachineFit) { .head = *head };
   if (!set_rates(points, out, error))
     return FALSE;
+  out->rate_spread = spread_of(points, head->ranks);
   set_matmul(points, out);
   set_attention(points, out);
   set_memory(points, out);

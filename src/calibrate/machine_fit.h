@@ -15,6 +15,7 @@
 typedef struct {
   MachineHead head;
   double peak_flops_per_s; /* a little above the fastest product */
+  double rate_spread;      /* of Device */
   double copy_bytes_per_s; /* read and written together, a device alone */
   double host_bytes_per_s; /* the slower of upload and download */
   double disk_read_bytes_per_s, disk_write_bytes_per_s; /* 0 = not measured */

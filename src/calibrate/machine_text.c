@@ -40,6 +40,7 @@ static void put_matmul(const MachineFit *fit, JsonWriter *w, const char *format,
   put(w, "overlap_power", m->overlap_power);
   put(w, "split_us", m->split_s * 1e6);
   put(w, "wave_weight", m->wave_weight);
+  put(w, "tile", m->tile);
   put(w, "crowding", m->crowding);
   if (ran)
     put_source(fit, w, "fitted: %d products, mean error %.1f %%, worst %.1f %%; %d others %.1f %%, worst %.1f %%",
@@ -119,6 +120,8 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
   put(w, "memory_gb_per_s", fit->copy_bytes_per_s / 1e9);
   json_put_int(w, "sms", 1);
   put(w, "host_gb_per_s", fit->host_bytes_per_s / 1e9);
+  if (fit->rate_spread > 0)
+    put(w, "rate_spread", fit->rate_spread);
   json_open(w, "kernels", '{');
   json_put_string(w, "name", name);
   json_open(w, "matmul", '{');
@@ -147,6 +150,7 @@ static void put_tier(const MachineFit *fit, JsonWriter *w)
   put(w, "efficiency", l->efficiency);
   put(w, "sqrt_us_per_sqrt_byte", l->sqrt_s_per_byte * 1e6);
   put(w, "reduce_slowdown", l->reduce_slowdown);
+  put(w, "compute_slowdown", l->compute_slowdown);
   put(w, "p2p_base_us", l->p2p_base_s * 1e6);
   put(w, "p2p_efficiency", l->p2p_efficiency);
   put_source(fit, w, "fitted: %d collectives, mean error %.1f %%, worst %.1f %%", fit->link_errors.n,
@@ -185,6 +189,7 @@ char *machine_fit_json(const MachineFit *fit, const char *name)
   json_open(&w, NULL, '{');
   json_put_string(&w, "name", name);
   json_put_int(&w, "nodes", 1);
+  json_put_string(&w, "framework", "tdp-run");
   put_server(fit, &w, name);
   put_source(fit, &w, "measured: this machine");
   json_close(&w, '}');
@@ -227,7 +232,10 @@ char *machine_fit_text(const MachineFit *fit, const GArray *points)
   g_autofree char *errors = table_text(table, 0);
   return g_strdup_printf("%s: %.1f GFLOP/s, copy %.2f GB/s, launch %.2f us\n"
                          "all %d ranks at once: products take %.2f, attention %.2f, copies %.2f times as long\n"
+                         "the slowest of them takes %.2f of their mean; products beside a collective take %.1f times as long\n"
                          "95 %% interval of a median: +-%.1f %% (in the middle)\n\n%s", fit->head.device,
                          fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, fit->head.ranks,
-                         k->matmul[DTYPE_FP32].crowding, k->attention_crowding, k->memory_crowding, 100 * noise(points), errors);
+                         k->matmul[DTYPE_FP32].crowding, k->attention_crowding, k->memory_crowding,
+                         fit->head.ranks > 1 ? 1 + fit->rate_spread * sqrt(2 * log(fit->head.ranks)) : 1,
+                         fit->link.compute_slowdown, 100 * noise(points), errors);
 }

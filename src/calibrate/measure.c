@@ -20,6 +20,8 @@ typedef struct {
   double *shared;       /* on the device: numbers that ranks agree on */
   int *calls;           /* timed together, by point */
   double *samples;      /* by point, `rounds` each */
+  double *references;   /* of the reference around each sample */
+  GArray *heads;        /* double: of the reference before each sample, in order of time */
 } Measure;
 
 static MachinePoint *point_at(const Measure *m, guint i)
@@ -54,26 +56,44 @@ static gboolean takes_part(const Measure *m, const MachinePoint *p)
 
 static void call(Measure *m, const MachinePoint *p)
 {
-  if (p->kind == POINT_COLLECTIVE)
+  if (p->kind == POINT_COLLECTIVE || p->kind == POINT_BESIDE)
     bench_collective(&m->bench, p, m->groups[p->ranks]);
   else
     bench_run(&m->bench, p);
 }
 
-/* Seconds of a call; of a rank that takes no part 0. */
-static double time_calls(Measure *m, const MachinePoint *p, int calls)
+static double elapsed(Measure *m)
 {
   Backend *b = m->bench.b;
 
-  wait_all(m);
-  if (!takes_part(m, p))
-    return 0;
-  b->event_record(b, m->start, m->bench.s);
-  for (int i = 0; i < calls; i++)
-    call(m, p);
   b->event_record(b, m->end, m->bench.s);
   b->sync(b, m->bench.s);
-  return (b->event_s(b, m->end) - b->event_s(b, m->start)) / (calls * bench_parts(p));
+  return b->event_s(b, m->end) - b->event_s(b, m->start);
+}
+
+static double time_reference(Measure *m)
+{
+  m->bench.b->event_record(m->bench.b, m->start, m->bench.s);
+  bench_reference(&m->bench);
+  return elapsed(m);
+}
+
+/* Seconds of a call; of a rank that takes no part 0. `reference` gets the
+ * product's before and behind it, `heads` the first of these. */
+static double time_calls(Measure *m, const MachinePoint *p, int calls, double *reference)
+{
+  wait_all(m);
+  double before = time_reference(m);
+  g_array_append_val(m->heads, before);
+  *reference = before;
+  if (!takes_part(m, p))
+    return 0;
+  m->bench.b->event_record(m->bench.b, m->start, m->bench.s);
+  for (int i = 0; i < calls; i++)
+    call(m, p);
+  double seconds = elapsed(m) / (calls * bench_parts(p));
+  *reference = (before + time_reference(m)) / 2;
+  return seconds;
 }
 
 /* The first call warms up, the second tells how many make a block. */
@@ -81,8 +101,9 @@ static void choose_calls(Measure *m)
 {
   for (guint i = 0; i < m->points->len; i++) {
     const MachinePoint *p = point_at(m, i);
-    gboolean disk = p->kind == POINT_DISK;
-    double once = disk ? BLOCK_S : (time_calls(m, p, 1), time_calls(m, p, 1));
+    double unused, once = BLOCK_S;
+    for (int k = 0; k < 2 && p->kind != POINT_DISK; k++)
+      once = time_calls(m, p, 1, &unused);
     m->calls[i] = (int)CLAMP(ceil(BLOCK_S / agree(m, MAX(once, 1e-9))), 1, CALLS_MAX);
   }
 }
@@ -97,7 +118,8 @@ static int run_rounds(Measure *m)
   while (round < m->options->rounds &&
          (round < ROUNDS_MIN || agree(m, b->now_s(b) - from) * (round + 1) / round < m->options->budget_s)) {
     for (int i = 0; i < n; i++) {
-      m->samples[i * m->options->rounds + round] = time_calls(m, point_at(m, i), m->calls[i]);
+      int at = i * m->options->rounds + round;
+      m->samples[at] = time_calls(m, point_at(m, i), m->calls[i], &m->references[at]);
       if (b->failed(b))
         return round;
       if (m->options->progress && b->rank == 0)
@@ -108,6 +130,70 @@ static int run_rounds(Measure *m)
   if (m->options->progress && b->rank == 0)
     m->options->progress(n, n, m->options->data);
   return round;
+}
+
+/* ---- the speed of the moment ---- */
+
+#define FOLLOWS_MIN 0.02  /* spread of the reference, of its logarithm, below which nothing is told */
+#define DISTURBED 0.9     /* a sample's logarithm this far from its point's mean is passed over */
+
+static gboolean alike(const MachinePoint *a, const MachinePoint *b)
+{
+  return a->kind == b->kind && g_str_equal(a->name, b->name) && !a->backward == !b->backward;
+}
+
+static double mean_log(const double *x, int n)
+{
+  double sum = 0;
+
+  for (int i = 0; i < n; i++)
+    sum += log(x[i]);
+  return sum / n;
+}
+
+/* How much a kind's times follow the reference: the slope over all its points. */
+static double follows(const Measure *m, const MachinePoint *kind, int rounds)
+{
+  double both = 0, own = 0;
+  int n = 0;
+
+  for (guint i = 0; i < m->points->len; i++) {
+    const double *t = &m->samples[i * m->options->rounds], *r = &m->references[i * m->options->rounds];
+    if (!alike(point_at(m, i), kind) || !takes_part(m, point_at(m, i)))
+      continue;
+    double t_mean = mean_log(t, rounds), r_mean = mean_log(r, rounds);
+    for (int k = 0; k < rounds; k++, n++) {
+      double dt = log(t[k]) - t_mean, dr = log(r[k]) - r_mean;
+      if (fabs(dt) > DISTURBED || fabs(dr) > DISTURBED)
+        continue;
+      both += dt * dr;
+      own += dr * dr;
+    }
+  }
+  return own > FOLLOWS_MIN * FOLLOWS_MIN * MAX(n, 1) ? CLAMP(both / own, 0, 1) : 0;
+}
+
+static void even_out_point(Measure *m, int i, int rounds, double slope)
+{
+  double mean = 0, *t = &m->samples[i * m->options->rounds], *r = &m->references[i * m->options->rounds];
+
+  for (guint k = 0; k < m->heads->len; k++)
+    mean += pow(g_array_index(m->heads, double, k), slope) / m->heads->len;
+  for (int k = 0; k < rounds; k++)
+    t[k] *= mean / pow(r[k], slope);
+}
+
+/* Samples as they would be at the mean speed of the run. */
+static void even_out(Measure *m, int rounds)
+{
+  guint n = m->points->len;
+  g_autofree double *slopes = g_new(double, n);
+
+  for (guint i = 0; i < n; i++)
+    slopes[i] = follows(m, point_at(m, i), rounds);
+  for (guint i = 0; i < n; i++)
+    if (takes_part(m, point_at(m, i)))
+      even_out_point(m, i, rounds, slopes[i]);
 }
 
 /* Of ranks that were busy together the mean of their medians counts. */
@@ -130,6 +216,42 @@ static void set_point(Measure *m, int i, int rounds)
   p->rounds = rounds;
 }
 
+/* Ranks wait for one another every few milliseconds to every step: the reference
+ * counts as the mean of as many samples in a row as take some tenths of a second. */
+#define WAITED_SAMPLES 32
+
+static void add_reference(Measure *m, const char *name, double seconds, int n)
+{
+  MachinePoint p = { .kind = POINT_REFERENCE, .ranks = m->bench.b->size, .busy = m->bench.b->size, .rounds = n,
+                     .seconds = seconds, .low_s = seconds, .high_s = seconds };
+
+  g_strlcpy(p.name, name, sizeof p.name);
+  g_array_append_val(m->points, p);
+}
+
+static void set_reference(Measure *m)
+{
+  static const struct { const char *name; ExecReduce reduce; } kinds[] = { { "mean", EXEC_SUM }, { "slowest", EXEC_MAX } };
+  Backend *b = m->bench.b;
+  int n = m->heads->len / WAITED_SAMPLES;
+  g_autofree double *means = g_new0(double, MAX(n, 1)), *all = g_new(double, MAX(n, 1));
+  double *device = n > 0 ? b->alloc(b, m->bench.s, n * sizeof *means) : NULL;
+
+  for (int i = 0; i < n * WAITED_SAMPLES; i++)
+    means[i / WAITED_SAMPLES] += g_array_index(m->heads, double, i) / WAITED_SAMPLES;
+  for (gsize k = 0; device && k < G_N_ELEMENTS(kinds); k++) {
+    double sum = 0;
+    b->upload(b, m->bench.s, device, means, n * sizeof *means);
+    b->all_reduce(b, m->world, m->bench.s, device, n, EXEC_F64, kinds[k].reduce);
+    b->download(b, m->bench.s, all, device, n * sizeof *all);
+    for (int i = 0; i < n; i++)
+      sum += all[i] / (kinds[k].reduce == EXEC_SUM ? b->size : 1);
+    add_reference(m, kinds[k].name, sum / n, n);
+  }
+  if (device)
+    b->dealloc(b, m->bench.s, device, n * sizeof *means);
+}
+
 static gboolean measure_init(Measure *m, Backend *b, char *message)
 {
   int size = b->size;
@@ -148,6 +270,8 @@ static gboolean measure_init(Measure *m, Backend *b, char *message)
   m->shared = b->alloc(b, m->bench.s, 3 * sizeof(double));
   m->calls = g_new0(int, m->points->len);
   m->samples = g_new0(double, (gsize)m->points->len * m->options->rounds);
+  m->references = g_new0(double, (gsize)m->points->len * m->options->rounds);
+  m->heads = g_array_new(FALSE, FALSE, sizeof(double));
   return m->shared != NULL;
 }
 
@@ -166,20 +290,27 @@ static void measure_clear(Measure *m, Backend *b)
   g_free(m->groups);
   g_free(m->calls);
   g_free(m->samples);
+  g_free(m->references);
+  g_clear_pointer(&m->heads, g_array_unref);
 }
 
 gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *points, GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "out of memory";
   Measure m = { .options = options, .points = points };
-  int rounds = 0;
+  int rounds = 0, n = points->len;
 
   g_assert(options->rounds >= ROUNDS_MIN);
   if (measure_init(&m, b, message)) {
     choose_calls(&m);
+    g_array_set_size(m.heads, 0);
     rounds = run_rounds(&m);
-    for (guint i = 0; i < points->len && !b->failed(b); i++)
+    if (!b->failed(b))
+      even_out(&m, rounds);
+    for (int i = 0; i < n && !b->failed(b); i++)
       set_point(&m, i, rounds);
+    if (!b->failed(b))
+      set_reference(&m);
   }
   const char *failure = b->failed(b) ? b->failed(b) : rounds < ROUNDS_MIN ? message : m.bench.failure;
   if (failure)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer",
-                                         "launch", "disk", NULL };
+                                         "launch", "disk", "beside", "reference", NULL };
 
 enum { FP32 = 4 };
 
@@ -31,16 +31,17 @@ static MachinePoint named(PointKind kind, const char *name)
 }
 
 /* Of blocks of several widths and of the output layer, in the three forms that
- * forward, input gradient and weight gradient have. */
+ * forward, input gradient and weight gradient have. Widths are no powers of two,
+ * whose rows would all meet in the same sets of a cache. */
 static void design_matmul(GArray *points, int ranks)
 {
   static const char *const forms[] = { "nt", "nn", "tn" };
-  static const int tokens[] = { 64, 256, 512 }, widths[] = { 64, 128, 256, 512 };
+  static const int tokens[] = { 64, 160, 448 }, widths[] = { 64, 144, 272, 528 };
   int form = 0;
 
   for (gsize t = 0; t < G_N_ELEMENTS(tokens); t++)
     for (gsize w = 0; w < G_N_ELEMENTS(widths); w++) {
-      int h = widths[w], shapes[][2] = { { 3 * h, h }, { h, h }, { 4 * h, h }, { h, 4 * h }, { 2048, h } };
+      int h = widths[w], shapes[][2] = { { 3 * h, h }, { h, h }, { 4 * h, h }, { h, 4 * h }, { 1520, h } };
       for (gsize i = 0; i < G_N_ELEMENTS(shapes); i++) {
         MachinePoint p = named(POINT_MATMUL, forms[form++ % 3]);
         p.m = tokens[t];
@@ -79,7 +80,7 @@ static void design_memory(GArray *points, int ranks)
     { "lookup", TRUE, 3 * FP32 },    { "positions", FALSE, 3 * FP32 }, { "positions", TRUE, 2 * FP32 },
     { "loss", FALSE, 8 },            { "loss", TRUE, 8 },             { "optimizer", FALSE, 38 },
   };
-  static const int sizes[][2] = { { 128, 256 }, { 256, 512 }, { 512, 1024 } };
+  static const int sizes[][2] = { { 128, 192 }, { 256, 448 }, { 512, 960 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
     for (gsize s = 0; s < G_N_ELEMENTS(sizes); s++) {
@@ -99,12 +100,27 @@ static void design_collectives(GArray *points, int ranks)
 
   for (int group = 2; group <= ranks; group = group < ranks ? MIN(2 * group, ranks) : ranks + 1)
     for (gsize i = 0; i < G_N_ELEMENTS(kinds) - (group > 2); i++)
-      for (double bytes = 1 << 10; bytes <= 1 << 23; bytes *= 4) {
+      for (double bytes = 1 << 12; bytes <= 1 << 24; bytes *= 4) {
         MachinePoint p = named(POINT_COLLECTIVE, collective_names[kinds[i]]);
         p.ranks = p.busy = group;
         p.bytes = bytes;
         g_array_append_val(points, p);
       }
+}
+
+/* Products that last longer than the collective, so that it could hide behind them. */
+static void design_beside(GArray *points, int ranks)
+{
+  MachinePoint p = named(POINT_BESIDE, collective_names[COLLECTIVE_ALL_REDUCE]);
+
+  p.m = 160;
+  p.n = 528;
+  p.k = 528;
+  p.head_dim = 16;
+  p.bytes = 1 << 22;
+  p.ranks = p.busy = ranks;
+  if (ranks > 1)
+    g_array_append_val(points, p);
 }
 
 GArray *points_design(int ranks)
@@ -122,6 +138,7 @@ GArray *points_design(int ranks)
   design_attention(points, ranks);
   design_memory(points, ranks);
   design_collectives(points, ranks);
+  design_beside(points, ranks);
   for (gsize i = 0; i < G_N_ELEMENTS(disk); i++) {
     MachinePoint p = named(POINT_DISK, disk[i]);
     p.ranks = p.busy = 1;
@@ -129,6 +146,39 @@ GArray *points_design(int ranks)
     g_array_append_val(points, p);
   }
   return points;
+}
+
+static gboolean same(const MachinePoint *a, const MachinePoint *b)
+{
+  return a->kind == b->kind && g_str_equal(a->name, b->name) && !a->backward == !b->backward && a->m == b->m &&
+         a->n == b->n && a->k == b->k && a->head_dim == b->head_dim && a->ranks == b->ranks && a->busy == b->busy &&
+         a->bytes == b->bytes;
+}
+
+static void add_run(MachinePoint *to, const MachinePoint *from)
+{
+  double share = from->rounds / MAX(1.0, (double)to->rounds + from->rounds);
+
+  to->seconds += share * (from->seconds - to->seconds);
+  to->low_s += share * (from->low_s - to->low_s);
+  to->high_s += share * (from->high_s - to->high_s);
+  to->rounds += from->rounds;
+}
+
+void points_merge(GArray *points, const GArray *more)
+{
+  guint n = points->len;
+
+  for (guint i = 0; i < more->len; i++) {
+    const MachinePoint *p = &g_array_index(more, MachinePoint, i);
+    guint j = 0;
+    while (j < n && !same(&g_array_index(points, MachinePoint, j), p))
+      j++;
+    if (j < n)
+      add_run(&g_array_index(points, MachinePoint, j), p);
+    else
+      g_array_append_val(points, *p);
+  }
 }
 
 static int compare(const void *a, const void *b)
@@ -188,7 +238,7 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
   int kind = names_find(point_kind_names, csv_cell(csv, row, "kind"));
 
   if (kind < 0)
-    return bad_row(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch or disk", error);
+    return bad_row(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside or reference", error);
   *p = named(kind, csv_cell(csv, row, "name"));
   p->backward = g_str_equal(csv_cell(csv, row, "pass"), "backward");
   for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {
@@ -203,7 +253,7 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
     if (!(*values[i] >= 0))
       return bad_row(csv, row, reals[i], "a number of at least 0", error);
   }
-  if (kind == POINT_COLLECTIVE && names_find(collective_names, p->name) < 0)
+  if ((kind == POINT_COLLECTIVE || kind == POINT_BESIDE) && names_find(collective_names, p->name) < 0)
     return bad_row(csv, row, "name", "a collective", error);
   return p->seconds > 0 ? TRUE : bad_row(csv, row, "seconds", "a time above 0", error);
 }

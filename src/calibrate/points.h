@@ -4,9 +4,14 @@
  * the program that has the device's libraries) and fitting (GSL) may be two.
  *
  * A point is timed alone, then while all ranks do the same (`busy`): devices
- * that share units or memory are slower then. Seconds are medians over rounds
- * that visit all points in turn, so that a disturbance falls on many of them;
- * low and high bound the median with 95 % confidence (order statistics).
+ * that share units or memory are slower then. Rounds visit all points in turn,
+ * so that a disturbance falls on many of them. Where processors change their
+ * speed (a neighbour on the same core, the clock), a sample says at which speed
+ * it was taken: a reference product stands on either side of it. Samples are
+ * brought to the mean speed of the whole run, by as much as their kind follows
+ * the reference (a control variate: the slope of log time over the log of the
+ * reference, over all points of the kind). Seconds are medians of these, low and
+ * high bound the median with 95 % confidence (order statistics).
  *
  * Errors are TDP_ERROR_INPUT: a file that holds something else.
  */
@@ -23,6 +28,8 @@ typedef enum {
   POINT_TRANSFER,   /* `name`: copy, upload or download */
   POINT_LAUNCH,     /* a kernel with next to nothing to do */
   POINT_DISK,       /* `name`: write or read */
+  POINT_BESIDE,     /* a collective of `bytes` on another stream beside head_dim products of m x n x k */
+  POINT_REFERENCE,  /* a product at the head of each sample, on all ranks: `name` is mean, or slowest (of the ranks) */
   POINT_KIND_COUNT,
 } PointKind;
 extern const char *const point_kind_names[];
@@ -51,6 +58,10 @@ typedef struct {
 
 /* The designed set: at most 100 products. GArray of MachinePoint without times. */
 GArray *points_design(int ranks);
+
+/* Adds the times of another run of the same set: means weighted by rounds. A
+ * point that only one of them has stays as it is. */
+void points_merge(GArray *points, const GArray *more);
 
 /* Median and its bounds; sorts the samples. */
 void point_set(MachinePoint *point, double *samples, int n);

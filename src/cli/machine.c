@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#define ROUNDS 9
+#define ROUNDS 40
 #define COPIES 5
 
 static Backend *open_backend(const char *name, const Launch *launch, GError **error)

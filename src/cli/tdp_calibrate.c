@@ -62,8 +62,8 @@ static gboolean check_options(const Options *o, GError **error)
                 "--fit: expected no --nccl-tests, --points, --backend or --date beside it");
   else if (!(o->budget_s >= 1 && o->budget_s <= 3600))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
-  else if (!o->nccl_tests && o->more)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests", o->more[0]);
+  else if (!o->nccl_tests && !o->fit && o->more)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests or --fit", o->more[0]);
   else if (!o->nccl_tests && lone_option(o))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone_option(o));
   else if (o->nccl_tests && o->date)
@@ -94,8 +94,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the link, or the host's numbers, to a file", "FILE" },
     { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
     { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points, "Write what was measured to a CSV file, and fit nothing", "FILE" },
-    { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote", "FILE" },
-    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, Megatron log", "FILE" },
+    { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
+    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, Megatron log", "FILE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
@@ -251,7 +251,7 @@ static gboolean import(const Options *o, GError **error)
   if (importer)
     out = importer->read(text, &notes, error);
   else if (text)
-    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace or a Megatron log");
+    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of nsys stats or a Megatron log");
   if (importer)
     fprintf(stderr, "%s: %s\n", o->import, importer->name);
   if (notes.strange)
@@ -280,9 +280,20 @@ static gboolean fit_points(const Options *o, const MachineHead *head, const GArr
 
 static gboolean fit_file(const Options *o, GError **error)
 {
-  MachineHead head;
+  MachineHead head, other;
   g_autoptr(GArray) points = points_load(o->fit, &head, error);
 
+  for (char **path = o->more; points && path && *path; path++) {
+    g_autoptr(GArray) more = points_load(*path, &other, error);
+    if (!more)
+      return FALSE;
+    if (other.ranks != head.ranks || !g_str_equal(other.device, head.device)) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %d ranks of %s: expected points of %d ranks of %s, as in %s",
+                  *path, other.ranks, other.device, head.ranks, head.device, o->fit);
+      return FALSE;
+    }
+    points_merge(points, more);
+  }
   return points && fit_points(o, &head, points, error);
 }
 

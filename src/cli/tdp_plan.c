@@ -121,7 +121,8 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
     g_prefix_error(error, "--gpus: ");
     return FALSE;
   }
-  p->framework = framework_load(o->framework ? o->framework : "megatron-core", error);
+  const char *usual = p->cluster->framework ? p->cluster->framework : "megatron-core";
+  p->framework = framework_load(o->framework ? o->framework : usual, error);
   if (!p->framework || (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)))
     return FALSE;
   p->why_not = p->fixed;

@@ -60,6 +60,13 @@ static void lay_tiles(const MatmulModel *model, double sm_flops_per_s, const Mat
 {
   double rows[N_SIDES], columns[N_SIDES], s_per_flop[N_AREAS];
   double rate = sm_flops_per_s * model->efficiency;
+  if (model->tile > 0) {
+    for (int i = 0; i < N_TILES; i++) {
+      out->tiles[i] = round_up(matmul->m / model->tile) * round_up(matmul->n / model->tile) * matmul->batch;
+      out->s_per_k[i] = 2 * model->tile * model->tile / rate;
+    }
+    return;
+  }
   if (!is_aligned(matmul->k, matmul->dtype) || !is_aligned(matmul->n, matmul->dtype))
     rate /= UNALIGNED_SLOWDOWN;
   for (int i = 0; i < N_SIDES; i++) {
@@ -106,7 +113,7 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
     if (split > 1 && matmul->k < split * SPLIT_K_MIN)
       break;
     double out_bytes = out * (MAX(bytes, OUTPUT_BYTES_MIN) + (split > 1 ? split * PARTIAL_SUM_BYTES : 0));
-    double memory = (in_bytes + out_bytes + matmul->accumulate_bytes) * s_per_byte;
+    double memory = (in_bytes + (model->tile > 0 ? 0 : out_bytes + matmul->accumulate_bytes)) * s_per_byte;
     double extra = split > 1 ? model->split_s : 0;
     double compute = compute_s(model, &tiling, sms, split, round_up(matmul->k / split));
     if (MAX(memory, compute) + extra >= best)

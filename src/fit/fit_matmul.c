@@ -6,7 +6,7 @@
 typedef struct {
   const MatmulRow *rows;
   int n;
-  double peak_flops_per_s, memory_bytes_per_s;
+  double peak_flops_per_s, memory_bytes_per_s, tile;
   int sms;
 } Data;
 
@@ -26,8 +26,9 @@ static const FitParameter all_parameters[] = {
 #define N_ALL ((int)G_N_ELEMENTS(all_parameters))
 #define N_QUANTIZE 2
 
-static void unpack(const double *x, MatmulModel *model, Quantize *quantize)
+static void unpack(const double *x, double tile, MatmulModel *model, Quantize *quantize)
 {
+  model->tile = tile;
   model->launch_s = x[0] * 1e-6;
   model->efficiency = x[1];
   model->tile_overhead_s = x[2] * 1e-6;
@@ -53,7 +54,7 @@ static double loss(const double *x, gpointer p)
   const Data *data = p;
   MatmulModel model = {0};
   Quantize quantize = {0};
-  unpack(x, &model, &quantize);
+  unpack(x, data->tile, &model, &quantize);
   double sum = 0;
   int n = 0;
   for (int i = 0; i < data->n; i++) {
@@ -77,11 +78,13 @@ static FitResult errors(const MatmulModel *model, const Quantize *quantize, cons
 FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
                      MatmulModel *model, Quantize *quantize)
 {
-  Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, sms};
+  Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, model->tile, sms};
   FitParameter parameters[N_ALL];
   double x[N_ALL];
   memcpy(parameters, all_parameters, sizeof parameters);
   gboolean quantized = FALSE;
+  if (model->tile > 0) /* in registers: thousands of them in a product */
+    parameters[2] = (FitParameter){0.01, 0, 1, 0.005};
   for (int i = 0; i < n; i++)
     quantized |= rows[i].quantized > 0;
   if (quantized && model->known) /* two fixed times cannot be told apart */
@@ -89,7 +92,7 @@ FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, doub
   for (int i = N_ALL - N_QUANTIZE; i < N_ALL && !quantized; i++)
     x[i] = 0;
   fit_minimize(parameters, quantized ? N_ALL : N_ALL - N_QUANTIZE, loss, &data, x);
-  unpack(x, model, quantize);
+  unpack(x, data.tile, model, quantize);
   model->known = TRUE;
   model->provenance = PROVENANCE_FITTED;
   return errors(model, quantize, &data);

@@ -16,7 +16,7 @@ typedef struct {
 } FabricLevel;
 
 typedef struct {
-  char *name;
+  char *name, *framework;
   int nodes;
   Server server;
   int n_fabric;
@@ -39,6 +39,7 @@ static void fabric_clear(ClusterText *text)
 static void text_clear(ClusterText *text)
 {
   g_free(text->name);
+  g_free(text->framework);
   server_clear(&text->server);
   fabric_clear(text);
 }
@@ -85,6 +86,7 @@ static gboolean read_cluster(const PartSource *source, gpointer out, GError **er
   static const JsonField fields[] = {
     {"name", JSON_STRING, G_STRUCT_OFFSET(ClusterText, name), TRUE},
     {"nodes", JSON_INT, G_STRUCT_OFFSET(ClusterText, nodes), TRUE, 1, 1e6},
+    {"framework", JSON_STRING, G_STRUCT_OFFSET(ClusterText, framework)},
     {"hierarchical_collectives", JSON_BOOL, G_STRUCT_OFFSET(ClusterText, hierarchical_collectives)},
     {"server", JSON_ANY, .required = TRUE},
     {"network", JSON_ANY},
@@ -173,6 +175,7 @@ static Cluster *cluster_build(ClusterText *text)
   Server *server = &text->server;
   Cluster *cluster = g_new0(Cluster, 1);
   cluster->name = g_steal_pointer(&text->name);
+  cluster->framework = g_steal_pointer(&text->framework);
   cluster->server = g_steal_pointer(&server->name);
   cluster->device = server->device;
   server->device = (Device){0};
@@ -238,6 +241,7 @@ void cluster_free(Cluster *cluster)
     g_free(cluster);
     return;
   }
+  g_free(cluster->framework);
   g_free(cluster->server);
   device_clear(&cluster->device);
   for (int i = 0; i < cluster->n_tiers; i++)

@@ -69,6 +69,7 @@ typedef struct Cluster Cluster;
 
 struct Cluster {
   char *name;
+  char *framework;           /* that plans for it are made for where nobody names one: plans/frameworks/; may be NULL */
   char *server;
   Device device;
   int devices_per_node;

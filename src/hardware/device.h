@@ -42,6 +42,7 @@ typedef struct {
   double overlap_power;      /* compute and memory combine as a p-norm */
   double split_s;            /* extra kernel when the inner dimension is split */
   double wave_weight;        /* share of the last, partly filled wave that counts */
+  double tile;               /* side of the only tile; 0 = those that GPU libraries have */
   double crowding;           /* how much longer while all devices of the node compute; >= 1 */
   Provenance provenance;
   gboolean known; /* FALSE: no constants for this format */

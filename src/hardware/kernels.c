@@ -18,6 +18,7 @@ static const JsonField matmul_fields[] = {
   {"overlap_power", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, overlap_power), TRUE, 1, 64},
   {"split_us", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, split_s), TRUE, ANY_US},
   {"wave_weight", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, wave_weight), TRUE, 0, 1},
+  {"tile", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, tile), .max = 1024},
   {"crowding", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, crowding), CROWDING},
 };
 

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #define STRANGE_SHOWN 60
+#define SQLITE_MAGIC "SQLite format 3" /* with the zero behind it */
 
 const Importer *const importers[] = { &import_nccl_topology, &import_kineto, &import_topology_matrix,
-                                      &import_megatron_log, NULL };
+                                      &import_megatron_log, &import_nsys, NULL };
 
 const Importer *importer_of(const char *text)
 {
@@ -48,10 +49,9 @@ char *import_error(const ImportNotes *notes, GError **error, const char *format,
 
 /* ---- files ---- */
 
-/* By gzip itself, which every system with such files has. */
-static char *unpack(const char *path, GError **error)
+/* What another program prints about the file. */
+static char *ask(const char *const *argv, const char *path, const char *what, GError **error)
 {
-  const char *argv[] = { "gzip", "-dc", "--", path, NULL };
   g_autofree char *text = NULL;
   g_autoptr(GError) failure = NULL;
   int status = 0;
@@ -60,8 +60,28 @@ static char *unpack(const char *path, GError **error)
                    &status, &failure) &&
       g_spawn_check_wait_status(status, &failure))
     return g_steal_pointer(&text);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: cannot be unpacked: %s", path, failure->message);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: cannot be %s: %s", path, what, failure->message);
   return NULL;
+}
+
+/* By gzip itself, which every system with such files has. */
+static char *unpack(const char *path, GError **error)
+{
+  const char *argv[] = { "gzip", "-dc", "--", path, NULL };
+
+  return ask(argv, path, "unpacked", error);
+}
+
+/* By the sqlite3 program: the tables of nsys export --type sqlite. */
+static char *query(const char *path, GError **error)
+{
+  static const char kernels[] =
+    "SELECT k.end - k.start AS \"Duration (ns)\", s.value AS Name FROM CUPTI_ACTIVITY_KIND_KERNEL k "
+    "JOIN StringIds s ON s.id = k.demangledName ORDER BY k.start";
+  g_autofree char *absolute = g_canonicalize_filename(path, NULL);
+  const char *argv[] = { "sqlite3", "-readonly", "-csv", "-header", absolute, kernels, NULL };
+
+  return ask(argv, path, "read by sqlite3 as what nsys export writes", error);
 }
 
 char *import_load(const char *path, GError **error)
@@ -73,5 +93,7 @@ char *import_load(const char *path, GError **error)
     return NULL;
   if (length > 2 && strcmp(path, "-") != 0 && (guchar)bytes[0] == 0x1f && (guchar)bytes[1] == 0x8b)
     return unpack(path, error);
+  if (length >= sizeof SQLITE_MAGIC && strcmp(path, "-") != 0 && memcmp(bytes, SQLITE_MAGIC, sizeof SQLITE_MAGIC) == 0)
+    return query(path, error);
   return g_steal_pointer(&bytes);
 }

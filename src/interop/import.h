@@ -40,10 +40,11 @@ char *import_error(const ImportNotes *notes, GError **error, const char *format,
 /* The importer of a text, NULL if none knows it. */
 const Importer *importer_of(const char *text);
 
-/* Reads a file ("-" = stdin), also one that gzip made. */
+/* Reads a file ("-" = stdin), also one that gzip made; of a database of nsys
+ * export its kernels, as CSV. */
 char *import_load(const char *path, GError **error);
 
-extern const Importer import_megatron_log, import_topology_matrix, import_nccl_topology, import_kineto;
+extern const Importer import_megatron_log, import_topology_matrix, import_nccl_topology, import_kineto, import_nsys;
 
 /* What topologies tell of a server. */
 typedef struct {

@@ -71,7 +71,7 @@ static int least_of(const SplitProblem *p, int stage)
 }
 
 /* Seconds of a stage that holds blocks from..to-1; INFINITY if it may not. */
-static double stage_s(const SplitProblem *p, int stage, int from, int to)
+static double find_stage_s(const SplitProblem *p, int stage, int from, int to)
 {
   int first = stage == 0 ? 0 : 1 + from, end = stage == p->stages - 1 ? p->n_layers : 1 + to;
   const double *seconds = seconds_of(p, stage);
@@ -80,6 +80,29 @@ static double stage_s(const SplitProblem *p, int stage, int from, int to)
       (p->fits && !p->fits(p->data, stage, first, end)))
     return INFINITY;
   return seconds[end] - seconds[first] + (p->extra_s ? p->extra_s[stage] : 0);
+}
+
+static double stage_s(const SplitProblem *p, int stage, int from, int to)
+{
+  gsize width = blocks_of(p) + 1;
+  return p->known ? p->known[(stage * width + from) * width + to] : find_stage_s(p, stage, from, to);
+}
+
+/* Times of all stages that may be asked for, for problems that ask often. */
+static double *stage_times(const SplitProblem *p)
+{
+  gsize width = blocks_of(p) + 1;
+  double *times = g_new(double, p->stages * width * width);
+
+  for (int stage = 0; stage < p->stages; stage++)
+    for (gsize from = 0; from < width; from++)
+      for (gsize to = from; to < width; to++) {
+        gsize at = (stage * width + from) * width + to;
+        /* more blocks than do not fit do not fit either */
+        gboolean full = p->fits && to > from + least_of(p, stage) && isinf(times[at - 1]);
+        times[at] = full ? INFINITY : find_stage_s(p, stage, from, to);
+      }
+  return times;
 }
 
 /* What a run over the table makes least of, no stage being slower than the limit. */
@@ -225,9 +248,12 @@ static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
     return balance_alike(p, out);
 
   int width = blocks_of(p) + 1;
+  SplitProblem asked = *p;
+  g_autofree double *times = p->repeats > 0 ? stage_times(p) : NULL;
   g_autofree double *best = g_new(double, (gsize)p->stages * width);
   g_autofree guint8 *taken = g_new(guint8, (gsize)p->stages * width);
-  Table t = { .problem = p, .limit = INFINITY, .best = best, .taken = taken };
+  asked.known = times;
+  Table t = { .problem = &asked, .limit = INFINITY, .best = best, .taken = taken };
   double slowest = run_table(&t);
 
   if (!isfinite(slowest))

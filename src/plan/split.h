@@ -57,6 +57,7 @@ typedef struct {
   /* Whether a stage may hold these layers; NULL = always. */
   gboolean (*fits)(gconstpointer data, int stage, int first_layer, int end_layer);
   gconstpointer data;
+  const double *known; /* private to split.c: stage times by stage, first and end block */
 } SplitProblem;
 
 /* FALSE if no split of the kind is possible. */

@@ -9,7 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ARGS_SIZE = 64, SPINS = 200, NAP_US = 50 };
+enum { ARGS_SIZE = 64, NAP_US = 50 };
+
+#define SPIN_S 5e-4 /* without a nap, whose end the system delays */
 
 typedef struct {
   enum { COMMAND_WAIT, COMMAND_RECORD, COMMAND_RUN, COMMAND_MESSAGE } kind;
@@ -95,11 +97,14 @@ gboolean cpu_poll(CpuBackend *b)
 
 void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *data)
 {
-  for (int idle = 0; !b->error[0] && !done(b, data);) {
-    idle = cpu_poll(b) ? 0 : idle + 1;
-    if (idle > SPINS)
+  double since = now_s(&b->base);
+
+  while (!b->error[0] && !done(b, data)) {
+    if (cpu_poll(b))
+      since = now_s(&b->base);
+    else if (now_s(&b->base) > since + SPIN_S)
       usleep(NAP_US);
-    else if (idle > 0)
+    else
       sched_yield(); /* to a rank that shares this core */
     if (b->base.poll)
       b->base.poll(b->base.poll_data);
