@@ -57,7 +57,7 @@ static void case_init(Case *c, Model *model, int layer, Recompute recompute)
   c->plan.recompute = recompute;
   c->b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F64 }, message);
   memory_init(&c->memory, c->b, 0);
-  c->run = (LayerRun) { .shape = layer_shape(model, &c->plan, 0, 0), .b = c->b, .s = c->b->stream_new(c->b, TRUE),
+  c->run = (LayerRun) { .shape = layer_shape(model, &c->plan, 0), .b = c->b, .s = c->b->stream_new(c->b, TRUE),
                         .memory = &c->memory, .kept_as = PART_ACTIVATIONS, .bytes = 8, .wide_bytes = 8,
                         .loss_scale = 0.1, .loss = &c->loss };
   c->w.spec = c->spec;

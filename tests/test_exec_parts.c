@@ -166,6 +166,8 @@ START_TEST(memory_is_counted_by_part)
 }
 END_TEST
 
+static const ShardGroup one = { 1, 0 };
+
 /* Each data-parallel rank's part of the weights, one after another, is the whole. */
 START_TEST(shards_join_to_the_whole)
 {
@@ -175,20 +177,20 @@ START_TEST(shards_join_to_the_whole)
   g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 13);
   Framework *framework = fixture_framework("tdp-run");
   Plan plan = plan_default(model, framework);
-  LayerShape shape = layer_shape(model, &plan, 0, 0);
+  LayerShape shape = layer_shape(model, &plan, 0);
   gboolean present[4] = { TRUE, TRUE, TRUE, TRUE }, cuts[5] = { TRUE, FALSE, TRUE };
   Memory m;
   Shards whole, part;
 
   memory_init(&m, b, 0);
-  shards_init(&whole, &shape, &m, 0, 1, 0, present, cuts);
+  shards_init(&whole, &shape, &m, 0, one, one, present, cuts);
   shards_allocate(&whole, s, 3);
   gint64 params = 0;
   for (Unit *u = shards_next(&whole, NULL, 0, 0); u; u = shards_next(&whole, u, 0, 0))
     params += u->n;
   ck_assert_int_eq(params, model->params);
   for (int rank = 0; rank < 3; rank++) {
-    shards_init(&part, &shape, &m, 3, 3, rank, present, cuts);
+    shards_init(&part, &shape, &m, 3, (ShardGroup) { 3, rank }, one, present, cuts);
     shards_allocate(&part, s, 3);
     Unit *a = shards_next(&whole, NULL, 0, 0), *c = shards_next(&part, NULL, 0, 0);
     for (; a && c; a = shards_next(&whole, a, 0, 0), c = shards_next(&part, c, 0, 0)) {
@@ -228,13 +230,20 @@ static void unfused(Plan *plan) { plan->attention = ATTENTION_UNFUSED; }
 static void fp8(Plan *plan) { plan_set_format(plan, DTYPE_FP8); }
 static void no_sync(Plan *plan) { plan->sharding.no_sync = TRUE; }
 static void nothing(Plan *plan) { (void)plan; }
-static void experts_elsewhere(Plan *plan) { plan->ep = plan->dp = plan->gpus = 2; }
+
+static void expert_gather(Plan *plan)
+{
+  plan->ep = plan->dp = plan->gpus = 2;
+  plan->dispatch = DISPATCH_GATHER;
+}
+
 static void capacity(Plan *plan) { plan->expert_capacity = 1.25; }
 
 static void expert_tensor(Plan *plan)
 {
-  plan->gpus = plan->tp = 2;
-  plan->etp = 1;
+  plan->ep = plan->dp = plan->etp = 2;
+  plan->gpus = 4;
+  plan->tp = 2;
 }
 
 static void shard_group(Plan *plan)
@@ -266,8 +275,8 @@ START_TEST(plans_that_are_not_executed_are_refused)
 {
   static const struct { void (*change)(Plan *); const char *expected; } cases[] = {
     { unfused, "plan: attention: unfused: expected flash to execute" },
-    { experts_elsewhere, "plan: expert_model_parallel_size: 2: expected experts divided as the rest of their layers to execute" },
-    { expert_tensor, "plan: expert_tensor_parallel_size: 1: expected experts divided as the rest of their layers to execute" },
+    { expert_gather, "plan: moe_token_dispatcher_type: allgather: expected alltoall to execute" },
+    { expert_tensor, "plan: expert_tensor_parallel_size: 2: expected 1 to execute where experts are divided over ranks" },
     { capacity, "plan: moe_expert_capacity_factor: 1.25: expected none, no token is dropped, to execute" },
     { fp8, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute" },
     { no_sync, "plan: no_sync: expected nothing to execute" },
@@ -328,13 +337,13 @@ START_TEST(offloaded_states_are_on_the_host)
   Framework *framework = fixture_framework("tdp-run");
   Plan plan = plan_default(model, framework);
   plan.offload.optimizer = STORE_CPU;
-  LayerShape shape = layer_shape(model, &plan, 0, 0);
+  LayerShape shape = layer_shape(model, &plan, 0);
   gboolean present[4] = { TRUE, TRUE, TRUE, TRUE }, cuts[5] = { TRUE };
   Shards shards;
   Memory m;
 
   memory_init(&m, b, 0);
-  shards_init(&shards, &shape, &m, 0, 1, 0, present, cuts);
+  shards_init(&shards, &shape, &m, 0, one, one, present, cuts);
   shards_allocate(&shards, s, 3);
   ck_assert_double_eq(m.host_held, 16.0 * model->params);
   ck_assert_double_eq(m.held[PART_OPTIMIZER], 0);

@@ -1,6 +1,6 @@
 /*
  * What the halves of a block share; private to layer_block.c, feed_forward.c and
- * experts.c. A half takes its input from a slot, X or X2, keeps it there and returns
+ * the experts. A half takes its input from a slot, X or X2, keeps it there and returns
  * the sum of input and output.
  */
 #ifndef TDP_EXEC_BLOCK_H
@@ -12,7 +12,7 @@
 
 /* What is kept. D_: gradients that the weight pass reads. */
 enum { X, NORM1, STATS1, QKV, CONTEXT, LSE, HEADS, X2, NORM2, STATS2, UP, ACT, D_QKV, D_PROJECTION, D_UP, D_DOWN,
-       ROUTE, EXPERT_IN, EXPERT_OUT, SHARED_UP, SHARED_ACT, D_EXPERT_OUT, D_LOGITS, D_SHARED_UP };
+       ROUTE, EXPERT_IN, EXPERT_OUT, SHARED_UP, SHARED_ACT, VISITS, D_EXPERT_OUT, D_LOGITS, D_SHARED_UP };
 G_STATIC_ASSERT((int)D_SHARED_UP < (int)STATE_SLOTS && HEADS - QKV == (int)CORE_HEADS && LSE - QKV == (int)CORE_LSE);
 
 typedef struct {
@@ -47,6 +47,9 @@ void activate_backward(const LayerRun *r, const LayerSpec *spec, gsize rows, int
 
 /* The feed-forward's normed input into NORM2, and the rows of all ranks; rows_ungather behind. */
 void *norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state);
+
+/* Adds bias and the residual, in place. */
+void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x);
 
 /* Sums over ranks, adds bias and the residual: partial becomes the half's output. */
 void *half_join(const LayerRun *r, void *partial, const void *bias, const void *x);

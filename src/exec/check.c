@@ -66,12 +66,8 @@ static gboolean check_model(const Model *m, GError **error)
   return TRUE;
 }
 
-static gboolean check_plan(const Plan *p, GError **error)
+static gboolean check_recompute(const Plan *p, GError **error)
 {
-  g_autofree char *offloaded = offload_label(&p->offload);
-
-  if (p->attention == ATTENTION_UNFUSED)
-    return refuse(error, "plan: attention: unfused: expected flash to execute");
   if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
@@ -79,12 +75,26 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: recompute_num_layers: expected 1 layer uniformly to execute");
   if (recompute_modules(&p->scope) != 1u << MODULE_CORE_ATTN)
     return refuse(error, "plan: recompute_modules: expected core_attn alone to execute");
+  return TRUE;
+}
+
+static gboolean check_plan(const Plan *p, GError **error)
+{
+  g_autofree char *offloaded = offload_label(&p->offload);
+
+  if (p->attention == ATTENTION_UNFUSED)
+    return refuse(error, "plan: attention: unfused: expected flash to execute");
+  if (!check_recompute(p, error))
+    return FALSE;
+  if (plan_experts_apart(p) && plan_expert_tensor(p) > 1)
+    return refuse(error, "plan: expert_tensor_parallel_size: %d: expected 1 to execute where experts are divided over ranks",
+                  plan_expert_tensor(p));
+  if (plan_experts_apart(p) && p->dispatch != DISPATCH_ALL_TO_ALL)
+    return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s to execute", expert_dispatch_names[p->dispatch],
+                  expert_dispatch_names[DISPATCH_ALL_TO_ALL]);
   if (p->schedule->vocabulary && p->zero > 1 && plan_replicas(p) > 1)
     return refuse(error, "plan: zero_stage: %d: expected 0 or 1 to execute pipeline_schedule %s", p->zero,
                   p->schedule->name);
-  if (plan_experts_apart(p))
-    return refuse(error, "plan: expert_%s_parallel_size: %d: expected experts divided as the rest of their layers to "
-                  "execute", p->ep > 1 ? "model" : "tensor", p->ep > 1 ? p->ep : plan_expert_tensor(p));
   if (p->expert_capacity > 0)
     return refuse(error, "plan: moe_expert_capacity_factor: %g: expected none, no token is dropped, to execute",
                   p->expert_capacity);

@@ -130,7 +130,9 @@ static void init_parameters(Exec *x)
 {
   g_autofree gboolean *present = present_layers(x), *cuts = cut_layers(x);
 
-  shards_init(&x->shards, &x->shape, &x->memory, x->plan->zero, plan_replicas(x->plan), exec_replica(x), present, cuts);
+  shards_init(&x->shards, &x->shape, &x->memory, x->plan->zero,
+              (ShardGroup) { plan_replicas(x->plan), exec_replica(x) },
+              (ShardGroup) { plan_expert_replicas(x->plan), x->expert_coordinates[EXPERT_DATA] }, present, cuts);
   shards_allocate(&x->shards, x->run.s, x->options.seed);
   x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, 2 * sizeof(double));
   if (!x->shape.spread)
@@ -146,7 +148,7 @@ static void init_run(Exec *x)
 
   x->run = (LayerRun) {
     .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor,
-    .context = x->context, .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
+    .context = x->context, .expert = x->expert, .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
     .kept_as = PART_ACTIVATIONS,
     .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
     .loss_scale = 1.0 / ((double)x->plan->global_batch * x->plan->seq),
@@ -175,8 +177,9 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   *x = (Exec) { .model = model, .plan = plan, .program = program, .options = *options, .b = backend,
                 .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
   mesh_coordinates(plan, backend->rank, x->coordinates);
+  mesh_expert_coordinates(plan, backend->rank, x->expert_coordinates);
   x->row = x->coordinates[AXIS_PIPELINE];
-  x->shape = layer_shape(model, plan, x->coordinates[AXIS_TENSOR], x->coordinates[AXIS_CONTEXT]);
+  x->shape = layer_shape(model, plan, backend->rank);
   if (plan->schedule->vocabulary)
     layer_shape_spread(&x->shape, x->row);
   memory_init(&x->memory, backend, options->memory_limit);

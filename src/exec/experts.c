@@ -1,45 +1,45 @@
-/*
- * Experts behind a router, and experts that every token visits (shared).
- *
- * Every tensor-parallel rank routes all tokens alike and has a part of each
- * expert, so what experts put out, and with it the gradients of the router's
- * weights, are parts of sums over these ranks. None of the tokens is dropped.
- */
-#include "exec/block.h"
+/* Experts behind a router, and experts that every token visits (shared). */
+#include "exec/experts.h"
 
-/* Widths on this rank. */
-typedef struct {
-  int experts, top, copies;   /* copies: of tokens, one for each expert that they visit */
-  int ffn, up, shared, shared_up;
-} Widths;
-
-static Widths widths_of(const LayerShape *shape, const LayerSpec *spec)
+Experts experts_of(const LayerShape *shape, const LayerSpec *spec)
 {
   const FeedForward *f = &spec->ffn;
-  Widths w = { .experts = f->experts, .top = f->experts_per_token, .copies = shape->tokens * f->experts_per_token,
-               .ffn = f->width / shape->tp, .shared = f->shared_width / shape->tp };
+  gboolean apart = plan_experts_apart(shape->plan);
+  Experts w = { .apart = apart, .experts = f->experts, .top = f->experts_per_token,
+                .rows = apart ? shape->rows : shape->tokens, .ep = shape->plan->ep,
+                .local = f->experts / shape->plan->ep, .ffn = f->width / plan_expert_tensor(shape->plan),
+                .shared = f->shared_width / shape->tp };
 
+  w.copies = w.rows * w.top;
   w.up = up_width(spec, w.ffn);
   w.shared_up = up_width(spec, w.shared);
   return w;
 }
 
-static void params_experts(const LayerShape *shape, const LayerSpec *spec, int layer, const Widths *w, GArray *all)
+/* Apart, an expert's matrices are whole, else divided as other products are. */
+static void params_experts(const LayerShape *shape, const LayerSpec *spec, int layer, const Experts *w, GArray *all)
 {
+  LayerShape own = *shape;
   Param up = param_matrix(layer, BLOCK_UP, shape->hidden, DEVIATION);
   Param down = param_matrix(layer, BLOCK_DOWN, w->ffn, deviation_behind(shape));
   int parts[] = { w->ffn, w->ffn };
 
-  up.experts = down.experts = w->experts;
+  if (w->apart) {
+    own.tp = 1;
+    own.tp_rank = 0;
+  }
+  up.apart = down.apart = w->apart;
+  up.experts = down.experts = w->local;
+  up.first_expert = down.first_expert = w->local * shape->ep_rank;
   up.expert_rows = up_width(spec, spec->ffn.width);
   down.expert_rows = shape->hidden;
-  params_column(shape, up, parts, w->up / w->ffn, FALSE, all);
-  params_row(shape, down, FALSE, all);
+  params_column(&own, up, parts, w->up / w->ffn, FALSE, all);
+  params_row(&own, down, FALSE, all);
 }
 
 static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GArray *all)
 {
-  Widths w = widths_of(shape, spec);
+  Experts w = experts_of(shape, spec);
   Param router = param_matrix(layer, BLOCK_ROUTER, shape->hidden, DEVIATION);
   int parts[] = { w.shared, w.shared };
 
@@ -57,23 +57,23 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
 }
 
 /* The parts of what ROUTE keeps. */
-static ExecRoute route_of(const LayerRun *r, const LayerState *state, const Widths *w)
+ExecRoute route_of(const LayerRun *r, const LayerState *state, const Experts *w)
 {
   char *kept = state->kept[ROUTE];
   gsize weights = w->copies * r->wide_bytes, places = w->copies * sizeof(int32_t);
 
-  return (ExecRoute) { .rows = r->shape.tokens, .experts = w->experts, .top = w->top, .weight = kept,
+  return (ExecRoute) { .rows = w->rows, .experts = w->experts, .top = w->top, .weight = kept,
                        .chosen = (int32_t *)(kept + weights), .place = (int32_t *)(kept + weights + places),
                        .first = (int32_t *)(kept + weights + 2 * places) };
 }
 
-static ExecRoute route(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Widths *w, const void *in)
+static ExecRoute route(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, const void *in)
 {
   gsize bytes = w->copies * (r->wide_bytes + 2 * sizeof(int32_t)) + (w->experts + 1) * sizeof(int32_t);
-  int tokens = r->shape.tokens, hidden = r->shape.hidden;
-  void *logits = memory_alloc(r->memory, r->s, PART_BUFFERS, (gsize)tokens * w->experts * r->wide_bytes);
+  int rows = w->rows, hidden = r->shape.hidden;
+  void *logits = memory_alloc(r->memory, r->s, PART_BUFFERS, (gsize)rows * w->experts * r->wide_bytes);
 
-  r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_b = 1, .wide_c = 1, .m = tokens, .n = w->experts, .k = hidden,
+  r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_b = 1, .wide_c = 1, .m = rows, .n = w->experts, .k = hidden,
                                        .batch = 1, .alpha = 1, .a = in, .b = lw->weight[BLOCK_ROUTER], .c = logits,
                                        .lda = hidden, .ldb = hidden, .ldc = w->experts });
   state->kept[ROUTE] = memory_alloc(r->memory, r->s, r->kept_as, bytes);
@@ -107,14 +107,12 @@ static char *at(const void *x, Step step, int copy, int expert)
   return (char *)x + copy * step.copy + expert * step.expert;
 }
 
-/* Calls a product for each expert; `first` is on the device. */
-static void each_expert(const LayerRun *r, const ExecRoute *route, Product product, int in, int out, const void *a, Step sa,
-                        const void *b, Step sb, void *c, Step sc)
+static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Product product, int in, int out, const void *a,
+                        Step sa, const void *b, Step sb, void *c, Step sc)
 {
-  g_autofree int32_t *first = g_new(int32_t, route->experts + 1);
+  const int32_t *first = v->first;
 
-  r->b->download(r->b, r->s, first, route->first, (route->experts + 1) * sizeof *first);
-  for (int e = 0; e < route->experts; e++)
+  for (int e = 0; e < w->local; e++)
     if (first[e + 1] > first[e])
       product(r, first[e + 1] - first[e], in, out, at(a, sa, first[e], e), at(b, sb, first[e], e), at(c, sc, first[e], e));
 }
@@ -129,76 +127,100 @@ static Step by_expert(int in, int out, gsize bytes)
   return (Step) { .expert = (gsize)in * out * bytes };
 }
 
-static void experts_forward(const LayerRun *r, const ExecRoute *route, int in, int out, const void *x, const void *weights,
-                            void *y)
+static void experts_forward(const LayerRun *r, const Experts *w, const Visits *v, int in, int out, const void *x,
+                    const void *weights, void *y)
 {
-  each_expert(r, route, forward_product, in, out, x, by_copy(r, in), weights, by_expert(in, out, r->bytes), y,
+  each_expert(r, w, v, forward_product, in, out, x, by_copy(r, in), weights, by_expert(in, out, r->bytes), y,
               by_copy(r, out));
 }
 
-static void experts_input(const LayerRun *r, const ExecRoute *route, int in, int out, const void *dy, const void *weights,
-                          void *dx)
+static void experts_input(const LayerRun *r, const Experts *w, const Visits *v, int in, int out, const void *dy,
+                    const void *weights, void *dx)
 {
-  each_expert(r, route, linear_input, in, out, dy, by_copy(r, out), weights, by_expert(in, out, r->bytes), dx,
+  each_expert(r, w, v, linear_input, in, out, dy, by_copy(r, out), weights, by_expert(in, out, r->bytes), dx,
               by_copy(r, in));
 }
 
-static void experts_weight(const LayerRun *r, const ExecRoute *route, int in, int out, const void *x, const void *dy,
-                           void *dweights)
+static void experts_weight(const LayerRun *r, const Experts *w, const Visits *v, int in, int out, const void *x,
+                    const void *dy, void *dweights)
 {
-  each_expert(r, route, weight_product, in, out, x, by_copy(r, in), dy, by_copy(r, out), dweights,
+  each_expert(r, w, v, weight_product, in, out, x, by_copy(r, in), dy, by_copy(r, out), dweights,
               by_expert(in, out, r->wide_bytes));
 }
 
-/* y += the shared experts' part. */
-static void shared_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Widths *w, const void *in,
-                           void *y)
+/* The shared experts' part, or NULL. */
+static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, const void *in)
 {
   int tokens = r->shape.tokens, hidden = r->shape.hidden;
   void **kept = state->kept;
 
   if (w->shared == 0)
-    return;
+    return NULL;
   kept[SHARED_UP] = run_keep(r, (gsize)tokens * w->shared_up);
   linear_forward(r, tokens, hidden, w->shared_up, in, lw->weight[BLOCK_SHARED_UP], NULL, kept[SHARED_UP]);
   kept[SHARED_ACT] = run_keep(r, (gsize)tokens * w->shared);
   activate(r, lw->spec, tokens, w->shared, kept[SHARED_UP], kept[SHARED_ACT]);
   void *out = run_buffer(r, (gsize)tokens * hidden);
   linear_forward(r, tokens, w->shared, hidden, kept[SHARED_ACT], lw->weight[BLOCK_SHARED_DOWN], NULL, out);
-  r->b->add(r->b, r->s, (gsize)tokens * hidden, out, y);
-  run_drop(r, &out);
+  return out;
+}
+
+/* Joins what routed and shared experts make of rows, or of their gradients, and sums it over ranks as far as it is
+ * a part; takes both over. */
+static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *shared)
+{
+  if (w->apart && shared)
+    shared = rows_sum(r, shared);
+  if (shared)
+    r->b->add(r->b, r->s, (gsize)w->rows * r->shape.hidden, shared, routed);
+  run_drop(r, &shared);
+  return w->apart ? routed : rows_sum(r, routed);
+}
+
+static void routed_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w,
+                           const ExecRoute *found, const void *in)
+{
+  int hidden = r->shape.hidden;
+  void **kept = state->kept, *copies = run_buffer(r, (gsize)w->copies * hidden);
+  Visits v;
+
+  visits_agree(r, state, w);
+  visits_load(r, state, w, &v);
+  r->b->dispatch_forward(r->b, r->s, found, hidden, in, copies);
+  kept[EXPERT_IN] = copies_send(r, w, &v, copies, r->kept_as);
+  kept[UP] = run_keep(r, (gsize)v.copies * w->up);
+  experts_forward(r, w, &v, hidden, w->up, kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
+  kept[ACT] = run_keep(r, (gsize)v.copies * w->ffn);
+  activate(r, lw->spec, v.copies, w->ffn, kept[UP], kept[ACT]);
+  void *out = run_buffer(r, (gsize)v.copies * hidden);
+  experts_forward(r, w, &v, w->ffn, hidden, kept[ACT], lw->weight[BLOCK_DOWN], out);
+  kept[EXPERT_OUT] = copies_return(r, w, &v, out, r->kept_as);
+  visits_clear(&v);
 }
 
 static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
-  Widths w = widths_of(&r->shape, lw->spec);
+  Experts w = experts_of(&r->shape, lw->spec);
   int hidden = r->shape.hidden;
-  void **kept = state->kept, *in = norm_input(r, lw, state);
+  void **kept = state->kept, *all = norm_input(r, lw, state), *in = w.apart ? kept[NORM2] : all;
   ExecRoute found = route(r, lw, state, &w, in);
 
-  kept[EXPERT_IN] = run_keep(r, (gsize)w.copies * hidden);
-  r->b->dispatch_forward(r->b, r->s, &found, hidden, in, kept[EXPERT_IN]);
-  kept[UP] = run_keep(r, (gsize)w.copies * w.up);
-  experts_forward(r, &found, hidden, w.up, kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
-  kept[ACT] = run_keep(r, (gsize)w.copies * w.ffn);
-  activate(r, lw->spec, w.copies, w.ffn, kept[UP], kept[ACT]);
-  kept[EXPERT_OUT] = run_keep(r, (gsize)w.copies * hidden);
-  experts_forward(r, &found, w.ffn, hidden, kept[ACT], lw->weight[BLOCK_DOWN], kept[EXPERT_OUT]);
-  void *out = run_buffer(r, (gsize)r->shape.tokens * hidden);
+  routed_forward(r, lw, state, &w, &found, in);
+  void *out = run_buffer(r, (gsize)w.rows * hidden);
   r->b->combine_forward(r->b, r->s, &found, hidden, kept[EXPERT_OUT], out);
-  shared_forward(r, lw, state, &w, in, out);
-  rows_ungather(r, in, kept[NORM2]);
-  return half_join(r, out, NULL, kept[X2]);
+  out = sum_parts(r, &w, out, shared_forward(r, lw, state, &w, all));
+  rows_ungather(r, all, kept[NORM2]);
+  return half_residual(r, out, NULL, kept[X2]);
 }
 
-/* dnorm += what comes through the shared experts. */
-static void shared_input(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Widths *w, void *dnorm)
+/* The part of the input's gradient that comes through the shared experts, or NULL. */
+static void *shared_input(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w)
 {
   int tokens = r->shape.tokens, hidden = r->shape.hidden;
   void **kept = state->kept;
 
   if (w->shared == 0)
-    return;
+    return NULL;
   void *dact = run_buffer(r, (gsize)tokens * w->shared);
   linear_input(r, tokens, w->shared, hidden, kept[D_DOWN], lw->weight[BLOCK_SHARED_DOWN], dact);
   kept[D_SHARED_UP] = run_buffer(r, (gsize)tokens * w->shared_up);
@@ -206,62 +228,81 @@ static void shared_input(const LayerRun *r, const LayerWeights *lw, LayerState *
   run_drop(r, &dact);
   void *part = run_buffer(r, (gsize)tokens * hidden);
   linear_input(r, tokens, hidden, w->shared_up, kept[D_SHARED_UP], lw->weight[BLOCK_SHARED_UP], part);
-  r->b->add(r->b, r->s, (gsize)tokens * hidden, part, dnorm);
-  run_drop(r, &part);
+  return part;
 }
 
-/* Gradients of the experts' outputs and of the logits. */
-static void input_combine(const LayerRun *r, LayerState *state, const Widths *w, const ExecRoute *found)
+/* Gradients of the experts' outputs, returned, and of the logits. */
+static void *input_combine(const LayerRun *r, LayerState *state, const Experts *w, const ExecRoute *found, const void *dy)
 {
   int hidden = r->shape.hidden;
   void **kept = state->kept, *dweight = memory_alloc(r->memory, r->s, PART_BUFFERS, w->copies * r->wide_bytes);
+  void *dcopies = run_buffer(r, (gsize)w->copies * hidden);
 
-  kept[D_EXPERT_OUT] = run_buffer(r, (gsize)w->copies * hidden);
-  r->b->combine_backward(r->b, r->s, found, hidden, kept[EXPERT_OUT], kept[D_DOWN], kept[D_EXPERT_OUT], dweight);
-  kept[D_LOGITS] = run_buffer(r, (gsize)r->shape.tokens * w->experts);
+  r->b->combine_backward(r->b, r->s, found, hidden, kept[EXPERT_OUT], dy, dcopies, dweight);
+  kept[D_LOGITS] = run_buffer(r, (gsize)w->rows * w->experts);
   r->b->route_backward(r->b, r->s, found, dweight, kept[D_LOGITS]);
   run_drop(r, &dweight);
+  return dcopies;
+}
+
+/* Takes the gradients of copies through their experts. */
+static void *input_experts(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *dcopies)
+{
+  int hidden = r->shape.hidden;
+  void **kept = state->kept;
+  Visits v;
+
+  visits_load(r, state, w, &v);
+  kept[D_EXPERT_OUT] = copies_send(r, w, &v, dcopies, PART_BUFFERS);
+  void *dact = run_buffer(r, (gsize)v.copies * w->ffn);
+  experts_input(r, w, &v, w->ffn, hidden, kept[D_EXPERT_OUT], lw->weight[BLOCK_DOWN], dact);
+  kept[D_UP] = run_buffer(r, (gsize)v.copies * w->up);
+  activate_backward(r, lw->spec, v.copies, w->ffn, kept[UP], dact, kept[D_UP]);
+  run_drop(r, &dact);
+  void *din = run_buffer(r, (gsize)v.copies * hidden);
+  experts_input(r, w, &v, hidden, w->up, kept[D_UP], lw->weight[BLOCK_UP], din);
+  din = copies_return(r, w, &v, din, PART_BUFFERS);
+  visits_clear(&v);
+  return din;
 }
 
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
-  Widths w = widths_of(&r->shape, lw->spec);
+  Experts w = experts_of(&r->shape, lw->spec);
   ExecRoute found = route_of(r, state, &w);
-  int hidden = r->shape.hidden, tokens = r->shape.tokens;
+  int hidden = r->shape.hidden;
   void **kept = state->kept, *dx = half_split(r, dy, &kept[D_DOWN]);
+  void *din = input_experts(r, lw, state, &w, input_combine(r, state, &w, &found, w.apart ? dx : kept[D_DOWN]));
+  void *dnorm = run_buffer(r, (gsize)w.rows * hidden);
 
-  input_combine(r, state, &w, &found);
-  void *dact = run_buffer(r, (gsize)w.copies * w.ffn);
-  experts_input(r, &found, w.ffn, hidden, kept[D_EXPERT_OUT], lw->weight[BLOCK_DOWN], dact);
-  kept[D_UP] = run_buffer(r, (gsize)w.copies * w.up);
-  activate_backward(r, lw->spec, w.copies, w.ffn, kept[UP], dact, kept[D_UP]);
-  run_drop(r, &dact);
-  void *din = run_buffer(r, (gsize)w.copies * hidden);
-  experts_input(r, &found, hidden, w.up, kept[D_UP], lw->weight[BLOCK_UP], din);
-  void *dnorm = run_buffer(r, (gsize)tokens * hidden);
-  linear_input(r, tokens, hidden, w.experts, kept[D_LOGITS], lw->weight[BLOCK_ROUTER], dnorm);
+  linear_input(r, w.rows, hidden, w.experts, kept[D_LOGITS], lw->weight[BLOCK_ROUTER], dnorm);
   r->b->dispatch_backward(r->b, r->s, &found, hidden, din, dnorm);
   run_drop(r, &din);
-  shared_input(r, lw, state, &w, dnorm);
-  half_behind_norm(r, lw, BLOCK_NORM2, dnorm, kept[X2], kept[STATS2], dx);
+  dnorm = sum_parts(r, &w, dnorm, shared_input(r, lw, state, &w));
+  norm_backward(r, kept[X2], lw->weight[BLOCK_NORM2], kept[STATS2], dnorm, dx, lw->gradient[BLOCK_NORM2],
+                lw->gradient[BLOCK_NORM2_BIAS]);
+  run_drop(r, &dnorm);
   return dx;
 }
 
 static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
-  Widths w = widths_of(&r->shape, lw->spec);
-  ExecRoute found = route_of(r, state, &w);
+  Experts w = experts_of(&r->shape, lw->spec);
   int tokens = r->shape.tokens, hidden = r->shape.hidden;
-  void **kept = state->kept, *in = rows_gather(r, kept[NORM2], hidden);
+  void **kept = state->kept, *all = rows_gather(r, kept[NORM2], hidden);
+  Visits v;
 
-  experts_weight(r, &found, w.ffn, hidden, kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
-  experts_weight(r, &found, hidden, w.up, kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
-  linear_weight(r, tokens, hidden, w.experts, in, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER], NULL);
+  visits_load(r, state, &w, &v);
+  experts_weight(r, &w, &v, w.ffn, hidden, kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
+  experts_weight(r, &w, &v, hidden, w.up, kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
+  visits_clear(&v);
+  linear_weight(r, w.rows, hidden, w.experts, w.apart ? kept[NORM2] : all, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER],
+                NULL);
   if (w.shared > 0) {
     linear_weight(r, tokens, w.shared, hidden, kept[SHARED_ACT], kept[D_DOWN], lw->gradient[BLOCK_SHARED_DOWN], NULL);
-    linear_weight(r, tokens, hidden, w.shared_up, in, kept[D_SHARED_UP], lw->gradient[BLOCK_SHARED_UP], NULL);
+    linear_weight(r, tokens, hidden, w.shared_up, all, kept[D_SHARED_UP], lw->gradient[BLOCK_SHARED_UP], NULL);
   }
-  rows_ungather(r, in, kept[NORM2]);
+  rows_ungather(r, all, kept[NORM2]);
 }
 
 const FeedForwardKind feed_forward_experts = { params, forward, input, weight, 1u << UP | 1u << EXPERT_OUT | 1u << SHARED_UP };

@@ -28,6 +28,13 @@ static BackendComm *axis_comm(Exec *x, Axis axis, GError **error)
   return split(x, group_color(x, axis), x->coordinates[axis], error);
 }
 
+static BackendComm *expert_comm(Exec *x, ExpertAxis axis, GError **error)
+{
+  int own = x->expert_coordinates[axis];
+
+  return split(x, x->b->rank - own * mesh_expert_stride(x->plan, axis), own, error);
+}
+
 static BackendComm *replicas_comm(Exec *x, GError **error)
 {
   int at[AXIS_COUNT];
@@ -137,6 +144,8 @@ gboolean groups_init(Exec *x, GError **error)
   x->tensor_late = axis_comm(x, AXIS_TENSOR, &found);
   x->context = axis_comm(x, AXIS_CONTEXT, &found);
   x->data = replicas_comm(x, &found);
+  x->expert = expert_comm(x, EXPERT_PARALLEL, &found);
+  x->expert_data = expert_comm(x, EXPERT_DATA, &found);
   if (tied[0] >= 0)
     x->tied = pair_comm(x, tied[0], tied[1], &found);
   if (schedule_copies(x->plan->schedule) == 2)
@@ -151,8 +160,8 @@ gboolean groups_init(Exec *x, GError **error)
 
 void groups_clear(Exec *x)
 {
-  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->context, x->data, x->tied, x->copies,
-                                 x->shares[0], x->shares[1] };
+  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->context, x->data, x->expert, x->expert_data,
+                                 x->tied, x->copies, x->shares[0], x->shares[1] };
 
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];

@@ -17,16 +17,20 @@ static ExecPlaces places_of(const Plan *plan, int cp_rank)
                         .second = (2 * plan->cp - 1 - cp_rank) * half };
 }
 
-LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank, int cp_rank)
+LayerShape layer_shape(const Model *model, const Plan *plan, int rank)
 {
+  int at[AXIS_COUNT], expert_at[EXPERT_AXIS_COUNT];
   int tokens = plan->micro_batch * plan->seq / plan->cp;
 
+  mesh_coordinates(plan, rank, at);
+  mesh_expert_coordinates(plan, rank, expert_at);
   return (LayerShape) {
-    .model = model, .plan = plan, .tp = plan->tp, .tp_rank = tp_rank, .cp = plan->cp, .cp_rank = cp_rank,
+    .model = model, .plan = plan, .tp = plan->tp, .tp_rank = at[AXIS_TENSOR], .cp = plan->cp,
+    .cp_rank = at[AXIS_CONTEXT], .ep_rank = expert_at[EXPERT_PARALLEL],
     .sp = plan->sequence_parallel, .hidden = model->hidden, .seq = plan->seq / plan->cp,
-    .places = places_of(plan, cp_rank), .micro_batch = plan->micro_batch, .tokens = tokens,
+    .places = places_of(plan, at[AXIS_CONTEXT]), .micro_batch = plan->micro_batch, .tokens = tokens,
     .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab_rows = op_vocab(model, plan) / plan->tp,
-    .vocab_first = op_vocab(model, plan) / plan->tp * tp_rank,
+    .vocab_first = op_vocab(model, plan) / plan->tp * at[AXIS_TENSOR],
   };
 }
 

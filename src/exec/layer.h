@@ -45,6 +45,7 @@ typedef struct {
   double mean, deviation; /* at the start */
   gboolean replicated; /* the same on every tensor-parallel rank */
   gboolean partial;    /* each tensor-parallel rank has a part of its gradient's sum */
+  gboolean apart;      /* of experts that are divided over ranks otherwise than the rest */
   gboolean tied;       /* the table that embedding and head share */
   gboolean copy;       /* of the table on another rank: not counted in the norm */
   gsize offset;        /* in its unit, elements */
@@ -62,7 +63,7 @@ static inline gsize param_size(const Param *p)
 typedef struct {
   const Model *model;
   const Plan *plan;
-  int tp, tp_rank, cp, cp_rank;
+  int tp, tp_rank, cp, cp_rank, ep_rank;
   gboolean sp;
   int hidden, micro_batch;
   int seq;           /* tokens of a sequence on this rank */
@@ -73,7 +74,7 @@ typedef struct {
   gboolean final_norm; /* of such ranks, whether this one has the norm of the head */
 } LayerShape;
 
-LayerShape layer_shape(const Model *model, const Plan *plan, int tp_rank, int cp_rank);
+LayerShape layer_shape(const Model *model, const Plan *plan, int rank);
 
 /* Divides the vocabulary over the pipeline ranks, of which this is one. */
 void layer_shape_spread(LayerShape *shape, int row);
@@ -84,7 +85,7 @@ typedef struct {
   Backend *b;
   BackendStream *s;
   Memory *memory;
-  BackendComm *tensor, *context;
+  BackendComm *tensor, *context, *expert;
   BackendStream *beside;          /* of context-parallel exchanges beside computation */
   BackendEvent *ready, *arrived;  /* of them */
   MemoryPart kept_as; /* part to which what a forward keeps is counted */

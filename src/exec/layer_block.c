@@ -110,15 +110,18 @@ void *norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   return rows_gather(r, kept[NORM2], r->shape.hidden);
 }
 
-void *half_join(const LayerRun *r, void *partial, const void *bias, const void *x)
+void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x)
 {
-  void *y = rows_sum(r, partial);
-
   if (bias)
     r->b->bias_forward(r->b, r->s, r->shape.rows, r->shape.hidden, y, bias);
   r->b->add(r->b, r->s, (gsize)r->shape.rows * r->shape.hidden, x, y);
   memory_retag(r->memory, y, r->kept_as);
   return y;
+}
+
+void *half_join(const LayerRun *r, void *partial, const void *bias, const void *x)
+{
+  return half_residual(r, rows_sum(r, partial), bias, x);
 }
 
 static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerState *state)

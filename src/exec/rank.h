@@ -60,7 +60,7 @@ struct Exec {
   const Program *program;
   ExecOptions options;
   Backend *b;
-  int row, coordinates[AXIS_COUNT];
+  int row, coordinates[AXIS_COUNT], expert_coordinates[EXPERT_AXIS_COUNT];
   ScheduleShape schedule;
   LayerShape shape;
   LayerRun run;
@@ -71,6 +71,7 @@ struct Exec {
   BackendStream *beside; /* of context-parallel exchanges */
   BackendComm *world, *tensor, *tensor_late, *tied, *copies; /* tensor_late: beside the passes */
   BackendComm *context, *data; /* data: all that hold the same weights, context-parallel ranks fastest */
+  BackendComm *expert, *expert_data; /* that share the experts; that hold the same ones */
   BackendComm *shares[2];  /* pipeline ranks, for lookups and for the head; NULL unless the vocabulary is spread */
   BackendComm **outgoing;  /* of each row */
   Incoming *incoming;      /* of each row */

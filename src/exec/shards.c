@@ -2,14 +2,32 @@
 
 #include "exec/random.h"
 
-static void add_param(GArray *units, Param p, int layer, gboolean fresh)
+/* Units that take more params, by kind: index, -1 = none does. */
+typedef struct {
+  int at[2];
+} Open;
+
+static void close_units(Open *open)
 {
-  if (fresh) {
-    Unit unit = { .first_layer = layer, .params = g_array_new(FALSE, FALSE, sizeof(Param)),
-                  .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = g_queue_new() };
-    g_array_append_val(units, unit);
-  }
-  Unit *unit = &g_array_index(units, Unit, units->len - 1);
+  open->at[FALSE] = open->at[TRUE] = -1;
+}
+
+static void add_unit(Shards *s, int layer, gboolean apart, Open *open)
+{
+  ShardGroup group = s->groups[apart];
+  Unit unit = { .first_layer = layer, .apart = apart, .zero = group.size > 1 ? s->zero : 0, .group = group,
+                .params = g_array_new(FALSE, FALSE, sizeof(Param)), .layers = g_array_new(FALSE, FALSE, sizeof(int)),
+                .gathered = g_queue_new() };
+
+  open->at[apart] = s->units->len;
+  g_array_append_val(s->units, unit);
+}
+
+static void add_param(Shards *s, Param p, int layer, Open *open)
+{
+  if (open->at[p.apart] < 0)
+    add_unit(s, layer, p.apart, open);
+  Unit *unit = &g_array_index(s->units, Unit, open->at[p.apart]);
   p.offset = unit->n;
   unit->n += param_size(&p);
   unit->end_layer = layer + 1;
@@ -23,7 +41,7 @@ static gboolean stands_apart(const Shards *s, const Param *p)
   return p->tied && !s->share_table;
 }
 
-static void add_layer(Shards *s, int layer, gboolean *fresh)
+static void add_layer(Shards *s, int layer, Open *open)
 {
   g_autoptr(GArray) params = g_array_new(FALSE, FALSE, sizeof(Param));
 
@@ -32,28 +50,33 @@ static void add_layer(Shards *s, int layer, gboolean *fresh)
     const Param *p = &g_array_index(params, Param, i);
     if (p->copy && s->share_table)
       continue;
-    add_param(s->units, *p, layer, *fresh || stands_apart(s, p));
-    *fresh = stands_apart(s, p);
+    if (stands_apart(s, p))
+      close_units(open);
+    add_param(s, *p, layer, open);
+    if (stands_apart(s, p))
+      close_units(open);
   }
 }
 
-void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, int data_size, int data_rank,
+void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, ShardGroup rest, ShardGroup apart,
                  const gboolean *present, const gboolean *cuts)
 {
   int n = shape->model->n_layers;
-  gboolean fresh = TRUE;
+  Open open;
 
-  *s = (Shards) { .shape = shape, .memory = memory, .zero = data_size > 1 ? zero : 0, .data_size = data_size,
-                  .data_rank = data_rank, .host = shape->plan->offload.optimizer == STORE_CPU, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
+  *s = (Shards) { .shape = shape, .memory = memory, .zero = zero, .groups = { rest, apart },
+                  .host = shape->plan->offload.optimizer == STORE_CPU, .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
   s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
+  close_units(&open);
   for (int layer = 0; layer < n; layer++) {
-    fresh = fresh || cuts[layer] || (layer > 0 && !present[layer - 1]);
+    if (cuts[layer] || (layer > 0 && !present[layer - 1]))
+      close_units(&open);
     if (present[layer])
-      add_layer(s, layer, &fresh);
+      add_layer(s, layer, &open);
   }
   for (guint i = 0; i < s->units->len; i++) {
     Unit *u = &g_array_index(s->units, Unit, i);
-    u->part = s->zero > 0 ? (u->n + data_size - 1) / data_size : u->n;
+    u->part = u->zero > 0 ? (u->n + u->group.size - 1) / u->group.size : u->n;
   }
 }
 
@@ -68,9 +91,9 @@ void shards_clear(Shards *s)
   g_array_unref(s->units);
 }
 
-static gsize units_size(const Shards *s, const Unit *u)
+static gsize unit_size(const Unit *u)
 {
-  return u->part * (s->zero > 0 ? s->data_size : 1);
+  return u->part * (u->zero > 0 ? u->group.size : 1);
 }
 
 static void fill_row(const Param *p, guint64 seed, ExecType type, guint64 row, char *out, gsize at)
@@ -106,7 +129,7 @@ static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
 {
   Backend *b = s->memory->backend;
   ExecType wide = exec_wide(b->dtype);
-  gsize all = units_size(s, u), own = u->part * s->data_rank * (s->zero > 0), width = exec_type_bytes(wide);
+  gsize all = unit_size(u), own = u->part * u->group.rank * (u->zero > 0), width = exec_type_bytes(wide);
   gsize bytes = exec_type_bytes(b->dtype);
   g_autofree char *host = g_malloc0(all * width);
   void *device = memory_alloc(s->memory, stream, PART_BUFFERS, all * width);
@@ -131,15 +154,15 @@ static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
 static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
 {
   Backend *b = s->memory->backend;
-  gsize all = units_size(s, u), wide = exec_type_bytes(exec_wide(b->dtype)), bytes = exec_type_bytes(b->dtype);
+  gsize all = unit_size(u), wide = exec_type_bytes(exec_wide(b->dtype)), bytes = exec_type_bytes(b->dtype);
 
-  if (s->zero < 3)
+  if (u->zero < 3)
     u->weights = memory_alloc(s->memory, stream, PART_WEIGHTS, all * bytes);
   else
     u->own_weights = memory_alloc(s->memory, stream, PART_WEIGHTS, u->part * bytes);
-  if (s->zero < 2) {
+  if (u->zero < 2) {
     u->gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, all * wide);
-    u->own_gradients = u->gradients + (s->zero > 0 ? u->part * s->data_rank * wide : 0);
+    u->own_gradients = u->gradients + (u->zero > 0 ? u->part * u->group.rank * wide : 0);
   } else
     u->own_gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, u->part * wide);
   if (s->host) {
@@ -214,9 +237,9 @@ void shards_weights(const Shards *s, int layer, LayerWeights *out)
   }
 }
 
-gsize shards_own(const Shards *s, const Unit *u, const Param *p, gsize *offset)
+gsize shards_own(const Unit *u, const Param *p, gsize *offset)
 {
-  gsize first = s->zero > 0 ? u->part * s->data_rank : 0, end = first + u->part;
+  gsize first = u->zero > 0 ? u->part * u->group.rank : 0, end = first + u->part;
   gsize low = MAX(p->offset, first), high = MIN(p->offset + param_size(p), end);
 
   *offset = low > first ? low - first : 0;

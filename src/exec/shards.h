@@ -1,11 +1,12 @@
 /*
  * A rank's parameters with their gradients and optimizer states, divided over the
- * data-parallel ranks as the plan's ZeRO stage says.
+ * ranks that hold the same as the plan's ZeRO stage says.
  *
  * Parameters lie in units: runs of layers that no task of the program cuts, so
  * that a gather or a reduction is a few units, each one contiguous buffer. A
  * table that stands on two pipeline ranks is a unit of its own, alike on both.
- * Rank i of the data-parallel group owns the i-th part of each unit (padded to
+ * Experts that are apart lie in units of their own, beside those of the same layers.
+ * Rank i of the ranks that hold the same weights owns the i-th part of each unit (padded to
  * equal parts). What a rank holds:
  *
  *   zero  weights  gradients               optimizer
@@ -26,8 +27,16 @@
 
 #include "exec/layer.h"
 
+/* Ranks that hold the same weights, and this one's number among them. */
+typedef struct {
+  int size, rank;
+} ShardGroup;
+
 typedef struct {
   int first_layer, end_layer;
+  gboolean apart;    /* holds experts that are divided over ranks otherwise than the rest */
+  int zero;          /* the plan's, 0 where one rank holds the weights */
+  ShardGroup group;
   GArray *params;   /* Param */
   GArray *layers;   /* int: layer of each param */
   gsize n, part;    /* elements; of a data-parallel rank's part */
@@ -42,7 +51,8 @@ typedef struct {
 typedef struct {
   const LayerShape *shape;
   Memory *memory;
-  int zero, data_size, data_rank;
+  int zero;
+  ShardGroup groups[2]; /* of all but experts that are apart, and of these */
   gboolean host;        /* the optimizer's states are there */
   gboolean share_table; /* embedding and head are on one rank and the table is tied */
   GArray *units;        /* Unit */
@@ -50,7 +60,7 @@ typedef struct {
 
 /* `cuts` has n_layers + 1 entries: whether the program cuts before the layer;
  * `present` n_layers: whether this rank has it. */
-void shards_init(Shards *shards, const LayerShape *shape, Memory *memory, int zero, int data_size, int data_rank,
+void shards_init(Shards *shards, const LayerShape *shape, Memory *memory, int zero, ShardGroup rest, ShardGroup apart,
                  const gboolean *present, const gboolean *cuts);
 void shards_clear(Shards *shards);
 
@@ -65,6 +75,6 @@ Unit *shards_next(const Shards *shards, const Unit *previous, int first, int n);
 void shards_weights(const Shards *shards, int layer, LayerWeights *out);
 
 /* Elements of a param within a rank's own part: offset in the part and count. */
-gsize shards_own(const Shards *shards, const Unit *unit, const Param *param, gsize *offset);
+gsize shards_own(const Unit *unit, const Param *param, gsize *offset);
 
 #endif

@@ -185,14 +185,13 @@ static void weight(Exec *x, int task)
 /* Whole gradients of ZeRO-2 and 3, from the first that adds to them until they are reduced. */
 static void open_gradients(Exec *x, const Segment *s)
 {
-  gsize bytes = x->shards.data_size * x->run.wide_bytes;
   gboolean head = s->first_layer + s->n_layers == x->model->n_layers;
 
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0)) {
     gboolean mine = u->first_layer >= s->first_layer && u->end_layer <= s->first_layer + s->n_layers;
     gboolean table = x->shards.share_table && head && u->first_layer == 0;
-    if ((mine || table) && !u->gradients)
-      u->gradients = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, u->part * bytes);
+    if (u->zero >= 2 && (mine || table) && !u->gradients)
+      u->gradients = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, u->part * u->group.size * x->run.wide_bytes);
   }
 }
 
@@ -201,6 +200,8 @@ static void close_weights(Exec *x, const Segment *s)
 {
   for (Unit *u = shards_next(&x->shards, NULL, s->first_layer, s->n_layers); u;
        u = shards_next(&x->shards, u, s->first_layer, s->n_layers)) {
+    if (u->zero < 3)
+      continue;
     void *used = g_queue_pop_head(u->gathered);
     if (x->shards.share_table && u->first_layer == 0 && !u->held)
       u->held = used;
@@ -228,10 +229,10 @@ static void work_pass(Exec *x, int task, BackendStream *stream)
   gboolean makes_gradients = s->pass == PASS_BACKWARD || s->pass == PASS_WEIGHT;
 
   g_assert(stream == x->run.s);
-  if (x->shards.zero >= 2 && s->pass != PASS_FORWARD && s->pass != PASS_RECOMPUTE)
+  if (s->pass != PASS_FORWARD && s->pass != PASS_RECOMPUTE)
     open_gradients(x, s);
   passes[s->pass](x, task);
-  if (x->shards.zero == 3 && s->pass != PASS_WEIGHT)
+  if (s->pass != PASS_WEIGHT)
     close_weights(x, s);
   if (makes_gradients)
     drop_tokens(x, task);

@@ -1,23 +1,31 @@
 /* What tasks beside and behind the passes do: parameters, gradients, the optimizer. */
 #include "exec/rank.h"
 
+/* Of the task's layers, those with the weights that it is for. */
 static Unit *next_unit(Exec *x, int task, const Unit *previous)
 {
   const Segment *s = exec_segment(x, task);
-  return shards_next(&x->shards, previous, s->first_layer, s->n_layers);
+  Unit *u = shards_next(&x->shards, previous, s->first_layer, s->n_layers);
+
+  while (u && !u->apart != !s->experts)
+    u = shards_next(&x->shards, u, s->first_layer, s->n_layers);
+  return u;
+}
+
+static BackendComm *comm_of(const Exec *x, const Unit *u)
+{
+  return u->apart ? x->expert_data : x->data;
 }
 
 void work_gather(Exec *x, int task, BackendStream *s)
 {
-  Shards *shards = &x->shards;
-
   for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
     char *whole = u->weights;
-    if (shards->zero == 3) {
-      whole = memory_alloc(&x->memory, s, PART_BUFFERS, u->part * shards->data_size * x->run.bytes);
+    if (u->zero == 3) {
+      whole = memory_alloc(&x->memory, s, PART_BUFFERS, u->part * u->group.size * x->run.bytes);
       g_queue_push_tail(u->gathered, whole);
     }
-    x->b->all_gather(x->b, x->data, s, u->own_weights, whole, u->part, x->b->dtype);
+    x->b->all_gather(x->b, comm_of(x, u), s, u->own_weights, whole, u->part, x->b->dtype);
   }
 }
 
@@ -25,10 +33,10 @@ void work_gather(Exec *x, int task, BackendStream *s)
 static void scatter_unit(Exec *x, Unit *u, BackendStream *s)
 {
   ExecType wide = exec_wide(x->b->dtype);
-  char *own = u->gradients + u->part * x->shards.data_rank * x->run.wide_bytes;
+  char *own = u->gradients + u->part * u->group.rank * x->run.wide_bytes;
 
-  x->b->reduce_scatter(x->b, x->data, s, u->gradients, own, u->part, wide);
-  if (x->shards.zero == 1)
+  x->b->reduce_scatter(x->b, comm_of(x, u), s, u->gradients, own, u->part, wide);
+  if (u->zero == 1)
     return;
   x->b->add_wide(x->b, s, u->part, own, u->own_gradients);
   memory_release(&x->memory, s, g_steal_pointer(&u->gradients));
@@ -37,8 +45,8 @@ static void scatter_unit(Exec *x, Unit *u, BackendStream *s)
 void work_reduce(Exec *x, int task, BackendStream *s)
 {
   for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
-    if (x->shards.zero == 0)
-      x->b->all_reduce(x->b, x->data, s, u->gradients, u->n, exec_wide(x->b->dtype), EXEC_SUM);
+    if (u->zero == 0)
+      x->b->all_reduce(x->b, comm_of(x, u), s, u->gradients, u->n, exec_wide(x->b->dtype), EXEC_SUM);
     else
       scatter_unit(x, u, s);
   }
@@ -60,15 +68,15 @@ void work_copies(Exec *x, int task, BackendStream *s)
 }
 
 /* Calls `visit` with each param of which this rank owns elements. */
-static void each_own(Exec *x, void (*visit)(Exec *, const Param *, char *gradient, gsize n, BackendStream *, void *),
+static void each_own(Exec *x, void (*visit)(Exec *, const Unit *, const Param *, char *gradient, gsize n, BackendStream *, void *),
                      BackendStream *s, void *data)
 {
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
     for (guint i = 0; i < u->params->len; i++) {
       const Param *p = &g_array_index(u->params, Param, i);
-      gsize offset, n = shards_own(&x->shards, u, p, &offset);
+      gsize offset, n = shards_own(u, p, &offset);
       if (n > 0)
-        visit(x, p, u->own_gradients + offset * x->run.wide_bytes, n, s, data);
+        visit(x, u, p, u->own_gradients + offset * x->run.wide_bytes, n, s, data);
     }
 }
 
@@ -78,9 +86,10 @@ typedef struct {
   gboolean back;
 } Packing;
 
-static void pack(Exec *x, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
+static void pack(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
 {
   Packing *packing = data;
+  (void)u;
   char *at = packing->buffer + packing->n * x->run.wide_bytes;
 
   if (!p->partial)
@@ -110,10 +119,10 @@ static void sum_partial(Exec *x, BackendStream *s)
 }
 
 /* Each value of the model once. */
-static void add_square(Exec *x, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
+static void add_square(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
 {
   gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) ||
-                   (p->replicated && x->shape.tp_rank > 0) || (x->shards.zero == 0 && exec_replica(x) > 0);
+                   (p->replicated && x->shape.tp_rank > 0) || (u->zero == 0 && u->group.rank > 0);
 
   (void)data;
   if (!twice)
@@ -155,7 +164,7 @@ static void update(Exec *x, Unit *u, BackendStream *s)
   else
     x->b->adam(x->b, s, &a);
   if (u->gradients)
-    x->b->zero(x->b, s, u->gradients, u->part * (x->shards.zero > 0 ? x->shards.data_size : 1) * x->run.wide_bytes);
+    x->b->zero(x->b, s, u->gradients, u->part * (u->zero > 0 ? u->group.size : 1) * x->run.wide_bytes);
   else
     x->b->zero(x->b, s, u->own_gradients, u->part * x->run.wide_bytes);
 }

@@ -25,14 +25,14 @@ enum { MODELS = 3, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
 #define TOLERANCE 1e-5
 
 /* The settings, and how many values each has. */
-enum { MODEL, TENSOR, SEQUENCE, CONTEXT, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO, SOFTWARE, FACTORS };
+enum { MODEL, TENSOR, SEQUENCE, CONTEXT, EXPERT, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO, SOFTWARE, FACTORS };
 static const char *const schedule_list[] = {
   "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v",
   "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna", "vocab-1", "vocab-2", "vocab-interlaced",
 };
 static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
 enum { CONTEXTS = 1 + 2 * CONTEXT_COUNT }; /* none, then each exchange over 2 and over 4 ranks */
-static const int values[FACTORS] = { MODELS, 3, 2, CONTEXTS, 3, G_N_ELEMENTS(schedule_list), 4, 2, 3, 2, G_N_ELEMENTS(software_list) };
+static const int values[FACTORS] = { MODELS, 3, 2, CONTEXTS, 4, 3, G_N_ELEMENTS(schedule_list), 4, 2, 3, 2, G_N_ELEMENTS(software_list) };
 
 typedef struct {
   int value[FACTORS];
@@ -63,6 +63,10 @@ static Plan plan_of(const Suite *s, const Choice *c)
   if (v[CONTEXT] > 0) {
     plan.cp = 2 << (v[CONTEXT] - 1) / CONTEXT_COUNT;
     plan.context = (v[CONTEXT] - 1) % CONTEXT_COUNT;
+  }
+  if (v[EXPERT] > 0) { /* as the rest of their layers, or whole and over 1, 2 or 4 ranks */
+    plan.ep = 1 << (v[EXPERT] - 1);
+    plan.etp = plan.tp > 1 ? 1 : 0;
   }
   plan.dp = MAX(1, plan.gpus / (plan.tp * plan.cp * plan.pp));
   plan.sequence_parallel = v[SEQUENCE];
@@ -209,13 +213,17 @@ static gboolean memory_exact(const Trace *trace, const Program *p)
   return TRUE;
 }
 
-/* Where the optimizer is on the host, 16 bytes there for each of the rank's parameters. */
-static gboolean host_exact(double host_bytes, const Plan *plan, const Program *p, int row)
+/* Where the optimizer is on the host, 16 bytes are there for each parameter that has 8
+ * on the device where it is not. */
+static gboolean host_exact(double host_bytes, const Suite *s, const Model *model, const Plan *plan)
 {
-  double params = p->rows[row].static_bytes[PART_WEIGHTS] / sizeof(float);
-  double owned = plan->zero == 1 || plan->zero == 2 ? params / plan_shards(plan) : params;
+  Plan whole = *plan;
+  g_autoptr(PriceTable) prices = price_table_new(model, &whole, s->cluster);
 
-  return fabs(host_bytes - (plan->offload.optimizer ? 16 * owned : 0)) < 0.5;
+  whole.offload.optimizer = STORE_DEVICE;
+  g_autoptr(Program) p = program_new(model, &whole, s->cluster, prices);
+  double states = p->rows[s->backend->rank / p->row_ranks].static_bytes[PART_OPTIMIZER];
+  return fabs(host_bytes - (plan->offload.optimizer ? 2 * states : 0)) < 0.5;
 }
 
 /* How far the most activations of any row are from the predicted ones. */
@@ -248,7 +256,7 @@ static void check_plan(Suite *s, const Choice *c)
   double worst = difference(steps, s->reference[c->value[MODEL]]);
   double activations = activation_error(trace, predicted, program);
   gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program)), exact = memory_exact(trace, program) &&
-           host_exact(host_bytes, &plan, program, s->backend->rank / program->row_ranks);
+           host_exact(host_bytes, s, model, &plan);
   g_autofree char *label = plan_label(&plan);
 
   s->worst = fmax(s->worst, worst);
