@@ -96,6 +96,11 @@ START_TEST(rules)
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE); /* dense */
   f.plan.scope.modules = 1u << MODULE_MLP;
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  f.framework->recompute_alike = TRUE;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
+  f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = 2 };
+  f.plan.recompute = RECOMPUTE_FULL;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
   teardown(&f);
 }
 END_TEST
@@ -205,7 +210,7 @@ START_TEST(counts_trade_time_for_memory)
   Fixture f;
   double last_s = 0, last_bytes = G_MAXDOUBLE;
 
-  setup(&f, _i ? "torchtitan" : "megatron-core");
+  setup(&f, _i ? "deepspeed" : "megatron-core");
   f.cluster->device.memory_bytes = 80e9;
   for (int n = 0; n <= 4; n++) {
     Metrics m;

@@ -53,6 +53,7 @@ static const JsonField fields[] = {
   { "attention_copies", JSON_BOOL, FIELD(attention_copies) },
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
+  { "recompute_alike", JSON_BOOL, FIELD(recompute_alike) },
   { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
   { "whole_tensors", JSON_BOOL, FIELD(whole_tensors) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },

@@ -72,6 +72,7 @@ typedef struct {
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
   gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */
+  gboolean recompute_alike;   /* recomputation has neither numbers of layers nor modules to choose */
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
   gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for every rank */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */

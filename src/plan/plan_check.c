@@ -264,6 +264,8 @@ static gboolean check_modules(const Subject *s, GError **error)
                   recompute_module_names[g_bit_nth_lsf(missing, -1)], s->model->name);
   if (s->plan->framework->selective_products)
     return broken(error, "recompute_modules: expected none, %s keeps every other product", s->plan->framework->name);
+  if (s->plan->framework->recompute_alike && s->plan->scope.modules != 1u << MODULE_CORE_ATTN)
+    return broken(error, "recompute_modules: expected core_attn alone, %s has no others", s->plan->framework->name);
   return TRUE;
 }
 
@@ -280,6 +282,9 @@ static gboolean check_recompute(const Subject *s, GError **error)
   if (scope->stages.stages && scope->stages.stages != plan_stages(p))
     return broken(error, "recompute_num_layers: %d entries: expected %d, one a stage", scope->stages.stages,
                   plan_stages(p));
+  if (recompute_counts(scope) && p->framework->recompute_alike)
+    return broken(error, "recompute_num_layers: expected 1 layer uniformly, %s treats all layers alike",
+                  p->framework->name);
   if (recompute_counts(scope) && p->schedule->recompute)
     return broken(error, "recompute_num_layers: expected 1 layer uniformly, schedule %s makes whole forwards again",
                   p->schedule->name);
