@@ -162,6 +162,11 @@ predict-cpu: all
 plan-loop: all
 	BUILD=$(BUILD) tests/bench/plan-loop
 
+# Time of a search over GPUs and over layers; draws docs/search-scale.png.
+search-scale: all
+	tests/bench/search-scale plots
+	cp plots/search-scale.png docs/
+
 # Flows on shared links against SimGrid's, where libsimgrid-dev is installed.
 simgrid: $(SIMGRID)
 	$(if $(SIMGRID),$(SIMGRID) && $(SIMGRID) --speed,@echo "simgrid: install g++ and libsimgrid-dev first" >&2)

@@ -38,6 +38,10 @@ typedef struct {
 } Site;
 
 typedef struct {
+  int task, waits_for;
+} Edge;
+
+typedef struct {
   const Model *model;
   const Plan *plan;
   const Cluster *cluster;
@@ -51,8 +55,8 @@ typedef struct {
   Site *sites;     /* of each rank */
   /* [0]: of weights but those of experts that are apart; [1]: of these */
   Plan view[2];    /* the plan; as experts' weights see it */
-  GArray *edges;   /* pairs: task, what it waits for */
-  GArray **lanes;  /* int, for each row and lane */
+  Edge *edges;
+  gsize n_edges, edges_room;
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
   int *entry;      /* first task of a pass: the same index */
   int *last_task;  /* last compute task of each row */

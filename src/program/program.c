@@ -26,7 +26,6 @@ int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk
                 .pass = s->pass };
 
   g_array_append_val(b->program->tasks, task);
-  g_array_append_val(b->lanes[row * LANE_COUNT + lane], index);
   if (lane == LANE_DATA)
     b->last_data[row] = index;
   if (lane == LANE_STORE)
@@ -36,8 +35,11 @@ int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk
 
 void program_add_edge(ProgramBuild *b, int task, int waits_for)
 {
-  int edge[2] = { task, waits_for };
-  g_array_append_vals(b->edges, edge, 2);
+  if (b->n_edges == b->edges_room) {
+    b->edges_room = MAX(1024, 2 * b->edges_room);
+    b->edges = g_renew(Edge, b->edges, b->edges_room);
+  }
+  b->edges[b->n_edges++] = (Edge) { task, waits_for };
 }
 
 /* Passes wait for what brings their input. */
@@ -57,34 +59,36 @@ static void store_edges(ProgramBuild *b)
   Task *tasks = (Task *)p->tasks->data;
   int first = 0;
 
-  p->deps = g_new(int, MAX(b->edges->len / 2, 1));
-  for (guint i = 0; i < b->edges->len; i += 2)
-    tasks[g_array_index(b->edges, int, i)].n_deps++;
+  p->deps = g_new(int, MAX(b->n_edges, 1));
+  for (gsize i = 0; i < b->n_edges; i++)
+    tasks[b->edges[i].task].n_deps++;
   for (guint i = 0; i < p->tasks->len; i++) {
     tasks[i].first_dep = first;
     first += tasks[i].n_deps;
     tasks[i].n_deps = 0;
   }
-  for (guint i = 0; i < b->edges->len; i += 2) {
-    Task *t = &tasks[g_array_index(b->edges, int, i)];
-    p->deps[t->first_dep + t->n_deps++] = g_array_index(b->edges, int, i + 1);
+  for (gsize i = 0; i < b->n_edges; i++) {
+    Task *t = &tasks[b->edges[i].task];
+    p->deps[t->first_dep + t->n_deps++] = b->edges[i].waits_for;
   }
 }
 
-static void store_lanes(ProgramBuild *b)
+/* Tasks by lane, each lane in the order in which they were added. */
+static void store_lanes(Program *p)
 {
-  Program *p = b->program;
-  int n_lanes = p->n_rows * LANE_COUNT, first = 0;
+  const Task *tasks = (const Task *)p->tasks->data;
+  int n_lanes = p->n_rows * LANE_COUNT;
+  g_autofree int *next = g_new(int, n_lanes);
 
-  p->lane_first = g_new(int, n_lanes + 1);
+  p->lane_first = g_new0(int, n_lanes + 1);
   p->lane_tasks = g_new(int, p->tasks->len);
-  for (int lane = 0; lane < n_lanes; lane++) {
-    p->lane_first[lane] = first;
-    if (b->lanes[lane]->len > 0)
-      memcpy(p->lane_tasks + first, b->lanes[lane]->data, b->lanes[lane]->len * sizeof(int));
-    first += b->lanes[lane]->len;
-  }
-  p->lane_first[n_lanes] = first;
+  for (guint i = 0; i < p->tasks->len; i++)
+    p->lane_first[tasks[i].row * LANE_COUNT + tasks[i].lane + 1]++;
+  for (int lane = 0; lane < n_lanes; lane++)
+    p->lane_first[lane + 1] += p->lane_first[lane];
+  memcpy(next, p->lane_first, n_lanes * sizeof(int));
+  for (guint i = 0; i < p->tasks->len; i++)
+    p->lane_tasks[next[tasks[i].row * LANE_COUNT + tasks[i].lane]++] = i;
 }
 
 /* Type of the nodes on which the first copy of a layer's stage lies. */
@@ -159,10 +163,6 @@ static void build_init(ProgramBuild *b, Program *program)
   gsize n_slots = 2 * (gsize)b->stages * b->shape.micro;
 
   b->program = program;
-  b->edges = g_array_new(FALSE, FALSE, sizeof(int));
-  b->lanes = g_new(GArray *, program->n_rows * LANE_COUNT);
-  for (int i = 0; i < program->n_rows * LANE_COUNT; i++)
-    b->lanes[i] = g_array_new(FALSE, FALSE, sizeof(int));
   b->arrival = new_indices(n_slots);
   b->entry = new_indices(n_slots);
   b->last_task = new_indices(program->n_rows);
@@ -174,11 +174,8 @@ static void build_init(ProgramBuild *b, Program *program)
 
 static void build_clear(ProgramBuild *b)
 {
-  for (int i = 0; i < b->program->n_rows * LANE_COUNT; i++)
-    g_array_unref(b->lanes[i]);
-  g_free(b->lanes);
   g_free(b->sites);
-  g_array_unref(b->edges);
+  g_free(b->edges);
   g_free(b->arrival);
   g_free(b->entry);
   g_free(b->last_task);
@@ -220,7 +217,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   vocabulary_connect(&b);
   step_end_tasks(&b);
   store_edges(&b);
-  store_lanes(&b);
+  store_lanes(p);
   build_clear(&b);
   return p;
 }

@@ -387,7 +387,8 @@ static void reduce_at_end(RankBuild *r)
 
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 {
-  g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
+  int n_slots = order->first[rank + 1] - order->first[rank];
+  g_autoptr(GArray) uses = g_array_sized_new(FALSE, FALSE, sizeof(Use), n_slots);
   g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gather_tasks = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gathered = g_array_new(FALSE, FALSE, sizeof(double));
@@ -395,7 +396,6 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   int n_chunks = b->shape.chunks + (b->shares != NULL);
   g_autofree Chunk *chunks = g_new(Chunk, n_chunks);
   const Slot *slots = order->slots + order->first[rank];
-  int n_slots = order->first[rank + 1] - order->first[rank];
   RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks, .uses = uses, .gathers = gathers,
                   .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
                   .blocking = { -1, -1 } };
