@@ -34,6 +34,7 @@ typedef struct {
   LinearSplit split;
   gboolean no_reduce; /* a row-parallel output whose sum comes later */
   gboolean no_gather; /* a column-parallel input that is gathered already */
+  gboolean kept;      /* its input is kept for another product; a copy in 8 bits is its own */
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
 } Linear;
 
@@ -98,6 +99,7 @@ typedef struct {
   double batch;  /* experts on this device, 1 if dense */
   double rows;   /* tokens of each */
   double saved;  /* bytes of input */
+  gboolean kept; /* as of Linear */
   gboolean inside; /* what goes around it gathers and sums over the tensor-parallel ranks */
 } Mlp;
 

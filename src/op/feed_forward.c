@@ -27,7 +27,7 @@ void build_mlp(Build *b, const Mlp *m)
 
   build_linear(b, &(Linear) {
     .name = m->up, .in = b->hidden, .out = gates * m->width, .batch = m->batch, .rows = m->rows, .bias = bias,
-    .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel,
+    .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel, .kept = m->kept,
   });
   activation(b, elements);
   build_linear(b, &(Linear) {
@@ -45,5 +45,6 @@ void build_feed_forward(Build *b)
     build_experts(b);
   else
     build_mlp(b, &(Mlp) { .up = "feed-forward up", .down = "feed-forward down", .width = f->width / b->tp, .batch = 1,
-                          .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden });
+                          .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,
+                          .kept = b->spec->parallel && b->spec->norms < 2 }); /* attention reads the same */
 }
