@@ -229,5 +229,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all plan-loop predict-cpu search-scale bench bench-check build-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all plan-loop search-scale predict-cpu bench bench-check build-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:
