@@ -1,8 +1,9 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CUDA=1 with the CUDA backend (in build/cuda; with
 # MPI=no for one device alone), CI=true turns warnings into errors. Targets: all,
-# check, parity, demo, golden, pages, claims, install (PREFIX, DESTDIR), layers, fit, validate, bench,
-# bench-check, simgrid, schedules-sheet, clean.
+# deps, check, build-tests, test, layers, parity, demo, golden, pages, claims, fit,
+# validate, baseline, predict-cpu, plan-loop, bench, bench-check, search-scale,
+# simgrid, schedules-sheet, install (PREFIX, DESTDIR), clean.
 
 CC ?= cc
 BUILD := build$(if $(SAN),/san)$(if $(CUDA),/cuda)
@@ -228,5 +229,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all plan-loop predict-cpu bench bench-check build-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all plan-loop search-scale predict-cpu bench bench-check build-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

@@ -121,6 +121,31 @@ START_TEST(experts_divide)
 }
 END_TEST
 
+/* Shared experts keep gate, up and product of each token; their input is kept for the
+ * router, but in 8 bits, where they keep a copy of it. */
+START_TEST(shared_experts_read_the_routers_input)
+{
+  const double tokens = 64, hidden = 128, shared = 96;
+  Fixture f;
+  double saved[2][2];
+
+  for (int with = 0; with < 2; with++) {
+    setup(&f, 4, 1);
+    model_free(f.model);
+    f.model = fixture_moe(1, hidden, 4, tokens, 1000, 4, 2, with ? shared : 0);
+    f.plan = plan_default(f.model, f.framework);
+    f.plan.recompute = RECOMPUTE_NONE;
+    for (int fp8 = 0; fp8 < 2; fp8++) {
+      f.plan.fp8 = fp8;
+      saved[with][fp8] = block_of(&f).saved;
+    }
+    teardown(&f);
+  }
+  ck_assert_double_eq_tol(saved[1][0] - saved[0][0], tokens * 3 * shared * 2, 0.5);
+  ck_assert_double_eq_tol(saved[1][1] - saved[0][1], tokens * (2 * shared * 2 + shared + hidden), 0.5);
+}
+END_TEST
+
 /* However tensor ranks fold, all ranks together do the same work on the same
  * weights; with whole experts no rows are gathered or summed for them. */
 START_TEST(folding_conserves_work)
@@ -329,6 +354,7 @@ START_TEST(dense_models_have_none)
 }
 END_TEST
 
-TEST_MAIN("experts", groups_fold, experts_divide, folding_conserves_work, flex_sends_once_to_a_node, the_busiest_rank_counts,
+TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
+          flex_sends_once_to_a_node, the_busiest_rank_counts,
           states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules,
           dense_models_have_none)

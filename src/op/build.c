@@ -159,7 +159,7 @@ static void cast_backward(Build *b, const Linear *l)
 static double input_saved(const Build *b, const Linear *l)
 {
   if (!is_fp8(b, l) || !fp8_work(b->plan)->keeps_narrow)
-    return l->saved;
+    return l->kept ? 0 : l->saved;
   return l->saved / b->bytes + (l->unmade ? l->saved : 0);
 }
 

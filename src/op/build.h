@@ -35,6 +35,7 @@ typedef struct {
   LinearSplit split;
   gboolean no_reduce; /* a row-parallel output whose sum comes later */
   gboolean no_gather; /* a column-parallel input that is gathered already */
+  gboolean kept;      /* its input is kept for another product; a copy in 8 bits is its own */
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
 } Linear;
 
@@ -104,6 +105,7 @@ typedef struct {
   double rows;   /* tokens of each */
   double saved;  /* bytes of input */
   RecomputeModule module; /* that it is; of routed experts, that of their activation */
+  gboolean kept; /* as of Linear */
   gboolean inside; /* what goes around it gathers and sums over the tensor-parallel ranks */
 } Mlp;
 

@@ -33,6 +33,7 @@ static void combine(Build *b, double moved)
                               .backward_bytes = 1.5 * moved, .backward_kernels = 2, .saved = moved / 2 });
 }
 
+/* Their input is the router's. */
 static void shared(Build *b, gboolean inside)
 {
   const FeedForward *f = &b->spec->ffn;
@@ -41,7 +42,7 @@ static void shared(Build *b, gboolean inside)
   if (f->shared_width)
     build_mlp(b, &(Mlp) { .up = "shared up", .down = "shared down", .width = f->shared_width / b->tp, .batch = 1,
                           .rows = b->tokens, .saved = b->bytes * rows * b->hidden, .module = MODULE_SHARED_EXPERTS,
-                          .inside = inside });
+                          .kept = TRUE, .inside = inside });
   build_params(b, f->shared_gate ? b->hidden : 0);
 }
 

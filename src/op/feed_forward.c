@@ -29,7 +29,7 @@ void build_mlp(Build *b, const Mlp *m)
   b->dropped |= m->module == MODULE_MOE_ACT || m->inside ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
     .name = m->up, .in = b->hidden, .out = gates * m->width, .batch = m->batch, .rows = m->rows, .bias = bias,
-    .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel,
+    .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel, .kept = m->kept,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   b->dropped |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
@@ -53,5 +53,6 @@ void build_feed_forward(Build *b)
     build_experts(b);
   else
     build_mlp(b, &(Mlp) { .up = "feed-forward up", .down = "feed-forward down", .width = f->width / b->tp, .batch = 1,
-                          .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden, .module = MODULE_MLP });
+                          .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden, .module = MODULE_MLP,
+                          .kept = b->spec->parallel && b->spec->norms < 2 }); /* attention reads the same */
 }

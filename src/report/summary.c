@@ -113,7 +113,8 @@ static void append_speed(GString *text, const Result *r)
   table_add(table, "plan");
   table_add(table, "%s", label);
   table_add(table, "pipeline");
-  table_add(table, "%d micro-batches on each of %d pipelines", plan_micro_batches(&r->plan), r->plan.dp);
+  int micro = plan_micro_batches(&r->plan);
+  table_add(table, "%d micro-batch%s on each of %d pipelines", micro, micro == 1 ? "" : "es", r->plan.dp);
   table_add(table, "step");
   table_add(table, "%s", step);
   table_add(table, "tokens");

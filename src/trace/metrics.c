@@ -138,7 +138,7 @@ static void break_down(const Trace *t, int row, Metrics *m)
       double context = exposed_part(segment, segment->context_s, s), expert = exposed_part(segment, segment->expert_s, s);
       m->context_comm_s += context;
       m->expert_comm_s += expert;
-      m->tensor_comm_s += s->exposed_tensor_s - context - expert;
+      m->tensor_comm_s += MAX(0, s->exposed_tensor_s - context - expert);
       m->compute_s += s->end - s->start - s->exposed_tensor_s;
     }
     clock = s->end;
