@@ -136,7 +136,9 @@ static gboolean has_pass(const ScheduleOrder *order, Pass pass)
 static int *new_indices(gsize n)
 {
   int *indices = g_new(int, n);
-  memset(indices, -1, n * sizeof(int));
+
+  for (gsize i = 0; i < n; i++)
+    indices[i] = -1;
   return indices;
 }
 
