@@ -11,12 +11,15 @@ static char *precise_seconds(double s)
 
 char *report_ranking(const Result *results, int n)
 {
-  gboolean context = FALSE; /* a column only where some plan has it */
+  gboolean context = FALSE, experts = FALSE; /* a column only where some plan has it */
 
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
     context |= results[i].plan.cp > 1;
+    experts |= plan_experts_apart(&results[i].plan);
+  }
   g_autofree char *columns = g_strdup_printf(
-      "#|tp|sp|pp|chunks|%sdp|zero|micro|<recompute|<schedule|step|tokens/s/GPU|MFU|bubble|memory", context ? "cp|" : "");
+      "#|tp|sp|pp|chunks|%s%sdp|zero|micro|<recompute|<schedule|step|tokens/s/GPU|MFU|bubble|memory",
+      context ? "cp|" : "", experts ? "ep|" : "");
   g_autoptr(Table) t = table_new(columns);
 
   for (int i = 0; i < n; i++) {
@@ -30,6 +33,10 @@ char *report_ranking(const Result *results, int n)
     table_add(t, "%d", r->plan.vpp);
     if (context)
       table_add(t, "%d", r->plan.cp);
+    if (experts && plan_expert_tensor(&r->plan) != r->plan.tp)
+      table_add(t, "%d, etp %d", r->plan.ep, plan_expert_tensor(&r->plan));
+    else if (experts)
+      table_add(t, "%d", r->plan.ep);
     table_add(t, "%d", r->plan.dp);
     if (plan_shards(&r->plan) < plan_replicas(&r->plan))
       table_add(t, "%d/%d", r->plan.zero, plan_shards(&r->plan));
