@@ -408,11 +408,18 @@ static gboolean check_family(const Subject *s, GError **error)
   for (int i = 0; i < m->n_specs; i++)
     if (m->specs[i].encoder || m->specs[i].cross.heads)
       return broken(error, "model %s: encoder-decoder models load and count, but are not planned", m->name);
+  if (!m->vocab)
+    return broken(error, "model %s: models without a vocabulary load and count, but are not planned", m->name);
+  return TRUE;
+}
+
+static gboolean check_mtp(const Subject *s, GError **error)
+{
+  const Model *m = s->model;
+
   if (m->mtp > 0 && (!s->plan->framework->mtp || s->plan->schedule->vocabulary))
     return broken(error, "model %s: mtp_num_layers: %d: expected 0 under %s and schedule %s", m->name, m->mtp,
                   s->plan->framework->name, s->plan->schedule->name);
-  if (!m->vocab)
-    return broken(error, "model %s: models without a vocabulary load and count, but are not planned", m->name);
   return TRUE;
 }
 
@@ -523,6 +530,7 @@ static const struct {
   { RULE_OFFLOAD, check_offload, PLAN_STATES },
   { RULE_OFFLOAD, check_activations, PLAN_PASSES },
   { RULE_FAMILY, check_family, PLAN_DEGREES },
+  { RULE_FAMILY, check_mtp, PLAN_SCHEDULE },
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
   { RULE_EXPERTS, check_expert_copies, PLAN_STATES },

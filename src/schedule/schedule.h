@@ -93,6 +93,7 @@ typedef struct {
   Placement placement;
   gboolean serial;    /* one micro-batch in the pipeline at a time */
   gboolean split;     /* some backwards come as input-gradient and weight-gradient passes */
+  gboolean by_time;   /* the order goes by how long passes take (ScheduleShape) */
   gboolean recompute; /* stages other than the last make their forwards again (R) */
   /* A rank whose next pass is R while its gradient is not there runs its next
    * forward first if that can run. */

@@ -174,6 +174,7 @@ const Schedule schedule_vocab_1 = {
   .min_chunks = 1,
   .max_chunks = 1,
   .vocabulary = 2,
+  .by_time = TRUE,
   .order = order_1,
   .peak = peak_1,
 };
@@ -184,6 +185,7 @@ const Schedule schedule_vocab_2 = {
   .min_chunks = 1,
   .max_chunks = 1,
   .vocabulary = 1,
+  .by_time = TRUE,
   .order = order_2,
   .peak = peak_2,
 };

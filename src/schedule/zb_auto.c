@@ -243,6 +243,7 @@ const Schedule schedule_zb_1p = {
   .min_chunks = 1,
   .max_chunks = 1,
   .split = TRUE,
+  .by_time = TRUE,
   .check = check,
   .order_all = order_1p,
 };
@@ -253,6 +254,7 @@ const Schedule schedule_zb_2p = {
   .min_chunks = 1,
   .max_chunks = 1,
   .split = TRUE,
+  .by_time = TRUE,
   .check = check,
   .order_all = order_2p,
 };

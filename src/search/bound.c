@@ -414,7 +414,9 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
   for (int rank = 0; rank < b->plan->pp; rank = schedule->serial ? rank + 1 : next_rank(b, rank)) {
     int stage = lowest_stage(b, rank);
     double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
-    double drain = before_stage(b, back, stage) + stage * send, work = m * micro_s(b, rank);
+    /* forwards that are slots of their own may be made again before the gradient comes */
+    double again = schedule->recompute ? before_stage(b, b->sums->forward_s, stage) : 0;
+    double drain = MAX(0, before_stage(b, back, stage) - again) + stage * send, work = m * micro_s(b, rank);
     double passing = schedule->split ? m * of_rank(b, b->sums->least_input_s, rank) : work;
     b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
     const RankEnd *end = find_rank_end(b, rank, ends);

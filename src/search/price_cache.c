@@ -128,12 +128,12 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 
 gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other)
 {
-  const PriceTable *table = price_cache_sums(cache, plan)->prices;
-  const LayerPrice *a = table->layers, *b = price_cache_sums(cache, other)->prices->layers;
+  const PriceTable *a = price_cache_sums(cache, plan)->prices, *b = price_cache_sums(cache, other)->prices;
 
-  for (int layer = 0; layer < table->n; layer++)
+  for (int i = 0; i < a->n_types * a->n; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)
-      if (a[layer].pass[pass].seconds < b[layer].pass[pass].seconds)
+      if (a->layers[i].pass[pass].seconds < b->layers[i].pass[pass].seconds ||
+          a->layers[i].pass[pass].compute_s < b->layers[i].pass[pass].compute_s)
         return FALSE;
   return TRUE;
 }

@@ -20,7 +20,7 @@ gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan);
  * NULL if there is none. On a mixed cluster: balance_by_room(). */
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);
 
-/* Whether no pass of a plan takes less than the same pass of the other. */
+/* Whether no pass of a plan takes less, or computes less, than the same pass of the other. */
 gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other);
 
 #endif

@@ -1,10 +1,10 @@
 #include "search/rounds.h"
 
 #include "search/bound.h"
+#include "plan/mesh.h"
 #include "sim/simulate.h"
 
 #include <math.h>
-#include <string.h>
 
 struct Rounds {
   const Model *model;
@@ -45,26 +45,32 @@ static void add_piece(Calls *c, const Cluster *cluster, const Span *span, const 
 }
 
 /* What a step gains at most by reducing gradients in whole chunks. */
-static double gradient_gain(const Trace *trace, const Cluster *cluster, gboolean each_micro)
+static double gradient_gain(const Trace *trace, const Cluster *cluster, const Plan *plan)
 {
-  g_autofree Calls *rows = g_new0(Calls, trace->n_rows);
+  g_autofree Calls (*rows)[2] = g_malloc0_n(trace->n_rows, sizeof *rows);
   double sum = 0, most = 0;
 
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
-    if (span->kind == TASK_REDUCE)
-      add_piece(&rows[span->row], cluster, span, &g_array_index(trace->segments, Segment, span->segment));
+    const Segment *segment = &g_array_index(trace->segments, Segment, span->segment);
+    if (span->kind == TASK_REDUCE) /* sums over copies of a part are calls of their own */
+      add_piece(&rows[span->row][segment->collective == COLLECTIVE_ALL_REDUCE], mesh_site(plan, cluster, span->row), span,
+                segment);
   }
   for (int row = 0; row < trace->n_rows; row++) {
-    end_call(&rows[row], cluster);
-    sum += rows[row].excess_s;
-    most = MAX(most, rows[row].excess_s);
+    double excess_s = 0;
+    for (int across = 0; across < 2; across++) {
+      end_call(&rows[row][across], mesh_site(plan, cluster, row));
+      excess_s += rows[row][across].excess_s;
+    }
+    sum += excess_s;
+    most = MAX(most, excess_s);
   }
-  return each_micro ? sum : most;
+  return plan->zero >= 2 ? sum : most;
 }
 
 /* What a step gains at most by gathering parameters at its end, in one call. */
-static double parameter_gain(const Trace *trace, const Cluster *cluster)
+static double parameter_gain(const Trace *trace, const Cluster *cluster, const Plan *plan)
 {
   g_autofree Calls *rows = g_new0(Calls, trace->n_rows);
   double longest = 0, shortest = INFINITY;
@@ -81,20 +87,28 @@ static double parameter_gain(const Trace *trace, const Cluster *cluster)
   for (int row = 0; row < trace->n_rows; row++) {
     const Calls *r = &rows[row];
     longest = MAX(longest, r->seconds);
-    shortest = !r->segment ? 0 : MIN(shortest, collective_cost(cluster, r->segment->collective, r->bytes,
+    const Cluster *site = mesh_site(plan, cluster, row);
+    shortest = !r->segment ? 0 : MIN(shortest, collective_cost(site, r->segment->collective, r->bytes,
                                                                &r->segment->group).seconds);
   }
   return MAX(0, longest - shortest);
+}
+
+/* Whether all is as sharding_options_default() has it. */
+static gboolean shards_plainly(const ShardingOptions *o)
+{
+  gboolean quantized = o->quantized_weights || o->quantized_gradients;
+
+  return o->bucket <= 0 && o->prefetch < 0 && o->live <= 0 && o->persistence <= 0 && !o->keeps_gathered && !o->no_sync &&
+         o->secondary == 0 && !quantized && o->tiling <= 1 && !o->bucket_view;
 }
 
 /* What runs in an order found at run time, pairs that stretch each other, weights that
  * are summed over two kinds of groups, and what goes to the host follow no such rule. */
 static gboolean ruled(const Plan *p)
 {
-  const ShardingOptions usual = sharding_options_default();
-
   return !p->schedule->opportunistic && !plan_experts_apart(p) && !offload_any(&p->offload) &&
-         !p->framework->single_process && memcmp(&p->sharding, &usual, sizeof usual) == 0;
+         !p->framework->single_process && shards_plainly(&p->sharding);
 }
 
 static double find_slack(const Trace *trace, const Plan *plan)
@@ -119,8 +133,8 @@ void simulation_complete(const Model *model, const Cluster *cluster, Simulation 
 
   trace_metrics(trace, &s->metrics);
   s->slack_s = find_slack(trace, &s->plan);
-  s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, zero >= 2) : 0;
-  s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster) : 0;
+  s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, &s->plan) : 0;
+  s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster, &s->plan) : 0;
 }
 
 static void simulate_job(gpointer data, gpointer user_data)

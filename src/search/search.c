@@ -71,6 +71,18 @@ static double value_of(const Search *s, const Objective *objective, const Plan *
   return objective ? objective->value(plan, s->cluster, step_s, memory_bytes) : 0;
 }
 
+/* Of all the leaf's variants. */
+static double bound_of(const Search *s, const SpaceLeaf *leaf)
+{
+  double bound = bound_time(s->model, leaf->plan, s->cluster, leaf->sums, leaf->ends);
+  Plan without = *leaf->plan;
+
+  if (!leaf->without)
+    return bound;
+  space_switch_off(&without, OFF_TENSOR);
+  return MIN(bound, bound_time(s->model, &without, s->cluster, leaf->without, leaf->ends));
+}
+
 /* Bounds of a legal plan; one that cannot fit is put aside. */
 static void bound_leaf(gpointer data, const SpaceLeaf *leaf)
 {
@@ -82,7 +94,7 @@ static void bound_leaf(gpointer data, const SpaceLeaf *leaf)
     put_over(s, c, leaf->plan, c.memory_bytes);
     return;
   }
-  c.bound_s = bound_time(s->model, leaf->plan, s->cluster, leaf->sums, leaf->ends);
+  c.bound_s = bound_of(s, leaf);
   c.value = value_of(s, s->objective, leaf->plan, c.bound_s, c.memory_bytes);
   g_array_append_val(s->candidates, c);
 }

@@ -17,7 +17,7 @@ typedef struct {
   PassChoice passes[PASS_CHOICES];
   StateChoice states[STATE_CHOICES];
   BoundEnds ends[STATE_CHOICES];
-  const PriceSums *sums[PASS_CHOICES];
+  const PriceSums *sums[PASS_CHOICES], *without[PASS_CHOICES];
   guint switches[STATE_CHOICES];
   int n_passes, n_states;
   gint64 variants; /* plans of all states of one choice of passes */
@@ -93,6 +93,7 @@ static void pass_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
 
+  G_STATIC_ASSERT(2 * RECOMPUTE_COUNT <= PASS_CHOICES);
   w->n_passes = 0;
   for (int sp = 0; sp <= (plan->tp > 1); sp++)
     for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
@@ -160,6 +161,8 @@ static void state_choices(Walk *w, const Plan *plan)
   const Fixed *f = &w->options->fixed;
   int groups[2], secondary = secondary_ranks(w, plan);
 
+  /* stages x groups x offloads, and ZeRO-3 with a second copy */
+  G_STATIC_ASSERT(4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1 <= STATE_CHOICES);
   w->n_states = 0;
   for (int zero = 0; zero <= 3; zero++) {
     int n = excluded(f->zero, zero) ? 0 : shard_groups(w, plan, zero, groups);
@@ -219,6 +222,17 @@ static gboolean reject(Walk *w, const Plan *plan, int rule, gint64 plans)
   return TRUE;
 }
 
+/* Prices without the tensor overlap where a plan may do without it and take less, else NULL. */
+static const PriceSums *sums_without(const Walk *w, Plan plan)
+{
+  const Plan with = plan;
+
+  if (w->options->fixed.overlap >= 0 || !(space_switches(&plan) & OFF_TENSOR))
+    return NULL;
+  space_switch_off(&plan, OFF_TENSOR);
+  return price_cache_never_less(w->prices, &plan, &with) ? NULL : price_cache_sums(w->prices, &plan);
+}
+
 /* Prices of the group under each choice; they differ where a rank holds both ends of the model. */
 static void update_sums(Walk *w, Plan plan)
 {
@@ -227,7 +241,9 @@ static void update_sums(Walk *w, Plan plan)
   w->ends_meet = plan_ends_meet(&plan);
   for (int i = 0; i < w->n_passes; i++) {
     space_choose(&plan, &w->passes[i], &w->states[0]);
-    w->sums[i] = w->passes[i].recompute_layers ? NULL : price_cache_sums(w->prices, &plan);
+    gboolean counted = w->passes[i].recompute_layers != 0; /* prices depend on the stages */
+    w->sums[i] = counted ? NULL : price_cache_sums(w->prices, &plan);
+    w->without[i] = counted ? NULL : sums_without(w, plan);
   }
 }
 
@@ -255,7 +271,8 @@ static void update_switches(Walk *w, Plan plan)
 static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, const int *rules, gboolean uneven,
                         gboolean *first)
 {
-  SpaceLeaf leaf = { .group = group, .pass = w->passes[pass], .sums = w->sums[pass] };
+  SpaceLeaf leaf = { .group = group, .pass = w->passes[pass], .sums = w->sums[pass],
+                    .without = w->without[pass] };
   Plan plan = *group;
   const LayerSplit *split = NULL;
 
@@ -266,8 +283,10 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
     if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, count_variants(w, from, to)))
       return;
   }
-  if (!leaf.sums) /* of counts, which depend on the stages */
+  if (!leaf.sums) {
     leaf.sums = price_cache_sums(w->prices, &plan);
+    leaf.without = sums_without(w, plan);
+  }
   const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
   leaf.plan = &plan;
   leaf.ranks = &ranks;

@@ -49,6 +49,7 @@ typedef struct {
   PassChoice pass;
   StateChoice state;
   const PriceSums *sums;
+  const PriceSums *without; /* the same without the tensor overlap where that may be off and take less, else NULL */
   BoundEnds *ends;         /* for bound_time */
   const BoundRanks *ranks; /* for bound_memory */
   guint switches;  /* overlaps of which each may be on or off: the leaf is so many plans */

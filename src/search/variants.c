@@ -6,7 +6,8 @@ Variants variants_of(PriceCache *prices, const Candidate *base, const Simulation
   Plan without = v.plan;
 
   space_switch_off(&without, OFF_TENSOR);
-  v.tensor_slower = price_cache_never_less(prices, &without, &v.plan);
+  v.tensor_slower = !v.plan.schedule->by_time && !v.plan.schedule->vocabulary &&
+                    price_cache_never_less(prices, &without, &v.plan);
   variant_known(&v, 0, simulated);
   return v;
 }

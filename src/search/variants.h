@@ -3,7 +3,9 @@
  * the framework has, and that means something for the plan, on or off.
  *
  * A candidate stands for all its variants: its bounds hold for every one, since an
- * overlap that is off adds to the bound of time and nothing to that of memory.
+ * overlap that is off adds to the bound of time and nothing to that of memory. The
+ * overlap of tensor parallelism may slow computation by more than it hides; then the
+ * bound of time is the lesser of those with it and without.
  * Once one has been simulated, it bounds those that overlap less. These wait for
  * all that it waits for, and do the same work, but for data-parallel collectives
  * that are one call instead of pieces. Let S be what its passes took longer than by
@@ -37,7 +39,7 @@ static inline int variant_count(guint switches)
 typedef struct {
   Candidate base;
   Plan plan;
-  gboolean tensor_slower; /* passes without the tensor overlap never take less */
+  gboolean tensor_slower; /* without the tensor overlap passes never take less, and run in the same order */
   guint settled;          /* bit `off` of each variant */
   Simulation known[VARIANTS_MAX]; /* by `off`, those that were simulated */
   guint simulated;        /* bit `off` of each of them */
