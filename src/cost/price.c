@@ -186,7 +186,8 @@ static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *clu
 
 LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
-  return (LayerTimes) { price_ops(work->forward, plan, cluster, known), price_ops(work->backward, plan, cluster, known) };
+  return (LayerTimes) { price_ops(work->forward, plan, cluster, known),
+                        price_ops(work->backward, plan, cluster, known) };
 }
 
 void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,

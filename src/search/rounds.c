@@ -6,9 +6,15 @@
 
 #include <math.h>
 
+typedef struct {
+  Simulation *simulation;
+  PriceTable *prices;
+} Job;
+
 struct Rounds {
   const Model *model;
   const Cluster *cluster;
+  PriceCache *prices;
   Journal *journal;
   GThreadPool *pool;
   GMutex mutex;
@@ -126,9 +132,10 @@ static double find_slack(const Trace *trace, const Plan *plan)
   return slack;
 }
 
-void simulation_complete(const Model *model, const Cluster *cluster, Simulation *s)
+void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *s)
 {
-  g_autoptr(Trace) trace = simulate_plan(model, cluster, &s->plan);
+  g_autoptr(Program) program = program_new(model, &s->plan, cluster, prices);
+  g_autoptr(Trace) trace = simulate(program);
   int zero = s->plan.zero;
 
   trace_metrics(trace, &s->metrics);
@@ -140,20 +147,22 @@ void simulation_complete(const Model *model, const Cluster *cluster, Simulation 
 static void simulate_job(gpointer data, gpointer user_data)
 {
   Rounds *r = user_data;
+  const Job *job = data;
 
-  simulation_complete(r->model, r->cluster, data);
+  simulation_complete(r->model, r->cluster, job->prices, job->simulation);
   g_mutex_lock(&r->mutex);
   if (--r->left == 0)
     g_cond_signal(&r->done);
   g_mutex_unlock(&r->mutex);
 }
 
-Rounds *rounds_new(const Model *model, const Cluster *cluster, Journal *journal, int threads)
+Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, int threads)
 {
   Rounds *r = g_new0(Rounds, 1);
 
   r->model = model;
   r->cluster = cluster;
+  r->prices = prices;
   r->journal = journal;
   r->pool = g_thread_pool_new(simulate_job, r, threads > 0 ? threads : (int)g_get_num_processors(), TRUE, NULL);
   g_mutex_init(&r->mutex);
@@ -188,20 +197,21 @@ static gboolean recall(const Rounds *r, Simulation *s)
 
 void rounds_run(Rounds *r, Simulation *simulations, int n)
 {
-  gboolean known[ROUND];
+  Job jobs[ROUND];
+  int left = 0;
 
-  r->left = 0;
-  for (int i = 0; i < n; i++) {
-    known[i] = recall(r, &simulations[i]);
-    r->left += !known[i];
-  }
   for (int i = 0; i < n; i++)
-    if (!known[i])
-      g_thread_pool_push(r->pool, &simulations[i], NULL);
+    if (!recall(r, &simulations[i]))
+      jobs[left++] = (Job) { &simulations[i], price_cache_own(r->prices, &simulations[i].plan) };
+  r->left = left;
+  for (int i = 0; i < left; i++)
+    g_thread_pool_push(r->pool, &jobs[i], NULL);
   g_mutex_lock(&r->mutex);
   while (r->left > 0)
     g_cond_wait(&r->done, &r->mutex);
   g_mutex_unlock(&r->mutex);
+  for (int i = 0; i < left; i++)
+    price_table_free(jobs[i].prices);
   for (int i = 0; i < n; i++) {
     const Simulation *s = &simulations[i];
     double bytes = memory_in_room(r->cluster, s->metrics.peak_memory_bytes, s->metrics.capacity_bytes);
