@@ -117,19 +117,20 @@ static gboolean ruled(const Plan *p)
          !p->framework->single_process && shards_plainly(&p->sharding);
 }
 
-static double find_slack(const Trace *trace, const Plan *plan)
+static double find_slack(const Program *program, const Trace *trace, const Plan *plan)
 {
-  double slack = ruled(plan) ? 0 : INFINITY;
+  gboolean slowed = FALSE;
 
+  if (!ruled(plan))
+    return INFINITY;
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
-    double seconds = g_array_index(trace->segments, Segment, span->segment).seconds;
     if (span->paired)
       return INFINITY;
-    if (span->kind == TASK_PASS)
-      slack += MAX(0, span->end - span->start - seconds);
+    slowed |= span->kind == TASK_PASS &&
+              span->end - span->start > (1 + 1e-10) * g_array_index(trace->segments, Segment, span->segment).seconds;
   }
-  return slack;
+  return slowed ? MAX(0, trace->end_s - longest_path(program, NULL)) : 0;
 }
 
 void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *s)
@@ -139,7 +140,7 @@ void simulation_complete(const Model *model, const Cluster *cluster, const Price
   int zero = s->plan.zero;
 
   trace_metrics(trace, &s->metrics);
-  s->slack_s = find_slack(trace, &s->plan);
+  s->slack_s = find_slack(program, trace, &s->plan);
   s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, &s->plan) : 0;
   s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster, &s->plan) : 0;
 }

@@ -16,8 +16,8 @@
 
 /*
  * A simulated plan, with what bounds its variants: the same work with other
- * precedence (variants.h). `slack_s` is what passes took longer than by themselves,
- * over all rows. The other two are what a step gains at most, beside that, where
+ * precedence (variants.h). `slack_s` is what the step took longer than its longest
+ * path with passes as long as by themselves. The other two are what a step gains at most, beside that, where
  * gradients are reduced in whole chunks or parameters gathered in one call at its
  * end, as they are without overlap: one call never takes longer than its pieces.
  */
