@@ -9,6 +9,7 @@ typedef struct {
   int zero, recompute, precision, optimizer, attention, context, shard_group, etp, dispatch;
   double expert_load, expert_capacity;
   gboolean partition_activations;
+  int micro_group;
   char *schedule, *framework;
 } PlanFile;
 
@@ -27,6 +28,7 @@ static const JsonField fields[] = {
   { "sequence_parallel", JSON_BOOL, FIELD(sequence_parallel) },
   { "pipeline_model_parallel_size", JSON_INT, FIELD(pp), FALSE, 1, DEGREE_MAX },
   { "virtual_pipeline_model_parallel_size", JSON_INT, FIELD(vpp), FALSE, 1, DEGREE_MAX },
+  { "microbatch_group_size_per_vp_stage", JSON_INT, FIELD(micro_group), FALSE, 1, DEGREE_MAX },
   { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
   { "data_parallel_size", JSON_INT, FIELD(dp), FALSE, 1, DEGREE_MAX },
   { "context_parallel_size", JSON_INT, FIELD(cp), FALSE, 1, DEGREE_MAX },
@@ -170,6 +172,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   resolve_degrees(f, out);
   out->global_batch = given(f->global_batch, MAX(out->global_batch, out->dp));
   out->micro_batch = given(f->micro_batch, 1);
+  out->micro_group = f->micro_group == out->pp ? 0 : f->micro_group;
   out->seq = given(f->seq, out->seq);
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
@@ -203,7 +206,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, FALSE, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, FALSE, 0, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -236,6 +239,8 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_bool(w, "sequence_parallel", p->sequence_parallel);
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
   json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
+  if (p->micro_group)
+    json_put_int(w, "microbatch_group_size_per_vp_stage", p->micro_group);
   json_put_string(w, "pipeline_schedule", p->schedule->name);
   if (p->split.stages) {
     json_open(w, "layer_split", '[');
