@@ -381,6 +381,6 @@ START_TEST(dense_models_have_none)
 END_TEST
 
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
-          flex_sends_once_to_a_node, the_busiest_rank_counts,
+          flex_sends_once_to_a_node, the_busiest_rank_counts, places_up_to_the_capacity,
           states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules,
           dense_models_have_none)
