@@ -63,7 +63,8 @@ static gboolean check_options(const Options *o, GError **error)
   else if (!(o->budget_s >= 1 && o->budget_s <= 3600))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
   else if (!o->nccl_tests && !o->fit && o->more)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests or --fit", o->more[0]);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests or --fit",
+                o->more[0]);
   else if (!o->nccl_tests && lone_option(o))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone_option(o));
   else if (o->nccl_tests && o->date)
@@ -86,19 +87,31 @@ static gboolean check_options(const Options *o, GError **error)
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
 {
   const GOptionEntry entries[] = {
-    { "nccl-tests", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->nccl_tests, "Fit a link to text that nccl-tests printed; more files may follow", "FILE" },
-    { "like", 0, 0, G_OPTION_ARG_FILENAME, &o->like, "The link to start from: a name of hardware/links/ or a path", "LINK" },
-    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster that was measured: a file or a name of hardware/", "C" },
-    { "gb-per-s", 0, 0, G_OPTION_ARG_DOUBLE, &o->gb_per_s, "Nominal rate of a device, each way (default: of the servers that have the link)", "R" },
-    { "collective", 0, 0, G_OPTION_ARG_STRING, &o->collective, "What files hold that do not say it: all-reduce, all-gather ...", "NAME" },
+    { "nccl-tests", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->nccl_tests,
+      "Fit a link to text that nccl-tests printed; more files may follow", "FILE" },
+    { "like", 0, 0, G_OPTION_ARG_FILENAME, &o->like,
+      "The link to start from: a name of hardware/links/ or a path", "LINK" },
+    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster,
+      "Cluster that was measured: a file or a name of hardware/", "C" },
+    { "gb-per-s", 0, 0, G_OPTION_ARG_DOUBLE, &o->gb_per_s,
+      "Nominal rate of a device, each way (default: of the servers that have the link)", "R" },
+    { "collective", 0, 0, G_OPTION_ARG_STRING, &o->collective,
+      "What files hold that do not say it: all-reduce, all-gather ...", "NAME" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the link, or the host's numbers, to a file", "FILE" },
-    { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
-    { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points, "Write what was measured to a CSV file, and fit nothing", "FILE" },
-    { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
-    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, Megatron log", "FILE" },
+    { "name", 0, 0, G_OPTION_ARG_STRING, &o->name,
+      "Name of the link that is written (default: that of its file)", "NAME" },
+    { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points,
+      "Write what was measured to a CSV file, and fit nothing", "FILE" },
+    { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit,
+      "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
+    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import,
+      "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, Megatron log",
+      "FILE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
-    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
-    { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend,
+      "What to measure: cpu or cuda (the first that is built in)", "B" },
+    { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s,
+      "Measure no longer than about this (150), but at least three rounds", "S" },
     { "date", 0, 0, G_OPTION_ARG_STRING, &o->date, "Day of the measurement (default: today)", "YYYY-MM-DD" },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->more, NULL, NULL },
     G_OPTION_ENTRY_NULL,
@@ -221,7 +234,8 @@ static gboolean check_output(const Options *o, const LinkCalibration *link, GErr
 
 static gboolean fit(const Options *o, GError **error)
 {
-  const LinkSetup setup = { .cluster = o->cluster, .like = o->like, .bytes_per_s = isnan(o->gb_per_s) ? 0 : o->gb_per_s * 1e9 };
+  const LinkSetup setup = { .cluster = o->cluster, .like = o->like,
+                            .bytes_per_s = isnan(o->gb_per_s) ? 0 : o->gb_per_s * 1e9 };
   g_autoptr(GPtrArray) all = g_ptr_array_new_with_free_func((GDestroyNotify)nccl_tests_free);
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(LinkPoint));
   g_autoptr(GString) names = g_string_new(NULL);
@@ -251,7 +265,8 @@ static gboolean import(const Options *o, GError **error)
   if (importer)
     out = importer->read(text, &notes, error);
   else if (text)
-    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of nsys stats or a Megatron log");
+    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of "
+                 "nsys stats or a Megatron log");
   if (importer)
     fprintf(stderr, "%s: %s\n", o->import, importer->name);
   if (notes.strange)
