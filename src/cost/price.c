@@ -130,7 +130,7 @@ typedef struct {
   const LayerWork *work;
   const Plan *plan;
   const Cluster *cluster;
-  const double *forward_s, *backward_s;
+  const LayerTimes *times;
 } Priced;
 
 static void price_forward(const Priced *w, PassPrice *price)
@@ -138,7 +138,7 @@ static void price_forward(const Priced *w, PassPrice *price)
   Layout l = { .price = price, .cluster = w->cluster, .slowdown = 1 };
 
   for (guint i = 0; i < w->work->forward->len; i++)
-    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i],
+    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->times->forward_s[i],
            op_crowding(&g_array_index(w->work->forward, Op, i), w->cluster), 1);
   finish(&l, w->plan);
 }
@@ -150,7 +150,7 @@ static void lay_recompute(const Priced *w, Layout *l)
     const Op *op = &g_array_index(w->work->forward, Op, i);
     double share = op_recompute_share(op, w->work, w->plan);
     if (share > 0)
-      lay_op(l, op, w->forward_s[i], op_crowding(op, w->cluster), share);
+      lay_op(l, op, w->times->forward_s[i], op_crowding(op, w->cluster), share);
   }
 }
 
@@ -163,7 +163,7 @@ static void price_backward(const Priced *w, Pass pass, PassPrice *price)
   for (guint i = 0; i < w->work->backward->len; i++) {
     const Op *op = &g_array_index(w->work->backward, Op, i);
     if (pass == PASS_BACKWARD || op->pass == pass)
-      lay_op(&l, op, w->backward_s[i], op_crowding(op, w->cluster), 1);
+      lay_op(&l, op, w->times->backward_s[i], op_crowding(op, w->cluster), 1);
   }
   finish(&l, w->plan);
 }
@@ -206,12 +206,12 @@ double slowest_of_all(const Device *device, const Plan *plan, const Meetings *me
                   jitter_of(device, plan->pp, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
 }
 
-static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster)
+static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
   double *seconds = g_new(double, ops->len);
 
   for (guint i = 0; i < ops->len; i++)
-    seconds[i] = op_s(&g_array_index(ops, Op, i), plan, cluster);
+    seconds[i] = op_times_s(known, &g_array_index(ops, Op, i), plan, cluster);
   return seconds;
 }
 
@@ -243,17 +243,25 @@ static void wait_for_slowest(const GArray *ops, double slowest, double *seconds)
     seconds[i] *= g_array_index(ops, Op, i).kind == OP_COLLECTIVE ? 1 : slowest;
 }
 
-void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster)
+LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
-  g_autofree double *forward_s = price_ops(work->forward, plan, cluster);
-  g_autofree double *backward_s = price_ops(work->backward, plan, cluster);
-  Priced w = { work, plan, cluster, forward_s, backward_s };
-  double apart = apart_s(work, forward_s, backward_s), slowest = slowest_inside(&cluster->device, plan, apart);
+  LayerTimes t = { price_ops(work->forward, plan, cluster, known), price_ops(work->backward, plan, cluster, known), 0 };
 
-  wait_for_slowest(work->forward, slowest, forward_s);
-  wait_for_slowest(work->backward, slowest, backward_s);
+  if (cluster->device.rate_jitter > 0)
+    t.apart_s = apart_s(work, t.forward_s, t.backward_s);
+  double slowest = slowest_inside(&cluster->device, plan, t.apart_s);
+  wait_for_slowest(work->forward, slowest, t.forward_s);
+  wait_for_slowest(work->backward, slowest, t.backward_s);
+  return t;
+}
+
+void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
+                    const Cluster *cluster)
+{
+  Priced w = { work, plan, cluster, times };
+
   *price = (LayerPrice) {
-    .apart_s = apart,
+    .apart_s = times->apart_s,
     .params = work->params,
     .expert_params = work->expert_params,
     .largest = work->largest,
@@ -267,6 +275,15 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
   price_backward(&w, PASS_BACKWARD, &price->pass[PASS_BACKWARD]);
   price_backward(&w, PASS_INPUT, &price->pass[PASS_INPUT]);
   price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
+}
+
+void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster)
+{
+  LayerTimes times = layer_times(work, plan, cluster, NULL);
+
+  layer_price_at(price, work, &times, plan, cluster);
+  g_free(times.forward_s);
+  g_free(times.backward_s);
 }
 
 static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)
