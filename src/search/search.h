@@ -8,7 +8,8 @@
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
  * node), recomputation and sequence parallelism on or off, and each overlap that
  * the framework has on or off, less what the caller fixed. Offload and ZeRO++ are in
- * it where SearchOptions.space asks for them (of activations, with full recomputation). Of a model with experts, where the framework divides them over
+ * it where SearchOptions.space asks for them (of activations, with full
+ * recomputation). Of a model with experts, where the framework divides them over
  * ranks: every expert parallelism that divides the experts and a stage's ranks, an
  * expert's matrices over the tensor-parallel ranks or whole. On a mixed cluster also
  * every order of the node types along the pipeline.
