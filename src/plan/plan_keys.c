@@ -9,6 +9,7 @@ typedef struct {
   int zero, recompute, precision, optimizer, attention, context, shard_group, etp, dispatch;
   double expert_load, expert_capacity;
   gboolean partition_activations;
+  int decoder_seq, split_rank;
   char *schedule, *framework;
 } PlanFile;
 
@@ -23,9 +24,11 @@ static const JsonField fields[] = {
   { "global_batch_size", JSON_INT, FIELD(global_batch), FALSE, 1, 1e9 },
   { "micro_batch_size", JSON_INT, FIELD(micro_batch), FALSE, 1, 1e6 },
   { "seq_length", JSON_INT, FIELD(seq), FALSE, 1, 1e8 },
+  { "decoder_seq_length", JSON_INT, FIELD(decoder_seq), FALSE, 1, 1e8 },
   { "tensor_model_parallel_size", JSON_INT, FIELD(tp), FALSE, 1, DEGREE_MAX },
   { "sequence_parallel", JSON_BOOL, FIELD(sequence_parallel) },
   { "pipeline_model_parallel_size", JSON_INT, FIELD(pp), FALSE, 1, DEGREE_MAX },
+  { "pipeline_model_parallel_split_rank", JSON_INT, FIELD(split_rank), FALSE, 1, DEGREE_MAX },
   { "virtual_pipeline_model_parallel_size", JSON_INT, FIELD(vpp), FALSE, 1, DEGREE_MAX },
   { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
   { "data_parallel_size", JSON_INT, FIELD(dp), FALSE, 1, DEGREE_MAX },
@@ -171,6 +174,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->global_batch = given(f->global_batch, MAX(out->global_batch, out->dp));
   out->micro_batch = given(f->micro_batch, 1);
   out->seq = given(f->seq, out->seq);
+  out->decoder_seq = f->decoder_seq;
+  out->split_rank = f->split_rank;
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
   out->partition_activations = f->partition_activations;
@@ -203,7 +208,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, FALSE, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, FALSE, 0, 0, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -232,9 +237,13 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_int(w, "global_batch_size", p->global_batch);
   json_put_int(w, "micro_batch_size", p->micro_batch);
   json_put_int(w, "seq_length", p->seq);
+  if (p->decoder_seq)
+    json_put_int(w, "decoder_seq_length", p->decoder_seq);
   json_put_int(w, "tensor_model_parallel_size", p->tp);
   json_put_bool(w, "sequence_parallel", p->sequence_parallel);
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
+  if (p->split_rank)
+    json_put_int(w, "pipeline_model_parallel_split_rank", p->split_rank);
   json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
   json_put_string(w, "pipeline_schedule", p->schedule->name);
   if (p->split.stages) {
