@@ -59,7 +59,7 @@ static void project_grouped(Build *b)
  * their rows, or its gradient summed. */
 static void enter_latent(Build *b, double width)
 {
-  gboolean sp = b->sequence_parallel;
+  gboolean sp = b->plan->sequence_parallel;
   double bytes = b->bytes * b->tokens * width;
 
   if (sp)
