@@ -168,10 +168,10 @@ START_TEST(encoder_output_travels)
   ck_assert(plan_entry_copies(&plan, model));
   g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
   double sent[4] = { 0 };
-  for (guint i = 0; i < trace->program->tasks->len; i++) {
-    const Task *t = &g_array_index(trace->program->tasks, Task, i);
-    const Segment *s = &g_array_index(trace->program->segments, Segment, t->segment);
-    sent[t->row] += t->kind == TASK_SEND ? s->comm_bytes : 0;
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *span = &g_array_index(trace->spans, Span, i);
+    const Segment *s = &g_array_index(trace->segments, Segment, span->segment);
+    sent[span->row] += s->kind == TASK_SEND ? s->comm_bytes : 0;
   }
   ck_assert_double_eq(sent[0], 8 * 512 * token);
   ck_assert_double_eq(sent[1], 8 * (512 + 512 + 128) * token);

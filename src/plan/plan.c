@@ -66,6 +66,8 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", pp %d", p->pp);
   if (p->vpp > 1)
     g_string_append_printf(s, " x %d chunks", p->vpp);
+  if (p->split_rank)
+    g_string_append_printf(s, " (encoder on %d)", p->split_rank);
   if (p->cp > 1)
     g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
   if (plan_experts_apart(p))
