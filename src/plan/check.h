@@ -24,6 +24,7 @@ gboolean check_family(const Subject *subject, GError **error);
 gboolean check_stacks(const Subject *subject, GError **error);
 gboolean check_sparse(const Subject *subject, GError **error);
 gboolean check_vocabulary(const Subject *subject, GError **error);
+gboolean check_chunks(const Subject *subject, GError **error);
 gboolean check_mtp(const Subject *subject, GError **error);
 
 #endif

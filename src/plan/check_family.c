@@ -79,6 +79,17 @@ gboolean check_vocabulary(const Subject *s, GError **error)
   return TRUE;
 }
 
+/* Megatron-LM's training asserts it. */
+gboolean check_chunks(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (s->model->encoder_blocks && p->vpp > 1 && g_str_equal(p->framework->engine, "megatron"))
+    return broken(error, "virtual_pipeline_model_parallel_size: %d: expected 1, %s gives ranks of encoder-decoders no chunks",
+                  p->vpp, p->framework->name);
+  return TRUE;
+}
+
 gboolean check_mtp(const Subject *s, GError **error)
 {
   const Model *m = s->model;

@@ -518,6 +518,7 @@ static const struct {
   { RULE_FAMILY, check_family, PLAN_DEGREES },
   { RULE_FAMILY, check_sparse, PLAN_DEGREES },
   { RULE_FAMILY, check_vocabulary, PLAN_SCHEDULE },
+  { RULE_FAMILY, check_chunks, PLAN_SCHEDULE },
   { RULE_FAMILY, check_mtp, PLAN_SCHEDULE },
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
