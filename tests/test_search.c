@@ -61,7 +61,7 @@ START_TEST(families_agree)
   in.base.global_batch = 16;
   in.base.decoder_seq = _i % 2 ? 0 : 48;
   in.options.fixed.overlap = 1;
-  check_instance(&in);
+  instance_check(&in);
   instance_clear(&in);
   g_rand_free(rand);
 }
