@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+const char *const expert_drop_names[] = { "probs", "position", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
@@ -103,7 +104,14 @@ Plan plan_of_experts(const Plan *p)
 
 double plan_expert_tokens(const Plan *p)
 {
+  if (p->expert_padded)
+    return p->expert_capacity;
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
+}
+
+double plan_expert_copies(const Plan *p)
+{
+  return p->expert_padded ? p->expert_capacity : 1;
 }
 
 gboolean plan_ends_meet(const Plan *p)

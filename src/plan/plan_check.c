@@ -475,6 +475,9 @@ static gboolean check_experts(const Subject *s, GError **error)
 {
   gboolean any = FALSE;
 
+  if ((s->plan->expert_padded || s->plan->expert_drop) && s->plan->expert_capacity <= 0)
+    return broken(error, "%s: expected a moe_expert_capacity_factor beside it",
+                  s->plan->expert_padded ? "moe_pad_expert_input_to_capacity" : "moe_token_drop_policy");
   if (!plan_experts_apart(s->plan))
     return TRUE;
   for (int i = 0; i < s->model->n_specs; i++) {
