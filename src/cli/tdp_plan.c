@@ -9,6 +9,7 @@
 #include "cli/placement.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
+#include "cli/refined.h"
 #include "cli/strategy.h"
 #include "cli/watch.h"
 #include "interop/export.h"
@@ -35,6 +36,7 @@ typedef struct {
   SearchResult *found;
   Result *results;
   int n;
+  Polished *refined; /* NULL = not asked for */
 } Planning;
 
 static gboolean all_support(const Cluster *cluster, DType dtype)
@@ -195,6 +197,8 @@ static void write_json(const Planning *p)
   json_put_string(&w, "objective", p->objective->name);
   write_counts(p->found, &w);
   json_close(&w, '}');
+  if (p->refined)
+    refined_write(p->refined, &p->results[0], &w);
   if (p->tokens > 0)
     training_write(&p->results[0], p->tokens, &w);
   json_close(&w, '}');
@@ -203,7 +207,8 @@ static void write_json(const Planning *p)
 
 static SearchOptions search_options(const Planning *p, const PlanOptions *o)
 {
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space,
+                           .top = o->top > 0 ? o->top : 5, .threads = o->threads,
                            .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
@@ -230,6 +235,10 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     printf("\n%s", training);
   }
   printf("\n%s", counts);
+  if (p->refined) {
+    g_autofree char *refined = refined_text(p->refined, &p->results[0]);
+    printf("\n%s", refined);
+  }
   if (o->layerwise) {
     g_autofree char *layers = explain_layerwise(&p->results[0]);
     printf("\n%s", layers);
@@ -254,13 +263,19 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
 }
 
+/* The plan that is written and exported. */
+static const Plan *chosen_plan(const Planning *p)
+{
+  return p->refined ? &p->refined->plan : &p->results[0].plan;
+}
+
 static gboolean write_plan(const Planning *p, const char *path, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
   json_writer_init(&w, text);
-  plan_write(&p->results[0].plan, &w, NULL);
+  plan_write(chosen_plan(p), &w, NULL);
   g_string_append_c(text, '\n');
   return files_write(path, text->str, text->len, error);
 }
@@ -270,7 +285,7 @@ static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **
   for (int i = 0; o->exports && o->exports[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
     const Exporter *exporter = exporter_find(pair[0]);
-    if (!export_write(exporter, p->model, p->cluster, &p->results[0].plan, pair[1], o->lossy, error))
+    if (!export_write(exporter, p->model, p->cluster, chosen_plan(p), pair[1], o->lossy, error))
       return FALSE;
   }
   return TRUE;
@@ -410,7 +425,8 @@ static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions 
   options->state = o->state;
   p->found = search(p->model, p->cluster, options, error);
   if (watch.stopped && p->found)
-    g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was found\n",
+    g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was "
+               "found\n",
                watch.stopped, p->found->open, 100 * p->found->gap);
   if (p->found && watch.certificate)
     ok = files_write(o->certificate, watch.certificate->str, watch.certificate->len, error);
@@ -423,7 +439,8 @@ static void search_on_host(Planning *p, const SearchOptions *options)
 {
   SearchOptions wider = *options;
 
-  if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit || p->found->open > 0)
+  if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit ||
+      p->found->open > 0)
     return;
   wider.space |= SPACE_OFFLOAD;
   wider.watch = NULL;
@@ -460,6 +477,8 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
     const Found *f = &g_array_index(p->found->best, Found, i);
     p->results[i] = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
   }
+  if (o->refine)
+    p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, o->threads);
   return deliver(p, o, error);
 }
 
@@ -478,6 +497,7 @@ int main(int argc, char **argv)
   else
     status = cli_fail("tdp-plan", error);
   g_clear_pointer(&p.found, search_result_free);
+  g_clear_pointer(&p.refined, polished_free);
   g_free(p.results);
   g_clear_pointer(&p.framework, framework_free);
   g_clear_pointer(&p.cluster, cluster_free);
