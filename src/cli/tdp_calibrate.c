@@ -259,6 +259,17 @@ static gboolean fit(const Options *o, GError **error)
 
 /* ---- other tools ---- */
 
+static char *not_known(const Options *o, const char *text, const ImportNotes *notes, GError **error)
+{
+  NcclTests *tests = nccl_tests_parse(text, o->import, COLLECTIVE_COUNT, NULL);
+
+  if (!tests)
+    return import_error(notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of "
+                        "nsys stats or a Megatron log");
+  nccl_tests_free(tests);
+  return import_error(notes, error, "is of nccl-tests, whose times are fitted: expected --nccl-tests in place of --import");
+}
+
 static gboolean import(const Options *o, GError **error)
 {
   ImportNotes notes = { .file = o->import, .gpu = o->gpu };
@@ -269,12 +280,14 @@ static gboolean import(const Options *o, GError **error)
   if (importer)
     out = importer->read(text, &notes, error);
   else if (text)
-    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of nsys stats or a Megatron log");
+    not_known(o, text, &notes, error);
   if (importer)
     fprintf(stderr, "%s: %s\n", o->import, importer->name);
   if (notes.strange)
     fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", o->import, notes.strange,
             notes.first_strange);
+  if (notes.untold)
+    fprintf(stderr, "%s: not told, to be filled in: %s\n", o->import, notes.untold);
   import_notes_clear(&notes);
   if (out && o->output)
     done = files_write(o->output, out, strlen(out), error);
