@@ -78,13 +78,26 @@ static gboolean check_recompute(const Plan *p, GError **error)
   return TRUE;
 }
 
+static gboolean check_optimizer(const Optimizer *o, GError **error)
+{
+  if (o->name != OPTIMIZER_ADAM && o->name != OPTIMIZER_ADAMW)
+    return refuse(error, "plan: optimizer: %s: expected adam or adamw to execute", optimizer_names[o->name]);
+  if (o->remainders)
+    return refuse(error, "plan: store_param_remainders: true: expected false to execute");
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (o->formats[i])
+      return refuse(error, "plan: %s: %s: expected nothing to execute", optimizer_state_names[i],
+                    state_format_names[o->formats[i]]);
+  return TRUE;
+}
+
 static gboolean check_plan(const Plan *p, GError **error)
 {
   g_autofree char *offloaded = offload_label(&p->offload);
 
   if (p->attention == ATTENTION_UNFUSED)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
-  if (!check_recompute(p, error))
+  if (!check_recompute(p, error) || !check_optimizer(&p->optimizer, error))
     return FALSE;
   if (plan_experts_apart(p) && plan_expert_tensor(p) > 1)
     return refuse(error, "plan: expert_tensor_parallel_size: %d: expected 1 to execute where experts are divided over ranks",
@@ -100,8 +113,8 @@ static gboolean check_plan(const Plan *p, GError **error)
                   p->expert_capacity);
   if (p->types[0])
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
-  if (p->fp8)
-    return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
+  if (p->products)
+    return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute", dtype_names[plan_format(p)]);
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
     return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
   if (plan_stores_gradients(p))

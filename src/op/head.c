@@ -34,7 +34,7 @@ void build_head(Build *b)
 {
   const Model *m = b->model;
   double vocab = op_vocab(m, b->plan) / b->tp;
-  double weights = b->work->params;
+  double weights, states;
 
   if (b->spec->norms > 0)
     build_norm(b, "final norm");
@@ -43,12 +43,15 @@ void build_head(Build *b)
                                 .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,
                                 .split = LINEAR_REPLICATED });
   weights = b->work->params;
+  states = b->work->state_bytes[0];
   build_linear(b, &(Linear) {
     .name = "logits", .in = m->embed_dim ? m->embed_dim : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
   });
   /* shared weights stand once where their owner is on the same device */
-  if (b->spec->again || (m->tied_embeddings && plan_ends_meet(b->plan)))
+  if (b->spec->again || (m->tied_embeddings && plan_ends_meet(b->plan))) {
     b->work->params = weights;
+    b->work->state_bytes[0] = states;
+  }
   build_loss(b, b->tokens * vocab);
 }
