@@ -41,7 +41,13 @@ typedef struct {
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean joins;   /* waits for the asynchronous collectives before it */
   union {
-    struct { double m, n, k, batch; DType dtype; gboolean activations; double accumulate_bytes; } matmul;
+    struct {
+      double m, n, k, batch;
+      DType dtype;
+      gboolean activations;
+      double accumulate_bytes;
+      double block, bytes; /* of block-sparse products: cost/kernel.h */
+    } matmul;
     struct {
       double batch, heads, q_len, kv_len;
       int head_dim, v_head_dim;
@@ -89,6 +95,9 @@ double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
 void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,
                      const Cluster *cluster);
 void layer_work_clear(LayerWork *work);
+
+/* Makes it the work under another plan, one that differs from its own in recomputation only. */
+void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan);
 
 /* Tokens of a micro-batch on a device, before sequence parallelism. */
 double op_tokens(const Plan *plan);

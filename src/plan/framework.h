@@ -48,6 +48,11 @@ extern const char *const expert_dispatch_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
+/* Kernels of block-sparse attention: products and softmax of blocks apart, or fused. */
+typedef enum { SPARSE_SEPARATE, SPARSE_FUSED } SparseKernels;
+
+extern const char *const sparse_kernels_names[];
+
 typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
@@ -62,6 +67,7 @@ typedef struct {
   Fp8Recipe fp8;              /* plan default; FP8_NONE: it runs no fp8 */
   guint fp8_recipes;          /* that it runs besides: bit i is Fp8Recipe i */
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
+  guint sparse;               /* kernels that it has for block-sparse attention: bit i is SparseKernels i */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
   guint sharding;             /* choices that it runs: bit i is ShardingChoice i (plan/sharding.h) */
   guint optimizers;           /* that it runs: bit i is OptimizerName i */
