@@ -52,6 +52,10 @@ static void add_expert_parallel(Export *e, GString *flags)
     export_words(flags, "--moe-token-dispatcher-type %s", expert_dispatch_names[p->dispatch]);
   if (p->expert_capacity > 0)
     export_words(flags, "--moe-expert-capacity-factor %g", p->expert_capacity);
+  if (p->expert_drop)
+    export_words(flags, "--moe-token-drop-policy %s", expert_drop_names[p->expert_drop]);
+  if (p->expert_padded)
+    export_words(flags, "--moe-pad-expert-input-to-capacity");
   export_end_line(flags);
 }
 
@@ -84,6 +88,8 @@ static void add_pipeline(Export *e, GString *flags)
     export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
   } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
+  if (p->micro_group)
+    export_words(flags, "--microbatch-group-size-per-virtual-pipeline-stage %d", p->micro_group);
   if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
     add(flags, "--no-overlap-p2p-communication");
   if (schedule->chunks && !p->overlap.pipeline && p->pp == 2)

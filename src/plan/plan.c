@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+const char *const expert_drop_names[] = { "probs", "position", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
 {
@@ -78,6 +79,8 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
   recompute_label(&p->scope, s);
   g_string_append_printf(s, ", %s", p->schedule->name);
+  if (p->micro_group)
+    g_string_append_printf(s, " in groups of %d", p->micro_group);
   g_autofree char *offloaded = offload_label(&p->offload);
   if (offloaded)
     g_string_append_printf(s, ", offloaded %s", offloaded);
@@ -102,7 +105,14 @@ Plan plan_of_experts(const Plan *p)
 
 double plan_expert_tokens(const Plan *p)
 {
+  if (p->expert_padded)
+    return p->expert_capacity;
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
+}
+
+double plan_expert_copies(const Plan *p)
+{
+  return p->expert_padded ? p->expert_capacity : 1;
 }
 
 gboolean plan_ends_meet(const Plan *p)

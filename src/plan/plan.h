@@ -23,6 +23,12 @@
  * of blocks in 8 or 4 bits, cast by a recipe (op/fp8.h) from bf16. */
 typedef enum { PRODUCTS_PLAIN, PRODUCTS_TF32, PRODUCTS_FP8, PRODUCTS_FP4 } Products;
 
+/* Tokens that an expert with more than its capacity does without: those of least weight, or the last ones
+ * (Megatron Core's moe_token_drop_policy). Each rank drops among its own. */
+typedef enum { DROP_PROBS, DROP_POSITION, DROP_COUNT } ExpertDrop;
+
+extern const char *const expert_drop_names[];
+
 /* What runs beside computation instead of before or after it. */
 typedef struct {
   gboolean gradients;  /* reduction of gradients, by bucket, during the last backwards */
@@ -41,6 +47,8 @@ typedef struct {
   ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
   double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
   double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */
+  ExpertDrop expert_drop; /* what is dropped beyond it */
+  gboolean expert_padded; /* each expert gets as many rows as its capacity */
   ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
   int zero; /* 0 to 3 */
@@ -56,6 +64,7 @@ typedef struct {
   gboolean partition_activations; /* what full recomputation keeps is divided over tensor-parallel ranks */
   AttentionKernel attention;
   Overlap overlap;
+  int micro_group;   /* micro-batches that an interleaved schedule runs through a chunk before the next; 0 = pp */
   LayerSplit split;  /* layers of each stage */
   gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
   const char *types[NODE_TYPES_MAX]; /* names of a mixed cluster's node types along the pipeline, interned;
@@ -154,6 +163,9 @@ Plan plan_of_experts(const Plan *plan);
 /* Tokens that the busiest rank's experts see over the mean. */
 double plan_expert_tokens(const Plan *plan);
 
+/* Rows that a rank sends to experts over its tokens' choices: more where each expert gets its capacity. */
+double plan_expert_copies(const Plan *plan);
+
 /* Whether gradients go to the host as they are made, not when all are there. */
 static inline gboolean plan_stores_gradients(const Plan *p)
 {
@@ -181,6 +193,7 @@ static inline gboolean plan_gathers_at_end(const Plan *p)
 static inline ScheduleShape plan_shape(const Plan *p)
 {
   return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp,
+                           .group = p->micro_group,
                            .table = p->schedule->placement == PLACE_TABLE ? p->framework->table : NULL };
 }
 
