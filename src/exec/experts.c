@@ -266,6 +266,14 @@ static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *
   return w->path ? routed : rows_sum(r, routed);
 }
 
+static void count_visits(const LayerRun *r, const Experts *w, const Visits *v)
+{
+  if (!r->visits)
+    return;
+  r->visits[0] += v->copies;
+  r->visits[1] += (double)w->rows * w->top * w->etp;
+}
+
 /* What the experts make of the rows of `in`. */
 static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *in)
 {
@@ -275,6 +283,7 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   Visits v;
 
   visits_load(r, state, w, &v);
+  count_visits(r, w, &v);
   void *copies = room_for_copies(r, &v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
   rows_ungather(r, rows, in);

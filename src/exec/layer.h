@@ -94,6 +94,7 @@ typedef struct {
   gsize wide_bytes;
   double loss_scale; /* 1 / tokens of the global batch */
   double *loss;      /* on the device, += mean of this rank's share */
+  double *visits;    /* on the host, += rows at this rank's experts, and an even share of them; NULL = not counted */
 } LayerRun;
 
 /* A layer's parameters as they lie now; gradients may be NULL in a forward. */
