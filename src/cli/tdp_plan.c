@@ -9,6 +9,7 @@
 #include "cli/placement.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
+#include "cli/refined.h"
 #include "cli/strategy.h"
 #include "cli/watch.h"
 #include "interop/export.h"
@@ -35,6 +36,7 @@ typedef struct {
   SearchResult *found;
   Result *results;
   int n;
+  Polished *refined; /* NULL = not asked for */
 } Planning;
 
 static gboolean all_support(const Cluster *cluster, DType dtype)
@@ -195,6 +197,8 @@ static void write_json(const Planning *p)
   json_put_string(&w, "objective", p->objective->name);
   write_counts(p->found, &w);
   json_close(&w, '}');
+  if (p->refined)
+    refined_write(p->refined, &p->results[0], &w);
   if (p->tokens > 0)
     training_write(&p->results[0], p->tokens, &w);
   json_close(&w, '}');
@@ -230,6 +234,10 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     printf("\n%s", training);
   }
   printf("\n%s", counts);
+  if (p->refined) {
+    g_autofree char *refined = refined_text(p->refined, &p->results[0]);
+    printf("\n%s", refined);
+  }
   if (o->layerwise) {
     g_autofree char *layers = explain_layerwise(&p->results[0]);
     printf("\n%s", layers);
@@ -254,13 +262,19 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
 }
 
+/* The plan that is written and exported. */
+static const Plan *chosen_plan(const Planning *p)
+{
+  return p->refined ? &p->refined->plan : &p->results[0].plan;
+}
+
 static gboolean write_plan(const Planning *p, const char *path, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
   json_writer_init(&w, text);
-  plan_write(&p->results[0].plan, &w, NULL);
+  plan_write(chosen_plan(p), &w, NULL);
   g_string_append_c(text, '\n');
   return files_write(path, text->str, text->len, error);
 }
@@ -270,7 +284,7 @@ static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **
   for (int i = 0; o->exports && o->exports[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
     const Exporter *exporter = exporter_find(pair[0]);
-    if (!export_write(exporter, p->model, p->cluster, &p->results[0].plan, pair[1], o->lossy, error))
+    if (!export_write(exporter, p->model, p->cluster, chosen_plan(p), pair[1], o->lossy, error))
       return FALSE;
   }
   return TRUE;
@@ -460,6 +474,8 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
     const Found *f = &g_array_index(p->found->best, Found, i);
     p->results[i] = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
   }
+  if (o->refine)
+    p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, o->threads);
   return deliver(p, o, error);
 }
 
@@ -478,6 +494,7 @@ int main(int argc, char **argv)
   else
     status = cli_fail("tdp-plan", error);
   g_clear_pointer(&p.found, search_result_free);
+  g_clear_pointer(&p.refined, polished_free);
   g_free(p.results);
   g_clear_pointer(&p.framework, framework_free);
   g_clear_pointer(&p.cluster, cluster_free);

@@ -79,6 +79,8 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
   recompute_label(&p->scope, s);
   g_string_append_printf(s, ", %s", p->schedule->name);
+  if (p->micro_group)
+    g_string_append_printf(s, " in groups of %d", p->micro_group);
   g_autofree char *offloaded = offload_label(&p->offload);
   if (offloaded)
     g_string_append_printf(s, ", offloaded %s", offloaded);

@@ -86,6 +86,9 @@ static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
   return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
 }
 
+/* Lengthens passes by what ranks wait for the slowest they meet outside of them (meet.c). */
+void program_meet(ProgramBuild *b);
+
 /* Prices and memory (prices.c). */
 void prices_init(ProgramBuild *b, gboolean remake);
 void prices_clear(ProgramBuild *b);
