@@ -79,7 +79,8 @@ char *explain_layerwise(const Result *r)
   int stages = plan_stages(&r->plan), micro = plan_micro_batches(&r->plan);
 
   if (plan_experts_apart(&r->plan) || schedule_copies(r->plan.schedule) > 1 || r->plan.schedule->vocabulary)
-    return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model or a spread vocabulary.\n");
+    return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model "
+                    "or a spread vocabulary.\n");
   for (int stage = 0; stage < stages; stage++)
     try_stage(r, stage, table, &own, &best);
   double before = phase_s(&own, micro), after = phase_s(&best, micro);

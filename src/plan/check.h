@@ -19,4 +19,12 @@ gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_offload(const Subject *subject, GError **error);
 gboolean check_activations(const Subject *subject, GError **error);
 
+/* Rules of check_family.c. */
+gboolean check_family(const Subject *subject, GError **error);
+gboolean check_stacks(const Subject *subject, GError **error);
+gboolean check_sparse(const Subject *subject, GError **error);
+gboolean check_vocabulary(const Subject *subject, GError **error);
+gboolean check_chunks(const Subject *subject, GError **error);
+gboolean check_mtp(const Subject *subject, GError **error);
+
 #endif

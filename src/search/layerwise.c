@@ -56,7 +56,8 @@ static void extend(const LayerwiseProblem *p, int layer, int strategy, GArray *l
 
 gboolean layerwise_solve(const LayerwiseProblem *p, int *choice, double *seconds)
 {
-  g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label)), scratch = g_array_new(FALSE, FALSE, sizeof(Label));
+  g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label));
+  g_autoptr(GArray) scratch = g_array_new(FALSE, FALSE, sizeof(Label));
   Label start = { 0, 0, p->outside, -1 };
   int first = 0, best = -1;
 
