@@ -57,6 +57,7 @@ typedef struct {
   Plan view[2];    /* the plan; as experts' weights see it */
   Edge *edges;
   gsize n_edges, edges_room;
+  int tasks_room;  /* of Program.tasks, whose length is behind it */
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
   int *entry;      /* first task of a pass: the same index */
   int *last_task;  /* last compute task of each row */

@@ -16,7 +16,9 @@ typedef struct {
   int rank;
   Chunk *chunks;
   int n_chunks;    /* the share of a spread vocabulary included */
-  GArray *uses;    /* Use */
+  gboolean sums, fetches; /* weights stand on several ranks; come for their passes alone */
+  Use *uses;
+  guint n_uses, uses_room;
   GArray *gathers; /* int: index of the gathered task's compute task, in order of use */
   guint next_use;  /* uses whose gather has been issued */
   int issued;      /* gathers issued */
@@ -52,12 +54,12 @@ static gboolean is_backward(Pass pass)
 }
 
 /* Whether a slot's weights must come: they may still be there from an earlier one's forward. */
-static gboolean brings_weights(const ProgramBuild *b, Chunk *chunk, Pass pass)
+static gboolean brings_weights(const RankBuild *r, Chunk *chunk, Pass pass)
 {
-  gboolean kept = b->plan->sharding.keeps_gathered && chunk->in_flight > 0;
+  gboolean kept = r->b->plan->sharding.keeps_gathered && chunk->in_flight > 0;
 
   chunk->in_flight += pass == PASS_FORWARD || pass == PASS_LOGITS;
-  return fetches_weights(b) && pass != PASS_WEIGHT && !kept;
+  return r->fetches && pass != PASS_WEIGHT && !kept;
 }
 
 static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
@@ -67,11 +69,12 @@ static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
 }
 
 /* Whether gradients leave behind a slot: to be summed, or for the host. */
-static gboolean sends_gradients(const Plan *p, Pass pass, gboolean last)
+static gboolean sends_gradients(const RankBuild *r, Pass pass, gboolean last)
 {
+  const Plan *p = r->b->plan;
   gboolean each = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync);
-  gboolean sums = sums_weights(p) && (each || (last && p->overlap.gradients));
-  gboolean stores = !sums_weights(p) && plan_stores_gradients(p) && (each || last);
+  gboolean sums = r->sums && (each || (last && p->overlap.gradients));
+  gboolean stores = !r->sums && plan_stores_gradients(p) && (each || last);
 
   return makes_weight_gradient(pass) && (sums || stores);
 }
@@ -80,32 +83,35 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean weights = brings_weights(r->b, chunk, slot->pass), sums = sums_weights(p);
+  gboolean weights = brings_weights(r, chunk, slot->pass), sums = r->sums;
   gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
   gboolean gather = weights || fresh || copied, last = index == chunk->last_backward;
   gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
-  gboolean reduce = sends_gradients(p, slot->pass, last) && !late;
+  gboolean reduce = sends_gradients(r, slot->pass, last) && !late;
   gboolean inputs = p->offload.activations && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
-  gboolean split = gather || inputs || (reduce && (p->overlap.gradients || fetches_weights(r->b)));
+  gboolean split = gather || inputs || (reduce && (p->overlap.gradients || r->fetches));
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
   gboolean releases = releases_weights(p, chunk, slot->pass);
   int n = split ? (int)chunk->pieces->len : 1;
 
-  for (int i = 0; i < n; i++) {
-    Use use = { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1, .gather = gather,
-                .reduce = reduce, .across = reduce && last, .releases = releases, .first = i == 0, .last = i == n - 1 };
-    g_array_append_val(r->uses, use);
+  if (r->n_uses + n > r->uses_room) {
+    r->uses_room = MAX(r->n_uses + n, 2 * r->uses_room);
+    r->uses = g_renew(Use, r->uses, r->uses_room);
   }
+  for (int i = 0; i < n; i++)
+    r->uses[r->n_uses++] = (Use) { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1,
+                                   .gather = gather, .reduce = reduce, .across = reduce && last, .releases = releases,
+                                   .first = i == 0, .last = i == n - 1 };
 }
 
 /* Parameters of the gathered uses, where memory or the prefetch bucket limit how many there are at once. */
 static void measure_gathers(RankBuild *r)
 {
-  if (!fetches_weights(r->b) && !r->b->plan->framework->single_process)
+  if (!r->fetches && !r->b->plan->framework->single_process)
     return;
-  for (guint i = 0; i < r->uses->len; i++) {
-    const Use *use = &g_array_index(r->uses, Use, i);
+  for (guint i = 0; i < r->n_uses; i++) {
+    const Use *use = &r->uses[i];
     if (!use->gather)
       continue;
     Piece piece = g_array_index(chunk_of(r, &use->slot)->pieces, Piece, use->piece);
@@ -183,8 +189,8 @@ static int bring_weights(RankBuild *r, const Use *use, int after)
 /* Issues gathers in order of use, as far ahead of the gathered pieces that have run as may be. */
 static void issue_gathers(RankBuild *r)
 {
-  for (; r->next_use < r->uses->len; r->next_use++) {
-    const Use *use = &g_array_index(r->uses, Use, r->next_use);
+  for (; r->next_use < r->n_uses; r->next_use++) {
+    const Use *use = &r->uses[r->next_use];
     if (!use->gather)
       continue;
     int after = r->gathered->len > 0 ? awaited(r, r->issued) : -1;
@@ -319,7 +325,7 @@ static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
     int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
     if (gather >= 0)
       program_add_edge(r->b, task, gather);
-    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b)) /* gathered for each use else */
+    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !r->fetches) /* gathered for each use else */
       r->b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
@@ -388,7 +394,6 @@ static void reduce_at_end(RankBuild *r)
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 {
   int n_slots = order->first[rank + 1] - order->first[rank];
-  g_autoptr(GArray) uses = g_array_sized_new(FALSE, FALSE, sizeof(Use), n_slots);
   g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gather_tasks = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gathered = g_array_new(FALSE, FALSE, sizeof(double));
@@ -396,8 +401,9 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   int n_chunks = b->shape.chunks + (b->shares != NULL);
   g_autofree Chunk *chunks = g_new(Chunk, n_chunks);
   const Slot *slots = order->slots + order->first[rank];
-  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks, .uses = uses, .gathers = gathers,
-                  .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
+  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks, .sums = sums_weights(b->plan),
+                  .fetches = fetches_weights(b), .uses = g_new(Use, MAX(n_slots, 1)), .uses_room = n_slots,
+                  .gathers = gathers, .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
                   .blocking = { -1, -1 } };
 
   for (int c = 0; c < n_chunks; c++)
@@ -409,9 +415,10 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
     add_uses(&r, &slots[i], other, i);
   }
   measure_gathers(&r);
-  for (guint i = 0; i < uses->len; i++)
-    add_use(&r, &g_array_index(uses, Use, i));
+  for (guint i = 0; i < r.n_uses; i++)
+    add_use(&r, &r.uses[i]);
   reduce_at_end(&r);
   for (int c = 0; c < n_chunks; c++)
     chunk_clear(&chunks[c]);
+  g_free(r.uses);
 }
