@@ -23,6 +23,14 @@ typedef struct {
   double kernels;
 } PassPrice;
 
+/* What a layer's part of the optimizer's step takes beyond its parameters: cost/orthogonal.h. */
+typedef struct {
+  double state_bytes; /* LayerWork's */
+  double matrices;    /* parameters in matrices that Muon orthogonalises */
+  double newton_s, tensor_s; /* of all of them; communication of these over tensor-parallel ranks */
+  double newton_most_s;      /* of the slowest one, with its communication */
+} OptimizerWork;
+
 /* Passes of one layer under a plan; the backward ones include recomputation. */
 typedef struct {
   PassPrice pass[PASS_COUNT];
@@ -30,6 +38,7 @@ typedef struct {
   double expert_params;   /* of experts that are apart */
   double largest;         /* of all, in the largest tensor */
   double whole;           /* of them, never divided: LayerWork's */
+  OptimizerWork optimizer[2]; /* [experts that are apart] */
   double saved_bytes;     /* from forward to backward */
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */

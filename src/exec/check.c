@@ -95,13 +95,26 @@ static gboolean check_recompute(const Plan *p, GError **error)
   return TRUE;
 }
 
+static gboolean check_optimizer(const Optimizer *o, GError **error)
+{
+  if (o->name != OPTIMIZER_ADAM && o->name != OPTIMIZER_ADAMW)
+    return refuse(error, "plan: optimizer: %s: expected adam or adamw to execute", optimizer_names[o->name]);
+  if (o->remainders)
+    return refuse(error, "plan: store_param_remainders: true: expected false to execute");
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (o->formats[i])
+      return refuse(error, "plan: %s: %s: expected nothing to execute", optimizer_state_names[i],
+                    state_format_names[o->formats[i]]);
+  return TRUE;
+}
+
 static gboolean check_plan(const Plan *p, GError **error)
 {
   g_autofree char *offloaded = offload_label(&p->offload);
 
   if (p->attention == ATTENTION_UNFUSED)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
-  if (!check_recompute(p, error))
+  if (!check_recompute(p, error) || !check_optimizer(&p->optimizer, error))
     return FALSE;
   if (plan_experts_apart(p) && p->dispatch == DISPATCH_FLEX)
     return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
@@ -112,8 +125,8 @@ static gboolean check_plan(const Plan *p, GError **error)
                   p->schedule->name);
   if (p->types[0])
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
-  if (p->fp8)
-    return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
+  if (p->products)
+    return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute", dtype_names[plan_format(p)]);
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
     return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
   if (plan_stores_gradients(p))
@@ -134,8 +147,8 @@ static gboolean check_program(const Program *program, GError **error)
     const Task *t = &g_array_index(program->tasks, Task, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
       const Task *dep = &g_array_index(program->tasks, Task, program->deps[d]);
-      gboolean joint = t->kind == TASK_TIED || t->kind == TASK_COPIES || t->kind == TASK_NORM || t->kind == TASK_VOCAB ||
-                       dep->kind == TASK_NORM || dep->kind == TASK_VOCAB;
+      gboolean joint = t->kind == TASK_TIED || t->kind == TASK_COPIES || t->kind == TASK_NORM ||
+                       t->kind == TASK_VOCAB || dep->kind == TASK_NORM || dep->kind == TASK_VOCAB;
       if (dep->row != t->row && !joint && !(dep->kind == TASK_SEND && t->kind == TASK_PASS))
         return refuse(error, "plan: a %s of stage %d waits for a %s of stage %d, which is not executed",
                       task_kind_names[t->kind], t->row, task_kind_names[dep->kind], dep->row);
@@ -167,8 +180,8 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
     }
     if (last[0] > last[1] && last[1] >= 0)
       return refuse(error,
-                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with %d ranks of equal weights: "
-                    "the head adds to the shared table after the embedding's gradient is reduced",
+                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with %d ranks of equal "
+                    "weights: the head adds to the shared table after the embedding's gradient is reduced",
                     plan->schedule->name, plan_replicas(plan));
   }
   return TRUE;

@@ -100,6 +100,9 @@ double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /*
 double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
 double rank_params(const ProgramBuild *b, int rank, gboolean experts);
+
+/* What their optimizer does beyond them. */
+OptimizerWork rank_optimizer(const ProgramBuild *b, int rank, gboolean experts);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index

@@ -1,6 +1,8 @@
 /* What ends a step: tied embeddings, the gradient norm, the optimizer, updated parameters. */
 #include "program/build.h"
 
+#include "cost/orthogonal.h"
+
 /* Everything of the row so far. */
 static void wait_for_row(ProgramBuild *b, int task, int row)
 {
@@ -72,8 +74,10 @@ static void add_copies(ProgramBuild *b)
 static int add_norm(ProgramBuild *b)
 {
   GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  int segment = program_add_segment(b, comm_segment(b, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
-  int norm = program_add_task(b, 0, LANE_DATA, segment, 0, 0);
+  Segment sum = comm_segment(b, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world);
+  if (b->plan->precision == DTYPE_FP16) /* whether any rank found an overflow comes first */
+    sum.seconds *= 2;
+  int norm = program_add_task(b, 0, LANE_DATA, program_add_segment(b, sum), 0, 0);
 
   for (int row = 0; row < b->shape.ranks; row++)
     wait_for_row(b, norm, row);
@@ -89,17 +93,39 @@ static int add_delayed(ProgramBuild *b, int row, double seconds)
   return program_add_task(b, row, LANE_FETCH, program_add_segment(b, s), 0, 0);
 }
 
+/* Muon's momentum, in whole matrices; the last of them, or `after` where there is nothing to gather. */
+static int add_momentum(ProgramBuild *b, int row, int after)
+{
+  for (int experts = 0; experts < 2; experts++) {
+    OptimizerWork work = rank_optimizer(b, row, experts);
+    double bytes = optimizer_gather_bytes(&work, &b->view[experts]);
+    if (!(bytes > 0))
+      continue;
+    Segment gather = comm_segment(b, b->sites[row].cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes,
+                                  b->sites[row].data[experts]);
+    gather.experts = experts;
+    int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
+    program_add_edge(b, task, after);
+    after = task;
+  }
+  return after;
+}
+
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
   const Plan *p = b->plan;
   double params[2] = { rank_params(b, row, FALSE), rank_params(b, row, TRUE) };
   const Site *site = &b->sites[row];
   OptimizerPrice price = optimizer_price(p, site->cluster, params[0], params[1]);
+  for (int experts = 0; experts < 2; experts++) {
+    OptimizerWork work = rank_optimizer(b, row, experts);
+    price.seconds += optimizer_work_price(&work, &b->view[experts], site->cluster).seconds;
+  }
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
-  program_add_edge(b, optimizer, norm);
+  program_add_edge(b, optimizer, add_momentum(b, row, norm));
   if (price.beside_s > 0)
     program_add_edge(b, optimizer, add_delayed(b, row, price.beside_s));
   for (int experts = 0; experts < 2; experts++) {
