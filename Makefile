@@ -141,7 +141,7 @@ $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c)
 	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
 # The CUDA kernels against the CPU's (CUDA=1).
-$(BUILD)/gpu-kernels: $(BUILD)/obj/tests/gpu/kernels.o $(EXEC_LIB) $(LIB)
+$(BUILD)/gpu-kernels: $(call obj,$(wildcard tests/gpu/*.c)) $(EXEC_LIB) $(LIB)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 unit-tests: $(TESTS)

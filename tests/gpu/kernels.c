@@ -1,39 +1,6 @@
-/*
- * The CUDA backend's kernels against the CPU's in fp64, on fresh random inputs
- * and poisoned outputs: relative error by norm, for each operation and format.
- * Prints a table; exit 1 if an error is above 1e-5 in fp32 or 1e-2 in 16 bits, 77
- * where there is no device.
- *
- *   kernels [SEED]
- */
-#include "exec/cpu/cpu.h"
-#include "exec/cuda/cuda.h"
+#include "kernels.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { TENSORS = 12 };
-typedef enum { NONE, IN, OUT, BOTH } Role;
-typedef enum { NARROW, WIDE, TOKENS, DOUBLE } Format;
-
-/* Values are uniform between low and high. */
-typedef struct {
-  Role role;
-  Format format;
-  size_t n;
-  double low, high;
-} Tensor;
-
-typedef struct {
-  const char *name;
-  const char *operations; /* of backend.h */
-  void (*run)(Backend *b, BackendStream *s, void **p);
-  Tensor tensors[TENSORS];
-} Kernel;
-
-/* ---- the operations ---- */
 
 enum { M = 96, N = 160, K = 224, BATCH = 3 };
 
@@ -287,7 +254,7 @@ static void sum_squares(Backend *b, BackendStream *s, void **p) { b->sum_squares
 /* The CPU has no master copy where storage is wide already. */
 static void adam(Backend *b, BackendStream *s, void **p)
 {
-  gboolean copy = exec_type_bytes(b->dtype) == 2;
+  int copy = exec_type_bytes(b->dtype) == 2;
   ExecAdam a = { .n = ROWS * WIDTH, .weight = copy ? p[5] : p[0], .master = copy ? p[0] : NULL, .gradient = p[1],
                  .m = p[2], .v = p[3], .rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1,
                  .step = 3, .norm_sq = p[4], .max_norm = 1 };
@@ -336,7 +303,7 @@ static void host_adam(Backend *b, BackendStream *s, void **p)
 #define SHARE_LOSS \
   NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), { IN, WIDE, ROWS, 1, 2 }, WIDE_OUT(ROWS), WIDE_OUT(ROWS)
 
-static const Kernel kernels[] = {
+const Kernel gpu_kernels[] = {
   { "product", "gemm", product_nn, { PRODUCT(1), NARROW_OUT(M * N) } },
   { "product, B transposed", "gemm", product_nt, { PRODUCT(1), NARROW_OUT(M * N) } },
   { "product, A transposed, added", "gemm", product_tn, { PRODUCT(1), NARROW_BOTH(M * N) } },
@@ -415,217 +382,4 @@ static const Kernel kernels[] = {
     { ROUTE, NARROW_IN(COPIES *WIDTH), NARROW_IN(ELEMENTS), NARROW_BOTH(COPIES *WIDTH), WIDE_OUT(COPIES) } },
 };
 
-/* ---- tensors to a device and back ---- */
-
-static ExecType type_of(const Backend *b, const Tensor *t)
-{
-  const ExecType types[] = {
-    [NARROW] = b->dtype, [WIDE] = exec_wide(b->dtype), [DOUBLE] = EXEC_F64, [TOKENS] = EXEC_I32,
-  };
-
-  return types[t->format];
-}
-
-/* bf16 is the upper half of a float, rounded to nearest even; fp16 by the compiler. */
-static uint16_t to_half(float x, ExecType type)
-{
-  uint32_t bits;
-  uint16_t half;
-
-  if (type == EXEC_BF16) {
-    memcpy(&bits, &x, sizeof bits);
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  }
-  _Float16 h = x;
-  memcpy(&half, &h, sizeof half);
-  return half;
-}
-
-static float from_half(uint16_t half, ExecType type)
-{
-  uint32_t bits = (uint32_t)half << 16;
-  _Float16 h;
-  float x;
-
-  if (type == EXEC_BF16) {
-    memcpy(&x, &bits, sizeof x);
-    return x;
-  }
-  memcpy(&h, &half, sizeof h);
-  return h;
-}
-
-static void pack(ExecType type, size_t n, const double *values, void *out)
-{
-  for (size_t i = 0; i < n; i++)
-    switch (type) {
-    case EXEC_F64:
-      ((double *)out)[i] = values[i];
-      break;
-    case EXEC_I32:
-      ((int32_t *)out)[i] = (int32_t)values[i];
-      break;
-    case EXEC_F32:
-      ((float *)out)[i] = (float)values[i];
-      break;
-    default:
-      ((uint16_t *)out)[i] = to_half((float)values[i], type);
-    }
-}
-
-static void unpack(ExecType type, size_t n, const void *in, double *values)
-{
-  for (size_t i = 0; i < n; i++)
-    switch (type) {
-    case EXEC_F64:
-      values[i] = ((const double *)in)[i];
-      break;
-    case EXEC_I32:
-      values[i] = ((const int32_t *)in)[i];
-      break;
-    case EXEC_F32:
-      values[i] = ((const float *)in)[i];
-      break;
-    default:
-      values[i] = from_half(((const uint16_t *)in)[i], type);
-    }
-}
-
-/* Runs a kernel on a backend; inputs from `values`, results into it. */
-static void run_on(Backend *b, BackendStream *s, const Kernel *k, double *values[TENSORS])
-{
-  void *device[TENSORS] = { NULL };
-
-  for (int i = 0; i < TENSORS && k->tensors[i].n; i++) {
-    const Tensor *t = &k->tensors[i];
-    size_t bytes = t->n * exec_type_bytes(type_of(b, t));
-    void *host = malloc(bytes);
-    memset(host, 0xff, bytes); /* a NaN in every format */
-    if (t->role == IN || t->role == BOTH)
-      pack(type_of(b, t), t->n, values[i], host);
-    device[i] = b->alloc(b, s, bytes);
-    b->upload(b, s, device[i], host, bytes);
-    b->sync(b, s);
-    free(host);
-  }
-  k->run(b, s, device);
-  for (int i = 0; i < TENSORS && k->tensors[i].n; i++) {
-    const Tensor *t = &k->tensors[i];
-    size_t bytes = t->n * exec_type_bytes(type_of(b, t));
-    void *host = malloc(bytes);
-    b->download(b, s, host, device[i], bytes);
-    if (t->role == OUT || t->role == BOTH)
-      unpack(type_of(b, t), t->n, host, values[i]);
-    free(host);
-    b->dealloc(b, s, device[i], bytes);
-  }
-}
-
-/* ---- comparison ---- */
-
-static uint64_t state;
-
-static double uniform(double low, double high)
-{
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  return low + (high - low) * ((state >> 11) * 0x1p-53);
-}
-
-/* Values that the format under test holds exactly, so that both start alike. */
-static void draw(const Tensor *t, ExecType dtype, double *values)
-{
-  for (size_t i = 0; i < t->n; i++) {
-    double x = uniform(t->low, t->high);
-    if (t->format == TOKENS)
-      x = floor(x);
-    else if (t->format == NARROW && exec_type_bytes(dtype) == 2)
-      x = from_half(to_half((float)x, dtype), dtype);
-    else if (t->format != DOUBLE)
-      x = (float)x;
-    values[i] = x;
-  }
-}
-
-static double distance(size_t n, const double *got, const double *expected)
-{
-  double difference = 0, norm = 0;
-
-  for (size_t i = 0; i < n; i++) {
-    difference += (got[i] - expected[i]) * (got[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return sqrt(difference / (norm > 0 ? norm : 1));
-}
-
-static double kernel_error(const Kernel *k, Backend *cpu, BackendStream *cpu_stream, Backend *gpu,
-                           BackendStream *gpu_stream)
-{
-  double *expected[TENSORS] = { NULL }, *got[TENSORS] = { NULL }, worst = 0;
-
-  for (int i = 0; i < TENSORS && k->tensors[i].n; i++) {
-    expected[i] = calloc(k->tensors[i].n, sizeof(double));
-    got[i] = calloc(k->tensors[i].n, sizeof(double));
-    draw(&k->tensors[i], gpu->dtype, expected[i]);
-    memcpy(got[i], expected[i], k->tensors[i].n * sizeof(double));
-  }
-  run_on(cpu, cpu_stream, k, expected);
-  run_on(gpu, gpu_stream, k, got);
-  for (int i = 0; i < TENSORS && k->tensors[i].n; i++) {
-    if (k->tensors[i].role == OUT || k->tensors[i].role == BOTH) {
-      double error = distance(k->tensors[i].n, got[i], expected[i]);
-      worst = error <= worst ? worst : error; /* a NaN stays */
-    }
-    free(expected[i]);
-    free(got[i]);
-  }
-  return worst;
-}
-
-static int test_format(ExecType dtype, const char *name, double tolerance, double *errors)
-{
-  char error[EXEC_ERROR_SIZE] = "";
-  BackendOptions options = { .size = 1, .dtype = EXEC_F64 };
-  Backend *cpu = cpu_open(&options, error);
-  options.dtype = dtype;
-  Backend *gpu = cpu ? cuda_open(&options, error) : NULL;
-  int wrong = 0;
-
-  if (!gpu) {
-    printf("skipped: %s\n", error);
-    exit(77);
-  }
-  BackendStream *cpu_stream = cpu->stream_new(cpu, 1), *gpu_stream = gpu->stream_new(gpu, 1);
-  for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-    errors[i] = kernel_error(&kernels[i], cpu, cpu_stream, gpu, gpu_stream);
-    wrong += !(errors[i] < tolerance);
-  }
-  if (gpu->failed(gpu)) {
-    printf("%s: %s\n", name, gpu->failed(gpu));
-    wrong++;
-  }
-  gpu->stream_free(gpu, gpu_stream);
-  cpu->stream_free(cpu, cpu_stream);
-  if (dtype == EXEC_BF16)
-    printf("device: %s\n", gpu->device);
-  gpu->free(gpu);
-  cpu->free(cpu);
-  return wrong;
-}
-
-int main(int argc, char **argv)
-{
-  enum { COUNT = sizeof kernels / sizeof *kernels };
-  static double errors[3][COUNT];
-  int wrong = 0;
-
-  state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-  wrong += test_format(EXEC_F32, "fp32", 1e-5, errors[0]);
-  wrong += test_format(EXEC_F16, "fp16", 1e-2, errors[1]);
-  wrong += test_format(EXEC_BF16, "bf16", 1e-2, errors[2]);
-  printf("relative error by norm against the CPU in fp64; allowed 1e-5, 1e-2, 1e-2\n");
-  printf("%-30s %9s %9s %9s\n", "operation", "fp32", "fp16", "bf16");
-  for (int i = 0; i < COUNT; i++)
-    printf("%-30s %9.1e %9.1e %9.1e\n", kernels[i].name, errors[0][i], errors[1][i], errors[2][i]);
-  printf("%d passed, %d failed\n", 3 * COUNT - wrong, wrong);
-  return wrong > 0;
-}
+const int gpu_kernel_count = sizeof gpu_kernels / sizeof *gpu_kernels;
