@@ -281,6 +281,10 @@ START_TEST(known_clusters)
     ck_assert_int_eq(nvl72->tiers[0].devices, jobs[i].segment);
     ck_assert_int_eq(nvl72->tiers[0].devices_whole, 72);
   }
+  static const char racks[] = "{ \"name\": \"racks\", \"nodes\": 64, \"server\": \"gb200-nvl72\","
+                              " \"source\": \"default: a job of 256\" }";
+  g_autoptr(Cluster) loaded = cluster_parse(racks, sizeof racks - 1, "racks.json", NULL);
+  ck_assert_int_eq(loaded->tiers[0].devices, 64);
   ck_assert(nvl72->tiers[0].link.in_switch);
   NEAR(nvl72->tiers[1].bytes_per_s, 50e9);
 

@@ -116,7 +116,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     return FALSE;
   }
   if (o->refine && o->objective && g_str_equal(o->objective, "memory")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, 
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "--refine: expected another objective than memory: it shortens steps");
     return FALSE;
   }

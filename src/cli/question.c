@@ -250,7 +250,8 @@ static Answer *largest_model(const Asked *q)
   int most = grow(q, fits_depth, q->model->blocks, least, BLOCKS_MAX, &step);
 
   if (most == 0 || !fits_depth(q, most, NULL, &best)) {
-    g_string_printf(a->says, "Not even %d layers like those of %s fit.", step, q->model->name);
+    g_string_printf(a->says, "Not even %d layer%s like those of %s fit%s.", step, step == 1 ? "" : "s",
+                    q->model->name, step == 1 ? "s" : "");
     return a;
   }
   g_autofree int *layers = NULL;

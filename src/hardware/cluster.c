@@ -169,6 +169,26 @@ static void add_network_tiers(Cluster *cluster, const ClusterText *text)
   }
 }
 
+/* Devices of a job in each domain that joins `whole` of them. */
+static int segment(int whole, int node, int devices)
+{
+  if (devices <= whole || whole % node != 0)
+    return whole;
+  for (int part = whole; 2 * part > whole; part -= node)
+    if (devices % part == 0)
+      return part;
+  return whole;
+}
+
+static void place_segments(Cluster *cluster)
+{
+  for (int t = 0; t < cluster->n_tiers && t < cluster->network_tier; t++) {
+    Tier *tier = &cluster->tiers[t];
+    tier->devices_whole = MAX(tier->devices_whole, tier->devices);
+    tier->devices = segment(tier->devices_whole, cluster->devices_per_node, cluster->devices);
+  }
+}
+
 /* Takes what the text owns. */
 static Cluster *cluster_build(ClusterText *text)
 {
@@ -200,6 +220,7 @@ static Cluster *cluster_build(ClusterText *text)
     add_network_tiers(cluster, text);
   if (cluster->n_tiers > 0)
     cluster->tiers[cluster->n_tiers - 1].devices = INT_MAX;
+  place_segments(cluster);
   return cluster;
 }
 
@@ -251,26 +272,6 @@ void cluster_free(Cluster *cluster)
 }
 
 /* ---- size ---- */
-
-/* Devices of a job in each domain that joins `whole` of them. */
-static int segment(int whole, int node, int devices)
-{
-  if (devices <= whole || whole % node != 0)
-    return whole;
-  for (int part = whole; 2 * part > whole; part -= node)
-    if (devices % part == 0)
-      return part;
-  return whole;
-}
-
-static void place_segments(Cluster *cluster)
-{
-  for (int t = 0; t < cluster->n_tiers && t < cluster->network_tier; t++) {
-    Tier *tier = &cluster->tiers[t];
-    tier->devices_whole = MAX(tier->devices_whole, tier->devices);
-    tier->devices = segment(tier->devices_whole, cluster->devices_per_node, cluster->devices);
-  }
-}
 
 gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
 {

@@ -24,11 +24,15 @@ static Meetings meetings_of(const ProgramBuild *b)
 {
   const Program *p = b->program;
   Meetings m = { .inside_s = price_of_layer(b->prices, b->model, 0, MIN(1, b->model->n_layers - 1))->apart_s };
-  int gathers;
+  int gathers = 0;
   double step_s = 0;
 
-  for (int row = 0; row < p->n_rows; row++)
-    step_s = MAX(step_s, passes_s(p, row, &gathers));
+  for (int row = 0; row < p->n_rows; row++) {
+    int met;
+    double seconds = passes_s(p, row, &met);
+    gathers = seconds > step_s ? met : gathers;
+    step_s = MAX(step_s, seconds);
+  }
   m.stages_s = step_s * MIN(1, (double)b->plan->pp / p->shape.micro);
   m.replicas_s = step_s / (gathers_in_passes(b) ? MAX(gathers, 1) : 1);
   return m;
