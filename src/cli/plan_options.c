@@ -62,7 +62,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
-    { "layerwise", 0, 0, G_OPTION_ARG_NONE, &o->layerwise, "Estimate what strategies of their own would gain each layer of the best plan", NULL },
+    { "layerwise", 0, 0, G_OPTION_ARG_NONE, &o->layerwise, "Give each layer of the best plan a strategy of its own, and simulate that", NULL },
     { "threads", 0, 0, G_OPTION_ARG_INT, &o->threads, "Threads (default: one for each processor); the answer does not depend on it", "T" },
     { "verbose", 'v', 0, G_OPTION_ARG_NONE, &o->verbose, "Print times of the search on stderr", NULL },
     G_OPTION_ENTRY_NULL,

@@ -204,7 +204,7 @@ static SearchOptions search_options(const Planning *p, const PlanOptions *o)
                            .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
-static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace)
+static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace, const char *layers)
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
@@ -227,10 +227,8 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     printf("\n%s", training);
   }
   printf("\n%s", counts);
-  if (o->layerwise) {
-    g_autofree char *layers = explain_layerwise(&p->results[0]);
+  if (layers)
     printf("\n%s", layers);
-  }
   if (o->explain) {
     SearchOptions options = search_options(p, o);
     Asked asked = { p->model, p->cluster, &options };
@@ -251,13 +249,13 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
 }
 
-static gboolean write_plan(const Planning *p, const char *path, GError **error)
+static gboolean write_plan(const Plan *plan, const char *path, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
   json_writer_init(&w, text);
-  plan_write(&p->results[0].plan, &w, NULL);
+  plan_write(plan, &w, NULL);
   g_string_append_c(text, '\n');
   return files_write(path, text->str, text->len, error);
 }
@@ -277,14 +275,17 @@ static gboolean deliver(const Planning *p, const PlanOptions *o, GError **error)
 {
   g_autoptr(Trace) trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
 
-  if ((o->output && !write_plan(p, o->output, error)) || !write_exports(p, o, error))
+  Plan plan = p->results[0].plan; /* with --layerwise the better one */
+  g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], &plan) : NULL;
+
+  if ((o->output && !write_plan(&plan, o->output, error)) || !write_exports(p, o, error))
     return FALSE;
   if (o->plots && !report_plots(&p->results[0], trace, o->plots, error))
     return FALSE;
   if (o->json)
     write_json(p);
   else
-    print_text(p, o, trace);
+    print_text(p, o, trace, layers);
   return TRUE;
 }
 

@@ -40,7 +40,9 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
 
 /* Prices of all layers, on a mixed cluster on the devices of each node type. An
  * entry is a spec of the model, or a layer where recomputation treats the layers
- * of a stage differently. A group of layers that are made again together keeps
+ * of a stage differently or runs of layers have strategies of their own. A change
+ * of layout in front of a layer belongs to its passes, as exposed communication; one
+ * back to the plan's own layout at the end of a stage to the last layer's. A group of layers that are made again together keeps
  * its input with its first layer, and what is made again lives with its last one,
  * the backward of which runs first. */
 typedef struct {

@@ -98,6 +98,8 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->expert_capacity > 0)
     return refuse(error, "plan: moe_expert_capacity_factor: %g: expected none, no token is dropped, to execute",
                   p->expert_capacity);
+  if (p->strategies.n > 0)
+    return refuse(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own strategy");
   if (p->types[0])
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   if (p->fp8)

@@ -258,6 +258,8 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
   for (int choice = 0; choice < CHOICE_COUNT; choice++)
     if (plan_takes(plan, choice) && !(exporter->sharding >> choice & 1))
       export_lose(&e, "%s: left out", sharding_choice_names[choice]);
+  if (plan->strategies.n > 0)
+    export_lose(&e, "layer_strategies: left out, all layers get the plan's own");
   if (plan->fp8)
     export_lose(&e, "precision: fp8: its recipe is left out, written as bf16");
   if (plan_shards(plan) < plan_replicas(plan))

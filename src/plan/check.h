@@ -19,4 +19,7 @@ gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_offload(const Subject *subject, GError **error);
 gboolean check_activations(const Subject *subject, GError **error);
 
+/* Of check_strategies.c. */
+gboolean check_strategies(const Subject *subject, GError **error);
+
 #endif

@@ -44,6 +44,7 @@ static const JsonField fields[] = {
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
+  { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },

@@ -63,6 +63,7 @@ typedef struct {
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   SplitKind splits;           /* how it can cut the model into stages */
+  gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */

@@ -77,6 +77,8 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, " over %d", plan_shards(p));
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
   recompute_label(&p->scope, s);
+  if (p->strategies.n > 0)
+    g_string_append_printf(s, ", %d runs of layers with strategies", p->strategies.n);
   g_string_append_printf(s, ", %s", p->schedule->name);
   g_autofree char *offloaded = offload_label(&p->offload);
   if (offloaded)
@@ -97,6 +99,33 @@ Plan plan_of_experts(const Plan *p)
   experts.dp = plan_expert_replicas(p);
   experts.shard_group = plan_expert_shards(p) < experts.dp ? plan_expert_shards(p) : 0;
   return experts;
+}
+
+StrategyRun plan_run(const Plan *p)
+{
+  return (StrategyRun) { p->tp, 0, p->sequence_parallel, p->zero, p->recompute };
+}
+
+Plan plan_of_run(const Plan *p, const StrategyRun *run)
+{
+  Plan view = *p;
+
+  view.strategies.n = 0;
+  view.dp = (int)((gint64)p->tp * p->dp / run->tp);
+  view.micro_batch = (int)((gint64)p->micro_batch * run->tp / p->tp);
+  view.tp = run->tp;
+  view.sequence_parallel = run->sequence_parallel;
+  view.zero = run->zero;
+  view.recompute = run->recompute;
+  return view;
+}
+
+Plan plan_of_layer(const Plan *p, int layer)
+{
+  StrategyRun own = plan_run(p);
+  gboolean block = layer >= 1 && layer <= strategies_layers(&p->strategies);
+
+  return plan_of_run(p, block ? strategies_find(&p->strategies, layer - 1) : &own);
 }
 
 double plan_expert_tokens(const Plan *p)

@@ -16,6 +16,7 @@
 #include "plan/recompute.h"
 #include "plan/sharding.h"
 #include "plan/split.h"
+#include "plan/strategies.h"
 #include "schedule/schedule.h"
 
 typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
@@ -55,6 +56,7 @@ typedef struct {
   AttentionKernel attention;
   Overlap overlap;
   LayerSplit split;  /* layers of each stage */
+  LayerStrategies strategies; /* of runs of layers, where they differ from the above */
   gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
   const char *types[NODE_TYPES_MAX]; /* names of a mixed cluster's node types along the pipeline, interned;
                                         [0] NULL: in the cluster's order */
@@ -130,6 +132,16 @@ static inline int plan_expert_shards(const Plan *p)
  * parallel. For what a device holds and moves for a parameter. */
 Plan plan_of_experts(const Plan *plan);
 
+/* The plan as a layer, an index into Model.layers, sees it (strategies.h): the plan itself where
+ * all layers are alike, and for the embedding and the head. */
+Plan plan_of_layer(const Plan *plan, int layer);
+
+/* The plan with a run's strategy for all layers. */
+Plan plan_of_run(const Plan *plan, const StrategyRun *run);
+
+/* The plan's own strategy, without layers. */
+StrategyRun plan_run(const Plan *plan);
+
 /* Tokens that the busiest rank's experts see over the mean. */
 double plan_expert_tokens(const Plan *plan);
 
@@ -195,7 +207,7 @@ typedef enum {
   RULE_RECOMPUTE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OFFLOAD,
-  RULE_FAMILY, RULE_EXPERTS,
+  RULE_FAMILY, RULE_EXPERTS, RULE_STRATEGIES,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;

@@ -26,6 +26,7 @@ const char *const plan_rule_names[] = {
   "offload not applicable",
   "model family not planned",
   "experts do not divide",
+  "strategies by layer not applicable",
   "layers do not split into the stages",
   NULL,
 };
@@ -534,6 +535,7 @@ static const struct {
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
   { RULE_EXPERTS, check_expert_copies, PLAN_STATES },
+  { RULE_STRATEGIES, check_strategies, PLAN_STATES },
   { RULE_LAYERS, check_layers, PLAN_SCHEDULE },
 };
 

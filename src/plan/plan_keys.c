@@ -51,6 +51,7 @@ static const JsonField fields[] = {
   { "offload", JSON_ANY },
   { "overlap", JSON_ANY },
   { "layer_split", JSON_ANY },
+  { "layer_strategies", JSON_ANY },
   { "hetero_device_types", JSON_ANY },
   { "description", JSON_ANY },
 };
@@ -189,6 +190,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
   if (!resolve_split(doc, out, error) || !resolve_types(doc, out, error) ||
       !recompute_read(doc, json_root(doc), &out->scope, error) ||
+      !strategies_read(doc, json_root(doc), plan_run(out), &out->strategies, error) ||
       !sharding_options_read(doc, json_root(doc), &out->sharding, error) ||
       !offload_read(doc, json_root(doc), &out->offload, error))
     return FALSE;
@@ -245,6 +247,7 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
     json_close(w, ']');
     w->compact = FALSE;
   }
+  strategies_write(&p->strategies, w);
   if (p->types[0]) {
     json_open(w, "hetero_device_types", '[');
     w->compact = TRUE;

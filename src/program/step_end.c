@@ -16,7 +16,7 @@ static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, in
 {
   GroupShape pair;
   const Cluster *between = mesh_pair_site(b->plan, b->cluster, first, last, &pair);
-  int segment = program_add_segment(b, comm_segment(b, between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
+  int segment = program_add_segment(b, comm_segment(b->plan, between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
   int before[2][2] = { { b->last_task[first], b->last_data[first] }, { b->last_task[last], b->last_data[last] } };
 
   for (int end = 0; end < 2; end++) {
@@ -52,7 +52,7 @@ static void add_copies(ProgramBuild *b)
   for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++) {
     double params = 0;
     for (int experts = 0; experts < 2; experts++)
-      params += rank_params(b, rank, experts) / (p->zero > 0 ? plan_shards(&b->view[experts]) : 1);
+      params += rank_params(b, rank, 0, experts) / (p->zero > 0 ? plan_shards(view_of(b, 0, experts)) : 1);
     add_pair(b, TASK_COPIES, params * op_reduce_bytes(p), rank, ranks - 1 - rank);
   }
 }
@@ -60,7 +60,7 @@ static void add_copies(ProgramBuild *b)
 static int add_norm(ProgramBuild *b)
 {
   GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  int segment = program_add_segment(b, comm_segment(b, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
+  int segment = program_add_segment(b, comm_segment(b->plan, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
   int norm = program_add_task(b, 0, LANE_DATA, segment, 0, 0);
 
   for (int row = 0; row < b->shape.ranks; row++)
@@ -77,12 +77,43 @@ static int add_delayed(ProgramBuild *b, int row, double seconds)
   return program_add_task(b, row, LANE_FETCH, program_add_segment(b, s), 0, 0);
 }
 
+/* Updates of layers of all strategies, one after the other. */
+static OptimizerPrice step_price(const ProgramBuild *b, int row)
+{
+  const Cluster *site = b->sites[row].cluster;
+  OptimizerPrice sum = { 0 };
+
+  for (int i = 0; i < b->n_strategies; i++) {
+    double params[2] = { rank_params(b, row, i, FALSE), rank_params(b, row, i, TRUE) };
+    OptimizerPrice price = optimizer_price(view_of(b, i, FALSE), site, params[0], params[1]);
+    if (i > 0 && params[0] + params[1] == 0)
+      continue;
+    sum.seconds += price.seconds;
+    sum.offload_s += price.offload_s;
+    sum.crowded_s += price.crowded_s;
+    sum.beside_s += price.beside_s;
+  }
+  return sum;
+}
+
+/* Gathers updated weights of a strategy and kind that nothing gathers before their use. */
+static void add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, int optimizer)
+{
+  const Plan *view = view_of(b, strategy, experts);
+  const Site *site = site_of(b, strategy, row);
+  double bytes = rank_params(b, row, strategy, experts) * op_gathered_weight_bytes(view);
+
+  if (!plan_gathers_at_end(view) || !(bytes > 0))
+    return;
+  Segment gather = comm_segment(view, site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, site->data[experts]);
+  gather.experts = experts;
+  int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
+  program_add_edge(b, task, optimizer);
+}
+
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
-  const Plan *p = b->plan;
-  double params[2] = { rank_params(b, row, FALSE), rank_params(b, row, TRUE) };
-  const Site *site = &b->sites[row];
-  OptimizerPrice price = optimizer_price(p, site->cluster, params[0], params[1]);
+  OptimizerPrice price = step_price(b, row);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
@@ -90,15 +121,9 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
   program_add_edge(b, optimizer, norm);
   if (price.beside_s > 0)
     program_add_edge(b, optimizer, add_delayed(b, row, price.beside_s));
-  for (int experts = 0; experts < 2; experts++) {
-    double bytes = params[experts] * op_gathered_weight_bytes(p);
-    if (!plan_gathers_at_end(&b->view[experts]) || !(bytes > 0))
-      continue;
-    Segment gather = comm_segment(b, site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, site->data[experts]);
-    gather.experts = experts;
-    int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
-    program_add_edge(b, task, optimizer);
-  }
+  for (int i = 0; i < b->n_strategies; i++)
+    for (int experts = 0; experts < 2; experts++)
+      add_gather(b, row, i, experts, optimizer);
 }
 
 void step_end_tasks(ProgramBuild *b)

@@ -111,7 +111,49 @@ void layerwise_problem_free(LayerwiseProblem *p)
   g_free(p->seconds);
   g_free(p->bytes);
   g_free(p->change_s);
+  g_free(p->pass_s);
   g_free(p);
+}
+
+StageTime layerwise_stage_time(const LayerwiseProblem *p, const int *choice, int micro_batches)
+{
+  StageTime t = { p->end_pass_s, p->end_once_s };
+  double passes = 0, changes = layerwise_seconds(p, choice), once = 0;
+
+  for (int layer = 0; layer < p->layers; layer++) {
+    int at = layer * p->strategies + choice[layer];
+    passes += p->pass_s[at];
+    once += p->seconds[at] - micro_batches * p->pass_s[at];
+    changes -= p->seconds[at];
+  }
+  t.pass_s += passes + MAX(changes, 0) / micro_batches;
+  t.once_s += once;
+  return t;
+}
+
+double layerwise_step_s(const Plan *plan, const StageTime *stages)
+{
+  double most = 0, sum = 0, once = 0;
+  int n = plan_stages(plan);
+
+  for (int i = 0; i < n; i++) {
+    most = MAX(most, stages[i].pass_s);
+    sum += stages[i].pass_s;
+    once = MAX(once, stages[i].once_s);
+  }
+  /* chunks of a rank take turns: a rank's share of the passes, the stages one after the other */
+  return (plan_micro_batches(plan) * most * plan->vpp - most) + sum + once * plan->vpp + plan->framework->step_s;
+}
+
+gboolean layerwise_append(const LayerwiseProblem *p, const int *choice, const GArray *variants, LayerStrategies *out)
+{
+  for (int i = 0; i < p->layers; i++) {
+    StrategyRun run = plan_run(&g_array_index(variants, Plan, choice[i]));
+    run.layers = 1;
+    if (!strategies_append(out, run))
+      return FALSE;
+  }
+  return TRUE;
 }
 
 /* ---- a stage's problem ---- */
@@ -185,6 +227,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
     const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->first + i);
     double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
     int at = i * p->strategies + strategy;
+    p->pass_s[at] = passes;
     p->seconds[at] = m * passes + exposed_s(v, stage->site, l->params, passes) +
                      optimizer_price(v, stage->site, l->params, 0).seconds;
     p->bytes[at] = l->params * state_bytes + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
@@ -211,7 +254,8 @@ static double fixed_bytes(const Stage *stage, const GArray *variants, int end)
   return most;
 }
 
-static double end_bytes(const Stage *stage, const Plan *plan, gboolean embedding, gboolean head)
+/* What the embedding and the head of a stage take, as the plan itself has them; returns their bytes. */
+static double fill_ends(const Stage *stage, const Plan *plan, gboolean embedding, gboolean head, LayerwiseProblem *p)
 {
   g_autoptr(PriceTable) prices = price_table_new(stage->model, plan, stage->site);
   int last = stage->model->n_layers - 1;
@@ -219,8 +263,12 @@ static double end_bytes(const Stage *stage, const Plan *plan, gboolean embedding
 
   for (int end = 0; end < 2; end++) {
     const LayerPrice *l = price_of_layer(prices, stage->model, 0, end ? last : 0);
-    if (end ? head : embedding)
-      bytes += l->params * op_state_bytes(plan) + stage->held * l->saved_bytes;
+    double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
+    if (!(end ? head : embedding))
+      continue;
+    p->end_pass_s += passes;
+    p->end_once_s += exposed_s(plan, stage->site, l->params, passes) + optimizer_price(plan, stage->site, l->params, 0).seconds;
+    bytes += l->params * op_state_bytes(plan) + stage->held * l->saved_bytes * (1 + plan->framework->fragmentation);
   }
   return bytes;
 }
@@ -242,8 +290,10 @@ LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster,
   p->seconds = g_new(double, p->layers * p->strategies);
   p->bytes = g_new(double, p->layers * p->strategies);
   p->change_s = g_new(double, p->strategies * p->strategies);
-  p->room = stage.site->device.memory_bytes / plan->vpp - fixed_bytes(&stage, variants, end) -
-            end_bytes(&stage, plan, stage_index == 0, stage_index == plan_stages(plan) - 1);
+  p->pass_s = g_new(double, p->layers * p->strategies);
+  p->fixed_bytes = fixed_bytes(&stage, variants, end) +
+                   fill_ends(&stage, plan, stage_index == 0, stage_index == plan_stages(plan) - 1, p);
+  p->room = stage.site->device.memory_bytes / plan->vpp - p->fixed_bytes;
   for (int s = 0; s < p->strategies; s++) {
     const Plan *from = &g_array_index(variants, Plan, s);
     fill_strategy(&stage, from, p, s);

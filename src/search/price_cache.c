@@ -35,7 +35,7 @@ static PriceKey key_of(const Plan *plan, int stages)
 {
   gboolean counts = recompute_counts(&plan->scope);
 
-  g_assert(plan->scope.stages.stages == 0);
+  g_assert(plan->scope.stages.stages == 0 && plan->strategies.n == 0);
   return (PriceKey) { plan->tp, plan->cp, plan->context, plan->ep, plan_expert_tensor(plan), plan->micro_batch,
                       plan->sequence_parallel, plan->recompute, plan->overlap.tensor, plan_ends_meet(plan),
                       counts ? plan_stages(plan) : stages, counts ? plan->scope.method : 0,
