@@ -142,7 +142,7 @@ START_TEST(one_strategy_is_the_plan)
   g_autoptr(Trace) b = simulate_plan(f.model, f.cluster, &f.plan);
   trace_metrics(a, &plain);
   trace_metrics(b, &layered);
-  ck_assert_double_eq(plain.step_s, layered.step_s);
+  ck_assert_double_eq(plain.iteration_s, layered.iteration_s);
   ck_assert_double_eq(plain.peak_memory_bytes, layered.peak_memory_bytes);
   teardown(&f);
 }
@@ -297,7 +297,7 @@ START_TEST(any_mixture_runs)
   g_autoptr(Trace) trace = simulate(program);
   Metrics metrics;
   trace_metrics(trace, &metrics);
-  ck_assert_msg(metrics.step_s >= longest_path(program, NULL) * (1 - 1e-12), "%s", label);
+  ck_assert_msg(metrics.iteration_s >= longest_path(program, NULL) * (1 - 1e-12), "%s", label);
   ck_assert_double_gt(metrics.peak_memory_bytes, 0);
   teardown(&f);
 }
@@ -323,7 +323,7 @@ START_TEST(mixtures_lie_between)
     Metrics metrics;
     g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
     trace_metrics(trace, &metrics);
-    step[i] = metrics.step_s;
+    step[i] = metrics.iteration_s;
     peak[i] = metrics.peak_memory_bytes;
   }
   ck_assert_double_lt(step[0], step[2]);

@@ -48,10 +48,12 @@ static void add_taken(Table *table, char *cell)
   g_free(cell);
 }
 
-static void add_stage(Pipeline *pipeline, int stage, const LayerwiseProblem *p, const int *choice, int micro)
+static void add_stage(Pipeline *pipeline, int stage, const LayerwiseProblem *p, const GArray *variants, const int *choice)
 {
+  int micro = plan_micro_batches(&g_array_index(variants, Plan, 0));
+
   pipeline->times[stage] = layerwise_stage_time(p, choice, micro);
-  pipeline->bytes = MAX(pipeline->bytes, p->fixed_bytes + layerwise_bytes(p, choice));
+  pipeline->bytes = MAX(pipeline->bytes, layerwise_stage_bytes(p, variants, choice));
 }
 
 static void try_stage(Layerwise *l, int stage)
@@ -61,14 +63,13 @@ static void try_stage(Layerwise *l, int stage)
   g_autoptr(LayerwiseProblem) p = layerwise_of_stage(r->model, r->cluster, &r->plan, stage, variants);
   g_autofree int *choice = g_new0(int, MAX(p->layers, 1));
   double uniform = layerwise_seconds(p, choice), needs = layerwise_bytes(p, choice), seconds = uniform;
-  int micro = plan_micro_batches(&r->plan);
 
-  add_stage(&l->own, stage, p, choice, micro);
-  if (!layerwise_solve(p, choice, &seconds) || seconds > uniform) {
+  add_stage(&l->own, stage, p, variants, choice);
+  if (!layerwise_solve_stage(p, variants, choice, &seconds) || seconds > uniform) {
     memset(choice, 0, p->layers * sizeof *choice);
     seconds = uniform;
   }
-  add_stage(&l->best, stage, p, choice, micro);
+  add_stage(&l->best, stage, p, variants, choice);
   l->holds &= layerwise_append(p, choice, variants, &l->strategies);
   table_add(l->table, "%d", stage);
   add_taken(l->table, format_seconds(uniform));
@@ -81,12 +82,12 @@ static void try_stage(Layerwise *l, int stage)
 
 static void add_row(Table *t, const char *name, double estimate_s, double estimate_bytes, const Result *simulated)
 {
-  double off = 100 * (estimate_s / simulated->metrics.step_s - 1);
+  double off = 100 * (estimate_s / simulated->metrics.iteration_s - 1);
   double off_bytes = 100 * (estimate_bytes / simulated->metrics.peak_memory_bytes - 1);
 
   table_add(t, "%s", name);
   add_taken(t, format_seconds(estimate_s));
-  add_taken(t, format_seconds(simulated->metrics.step_s));
+  add_taken(t, format_seconds(simulated->metrics.iteration_s));
   table_add(t, "%+.1f %%", off);
   add_taken(t, format_bytes(estimate_bytes));
   add_taken(t, format_bytes(simulated->metrics.peak_memory_bytes));
@@ -106,15 +107,15 @@ static char *simulate_both(const Layerwise *l, Plan *better)
     return g_strdup_printf("Not simulated: %s\n", error->message);
   g_autoptr(Trace) trace = simulate_plan(r->model, r->cluster, &plan);
   Result layered = result_of(r->model, r->cluster, &plan, trace);
-  gboolean wins = layered.fits && layered.metrics.step_s < r->metrics.step_s;
+  gboolean wins = layered.fits && layered.metrics.iteration_s < r->metrics.iteration_s;
   add_row(t, "alike", layerwise_step_s(&r->plan, l->own.times), l->own.bytes, r);
   add_row(t, "each its own", layerwise_step_s(&plan, l->best.times), l->best.bytes, &layered);
   g_autofree char *rows = table_text(t, 2);
   if (wins)
     *better = plan;
   return g_strdup_printf("The whole step\n%sSimulated, strategies by layer take %.1f %% %s%s.\n", rows,
-                         100 * fabs(1 - layered.metrics.step_s / r->metrics.step_s),
-                         layered.metrics.step_s < r->metrics.step_s ? "less" : "more",
+                         100 * fabs(1 - layered.metrics.iteration_s / r->metrics.iteration_s),
+                         layered.metrics.iteration_s < r->metrics.iteration_s ? "less" : "more",
                          layered.fits ? "" : ", and do not fit");
 }
 

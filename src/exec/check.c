@@ -102,6 +102,8 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own strategy");
   if (p->types[0])
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
+  if (p->overlap.experts)
+    return refuse(error, "plan: overlap.experts: true: expected false to execute");
   if (p->fp8)
     return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)

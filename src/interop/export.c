@@ -162,6 +162,8 @@ void export_lose_experts(Export *e)
 {
   const Plan *p = e->plan;
 
+  if (p->overlap.experts)
+    export_lose(e, "overlap: experts: true: not in %s, left out", e->exporter->target);
   if (plan_expert_tensor(p) != p->tp)
     export_lose(e, "expert_tensor_parallel_size: %d: not in %s, left out", plan_expert_tensor(p), e->exporter->target);
   if (p->expert_capacity > 0)

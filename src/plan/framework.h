@@ -43,6 +43,10 @@ typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
 typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_FLEX, DISPATCH_COUNT } ExpertDispatch;
 extern const char *const expert_dispatch_names[];
 
+/* What becomes of a limit of an expert's tokens: it has none; tokens beyond are dropped; and
+ * experts with fewer work on empty rows up to it, so that all have as many. */
+typedef enum { CAPACITY_NONE, CAPACITY_DROP, CAPACITY_PAD } ExpertCapacity;
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 typedef struct {
@@ -54,6 +58,8 @@ typedef struct {
   ContextExchange context_first; /* plan default */
   gboolean mtp;               /* multi-token prediction */
   ExpertPlacement experts;
+  ExpertCapacity capacity;
+  gboolean shared_overlap;    /* shared experts can run beside the exchange of tokens */
   guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
   ExpertDispatch dispatch_first; /* plan default */
   Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */

@@ -97,6 +97,7 @@ Plan plan_of_experts(const Plan *p)
   experts.cp = experts.ep = 1;
   experts.etp = 0;
   experts.dp = plan_expert_replicas(p);
+  experts.sharding.secondary = plan_expert_secondary(p);
   experts.shard_group = plan_expert_shards(p) < experts.dp ? plan_expert_shards(p) : 0;
   return experts;
 }
@@ -130,6 +131,8 @@ Plan plan_of_layer(const Plan *p, int layer)
 
 double plan_expert_tokens(const Plan *p)
 {
+  if (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD)
+    return p->expert_capacity;
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
 }
 

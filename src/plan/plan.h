@@ -30,6 +30,7 @@ typedef struct {
   gboolean pipeline;   /* sends between stages */
   gboolean tensor;     /* the input gradient's reduction, beside the weight gradient */
   gboolean offload;    /* gradients go to the host beside the backwards that make them */
+  gboolean experts;    /* shared experts compute beside the exchange of tokens (moe_shared_expert_overlap) */
 } Overlap;
 
 typedef struct {
@@ -128,6 +129,12 @@ static inline int plan_expert_shards(const Plan *p)
   return plan_expert_replicas(p) / (plan_replicas(p) / plan_shards(p));
 }
 
+/* Of the ranks that share a second copy for backwards (hpZ), those that hold the same experts. */
+static inline int plan_expert_secondary(const Plan *p)
+{
+  return (gint64)p->sharding.secondary * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
+}
+
 /* The plan as experts' weights see it where they are apart: their ranks as tensor and data
  * parallel. For what a device holds and moves for a parameter. */
 Plan plan_of_experts(const Plan *plan);
@@ -142,7 +149,7 @@ Plan plan_of_run(const Plan *plan, const StrategyRun *run);
 /* The plan's own strategy, without layers. */
 StrategyRun plan_run(const Plan *plan);
 
-/* Tokens that the busiest rank's experts see over the mean. */
+/* Tokens that the busiest rank's experts see over the mean; of a framework that pads, the limit. */
 double plan_expert_tokens(const Plan *plan);
 
 /* Whether gradients go to the host as they are made, not when all are there. */

@@ -486,10 +486,33 @@ static gboolean check_expert_placement(const Subject *s, GError **error)
   return TRUE;
 }
 
+static gboolean check_shared(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->overlap.experts &&
+      (!p->framework->shared_overlap || !plan_experts_apart(p) || p->dispatch != DISPATCH_ALL_TO_ALL))
+    return broken(error, "overlap: experts: true: expected false but where %s sends tokens to experts by alltoall",
+                  p->framework->name);
+  return TRUE;
+}
+
+static gboolean check_capacity(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_NONE)
+    return broken(error, "moe_expert_capacity_factor: %g: expected none, %s drops no tokens", p->expert_capacity,
+                  p->framework->name);
+  return TRUE;
+}
+
 static gboolean check_experts(const Subject *s, GError **error)
 {
   gboolean any = FALSE;
 
+  if (!check_shared(s, error) || !check_capacity(s, error))
+    return FALSE;
   if (!plan_experts_apart(s->plan))
     return TRUE;
   for (int i = 0; i < s->model->n_specs; i++) {

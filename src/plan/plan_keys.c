@@ -62,6 +62,7 @@ static const JsonField overlap_fields[] = {
   { "pipeline", JSON_BOOL, G_STRUCT_OFFSET(Overlap, pipeline) },
   { "tensor", JSON_BOOL, G_STRUCT_OFFSET(Overlap, tensor) },
   { "offload", JSON_BOOL, G_STRUCT_OFFSET(Overlap, offload) },
+  { "experts", JSON_BOOL, G_STRUCT_OFFSET(Overlap, experts) },
 };
 
 static int given(int value, int otherwise)
@@ -289,6 +290,8 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_bool(w, "tensor", p->overlap.tensor);
   if (offload_any(&p->offload))
     json_put_bool(w, "offload", p->overlap.offload);
+  if (p->overlap.experts)
+    json_put_bool(w, "experts", TRUE);
   json_close(w, '}');
   json_close(w, '}');
 }

@@ -41,7 +41,7 @@ typedef struct {
   /* by kind of weights, as Strategy.view; of one strategy */
   GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
   GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
-  GroupShape secondary; /* of data[0], those that share a second copy for backwards */
+  GroupShape secondary[2]; /* of data, those that share a second copy for backwards */
 } Site;
 
 typedef struct {

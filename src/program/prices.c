@@ -250,7 +250,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
   if (w.whole > 0)
     row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(view) - op_states(view).weights);
   row->cached_bytes += op_step_bytes(view, w.params[0] + w.params[1], w.largest);
-  if (w.params[0] > 0 && !shares_groups(b, strategy))
+  if (strategy > 0 && w.params[0] > 0 && !shares_groups(b, strategy))
     row->static_bytes[PART_OVERHEAD] += op_layer_groups(view) * view->framework->group_bytes;
 }
 

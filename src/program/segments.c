@@ -216,7 +216,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     const Plan *view = view_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double params = gathered_params(b, p, experts);
-    GroupShape group = again ? site->secondary : site->data[experts];
+    GroupShape group = again ? site->secondary[experts] : site->data[experts];
     Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
     Segment s = comm_segment(view, site->cluster, TASK_GATHER, what, params * op_gathered_weight_bytes(view), group);
     if (plan->sharding.tiling > 1)

@@ -8,7 +8,7 @@ static Site site_under(const Plan *view, const Cluster *whole, int rank)
   return (Site) { mesh_node_type(view, whole, rank), site,
                   { mesh_shards(view, site), mesh_expert_shards(view, site) },
                   { mesh_shard_copies(view, site), mesh_expert_shard_copies(view, site) },
-                  mesh_secondary(view, site) };
+                  { mesh_secondary(view, site), mesh_expert_secondary(view, site) } };
 }
 
 static Site *sites_new(const ProgramBuild *b)

@@ -3,6 +3,7 @@
 #include "cost/layout.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- the solver ---- */
 
@@ -38,12 +39,11 @@ static void keep_best(GArray *from, GArray *to)
 }
 
 /* Labels of a layer under one strategy, from those before[first..end). */
-static void extend(const LayerwiseProblem *p, int layer, int strategy, GArray *labels, int first, int end,
+static void extend(const LayerwiseProblem *p, int layer, int strategy, const GArray *labels, int first, int end,
                    GArray *scratch)
 {
   int at = layer * p->strategies + strategy;
 
-  g_array_set_size(scratch, 0);
   for (int i = first; i < end; i++) {
     const Label *l = &g_array_index(labels, Label, i);
     Label next = { l->seconds + p->change_s[l->strategy * p->strategies + strategy] + p->seconds[at],
@@ -51,20 +51,52 @@ static void extend(const LayerwiseProblem *p, int layer, int strategy, GArray *l
     if (next.bytes <= p->room)
       g_array_append_val(scratch, next);
   }
-  keep_best(scratch, labels);
+}
+
+/* Whether what comes behind a layer takes the same under either. */
+static gboolean change_alike(const LayerwiseProblem *p, int s, int t)
+{
+  return memcmp(p->change_s + s * p->strategies, p->change_s + t * p->strategies, p->strategies * sizeof *p->change_s) == 0;
+}
+
+/* The first strategy of each that changes alike. */
+static int *find_layouts(const LayerwiseProblem *p)
+{
+  int *layout = g_new(int, p->strategies);
+
+  for (int s = 0; s < p->strategies; s++) {
+    layout[s] = 0;
+    while (!change_alike(p, layout[s], s))
+      layout[s]++;
+  }
+  return layout;
+}
+
+/* Labels of a layer: of those whose layouts are alike, the ones that no other beats in both. */
+static void extend_all(const LayerwiseProblem *p, int layer, const int *layout, GArray *labels, int first, GArray *scratch)
+{
+  int end = labels->len;
+
+  for (int s = 0; s < p->strategies; s++) {
+    g_array_set_size(scratch, 0);
+    for (int t = s; t < p->strategies && layout[s] == s; t++)
+      if (layout[t] == s)
+        extend(p, layer, t, labels, first, end, scratch);
+    keep_best(scratch, labels);
+  }
 }
 
 gboolean layerwise_solve(const LayerwiseProblem *p, int *choice, double *seconds)
 {
   g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label)), scratch = g_array_new(FALSE, FALSE, sizeof(Label));
+  g_autofree int *layout = find_layouts(p);
   Label start = { 0, 0, p->outside, -1 };
   int first = 0, best = -1;
 
   g_array_append_val(labels, start);
   for (int layer = 0; layer < p->layers; layer++) {
     int end = labels->len;
-    for (int s = 0; s < p->strategies; s++)
-      extend(p, layer, s, labels, first, end, scratch);
+    extend_all(p, layer, layout, labels, first, scratch);
     first = end;
   }
   *seconds = INFINITY;
@@ -113,6 +145,41 @@ void layerwise_problem_free(LayerwiseProblem *p)
   g_free(p->change_s);
   g_free(p->pass_s);
   g_free(p);
+}
+
+/* Communicators of tensor degrees other than the plan's own, the first variant's, which are counted with it. */
+static double group_bytes(const LayerwiseProblem *p, const GArray *variants, const int *choice)
+{
+  const Plan *own = &g_array_index(variants, Plan, 0);
+  double bytes = 0;
+
+  for (int i = 0; i < p->layers; i++) {
+    const Plan *v = &g_array_index(variants, Plan, choice[i]);
+    gboolean counted = v->tp == own->tp;
+    for (int k = 0; k < i; k++)
+      counted |= g_array_index(variants, Plan, choice[k]).tp == v->tp;
+    bytes += counted ? 0 : op_layer_groups(v) * v->framework->group_bytes;
+  }
+  return bytes;
+}
+
+/* Less room each time, as often as there are sums of communicators at most. */
+gboolean layerwise_solve_stage(const LayerwiseProblem *problem, const GArray *variants, int *choice, double *seconds)
+{
+  LayerwiseProblem p = *problem;
+
+  while (layerwise_solve(&p, choice, seconds)) {
+    double room = problem->room - group_bytes(&p, variants, choice);
+    if (layerwise_bytes(&p, choice) <= room)
+      return TRUE;
+    p.room = MIN(room, nextafter(p.room, 0));
+  }
+  return FALSE;
+}
+
+double layerwise_stage_bytes(const LayerwiseProblem *p, const GArray *variants, const int *choice)
+{
+  return p->fixed_bytes + layerwise_bytes(p, choice) + group_bytes(p, variants, choice);
 }
 
 StageTime layerwise_stage_time(const LayerwiseProblem *p, const int *choice, int micro_batches)
@@ -249,9 +316,9 @@ static double fixed_bytes(const Stage *stage, const GArray *variants, int end)
       scratch = MAX(scratch, l->transient_bytes + l->recomputed_bytes);
       params += l->params;
     }
-    most = MAX(most, scratch * (1 + v->framework->fragmentation) + op_bucket_bytes(v, params) + op_overhead_bytes(v));
+    most = MAX(most, scratch * (1 + v->framework->fragmentation) + op_bucket_bytes(v, params));
   }
-  return most;
+  return most + op_overhead_bytes(&g_array_index(variants, Plan, 0));
 }
 
 /* What the embedding and the head of a stage take, as the plan itself has them; returns their bytes. */

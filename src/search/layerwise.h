@@ -7,7 +7,7 @@
  * takes some memory under each strategy; between neighbours with different
  * strategies a change of layout takes time. Before the first and behind the last
  * layer stands the strategy `outside`. Least time in the room there is: labels of
- * time and memory go from layer to layer, for each strategy of the last layer
+ * time and memory go from layer to layer, for each layout behind the last layer
  * those that no other beats in both.
  *
  * layerwise_of_stage() makes the problem of the blocks of one pipeline stage of a
@@ -35,6 +35,12 @@ typedef struct {
   double end_pass_s, end_once_s; /* of the embedding and the head: of a micro-batch, of a step */
   double fixed_bytes; /* of the device, beside the room */
 } LayerwiseProblem;
+
+/* The same of a stage's problem, in the room that communicators of the strategies taken leave. */
+gboolean layerwise_solve_stage(const LayerwiseProblem *problem, const GArray *variants, int *choice, double *seconds);
+
+/* Bytes of the device under a choice: fixed ones, layers and communicators. */
+double layerwise_stage_bytes(const LayerwiseProblem *problem, const GArray *variants, const int *choice);
 
 /* What a stage takes under a choice: of a micro-batch, and once a step. */
 typedef struct {
