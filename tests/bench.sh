@@ -1,7 +1,7 @@
 #!/bin/sh
 # Instruction counts of fixed runs, so that speed is not lost by accident.
 #
-# tests/bench/instructions.txt has a line for each: the count under callgrind
+# tests/bench/instructions.txt has a line for each: the count under cachegrind
 # and the command, plain words, which runs at the root of the tree with the programs and the
 # build folder's bench/ in PATH. A count may be off by 5 %, either way: lower
 # ones are to be noted too. To add a run, write its line with the count 0; after
@@ -19,8 +19,8 @@ compiler="# compiler: $($(head -n 1 "$BUILD/flags") --version | head -n 1), $(gr
 
 # shellcheck disable=SC2086 # a command of plain words
 count() {
-  valgrind --tool=callgrind --callgrind-out-file=/dev/null $1 2>&1 >/dev/null </dev/null |
-    awk '/ Collected : / { n = $NF } END { print n + 0 }'
+  valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null $1 2>&1 >/dev/null </dev/null |
+    awk '/ I +refs:/ { n = $NF; gsub(",", "", n) } END { print n + 0 }'
 }
 
 if ! command -v valgrind >/dev/null; then

@@ -335,8 +335,8 @@ END_TEST
 START_TEST(unknown_model_type)
 {
   static const char list[] =
-    "expected one of gpt2, gpt_neox, opt, bloom, falcon, RefinedWeb, RefinedWebModel, llama, "
-    "mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, t5, vit, "
+    "expected one of gpt2, gpt_neox, opt, bloom, falcon, RefinedWeb, RefinedWebModel, gptj, bert, "
+    "megatron-bert, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, t5, vit, "
     "gemma2, gemma3_text, gemma3, phi3, gpt_oss";
   g_autofree char *unknown = g_strdup_printf("f: model_type: \"mamba\": %s", list);
   refused("{\"model_type\":\"mamba\"}", unknown);

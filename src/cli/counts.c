@@ -1,19 +1,40 @@
 /* Plans on several numbers of GPUs beside each other: the best of each, and fronts. */
 #include "cli/question.h"
 
+#include "report/training.h"
+
 #include <math.h>
 
-static const AnswerColumn count_columns[] = {
-  { "gpus", "GPUs", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, { "value", "objective", CELL_REAL },
-  { "peak_memory_bytes", "memory", CELL_BYTES }, { "plan", "<plan", CELL_TEXT },
+#define COUNT_COLUMNS { "gpus", "GPUs", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, \
+                      { "value", "objective", CELL_REAL }, { "peak_memory_bytes", "memory", CELL_BYTES }
+
+static const AnswerColumn count_columns[] = { COUNT_COLUMNS, { "plan", "<plan", CELL_TEXT } };
+
+/* The same with what training on so many tokens takes. */
+static const AnswerColumn training_columns[] = {
+  COUNT_COLUMNS, { "days", "days", CELL_REAL }, { "gpu_hours", "GPU-hours", CELL_INT }, { "usd", "USD", CELL_INT },
+  { "plan", "<plan", CELL_TEXT },
 };
+
+static void add_training(Answer *a, const Asked *q, const Found *f)
+{
+  Training t = f ? training_of(&f->plan, q->cluster, f->metrics.iteration_s, q->tokens)
+                 : (Training) { .seconds = NAN, .gpu_hours = NAN };
+
+  answer_add(a, t.seconds / 86400);
+  answer_add(a, round(t.gpu_hours));
+  answer_add(a, t.usd > 0 ? round(t.usd) : NAN);
+}
 
 Answer *answer_counts(const Asked *q, int from)
 {
-  Answer *a = answer_new(count_columns, G_N_ELEMENTS(count_columns));
+  Answer *a = q->tokens > 0 ? answer_new(training_columns, G_N_ELEMENTS(training_columns))
+                            : answer_new(count_columns, G_N_ELEMENTS(count_columns));
   const Objective *objective = q->options->objective;
 
   g_string_printf(a->says, "The best plan on each number of GPUs; the objective is %s.", objective->title);
+  if (q->tokens > 0)
+    g_string_append_printf(a->says, " Training is on %.4g tokens.", q->tokens);
   for (int gpus = from; gpus <= q->cluster->devices; gpus *= 2) {
     Found f;
     gboolean found = ask_best(q->model, q->cluster, q->options, gpus, &f);
@@ -22,6 +43,8 @@ Answer *answer_counts(const Asked *q, int from)
     answer_add(a, found ? f.metrics.iteration_s : NAN);
     answer_add(a, found ? objective_shown(objective, f.value) : NAN);
     answer_add(a, found ? f.metrics.peak_memory_bytes : NAN);
+    if (q->tokens > 0)
+      add_training(a, q, found ? &f : NULL);
     answer_add_text(a, label);
   }
   return a;

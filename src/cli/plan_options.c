@@ -12,8 +12,9 @@ void plan_options_init(PlanOptions *o)
 
 void plan_options_clear(PlanOptions *o)
 {
-  char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->framework, o->precision, o->objective,
-                            o->pareto, o->question, o->why_not, o->state, o->certificate, o->tokens, o->time_limit };
+  char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->framework, o->precision,
+                            o->objective, o->pareto, o->question, o->why_not, o->state, o->certificate, o->tokens,
+                            o->price, o->time_limit };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -31,6 +32,28 @@ static gboolean check_exports(char **exports, GError **error)
                 exports[i]);
     return FALSE;
   }
+  return TRUE;
+}
+
+/* Whether what is asked goes with the rest: other answers than the best plan take few options. */
+static gboolean check_together(const PlanOptions *o, GError **error)
+{
+  const char *asked = o->question ? "--question" : o->pareto ? "--pareto" : o->why_not ? "--why-not" :
+                      o->gpus_from != CLI_ABSENT ? "--gpus-from" : NULL;
+  gboolean counts = o->gpus_from != CLI_ABSENT && !o->question && !o->why_not;
+  const struct { const char *option; gboolean given; } others[] = {
+    { "--output", o->output != NULL }, { "--export", o->exports != NULL }, { "--plots", o->plots && !o->pareto },
+    { "--explain", o->explain }, { "--layerwise", o->layerwise }, { "--certificate", o->certificate != NULL },
+    { "--state", o->state != NULL }, { "--time-limit", o->time_limit != NULL }, { "--top", o->top != CLI_ABSENT },
+    { "--tokens", o->tokens && (!counts || o->pareto) }, { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts },
+  };
+
+  for (gsize i = 0; asked && i < G_N_ELEMENTS(others); i++)
+    if (others[i].given) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected without %s, which answers something else",
+                  others[i].option, asked);
+      return FALSE;
+    }
   return TRUE;
 }
 
@@ -52,6 +75,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "question", 0, 0, G_OPTION_ARG_STRING, &o->question, "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity or scaling", "NAME" },
     { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not, "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
     { "tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "Time and cost of training so many tokens, as in 300e9", "T" },
+    { "price", 0, 0, G_OPTION_ARG_STRING, &o->price, "USD for a GPU-hour (default: the cluster's)", "USD" },
     { "time-limit", 0, 0, G_OPTION_ARG_STRING, &o->time_limit, "Stop with the best found after so many seconds", "S" },
     { "state", 0, 0, G_OPTION_ARG_FILENAME, &o->state, "Keep what was simulated in a file, and go on from it", "FILE" },
     { "certificate", 0, 0, G_OPTION_ARG_FILENAME, &o->certificate, "Write how each plan was settled, as CSV", "FILE" },
@@ -78,6 +102,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --json with it");
     return FALSE;
   }
+  if (!check_together(o, error))
+    return FALSE;
   return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
          cli_check_count("--global-batch", &o->global_batch, error) &&
          cli_check_count("--seq", &o->seq, error) && cli_check_count("--top", &o->top, error) &&

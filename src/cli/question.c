@@ -1,15 +1,16 @@
 #include "cli/question.h"
 
 #include "base/units.h"
+#include "sim/simulate.h"
 
 #include <math.h>
 #include <string.h>
 
-gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out)
+/* The best plan, or the first one found, of the cluster with so many devices. */
+static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out)
 {
   Cluster changed = *cluster;
-  Plan base = *options->base;
-  SearchOptions o = *options;
+  Plan base = *o.base;
 
   if (devices != cluster->devices && !cluster_resize(&changed, devices, NULL))
     return FALSE;
@@ -20,6 +21,51 @@ gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOption
   if (found->best->len == 0)
     return FALSE;
   *out = g_array_index(found->best, Found, 0);
+  return TRUE;
+}
+
+gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out)
+{
+  return ask(model, cluster, *options, devices, out);
+}
+
+static gboolean until_one(gpointer data, const SearchProgress *at)
+{
+  const SearchOptions *o = data;
+
+  return (o->watch && o->watch(o->data, at)) || at->best != NULL;
+}
+
+/* Whether the plan with the batch and sequence that are asked for is of the space, and fits. */
+static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan)
+{
+  Metrics m;
+
+  plan->seq = o->base->seq;
+  plan->global_batch = o->base->global_batch;
+  if (plan->gpus != devices || cluster->devices != devices || plan->split.stages || o->fixed.micro_batch >= 0 ||
+      plan_check(plan, model, cluster, NULL) != RULE_NONE)
+    return FALSE;
+  g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
+  trace_metrics(trace, &m);
+  return m.peak_memory_bytes <= m.capacity_bytes;
+}
+
+/* Plans that may need least come first. */
+gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Plan *likely)
+{
+  SearchOptions o = *options;
+  Found found;
+
+  if (still_fits(model, cluster, options, devices, likely))
+    return TRUE;
+  o.objective = objective_find("memory");
+  o.refine = FALSE;
+  o.watch = until_one;
+  o.data = (gpointer)options;
+  if (!ask(model, cluster, o, devices, &found))
+    return FALSE;
+  *likely = found.plan;
   return TRUE;
 }
 
@@ -64,6 +110,7 @@ static Answer *fewest_gpus(const Asked *q)
 {
   Answer *a = plan_answer();
   int most = MAX(q->cluster->devices, q->cluster->devices_per_node) * 16, devices = 0, tried = 0;
+  Plan likely = { 0 };
   Found found;
 
   do {
@@ -72,7 +119,8 @@ static Answer *fewest_gpus(const Asked *q)
     if (q->model->params * dtype_bytes[q->options->base->precision] / devices > q->cluster->device.memory_bytes)
       continue;
     tried++;
-    if (ask_best(q->model, q->cluster, q->options, devices, &found)) {
+    if (ask_fits(q->model, q->cluster, q->options, devices, &likely) &&
+        ask_best(q->model, q->cluster, q->options, devices, &found)) {
       g_string_printf(a->says, "%s fits on %d GPUs and on no fewer.", q->model->name, devices);
       add_plan(a, q->model, &found);
       return a;
@@ -82,49 +130,57 @@ static Answer *fewest_gpus(const Asked *q)
   return a;
 }
 
-/* The largest value that fits: doubling from the first, then halving the step down
- * to `step`. `best` is the plan there; 0 if none fits. */
-typedef struct {
-  const Asked *asked;
-  gboolean (*fits)(const Asked *asked, int value, Found *out);
-} Growth;
+/* Whether a value fits, and with `best` which plan is best there. */
+typedef gboolean (*Fits)(const Asked *asked, int value, Plan *likely, Found *best);
 
-static int grow(const Growth *g, int first, int step, int limit, Found *best)
+/* Of a large value, the last step is at most this part. */
+#define GROWTH_STEPS 32
+
+/* The largest value that fits, 0 if none does: doubling from the first, then halving the step, down to `least` or
+ * to a part of the value, which `step` says. */
+static int grow(const Asked *q, Fits fits, int first, int least, int limit, int *step)
 {
+  Plan likely = { 0 };
   int known = 0, value = first;
-  Found found;
 
-  for (; value <= limit && g->fits(g->asked, value, &found); value *= 2) {
+  for (; value <= limit && fits(q, value, &likely, NULL); value *= 2)
     known = value;
-    *best = found;
+  *step = known ? known : first;
+  while (*step / 2 >= MAX(least, known / GROWTH_STEPS)) {
+    *step /= 2;
+    if (known + *step <= limit && fits(q, known + *step, &likely, NULL))
+      known += *step;
   }
-  for (int width = known ? known / 2 : first / 2; width >= step; width /= 2)
-    if (known + width <= limit && g->fits(g->asked, known + width, &found)) {
-      known += width;
-      *best = found;
-    }
   return known;
 }
 
-static gboolean fits_context(const Asked *q, int seq, Found *out)
+static gboolean ask_either(const Asked *q, const Model *model, const SearchOptions *options, Plan *likely, Found *best)
+{
+  int devices = q->cluster->devices;
+
+  return best ? ask_best(model, q->cluster, options, devices, best)
+              : ask_fits(model, q->cluster, options, devices, likely);
+}
+
+static gboolean fits_context(const Asked *q, int seq, Plan *likely, Found *best)
 {
   Plan base = *q->options->base;
   SearchOptions o = *q->options;
 
   base.seq = seq;
   o.base = &base;
-  return ask_best(q->model, q->cluster, &o, q->cluster->devices, out);
+  return ask_either(q, q->model, &o, likely, best);
 }
 
 static Answer *largest_context(const Asked *q)
 {
   Answer *a = plan_answer();
-  int seq = q->options->base->seq, step = MAX(1, seq / 8),
+  int seq = q->options->base->seq, least = MAX(1, seq / 8), step,
       limit = q->model->position_rows ? q->model->position_rows : 1 << 24;
   Found best;
-  int most = grow(&(Growth) { q, fits_context }, seq, step, limit, &best);
+  int most = grow(q, fits_context, seq, least, limit, &step);
 
-  if (most == 0) {
+  if (most == 0 || !fits_context(q, most, NULL, &best)) {
     g_string_printf(a->says, "No context from %d tokens up fits.", step);
     return a;
   }
@@ -153,12 +209,12 @@ static Model deeper(const Model *m, int blocks, int **layers)
   return copy;
 }
 
-static gboolean fits_depth(const Asked *q, int blocks, Found *out)
+static gboolean fits_depth(const Asked *q, int blocks, Plan *likely, Found *best)
 {
   g_autofree int *layers = NULL;
   Model model = deeper(q->model, blocks, &layers);
 
-  return ask_best(&model, q->cluster, q->options, q->cluster->devices, out);
+  return ask_either(q, &model, q->options, likely, best);
 }
 
 /* More layers are not tried. */
@@ -168,10 +224,10 @@ static Answer *largest_model(const Asked *q)
 {
   Answer *a = plan_answer();
   Found best;
-  int step = MAX(1, q->model->blocks / 8);
-  int most = grow(&(Growth) { q, fits_depth }, q->model->blocks, step, BLOCKS_MAX, &best);
+  int least = MAX(1, q->model->blocks / 8), step;
+  int most = grow(q, fits_depth, q->model->blocks, least, BLOCKS_MAX, &step);
 
-  if (most == 0) {
+  if (most == 0 || !fits_depth(q, most, NULL, &best)) {
     g_string_printf(a->says, "Not even %d layers like those of %s fit.", step, q->model->name);
     return a;
   }
@@ -191,11 +247,13 @@ static Answer *largest_batch(const Asked *q)
   Answer *a = plan_answer();
   SearchOptions o = *q->options;
   int batch = o.base->global_batch;
+  Plan likely = { 0 };
   Found best;
 
   for (int size = batch; size >= 1; size--) {
     o.fixed.micro_batch = size;
-    if (batch % size == 0 && ask_best(q->model, q->cluster, &o, q->cluster->devices, &best)) {
+    if (batch % size == 0 && ask_either(q, q->model, &o, &likely, NULL) &&
+        ask_either(q, q->model, &o, NULL, &best)) {
       g_string_printf(a->says,
                       "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
                       "gradients are accumulated over micro-batches.", size);

@@ -12,7 +12,8 @@
 typedef struct {
   const Model *model;
   const Cluster *cluster;
-  const SearchOptions *options; /* without watch, audit and state */
+  const SearchOptions *options; /* without audit and state */
+  double tokens; /* to train on, for answer_counts(); 0 = not asked */
 } Asked;
 
 typedef struct {
@@ -29,6 +30,10 @@ char *question_list(void); /* names, newly allocated */
 /* The best plan when devices and options are these; FALSE if none fits, or the
  * cluster cannot have so many devices. */
 gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out);
+
+/* Whether any plan fits these devices: the first one found ends the search. `likely`, a plan that fitted a like
+ * question, is tried before all others; what fits is left in it. It starts as zeros. */
+gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Plan *likely);
 
 /* What changes when a number of the hardware does; how plans scale (what_if.c). */
 Answer *answer_sensitivity(const Asked *asked);

@@ -31,7 +31,7 @@ typedef struct {
   guint space;          /* SpaceExtra */
   const Objective *objective, *second; /* second: of --pareto */
   const Question *question;
-  double tokens, time_limit_s; /* 0 = not given */
+  double tokens, price, time_limit_s; /* 0 = not given */
   SearchResult *found;
   Result *results;
   int n;
@@ -107,6 +107,7 @@ static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
   return (!o->objective || read_objective("--objective", o->objective, &p->objective, error)) &&
          (!o->pareto || read_pareto(p, o->pareto, error)) && (!o->question || check_question(p, o->question, error)) &&
          read_positive("--tokens", o->tokens, &p->tokens, error) &&
+         read_positive("--price", o->price, &p->price, error) &&
          read_positive("--time-limit", o->time_limit, &p->time_limit_s, error);
 }
 
@@ -122,6 +123,8 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
     g_prefix_error(error, "--gpus: ");
     return FALSE;
   }
+  if (p->price > 0)
+    p->cluster->usd_per_device_hour = p->price;
   const char *usual = p->cluster->framework ? p->cluster->framework : "megatron-core";
   p->framework = framework_load(o->framework ? o->framework : usual, error);
   if (!p->framework || (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)))
@@ -231,7 +234,7 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     printf("\n%s", layers);
   if (o->explain) {
     SearchOptions options = search_options(p, o);
-    Asked asked = { p->model, p->cluster, &options };
+    Asked asked = { .model = p->model, .cluster = p->cluster, .options = &options };
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
     const Exporter *tool = exporter_find(p->framework->engine);
@@ -339,10 +342,18 @@ static void say_limits(const Model *m, const Framework *framework)
 static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
 {
   SearchOptions options = search_options(p, o);
-  Asked asked = { p->model, p->cluster, &options };
+  Asked asked = { p->model, p->cluster, &options, p->tokens };
   int from = o->gpus_from > 0 ? o->gpus_from : p->cluster->devices;
   const char *key = p->question ? p->question->name : p->second ? "pareto" : "gpus";
-  g_autoptr(Answer) a = p->question ? p->question->answer(&asked) : p->second ? answer_front(&asked, from) : answer_counts(&asked, from);
+  Watch watch;
+
+  watch_init_row(&watch);
+  watch_join(&watch, &options);
+  options.refine = TRUE;
+  g_autoptr(Answer) a = p->question ? p->question->answer(&asked)
+                        : p->second ? answer_front(&asked, from)
+                                    : answer_counts(&asked, from);
+  watch_clear(&watch);
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
@@ -371,6 +382,7 @@ static gboolean why_not(Planning *p, const PlanOptions *o, GError **error)
   Result pair[2];
 
   options.top = 1;
+  options.refine = TRUE;
   p->found = search(p->model, p->cluster, &options, NULL);
   options.fixed = p->why_not;
   g_autoptr(SearchResult) asked = search(p->model, p->cluster, &options, NULL);

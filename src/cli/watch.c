@@ -9,13 +9,22 @@
 
 void watch_init(Watch *w, double limit_s, gboolean certificate)
 {
-  *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO) };
+  *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO), .searches = -1 };
   w->shown = w->began;
   if (certificate)
-    w->certificate = g_string_new("tp,pp,vpp,dp,cp,ep,etp,mbs,schedule,zero,shard,offload,sp,recompute,overlap,plans,settled,value\n");
+    w->certificate = g_string_new("tp,pp,vpp,dp,cp,ep,etp,mbs,schedule,types,zero,shard,hpz,offload,sp,recompute,"
+                                  "overlap,plans,settled,value\n");
   sigemptyset(&w->signals);
   sigaddset(&w->signals, SIGTERM);
   sigaddset(&w->signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &w->signals, &w->before);
+}
+
+void watch_init_row(Watch *w)
+{
+  *w = (Watch) { .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO) };
+  w->shown = w->began;
+  sigemptyset(&w->signals);
   pthread_sigmask(SIG_BLOCK, &w->signals, &w->before);
 }
 
@@ -46,7 +55,10 @@ static void show(Watch *w, const SearchProgress *at)
   if (!w->terminal || time - w->shown < SHOWN_EVERY)
     return;
   w->shown = time;
-  fprintf(stderr, "\r\033[K%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT " simulated",
+  fprintf(stderr, "\r\033[K");
+  if (w->searches > 0)
+    fprintf(stderr, "search %d: ", w->searches);
+  fprintf(stderr, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT " simulated",
           at->settled, at->candidates, at->simulated);
   if (at->best)
     fprintf(stderr, ", best %.4g s, at most %.1f %% better left", at->best->metrics.iteration_s, 100 * at->gap);
@@ -56,12 +68,21 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
 {
   Watch *w = data;
 
+  w->searches += w->searches >= 0 && at->settled == 0 && at->simulated == 0;
   show(w, at);
   if (signalled())
     w->stopped = "a signal";
   else if (w->limit_s > 0 && g_get_monotonic_time() - w->began >= 1e6 * w->limit_s && at->simulated > 0)
     w->stopped = "--time-limit";
   return w->stopped != NULL;
+}
+
+/* Node types along the pipeline, of a mixed cluster. */
+static void write_types(GString *s, const Plan *p)
+{
+  for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
+    g_string_append_printf(s, "%s%s", i ? "+" : "", p->types[i]);
+  g_string_append_c(s, ',');
 }
 
 /* Choices of a plan; of several that are settled at once, those that they share. */
@@ -73,12 +94,14 @@ static void write_choices(GString *s, const Plan *p, int how, gint64 plans)
                                           on->tensor ? "t" : "", NULL);
 
   if (plans > 1 && how < REJECT_MEMORY) {
-    g_string_append(s, "any,any,any,any,any,any,");
+    g_string_append(s, "any,any,any,any,any,any,any,");
     return;
   }
-  g_string_append_printf(s, "%d,%d,%s,%d,%s,%s,", p->zero, p->shard_group, offload ? offload : "none",
-                         p->sequence_parallel, recompute_names[p->recompute],
-                         plans > 1 ? "any" : *overlaps ? overlaps : "none");
+  g_string_append_printf(s, "%d,%d,%d,%s,%d,%s", p->zero, p->shard_group, p->sharding.secondary,
+                         offload ? offload : "none", p->sequence_parallel, recompute_names[p->recompute]);
+  if (recompute_counts(&p->scope))
+    g_string_append_printf(s, ":%d", p->scope.layers);
+  g_string_append_printf(s, ",%s,", plans > 1 ? "any" : *overlaps ? overlaps : "none");
 }
 
 static void write_settled(gpointer data, const Plan *p, int how, double value, gint64 plans)
@@ -90,6 +113,7 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
     g_ascii_dtostr(number, sizeof number, value);
   g_string_append_printf(s, "%d,%d,%d,%d,%d,%d,%d,%d,%s,", p->tp, p->pp, p->vpp, p->dp, p->cp, p->ep,
                          plan_expert_tensor(p), p->micro_batch, p->schedule->name);
+  write_types(s, p);
   write_choices(s, p, how, plans);
   g_string_append_printf(s, "%" G_GINT64_FORMAT ",%s,%s\n", plans, settled_name(how), number);
 }

@@ -17,6 +17,7 @@ typedef struct {
   double limit_s;       /* 0 = none */
   gint64 began, shown;  /* monotonic microseconds */
   gboolean terminal;
+  int searches;         /* begun, where there are several; -1 = there is one */
   sigset_t signals, before;
   GString *certificate; /* CSV; NULL = not asked for */
   const char *stopped;  /* why, NULL = it was not */
@@ -24,6 +25,10 @@ typedef struct {
 
 void watch_init(Watch *watch, double limit_s, gboolean certificate);
 void watch_clear(Watch *watch);
+
+/* The same for a row of searches that is not to be stopped halfway: only shows
+ * progress, and the signals end the program. */
+void watch_init_row(Watch *watch);
 
 /* Sets watch, audit and data of the options. */
 void watch_join(Watch *watch, SearchOptions *options);

@@ -79,63 +79,139 @@ static const Knob knobs[] = {
   { "slowdown of kernels beside", scale_slowdown, TRUE },
 };
 
+/* What each number is multiplied by. */
+static const double factors[] = { 0.9, 1.1, 2 };
+static const char *const factor_names[] = { "-10 %", "+10 %", "doubled" };
+enum { MINUS, PLUS, DOUBLE, FACTORS };
+
 static const AnswerColumn sensitivity_columns[] = {
   { "number", "<number", CELL_TEXT },
   { "step_change_minus", "step at -10 %", CELL_PERCENT }, { "step_change_plus", "at +10 %", CELL_PERCENT },
   { "step_change_double", "doubled", CELL_PERCENT },
   { "best_change_minus", "best plan at -10 %", CELL_PERCENT }, { "best_change_plus", "at +10 %", CELL_PERCENT },
-  { "plan_minus", "<another plan wins at -10 %", CELL_TEXT }, { "plan_plus", "<at +10 %", CELL_TEXT },
+  { "best_change_double", "doubled", CELL_PERCENT },
+  { "plan_minus", NULL, CELL_TEXT }, { "plan_plus", NULL, CELL_TEXT }, { "plan_double", NULL, CELL_TEXT },
+  { NULL, "<another plan wins", CELL_TEXT },
 };
 
-static double step_of(const Asked *q, const Cluster *cluster, const Plan *plan)
+/* What one number does at each factor: shares of the step. */
+typedef struct {
+  char *title;
+  double step[FACTORS], best[FACTORS];
+  char *others[FACTORS]; /* "no", or the plan that wins */
+} Effect;
+
+static void effect_clear(gpointer effect)
 {
-  g_autoptr(Trace) trace = simulate_plan(q->model, cluster, plan);
-  return trace->end_s;
+  Effect *e = effect;
+
+  g_free(e->title);
+  for (int i = 0; i < FACTORS; i++)
+    g_free(e->others[i]);
 }
 
-static void add_knob(Answer *a, const Asked *q, const Found *best, const Knob *knob, int tier)
+/* The best plan on a changed cluster. The plan that was best, if it is of the space there too, is a plan to beat. */
+static gboolean best_there(const Asked *q, const Cluster *cluster, const Plan *plan, const Metrics *m, Found *out)
 {
-  static const double factors[] = { 0.9, 1.1, 2 };
-  double step = best->metrics.iteration_s, changed[2] = { NAN, NAN };
-  g_autofree char *title = knob->of_tier ? g_strdup_printf("%s %s", q->cluster->tiers[tier].name, knob->title) : NULL;
-  g_autofree char *label = plan_label(&best->plan);
-  char *others[2] = { NULL, NULL };
+  SearchOptions o = *q->options;
 
-  answer_add_text(a, title ? title : knob->title);
-  for (int i = 0; i < 3; i++) {
+  if (m->peak_memory_bytes <= m->capacity_bytes && plan->split.stages == 0 && !recompute_counts(&plan->scope))
+    o.known = o.objective->value(plan, cluster, m->iteration_s, m->peak_memory_bytes);
+  return ask_best(q->model, cluster, &o, cluster->devices, out);
+}
+
+static Effect effect_of(const Asked *q, const Found *best, const Knob *knob, int tier)
+{
+  double step = best->metrics.iteration_s;
+  const char *name = knob->title;
+  Effect e = { .title = knob->of_tier ? g_strdup_printf("%s %s", q->cluster->tiers[tier].name, name) : g_strdup(name) };
+  g_autofree char *label = plan_label(&best->plan);
+
+  for (int i = 0; i < FACTORS; i++) {
     Cluster cluster = *q->cluster;
     Found found;
+    Metrics m;
     knob->scale(&cluster, tier, factors[i]);
-    answer_add(a, step_of(q, &cluster, &best->plan) / step - 1);
-    if (i < 2 && ask_best(q->model, &cluster, q->options, cluster.devices, &found)) {
-      changed[i] = found.metrics.iteration_s / step - 1;
-      others[i] = plan_label(&found.plan);
-    }
+    g_autoptr(Trace) trace = simulate_plan(q->model, &cluster, &best->plan);
+    trace_metrics(trace, &m);
+    gboolean fits = best_there(q, &cluster, &best->plan, &m, &found);
+    g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");
+    e.step[i] = m.iteration_s / step - 1;
+    e.best[i] = fits ? found.metrics.iteration_s / step - 1 : NAN;
+    e.others[i] = g_strdup(g_str_equal(other, label) ? "no" : other);
   }
-  for (int i = 0; i < 2; i++)
-    answer_add(a, changed[i]);
-  for (int i = 0; i < 2; i++) {
-    answer_add_text(a, !others[i] ? "none fits" : g_str_equal(others[i], label) ? "no" : others[i]);
-    g_free(others[i]);
+  return e;
+}
+
+static void add_effect(Answer *a, const Effect *e)
+{
+  g_autoptr(GString) others = g_string_new(NULL);
+
+  answer_add_text(a, e->title);
+  for (int i = 0; i < FACTORS; i++)
+    answer_add(a, e->step[i]);
+  for (int i = 0; i < FACTORS; i++)
+    answer_add(a, e->best[i]);
+  for (int i = 0; i < FACTORS; i++) {
+    answer_add_text(a, e->others[i]);
+    if (!g_str_equal(e->others[i], "no"))
+      g_string_append_printf(others, "%s%s: %s", others->len ? "; " : "", factor_names[i], e->others[i]);
   }
+  answer_add_text(a, others->len ? others->str : "no");
+}
+
+/* Shares of the step below this are not worth a sentence. */
+#define GAIN_SAID 0.0005
+
+/* Which number gains the best plan most at a factor. */
+static const Effect *strongest(const GArray *effects, int factor)
+{
+  const Effect *most = NULL;
+
+  for (guint i = 0; i < effects->len; i++) {
+    const Effect *e = &g_array_index(effects, Effect, i);
+    if (e->best[factor] < (most ? most->best[factor] : -GAIN_SAID))
+      most = e;
+  }
+  return most;
+}
+
+static void say_strongest(GString *s, const GArray *effects)
+{
+  const Effect *more = strongest(effects, PLUS), *twice = strongest(effects, DOUBLE);
+
+  if (more)
+    g_string_append_printf(s, " 10 %% more gain most in %s: %.1f %%.", more->title, -100 * more->best[PLUS]);
+  if (twice)
+    g_string_append_printf(s, " Twice as much gains most in %s: %.1f %%.", twice->title, -100 * twice->best[DOUBLE]);
 }
 
 Answer *answer_sensitivity(const Asked *q)
 {
   Answer *a = answer_new(sensitivity_columns, G_N_ELEMENTS(sensitivity_columns));
+  SearchOptions options = *q->options;
+  Asked asked = { q->model, q->cluster, &options, 0 };
+  g_autoptr(GArray) effects = g_array_new(FALSE, FALSE, sizeof(Effect));
   Found best;
 
-  if (!ask_best(q->model, q->cluster, q->options, q->cluster->devices, &best)) {
+  options.refine = FALSE; /* what is best is to be best in one space each time */
+  if (!ask_best(q->model, q->cluster, &options, q->cluster->devices, &best)) {
     g_string_assign(a->says, "No plan fits.");
     return a;
   }
+  g_array_set_clear_func(effects, effect_clear);
+  for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
+    for (int tier = 0; tier < (knobs[k].of_tier ? q->cluster->n_tiers : 1); tier++) {
+      Effect e = effect_of(&asked, &best, &knobs[k], tier);
+      g_array_append_val(effects, e);
+    }
   g_autofree char *label = plan_label(&best.plan);
   g_string_printf(a->says,
                   "Of %s, %.4g s a step: the change of its step, and of the best plan's, when one number changes.",
                   label, best.metrics.iteration_s);
-  for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
-    for (int tier = 0; tier < (knobs[k].of_tier ? q->cluster->n_tiers : 1); tier++)
-      add_knob(a, q, &best, &knobs[k], tier);
+  say_strongest(a->says, effects);
+  for (guint i = 0; i < effects->len; i++)
+    add_effect(a, &g_array_index(effects, Effect, i));
   return a;
 }
 

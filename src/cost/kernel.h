@@ -14,6 +14,9 @@ typedef struct {
   DType dtype;
   gboolean activations;    /* neither factor is a weight: many short products that do not hide their memory traffic */
   double accumulate_bytes; /* read and written besides, where the product is added to a wider matrix */
+  double block;            /* 0, or the side of blocks of which one factor or the product is made: m, n and k count
+                              those that are there alone */
+  double bytes;            /* of such a product: read and written */
 } Matmul;
 
 double matmul_s(const Device *device, const Matmul *matmul);

@@ -21,6 +21,8 @@ static const double splits[] = {1, 2, 4, 8, 16};
 #define OUTPUT_BYTES_MIN 2.0   /* products of 8 and 4 bits are written in 16 */
 #define ALIGNED_BYTES 16       /* rows that start elsewhere lose the fast loads */
 #define UNALIGNED_SLOWDOWN 1.46
+#define WHOLE_TILE 32768.0     /* elements of the tile at which `efficiency` is reached */
+#define BLOCK_TILE 128.0       /* side of the largest tile of block-sparse kernels */
 
 /* The next wider format, tried where a device has none of the one asked for. */
 static const DType wider_dtype[DTYPE_COUNT] = {
@@ -124,12 +126,26 @@ double matmul_model_s(const MatmulModel *model, double peak_flops_per_s, double 
   return model->launch_s + best;
 }
 
+/* One tile a block, or more where blocks are larger than tiles. */
+static double block_model_s(const MatmulModel *model, double peak_flops_per_s, double memory_bytes_per_s,
+                            const Matmul *matmul)
+{
+  double side = MIN(matmul->block, BLOCK_TILE), share = pow(side * side / WHOLE_TILE, model->tile_exponent);
+  double flops = 2 * matmul->m * matmul->n * matmul->k * matmul->batch;
+  double rate = peak_flops_per_s * model->efficiency * (model->tile > 0 ? 1 : share);
+
+  return model->launch_s + flops / rate + matmul->bytes / (memory_bytes_per_s * model->bandwidth_fraction);
+}
+
 double matmul_s(const Device *device, const Matmul *matmul)
 {
   DType dtype = matmul->dtype;
   while (dtype != wider_dtype[dtype] &&
          (device->peak_flops_per_s[dtype] <= 0 || !device->kernels.matmul[dtype].known))
     dtype = wider_dtype[dtype];
+  if (matmul->block > 0)
+    return block_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype] * device->sustained_fraction,
+                         device->memory_bytes_per_s, matmul);
   return matmul_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype] * device->sustained_fraction,
                         device->memory_bytes_per_s, device->sms, matmul);
 }

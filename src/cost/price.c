@@ -21,7 +21,8 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
   switch (op->kind) {
   case OP_MATMUL:
     return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
-                                        op->matmul.activations, op->matmul.accumulate_bytes }) /
+                                        op->matmul.activations, op->matmul.accumulate_bytes, op->matmul.block,
+                                        op->matmul.bytes }) /
            product_share(device, plan->framework);
   case OP_ATTENTION:
     return attention_s(device, &(AttentionWork) {

@@ -49,6 +49,21 @@ static gboolean check_block(const Model *m, const LayerSpec *spec, GError **erro
   return TRUE;
 }
 
+/* Keys of model files that mean another computation than the executor's. */
+static gboolean check_family(const Model *m, GError **error)
+{
+  const struct { const char *name; gboolean has; } parts[] = {
+    { "sparse_attention", m->sparse != NULL }, { "norm_position: post", m->post_norm },
+    { "type_vocab_size", m->token_types > 0 }, { "mlm_head", m->mlm_head }, { "patch_size", m->patch > 0 },
+    { "bias of the head", m->head_bias },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].has)
+      return refuse(error, "model %s: %s: expected a decoder without it to execute", m->name, parts[i].name);
+  return TRUE;
+}
+
 static gboolean check_model(const Model *m, GError **error)
 {
   if (m->dropout)
@@ -60,6 +75,8 @@ static gboolean check_model(const Model *m, GError **error)
   if (m->embedding_norm || (m->embed_dim && m->embed_dim != m->hidden))
     return refuse(error, "model %s: %s: expected an embedding of hidden width without norm to execute", m->name,
                   m->embedding_norm ? "embedding_norm" : "embed_dim");
+  if (!check_family(m, error))
+    return FALSE;
   for (int i = 0; i < m->n_layers; i++)
     if (model_layer(m, i)->kind == LAYER_BLOCK && !check_block(m, model_layer(m, i), error))
       return FALSE;

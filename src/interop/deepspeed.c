@@ -166,6 +166,79 @@ static void put_checkpoints(const Plan *p, JsonWriter *w)
   json_close(w, '}');
 }
 
+static void put_ints(JsonWriter *w, const char *key, const int *values, int n)
+{
+  json_open(w, key, '[');
+  w->compact = TRUE;
+  for (int i = 0; i < n; i++)
+    json_put_int(w, NULL, values[i]);
+  json_close(w, ']');
+  w->compact = FALSE;
+}
+
+static void put_fixed(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_local_blocks", a->local);
+  json_put_int(w, "num_global_blocks", a->global);
+  json_put_int(w, "num_different_global_patterns", a->patterns);
+}
+
+static void put_ranges(const SparseAttention *a, JsonWriter *w)
+{
+  put_ints(w, "global_block_indices", a->first, a->n_ranges);
+  put_ints(w, "global_block_end_indices", a->end, a->n_ranges);
+}
+
+static void put_variable(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_random_blocks", a->random);
+  put_ints(w, "local_window_blocks", a->windows, a->n_windows);
+  put_ranges(a, w);
+}
+
+static void put_bigbird(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_random_blocks", a->random);
+  json_put_int(w, "num_sliding_window_blocks", a->sliding);
+  json_put_int(w, "num_global_blocks", a->global);
+}
+
+static void put_bslongformer(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_sliding_window_blocks", a->sliding);
+  put_ranges(a, w);
+}
+
+/* Modes of the configuration (deepspeed/runtime/config.py); the others are classes that the model's code makes. */
+static void (*const put_modes[SPARSE_MODE_COUNT])(const SparseAttention *, JsonWriter *) = {
+  [SPARSE_FIXED] = put_fixed,
+  [SPARSE_VARIABLE] = put_variable,
+  [SPARSE_BIGBIRD] = put_bigbird,
+  [SPARSE_BSLONGFORMER] = put_bslongformer,
+};
+
+static void put_sparse(Export *e, JsonWriter *w)
+{
+  const SparseAttention *a = e->model->sparse;
+
+  if (!a || a->mode == SPARSE_DENSE)
+    return;
+  if (!put_modes[a->mode]) {
+    export_lose(e, "sparse_attention.mode: %s: no mode of DeepSpeed's configuration, left to the model's code",
+                sparse_mode_names[a->mode]);
+    return;
+  }
+  json_open(w, "sparse_attention", '{');
+  json_put_string(w, "mode", sparse_mode_names[a->mode]);
+  json_put_int(w, "block", a->block);
+  json_put_bool(w, "different_layout_per_head", a->patterns > 1);
+  json_put_string(w, "attention", a->unidirectional ? "unidirectional" : "bidirectional");
+  if (a->mode == SPARSE_FIXED || a->mode == SPARSE_VARIABLE)
+    json_put_bool(w, "horizontal_global_attention", a->horizontal);
+  put_modes[a->mode](a, w);
+  json_close(w, '}');
+}
+
 static void put_parallel(const Plan *p, JsonWriter *w)
 {
   if (p->pp > 1) {
@@ -196,6 +269,7 @@ static gboolean render(Export *e, GString *text, GError **error)
   put_zero(e->plan, &w);
   put_checkpoints(e->plan, &w);
   put_parallel(e->plan, &w);
+  put_sparse(e, &w);
   json_put_bool(&w, "wall_clock_breakdown", FALSE);
   json_close(&w, '}');
   return TRUE;

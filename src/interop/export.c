@@ -139,6 +139,29 @@ void export_lose_fsdp(Export *e)
                 p->zero, p->pp);
 }
 
+const char *export_stranger(const Model *m)
+{
+  const LayerSpec *block = model_layer(m, m->n_layers - 2);
+
+  if (m->patch)
+    return "patch_size";
+  if (block->cross.heads)
+    return "an encoder";
+  if (m->mlm_head)
+    return "mlm_head";
+  return m->sparse ? "sparse_attention" : NULL;
+}
+
+gboolean export_decoders_only(const Export *e, GError **error)
+{
+  const char *stranger = export_stranger(e->model);
+
+  if (stranger)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: model %s: %s: expected a decoder without it",
+                e->exporter->name, e->model->name, stranger);
+  return !stranger;
+}
+
 gboolean export_llama_like(const Model *m)
 {
   const LayerSpec *block = model_layer(m, 1);

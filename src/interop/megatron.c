@@ -233,7 +233,8 @@ static gboolean render(Export *e, GString *text, GError **error)
   g_autoptr(GString) plan = g_string_new(NULL);
   g_autoptr(GString) other = g_string_new(NULL);
 
-  (void)error;
+  if (!export_decoders_only(e, error))
+    return FALSE;
   megatron_model_flags(e, model);
   plan_flags(e, plan);
   other_flags(e, other);

@@ -75,6 +75,8 @@ static void put_parallelism(Export *e, GString *text)
 
 static gboolean render(Export *e, GString *text, GError **error)
 {
+  if (!export_decoders_only(e, error))
+    return FALSE;
   if (!trains(e->model)) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE,
                 "nanotron: model %s: expected a model of Llama's shape, dense and without biases", e->model->name);

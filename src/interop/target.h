@@ -87,6 +87,12 @@ void export_lose_recompute(Export *e);
 void export_recompute_flags(Export *e, GString *flags);
 void export_recompute_yaml(Export *e, GString *text);
 
+/* What of a model is no decoder of text with dense attention, which most targets alone train; NULL if nothing is. */
+const char *export_stranger(const Model *model);
+
+/* FALSE and an error where it is one. */
+gboolean export_decoders_only(const Export *e, GError **error);
+
 /* Llama's blocks: RMSNorm, gated feed-forward, rotary positions. */
 gboolean export_llama_like(const Model *model);
 

@@ -183,7 +183,8 @@ static void put_kernels(Export *e, GString *text)
 
 static gboolean render(Export *e, GString *text, GError **error)
 {
-  (void)error;
+  if (!export_decoders_only(e, error))
+    return FALSE;
   export_note(e, "Steps and learning rate are placeholders; data and tokenizer are torchtitan's defaults.");
   put_model(e, text);
   put_training(e, text);

@@ -61,13 +61,14 @@ static FeedForward sparse_of(const Recipe *r)
   };
 }
 
-static LayerSpec block_of(const Recipe *r, const Stack *stack, int i)
+static LayerSpec block_of(const Model *m, const Recipe *r, const Stack *stack, int i)
 {
   LayerSpec spec = {.kind = LAYER_BLOCK, .parallel = r->parallel, .encoder = stack->encoder};
   gboolean last_of_encoder = stack->encoder && i == stack->blocks - 1;
   spec.norms = r->norms + (stack->cross ? 1 : 0) + (last_of_encoder && r->final_norm ? 1 : 0);
   spec.attention = attention_of(r, stack->causal);
   spec.attention.window = recipe_window(r, i);
+  spec.attention.sparse = m->sparse;
   spec.attention.extra_params = (r->sinks ? r->heads : 0) + (i == 0 ? r->buckets * r->heads : 0);
   if (stack->cross)
     spec.cross = attention_of(r, FALSE);
@@ -78,7 +79,7 @@ static LayerSpec block_of(const Recipe *r, const Stack *stack, int i)
 static void add_stack(Model *m, const Recipe *r, const Stack *stack)
 {
   for (int i = 0; i < stack->blocks; i++) {
-    LayerSpec block = block_of(r, stack, i);
+    LayerSpec block = block_of(m, r, stack, i);
     add_layer(m, &block);
   }
   m->blocks += stack->blocks;
@@ -87,7 +88,7 @@ static void add_stack(Model *m, const Recipe *r, const Stack *stack)
 /* Modules are alike, each with a block like the last one. */
 static void add_mtp(Model *m, const Recipe *r, const Stack *stack)
 {
-  LayerSpec module = block_of(r, stack, stack->blocks - 1), head = {.kind = LAYER_HEAD, .norms = 1, .again = TRUE};
+  LayerSpec module = block_of(m, r, stack, stack->blocks - 1), head = {.kind = LAYER_HEAD, .norms = 1, .again = TRUE};
   module.kind = LAYER_MTP;
   for (int i = 0; i < r->mtp; i++) {
     add_layer(m, &module);
@@ -139,6 +140,12 @@ static Model *model_new(Recipe *r)
     .embedding_norm = r->embedding_norm,
     .dropout = r->dropout > 0,
     .head_bias = r->head_bias,
+    .post_norm = r->post_norm,
+    .token_types = r->token_types,
+    .mlm_head = r->mlm_head,
+    .pooler = r->pooler,
+    .predicted = r->sparse_prediction ? r->mlm_probability : 1,
+    .sparse = g_steal_pointer(&r->sparse),
   };
   return m;
 }

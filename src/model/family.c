@@ -62,6 +62,11 @@ static void derive_vit(Recipe *r)
 /* RMSNorm, gated, rotary. */
 #define LLAMA \
   .norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .position_kind = POSITIONS_ROPE, .final_norm = TRUE
+/* LayerNorm and biases everywhere, all tokens see all. */
+#define BERT                                                                                         \
+  .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
+  .position_kind = POSITIONS_LEARNED, .positions = 512, .tied = TRUE, .head_bias = TRUE,             \
+  .bidirectional = TRUE, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15, .dropout = 0.1
 #define QWEN .window = 4096, .window_from = 28, .positions = 32768, .norms = 2
 #define FALCON \
   GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .tied = TRUE, .parallel = TRUE
@@ -92,6 +97,13 @@ static const Family families[] = {
   {"falcon", {FALCON, .multi_query = TRUE}, derive_falcon},
   {"RefinedWeb", {FALCON, .new_decoder = TRUE}, derive_falcon},
   {"RefinedWebModel", {FALCON}, derive_falcon},
+  {"gptj",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 1, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 2048, .ffn_bias = TRUE, .head_bias = TRUE,
+    .parallel = TRUE},
+   wide_ffn},
+  {"bert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"megatron-bert", {BERT, .final_norm = TRUE}},
   {"llama", {LLAMA, .norms = 2, .positions = 2048}},
   {"mistral", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .window = 4096}},
   {"mixtral", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .needs_experts = TRUE}},

@@ -55,6 +55,7 @@ static const JsonField fields[] = {
   RECIPE_INT("_sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
   RECIPE_BOOL("use_sliding_window", use_window),
   RECIPE_INT("relative_attention_num_buckets", buckets, 1, 65536),
+  RECIPE_INT("type_vocab_size", token_types, 1, MAX_SEQ),
   RECIPE_INT("image_size", image, 1, MAX_IMAGE),
   RECIPE_INT("patch_size", patch, 1, MAX_IMAGE),
   RECIPE_INT("num_channels", channels, 1, MAX_CHANNELS),
@@ -87,6 +88,8 @@ static const JsonField own_fields[] = {
   RECIPE_INT("seq", seq, 1, MAX_SEQ),
   RECIPE_INT("mtp_num_layers", mtp, 0, 16),
   RECIPE_INT("global_batch_size", global_batch_size, 1, G_MAXINT),
+  RECIPE_BOOL("sparse_prediction", sparse_prediction),
+  {"mlm_probability", JSON_REAL, offsetof(Recipe, mlm_probability), FALSE, 0.001, 1},
 };
 
 static gboolean check_aliases(const RecipeSource *source, GError **error)
@@ -165,6 +168,16 @@ static void read_classes(const cJSON *object, Recipe *r)
     r->classes = cJSON_GetArraySize(names);
 }
 
+/* Models of several heads say by their class which they train. */
+static void read_heads(const cJSON *object, Recipe *r)
+{
+  const cJSON *names = json_get(object, "architectures"), *name;
+
+  cJSON_ArrayForEach(name, names)
+    if (cJSON_IsString(name) && g_str_has_suffix(name->valuestring, "ForPreTraining"))
+      r->pooler = TRUE;
+}
+
 static char *read_name(const JsonDoc *doc)
 {
   static const char *const keys[] = {"name", "_name_or_path"};
@@ -186,6 +199,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
       !read_layer_types(source, r, error))
     return FALSE;
   read_classes(source->object, r);
+  read_heads(source->object, r);
   r->name = read_name(doc);
   return TRUE;
 }
@@ -197,6 +211,8 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->patch = r->classes = 0;
   if (!defaults->buckets)
     r->buckets = 0;
+  if (!defaults->mlm_head)
+    r->pooler = r->sparse_prediction = r->token_types = 0;
   if (!defaults->kv_lora_rank)
     r->q_lora_rank = r->kv_lora_rank = 0;
   if (!defaults->needs_experts)
@@ -234,7 +250,7 @@ Model *huggingface_read(const JsonDoc *doc, GError **error)
     drop_foreign(&r, &family->defaults);
     if (family->derive)
       family->derive(&r);
-    if (recipe_settle(&r, &source, error))
+    if (recipe_read_sparse(&r, doc, error) && recipe_settle(&r, &source, error))
       m = model_build(&r, &source, error);
   }
   recipe_clear(&r);

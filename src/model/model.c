@@ -26,6 +26,7 @@ void model_free(Model *m)
 {
   if (!m)
     return;
+  sparse_free(m->sparse);
   g_free(m->name);
   g_free(m->family);
   g_free(m->specs);

@@ -17,7 +17,7 @@
 #ifndef TDP_MODEL_MODEL_H
 #define TDP_MODEL_MODEL_H
 
-#include <glib.h>
+#include "model/sparse.h"
 
 typedef enum {
   LAYER_EMBEDDING, /* token (or patch) embedding, positions */
@@ -46,6 +46,7 @@ typedef struct {
   int kv_lora_rank;    /* MLA: rank of the compressed keys and values, 0 = no MLA */
   int rope_head_dim;   /* MLA: the part of head_dim shared by all heads in keys */
   int window;          /* tokens that a query sees, 0 = all */
+  const SparseAttention *sparse; /* blocks that are computed, NULL = all; the model's */
   int extra_params;    /* sinks, relative-position tables */
   gboolean qkv_bias, out_bias;
   gboolean qk_norm;    /* norm on each head's query and key, head_dim weights each */
@@ -102,6 +103,12 @@ typedef struct {
   gboolean embedding_norm; /* a norm behind the embedding (BLOOM) */
   gboolean dropout;        /* trained with dropout: masks are kept */
   gboolean head_bias;
+  gboolean post_norm;      /* norms behind the residual sums (BERT), not before attention and feed-forward */
+  int token_types;         /* rows of the table of token types, 0 = none */
+  gboolean mlm_head;       /* a dense layer, its activation and a norm before the logits (BERT) */
+  gboolean pooler;         /* a dense layer and two classes on the first token of a sequence (BERT's next sentence) */
+  double predicted;        /* share of tokens for which the head makes logits */
+  SparseAttention *sparse; /* of the blocks' attention to their own stream; owned, NULL = dense */
   LayerSpec *specs;   /* distinct layers */
   int n_specs;
   int *layers;        /* index into specs for each layer, embedding first, head last */

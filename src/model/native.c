@@ -7,6 +7,7 @@ enum { UNSET = -1 }; /* of a flag whose default depends on others */
 
 static const char *const mlp_names[] = {"gelu", "swiglu", "relu2", NULL};
 static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
+static const char *const norm_position_names[] = {"pre", "post", NULL};
 static const char *const position_names[] = {"none", "learned", "rope", "alibi", NULL};
 
 /* README.md says what each means and its default. */
@@ -34,6 +35,15 @@ static const JsonField fields[] = {
   RECIPE_BOOL("parallel_block", parallel),
   RECIPE_BOOL("qk_norm", qk_norm),
   RECIPE_INT("window", window, 1, MAX_SEQ),
+  RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
+  {"sparse_attention", JSON_ANY},
+  RECIPE_BOOL("causal", causal),
+  ENUM("norm_position", post_norm, norm_position_names),
+  RECIPE_INT("type_vocab_size", token_types, 1, MAX_SEQ),
+  RECIPE_BOOL("mlm_head", mlm_head),
+  RECIPE_BOOL("pooler", pooler),
+  RECIPE_BOOL("sparse_prediction", sparse_prediction),
+  {"mlm_probability", JSON_REAL, offsetof(Recipe, mlm_probability), FALSE, 0.001, 1},
   RECIPE_INT("global_batch_size", global_batch_size, 1, G_MAXINT),
   RECIPE_INT("experts", experts, 1, MAX_EXPERTS),
   RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
@@ -67,6 +77,11 @@ static const struct {
   {offsetof(Recipe, nope_dim), offsetof(Recipe, kv_lora_rank), TRUE},
   {offsetof(Recipe, rope_dim), offsetof(Recipe, kv_lora_rank), TRUE},
   {offsetof(Recipe, v_head_dim), offsetof(Recipe, kv_lora_rank), TRUE},
+  {offsetof(Recipe, window_pattern), offsetof(Recipe, window), TRUE},
+  {offsetof(Recipe, post_norm), offsetof(Recipe, parallel), FALSE},
+  {offsetof(Recipe, pooler), offsetof(Recipe, mlm_head), TRUE},
+  {offsetof(Recipe, sparse_prediction), offsetof(Recipe, mlm_head), TRUE},
+  {offsetof(Recipe, mlm_probability), offsetof(Recipe, sparse_prediction), TRUE},
   {offsetof(Recipe, kv_heads), offsetof(Recipe, kv_lora_rank), FALSE},
   {offsetof(Recipe, head_dim), offsetof(Recipe, kv_lora_rank), FALSE},
   {offsetof(Recipe, qk_norm), offsetof(Recipe, kv_lora_rank), FALSE},
@@ -102,6 +117,9 @@ static void fill_defaults(Recipe *r, const JsonDoc *doc)
   if (r->qkv_bias == UNSET)
     r->qkv_bias = r->bias;
   r->out_bias = r->ffn_bias = r->bias;
+  r->head_bias = r->mlm_head;
+  r->final_norm = !r->post_norm;
+  r->bidirectional = !r->causal;
   r->bias = FALSE;
   r->norms = r->parallel ? 1 : 2;
   r->positions = r->seq;
@@ -130,7 +148,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   if (!read_dropout(doc, r, error) || !check_rules(source, error))
     return FALSE;
   fill_defaults(r, doc);
-  return recipe_settle(r, source, error);
+  return recipe_read_sparse(r, doc, error) && recipe_settle(r, source, error);
 }
 
 Model *native_read(const JsonDoc *doc, GError **error)
@@ -143,7 +161,8 @@ Model *native_read(const JsonDoc *doc, GError **error)
     .bias = UNSET,
     .qkv_bias = UNSET,
     .tied = TRUE,
-    .final_norm = TRUE,
+    .causal = TRUE,
+    .mlm_probability = 0.15,
     .use_window = TRUE,
   };
   Model *m = read_recipe(&source, &r, error) ? model_build(&r, &source, error) : NULL;

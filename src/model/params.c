@@ -119,21 +119,35 @@ static void count_embedding(const Model *m, LayerSpec *spec)
     w.rest += m->hidden; /* the class token */
   if (m->embed_dim != m->hidden)
     w.matrix += (gint64)m->embed_dim * m->hidden;
-  w.rest += (gint64)m->position_rows * m->hidden;
+  w.rest += ((gint64)m->position_rows + m->token_types) * m->hidden;
   w.rest += first ? table : 0;
   spec->tied_params = first ? 0 : table;
   spec->matrix_params = w.matrix;
   spec->params = spec->active_params = w.matrix + w.rest;
 }
 
+/* Of a masked language model, before the logits; the matrix of the next sentence is of one token a sequence. */
+static Weights masked_head_weights(const Model *m)
+{
+  Weights w = {0};
+  if (m->mlm_head) {
+    w = linear(1, m->hidden, m->hidden, TRUE);
+    w.rest += norm_weights(m, 1);
+  }
+  if (m->pooler)
+    w.rest += (gint64)m->hidden * (m->hidden + 1) + 2 * ((gint64)m->hidden + 1);
+  return w;
+}
+
 static void count_head(const Model *m, LayerSpec *spec)
 {
   gint64 outputs = m->vocab ? m->vocab : m->classes;
   gint64 projection = m->embed_dim == m->hidden ? 0 : (gint64)m->hidden * m->embed_dim;
-  Weights out = linear(1, m->embed_dim, outputs, m->head_bias);
+  Weights out = linear(1, m->embed_dim, outputs, m->head_bias), masked = masked_head_weights(m);
   spec->tied_params = m->tied_embeddings ? out.matrix : 0;
-  spec->matrix_params = projection + out.matrix;
-  spec->params = spec->matrix_params - spec->tied_params + out.rest + norm_weights(m, spec->norms);
+  spec->matrix_params = projection + masked.matrix + out.matrix;
+  spec->params =
+    spec->matrix_params - spec->tied_params + masked.rest + out.rest + norm_weights(m, spec->norms);
   if (spec->again) {
     spec->tied_params = out.matrix;
     spec->params = norm_weights(m, spec->norms);
@@ -162,6 +176,8 @@ gboolean model_count(Model *m)
 static double attention_flops(const Attention *a, double seq)
 {
   double span = a->window ? MIN(seq, a->window) : seq;
+  if (a->sparse && sparse_fits(a->sparse, (int)seq))
+    span = MIN(span, sparse_keys_seen(a->sparse, a->heads, (int)seq));
   return 6 * seq * span * a->heads * ((double)a->head_dim + a->v_head_dim);
 }
 
@@ -169,6 +185,8 @@ static double attention_flops(const Attention *a, double seq)
  * class token is not embedded and alone classified. */
 static double layer_tokens(const Model *m, const LayerSpec *spec, double seq)
 {
+  if (spec->kind == LAYER_HEAD && !m->patch)
+    return seq * m->predicted;
   if (!m->patch || spec->kind == LAYER_BLOCK)
     return seq;
   return spec->kind == LAYER_EMBEDDING ? seq - 1 : 1;

@@ -178,8 +178,23 @@ gboolean recipe_settle(Recipe *r, const RecipeSource *source, GError **error)
          settle_experts(r, source, error);
 }
 
+gboolean recipe_read_sparse(Recipe *r, const JsonDoc *doc, GError **error)
+{
+  const cJSON *item = json_get(json_root(doc), "sparse_attention");
+
+  if (!item)
+    return TRUE;
+  const char *other = r->kv_lora_rank ? "latent attention" : r->encoder_layers ? "an encoder and a decoder"
+                      : r->window && r->use_window ? "a window" : NULL;
+  if (other)
+    return json_error(doc, item, error, "none in a model with %s", other);
+  r->sparse = sparse_read(doc, item, !r->bidirectional, error);
+  return r->sparse != NULL;
+}
+
 void recipe_clear(Recipe *r)
 {
+  sparse_free(r->sparse);
   g_free(r->name);
   g_free(r->dense);
   g_free(r->sliding);

@@ -57,6 +57,8 @@ typedef struct {
   gboolean use_window;
   guint8 *sliding;    /* per layer; owned, NULL = by the numbers above */
 
+  SparseAttention *sparse; /* owned; NULL = dense */
+
   int buckets;        /* of relative positions; one table a stack, in its first block */
   int image, patch, channels;
 
@@ -69,6 +71,10 @@ typedef struct {
   gboolean attention_bias, bias;         /* all of attention; all */
   gboolean qk_norm, sinks, shared_gate, router_bias, router_correction;
   gboolean parallel, tied, bidirectional;
+  int causal;         /* of native files */
+  int token_types;
+  gboolean post_norm, mlm_head, pooler, sparse_prediction;
+  double mlm_probability; /* tokens that masked training predicts */
   double dropout;     /* rate */
 
   /* Read for the family's hook. */
@@ -111,6 +117,8 @@ gboolean recipe_is_sparse(const Recipe *recipe, int layer);
 int recipe_window(const Recipe *recipe, int layer);
 
 /* Fills what follows from other fields and checks fields against each other. */
+/* Reads the key sparse_attention, which files of both forms may have. */
+gboolean recipe_read_sparse(Recipe *recipe, const JsonDoc *doc, GError **error);
 gboolean recipe_settle(Recipe *recipe, const RecipeSource *source, GError **error);
 void recipe_clear(Recipe *recipe);
 

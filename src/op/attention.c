@@ -9,7 +9,11 @@ static gboolean fused(const Build *b)
 
 static double keys_seen(const Build *b)
 {
-  int window = b->spec->attention.window;
+  const Attention *a = &b->spec->attention;
+  int window = a->window;
+
+  if (a->sparse)
+    return sparse_keys_seen(a->sparse, a->heads, b->plan->seq);
   return window > 0 ? MIN(window, b->plan->seq) : b->plan->seq;
 }
 
@@ -39,9 +43,10 @@ static double value_width(const Build *b)
   return local_kv_heads(b) * b->spec->attention.v_head_dim;
 }
 
+/* Behind the residual sums a norm's output is the next block's input, which stays. */
 static void project_grouped(Build *b)
 {
-  b->dropped |= 1u << MODULE_LAYERNORM;
+  b->dropped |= b->model->post_norm ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
     .name = "qkv", .in = b->hidden, .out = query_width(b) + key_width(b) + value_width(b), .batch = 1,
     .rows = b->tokens, .bias = b->spec->attention.qkv_bias, .saved = b->bytes * b->rows * b->hidden,
@@ -123,6 +128,36 @@ static void rotate(Build *b)
                                 .backward_kernels = one ? 1 : 8 });
 }
 
+/* Heads back beside each other. */
+static void gather_heads(Build *b)
+{
+  double moved = 2 * b->bytes * b->tokens * local_heads(b) * b->spec->attention.v_head_dim;
+
+  build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1, .backward_bytes = moved,
+                              .backward_kernels = 1 });
+}
+
+/* The same of the layout's blocks alone, as DeepSpeed's kernels do: the softmax works in place, in both passes, and
+ * there is no dropout of its output (sparse_self_attention.py). */
+static void core_of_blocks(Build *b)
+{
+  const Attention *a = &b->spec->attention;
+  double side = a->sparse->block, e = b->bytes, each = e * b->tokens * local_heads(b);
+  double blocks = b->plan->micro_batch * sparse_blocks(a->sparse, a->heads, b->plan->seq) / b->tp;
+  double scores = blocks * side * side;
+
+  build_enter(b, MODULE_CORE_ATTN);
+  build_block_product(b, &(BlockProduct) { .name = "scores", .blocks = blocks, .side = side, .inner = a->head_dim,
+                                           .dense_bytes = 2 * each * a->head_dim, .scores = TRUE });
+  build_stream(b, &(Stream) { .name = "softmax", .forward_bytes = 2 * e * scores, .forward_kernels = 1,
+                              .backward_bytes = 3 * e * scores, .backward_kernels = 1, .saved = e * scores });
+  build_block_product(b, &(BlockProduct) { .name = "context", .blocks = blocks, .side = side, .inner = a->v_head_dim,
+                                           .dense_bytes = 2 * each * a->v_head_dim });
+  build_leave(b, MODULE_CORE_ATTN);
+  gather_heads(b);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, e * scores);
+}
+
 /* Scores, softmax, dropout and context as separate kernels; the square of the
  * sequence is written and kept. Dropout keeps its mask and its output. */
 static void core_unfused(Build *b)
@@ -149,10 +184,7 @@ static void core_unfused(Build *b)
     });
   build_product(b, "context", s, a->v_head_dim, kv, batch);
   build_leave(b, MODULE_CORE_ATTN);
-  /* heads back beside each other */
-  double moved = 2 * e * b->tokens * local_heads(b) * a->v_head_dim;
-  build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1, .backward_bytes = moved,
-                              .backward_kernels = 1 });
+  gather_heads(b);
   b->work->transient_bytes = MAX(b->work->transient_bytes, 2 * e * scores);
 }
 
@@ -174,7 +206,7 @@ static void core_fused(Build *b)
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
     .dropped = 1u << MODULE_CORE_ATTN,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
-                   .v_head_dim = a->v_head_dim, .causal = a->causal && kv == s, .dropout = b->model->dropout,
+                   .v_head_dim = a->v_head_dim, .causal = a->causal && !a->sparse && kv == s, .dropout = b->model->dropout,
                    .dtype = b->plan->precision },
     .flops = 2 * batch * heads * s * kv * (a->head_dim + a->v_head_dim),
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
@@ -210,6 +242,8 @@ void build_attention(Build *b)
       b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b));
   if (fused(b))
     core_fused(b);
+  else if (a->sparse)
+    core_of_blocks(b);
   else
     core_unfused(b);
   build_params(b, a->extra_params / b->tp);

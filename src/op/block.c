@@ -8,10 +8,25 @@ static void extra_norms(Build *b, int usual)
     build_norm(b, "norm behind");
 }
 
+/* Norms behind the residual sums (Vaswani et al. 2017, arXiv 1706.03762). */
+static void build_post_norm_block(Build *b)
+{
+  build_attention(b);
+  build_residual(b);
+  build_norm(b, "attention norm");
+  build_feed_forward(b);
+  build_residual(b);
+  build_norm(b, "feed-forward norm");
+}
+
 void build_block(Build *b)
 {
   int usual = MIN(b->spec->norms, 2);
 
+  if (b->model->post_norm) {
+    build_post_norm_block(b);
+    return;
+  }
   build_norm(b, "attention norm");
   build_attention(b);
   if (!b->spec->parallel)

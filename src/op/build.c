@@ -217,7 +217,8 @@ static void linear_backward(Build *b, const Linear *l)
   if (l->split == LINEAR_COLUMN && !l->no_gather)
     build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
                               activation_bytes(b), PASS_INPUT, overlap);
-  add_backward(b, product(b, l, PASS_INPUT, l->rows, l->in, l->out));
+  if (!l->leaf)
+    add_backward(b, product(b, l, PASS_INPUT, l->rows, l->in, l->out));
   cast_backward(b, l);
   if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
     build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT,
@@ -247,6 +248,24 @@ void build_product(Build *b, const char *name, double m, double n, double k, dou
   add_forward(b, forward);
   add_backward(b, right);
   add_backward(b, left);
+}
+
+static Op block_product(const Build *b, const BlockProduct *p, Pass pass, gboolean scores)
+{
+  double rows = p->blocks * p->side;
+  Op op = matmul(b, p->name, pass, rows, scores ? p->side : p->inner, scores ? p->inner : p->side, 1);
+
+  op.matmul.block = p->side;
+  op.matmul.bytes = p->dense_bytes + rows * p->side * b->bytes;
+  return op;
+}
+
+/* The gradients of scores are products of blocks with dense matrices; of context, one is like scores. */
+void build_block_product(Build *b, const BlockProduct *p)
+{
+  add_forward(b, block_product(b, p, PASS_FORWARD, p->scores));
+  add_backward(b, block_product(b, p, PASS_INPUT, FALSE));
+  add_backward(b, block_product(b, p, PASS_INPUT, !p->scores));
 }
 
 void build_stream(Build *b, const Stream *s)

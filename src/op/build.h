@@ -36,6 +36,7 @@ typedef struct {
   gboolean no_reduce; /* a row-parallel output whose sum comes later */
   gboolean no_gather; /* a column-parallel input that is gathered already */
   gboolean kept;      /* its input is kept for another product; a copy in 8 bits is its own */
+  gboolean leaf;      /* its input needs no gradient */
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
 } Linear;
 
@@ -52,6 +53,16 @@ typedef struct {
   double saved;
   gboolean weights; /* the backward is a weight gradient */
 } Stream;
+
+/* The same of blocks: `blocks` of them of side `side` are computed (of scores), or stand in the left factor; `inner`
+ * is the other factor's width, `dense_bytes` what the dense matrices of one pass hold. */
+typedef struct {
+  const char *name;
+  double blocks, side, inner, dense_bytes;
+  gboolean scores;
+} BlockProduct;
+
+void build_block_product(Build *b, const BlockProduct *product);
 
 /* A kernel bound by memory. */
 void build_stream(Build *b, const Stream *stream);

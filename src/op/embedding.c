@@ -1,9 +1,49 @@
 /* Token and position embedding, divided by vocabulary over the tensor-parallel ranks. */
 #include "op/build.h"
 
+/* A table of `rows` rows that is looked up and added. */
+static void add_table(Build *b, const char *name, double rows)
+{
+  double bytes = b->rows * b->hidden * b->bytes;
+
+  if (rows > 0)
+    build_stream(b, &(Stream) { .name = name, .forward_bytes = 3 * bytes, .forward_kernels = 2, .backward_bytes = 2 * bytes,
+                                .backward_kernels = 1, .weights = TRUE });
+}
+
+static void build_dropout(Build *b)
+{
+  double rows = b->rows * b->hidden * b->bytes;
+
+  if (b->model->dropout)
+    build_stream(b, &(Stream) { .name = "embedding dropout", .forward_bytes = 2 * rows + rows / b->bytes,
+                                .forward_kernels = 1, .backward_bytes = 2 * rows + rows / b->bytes, .backward_kernels = 1,
+                                .saved = rows / b->bytes });
+}
+
+/* Patches of an image as rows of their pixels, projected on every tensor-parallel rank (Dosovitskiy et al. 2020,
+ * arXiv 2010.11929); the class token goes before them. */
+static void build_patches(Build *b)
+{
+  const Model *m = b->model;
+  double pixels = (double)m->patch * m->patch * m->channels, patches = b->tokens - b->plan->micro_batch;
+
+  build_linear(b, &(Linear) { .name = "patches", .in = pixels, .out = b->hidden, .batch = 1, .rows = patches, .bias = TRUE,
+                              .saved = b->bytes * patches * pixels, .split = LINEAR_REPLICATED, .leaf = TRUE });
+  add_table(b, "positions", m->position_rows);
+  build_dropout(b);
+  b->work->deferred_bytes += b->rows * b->hidden * b->bytes;
+  build_params(b, (m->position_rows + 1.0) * b->hidden);
+}
+
 void build_embedding(Build *b)
 {
   const Model *m = b->model;
+
+  if (m->patch) {
+    build_patches(b);
+    return;
+  }
   double width = m->embed_dim ? m->embed_dim : m->hidden;
   double gathered = b->tokens * width * b->bytes, rows = b->rows * b->hidden * b->bytes;
 
@@ -13,17 +53,13 @@ void build_embedding(Build *b)
                            b->plan->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gathered);
   if (b->plan->sequence_parallel)
     build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
-  if (m->position_rows)
-    build_stream(b, &(Stream) { .name = "positions", .forward_bytes = 3 * rows, .forward_kernels = 2,
-                                .backward_bytes = 2 * rows, .backward_kernels = 1, .weights = TRUE });
-  if (m->dropout)
-    build_stream(b, &(Stream) { .name = "embedding dropout", .forward_bytes = 2 * rows + rows / b->bytes,
-                                .forward_kernels = 1, .backward_bytes = 2 * rows + rows / b->bytes, .backward_kernels = 1,
-                                .saved = rows / b->bytes });
+  add_table(b, "positions", m->position_rows);
+  add_table(b, "token types", m->token_types);
+  build_dropout(b);
   if (m->embedding_norm)
     build_norm(b, "embedding norm");
   b->work->deferred_bytes += rows;
-  build_params(b, op_vocab(m, b->plan) / b->tp * width + m->position_rows * b->hidden);
+  build_params(b, op_vocab(m, b->plan) / b->tp * width + ((double)m->position_rows + m->token_types) * b->hidden);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,
                                 .rows = b->tokens, .saved = gathered, .split = LINEAR_REPLICATED });

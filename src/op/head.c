@@ -30,6 +30,41 @@ static void build_loss(Build *b, double logits)
     b->work->transient_bytes = MAX(b->work->transient_bytes, (f->loss_bytes - saved) * logits);
 }
 
+/* Classes of each sequence's first token, on every tensor-parallel rank. */
+static void build_classes(Build *b, const char *name, double width)
+{
+  double rows = b->plan->micro_batch;
+
+  build_linear(b, &(Linear) { .name = name, .in = b->hidden, .out = width, .batch = 1, .rows = rows, .bias = TRUE,
+                              .saved = b->bytes * rows * b->hidden, .split = LINEAR_REPLICATED });
+}
+
+/* What BERT has between its blocks and the logits (Devlin et al. 2018, arXiv 1810.04805, appendix A.2): the next
+ * sentence's classes behind a dense layer, and a dense layer, activation and norm of the tokens to predict. */
+static void build_masked_head(Build *b)
+{
+  const Model *m = b->model;
+  double picked = 2 * b->rows * m->predicted * b->hidden * b->bytes;
+
+  if (m->pooler) {
+    build_classes(b, "pooler", b->hidden);
+    build_classes(b, "next sentence", 2);
+  }
+  if (m->predicted < 1)
+    build_stream(b, &(Stream) { .name = "pick tokens", .forward_bytes = picked, .forward_kernels = 1, .backward_bytes = picked,
+                                .backward_kernels = 2 });
+  b->tokens *= m->predicted;
+  b->rows *= m->predicted;
+  if (!m->mlm_head)
+    return;
+  double bytes = b->rows * b->hidden * b->bytes;
+  build_linear(b, &(Linear) { .name = "head dense", .in = b->hidden, .out = b->hidden, .batch = 1, .rows = b->rows,
+                              .bias = TRUE, .saved = bytes, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "activation", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 3 * bytes, .backward_kernels = 1, .saved = bytes });
+  build_norm(b, "head norm");
+}
+
 void build_head(Build *b)
 {
   const Model *m = b->model;
@@ -38,6 +73,11 @@ void build_head(Build *b)
 
   if (b->spec->norms > 0)
     build_norm(b, "final norm");
+  if (m->patch) {
+    build_classes(b, "classes", m->classes);
+    return;
+  }
+  build_masked_head(b);
   if (m->embed_dim && m->embed_dim != m->hidden)
     build_linear(b, &(Linear) { .name = "head projection", .in = b->hidden, .out = m->embed_dim, .batch = 1,
                                 .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,
@@ -49,6 +89,6 @@ void build_head(Build *b)
   });
   /* shared weights stand once where their owner is on the same device */
   if (b->spec->again || (m->tied_embeddings && plan_ends_meet(b->plan)))
-    b->work->params = weights;
+    b->work->params = weights + (m->head_bias ? vocab : 0);
   build_loss(b, b->tokens * vocab);
 }

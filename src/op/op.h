@@ -41,7 +41,13 @@ typedef struct {
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean joins;   /* waits for the asynchronous collectives before it */
   union {
-    struct { double m, n, k, batch; DType dtype; gboolean activations; double accumulate_bytes; } matmul;
+    struct {
+      double m, n, k, batch;
+      DType dtype;
+      gboolean activations;
+      double accumulate_bytes;
+      double block, bytes; /* of block-sparse products: cost/kernel.h */
+    } matmul;
     struct {
       double batch, heads, q_len, kv_len;
       int head_dim, v_head_dim;

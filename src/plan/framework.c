@@ -10,6 +10,7 @@ const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
 const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", NULL };
+const char *const sparse_kernels_names[] = { "separate", "fused", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
@@ -42,6 +43,7 @@ static const JsonField fields[] = {
   { "moe_shared_expert_overlap", JSON_BOOL, FIELD(shared_overlap) },
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
+  { "sparse_attention", JSON_ANY },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
   { "sharding_options", JSON_ANY },
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
@@ -208,6 +210,13 @@ static gboolean read_sharding(const JsonDoc *doc, guint *out, GError **error)
   return TRUE;
 }
 
+static gboolean read_sparse(const JsonDoc *doc, Framework *out, GError **error)
+{
+  int first;
+
+  return read_names(doc, "sparse_attention", sparse_kernels_names, &out->sparse, &first, error);
+}
+
 static char *find_file(const char *name, GError **error)
 {
   g_autofree char *below = g_strdup_printf("plans/frameworks/%s.json", name);
@@ -238,7 +247,7 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
-         read_sharding(doc, &parsed->framework.sharding, error) && check_keys(doc, parsed->like == NULL, error);
+         read_sharding(doc, &parsed->framework.sharding, error) && read_sparse(doc, &parsed->framework, error) && check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)

@@ -49,6 +49,11 @@ typedef enum { CAPACITY_NONE, CAPACITY_DROP, CAPACITY_PAD } ExpertCapacity;
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
+/* Kernels of block-sparse attention: products and softmax of blocks apart, or fused. */
+typedef enum { SPARSE_SEPARATE, SPARSE_FUSED } SparseKernels;
+
+extern const char *const sparse_kernels_names[];
+
 typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
@@ -64,6 +69,7 @@ typedef struct {
   ExpertDispatch dispatch_first; /* plan default */
   Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
+  guint sparse;               /* kernels that it has for block-sparse attention: bit i is SparseKernels i */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
   guint sharding;             /* choices that it runs: bit i is ShardingChoice i (plan/sharding.h) */
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */

@@ -13,7 +13,7 @@ Plan plan_default(const Model *model, const Framework *framework)
     .dispatch = framework->dispatch_first,
     .precision = DTYPE_BF16,
     .context = framework->context_first,
-    .attention = framework->attention,
+    .attention = model->sparse && framework->sparse == 1u << SPARSE_SEPARATE ? ATTENTION_UNFUSED : framework->attention,
     .overlap = {
       .gradients = framework->overlap_gradients,
       .parameters = framework->overlap_parameters,

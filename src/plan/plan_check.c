@@ -297,7 +297,11 @@ static gboolean check_sequence(const Subject *s, GError **error)
   if (s->model->position_rows > 0 && s->plan->seq > s->model->position_rows)
     return broken(error, "seq_length: %d: expected at most the %d learned positions of model %s", s->plan->seq,
                   s->model->position_rows, s->model->name);
-  return TRUE;
+  if (s->model->patch && s->plan->seq != s->model->position_rows)
+    return broken(error, "seq_length: %d: expected the %d patches and class token of model %s", s->plan->seq,
+                  s->model->position_rows, s->model->name);
+  g_autofree char *refusal = s->model->sparse ? sparse_refusal(s->model->sparse, s->plan->seq) : NULL;
+  return !refusal || broken(error, "seq_length: %d: expected %s", s->plan->seq, refusal);
 }
 
 static gboolean check_sequence_parallel(const Subject *s, GError **error)
@@ -346,6 +350,8 @@ static gboolean check_context(const Subject *s, GError **error)
   if (!(p->framework->context >> p->context & 1))
     return broken(error, "context_parallel_size: %d: expected 1, %s does not run cp_comm_type %s", p->cp,
                   p->framework->name, context_exchange_names[p->context]);
+  if (s->model->sparse)
+    return broken(error, "context_parallel_size: %d: expected 1, model %s has sparse_attention", p->cp, s->model->name);
   if (p->attention == ATTENTION_UNFUSED)
     return broken(error, "attention: \"unfused\": expected a fused kernel under context_parallel_size %d", p->cp);
   if (p->seq % (2 * p->cp) != 0 || (p->sequence_parallel && p->seq / p->cp % p->tp != 0))
@@ -409,8 +415,30 @@ static gboolean check_family(const Subject *s, GError **error)
   for (int i = 0; i < m->n_specs; i++)
     if (m->specs[i].encoder || m->specs[i].cross.heads)
       return broken(error, "model %s: encoder-decoder models load and count, but are not planned", m->name);
-  if (!m->vocab)
-    return broken(error, "model %s: models without a vocabulary load and count, but are not planned", m->name);
+  return TRUE;
+}
+
+/* Blocks by separate kernels, or by a fused one. */
+static gboolean check_sparse(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  SparseKernels kernels = p->attention == ATTENTION_UNFUSED ? SPARSE_SEPARATE : SPARSE_FUSED;
+
+  if (s->model->sparse && !(p->framework->sparse >> kernels & 1))
+    return broken(error, "attention: \"%s\": expected %s for the sparse_attention of model %s",
+                  attention_kernel_names[p->attention],
+                  p->framework->sparse == 1u << SPARSE_SEPARATE ? "unfused"
+                  : p->framework->sparse ? "a fused kernel" : "a framework that runs block-sparse kernels", s->model->name);
+  return TRUE;
+}
+
+static gboolean check_vocabulary(const Subject *s, GError **error)
+{
+  const Model *m = s->model;
+
+  if (s->plan->schedule->vocabulary && (!m->vocab || m->mlm_head))
+    return broken(error, "pipeline_schedule: \"%s\": expected one that does not divide the vocabulary, model %s has %s",
+                  s->plan->schedule->name, m->name, m->vocab ? "an mlm_head" : "none");
   return TRUE;
 }
 
@@ -554,6 +582,8 @@ static const struct {
   { RULE_OFFLOAD, check_offload, PLAN_STATES },
   { RULE_OFFLOAD, check_activations, PLAN_PASSES },
   { RULE_FAMILY, check_family, PLAN_DEGREES },
+  { RULE_FAMILY, check_sparse, PLAN_DEGREES },
+  { RULE_FAMILY, check_vocabulary, PLAN_SCHEDULE },
   { RULE_FAMILY, check_mtp, PLAN_SCHEDULE },
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },

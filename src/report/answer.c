@@ -84,11 +84,14 @@ char *answer_text(const Answer *a)
   g_autoptr(GString) titles = g_string_new(NULL);
 
   for (int i = 0; i < a->n_columns; i++)
-    g_string_append_printf(titles, "%s%s", i ? "|" : "", a->columns[i].title);
+    if (a->columns[i].title)
+      g_string_append_printf(titles, "%s%s", titles->len ? "|" : "", a->columns[i].title);
   g_autoptr(Table) table = table_new(titles->str);
   for (guint i = 0; i < a->cells->len; i++) {
-    g_autofree char *cell = shown(&g_array_index(a->cells, Cell, i), a->columns[i % a->n_columns].kind);
-    table_add(table, "%s", cell);
+    const AnswerColumn *column = &a->columns[i % a->n_columns];
+    g_autofree char *cell = shown(&g_array_index(a->cells, Cell, i), column->kind);
+    if (column->title)
+      table_add(table, "%s", cell);
   }
   g_autofree char *rows = table_text(table, 2);
   return g_strconcat(a->says->str, a->says->len ? "\n" : "", a->cells->len ? rows : "", NULL);
@@ -112,7 +115,8 @@ void answer_write(const Answer *a, JsonWriter *w, const char *key)
   for (int row = 0; row < answer_rows(a); row++) {
     json_open(w, NULL, '{');
     for (int i = 0; i < a->n_columns; i++)
-      write_cell(&g_array_index(a->cells, Cell, row * a->n_columns + i), &a->columns[i], w);
+      if (a->columns[i].key)
+        write_cell(&g_array_index(a->cells, Cell, row * a->n_columns + i), &a->columns[i], w);
     json_close(w, '}');
   }
   json_close(w, ']');

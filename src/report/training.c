@@ -4,24 +4,25 @@
 
 #include <math.h>
 
-typedef struct {
-  double steps, seconds, gpu_hours, usd, joules; /* usd, joules: 0 = not known */
-} Training;
-
-static Training training_of(const Result *r, double tokens)
+Training training_of(const Plan *plan, const Cluster *cluster, double step_s, double tokens)
 {
-  Training t = { .steps = ceil(tokens / r->tokens) };
+  Training t = { .steps = ceil(tokens / ((double)plan->global_batch * plan->seq)) };
 
-  t.seconds = t.steps * r->metrics.iteration_s;
-  t.gpu_hours = t.seconds * r->plan.gpus / 3600;
-  t.usd = t.gpu_hours * r->cluster->usd_per_device_hour;
-  t.joules = t.seconds * r->plan.gpus * cluster_power_w(r->cluster);
+  t.seconds = t.steps * step_s;
+  t.gpu_hours = t.seconds * plan->gpus / 3600;
+  t.usd = t.gpu_hours * cluster->usd_per_device_hour;
+  t.joules = t.seconds * plan->gpus * cluster_power_w(cluster);
   return t;
+}
+
+static Training of_result(const Result *r, double tokens)
+{
+  return training_of(&r->plan, r->cluster, r->metrics.iteration_s, tokens);
 }
 
 char *training_text(const Result *r, double tokens)
 {
-  Training t = training_of(r, tokens);
+  Training t = of_result(r, tokens);
   g_autofree char *count = format_count(tokens), *steps = format_integer((gint64)t.steps);
   g_autofree char *hours = format_integer((gint64)round(t.gpu_hours)), *usd = format_integer((gint64)round(t.usd));
   GString *s = g_string_new(NULL);
@@ -31,7 +32,7 @@ char *training_text(const Result *r, double tokens)
   if (t.usd > 0)
     g_string_append_printf(s, ", %s USD at %g a GPU-hour", usd, r->cluster->usd_per_device_hour);
   else
-    g_string_append(s, " (the cluster file has no usd_per_device_hour)");
+    g_string_append(s, " (the cluster has no price: --price gives one)");
   if (t.joules > 0)
     g_string_append_printf(s, ", %.1f MWh at %.0f W a GPU", t.joules / 3.6e9, cluster_power_w(r->cluster));
   g_string_append(s, ".\n");
@@ -40,7 +41,7 @@ char *training_text(const Result *r, double tokens)
 
 void training_write(const Result *r, double tokens, JsonWriter *w)
 {
-  Training t = training_of(r, tokens);
+  Training t = of_result(r, tokens);
 
   json_open(w, "training", '{');
   json_put_real(w, "tokens", tokens);

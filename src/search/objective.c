@@ -74,7 +74,7 @@ gboolean objective_check(const Objective *o, const Cluster *cluster, GError **er
 {
   if (o->value == money_of && cluster->usd_per_device_hour <= 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour",
+                "%s: usd_per_device_hour: missing: expected the price of a GPU for an hour, here or by --price",
                 cluster->name);
   else if (o->value == energy_of && cluster_power_w(cluster) <= 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: power_w: missing: expected the power of a GPU",

@@ -185,6 +185,8 @@ static gboolean promises(const Search *s, double value, double second)
   const GArray *best = s->result->best;
   const Found bound = { .value = value, .second = second };
 
+  if (s->options->known > 0 && value > s->options->known)
+    return FALSE;
   if (!s->options->second)
     return best->len < (guint)s->options->top || value < g_array_index(best, Found, s->options->top - 1).value;
   for (guint i = 0; i < best->len; i++)
@@ -205,7 +207,7 @@ static void skip(Search *s, const Plan *plan, double value, gboolean stopped, gi
 
 static void skip_candidate(Search *s, const Candidate *c, double value, gboolean stopped)
 {
-  Plan plan = plan_of(s, c);
+  Plan plan = s->options->audit ? plan_of(s, c) : (Plan) { 0 };
   skip(s, &plan, value, stopped, variant_count(c->switches));
 }
 

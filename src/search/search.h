@@ -120,6 +120,8 @@ typedef struct {
   gboolean over; /* look for a faster plan that memory forbids */
   const Objective *objective; /* NULL = time */
   const Objective *second;    /* NULL = none */
+  double known;      /* value of some plan of the space that fits: what is worse need not be simulated, and the answer is
+                        the same; 0 = none is known. With top 1, and not with `second` */
   const char *state; /* path of the journal; NULL = none */
   /* Called between rounds; TRUE stops the search. NULL = never. */
   gboolean (*watch)(gpointer data, const SearchProgress *progress);

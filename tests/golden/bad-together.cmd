@@ -1,0 +1,1 @@
+tdp-plan --model tiny --cluster dgx --question scaling --output x.json
