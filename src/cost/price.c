@@ -130,7 +130,7 @@ typedef struct {
   const LayerWork *work;
   const Plan *plan;
   const Cluster *cluster;
-  const double *forward_s, *backward_s;
+  const LayerTimes *times;
 } Priced;
 
 static void price_forward(const Priced *w, PassPrice *price)
@@ -138,7 +138,7 @@ static void price_forward(const Priced *w, PassPrice *price)
   Layout l = { .price = price, .cluster = w->cluster, .slowdown = 1 };
 
   for (guint i = 0; i < w->work->forward->len; i++)
-    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->forward_s[i],
+    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->times->forward_s[i],
            op_crowding(&g_array_index(w->work->forward, Op, i), w->cluster), 1);
   finish(&l, w->plan);
 }
@@ -150,7 +150,7 @@ static void lay_recompute(const Priced *w, Layout *l)
     const Op *op = &g_array_index(w->work->forward, Op, i);
     double share = op_recompute_share(op, w->work, w->plan);
     if (share > 0)
-      lay_op(l, op, w->forward_s[i], op_crowding(op, w->cluster), share);
+      lay_op(l, op, w->times->forward_s[i], op_crowding(op, w->cluster), share);
   }
 }
 
@@ -163,7 +163,7 @@ static void price_backward(const Priced *w, Pass pass, PassPrice *price)
   for (guint i = 0; i < w->work->backward->len; i++) {
     const Op *op = &g_array_index(w->work->backward, Op, i);
     if (pass == PASS_BACKWARD || op->pass == pass)
-      lay_op(&l, op, w->backward_s[i], op_crowding(op, w->cluster), 1);
+      lay_op(&l, op, w->times->backward_s[i], op_crowding(op, w->cluster), 1);
   }
   finish(&l, w->plan);
 }
@@ -173,22 +173,26 @@ double slowest_device(const Device *device, int devices)
   return 1 + device->rate_spread * sqrt(2 * log(devices));
 }
 
-static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster)
+static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
   double *seconds = g_new(double, ops->len), slowest = slowest_device(&cluster->device, plan->gpus);
 
   for (guint i = 0; i < ops->len; i++) {
     const Op *op = &g_array_index(ops, Op, i);
-    seconds[i] = op_s(op, plan, cluster) * (op->kind == OP_COLLECTIVE ? 1 : slowest);
+    seconds[i] = op_times_s(known, op, plan, cluster) * (op->kind == OP_COLLECTIVE ? 1 : slowest);
   }
   return seconds;
 }
 
-void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster)
+LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
-  g_autofree double *forward_s = price_ops(work->forward, plan, cluster);
-  g_autofree double *backward_s = price_ops(work->backward, plan, cluster);
-  Priced w = { work, plan, cluster, forward_s, backward_s };
+  return (LayerTimes) { price_ops(work->forward, plan, cluster, known), price_ops(work->backward, plan, cluster, known) };
+}
+
+void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
+                    const Cluster *cluster)
+{
+  Priced w = { work, plan, cluster, times };
 
   *price = (LayerPrice) {
     .params = work->params,
@@ -204,6 +208,15 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
   price_backward(&w, PASS_BACKWARD, &price->pass[PASS_BACKWARD]);
   price_backward(&w, PASS_INPUT, &price->pass[PASS_INPUT]);
   price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
+}
+
+void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster)
+{
+  LayerTimes times = layer_times(work, plan, cluster, NULL);
+
+  layer_price_at(price, work, &times, plan, cluster);
+  g_free(times.forward_s);
+  g_free(times.backward_s);
 }
 
 static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)

@@ -10,7 +10,7 @@
 #define TDP_COST_PRICE_H
 
 #include "cost/collective.h"
-#include "op/op.h"
+#include "cost/op_times.h"
 
 typedef struct {
   double seconds;   /* of the pass */
@@ -38,6 +38,15 @@ typedef struct {
 
 void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
 
+/* Times of a work's ops, each as long as the slowest of the plan's devices takes; the same price from them. */
+typedef struct {
+  double *forward_s, *backward_s;
+} LayerTimes;
+
+LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known);
+void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
+                    const Cluster *cluster);
+
 /* Prices of all layers, on a mixed cluster on the devices of each node type. An
  * entry is a spec of the model, or a layer where recomputation treats the layers
  * of a stage differently or runs of layers have strategies of their own. A change
@@ -60,6 +69,15 @@ static inline LayerPrice *price_of_layer(const PriceTable *table, const Model *m
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster);
 void price_table_free(PriceTable *table);
+
+/* The ops of all layers with their times, from which come the tables of all plans that differ from
+ * the given one in recomputation only; not of plans with strategies by layer. `known` may be NULL, as of op_times_s(). */
+typedef struct PriceWork PriceWork;
+
+PriceWork *price_work_new(const Model *model, const Plan *plan, const Cluster *cluster, OpTimes *known);
+PriceTable *price_work_table(PriceWork *work, const Plan *plan);
+void price_work_free(PriceWork *work);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceWork, price_work_free)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
 
 /* How much longer the slowest of `devices` like devices takes, to which the

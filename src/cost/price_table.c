@@ -3,6 +3,16 @@
 
 #include "cost/layout.h"
 
+#include <string.h>
+
+struct PriceWork {
+  const Model *model;
+  const Cluster *cluster;
+  int n;            /* entries */
+  LayerWork *works; /* [node type][spec] */
+  LayerTimes *times;
+};
+
 static PriceTable *table_new(const Cluster *cluster, int n)
 {
   PriceTable *table = g_new0(PriceTable, 1);
@@ -13,22 +23,48 @@ static PriceTable *table_new(const Cluster *cluster, int n)
   return table;
 }
 
-static void price_specs(LayerPrice *layers, const Model *model, const Plan *plan, const Cluster *cluster)
+static const Cluster *cluster_of(const Cluster *cluster, int type)
 {
-  for (int i = 0; i < model->n_specs; i++) {
-    LayerWork work;
-    layer_work_init(&work, model, &model->specs[i], plan, cluster);
-    layer_price(&layers[i], &work, plan, cluster);
-    layer_work_clear(&work);
-  }
+  return cluster->n_types ? cluster->types[type] : cluster;
 }
 
-static PriceTable *specs_new(const Model *model, const Plan *plan, const Cluster *cluster)
+PriceWork *price_work_new(const Model *model, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
-  PriceTable *table = table_new(cluster, model->n_specs);
+  PriceWork *w = g_new(PriceWork, 1);
+  int n = model->n_specs * MAX(cluster->n_types, 1);
 
-  for (int type = 0; type < table->n_types; type++)
-    price_specs(table->layers + type * table->n, model, plan, cluster->n_types ? cluster->types[type] : cluster);
+  *w = (PriceWork) { model, cluster, n, g_new(LayerWork, n), g_new(LayerTimes, n) };
+  for (int i = 0; i < n; i++) {
+    const Cluster *on = cluster_of(cluster, i / model->n_specs);
+    layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], plan, on);
+    w->times[i] = layer_times(&w->works[i], plan, on, known);
+  }
+  return w;
+}
+
+void price_work_free(PriceWork *w)
+{
+  if (!w)
+    return;
+  for (int i = 0; i < w->n; i++) {
+    layer_work_clear(&w->works[i]);
+    g_free(w->times[i].forward_s);
+    g_free(w->times[i].backward_s);
+  }
+  g_free(w->works);
+  g_free(w->times);
+  g_free(w);
+}
+
+static PriceTable *specs_new(PriceWork *w, const Plan *plan)
+{
+  const Model *model = w->model;
+  PriceTable *table = table_new(w->cluster, model->n_specs);
+
+  for (int i = 0; i < w->n; i++) {
+    layer_work_recompute(&w->works[i], model, &model->specs[i % model->n_specs], plan);
+    layer_price_at(&table->layers[i], &w->works[i], &w->times[i], plan, cluster_of(w->cluster, i / model->n_specs));
+  }
   return table;
 }
 
@@ -92,6 +128,14 @@ static void price_changes(LayerPrice *layers, const Model *model, const Plan *pl
     add_change(&layers[end - 1], model, &before, &outside, site);
 }
 
+static void price_specs(LayerPrice *layers, const Model *model, const Plan *plan, const Cluster *site)
+{
+  g_autoptr(PriceWork) work = price_work_new(model, plan, site, NULL);
+  g_autoptr(PriceTable) table = specs_new(work, plan);
+
+  memcpy(layers, table->layers, table->n * sizeof *layers);
+}
+
 /* Layers that several strategies price, each once. */
 static void price_runs(LayerPrice *layers, const Model *model, const Plan *plan, const Cluster *site)
 {
@@ -123,24 +167,31 @@ static PriceTable *runs_new(const Model *model, const Plan *plan, const Cluster 
   return table;
 }
 
-PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
+PriceTable *price_work_table(PriceWork *w, const Plan *plan)
 {
-  if (plan->strategies.n > 0)
-    return runs_new(model, plan, cluster);
-  PriceTable *again = specs_new(model, plan, cluster);
+  const Model *model = w->model;
+  PriceTable *again = specs_new(w, plan);
 
   if (plan->recompute != RECOMPUTE_FULL || !recompute_counts(&plan->scope))
     return again;
   Plan keeps = *plan;
   keeps.recompute = RECOMPUTE_NONE;
   g_autoptr(PriceTable) some = again;
-  g_autoptr(PriceTable) kept = specs_new(model, &keeps, cluster);
-  PriceTable *table = table_new(cluster, model->n_layers);
+  g_autoptr(PriceTable) kept = specs_new(w, &keeps);
+  PriceTable *table = table_new(w->cluster, model->n_layers);
   table->by_layer = TRUE;
   for (int type = 0; type < table->n_types; type++)
     for (int stage = 0; stage < plan_stages(plan); stage++)
       price_stage(table->layers + type * table->n, model, plan, stage, type, some, kept);
   return table;
+}
+
+PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  if (plan->strategies.n > 0)
+    return runs_new(model, plan, cluster);
+  g_autoptr(PriceWork) work = price_work_new(model, plan, cluster, NULL);
+  return price_work_table(work, plan);
 }
 
 void price_table_free(PriceTable *table)

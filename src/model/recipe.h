@@ -116,9 +116,10 @@ char *recipe_default_name(const JsonDoc *doc);
 gboolean recipe_is_sparse(const Recipe *recipe, int layer);
 int recipe_window(const Recipe *recipe, int layer);
 
-/* Fills what follows from other fields and checks fields against each other. */
 /* Reads the key sparse_attention, which files of both forms may have. */
 gboolean recipe_read_sparse(Recipe *recipe, const JsonDoc *doc, GError **error);
+
+/* Fills what follows from other fields and checks fields against each other. */
 gboolean recipe_settle(Recipe *recipe, const RecipeSource *source, GError **error);
 void recipe_clear(Recipe *recipe);
 

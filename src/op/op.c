@@ -260,17 +260,33 @@ static void apply_recompute(LayerWork *work, const Build *b)
   work->recomputed_bytes = MAX(0, all - work->saved_bytes);
 }
 
+/* But its groups. */
+static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan)
+{
+  double tokens = op_tokens(plan);
+
+  return (Build) {
+    .work = work, .model = model, .spec = spec, .plan = plan, .tp = plan->tp, .tokens = tokens,
+    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .bytes = dtype_bytes[plan->precision],
+    .hidden = model->hidden,
+  };
+}
+
+void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan)
+{
+  Build b = build_of(work, model, spec, plan);
+
+  work->recomputed_bytes = 0;
+  apply_recompute(work, &b);
+}
+
 void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,
                      const Cluster *cluster)
 {
-  double tokens = op_tokens(plan);
-  Build b = {
-    .work = work, .model = model, .spec = spec, .plan = plan,
-    .tensor = mesh_group(plan, cluster, AXIS_TENSOR), .context = mesh_group(plan, cluster, AXIS_CONTEXT),
-    .tp = plan->tp, .tokens = tokens, .rows = plan->sequence_parallel ? tokens / plan->tp : tokens,
-    .bytes = dtype_bytes[plan->precision], .hidden = model->hidden,
-  };
+  Build b = build_of(work, model, spec, plan);
 
+  b.tensor = mesh_group(plan, cluster, AXIS_TENSOR);
+  b.context = mesh_group(plan, cluster, AXIS_CONTEXT);
   if (plan_experts_apart(plan)) {
     b.expert = mesh_expert_group(plan, cluster, EXPERT_PARALLEL);
     b.expert_tensor = mesh_expert_group(plan, cluster, EXPERT_TENSOR);

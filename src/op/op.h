@@ -84,6 +84,9 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
                      const Cluster *cluster);
 void layer_work_clear(LayerWork *work);
 
+/* Makes it the work under another plan, one that differs from its own in recomputation only. */
+void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan);
+
 /* Tokens of a micro-batch on a device, before sequence parallelism. */
 double op_tokens(const Plan *plan);
 

@@ -3,6 +3,7 @@
 #include "cost/quantized.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Where the running sums of PriceSums lie. */
 static double **sum_at(PriceSums *s, int i)
@@ -12,45 +13,65 @@ static double **sum_at(PriceSums *s, int i)
   return i < (int)G_N_ELEMENTS(sums) ? sums[i] : NULL;
 }
 
-/* At entry i of the running sums. */
-static void add_layer(PriceSums *s, int i, const LayerPrice *p)
+#define SUMS 9
+
+/* What a layer adds to each of them. */
+static void layer_parts(double parts[SUMS], const LayerPrice *p)
 {
   const PassPrice *pass = p->pass;
   double whole = pass[PASS_BACKWARD].compute_s, input = pass[PASS_INPUT].compute_s;
+  const double all[] = { pass[PASS_FORWARD].seconds, pass[PASS_BACKWARD].seconds,
+                         MIN(pass[PASS_INPUT].seconds, pass[PASS_BACKWARD].seconds),
+                         pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s),
+                         pass[PASS_FORWARD].compute_s + MIN(whole, input), p->params, p->expert_params,
+                         p->saved_bytes, MIN(p->saved_bytes, p->deferred_bytes) };
 
-  for (int k = 0; sum_at(s, k); k++)
-    (*sum_at(s, k))[i + 1] = (*sum_at(s, k))[i];
-  s->forward_s[i + 1] += pass[PASS_FORWARD].seconds;
-  s->backward_s[i + 1] += pass[PASS_BACKWARD].seconds;
-  s->input_s[i + 1] += MIN(pass[PASS_INPUT].seconds, pass[PASS_BACKWARD].seconds);
-  s->least_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input + pass[PASS_WEIGHT].compute_s);
-  s->least_input_s[i + 1] += pass[PASS_FORWARD].compute_s + MIN(whole, input);
-  s->params[i + 1] += p->params;
-  s->expert_params[i + 1] += p->expert_params;
-  s->saved[i + 1] += p->saved_bytes;
-  s->deferred[i + 1] += MIN(p->saved_bytes, p->deferred_bytes);
+  G_STATIC_ASSERT(G_N_ELEMENTS(all) == SUMS);
+  memcpy(parts, all, sizeof all);
 }
 
-PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster)
+static void add_layers(PriceSums *s, const Model *model, int type)
+{
+  const PriceTable *prices = s->prices;
+  g_autofree double (*parts)[SUMS] = g_malloc_n(prices->n, sizeof *parts);
+  int n = model->n_layers;
+
+  for (int i = 0; i < prices->n; i++)
+    layer_parts(parts[i], &prices->layers[type * prices->n + i]);
+  for (int k = 0; k < SUMS; k++) {
+    double *sum = *sum_at(s, k) + type * (n + 1);
+    for (int i = 0; i < n; i++)
+      sum[i + 1] = sum[i] + parts[prices->by_layer ? i : model->layers[i]][k];
+  }
+}
+
+PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices)
 {
   PriceSums *s = g_new0(PriceSums, 1);
   int n = model->n_layers;
 
   s->cluster = cluster;
-  s->prices = price_table_new(model, plan, cluster);
+  s->prices = prices;
   for (int k = 0; sum_at(s, k); k++)
-    *sum_at(s, k) = g_new0(double, s->prices->n_types * (n + 1));
+    *sum_at(s, k) = g_new0(double, prices->n_types * (n + 1));
   s->transient = INFINITY;
   s->alike = plan->scope.stages.stages == 0;
   for (int i = 2; i <= model->blocks; i++)
     s->alike &= model->layers[i] == model->layers[1];
-  for (int i = 0; i < s->prices->n_types * n; i++) {
-    const LayerPrice *p = price_of_layer(s->prices, model, i / n, i % n);
-    add_layer(s, i / n * (n + 1) + i % n, p);
-    if (model_layer(model, i % n)->kind != LAYER_EMBEDDING)
-      s->transient = MIN(s->transient, p->recomputed_bytes + p->transient_bytes);
+  for (int type = 0; type < prices->n_types; type++) {
+    add_layers(s, model, type);
+    for (int i = 0; i < n; i++) {
+      const LayerPrice *p = price_of_layer(prices, model, type, i);
+      if (model_layer(model, i)->kind != LAYER_EMBEDDING)
+        s->transient = MIN(s->transient, p->recomputed_bytes + p->transient_bytes);
+    }
   }
   return s;
+}
+
+PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  return price_sums_of(model, plan, cluster, price_table_new(model, plan, cluster));
 }
 
 void price_sums_free(PriceSums *s)

@@ -35,6 +35,7 @@ typedef struct {
 } PriceSums;
 
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
+PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices); /* owns them */
 void price_sums_free(PriceSums *sums);
 
 /* What comes behind the passes of a rank that holds so many parameters (and so many of experts that are apart) and runs

@@ -10,10 +10,20 @@ typedef struct {
   int method, layers, modules; /* of recomputation; the first two where it counts the layers of a stage */
 } PriceKey;
 
+typedef struct {
+  PriceTable *prices;
+  PriceSums *sums; /* owns the prices; NULL until they are asked for */
+} Priced;
+
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;
-  GHashTable *sums;   /* PriceKey without stages to PriceSums; looked up, never iterated */
+  GHashTable *priced; /* PriceKey without stages to Priced; looked up, never iterated */
+  OpTimes *times;
+  struct {
+    Plan plan;        /* without its recomputation */
+    PriceWork *work;  /* NULL: none yet */
+  } last[2];          /* that was priced, by tensor overlap: the next plan often differs in recomputation only */
   GHashTable *mixed;  /* Plan without its split to LayerSplit, of a mixed cluster */
   GHashTable *splits; /* PriceKey to LayerSplit, without stages if there is none */
 };
@@ -55,13 +65,25 @@ static gboolean plan_equal(gconstpointer a, gconstpointer b)
   return memcmp(a, b, sizeof(Plan)) == 0;
 }
 
+static void priced_free(gpointer data)
+{
+  Priced *priced = data;
+
+  if (priced->sums)
+    price_sums_free(priced->sums);
+  else
+    price_table_free(priced->prices);
+  g_free(priced);
+}
+
 PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
 {
-  PriceCache *cache = g_new(PriceCache, 1);
+  PriceCache *cache = g_new0(PriceCache, 1);
 
   cache->model = model;
   cache->cluster = cluster;
-  cache->sums = g_hash_table_new_full(key_hash, key_equal, g_free, (GDestroyNotify)price_sums_free);
+  cache->times = op_times_new();
+  cache->priced = g_hash_table_new_full(key_hash, key_equal, g_free, priced_free);
   cache->splits = g_hash_table_new_full(key_hash, key_equal, g_free, g_free);
   cache->mixed = g_hash_table_new_full(plan_hash, plan_equal, g_free, g_free);
   return cache;
@@ -71,22 +93,53 @@ void price_cache_free(PriceCache *cache)
 {
   if (!cache)
     return;
-  g_hash_table_unref(cache->sums);
+  g_hash_table_unref(cache->priced);
   g_hash_table_unref(cache->splits);
   g_hash_table_unref(cache->mixed);
+  for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
+    price_work_free(cache->last[i].work);
+  op_times_free(cache->times);
   g_free(cache);
+}
+
+/* Prices of what no plan was priced for yet. */
+static PriceTable *new_prices(PriceCache *cache, const Plan *plan)
+{
+  Plan same = *plan;
+
+  same.recompute = RECOMPUTE_NONE;
+  memset(&same.scope, 0, sizeof same.scope);
+  memset(&same.split, 0, sizeof same.split);
+  for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
+    if (cache->last[i].work && plan_equal(&cache->last[i].plan, &same))
+      return price_work_table(cache->last[i].work, plan);
+  gsize at = plan->overlap.tensor != 0;
+  price_work_free(cache->last[at].work);
+  cache->last[at].plan = same;
+  cache->last[at].work = price_work_new(cache->model, plan, cache->cluster, cache->times);
+  return price_work_table(cache->last[at].work, plan);
+}
+
+static Priced *find_priced(PriceCache *cache, const Plan *plan)
+{
+  PriceKey key = key_of(plan, 0);
+  Priced *priced = g_hash_table_lookup(cache->priced, &key);
+
+  if (!priced) {
+    priced = g_new0(Priced, 1);
+    priced->prices = new_prices(cache, plan);
+    g_hash_table_insert(cache->priced, g_memdup2(&key, sizeof key), priced);
+  }
+  return priced;
 }
 
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
 {
-  PriceKey key = key_of(plan, 0);
-  PriceSums *sums = g_hash_table_lookup(cache->sums, &key);
+  Priced *priced = find_priced(cache, plan);
 
-  if (!sums) {
-    sums = price_sums_new(cache->model, plan, cache->cluster);
-    g_hash_table_insert(cache->sums, g_memdup2(&key, sizeof key), sums);
-  }
-  return sums;
+  if (!priced->sums)
+    priced->sums = price_sums_of(cache->model, plan, cache->cluster, priced->prices);
+  return priced->sums;
 }
 
 gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan)
@@ -103,7 +156,7 @@ static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
   LayerSplit *split = g_hash_table_lookup(cache->mixed, &key);
   if (!split) {
     split = g_new0(LayerSplit, 1);
-    balance_by_room(cache->model, cache->cluster, plan, price_cache_sums(cache, plan)->prices, split);
+    balance_by_room(cache->model, cache->cluster, plan, find_priced(cache, plan)->prices, split);
     g_hash_table_insert(cache->mixed, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;
@@ -121,7 +174,7 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 
   if (!split) {
     split = g_new0(LayerSplit, 1);
-    balance_by_time(cache->model, &whole, price_cache_sums(cache, &whole)->prices, split);
+    balance_by_time(cache->model, &whole, find_priced(cache, &whole)->prices, split);
     g_hash_table_insert(cache->splits, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;
@@ -129,7 +182,7 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 
 gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other)
 {
-  const PriceTable *a = price_cache_sums(cache, plan)->prices, *b = price_cache_sums(cache, other)->prices;
+  const PriceTable *a = find_priced(cache, plan)->prices, *b = find_priced(cache, other)->prices;
 
   for (int i = 0; i < a->n_types * a->n; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)

@@ -1,4 +1,4 @@
-/* Prices of the plans of a search, each distinct set made once. Not thread-safe;
+/* Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h). Not thread-safe;
  * what it hands out lives as long as it does. */
 #ifndef TDP_SEARCH_PRICE_CACHE_H
 #define TDP_SEARCH_PRICE_CACHE_H

@@ -1,0 +1,139 @@
+#include "search_instance.h"
+
+#include "search/space.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+
+void instance_init(Instance *in, GRand *rand)
+{
+  static const int devices[] = { 1, 2, 4, 8, 16, 24 };
+  static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed" };
+  int heads = 1 << g_rand_int_range(rand, 1, 4);
+
+  in->model = fixture_model(g_rand_int_range(rand, 2, 14), heads * 64, heads, 128, 512);
+  in->model->position_rows = 0;
+  in->cluster = fixture_cluster("dgx", devices[g_rand_int_range(rand, 0, 6)]);
+  in->cluster->device.memory_bytes = 2.0e9 + g_rand_double_range(rand, 0, 6e8);
+  in->framework = fixture_framework(frameworks[g_rand_int_range(rand, 0, 3)]);
+  in->base = plan_default(in->model, in->framework);
+  in->base.gpus = in->cluster->devices;
+  in->base.global_batch = 8 * g_rand_int_range(rand, 1, 7);
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 3, .threads = 2 };
+}
+
+void instance_clear(Instance *in)
+{
+  model_free(in->model);
+  cluster_free(in->cluster);
+  framework_free(in->framework);
+}
+
+void instance_small_init(Instance *in, GRand *rand)
+{
+  static const int devices[] = { 1, 2, 2, 2, 4, 4, 6 };
+  static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed", "fsdp" };
+  int heads = 1 << g_rand_int_range(rand, 0, 3);
+
+  in->model = fixture_model(g_rand_int_range(rand, 1, 5), heads * 64, heads, 64, 256);
+  in->cluster = fixture_cluster("dgx", g_rand_int_range(rand, 0, 16) ? devices[g_rand_int_range(rand, 0, 7)] : 8);
+  in->cluster->device.memory_bytes = 1.9e9 + g_rand_double_range(rand, 0, 2e8);
+  in->framework = fixture_framework(frameworks[g_rand_int_range(rand, 0, 4)]);
+  in->base = plan_default(in->model, in->framework);
+  in->base.gpus = in->cluster->devices;
+  in->base.global_batch = g_rand_int_range(rand, 1, 7);
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+}
+
+typedef struct {
+  const Instance *in;
+  GArray *plans;
+} Taken;
+
+static void take_plan(gpointer data, const SpaceLeaf *leaf)
+{
+  const Taken *t = data;
+
+  for (guint off = 0; off < VARIANTS_MAX; off++) {
+    Plan plan = *leaf->plan;
+    g_autofree char *label = NULL;
+    space_switch_off(&plan, off);
+    if (off & ~leaf->switches)
+      continue;
+    g_array_append_val(t->plans, plan);
+    if (plan_check(&plan, t->in->model, t->in->cluster, NULL) != RULE_NONE)
+      g_error("%s is not legal", label = plan_label(&plan));
+  }
+}
+
+static void take_none(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)data;
+  (void)plan;
+  if (rule == RULE_NONE || plans <= 0)
+    g_error("rule %d, %" G_GINT64_FORMAT " plans", rule, plans);
+}
+
+GArray *instance_plans(const Instance *in)
+{
+  Taken taken = { in, g_array_new(FALSE, FALSE, sizeof(Plan)) };
+  const SpaceVisitor visitor = { take_plan, take_none, &taken };
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+
+  space_walk(in->model, in->cluster, &in->options, prices, &visitor);
+  return taken.plans;
+}
+
+void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Metrics *out)
+{
+  g_autoptr(PriceWork) work = price_work_new(in->model, plan, in->cluster, times);
+  g_autoptr(PriceTable) prices = price_work_table(work, plan);
+  g_autoptr(Program) program = program_new(in->model, plan, in->cluster, prices);
+  g_autoptr(Trace) trace = simulate(program);
+
+  trace_metrics(trace, out);
+}
+
+static void check_bounds(const Instance *in, const Plan *plan, const PriceSums *sums, const Metrics *m)
+{
+  const BoundRanks ranks = bound_ranks(in->model, plan, sums);
+  double time = bound_time(in->model, plan, in->cluster, sums, NULL);
+  double memory = bound_memory(plan, &ranks), by_order = bound_memory_by_order(in->model, plan, sums);
+  g_autofree char *label = NULL;
+
+  if (time <= m->iteration_s && memory <= by_order * (1 + 1e-9) && by_order <= m->peak_memory_bytes)
+    return;
+  label = plan_label(plan);
+  g_error("%s: bounds %.9g s, %.0f and %.0f bytes, simulated %.9g s, %.0f bytes", label, time, memory, by_order,
+               m->iteration_s, m->peak_memory_bytes);
+}
+
+void instance_check(Instance *in)
+{
+  g_autoptr(GArray) all = instance_plans(in);
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+  g_autoptr(OpTimes) times = op_times_new();
+  double best = INFINITY;
+  gint64 fitting = 0;
+
+  for (guint i = 0; i < all->len; i++) {
+    const Plan *plan = &g_array_index(all, Plan, i);
+    Metrics m;
+    instance_simulate(in, plan, times, &m);
+    check_bounds(in, plan, price_cache_sums(prices, plan), &m);
+    if (m.peak_memory_bytes <= in->cluster->device.memory_bytes) {
+      fitting++;
+      best = MIN(best, m.iteration_s);
+    }
+  }
+  g_autoptr(SearchResult) found = search(in->model, in->cluster, &in->options, NULL);
+  gint64 settled = found->bounded + found->simulated;
+  for (int i = 0; i < REJECT_COUNT; i++)
+    settled += found->rejected[i];
+  g_assert_cmpint(settled, ==, found->space);
+  g_assert_cmpint(found->best->len, ==, MIN(fitting, 3));
+  if (fitting > 0)
+    g_assert_cmpfloat(g_array_index(found->best, Found, 0).metrics.iteration_s, ==, best);
+  else
+    g_assert(found->has_least || all->len == 0);
+}

@@ -1,0 +1,38 @@
+/*
+ * Searches small enough for every plan of the space to be simulated: what the
+ * tests of search share.
+ */
+#ifndef TDP_TESTS_SEARCH_INSTANCE_H
+#define TDP_TESTS_SEARCH_INSTANCE_H
+
+#include "fixture.h"
+#include "search/price_cache.h"
+#include "search/search.h"
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan base;
+  SearchOptions options;
+} Instance;
+
+/* A small model on a few devices with little memory, drawn from the seed. */
+void instance_init(Instance *in, GRand *rand);
+
+/* Few devices and layers, so that every plan is simulated in a moment. */
+void instance_small_init(Instance *in, GRand *rand);
+
+void instance_clear(Instance *in);
+
+/* Every legal plan of the space (Plan): plan_check accepts each. */
+GArray *instance_plans(const Instance *in);
+
+/* A plan simulated with prices of its own; `times` remembers those of ops. */
+void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Metrics *out);
+
+/* Every legal plan simulated: bounds never exceed what comes out, and the best that fits is what
+ * the search returns. */
+void instance_check(Instance *in);
+
+#endif

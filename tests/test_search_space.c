@@ -1,0 +1,145 @@
+#include "main.h"
+#include "search/space.h"
+#include "search/variants.h"
+#include "search_instance.h"
+
+/* ---- bounds of variants ---- */
+
+typedef struct {
+  const Instance *in;
+  PriceCache *prices;
+  Candidates store;
+  int left; /* leaves to pass over */
+  gint64 bounds;
+} Families;
+
+/* Each variant's simulation against the bounds that those which overlap more give, each alone and all together. */
+static void check_family(Families *f, const Candidate *base)
+{
+  Simulation all[VARIANTS_MAX];
+  Variants together = { 0 };
+
+  for (guint off = 0; off <= base->switches; off++) {
+    if (off & ~base->switches)
+      continue;
+    all[off] = (Simulation) { .plan = candidate_plan(&f->store, base) };
+    space_switch_off(&all[off].plan, off);
+    simulation_complete(f->in->model, f->in->cluster, &all[off]);
+    if (off == 0)
+      together = variants_of(f->prices, base, &all[0]);
+    for (guint less = 0; less < off; less++) {
+      Variants alone = together;
+      if (less & ~off)
+        continue;
+      alone.simulated = 1u << less;
+      f->bounds += variant_bound(&alone, off) > 0;
+      if (variant_bound(&alone, off) > all[off].metrics.iteration_s) {
+        g_autofree char *label = plan_label(&all[off].plan);
+        ck_abort_msg("%s: bound %.9g from %u, simulated %.9g", label, variant_bound(&alone, off), less,
+                     all[off].metrics.iteration_s);
+      }
+    }
+    ck_assert_double_le(variant_bound(&together, off), all[off].metrics.iteration_s);
+    variant_known(&together, off, &all[off]);
+  }
+}
+
+static void visit_family(gpointer data, const SpaceLeaf *leaf)
+{
+  Families *f = data;
+  Candidate c = candidates_add(&f->store, leaf);
+
+  if (!leaf->switches || f->left-- > 0)
+    return;
+  f->left = 16;
+  check_family(f, &c);
+}
+
+static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)data, (void)plan, (void)rule, (void)plans;
+}
+
+START_TEST(variants_are_bounded)
+{
+  GRand *rand = g_rand_new_with_seed(300 + _i);
+  Instance in;
+
+  instance_init(&in, rand);
+  ck_assert(cluster_resize(in.cluster, 8, NULL));
+  in.base.gpus = 8;
+  in.base.global_batch = 8;
+  g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
+  Families f = { .in = &in, .prices = prices, .left = _i };
+  const SpaceVisitor visitor = { visit_family, pass_over, &f };
+  candidates_init(&f.store, prices);
+  space_walk(in.model, in.cluster, &in.options, prices, &visitor);
+  ck_assert_int_gt(f.bounds, 0);
+  candidates_clear(&f.store);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* ---- schedules that no framework's default space has ---- */
+
+/* Orders found at run time, on 4 to 8 stages. */
+START_TEST(varuna_agrees)
+{
+  GRand *rand = g_rand_new_with_seed(700 + _i);
+  Instance in;
+
+  instance_init(&in, rand);
+  int pp = _i % 2 ? 8 : 4 + 2 * (_i % 4 == 2);
+  model_free(in.model);
+  in.model = fixture_model(pp * g_rand_int_range(rand, 1, 3) + (_i % 3 == 0 && in.framework->splits == SPLITS_ANY), 256, 4, 128,
+                           512);
+  in.model->position_rows = 0;
+  ck_assert(cluster_resize(in.cluster, pp * (1 + _i % 2), NULL));
+  in.base = plan_default(in.model, in.framework);
+  in.base.gpus = in.cluster->devices;
+  in.base.global_batch = 8 * g_rand_int_range(rand, 1, 4);
+  in.options.fixed.pp = pp;
+  in.options.fixed.schedule = schedule_find("varuna");
+  g_autoptr(GArray) all = instance_plans(&in);
+  ck_assert_uint_gt(all->len, 0);
+  instance_check(&in);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Modules that predict further tokens have layers behind the head: no vocabulary spread over ranks. */
+START_TEST(prediction_modules_agree)
+{
+  static const char *const names[] = { "1f1b", "zb-h1", "interleaved", "vocab-1", "vocab-2", "vocab-interlaced" };
+  const Schedule *schedule = schedule_find(names[_i]);
+  GRand *rand = g_rand_new_with_seed(900 + _i);
+  GError *error = NULL;
+  Instance in;
+  char text[512];
+
+  instance_init(&in, rand);
+  model_free(in.model);
+  g_snprintf(text, sizeof text,
+             "{\"name\":\"mtp\",\"layers\":8,\"hidden\":256,\"heads\":4,\"seq\":128,\"vocab\":512,\"mtp_num_layers\":1}");
+  in.model = model_parse(text, strlen(text), "mtp", &error);
+  ck_assert_msg(in.model != NULL, "%s", error ? error->message : "");
+  framework_free(in.framework);
+  in.framework = fixture_framework("megatron-core");
+  ck_assert(cluster_resize(in.cluster, 8, NULL));
+  in.cluster->device.memory_bytes = 4e9;
+  in.base = plan_default(in.model, in.framework);
+  in.base.gpus = 8;
+  in.base.global_batch = 16;
+  in.options.fixed.pp = 4;
+  in.options.fixed.schedule = schedule;
+  g_autoptr(GArray) all = instance_plans(&in);
+  ck_assert_int_eq(all->len > 0, schedule->vocabulary == 0);
+  instance_check(&in);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 })
