@@ -163,6 +163,24 @@ static double input_saved(const Build *b, const Linear *l)
   return l->saved / b->bytes + (l->unmade ? l->saved : 0);
 }
 
+/* Where activations are batch first, rows that ranks gather or scatter are laid out anew behind or before it. */
+static double row_copy_bytes(const Build *b, double bytes)
+{
+  return b->plan->framework->copied_rows && b->plan->sequence_parallel && b->tp > 1 ? 2 * bytes : 0;
+}
+
+static void copy_rows_forward(Build *b, double bytes)
+{
+  if (row_copy_bytes(b, bytes) > 0)
+    add_forward(b, stream("copy rows", PASS_FORWARD, row_copy_bytes(b, bytes), 1));
+}
+
+static void copy_rows_backward(Build *b, double bytes, Pass pass)
+{
+  if (row_copy_bytes(b, bytes) > 0)
+    add_backward(b, stream("copy rows", pass, row_copy_bytes(b, bytes), 1));
+}
+
 /* Without sequence parallelism the sums are all-reduces; with it, the norms'
  * rows are gathered before a column-parallel product and scattered after a
  * row-parallel one (Korthikanti et al. 2022, section 4.2). */
@@ -171,16 +189,20 @@ static void linear_forward(Build *b, const Linear *l)
   gboolean sp = b->plan->sequence_parallel;
   Op op = product(b, l, PASS_FORWARD, l->rows, l->out, l->in);
 
-  if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
+  if (l->split == LINEAR_COLUMN && sp && !l->no_gather) {
     build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l));
+    copy_rows_forward(b, gathered_bytes(b, l));
+  }
   cast_forward(b, l);
   op.saved_bytes = input_saved(b, l);
   add_forward(b, op);
   if (l->bias && b->plan->framework->separate_bias)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
-  if (l->split == LINEAR_ROW && !l->no_reduce)
+  if (l->split == LINEAR_ROW && !l->no_reduce) {
+    copy_rows_forward(b, activation_bytes(b));
     build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
                              activation_bytes(b));
+  }
 }
 
 /* Adds the weight gradient to what earlier micro-batches left: inside the
@@ -214,18 +236,24 @@ static void linear_backward(Build *b, const Linear *l)
   if (l->bias)
     add_backward(b, stream("bias gradient", PASS_WEIGHT, l->rows * l->out * l->batch * b->bytes, 1));
   add_backward(b, weight_gradient);
-  if (l->split == LINEAR_COLUMN && !l->no_gather)
+  if (l->split == LINEAR_COLUMN && !l->no_gather) {
     build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
                               activation_bytes(b), PASS_INPUT, overlap);
+    copy_rows_backward(b, activation_bytes(b), PASS_INPUT);
+  }
   if (!l->leaf)
     add_backward(b, product(b, l, PASS_INPUT, l->rows, l->in, l->out));
   cast_backward(b, l);
-  if (l->split == LINEAR_COLUMN && sp && !l->no_gather)
+  if (l->split == LINEAR_COLUMN && sp && !l->no_gather) {
+    copy_rows_backward(b, gathered_bytes(b, l), PASS_WEIGHT);
     build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT,
                               overlap);
-  if (l->split == LINEAR_ROW && sp && !l->no_reduce)
+  }
+  if (l->split == LINEAR_ROW && sp && !l->no_reduce) {
+    copy_rows_backward(b, gathered_bytes(b, l), PASS_INPUT);
     build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_INPUT,
                               FALSE);
+  }
 }
 
 void build_linear(Build *b, const Linear *l)

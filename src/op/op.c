@@ -173,9 +173,11 @@ double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
     return work->recompute == RECOMPUTE_FULL;
   if (!plan->framework->selective_products)
     return (op->redone & recompute_modules(&plan->scope)) != 0;
+  if (op - &g_array_index(work->forward, Op, 0) >= work->recompute_end && plan->framework->recompute_stops_early)
+    return 0;
   switch (op->kind) {
-  case OP_MATMUL:
-    return 0.5;
+  case OP_MATMUL: /* those in 8 bits are not on the list of what is kept */
+    return op->matmul.dtype == DTYPE_FP8 ? 1 : 0.5;
   case OP_MEMORY:
     return 1;
   case OP_COLLECTIVE:
@@ -212,16 +214,18 @@ static double bytes_of_every_other(const Build *b)
   return kept;
 }
 
-/* The layer's input, attention's output and every other product's output; of
+/* The layer's input, attention's output, what ranks scatter and every other 16-bit product's output; of
  * other blocks than dense ones with grouped queries, half of all products'. */
 static double bytes_of_products(const LayerWork *work, const Build *b)
 {
   gboolean dense = !b->spec->attention.kv_lora_rank && b->spec->ffn.experts == 0;
-  double kept = b->rows * b->hidden * b->bytes + (dense ? bytes_of_every_other(b) : 0);
+  double kept = b->rows * b->hidden * b->bytes + (dense && !b->plan->fp8 ? bytes_of_every_other(b) : 0);
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    if (op->kind == OP_MATMUL && !dense)
+    if (op->kind == OP_COLLECTIVE && op->collective.what == COLLECTIVE_REDUCE_SCATTER)
+      kept += op->collective.bytes / b->tp;
+    else if (op->kind == OP_MATMUL && op->matmul.dtype != DTYPE_FP8 && !dense)
       kept += 0.5 * op->matmul.m * op->matmul.n * op->matmul.batch * b->bytes;
     else if (op->kind == OP_ATTENTION)
       kept += op->saved_bytes + b->tokens * op->attention.heads * op->attention.v_head_dim * b->bytes;

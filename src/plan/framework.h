@@ -84,7 +84,9 @@ typedef struct {
   gboolean separate_bias;     /* a product's bias is added by a kernel of its own */
   gboolean attention_copies;  /* queries, keys, values and context are laid out anew around fused attention */
   gboolean fused_loss;        /* cross-entropy works on 16-bit logits in place */
-  gboolean selective_products; /* selective recomputation keeps every other product, not all but attention's core */
+  gboolean selective_products; /* selective recomputation keeps every other 16-bit product and what is scattered, not
+                                  all but attention's core */
+  gboolean copied_rows;       /* activations are batch first: rows that tensor-parallel ranks exchange are copied */
   gboolean recompute_alike;   /* recomputation has neither numbers of layers nor modules to choose */
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
   gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for every rank */
@@ -121,6 +123,9 @@ typedef struct {
   Recompute unstated_recompute;
   int unstated_micro_batch;   /* 0 = the rank's batch over the pipeline's stages */
   int unstated_vocab, unstated_zero;
+  gboolean unstated_sequence_parallel;
+  gboolean unstated_selective_blocks; /* "selective" made a share of whole blocks again */
+  gboolean unstated_pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered and sums gradients once */
   gboolean unstated_dropout;  /* of models that were trained with dropout */
   MemoryCount unstated_memory;
   ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */

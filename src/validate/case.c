@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "validate/family.h"
+#include "validate/unstated.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,7 @@ static gboolean read_numbers(const Csv *csv, int row, Numbers *n, GError **error
 /* Columns without which there is nothing to simulate, or to compare with. */
 static const char *find_blank(const Csv *csv, int row)
 {
-  static const char *const needed[] = { "layers", "hidden", "heads", "seq", "gpus", "tp", "pp", "global_batch", "cluster",
-                                        "generation", NULL };
+  static const char *const needed[] = { "layers", "hidden", "heads", "seq", "gpus", "global_batch", "cluster", NULL };
 
   for (int i = 0; needed[i]; i++)
     if (!*csv_cell(csv, row, needed[i]))
@@ -73,13 +73,8 @@ static const Schedule *find_schedule(const char *name)
 static char *find_unplanned(const Csv *csv, int row)
 {
   const char *schedule = csv_cell(csv, row, "schedule");
-  const char *recompute = csv_cell(csv, row, "recompute");
 
-  if (*schedule && !find_schedule(schedule))
-    return g_strdup_printf("schedule %s", schedule);
-  if (g_str_equal(recompute, "other"))
-    return g_strdup_printf("recompute %s", recompute);
-  return NULL;
+  return *schedule && !find_schedule(schedule) ? g_strdup_printf("schedule %s", schedule) : NULL;
 }
 
 static void say_default(Case *c, const char *column)
@@ -108,6 +103,18 @@ static int default_ffn(const Csv *csv, int row, int hidden)
   return g_str_equal(mlp_of(csv, row), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
 }
 
+/* Ranks that hold a model: what data and context parallelism leave, tensor parallelism in a node first (Narayanan et al.
+ * 2021, takeaway 1). */
+static void fill_degrees(Case *c, Numbers *n)
+{
+  int ranks = n->dp > 0 ? MAX(1, n->gpus / (n->dp * n->cp)) : MAX(1, n->tp) * MAX(1, n->pp);
+
+  take_default(c, &n->tp, "tp", n->pp > 0 ? MAX(1, ranks / n->pp) : MIN(ranks, c->cluster->devices_per_node));
+  take_default(c, &n->pp, "pp", MAX(1, ranks / n->tp));
+  if (n->dp < 0)
+    n->dp = MAX(1, n->gpus / MAX(1, n->tp * n->pp * n->cp));
+}
+
 /* Empty cells of which the framework or the family knows a default. */
 static void fill_blanks(Case *c, const Csv *csv, int row, Numbers *n)
 {
@@ -120,11 +127,10 @@ static void fill_blanks(Case *c, const Csv *csv, int row, Numbers *n)
   take_default(c, &n->kv_heads, "kv_heads", n->heads);
   take_default(c, &n->vpp, "vpp", 1);
   take_default(c, &n->cp, "cp", 1);
-  if (n->dp < 0)
-    n->dp = MAX(1, n->gpus / MAX(1, n->tp * n->pp * n->cp));
+  fill_degrees(c, n);
   if (n->tp == 1)
     n->sp = 0;
-  take_default(c, &n->sp, "sp", 0);
+  take_default(c, &n->sp, "sp", f->unstated_sequence_parallel);
   take_default(c, &n->micro_batch, "micro_batch",
                f->unstated_micro_batch ? f->unstated_micro_batch : MAX(1, n->global_batch / n->dp / n->pp));
 }
@@ -233,9 +239,17 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
     c->plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = (int)layers };
     return TRUE;
   }
-  if (!read_choice(c, csv, row, "recompute", recompute_names, c->framework->unstated_recompute, &recompute, error))
+  /* "other": the note says what, in words */
+  if (g_str_equal(cell, "other")) {
+    say_default(c, "recompute");
+    recompute = c->framework->unstated_recompute;
+  } else if (!read_choice(c, csv, row, "recompute", recompute_names, c->framework->unstated_recompute, &recompute,
+                          error)) {
     return FALSE;
+  }
   c->plan.recompute = recompute;
+  c->blocks_open = !*cell || g_str_equal(cell, "other") ||
+                   (recompute == RECOMPUTE_SELECTIVE && c->framework->unstated_selective_blocks);
   return TRUE;
 }
 
@@ -276,25 +290,43 @@ static gboolean split_before(int layers, int stages, int last, LayerSplit *out)
   return TRUE;
 }
 
+/* Where layers do not divide and the cell says nothing: frameworks that count layers fill stages up; of others that
+ * hold any number, the embedding and the head count as layers if it divides then, else the last stages hold a layer more
+ * (ColossalAI's and InternEvo's partition_uniform). */
+static void split_unstated(Case *c, int layers, int stages)
+{
+  LayerSplit *split = &c->plan.split;
+
+  if (c->framework->splits == SPLITS_FILL) {
+    split_fill(layers, stages, 0, split);
+    return;
+  }
+  if (c->framework->splits != SPLITS_ANY)
+    return;
+  if ((layers + 2) % stages != 0 || !split_fill(layers, stages, 1, split)) {
+    split->stages = MIN(stages, SPLIT_STAGES_MAX);
+    for (int i = 0; i < split->stages; i++)
+      split->layers[i] = layers / stages + (i >= stages - layers % stages);
+  }
+  say_default(c, "layer_split");
+}
+
 /* "first-1,last-1": the embedding and the head count as a layer each. "last=N":
- * that many on the last stage. Where the cell is empty and layers do not divide,
- * frameworks that count layers fill stages up, and others count the embedding and
- * the head as layers if it divides then. */
+ * that many on the last stage. */
 static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *cell = csv_cell(csv, row, "layer_split");
   int stages = plan_stages(&c->plan), layers = c->model->blocks;
   gboolean ok = TRUE;
 
+  if (stages < 1) /* of a schedule that does not go with so few ranks: plan_check says so */
+    return TRUE;
   if (g_str_equal(cell, "first-1,last-1"))
     ok = (layers + 2) % stages == 0 && split_fill(layers, stages, 1, &c->plan.split);
   else if (g_str_has_prefix(cell, "last="))
     ok = split_before(layers, stages, atoi(cell + strlen("last=")), &c->plan.split);
-  else if (!*cell && layers % stages != 0 && c->framework->splits == SPLITS_FILL)
-    split_fill(layers, stages, 0, &c->plan.split);
-  else if (!*cell && layers % stages != 0 && (layers + 2) % stages == 0 && c->framework->splits == SPLITS_ANY &&
-           split_fill(layers, stages, 1, &c->plan.split))
-    say_default(c, "layer_split");
+  else if (!*cell && layers % stages != 0)
+    split_unstated(c, layers, stages);
   else
     ok = !*cell;
   return ok ||
@@ -304,6 +336,7 @@ static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
 static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
 {
   const char *schedule = csv_cell(csv, row, "schedule");
+  const Schedule *kind;
   Plan *p = &c->plan;
 
   *p = plan_default(c->model, c->framework);
@@ -316,8 +349,14 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   p->micro_batch = n->micro_batch;
   p->global_batch = n->global_batch;
   p->sequence_parallel = n->sp && n->tp > 1;
-  plan_set_schedule(p, find_schedule(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b"), p->vpp);
-  return read_choices(c, csv, row, error) && read_split(c, csv, row, error);
+  kind = find_schedule(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b");
+  /* of a schedule by name that needs chunks a 1 says nothing */
+  plan_set_schedule(p, kind, p->vpp == 1 ? kind->min_chunks : p->vpp);
+  if (!read_choices(c, csv, row, error))
+    return FALSE;
+  if (p->zero == 3 && p->pp > 1 && c->framework->unstated_pipeline_gathered)
+    p->sharding.keeps_gathered = p->sharding.no_sync = TRUE;
+  return read_split(c, csv, row, error);
 }
 
 /* Errors of other files are told with the line that led to them. */
@@ -334,17 +373,16 @@ static Cluster *find_cluster(const char *name, GError **error)
   return path ? cluster_load(path, error) : NULL;
 }
 
-static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, char **skipped, GError **error)
+static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, GError **error)
 {
-  const char *generation = csv_cell(csv, row, "generation");
+  const char *named = csv_cell(csv, row, "generation");
+  g_autofree char *generation = unstated_generation(named, csv_cell(csv, row, "framework"));
 
   c->cluster = find_cluster(csv_cell(csv, row, "cluster"), error);
   if (!of_line(csv, row, c->cluster, error))
     return FALSE;
-  if (!framework_exists(generation)) {
-    *skipped = g_strdup_printf("generation %s", generation);
-    return TRUE;
-  }
+  if (!g_str_equal(generation, named))
+    say_default(c, "generation");
   c->framework = framework_load(generation, error);
   if (!of_line(csv, row, c->framework, error))
     return FALSE;
@@ -374,7 +412,7 @@ gboolean case_check_columns(const Csv *csv, GError **error)
   return TRUE;
 }
 
-gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **error)
+gboolean case_init(Case *c, const Csv *csv, int row, int steps, char **skipped, GError **error)
 {
   const char *blank = find_blank(csv, row);
   g_autoptr(GError) rule = NULL;
@@ -390,10 +428,9 @@ gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **er
     *skipped = find_unplanned(csv, row);
   if (*skipped)
     return TRUE;
-  if (!load_parts(c, csv, row, &n, skipped, error))
+  if (!load_parts(c, csv, row, &n, error))
     return FALSE;
-  if (*skipped)
-    return TRUE;
+  unstated_lighten(c, steps);
   if (!cluster_resize(c->cluster, c->plan.gpus, &rule) ||
       plan_check(&c->plan, c->model, c->cluster, &rule) != RULE_NONE)
     *skipped = g_strdup(rule->message);

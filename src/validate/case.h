@@ -5,7 +5,8 @@
  * of its file) or the model's family (family.h) has a default, the row takes it
  * and `defaulted` names the column; a cell that says nothing of this run (ZeRO
  * of a single replica, sequence parallelism of a single rank) needs none.
- * Overlap that is not stated is the generation's own.
+ * Overlap that is not stated is the generation's own. What saves memory and is not
+ * stated follows from what the run needs to fit (unstated.h).
  */
 #ifndef TDP_VALIDATE_CASE_H
 #define TDP_VALIDATE_CASE_H
@@ -21,15 +22,17 @@ typedef struct {
   Plan plan;
   const CaseFamily *family;
   MemoryCount memory;   /* what the measured memory counts, if it was measured */
+  gboolean blocks_open; /* which blocks are recomputed is not stated */
   GPtrArray *defaulted; /* const char *: columns that were empty and took a default */
 } Case;
 
 /* Every column that is read must be there. */
 gboolean case_check_columns(const Csv *csv, GError **error);
 
-/* Reads row `row`. FALSE with an error on bad input; TRUE with `skipped` set
- * (newly allocated) where the row needs what is not simulated or leaves open. */
-gboolean case_init(Case *c, const Csv *csv, int row, char **skipped, GError **error);
+/* Reads row `row`, with what it leaves open up to `steps` steps lighter in memory than the defaults (unstated.h). FALSE
+ * with an error on bad input; TRUE with `skipped` set (newly allocated) where the row needs what is not simulated or
+ * leaves open. */
+gboolean case_init(Case *c, const Csv *csv, int row, int steps, char **skipped, GError **error);
 
 /* A report of tdp-run --json as a case: model and cluster from the files that it
  * names, the plan from what it measured. `seconds` and `bytes` are what it measured:

@@ -6,6 +6,7 @@
 #include "validate/ablation.h"
 #include "validate/case.h"
 #include "validate/passes.h"
+#include "validate/unstated.h"
 
 #include <gsl/gsl_sort.h>
 #include <gsl/gsl_statistics_double.h>
@@ -76,7 +77,8 @@ static Trace *simulate_case(const Case *c, const TimedPasses *passes)
   return simulate(program);
 }
 
-static void run_case(const Case *c, const TimedPasses *passes, CaseResult *out)
+/* Whether it fits its devices. */
+static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *out)
 {
   g_autoptr(Trace) trace = simulate_case(c, passes);
   Metrics metrics;
@@ -87,18 +89,38 @@ static void run_case(const Case *c, const TimedPasses *passes, CaseResult *out)
   out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[plan_format(&c->plan)];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
                        (c->plan.recompute == RECOMPUTE_FULL ? 4.0 / 3 : 1);
-  /* the run existed, so a default that does not fit is not what it did */
-  if (*out->defaulted && metrics.peak_memory_bytes > c->cluster->device.memory_bytes)
-    out->skipped = g_strdup_printf("default of %s does not fit", out->defaulted);
+  return metrics.peak_memory_bytes <= c->cluster->device.memory_bytes;
+}
+
+/* Runs a row, `steps` steps lighter than its defaults. The run existed, so one that does not fit and could be lighter is
+ * not what it did: `again` is set. */
+static gboolean try_row(const Validation *v, const Csv *csv, int row, int steps, CaseResult *out, gboolean *again,
+                        GError **error)
+{
+  TimedPasses passes = { 0 };
+  Case c;
+  gboolean ok = case_init(&c, csv, row, steps, &out->skipped, error);
+
+  *again = FALSE;
+  g_free(out->defaulted);
+  out->defaulted = case_defaulted(&c);
+  if (ok && !out->skipped && v->timed_passes &&
+      !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
+    out->skipped = g_strdup("passes not timed");
+  if (ok && !out->skipped) {
+    ablate(v->ablation, c.cluster, c.framework);
+    *again = !run_case(&c, &passes, out) && unstated_lighten(&c, 1);
+  }
+  timed_passes_clear(&passes);
+  case_clear(&c);
+  return ok;
 }
 
 static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row, GError **error)
 {
   CaseResult *r = g_new0(CaseResult, 1);
   double memory_gib = 0;
-  TimedPasses passes = { 0 };
-  gboolean ok;
-  Case c;
+  gboolean again = TRUE;
 
   g_ptr_array_add(v->cases, r);
   r->id = g_strdup(csv_cell(csv, row, "id"));
@@ -114,18 +136,10 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
     return FALSE;
   }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
-  ok = case_init(&c, csv, row, &r->skipped, error);
-  r->defaulted = case_defaulted(&c);
-  if (ok && !r->skipped && v->timed_passes &&
-      !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
-    r->skipped = g_strdup("passes not timed");
-  if (ok && !r->skipped) {
-    ablate(v->ablation, c.cluster, c.framework);
-    run_case(&c, &passes, r);
-  }
-  timed_passes_clear(&passes);
-  case_clear(&c);
-  return ok;
+  for (int steps = 0; again; steps++)
+    if (!try_row(v, csv, row, steps, r, &again, error))
+      return FALSE;
+  return TRUE;
 }
 
 /* A report of tdp-run is one row; reports of one folder are a sweep. */

@@ -1,0 +1,167 @@
+#include "validate/unstated.h"
+
+#include "base/files.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MONTHS_UNKNOWN (2025 * 12) /* of a file that names no year: the software as it stands */
+
+/* A name as FAMILY, FAMILY-YEAR[-MONTH] or FAMILY-YEAR[-MONTH]-VARIANT. */
+typedef struct {
+  gsize length; /* of the family */
+  int months;
+  const char *variant;
+} Name;
+
+static gboolean is_number(const char *text, int digits)
+{
+  for (int i = 0; i < digits; i++)
+    if (!g_ascii_isdigit(text[i]))
+      return FALSE;
+  return !g_ascii_isdigit(text[digits]);
+}
+
+static Name read_name(const char *text)
+{
+  for (const char *at = strchr(text, '-'); at; at = strchr(at + 1, '-')) {
+    if (!is_number(at + 1, 4))
+      continue;
+    gboolean month = at[5] == '-' && is_number(at + 6, 2);
+    return (Name) { at - text, atoi(at + 1) * 12 + (month ? atoi(at + 6) : 0), at + (month ? 8 : 5) };
+  }
+  return (Name) { strlen(text), MONTHS_UNKNOWN, "" };
+}
+
+static gint by_name(gconstpointer a, gconstpointer b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names of the files in plans/frameworks/, sorted. */
+static GPtrArray *list_generations(void)
+{
+  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+  g_autofree char *folder = files_data_path("plans/frameworks");
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  const char *file;
+
+  while (dir && (file = g_dir_read_name(dir)))
+    if (g_str_has_suffix(file, ".json"))
+      g_ptr_array_add(names, g_strndup(file, strlen(file) - strlen(".json")));
+  g_ptr_array_sort(names, by_name);
+  return names;
+}
+
+/* Of the files of a family that nearest in time, the same variant before others. NULL = it has no files. */
+static const char *nearest(const GPtrArray *names, const char *family, const char *generation)
+{
+  gsize length = read_name(family).length;
+  Name wanted = read_name(generation);
+  int least = G_MAXINT;
+  const char *found = NULL;
+
+  for (guint i = 0; length > 0 && i < names->len; i++) {
+    const char *text = g_ptr_array_index(names, i);
+    Name name = read_name(text);
+    int apart = ABS(name.months - wanted.months) + (g_str_equal(name.variant, wanted.variant) ? 0 : 1000 * 12);
+    if (name.length != length || strncmp(text, family, length) != 0 || apart >= least)
+      continue;
+    least = apart;
+    found = text;
+  }
+  return found;
+}
+
+char *unstated_generation(const char *generation, const char *framework)
+{
+  if (*generation && framework_exists(generation))
+    return g_strdup(generation);
+  g_autoptr(GPtrArray) names = list_generations();
+  /* files named megatron-2023 and -2024 are of single papers' experiments */
+  gboolean core = g_str_equal(framework, "megatron") && read_name(generation).months >= 2023 * 12;
+  const char *families[] = { generation, core ? "megatron-core" : framework, "megatron-core" };
+  const char *found = NULL;
+  for (gsize i = 0; !found && i < G_N_ELEMENTS(families); i++)
+    found = nearest(names, families[i], generation);
+  return g_strdup(found ? found : generation);
+}
+
+static gboolean is_open(const Case *c, const char *column)
+{
+  for (guint i = 0; i < c->defaulted->len; i++)
+    if (g_str_equal(g_ptr_array_index(c->defaulted, i), column))
+      return TRUE;
+  return FALSE;
+}
+
+static gboolean more_sequence(Case *c)
+{
+  gboolean can = is_open(c, "sp") && c->plan.tp > 1 && !c->plan.sequence_parallel;
+
+  if (can)
+    c->plan.sequence_parallel = TRUE;
+  return can;
+}
+
+static gboolean more_zero(Case *c)
+{
+  const Framework *f = c->framework;
+  int most = c->plan.pp > 1 ? f->zero_max_pipeline : f->zero_max;
+  gboolean can = is_open(c, "zero") && c->plan.zero == 0 && plan_replicas(&c->plan) > 1 && most > 0;
+
+  if (can)
+    c->plan.zero = 1;
+  return can;
+}
+
+static gboolean to_selective(Case *c)
+{
+  gboolean can = is_open(c, "recompute") && c->plan.recompute == RECOMPUTE_NONE;
+
+  if (can)
+    c->plan.recompute = RECOMPUTE_SELECTIVE;
+  return can;
+}
+
+/* Shares of a stage's blocks, one after the other; all where the software knows no share. */
+static gboolean more_blocks(Case *c)
+{
+  static const double shares[] = { 1.0 / 8, 1.0 / 4, 1.0 / 3, 1.0 / 2, 2.0 / 3, 3.0 / 4, 1 };
+  int blocks = (c->model->blocks + plan_stages(&c->plan) - 1) / plan_stages(&c->plan);
+
+  if (!c->blocks_open || c->plan.recompute == RECOMPUTE_NONE || (c->plan.recompute == RECOMPUTE_FULL && !c->plan.scope.layers))
+    return FALSE;
+  for (gsize i = c->framework->recompute_alike ? G_N_ELEMENTS(shares) - 1 : 0; i < G_N_ELEMENTS(shares); i++) {
+    int layers = MIN((int)(shares[i] * blocks + 0.5), SPLIT_LAYERS_MAX);
+    if (layers <= c->plan.scope.layers)
+      continue;
+    c->plan.recompute = RECOMPUTE_FULL;
+    c->plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = i + 1 < G_N_ELEMENTS(shares) ? layers : 0 };
+    return TRUE;
+  }
+  return FALSE;
+}
+
+static gboolean smaller_micro_batch(Case *c)
+{
+  gboolean can = is_open(c, "micro_batch") && c->plan.micro_batch % 2 == 0;
+
+  if (can)
+    c->plan.micro_batch /= 2;
+  return can;
+}
+
+gboolean unstated_lighten(Case *c, int steps)
+{
+  static gboolean (*const kinds[])(Case *) = { more_sequence, more_zero, to_selective, more_blocks,
+                                               smaller_micro_batch };
+  gsize kind = 0;
+
+  while (steps > 0 && kind < G_N_ELEMENTS(kinds))
+    if (kinds[kind](c))
+      steps--;
+    else
+      kind++;
+  return steps == 0;
+}

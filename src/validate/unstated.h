@@ -1,0 +1,28 @@
+/*
+ * What a published run did where its row says nothing.
+ *
+ * Its generation: a name that plans/frameworks/ does not hold is taken for the
+ * file of the same family (the name up to its year) and, if there is one, variant
+ * (what follows the date) that is nearest in time; a family without files for one
+ * of the `framework` column, and that for Megatron-Core.
+ *
+ * What saves memory: a run that was measured fitted its devices. Where the
+ * defaults do not fit, the columns that took them are changed towards less
+ * memory, in the order of what that costs in time: sequence parallelism on, ZeRO
+ * stage 1, recomputation selective, then of the least share of whole blocks that
+ * fits, then smaller micro-batches. Of software whose selective recomputation is
+ * that of a share of blocks (`unstated_selective_blocks`) the share is open, too.
+ * A run that fits with none of this is taken as light as it can be.
+ */
+#ifndef TDP_VALIDATE_UNSTATED_H
+#define TDP_VALIDATE_UNSTATED_H
+
+#include "validate/case.h"
+
+/* A generation that plans/frameworks/ holds: `generation` itself if it does. Newly allocated. */
+char *unstated_generation(const char *generation, const char *framework);
+
+/* Makes a run that was just read so many steps lighter; FALSE if it has fewer, and is as light as it can be. */
+gboolean unstated_lighten(Case *c, int steps);
+
+#endif
