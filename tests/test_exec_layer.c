@@ -47,7 +47,10 @@ static void make_params(Case *c, int layer)
   }
 }
 
-static void case_init(Case *c, Model *model, int layer, Recompute recompute)
+/* What a block's experts drop; bits, 0 = nothing. */
+enum { DROPS = 1, BY_POSITION = 2, PADDED = 4 };
+
+static void case_init(Case *c, Model *model, int layer, Recompute recompute, int drops)
 {
   char message[EXEC_ERROR_SIZE];
 
@@ -55,6 +58,9 @@ static void case_init(Case *c, Model *model, int layer, Recompute recompute)
   c->plan = plan_default(model, c->framework);
   c->plan.micro_batch = 2;
   c->plan.recompute = recompute;
+  c->plan.expert_capacity = drops & DROPS ? 0.9 : 0;
+  c->plan.expert_drop = drops & BY_POSITION ? DROP_POSITION : DROP_PROBS;
+  c->plan.expert_padded = (drops & PADDED) != 0;
   c->b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F64 }, message);
   memory_init(&c->memory, c->b, 0);
   c->run = (LayerRun) { .shape = layer_shape(model, &c->plan, 0), .b = c->b, .s = c->b->stream_new(c->b, TRUE),
@@ -129,12 +135,12 @@ static void hold(Case *c, const char *what, double *value, gsize n, const double
   }
 }
 
-static void check_layer(Model *model, int layer, Recompute recompute)
+static void check_dropping(Model *model, int layer, Recompute recompute, int drops)
 {
   LayerState state;
   Case c;
 
-  case_init(&c, model, layer, recompute);
+  case_init(&c, model, layer, recompute, drops);
   memory_release(&c.memory, c.run.s, forward(&c, &state));
   double *dx = layer_backward_input(&c.run, &c.w, &state, c.spec->kind == LAYER_HEAD ? NULL : copy_of(&c, c.dy));
   layer_backward_weight(&c.run, &c.w, &state);
@@ -149,6 +155,11 @@ static void check_layer(Model *model, int layer, Recompute recompute)
   ck_assert_double_eq(c.memory.held[PART_ACTIVATIONS], 0);
   ck_assert_double_eq(c.memory.held[PART_BUFFERS], 0);
   case_clear(&c);
+}
+
+static void check_layer(Model *model, int layer, Recompute recompute)
+{
+  check_dropping(model, layer, recompute, 0);
 }
 
 static Model *gpt(void)
@@ -170,9 +181,10 @@ START_TEST(embedding_gradients) { check_layer(gpt(), 0, RECOMPUTE_NONE); } END_T
 START_TEST(gpt_block_gradients) { check_layer(gpt(), 1, _i); } END_TEST
 START_TEST(llama_block_gradients) { check_layer(llama(), 1, _i); } END_TEST
 START_TEST(expert_block_gradients) { check_layer(moe(), 1, _i); } END_TEST
+START_TEST(dropping_block_gradients) { check_dropping(moe(), 1, RECOMPUTE_NONE, DROPS | 2 * _i); } END_TEST
 START_TEST(gpt_head_gradients) { check_layer(gpt(), 3, RECOMPUTE_NONE); } END_TEST
 START_TEST(llama_head_gradients) { check_layer(llama(), 3, RECOMPUTE_NONE); } END_TEST
 
 TEST_LOOPS("exec layers", { embedding_gradients }, { gpt_block_gradients, RECOMPUTE_COUNT },
            { llama_block_gradients, RECOMPUTE_COUNT },
-           { expert_block_gradients, RECOMPUTE_COUNT }, { gpt_head_gradients }, { llama_head_gradients })
+           { expert_block_gradients, RECOMPUTE_COUNT }, { dropping_block_gradients, 4 }, { gpt_head_gradients }, { llama_head_gradients })

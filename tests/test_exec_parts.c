@@ -231,19 +231,10 @@ static void fp8(Plan *plan) { plan_set_format(plan, DTYPE_FP8); }
 static void no_sync(Plan *plan) { plan->sharding.no_sync = TRUE; }
 static void nothing(Plan *plan) { (void)plan; }
 
-static void expert_gather(Plan *plan)
+static void expert_flex(Plan *plan)
 {
   plan->ep = plan->dp = plan->gpus = 2;
-  plan->dispatch = DISPATCH_GATHER;
-}
-
-static void capacity(Plan *plan) { plan->expert_capacity = 1.25; }
-
-static void expert_tensor(Plan *plan)
-{
-  plan->ep = plan->dp = plan->etp = 2;
-  plan->gpus = 4;
-  plan->tp = 2;
+  plan->dispatch = DISPATCH_FLEX;
 }
 
 static void shard_group(Plan *plan)
@@ -275,9 +266,7 @@ START_TEST(plans_that_are_not_executed_are_refused)
 {
   static const struct { void (*change)(Plan *); const char *expected; } cases[] = {
     { unfused, "plan: attention: unfused: expected flash to execute" },
-    { expert_gather, "plan: moe_token_dispatcher_type: allgather: expected alltoall to execute" },
-    { expert_tensor, "plan: expert_tensor_parallel_size: 2: expected 1 to execute where experts are divided over ranks" },
-    { capacity, "plan: moe_expert_capacity_factor: 1.25: expected none, no token is dropped, to execute" },
+    { expert_flex, "plan: moe_token_dispatcher_type: flex: expected alltoall or allgather to execute" },
     { fp8, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute" },
     { no_sync, "plan: no_sync: expected nothing to execute" },
     { shard_group, "plan: shard_group_size: 2: expected all 4 ranks that hold the same weights to execute" },

@@ -343,6 +343,32 @@ START_TEST(the_busiest_rank_counts)
 }
 END_TEST
 
+/* Padded, every expert gets its capacity, however the tokens fall: work, messages and activations are those of as
+ * many tokens; without a capacity there is nothing to fill up to. */
+START_TEST(places_up_to_the_capacity)
+{
+  Fixture f;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 8;
+  Block even = block_of(&f);
+  f.plan.expert_padded = TRUE;
+  check_rule(&f, RULE_EXPERTS, "plan: moe_pad_expert_input_to_capacity: expected a moe_expert_capacity_factor beside it");
+  f.plan.expert_capacity = 1.5;
+  check_legal(&f);
+  Block padded = block_of(&f);
+  ck_assert_double_eq_tol(padded.sent / even.sent, 1.5, 1e-12);
+  ck_assert_double_eq_tol(padded.flops - even.flops, 3 * 2.0 * 1024 * 3 * 512 * 1024, 1e-3);
+  f.plan.expert_load = 3;
+  ck_assert_double_eq(block_of(&f).sent, padded.sent);
+  f.plan.expert_padded = FALSE;
+  f.plan.expert_capacity = 0;
+  f.plan.expert_drop = DROP_POSITION;
+  check_rule(&f, RULE_EXPERTS, "plan: moe_token_drop_policy: expected a moe_expert_capacity_factor beside it");
+  teardown(&f);
+}
+END_TEST
+
 /* States of experts are divided over the ranks that hold the same: Megatron's
  * 6 + 12/d with bf16 weights and fp32 gradients, d of the experts' own. */
 START_TEST(states_over_their_own_ranks)
@@ -477,6 +503,6 @@ END_TEST
 
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
           flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
-          second_copies_of_experts, options_beside_experts, the_busiest_rank_counts,
+          second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
           states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules,
           dense_models_have_none)

@@ -108,13 +108,18 @@ typedef struct {
  * Rows and the `top` experts that each is sent to. Copies of a row lie in the order
  * of experts, those of one expert in the order of rows; copy i of them all (row i /
  * top) is at place[i], expert e's are from first[e] to first[e + 1]. Of equal logits
- * the lower expert's counts as larger.
+ * the lower expert's counts as larger. Copies beyond an expert's capacity are dropped:
+ * they have place -1, add nothing and get no gradient. Dropped are those of least
+ * weight, of equal ones those of later rows, or those of the last rows.
  */
 typedef struct {
   int rows, experts, top;
+  int capacity;        /* most copies of an expert, 0 = any number */
+  int by_position;     /* the last rows' are dropped */
+  int padded;          /* each expert has `capacity` places, empty ones behind its copies */
   const void *logits;  /* wide, rows x experts */
   void *weight;        /* wide, rows x top: softmax over the chosen (Mixtral, arXiv 2401.04088, section 2.1) */
-  int32_t *chosen, *place; /* rows x top */
+  int32_t *chosen, *place; /* rows x top; without a place: not here */
   int32_t *first;      /* experts + 1 */
 } ExecRoute;
 
@@ -238,7 +243,8 @@ struct Backend {
                      double scale);
   /* Chooses experts and places. Copies to places; back is the sum of copies, += .
    * Weighted sum of copies: y = sum of weight times copy; backward the copies'
-   * gradients and those of weights, and from these the logits', of dtype. */
+   * gradients and those of weights, and from these the logits', of dtype. Empty
+   * places are left as they are. */
   void (*route)(Backend *b, BackendStream *s, const ExecRoute *r);
   void (*dispatch_forward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *x, void *copies);
   void (*dispatch_backward)(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *dcopies, void *dx);

@@ -103,18 +103,16 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
   if (!check_recompute(p, error))
     return FALSE;
-  if (plan_experts_apart(p) && plan_expert_tensor(p) > 1)
-    return refuse(error, "plan: expert_tensor_parallel_size: %d: expected 1 to execute where experts are divided over ranks",
-                  plan_expert_tensor(p));
-  if (plan_experts_apart(p) && p->dispatch != DISPATCH_ALL_TO_ALL)
-    return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s to execute", expert_dispatch_names[p->dispatch],
-                  expert_dispatch_names[DISPATCH_ALL_TO_ALL]);
+  if (plan_experts_apart(p) && p->dispatch == DISPATCH_FLEX)
+    return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
+                  expert_dispatch_names[p->dispatch], expert_dispatch_names[DISPATCH_ALL_TO_ALL],
+                  expert_dispatch_names[DISPATCH_GATHER]);
   if (p->schedule->vocabulary && p->zero > 1 && plan_replicas(p) > 1)
     return refuse(error, "plan: zero_stage: %d: expected 0 or 1 to execute pipeline_schedule %s", p->zero,
                   p->schedule->name);
-  if (p->expert_capacity > 0)
-    return refuse(error, "plan: moe_expert_capacity_factor: %g: expected none, no token is dropped, to execute",
-                  p->expert_capacity);
+  if (p->expert_capacity > 0 && !p->expert_padded && p->framework->capacity == CAPACITY_PAD)
+    return refuse(error, "plan: moe_expert_capacity_factor: %g: expected moe_pad_expert_input_to_capacity to execute as %s does",
+                  p->expert_capacity, p->framework->name);
   if (p->strategies.n > 0)
     return refuse(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own strategy");
   if (p->types[0])

@@ -148,7 +148,8 @@ static void init_run(Exec *x)
 
   x->run = (LayerRun) {
     .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor,
-    .context = x->context, .expert = x->expert, .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
+    .context = x->context, .expert = x->expert, .expert_tensor = x->expert_tensor, .expert_block = x->expert_block,
+    .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
     .kept_as = PART_ACTIVATIONS,
     .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
     .loss_scale = 1.0 / ((double)x->plan->global_batch * x->plan->seq),

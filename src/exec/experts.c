@@ -1,22 +1,31 @@
 /* Experts behind a router, and experts that every token visits (shared). */
 #include "exec/experts.h"
 
-Experts experts_of(const LayerShape *shape, const LayerSpec *spec)
+#include <math.h>
+
+static const ExpertPath *const paths[DISPATCH_COUNT] = {
+  [DISPATCH_ALL_TO_ALL] = &expert_path_all_to_all,
+  [DISPATCH_GATHER] = &expert_path_gather,
+};
+
+static Experts experts_of(const LayerShape *shape, const LayerSpec *spec)
 {
   const FeedForward *f = &spec->ffn;
-  gboolean apart = plan_experts_apart(shape->plan);
-  Experts w = { .apart = apart, .experts = f->experts, .top = f->experts_per_token,
-                .rows = apart ? shape->rows : shape->tokens, .ep = shape->plan->ep,
-                .local = f->experts / shape->plan->ep, .ffn = f->width / plan_expert_tensor(shape->plan),
-                .shared = f->shared_width / shape->tp };
+  const Plan *plan = shape->plan;
+  gboolean apart = plan_experts_apart(plan);
+  Experts w = { .path = apart ? paths[plan->dispatch] : NULL, .experts = f->experts, .top = f->experts_per_token,
+                .rows = apart ? shape->rows : shape->tokens, .ep = plan->ep, .local = f->experts / plan->ep,
+                .etp = apart ? plan_expert_tensor(plan) : 1, .etp_rank = apart ? shape->etp_rank : 0,
+                .ffn = f->width / plan_expert_tensor(plan), .shared = f->shared_width / shape->tp };
 
-  w.copies = w.rows * w.top;
+  w.first_expert = w.local * shape->ep_rank;
+  w.capacity = ceil((double)w.rows * w.top / w.experts * plan->expert_capacity);
   w.up = up_width(spec, w.ffn);
   w.shared_up = up_width(spec, w.shared);
   return w;
 }
 
-/* Apart, an expert's matrices are whole, else divided as other products are. */
+/* Apart, an expert's matrices are divided over ranks of their own, else as other products are. */
 static void params_experts(const LayerShape *shape, const LayerSpec *spec, int layer, const Experts *w, GArray *all)
 {
   LayerShape own = *shape;
@@ -24,13 +33,13 @@ static void params_experts(const LayerShape *shape, const LayerSpec *spec, int l
   Param down = param_matrix(layer, BLOCK_DOWN, w->ffn, deviation_behind(shape));
   int parts[] = { w->ffn, w->ffn };
 
-  if (w->apart) {
-    own.tp = 1;
-    own.tp_rank = 0;
+  if (w->path) {
+    own.tp = w->etp;
+    own.tp_rank = w->etp_rank;
   }
-  up.apart = down.apart = w->apart;
+  up.apart = down.apart = w->path != NULL;
   up.experts = down.experts = w->local;
-  up.first_expert = down.first_expert = w->local * shape->ep_rank;
+  up.first_expert = down.first_expert = w->first_expert;
   up.expert_rows = up_width(spec, spec->ffn.width);
   down.expert_rows = shape->hidden;
   params_column(&own, up, parts, w->up / w->ffn, FALSE, all);
@@ -56,32 +65,112 @@ static void params(const LayerShape *shape, const LayerSpec *spec, int layer, GA
   params_row(shape, param_matrix(layer, BLOCK_SHARED_DOWN, w.shared, deviation_behind(shape)), FALSE, all);
 }
 
-/* The parts of what ROUTE keeps. */
-ExecRoute route_of(const LayerRun *r, const LayerState *state, const Experts *w)
+gsize route_bytes(const LayerRun *r, const Experts *w, int rows, int experts)
 {
-  char *kept = state->kept[ROUTE];
-  gsize weights = w->copies * r->wide_bytes, places = w->copies * sizeof(int32_t);
-
-  return (ExecRoute) { .rows = w->rows, .experts = w->experts, .top = w->top, .weight = kept,
-                       .chosen = (int32_t *)(kept + weights), .place = (int32_t *)(kept + weights + places),
-                       .first = (int32_t *)(kept + weights + 2 * places) };
+  return (gsize)rows * w->top * (r->wide_bytes + 2 * sizeof(int32_t)) + (experts + 1) * sizeof(int32_t);
 }
 
-static ExecRoute route(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, const void *in)
+ExecRoute route_in(const LayerRun *r, const Experts *w, void *block, int rows, int experts)
 {
-  gsize bytes = w->copies * (r->wide_bytes + 2 * sizeof(int32_t)) + (w->experts + 1) * sizeof(int32_t);
+  gsize copies = (gsize)rows * w->top, weights = copies * r->wide_bytes, places = copies * sizeof(int32_t);
+  char *at = block;
+
+  return (ExecRoute) { .rows = rows, .experts = experts, .top = w->top, .capacity = w->capacity,
+                       .by_position = r->shape.plan->expert_drop == DROP_POSITION, .padded = r->shape.plan->expert_padded,
+                       .weight = at, .chosen = (int32_t *)(at + weights), .place = (int32_t *)(at + weights + places),
+                       .first = (int32_t *)(at + weights + 2 * places) };
+}
+
+ExecRoute route_of(const LayerRun *r, const LayerState *state, const Experts *w)
+{
+  return route_in(r, w, state->kept[ROUTE], w->rows, w->experts);
+}
+
+static void route(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, const void *in)
+{
   int rows = w->rows, hidden = r->shape.hidden;
   void *logits = memory_alloc(r->memory, r->s, PART_BUFFERS, (gsize)rows * w->experts * r->wide_bytes);
 
   r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_b = 1, .wide_c = 1, .m = rows, .n = w->experts, .k = hidden,
                                        .batch = 1, .alpha = 1, .a = in, .b = lw->weight[BLOCK_ROUTER], .c = logits,
                                        .lda = hidden, .ldb = hidden, .ldc = w->experts });
-  state->kept[ROUTE] = memory_alloc(r->memory, r->s, r->kept_as, bytes);
+  state->kept[ROUTE] = memory_alloc(r->memory, r->s, r->kept_as, route_bytes(r, w, rows, w->experts));
   ExecRoute found = route_of(r, state, w);
   found.logits = logits;
   r->b->route(r->b, r->s, &found);
   run_drop(r, &logits);
-  return found;
+}
+
+int32_t *experts_download(const LayerRun *r, const void *from, gsize n)
+{
+  int32_t *host = g_new(int32_t, n);
+
+  r->b->download(r->b, r->s, host, from, n * sizeof *host);
+  return host;
+}
+
+static void visits_load(const LayerRun *r, const LayerState *state, const Experts *w, Visits *v)
+{
+  ExecRoute route = route_of(r, state, w);
+
+  *v = (Visits) { .first = experts_download(r, route.first, w->experts + 1) };
+  v->own = v->copies = v->first[w->experts];
+  if (w->path)
+    w->path->load(r, state, w, v);
+}
+
+static void visits_clear(Visits *v)
+{
+  g_free(v->first);
+  g_free(v->from);
+  g_free(v->sent);
+  g_free(v->received);
+  g_free(v->arrived);
+}
+
+/* The route of the rows whose copies are laid out here. */
+static ExecRoute seen_route(const LayerRun *r, const LayerState *state, const Experts *w)
+{
+  return w->path && w->path->seen ? w->path->seen(r, state, w) : route_of(r, state, w);
+}
+
+/* Those rows, a new buffer, or x; rows_ungather behind. */
+static void *seen_rows(const LayerRun *r, const Experts *w, void *x)
+{
+  return w->path && w->path->gather ? w->path->gather(r, w, x, r->shape.hidden) : x;
+}
+
+/* A buffer of what they made, taken over, as a result for the rows routed here. */
+static void *routed_rows(const LayerRun *r, const Experts *w, void *all, int width, ExecType type)
+{
+  return w->path && w->path->sum ? w->path->sum(r, w, all, width, type) : all;
+}
+
+/* Room for the copies laid out here; places that stay empty hold zeros. */
+static void *room_for_copies(const LayerRun *r, const Visits *v)
+{
+  gsize n = (gsize)v->own * r->shape.hidden;
+  void *copies = run_buffer(r, n);
+
+  if (r->shape.plan->expert_padded)
+    r->b->zero(r->b, r->s, copies, n * r->bytes);
+  return copies;
+}
+
+static void *send_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
+{
+  if (w->path && w->path->send)
+    return w->path->send(r, w, v, copies, part);
+  memory_retag(r->memory, copies, part);
+  return copies;
+}
+
+static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
+{
+  if (w->path && w->path->back)
+    return w->path->back(r, w, v, copies, part);
+  memory_retag(r->memory, copies, part);
+  return copies;
 }
 
 /* A product of each expert's weights with its copies. */
@@ -107,8 +196,8 @@ static char *at(const void *x, Step step, int copy, int expert)
   return (char *)x + copy * step.copy + expert * step.expert;
 }
 
-static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Product product, int in, int out, const void *a,
-                        Step sa, const void *b, Step sb, void *c, Step sc)
+static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Product product, int in, int out,
+                        const void *a, Step sa, const void *b, Step sb, void *c, Step sc)
 {
   const int32_t *first = v->first;
 
@@ -169,45 +258,49 @@ static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
  * a part; takes both over. */
 static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *shared)
 {
-  if (w->apart && shared)
+  if (w->path && shared)
     shared = rows_sum(r, shared);
   if (shared)
     r->b->add(r->b, r->s, (gsize)w->rows * r->shape.hidden, shared, routed);
   run_drop(r, &shared);
-  return w->apart ? routed : rows_sum(r, routed);
+  return w->path ? routed : rows_sum(r, routed);
 }
 
-static void routed_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w,
-                           const ExecRoute *found, const void *in)
+/* What the experts make of the rows of `in`. */
+static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *in)
 {
   int hidden = r->shape.hidden;
-  void **kept = state->kept, *copies = run_buffer(r, (gsize)w->copies * hidden);
+  void **kept = state->kept, *rows = seen_rows(r, w, in);
+  ExecRoute seen = seen_route(r, state, w);
   Visits v;
 
-  visits_agree(r, state, w);
   visits_load(r, state, w, &v);
-  r->b->dispatch_forward(r->b, r->s, found, hidden, in, copies);
-  kept[EXPERT_IN] = copies_send(r, w, &v, copies, r->kept_as);
+  void *copies = room_for_copies(r, &v);
+  r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
+  rows_ungather(r, rows, in);
+  kept[EXPERT_IN] = send_copies(r, w, &v, copies, r->kept_as);
   kept[UP] = run_keep(r, (gsize)v.copies * w->up);
   experts_forward(r, w, &v, hidden, w->up, kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
   kept[ACT] = run_keep(r, (gsize)v.copies * w->ffn);
   activate(r, lw->spec, v.copies, w->ffn, kept[UP], kept[ACT]);
   void *out = run_buffer(r, (gsize)v.copies * hidden);
   experts_forward(r, w, &v, w->ffn, hidden, kept[ACT], lw->weight[BLOCK_DOWN], out);
-  kept[EXPERT_OUT] = copies_return(r, w, &v, out, r->kept_as);
+  kept[EXPERT_OUT] = return_copies(r, w, &v, out, r->kept_as);
   visits_clear(&v);
+  void *all = run_buffer(r, (gsize)seen.rows * hidden);
+  r->b->combine_forward(r->b, r->s, &seen, hidden, kept[EXPERT_OUT], all);
+  return routed_rows(r, w, all, hidden, r->b->dtype);
 }
 
 static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
   Experts w = experts_of(&r->shape, lw->spec);
-  int hidden = r->shape.hidden;
-  void **kept = state->kept, *all = norm_input(r, lw, state), *in = w.apart ? kept[NORM2] : all;
-  ExecRoute found = route(r, lw, state, &w, in);
+  void **kept = state->kept, *all = norm_input(r, lw, state), *in = w.path ? kept[NORM2] : all;
 
-  routed_forward(r, lw, state, &w, &found, in);
-  void *out = run_buffer(r, (gsize)w.rows * hidden);
-  r->b->combine_forward(r->b, r->s, &found, hidden, kept[EXPERT_OUT], out);
+  route(r, lw, state, &w, in);
+  if (w.path)
+    w.path->agree(r, state, &w);
+  void *out = routed_forward(r, lw, state, &w, in);
   out = sum_parts(r, &w, out, shared_forward(r, lw, state, &w, all));
   rows_ungather(r, all, kept[NORM2]);
   return half_residual(r, out, NULL, kept[X2]);
@@ -232,52 +325,68 @@ static void *shared_input(const LayerRun *r, const LayerWeights *lw, LayerState 
 }
 
 /* Gradients of the experts' outputs, returned, and of the logits. */
-static void *input_combine(const LayerRun *r, LayerState *state, const Experts *w, const ExecRoute *found, const void *dy)
+static void *input_combine(const LayerRun *r, LayerState *state, const Experts *w, const Visits *v, void *dy)
 {
+  ExecRoute found = route_of(r, state, w), seen = seen_route(r, state, w);
   int hidden = r->shape.hidden;
-  void **kept = state->kept, *dweight = memory_alloc(r->memory, r->s, PART_BUFFERS, w->copies * r->wide_bytes);
-  void *dcopies = run_buffer(r, (gsize)w->copies * hidden);
+  void **kept = state->kept, *rows = seen_rows(r, w, dy), *dcopies = room_for_copies(r, v);
+  void *dweight = memory_alloc(r->memory, r->s, PART_BUFFERS, (gsize)seen.rows * w->top * r->wide_bytes);
 
-  r->b->combine_backward(r->b, r->s, found, hidden, kept[EXPERT_OUT], dy, dcopies, dweight);
+  r->b->combine_backward(r->b, r->s, &seen, hidden, kept[EXPERT_OUT], rows, dcopies, dweight);
+  rows_ungather(r, rows, dy);
+  dweight = routed_rows(r, w, dweight, w->top, exec_wide(r->b->dtype));
   kept[D_LOGITS] = run_buffer(r, (gsize)w->rows * w->experts);
-  r->b->route_backward(r->b, r->s, found, dweight, kept[D_LOGITS]);
+  r->b->route_backward(r->b, r->s, &found, dweight, kept[D_LOGITS]);
   run_drop(r, &dweight);
   return dcopies;
 }
 
 /* Takes the gradients of copies through their experts. */
-static void *input_experts(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *dcopies)
+static void *input_experts(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w,
+                           const Visits *v, void *dcopies)
 {
   int hidden = r->shape.hidden;
   void **kept = state->kept;
+
+  kept[D_EXPERT_OUT] = send_copies(r, w, v, dcopies, PART_BUFFERS);
+  void *dact = run_buffer(r, (gsize)v->copies * w->ffn);
+  experts_input(r, w, v, w->ffn, hidden, kept[D_EXPERT_OUT], lw->weight[BLOCK_DOWN], dact);
+  kept[D_UP] = run_buffer(r, (gsize)v->copies * w->up);
+  activate_backward(r, lw->spec, v->copies, w->ffn, kept[UP], dact, kept[D_UP]);
+  run_drop(r, &dact);
+  void *din = run_buffer(r, (gsize)v->copies * hidden);
+  experts_input(r, w, v, hidden, w->up, kept[D_UP], lw->weight[BLOCK_UP], din);
+  return return_copies(r, w, v, din, PART_BUFFERS);
+}
+
+/* The gradient of the router's input, through experts and logits. */
+static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *dy)
+{
+  ExecRoute seen = seen_route(r, state, w);
+  int hidden = r->shape.hidden;
+  gsize n = (gsize)w->rows * hidden;
   Visits v;
 
   visits_load(r, state, w, &v);
-  kept[D_EXPERT_OUT] = copies_send(r, w, &v, dcopies, PART_BUFFERS);
-  void *dact = run_buffer(r, (gsize)v.copies * w->ffn);
-  experts_input(r, w, &v, w->ffn, hidden, kept[D_EXPERT_OUT], lw->weight[BLOCK_DOWN], dact);
-  kept[D_UP] = run_buffer(r, (gsize)v.copies * w->up);
-  activate_backward(r, lw->spec, v.copies, w->ffn, kept[UP], dact, kept[D_UP]);
-  run_drop(r, &dact);
-  void *din = run_buffer(r, (gsize)v.copies * hidden);
-  experts_input(r, w, &v, hidden, w->up, kept[D_UP], lw->weight[BLOCK_UP], din);
-  din = copies_return(r, w, &v, din, PART_BUFFERS);
+  void *din = input_experts(r, lw, state, w, &v, input_combine(r, state, w, &v, dy));
+  void *all = memory_alloc_zero(r->memory, r->s, PART_BUFFERS, (gsize)seen.rows * hidden * r->bytes);
+  r->b->dispatch_backward(r->b, r->s, &seen, hidden, din, all);
+  run_drop(r, &din);
   visits_clear(&v);
-  return din;
+  all = routed_rows(r, w, all, hidden, r->b->dtype);
+  void *dnorm = run_buffer(r, n);
+  linear_input(r, w->rows, hidden, w->experts, state->kept[D_LOGITS], lw->weight[BLOCK_ROUTER], dnorm);
+  r->b->add(r->b, r->s, n, all, dnorm);
+  run_drop(r, &all);
+  return dnorm;
 }
 
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
   Experts w = experts_of(&r->shape, lw->spec);
-  ExecRoute found = route_of(r, state, &w);
-  int hidden = r->shape.hidden;
   void **kept = state->kept, *dx = half_split(r, dy, &kept[D_DOWN]);
-  void *din = input_experts(r, lw, state, &w, input_combine(r, state, &w, &found, w.apart ? dx : kept[D_DOWN]));
-  void *dnorm = run_buffer(r, (gsize)w.rows * hidden);
+  void *dnorm = input_routed(r, lw, state, &w, w.path ? dx : kept[D_DOWN]);
 
-  linear_input(r, w.rows, hidden, w.experts, kept[D_LOGITS], lw->weight[BLOCK_ROUTER], dnorm);
-  r->b->dispatch_backward(r->b, r->s, &found, hidden, din, dnorm);
-  run_drop(r, &din);
   dnorm = sum_parts(r, &w, dnorm, shared_input(r, lw, state, &w));
   norm_backward(r, kept[X2], lw->weight[BLOCK_NORM2], kept[STATS2], dnorm, dx, lw->gradient[BLOCK_NORM2],
                 lw->gradient[BLOCK_NORM2_BIAS]);
@@ -296,7 +405,7 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   experts_weight(r, &w, &v, w.ffn, hidden, kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
   experts_weight(r, &w, &v, hidden, w.up, kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
   visits_clear(&v);
-  linear_weight(r, w.rows, hidden, w.experts, w.apart ? kept[NORM2] : all, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER],
+  linear_weight(r, w.rows, hidden, w.experts, w.path ? kept[NORM2] : all, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER],
                 NULL);
   if (w.shared > 0) {
     linear_weight(r, tokens, w.shared, hidden, kept[SHARED_ACT], kept[D_DOWN], lw->gradient[BLOCK_SHARED_DOWN], NULL);

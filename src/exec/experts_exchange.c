@@ -1,77 +1,62 @@
 /* Copies of tokens travel to the ranks of their experts and back. */
 #include "exec/experts.h"
 
-static int32_t *download(const LayerRun *r, const void *from, gsize n)
-{
-  int32_t *host = g_new(int32_t, n);
-
-  r->b->download(r->b, r->s, host, from, n * sizeof *host);
-  return host;
-}
-
-/* Each rank tells each other how many copies it has for its experts. */
-void visits_agree(const LayerRun *r, LayerState *state, const Experts *w)
+/* Each rank tells each other how many copies it has for its experts, and those that
+ * share matrices what each was told. */
+static void agree(const LayerRun *r, LayerState *state, const Experts *w)
 {
   ExecRoute route = route_of(r, state, w);
   gsize bytes = w->experts * sizeof(int32_t);
-  g_autofree int32_t *first = download(r, route.first, w->experts + 1);
+  g_autofree int32_t *first = experts_download(r, route.first, w->experts + 1);
   g_autofree gsize *each = g_new(gsize, w->ep);
 
-  if (!w->apart)
-    return;
   for (int e = 0; e < w->experts; e++)
     first[e] = first[e + 1] - first[e];
   for (int i = 0; i < w->ep; i++)
     each[i] = w->local;
   void *counts = memory_alloc(r->memory, r->s, PART_BUFFERS, bytes);
-  state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, bytes);
+  state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, w->etp * bytes);
+  char *own = (char *)state->kept[VISITS] + w->etp_rank * bytes;
   r->b->upload(r->b, r->s, counts, first, bytes);
-  r->b->all_to_all(r->b, r->expert, r->s, counts, each, state->kept[VISITS], each, EXEC_I32);
+  r->b->all_to_all(r->b, r->expert, r->s, counts, each, own, each, EXEC_I32);
+  if (w->etp > 1)
+    r->b->all_gather(r->b, r->expert_tensor, r->s, own, state->kept[VISITS], w->experts, EXEC_I32);
   run_drop(r, &counts);
 }
 
-void visits_load(const LayerRun *r, const LayerState *state, const Experts *w, Visits *v)
+/* Copies for expert e of this rank from rank j, told to rank i of those that share it: from[(i ep + j) local + e]. */
+static void load(const LayerRun *r, const LayerState *state, const Experts *w, Visits *v)
 {
-  ExecRoute route = route_of(r, state, w);
-  int32_t *first = download(r, route.first, w->experts + 1);
+  g_autofree int32_t *routed = v->first;
 
-  *v = (Visits) { .first = first, .copies = w->copies };
-  if (!w->apart)
-    return;
-  v->from = download(r, state->kept[VISITS], w->experts);
+  v->from = experts_download(r, state->kept[VISITS], w->etp * w->experts);
   v->sent = g_new0(gsize, w->ep);
   v->received = g_new0(gsize, w->ep);
+  v->arrived = g_new0(gsize, w->etp);
   v->first = g_new0(int32_t, w->local + 1);
-  for (int i = 0; i < w->ep; i++) {
-    v->sent[i] = first[(i + 1) * w->local] - first[i * w->local];
-    for (int e = 0; e < w->local; e++) {
-      v->received[i] += v->from[i * w->local + e];
-      v->first[e + 1] += v->from[i * w->local + e];
-    }
+  for (int i = 0; i < w->ep; i++)
+    v->sent[i] = routed[(i + 1) * w->local] - routed[i * w->local];
+  for (int i = 0; i < w->etp * w->experts; i++) {
+    int sharer = i / w->experts;
+    v->arrived[sharer] += v->from[i];
+    v->first[i % w->local + 1] += v->from[i];
+    if (sharer == w->etp_rank)
+      v->received[i / w->local % w->ep] += v->from[i];
   }
   for (int e = 0; e < w->local; e++)
     v->first[e + 1] += v->first[e];
   v->copies = v->first[w->local];
-  g_free(first);
 }
 
-void visits_clear(Visits *v)
-{
-  g_free(v->first);
-  g_free(v->from);
-  g_free(v->sent);
-  g_free(v->received);
-}
-
-/* Copies by rank, then expert, to or from copies by expert, then rank. */
-static void sort(const LayerRun *r, const Experts *w, const Visits *v, void *by_rank, void *by_expert, gboolean back)
+/* Copies by source, then expert, to or from copies by expert, then source. */
+static void sort(const LayerRun *r, const Experts *w, const Visits *v, void *by_source, void *by_expert, gboolean back)
 {
   g_autofree int32_t *next = g_memdup2(v->first, (w->local + 1) * sizeof *next);
   gsize row = r->shape.hidden, at = 0;
 
-  for (int i = 0; i < w->ep * w->local; i++) {
+  for (int i = 0; i < w->etp * w->ep * w->local; i++) {
     gsize n = v->from[i] * row;
-    void *one = core_at(r, by_rank, at), *other = core_at(r, by_expert, next[i % w->local] * row);
+    void *one = core_at(r, by_source, at), *other = core_at(r, by_expert, next[i % w->local] * row);
     if (n > 0)
       r->b->copy(r->b, r->s, back ? one : other, back ? other : one, n * r->bytes);
     next[i % w->local] += v->from[i];
@@ -79,43 +64,86 @@ static void sort(const LayerRun *r, const Experts *w, const Visits *v, void *by_
   }
 }
 
-static void *exchange(const LayerRun *r, const Experts *w, void *x, const gsize *x_rows, gsize *y_rows, gsize rows,
-                      MemoryPart part)
+/* x_rows[i] rows go to rank i of a group and y_rows[i] come. */
+static void exchange(const LayerRun *r, BackendComm *group, int ranks, const void *x, const gsize *x_rows, void *y,
+                     const gsize *y_rows)
 {
-  g_autofree gsize *x_n = g_new(gsize, w->ep), *y_n = g_new(gsize, w->ep);
-  gsize width = r->shape.hidden;
-  void *y = memory_alloc(r->memory, r->s, part, rows * width * r->bytes);
+  g_autofree gsize *x_n = g_new(gsize, ranks), *y_n = g_new(gsize, ranks);
 
-  for (int i = 0; i < w->ep; i++) {
-    x_n[i] = x_rows[i] * width;
-    y_n[i] = y_rows[i] * width;
+  for (int i = 0; i < ranks; i++) {
+    x_n[i] = x_rows[i] * r->shape.hidden;
+    y_n[i] = y_rows[i] * r->shape.hidden;
   }
-  r->b->all_to_all(r->b, r->expert, r->s, x, x_n, y, y_n, r->b->dtype);
-  run_drop(r, &x);
-  return y;
+  r->b->all_to_all(r->b, group, r->s, x, x_n, y, y_n, r->b->dtype);
 }
 
-void *copies_send(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
+/* Where what arrived at rank i of those that share matrices starts, in rows. */
+static gsize arrived_before(const Visits *v, int sharer)
 {
-  if (!w->apart) {
-    memory_retag(r->memory, copies, part);
-    return copies;
-  }
-  void *by_rank = exchange(r, w, copies, v->sent, v->received, v->copies, PART_BUFFERS);
-  void *by_expert = memory_alloc(r->memory, r->s, part, (gsize)v->copies * r->shape.hidden * r->bytes);
-  sort(r, w, v, by_rank, by_expert, FALSE);
-  run_drop(r, &by_rank);
+  gsize rows = 0;
+
+  for (int i = 0; i < sharer; i++)
+    rows += v->arrived[i];
+  return rows;
+}
+
+/* Ranks that share matrices give each other what they received: each has its own in place. */
+static void share(const LayerRun *r, const Experts *w, const Visits *v, void *all)
+{
+  gsize row = r->shape.hidden;
+
+  for (int i = 0; i < w->etp && w->etp > 1; i++)
+    if (v->arrived[i] > 0)
+      r->b->broadcast(r->b, r->expert_tensor, r->s, core_at(r, all, arrived_before(v, i) * row), v->arrived[i] * row,
+                      r->b->dtype, i);
+}
+
+/* Sums their parts of what each received; takes `all` over. */
+static void *sum_shares(const LayerRun *r, const Experts *w, const Visits *v, void *all)
+{
+  g_autofree gsize *mine = g_new(gsize, w->etp);
+  gsize own = v->arrived[w->etp_rank], n = own * r->shape.hidden;
+
+  if (w->etp == 1)
+    return all;
+  for (int i = 0; i < w->etp; i++)
+    mine[i] = own;
+  void *parts = run_buffer(r, n * w->etp), *sum = run_buffer(r, n);
+  exchange(r, r->expert_tensor, w->etp, all, v->arrived, parts, mine);
+  run_drop(r, &all);
+  r->b->copy(r->b, r->s, sum, parts, n * r->bytes);
+  for (int i = 1; i < w->etp; i++)
+    r->b->add(r->b, r->s, n, core_at(r, parts, i * n), sum);
+  run_drop(r, &parts);
+  return sum;
+}
+
+static void *send_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
+{
+  gsize row = r->shape.hidden;
+  void *by_source = run_buffer(r, v->copies * row);
+
+  exchange(r, r->expert, w->ep, copies, v->sent, core_at(r, by_source, arrived_before(v, w->etp_rank) * row), v->received);
+  run_drop(r, &copies);
+  share(r, w, v, by_source);
+  void *by_expert = memory_alloc(r->memory, r->s, part, v->copies * row * r->bytes);
+  sort(r, w, v, by_source, by_expert, FALSE);
+  run_drop(r, &by_source);
   return by_expert;
 }
 
-void *copies_return(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
+static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
 {
-  if (!w->apart) {
-    memory_retag(r->memory, copies, part);
-    return copies;
-  }
-  void *by_rank = run_buffer(r, (gsize)v->copies * r->shape.hidden);
-  sort(r, w, v, by_rank, copies, TRUE);
+  gsize row = r->shape.hidden;
+  void *by_source = run_buffer(r, v->copies * row);
+
+  sort(r, w, v, by_source, copies, TRUE);
   run_drop(r, &copies);
-  return exchange(r, w, by_rank, v->received, v->sent, w->copies, part);
+  void *received = sum_shares(r, w, v, by_source);
+  void *own = memory_alloc(r->memory, r->s, part, v->own * row * r->bytes);
+  exchange(r, r->expert, w->ep, received, v->received, own, v->sent);
+  run_drop(r, &received);
+  return own;
 }
+
+const ExpertPath expert_path_all_to_all = { .agree = agree, .load = load, .send = send_copies, .back = return_copies };

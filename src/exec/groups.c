@@ -35,6 +35,14 @@ static BackendComm *expert_comm(Exec *x, ExpertAxis axis, GError **error)
   return split(x, x->b->rank - own * mesh_expert_stride(x->plan, axis), own, error);
 }
 
+/* Neighbours that hold one copy of a stage's experts. */
+static BackendComm *expert_block_comm(Exec *x, GError **error)
+{
+  int own = x->b->rank % mesh_stride(x->plan, AXIS_PIPELINE) % mesh_expert_stride(x->plan, EXPERT_DATA);
+
+  return split(x, x->b->rank - own, own, error);
+}
+
 static BackendComm *replicas_comm(Exec *x, GError **error)
 {
   int at[AXIS_COUNT];
@@ -146,6 +154,8 @@ gboolean groups_init(Exec *x, GError **error)
   x->data = replicas_comm(x, &found);
   x->expert = expert_comm(x, EXPERT_PARALLEL, &found);
   x->expert_data = expert_comm(x, EXPERT_DATA, &found);
+  x->expert_tensor = expert_comm(x, EXPERT_TENSOR, &found);
+  x->expert_block = expert_block_comm(x, &found);
   if (tied[0] >= 0)
     x->tied = pair_comm(x, tied[0], tied[1], &found);
   if (schedule_copies(x->plan->schedule) == 2)
@@ -161,7 +171,7 @@ gboolean groups_init(Exec *x, GError **error)
 void groups_clear(Exec *x)
 {
   BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->context, x->data, x->expert, x->expert_data,
-                                 x->tied, x->copies, x->shares[0], x->shares[1] };
+                                 x->expert_tensor, x->expert_block, x->tied, x->copies, x->shares[0], x->shares[1] };
 
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];

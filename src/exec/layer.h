@@ -63,7 +63,7 @@ static inline gsize param_size(const Param *p)
 typedef struct {
   const Model *model;
   const Plan *plan;
-  int tp, tp_rank, cp, cp_rank, ep_rank;
+  int tp, tp_rank, cp, cp_rank, ep_rank, etp_rank;
   gboolean sp;
   int hidden, micro_batch;
   int seq;           /* tokens of a sequence on this rank */
@@ -85,7 +85,8 @@ typedef struct {
   Backend *b;
   BackendStream *s;
   Memory *memory;
-  BackendComm *tensor, *context, *expert;
+  BackendComm *tensor, *context;
+  BackendComm *expert, *expert_tensor, *expert_block; /* ranks that share the experts, an expert, one copy of all */
   BackendStream *beside;          /* of context-parallel exchanges beside computation */
   BackendEvent *ready, *arrived;  /* of them */
   MemoryPart kept_as; /* part to which what a forward keeps is counted */

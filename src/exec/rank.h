@@ -72,6 +72,7 @@ struct Exec {
   BackendComm *world, *tensor, *tensor_late, *tied, *copies; /* tensor_late: beside the passes */
   BackendComm *context, *data; /* data: all that hold the same weights, context-parallel ranks fastest */
   BackendComm *expert, *expert_data; /* that share the experts; that hold the same ones */
+  BackendComm *expert_tensor, *expert_block; /* that share an expert's matrices; that hold one copy of all */
   BackendComm *shares[2];  /* pipeline ranks, for lookups and for the head; NULL unless the vocabulary is spread */
   BackendComm **outgoing;  /* of each row */
   Incoming *incoming;      /* of each row */

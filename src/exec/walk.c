@@ -130,15 +130,19 @@ static gboolean finished(const Exec *x, const guint next[ALL_LANES])
   return TRUE;
 }
 
+/* The lane that computes comes last: its task may wait for a row that waits for what
+ * other lanes can issue. */
 static void walk(Exec *x)
 {
-  static const int by_urgency[] = { LANE_SHARES, LANE_LOOKUPS, LANE_PIPELINE, LANE_DATA, LANE_COMPUTE };
+  static const int beside[] = { LANE_SHARES, LANE_LOOKUPS, LANE_PIPELINE, LANE_DATA };
   guint next[ALL_LANES] = { 0 };
 
   while (!finished(x, next)) {
     gboolean moved = FALSE;
-    for (gsize i = 0; i < G_N_ELEMENTS(by_urgency); i++)
-      moved |= advance(x, by_urgency[i], &next[by_urgency[i]]);
+    for (gsize i = 0; i < G_N_ELEMENTS(beside); i++)
+      moved |= advance(x, beside[i], &next[beside[i]]);
+    if (!moved)
+      moved = advance(x, LANE_COMPUTE, &next[LANE_COMPUTE]);
     g_assert(moved);
   }
   for (int lane = 0; lane < ALL_LANES; lane++)

@@ -30,6 +30,10 @@ static void put_model(Export *e, GString *text)
     g_string_append(text, "  moe_shared_expert_overlap: true\n");
   if (p->expert_capacity > 0)
     g_string_append_printf(text, "  moe_expert_capacity_factor: %g\n", p->expert_capacity);
+  if (p->expert_drop)
+    g_string_append_printf(text, "  moe_token_drop_policy: %s\n", expert_drop_names[p->expert_drop]);
+  if (p->expert_padded)
+    g_string_append(text, "  moe_pad_expert_input_to_capacity: true\n");
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
   export_recompute_yaml(e, text);
   g_string_append_printf(text, "  seq_length: %d\n", p->seq);

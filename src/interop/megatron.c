@@ -54,6 +54,10 @@ static void add_expert_parallel(Export *e, GString *flags)
     add(flags, "--moe-shared-expert-overlap");
   if (p->expert_capacity > 0)
     export_words(flags, "--moe-expert-capacity-factor %g", p->expert_capacity);
+  if (p->expert_drop)
+    export_words(flags, "--moe-token-drop-policy %s", expert_drop_names[p->expert_drop]);
+  if (p->expert_padded)
+    export_words(flags, "--moe-pad-expert-input-to-capacity");
   export_end_line(flags);
 }
 

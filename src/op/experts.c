@@ -63,7 +63,7 @@ static void shared(Build *b, gboolean inside)
 static void experts_whole(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
-  double routed = b->tokens * f->experts_per_token, row_bytes = b->bytes * b->hidden;
+  double routed = b->tokens * f->experts_per_token * plan_expert_copies(b->plan), row_bytes = b->bytes * b->hidden;
 
   build_entry(b);
   router(b, b->tokens);
@@ -166,6 +166,7 @@ static void by_all_to_all(Build *b)
   double etp = plan_expert_tensor(b->plan), routed = b->rows * f->experts_per_token;
   double received = routed * plan_expert_tokens(b->plan), row_bytes = b->bytes * b->hidden;
 
+  routed *= plan_expert_copies(b->plan);
   router(b, b->rows);
   dispatch(b, b->rows, 2 * routed * row_bytes);
   Mark there = mark(b);

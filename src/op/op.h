@@ -20,7 +20,8 @@
  * the same work (context.c: what ranks exchange, and when).
  *
  * Experts on other ranks: a layer's tokens leave for them and come back, as
- * experts.c says; how many the busiest rank sees is plan_expert_tokens.
+ * experts.c says; how many the busiest rank sees is plan_expert_tokens, and what a
+ * rank sends plan_expert_copies.
  *
  * To add a layer kind: a file with a LayerWork builder and a line in the table
  * of op.c.

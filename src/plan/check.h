@@ -19,6 +19,11 @@ gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_offload(const Subject *subject, GError **error);
 gboolean check_activations(const Subject *subject, GError **error);
 
+/* Of check_experts.c. */
+gboolean check_experts(const Subject *subject, GError **error);
+gboolean check_expert_rows(const Subject *subject, GError **error);
+gboolean check_expert_copies(const Subject *subject, GError **error);
+
 /* Of check_strategies.c. */
 gboolean check_strategies(const Subject *subject, GError **error);
 

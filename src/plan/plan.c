@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+const char *const expert_drop_names[] = { "probs", "position", NULL };
 const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
@@ -129,11 +130,22 @@ Plan plan_of_layer(const Plan *p, int layer)
   return plan_of_run(p, block ? strategies_find(&p->strategies, layer - 1) : &own);
 }
 
+/* Whether experts get as many rows as their capacity. */
+static gboolean plan_pads(const Plan *p)
+{
+  return p->expert_padded || (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD);
+}
+
 double plan_expert_tokens(const Plan *p)
 {
-  if (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD)
+  if (plan_pads(p))
     return p->expert_capacity;
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
+}
+
+double plan_expert_copies(const Plan *p)
+{
+  return plan_pads(p) ? p->expert_capacity : 1;
 }
 
 gboolean plan_ends_meet(const Plan *p)

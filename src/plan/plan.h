@@ -19,6 +19,12 @@
 #include "plan/strategies.h"
 #include "schedule/schedule.h"
 
+/* Tokens that an expert with more than its capacity does without: those of least weight, or the last ones
+ * (Megatron Core's moe_token_drop_policy). Each rank drops among its own. */
+typedef enum { DROP_PROBS, DROP_POSITION, DROP_COUNT } ExpertDrop;
+
+extern const char *const expert_drop_names[];
+
 typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
 
 extern const char *const optimizer_names[];
@@ -42,6 +48,8 @@ typedef struct {
   ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
   double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
   double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */
+  ExpertDrop expert_drop; /* what is dropped beyond it */
+  gboolean expert_padded; /* each expert gets as many rows as its capacity */
   ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
   int zero; /* 0 to 3 */
@@ -151,6 +159,9 @@ StrategyRun plan_run(const Plan *plan);
 
 /* Tokens that the busiest rank's experts see over the mean; of a framework that pads, the limit. */
 double plan_expert_tokens(const Plan *plan);
+
+/* Rows that a rank sends to experts over its tokens' choices: more where each expert gets its capacity. */
+double plan_expert_copies(const Plan *plan);
 
 /* Whether gradients go to the host as they are made, not when all are there. */
 static inline gboolean plan_stores_gradients(const Plan *p)

@@ -8,7 +8,8 @@ typedef struct {
   gboolean sequence_parallel;
   int zero, recompute, precision, optimizer, attention, context, shard_group, etp, dispatch;
   double expert_load, expert_capacity;
-  gboolean partition_activations;
+  int expert_drop;
+  gboolean expert_padded, partition_activations;
   char *schedule, *framework;
 } PlanFile;
 
@@ -35,6 +36,8 @@ static const JsonField fields[] = {
   { "expert_tensor_parallel_size", JSON_INT, FIELD(etp), FALSE, 1, DEGREE_MAX },
   { "moe_token_dispatcher_type", JSON_ENUM, FIELD(dispatch), .names = expert_dispatch_names },
   { "moe_expert_capacity_factor", JSON_REAL, FIELD(expert_capacity), FALSE, 0.01, 1e6 },
+  { "moe_token_drop_policy", JSON_ENUM, FIELD(expert_drop), .names = expert_drop_names },
+  { "moe_pad_expert_input_to_capacity", JSON_BOOL, FIELD(expert_padded) },
   { "moe_load_imbalance", JSON_REAL, FIELD(expert_load), FALSE, 1, 1e6 },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
   { "shard_group_size", JSON_INT, FIELD(shard_group), FALSE, 1, DEGREE_MAX },
@@ -185,6 +188,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->dispatch = given(f->dispatch, out->dispatch);
   out->expert_load = f->expert_load;
   out->expert_capacity = f->expert_capacity;
+  out->expert_drop = f->expert_drop;
+  out->expert_padded = f->expert_padded;
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
@@ -206,7 +211,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, FALSE, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, FALSE, FALSE, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -268,6 +273,10 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
     json_put_string(w, "moe_token_dispatcher_type", expert_dispatch_names[p->dispatch]);
   if (p->expert_capacity > 0)
     json_put_real(w, "moe_expert_capacity_factor", p->expert_capacity);
+  if (p->expert_drop)
+    json_put_string(w, "moe_token_drop_policy", expert_drop_names[p->expert_drop]);
+  if (p->expert_padded)
+    json_put_bool(w, "moe_pad_expert_input_to_capacity", TRUE);
   if (p->expert_load > 1)
     json_put_real(w, "moe_load_imbalance", p->expert_load);
   json_put_int(w, "zero_stage", p->zero);

@@ -205,6 +205,72 @@ static void share_input(Backend *b, BackendStream *s, void **p)
   b->loss_input(b, s, &l, WIDTH, p[6], p[7], 0.25);
 }
 
+enum { EXPERTS = 7, TOP = 2, COPIES = ROWS * TOP, CAPACITY = 19 };
+
+/* Chosen experts, places and first copies stand behind each other in p[2]. */
+static ExecRoute route_args(void **p, int capacity)
+{
+  int32_t *chosen = p[2];
+
+  return (ExecRoute) { .rows = ROWS, .experts = EXPERTS, .top = TOP, .capacity = capacity, .logits = p[0],
+                       .weight = p[1], .chosen = chosen, .place = chosen + COPIES, .first = chosen + 2 * COPIES };
+}
+
+static void route(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, 0);
+  b->route(b, s, &r);
+}
+
+static void route_dropping(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, CAPACITY);
+  b->route(b, s, &r);
+}
+
+static void route_padded(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, CAPACITY);
+  r.by_position = r.padded = 1;
+  b->route(b, s, &r);
+}
+
+static void route_backward(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, 0);
+  b->route(b, s, &r);
+  b->route_backward(b, s, &r, p[3], p[4]);
+}
+
+/* Empty places stay as they were. */
+static void dispatch(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, CAPACITY);
+  b->route(b, s, &r);
+  b->dispatch_forward(b, s, &r, WIDTH, p[3], p[4]);
+}
+
+static void dispatch_backward(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, CAPACITY);
+  b->route(b, s, &r);
+  b->dispatch_backward(b, s, &r, WIDTH, p[3], p[4]);
+}
+
+static void combine(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, CAPACITY);
+  b->route(b, s, &r);
+  b->combine_forward(b, s, &r, WIDTH, p[3], p[4]);
+}
+
+static void combine_backward(Backend *b, BackendStream *s, void **p)
+{
+  ExecRoute r = route_args(p, CAPACITY);
+  b->route(b, s, &r);
+  b->combine_backward(b, s, &r, WIDTH, p[3], p[4], p[5], p[6]);
+}
+
 static void add(Backend *b, BackendStream *s, void **p) { b->add(b, s, ROWS * WIDTH, p[0], p[1]); }
 static void add_wide(Backend *b, BackendStream *s, void **p) { b->add_wide(b, s, ROWS * WIDTH, p[0], p[1]); }
 static void scale(Backend *b, BackendStream *s, void **p) { b->scale(b, s, ROWS * WIDTH, -1.5, p[0]); }
@@ -230,6 +296,31 @@ static void adam(Backend *b, BackendStream *s, void **p)
     b->copy(b, s, p[5], p[0], a.n * exec_type_bytes(b->dtype));
 }
 
+/* On the host, of both backends: pointers are the host's, and the result is copied to the device's. */
+static void host_adam(Backend *b, BackendStream *s, void **p)
+{
+  size_t n = ROWS * WIDTH, bytes = n * exec_type_bytes(exec_wide(b->dtype));
+  char *host[4];
+  double norm_sq;
+
+  for (int i = 0; i < 4; i++) {
+    host[i] = b->host_alloc(b, bytes);
+    b->host_down(b, s, host[i], p[i], bytes);
+  }
+  b->download(b, s, &norm_sq, p[4], sizeof norm_sq);
+  ExecAdam a = { .n = n, .weight = host[1], .master = host[0], .gradient = host[1], .m = host[2], .v = host[3],
+                 .rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1, .step = 3,
+                 .norm_sq = &norm_sq, .max_norm = 1 };
+  b->host_adam(b, s, &a);
+  b->host_up(b, s, p[5], host[1], n * exec_type_bytes(b->dtype));
+  b->host_up(b, s, p[0], host[0], bytes);
+  b->host_up(b, s, p[2], host[2], bytes);
+  b->host_up(b, s, p[3], host[3], bytes);
+  b->sync(b, s);
+  for (int i = 0; i < 4; i++)
+    b->host_free(b, host[i]);
+}
+
 #define NARROW_IN(count) { IN, NARROW, count, -1, 1 }
 #define NARROW_OUT(count) { OUT, NARROW, count }
 #define NARROW_BOTH(count) { BOTH, NARROW, count, -1, 1 }
@@ -241,6 +332,7 @@ static void adam(Backend *b, BackendStream *s, void **p)
 #define PRODUCT(batch) NARROW_IN(batch * M * K), NARROW_IN(batch * K * N)
 #define NORM NARROW_IN(ROWS *WIDTH), NARROW_IN(WIDTH), NARROW_IN(WIDTH)
 #define ELEMENTS (ROWS * WIDTH)
+#define ROUTE WIDE_IN(ROWS *EXPERTS), WIDE_OUT(COPIES), { OUT, TOKENS, 2 * COPIES + EXPERTS + 1 }
 #define SHARE_LOSS \
   NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), { IN, WIDE, ROWS, 1, 2 }, WIDE_OUT(ROWS), WIDE_OUT(ROWS)
 
@@ -304,6 +396,19 @@ static const Kernel kernels[] = {
   { "adam", "adam", adam,
     { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_BOTH,
       NARROW_OUT(ELEMENTS) } },
+  { "adam on the host", "host_adam", host_adam,
+    { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_BOTH,
+      NARROW_OUT(ELEMENTS) } },
+  { "router", "route", route, { ROUTE } },
+  { "router, tokens dropped by weight", "route", route_dropping, { ROUTE } },
+  { "router, dropped by position, padded", "route", route_padded, { ROUTE } },
+  { "router backward", "route route_backward", route_backward, { ROUTE, WIDE_IN(COPIES), NARROW_OUT(ROWS *EXPERTS) } },
+  { "dispatch", "route dispatch_forward", dispatch, { ROUTE, NARROW_IN(ELEMENTS), NARROW_BOTH(COPIES *WIDTH) } },
+  { "dispatch backward", "route dispatch_backward", dispatch_backward,
+    { ROUTE, NARROW_IN(COPIES *WIDTH), NARROW_BOTH(ELEMENTS) } },
+  { "combine", "route combine_forward", combine, { ROUTE, NARROW_IN(COPIES *WIDTH), NARROW_OUT(ELEMENTS) } },
+  { "combine backward", "route combine_backward", combine_backward,
+    { ROUTE, NARROW_IN(COPIES *WIDTH), NARROW_IN(ELEMENTS), NARROW_BOTH(COPIES *WIDTH), WIDE_OUT(COPIES) } },
 };
 
 /* ---- tensors to a device and back ---- */

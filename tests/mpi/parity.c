@@ -6,10 +6,11 @@
  * Activations are compared for every plan and summed up for those of framework
  * tdp-run, which says what this executor keeps; others describe other software.
  *
- *   mpirun -np N build/tests/mpi/parity [PLANS [SCHEDULE]]
+ *   mpirun -np N build/tests/mpi/parity [PLANS [PART]]
  *
  * runs the plans of N ranks and prints the table; at most PLANS of them unless
- * that is "all", those first that add most pairs; with a schedule only its own.
+ * that is "all", those first that add most pairs. PART: a schedule whose plans
+ * alone are drawn, or I/M, every M-th plan from the I-th on.
  */
 #include "exec/exec.h"
 #include "exec/launch.h"
@@ -21,18 +22,32 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MODELS = 3, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
+enum { MODELS = 3, MOE = 2, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
 #define TOLERANCE 1e-5
 
 /* The settings, and how many values each has. */
-enum { MODEL, TENSOR, SEQUENCE, CONTEXT, EXPERT, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO, SOFTWARE, FACTORS };
+enum { MODEL, TENSOR, SEQUENCE, CONTEXT, EXPERT, DISPATCH, DROP, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO,
+       SOFTWARE, FACTORS };
 static const char *const schedule_list[] = {
-  "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-v",
-  "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna", "vocab-1", "vocab-2", "vocab-interlaced",
+  "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p",
+  "zb-v", "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna", "vocab-1", "vocab-2",
+  "vocab-interlaced",
 };
 static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
 enum { CONTEXTS = 1 + 2 * CONTEXT_COUNT }; /* none, then each exchange over 2 and over 4 ranks */
-static const int values[FACTORS] = { MODELS, 3, 2, CONTEXTS, 4, 3, G_N_ELEMENTS(schedule_list), 4, 2, 3, 2, G_N_ELEMENTS(software_list) };
+static const struct { int ep, etp; } expert_list[] = { /* 0: as tensor */
+  { 1, 0 }, { 1, 1 }, { 2, 1 }, { 4, 1 }, { 1, 2 }, { 2, 2 },
+};
+static const ExpertDispatch dispatch_list[] = { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER };
+static const struct { double capacity; ExpertDrop drop; gboolean padded; } drop_list[] = {
+  { 0 }, { 1, DROP_PROBS, FALSE }, { 1.25, DROP_POSITION, FALSE }, { 1, DROP_PROBS, TRUE },
+};
+static const char *const drop_labels[] = { "", ", capacity 1", ", capacity 1.25 by position", ", capacity 1 padded" };
+enum { DROPS = G_N_ELEMENTS(drop_list), GROUPS = 2 };
+static const int values[FACTORS] = {
+  MODELS, 3, 2, CONTEXTS, G_N_ELEMENTS(expert_list), G_N_ELEMENTS(dispatch_list), DROPS, 3, G_N_ELEMENTS(schedule_list),
+  4, 2, 3, 2, G_N_ELEMENTS(software_list),
+};
 
 typedef struct {
   int value[FACTORS];
@@ -44,10 +59,26 @@ typedef struct {
   Cluster *cluster;
   Backend *backend;
   const char *only; /* schedule, NULL = all */
-  ExecStep reference[MODELS][STEPS];
+  ExecStep reference[MODELS][DROPS][GROUPS][STEPS]; /* by drops, and by sequences that are routed together */
+  gboolean made[MODELS][DROPS][GROUPS];
   double worst, worst_activations;
-  int failed, ordered; /* plans */
+  int run, failed, ordered; /* plans */
 } Suite;
+
+static void set_drops(Plan *plan, int drop)
+{
+  plan->expert_capacity = drop_list[drop].capacity;
+  plan->expert_drop = drop_list[drop].drop;
+  plan->expert_padded = drop_list[drop].padded;
+}
+
+/* Sequences that a rank routes together, among which it drops; 0 = parts of some. */
+static int group_of(const Plan *plan)
+{
+  if (plan->cp > 1)
+    return 0;
+  return plan->micro_batch / (plan_experts_apart(plan) && plan->sequence_parallel ? plan->tp : 1);
+}
 
 static Plan plan_of(const Suite *s, const Choice *c)
 {
@@ -64,10 +95,10 @@ static Plan plan_of(const Suite *s, const Choice *c)
     plan.cp = 2 << (v[CONTEXT] - 1) / CONTEXT_COUNT;
     plan.context = (v[CONTEXT] - 1) % CONTEXT_COUNT;
   }
-  if (v[EXPERT] > 0) { /* as the rest of their layers, or whole and over 1, 2 or 4 ranks */
-    plan.ep = 1 << (v[EXPERT] - 1);
-    plan.etp = plan.tp > 1 ? 1 : 0;
-  }
+  plan.ep = expert_list[v[EXPERT]].ep;
+  plan.etp = expert_list[v[EXPERT]].etp == plan.tp ? 0 : expert_list[v[EXPERT]].etp;
+  plan.dispatch = dispatch_list[v[DISPATCH]];
+  set_drops(&plan, v[DROP]);
   plan.dp = MAX(1, plan.gpus / (plan.tp * plan.cp * plan.pp));
   plan.sequence_parallel = v[SEQUENCE];
   plan.zero = v[ZERO];
@@ -86,6 +117,8 @@ static gboolean legal(const Suite *s, const Choice *c)
   if (s->only && !g_str_equal(s->only, schedule_list[c->value[SCHEDULE]]))
     return FALSE;
   if (plan.zero > 0 && plan_replicas(&plan) == 1)
+    return FALSE;
+  if (c->value[DROP] > 0 && group_of(&plan) == 0)
     return FALSE;
   if (plan_check(&plan, model, s->cluster, NULL) != RULE_NONE)
     return FALSE;
@@ -113,6 +146,16 @@ static int new_pairs(const Choice *c, guint8 *seen, gboolean mark)
   return n;
 }
 
+/* Settings without effect get their first value. */
+static void settle(const Suite *s, Choice *c)
+{
+  if (c->value[MODEL] != MOE)
+    c->value[EXPERT] = c->value[DROP] = 0;
+  Plan plan = plan_of(s, c);
+  if (!plan_experts_apart(&plan))
+    c->value[DISPATCH] = 0;
+}
+
 /* Legal choices such that every pair that occurs in the pool occurs in one of them. */
 static GArray *draw(const Suite *s)
 {
@@ -124,6 +167,7 @@ static GArray *draw(const Suite *s)
     Choice c;
     for (int f = 0; f < FACTORS; f++)
       c.value[f] = g_rand_int_range(random, 0, values[f]);
+    settle(s, &c);
     if (legal(s, &c))
       g_array_append_val(pool, c);
   }
@@ -243,6 +287,41 @@ static double activation_error(const Trace *trace, const Trace *predicted, const
   return worst;
 }
 
+static void make_reference(Suite *s, int which, int drop, int group)
+{
+  char message[EXEC_ERROR_SIZE] = "";
+  Backend *alone = backends[0].open(&(BackendOptions) { .size = 1, .dtype = s->backend->dtype }, message);
+  Cluster *one = fixture_cluster("cpu", 1);
+  Plan plan = plan_default(s->models[which], s->software[0]);
+
+  plan.global_batch = SEQUENCES;
+  plan.micro_batch = group;
+  plan.precision = DTYPE_FP32;
+  set_drops(&plan, drop);
+  g_autoptr(PriceTable) prices = price_table_new(s->models[which], &plan, one);
+  g_autoptr(Program) program = program_new(s->models[which], &plan, one, prices);
+  double host_bytes;
+  trace_free(run(s, s->models[which], &plan, alone, program, s->reference[which][drop][group - 1], &host_bytes));
+  alone->free(alone);
+  cluster_free(one);
+}
+
+/* One rank's steps with the same drops; without drops it is no matter what is routed together. */
+static const ExecStep *reference_of(Suite *s, const Choice *c, const Plan *plan)
+{
+  int which = c->value[MODEL], drop = c->value[DROP], group = drop > 0 ? group_of(plan) : 1;
+
+  if (!s->made[which][drop][group - 1])
+    make_reference(s, which, drop, group);
+  s->made[which][drop][group - 1] = TRUE;
+  return s->reference[which][drop][group - 1];
+}
+
+static const char *dispatch_label(const Plan *plan)
+{
+  return plan_experts_apart(plan) && plan->dispatch == DISPATCH_GATHER ? ", tokens gathered" : "";
+}
+
 static void check_plan(Suite *s, const Choice *c)
 {
   const Model *model = s->models[c->value[MODEL]];
@@ -251,41 +330,30 @@ static void check_plan(Suite *s, const Choice *c)
   g_autoptr(Program) program = program_new(model, &plan, s->cluster, prices);
   ExecStep steps[STEPS];
   double host_bytes;
+  g_autofree char *label = plan_label(&plan);
+
+  if (s->backend->rank == 0)
+    printf("%-6s %-13s %s%s%s, ", model->name, plan.framework->name, label, dispatch_label(&plan),
+           drop_labels[c->value[DROP]]);
+  fflush(stdout); /* names the plan that hangs */
   g_autoptr(Trace) trace = run(s, model, &plan, s->backend, program, steps, &host_bytes);
   g_autoptr(Trace) predicted = simulate(program);
-  double worst = difference(steps, s->reference[c->value[MODEL]]);
+  double worst = difference(steps, reference_of(s, c, &plan));
   double activations = activation_error(trace, predicted, program);
-  gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program)), exact = memory_exact(trace, program) &&
-           host_exact(host_bytes, s, model, &plan);
-  g_autofree char *label = plan_label(&plan);
+  gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program));
+  gboolean exact = memory_exact(trace, program) && host_exact(host_bytes, s, model, &plan);
 
   s->worst = fmax(s->worst, worst);
   if (g_str_equal(plan.framework->name, "tdp-run") && fabs(activations) > fabs(s->worst_activations))
     s->worst_activations = activations;
   gboolean bad = worst > TOLERANCE || !ordered || !exact;
+  s->run++;
   s->failed += bad;
   s->ordered += ordered;
   if (s->backend->rank == 0)
-    printf("%-6s %-13s %-80s %.1e%s%s activations %+.1f %%\n", model->name, plan.framework->name, label, worst,
-           ordered ? "" : " OUT OF ORDER", exact ? "" : " MEMORY", 100 * activations);
+    printf("%.1e%s%s activations %+.1f %%\n", worst, ordered ? "" : " OUT OF ORDER", exact ? "" : " MEMORY",
+           100 * activations);
   fflush(stdout);
-}
-
-static void make_reference(Suite *s, int which)
-{
-  char message[EXEC_ERROR_SIZE] = "";
-  Backend *alone = backends[0].open(&(BackendOptions) { .size = 1, .dtype = s->backend->dtype }, message);
-  Cluster *one = fixture_cluster("cpu", 1);
-  Plan plan = plan_default(s->models[which], s->software[0]);
-
-  plan.global_batch = SEQUENCES;
-  plan.precision = DTYPE_FP32;
-  g_autoptr(PriceTable) prices = price_table_new(s->models[which], &plan, one);
-  g_autoptr(Program) program = program_new(s->models[which], &plan, one, prices);
-  double host_bytes;
-  trace_free(run(s, s->models[which], &plan, alone, program, s->reference[which], &host_bytes));
-  alone->free(alone);
-  cluster_free(one);
 }
 
 static void suite_init(Suite *s)
@@ -296,19 +364,17 @@ static void suite_init(Suite *s)
   *s = (Suite) { 0 };
   if (launch_detect(&launch, NULL))
     s->backend = backends[0].open(&(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32,
-                                                        .address = launch.address[0] ? launch.address : NULL }, message);
+                                                      .address = launch.address[0] ? launch.address : NULL }, message);
   if (!s->backend)
     g_error("%s", message);
   s->models[0] = fixture_gpt_plain(8, 32, 8, 16, 61);
   s->models[1] = fixture_llama(8, 32, 8, 4, 16, 61);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
     s->software[i] = fixture_framework(software_list[i]);
-  s->models[2] = fixture_moe(8, 32, 8, 16, 61, 4, 2, 16);
+  s->models[MOE] = fixture_moe(8, 32, 8, 16, 61, 4, 2, 16);
   s->cluster = fixture_cluster("cpu", s->backend->size);
   s->cluster->host_memory_bytes = 0x1p34; /* cores have no other */
   s->cluster->host_memory_bytes_per_s = 1e10;
-  for (int i = 0; i < MODELS; i++)
-    make_reference(s, i);
 }
 
 static void suite_clear(Suite *s)
@@ -324,17 +390,19 @@ static void suite_clear(Suite *s)
 int main(int argc, char **argv)
 {
   Suite s;
+  guint part = 1, parts = 1;
 
   suite_init(&s);
-  s.only = argc > 2 ? argv[2] : NULL;
+  if (argc > 2 && sscanf(argv[2], "%u/%u", &part, &parts) != 2)
+    s.only = argv[2];
   GArray *plans = draw(&s);
   if (argc > 1 && !g_str_equal(argv[1], "all"))
     g_array_set_size(plans, MIN(plans->len, strtoul(argv[1], NULL, 10)));
-  for (guint i = 0; i < plans->len; i++)
+  for (guint i = part - 1; i < plans->len; i += MAX(parts, 1))
     check_plan(&s, &g_array_index(plans, Choice, i));
   if (s.backend->rank == 0)
-    printf("%d ranks: %u plans, %d failed, worst difference %.1e, %d in the simulator's order on every lane, activations of "
-           "tdp-run's at most %+.1f %% off\n", s.backend->size, plans->len, s.failed, s.worst, s.ordered,
+    printf("%d ranks: %d plans, %d failed, worst difference %.1e, %d in the simulator's order on every lane, "
+           "activations of tdp-run's at most %+.1f %% off\n", s.backend->size, s.run, s.failed, s.worst, s.ordered,
            100 * s.worst_activations);
   g_array_unref(plans);
   suite_clear(&s);

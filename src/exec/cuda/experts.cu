@@ -32,6 +32,22 @@ __global__ static void choose(ExecRoute r)
     weight[j] /= sum;
 }
 
+/* Place 0 for copies that stay, -1 for those before which as many of their expert come as it takes. */
+__global__ static void drop(ExecRoute r)
+{
+  size_t copies = (size_t)r.rows * r.top, i = blockIdx.x * (size_t)THREADS + threadIdx.x;
+  const float *weight = (const float *)r.weight;
+  int before = 0;
+
+  if (i >= copies)
+    return;
+  for (size_t j = 0; j < copies && r.capacity > 0; j++) {
+    bool earlier = j < i && (r.by_position || weight[j] == weight[i]);
+    before += r.chosen[j] == r.chosen[i] && (earlier || (!r.by_position && weight[j] > weight[i]));
+  }
+  r.place[i] = r.capacity == 0 || before < r.capacity ? 0 : -1;
+}
+
 __global__ static void give_places(ExecRoute r)
 {
   size_t copies = (size_t)r.rows * r.top;
@@ -39,8 +55,8 @@ __global__ static void give_places(ExecRoute r)
   for (int e = threadIdx.x; e < r.experts; e += blockDim.x) {
     int n = 0;
     for (size_t i = 0; i < copies; i++)
-      n += r.chosen[i] == e;
-    r.first[e + 1] = n;
+      n += r.chosen[i] == e && r.place[i] >= 0;
+    r.first[e + 1] = r.padded ? r.capacity : n;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -52,7 +68,7 @@ __global__ static void give_places(ExecRoute r)
   for (int e = threadIdx.x; e < r.experts; e += blockDim.x) {
     int at = r.first[e];
     for (size_t i = 0; i < copies; i++)
-      if (r.chosen[i] == e)
+      if (r.chosen[i] == e && r.place[i] >= 0)
         r.place[i] = at++;
   }
 }
@@ -61,6 +77,8 @@ template <typename T> __global__ static void spread(ExecRoute r, int width, cons
 {
   size_t i = blockIdx.x, from = i / r.top * width, to = (size_t)r.place[i] * width;
 
+  if (r.place[i] < 0)
+    return;
   for (int k = threadIdx.x; k < width; k += THREADS)
     copies[to + k] = x[from + k];
 }
@@ -75,7 +93,8 @@ __global__ static void collect(ExecRoute r, int width, const T *copies, const fl
     float sum = add ? to_float(y[row * width + k]) : 0;
     for (int j = 0; j < r.top; j++) {
       size_t i = row * r.top + j;
-      sum += (weight ? weight[i] : 1) * to_float(copies[(size_t)r.place[i] * width + k]);
+      if (r.place[i] >= 0)
+        sum += (weight ? weight[i] : 1) * to_float(copies[(size_t)r.place[i] * width + k]);
     }
     y[row * width + k] = from_float<T>(sum);
   }
@@ -87,8 +106,9 @@ __global__ static void separate(ExecRoute r, int width, const T *copies, const T
 {
   size_t i = blockIdx.x, at = (size_t)r.place[i] * width, row = i / r.top * width;
   float weight = ((const float *)r.weight)[i], sum = 0;
+  bool here = r.place[i] >= 0;
 
-  for (int k = threadIdx.x; k < width; k += THREADS) {
+  for (int k = threadIdx.x; here && k < width; k += THREADS) {
     sum += to_float(dy[row + k]) * to_float(copies[at + k]);
     dcopies[at + k] = from_float<T>(weight * to_float(dy[row + k]));
   }
@@ -120,6 +140,7 @@ static void route(Backend *b, BackendStream *s, const ExecRoute *r)
     return;
   }
   choose<<<blocks_for(r->rows, THREADS), THREADS, 0, s->stream>>>(*r);
+  drop<<<blocks_for((size_t)r->rows * r->top, THREADS), THREADS, 0, s->stream>>>(*r);
   give_places<<<1, THREADS, 0, s->stream>>>(*r);
   cuda_check_launch(b, "router");
 }
