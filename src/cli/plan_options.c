@@ -43,7 +43,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
   gboolean counts = o->gpus_from != CLI_ABSENT && !o->question && !o->why_not;
   const struct { const char *option; gboolean given; } others[] = {
     { "--output", o->output != NULL }, { "--export", o->exports != NULL }, { "--plots", o->plots && !o->pareto },
-    { "--explain", o->explain }, { "--layerwise", o->layerwise }, { "--certificate", o->certificate != NULL },
+    { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise }, { "--certificate", o->certificate != NULL },
     { "--state", o->state != NULL }, { "--time-limit", o->time_limit != NULL }, { "--top", o->top != CLI_ABSENT },
     { "--tokens", o->tokens && (!counts || o->pareto) }, { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts },
   };
@@ -87,6 +87,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
     { "layerwise", 0, 0, G_OPTION_ARG_NONE, &o->layerwise, "Give each layer of the best plan a strategy of its own, and simulate that", NULL },
+    { "refine", 0, 0, G_OPTION_ARG_NONE, &o->refine,
+      "Change the best plan beyond the space, where simulation says that it gains", NULL },
     { "threads", 0, 0, G_OPTION_ARG_INT, &o->threads, "Threads (default: one for each processor); the answer does not depend on it", "T" },
     { "verbose", 'v', 0, G_OPTION_ARG_NONE, &o->verbose, "Print times of the search on stderr", NULL },
     G_OPTION_ENTRY_NULL,
@@ -100,6 +102,10 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
   }
   if (o->layerwise && o->json) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --json with it");
+    return FALSE;
+  }
+  if (o->refine && o->objective && g_str_equal(o->objective, "memory")) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--refine: expected another objective than memory: it shortens steps");
     return FALSE;
   }
   if (!check_together(o, error))

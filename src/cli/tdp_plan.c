@@ -9,6 +9,7 @@
 #include "cli/placement.h"
 #include "cli/plan_options.h"
 #include "cli/question.h"
+#include "cli/refined.h"
 #include "cli/strategy.h"
 #include "cli/watch.h"
 #include "interop/export.h"
@@ -35,6 +36,7 @@ typedef struct {
   SearchResult *found;
   Result *results;
   int n;
+  Polished *refined; /* NULL = not asked for */
 } Planning;
 
 static gboolean all_support(const Cluster *cluster, DType dtype)
@@ -195,6 +197,8 @@ static void write_json(const Planning *p)
   json_put_string(&w, "objective", p->objective->name);
   write_counts(p->found, &w);
   json_close(&w, '}');
+  if (p->refined)
+    refined_write(p->refined, &p->results[0], &w);
   if (p->tokens > 0)
     training_write(&p->results[0], p->tokens, &w);
   json_close(&w, '}');
@@ -230,6 +234,10 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     printf("\n%s", training);
   }
   printf("\n%s", counts);
+  if (p->refined) {
+    g_autofree char *refined = refined_text(p->refined, &p->results[0]);
+    printf("\n%s", refined);
+  }
   if (layers)
     printf("\n%s", layers);
   if (o->explain) {
@@ -252,6 +260,12 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
 }
 
+/* The plan that is written and exported. */
+static const Plan *chosen_plan(const Planning *p)
+{
+  return p->refined ? &p->refined->plan : &p->results[0].plan;
+}
+
 static gboolean write_plan(const Plan *plan, const char *path, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
@@ -268,7 +282,7 @@ static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **
   for (int i = 0; o->exports && o->exports[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
     const Exporter *exporter = exporter_find(pair[0]);
-    if (!export_write(exporter, p->model, p->cluster, &p->results[0].plan, pair[1], o->lossy, error))
+    if (!export_write(exporter, p->model, p->cluster, chosen_plan(p), pair[1], o->lossy, error))
       return FALSE;
   }
   return TRUE;
@@ -277,10 +291,11 @@ static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **
 static gboolean deliver(const Planning *p, const PlanOptions *o, GError **error)
 {
   g_autoptr(Trace) trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
+  Plan plan = *chosen_plan(p), layered = plan;
+  g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], &layered) : NULL;
 
-  Plan plan = p->results[0].plan; /* with --layerwise the better one */
-  g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], &plan) : NULL;
-
+  if (layers && layered.strategies.n > 0)
+    plan = layered;
   if ((o->output && !write_plan(&plan, o->output, error)) || !write_exports(p, o, error))
     return FALSE;
   if (o->plots && !report_plots(&p->results[0], trace, o->plots, error))
@@ -461,6 +476,8 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
     const Found *f = &g_array_index(p->found->best, Found, i);
     p->results[i] = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
   }
+  if (o->refine)
+    p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, o->threads);
   return deliver(p, o, error);
 }
 
@@ -479,6 +496,7 @@ int main(int argc, char **argv)
   else
     status = cli_fail("tdp-plan", error);
   g_clear_pointer(&p.found, search_result_free);
+  g_clear_pointer(&p.refined, polished_free);
   g_free(p.results);
   g_clear_pointer(&p.framework, framework_free);
   g_clear_pointer(&p.cluster, cluster_free);

@@ -18,6 +18,8 @@ static void put_model(Export *e, GString *text)
     g_string_append_printf(text, "  virtual_pipeline_model_parallel_size: %d\n", p->vpp);
   else
     g_string_append(text, "  virtual_pipeline_model_parallel_size: null\n");
+  if (p->micro_group)
+    g_string_append_printf(text, "  microbatch_group_size_per_vp_stage: %d\n", p->micro_group);
   if (p->split.stages) {
     g_autofree char *layout = export_layout(p, e->model->mtp);
     g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", layout);

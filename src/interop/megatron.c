@@ -90,6 +90,8 @@ static void add_pipeline(Export *e, GString *flags)
     export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
   } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
+  if (p->micro_group)
+    export_words(flags, "--microbatch-group-size-per-virtual-pipeline-stage %d", p->micro_group);
   if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
     add(flags, "--no-overlap-p2p-communication");
   if (schedule->chunks && !p->overlap.pipeline && p->pp == 2)

@@ -128,6 +128,8 @@ static Stages stages_of(Export *e, const ScheduleName *schedule)
 static void put_pipeline(Export *e, GString *text)
 {
   const ScheduleName *schedule = export_schedule(e, schedule_names);
+  if (e->plan->micro_group)
+    export_lose(e, "microbatch_group_size_per_vp_stage: torchtitan has its own groups, left out");
   Stages stages = stages_of(e, schedule);
 
   g_string_append_printf(text, "pipeline_parallel_degree = %d\n", e->plan->pp);

@@ -45,6 +45,7 @@ static const JsonField fields[] = {
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
   { "sparse_attention", JSON_ANY },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
+  { "microbatch_groups", JSON_BOOL, FIELD(micro_groups) },
   { "sharding_options", JSON_ANY },
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
   { "single_process", JSON_BOOL, FIELD(single_process) },

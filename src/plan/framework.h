@@ -74,6 +74,7 @@ typedef struct {
   guint sharding;             /* choices that it runs: bit i is ShardingChoice i (plan/sharding.h) */
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
+  gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */

@@ -81,6 +81,8 @@ char *plan_label(const Plan *p)
   if (p->strategies.n > 0)
     g_string_append_printf(s, ", %d runs of layers with strategies", p->strategies.n);
   g_string_append_printf(s, ", %s", p->schedule->name);
+  if (p->micro_group)
+    g_string_append_printf(s, " in groups of %d", p->micro_group);
   g_autofree char *offloaded = offload_label(&p->offload);
   if (offloaded)
     g_string_append_printf(s, ", offloaded %s", offloaded);

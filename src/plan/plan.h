@@ -64,6 +64,7 @@ typedef struct {
   gboolean partition_activations; /* what full recomputation keeps is divided over tensor-parallel ranks */
   AttentionKernel attention;
   Overlap overlap;
+  int micro_group;   /* micro-batches that an interleaved schedule runs through a chunk before the next; 0 = pp */
   LayerSplit split;  /* layers of each stage */
   LayerStrategies strategies; /* of runs of layers, where they differ from the above */
   gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
@@ -190,6 +191,7 @@ static inline gboolean plan_gathers_at_end(const Plan *p)
 static inline ScheduleShape plan_shape(const Plan *p)
 {
   return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp,
+                           .group = p->micro_group,
                            .table = p->schedule->placement == PLACE_TABLE ? p->framework->table : NULL };
 }
 

@@ -229,6 +229,10 @@ static gboolean check_schedule(const Subject *s, GError **error)
 {
   ScheduleShape shape = plan_shape(s->plan);
 
+  if (s->plan->micro_group && !(s->plan->schedule->grouped && s->plan->framework->micro_groups))
+    return broken(error, "microbatch_group_size_per_vp_stage: %d: expected none, %s %s runs no other groups than of the "
+                         "pipeline ranks", s->plan->micro_group, s->plan->schedule->grouped ? "framework" : "schedule",
+                  s->plan->schedule->grouped ? s->plan->framework->name : s->plan->schedule->name);
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
     return FALSE;

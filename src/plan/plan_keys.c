@@ -10,6 +10,7 @@ typedef struct {
   double expert_load, expert_capacity;
   int expert_drop;
   gboolean expert_padded, partition_activations;
+  int micro_group;
   char *schedule, *framework;
 } PlanFile;
 
@@ -28,6 +29,7 @@ static const JsonField fields[] = {
   { "sequence_parallel", JSON_BOOL, FIELD(sequence_parallel) },
   { "pipeline_model_parallel_size", JSON_INT, FIELD(pp), FALSE, 1, DEGREE_MAX },
   { "virtual_pipeline_model_parallel_size", JSON_INT, FIELD(vpp), FALSE, 1, DEGREE_MAX },
+  { "microbatch_group_size_per_vp_stage", JSON_INT, FIELD(micro_group), FALSE, 1, DEGREE_MAX },
   { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
   { "data_parallel_size", JSON_INT, FIELD(dp), FALSE, 1, DEGREE_MAX },
   { "context_parallel_size", JSON_INT, FIELD(cp), FALSE, 1, DEGREE_MAX },
@@ -175,6 +177,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   resolve_degrees(f, out);
   out->global_batch = given(f->global_batch, MAX(out->global_batch, out->dp));
   out->micro_batch = given(f->micro_batch, 1);
+  out->micro_group = f->micro_group == out->pp ? 0 : f->micro_group;
   out->seq = given(f->seq, out->seq);
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
@@ -211,7 +214,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, FALSE, FALSE, NULL, NULL };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, FALSE, FALSE,
+                 0, NULL, NULL };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -244,6 +248,8 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_bool(w, "sequence_parallel", p->sequence_parallel);
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
   json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
+  if (p->micro_group)
+    json_put_int(w, "microbatch_group_size_per_vp_stage", p->micro_group);
   json_put_string(w, "pipeline_schedule", p->schedule->name);
   if (p->split.stages) {
     json_open(w, "layer_split", '[');

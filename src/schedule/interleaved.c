@@ -71,6 +71,7 @@ const Schedule schedule_interleaved = {
   .title = "interleaved 1F1B",
   .min_chunks = 2,
   .max_chunks = G_MAXINT,
+  .grouped = TRUE,
   .check = check,
   .order = order,
   .peak = peak,

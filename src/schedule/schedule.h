@@ -98,6 +98,7 @@ typedef struct {
   /* A rank whose next pass is R while its gradient is not there runs its next
    * forward first if that can run. */
   gboolean opportunistic;
+  gboolean grouped;   /* its order goes by ScheduleShape.group */
   /* Embedding and output layer are spread over all ranks: barriers between the
    * last stage's forward and its backward, 1 or 2; 0 = not spread. */
   int vocabulary;

@@ -554,7 +554,7 @@ double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSu
   if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
     return bound_memory(plan, &all);
   /* more micro-batches never hold less, and by then the pipeline is full */
-  b.shape.micro = MIN(b.shape.micro, 4 * plan->pp);
+  b.shape.micro = MIN(b.shape.micro, 4 * MAX(plan->pp, plan->micro_group));
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
   for (int rank = 0; rank < plan->pp; rank++)
     add_rank(&all, rank_bytes(&b, rank, peak_by_order(&b, rank, order)));

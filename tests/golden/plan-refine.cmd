@@ -1,0 +1,1 @@
+tdp-plan --model llama-2-7b --cluster dgx --gpus 4 --global-batch 32 --fix tp=1,pp=4,recompute=full,schedule=1f1b --refine --json --top 1 --output $TMP/p.json | sed -n "/refined/,/plan/p" && tdp-sim --model llama-2-7b --cluster dgx --plan $TMP/p.json | grep -E "^(plan|step)"
