@@ -60,6 +60,50 @@ START_TEST(matrix)
 }
 END_TEST
 
+/* A bridge joins two GPUs each: NVLink is a tier below PCIe. Where islands are unlike, or lie apart, PCIe is taken. */
+START_TEST(islands)
+{
+  static const struct { const char *rows; int island, strange; } cases[] = {
+    { "GPU0 X NV12 SYS SYS\nGPU1 NV12 X SYS SYS\nGPU2 SYS SYS X NV12\nGPU3 SYS SYS NV12 X\n", 2, 0 },
+    { "GPU0 X NV12 NV12 SYS\nGPU1 NV12 X NV12 SYS\nGPU2 NV12 NV12 X SYS\nGPU3 SYS SYS SYS X\n", 0, 1 },
+    { "GPU0 X SYS NV4 SYS\nGPU1 SYS X SYS NV4\nGPU2 NV4 SYS X SYS\nGPU3 SYS NV4 SYS X\n", 0, 1 },
+    { "GPU0 X NV4 SYS SYS\nGPU1 NV4 X NV4 SYS\nGPU2 SYS NV4 X NV4\nGPU3 SYS SYS NV4 X\n", 4, 0 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strconcat("GPU0 GPU1 GPU2 GPU3 CPU Affinity\n", cases[i].rows, "NIC0: mlx5_0\n", NULL);
+    ImportNotes notes = { .file = "f", .gpu = "a100-pcie-80gb" };
+    g_autofree char *json = importer_of(text)->read(text, &notes, NULL);
+    ck_assert_ptr_nonnull(json);
+    ck_assert_int_eq(notes.strange, cases[i].strange);
+    import_notes_clear(&notes);
+    g_autofree char *one = g_strdup_printf("{\"name\": \"c\", \"nodes\": 1, \"server\": %s, \"source\": \"default: a test\"}", json);
+    g_autoptr(Cluster) c = cluster_parse(one, strlen(one), "c", NULL);
+    ck_assert_ptr_nonnull(c);
+    ck_assert_int_eq(c->n_tiers, cases[i].island == 2 ? 2 : 1);
+    ck_assert_str_eq(c->tiers[c->n_tiers - 1].link.name, cases[i].island == 4 ? "nvlink2-mesh" : "pcie4");
+    if (cases[i].island == 2) {
+      ck_assert_int_eq(c->tiers[0].devices, 2);
+      ck_assert_double_eq(c->tiers[0].bytes_per_s, 300e9);
+    }
+  }
+}
+END_TEST
+
+/* A name that no file has is not written into one. */
+START_TEST(unknown_gpu)
+{
+  g_autofree char *text = sample("topo-h100.txt");
+  ImportNotes notes = { .file = "f", .gpu = "h100" };
+  GError *error = NULL;
+
+  ck_assert_ptr_null(importer_of(text)->read(text, &notes, &error));
+  ck_assert_msg(g_str_has_prefix(error->message, "--gpu: \"h100\""), "%s", error->message);
+  g_error_free(error);
+  import_notes_clear(&notes);
+}
+END_TEST
+
 START_TEST(xml)
 {
   g_autofree char *json = imported("topo-a100.xml", "a100-sxm4-80gb", 0);
@@ -256,7 +300,7 @@ END_TEST
 
 int main(void)
 {
-  const TestLoop tests[] = { { matrix, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 }, { log_row, 0 },
+  const TestLoop tests[] = { { matrix, 0 }, { islands, 0 }, { unknown_gpu, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 }, { log_row, 0 },
                              { nccl_json, 0 }, { nsys_sum, 0 }, { nsys_trace, 0 },
                              { nsys_reordered, 0 }, { nsys_unit, 0 }, { nsys_database, 0 }, { damage, G_N_ELEMENTS(samples) } };
   return test_main("import", tests, G_N_ELEMENTS(tests));

@@ -14,7 +14,7 @@
 #define COPY 8e9
 #define LAUNCH 1e-6
 
-static const MachineHead head = { .device = "a, made up", .date = "2026-01-31", .ranks = 2, .memory_bytes = 8e9,
+static const MachineHead head = { .device = "a, made up", .date = "2026-01-31", .ranks = 2, .node_ranks = 2, .processors = 2, .memory_bytes = 8e9,
                                   .host_bytes_per_s = 16e9 };
 
 /* Seconds of a point on the made-up machine; with both ranks products take twice as long, the rest half again. */
@@ -40,9 +40,9 @@ static double made_up_s(const MachinePoint *p)
   }
 }
 
-static GArray *made_up(int ranks)
+static GArray *made_up(const MachineHead *machine)
 {
-  GArray *points = points_design(ranks);
+  GArray *points = points_design(machine);
 
   for (guint i = 0; i < points->len; i++) {
     MachinePoint *p = &g_array_index(points, MachinePoint, i);
@@ -52,19 +52,40 @@ static GArray *made_up(int ranks)
   return points;
 }
 
+static void add_reference(GArray *points, const char *name, int samples, double seconds)
+{
+  MachinePoint p = { .kind = POINT_REFERENCE, .m = samples, .ranks = 2, .busy = 2, .rounds = 9, .seconds = seconds };
+
+  g_strlcpy(p.name, name, sizeof p.name);
+  g_array_append_val(points, p);
+}
+
 /* The slowest of two ranks is a tenth behind their mean. */
 static void add_references(GArray *points)
 {
-  MachinePoint mean = { .kind = POINT_REFERENCE, .name = "mean", .ranks = 2, .busy = 2, .rounds = 9, .seconds = 1e-4 };
-  MachinePoint slowest = { .kind = POINT_REFERENCE, .name = "slowest", .ranks = 2, .busy = 2, .rounds = 9, .seconds = 1.1e-4 };
+  add_reference(points, "mean", 0, 1e-4);
+  add_reference(points, "slowest", 0, 1.1e-4);
+}
 
-  g_array_append_val(points, mean);
-  g_array_append_val(points, slowest);
+/* As ranks are whose rates differ by a lasting tenth, and at a moment by three, which lasts 64 ms. */
+#define LASTING 0.1
+#define PASSING 0.3
+#define LASTS_S 0.064
+
+static void add_drift(GArray *points)
+{
+  add_reference(points, "mean", 1, 1e-4);
+  add_reference(points, "apart", 1, 5e-3);
+  for (int m = 1; m <= 256; m *= 4) {
+    double x = (m - 1) * 5e-3 / LASTS_S, left = m > 1 ? 2 / x * (1 - (1 - exp(-x)) / x) : 1;
+    double behind = sqrt(2 * log(2) * (LASTING * LASTING + PASSING * PASSING * left));
+    add_reference(points, "slowest", m, 1e-4 * (1 + behind));
+  }
 }
 
 START_TEST(designed_set)
 {
-  g_autoptr(GArray) points = points_design(2);
+  g_autoptr(GArray) points = points_design(&head);
   int products = 0;
 
   for (guint i = 0; i < points->len; i++)
@@ -88,7 +109,7 @@ END_TEST
 
 static Cluster *loaded(const MachineFit *fit)
 {
-  g_autofree char *json = machine_fit_json(fit, "found");
+  g_autofree char *json = machine_fit_json(fit, "found", "tdp-run");
   GError *error = NULL;
   Cluster *c = cluster_parse(json, strlen(json), "found", &error);
 
@@ -98,7 +119,7 @@ static Cluster *loaded(const MachineFit *fit)
 
 START_TEST(made_up_machine_is_found)
 {
-  g_autoptr(GArray) points = made_up(2);
+  g_autoptr(GArray) points = made_up(&head);
   g_auto(MachineFit) fit = { 0 };
   GError *error = NULL;
 
@@ -124,15 +145,83 @@ START_TEST(made_up_machine_is_found)
 }
 END_TEST
 
+/* The lasting and the passing part of the spread are told apart, and what waits more rarely waits less. */
+START_TEST(drift_is_found)
+{
+  g_autoptr(GArray) points = made_up(&head);
+  g_auto(MachineFit) fit = { 0 };
+
+  add_drift(points);
+  ck_assert(machine_fit(&head, points, &fit, NULL));
+  ck_assert_double_eq_tol(fit.rate_spread, LASTING, 0.02);
+  ck_assert_double_eq_tol(fit.rate_jitter, PASSING, 0.02);
+  ck_assert_double_lt(fabs(log(fit.rate_jitter_s / LASTS_S)), 0.3);
+  ck_assert_double_lt(fit.drift_error, 0.02);
+  g_autoptr(Cluster) c = loaded(&fit);
+  Plan plan = { .gpus = 2, .tp = 2, .cp = 1, .pp = 1 };
+  double at_once = sqrt(2 * log(2) * (LASTING * LASTING + PASSING * PASSING)), rarely = sqrt(2 * log(2)) * LASTING;
+  ck_assert_double_eq_tol(slowest_inside(&c->device, &plan, 1e-6), 1 + at_once, 0.02);
+  ck_assert_double_eq_tol(slowest_inside(&c->device, &plan, 1e3), 1 + rarely, 0.02);
+  plan.tp = 1;
+  ck_assert_double_eq_tol(slowest_inside(&c->device, &plan, 1e-6), 1 + rarely, 0.02);
+  ck_assert_double_eq_tol(slowest_of_all(&c->device, &plan, &(Meetings) { .replicas_s = 1e-6 }), 1 + at_once, 0.02);
+}
+END_TEST
+
+/* Four ranks on two processors, then two such nodes. */
+START_TEST(ranks_take_turns)
+{
+  MachineHead four = head;
+
+  four.ranks = four.node_ranks = 4;
+  g_autoptr(GArray) points = made_up(&four);
+  g_auto(MachineFit) fit = { 0 };
+  for (guint i = 0; i < points->len; i++) {
+    MachinePoint *p = &g_array_index(points, MachinePoint, i);
+    ck_assert(p->kind == POINT_COLLECTIVE || p->busy <= 2);
+    p->seconds *= p->kind == POINT_COLLECTIVE && p->busy > 2 ? 2 : 1;
+  }
+  ck_assert(machine_fit(&four, points, &fit, NULL));
+  ck_assert_double_lt(fit.link_errors.mean, 0.15);
+  g_autoptr(Cluster) c = loaded(&fit);
+  ck_assert_int_eq(c->devices_per_node, 4);
+  ck_assert_int_eq(c->processors, 2);
+}
+END_TEST
+
+START_TEST(nodes_have_a_network)
+{
+  MachineHead two = head;
+
+  two.ranks = 4;
+  g_autoptr(GArray) points = made_up(&two);
+  g_auto(MachineFit) fit = { 0 };
+  for (guint i = 0; i < points->len; i++) {
+    MachinePoint *p = &g_array_index(points, MachinePoint, i);
+    p->seconds *= p->kind == POINT_COLLECTIVE && p->ranks > 2 ? 10 : 1;
+  }
+  ck_assert(machine_fit(&two, points, &fit, NULL));
+  ck_assert_double_lt(fit.network_errors.mean, 0.15);
+  ck_assert_int_eq(fit.link_errors.n, 28);
+  ck_assert_int_eq(fit.network_errors.n, 28);
+  g_autoptr(Cluster) c = loaded(&fit);
+  ck_assert_int_eq(c->nodes, 2);
+  ck_assert_int_eq(c->n_tiers, 2);
+  GroupShape far = { .size = 2, .per_domain = { 1, 2, 2, 2 } };
+  double alone_s = 10 * (20e-6 + (1 << 22) / 2e9); /* of one rank; both ranks of a node share its network */
+  ck_assert_double_eq_tol(collective_cost(c, COLLECTIVE_SEND, 1 << 22, &far).seconds / alone_s, 2, 0.2);
+}
+END_TEST
+
 START_TEST(one_rank_has_no_link)
 {
-  g_autoptr(GArray) points = made_up(1);
-  g_auto(MachineFit) fit = { 0 };
   MachineHead one = head;
 
-  one.ranks = 1;
+  one.ranks = one.node_ranks = one.processors = 1;
+  g_autoptr(GArray) points = made_up(&one);
+  g_auto(MachineFit) fit = { 0 };
   ck_assert(machine_fit(&one, points, &fit, NULL));
-  ck_assert(!fit.linked);
+  ck_assert_int_eq(fit.link_errors.n, 0);
   g_autoptr(Cluster) c = loaded(&fit);
   ck_assert_int_eq(c->n_tiers, 0);
 }
@@ -140,7 +229,7 @@ END_TEST
 
 START_TEST(file_keeps_points)
 {
-  g_autoptr(GArray) points = made_up(2);
+  g_autoptr(GArray) points = made_up(&head);
   g_autofree char *text = points_csv(&head, points), *path = g_strdup("/tmp/tdp-points-XXXXXX");
   MachineHead found;
   int file = g_mkstemp(path);
@@ -161,7 +250,8 @@ END_TEST
 
 START_TEST(runs_are_merged)
 {
-  g_autoptr(GArray) points = made_up(2), more = made_up(2);
+  g_autoptr(GArray) points = made_up(&head);
+  g_autoptr(GArray) more = made_up(&head);
   guint n = points->len;
   MachinePoint *p = &g_array_index(points, MachinePoint, 7), *q = &g_array_index(more, MachinePoint, 7);
   double seconds = p->seconds;
@@ -197,6 +287,8 @@ START_TEST(bad_files)
 #define MACHINE COLUMNS "machine,x,2026-01-31,,,,,2,,1e9,,1e9,,\n"
   refused(COLUMNS, "first row is the machine");
   refused(COLUMNS "machine,x,y,,,,,0,,1e9,,1e9,,\n", "ranks");
+  refused(COLUMNS "machine,x,y,,3,,,4,,1e9,,1e9,,\n", "n: \"3\"");
+  refused(COLUMNS "machine,x,y,5,4,,,4,,1e9,,1e9,,\n", "m: \"5\"");
   refused(MACHINE "warp,a,forward,1,1,1,1,1,1,0,3,1,1,1\n", "kind: \"warp\"");
   refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,0,1,1\n", "seconds");
   refused(MACHINE "matmul,nt,forward,-1,1,1,1,1,1,0,3,1,1,1\n", "m: \"-1\"");
@@ -216,5 +308,6 @@ START_TEST(points_without_products)
 }
 END_TEST
 
-TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, one_rank_has_no_link,
+TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, drift_is_found,
+          ranks_take_turns, nodes_have_a_network, one_rank_has_no_link,
           file_keeps_points, runs_are_merged, bad_files, points_without_products)

@@ -9,6 +9,7 @@ static void crowd(Program *program, int p, double crowding)
 {
   program->row_ranks = program->nodes = 1;
   program->node_devices = p;
+  program->node_processors = p;
   program->crowds = crowding > 1;
   for (guint i = 0; i < program->segments->len; i++) {
     Segment *s = &g_array_index(program->segments, Segment, i);

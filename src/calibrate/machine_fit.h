@@ -15,24 +15,27 @@
 typedef struct {
   MachineHead head;
   double peak_flops_per_s; /* a little above the fastest product */
-  double rate_spread;      /* of Device */
+  double rate_spread, rate_jitter, rate_jitter_s; /* of Device */
+  double drift_error;      /* of how far ranks drift apart, over all intervals */
   double copy_bytes_per_s; /* read and written together, a device alone */
   double host_bytes_per_s; /* the slower of upload and download */
   double disk_read_bytes_per_s, disk_write_bytes_per_s; /* 0 = not measured */
   Kernels kernels;
   FitResult matmul, attention;
   FitErrors memory;
-  gboolean linked;         /* more than one rank */
-  Link link;
-  FitErrors link_errors;
+  Link link;               /* of a node's ranks */
+  FitErrors link_errors;   /* n is 0 where a node has one rank */
+  Link network;
+  double network_bytes_per_s; /* of a node, each way; 0 = one node */
+  FitErrors network_errors;
 } MachineFit;
 
 gboolean machine_fit(const MachineHead *head, const GArray *points, MachineFit *out, GError **error);
 void machine_fit_clear(MachineFit *fit);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(MachineFit, machine_fit_clear)
 
-/* A file of hardware/, and a table for people; newly allocated. */
-char *machine_fit_json(const MachineFit *fit, const char *name);
+/* A file of hardware/, for plans of a framework unless they name another, and a table for people; newly allocated. */
+char *machine_fit_json(const MachineFit *fit, const char *name, const char *framework);
 char *machine_fit_text(const MachineFit *fit, const GArray *points);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "calibrate/machine_fit.h"
+#include "cost/price.h"
 
 #include <math.h>
 
@@ -122,6 +123,10 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
   put(w, "host_gb_per_s", fit->host_bytes_per_s / 1e9);
   if (fit->rate_spread > 0)
     put(w, "rate_spread", fit->rate_spread);
+  if (fit->rate_jitter > 0) {
+    put(w, "rate_jitter", fit->rate_jitter);
+    put(w, "rate_jitter_ms", fit->rate_jitter_s * 1e3);
+  }
   json_open(w, "kernels", '{');
   json_put_string(w, "name", name);
   json_open(w, "matmul", '{');
@@ -135,15 +140,10 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
   json_close(w, '}');
 }
 
-static void put_tier(const MachineFit *fit, JsonWriter *w)
+static void put_link(const MachineFit *fit, JsonWriter *w, const char *name, const Link *l, const FitErrors *errors)
 {
-  const Link *l = &fit->link;
-
-  json_open(w, "tiers", '[');
-  json_open(w, NULL, '{');
-  json_put_string(w, "name", "memory");
   json_open(w, "link", '{');
-  json_put_string(w, "name", "shared-memory");
+  json_put_string(w, "name", name);
   json_put_string(w, "kind", link_kind_names[l->kind]);
   put(w, "base_us", l->base_s * 1e6);
   put(w, "hop_us", l->hop_s * 1e6);
@@ -153,13 +153,31 @@ static void put_tier(const MachineFit *fit, JsonWriter *w)
   put(w, "compute_slowdown", l->compute_slowdown);
   put(w, "p2p_base_us", l->p2p_base_s * 1e6);
   put(w, "p2p_efficiency", l->p2p_efficiency);
-  put_source(fit, w, "fitted: %d collectives, mean error %.1f %%, worst %.1f %%", fit->link_errors.n,
-             100 * fit->link_errors.mean, 100 * fit->link_errors.max);
+  put_source(fit, w, "fitted: %d collectives, mean error %.1f %%, worst %.1f %%", errors->n, 100 * errors->mean,
+             100 * errors->max);
   json_close(w, '}');
+}
+
+static void put_tier(const MachineFit *fit, JsonWriter *w)
+{
+  json_open(w, "tiers", '[');
+  json_open(w, NULL, '{');
+  json_put_string(w, "name", "memory");
+  put_link(fit, w, "shared-memory", &fit->link, &fit->link_errors);
   put(w, "gb_per_s", fit->copy_bytes_per_s / 1e9);
   put_source(fit, w, "measured: a copy by one rank");
   json_close(w, '}');
   json_close(w, ']');
+}
+
+static void put_network(const MachineFit *fit, JsonWriter *w)
+{
+  json_open(w, "network", '{');
+  put(w, "nics_per_node", 1);
+  put(w, "nic_gbit_per_s", fit->network_bytes_per_s * 8 / 1e9);
+  put_link(fit, w, "network", &fit->network, &fit->network_errors);
+  put_source(fit, w, "measured: the fastest message between two nodes");
+  json_close(w, '}');
 }
 
 static void put_server(const MachineFit *fit, JsonWriter *w, const char *name)
@@ -167,10 +185,14 @@ static void put_server(const MachineFit *fit, JsonWriter *w, const char *name)
   json_open(w, "server", '{');
   json_put_string(w, "name", name);
   put_device(fit, w, name);
-  json_put_int(w, "devices_per_node", fit->head.ranks);
-  if (fit->linked)
+  json_put_int(w, "devices_per_node", fit->head.node_ranks);
+  if (fit->head.processors < fit->head.node_ranks)
+    json_put_int(w, "processors", fit->head.processors);
+  if (fit->link_errors.n > 0)
     put_tier(fit, w);
-  put(w, "host_memory_gib", fit->head.memory_bytes * fit->head.ranks / GIB);
+  if (fit->network_errors.n > 0)
+    put_network(fit, w);
+  put(w, "host_memory_gib", fit->head.memory_bytes * fit->head.node_ranks / GIB);
   put(w, "host_memory_gb_per_s", fit->head.host_bytes_per_s / 1e9);
   if (fit->disk_read_bytes_per_s > 0 && fit->disk_write_bytes_per_s > 0) {
     put(w, "nvme_read_gb_per_s", fit->disk_read_bytes_per_s / 1e9);
@@ -180,7 +202,7 @@ static void put_server(const MachineFit *fit, JsonWriter *w, const char *name)
   json_close(w, '}');
 }
 
-char *machine_fit_json(const MachineFit *fit, const char *name)
+char *machine_fit_json(const MachineFit *fit, const char *name, const char *framework)
 {
   GString *text = g_string_new(NULL);
   JsonWriter w;
@@ -188,8 +210,8 @@ char *machine_fit_json(const MachineFit *fit, const char *name)
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
   json_put_string(&w, "name", name);
-  json_put_int(&w, "nodes", 1);
-  json_put_string(&w, "framework", "tdp-run");
+  json_put_int(&w, "nodes", fit->head.ranks / fit->head.node_ranks);
+  json_put_string(&w, "framework", framework);
   put_server(fit, &w, name);
   put_source(fit, &w, "measured: this machine");
   json_close(&w, '}');
@@ -218,6 +240,32 @@ static double noise(const GArray *points)
   return fit_errors(half, points->len).median;
 }
 
+/* How much longer the slowest of the ranks takes, of their mean over an interval. */
+static double behind(const MachineFit *fit, double interval_s)
+{
+  double passing = fit->rate_jitter > 0 ? pow(fit->rate_jitter, 2) * jitter_left(interval_s / fit->rate_jitter_s) : 0;
+
+  return 1 + sqrt(2 * log(fit->head.processors) * (pow(fit->rate_spread, 2) + passing));
+}
+
+static char *ranks_text(const MachineFit *fit)
+{
+  const Kernels *k = &fit->kernels;
+  int processors = fit->head.processors, ranks = fit->head.node_ranks;
+  GString *text = g_string_new(NULL);
+
+  if (ranks > processors)
+    g_string_append_printf(text, "%d ranks of a node take turns on %d processor%s\n", ranks, processors,
+                           processors > 1 ? "s" : "");
+  if (processors > 1)
+    g_string_append_printf(text, "%d ranks at once: products take %.2f, attention %.2f, copies %.2f times as long\n"
+                           "the slowest of them takes %.2f of their mean over 10 ms, %.2f over 1 s; "
+                           "products beside a collective take %.1f times as long\n", processors,
+                           k->matmul[DTYPE_FP32].crowding, k->attention_crowding, k->memory_crowding,
+                           behind(fit, 0.01), behind(fit, 1), fit->link.compute_slowdown);
+  return g_string_free(text, FALSE);
+}
+
 char *machine_fit_text(const MachineFit *fit, const GArray *points)
 {
   g_autoptr(Table) table = table_new("<fit|points|mean error|worst");
@@ -227,15 +275,13 @@ char *machine_fit_text(const MachineFit *fit, const GArray *points)
   add_errors(table, "products, not fitted", &fit->matmul.check);
   add_errors(table, "attention", &fit->attention.fit);
   add_errors(table, "kernels bound by memory", &fit->memory);
-  if (fit->linked)
+  if (fit->link_errors.n > 0)
     add_errors(table, "collectives", &fit->link_errors);
-  g_autofree char *errors = table_text(table, 0);
-  return g_strdup_printf("%s: %.1f GFLOP/s, copy %.2f GB/s, launch %.2f us\n"
-                         "all %d ranks at once: products take %.2f, attention %.2f, copies %.2f times as long\n"
-                         "the slowest of them takes %.2f of their mean; products beside a collective take %.1f times as long\n"
+  if (fit->network_errors.n > 0)
+    add_errors(table, "collectives between nodes", &fit->network_errors);
+  g_autofree char *errors = table_text(table, 0), *ranks = ranks_text(fit);
+  return g_strdup_printf("%s: %.1f GFLOP/s, copy %.2f GB/s, launch %.2f us\n%s"
                          "95 %% interval of a median: +-%.1f %% (in the middle)\n\n%s", fit->head.device,
-                         fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, fit->head.ranks,
-                         k->matmul[DTYPE_FP32].crowding, k->attention_crowding, k->memory_crowding,
-                         fit->head.ranks > 1 ? 1 + fit->rate_spread * sqrt(2 * log(fit->head.ranks)) : 1,
-                         fit->link.compute_slowdown, 100 * noise(points), errors);
+                         fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, ranks,
+                         100 * noise(points), errors);
 }

@@ -22,6 +22,7 @@ typedef struct {
   double *samples;      /* by point, `rounds` each */
   double *references;   /* of the reference around each sample */
   GArray *heads;        /* double: of the reference before each sample, in order of time */
+  double from_s, heads_from_s, heads_until_s; /* of the host's clock */
 } Measure;
 
 static MachinePoint *point_at(const Measure *m, guint i)
@@ -78,21 +79,41 @@ static double time_reference(Measure *m)
   return elapsed(m);
 }
 
+/* Of ranks beyond the processors nothing is timed but collectives; they keep away from those that compute. */
+static gboolean is_extra(const Measure *m)
+{
+  return m->bench.b->rank >= m->options->processors;
+}
+
+static double time_head(Measure *m)
+{
+  double seconds = 1;
+
+  if (is_extra(m))
+    g_usleep((gulong)(BLOCK_S * G_USEC_PER_SEC));
+  else
+    seconds = time_reference(m);
+  g_array_append_val(m->heads, seconds);
+  return seconds;
+}
+
 /* Seconds of a call; of a rank that takes no part 0. `reference` gets the
  * product's before and behind it, `heads` the first of these. */
 static double time_calls(Measure *m, const MachinePoint *p, int calls, double *reference)
 {
+  gboolean turns = p->busy > m->options->processors; /* of ranks that share a processor */
+
   wait_all(m);
-  double before = time_reference(m);
-  g_array_append_val(m->heads, before);
-  *reference = before;
+  double before = *reference = time_head(m);
+  if (turns)
+    wait_all(m);
   if (!takes_part(m, p))
     return 0;
   m->bench.b->event_record(m->bench.b, m->start, m->bench.s);
   for (int i = 0; i < calls; i++)
     call(m, p);
   double seconds = elapsed(m) / (calls * bench_parts(p));
-  *reference = (before + time_reference(m)) / 2;
+  *reference = turns ? 1 : (before + time_reference(m)) / 2;
   return seconds;
 }
 
@@ -108,15 +129,25 @@ static void choose_calls(Measure *m)
   }
 }
 
+/* Whether another round would end in time; the same on all ranks. */
+static gboolean goes_on(Measure *m, int round)
+{
+  Backend *b = m->bench.b;
+  double now = b->now_s(b), each = agree(m, (now - m->heads_from_s) / MAX(round, 1)), spent = agree(m, now - m->from_s);
+
+  if (round == 0 || round >= m->options->rounds)
+    return round == 0;
+  return spent + each < (round < ROUNDS_MIN ? m->options->limit_s : m->options->budget_s);
+}
+
 /* Rounds of all points, until there are enough or time is out; how many. */
 static int run_rounds(Measure *m)
 {
   Backend *b = m->bench.b;
-  double from = b->now_s(b);
   int n = m->points->len, round = 0;
 
-  while (round < m->options->rounds &&
-         (round < ROUNDS_MIN || agree(m, b->now_s(b) - from) * (round + 1) / round < m->options->budget_s)) {
+  m->heads_from_s = b->now_s(b);
+  while (goes_on(m, round)) {
     for (int i = 0; i < n; i++) {
       int at = i * m->options->rounds + round;
       m->samples[at] = time_calls(m, point_at(m, i), m->calls[i], &m->references[at]);
@@ -127,6 +158,7 @@ static int run_rounds(Measure *m)
     }
     round++;
   }
+  m->heads_until_s = b->now_s(b);
   if (m->options->progress && b->rank == 0)
     m->options->progress(n, n, m->options->data);
   return round;
@@ -151,6 +183,12 @@ static double mean_log(const double *x, int n)
   return sum / n;
 }
 
+/* Whether the reference stood beside the point's samples. */
+static gboolean follows_speed(const Measure *m, const MachinePoint *p)
+{
+  return takes_part(m, p) && p->busy <= m->options->processors;
+}
+
 /* How much a kind's times follow the reference: the slope over all its points. */
 static double follows(const Measure *m, const MachinePoint *kind, int rounds)
 {
@@ -159,7 +197,7 @@ static double follows(const Measure *m, const MachinePoint *kind, int rounds)
 
   for (guint i = 0; i < m->points->len; i++) {
     const double *t = &m->samples[i * m->options->rounds], *r = &m->references[i * m->options->rounds];
-    if (!alike(point_at(m, i), kind) || !takes_part(m, point_at(m, i)))
+    if (!alike(point_at(m, i), kind) || !follows_speed(m, point_at(m, i)))
       continue;
     double t_mean = mean_log(t, rounds), r_mean = mean_log(r, rounds);
     for (int k = 0; k < rounds; k++, n++) {
@@ -192,7 +230,7 @@ static void even_out(Measure *m, int rounds)
   for (guint i = 0; i < n; i++)
     slopes[i] = follows(m, point_at(m, i), rounds);
   for (guint i = 0; i < n; i++)
-    if (takes_part(m, point_at(m, i)))
+    if (follows_speed(m, point_at(m, i)))
       even_out_point(m, i, rounds, slopes[i]);
 }
 
@@ -216,40 +254,62 @@ static void set_point(Measure *m, int i, int rounds)
   p->rounds = rounds;
 }
 
-/* Ranks wait for one another every few milliseconds to every step: the reference
- * counts as the mean of as many samples in a row as take some tenths of a second. */
-#define WAITED_SAMPLES 32
+/* Ranks wait for one another every few milliseconds or once a step: the slowest is
+ * told over that many samples in a row, if there are several such rows. */
+static const int in_a_row[] = { 1, 4, 16, 64, 256 };
+#define ROWS_MIN 4
 
-static void add_reference(Measure *m, const char *name, double seconds, int n)
+static void add_reference(Measure *m, const char *name, int samples, double seconds, int n)
 {
-  MachinePoint p = { .kind = POINT_REFERENCE, .ranks = m->bench.b->size, .busy = m->bench.b->size, .rounds = n,
-                     .seconds = seconds, .low_s = seconds, .high_s = seconds };
+  MachinePoint p = { .kind = POINT_REFERENCE, .m = samples, .ranks = m->options->processors,
+                     .busy = m->options->processors, .rounds = n, .seconds = seconds, .low_s = seconds, .high_s = seconds };
 
   g_strlcpy(p.name, name, sizeof p.name);
   g_array_append_val(m->points, p);
 }
 
+/* The slowest rank's mean over n samples in a row, on average over all rows of them. */
+static double slowest_s(Measure *m, int samples, int n)
+{
+  Backend *b = m->bench.b;
+  g_autofree double *means = g_new0(double, n);
+  double *device = b->alloc(b, m->bench.s, n * sizeof *means), sum = 0;
+
+  for (int i = 0; i < n * samples && !is_extra(m); i++)
+    means[i / samples] += g_array_index(m->heads, double, i) / samples;
+  if (device) {
+    b->upload(b, m->bench.s, device, means, n * sizeof *means);
+    b->all_reduce(b, m->world, m->bench.s, device, n, EXEC_F64, EXEC_MAX);
+    b->download(b, m->bench.s, means, device, n * sizeof *means);
+    b->dealloc(b, m->bench.s, device, n * sizeof *means);
+  }
+  for (int i = 0; i < n; i++)
+    sum += means[i];
+  return sum / n;
+}
+
+static double mean_s(Measure *m)
+{
+  Backend *b = m->bench.b;
+  double mine = 0;
+
+  for (guint i = 0; i < m->heads->len && !is_extra(m); i++)
+    mine += g_array_index(m->heads, double, i) / m->heads->len / m->options->processors;
+  b->upload(b, m->bench.s, m->shared, &mine, sizeof mine);
+  b->all_reduce(b, m->world, m->bench.s, m->shared, 1, EXEC_F64, EXEC_SUM);
+  b->download(b, m->bench.s, &mine, m->shared, sizeof mine);
+  return mine;
+}
+
 static void set_reference(Measure *m)
 {
-  static const struct { const char *name; ExecReduce reduce; } kinds[] = { { "mean", EXEC_SUM }, { "slowest", EXEC_MAX } };
-  Backend *b = m->bench.b;
-  int n = m->heads->len / WAITED_SAMPLES;
-  g_autofree double *means = g_new0(double, MAX(n, 1)), *all = g_new(double, MAX(n, 1));
-  double *device = n > 0 ? b->alloc(b, m->bench.s, n * sizeof *means) : NULL;
+  int heads = m->heads->len;
 
-  for (int i = 0; i < n * WAITED_SAMPLES; i++)
-    means[i / WAITED_SAMPLES] += g_array_index(m->heads, double, i) / WAITED_SAMPLES;
-  for (gsize k = 0; device && k < G_N_ELEMENTS(kinds); k++) {
-    double sum = 0;
-    b->upload(b, m->bench.s, device, means, n * sizeof *means);
-    b->all_reduce(b, m->world, m->bench.s, device, n, EXEC_F64, kinds[k].reduce);
-    b->download(b, m->bench.s, all, device, n * sizeof *all);
-    for (int i = 0; i < n; i++)
-      sum += all[i] / (kinds[k].reduce == EXEC_SUM ? b->size : 1);
-    add_reference(m, kinds[k].name, sum / n, n);
-  }
-  if (device)
-    b->dealloc(b, m->bench.s, device, n * sizeof *means);
+  add_reference(m, "mean", 1, mean_s(m), heads);
+  add_reference(m, "apart", 1, (m->heads_until_s - m->heads_from_s) / heads, heads);
+  for (gsize k = 0; k < G_N_ELEMENTS(in_a_row); k++)
+    if (heads >= ROWS_MIN * in_a_row[k] || k == 0)
+      add_reference(m, "slowest", in_a_row[k], slowest_s(m, in_a_row[k], heads / in_a_row[k]), heads / in_a_row[k]);
 }
 
 static gboolean measure_init(Measure *m, Backend *b, char *message)
@@ -302,6 +362,7 @@ gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *point
 
   g_assert(options->rounds >= ROUNDS_MIN);
   if (measure_init(&m, b, message)) {
+    m.from_s = b->now_s(b);
     choose_calls(&m);
     g_array_set_size(m.heads, 0);
     rounds = run_rounds(&m);
@@ -312,7 +373,7 @@ gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *point
     if (!b->failed(b))
       set_reference(&m);
   }
-  const char *failure = b->failed(b) ? b->failed(b) : rounds < ROUNDS_MIN ? message : m.bench.failure;
+  const char *failure = b->failed(b) ? b->failed(b) : rounds == 0 ? message : m.bench.failure;
   if (failure)
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", b->name, failure);
   measure_clear(&m, b);

@@ -20,7 +20,9 @@
 
 typedef struct {
   int rounds;      /* over all points, at most */
-  double budget_s; /* after which no further round begins; at least three are done */
+  double budget_s; /* in which rounds are to end; at least three are done ... */
+  double limit_s;  /* ... where they end within this; one in any case */
+  int processors;  /* ranks of the first node that can compute at once */
   CalibrateProgress progress; /* of points of all rounds; may be NULL */
   gpointer data;
 } MeasureOptions;

@@ -14,9 +14,9 @@ const char *const point_kind_names[] = { "matmul", "attention", "memory", "colle
 
 enum { FP32 = 4 };
 
-static void add(GArray *points, int ranks, MachinePoint point)
+static void add(GArray *points, int most, MachinePoint point)
 {
-  for (int busy = 1; busy <= ranks; busy += MAX(1, ranks - 1)) {
+  for (int busy = 1; busy <= most; busy += MAX(1, most - 1)) {
     point.busy = busy;
     point.ranks = 1;
     g_array_append_val(points, point);
@@ -33,7 +33,7 @@ static MachinePoint named(PointKind kind, const char *name)
 /* Of blocks of several widths and of the output layer, in the three forms that
  * forward, input gradient and weight gradient have. Widths are no powers of two,
  * whose rows would all meet in the same sets of a cache. */
-static void design_matmul(GArray *points, int ranks)
+static void design_matmul(GArray *points, int busy)
 {
   static const char *const forms[] = { "nt", "nn", "tn" };
   static const int tokens[] = { 64, 160, 448 }, widths[] = { 64, 144, 272, 528 };
@@ -47,12 +47,12 @@ static void design_matmul(GArray *points, int ranks)
         p.m = tokens[t];
         p.n = shapes[i][0];
         p.k = shapes[i][1];
-        add(points, ranks, p);
+        add(points, busy, p);
       }
     }
 }
 
-static void design_attention(GArray *points, int ranks)
+static void design_attention(GArray *points, int busy)
 {
   static const int sizes[][2] = { { 16, 64 },  { 16, 256 }, { 32, 64 },  { 32, 128 }, { 32, 256 }, { 32, 512 },
                                   { 64, 64 },  { 64, 128 }, { 64, 256 }, { 64, 512 }, { 128, 64 }, { 128, 256 } };
@@ -65,12 +65,12 @@ static void design_attention(GArray *points, int ranks)
       p.m = 1;
       p.k = MAX(1, 512 / p.n);
       p.backward = backward;
-      add(points, ranks, p);
+      add(points, busy, p);
     }
 }
 
 /* Bytes for an element as op/ counts them for the framework tdp-run. */
-static void design_memory(GArray *points, int ranks)
+static void design_memory(GArray *points, int busy)
 {
   static const struct { const char *name; gboolean backward; double bytes; } kinds[] = {
     { "norm", FALSE, 2 * FP32 },     { "norm", TRUE, 6 * FP32 },      { "residual", FALSE, 3 * FP32 },
@@ -89,30 +89,42 @@ static void design_memory(GArray *points, int ranks)
       p.m = sizes[s][0];
       p.n = sizes[s][1];
       p.bytes = kinds[i].bytes * p.m * p.n;
-      add(points, ranks, p);
+      add(points, busy, p);
     }
 }
 
-static void design_collectives(GArray *points, int ranks)
+static void add_collectives(GArray *points, int group, gboolean messages)
 {
   static const Collective kinds[] = { COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER,
                                       COLLECTIVE_SEND };
 
-  for (int group = 2; group <= ranks; group = group < ranks ? MIN(2 * group, ranks) : ranks + 1)
-    for (gsize i = 0; i < G_N_ELEMENTS(kinds) - (group > 2); i++)
-      for (double bytes = 1 << 12; bytes <= 1 << 24; bytes *= 4) {
-        MachinePoint p = named(POINT_COLLECTIVE, collective_names[kinds[i]]);
-        p.ranks = p.busy = group;
-        p.bytes = bytes;
-        g_array_append_val(points, p);
-      }
+  for (gsize i = 0; i < G_N_ELEMENTS(kinds) - !messages; i++)
+    for (double bytes = 1 << 12; bytes <= 1 << 24; bytes *= 4) {
+      MachinePoint p = named(POINT_COLLECTIVE, collective_names[kinds[i]]);
+      p.ranks = p.busy = group;
+      p.bytes = bytes;
+      g_array_append_val(points, p);
+    }
+}
+
+static void design_collectives(GArray *points, const MachineHead *head)
+{
+  int node = head->node_ranks, nodes = head->ranks / node;
+
+  for (int group = 2; group <= node; group = group < node ? MIN(2 * group, node) : node + 1)
+    add_collectives(points, group, group == 2);
+  for (int n = 2; n <= nodes; n = n < nodes ? MIN(2 * n, nodes) : nodes + 1)
+    add_collectives(points, n * node, n == 2);
 }
 
 /* Products that last longer than the collective, so that it could hide behind them. */
-static void design_beside(GArray *points, int ranks)
+static void design_beside(GArray *points, int most)
 {
   MachinePoint p = named(POINT_BESIDE, collective_names[COLLECTIVE_ALL_REDUCE]);
+  int ranks = 1;
 
+  while (2 * ranks <= most)
+    ranks *= 2;
   p.m = 160;
   p.n = 528;
   p.k = 528;
@@ -123,22 +135,23 @@ static void design_beside(GArray *points, int ranks)
     g_array_append_val(points, p);
 }
 
-GArray *points_design(int ranks)
+GArray *points_design(const MachineHead *head)
 {
+  int busy = head->processors;
   GArray *points = g_array_new(FALSE, FALSE, sizeof(MachinePoint));
   static const char *const transfers[] = { "copy", "upload", "download" }, *const disk[] = { "write", "read" };
 
-  add(points, ranks, named(POINT_LAUNCH, "launch"));
+  add(points, busy, named(POINT_LAUNCH, "launch"));
   for (gsize i = 0; i < G_N_ELEMENTS(transfers); i++) {
     MachinePoint p = named(POINT_TRANSFER, transfers[i]);
     p.bytes = 1 << 25;
-    add(points, ranks, p);
+    add(points, busy, p);
   }
-  design_matmul(points, ranks);
-  design_attention(points, ranks);
-  design_memory(points, ranks);
-  design_collectives(points, ranks);
-  design_beside(points, ranks);
+  design_matmul(points, busy);
+  design_attention(points, busy);
+  design_memory(points, busy);
+  design_collectives(points, head);
+  design_beside(points, busy);
   for (gsize i = 0; i < G_N_ELEMENTS(disk); i++) {
     MachinePoint p = named(POINT_DISK, disk[i]);
     p.ranks = p.busy = 1;
@@ -205,14 +218,14 @@ void point_set(MachinePoint *point, double *samples, int n)
 
 #define HEADER "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s"
 
-/* The first row is the machine: device and date in `name` and `pass`. */
+/* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`. */
 char *points_csv(const MachineHead *head, const GArray *points)
 {
   GString *text = g_string_new(HEADER "\nmachine,");
 
   csv_put(text, head->device, FALSE);
-  g_string_append_printf(text, "%s,,,,,%d,,%.17g,,%.17g,,\n", head->date, head->ranks, head->memory_bytes,
-                         head->host_bytes_per_s);
+  g_string_append_printf(text, "%s,%d,%d,,,%d,,%.17g,,%.17g,,\n", head->date, head->processors, head->node_ranks,
+                         head->ranks, head->memory_bytes, head->host_bytes_per_s);
   for (guint i = 0; i < points->len; i++) {
     const MachinePoint *p = &g_array_index(points, MachinePoint, i);
     g_string_append_printf(text, "%s,%s,%s,%d,%d,%d,%d,%d,%d,%.17g,%d,%.6g,%.6g,%.6g\n", point_kind_names[p->kind],
@@ -274,6 +287,13 @@ static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
     return FALSE;
   if (head->ranks < 1 || head->ranks > 4096)
     return bad_row(csv, 0, "ranks", "from 1 to 4096", error);
+  head->node_ranks = head->processors = head->ranks;
+  if (!csv_int(csv, 0, "n", &head->node_ranks, error) || !csv_int(csv, 0, "m", &head->processors, error))
+    return FALSE;
+  if (head->node_ranks < 1 || head->ranks % head->node_ranks)
+    return bad_row(csv, 0, "n", "ranks of a node, which divide all", error);
+  if (head->processors < 1 || head->processors > head->node_ranks)
+    return bad_row(csv, 0, "m", "from 1 to the ranks of a node", error);
   if (!(head->memory_bytes > 0))
     return bad_row(csv, 0, "bytes", "a number above 0", error);
   return head->host_bytes_per_s > 0 ? TRUE : bad_row(csv, 0, "seconds", "a number above 0", error);

@@ -29,7 +29,8 @@ typedef enum {
   POINT_LAUNCH,     /* a kernel with next to nothing to do */
   POINT_DISK,       /* `name`: write or read */
   POINT_BESIDE,     /* a collective of `bytes` on another stream beside head_dim products of m x n x k */
-  POINT_REFERENCE,  /* a product at the head of each sample, on all ranks: `name` is mean, or slowest (of the ranks) */
+  POINT_REFERENCE,  /* a product at the head of each sample, on all ranks that compute: `name` is mean, slowest (of
+                       the ranks, each over m samples in a row) or apart (seconds from a sample to the next) */
   POINT_KIND_COUNT,
 } PointKind;
 extern const char *const point_kind_names[];
@@ -52,12 +53,16 @@ typedef struct {
 typedef struct {
   char device[96], date[16];
   int ranks;
+  int node_ranks; /* that share a node; ranks of a node are consecutive */
+  int processors; /* of a node for these, at most node_ranks: with fewer they take turns */
   double host_bytes_per_s; /* read and written by all processors together */
   double memory_bytes;     /* of a rank */
 } MachineHead;
 
-/* The designed set: at most 100 products. GArray of MachinePoint without times. */
-GArray *points_design(int ranks);
+/* The designed set for a machine's ranks: at most 100 products. Computation is timed on one rank and on as many as a
+ * node has processors for, collectives among 2, 4 .. ranks of a node, then among all ranks of 2, 4 .. nodes. GArray
+ * of MachinePoint without times. */
+GArray *points_design(const MachineHead *head);
 
 /* Adds the times of another run of the same set: means weighted by rounds. A
  * point that only one of them has stays as it is. */

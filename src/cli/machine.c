@@ -8,13 +8,14 @@
 #include <unistd.h>
 
 #define ROUNDS 40
+#define LIMIT_S 160 /* of three minutes in all */
 #define COPIES 5
 
 static Backend *open_backend(const char *name, const Launch *launch, GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "no such backend in this program";
   BackendOptions options = { .rank = launch->rank, .size = launch->size, .local_rank = launch->local_rank,
-                             .dtype = EXEC_F32 };
+                             .dtype = EXEC_F32, .address = launch->address[0] ? launch->address : NULL };
   Backend *backend = NULL;
 
   for (const BackendKind *kind = backends; kind->name && !backend; kind++)
@@ -32,9 +33,16 @@ static double host_bytes(void)
   return (double)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
 }
 
-static void describe(const Backend *backend, const MachineOptions *options, MachineHead *head)
+/* Ranks of a GPU have each their own processor. */
+static int processors_of(const Backend *backend, const Launch *launch)
 {
-  *head = (MachineHead) { .ranks = backend->size, .memory_bytes = host_bytes() / backend->size };
+  return g_str_equal(backend->name, "cpu") ? MIN((int)g_get_num_processors(), launch->local_size) : launch->local_size;
+}
+
+static void describe(const Backend *backend, const Launch *launch, const MachineOptions *options, MachineHead *head)
+{
+  *head = (MachineHead) { .ranks = backend->size, .node_ranks = launch->local_size,
+                          .processors = processors_of(backend, launch), .memory_bytes = host_bytes() / launch->local_size };
   g_strlcpy(head->device, backend->device, sizeof head->device);
   g_strlcpy(head->date, options->date, sizeof head->date);
   if (backend->rank == 0)
@@ -44,7 +52,8 @@ static void describe(const Backend *backend, const MachineOptions *options, Mach
 
 gboolean machine_measure(const MachineOptions *options, MachineHead *head, GArray **points, GError **error)
 {
-  MeasureOptions measure = { .rounds = ROUNDS, .budget_s = options->budget_s, .progress = options->progress,
+  MeasureOptions measure = { .rounds = ROUNDS, .budget_s = options->budget_s, .limit_s = MAX(LIMIT_S, options->budget_s),
+                             .progress = options->progress,
                              .data = options->data };
   g_autoptr(GArray) all = NULL;
   Launch launch;
@@ -56,8 +65,9 @@ gboolean machine_measure(const MachineOptions *options, MachineHead *head, GArra
   Backend *backend = open_backend(options->backend, &launch, error);
   if (!backend)
     return FALSE;
-  describe(backend, options, head);
-  all = points_design(backend->size);
+  describe(backend, &launch, options, head);
+  measure.processors = head->processors;
+  all = points_design(head);
   done = measure_points(backend, &measure, all, error);
   if (done && backend->rank == 0)
     *points = g_steal_pointer(&all);

@@ -10,6 +10,7 @@
 #include "cli/machine.h"
 #include "interop/import.h"
 #include "interop/nccl_tests.h"
+#include "plan/framework.h"
 
 #include <glib/gstdio.h>
 #include <gsl/gsl_errno.h>
@@ -20,11 +21,12 @@
 
 #define COPIES 9
 #define BUDGET_S 150
+#define FRAMEWORK "tdp-run" /* whose kernels are measured */
 
 typedef struct {
   char **nccl_tests, **more; /* more: what stands behind the options */
   char *like, *cluster, *collective, *output, *name, *date;
-  char *points, *fit, *backend, *import, *gpu;
+  char *points, *fit, *backend, *import, *gpu, *framework;
   double gb_per_s; /* NAN: not given */
   double budget_s;
 } Options;
@@ -64,6 +66,9 @@ static gboolean check_options(const Options *o, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
   else if (!o->nccl_tests && !o->fit && o->more)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests or --fit", o->more[0]);
+  else if (o->framework && (o->import || o->nccl_tests || o->points))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--framework: expected no --import, --nccl-tests or --points beside it, which write no cluster");
   else if (!o->nccl_tests && lone_option(o))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone_option(o));
   else if (o->nccl_tests && o->date)
@@ -83,6 +88,17 @@ static gboolean check_options(const Options *o, GError **error)
   return FALSE;
 }
 
+static gboolean check_framework(const Options *o, GError **error)
+{
+  Framework *framework = o->framework ? framework_load(o->framework, error) : NULL;
+
+  if (framework)
+    framework_free(framework);
+  else if (o->framework)
+    g_prefix_error(error, "--framework: ");
+  return framework || !o->framework;
+}
+
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
 {
   const GOptionEntry entries[] = {
@@ -99,6 +115,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
+    { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Framework that plans for the machine are made for: a name of plans/frameworks/ (tdp-run)", "F" },
     { "date", 0, 0, G_OPTION_ARG_STRING, &o->date, "Day of the measurement (default: today)", "YYYY-MM-DD" },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->more, NULL, NULL },
     G_OPTION_ENTRY_NULL,
@@ -107,7 +124,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   return cli_parse(argc, argv, entries,
                    "Measures this machine and writes a cluster file; or fits a link to times from nccl-tests.",
                    error) &&
-         check_options(o, error);
+         check_options(o, error) && check_framework(o, error);
 }
 
 static void options_clear(Options *o)
@@ -125,6 +142,7 @@ static void options_clear(Options *o)
   g_free(o->backend);
   g_free(o->import);
   g_free(o->gpu);
+  g_free(o->framework);
 }
 
 /* ---- output ---- */
@@ -274,7 +292,7 @@ static gboolean fit_points(const Options *o, const MachineHead *head, const GArr
   if (!machine_fit(head, points, &machine, error))
     return FALSE;
   g_autofree char *name = name_of(o, "measured"), *text = machine_fit_text(&machine, points);
-  g_autofree char *json = machine_fit_json(&machine, name);
+  g_autofree char *json = machine_fit_json(&machine, name, o->framework ? o->framework : FRAMEWORK);
   return put(o, text, json, error);
 }
 

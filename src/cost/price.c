@@ -173,20 +173,86 @@ double slowest_device(const Device *device, int devices)
   return 1 + device->rate_spread * sqrt(2 * log(devices));
 }
 
+double jitter_left(double interval)
+{
+  return interval > 1e-3 ? 2 / interval * (1 - (1 - exp(-interval)) / interval) : 1 - interval / 3;
+}
+
+/* Variance of the slowest of n, whose mean time between meetings is given. */
+static double jitter_of(const Device *device, int n, double between_s)
+{
+  return n > 1 ? pow(device->rate_jitter, 2) * jitter_left(between_s / device->rate_jitter_s) * 2 * log(n) : 0;
+}
+
+static double lasting(const Device *device, const Plan *plan)
+{
+  return pow(device->rate_spread, 2) * 2 * log(plan->gpus);
+}
+
+double slowest_inside(const Device *device, const Plan *plan, double inside_s)
+{
+  if (device->rate_jitter == 0)
+    return slowest_device(device, plan->gpus);
+  return 1 + sqrt(lasting(device, plan) + jitter_of(device, plan->tp * plan->cp, inside_s));
+}
+
+double slowest_of_all(const Device *device, const Plan *plan, const Meetings *meetings)
+{
+  int replicas = plan->gpus / (plan->tp * plan->cp * plan->pp);
+
+  if (device->rate_jitter == 0)
+    return slowest_device(device, plan->gpus);
+  return 1 + sqrt(lasting(device, plan) + jitter_of(device, plan->tp * plan->cp, meetings->inside_s) +
+                  jitter_of(device, plan->pp, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
+}
+
 static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
-  double *seconds = g_new(double, ops->len), slowest = slowest_device(&cluster->device, plan->gpus);
+  double *seconds = g_new(double, ops->len);
 
-  for (guint i = 0; i < ops->len; i++) {
-    const Op *op = &g_array_index(ops, Op, i);
-    seconds[i] = op_times_s(known, op, plan, cluster) * (op->kind == OP_COLLECTIVE ? 1 : slowest);
-  }
+  for (guint i = 0; i < ops->len; i++)
+    seconds[i] = op_times_s(known, &g_array_index(ops, Op, i), plan, cluster);
   return seconds;
+}
+
+static gboolean meets(const Op *op)
+{
+  return op->kind == OP_COLLECTIVE && op->collective.group.size > 1;
+}
+
+/* Seconds of computation between two collectives of a layer's passes. */
+static double apart_s(const LayerWork *work, const double *forward_s, const double *backward_s)
+{
+  const GArray *const passes[] = { work->forward, work->backward };
+  const double *const seconds[] = { forward_s, backward_s };
+  double sum = 0;
+  int n = 0;
+
+  for (int p = 0; p < 2; p++)
+    for (guint i = 0; i < passes[p]->len; i++) {
+      const Op *op = &g_array_index(passes[p], Op, i);
+      n += meets(op);
+      sum += op->kind == OP_COLLECTIVE ? 0 : seconds[p][i];
+    }
+  return sum / MAX(n, 1);
+}
+
+static void wait_for_slowest(const GArray *ops, double slowest, double *seconds)
+{
+  for (guint i = 0; i < ops->len; i++)
+    seconds[i] *= g_array_index(ops, Op, i).kind == OP_COLLECTIVE ? 1 : slowest;
 }
 
 LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known)
 {
-  return (LayerTimes) { price_ops(work->forward, plan, cluster, known), price_ops(work->backward, plan, cluster, known) };
+  LayerTimes t = { price_ops(work->forward, plan, cluster, known), price_ops(work->backward, plan, cluster, known), 0 };
+
+  if (cluster->device.rate_jitter > 0)
+    t.apart_s = apart_s(work, t.forward_s, t.backward_s);
+  double slowest = slowest_inside(&cluster->device, plan, t.apart_s);
+  wait_for_slowest(work->forward, slowest, t.forward_s);
+  wait_for_slowest(work->backward, slowest, t.backward_s);
+  return t;
 }
 
 void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
@@ -195,6 +261,7 @@ void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *
   Priced w = { work, plan, cluster, times };
 
   *price = (LayerPrice) {
+    .apart_s = times->apart_s,
     .params = work->params,
     .expert_params = work->expert_params,
     .largest = work->largest,

@@ -34,6 +34,7 @@ typedef struct {
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */
+  double apart_s;          /* from one collective inside its passes to the next, else of them; 0 where rates do not change in time */
 } LayerPrice;
 
 void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
@@ -41,6 +42,7 @@ void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, con
 /* Times of a work's ops, each as long as the slowest of the plan's devices takes; the same price from them. */
 typedef struct {
   double *forward_s, *backward_s;
+  double apart_s; /* LayerPrice's */
 } LayerTimes;
 
 LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known);
@@ -83,6 +85,24 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
 /* How much longer the slowest of `devices` like devices takes, to which the
  * others wait: 1 + spread sqrt(2 ln n), the expected largest of n normals. */
 double slowest_device(const Device *device, int devices);
+
+/*
+ * With rates that also change in time, a rank waits for the slowest of those it
+ * meets, on average over the time since they met: those of its tensor- and
+ * context-parallel group at each collective of a pass, those of other stages
+ * about once for every micro-batch in flight, and all replicas once a step (or a
+ * gather). Ranks met inside passes are in the layers' prices, the others are not.
+ */
+typedef struct {
+  double inside_s, stages_s, replicas_s; /* between meetings; only the first matters for `inside` */
+} Meetings;
+
+double slowest_inside(const Device *device, const Plan *plan, double inside_s);
+double slowest_of_all(const Device *device, const Plan *plan, const Meetings *meetings);
+
+/* Share of a fluctuation's variance that is left on average over an interval:
+ * of an Ornstein-Uhlenbeck process with correlation time 1. */
+double jitter_left(double interval);
 
 /* The optimizer's step of a rank with that many parameters, and that many of experts that are apart. */
 typedef struct {

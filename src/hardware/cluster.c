@@ -180,6 +180,7 @@ static Cluster *cluster_build(ClusterText *text)
   cluster->device = server->device;
   server->device = (Device){0};
   cluster->devices_per_node = server->devices_per_node;
+  cluster->processors = MIN(server->processors ? server->processors : INT_MAX, server->devices_per_node);
   cluster->nodes = text->nodes;
   cluster->devices = text->nodes * server->devices_per_node;
   cluster->hierarchical_collectives = text->hierarchical_collectives;

@@ -73,6 +73,7 @@ struct Cluster {
   char *server;
   Device device;
   int devices_per_node;
+  int processors;            /* of a node, for its devices: CPU ranks beyond them take turns */
   int nodes;                 /* as the file says, or after cluster_resize */
   int devices;               /* in use: nodes * devices_per_node, or fewer than a node's */
   int n_tiers;               /* 0 only if there is a single device */

@@ -5,6 +5,7 @@
 
 #define GB_PER_S 1e9
 #define TFLOP_PER_S 1e12
+#define MS 1e-3
 
 static const JsonField device_fields[] = {
   {"name", JSON_STRING, G_STRUCT_OFFSET(Device, name), TRUE},
@@ -17,6 +18,8 @@ static const JsonField device_fields[] = {
   {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, G_MINDOUBLE, 1e6, GB_PER_S},
   {"sustained_fraction", JSON_REAL, G_STRUCT_OFFSET(Device, sustained_fraction), FALSE, 0.1, 1},
   {"rate_spread", JSON_REAL, G_STRUCT_OFFSET(Device, rate_spread), FALSE, 0, 0.2},
+  {"rate_jitter", JSON_REAL, G_STRUCT_OFFSET(Device, rate_jitter), FALSE, 0, 1},
+  {"rate_jitter_ms", JSON_REAL, G_STRUCT_OFFSET(Device, rate_jitter_s), FALSE, G_MINDOUBLE, 1e6, MS},
   {"power_w", JSON_REAL, G_STRUCT_OFFSET(Device, power_w), FALSE, G_MINDOUBLE, 1e6},
   {"kernels", JSON_ANY, .required = TRUE},
   {"kernels_provenance", JSON_ANY},
@@ -83,6 +86,8 @@ static gboolean read_device(const PartSource *source, gpointer out, GError **err
     return FALSE;
   if (device->sustained_fraction == 0)
     device->sustained_fraction = 1;
+  if (device->rate_jitter > 0 && device->rate_jitter_s == 0)
+    return part_missing(source, "rate_jitter_ms", error, "how long rate_jitter lasts");
   const cJSON *peaks = json_get(source->object, "peak_tflops");
   return (!peaks || read_peaks(source, peaks, device, error)) && read_kernels(source, &device->kernels, error);
 }

@@ -109,6 +109,7 @@ typedef struct {
   double power_w;
   double sustained_fraction;            /* of the rate of short benchmarks, held over long runs */
   double rate_spread;                   /* standard deviation of the rate between like devices */
+  double rate_jitter, rate_jitter_s;    /* and of each one's over time, at a moment; it lasts so long. 0 = none */
   Kernels kernels;
 } Device;
 

@@ -109,6 +109,7 @@ static const JsonField server_fields[] = {
   {"name", JSON_STRING, G_STRUCT_OFFSET(Server, name), TRUE},
   {"gpu", JSON_ANY, .required = TRUE},
   {"devices_per_node", JSON_INT, G_STRUCT_OFFSET(Server, devices_per_node), TRUE, 1, 4096},
+  {"processors", JSON_INT, G_STRUCT_OFFSET(Server, processors), FALSE, 1, 4096},
   {"tiers", JSON_ANY},
   {"network", JSON_ANY},
   {"host_memory_gib", JSON_REAL, G_STRUCT_OFFSET(Server, host_memory_bytes), UP_TO(1e9), GIB},

@@ -18,6 +18,7 @@ typedef struct {
   char *name;
   Device device;
   int devices_per_node;
+  int processors; /* 0 = one a device */
   int n_tiers;
   Tier tiers[TIER_MAX]; /* in a node, and in a link domain larger than one */
   Network network;

@@ -1,5 +1,6 @@
 /* A server from what a topology tells of it. */
 #include "base/json.h"
+#include "hardware/device.h"
 #include "interop/import.h"
 
 /* NVLinks of a GPU, by generation: GB/s of a link each way, and the link's files. */
@@ -28,20 +29,38 @@ static int generation_of(const FoundServer *s)
   return last;
 }
 
-static void put_tier(const FoundServer *s, JsonWriter *w)
+static void put_nvlink(const FoundServer *s, JsonWriter *w)
 {
-  int g = generation_of(s);
-  gboolean linked = s->links_max > 0, mesh = linked && !s->switched;
-  int links = s->gpu_links ? s->gpu_links : mesh ? s->links_max * (s->gpus - 1) : s->links_max;
+  int g = generation_of(s), joined = s->island ? s->island : s->gpus;
+  int links = s->gpu_links ? s->gpu_links : s->switched ? s->links_max : s->links_max * (joined - 1);
 
-  json_open(w, "tiers", '[');
   json_open(w, NULL, '{');
-  json_put_string(w, "name", linked ? "nvlink" : "pcie");
-  json_put_string(w, "link", !linked ? "pcie4" : mesh ? generations[g].mesh : generations[g].link);
-  json_put_real(w, "gb_per_s", linked ? MIN(links, generations[g].links) * generations[g].bytes_per_s / 1e9 : 25);
-  json_put_string(w, "source",
-                  linked ? "derived: NVLinks of the topology times the rate of one" : "default: PCIe 4.0 of 16 lanes");
+  json_put_string(w, "name", "nvlink");
+  json_put_string(w, "link", s->switched ? generations[g].link : generations[g].mesh);
+  json_put_real(w, "gb_per_s", MIN(links, generations[g].links) * generations[g].bytes_per_s / 1e9);
+  if (s->island)
+    json_put_int(w, "devices", s->island);
+  json_put_string(w, "source", "derived: NVLinks of the topology times the rate of one");
   json_close(w, '}');
+}
+
+static void put_pcie(JsonWriter *w)
+{
+  json_open(w, NULL, '{');
+  json_put_string(w, "name", "pcie");
+  json_put_string(w, "link", "pcie4");
+  json_put_real(w, "gb_per_s", 25);
+  json_put_string(w, "source", "default: PCIe 4.0 of 16 lanes");
+  json_close(w, '}');
+}
+
+static void put_tiers(const FoundServer *s, JsonWriter *w)
+{
+  json_open(w, "tiers", '[');
+  if (s->links_max > 0)
+    put_nvlink(s, w);
+  if (s->links_max == 0 || s->island)
+    put_pcie(w);
   json_close(w, ']');
 }
 
@@ -60,12 +79,18 @@ char *found_server_json(const FoundServer *s, ImportNotes *notes, GError **error
 {
   GString *text;
   JsonWriter w;
+  Device device;
 
   if (s->gpus < 1 || s->gpus > 1024)
     return import_error(notes, error, "%d GPUs: expected a topology with 1 to 1024", s->gpus);
   if (!notes->gpu)
     return import_error(notes, error,
                         "tells no GPU: expected --gpu, a name of hardware/gpus, as in --gpu h100-sxm5-80gb");
+  if (!device_load(notes->gpu, &device, error)) {
+    g_prefix_error(error, "--gpu: ");
+    return NULL;
+  }
+  device_clear(&device);
   text = g_string_new(NULL);
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
@@ -73,7 +98,7 @@ char *found_server_json(const FoundServer *s, ImportNotes *notes, GError **error
   json_put_string(&w, "gpu", notes->gpu);
   json_put_int(&w, "devices_per_node", s->gpus);
   if (s->gpus > 1)
-    put_tier(s, &w);
+    put_tiers(s, &w);
   if (s->nics > 0)
     put_network(s, &w);
   json_put_string(&w, "source", "derived: an imported topology");

@@ -49,6 +49,7 @@ extern const Importer import_megatron_log, import_topology_matrix, import_nccl_t
 /* What topologies tell of a server. */
 typedef struct {
   int gpus;
+  int island;               /* GPUs that NVLinks join, where these are not all; 0 = all, or none */
   int links_min, links_max; /* NVLinks of a pair of GPUs; 0 = joined by PCIe */
   int gpu_links;            /* NVLinks of a GPU in all; 0 = not told */
   gboolean switched;        /* through NVSwitches */

@@ -53,6 +53,7 @@ typedef struct {
   char **header; /* devices, in columns */
   int columns;
   int rows;
+  int *joined;   /* by GPU: the lowest that NVLinks lead to */
 } Matrix;
 
 static void add_pair(FoundServer *s, int links, gboolean first)
@@ -61,13 +62,51 @@ static void add_pair(FoundServer *s, int links, gboolean first)
   s->links_max = MAX(s->links_max, links);
 }
 
+/* Both GPUs, and all that hang on them, belong together. */
+static void join(Matrix *m, int a, int b)
+{
+  int from = MAX(m->joined[a], m->joined[b]), to = MIN(m->joined[a], m->joined[b]);
+
+  for (int i = 0; i < m->server.gpus; i++)
+    if (m->joined[i] == from)
+      m->joined[i] = to;
+}
+
+/* GPUs of an island, where there are several; 0 = one holds all; -1 = they are unlike, or not side by side. */
+static int island_of(const Matrix *m)
+{
+  int size = 0, n = m->server.gpus;
+
+  while (size < n && m->joined[size] == 0)
+    size++;
+  if (size == n)
+    return 0;
+  for (int i = 0; i < n; i++)
+    if (n % size || m->joined[i] != i / size * size)
+      return -1;
+  return size;
+}
+
+/* NVLinks that only some GPUs share make a tier below PCIe. */
+static void find_islands(Matrix *m, ImportNotes *notes)
+{
+  int size = m->server.links_max > 0 ? island_of(m) : 0;
+
+  m->server.island = MAX(size, 0);
+  if (size >= 0)
+    return;
+  import_strange(notes, "NVLinks of some GPUs only, not of equal numbers side by side: taken as PCIe");
+  m->server.links_min = m->server.links_max = m->server.gpu_links = 0;
+}
+
 /* A row of a GPU: its links to the other GPUs. */
 static void read_gpu(Matrix *m, char **cells, ImportNotes *notes)
 {
-  int links = 0, n = (int)g_strv_length(cells);
+  int links = 0, gpu = -1, n = (int)g_strv_length(cells);
 
   for (int c = 0; c < m->columns && c + 1 < n; c++) {
     const char *cell = cells[c + 1];
+    gpu += is_device(m->header[c], "GPU");
     if (!is_device(m->header[c], "GPU") || g_str_equal(cell, "X"))
       continue;
     int here = g_str_has_prefix(cell, "NV") ? (int)CLAMP(g_ascii_strtoll(cell + 2, NULL, 10), 0, 64) : 0;
@@ -75,6 +114,8 @@ static void read_gpu(Matrix *m, char **cells, ImportNotes *notes)
       import_strange(notes, cell);
     add_pair(&m->server, here, m->server.links_max == 0 && m->server.links_min == 0 && m->rows == 0 && links == 0);
     links += here;
+    if (here > 0 && m->rows < m->server.gpus)
+      join(m, m->rows, gpu);
   }
   m->rows++;
   m->server.gpu_links = MAX(m->server.gpu_links, links);
@@ -106,6 +147,9 @@ static void read_line(Matrix *m, const char *line, ImportNotes *notes)
     for (int c = 0; c < m->columns; c++)
       m->server.gpus += is_device(m->header[c], "GPU");
     m->server.nics = m->columns - m->server.gpus;
+    m->joined = g_new(int, m->server.gpus);
+    for (int i = 0; i < m->server.gpus; i++)
+      m->joined[i] = i;
   } else if (m->header && is_device(cells[0], "GPU")) {
     read_gpu(m, cells, notes);
   } else if (!strchr(line, '=') && !strchr(line, ':') && !is_device(cells[0], "NIC") &&
@@ -127,7 +171,10 @@ static char *read_matrix(const char *text, ImportNotes *notes, GError **error)
     read_line(&m, lines[i], notes);
   FoundServer *s = &m.server;
   gboolean whole = m.rows == s->gpus;
+  if (whole)
+    find_islands(&m, notes);
   g_strfreev(m.header);
+  g_free(m.joined);
   if (!whole)
     return import_error(notes, error, "%d rows of %d GPUs: expected the whole matrix of nvidia-smi topo -m", m.rows,
                         s->gpus);

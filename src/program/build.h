@@ -107,6 +107,8 @@ static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
 /* Strategies of the layers and the sites of each (strategies.c). */
 void strategies_init(ProgramBuild *b);
 void strategies_clear(ProgramBuild *b);
+/* Lengthens passes by what ranks wait for the slowest they meet outside of them (meet.c). */
+void program_meet(ProgramBuild *b);
 
 /* Prices and memory (prices.c). */
 void prices_init(ProgramBuild *b, gboolean remake);

@@ -187,6 +187,8 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   p->row_ranks = plan->gpus / plan->pp;
   p->nodes = (plan->gpus + cluster->devices_per_node - 1) / cluster->devices_per_node;
   p->node_devices = cluster->devices_per_node;
+  p->node_processors = cluster->processors;
+  p->crowds = plan->gpus > (gint64)p->nodes * p->node_processors;
   p->fragmentation = plan->framework->fragmentation;
   p->step_s = plan->framework->step_s;
   b.stages = schedule_stages(plan->schedule, &b.shape);
@@ -202,6 +204,7 @@ Program *program_new(const Model *model, const Plan *plan, const Cluster *cluste
   step_end_tasks(&b);
   store_edges(&b);
   store_lanes(p);
+  program_meet(&b);
   build_clear(&b);
   return p;
 }

@@ -162,7 +162,8 @@ typedef struct {
   int *lane_tasks;   /* task indices, lane by lane in order */
   int row_ranks;        /* alike ranks of a row */
   int nodes, node_devices; /* that they are on; a node's devices in all */
-  gboolean crowds;      /* some segment has crowded_s */
+  int node_processors;  /* that these share; fewer than node_devices: they take turns */
+  gboolean crowds;      /* some segment has crowded_s, or devices take turns */
   double fragmentation; /* share of activations and buffers lost by the allocator */
   double step_s;        /* fixed time added to the step */
 } Program;

@@ -20,6 +20,9 @@ static void add_cluster(GChecksum *sum, const Cluster *c)
   add_text(sum, c->name);
   add_bytes(sum, &c->device.memory_bytes, sizeof c->device.memory_bytes);
   add_bytes(sum, &c->usd_per_device_hour, sizeof c->usd_per_device_hour);
+  add_bytes(sum, &c->processors, sizeof c->processors);
+  add_bytes(sum, &c->device.rate_jitter, sizeof c->device.rate_jitter);
+  add_bytes(sum, &c->device.rate_jitter_s, sizeof c->device.rate_jitter_s);
   for (int t = 0; t < c->n_tiers; t++) {
     const Link *l = &c->tiers[t].link;
     const double numbers[] = { l->base_s, l->hop_s, l->tree_hop_s, l->efficiency, l->sqrt_s_per_byte, l->p2p_base_s,

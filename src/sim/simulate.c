@@ -62,16 +62,18 @@ static double row_slowdown(const Sim *s, int row)
   return slowdown;
 }
 
-/* How much slower a row's task is for the other devices of its node that compute. */
+/* How much slower a row's task is for the other devices of its node that compute: units and memory that they share,
+ * and processors on which they take turns. */
 static double crowding(const Sim *s, int task)
 {
   const Program *p = s->program;
   const Segment *segment = &s->segments[s->tasks[task].segment];
   double busy = (double)s->computing * p->row_ranks / p->nodes;
 
-  if (!(segment->crowded_s > 0) || p->node_devices < 2)
+  if (p->node_devices < 2 || !(segment->seconds > 0))
     return 1;
-  return 1 + segment->crowded_s / segment->seconds * CLAMP((busy - 1) / (p->node_devices - 1), 0, 1);
+  double others = CLAMP((busy - 1) / MAX(p->node_processors - 1, 1), 0, 1);
+  return (1 + MAX(0, segment->crowded_s) / segment->seconds * others) * MAX(1, busy / p->node_processors);
 }
 
 static double slowdown_of(const Sim *s, int row, int task)

@@ -1,0 +1,33 @@
+/* Parts of the fit of a machine. Private to this folder. */
+#ifndef TDP_CALIBRATE_MACHINE_PARTS_H
+#define TDP_CALIBRATE_MACHINE_PARTS_H
+
+#include "calibrate/machine_fit.h"
+
+static inline const MachinePoint *point_at(const GArray *points, guint i)
+{
+  return &g_array_index(points, MachinePoint, i);
+}
+
+/* Of the kind; with a name also of that name and pass. */
+gboolean point_like(const MachinePoint *p, PointKind kind, const char *name, gboolean backward);
+
+/* Of doubles; sorts them. */
+double points_median(GArray *values);
+
+/* How much longer a kind takes while all processors of a node compute: the median
+ * over its points; 1 where nothing was measured with others at work. */
+double points_crowding(const GArray *points, PointKind kind, const char *name, gboolean backward);
+
+/*
+ * How far ranks drift apart. The slowest of n is behind their mean by
+ * sqrt(2 ln n (s^2 + j^2 g(T / t))) where each is averaged over T: s lasts
+ * (rate_spread), j is of a moment and t its correlation time (rate_jitter,
+ * cost/price.h). Fitted to the reference points, of several T.
+ */
+void machine_fit_spread(const GArray *points, MachineFit *fit);
+
+/* The links of a node and between nodes, and how collectives slow products. */
+void machine_fit_links(const GArray *points, MachineFit *fit);
+
+#endif
