@@ -142,4 +142,36 @@ START_TEST(prediction_modules_agree)
 }
 END_TEST
 
-TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 })
+/* What full recomputation keeps goes to the host where the space is asked for it: against brute force. */
+START_TEST(activations_go_to_the_host)
+{
+  GRand *rand = g_rand_new_with_seed(700 + _i);
+  Instance in;
+  int hosted = 0;
+
+  instance_small_init(&in, rand);
+  framework_free(in.framework);
+  in.framework = fixture_framework("deepspeed");
+  in.base = plan_default(in.model, in.framework);
+  ck_assert(cluster_resize(in.cluster, 2, NULL));
+  in.base.gpus = 2;
+  in.base.global_batch = 4;
+  in.options.space = SPACE_OFFLOAD;
+  in.options.fixed.overlap = 1;
+  in.options.top = 3;
+  g_autoptr(GArray) all = instance_plans(&in);
+  for (guint i = 0; i < all->len; i++) {
+    const Plan *p = &g_array_index(all, Plan, i);
+    hosted += p->offload.activations == STORE_CPU;
+    ck_assert(!p->offload.activations || p->recompute == RECOMPUTE_FULL);
+  }
+  ck_assert_int_gt(hosted, 0);
+  ck_assert_int_lt(hosted, (int)all->len);
+  instance_check(&in);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 },
+           { activations_go_to_the_host, 8 })

@@ -14,7 +14,8 @@ static gboolean print_version(const char *option, const char *value, gpointer da
 }
 
 static const GOptionEntry common[] = {
-  { "version", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer)print_version, "Print the version and exit", NULL },
+  { "version", 0, G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer)print_version,
+      "Print the version and exit", NULL },
   G_OPTION_ENTRY_NULL,
 };
 

@@ -11,10 +11,12 @@ char *explain_counts(const SearchResult *f)
                          " simulated, %" G_GINT64_FORMAT " skipped because their bound is no better\n",
                          f->space, f->simulated, f->bounded);
   if (f->refined > 0)
-    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute some layers of each stage\n",
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute "
+                           "some layers of each stage\n",
                            f->refined);
   if (f->open > 0)
-    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open: the search was stopped; the best of them is better by at most %.1f %%\n",
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open: the search was stopped; the best of them is better by "
+                           "at most %.1f %%\n",
                            f->open, 100 * f->gap);
   for (int i = 0; i < REJECT_COUNT; i++)
     if (f->rejected[i])
@@ -133,7 +135,8 @@ static char *explain_illegal(const SearchResult *f, const Model *model, const Cl
   if (f->space == 0)
     return g_strdup_printf("--fix leaves no plan: no split of %d GPUs has these values", cluster->devices);
   plan_check(&f->sample[reason], model, cluster, &rule);
-  return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT " come nearest and fail as this one: %s",
+  return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT
+                         " come nearest and fail as this one: %s",
                          f->space, f->rejected[reason], rule ? rule->message : reject_name(reason));
 }
 

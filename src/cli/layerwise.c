@@ -140,7 +140,8 @@ char *explain_layerwise(const Result *r, Plan *better)
 
   *better = r->plan;
   if (plan_experts_apart(&r->plan) || schedule_copies(r->plan.schedule) > 1 || r->plan.schedule->vocabulary)
-    return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model or a spread vocabulary.\n");
+    return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model "
+                    "or a spread vocabulary.\n");
   for (int stage = 0; stage < stages; stage++)
     try_stage(&l, stage);
   double before = layerwise_step_s(&r->plan, own), after = layerwise_step_s(&r->plan, best);

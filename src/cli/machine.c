@@ -46,7 +46,8 @@ static void describe(const Backend *backend, const Launch *launch, const Machine
   g_strlcpy(head->device, backend->device, sizeof head->device);
   g_strlcpy(head->date, options->date, sizeof head->date);
   if (backend->rank == 0)
-    head->host_bytes_per_s = calibrate_host_copy(calibrate_copy_bytes(), (int)g_get_num_processors(), COPIES, NULL, NULL)
+    head->host_bytes_per_s = calibrate_host_copy(calibrate_copy_bytes(), (int)g_get_num_processors(), COPIES, NULL,
+                                                 NULL)
                                  .bytes_per_s;
 }
 

@@ -33,6 +33,7 @@ char *note_recompute(const Model *model, const Plan *plan, const Cluster *cluste
     return NULL;
   g_autofree char *freed = format_bytes(all - kept), *whole = format_bytes(all);
   return g_strdup_printf("recompute_granularity: selective: saves %s of the %s that a block keeps%s", freed, whole,
-                         plan->attention == ATTENTION_UNFUSED ? ""
-                                                              : ", as fused attention keeps no scores; none is as good");
+                         plan->attention == ATTENTION_UNFUSED
+                             ? ""
+                             : ", as fused attention keeps no scores; none is as good");
 }

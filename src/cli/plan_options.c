@@ -28,7 +28,8 @@ static gboolean check_exports(char **exports, GError **error)
     if (pair[0] && pair[1] && *pair[1] && exporter_find(pair[0]))
       continue;
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, nanotron",
+                "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, "
+                "nanotron",
                 exports[i]);
     return FALSE;
   }
@@ -43,7 +44,8 @@ static gboolean check_together(const PlanOptions *o, GError **error)
   gboolean counts = o->gpus_from != CLI_ABSENT && !o->question && !o->why_not;
   const struct { const char *option; gboolean given; } others[] = {
     { "--output", o->output != NULL }, { "--export", o->exports != NULL }, { "--plots", o->plots && !o->pareto },
-    { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise }, { "--certificate", o->certificate != NULL },
+    { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise },
+    { "--certificate", o->certificate != NULL },
     { "--state", o->state != NULL }, { "--time-limit", o->time_limit != NULL }, { "--top", o->top != CLI_ABSENT },
     { "--tokens", o->tokens && (!counts || o->pareto) }, { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts },
   };
@@ -66,14 +68,20 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "global-batch", 'b', 0, G_OPTION_ARG_INT, &o->global_batch, "Sequences in a step (default: the model's)", "B" },
     { "seq", 's', 0, G_OPTION_ARG_INT, &o->seq, "Tokens in a sequence (default: the model's)", "S" },
     { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
-    { "space", 0, 0, G_OPTION_ARG_STRING, &o->space, "Also try states on the host or ZeRO++: offload, zero++ or both", "LIST" },
-    { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Training software: a name of plans/frameworks/ (default: the cluster's, else megatron-core)", "NAME" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "bf16, fp16, fp32 or fp8 (default: the first of these that the device has)", "FORMAT" },
-    { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective, "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
+    { "space", 0, 0, G_OPTION_ARG_STRING, &o->space,
+      "Also try states on the host or ZeRO++: offload, zero++ or both", "LIST" },
+    { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
+      "Training software: a name of plans/frameworks/ (default: the cluster's, else megatron-core)", "NAME" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision,
+      "bf16, fp16, fp32 or fp8 (default: the first of these that the device has)", "FORMAT" },
+    { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
+      "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
     { "gpus-from", 0, 0, G_OPTION_ARG_INT, &o->gpus_from, "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
     { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },
-    { "question", 0, 0, G_OPTION_ARG_STRING, &o->question, "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity or scaling", "NAME" },
-    { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not, "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
+    { "question", 0, 0, G_OPTION_ARG_STRING, &o->question,
+      "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity or scaling", "NAME" },
+    { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not,
+      "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
     { "tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens, "Time and cost of training so many tokens, as in 300e9", "T" },
     { "price", 0, 0, G_OPTION_ARG_STRING, &o->price, "USD for a GPU-hour (default: the cluster's)", "USD" },
     { "time-limit", 0, 0, G_OPTION_ARG_STRING, &o->time_limit, "Stop with the best found after so many seconds", "S" },
@@ -81,15 +89,18 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "certificate", 0, 0, G_OPTION_ARG_FILENAME, &o->certificate, "Write how each plan was settled, as CSV", "FILE" },
     { "top", 0, 0, G_OPTION_ARG_INT, &o->top, "Plans to show (default: 5)", "K" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the best plan to a file", "FILE" },
-    { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports, "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
+    { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports,
+      "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
     { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
-    { "layerwise", 0, 0, G_OPTION_ARG_NONE, &o->layerwise, "Give each layer of the best plan a strategy of its own, and simulate that", NULL },
+    { "layerwise", 0, 0, G_OPTION_ARG_NONE, &o->layerwise,
+      "Give each layer of the best plan a strategy of its own, and simulate that", NULL },
     { "refine", 0, 0, G_OPTION_ARG_NONE, &o->refine,
       "Change the best plan beyond the space, where simulation says that it gains", NULL },
-    { "threads", 0, 0, G_OPTION_ARG_INT, &o->threads, "Threads (default: one for each processor); the answer does not depend on it", "T" },
+    { "threads", 0, 0, G_OPTION_ARG_INT, &o->threads,
+      "Threads (default: one for each processor); the answer does not depend on it", "T" },
     { "verbose", 'v', 0, G_OPTION_ARG_NONE, &o->verbose, "Print times of the search on stderr", NULL },
     G_OPTION_ENTRY_NULL,
   };
@@ -105,7 +116,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     return FALSE;
   }
   if (o->refine && o->objective && g_str_equal(o->objective, "memory")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--refine: expected another objective than memory: it shortens steps");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, 
+                "--refine: expected another objective than memory: it shortens steps");
     return FALSE;
   }
   if (!check_together(o, error))

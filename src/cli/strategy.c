@@ -124,7 +124,8 @@ static double layer_bytes(const Asked *q)
 static Situation situation_of(const Asked *q)
 {
   const Cluster *c = q->cluster;
-  Situation s = { .asked = q, .node = MIN(c->devices_per_node, c->devices), .several = c->devices > c->devices_per_node };
+  Situation s = { .asked = q, .node = MIN(c->devices_per_node, c->devices),
+                  .several = c->devices > c->devices_per_node };
 
   s.device_bytes = one_device_bytes(q);
   s.fits_device = s.device_bytes <= c->device.memory_bytes;
@@ -231,8 +232,9 @@ static void say_verdict(GString *out, const Tried *t, double best_s)
     return;
   }
   if (lost > AGREES)
-    g_string_append_printf(out, "The simulation disagrees: the best plan takes %.1f %% less time than the best of these, %s.\n",
-                           100 * lost / (1 + lost), t->quickest->name);
+    g_string_append_printf(out,
+                           "The simulation disagrees: the best plan takes %.1f %% less time than the best of these, "
+                           "%s.\n", 100 * lost / (1 + lost), t->quickest->name);
   else if (lost < 0.0005)
     g_string_append_printf(out, "The simulation agrees: %s has the best plan.\n", t->quickest->name);
   else

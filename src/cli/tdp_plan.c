@@ -207,7 +207,8 @@ static void write_json(const Planning *p)
 
 static SearchOptions search_options(const Planning *p, const PlanOptions *o)
 {
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space, .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space,
+                           .top = o->top > 0 ? o->top : 5, .threads = o->threads,
                            .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
@@ -426,7 +427,8 @@ static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions 
   options->state = o->state;
   p->found = search(p->model, p->cluster, options, error);
   if (watch.stopped && p->found)
-    g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was found\n",
+    g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was "
+               "found\n",
                watch.stopped, p->found->open, 100 * p->found->gap);
   if (p->found && watch.certificate)
     ok = files_write(o->certificate, watch.certificate->str, watch.certificate->len, error);
@@ -439,7 +441,8 @@ static void search_on_host(Planning *p, const SearchOptions *options)
 {
   SearchOptions wider = *options;
 
-  if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit || p->found->open > 0)
+  if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit ||
+      p->found->open > 0)
     return;
   wider.space |= SPACE_OFFLOAD;
   wider.watch = NULL;

@@ -81,7 +81,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "model", 'm', 0, G_OPTION_ARG_FILENAME, &o->model, "Model: a file or a name of models/", "M" },
     { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster: a file or a name of hardware/", "C" },
     { "plan", 'p', 0, G_OPTION_ARG_FILENAME, &o->plan, "Plan: a file or a name of plans/", "P" },
-    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What executes: cpu or cuda (the first that is built in)", "B" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend,
+      "What executes: cpu or cuda (the first that is built in)", "B" },
     { "steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "Training steps (10)", "N" },
     { "check", 0, 0, G_OPTION_ARG_STRING, &o->check, "Exit 4 if the step is further from its prediction", "P%" },
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "Seed of weights and tokens (1)", "S" },
@@ -89,7 +90,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "rate", 0, 0, G_OPTION_ARG_DOUBLE, &o->rate, "Learning rate (0.001)", "R" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
-    { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged, "Write one trace, predicted and measured", "FILE" },
+    { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged,
+      "Write one trace, predicted and measured", "FILE" },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw the last step, predicted above measured", "DIR" },
     { "fault", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_STRING, &o->fault, "Drill: KIND:RANK:TASK", "F" },
     G_OPTION_ENTRY_NULL,
@@ -237,7 +239,8 @@ static void print_report(Run *r, const char *failure)
     results[1] = result_of(r->model, r->cluster, &r->plan, r->measured);
   measured.result = &results[1];
   const Side *side = r->measured ? &measured : NULL;
-  g_autofree char *text = r->options.json ? report_json(r, &predicted, side, failure) : report_text(r, &predicted, side);
+  g_autofree char *text = r->options.json ? report_json(r, &predicted, side, failure)
+                                         : report_text(r, &predicted, side);
   printf("%s%s", text, r->options.json ? "\n" : "");
   fflush(stdout);
 }
@@ -307,7 +310,9 @@ static gboolean open_backend(Run *r, GError **error)
                     dtype_names[r->plan.precision]);
         return FALSE;
       }
-      options.dtype = r->plan.precision == DTYPE_FP32 ? EXEC_F32 : r->plan.precision == DTYPE_FP16 ? EXEC_F16 : EXEC_BF16;
+      options.dtype = r->plan.precision == DTYPE_FP32   ? EXEC_F32
+                      : r->plan.precision == DTYPE_FP16 ? EXEC_F16
+                                                        : EXEC_BF16;
       r->backend = kind->open(&options, message);
       break;
     }

@@ -23,13 +23,16 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write one line a row", "FILE" },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw predicted over measured", "DIR" },
     { "ablate", 0, 0, G_OPTION_ARG_NONE, &o->ablate, "Show the error with each physical effect left out", NULL },
-    { "timed-passes", 0, 0, G_OPTION_ARG_NONE, &o->timed_passes, "Let passes take the times that the rows' notes give", NULL },
+    { "timed-passes", 0, 0, G_OPTION_ARG_NONE, &o->timed_passes,
+      "Let passes take the times that the rows' notes give", NULL },
     { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "Exit 4 if an accuracy of this file is lost", "FILE" },
     { "write-baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->write_baseline, "Write the accuracy reached", "FILE" },
     G_OPTION_ENTRY_NULL,
   };
 
-  if (!cli_parse(argc, argv, entries, "Simulates the measured runs of case files and of reports of tdp-run --json, and compares.", error))
+  if (!cli_parse(argc, argv, entries,
+                 "Simulates the measured runs of case files and of reports of tdp-run --json, and compares.",
+                 error))
     return FALSE;
   if (*argc < 2)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "CASES: missing: expected one or more case files");

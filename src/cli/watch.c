@@ -9,7 +9,8 @@
 
 void watch_init(Watch *w, double limit_s, gboolean certificate)
 {
-  *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO), .searches = -1 };
+  *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO),
+                  .searches = -1 };
   w->shown = w->began;
   if (certificate)
     w->certificate = g_string_new("tp,pp,vpp,dp,cp,ep,etp,mbs,schedule,types,zero,shard,hpz,offload,sp,recompute,"
@@ -90,6 +91,8 @@ static void write_choices(GString *s, const Plan *p, int how, gint64 plans)
 {
   const Overlap *on = &p->overlap;
   g_autofree char *offload = offload_label(&p->offload);
+  g_auto(GStrv) parts = g_strsplit(offload ? offload : "none", ", ", -1);
+  g_autofree char *stored = g_strjoinv("+", parts); /* commas divide columns */
   g_autofree char *overlaps = g_strconcat(on->gradients ? "g" : "", on->parameters ? "p" : "", on->pipeline ? "s" : "",
                                           on->tensor ? "t" : "", NULL);
 
@@ -98,7 +101,7 @@ static void write_choices(GString *s, const Plan *p, int how, gint64 plans)
     return;
   }
   g_string_append_printf(s, "%d,%d,%d,%s,%d,%s", p->zero, p->shard_group, p->sharding.secondary,
-                         offload ? offload : "none", p->sequence_parallel, recompute_names[p->recompute]);
+                         stored, p->sequence_parallel, recompute_names[p->recompute]);
   if (recompute_counts(&p->scope))
     g_string_append_printf(s, ":%d", p->scope.layers);
   g_string_append_printf(s, ",%s,", plans > 1 ? "any" : *overlaps ? overlaps : "none");

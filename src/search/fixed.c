@@ -71,7 +71,8 @@ static gboolean fix_offload(const char *value, Fixed *out, GError **error)
   int named = names_find(fixed_offloads, value);
 
   out->offload = named >= 0 ? named : g_str_equal(value, "0") ? 0 : g_str_equal(value, "1") ? 1 : -1;
-  return out->offload >= 0 || bad_fix(error, "offload", value, "none, optimizer, parameters (and optimizer) or nvme (both)");
+  return out->offload >= 0 || bad_fix(error, "offload", value,
+                                     "none, optimizer, parameters (and optimizer) or nvme (both)");
 }
 
 static gboolean fix_one(const char *key, const char *value, Fixed *out, GError **error)

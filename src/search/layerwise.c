@@ -88,7 +88,8 @@ static void extend_all(const LayerwiseProblem *p, int layer, const int *layout, 
 
 gboolean layerwise_solve(const LayerwiseProblem *p, int *choice, double *seconds)
 {
-  g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label)), scratch = g_array_new(FALSE, FALSE, sizeof(Label));
+  g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label));
+  g_autoptr(GArray) scratch = g_array_new(FALSE, FALSE, sizeof(Label));
   g_autofree int *layout = find_layouts(p);
   Label start = { 0, 0, p->outside, -1 };
   int first = 0, best = -1;

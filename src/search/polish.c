@@ -49,8 +49,8 @@ static double kept_bytes(const Polish *p)
   all.recompute = RECOMPUTE_FULL;
   g_autoptr(PriceTable) kept = price_table_new(p->model, &none, p->cluster);
   g_autoptr(PriceTable) made = price_table_new(p->model, &all, p->cluster);
-  return (price_of_layer(kept, p->model, 0, block)->saved_bytes - price_of_layer(made, p->model, 0, block)->saved_bytes) *
-         (1 + p->plan.framework->fragmentation);
+  double bytes = price_of_layer(kept, p->model, 0, block)->saved_bytes;
+  return (bytes - price_of_layer(made, p->model, 0, block)->saved_bytes) * (1 + p->plan.framework->fragmentation);
 }
 
 /* Takes `layers` from what the stages of a rank make again, those with most first. */
@@ -231,7 +231,8 @@ static void propose_prefetch(const Polish *p, GArray *proposals)
 
 static char *say_prefetch(const Plan *plan)
 {
-  return plan->sharding.prefetch > 0 ? g_strdup_printf("stage3_prefetch_bucket_size: %.0f", plan->sharding.prefetch) : NULL;
+  double params = plan->sharding.prefetch;
+  return params > 0 ? g_strdup_printf("stage3_prefetch_bucket_size: %.0f", params) : NULL;
 }
 
 /* ---- the search ---- */

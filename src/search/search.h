@@ -8,7 +8,8 @@
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
  * node), recomputation and sequence parallelism on or off, and each overlap that
  * the framework has on or off, less what the caller fixed. Offload and ZeRO++ are in
- * it where SearchOptions.space asks for them. Of a model with experts, where the framework divides them over
+ * it where SearchOptions.space asks for them (of activations, with full
+ * recomputation). Of a model with experts, where the framework divides them over
  * ranks: every expert parallelism that divides the experts and a stage's ranks, an
  * expert's matrices over the tensor-parallel ranks or whole. On a mixed cluster also
  * every order of the node types along the pipeline.
@@ -120,8 +121,8 @@ typedef struct {
   gboolean over; /* look for a faster plan that memory forbids */
   const Objective *objective; /* NULL = time */
   const Objective *second;    /* NULL = none */
-  double known;      /* value of some plan of the space that fits: what is worse need not be simulated, and the answer is
-                        the same; 0 = none is known. With top 1, and not with `second` */
+  double known;      /* value of some plan of the space that fits: what is worse need not be simulated, and the answer
+                        is the same; 0 = none is known. With top 1, and not with `second` */
   const char *state; /* path of the journal; NULL = none */
   /* Called between rounds; TRUE stops the search. NULL = never. */
   gboolean (*watch)(gpointer data, const SearchProgress *progress);

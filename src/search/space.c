@@ -4,7 +4,7 @@
 
 /* Of a group, at most. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
-#define PASS_CHOICES (2 * (3 + COUNT_CHOICES))
+#define PASS_CHOICES (2 * (4 + COUNT_CHOICES))
 #define STATE_CHOICES 40
 
 typedef struct {
@@ -88,17 +88,31 @@ static void add_counts(Walk *w, const Plan *plan, PassChoice choice)
   }
 }
 
+/* Whether what full recomputation keeps may go to the host: where that is asked for. */
+static gboolean offers_activations(const Walk *w)
+{
+  const SearchOptions *o = w->options;
+
+  return o->space & SPACE_OFFLOAD && o->fixed.offload < 0 &&
+         o->base->framework->sharding >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
+}
+
 /* With one rank on an axis, what divides it means nothing and is left out of the space. */
 static void pass_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
 
-  G_STATIC_ASSERT(2 * RECOMPUTE_COUNT <= PASS_CHOICES);
+  G_STATIC_ASSERT(2 * (RECOMPUTE_COUNT + 1) <= PASS_CHOICES);
   w->n_passes = 0;
-  for (int sp = 0; sp <= (plan->tp > 1); sp++)
+  for (int sp = 0; sp <= (plan->tp > 1); sp++) {
+    if (excluded(f->sequence_parallel, sp))
+      continue;
     for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
-      if (!excluded(f->sequence_parallel, sp) && !excluded(f->recompute, recompute))
-        add_counts(w, plan, (PassChoice) { sp, recompute, 0 });
+      if (!excluded(f->recompute, recompute))
+        add_counts(w, plan, (PassChoice) { sp, recompute, 0, FALSE });
+    if (offers_activations(w) && !excluded(f->recompute, RECOMPUTE_FULL))
+      w->passes[w->n_passes++] = (PassChoice) { sp, RECOMPUTE_FULL, MAX(f->recompute_layers, 0), TRUE };
+  }
 }
 
 /* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
@@ -141,7 +155,8 @@ static gboolean offers(const Walk *w, const Plan *plan, int zero, int offload)
   for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
     runs &= !plan_takes(&with, choice) || plan->framework->sharding >> choice & 1;
   return offload == 0 ||
-         (w->options->space & SPACE_OFFLOAD && runs && (offload == 1 ? zero > 0 || plan_replicas(plan) == 1 : zero == 3));
+         (w->options->space & SPACE_OFFLOAD && runs &&
+          (offload == 1 ? zero > 0 || plan_replicas(plan) == 1 : zero == 3));
 }
 
 /* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
@@ -153,7 +168,8 @@ static int secondary_ranks(const Walk *w, const Plan *plan)
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
   gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->sharding & needs) == needs;
 
-  return may && inside > 1 && inside < replicas.size && replicas.size % inside == 0 && !plan_experts_apart(plan) ? inside : 0;
+  gboolean divides = inside > 1 && inside < replicas.size && replicas.size % inside == 0;
+  return may && divides && !plan_experts_apart(plan) ? inside : 0;
 }
 
 static void state_choices(Walk *w, const Plan *plan)
@@ -183,6 +199,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->scope.layers = pass->recompute_layers;
   plan->zero = state->zero;
   plan->offload = offloads[state->offload];
+  plan->offload.activations = pass->activations ? STORE_CPU : STORE_DEVICE;
   plan->sharding.secondary = state->secondary;
   plan->sharding.quantized_weights = plan->sharding.quantized_gradients = state->secondary > 0;
   plan->shard_group = state->shard_group;
@@ -315,25 +332,35 @@ static void walk_pass(Walk *w, const Plan *group, int pass, const int *rules, gb
     walk_states(w, group, pass, from, from + each, rules, uneven || w->cluster->n_types > 0, first);
 }
 
+/* The rules of all states, under a choice of passes; those that keep everything on the device share them. */
+static void check_states(const Walk *w, Plan plan, int pass, int *rules)
+{
+  for (int i = 0; i < w->n_states; i++) {
+    space_choose(&plan, &w->passes[pass], &w->states[i]);
+    rules[i] = check_part(w, &plan, PLAN_STATES);
+  }
+}
+
 /* Members of one schedule and chunk count. */
 static void walk_leaves(Walk *w, Plan plan)
 {
-  int rules[STATE_CHOICES], rule = check_part(w, &plan, PLAN_SCHEDULE);
+  int rules[STATE_CHOICES], hosted[STATE_CHOICES], rule = check_part(w, &plan, PLAN_SCHEDULE);
   Plan group = plan;
   gboolean first = TRUE;
 
   space_choose(&plan, &w->passes[0], &w->states[0]);
   if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
     return;
-  for (int i = 0; i < w->n_states; i++) {
-    space_choose(&plan, &w->passes[0], &w->states[i]);
-    rules[i] = check_part(w, &plan, PLAN_STATES);
-  }
+  check_states(w, plan, 0, rules);
   update_sums(w, plan);
   for (int i = 0; i < w->n_passes; i++) {
+    gboolean host = w->passes[i].activations;
     space_choose(&plan, &w->passes[i], &w->states[0]);
-    if (!reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->variants))
-      walk_pass(w, &group, i, rules, rule == RULE_LAYERS, &first);
+    if (reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->variants))
+      continue;
+    if (host)
+      check_states(w, plan, i, hosted);
+    walk_pass(w, &group, i, host ? hosted : rules, rule == RULE_LAYERS, &first);
   }
 }
 
@@ -424,7 +451,8 @@ static void walk_experts(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
   const int etps[] = { 0, f->etp > 0 ? f->etp : 1 };
-  int ranks = plan.tp * plan.cp * plan.dp, most = w->options->base->framework->experts == EXPERTS_WHOLE ? 1 : w->experts;
+  gboolean whole = w->options->base->framework->experts == EXPERTS_WHOLE;
+  int ranks = plan.tp * plan.cp * plan.dp, most = whole ? 1 : w->experts;
 
   for (int i = 0; i < (etps[1] == plan.tp || most == 1 ? 1 : 2); i++) {
     plan.etp = etps[i];

@@ -2,12 +2,13 @@
  * Walking the declared space. A group shares degrees and batch; its members differ
  * in schedule and chunks, in what changes passes (PassChoice) and in what becomes of
  * states (StateChoice). A rule is checked once for all plans that share what it
- * reads (PlanPart), and turns all of them down at once. Schedules are those that
- * the framework runs, or the one that is fixed. Where layers do not divide by the
- * stages, the plan gets the best split by time. On a mixed cluster groups also
- * differ in the order of the node types along the pipeline, and each plan gets the
- * best split that fits (as Metis, ATC 2024, orders types and splits layers by what
- * they do).
+ * reads (PlanPart), and turns all of them down at once; rules of states also read
+ * whether activations go to the host, and are checked for each choice of passes where
+ * they do. Schedules are those that the framework runs, or the one that is fixed.
+ * Where layers do not divide by the stages, the plan gets the best split by time. On
+ * a mixed cluster groups also differ in the order of the node types along the
+ * pipeline, and each plan gets the best split that fits (as Metis, ATC 2024, orders
+ * types and splits layers by what they do).
  *
  * To add a choice: a field of one of the two, its values in pass_choices() or
  * state_choices(), and its place in the plan in space_choose().
@@ -30,6 +31,7 @@ void space_switch_off(Plan *plan, guint off);
 typedef struct {
   guint8 sequence_parallel, recompute;
   guint8 recompute_layers; /* of each stage, the others are kept; 0 = no count */
+  guint8 activations; /* what full recomputation keeps goes to the host; the states' rules read it too */
 } PassChoice;
 
 typedef struct {
