@@ -103,7 +103,8 @@ END_TEST
 static const struct {
   const char *model, *framework;
 } planned[] = { { "bert-large", "megatron-core" }, { "bert-large", "deepspeed" }, { "bert-large-sparse", "fsdp" },
-                { "vit-huge-14", "megatron-core" }, { "vit-huge-14", "fsdp" }, { "gpt-j-6b", "megatron-core" } };
+                { "vit-huge-14", "megatron-core" }, { "vit-huge-14", "fsdp" }, { "gpt-j-6b", "megatron-core" },
+                { "t5-11b", "megatron-core" }, { "t5-large", "deepspeed" } };
 
 /* A search finds a plan that fits; its simulation takes longer than the matrices alone. */
 START_TEST(families_are_planned)
@@ -144,6 +145,99 @@ START_TEST(images_have_their_length)
 }
 END_TEST
 
+/* T5 of 12 and 12 blocks on 4 stages with Megatron's split: what each stage receives, and what a boundary carries. */
+START_TEST(encoder_output_travels)
+{
+  g_autoptr(Model) model = fixture_known_model("t5-base");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 4);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan plan = plan_default(model, framework);
+  double token = 768 * 2;
+
+  plan.gpus = plan.pp = 4;
+  plan.global_batch = 8;
+  plan.split_rank = 1;
+  plan.decoder_seq = 128;
+  ck_assert_int_eq(plan_check(&plan, model, cluster, NULL), RULE_NONE);
+  static const int starts[] = { 0, 13, 17, 21, 26 };
+  for (int stage = 0; stage <= 4; stage++)
+    ck_assert_int_eq(plan_stage_first_layer(&plan, model, stage), starts[stage]);
+  ck_assert_double_eq(op_boundary_bytes_at(model, &plan, 7), 512 * token);
+  ck_assert_double_eq(op_boundary_bytes_at(model, &plan, 13), 512 * token);
+  ck_assert_double_eq(op_boundary_bytes_at(model, &plan, 17), (512 + 128) * token);
+  ck_assert(plan_entry_copies(&plan, model));
+  g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
+  double sent[4] = { 0 };
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *span = &g_array_index(trace->spans, Span, i);
+    const Segment *s = &g_array_index(trace->segments, Segment, span->segment);
+    sent[span->row] += s->kind == TASK_SEND ? s->comm_bytes : 0;
+  }
+  ck_assert_double_eq(sent[0], 8 * 512 * token);
+  ck_assert_double_eq(sent[1], 8 * (512 + 512 + 128) * token);
+  ck_assert_double_eq(sent[2], 8 * 2 * (512 + 128) * token);
+  ck_assert_double_eq(sent[3], 8 * (512 + 128) * token);
+}
+END_TEST
+
+/* Stages of the decoder hold two attentions a block, and those that did not start it the encoder's output as well. */
+START_TEST(stacks_have_their_memory)
+{
+  g_autoptr(Model) model = fixture_known_model("t5-base");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 1);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan plan = plan_default(model, framework);
+  LayerWork works[4];
+  static const int layers[] = { 2, 13, 14, 15 };
+
+  for (int i = 0; i < 4; i++)
+    layer_work_init(&works[i], model, model_layer(model, layers[i]), &plan, cluster);
+  double output = 512.0 * 768 * 2;
+  ck_assert_double_gt(works[2].saved_bytes, works[0].saved_bytes + 5 * output); /* norm and its output, q, k and v, context */
+  ck_assert_double_gt(works[1].saved_bytes, works[2].saved_bytes + output);
+  ck_assert_double_eq(works[2].saved_bytes, works[3].saved_bytes);
+  ck_assert_double_eq(works[2].params - works[0].params, 4.0 * 768 * 768 + 768);
+  for (int i = 0; i < 4; i++)
+    layer_work_clear(&works[i]);
+}
+END_TEST
+
+START_TEST(stacks_have_rules)
+{
+  static const struct {
+    const char *framework;
+    int pp, split, cp;
+    PlanRule rule;
+    const char *says;
+  } cases[] = {
+    { "megatron-core", 3, 0, 1, RULE_LAYERS, "plan: pipeline_model_parallel_size: 3: expected that a stage starts with the "
+      "decoder of model t5-base, which is what megatron-core runs, or a pipeline_model_parallel_split_rank" },
+    { "deepspeed", 3, 0, 1, RULE_NONE, NULL },
+    { "megatron-core", 3, 1, 1, RULE_NONE, NULL },
+    { "megatron-core", 6, 5, 1, RULE_LAYERS, "plan: pipeline_model_parallel_split_rank: 5: expected a divisor of the 12 "
+      "encoder layers that leaves a divisor of the 12 decoder layers" },
+    { "megatron-core", 1, 0, 2, RULE_CONTEXT, NULL },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) model = fixture_known_model("t5-base");
+    g_autoptr(Cluster) cluster = fixture_cluster("dgx", cases[i].pp * cases[i].cp);
+    g_autoptr(Framework) framework = fixture_framework(cases[i].framework);
+    Plan plan = plan_default(model, framework);
+    GError *error = NULL;
+    plan.pp = cases[i].pp;
+    plan.cp = cases[i].cp;
+    plan.gpus = plan.pp * plan.cp;
+    plan.split_rank = cases[i].split;
+    plan.attention = cases[i].rule == RULE_CONTEXT ? ATTENTION_UNFUSED : plan.attention;
+    ck_assert_int_eq(plan_check(&plan, model, cluster, &error), cases[i].rule);
+    if (cases[i].says)
+      test_error(&error, TDP_ERROR_INPUT, cases[i].says);
+    g_clear_error(&error);
+  }
+}
+END_TEST
+
 static char *export_of(const char *exporter, const char *name, GError **error)
 {
   g_autoptr(Model) model = fixture_known_model(name);
@@ -174,4 +268,7 @@ TEST_LOOPS("families", { parameters_are_counted, G_N_ELEMENTS(counts) },
            { parallel_blocks_sum_once },
            { families_are_planned, G_N_ELEMENTS(planned) },
            { images_have_their_length },
+           { encoder_output_travels },
+           { stacks_have_their_memory },
+           { stacks_have_rules },
            { exporters_write_or_refuse })

@@ -93,7 +93,8 @@ static double params_of(const Model *model, const Plan *plan, const Cluster *clu
 static const char *const counted[] = { "gpt3", "gpt2-xl", "llama-2-7b", "llama-3.1-405b", "bloom", "opt-350m", "gpt-neox-20b",
                                        "mixtral-8x7b", "deepseek-v2-lite", "deepseek-v3", "qwen3-30b-a3b", "qwen2.5-7b",
                                        "gemma-2-9b", "mistral-nemo-12b", "falcon-7b", "gpt-oss-120b", "bert-base", "bert-large",
-                                       "bert-large-sparse", "vit-huge-14", "gpt-j-6b", "palm-540b" };
+                                       "bert-large-sparse", "vit-huge-14", "gpt-j-6b", "palm-540b",
+                                       "t5-11b", "flan-t5-base" };
 
 /* Unsharded and unpadded, the work's weights are the model's parameters. */
 START_TEST(weights_are_the_parameters)

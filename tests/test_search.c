@@ -35,6 +35,38 @@ START_TEST(brute_force_agrees)
 }
 END_TEST
 
+/* The same for an encoder-decoder whose stacks differ, and for sparse attention behind norms. */
+START_TEST(families_agree)
+{
+  static const char *const models[] = {
+    "{\"model_type\":\"t5\",\"d_model\":256,\"d_kv\":64,\"d_ff\":1024,\"num_layers\":4,\"num_decoder_layers\":8,"
+    "\"num_heads\":4,\"vocab_size\":512,\"n_positions\":128}",
+    "{\"layers\":6,\"hidden\":256,\"heads\":4,\"vocab\":512,\"seq\":128,\"causal\":false,\"norm_position\":\"post\","
+    "\"mlm_head\":true,\"embedding_norm\":true,\"sparse_attention\":{\"mode\":\"bigbird\"}}",
+  };
+  GRand *rand = g_rand_new_with_seed(700 + _i);
+  const char *text = models[_i % 2];
+  Instance in;
+
+  instance_init(&in, rand);
+  model_free(in.model);
+  cluster_free(in.cluster);
+  framework_free(in.framework);
+  in.model = model_parse(text, strlen(text), "f", NULL);
+  in.cluster = fixture_cluster("dgx", _i < 2 ? 4 : 8);
+  in.cluster->device.memory_bytes = 2.1e9 + 1e8 * _i;
+  in.framework = fixture_framework(_i % 2 || _i == 2 ? "deepspeed" : "megatron-core");
+  in.base = plan_default(in.model, in.framework);
+  in.base.gpus = in.cluster->devices;
+  in.base.global_batch = 16;
+  in.base.decoder_seq = _i % 2 ? 0 : 48;
+  in.options.fixed.overlap = 1;
+  instance_check(&in);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* The same for a model whose experts may be on other ranks than the rest. */
 START_TEST(experts_agree)
 {
@@ -339,6 +371,7 @@ END_TEST
 
 TEST_LOOPS("search", { brute_force_agrees, 60 },
            { experts_agree, 12 },
+           { families_agree, 4 },
            { small_spaces_agree, 20 },
            { resumed_is_the_same },
            { threads_do_not_matter },

@@ -195,13 +195,15 @@ static Answer *largest_context(const Asked *q)
 static Model deeper(const Model *m, int blocks, int **layers)
 {
   Model copy = *m;
-  const LayerSpec *block = model_layer(m, m->n_layers / 2);
+  int common = m->encoder_blocks ? m->n_layers - 2 : m->n_layers / 2;
+  const LayerSpec *block = model_layer(m, common);
 
   copy.blocks = blocks;
+  copy.encoder_blocks = 0;
   copy.n_layers = m->n_layers - m->blocks + blocks;
   copy.layers = *layers = g_new(int, copy.n_layers);
   for (int i = 1; i <= blocks; i++)
-    copy.layers[i] = m->layers[m->n_layers / 2];
+    copy.layers[i] = m->layers[common];
   copy.layers[0] = m->layers[0];
   for (int i = m->blocks + 1; i < m->n_layers; i++)
     copy.layers[blocks + i - m->blocks] = m->layers[i];

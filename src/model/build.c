@@ -72,6 +72,7 @@ static LayerSpec block_of(const Model *m, const Recipe *r, const Stack *stack, i
   spec.attention.extra_params = (r->sinks ? r->heads : 0) + (i == 0 ? r->buckets * r->heads : 0);
   if (stack->cross)
     spec.cross = attention_of(r, FALSE);
+  spec.entry = stack->cross && i == 0;
   spec.ffn = recipe_is_sparse(r, i) ? sparse_of(r) : dense_of(r);
   return spec;
 }
@@ -100,18 +101,14 @@ static void add_mtp(Model *m, const Recipe *r, const Stack *stack)
 static void add_layers(Model *m, const Recipe *r)
 {
   gboolean two = r->encoder_layers > 0;
-  LayerSpec embedding = {.kind = LAYER_EMBEDDING, .norms = r->embedding_norm ? 1 : 0};
+  LayerSpec embedding = {.kind = LAYER_EMBEDDING, .norms = r->embedding_norm ? 1 : 0, .encoder = two};
   LayerSpec head = {.kind = LAYER_HEAD, .norms = r->final_norm ? 1 : 0};
   Stack encoder = {.blocks = r->encoder_layers, .encoder = TRUE};
   Stack decoder = {.blocks = r->layers, .cross = two, .causal = !r->bidirectional};
-  m->layers = g_new(int, (gsize)r->encoder_layers + r->layers + 3 + 2 * (gsize)r->mtp);
-  if (two) {
-    LayerSpec first = embedding;
-    first.encoder = TRUE;
-    add_layer(m, &first);
-    add_stack(m, r, &encoder);
-  }
+  m->layers = g_new(int, (gsize)r->encoder_layers + r->layers + 2 + 2 * (gsize)r->mtp);
   add_layer(m, &embedding);
+  add_stack(m, r, &encoder);
+  m->encoder_blocks = m->blocks;
   add_stack(m, r, &decoder);
   add_mtp(m, r, &decoder);
   add_layer(m, &head);

@@ -75,6 +75,8 @@ typedef struct {
   int norms;                  /* of hidden width in the layer */
   gboolean parallel;          /* attention and feed-forward read the same input */
   gboolean again;             /* a head that shares the weights of the model's, but the norm */
+  gboolean entry;             /* the decoder's first block, of an encoder-decoder: looks its tokens up in the first
+                                 layer's table before it starts */
   gboolean encoder;           /* block or embedding of the encoder of an encoder-decoder */
   gint64 params;              /* exact, of one such layer, without tied_params */
   gint64 active_params;       /* those of params that one token uses */
@@ -113,8 +115,8 @@ typedef struct {
   int n_specs;
   int *layers;        /* index into specs for each layer, embedding first, head last */
   int mtp;            /* multi-token prediction modules (DeepSeek-V3, arXiv 2412.19437, section 2.2) */
-  int n_layers;       /* blocks + 2; + 2 for each such module, before the head; + 1 for the decoder's embedding of an encoder-decoder,
-                         which stands between the two stacks and shares the table */
+  int encoder_blocks; /* of the blocks, the first ones: those of an encoder-decoder's encoder */
+  int n_layers;       /* blocks + 2; + 2 for each such module, before the head */
   gint64 params;        /* exact total, tied weights once */
   gint64 active_params; /* used by one token; = params but for MoE */
 } Model;
@@ -145,5 +147,8 @@ int mlp_matrices(MlpKind kind);
  * A sliding window limits the square. Recomputation is not counted.
  */
 double model_flops(const Model *model, int seq);
+
+/* The same of an encoder-decoder whose decoder has another length. */
+double model_flops_of_both(const Model *model, int seq, int decoder_seq);
 
 #endif

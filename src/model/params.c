@@ -87,6 +87,7 @@ static void count_block(const Model *m, LayerSpec *spec)
   if (f->experts)
     w = sum(w, router_weights(f, m->hidden));
   w.rest += norm_weights(m, spec->norms);
+  spec->tied_params = spec->entry ? (gint64)m->vocab * m->embed_dim : 0;
   spec->expert_params = f->experts * (one.matrix + one.rest);
   spec->matrix_params = w.matrix + visited * one.matrix;
   spec->active_params = spec->matrix_params + w.rest + visited * one.rest;
@@ -107,10 +108,8 @@ static void count_mtp(const Model *m, LayerSpec *spec)
   spec->active_params += join.matrix + join.rest;
 }
 
-/* The first layer holds the table; a second embedding looks up in it. */
 static void count_embedding(const Model *m, LayerSpec *spec)
 {
-  gboolean first = spec == &m->specs[m->layers[0]];
   gint64 table = (gint64)m->vocab * m->embed_dim;
   Weights w = {0, norm_weights(m, spec->norms)};
   if (m->patch)
@@ -120,8 +119,7 @@ static void count_embedding(const Model *m, LayerSpec *spec)
   if (m->embed_dim != m->hidden)
     w.matrix += (gint64)m->embed_dim * m->hidden;
   w.rest += ((gint64)m->position_rows + m->token_types) * m->hidden;
-  w.rest += first ? table : 0;
-  spec->tied_params = first ? 0 : table;
+  w.rest += table;
   spec->matrix_params = w.matrix;
   spec->params = spec->active_params = w.matrix + w.rest;
 }
@@ -192,13 +190,28 @@ static double layer_tokens(const Model *m, const LayerSpec *spec, double seq)
   return spec->kind == LAYER_EMBEDDING ? seq - 1 : 1;
 }
 
-double model_flops(const Model *m, int seq)
+/* Of queries on keys. */
+static double layer_flops(const Model *m, const LayerSpec *spec, int seq, int encoder_seq)
+{
+  const Attention *cross = &spec->cross;
+  double keys_and_values = (double)m->hidden * cross->kv_heads * (cross->head_dim + cross->v_head_dim);
+
+  return 6.0 * spec->matrix_params * layer_tokens(m, spec, seq) + attention_flops(&spec->attention, seq) +
+         6.0 * cross->heads * ((double)cross->head_dim + cross->v_head_dim) * seq * encoder_seq +
+         6.0 * keys_and_values * (encoder_seq - seq);
+}
+
+double model_flops_of_both(const Model *m, int seq, int decoder_seq)
 {
   double flops = 0;
   for (int i = 0; i < m->n_layers; i++) {
     const LayerSpec *spec = model_layer(m, i);
-    flops += 6.0 * spec->matrix_params * layer_tokens(m, spec, seq) +
-             attention_flops(&spec->attention, seq) + attention_flops(&spec->cross, seq);
+    flops += layer_flops(m, spec, spec->encoder ? seq : decoder_seq, seq);
   }
   return flops;
+}
+
+double model_flops(const Model *m, int seq)
+{
+  return model_flops_of_both(m, seq, seq);
 }

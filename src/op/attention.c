@@ -9,38 +9,38 @@ static gboolean fused(const Build *b)
 
 static double keys_seen(const Build *b)
 {
-  const Attention *a = &b->spec->attention;
+  const Attention *a = b->attention;
   int window = a->window;
 
   if (a->sparse)
-    return sparse_keys_seen(a->sparse, a->heads, b->plan->seq);
-  return window > 0 ? MIN(window, b->plan->seq) : b->plan->seq;
+    return sparse_keys_seen(a->sparse, a->heads, b->seq);
+  return window > 0 ? MIN(window, b->keys) : b->keys;
 }
 
 static double local_heads(const Build *b)
 {
-  return b->spec->attention.heads / b->tp;
+  return b->attention->heads / b->tp;
 }
 
 static double local_kv_heads(const Build *b)
 {
-  const Attention *a = &b->spec->attention;
+  const Attention *a = b->attention;
   return (a->kv_lora_rank ? a->heads : a->kv_heads) / b->tp;
 }
 
 static double query_width(const Build *b)
 {
-  return local_heads(b) * b->spec->attention.head_dim;
+  return local_heads(b) * b->attention->head_dim;
 }
 
 static double key_width(const Build *b)
 {
-  return local_kv_heads(b) * b->spec->attention.head_dim;
+  return local_kv_heads(b) * b->attention->head_dim;
 }
 
 static double value_width(const Build *b)
 {
-  return local_kv_heads(b) * b->spec->attention.v_head_dim;
+  return local_kv_heads(b) * b->attention->v_head_dim;
 }
 
 /* Behind the residual sums a norm's output is the next block's input, which stays. */
@@ -49,7 +49,7 @@ static void project_grouped(Build *b)
   b->dropped |= b->model->post_norm ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
     .name = "qkv", .in = b->hidden, .out = query_width(b) + key_width(b) + value_width(b), .batch = 1,
-    .rows = b->tokens, .bias = b->spec->attention.qkv_bias, .saved = b->bytes * b->rows * b->hidden,
+    .rows = b->tokens, .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden,
     .split = LINEAR_COLUMN,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
@@ -77,7 +77,7 @@ static void latent_down(Build *b, const char *name, double rank, double aside, d
   double elements = b->rows * rank, e = b->bytes;
 
   build_linear(b, &(Linear) { .name = name, .in = b->hidden, .out = rank + aside, .batch = 1, .rows = b->rows,
-                              .bias = b->spec->attention.qkv_bias, .saved = saved, .split = LINEAR_REPLICATED });
+                              .bias = b->attention->qkv_bias, .saved = saved, .split = LINEAR_REPLICATED });
   build_stream(b, &(Stream) { .name = "latent norm", .forward_bytes = 2 * e * elements, .forward_kernels = 1,
                               .backward_bytes = 3 * e * elements, .backward_kernels = 2, .saved = e * elements });
   build_params(b, rank);
@@ -89,7 +89,7 @@ static void latent_down(Build *b, const char *name, double rank, double aside, d
  * of each head, as in training; absorbing them into the queries pays in decoding only. */
 static void project_latent(Build *b)
 {
-  const Attention *a = &b->spec->attention;
+  const Attention *a = b->attention;
   double nope = a->head_dim - a->rope_head_dim, e = b->bytes, t = b->tokens, input = e * b->rows * b->hidden;
 
   b->dropped |= 1u << MODULE_LAYERNORM;
@@ -112,7 +112,7 @@ static void project_latent(Build *b)
 
 static void rotate(Build *b)
 {
-  const Attention *a = &b->spec->attention;
+  const Attention *a = b->attention;
   double elements = b->tokens * (query_width(b) + key_width(b));
   gboolean one = b->plan->framework->fused_rope;
 
@@ -131,7 +131,7 @@ static void rotate(Build *b)
 /* Heads back beside each other. */
 static void gather_heads(Build *b)
 {
-  double moved = 2 * b->bytes * b->tokens * local_heads(b) * b->spec->attention.v_head_dim;
+  double moved = 2 * b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
 
   build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1, .backward_bytes = moved,
                               .backward_kernels = 1 });
@@ -141,9 +141,9 @@ static void gather_heads(Build *b)
  * there is no dropout of its output (sparse_self_attention.py). */
 static void core_of_blocks(Build *b)
 {
-  const Attention *a = &b->spec->attention;
+  const Attention *a = b->attention;
   double side = a->sparse->block, e = b->bytes, each = e * b->tokens * local_heads(b);
-  double blocks = b->plan->micro_batch * sparse_blocks(a->sparse, a->heads, b->plan->seq) / b->tp;
+  double blocks = b->plan->micro_batch * sparse_blocks(a->sparse, a->heads, b->seq) / b->tp;
   double scores = blocks * side * side;
 
   build_enter(b, MODULE_CORE_ATTN);
@@ -162,13 +162,16 @@ static void core_of_blocks(Build *b)
  * sequence is written and kept. Dropout keeps its mask and its output. */
 static void core_unfused(Build *b)
 {
-  const Attention *a = &b->spec->attention;
-  double batch = b->plan->micro_batch * local_heads(b), s = b->plan->seq, kv = keys_seen(b), e = b->bytes;
+  const Attention *a = b->attention;
+  double batch = b->plan->micro_batch * local_heads(b), s = b->seq, kv = keys_seen(b), e = b->bytes;
   double scores = batch * s * kv;
   gboolean one = b->plan->framework->fused_softmax;
 
   build_enter(b, MODULE_CORE_ATTN);
   build_product(b, "scores", s, kv, a->head_dim, batch);
+  if (b->model->positions == POSITIONS_RELATIVE && a == &b->spec->attention)
+    build_stream(b, &(Stream) { .name = "position bias", .forward_bytes = 3 * e * scores, .forward_kernels = 1,
+                                .backward_bytes = e * scores, .backward_kernels = 1 });
   build_stream(b, &(Stream) {
     .name = "softmax",
     .forward_bytes = (one ? 2 : 8) * e * scores, .forward_kernels = one ? 1 : 4,
@@ -200,8 +203,8 @@ static void build_copies(Build *b, const char *name, double elements)
 
 static void core_fused(Build *b)
 {
-  const Attention *a = &b->spec->attention;
-  double batch = b->plan->micro_batch, heads = local_heads(b), s = b->plan->seq, kv = keys_seen(b);
+  const Attention *a = b->attention;
+  double batch = b->plan->micro_batch, heads = local_heads(b), s = b->seq, kv = keys_seen(b);
   Op op = {
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
     .dropped = 1u << MODULE_CORE_ATTN,
@@ -226,20 +229,13 @@ static void core_fused(Build *b)
   build_copies(b, "copy context", b->tokens * heads * a->v_head_dim);
 }
 
-void build_attention(Build *b)
+/* The core and what makes its output hidden again; `kept_bytes` of queries, keys and values are kept by the core. */
+static void attend(Build *b, const char *projection, double kept_bytes)
 {
-  const Attention *a = &b->spec->attention;
+  const Attention *a = b->attention;
   double out_width = local_heads(b) * a->v_head_dim;
 
-  if (a->kv_lora_rank)
-    project_latent(b);
-  else
-    project_grouped(b);
-  rotate(b);
-  build_leave(b, MODULE_MLA_UP_PROJ);
-  /* queries, keys and values, kept by the core */
-  g_array_index(b->work->forward, Op, b->work->forward->len - 1).saved_bytes +=
-      b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b));
+  g_array_index(b->work->forward, Op, b->work->forward->len - 1).saved_bytes += kept_bytes;
   if (fused(b))
     core_fused(b);
   else if (a->sparse)
@@ -248,7 +244,55 @@ void build_attention(Build *b)
     core_unfused(b);
   build_params(b, a->extra_params / b->tp);
   build_linear(b, &(Linear) {
-    .name = "projection", .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
+    .name = projection, .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
     .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,
   });
+}
+
+void build_attention(Build *b)
+{
+  if (b->attention->kv_lora_rank)
+    project_latent(b);
+  else
+    project_grouped(b);
+  rotate(b);
+  build_leave(b, MODULE_MLA_UP_PROJ);
+  attend(b, "projection", b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b)));
+}
+
+/* Keys and values of the encoder's output, which the decoder's first block keeps for all; its gradients add up. */
+static double project_memory(Build *b)
+{
+  Build memory = *b;
+  double width = key_width(b) + value_width(b);
+
+  memory.tokens = b->tokens / b->seq * b->keys;
+  memory.rows = b->rows / b->seq * b->keys;
+  double bytes = b->bytes * memory.rows * b->hidden;
+  build_stream(&memory, &(Stream) { .name = "sum encoder gradient", .backward_bytes = 3 * bytes, .backward_kernels = 1 });
+  build_linear(&memory, &(Linear) {
+    .name = "cross kv", .in = b->hidden, .out = width, .batch = 1, .rows = memory.tokens, .bias = b->attention->qkv_bias,
+    .saved = b->spec->entry ? bytes : 0, .split = LINEAR_COLUMN,
+  });
+  b->work->transient_bytes += bytes;
+  return b->bytes * memory.tokens * width;
+}
+
+void build_cross_attention(Build *b)
+{
+  const Attention *own = b->attention;
+  double keys = b->keys;
+
+  b->attention = &b->spec->cross;
+  b->keys = b->plan->seq;
+  double memory_bytes = project_memory(b);
+  b->dropped |= 1u << MODULE_LAYERNORM;
+  build_linear(b, &(Linear) {
+    .name = "cross q", .in = b->hidden, .out = query_width(b), .batch = 1, .rows = b->tokens,
+    .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN,
+  });
+  build_leave(b, MODULE_LAYERNORM);
+  attend(b, "cross projection", memory_bytes + b->bytes * b->tokens * query_width(b));
+  b->attention = own;
+  b->keys = keys;
 }

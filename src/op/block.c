@@ -27,13 +27,20 @@ void build_block(Build *b)
     build_post_norm_block(b);
     return;
   }
+  if (b->spec->entry)
+    build_entry_embedding(b);
   build_norm(b, "attention norm");
   build_attention(b);
   if (!b->spec->parallel)
     build_residual(b);
+  if (b->spec->cross.heads) {
+    build_norm(b, "cross norm");
+    build_cross_attention(b);
+    build_residual(b);
+  }
   if (usual == 2)
     build_norm(b, "feed-forward norm");
   build_feed_forward(b);
   build_residual(b);
-  extra_norms(b, usual);
+  extra_norms(b, usual + (b->spec->cross.heads > 0));
 }

@@ -15,6 +15,8 @@ typedef struct {
   GroupShape tensor, context; /* the tensor- and the context-parallel group */
   GroupShape expert, expert_tensor, expert_block; /* of experts that are apart: mesh.h */
   double tp;
+  const Attention *attention; /* of the block, or its cross attention */
+  double seq, keys;  /* tokens of a sequence: of its queries, of what they attend to */
   double tokens;     /* of a micro-batch, on a context-parallel rank */
   double rows;       /* tokens that norms and residuals see: tokens / tp under sequence parallel */
   double bytes;      /* of an activation element */
@@ -107,6 +109,8 @@ void build_mtp(Build *b);
 
 /* Parts of a block. */
 void build_attention(Build *b);
+void build_cross_attention(Build *b);
+void build_entry_embedding(Build *b);
 void build_feed_forward(Build *b);
 
 typedef struct {

@@ -38,7 +38,7 @@ static Op exchange(const Core *c, const char *name, Collective what, double byte
 /* Counts the whole square of `rows` queries and `square` keys, computes `keys` of them. */
 static Op core(const Core *c, double heads, double rows, double keys, double square, gboolean causal)
 {
-  const Attention *a = &c->b->spec->attention;
+  const Attention *a = c->b->attention;
   double batch = c->b->plan->micro_batch;
 
   return (Op) {
@@ -61,8 +61,8 @@ static Op sum(const Core *c, const char *name, double bytes)
 static void ring(Core *c)
 {
   int ranks = c->b->plan->cp;
-  gboolean causal = c->b->spec->attention.causal, backward = c->pass != PASS_FORWARD;
-  double out_bytes = c->b->bytes * c->b->tokens * c->heads * c->b->spec->attention.v_head_dim;
+  gboolean causal = c->b->attention->causal, backward = c->pass != PASS_FORWARD;
+  double out_bytes = c->b->bytes * c->b->tokens * c->heads * c->b->attention->v_head_dim;
   double sums_bytes = 3 * (backward ? out_bytes + c->keys_bytes : out_bytes);
 
   for (int step = 0; step < ranks; step++) {
@@ -88,7 +88,7 @@ static void gather(Core *c)
   double seq = c->rows * ranks;
 
   add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes))->redone = module_of(c);
-  add(c, core(c, c->heads, c->rows, seq, seq, c->b->spec->attention.causal));
+  add(c, core(c, c->heads, c->rows, seq, seq, c->b->attention->causal));
   if (c->pass != PASS_FORWARD)
     add(c, exchange(c, "sum key gradients", COLLECTIVE_REDUCE_SCATTER, ranks * c->keys_bytes));
   c->b->work->transient_bytes = MAX(c->b->work->transient_bytes, 2 * ranks * c->keys_bytes);
@@ -98,7 +98,7 @@ static void gather(Core *c)
  * rows (Transformer Engine's context_parallel.py, AttnFuncWithCPAndQKVOA2A). */
 static void all_to_all(Core *c)
 {
-  const Attention *a = &c->b->spec->attention;
+  const Attention *a = c->b->attention;
   int ranks = c->b->plan->cp;
   double seq = c->rows * ranks, in = c->keys_bytes + c->b->bytes * c->b->tokens * c->heads * a->head_dim;
   double out = c->b->bytes * c->b->tokens * c->heads * a->v_head_dim, keys = a->window > 0 ? MIN(a->window, seq) : seq;
@@ -118,7 +118,7 @@ static void (*const cores[CONTEXT_COUNT])(Core *) = {
 void build_context_core(Build *b, double heads, double keys_bytes)
 {
   g_autoptr(GArray) ops = g_array_new(FALSE, FALSE, sizeof(Op));
-  Core c = { .b = b, .ops = b->work->forward, .heads = heads, .rows = (double)b->plan->seq / b->plan->cp,
+  Core c = { .b = b, .ops = b->work->forward, .heads = heads, .rows = b->seq / b->plan->cp,
              .keys_bytes = keys_bytes, .pass = PASS_FORWARD };
   guint first = b->work->forward->len;
 

@@ -36,6 +36,27 @@ static void build_patches(Build *b)
   build_params(b, (m->position_rows + 1.0) * b->hidden);
 }
 
+static void look_up(Build *b)
+{
+  const Model *m = b->model;
+  double gathered = b->tokens * (m->embed_dim ? m->embed_dim : m->hidden) * b->bytes;
+
+  build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
+                              .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
+  build_forward_collective(b, "sum embeddings",
+                           b->plan->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gathered);
+  if (b->plan->sequence_parallel)
+    build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
+}
+
+/* The table is the first layer's; a copy of it is counted where stages are known (plan_entry_copies). */
+void build_entry_embedding(Build *b)
+{
+  look_up(b);
+  build_dropout(b);
+  b->work->deferred_bytes += b->rows * b->hidden * b->bytes;
+}
+
 void build_embedding(Build *b)
 {
   const Model *m = b->model;
@@ -47,12 +68,7 @@ void build_embedding(Build *b)
   double width = m->embed_dim ? m->embed_dim : m->hidden;
   double gathered = b->tokens * width * b->bytes, rows = b->rows * b->hidden * b->bytes;
 
-  build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
-                              .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
-  build_forward_collective(b, "sum embeddings",
-                           b->plan->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gathered);
-  if (b->plan->sequence_parallel)
-    build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
+  look_up(b);
   add_table(b, "positions", m->position_rows);
   add_table(b, "token types", m->token_types);
   build_dropout(b);

@@ -12,9 +12,14 @@ static void (*const builders[])(Build *) = {
   [LAYER_MTP] = build_mtp,
 };
 
+static double stream_tokens(const Plan *p, gboolean encoder)
+{
+  return (double)p->micro_batch * plan_stream_seq(p, encoder) / p->cp;
+}
+
 double op_tokens(const Plan *p)
 {
-  return (double)p->micro_batch * p->seq / p->cp;
+  return stream_tokens(p, FALSE);
 }
 
 static double no_narrower(const Plan *p, double bytes)
@@ -151,9 +156,26 @@ int op_vocab(const Model *model, const Plan *p)
   return (int)((model->vocab + multiple - 1) / multiple * multiple);
 }
 
+static double stream_bytes(const Model *model, const Plan *p, gboolean encoder)
+{
+  return stream_tokens(p, encoder) * model->hidden * dtype_bytes[p->precision] / (p->sequence_parallel ? p->tp : 1);
+}
+
 double op_boundary_bytes(const Model *model, const Plan *p)
 {
-  return op_tokens(p) * model->hidden * dtype_bytes[p->precision] / (p->sequence_parallel ? p->tp : 1);
+  return stream_bytes(model, p, TRUE);
+}
+
+double op_encoder_bytes(const Model *model, const Plan *p)
+{
+  return model->encoder_blocks ? stream_bytes(model, p, TRUE) : 0;
+}
+
+double op_boundary_bytes_at(const Model *model, const Plan *p, int layer)
+{
+  if (layer <= 1 + model->encoder_blocks)
+    return stream_bytes(model, p, TRUE);
+  return stream_bytes(model, p, FALSE) + op_encoder_bytes(model, p);
 }
 
 static void reverse(GArray *ops)
@@ -257,7 +279,8 @@ static void apply_recompute(LayerWork *work, const Build *b)
   if (work->recompute == RECOMPUTE_NONE)
     return;
   if (work->recompute == RECOMPUTE_FULL)
-    work->saved_bytes = b->rows * b->hidden * b->bytes / (b->plan->partition_activations ? b->tp : 1);
+    work->saved_bytes = b->rows * b->hidden * b->bytes / (b->plan->partition_activations ? b->tp : 1) +
+                        (b->spec->entry ? op_encoder_bytes(b->model, b->plan) : 0);
   else
     work->saved_bytes = b->plan->framework->selective_products ? bytes_of_products(work, b)
                                                                       : bytes_without_modules(work, b->plan);
@@ -267,10 +290,11 @@ static void apply_recompute(LayerWork *work, const Build *b)
 /* But its groups. */
 static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan)
 {
-  double tokens = op_tokens(plan);
+  double tokens = stream_tokens(plan, spec->encoder), seq = plan_stream_seq(plan, spec->encoder);
 
   return (Build) {
-    .work = work, .model = model, .spec = spec, .plan = plan, .tp = plan->tp, .tokens = tokens,
+    .work = work, .model = model, .spec = spec, .plan = plan, .attention = &spec->attention, .seq = seq, .keys = seq,
+    .tp = plan->tp, .tokens = tokens,
     .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .bytes = dtype_bytes[plan->precision],
     .hidden = model->hidden,
   };

@@ -88,7 +88,7 @@ void layer_work_clear(LayerWork *work);
 /* Makes it the work under another plan, one that differs from its own in recomputation only. */
 void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan);
 
-/* Tokens of a micro-batch on a device, before sequence parallelism. */
+/* Tokens of a micro-batch on a device, before sequence parallelism; of an encoder-decoder, the decoder's. */
 double op_tokens(const Plan *plan);
 
 /* Bytes of an accumulated gradient, and of one on the wire: the framework's for
@@ -146,7 +146,14 @@ double op_step_bytes(const Plan *plan, double params, double largest);
  * of vocab_multiple x tp). */
 int op_vocab(const Model *model, const Plan *plan);
 
-/* Bytes that a device sends to the next stage for one micro-batch. */
+/* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, that of encoder stages. */
 double op_boundary_bytes(const Model *model, const Plan *plan);
+
+/* The same before a layer: between decoder stages of an encoder-decoder the encoder's output travels with the decoder's,
+ * and back its gradient so far (Megatron-LM's T5). */
+double op_boundary_bytes_at(const Model *model, const Plan *plan, int layer);
+
+/* The encoder's output for one micro-batch, which stages behind the decoder's first one receive and keep; 0 without one. */
+double op_encoder_bytes(const Model *model, const Plan *plan);
 
 #endif

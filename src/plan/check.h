@@ -27,4 +27,12 @@ gboolean check_expert_copies(const Subject *subject, GError **error);
 /* Of check_strategies.c. */
 gboolean check_strategies(const Subject *subject, GError **error);
 
+/* Rules of check_family.c. */
+gboolean check_family(const Subject *subject, GError **error);
+gboolean check_stacks(const Subject *subject, GError **error);
+gboolean check_sparse(const Subject *subject, GError **error);
+gboolean check_vocabulary(const Subject *subject, GError **error);
+gboolean check_chunks(const Subject *subject, GError **error);
+gboolean check_mtp(const Subject *subject, GError **error);
+
 #endif

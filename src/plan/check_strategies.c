@@ -8,8 +8,8 @@ static const char *whole_plan_only(const Plan *p, const Model *m)
 {
   if (p->schedule->vocabulary || schedule_copies(p->schedule) > 1)
     return "a schedule with one copy of the model, and the vocabulary at its ends";
-  if (m->mtp > 0)
-    return "a model without multi-token prediction";
+  if (m->mtp > 0 || m->encoder_blocks > 0)
+    return "a model of one stack of blocks, without multi-token prediction";
   if (plan_experts_apart(p))
     return "experts that are divided as the rest of their layers";
   if (offload_any(&p->offload))

@@ -67,6 +67,8 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", pp %d", p->pp);
   if (p->vpp > 1)
     g_string_append_printf(s, " x %d chunks", p->vpp);
+  if (p->split_rank)
+    g_string_append_printf(s, " (encoder on %d)", p->split_rank);
   if (p->cp > 1)
     g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
   if (plan_experts_apart(p))
@@ -162,6 +164,34 @@ gboolean plan_ends_meet(const Plan *p)
   return FALSE;
 }
 
+static int rank_of_stage(const Plan *p, int stage)
+{
+  ScheduleShape shape = plan_shape(p);
+  return schedule_place(p->schedule, &shape, stage, 0).rank;
+}
+
+gboolean plan_entry_copies(const Plan *p, const Model *model)
+{
+  int stages = plan_stages(p), stage = 0;
+
+  if (!model->encoder_blocks)
+    return FALSE;
+  while (stage + 1 < stages && plan_stage_first_layer(p, model, stage + 1) <= 1 + model->encoder_blocks)
+    stage++;
+  int rank = rank_of_stage(p, stage);
+  return rank != rank_of_stage(p, 0) && !(model->tied_embeddings && rank == rank_of_stage(p, stages - 1));
+}
+
+/* Encoder and decoder each in equal stages. */
+static int split_at_rank(const Plan *p, const Model *model, int stage)
+{
+  int encoder = model->encoder_blocks, stages = plan_stages(p);
+
+  if (stage <= p->split_rank)
+    return 1 + encoder / p->split_rank * stage;
+  return 1 + encoder + (model->blocks - encoder) / (stages - p->split_rank) * (stage - p->split_rank);
+}
+
 int plan_stage_first_layer(const Plan *p, const Model *model, int stage)
 {
   int stages = plan_stages(p), first = 1;
@@ -170,6 +200,8 @@ int plan_stage_first_layer(const Plan *p, const Model *model, int stage)
     return 0;
   if (stage >= stages)
     return model->n_layers;
+  if (p->split_rank)
+    return split_at_rank(p, model, stage);
   if (!p->split.stages)
     return 1 + model->blocks / stages * stage;
   for (int i = 0; i < stage; i++)

@@ -43,6 +43,8 @@ typedef struct {
   int gpus;
   int global_batch, micro_batch; /* sequences */
   int seq;                       /* tokens */
+  int decoder_seq;               /* tokens of an encoder-decoder's decoder, whose encoder has seq; 0 = seq too */
+  int split_rank;                /* stages that hold an encoder-decoder's encoder; 0 = stages are cut by layers alone */
   int tp, pp, vpp, dp, cp, ep;
   int etp; /* ranks that share an expert's matrices; 0 = tp */
   ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
@@ -86,6 +88,16 @@ static inline int plan_micro_batches(const Plan *p)
 {
   return p->global_batch / (p->dp * p->micro_batch);
 }
+
+/* Tokens of a sequence in the layers of a stream. */
+static inline int plan_stream_seq(const Plan *p, gboolean encoder)
+{
+  return !encoder && p->decoder_seq ? p->decoder_seq : p->seq;
+}
+
+/* Whether the stage with an encoder-decoder's first decoder block keeps a copy of the embedding's table for it: neither the
+ * first stage, nor the last one with a tied head, is on the same rank. */
+gboolean plan_entry_copies(const Plan *plan, const Model *model);
 
 /* Format of most of the products: what a plan is called by, and whose peak counts. */
 static inline DType plan_format(const Plan *p)

@@ -190,6 +190,8 @@ static gboolean check_layers(const Subject *s, GError **error)
 
   if (p->split.stages)
     return check_split(s, error);
+  if (p->split_rank)
+    return TRUE;
   if (s->model->blocks % stages != 0)
     return broken(error,
                   "pipeline_model_parallel_size: %d: expected %d layers to divide by %d stages, or a layer_split",
@@ -316,7 +318,7 @@ static gboolean check_sequence_parallel(const Subject *s, GError **error)
     return TRUE;
   if (p->tp == 1)
     return broken(error, "sequence_parallel: true: expected tensor_model_parallel_size above 1, it is 1");
-  if (p->seq % p->tp != 0)
+  if (p->seq % p->tp != 0 || p->decoder_seq % p->tp != 0)
     return broken(error, "sequence_parallel: true: expected seq_length %d to divide by tensor_model_parallel_size %d",
                   p->seq, p->tp);
   return TRUE;
@@ -412,50 +414,6 @@ static gboolean check_precision(const Subject *s, GError **error)
   return TRUE;
 }
 
-static gboolean check_family(const Subject *s, GError **error)
-{
-  const Model *m = s->model;
-
-  for (int i = 0; i < m->n_specs; i++)
-    if (m->specs[i].encoder || m->specs[i].cross.heads)
-      return broken(error, "model %s: encoder-decoder models load and count, but are not planned", m->name);
-  return TRUE;
-}
-
-/* Blocks by separate kernels, or by a fused one. */
-static gboolean check_sparse(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  SparseKernels kernels = p->attention == ATTENTION_UNFUSED ? SPARSE_SEPARATE : SPARSE_FUSED;
-
-  if (s->model->sparse && !(p->framework->sparse >> kernels & 1))
-    return broken(error, "attention: \"%s\": expected %s for the sparse_attention of model %s",
-                  attention_kernel_names[p->attention],
-                  p->framework->sparse == 1u << SPARSE_SEPARATE ? "unfused"
-                  : p->framework->sparse ? "a fused kernel" : "a framework that runs block-sparse kernels", s->model->name);
-  return TRUE;
-}
-
-static gboolean check_vocabulary(const Subject *s, GError **error)
-{
-  const Model *m = s->model;
-
-  if (s->plan->schedule->vocabulary && (!m->vocab || m->mlm_head))
-    return broken(error, "pipeline_schedule: \"%s\": expected one that does not divide the vocabulary, model %s has %s",
-                  s->plan->schedule->name, m->name, m->vocab ? "an mlm_head" : "none");
-  return TRUE;
-}
-
-static gboolean check_mtp(const Subject *s, GError **error)
-{
-  const Model *m = s->model;
-
-  if (m->mtp > 0 && (!s->plan->framework->mtp || s->plan->schedule->vocabulary))
-    return broken(error, "model %s: mtp_num_layers: %d: expected 0 under %s and schedule %s", m->name, m->mtp,
-                  s->plan->framework->name, s->plan->schedule->name);
-  return TRUE;
-}
-
 /* In the order of PlanRule; a rule that reads several parts of a plan in turn has a line for each. */
 static const struct {
   PlanRule rule;
@@ -485,12 +443,14 @@ static const struct {
   { RULE_FAMILY, check_family, PLAN_DEGREES },
   { RULE_FAMILY, check_sparse, PLAN_DEGREES },
   { RULE_FAMILY, check_vocabulary, PLAN_SCHEDULE },
+  { RULE_FAMILY, check_chunks, PLAN_SCHEDULE },
   { RULE_FAMILY, check_mtp, PLAN_SCHEDULE },
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
   { RULE_EXPERTS, check_expert_copies, PLAN_STATES },
   { RULE_STRATEGIES, check_strategies, PLAN_STATES },
   { RULE_LAYERS, check_layers, PLAN_SCHEDULE },
+  { RULE_LAYERS, check_stacks, PLAN_SCHEDULE },
 };
 
 PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)

@@ -12,6 +12,7 @@ typedef struct {
   gboolean expert_padded, partition_activations;
   int micro_group;
   char *schedule, *framework;
+  int decoder_seq, split_rank; /* 0 = absent */
 } PlanFile;
 
 #define FIELD(name) G_STRUCT_OFFSET(PlanFile, name)
@@ -25,9 +26,11 @@ static const JsonField fields[] = {
   { "global_batch_size", JSON_INT, FIELD(global_batch), FALSE, 1, 1e9 },
   { "micro_batch_size", JSON_INT, FIELD(micro_batch), FALSE, 1, 1e6 },
   { "seq_length", JSON_INT, FIELD(seq), FALSE, 1, 1e8 },
+  { "decoder_seq_length", JSON_INT, FIELD(decoder_seq), FALSE, 1, 1e8 },
   { "tensor_model_parallel_size", JSON_INT, FIELD(tp), FALSE, 1, DEGREE_MAX },
   { "sequence_parallel", JSON_BOOL, FIELD(sequence_parallel) },
   { "pipeline_model_parallel_size", JSON_INT, FIELD(pp), FALSE, 1, DEGREE_MAX },
+  { "pipeline_model_parallel_split_rank", JSON_INT, FIELD(split_rank), FALSE, 1, DEGREE_MAX },
   { "virtual_pipeline_model_parallel_size", JSON_INT, FIELD(vpp), FALSE, 1, DEGREE_MAX },
   { "microbatch_group_size_per_vp_stage", JSON_INT, FIELD(micro_group), FALSE, 1, DEGREE_MAX },
   { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
@@ -179,6 +182,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->micro_batch = given(f->micro_batch, 1);
   out->micro_group = f->micro_group == out->pp ? 0 : f->micro_group;
   out->seq = given(f->seq, out->seq);
+  out->decoder_seq = f->decoder_seq;
+  out->split_rank = f->split_rank;
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
   out->partition_activations = f->partition_activations;
@@ -244,9 +249,13 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_int(w, "global_batch_size", p->global_batch);
   json_put_int(w, "micro_batch_size", p->micro_batch);
   json_put_int(w, "seq_length", p->seq);
+  if (p->decoder_seq)
+    json_put_int(w, "decoder_seq_length", p->decoder_seq);
   json_put_int(w, "tensor_model_parallel_size", p->tp);
   json_put_bool(w, "sequence_parallel", p->sequence_parallel);
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
+  if (p->split_rank)
+    json_put_int(w, "pipeline_model_parallel_split_rank", p->split_rank);
   json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
   if (p->micro_group)
     json_put_int(w, "microbatch_group_size_per_vp_stage", p->micro_group);

@@ -77,12 +77,18 @@ const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer)
   return price_of_layer(prices, b->model, node_type, layer);
 }
 
+/* Of a copy of the embedding's table that the layer's stage keeps. */
+static double copied_params(const ProgramBuild *b, int layer)
+{
+  return model_layer(b->model, layer)->entry && plan_entry_copies(b->plan, b->model) ? matrix_params(b->model, b->plan) : 0;
+}
+
 /* Parameters are the same on all devices. */
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
 {
   double params = 0;
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
-    params += experts ? price_of(b, 0, i)->expert_params : price_of(b, 0, i)->params;
+    params += experts ? price_of(b, 0, i)->expert_params : price_of(b, 0, i)->params + copied_params(b, i);
   return params;
 }
 
@@ -146,6 +152,17 @@ static double held_bytes(const LayerPrice *price, const LayerPrice *stored, cons
   }
 }
 
+/* What a stage of the decoder that did not start it keeps besides: the encoder's output, which it received. */
+static double received_bytes(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
+{
+  double bytes = op_encoder_bytes(b->model, b->plan);
+  LayerPrice received = { .saved_bytes = bytes, .deferred_bytes = bytes };
+
+  if (piece.first_layer <= 1 + b->model->encoder_blocks || piece.first_layer != chunk_whole(chunk).first_layer)
+    return 0;
+  return held_bytes(&received, &received, chunk, pass);
+}
+
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases)
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
@@ -166,6 +183,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
     add_price(&s, &b->final_norm.pass[pass]);
     s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
+  s.activation_bytes += received_bytes(b, chunk, piece, pass);
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
   if (releases)
@@ -196,7 +214,7 @@ static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Pie
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
     if (b->strategy[i] != strategy)
       continue;
-    w->params[0] += price_of(b, 0, i)->params;
+    w->params[0] += price_of(b, 0, i)->params + copied_params(b, i);
     w->params[1] += price_of(b, 0, i)->expert_params;
     w->whole += price_of(b, 0, i)->whole;
     w->largest = MAX(w->largest, price_of(b, 0, i)->largest);

@@ -285,10 +285,10 @@ int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 
 /* With scatter-gather each tensor-parallel rank sends its share, and the
  * receivers gather it over their fast links (Narayanan et al. 2021, section 4.1). */
-Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, Pass pass)
+Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass)
 {
   const Plan *p = b->plan;
-  double bytes = op_boundary_bytes(b->model, p);
+  double bytes = op_boundary_bytes_at(b->model, p, plan_stage_first_layer(p, b->model, boundary));
   gboolean scatter = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
   GroupShape pair;
   const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);

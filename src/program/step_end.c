@@ -29,6 +29,15 @@ static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, in
   }
 }
 
+static int entry_stage(const ProgramBuild *b)
+{
+  int stage = 0;
+
+  while (stage + 1 < b->stages && plan_stage_first_layer(b->plan, b->model, stage + 1) <= 1 + b->model->encoder_blocks)
+    stage++;
+  return stage;
+}
+
 /* The first and the last stage each hold the embedding, for a tied head or to predict further
  * tokens, and add up its gradients, unless one rank holds both. */
 static void add_tied(ProgramBuild *b)
@@ -37,6 +46,9 @@ static void add_tied(ProgramBuild *b)
   double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
   double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
 
+  if (plan_entry_copies(b->plan, b->model))
+    add_pair(b, TASK_TIED, vocab * width * op_reduce_bytes(b->plan), schedule_place(schedule, &b->shape, 0, 0).rank,
+             schedule_place(schedule, &b->shape, entry_stage(b), 0).rank);
   if ((b->model->tied_embeddings || b->model->mtp > 0) && !plan_ends_meet(b->plan))
     add_pair(b, TASK_TIED, vocab * width * op_reduce_bytes(b->plan), schedule_place(schedule, &b->shape, 0, 0).rank,
              schedule_place(schedule, &b->shape, b->stages - 1, 0).rank);

@@ -258,7 +258,7 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
   if (to_rank != r->rank) {
     int *segment = &r->chunks[slot->chunk].send[backward];
     if (*segment < 0)
-      *segment = program_add_segment(b, send_segment(b, r->rank, to_rank, slot->pass));
+      *segment = program_add_segment(b, send_segment(b, r->rank, to_rank, MAX(stage, to), slot->pass));
     int send = program_add_task(b, r->rank, LANE_PIPELINE, *segment, slot->chunk, slot->micro);
     program_add_edge(b, send, task);
     task = send;

@@ -37,7 +37,7 @@ static void add_list(Table *t, const char *layer, const GArray *ops, const Resul
 
 char *report_ops(const Result *r)
 {
-  static const char *const kinds[] = { "embedding", "block", "head" };
+  static const char *const kinds[] = { "embedding", "block", "head", "prediction" };
   g_autoptr(Table) t = table_new("<layer|<pass|<operator|time|rate|<shape");
 
   for (int i = 0; i < r->model->n_specs; i++) {

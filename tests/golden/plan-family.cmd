@@ -1,1 +1,1 @@
-tdp-plan --model t5-11b --cluster dgx --gpus 8
+tdp-plan --model bert-large-sparse --cluster dgx --gpus 8
