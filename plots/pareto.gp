@@ -22,5 +22,6 @@ do for [format in 'svg png'] {
   }
   set output name.'.'.format
   set title 'Plans that no other beats in both' tc rgb ink
-  plot 'pareto.dat' using 1:2 with linespoints pt 7 ps 0.7 lw 1.2 lc rgb '#0072B2'
+  # no plan lies between two: the line shows what the better of them has at most
+  plot 'pareto.dat' using 1:2 with steps lw 1.2 lc rgb '#9CC5E0', '' using 1:2 with points pt 7 ps 0.7 lc rgb '#0072B2'
 }

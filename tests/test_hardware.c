@@ -274,6 +274,13 @@ START_TEST(known_clusters)
   g_autoptr(Cluster) nvl72 = load("gb200-nvl72");
   ck_assert_int_eq(nvl72->devices_per_node, 4);
   ck_assert_int_eq(nvl72->tiers[0].devices, 72);
+  static const struct { int job, segment; } jobs[] = { { 144, 72 }, { 256, 64 }, { 72, 72 }, { 64, 72 }, { 480, 60 },
+                                                       { 76, 72 }, { 576, 72 } };
+  for (gsize i = 0; i < G_N_ELEMENTS(jobs); i++) {
+    ck_assert(cluster_resize(nvl72, jobs[i].job, NULL));
+    ck_assert_int_eq(nvl72->tiers[0].devices, jobs[i].segment);
+    ck_assert_int_eq(nvl72->tiers[0].devices_whole, 72);
+  }
   ck_assert(nvl72->tiers[0].link.in_switch);
   NEAR(nvl72->tiers[1].bytes_per_s, 50e9);
 

@@ -200,6 +200,26 @@ START_TEST(open_runs_fit)
 }
 END_TEST
 
+#define MICRO(micro) \
+  "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,1,1,,4,1,0," micro \
+  ",64,none,fp16,,,,9,,,\n"
+
+/* An open micro-batch is the fastest of its doublings. */
+START_TEST(open_micro_batches_are_tuned)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+  const CaseResult *r[5];
+
+  ck_assert(add_rows(v, MICRO("") MICRO("1") MICRO("4") MICRO("8") MICRO("16"), NULL));
+  for (int i = 0; i < 5; i++)
+    r[i] = g_ptr_array_index(v->cases, i);
+  ck_assert_str_eq(r[0]->defaulted, "micro_batch");
+  ck_assert_double_lt(r[0]->predicted_s, r[1]->predicted_s);
+  for (int i = 2; i < 5; i++)
+    ck_assert_double_le(r[0]->predicted_s, r[i]->predicted_s);
+}
+END_TEST
+
 /* Software that recomputes a share of whole blocks: as few as fit. */
 #define BLOCKS(generation, recompute) \
   "a,s,src,fsdp," generation ",L,40,5120,13824,40,40,4096,32000,swiglu,flash,dgx,64,1,,1,1,,64,1,3,4,256," recompute \
@@ -331,6 +351,6 @@ START_TEST(ablations_leave_something_out)
 END_TEST
 
 TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_refused, G_N_ELEMENTS(bad) },
-           { generations_are_found, G_N_ELEMENTS(generations) }, { open_runs_fit }, { a_share_of_blocks_is_recomputed },
+           { generations_are_found, G_N_ELEMENTS(generations) }, { open_runs_fit }, { open_micro_batches_are_tuned }, { a_share_of_blocks_is_recomputed },
            { memory_is_counted_alike }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
            { summary_by_hand }, { sweep_by_hand }, { lost_accuracy_is_noticed }, { ablations_leave_something_out })

@@ -4,6 +4,7 @@
 #include "sim/simulate.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- sensitivity ---- */
 
@@ -132,6 +133,10 @@ static Effect effect_of(const Asked *q, const Found *best, const Knob *knob, int
     Found found;
     Metrics m;
     knob->scale(&cluster, tier, factors[i]);
+    if (memcmp(&cluster, q->cluster, sizeof cluster) == 0) { /* the number is 0, or at its limit */
+      e.others[i] = g_strdup("no");
+      continue;
+    }
     g_autoptr(Trace) trace = simulate_plan(q->model, &cluster, &best->plan);
     trace_metrics(trace, &m);
     gboolean fits = best_there(q, &cluster, &best->plan, &m, &found);

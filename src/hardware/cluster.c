@@ -252,6 +252,26 @@ void cluster_free(Cluster *cluster)
 
 /* ---- size ---- */
 
+/* Devices of a job in each domain that joins `whole` of them. */
+static int segment(int whole, int node, int devices)
+{
+  if (devices <= whole || whole % node != 0)
+    return whole;
+  for (int part = whole; 2 * part > whole; part -= node)
+    if (devices % part == 0)
+      return part;
+  return whole;
+}
+
+static void place_segments(Cluster *cluster)
+{
+  for (int t = 0; t < cluster->n_tiers && t < cluster->network_tier; t++) {
+    Tier *tier = &cluster->tiers[t];
+    tier->devices_whole = MAX(tier->devices_whole, tier->devices);
+    tier->devices = segment(tier->devices_whole, cluster->devices_per_node, cluster->devices);
+  }
+}
+
 gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
 {
   int node = cluster->devices_per_node;
@@ -276,6 +296,7 @@ gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
   }
   cluster->devices = devices;
   cluster->nodes = part ? 1 : devices / node;
+  place_segments(cluster);
   return TRUE;
 }
 

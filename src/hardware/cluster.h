@@ -57,7 +57,8 @@ typedef struct {
 typedef struct {
   char *name;                /* "nvlink", "network", "spine" */
   Link link;
-  int devices;               /* in a domain; the last tier: INT_MAX */
+  int devices;               /* of a job in a domain; the last tier: INT_MAX */
+  int devices_whole;         /* that a domain joins, where a job leaves some out; else 0 */
   double bytes_per_s;        /* a device, each way, while all devices send; nominal */
   double port_bytes_per_s;   /* the most one device can send when others are silent */
 } Tier;
@@ -101,8 +102,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)
 
 /* Uses `devices` devices: whole nodes, or a part of one node. The file's own
  * node count is no limit: the same kind of node is added, unless there is no
- * network to join it; of a mixed cluster it is. TDP_ERROR_INPUT if it is neither;
- * nothing changes then. */
+ * network to join it; of a mixed cluster it is. Domains of several nodes below the
+ * network each take the same part of a job that is larger than one, if a part above
+ * half of them divides it, as Slurm's topology/block places a job's segments
+ * (docs.coreweave.com, topology scheduling): 64 of an NVL72's 72 devices.
+ * TDP_ERROR_INPUT if it is neither; nothing changes then. */
 gboolean cluster_resize(Cluster *cluster, int devices, GError **error);
 
 /* Dense peak of a device; of a mixed cluster, of the mean one. */

@@ -103,8 +103,8 @@ static int default_ffn(const Csv *csv, int row, int hidden)
   return g_str_equal(mlp_of(csv, row), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
 }
 
-/* Ranks that hold a model: what data and context parallelism leave, tensor parallelism in a node first (Narayanan et al.
- * 2021, takeaway 1). */
+/* Ranks that hold a model: what data and context parallelism leave, tensor parallelism in a node first (Narayanan et
+ * al. 2021, takeaway 1). */
 static void fill_degrees(Case *c, Numbers *n)
 {
   int ranks = n->dp > 0 ? MAX(1, n->gpus / (n->dp * n->cp)) : MAX(1, n->tp) * MAX(1, n->pp);
@@ -116,7 +116,7 @@ static void fill_degrees(Case *c, Numbers *n)
 }
 
 /* Empty cells of which the framework or the family knows a default. */
-static void fill_blanks(Case *c, const Csv *csv, int row, Numbers *n)
+static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, Numbers *n)
 {
   const Framework *f = c->framework;
 
@@ -131,8 +131,10 @@ static void fill_blanks(Case *c, const Csv *csv, int row, Numbers *n)
   if (n->tp == 1)
     n->sp = 0;
   take_default(c, &n->sp, "sp", f->unstated_sequence_parallel);
+  c->micro_batch_open = n->micro_batch < 0 && f->unstated_micro_batch > 0;
   take_default(c, &n->micro_batch, "micro_batch",
-               f->unstated_micro_batch ? f->unstated_micro_batch : MAX(1, n->global_batch / n->dp / n->pp));
+               c->micro_batch_open ? f->unstated_micro_batch << MIN(doublings, 20)
+                                   : MAX(1, n->global_batch / n->dp / n->pp));
 }
 
 static Model *make_model(const Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
@@ -248,8 +250,11 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
     return FALSE;
   }
   c->plan.recompute = recompute;
-  c->blocks_open = !*cell || g_str_equal(cell, "other") ||
-                   (recompute == RECOMPUTE_SELECTIVE && c->framework->unstated_selective_blocks);
+  c->blocks_open = !*cell || g_str_equal(cell, "other");
+  if (!c->blocks_open && recompute == RECOMPUTE_SELECTIVE && c->framework->unstated_selective_blocks) {
+    c->blocks_open = TRUE;
+    say_default(c, "recompute");
+  }
   return TRUE;
 }
 
@@ -291,8 +296,8 @@ static gboolean split_before(int layers, int stages, int last, LayerSplit *out)
 }
 
 /* Where layers do not divide and the cell says nothing: frameworks that count layers fill stages up; of others that
- * hold any number, the embedding and the head count as layers if it divides then, else the last stages hold a layer more
- * (ColossalAI's and InternEvo's partition_uniform). */
+ * hold any number, the embedding and the head count as layers if it divides then, else the last stages hold a layer
+ * more (ColossalAI's and InternEvo's partition_uniform). */
 static void split_unstated(Case *c, int layers, int stages)
 {
   LayerSplit *split = &c->plan.split;
@@ -373,7 +378,7 @@ static Cluster *find_cluster(const char *name, GError **error)
   return path ? cluster_load(path, error) : NULL;
 }
 
-static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, GError **error)
+static gboolean load_parts(Case *c, const Csv *csv, int row, int doublings, Numbers *n, GError **error)
 {
   const char *named = csv_cell(csv, row, "generation");
   g_autofree char *generation = unstated_generation(named, csv_cell(csv, row, "framework"));
@@ -387,7 +392,7 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, Numbers *n, GError 
   if (!of_line(csv, row, c->framework, error))
     return FALSE;
   c->family = case_family(csv_cell(csv, row, "model"), mlp_of(csv, row));
-  fill_blanks(c, csv, row, n);
+  fill_blanks(c, csv, row, doublings, n);
   c->model = make_model(c, csv, row, n, error);
   if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
     return FALSE;
@@ -412,7 +417,7 @@ gboolean case_check_columns(const Csv *csv, GError **error)
   return TRUE;
 }
 
-gboolean case_init(Case *c, const Csv *csv, int row, int steps, char **skipped, GError **error)
+gboolean case_init(Case *c, const Csv *csv, int row, OpenChoice choice, char **skipped, GError **error)
 {
   const char *blank = find_blank(csv, row);
   g_autoptr(GError) rule = NULL;
@@ -428,9 +433,9 @@ gboolean case_init(Case *c, const Csv *csv, int row, int steps, char **skipped, 
     *skipped = find_unplanned(csv, row);
   if (*skipped)
     return TRUE;
-  if (!load_parts(c, csv, row, &n, error))
+  if (!load_parts(c, csv, row, choice.doublings, &n, error))
     return FALSE;
-  unstated_lighten(c, steps);
+  unstated_lighten(c, choice.steps);
   if (!cluster_resize(c->cluster, c->plan.gpus, &rule) ||
       plan_check(&c->plan, c->model, c->cluster, &rule) != RULE_NONE)
     *skipped = g_strdup(rule->message);

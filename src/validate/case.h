@@ -22,6 +22,7 @@ typedef struct {
   Plan plan;
   const CaseFamily *family;
   MemoryCount memory;   /* what the measured memory counts, if it was measured */
+  gboolean micro_batch_open; /* the micro-batch is not stated, and its default may be doubled */
   gboolean blocks_open; /* which blocks are recomputed is not stated */
   GPtrArray *defaulted; /* const char *: columns that were empty and took a default */
 } Case;
@@ -29,10 +30,15 @@ typedef struct {
 /* Every column that is read must be there. */
 gboolean case_check_columns(const Csv *csv, GError **error);
 
-/* Reads row `row`, with what it leaves open up to `steps` steps lighter in memory than the defaults (unstated.h). FALSE
- * with an error on bad input; TRUE with `skipped` set (newly allocated) where the row needs what is not simulated or
- * leaves open. */
-gboolean case_init(Case *c, const Csv *csv, int row, int steps, char **skipped, GError **error);
+/* What is made of cells that a row leaves open, beside the defaults. */
+typedef struct {
+  int steps;     /* lighter in memory, at most (unstated.h) */
+  int doublings; /* of the micro-batch */
+} OpenChoice;
+
+/* Reads row `row`. FALSE with an error on bad input; TRUE with `skipped` set (newly allocated) where the row needs what
+ * is not simulated or leaves open. */
+gboolean case_init(Case *c, const Csv *csv, int row, OpenChoice choice, char **skipped, GError **error);
 
 /* A report of tdp-run --json as a case: model and cluster from the files that it
  * names, the plan from what it measured. `seconds` and `bytes` are what it measured:

@@ -130,7 +130,8 @@ static gboolean more_blocks(Case *c)
   static const double shares[] = { 1.0 / 8, 1.0 / 4, 1.0 / 3, 1.0 / 2, 2.0 / 3, 3.0 / 4, 1 };
   int blocks = (c->model->blocks + plan_stages(&c->plan) - 1) / plan_stages(&c->plan);
 
-  if (!c->blocks_open || c->plan.recompute == RECOMPUTE_NONE || (c->plan.recompute == RECOMPUTE_FULL && !c->plan.scope.layers))
+  if (!c->blocks_open || c->plan.recompute == RECOMPUTE_NONE ||
+      (c->plan.recompute == RECOMPUTE_FULL && !c->plan.scope.layers))
     return FALSE;
   for (gsize i = c->framework->recompute_alike ? G_N_ELEMENTS(shares) - 1 : 0; i < G_N_ELEMENTS(shares); i++) {
     int layers = MIN((int)(shares[i] * blocks + 0.5), SPLIT_LAYERS_MAX);

@@ -6,6 +6,10 @@
  * (what follows the date) that is nearest in time; a family without files for one
  * of the `framework` column, and that for Megatron-Core.
  *
+ * Its micro-batch: published runs were tuned, so from the generation's default it
+ * doubles as long as the run is predicted to become faster. Where the software
+ * itself derives one (`unstated_micro_batch_size` 0), that.
+ *
  * What saves memory: a run that was measured fitted its devices. Where the
  * defaults do not fit, the columns that took them are changed towards less
  * memory, in the order of what that costs in time: sequence parallelism on, ZeRO

@@ -88,22 +88,23 @@ static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *o
   out->predicted_memory_bytes = memory_counted(c->memory, trace, &metrics);
   out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[plan_format(&c->plan)];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
-                       (c->plan.recompute == RECOMPUTE_FULL ? 4.0 / 3 : 1);
+                       (c->plan.recompute == RECOMPUTE_FULL && !recompute_counts(&c->plan.scope) ? 4.0 / 3 : 1);
   return metrics.peak_memory_bytes <= c->cluster->device.memory_bytes;
 }
 
-/* Runs a row, `steps` steps lighter than its defaults. The run existed, so one that does not fit and could be lighter is
- * not what it did: `again` is set. */
-static gboolean try_row(const Validation *v, const Csv *csv, int row, int steps, CaseResult *out, gboolean *again,
-                        GError **error)
+/* Runs a row with what it leaves open as said. The run existed, so one that does not fit and could be lighter is not
+ * what it did: `again` is set. */
+static gboolean try_row(const Validation *v, const Csv *csv, int row, OpenChoice choice, CaseResult *out,
+                        gboolean *again, GError **error)
 {
   TimedPasses passes = { 0 };
   Case c;
-  gboolean ok = case_init(&c, csv, row, steps, &out->skipped, error);
+  gboolean ok = case_init(&c, csv, row, choice, &out->skipped, error);
 
   *again = FALSE;
   g_free(out->defaulted);
   out->defaulted = case_defaulted(&c);
+  out->micro_batch_open = c.micro_batch_open;
   if (ok && !out->skipped && v->timed_passes &&
       !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
     out->skipped = g_strdup("passes not timed");
@@ -116,11 +117,40 @@ static gboolean try_row(const Validation *v, const Csv *csv, int row, int steps,
   return ok;
 }
 
+static gboolean fit_row(const Validation *v, const Csv *csv, int row, int doublings, CaseResult *out, GError **error)
+{
+  gboolean again = TRUE;
+
+  for (int steps = 0; again; steps++)
+    if (!try_row(v, csv, row, (OpenChoice) { .steps = steps, .doublings = doublings }, out, &again, error))
+      return FALSE;
+  return TRUE;
+}
+
+/* Where the micro-batch is open, doubled as long as that is faster. */
+static gboolean tune_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
+{
+  gboolean faster = !r->skipped && r->micro_batch_open, ok = TRUE;
+
+  for (int doublings = 1; ok && faster; doublings++) {
+    CaseResult trial = { 0 };
+    ok = fit_row(v, csv, row, doublings, &trial, error);
+    faster = ok && !trial.skipped && trial.predicted_s < r->predicted_s;
+    if (faster) {
+      r->predicted_s = trial.predicted_s;
+      r->predicted_memory_bytes = trial.predicted_memory_bytes;
+      r->flops_per_gpu = trial.flops_per_gpu;
+    }
+    g_free(trial.skipped);
+    g_free(trial.defaulted);
+  }
+  return ok;
+}
+
 static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row, GError **error)
 {
   CaseResult *r = g_new0(CaseResult, 1);
   double memory_gib = 0;
-  gboolean again = TRUE;
 
   g_ptr_array_add(v->cases, r);
   r->id = g_strdup(csv_cell(csv, row, "id"));
@@ -136,10 +166,7 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
     return FALSE;
   }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
-  for (int steps = 0; again; steps++)
-    if (!try_row(v, csv, row, steps, r, &again, error))
-      return FALSE;
-  return TRUE;
+  return fit_row(v, csv, row, 0, r, error) && tune_row(v, csv, row, r, error);
 }
 
 /* A report of tdp-run is one row; reports of one folder are a sweep. */
