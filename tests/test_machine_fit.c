@@ -14,7 +14,8 @@
 #define COPY 8e9
 #define LAUNCH 1e-6
 
-static const MachineHead head = { .device = "a, made up", .date = "2026-01-31", .ranks = 2, .node_ranks = 2, .processors = 2, .memory_bytes = 8e9,
+static const MachineHead head = { .device = "a, made up", .date = "2026-01-31", .ranks = 2, .node_ranks = 2, .processors = 2, .units = 1, .memory_bytes = 8e9,
+                                  .host_memory_bytes = 16e9,
                                   .host_bytes_per_s = 16e9 };
 
 /* Seconds of a point on the made-up machine; with both ranks products take twice as long, the rest half again. */
@@ -266,6 +267,22 @@ START_TEST(runs_are_merged)
 }
 END_TEST
 
+/* A run on a slower machine does not look as if ranks were apart. */
+START_TEST(slowest_is_relative_to_its_run)
+{
+  g_autoptr(GArray) points = made_up(&head);
+  g_autoptr(GArray) more = made_up(&head);
+  g_auto(MachineFit) fit = { 0 };
+
+  add_references(points);
+  add_reference(more, "mean", 0, 3e-4);
+  add_reference(more, "slowest", 0, 3.3e-4);
+  points_merge(points, more);
+  ck_assert(machine_fit(&head, points, &fit, NULL));
+  ck_assert_double_eq_tol(fit.rate_spread * sqrt(2 * log(2)), 0.1, 1e-6);
+}
+END_TEST
+
 static void refused(const char *text, const char *part)
 {
   g_autofree char *path = g_strdup("/tmp/tdp-points-XXXXXX");
@@ -310,4 +327,5 @@ END_TEST
 
 TEST_MAIN("machine fit", designed_set, median_and_bounds, made_up_machine_is_found, drift_is_found,
           ranks_take_turns, nodes_have_a_network, one_rank_has_no_link,
-          file_keeps_points, runs_are_merged, bad_files, points_without_products)
+          file_keeps_points, runs_are_merged,
+          slowest_is_relative_to_its_run, bad_files, points_without_products)

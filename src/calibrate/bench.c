@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define POOL_BYTES ((gsize)1 << 25)
+#define POOL_BYTES(large) ((gsize)1 << ((large) ? 30 : 25)) /* beyond private caches, and the largest operand */
 #define VOCAB 512
-#define REFERENCE_SIDE 192
+#define REFERENCE_SIDE(large) ((large) ? 2048 : 192)
 
 /* ---- operands ---- */
 
@@ -31,8 +31,8 @@ static void *take(Bench *h, int pool, gsize bytes)
 {
   gsize rounded = (bytes + 63) / 64 * 64;
 
-  g_assert(rounded <= POOL_BYTES);
-  if (h->next[pool] + rounded > POOL_BYTES)
+  g_assert(rounded <= h->pool_bytes);
+  if (h->next[pool] + rounded > h->pool_bytes)
     h->next[pool] = 0;
   h->next[pool] += rounded;
   return h->pool[pool] + h->next[pool] - rounded;
@@ -61,32 +61,36 @@ static float next_number(guint64 *state)
   return (float)(0.3 / sqrt(1.0 / 3) * sum);
 }
 
-static gboolean fill_pool(Bench *h, int pool)
+/* The host's block of numbers over and over, in the backend's format; by way of the
+ * pool of zeros, which is cleared last. */
+static void fill_pool(Bench *h, int pool)
 {
   Backend *b = h->b;
-  gsize n = POOL_BYTES / sizeof(float);
+  gsize n = h->host_bytes / sizeof(float), bytes = n * element_bytes(h);
   float *host = h->host;
   guint64 state = pool;
 
-  h->pool[pool] = b->alloc(b, h->s, POOL_BYTES);
-  if (!h->pool[pool])
-    return FALSE;
   for (gsize i = 0; i < n; i++)
     host[i] = next_number(&state);
-  if (b->dtype == EXEC_F32 && pool != ZEROS)
-    b->upload(b, h->s, h->pool[pool], host, POOL_BYTES);
-  else
-    b->zero(b, h->s, h->pool[pool], POOL_BYTES);
-  return TRUE;
+  b->upload(b, h->s, h->pool[ZEROS], host, h->host_bytes);
+  for (gsize at = 0; at + bytes <= h->pool_bytes; at += bytes)
+    b->cast(b, h->s, n, h->pool[ZEROS], EXEC_F32, h->pool[pool] + at, b->dtype);
+  b->sync(b, h->s);
 }
 
 gboolean bench_init(Bench *h, Backend *b)
 {
   *h = (Bench) { .b = b, .s = b->stream_new(b, TRUE), .beside = b->stream_new(b, FALSE), .joined = b->event_new(b),
-                 .host = g_try_malloc(POOL_BYTES) };
-  for (int i = 0; i < BENCH_POOLS; i++)
-    if (!h->host || !fill_pool(h, i))
+                 .pool_bytes = POOL_BYTES(b->units > 1), .host_bytes = POINTS_COPY_BYTES(b->units > 1) };
+  h->host = b->host_alloc(b, h->host_bytes);
+  for (int i = 0; i < BENCH_POOLS; i++) {
+    h->pool[i] = b->alloc(b, h->s, h->pool_bytes);
+    if (!h->host || !h->pool[i])
       return FALSE;
+  }
+  for (int i = 0; i < ZEROS; i++)
+    fill_pool(h, i);
+  b->zero(b, h->s, h->pool[ZEROS], h->pool_bytes);
   b->sync(b, h->s);
   return TRUE;
 }
@@ -97,12 +101,13 @@ void bench_clear(Bench *h)
     return;
   for (int i = 0; i < BENCH_POOLS; i++)
     if (h->pool[i])
-      h->b->dealloc(h->b, h->s, h->pool[i], POOL_BYTES);
+      h->b->dealloc(h->b, h->s, h->pool[i], h->pool_bytes);
   h->b->sync(h->b, h->s);
   h->b->stream_free(h->b, h->s);
   h->b->stream_free(h->b, h->beside);
   h->b->event_free(h->b, h->joined);
-  g_free(h->host);
+  if (h->host)
+    h->b->host_free(h->b, h->host);
 }
 
 /* ---- kernels bound by memory ---- */
@@ -314,9 +319,9 @@ static void run_transfer(Bench *h, const MachinePoint *p)
   gsize bytes = p->bytes;
 
   if (p->name[0] == 'u')
-    h->b->upload(h->b, h->s, h->pool[0], h->host, bytes);
+    h->b->host_up(h->b, h->s, h->pool[0], h->host, bytes);
   else if (p->name[0] == 'd')
-    h->b->download(h->b, h->s, h->host, h->pool[0], bytes);
+    h->b->host_down(h->b, h->s, h->host, h->pool[0], bytes);
   else
     h->b->copy(h->b, h->s, h->pool[0], h->pool[1], bytes);
 }
@@ -334,7 +339,9 @@ static void run_launch(Bench *h, const MachinePoint *p)
 
 void bench_reference(Bench *h)
 {
-  run_matmul(h, &(MachinePoint) { .name = "nt", .m = REFERENCE_SIDE, .n = REFERENCE_SIDE, .k = REFERENCE_SIDE });
+  int side = REFERENCE_SIDE(h->b->units > 1);
+
+  run_matmul(h, &(MachinePoint) { .name = "nt", .m = side, .n = side, .k = side });
 }
 
 /* ---- disk ---- */

@@ -54,7 +54,8 @@ static gboolean set_rates(const GArray *points, MachineFit *fit, GError **error)
 static void set_matmul(const GArray *points, MachineFit *fit)
 {
   g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(MatmulRow));
-  MatmulModel *model = &fit->kernels.matmul[DTYPE_FP32];
+  DType dtype = fit->head.precision;
+  MatmulModel *model = &fit->kernels.matmul[dtype];
   Quantize quantize;
 
   for (guint i = 0; i < points->len; i++) {
@@ -62,13 +63,13 @@ static void set_matmul(const GArray *points, MachineFit *fit)
     double key[] = { p->m, p->n, p->k };
     if (p->kind != POINT_MATMUL || p->busy > 1)
       continue;
-    MatmulRow row = { .shape = { p->m, p->n, p->k, 1, DTYPE_FP32, .accumulate_bytes = p->name[0] == 't' ? 4.0 * p->m * p->n : 0 },
+    MatmulRow row = { .shape = { p->m, p->n, p->k, 1, dtype, .accumulate_bytes = p->name[0] == 't' ? 4.0 * p->m * p->n : 0 },
                       .seconds = p->seconds, .check = fit_is_check(key, 3) };
     g_array_append_val(rows, row);
   }
-  model->tile = REGISTER_TILE;
+  model->tile = head_is_large(&fit->head) ? 0 : REGISTER_TILE;
   fit->matmul = fit_matmul((const MatmulRow *)(gpointer)rows->data, rows->len, fit->peak_flops_per_s,
-                           fit->copy_bytes_per_s, 1, model, &quantize);
+                           fit->copy_bytes_per_s, fit->head.units, model, &quantize);
   model->crowding = points_crowding(points, POINT_MATMUL, NULL, FALSE);
 }
 
@@ -76,17 +77,17 @@ static void set_matmul(const GArray *points, MachineFit *fit)
 
 static Device device_of(const MachineFit *fit)
 {
-  Device device = { .memory_bytes_per_s = fit->copy_bytes_per_s, .sms = 1, .sustained_fraction = 1, .kernels = fit->kernels };
+  Device device = { .memory_bytes_per_s = fit->copy_bytes_per_s, .sms = fit->head.units, .sustained_fraction = 1, .kernels = fit->kernels };
 
-  device.peak_flops_per_s[DTYPE_FP32] = fit->peak_flops_per_s;
+  device.peak_flops_per_s[fit->head.precision] = fit->peak_flops_per_s;
   return device;
 }
 
-static AttentionWork work_of(const MachinePoint *p)
+static AttentionWork work_of(const MachinePoint *p, DType dtype)
 {
   return (AttentionWork) { .batch = p->m, .heads = p->k, .q_len = p->n, .kv_len = p->n, .head_dim = p->head_dim,
                            .v_head_dim = p->head_dim, .causal = TRUE, .backward = p->backward, .kernel = ATTENTION_FLASH,
-                           .dtype = DTYPE_FP32 };
+                           .dtype = dtype };
 }
 
 /* Adds the point's length to its curve, in order. */
@@ -126,7 +127,7 @@ static void set_attention(const GArray *points, MachineFit *fit)
     const MachinePoint *p = point_at(points, i);
     if (p->kind != POINT_ATTENTION || p->busy > 1)
       continue;
-    AttentionRow row = { .work = work_of(p), .seconds = MAX(p->seconds, kernels->attention_launch_s * 1.01) };
+    AttentionRow row = { .work = work_of(p, fit->head.precision), .seconds = MAX(p->seconds, kernels->attention_launch_s * 1.01) };
     g_array_append_val(rows, row);
     add_length(curve_of(kernels, p), p->n);
   }

@@ -30,7 +30,7 @@ static void put_source(const MachineFit *fit, JsonWriter *w, const char *format,
 
 static void put_matmul(const MachineFit *fit, JsonWriter *w, const char *format, gboolean ran)
 {
-  const MatmulModel *m = &fit->kernels.matmul[DTYPE_FP32];
+  const MatmulModel *m = &fit->kernels.matmul[fit->head.precision];
 
   json_open(w, format, '{');
   put(w, "launch_us", m->launch_s * 1e6);
@@ -41,7 +41,8 @@ static void put_matmul(const MachineFit *fit, JsonWriter *w, const char *format,
   put(w, "overlap_power", m->overlap_power);
   put(w, "split_us", m->split_s * 1e6);
   put(w, "wave_weight", m->wave_weight);
-  put(w, "tile", m->tile);
+  if (m->tile > 0)
+    put(w, "tile", m->tile);
   put(w, "crowding", m->crowding);
   if (ran)
     put_source(fit, w, "fitted: %d products, mean error %.1f %%, worst %.1f %%; %d others %.1f %%, worst %.1f %%",
@@ -114,12 +115,14 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
   json_put_string(w, "name", fit->head.device);
   json_put_string(w, "arch", fit->head.device);
   json_open(w, "peak_tflops", '{');
-  put(w, "fp32", fit->peak_flops_per_s / 1e12);
+  put(w, dtype_names[fit->head.precision], fit->peak_flops_per_s / 1e12);
   put_source(fit, w, "derived: 1.02 of the fastest product");
   json_close(w, '}');
   put(w, "memory_gib", fit->head.memory_bytes / GIB);
   put(w, "memory_gb_per_s", fit->copy_bytes_per_s / 1e9);
-  json_put_int(w, "sms", 1);
+  if (fit->head.cache_bytes > 0)
+    put(w, "l2_mib", fit->head.cache_bytes / MIB);
+  json_put_int(w, "sms", fit->head.units);
   put(w, "host_gb_per_s", fit->host_bytes_per_s / 1e9);
   if (fit->rate_spread > 0)
     put(w, "rate_spread", fit->rate_spread);
@@ -130,13 +133,15 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
   json_open(w, "kernels", '{');
   json_put_string(w, "name", name);
   json_open(w, "matmul", '{');
-  put_matmul(fit, w, "bf16", FALSE);
-  put_matmul(fit, w, "fp32", TRUE);
+  if (fit->head.precision == DTYPE_FP32)
+    put_matmul(fit, w, "bf16", FALSE);
+  put_matmul(fit, w, dtype_names[fit->head.precision], TRUE);
   json_close(w, '}');
   put_attention(fit, w);
   put_memory(fit, w);
   json_close(w, '}');
-  put_source(fit, w, "measured: copies of 32 MiB, memory of the host over the ranks");
+  put_source(fit, w, head_is_large(&fit->head) ? "measured: copies of 256 MiB, memory and units as the driver says"
+                                               : "measured: copies of 32 MiB, memory of the host over the ranks");
   json_close(w, '}');
 }
 
@@ -192,7 +197,7 @@ static void put_server(const MachineFit *fit, JsonWriter *w, const char *name)
     put_tier(fit, w);
   if (fit->network_errors.n > 0)
     put_network(fit, w);
-  put(w, "host_memory_gib", fit->head.memory_bytes * fit->head.node_ranks / GIB);
+  put(w, "host_memory_gib", fit->head.host_memory_bytes / GIB);
   put(w, "host_memory_gb_per_s", fit->head.host_bytes_per_s / 1e9);
   if (fit->disk_read_bytes_per_s > 0 && fit->disk_write_bytes_per_s > 0) {
     put(w, "nvme_read_gb_per_s", fit->disk_read_bytes_per_s / 1e9);
@@ -261,7 +266,7 @@ static char *ranks_text(const MachineFit *fit)
     g_string_append_printf(text, "%d ranks at once: products take %.2f, attention %.2f, copies %.2f times as long\n"
                            "the slowest of them takes %.2f of their mean over 10 ms, %.2f over 1 s; "
                            "products beside a collective take %.1f times as long\n", processors,
-                           k->matmul[DTYPE_FP32].crowding, k->attention_crowding, k->memory_crowding,
+                           k->matmul[fit->head.precision].crowding, k->attention_crowding, k->memory_crowding,
                            behind(fit, 0.01), behind(fit, 1), fit->link.compute_slowdown);
   return g_string_free(text, FALSE);
 }

@@ -12,8 +12,6 @@
 const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer",
                                          "launch", "disk", "beside", "reference", NULL };
 
-enum { FP32 = 4 };
-
 static void add(GArray *points, int most, MachinePoint point)
 {
   for (int busy = 1; busy <= most; busy += MAX(1, most - 1)) {
@@ -30,21 +28,46 @@ static MachinePoint named(PointKind kind, const char *name)
   return point;
 }
 
+/* Shapes by kind of device. Widths of a core's are no powers of two, whose rows would
+ * all meet in the same sets of a cache. */
+#define TOKENS 3
+#define WIDTHS 4
+#define LENGTHS 12
+#define SIZES 3
+
+typedef struct {
+  int tokens[TOKENS], widths[WIDTHS], vocabulary;
+  int lengths[LENGTHS][2]; /* head_dim, sequence */
+  int rows, heads;         /* of attention: tokens at once, and heads of one sequence */
+  int sizes[SIZES][2];     /* rows x width of kernels bound by memory */
+  double largest, beside;  /* bytes of collectives */
+} Shapes;
+
+static const Shapes shapes_of[2] = {
+  { .tokens = { 64, 160, 448 }, .widths = { 64, 144, 272, 528 }, .vocabulary = 1520,
+    .lengths = { { 16, 64 }, { 16, 256 }, { 32, 64 }, { 32, 128 }, { 32, 256 }, { 32, 512 },
+                 { 64, 64 }, { 64, 128 }, { 64, 256 }, { 64, 512 }, { 128, 64 }, { 128, 256 } },
+    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24, .beside = 1 << 22 },
+  { .tokens = { 1024, 4096, 8192 }, .widths = { 1024, 2048, 4096, 5120 }, .vocabulary = 32000,
+    .lengths = { { 64, 512 }, { 64, 1024 }, { 64, 2048 }, { 64, 4096 }, { 64, 8192 }, { 96, 2048 },
+                 { 128, 512 }, { 128, 1024 }, { 128, 2048 }, { 128, 4096 }, { 128, 8192 }, { 96, 8192 } },
+    .rows = 8192, .heads = 16, .sizes = { { 1024, 2048 }, { 4096, 4096 }, { 8192, 8192 } }, .largest = 1 << 28,
+    .beside = 1 << 26 },
+};
+
 /* Of blocks of several widths and of the output layer, in the three forms that
- * forward, input gradient and weight gradient have. Widths are no powers of two,
- * whose rows would all meet in the same sets of a cache. */
-static void design_matmul(GArray *points, int busy)
+ * forward, input gradient and weight gradient have. */
+static void design_matmul(GArray *points, const Shapes *of, int busy)
 {
   static const char *const forms[] = { "nt", "nn", "tn" };
-  static const int tokens[] = { 64, 160, 448 }, widths[] = { 64, 144, 272, 528 };
   int form = 0;
 
-  for (gsize t = 0; t < G_N_ELEMENTS(tokens); t++)
-    for (gsize w = 0; w < G_N_ELEMENTS(widths); w++) {
-      int h = widths[w], shapes[][2] = { { 3 * h, h }, { h, h }, { 4 * h, h }, { h, 4 * h }, { 1520, h } };
+  for (int t = 0; t < TOKENS; t++)
+    for (int w = 0; w < WIDTHS; w++) {
+      int h = of->widths[w], shapes[][2] = { { 3 * h, h }, { h, h }, { 4 * h, h }, { h, 4 * h }, { of->vocabulary, h } };
       for (gsize i = 0; i < G_N_ELEMENTS(shapes); i++) {
         MachinePoint p = named(POINT_MATMUL, forms[form++ % 3]);
-        p.m = tokens[t];
+        p.m = of->tokens[t];
         p.n = shapes[i][0];
         p.k = shapes[i][1];
         add(points, busy, p);
@@ -52,54 +75,50 @@ static void design_matmul(GArray *points, int busy)
     }
 }
 
-static void design_attention(GArray *points, int busy)
+static void design_attention(GArray *points, const Shapes *of, int busy)
 {
-  static const int sizes[][2] = { { 16, 64 },  { 16, 256 }, { 32, 64 },  { 32, 128 }, { 32, 256 }, { 32, 512 },
-                                  { 64, 64 },  { 64, 128 }, { 64, 256 }, { 64, 512 }, { 128, 64 }, { 128, 256 } };
-
   for (int backward = 0; backward < 2; backward++)
-    for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
+    for (int i = 0; i < LENGTHS; i++) {
       MachinePoint p = named(POINT_ATTENTION, "attention");
-      p.head_dim = sizes[i][0];
-      p.n = sizes[i][1];
-      p.m = 1;
-      p.k = MAX(1, 512 / p.n);
+      p.head_dim = of->lengths[i][0];
+      p.n = of->lengths[i][1];
+      p.m = of->heads ? MAX(1, of->rows / p.n) : 1;
+      p.k = of->heads ? of->heads : MAX(1, of->rows / p.n);
       p.backward = backward;
       add(points, busy, p);
     }
 }
 
-/* Bytes for an element as op/ counts them for the framework tdp-run. */
-static void design_memory(GArray *points, int busy)
+/* Numbers of an element that op/ counts for the framework tdp-run, and bytes that do not go by the format. */
+static void design_memory(GArray *points, const Shapes *of, double number_bytes, int busy)
 {
-  static const struct { const char *name; gboolean backward; double bytes; } kinds[] = {
-    { "norm", FALSE, 2 * FP32 },     { "norm", TRUE, 6 * FP32 },      { "residual", FALSE, 3 * FP32 },
-    { "bias", FALSE, 2 * FP32 },     { "bias gradient", TRUE, FP32 }, { "activation", FALSE, 2 * FP32 },
-    { "activation", TRUE, 3 * FP32 }, { "swiglu", FALSE, 3 * FP32 },  { "swiglu", TRUE, 5 * FP32 },
-    { "rotary", FALSE, 2 * FP32 },   { "rotary", TRUE, 2 * FP32 },    { "lookup", FALSE, 2 * FP32 },
-    { "lookup", TRUE, 3 * FP32 },    { "positions", FALSE, 3 * FP32 }, { "positions", TRUE, 2 * FP32 },
-    { "loss", FALSE, 8 },            { "loss", TRUE, 8 },             { "optimizer", FALSE, 38 },
+  static const struct { const char *name; gboolean backward; double numbers, bytes; } kinds[] = {
+    { "norm", FALSE, 2, 0 },      { "norm", TRUE, 6, 0 },          { "residual", FALSE, 3, 0 },
+    { "bias", FALSE, 2, 0 },      { "bias gradient", TRUE, 1, 0 }, { "activation", FALSE, 2, 0 },
+    { "activation", TRUE, 3, 0 }, { "swiglu", FALSE, 3, 0 },       { "swiglu", TRUE, 5, 0 },
+    { "rotary", FALSE, 2, 0 },    { "rotary", TRUE, 2, 0 },        { "lookup", FALSE, 2, 0 },
+    { "lookup", TRUE, 3, 0 },     { "positions", FALSE, 3, 0 },    { "positions", TRUE, 2, 0 },
+    { "loss", FALSE, 2, 0 },      { "loss", TRUE, 2, 0 },          { "optimizer", FALSE, 0, 38 },
   };
-  static const int sizes[][2] = { { 128, 192 }, { 256, 448 }, { 512, 960 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(kinds); i++)
-    for (gsize s = 0; s < G_N_ELEMENTS(sizes); s++) {
+    for (int s = 0; s < SIZES; s++) {
       MachinePoint p = named(POINT_MEMORY, kinds[i].name);
       p.backward = kinds[i].backward;
-      p.m = sizes[s][0];
-      p.n = sizes[s][1];
-      p.bytes = kinds[i].bytes * p.m * p.n;
+      p.m = of->sizes[s][0];
+      p.n = of->sizes[s][1];
+      p.bytes = (kinds[i].numbers * number_bytes + kinds[i].bytes) * p.m * p.n;
       add(points, busy, p);
     }
 }
 
-static void add_collectives(GArray *points, int group, gboolean messages)
+static void add_collectives(GArray *points, const Shapes *of, int group, gboolean messages)
 {
   static const Collective kinds[] = { COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_REDUCE_SCATTER,
                                       COLLECTIVE_SEND };
 
   for (gsize i = 0; i < G_N_ELEMENTS(kinds) - !messages; i++)
-    for (double bytes = 1 << 12; bytes <= 1 << 24; bytes *= 4) {
+    for (double bytes = 1 << 12; bytes <= of->largest; bytes *= 4) {
       MachinePoint p = named(POINT_COLLECTIVE, collective_names[kinds[i]]);
       p.ranks = p.busy = group;
       p.bytes = bytes;
@@ -107,29 +126,28 @@ static void add_collectives(GArray *points, int group, gboolean messages)
     }
 }
 
-static void design_collectives(GArray *points, const MachineHead *head)
+static void design_collectives(GArray *points, const Shapes *of, const MachineHead *head)
 {
   int node = head->node_ranks, nodes = head->ranks / node;
 
   for (int group = 2; group <= node; group = group < node ? MIN(2 * group, node) : node + 1)
-    add_collectives(points, group, group == 2);
+    add_collectives(points, of, group, group == 2);
   for (int n = 2; n <= nodes; n = n < nodes ? MIN(2 * n, nodes) : nodes + 1)
-    add_collectives(points, n * node, n == 2);
+    add_collectives(points, of, n * node, n == 2);
 }
 
 /* Products that last longer than the collective, so that it could hide behind them. */
-static void design_beside(GArray *points, int most)
+static void design_beside(GArray *points, const Shapes *of, int most)
 {
   MachinePoint p = named(POINT_BESIDE, collective_names[COLLECTIVE_ALL_REDUCE]);
   int ranks = 1;
 
   while (2 * ranks <= most)
     ranks *= 2;
-  p.m = 160;
-  p.n = 528;
-  p.k = 528;
+  p.m = of->tokens[1];
+  p.n = p.k = of->widths[WIDTHS - 1];
   p.head_dim = 16;
-  p.bytes = 1 << 22;
+  p.bytes = of->beside;
   p.ranks = p.busy = ranks;
   if (ranks > 1)
     g_array_append_val(points, p);
@@ -137,6 +155,7 @@ static void design_beside(GArray *points, int most)
 
 GArray *points_design(const MachineHead *head)
 {
+  const Shapes *of = &shapes_of[head_is_large(head)];
   int busy = head->processors;
   GArray *points = g_array_new(FALSE, FALSE, sizeof(MachinePoint));
   static const char *const transfers[] = { "copy", "upload", "download" }, *const disk[] = { "write", "read" };
@@ -144,18 +163,18 @@ GArray *points_design(const MachineHead *head)
   add(points, busy, named(POINT_LAUNCH, "launch"));
   for (gsize i = 0; i < G_N_ELEMENTS(transfers); i++) {
     MachinePoint p = named(POINT_TRANSFER, transfers[i]);
-    p.bytes = 1 << 25;
+    p.bytes = POINTS_COPY_BYTES(head_is_large(head));
     add(points, busy, p);
   }
-  design_matmul(points, busy);
-  design_attention(points, busy);
-  design_memory(points, busy);
-  design_collectives(points, head);
-  design_beside(points, busy);
+  design_matmul(points, of, busy);
+  design_attention(points, of, busy);
+  design_memory(points, of, dtype_bytes[head->precision], busy);
+  design_collectives(points, of, head);
+  design_beside(points, of, busy);
   for (gsize i = 0; i < G_N_ELEMENTS(disk); i++) {
     MachinePoint p = named(POINT_DISK, disk[i]);
     p.ranks = p.busy = 1;
-    p.bytes = 1 << 25;
+    p.bytes = POINTS_COPY_BYTES(FALSE);
     g_array_append_val(points, p);
   }
   return points;
@@ -178,19 +197,36 @@ static void add_run(MachinePoint *to, const MachinePoint *from)
   to->rounds += from->rounds;
 }
 
+static gboolean is_reference(const MachinePoint *p, const char *name)
+{
+  return p->kind == POINT_REFERENCE && g_str_equal(p->name, name);
+}
+
+/* Seconds of a run's mean reference, 1 if there is none. */
+static double mean_reference_s(const GArray *points)
+{
+  for (guint i = 0; i < points->len; i++)
+    if (is_reference(&g_array_index(points, MachinePoint, i), "mean"))
+      return g_array_index(points, MachinePoint, i).seconds;
+  return 1;
+}
+
 void points_merge(GArray *points, const GArray *more)
 {
+  double scale = mean_reference_s(points) / mean_reference_s(more);
   guint n = points->len;
 
   for (guint i = 0; i < more->len; i++) {
-    const MachinePoint *p = &g_array_index(more, MachinePoint, i);
+    MachinePoint p = g_array_index(more, MachinePoint, i);
     guint j = 0;
-    while (j < n && !same(&g_array_index(points, MachinePoint, j), p))
+    if (is_reference(&p, "mean") || is_reference(&p, "slowest"))
+      p.seconds = p.low_s = p.high_s = p.seconds * scale;
+    while (j < n && !same(&g_array_index(points, MachinePoint, j), &p))
       j++;
     if (j < n)
-      add_run(&g_array_index(points, MachinePoint, j), p);
+      add_run(&g_array_index(points, MachinePoint, j), &p);
     else
-      g_array_append_val(points, *p);
+      g_array_append_val(points, p);
   }
 }
 
@@ -218,7 +254,8 @@ void point_set(MachinePoint *point, double *samples, int n)
 
 #define HEADER "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s"
 
-/* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`. */
+/* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`; the
+ * second a device: format in `name`, multiprocessors in `m`, cache in `bytes`, the host's memory in `seconds`. */
 char *points_csv(const MachineHead *head, const GArray *points)
 {
   GString *text = g_string_new(HEADER "\nmachine,");
@@ -226,6 +263,8 @@ char *points_csv(const MachineHead *head, const GArray *points)
   csv_put(text, head->device, FALSE);
   g_string_append_printf(text, "%s,%d,%d,,,%d,,%.17g,,%.17g,,\n", head->date, head->processors, head->node_ranks,
                          head->ranks, head->memory_bytes, head->host_bytes_per_s);
+  g_string_append_printf(text, "device,%s,,%d,,,,,,%.17g,,%.17g,,\n", dtype_names[head->precision], head->units,
+                         head->cache_bytes, head->host_memory_bytes);
   for (guint i = 0; i < points->len; i++) {
     const MachinePoint *p = &g_array_index(points, MachinePoint, i);
     g_string_append_printf(text, "%s,%s,%s,%d,%d,%d,%d,%d,%d,%.17g,%d,%.6g,%.6g,%.6g\n", point_kind_names[p->kind],
@@ -271,6 +310,26 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
   return p->seconds > 0 ? TRUE : bad_row(csv, row, "seconds", "a time above 0", error);
 }
 
+/* Files of cores may lack the row. */
+static gboolean read_device(const Csv *csv, MachineHead *head, GError **error)
+{
+  head->units = 1;
+  head->precision = DTYPE_FP32;
+  head->host_memory_bytes = head->memory_bytes * head->node_ranks;
+  if (csv->rows->len < 2 || !g_str_equal(csv_cell(csv, 1, "kind"), "device"))
+    return TRUE;
+  int precision = names_find(dtype_names, csv_cell(csv, 1, "name"));
+  if (!csv_int(csv, 1, "m", &head->units, error) || !csv_real(csv, 1, "bytes", &head->cache_bytes, error) ||
+      !csv_real(csv, 1, "seconds", &head->host_memory_bytes, error))
+    return FALSE;
+  if (precision < 0)
+    return bad_row(csv, 1, "name", "a number format", error);
+  head->precision = precision;
+  if (head->units < 1)
+    return bad_row(csv, 1, "m", "multiprocessors, at least 1", error);
+  return head->host_memory_bytes > 0 && head->cache_bytes >= 0 ? TRUE : bad_row(csv, 1, "seconds", "a number above 0", error);
+}
+
 static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
 {
   if (csv->rows->len == 0 || !g_str_equal(csv_cell(csv, 0, "kind"), "machine")) {
@@ -296,7 +355,7 @@ static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
     return bad_row(csv, 0, "m", "from 1 to the ranks of a node", error);
   if (!(head->memory_bytes > 0))
     return bad_row(csv, 0, "bytes", "a number above 0", error);
-  return head->host_bytes_per_s > 0 ? TRUE : bad_row(csv, 0, "seconds", "a number above 0", error);
+  return head->host_bytes_per_s > 0 ? read_device(csv, head, error) : bad_row(csv, 0, "seconds", "a number above 0", error);
 }
 
 GArray *points_load(const char *path, MachineHead *head, GError **error)
@@ -307,6 +366,8 @@ GArray *points_load(const char *path, MachineHead *head, GError **error)
   if (!csv || !read_head(csv, head, error))
     return NULL;
   for (guint row = 1; row < csv->rows->len; row++) {
+    if (row == 1 && g_str_equal(csv_cell(csv, row, "kind"), "device"))
+      continue;
     MachinePoint point;
     if (!read_point(csv, row, &point, error))
       return NULL;

@@ -18,6 +18,8 @@
 #ifndef TDP_CALIBRATE_POINTS_H
 #define TDP_CALIBRATE_POINTS_H
 
+#include "hardware/dtype.h"
+
 #include <glib.h>
 
 typedef enum {
@@ -57,7 +59,19 @@ typedef struct {
   int processors; /* of a node for these, at most node_ranks: with fewer they take turns */
   double host_bytes_per_s; /* read and written by all processors together */
   double memory_bytes;     /* of a rank */
+  double host_memory_bytes; /* of a node */
+  int units;               /* multiprocessors of a device, 1 = a core */
+  double cache_bytes;      /* last-level, of a device; 0 = not known */
+  DType precision;         /* of weights and activations */
 } MachineHead;
+
+/* Of several multiprocessors: sizes are those of models for a GPU, and pools and blocks go with them. */
+static inline gboolean head_is_large(const MachineHead *head)
+{
+  return head->units > 1;
+}
+
+#define POINTS_COPY_BYTES(large) ((gsize)1 << ((large) ? 28 : 25)) /* of a transfer */
 
 /* The designed set for a machine's ranks: at most 100 products. Computation is timed on one rank and on as many as a
  * node has processors for, collectives among 2, 4 .. ranks of a node, then among all ranks of 2, 4 .. nodes. GArray
@@ -65,7 +79,8 @@ typedef struct {
 GArray *points_design(const MachineHead *head);
 
 /* Adds the times of another run of the same set: means weighted by rounds. A
- * point that only one of them has stays as it is. */
+ * point that only one of them has stays as it is. Of the reference, how far the
+ * slowest is behind the mean of its own run is what is merged. */
 void points_merge(GArray *points, const GArray *more);
 
 /* Median and its bounds; sorts the samples. */

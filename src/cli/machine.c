@@ -11,20 +11,25 @@
 #define LIMIT_S 160 /* of three minutes in all */
 #define COPIES 5
 
-static Backend *open_backend(const char *name, const Launch *launch, GError **error)
+static ExecType type_of(DType precision)
+{
+  return precision == DTYPE_BF16 ? EXEC_BF16 : precision == DTYPE_FP16 ? EXEC_F16 : EXEC_F32;
+}
+
+static Backend *open_backend(const MachineOptions *o, const Launch *launch, GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "no such backend in this program";
   BackendOptions options = { .rank = launch->rank, .size = launch->size, .local_rank = launch->local_rank,
-                             .dtype = EXEC_F32, .address = launch->address[0] ? launch->address : NULL };
+                             .dtype = type_of(o->precision), .address = launch->address[0] ? launch->address : NULL };
   Backend *backend = NULL;
 
   for (const BackendKind *kind = backends; kind->name && !backend; kind++)
-    if (!name || g_str_equal(name, kind->name)) {
+    if (!o->backend || g_str_equal(o->backend, kind->name)) {
       backend = kind->open(&options, message);
       break;
     }
   if (!backend)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--backend: %s: %s", name ? name : "", message);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--backend: %s: %s", o->backend ? o->backend : "", message);
   return backend;
 }
 
@@ -42,7 +47,10 @@ static int processors_of(const Backend *backend, const Launch *launch)
 static void describe(const Backend *backend, const Launch *launch, const MachineOptions *options, MachineHead *head)
 {
   *head = (MachineHead) { .ranks = backend->size, .node_ranks = launch->local_size,
-                          .processors = processors_of(backend, launch), .memory_bytes = host_bytes() / launch->local_size };
+                          .processors = processors_of(backend, launch), .host_memory_bytes = host_bytes(),
+                          .units = MAX(backend->units, 1), .cache_bytes = backend->cache_bytes,
+                          .precision = options->precision };
+  head->memory_bytes = backend->memory_bytes ? backend->memory_bytes : head->host_memory_bytes / launch->local_size;
   g_strlcpy(head->device, backend->device, sizeof head->device);
   g_strlcpy(head->date, options->date, sizeof head->date);
   if (backend->rank == 0)
@@ -63,7 +71,7 @@ gboolean machine_measure(const MachineOptions *options, MachineHead *head, GArra
   *points = NULL;
   if (!launch_detect(&launch, error))
     return FALSE;
-  Backend *backend = open_backend(options->backend, &launch, error);
+  Backend *backend = open_backend(options, &launch, error);
   if (!backend)
     return FALSE;
   describe(backend, &launch, options, head);

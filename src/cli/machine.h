@@ -7,6 +7,7 @@
 
 typedef struct {
   const char *backend; /* NULL = the first */
+  DType precision;     /* fp32, fp16 or bf16, if the backend has it */
   const char *date;
   double budget_s;
   CalibrateProgress progress;

@@ -26,7 +26,7 @@
 typedef struct {
   char **nccl_tests, **more; /* more: what stands behind the options */
   char *like, *cluster, *collective, *output, *name, *date;
-  char *points, *fit, *backend, *import, *gpu, *framework;
+  char *points, *fit, *backend, *import, *gpu, *framework, *precision;
   double gb_per_s; /* NAN: not given */
   double budget_s;
 } Options;
@@ -53,6 +53,17 @@ static const char *lone_option(const Options *o)
   return o->like ? "like" : o->cluster ? "cluster" : o->collective ? "collective" : rate;
 }
 
+/* Of a format that can be measured; else NULL. */
+static const char *precision_of(const char *name)
+{
+  static const DType measured[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(measured); i++)
+    if (g_str_equal(dtype_names[measured[i]], name))
+      return dtype_names[measured[i]];
+  return NULL;
+}
+
 static gboolean check_options(const Options *o, GError **error)
 {
   if (o->import && (o->fit || o->nccl_tests || o->points || o->backend || o->date))
@@ -66,6 +77,12 @@ static gboolean check_options(const Options *o, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
   else if (!o->nccl_tests && !o->fit && o->more)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests or --fit", o->more[0]);
+  else if (o->precision && !precision_of(o->precision))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, fp16 or bf16, in which tdp-run computes",
+                o->precision);
+  else if (o->precision && (o->import || o->nccl_tests || o->fit))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--precision: expected no --import, --nccl-tests or --fit beside it, which measure nothing");
   else if (o->framework && (o->import || o->nccl_tests || o->points))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "--framework: expected no --import, --nccl-tests or --points beside it, which write no cluster");
@@ -115,6 +132,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "Format of weights and activations that is measured: fp32, or on a GPU fp16 or bf16 (fp32)", "P" },
     { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Framework that plans for the machine are made for: a name of plans/frameworks/ (tdp-run)", "F" },
     { "date", 0, 0, G_OPTION_ARG_STRING, &o->date, "Day of the measurement (default: today)", "YYYY-MM-DD" },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->more, NULL, NULL },
@@ -143,6 +161,7 @@ static void options_clear(Options *o)
   g_free(o->import);
   g_free(o->gpu);
   g_free(o->framework);
+  g_free(o->precision);
 }
 
 /* ---- output ---- */
@@ -259,6 +278,17 @@ static gboolean fit(const Options *o, GError **error)
 
 /* ---- other tools ---- */
 
+static char *not_known(const Options *o, const char *text, const ImportNotes *notes, GError **error)
+{
+  NcclTests *tests = nccl_tests_parse(text, o->import, COLLECTIVE_COUNT, NULL);
+
+  if (!tests)
+    return import_error(notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of "
+                        "nsys stats or a Megatron log");
+  nccl_tests_free(tests);
+  return import_error(notes, error, "is of nccl-tests, whose times are fitted: expected --nccl-tests in place of --import");
+}
+
 static gboolean import(const Options *o, GError **error)
 {
   ImportNotes notes = { .file = o->import, .gpu = o->gpu };
@@ -269,12 +299,14 @@ static gboolean import(const Options *o, GError **error)
   if (importer)
     out = importer->read(text, &notes, error);
   else if (text)
-    import_error(&notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of nsys stats or a Megatron log");
+    not_known(o, text, &notes, error);
   if (importer)
     fprintf(stderr, "%s: %s\n", o->import, importer->name);
   if (notes.strange)
     fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", o->import, notes.strange,
             notes.first_strange);
+  if (notes.untold)
+    fprintf(stderr, "%s: not told, to be filled in: %s\n", o->import, notes.untold);
   import_notes_clear(&notes);
   if (out && o->output)
     done = files_write(o->output, out, strlen(out), error);
@@ -335,7 +367,8 @@ static gboolean measure(const Options *o, GError **error)
 {
   gboolean terminal = isatty(STDERR_FILENO);
   g_autofree char *date = today(o);
-  MachineOptions options = { .backend = o->backend, .date = date, .budget_s = o->budget_s, .progress = show_progress,
+  MachineOptions options = { .backend = o->backend,
+                             .precision = names_find(dtype_names, o->precision ? o->precision : dtype_names[DTYPE_FP32]), .date = date, .budget_s = o->budget_s, .progress = show_progress,
                              .data = &terminal };
   g_autoptr(GArray) points = NULL;
   MachineHead head;

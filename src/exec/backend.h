@@ -150,6 +150,8 @@ struct Backend {
   void (*poll)(void *); /* called while the host waits for a stream or event; may be NULL */
   void *poll_data;
   int concurrent;       /* kernels of different streams may run at once */
+  int units;            /* multiprocessors; 1 where a device is a core */
+  size_t memory_bytes, cache_bytes; /* of the device; 0 = the host's, not known */
   uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
   double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
 

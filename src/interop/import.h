@@ -19,6 +19,7 @@ typedef struct {
   const char *gpu;  /* name of hardware/gpus/ for servers whose text tells none; may be NULL */
   int strange;      /* lines or parts that were not recognised */
   char *first_strange; /* one of them; newly allocated */
+  char *untold;        /* what the text does not say and a user fills in, "a, b"; newly allocated; NULL = nothing */
 } ImportNotes;
 
 typedef struct {

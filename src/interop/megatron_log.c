@@ -145,17 +145,30 @@ static char *derived(Log *log, const char *column)
   return NULL;
 }
 
-static char *row_of(Log *log)
+/* Without which a row is no run that could be simulated. */
+static gboolean is_needed(const char *column)
+{
+  static const char *const needed[] = { "model", "layers", "hidden", "heads", "seq", "vocab", "cluster", "gpus", "tp",
+                                        "pp", "micro_batch", "global_batch", "precision", NULL };
+  return g_strv_contains(needed, column);
+}
+
+static char *row_of(Log *log, ImportNotes *notes)
 {
   GString *text = g_string_new(NULL);
+  g_autoptr(GString) untold = g_string_new(NULL);
   gsize n = G_N_ELEMENTS(columns);
 
   for (gsize i = 0; i < n; i++)
     csv_put(text, columns[i].column, i == n - 1);
   for (gsize i = 0; i < n; i++) {
     g_autofree char *cell = derived(log, columns[i].column);
-    csv_put(text, cell ? cell : columns[i].argument ? argument(log, columns[i].argument) : "", i == n - 1);
+    const char *value = cell ? cell : columns[i].argument ? argument(log, columns[i].argument) : "";
+    csv_put(text, value, i == n - 1);
+    if (!*value && is_needed(columns[i].column))
+      g_string_append_printf(untold, "%s%s", untold->len ? ", " : "", columns[i].column);
   }
+  notes->untold = untold->len ? g_strdup(untold->str) : NULL;
   return g_string_free(text, FALSE);
 }
 
@@ -175,7 +188,7 @@ static char *read_log(const char *text, ImportNotes *notes, GError **error)
   if (seconds->len == 0)
     return import_error(notes, error,
                         "no iteration with its time: expected \"elapsed time per iteration (ms): 123.4\"");
-  return row_of(&log);
+  return row_of(&log, notes);
 }
 
 const Importer import_megatron_log = { "Megatron log", recognises, read_log };

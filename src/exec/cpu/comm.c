@@ -132,6 +132,7 @@ Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
   cpu->driver = driver;
   cpu->streams = g_ptr_array_new();
   b->name = "cpu";
+  b->units = 1;
   b->dtype = options->dtype;
   b->rank = options->rank;
   b->size = options->size;

@@ -69,6 +69,9 @@ static int open_device(CudaBackend *c, const BackendOptions *options, char *erro
     return -1;
   }
   snprintf(c->base.device, sizeof c->base.device, "%.63s", properties.name);
+  c->base.units = properties.multiProcessorCount;
+  c->base.memory_bytes = properties.totalGlobalMem;
+  c->base.cache_bytes = properties.l2CacheSize > 0 ? properties.l2CacheSize : 0;
   return 0;
 }
 

@@ -1,0 +1,1 @@
+tdp-calibrate --import tests/data/import/nccl-tests.json
