@@ -178,5 +178,37 @@ START_TEST(early_libraries_are_slower)
 }
 END_TEST
 
-TEST_MAIN("price", collectives_wait_or_hide, slower_links_slow_less, the_host_can_be_the_limit, the_slowest_of_many,
+/* Prices from remembered ops are those of a table of its own, to the last bit. */
+START_TEST(remembered_ops_cost_the_same)
+{
+  static const char *const names[] = { "gpt3", "mixtral-8x7b", "deepseek-v3-mtp", "bert-large-sparse" };
+  g_autoptr(OpTimes) times = op_times_new();
+  GRand *rand = g_rand_new_with_seed(3);
+  Cluster *cluster = fixture_cluster("dgx", 8);
+  Framework *frameworks[] = { fixture_framework("megatron-core"), fixture_framework("deepspeed") };
+  int compared[G_N_ELEMENTS(names)] = { 0 };
+
+  for (int i = 0; i < 1600; i++) {
+    g_autoptr(Model) model = fixture_known_model(names[i % 4]);
+    Plan plan;
+    if (!fixture_draw_plan(rand, model, cluster, frameworks[i / 4 % 2], &plan) || plan.gpus != 8)
+      continue; /* the cluster is as it was whenever it has 8 devices */
+    compared[i % 4]++;
+    plan.recompute = RECOMPUTE_NONE;
+    g_autoptr(PriceWork) work = price_work_new(model, &plan, cluster, times);
+    for (plan.recompute = 0; plan.recompute < RECOMPUTE_COUNT; plan.recompute++) {
+      g_autoptr(PriceTable) one = price_work_table(work, &plan), own = price_table_new(model, &plan, cluster);
+      ck_assert_mem_eq(one->layers, own->layers, own->n * sizeof(LayerPrice));
+    }
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
+    ck_assert_msg(compared[i] > 2, "%s: %d plans", names[i], compared[i]);
+  g_rand_free(rand);
+  cluster_free(cluster);
+  framework_free(frameworks[0]);
+  framework_free(frameworks[1]);
+}
+END_TEST
+
+TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, slower_links_slow_less, the_host_can_be_the_limit, the_slowest_of_many,
           recomputation_is_paid, recomputation_may_stop_early, early_libraries_are_slower)

@@ -24,7 +24,8 @@ static void check_family(Families *f, const Candidate *base)
       continue;
     all[off] = (Simulation) { .plan = candidate_plan(&f->store, base) };
     space_switch_off(&all[off].plan, off);
-    simulation_complete(f->in->model, f->in->cluster, &all[off]);
+    g_autoptr(PriceTable) prices = price_cache_own(f->prices, &all[off].plan);
+    simulation_complete(f->in->model, f->in->cluster, prices, &all[off]);
     if (off == 0)
       together = variants_of(f->prices, base, &all[0]);
     for (guint less = 0; less < off; less++) {

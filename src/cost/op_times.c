@@ -4,15 +4,14 @@
 
 #include <string.h>
 
-#define KEY_SIZES 5
 #define START_ROOM 1024 /* a power of two */
 
 typedef struct {
   const Cluster *cluster;
   const Framework *framework;
-  double sizes[KEY_SIZES];
-  GroupShape group;
-  int which[6]; /* kind, and what counts of its marks */
+  AttentionKernel attention;
+  gboolean backward;
+  Op op; /* without its marks and what it keeps */
 } Key;
 
 typedef struct {
@@ -42,31 +41,20 @@ void op_times_free(OpTimes *t)
   g_free(t);
 }
 
-/* Bytes between members are zero too: keys are compared as memory. */
+/* Compared as memory: what differs between members only makes an op unknown. */
 static void fill_key(Key *key, const Op *op, const Plan *plan, const Cluster *cluster)
 {
-  double *sizes = key->sizes;
-  int *which = key->which;
-
   memset(key, 0, sizeof *key);
   key->cluster = cluster;
   key->framework = plan->framework;
-  which[0] = op->kind;
-  if (op->kind == OP_MATMUL) {
-    sizes[0] = op->matmul.m, sizes[1] = op->matmul.n, sizes[2] = op->matmul.k, sizes[3] = op->matmul.batch;
-    sizes[4] = op->matmul.accumulate_bytes;
-    which[1] = op->matmul.dtype, which[2] = op->matmul.activations;
-  } else if (op->kind == OP_ATTENTION) {
-    sizes[0] = op->attention.batch, sizes[1] = op->attention.heads, sizes[2] = op->attention.q_len;
-    sizes[3] = op->attention.kv_len;
-    which[1] = op->attention.dtype, which[2] = op->attention.head_dim, which[3] = op->attention.v_head_dim;
-    which[4] = plan->attention;
-    which[5] = op->attention.causal | op->attention.dropout << 1 | (op->pass != PASS_FORWARD) << 2;
-  } else {
-    sizes[0] = op->collective.bytes;
-    key->group = op->collective.group;
-    which[1] = op->collective.what;
-  }
+  key->attention = plan->attention;
+  key->backward = op->pass != PASS_FORWARD;
+  key->op = *op;
+  key->op.name = NULL;
+  key->op.pass = PASS_FORWARD;
+  key->op.redone = key->op.dropped = 0;
+  key->op.async = key->op.joins = FALSE;
+  key->op.flops = key->op.saved_bytes = 0;
 }
 
 static guint64 hash_of(const Key *key)

@@ -2,9 +2,9 @@
  * Times of ops, remembered from one price table to the next: plans of a search
  * have most ops in common. What comes back is op_s() to the last bit. A matrix
  * product, attention or collective is known again by all that op_s() reads of
- * it, of the plan and of the cluster; kernels bound by memory cost no more to
- * price than to find. Not thread-safe; the clusters and frameworks of the plans
- * must outlive it.
+ * it, of the plan and of the cluster (new members of Op count by themselves);
+ * kernels bound by memory cost no more to price than to find. Not thread-safe; clusters and frameworks must outlive it
+ * as they are.
  */
 #ifndef TDP_COST_OP_TIMES_H
 #define TDP_COST_OP_TIMES_H

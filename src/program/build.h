@@ -16,6 +16,7 @@ typedef struct {
 /* A plan as layers of one strategy see it. */
 typedef struct {
   Plan view[2]; /* [0]: of weights but those of experts that are apart; [1]: of these */
+  gboolean sums, fetches; /* weights stand on several ranks; come for their passes alone */
 } Strategy;
 
 typedef struct {
@@ -65,6 +66,7 @@ typedef struct {
   int *strategy;   /* of each layer */
   Edge *edges;
   gsize n_edges, edges_room;
+  int tasks_room;  /* of Program.tasks, whose length is behind it */
   int *arrival;    /* task whose end brings a pass its input: [backward][stage][micro] */
   int *entry;      /* first task of a pass: the same index */
   int *last_task;  /* last compute task of each row */
@@ -141,7 +143,7 @@ double piece_gradient_bytes(const ProgramBuild *b, Piece piece);
 /* Whether some weights of a strategy, of any, come for their passes alone. */
 static inline gboolean fetches_weights(const ProgramBuild *b, int strategy)
 {
-  return plan_fetches_weights(view_of(b, strategy, FALSE)) || plan_fetches_weights(view_of(b, strategy, TRUE));
+  return b->strategies[strategy].fetches;
 }
 
 static inline gboolean fetches_some_weights(const ProgramBuild *b)

@@ -21,11 +21,17 @@ int program_add_segment(ProgramBuild *b, Segment segment)
 int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk, int micro)
 {
   const Segment *s = &g_array_index(b->program->segments, Segment, segment);
-  int index = b->program->tasks->len;
+  GArray *tasks = b->program->tasks;
+  int index = tasks->len;
   Task task = { .segment = segment, .micro = micro, .row = row, .chunk = chunk, .lane = lane, .kind = s->kind,
                 .pass = s->pass };
 
-  g_array_append_val(b->program->tasks, task);
+  if (index == b->tasks_room) {
+    b->tasks_room = MAX(1024, 2 * b->tasks_room);
+    g_array_set_size(tasks, b->tasks_room);
+  }
+  ((Task *)tasks->data)[index] = task;
+  tasks->len = index + 1;
   if (lane == LANE_DATA)
     b->last_data[row] = index;
   if (lane == LANE_STORE)

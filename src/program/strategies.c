@@ -34,8 +34,9 @@ static int find_strategy(ProgramBuild *b, const StrategyRun *run)
     if (!strategies_differ(&known, run))
       return i;
   }
-  Plan view = plan_of_run(b->plan, run);
-  b->strategies[b->n_strategies] = (Strategy) { { view, plan_of_experts(&view) } };
+  Plan view = plan_of_run(b->plan, run), experts = plan_of_experts(&view);
+  b->strategies[b->n_strategies] = (Strategy) { { view, experts }, sums_weights(&view),
+                                                plan_fetches_weights(&view) || plan_fetches_weights(&experts) };
   return b->n_strategies++;
 }
 

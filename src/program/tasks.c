@@ -16,7 +16,8 @@ typedef struct {
   int rank;
   Chunk *chunks;
   int n_chunks;    /* the share of a spread vocabulary included */
-  GArray *uses;    /* Use */
+  Use *uses;
+  guint n_uses, uses_room;
   GArray *gathers; /* int: index of the gathered task's compute task, in order of use */
   guint next_use;  /* uses whose gather has been issued */
   int issued;      /* gathers issued */
@@ -58,11 +59,11 @@ static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
 }
 
 /* Whether gradients leave behind a slot: to be summed, or for the host. */
-static gboolean sends_gradients(const Plan *p, Pass pass, gboolean last)
+static gboolean sends_gradients(const Plan *p, gboolean summed, Pass pass, gboolean last)
 {
   gboolean each = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync);
-  gboolean sums = sums_weights(p) && (each || (last && p->overlap.gradients));
-  gboolean stores = !sums_weights(p) && plan_stores_gradients(p) && (each || last);
+  gboolean sums = summed && (each || (last && p->overlap.gradients));
+  gboolean stores = !summed && plan_stores_gradients(p) && (each || last);
 
   return makes_weight_gradient(pass) && (sums || stores);
 }
@@ -77,12 +78,12 @@ static Moves moves_of(const RankBuild *r, const Slot *slot, int index, int strat
 {
   const Plan *p = view_of(r->b, strategy, FALSE);
   const Chunk *chunk = chunk_of(r, slot);
-  gboolean weights = fetches_weights(r->b, strategy) && slot->pass != PASS_WEIGHT && !kept, sums = sums_weights(p);
+  gboolean weights = fetches_weights(r->b, strategy) && slot->pass != PASS_WEIGHT && !kept, sums = r->b->strategies[strategy].sums;
   gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
   gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
 
-  return (Moves) { weights || fresh || copied, sends_gradients(p, slot->pass, index == chunk->last_backward) && !late };
+  return (Moves) { weights || fresh || copied, sends_gradients(p, sums, slot->pass, index == chunk->last_backward) && !late };
 }
 
 static gboolean needs_pieces(const RankBuild *r, const Slot *slot, const Chunk *chunk, Moves m)
@@ -106,6 +107,10 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
 
   chunk->in_flight += slot->pass == PASS_FORWARD || slot->pass == PASS_LOGITS;
   gboolean releases = releases_weights(p, chunk, slot->pass);
+  if (r->n_uses + n > r->uses_room) {
+    r->uses_room = MAX(r->n_uses + n, 2 * r->uses_room);
+    r->uses = g_renew(Use, r->uses, r->uses_room);
+  }
   for (int i = 0; i < n; i++) {
     Use use = { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1, .releases = releases,
                 .first = i == 0, .last = i == n - 1 };
@@ -114,7 +119,7 @@ static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int inde
     use.gather = m.gather;
     use.reduce = m.reduce;
     use.across = m.reduce && index == chunk->last_backward;
-    g_array_append_val(r->uses, use);
+    r->uses[r->n_uses++] = use;
   }
 }
 
@@ -131,8 +136,8 @@ static void measure_gathers(RankBuild *r)
 
   if (!fetches_some_weights(r->b) && !single)
     return;
-  for (guint i = 0; i < r->uses->len; i++) {
-    const Use *use = &g_array_index(r->uses, Use, i);
+  for (guint i = 0; i < r->n_uses; i++) {
+    const Use *use = &r->uses[i];
     if (!use->gather)
       continue;
     Piece piece = g_array_index(chunk_of(r, &use->slot)->pieces, Piece, use->piece);
@@ -230,8 +235,8 @@ static void wait_for_place(RankBuild *r, const Use *use, int first)
 /* Issues gathers in order of use, as far ahead of the gathered pieces that have run as may be. */
 static void issue_gathers(RankBuild *r, guint at_hand)
 {
-  for (; r->next_use < r->uses->len; r->next_use++) {
-    const Use *use = &g_array_index(r->uses, Use, r->next_use);
+  for (; r->next_use < r->n_uses; r->next_use++) {
+    const Use *use = &r->uses[r->next_use];
     int first = r->b->program->tasks->len;
     if (!use->gather)
       continue;
@@ -399,7 +404,7 @@ static void send_results(RankBuild *r, const Use *use, int task)
 
 static void add_use(RankBuild *r, guint index)
 {
-  const Use *use = &g_array_index(r->uses, Use, index);
+  const Use *use = &r->uses[index];
   ProgramBuild *b = r->b;
   int segment = use_segment(r, use), inputs = -1, task;
 
@@ -453,7 +458,6 @@ static void reduce_at_end(RankBuild *r)
 void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
 {
   int n_slots = order->first[rank + 1] - order->first[rank];
-  g_autoptr(GArray) uses = g_array_sized_new(FALSE, FALSE, sizeof(Use), n_slots);
   g_autoptr(GArray) gathers = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gather_tasks = g_array_new(FALSE, FALSE, sizeof(int));
   g_autoptr(GArray) gathered = g_array_new(FALSE, FALSE, sizeof(double));
@@ -461,8 +465,9 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   int n_chunks = b->shape.chunks + (b->shares != NULL);
   g_autofree Chunk *chunks = g_new(Chunk, n_chunks);
   const Slot *slots = order->slots + order->first[rank];
-  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks, .uses = uses, .gathers = gathers,
-                  .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
+  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks,
+                  .uses = g_new(Use, MAX(n_slots, 1)), .uses_room = n_slots,
+                  .gathers = gathers, .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
                   .blocking = { -1, -1 } };
 
   for (int c = 0; c < n_chunks; c++)
@@ -474,9 +479,10 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
     add_uses(&r, &slots[i], other, i);
   }
   measure_gathers(&r);
-  for (guint i = 0; i < uses->len; i++)
+  for (guint i = 0; i < r.n_uses; i++)
     add_use(&r, i);
   reduce_at_end(&r);
   for (int c = 0; c < n_chunks; c++)
     chunk_clear(&chunks[c]);
+  g_free(r.uses);
 }

@@ -336,7 +336,8 @@ Polished *polish_plan(const Model *model, const Cluster *cluster, const Plan *pl
   g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
   trace_metrics(trace, &first);
   take(&p, plan, &first);
-  p.rounds = rounds_new(model, cluster, NULL, threads);
+  g_autoptr(PriceCache) prices = price_cache_new(model, cluster);
+  p.rounds = rounds_new(model, cluster, prices, NULL, threads);
   out->steps = g_array_new(FALSE, FALSE, sizeof(PolishStep));
   g_array_set_clear_func(out->steps, step_clear);
   for (gsize k = 0; k < G_N_ELEMENTS(kinds); k++) {

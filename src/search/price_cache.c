@@ -133,6 +133,12 @@ static Priced *find_priced(PriceCache *cache, const Plan *plan)
   return priced;
 }
 
+PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
+{
+  g_autoptr(PriceWork) work = price_work_new(cache->model, plan, cache->cluster, cache->times);
+  return price_work_table(work, plan);
+}
+
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
 {
   Priced *priced = find_priced(cache, plan);

@@ -11,6 +11,9 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster);
 void price_cache_free(PriceCache *cache);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceCache, price_cache_free)
 
+/* The plan's prices, whatever else they depend on than what bounds are shared by; the caller frees them. */
+PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
+
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan);
 
 /* Whether layers do not divide by the plan's stages, or those stand on unlike devices. */

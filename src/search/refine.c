@@ -59,7 +59,8 @@ gboolean refine_recompute(const Refine *r, const Plan *plan, Found *out)
     if (bound_s >= r->step_s)
       return FALSE;
     Simulation simulation = { .plan = p };
-    simulation_complete(r->model, r->cluster, &simulation);
+    g_autoptr(PriceTable) prices = price_cache_own(r->prices, &p);
+    simulation_complete(r->model, r->cluster, prices, &simulation);
     *out = (Found) { .plan = p, .metrics = simulation.metrics, .bound_s = bound_s };
     if (out->metrics.peak_memory_bytes <= out->metrics.capacity_bytes)
       return out->metrics.iteration_s < r->step_s;

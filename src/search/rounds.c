@@ -6,9 +6,15 @@
 
 #include <math.h>
 
+typedef struct {
+  Simulation *simulation;
+  PriceTable *prices;
+} Job;
+
 struct Rounds {
   const Model *model;
   const Cluster *cluster;
+  PriceCache *prices;
   Journal *journal;
   GThreadPool *pool;
   GMutex mutex;
@@ -111,28 +117,30 @@ static gboolean ruled(const Plan *p)
          !p->framework->single_process && shards_plainly(&p->sharding);
 }
 
-static double find_slack(const Trace *trace, const Plan *plan)
+static double find_slack(const Program *program, const Trace *trace, const Plan *plan)
 {
-  double slack = ruled(plan) ? 0 : INFINITY;
+  gboolean slowed = FALSE;
 
+  if (!ruled(plan))
+    return INFINITY;
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
-    double seconds = g_array_index(trace->segments, Segment, span->segment).seconds;
     if (span->paired)
       return INFINITY;
-    if (span->kind == TASK_PASS)
-      slack += MAX(0, span->end - span->start - seconds);
+    slowed |= span->kind == TASK_PASS &&
+              span->end - span->start > (1 + 1e-10) * g_array_index(trace->segments, Segment, span->segment).seconds;
   }
-  return slack;
+  return slowed ? MAX(0, trace->end_s - longest_path(program, NULL)) : 0;
 }
 
-void simulation_complete(const Model *model, const Cluster *cluster, Simulation *s)
+void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *s)
 {
-  g_autoptr(Trace) trace = simulate_plan(model, cluster, &s->plan);
+  g_autoptr(Program) program = program_new(model, &s->plan, cluster, prices);
+  g_autoptr(Trace) trace = simulate(program);
   int zero = s->plan.zero;
 
   trace_metrics(trace, &s->metrics);
-  s->slack_s = find_slack(trace, &s->plan);
+  s->slack_s = find_slack(program, trace, &s->plan);
   s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, &s->plan) : 0;
   s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster, &s->plan) : 0;
 }
@@ -140,20 +148,22 @@ void simulation_complete(const Model *model, const Cluster *cluster, Simulation 
 static void simulate_job(gpointer data, gpointer user_data)
 {
   Rounds *r = user_data;
+  const Job *job = data;
 
-  simulation_complete(r->model, r->cluster, data);
+  simulation_complete(r->model, r->cluster, job->prices, job->simulation);
   g_mutex_lock(&r->mutex);
   if (--r->left == 0)
     g_cond_signal(&r->done);
   g_mutex_unlock(&r->mutex);
 }
 
-Rounds *rounds_new(const Model *model, const Cluster *cluster, Journal *journal, int threads)
+Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, int threads)
 {
   Rounds *r = g_new0(Rounds, 1);
 
   r->model = model;
   r->cluster = cluster;
+  r->prices = prices;
   r->journal = journal;
   r->pool = g_thread_pool_new(simulate_job, r, threads > 0 ? threads : (int)g_get_num_processors(), TRUE, NULL);
   g_mutex_init(&r->mutex);
@@ -188,20 +198,21 @@ static gboolean recall(const Rounds *r, Simulation *s)
 
 void rounds_run(Rounds *r, Simulation *simulations, int n)
 {
-  gboolean known[ROUND];
+  Job jobs[ROUND];
+  int left = 0;
 
-  r->left = 0;
-  for (int i = 0; i < n; i++) {
-    known[i] = recall(r, &simulations[i]);
-    r->left += !known[i];
-  }
   for (int i = 0; i < n; i++)
-    if (!known[i])
-      g_thread_pool_push(r->pool, &simulations[i], NULL);
+    if (!recall(r, &simulations[i]))
+      jobs[left++] = (Job) { &simulations[i], price_cache_own(r->prices, &simulations[i].plan) };
+  r->left = left;
+  for (int i = 0; i < left; i++)
+    g_thread_pool_push(r->pool, &jobs[i], NULL);
   g_mutex_lock(&r->mutex);
   while (r->left > 0)
     g_cond_wait(&r->done, &r->mutex);
   g_mutex_unlock(&r->mutex);
+  for (int i = 0; i < left; i++)
+    price_table_free(jobs[i].prices);
   for (int i = 0; i < n; i++) {
     const Simulation *s = &simulations[i];
     double bytes = memory_in_room(r->cluster, s->metrics.peak_memory_bytes, s->metrics.capacity_bytes);

@@ -7,6 +7,7 @@
 #define TDP_SEARCH_ROUNDS_H
 
 #include "search/journal.h"
+#include "search/price_cache.h"
 #include "search/search.h"
 
 /* Plans simulated at once between updates of the incumbent; fixed, so that the
@@ -15,8 +16,8 @@
 
 /*
  * A simulated plan, with what bounds its variants: the same work with other
- * precedence (variants.h). `slack_s` is what passes took longer than by themselves,
- * over all rows. The other two are what a step gains at most, beside that, where
+ * precedence (variants.h). `slack_s` is what the step took longer than its longest
+ * path with passes as long as by themselves. The other two are what a step gains at most, beside that, where
  * gradients are reduced in whole chunks or parameters gathered in one call at its
  * end, as they are without overlap: one call never takes longer than its pieces.
  */
@@ -29,15 +30,15 @@ typedef struct {
 
 typedef struct Rounds Rounds;
 
-/* Neither model, cluster nor journal (may be NULL) is owned. threads: 0 = one for each processor. */
-Rounds *rounds_new(const Model *model, const Cluster *cluster, Journal *journal, int threads);
+/* Neither model, cluster, prices nor journal (may be NULL) is owned. threads: 0 = one for each processor. */
+Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, int threads);
 void rounds_free(Rounds *rounds);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Rounds, rounds_free)
 
 /* Fills in what the plans of `n` simulations come to, at most ROUND. */
 void rounds_run(Rounds *rounds, Simulation *simulations, int n);
 
-/* One, in full, whatever the journal knows. */
-void simulation_complete(const Model *model, const Cluster *cluster, Simulation *simulation);
+/* One, in full, whatever the journal knows. `prices` are the plan's own. */
+void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *simulation);
 
 #endif

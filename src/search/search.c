@@ -137,8 +137,9 @@ static Found found_of(const Search *s, const Candidate *base, const Simulation *
 static Found evaluate(const Search *s, const Candidate *c)
 {
   Simulation simulation = { .plan = plan_of(s, c), .index = c->index };
+  g_autoptr(PriceTable) prices = price_cache_own(s->prices, &simulation.plan);
 
-  simulation_complete(s->model, s->cluster, &simulation);
+  simulation_complete(s->model, s->cluster, prices, &simulation);
   return found_of(s, c, &simulation);
 }
 
@@ -394,7 +395,8 @@ static void complete_best(Search *s)
     Simulation simulation = { .plan = f->plan, .index = f->index };
     if (f->metrics.critical_row >= 0)
       continue;
-    simulation_complete(s->model, s->cluster, &simulation);
+    g_autoptr(PriceTable) prices = price_cache_own(s->prices, &simulation.plan);
+    simulation_complete(s->model, s->cluster, prices, &simulation);
     f->metrics = simulation.metrics;
   }
 }
@@ -540,7 +542,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   s.result->space = space_walk(model, cluster, options, s.prices, &visitor);
   g_array_sort(s.candidates, by_bound);
   if (open_journal(&s, error)) {
-    s.rounds = rounds_new(model, cluster, s.journal, options->threads);
+    s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->threads);
     run_rounds(&s);
     complete_best(&s);
     if (options->refine && !options->second && options->fixed.recompute < 0)

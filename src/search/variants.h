@@ -8,8 +8,8 @@
  * bound of time is the lesser of those with it and without.
  * Once one has been simulated, it bounds those that overlap less. These wait for
  * all that it waits for, and do the same work, but for data-parallel collectives
- * that are one call instead of pieces. Let S be what its passes took longer than by
- * themselves, over all rows: no path through the step holds more of it.
+ * that are one call instead of pieces. So they take no less than the longest path
+ * through its step on which passes are as long as by themselves, but for these:
  *
  * Gradients. A path ends in reductions of one row. Its passes run up to some piece,
  * then come the pieces from that one on; without overlap all passes come first and
