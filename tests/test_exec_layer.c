@@ -187,4 +187,5 @@ START_TEST(llama_head_gradients) { check_layer(llama(), 3, RECOMPUTE_NONE); } EN
 
 TEST_LOOPS("exec layers", { embedding_gradients }, { gpt_block_gradients, RECOMPUTE_COUNT },
            { llama_block_gradients, RECOMPUTE_COUNT },
-           { expert_block_gradients, RECOMPUTE_COUNT }, { dropping_block_gradients, 4 }, { gpt_head_gradients }, { llama_head_gradients })
+           { expert_block_gradients, RECOMPUTE_COUNT }, { dropping_block_gradients, 4 }, { gpt_head_gradients },
+           { llama_head_gradients })

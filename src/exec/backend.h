@@ -165,8 +165,9 @@ struct Backend {
    * once to the same stream. Contents are undefined. */
   void *(*alloc)(Backend *b, BackendStream *s, size_t bytes);
   void (*dealloc)(Backend *b, BackendStream *s, void *p, size_t bytes);
-  void (*upload)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);   /* host to device; `from` may be reused at once */
-  void (*download)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes); /* device to host; returns when done */
+  /* Host to device, `from` may be reused at once; device to host, returns when done; on the device. */
+  void (*upload)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
+  void (*download)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
   void (*copy)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
   /* `rows` runs of `bytes`, to_pitch and from_pitch bytes apart. */
   void (*copy_rows)(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -232,7 +233,7 @@ struct Backend {
    * times scale. */
   void (*loss_max)(Backend *b, BackendStream *s, const ExecLoss *l);
   void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
-  void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device, += */
+  void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device */
   void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
   /* The same where the shares of the rows meet later: logits become exp(logit -
    * local), with their sum and the label's logit; then, with `max` over all
@@ -258,7 +259,7 @@ struct Backend {
   void (*add_wide)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* y += x, wide */
   void (*scale)(Backend *b, BackendStream *s, size_t n, double factor, void *y);    /* wide */
   void (*cast)(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to);
-  void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; device double += */
+  void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; += */
   void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
   /* By the host, with all pointers on the host: updates `master`, and where `weight`
    * is given writes it in the backend's type; it may be the gradient's memory. */
@@ -277,7 +278,8 @@ struct Backend {
   BackendComm *(*comm_new)(Backend *b, int color, int key, char *error);
   void (*comm_free)(Backend *b, BackendComm *c);
   void (*all_reduce)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, ExecReduce op);
-  void (*all_gather)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each, ExecType type);
+  void (*all_gather)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each,
+                     ExecType type);
   void (*reduce_scatter)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each,
                          ExecType type);
   void (*all_to_all)(Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y,

@@ -141,8 +141,8 @@ static gboolean check_program(const Program *program, GError **error)
     const Task *t = &g_array_index(program->tasks, Task, i);
     for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
       const Task *dep = &g_array_index(program->tasks, Task, program->deps[d]);
-      gboolean joint = t->kind == TASK_TIED || t->kind == TASK_COPIES || t->kind == TASK_NORM || t->kind == TASK_VOCAB ||
-                       dep->kind == TASK_NORM || dep->kind == TASK_VOCAB;
+      gboolean joint = t->kind == TASK_TIED || t->kind == TASK_COPIES || t->kind == TASK_NORM ||
+                       t->kind == TASK_VOCAB || dep->kind == TASK_NORM || dep->kind == TASK_VOCAB;
       if (dep->row != t->row && !joint && !(dep->kind == TASK_SEND && t->kind == TASK_PASS))
         return refuse(error, "plan: a %s of stage %d waits for a %s of stage %d, which is not executed",
                       task_kind_names[t->kind], t->row, task_kind_names[dep->kind], dep->row);
@@ -174,8 +174,8 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
     }
     if (last[0] > last[1] && last[1] >= 0)
       return refuse(error,
-                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with %d ranks of equal weights: "
-                    "the head adds to the shared table after the embedding's gradient is reduced",
+                    "plan: pipeline_schedule: %s: expected untied embeddings to execute with %d ranks of equal "
+                    "weights: the head adds to the shared table after the embedding's gradient is reduced",
                     plan->schedule->name, plan_replicas(plan));
   }
   return TRUE;

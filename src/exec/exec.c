@@ -199,6 +199,7 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   init_run(x);
   init_parameters(x);
   x->run.loss = x->sums + 1;
+  x->run.visits = x->visits;
   backend->poll = receives_more;
   backend->poll_data = x;
   return x;

@@ -2,7 +2,7 @@
 #include "exec/rank.h"
 
 enum { START, END, EXCHANGED, PEAK_ACTIVATIONS, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS, FIELDS };
-enum { ROW_FIELDS = PART_COUNT }; /* held parts */
+enum { EXPERT_LOAD = PART_COUNT, ROW_FIELDS }; /* behind held parts */
 
 static gboolean speaks_for_row(const Exec *x)
 {
@@ -38,6 +38,8 @@ static double *collect(Exec *x)
     }
   for (int part = 0; part < PART_COUNT && speaks_for_row(x); part++)
     row[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
+  if (speaks_for_row(x) && x->visits[1] > 0)
+    row[EXPERT_LOAD] = x->visits[0] / x->visits[1];
   x->b->upload(x->b, x->run.s, device, all, n * sizeof *all);
   x->b->all_reduce(x->b, x->world, x->run.s, device, n, EXEC_F64, EXEC_SUM);
   x->b->download(x->b, x->run.s, all, device, n * sizeof *all);
@@ -104,6 +106,7 @@ Trace *exec_trace(Exec *x)
   add_memory(trace, x->program, all);
   for (int row = 0; row < trace->n_rows; row++) {
     memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
+    trace->rows[row].expert_load = rows[row * ROW_FIELDS + EXPERT_LOAD];
     trace->rows[row].cached_bytes = 0;
   }
   trace->fragmentation = trace->step_s = 0; /* measured: nothing beside what is held */

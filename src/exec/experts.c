@@ -76,7 +76,8 @@ ExecRoute route_in(const LayerRun *r, const Experts *w, void *block, int rows, i
   char *at = block;
 
   return (ExecRoute) { .rows = rows, .experts = experts, .top = w->top, .capacity = w->capacity,
-                       .by_position = r->shape.plan->expert_drop == DROP_POSITION, .padded = r->shape.plan->expert_padded,
+                       .by_position = r->shape.plan->expert_drop == DROP_POSITION,
+                       .padded = r->shape.plan->expert_padded,
                        .weight = at, .chosen = (int32_t *)(at + weights), .place = (int32_t *)(at + weights + places),
                        .first = (int32_t *)(at + weights + 2 * places) };
 }
@@ -201,9 +202,11 @@ static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Pr
 {
   const int32_t *first = v->first;
 
-  for (int e = 0; e < w->local; e++)
-    if (first[e + 1] > first[e])
-      product(r, first[e + 1] - first[e], in, out, at(a, sa, first[e], e), at(b, sb, first[e], e), at(c, sc, first[e], e));
+  for (int e = 0; e < w->local; e++) {
+    int i = first[e], n = first[e + 1] - i;
+    if (n > 0)
+      product(r, n, in, out, at(a, sa, i, e), at(b, sb, i, e), at(c, sc, i, e));
+  }
 }
 
 static Step by_copy(const LayerRun *r, int width)
@@ -238,7 +241,8 @@ static void experts_weight(const LayerRun *r, const Experts *w, const Visits *v,
 }
 
 /* The shared experts' part, or NULL. */
-static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, const void *in)
+static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w,
+                            const void *in)
 {
   int tokens = r->shape.tokens, hidden = r->shape.hidden;
   void **kept = state->kept;
@@ -266,6 +270,14 @@ static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *
   return w->path ? routed : rows_sum(r, routed);
 }
 
+static void count_visits(const LayerRun *r, const Experts *w, const Visits *v)
+{
+  if (!r->visits)
+    return;
+  r->visits[0] += v->copies;
+  r->visits[1] += (double)w->rows * w->top * w->etp;
+}
+
 /* What the experts make of the rows of `in`. */
 static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *in)
 {
@@ -275,6 +287,7 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   Visits v;
 
   visits_load(r, state, w, &v);
+  count_visits(r, w, &v);
   void *copies = room_for_copies(r, &v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
   rows_ungather(r, rows, in);
@@ -414,4 +427,5 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   rows_ungather(r, all, kept[NORM2]);
 }
 
-const FeedForwardKind feed_forward_experts = { params, forward, input, weight, 1u << UP | 1u << EXPERT_OUT | 1u << SHARED_UP };
+const FeedForwardKind feed_forward_experts = { params, forward, input, weight,
+                                               1u << UP | 1u << EXPERT_OUT | 1u << SHARED_UP };

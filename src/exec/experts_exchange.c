@@ -121,9 +121,9 @@ static void *sum_shares(const LayerRun *r, const Experts *w, const Visits *v, vo
 static void *send_copies(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part)
 {
   gsize row = r->shape.hidden;
-  void *by_source = run_buffer(r, v->copies * row);
+  void *by_source = run_buffer(r, v->copies * row), *own = core_at(r, by_source, arrived_before(v, w->etp_rank) * row);
 
-  exchange(r, r->expert, w->ep, copies, v->sent, core_at(r, by_source, arrived_before(v, w->etp_rank) * row), v->received);
+  exchange(r, r->expert, w->ep, copies, v->sent, own, v->received);
   run_drop(r, &copies);
   share(r, w, v, by_source);
   void *by_expert = memory_alloc(r->memory, r->s, part, v->copies * row * r->bytes);

@@ -40,9 +40,9 @@ static void give_places(const LayerRun *r, const Experts *w, const ExecRoute *al
 static void agree(const LayerRun *r, LayerState *state, const Experts *w)
 {
   ExecRoute own = route_of(r, state, w);
-  gsize n = (gsize)w->rows * w->top;
+  gsize n = (gsize)w->rows * w->top, bytes = route_bytes(r, w, w->rows * block_ranks(w), w->local);
 
-  state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, route_bytes(r, w, w->rows * block_ranks(w), w->local));
+  state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, bytes);
   ExecRoute all = seen(r, state, w);
   r->b->all_gather(r->b, r->expert_block, r->s, own.weight, all.weight, n, exec_wide(r->b->dtype));
   r->b->all_gather(r->b, r->expert_block, r->s, own.chosen, all.chosen, n, EXEC_I32);

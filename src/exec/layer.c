@@ -27,8 +27,9 @@ LayerShape layer_shape(const Model *model, const Plan *plan, int rank)
   return (LayerShape) {
     .model = model, .plan = plan, .tp = plan->tp, .tp_rank = at[AXIS_TENSOR], .cp = plan->cp,
     .cp_rank = at[AXIS_CONTEXT], .ep_rank = expert_at[EXPERT_PARALLEL],
-    .etp_rank = expert_at[EXPERT_TENSOR], .sp = plan->sequence_parallel, .hidden = model->hidden, .seq = plan->seq / plan->cp,
-    .places = places_of(plan, at[AXIS_CONTEXT]), .micro_batch = plan->micro_batch, .tokens = tokens,
+    .etp_rank = expert_at[EXPERT_TENSOR], .sp = plan->sequence_parallel, .hidden = model->hidden,
+    .seq = plan->seq / plan->cp, .places = places_of(plan, at[AXIS_CONTEXT]), .micro_batch = plan->micro_batch,
+    .tokens = tokens,
     .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab_rows = op_vocab(model, plan) / plan->tp,
     .vocab_first = op_vocab(model, plan) / plan->tp * at[AXIS_TENSOR],
   };

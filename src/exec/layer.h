@@ -40,7 +40,8 @@ typedef struct {
   int cols, first_col, all_cols;
   int n_rows;      /* of `rows` */
   ParamRows rows[3];
-  int experts, first_expert, expert_rows; /* `rows` are of each of so many; of the whole the first, and an expert's rows */
+  int experts, first_expert; /* `rows` are of each of so many; the first of them in the whole */
+  int expert_rows;           /* of an expert in the whole */
   int end_row;     /* rows from here on are padding, 0 = none */
   double mean, deviation; /* at the start */
   gboolean replicated; /* the same on every tensor-parallel rank */
@@ -94,6 +95,7 @@ typedef struct {
   gsize wide_bytes;
   double loss_scale; /* 1 / tokens of the global batch */
   double *loss;      /* on the device, += mean of this rank's share */
+  double *visits;    /* on the host, += rows at this rank's experts, and an even share of them; NULL = not counted */
 } LayerRun;
 
 /* A layer's parameters as they lie now; gradients may be NULL in a forward. */
@@ -147,7 +149,8 @@ void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState 
  * spread_merge; behind it spread_merge_input returns the early part.
  */
 void spread_look_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, void *y);
-void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens, const void *dy);
+void spread_looked_up(const LayerRun *r, const LayerWeights *w, BackendStream *s, const int32_t *tokens,
+                      const void *dy);
 void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x);
 void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy);
 void spread_logits(const LayerRun *r, const LayerWeights *w, LayerState *state, void *normed, gboolean early);

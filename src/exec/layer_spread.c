@@ -69,7 +69,8 @@ static void *input_part(const LayerRun *r, const LayerWeights *w, const LayerSta
 {
   void *part = run_buffer(r, (gsize)r->shape.tokens * r->shape.hidden);
 
-  linear_input(r, r->shape.tokens, r->shape.hidden, r->shape.vocab_rows, state->kept[LOGITS], table_of(w->weight), part);
+  linear_input(r, r->shape.tokens, r->shape.hidden, r->shape.vocab_rows, state->kept[LOGITS], table_of(w->weight),
+               part);
   return rows_sum(r, part);
 }
 

@@ -85,6 +85,7 @@ struct Exec {
   int norm_task;
   double *sums;            /* on the device: squared gradient norm, loss */
   double host_norm_sq;     /* sums[0], where the host's optimizer reads it */
+  double visits[2];        /* of the step: rows at this rank's experts, an even share */
   BackendEvent *begin;
   int step;                /* from 1 */
   gint current;            /* task, -1 = between steps; read by other threads */

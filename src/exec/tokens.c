@@ -59,7 +59,8 @@ static void make_sequence(const Tokens *t, guint64 index, gint32 *inputs, gint32
   for (int i = 0; i < t->seq; i++) {
     guint64 bits = random_at(t->seed, STREAM_TOKENS + index + 1, i);
     inputs[i] = token;
-    token = random_unit(bits) < FOLLOWS ? random_at(t->seed, STREAM_NEXT, token) % t->vocab : random_mix(bits) % t->vocab;
+    gboolean follows = random_unit(bits) < FOLLOWS;
+    token = (follows ? random_at(t->seed, STREAM_NEXT, token) : random_mix(bits)) % t->vocab;
     labels[i] = token;
   }
 }

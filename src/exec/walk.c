@@ -158,6 +158,7 @@ static void start_step(Exec *x)
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].taken = 0;
   x->b->zero(x->b, x->run.s, x->sums, 2 * sizeof(double));
+  x->visits[0] = x->visits[1] = 0;
   x->b->barrier(x->b, x->world, x->run.s);
   x->b->event_record(x->b, x->begin, x->run.s);
   /* other lanes start after the barrier too */

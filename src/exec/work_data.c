@@ -67,9 +67,10 @@ void work_copies(Exec *x, int task, BackendStream *s)
     x->b->all_reduce(x->b, x->copies, s, u->own_gradients, u->part, exec_wide(x->b->dtype), EXEC_SUM);
 }
 
+typedef void (*VisitOwn)(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data);
+
 /* Calls `visit` with each param of which this rank owns elements. */
-static void each_own(Exec *x, void (*visit)(Exec *, const Unit *, const Param *, char *gradient, gsize n, BackendStream *, void *),
-                     BackendStream *s, void *data)
+static void each_own(Exec *x, VisitOwn visit, BackendStream *s, void *data)
 {
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
     for (guint i = 0; i < u->params->len; i++) {

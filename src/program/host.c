@@ -97,7 +97,8 @@ static int copy_segment(ProgramBuild *b, Chunk *chunk, int at, Copy copy)
     Segment s = { .kind = copies[copy].kind, .slowdown = 1, .group = { .size = 1 }, .first_layer = piece.first_layer,
                   .n_layers = piece.n_layers };
     s.comm_bytes = copied_bytes(b, piece, copy, &store);
-    s.seconds = s.cost.seconds = host_copy_s(b->sites[chunk->rank].cluster, b->plan, store, copies[copy].lane == LANE_FETCH, s.comm_bytes);
+    s.seconds = s.cost.seconds =
+        host_copy_s(b->sites[chunk->rank].cluster, b->plan, store, copies[copy].lane == LANE_FETCH, s.comm_bytes);
     set_memory(b, &s, piece, copy);
     *known = program_add_segment(b, s);
   }

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
   double static_bytes[PART_COUNT];
   double cached_bytes, capacity_bytes; /* as in the program */
+  double expert_load; /* measured: rows at its experts over an even share of them; 0 = has none, or predicted */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;
 

@@ -351,9 +351,11 @@ static const Kernel kernels[] = {
     { NORM, { NONE, WIDE, ROWS }, WIDE_OUT(ROWS), NARROW_OUT(ELEMENTS), NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS),
       WIDE_BOTH(WIDTH) } },
   { "gelu", "gelu_forward", gelu, { NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
-  { "gelu backward", "gelu_backward", gelu_backward, { NARROW_IN(ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
+  { "gelu backward", "gelu_backward", gelu_backward,
+    { NARROW_IN(ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
   { "swiglu", "swiglu_forward", swiglu, { NARROW_IN(2 * ELEMENTS), NARROW_OUT(ELEMENTS) } },
-  { "swiglu backward", "swiglu_backward", swiglu_backward, { NARROW_IN(2 * ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(2 * ELEMENTS) } },
+  { "swiglu backward", "swiglu_backward", swiglu_backward,
+    { NARROW_IN(2 * ELEMENTS), NARROW_IN(ELEMENTS), NARROW_OUT(2 * ELEMENTS) } },
   { "bias", "bias_forward", bias, { NARROW_BOTH(ELEMENTS), NARROW_IN(WIDTH) } },
   { "bias backward", "bias_backward", bias_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(WIDTH) } },
   { "rope", "rope", rope, { NARROW_BOTH(TOKEN_ROWS * QKV) } },
@@ -377,13 +379,15 @@ static const Kernel kernels[] = {
     { NARROW_BOTH(TOKEN_ROWS * CONTEXT), WIDE_BOTH(TOKEN_ROWS * HEADS), NARROW_IN(TOKEN_ROWS * CONTEXT),
       WIDE_IN(TOKEN_ROWS * HEADS) } },
   { "embedding", "embedding_forward", embedding, { TOKENS_IN(ROWS), NARROW_IN(SHARE *WIDTH), NARROW_OUT(ELEMENTS) } },
-  { "embedding backward", "embedding_backward", embedding_backward, { TOKENS_IN(ROWS), NARROW_IN(ELEMENTS), WIDE_BOTH(SHARE *WIDTH) } },
+  { "embedding backward", "embedding_backward", embedding_backward,
+    { TOKENS_IN(ROWS), NARROW_IN(ELEMENTS), WIDE_BOTH(SHARE *WIDTH) } },
   { "positions", "position_forward", positions, { NARROW_IN(33 * WIDTH), NARROW_BOTH(ELEMENTS) } },
   { "positions backward", "position_backward", positions_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(33 * WIDTH) } },
   { "cross-entropy and gradient", "loss_max loss_sum loss_value loss_backward", loss,
     { NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), DOUBLE_BOTH } },
   { "cross-entropy of a share", "loss_max loss_exp loss_merge", share, { SHARE_LOSS, WIDE_OUT(ROWS) } },
-  { "gradient of a share", "loss_max loss_exp loss_merge loss_backward", share_gradient, { SHARE_LOSS, WIDE_OUT(ROWS) } },
+  { "gradient of a share", "loss_max loss_exp loss_merge loss_backward", share_gradient,
+    { SHARE_LOSS, WIDE_OUT(ROWS) } },
   { "input gradient of a share", "loss_input", share_input,
     { { NONE, NARROW, 1 }, { NONE, TOKENS, 1 }, { IN, WIDE, ROWS, 1, 2 }, { IN, WIDE, ROWS, 1, 9 }, { NONE, WIDE, 1 },
       { IN, WIDE, ROWS, 0, 1 }, NARROW_IN(ELEMENTS), NARROW_BOTH(ELEMENTS) } },
@@ -415,7 +419,11 @@ static const Kernel kernels[] = {
 
 static ExecType type_of(const Backend *b, const Tensor *t)
 {
-  return t->format == NARROW ? b->dtype : t->format == WIDE ? exec_wide(b->dtype) : t->format == DOUBLE ? EXEC_F64 : EXEC_I32;
+  const ExecType types[] = {
+    [NARROW] = b->dtype, [WIDE] = exec_wide(b->dtype), [DOUBLE] = EXEC_F64, [TOKENS] = EXEC_I32,
+  };
+
+  return types[t->format];
 }
 
 /* bf16 is the upper half of a float, rounded to nearest even; fp16 by the compiler. */

@@ -58,7 +58,8 @@ static TcpIn *new_early(CpuBackend *b, TcpPeer *peer)
 {
   TcpIn *in = g_new0(TcpIn, 1);
 
-  *in = (TcpIn) { .comm = peer->head.comm, .bytes = peer->head.bytes, .early = TRUE, .data = malloc(peer->head.bytes + 1) };
+  *in = (TcpIn) { .comm = peer->head.comm, .bytes = peer->head.bytes, .early = TRUE,
+                  .data = malloc(peer->head.bytes + 1) };
   if (!in->data)
     cpu_fail(b, "out of memory: %zu bytes that came early", in->bytes);
   g_queue_push_tail(&peer->in, in);
@@ -225,7 +226,8 @@ static BackendComm *comm_new(CpuBackend *b, int color, int key, char *error)
   Tcp *t = tcp_of(b);
   g_autofree gint32 *asked = g_new0(gint32, 2 * t->size), *everyone = g_new0(gint32, 2 * t->size);
   BackendComm *world = group_of(t, everyone, 0);
-  CpuMessage m = { .kind = COMM_ALL_GATHER, .comm = world, .x = asked + 2 * t->rank, .y = asked, .n = 2, .type = EXEC_I32 };
+  CpuMessage m = { .kind = COMM_ALL_GATHER, .comm = world, .x = asked + 2 * t->rank, .y = asked, .n = 2,
+                   .type = EXEC_I32 };
 
   asked[2 * t->rank] = color;
   asked[2 * t->rank + 1] = key;

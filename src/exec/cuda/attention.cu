@@ -32,7 +32,8 @@ static inline Shape shape_of(const ExecAttention *a)
 
 __device__ static bool sees(const Shape &s, int query, int key)
 {
-  return key < s.kv.len && query < s.q.len && (!s.causal || key <= query) && (s.window <= 0 || key > query - s.window) &&
+  return key < s.kv.len && query < s.q.len && (!s.causal || key <= query) &&
+         (s.window <= 0 || key > query - s.window) &&
          (s.causal || s.window <= 0 || key < query + s.window);
 }
 
@@ -308,13 +309,15 @@ static void attention_backward(Backend *b, BackendStream *s, const ExecAttention
     typedef decltype(t) T;
     const T *q = (const T *)a->q, *k = (const T *)a->k, *v = (const T *)a->v, *d = (const T *)a->dcontext;
     const float *lse = (const float *)a->lse;
-    dim3 queries(blocks_for(a->q_len, OWN), a->heads, a->batch), keys(blocks_for(a->kv_len, OWN), a->kv_heads, a->batch);
+    dim3 queries(blocks_for(a->q_len, OWN), a->heads, a->batch);
+    dim3 keys(blocks_for(a->kv_len, OWN), a->kv_heads, a->batch);
 
     allow_shared(b, backward_query<T>, bytes);
     allow_shared(b, backward_key<T>, bytes);
     row_delta<T><<<blocks_for(rows, WARPS), WARPS * 32, 0, s->stream>>>(shape_of(a), (const T *)a->context, d, delta);
     backward_query<T><<<queries, WARPS * 32, bytes, s->stream>>>(shape_of(a), q, k, v, d, lse, delta, (T *)a->dq);
-    backward_key<T><<<keys, WARPS * 32, bytes, s->stream>>>(shape_of(a), q, k, v, d, lse, delta, (T *)a->dk, (T *)a->dv);
+    backward_key<T>
+        <<<keys, WARPS * 32, bytes, s->stream>>>(shape_of(a), q, k, v, d, lse, delta, (T *)a->dk, (T *)a->dv);
   });
   cuda_check_launch(b, "attention backward");
   cuda_check(b, "attention", cudaFreeAsync(delta, s->stream));

@@ -239,7 +239,8 @@ void cudnn_graph_plan(CudnnGraph *g)
     note(g, CUDNN_STATUS_NOT_SUPPORTED);
 }
 
-cudnnStatus_t cudnn_graph_run(const CudnnGraph *g, int64_t n, const int64_t *numbers, void *const *tensors, void *workspace)
+cudnnStatus_t cudnn_graph_run(const CudnnGraph *g, int64_t n, const int64_t *numbers, void *const *tensors,
+                              void *workspace)
 {
   CudnnGraph run;
 

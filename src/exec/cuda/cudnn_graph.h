@@ -53,6 +53,7 @@ void cudnn_reshape(CudnnGraph *g, CudnnPart x, CudnnPart y);
 
 /* Takes the first engine that cuDNN proposes and can build. */
 void cudnn_graph_plan(CudnnGraph *g);
-cudnnStatus_t cudnn_graph_run(const CudnnGraph *g, int64_t n, const int64_t *numbers, void *const *tensors, void *workspace);
+cudnnStatus_t cudnn_graph_run(const CudnnGraph *g, int64_t n, const int64_t *numbers, void *const *tensors,
+                              void *workspace);
 
 #endif

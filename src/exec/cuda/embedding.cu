@@ -24,7 +24,8 @@ __global__ static void scatter(int width, int first, int n, const int32_t *token
     atomicAdd(&dtable[(size_t)token * width + i], to_float(dy[row * width + i]));
 }
 
-template <typename T> __global__ static void add_positions(int width, ExecPlaces places, int first, const T *table, T *y)
+template <typename T>
+__global__ static void add_positions(int width, ExecPlaces places, int first, const T *table, T *y)
 {
   size_t row = blockIdx.x, position = exec_place(&places, first + row);
 

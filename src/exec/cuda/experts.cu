@@ -168,7 +168,8 @@ static void gather_copies(Backend *b, BackendStream *s, const ExecRoute *r, int 
   cuda_check_launch(b, "combine");
 }
 
-static void dispatch_backward(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *dcopies, void *dx)
+static void dispatch_backward(Backend *b, BackendStream *s, const ExecRoute *r, int width, const void *dcopies,
+                              void *dx)
 {
   gather_copies(b, s, r, width, dcopies, NULL, dx, true);
 }
@@ -197,7 +198,8 @@ static void route_backward(Backend *b, BackendStream *s, const ExecRoute *r, con
     return;
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    logits_gradient<T><<<blocks_for(r->rows, THREADS), THREADS, 0, s->stream>>>(*r, (const float *)dweight, (T *)dlogits);
+    logits_gradient<T>
+        <<<blocks_for(r->rows, THREADS), THREADS, 0, s->stream>>>(*r, (const float *)dweight, (T *)dlogits);
   });
   cuda_check_launch(b, "router backward");
 }
