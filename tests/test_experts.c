@@ -136,7 +136,7 @@ START_TEST(shared_experts_read_the_routers_input)
     f.plan = plan_default(f.model, f.framework);
     f.plan.recompute = RECOMPUTE_NONE;
     for (int fp8 = 0; fp8 < 2; fp8++) {
-      f.plan.fp8 = fp8;
+      plan_set_format(&f.plan, fp8 ? DTYPE_FP8 : DTYPE_BF16);
       saved[with][fp8] = block_of(&f).saved;
     }
     teardown(&f);

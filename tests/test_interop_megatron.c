@@ -189,6 +189,85 @@ START_TEST(one_node_needs_no_batch_system)
 }
 END_TEST
 
+/* Optimizers and formats as Megatron-LM says them. */
+START_TEST(megatron_optimizers)
+{
+  Case c = gpt3();
+  c.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
+  c.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_FP8;
+  c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  c.plan.optimizer.remainders = TRUE;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8");
+  has(&c, "megatron", "--grad-reduce-in-bf16");
+  c.plan.zero = 0;
+  test_text(lost(&c, "megatron"), "main_grads_dtype: bf16: not in Megatron-LM core 0.20, left out\n"
+                                  "exp_avg_dtype: bf16: not in Megatron-LM core 0.20, left out\n"
+                                  "exp_avg_sq_dtype: fp8: not in Megatron-LM core 0.20, left out\n"
+                                  "store_param_remainders: true: not in Megatron-LM core 0.20, left out\n");
+  c.plan.optimizer = optimizer_default();
+  c.plan.optimizer.formats[STATE_TENSOR_REDUCE] = FORMAT_FP32;
+  test_text(lost(&c, "megatron"), "tensor_reduce_dtype: fp32: not in Megatron-LM core 0.20, left out\n");
+  c.plan.optimizer = optimizer_default();
+  c.plan.optimizer.name = OPTIMIZER_SGD;
+  c.plan.optimizer.momentum = 0.8;
+  has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.8");
+  has(&c, "deepspeed", "\"type\": \"SGD\"");
+  has(&c, "deepspeed", "\"momentum\": 0.8");
+  c.plan.optimizer = optimizer_default();
+  c.plan.optimizer.name = OPTIMIZER_MUON;
+  has(&c, "megatron", "--optimizer muon --muon-num-ns-steps 5 --muon-tp-mode blockwise");
+  c.plan.zero = 1;
+  has(&c, "megatron", "--optimizer dist_muon");
+  has_not(&c, "megatron", "--use-distributed-optimizer");
+  has(&c, "deepspeed", "\"type\": \"Muon\"");
+  c.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
+  test_text(lost(&c, "megatron"), "optimizer: adafactor: not in Megatron-LM core 0.20, written as adam\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_recipes)
+{
+  Case c = llama_70b();
+  plan_set_format(&c.plan, DTYPE_FP8);
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--bf16 --fp8-format hybrid --fp8-recipe delayed");
+  c.plan.fp8_recipe = FP8_BLOCKWISE;
+  has(&c, "megatron", "--fp8-format e4m3 --fp8-recipe blockwise");
+  g_autofree char *losses = lost(&c, "bridge");
+  ck_assert_ptr_nonnull(strstr(losses, "precision: fp8: its recipe is left out"));
+  case_clear(&c);
+}
+END_TEST
+
+/* Copies of what ZeRO divides, and groups of recomputed layers. */
+START_TEST(groups_are_written)
+{
+  Case c = llama_8b_sharded();
+  c.plan.shard_group = 8;
+  c.framework.shard_groups = TRUE;
+  c.plan.framework = &c.framework;
+  test_text(lost(&c, "torchtitan"), "");
+  has(&c, "torchtitan", "data_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 8\n");
+  has(&c, "deepspeed", "\"mics_shard_size\": 8");
+  has(&c, "accelerate", "parallelism_config_dp_replicate_size: 8\n  parallelism_config_dp_shard_size: 8\n");
+  c.plan.zero = 1;
+  has(&c, "megatron", "--num-distributed-optimizer-instances 8");
+  c.plan.shard_group = 0;
+  c.plan.pp = 4;
+  c.plan.dp = 16;
+  c.plan.scope = (RecomputeScope) { .method = RECOMPUTE_UNIFORM, .layers = 2 };
+  has(&c, "deepspeed", "\"activation_checkpoint_interval\": 2");
+  g_autofree char *uniform = lost(&c, "deepspeed");
+  ck_assert_ptr_null(strstr(uniform, "recompute"));
+  c.plan.scope.method = RECOMPUTE_BLOCK;
+  g_autofree char *block = lost(&c, "deepspeed");
+  ck_assert_ptr_nonnull(strstr(block, "recompute_num_layers"));
+  case_clear(&c);
+}
+END_TEST
+
 TEST_MAIN("interop megatron", megatron_loses_nothing_of_its_own,
           megatron_schedules,
           megatron_splits,
@@ -198,4 +277,4 @@ TEST_MAIN("interop megatron", megatron_loses_nothing_of_its_own,
           megatron_latent_attention,
           megatron_windows,
           megatron_other_models,
-          one_node_needs_no_batch_system)
+          one_node_needs_no_batch_system, megatron_optimizers, megatron_recipes, groups_are_written)

@@ -320,7 +320,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, optimizer, schedule");
 }
 END_TEST
 

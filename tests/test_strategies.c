@@ -1,4 +1,4 @@
-/* Strategies by layer: keys, rules, prices, memory, programs and simulations against the plans that they are made of. */
+/* Strategies by layer: keys, rules, prices, memory, programs and simulations against the plans they are made of. */
 #include "cost/layout.h"
 #include "fixture.h"
 #include "main.h"
@@ -121,6 +121,17 @@ START_TEST(rules)
   f.plan.balanced = TRUE;
   expect_rule(&f, RULE_STRATEGIES, "plan: layer_strategies: expected layer_split as a list beside them");
   f.plan.balanced = FALSE;
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  expect_rule(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected one that galvatron runs");
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
+  expect_rule(&f, RULE_OPTIMIZER, "plan: exp_avg_dtype: \"bf16\": expected nothing, galvatron has no choice");
+  f.plan.optimizer = optimizer_default();
+  f.plan.products = PRODUCTS_FP8;
+  f.plan.strategies.n = 0;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_PRECISION);
+  f.plan.products = PRODUCTS_PLAIN;
+  add_run(&f, 8, 2, FALSE, 1, RECOMPUTE_NONE);
   f.framework->strategies = FALSE;
   expect_rule(&f, RULE_STRATEGIES, "plan: layer_strategies: expected none, galvatron runs one strategy for all layers");
   teardown(&f);
@@ -185,12 +196,26 @@ START_TEST(prices_are_those_of_their_plans)
 }
 END_TEST
 
-/* What a rank keeps for its weights is each layer's parameters times its plan's bytes. */
+/* States of an optimizer beyond those of each parameter, of a layer in its own plan. */
+static double extra_bytes(const Plan *view, const Model *model, const Cluster *cluster, int layer)
+{
+  g_autoptr(PriceTable) prices = price_table_new(model, view, cluster);
+  double bytes = price_of_layer(prices, model, 0, layer)->optimizer[0].state_bytes;
+
+  return bytes / (view->zero > 0 ? plan_shards(view) : 1);
+}
+
+static const OptimizerName with_states[] = { OPTIMIZER_ADAM, OPTIMIZER_ADAFACTOR, OPTIMIZER_ADAM8BIT, OPTIMIZER_MUON };
+
+/* What a rank keeps for its weights is each layer's parameters times its plan's bytes, and what the optimizer has
+ * for the layer's matrices as that plan divides them. */
 START_TEST(states_add_up)
 {
   Fixture f;
 
   setup(&f);
+  f.framework->optimizers = ~0u;
+  f.plan.optimizer.name = with_states[_i];
   add_run(&f, 1, 4, FALSE, 3, RECOMPUTE_NONE);
   add_run(&f, 4, 2, FALSE, 1, RECOMPUTE_NONE);
   add_run(&f, 3, 1, FALSE, 2, RECOMPUTE_NONE);
@@ -199,13 +224,14 @@ START_TEST(states_add_up)
   g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
   for (int stage = 0; stage < 2; stage++) {
     StateBytes sum = { 0 };
-    for (int i = plan_stage_first_layer(&f.plan, f.model, stage); i < plan_stage_first_layer(&f.plan, f.model, stage + 1); i++) {
+    int end = plan_stage_first_layer(&f.plan, f.model, stage + 1);
+    for (int i = plan_stage_first_layer(&f.plan, f.model, stage); i < end; i++) {
       Plan view = plan_of_layer(&f.plan, i);
       StateBytes states = op_states(&view);
       double params = price_of_layer(prices, f.model, 0, i)->params;
       sum.weights += params * states.weights;
       sum.gradients += params * states.gradients;
-      sum.optimizer += params * states.optimizer;
+      sum.optimizer += params * states.optimizer + extra_bytes(&view, f.model, f.cluster, i);
     }
     const double *bytes = program->rows[stage].static_bytes;
     ck_assert_double_eq_tol(bytes[PART_WEIGHTS], sum.weights, 1e-6 * sum.weights);
@@ -258,6 +284,45 @@ START_TEST(communication_over_own_groups)
 }
 END_TEST
 
+/* Muon gathers momentum over the ranks that divide each layer's states, and orthogonalises it as their plan does: of
+ * layers that all have one strategy, as that strategy's plan. */
+START_TEST(muon_by_strategy)
+{
+  double step_s[2];
+  Fixture f;
+
+  setup(&f);
+  f.framework->optimizers = ~0u;
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  add_run(&f, 2, 4, FALSE, 1, RECOMPUTE_NONE);
+  add_run(&f, 2, 1, FALSE, 3, RECOMPUTE_NONE);
+  add_run(&f, 4, 2, FALSE, 0, RECOMPUTE_NONE);
+  expect_rule(&f, RULE_NONE, NULL);
+  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+  g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+  const LayerPrice *four = price_of_layer(prices, f.model, 0, 1), *one = price_of_layer(prices, f.model, 0, 3);
+  double m = plan_micro_batches(&f.plan);
+
+  /* momentum in bf16, and updated weights at the step's end under ZeRO-1, each micro-batch's twice under ZeRO-3 */
+  ck_assert_double_gt(four->optimizer[0].matrices, 0);
+  ck_assert_double_eq(moved_bytes(program, 0, TASK_GATHER, 2), 2 * 2 * (four->optimizer[0].matrices + four->params));
+  ck_assert_double_eq(moved_bytes(program, 0, TASK_GATHER, 8),
+                      2 * 2 * (2 * one->optimizer[0].matrices + 2 * m * one->params));
+  ck_assert_double_eq(moved_bytes(program, 1, TASK_GATHER, 4), 0);
+  for (int i = 0; i < 2; i++) {
+    f.plan.strategies.n = 0;
+    if (i == 1)
+      add_run(&f, 8, 2, FALSE, 0, RECOMPUTE_NONE);
+    Metrics metrics;
+    g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
+    trace_metrics(trace, &metrics);
+    step_s[i] = metrics.iteration_s;
+  }
+  ck_assert_double_eq(step_s[0], step_s[1]);
+  teardown(&f);
+}
+END_TEST
+
 static gboolean draw_strategies(Fixture *f, GRand *rand)
 {
   static const int widths[] = { 1, 2, 4, 8 };
@@ -275,7 +340,8 @@ static gboolean draw_strategies(Fixture *f, GRand *rand)
   for (int left = 8, layers; left > 0; left -= layers) {
     int tp = widths[g_rand_int_range(rand, 0, 4)];
     layers = g_rand_int_range(rand, 1, left + 1);
-    add_run(f, layers, tp, tp > 1 && g_rand_boolean(rand), g_rand_int_range(rand, 0, 4), g_rand_int_range(rand, 0, RECOMPUTE_COUNT));
+    add_run(f, layers, tp, tp > 1 && g_rand_boolean(rand), g_rand_int_range(rand, 0, 4),
+            g_rand_int_range(rand, 0, RECOMPUTE_COUNT));
   }
   return plan_check(&f->plan, f->model, f->cluster, NULL) == RULE_NONE;
 }
@@ -337,5 +403,5 @@ START_TEST(mixtures_lie_between)
 END_TEST
 
 TEST_LOOPS("strategies", { what_is_written_is_read }, { wrong_keys_are_refused, G_N_ELEMENTS(wrong) }, { rules },
-           { one_strategy_is_the_plan, 8 }, { prices_are_those_of_their_plans }, { states_add_up },
-           { communication_over_own_groups, 2 }, { any_mixture_runs, 150 }, { mixtures_lie_between })
+           { one_strategy_is_the_plan, 8 }, { prices_are_those_of_their_plans }, { states_add_up, G_N_ELEMENTS(with_states) },
+           { communication_over_own_groups, 2 }, { muon_by_strategy }, { any_mixture_runs, 150 }, { mixtures_lie_between })

@@ -86,14 +86,14 @@ gboolean cli_check_count(const char *option, int *value, GError **error)
 
 gboolean cli_precision(const char *name, DType *out, GError **error)
 {
-  const DType choices[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8 };
+  const DType choices[] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4 };
 
   for (gsize i = 0; i < G_N_ELEMENTS(choices); i++)
     if (g_str_equal(dtype_names[choices[i]], name)) {
       *out = choices[i];
       return TRUE;
     }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, fp16, bf16 or fp8", name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", name);
   return FALSE;
 }
 

@@ -23,7 +23,7 @@ gboolean cli_load_plan(const char *name, const Model *model, Cluster *cluster, P
 #define CLI_ABSENT G_MININT
 gboolean cli_check_count(const char *option, int *value, GError **error);
 
-/* Reads fp32, fp16, bf16 or fp8. */
+/* Reads fp32, tf32, fp16, bf16, fp8 or fp4. */
 gboolean cli_precision(const char *name, DType *out, GError **error);
 
 /* Prints the error on stderr as one line and returns the exit status. */

@@ -48,7 +48,8 @@ static void add_taken(Table *table, char *cell)
   g_free(cell);
 }
 
-static void add_stage(Pipeline *pipeline, int stage, const LayerwiseProblem *p, const GArray *variants, const int *choice)
+static void add_stage(Pipeline *pipeline, int stage, const LayerwiseProblem *p, const GArray *variants,
+                      const int *choice)
 {
   int micro = plan_micro_batches(&g_array_index(variants, Plan, 0));
 

@@ -2,7 +2,8 @@
 
 #include "op/op.h"
 
-static double exchange_s(const Plan *plan, Collective what, double bytes, const Cluster *cluster, const GroupShape *group)
+static double exchange_s(const Plan *plan, Collective what, double bytes, const Cluster *cluster,
+                         const GroupShape *group)
 {
   return collective_cost(cluster, what, bytes, group).seconds + plan->framework->collective_s;
 }

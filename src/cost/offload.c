@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Traffic of Adam's step on the host for a parameter: states and master weight
+/* Of Adam as usual: optimizer_bytes_beyond are added. Traffic of a step on the host for a parameter: states and master weight
  * read and written in fp32, the gradient read, the weight written in 16 bits. */
 #define HOST_STEP_BYTES 30.0
 
@@ -28,7 +28,8 @@ double host_copy_s(const Cluster *c, const Plan *plan, Store store, gboolean to_
 
 static double nvme_s(const Plan *plan, const Cluster *c, double owned)
 {
-  double bytes = owned * NVME_STEP_BYTES * sharing(c, plan);
+  double beyond = optimizer_bytes_beyond(&plan->optimizer, plan->precision);
+  double bytes = owned * (NVME_STEP_BYTES + beyond) * sharing(c, plan);
   return plan->offload.optimizer == STORE_NVME ? bytes / c->nvme_read_bytes_per_s + bytes / c->nvme_write_bytes_per_s : 0;
 }
 
@@ -43,7 +44,8 @@ static double weights_s(const Plan *plan, const Cluster *c, double bytes)
 HostStep host_step(const Plan *plan, const Cluster *c, double owned, double gradient_bytes)
 {
   double groups = plan->offload.sub_group > 0 ? MAX(1, ceil(owned / plan->offload.sub_group)) : 1;
-  double adam = owned * HOST_STEP_BYTES * sharing(c, plan) / c->host_memory_bytes_per_s;
+  double beyond = optimizer_bytes_beyond(&plan->optimizer, plan->precision);
+  double adam = owned * (HOST_STEP_BYTES + 2 * beyond) * sharing(c, plan) / c->host_memory_bytes_per_s;
   double states = nvme_s(plan, c, owned), weights = weights_s(plan, c, owned * dtype_bytes[plan->precision]);
   double down = plan_stores_gradients(plan) ? 0 : host_copy_s(c, plan, STORE_CPU, FALSE, owned * gradient_bytes);
 

@@ -3,6 +3,7 @@
 #include "cost/algorithms.h"
 #include "cost/kernel.h"
 #include "cost/offload.h"
+#include "cost/orthogonal.h"
 
 #include <math.h>
 
@@ -266,6 +267,7 @@ void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *
     .expert_params = work->expert_params,
     .largest = work->largest,
     .whole = work->whole,
+    .optimizer = { optimizer_work(work, FALSE, plan, cluster), optimizer_work(work, TRUE, plan, cluster) },
     .saved_bytes = work->saved_bytes,
     .deferred_bytes = work->deferred_bytes,
     .recomputed_bytes = work->recomputed_bytes,
@@ -292,7 +294,7 @@ static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, doubl
   double owned = plan->zero >= 1 ? params / plan_shards(plan) : params, casts = params * op_weight_cast_bytes(plan);
 
   if (!plan->offload.optimizer) {
-    double bytes = owned * plan->framework->optimizer_bytes + casts;
+    double bytes = owned * op_step_traffic(plan) + casts;
     double seconds = named_memory_s(device, "optimizer", FALSE, bytes, 1);
     return (OptimizerPrice) { .seconds = seconds,
                               .crowded_s = seconds * (memory_crowding(&device->kernels, "optimizer", FALSE) - 1) };

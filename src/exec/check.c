@@ -95,13 +95,26 @@ static gboolean check_recompute(const Plan *p, GError **error)
   return TRUE;
 }
 
+static gboolean check_optimizer(const Optimizer *o, GError **error)
+{
+  if (o->name != OPTIMIZER_ADAM && o->name != OPTIMIZER_ADAMW)
+    return refuse(error, "plan: optimizer: %s: expected adam or adamw to execute", optimizer_names[o->name]);
+  if (o->remainders)
+    return refuse(error, "plan: store_param_remainders: true: expected false to execute");
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (o->formats[i])
+      return refuse(error, "plan: %s: %s: expected nothing to execute", optimizer_state_names[i],
+                    state_format_names[o->formats[i]]);
+  return TRUE;
+}
+
 static gboolean check_plan(const Plan *p, GError **error)
 {
   g_autofree char *offloaded = offload_label(&p->offload);
 
   if (p->attention == ATTENTION_UNFUSED)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
-  if (!check_recompute(p, error))
+  if (!check_recompute(p, error) || !check_optimizer(&p->optimizer, error))
     return FALSE;
   if (plan_experts_apart(p) && p->dispatch == DISPATCH_FLEX)
     return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
@@ -111,16 +124,16 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: zero_stage: %d: expected 0 or 1 to execute pipeline_schedule %s", p->zero,
                   p->schedule->name);
   if (p->expert_capacity > 0 && !p->expert_padded && p->framework->capacity == CAPACITY_PAD)
-    return refuse(error, "plan: moe_expert_capacity_factor: %g: expected moe_pad_expert_input_to_capacity to execute as %s does",
-                  p->expert_capacity, p->framework->name);
+    return refuse(error, "plan: moe_expert_capacity_factor: %g: expected moe_pad_expert_input_to_capacity to execute "
+                         "as %s does", p->expert_capacity, p->framework->name);
   if (p->strategies.n > 0)
     return refuse(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own strategy");
   if (p->types[0])
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   if (p->overlap.experts)
     return refuse(error, "plan: overlap.experts: true: expected false to execute");
-  if (p->fp8)
-    return refuse(error, "plan: precision: fp8: expected bf16, fp16 or fp32 to execute");
+  if (p->products)
+    return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute", dtype_names[plan_format(p)]);
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
     return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
   if (plan_stores_gradients(p))

@@ -20,6 +20,8 @@ static void put_megatron(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
+  if (plan_shards(p) < plan_replicas(p))
+    export_lose(e, "shard_group_size: %d: not in accelerate's Megatron-LM, left out", p->shard_group);
   if (p->offload.optimizer)
     export_lose(e, "offload optimizer: not in accelerate's Megatron-LM, left out");
   if (p->zero >= 2)
@@ -45,6 +47,7 @@ static void put_megatron(Export *e, GString *text)
 static void put_fsdp(Export *e, GString *text)
 {
   const Plan *p = e->plan;
+  int copies = export_copies(e);
 
   export_lose_recompute(e);
   if (p->recompute == RECOMPUTE_SELECTIVE)
@@ -61,10 +64,10 @@ static void put_fsdp(Export *e, GString *text)
   g_string_append_printf(text, "  fsdp_activation_checkpointing: %s\n", export_truth(p->recompute == RECOMPUTE_FULL));
   g_string_append_printf(text, "  fsdp_offload_params: %s\n", export_truth(export_offloads_fsdp(e)));
   g_string_append(text, "  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
-                        "parallelism_config:\n  parallelism_config_dp_replicate_size: 1\n");
-  g_string_append_printf(text, "  parallelism_config_dp_shard_size: %d\n  parallelism_config_tp_size: %d\n"
-                               "  parallelism_config_cp_size: %d\n",
-                         p->dp, p->tp, p->cp);
+                        "parallelism_config:\n");
+  g_string_append_printf(text, "  parallelism_config_dp_replicate_size: %d\n  parallelism_config_dp_shard_size: %d\n"
+                               "  parallelism_config_tp_size: %d\n  parallelism_config_cp_size: %d\n",
+                         copies, p->dp / copies, p->tp, p->cp);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)
@@ -72,6 +75,9 @@ static gboolean render(Export *e, GString *text, GError **error)
   const Plan *p = e->plan;
 
   (void)error;
+  export_lose_formats(e, 0);
+  if (p->optimizer.name != OPTIMIZER_ADAM)
+    export_note(e, "The script has the optimizer too: %s.", optimizer_names[p->optimizer.name]);
   export_note(e, "The script has the model, the data and the size of a micro-batch: %d x %d tokens.", p->micro_batch,
               p->seq);
   export_schedule(e, schedule_names);
@@ -97,6 +103,7 @@ const Exporter exporter_accelerate = {
   .target = "accelerate of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
+  .shard_groups = TRUE,
   .sharding = 1u << CHOICE_RESHARD | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS,
   .render = render,
   .launch = launch,

@@ -47,8 +47,15 @@ static void put_data(Export *e, GString *text)
   gboolean gradients = p->dp > 1 && (p->overlap.gradients || p->zero >= 2);
   gboolean parameters = gradients && (p->zero == 3 || (p->zero > 0 && p->overlap.parameters));
 
+  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam", [OPTIMIZER_SGD] = "sgd"};
+
   export_lose_fsdp(e);
+  export_lose_formats(e, 0);
   g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
+  if (plan_shards(p) < plan_replicas(p) && p->zero == 1)
+    g_string_append_printf(text, "  num_distributed_optimizer_instances: %d\n", plan_replicas(p) / plan_shards(p));
+  else if (plan_shards(p) < plan_replicas(p))
+    export_lose(e, "shard_group_size: %d: Megatron divides optimizer states alone so, left out", p->shard_group);
   g_string_append_printf(text, "  overlap_grad_reduce: %s\n  overlap_param_gather: %s\n", export_truth(gradients),
                          export_truth(parameters));
   if (p->zero >= 2)
@@ -56,6 +63,8 @@ static void put_data(Export *e, GString *text)
                                  "  data_parallel_sharding_strategy: %s\n",
                            sharding_names[p->zero]);
   g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
+  if (p->optimizer.name != OPTIMIZER_ADAM)
+    g_string_append_printf(text, "  optimizer: %s\n", export_optimizer(e, types));
   if (p->zero >= 2)
     g_string_append(text, "dist:\n  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
 }
@@ -88,6 +97,7 @@ const Exporter exporter_bridge = {
   .target = "Megatron-Bridge of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
+  .shard_groups = TRUE,
   .render = render,
   .launch = launch,
 };

@@ -43,12 +43,22 @@ static void lose_parallel(Export *e)
   export_lose_experts(e);
 }
 
+/* The pipeline checkpoints groups of layers; without one the model's code does. */
+static gboolean writes_groups(const Plan *p)
+{
+  return p->pp > 1 && p->scope.method == RECOMPUTE_UNIFORM && !p->scope.stages.stages;
+}
+
 static void lose_memory(Export *e)
 {
   const Plan *p = e->plan;
   gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
 
-  export_lose_recompute(e);
+  if (!writes_groups(p))
+    export_lose_recompute(e);
+  if (plan_shards(p) < plan_replicas(p) && p->zero < 3)
+    export_lose(e, "shard_group_size: %d: mics_shard_size is of stage 3, left out", p->shard_group);
+  export_lose_formats(e, 1u << STATE_MAIN_GRADS | 1u << STATE_GRAD_REDUCE);
   if (p->offload.activations == STORE_NVME)
     export_lose(e, "offload activations: nvme: DeepSpeed keeps checkpoints in host memory, written as cpu");
 
@@ -86,17 +96,28 @@ static void put_formats(const Plan *p, JsonWriter *w)
   json_put_string(w, "communication_data_type", format_of(p, op_reduce_bytes(p)));
 }
 
-static void put_optimizer(JsonWriter *w)
+static const char *const optimizer_types[OPTIMIZER_COUNT] = {
+  [OPTIMIZER_ADAM] = "AdamW", [OPTIMIZER_ADAMW] = "AdamW", [OPTIMIZER_SGD] = "SGD", [OPTIMIZER_MUON] = "Muon",
+};
+
+static void put_optimizer(Export *e, JsonWriter *w)
 {
+  const Optimizer *o = &e->plan->optimizer;
+  const char *type = export_optimizer(e, optimizer_types);
+
   json_open(w, "optimizer", '{');
-  json_put_string(w, "type", "AdamW");
+  json_put_string(w, "type", type);
   json_open(w, "params", '{');
   json_put_real(w, "lr", g_ascii_strtod(EXPORT_LR, NULL));
-  json_open(w, "betas", '[');
-  json_put_real(w, NULL, 0.9);
-  json_put_real(w, NULL, 0.95);
-  json_close(w, ']');
-  json_put_real(w, "eps", 1e-8);
+  if (o->name == OPTIMIZER_SGD) {
+    json_put_real(w, "momentum", o->momentum);
+  } else {
+    json_open(w, "betas", '[');
+    json_put_real(w, NULL, 0.9);
+    json_put_real(w, NULL, 0.95);
+    json_close(w, ']');
+    json_put_real(w, "eps", 1e-8);
+  }
   json_put_real(w, "weight_decay", 0.1);
   json_close(w, '}');
   json_close(w, '}');
@@ -129,6 +150,8 @@ static void put_stage3(const Plan *p, JsonWriter *w)
                                                  : p->overlap.parameters ? 50000000 : 0);
   put_size(w, "stage3_max_live_parameters", o->live);
   put_size(w, "stage3_param_persistence_threshold", o->persistence);
+  if (plan_shards(p) < plan_replicas(p))
+    json_put_int(w, "mics_shard_size", plan_shards(p));
   put_size(w, "zero_hpz_partition_size", o->secondary);
   if (o->quantized_weights)
     json_put_bool(w, "zero_quantized_weights", TRUE);
@@ -243,7 +266,8 @@ static void put_parallel(const Plan *p, JsonWriter *w)
 {
   if (p->pp > 1) {
     json_open(w, "pipeline", '{');
-    json_put_int(w, "activation_checkpoint_interval", p->recompute == RECOMPUTE_FULL ? 1 : 0);
+    json_put_int(w, "activation_checkpoint_interval",
+                 p->recompute != RECOMPUTE_FULL ? 0 : writes_groups(p) ? MAX(1, p->scope.layers) : 1);
     json_put_bool(w, "pipe_partitioned", p->framework->scatter_gather);
     json_put_bool(w, "grad_partitioned", p->framework->scatter_gather);
     json_close(w, '}');
@@ -265,7 +289,7 @@ static gboolean render(Export *e, GString *text, GError **error)
   json_open(&w, NULL, '{');
   put_batch(e->plan, &w);
   put_formats(e->plan, &w);
-  put_optimizer(&w);
+  put_optimizer(e, &w);
   put_zero(e->plan, &w);
   put_checkpoints(e->plan, &w);
   put_parallel(e->plan, &w);
@@ -292,6 +316,7 @@ const Exporter exporter_deepspeed = {
   .name = "deepspeed",
   .target = "DeepSpeed 0.19.6",
   .extension = "json",
+  .shard_groups = TRUE,
   .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_PREFETCH | 1u << CHOICE_LIVE | 1u << CHOICE_PERSISTENCE | 1u << CHOICE_HPZ |
               1u << CHOICE_QWZ | 1u << CHOICE_QGZ | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS |
               1u << CHOICE_OFFLOAD_ACTIVATIONS | 1u << CHOICE_NVME | 1u << CHOICE_SUB_GROUP | 1u << CHOICE_PARTITION,

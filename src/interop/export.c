@@ -139,6 +139,17 @@ void export_lose_fsdp(Export *e)
                 p->zero, p->pp);
 }
 
+int export_copies(Export *e)
+{
+  const Plan *p = e->plan;
+  int copies = plan_replicas(p) / plan_shards(p);
+
+  if (p->dp % copies == 0)
+    return copies;
+  export_lose(e, "shard_group_size: %d: expected a multiple of context_parallel_size %d, left out", p->shard_group, p->cp);
+  return 1;
+}
+
 const char *export_stranger(const Model *m)
 {
   const LayerSpec *block = model_layer(m, m->n_layers - 2);
@@ -191,6 +202,28 @@ void export_lose_experts(Export *e)
     export_lose(e, "expert_tensor_parallel_size: %d: not in %s, left out", plan_expert_tensor(p), e->exporter->target);
   if (p->expert_capacity > 0)
     export_lose(e, "moe_expert_capacity_factor: %g: not in %s, left out", p->expert_capacity, e->exporter->target);
+}
+
+void export_lose_formats(Export *e, guint written)
+{
+  const Optimizer *o = &e->plan->optimizer;
+
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (o->formats[i] && !(written >> i & 1))
+      export_lose(e, "%s: %s: not in %s, left out", optimizer_state_names[i], state_format_names[o->formats[i]],
+                  e->exporter->target);
+  if (o->remainders && !(written >> STATE_MAIN_PARAMS & 1))
+    export_lose(e, "store_param_remainders: true: not in %s, left out", e->exporter->target);
+}
+
+const char *export_optimizer(Export *e, const char *const names[OPTIMIZER_COUNT])
+{
+  OptimizerName name = e->plan->optimizer.name;
+
+  if (!names[name])
+    export_lose(e, "optimizer: %s: not in %s, written as %s", optimizer_names[name], e->exporter->target,
+                names[OPTIMIZER_ADAMW]);
+  return names[names[name] ? name : OPTIMIZER_ADAMW];
 }
 
 void export_end_line(GString *text)
@@ -285,9 +318,11 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
       export_lose(&e, "%s: left out", sharding_choice_names[choice]);
   if (plan->strategies.n > 0)
     export_lose(&e, "layer_strategies: left out, all layers get the plan's own");
-  if (plan->fp8)
-    export_lose(&e, "precision: fp8: its recipe is left out, written as bf16");
-  if (plan_shards(plan) < plan_replicas(plan))
+  if (plan_narrow(plan) && !exporter->recipes)
+    export_lose(&e, "precision: %s: its recipe is left out, written as bf16", dtype_names[plan_format(plan)]);
+  if (plan->products == PRODUCTS_TF32)
+    export_note(&e, "precision: tf32: the script sets torch.set_float32_matmul_precision(\"high\")");
+  if (plan_shards(plan) < plan_replicas(plan) && !exporter->shard_groups)
     export_lose(&e, "shard_group_size: %d: left out, states are divided over all ranks", plan->shard_group);
   if (plan->cp > 1 && plan->context != plan->framework->context_first)
     export_lose(&e, "cp_comm_type: %s: left out", context_exchange_names[plan->context]);

@@ -31,6 +31,8 @@ typedef struct {
   const char *extension;  /* of its files: "sh" */
   const char *first_line; /* NULL if there is none */
   gboolean comments;      /* "#" starts a comment */
+  gboolean recipes;       /* it writes fp8 and fp4 with their recipes */
+  gboolean shard_groups;  /* it writes shard_group_size, or loses it by itself */
   guint sharding;         /* choices that it writes: bit i is ShardingChoice i (plan/sharding.h) */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */

@@ -136,16 +136,63 @@ static void add_gradients(Export *e, GString *flags)
     export_words(flags, "--ddp-bucket-size %" G_GINT64_FORMAT, bucket);
 }
 
+/* Megatron-LM's flags of the formats of states; the last one is said by the gradients' own flags. */
+static void add_formats(Export *e, GString *flags)
+{
+  static const char *const format_flags[] = { [STATE_MAIN_PARAMS] = "--main-params-dtype",
+                                              [STATE_MAIN_GRADS] = "--main-grads-dtype",
+                                              [STATE_EXP_AVG] = "--exp-avg-dtype", [STATE_EXP_AVG_SQ] = "--exp-avg-sq-dtype" };
+  const Plan *p = e->plan;
+  const Optimizer *o = &p->optimizer;
+  gboolean adam = o->name == OPTIMIZER_ADAM || o->name == OPTIMIZER_ADAMW, any = o->remainders;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(format_flags); i++)
+    any |= o->formats[i] != FORMAT_USUAL;
+  export_lose_formats(e, any && !(adam && p->zero > 0) ? 1u << STATE_GRAD_REDUCE : 0x1f);
+  if (!any || !adam || p->zero == 0)
+    return;
+  if (!p->offload.optimizer)
+    add(flags, "--use-precision-aware-optimizer");
+  for (gsize i = 0; i < G_N_ELEMENTS(format_flags); i++)
+    if (o->formats[i])
+      export_words(flags, "%s %s", format_flags[i], state_format_names[o->formats[i]]);
+  if (!o->remainders && p->precision == DTYPE_BF16 && o->formats[STATE_MAIN_PARAMS] <= FORMAT_FP32)
+    export_note(e, "store_param_remainders: false: Megatron-LM keeps remainders with this optimizer");
+}
+
+static void add_optimizer(Export *e, GString *flags)
+{
+  static const char *const names[OPTIMIZER_COUNT] = { [OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
+                                                      [OPTIMIZER_SGD] = "sgd", [OPTIMIZER_MUON] = "muon" };
+  const Optimizer *o = &e->plan->optimizer;
+  const char *name = export_optimizer(e, names);
+
+  if (o->name == OPTIMIZER_SGD)
+    export_words(flags, "--optimizer sgd --sgd-momentum %g", o->momentum);
+  else if (o->name == OPTIMIZER_MUON)
+    export_words(flags, "--optimizer %s --muon-num-ns-steps %d --muon-tp-mode %s", e->plan->zero ? "dist_muon" : name,
+                 o->newton_steps, muon_mode_names[o->muon_mode]);
+  add_formats(e, flags);
+}
+
 static void add_data(Export *e, GString *flags)
 {
   const Plan *p = e->plan;
 
   export_lose_fsdp(e);
-  add(flags, zero_flags[p->zero]);
+  if (p->optimizer.name != OPTIMIZER_MUON) /* dist_muon divides whole layers by itself */
+    add(flags, zero_flags[p->zero]);
+  else if (p->zero >= 2)
+    export_lose(e, "zero_stage: %d: Megatron-LM's muon divides optimizer states alone, written as 1", p->zero);
   if (p->offload.optimizer)
     add(flags, "--optimizer-cpu-offload --use-precision-aware-optimizer");
   if (p->offload.optimizer && p->overlap.offload)
     add(flags, "--overlap-cpu-optimizer-d2h-h2d");
+  if (plan_shards(p) < plan_replicas(p) && p->zero == 1)
+    export_words(flags, "--num-distributed-optimizer-instances %d", plan_replicas(p) / plan_shards(p));
+  else if (plan_shards(p) < plan_replicas(p))
+    export_lose(e, "shard_group_size: %d: Megatron-LM divides optimizer states alone so, left out", p->shard_group);
+  add_optimizer(e, flags);
   export_end_line(flags);
   if (p->dp > 1) {
     add_overlap(e, flags);
@@ -180,6 +227,23 @@ static void add_kernels(Export *e, GString *flags)
   export_end_line(flags);
 }
 
+/* Transformer Engine's recipes by Megatron-LM's names; its tensorwise scales are ours of the current tensor. */
+static void add_recipe(Export *e, GString *flags)
+{
+  static const char *const recipes[FP8_COUNT] = { [FP8_DELAYED] = "delayed", [FP8_CURRENT] = "tensorwise",
+                                                  [FP8_TENSORWISE] = "tensorwise", [FP8_BLOCKWISE] = "blockwise",
+                                                  [FP8_MXFP8] = "mxfp8" };
+  const Plan *p = e->plan;
+
+  if (p->products == PRODUCTS_FP8) {
+    export_words(flags, "--fp8-format %s --fp8-recipe %s", plan_recipe(p) >= FP8_BLOCKWISE ? "e4m3" : "hybrid",
+                 recipes[plan_recipe(p)]);
+    add(flags, p->framework->fp8_primary ? "--fp8-param-gather" : NULL);
+  }
+  if (p->products == PRODUCTS_FP4)
+    add(flags, "--fp4-format e2m1 --fp4-recipe nvfp4");
+}
+
 static void plan_flags(Export *e, GString *flags)
 {
   const Plan *p = e->plan;
@@ -190,6 +254,7 @@ static void plan_flags(Export *e, GString *flags)
   add_kernels(e, flags);
   export_words(flags, "--micro-batch-size %d --global-batch-size %d", p->micro_batch, p->global_batch);
   add(flags, precision_flags[p->precision]);
+  add_recipe(e, flags);
 }
 
 static void other_flags(const Export *e, GString *flags)
@@ -276,6 +341,8 @@ const Exporter exporter_megatron = {
   .extension = "sh",
   .first_line = "#!/bin/bash",
   .comments = TRUE,
+  .recipes = TRUE,
+  .shard_groups = TRUE,
   .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_PARTITION,
   .render = render,
   .launch = launch,

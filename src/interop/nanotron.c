@@ -40,15 +40,21 @@ static void put_optimizer(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
+  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adamW", [OPTIMIZER_ADAMW] = "adamW", [OPTIMIZER_SGD] = "sgd"};
+  const char *type = export_optimizer(e, types);
+
+  export_lose_formats(e, 1u << STATE_MAIN_GRADS);
   if (p->zero >= 2)
     export_lose(e, "zero_stage: %d: nanotron shards optimizer states only, written as 1", p->zero);
   g_string_append_printf(text, "optimizer:\n  zero_stage: %d\n", MIN(p->zero, 1));
   g_string_append(text, "  weight_decay: 0.1\n  clip_grad: 1.0\n");
   g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(op_gradient_bytes(p) >= 4));
-  g_string_append(text, "  learning_rate_scheduler:\n    learning_rate: " EXPORT_LR "\n    lr_warmup_steps: 2\n"
+  g_string_append_printf(text, "  learning_rate_scheduler:\n    learning_rate: " EXPORT_LR "\n    lr_warmup_steps: 2\n"
                         "    lr_warmup_style: linear\n    lr_decay_style: cosine\n    min_decay_lr: " EXPORT_MIN_LR "\n"
-                        "  optimizer_factory:\n    name: adamW\n    adam_beta1: 0.9\n    adam_beta2: 0.95\n"
-                        "    adam_eps: 1.0e-8\n    torch_adam_is_fused: true\n");
+                        "  optimizer_factory:\n    name: %s\n", type);
+  if (p->optimizer.name != OPTIMIZER_SGD)
+    g_string_append(text, "    adam_beta1: 0.9\n    adam_beta2: 0.95\n"
+                          "    adam_eps: 1.0e-8\n    torch_adam_is_fused: true\n");
 }
 
 static void put_parallelism(Export *e, GString *text)

@@ -46,6 +46,16 @@ char *export_layout(const Plan *plan, int mtp);
 /* What a target that knows expert parallelism alone, if that, cannot say of experts. */
 void export_lose_experts(Export *e);
 
+/* Formats of states and the settings of an optimizer that a target cannot say; `written` has the bits of those that
+ * it can. */
+void export_lose_formats(Export *e, guint written);
+
+/* The optimizer's name in a table of the target's own, its AdamW for those that it lacks. */
+const char *export_optimizer(Export *e, const char *const names[OPTIMIZER_COUNT]);
+
+/* Copies of what ZeRO divides over data-parallel ranks (HSDP); 1 and a loss where context-parallel ranks are split. */
+int export_copies(Export *e);
+
 /* Loses a layer_split, of a tool that cannot be given one. */
 void export_lose_split(Export *e);
 

@@ -69,6 +69,8 @@ static void put_model(Export *e, GString *text)
   g_string_append(text, "\n\n");
 }
 
+static const char *const optimizer_types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "AdamW", [OPTIMIZER_ADAMW] = "AdamW"};
+
 /* A pipeline splits its local batch; without one each is an accumulation step. */
 static void put_training(Export *e, GString *text)
 {
@@ -85,7 +87,12 @@ static void put_training(Export *e, GString *text)
   if (export_offloads_fsdp(e))
     g_string_append(text, "enable_cpu_offload = true\n");
   g_string_append_printf(text, "mixed_precision_param = \"%s\"\n\n", precision_names[p->precision]);
-  g_string_append(text, "[optimizer]\nname = \"AdamW\"\nlr = " EXPORT_LR "\n\n");
+  if (p->optimizer.formats[STATE_GRAD_REDUCE] == FORMAT_BF16 || p->optimizer.formats[STATE_GRAD_REDUCE] == FORMAT_FP16)
+    export_lose(e, "grad_reduce_dtype: %s: torchtitan's mixed_precision_reduce takes float32 alone, written so",
+                state_format_names[p->optimizer.formats[STATE_GRAD_REDUCE]]);
+  export_lose_formats(e, 1u << STATE_GRAD_REDUCE);
+  g_string_append_printf(text, "[optimizer]\nname = \"%s\"\nlr = " EXPORT_LR "\n\n",
+                         export_optimizer(e, optimizer_types));
 }
 
 /* DDP stands alone only; all else is FSDP2, which shards gradients too. */
@@ -98,8 +105,9 @@ static void put_data(Export *e, GString *text)
   if (p->dp > 1 && p->zero < 2 && !replicate)
     export_lose(e, "zero_stage: %d: torchtitan %s, written as 2", p->zero,
                 p->zero ? "shards gradients with the optimizer" : "replicates weights without other parallelism only");
-  g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n",
-                         replicate ? p->dp : 1, replicate ? 1 : p->dp);
+  int copies = replicate ? p->dp : export_copies(e);
+  g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n", copies,
+                         p->dp / copies);
   if (!replicate)
     g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n", p->zero == 3 && !p->sharding.keeps_gathered ? "always" : "never");
 }
@@ -207,6 +215,7 @@ const Exporter exporter_torchtitan = {
   .target = "torchtitan v0.2.2",
   .extension = "toml",
   .comments = TRUE,
+  .shard_groups = TRUE,
   .sharding = 1u << CHOICE_RESHARD | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS,
   .render = render,
   .launch = launch,

@@ -64,8 +64,7 @@ static void enter_latent(Build *b, double width)
 
   if (sp)
     build_forward_collective(b, "gather latent", COLLECTIVE_ALL_GATHER, bytes);
-  build_backward_collective(b, "sum latent gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, bytes,
-                            PASS_INPUT, FALSE);
+  build_backward_sum(b, "sum latent gradient", bytes, FALSE);
   if (sp)
     build_backward_collective(b, "gather latent again", COLLECTIVE_ALL_GATHER, bytes, PASS_WEIGHT, FALSE);
 }

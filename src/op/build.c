@@ -36,18 +36,41 @@ static void note_small(Build *b, double params)
     b->work->whole += params;
 }
 
-void build_params(Build *b, double params)
+static void add_tensor(Build *b, const Tensor *t)
 {
+  double params = t->rows * MAX(1, t->columns) * t->count;
+
   note_small(b, params);
   b->work->params += params;
   b->work->largest = MAX(b->work->largest, params);
+  b->work->state_bytes[0] += optimizer_tensor_bytes(&b->plan->optimizer, t);
+}
+
+void build_params(Build *b, double params)
+{
+  add_tensor(b, &(Tensor) { params, 0, 1 });
+}
+
+void build_table(Build *b, double rows, double columns)
+{
+  add_tensor(b, &(Tensor) { rows, columns, 1 });
+}
+
+static void add_matrices(Build *b, const Linear *l)
+{
+  const Tensor t = { l->in, l->out, l->batch, .hidden = build_has_block(b) };
+  const OpMatrix m = { l->in, l->out, l->batch, l->split };
+
+  add_tensor(b, &t);
+  if (b->work->matrices && t.hidden)
+    g_array_append_val(b->work->matrices, m);
 }
 
 static Op matmul(const Build *b, const char *name, Pass pass, double m, double n, double k, double batch)
 {
   return (Op) {
     .name = name, .kind = OP_MATMUL, .pass = pass, .flops = 2 * m * n * k * batch,
-    .matmul = { .m = m, .n = n, .k = k, .batch = batch, .dtype = b->plan->precision },
+    .matmul = { .m = m, .n = n, .k = k, .batch = batch, .dtype = plan_dense_format(b->plan) },
   };
 }
 
@@ -80,6 +103,49 @@ void build_backward_collective(Build *b, const char *name, Collective what, doub
     add_backward(b, op);
 }
 
+static Collective summing(const Build *b)
+{
+  return b->plan->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+}
+
+static double sum_format_bytes(const Build *b)
+{
+  return state_format_bytes(&b->plan->optimizer, STATE_TENSOR_REDUCE, b->bytes);
+}
+
+/* Traffic of casting what is summed: all of it before, what comes back behind. */
+static double sum_cast_bytes(const Build *b, double bytes, gboolean behind)
+{
+  double format = sum_format_bytes(b), elements = bytes / b->bytes;
+
+  if (b->tp <= 1 || format == b->bytes)
+    return 0;
+  b->work->transient_bytes = MAX(b->work->transient_bytes, elements * format);
+  return elements / (behind && b->plan->sequence_parallel ? b->tp : 1) * (format + b->bytes);
+}
+
+void build_forward_sum(Build *b, const char *name, double bytes)
+{
+  double before = sum_cast_bytes(b, bytes, FALSE), behind = sum_cast_bytes(b, bytes, TRUE);
+
+  if (before > 0)
+    add_forward(b, stream("cast sum", PASS_FORWARD, before, 1));
+  build_forward_collective(b, name, summing(b), bytes * sum_format_bytes(b) / b->bytes);
+  if (behind > 0)
+    add_forward(b, stream("cast sum", PASS_FORWARD, behind, 1));
+}
+
+void build_backward_sum(Build *b, const char *name, double bytes, gboolean async)
+{
+  double before = sum_cast_bytes(b, bytes, FALSE), behind = sum_cast_bytes(b, bytes, TRUE);
+
+  if (behind > 0)
+    add_backward(b, stream("cast sum", PASS_INPUT, behind, 1));
+  build_backward_collective(b, name, summing(b), bytes * sum_format_bytes(b) / b->bytes, PASS_INPUT, async);
+  if (before > 0)
+    add_backward(b, stream("cast sum", PASS_INPUT, before, 1));
+}
+
 static Collective mirror_image(Collective what)
 {
   switch (what) {
@@ -110,23 +176,23 @@ static double activation_bytes(const Build *b)
   return b->tokens * b->hidden * b->bytes;
 }
 
-static gboolean is_fp8(const Build *b, const Linear *l)
+static gboolean is_narrow(const Build *b, const Linear *l)
 {
-  return b->plan->fp8 && build_has_block(b) && l->split != LINEAR_REPLICATED;
+  return plan_narrow(b->plan) && build_has_block(b) && l->split != LINEAR_REPLICATED;
 }
 
 /* Rows that are gathered for a product travel in its format. */
 static double gathered_bytes(const Build *b, const Linear *l)
 {
-  return is_fp8(b, l) ? activation_bytes(b) / b->bytes : activation_bytes(b);
+  return activation_bytes(b) * (is_narrow(b, l) ? fp8_work(b->plan)->value_bytes / b->bytes : 1);
 }
 
 static Op product(const Build *b, const Linear *l, Pass pass, double m, double n, double k)
 {
   Op op = matmul(b, l->name, pass, m, n, k, l->batch);
 
-  if (is_fp8(b, l))
-    op.matmul.dtype = DTYPE_FP8;
+  if (is_narrow(b, l))
+    op.matmul.dtype = plan_format(b->plan);
   return op;
 }
 
@@ -141,7 +207,7 @@ static double cast_in_bytes(const Build *b, const Linear *l)
 
 static void cast_forward(Build *b, const Linear *l)
 {
-  double bytes = is_fp8(b, l) ? cast_in_bytes(b, l) : 0;
+  double bytes = is_narrow(b, l) ? cast_in_bytes(b, l) : 0;
 
   if (bytes > 0)
     add_forward(b, stream("cast", PASS_FORWARD, bytes, 1));
@@ -149,7 +215,7 @@ static void cast_forward(Build *b, const Linear *l)
 
 static void cast_backward(Build *b, const Linear *l)
 {
-  const Fp8Work *w = is_fp8(b, l) ? fp8_work(b->plan) : NULL;
+  const Fp8Work *w = is_narrow(b, l) ? fp8_work(b->plan) : NULL;
   double weights = w && w->each_pass ? w->weight_bytes * l->in * l->out : 0;
 
   if (w)
@@ -158,9 +224,9 @@ static void cast_backward(Build *b, const Linear *l)
 
 static double input_saved(const Build *b, const Linear *l)
 {
-  if (!is_fp8(b, l) || !fp8_work(b->plan)->keeps_narrow)
+  if (!is_narrow(b, l) || !fp8_work(b->plan)->keeps_narrow)
     return l->kept ? 0 : l->saved;
-  return l->saved / b->bytes + (l->unmade ? l->saved : 0);
+  return l->saved / b->bytes * fp8_work(b->plan)->value_bytes + (l->unmade ? l->saved : 0);
 }
 
 /* Where activations are batch first, rows that ranks gather or scatter are laid out anew behind or before it. */
@@ -200,8 +266,7 @@ static void linear_forward(Build *b, const Linear *l)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce) {
     copy_rows_forward(b, activation_bytes(b));
-    build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                             activation_bytes(b));
+    build_forward_sum(b, "sum rows", activation_bytes(b));
   }
 }
 
@@ -237,8 +302,7 @@ static void linear_backward(Build *b, const Linear *l)
     add_backward(b, stream("bias gradient", PASS_WEIGHT, l->rows * l->out * l->batch * b->bytes, 1));
   add_backward(b, weight_gradient);
   if (l->split == LINEAR_COLUMN && !l->no_gather) {
-    build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                              activation_bytes(b), PASS_INPUT, overlap);
+    build_backward_sum(b, "sum input gradient", activation_bytes(b), overlap);
     copy_rows_backward(b, activation_bytes(b), PASS_INPUT);
   }
   if (!l->leaf)
@@ -261,9 +325,9 @@ void build_linear(Build *b, const Linear *l)
   linear_forward(b, l);
   linear_backward(b, l);
   b->work->deferred_bytes += input_saved(b, l) + l->rows * l->out * l->batch * b->bytes;
-  build_params(b, l->in * l->out * l->batch + (l->bias ? l->out * l->batch : 0));
+  add_matrices(b, l);
   if (l->bias)
-    note_small(b, l->out * l->batch);
+    build_params(b, l->out * l->batch);
 }
 
 void build_product(Build *b, const char *name, double m, double n, double k, double batch)
@@ -312,15 +376,14 @@ void build_entry(Build *b)
 
   if (sp)
     build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, activation_bytes(b));
-  build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                            activation_bytes(b), PASS_INPUT, FALSE);
+  build_backward_sum(b, "sum input gradient", activation_bytes(b), FALSE);
 }
 
 void build_exit(Build *b)
 {
   gboolean sp = b->plan->sequence_parallel;
 
-  build_forward_collective(b, "sum rows", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, activation_bytes(b));
+  build_forward_sum(b, "sum rows", activation_bytes(b));
   if (sp)
     build_backward_collective(b, "gather output gradient", COLLECTIVE_ALL_GATHER, activation_bytes(b), PASS_INPUT,
                               FALSE);

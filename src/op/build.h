@@ -24,9 +24,6 @@ typedef struct {
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;
 
-/* How a weight matrix is divided over the tensor-parallel ranks. */
-typedef enum { LINEAR_COLUMN, LINEAR_ROW, LINEAR_REPLICATED } LinearSplit;
-
 typedef struct {
   const char *name;
   double in, out;  /* widths on this device */
@@ -78,6 +75,12 @@ void build_leave(Build *b, RecomputeModule module);
 void build_forward_collective(Build *b, const char *name, Collective what, double bytes);
 void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean async);
 
+/* Partial sums of the tensor-parallel ranks, added up: by an all-reduce, or scattered under sequence parallelism.
+ * `bytes` are the activations'; a plan may choose another format for the wire, with casts before and behind
+ * (`tensor_reduce_dtype`). */
+void build_forward_sum(Build *b, const char *name, double bytes);
+void build_backward_sum(Build *b, const char *name, double bytes, gboolean async);
+
 /* A collective over a group of the experts' grid and, backward, its mirror image; nothing over one rank. */
 void build_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group);
 
@@ -93,8 +96,9 @@ void build_norm(Build *b, const char *name);
 /* Bias, dropout (if the model has it) and residual sum. */
 void build_residual(Build *b);
 
-/* Adds a tensor of weights. */
+/* Adds a vector of weights; a matrix outside of blocks. */
 void build_params(Build *b, double params);
+void build_table(Build *b, double rows, double columns);
 
 static inline gboolean build_has_block(const Build *b)
 {

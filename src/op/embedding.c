@@ -43,8 +43,7 @@ static void look_up(Build *b)
 
   build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
                               .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
-  build_forward_collective(b, "sum embeddings",
-                           b->plan->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gathered);
+  build_forward_sum(b, "sum embeddings", gathered);
   if (b->plan->sequence_parallel)
     build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
 }
@@ -75,7 +74,11 @@ void build_embedding(Build *b)
   if (m->embedding_norm)
     build_norm(b, "embedding norm");
   b->work->deferred_bytes += rows;
-  build_params(b, op_vocab(m, b->plan) / b->tp * width + ((double)m->position_rows + m->token_types) * b->hidden);
+  build_table(b, op_vocab(m, b->plan) / b->tp, width);
+  if (m->position_rows)
+    build_table(b, m->position_rows, b->hidden);
+  if (m->token_types)
+    build_table(b, m->token_types, b->hidden);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,
                                 .rows = b->tokens, .saved = gathered, .split = LINEAR_REPLICATED });

@@ -81,7 +81,8 @@ static void local_experts(Build *b, double tokens)
 {
   const FeedForward *f = &b->spec->ffn;
   int local = f->experts / b->plan->ep;
-  double before = b->work->params, whole = b->work->whole;
+  double before = b->work->params, whole = b->work->whole, states = b->work->state_bytes[0];
+  guint first = b->work->matrices ? b->work->matrices->len : 0;
 
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .width = (double)f->width / plan_expert_tensor(b->plan),
                         .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->hidden, .module = MODULE_MOE_ACT,
@@ -89,6 +90,10 @@ static void local_experts(Build *b, double tokens)
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
   b->work->whole = whole;
+  b->work->state_bytes[1] += b->work->state_bytes[0] - states;
+  b->work->state_bytes[0] = states;
+  for (guint i = first; b->work->matrices && i < b->work->matrices->len; i++)
+    g_array_index(b->work->matrices, OpMatrix, i).experts = TRUE;
 }
 
 /* Tokens that arrived by rank, laid out by expert; the same kernel lays them back. */

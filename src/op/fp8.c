@@ -1,18 +1,31 @@
 #include "op/fp8.h"
 
+#define MX_BYTES (1 + 1.0 / 32)
+#define BLOCK_BYTES (1 + 4.0 / 128)
+#define BLOCK_WEIGHT_BYTES (1 + 4.0 / (128 * 128))
+#define NV_BYTES (0.5 + 1.0 / 16)
+
+/* Read for the tensor's scale, read again, written as rows and columns. */
+#define NV_CAST (2 + 2 + 2 * NV_BYTES)
+
 static const Fp8Work works[FP8_COUNT] = {
-  [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .held_bytes = 2, .gather_bytes = 2 },
-  [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .keeps_narrow = TRUE, .held_bytes = 2,
+  [FP8_DELAYED] = { .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .value_bytes = 1, .held_bytes = 2,
                     .gather_bytes = 2 },
-  [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE, .gather_bytes = 1 },
-  [FP8_BLOCKWISE] = { .made_bytes = 4, .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .held_bytes = 2,
-                      .gather_bytes = 2 },
-  [FP8_MXFP8] = { .made_bytes = 4, .cast_bytes = 4, .weight_bytes = 4, .keeps_narrow = TRUE, .held_bytes = 2,
-                  .gather_bytes = 2 },
+  [FP8_CURRENT] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 6, .keeps_narrow = TRUE, .value_bytes = 1,
+                    .held_bytes = 2, .gather_bytes = 2 },
+  [FP8_TENSORWISE] = { .made_bytes = 6, .cast_bytes = 6, .weight_bytes = 3, .each_pass = TRUE, .value_bytes = 1,
+                       .gather_bytes = 1 },
+  [FP8_BLOCKWISE] = { .made_bytes = 2 + 2 * BLOCK_BYTES, .cast_bytes = 2 + 2 * BLOCK_BYTES,
+                      .weight_bytes = 2 + 2 * BLOCK_WEIGHT_BYTES, .keeps_narrow = TRUE, .value_bytes = BLOCK_BYTES,
+                      .held_bytes = 2 * BLOCK_WEIGHT_BYTES, .gather_bytes = 2 },
+  [FP8_MXFP8] = { .made_bytes = 2 + 2 * MX_BYTES, .cast_bytes = 2 + 2 * MX_BYTES, .weight_bytes = 2 + 2 * MX_BYTES,
+                  .keeps_narrow = TRUE, .value_bytes = MX_BYTES, .held_bytes = 2 * MX_BYTES, .gather_bytes = 2 },
+  [FP8_NVFP4] = { .made_bytes = NV_CAST, .cast_bytes = NV_CAST, .weight_bytes = NV_CAST, .keeps_narrow = TRUE,
+                  .value_bytes = NV_BYTES, .held_bytes = 2 * NV_BYTES, .gather_bytes = 2 },
 };
 
 const Fp8Work *fp8_work(const Plan *plan)
 {
-  g_assert(plan->fp8);
-  return &works[plan->framework->fp8];
+  g_assert(plan_narrow(plan));
+  return &works[plan_recipe(plan)];
 }

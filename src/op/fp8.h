@@ -1,7 +1,7 @@
 /*
- * Products of 8-bit formats: what casting to them costs and holds.
+ * Products of 8- and 4-bit formats: what casting to them costs and holds.
  *
- * Of a plan with `fp8` the products of blocks with divided weights run in fp8,
+ * Of a plan in fp8 or fp4 the products of blocks with divided weights run in it,
  * forward and both backward ones; the router, embedding, output layer,
  * attention's core and everything else stay in 16 bits, master weights and
  * optimizer states in 32. A framework's recipe says how scales are found:
@@ -13,10 +13,13 @@
  *             kept in 16 bits, FSDP gathers weights in fp8 (torchao)
  * blockwise   a scale for each 128 x 128 weights and 1 x 128 activations
  *             (DeepSeek-V3, arXiv 2412.19437)
- * mxfp8       a scale for each 32 values (OCP MX), on devices that have it
+ * mxfp8       a scale of a byte for each 32 values (OCP MX), on devices that have it
+ * nvfp4       of fp4: a scale of a byte for each 16 values, or 16 x 16 weights, under one of the tensor, which is read
+ *             once more for it (NVIDIA, arXiv 2509.25149, section 3); that recipe's few blocks in bf16 are not told apart
  *
  * Bytes of a cast: read 16 bits, write 8 bits twice, as rows and as columns for
- * the weight gradient.
+ * the weight gradient; with scales that is 1 + 1/32 bytes a value in mxfp8, 1 + 4/128 for activations by blocks,
+ * 1/2 + 1/16 in nvfp4.
  */
 #ifndef TDP_OP_FP8_H
 #define TDP_OP_FP8_H
@@ -28,12 +31,13 @@ typedef struct {
   double cast_bytes;  /* for one of another input, or of an output's gradient */
   double weight_bytes; /* for a weight; once a step, or each pass */
   gboolean each_pass;
-  gboolean keeps_narrow; /* inputs are kept for the weight gradient in fp8 */
+  gboolean keeps_narrow; /* inputs are kept for the weight gradient in the format */
+  double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
   double held_bytes;     /* for a weight beside the 16-bit one */
   double gather_bytes;   /* of a weight when ranks gather it */
 } Fp8Work;
 
-/* Of a plan with fp8. */
+/* Of a plan with narrow products. */
 const Fp8Work *fp8_work(const Plan *plan);
 
 #endif

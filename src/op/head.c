@@ -69,7 +69,7 @@ void build_head(Build *b)
 {
   const Model *m = b->model;
   double vocab = op_vocab(m, b->plan) / b->tp;
-  double weights = b->work->params;
+  double weights, states;
 
   if (b->spec->norms > 0)
     build_norm(b, "final norm");
@@ -83,12 +83,16 @@ void build_head(Build *b)
                                 .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,
                                 .split = LINEAR_REPLICATED });
   weights = b->work->params;
+  states = b->work->state_bytes[0];
   build_linear(b, &(Linear) {
     .name = "logits", .in = m->embed_dim ? m->embed_dim : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
   });
   /* shared weights stand once where their owner is on the same device */
-  if (b->spec->again || (m->tied_embeddings && plan_ends_meet(b->plan)))
-    b->work->params = weights + (m->head_bias ? vocab : 0);
+  if (b->spec->again || (m->tied_embeddings && plan_ends_meet(b->plan))) {
+    const Tensor bias = { vocab, 0, m->head_bias ? 1 : 0 };
+    b->work->params = weights + vocab * bias.count;
+    b->work->state_bytes[0] = states + optimizer_tensor_bytes(&b->plan->optimizer, &bias);
+  }
   build_loss(b, b->tokens * vocab);
 }

@@ -10,11 +10,11 @@ static void lookup(Build *b)
 
   build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
                               .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
-  build_forward_collective(b, "sum embeddings", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, gathered);
+  build_forward_sum(b, "sum embeddings", gathered);
   if (sp)
     build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
   if (!m->tied_embeddings && !plan_ends_meet(b->plan))
-    build_params(b, op_vocab(m, b->plan) / b->tp * m->embed_dim);
+    build_table(b, op_vocab(m, b->plan) / b->tp, m->embed_dim);
   b->work->deferred_bytes += rows;
 }
 
@@ -28,8 +28,7 @@ static void join(Build *b)
                               .backward_bytes = 4 * rows, .backward_kernels = 1 });
   if (sp)
     build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, 2 * gathered);
-  build_backward_collective(b, "sum input gradient", sp ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, 2 * gathered,
-                            PASS_INPUT, FALSE);
+  build_backward_sum(b, "sum input gradient", 2 * gathered, FALSE);
   build_linear(b, &(Linear) { .name = "join", .in = 2 * b->hidden, .out = b->hidden / b->tp, .batch = 1, .rows = b->tokens,
                               .saved = 2 * rows, .split = LINEAR_COLUMN, .no_gather = TRUE });
   build_forward_collective(b, "gather columns", COLLECTIVE_ALL_GATHER, gathered);

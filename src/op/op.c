@@ -1,7 +1,6 @@
 #include "op/op.h"
 
 #include "op/build.h"
-#include "op/fp8.h"
 
 #include <math.h>
 
@@ -22,93 +21,6 @@ double op_tokens(const Plan *p)
   return stream_tokens(p, FALSE);
 }
 
-static double no_narrower(const Plan *p, double bytes)
-{
-  return p->precision == DTYPE_FP32 ? MAX(bytes, dtype_bytes[DTYPE_FP32]) : bytes;
-}
-
-static double in_precision(const Plan *p, double bytes)
-{
-  return no_narrower(p, p->precision == DTYPE_BF16 ? MAX(bytes, p->framework->bf16_gradient_bytes) : bytes);
-}
-
-double op_gradient_bytes(const Plan *p)
-{
-  return in_precision(p, p->framework->gradient_bytes);
-}
-
-double op_reduce_bytes(const Plan *p)
-{
-  return in_precision(p, p->framework->reduce_bytes);
-}
-
-double op_gradient_copy_bytes(const Plan *p)
-{
-  return p->precision == DTYPE_BF16 ? p->framework->bf16_gradient_copy_bytes : 0;
-}
-
-double op_optimizer_bytes(const Plan *p)
-{
-  if (p->offload.optimizer)
-    return 0;
-  return p->precision == DTYPE_FP32 ? 8 : 12;
-}
-
-double op_weight_bytes(const Plan *p)
-{
-  return dtype_bytes[p->fp8 && p->framework->fp8_primary ? DTYPE_FP8 : p->precision];
-}
-
-double op_gathered_weight_bytes(const Plan *p)
-{
-  return p->fp8 && p->zero >= 3 ? MIN(fp8_work(p)->gather_bytes, op_weight_bytes(p)) : op_weight_bytes(p);
-}
-
-double op_weight_copy_bytes(const Plan *p)
-{
-  return p->fp8 && p->zero < 3 ? fp8_work(p)->held_bytes / (p->framework->fp8_primary ? 2 : 1) : 0;
-}
-
-double op_weight_cast_bytes(const Plan *p)
-{
-  return p->fp8 && !fp8_work(p)->each_pass ? fp8_work(p)->weight_bytes : 0;
-}
-
-/* Divided weights, unless the host has them, and the second copy for backwards (ZeRO++, section 3.2). */
-static double kept_weights(const Plan *p)
-{
-  double bytes = op_weight_bytes(p);
-
-  if (p->zero < 3)
-    return bytes;
-  return (p->offload.parameters ? 0 : bytes / plan_shards(p)) +
-         (p->sharding.secondary ? bytes / p->sharding.secondary : 0);
-}
-
-static double kept_gradients(const Plan *p)
-{
-  double bytes = op_gradient_bytes(p) + op_gradient_copy_bytes(p);
-
-  if (p->zero < 2 || p->sharding.no_sync)
-    return bytes;
-  return plan_stores_gradients(p) ? 0 : bytes / plan_shards(p);
-}
-
-StateBytes op_states(const Plan *p)
-{
-  return (StateBytes) {
-    .weights = kept_weights(p) + op_weight_copy_bytes(p),
-    .gradients = kept_gradients(p),
-    .optimizer = op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1),
-  };
-}
-
-double op_state_bytes(const Plan *p)
-{
-  StateBytes s = op_states(p);
-  return s.weights + s.gradients + s.optimizer;
-}
-
 int op_layer_groups(const Plan *p)
 {
   int apart = plan_experts_apart(p) ? (p->ep > 1) + (plan_expert_tensor(p) > 1) + (plan_expert_replicas(p) > 1) : 0;
@@ -118,36 +30,6 @@ int op_layer_groups(const Plan *p)
 double op_overhead_bytes(const Plan *p)
 {
   return p->framework->context_bytes + (op_layer_groups(p) + (p->pp > 1)) * p->framework->group_bytes;
-}
-
-double op_bucket_params(const Plan *p)
-{
-  const Framework *f = p->framework;
-
-  return p->sharding.bucket > 0 ? p->sharding.bucket : MAX(f->bucket_params, f->bucket_params_per_rank * plan_replicas(p));
-}
-
-double op_bucket_bytes(const Plan *p, double params)
-{
-  const Framework *f = p->framework;
-  gboolean copies = f->copied_buckets && !p->sharding.bucket_view;
-
-  if (plan_replicas(p) == 1)
-    return 0;
-  return (f->bucket_copies * MIN(params, op_bucket_params(p)) + (copies ? params : 0)) * op_reduce_bytes(p);
-}
-
-double op_step_bytes(const Plan *p, double params, double largest)
-{
-  double partition = params / plan_shards(p), piece = MIN(largest, partition);
-  double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
-
-  if (p->precision != DTYPE_FP16 || p->zero == 0 || !p->framework->fp16_step_copies)
-    return 0;
-  /* a block is reused by the smallest later one that it holds */
-  if (flat <= overflow && step <= norm)
-    return overflow + norm;
-  return overflow + norm + step + (flat <= norm ? 0 : flat);
 }
 
 int op_vocab(const Model *model, const Plan *p)
@@ -241,13 +123,14 @@ static double bytes_of_every_other(const Build *b)
 static double bytes_of_products(const LayerWork *work, const Build *b)
 {
   gboolean dense = !b->spec->attention.kv_lora_rank && b->spec->ffn.experts == 0;
-  double kept = b->rows * b->hidden * b->bytes + (dense && !b->plan->fp8 ? bytes_of_every_other(b) : 0);
+  double kept = b->rows * b->hidden * b->bytes + (dense && !plan_narrow(b->plan) ? bytes_of_every_other(b) : 0);
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
     if (op->kind == OP_COLLECTIVE && op->collective.what == COLLECTIVE_REDUCE_SCATTER)
-      kept += op->collective.bytes / b->tp;
-    else if (op->kind == OP_MATMUL && op->matmul.dtype != DTYPE_FP8 && !dense)
+      kept += op->collective.bytes / b->tp * b->bytes /
+              state_format_bytes(&b->plan->optimizer, STATE_TENSOR_REDUCE, b->bytes);
+    else if (op->kind == OP_MATMUL && op->matmul.dtype == plan_dense_format(b->plan) && !dense)
       kept += 0.5 * op->matmul.m * op->matmul.n * op->matmul.batch * b->bytes;
     else if (op->kind == OP_ATTENTION)
       kept += op->saved_bytes + b->tokens * op->attention.heads * op->attention.v_head_dim * b->bytes;
@@ -321,6 +204,7 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
     b.expert_block = mesh_expert_block(plan, cluster);
   }
   *work = (LayerWork) {
+    .matrices = optimizer_kind(&plan->optimizer)->orthogonal ? g_array_new(FALSE, FALSE, sizeof(OpMatrix)) : NULL,
     .forward = g_array_new(FALSE, FALSE, sizeof(Op)),
     .backward = g_array_new(FALSE, FALSE, sizeof(Op)),
   };
@@ -336,4 +220,5 @@ void layer_work_clear(LayerWork *work)
 {
   g_clear_pointer(&work->forward, g_array_unref);
   g_clear_pointer(&work->backward, g_array_unref);
+  g_clear_pointer(&work->matrices, g_array_unref);
 }

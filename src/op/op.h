@@ -62,11 +62,23 @@ typedef struct {
   double saved_bytes; /* kept from this forward op for the backward pass */
 } Op;
 
+/* How a weight matrix is divided over the tensor-parallel ranks. */
+typedef enum { LINEAR_COLUMN, LINEAR_ROW, LINEAR_REPLICATED } LinearSplit;
+
+/* Equal matrices of a layer as this device holds them: inputs x outputs. */
+typedef struct {
+  double rows, columns, count;
+  LinearSplit split;
+  gboolean experts; /* that are apart */
+} OpMatrix;
+
 typedef struct {
   GArray *forward;  /* Op */
   GArray *backward; /* Op, in order; without recomputation */
   double params;    /* weights on this device, but expert_params */
   double expert_params; /* those of experts that are apart (plan_experts_apart): other ranks hold the same */
+  double state_bytes[2]; /* [experts]: of the optimizer, beyond op_optimizer_bytes of each parameter */
+  GArray *matrices; /* OpMatrix: that Muon orthogonalises; NULL under another optimizer */
   double largest;   /* of them, in the largest tensor */
   double whole;     /* of them, in tensors below the plan's persistence threshold */
   double saved_bytes;      /* kept for backward under the plan's recompute */
@@ -96,6 +108,9 @@ double op_tokens(const Plan *plan);
 double op_gradient_bytes(const Plan *plan);
 double op_reduce_bytes(const Plan *plan);
 
+/* Traffic for a gradient that is reduced in another format than it is kept in: there and back. */
+double op_reduce_cast_bytes(const Plan *plan);
+
 /* Bytes of a weight as it is kept, when ranks gather it, and of its copies in fp8 that stay
  * beside it (of weights kept in fp8, the other layout); traffic for
  * a weight when a step ends, the optimizer's aside. */
@@ -104,9 +119,14 @@ double op_gathered_weight_bytes(const Plan *plan);
 double op_weight_copy_bytes(const Plan *plan);
 double op_weight_cast_bytes(const Plan *plan);
 
-/* Bytes of optimizer states on the device for a parameter, none where they are offloaded: Adam's two fp32 moments, and
- * an fp32 copy of 16-bit weights. */
+/* Bytes of optimizer states on the device for each parameter, none where they are offloaded (plan/optimizer.h);
+ * LayerWork.state_bytes come on top. */
 double op_optimizer_bytes(const Plan *plan);
+
+/* Traffic for a parameter of the optimizer's step: the framework's of Adam, with each byte of state more or less
+ * read and written once, and each of the accumulated gradient read by the norm and the step and cleared; in fp16
+ * gradients are unscaled and looked through for overflow besides. */
+double op_step_traffic(const Plan *plan);
 
 /* Bytes for a parameter of 16-bit gradients that a backward leaves until they
  * are added to the accumulated ones. */

@@ -16,6 +16,7 @@ gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* Rules of check_sharding.c. */
 gboolean check_process(const Subject *subject, GError **error);
 gboolean check_sharding(const Subject *subject, GError **error);
+gboolean check_optimizer(const Subject *subject, GError **error); /* check_optimizer.c */
 gboolean check_offload(const Subject *subject, GError **error);
 gboolean check_activations(const Subject *subject, GError **error);
 

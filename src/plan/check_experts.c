@@ -30,8 +30,8 @@ gboolean check_expert_copies(const Subject *s, GError **error)
   int copies = plan_replicas(p) / plan_shards(p);
 
   if (plan_expert_replicas(p) % copies != 0)
-    return broken(error, "shard_group_size: %d: expected that its %d copies divide the %d ranks that hold the same experts",
-                  p->shard_group, copies, plan_expert_replicas(p));
+    return broken(error, "shard_group_size: %d: expected that its %d copies divide the %d ranks that hold the same "
+                         "experts", p->shard_group, copies, plan_expert_replicas(p));
   return TRUE;
 }
 
@@ -56,7 +56,8 @@ static gboolean check_expert_placement(const Subject *s, GError **error)
                          "divides no experts over ranks", p->ep, f->name);
   if (f->experts == EXPERTS_DATA && (plan_expert_tensor(p) != p->tp || p->dp % p->ep != 0))
     return broken(error, "expert_model_parallel_size: %d: expected a divisor of data_parallel_size %d, and "
-                         "expert_tensor_parallel_size as tensor, %s folds no experts over other ranks", p->ep, p->dp, f->name);
+                         "expert_tensor_parallel_size as tensor, %s folds no experts over other ranks",
+                  p->ep, p->dp, f->name);
   if (!(f->dispatch >> p->dispatch & 1))
     return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
                   expert_dispatch_names[p->dispatch], f->name);
@@ -102,7 +103,7 @@ gboolean check_experts(const Subject *s, GError **error)
       return FALSE;
   }
   if (!any)
-    return broken(error, "expert_model_parallel_size: %d: expected 1, and no expert_tensor_parallel_size, model %s has no "
-                         "experts", s->plan->ep, s->model->name);
+    return broken(error, "expert_model_parallel_size: %d: expected 1, and no expert_tensor_parallel_size, model %s has "
+                         "no experts", s->plan->ep, s->model->name);
   return check_expert_ranks(s, error) && check_expert_placement(s, error);
 }

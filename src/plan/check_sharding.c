@@ -130,7 +130,7 @@ gboolean check_sharding(const Subject *s, GError **error)
       !check_secondary(s, error))
     return FALSE;
   if ((p->sharding.quantized_weights || p->sharding.quantized_gradients) &&
-      (p->precision == DTYPE_FP32 || p->fp8))
+      (p->precision == DTYPE_FP32 || plan_narrow(p)))
     return broken(error, "zero_quantized_%s: expected precision bf16 or fp16",
                   p->sharding.quantized_weights ? "weights" : "gradients");
   if (p->sharding.no_sync && p->zero >= 2 && p->offload.optimizer)
@@ -140,7 +140,8 @@ gboolean check_sharding(const Subject *s, GError **error)
 
 /* ---- what is outside of the devices ---- */
 
-#define HOST_STATE_BYTES 16.0 /* fp32 master weight, two moments, gradient */
+/* fp32 master weight, two moments, gradient, of Adam as usual */
+#define HOST_STATE_BYTES 16.0
 
 /* DeepSpeed's aio buffers for weights: buffer_count 5 of buffer_size 1e8. */
 #define NVME_BUFFER_PARAMS 5e8
@@ -172,9 +173,10 @@ HostMemory plan_host_memory(const Plan *p, const Model *model, const Cluster *cl
   HostMemory m = { 0 };
   double params = model->params / ((double)p->tp * p->pp), weights = dtype_bytes[p->precision];
   double owned = params / (p->zero > 0 ? plan_shards(p) : 1), ranks = MIN(cluster->devices_per_node, p->gpus);
+  double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
   double group = p->offload.sub_group > 0 ? p->offload.sub_group : NVME_SUB_GROUP;
 
-  keep(&m, p->offload.optimizer, HOST_STATE_BYTES * owned, HOST_STATE_BYTES * group);
+  keep(&m, p->offload.optimizer, state * owned, state * group);
   keep(&m, p->offload.parameters, weights * owned, weights * NVME_BUFFER_PARAMS);
   if (p->offload.activations) {
     double bytes = checkpoint_bytes(p, model);

@@ -30,9 +30,9 @@ static gboolean check_degrees(const Subject *s, int i, const StrategyRun *run, G
   int larger = MAX(run->tp, p->tp), smaller = MIN(run->tp, p->tp);
 
   if (larger % smaller != 0 || (gint64)p->tp * p->dp % run->tp != 0 || (gint64)p->micro_batch * run->tp % p->tp != 0)
-    return broken(error, "layer_strategies[%d].tensor_model_parallel_size: %d: expected a divisor or multiple of %d under "
-                         "which the %d devices have whole shares of %d x micro_batch_size %d sequences", i, run->tp, p->tp,
-                  p->tp * p->dp, p->dp, p->micro_batch);
+    return broken(error, "layer_strategies[%d].tensor_model_parallel_size: %d: expected a divisor or multiple of %d "
+                         "under which the %d devices have whole shares of %d x micro_batch_size %d sequences",
+                  i, run->tp, p->tp, p->tp * p->dp, p->dp, p->micro_batch);
   if (p->cp > 1 && run->tp != p->tp)
     return broken(error, "layer_strategies[%d].tensor_model_parallel_size: %d: expected the plan's %d under "
                          "context_parallel_size %d", i, run->tp, p->tp, p->cp);
@@ -60,9 +60,11 @@ gboolean check_strategies(const Subject *s, GError **error)
     return TRUE;
   const char *expected = whole_plan_only(s->plan, s->model);
   if (!s->plan->framework->strategies)
-    return broken(error, "layer_strategies: expected none, %s runs one strategy for all layers", s->plan->framework->name);
+    return broken(error, "layer_strategies: expected none, %s runs one strategy for all layers",
+                  s->plan->framework->name);
   if (strategies_layers(all) != s->model->blocks)
-    return broken(error, "layer_strategies: %d layers: expected the model's %d", strategies_layers(all), s->model->blocks);
+    return broken(error, "layer_strategies: %d layers: expected the model's %d", strategies_layers(all),
+                  s->model->blocks);
   if (expected)
     return broken(error, "layer_strategies: expected %s beside them", expected);
   for (int i = 0; i < all->n; i++)

@@ -9,7 +9,7 @@
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
 const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", NULL };
-const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", NULL };
+const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", "nvfp4", NULL };
 const char *const sparse_kernels_names[] = { "separate", "fused", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
@@ -42,11 +42,14 @@ static const JsonField fields[] = {
   { "moe_expert_capacity", JSON_ENUM, G_STRUCT_OFFSET(Parsed, capacity), .names = capacity_names },
   { "moe_shared_expert_overlap", JSON_BOOL, FIELD(shared_overlap) },
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
+  { "fp8_recipes", JSON_ANY },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
   { "sparse_attention", JSON_ANY },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
   { "microbatch_groups", JSON_BOOL, FIELD(micro_groups) },
   { "sharding_options", JSON_ANY },
+  { "optimizers", JSON_ANY },
+  { "state_dtypes", JSON_ANY },
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
@@ -198,6 +201,15 @@ static gboolean read_dispatch(const JsonDoc *doc, Framework *out, GError **error
   return TRUE;
 }
 
+static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **error)
+{
+  int first;
+
+  return read_names(doc, "optimizers", optimizer_names, &out->optimizers, &first, error) &&
+         read_names(doc, "state_dtypes", optimizer_state_names, &out->state_formats, &first, error) &&
+         read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error);
+}
+
 /* Names of choices as bits. */
 static gboolean read_sharding(const JsonDoc *doc, guint *out, GError **error)
 {
@@ -252,7 +264,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
-         read_sharding(doc, &parsed->framework.sharding, error) && read_sparse(doc, &parsed->framework, error) && check_keys(doc, parsed->like == NULL, error);
+         read_sharding(doc, &parsed->framework.sharding, error) && read_sparse(doc, &parsed->framework, error) &&
+         read_optimizers(doc, &parsed->framework, error) && check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)

@@ -8,6 +8,7 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/device.h"
+#include "plan/optimizer.h"
 #include "plan/sharding.h"
 #include "plan/split.h"
 #include "schedule/table.h"
@@ -28,8 +29,10 @@ extern const char *const memory_count_names[];
 typedef enum { CONTEXT_RING, CONTEXT_GATHER, CONTEXT_ALL_TO_ALL, CONTEXT_COUNT } ContextExchange;
 extern const char *const context_exchange_names[];
 
-/* How scales of fp8 tensors are found: op/fp8.h. */
-typedef enum { FP8_NONE, FP8_DELAYED, FP8_CURRENT, FP8_TENSORWISE, FP8_BLOCKWISE, FP8_MXFP8, FP8_COUNT } Fp8Recipe;
+/* How scales of fp8 tensors, with the last one of fp4 tensors, are found: op/fp8.h. */
+typedef enum {
+  FP8_NONE, FP8_DELAYED, FP8_CURRENT, FP8_TENSORWISE, FP8_BLOCKWISE, FP8_MXFP8, FP8_NVFP4, FP8_COUNT,
+} Fp8Recipe;
 extern const char *const fp8_recipe_names[];
 
 /* Where a framework can put experts: on every rank whole (divided by tensor parallelism alone);
@@ -67,11 +70,14 @@ typedef struct {
   gboolean shared_overlap;    /* shared experts can run beside the exchange of tokens */
   guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
   ExpertDispatch dispatch_first; /* plan default */
-  Fp8Recipe fp8;              /* of plans with fp8; FP8_NONE: it runs none */
+  Fp8Recipe fp8;              /* plan default; FP8_NONE: it runs no fp8 */
+  guint fp8_recipes;          /* that it runs besides: bit i is Fp8Recipe i */
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
   guint sparse;               /* kernels that it has for block-sparse attention: bit i is SparseKernels i */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
   guint sharding;             /* choices that it runs: bit i is ShardingChoice i (plan/sharding.h) */
+  guint optimizers;           /* that it runs: bit i is OptimizerName i */
+  guint state_formats;        /* that a plan may choose: bit i is OptimizerState i */
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */

@@ -1,7 +1,6 @@
 #include "plan/plan.h"
 
 const char *const expert_drop_names[] = { "probs", "position", NULL };
-const char *const optimizer_names[] = { "adam", NULL };
 
 Plan plan_default(const Model *model, const Framework *framework)
 {
@@ -13,6 +12,7 @@ Plan plan_default(const Model *model, const Framework *framework)
     .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .cp = 1, .ep = 1, .expert_load = 1,
     .dispatch = framework->dispatch_first,
     .precision = DTYPE_BF16,
+    .optimizer = optimizer_default(),
     .context = framework->context_first,
     .attention = model->sparse && framework->sparse == 1u << SPARSE_SEPARATE ? ATTENTION_UNFUSED : framework->attention,
     .overlap = {
@@ -90,6 +90,7 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, ", offloaded %s", offloaded);
   for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
     g_string_append_printf(s, "%s%s", i == 0 ? ", on " : " then ", p->types[i]);
+  optimizer_label(&p->optimizer, s);
   label_overlaps(p, s);
   return g_string_free(s, FALSE);
 }

@@ -13,21 +13,22 @@
 #include "hardware/cluster.h"
 #include "model/model.h"
 #include "plan/framework.h"
+#include "plan/optimizer.h"
 #include "plan/recompute.h"
 #include "plan/sharding.h"
 #include "plan/split.h"
 #include "plan/strategies.h"
 #include "schedule/schedule.h"
 
+/* Formats of matrix products: those of weights and activations, fp32 ones rounded to tf32 on the way in, or products
+ * of blocks in 8 or 4 bits, cast by a recipe (op/fp8.h) from bf16. */
+typedef enum { PRODUCTS_PLAIN, PRODUCTS_TF32, PRODUCTS_FP8, PRODUCTS_FP4 } Products;
+
 /* Tokens that an expert with more than its capacity does without: those of least weight, or the last ones
  * (Megatron Core's moe_token_drop_policy). Each rank drops among its own. */
 typedef enum { DROP_PROBS, DROP_POSITION, DROP_COUNT } ExpertDrop;
 
 extern const char *const expert_drop_names[];
-
-typedef enum { OPTIMIZER_ADAM, OPTIMIZER_COUNT } Optimizer;
-
-extern const char *const optimizer_names[];
 
 /* What runs beside computation instead of before or after it. */
 typedef struct {
@@ -59,7 +60,8 @@ typedef struct {
   Recompute recompute;
   RecomputeScope scope; /* of recomputation: layers or modules */
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
-  gboolean fp8;    /* products of blocks in fp8, by the framework's recipe; precision is bf16 then */
+  Products products; /* formats of these */
+  Fp8Recipe fp8_recipe; /* of narrow products; FP8_NONE = the framework's */
   Optimizer optimizer;
   Offload offload;
   ShardingOptions sharding;
@@ -102,14 +104,33 @@ gboolean plan_entry_copies(const Plan *plan, const Model *model);
 /* Format of most of the products: what a plan is called by, and whose peak counts. */
 static inline DType plan_format(const Plan *p)
 {
-  return p->fp8 ? DTYPE_FP8 : p->precision;
+  static const DType formats[] = { [PRODUCTS_TF32] = DTYPE_TF32, [PRODUCTS_FP8] = DTYPE_FP8, [PRODUCTS_FP4] = DTYPE_FP4 };
+  return p->products ? formats[p->products] : p->precision;
 }
 
-/* Sets precision and fp8 from a format's name in files. */
+/* Whether products of blocks are cast to fewer bits than weights have. */
+static inline gboolean plan_narrow(const Plan *p)
+{
+  return p->products == PRODUCTS_FP8 || p->products == PRODUCTS_FP4;
+}
+
+/* Of products that are not cast. */
+static inline DType plan_dense_format(const Plan *p)
+{
+  return p->products == PRODUCTS_TF32 ? DTYPE_TF32 : p->precision;
+}
+
+static inline Fp8Recipe plan_recipe(const Plan *p)
+{
+  return p->products == PRODUCTS_FP4 ? FP8_NVFP4 : p->fp8_recipe ? p->fp8_recipe : p->framework->fp8;
+}
+
+/* Sets precision and products from a format's name in files. */
 static inline void plan_set_format(Plan *p, DType format)
 {
-  p->fp8 = format == DTYPE_FP8;
-  p->precision = p->fp8 ? DTYPE_BF16 : format;
+  p->products = format == DTYPE_FP8 ? PRODUCTS_FP8 : format == DTYPE_FP4 ? PRODUCTS_FP4
+                : format == DTYPE_TF32 ? PRODUCTS_TF32 : PRODUCTS_PLAIN;
+  p->precision = plan_narrow(p) ? DTYPE_BF16 : p->products == PRODUCTS_TF32 ? DTYPE_FP32 : format;
 }
 
 /* Ranks that hold the same weights: gradients are summed over them, and ZeRO
@@ -238,7 +259,7 @@ typedef enum {
   RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE_TYPES, RULE_NODE, RULE_SCHEDULE,
   RULE_RECOMPUTE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
-  RULE_SHARDING, RULE_PRECISION, RULE_OFFLOAD,
+  RULE_SHARDING, RULE_PRECISION, RULE_OPTIMIZER, RULE_OFFLOAD,
   RULE_FAMILY, RULE_EXPERTS, RULE_STRATEGIES,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,

@@ -6,7 +6,7 @@
 typedef struct {
   int gpus, global_batch, micro_batch, seq, tp, pp, vpp, dp, cp, ep; /* -1 = absent */
   gboolean sequence_parallel;
-  int zero, recompute, precision, optimizer, attention, context, shard_group, etp, dispatch;
+  int zero, recompute, precision, fp8_recipe, attention, context, shard_group, etp, dispatch;
   double expert_load, expert_capacity;
   int expert_drop;
   gboolean expert_padded, partition_activations;
@@ -18,8 +18,8 @@ typedef struct {
 #define FIELD(name) G_STRUCT_OFFSET(PlanFile, name)
 #define DEGREE_MAX 1e7
 
-static const char *const precision_names[] = { "fp32", "fp16", "bf16", "fp8", NULL };
-static const DType precisions[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8 };
+static const char *const precision_names[] = { "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", NULL };
+static const DType precisions[] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4 };
 
 static const JsonField fields[] = {
   { "gpus", JSON_INT, FIELD(gpus), FALSE, 1, DEGREE_MAX },
@@ -51,7 +51,19 @@ static const JsonField fields[] = {
   { "recompute_num_layers", JSON_ANY },
   { "recompute_modules", JSON_ANY },
   { "precision", JSON_ENUM, FIELD(precision), .names = precision_names },
-  { "optimizer", JSON_ENUM, FIELD(optimizer), .names = optimizer_names },
+  { "fp8_recipe", JSON_ENUM, FIELD(fp8_recipe), .names = fp8_recipe_names },
+  { "optimizer", JSON_ANY },
+  { "sgd_momentum", JSON_ANY },
+  { "optimizer_block_size", JSON_ANY },
+  { "muon_num_ns_steps", JSON_ANY },
+  { "muon_tp_mode", JSON_ANY },
+  { "store_param_remainders", JSON_ANY },
+  { "main_params_dtype", JSON_ANY },
+  { "main_grads_dtype", JSON_ANY },
+  { "exp_avg_dtype", JSON_ANY },
+  { "exp_avg_sq_dtype", JSON_ANY },
+  { "grad_reduce_dtype", JSON_ANY },
+  { "tensor_reduce_dtype", JSON_ANY },
   { "attention", JSON_ENUM, FIELD(attention), .names = attention_kernel_names },
   { "framework", JSON_STRING, FIELD(framework) },
   { "partition_activations", JSON_BOOL, FIELD(partition_activations) },
@@ -189,7 +201,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->partition_activations = f->partition_activations;
   out->shard_group = given(f->shard_group, 0);
   out->recompute = given(f->recompute, RECOMPUTE_NONE);
-  plan_set_format(out, precisions[given(f->precision, 2)]);
+  plan_set_format(out, precisions[given(f->precision, 3)]);
+  out->fp8_recipe = given(f->fp8_recipe, FP8_NONE);
   out->attention = given(f->attention, out->attention);
   out->context = given(f->context, out->context);
   out->etp = given(f->etp, out->tp) == out->tp ? 0 : f->etp;
@@ -205,6 +218,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   if (!resolve_split(doc, out, error) || !resolve_types(doc, out, error) ||
       !recompute_read(doc, json_root(doc), &out->scope, error) ||
       !strategies_read(doc, json_root(doc), plan_run(out), &out->strategies, error) ||
+      !optimizer_read(doc, json_root(doc), &out->optimizer, error) ||
       !sharding_options_read(doc, json_root(doc), &out->sharding, error) ||
       !offload_read(doc, json_root(doc), &out->offload, error))
     return FALSE;
@@ -303,7 +317,9 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   if (p->partition_activations)
     json_put_bool(w, "partition_activations", TRUE);
   json_put_string(w, "precision", dtype_names[plan_format(p)]);
-  json_put_string(w, "optimizer", optimizer_names[p->optimizer]);
+  if (p->fp8_recipe)
+    json_put_string(w, "fp8_recipe", fp8_recipe_names[p->fp8_recipe]);
+  optimizer_write(&p->optimizer, w);
   offload_write(&p->offload, w);
   json_put_string(w, "attention", attention_kernel_names[p->attention]);
   json_put_string(w, "framework", p->framework->name);

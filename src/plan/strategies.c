@@ -55,7 +55,8 @@ int strategies_layers(const LayerStrategies *s)
   return layers;
 }
 
-static gboolean read_run(const JsonDoc *doc, const cJSON *item, const StrategyRun *plan, StrategyRun *out, GError **error)
+static gboolean read_run(const JsonDoc *doc, const cJSON *item, const StrategyRun *plan, StrategyRun *out,
+                         GError **error)
 {
   RunFile run = { .tp = plan->tp, .zero = plan->zero, .recompute = plan->recompute,
                   .sequence_parallel = plan->sequence_parallel };
@@ -70,7 +71,8 @@ static gboolean read_run(const JsonDoc *doc, const cJSON *item, const StrategyRu
   return TRUE;
 }
 
-gboolean strategies_read(const JsonDoc *doc, const cJSON *object, StrategyRun plan, LayerStrategies *out, GError **error)
+gboolean strategies_read(const JsonDoc *doc, const cJSON *object, StrategyRun plan, LayerStrategies *out,
+                         GError **error)
 {
   const cJSON *list = json_get(object, "layer_strategies"), *item;
   StrategyRun run;

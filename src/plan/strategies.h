@@ -46,7 +46,8 @@ gboolean strategies_append(LayerStrategies *strategies, StrategyRun run);
 int strategies_layers(const LayerStrategies *strategies);
 
 /* The key `layer_strategies` of an object; `plan` is what runs leave unsaid. */
-gboolean strategies_read(const JsonDoc *doc, const cJSON *object, StrategyRun plan, LayerStrategies *out, GError **error);
+gboolean strategies_read(const JsonDoc *doc, const cJSON *object, StrategyRun plan, LayerStrategies *out,
+                         GError **error);
 void strategies_write(const LayerStrategies *strategies, JsonWriter *writer);
 
 #endif

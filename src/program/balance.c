@@ -72,6 +72,7 @@ typedef struct {
   const PriceTable *prices;
   ScheduleShape shape;
   double state_bytes[2]; /* of a parameter, and of one of experts that are apart */
+  double shards;         /* of optimizer states */
 } Room;
 
 /* Bytes that a stage may take on the devices of a pipeline rank. */
@@ -91,7 +92,8 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
   for (int i = first; i < end; i++) {
     const LayerPrice *price = price_of_layer(r->prices, r->model, 0, i);
     params += price->params + price->expert_params;
-    states += price->params * r->state_bytes[0] + price->expert_params * r->state_bytes[1];
+    states += price->params * r->state_bytes[0] + price->expert_params * r->state_bytes[1] +
+              (price->optimizer[0].state_bytes + price->optimizer[1].state_bytes) / r->shards;
     saved += price->saved_bytes;
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
   }
@@ -108,7 +110,8 @@ gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan 
   g_autofree double *sends = types ? send_seconds(model, plan, cluster) : NULL;
   SplitProblem problem = problem_of(model, plan, seconds);
   Plan experts = plan_of_experts(plan);
-  Room room = { model, plan, cluster, prices, plan_shape(plan), { op_state_bytes(plan), op_state_bytes(&experts) } };
+  Room room = { model, plan, cluster, prices, plan_shape(plan), { op_state_bytes(plan), op_state_bytes(&experts) },
+                plan->zero >= 1 ? plan_shards(plan) : 1 };
 
   problem.types = types;
   problem.extra_s = sends;

@@ -121,6 +121,9 @@ double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
 Piece stage_layers(const ProgramBuild *b, int stage);
 double rank_params(const ProgramBuild *b, int rank, int strategy, gboolean experts); /* of layers of the strategy */
+
+/* What their optimizer does beyond them. */
+OptimizerWork rank_optimizer(const ProgramBuild *b, int rank, int strategy, gboolean experts);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
@@ -133,7 +136,8 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts); /* such weights, on several ranks */
-Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes, GroupShape group);
+Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
+                     GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass); /* before that stage */
 
 /* Bytes of a piece's weights, gradients and inputs as its passes hold them at once (host.c). */

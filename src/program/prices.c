@@ -1,12 +1,33 @@
 /* What passes take and hold: layers' prices summed, and the memory of a rank. */
 #include "program/build.h"
 
+#include "cost/orthogonal.h"
+
 #include <string.h>
 
-/* Rows of a tensor-parallel rank's part of the embedding, times its width. */
+/* A tensor-parallel rank's part of the embedding. */
+static Tensor table_of(const Model *model, const Plan *plan)
+{
+  return (Tensor) { op_vocab(model, plan) / (double)plan->tp, model->embed_dim ? model->embed_dim : model->hidden, 1 };
+}
+
 static double matrix_params(const Model *model, const Plan *plan)
 {
-  return op_vocab(model, plan) / (double)plan->tp * (model->embed_dim ? model->embed_dim : model->hidden);
+  Tensor table = table_of(model, plan);
+  return table.rows * table.columns;
+}
+
+static double table_state_bytes(const Model *model, const Plan *plan)
+{
+  Tensor table = table_of(model, plan);
+  return optimizer_tensor_bytes(&plan->optimizer, &table);
+}
+
+/* Adds the table to a layer, or takes it away. */
+static void move_table(const ProgramBuild *b, const Model *model, LayerPrice *layer, int sign)
+{
+  layer->params += sign * matrix_params(model, b->plan);
+  layer->optimizer[0].state_bytes += sign * table_state_bytes(model, b->plan);
 }
 
 static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
@@ -22,6 +43,7 @@ static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
     a.pass[i].kernels -= b->pass[i].kernels;
   }
   a.params -= b->params;
+  a.optimizer[0].state_bytes -= b->optimizer[0].state_bytes;
   a.saved_bytes -= b->saved_bytes;
   a.deferred_bytes -= b->deferred_bytes;
   return a;
@@ -43,8 +65,8 @@ static PriceTable *shares_new(ProgramBuild *b)
   PriceTable *prices = price_table_new(&share, b->plan, b->cluster);
   b->final_norm = price_difference(*price_of_layer(normed, &share, type, end),
                                    price_of_layer(prices, &share, type, end));
-  price_of_layer(prices, &share, 0, 0)->params -= matrix_params(&share, b->plan);
-  price_of_layer(prices, &share, 0, end)->params += matrix_params(&share, b->plan);
+  move_table(b, &share, price_of_layer(prices, &share, 0, 0), -1);
+  move_table(b, &share, price_of_layer(prices, &share, 0, end), 1);
   g_free(share.specs);
   return prices;
 }
@@ -205,6 +227,7 @@ Piece stage_layers(const ProgramBuild *b, int stage)
 /* Of one strategy. */
 typedef struct {
   double params[2]; /* [experts] */
+  OptimizerWork optimizer[2];
   double largest;   /* parameters of the largest tensor */
   double whole;     /* parameters that are not divided, none of them experts that are apart */
 } RankWeights;
@@ -214,11 +237,20 @@ static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Pie
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
     if (b->strategy[i] != strategy)
       continue;
+    for (int experts = 0; experts < 2; experts++)
+      optimizer_work_add(&w->optimizer[experts], &price_of(b, 0, i)->optimizer[experts]);
     w->params[0] += price_of(b, 0, i)->params + copied_params(b, i);
+    w->optimizer[0].state_bytes += copied_params(b, i) > 0 ? table_state_bytes(b->model, b->plan) : 0;
     w->params[1] += price_of(b, 0, i)->expert_params;
     w->whole += price_of(b, 0, i)->whole;
     w->largest = MAX(w->largest, price_of(b, 0, i)->largest);
   }
+}
+
+static void add_final_norm(const ProgramBuild *b, RankWeights *w)
+{
+  w->params[0] += b->final_norm.params;
+  w->optimizer[0].state_bytes += b->final_norm.optimizer[0].state_bytes;
 }
 
 static RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
@@ -228,7 +260,7 @@ static RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
   if (b->shares)
     add_weights(b, &w, strategy, (Piece) { b->model->n_layers - 1, 1 });
   if (b->shares && rank == schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank)
-    w.params[0] += b->final_norm.params;
+    add_final_norm(b, &w);
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     add_weights(b, &w, strategy, stage_layers(b, program_stage(b, rank, chunk)));
   return w;
@@ -239,13 +271,18 @@ double rank_params(const ProgramBuild *b, int rank, int strategy, gboolean exper
   return rank_weights(b, rank, strategy).params[experts];
 }
 
-static void add_states(const Plan *p, double params, double bytes[PART_COUNT])
+OptimizerWork rank_optimizer(const ProgramBuild *b, int rank, int strategy, gboolean experts)
+{
+  return rank_weights(b, rank, strategy).optimizer[experts];
+}
+
+static void add_states(const Plan *p, double params, double extra_bytes, double bytes[PART_COUNT])
 {
   StateBytes states = op_states(p);
 
   bytes[PART_WEIGHTS] += params * states.weights;
   bytes[PART_GRADIENTS] += params * states.gradients;
-  bytes[PART_OPTIMIZER] += params * states.optimizer;
+  bytes[PART_OPTIMIZER] += params * states.optimizer + extra_bytes / (p->zero >= 1 ? plan_shards(p) : 1);
   bytes[PART_BUFFERS] += op_bucket_bytes(p, params);
 }
 
@@ -264,7 +301,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
   const Plan *view = view_of(b, strategy, FALSE);
 
   for (int experts = 0; experts < 2; experts++)
-    add_states(view_of(b, strategy, experts), w.params[experts], row->static_bytes);
+    add_states(view_of(b, strategy, experts), w.params[experts], w.optimizer[experts].state_bytes, row->static_bytes);
   if (w.whole > 0)
     row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(view) - op_states(view).weights);
   row->cached_bytes += op_step_bytes(view, w.params[0] + w.params[1], w.largest);

@@ -146,7 +146,8 @@ static CollectiveCost sharded_cost(const Plan *view, const Cluster *site, Collec
   return collective_cost(site, what, bytes, group);
 }
 
-Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes, GroupShape group)
+Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
+                     GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
                 .cost = collective_cost(site, what, bytes, &group), .slowdown = 1 };
@@ -236,6 +237,12 @@ static double bucket_copies_s(const ProgramBuild *b, const Cluster *site, double
   return copies ? memory_s(&site->device, 4 * bytes, 2) : 0;
 }
 
+static double reduce_casts_s(const ProgramBuild *b, const Cluster *site, double params)
+{
+  double bytes = op_reduce_cast_bytes(b->plan) * params;
+  return bytes > 0 ? memory_s(&site->device, bytes, 2) : 0;
+}
+
 /* Gradients of a kind that go when they are summed; what goes to the host is a rank's part. */
 static double freed_gradients(const Plan *p, double params)
 {
@@ -261,7 +268,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     if (plan->sharding.quantized_gradients)
       quantize(b, &s, quantized_scatter_cost(site->cluster, params, &site->data[experts]), COLLECTIVE_ALL_TO_ALL,
                params * QUANTIZED_GRADIENT_BYTES);
-    s.seconds += bucket_copies_s(b, site->cluster, bytes);
+    s.seconds += bucket_copies_s(b, site->cluster, bytes) + reduce_casts_s(b, site->cluster, params);
     s.free_bytes = plan->framework->single_process ? host_output_bytes(b) : freed_gradients(view, params);
     *known = add_comm(b, s, p, experts);
   }

@@ -1,6 +1,8 @@
 /* What ends a step: tied embeddings, the gradient norm, the optimizer, updated parameters. */
 #include "program/build.h"
 
+#include "cost/orthogonal.h"
+
 /* Everything of the row so far. */
 static void wait_for_row(ProgramBuild *b, int task, int row)
 {
@@ -72,8 +74,10 @@ static void add_copies(ProgramBuild *b)
 static int add_norm(ProgramBuild *b)
 {
   GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  int segment = program_add_segment(b, comm_segment(b->plan, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world));
-  int norm = program_add_task(b, 0, LANE_DATA, segment, 0, 0);
+  Segment sum = comm_segment(b->plan, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world);
+  if (b->plan->precision == DTYPE_FP16) /* whether any rank found an overflow comes first */
+    sum.seconds *= 2;
+  int norm = program_add_task(b, 0, LANE_DATA, program_add_segment(b, sum), 0, 0);
 
   for (int row = 0; row < b->shape.ranks; row++)
     wait_for_row(b, norm, row);
@@ -100,6 +104,10 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row)
     OptimizerPrice price = optimizer_price(view_of(b, i, FALSE), site, params[0], params[1]);
     if (i > 0 && params[0] + params[1] == 0)
       continue;
+    for (int experts = 0; experts < 2; experts++) {
+      OptimizerWork work = rank_optimizer(b, row, i, experts);
+      price.seconds += optimizer_work_price(&work, view_of(b, i, experts), site).seconds;
+    }
     sum.seconds += price.seconds;
     sum.offload_s += price.offload_s;
     sum.crowded_s += price.crowded_s;
@@ -108,19 +116,42 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row)
   return sum;
 }
 
-/* Gathers updated weights of a strategy and kind that nothing gathers before their use. */
-static void add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, int optimizer)
+/* Bytes of a kind of weights, gathered by the ranks that ZeRO divides a strategy's states over. */
+static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, int after)
 {
-  const Plan *view = view_of(b, strategy, experts);
   const Site *site = site_of(b, strategy, row);
-  double bytes = rank_params(b, row, strategy, experts) * op_gathered_weight_bytes(view);
+  Segment gather = comm_segment(view_of(b, strategy, experts), site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes,
+                                site->data[experts]);
 
-  if (!plan_gathers_at_end(view) || !(bytes > 0))
-    return;
-  Segment gather = comm_segment(view, site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, site->data[experts]);
   gather.experts = experts;
   int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
-  program_add_edge(b, task, optimizer);
+  program_add_edge(b, task, after);
+  return task;
+}
+
+/* Muon's momentum, in whole matrices; the last of them, or `after` where there is nothing to gather. */
+static int add_momentum(ProgramBuild *b, int row, int after)
+{
+  for (int i = 0; i < b->n_strategies; i++)
+    for (int experts = 0; experts < 2; experts++) {
+      OptimizerWork work = rank_optimizer(b, row, i, experts);
+      double bytes = optimizer_gather_bytes(&work, view_of(b, i, experts));
+      if (bytes > 0)
+        after = add_gather(b, row, i, experts, bytes, after);
+    }
+  return after;
+}
+
+/* Updated weights that nothing gathers before their use. */
+static void add_updated(ProgramBuild *b, int row, int optimizer)
+{
+  for (int i = 0; i < b->n_strategies; i++)
+    for (int experts = 0; experts < 2; experts++) {
+      const Plan *view = view_of(b, i, experts);
+      double bytes = rank_params(b, row, i, experts) * op_gathered_weight_bytes(view);
+      if (plan_gathers_at_end(view) && bytes > 0)
+        add_gather(b, row, i, experts, bytes, optimizer);
+    }
 }
 
 static void add_optimizer(ProgramBuild *b, int row, int norm)
@@ -130,12 +161,10 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
-  program_add_edge(b, optimizer, norm);
+  program_add_edge(b, optimizer, add_momentum(b, row, norm));
   if (price.beside_s > 0)
     program_add_edge(b, optimizer, add_delayed(b, row, price.beside_s));
-  for (int i = 0; i < b->n_strategies; i++)
-    for (int experts = 0; experts < 2; experts++)
-      add_gather(b, row, i, experts, optimizer);
+  add_updated(b, row, optimizer);
 }
 
 void step_end_tasks(ProgramBuild *b)

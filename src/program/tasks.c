@@ -78,12 +78,14 @@ static Moves moves_of(const RankBuild *r, const Slot *slot, int index, int strat
 {
   const Plan *p = view_of(r->b, strategy, FALSE);
   const Chunk *chunk = chunk_of(r, slot);
-  gboolean weights = fetches_weights(r->b, strategy) && slot->pass != PASS_WEIGHT && !kept, sums = r->b->strategies[strategy].sums;
+  gboolean weights = fetches_weights(r->b, strategy) && slot->pass != PASS_WEIGHT && !kept;
+  gboolean sums = r->b->strategies[strategy].sums;
   gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
   gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
   gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
 
-  return (Moves) { weights || fresh || copied, sends_gradients(p, sums, slot->pass, index == chunk->last_backward) && !late };
+  return (Moves) { weights || fresh || copied,
+                   sends_gradients(p, sums, slot->pass, index == chunk->last_backward) && !late };
 }
 
 static gboolean needs_pieces(const RankBuild *r, const Slot *slot, const Chunk *chunk, Moves m)
@@ -185,7 +187,8 @@ static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
 {
   ProgramBuild *b = r->b;
   Chunk *chunk = chunk_of(r, &use->slot);
-  gboolean again = site_of(b, strategy_of(r, use), r->rank)->secondary[0].size > 1 && use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
+  gboolean again = site_of(b, strategy_of(r, use), r->rank)->secondary[0].size > 1 &&
+                   use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
   int last = fetch;
 
   for (int experts = 0; experts < 2; experts++) {

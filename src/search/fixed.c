@@ -4,7 +4,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -88,13 +88,17 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->dispatch = names_find(expert_dispatch_names, value);
     return out->dispatch >= 0 || bad_fix(error, key, value, "alltoall, allgather or flex");
   }
+  if (g_str_equal(key, "optimizer")) {
+    out->optimizer = names_find(optimizer_names, value);
+    return out->optimizer >= 0 || bad_fix(error, key, value, "adam, adamw, sgd, adafactor, adam8bit or muon");
+  }
   if (g_str_equal(key, "schedule")) {
     out->schedule = schedule_find(value);
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
                  "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, "
-                 "dispatcher, schedule");
+                 "dispatcher, optimizer, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)
@@ -123,13 +127,13 @@ gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError 
 
 gboolean space_parse(const char *option, const char *text, guint *space, GError **error)
 {
-  static const char *const names[] = { "offload", "zero++", NULL };
+  static const char *const names[] = { "offload", "zero++", "states", NULL };
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 
   for (int i = 0; parts[i]; i++) {
     int named = names_find(names, parts[i]);
     if (named < 0) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected offload, zero++ or both", option, parts[i]);
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected some of offload, zero++, states", option, parts[i]);
       return FALSE;
     }
     *space |= 1u << named;

@@ -1,6 +1,7 @@
 #include "search/layerwise.h"
 
 #include "cost/layout.h"
+#include "cost/orthogonal.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,7 +74,8 @@ static int *find_layouts(const LayerwiseProblem *p)
 }
 
 /* Labels of a layer: of those whose layouts are alike, the ones that no other beats in both. */
-static void extend_all(const LayerwiseProblem *p, int layer, const int *layout, GArray *labels, int first, GArray *scratch)
+static void extend_all(const LayerwiseProblem *p, int layer, const int *layout, GArray *labels, int first,
+                       GArray *scratch)
 {
   int end = labels->len;
 
@@ -286,19 +288,32 @@ typedef struct {
   double held; /* micro-batches in flight */
 } Stage;
 
+/* A layer's update; the devices that a strategy divides its states over share the orthogonalisation of all layers. */
+static double update_s(const Stage *stage, const Plan *v, const LayerPrice *l)
+{
+  OptimizerWork work = l->optimizer[0];
+
+  work.newton_most_s = 0;
+  return optimizer_price(v, stage->site, l->params, 0).seconds + optimizer_work_price(&work, v, stage->site).seconds;
+}
+
+static double layer_state_bytes(const Plan *v, const LayerPrice *l)
+{
+  return l->params * op_state_bytes(v) + l->optimizer[0].state_bytes / (v->zero >= 1 ? plan_shards(v) : 1);
+}
+
 static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p, int strategy)
 {
   g_autoptr(PriceTable) prices = price_table_new(stage->model, v, stage->site);
-  double m = plan_micro_batches(v), state_bytes = op_state_bytes(v);
+  double m = plan_micro_batches(v);
 
   for (int i = 0; i < p->layers; i++) {
     const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->first + i);
     double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
     int at = i * p->strategies + strategy;
     p->pass_s[at] = passes;
-    p->seconds[at] = m * passes + exposed_s(v, stage->site, l->params, passes) +
-                     optimizer_price(v, stage->site, l->params, 0).seconds;
-    p->bytes[at] = l->params * state_bytes + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
+    p->seconds[at] = m * passes + exposed_s(v, stage->site, l->params, passes) + update_s(stage, v, l);
+    p->bytes[at] = layer_state_bytes(v, l) + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
   }
 }
 
@@ -335,8 +350,8 @@ static double fill_ends(const Stage *stage, const Plan *plan, gboolean embedding
     if (!(end ? head : embedding))
       continue;
     p->end_pass_s += passes;
-    p->end_once_s += exposed_s(plan, stage->site, l->params, passes) + optimizer_price(plan, stage->site, l->params, 0).seconds;
-    bytes += l->params * op_state_bytes(plan) + stage->held * l->saved_bytes * (1 + plan->framework->fragmentation);
+    p->end_once_s += exposed_s(plan, stage->site, l->params, passes) + update_s(stage, plan, l);
+    bytes += layer_state_bytes(plan, l) + stage->held * l->saved_bytes * (1 + plan->framework->fragmentation);
   }
   return bytes;
 }

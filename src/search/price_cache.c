@@ -33,7 +33,8 @@ static guint key_hash(gconstpointer p)
   const PriceKey *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
   hash = (hash * 1009u + k->ep) * 61u + k->etp;
-  return (((((hash * 31u + k->recompute) * 2 + k->tensor) * 2 + k->experts) * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
+  hash = ((hash * 31u + k->recompute) * 2 + k->tensor) * 2 + k->experts;
+  return ((hash * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
 }
 
 static gboolean key_equal(gconstpointer a, gconstpointer b)

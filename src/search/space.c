@@ -5,7 +5,7 @@
 /* Of a group, at most. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define PASS_CHOICES (2 * (4 + COUNT_CHOICES))
-#define STATE_CHOICES 40
+#define STATE_CHOICES 132
 
 typedef struct {
   const Model *model;
@@ -172,22 +172,50 @@ static int secondary_ranks(const Walk *w, const Plan *plan)
   return may && divides && !plan_experts_apart(plan) ? inside : 0;
 }
 
+/* Formats of Adam's states on demand: fp32, moments in bf16, and beside these master weights as remainders. Formats of
+ * gradients are not among them: passes accumulate in these. */
+static const struct {
+  StateFormat moments;
+  gboolean remainders;
+} state_formats[] = { { FORMAT_USUAL, FALSE }, { FORMAT_USUAL, FALSE }, { FORMAT_BF16, FALSE }, { FORMAT_BF16, TRUE } };
+
+/* The formats that the space has: the base plan's, or all from the second on. */
+static int first_formats(const Walk *w, const Plan *plan, int *end)
+{
+  guint moments = 1u << STATE_EXP_AVG | 1u << STATE_EXP_AVG_SQ;
+  gboolean adam = plan->optimizer.name == OPTIMIZER_ADAM || plan->optimizer.name == OPTIMIZER_ADAMW;
+  gboolean may = w->options->space & SPACE_STATES && adam && (plan->framework->state_formats & moments) == moments;
+  gboolean remainders = plan->framework->state_formats >> STATE_MAIN_PARAMS & 1 && plan->precision == DTYPE_BF16;
+
+  *end = !may ? 1 : remainders ? (int)G_N_ELEMENTS(state_formats) : (int)G_N_ELEMENTS(state_formats) - 1;
+  return may ? 1 : 0;
+}
+
+static void choose_formats(Optimizer *o, int choice)
+{
+  if (choice == 0)
+    return;
+  o->formats[STATE_EXP_AVG] = o->formats[STATE_EXP_AVG_SQ] = state_formats[choice].moments;
+  o->remainders = state_formats[choice].remainders;
+}
+
 static void state_choices(Walk *w, const Plan *plan)
 {
   const Fixed *f = &w->options->fixed;
-  int groups[2], secondary = secondary_ranks(w, plan);
+  int groups[2], secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
 
-  /* stages x groups x offloads, and ZeRO-3 with a second copy */
-  G_STATIC_ASSERT(4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1 <= STATE_CHOICES);
+  /* stages x groups x offloads, and ZeRO-3 with a second copy, x formats */
+  G_STATIC_ASSERT((4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1) * (G_N_ELEMENTS(state_formats) - 1) <= STATE_CHOICES);
   w->n_states = 0;
   for (int zero = 0; zero <= 3; zero++) {
     int n = excluded(f->zero, zero) ? 0 : shard_groups(w, plan, zero, groups);
     for (int g = 0; g < n; g++)
       for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
         if (offers(w, plan, zero, offload))
-          w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g], 0 };
-    if (n > 0 && zero == 3 && secondary > 0)
-      w->states[w->n_states++] = (StateChoice) { zero, MAX(f->offload, 0), groups[0], secondary };
+          for (int formats = first; formats < end; formats++)
+            w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g], 0, formats };
+    for (int formats = first; formats < end && n > 0 && zero == 3 && secondary > 0; formats++)
+      w->states[w->n_states++] = (StateChoice) { zero, MAX(f->offload, 0), groups[0], secondary, formats };
   }
 }
 
@@ -203,6 +231,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->sharding.secondary = state->secondary;
   plan->sharding.quantized_weights = plan->sharding.quantized_gradients = state->secondary > 0;
   plan->shard_group = state->shard_group;
+  choose_formats(&plan->optimizer, state->formats);
 }
 
 guint space_switches(const Plan *p)
@@ -504,6 +533,8 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
   Plan plan = *options->base;
   if (f->dispatch >= 0)
     plan.dispatch = f->dispatch;
+  if (f->optimizer >= 0)
+    plan.optimizer.name = f->optimizer;
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {

@@ -38,6 +38,7 @@ typedef struct {
   guint8 zero, offload; /* offload: index into fixed_offloads */
   int shard_group;
   int secondary; /* ranks of ZeRO++'s second copy, with its collectives on fewer bits; 0 = none */
+  guint8 formats; /* of optimizer states: index into space.c's list; 0 = the base plan's */
 } StateChoice;
 
 /* Sets what a member of a group chooses. */

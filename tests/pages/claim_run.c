@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "pages/rounding.h"
 #include "pages/volume.h"
 #include "program/balance.h"
 #include "search/search.h"
@@ -68,7 +69,7 @@ static gboolean run_plan(ClaimRun *r, const cJSON *given, GError **error)
 
 static gboolean set_precision(Plan *base, const cJSON *run, GError **error)
 {
-  static const DType formats[] = { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8 };
+  static const DType formats[] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4 };
   const char *name = text_of(run, "precision", "bf16");
 
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++)
@@ -76,7 +77,7 @@ static gboolean set_precision(Plan *base, const cJSON *run, GError **error)
       plan_set_format(base, formats[i]);
       return TRUE;
     }
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "precision: %s: expected fp32, fp16, bf16 or fp8", name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", name);
   return FALSE;
 }
 
@@ -220,6 +221,18 @@ static double tensor_gathers(const ClaimRun *r) { return tensor(r).calls[COLLECT
 static double tensor_scatters(const ClaimRun *r) { return tensor(r).calls[COLLECTIVE_REDUCE_SCATTER]; }
 static double tensor_reduces(const ClaimRun *r) { return tensor(r).calls[COLLECTIVE_ALL_REDUCE]; }
 static double tensor_bytes(const ClaimRun *r) { return tensor(r).bytes; }
+
+/* Of sums over tensor-parallel ranks; the activations' format is bf16 unless the plan says fp16 or fp32. */
+static double tensor_sum_error(const ClaimRun *r)
+{
+  static const StateFormat of_precision[DTYPE_COUNT] = { [DTYPE_FP32] = FORMAT_FP32, [DTYPE_FP16] = FORMAT_FP16,
+                                                         [DTYPE_BF16] = FORMAT_BF16 };
+  const Plan *p = &r->result.plan;
+  StateFormat chosen = p->optimizer.formats[STATE_TENSOR_REDUCE];
+
+  return ring_sum_error(p->tp, chosen ? chosen : of_precision[p->precision]);
+}
+
 static double saved_bytes(const ClaimRun *r)
 {
   return block_saved_bytes(r->model, &r->result.plan, r->cluster);
@@ -237,7 +250,7 @@ static const struct {
   { "data_bytes", data_bytes }, { "reduced_bytes", reduced_bytes }, { "gathered_bytes", gathered_bytes }, { "data_calls", data_calls },
   { "network_bytes", network_bytes }, { "sent_bytes", sent_bytes }, { "other_bytes", rest_bytes },
   { "tensor_gathers", tensor_gathers }, { "tensor_scatters", tensor_scatters }, { "tensor_reduces", tensor_reduces },
-  { "tensor_bytes", tensor_bytes }, { "saved_bytes", saved_bytes },
+  { "tensor_bytes", tensor_bytes }, { "saved_bytes", saved_bytes }, { "tensor_sum_error", tensor_sum_error },
 };
 
 static double params(const ClaimRun *r) { return r->model->params; }

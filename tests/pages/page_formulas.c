@@ -222,6 +222,44 @@ static void states_of_parameters(Page *p)
   }
 }
 
+/* ---- optimizers ---- */
+
+typedef struct {
+  const char *formula, *shape;
+  Optimizer optimizer;
+  double bytes; /* a parameter of a matrix of a block */
+} Kept;
+
+#define FORMATS(m, v) { [STATE_EXP_AVG] = m, [STATE_EXP_AVG_SQ] = v }
+
+static const Kept kept[] = {
+  { "4 + 4 + 4", "Adam", { .name = OPTIMIZER_ADAM }, 12 },
+  { "4 + 4", "SGD with momentum", { .name = OPTIMIZER_SGD, .momentum = 0.9 }, 8 },
+  { "4 + 2 + 8/2,048", "8-bit Adam, blocks of 2,048", { .name = OPTIMIZER_ADAM8BIT, .block = 2048 }, 6 + 8.0 / 2048 },
+  { "4 + 2 + 8/256", "8-bit Adam, blocks of 256", { .name = OPTIMIZER_ADAM8BIT, .block = 256 }, 6 + 8.0 / 256 },
+  { "4 + 4", "Muon", { .name = OPTIMIZER_MUON }, 8 },
+  { "4 + 4 (r + c)/(rc)", "Adafactor", { .name = OPTIMIZER_ADAFACTOR }, 4 + 4 * (1600 + 4800) / (1600.0 * 4800) },
+  { "4 + 2 + 2", "Adam, moments in bf16 (DeepSeek-V3)", { .formats = FORMATS(FORMAT_BF16, FORMAT_BF16) }, 8 },
+  { "2 + 2 + 2", "the same, master weights as remainders",
+    { .remainders = TRUE, .formats = FORMATS(FORMAT_BF16, FORMAT_BF16) }, 6 },
+  { "2 + 1 + 2", "Adam, master weights in fp16, moments in fp8 and fp16 (FP8-LM)",
+    { .formats = { [STATE_MAIN_PARAMS] = FORMAT_FP16, [STATE_EXP_AVG] = FORMAT_FP8, [STATE_EXP_AVG_SQ] = FORMAT_FP16 } }, 5 },
+};
+
+static void states_of_optimizers(Page *p)
+{
+  const Tensor matrix = { 1600, 4800, 1, .hidden = TRUE };
+
+  section(p, "Optimizer states, bytes a parameter",
+          "Sources in `src/plan/optimizer.h`; DeepSeek-V3, arXiv 2412.19437, section 3.3.3; FP8-LM, arXiv 2310.18313, on its "
+          "optimizer. A matrix of 1,600 x 4,800 in bf16 with its fp32 master weight.");
+  for (gsize i = 0; i < G_N_ELEMENTS(kept); i++) {
+    const Kept *x = &kept[i];
+    double bytes = optimizer_param_bytes(&x->optimizer, DTYPE_BF16) + optimizer_tensor_bytes(&x->optimizer, &matrix) / (1600.0 * 4800);
+    row(p, x->formula, x->shape, x->bytes, bytes, NULL);
+  }
+}
+
 /* ---- volumes ---- */
 
 typedef struct {
@@ -483,6 +521,7 @@ int main(void)
   activations_of_llama(&p);
   activations_of_stages(&p);
   states_of_parameters(&p);
+  states_of_optimizers(&p);
   volumes_of_data(&p);
   volumes_of_layers(&p);
   volumes_of_experts(&p);

@@ -1,0 +1,91 @@
+#include "cost/orthogonal.h"
+
+#include "cost/kernel.h"
+
+#define NEWTON_DTYPE DTYPE_BF16
+
+static double product_s(const Cluster *c, double m, double n, double k, double batch)
+{
+  return matmul_s(&c->device, &(Matmul) { m, n, k, batch, NEWTON_DTYPE });
+}
+
+/* Products of a step on m x n. */
+static double step_s(const Cluster *c, double m, double n, double count)
+{
+  return product_s(c, m, m, n, count) + product_s(c, m, m, m, count) + product_s(c, m, n, m, count);
+}
+
+/* The matrix as the rank works on it, and what it exchanges for that. */
+typedef struct {
+  double m, n; /* n is divided where ranks work together, else the longer side */
+  Collective what;
+  double bytes; /* of each exchange */
+  int exchanges;
+} Share;
+
+static Share share_of(const OpMatrix *matrix, const Plan *plan, int ranks)
+{
+  double rows = matrix->rows, columns = matrix->columns;
+  gboolean by_rows = matrix->split == LINEAR_ROW;
+
+  if (ranks > 1 && matrix->split != LINEAR_REPLICATED && plan->optimizer.muon_mode == MUON_DISTRIBUTED) {
+    double m = by_rows ? columns : rows, n = by_rows ? rows : columns;
+    return (Share) { m, n, COLLECTIVE_ALL_REDUCE, m * m * dtype_bytes[NEWTON_DTYPE], plan->optimizer.newton_steps };
+  }
+  if (ranks > 1 && matrix->split != LINEAR_REPLICATED && plan->optimizer.muon_mode == MUON_DUPLICATED) {
+    rows *= by_rows ? ranks : 1;
+    columns *= by_rows ? 1 : ranks;
+    return (Share) { MIN(rows, columns), MAX(rows, columns), COLLECTIVE_ALL_GATHER,
+                     rows * columns * dtype_bytes[NEWTON_DTYPE], 1 };
+  }
+  return (Share) { MIN(rows, columns), MAX(rows, columns), COLLECTIVE_ALL_GATHER, 0, 0 };
+}
+
+static void add_matrix(OptimizerWork *sum, const OpMatrix *matrix, const Plan *plan, const Cluster *cluster)
+{
+  int ranks = matrix->experts ? plan_expert_tensor(plan) : plan->tp;
+  GroupShape group = matrix->experts && plan_experts_apart(plan) ? mesh_expert_group(plan, cluster, EXPERT_TENSOR)
+                                                                 : mesh_group(plan, cluster, AXIS_TENSOR);
+  Share share = share_of(matrix, plan, ranks);
+  double steps = plan->optimizer.newton_steps, newton = steps * step_s(cluster, share.m, share.n, 1);
+  double exchange = share.exchanges ? share.exchanges * collective_cost(cluster, share.what, share.bytes, &group).seconds : 0;
+
+  sum->matrices += matrix->rows * matrix->columns * matrix->count;
+  sum->newton_s += newton * matrix->count;
+  sum->tensor_s += exchange * matrix->count;
+  sum->newton_most_s = MAX(sum->newton_most_s, newton + exchange);
+}
+
+OptimizerWork optimizer_work(const LayerWork *work, gboolean experts, const Plan *plan, const Cluster *cluster)
+{
+  OptimizerWork sum = { .state_bytes = work->state_bytes[experts] };
+
+  for (guint i = 0; work->matrices && i < work->matrices->len; i++)
+    if (!g_array_index(work->matrices, OpMatrix, i).experts == !experts)
+      add_matrix(&sum, &g_array_index(work->matrices, OpMatrix, i), plan, cluster);
+  return sum;
+}
+
+void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer)
+{
+  sum->state_bytes += layer->state_bytes;
+  sum->matrices += layer->matrices;
+  sum->newton_s += layer->newton_s;
+  sum->tensor_s += layer->tensor_s;
+  sum->newton_most_s = MAX(sum->newton_most_s, layer->newton_most_s);
+}
+
+OptimizerPrice optimizer_work_price(const OptimizerWork *w, const Plan *plan, const Cluster *cluster)
+{
+  double shards = plan->zero >= 1 ? plan_shards(plan) : 1;
+  double newton = MAX((w->newton_s + w->tensor_s) / shards, w->newton_most_s);
+  double states = 2 * w->state_bytes / shards / (cluster->device.memory_bytes_per_s * cluster->device.kernels.memory_fraction);
+
+  return (OptimizerPrice) { .seconds = newton + states };
+}
+
+double optimizer_gather_bytes(const OptimizerWork *w, const Plan *plan)
+{
+  int times = plan->zero == 0 || plan_replicas(plan) == 1 ? 0 : plan->zero == 3 ? 2 : 1;
+  return times * w->matrices * dtype_bytes[NEWTON_DTYPE];
+}

@@ -1,0 +1,33 @@
+/*
+ * What optimizers do beyond a stream over each parameter: factored and partial states, and Muon's
+ * orthogonalisation.
+ *
+ * Muon makes the momentum of each matrix of a block orthogonal by Newton-Schulz steps in bf16, usually five
+ * (Jordan et al. 2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982). A step on m x n,
+ * m <= n, is three products: A = X X^T, B = b A + c A A, X = a X + B X, of 4 m^2 n + 2 m^3 FLOPs.
+ *
+ * Tensor-parallel ranks that share a matrix (Megatron Core's --muon-tp-mode): blockwise, each takes its block
+ * for a matrix; duplicated, the matrix is gathered in bf16 and each does all of it; distributed, A is summed
+ * over them each step, so that only X is divided.
+ *
+ * ZeRO: a rank orthogonalises what overlaps its part of the states, at least one matrix, once the momentum of
+ * its matrices is gathered in bf16 (algorithm 1 of arXiv 2502.16982); under ZeRO-3 the results are gathered too
+ * (DeepSpeed's pull request 7919).
+ */
+#ifndef TDP_COST_ORTHOGONAL_H
+#define TDP_COST_ORTHOGONAL_H
+
+#include "cost/price.h"
+
+/* Of a layer; `experts`: of those that are apart. */
+OptimizerWork optimizer_work(const LayerWork *work, gboolean experts, const Plan *plan, const Cluster *cluster);
+
+void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer);
+
+/* What it adds to the step of a rank that has so much of it; the plan is the view of these parameters. */
+OptimizerPrice optimizer_work_price(const OptimizerWork *work, const Plan *plan, const Cluster *cluster);
+
+/* Bytes that are gathered over the ranks that ZeRO divides over before they can start; 0 = nothing. */
+double optimizer_gather_bytes(const OptimizerWork *work, const Plan *plan);
+
+#endif

@@ -1,0 +1,73 @@
+/* Which optimizers and which formats of states and reductions a plan may have. */
+#include "plan/check.h"
+
+/* Formats that each state may have. */
+static const guint formats[STATE_COUNT] = {
+  [STATE_MAIN_PARAMS] = 1u << FORMAT_FP32 | 1u << FORMAT_BF16 | 1u << FORMAT_FP16,
+  [STATE_MAIN_GRADS] = 1u << FORMAT_FP32 | 1u << FORMAT_BF16 | 1u << FORMAT_FP16,
+  [STATE_EXP_AVG] = 1u << FORMAT_FP32 | 1u << FORMAT_BF16 | 1u << FORMAT_FP16 | 1u << FORMAT_FP8,
+  [STATE_EXP_AVG_SQ] = 1u << FORMAT_FP32 | 1u << FORMAT_BF16 | 1u << FORMAT_FP16 | 1u << FORMAT_FP8,
+  [STATE_GRAD_REDUCE] = 1u << FORMAT_FP32 | 1u << FORMAT_BF16 | 1u << FORMAT_FP16,
+  [STATE_TENSOR_REDUCE] = 1u << FORMAT_FP32 | 1u << FORMAT_BF16 | 1u << FORMAT_FP16,
+};
+
+static gboolean check_format(const Subject *s, OptimizerState state, GError **error)
+{
+  const Plan *p = s->plan;
+  const char *key = optimizer_state_names[state], *format = state_format_names[p->optimizer.formats[state]];
+
+  if (!(optimizer_kind(&p->optimizer)->formats >> state & 1))
+    return broken(error, "%s: \"%s\": expected nothing, optimizer %s has no such state", key, format,
+                  optimizer_names[p->optimizer.name]);
+  if (!(formats[state] >> p->optimizer.formats[state] & 1))
+    return broken(error, "%s: \"%s\": expected fp32, bf16 or fp16", key, format);
+  if (!(p->framework->state_formats >> state & 1))
+    return broken(error, "%s: \"%s\": expected nothing, %s has no choice", key, format, p->framework->name);
+  return TRUE;
+}
+
+static gboolean check_settings(const Subject *s, GError **error)
+{
+  const Optimizer *o = &s->plan->optimizer, usual = optimizer_default();
+  const char *name = optimizer_names[o->name];
+
+  if (o->name != OPTIMIZER_SGD && o->momentum != usual.momentum)
+    return broken(error, "sgd_momentum: %g: expected nothing with optimizer %s", o->momentum, name);
+  if (o->name != OPTIMIZER_ADAM8BIT && o->block != usual.block)
+    return broken(error, "optimizer_block_size: %d: expected nothing with optimizer %s", o->block, name);
+  if (o->name != OPTIMIZER_MUON && o->newton_steps != usual.newton_steps)
+    return broken(error, "muon_num_ns_steps: %d: expected nothing with optimizer %s", o->newton_steps, name);
+  if (o->name != OPTIMIZER_MUON && o->muon_mode != usual.muon_mode)
+    return broken(error, "muon_tp_mode: \"%s\": expected nothing with optimizer %s", muon_mode_names[o->muon_mode], name);
+  return TRUE;
+}
+
+static gboolean check_main_params(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  StateFormat format = p->optimizer.formats[STATE_MAIN_PARAMS];
+
+  if (p->precision == DTYPE_FP32 && format && format != FORMAT_FP32)
+    return broken(error, "main_params_dtype: \"%s\": expected fp32, which is the weights' own", state_format_names[format]);
+  if (p->optimizer.remainders && (p->precision != DTYPE_BF16 || (format && format != FORMAT_FP32)))
+    return broken(error, "store_param_remainders: true: expected precision bf16 and main_params_dtype fp32");
+  if (p->optimizer.remainders && !(p->framework->state_formats >> STATE_MAIN_PARAMS & 1))
+    return broken(error, "store_param_remainders: true: expected false, %s keeps whole ones", p->framework->name);
+  return TRUE;
+}
+
+gboolean check_optimizer(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (!(p->framework->optimizers >> p->optimizer.name & 1))
+    return broken(error, "optimizer: \"%s\": expected one that %s runs", optimizer_names[p->optimizer.name],
+                  p->framework->name);
+  if (p->offload.optimizer && !optimizer_kind(&p->optimizer)->on_host)
+    return broken(error, "optimizer: \"%s\": expected adam, adamw or sgd where the optimizer is on the host",
+                  optimizer_names[p->optimizer.name]);
+  for (int state = 0; state < STATE_COUNT; state++)
+    if (p->optimizer.formats[state] && !check_format(s, state, error))
+      return FALSE;
+  return check_settings(s, error) && check_main_params(s, error);
+}

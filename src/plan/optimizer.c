@@ -1,0 +1,150 @@
+#include "plan/optimizer.h"
+
+#include <string.h>
+
+#define FP32_BYTES 4.0
+#define SCALE_BYTES 4.0         /* the maximum of a block */
+#define QUANTIZED_VALUES_MIN 4096 /* of a tensor with 8-bit states */
+#define REMAINDER_BYTES 2.0
+
+const char *const optimizer_names[] = { "adam", "adamw", "sgd", "adafactor", "adam8bit", "muon", NULL };
+const char *const state_format_names[] = { "default", "fp32", "bf16", "fp16", "fp8", NULL };
+const char *const optimizer_state_names[] = { "main_params_dtype", "main_grads_dtype", "exp_avg_dtype",
+                                              "exp_avg_sq_dtype", "grad_reduce_dtype", "tensor_reduce_dtype", NULL };
+const char *const muon_mode_names[] = { "blockwise", "duplicated", "distributed", NULL };
+
+#define ALWAYS (1u << STATE_MAIN_PARAMS | 1u << STATE_MAIN_GRADS | 1u << STATE_GRAD_REDUCE | 1u << STATE_TENSOR_REDUCE)
+#define FIRST (1u << STATE_EXP_AVG)
+#define SECOND (1u << STATE_EXP_AVG_SQ)
+
+static const OptimizerKind kinds[OPTIMIZER_COUNT] = {
+  [OPTIMIZER_ADAM] = { "adam", .exp_avg = TRUE, .exp_avg_sq = TRUE, .on_host = TRUE, .formats = ALWAYS | FIRST | SECOND },
+  [OPTIMIZER_ADAMW] = { "adamw", .exp_avg = TRUE, .exp_avg_sq = TRUE, .on_host = TRUE,
+                        .formats = ALWAYS | FIRST | SECOND },
+  [OPTIMIZER_SGD] = { "sgd", .exp_avg = TRUE, .on_host = TRUE, .formats = ALWAYS | FIRST },
+  /* the sums, the update's root mean square, the update; the weights' root mean square */
+  [OPTIMIZER_ADAFACTOR] = { "adafactor", .factored = TRUE, .gradient_reads = 2, .weight_reads = 1, .formats = ALWAYS },
+  [OPTIMIZER_ADAM8BIT] = { "adam8bit", .quantized = TRUE, .formats = ALWAYS },
+  [OPTIMIZER_MUON] = { "muon", .exp_avg = TRUE, .orthogonal = TRUE, .formats = ALWAYS | FIRST | SECOND },
+};
+
+static const double format_bytes[FORMAT_COUNT] = { [FORMAT_FP32] = 4, [FORMAT_BF16] = 2, [FORMAT_FP16] = 2, [FORMAT_FP8] = 1 };
+
+static const JsonField fields[] = {
+  { "optimizer", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, name), .names = optimizer_names },
+  { "sgd_momentum", JSON_REAL, G_STRUCT_OFFSET(Optimizer, momentum), FALSE, 0, 1 },
+  { "optimizer_block_size", JSON_INT, G_STRUCT_OFFSET(Optimizer, block), FALSE, 16, 65536 },
+  { "muon_num_ns_steps", JSON_INT, G_STRUCT_OFFSET(Optimizer, newton_steps), FALSE, 1, 100 },
+  { "muon_tp_mode", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, muon_mode), .names = muon_mode_names },
+  { "store_param_remainders", JSON_BOOL, G_STRUCT_OFFSET(Optimizer, remainders) },
+  { "main_params_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_MAIN_PARAMS]), .names = state_format_names },
+  { "main_grads_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_MAIN_GRADS]), .names = state_format_names },
+  { "exp_avg_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_EXP_AVG]), .names = state_format_names },
+  { "exp_avg_sq_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_EXP_AVG_SQ]), .names = state_format_names },
+  { "grad_reduce_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_GRAD_REDUCE]), .names = state_format_names },
+  { "tensor_reduce_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_TENSOR_REDUCE]),
+    .names = state_format_names },
+};
+
+Optimizer optimizer_default(void)
+{
+  return (Optimizer) { .name = OPTIMIZER_ADAM, .momentum = 0.9, .block = 256, .newton_steps = 5 };
+}
+
+const OptimizerKind *optimizer_kind(const Optimizer *o)
+{
+  return &kinds[o->name];
+}
+
+double state_format_bytes(const Optimizer *o, OptimizerState state, double usual)
+{
+  return o->formats[state] ? format_bytes[o->formats[state]] : usual;
+}
+
+/* A format of states as formats of weights go. */
+static gboolean is_format(StateFormat format, DType dtype)
+{
+  return (format == FORMAT_BF16 && dtype == DTYPE_BF16) || (format == FORMAT_FP16 && dtype == DTYPE_FP16) ||
+         (format == FORMAT_FP32 && dtype == DTYPE_FP32);
+}
+
+static double main_bytes(const Optimizer *o, DType precision)
+{
+  StateFormat format = o->formats[STATE_MAIN_PARAMS];
+
+  if (is_format(format, precision) || (!format && precision == DTYPE_FP32))
+    return 0;
+  return o->remainders ? REMAINDER_BYTES : state_format_bytes(o, STATE_MAIN_PARAMS, FP32_BYTES);
+}
+
+static double quantized_bytes(const Optimizer *o)
+{
+  return 2 * (1 + SCALE_BYTES / o->block);
+}
+
+double optimizer_param_bytes(const Optimizer *o, DType precision)
+{
+  const OptimizerKind *kind = optimizer_kind(o);
+  gboolean first = kind->exp_avg && (o->name != OPTIMIZER_SGD || o->momentum > 0);
+
+  return main_bytes(o, precision) + (first ? state_format_bytes(o, STATE_EXP_AVG, FP32_BYTES) : 0) +
+         (kind->exp_avg_sq ? state_format_bytes(o, STATE_EXP_AVG_SQ, FP32_BYTES) : 0) +
+         (kind->quantized ? quantized_bytes(o) : 0);
+}
+
+double optimizer_bytes_beyond(const Optimizer *o, DType precision)
+{
+  const Optimizer usual = optimizer_default();
+  return optimizer_param_bytes(o, precision) - optimizer_param_bytes(&usual, precision);
+}
+
+double optimizer_tensor_bytes(const Optimizer *o, const Tensor *t)
+{
+  const OptimizerKind *kind = optimizer_kind(o);
+  double values = t->rows * MAX(1, t->columns);
+
+  if (kind->factored)
+    return FP32_BYTES * (t->columns > 0 ? t->rows + t->columns : t->rows) * t->count;
+  if (kind->orthogonal)
+    return t->hidden ? 0 : state_format_bytes(o, STATE_EXP_AVG_SQ, FP32_BYTES) * values * t->count;
+  if (kind->quantized && values < QUANTIZED_VALUES_MIN)
+    return (2 * FP32_BYTES - quantized_bytes(o)) * values * t->count;
+  return 0;
+}
+
+gboolean optimizer_read(const JsonDoc *doc, const cJSON *plan, Optimizer *out, GError **error)
+{
+  return json_read_foreign(doc, plan, fields, G_N_ELEMENTS(fields), out, error);
+}
+
+void optimizer_write(const Optimizer *o, JsonWriter *w)
+{
+  const Optimizer usual = optimizer_default();
+
+  json_put_string(w, "optimizer", optimizer_names[o->name]);
+  if (o->momentum != usual.momentum)
+    json_put_real(w, "sgd_momentum", o->momentum);
+  if (o->block != usual.block)
+    json_put_int(w, "optimizer_block_size", o->block);
+  if (o->newton_steps != usual.newton_steps)
+    json_put_int(w, "muon_num_ns_steps", o->newton_steps);
+  if (o->muon_mode != usual.muon_mode)
+    json_put_string(w, "muon_tp_mode", muon_mode_names[o->muon_mode]);
+  if (o->remainders)
+    json_put_bool(w, "store_param_remainders", TRUE);
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (o->formats[i])
+      json_put_string(w, optimizer_state_names[i], state_format_names[o->formats[i]]);
+}
+
+void optimizer_label(const Optimizer *o, GString *text)
+{
+  if (o->name != OPTIMIZER_ADAM)
+    g_string_append_printf(text, ", %s", optimizer_names[o->name]);
+  if (o->remainders)
+    g_string_append(text, ", weights' remainders");
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (o->formats[i])
+      g_string_append_printf(text, ", %.*s %s", (int)(strlen(optimizer_state_names[i]) - strlen("_dtype")),
+                             optimizer_state_names[i], state_format_names[o->formats[i]]);
+}

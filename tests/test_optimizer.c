@@ -1,0 +1,503 @@
+/* What optimizers keep and take, against published counts; formats of states and reductions. */
+#include "cost/kernel.h"
+#include "cost/orthogonal.h"
+#include "fixture.h"
+#include "main.h"
+#include "program/program.h"
+#include "search/bound.h"
+#include "sim/simulate.h"
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Plan plan;
+} Fixture;
+
+/* Blocks of width h = 1,024 with feed-forwards of f = 3,072, untied, 1,024 rows of vocabulary. */
+#define H 1024.0
+#define LAYERS 4
+
+static void setup(Fixture *f, const char *framework, int devices)
+{
+  *f = (Fixture) { .model = fixture_llama(LAYERS, 1024, 16, 16, 1024, 1024), .cluster = fixture_cluster("dgx", devices),
+                   .framework = fixture_framework(framework) };
+  f->plan = plan_default(f->model, f->framework);
+  f->plan.gpus = f->plan.dp = devices;
+  f->plan.global_batch = 2 * devices;
+}
+
+static void teardown(Fixture *f)
+{
+  model_free(f->model);
+  cluster_free(f->cluster);
+  framework_free(f->framework);
+}
+
+static void check_rule(Fixture *f, PlanRule rule, const char *message)
+{
+  GError *error = NULL;
+
+  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
+  test_error(&error, 2, message);
+}
+
+static void run(Fixture *f, Metrics *m)
+{
+  GError *error = NULL;
+
+  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
+  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(Program) program = program_new(f->model, &f->plan, f->cluster, prices);
+  ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
+  g_autoptr(Trace) trace = simulate(program);
+  trace_metrics(trace, m);
+  PriceSums *sums = price_sums_new(f->model, &f->plan, f->cluster);
+  BoundRanks ranks = bound_ranks(f->model, &f->plan, sums);
+  ck_assert_double_le(bound_time(f->model, &f->plan, f->cluster, sums, NULL), m->iteration_s);
+  ck_assert_double_le(bound_memory(&f->plan, &ranks), m->peak_memory_bytes);
+  price_sums_free(sums);
+}
+
+static double optimizer_bytes(Fixture *f)
+{
+  Metrics m;
+  run(f, &m);
+  return m.memory[PART_OPTIMIZER];
+}
+
+/* Tensors of the model: in each block qkv, output, gate and up, down, two norms; embedding, head, final norm. */
+static double matrix_values(void)
+{
+  return LAYERS * (3 * H * H + H * H + 2 * H * 3 * H + 3 * H * H);
+}
+
+static double other_values(void)
+{
+  return LAYERS * 2 * H + 2 * 1024 * H + H;
+}
+
+/* Sums of rows and columns of all matrices, vectors whole. */
+static double factored_values(void)
+{
+  return LAYERS * ((H + 3 * H) + (H + H) + (H + 6 * H) + (3 * H + H) + 2 * H) + 2 * (1024 + H) + H;
+}
+
+START_TEST(states_by_the_book)
+{
+  Fixture f;
+  setup(&f, "fsdp", 1);
+  double all = f.model->params, w = 4;
+
+  ck_assert_double_eq(all, matrix_values() + other_values());
+  ck_assert_double_eq(optimizer_bytes(&f), all * 12);
+  f.plan.optimizer.name = OPTIMIZER_ADAMW;
+  ck_assert_double_eq(optimizer_bytes(&f), all * 12);
+  f.plan.optimizer.name = OPTIMIZER_SGD;
+  ck_assert_double_eq(optimizer_bytes(&f), all * (w + 4));
+  f.plan.optimizer.momentum = 0;
+  ck_assert_double_eq(optimizer_bytes(&f), all * w);
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
+  ck_assert_double_eq(optimizer_bytes(&f), all * w + 4 * factored_values());
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  ck_assert_double_eq(optimizer_bytes(&f), matrix_values() * (w + 4) + other_values() * (w + 8));
+  f.plan.optimizer.name = OPTIMIZER_ADAM8BIT;
+  double small = (LAYERS * 2 + 1) * H; /* norms: below 4,096 values */
+  ck_assert_double_eq_tol(optimizer_bytes(&f), (all - small) * (w + 2 + 8.0 / 256) + small * 12, 1e-3);
+  f.plan.optimizer.block = 2048;
+  ck_assert_double_eq_tol(optimizer_bytes(&f), (all - small) * (w + 2 + 8.0 / 2048) + small * 12, 1e-3);
+  f.plan.precision = DTYPE_FP32;
+  f.plan.optimizer = optimizer_default();
+  ck_assert_double_eq(optimizer_bytes(&f), all * 8);
+  teardown(&f);
+}
+END_TEST
+
+/* ZeRO divides them all, tensor parallelism divides what it divides of weights. */
+START_TEST(states_are_divided)
+{
+  Fixture f;
+  setup(&f, "fsdp", 8);
+  double all = f.model->params;
+
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  f.plan.zero = 1;
+  ck_assert_double_eq_tol(optimizer_bytes(&f), (matrix_values() * 8 + other_values() * 12) / 8, 1e-3);
+  f.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
+  ck_assert_double_eq_tol(optimizer_bytes(&f), (all * 4 + 4 * factored_values()) / 8, 1e-3);
+  teardown(&f);
+  setup(&f, "fsdp", 2);
+  f.plan.tp = 2;
+  f.plan.dp = 1;
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  double norms = (LAYERS * 2 + 1) * H;
+  ck_assert_double_eq_tol(optimizer_bytes(&f), matrix_values() * 8 / 2 + (other_values() - norms) * 12 / 2 + norms * 12,
+                          1e-3);
+  teardown(&f);
+}
+END_TEST
+
+/* Megatron's precision-aware optimizer: main weights, gradient, moments each in a format. */
+START_TEST(formats_by_the_book)
+{
+  Fixture f;
+  setup(&f, "megatron-core", 8);
+  Optimizer *o = &f.plan.optimizer;
+  f.plan.zero = 1;
+
+  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 12 / 8.0);
+  o->formats[STATE_EXP_AVG] = o->formats[STATE_EXP_AVG_SQ] = FORMAT_BF16; /* as DeepSeek-V3, arXiv 2412.19437, 3.3.3 */
+  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 8 / 8.0);
+  o->formats[STATE_EXP_AVG] = FORMAT_FP8;
+  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 7 / 8.0);
+  o->remainders = TRUE;
+  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 5 / 8.0);
+  o->remainders = FALSE;
+  o->formats[STATE_MAIN_PARAMS] = FORMAT_FP16;
+  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 5 / 8.0);
+  o->formats[STATE_MAIN_PARAMS] = FORMAT_BF16; /* the weights are their own */
+  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 3 / 8.0);
+  o->formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 2 + 3 / 8.0);
+  ck_assert_double_eq(op_reduce_bytes(&f.plan), 2);
+  ck_assert_double_eq(op_reduce_cast_bytes(&f.plan), 0);
+  o->formats[STATE_GRAD_REDUCE] = FORMAT_FP32;
+  ck_assert_double_eq(op_reduce_bytes(&f.plan), 4);
+  ck_assert_double_eq(op_reduce_cast_bytes(&f.plan), 2 * (2 + 4));
+  teardown(&f);
+}
+END_TEST
+
+/* Each byte of state is read and written once: 38 bytes of Adam less 16 for moments of 16 bits. */
+START_TEST(steps_by_their_bytes)
+{
+  Fixture f;
+  setup(&f, "megatron-core", 1);
+  const Device *d = &f.cluster->device;
+
+  ck_assert_double_eq(op_step_traffic(&f.plan), 38);
+  f.plan.optimizer.formats[STATE_EXP_AVG] = f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
+  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 4);
+  ck_assert_double_eq_tol(optimizer_price(&f.plan, f.cluster, 1e9, 0).seconds,
+                          named_memory_s(d, "optimizer", FALSE, 30e9, 1), 1e-12);
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16; /* read by norm and step, cleared */
+  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 3 * 2);
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.name = OPTIMIZER_SGD;
+  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 4);
+  f.plan.optimizer.name = OPTIMIZER_ADAFACTOR; /* no moments; gradients twice more, weights once */
+  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 8 + 2 * 4 + 2);
+  teardown(&f);
+}
+END_TEST
+
+static double square_s(const Cluster *c, double m, double n)
+{
+  return matmul_s(&c->device, &(Matmul) { m, m, n, 1, DTYPE_BF16 }) +
+         matmul_s(&c->device, &(Matmul) { m, m, m, 1, DTYPE_BF16 }) +
+         matmul_s(&c->device, &(Matmul) { m, n, m, 1, DTYPE_BF16 });
+}
+
+static OptimizerWork block_work(Fixture *f)
+{
+  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  return price_of_layer(prices, f->model, 0, 1)->optimizer[0];
+}
+
+START_TEST(newton_schulz_by_its_products)
+{
+  Fixture f;
+  setup(&f, "fsdp", 1);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  OptimizerWork w = block_work(&f);
+
+  double once = square_s(f.cluster, H, 3 * H) + square_s(f.cluster, H, H) + square_s(f.cluster, H, 6 * H) +
+                square_s(f.cluster, H, 3 * H);
+  ck_assert_double_eq_tol(w.newton_s, 5 * once, 1e-12);
+  ck_assert_double_eq(w.matrices, matrix_values() / LAYERS);
+  ck_assert_double_eq_tol(w.newton_most_s, 5 * square_s(f.cluster, H, 6 * H), 1e-12);
+  f.plan.optimizer.newton_steps = 10;
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 10 * once, 1e-12);
+  f.plan.optimizer.name = OPTIMIZER_ADAM;
+  ck_assert_double_eq(block_work(&f).newton_s, 0);
+  teardown(&f);
+}
+END_TEST
+
+/* Two ranks share each matrix: its block, all of it, or together. */
+START_TEST(ranks_share_matrices)
+{
+  Fixture f;
+  setup(&f, "fsdp", 2);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  f.plan.tp = 2;
+  f.plan.dp = 1;
+  GroupShape pair = mesh_group(&f.plan, f.cluster, AXIS_TENSOR);
+
+  double blocks = square_s(f.cluster, H, 1.5 * H) + square_s(f.cluster, H / 2, H) + square_s(f.cluster, H, 3 * H) +
+                  square_s(f.cluster, H, 1.5 * H);
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * blocks, 1e-12);
+  ck_assert_double_eq(block_work(&f).tensor_s, 0);
+  f.plan.optimizer.muon_mode = MUON_DUPLICATED;
+  double once = square_s(f.cluster, H, 3 * H) + square_s(f.cluster, H, H) + square_s(f.cluster, H, 6 * H) +
+                square_s(f.cluster, H, 3 * H);
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * once, 1e-12);
+  double gathers = 0;
+  for (int i = 0; i < 4; i++)
+    gathers += collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, 2 * (const double[]) { 3, 1, 6, 3 }[i] * H * H, &pair).seconds;
+  ck_assert_double_eq_tol(block_work(&f).tensor_s, gathers, 1e-12);
+  f.plan.optimizer.muon_mode = MUON_DISTRIBUTED;
+  double together = square_s(f.cluster, H, 1.5 * H) + square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, 3 * H) +
+                    square_s(f.cluster, H, 1.5 * H);
+  ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * together, 1e-12);
+  ck_assert_double_eq_tol(block_work(&f).tensor_s,
+                          4 * 5 * collective_cost(f.cluster, COLLECTIVE_ALL_REDUCE, 2 * H * H, &pair).seconds, 1e-12);
+  teardown(&f);
+}
+END_TEST
+
+/* Moonlight's algorithm 1: one more gather, of 2 bytes for a parameter of a matrix; its part of the products. */
+START_TEST(muon_under_zero)
+{
+  Fixture f;
+  Metrics adam, muon;
+
+  setup(&f, "fsdp", 8);
+  f.plan.zero = 1;
+  run(&f, &adam);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  run(&f, &muon);
+  OptimizerWork w = { .matrices = matrix_values() };
+  ck_assert_double_eq(optimizer_gather_bytes(&w, &f.plan), 2 * matrix_values());
+  f.plan.zero = 3;
+  ck_assert_double_eq(optimizer_gather_bytes(&w, &f.plan), 4 * matrix_values());
+  ck_assert_double_gt(muon.data_comm_s, adam.data_comm_s);
+  w = (OptimizerWork) { .newton_s = 8, .newton_most_s = 0.5 };
+  ck_assert_double_eq(optimizer_work_price(&w, &f.plan, f.cluster).seconds, 1);
+  w.newton_most_s = 2; /* a matrix is not divided */
+  ck_assert_double_eq(optimizer_work_price(&w, &f.plan, f.cluster).seconds, 2);
+  teardown(&f);
+}
+END_TEST
+
+/* ---- products ---- */
+
+static Op op_named(Fixture *f, const char *name, gboolean backward)
+{
+  LayerWork work;
+  Op found = { 0 };
+
+  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
+  const GArray *ops = backward ? work.backward : work.forward;
+  for (guint i = 0; i < ops->len; i++)
+    if (g_str_equal(g_array_index(ops, Op, i).name, name)) {
+      found = g_array_index(ops, Op, i);
+      break;
+    }
+  layer_work_clear(&work);
+  ck_assert_ptr_nonnull(found.name);
+  return found;
+}
+
+static double saved_bytes(Fixture *f)
+{
+  LayerWork work;
+  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
+  double saved = work.saved_bytes;
+  layer_work_clear(&work);
+  return saved;
+}
+
+/* Weights, activations and states as in fp32; products at another rate. */
+START_TEST(products_in_tf32)
+{
+  Fixture f;
+  Metrics wide, tf32;
+
+  setup(&f, "fsdp", 8);
+  plan_set_format(&f.plan, DTYPE_FP32);
+  double states = op_state_bytes(&f.plan), saved = saved_bytes(&f);
+  run(&f, &wide);
+  plan_set_format(&f.plan, DTYPE_TF32);
+  ck_assert_int_eq(f.plan.precision, DTYPE_FP32);
+  ck_assert_int_eq(plan_format(&f.plan), DTYPE_TF32);
+  ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, DTYPE_TF32);
+  ck_assert_double_eq(op_state_bytes(&f.plan), states);
+  ck_assert_double_eq(saved_bytes(&f), saved);
+  run(&f, &tf32);
+  ck_assert_double_lt(tf32.compute_s, 0.7 * wide.compute_s); /* 156 over 19.5 TFLOP/s on an A100 */
+  ck_assert_double_eq(tf32.peak_memory_bytes, wide.peak_memory_bytes);
+  f.cluster->device.peak_flops_per_s[DTYPE_TF32] = 0;
+  check_rule(&f, RULE_PRECISION, "plan: precision: \"tf32\": expected a format that a100-sxm4-80gb supports");
+  teardown(&f);
+}
+END_TEST
+
+static const struct {
+  Fp8Recipe recipe;
+  double cast, held, kept; /* bytes a value: traffic of a gradient's cast, beside a weight, of a kept input */
+} recipes[] = {
+  { FP8_DELAYED, 4, 2, 1 },
+  { FP8_CURRENT, 6, 2, 1 },
+  { FP8_BLOCKWISE, 2 + 2 * (1 + 4 / 128.0), 2 + 8 / 16384.0, 1 + 4 / 128.0 },
+  { FP8_MXFP8, 2 + 2 * (1 + 1 / 32.0), 2 + 2 / 32.0, 1 + 1 / 32.0 },
+  { FP8_NVFP4, 4 + 2 * (0.5 + 1 / 16.0), 1 + 2 / 16.0, 0.5 + 1 / 16.0 },
+};
+
+START_TEST(recipes_by_their_bytes)
+{
+  Fixture f;
+  setup(&f, "megatron-core", 8);
+  double tokens = 1024, states = op_state_bytes(&f.plan), wide = saved_bytes(&f);
+  double inputs = 2 * H + 3 * H; /* of qkv and both feed-forward products, which the norms and swiglu made */
+
+  f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
+  f.cluster->device.peak_flops_per_s[DTYPE_FP4] = 2e15;
+  gboolean four = recipes[_i].recipe == FP8_NVFP4;
+  plan_set_format(&f.plan, four ? DTYPE_FP4 : DTYPE_FP8);
+  f.plan.fp8_recipe = four ? FP8_NONE : recipes[_i].recipe;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, four ? DTYPE_FP4 : DTYPE_FP8);
+  ck_assert_double_eq_tol(op_state_bytes(&f.plan), states + recipes[_i].held, 1e-12);
+  ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
+  /* the projection's input is attention's output, which it keeps too */
+  ck_assert_double_eq_tol(saved_bytes(&f), wide - inputs * tokens * (2 - recipes[_i].kept) + H * tokens * recipes[_i].kept,
+                          1e-3);
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(recipes_have_rules)
+{
+  Fixture f;
+
+  setup(&f, "megatron-core", 8);
+  plan_set_format(&f.plan, DTYPE_FP4);
+  check_rule(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected a format that a100-sxm4-80gb supports");
+  plan_set_format(&f.plan, DTYPE_FP8);
+  f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
+  f.plan.fp8_recipe = FP8_MXFP8;
+  check_rule(&f, RULE_PRECISION, "plan: fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster dgx has none");
+  f.plan.fp8_recipe = FP8_TENSORWISE;
+  check_rule(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected one that megatron-core runs");
+  plan_set_format(&f.plan, DTYPE_BF16);
+  check_rule(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected nothing under precision bf16");
+  teardown(&f);
+  setup(&f, "deepspeed", 8);
+  plan_set_format(&f.plan, DTYPE_FP4);
+  f.cluster->device.peak_flops_per_s[DTYPE_FP4] = 1e15;
+  check_rule(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected bf16, fp16 or fp32, deepspeed has no fp4 recipe");
+  teardown(&f);
+}
+END_TEST
+
+START_TEST(fp16_scales_its_loss)
+{
+  Fixture f;
+  setup(&f, "megatron-core", 1);
+
+  f.plan.precision = DTYPE_FP16;
+  ck_assert_double_eq(op_step_traffic(&f.plan), 38 + 8);
+  f.plan.precision = DTYPE_BF16;
+  ck_assert_double_eq(op_step_traffic(&f.plan), 38);
+  teardown(&f);
+}
+END_TEST
+
+/* In fp32 twice the bytes travel, and each value is cast there and back: 2 + 4 before, 4 + 2 behind. */
+START_TEST(sums_over_tensor_ranks)
+{
+  Fixture f;
+  setup(&f, "fsdp", 2);
+  f.plan.tp = 2;
+  f.plan.dp = 1;
+  double rows = 1024 * H;
+
+  ck_assert_double_eq(op_named(&f, "sum rows", FALSE).collective.bytes, 2 * rows);
+  f.plan.optimizer.formats[STATE_TENSOR_REDUCE] = FORMAT_FP32;
+  ck_assert_double_eq(op_named(&f, "sum rows", FALSE).collective.bytes, 4 * rows);
+  ck_assert_double_eq(op_named(&f, "cast sum", FALSE).memory.bytes, 6 * rows);
+  ck_assert_double_eq(op_named(&f, "sum input gradient", TRUE).collective.bytes, 4 * rows);
+  f.plan.sequence_parallel = TRUE; /* gathers stay in 16 bits */
+  ck_assert_int_eq(op_named(&f, "sum rows", FALSE).collective.what, COLLECTIVE_REDUCE_SCATTER);
+  ck_assert_double_eq(op_named(&f, "sum rows", FALSE).collective.bytes, 4 * rows);
+  ck_assert_double_eq(op_named(&f, "gather rows", FALSE).collective.bytes, 2 * rows);
+  Metrics m;
+  run(&f, &m);
+  teardown(&f);
+}
+END_TEST
+
+/* ---- rules and keys ---- */
+
+START_TEST(choices_have_rules)
+{
+  Fixture f;
+
+  setup(&f, "torchtitan", 8);
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  check_rule(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected one that torchtitan runs");
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
+  check_rule(&f, RULE_OPTIMIZER, "plan: exp_avg_dtype: \"bf16\": expected nothing, torchtitan has no choice");
+  teardown(&f);
+  setup(&f, "fsdp", 8);
+  f.plan.optimizer.name = OPTIMIZER_SGD;
+  f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
+  check_rule(&f, RULE_OPTIMIZER, "plan: exp_avg_sq_dtype: \"bf16\": expected nothing, optimizer sgd has no such state");
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.formats[STATE_GRAD_REDUCE] = FORMAT_FP8;
+  check_rule(&f, RULE_OPTIMIZER, "plan: grad_reduce_dtype: \"fp8\": expected fp32, bf16 or fp16");
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.momentum = 0;
+  check_rule(&f, RULE_OPTIMIZER, "plan: sgd_momentum: 0: expected nothing with optimizer adam");
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.remainders = TRUE;
+  f.plan.precision = DTYPE_FP16;
+  check_rule(&f, RULE_OPTIMIZER, "plan: store_param_remainders: true: expected precision bf16 and main_params_dtype fp32");
+  f.plan.precision = DTYPE_BF16;
+  f.plan.optimizer = optimizer_default();
+  f.plan.optimizer.name = OPTIMIZER_MUON;
+  f.plan.offload.optimizer = STORE_CPU;
+  f.plan.zero = 2;
+  check_rule(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected adam, adamw or sgd where the optimizer is on the host");
+  teardown(&f);
+}
+END_TEST
+
+/* What is written reads back, and what is as usual is left out. */
+START_TEST(keys_go_round)
+{
+  static const char text[] = "{\"optimizer\": \"muon\", \"muon_num_ns_steps\": 6, \"muon_tp_mode\": \"distributed\", "
+                             "\"exp_avg_dtype\": \"bf16\", \"main_grads_dtype\": \"bf16\", \"framework\": \"fsdp\"}";
+  Fixture f;
+  Plan plan, again;
+  GError *error = NULL;
+  g_autoptr(Framework) framework = NULL;
+  g_autoptr(Framework) second = NULL;
+  g_autoptr(GString) out = g_string_new(NULL);
+  JsonWriter w;
+
+  setup(&f, "fsdp", 1);
+  ck_assert(plan_parse(text, strlen(text), "p", f.model, &plan, &framework, &error));
+  ck_assert_int_eq(plan.optimizer.name, OPTIMIZER_MUON);
+  ck_assert_int_eq(plan.optimizer.newton_steps, 6);
+  ck_assert_int_eq(plan.optimizer.muon_mode, MUON_DISTRIBUTED);
+  json_writer_init(&w, out);
+  plan_write(&plan, &w, NULL);
+  ck_assert_ptr_null(strstr(out->str, "sgd_momentum"));
+  ck_assert(plan_parse(out->str, out->len, "p", f.model, &again, &second, &error));
+  ck_assert_mem_eq(&plan.optimizer, &again.optimizer, sizeof(Optimizer));
+  ck_assert(!plan_parse("{\"exp_avg_dtype\": \"fp9\"}", 24, "p", f.model, &again, &second, &error));
+  ck_assert_ptr_nonnull(strstr(error->message, "exp_avg_dtype"));
+  g_clear_error(&error);
+  teardown(&f);
+}
+END_TEST
+
+TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book }, { steps_by_their_bytes },
+           { newton_schulz_by_its_products }, { ranks_share_matrices }, { muon_under_zero }, { products_in_tf32 },
+           { recipes_by_their_bytes, G_N_ELEMENTS(recipes) }, { recipes_have_rules }, { fp16_scales_its_loss },
+           { sums_over_tensor_ranks }, { choices_have_rules }, { keys_go_round })
