@@ -1,4 +1,6 @@
 #include "main.h"
+#include "search/candidates.h"
+#include "search/fingerprint.h"
 #include "search_instance.h"
 
 #include <math.h>
@@ -292,6 +294,29 @@ START_TEST(resumed_is_the_same)
 }
 END_TEST
 
+/* Momentum SGD and Muon keep as much, and bounds leave out what tells them apart. */
+START_TEST(fixed_optimizer_is_another_search)
+{
+  GRand *rand = g_rand_new_with_seed(78);
+  g_autoptr(GArray) none = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  Instance in;
+
+  instance_init(&in, rand);
+  g_autofree char *usual = search_fingerprint(in.cluster, &in.options, none);
+  in.options.fixed.optimizer = OPTIMIZER_SGD;
+  g_autofree char *sgd = search_fingerprint(in.cluster, &in.options, none);
+  in.options.fixed.optimizer = OPTIMIZER_MUON;
+  g_autofree char *muon = search_fingerprint(in.cluster, &in.options, none);
+  in.options.fixed.optimizer = in.base.optimizer.name;
+  g_autofree char *same = search_fingerprint(in.cluster, &in.options, none);
+  ck_assert_str_ne(usual, sgd);
+  ck_assert_str_ne(sgd, muon);
+  ck_assert_str_eq(usual, same);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 START_TEST(fix_is_read)
 {
   GError *error = NULL;
@@ -374,6 +399,7 @@ TEST_LOOPS("search", { brute_force_agrees, 60 },
            { families_agree, 4 },
            { small_spaces_agree, 20 },
            { resumed_is_the_same },
+           { fixed_optimizer_is_another_search },
            { threads_do_not_matter },
            { fix_is_read },
            { refined_is_better, 24 }, { fix_holds })

@@ -191,23 +191,43 @@ static Answer *largest_context(const Asked *q)
   return a;
 }
 
-/* The model with another number of its most common block. */
+/* The block that stands for one of a stack of `n`: its first, its last or a middle one of `like`, from `first` on. */
+static int stretched(int i, int n, int first, int like)
+{
+  return first + (i == 0 ? 0 : i == n - 1 ? like - 1 : like / 2);
+}
+
+/* Block `i` of the deeper model, as a layer of the model: the most common one, but of an encoder-decoder's stacks. */
+static int block_like(const Model *m, const Model *deeper, int i)
+{
+  int encoder = m->encoder_blocks;
+
+  if (!encoder)
+    return m->n_layers / 2;
+  return i < deeper->encoder_blocks
+             ? stretched(i, deeper->encoder_blocks, 1, encoder)
+             : stretched(i - deeper->encoder_blocks, deeper->blocks - deeper->encoder_blocks, 1 + encoder,
+                         m->blocks - encoder);
+}
+
+/* The model with another number of blocks, of an encoder-decoder in both stacks. */
 static Model deeper(const Model *m, int blocks, int **layers)
 {
   Model copy = *m;
-  int common = m->encoder_blocks ? m->n_layers - 2 : m->n_layers / 2;
-  const LayerSpec *block = model_layer(m, common);
 
   copy.blocks = blocks;
-  copy.encoder_blocks = 0;
+  copy.encoder_blocks = (int)((gint64)m->encoder_blocks * blocks / m->blocks);
   copy.n_layers = m->n_layers - m->blocks + blocks;
   copy.layers = *layers = g_new(int, copy.n_layers);
-  for (int i = 1; i <= blocks; i++)
-    copy.layers[i] = m->layers[common];
   copy.layers[0] = m->layers[0];
+  for (int i = 0; i < blocks; i++)
+    copy.layers[i + 1] = m->layers[block_like(m, &copy, i)];
   for (int i = m->blocks + 1; i < m->n_layers; i++)
     copy.layers[blocks + i - m->blocks] = m->layers[i];
-  copy.params = m->params + (blocks - m->blocks) * block->params;
+  for (int i = 1; i <= m->blocks; i++)
+    copy.params -= model_layer(m, i)->params;
+  for (int i = 1; i <= blocks; i++)
+    copy.params += model_layer(&copy, i)->params;
   return copy;
 }
 

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Microseconds between two lines of progress. */
@@ -13,8 +14,8 @@ void watch_init(Watch *w, double limit_s, gboolean certificate)
                   .searches = -1 };
   w->shown = w->began;
   if (certificate)
-    w->certificate = g_string_new("tp,pp,vpp,dp,cp,ep,etp,mbs,schedule,types,zero,shard,hpz,offload,sp,recompute,"
-                                  "overlap,plans,settled,value\n");
+    w->certificate = g_string_new("tp,pp,vpp,dp,cp,ep,etp,mbs,schedule,types,zero,shard,hpz,offload,optimizer,sp,"
+                                  "recompute,overlap,plans,settled,value\n");
   sigemptyset(&w->signals);
   sigaddset(&w->signals, SIGTERM);
   sigaddset(&w->signals, SIGINT);
@@ -86,22 +87,37 @@ static void write_types(GString *s, const Plan *p)
   g_string_append_c(s, ',');
 }
 
+/* A list as one cell: commas divide columns. */
+static char *one_cell(const char *list)
+{
+  g_auto(GStrv) parts = g_strsplit(list, ", ", -1);
+  return g_strjoinv("+", parts);
+}
+
+/* Its name, and formats of states that are not as usual. */
+static char *optimizer_cell(const Optimizer *o)
+{
+  g_autoptr(GString) s = g_string_new(o->name == OPTIMIZER_ADAM ? ", adam" : NULL);
+
+  optimizer_label(o, s);
+  return one_cell(s->str + strlen(", "));
+}
+
 /* Choices of a plan; of several that are settled at once, those that they share. */
 static void write_choices(GString *s, const Plan *p, int how, gint64 plans)
 {
   const Overlap *on = &p->overlap;
   g_autofree char *offload = offload_label(&p->offload);
-  g_auto(GStrv) parts = g_strsplit(offload ? offload : "none", ", ", -1);
-  g_autofree char *stored = g_strjoinv("+", parts); /* commas divide columns */
+  g_autofree char *stored = one_cell(offload ? offload : "none"), *optimizer = optimizer_cell(&p->optimizer);
   g_autofree char *overlaps = g_strconcat(on->gradients ? "g" : "", on->parameters ? "p" : "", on->pipeline ? "s" : "",
                                           on->tensor ? "t" : "", NULL);
 
   if (plans > 1 && how < REJECT_MEMORY) {
-    g_string_append(s, "any,any,any,any,any,any,any,");
+    g_string_append(s, "any,any,any,any,any,any,any,any,");
     return;
   }
-  g_string_append_printf(s, "%d,%d,%d,%s,%d,%s", p->zero, p->shard_group, p->sharding.secondary,
-                         stored, p->sequence_parallel, recompute_names[p->recompute]);
+  g_string_append_printf(s, "%d,%d,%d,%s,%s,%d,%s", p->zero, p->shard_group, p->sharding.secondary,
+                         stored, optimizer, p->sequence_parallel, recompute_names[p->recompute]);
   if (recompute_counts(&p->scope))
     g_string_append_printf(s, ":%d", p->scope.layers);
   g_string_append_printf(s, ",%s,", plans > 1 ? "any" : *overlaps ? overlaps : "none");

@@ -35,10 +35,11 @@ char *search_fingerprint(const Cluster *cluster, const SearchOptions *o, const G
 {
   g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
   g_autoptr(GString) base = g_string_new(NULL);
+  const Plan plan = space_base(o);
   JsonWriter w;
 
   json_writer_init(&w, base);
-  plan_write(o->base, &w, NULL);
+  plan_write(&plan, &w, NULL);
   add_text(sum, TDP_VERSION "\n");
   add_text(sum, base->str);
   add_text(sum, o->objective ? o->objective->name : "time");

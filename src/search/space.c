@@ -524,17 +524,24 @@ static int fewest_experts(const Model *m)
   return MAX(fewest, 1);
 }
 
+Plan space_base(const SearchOptions *options)
+{
+  Plan plan = *options->base;
+
+  if (options->fixed.dispatch >= 0)
+    plan.dispatch = options->fixed.dispatch;
+  if (options->fixed.optimizer >= 0)
+    plan.optimizer.name = options->fixed.optimizer;
+  return plan;
+}
+
 gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
                   const SpaceVisitor *visitor)
 {
   const Fixed *f = &options->fixed;
   Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
              .experts = fewest_experts(model) };
-  Plan plan = *options->base;
-  if (f->dispatch >= 0)
-    plan.dispatch = f->dispatch;
-  if (f->optimizer >= 0)
-    plan.optimizer.name = f->optimizer;
+  Plan plan = space_base(options);
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {

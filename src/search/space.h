@@ -19,6 +19,9 @@
 #include "search/price_cache.h"
 #include "search/search.h"
 
+/* The plan that the others start from: the caller's, with what is fixed for all. */
+Plan space_base(const SearchOptions *options);
+
 /* Overlaps that a plan may do without. */
 enum { OFF_GRADIENTS = 1, OFF_PARAMETERS = 2, OFF_PIPELINE = 4, OFF_TENSOR = 8, VARIANTS_MAX = 16 };
 
