@@ -135,6 +135,14 @@ Plan plan_of_layer(const Plan *p, int layer)
   return plan_of_run(p, block ? strategies_find(&p->strategies, layer - 1) : &own);
 }
 
+const Plan *plan_layer_view(const Plan *p, int layer, Plan *room)
+{
+  if (p->strategies.n == 0)
+    return p;
+  *room = plan_of_layer(p, layer);
+  return room;
+}
+
 /* Whether experts get as many rows as their capacity. */
 static gboolean plan_pads(const Plan *p)
 {

@@ -185,6 +185,9 @@ Plan plan_of_experts(const Plan *plan);
  * all layers are alike, and for the embedding and the head. */
 Plan plan_of_layer(const Plan *plan, int layer);
 
+/* The same without a copy where all layers are alike; else it stands in `room`. */
+const Plan *plan_layer_view(const Plan *plan, int layer, Plan *room);
+
 /* The plan with a run's strategy for all layers. */
 Plan plan_of_run(const Plan *plan, const StrategyRun *run);
 

@@ -120,10 +120,16 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
 Piece stage_layers(const ProgramBuild *b, int stage);
-double rank_params(const ProgramBuild *b, int rank, int strategy, gboolean experts); /* of layers of the strategy */
 
-/* What their optimizer does beyond them. */
-OptimizerWork rank_optimizer(const ProgramBuild *b, int rank, int strategy, gboolean experts);
+/* Of a rank's layers of one strategy, with what their optimizer does beyond parameters. */
+typedef struct {
+  double params[2]; /* [experts] */
+  OptimizerWork optimizer[2];
+  double largest;   /* parameters of the largest tensor */
+  double whole;     /* parameters that are not divided, none of them experts that are apart */
+} RankWeights;
+
+RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index

@@ -224,26 +224,20 @@ Piece stage_layers(const ProgramBuild *b, int stage)
   return (Piece) { first, end - first - spread };
 }
 
-/* Of one strategy. */
-typedef struct {
-  double params[2]; /* [experts] */
-  OptimizerWork optimizer[2];
-  double largest;   /* parameters of the largest tensor */
-  double whole;     /* parameters that are not divided, none of them experts that are apart */
-} RankWeights;
-
 static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
     if (b->strategy[i] != strategy)
       continue;
+    const LayerPrice *layer = price_of(b, 0, i);
+    double copied = copied_params(b, i);
     for (int experts = 0; experts < 2; experts++)
-      optimizer_work_add(&w->optimizer[experts], &price_of(b, 0, i)->optimizer[experts]);
-    w->params[0] += price_of(b, 0, i)->params + copied_params(b, i);
-    w->optimizer[0].state_bytes += copied_params(b, i) > 0 ? table_state_bytes(b->model, b->plan) : 0;
-    w->params[1] += price_of(b, 0, i)->expert_params;
-    w->whole += price_of(b, 0, i)->whole;
-    w->largest = MAX(w->largest, price_of(b, 0, i)->largest);
+      optimizer_work_add(&w->optimizer[experts], &layer->optimizer[experts]);
+    w->params[0] += layer->params + copied;
+    w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, b->plan) : 0;
+    w->params[1] += layer->expert_params;
+    w->whole += layer->whole;
+    w->largest = MAX(w->largest, layer->largest);
   }
 }
 
@@ -253,7 +247,7 @@ static void add_final_norm(const ProgramBuild *b, RankWeights *w)
   w->optimizer[0].state_bytes += b->final_norm.optimizer[0].state_bytes;
 }
 
-static RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
+RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
 {
   RankWeights w = { 0 };
 
@@ -264,16 +258,6 @@ static RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     add_weights(b, &w, strategy, stage_layers(b, program_stage(b, rank, chunk)));
   return w;
-}
-
-double rank_params(const ProgramBuild *b, int rank, int strategy, gboolean experts)
-{
-  return rank_weights(b, rank, strategy).params[experts];
-}
-
-OptimizerWork rank_optimizer(const ProgramBuild *b, int rank, int strategy, gboolean experts)
-{
-  return rank_weights(b, rank, strategy).optimizer[experts];
 }
 
 static void add_states(const Plan *p, double params, double extra_bytes, double bytes[PART_COUNT])

@@ -64,9 +64,10 @@ static void add_copies(ProgramBuild *b)
   int ranks = b->shape.ranks;
 
   for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++) {
+    RankWeights weights = rank_weights(b, rank, 0);
     double params = 0;
     for (int experts = 0; experts < 2; experts++)
-      params += rank_params(b, rank, 0, experts) / (p->zero > 0 ? plan_shards(view_of(b, 0, experts)) : 1);
+      params += weights.params[experts] / (p->zero > 0 ? plan_shards(view_of(b, 0, experts)) : 1);
     add_pair(b, TASK_COPIES, params * op_reduce_bytes(p), rank, ranks - 1 - rank);
   }
 }
@@ -93,21 +94,19 @@ static int add_delayed(ProgramBuild *b, int row, double seconds)
   return program_add_task(b, row, LANE_FETCH, program_add_segment(b, s), 0, 0);
 }
 
-/* Updates of layers of all strategies, one after the other. */
-static OptimizerPrice step_price(const ProgramBuild *b, int row)
+/* Updates of layers of all strategies, one after the other; weights: of the row, by strategy. */
+static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeights *weights)
 {
   const Cluster *site = b->sites[row].cluster;
   OptimizerPrice sum = { 0 };
 
   for (int i = 0; i < b->n_strategies; i++) {
-    double params[2] = { rank_params(b, row, i, FALSE), rank_params(b, row, i, TRUE) };
+    const double *params = weights[i].params;
     OptimizerPrice price = optimizer_price(view_of(b, i, FALSE), site, params[0], params[1]);
     if (i > 0 && params[0] + params[1] == 0)
       continue;
-    for (int experts = 0; experts < 2; experts++) {
-      OptimizerWork work = rank_optimizer(b, row, i, experts);
-      price.seconds += optimizer_work_price(&work, view_of(b, i, experts), site).seconds;
-    }
+    for (int experts = 0; experts < 2; experts++)
+      price.seconds += optimizer_work_price(&weights[i].optimizer[experts], view_of(b, i, experts), site).seconds;
     sum.seconds += price.seconds;
     sum.offload_s += price.offload_s;
     sum.crowded_s += price.crowded_s;
@@ -130,12 +129,11 @@ static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, 
 }
 
 /* Muon's momentum, in whole matrices; the last of them, or `after` where there is nothing to gather. */
-static int add_momentum(ProgramBuild *b, int row, int after)
+static int add_momentum(ProgramBuild *b, int row, const RankWeights *weights, int after)
 {
   for (int i = 0; i < b->n_strategies; i++)
     for (int experts = 0; experts < 2; experts++) {
-      OptimizerWork work = rank_optimizer(b, row, i, experts);
-      double bytes = optimizer_gather_bytes(&work, view_of(b, i, experts));
+      double bytes = optimizer_gather_bytes(&weights[i].optimizer[experts], view_of(b, i, experts));
       if (bytes > 0)
         after = add_gather(b, row, i, experts, bytes, after);
     }
@@ -143,12 +141,12 @@ static int add_momentum(ProgramBuild *b, int row, int after)
 }
 
 /* Updated weights that nothing gathers before their use. */
-static void add_updated(ProgramBuild *b, int row, int optimizer)
+static void add_updated(ProgramBuild *b, int row, const RankWeights *weights, int optimizer)
 {
   for (int i = 0; i < b->n_strategies; i++)
     for (int experts = 0; experts < 2; experts++) {
       const Plan *view = view_of(b, i, experts);
-      double bytes = rank_params(b, row, i, experts) * op_gathered_weight_bytes(view);
+      double bytes = weights[i].params[experts] * op_gathered_weight_bytes(view);
       if (plan_gathers_at_end(view) && bytes > 0)
         add_gather(b, row, i, experts, bytes, optimizer);
     }
@@ -156,15 +154,19 @@ static void add_updated(ProgramBuild *b, int row, int optimizer)
 
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
-  OptimizerPrice price = step_price(b, row);
+  g_autofree RankWeights *weights = g_new(RankWeights, b->n_strategies);
+
+  for (int i = 0; i < b->n_strategies; i++)
+    weights[i] = rank_weights(b, row, i);
+  OptimizerPrice price = step_price(b, row, weights);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
-  program_add_edge(b, optimizer, add_momentum(b, row, norm));
+  program_add_edge(b, optimizer, add_momentum(b, row, weights, norm));
   if (price.beside_s > 0)
     program_add_edge(b, optimizer, add_delayed(b, row, price.beside_s));
-  add_updated(b, row, optimizer);
+  add_updated(b, row, weights, optimizer);
 }
 
 void step_end_tasks(ProgramBuild *b)

@@ -78,10 +78,11 @@ static const LayerWork *work_of(Walk *w, int layer)
 {
   const Result *r = w->result;
   int at = r->plan.strategies.n > 0 ? layer : r->model->layers[layer];
-  Plan view = plan_of_layer(&r->plan, layer);
+  Plan room;
 
   if (!w->known[at])
-    layer_work_init(&w->work[at], r->model, model_layer(r->model, layer), &view, w->site);
+    layer_work_init(&w->work[at], r->model, model_layer(r->model, layer), plan_layer_view(&r->plan, layer, &room),
+                    w->site);
   w->known[at] = TRUE;
   return &w->work[at];
 }

@@ -25,16 +25,17 @@ static int pass_neighbours(const Plan *p)
 
 RankJoin rank_join_of(const RankTimes *t, const Segment *s)
 {
-  Plan view = plan_of_layer(t->plan, s->first_layer);
-  int neighbours = view.tp * view.cp;
+  Plan room;
+  const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
+  int neighbours = view->tp * view->cp;
 
   switch (joins[s->kind]) {
   case JOIN_TENSOR:
-    return (RankJoin) { pass_neighbours(&view), 1 };
+    return (RankJoin) { pass_neighbours(view), 1 };
   case JOIN_DATA:
     if (s->experts)
-      return (RankJoin) { plan_expert_replicas(&view), mesh_expert_stride(&view, EXPERT_DATA) };
-    return (RankJoin) { view.dp, neighbours };
+      return (RankJoin) { plan_expert_replicas(view), mesh_expert_stride(view, EXPERT_DATA) };
+    return (RankJoin) { view->dp, neighbours };
   case JOIN_ALL:
     return (RankJoin) { t->replicas, 1 };
   default:
@@ -57,13 +58,14 @@ static GroupShape pair_shape(const Cluster *cluster, int a, int b)
 static gboolean own_shape(const RankTimes *t, const Task *task, int to, int replica, GroupShape *shape)
 {
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
-  Plan view = plan_of_layer(t->plan, s->first_layer);
-  int neighbours = view.tp * view.cp, rank = task->row * t->replicas + replica;
+  Plan room;
+  const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
+  int neighbours = view->tp * view->cp, rank = task->row * t->replicas + replica;
 
   if (joins[task->kind] == JOIN_DATA && s->experts)
     *shape = s->group;
-  else if (joins[task->kind] == JOIN_DATA && s->group.size == view.dp)
-    *shape = group_shape_at(t->cluster, rank - replica + replica % neighbours, view.dp, neighbours);
+  else if (joins[task->kind] == JOIN_DATA && s->group.size == view->dp)
+    *shape = group_shape_at(t->cluster, rank - replica + replica % neighbours, view->dp, neighbours);
   else if (to >= 0 && to != task->row && s->group.size == 2)
     *shape = pair_shape(t->cluster, rank, to * t->replicas + replica);
   else
