@@ -16,7 +16,7 @@ Candidate candidates_add(Candidates *c, const SpaceLeaf *leaf)
   if (leaf->first)
     g_array_append_val(c->groups, *leaf->group);
   return (Candidate) { .index = leaf->index, .group = c->groups->len - 1, .pass = leaf->pass, .state = leaf->state,
-                       .switches = leaf->switches };
+                       .switches = leaf->switches, .split = leaf->plan->split.stages > 0 };
 }
 
 Plan candidate_plan(const Candidates *c, const Candidate *candidate)
@@ -24,7 +24,7 @@ Plan candidate_plan(const Candidates *c, const Candidate *candidate)
   Plan plan = g_array_index(c->groups, Plan, candidate->group);
 
   space_choose(&plan, &candidate->pass, &candidate->state);
-  if (price_cache_uneven(c->prices, &plan))
+  if (candidate->split)
     plan.split = *price_cache_split(c->prices, &plan);
   return plan;
 }

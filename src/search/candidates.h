@@ -14,6 +14,7 @@ typedef struct {
   PassChoice pass;
   StateChoice state;
   guint8 switches;     /* overlaps that may be off: it stands for that many plans (variants.h) */
+  guint8 split;        /* its layers have the best split (price_cache_split) */
 } Candidate;
 
 typedef struct {

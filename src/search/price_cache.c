@@ -149,11 +149,6 @@ const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
   return priced->sums;
 }
 
-gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan)
-{
-  return cache->cluster->n_types > 0 || cache->model->blocks % plan_stages(plan) != 0;
-}
-
 /* The split goes by all of the plan, and by what fits. */
 static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
 {

@@ -16,9 +16,6 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
 
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan);
 
-/* Whether layers do not divide by the plan's stages, or those stand on unlike devices. */
-gboolean price_cache_uneven(const PriceCache *cache, const Plan *plan);
-
 /* The best split of the plan's layers that its framework can run, by time alone;
  * NULL if there is none. On a mixed cluster: balance_by_room(). */
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);
