@@ -202,6 +202,127 @@ START_TEST(flex_sends_once_to_a_node)
 }
 END_TEST
 
+enum { NO_SHARED, ALONE, BESIDE, VARIANTS };
+
+/* Shared experts beside the exchange do the same work, hide the exchange as far as they last, and leave the rest of it. */
+START_TEST(shared_experts_hide_the_exchange)
+{
+  Fixture f;
+  Block blocks[VARIANTS];
+  PassPrice passes[VARIANTS][PASS_COUNT];
+
+  setup(&f, 16, 16);
+  f.plan.ep = 16;
+  for (int i = 0; i < VARIANTS; i++) {
+    f.model->specs[f.model->layers[1]].ffn.shared_width = i == NO_SHARED ? 0 : 2048;
+    f.plan.overlap.experts = i == BESIDE;
+    check_legal(&f);
+    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+    memcpy(passes[i], prices->layers[f.model->layers[1]].pass, sizeof passes[i]);
+    blocks[i] = block_of(&f);
+  }
+  ck_assert_double_eq_tol(blocks[BESIDE].flops, blocks[ALONE].flops, 1e-3);
+  ck_assert_double_eq_tol(blocks[BESIDE].sent, blocks[ALONE].sent, 1e-3);
+  ck_assert_double_eq_tol(blocks[BESIDE].saved, blocks[ALONE].saved, 1e-3);
+  for (int pass = PASS_FORWARD; pass <= PASS_INPUT; pass++) {
+    const PassPrice *alone = &passes[ALONE][pass], *beside = &passes[BESIDE][pass];
+    double hidden = alone->expert_s - beside->expert_s, shared = beside->compute_s - passes[NO_SHARED][pass].compute_s;
+    ck_assert_double_lt(beside->seconds, alone->seconds);
+    ck_assert_double_ge(beside->compute_s, alone->compute_s * (1 - 1e-12));
+    ck_assert_double_eq_tol(beside->seconds, beside->compute_s + beside->expert_s, 1e-9);
+    ck_assert_double_gt(hidden, 0.5 * MIN(shared, alone->expert_s));
+    ck_assert_double_le(hidden, shared + 1e-12);
+  }
+  f.plan.dispatch = DISPATCH_FLEX;
+  check_rule(&f, RULE_EXPERTS, "plan: overlap: experts: true: expected false but where megatron-core sends tokens to experts by "
+                               "alltoall");
+  teardown(&f);
+}
+END_TEST
+
+/* A limit of an expert's tokens: none to set, what is beyond dropped, or experts filled up to it. */
+START_TEST(capacity_is_the_frameworks)
+{
+  Fixture f;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 16;
+  f.plan.expert_load = 1.1;
+  f.plan.expert_capacity = 1.25;
+  check_legal(&f);
+  ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.1);
+  f.framework->capacity = CAPACITY_PAD;
+  check_legal(&f);
+  ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.25);
+  f.framework->capacity = CAPACITY_NONE;
+  check_rule(&f, RULE_EXPERTS, "plan: moe_expert_capacity_factor: 1.25: expected none, megatron-core drops no tokens");
+  f.plan.expert_capacity = 0;
+  ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.1);
+  teardown(&f);
+}
+END_TEST
+
+/* hpZ over 8 neighbours keeps 1/8 of the dense weights a second time, and 1/2 of the experts' that 4 of them hold each. */
+START_TEST(second_copies_of_experts)
+{
+  Fixture f;
+  double weights[2], dense = 0, experts = 0;
+
+  setup(&f, 16, 32);
+  f.plan.ep = 4;
+  f.plan.zero = 3;
+  f.framework->sharding = ~0u;
+  for (int with = 0; with < 2; with++) {
+    f.plan.sharding.secondary = 8 * with;
+    check_legal(&f);
+    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+    g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+    ck_assert(program_check(program, NULL));
+    weights[with] = program->rows[0].static_bytes[PART_WEIGHTS];
+    for (int i = 0; i < f.model->n_layers && with; i++) {
+      dense += prices->layers[f.model->layers[i]].params;
+      experts += prices->layers[f.model->layers[i]].expert_params;
+    }
+  }
+  ck_assert_double_eq_tol(weights[1] - weights[0], 2 * (dense / 8 + experts / 2), 1);
+  f.plan.ep = 16;
+  check_rule(&f, RULE_SHARDING, "plan: zero_hpz_partition_size: 8: expected that the ranks of expert parallel 16, each expert "
+                                "on 1, divide these with their tensor-parallel ones");
+  teardown(&f);
+}
+END_TEST
+
+/* Small tensors stay whole, experts' are divided whatever their size; the host's update of both may be late. */
+START_TEST(options_beside_experts)
+{
+  Fixture f;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 4;
+  f.framework->sharding = ~0u;
+  f.plan.zero = 3;
+  f.plan.sharding.persistence = 1e9;
+  check_legal(&f);
+  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+  const LayerPrice *block = price_of_layer(prices, f.model, 0, 1);
+  ck_assert_double_eq(block->whole, block->params);
+  ck_assert_double_gt(block->expert_params, 0);
+  f.plan.sharding.persistence = 0;
+  f.plan.zero = 1;
+  f.plan.offload = (Offload) { .optimizer = STORE_CPU };
+  check_legal(&f);
+  g_autoptr(Trace) waits = simulate_plan(f.model, f.cluster, &f.plan);
+  f.plan.offload.delayed = TRUE;
+  check_legal(&f);
+  g_autoptr(Trace) late = simulate_plan(f.model, f.cluster, &f.plan);
+  Metrics now, later;
+  trace_metrics(waits, &now);
+  trace_metrics(late, &later);
+  ck_assert_double_lt(later.iteration_s, now.iteration_s);
+  teardown(&f);
+}
+END_TEST
+
 /* The busiest rank's tokens: more work, messages and activations, up to the capacity. */
 START_TEST(the_busiest_rank_counts)
 {
@@ -381,6 +502,7 @@ START_TEST(dense_models_have_none)
 END_TEST
 
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
-          flex_sends_once_to_a_node, the_busiest_rank_counts, places_up_to_the_capacity,
+          flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
+          second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
           states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules,
           dense_models_have_none)

@@ -5,7 +5,9 @@
 #include "report/report.h"
 
 /* Of each stage the best strategy of each layer (search/layerwise.h) against the
- * plan's own for all, by the same sum. Newly allocated text. */
-char *explain_layerwise(const Result *best);
+ * plan's own for all, estimated; then, where the framework runs such plans, the
+ * plan that says so beside the given one, simulated. `better` gets it if it takes
+ * less and fits, else the given plan. Newly allocated text. */
+char *explain_layerwise(const Result *best, Plan *better);
 
 #endif

@@ -96,7 +96,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
     { "layerwise", 0, 0, G_OPTION_ARG_NONE, &o->layerwise,
-      "Estimate what strategies of their own would gain each layer of the best plan", NULL },
+      "Give each layer of the best plan a strategy of its own, and simulate that", NULL },
     { "refine", 0, 0, G_OPTION_ARG_NONE, &o->refine,
       "Change the best plan beyond the space, where simulation says that it gains", NULL },
     { "threads", 0, 0, G_OPTION_ARG_INT, &o->threads,

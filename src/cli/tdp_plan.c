@@ -212,7 +212,7 @@ static SearchOptions search_options(const Planning *p, const PlanOptions *o)
                            .over = o->explain, .objective = p->objective, .second = p->second };
 }
 
-static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace)
+static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace, const char *layers)
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
@@ -239,10 +239,8 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *refined = refined_text(p->refined, &p->results[0]);
     printf("\n%s", refined);
   }
-  if (o->layerwise) {
-    g_autofree char *layers = explain_layerwise(&p->results[0]);
+  if (layers)
     printf("\n%s", layers);
-  }
   if (o->explain) {
     SearchOptions options = search_options(p, o);
     Asked asked = { .model = p->model, .cluster = p->cluster, .options = &options };
@@ -269,13 +267,13 @@ static const Plan *chosen_plan(const Planning *p)
   return p->refined ? &p->refined->plan : &p->results[0].plan;
 }
 
-static gboolean write_plan(const Planning *p, const char *path, GError **error)
+static gboolean write_plan(const Plan *plan, const char *path, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
   json_writer_init(&w, text);
-  plan_write(chosen_plan(p), &w, NULL);
+  plan_write(plan, &w, NULL);
   g_string_append_c(text, '\n');
   return files_write(path, text->str, text->len, error);
 }
@@ -294,15 +292,19 @@ static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **
 static gboolean deliver(const Planning *p, const PlanOptions *o, GError **error)
 {
   g_autoptr(Trace) trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
+  Plan plan = *chosen_plan(p), layered = plan;
+  g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], &layered) : NULL;
 
-  if ((o->output && !write_plan(p, o->output, error)) || !write_exports(p, o, error))
+  if (layers && layered.strategies.n > 0)
+    plan = layered;
+  if ((o->output && !write_plan(&plan, o->output, error)) || !write_exports(p, o, error))
     return FALSE;
   if (o->plots && !report_plots(&p->results[0], trace, o->plots, error))
     return FALSE;
   if (o->json)
     write_json(p);
   else
-    print_text(p, o, trace);
+    print_text(p, o, trace, layers);
   return TRUE;
 }
 

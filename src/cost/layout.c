@@ -2,6 +2,12 @@
 
 #include "op/op.h"
 
+static double exchange_s(const Plan *plan, Collective what, double bytes, const Cluster *cluster,
+                         const GroupShape *group)
+{
+  return collective_cost(cluster, what, bytes, group).seconds + plan->framework->collective_s;
+}
+
 double layout_change_s(const Model *model, const Plan *from, const Plan *to, const Cluster *cluster)
 {
   gboolean divided_from = from->sequence_parallel && from->tp > 1, divided_to = to->sequence_parallel && to->tp > 1;
@@ -15,7 +21,7 @@ double layout_change_s(const Model *model, const Plan *from, const Plan *to, con
   if (!divided_to && to->tp >= from->tp) {
     int parts = divided_from ? to->tp : to->tp / from->tp;
     group = group_shape(cluster, parts, divided_from ? 1 : from->tp);
-    return collective_cost(cluster, COLLECTIVE_ALL_GATHER, needed, &group).seconds;
+    return exchange_s(from, COLLECTIVE_ALL_GATHER, needed, cluster, &group);
   }
-  return collective_cost(cluster, COLLECTIVE_ALL_TO_ALL, needed, &group).seconds;
+  return exchange_s(from, COLLECTIVE_ALL_TO_ALL, needed, cluster, &group);
 }

@@ -18,8 +18,8 @@
 #include "cost/collective.h"
 #include "plan/plan.h"
 
-/* Seconds from the division of the outputs under one plan to that under the other,
- * for a micro-batch of each; one of the tensor degrees divides the other, and the
+/* Seconds from the division of the outputs under one plan to that under the other, with what the
+ * framework adds to each collective, for a micro-batch of each; one of the tensor degrees divides the other, and the
  * devices of a stage are the same. */
 double layout_change_s(const Model *model, const Plan *from, const Plan *to, const Cluster *cluster);
 

@@ -58,11 +58,11 @@ LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *c
 void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
                     const Cluster *cluster);
 
-/* Prices of all layers, on a mixed cluster on the devices of each node type. An
- * entry is a spec of the model, or a layer where recomputation treats the layers
- * of a stage differently. A group of layers that are made again together keeps
- * its input with its first layer, and what is made again lives with its last one,
- * the backward of which runs first. */
+/* Prices of all layers, on a mixed cluster on the devices of each node type. An entry is a spec of the model, or a
+ * layer where recomputation treats the layers of a stage differently or runs of layers have strategies of their own. A
+ * change of layout in front of a layer belongs to its passes, as exposed communication; one back to the plan's own
+ * layout at the end of a stage to the last layer's. A group of layers that are made again together keeps its input
+ * with its first layer, and what is made again lives with its last one, the backward of which runs first. */
 typedef struct {
   LayerPrice *layers; /* [node type][entry] */
   int n;              /* entries */
@@ -80,7 +80,8 @@ PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster 
 void price_table_free(PriceTable *table);
 
 /* The ops of all layers with their times, from which come the tables of all plans that differ from
- * the given one in recomputation only. `known` may be NULL, as of op_times_s(). */
+ * the given one in recomputation only; not of plans with strategies by layer. `known` may be NULL, as of
+ * op_times_s(). */
 typedef struct PriceWork PriceWork;
 
 PriceWork *price_work_new(const Model *model, const Plan *plan, const Cluster *cluster, OpTimes *known);

@@ -1,6 +1,10 @@
 /* Prices of a model's layers under a plan. */
 #include "cost/price.h"
 
+#include "cost/layout.h"
+
+#include <string.h>
+
 struct PriceWork {
   const Model *model;
   const Cluster *cluster;
@@ -91,6 +95,78 @@ static void price_stage(LayerPrice *layers, const Model *model, const Plan *plan
       make_group(layers, i, MIN(size, to - i));
 }
 
+/* Forward, an activation goes from the division under one plan to that under the other; its gradient goes back. */
+static void add_change(LayerPrice *layer, const Model *model, const Plan *from, const Plan *to, const Cluster *site)
+{
+  const double seconds[PASS_COUNT] = {
+    [PASS_FORWARD] = layout_change_s(model, from, to, site),
+    [PASS_BACKWARD] = layout_change_s(model, to, from, site),
+    [PASS_INPUT] = layout_change_s(model, to, from, site),
+  };
+
+  for (int pass = 0; pass < PASS_COUNT; pass++) {
+    layer->pass[pass].seconds += seconds[pass];
+    layer->pass[pass].tensor_s += seconds[pass];
+  }
+  if (seconds[PASS_FORWARD] > 0 || seconds[PASS_BACKWARD] > 0)
+    layer->transient_bytes = MAX(layer->transient_bytes, op_boundary_bytes(model, from) + op_boundary_bytes(model, to));
+}
+
+/* A stage takes and gives activations as the plan itself lays them out. */
+static void price_changes(LayerPrice *layers, const Model *model, const Plan *plan, int stage, const Cluster *site)
+{
+  int first = plan_stage_first_layer(plan, model, stage), end = plan_stage_first_layer(plan, model, stage + 1);
+  Plan before = plan_of_layer(plan, 0);
+
+  for (int i = first; i < end; i++) {
+    Plan own = plan_of_layer(plan, i);
+    add_change(&layers[i], model, &before, &own, site);
+    before = own;
+  }
+  Plan outside = plan_of_layer(plan, 0);
+  if (end > first)
+    add_change(&layers[end - 1], model, &before, &outside, site);
+}
+
+static void price_specs(LayerPrice *layers, const Model *model, const Plan *plan, const Cluster *site)
+{
+  g_autoptr(PriceWork) work = price_work_new(model, plan, site, NULL);
+  g_autoptr(PriceTable) table = specs_new(work, plan);
+
+  memcpy(layers, table->layers, table->n * sizeof *layers);
+}
+
+/* Layers that several strategies price, each once. */
+static void price_runs(LayerPrice *layers, const Model *model, const Plan *plan, const Cluster *site)
+{
+  const LayerStrategies *all = &plan->strategies;
+  g_autofree LayerPrice *specs = g_new(LayerPrice, model->n_specs);
+  int layer = 1;
+
+  Plan own = plan_of_layer(plan, 0);
+  price_specs(specs, model, &own, site);
+  for (int i = 0; i < model->n_layers; i++)
+    layers[i] = specs[model->layers[i]];
+  for (int run = 0; run < all->n; run++) {
+    Plan view = plan_of_run(plan, &all->runs[run]);
+    price_specs(specs, model, &view, site);
+    for (int end = layer + all->runs[run].layers; layer < end; layer++)
+      layers[layer] = specs[model->layers[layer]];
+  }
+  for (int stage = 0; stage < plan_stages(plan); stage++)
+    price_changes(layers, model, plan, stage, site);
+}
+
+static PriceTable *runs_new(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  PriceTable *table = table_new(cluster, model->n_layers);
+
+  table->by_layer = TRUE;
+  for (int type = 0; type < table->n_types; type++)
+    price_runs(table->layers + type * table->n, model, plan, cluster->n_types ? cluster->types[type] : cluster);
+  return table;
+}
+
 PriceTable *price_work_table(PriceWork *w, const Plan *plan)
 {
   const Model *model = w->model;
@@ -112,6 +188,8 @@ PriceTable *price_work_table(PriceWork *w, const Plan *plan)
 
 PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster)
 {
+  if (plan->strategies.n > 0)
+    return runs_new(model, plan, cluster);
   g_autoptr(PriceWork) work = price_work_new(model, plan, cluster, NULL);
   return price_work_table(work, plan);
 }

@@ -123,8 +123,15 @@ static gboolean check_plan(const Plan *p, GError **error)
   if (p->schedule->vocabulary && p->zero > 1 && plan_replicas(p) > 1)
     return refuse(error, "plan: zero_stage: %d: expected 0 or 1 to execute pipeline_schedule %s", p->zero,
                   p->schedule->name);
+  if (p->expert_capacity > 0 && !p->expert_padded && p->framework->capacity == CAPACITY_PAD)
+    return refuse(error, "plan: moe_expert_capacity_factor: %g: expected moe_pad_expert_input_to_capacity to execute "
+                         "as %s does", p->expert_capacity, p->framework->name);
+  if (p->strategies.n > 0)
+    return refuse(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own strategy");
   if (p->types[0])
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
+  if (p->overlap.experts)
+    return refuse(error, "plan: overlap.experts: true: expected false to execute");
   if (p->products)
     return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute", dtype_names[plan_format(p)]);
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)

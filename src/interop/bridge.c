@@ -28,6 +28,8 @@ static void put_model(Export *e, GString *text)
   if (plan_experts_apart(p))
     g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n",
                            plan_expert_tensor(p), expert_dispatch_names[p->dispatch]);
+  if (p->overlap.experts)
+    g_string_append(text, "  moe_shared_expert_overlap: true\n");
   if (p->expert_capacity > 0)
     g_string_append_printf(text, "  moe_expert_capacity_factor: %g\n", p->expert_capacity);
   if (p->expert_drop)

@@ -196,6 +196,8 @@ void export_lose_experts(Export *e)
 {
   const Plan *p = e->plan;
 
+  if (p->overlap.experts)
+    export_lose(e, "overlap: experts: true: not in %s, left out", e->exporter->target);
   if (plan_expert_tensor(p) != p->tp)
     export_lose(e, "expert_tensor_parallel_size: %d: not in %s, left out", plan_expert_tensor(p), e->exporter->target);
   if (p->expert_capacity > 0)
@@ -314,6 +316,8 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
   for (int choice = 0; choice < CHOICE_COUNT; choice++)
     if (plan_takes(plan, choice) && !(exporter->sharding >> choice & 1))
       export_lose(&e, "%s: left out", sharding_choice_names[choice]);
+  if (plan->strategies.n > 0)
+    export_lose(&e, "layer_strategies: left out, all layers get the plan's own");
   if (plan_narrow(plan) && !exporter->recipes)
     export_lose(&e, "precision: %s: its recipe is left out, written as bf16", dtype_names[plan_format(plan)]);
   if (plan->products == PRODUCTS_TF32)

@@ -50,6 +50,8 @@ static void add_expert_parallel(Export *e, GString *flags)
     export_words(flags, "--expert-tensor-parallel-size %d", plan_expert_tensor(p));
   if (plan_experts_apart(p))
     export_words(flags, "--moe-token-dispatcher-type %s", expert_dispatch_names[p->dispatch]);
+  if (p->overlap.experts)
+    add(flags, "--moe-shared-expert-overlap");
   if (p->expert_capacity > 0)
     export_words(flags, "--moe-expert-capacity-factor %g", p->expert_capacity);
   if (p->expert_drop)

@@ -169,6 +169,8 @@ static void put_parallelism(Export *e, GString *text)
                 plan_expert_tensor(p));
   if (p->ep > 1)
     g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", plan_expert_tensor(p) == p->tp ? p->tp : 1);
+  if (p->overlap.experts)
+    export_lose(e, "overlap: experts: true: not in torchtitan, left out");
   if (p->expert_capacity > 0)
     export_lose(e, "moe_expert_capacity_factor: %g: torchtitan drops no tokens, left out", p->expert_capacity);
   g_string_append_c(text, '\n');

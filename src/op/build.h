@@ -129,6 +129,8 @@ typedef struct {
 } Mlp;
 
 void build_mlp(Build *b, const Mlp *mlp);
+void build_mlp_up(Build *b, const Mlp *mlp);   /* its two parts: up to the activation, */
+void build_mlp_down(Build *b, const Mlp *mlp); /* and the last product */
 void build_experts(Build *b);
 
 /* The core of attention, `heads` of them on this device, where a sequence is

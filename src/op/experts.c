@@ -34,15 +34,28 @@ static void combine(Build *b, double moved)
 }
 
 /* Their input is the router's. */
+static Mlp shared_mlp(const Build *b, gboolean inside)
+{
+  double rows = inside ? b->tokens : b->rows;
+
+  return (Mlp) { .up = "shared up", .down = "shared down", .width = b->spec->ffn.shared_width / b->tp, .batch = 1,
+                 .rows = b->tokens, .saved = b->bytes * rows * b->hidden, .module = MODULE_SHARED_EXPERTS,
+                 .kept = TRUE, .inside = inside };
+}
+
+/* Whether they are built between the other ops. */
+static gboolean shared_beside(const Build *b)
+{
+  return b->plan->overlap.experts && b->spec->ffn.shared_width > 0;
+}
+
 static void shared(Build *b, gboolean inside)
 {
   const FeedForward *f = &b->spec->ffn;
-  double rows = inside ? b->tokens : b->rows;
+  Mlp mlp = shared_mlp(b, inside);
 
-  if (f->shared_width)
-    build_mlp(b, &(Mlp) { .up = "shared up", .down = "shared down", .width = f->shared_width / b->tp, .batch = 1,
-                          .rows = b->tokens, .saved = b->bytes * rows * b->hidden, .module = MODULE_SHARED_EXPERTS,
-                          .kept = TRUE, .inside = inside });
+  if (f->shared_width && !shared_beside(b))
+    build_mlp(b, &mlp);
   build_params(b, f->shared_gate ? b->hidden : 0);
 }
 
@@ -68,7 +81,7 @@ static void local_experts(Build *b, double tokens)
 {
   const FeedForward *f = &b->spec->ffn;
   int local = f->experts / b->plan->ep;
-  double before = b->work->params, states = b->work->state_bytes[0];
+  double before = b->work->params, whole = b->work->whole, states = b->work->state_bytes[0];
   guint first = b->work->matrices ? b->work->matrices->len : 0;
 
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .width = (double)f->width / plan_expert_tensor(b->plan),
@@ -76,6 +89,7 @@ static void local_experts(Build *b, double tokens)
                         .inside = TRUE });
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
+  b->work->whole = whole;
   b->work->state_bytes[1] += b->work->state_bytes[0] - states;
   b->work->state_bytes[0] = states;
   for (guint i = first; b->work->matrices && i < b->work->matrices->len; i++)
@@ -92,7 +106,65 @@ static void sort(Build *b, const char *name, double tokens)
                                 .backward_kernels = 1 });
 }
 
-/* Each rank sends the rows of its own tokens to the ranks of their experts, whose tensor-parallel group gathers them. */
+/* Where the lists of ops stood. */
+typedef struct {
+  guint forward, backward;
+} Mark;
+
+static Mark mark(const Build *b)
+{
+  return (Mark) { b->work->forward->len, b->work->backward->len };
+}
+
+static Op *forward_op(Build *b, guint i)
+{
+  return &g_array_index(b->work->forward, Op, i);
+}
+
+static Op *backward_op(Build *b, guint i)
+{
+  return &g_array_index(b->work->backward, Op, i);
+}
+
+/* Moves the op at `from` to `to`, a later place. */
+static void move_op(GArray *ops, guint from, guint to)
+{
+  Op op = g_array_index(ops, Op, from);
+
+  g_array_remove_index(ops, from);
+  g_array_insert_val(ops, to, op);
+}
+
+/* In plans that want it, builds a part of the shared experts beside the exchanges since `before`. These start
+ * first, each way, behind the part's own gathering of rows. Backward the op before them waits, forward the
+ * one whose place is returned is to. */
+static guint build_beside(Build *b, Mark before, void (*part)(Build *, const Mlp *))
+{
+  guint exchanges = b->work->forward->len - before.forward;
+  guint start = b->work->forward->len, stop;
+  Mlp mlp = shared_mlp(b, FALSE);
+
+  if (!shared_beside(b))
+    return start;
+  for (guint i = 0; i < exchanges; i++)
+    forward_op(b, before.forward + i)->async = backward_op(b, before.backward + i)->async = TRUE;
+  backward_op(b, before.backward - 1)->joins = TRUE;
+  part(b, &mlp);
+  stop = b->work->backward->len;
+  while (forward_op(b, start)->kind == OP_COLLECTIVE)
+    start++;
+  while (backward_op(b, stop - 1)->kind == OP_COLLECTIVE)
+    stop--;
+  for (guint i = 0; i < exchanges; i++) {
+    move_op(b->work->forward, before.forward, start - 1);
+    move_op(b->work->backward, before.backward, stop - 1);
+  }
+  return b->work->forward->len;
+}
+
+/* Each rank sends the rows of its own tokens to the ranks of their experts, whose tensor-parallel group
+ * gathers them. Shared experts' first products may run beside the way there, their second one beside the
+ * way back, as Megatron Core does it (moe_shared_expert_overlap). */
 static void by_all_to_all(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
@@ -102,14 +174,20 @@ static void by_all_to_all(Build *b)
   routed *= plan_expert_copies(b->plan);
   router(b, b->rows);
   dispatch(b, b->rows, 2 * routed * row_bytes);
+  Mark there = mark(b);
   build_exchange(b, "dispatch tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
+  guint next = build_beside(b, there, build_mlp_up);
   sort(b, "sort tokens", etp * received);
   local_experts(b, etp * received);
+  forward_op(b, next)->joins = TRUE;
   sort(b, "sort back", etp * received);
+  Mark back = mark(b);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
   build_exchange(b, "return tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
+  next = build_beside(b, back, build_mlp_down);
   combine(b, 2 * routed * row_bytes);
+  forward_op(b, next)->joins = TRUE;
   b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
 }
 

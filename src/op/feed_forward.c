@@ -19,30 +19,42 @@ static void activation(Build *b, double elements)
     });
 }
 
-void build_mlp(Build *b, const Mlp *m)
+void build_mlp_up(Build *b, const Mlp *m)
 {
-  gboolean bias = b->spec->ffn.bias;
   double gates = b->spec->ffn.kind == MLP_SWIGLU ? 2 : 1;
   double elements = m->rows * m->batch * m->width;
 
   b->redone |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
   b->dropped |= m->module == MODULE_MOE_ACT || m->inside ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
-    .name = m->up, .in = b->hidden, .out = gates * m->width, .batch = m->batch, .rows = m->rows, .bias = bias,
-    .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel, .kept = m->kept,
+    .name = m->up, .in = b->hidden, .out = gates * m->width, .batch = m->batch, .rows = m->rows,
+    .bias = b->spec->ffn.bias, .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel,
+    .kept = m->kept,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   b->dropped |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
   b->redone |= 1u << m->module;
   activation(b, elements);
-  b->redone &= m->module == MODULE_MOE_ACT ? ~(1u << MODULE_MOE_ACT) : ~0u;
-  b->dropped |= 1u << m->module;
-  build_linear(b, &(Linear) {
-    .name = m->down, .in = m->width, .out = b->hidden, .batch = m->batch, .rows = m->rows, .bias = bias,
-    .saved = b->bytes * elements, .split = LINEAR_ROW, .no_reduce = m->inside,
-  });
   build_leave(b, m->module);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);
+}
+
+void build_mlp_down(Build *b, const Mlp *m)
+{
+  b->redone |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
+  b->dropped |= 1u << m->module;
+  build_linear(b, &(Linear) {
+    .name = m->down, .in = m->width, .out = b->hidden, .batch = m->batch, .rows = m->rows,
+    .bias = b->spec->ffn.bias, .saved = b->bytes * m->rows * m->batch * m->width, .split = LINEAR_ROW,
+    .no_reduce = m->inside,
+  });
+  build_leave(b, m->module);
+}
+
+void build_mlp(Build *b, const Mlp *m)
+{
+  build_mlp_up(b, m);
+  build_mlp_down(b, m);
 }
 
 void build_feed_forward(Build *b)

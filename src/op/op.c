@@ -21,11 +21,15 @@ double op_tokens(const Plan *p)
   return stream_tokens(p, FALSE);
 }
 
-double op_overhead_bytes(const Plan *p)
+int op_layer_groups(const Plan *p)
 {
   int apart = plan_experts_apart(p) ? (p->ep > 1) + (plan_expert_tensor(p) > 1) + (plan_expert_replicas(p) > 1) : 0;
-  int groups = apart + (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p)) + (p->pp > 1);
-  return p->framework->context_bytes + groups * p->framework->group_bytes;
+  return apart + (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p));
+}
+
+double op_overhead_bytes(const Plan *p)
+{
+  return p->framework->context_bytes + (op_layer_groups(p) + (p->pp > 1)) * p->framework->group_bytes;
 }
 
 int op_vocab(const Model *model, const Plan *p)

@@ -148,6 +148,7 @@ double op_bucket_params(const Plan *plan);
 /* Context, libraries and communicators of a device; communication buckets of
  * a device with that many parameters. */
 double op_overhead_bytes(const Plan *plan);
+int op_layer_groups(const Plan *plan); /* communicators of a device but the pipeline's */
 double op_bucket_bytes(const Plan *plan, double params);
 
 /*

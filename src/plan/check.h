@@ -20,6 +20,14 @@ gboolean check_optimizer(const Subject *subject, GError **error); /* check_optim
 gboolean check_offload(const Subject *subject, GError **error);
 gboolean check_activations(const Subject *subject, GError **error);
 
+/* Of check_experts.c. */
+gboolean check_experts(const Subject *subject, GError **error);
+gboolean check_expert_rows(const Subject *subject, GError **error);
+gboolean check_expert_copies(const Subject *subject, GError **error);
+
+/* Of check_strategies.c. */
+gboolean check_strategies(const Subject *subject, GError **error);
+
 /* Rules of check_family.c. */
 gboolean check_family(const Subject *subject, GError **error);
 gboolean check_stacks(const Subject *subject, GError **error);

@@ -113,6 +113,9 @@ static gboolean check_secondary(const Subject *s, GError **error)
   if (secondary >= shards || shards % secondary != 0)
     return broken(error, "zero_hpz_partition_size: %d: expected a divisor of the %d ranks over which ZeRO divides, "
                   "and fewer than these", secondary, shards);
+  if (plan_experts_apart(p) && (gint64)secondary * p->tp % ((gint64)p->ep * plan_expert_tensor(p)) != 0)
+    return broken(error, "zero_hpz_partition_size: %d: expected that the ranks of expert parallel %d, each expert on %d, "
+                  "divide these with their tensor-parallel ones", secondary, p->ep, plan_expert_tensor(p));
   if (p->offload.parameters || p->sharding.keeps_gathered)
     return broken(error, "zero_hpz_partition_size: %d: expected nothing where %s", secondary,
                   p->offload.parameters ? "weights are on the host" : "weights stay gathered for the backward");
@@ -130,10 +133,6 @@ gboolean check_sharding(const Subject *s, GError **error)
       (p->precision == DTYPE_FP32 || plan_narrow(p)))
     return broken(error, "zero_quantized_%s: expected precision bf16 or fp16",
                   p->sharding.quantized_weights ? "weights" : "gradients");
-  if (plan_experts_apart(p) && (p->sharding.secondary || p->sharding.persistence > 0 || p->offload.delayed))
-    return broken(error, "%s: expected nothing where experts stand on other ranks than the rest of their layers",
-                  p->sharding.secondary ? "zero_hpz_partition_size"
-                  : p->offload.delayed  ? "delayed_update" : "stage3_param_persistence_threshold");
   if (p->sharding.no_sync && p->zero >= 2 && p->offload.optimizer)
     return broken(error, "no_sync: true: expected false where gradients of zero_stage %d go to the host", p->zero);
   return TRUE;

@@ -18,11 +18,12 @@ const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_r
 static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", NULL };
 
 static const char *const placement_names[] = { "whole", "data", "folded", NULL };
+static const char *const capacity_names[] = { "none", "drop", "pad", NULL };
 static const char *const accumulation_names[] = { "none", "separate", "fused", NULL };
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation, recompute, memory, splits, fp8, experts;
+  int engine, attention, accumulation, recompute, memory, splits, fp8, experts, capacity;
   char *like;
 } Parsed;
 
@@ -38,6 +39,8 @@ static const JsonField fields[] = {
   { "multi_token_prediction", JSON_BOOL, FIELD(mtp) },
   { "expert_parallel", JSON_ENUM, G_STRUCT_OFFSET(Parsed, experts), .names = placement_names },
   { "moe_token_dispatcher", JSON_ANY },
+  { "moe_expert_capacity", JSON_ENUM, G_STRUCT_OFFSET(Parsed, capacity), .names = capacity_names },
+  { "moe_shared_expert_overlap", JSON_BOOL, FIELD(shared_overlap) },
   { "fp8_recipe", JSON_ENUM, G_STRUCT_OFFSET(Parsed, fp8), .names = fp8_recipe_names },
   { "fp8_recipes", JSON_ANY },
   { "fp8_primary", JSON_BOOL, FIELD(fp8_primary) },
@@ -50,6 +53,7 @@ static const JsonField fields[] = {
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
+  { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
   { "fused_dropout_add", JSON_BOOL, FIELD(fused_dropout_add) },
@@ -301,6 +305,7 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.splits = parsed.splits;
   parsed.framework.fp8 = parsed.fp8;
   parsed.framework.experts = parsed.experts;
+  parsed.framework.capacity = parsed.capacity;
   return g_memdup2(&parsed.framework, sizeof parsed.framework);
 }
 

@@ -46,6 +46,10 @@ typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
 typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_FLEX, DISPATCH_COUNT } ExpertDispatch;
 extern const char *const expert_dispatch_names[];
 
+/* What becomes of a limit of an expert's tokens: it has none; tokens beyond are dropped; and
+ * experts with fewer work on empty rows up to it, so that all have as many. */
+typedef enum { CAPACITY_NONE, CAPACITY_DROP, CAPACITY_PAD } ExpertCapacity;
+
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
 /* Kernels of block-sparse attention: products and softmax of blocks apart, or fused. */
@@ -62,6 +66,8 @@ typedef struct {
   ContextExchange context_first; /* plan default */
   gboolean mtp;               /* multi-token prediction */
   ExpertPlacement experts;
+  ExpertCapacity capacity;
+  gboolean shared_overlap;    /* shared experts can run beside the exchange of tokens */
   guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
   ExpertDispatch dispatch_first; /* plan default */
   Fp8Recipe fp8;              /* plan default; FP8_NONE: it runs no fp8 */
@@ -76,6 +82,7 @@ typedef struct {
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
   SplitKind splits;           /* how it can cut the model into stages */
+  gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */

@@ -56,6 +56,11 @@ GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster)
   return group_shape(cluster, MAX(plan->sharding.secondary, 1), mesh_stride(plan, AXIS_CONTEXT));
 }
 
+GroupShape mesh_expert_secondary(const Plan *plan, const Cluster *cluster)
+{
+  return group_shape(cluster, MAX(plan_expert_secondary(plan), 1), mesh_expert_stride(plan, EXPERT_DATA));
+}
+
 int mesh_expert_size(const Plan *plan, ExpertAxis axis)
 {
   const int sizes[EXPERT_AXIS_COUNT] = { plan_expert_tensor(plan), plan->ep, plan_expert_replicas(plan) };

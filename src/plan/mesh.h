@@ -38,6 +38,9 @@ GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster);
 /* Of the former, those that share a second copy of weights for backwards; one rank if none do. */
 GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster);
 
+/* Of ranks that hold the same experts, those among these neighbours. */
+GroupShape mesh_expert_secondary(const Plan *plan, const Cluster *cluster);
+
 /* The experts' grid within a pipeline stage. */
 int mesh_expert_size(const Plan *plan, ExpertAxis axis);
 int mesh_expert_stride(const Plan *plan, ExpertAxis axis);

@@ -80,6 +80,8 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, " over %d", plan_shards(p));
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
   recompute_label(&p->scope, s);
+  if (p->strategies.n > 0)
+    g_string_append_printf(s, ", %d runs of layers with strategies", p->strategies.n);
   g_string_append_printf(s, ", %s", p->schedule->name);
   if (p->micro_group)
     g_string_append_printf(s, " in groups of %d", p->micro_group);
@@ -101,20 +103,62 @@ Plan plan_of_experts(const Plan *p)
   experts.cp = experts.ep = 1;
   experts.etp = 0;
   experts.dp = plan_expert_replicas(p);
+  experts.sharding.secondary = plan_expert_secondary(p);
   experts.shard_group = plan_expert_shards(p) < experts.dp ? plan_expert_shards(p) : 0;
   return experts;
 }
 
+StrategyRun plan_run(const Plan *p)
+{
+  return (StrategyRun) { p->tp, 0, p->sequence_parallel, p->zero, p->recompute };
+}
+
+Plan plan_of_run(const Plan *p, const StrategyRun *run)
+{
+  Plan view = *p;
+
+  view.strategies.n = 0;
+  view.dp = (int)((gint64)p->tp * p->dp / run->tp);
+  view.micro_batch = (int)((gint64)p->micro_batch * run->tp / p->tp);
+  view.tp = run->tp;
+  view.sequence_parallel = run->sequence_parallel;
+  view.zero = run->zero;
+  view.recompute = run->recompute;
+  return view;
+}
+
+Plan plan_of_layer(const Plan *p, int layer)
+{
+  StrategyRun own = plan_run(p);
+  gboolean block = layer >= 1 && layer <= strategies_layers(&p->strategies);
+
+  return plan_of_run(p, block ? strategies_find(&p->strategies, layer - 1) : &own);
+}
+
+const Plan *plan_layer_view(const Plan *p, int layer, Plan *room)
+{
+  if (p->strategies.n == 0)
+    return p;
+  *room = plan_of_layer(p, layer);
+  return room;
+}
+
+/* Whether experts get as many rows as their capacity. */
+static gboolean plan_pads(const Plan *p)
+{
+  return p->expert_padded || (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD);
+}
+
 double plan_expert_tokens(const Plan *p)
 {
-  if (p->expert_padded)
+  if (plan_pads(p))
     return p->expert_capacity;
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
 }
 
 double plan_expert_copies(const Plan *p)
 {
-  return p->expert_padded ? p->expert_capacity : 1;
+  return plan_pads(p) ? p->expert_capacity : 1;
 }
 
 gboolean plan_ends_meet(const Plan *p)

@@ -17,6 +17,7 @@
 #include "plan/recompute.h"
 #include "plan/sharding.h"
 #include "plan/split.h"
+#include "plan/strategies.h"
 #include "schedule/schedule.h"
 
 /* Formats of matrix products: those of weights and activations, fp32 ones rounded to tf32 on the way in, or products
@@ -36,6 +37,7 @@ typedef struct {
   gboolean pipeline;   /* sends between stages */
   gboolean tensor;     /* the input gradient's reduction, beside the weight gradient */
   gboolean offload;    /* gradients go to the host beside the backwards that make them */
+  gboolean experts;    /* shared experts compute beside the exchange of tokens (moe_shared_expert_overlap) */
 } Overlap;
 
 typedef struct {
@@ -68,6 +70,7 @@ typedef struct {
   Overlap overlap;
   int micro_group;   /* micro-batches that an interleaved schedule runs through a chunk before the next; 0 = pp */
   LayerSplit split;  /* layers of each stage */
+  LayerStrategies strategies; /* of runs of layers, where they differ from the above */
   gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
   const char *types[NODE_TYPES_MAX]; /* names of a mixed cluster's node types along the pipeline, interned;
                                         [0] NULL: in the cluster's order */
@@ -168,11 +171,30 @@ static inline int plan_expert_shards(const Plan *p)
   return plan_expert_replicas(p) / (plan_replicas(p) / plan_shards(p));
 }
 
+/* Of the ranks that share a second copy for backwards (hpZ), those that hold the same experts. */
+static inline int plan_expert_secondary(const Plan *p)
+{
+  return (gint64)p->sharding.secondary * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
+}
+
 /* The plan as experts' weights see it where they are apart: their ranks as tensor and data
  * parallel. For what a device holds and moves for a parameter. */
 Plan plan_of_experts(const Plan *plan);
 
-/* Tokens that the busiest rank's experts see over the mean. */
+/* The plan as a layer, an index into Model.layers, sees it (strategies.h): the plan itself where
+ * all layers are alike, and for the embedding and the head. */
+Plan plan_of_layer(const Plan *plan, int layer);
+
+/* The same without a copy where all layers are alike; else it stands in `room`. */
+const Plan *plan_layer_view(const Plan *plan, int layer, Plan *room);
+
+/* The plan with a run's strategy for all layers. */
+Plan plan_of_run(const Plan *plan, const StrategyRun *run);
+
+/* The plan's own strategy, without layers. */
+StrategyRun plan_run(const Plan *plan);
+
+/* Tokens that the busiest rank's experts see over the mean; of a framework that pads, the limit. */
 double plan_expert_tokens(const Plan *plan);
 
 /* Rows that a rank sends to experts over its tokens' choices: more where each expert gets its capacity. */
@@ -241,7 +263,7 @@ typedef enum {
   RULE_RECOMPUTE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OPTIMIZER, RULE_OFFLOAD,
-  RULE_FAMILY, RULE_EXPERTS,
+  RULE_FAMILY, RULE_EXPERTS, RULE_STRATEGIES,
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;

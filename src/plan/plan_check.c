@@ -27,6 +27,7 @@ const char *const plan_rule_names[] = {
   "offload not applicable",
   "model family not planned",
   "experts do not divide",
+  "strategies by layer not applicable",
   "layers do not split into the stages",
   NULL,
 };
@@ -441,89 +442,6 @@ static gboolean check_precision(const Subject *s, GError **error)
   return check_recipe(s, error);
 }
 
-static gboolean check_expert_sizes(const Subject *s, const FeedForward *f, GError **error)
-{
-  const Plan *p = s->plan;
-  int etp = plan_expert_tensor(p);
-
-  if (f->experts % p->ep != 0)
-    return broken(error, "expert_model_parallel_size: %d: expected a divisor of the %d experts", p->ep, f->experts);
-  if (f->width % etp != 0)
-    return broken(error, "expert_tensor_parallel_size: %d: expected a divisor of the experts' width %d", etp, f->width);
-  return TRUE;
-}
-
-static gboolean check_expert_ranks(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  gint64 ranks = (gint64)plan_replicas(p) * p->tp, block = (gint64)p->ep * plan_expert_tensor(p);
-
-  if (ranks % block != 0)
-    return broken(error, "expert_model_parallel_size: %d: expected that with expert tensor parallel %d it divides the %"
-                         G_GINT64_FORMAT " ranks of a stage", p->ep, plan_expert_tensor(p), ranks);
-  return TRUE;
-}
-
-static gboolean check_expert_copies(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  int copies = plan_replicas(p) / plan_shards(p);
-
-  if (plan_expert_replicas(p) % copies != 0)
-    return broken(error, "shard_group_size: %d: expected that its %d copies divide the %d ranks that hold the same experts",
-                  p->shard_group, copies, plan_expert_replicas(p));
-  return TRUE;
-}
-
-static gboolean check_expert_rows(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-
-  if (plan_experts_apart(p) && p->tp > 1 && !p->sequence_parallel)
-    return broken(error, "sequence_parallel: false: expected true where experts are divided over ranks under "
-                         "tensor_model_parallel_size %d", p->tp);
-  return TRUE;
-}
-
-/* Where a framework puts experts that are apart. */
-static gboolean check_expert_placement(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  const Framework *f = p->framework;
-
-  if (f->experts == EXPERTS_WHOLE)
-    return broken(error, "expert_model_parallel_size: %d: expected 1, and expert_tensor_parallel_size as tensor, %s "
-                         "divides no experts over ranks", p->ep, f->name);
-  if (f->experts == EXPERTS_DATA && (plan_expert_tensor(p) != p->tp || p->dp % p->ep != 0))
-    return broken(error, "expert_model_parallel_size: %d: expected a divisor of data_parallel_size %d, and "
-                         "expert_tensor_parallel_size as tensor, %s folds no experts over other ranks", p->ep, p->dp, f->name);
-  if (!(f->dispatch >> p->dispatch & 1))
-    return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
-                  expert_dispatch_names[p->dispatch], f->name);
-  return TRUE;
-}
-
-static gboolean check_experts(const Subject *s, GError **error)
-{
-  gboolean any = FALSE;
-
-  if ((s->plan->expert_padded || s->plan->expert_drop) && s->plan->expert_capacity <= 0)
-    return broken(error, "%s: expected a moe_expert_capacity_factor beside it",
-                  s->plan->expert_padded ? "moe_pad_expert_input_to_capacity" : "moe_token_drop_policy");
-  if (!plan_experts_apart(s->plan))
-    return TRUE;
-  for (int i = 0; i < s->model->n_specs; i++) {
-    const FeedForward *f = &s->model->specs[i].ffn;
-    any |= f->experts > 0;
-    if (f->experts > 0 && !check_expert_sizes(s, f, error))
-      return FALSE;
-  }
-  if (!any)
-    return broken(error, "expert_model_parallel_size: %d: expected 1, and no expert_tensor_parallel_size, model %s has no "
-                         "experts", s->plan->ep, s->model->name);
-  return check_expert_ranks(s, error) && check_expert_placement(s, error);
-}
-
 /* In the order of PlanRule; a rule that reads several parts of a plan in turn has a line for each. */
 static const struct {
   PlanRule rule;
@@ -559,6 +477,7 @@ static const struct {
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
   { RULE_EXPERTS, check_expert_copies, PLAN_STATES },
+  { RULE_STRATEGIES, check_strategies, PLAN_STATES },
   { RULE_LAYERS, check_layers, PLAN_SCHEDULE },
   { RULE_LAYERS, check_stacks, PLAN_SCHEDULE },
 };

@@ -71,6 +71,7 @@ static const JsonField fields[] = {
   { "offload", JSON_ANY },
   { "overlap", JSON_ANY },
   { "layer_split", JSON_ANY },
+  { "layer_strategies", JSON_ANY },
   { "hetero_device_types", JSON_ANY },
   { "description", JSON_ANY },
 };
@@ -81,6 +82,7 @@ static const JsonField overlap_fields[] = {
   { "pipeline", JSON_BOOL, G_STRUCT_OFFSET(Overlap, pipeline) },
   { "tensor", JSON_BOOL, G_STRUCT_OFFSET(Overlap, tensor) },
   { "offload", JSON_BOOL, G_STRUCT_OFFSET(Overlap, offload) },
+  { "experts", JSON_BOOL, G_STRUCT_OFFSET(Overlap, experts) },
 };
 
 static int given(int value, int otherwise)
@@ -215,6 +217,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   plan_set_schedule(out, schedule, given(f->vpp, default_chunks(schedule, loaded)));
   if (!resolve_split(doc, out, error) || !resolve_types(doc, out, error) ||
       !recompute_read(doc, json_root(doc), &out->scope, error) ||
+      !strategies_read(doc, json_root(doc), plan_run(out), &out->strategies, error) ||
       !optimizer_read(doc, json_root(doc), &out->optimizer, error) ||
       !sharding_options_read(doc, json_root(doc), &out->sharding, error) ||
       !offload_read(doc, json_root(doc), &out->offload, error))
@@ -279,6 +282,7 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
     json_close(w, ']');
     w->compact = FALSE;
   }
+  strategies_write(&p->strategies, w);
   if (p->types[0]) {
     json_open(w, "hetero_device_types", '[');
     w->compact = TRUE;
@@ -326,6 +330,8 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   json_put_bool(w, "tensor", p->overlap.tensor);
   if (offload_any(&p->offload))
     json_put_bool(w, "offload", p->overlap.offload);
+  if (p->overlap.experts)
+    json_put_bool(w, "experts", TRUE);
   json_close(w, '}');
   json_close(w, '}');
 }

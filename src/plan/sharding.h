@@ -35,7 +35,7 @@ typedef struct {
   double bucket;      /* parameters of a gradient bucket; 0 = the framework's */
   double prefetch;    /* parameters gathered ahead of need; -1 = a layer where overlap.parameters, else none */
   double live;        /* parameters gathered at once, at most; 0 = no limit. What runs now is never denied */
-  double persistence; /* tensors of fewer parameters stay whole on each rank */
+  double persistence; /* tensors of fewer parameters stay whole on each rank, those of experts that are apart aside */
   gboolean keeps_gathered; /* weights stay gathered from forward to backward (not reshard_after_forward) */
   gboolean no_sync;        /* gradients are summed over ranks with the last micro-batch only */
   int secondary;           /* ranks that share a second 16-bit copy for backwards (hpZ); 0 = none */

@@ -10,7 +10,14 @@ typedef enum { COPY_WEIGHTS_UP, COPY_GRADIENTS_DOWN, COPY_INPUTS_DOWN, COPY_INPU
 /* A contiguous part of a chunk that is gathered or reduced as one. */
 typedef struct {
   int first_layer, n_layers;
+  int strategy; /* of its first layer: in ProgramBuild.strategies */
 } Piece;
+
+/* A plan as layers of one strategy see it. */
+typedef struct {
+  Plan view[2]; /* [0]: of weights but those of experts that are apart; [1]: of these */
+  gboolean sums, fetches; /* weights stand on several ranks; come for their passes alone */
+} Strategy;
 
 typedef struct {
   int rank;
@@ -25,16 +32,17 @@ typedef struct {
   int send[2];           /* segment of the send after a forward, after a backward */
   int first_forward, last_backward; /* slots on the rank: the first that reads weights, the last that makes gradients */
   gboolean remade;       /* its forwards are made again in slots of their own */
+  gboolean mixed;        /* its layers have several strategies */
 } Chunk;
 
 /* Where a pipeline rank runs. */
 typedef struct {
   int type;               /* of its nodes */
   const Cluster *cluster; /* that prices what it does */
-  /* by kind of weights, as `view` */
+  /* by kind of weights, as Strategy.view; of one strategy */
   GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
   GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
-  GroupShape secondary; /* of data[0], those that share a second copy for backwards */
+  GroupShape secondary[2]; /* of data, those that share a second copy for backwards */
 } Site;
 
 typedef struct {
@@ -52,9 +60,10 @@ typedef struct {
   Program *program;
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
-  Site *sites;     /* of each rank */
-  /* [0]: of weights but those of experts that are apart; [1]: of these */
-  Plan view[2];    /* the plan; as experts' weights see it */
+  Site *sites;     /* [strategy][rank] */
+  Strategy *strategies; /* the first is the plan's own */
+  int n_strategies;
+  int *strategy;   /* of each layer */
   Edge *edges;
   gsize n_edges, edges_room;
   int tasks_room;  /* of Program.tasks, whose length is behind it */
@@ -76,6 +85,16 @@ int program_add_segment(ProgramBuild *b, Segment segment);
 int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk, int micro);
 void program_add_edge(ProgramBuild *b, int task, int waits_for);
 
+static inline const Plan *view_of(const ProgramBuild *b, int strategy, gboolean experts)
+{
+  return &b->strategies[strategy].view[experts];
+}
+
+static inline const Site *site_of(const ProgramBuild *b, int strategy, int rank)
+{
+  return &b->sites[strategy * b->plan->pp + rank];
+}
+
 /* Index into arrival and entry. */
 static inline gsize program_slot(const ProgramBuild *b, gboolean backward, int stage, int micro)
 {
@@ -87,6 +106,9 @@ static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
   return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
 }
 
+/* Strategies of the layers and the sites of each (strategies.c). */
+void strategies_init(ProgramBuild *b);
+void strategies_clear(ProgramBuild *b);
 /* Lengthens passes by what ranks wait for the slowest they meet outside of them (meet.c). */
 void program_meet(ProgramBuild *b);
 
@@ -97,12 +119,17 @@ const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
-double weight_bytes(const ProgramBuild *b);
 Piece stage_layers(const ProgramBuild *b, int stage);
-double rank_params(const ProgramBuild *b, int rank, gboolean experts);
 
-/* What their optimizer does beyond them. */
-OptimizerWork rank_optimizer(const ProgramBuild *b, int rank, gboolean experts);
+/* Of a rank's layers of one strategy, with what their optimizer does beyond parameters. */
+typedef struct {
+  double params[2]; /* [experts] */
+  OptimizerWork optimizer[2];
+  double largest;   /* parameters of the largest tensor */
+  double whole;     /* parameters that are not divided, none of them experts that are apart */
+} RankWeights;
+
+RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
@@ -115,7 +142,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts); /* such weights, on several ranks */
-Segment comm_segment(const ProgramBuild *b, const Cluster *site, TaskKind kind, Collective what, double bytes,
+Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group);
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass); /* before that stage */
 
@@ -123,10 +150,19 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boun
 double piece_weight_bytes(const ProgramBuild *b, Piece piece);
 double piece_gradient_bytes(const ProgramBuild *b, Piece piece);
 
-/* Whether some weights of the plan come for their passes alone. */
-static inline gboolean fetches_weights(const ProgramBuild *b)
+/* Whether some weights of a strategy, of any, come for their passes alone. */
+static inline gboolean fetches_weights(const ProgramBuild *b, int strategy)
 {
-  return plan_fetches_weights(&b->view[0]) || plan_fetches_weights(&b->view[1]);
+  return b->strategies[strategy].fetches;
+}
+
+static inline gboolean fetches_some_weights(const ProgramBuild *b)
+{
+  gboolean some = FALSE;
+
+  for (int i = 0; i < b->n_strategies; i++)
+    some |= fetches_weights(b, i);
+  return some;
 }
 
 /* A copy of a piece (-1 = whole chunk) between device and host, behind a task

@@ -8,8 +8,8 @@ double piece_weight_bytes(const ProgramBuild *b, Piece piece)
   double params = 0;
 
   for (int experts = 0; experts < 2; experts++)
-    params += plan_fetches_weights(&b->view[experts]) ? gathered_params(b, piece, experts) : 0;
-  return params * weight_bytes(b) / b->plan->sharding.tiling;
+    params += plan_fetches_weights(view_of(b, piece.strategy, experts)) ? gathered_params(b, piece, experts) : 0;
+  return params * op_gathered_weight_bytes(view_of(b, piece.strategy, FALSE)) / b->plan->sharding.tiling;
 }
 
 double piece_gradient_bytes(const ProgramBuild *b, Piece piece)
@@ -17,7 +17,7 @@ double piece_gradient_bytes(const ProgramBuild *b, Piece piece)
   double params = 0;
 
   for (int experts = 0; experts < 2; experts++)
-    params += plan_drops_gradients(&b->view[experts]) ? params_of(b, piece, experts) : 0;
+    params += plan_drops_gradients(view_of(b, piece.strategy, experts)) ? params_of(b, piece, experts) : 0;
   return params * op_gradient_bytes(b->plan) / b->plan->sharding.tiling;
 }
 
@@ -28,7 +28,7 @@ static double owned_params(const ProgramBuild *b, Piece piece, gboolean gathered
 
   for (int experts = 0; experts < 2; experts++) {
     double params = gathered ? gathered_params(b, piece, experts) : params_of(b, piece, experts);
-    owned += params / (b->plan->zero > 0 ? plan_shards(&b->view[experts]) : 1);
+    owned += params / (b->plan->zero > 0 ? plan_shards(view_of(b, piece.strategy, experts)) : 1);
   }
   return owned;
 }
@@ -69,14 +69,16 @@ static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store 
  * and what was scattered goes down as one. */
 static void set_memory(const ProgramBuild *b, Segment *s, Piece piece, Copy copy)
 {
+  const Plan *views[] = { view_of(b, piece.strategy, FALSE), view_of(b, piece.strategy, TRUE) };
+
   switch (copy) {
   case COPY_WEIGHTS_UP:
     for (int experts = 0; experts < 2; experts++)
-      s->alloc_bytes += gathered_params(b, piece, experts) * weight_bytes(b) /
-                        (plan_replicas(&b->view[experts]) > 1 ? plan_shards(&b->view[experts]) : b->plan->sharding.tiling);
+      s->alloc_bytes += gathered_params(b, piece, experts) * op_gathered_weight_bytes(views[0]) /
+                        (plan_replicas(views[experts]) > 1 ? plan_shards(views[experts]) : b->plan->sharding.tiling);
     break;
   case COPY_GRADIENTS_DOWN:
-    s->free_bytes = plan_drops_gradients(b->plan) || plan_drops_gradients(&b->view[1])
+    s->free_bytes = plan_drops_gradients(views[0]) || plan_drops_gradients(views[1])
                         ? owned_params(b, piece, FALSE) * op_gradient_bytes(b->plan) / b->plan->sharding.tiling
                         : 0;
     break;
@@ -125,7 +127,7 @@ int host_outputs(ProgramBuild *b, int rank, const Slot *slot, int behind)
   pair.size = 2;
   for (int t = 0; t < TIER_MAX; t++)
     pair.per_domain[t] = MIN(pair.per_domain[t], 2);
-  Segment s = comm_segment(b, b->sites[rank].cluster, TASK_OUTPUTS, COLLECTIVE_SEND, arriving, pair);
+  Segment s = comm_segment(b->plan, b->sites[rank].cluster, TASK_OUTPUTS, COLLECTIVE_SEND, arriving, pair);
   s.alloc_bytes = bytes;
   int task = program_add_task(b, rank, LANE_DATA, program_add_segment(b, s), slot->chunk, slot->micro);
   program_add_edge(b, task, behind);

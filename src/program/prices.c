@@ -76,6 +76,8 @@ void prices_init(ProgramBuild *b, gboolean remake)
   Plan plan = *b->plan;
 
   plan.recompute = RECOMPUTE_NONE;
+  for (int i = 0; i < plan.strategies.n; i++)
+    plan.strategies.runs[i].recompute = RECOMPUTE_NONE;
   if (remake)
     b->stored = price_table_new(b->model, &plan, b->cluster);
   if (b->plan->schedule->vocabulary)
@@ -119,11 +121,6 @@ double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts)
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers && !experts; i++)
     params -= price_of(b, 0, i)->whole;
   return params;
-}
-
-double weight_bytes(const ProgramBuild *b)
-{
-  return op_gathered_weight_bytes(b->plan);
 }
 
 /* Prices of a layer's passes without their recomputation. */
@@ -227,23 +224,20 @@ Piece stage_layers(const ProgramBuild *b, int stage)
   return (Piece) { first, end - first - spread };
 }
 
-typedef struct {
-  double params[2]; /* [experts] */
-  OptimizerWork optimizer[2];
-  double largest;   /* parameters of the largest tensor */
-  double whole;     /* parameters that are not divided, none of them experts that are apart */
-} RankWeights;
-
-static void add_weights(const ProgramBuild *b, RankWeights *w, Piece layers)
+static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Piece layers)
 {
   for (int i = layers.first_layer; i < layers.first_layer + layers.n_layers; i++) {
+    if (b->strategy[i] != strategy)
+      continue;
+    const LayerPrice *layer = price_of(b, 0, i);
+    double copied = copied_params(b, i);
     for (int experts = 0; experts < 2; experts++)
-      optimizer_work_add(&w->optimizer[experts], &price_of(b, 0, i)->optimizer[experts]);
-    w->params[0] += price_of(b, 0, i)->params + copied_params(b, i);
-    w->optimizer[0].state_bytes += copied_params(b, i) > 0 ? table_state_bytes(b->model, b->plan) : 0;
-    w->params[1] += price_of(b, 0, i)->expert_params;
-    w->whole += price_of(b, 0, i)->whole;
-    w->largest = MAX(w->largest, price_of(b, 0, i)->largest);
+      optimizer_work_add(&w->optimizer[experts], &layer->optimizer[experts]);
+    w->params[0] += layer->params + copied;
+    w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, b->plan) : 0;
+    w->params[1] += layer->expert_params;
+    w->whole += layer->whole;
+    w->largest = MAX(w->largest, layer->largest);
   }
 }
 
@@ -253,27 +247,17 @@ static void add_final_norm(const ProgramBuild *b, RankWeights *w)
   w->optimizer[0].state_bytes += b->final_norm.optimizer[0].state_bytes;
 }
 
-static RankWeights rank_weights(const ProgramBuild *b, int rank)
+RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
 {
   RankWeights w = { 0 };
 
   if (b->shares)
-    add_weights(b, &w, (Piece) { b->model->n_layers - 1, 1 });
+    add_weights(b, &w, strategy, (Piece) { b->model->n_layers - 1, 1 });
   if (b->shares && rank == schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank)
     add_final_norm(b, &w);
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
-    add_weights(b, &w, stage_layers(b, program_stage(b, rank, chunk)));
+    add_weights(b, &w, strategy, stage_layers(b, program_stage(b, rank, chunk)));
   return w;
-}
-
-double rank_params(const ProgramBuild *b, int rank, gboolean experts)
-{
-  return rank_weights(b, rank).params[experts];
-}
-
-OptimizerWork rank_optimizer(const ProgramBuild *b, int rank, gboolean experts)
-{
-  return rank_weights(b, rank).optimizer[experts];
 }
 
 static void add_states(const Plan *p, double params, double extra_bytes, double bytes[PART_COUNT])
@@ -286,16 +270,35 @@ static void add_states(const Plan *p, double params, double extra_bytes, double 
   bytes[PART_BUFFERS] += op_bucket_bytes(p, params);
 }
 
+/* Whether a strategy's groups are another one's, which has been counted. */
+static gboolean shares_groups(const ProgramBuild *b, int strategy)
+{
+  for (int i = 0; i < strategy; i++)
+    if (view_of(b, i, FALSE)->tp == view_of(b, strategy, FALSE)->tp)
+      return TRUE;
+  return FALSE;
+}
+
+static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramRow *row)
+{
+  RankWeights w = rank_weights(b, rank, strategy);
+  const Plan *view = view_of(b, strategy, FALSE);
+
+  for (int experts = 0; experts < 2; experts++)
+    add_states(view_of(b, strategy, experts), w.params[experts], w.optimizer[experts].state_bytes, row->static_bytes);
+  if (w.whole > 0)
+    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(view) - op_states(view).weights);
+  row->cached_bytes += op_step_bytes(view, w.params[0] + w.params[1], w.largest);
+  if (strategy > 0 && w.params[0] > 0 && !shares_groups(b, strategy))
+    row->static_bytes[PART_OVERHEAD] += op_layer_groups(view) * view->framework->group_bytes;
+}
+
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
-  RankWeights w = rank_weights(b, rank);
-
   memset(row->static_bytes, 0, sizeof row->static_bytes);
-  for (int experts = 0; experts < 2; experts++)
-    add_states(&b->view[experts], w.params[experts], w.optimizer[experts].state_bytes, row->static_bytes);
-  if (w.whole > 0)
-    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(b->plan) - op_states(b->plan).weights);
+  row->cached_bytes = 0;
   row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
-  row->cached_bytes = op_step_bytes(b->plan, w.params[0] + w.params[1], w.largest);
+  for (int i = 0; i < b->n_strategies; i++)
+    add_strategy(b, rank, i, row);
   row->capacity_bytes = b->sites[rank].cluster->device.memory_bytes;
 }

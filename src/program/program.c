@@ -148,24 +148,6 @@ static int *new_indices(gsize n)
   return indices;
 }
 
-static Site *sites_new(const Plan *plan, const Cluster *cluster)
-{
-  Site *sites = g_new(Site, plan->pp);
-
-  for (int rank = 0; rank < plan->pp; rank++) {
-    const Cluster *site = mesh_site(plan, cluster, rank);
-    gboolean known = rank > 0 && site == sites[rank - 1].cluster;
-    if (known)
-      sites[rank] = sites[rank - 1];
-    else
-      sites[rank] = (Site) { mesh_node_type(plan, cluster, rank), site,
-                             { mesh_shards(plan, site), mesh_expert_shards(plan, site) },
-                             { mesh_shard_copies(plan, site), mesh_expert_shard_copies(plan, site) },
-                             mesh_secondary(plan, site) };
-  }
-  return sites;
-}
-
 static void build_init(ProgramBuild *b, Program *program)
 {
   gsize n_slots = 2 * (gsize)b->stages * b->shape.micro;
@@ -182,7 +164,7 @@ static void build_init(ProgramBuild *b, Program *program)
 
 static void build_clear(ProgramBuild *b)
 {
-  g_free(b->sites);
+  strategies_clear(b);
   g_free(b->edges);
   g_free(b->arrival);
   g_free(b->entry);
@@ -197,9 +179,9 @@ static void build_clear(ProgramBuild *b)
 Program *program_new(const Model *model, const Plan *plan, const Cluster *cluster, const PriceTable *prices)
 {
   Program *p = g_new0(Program, 1);
-  ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan),
-                     .sites = sites_new(plan, cluster), .view = { *plan, plan_of_experts(plan) } };
+  ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan) };
 
+  strategies_init(&b);
   time_shape(&b);
   p->schedule = plan->schedule;
   p->shape = b.shape;

@@ -8,11 +8,11 @@
 
 /* Parameters in a piece at least: a layer where its weights come for its passes or its inputs go, a bucket where
  * communication runs beside computation, else the whole chunk. */
-static double piece_params(const ProgramBuild *b)
+static double piece_params(const ProgramBuild *b, int strategy)
 {
-  const Plan *p = b->plan;
+  const Plan *p = view_of(b, strategy, FALSE);
 
-  if (fetches_weights(b) || p->offload.activations)
+  if (fetches_weights(b, strategy) || p->offload.activations)
     return 0;
   if (p->framework->single_process || (!sums_weights(p) && !plan_stores_gradients(p)))
     return G_MAXDOUBLE;
@@ -21,22 +21,31 @@ static double piece_params(const ProgramBuild *b)
   return G_MAXDOUBLE;
 }
 
-/* Cuts layers into pieces of at least so many parameters. */
+/* Cuts layers into pieces of one strategy and at least so many parameters. */
 static void add_pieces(const ProgramBuild *b, GArray *pieces, Piece layers)
 {
-  double least = piece_params(b), filled = 0;
-  Piece piece = { layers.first_layer, 0 };
+  double filled = 0;
   int end = layers.first_layer + layers.n_layers;
+  Piece piece = { layers.first_layer, 0, b->strategy[layers.first_layer] };
 
   for (int i = layers.first_layer; i < end; i++) {
+    gboolean last = i == end - 1 || b->strategy[i + 1] != piece.strategy;
     piece.n_layers++;
     filled += price_of(b, 0, i)->params + price_of(b, 0, i)->expert_params;
-    if (filled > least || i == end - 1) {
+    if (last || filled > piece_params(b, piece.strategy)) {
       g_array_append_val(pieces, piece);
-      piece = (Piece) { i + 1, 0 };
+      piece = (Piece) { i + 1, 0, i + 1 < end ? b->strategy[i + 1] : 0 };
       filled = 0;
     }
   }
+}
+
+static gboolean is_mixed(const GArray *pieces)
+{
+  for (guint i = 1; i < pieces->len; i++)
+    if (g_array_index(pieces, Piece, i).strategy != g_array_index(pieces, Piece, 0).strategy)
+      return TRUE;
+  return FALSE;
 }
 
 static int *new_segments(gsize n)
@@ -55,6 +64,7 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
                      .send = { -1, -1 }, .remade = b->stored && stage != b->stages - 1 };
   add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
+  chunk->mixed = is_mixed(chunk->pieces);
   for (int i = 0; i < 2; i++) {
     for (int pass = 0; pass < PASS_COUNT; pass++) {
       chunk->whole[i][pass] = -1;
@@ -89,8 +99,9 @@ void chunk_clear(Chunk *chunk)
 
 Piece chunk_whole(const Chunk *chunk)
 {
-  Piece whole = { g_array_index(chunk->pieces, Piece, 0).first_layer, 0 };
+  Piece whole = g_array_index(chunk->pieces, Piece, 0);
 
+  whole.n_layers = 0;
   for (guint i = 0; i < chunk->pieces->len; i++)
     whole.n_layers += g_array_index(chunk->pieces, Piece, i).n_layers;
   return whole;
@@ -123,27 +134,27 @@ static CollectiveCost cost_in_parts(const Cluster *site, Collective what, double
 /* Gradients are scattered and parameters gathered at once, tensor by tensor
  * (ZeRO-3), or by a reduction to and a broadcast from each rank in turn, which
  * take as long as each other. */
-static CollectiveCost sharded_cost(const ProgramBuild *b, const Cluster *site, Collective what, double bytes,
+static CollectiveCost sharded_cost(const Plan *view, const Cluster *site, Collective what, double bytes,
                                    const GroupShape *group)
 {
-  const Framework *f = b->plan->framework;
+  const Framework *f = view->framework;
 
-  if (b->plan->zero < 3 && f->whole_tensors)
+  if (view->zero < 3 && f->whole_tensors)
     return cost_in_parts(site, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
-  if (b->plan->zero == 3 && f->shard_tensors)
+  if (view->zero == 3 && f->shard_tensors)
     return cost_in_parts(site, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
   return collective_cost(site, what, bytes, group);
 }
 
-Segment comm_segment(const ProgramBuild *b, const Cluster *site, TaskKind kind, Collective what, double bytes,
+Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
                 .cost = collective_cost(site, what, bytes, &group), .slowdown = 1 };
 
   if (what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER)
-    s.cost = sharded_cost(b, site, what, bytes, &group);
-  s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? b->plan->framework->collective_s : 0);
+    s.cost = sharded_cost(view, site, what, bytes, &group);
+  s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? view->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
     s.slowdown = overlap_slowdown(site, &group);
   return s;
@@ -151,7 +162,9 @@ Segment comm_segment(const ProgramBuild *b, const Cluster *site, TaskKind kind, 
 
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts)
 {
-  return plan_replicas(&b->view[experts]) > 1 && params_of(b, piece_at(chunk, piece), experts) > 0;
+  Piece p = piece_at(chunk, piece);
+
+  return plan_replicas(view_of(b, p.strategy, experts)) > 1 && params_of(b, p, experts) > 0;
 }
 
 static int add_comm(ProgramBuild *b, Segment s, Piece piece, gboolean experts)
@@ -182,35 +195,36 @@ static void tile(const ProgramBuild *b, const Cluster *site, Segment *s)
 }
 
 /* What a gather takes of memory, and gives back when it ends: int8 weights, and the part that came up from the host. */
-static void set_gather_memory(const ProgramBuild *b, Segment *s, double params, gboolean experts)
+static void set_gather_memory(const Plan *p, Segment *s, double params)
 {
-  const Plan *p = b->plan;
+  double bytes = params * op_gathered_weight_bytes(p);
 
   if (p->zero < 3)
     return;
   s->free_bytes = p->sharding.quantized_weights ? params * QUANTIZED_WEIGHT_BYTES / p->sharding.tiling : 0;
-  s->alloc_bytes = s->free_bytes + params * weight_bytes(b) / p->sharding.tiling;
+  s->alloc_bytes = s->free_bytes + bytes / p->sharding.tiling;
   if (p->offload.parameters)
-    s->free_bytes += params * weight_bytes(b) / plan_shards(&b->view[experts]);
+    s->free_bytes += bytes / plan_shards(p);
 }
 
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again)
 {
   const Plan *plan = b->plan;
-  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->gather[experts][again][piece];
 
   if (*known < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
+    const Plan *view = view_of(b, p.strategy, experts);
+    const Site *site = site_of(b, p.strategy, chunk->rank);
     double params = gathered_params(b, p, experts);
-    GroupShape group = again ? site->secondary : site->data[experts];
+    GroupShape group = again ? site->secondary[experts] : site->data[experts];
     Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
-    Segment s = comm_segment(b, site->cluster, TASK_GATHER, what, params * weight_bytes(b), group);
+    Segment s = comm_segment(view, site->cluster, TASK_GATHER, what, params * op_gathered_weight_bytes(view), group);
     if (plan->sharding.tiling > 1)
       tile(b, site->cluster, &s);
     if (plan->sharding.quantized_weights)
       quantize(b, &s, quantized_gather_cost(site->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
-    set_gather_memory(b, &s, params, experts);
+    set_gather_memory(view, &s, params);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -230,9 +244,8 @@ static double reduce_casts_s(const ProgramBuild *b, const Cluster *site, double 
 }
 
 /* Gradients of a kind that go when they are summed; what goes to the host is a rank's part. */
-static double freed_gradients(const ProgramBuild *b, double params, gboolean experts)
+static double freed_gradients(const Plan *p, double params)
 {
-  const Plan *p = &b->view[experts];
   double stay = plan_stores_gradients(p) ? 1.0 / plan_shards(p) : 0;
 
   return plan_drops_gradients(p) ? params * op_gradient_bytes(p) / p->sharding.tiling * (1 - stay) : 0;
@@ -241,21 +254,22 @@ static double freed_gradients(const ProgramBuild *b, double params, gboolean exp
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
   const Plan *plan = b->plan;
-  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->reduce[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
+    const Plan *view = view_of(b, p.strategy, experts);
+    const Site *site = site_of(b, p.strategy, chunk->rank);
     double params = params_of(b, p, experts), bytes = params * op_reduce_bytes(plan);
     Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST
-                      : plan->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
+                      : view->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
                                                       : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(b, site->cluster, TASK_REDUCE, what, bytes, site->data[experts]);
+    Segment s = comm_segment(view, site->cluster, TASK_REDUCE, what, bytes, site->data[experts]);
     if (plan->sharding.quantized_gradients)
       quantize(b, &s, quantized_scatter_cost(site->cluster, params, &site->data[experts]), COLLECTIVE_ALL_TO_ALL,
                params * QUANTIZED_GRADIENT_BYTES);
     s.seconds += bucket_copies_s(b, site->cluster, bytes) + reduce_casts_s(b, site->cluster, params);
-    s.free_bytes = plan->framework->single_process ? host_output_bytes(b) : freed_gradients(b, params, experts);
+    s.free_bytes = plan->framework->single_process ? host_output_bytes(b) : freed_gradients(view, params);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -263,13 +277,14 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
-  const Site *site = &b->sites[chunk->rank];
   int *known = &chunk->across[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    double bytes = params_of(b, p, experts) * op_reduce_bytes(b->plan) / plan_shards(&b->view[experts]);
-    Segment s = comm_segment(b, site->cluster, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, site->copies[experts]);
+    const Plan *view = view_of(b, p.strategy, experts);
+    const Site *site = site_of(b, p.strategy, chunk->rank);
+    double bytes = params_of(b, p, experts) * op_reduce_bytes(b->plan) / plan_shards(view);
+    Segment s = comm_segment(view, site->cluster, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, site->copies[experts]);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -284,7 +299,7 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boun
   gboolean scatter = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
   GroupShape pair;
   const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
-  Segment s = comm_segment(b, between, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
+  Segment s = comm_segment(p, between, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
 
   s.pass = pass;
   if (scatter) {

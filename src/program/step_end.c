@@ -18,7 +18,7 @@ static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, in
 {
   GroupShape pair;
   const Cluster *between = mesh_pair_site(b->plan, b->cluster, first, last, &pair);
-  int segment = program_add_segment(b, comm_segment(b, between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
+  int segment = program_add_segment(b, comm_segment(b->plan, between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
   int before[2][2] = { { b->last_task[first], b->last_data[first] }, { b->last_task[last], b->last_data[last] } };
 
   for (int end = 0; end < 2; end++) {
@@ -64,9 +64,10 @@ static void add_copies(ProgramBuild *b)
   int ranks = b->shape.ranks;
 
   for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++) {
+    RankWeights weights = rank_weights(b, rank, 0);
     double params = 0;
     for (int experts = 0; experts < 2; experts++)
-      params += rank_params(b, rank, experts) / (p->zero > 0 ? plan_shards(&b->view[experts]) : 1);
+      params += weights.params[experts] / (p->zero > 0 ? plan_shards(view_of(b, 0, experts)) : 1);
     add_pair(b, TASK_COPIES, params * op_reduce_bytes(p), rank, ranks - 1 - rank);
   }
 }
@@ -74,7 +75,7 @@ static void add_copies(ProgramBuild *b)
 static int add_norm(ProgramBuild *b)
 {
   GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  Segment sum = comm_segment(b, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world);
+  Segment sum = comm_segment(b->plan, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world);
   if (b->plan->precision == DTYPE_FP16) /* whether any rank found an overflow comes first */
     sum.seconds *= 2;
   int norm = program_add_task(b, 0, LANE_DATA, program_add_segment(b, sum), 0, 0);
@@ -93,50 +94,79 @@ static int add_delayed(ProgramBuild *b, int row, double seconds)
   return program_add_task(b, row, LANE_FETCH, program_add_segment(b, s), 0, 0);
 }
 
-/* Muon's momentum, in whole matrices; the last of them, or `after` where there is nothing to gather. */
-static int add_momentum(ProgramBuild *b, int row, int after)
+/* Updates of layers of all strategies, one after the other; weights: of the row, by strategy. */
+static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeights *weights)
 {
-  for (int experts = 0; experts < 2; experts++) {
-    OptimizerWork work = rank_optimizer(b, row, experts);
-    double bytes = optimizer_gather_bytes(&work, &b->view[experts]);
-    if (!(bytes > 0))
+  const Cluster *site = b->sites[row].cluster;
+  OptimizerPrice sum = { 0 };
+
+  for (int i = 0; i < b->n_strategies; i++) {
+    const double *params = weights[i].params;
+    OptimizerPrice price = optimizer_price(view_of(b, i, FALSE), site, params[0], params[1]);
+    if (i > 0 && params[0] + params[1] == 0)
       continue;
-    Segment gather = comm_segment(b, b->sites[row].cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes,
-                                  b->sites[row].data[experts]);
-    gather.experts = experts;
-    int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
-    program_add_edge(b, task, after);
-    after = task;
+    for (int experts = 0; experts < 2; experts++)
+      price.seconds += optimizer_work_price(&weights[i].optimizer[experts], view_of(b, i, experts), site).seconds;
+    sum.seconds += price.seconds;
+    sum.offload_s += price.offload_s;
+    sum.crowded_s += price.crowded_s;
+    sum.beside_s += price.beside_s;
   }
+  return sum;
+}
+
+/* Bytes of a kind of weights, gathered by the ranks that ZeRO divides a strategy's states over. */
+static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, int after)
+{
+  const Site *site = site_of(b, strategy, row);
+  Segment gather = comm_segment(view_of(b, strategy, experts), site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes,
+                                site->data[experts]);
+
+  gather.experts = experts;
+  int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
+  program_add_edge(b, task, after);
+  return task;
+}
+
+/* Muon's momentum, in whole matrices; the last of them, or `after` where there is nothing to gather. */
+static int add_momentum(ProgramBuild *b, int row, const RankWeights *weights, int after)
+{
+  for (int i = 0; i < b->n_strategies; i++)
+    for (int experts = 0; experts < 2; experts++) {
+      double bytes = optimizer_gather_bytes(&weights[i].optimizer[experts], view_of(b, i, experts));
+      if (bytes > 0)
+        after = add_gather(b, row, i, experts, bytes, after);
+    }
   return after;
+}
+
+/* Updated weights that nothing gathers before their use. */
+static void add_updated(ProgramBuild *b, int row, const RankWeights *weights, int optimizer)
+{
+  for (int i = 0; i < b->n_strategies; i++)
+    for (int experts = 0; experts < 2; experts++) {
+      const Plan *view = view_of(b, i, experts);
+      double bytes = weights[i].params[experts] * op_gathered_weight_bytes(view);
+      if (plan_gathers_at_end(view) && bytes > 0)
+        add_gather(b, row, i, experts, bytes, optimizer);
+    }
 }
 
 static void add_optimizer(ProgramBuild *b, int row, int norm)
 {
-  const Plan *p = b->plan;
-  double params[2] = { rank_params(b, row, FALSE), rank_params(b, row, TRUE) };
-  const Site *site = &b->sites[row];
-  OptimizerPrice price = optimizer_price(p, site->cluster, params[0], params[1]);
-  for (int experts = 0; experts < 2; experts++) {
-    OptimizerWork work = rank_optimizer(b, row, experts);
-    price.seconds += optimizer_work_price(&work, &b->view[experts], site->cluster).seconds;
-  }
+  g_autofree RankWeights *weights = g_new(RankWeights, b->n_strategies);
+
+  for (int i = 0; i < b->n_strategies; i++)
+    weights[i] = rank_weights(b, row, i);
+  OptimizerPrice price = step_price(b, row, weights);
   Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
                 .crowded_s = price.crowded_s, .slowdown = 1 };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
-  program_add_edge(b, optimizer, add_momentum(b, row, norm));
+  program_add_edge(b, optimizer, add_momentum(b, row, weights, norm));
   if (price.beside_s > 0)
     program_add_edge(b, optimizer, add_delayed(b, row, price.beside_s));
-  for (int experts = 0; experts < 2; experts++) {
-    double bytes = params[experts] * op_gathered_weight_bytes(p);
-    if (!plan_gathers_at_end(&b->view[experts]) || !(bytes > 0))
-      continue;
-    Segment gather = comm_segment(b, site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes, site->data[experts]);
-    gather.experts = experts;
-    int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
-    program_add_edge(b, task, optimizer);
-  }
+  add_updated(b, row, weights, optimizer);
 }
 
 void step_end_tasks(ProgramBuild *b)

@@ -16,7 +16,6 @@ typedef struct {
   int rank;
   Chunk *chunks;
   int n_chunks;    /* the share of a spread vocabulary included */
-  gboolean sums, fetches; /* weights stand on several ranks; come for their passes alone */
   Use *uses;
   guint n_uses, uses_room;
   GArray *gathers; /* int: index of the gathered task's compute task, in order of use */
@@ -53,15 +52,6 @@ static gboolean is_backward(Pass pass)
   return pass == PASS_BACKWARD || pass == PASS_INPUT;
 }
 
-/* Whether a slot's weights must come: they may still be there from an earlier one's forward. */
-static gboolean brings_weights(const RankBuild *r, Chunk *chunk, Pass pass)
-{
-  gboolean kept = r->b->plan->sharding.keeps_gathered && chunk->in_flight > 0;
-
-  chunk->in_flight += pass == PASS_FORWARD || pass == PASS_LOGITS;
-  return r->fetches && pass != PASS_WEIGHT && !kept;
-}
-
 static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
 {
   chunk->in_flight -= is_backward(pass) || pass == PASS_VOCAB;
@@ -69,46 +59,84 @@ static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
 }
 
 /* Whether gradients leave behind a slot: to be summed, or for the host. */
-static gboolean sends_gradients(const RankBuild *r, Pass pass, gboolean last)
+static gboolean sends_gradients(const Plan *p, gboolean summed, Pass pass, gboolean last)
 {
-  const Plan *p = r->b->plan;
   gboolean each = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync);
-  gboolean sums = r->sums && (each || (last && p->overlap.gradients));
-  gboolean stores = !r->sums && plan_stores_gradients(p) && (each || last);
+  gboolean sums = summed && (each || (last && p->overlap.gradients));
+  gboolean stores = !summed && plan_stores_gradients(p) && (each || last);
 
   return makes_weight_gradient(pass) && (sums || stores);
+}
+
+/* What comes before a slot's pass of layers of one strategy, and what follows it. */
+typedef struct {
+  gboolean gather, reduce;
+} Moves;
+
+/* `kept`: weights are still there from an earlier slot's forward. */
+static Moves moves_of(const RankBuild *r, const Slot *slot, int index, int strategy, gboolean kept)
+{
+  const Plan *p = view_of(r->b, strategy, FALSE);
+  const Chunk *chunk = chunk_of(r, slot);
+  gboolean weights = fetches_weights(r->b, strategy) && slot->pass != PASS_WEIGHT && !kept;
+  gboolean sums = r->b->strategies[strategy].sums;
+  gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
+  gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
+
+  return (Moves) { weights || fresh || copied,
+                   sends_gradients(p, sums, slot->pass, index == chunk->last_backward) && !late };
+}
+
+static gboolean needs_pieces(const RankBuild *r, const Slot *slot, const Chunk *chunk, Moves m)
+{
+  const Plan *p = r->b->plan;
+  int strategy = g_array_index(chunk->pieces, Piece, 0).strategy;
+  gboolean inputs = p->offload.activations && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
+
+  return chunk->mixed || m.gather || inputs || (m.reduce && (p->overlap.gradients || fetches_weights(r->b, strategy)));
 }
 
 static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int index)
 {
   const Plan *p = r->b->plan;
   Chunk *chunk = chunk_of(r, slot);
-  gboolean weights = brings_weights(r, chunk, slot->pass), sums = r->sums;
-  gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
-  gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
-  gboolean gather = weights || fresh || copied, last = index == chunk->last_backward;
-  gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
-  gboolean reduce = sends_gradients(r, slot->pass, last) && !late;
-  gboolean inputs = p->offload.activations && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
-  gboolean split = gather || inputs || (reduce && (p->overlap.gradients || r->fetches));
+  gboolean kept = p->sharding.keeps_gathered && chunk->in_flight > 0;
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
-  gboolean releases = releases_weights(p, chunk, slot->pass);
+  Moves m = moves_of(r, slot, index, g_array_index(chunk->pieces, Piece, 0).strategy, kept);
+  gboolean split = needs_pieces(r, slot, chunk, m);
   int n = split ? (int)chunk->pieces->len : 1;
 
+  chunk->in_flight += slot->pass == PASS_FORWARD || slot->pass == PASS_LOGITS;
+  gboolean releases = releases_weights(p, chunk, slot->pass);
   if (r->n_uses + n > r->uses_room) {
     r->uses_room = MAX(r->n_uses + n, 2 * r->uses_room);
     r->uses = g_renew(Use, r->uses, r->uses_room);
   }
-  for (int i = 0; i < n; i++)
-    r->uses[r->n_uses++] = (Use) { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1,
-                                   .gather = gather, .reduce = reduce, .across = reduce && last, .releases = releases,
-                                   .first = i == 0, .last = i == n - 1 };
+  for (int i = 0; i < n; i++) {
+    Use use = { .slot = *slot, .other = other, .piece = split ? (forward ? i : n - 1 - i) : -1, .releases = releases,
+                .first = i == 0, .last = i == n - 1 };
+    if (chunk->mixed)
+      m = moves_of(r, slot, index, g_array_index(chunk->pieces, Piece, use.piece).strategy, kept);
+    use.gather = m.gather;
+    use.reduce = m.reduce;
+    use.across = m.reduce && index == chunk->last_backward;
+    r->uses[r->n_uses++] = use;
+  }
 }
 
-/* Parameters of the gathered uses, where memory or the prefetch bucket limit how many there are at once. */
+static int strategy_of(const RankBuild *r, const Use *use)
+{
+  return g_array_index(chunk_of(r, &use->slot)->pieces, Piece, MAX(use->piece, 0)).strategy;
+}
+
+/* Parameters of the gathered uses, where memory or the prefetch bucket limit how many there are at once; -1 where
+ * they stay after the pass. */
 static void measure_gathers(RankBuild *r)
 {
-  if (!r->fetches && !r->b->plan->framework->single_process)
+  gboolean single = r->b->plan->framework->single_process;
+
+  if (!fetches_some_weights(r->b) && !single)
     return;
   for (guint i = 0; i < r->n_uses; i++) {
     const Use *use = &r->uses[i];
@@ -116,6 +144,8 @@ static void measure_gathers(RankBuild *r)
       continue;
     Piece piece = g_array_index(chunk_of(r, &use->slot)->pieces, Piece, use->piece);
     double params = (params_of(r->b, piece, FALSE) + params_of(r->b, piece, TRUE)) / r->b->plan->sharding.tiling;
+    if (!single && !fetches_weights(r->b, piece.strategy))
+      params = -1;
     g_array_append_val(r->gathered, params);
   }
 }
@@ -134,11 +164,12 @@ static int awaited(const RankBuild *r, int k)
 {
   const Plan *p = r->b->plan;
   double ahead = 0, limit = p->sharding.live > 0 ? p->sharding.live : G_MAXDOUBLE;
-  int running = k;
+  int running = g_array_index(r->gathered, double, k) < 0 ? 0 : k;
 
   while (running > 0) {
-    ahead += g_array_index(r->gathered, double, running);
-    if (!may_prefetch(p, k - running + 1, ahead) || ahead + g_array_index(r->gathered, double, running - 1) > limit)
+    double before = MAX(g_array_index(r->gathered, double, running - 1), 0);
+    ahead += MAX(g_array_index(r->gathered, double, running), 0);
+    if (!may_prefetch(p, k - running + 1, ahead) || ahead + before > limit)
       break;
     running--;
   }
@@ -156,7 +187,8 @@ static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
 {
   ProgramBuild *b = r->b;
   Chunk *chunk = chunk_of(r, &use->slot);
-  gboolean again = b->sites[r->rank].secondary.size > 1 && use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
+  gboolean again = site_of(b, strategy_of(r, use), r->rank)->secondary[0].size > 1 &&
+                   use->slot.pass != PASS_FORWARD && use->slot.pass != PASS_LOGITS;
   int last = fetch;
 
   for (int experts = 0; experts < 2; experts++) {
@@ -186,17 +218,36 @@ static int bring_weights(RankBuild *r, const Use *use, int after)
   return gather_weights(r, use, after, fetch);
 }
 
+/* Where uses that gather nothing stand between those that do: weights that do not stay come a piece ahead at most.
+ * r->b->last_task is what runs before the use at hand. */
+static gboolean is_early(const RankBuild *r, const Use *use, guint at_hand)
+{
+  return chunk_of(r, &use->slot)->mixed && fetches_weights(r->b, strategy_of(r, use)) && r->next_use > at_hand + 1;
+}
+
+static void wait_for_place(RankBuild *r, const Use *use, int first)
+{
+  ProgramBuild *b = r->b;
+  int before = b->last_task[r->rank];
+
+  if (before >= 0 && first < (int)b->program->tasks->len && chunk_of(r, &use->slot)->mixed &&
+      fetches_weights(b, strategy_of(r, use)))
+    program_add_edge(b, first, before);
+}
+
 /* Issues gathers in order of use, as far ahead of the gathered pieces that have run as may be. */
-static void issue_gathers(RankBuild *r)
+static void issue_gathers(RankBuild *r, guint at_hand)
 {
   for (; r->next_use < r->n_uses; r->next_use++) {
     const Use *use = &r->uses[r->next_use];
+    int first = r->b->program->tasks->len;
     if (!use->gather)
       continue;
     int after = r->gathered->len > 0 ? awaited(r, r->issued) : -1;
-    if (after >= (int)r->gathers->len)
+    if (after >= (int)r->gathers->len || is_early(r, use, at_hand))
       return;
     int task = bring_weights(r, use, after);
+    wait_for_place(r, use, first);
     g_array_append_val(r->gather_tasks, task);
     r->issued++;
   }
@@ -231,6 +282,7 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
 {
   ProgramBuild *b = r->b;
   gboolean leaves = plan_stores_gradients(b->plan) && (plan_drops_gradients(b->plan) || across);
+  const Site *site = site_of(b, g_array_index(chunk->pieces, Piece, MAX(piece, 0)).strategy, r->rank);
   int last = task;
 
   for (int experts = 0; experts < 2; experts++) {
@@ -239,7 +291,7 @@ static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across,
     int segment = chunk_reduce_segment(b, chunk, piece, experts);
     last = program_add_task(b, r->rank, LANE_DATA, segment, slot->chunk, slot->micro);
     program_add_edge(b, last, task);
-    if (across && b->sites[r->rank].copies[experts].size > 1)
+    if (across && site->copies[experts].size > 1)
       last = program_add_task(b, r->rank, LANE_DATA, chunk_across_segment(b, chunk, piece, experts), slot->chunk,
                               slot->micro);
   }
@@ -325,7 +377,7 @@ static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
     int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
     if (gather >= 0)
       program_add_edge(r->b, task, gather);
-    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !r->fetches) /* gathered for each use else */
+    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b, 0)) /* gathered for each use else */
       r->b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
@@ -353,13 +405,14 @@ static void send_results(RankBuild *r, const Use *use, int task)
     end_slot(r, use, task);
 }
 
-static void add_use(RankBuild *r, const Use *use)
+static void add_use(RankBuild *r, guint index)
 {
+  const Use *use = &r->uses[index];
   ProgramBuild *b = r->b;
   int segment = use_segment(r, use), inputs = -1, task;
 
-  if (use->gather)
-    issue_gathers(r);
+  if (use->gather || chunk_of(r, &use->slot)->mixed)
+    issue_gathers(r, index);
   if (b->plan->offload.activations && is_backward(use->slot.pass))
     inputs = fetch_inputs(r, use);
   task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->slot.chunk, use->slot.micro);
@@ -372,20 +425,34 @@ static void add_use(RankBuild *r, const Use *use)
   b->last_task[r->rank] = task;
 }
 
+/* Whether gradients of a strategy are reduced after everything else, where nothing overlaps them. */
+static gboolean sums_late(const Plan *p)
+{
+  gboolean early = p->framework->single_process || (p->zero >= 2 && (!p->sharding.no_sync || p->overlap.gradients));
+
+  return sums_weights(p) && !early;
+}
+
+static void reduce_chunk(RankBuild *r, int c)
+{
+  ProgramBuild *b = r->b;
+  Chunk *chunk = &r->chunks[c];
+  Slot slot = { .chunk = MIN(c, b->shape.chunks - 1) };
+
+  for (int i = chunk->mixed ? (int)chunk->pieces->len - 1 : 0; i >= 0; i--)
+    if (sums_late(view_of(b, g_array_index(chunk->pieces, Piece, i).strategy, FALSE)))
+      sum_gradients(r, chunk, chunk->mixed ? i : -1, TRUE, &slot, b->last_task[r->rank]);
+}
+
 /* Gradients of ZeRO-0 and 1 that are reduced after everything else; those of a
  * spread vocabulary behind the last lookup's gradient. */
 static void reduce_at_end(RankBuild *r)
 {
   ProgramBuild *b = r->b;
-  const Plan *p = b->plan;
-  gboolean early = p->framework->single_process || (p->zero >= 2 && (!p->sharding.no_sync || p->overlap.gradients));
 
-  if (!sums_weights(p) || early)
-    return;
-  for (int c = p->overlap.gradients ? b->shape.chunks : 0; c < r->n_chunks; c++) {
-    Slot slot = { .chunk = MIN(c, b->shape.chunks - 1) };
+  for (int c = b->plan->overlap.gradients ? b->shape.chunks : 0; c < r->n_chunks; c++) {
     int first = b->program->tasks->len;
-    sum_gradients(r, &r->chunks[c], -1, TRUE, &slot, b->last_task[r->rank]);
+    reduce_chunk(r, c);
     if (c == b->shape.chunks && (int)b->program->tasks->len > first)
       program_add_edge(b, first, b->exchange[EXCHANGE_LOOKED_UP][b->shape.micro - 1]);
   }
@@ -401,8 +468,8 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   int n_chunks = b->shape.chunks + (b->shares != NULL);
   g_autofree Chunk *chunks = g_new(Chunk, n_chunks);
   const Slot *slots = order->slots + order->first[rank];
-  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks, .sums = sums_weights(b->plan),
-                  .fetches = fetches_weights(b), .uses = g_new(Use, MAX(n_slots, 1)), .uses_room = n_slots,
+  RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks,
+                  .uses = g_new(Use, MAX(n_slots, 1)), .uses_room = n_slots,
                   .gathers = gathers, .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
                   .blocking = { -1, -1 } };
 
@@ -416,7 +483,7 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   }
   measure_gathers(&r);
   for (guint i = 0; i < r.n_uses; i++)
-    add_use(&r, &r.uses[i]);
+    add_use(&r, i);
   reduce_at_end(&r);
   for (int c = 0; c < n_chunks; c++)
     chunk_clear(&chunks[c]);

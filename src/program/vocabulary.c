@@ -13,7 +13,7 @@ static GroupShape pipeline_group(const ProgramBuild *b)
 
 static int add_exchange(ProgramBuild *b, Exchange exchange, Collective what, double bytes)
 {
-  Segment s = comm_segment(b, b->cluster, TASK_VOCAB, what, bytes, pipeline_group(b));
+  Segment s = comm_segment(b->plan, b->cluster, TASK_VOCAB, what, bytes, pipeline_group(b));
 
   s.exchange = exchange;
   return program_add_segment(b, s);

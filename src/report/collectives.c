@@ -22,7 +22,7 @@ typedef struct {
   const Result *result;
   const Cluster *site; /* of the critical row */
   GArray *uses;    /* Use, in order of first appearance */
-  LayerWork *work; /* by spec of the model */
+  LayerWork *work; /* by spec of the model, or by layer where strategies differ */
   gboolean *known; /* whether work is there */
 } Walk;
 
@@ -74,14 +74,17 @@ static void add_op(Walk *w, const Op *op, gint64 count)
                        .bytes = op->collective.bytes, .group = op->collective.group, .count = count });
 }
 
-static const LayerWork *work_of(Walk *w, int spec)
+static const LayerWork *work_of(Walk *w, int layer)
 {
   const Result *r = w->result;
+  int at = r->plan.strategies.n > 0 ? layer : r->model->layers[layer];
+  Plan room;
 
-  if (!w->known[spec])
-    layer_work_init(&w->work[spec], r->model, &r->model->specs[spec], &r->plan, w->site);
-  w->known[spec] = TRUE;
-  return &w->work[spec];
+  if (!w->known[at])
+    layer_work_init(&w->work[at], r->model, model_layer(r->model, layer), plan_layer_view(&r->plan, layer, &room),
+                    w->site);
+  w->known[at] = TRUE;
+  return &w->work[at];
 }
 
 /* The ops that a pass of a layer runs; backward passes repeat what is recomputed. */
@@ -105,7 +108,7 @@ static void add_segment(Walk *w, const Segment *s, gint64 count)
 {
   if (s->kind == TASK_PASS) {
     for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++)
-      add_layer(w, work_of(w, w->result->model->layers[i]), s->pass, count);
+      add_layer(w, work_of(w, i), s->pass, count);
   } else if (s->group.size > 1) {
     Use use = { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
                 .count = count };
@@ -187,10 +190,10 @@ static char *table_of(const Walk *w)
 
 char *report_collectives(const Result *result, const Trace *trace)
 {
-  int n_specs = result->model->n_specs;
+  int n = MAX(result->model->n_specs, result->model->n_layers);
   g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
-  g_autofree LayerWork *work = g_new0(LayerWork, n_specs);
-  g_autofree gboolean *known = g_new0(gboolean, n_specs);
+  g_autofree LayerWork *work = g_new0(LayerWork, n);
+  g_autofree gboolean *known = g_new0(gboolean, n);
   g_autofree gint64 *count = count_segments(trace, result->metrics.critical_row);
   Walk w = { result, result_site(result, result->metrics.critical_row), uses, work, known };
 
@@ -198,7 +201,7 @@ char *report_collectives(const Result *result, const Trace *trace)
   for (guint i = 0; i < trace->segments->len; i++)
     if (count[i] >= (result->cluster->n_types > 0))
       add_segment(&w, &g_array_index(trace->segments, Segment, i), count[i]);
-  for (int i = 0; i < n_specs; i++)
+  for (int i = 0; i < n; i++)
     if (known[i])
       layer_work_clear(&work[i]);
   g_array_sort(uses, by_time);

@@ -219,7 +219,9 @@ static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segme
   json_put_int(sink->w, "In msg nelems", gathers ? share : bytes);
   json_put_int(sink->w, "Out msg nelems", scatters ? share : bytes);
   json_put_string(sink->w, "dtype", "Byte");
-  group_put_args(sink->w, &x->view->result->plan, group_of_segment(&x->view->result->plan, segment), sink->rank);
+  Plan room;
+  const Plan *view = plan_layer_view(&x->view->result->plan, segment->first_layer, &room);
+  group_put_args(sink->w, view, group_of_segment(view, segment), sink->rank);
 }
 
 /* Computes first, then what of its communication nothing hides. */
@@ -242,7 +244,9 @@ static void put_pass(EventSink *sink, const TraceIndex *x, const Span *s)
   if (to > middle) {
     open_slice(sink, x, "kernel", "ncclDevKernel_TensorParallel", STREAM_TENSOR, middle, to);
     json_put_string(sink->w, "of", title);
-    group_put_args(sink->w, &x->view->result->plan, GROUP_TENSOR, sink->rank);
+    Plan room;
+    const Plan *view = plan_layer_view(&x->view->result->plan, segment->first_layer, &room);
+    group_put_args(sink->w, view, GROUP_TENSOR, sink->rank);
     close_slice(sink);
   }
 }

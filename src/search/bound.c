@@ -255,7 +255,7 @@ static double gathers(const Bound *b, double params, int kind)
   if (p->sharding.keeps_gathered)
     return once;
   if (p->sharding.secondary) {
-    GroupShape secondary = mesh_secondary(p, b->site);
+    GroupShape secondary = kind ? mesh_expert_secondary(p, b->site) : mesh_secondary(p, b->site);
     again = gather(b, params, &secondary);
   }
   return chunk_micro(b) * (once + again);

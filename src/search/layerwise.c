@@ -1,8 +1,10 @@
 #include "search/layerwise.h"
 
 #include "cost/layout.h"
+#include "cost/orthogonal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- the solver ---- */
 
@@ -38,12 +40,11 @@ static void keep_best(GArray *from, GArray *to)
 }
 
 /* Labels of a layer under one strategy, from those before[first..end). */
-static void extend(const LayerwiseProblem *p, int layer, int strategy, GArray *labels, int first, int end,
+static void extend(const LayerwiseProblem *p, int layer, int strategy, const GArray *labels, int first, int end,
                    GArray *scratch)
 {
   int at = layer * p->strategies + strategy;
 
-  g_array_set_size(scratch, 0);
   for (int i = first; i < end; i++) {
     const Label *l = &g_array_index(labels, Label, i);
     Label next = { l->seconds + p->change_s[l->strategy * p->strategies + strategy] + p->seconds[at],
@@ -51,21 +52,54 @@ static void extend(const LayerwiseProblem *p, int layer, int strategy, GArray *l
     if (next.bytes <= p->room)
       g_array_append_val(scratch, next);
   }
-  keep_best(scratch, labels);
+}
+
+/* Whether what comes behind a layer takes the same under either. */
+static gboolean change_alike(const LayerwiseProblem *p, int s, int t)
+{
+  return memcmp(p->change_s + s * p->strategies, p->change_s + t * p->strategies, p->strategies * sizeof *p->change_s) == 0;
+}
+
+/* The first strategy of each that changes alike. */
+static int *find_layouts(const LayerwiseProblem *p)
+{
+  int *layout = g_new(int, p->strategies);
+
+  for (int s = 0; s < p->strategies; s++) {
+    layout[s] = 0;
+    while (!change_alike(p, layout[s], s))
+      layout[s]++;
+  }
+  return layout;
+}
+
+/* Labels of a layer: of those whose layouts are alike, the ones that no other beats in both. */
+static void extend_all(const LayerwiseProblem *p, int layer, const int *layout, GArray *labels, int first,
+                       GArray *scratch)
+{
+  int end = labels->len;
+
+  for (int s = 0; s < p->strategies; s++) {
+    g_array_set_size(scratch, 0);
+    for (int t = s; t < p->strategies && layout[s] == s; t++)
+      if (layout[t] == s)
+        extend(p, layer, t, labels, first, end, scratch);
+    keep_best(scratch, labels);
+  }
 }
 
 gboolean layerwise_solve(const LayerwiseProblem *p, int *choice, double *seconds)
 {
   g_autoptr(GArray) labels = g_array_new(FALSE, FALSE, sizeof(Label));
   g_autoptr(GArray) scratch = g_array_new(FALSE, FALSE, sizeof(Label));
+  g_autofree int *layout = find_layouts(p);
   Label start = { 0, 0, p->outside, -1 };
   int first = 0, best = -1;
 
   g_array_append_val(labels, start);
   for (int layer = 0; layer < p->layers; layer++) {
     int end = labels->len;
-    for (int s = 0; s < p->strategies; s++)
-      extend(p, layer, s, labels, first, end, scratch);
+    extend_all(p, layer, layout, labels, first, scratch);
     first = end;
   }
   *seconds = INFINITY;
@@ -112,7 +146,84 @@ void layerwise_problem_free(LayerwiseProblem *p)
   g_free(p->seconds);
   g_free(p->bytes);
   g_free(p->change_s);
+  g_free(p->pass_s);
   g_free(p);
+}
+
+/* Communicators of tensor degrees other than the plan's own, the first variant's, which are counted with it. */
+static double group_bytes(const LayerwiseProblem *p, const GArray *variants, const int *choice)
+{
+  const Plan *own = &g_array_index(variants, Plan, 0);
+  double bytes = 0;
+
+  for (int i = 0; i < p->layers; i++) {
+    const Plan *v = &g_array_index(variants, Plan, choice[i]);
+    gboolean counted = v->tp == own->tp;
+    for (int k = 0; k < i; k++)
+      counted |= g_array_index(variants, Plan, choice[k]).tp == v->tp;
+    bytes += counted ? 0 : op_layer_groups(v) * v->framework->group_bytes;
+  }
+  return bytes;
+}
+
+/* Less room each time, as often as there are sums of communicators at most. */
+gboolean layerwise_solve_stage(const LayerwiseProblem *problem, const GArray *variants, int *choice, double *seconds)
+{
+  LayerwiseProblem p = *problem;
+
+  while (layerwise_solve(&p, choice, seconds)) {
+    double room = problem->room - group_bytes(&p, variants, choice);
+    if (layerwise_bytes(&p, choice) <= room)
+      return TRUE;
+    p.room = MIN(room, nextafter(p.room, 0));
+  }
+  return FALSE;
+}
+
+double layerwise_stage_bytes(const LayerwiseProblem *p, const GArray *variants, const int *choice)
+{
+  return p->fixed_bytes + layerwise_bytes(p, choice) + group_bytes(p, variants, choice);
+}
+
+StageTime layerwise_stage_time(const LayerwiseProblem *p, const int *choice, int micro_batches)
+{
+  StageTime t = { p->end_pass_s, p->end_once_s };
+  double passes = 0, changes = layerwise_seconds(p, choice), once = 0;
+
+  for (int layer = 0; layer < p->layers; layer++) {
+    int at = layer * p->strategies + choice[layer];
+    passes += p->pass_s[at];
+    once += p->seconds[at] - micro_batches * p->pass_s[at];
+    changes -= p->seconds[at];
+  }
+  t.pass_s += passes + MAX(changes, 0) / micro_batches;
+  t.once_s += once;
+  return t;
+}
+
+double layerwise_step_s(const Plan *plan, const StageTime *stages)
+{
+  double most = 0, sum = 0, once = 0;
+  int n = plan_stages(plan);
+
+  for (int i = 0; i < n; i++) {
+    most = MAX(most, stages[i].pass_s);
+    sum += stages[i].pass_s;
+    once = MAX(once, stages[i].once_s);
+  }
+  /* chunks of a rank take turns: a rank's share of the passes, the stages one after the other */
+  return (plan_micro_batches(plan) * most * plan->vpp - most) + sum + once * plan->vpp + plan->framework->step_s;
+}
+
+gboolean layerwise_append(const LayerwiseProblem *p, const int *choice, const GArray *variants, LayerStrategies *out)
+{
+  for (int i = 0; i < p->layers; i++) {
+    StrategyRun run = plan_run(&g_array_index(variants, Plan, choice[i]));
+    run.layers = 1;
+    if (!strategies_append(out, run))
+      return FALSE;
+  }
+  return TRUE;
 }
 
 /* ---- a stage's problem ---- */
@@ -177,18 +288,32 @@ typedef struct {
   double held; /* micro-batches in flight */
 } Stage;
 
+/* A layer's update; the devices that a strategy divides its states over share the orthogonalisation of all layers. */
+static double update_s(const Stage *stage, const Plan *v, const LayerPrice *l)
+{
+  OptimizerWork work = l->optimizer[0];
+
+  work.newton_most_s = 0;
+  return optimizer_price(v, stage->site, l->params, 0).seconds + optimizer_work_price(&work, v, stage->site).seconds;
+}
+
+static double layer_state_bytes(const Plan *v, const LayerPrice *l)
+{
+  return l->params * op_state_bytes(v) + l->optimizer[0].state_bytes / (v->zero >= 1 ? plan_shards(v) : 1);
+}
+
 static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p, int strategy)
 {
   g_autoptr(PriceTable) prices = price_table_new(stage->model, v, stage->site);
-  double m = plan_micro_batches(v), state_bytes = op_state_bytes(v);
+  double m = plan_micro_batches(v);
 
   for (int i = 0; i < p->layers; i++) {
     const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->first + i);
     double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
     int at = i * p->strategies + strategy;
-    p->seconds[at] = m * passes + exposed_s(v, stage->site, l->params, passes) +
-                     optimizer_price(v, stage->site, l->params, 0).seconds;
-    p->bytes[at] = l->params * state_bytes + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
+    p->pass_s[at] = passes;
+    p->seconds[at] = m * passes + exposed_s(v, stage->site, l->params, passes) + update_s(stage, v, l);
+    p->bytes[at] = layer_state_bytes(v, l) + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
   }
 }
 
@@ -207,12 +332,13 @@ static double fixed_bytes(const Stage *stage, const GArray *variants, int end)
       scratch = MAX(scratch, l->transient_bytes + l->recomputed_bytes);
       params += l->params;
     }
-    most = MAX(most, scratch * (1 + v->framework->fragmentation) + op_bucket_bytes(v, params) + op_overhead_bytes(v));
+    most = MAX(most, scratch * (1 + v->framework->fragmentation) + op_bucket_bytes(v, params));
   }
-  return most;
+  return most + op_overhead_bytes(&g_array_index(variants, Plan, 0));
 }
 
-static double end_bytes(const Stage *stage, const Plan *plan, gboolean embedding, gboolean head)
+/* What the embedding and the head of a stage take, as the plan itself has them; returns their bytes. */
+static double fill_ends(const Stage *stage, const Plan *plan, gboolean embedding, gboolean head, LayerwiseProblem *p)
 {
   g_autoptr(PriceTable) prices = price_table_new(stage->model, plan, stage->site);
   int last = stage->model->n_layers - 1;
@@ -220,8 +346,12 @@ static double end_bytes(const Stage *stage, const Plan *plan, gboolean embedding
 
   for (int end = 0; end < 2; end++) {
     const LayerPrice *l = price_of_layer(prices, stage->model, 0, end ? last : 0);
-    if (end ? head : embedding)
-      bytes += l->params * op_state_bytes(plan) + stage->held * l->saved_bytes;
+    double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
+    if (!(end ? head : embedding))
+      continue;
+    p->end_pass_s += passes;
+    p->end_once_s += exposed_s(plan, stage->site, l->params, passes) + update_s(stage, plan, l);
+    bytes += layer_state_bytes(plan, l) + stage->held * l->saved_bytes * (1 + plan->framework->fragmentation);
   }
   return bytes;
 }
@@ -243,8 +373,10 @@ LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster,
   p->seconds = g_new(double, p->layers * p->strategies);
   p->bytes = g_new(double, p->layers * p->strategies);
   p->change_s = g_new(double, p->strategies * p->strategies);
-  p->room = stage.site->device.memory_bytes / plan->vpp - fixed_bytes(&stage, variants, end) -
-            end_bytes(&stage, plan, stage_index == 0, stage_index == plan_stages(plan) - 1);
+  p->pass_s = g_new(double, p->layers * p->strategies);
+  p->fixed_bytes = fixed_bytes(&stage, variants, end) +
+                   fill_ends(&stage, plan, stage_index == 0, stage_index == plan_stages(plan) - 1, p);
+  p->room = stage.site->device.memory_bytes / plan->vpp - p->fixed_bytes;
   for (int s = 0; s < p->strategies; s++) {
     const Plan *from = &g_array_index(variants, Plan, s);
     fill_strategy(&stage, from, p, s);

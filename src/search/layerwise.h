@@ -7,14 +7,16 @@
  * takes some memory under each strategy; between neighbours with different
  * strategies a change of layout takes time. Before the first and behind the last
  * layer stands the strategy `outside`. Least time in the room there is: labels of
- * time and memory go from layer to layer, for each strategy of the last layer
+ * time and memory go from layer to layer, for each layout behind the last layer
  * those that no other beats in both.
  *
  * layerwise_of_stage() makes the problem of the blocks of one pipeline stage of a
  * plan: times are of a whole step, micro-batches times passes, with the optimizer
  * and the data-parallel communication that nothing hides; memory is states and
  * the activations in flight. It leaves out what the program adds beside passes
- * (prefetch, order, bubbles).
+ * (prefetch, order). layerwise_step_s() puts the stages of a pipeline together:
+ * (micro-batches - 1) x slowest + sum of all, and what ends a step of the slowest.
+ * The plan that says the choices (layerwise_append) is then simulated.
  */
 #ifndef TDP_SEARCH_LAYERWISE_H
 #define TDP_SEARCH_LAYERWISE_H
@@ -28,7 +30,31 @@ typedef struct {
   double *change_s; /* [strategy before][strategy behind] */
   int outside;
   double room;      /* bytes */
+  /* of a stage alone */
+  double *pass_s;   /* [layer][strategy]: of `seconds`, one micro-batch's passes */
+  double end_pass_s, end_once_s; /* of the embedding and the head: of a micro-batch, of a step */
+  double fixed_bytes; /* of the device, beside the room */
 } LayerwiseProblem;
+
+/* The same of a stage's problem, in the room that communicators of the strategies taken leave. */
+gboolean layerwise_solve_stage(const LayerwiseProblem *problem, const GArray *variants, int *choice, double *seconds);
+
+/* Bytes of the device under a choice: fixed ones, layers and communicators. */
+double layerwise_stage_bytes(const LayerwiseProblem *problem, const GArray *variants, const int *choice);
+
+/* What a stage takes under a choice: of a micro-batch, and once a step. */
+typedef struct {
+  double pass_s, once_s;
+} StageTime;
+
+StageTime layerwise_stage_time(const LayerwiseProblem *problem, const int *choice, int micro_batches);
+
+/* Seconds of a step of a pipeline of such stages. */
+double layerwise_step_s(const Plan *plan, const StageTime *stages);
+
+/* Appends the choice as runs of the variants' strategies; FALSE if a plan cannot hold so many. */
+gboolean layerwise_append(const LayerwiseProblem *problem, const int *choice, const GArray *variants,
+                          LayerStrategies *out);
 
 /* The best strategy of each layer and the time of all; FALSE if nothing fits. */
 gboolean layerwise_solve(const LayerwiseProblem *problem, int *choice, double *seconds);

@@ -6,7 +6,7 @@
 
 /* What PriceSums depend on, and with the stages a split. */
 typedef struct {
-  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, tensor, ends_meet, stages;
+  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, tensor, experts, ends_meet, stages;
   int method, layers, modules; /* of recomputation; the first two where it counts the layers of a stage */
 } PriceKey;
 
@@ -33,7 +33,8 @@ static guint key_hash(gconstpointer p)
   const PriceKey *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
   hash = (hash * 1009u + k->ep) * 61u + k->etp;
-  return ((((hash * 31u + k->recompute) * 2 + k->tensor) * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
+  hash = ((hash * 31u + k->recompute) * 2 + k->tensor) * 2 + k->experts;
+  return ((hash * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
 }
 
 static gboolean key_equal(gconstpointer a, gconstpointer b)
@@ -45,9 +46,10 @@ static PriceKey key_of(const Plan *plan, int stages)
 {
   gboolean counts = recompute_counts(&plan->scope);
 
-  g_assert(plan->scope.stages.stages == 0);
+  g_assert(plan->scope.stages.stages == 0 && plan->strategies.n == 0);
   return (PriceKey) { plan->tp, plan->cp, plan->context, plan->ep, plan_expert_tensor(plan), plan->micro_batch,
-                      plan->sequence_parallel, plan->recompute, plan->overlap.tensor, plan_ends_meet(plan),
+                      plan->sequence_parallel, plan->recompute, plan->overlap.tensor, plan->overlap.experts,
+                      plan_ends_meet(plan),
                       counts ? plan_stages(plan) : stages, counts ? plan->scope.method : 0,
                       counts ? plan->scope.layers : 0, (int)plan->scope.modules };
 }

@@ -151,7 +151,9 @@ static int transfer_spec(LinksBuild *b, const Segment *s, int row, int to)
 /* Communication inside a pass, where the row's transfers use the same links. */
 static int pass_spec(LinksBuild *b, const Segment *s, int row)
 {
-  const GroupShape groups[] = { mesh_group(b->plan, b->cluster, AXIS_TENSOR), mesh_expert_block(b->plan, b->cluster) };
+  Plan room;
+  const Plan *view = plan_layer_view(b->plan, s->first_layer, &room);
+  const GroupShape groups[] = { mesh_group(view, b->cluster, AXIS_TENSOR), mesh_expert_block(view, b->cluster) };
   const double exposed_s[] = { s->seconds - s->compute_s - s->expert_s, s->expert_s };
   guint first_use = b->links->uses->len;
 

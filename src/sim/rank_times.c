@@ -23,17 +23,19 @@ static int pass_neighbours(const Plan *p)
   return dense / gcd(dense, experts) * experts;
 }
 
-RankJoin rank_join_of(const RankTimes *t, int kind, gboolean experts)
+RankJoin rank_join_of(const RankTimes *t, const Segment *s)
 {
-  int neighbours = t->plan->tp * t->plan->cp;
+  Plan room;
+  const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
+  int neighbours = view->tp * view->cp;
 
-  switch (joins[kind]) {
+  switch (joins[s->kind]) {
   case JOIN_TENSOR:
-    return (RankJoin) { pass_neighbours(t->plan), 1 };
+    return (RankJoin) { pass_neighbours(view), 1 };
   case JOIN_DATA:
-    if (experts)
-      return (RankJoin) { plan_expert_replicas(t->plan), mesh_expert_stride(t->plan, EXPERT_DATA) };
-    return (RankJoin) { t->plan->dp, neighbours };
+    if (s->experts)
+      return (RankJoin) { plan_expert_replicas(view), mesh_expert_stride(view, EXPERT_DATA) };
+    return (RankJoin) { view->dp, neighbours };
   case JOIN_ALL:
     return (RankJoin) { t->replicas, 1 };
   default:
@@ -56,12 +58,14 @@ static GroupShape pair_shape(const Cluster *cluster, int a, int b)
 static gboolean own_shape(const RankTimes *t, const Task *task, int to, int replica, GroupShape *shape)
 {
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
-  int neighbours = t->plan->tp * t->plan->cp, rank = task->row * t->replicas + replica;
+  Plan room;
+  const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
+  int neighbours = view->tp * view->cp, rank = task->row * t->replicas + replica;
 
   if (joins[task->kind] == JOIN_DATA && s->experts)
     *shape = s->group;
-  else if (joins[task->kind] == JOIN_DATA && s->group.size == t->plan->dp)
-    *shape = group_shape_at(t->cluster, rank - replica + replica % neighbours, t->plan->dp, neighbours);
+  else if (joins[task->kind] == JOIN_DATA && s->group.size == view->dp)
+    *shape = group_shape_at(t->cluster, rank - replica + replica % neighbours, view->dp, neighbours);
   else if (to >= 0 && to != task->row && s->group.size == 2)
     *shape = pair_shape(t->cluster, rank, to * t->replicas + replica);
   else
@@ -101,7 +105,7 @@ static double *compute_seconds(const RankTimes *t, const Task *task)
 {
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
   const double *factor = t->factor + (gsize)task->row * t->replicas;
-  int size = rank_join_of(t, task->kind, FALSE).size;
+  int size = rank_join_of(t, s).size;
   g_autofree double *seconds = g_new(double, t->replicas);
   gboolean differs = FALSE;
 

@@ -26,7 +26,7 @@ void rank_times_clear(RankTimes *times);
 /* By replica, or NULL where all take Segment.seconds. */
 const double *rank_times_of(const RankTimes *times, int task);
 
-/* Of a kind of task, or of its segment's `experts`. Size 1 = nobody else. */
-RankJoin rank_join_of(const RankTimes *times, int kind, gboolean experts);
+/* Of a segment's tasks. Size 1 = nobody else. */
+RankJoin rank_join_of(const RankTimes *times, const Segment *segment);
 
 #endif

@@ -124,12 +124,12 @@ static void add_seconds(const double *ready, const double *own, double seconds, 
 }
 
 /* A pass of each rank beside its collectives; its group has the slowest's end. */
-static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, double seconds, double *end)
+static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, const Segment *segment, double *end)
 {
   int *cursor = r->cursor + (gsize)pass->row * r->times.replicas;
 
   for (int rank = 0; rank < r->times.replicas; rank++) {
-    double since = r->ready[rank], left = own ? own[rank] : seconds;
+    double since = r->ready[rank], left = own ? own[rank] : segment->seconds;
     int i = MAX(cursor[rank], pass->first);
     while (i <= pass->last && ends_of(r, beside_node(r, i))[rank] <= since)
       i++;
@@ -144,7 +144,7 @@ static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, dou
     }
     end[rank] = since + left;
   }
-  join(end, r->times.replicas, rank_join_of(&r->times, TASK_PASS, FALSE));
+  join(end, r->times.replicas, rank_join_of(&r->times, segment));
 }
 
 /* Sums of each rank, and the span of the one that is kept. */
@@ -177,15 +177,14 @@ static void run_node(Ranks *r, int node)
   }
   const Task *t = &g_array_index(r->program->tasks, Task, task);
   const Segment *segment = &g_array_index(r->program->segments, Segment, t->segment);
-  double seconds = segment->seconds;
   const double *own = rank_times_of(&r->times, task);
-  join(r->ready, n, rank_join_of(&r->times, t->kind, segment->experts));
+  join(r->ready, n, rank_join_of(&r->times, segment));
   if (r->start_slot[node] >= 0)
     memcpy(r->slots + (gsize)r->start_slot[node] * n, r->ready, n * sizeof *end);
   if (r->pass[node])
-    run_beside(r, r->pass[node], own, seconds, end);
+    run_beside(r, r->pass[node], own, segment, end);
   else
-    add_seconds(r->ready, own, seconds, end, n);
+    add_seconds(r->ready, own, segment->seconds, end, n);
   record(r, task, end);
 }
 
