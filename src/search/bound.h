@@ -61,6 +61,8 @@ typedef struct {
 /* `ends` remembers from call to call; NULL = nothing. */
 double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends);
 
+double bound_time_by_order(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
+
 /* What a rank holds at least: parameters, and bytes beside states and buckets of them. */
 typedef struct {
   double params, expert_params, dynamic;
