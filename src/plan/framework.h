@@ -135,8 +135,12 @@ typedef struct {
   gboolean unstated_pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered and sums gradients once */
   gboolean unstated_dropout;  /* of models that were trained with dropout */
   MemoryCount unstated_memory;
+  char *unstated_family;      /* files that a generation without one takes where it is nearest to this; NULL = this */
   ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
+
+/* Of plans and published runs that name none. */
+#define FRAMEWORK_USUAL "megatron-core"
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 
