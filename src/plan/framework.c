@@ -81,6 +81,7 @@ static const JsonField fields[] = {
   { "bf16_gradient_bytes", JSON_INT, FIELD(bf16_gradient_bytes), FALSE, 0, 8 },
   { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
   { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
+  { "step_bytes", JSON_REAL, FIELD(step_bytes), FALSE, 0, 100 },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
   { "bucket_mparams", JSON_REAL, FIELD(bucket_params), FALSE, 0.001, 1e6, 1e6 },
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
