@@ -559,6 +559,7 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
 
   for (guint i = 0; i < tps->len; i++) {
     plan.tp = g_array_index(tps, int, i);
+    price_cache_trim(prices, PRICES_HELD_BYTES);
     g_autoptr(GArray) pps = divisors(plan.gpus / plan.tp);
     for (guint j = 0; j < pps->len && !excluded(f->tp, plan.tp); j++) {
       plan.pp = g_array_index(pps, int, j);
