@@ -58,8 +58,8 @@ START_TEST(orders_of_ranks)
   test_text(lost(&c, "megatron"), "");
   has(&c, "megatron", " --use-tp-pp-dp-mapping");
   has(&c, "bridge", "dist:\n  use_tp_pp_dp_mapping: true\n");
-  g_autofree char *losses = lost(&c, "nanotron");
-  ck_assert_ptr_nonnull(strstr(losses, "use_tp_pp_dp_mapping: true: not in nanotron"));
+  g_autofree char *losses = lost(&c, "deepspeed");
+  ck_assert_ptr_nonnull(strstr(losses, "use_tp_pp_dp_mapping: true: not in DeepSpeed"));
   c.plan.dp *= c.plan.pp;
   c.plan.pp = c.plan.vpp = 1;
   c.plan.schedule = schedule_find("1f1b");
