@@ -152,7 +152,8 @@ static void propose_layers(const Polish *p, GArray *proposals)
   Plan start = p->plan;
 
   if (p->plan.pp == 1 || stages > SPLIT_STAGES_MAX || start.framework->splits == SPLITS_EVEN ||
-      recompute_counts(&start.scope) || schedule_copies(start.schedule) > 1 || p->cluster->n_types > 0)
+      recompute_counts(&start.scope) || schedule_copies(start.schedule) > 1 || p->cluster->n_types > 0 ||
+      start.split_rank > 0)
     return;
   if (!start.split.stages) {
     start.split.stages = stages;
