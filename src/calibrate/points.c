@@ -254,15 +254,15 @@ void point_set(MachinePoint *point, double *samples, int n)
 
 #define HEADER "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s"
 
-/* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`; the
- * second a device: format in `name`, multiprocessors in `m`, cache in `bytes`, the host's memory in `seconds`. */
+/* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`,
+ * samples and discarded ones in `k` and `head_dim`; the second a device: format in `name`, multiprocessors in `m`, cache in `bytes`, the host's memory in `seconds`. */
 char *points_csv(const MachineHead *head, const GArray *points)
 {
   GString *text = g_string_new(HEADER "\nmachine,");
 
   csv_put(text, head->device, FALSE);
-  g_string_append_printf(text, "%s,%d,%d,,,%d,,%.17g,,%.17g,,\n", head->date, head->processors, head->node_ranks,
-                         head->ranks, head->memory_bytes, head->host_bytes_per_s);
+  g_string_append_printf(text, "%s,%d,%d,%d,%d,%d,,%.17g,,%.17g,,\n", head->date, head->processors,
+                         head->node_ranks, head->samples, head->discarded, head->ranks, head->memory_bytes, head->host_bytes_per_s);
   g_string_append_printf(text, "device,%s,,%d,,,,,,%.17g,,%.17g,,\n", dtype_names[head->precision], head->units,
                          head->cache_bytes, head->host_memory_bytes);
   for (guint i = 0; i < points->len; i++) {
@@ -349,6 +349,10 @@ static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
   head->node_ranks = head->processors = head->ranks;
   if (!csv_int(csv, 0, "n", &head->node_ranks, error) || !csv_int(csv, 0, "m", &head->processors, error))
     return FALSE;
+  if (!csv_int(csv, 0, "k", &head->samples, error) || !csv_int(csv, 0, "head_dim", &head->discarded, error))
+    return FALSE;
+  if (head->samples < 0 || head->discarded < 0 || head->discarded > head->samples)
+    return bad_row(csv, 0, "head_dim", "discarded samples, at most those of k", error);
   if (head->node_ranks < 1 || head->ranks % head->node_ranks)
     return bad_row(csv, 0, "n", "ranks of a node, which divide all", error);
   if (head->processors < 1 || head->processors > head->node_ranks)

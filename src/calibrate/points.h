@@ -63,6 +63,7 @@ typedef struct {
   int units;               /* multiprocessors of a device, 1 = a core */
   double cache_bytes;      /* last-level, of a device; 0 = not known */
   DType precision;         /* of weights and activations */
+  int samples, discarded;  /* taken in all, and those of them in which processors were withheld; 0, 0 = not known */
 } MachineHead;
 
 /* Of several multiprocessors: sizes are those of models for a GPU, and pools and blocks go with them. */

@@ -343,6 +343,8 @@ static gboolean fit_file(const Options *o, GError **error)
       return FALSE;
     }
     points_merge(points, more);
+    head.samples += other.samples;
+    head.discarded += other.discarded;
   }
   return points && fit_points(o, &head, points, error);
 }
