@@ -90,14 +90,13 @@ static void time_calls(Measure *m, const MachinePoint *p, int calls, Sample *s)
   s->reference = turns ? 1 : (s->head + time_reference(m)) / 2;
 }
 
-/* This rank's share of the time from a moment on; where ranks take turns, or wait for a disk, only what the
- * hypervisor withheld. */
+/* This rank's share of the time from a moment on; where ranks take turns only what the hypervisor withheld. */
 static double withheld_since(Measure *m, const MachinePoint *p, const BackendWithheld *from, double from_s)
 {
   Backend *b = m->bench.b;
   BackendWithheld until = b->withheld(b);
 
-  if (is_extra(m) || p->busy > m->options->processors || p->kind == POINT_DISK)
+  if (is_extra(m) || p->busy > m->options->processors)
     until.ready_s = from->ready_s;
   return exec_withheld_share(from, &until, b->now_s(b) - from_s);
 }
@@ -113,7 +112,7 @@ static Sample take_sample(Measure *m, const MachinePoint *p, int calls)
   if (b->withheld)
     from = b->withheld(b);
   time_calls(m, p, calls, &s);
-  if (b->withheld) {
+  if (b->withheld && p->kind != POINT_DISK) {
     s.withheld = withheld_since(m, p, &from, from_s);
     measure_reduce(m, &s.withheld, 1, EXEC_MAX);
   }
