@@ -41,18 +41,20 @@ typedef struct {
   int rows, heads;         /* of attention: tokens at once, and heads of one sequence */
   int sizes[SIZES][2];     /* rows x width of kernels bound by memory */
   double largest, beside;  /* bytes of collectives */
+  int products;            /* beside one */
 } Shapes;
 
 static const Shapes shapes_of[2] = {
   { .tokens = { 64, 160, 448 }, .widths = { 64, 144, 272, 528 }, .vocabulary = 1520,
     .lengths = { { 16, 64 }, { 16, 256 }, { 32, 64 }, { 32, 128 }, { 32, 256 }, { 32, 512 },
                  { 64, 64 }, { 64, 128 }, { 64, 256 }, { 64, 512 }, { 128, 64 }, { 128, 256 } },
-    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24, .beside = 1 << 22 },
+    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24, .beside = 1 << 22,
+    .products = 6 },
   { .tokens = { 1024, 4096, 8192 }, .widths = { 1024, 2048, 4096, 5120 }, .vocabulary = 32000,
     .lengths = { { 64, 512 }, { 64, 1024 }, { 64, 2048 }, { 64, 4096 }, { 64, 8192 }, { 96, 2048 },
                  { 128, 512 }, { 128, 1024 }, { 128, 2048 }, { 128, 4096 }, { 128, 8192 }, { 96, 8192 } },
     .rows = 8192, .heads = 16, .sizes = { { 1024, 2048 }, { 4096, 4096 }, { 8192, 8192 } }, .largest = 1 << 28,
-    .beside = 1 << 26 },
+    .beside = 1 << 26, .products = 16 },
 };
 
 /* Of blocks of several widths and of the output layer, in the three forms that
@@ -136,7 +138,7 @@ static void design_collectives(GArray *points, const Shapes *of, const MachineHe
     add_collectives(points, of, n * node, n == 2);
 }
 
-/* Products that last longer than the collective, so that it could hide behind them. */
+/* Products that last longer than the collective, so that it could hide behind them; and one after the other. */
 static void design_beside(GArray *points, const Shapes *of, int most)
 {
   MachinePoint p = named(POINT_BESIDE, collective_names[COLLECTIVE_ALL_REDUCE]);
@@ -146,10 +148,10 @@ static void design_beside(GArray *points, const Shapes *of, int most)
     ranks *= 2;
   p.m = of->tokens[1];
   p.n = p.k = of->widths[WIDTHS - 1];
-  p.head_dim = 16;
+  p.head_dim = of->products;
   p.bytes = of->beside;
   p.ranks = p.busy = ranks;
-  if (ranks > 1)
+  for (p.backward = FALSE; p.backward <= TRUE && ranks > 1; p.backward++)
     g_array_append_val(points, p);
 }
 
