@@ -101,14 +101,15 @@ static void check_bounds(const Instance *in, const Plan *plan, const PriceSums *
   double memory = bound_memory(plan, &ranks), by_order = bound_memory_by_order(in->model, plan, sums);
   g_autofree char *label = NULL;
 
-  if (time <= m->iteration_s && memory <= by_order * (1 + 1e-9) && by_order <= m->peak_memory_bytes)
+  double peak = memory_in_room(in->cluster, m->peak_memory_bytes, m->capacity_bytes);
+  if (time <= m->iteration_s && memory <= by_order * (1 + 1e-9) && by_order <= peak)
     return;
   label = plan_label(plan);
   g_error("%s: bounds %.9g s, %.0f and %.0f bytes, simulated %.9g s, %.0f bytes", label, time, memory, by_order,
-               m->iteration_s, m->peak_memory_bytes);
+          m->iteration_s, peak);
 }
 
-void instance_check(Instance *in)
+guint instance_check(Instance *in)
 {
   g_autoptr(GArray) all = instance_plans(in);
   g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
@@ -120,7 +121,7 @@ void instance_check(Instance *in)
     Metrics m;
     instance_simulate(in, plan, NULL, &m);
     check_bounds(in, plan, price_cache_sums(prices, plan), &m);
-    if (m.peak_memory_bytes <= in->cluster->device.memory_bytes) {
+    if (m.peak_memory_bytes <= m.capacity_bytes) {
       fitting++;
       best = MIN(best, m.iteration_s);
     }
@@ -130,9 +131,10 @@ void instance_check(Instance *in)
   for (int i = 0; i < REJECT_COUNT; i++)
     settled += found->rejected[i];
   g_assert_cmpint(settled, ==, found->space);
-  g_assert_cmpint(found->best->len, ==, MIN(fitting, 3));
+  g_assert_cmpint(found->best->len, ==, MIN(fitting, in->options.top));
   if (fitting > 0)
     g_assert_cmpfloat(g_array_index(found->best, Found, 0).metrics.iteration_s, ==, best);
   else
     g_assert(found->has_least || all->len == 0);
+  return all->len;
 }

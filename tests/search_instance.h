@@ -32,7 +32,7 @@ GArray *instance_plans(const Instance *in);
 void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Metrics *out);
 
 /* Every legal plan simulated: bounds never exceed what comes out, and the best that fits is what
- * the search returns. */
-void instance_check(Instance *in);
+ * the search returns. Returns how many plans there are. */
+guint instance_check(Instance *in);
 
 #endif

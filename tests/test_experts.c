@@ -1,47 +1,11 @@
 /* Experts on other ranks than the rest of their layer: groups, work, states, rules. */
-#include "fixture.h"
 #include "main.h"
-#include "sim/simulate.h"
+#include "planned.h"
 
-#include <math.h>
-
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-} Fixture;
-
-static void setup(Fixture *f, int experts, int devices)
+static void setup(Planned *f, int experts, int devices)
 {
-  *f = (Fixture) { .model = fixture_experts(1, 512, 8, experts, 1024, 1000), .cluster = fixture_cluster("dgx", devices),
-                   .framework = fixture_framework("megatron-core") };
-  f->plan = plan_default(f->model, f->framework);
-  f->plan.gpus = f->plan.dp = f->plan.global_batch = devices;
-}
-
-static void teardown(Fixture *f)
-{
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
-}
-
-static void check_rule(Fixture *f, PlanRule rule, const char *message)
-{
-  GError *error = NULL;
-
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, NULL), rule);
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
-  test_error(&error, 2, message);
-}
-
-static void check_legal(const Fixture *f)
-{
-  GError *error = NULL;
-
-  plan_check(&f->plan, f->model, f->cluster, &error);
-  ck_assert_msg(!error, "%s", error ? error->message : "");
+  planned_init(f, fixture_experts(1, 512, 8, experts, 1024, 1000), fixture_cluster("dgx", devices), "megatron-core");
+  planned_spread(f, 1);
 }
 
 /* 32 ranks in two stages, tensor 2: experts whole over 8 ranks twice. Megatron
@@ -63,61 +27,37 @@ START_TEST(groups_fold)
 }
 END_TEST
 
-typedef struct {
-  double flops, params, expert_params, sent, sent_again, saved;
-} Block;
-
-/* Sums over the ops of the block, forward and backward; what is sent to the experts' ranks. */
-static Block block_of(const Fixture *f)
+/* What the block comes to. */
+static LayerSums block_of(const Planned *f)
 {
-  LayerWork work;
-  Block sum = { 0 };
-
-  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
-  for (int list = 0; list < 2; list++) {
-    const GArray *ops = list ? work.backward : work.forward;
-    for (guint i = 0; i < ops->len; i++) {
-      const Op *op = &g_array_index(ops, Op, i);
-      sum.flops += op->flops;
-      if (op->kind != OP_COLLECTIVE || op->collective.axis != AXIS_EXPERT)
-        continue;
-      double bytes = op->collective.bytes * collective_bus_factor(op->collective.what, op->collective.group.size);
-      sum.sent += bytes;
-      sum.sent_again += list ? 0 : bytes * op_recompute_share(op, &work, &f->plan);
-    }
-  }
-  sum.params = work.params;
-  sum.expert_params = work.expert_params;
-  sum.saved = work.saved_bytes;
-  layer_work_clear(&work);
-  return sum;
+  return planned_layer(f, 1);
 }
 
 /* Work is that of experts beside their layer; weights are divided; four all-to-alls
  * of tokens x k x h x bytes x (e-1)/e, six with full recomputation. */
 START_TEST(experts_divide)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
-  Block whole = block_of(&f);
-  ck_assert_double_eq(whole.sent, 0);
+  LayerSums whole = block_of(&f);
+  ck_assert_double_eq(whole.sent[AXIS_EXPERT], 0);
   ck_assert_double_eq(whole.expert_params, 0);
   for (int ep = 2; ep <= 16; ep *= 2) {
     f.plan.ep = ep;
     f.plan.recompute = RECOMPUTE_NONE;
-    Block part = block_of(&f);
+    LayerSums part = block_of(&f);
     double sent = 1024.0 * 2 * 512 * 2 * (ep - 1) / ep;
     ck_assert_double_eq_tol(part.flops / whole.flops, 1, 1e-12);
-    ck_assert_double_eq_tol(part.saved / whole.saved, 1, 1e-12);
+    ck_assert_double_eq_tol(part.saved_bytes / whole.saved_bytes, 1, 1e-12);
     ck_assert_double_eq(part.expert_params * ep, model_layer(f.model, 1)->expert_params);
     ck_assert_double_eq(part.params + part.expert_params * ep, whole.params);
-    ck_assert_double_eq_tol(part.sent / (4 * sent), 1, 1e-12);
+    ck_assert_double_eq_tol(part.sent[AXIS_EXPERT] / (4 * sent), 1, 1e-12);
     f.plan.recompute = RECOMPUTE_FULL;
     part = block_of(&f);
-    ck_assert_double_eq_tol((part.sent + part.sent_again) / (6 * sent), 1, 1e-12);
+    ck_assert_double_eq_tol((part.sent[AXIS_EXPERT] + part.sent_again[AXIS_EXPERT]) / (6 * sent), 1, 1e-12);
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -126,7 +66,7 @@ END_TEST
 START_TEST(shared_experts_read_the_routers_input)
 {
   const double tokens = 64, hidden = 128, shared = 96;
-  Fixture f;
+  Planned f;
   double saved[2][2];
 
   for (int with = 0; with < 2; with++) {
@@ -137,9 +77,9 @@ START_TEST(shared_experts_read_the_routers_input)
     f.plan.recompute = RECOMPUTE_NONE;
     for (int fp8 = 0; fp8 < 2; fp8++) {
       plan_set_format(&f.plan, fp8 ? DTYPE_FP8 : DTYPE_BF16);
-      saved[with][fp8] = block_of(&f).saved;
+      saved[with][fp8] = block_of(&f).saved_bytes;
     }
-    teardown(&f);
+    planned_clear(&f);
   }
   ck_assert_double_eq_tol(saved[1][0] - saved[0][0], tokens * 3 * shared * 2, 0.5);
   ck_assert_double_eq_tol(saved[1][1] - saved[0][1], tokens * (2 * shared * 2 + shared + hidden), 0.5);
@@ -150,21 +90,21 @@ END_TEST
  * weights; with whole experts no rows are gathered or summed for them. */
 START_TEST(folding_conserves_work)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
   f.plan.tp = 4;
   f.plan.dp = 4;
   f.plan.sequence_parallel = TRUE;
-  Block whole = block_of(&f);
+  LayerSums whole = block_of(&f);
   double width = model_layer(f.model, 1)->ffn.width, h = 512;
   for (int dispatch = 0; dispatch < DISPATCH_COUNT; dispatch++)
     for (int etp = 1; etp <= 4; etp *= 2) {
       f.plan.ep = 4;
       f.plan.etp = etp;
       f.plan.dispatch = dispatch;
-      check_legal(&f);
-      Block part = block_of(&f);
+      planned_accept(&f);
+      LayerSums part = block_of(&f);
       double router = 2 * 3 * 1024 * h * 16 * (1 - 1 / 4.0); /* on a rank's own rows, not on all */
       ck_assert_double_eq_tol((part.flops + router) / whole.flops, 1, 1e-12);
       ck_assert_double_eq(part.expert_params * 4 * etp, 16 * 3 * width * h);
@@ -172,9 +112,9 @@ START_TEST(folding_conserves_work)
       if (dispatch == DISPATCH_FLEX)
         continue;
       double sent = dispatch == DISPATCH_GATHER ? 4 * (4 * etp - 1) * rows : 4 * routed * 3 / 4 + 4 * (etp - 1) * routed;
-      ck_assert_double_eq_tol(part.sent / sent, 1, 1e-12);
+      ck_assert_double_eq_tol(part.sent[AXIS_EXPERT] / sent, 1, 1e-12);
     }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -182,23 +122,23 @@ END_TEST
  * groups, those of them that it may visit. */
 START_TEST(flex_sends_once_to_a_node)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
   f.plan.ep = 16;
-  Block each = block_of(&f);
+  LayerSums each = block_of(&f);
   f.plan.dispatch = DISPATCH_FLEX;
-  check_legal(&f);
-  Block once = block_of(&f);
-  ck_assert_double_eq_tol(once.sent / each.sent, 1.5 / 2, 1e-12);
+  planned_accept(&f);
+  LayerSums once = block_of(&f);
+  ck_assert_double_eq_tol(once.sent[AXIS_EXPERT] / each.sent[AXIS_EXPERT], 1.5 / 2, 1e-12);
   ck_assert_double_eq_tol(once.flops / each.flops, 1, 1e-12);
   f.plan.ep = 8;
-  ck_assert_double_eq_tol(block_of(&f).sent, 4 * 7 / 8.0 * 1024 * 512 * 2 * (8 * (1 - 49 / 64.0)), 1e-3);
+  ck_assert_double_eq_tol(block_of(&f).sent[AXIS_EXPERT], 4 * 7 / 8.0 * 1024 * 512 * 2 * (8 * (1 - 49 / 64.0)), 1e-3);
   f.plan.ep = 16;
   f.model->specs[f.model->layers[1]].ffn.groups = 2;
   f.model->specs[f.model->layers[1]].ffn.groups_per_token = 1;
-  ck_assert_double_eq_tol(block_of(&f).sent / each.sent, 1 / 2.0, 1e-12);
-  teardown(&f);
+  ck_assert_double_eq_tol(block_of(&f).sent[AXIS_EXPERT] / each.sent[AXIS_EXPERT], 1 / 2.0, 1e-12);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -207,8 +147,8 @@ enum { NO_SHARED, ALONE, BESIDE, VARIANTS };
 /* Shared experts beside the exchange do the same work, hide the exchange as far as they last, and leave the rest of it. */
 START_TEST(shared_experts_hide_the_exchange)
 {
-  Fixture f;
-  Block blocks[VARIANTS];
+  Planned f;
+  LayerSums blocks[VARIANTS];
   PassPrice passes[VARIANTS][PASS_COUNT];
 
   setup(&f, 16, 16);
@@ -216,14 +156,14 @@ START_TEST(shared_experts_hide_the_exchange)
   for (int i = 0; i < VARIANTS; i++) {
     f.model->specs[f.model->layers[1]].ffn.shared_width = i == NO_SHARED ? 0 : 2048;
     f.plan.overlap.experts = i == BESIDE;
-    check_legal(&f);
+    planned_accept(&f);
     g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
     memcpy(passes[i], prices->layers[f.model->layers[1]].pass, sizeof passes[i]);
     blocks[i] = block_of(&f);
   }
   ck_assert_double_eq_tol(blocks[BESIDE].flops, blocks[ALONE].flops, 1e-3);
-  ck_assert_double_eq_tol(blocks[BESIDE].sent, blocks[ALONE].sent, 1e-3);
-  ck_assert_double_eq_tol(blocks[BESIDE].saved, blocks[ALONE].saved, 1e-3);
+  ck_assert_double_eq_tol(blocks[BESIDE].sent[AXIS_EXPERT], blocks[ALONE].sent[AXIS_EXPERT], 1e-3);
+  ck_assert_double_eq_tol(blocks[BESIDE].saved_bytes, blocks[ALONE].saved_bytes, 1e-3);
   for (int pass = PASS_FORWARD; pass <= PASS_INPUT; pass++) {
     const PassPrice *alone = &passes[ALONE][pass], *beside = &passes[BESIDE][pass];
     double hidden = alone->expert_s - beside->expert_s, shared = beside->compute_s - passes[NO_SHARED][pass].compute_s;
@@ -234,38 +174,39 @@ START_TEST(shared_experts_hide_the_exchange)
     ck_assert_double_le(hidden, shared + 1e-12);
   }
   f.plan.dispatch = DISPATCH_FLEX;
-  check_rule(&f, RULE_EXPERTS, "plan: overlap: experts: true: expected false but where megatron-core sends tokens to experts by "
-                               "alltoall");
-  teardown(&f);
+  planned_refuse(&f, RULE_EXPERTS, "plan: overlap: experts: true: expected false but where megatron-core sends tokens "
+                                   "to experts by alltoall");
+  planned_clear(&f);
 }
 END_TEST
 
 /* A limit of an expert's tokens: none to set, what is beyond dropped, or experts filled up to it. */
 START_TEST(capacity_is_the_frameworks)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
   f.plan.ep = 16;
   f.plan.expert_load = 1.1;
   f.plan.expert_capacity = 1.25;
-  check_legal(&f);
+  planned_accept(&f);
   ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.1);
   f.framework->capacity = CAPACITY_PAD;
-  check_legal(&f);
+  planned_accept(&f);
   ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.25);
   f.framework->capacity = CAPACITY_NONE;
-  check_rule(&f, RULE_EXPERTS, "plan: moe_expert_capacity_factor: 1.25: expected none, megatron-core drops no tokens");
+  planned_refuse(&f, RULE_EXPERTS, "plan: moe_expert_capacity_factor: 1.25: expected none, megatron-core drops no "
+                                   "tokens");
   f.plan.expert_capacity = 0;
   ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.1);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* hpZ over 8 neighbours keeps 1/8 of the dense weights a second time, and 1/2 of the experts' that 4 of them hold each. */
 START_TEST(second_copies_of_experts)
 {
-  Fixture f;
+  Planned f;
   double weights[2], dense = 0, experts = 0;
 
   setup(&f, 16, 32);
@@ -274,35 +215,32 @@ START_TEST(second_copies_of_experts)
   f.framework->sharding = ~0u;
   for (int with = 0; with < 2; with++) {
     f.plan.sharding.secondary = 8 * with;
-    check_legal(&f);
-    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-    g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
-    ck_assert(program_check(program, NULL));
-    weights[with] = program->rows[0].static_bytes[PART_WEIGHTS];
+    planned_build(&f);
+    weights[with] = f.program->rows[0].static_bytes[PART_WEIGHTS];
     for (int i = 0; i < f.model->n_layers && with; i++) {
-      dense += prices->layers[f.model->layers[i]].params;
-      experts += prices->layers[f.model->layers[i]].expert_params;
+      dense += f.prices->layers[f.model->layers[i]].params;
+      experts += f.prices->layers[f.model->layers[i]].expert_params;
     }
   }
   ck_assert_double_eq_tol(weights[1] - weights[0], 2 * (dense / 8 + experts / 2), 1);
   f.plan.ep = 16;
-  check_rule(&f, RULE_SHARDING, "plan: zero_hpz_partition_size: 8: expected that the ranks of expert parallel 16, each expert "
-                                "on 1, divide these with their tensor-parallel ones");
-  teardown(&f);
+  planned_refuse(&f, RULE_SHARDING, "plan: zero_hpz_partition_size: 8: expected that the ranks of expert parallel 16, "
+                                    "each expert on 1, divide these with their tensor-parallel ones");
+  planned_clear(&f);
 }
 END_TEST
 
 /* Small tensors stay whole, experts' are divided whatever their size; the host's update of both may be late. */
 START_TEST(options_beside_experts)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
   f.plan.ep = 4;
   f.framework->sharding = ~0u;
   f.plan.zero = 3;
   f.plan.sharding.persistence = 1e9;
-  check_legal(&f);
+  planned_accept(&f);
   g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
   const LayerPrice *block = price_of_layer(prices, f.model, 0, 1);
   ck_assert_double_eq(block->whole, block->params);
@@ -310,36 +248,30 @@ START_TEST(options_beside_experts)
   f.plan.sharding.persistence = 0;
   f.plan.zero = 1;
   f.plan.offload = (Offload) { .optimizer = STORE_CPU };
-  check_legal(&f);
-  g_autoptr(Trace) waits = simulate_plan(f.model, f.cluster, &f.plan);
+  double at_once = planned_run(&f).iteration_s;
   f.plan.offload.delayed = TRUE;
-  check_legal(&f);
-  g_autoptr(Trace) late = simulate_plan(f.model, f.cluster, &f.plan);
-  Metrics now, later;
-  trace_metrics(waits, &now);
-  trace_metrics(late, &later);
-  ck_assert_double_lt(later.iteration_s, now.iteration_s);
-  teardown(&f);
+  ck_assert_double_lt(planned_run(&f).iteration_s, at_once);
+  planned_clear(&f);
 }
 END_TEST
 
 /* The busiest rank's tokens: more work, messages and activations, up to the capacity. */
 START_TEST(the_busiest_rank_counts)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
   f.plan.ep = 8;
-  Block even = block_of(&f);
+  LayerSums even = block_of(&f);
   f.plan.expert_load = 2;
-  Block busy = block_of(&f);
-  ck_assert_double_eq_tol(busy.sent / even.sent, 2, 1e-12);
+  LayerSums busy = block_of(&f);
+  ck_assert_double_eq_tol(busy.sent[AXIS_EXPERT] / even.sent[AXIS_EXPERT], 2, 1e-12);
   double experts = 3 * 2.0 * 1024 * 2 * 3 * 512 * 1024; /* three passes of 1024 x 2 tokens through 3 matrices of 512 x 1024 */
   ck_assert_double_eq_tol(busy.flops - even.flops, experts, 1e-3);
-  ck_assert_double_gt(busy.saved, even.saved);
+  ck_assert_double_gt(busy.saved_bytes, even.saved_bytes);
   f.plan.expert_capacity = 1.25;
-  ck_assert_double_eq_tol(block_of(&f).sent / even.sent, 1.25, 1e-12);
-  teardown(&f);
+  ck_assert_double_eq_tol(block_of(&f).sent[AXIS_EXPERT] / even.sent[AXIS_EXPERT], 1.25, 1e-12);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -347,25 +279,26 @@ END_TEST
  * many tokens; without a capacity there is nothing to fill up to. */
 START_TEST(places_up_to_the_capacity)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
   f.plan.ep = 8;
-  Block even = block_of(&f);
+  LayerSums even = block_of(&f);
   f.plan.expert_padded = TRUE;
-  check_rule(&f, RULE_EXPERTS, "plan: moe_pad_expert_input_to_capacity: expected a moe_expert_capacity_factor beside it");
+  planned_refuse(&f, RULE_EXPERTS, "plan: moe_pad_expert_input_to_capacity: expected a moe_expert_capacity_factor "
+                                   "beside it");
   f.plan.expert_capacity = 1.5;
-  check_legal(&f);
-  Block padded = block_of(&f);
-  ck_assert_double_eq_tol(padded.sent / even.sent, 1.5, 1e-12);
+  planned_accept(&f);
+  LayerSums padded = block_of(&f);
+  ck_assert_double_eq_tol(padded.sent[AXIS_EXPERT] / even.sent[AXIS_EXPERT], 1.5, 1e-12);
   ck_assert_double_eq_tol(padded.flops - even.flops, 3 * 2.0 * 1024 * 3 * 512 * 1024, 1e-3);
   f.plan.expert_load = 3;
-  ck_assert_double_eq(block_of(&f).sent, padded.sent);
+  ck_assert_double_eq(block_of(&f).sent[AXIS_EXPERT], padded.sent[AXIS_EXPERT]);
   f.plan.expert_padded = FALSE;
   f.plan.expert_capacity = 0;
   f.plan.expert_drop = DROP_POSITION;
-  check_rule(&f, RULE_EXPERTS, "plan: moe_token_drop_policy: expected a moe_expert_capacity_factor beside it");
-  teardown(&f);
+  planned_refuse(&f, RULE_EXPERTS, "plan: moe_token_drop_policy: expected a moe_expert_capacity_factor beside it");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -373,26 +306,24 @@ END_TEST
  * 6 + 12/d with bf16 weights and fp32 gradients, d of the experts' own. */
 START_TEST(states_over_their_own_ranks)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 32);
   f.plan.ep = 8;
   for (f.plan.zero = 0; f.plan.zero <= 3; f.plan.zero++) {
-    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-    g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+    planned_build(&f);
     double dense = 0, experts = 0, bytes = 0;
     for (int i = 0; i < f.model->n_layers; i++) {
-      dense += prices->layers[f.model->layers[i]].params;
-      experts += prices->layers[f.model->layers[i]].expert_params;
+      dense += f.prices->layers[f.model->layers[i]].params;
+      experts += f.prices->layers[f.model->layers[i]].expert_params;
     }
     for (int part = PART_WEIGHTS; part <= PART_OPTIMIZER; part++)
-      bytes += program->rows[0].static_bytes[part];
+      bytes += f.program->rows[0].static_bytes[part];
     const double of[][2] = { { 18, 18 }, { 6 + 12 / 32.0, 6 + 12 / 4.0 }, { 2 + 16 / 32.0, 2 + 16 / 4.0 },
                              { 18 / 32.0, 18 / 4.0 } };
     ck_assert_double_eq_tol(bytes / (dense * of[f.plan.zero][0] + experts * of[f.plan.zero][1]), 1, 1e-12);
-    ck_assert(program_check(program, NULL));
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -412,31 +343,29 @@ static void reduced(const Program *p, double bytes[2], int ranks[2])
 /* Each gradient once over its own group; nothing where one rank holds an expert. */
 START_TEST(gradients_over_their_own_ranks)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16, 16);
   for (int ep = 1; ep <= 16; ep *= 4) {
     f.plan.ep = ep;
-    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-    g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+    planned_build(&f);
     double bytes[2] = { 0 }, all = f.model->params, experts = model_layer(f.model, 1)->expert_params;
     int ranks[2] = { 0 };
-    reduced(program, bytes, ranks);
+    reduced(f.program, bytes, ranks);
     double padding = 4.0 * 2 * (op_vocab(f.model, &f.plan) - 1000) * 512;
     ck_assert_double_eq(bytes[0] - padding, 4 * (ep > 1 ? all - experts : all));
     ck_assert_double_eq(bytes[1], ep == 4 ? 4 * experts / ep : 0);
     ck_assert_int_eq(ranks[0], 16);
     ck_assert_int_eq(ranks[1], ep == 4 ? 4 : 0);
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Time between experts' ranks is theirs in the breakdown, which adds up. */
 START_TEST(breakdown_adds_up)
 {
-  Fixture f;
-  Metrics m;
+  Planned f;
 
   setup(&f, 16, 64);
   f.plan.tp = 4;
@@ -444,60 +373,57 @@ START_TEST(breakdown_adds_up)
   f.plan.sequence_parallel = TRUE;
   f.plan.ep = 16;
   f.plan.etp = 1;
-  check_legal(&f);
-  g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
-  trace_metrics(trace, &m);
-  double parts = m.compute_s + m.tensor_comm_s + m.context_comm_s + m.expert_comm_s + m.pipeline_comm_s + m.data_comm_s +
-                 m.offload_s + m.optimizer_s + m.idle_s;
-  ck_assert_double_eq_tol(parts, m.iteration_s, 1e-9);
+  Metrics m = planned_run(&f);
   ck_assert(m.expert_comm_s > 0 && m.tensor_comm_s > 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(experts_have_rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 6, 16);
   f.plan.ep = 4;
-  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 4: expected a divisor of the 6 experts");
+  planned_refuse(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 4: expected a divisor of the 6 experts");
   f.plan.ep = 3;
-  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 3: expected that with expert tensor parallel 1 it divides the 16 "
-                               "ranks of a stage");
+  planned_refuse(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 3: expected that with expert tensor parallel 1 "
+                                   "it divides the 16 ranks of a stage");
   f.plan.ep = 2;
-  check_legal(&f);
+  planned_accept(&f);
   f.plan.tp = 2;
   f.plan.dp = 8;
-  check_rule(&f, RULE_EXPERTS, "plan: sequence_parallel: false: expected true where experts are divided over ranks under "
-                               "tensor_model_parallel_size 2");
+  planned_refuse(&f, RULE_EXPERTS, "plan: sequence_parallel: false: expected true where experts are divided over ranks "
+                                   "under tensor_model_parallel_size 2");
   f.plan.sequence_parallel = TRUE;
-  check_legal(&f);
+  planned_accept(&f);
   f.plan.etp = 1;
   f.framework->experts = EXPERTS_DATA;
-  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected a divisor of data_parallel_size 8, and "
-                               "expert_tensor_parallel_size as tensor, megatron-core folds no experts over other ranks");
+  planned_refuse(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected a divisor of data_parallel_size 8, "
+                                   "and expert_tensor_parallel_size as tensor, megatron-core folds no experts over "
+                                   "other ranks");
   f.framework->experts = EXPERTS_WHOLE;
-  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected 1, and expert_tensor_parallel_size as tensor, "
-                               "megatron-core divides no experts over ranks");
+  planned_refuse(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected 1, and expert_tensor_parallel_size "
+                                   "as tensor, megatron-core divides no experts over ranks");
   f.framework->experts = EXPERTS_FOLDED;
   f.plan.etp = 3;
-  check_rule(&f, RULE_EXPERTS, "plan: expert_tensor_parallel_size: 3: expected a divisor of the experts' width 1024");
-  teardown(&f);
+  planned_refuse(&f, RULE_EXPERTS, "plan: expert_tensor_parallel_size: 3: expected a divisor of the experts' width "
+                                   "1024");
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(dense_models_have_none)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 6, 8);
   model_free(f.model);
   f.model = fixture_llama(2, 512, 8, 8, 512, 1000);
   f.plan.ep = 2;
-  check_rule(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected 1, and no expert_tensor_parallel_size, model llama "
-                               "has no experts");
-  teardown(&f);
+  planned_refuse(&f, RULE_EXPERTS, "plan: expert_model_parallel_size: 2: expected 1, and no "
+                                   "expert_tensor_parallel_size, model llama has no experts");
+  planned_clear(&f);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-#include "fixture.h"
 #include "main.h"
+#include "planned.h"
 #include "sim/ranks.h"
 #include "sim/simulate.h"
 #include "sim/sweep.h"
@@ -7,16 +7,6 @@
 #define FORWARD_S 1.0
 #define BACKWARD_S 5.3
 #define RECOMPUTE_S 0.9
-
-/* Varuna on 4 stages with 12 micro-batches, gradients late. */
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-  PriceTable *prices;
-  Program *program;
-} Fixture;
 
 static const Task *task_at(const Program *p, guint i)
 {
@@ -34,32 +24,16 @@ static void time_passes(Program *p)
       g_array_index(p->segments, Segment, task_at(p, i)->segment).seconds = RECOMPUTE_S;
 }
 
-static void setup(Fixture *f, int dp)
+/* Varuna on 4 stages with 12 micro-batches, gradients late. */
+static void setup(Planned *f, int dp)
 {
-  GError *error = NULL;
-
-  *f = (Fixture) { .model = fixture_model(8, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 4 * dp),
-                   .framework = fixture_framework("megatron-core") };
-  f->plan = plan_default(f->model, f->framework);
-  f->plan.pp = 4;
-  f->plan.dp = dp;
-  f->plan.gpus = 4 * dp;
+  planned_init(f, fixture_model(8, 512, 8, 128, 1024), fixture_cluster("dgx", 4 * dp), "megatron-core");
+  planned_divide(f, 1, 4, dp);
   f->plan.global_batch = 12 * dp;
   f->plan.recompute = RECOMPUTE_FULL;
   plan_set_schedule(&f->plan, schedule_find("varuna"), 1);
-  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
-  f->prices = price_table_new(f->model, &f->plan, f->cluster);
-  f->program = program_new(f->model, &f->plan, f->cluster, f->prices);
+  planned_build(f);
   time_passes(f->program);
-}
-
-static void teardown(Fixture *f)
-{
-  program_free(f->program);
-  price_table_free(f->prices);
-  framework_free(f->framework);
-  cluster_free(f->cluster);
-  model_free(f->model);
 }
 
 static double last_pass_end(const Trace *t)
@@ -112,7 +86,7 @@ static int check_recompute(const Trace *t, const Span *recompute)
 
 START_TEST(rule)
 {
-  Fixture f;
+  Planned f;
   int early = 0;
 
   setup(&f, 1);
@@ -124,13 +98,13 @@ START_TEST(rule)
   }
   ck_assert_int_gt(early, 0);
   ck_assert_int_gt(moved(f.program, trace), 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(faster_than_in_order)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 1);
   g_autoptr(Trace) trace = simulate(f.program);
@@ -139,14 +113,14 @@ START_TEST(faster_than_in_order)
   g_autoptr(Trace) strict = simulate(f.program);
   ck_assert_double_lt(last_pass_end(trace), last_pass_end(strict));
   ck_assert_int_eq(moved(f.program, strict), 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Spans stand in the order in which their lanes ran them, each task once, memory back to nothing. */
 START_TEST(spans_in_order)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 2);
   g_autoptr(SimLinks) links = sim_links_new(f.program, &f.plan, f.cluster);
@@ -169,14 +143,14 @@ START_TEST(spans_in_order)
       ck_assert_double_eq_tol(g_array_index(t->rows[row].points, MemoryPoint, t->rows[row].points->len - 1).activations,
                               0, 1);
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Every rank on its own clock runs the same order. */
 START_TEST(all_ranks)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 2);
   g_autoptr(Trace) folded = simulate(f.program);
@@ -189,7 +163,7 @@ START_TEST(all_ranks)
     ck_assert_int_eq(a->pass, b->pass);
     ck_assert_double_eq_tol(a->end, b->end, 1e-9 * folded->end_s);
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

@@ -1,10 +1,7 @@
 /* Clusters of several node types: tiers, placement, splits, search; against brute force. */
-#include "fixture.h"
 #include "main.h"
 #include "program/balance.h"
-#include "search/bound.h"
-#include "search/search.h"
-#include "search/space.h"
+#include "search_instance.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -52,15 +49,7 @@ START_TEST(what_joins_types_is_the_slower_network)
 }
 END_TEST
 
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan base;
-  SearchOptions options;
-} Instance;
-
-static void instance_init(Instance *in, int layers, int hidden, int batch)
+static void setup(Instance *in, int layers, int hidden, int batch)
 {
   in->model = fixture_model(layers, hidden, 8, hidden / 2, 2048);
   in->model->position_rows = 0;
@@ -71,13 +60,6 @@ static void instance_init(Instance *in, int layers, int hidden, int batch)
   in->base.gpus = in->cluster->devices;
   in->base.global_batch = batch;
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
-}
-
-static void instance_clear(Instance *in)
-{
-  model_free(in->model);
-  cluster_free(in->cluster);
-  framework_free(in->framework);
 }
 
 /* A pipeline of 3 or 6 stages on the small cluster, the slow nodes first if asked for. */
@@ -96,7 +78,7 @@ static Plan pipeline(const Instance *in, int pp, gboolean slow_first)
 START_TEST(stages_run_on_their_devices)
 {
   Instance in;
-  instance_init(&in, 9, 512, 24);
+  setup(&in, 9, 512, 24);
   Plan p = pipeline(&in, 6, TRUE);
 
   ck_assert(balance_plan(in.model, in.cluster, &p, NULL));
@@ -128,7 +110,7 @@ START_TEST(pairs_cross_the_network_of_the_slower)
 {
   Instance in;
   GroupShape pair;
-  instance_init(&in, 9, 512, 24);
+  setup(&in, 9, 512, 24);
   Plan p = pipeline(&in, 6, FALSE);
 
   ck_assert_ptr_eq(mesh_pair_site(&p, in.cluster, 0, 1, &pair), in.cluster->types[0]);
@@ -145,7 +127,7 @@ START_TEST(stages_over_two_types_are_refused)
 {
   Instance in;
   GError *error = NULL;
-  instance_init(&in, 8, 512, 24);
+  setup(&in, 8, 512, 24);
   Plan p = in.base;
 
   p.dp = 12;
@@ -161,51 +143,18 @@ START_TEST(stages_over_two_types_are_refused)
 }
 END_TEST
 
-static void take_plan(gpointer plans, const SpaceLeaf *leaf)
-{
-  g_array_append_val((GArray *)plans, *leaf->plan);
-}
-
-static void take_none(gpointer plans, const Plan *plan, int rule, gint64 n)
-{
-  (void)plans, (void)plan, (void)n;
-  ck_assert_int_ne(rule, RULE_NONE);
-}
-
-/* Every legal plan simulated: bounds hold, and the best that fits is what the search returns. */
 START_TEST(search_agrees_with_brute_force)
 {
-  g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Plan));
-  const SpaceVisitor visitor = { take_plan, take_none, all };
-  double best = INFINITY;
   Instance in;
 
-  instance_init(&in, 5 + _i, 512, 12);
+  setup(&in, 5 + _i, 512, 12);
   /* little memory on one of the types, or on both */
   in.cluster->types[_i % 2]->device.memory_bytes = 2.1e9 + 1e8 * _i;
   in.cluster->types[1]->device.memory_bytes = MIN(3e9, in.cluster->types[1]->device.memory_bytes);
   in.cluster->device.memory_bytes = in.cluster->types[0]->device.memory_bytes;
   if (_i == 2)
     in.options.fixed.schedule = schedule_find("dualpipe");
-  g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
-  space_walk(in.model, in.cluster, &in.options, prices, &visitor);
-  ck_assert_uint_gt(all->len, 0);
-  for (guint i = 0; i < all->len; i++) {
-    const Plan *plan = &g_array_index(all, Plan, i);
-    g_autoptr(Trace) trace = simulate_plan(in.model, in.cluster, plan);
-    const PriceSums *sums = price_cache_sums(prices, plan);
-    Metrics m;
-    trace_metrics(trace, &m);
-    ck_assert_double_le(bound_time(in.model, plan, in.cluster, sums, NULL), m.iteration_s);
-    ck_assert_double_le(bound_memory_by_order(in.model, plan, sums),
-                        memory_in_room(in.cluster, m.peak_memory_bytes, m.capacity_bytes));
-    if (m.peak_memory_bytes <= m.capacity_bytes)
-      best = MIN(best, m.iteration_s);
-  }
-  g_autoptr(SearchResult) found = search(in.model, in.cluster, &in.options, NULL);
-  ck_assert_int_eq(found->best->len, isfinite(best));
-  if (isfinite(best))
-    ck_assert_double_eq(g_array_index(found->best, Found, 0).metrics.iteration_s, best);
+  ck_assert_uint_gt(instance_check(&in), 0);
   instance_clear(&in);
 }
 END_TEST
@@ -242,7 +191,7 @@ START_TEST(no_other_placement_is_better)
   Instance in;
   double best = INFINITY, found = INFINITY;
 
-  instance_init(&in, 14, 2048, 48 + 24 * _i);
+  setup(&in, 14, 2048, 48 + 24 * _i);
   for (int slow_first = 0; slow_first < 2; slow_first++) {
     Plan p = pipeline(&in, 3, slow_first);
     AllSplits all = { &in, INFINITY };

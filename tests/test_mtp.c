@@ -1,30 +1,12 @@
 /* Multi-token prediction and latent attention: counts, work, placement. */
-#include "fixture.h"
 #include "main.h"
+#include "planned.h"
 #include "program/balance.h"
-#include "sim/simulate.h"
 
-typedef struct {
-  Model *plain, *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-} Fixture;
-
-static void setup(Fixture *f, int devices)
+static void setup(Planned *f, const char *model, int devices)
 {
-  *f = (Fixture) { .plain = fixture_known_model("deepseek-v3"), .model = fixture_known_model("deepseek-v3-mtp"),
-                   .cluster = fixture_cluster("dgx-h100", devices), .framework = fixture_framework("megatron-core") };
-  f->plan = plan_default(f->model, f->framework);
+  planned_init(f, fixture_known_model(model), fixture_cluster("dgx-h100", devices), "megatron-core");
   f->plan.gpus = f->plan.dp = devices;
-}
-
-static void teardown(Fixture *f)
-{
-  model_free(f->plain);
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
 }
 
 /* The module of DeepSeek-V3 has 11.6 B parameters: its published weights, 685 B, are the
@@ -32,43 +14,38 @@ static void teardown(Fixture *f)
  * of a block, of the projection and of another pass through the head. */
 START_TEST(modules_count)
 {
-  Fixture f;
+  g_autoptr(Model) plain = fixture_known_model("deepseek-v3");
+  Planned f;
 
-  setup(&f, 8);
-  const LayerSpec *block = model_layer(f.plain, 61);
+  setup(&f, "deepseek-v3-mtp", 8);
+  const LayerSpec *block = model_layer(plain, 61);
   gint64 h = 7168, table = (gint64)129280 * h;
-  ck_assert_int_eq(f.model->params - f.plain->params, block->params + 2 * h * h + 3 * h);
+  ck_assert_int_eq(f.model->params - plain->params, block->params + 2 * h * h + 3 * h);
   ck_assert_double_eq_tol((f.model->params + 2 * table) / 684.53e9, 1, 1e-4);
   ck_assert_int_eq(f.model->n_layers, 65);
   ck_assert_int_eq(f.model->blocks, 61);
-  double flops = model_flops(f.model, 4096) - model_flops(f.plain, 4096);
+  double flops = model_flops(f.model, 4096) - model_flops(plain, 4096);
   double attention = 6.0 * 4096 * 4096 * 128 * (192 + 128);
   ck_assert_double_eq_tol(flops / (6.0 * 4096 * (block->matrix_params + 2 * h * h + table) + attention), 1, 1e-12);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Weights on one device are the parameters, with shared ones once; the work its FLOPs. */
 START_TEST(modules_work)
 {
-  Fixture f;
+  Planned f;
   double params = 0, flops = 0;
 
-  setup(&f, 1);
+  setup(&f, "deepseek-v3-mtp", 1);
   for (int i = 0; i < f.model->n_layers; i++) {
-    LayerWork work;
-    layer_work_init(&work, f.model, model_layer(f.model, i), &f.plan, f.cluster);
-    params += work.params;
-    for (int list = 0; list < 2; list++) {
-      const GArray *ops = list ? work.backward : work.forward;
-      for (guint o = 0; o < ops->len; o++)
-        flops += g_array_index(ops, Op, o).flops;
-    }
-    layer_work_clear(&work);
+    LayerSums layer = planned_layer(&f, i);
+    params += layer.params;
+    flops += layer.flops;
   }
   ck_assert_double_eq(params, f.model->params);
   ck_assert_double_eq_tol(flops / model_flops(f.model, 4096), 1, 1e-3);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -83,41 +60,34 @@ static int tied_sums(const Program *p)
 /* Modules stand on the last stage, which holds a copy of the table and fewer blocks. */
 START_TEST(modules_are_on_the_last_stage)
 {
-  Fixture f;
-  LayerWork work;
+  Planned f;
 
-  setup(&f, 64);
+  setup(&f, "deepseek-v3-mtp", 64);
   f.plan.pp = 8;
   f.plan.dp = 8;
   f.plan.ep = 8;
   f.plan.global_batch = 64;
   f.plan.balanced = TRUE;
   ck_assert(balance_plan(f.model, f.cluster, &f.plan, NULL));
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
   ck_assert_int_eq(split_layers(&f.plan.split), 61);
   ck_assert_int_lt(f.plan.split.layers[7], f.plan.split.layers[1]);
-  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-  g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
-  ck_assert(program_check(program, NULL));
-  ck_assert_int_eq(tied_sums(program), 2);
-  layer_work_init(&work, f.model, model_layer(f.model, 62), &f.plan, f.cluster);
+  planned_build(&f);
+  ck_assert_int_eq(tied_sums(f.program), 2);
   double own = model_layer(f.model, 62)->params - model_layer(f.model, 62)->expert_params;
-  ck_assert_double_eq(work.params, own + (double)op_vocab(f.model, &f.plan) * 7168);
-  layer_work_clear(&work);
-  teardown(&f);
+  ck_assert_double_eq(planned_layer(&f, 62).params, own + (double)op_vocab(f.model, &f.plan) * 7168);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(modules_have_rules)
 {
-  Fixture f;
-  GError *error = NULL;
+  Planned f;
 
-  setup(&f, 8);
+  setup(&f, "deepseek-v3-mtp", 8);
   f.framework->mtp = FALSE;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, &error), RULE_FAMILY);
-  test_error(&error, 2, "plan: model deepseek-v3-mtp: mtp_num_layers: 1: expected 0 under megatron-core and schedule 1f1b");
-  teardown(&f);
+  planned_refuse(&f, RULE_FAMILY, "plan: model deepseek-v3-mtp: mtp_num_layers: 1: expected 0 under megatron-core and "
+                                  "schedule 1f1b");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -125,12 +95,12 @@ END_TEST
  * behind their norms, queries, keys and values of all heads, and the core's output. */
 START_TEST(latent_attention_keeps)
 {
-  Fixture f;
+  Planned f;
   LayerWork work;
   double kept = 0;
 
-  setup(&f, 8);
-  layer_work_init(&work, f.plain, model_layer(f.plain, 1), &f.plan, f.cluster);
+  setup(&f, "deepseek-v3", 8);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
   for (guint i = 0; i < work.forward->len; i++) {
     const Op *op = &g_array_index(work.forward, Op, i);
     if (g_str_equal(op->name, "residual"))
@@ -140,22 +110,22 @@ START_TEST(latent_attention_keeps)
   double latents = 2 * (1536 + 512), heads = 128 * (192 + 192 + 128), out = 128 * 128, norm = 7168, input = 7168;
   ck_assert_double_eq(kept / 4096, 2 * (norm + input + latents + heads + out) + 4 * 128);
   layer_work_clear(&work);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Tensor-parallel ranks gather latents, not rows: (1536 + 576) of 7168 values a token into attention. */
 START_TEST(latents_are_gathered)
 {
-  Fixture f;
+  Planned f;
   LayerWork work;
   double bytes = 0;
 
-  setup(&f, 8);
+  setup(&f, "deepseek-v3", 8);
   f.plan.tp = 8;
   f.plan.dp = 1;
   f.plan.sequence_parallel = TRUE;
-  layer_work_init(&work, f.plain, model_layer(f.plain, 1), &f.plan, f.cluster);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
   for (guint i = 0; i < work.forward->len; i++) {
     const Op *op = &g_array_index(work.forward, Op, i);
     if (op->kind == OP_ATTENTION)
@@ -164,7 +134,7 @@ START_TEST(latents_are_gathered)
   }
   ck_assert_double_eq(bytes, 2.0 * 4096 * (1536 + 576));
   layer_work_clear(&work);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

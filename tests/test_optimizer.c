@@ -1,69 +1,22 @@
 /* What optimizers keep and take, against published counts; formats of states and reductions. */
 #include "cost/kernel.h"
 #include "cost/orthogonal.h"
-#include "fixture.h"
 #include "main.h"
-#include "program/program.h"
-#include "search/bound.h"
-#include "sim/simulate.h"
-
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-} Fixture;
+#include "planned.h"
 
 /* Blocks of width h = 1,024 with feed-forwards of f = 3,072, untied, 1,024 rows of vocabulary. */
 #define H 1024.0
 #define LAYERS 4
 
-static void setup(Fixture *f, const char *framework, int devices)
+static void setup(Planned *f, const char *framework, int devices)
 {
-  *f = (Fixture) { .model = fixture_llama(LAYERS, 1024, 16, 16, 1024, 1024), .cluster = fixture_cluster("dgx", devices),
-                   .framework = fixture_framework(framework) };
-  f->plan = plan_default(f->model, f->framework);
-  f->plan.gpus = f->plan.dp = devices;
-  f->plan.global_batch = 2 * devices;
+  planned_init(f, fixture_llama(LAYERS, 1024, 16, 16, 1024, 1024), fixture_cluster("dgx", devices), framework);
+  planned_spread(f, 2);
 }
 
-static void teardown(Fixture *f)
+static double optimizer_bytes(Planned *f)
 {
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
-}
-
-static void check_rule(Fixture *f, PlanRule rule, const char *message)
-{
-  GError *error = NULL;
-
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
-  test_error(&error, 2, message);
-}
-
-static void run(Fixture *f, Metrics *m)
-{
-  GError *error = NULL;
-
-  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
-  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
-  g_autoptr(Program) program = program_new(f->model, &f->plan, f->cluster, prices);
-  ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
-  g_autoptr(Trace) trace = simulate(program);
-  trace_metrics(trace, m);
-  PriceSums *sums = price_sums_new(f->model, &f->plan, f->cluster);
-  BoundRanks ranks = bound_ranks(f->model, &f->plan, sums);
-  ck_assert_double_le(bound_time(f->model, &f->plan, f->cluster, sums, NULL), m->iteration_s);
-  ck_assert_double_le(bound_memory(&f->plan, &ranks), m->peak_memory_bytes);
-  price_sums_free(sums);
-}
-
-static double optimizer_bytes(Fixture *f)
-{
-  Metrics m;
-  run(f, &m);
-  return m.memory[PART_OPTIMIZER];
+  return planned_run(f).memory[PART_OPTIMIZER];
 }
 
 /* Tensors of the model: in each block qkv, output, gate and up, down, two norms; embedding, head, final norm. */
@@ -85,7 +38,7 @@ static double factored_values(void)
 
 START_TEST(states_by_the_book)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "fsdp", 1);
   double all = f.model->params, w = 4;
 
@@ -110,14 +63,14 @@ START_TEST(states_by_the_book)
   f.plan.precision = DTYPE_FP32;
   f.plan.optimizer = optimizer_default();
   ck_assert_double_eq(optimizer_bytes(&f), all * 8);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* ZeRO divides them all, tensor parallelism divides what it divides of weights. */
 START_TEST(states_are_divided)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "fsdp", 8);
   double all = f.model->params;
 
@@ -126,7 +79,7 @@ START_TEST(states_are_divided)
   ck_assert_double_eq_tol(optimizer_bytes(&f), (matrix_values() * 8 + other_values() * 12) / 8, 1e-3);
   f.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
   ck_assert_double_eq_tol(optimizer_bytes(&f), (all * 4 + 4 * factored_values()) / 8, 1e-3);
-  teardown(&f);
+  planned_clear(&f);
   setup(&f, "fsdp", 2);
   f.plan.tp = 2;
   f.plan.dp = 1;
@@ -134,14 +87,14 @@ START_TEST(states_are_divided)
   double norms = (LAYERS * 2 + 1) * H;
   ck_assert_double_eq_tol(optimizer_bytes(&f), matrix_values() * 8 / 2 + (other_values() - norms) * 12 / 2 + norms * 12,
                           1e-3);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Megatron's precision-aware optimizer: main weights, gradient, moments each in a format. */
 START_TEST(formats_by_the_book)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "megatron-core", 8);
   Optimizer *o = &f.plan.optimizer;
   f.plan.zero = 1;
@@ -165,14 +118,14 @@ START_TEST(formats_by_the_book)
   o->formats[STATE_GRAD_REDUCE] = FORMAT_FP32;
   ck_assert_double_eq(op_reduce_bytes(&f.plan), 4);
   ck_assert_double_eq(op_reduce_cast_bytes(&f.plan), 2 * (2 + 4));
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Each byte of state is read and written once: 38 bytes of Adam less 16 for moments of 16 bits. */
 START_TEST(steps_by_their_bytes)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "megatron-core", 1);
   const Device *d = &f.cluster->device;
 
@@ -189,7 +142,7 @@ START_TEST(steps_by_their_bytes)
   ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 4);
   f.plan.optimizer.name = OPTIMIZER_ADAFACTOR; /* no moments; gradients twice more, weights once */
   ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 8 + 2 * 4 + 2);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -200,7 +153,7 @@ static double square_s(const Cluster *c, double m, double n)
          matmul_s(&c->device, &(Matmul) { m, n, m, 1, DTYPE_BF16 });
 }
 
-static OptimizerWork block_work(Fixture *f)
+static OptimizerWork block_work(Planned *f)
 {
   g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
   return price_of_layer(prices, f->model, 0, 1)->optimizer[0];
@@ -208,7 +161,7 @@ static OptimizerWork block_work(Fixture *f)
 
 START_TEST(newton_schulz_by_its_products)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "fsdp", 1);
   f.plan.optimizer.name = OPTIMIZER_MUON;
   OptimizerWork w = block_work(&f);
@@ -222,14 +175,14 @@ START_TEST(newton_schulz_by_its_products)
   ck_assert_double_eq_tol(block_work(&f).newton_s, 10 * once, 1e-12);
   f.plan.optimizer.name = OPTIMIZER_ADAM;
   ck_assert_double_eq(block_work(&f).newton_s, 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Two ranks share each matrix: its block, all of it, or together. */
 START_TEST(ranks_share_matrices)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "fsdp", 2);
   f.plan.optimizer.name = OPTIMIZER_MUON;
   f.plan.tp = 2;
@@ -254,21 +207,20 @@ START_TEST(ranks_share_matrices)
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * together, 1e-12);
   ck_assert_double_eq_tol(block_work(&f).tensor_s,
                           4 * 5 * collective_cost(f.cluster, COLLECTIVE_ALL_REDUCE, 2 * H * H, &pair).seconds, 1e-12);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Moonlight's algorithm 1: one more gather, of 2 bytes for a parameter of a matrix; its part of the products. */
 START_TEST(muon_under_zero)
 {
-  Fixture f;
-  Metrics adam, muon;
+  Planned f;
 
   setup(&f, "fsdp", 8);
   f.plan.zero = 1;
-  run(&f, &adam);
+  Metrics adam = planned_run(&f);
   f.plan.optimizer.name = OPTIMIZER_MUON;
-  run(&f, &muon);
+  Metrics muon = planned_run(&f);
   OptimizerWork w = { .matrices = matrix_values() };
   ck_assert_double_eq(optimizer_gather_bytes(&w, &f.plan), 2 * matrix_values());
   f.plan.zero = 3;
@@ -278,13 +230,13 @@ START_TEST(muon_under_zero)
   ck_assert_double_eq(optimizer_work_price(&w, &f.plan, f.cluster).seconds, 1);
   w.newton_most_s = 2; /* a matrix is not divided */
   ck_assert_double_eq(optimizer_work_price(&w, &f.plan, f.cluster).seconds, 2);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* ---- products ---- */
 
-static Op op_named(Fixture *f, const char *name, gboolean backward)
+static Op op_named(Planned *f, const char *name, gboolean backward)
 {
   LayerWork work;
   Op found = { 0 };
@@ -301,37 +253,27 @@ static Op op_named(Fixture *f, const char *name, gboolean backward)
   return found;
 }
 
-static double saved_bytes(Fixture *f)
-{
-  LayerWork work;
-  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
-  double saved = work.saved_bytes;
-  layer_work_clear(&work);
-  return saved;
-}
-
 /* Weights, activations and states as in fp32; products at another rate. */
 START_TEST(products_in_tf32)
 {
-  Fixture f;
-  Metrics wide, tf32;
+  Planned f;
 
   setup(&f, "fsdp", 8);
   plan_set_format(&f.plan, DTYPE_FP32);
-  double states = op_state_bytes(&f.plan), saved = saved_bytes(&f);
-  run(&f, &wide);
+  double states = op_state_bytes(&f.plan), saved = planned_layer(&f, 1).saved_bytes;
+  Metrics wide = planned_run(&f);
   plan_set_format(&f.plan, DTYPE_TF32);
   ck_assert_int_eq(f.plan.precision, DTYPE_FP32);
   ck_assert_int_eq(plan_format(&f.plan), DTYPE_TF32);
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, DTYPE_TF32);
   ck_assert_double_eq(op_state_bytes(&f.plan), states);
-  ck_assert_double_eq(saved_bytes(&f), saved);
-  run(&f, &tf32);
+  ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, saved);
+  Metrics tf32 = planned_run(&f);
   ck_assert_double_lt(tf32.compute_s, 0.7 * wide.compute_s); /* 156 over 19.5 TFLOP/s on an A100 */
   ck_assert_double_eq(tf32.peak_memory_bytes, wide.peak_memory_bytes);
   f.cluster->device.peak_flops_per_s[DTYPE_TF32] = 0;
-  check_rule(&f, RULE_PRECISION, "plan: precision: \"tf32\": expected a format that a100-sxm4-80gb supports");
-  teardown(&f);
+  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"tf32\": expected a format that a100-sxm4-80gb supports");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -348,9 +290,9 @@ static const struct {
 
 START_TEST(recipes_by_their_bytes)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "megatron-core", 8);
-  double tokens = 1024, states = op_state_bytes(&f.plan), wide = saved_bytes(&f);
+  double tokens = 1024, states = op_state_bytes(&f.plan), wide = planned_layer(&f, 1).saved_bytes;
   double inputs = 2 * H + 3 * H; /* of qkv and both feed-forward products, which the norms and swiglu made */
 
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
@@ -358,58 +300,60 @@ START_TEST(recipes_by_their_bytes)
   gboolean four = recipes[_i].recipe == FP8_NVFP4;
   plan_set_format(&f.plan, four ? DTYPE_FP4 : DTYPE_FP8);
   f.plan.fp8_recipe = four ? FP8_NONE : recipes[_i].recipe;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, four ? DTYPE_FP4 : DTYPE_FP8);
   ck_assert_double_eq_tol(op_state_bytes(&f.plan), states + recipes[_i].held, 1e-12);
   ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
   /* the projection's input is attention's output, which it keeps too */
-  ck_assert_double_eq_tol(saved_bytes(&f), wide - inputs * tokens * (2 - recipes[_i].kept) + H * tokens * recipes[_i].kept,
+  ck_assert_double_eq_tol(planned_layer(&f, 1).saved_bytes, wide - inputs * tokens * (2 - recipes[_i].kept) + H * tokens * recipes[_i].kept,
                           1e-3);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(recipes_have_rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "megatron-core", 8);
   plan_set_format(&f.plan, DTYPE_FP4);
-  check_rule(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected a format that a100-sxm4-80gb supports");
+  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected a format that a100-sxm4-80gb supports");
   plan_set_format(&f.plan, DTYPE_FP8);
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
   f.plan.fp8_recipe = FP8_MXFP8;
-  check_rule(&f, RULE_PRECISION, "plan: fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster dgx has none");
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster dgx has "
+                                     "none");
   f.plan.fp8_recipe = FP8_TENSORWISE;
-  check_rule(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected one that megatron-core runs");
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected one that megatron-core runs");
   plan_set_format(&f.plan, DTYPE_BF16);
-  check_rule(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected nothing under precision bf16");
-  teardown(&f);
+  planned_refuse(&f, RULE_PRECISION, "plan: fp8_recipe: \"tensorwise\": expected nothing under precision bf16");
+  planned_clear(&f);
   setup(&f, "deepspeed", 8);
   plan_set_format(&f.plan, DTYPE_FP4);
   f.cluster->device.peak_flops_per_s[DTYPE_FP4] = 1e15;
-  check_rule(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected bf16, fp16 or fp32, deepspeed has no fp4 recipe");
-  teardown(&f);
+  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp4\": expected bf16, fp16 or fp32, deepspeed has no fp4 "
+                                     "recipe");
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(fp16_scales_its_loss)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "megatron-core", 1);
 
   f.plan.precision = DTYPE_FP16;
   ck_assert_double_eq(op_step_traffic(&f.plan), 38 + 8);
   f.plan.precision = DTYPE_BF16;
   ck_assert_double_eq(op_step_traffic(&f.plan), 38);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* In fp32 twice the bytes travel, and each value is cast there and back: 2 + 4 before, 4 + 2 behind. */
 START_TEST(sums_over_tensor_ranks)
 {
-  Fixture f;
+  Planned f;
   setup(&f, "fsdp", 2);
   f.plan.tp = 2;
   f.plan.dp = 1;
@@ -424,9 +368,8 @@ START_TEST(sums_over_tensor_ranks)
   ck_assert_int_eq(op_named(&f, "sum rows", FALSE).collective.what, COLLECTIVE_REDUCE_SCATTER);
   ck_assert_double_eq(op_named(&f, "sum rows", FALSE).collective.bytes, 4 * rows);
   ck_assert_double_eq(op_named(&f, "gather rows", FALSE).collective.bytes, 2 * rows);
-  Metrics m;
-  run(&f, &m);
-  teardown(&f);
+  planned_run(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -434,36 +377,39 @@ END_TEST
 
 START_TEST(choices_have_rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "torchtitan", 8);
   f.plan.optimizer.name = OPTIMIZER_MUON;
-  check_rule(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected one that torchtitan runs");
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected one that torchtitan runs");
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
-  check_rule(&f, RULE_OPTIMIZER, "plan: exp_avg_dtype: \"bf16\": expected nothing, torchtitan has no choice");
-  teardown(&f);
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: exp_avg_dtype: \"bf16\": expected nothing, torchtitan has no choice");
+  planned_clear(&f);
   setup(&f, "fsdp", 8);
   f.plan.optimizer.name = OPTIMIZER_SGD;
   f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
-  check_rule(&f, RULE_OPTIMIZER, "plan: exp_avg_sq_dtype: \"bf16\": expected nothing, optimizer sgd has no such state");
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: exp_avg_sq_dtype: \"bf16\": expected nothing, optimizer sgd has no such "
+                                     "state");
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.formats[STATE_GRAD_REDUCE] = FORMAT_FP8;
-  check_rule(&f, RULE_OPTIMIZER, "plan: grad_reduce_dtype: \"fp8\": expected fp32, bf16 or fp16");
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: grad_reduce_dtype: \"fp8\": expected fp32, bf16 or fp16");
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.momentum = 0;
-  check_rule(&f, RULE_OPTIMIZER, "plan: sgd_momentum: 0: expected nothing with optimizer adam");
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: sgd_momentum: 0: expected nothing with optimizer adam");
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.remainders = TRUE;
   f.plan.precision = DTYPE_FP16;
-  check_rule(&f, RULE_OPTIMIZER, "plan: store_param_remainders: true: expected precision bf16 and main_params_dtype fp32");
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: store_param_remainders: true: expected precision bf16 and "
+                                     "main_params_dtype fp32");
   f.plan.precision = DTYPE_BF16;
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.name = OPTIMIZER_MUON;
   f.plan.offload.optimizer = STORE_CPU;
   f.plan.zero = 2;
-  check_rule(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected adam, adamw or sgd where the optimizer is on the host");
-  teardown(&f);
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected adam, adamw or sgd where the optimizer is on "
+                                     "the host");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -472,7 +418,7 @@ START_TEST(keys_go_round)
 {
   static const char text[] = "{\"optimizer\": \"muon\", \"muon_num_ns_steps\": 6, \"muon_tp_mode\": \"distributed\", "
                              "\"exp_avg_dtype\": \"bf16\", \"main_grads_dtype\": \"bf16\", \"framework\": \"fsdp\"}";
-  Fixture f;
+  Planned f;
   Plan plan, again;
   GError *error = NULL;
   g_autoptr(Framework) framework = NULL;
@@ -493,7 +439,7 @@ START_TEST(keys_go_round)
   ck_assert(!plan_parse("{\"exp_avg_dtype\": \"fp9\"}", 24, "p", f.model, &again, &second, &error));
   ck_assert_ptr_nonnull(strstr(error->message, "exp_avg_dtype"));
   g_clear_error(&error);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

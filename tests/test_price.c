@@ -1,30 +1,13 @@
-#include "fixture.h"
 #include "main.h"
+#include "planned.h"
 
 #include <math.h>
 
-/* A layer of ops by hand: products of a known time with a collective between. */
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-} Fixture;
-
-static void setup(Fixture *f)
+static void setup(Planned *f)
 {
-  *f = (Fixture) { .model = fixture_model(2, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 8),
-                   .framework = fixture_framework("megatron-core") };
-  f->plan = plan_default(f->model, f->framework);
+  planned_init(f, fixture_model(2, 512, 8, 128, 1024), fixture_cluster("dgx", 8), "megatron-core");
   f->plan.gpus = 1; /* no slowest of many */
   f->framework->issue_s = 0;
-}
-
-static void teardown(Fixture *f)
-{
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
 }
 
 static Op product(Pass pass)
@@ -39,7 +22,7 @@ static Op sum(gboolean async)
                 .collective = { .what = COLLECTIVE_ALL_REDUCE, .bytes = 1e8, .group = { 8, { 8, 8 } } } };
 }
 
-static LayerPrice price(const Fixture *f, gboolean async)
+static LayerPrice price(const Planned *f, gboolean async)
 {
   LayerWork work = { .forward = g_array_new(FALSE, FALSE, sizeof(Op)), .backward = g_array_new(FALSE, FALSE, sizeof(Op)) };
   Op ops[] = { product(PASS_INPUT), sum(async), product(PASS_WEIGHT) };
@@ -55,7 +38,7 @@ static LayerPrice price(const Fixture *f, gboolean async)
 
 START_TEST(collectives_wait_or_hide)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f);
   Op p = product(PASS_INPUT), c = sum(FALSE);
@@ -71,7 +54,7 @@ START_TEST(collectives_wait_or_hide)
   ck_assert_double_eq_tol(hides.pass[PASS_INPUT].seconds, product_s + sum_s, 1e-12);
   ck_assert_double_eq_tol(hides.pass[PASS_WEIGHT].seconds, product_s, 1e-12);
   ck_assert_double_eq_tol(waits.pass[PASS_BACKWARD].compute_s, 2 * product_s, 1e-12);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -91,33 +74,33 @@ END_TEST
 
 START_TEST(the_host_can_be_the_limit)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f);
   f.framework->issue_s = 1;
   ck_assert_double_eq(price(&f, TRUE).pass[PASS_FORWARD].seconds, 1);
   ck_assert_double_eq(price(&f, TRUE).pass[PASS_BACKWARD].seconds, 2);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(the_slowest_of_many)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f);
   double one = price(&f, FALSE).pass[PASS_FORWARD].seconds;
   f.plan.gpus = 1000;
   ck_assert_double_eq_tol(price(&f, FALSE).pass[PASS_FORWARD].seconds / one,
                           1 + f.cluster->device.rate_spread * sqrt(2 * log(1000)), 1e-12);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Full recomputation runs the forward again, selective its core, none nothing. */
 START_TEST(recomputation_is_paid)
 {
-  Fixture f;
+  Planned f;
   double seconds[RECOMPUTE_COUNT];
 
   setup(&f);
@@ -134,13 +117,13 @@ START_TEST(recomputation_is_paid)
                             34.0 * 128 * 512 + 5.0 * 8 * 128 * 128, 1);
   }
   ck_assert(seconds[RECOMPUTE_NONE] < seconds[RECOMPUTE_SELECTIVE] && seconds[RECOMPUTE_SELECTIVE] < seconds[RECOMPUTE_FULL]);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(recomputation_may_stop_early)
 {
-  Fixture f;
+  Planned f;
   LayerPrice all, some;
   LayerWork work;
   double dropped_s = 0;
@@ -158,13 +141,13 @@ START_TEST(recomputation_may_stop_early)
   ck_assert_str_eq(g_array_index(work.forward, Op, work.forward->len - 2).name, "feed-forward down");
   ck_assert_double_eq_tol(all.pass[PASS_BACKWARD].seconds - some.pass[PASS_BACKWARD].seconds, dropped_s, 1e-12);
   layer_work_clear(&work);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(early_libraries_are_slower)
 {
-  Fixture f;
+  Planned f;
   Op op = product(PASS_FORWARD);
 
   setup(&f);
@@ -174,7 +157,7 @@ START_TEST(early_libraries_are_slower)
   double later = op_s(&op, &f.plan, f.cluster);
   f.framework->cuda_version = 11.8;
   ck_assert_double_eq_tol(op_s(&op, &f.plan, f.cluster), 2 * later, 1e-12);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

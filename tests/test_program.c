@@ -1,55 +1,25 @@
-#include "fixture.h"
 #include "main.h"
-#include "program/program.h"
-#include "trace/trace.h"
+#include "planned.h"
 
-#include <math.h>
-
-/* A GPT on 64 devices and what a test changes of the plan. */
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-  PriceTable *prices;
-  Program *program;
-} Fixture;
-
-static void setup(Fixture *f, const char *framework)
+/* A GPT of 16 blocks and what a test changes of its plan. */
+static void setup(Planned *f, const char *framework)
 {
-  *f = (Fixture) { .model = fixture_model(16, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 64),
-                   .framework = fixture_framework(framework) };
-  f->plan = plan_default(f->model, f->framework);
+  planned_init(f, fixture_model(16, 512, 8, 128, 1024), fixture_cluster("dgx", 64), framework);
 }
 
-static void build(Fixture *f)
+static void build(Planned *f)
 {
-  GError *error = NULL;
-
-  f->plan.gpus = f->plan.tp * f->plan.pp * f->plan.dp;
-  ck_assert(cluster_resize(f->cluster, f->plan.gpus, NULL));
-  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
-  f->prices = price_table_new(f->model, &f->plan, f->cluster);
-  f->program = program_new(f->model, &f->plan, f->cluster, f->prices);
-  ck_assert_msg(program_check(f->program, &error), "%s", error ? error->message : "");
+  planned_divide(f, f->plan.tp, f->plan.pp, f->plan.dp);
+  planned_build(f);
 }
 
-static void teardown(Fixture *f)
-{
-  program_free(f->program);
-  price_table_free(f->prices);
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
-}
-
-static const Segment *segment_of(const Fixture *f, guint task)
+static const Segment *segment_of(const Planned *f, guint task)
 {
   return &g_array_index(f->program->segments, Segment, g_array_index(f->program->tasks, Task, task).segment);
 }
 
 /* Bytes that a row's tasks of a kind move in a step. */
-static double moved(const Fixture *f, TaskKind kind, int row)
+static double moved(const Planned *f, TaskKind kind, int row)
 {
   double bytes = 0;
 
@@ -59,7 +29,7 @@ static double moved(const Fixture *f, TaskKind kind, int row)
   return bytes;
 }
 
-static int count(const Fixture *f, TaskKind kind)
+static int count(const Planned *f, TaskKind kind)
 {
   int n = 0;
   for (guint i = 0; i < f->program->tasks->len; i++)
@@ -67,7 +37,7 @@ static int count(const Fixture *f, TaskKind kind)
   return n;
 }
 
-static double params(const Fixture *f)
+static double params(const Planned *f)
 {
   double sum = 0;
   for (int i = 0; i < f->model->n_layers; i++)
@@ -100,7 +70,7 @@ static const States states[] = {
 START_TEST(states_by_the_book)
 {
   const States *s = &states[_i];
-  Fixture f;
+  Planned f;
 
   setup(&f, s->framework);
   f.plan.dp = f.plan.global_batch = 8;
@@ -112,7 +82,7 @@ START_TEST(states_by_the_book)
   ck_assert_double_eq_tol(bytes[PART_GRADIENTS] / params(&f), s->gradients, 1e-9);
   ck_assert_double_eq_tol(bytes[PART_OPTIMIZER] / params(&f), s->optimizer, 1e-9);
   ck_assert_double_eq_tol(bytes[PART_OVERHEAD], f.framework->context_bytes + f.framework->group_bytes, 1);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -128,7 +98,7 @@ static const Volume volumes[] = { { 0, 1, 0 }, { 1, 1, 1 }, { 2, 3, 1 }, { 3, 3,
 START_TEST(volumes_by_the_book)
 {
   const Volume *v = &volumes[_i % 4];
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed");
   f.plan.dp = 8;
@@ -138,7 +108,7 @@ START_TEST(volumes_by_the_book)
   build(&f);
   ck_assert_double_eq_tol(moved(&f, TASK_REDUCE, 0) / (params(&f) * 2), v->reduced, 1e-9);
   ck_assert_double_eq_tol(moved(&f, TASK_GATHER, 0) / (params(&f) * 2), v->gathered, 1e-9);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -147,7 +117,7 @@ END_TEST
 START_TEST(sends_by_the_book)
 {
   double activation = 2.0 * 128 * 512;
-  Fixture f;
+  Planned f;
 
   setup(&f, "fsdp");
   f.plan.pp = 4;
@@ -157,7 +127,7 @@ START_TEST(sends_by_the_book)
   ck_assert_int_eq(count(&f, TASK_SEND), 2 * 3 * 8);
   ck_assert_double_eq_tol(moved(&f, TASK_SEND, 0), 8 * activation, 1);
   ck_assert_double_eq_tol(moved(&f, TASK_SEND, 1), 2 * 8 * activation, 1);
-  teardown(&f);
+  planned_clear(&f);
 
   setup(&f, "megatron-core");
   f.plan.pp = 4;
@@ -167,14 +137,14 @@ START_TEST(sends_by_the_book)
   build(&f);
   ck_assert_int_eq(count(&f, TASK_SEND), 2 * 7 * 8);
   ck_assert_double_eq_tol(moved(&f, TASK_SEND, 1), 4 * 8 * activation / 2, 1);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Tied embeddings are summed by both ends, once; untied or on one stage never. */
 START_TEST(tied_embeddings)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "megatron-core");
   f.plan.pp = 4;
@@ -183,11 +153,11 @@ START_TEST(tied_embeddings)
   ck_assert_int_eq(count(&f, TASK_TIED), 2);
   ck_assert_double_eq_tol(moved(&f, TASK_TIED, 3), 4.0 * 1024 * 512, 1);
   ck_assert_double_eq(moved(&f, TASK_TIED, 1), 0);
-  teardown(&f);
+  planned_clear(&f);
   setup(&f, "megatron-core");
   build(&f);
   ck_assert_int_eq(count(&f, TASK_TIED), 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -205,7 +175,7 @@ static gboolean waits_for(const Program *p, int task, int other)
 /* The norm waits for the last passes of all rows; every optimizer waits for it. */
 START_TEST(norm_is_a_barrier)
 {
-  Fixture f;
+  Planned f;
   int norm = -1;
 
   setup(&f, "megatron-core");
@@ -223,7 +193,7 @@ START_TEST(norm_is_a_barrier)
     ck_assert(waits_for(f.program, optimizer, norm));
     ck_assert(waits_for(f.program, norm, last_pass));
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -231,7 +201,7 @@ END_TEST
 START_TEST(gathers_are_bounded)
 {
   for (int ahead = 0; ahead < 2; ahead++) {
-    Fixture f;
+    Planned f;
     setup(&f, "deepspeed");
     f.plan.dp = 8;
     f.plan.global_batch = 8;
@@ -246,7 +216,7 @@ START_TEST(gathers_are_bounded)
       passed += t->kind == TASK_PASS;
     }
     ck_assert_int_eq(gathered, passed);
-    teardown(&f);
+    planned_clear(&f);
   }
 }
 END_TEST
@@ -257,7 +227,7 @@ START_TEST(optimizer_updates_its_share)
   double seconds[2];
 
   for (int zero = 0; zero < 2; zero++) {
-    Fixture f;
+    Planned f;
     setup(&f, "megatron-core");
     f.plan.dp = f.plan.global_batch = 8;
     f.plan.zero = zero;
@@ -265,7 +235,7 @@ START_TEST(optimizer_updates_its_share)
     for (guint i = 0; i < f.program->tasks->len; i++)
       if (g_array_index(f.program->tasks, Task, i).kind == TASK_OPTIMIZER)
         seconds[zero] = segment_of(&f, i)->seconds - f.cluster->device.kernels.memory_launch_s;
-    teardown(&f);
+    planned_clear(&f);
   }
   ck_assert_double_eq_tol(seconds[0] / seconds[1], 8, 1e-9);
 }
@@ -296,7 +266,7 @@ START_TEST(sharded_collectives_in_parts)
   };
 
   for (guint w = 0; w < G_N_ELEMENTS(ways); w++) {
-    Fixture f;
+    Planned f;
 
     setup(&f, "megatron-2021");
     f.plan.dp = 16;
@@ -320,14 +290,14 @@ START_TEST(sharded_collectives_in_parts)
       found++;
     }
     ck_assert_int_ge(found, 2);
-    teardown(&f);
+    planned_clear(&f);
   }
 }
 END_TEST
 
 START_TEST(tensor_collectives_by_the_book)
 {
-  Fixture f;
+  Planned f;
   LayerWork work;
 
   setup(&f, "megatron-core");
@@ -344,7 +314,7 @@ START_TEST(tensor_collectives_by_the_book)
   ck_assert_int_eq(collectives(work.backward, COLLECTIVE_ALL_GATHER), 4);
   ck_assert_int_eq(collectives(work.backward, COLLECTIVE_REDUCE_SCATTER), 2);
   layer_work_clear(&work);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -352,7 +322,7 @@ END_TEST
 START_TEST(expert_collectives_mirror)
 {
   g_autoptr(Model) model = fixture_known_model("mixtral-8x7b");
-  Fixture f;
+  Planned f;
   LayerWork work;
   int found[2][2] = { { 0 } };
 
@@ -373,14 +343,14 @@ START_TEST(expert_collectives_mirror)
   ck_assert_int_eq(found[1][0], 3); /* attention's input again, both outputs' gradients */
   ck_assert_int_eq(found[1][1], 2);
   layer_work_clear(&work);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* The head keeps two 16-bit inputs and fp32 logits. */
 START_TEST(logits_are_kept)
 {
-  Fixture f;
+  Planned f;
   LayerWork work;
 
   setup(&f, "fsdp");
@@ -389,7 +359,7 @@ START_TEST(logits_are_kept)
   ck_assert_double_eq_tol(work.saved_bytes, 4.0 * 128 * 512 + 4.0 * 128 * 1024, 1);
   ck_assert_double_ge(work.transient_bytes, 2.0 * 128 * 1024);
   layer_work_clear(&work);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-#include "fixture.h"
 #include "main.h"
+#include "planned.h"
 #include "program/balance.h"
 #include "search/bound.h"
 #include "sim/simulate.h"
@@ -8,62 +8,42 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-  PriceTable *prices;
-  Program *program;
-} Fixture;
-
 /* The plan of a schedule on 4 ranks with 8 micro-batches and twice the chunks' layers. */
-static void setup(Fixture *f, const char *schedule, int chunks, Cluster *cluster, const char *framework)
+static void setup(Planned *f, const char *schedule, int chunks, Cluster *cluster, const char *framework)
 {
   const Schedule *s = schedule_find(schedule);
 
-  *f = (Fixture) { .model = fixture_model(16, 512, 8, 128, 1024), .cluster = cluster,
-                   .framework = fixture_framework(framework) };
-  f->plan = plan_default(f->model, f->framework);
+  planned_init(f, fixture_model(16, 512, 8, 128, 1024), cluster, framework);
   f->plan.pp = 4;
   f->plan.global_batch = 8;
   plan_set_schedule(&f->plan, s, chunks ? chunks : s->min_chunks);
   f->plan.recompute = s->recompute ? RECOMPUTE_FULL : RECOMPUTE_NONE;
 }
 
-static void build(Fixture *f)
+static void build(Planned *f)
 {
-  GError *error = NULL;
-
-  f->plan.gpus = f->plan.tp * f->plan.pp * f->plan.dp;
-  ck_assert(cluster_resize(f->cluster, f->plan.gpus, NULL));
-  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
-  if (!f->prices)
-    f->prices = price_table_new(f->model, &f->plan, f->cluster);
-  f->program = program_new(f->model, &f->plan, f->cluster, f->prices);
-  ck_assert_msg(program_check(f->program, &error), "%s: %s", f->plan.schedule->name, error ? error->message : "");
+  planned_divide(f, f->plan.tp, f->plan.pp, f->plan.dp);
+  planned_build(f);
 }
 
-static void teardown(Fixture *f)
+/* Blocks of 1 s forward and 2 s backward that keep 8 bytes. */
+static void build_even(Planned *f)
 {
-  program_free(f->program);
-  price_table_free(f->prices);
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
+  planned_divide(f, f->plan.tp, f->plan.pp, f->plan.dp);
+  planned_build_with(f, fixture_prices(f->model, 1, 2, 8));
 }
 
-static const Task *task_at(const Fixture *f, guint i)
+static const Task *task_at(const Planned *f, guint i)
 {
   return &g_array_index(f->program->tasks, Task, i);
 }
 
-static const Segment *segment_at(const Fixture *f, guint i)
+static const Segment *segment_at(const Planned *f, guint i)
 {
   return &g_array_index(f->program->segments, Segment, task_at(f, i)->segment);
 }
 
-static int count(const Fixture *f, TaskKind kind)
+static int count(const Planned *f, TaskKind kind)
 {
   int n = 0;
   for (guint i = 0; i < f->program->tasks->len; i++)
@@ -105,7 +85,7 @@ static void check_memory_returns(const Trace *trace)
 }
 
 /* Time of all tasks one after another, as slowly as they may run. */
-static double sum_s(const Fixture *f)
+static double sum_s(const Planned *f)
 {
   double sum = f->program->step_s, slowest = 1;
 
@@ -116,7 +96,7 @@ static double sum_s(const Fixture *f)
   return sum;
 }
 
-static void check_bounds(const Fixture *f, const Trace *trace)
+static void check_bounds(const Planned *f, const Trace *trace)
 {
   PriceSums *sums = price_sums_new(f->model, &f->plan, f->cluster);
   const BoundRanks ranks = bound_ranks(f->model, &f->plan, sums);
@@ -134,7 +114,7 @@ static void check_bounds(const Fixture *f, const Trace *trace)
  * bounds below both. */
 static void check_schedule(const Schedule *s, const Plan *v)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, s->name, 0, fixture_cluster("dgx", 16), "torchtitan");
   f.plan.tp = v->tp;
@@ -154,7 +134,7 @@ static void check_schedule(const Schedule *s, const Plan *v)
   if (ran)
     ordered.lane_tasks = ran;
   ck_assert_double_ge(trace->end_s * (1 + 1e-9), longest_path(&ordered, NULL));
-  teardown(&f);
+  planned_clear(&f);
 }
 
 START_TEST(every_schedule)
@@ -167,7 +147,7 @@ END_TEST
 /* Each micro-batch's activations go over each boundary between ranks once each way. */
 static void check_bytes(const Schedule *s)
 {
-  Fixture f;
+  Planned f;
   double sent = 0;
 
   setup(&f, s->name, 0, fixture_cluster("dgx", 4), "torchtitan");
@@ -178,7 +158,7 @@ static void check_bytes(const Schedule *s)
       sent += segment_at(&f, i)->comm_bytes;
   ck_assert_int_eq(count(&f, TASK_SEND), 2 * hops * 8);
   ck_assert_double_eq_tol(sent, 2.0 * hops * 8 * 2 * 128 * 512, 1);
-  teardown(&f);
+  planned_clear(&f);
 }
 
 START_TEST(bytes_are_conserved)
@@ -188,7 +168,7 @@ START_TEST(bytes_are_conserved)
 }
 END_TEST
 
-static double last_pass(const Fixture *f)
+static double last_pass(const Planned *f)
 {
   g_autoptr(Trace) trace = simulate(f->program);
   double end = 0;
@@ -202,16 +182,15 @@ static double last_pass(const Fixture *f)
 static void check_dry_run(const Schedule *s)
 {
   double pass_time[PASS_COUNT] = { [PASS_FORWARD] = 4, [PASS_BACKWARD] = 8, [PASS_INPUT] = 4, [PASS_WEIGHT] = 4 };
-  Fixture f;
+  Planned f;
 
   setup(&f, s->name, 0, fixture_free_cluster(4), "torchtitan");
-  f.prices = fixture_prices(f.model, 1, 2, 8);
-  build(&f);
+  build_even(&f);
   ScheduleShape shape = plan_shape(&f.plan);
   g_autoptr(Replay) replay = schedule_replay(s, &shape, pass_time, 1);
   ck_assert_msg(fabs(last_pass(&f) - replay->makespan) < 1e-9, "%s: %.17g, dry run %.17g", s->name, last_pass(&f),
                 replay->makespan);
-  teardown(&f);
+  planned_clear(&f);
 }
 
 /* With free communication the engine runs a program as the schedule's own dry
@@ -230,7 +209,7 @@ END_TEST
 START_TEST(deferred_by_the_book)
 {
   LayerWork work;
-  Fixture f;
+  Planned f;
 
   setup(&f, "zb-h1", 1, fixture_cluster("dgx", 4), "megatron-core");
   build(&f);
@@ -238,11 +217,11 @@ START_TEST(deferred_by_the_book)
   ck_assert_double_eq_tol(work.deferred_bytes, 32.0 * 128 * 512, 1);
   ck_assert_double_lt(work.deferred_bytes, work.saved_bytes);
   layer_work_clear(&work);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
-static double held_by(const Fixture *f, int row, Pass pass)
+static double held_by(const Planned *f, int row, Pass pass)
 {
   for (guint i = 0; i < f->program->tasks->len; i++)
     if (task_at(f, i)->kind == TASK_PASS && task_at(f, i)->row == row && task_at(f, i)->pass == pass)
@@ -253,28 +232,27 @@ static double held_by(const Fixture *f, int row, Pass pass)
 /* The input gradient frees what the weight gradient does not need, upstream waits for it alone. */
 START_TEST(split_backward)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "zb-h1", 1, fixture_free_cluster(4), "megatron-core");
-  f.prices = fixture_prices(f.model, 1, 2, 8);
-  build(&f);
+  build_even(&f);
   ck_assert_double_eq(held_by(&f, 1, PASS_FORWARD), 4 * 8);
   ck_assert_double_eq(held_by(&f, 1, PASS_INPUT), -4 * 4);
   ck_assert_double_eq(held_by(&f, 1, PASS_WEIGHT), -4 * 4);
   for (guint i = 0; i < f.program->tasks->len; i++)
     for (int d = 0; task_at(&f, i)->kind == TASK_SEND && d < task_at(&f, i)->n_deps; d++)
       ck_assert_int_ne(task_at(&f, f.program->deps[task_at(&f, i)->first_dep + d])->pass, PASS_WEIGHT);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Bytes of weights of a row in parameters. */
-static double row_params(const Fixture *f, int row)
+static double row_params(const Planned *f, int row)
 {
   return f->program->rows[row].static_bytes[PART_WEIGHTS] / 2;
 }
 
-static double params_between(const Fixture *f, int first, int end)
+static double params_between(const Planned *f, int first, int end)
 {
   double sum = 0;
   for (int i = first; i < end; i++)
@@ -285,7 +263,7 @@ static double params_between(const Fixture *f, int first, int end)
 /* Where one rank has both ends of the model, tied embeddings stand once and need no sum. */
 START_TEST(ends_on_one_rank)
 {
-  Fixture f, loop;
+  Planned f, loop;
 
   setup(&f, "zb-v", 2, fixture_cluster("dgx", 4), "megatron-core");
   build(&f);
@@ -295,8 +273,8 @@ START_TEST(ends_on_one_rank)
   ck_assert_int_eq(count(&loop, TASK_TIED), 2);
   ck_assert_double_eq_tol(params_between(&loop, 0, 18) - params_between(&f, 0, 18), 1024 * 512, 1);
   ck_assert_double_eq_tol(row_params(&f, 0), params_between(&f, 0, 3) + params_between(&f, 15, 18), 1);
-  teardown(&f);
-  teardown(&loop);
+  planned_clear(&f);
+  planned_clear(&loop);
 }
 END_TEST
 
@@ -305,7 +283,7 @@ END_TEST
 START_TEST(two_copies)
 {
   for (int zero = 0; zero < 2; zero++) {
-    Fixture f;
+    Planned f;
     setup(&f, "dualpipe", 2, fixture_cluster("dgx", 8), "megatron-core");
     f.plan.dp = 2;
     f.plan.zero = zero;
@@ -320,7 +298,7 @@ START_TEST(two_copies)
         ck_assert_double_eq_tol(segment_at(&f, i)->comm_bytes, row_params(&f, task_at(&f, i)->row) * 4 / (zero ? 2 : 1), 1);
         ck_assert_int_eq(segment_at(&f, i)->group.size, 2);
       }
-    teardown(&f);
+    planned_clear(&f);
   }
 }
 END_TEST
@@ -328,13 +306,13 @@ END_TEST
 /* A pair takes what computes, or more where communication of one does not fit beside the other. */
 static double pair_seconds(double forward_comm, double backward_comm)
 {
-  Fixture f;
+  Planned f;
   double pair = 0;
 
   setup(&f, "dualpipe", 2, fixture_free_cluster(4), "megatron-core");
-  f.prices = fixture_prices(f.model, 1, 2, 8);
-  for (int i = 0; i < f.prices->n; i++) {
-    PassPrice *pass = f.prices->layers[i].pass;
+  PriceTable *prices = fixture_prices(f.model, 1, 2, 8);
+  for (int i = 0; i < prices->n; i++) {
+    PassPrice *pass = prices->layers[i].pass;
     if (pass[PASS_FORWARD].seconds == 0)
       continue;
     pass[PASS_FORWARD].seconds += forward_comm;
@@ -342,11 +320,12 @@ static double pair_seconds(double forward_comm, double backward_comm)
     pass[PASS_BACKWARD].seconds += backward_comm;
     pass[PASS_BACKWARD].tensor_s = backward_comm;
   }
-  build(&f);
+  planned_divide(&f, 1, 4, 1);
+  planned_build_with(&f, prices);
   for (guint i = 0; i < f.program->tasks->len && pair == 0; i++)
     if (task_at(&f, i)->paired)
       pair = segment_at(&f, i)->seconds + segment_at(&f, i + 1)->seconds;
-  teardown(&f);
+  planned_clear(&f);
   return pair / 4;
 }
 
@@ -364,7 +343,7 @@ END_TEST
 /* What either pass of a pair sends leaves when both have ended. */
 START_TEST(pairs_end_together)
 {
-  Fixture f;
+  Planned f;
   int pairs = 0;
 
   setup(&f, "dualpipev", 2, fixture_cluster("dgx", 4), "megatron-core");
@@ -375,7 +354,7 @@ START_TEST(pairs_end_together)
     pairs += task_at(&f, i)->paired;
   }
   ck_assert_int_gt(pairs, 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -385,7 +364,7 @@ START_TEST(vocabulary_is_spread)
 {
   static const char *const names[] = { "vocab-1", "vocab-2" };
   const Schedule *s = schedule_find(names[_i]);
-  Fixture f;
+  Planned f;
   double params = 0;
 
   setup(&f, names[_i], 1, fixture_cluster("dgx", 4), "megatron-core");
@@ -411,14 +390,14 @@ START_TEST(vocabulary_is_spread)
     ck_assert_double_gt(spread, 0);
     ck_assert_double_gt(backward, spread);
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Forwards that are made again leave their input; the last stage's leave all. */
 START_TEST(recompute_slots)
 {
-  Fixture f, whole;
+  Planned f, whole;
 
   setup(&f, "varuna", 1, fixture_cluster("dgx", 4), "megatron-core");
   build(&f);
@@ -429,8 +408,8 @@ START_TEST(recompute_slots)
   ck_assert_double_eq_tol(held_by(&f, 1, PASS_FORWARD) + held_by(&f, 1, PASS_RECOMPUTE), held_by(&whole, 1, PASS_FORWARD), 1);
   ck_assert_double_eq(held_by(&f, 3, PASS_RECOMPUTE), 0);
   ck_assert_double_eq_tol(held_by(&f, 3, PASS_FORWARD), held_by(&whole, 3, PASS_FORWARD), 1);
-  teardown(&f);
-  teardown(&whole);
+  planned_clear(&f);
+  planned_clear(&whole);
 }
 END_TEST
 
@@ -441,7 +420,7 @@ START_TEST(orders_from_files)
   g_autofree char *folder = g_dir_make_tmp("tdp-XXXXXX", NULL), *path = g_build_filename(folder, "order.csv", NULL);
   g_autofree char *text = NULL, *file = NULL;
   GError *error = NULL;
-  Fixture f;
+  Planned f;
 
   setup(&f, names[_i], 2, fixture_cluster("dgx", 4), "torchtitan");
   build(&f);
@@ -450,7 +429,7 @@ START_TEST(orders_from_files)
   ck_assert(g_file_set_contents(path, text, -1, NULL));
   file = g_strdup_printf("{\"pipeline_model_parallel_size\": 4, \"global_batch_size\": 8, \"framework\": \"torchtitan\","
                          "\"pipeline_schedule\": \"%s\", \"precision\": \"bf16\"}", path);
-  Fixture g = { .model = fixture_model(16, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 4) };
+  Planned g = { .model = fixture_model(16, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 4) };
   ck_assert_msg(plan_parse(file, strlen(file), "p.json", g.model, &g.plan, &g.framework, &error), "%s",
                 error ? error->message : "");
   ck_assert_int_eq(g.plan.vpp, 2);
@@ -460,14 +439,14 @@ START_TEST(orders_from_files)
   ck_assert_double_eq_tol(a->end_s, b->end_s, 1e-12);
   g_unlink(path);
   g_rmdir(folder);
-  teardown(&f);
-  teardown(&g);
+  planned_clear(&f);
+  planned_clear(&g);
 }
 END_TEST
 
 /* ---- splits ---- */
 
-static double slowest_stage(const Fixture *f, const LayerSplit *split)
+static double slowest_stage(const Planned *f, const LayerSplit *split)
 {
   double slowest = 0;
 
@@ -486,10 +465,10 @@ static double slowest_stage(const Fixture *f, const LayerSplit *split)
  * step gets faster; no split that moves one layer has a faster slowest stage. */
 START_TEST(balanced_plans)
 {
-  Fixture f, even;
+  Planned f, even;
 
   for (int balanced = 0; balanced < 2; balanced++) {
-    Fixture *one = balanced ? &f : &even;
+    Planned *one = balanced ? &f : &even;
     setup(one, "1f1b", 1, fixture_cluster("dgx", 4), "megatron-core");
     model_free(one->model);
     one->model = fixture_model(16, 512, 8, 128, 50000);
@@ -514,8 +493,8 @@ START_TEST(balanced_plans)
       other.layers[to]++;
       ck_assert_double_ge(slowest_stage(&f, &other), slowest * (1 - 1e-12));
     }
-  teardown(&f);
-  teardown(&even);
+  planned_clear(&f);
+  planned_clear(&even);
 }
 END_TEST
 
@@ -523,7 +502,7 @@ END_TEST
  * the most micro-batches, get fewer layers. */
 START_TEST(balance_under_memory)
 {
-  Fixture f;
+  Planned f;
   LayerSplit roomy;
 
   setup(&f, "1f1b", 1, fixture_cluster("dgx", 4), "megatron-core");
@@ -545,7 +524,7 @@ START_TEST(balance_under_memory)
   for (int row = 0; row < 4; row++)
     ck_assert_double_le(trace_row_peak(fits, row, parts), f.cluster->device.memory_bytes);
   program_free(tight);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -553,7 +532,7 @@ END_TEST
 START_TEST(passes_take_given_times)
 {
   double forward_s[] = { 1, 2, 3, 4 }, backward_s[] = { 5, 6, 7, 8 }, sum[2][4] = { { 0 } };
-  Fixture f;
+  Planned f;
 
   setup(&f, _i ? "zb-h1" : "1f1b", 1, fixture_cluster("dgx", 8), "megatron-core");
   f.plan.dp = 2;
@@ -568,7 +547,7 @@ START_TEST(passes_take_given_times)
     ck_assert_double_eq_tol(sum[0][stage], forward_s[stage], 1e-9);
     ck_assert_double_eq_tol(sum[1][stage], backward_s[stage], 1e-9);
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

@@ -1,50 +1,16 @@
-#include "fixture.h"
 #include "main.h"
+#include "planned.h"
 #include "sim/ranks.h"
 #include "sim/simulate.h"
 
 #include <math.h>
 
-/* A plan with its program. */
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-  PriceTable *prices;
-  Program *program;
-} Fixture;
-
-static void setup(Fixture *f, int tp, int dp, int pp)
+static void setup(Planned *f, int tp, int dp, int pp)
 {
-  *f = (Fixture) { .model = fixture_model(12, 1536, 12, 64, 512), .cluster = fixture_cluster("dgx", 8),
-                   .framework = fixture_framework("torchtitan") };
-  f->plan = plan_default(f->model, f->framework);
-  f->plan.tp = tp;
-  f->plan.dp = dp;
-  f->plan.pp = pp;
-  f->plan.gpus = tp * dp * pp;
+  planned_init(f, fixture_model(12, 1536, 12, 64, 512), fixture_cluster("dgx", 8), "torchtitan");
+  planned_divide(f, tp, pp, dp);
   f->plan.global_batch = 8 * dp;
   f->plan.schedule = schedule_find("1f1b");
-}
-
-static void build(Fixture *f)
-{
-  GError *error = NULL;
-
-  ck_assert_msg(cluster_resize(f->cluster, f->plan.gpus, &error), "%s", error ? error->message : "");
-  ck_assert_msg(plan_check(&f->plan, f->model, f->cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
-  f->prices = price_table_new(f->model, &f->plan, f->cluster);
-  f->program = program_new(f->model, &f->plan, f->cluster, f->prices);
-}
-
-static void teardown(Fixture *f)
-{
-  program_free(f->program);
-  price_table_free(f->prices);
-  framework_free(f->framework);
-  cluster_free(f->cluster);
-  model_free(f->model);
 }
 
 static void check_near(double found, double expected)
@@ -103,12 +69,12 @@ END_TEST
  * take k times as long, everybody ends when it does. */
 START_TEST(straggler_by_hand)
 {
-  Fixture f;
+  Planned f;
   const Straggler straggler = { 3, 1.5 };
 
   setup(&f, 1, 4, 1);
   f.plan.overlap.gradients = FALSE;
-  build(&f);
+  planned_build(&f);
   g_autoptr(RankRun) alike = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
   g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, &straggler, 1);
   check_near(run->pass_s[3], 1.5 * alike->pass_s[3]);
@@ -119,19 +85,19 @@ START_TEST(straggler_by_hand)
     if (g_array_index(f.program->tasks, Task, i).kind == TASK_OPTIMIZER)
       optimizer = g_array_index(f.program->segments, Segment, g_array_index(f.program->tasks, Task, i).segment).seconds;
   check_near(run->end_s - alike->end_s, 0.5 * (alike->pass_s[3] + optimizer));
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Its tensor group goes with it; other groups wait at the reduction only. */
 START_TEST(straggler_slows_its_group)
 {
-  Fixture f;
+  Planned f;
   const Straggler straggler = { 1, 2 };
 
   setup(&f, 4, 2, 2);
   f.plan.overlap.gradients = FALSE;
-  build(&f);
+  planned_build(&f);
   g_autoptr(RankRun) alike = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
   g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, &straggler, 1);
   for (int rank = 0; rank < 4; rank++)
@@ -140,7 +106,7 @@ START_TEST(straggler_slows_its_group)
     check_near(run->pass_s[rank], alike->pass_s[rank]);
   ck_assert_double_gt(run->end_s, alike->end_s);
   ck_assert_int_lt(run->slowest, 4);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -148,32 +114,32 @@ END_TEST
  * group for as spread as the worst; real ones are faster, never slower. */
 START_TEST(uneven_placement)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 2, 3, 4);
-  build(&f);
+  planned_build(&f);
   g_autoptr(Trace) folded = simulate(f.program);
   g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
 
   ck_assert_double_lt(run->end_s, folded->end_s);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(same_bytes_again)
 {
-  Fixture f;
+  Planned f;
   const Straggler stragglers[] = { { 5, 1.1 }, { 7, 1.3 } };
 
   setup(&f, 2, 4, 2);
   f.plan.zero = 2;
-  build(&f);
+  planned_build(&f);
   g_autoptr(RankRun) a = simulate_ranks(f.program, &f.plan, f.cluster, stragglers, 2);
   g_autoptr(RankRun) b = simulate_ranks(f.program, &f.plan, f.cluster, stragglers, 2);
   ck_assert_mem_eq(a->pass_s, b->pass_s, 16 * sizeof(double));
   ck_assert_mem_eq(a->finish_s, b->finish_s, 16 * sizeof(double));
   ck_assert_double_eq(a->end_s, b->end_s);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

@@ -1,34 +1,16 @@
-#include "fixture.h"
 #include "main.h"
-#include "sim/simulate.h"
+#include "planned.h"
 
 #include <string.h>
 
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-} Fixture;
-
-static void setup(Fixture *f, const char *framework)
+static void setup(Planned *f, const char *framework)
 {
-  f->model = fixture_llama(8, 512, 8, 8, 256, 1024);
-  f->cluster = fixture_cluster("dgx", 2);
-  f->framework = fixture_framework(framework);
-  f->plan = plan_default(f->model, f->framework);
+  planned_init(f, fixture_llama(8, 512, 8, 8, 256, 1024), fixture_cluster("dgx", 2), framework);
   f->plan.gpus = f->plan.pp = 2;
   f->plan.global_batch = 4;
 }
 
-static void teardown(Fixture *f)
-{
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
-}
-
-static gboolean parse(Fixture *f, const char *keys, Plan *out, GError **error)
+static gboolean parse(Planned *f, const char *keys, Plan *out, GError **error)
 {
   g_autofree char *text = g_strdup_printf("{\"pipeline_model_parallel_size\": 2, %s}", keys);
   Framework *framework = NULL;
@@ -40,7 +22,7 @@ static gboolean parse(Fixture *f, const char *keys, Plan *out, GError **error)
 
 START_TEST(keys_are_read)
 {
-  Fixture f;
+  Planned f;
   Plan p;
 
   setup(&f, "megatron-core");
@@ -52,7 +34,7 @@ START_TEST(keys_are_read)
   ck_assert_int_eq(recompute_of_stage(&p.scope, 1, 4), 1);
   ck_assert(parse(&f, "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"mlp\", \"layernorm\"]", &p, NULL));
   ck_assert_uint_eq(p.scope.modules, 1u << MODULE_MLP | 1u << MODULE_LAYERNORM);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -69,49 +51,49 @@ static const struct {
 START_TEST(wrong_keys_are_refused)
 {
   GError *error = NULL;
-  Fixture f;
+  Planned f;
   Plan p;
 
   setup(&f, "megatron-core");
   ck_assert(!parse(&f, wrong[_i].keys, &p, &error));
   ck_assert_str_eq(error->message, wrong[_i].message);
   g_error_free(error);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "megatron-core");
   f.plan.scope.layers = 2;
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
   f.plan.recompute = RECOMPUTE_FULL;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .stages = { .stages = 3 } };
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
   f.plan.scope = (RecomputeScope) { .modules = 1u << MODULE_MOE };
   f.plan.recompute = RECOMPUTE_SELECTIVE;
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE); /* dense */
   f.plan.scope.modules = 1u << MODULE_MLP;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   f.framework->recompute_alike = TRUE;
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
   f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = 2 };
   f.plan.recompute = RECOMPUTE_FULL;
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_RECOMPUTE);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
-static double saved_of(const Fixture *f, int layer)
+static double saved_of(const Planned *f, int layer)
 {
   g_autoptr(PriceTable) table = price_table_new(f->model, &f->plan, f->cluster);
   return price_of_layer(table, f->model, 0, layer)->saved_bytes;
 }
 
-static double backward_of(const Fixture *f)
+static double backward_of(const Planned *f)
 {
   g_autoptr(PriceTable) table = price_table_new(f->model, &f->plan, f->cluster);
   double s = 0;
@@ -125,7 +107,7 @@ static double backward_of(const Fixture *f)
  * everything; backwards grow by one forward for each layer made again. */
 START_TEST(block_keeps_the_rest)
 {
-  Fixture f;
+  Planned f;
   double all, none, backward[3];
 
   setup(&f, "megatron-core");
@@ -143,14 +125,14 @@ START_TEST(block_keeps_the_rest)
   f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .stages = { .stages = 2, .layers = { 4, 0 } } };
   ck_assert_double_eq_tol(saved_of(&f, 4), all, 1e-9);
   ck_assert_double_eq_tol(saved_of(&f, 5), none, 1e-9);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Groups keep one input; what is made again at once is all of the group. */
 START_TEST(groups_keep_one_input)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "megatron-core");
   f.plan.recompute = RECOMPUTE_FULL;
@@ -162,7 +144,7 @@ START_TEST(groups_keep_one_input)
   ck_assert_double_eq_tol(price_of_layer(table, f.model, 0, 1)->saved_bytes, input, 1e-9);
   ck_assert_double_eq_tol(price_of_layer(table, f.model, 0, 2)->saved_bytes, 0, 1e-9);
   ck_assert_double_eq_tol(price_of_layer(table, f.model, 0, 4)->recomputed_bytes + input, 4 * none, 1e-6);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -170,7 +152,7 @@ END_TEST
  * input only, so gate, up and product of width f go. */
 START_TEST(modules_drop_what_they_say)
 {
-  Fixture f;
+  Planned f;
   double h = 2.0 * 256 * 512, width, none;
 
   setup(&f, "megatron-core");
@@ -183,14 +165,14 @@ START_TEST(modules_drop_what_they_say)
   ck_assert_double_eq_tol(none - saved_of(&f, 1), 3 * width, 1e-6);
   f.plan.scope.modules |= 1u << MODULE_LAYERNORM;
   ck_assert_double_eq_tol(none - saved_of(&f, 1), 2 * h + 3 * width, 1e-6);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Ranks that trade heads for rows keep the core's output and a sum for each row and head inside the module. */
 START_TEST(core_drops_its_output)
 {
-  Fixture f;
+  Planned f;
   double tokens = 256 / 2, none;
 
   setup(&f, "megatron-core");
@@ -200,30 +182,28 @@ START_TEST(core_drops_its_output)
   none = saved_of(&f, 1);
   f.plan.recompute = RECOMPUTE_SELECTIVE;
   ck_assert_double_eq_tol(none - saved_of(&f, 1), tokens * (2 * 512 + 4 * 8), 1e-6);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Memory of a step falls and time rises with the count. */
 START_TEST(counts_trade_time_for_memory)
 {
-  Fixture f;
+  Planned f;
   double last_s = 0, last_bytes = G_MAXDOUBLE;
 
   setup(&f, _i ? "deepspeed" : "megatron-core");
   f.cluster->device.memory_bytes = 80e9;
   for (int n = 0; n <= 4; n++) {
-    Metrics m;
     f.plan.recompute = n ? RECOMPUTE_FULL : RECOMPUTE_NONE;
     f.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = n };
-    g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
-    trace_metrics(trace, &m);
+    Metrics m = planned_run(&f);
     ck_assert_double_gt(m.iteration_s, last_s);
     ck_assert_double_lt(m.peak_memory_bytes, last_bytes);
     last_s = m.iteration_s;
     last_bytes = n == 0 ? G_MAXDOUBLE : m.peak_memory_bytes; /* one layer's is alive while its backward runs */
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

@@ -82,6 +82,27 @@ START_TEST(variants_are_bounded)
 }
 END_TEST
 
+/* What was forgotten is made again to the last bit. */
+START_TEST(prices_forgotten)
+{
+  GRand *rand = g_rand_new_with_seed(40);
+  Instance in;
+
+  instance_init(&in, rand);
+  g_autoptr(GArray) all = instance_plans(&in);
+  g_autoptr(PriceCache) kept = price_cache_new(in.model, in.cluster), trimmed = price_cache_new(in.model, in.cluster);
+  for (guint i = 0; i < all->len; i++) {
+    const Plan *plan = &g_array_index(all, Plan, i);
+    const PriceSums *a = price_cache_sums(kept, plan), *b = price_cache_sums(trimmed, plan);
+    gsize bytes = price_sums_bytes(in.model, a) - sizeof *a;
+    ck_assert_mem_eq(a->forward_s, b->forward_s, bytes);
+    price_cache_trim(trimmed, 4096);
+  }
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* ---- schedules that no framework's default space has ---- */
 
 /* Orders found at run time, on 4 to 8 stages. */
@@ -208,4 +229,4 @@ START_TEST(activations_go_to_the_host)
 END_TEST
 
 TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 },
-           { activations_go_to_the_host, 8 }, { encoder_decoders_agree, 4 })
+           { activations_go_to_the_host, 8 }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 })

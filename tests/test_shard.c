@@ -1,73 +1,27 @@
 /* Ways to divide a step: context parallelism and what else shards more than the layers. */
-#include "fixture.h"
 #include "main.h"
+#include "planned.h"
 #include "sim/simulate.h"
 
 #include <math.h>
 
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-} Fixture;
-
-static void setup(Fixture *f, int seq, int devices)
+static void setup(Planned *f, int seq, int devices)
 {
-  *f = (Fixture) { .model = fixture_llama(4, 1024, 16, 8, seq, 1000), .cluster = fixture_cluster("dgx", devices),
-                   .framework = fixture_framework("megatron-core") };
-  f->plan = plan_default(f->model, f->framework);
-  f->plan.gpus = f->plan.dp = f->plan.global_batch = devices;
+  planned_init(f, fixture_llama(4, 1024, 16, 8, seq, 1000), fixture_cluster("dgx", devices), "megatron-core");
+  planned_spread(f, 1);
 }
 
-static void teardown(Fixture *f)
-{
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
-}
-
-static void check_rule(Fixture *f, PlanRule rule, const char *message)
-{
-  GError *error = NULL;
-
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, NULL), rule);
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
-  test_error(&error, 2, message);
-}
-
-static void divide_context(Fixture *f, int cp, ContextExchange context)
+static void divide_context(Planned *f, int cp, ContextExchange context)
 {
   f->plan.cp = cp;
   f->plan.dp = f->plan.gpus / cp;
   f->plan.context = context;
 }
 
-/* Sums over the ops of a block. */
-typedef struct {
-  double flops, attention_s, saved, sent; /* sent: bytes that a rank sends to its context group */
-} Block;
-
-static Block block_of(const Fixture *f)
+/* What a block comes to. */
+static LayerSums block_of(const Planned *f)
 {
-  LayerWork work;
-  Block sum = { 0 };
-
-  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
-  for (int list = 0; list < 2; list++) {
-    const GArray *ops = list ? work.backward : work.forward;
-    for (guint i = 0; i < ops->len; i++) {
-      const Op *op = &g_array_index(ops, Op, i);
-      sum.flops += op->flops;
-      if (op->kind == OP_ATTENTION)
-        sum.attention_s += op_s(op, &f->plan, f->cluster);
-      if (op->kind == OP_COLLECTIVE && op->collective.axis == AXIS_CONTEXT)
-        sum.sent += op->collective.bytes * collective_bus_factor(op->collective.what, op->collective.group.size);
-    }
-  }
-  sum.saved = work.saved_bytes;
-  layer_work_clear(&work);
-  return sum;
+  return planned_layer(f, 1);
 }
 
 /* Work and kept activations are the whole's, divided; attention at the same
@@ -77,24 +31,24 @@ static Block block_of(const Fixture *f)
  * and outputs too, and the output is kept in both places. */
 START_TEST(context_divides_the_work)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16384, 8);
-  Block whole = block_of(&f);
+  LayerSums whole = block_of(&f);
   for (int cp = 2; cp <= 8; cp *= 2)
     for (int context = 0; context < CONTEXT_COUNT; context++) {
       divide_context(&f, cp, context);
-      Block part = block_of(&f);
+      LayerSums part = block_of(&f);
       double keys = 2.0 * 16384 / cp * 8 * 64 * 2, queries = 2.0 * 16384 / cp * 1024;
       const double sent[] = { (3 * cp - 2) * keys, 3 * (cp - 1) * keys, (cp - 1.0) / cp * 2 * (keys + 2 * queries) };
       ck_assert_double_eq_tol(part.flops * cp / whole.flops, 1, 1e-12);
       double twice = context == CONTEXT_ALL_TO_ALL ? queries : 0;
-      ck_assert_double_eq_tol((part.saved - twice) * cp / whole.saved, 1, 1e-12);
+      ck_assert_double_eq_tol((part.saved_bytes - twice) * cp / whole.saved_bytes, 1, 1e-12);
       ck_assert_double_eq_tol(part.attention_s * cp / whole.attention_s, 1, 0.35);
-      ck_assert_msg(fabs(part.sent / sent[context] - 1) < 1e-12, "%d over %d: %.0f of %.0f", context, cp, part.sent,
+      ck_assert_msg(fabs(part.sent[AXIS_CONTEXT] / sent[context] - 1) < 1e-12, "%d over %d: %.0f of %.0f", context, cp, part.sent[AXIS_CONTEXT],
                     sent[context]);
     }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -104,20 +58,14 @@ START_TEST(rings_hide_behind_long_blocks)
   double exposed[2];
 
   for (int i = 0; i < 2; i++) {
-    Fixture f;
-    Metrics m;
+    Planned f;
     setup(&f, i ? 131072 : 2048, 16);
     divide_context(&f, 16, CONTEXT_RING);
     f.plan.global_batch = 1;
-    ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
-    g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
-    trace_metrics(trace, &m);
-    double parts = m.compute_s + m.tensor_comm_s + m.context_comm_s + m.expert_comm_s + m.pipeline_comm_s +
-                   m.data_comm_s + m.offload_s + m.optimizer_s + m.idle_s;
-    ck_assert_double_eq_tol(parts, m.iteration_s, 1e-9);
+    Metrics m = planned_run(&f);
     ck_assert_double_eq_tol(m.tensor_comm_s, 0, 1e-12);
     exposed[i] = m.context_comm_s / m.compute_s;
-    teardown(&f);
+    planned_clear(&f);
   }
   ck_assert(exposed[0] > 0.3 && exposed[1] < 0.05);
 }
@@ -126,7 +74,7 @@ END_TEST
 /* Context-parallel ranks hold the same weights, so ZeRO divides states over them too. */
 START_TEST(context_shards_states)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 16384, 8);
   f.plan.zero = 1;
@@ -134,36 +82,38 @@ START_TEST(context_shards_states)
   divide_context(&f, 4, CONTEXT_RING);
   ck_assert_double_eq(op_state_bytes(&f.plan), states);
   ck_assert_int_eq(mesh_replicas(&f.plan, f.cluster).size, 8);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(context_has_rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 4104, 8);
   divide_context(&f, 8, CONTEXT_RING);
-  check_rule(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected seq_length 4104 to divide by twice as many, and a "
-                               "rank's part by tensor_model_parallel_size under sequence_parallel");
+  planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected seq_length 4104 to divide by twice as "
+                                   "many, and a rank's part by tensor_model_parallel_size under sequence_parallel");
   f.plan.seq = 4096;
   f.plan.attention = ATTENTION_UNFUSED;
-  check_rule(&f, RULE_CONTEXT, "plan: attention: \"unfused\": expected a fused kernel under context_parallel_size 8");
+  planned_refuse(&f, RULE_CONTEXT, "plan: attention: \"unfused\": expected a fused kernel under context_parallel_size "
+                                   "8");
   f.plan.attention = ATTENTION_FLASH;
   f.plan.tp = 2;
   divide_context(&f, 4, CONTEXT_ALL_TO_ALL);
   f.plan.dp = 1;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   f.plan.tp = 1;
   divide_context(&f, 8, CONTEXT_ALL_TO_ALL);
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   f.model->specs[1].attention.kv_heads = 4;
-  check_rule(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected that with tensor parallel 1 it divides the 4 "
-                               "key-value heads under cp_comm_type a2a");
+  planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected that with tensor parallel 1 it divides "
+                                   "the 4 key-value heads under cp_comm_type a2a");
   f.plan.context = CONTEXT_GATHER;
   f.framework->context = 1 << CONTEXT_ALL_TO_ALL;
-  check_rule(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected 1, megatron-core does not run cp_comm_type all_gather");
-  teardown(&f);
+  planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected 1, megatron-core does not run "
+                                   "cp_comm_type all_gather");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -171,29 +121,30 @@ END_TEST
  * are kept shrink to half, attention's output is kept in both formats. */
 START_TEST(fp8_is_of_the_blocks)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 4096, 8);
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 2 * f.cluster->device.peak_flops_per_s[DTYPE_BF16];
-  Block wide = block_of(&f);
+  LayerSums wide = block_of(&f);
   double states = op_state_bytes(&f.plan);
   plan_set_format(&f.plan, DTYPE_FP8);
-  Block narrow = block_of(&f);
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  LayerSums narrow = block_of(&f);
+  planned_accept(&f);
   ck_assert_int_eq(plan_format(&f.plan), DTYPE_FP8);
   ck_assert_double_eq(narrow.flops, wide.flops);
   /* qkv's and the feed-forward's inputs: 1 of 2 bytes; the projection's: 1 more */
-  ck_assert_double_eq_tol(wide.saved - narrow.saved, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
+  ck_assert_double_eq_tol(wide.saved_bytes - narrow.saved_bytes, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
   ck_assert_double_eq(op_state_bytes(&f.plan), states + 2);
   f.framework->fp8_primary = TRUE; /* 1 byte in rows, 1 in columns, for 2 */
   ck_assert_double_eq(op_state_bytes(&f.plan), states);
   f.framework->fp8_primary = FALSE;
   f.framework->fp8 = FP8_TENSORWISE;
-  ck_assert_double_eq(block_of(&f).saved, wide.saved);
+  ck_assert_double_eq(block_of(&f).saved_bytes, wide.saved_bytes);
   ck_assert_double_eq(op_state_bytes(&f.plan), states);
   f.framework->fp8 = FP8_NONE;
-  check_rule(&f, RULE_PRECISION, "plan: precision: \"fp8\": expected bf16, fp16 or fp32, megatron-core has no fp8 recipe");
-  teardown(&f);
+  planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp8\": expected bf16, fp16 or fp32, megatron-core has no fp8 "
+                                     "recipe");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -235,14 +186,14 @@ static gint64 reductions(const Trace *trace, Collective what, double *bytes)
  * summed over the nodes once; states are those of the node's ranks. */
 START_TEST(states_over_a_node)
 {
-  Fixture f;
+  Planned f;
   double inside, across;
 
   setup(&f, 512, 32);
   f.plan.zero = 3;
   f.plan.global_batch = 4 * 32;
   f.plan.shard_group = 8;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   ck_assert_int_eq(mesh_shards(&f.plan, f.cluster).per_domain[0], 8);
   ck_assert_int_eq(mesh_shard_copies(&f.plan, f.cluster).per_domain[0], 1);
   ck_assert_double_eq(op_state_bytes(&f.plan), (2 + 4 + 12) / 8.0);
@@ -253,23 +204,24 @@ START_TEST(states_over_a_node)
   f.plan.shard_group = 0;
   g_autoptr(Trace) whole = simulate_plan(f.model, f.cluster, &f.plan);
   ck_assert_int_eq(reductions(whole, COLLECTIVE_ALL_REDUCE, &across), 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(shard_groups_have_rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, 512, 32);
   f.plan.shard_group = 8;
-  check_rule(&f, RULE_SHARD_GROUP, "plan: shard_group_size: 8: expected a zero_stage above 0, and a divisor above 1 of the 32 "
-                                   "ranks that hold the same weights");
+  planned_refuse(&f, RULE_SHARD_GROUP, "plan: shard_group_size: 8: expected a zero_stage above 0, and a divisor above "
+                                       "1 of the 32 ranks that hold the same weights");
   f.plan.zero = 1;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   f.framework->shard_groups = FALSE;
-  check_rule(&f, RULE_SHARD_GROUP, "plan: shard_group_size: 8: expected nothing, megatron-core divides states over all 32 ranks");
-  teardown(&f);
+  planned_refuse(&f, RULE_SHARD_GROUP, "plan: shard_group_size: 8: expected nothing, megatron-core divides states over "
+                                       "all 32 ranks");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -277,8 +229,7 @@ END_TEST
  * node's ranks share; the device keeps no states. */
 START_TEST(optimizer_on_the_host)
 {
-  Fixture f;
-  Metrics m;
+  Planned f;
 
   setup(&f, 512, 8);
   f.plan.zero = 1;
@@ -287,19 +238,19 @@ START_TEST(optimizer_on_the_host)
   f.cluster->host_memory_bytes = 1e12;
   f.cluster->host_memory_bytes_per_s = 2e11;
   f.cluster->device.host_bytes_per_s = 2.5e10;
-  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_NONE);
+  planned_accept(&f);
   ck_assert_double_eq(op_state_bytes(&f.plan), states - 12 / 8.0);
   OptimizerPrice price = optimizer_price(&f.plan, f.cluster, 8e9, 0);
   ck_assert_double_eq_tol(price.offload_s, 1e9 * (4 + 2) / 2.5e10, 1e-6);
   ck_assert_double_eq_tol(price.seconds - price.offload_s, 8 * 1e9 * 30 / 2e11, 1e-4);
-  g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
-  trace_metrics(trace, &m);
+  Metrics m = planned_run(&f);
   ck_assert(m.offload_s > 0 && m.optimizer_s > m.offload_s);
   f.cluster->host_memory_bytes = 1e8;
   ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_OFFLOAD);
   f.plan.zero = 0;
-  check_rule(&f, RULE_OFFLOAD, "plan: offload optimizer: expected a zero_stage above 0, each rank updates its part");
-  teardown(&f);
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload optimizer: expected a zero_stage above 0, each rank updates its "
+                                   "part");
+  planned_clear(&f);
 }
 END_TEST
 

@@ -1,28 +1,16 @@
 /* States elsewhere: host and NVMe, ZeRO's windows, ZeRO++, DDP and DataParallel. */
 #include "cost/offload.h"
 #include "cost/quantized.h"
-#include "fixture.h"
 #include "main.h"
+#include "planned.h"
 #include "search/bound.h"
-#include "sim/simulate.h"
 
-#include <math.h>
 #include <string.h>
 
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan;
-} Fixture;
-
-static void setup(Fixture *f, const char *framework, int devices)
+static void setup(Planned *f, const char *framework, int devices)
 {
-  *f = (Fixture) { .model = fixture_llama(8, 1024, 16, 16, 1024, 1000), .cluster = fixture_cluster("dgx", devices),
-                   .framework = fixture_framework(framework) };
-  f->plan = plan_default(f->model, f->framework);
-  f->plan.gpus = f->plan.dp = devices;
-  f->plan.global_batch = 2 * devices;
+  planned_init(f, fixture_llama(8, 1024, 16, 16, 1024, 1000), fixture_cluster("dgx", devices), framework);
+  planned_spread(f, 2);
   f->cluster->host_memory_bytes = 1e12;
   f->cluster->host_memory_bytes_per_s = 2e11;
   f->cluster->nvme_bytes = 1e13;
@@ -31,57 +19,25 @@ static void setup(Fixture *f, const char *framework, int devices)
   f->cluster->device.host_bytes_per_s = 2.5e10;
 }
 
-static void teardown(Fixture *f)
-{
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
-}
-
-static void check_rule(Fixture *f, PlanRule rule, const char *message)
-{
-  GError *error = NULL;
-
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
-  test_error(&error, 2, message);
-}
-
-/* A run whose program is sound, whose breakdown adds up and whose bounds are below. */
 typedef struct {
   Metrics m;
   double bytes[TASK_KIND_COUNT]; /* of all tasks of a kind */
   int tasks[TASK_KIND_COUNT];
 } Run;
 
-static Run run(Fixture *f)
+static Run run(Planned *f)
 {
-  GError *error = NULL;
-  Run r = { 0 };
+  Run r = { .m = planned_run(f) };
 
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), RULE_NONE);
-  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
-  g_autoptr(Program) program = program_new(f->model, &f->plan, f->cluster, prices);
-  ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
-  g_autoptr(Trace) trace = simulate(program);
-  trace_metrics(trace, &r.m);
-  PriceSums *sums = price_sums_new(f->model, &f->plan, f->cluster);
-  BoundRanks ranks = bound_ranks(f->model, &f->plan, sums);
-  ck_assert_double_le(bound_time(f->model, &f->plan, f->cluster, sums, NULL), r.m.iteration_s);
-  ck_assert_double_le(bound_memory(&f->plan, &ranks), r.m.peak_memory_bytes);
-  ck_assert_double_le(bound_memory_by_order(f->model, &f->plan, sums), r.m.peak_memory_bytes);
-  price_sums_free(sums);
-  for (guint i = 0; i < program->tasks->len; i++) {
-    const Task *t = &g_array_index(program->tasks, Task, i);
-    r.bytes[t->kind] += g_array_index(program->segments, Segment, t->segment).comm_bytes;
+  for (guint i = 0; i < f->program->tasks->len; i++) {
+    const Task *t = &g_array_index(f->program->tasks, Task, i);
+    r.bytes[t->kind] += g_array_index(f->program->segments, Segment, t->segment).comm_bytes;
     r.tasks[t->kind]++;
   }
-  double parts = r.m.compute_s + r.m.tensor_comm_s + r.m.context_comm_s + r.m.expert_comm_s + r.m.pipeline_comm_s +
-                 r.m.data_comm_s + r.m.offload_s + r.m.optimizer_s + r.m.idle_s;
-  ck_assert_double_eq_tol(parts, r.m.iteration_s, 1e-9);
   return r;
 }
 
-static double rank_params(const Fixture *f)
+static double rank_params(const Planned *f)
 {
   g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
   double params = 0;
@@ -94,7 +50,7 @@ static double rank_params(const Fixture *f)
 /* A copy is as slow as its narrowest part: the link, the host's memory, the drives of 8 devices. */
 START_TEST(copies_share_the_node)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 8);
   ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_CPU, TRUE, 1e9), 1e9 / 2.5e10, 1e-12);
@@ -103,14 +59,14 @@ START_TEST(copies_share_the_node)
   f.cluster->host_memory_bytes_per_s = 1e11;
   ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_CPU, TRUE, 1e9), 8e9 / 1e11, 1e-12);
   ck_assert_double_eq(host_copy_s(f.cluster, &f.plan, STORE_DEVICE, TRUE, 1e9), 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Serial: 30 bytes of Adam, 2 up, 16 each way of NVMe; sub-groups overlap them down to the longest. */
 START_TEST(sub_groups_overlap)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 8);
   f.plan.zero = 1;
@@ -127,7 +83,7 @@ START_TEST(sub_groups_overlap)
   ck_assert_double_eq_tol(late.copied_s, up, 1e-9);
   f.plan.overlap.offload = FALSE;
   ck_assert_double_eq_tol(host_step(&f.plan, f.cluster, 1e9, 2).copied_s, 2 * up, 1e-9);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -135,7 +91,7 @@ END_TEST
  * with each of 2 micro-batches. */
 START_TEST(gradients_go_down)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 8);
   f.plan.offload.optimizer = STORE_CPU;
@@ -152,14 +108,14 @@ START_TEST(gradients_go_down)
   Run one = run(&f);
   ck_assert_double_eq_tol(one.bytes[TASK_STORE], 2 * 2 * rank_params(&f), 1);
   ck_assert_int_eq(one.tasks[TASK_REDUCE], 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* The delayed update hides Adam where passes are longer, and is the step where they are not. */
 START_TEST(updates_are_delayed)
 {
-  Fixture f;
+  Planned f;
   double steps[2][2];
 
   setup(&f, "zero-offload-2021", 8);
@@ -175,14 +131,14 @@ START_TEST(updates_are_delayed)
   double adam = rank_params(&f) / 8 * 30 * 8 / 2e11;
   ck_assert_double_eq_tol(steps[0][0] - steps[0][1], adam, 1e-3 * adam);
   ck_assert(steps[1][1] > 100 * adam && steps[1][1] < steps[1][0]);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Parameters of ZeRO-Infinity come up twice a micro-batch, a rank's part each; none is left on the device. */
 START_TEST(weights_come_up)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 8);
   f.plan.zero = 3;
@@ -196,14 +152,14 @@ START_TEST(weights_come_up)
   f.plan.offload.parameters = STORE_NVME;
   f.cluster->nvme_read_bytes_per_s = 1e9;
   ck_assert(run(&f).m.offload_s > 10 * there.m.offload_s);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Each block's input goes and comes back; with slow links passes wait, with any less is held. */
 START_TEST(inputs_leave_and_return)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 8);
   f.plan.recompute = RECOMPUTE_FULL;
@@ -217,14 +173,14 @@ START_TEST(inputs_leave_and_return)
   ck_assert(there.m.memory[PART_ACTIVATIONS] < here.m.memory[PART_ACTIVATIONS] - inputs / 2);
   f.cluster->device.host_bytes_per_s = 1e9;
   ck_assert(run(&f).m.iteration_s > here.m.iteration_s + inputs / 1e9);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* The live limit and the prefetch bucket bound what is gathered at once; tiles divide it and leave activations alone. */
 START_TEST(windows_bound_gathers)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 8);
   f.plan.zero = 3;
@@ -248,14 +204,14 @@ START_TEST(windows_bound_gathers)
   ck_assert(tiled.m.memory[PART_BUFFERS] < none_ahead.m.memory[PART_BUFFERS] - block);
   ck_assert_double_eq_tol(tiled.m.memory[PART_ACTIVATIONS], none_ahead.m.memory[PART_ACTIVATIONS], 1);
   ck_assert(tiled.m.iteration_s > none_ahead.m.iteration_s);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Volumes of 2 micro-batches in parameters: gathers 2 each, or 1 if weights stay; reductions 1 each, or 1 at the end. */
 START_TEST(fsdp_policies)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "fsdp", 8);
   f.plan.zero = 3;
@@ -277,14 +233,14 @@ START_TEST(fsdp_policies)
   f.plan.dp = 4;
   f.plan.schedule = schedule_find("gpipe");
   ck_assert_double_eq_tol(run(&f).bytes[TASK_GATHER] / rank_params(&f), 2, 1e-9);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Small tensors are not gathered and stay whole. */
 START_TEST(small_tensors_persist)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 8);
   f.plan.zero = 3;
@@ -294,20 +250,20 @@ START_TEST(small_tensors_persist)
   double norms = (2 * 8 + 1) * 1024;
   ck_assert_double_eq_tol(all.bytes[TASK_GATHER] - some.bytes[TASK_GATHER], 2 * 2 * 2 * norms, 1);
   ck_assert_double_eq_tol(some.m.memory[PART_WEIGHTS] - all.m.memory[PART_WEIGHTS], 2 * norms * 7 / 8, 1);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* Bytes that a rank's collectives send out of its node for each of their bytes: none, or the bus factor
  * of a ring over all ranks; of a second hop of an all-to-all its own. */
-static double network_bytes(Fixture *f, TaskKind kind, double factor)
+static double network_bytes(Planned *f, TaskKind kind, double factor)
 {
-  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
-  g_autoptr(Program) program = program_new(f->model, &f->plan, f->cluster, prices);
   double bytes = 0;
 
-  for (guint i = 0; i < program->tasks->len; i++) {
-    const Segment *s = &g_array_index(program->segments, Segment, g_array_index(program->tasks, Task, i).segment);
+  planned_build(f);
+  for (guint i = 0; i < f->program->tasks->len; i++) {
+    const Task *t = &g_array_index(f->program->tasks, Task, i);
+    const Segment *s = &g_array_index(f->program->segments, Segment, t->segment);
     if (s->kind == kind && s->group.per_domain[0] < s->group.size)
       bytes += factor * s->comm_bytes;
   }
@@ -317,7 +273,7 @@ static double network_bytes(Fixture *f, TaskKind kind, double factor)
 /* ZeRO++'s table 1: from 3 model sizes in 16 bits between nodes to 0.75. */
 START_TEST(volumes_fall_to_a_quarter)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 32);
   f.plan.global_batch = 32;
@@ -336,7 +292,7 @@ START_TEST(volumes_fall_to_a_quarter)
   f.plan.sharding = sharding_options_default();
   ck_assert(run(&f).m.iteration_s > 1.5 * small.m.iteration_s);
   ck_assert(small.m.iteration_s > plain.m.iteration_s);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -359,7 +315,7 @@ END_TEST
 /* DDP: one thing a batch, 2 psi over a ring; a second copy of gradients unless they are views of the buckets. */
 START_TEST(ddp_copies_gradients)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "ddp", 8);
   f.plan.precision = DTYPE_FP32;
@@ -371,14 +327,14 @@ START_TEST(ddp_copies_gradients)
   Run views = run(&f);
   ck_assert_double_eq_tol(copies.m.memory[PART_BUFFERS] - views.m.memory[PART_BUFFERS], 4 * params, 1);
   ck_assert(views.m.iteration_s < copies.m.iteration_s);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* DataParallel: each micro-batch weights out, outputs in, gradients in, nothing of it hidden; one node at most. */
 START_TEST(first_gpu_is_the_hub)
 {
-  Fixture f, d;
+  Planned f, d;
 
   setup(&f, "dataparallel", 8);
   setup(&d, "ddp", 8);
@@ -390,19 +346,19 @@ START_TEST(first_gpu_is_the_hub)
   ck_assert_double_eq_tol(hub.bytes[TASK_OUTPUTS], 2 * 7 * 1024.0 * 1000 * 4, 1);
   ck_assert(hub.m.iteration_s > ddp.m.iteration_s && hub.m.data_comm_s > ddp.m.data_comm_s);
   ck_assert(hub.m.memory[PART_BUFFERS] >= 8 * 1024.0 * 1000 * 4);
-  teardown(&d);
-  teardown(&f);
+  planned_clear(&d);
+  planned_clear(&f);
   setup(&f, "dataparallel", 16);
-  check_rule(&f, RULE_PROCESS, "plan: gpus: 16: expected at most the 8 of a node, dataparallel is one process and cannot "
-                               "span machines");
-  teardown(&f);
+  planned_refuse(&f, RULE_PROCESS, "plan: gpus: 16: expected at most the 8 of a node, dataparallel is one process and "
+                                   "cannot span machines");
+  planned_clear(&f);
 }
 END_TEST
 
 /* Full recomputation's inputs are divided over tensor-parallel ranks, and gathered once a block and micro-batch. */
 START_TEST(checkpoints_are_partitioned)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "megatron-core", 8);
   f.plan.tp = 8;
@@ -415,47 +371,47 @@ START_TEST(checkpoints_are_partitioned)
   ck_assert_double_eq_tol(whole.m.memory[PART_ACTIVATIONS] - part.m.memory[PART_ACTIVATIONS], inputs * 7 / 8, inputs / 100);
   ck_assert(part.m.tensor_comm_s > whole.m.tensor_comm_s);
   f.plan.sequence_parallel = TRUE;
-  check_rule(&f, RULE_OFFLOAD, "plan: partition_activations: true: expected tensor parallelism without sequence_parallel, and "
-                               "recompute_granularity full");
-  teardown(&f);
+  planned_refuse(&f, RULE_OFFLOAD, "plan: partition_activations: true: expected tensor parallelism without "
+                                   "sequence_parallel, and recompute_granularity full");
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(choices_have_rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f, "deepspeed", 16);
   f.plan.sharding.tiling = 2;
-  check_rule(&f, RULE_SHARDING, "plan: tiling_factor: expected zero_stage 3, it is 0");
+  planned_refuse(&f, RULE_SHARDING, "plan: tiling_factor: expected zero_stage 3, it is 0");
   f.plan.zero = 3;
   f.plan.sharding.keeps_gathered = TRUE;
-  check_rule(&f, RULE_SHARDING, "plan: reshard_after_forward: expected nothing, deepspeed does not run it");
+  planned_refuse(&f, RULE_SHARDING, "plan: reshard_after_forward: expected nothing, deepspeed does not run it");
   f.plan.sharding = sharding_options_default();
   f.plan.sharding.secondary = 16;
-  check_rule(&f, RULE_SHARDING, "plan: zero_hpz_partition_size: 16: expected a divisor of the 16 ranks over which ZeRO divides, "
-                                "and fewer than these");
+  planned_refuse(&f, RULE_SHARDING, "plan: zero_hpz_partition_size: 16: expected a divisor of the 16 ranks over which "
+                                    "ZeRO divides, and fewer than these");
   f.plan.sharding = sharding_options_default();
   f.plan.sharding.quantized_weights = TRUE;
   f.plan.precision = DTYPE_FP32;
-  check_rule(&f, RULE_SHARDING, "plan: zero_quantized_weights: expected precision bf16 or fp16");
+  planned_refuse(&f, RULE_SHARDING, "plan: zero_quantized_weights: expected precision bf16 or fp16");
   f.plan.sharding = sharding_options_default();
   f.plan.precision = DTYPE_BF16;
   f.plan.offload.parameters = STORE_NVME;
   f.plan.zero = 2;
-  check_rule(&f, RULE_OFFLOAD, "plan: offload parameters: expected zero_stage 3, it is 2");
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload parameters: expected zero_stage 3, it is 2");
   f.plan.zero = 3;
   f.cluster->nvme_bytes = 1e6;
-  check_rule(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GB of a node's NVMe, it takes 0 GB");
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GB of a node's NVMe, it takes 0 GB");
   f.cluster->nvme_bytes = 0;
-  check_rule(&f, RULE_OFFLOAD, "plan: offload: expected no nvme, that of cluster dgx is not known");
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected no nvme, that of cluster dgx is not known");
   f.plan.offload = (Offload) { .activations = STORE_CPU };
-  check_rule(&f, RULE_OFFLOAD, "plan: offload activations: expected recompute_granularity full and a schedule that keeps what "
-                               "forwards leave (none, 1f1b)");
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload activations: expected recompute_granularity full and a schedule that "
+                                   "keeps what forwards leave (none, 1f1b)");
   f.plan.recompute = RECOMPUTE_FULL;
   f.cluster->host_memory_bytes = 1e6;
-  check_rule(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 0 GiB");
-  teardown(&f);
+  planned_refuse(&f, RULE_OFFLOAD, "plan: offload: expected at most the 0 GiB of a node's memory, it takes 0 GiB");
+  planned_clear(&f);
 }
 END_TEST
 

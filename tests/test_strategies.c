@@ -1,57 +1,27 @@
 /* Strategies by layer: keys, rules, prices, memory, programs and simulations against the plans they are made of. */
 #include "cost/layout.h"
-#include "fixture.h"
 #include "main.h"
-#include "program/program.h"
+#include "planned.h"
 #include "sim/simulate.h"
 
-#include <math.h>
-
-typedef struct {
-  Model *model;
-  Cluster *cluster;
-  Framework *framework;
-  Plan plan; /* 2 stages of 2 x 4 devices, 4 blocks each */
-} Fixture;
-
-static void setup(Fixture *f)
+/* 2 stages of 2 x 4 devices, 4 blocks each. */
+static void setup(Planned *f)
 {
-  f->model = fixture_llama(8, 1024, 16, 16, 512, 1024);
-  f->cluster = fixture_cluster("dgx-a100-40gb", 16);
-  f->framework = fixture_framework("galvatron");
-  f->plan = plan_default(f->model, f->framework);
+  planned_init(f, fixture_llama(8, 1024, 16, 16, 512, 1024), fixture_cluster("dgx-a100-40gb", 16), "galvatron");
   f->plan.gpus = 16;
   f->plan.tp = f->plan.pp = f->plan.micro_batch = 2;
   f->plan.dp = 4;
   f->plan.global_batch = 32;
 }
 
-static void teardown(Fixture *f)
-{
-  model_free(f->model);
-  cluster_free(f->cluster);
-  framework_free(f->framework);
-}
-
-static void add_run(Fixture *f, int layers, int tp, gboolean sp, int zero, Recompute recompute)
+static void add_run(Planned *f, int layers, int tp, gboolean sp, int zero, Recompute recompute)
 {
   ck_assert(strategies_append(&f->plan.strategies, (StrategyRun) { tp, layers, sp, zero, recompute }));
 }
 
-static void expect_rule(Fixture *f, PlanRule rule, const char *message)
-{
-  GError *error = NULL;
-
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, &error), rule);
-  if (message)
-    ck_assert_str_eq(error->message, message);
-  g_clear_error(&error);
-  ck_assert_int_eq(plan_check(&f->plan, f->model, f->cluster, NULL), rule);
-}
-
 START_TEST(what_is_written_is_read)
 {
-  Fixture f;
+  Planned f;
   Plan back;
   Framework *framework = NULL;
   JsonWriter w;
@@ -60,7 +30,7 @@ START_TEST(what_is_written_is_read)
   setup(&f);
   add_run(&f, 3, 4, TRUE, 3, RECOMPUTE_FULL);
   add_run(&f, 5, 1, FALSE, 0, RECOMPUTE_NONE);
-  expect_rule(&f, RULE_NONE, NULL);
+  planned_accept(&f);
   json_writer_init(&w, text);
   plan_write(&f.plan, &w, NULL);
   ck_assert(plan_parse(text->str, text->len, "p.json", f.model, &back, &framework, NULL));
@@ -70,7 +40,7 @@ START_TEST(what_is_written_is_read)
     ck_assert_int_eq(back.strategies.runs[i].layers, f.plan.strategies.runs[i].layers);
   }
   framework_free(framework);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -86,7 +56,7 @@ static const struct {
 START_TEST(wrong_keys_are_refused)
 {
   GError *error = NULL;
-  Fixture f;
+  Planned f;
   Plan p;
   Framework *framework = NULL;
 
@@ -96,36 +66,36 @@ START_TEST(wrong_keys_are_refused)
   if (wrong[_i].message)
     ck_assert_str_eq(error->message, wrong[_i].message);
   g_error_free(error);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 START_TEST(rules)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f);
   add_run(&f, 7, 2, FALSE, 1, RECOMPUTE_NONE);
-  expect_rule(&f, RULE_STRATEGIES, "plan: layer_strategies: 7 layers: expected the model's 8");
+  planned_refuse(&f, RULE_STRATEGIES, "plan: layer_strategies: 7 layers: expected the model's 8");
   add_run(&f, 1, 8, FALSE, 1, RECOMPUTE_NONE);
-  expect_rule(&f, RULE_NONE, NULL);
+  planned_accept(&f);
   f.plan.strategies.runs[1].tp = 3;
-  expect_rule(&f, RULE_STRATEGIES,
-              "plan: layer_strategies[1].tensor_model_parallel_size: 3: expected a divisor or multiple of 2 under which "
-              "the 8 devices have whole shares of 4 x micro_batch_size 2 sequences");
+  planned_refuse(&f, RULE_STRATEGIES, "plan: layer_strategies[1].tensor_model_parallel_size: 3: expected a divisor or "
+                                      "multiple of 2 under which the 8 devices have whole shares of 4 x "
+                                      "micro_batch_size 2 sequences");
   f.plan.strategies.runs[1].tp = 1;
   f.plan.strategies.runs[1].sequence_parallel = TRUE;
-  expect_rule(&f, RULE_STRATEGIES, "plan: layer_strategies[1]: sequence_parallel: true: expected "
-                                   "tensor_model_parallel_size above 1, it is 1");
+  planned_refuse(&f, RULE_STRATEGIES, "plan: layer_strategies[1]: sequence_parallel: true: expected "
+                                      "tensor_model_parallel_size above 1, it is 1");
   f.plan.strategies.runs[1].sequence_parallel = FALSE;
   f.plan.balanced = TRUE;
-  expect_rule(&f, RULE_STRATEGIES, "plan: layer_strategies: expected layer_split as a list beside them");
+  planned_refuse(&f, RULE_STRATEGIES, "plan: layer_strategies: expected layer_split as a list beside them");
   f.plan.balanced = FALSE;
   f.plan.optimizer.name = OPTIMIZER_MUON;
-  expect_rule(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected one that galvatron runs");
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: optimizer: \"muon\": expected one that galvatron runs");
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
-  expect_rule(&f, RULE_OPTIMIZER, "plan: exp_avg_dtype: \"bf16\": expected nothing, galvatron has no choice");
+  planned_refuse(&f, RULE_OPTIMIZER, "plan: exp_avg_dtype: \"bf16\": expected nothing, galvatron has no choice");
   f.plan.optimizer = optimizer_default();
   f.plan.products = PRODUCTS_FP8;
   f.plan.strategies.n = 0;
@@ -133,41 +103,38 @@ START_TEST(rules)
   f.plan.products = PRODUCTS_PLAIN;
   add_run(&f, 8, 2, FALSE, 1, RECOMPUTE_NONE);
   f.framework->strategies = FALSE;
-  expect_rule(&f, RULE_STRATEGIES, "plan: layer_strategies: expected none, galvatron runs one strategy for all layers");
-  teardown(&f);
+  planned_refuse(&f, RULE_STRATEGIES, "plan: layer_strategies: expected none, galvatron runs one strategy for all "
+                                      "layers");
+  planned_clear(&f);
 }
 END_TEST
 
 /* Runs that say what the plan says change nothing. */
 START_TEST(one_strategy_is_the_plan)
 {
-  Fixture f;
-  Metrics plain, layered;
+  Planned f;
 
   setup(&f);
   f.plan.zero = _i % 4;
   f.plan.recompute = _i / 4 ? RECOMPUTE_FULL : RECOMPUTE_NONE;
-  g_autoptr(Trace) a = simulate_plan(f.model, f.cluster, &f.plan);
+  Metrics plain = planned_run(&f);
   add_run(&f, 8, 2, FALSE, f.plan.zero, f.plan.recompute);
-  expect_rule(&f, RULE_NONE, NULL);
-  g_autoptr(Trace) b = simulate_plan(f.model, f.cluster, &f.plan);
-  trace_metrics(a, &plain);
-  trace_metrics(b, &layered);
+  Metrics layered = planned_run(&f);
   ck_assert_double_eq(plain.iteration_s, layered.iteration_s);
   ck_assert_double_eq(plain.peak_memory_bytes, layered.peak_memory_bytes);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
 /* A layer takes what it takes in its own plan, and the change of layout in front of it. */
 START_TEST(prices_are_those_of_their_plans)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f);
   add_run(&f, 2, 4, TRUE, 0, RECOMPUTE_NONE);
   add_run(&f, 6, 2, FALSE, 1, RECOMPUTE_FULL);
-  expect_rule(&f, RULE_NONE, NULL);
+  planned_accept(&f);
   Plan four = plan_of_layer(&f.plan, 1), two = plan_of_layer(&f.plan, 3), own = plan_of_layer(&f.plan, 0);
   ck_assert_int_eq(four.dp, 2);
   ck_assert_int_eq(four.micro_batch, 4);
@@ -192,7 +159,7 @@ START_TEST(prices_are_those_of_their_plans)
   ck_assert_double_eq(fourth->pass[PASS_FORWARD].seconds, block2->pass[PASS_FORWARD].seconds);
   ck_assert_double_eq(first->saved_bytes, block4->saved_bytes);
   ck_assert_double_eq(third->saved_bytes, block2->saved_bytes);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -211,7 +178,7 @@ static const OptimizerName with_states[] = { OPTIMIZER_ADAM, OPTIMIZER_ADAFACTOR
  * for the layer's matrices as that plan divides them. */
 START_TEST(states_add_up)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f);
   f.framework->optimizers = ~0u;
@@ -219,26 +186,24 @@ START_TEST(states_add_up)
   add_run(&f, 1, 4, FALSE, 3, RECOMPUTE_NONE);
   add_run(&f, 4, 2, FALSE, 1, RECOMPUTE_NONE);
   add_run(&f, 3, 1, FALSE, 2, RECOMPUTE_NONE);
-  expect_rule(&f, RULE_NONE, NULL);
-  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-  g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+  planned_build(&f);
   for (int stage = 0; stage < 2; stage++) {
     StateBytes sum = { 0 };
     int end = plan_stage_first_layer(&f.plan, f.model, stage + 1);
     for (int i = plan_stage_first_layer(&f.plan, f.model, stage); i < end; i++) {
       Plan view = plan_of_layer(&f.plan, i);
       StateBytes states = op_states(&view);
-      double params = price_of_layer(prices, f.model, 0, i)->params;
+      double params = price_of_layer(f.prices, f.model, 0, i)->params;
       sum.weights += params * states.weights;
       sum.gradients += params * states.gradients;
       sum.optimizer += params * states.optimizer + extra_bytes(&view, f.model, f.cluster, i);
     }
-    const double *bytes = program->rows[stage].static_bytes;
+    const double *bytes = f.program->rows[stage].static_bytes;
     ck_assert_double_eq_tol(bytes[PART_WEIGHTS], sum.weights, 1e-6 * sum.weights);
     ck_assert_double_eq_tol(bytes[PART_GRADIENTS], sum.gradients, 1e-6 * sum.gradients);
     ck_assert_double_eq_tol(bytes[PART_OPTIMIZER], sum.optimizer, 1e-6 * sum.optimizer);
   }
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -259,28 +224,25 @@ static double moved_bytes(const Program *p, int row, TaskKind kind, int group)
  * under ZeRO-3 are gathered twice a micro-batch. */
 START_TEST(communication_over_own_groups)
 {
-  Fixture f;
+  Planned f;
 
   setup(&f);
   f.plan.overlap.gradients = f.plan.overlap.parameters = _i;
   add_run(&f, 2, 4, FALSE, 3, RECOMPUTE_NONE);
   add_run(&f, 2, 1, FALSE, 0, RECOMPUTE_NONE);
   add_run(&f, 4, 2, FALSE, 0, RECOMPUTE_NONE);
-  expect_rule(&f, RULE_NONE, NULL);
-  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-  g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
-  double four = price_of_layer(prices, f.model, 0, 1)->params, one = price_of_layer(prices, f.model, 0, 3)->params;
-  double embedding = price_of_layer(prices, f.model, 0, 0)->params;
+  planned_build(&f);
+  double four = price_of_layer(f.prices, f.model, 0, 1)->params, one = price_of_layer(f.prices, f.model, 0, 3)->params;
+  double embedding = price_of_layer(f.prices, f.model, 0, 0)->params;
   double reduce = op_reduce_bytes(&f.plan), m = plan_micro_batches(&f.plan);
 
   ck_assert_double_eq_tol(4 * four, one, 0.01 * one); /* norms are whole on each */
-  ck_assert_double_eq(moved_bytes(program, 0, TASK_REDUCE, 2), m * 2 * four * reduce);
-  ck_assert_double_eq(moved_bytes(program, 0, TASK_GATHER, 2), m * 2 * 2 * four * 2);
-  ck_assert_double_eq(moved_bytes(program, 0, TASK_REDUCE, 8), 2 * one * reduce);
-  ck_assert_double_eq(moved_bytes(program, 0, TASK_REDUCE, 4), embedding * reduce);
-  ck_assert_double_eq(moved_bytes(program, 1, TASK_GATHER, 2), 0);
-  ck_assert(program_check(program, NULL));
-  teardown(&f);
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_REDUCE, 2), m * 2 * four * reduce);
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_GATHER, 2), m * 2 * 2 * four * 2);
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_REDUCE, 8), 2 * one * reduce);
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_REDUCE, 4), embedding * reduce);
+  ck_assert_double_eq(moved_bytes(f.program, 1, TASK_GATHER, 2), 0);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -289,7 +251,7 @@ END_TEST
 START_TEST(muon_by_strategy)
 {
   double step_s[2];
-  Fixture f;
+  Planned f;
 
   setup(&f);
   f.framework->optimizers = ~0u;
@@ -297,33 +259,29 @@ START_TEST(muon_by_strategy)
   add_run(&f, 2, 4, FALSE, 1, RECOMPUTE_NONE);
   add_run(&f, 2, 1, FALSE, 3, RECOMPUTE_NONE);
   add_run(&f, 4, 2, FALSE, 0, RECOMPUTE_NONE);
-  expect_rule(&f, RULE_NONE, NULL);
-  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-  g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
-  const LayerPrice *four = price_of_layer(prices, f.model, 0, 1), *one = price_of_layer(prices, f.model, 0, 3);
+  planned_build(&f);
+  const LayerPrice *four = price_of_layer(f.prices, f.model, 0, 1), *one = price_of_layer(f.prices, f.model, 0, 3);
   double m = plan_micro_batches(&f.plan);
 
   /* momentum in bf16, and updated weights at the step's end under ZeRO-1, each micro-batch's twice under ZeRO-3 */
   ck_assert_double_gt(four->optimizer[0].matrices, 0);
-  ck_assert_double_eq(moved_bytes(program, 0, TASK_GATHER, 2), 2 * 2 * (four->optimizer[0].matrices + four->params));
-  ck_assert_double_eq(moved_bytes(program, 0, TASK_GATHER, 8),
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_GATHER, 2), 2 * 2 * (four->optimizer[0].matrices + four->params));
+  ck_assert_double_eq(moved_bytes(f.program, 0, TASK_GATHER, 8),
                       2 * 2 * (2 * one->optimizer[0].matrices + 2 * m * one->params));
-  ck_assert_double_eq(moved_bytes(program, 1, TASK_GATHER, 4), 0);
+  ck_assert_double_eq(moved_bytes(f.program, 1, TASK_GATHER, 4), 0);
   for (int i = 0; i < 2; i++) {
     f.plan.strategies.n = 0;
     if (i == 1)
       add_run(&f, 8, 2, FALSE, 0, RECOMPUTE_NONE);
-    Metrics metrics;
-    g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
-    trace_metrics(trace, &metrics);
+    Metrics metrics = planned_run(&f);
     step_s[i] = metrics.iteration_s;
   }
   ck_assert_double_eq(step_s[0], step_s[1]);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
-static gboolean draw_strategies(Fixture *f, GRand *rand)
+static gboolean draw_strategies(Planned *f, GRand *rand)
 {
   static const int widths[] = { 1, 2, 4, 8 };
   const Schedule *schedules_of[] = { schedule_find("1f1b"), schedule_find("gpipe"), schedule_find("zb-h1"),
@@ -351,21 +309,20 @@ START_TEST(any_mixture_runs)
 {
   g_autoptr(GRand) rand = g_rand_new_with_seed(_i + 1);
   GError *error = NULL;
-  Fixture f;
+  Planned f;
 
   setup(&f);
   while (!draw_strategies(&f, rand))
     ;
-  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
-  g_autoptr(Program) program = program_new(f.model, &f.plan, f.cluster, prices);
+  planned_build(&f);
   g_autofree char *label = plan_label(&f.plan);
-  ck_assert_msg(program_check(program, &error), "%s: %s", label, error ? error->message : "");
-  g_autoptr(Trace) trace = simulate(program);
+  ck_assert_msg(program_check(f.program, &error), "%s: %s", label, error ? error->message : "");
+  g_autoptr(Trace) trace = simulate(f.program);
   Metrics metrics;
   trace_metrics(trace, &metrics);
-  ck_assert_msg(metrics.iteration_s >= longest_path(program, NULL) * (1 - 1e-12), "%s", label);
+  ck_assert_msg(metrics.iteration_s >= longest_path(f.program, NULL) * (1 - 1e-12), "%s", label);
   ck_assert_double_gt(metrics.peak_memory_bytes, 0);
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -374,7 +331,7 @@ END_TEST
 START_TEST(mixtures_lie_between)
 {
   double step[3], peak[3];
-  Fixture f;
+  Planned f;
 
   setup(&f);
   for (int i = 0; i < 3; i++) {
@@ -386,9 +343,7 @@ START_TEST(mixtures_lie_between)
       add_run(&f, 2, 2, FALSE, 0, RECOMPUTE_FULL);
       add_run(&f, 2, 2, FALSE, 0, RECOMPUTE_NONE);
     }
-    Metrics metrics;
-    g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
-    trace_metrics(trace, &metrics);
+    Metrics metrics = planned_run(&f);
     step[i] = metrics.iteration_s;
     peak[i] = metrics.peak_memory_bytes;
   }
@@ -398,7 +353,7 @@ START_TEST(mixtures_lie_between)
   ck_assert_double_lt(peak[2], peak[0]);
   /* half of what recomputing all layers costs */
   ck_assert_double_eq_tol(step[2] - step[0], (step[1] - step[0]) / 2, 0.02 * (step[1] - step[0]));
-  teardown(&f);
+  planned_clear(&f);
 }
 END_TEST
 

@@ -81,6 +81,7 @@ typedef struct {
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
+  gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
@@ -107,6 +108,7 @@ typedef struct {
   int bf16_gradient_bytes;    /* of either, at least, where weights are bf16 */
   int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones */
   gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */
+  double step_bytes;          /* for a parameter of the partition: temporaries that the allocator keeps of a step */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
@@ -135,8 +137,12 @@ typedef struct {
   gboolean unstated_pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered and sums gradients once */
   gboolean unstated_dropout;  /* of models that were trained with dropout */
   MemoryCount unstated_memory;
+  char *unstated_family;      /* files that a generation without one takes where it is nearest to this; NULL = this */
   ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
+
+/* Of plans and published runs that name none. */
+#define FRAMEWORK_USUAL "megatron-core"
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 

@@ -5,15 +5,16 @@
 #include <math.h>
 #include <string.h>
 
+#define SUMS 9
+
 /* Where the running sums of PriceSums lie. */
 static double **sum_at(PriceSums *s, int i)
 {
   double **const sums[] = { &s->forward_s, &s->backward_s, &s->input_s, &s->least_s, &s->least_input_s,
                             &s->params, &s->expert_params, &s->saved, &s->deferred };
-  return i < (int)G_N_ELEMENTS(sums) ? sums[i] : NULL;
+  G_STATIC_ASSERT(G_N_ELEMENTS(sums) == SUMS);
+  return sums[i];
 }
-
-#define SUMS 9
 
 /* What a layer adds to each of them. */
 static void layer_parts(double parts[SUMS], const LayerPrice *p)
@@ -48,12 +49,13 @@ static void add_layers(PriceSums *s, const Model *model, int type)
 PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices)
 {
   PriceSums *s = g_new0(PriceSums, 1);
-  int n = model->n_layers;
+  int n = model->n_layers, entries = prices->n_types * (n + 1);
+  double *block = g_new0(double, SUMS * entries);
 
   s->cluster = cluster;
   s->prices = prices;
-  for (int k = 0; sum_at(s, k); k++)
-    *sum_at(s, k) = g_new0(double, prices->n_types * (n + 1));
+  for (int k = 0; k < SUMS; k++)
+    *sum_at(s, k) = block + k * entries;
   s->transient = INFINITY;
   s->alike = plan->scope.stages.stages == 0;
   for (int i = 2; i <= model->blocks; i++)
@@ -79,9 +81,13 @@ void price_sums_free(PriceSums *s)
   if (!s)
     return;
   price_table_free(s->prices);
-  for (int k = 0; sum_at(s, k); k++)
-    g_free(*sum_at(s, k));
+  g_free(*sum_at(s, 0));
   g_free(s);
+}
+
+gsize price_sums_bytes(const Model *model, const PriceSums *s)
+{
+  return sizeof *s + SUMS * s->prices->n_types * (model->n_layers + 1) * sizeof(double);
 }
 
 typedef struct {

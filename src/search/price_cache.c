@@ -19,6 +19,7 @@ struct PriceCache {
   const Model *model;
   const Cluster *cluster;
   GHashTable *priced; /* PriceKey without stages to Priced; looked up, never iterated */
+  gsize held_bytes;   /* by these */
   OpTimes *times;
   struct {
     Plan plan;        /* without its recomputation */
@@ -103,6 +104,14 @@ void price_cache_free(PriceCache *cache)
   g_free(cache);
 }
 
+void price_cache_trim(PriceCache *cache, gsize most_bytes)
+{
+  if (cache->held_bytes <= most_bytes)
+    return;
+  g_hash_table_remove_all(cache->priced);
+  cache->held_bytes = 0;
+}
+
 /* Prices of what no plan was priced for yet. */
 static PriceTable *new_prices(PriceCache *cache, const Plan *plan)
 {
@@ -121,6 +130,11 @@ static PriceTable *new_prices(PriceCache *cache, const Plan *plan)
   return price_work_table(cache->last[at].work, plan);
 }
 
+static gsize price_table_bytes(const PriceTable *prices)
+{
+  return sizeof *prices + prices->n_types * prices->n * sizeof *prices->layers;
+}
+
 static Priced *find_priced(PriceCache *cache, const Plan *plan)
 {
   PriceKey key = key_of(plan, 0);
@@ -129,6 +143,7 @@ static Priced *find_priced(PriceCache *cache, const Plan *plan)
   if (!priced) {
     priced = g_new0(Priced, 1);
     priced->prices = new_prices(cache, plan);
+    cache->held_bytes += sizeof key + sizeof *priced + price_table_bytes(priced->prices);
     g_hash_table_insert(cache->priced, g_memdup2(&key, sizeof key), priced);
   }
   return priced;
@@ -144,8 +159,10 @@ const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
 {
   Priced *priced = find_priced(cache, plan);
 
-  if (!priced->sums)
+  if (!priced->sums) {
     priced->sums = price_sums_of(cache->model, plan, cache->cluster, priced->prices);
+    cache->held_bytes += price_sums_bytes(cache->model, priced->sums);
+  }
   return priced->sums;
 }
 

@@ -1,5 +1,5 @@
 /* Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h). Not thread-safe;
- * what it hands out lives as long as it does. */
+ * sums that it hands out live until it is trimmed, splits as long as it does. */
 #ifndef TDP_SEARCH_PRICE_CACHE_H
 #define TDP_SEARCH_PRICE_CACHE_H
 
@@ -15,6 +15,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceCache, price_cache_free)
 PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
 
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan);
+
+/* Memory that prices and sums may take between the parts of a search. */
+#define PRICES_HELD_BYTES ((gsize)16 << 20)
+
+/* Forgets prices and sums if they take more than that; they are made again, alike, when they are asked for. */
+void price_cache_trim(PriceCache *cache, gsize most_bytes);
 
 /* The best split of the plan's layers that its framework can run, by time alone;
  * NULL if there is none. On a mixed cluster: balance_by_room(). */

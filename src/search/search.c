@@ -223,6 +223,7 @@ static int pick_round(Search *s, guint *next, Candidate *picks, Simulation *simu
 {
   int n = 0;
 
+  price_cache_trim(s->prices, PRICES_HELD_BYTES);
   for (; n < ROUND && *next < s->candidates->len; (*next)++) {
     const Candidate *c = &g_array_index(s->candidates, Candidate, *next);
     if (!s->options->second && !promises(s, c->value, 0)) {
