@@ -55,9 +55,6 @@ typedef struct {
 
 Fixed fixed_none(void);
 
-/* What `offload` is fixed to: nothing, the optimizer, it and weights, both on NVMe. */
-extern const char *const fixed_offloads[];
-
 /* Choices that the space has only on demand. */
 typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4 } SpaceExtra;
 
