@@ -158,6 +158,20 @@ START_TEST(tree_over_many_nodes)
 }
 END_TEST
 
+START_TEST(runner_up_that_the_library_lacks)
+{
+  Cluster cluster = plain(1024);
+  CollectiveCost cost = cost_of(&cluster, COLLECTIVE_REDUCE_SCATTER, 1e9, 4, 4);
+  ck_assert_str_eq(cost.algorithm, "ring");
+  ck_assert_str_eq(cost.runner_up, "hierarchical");
+  ck_assert(cost.runner_up_lacking);
+  cluster.hierarchical_collectives = TRUE;
+  cost = cost_of(&cluster, COLLECTIVE_REDUCE_SCATTER, 1e9, 4, 4);
+  ck_assert(!cost.runner_up_lacking);
+  ck_assert_double_ge(cost.runner_up_s, cost.seconds);
+}
+END_TEST
+
 START_TEST(adding_in_the_switch)
 {
   Cluster cluster = plain(1);
@@ -242,4 +256,5 @@ END_TEST
 
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
           slowest_tier_rules, mesh_has_links_of_its_members, all_to_all, send, tree_over_many_nodes,
-          adding_in_the_switch, more_bytes_take_longer, plateaus, dgx_h100_of_many_nodes)
+          adding_in_the_switch, runner_up_that_the_library_lacks, more_bytes_take_longer, plateaus,
+          dgx_h100_of_many_nodes)

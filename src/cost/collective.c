@@ -110,15 +110,18 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, do
   const CollectiveAlgorithm *chosen = NULL;
   for (const CollectiveAlgorithm *a = algorithms; a->name; a++) {
     double seconds = a->seconds(cluster, collective, bytes, group);
-    if (seconds < cost.seconds && (!a->optional || cluster->hierarchical_collectives)) {
+    gboolean lacking = a->optional && !cluster->hierarchical_collectives;
+    if (seconds < cost.seconds && !lacking) {
       cost.runner_up = cost.algorithm;
       cost.runner_up_s = cost.seconds;
+      cost.runner_up_lacking = FALSE;
       chosen = a;
       cost.algorithm = a->name;
       cost.seconds = seconds;
     } else if (seconds < cost.runner_up_s) {
       cost.runner_up = a->name;
       cost.runner_up_s = seconds;
+      cost.runner_up_lacking = lacking;
     }
   }
   g_assert(chosen);

@@ -39,8 +39,9 @@ typedef struct {
   double bus_bytes_per_s;
   const char *algorithm;
   PortUse use;           /* its transfer_s is at most `seconds` */
-  const char *runner_up; /* NULL if no other applies; may be one that the library lacks */
+  const char *runner_up; /* NULL if no other applies */
   double runner_up_s;
+  gboolean runner_up_lacking; /* the cluster's library has no such algorithm: it may be faster than the one chosen */
 } CollectiveCost;
 
 /* A group of one rank, or no bytes, costs nothing. */

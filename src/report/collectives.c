@@ -173,7 +173,7 @@ static void add_row(Table *table, const Cluster *c, const Use *u)
   table_add(table, "%s", u->cost.algorithm ? u->cost.algorithm : "-");
   add_taken(table, format_seconds(u->cost.seconds));
   table_add(table, "%sB/s", rate);
-  table_add(table, "%s", u->cost.runner_up ? u->cost.runner_up : "-");
+  table_add(table, "%s%s", u->cost.runner_up ? u->cost.runner_up : "-", u->cost.runner_up_lacking ? " *" : "");
   add_taken(table, u->cost.runner_up ? format_seconds(u->cost.runner_up_s) : g_strdup("-"));
   table_add(table, "%" G_GINT64_FORMAT, u->count);
   add_taken(table, format_seconds(u->count * u->cost.seconds));
@@ -183,9 +183,14 @@ static char *table_of(const Walk *w)
 {
   g_autoptr(Table) table = table_new("<for|<kind|size|<group|<algorithm|time|bus|<runner-up|its time|a step|in all");
 
-  for (guint i = 0; i < w->uses->len; i++)
-    add_row(table, w->result->cluster, &g_array_index(w->uses, Use, i));
-  return table_text(table, 0);
+  gboolean lacking = FALSE;
+  for (guint i = 0; i < w->uses->len; i++) {
+    const Use *use = &g_array_index(w->uses, Use, i);
+    add_row(table, w->result->cluster, use);
+    lacking = lacking || use->cost.runner_up_lacking;
+  }
+  g_autofree char *text = table_text(table, 0);
+  return g_strconcat(text, lacking ? "* not in this cluster's library (hierarchical_collectives)\n" : "", NULL);
 }
 
 char *report_collectives(const Result *result, const Trace *trace)
