@@ -18,6 +18,7 @@ static const Framework framework = {
   .engine = "megatron",
   .zero_max = 3,
   .zero_max_pipeline = 3,
+  .tp_pp_dp = TRUE,
   .splits = SPLITS_ANY,
   .optimizers = (1u << OPTIMIZER_COUNT) - 1,
   .state_formats = (1u << STATE_COUNT) - 1,

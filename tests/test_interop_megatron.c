@@ -51,6 +51,23 @@ START_TEST(megatron_splits)
 }
 END_TEST
 
+START_TEST(orders_of_ranks)
+{
+  Case c = gpt3();
+  c.plan.pipeline_inner = TRUE;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", " --use-tp-pp-dp-mapping");
+  has(&c, "bridge", "dist:\n  use_tp_pp_dp_mapping: true\n");
+  g_autofree char *losses = lost(&c, "deepspeed");
+  ck_assert_ptr_nonnull(strstr(losses, "use_tp_pp_dp_mapping: true: not in DeepSpeed"));
+  c.plan.dp *= c.plan.pp;
+  c.plan.pp = c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  has_not(&c, "megatron", "mapping");
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(megatron_sharding)
 {
   Case c = gpt3();
@@ -271,7 +288,7 @@ END_TEST
 TEST_MAIN("interop megatron", megatron_loses_nothing_of_its_own,
           megatron_schedules,
           megatron_splits,
-          megatron_sharding,
+          orders_of_ranks, megatron_sharding,
           megatron_formats_and_kernels,
           megatron_experts,
           megatron_latent_attention,

@@ -1,4 +1,5 @@
 #include "main.h"
+#include "plan/mesh.h"
 #include "search/candidates.h"
 #include "search/fingerprint.h"
 #include "search_instance.h"
@@ -234,6 +235,37 @@ START_TEST(small_spaces_agree)
 }
 END_TEST
 
+/* Both orders of ranks, on nodes of 2: bounds hold, and the best of all is found. */
+START_TEST(orders_agree)
+{
+  GRand *rand = g_rand_new_with_seed(1100 + _i);
+  int inner = 0;
+
+  for (int i = 0; i < 4; i++) {
+    Instance in;
+    instance_small_init(&in, rand);
+    framework_free(in.framework);
+    in.base.framework = in.framework = fixture_framework("megatron-core");
+    cluster_free(in.cluster);
+    in.cluster = fixture_cluster("dgx", in.base.gpus = i ? 4 : 8);
+    in.cluster->device.memory_bytes = 2e9;
+    in.cluster->tiers[0].devices = in.cluster->devices_per_node = 2;
+    in.options.space = SPACE_ORDER;
+    in.options.objective = &objectives[0];
+    in.base.global_batch = 2;
+    g_autoptr(GArray) all = instance_plans(&in), values = all_values(&in);
+    for (guint k = 0; k < all->len; k++)
+      inner += mesh_is_inner(&g_array_index(all, Plan, k));
+    check_certificate(&in, values);
+    in.options.top = 3;
+    instance_check(&in);
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(inner, 100);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* Stops a search when so many rounds are done. */
 static gboolean stop_after(gpointer data, const SearchProgress *at)
 {
@@ -345,7 +377,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, optimizer, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, order, optimizer, schedule");
 }
 END_TEST
 
@@ -398,6 +430,7 @@ TEST_LOOPS("search", { brute_force_agrees, 60 },
            { experts_agree, 12 },
            { families_agree, 4 },
            { small_spaces_agree, 20 },
+           { orders_agree, 2 },
            { resumed_is_the_same },
            { fixed_optimizer_is_another_search },
            { threads_do_not_matter },

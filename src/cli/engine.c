@@ -83,7 +83,7 @@ static Trace *simulate_all(const EngineOptions *o, const Model *model, const Clu
                   "expected a plan whose gradients are not reduced beside computation");
     return NULL;
   }
-  *ranks_text = report_ranks(run);
+  *ranks_text = report_ranks(run, plan);
   return g_steal_pointer(&run->trace);
 }
 

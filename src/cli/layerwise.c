@@ -140,6 +140,8 @@ char *explain_layerwise(const Result *r, Plan *better)
   Layerwise l = { .result = r, .table = table, .own = { own, 0 }, .best = { best, 0 }, .holds = TRUE };
 
   *better = r->plan;
+  if (r->plan.pipeline_inner)
+    return g_strdup("Strategies by layer: not of plans with use_tp_pp_dp_mapping.\n");
   if (plan_experts_apart(&r->plan) || schedule_copies(r->plan.schedule) > 1 || r->plan.schedule->vocabulary)
     return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model "
                     "or a spread vocabulary.\n");

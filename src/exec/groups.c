@@ -32,15 +32,17 @@ static BackendComm *expert_comm(Exec *x, ExpertAxis axis, GError **error)
 {
   int own = x->expert_coordinates[axis];
 
-  return split(x, x->b->rank - own * mesh_expert_stride(x->plan, axis), own, error);
+  int place = mesh_place(x->plan, x->b->rank) - own * mesh_expert_stride(x->plan, axis);
+
+  return split(x, mesh_rank_at(x->plan, x->row, place), own, error);
 }
 
 /* Neighbours that hold one copy of a stage's experts. */
 static BackendComm *expert_block_comm(Exec *x, GError **error)
 {
-  int own = x->b->rank % mesh_stride(x->plan, AXIS_PIPELINE) % mesh_expert_stride(x->plan, EXPERT_DATA);
+  int place = mesh_place(x->plan, x->b->rank), own = place % mesh_expert_stride(x->plan, EXPERT_DATA);
 
-  return split(x, x->b->rank - own, own, error);
+  return split(x, mesh_rank_at(x->plan, x->row, place - own), own, error);
 }
 
 static BackendComm *replicas_comm(Exec *x, GError **error)

@@ -64,6 +64,53 @@ GroupShape group_shape(const Cluster *cluster, int size, int stride)
   return shape;
 }
 
+/* Goes through all groups of two steps. */
+static int fewest_nested(int inner, int inner_stride, int outer, int outer_stride, int domain, int devices)
+{
+  int block = outer * outer_stride, fewest = inner * outer;
+
+  for (int first = 0; first < devices && fewest > 1; first++) {
+    if (first % block >= outer_stride || first % block % (inner * inner_stride) >= inner_stride)
+      continue;
+    for (int i = 0, here = 0; i < inner * outer; i++) {
+      int rank = first + i / inner * outer_stride + i % inner * inner_stride, next = rank + inner_stride;
+      if (i % inner == inner - 1)
+        next = first + (i / inner + 1) * outer_stride;
+      here++;
+      if (i < inner * outer - 1 && next / domain == rank / domain)
+        continue;
+      fewest = MIN(fewest, here);
+      here = 0;
+    }
+  }
+  return fewest;
+}
+
+static int per_domain_nested(int inner, int inner_stride, int outer, int outer_stride, int domain, int devices)
+{
+  int block = inner * inner_stride;
+
+  if (domain >= devices || domain % ((gint64)outer * outer_stride) == 0)
+    return inner * outer;
+  if (domain % block == 0)
+    return inner * per_domain(outer, outer_stride / block, domain / block, devices / block);
+  if (block % domain == 0)
+    return per_domain(inner, inner_stride, domain, devices);
+  return fewest_nested(inner, inner_stride, outer, outer_stride, domain, devices);
+}
+
+GroupShape group_shape_nested(const Cluster *cluster, int inner, int inner_stride, int outer, int outer_stride)
+{
+  g_assert(inner >= 1 && outer >= 1 && outer_stride % (inner * inner_stride) == 0);
+  g_assert((gint64)outer * outer_stride <= cluster->devices);
+  GroupShape shape = {.size = inner * outer};
+  for (int t = 0; t < TIER_MAX; t++)
+    shape.per_domain[t] = t < cluster->n_tiers ? per_domain_nested(inner, inner_stride, outer, outer_stride,
+                                                                   cluster->tiers[t].devices, cluster->devices)
+                                               : shape.size;
+  return shape;
+}
+
 GroupShape group_shape_at(const Cluster *cluster, int first, int size, int stride)
 {
   GroupShape shape = {.size = size};

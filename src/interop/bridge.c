@@ -1,6 +1,8 @@
 /* Megatron-Bridge: overrides merged into the recipe of the model. */
 #include "interop/target.h"
 
+#include "plan/mesh.h"
+
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
 static const char *const precision_names[DTYPE_COUNT] = {[DTYPE_FP16] = "fp16_mixed", [DTYPE_BF16] = "bf16_mixed"};
@@ -65,8 +67,12 @@ static void put_data(Export *e, GString *text)
   g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
   if (p->optimizer.name != OPTIMIZER_ADAM)
     g_string_append_printf(text, "  optimizer: %s\n", export_optimizer(e, types));
+  if (p->zero >= 2 || mesh_is_inner(p))
+    g_string_append(text, "dist:\n");
+  if (mesh_is_inner(p))
+    g_string_append(text, "  use_tp_pp_dp_mapping: true\n");
   if (p->zero >= 2)
-    g_string_append(text, "dist:\n  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
+    g_string_append(text, "  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
 }
 
 static gboolean render(Export *e, GString *text, GError **error)
@@ -97,6 +103,7 @@ const Exporter exporter_bridge = {
   .target = "Megatron-Bridge of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
+  .orders = TRUE,
   .shard_groups = TRUE,
   .render = render,
   .launch = launch,

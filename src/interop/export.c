@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "plan/mesh.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -325,6 +326,8 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
     export_note(&e, "precision: tf32: the script sets torch.set_float32_matmul_precision(\"high\")");
   if (plan_shards(plan) < plan_replicas(plan) && !exporter->shard_groups)
     export_lose(&e, "shard_group_size: %d: left out, states are divided over all ranks", plan->shard_group);
+  if (mesh_is_inner(plan) && !exporter->orders)
+    export_lose(&e, "use_tp_pp_dp_mapping: true: not in %s, left out", exporter->target);
   if (plan->cp > 1 && plan->context != plan->framework->context_first)
     export_lose(&e, "cp_comm_type: %s: left out", context_exchange_names[plan->context]);
   if (!exporter->render(&e, body, error))

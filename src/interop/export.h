@@ -32,6 +32,7 @@ typedef struct {
   const char *first_line; /* NULL if there is none */
   gboolean comments;      /* "#" starts a comment */
   gboolean recipes;       /* it writes fp8 and fp4 with their recipes */
+  gboolean orders;        /* it writes use_tp_pp_dp_mapping */
   gboolean shard_groups;  /* it writes shard_group_size, or loses it by itself */
   guint sharding;         /* choices that it writes: bit i is ShardingChoice i (plan/sharding.h) */
 

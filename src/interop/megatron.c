@@ -2,6 +2,7 @@
 #include "interop/target.h"
 
 #include "op/op.h"
+#include "plan/mesh.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
@@ -90,6 +91,8 @@ static void add_pipeline(Export *e, GString *flags)
     export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
   } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
+  if (mesh_is_inner(p))
+    add(flags, "--use-tp-pp-dp-mapping");
   if (p->micro_group)
     export_words(flags, "--microbatch-group-size-per-virtual-pipeline-stage %d", p->micro_group);
   if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
@@ -342,6 +345,7 @@ const Exporter exporter_megatron = {
   .first_line = "#!/bin/bash",
   .comments = TRUE,
   .recipes = TRUE,
+  .orders = TRUE,
   .shard_groups = TRUE,
   .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_PARTITION,
   .render = render,

@@ -46,6 +46,7 @@ static const JsonField fields[] = {
   { "sparse_attention", JSON_ANY },
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
   { "microbatch_groups", JSON_BOOL, FIELD(micro_groups) },
+  { "tp_pp_dp_mapping", JSON_BOOL, FIELD(tp_pp_dp) },
   { "sharding_options", JSON_ANY },
   { "optimizers", JSON_ANY },
   { "state_dtypes", JSON_ANY },

@@ -79,6 +79,7 @@ typedef struct {
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
+  gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */

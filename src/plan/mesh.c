@@ -6,28 +6,71 @@ int mesh_size(const Plan *plan, Axis axis)
   return sizes[axis];
 }
 
+gboolean mesh_is_inner(const Plan *plan)
+{
+  return plan->pipeline_inner && plan->pp > 1 && plan->dp > 1;
+}
+
 int mesh_stride(const Plan *plan, Axis axis)
 {
-  int stride = 1;
-  for (int a = 0; a < (int)axis; a++)
-    stride *= mesh_size(plan, a);
-  return stride;
+  int context = plan->tp * plan->cp;
+  const int strides[AXIS_COUNT] = { 1, plan->tp, mesh_is_inner(plan) ? context * plan->pp : context,
+                                    mesh_is_inner(plan) ? context : context * plan->dp };
+  return strides[axis];
 }
 
 int mesh_rank(const Plan *plan, const int coordinates[AXIS_COUNT])
 {
   int rank = 0;
-  for (int a = AXIS_COUNT - 1; a >= 0; a--)
-    rank = rank * mesh_size(plan, a) + coordinates[a];
+  for (int a = 0; a < AXIS_COUNT; a++)
+    rank += coordinates[a] * mesh_stride(plan, a);
   return rank;
 }
 
 void mesh_coordinates(const Plan *plan, int rank, int coordinates[AXIS_COUNT])
 {
-  for (int a = 0; a < AXIS_COUNT; a++) {
-    coordinates[a] = rank % mesh_size(plan, a);
-    rank /= mesh_size(plan, a);
-  }
+  for (int a = 0; a < AXIS_COUNT; a++)
+    coordinates[a] = rank / mesh_stride(plan, a) % mesh_size(plan, a);
+}
+
+int mesh_place(const Plan *plan, int rank)
+{
+  int context = plan->tp * plan->cp;
+
+  if (!mesh_is_inner(plan))
+    return rank % mesh_stride(plan, AXIS_PIPELINE);
+  return rank % context + rank / mesh_stride(plan, AXIS_DATA) * context;
+}
+
+int mesh_rank_at(const Plan *plan, int stage, int place)
+{
+  int context = plan->tp * plan->cp;
+
+  if (!mesh_is_inner(plan))
+    return stage * mesh_stride(plan, AXIS_PIPELINE) + place;
+  return place % context + stage * context + place / context * mesh_stride(plan, AXIS_DATA);
+}
+
+char *mesh_stage_text(const Plan *plan, int stage)
+{
+  int apart = mesh_is_inner(plan) ? mesh_stride(plan, AXIS_DATA) : 0, first = mesh_rank_at(plan, stage, 0);
+  int last = first + mesh_stride(plan, apart ? AXIS_PIPELINE : AXIS_DATA) * (apart ? 1 : plan->dp) - 1;
+  g_autofree char *each = apart ? g_strdup_printf(" of each %d", apart) : g_strdup("");
+
+  return last > first ? g_strdup_printf("%d to %d%s", first, last, each) : g_strdup_printf("%d%s", first, each);
+}
+
+/* Shape of the groups of `size` places of a stage `stride` apart, beginning at multiples of their block. */
+static GroupShape places_shape(const Plan *plan, const Cluster *cluster, int size, int stride)
+{
+  int context = plan->tp * plan->cp, apart = mesh_stride(plan, AXIS_DATA);
+
+  if (!mesh_is_inner(plan) || size == 1 || context % ((gint64)size * stride) == 0)
+    return group_shape(cluster, size, stride);
+  if (stride % context == 0)
+    return group_shape(cluster, size, stride / context * apart);
+  g_assert(context % stride == 0 && size % (context / stride) == 0);
+  return group_shape_nested(cluster, context / stride, stride, size / (context / stride), apart);
 }
 
 GroupShape mesh_group(const Plan *plan, const Cluster *cluster, Axis axis)
@@ -37,28 +80,27 @@ GroupShape mesh_group(const Plan *plan, const Cluster *cluster, Axis axis)
 
 GroupShape mesh_replicas(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, plan_replicas(plan), mesh_stride(plan, AXIS_CONTEXT));
+  return places_shape(plan, cluster, plan_replicas(plan), plan->tp);
 }
 
 GroupShape mesh_shards(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, plan_shards(plan), mesh_stride(plan, AXIS_CONTEXT));
+  return places_shape(plan, cluster, plan_shards(plan), plan->tp);
 }
 
 GroupShape mesh_shard_copies(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, plan_replicas(plan) / plan_shards(plan),
-                     mesh_stride(plan, AXIS_CONTEXT) * plan_shards(plan));
+  return places_shape(plan, cluster, plan_replicas(plan) / plan_shards(plan), plan->tp * plan_shards(plan));
 }
 
 GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, MAX(plan->sharding.secondary, 1), mesh_stride(plan, AXIS_CONTEXT));
+  return places_shape(plan, cluster, MAX(plan->sharding.secondary, 1), plan->tp);
 }
 
 GroupShape mesh_expert_secondary(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, MAX(plan_expert_secondary(plan), 1), mesh_expert_stride(plan, EXPERT_DATA));
+  return places_shape(plan, cluster, MAX(plan_expert_secondary(plan), 1), mesh_expert_stride(plan, EXPERT_DATA));
 }
 
 int mesh_expert_size(const Plan *plan, ExpertAxis axis)
@@ -77,51 +119,53 @@ int mesh_expert_stride(const Plan *plan, ExpertAxis axis)
 
 void mesh_expert_coordinates(const Plan *plan, int rank, int coordinates[EXPERT_AXIS_COUNT])
 {
-  rank %= mesh_stride(plan, AXIS_PIPELINE);
+  int place = mesh_place(plan, rank);
+
   for (int a = 0; a < EXPERT_AXIS_COUNT; a++) {
-    coordinates[a] = rank % mesh_expert_size(plan, a);
-    rank /= mesh_expert_size(plan, a);
+    coordinates[a] = place % mesh_expert_size(plan, a);
+    place /= mesh_expert_size(plan, a);
   }
 }
 
 GroupShape mesh_expert_group(const Plan *plan, const Cluster *cluster, ExpertAxis axis)
 {
-  return group_shape(cluster, mesh_expert_size(plan, axis), mesh_expert_stride(plan, axis));
+  return places_shape(plan, cluster, mesh_expert_size(plan, axis), mesh_expert_stride(plan, axis));
 }
 
 GroupShape mesh_expert_block(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, mesh_expert_stride(plan, EXPERT_DATA), 1);
+  return places_shape(plan, cluster, mesh_expert_stride(plan, EXPERT_DATA), 1);
 }
 
 GroupShape mesh_expert_shards(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, plan_expert_shards(plan), mesh_expert_stride(plan, EXPERT_DATA));
+  return places_shape(plan, cluster, plan_expert_shards(plan), mesh_expert_stride(plan, EXPERT_DATA));
 }
 
 GroupShape mesh_expert_shard_copies(const Plan *plan, const Cluster *cluster)
 {
-  return group_shape(cluster, plan_expert_replicas(plan) / plan_expert_shards(plan),
-                     mesh_expert_stride(plan, EXPERT_DATA) * plan_expert_shards(plan));
+  return places_shape(plan, cluster, plan_expert_replicas(plan) / plan_expert_shards(plan),
+                      mesh_expert_stride(plan, EXPERT_DATA) * plan_expert_shards(plan));
 }
 
 /* Whether each rank of one stage shares a domain with its partner in the other. */
-static gboolean stages_share(int stride, int from, int to, int domain)
+static gboolean stages_share(const Plan *plan, int from, int to, int domain)
 {
-  for (int i = 0; i < stride; i++)
-    if ((from * (gint64)stride + i) / domain != (to * (gint64)stride + i) / domain)
+  int places = plan->tp * plan->cp * plan->dp;
+
+  for (int place = 0; place < places; place++)
+    if (mesh_rank_at(plan, from, place) / domain != mesh_rank_at(plan, to, place) / domain)
       return FALSE;
   return TRUE;
 }
 
 GroupShape mesh_pair(const Plan *plan, const Cluster *cluster, int from, int to)
 {
-  int stride = mesh_stride(plan, AXIS_PIPELINE);
   GroupShape shape = { .size = 2 };
 
   for (int t = 0; t < cluster->n_tiers; t++)
     shape.per_domain[t] =
-        t == cluster->n_tiers - 1 || stages_share(stride, from, to, cluster->tiers[t].devices) ? 2 : 1;
+        t == cluster->n_tiers - 1 || stages_share(plan, from, to, cluster->tiers[t].devices) ? 2 : 1;
   return shape;
 }
 

@@ -1,13 +1,22 @@
 /*
  * Which rank does what: ranks count tensor coordinates fastest, then context,
  * then data, pipeline slowest (Megatron's default order tp-cp-ep-dp-pp), and a
- * cluster's devices are numbered so that neighbours share a node.
+ * cluster's devices are numbered so that neighbours share a node. With
+ * Plan.pipeline_inner the pipeline comes before data (Megatron's order
+ * tp-cp-ep-pp-dp, use_tp_pp_dp_mapping): stages stand closer together, and data
+ * parallel ranks further apart.
+ *
+ * A place numbers the ranks of one stage, tensor coordinates fastest, then context,
+ * then data, in either order. Ranks that hold the same weights are tensor x
+ * context places apart where context is passed, so over context and data they
+ * lie in two steps with the pipeline between (group_shape_nested).
  *
  * Experts divide the ranks of a pipeline stage on a grid of their own (folding,
  * Liu et al. 2025, arXiv 2504.14960): coordinates within an expert's matrices
  * fastest, then which experts, then copies of these (Megatron Core's order for
- * experts, etp-ep-edp-pp). Rank r of a stage holds experts
- * [i E/ep, (i+1) E/ep) with i = r / etp % ep.
+ * experts, etp-ep-edp-pp). The place r of a stage holds experts
+ * [i E/ep, (i+1) E/ep) with i = r / etp % ep. With pipeline_inner both grids have
+ * as many copies (plan_check), etp x ep = tp x cp.
  */
 #ifndef TDP_PLAN_MESH_H
 #define TDP_PLAN_MESH_H
@@ -25,6 +34,16 @@ int mesh_stride(const Plan *plan, Axis axis);
 int mesh_rank(const Plan *plan, const int coordinates[AXIS_COUNT]);
 void mesh_coordinates(const Plan *plan, int rank, int coordinates[AXIS_COUNT]);
 
+/* A rank's place in its pipeline stage, and the rank at a place of a stage. */
+int mesh_place(const Plan *plan, int rank);
+int mesh_rank_at(const Plan *plan, int stage, int place);
+
+/* Ranks of a stage, "4 to 7 of each 16" where the pipeline stands between them. Newly allocated. */
+char *mesh_stage_text(const Plan *plan, int stage);
+
+/* Whether the pipeline comes before data, and both are there. */
+gboolean mesh_is_inner(const Plan *plan);
+
 /* Shape of the groups along an axis. */
 GroupShape mesh_group(const Plan *plan, const Cluster *cluster, Axis axis);
 
@@ -41,7 +60,7 @@ GroupShape mesh_secondary(const Plan *plan, const Cluster *cluster);
 /* Of ranks that hold the same experts, those among these neighbours. */
 GroupShape mesh_expert_secondary(const Plan *plan, const Cluster *cluster);
 
-/* The experts' grid within a pipeline stage. */
+/* The experts' grid within a pipeline stage; strides count places. */
 int mesh_expert_size(const Plan *plan, ExpertAxis axis);
 int mesh_expert_stride(const Plan *plan, ExpertAxis axis);
 void mesh_expert_coordinates(const Plan *plan, int rank, int coordinates[EXPERT_AXIS_COUNT]);

@@ -75,7 +75,7 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, ", ep %d", p->ep);
   if (plan_expert_tensor(p) != p->tp)
     g_string_append_printf(s, " (etp %d)", plan_expert_tensor(p));
-  g_string_append_printf(s, ", dp %d, zero %d", p->dp, p->zero);
+  g_string_append_printf(s, ", dp %d%s, zero %d", p->dp, p->pipeline_inner ? " around pp" : "", p->zero);
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(s, " over %d", plan_shards(p));
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);

@@ -47,6 +47,7 @@ typedef struct {
   int decoder_seq;               /* tokens of an encoder-decoder's decoder, whose encoder has seq; 0 = seq too */
   int split_rank;                /* stages that hold an encoder-decoder's encoder; 0 = stages are cut by layers alone */
   int tp, pp, vpp, dp, cp, ep;
+  gboolean pipeline_inner; /* ranks count the pipeline before data (mesh.h) */
   int etp; /* ranks that share an expert's matrices; 0 = tp */
   ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
   double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
@@ -259,7 +260,7 @@ char *plan_label(const Plan *plan);
 /* The rules that a plan must keep; search counts rejections by rule. */
 typedef enum {
   RULE_NONE, /* no rule is broken */
-  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE_TYPES, RULE_NODE, RULE_SCHEDULE,
+  RULE_GPUS, RULE_BATCH, RULE_HEADS, RULE_TENSOR_WIDTH, RULE_NODE_TYPES, RULE_NODE, RULE_PLACEMENT, RULE_SCHEDULE,
   RULE_RECOMPUTE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OPTIMIZER, RULE_OFFLOAD,

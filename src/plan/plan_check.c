@@ -13,6 +13,7 @@ const char *const plan_rule_names[] = {
   "widths not divisible by tensor parallel",
   "stages do not lie on nodes of one type",
   "tensor parallel does not tile a node",
+  "ranks are not placed so",
   "schedule does not fit",
   "recomputation not applicable",
   "sequence longer than the positions",
@@ -155,6 +156,42 @@ static gboolean check_node(const Subject *s, GError **error)
     if (!tiles_node(s->plan->tp, c->types[i], error))
       return FALSE;
   return c->n_types > 0 || tiles_node(s->plan->tp, c, error);
+}
+
+/* Megatron Core asserts the same of experts: both grids have as many copies where the pipeline is not last. */
+static gboolean check_placement(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (!p->pipeline_inner)
+    return TRUE;
+  if (!p->framework->tp_pp_dp)
+    return broken(error, "use_tp_pp_dp_mapping: true: expected false, %s counts data before the pipeline",
+                  p->framework->name);
+  if (s->cluster->n_types > 0)
+    return broken(error, "use_tp_pp_dp_mapping: true: expected false, stages lie on nodes of one type each");
+  if (p->pp > 1 && plan_experts_apart(p) && plan_expert_tensor(p) * p->ep != p->tp * p->cp)
+    return broken(error, "use_tp_pp_dp_mapping: true: expected expert tensor %d x expert %d to be tensor %d x context %d",
+                  plan_expert_tensor(p), p->ep, p->tp, p->cp);
+  return TRUE;
+}
+
+/* Parts of the ranks that hold the same weights lie within the context-parallel ones, or hold all of these. */
+static gboolean check_placed_states(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+  const struct { const char *key; int size; } parts[] = { { "shard_group_size", p->shard_group },
+                                                          { "zero_hpz_partition_size", p->sharding.secondary } };
+
+  if (!p->pipeline_inner)
+    return TRUE;
+  if (p->strategies.n > 0)
+    return broken(error, "use_tp_pp_dp_mapping: true: expected false with layer_strategies");
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].size > 0 && p->cp % parts[i].size != 0 && parts[i].size % p->cp != 0)
+      return broken(error, "%s: %d: expected a divisor or multiple of context_parallel_size %d with "
+                           "use_tp_pp_dp_mapping", parts[i].key, parts[i].size, p->cp);
+  return TRUE;
 }
 
 /* What each kind of split asks for. */
@@ -454,6 +491,8 @@ static const struct {
   { RULE_TENSOR_WIDTH, check_widths, PLAN_DEGREES },
   { RULE_NODE_TYPES, check_node_types, PLAN_DEGREES },
   { RULE_NODE, check_node, PLAN_DEGREES },
+  { RULE_PLACEMENT, check_placement, PLAN_DEGREES },
+  { RULE_PLACEMENT, check_placed_states, PLAN_STATES },
   { RULE_SCHEDULE, check_passes, PLAN_STATES },
   { RULE_SCHEDULE, check_schedule_recompute, PLAN_PASSES },
   { RULE_SCHEDULE, check_schedule, PLAN_SCHEDULE },

@@ -13,6 +13,7 @@ typedef struct {
   int micro_group;
   char *schedule, *framework;
   int decoder_seq, split_rank; /* 0 = absent */
+  gboolean pipeline_inner;
 } PlanFile;
 
 #define FIELD(name) G_STRUCT_OFFSET(PlanFile, name)
@@ -31,6 +32,7 @@ static const JsonField fields[] = {
   { "sequence_parallel", JSON_BOOL, FIELD(sequence_parallel) },
   { "pipeline_model_parallel_size", JSON_INT, FIELD(pp), FALSE, 1, DEGREE_MAX },
   { "pipeline_model_parallel_split_rank", JSON_INT, FIELD(split_rank), FALSE, 1, DEGREE_MAX },
+  { "use_tp_pp_dp_mapping", JSON_BOOL, FIELD(pipeline_inner) },
   { "virtual_pipeline_model_parallel_size", JSON_INT, FIELD(vpp), FALSE, 1, DEGREE_MAX },
   { "microbatch_group_size_per_vp_stage", JSON_INT, FIELD(micro_group), FALSE, 1, DEGREE_MAX },
   { "pipeline_schedule", JSON_STRING, FIELD(schedule) },
@@ -191,6 +193,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->seq = given(f->seq, out->seq);
   out->decoder_seq = f->decoder_seq;
   out->split_rank = f->split_rank;
+  out->pipeline_inner = f->pipeline_inner;
   out->sequence_parallel = f->sequence_parallel;
   out->zero = given(f->zero, 0);
   out->partition_activations = f->partition_activations;
@@ -229,7 +232,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
   PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, FALSE, FALSE,
-                 0, NULL, NULL };
+                 0, NULL, NULL, 0, 0, FALSE };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 
@@ -268,6 +271,8 @@ static void write_pipeline(const Plan *p, JsonWriter *w)
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
   if (p->split_rank)
     json_put_int(w, "pipeline_model_parallel_split_rank", p->split_rank);
+  if (p->pipeline_inner)
+    json_put_bool(w, "use_tp_pp_dp_mapping", TRUE);
   json_put_int(w, "virtual_pipeline_model_parallel_size", p->vpp);
   if (p->micro_group)
     json_put_int(w, "microbatch_group_size_per_vp_stage", p->micro_group);

@@ -1,6 +1,7 @@
 #include "report/kineto.h"
 
 #include "base/files.h"
+#include "plan/mesh.h"
 #include "report/kineto_events.h"
 #include "report/kineto_groups.h"
 #include "report/plots.h"
@@ -67,6 +68,10 @@ static char *process_name(const TraceIndex *index, int row, int first, int n)
 {
   int stage = row / index->rows_of_stage;
 
+  if (n > 1 && mesh_is_inner(&index->view->result->plan)) {
+    g_autofree char *ranks = mesh_stage_text(&index->view->result->plan, stage);
+    return g_strdup_printf("%sranks %s, stage %d", index->view->prefix, ranks, stage);
+  }
   if (n > 1)
     return g_strdup_printf("%sranks %d-%d, stage %d", index->view->prefix, first, first + n - 1, stage);
   return g_strdup_printf("%srank %d, stage %d", index->view->prefix, first, stage);
@@ -100,7 +105,7 @@ gboolean report_trace_merged(const TraceView *views, int n, const char *path, GE
     TraceIndex index;
     trace_index_init(&index, &views[i]);
     for (int row = 0; row < views[i].trace->n_rows; row++) {
-      sink.rank = row * index.ranks_of_row;
+      sink.rank = mesh_rank_at(&views[i].result->plan, row, 0);
       sink.pid = views[i].first_pid + sink.rank;
       put_row(&index, row, index.ranks_of_row, &sink);
     }
@@ -117,10 +122,12 @@ static gboolean write_rank(const TraceIndex *index, int rank, const char *folder
   g_autofree char *name = g_strdup_printf("rank%d.json", rank), *path = g_build_filename(folder, name, NULL);
   JsonWriter w;
   EventSink sink = { .w = &w, .rank = rank, .pid = rank % r->cluster->devices_per_node };
+  int at[AXIS_COUNT];
 
+  mesh_coordinates(&r->plan, rank, at);
   json_writer_init(&w, text);
   open_file(&w, r, rank, sink.pid, name);
-  put_row(index, rank / index->ranks_of_row, 1, &sink);
+  put_row(index, at[AXIS_PIPELINE], 1, &sink);
   return close_file(&w, path, error);
 }
 

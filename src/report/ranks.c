@@ -2,6 +2,7 @@
 
 #include "base/table.h"
 #include "base/units.h"
+#include "plan/mesh.h"
 
 static void add_seconds(Table *t, double seconds)
 {
@@ -9,7 +10,12 @@ static void add_seconds(Table *t, double seconds)
   table_add(t, "%s", text);
 }
 
-static void add_stage(Table *t, const RankRun *run, int row)
+static int rank_of(const RankRun *run, const Plan *plan, int slot)
+{
+  return mesh_rank_at(plan, slot / run->replicas, slot % run->replicas);
+}
+
+static void add_stage(Table *t, const RankRun *run, const Plan *plan, int row)
 {
   int first = row * run->replicas, least = first, most = first;
   double sum = 0;
@@ -20,21 +26,22 @@ static void add_stage(Table *t, const RankRun *run, int row)
     sum += run->pass_s[rank];
   }
   table_add(t, "%d", row);
-  table_add(t, "%d to %d", first, first + run->replicas - 1);
+  g_autofree char *ranks = mesh_stage_text(plan, row);
+  table_add(t, "%s", ranks);
   add_seconds(t, run->pass_s[least]);
   add_seconds(t, sum / run->replicas);
   add_seconds(t, run->pass_s[most]);
-  table_add(t, "%d", most);
+  table_add(t, "%d", rank_of(run, plan, most));
 }
 
-char *report_ranks(const RankRun *run)
+char *report_ranks(const RankRun *run, const Plan *plan)
 {
   g_autoptr(Table) t = table_new("stage|ranks|least|mean|most|slowest rank");
   g_autofree char *table = NULL;
 
   for (int row = 0; row < run->n_rows; row++)
-    add_stage(t, run, row);
+    add_stage(t, run, plan, row);
   table = table_text(t, 2);
   return g_strdup_printf("time in passes of %d ranks; everything else is of the ranks in rank %d's place\n%s",
-                         run->n_rows * run->replicas, run->slowest, table);
+                         run->n_rows * run->replicas, rank_of(run, plan, run->slowest), table);
 }

@@ -77,7 +77,7 @@ static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
     double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
     json_open(w, NULL, '{');
     json_put_int(w, "stage", row / rows_of_stage);
-    json_put_int(w, "first_rank", row * ranks);
+    json_put_int(w, "first_rank", mesh_rank_at(&r->plan, row / rows_of_stage, 0));
     json_put_int(w, "ranks", ranks);
     if (r->cluster->n_types > 0)
       write_site(result_site(r, row), w);

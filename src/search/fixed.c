@@ -4,7 +4,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -63,6 +63,8 @@ static gboolean fix_recompute(const char *value, Fixed *out, GError **error)
   return TRUE;
 }
 
+const char *const fixed_orders[] = { "tp-dp-pp", "tp-pp-dp", NULL };
+
 /* Nothing, the optimizer, it and weights, both on NVMe. */
 static const char *const fixed_offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
 
@@ -89,6 +91,10 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     out->dispatch = names_find(expert_dispatch_names, value);
     return out->dispatch >= 0 || bad_fix(error, key, value, "alltoall, allgather or flex");
   }
+  if (g_str_equal(key, "order")) {
+    out->order = names_find(fixed_orders, value);
+    return out->order >= 0 || bad_fix(error, key, value, "tp-dp-pp or tp-pp-dp");
+  }
   if (g_str_equal(key, "optimizer")) {
     out->optimizer = names_find(optimizer_names, value);
     return out->optimizer >= 0 || bad_fix(error, key, value, "adam, adamw, sgd, adafactor, adam8bit or muon");
@@ -99,7 +105,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
   }
   return bad_fix(error, key, value,
                  "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, "
-                 "dispatcher, optimizer, schedule");
+                 "dispatcher, order, optimizer, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)
@@ -128,13 +134,14 @@ gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError 
 
 gboolean space_parse(const char *option, const char *text, guint *space, GError **error)
 {
-  static const char *const names[] = { "offload", "zero++", "states", NULL };
+  static const char *const names[] = { "offload", "zero++", "states", "order", NULL };
   g_auto(GStrv) parts = g_strsplit(text, ",", -1);
 
   for (int i = 0; parts[i]; i++) {
     int named = names_find(names, parts[i]);
     if (named < 0) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected some of offload, zero++, states", option, parts[i]);
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected some of offload, zero++, states, order", option,
+                  parts[i]);
       return FALSE;
     }
     *space |= 1u << named;

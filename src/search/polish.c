@@ -235,6 +235,22 @@ static char *say_prefetch(const Plan *plan)
   return params > 0 ? g_strdup_printf("stage3_prefetch_bucket_size: %.0f", params) : NULL;
 }
 
+/* ---- placement ---- */
+
+static void propose_placement(const Polish *p, GArray *proposals)
+{
+  Plan plan = p->plan;
+
+  plan.pipeline_inner = !plan.pipeline_inner;
+  if (plan.pp > 1 && plan.dp > 1)
+    propose(proposals, &plan);
+}
+
+static char *say_placement(const Plan *plan)
+{
+  return g_strdup_printf("use_tp_pp_dp_mapping: %s", plan->pipeline_inner ? "true" : "false");
+}
+
 /* ---- the search ---- */
 
 typedef struct {
@@ -246,7 +262,7 @@ typedef struct {
 static const Kind kinds[] = {
   { "recompute", propose_recompute, say_recompute }, { "layers", propose_layers, say_layers },
   { "groups", propose_groups, say_groups },          { "buckets", propose_buckets, say_buckets },
-  { "prefetch", propose_prefetch, say_prefetch },
+  { "prefetch", propose_prefetch, say_prefetch },    { "placement", propose_placement, say_placement },
 };
 
 typedef struct {

@@ -8,8 +8,8 @@
  * one), ZeRO stage (over all ranks or, where the framework can, over those of a
  * node), recomputation and sequence parallelism on or off, and each overlap that
  * the framework has on or off, less what the caller fixed. Offload (of activations, with full
- * recomputation), ZeRO++ and narrower formats of Adam's states are in it where
- * SearchOptions.space asks for them. Of a model with experts, where the framework divides them over
+ * recomputation), ZeRO++, narrower formats of Adam's states and both orders of ranks
+ * (mesh.h) are in it where SearchOptions.space asks for them. Of a model with experts, where the framework divides them over
  * ranks: every expert parallelism that divides the experts and a stage's ranks, an
  * expert's matrices over the tensor-parallel ranks or whole. On a mixed cluster also
  * every order of the node types along the pipeline.
@@ -48,6 +48,7 @@
 typedef struct {
   int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute, overlap;
   int dispatch; /* ExpertDispatch */
+  int order;    /* of ranks, index into fixed_orders */
   int optimizer; /* OptimizerName */
   int recompute_layers; /* of each stage made again; 0 = any number */
   const Schedule *schedule;
@@ -55,10 +56,13 @@ typedef struct {
 
 Fixed fixed_none(void);
 
-/* Choices that the space has only on demand. */
-typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4 } SpaceExtra;
+/* What `order` is fixed to: the pipeline last or before data (Plan.pipeline_inner). */
+extern const char *const fixed_orders[];
 
-/* Adds "offload,zero++,states" to what the space has. The error begins with the option's name: TDP_ERROR_INPUT. */
+/* Choices that the space has only on demand. */
+typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8 } SpaceExtra;
+
+/* Adds "offload,zero++,states,order" to what the space has. The error begins with the option's name: TDP_ERROR_INPUT. */
 gboolean space_parse(const char *option, const char *text, guint *space, GError **error);
 
 /* Adds "tp=8,zero=1" to what is fixed: short names of the contract. The error

@@ -475,6 +475,19 @@ static void walk_batches(Walk *w, Plan plan)
   }
 }
 
+/* Orders of ranks, where they differ. */
+static void walk_placements(Walk *w, Plan plan)
+{
+  gboolean differ = plan.pp > 1 && plan.dp > 1, given = plan.pipeline_inner;
+  gboolean both = w->options->space & SPACE_ORDER && plan.framework->tp_pp_dp && w->cluster->n_types == 0;
+
+  for (int inner = 0; inner <= 1; inner++) {
+    plan.pipeline_inner = inner;
+    if (w->options->fixed.order >= 0 ? inner == w->options->fixed.order : inner == given || (both && differ))
+      walk_batches(w, plan);
+  }
+}
+
 /* Ways to divide experts over the ranks of a stage; the first leaves them where the layer is. */
 static void walk_experts(Walk *w, Plan plan)
 {
@@ -488,7 +501,7 @@ static void walk_experts(Walk *w, Plan plan)
     for (plan.ep = 1; plan.ep <= most; plan.ep++)
       if (most % plan.ep == 0 && ranks % (plan.ep * plan_expert_tensor(&plan)) == 0 && !excluded(f->ep, plan.ep) &&
           !excluded(f->etp, plan_expert_tensor(&plan)))
-        walk_batches(w, plan);
+        walk_placements(w, plan);
   }
 }
 

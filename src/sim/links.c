@@ -76,12 +76,12 @@ static void add_domain(SimLinks *l, Domain domain, int size)
 static void add_domains(LinksBuild *b, int tier)
 {
   SimLinks *l = b->links;
-  int size = b->cluster->tiers[tier - 1].devices, stride = b->plan->gpus / l->n_rows;
+  int size = b->cluster->tiers[tier - 1].devices;
 
   for (int first = 0; first < b->plan->gpus; first += size) {
     Domain domain = { .tier = tier, .devices = g_new0(int, l->n_rows) };
     for (int rank = first; rank < MIN(first + size, b->plan->gpus); rank++)
-      domain.devices[rank / stride]++;
+      domain.devices[rank / mesh_stride(b->plan, AXIS_PIPELINE) % l->n_rows]++;
     add_domain(l, domain, size);
   }
 }

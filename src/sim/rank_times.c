@@ -60,14 +60,15 @@ static gboolean own_shape(const RankTimes *t, const Task *task, int to, int repl
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
   Plan room;
   const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
-  int neighbours = view->tp * view->cp, rank = task->row * t->replicas + replica;
+  int neighbours = view->tp * view->cp, rank = mesh_rank_at(t->plan, task->row, replica);
 
   if (joins[task->kind] == JOIN_DATA && s->experts)
     *shape = s->group;
   else if (joins[task->kind] == JOIN_DATA && s->group.size == view->dp)
-    *shape = group_shape_at(t->cluster, rank - replica + replica % neighbours, view->dp, neighbours);
+    *shape = group_shape_at(t->cluster, mesh_rank_at(t->plan, task->row, replica % neighbours), view->dp,
+                            mesh_is_inner(t->plan) ? mesh_stride(t->plan, AXIS_DATA) : neighbours);
   else if (to >= 0 && to != task->row && s->group.size == 2)
-    *shape = pair_shape(t->cluster, rank, to * t->replicas + replica);
+    *shape = pair_shape(t->cluster, rank, mesh_rank_at(t->plan, to, replica));
   else
     return FALSE;
   return memcmp(shape, &s->group, sizeof *shape) != 0;
@@ -143,6 +144,15 @@ static int *find_partners(const Program *p)
   return partner;
 }
 
+/* Where a rank's figures stand: by row, then by place. */
+static gsize rank_slot(const RankTimes *t, int rank)
+{
+  int at[AXIS_COUNT];
+
+  mesh_coordinates(t->plan, rank, at);
+  return (gsize)at[AXIS_PIPELINE] * t->replicas + mesh_place(t->plan, rank);
+}
+
 void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Cluster *cluster,
                      const Straggler *stragglers, int n_stragglers)
 {
@@ -156,7 +166,7 @@ void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Clu
   for (int rank = 0; rank < p->n_rows * t->replicas; rank++)
     t->factor[rank] = 1;
   for (int i = 0; i < n_stragglers; i++)
-    t->factor[stragglers[i].rank] *= stragglers[i].factor;
+    t->factor[rank_slot(t, stragglers[i].rank)] *= stragglers[i].factor;
   for (guint i = 0; i < p->tasks->len; i++) {
     const Task *task = &g_array_index(p->tasks, Task, i);
     gsize key = (gsize)task->segment * p->n_rows + task->row;

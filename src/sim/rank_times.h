@@ -15,7 +15,7 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   int replicas;
-  double *factor;   /* by rank, of computation */
+  double *factor;   /* by row, then by place of a rank: of computation */
   double **seconds; /* [segment][row]: by replica; NULL where all take the segment's */
 } RankTimes;
 

@@ -31,13 +31,13 @@ typedef struct {
   double factor; /* of its time for computation, > 0 */
 } Straggler;
 
-/* Rank = row x replicas + replica, as mesh.h numbers them. */
+/* Ranks stand by row, then by their place in its stage (mesh.h): row x replicas + place. */
 typedef struct {
   int n_rows, replicas;
   double end_s;     /* of the step, Program.step_s included */
-  double *pass_s;   /* by rank: time in passes */
-  double *finish_s; /* by rank: end of its last task */
-  int slowest;      /* rank with the most time in passes */
+  double *pass_s;   /* by row and place: time in passes */
+  double *finish_s; /* by row and place: end of its last task */
+  int slowest;      /* row and place of the rank with the most time in passes */
   Trace *trace;     /* the replica of the slowest rank in each row */
 } RankRun;
 

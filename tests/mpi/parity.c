@@ -14,6 +14,7 @@
  */
 #include "exec/exec.h"
 #include "exec/launch.h"
+#include "plan/mesh.h"
 #include "sim/simulate.h"
 #include "../fixture.h"
 
@@ -27,7 +28,7 @@ enum { MODELS = 3, MOE = 2, STEPS = 10, POOL = 20000, SEQUENCES = 16 };
 
 /* The settings, and how many values each has. */
 enum { MODEL, TENSOR, SEQUENCE, CONTEXT, EXPERT, DISPATCH, DROP, PIPELINE, SCHEDULE, ZERO, OFFLOAD, RECOMPUTE, MICRO,
-       SOFTWARE, FACTORS };
+       SOFTWARE, ORDER, FACTORS };
 static const char *const schedule_list[] = {
   "1f1b", "gpipe", "naive", "interleaved", "interleaved-rounds", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p",
   "zb-v", "v-half", "v-min", "hanayo", "chimera", "dualpipe", "dualpipev", "varuna", "vocab-1", "vocab-2",
@@ -46,7 +47,7 @@ static const char *const drop_labels[] = { "", ", capacity 1", ", capacity 1.25 
 enum { DROPS = G_N_ELEMENTS(drop_list), GROUPS = 2 };
 static const int values[FACTORS] = {
   MODELS, 3, 2, CONTEXTS, G_N_ELEMENTS(expert_list), G_N_ELEMENTS(dispatch_list), DROPS, 3, G_N_ELEMENTS(schedule_list),
-  4, 2, 3, 2, G_N_ELEMENTS(software_list),
+  4, 2, 3, 2, G_N_ELEMENTS(software_list), 2,
 };
 
 typedef struct {
@@ -101,6 +102,7 @@ static Plan plan_of(const Suite *s, const Choice *c)
   set_drops(&plan, v[DROP]);
   plan.dp = MAX(1, plan.gpus / (plan.tp * plan.cp * plan.pp));
   plan.sequence_parallel = v[SEQUENCE];
+  plan.pipeline_inner = v[ORDER];
   plan.zero = v[ZERO];
   plan.offload.optimizer = v[OFFLOAD] ? STORE_CPU : STORE_DEVICE;
   plan.recompute = v[RECOMPUTE];
@@ -154,6 +156,8 @@ static void settle(const Suite *s, Choice *c)
   Plan plan = plan_of(s, c);
   if (!plan_experts_apart(&plan))
     c->value[DISPATCH] = 0;
+  if (!mesh_is_inner(&plan))
+    c->value[ORDER] = 0;
 }
 
 /* Legal choices such that every pair that occurs in the pool occurs in one of them. */
