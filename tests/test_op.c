@@ -279,6 +279,22 @@ START_TEST(step_of_fp16)
 }
 END_TEST
 
+/* Flattened gradients, their fp32 copy and two temporaries of AdamW, of the partition. */
+START_TEST(step_of_single_kernels)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework("internevo-2023");
+  Plan plan = plan_default(model, framework);
+
+  plan.precision = DTYPE_BF16;
+  plan.zero = 1;
+  plan.dp = 4;
+  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 28e9);
+  plan.dp = 1;
+  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 112e9);
+}
+END_TEST
+
 TEST_LOOPS("op", { activations_of_gpt },
            { activations_of_llama },
            { activations_of_separate_gates },
@@ -286,6 +302,7 @@ TEST_LOOPS("op", { activations_of_gpt },
            { bytes_of_logits, G_N_ELEMENTS(losses) },
            { gradients_by_precision, G_N_ELEMENTS(gradients) },
            { step_of_fp16 },
+           { step_of_single_kernels },
            { weights_are_the_parameters, G_N_ELEMENTS(counted) },
            { flops_are_the_models, G_N_ELEMENTS(worked) },
            { vocabulary_is_padded },

@@ -59,6 +59,8 @@ static const Read reads[] = {
     NULL, "vpp layer_split" },
   { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,2,,interleaved,2,1,1,2,16,none,fp16,,,,9,,,\n",
     NULL, "vpp" },
+  { "a,s,src,nemo,megatron-core,GPT,4,1024,4096,16,16,512,1000,gelu,flash,dgx-b300,8,8,1,1,2,,1,1,1,2,16,none,bf16,,,,9,,,\n",
+    NULL, "cluster" }, /* a server's name; chunks without a pipeline */
   { ROW("1", "full", "1", "fp16", "3"),
     "plan: global_batch_size: 16: expected a multiple of data_parallel_size 2 x micro_batch_size 3" },
 };
@@ -81,6 +83,8 @@ static const Read bad[] = {
   { ROW("4", "full", "1", "fp16", "2"), "line 2: zero: \"4\": expected 0 to 3 or hsdp" },
   { ROW("1", "full", "1", "int8", "2"), "line 2: precision: \"int8\": expected one of fp32, tf32, fp16, bf16, fp8, fp4" },
   { ROW("1", "full", "x", "fp16", "2"), "cp" },
+  { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx-9,8,2,0,2,1,,2,1,1,2,16,none,fp16,,,,9,,,\n",
+    "line 2: dgx-9: no such" },
 };
 
 START_TEST(bad_cells_are_refused)
@@ -92,6 +96,22 @@ START_TEST(bad_cells_are_refused)
   ck_assert_msg(strstr(error->message, bad[_i].reason) != NULL, "%s", error->message);
   ck_assert_int_eq(error->code, 2);
   g_clear_error(&error);
+}
+END_TEST
+
+/* Beside a row that can be read, one that cannot be is skipped for that reason. */
+START_TEST(bad_cells_skip_the_row)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+  g_autofree char *rows = g_strconcat(bad[_i].row, ROW("1", "full", "1", "fp16", "2"), NULL);
+
+  ck_assert(add_rows(v, rows, NULL));
+  const CaseResult *first = g_ptr_array_index(v->cases, 0), *second = g_ptr_array_index(v->cases, 1);
+  ck_assert_ptr_nonnull(strstr(first->skipped, bad[_i].reason));
+  ck_assert_ptr_null(second->skipped);
+  validation_finish(v);
+  ck_assert_int_eq(validation_summary(v, NULL).skipped, 1);
+  ck_assert_int_eq(validation_summary(v, NULL).count, 1);
 }
 END_TEST
 
@@ -168,6 +188,7 @@ static const Generation generations[] = {
   { "torchtitan-2025-eager", "torchtitan", "torchtitan-2024-eager" },
   { "megascale-2023", "megatron", "megatron-core-2024" },
   { "selene-2021", "megatron", "megatron-2021" },
+  { "megatron-2024-03", "megatron", "megatron-core-2024" },
   { "alpa-2022", "alpa", "megatron-core-2024" },
   { "", "deepspeed", "deepspeed" },
 };
@@ -351,6 +372,7 @@ START_TEST(ablations_leave_something_out)
 END_TEST
 
 TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_refused, G_N_ELEMENTS(bad) },
-           { generations_are_found, G_N_ELEMENTS(generations) }, { open_runs_fit }, { open_micro_batches_are_tuned }, { a_share_of_blocks_is_recomputed },
+           { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { generations_are_found, G_N_ELEMENTS(generations) },
+           { open_runs_fit }, { open_micro_batches_are_tuned }, { a_share_of_blocks_is_recomputed },
            { memory_is_counted_alike }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
            { summary_by_hand }, { sweep_by_hand }, { lost_accuracy_is_noticed }, { ablations_leave_something_out })

@@ -127,7 +127,7 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
   }
   if (p->price > 0)
     p->cluster->usd_per_device_hour = p->price;
-  const char *usual = p->cluster->framework ? p->cluster->framework : "megatron-core";
+  const char *usual = p->cluster->framework ? p->cluster->framework : FRAMEWORK_USUAL;
   p->framework = framework_load(o->framework ? o->framework : usual, error);
   if (!p->framework || (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)))
     return FALSE;

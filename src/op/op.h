@@ -146,9 +146,10 @@ int op_layer_groups(const Plan *plan); /* communicators of a device but the pipe
 double op_bucket_bytes(const Plan *plan, double params);
 
 /*
- * What the allocator keeps for the copies that a step in fp16 makes under ZeRO
- * (`fp16_step_copies`), of a device with that many parameters, `largest` of
- * them in one tensor. They are larger than the blocks that passes leave free,
+ * What the allocator keeps for the temporaries of a step, of a device with that
+ * many parameters, `largest` of them in one tensor: `step_bytes` for a parameter
+ * of its partition, or the copies that a step in fp16 makes under ZeRO
+ * (`fp16_step_copies`). They are larger than the blocks that passes leave free,
  * so their memory comes from the driver and stays with the allocator. In
  * DeepSpeed's stage_1_and_2.py (v0.5 to 0.7) these are, one after the other: an
  * fp32 copy of each gradient of the partition to look for overflow, an fp64

@@ -147,11 +147,11 @@ double op_bucket_bytes(const Plan *p, double params)
 
 double op_step_bytes(const Plan *p, double params, double largest)
 {
-  double partition = params / plan_shards(p), piece = MIN(largest, partition);
+  double partition = p->zero >= 1 ? params / plan_shards(p) : params, piece = MIN(largest, partition);
   double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
 
   if (p->precision != DTYPE_FP16 || p->zero == 0 || !p->framework->fp16_step_copies)
-    return 0;
+    return p->framework->step_bytes * partition;
   /* a block is reused by the smallest later one that it holds */
   if (flat <= overflow && step <= norm)
     return overflow + norm;

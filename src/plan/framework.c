@@ -81,6 +81,7 @@ static const JsonField fields[] = {
   { "bf16_gradient_bytes", JSON_INT, FIELD(bf16_gradient_bytes), FALSE, 0, 8 },
   { "bf16_gradient_copy_bytes", JSON_INT, FIELD(bf16_gradient_copy_bytes), FALSE, 0, 8 },
   { "fp16_step_copies", JSON_BOOL, FIELD(fp16_step_copies) },
+  { "step_bytes", JSON_REAL, FIELD(step_bytes), FALSE, 0, 100 },
   { "vocab_multiple", JSON_INT, FIELD(vocab_multiple), FALSE, 1, 4096 },
   { "bucket_mparams", JSON_REAL, FIELD(bucket_params), FALSE, 0.001, 1e6, 1e6 },
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
@@ -109,6 +110,7 @@ static const JsonField fields[] = {
   { "unstated_pipeline_gathered", JSON_BOOL, FIELD(unstated_pipeline_gathered) },
   { "unstated_dropout", JSON_BOOL, FIELD(unstated_dropout) },
   { "unstated_memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
+  { "unstated_family", JSON_STRING, FIELD(unstated_family) },
   { "source", JSON_ANY, .required = TRUE },
 };
 
@@ -123,7 +125,7 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
     const char *key = fields[i].key;
     gboolean number = fields[i].type == JSON_REAL || fields[i].type == JSON_INT;
-    gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like");
+    gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like") || g_str_equal(key, "unstated_family");
     if (whole && !optional && !json_get(root, key))
       return json_error(doc, root, error, "the key %s, or \"like\" with the name of another framework", key);
     if ((number || g_str_has_prefix(key, "unstated_")) && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
@@ -291,6 +293,7 @@ Framework *framework_load(const char *name, GError **error)
   g_free(parsed.like);
   if (!ok) {
     g_free(parsed.framework.name);
+    g_free(parsed.framework.unstated_family);
     return NULL;
   }
   /* a plan that names it must find it again */
@@ -316,6 +319,7 @@ void framework_free(Framework *framework)
     return;
   g_free(framework->name);
   g_free(framework->engine);
+  g_free(framework->unstated_family);
   schedule_table_free(framework->table);
   g_free(framework);
 }

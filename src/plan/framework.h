@@ -106,6 +106,7 @@ typedef struct {
   int bf16_gradient_bytes;    /* of either, at least, where weights are bf16 */
   int bf16_gradient_copy_bytes; /* where weights are bf16: gradients of a whole backward beside the accumulated ones */
   gboolean fp16_step_copies;  /* where weights are fp16: the step works on copies of gradients (op_step_bytes) */
+  double step_bytes;          /* for a parameter of the partition: temporaries that the allocator keeps of a step */
   int vocab_multiple;         /* the vocabulary is padded to this times tp */
   double bucket_params;       /* parameters in a bucket of gradients, at least */
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
@@ -134,8 +135,12 @@ typedef struct {
   gboolean unstated_pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered and sums gradients once */
   gboolean unstated_dropout;  /* of models that were trained with dropout */
   MemoryCount unstated_memory;
+  char *unstated_family;      /* files that a generation without one takes where it is nearest to this; NULL = this */
   ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
+
+/* Of plans and published runs that name none. */
+#define FRAMEWORK_USUAL "megatron-core"
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 

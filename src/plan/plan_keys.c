@@ -179,7 +179,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
                         GError **error)
 {
   const cJSON *overlap;
-  g_autoptr(Framework) loaded = framework_load(f->framework ? f->framework : "megatron-core", error);
+  g_autoptr(Framework) loaded = framework_load(f->framework ? f->framework : FRAMEWORK_USUAL, error);
 
   if (!loaded) {
     g_prefix_error(error, "%s: ", json_name(doc));

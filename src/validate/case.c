@@ -348,7 +348,7 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   p->gpus = n->gpus;
   p->tp = n->tp;
   p->pp = n->pp;
-  p->vpp = n->vpp;
+  p->vpp = n->pp > 1 ? n->vpp : 1; /* tables give chunks for runs without a pipeline, too */
   p->cp = n->cp;
   p->dp = n->dp;
   p->micro_batch = n->micro_batch;
@@ -372,10 +372,22 @@ static gboolean of_line(const Csv *csv, int row, gconstpointer loaded, GError **
   return loaded != NULL;
 }
 
-static Cluster *find_cluster(const char *name, GError **error)
+/* A name that hardware/ does not hold may be a server's: a cluster of these, joined by the NICs it is sold with. */
+static Cluster *find_cluster(Case *c, const char *name, GError **error)
 {
-  g_autofree char *path = files_find(name, "hardware", error);
-  return path ? cluster_load(path, error) : NULL;
+  g_autoptr(GError) missing = NULL;
+  g_autofree char *path = files_find(name, "hardware", &missing);
+  if (path)
+    return cluster_load(path, error);
+  g_autofree char *server = files_find(name, "hardware/servers", NULL);
+  g_autofree char *text = g_strdup_printf("{\"name\": \"%s\", \"nodes\": 1, \"server\": \"%s\", "
+                                          "\"source\": \"default: nodes are added as a run needs\"}", name, name);
+  Cluster *cluster = server ? cluster_parse(text, strlen(text), name, error) : NULL;
+  if (cluster)
+    say_default(c, "cluster");
+  else if (!server)
+    g_propagate_error(error, g_steal_pointer(&missing));
+  return cluster;
 }
 
 static gboolean load_parts(Case *c, const Csv *csv, int row, int doublings, Numbers *n, GError **error)
@@ -383,7 +395,7 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, int doublings, Numb
   const char *named = csv_cell(csv, row, "generation");
   g_autofree char *generation = unstated_generation(named, csv_cell(csv, row, "framework"));
 
-  c->cluster = find_cluster(csv_cell(csv, row, "cluster"), error);
+  c->cluster = find_cluster(c, csv_cell(csv, row, "cluster"), error);
   if (!of_line(csv, row, c->cluster, error))
     return FALSE;
   if (!g_str_equal(generation, named))

@@ -6,7 +6,8 @@
  * and `defaulted` names the column; a cell that says nothing of this run (ZeRO
  * of a single replica, sequence parallelism of a single rank) needs none.
  * Overlap that is not stated is the generation's own. What saves memory and is not
- * stated follows from what the run needs to fit (unstated.h).
+ * stated follows from what the run needs to fit (unstated.h). A cluster that
+ * hardware/ does not hold is one of servers of this name, and counts as a default.
  */
 #ifndef TDP_VALIDATE_CASE_H
 #define TDP_VALIDATE_CASE_H

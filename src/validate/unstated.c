@@ -73,18 +73,27 @@ static const char *nearest(const GPtrArray *names, const char *family, const cha
   return found;
 }
 
+/* What the file names for generations that have none. */
+static const char *instead(const GPtrArray *names, const char *found, const char *generation)
+{
+  g_autoptr(Framework) framework = framework_load(found, NULL);
+  const char *other = framework && framework->unstated_family ? nearest(names, framework->unstated_family, generation)
+                                                              : NULL;
+
+  return other ? other : found;
+}
+
 char *unstated_generation(const char *generation, const char *framework)
 {
+  const char *families[] = { generation, framework, FRAMEWORK_USUAL };
+  const char *found = NULL;
+
   if (*generation && framework_exists(generation))
     return g_strdup(generation);
   g_autoptr(GPtrArray) names = list_generations();
-  /* files named megatron-2023 and -2024 are of single papers' experiments */
-  gboolean core = g_str_equal(framework, "megatron") && read_name(generation).months >= 2023 * 12;
-  const char *families[] = { generation, core ? "megatron-core" : framework, "megatron-core" };
-  const char *found = NULL;
   for (gsize i = 0; !found && i < G_N_ELEMENTS(families); i++)
     found = nearest(names, families[i], generation);
-  return g_strdup(found ? found : generation);
+  return g_strdup(found ? instead(names, found, generation) : generation);
 }
 
 static gboolean is_open(const Case *c, const char *column)

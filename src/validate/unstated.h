@@ -4,7 +4,9 @@
  * Its generation: a name that plans/frameworks/ does not hold is taken for the
  * file of the same family (the name up to its year) and, if there is one, variant
  * (what follows the date) that is nearest in time; a family without files for one
- * of the `framework` column, and that for Megatron-Core.
+ * of the `framework` column, and that for Megatron-Core. A file that is of a
+ * single paper's experiments names the family to take in its place
+ * (`unstated_family`).
  *
  * Its micro-batch: published runs were tuned, so from the generation's default it
  * doubles as long as the run is predicted to become faster. Where the software

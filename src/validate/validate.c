@@ -147,16 +147,10 @@ static gboolean tune_row(const Validation *v, const Csv *csv, int row, CaseResul
   return ok;
 }
 
-static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row, GError **error)
+static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
 {
-  CaseResult *r = g_new0(CaseResult, 1);
   double memory_gib = 0;
 
-  g_ptr_array_add(v->cases, r);
-  r->id = g_strdup(csv_cell(csv, row, "id"));
-  r->sweep = g_strdup(csv_cell(csv, row, "sweep"));
-  r->file = g_strdup(file);
-  r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
   if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) ||
       !csv_real(csv, row, "memory_gib", &memory_gib, error))
     return FALSE;
@@ -167,6 +161,25 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
   return fit_row(v, csv, row, 0, r, error) && tune_row(v, csv, row, r, error);
+}
+
+/* FALSE if a cell makes no sense; the row is skipped for that reason. */
+static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row, GError **error)
+{
+  CaseResult *r = g_new0(CaseResult, 1);
+  GError *bad = NULL;
+
+  g_ptr_array_add(v->cases, r);
+  r->id = g_strdup(csv_cell(csv, row, "id"));
+  r->sweep = g_strdup(csv_cell(csv, row, "sweep"));
+  r->file = g_strdup(file);
+  r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
+  if (run_row(v, csv, row, r, &bad))
+    return TRUE;
+  g_free(r->skipped);
+  r->skipped = g_strdup(bad->message);
+  g_propagate_error(error, bad);
+  return FALSE;
 }
 
 /* A report of tdp-run is one row; reports of one folder are a sweep. */
@@ -214,10 +227,17 @@ gboolean validation_add_file(Validation *v, const char *path, GError **error)
     return FALSE;
   if (g_str_has_suffix(base, ".csv"))
     base[strlen(base) - 4] = '\0';
+  GError *first = NULL;
+  guint read = 0;
   for (guint row = 0; row < csv->rows->len; row++)
-    if (!add_row(v, csv, base, row, error))
-      return FALSE;
-  return TRUE;
+    read += add_row(v, csv, base, row, first ? NULL : &first);
+  if (!first)
+    return TRUE;
+  if (read)
+    g_error_free(first);
+  else
+    g_propagate_error(error, first);
+  return read > 0;
 }
 
 static double median_of(GArray *values)

@@ -62,8 +62,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Validation, validation_free)
  * 0; NULL behind the last. -1 leaves nothing out. */
 const char *ablation_name(int ablation);
 
-/* Simulates every row of a file, or the run of a report of tdp-run --json. An error is bad input: a row whose cells
- * make no sense, a missing column, an unknown cluster. */
+/* Simulates every row of a file, or the run of a report of tdp-run --json. A row of which a cell makes no sense or whose
+ * cluster is unknown is skipped with that as the reason; a file that has no other rows is bad input, and so is one
+ * without a column. */
 gboolean validation_add_file(Validation *validation, const char *path, GError **error);
 
 /* Fills in the naive predictions; after all files. */
