@@ -50,6 +50,7 @@ typedef struct {
   int dispatch; /* ExpertDispatch */
   int order;    /* of ranks, index into fixed_orders */
   int optimizer; /* OptimizerName */
+  int split_rank; /* stages of an encoder-decoder's encoder; 0 = stages are cut by layers */
   int recompute_layers; /* of each stage made again; 0 = any number */
   const Schedule *schedule;
 } Fixed;
