@@ -290,6 +290,9 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
   double step_s = p->refined ? p->refined->metrics.iteration_s : p->results[0].metrics.iteration_s;
 
   p->chosen = p->refined ? p->refined->plan : p->results[0].plan;
+  g_autofree char *note = note_schedule(&p->chosen);
+  if (note)
+    g_printerr("tdp-plan: note: %s\n", note);
   g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], step_s, &p->chosen) : NULL;
   if ((o->output && !write_plan(&p->chosen, o->output, error)) || !write_exports(p, o, error))
     return FALSE;
