@@ -65,7 +65,9 @@ static gboolean fix_recompute(const char *value, Fixed *out, GError **error)
 }
 
 const char *const fixed_orders[] = { "tp-dp-pp", "tp-pp-dp", NULL };
-const char *const fixed_offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
+
+/* Nothing, the optimizer, it and weights, both on NVMe. */
+static const char *const fixed_offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
 
 /* By name, or 0 and 1 for the first two. */
 static gboolean fix_offload(const char *value, Fixed *out, GError **error)

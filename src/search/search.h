@@ -59,9 +59,6 @@ typedef struct {
 
 Fixed fixed_none(void);
 
-/* What `offload` is fixed to: nothing, the optimizer, it and weights, both on NVMe. */
-extern const char *const fixed_offloads[];
-
 /* What `order` is fixed to: the pipeline last or before data (Plan.pipeline_inner). */
 extern const char *const fixed_orders[];
 
