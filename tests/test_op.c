@@ -279,6 +279,24 @@ START_TEST(step_of_fp16)
 }
 END_TEST
 
+/* DDP's 16-bit buckets are there for one replica too, not where ZeRO divides. */
+START_TEST(buckets_of_ddp)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework("nanotron-2025");
+  Plan plan = plan_default(model, framework);
+
+  plan.precision = DTYPE_BF16;
+  plan.dp = 1;
+  plan.zero = 0;
+  ck_assert_double_eq(op_bucket_bytes(&plan, 8e9), 16e9);
+  plan.dp = 4;
+  double unsharded = op_bucket_bytes(&plan, 8e9);
+  plan.zero = 1;
+  ck_assert_double_eq(unsharded - op_bucket_bytes(&plan, 8e9), 16e9);
+}
+END_TEST
+
 /* Flattened gradients, their fp32 copy and two temporaries of AdamW, of the partition. */
 START_TEST(step_of_single_kernels)
 {
@@ -303,6 +321,7 @@ TEST_LOOPS("op", { activations_of_gpt },
            { gradients_by_precision, G_N_ELEMENTS(gradients) },
            { step_of_fp16 },
            { step_of_single_kernels },
+           { buckets_of_ddp },
            { weights_are_the_parameters, G_N_ELEMENTS(counted) },
            { flops_are_the_models, G_N_ELEMENTS(worked) },
            { vocabulary_is_padded },

@@ -97,6 +97,7 @@ static const JsonField fields[] = {
   { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },
   { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, 1048576.0 },
   { "bucket_copies", JSON_INT, FIELD(bucket_copies), FALSE, 0, 8 },
+  { "ddp_bucket_bytes", JSON_REAL, FIELD(ddp_bucket_bytes), FALSE, 0, 8 },
   { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
   { "loss_in_place", JSON_BOOL, FIELD(loss_in_place) },
   { "norm_row_values", JSON_INT, FIELD(norm_row_values), FALSE, 0, 4 },

@@ -123,6 +123,7 @@ typedef struct {
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
   double group_bytes;         /* communicator buffers of each group that spans devices */
   int bucket_copies;          /* buckets of gradients held for communication besides the gradients */
+  double ddp_bucket_bytes;    /* for a parameter, where ZeRO divides nothing: buckets of gradients besides */
   double loss_bytes;          /* for each logit at the loss's worst moment */
   gboolean loss_in_place;     /* the loss keeps the logits as they are and makes their gradient in place */
   int norm_row_values;        /* fp32 values that a norm keeps for each row */
