@@ -99,6 +99,7 @@ static const JsonField fields[] = {
   { "bucket_copies", JSON_INT, FIELD(bucket_copies), FALSE, 0, 8 },
   { "ddp_bucket_bytes", JSON_REAL, FIELD(ddp_bucket_bytes), FALSE, 0, 8 },
   { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
+  { "divided_loss_bytes", JSON_REAL, FIELD(divided_loss_bytes), FALSE, 0, 40 },
   { "loss_in_place", JSON_BOOL, FIELD(loss_in_place) },
   { "norm_row_values", JSON_INT, FIELD(norm_row_values), FALSE, 0, 4 },
   { "loss_token_values", JSON_INT, FIELD(loss_token_values), FALSE, 0, 8 },
