@@ -10,7 +10,7 @@
 #include <math.h>
 
 static const char *const samples[] = { "topo-h100.txt", "topo-a100.xml", "kineto.json", "megatron.log",
-                                        "nsys-sum.csv", "nsys-trace.csv", "nccl-tests.json" };
+                                        "nsys-sum.csv", "nsys-trace.csv", "nccl-tests.json", "torchtitan.log" };
 
 static char *sample(const char *name)
 {
@@ -146,6 +146,51 @@ START_TEST(log_row)
 
   ck_assert_ptr_nonnull(strstr(csv, "id,sweep,source,"));
   ck_assert_ptr_nonnull(strstr(csv, "24,4096,16384,32,,2048,51200,gelu,,,8,2,1,2,,,2,1,1,2,64,selective,bf16,,,,2.0005,40,max_allocated"));
+}
+END_TEST
+
+/* 8 sequences of 8192 tokens on 8 devices that make 4096 tokens a second each. */
+START_TEST(torchtitan_row)
+{
+  g_autofree char *csv = imported("torchtitan.log", NULL, 3); /* the job, tensor parallelism, the end */
+
+  ck_assert_ptr_nonnull(strstr(csv, "\nimported,,,torchtitan,torchtitan,,,,,,,8192,,,,,8,2,1,1,,,4,1,3,2,8,selective,,,,,2,49.66,"
+                                    "max_reserved,\"CUDA capacity: NVIDIA H100 with 95.00GiB memory; Model llama3 8B size: "
+                                    "8,030,261,248 total parameters\"\n"));
+}
+END_TEST
+
+static char *read_titan(const char *text, char **untold, GError **error)
+{
+  ImportNotes notes = { .file = "f" };
+  const Importer *importer = importer_of(text);
+
+  ck_assert(importer == &import_torchtitan_log);
+  char *out = importer->read(text, &notes, error);
+  if (untold)
+    *untold = g_steal_pointer(&notes.untold);
+  import_notes_clear(&notes);
+  return out;
+}
+
+/* Without mesh or batch the clock of one rank tells; a pipeline keeps weights gathered; 2024's words for a speed. */
+START_TEST(torchtitan_forms)
+{
+#define LINE(rank, clock, step) "[rank" rank "]:2024-08-19 11:10:" clock " - root - INFO - step: " step "  loss: 11.9  memory: 8.50GiB(9%)  wps: 5,380  mfu: 1.09%\n"
+  g_autofree char *untold = NULL;
+  g_autofree char *csv = read_titan(LINE("1", "20,000", "1") LINE("0", "20,900", "1") LINE("1", "23,000", "3")
+                                    LINE("0", "29,900", "3") LINE("1", "26,000", "5"), &untold, NULL);
+  g_autofree char *pipeline = read_titan("Building 2-D device mesh with ['pp', 'dp_shard'], [2, 4]\nApplied FSDP to the model\n"
+                                         LINE("0", "20,000", "2"), NULL, NULL);
+  GError *error = NULL;
+
+  ck_assert_ptr_nonnull(strstr(csv, ",1.5,8.5,max_reserved,\n")); /* 3 s for two steps */
+  ck_assert_ptr_nonnull(strstr(untold, "gpus"));
+  ck_assert_ptr_null(strstr(untold, "iteration_s"));
+  ck_assert_ptr_nonnull(strstr(pipeline, ",8,1,0,2,,,4,1,2,"));
+  ck_assert_ptr_null(read_titan("step: none  loss: 1  tps: fast", NULL, &error));
+  ck_assert(g_error_matches(error, TDP_ERROR, TDP_ERROR_INPUT));
+  g_error_free(error);
 }
 END_TEST
 
@@ -300,7 +345,7 @@ END_TEST
 
 int main(void)
 {
-  const TestLoop tests[] = { { matrix, 0 }, { islands, 0 }, { unknown_gpu, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 }, { log_row, 0 },
+  const TestLoop tests[] = { { matrix, 0 }, { islands, 0 }, { unknown_gpu, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 }, { log_row, 0 }, { torchtitan_row, 0 }, { torchtitan_forms, 0 },
                              { nccl_json, 0 }, { nsys_sum, 0 }, { nsys_trace, 0 },
                              { nsys_reordered, 0 }, { nsys_unit, 0 }, { nsys_database, 0 }, { damage, G_N_ELEMENTS(samples) } };
   return test_main("import", tests, G_N_ELEMENTS(tests));

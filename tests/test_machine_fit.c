@@ -32,8 +32,8 @@ static double made_up_s(const MachinePoint *p)
     return LAUNCH + p->bytes / (0.25 * COPY) * (p->busy > 1 ? 1.5 : 1);
   case POINT_COLLECTIVE:
     return 20e-6 + p->bytes * collective_bus_factor(names_find(collective_names, p->name), p->ranks) / 2e9;
-  case POINT_BESIDE: /* a quarter of the collective is hidden */
-    return p->head_dim * flops / PEAK * 2 + 0.75 * (20e-6 + p->bytes / 2e9); /* of two ranks */
+  case POINT_BESIDE: /* a quarter of the collective is hidden, unless it comes first */
+    return p->head_dim * flops / PEAK * 2 + (p->backward ? 1 : 0.75) * (20e-6 + p->bytes / 2e9); /* of two ranks */
   case POINT_LAUNCH:
     return LAUNCH;
   default:

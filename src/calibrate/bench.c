@@ -404,14 +404,16 @@ static void exchange(Bench *h, BackendComm *comm, void *x, gsize n)
       h->b->recv(h->b, comm, h->s, x, n, h->b->dtype, from);
 }
 
-/* The collective begins first; its stream moves while products run, if it can. */
+/* The collective begins first; its stream moves while products run, if it can and is another. */
 static void run_beside(Bench *h, const MachinePoint *p, BackendComm *comm)
 {
   gsize n = p->bytes / element_bytes(h);
   MachinePoint product = { .name = "nt", .m = p->m, .n = p->n, .k = p->k };
 
-  h->b->all_reduce(h->b, comm, h->beside, take_elements(h, ZEROS, n), n, h->b->dtype, EXEC_SUM);
-  h->b->event_record(h->b, h->joined, h->beside);
+  BackendStream *stream = p->backward ? h->s : h->beside;
+
+  h->b->all_reduce(h->b, comm, stream, take_elements(h, ZEROS, n), n, h->b->dtype, EXEC_SUM);
+  h->b->event_record(h->b, h->joined, stream);
   for (int i = 0; i < p->head_dim; i++)
     run_matmul(h, &product);
   h->b->event_wait(h->b, h->joined, h->s);

@@ -13,27 +13,31 @@ static double seconds_of(const GArray *points, const MachinePoint *like_this)
 {
   for (guint i = 0; i < points->len; i++) {
     const MachinePoint *p = point_at(points, i);
-    if (point_like(p, like_this->kind, like_this->name, FALSE) && p->busy == like_this->busy && p->m == like_this->m &&
-        p->n == like_this->n && p->k == like_this->k && p->bytes == like_this->bytes)
+    if (point_like(p, like_this->kind, like_this->name, like_this->backward) && p->busy == like_this->busy &&
+        p->m == like_this->m && p->n == like_this->n && p->k == like_this->k && p->bytes == like_this->bytes)
       return p->seconds;
   }
   return 0;
 }
 
 /* How much longer products take beside a collective: of its time T, of their time C
- * and of both together B, C = T / slowdown + B - T. */
+ * and of both together B, C = T / slowdown + B - T; both one after the other take C + T. */
 static double slowdown_of(const GArray *points, int processors)
 {
   for (guint i = 0; i < points->len; i++) {
     const MachinePoint *p = point_at(points, i);
-    if (p->kind != POINT_BESIDE)
+    if (p->kind != POINT_BESIDE || p->backward)
       continue;
+    MachinePoint in_turn = *p;
+    in_turn.backward = TRUE;
     MachinePoint product = { .kind = POINT_MATMUL, .name = "nt", .busy = processors, .m = p->m, .n = p->n, .k = p->k };
     MachinePoint alone = { .kind = POINT_COLLECTIVE, .busy = p->busy, .bytes = p->bytes };
     g_strlcpy(alone.name, p->name, sizeof alone.name);
-    double t = seconds_of(points, &alone), c = p->head_dim * seconds_of(points, &product);
-    if (t > 0 && c > 0)
-      return CLAMP(t / MAX(c + t - p->seconds, t / SLOWDOWN_MAX), 1, SLOWDOWN_MAX);
+    double t = seconds_of(points, &alone), both = seconds_of(points, &in_turn);
+    if (both == 0) /* files that lack it */
+      both = t + p->head_dim * seconds_of(points, &product);
+    if (t > 0 && both > t)
+      return CLAMP(t / MAX(both - p->seconds, t / SLOWDOWN_MAX), 1, SLOWDOWN_MAX);
   }
   return 1;
 }

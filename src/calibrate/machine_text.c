@@ -218,7 +218,11 @@ char *machine_fit_json(const MachineFit *fit, const char *name, const char *fram
   json_put_int(&w, "nodes", fit->head.ranks / fit->head.node_ranks);
   json_put_string(&w, "framework", framework);
   put_server(fit, &w, name);
-  put_source(fit, &w, "measured: this machine");
+  if (fit->head.discarded > 0)
+    put_source(fit, &w, "measured: this machine; %d of %d samples, in which processors were withheld, were discarded",
+               fit->head.discarded, fit->head.samples);
+  else
+    put_source(fit, &w, "measured: this machine");
   json_close(&w, '}');
   return g_string_free(text, FALSE);
 }
@@ -271,6 +275,16 @@ static char *ranks_text(const MachineFit *fit)
   return g_string_free(text, FALSE);
 }
 
+static char *samples_text(const MachineFit *fit)
+{
+  const MachineHead *head = &fit->head;
+
+  if (head->samples == 0)
+    return g_strdup("");
+  return g_strdup_printf("%d of %d samples were discarded, in which processors were withheld (%.1f %%)\n", head->discarded,
+                         head->samples, 100.0 * head->discarded / head->samples);
+}
+
 char *machine_fit_text(const MachineFit *fit, const GArray *points)
 {
   g_autoptr(Table) table = table_new("<fit|points|mean error|worst");
@@ -284,9 +298,9 @@ char *machine_fit_text(const MachineFit *fit, const GArray *points)
     add_errors(table, "collectives", &fit->link_errors);
   if (fit->network_errors.n > 0)
     add_errors(table, "collectives between nodes", &fit->network_errors);
-  g_autofree char *errors = table_text(table, 0), *ranks = ranks_text(fit);
-  return g_strdup_printf("%s: %.1f GFLOP/s, copy %.2f GB/s, launch %.2f us\n%s"
+  g_autofree char *errors = table_text(table, 0), *ranks = ranks_text(fit), *samples = samples_text(fit);
+  return g_strdup_printf("%s: %.1f GFLOP/s, copy %.2f GB/s, launch %.2f us\n%s%s"
                          "95 %% interval of a median: +-%.1f %% (in the middle)\n\n%s", fit->head.device,
-                         fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, ranks,
+                         fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, ranks, samples,
                          100 * noise(points), errors);
 }

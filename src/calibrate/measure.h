@@ -8,6 +8,10 @@
  * its gradient, the optimizer with the norm's sum of squares and the clearing
  * of gradients.
  *
+ * A sample is discarded and taken again where a rank lacked its processor for more
+ * than a few percent of it, because other programs had it or a hypervisor withheld
+ * it (Backend's withheld); where the backend cannot tell, none is.
+ *
  * Errors are TDP_ERROR_RUNTIME: memory that is out, a disk that cannot be
  * written, what the backend says.
  */
@@ -27,7 +31,12 @@ typedef struct {
   gpointer data;
 } MeasureOptions;
 
+typedef struct {
+  int taken, discarded; /* samples; discarded are among taken */
+} MeasureCounts;
+
 /* Sets the times of all points; the same on all ranks. */
-gboolean measure_points(Backend *backend, const MeasureOptions *options, GArray *points, GError **error);
+gboolean measure_points(Backend *backend, const MeasureOptions *options, GArray *points, MeasureCounts *counts,
+                        GError **error);
 
 #endif

@@ -41,18 +41,20 @@ typedef struct {
   int rows, heads;         /* of attention: tokens at once, and heads of one sequence */
   int sizes[SIZES][2];     /* rows x width of kernels bound by memory */
   double largest, beside;  /* bytes of collectives */
+  int products;            /* beside one */
 } Shapes;
 
 static const Shapes shapes_of[2] = {
   { .tokens = { 64, 160, 448 }, .widths = { 64, 144, 272, 528 }, .vocabulary = 1520,
     .lengths = { { 16, 64 }, { 16, 256 }, { 32, 64 }, { 32, 128 }, { 32, 256 }, { 32, 512 },
                  { 64, 64 }, { 64, 128 }, { 64, 256 }, { 64, 512 }, { 128, 64 }, { 128, 256 } },
-    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24, .beside = 1 << 22 },
+    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24, .beside = 1 << 22,
+    .products = 6 },
   { .tokens = { 1024, 4096, 8192 }, .widths = { 1024, 2048, 4096, 5120 }, .vocabulary = 32000,
     .lengths = { { 64, 512 }, { 64, 1024 }, { 64, 2048 }, { 64, 4096 }, { 64, 8192 }, { 96, 2048 },
                  { 128, 512 }, { 128, 1024 }, { 128, 2048 }, { 128, 4096 }, { 128, 8192 }, { 96, 8192 } },
     .rows = 8192, .heads = 16, .sizes = { { 1024, 2048 }, { 4096, 4096 }, { 8192, 8192 } }, .largest = 1 << 28,
-    .beside = 1 << 26 },
+    .beside = 1 << 26, .products = 16 },
 };
 
 /* Of blocks of several widths and of the output layer, in the three forms that
@@ -136,7 +138,7 @@ static void design_collectives(GArray *points, const Shapes *of, const MachineHe
     add_collectives(points, of, n * node, n == 2);
 }
 
-/* Products that last longer than the collective, so that it could hide behind them. */
+/* Products that last longer than the collective, so that it could hide behind them; and one after the other. */
 static void design_beside(GArray *points, const Shapes *of, int most)
 {
   MachinePoint p = named(POINT_BESIDE, collective_names[COLLECTIVE_ALL_REDUCE]);
@@ -146,10 +148,10 @@ static void design_beside(GArray *points, const Shapes *of, int most)
     ranks *= 2;
   p.m = of->tokens[1];
   p.n = p.k = of->widths[WIDTHS - 1];
-  p.head_dim = 16;
+  p.head_dim = of->products;
   p.bytes = of->beside;
   p.ranks = p.busy = ranks;
-  if (ranks > 1)
+  for (p.backward = FALSE; p.backward <= TRUE && ranks > 1; p.backward++)
     g_array_append_val(points, p);
 }
 
@@ -254,15 +256,15 @@ void point_set(MachinePoint *point, double *samples, int n)
 
 #define HEADER "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s"
 
-/* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`; the
- * second a device: format in `name`, multiprocessors in `m`, cache in `bytes`, the host's memory in `seconds`. */
+/* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`,
+ * samples and discarded ones in `k` and `head_dim`; the second a device: format in `name`, multiprocessors in `m`, cache in `bytes`, the host's memory in `seconds`. */
 char *points_csv(const MachineHead *head, const GArray *points)
 {
   GString *text = g_string_new(HEADER "\nmachine,");
 
   csv_put(text, head->device, FALSE);
-  g_string_append_printf(text, "%s,%d,%d,,,%d,,%.17g,,%.17g,,\n", head->date, head->processors, head->node_ranks,
-                         head->ranks, head->memory_bytes, head->host_bytes_per_s);
+  g_string_append_printf(text, "%s,%d,%d,%d,%d,%d,,%.17g,,%.17g,,\n", head->date, head->processors,
+                         head->node_ranks, head->samples, head->discarded, head->ranks, head->memory_bytes, head->host_bytes_per_s);
   g_string_append_printf(text, "device,%s,,%d,,,,,,%.17g,,%.17g,,\n", dtype_names[head->precision], head->units,
                          head->cache_bytes, head->host_memory_bytes);
   for (guint i = 0; i < points->len; i++) {
@@ -349,6 +351,10 @@ static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
   head->node_ranks = head->processors = head->ranks;
   if (!csv_int(csv, 0, "n", &head->node_ranks, error) || !csv_int(csv, 0, "m", &head->processors, error))
     return FALSE;
+  if (!csv_int(csv, 0, "k", &head->samples, error) || !csv_int(csv, 0, "head_dim", &head->discarded, error))
+    return FALSE;
+  if (head->samples < 0 || head->discarded < 0 || head->discarded > head->samples)
+    return bad_row(csv, 0, "head_dim", "discarded samples, at most those of k", error);
   if (head->node_ranks < 1 || head->ranks % head->node_ranks)
     return bad_row(csv, 0, "n", "ranks of a node, which divide all", error);
   if (head->processors < 1 || head->processors > head->node_ranks)

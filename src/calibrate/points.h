@@ -30,7 +30,7 @@ typedef enum {
   POINT_TRANSFER,   /* `name`: copy, upload or download */
   POINT_LAUNCH,     /* a kernel with next to nothing to do */
   POINT_DISK,       /* `name`: write or read */
-  POINT_BESIDE,     /* a collective of `bytes` on another stream beside head_dim products of m x n x k */
+  POINT_BESIDE,     /* a collective of `bytes` on another stream beside head_dim products of m x n x k; `backward`: before them */
   POINT_REFERENCE,  /* a product at the head of each sample, on all ranks that compute: `name` is mean, slowest (of
                        the ranks, each over m samples in a row) or apart (seconds from a sample to the next) */
   POINT_KIND_COUNT,
@@ -63,6 +63,7 @@ typedef struct {
   int units;               /* multiprocessors of a device, 1 = a core */
   double cache_bytes;      /* last-level, of a device; 0 = not known */
   DType precision;         /* of weights and activations */
+  int samples, discarded;  /* taken in all, and those of them in which processors were withheld; 0, 0 = not known */
 } MachineHead;
 
 /* Of several multiprocessors: sizes are those of models for a GPU, and pools and blocks go with them. */

@@ -64,6 +64,7 @@ gboolean machine_measure(const MachineOptions *options, MachineHead *head, GArra
   MeasureOptions measure = { .rounds = ROUNDS, .budget_s = options->budget_s, .limit_s = MAX(LIMIT_S, options->budget_s),
                              .progress = options->progress,
                              .data = options->data };
+  MeasureCounts counts = { 0 };
   g_autoptr(GArray) all = NULL;
   Launch launch;
   gboolean done;
@@ -77,7 +78,9 @@ gboolean machine_measure(const MachineOptions *options, MachineHead *head, GArra
   describe(backend, &launch, options, head);
   measure.processors = head->processors;
   all = points_design(head);
-  done = measure_points(backend, &measure, all, error);
+  done = measure_points(backend, &measure, all, &counts, error);
+  head->samples = counts.taken;
+  head->discarded = counts.discarded;
   if (done && backend->rank == 0)
     *points = g_steal_pointer(&all);
   backend->free(backend);

@@ -128,7 +128,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
     { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points, "Write what was measured to a CSV file, and fit nothing", "FILE" },
     { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
-    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, Megatron log", "FILE" },
+    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, log of Megatron or torchtitan", "FILE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
@@ -284,7 +284,7 @@ static char *not_known(const Options *o, const char *text, const ImportNotes *no
 
   if (!tests)
     return import_error(notes, error, "expected nvidia-smi topo -m, NCCL's topology XML, a Kineto trace, a report of "
-                        "nsys stats or a Megatron log");
+                        "nsys stats, or a log of Megatron or torchtitan");
   nccl_tests_free(tests);
   return import_error(notes, error, "is of nccl-tests, whose times are fitted: expected --nccl-tests in place of --import");
 }
@@ -343,6 +343,8 @@ static gboolean fit_file(const Options *o, GError **error)
       return FALSE;
     }
     points_merge(points, more);
+    head.samples += other.samples;
+    head.discarded += other.discarded;
   }
   return points && fit_points(o, &head, points, error);
 }

@@ -1,9 +1,9 @@
 /* tdp-run: executes one plan for real, one process a rank, and reports it beside its prediction. */
 #include "base/error.h"
 #include "base/files.h"
-#include "base/table.h"
-#include "base/units.h"
+#include "calibrate/speed.h"
 #include "cli/cli.h"
+#include "cli/run_steps.h"
 #include "exec/exec.h"
 #include "exec/health.h"
 #include "exec/launch.h"
@@ -21,10 +21,10 @@
 
 typedef struct {
   char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *plots, *fault;
-  int steps;
+  int steps, retake;
   gint64 seed;
   double rate, tolerance; /* share, 0 = not asked for */
-  gboolean json;
+  gboolean json, speed;
 } Options;
 
 typedef struct {
@@ -42,8 +42,9 @@ typedef struct {
   BackendComm *world;
   Health *health;
   Exec *exec;
+  Speed *speed;     /* NULL = not asked for */
   GMutex lock;      /* of what follows: a lost rank is reported from another thread */
-  GArray *steps;    /* ExecStep, finished */
+  GArray *steps;    /* RunStep, finished */
   Trace *measured;  /* of the last of them */
 } Run;
 
@@ -84,6 +85,9 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend,
       "What executes: cpu or cuda (the first that is built in)", "B" },
     { "steps", 0, 0, G_OPTION_ARG_INT, &o->steps, "Training steps (10)", "N" },
+    { "retake", 0, 0, G_OPTION_ARG_INT, &o->retake,
+      "Up to so many more steps, for those in which processors were withheld (0)", "N" },
+    { "speed", 0, 0, G_OPTION_ARG_NONE, &o->speed, "Time tdp-calibrate's reference product around each step", NULL },
     { "check", 0, 0, G_OPTION_ARG_STRING, &o->check, "Exit 4 if the step is further from its prediction", "P%" },
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "Seed of weights and tokens (1)", "S" },
     { "tokens", 0, 0, G_OPTION_ARG_FILENAME, &o->tokens, "Train on a file of 16-bit tokens", "FILE" },
@@ -107,6 +111,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
                 "--plan: missing: expected a plan file or name, as in --plan tiny-1f1b");
   else if (o->seed < 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seed: %" G_GINT64_FORMAT ": expected 0 or more", o->seed);
+  else if (o->retake < 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--retake: %d: expected 0 or more", o->retake);
   else if (!(o->rate >= 0))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--rate: %g: expected 0 or more", o->rate);
   else
@@ -152,48 +158,6 @@ static gboolean load(Run *r, GError **error)
   return FALSE;
 }
 
-static char *steps_table(const Run *r)
-{
-  g_autoptr(Table) table = table_new("step|loss|gradient norm|time|tokens/s");
-
-  for (guint i = 0; i < r->steps->len; i++) {
-    const ExecStep *s = &g_array_index(r->steps, ExecStep, i);
-    g_autofree char *time = format_seconds(s->step_s);
-    g_autofree char *rate = format_count((double)r->plan.global_batch * r->plan.seq / s->step_s);
-    table_add(table, "%u", i + 1);
-    table_add(table, "%.6f", s->loss);
-    table_add(table, "%.6f", s->grad_norm);
-    table_add(table, "%s", time);
-    table_add(table, "%s", rate);
-  }
-  return table_text(table, 0);
-}
-
-/* Mean of the steps but the first, which warms up. */
-static double mean_step_s(const Run *r)
-{
-  guint first = r->steps->len > 1;
-  double sum = 0;
-
-  for (guint i = first; i < r->steps->len; i++)
-    sum += g_array_index(r->steps, ExecStep, i).step_s;
-  return sum / (r->steps->len - first);
-}
-
-static void write_steps(const Run *r, JsonWriter *w)
-{
-  json_open(w, "steps", '[');
-  for (guint i = 0; i < r->steps->len; i++) {
-    const ExecStep *s = &g_array_index(r->steps, ExecStep, i);
-    json_open(w, NULL, '{');
-    json_put_real(w, "loss", s->loss);
-    json_put_real(w, "grad_norm", s->grad_norm);
-    json_put_real(w, "step_s", s->step_s);
-    json_close(w, '}');
-  }
-  json_close(w, ']');
-}
-
 static char *report_json(const Run *r, const Side *predicted, const Side *measured, const char *failure)
 {
   g_autoptr(GString) text = g_string_new(NULL);
@@ -205,9 +169,8 @@ static char *report_json(const Run *r, const Side *predicted, const Side *measur
     json_put_string(&w, "error", failure);
   json_put_string(&w, "model_file", r->options.model);
   json_put_string(&w, "cluster_file", r->options.cluster);
-  write_steps(r, &w);
+  run_steps_write(r->steps, measured != NULL, &w);
   if (measured) {
-    json_put_real(&w, "mean_step_s", mean_step_s(r));
     measured_write_operations(predicted, measured, &w);
     result_write(predicted->result, predicted->trace, &w, "predicted");
     result_write(measured->result, measured->trace, &w, "measured");
@@ -218,7 +181,7 @@ static char *report_json(const Run *r, const Side *predicted, const Side *measur
 
 static char *report_text(const Run *r, const Side *predicted, const Side *measured)
 {
-  g_autofree char *steps = steps_table(r);
+  g_autofree char *steps = run_steps_text(r->steps, (double)r->plan.global_batch * r->plan.seq);
 
   if (!measured)
     return g_strdup(steps);
@@ -348,27 +311,44 @@ static gboolean start(Run *r, GError **error)
   r->exec_options.fatal = fatal;
   r->exec_options.data = r;
   r->predicted = simulate_plan(r->model, r->cluster, &r->plan);
-  r->steps = g_array_new(FALSE, FALSE, sizeof(ExecStep));
+  r->steps = g_array_new(FALSE, FALSE, sizeof(RunStep));
   if (!read_fault(r, error) || !open_backend(r, error) || !start_health(r, error))
     return FALSE;
   Exec *exec = exec_new(r->model, &r->plan, r->program, r->backend, &r->exec_options, error);
   g_atomic_pointer_set(&r->exec, exec);
-  return exec != NULL;
+  if (exec && r->options.speed && !(r->speed = speed_new(r->backend, r->world)))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "--speed: out of memory");
+  return exec && (r->speed || !r->options.speed);
+}
+
+/* Steps asked for, then those that stand in for disturbed ones; the same on all ranks. */
+static gboolean goes_on(const Run *r)
+{
+  int n = r->steps->len, wanted = r->options.steps;
+
+  if (n < wanted || n == 0)
+    return TRUE;
+  return n < wanted + r->options.retake && run_step_means(r->steps).undisturbed < MAX(1, wanted - 1);
 }
 
 static void run_steps(Run *r)
 {
-  for (int i = 0; i < r->options.steps; i++) {
+  double before_s = r->speed ? speed_reference_s(r->speed) : 0;
+
+  while (goes_on(r)) {
     ExecStep step;
     exec_step(r->exec, &step);
+    double after_s = r->speed ? speed_reference_s(r->speed) : 0;
+    RunStep run = { .step = step, .reference_s = (before_s + after_s) / 2 };
+    before_s = after_s;
     Trace *trace = exec_trace(r->exec);
     g_mutex_lock(&r->lock);
-    g_array_append_val(r->steps, step);
+    g_array_append_val(r->steps, run);
     g_clear_pointer(&r->measured, trace_free);
     r->measured = trace;
     g_mutex_unlock(&r->lock);
     if (r->launch.rank == 0)
-      fprintf(stderr, "step %d of %d: loss %.6f, gradient norm %.6f, %.3g s\n", i + 1, r->options.steps, step.loss,
+      fprintf(stderr, "step %u of %d: loss %.6f, gradient norm %.6f, %.3g s\n", r->steps->len, r->options.steps, step.loss,
               step.grad_norm, step.step_s);
   }
 }
@@ -393,7 +373,7 @@ static gboolean write_traces(const Run *r, GError **error)
 
 static gboolean check_prediction(const Run *r, GError **error)
 {
-  double predicted = r->predicted->end_s, measured = mean_step_s(r), off = predicted / measured - 1;
+  double predicted = r->predicted->end_s, measured = run_step_means(r->steps).mean_s, off = predicted / measured - 1;
 
   if (r->options.tolerance == 0 || ABS(off) <= r->options.tolerance)
     return TRUE;
@@ -418,6 +398,7 @@ static int finish(Run *r)
 
 static void run_clear(Run *r)
 {
+  speed_free(r->speed);
   exec_free(r->exec);
   if (r->backend) {
     r->backend->comm_free(r->backend, r->world);

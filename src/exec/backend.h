@@ -135,6 +135,14 @@ typedef struct {
   double max_norm;    /* gradients are scaled down to it; 0 = never */
 } ExecAdam;
 
+/* Time in which a rank could have computed and had no processor, since it began: differences count. */
+typedef struct {
+  double ready_s;  /* it was ready to run, and other programs or the hypervisor had the processor */
+  double stolen_s; /* what the hypervisor withheld of a processor of this host, on average over them, in steps of 10 ms:
+                      where the system counts such time as used (Linux without CONFIG_PARAVIRT_TIME_ACCOUNTING),
+                      ready_s lacks it */
+} BackendWithheld;
+
 /* How a process finds its device and the others. */
 typedef struct {
   int rank, size, local_rank;
@@ -160,6 +168,8 @@ struct Backend {
   const char *(*failed)(Backend *b);
   /* Bytes of the device in use by this process, 0 = unknown. */
   size_t (*device_bytes)(Backend *b);
+  /* NULL = not known: a device that no other program uses. */
+  BackendWithheld (*withheld)(Backend *b);
 
   /* Memory, in the order of a stream: what is freed may be handed out again at
    * once to the same stream. Contents are undefined. */
@@ -304,6 +314,15 @@ static inline ExecPlaces exec_places_whole(int seq)
 {
   ExecPlaces places = { seq, seq, 0, 0 };
   return places;
+}
+
+/* Withheld share of the seconds between two moments. */
+static inline double exec_withheld_share(const BackendWithheld *from, const BackendWithheld *until, double seconds)
+{
+  double ready_s = until->ready_s - from->ready_s, stolen_s = until->stolen_s - from->stolen_s;
+  double longer_s = ready_s > stolen_s ? ready_s : stolen_s;
+
+  return longer_s > 0 && seconds > 0 ? longer_s / seconds : 0;
 }
 
 static inline size_t exec_type_bytes(ExecType type)

@@ -87,6 +87,7 @@ struct Exec {
   double host_norm_sq;     /* sums[0], where the host's optimizer reads it */
   double visits[2];        /* of the step: rows at this rank's experts, an even share */
   BackendEvent *begin;
+  BackendWithheld withheld; /* at the beginning */
   int step;                /* from 1 */
   gint current;            /* task, -1 = between steps; read by other threads */
   guint64 progress, waits;

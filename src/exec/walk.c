@@ -161,9 +161,27 @@ static void start_step(Exec *x)
   x->visits[0] = x->visits[1] = 0;
   x->b->barrier(x->b, x->world, x->run.s);
   x->b->event_record(x->b, x->begin, x->run.s);
+  if (x->b->withheld)
+    x->withheld = x->b->withheld(x->b);
   /* other lanes start after the barrier too */
   for (int lane = LANE_PIPELINE; lane < ALL_LANES; lane++)
     x->b->event_wait(x->b, x->begin, x->lanes[lane]);
+}
+
+/* The largest share of any rank; by way of the sums, which nobody needs any more. */
+static double withheld_share(Exec *x, double seconds)
+{
+  BackendWithheld now;
+  double share;
+
+  if (!x->b->withheld)
+    return -1;
+  now = x->b->withheld(x->b);
+  share = exec_withheld_share(&x->withheld, &now, seconds);
+  x->b->upload(x->b, x->run.s, x->sums, &share, sizeof share);
+  x->b->all_reduce(x->b, x->world, x->run.s, x->sums, 1, EXEC_F64, EXEC_MAX);
+  x->b->download(x->b, x->run.s, &share, x->sums, sizeof share);
+  return share;
 }
 
 void exec_step(Exec *x, ExecStep *out)
@@ -176,4 +194,5 @@ void exec_step(Exec *x, ExecStep *out)
   x->b->download(x->b, x->run.s, sums, x->sums, sizeof sums);
   *out = (ExecStep) { .loss = sums[1], .grad_norm = sqrt(sums[0]),
                       .step_s = x->b->now_s(x->b) - x->b->event_s(x->b, x->begin) };
+  out->withheld = withheld_share(x, out->step_s);
 }

@@ -29,8 +29,6 @@ typedef struct {
   char *(*read)(const char *text, ImportNotes *notes, GError **error);
 } Importer;
 
-extern const Importer *const importers[]; /* NULL-terminated */
-
 /* Counts a part that was not recognised; `text` is cut to a line. */
 void import_strange(ImportNotes *notes, const char *text);
 void import_notes_clear(ImportNotes *notes);
@@ -45,7 +43,7 @@ const Importer *importer_of(const char *text);
  * export its kernels, as CSV. */
 char *import_load(const char *path, GError **error);
 
-extern const Importer import_megatron_log, import_topology_matrix, import_nccl_topology, import_kineto, import_nsys;
+extern const Importer import_megatron_log, import_torchtitan_log, import_topology_matrix, import_nccl_topology, import_kineto, import_nsys;
 
 /* What topologies tell of a server. */
 typedef struct {

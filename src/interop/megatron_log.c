@@ -1,7 +1,6 @@
 /* Megatron's log: its arguments, the time of iterations and the memory of the
  * fullest rank, as one row of a case file. */
-#include "base/csv.h"
-#include "interop/import.h"
+#include "interop/case_row.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,20 +9,15 @@
 #define MEGATRON_MB (1024.0 * 1024.0)
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-/* Columns of a case file, and the argument that fills each as it stands. */
+/* Columns of a case file that an argument fills as it stands. */
 static const struct {
   const char *column, *argument;
 } columns[] = {
-  { "id", NULL }, { "sweep", NULL }, { "source", NULL }, { "framework", NULL }, { "generation", NULL }, { "model", NULL },
   { "layers", "num_layers" }, { "hidden", "hidden_size" }, { "ffn_hidden", "ffn_hidden_size" },
-  { "heads", "num_attention_heads" }, { "kv_heads", NULL }, { "seq", "seq_length" }, { "vocab", "padded_vocab_size" },
-  { "mlp", NULL }, { "attention", NULL }, { "cluster", NULL }, { "gpus", "world_size" },
-  { "tp", "tensor_model_parallel_size" }, { "sp", NULL }, { "pp", "pipeline_model_parallel_size" },
-  { "vpp", "virtual_pipeline_model_parallel_size" }, { "schedule", NULL }, { "dp", "data_parallel_size" },
-  { "cp", "context_parallel_size" }, { "zero", NULL }, { "micro_batch", "micro_batch_size" },
-  { "global_batch", "global_batch_size" }, { "recompute", NULL }, { "precision", NULL }, { "shard_group", NULL },
-  { "layer_split", NULL }, { "overlap", NULL }, { "iteration_s", NULL }, { "memory_gib", NULL }, { "memory_kind", NULL },
-  { "note", NULL },
+  { "heads", "num_attention_heads" }, { "seq", "seq_length" }, { "vocab", "padded_vocab_size" },
+  { "gpus", "world_size" }, { "tp", "tensor_model_parallel_size" }, { "pp", "pipeline_model_parallel_size" },
+  { "vpp", "virtual_pipeline_model_parallel_size" }, { "dp", "data_parallel_size" }, { "cp", "context_parallel_size" },
+  { "micro_batch", "micro_batch_size" }, { "global_batch", "global_batch_size" },
 };
 
 typedef struct {
@@ -100,76 +94,51 @@ static gboolean is_true(const Log *log, const char *name)
   return g_str_equal(argument(log, name), "True");
 }
 
-static int compare(gconstpointer a, gconstpointer b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Of all iterations but the first, which warms up. */
 static double median_s(Log *log)
 {
   if (log->seconds->len > 1)
     g_array_remove_index(log->seconds, 0);
-  g_array_sort(log->seconds, compare);
-  return g_array_index(log->seconds, double, log->seconds->len / 2);
+  return case_row_median(log->seconds);
 }
 
-/* What stands under other names or several; NULL: by the table, or unknown. */
-static char *derived(Log *log, const char *column)
+/* What stands under other names or several. */
+static void set_derived(const Log *log, GHashTable *cells)
 {
-  if (g_str_equal(column, "id"))
-    return g_strdup("imported");
-  if (g_str_equal(column, "framework") || g_str_equal(column, "generation"))
-    return g_strdup(g_str_equal(column, "framework") ? "Megatron-LM" : "megatron-core");
-  if (g_str_equal(column, "mlp") && g_hash_table_size(log->arguments))
-    return g_strdup(is_true(log, "swiglu") ? "swiglu" : is_true(log, "squared_relu") ? "relu2" : "gelu");
-  if (g_str_equal(column, "kv_heads") && is_true(log, "group_query_attention"))
-    return g_strdup(argument(log, "num_query_groups"));
-  if (g_str_equal(column, "sp") && *argument(log, "sequence_parallel"))
-    return g_strdup(is_true(log, "sequence_parallel") ? "1" : "0");
-  if (g_str_equal(column, "zero") && *argument(log, "use_distributed_optimizer"))
-    return g_strdup(is_true(log, "use_distributed_optimizer") ? "1" : "0");
-  if (g_str_equal(column, "recompute") && g_hash_table_size(log->arguments))
-    return g_strdup(*argument(log, "recompute_granularity") ? argument(log, "recompute_granularity") : "none");
-  if (g_str_equal(column, "precision") && *argument(log, "params_dtype"))
-    return g_strdup(is_true(log, "bf16") ? "bf16" : is_true(log, "fp16") ? "fp16" : "fp32");
-  if (g_str_equal(column, "global_batch") && log->batch)
-    return g_strdup_printf("%d", log->batch);
-  if (g_str_equal(column, "iteration_s"))
-    return g_strdup_printf("%.6g", median_s(log));
-  if (log->allocated > 0 && g_str_equal(column, "memory_gib"))
-    return g_strdup_printf("%.4g", log->allocated / GIB);
-  if (log->allocated > 0 && g_str_equal(column, "memory_kind"))
-    return g_strdup("max_allocated");
-  return NULL;
-}
+  const char *granularity = argument(log, "recompute_granularity");
 
-/* Without which a row is no run that could be simulated. */
-static gboolean is_needed(const char *column)
-{
-  static const char *const needed[] = { "model", "layers", "hidden", "heads", "seq", "vocab", "cluster", "gpus", "tp",
-                                        "pp", "micro_batch", "global_batch", "precision", NULL };
-  return g_strv_contains(needed, column);
+  if (g_hash_table_size(log->arguments)) {
+    case_row_set(cells, "mlp", "%s", is_true(log, "swiglu") ? "swiglu" : is_true(log, "squared_relu") ? "relu2" : "gelu");
+    case_row_set(cells, "recompute", "%s", *granularity ? granularity : "none");
+  }
+  if (is_true(log, "group_query_attention"))
+    case_row_set(cells, "kv_heads", "%s", argument(log, "num_query_groups"));
+  if (*argument(log, "sequence_parallel"))
+    case_row_set(cells, "sp", "%d", is_true(log, "sequence_parallel") ? 1 : 0);
+  if (*argument(log, "use_distributed_optimizer"))
+    case_row_set(cells, "zero", "%d", is_true(log, "use_distributed_optimizer") ? 1 : 0);
+  if (*argument(log, "params_dtype"))
+    case_row_set(cells, "precision", "%s", is_true(log, "bf16") ? "bf16" : is_true(log, "fp16") ? "fp16" : "fp32");
 }
 
 static char *row_of(Log *log, ImportNotes *notes)
 {
-  GString *text = g_string_new(NULL);
-  g_autoptr(GString) untold = g_string_new(NULL);
-  gsize n = G_N_ELEMENTS(columns);
+  g_autoptr(GHashTable) cells = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
 
-  for (gsize i = 0; i < n; i++)
-    csv_put(text, columns[i].column, i == n - 1);
-  for (gsize i = 0; i < n; i++) {
-    g_autofree char *cell = derived(log, columns[i].column);
-    const char *value = cell ? cell : columns[i].argument ? argument(log, columns[i].argument) : "";
-    csv_put(text, value, i == n - 1);
-    if (!*value && is_needed(columns[i].column))
-      g_string_append_printf(untold, "%s%s", untold->len ? ", " : "", columns[i].column);
+  case_row_set(cells, "id", "imported");
+  case_row_set(cells, "framework", "Megatron-LM");
+  case_row_set(cells, "generation", "megatron-core");
+  for (gsize i = 0; i < G_N_ELEMENTS(columns); i++)
+    case_row_set(cells, columns[i].column, "%s", argument(log, columns[i].argument));
+  set_derived(log, cells);
+  if (log->batch)
+    case_row_set(cells, "global_batch", "%d", log->batch);
+  case_row_set(cells, "iteration_s", "%.6g", median_s(log));
+  if (log->allocated > 0) {
+    case_row_set(cells, "memory_gib", "%.4g", log->allocated / GIB);
+    case_row_set(cells, "memory_kind", "max_allocated");
   }
-  notes->untold = untold->len ? g_strdup(untold->str) : NULL;
-  return g_string_free(text, FALSE);
+  return case_row_text(cells, notes);
 }
 
 static char *read_log(const char *text, ImportNotes *notes, GError **error)

@@ -97,10 +97,7 @@ void export_lose_recompute(Export *e);
 void export_recompute_flags(Export *e, GString *flags);
 void export_recompute_yaml(Export *e, GString *text);
 
-/* What of a model is no decoder of text with dense attention, which most targets alone train; NULL if nothing is. */
-const char *export_stranger(const Model *model);
-
-/* FALSE and an error where it is one. */
+/* FALSE and an error where a model is no decoder of text with dense attention, which most targets alone train. */
 gboolean export_decoders_only(const Export *e, GError **error);
 
 /* Llama's blocks: RMSNorm, gated feed-forward, rotary positions. */

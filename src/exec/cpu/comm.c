@@ -142,6 +142,7 @@ Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver)
   openblas_set_num_threads(1);
   keep_memory();
   cpu_fill_streams(b);
+  cpu_fill_withheld(b);
   cpu_fill_comm(b);
   if (options->dtype == EXEC_F64)
     cpu_fill_kernels_f64(b);

@@ -61,6 +61,7 @@ struct CpuBackend {
   const CpuDriver *driver;
   void *driver_data;
   GPtrArray *streams; /* BackendStream */
+  double napped_s;    /* while nothing moved */
   char error[EXEC_ERROR_SIZE];
 };
 
@@ -83,6 +84,7 @@ void cpu_run(Backend *b, BackendStream *s, CpuWork work, const void *args, size_
 
 /* The table's parts. */
 void cpu_fill_streams(Backend *b);
+void cpu_fill_withheld(Backend *b);
 void cpu_fill_comm(Backend *b);
 void cpu_fill_kernels_f32(Backend *b);
 void cpu_fill_kernels_f64(Backend *b);

@@ -95,6 +95,14 @@ gboolean cpu_poll(CpuBackend *b)
   return moved;
 }
 
+static void nap(CpuBackend *b)
+{
+  double start = now_s(&b->base);
+
+  usleep(NAP_US);
+  b->napped_s += now_s(&b->base) - start;
+}
+
 void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *data)
 {
   double since = now_s(&b->base);
@@ -103,7 +111,7 @@ void cpu_wait(CpuBackend *b, gboolean (*done)(CpuBackend *b, void *data), void *
     if (cpu_poll(b))
       since = now_s(&b->base);
     else if (now_s(&b->base) > since + SPIN_S)
-      usleep(NAP_US);
+      nap(b);
     else
       sched_yield(); /* to a rank that shares this core */
     if (b->base.poll)

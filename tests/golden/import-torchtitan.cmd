@@ -1,0 +1,1 @@
+tdp-calibrate --import tests/data/import/torchtitan.log
