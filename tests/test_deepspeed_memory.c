@@ -1,7 +1,7 @@
 /* DeepSpeed's memory helpers: what its documentation prints for t5-3b on 8 GPUs, and corners of the formulas. */
+#include "deepspeed_memory.h"
 #include "fixture.h"
 #include "main.h"
-#include "plan/deepspeed_memory.h"
 
 #include <math.h>
 

@@ -126,23 +126,7 @@ START_TEST(quantization_is_told_apart)
 }
 END_TEST
 
-/* ---- memory and attention ---- */
-
-START_TEST(memory_constants)
-{
-  MemoryRow rows[60];
-  for (int i = 0; i < 60; i++) {
-    double bytes = 1e5 * pow(1.25, i);
-    double kernels = 1 + i / 20, seconds = kernels * 3e-6 + bytes / (0.82 * BANDWIDTH);
-    rows[i] = (MemoryRow){bytes, kernels, seconds * noise(0.03), i % 3 == 2};
-  }
-  Kernels kernels = {0};
-  FitResult result = fit_memory(rows, 60, BANDWIDTH, &kernels);
-  near(kernels.memory_fraction, 0.82, 0.02);
-  near(kernels.memory_launch_s, 3e-6, 0.05);
-  ck_assert_double_lt(result.check.mean, 0.03);
-}
-END_TEST
+/* ---- attention ---- */
 
 /* A server's kernels at shares 0.3, 0.5 and 0.6 of peak, with 14 us and 1 ps a
  * byte of cache that are not the attention's. */
@@ -279,5 +263,5 @@ START_TEST(curves_of_collectives)
 END_TEST
 
 TEST_MAIN("fit", error_statistics, a_third_is_for_checking, minimum_and_bounds, matmul_constants,
-          quantization_is_told_apart, memory_constants, attention_of_a_server, link_constants, rows_of_products,
+          quantization_is_told_apart, attention_of_a_server, link_constants, rows_of_products,
           passes_are_split, curves_of_collectives)

@@ -61,7 +61,8 @@ START_TEST(drawn_plans_get_no_worse)
       g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
       trace_metrics(trace, &m);
       if (m.peak_memory_bytes <= m.capacity_bytes) {
-        g_autoptr(Polished) one = polish_plan(model, cluster, &plan, 1), two = polish_plan(model, cluster, &plan, 2);
+        g_autoptr(Polished) one = polish_plan(model, cluster, &plan, trace, 1),
+                            two = polish_plan(model, cluster, &plan, trace, 2);
         check_polished(model, cluster, &plan, one);
         ck_assert_mem_eq(&one->plan, &two->plan, sizeof(Plan));
         done++;
@@ -94,7 +95,8 @@ START_TEST(later_stages_keep_more)
   g_autoptr(Trace) kept = simulate_plan(model, cluster, &none);
   double least = trace_row_peak(full, 0, bytes), most = trace_row_peak(kept, 0, bytes);
   cluster->device.memory_bytes = least + 0.4 * (most - least);
-  g_autoptr(Polished) p = polish_plan(model, cluster, &plan, 1);
+  g_autoptr(Trace) start = simulate_plan(model, cluster, &plan);
+  g_autoptr(Polished) p = polish_plan(model, cluster, &plan, start, 1);
   check_polished(model, cluster, &plan, p);
   ck_assert_int_eq(p->plan.scope.stages.stages, 4);
   ck_assert_int_gt(p->plan.scope.stages.layers[0], p->plan.scope.stages.layers[3]);
@@ -115,7 +117,8 @@ START_TEST(a_wide_head_gives_layers_away)
 
   plan.gpus = plan.pp = 4;
   plan.global_batch = 32;
-  g_autoptr(Polished) p = polish_plan(model, cluster, &plan, 1);
+  g_autoptr(Trace) start = simulate_plan(model, cluster, &plan);
+  g_autoptr(Polished) p = polish_plan(model, cluster, &plan, start, 1);
   check_polished(model, cluster, &plan, p);
   ck_assert_int_eq(p->plan.split.stages, 4);
   ck_assert_int_lt(p->plan.split.layers[3], 4);

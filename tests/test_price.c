@@ -10,6 +10,17 @@ static void setup(Planned *f)
   f->framework->issue_s = 0;
 }
 
+static LayerPrice price_of(const Planned *f, const LayerWork *work)
+{
+  LayerTimes times = layer_times(work, &f->plan, f->cluster, NULL);
+  LayerPrice price;
+
+  layer_price_at(&price, work, &times, &f->plan, f->cluster);
+  g_free(times.forward_s);
+  g_free(times.backward_s);
+  return price;
+}
+
 static Op product(Pass pass)
 {
   return (Op) { .name = "p", .kind = OP_MATMUL, .pass = pass, .flops = 2e12,
@@ -31,7 +42,7 @@ static LayerPrice price(const Planned *f, gboolean async)
 
   g_array_append_val(work.forward, forward);
   g_array_append_vals(work.backward, ops, 3);
-  layer_price(&p, &work, &f->plan, f->cluster);
+  p = price_of(f, &work);
   layer_work_clear(&work);
   return p;
 }
@@ -152,9 +163,9 @@ START_TEST(recomputation_may_stop_early)
   f.plan.recompute = RECOMPUTE_FULL;
   f.model->dropout = FALSE;
   layer_work_init(&work, f.model, &f.model->specs[f.model->layers[1]], &f.plan, f.cluster);
-  layer_price(&all, &work, &f.plan, f.cluster);
+  all = price_of(&f, &work);
   f.framework->recompute_stops_early = TRUE;
-  layer_price(&some, &work, &f.plan, f.cluster);
+  some = price_of(&f, &work);
   /* the block's last product and the residual sum behind it */
   for (guint i = work.forward->len - 2; i < work.forward->len; i++)
     dropped_s += op_s(&g_array_index(work.forward, Op, i), &f.plan, f.cluster);

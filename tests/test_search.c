@@ -70,6 +70,58 @@ START_TEST(families_agree)
 }
 END_TEST
 
+/* Every legal split rank of stacks that differ in depth, written down without the space: the best of them is found. */
+START_TEST(split_ranks_are_searched)
+{
+  static const char text[] = "{\"model_type\":\"t5\",\"d_model\":256,\"d_kv\":64,\"d_ff\":1024,\"num_layers\":4,"
+                             "\"num_decoder_layers\":8,\"num_heads\":4,\"vocab_size\":512,\"n_positions\":128}";
+  static const int stages[] = { 2, 3, 4, 5, 6 };
+  int legal = 0, ranked = 0;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(stages); i++)
+    for (int decoder_seq = 0; decoder_seq <= 32; decoder_seq += 32) {
+      Instance in = { .model = model_parse(text, strlen(text), "t5", NULL), .cluster = fixture_cluster("dgx", stages[i]),
+                      .framework = fixture_framework("megatron-core") };
+      double best = INFINITY;
+      in.base = plan_default(in.model, in.framework);
+      in.base.gpus = in.base.pp = stages[i];
+      in.base.global_batch = 12;
+      in.base.decoder_seq = decoder_seq;
+      in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .top = 3, .threads = 1 };
+      in.options.fixed.pp = stages[i];
+      in.options.fixed.micro_batch = 1;
+      in.options.fixed.schedule = schedule_find("1f1b");
+      for (int rank = 0; rank < stages[i]; rank++)
+        for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
+          for (int sends = 0; sends <= 1; sends++) {
+            Plan plan = in.base;
+            Metrics m;
+            plan_set_schedule(&plan, in.options.fixed.schedule, 1);
+            plan.split_rank = rank;
+            plan.recompute = recompute;
+            plan.overlap.pipeline &= sends;
+            if (plan_check(&plan, in.model, in.cluster, NULL) != RULE_NONE)
+              continue;
+            legal++;
+            instance_simulate(&in, &plan, NULL, &m);
+            best = MIN(best, m.iteration_s);
+          }
+      g_autoptr(SearchResult) found = search(in.model, in.cluster, &in.options, NULL);
+      ck_assert_int_ge(found->best->len, isfinite(best));
+      if (isfinite(best)) {
+        const Found *f = &g_array_index(found->best, Found, 0);
+        ck_assert_double_le(f->metrics.iteration_s, best);
+        ck_assert(f->plan.split.stages > 0 || f->metrics.iteration_s == best); /* uneven stages may take less */
+        ranked += f->plan.split_rank > 0;
+      }
+      instance_check(&in);
+      instance_clear(&in);
+    }
+  ck_assert_int_gt(legal, 30);
+  ck_assert_int_gt(ranked, 0);
+}
+END_TEST
+
 /* The same for a model whose experts may be on other ranks than the rest. */
 START_TEST(experts_agree)
 {
@@ -377,7 +429,7 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, order, optimizer, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, split_rank, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, order, optimizer, schedule");
 }
 END_TEST
 
@@ -428,7 +480,7 @@ END_TEST
 
 TEST_LOOPS("search", { brute_force_agrees, 60 },
            { experts_agree, 12 },
-           { families_agree, 4 },
+           { families_agree, 4 }, { split_ranks_are_searched },
            { small_spaces_agree, 20 },
            { orders_agree, 2 },
            { resumed_is_the_same },

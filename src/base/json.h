@@ -107,19 +107,21 @@ char *names_hint(const char *const *names, const char *name);
  * the order of the calls. `key` is NULL inside arrays and at the root. Reals
  * are written with the fewest digits that read back as the same double, and
  * must be finite; a NULL string is written as null. Closing the root ends the
- * line. `compact` may be switched on and off on the way: set between json_open
- * and json_close it keeps an array on one line.
+ * line. json_open_line and json_close_line keep an array or object, with all that
+ * is in it, on one line; `compact` set from the start keeps the whole text on one.
  */
 typedef struct {
   GString *text;
   int depth;
   gboolean first;
-  gboolean compact; /* one line */
+  gboolean compact; /* what follows is on one line */
 } JsonWriter;
 
 void json_writer_init(JsonWriter *w, GString *text);
 void json_open(JsonWriter *w, const char *key, char bracket); /* '{' or '[' */
 void json_close(JsonWriter *w, char bracket);                 /* '}' or ']' */
+void json_open_line(JsonWriter *w, const char *key, char bracket);
+void json_close_line(JsonWriter *w, char bracket);
 void json_put_real(JsonWriter *w, const char *key, double value);
 void json_put_int(JsonWriter *w, const char *key, gint64 value);
 

@@ -66,6 +66,18 @@ void json_close(JsonWriter *w, char bracket)
   w->first = w->depth == 0;
 }
 
+void json_open_line(JsonWriter *w, const char *key, char bracket)
+{
+  json_open(w, key, bracket);
+  w->compact = TRUE;
+}
+
+void json_close_line(JsonWriter *w, char bracket)
+{
+  json_close(w, bracket);
+  w->compact = FALSE;
+}
+
 void json_put_real(JsonWriter *w, const char *key, double value)
 {
   g_assert(isfinite(value));

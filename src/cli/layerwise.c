@@ -96,7 +96,7 @@ static void add_row(Table *t, const char *name, double estimate_s, double estima
 }
 
 /* The plan with the strategies that were found, simulated beside the given one. */
-static char *simulate_both(const Layerwise *l, Plan *better)
+static char *simulate_both(const Layerwise *l, double step_s, Plan *better)
 {
   const Result *r = l->result;
   g_autoptr(Table) t = table_new("<layers|step: estimate|simulated|off|memory: estimate|simulated|off");
@@ -108,11 +108,10 @@ static char *simulate_both(const Layerwise *l, Plan *better)
     return g_strdup_printf("Not simulated: %s\n", error->message);
   g_autoptr(Trace) trace = simulate_plan(r->model, r->cluster, &plan);
   Result layered = result_of(r->model, r->cluster, &plan, trace);
-  gboolean wins = layered.fits && layered.metrics.iteration_s < r->metrics.iteration_s;
   add_row(t, "alike", layerwise_step_s(&r->plan, l->own.times), l->own.bytes, r);
   add_row(t, "each its own", layerwise_step_s(&plan, l->best.times), l->best.bytes, &layered);
   g_autofree char *rows = table_text(t, 2);
-  if (wins)
+  if (layered.fits && layered.metrics.iteration_s < step_s)
     *better = plan;
   return g_strdup_printf("The whole step\n%sSimulated, strategies by layer take %.1f %% %s%s.\n", rows,
                          100 * fabs(1 - layered.metrics.iteration_s / r->metrics.iteration_s),
@@ -120,7 +119,7 @@ static char *simulate_both(const Layerwise *l, Plan *better)
                          layered.fits ? "" : ", and do not fit");
 }
 
-static char *outcome(const Layerwise *l, Plan *better)
+static char *outcome(const Layerwise *l, double step_s, Plan *better)
 {
   const Plan *p = &l->result->plan;
 
@@ -129,17 +128,16 @@ static char *outcome(const Layerwise *l, Plan *better)
                            p->framework->name);
   if (!l->holds)
     return g_strdup_printf("Not simulated: more than the %d runs of layers that a plan can hold.\n", STRATEGY_RUNS_MAX);
-  return simulate_both(l, better);
+  return simulate_both(l, step_s, better);
 }
 
-char *explain_layerwise(const Result *r, Plan *better)
+char *explain_layerwise(const Result *r, double step_s, Plan *better)
 {
   g_autoptr(Table) table = table_new("stage|own|best|own needs|best needs|of|<strategies of its blocks");
   int stages = plan_stages(&r->plan);
   g_autofree StageTime *own = g_new(StageTime, stages), *best = g_new(StageTime, stages);
   Layerwise l = { .result = r, .table = table, .own = { own, 0 }, .best = { best, 0 }, .holds = TRUE };
 
-  *better = r->plan;
   if (r->plan.pipeline_inner)
     return g_strdup("Strategies by layer: not of plans with use_tp_pp_dp_mapping.\n");
   if (plan_experts_apart(&r->plan) || schedule_copies(r->plan.schedule) > 1 || r->plan.schedule->vocabulary)
@@ -149,7 +147,7 @@ char *explain_layerwise(const Result *r, Plan *better)
     try_stage(&l, stage);
   double before = layerwise_step_s(&r->plan, own), after = layerwise_step_s(&r->plan, best);
   g_autofree char *rows = table_text(table, 2), *from = format_seconds(before), *to = format_seconds(after);
-  g_autofree char *says = outcome(&l, better);
+  g_autofree char *says = outcome(&l, step_s, better);
   return g_strdup_printf("Strategies by layer: the blocks of each stage, by sums over the layers\n%s"
                          "The step would take %s instead of %s, %.1f %% less, by these sums.\n%s",
                          rows, to, from, before > 0 ? 100 * (1 - after / before) : 0, says);

@@ -6,8 +6,8 @@
 
 /* Of each stage the best strategy of each layer (search/layerwise.h) against the
  * plan's own for all, estimated; then, where the framework runs such plans, the
- * plan that says so beside the given one, simulated. `better` gets it if it takes
- * less and fits, else the given plan. Newly allocated text. */
-char *explain_layerwise(const Result *best, Plan *better);
+ * plan that says so beside the given one, simulated. It replaces `better`, a plan of
+ * `step_s` seconds, if it takes less than that and fits. Newly allocated text. */
+char *explain_layerwise(const Result *best, double step_s, Plan *better);
 
 #endif

@@ -37,3 +37,18 @@ char *note_recompute(const Model *model, const Plan *plan, const Cluster *cluste
                              ? ""
                              : ", as fused attention keeps no scores; none is as good");
 }
+
+char *note_schedule(const Plan *plan)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+  if (plan->pp == 1 || plan->schedule->placement == PLACE_TABLE || framework_runs(plan->framework, plan->schedule))
+    return NULL;
+  for (int i = 0; schedules[i]; i++)
+    if (framework_runs(plan->framework, schedules[i]))
+      g_ptr_array_add(names, (char *)schedules[i]->name);
+  g_ptr_array_add(names, NULL);
+  g_autofree char *runs = g_strjoinv(", ", (char **)names->pdata);
+  return g_strdup_printf("pipeline_schedule: %s: not among what %s runs (%s), simulated all the same",
+                         plan->schedule->name, plan->framework->name, runs);
+}

@@ -8,4 +8,9 @@
  * plan recomputes frees almost nothing; newly allocated, NULL if there is nothing to say. */
 char *note_recompute(const Model *model, const Plan *plan, const Cluster *cluster);
 
+/* "pipeline_schedule: zb-h1: not among what megatron-core runs (1f1b, ...) ..." if the plan names another software than
+ * the schedule's; newly allocated, NULL if there is nothing to say. On one stage all schedules are alike, and what is
+ * read from a file says by itself what runs it. */
+char *note_schedule(const Plan *plan);
+
 #endif

@@ -51,8 +51,10 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
   return m.peak_memory_bytes <= m.capacity_bytes;
 }
 
-/* Plans that may need least come first. */
-gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Plan *likely)
+/* Whether any plan fits these devices: plans that may need least come first, and the first one found ends the search.
+ * `likely`, a plan that fitted a like question, is tried before all others; what fits is left in it. It starts as zeros. */
+static gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices,
+                         Plan *likely)
 {
   SearchOptions o = *options;
   Found found;

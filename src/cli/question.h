@@ -31,10 +31,6 @@ char *question_list(void); /* names, newly allocated */
  * cluster cannot have so many devices. */
 gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out);
 
-/* Whether any plan fits these devices: the first one found ends the search. `likely`, a plan that fitted a like
- * question, is tried before all others; what fits is left in it. It starts as zeros. */
-gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Plan *likely);
-
 /* What changes when a number of the hardware does; how plans scale (what_if.c). */
 Answer *answer_sensitivity(const Asked *asked);
 Answer *answer_scaling(const Asked *asked);

@@ -36,7 +36,9 @@ typedef struct {
   SearchResult *found;
   Result *results;
   int n;
+  Trace *trace;      /* of the first of the results */
   Polished *refined; /* NULL = not asked for */
+  Plan chosen;       /* what is written and exported */
 } Planning;
 
 static gboolean all_support(const Cluster *cluster, DType dtype)
@@ -261,12 +263,6 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   }
 }
 
-/* The plan that is written and exported. */
-static const Plan *chosen_plan(const Planning *p)
-{
-  return p->refined ? &p->refined->plan : &p->results[0].plan;
-}
-
 static gboolean write_plan(const Plan *plan, const char *path, GError **error)
 {
   g_autoptr(GString) text = g_string_new(NULL);
@@ -283,28 +279,29 @@ static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **
   for (int i = 0; o->exports && o->exports[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
     const Exporter *exporter = exporter_find(pair[0]);
-    if (!export_write(exporter, p->model, p->cluster, chosen_plan(p), pair[1], o->lossy, error))
+    if (!export_write(exporter, p->model, p->cluster, &p->chosen, pair[1], o->lossy, error))
       return FALSE;
   }
   return TRUE;
 }
 
-static gboolean deliver(const Planning *p, const PlanOptions *o, GError **error)
+static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
 {
-  g_autoptr(Trace) trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
-  Plan plan = *chosen_plan(p), layered = plan;
-  g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], &layered) : NULL;
+  double step_s = p->refined ? p->refined->metrics.iteration_s : p->results[0].metrics.iteration_s;
 
-  if (layers && layered.strategies.n > 0)
-    plan = layered;
-  if ((o->output && !write_plan(&plan, o->output, error)) || !write_exports(p, o, error))
+  p->chosen = p->refined ? p->refined->plan : p->results[0].plan;
+  g_autofree char *note = note_schedule(&p->chosen);
+  if (note)
+    g_printerr("tdp-plan: note: %s\n", note);
+  g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], step_s, &p->chosen) : NULL;
+  if ((o->output && !write_plan(&p->chosen, o->output, error)) || !write_exports(p, o, error))
     return FALSE;
-  if (o->plots && !report_plots(&p->results[0], trace, o->plots, error))
+  if (o->plots && !report_plots(&p->results[0], p->trace, o->plots, error))
     return FALSE;
   if (o->json)
     write_json(p);
   else
-    print_text(p, o, trace, layers);
+    print_text(p, o, p->trace, layers);
   return TRUE;
 }
 
@@ -479,8 +476,9 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
     const Found *f = &g_array_index(p->found->best, Found, i);
     p->results[i] = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
   }
+  p->trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
   if (o->refine)
-    p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, o->threads);
+    p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, p->trace, o->threads);
   return deliver(p, o, error);
 }
 
@@ -500,6 +498,7 @@ int main(int argc, char **argv)
     status = cli_fail("tdp-plan", error);
   g_clear_pointer(&p.found, search_result_free);
   g_clear_pointer(&p.refined, polished_free);
+  g_clear_pointer(&p.trace, trace_free);
   g_free(p.results);
   g_clear_pointer(&p.framework, framework_free);
   g_clear_pointer(&p.cluster, cluster_free);

@@ -113,9 +113,11 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (!s->trace)
     return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
-  g_autofree char *note = note_recompute(s->model, &s->plan, s->cluster);
+  g_autofree char *note = note_recompute(s->model, &s->plan, s->cluster), *schedule = note_schedule(&s->plan);
   if (note)
     g_printerr("tdp-sim: note: %s\n", note);
+  if (schedule)
+    g_printerr("tdp-sim: note: %s\n", schedule);
   return TRUE;
 }
 

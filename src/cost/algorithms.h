@@ -26,9 +26,6 @@ int ranks_below(const GroupShape *group, int tier);
 /* Domains of the tier below that the group has in one domain of `tier`. */
 int tier_members(const GroupShape *group, int tier);
 
-/* Domains of the tier that the group touches. */
-int tier_domains(const GroupShape *group, int tier);
-
 /* Nominal rate at which one rank sends through `tier`: of a mesh, only links to
  * the other members count. */
 double rank_rate(const Cluster *cluster, const GroupShape *group, int tier);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-const CollectiveAlgorithm collective_algorithms[] = {
+static const CollectiveAlgorithm algorithms[] = {
     {"ring", FALSE, ring_s, ring_ports},
     {"tree", FALSE, tree_s, tree_ports},
     {"hierarchical", TRUE, hierarchical_s, hierarchical_ports},
@@ -46,7 +46,8 @@ int tier_members(const GroupShape *group, int tier)
   return divide_up(group->per_domain[tier], ranks_below(group, tier));
 }
 
-int tier_domains(const GroupShape *group, int tier)
+/* Domains of the tier that the group touches. */
+static int tier_domains(const GroupShape *group, int tier)
 {
   return divide_up(group->size, tier < 0 ? 1 : group->per_domain[tier]);
 }
@@ -107,7 +108,7 @@ CollectiveCost collective_cost(const Cluster *cluster, Collective collective, do
     return cost;
   cost.seconds = cost.runner_up_s = INFINITY;
   const CollectiveAlgorithm *chosen = NULL;
-  for (const CollectiveAlgorithm *a = collective_algorithms; a->name; a++) {
+  for (const CollectiveAlgorithm *a = algorithms; a->name; a++) {
     double seconds = a->seconds(cluster, collective, bytes, group);
     gboolean lacking = a->optional && !cluster->hierarchical_collectives;
     if (seconds < cost.seconds && !lacking) {

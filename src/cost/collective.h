@@ -34,8 +34,6 @@ typedef struct {
   PortUse (*ports)(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group);
 } CollectiveAlgorithm;
 
-extern const CollectiveAlgorithm collective_algorithms[]; /* ends with a NULL name */
-
 typedef struct {
   double seconds;
   double bus_bytes_per_s;

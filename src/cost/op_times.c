@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define START_ROOM 1024 /* a power of two */
-
 typedef struct {
   const Cluster *cluster;
   const Framework *framework;
@@ -17,29 +15,11 @@ typedef struct {
 typedef struct {
   Key key;
   double seconds;
-  gboolean used;
 } Entry;
 
 struct OpTimes {
-  Entry *entries;
-  gsize room, n;
+  GHashTable *entries; /* Entry, known by its key, which comes first */
 };
-
-OpTimes *op_times_new(void)
-{
-  OpTimes *t = g_new(OpTimes, 1);
-
-  *t = (OpTimes) { .entries = g_new0(Entry, START_ROOM), .room = START_ROOM };
-  return t;
-}
-
-void op_times_free(OpTimes *t)
-{
-  if (!t)
-    return;
-  g_free(t->entries);
-  g_free(t);
-}
 
 /* Compared as memory: what differs between members only makes an op unknown. */
 static void fill_key(Key *key, const Op *op, const Plan *plan, const Cluster *cluster)
@@ -57,38 +37,38 @@ static void fill_key(Key *key, const Op *op, const Plan *plan, const Cluster *cl
   key->op.flops = key->op.saved_bytes = 0;
 }
 
-static guint64 hash_of(const Key *key)
+static guint hash_of(gconstpointer entry)
 {
-  guint64 words[sizeof *key / sizeof(guint64)], hash = 0;
+  guint64 words[sizeof(Key) / sizeof(guint64)], hash = 0;
 
-  G_STATIC_ASSERT(sizeof *key % sizeof(guint64) == 0);
-  memcpy(words, key, sizeof words);
+  G_STATIC_ASSERT(sizeof(Key) % sizeof(guint64) == 0);
+  memcpy(words, entry, sizeof words);
   for (gsize i = 0; i < G_N_ELEMENTS(words); i++) {
     hash = (hash ^ words[i]) * G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
     hash ^= hash >> 29;
   }
-  return hash;
+  return (guint)hash;
 }
 
-/* The key's entry, or where it belongs. */
-static Entry *find(const OpTimes *t, const Key *key)
+static gboolean same(gconstpointer a, gconstpointer b)
 {
-  gsize at = hash_of(key) & (t->room - 1);
-
-  while (t->entries[at].used && memcmp(&t->entries[at].key, key, sizeof *key) != 0)
-    at = (at + 1) & (t->room - 1);
-  return &t->entries[at];
+  return memcmp(a, b, sizeof(Key)) == 0;
 }
 
-static void grow(OpTimes *t)
+OpTimes *op_times_new(void)
 {
-  OpTimes more = { g_new0(Entry, 2 * t->room), 2 * t->room, t->n };
+  OpTimes *t = g_new(OpTimes, 1);
 
-  for (gsize i = 0; i < t->room; i++)
-    if (t->entries[i].used)
-      *find(&more, &t->entries[i].key) = t->entries[i];
-  g_free(t->entries);
-  *t = more;
+  *t = (OpTimes) { g_hash_table_new_full(hash_of, same, g_free, NULL) };
+  return t;
+}
+
+void op_times_free(OpTimes *t)
+{
+  if (!t)
+    return;
+  g_hash_table_unref(t->entries);
+  g_free(t);
 }
 
 double op_times_s(OpTimes *t, const Op *op, const Plan *plan, const Cluster *cluster)
@@ -98,12 +78,11 @@ double op_times_s(OpTimes *t, const Op *op, const Plan *plan, const Cluster *clu
   if (!t || op->kind == OP_MEMORY)
     return op_s(op, plan, cluster);
   fill_key(&key, op, plan, cluster);
-  Entry *entry = find(t, &key);
-  if (entry->used)
-    return entry->seconds;
-  double seconds = op_s(op, plan, cluster);
-  *entry = (Entry) { key, seconds, TRUE };
-  if (2 * ++t->n > t->room)
-    grow(t);
-  return seconds;
+  const Entry *known = g_hash_table_lookup(t->entries, &key);
+  if (known)
+    return known->seconds;
+  Entry *entry = g_new(Entry, 1);
+  *entry = (Entry) { key, op_s(op, plan, cluster) };
+  g_hash_table_add(t->entries, entry);
+  return entry->seconds;
 }

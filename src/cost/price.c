@@ -296,15 +296,6 @@ void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *
   price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
 }
 
-void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster)
-{
-  LayerTimes times = layer_times(work, plan, cluster, NULL);
-
-  layer_price_at(price, work, &times, plan, cluster);
-  g_free(times.forward_s);
-  g_free(times.backward_s);
-}
-
 static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)
 {
   const Device *device = &cluster->device;

@@ -46,8 +46,6 @@ typedef struct {
   double apart_s;          /* from one collective inside its passes to the next, else of them; 0 where rates do not change in time */
 } LayerPrice;
 
-void layer_price(LayerPrice *price, const LayerWork *work, const Plan *plan, const Cluster *cluster);
-
 /* Times of a work's ops, each as long as the slowest of the plan's devices takes; the same price from them. */
 typedef struct {
   double *forward_s, *backward_s;

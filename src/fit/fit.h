@@ -74,15 +74,6 @@ FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, doub
                      MatmulModel *model, Quantize *quantize);
 
 typedef struct {
-  double bytes, kernels;
-  double seconds;
-  gboolean check;
-} MemoryRow;
-
-/* Sets memory_fraction and memory_launch_s. */
-FitResult fit_memory(const MemoryRow *rows, int n, double memory_bytes_per_s, Kernels *kernels);
-
-typedef struct {
   AttentionWork work;
   double seconds;
   double cache_bytes; /* keys and values, where a server's kernel also stores them */

@@ -191,12 +191,10 @@ static void put_checkpoints(const Plan *p, JsonWriter *w)
 
 static void put_ints(JsonWriter *w, const char *key, const int *values, int n)
 {
-  json_open(w, key, '[');
-  w->compact = TRUE;
+  json_open_line(w, key, '[');
   for (int i = 0; i < n; i++)
     json_put_int(w, NULL, values[i]);
-  json_close(w, ']');
-  w->compact = FALSE;
+  json_close_line(w, ']');
 }
 
 static void put_fixed(const SparseAttention *a, JsonWriter *w)

@@ -151,7 +151,8 @@ int export_copies(Export *e)
   return 1;
 }
 
-const char *export_stranger(const Model *m)
+/* What of a model is no decoder of text with dense attention; NULL if nothing is. */
+static const char *stranger_of(const Model *m)
 {
   const LayerSpec *block = model_layer(m, m->n_layers - 2);
 
@@ -166,7 +167,7 @@ const char *export_stranger(const Model *m)
 
 gboolean export_decoders_only(const Export *e, GError **error)
 {
-  const char *stranger = export_stranger(e->model);
+  const char *stranger = stranger_of(e->model);
 
   if (stranger)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: model %s: %s: expected a decoder without it",

@@ -8,7 +8,7 @@
 #define STRANGE_SHOWN 60
 #define SQLITE_MAGIC "SQLite format 3" /* with the zero behind it */
 
-const Importer *const importers[] = { &import_nccl_topology, &import_kineto, &import_topology_matrix,
+static const Importer *const importers[] = { &import_nccl_topology, &import_kineto, &import_topology_matrix,
                                       &import_megatron_log, &import_torchtitan_log, &import_nsys, NULL };
 
 const Importer *importer_of(const char *text)

@@ -29,8 +29,6 @@ typedef struct {
   char *(*read)(const char *text, ImportNotes *notes, GError **error);
 } Importer;
 
-extern const Importer *const importers[]; /* NULL-terminated */
-
 /* Counts a part that was not recognised; `text` is cut to a line. */
 void import_strange(ImportNotes *notes, const char *text);
 void import_notes_clear(ImportNotes *notes);

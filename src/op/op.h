@@ -77,7 +77,7 @@ typedef struct {
   GArray *backward; /* Op, in order; without recomputation */
   double params;    /* weights on this device, but expert_params */
   double expert_params; /* those of experts that are apart (plan_experts_apart): other ranks hold the same */
-  double state_bytes[2]; /* [experts]: of the optimizer, beyond op_optimizer_bytes of each parameter */
+  double state_bytes[2]; /* [experts]: of the optimizer, beyond optimizer_param_bytes of each parameter */
   GArray *matrices; /* OpMatrix: that Muon orthogonalises; NULL under another optimizer */
   double largest;   /* of them, in the largest tensor */
   double whole;     /* of them, in tensors below the plan's persistence threshold */
@@ -111,17 +111,11 @@ double op_reduce_bytes(const Plan *plan);
 /* Traffic for a gradient that is reduced in another format than it is kept in: there and back. */
 double op_reduce_cast_bytes(const Plan *plan);
 
-/* Bytes of a weight as it is kept, when ranks gather it, and of its copies in fp8 that stay
- * beside it (of weights kept in fp8, the other layout); traffic for
- * a weight when a step ends, the optimizer's aside. */
+/* Bytes of a weight as it is kept, and when ranks gather it; traffic for a weight when a step ends, the optimizer's
+ * aside. */
 double op_weight_bytes(const Plan *plan);
 double op_gathered_weight_bytes(const Plan *plan);
-double op_weight_copy_bytes(const Plan *plan);
 double op_weight_cast_bytes(const Plan *plan);
-
-/* Bytes of optimizer states on the device for each parameter, none where they are offloaded (plan/optimizer.h);
- * LayerWork.state_bytes come on top. */
-double op_optimizer_bytes(const Plan *plan);
 
 /* Traffic for a parameter of the optimizer's step: the framework's of Adam, with each byte of state more or less
  * read and written once, and each of the accumulated gradient read by the norm and the step and cleared; in fp16

@@ -45,11 +45,6 @@ double op_gradient_copy_bytes(const Plan *p)
   return wider || !p->optimizer.formats[STATE_MAIN_GRADS] ? in_bf16(p, p->framework->bf16_gradient_copy_bytes) : 0;
 }
 
-double op_optimizer_bytes(const Plan *p)
-{
-  return p->offload.optimizer ? 0 : optimizer_param_bytes(&p->optimizer, p->precision);
-}
-
 /* Gradients are unscaled in fp32, in place, and looked through for overflow. */
 static double loss_scaling_traffic(const Plan *p)
 {
@@ -76,7 +71,8 @@ double op_gathered_weight_bytes(const Plan *p)
   return plan_narrow(p) && p->zero >= 3 ? MIN(fp8_work(p)->gather_bytes, op_weight_bytes(p)) : op_weight_bytes(p);
 }
 
-double op_weight_copy_bytes(const Plan *p)
+/* Copies of weights in fp8 that stay beside them; of weights kept in fp8, the other layout. */
+static double copied_weights(const Plan *p)
 {
   gboolean primary = p->products == PRODUCTS_FP8 && p->framework->fp8_primary;
 
@@ -108,12 +104,20 @@ static double kept_gradients(const Plan *p)
   return plan_stores_gradients(p) ? 0 : bytes / plan_shards(p);
 }
 
+/* States of the optimizer, unless the host has them; LayerWork.state_bytes come on top. */
+static double kept_states(const Plan *p)
+{
+  double bytes = p->offload.optimizer ? 0 : optimizer_param_bytes(&p->optimizer, p->precision);
+
+  return bytes / (p->zero >= 1 ? plan_shards(p) : 1);
+}
+
 StateBytes op_states(const Plan *p)
 {
   return (StateBytes) {
-    .weights = kept_weights(p) + op_weight_copy_bytes(p),
+    .weights = kept_weights(p) + copied_weights(p),
     .gradients = kept_gradients(p),
-    .optimizer = op_optimizer_bytes(p) / (p->zero >= 1 ? plan_shards(p) : 1),
+    .optimizer = kept_states(p),
   };
 }
 

@@ -160,6 +160,14 @@ static double checkpoint_bytes(const Plan *p, const Model *model)
   return tokens * model->hidden * dtype_bytes[p->precision] / divided * blocks;
 }
 
+/* What a plan keeps outside of its devices, bytes of a node; ranks are taken to
+ * hold alike shares of the model. Of a parameter on the host: fp32 master weight,
+ * two moments and gradient (16), 16-bit weight (2); where they are on NVMe the
+ * host has buffers for what is on its way. */
+typedef struct {
+  double cpu_bytes, nvme_bytes;
+} HostMemory;
+
 static void keep(HostMemory *m, Store store, double bytes, double buffer_bytes)
 {
   if (store == STORE_NVME)
@@ -168,7 +176,7 @@ static void keep(HostMemory *m, Store store, double bytes, double buffer_bytes)
     m->cpu_bytes += store == STORE_NVME ? MIN(bytes, buffer_bytes) : bytes;
 }
 
-HostMemory plan_host_memory(const Plan *p, const Model *model, const Cluster *cluster)
+static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *cluster)
 {
   HostMemory m = { 0 };
   double params = model->params / ((double)p->tp * p->pp), weights = dtype_bytes[p->precision];
@@ -188,7 +196,7 @@ HostMemory plan_host_memory(const Plan *p, const Model *model, const Cluster *cl
 static gboolean check_room(const Subject *s, GError **error)
 {
   const Cluster *c = s->cluster;
-  HostMemory m = plan_host_memory(s->plan, s->model, c);
+  HostMemory m = host_memory(s->plan, s->model, c);
 
   if (c->host_memory_bytes <= 0 || c->host_memory_bytes_per_s <= 0)
     return broken(error, "offload: expected none, the host memory of cluster %s is not known", c->name);

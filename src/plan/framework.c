@@ -10,7 +10,6 @@ const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
 const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", "nvfp4", NULL };
-const char *const sparse_kernels_names[] = { "separate", "fused", NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
@@ -232,9 +231,10 @@ static gboolean read_sharding(const JsonDoc *doc, guint *out, GError **error)
 
 static gboolean read_sparse(const JsonDoc *doc, Framework *out, GError **error)
 {
+  static const char *const kernels[] = { "separate", "fused", NULL };
   int first;
 
-  return read_names(doc, "sparse_attention", sparse_kernels_names, &out->sparse, &first, error);
+  return read_names(doc, "sparse_attention", kernels, &out->sparse, &first, error);
 }
 
 static char *find_file(const char *name, GError **error)

@@ -55,8 +55,6 @@ typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumula
 /* Kernels of block-sparse attention: products and softmax of blocks apart, or fused. */
 typedef enum { SPARSE_SEPARATE, SPARSE_FUSED } SparseKernels;
 
-extern const char *const sparse_kernels_names[];
-
 typedef struct {
   char *name;
   char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */

@@ -18,14 +18,13 @@ const char *const muon_mode_names[] = { "blockwise", "duplicated", "distributed"
 #define SECOND (1u << STATE_EXP_AVG_SQ)
 
 static const OptimizerKind kinds[OPTIMIZER_COUNT] = {
-  [OPTIMIZER_ADAM] = { "adam", .exp_avg = TRUE, .exp_avg_sq = TRUE, .on_host = TRUE, .formats = ALWAYS | FIRST | SECOND },
-  [OPTIMIZER_ADAMW] = { "adamw", .exp_avg = TRUE, .exp_avg_sq = TRUE, .on_host = TRUE,
-                        .formats = ALWAYS | FIRST | SECOND },
-  [OPTIMIZER_SGD] = { "sgd", .exp_avg = TRUE, .on_host = TRUE, .formats = ALWAYS | FIRST },
+  [OPTIMIZER_ADAM] = { .exp_avg = TRUE, .exp_avg_sq = TRUE, .on_host = TRUE, .formats = ALWAYS | FIRST | SECOND },
+  [OPTIMIZER_ADAMW] = { .exp_avg = TRUE, .exp_avg_sq = TRUE, .on_host = TRUE, .formats = ALWAYS | FIRST | SECOND },
+  [OPTIMIZER_SGD] = { .exp_avg = TRUE, .on_host = TRUE, .formats = ALWAYS | FIRST },
   /* the sums, the update's root mean square, the update; the weights' root mean square */
-  [OPTIMIZER_ADAFACTOR] = { "adafactor", .factored = TRUE, .gradient_reads = 2, .weight_reads = 1, .formats = ALWAYS },
-  [OPTIMIZER_ADAM8BIT] = { "adam8bit", .quantized = TRUE, .formats = ALWAYS },
-  [OPTIMIZER_MUON] = { "muon", .exp_avg = TRUE, .orthogonal = TRUE, .formats = ALWAYS | FIRST | SECOND },
+  [OPTIMIZER_ADAFACTOR] = { .factored = TRUE, .gradient_reads = 2, .weight_reads = 1, .formats = ALWAYS },
+  [OPTIMIZER_ADAM8BIT] = { .quantized = TRUE, .formats = ALWAYS },
+  [OPTIMIZER_MUON] = { .exp_avg = TRUE, .orthogonal = TRUE, .formats = ALWAYS | FIRST | SECOND },
 };
 
 static const double format_bytes[FORMAT_COUNT] = { [FORMAT_FP32] = 4, [FORMAT_BF16] = 2, [FORMAT_FP16] = 2, [FORMAT_FP8] = 1 };

@@ -66,7 +66,6 @@ typedef struct {
 } Optimizer;
 
 typedef struct {
-  const char *name;
   gboolean exp_avg, exp_avg_sq; /* for each parameter, in the chosen format */
   gboolean quantized;           /* both in 8 bits, by blocks */
   gboolean factored;            /* the second moment as sums of rows and columns */

@@ -290,16 +290,6 @@ typedef enum {
 /* The first of the part's own rules that the plan breaks. */
 PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part);
 
-/* What a plan keeps outside of its devices, bytes of a node; ranks are taken to
- * hold alike shares of the model. Of a parameter on the host: fp32 master weight,
- * two moments and gradient (16), 16-bit weight (2); where they are on NVMe the
- * host has buffers for what is on its way. */
-typedef struct {
-  double cpu_bytes, nvme_bytes;
-} HostMemory;
-
-HostMemory plan_host_memory(const Plan *plan, const Model *model, const Cluster *cluster);
-
 /* Whether the plan takes a choice that not every engine has. */
 gboolean plan_takes(const Plan *plan, ShardingChoice choice);
 

@@ -146,20 +146,15 @@ static void resolve_degrees(const PlanFile *f, Plan *out)
 static gboolean resolve_split(const JsonDoc *doc, Plan *out, GError **error)
 {
   const cJSON *given = json_get(json_root(doc), "layer_split");
-  int layers[SPLIT_STAGES_MAX], n;
 
   if (!given)
     return TRUE;
   if (cJSON_IsString(given) && g_str_equal(given->valuestring, "balanced"))
     return out->balanced = TRUE;
-  if (!cJSON_IsArray(given) || cJSON_GetArraySize(given) == 0 || cJSON_GetArraySize(given) > SPLIT_STAGES_MAX)
+  if (!split_is_list(given))
     return json_error(doc, given, error, "\"balanced\", or the layers of each stage in model order (at most %d stages)",
                       SPLIT_STAGES_MAX);
-  n = json_get_ints(doc, given, layers, SPLIT_STAGES_MAX, 0, SPLIT_LAYERS_MAX, error);
-  for (int i = 0; i < n; i++)
-    out->split.layers[i] = layers[i];
-  out->split.stages = MAX(n, 0);
-  return n > 0;
+  return split_read(doc, given, &out->split, error);
 }
 
 static gboolean resolve_types(const JsonDoc *doc, Plan *out, GError **error)
@@ -259,15 +254,18 @@ gboolean plan_parse(const char *text, gsize length, const char *name, const Mode
   return doc && read_doc(doc, model, out, framework, error);
 }
 
-void plan_write(const Plan *p, JsonWriter *w, const char *key)
+static void write_batch(const Plan *p, JsonWriter *w)
 {
-  json_open(w, key, '{');
   json_put_int(w, "gpus", p->gpus);
   json_put_int(w, "global_batch_size", p->global_batch);
   json_put_int(w, "micro_batch_size", p->micro_batch);
   json_put_int(w, "seq_length", p->seq);
   if (p->decoder_seq)
     json_put_int(w, "decoder_seq_length", p->decoder_seq);
+}
+
+static void write_pipeline(const Plan *p, JsonWriter *w)
+{
   json_put_int(w, "tensor_model_parallel_size", p->tp);
   json_put_bool(w, "sequence_parallel", p->sequence_parallel);
   json_put_int(w, "pipeline_model_parallel_size", p->pp);
@@ -279,23 +277,18 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   if (p->micro_group)
     json_put_int(w, "microbatch_group_size_per_vp_stage", p->micro_group);
   json_put_string(w, "pipeline_schedule", p->schedule->name);
-  if (p->split.stages) {
-    json_open(w, "layer_split", '[');
-    w->compact = TRUE;
-    for (int i = 0; i < p->split.stages; i++)
-      json_put_int(w, NULL, p->split.layers[i]);
-    json_close(w, ']');
-    w->compact = FALSE;
-  }
+  split_write(&p->split, w, "layer_split");
   strategies_write(&p->strategies, w);
   if (p->types[0]) {
-    json_open(w, "hetero_device_types", '[');
-    w->compact = TRUE;
+    json_open_line(w, "hetero_device_types", '[');
     for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
       json_put_string(w, NULL, p->types[i]);
-    json_close(w, ']');
-    w->compact = FALSE;
+    json_close_line(w, ']');
   }
+}
+
+static void write_groups(const Plan *p, JsonWriter *w)
+{
   json_put_int(w, "data_parallel_size", p->dp);
   json_put_int(w, "context_parallel_size", p->cp);
   if (p->cp > 1)
@@ -313,6 +306,10 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
     json_put_bool(w, "moe_pad_expert_input_to_capacity", TRUE);
   if (p->expert_load > 1)
     json_put_real(w, "moe_load_imbalance", p->expert_load);
+}
+
+static void write_states(const Plan *p, JsonWriter *w)
+{
   json_put_int(w, "zero_stage", p->zero);
   if (p->shard_group)
     json_put_int(w, "shard_group_size", p->shard_group);
@@ -321,6 +318,10 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   recompute_write(&p->scope, w);
   if (p->partition_activations)
     json_put_bool(w, "partition_activations", TRUE);
+}
+
+static void write_formats(const Plan *p, JsonWriter *w)
+{
   json_put_string(w, "precision", dtype_names[plan_format(p)]);
   if (p->fp8_recipe)
     json_put_string(w, "fp8_recipe", fp8_recipe_names[p->fp8_recipe]);
@@ -328,6 +329,10 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   offload_write(&p->offload, w);
   json_put_string(w, "attention", attention_kernel_names[p->attention]);
   json_put_string(w, "framework", p->framework->name);
+}
+
+static void write_overlap(const Plan *p, JsonWriter *w)
+{
   json_open(w, "overlap", '{');
   json_put_bool(w, "gradients", p->overlap.gradients);
   json_put_bool(w, "parameters", p->overlap.parameters);
@@ -338,5 +343,16 @@ void plan_write(const Plan *p, JsonWriter *w, const char *key)
   if (p->overlap.experts)
     json_put_bool(w, "experts", TRUE);
   json_close(w, '}');
+}
+
+void plan_write(const Plan *p, JsonWriter *w, const char *key)
+{
+  json_open(w, key, '{');
+  write_batch(p, w);
+  write_pipeline(p, w);
+  write_groups(p, w);
+  write_states(p, w);
+  write_formats(p, w);
+  write_overlap(p, w);
   json_close(w, '}');
 }

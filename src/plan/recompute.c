@@ -15,21 +15,15 @@ int recompute_of_stage(const RecomputeScope *scope, int stage, int n)
 
 static gboolean read_layers(const JsonDoc *doc, const cJSON *item, RecomputeScope *out, GError **error)
 {
-  int layers[SPLIT_STAGES_MAX], n;
-
   if (cJSON_IsNumber(item)) {
     out->layers = (int)CLAMP(item->valuedouble, 0, SPLIT_LAYERS_MAX + 1);
     return (out->layers >= 1 && out->layers <= SPLIT_LAYERS_MAX && out->layers == item->valuedouble) ||
            json_error(doc, item, error, "an integer from 1 to %d, or a list of one a stage", SPLIT_LAYERS_MAX);
   }
-  if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) == 0 || cJSON_GetArraySize(item) > SPLIT_STAGES_MAX)
+  if (!split_is_list(item))
     return json_error(doc, item, error, "an integer from 1 to %d, or a list of one a stage (at most %d)",
                       SPLIT_LAYERS_MAX, SPLIT_STAGES_MAX);
-  n = json_get_ints(doc, item, layers, SPLIT_STAGES_MAX, 0, SPLIT_LAYERS_MAX, error);
-  for (int i = 0; i < n; i++)
-    out->stages.layers[i] = layers[i];
-  out->stages.stages = MAX(n, 0);
-  return n > 0;
+  return split_read(doc, item, &out->stages, error);
 }
 
 static gboolean read_modules(const JsonDoc *doc, const cJSON *list, RecomputeScope *out, GError **error)
@@ -71,22 +65,13 @@ void recompute_write(const RecomputeScope *s, JsonWriter *w)
     json_put_string(w, "recompute_method", recompute_method_names[s->method]);
   if (s->layers)
     json_put_int(w, "recompute_num_layers", s->layers);
-  if (s->stages.stages) {
-    json_open(w, "recompute_num_layers", '[');
-    w->compact = TRUE;
-    for (int i = 0; i < s->stages.stages; i++)
-      json_put_int(w, NULL, s->stages.layers[i]);
-    json_close(w, ']');
-    w->compact = FALSE;
-  }
+  split_write(&s->stages, w, "recompute_num_layers");
   if (s->modules) {
-    json_open(w, "recompute_modules", '[');
-    w->compact = TRUE;
+    json_open_line(w, "recompute_modules", '[');
     for (int i = 0; i < MODULE_COUNT; i++)
       if (s->modules >> i & 1)
         json_put_string(w, NULL, recompute_module_names[i]);
-    json_close(w, ']');
-    w->compact = FALSE;
+    json_close_line(w, ']');
   }
 }
 

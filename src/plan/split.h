@@ -22,7 +22,7 @@
 #ifndef TDP_PLAN_SPLIT_H
 #define TDP_PLAN_SPLIT_H
 
-#include <glib.h>
+#include "base/json.h"
 
 #define SPLIT_STAGES_MAX 128
 #define SPLIT_LAYERS_MAX 255
@@ -71,5 +71,11 @@ gboolean split_fill(int layers, int stages, int ends, LayerSplit *out);
 int split_layers(const LayerSplit *split);
 
 gboolean split_is_kind(const LayerSplit *split, SplitKind kind);
+
+/* In files: whether an item is a list of 1 to SPLIT_STAGES_MAX entries; its layers; the list under `key`, on one
+ * line, or nothing for equal stages. */
+gboolean split_is_list(const cJSON *item);
+gboolean split_read(const JsonDoc *doc, const cJSON *list, LayerSplit *out, GError **error);
+void split_write(const LayerSplit *split, JsonWriter *writer, const char *key);
 
 #endif

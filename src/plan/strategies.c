@@ -95,15 +95,13 @@ void strategies_write(const LayerStrategies *s, JsonWriter *w)
   json_open(w, "layer_strategies", '[');
   for (int i = 0; i < s->n; i++) {
     const StrategyRun *run = &s->runs[i];
-    json_open(w, NULL, '{');
-    w->compact = TRUE;
+    json_open_line(w, NULL, '{');
     json_put_int(w, "layers", run->layers);
     json_put_int(w, "tensor_model_parallel_size", run->tp);
     json_put_bool(w, "sequence_parallel", run->sequence_parallel);
     json_put_int(w, "zero_stage", run->zero);
     json_put_string(w, "recompute_granularity", recompute_names[run->recompute]);
-    json_close(w, '}');
-    w->compact = FALSE;
+    json_close_line(w, '}');
   }
   json_close(w, ']');
 }

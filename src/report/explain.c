@@ -29,7 +29,10 @@ char *report_ranking(const Result *results, int n)
     table_add(t, "%d", i + 1);
     table_add(t, "%d", r->plan.tp);
     table_add(t, "%s", r->plan.sequence_parallel ? "on" : "off");
-    table_add(t, "%d", r->plan.pp);
+    if (r->plan.split_rank)
+      table_add(t, "%d, encoder %d", r->plan.pp, r->plan.split_rank);
+    else
+      table_add(t, "%d", r->plan.pp);
     table_add(t, "%d", r->plan.vpp);
     if (context)
       table_add(t, "%d", r->plan.cp);
@@ -37,7 +40,7 @@ char *report_ranking(const Result *results, int n)
       table_add(t, "%d, etp %d", r->plan.ep, plan_expert_tensor(&r->plan));
     else if (experts)
       table_add(t, "%d", r->plan.ep);
-    table_add(t, "%d", r->plan.dp);
+    table_add(t, "%d%s", r->plan.dp, r->plan.pipeline_inner ? " around pp" : "");
     if (plan_shards(&r->plan) < plan_replicas(&r->plan))
       table_add(t, "%d/%d", r->plan.zero, plan_shards(&r->plan));
     else

@@ -49,8 +49,7 @@ static void open_file(JsonWriter *w, const Result *r, int rank, int device, cons
 
 static void put_name(JsonWriter *w, const char *what, int pid, const char *name)
 {
-  json_open(w, NULL, '{');
-  w->compact = TRUE;
+  json_open_line(w, NULL, '{');
   json_put_string(w, "ph", "M");
   json_put_string(w, "name", what);
   json_put_int(w, "pid", pid);
@@ -61,8 +60,7 @@ static void put_name(JsonWriter *w, const char *what, int pid, const char *name)
   else
     json_put_int(w, "sort_index", pid);
   json_close(w, '}');
-  json_close(w, '}');
-  w->compact = FALSE;
+  json_close_line(w, '}');
 }
 
 /* "rank 3, stage 0", "ranks 0-15, stage 0". */

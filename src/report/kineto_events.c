@@ -138,8 +138,7 @@ void trace_index_clear(TraceIndex *x)
 
 static void open_event(EventSink *sink, const char *phase, const char *category, const char *name, int tid, gint64 at)
 {
-  json_open(sink->w, NULL, '{');
-  sink->w->compact = TRUE;
+  json_open_line(sink->w, NULL, '{');
   json_put_string(sink->w, "ph", phase);
   json_put_string(sink->w, "cat", category);
   json_put_string(sink->w, "name", name);
@@ -150,8 +149,7 @@ static void open_event(EventSink *sink, const char *phase, const char *category,
 
 static void close_event(EventSink *sink)
 {
-  json_close(sink->w, '}');
-  sink->w->compact = FALSE;
+  json_close_line(sink->w, '}');
 }
 
 /* A slice with its arguments open; close_slice ends it. */

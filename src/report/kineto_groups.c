@@ -104,8 +104,7 @@ static void put_group(JsonWriter *w, const Plan *plan, ProcessGroup group, int r
 {
   int size = group_size(plan, group);
 
-  json_open(w, NULL, '{');
-  w->compact = TRUE;
+  json_open_line(w, NULL, '{');
   json_put_string(w, "pg_name", groups[group].name);
   json_put_string(w, "pg_desc", groups[group].description);
   json_put_string(w, "backend_config", "cuda:nccl");
@@ -114,8 +113,7 @@ static void put_group(JsonWriter *w, const Plan *plan, ProcessGroup group, int r
   for (int i = 0; i < size && group != GROUP_WORLD; i++)
     json_put_int(w, NULL, member(plan, group, rank, i));
   json_close(w, ']');
-  json_close(w, '}');
-  w->compact = FALSE;
+  json_close_line(w, '}');
 }
 
 void group_put_all(JsonWriter *w, const Plan *plan, int rank)

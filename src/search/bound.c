@@ -127,6 +127,8 @@ static int first_layer(const Bound *b, int stage)
 {
   if (b->plan->split.stages)
     return b->first[stage];
+  if (b->plan->split_rank)
+    return plan_stage_first_layer(b->plan, b->model, stage);
   return stage == 0 ? 0 : stage == b->stages ? b->model->n_layers : 1 + b->layers * stage;
 }
 
@@ -166,7 +168,8 @@ static int stage_of(const Bound *b, int rank, int chunk)
 /* Whether all stages but the first and the last hold the same. */
 static gboolean alike(const Bound *b)
 {
-  return b->sums->alike && !b->mixed && !b->plan->split.stages && b->plan->schedule->placement == PLACE_LOOP;
+  return b->sums->alike && !b->mixed && !b->plan->split.stages && !b->plan->split_rank &&
+         b->plan->schedule->placement == PLACE_LOOP;
 }
 
 static double of_rank_mixed(const Bound *b, const double *sum, int rank)

@@ -4,7 +4,7 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
 }
 
 typedef struct {
@@ -17,6 +17,7 @@ static const FixedKey fixed_keys[] = {
   { "tp", G_STRUCT_OFFSET(Fixed, tp), 1, 1 << 24 },
   { "pp", G_STRUCT_OFFSET(Fixed, pp), 1, 1 << 24 },
   { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
+  { "split_rank", G_STRUCT_OFFSET(Fixed, split_rank), 0, 1 << 24 },
   { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
   { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
   { "ep", G_STRUCT_OFFSET(Fixed, ep), 1, 1 << 24 },
@@ -64,7 +65,9 @@ static gboolean fix_recompute(const char *value, Fixed *out, GError **error)
 }
 
 const char *const fixed_orders[] = { "tp-dp-pp", "tp-pp-dp", NULL };
-const char *const fixed_offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
+
+/* Nothing, the optimizer, it and weights, both on NVMe. */
+static const char *const fixed_offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
 
 /* By name, or 0 and 1 for the first two. */
 static gboolean fix_offload(const char *value, Fixed *out, GError **error)
@@ -102,7 +105,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, "
+                 "one of the keys tp, pp, vpp, split_rank, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, "
                  "dispatcher, order, optimizer, schedule");
 }
 

@@ -3,7 +3,6 @@
 #include "program/balance.h"
 #include "search/bound.h"
 #include "search/rounds.h"
-#include "sim/simulate.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,8 +11,10 @@ typedef struct {
   const Model *model;
   const Cluster *cluster;
   Plan plan; /* the best so far */
-  Metrics metrics;
-  PriceSums *sums; /* of it */
+  Metrics metrics; /* of it, as what follows */
+  const Trace *trace;
+  Trace *own;      /* the same, unless it is the caller's */
+  PriceSums *sums;
   Rounds *rounds;
 } Polish;
 
@@ -85,7 +86,7 @@ static void propose_recompute(const Polish *p, GArray *proposals)
     start.scope.stages.layers[stage] = p->plan.scope.method == RECOMPUTE_BLOCK
                                            ? recompute_of_stage(&p->plan.scope, stage, stage_layers(p, stage))
                                            : stage_layers(p, stage);
-  g_autoptr(Trace) trace = simulate_plan(p->model, p->cluster, &p->plan);
+  const Trace *trace = p->trace;
   double each = kept_bytes(p);
   for (gsize i = 0; each > 0 && trace->n_rows == start.pp && i < G_N_ELEMENTS(shares); i++) {
     Plan plan = start;
@@ -151,7 +152,8 @@ static void propose_layers(const Polish *p, GArray *proposals)
   Plan start = p->plan;
 
   if (p->plan.pp == 1 || stages > SPLIT_STAGES_MAX || start.framework->splits == SPLITS_EVEN ||
-      recompute_counts(&start.scope) || schedule_copies(start.schedule) > 1 || p->cluster->n_types > 0)
+      recompute_counts(&start.scope) || schedule_copies(start.schedule) > 1 || p->cluster->n_types > 0 ||
+      start.split_rank > 0)
     return;
   if (!start.split.stages) {
     start.split.stages = stages;
@@ -302,10 +304,11 @@ static GArray *rank(const Polish *p, const GArray *proposals)
 /* Less than this share is no gain. */
 #define GAIN_LEAST 1e-6
 
-static void take(Polish *p, const Plan *plan, const Metrics *metrics)
+static void take(Polish *p, const Plan *plan, const Metrics *metrics, const Trace *trace)
 {
   p->plan = *plan;
   p->metrics = *metrics;
+  p->trace = trace;
   price_sums_free(p->sums);
   p->sums = price_sums_new(p->model, plan, p->cluster);
 }
@@ -321,7 +324,7 @@ static gboolean improve(Polish *p, const Kind *kind, PolishStep *step)
   kind->propose(p, proposals);
   g_autoptr(GArray) ranked = rank(p, proposals);
   for (; n < (int)MIN(ranked->len, POLISH_TRIES); n++)
-    tried[n] = (Simulation) { .plan = g_array_index(proposals, Plan, g_array_index(ranked, Ranked, n).at) };
+    tried[n] = (Simulation) { .keeps = TRUE, .plan = g_array_index(proposals, Plan, g_array_index(ranked, Ranked, n).at) };
   rounds_run(p->rounds, tried, n);
   for (int i = 0; i < n; i++) {
     const Metrics *m = &tried[i].metrics;
@@ -331,11 +334,15 @@ static gboolean improve(Polish *p, const Kind *kind, PolishStep *step)
   }
   step->proposed += proposals->len;
   step->simulated += n;
-  if (best < 0)
-    return FALSE;
-  step->gained_s += p->metrics.iteration_s - tried[best].metrics.iteration_s;
-  take(p, &tried[best].plan, &tried[best].metrics);
-  return TRUE;
+  if (best >= 0) {
+    step->gained_s += p->metrics.iteration_s - tried[best].metrics.iteration_s;
+    trace_free(p->own);
+    p->own = g_steal_pointer(&tried[best].trace);
+    take(p, &tried[best].plan, &tried[best].metrics, p->own);
+  }
+  for (int i = 0; i < n; i++)
+    trace_free(tried[i].trace);
+  return best >= 0;
 }
 
 static void step_clear(gpointer step)
@@ -343,15 +350,14 @@ static void step_clear(gpointer step)
   g_free(((PolishStep *)step)->now);
 }
 
-Polished *polish_plan(const Model *model, const Cluster *cluster, const Plan *plan, int threads)
+Polished *polish_plan(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace, int threads)
 {
   Polish p = { .model = model, .cluster = cluster };
   Polished *out = g_new0(Polished, 1);
   Metrics first;
 
-  g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
   trace_metrics(trace, &first);
-  take(&p, plan, &first);
+  take(&p, plan, &first, trace);
   g_autoptr(PriceCache) prices = price_cache_new(model, cluster);
   p.rounds = rounds_new(model, cluster, prices, NULL, threads);
   out->steps = g_array_new(FALSE, FALSE, sizeof(PolishStep));
@@ -368,6 +374,7 @@ Polished *polish_plan(const Model *model, const Cluster *cluster, const Plan *pl
   out->metrics = p.metrics;
   out->gained_s = first.iteration_s - p.metrics.iteration_s;
   rounds_free(p.rounds);
+  trace_free(p.own);
   price_sums_free(p.sums);
   return out;
 }

@@ -42,8 +42,8 @@ typedef struct {
   double gained_s; /* in all */
 } Polished;
 
-/* From a legal plan that fits. threads: 0 = one for each processor; what comes out does not depend on it. */
-Polished *polish_plan(const Model *model, const Cluster *cluster, const Plan *plan, int threads);
+/* From a legal plan that fits, and its trace. threads: 0 = one for each processor; what comes out does not depend on it. */
+Polished *polish_plan(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace, int threads);
 void polished_free(Polished *polished);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Polished, polished_free)
 

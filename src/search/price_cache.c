@@ -7,7 +7,7 @@
 /* What PriceSums depend on, and with the stages a split. */
 typedef struct {
   int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, tensor, experts, ends_meet, stages;
-  int method, layers, modules; /* of recomputation; the first two where it counts the layers of a stage */
+  int method, layers, split_rank, modules; /* of recomputation; the first three where it counts the layers of a stage */
 } PriceKey;
 
 typedef struct {
@@ -52,7 +52,7 @@ static PriceKey key_of(const Plan *plan, int stages)
                       plan->sequence_parallel, plan->recompute, plan->overlap.tensor, plan->overlap.experts,
                       plan_ends_meet(plan),
                       counts ? plan_stages(plan) : stages, counts ? plan->scope.method : 0,
-                      counts ? plan->scope.layers : 0, (int)plan->scope.modules };
+                      counts ? plan->scope.layers : 0, counts ? plan->split_rank : 0, (int)plan->scope.modules };
 }
 
 static guint plan_hash(gconstpointer p)

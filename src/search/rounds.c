@@ -143,6 +143,7 @@ void simulation_complete(const Model *model, const Cluster *cluster, const Price
   s->slack_s = find_slack(program, trace, &s->plan);
   s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, &s->plan) : 0;
   s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster, &s->plan) : 0;
+  s->trace = s->keeps ? g_steal_pointer(&trace) : NULL;
 }
 
 static void simulate_job(gpointer data, gpointer user_data)

@@ -26,6 +26,8 @@ typedef struct {
   gint64 index; /* in the space */
   Metrics metrics; /* critical_row is -1 if only the time of the step and the peak are known */
   double slack_s, gradients_s, parameters_s;
+  gboolean keeps; /* asked for: the trace */
+  Trace *trace;   /* the caller's to free; NULL if not kept */
 } Simulation;
 
 typedef struct Rounds Rounds;

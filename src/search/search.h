@@ -50,14 +50,12 @@ typedef struct {
   int dispatch; /* ExpertDispatch */
   int order;    /* of ranks, index into fixed_orders */
   int optimizer; /* OptimizerName */
+  int split_rank; /* stages of an encoder-decoder's encoder; 0 = stages are cut by layers */
   int recompute_layers; /* of each stage made again; 0 = any number */
   const Schedule *schedule;
 } Fixed;
 
 Fixed fixed_none(void);
-
-/* What `offload` is fixed to: nothing, the optimizer, it and weights, both on NVMe. */
-extern const char *const fixed_offloads[];
 
 /* What `order` is fixed to: the pipeline last or before data (Plan.pipeline_inner). */
 extern const char *const fixed_orders[];

@@ -431,6 +431,29 @@ static void set_order(const Walk *w, Plan *plan, int i)
   }
 }
 
+/* Whether the space has the plan with so many stages of an encoder-decoder's encoder. 0 cuts stages by layers alone;
+ * another number that cuts them in the same places is the same plan. */
+static gboolean has_split_rank(const Walk *w, const Plan *p, int rank)
+{
+  int encoder = w->model->encoder_blocks, decoder = w->model->blocks - encoder, rest = p->pp - rank;
+  int fixed = w->options->fixed.split_rank;
+
+  if (rank == 0 || excluded(fixed, rank))
+    return !excluded(fixed, rank);
+  if (p->vpp > 1 || plan_stages(p) != p->pp || encoder % rank != 0 || decoder % rest != 0)
+    return FALSE;
+  return fixed == rank || encoder / rank != decoder / rest;
+}
+
+static void walk_splits(Walk *w, Plan plan, int rule)
+{
+  int most = w->model->encoder_blocks > 0 ? plan.pp - 1 : 0;
+
+  for (plan.split_rank = 0; plan.split_rank <= most; plan.split_rank++)
+    if (has_split_rank(w, &plan, plan.split_rank) && !reject(w, &plan, rule, w->n_passes * w->variants))
+      walk_leaves(w, plan);
+}
+
 static void walk_members(Walk *w, Plan plan)
 {
   int rule = check_part(w, &plan, PLAN_DEGREES);
@@ -449,8 +472,7 @@ static void walk_members(Walk *w, Plan plan)
       if (w->options->fixed.overlap == 0)
         space_switch_off(&plan, VARIANTS_MAX - 1);
       update_switches(w, plan);
-      if (!reject(w, &plan, rule, w->n_passes * w->variants))
-        walk_leaves(w, plan);
+      walk_splits(w, plan, rule);
     }
   }
 }

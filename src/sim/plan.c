@@ -2,11 +2,6 @@
 #include "sim/graph.h"
 #include "sim/simulate.h"
 
-SimOptions sim_options_default(void)
-{
-  return (SimOptions) { .share_links = FALSE, .receive_buffers = 0 };
-}
-
 gboolean sim_options_check(const SimOptions *options, const Program *program, GError **error)
 {
   g_autoptr(SimGraph) graph = sim_graph_new(program, options->receive_buffers);
@@ -34,7 +29,7 @@ Trace *simulate_plan_with(const Model *model, const Cluster *cluster, const Plan
 
 Trace *simulate_plan(const Model *model, const Cluster *cluster, const Plan *plan)
 {
-  SimOptions options = sim_options_default();
+  const SimOptions options = { .share_links = FALSE, .receive_buffers = 0 };
 
   return simulate_plan_with(model, cluster, plan, &options, NULL);
 }

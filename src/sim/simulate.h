@@ -29,13 +29,11 @@
 #include "sim/links.h"
 #include "trace/trace.h"
 
+/* Zeros: nothing shared, no limit, as the planner's search assumes. */
 typedef struct {
   gboolean share_links;
   int receive_buffers; /* of each pair of stages and direction; 0 = no limit */
 } SimOptions;
-
-/* Nothing shared, no limit: what the planner's search assumes. */
-SimOptions sim_options_default(void);
 
 /* Whether every task can run with so many receive buffers. TDP_ERROR_INPUT. */
 gboolean sim_options_check(const SimOptions *options, const Program *program, GError **error);

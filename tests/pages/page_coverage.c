@@ -189,7 +189,8 @@ static gboolean example_is_legal(const Example *e, const char *framework, GError
   char *printed = cJSON_PrintUnformatted(root);
   gboolean ok = plan_parse(printed, strlen(printed), e->path, e->model, &plan, &loaded, error) &&
                 cluster_resize(e->cluster, plan.gpus, error) && balance_plan(e->model, e->cluster, &plan, error) &&
-                plan_check(&plan, e->model, e->cluster, error) == RULE_NONE;
+                plan_check(&plan, e->model, e->cluster, error) == RULE_NONE &&
+                (!framework || plan.pp == 1 || framework_runs(loaded, plan.schedule));
   g_clear_pointer(&loaded, framework_free);
   cJSON_free(printed);
   cJSON_Delete(root);

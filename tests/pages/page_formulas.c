@@ -3,9 +3,9 @@
  * plan's program and its simulation give. Exit 1 where they differ without a
  * stated reason, or agree in spite of one.
  */
+#include "deepspeed_memory.h"
 #include "fixture.h"
 #include "pages/volume.h"
-#include "plan/deepspeed_memory.h"
 #include "sim/simulate.h"
 
 #include <gsl/gsl_errno.h>
@@ -478,7 +478,7 @@ static void estimators(Page *p)
   double params = s.model->params, largest = deepspeed_largest_params(s.model);
 
   section(p, "DeepSpeed's estimators, bytes",
-          "`estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs`, as `src/plan/deepspeed_memory.h` has "
+          "`estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs`, as `src/deepspeed_memory.h` has "
           "them. Llama 2 7B on 8 nodes of n = 8, N = 64; L is the largest module.");
   for (gsize i = 0; i < G_N_ELEMENTS(estimates); i++) {
     const Estimate *e = &estimates[i];

@@ -1,4 +1,4 @@
-#include "plan/deepspeed_memory.h"
+#include "deepspeed_memory.h"
 
 #include <math.h>
 

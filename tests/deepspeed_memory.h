@@ -6,8 +6,8 @@
  * `memory` of a simulation has all of these. For comparison only: nothing in
  * the planner reads them. Pure arithmetic, nothing can fail.
  */
-#ifndef TDP_PLAN_DEEPSPEED_MEMORY_H
-#define TDP_PLAN_DEEPSPEED_MEMORY_H
+#ifndef TDP_TESTS_DEEPSPEED_MEMORY_H
+#define TDP_TESTS_DEEPSPEED_MEMORY_H
 
 #include "model/model.h"
 
