@@ -224,5 +224,6 @@ START_TEST(remembered_ops_cost_the_same)
 }
 END_TEST
 
-TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, slower_links_slow_less, the_host_can_be_the_limit, the_slowest_of_many, products_lose_by_switching,
+TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, slower_links_slow_less, the_host_can_be_the_limit,
+          the_slowest_of_many, products_lose_by_switching,
           recomputation_is_paid, recomputation_may_stop_early, early_libraries_are_slower)
