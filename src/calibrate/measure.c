@@ -68,12 +68,21 @@ static double time_reference(Measure *m)
 /* Behind another product, since the clock may go down for the first. */
 static double time_head(Measure *m)
 {
-  if (!is_extra(m)) {
-    bench_reference(&m->bench);
-    return time_reference(m);
-  }
-  g_usleep((gulong)(BLOCK_S * G_USEC_PER_SEC));
-  return 1;
+  bench_reference(&m->bench);
+  return time_reference(m);
+}
+
+static int index_of(const Measure *m, const MachinePoint *p)
+{
+  return (int)(p - measure_point(m, 0));
+}
+
+/* Of a rank beyond the processors, whose polling would take time from those that compute. */
+static void sleep_meanwhile(Measure *m, const MachinePoint *p)
+{
+  double seconds = p->busy > m->options->processors ? BLOCK_S : MAX(BLOCK_S, m->lasts_s[index_of(m, p)]);
+
+  g_usleep((gulong)(seconds * G_USEC_PER_SEC));
 }
 
 /* Calls before those that count, as the clock goes up again behind a product. */
@@ -87,7 +96,11 @@ static void time_calls(Measure *m, const MachinePoint *p, int calls, Sample *s)
 {
   gboolean turns = p->busy > m->options->processors;
 
-  s->head = s->reference = time_head(m);
+  s->head = s->reference = 1;
+  if (is_extra(m))
+    sleep_meanwhile(m, p);
+  else
+    s->head = s->reference = time_head(m);
   if (turns)
     wait_all(m);
   if (!takes_part(m, p))
@@ -123,6 +136,11 @@ static Sample take_sample(Measure *m, const MachinePoint *p, int calls)
   if (b->withheld)
     from = b->withheld(b);
   time_calls(m, p, calls, &s);
+  if (m->options->processors < b->size) {
+    double lasts_s = is_extra(m) ? 0 : b->now_s(b) - from_s;
+    measure_reduce(m, &lasts_s, 1, EXEC_MAX);
+    m->lasts_s[index_of(m, p)] = lasts_s;
+  }
   if (b->withheld && p->kind != POINT_DISK) {
     s.withheld = withheld_since(m, p, &from, from_s);
     measure_reduce(m, &s.withheld, 1, EXEC_MAX);
@@ -251,6 +269,7 @@ static gboolean measure_init(Measure *m, Backend *b, char *message)
   m->start = b->event_new(b);
   m->end = b->event_new(b);
   m->calls = g_new0(int, m->points->len);
+  m->lasts_s = g_new0(double, m->points->len);
   m->samples = g_new0(Sample, (gsize)m->points->len * m->options->rounds);
   m->heads = g_array_new(FALSE, FALSE, sizeof(Sample));
   return TRUE;
@@ -268,6 +287,7 @@ static void measure_clear(Measure *m, Backend *b)
   bench_clear(&m->bench);
   g_free(m->groups);
   g_free(m->calls);
+  g_free(m->lasts_s);
   g_free(m->samples);
   g_clear_pointer(&m->heads, g_array_unref);
 }
