@@ -292,7 +292,8 @@ static void measure_clear(Measure *m, Backend *b)
   g_clear_pointer(&m->heads, g_array_unref);
 }
 
-gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *points, MeasureCounts *counts, GError **error)
+gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *points, MeasureCounts *counts,
+                        GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "out of memory";
   Measure m = { .options = options, .points = points };
