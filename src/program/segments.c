@@ -3,6 +3,7 @@
 
 #include "cost/kernel.h"
 #include "cost/quantized.h"
+#include "cost/sharded.h"
 
 #include <string.h>
 
@@ -121,39 +122,12 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboo
   return *known;
 }
 
-static CollectiveCost cost_in_parts(const Cluster *site, Collective what, double bytes, const GroupShape *group,
-                                    int parts, double part_s)
-{
-  CollectiveCost cost = collective_cost(site, what, bytes / parts, group);
-
-  cost.seconds = parts * (cost.seconds + part_s);
-  cost.runner_up_s = parts * (cost.runner_up_s + part_s);
-  return cost;
-}
-
-/* Gradients are scattered and parameters gathered at once, tensor by tensor
- * (ZeRO-3), or by a reduction to and a broadcast from each rank in turn, which
- * take as long as each other. */
-static CollectiveCost sharded_cost(const Plan *view, const Cluster *site, Collective what, double bytes,
-                                   const GroupShape *group)
-{
-  const Framework *f = view->framework;
-
-  if (view->zero < 3 && f->whole_tensors)
-    return cost_in_parts(site, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
-  if (view->zero == 3 && f->shard_tensors)
-    return cost_in_parts(site, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
-  return collective_cost(site, what, bytes, group);
-}
-
 Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
-                .cost = collective_cost(site, what, bytes, &group), .slowdown = 1 };
+                .cost = sharded_cost(view, site, what, bytes, &group), .slowdown = 1 };
 
-  if (what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER)
-    s.cost = sharded_cost(view, site, what, bytes, &group);
   s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? view->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
     s.slowdown = overlap_slowdown(site, &group);

@@ -38,6 +38,7 @@ typedef struct {
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
 PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices); /* owns them */
 void price_sums_free(PriceSums *sums);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceSums, price_sums_free)
 gsize price_sums_bytes(const Model *model, const PriceSums *sums); /* that they take, beside the prices */
 
 /* What comes behind the passes of a rank that holds so many parameters (and so many of experts that are apart) and runs

@@ -1,6 +1,7 @@
 #include "search/bound_parts.h"
 
 #include "cost/quantized.h"
+#include "cost/sharded.h"
 
 #include <math.h>
 
@@ -60,7 +61,7 @@ double sum_of_rank(const Bound *b, const double *sum, int rank)
 
 static double comm(const Bound *b, Collective what, double bytes, int kind)
 {
-  return collective_cost(b->site, what, bytes, &b->data[kind]).seconds;
+  return sharded_cost(b->plan, b->site, what, bytes, &b->data[kind]).seconds;
 }
 
 double bound_reduction_s(const Bound *b, double params, int kind)
@@ -81,10 +82,13 @@ double bound_across_s(const Bound *b, double gradients, int kind)
 double bound_gather_s(const Bound *b, double params, const GroupShape *group)
 {
   const Plan *p = b->plan;
+  double bytes = params * op_gathered_weight_bytes(p);
 
   if (p->sharding.quantized_weights)
     return quantized_gather_cost(b->site, params, group).seconds;
-  return collective_cost(b->site, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), group).seconds;
+  if (p->sharding.tiling > 1)
+    return collective_cost(b->site, COLLECTIVE_ALL_GATHER, bytes, group).seconds;
+  return sharded_cost(p, b->site, COLLECTIVE_ALL_GATHER, bytes, group).seconds;
 }
 
 /* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */

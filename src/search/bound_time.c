@@ -1,5 +1,7 @@
 #include "search/bound_parts.h"
 
+#include <math.h>
+
 /* What comes behind the passes of a rank; most hold the same as another. */
 static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
 {
@@ -15,24 +17,30 @@ static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
   return &ends->ends[at];
 }
 
+/* Of pairs that may share the domains of any tiers that hold both; that inside a node need not be the fastest. */
 static double send_on(const Bound *b, const Cluster *cluster)
 {
   const Plan *p = b->plan;
-  GroupShape pair = { .size = 2 };
-  double bytes = op_boundary_bytes(b->model, p);
+  double bytes = op_boundary_bytes(b->model, p), least = INFINITY;
 
-  for (int t = 0; t < cluster->n_tiers; t++)
-    pair.per_domain[t] = mesh_stride(p, AXIS_PIPELINE) < cluster->tiers[t].devices ? 2 : 1;
   if (p->framework->scatter_gather)
     bytes /= p->sequence_parallel ? 1 : p->tp;
-  return p->pp > 1 ? collective_cost(cluster, COLLECTIVE_SEND, bytes, &pair).seconds : 0;
+  for (int shared = cluster->n_tiers - 1; shared >= 0 && mesh_stride(p, AXIS_PIPELINE) < cluster->tiers[shared].devices;
+       shared--) {
+    GroupShape pair = { .size = 2 };
+    for (int t = 0; t < cluster->n_tiers; t++)
+      pair.per_domain[t] = t < shared ? 1 : 2;
+    least = MIN(least, collective_cost(cluster, COLLECTIVE_SEND, bytes, &pair).seconds);
+  }
+  return least;
 }
 
-/* A send between neighbouring stages at its fastest: inside a node if any pair is, on any type of nodes. */
+/* A send between neighbouring stages at its fastest, on any type of nodes. */
 static double send_s(const Bound *b)
 {
+  if (b->plan->pp == 1)
+    return 0;
   double least = send_on(b, b->cluster);
-
   for (int i = 0; i < b->cluster->n_types; i++)
     least = MIN(least, send_on(b, b->cluster->types[i]));
   return least;
@@ -69,6 +77,19 @@ static int lowest_stage(const Bound *b, int rank)
   return lowest;
 }
 
+/* Sends of a micro-batch on its way to a stage: only a table may have neighbours on one rank before a rank's lowest. */
+static int sends_to(const Bound *b, int stage)
+{
+  int sends = 0;
+
+  if (b->plan->schedule->placement != PLACE_TABLE)
+    return stage;
+  for (int i = 0; i < stage; i++)
+    sends += schedule_place(b->plan->schedule, &b->shape, i, 0).rank !=
+             schedule_place(b->plan->schedule, &b->shape, i + 1, 0).rank;
+  return sends;
+}
+
 static double before_stage_mixed(const Bound *b, const double *sum, int stage)
 {
   double seconds = 0;
@@ -97,10 +118,10 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
 
   for (int rank = 0; rank < b->plan->pp; rank = schedule->serial ? rank + 1 : bound_next_rank(b, rank)) {
     int stage = lowest_stage(b, rank);
-    double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
+    double sends_s = sends_to(b, stage) * send, fill = before_stage(b, b->sums->forward_s, stage) + sends_s;
     /* forwards that are slots of their own may be made again before the gradient comes */
     double again = schedule->recompute ? before_stage(b, b->sums->forward_s, stage) : 0;
-    double drain = MAX(0, before_stage(b, back, stage) - again) + stage * send, work = m * micro_s(b, rank);
+    double drain = MAX(0, before_stage(b, back, stage) - again) + sends_s, work = m * micro_s(b, rank);
     double passing = schedule->split ? m * sum_of_rank(b, b->sums->least_input_s, rank) : work;
     b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
     const RankEnd *end = find_rank_end(b, rank, ends);

@@ -1,5 +1,6 @@
 #include "search/rounds.h"
 
+#include "cost/sharded.h"
 #include "search/bound.h"
 #include "plan/mesh.h"
 #include "sim/simulate.h"
@@ -30,19 +31,19 @@ typedef struct {
   double excess_s;       /* what finished ones take more than one call each */
 } Calls;
 
-static void end_call(Calls *c, const Cluster *cluster)
+static void end_call(Calls *c, const Plan *plan, const Cluster *site)
 {
   const Segment *s = c->segment;
 
   if (s)
-    c->excess_s += MAX(0, c->seconds - collective_cost(cluster, s->collective, c->bytes, &s->group).seconds);
+    c->excess_s += MAX(0, c->seconds - sharded_cost(plan, site, s->collective, c->bytes, &s->group).seconds);
   c->seconds = c->bytes = 0;
 }
 
-static void add_piece(Calls *c, const Cluster *cluster, const Span *span, const Segment *segment)
+static void add_piece(Calls *c, const Plan *plan, const Cluster *site, const Span *span, const Segment *segment)
 {
   if (!c->segment || c->chunk != span->chunk || c->micro != span->micro)
-    end_call(c, cluster);
+    end_call(c, plan, site);
   c->segment = segment;
   c->chunk = span->chunk;
   c->micro = span->micro;
@@ -60,13 +61,13 @@ static double gradient_gain(const Trace *trace, const Cluster *cluster, const Pl
     const Span *span = &g_array_index(trace->spans, Span, i);
     const Segment *segment = &g_array_index(trace->segments, Segment, span->segment);
     if (span->kind == TASK_REDUCE) /* sums over copies of a part are calls of their own */
-      add_piece(&rows[span->row][segment->collective == COLLECTIVE_ALL_REDUCE], mesh_site(plan, cluster, span->row), span,
-                segment);
+      add_piece(&rows[span->row][segment->collective == COLLECTIVE_ALL_REDUCE], plan,
+                mesh_site(plan, cluster, span->row), span, segment);
   }
   for (int row = 0; row < trace->n_rows; row++) {
     double excess_s = 0;
     for (int across = 0; across < 2; across++) {
-      end_call(&rows[row][across], mesh_site(plan, cluster, row));
+      end_call(&rows[row][across], plan, mesh_site(plan, cluster, row));
       excess_s += rows[row][across].excess_s;
     }
     sum += excess_s;
@@ -94,8 +95,8 @@ static double parameter_gain(const Trace *trace, const Cluster *cluster, const P
     const Calls *r = &rows[row];
     longest = MAX(longest, r->seconds);
     const Cluster *site = mesh_site(plan, cluster, row);
-    shortest = !r->segment ? 0 : MIN(shortest, collective_cost(site, r->segment->collective, r->bytes,
-                                                               &r->segment->group).seconds);
+    shortest = !r->segment ? 0 : MIN(shortest, sharded_cost(plan, site, r->segment->collective, r->bytes,
+                                                            &r->segment->group).seconds);
   }
   return MAX(0, longest - shortest);
 }

@@ -1,0 +1,24 @@
+#include "cost/sharded.h"
+
+static CollectiveCost cost_in_parts(const Cluster *site, Collective what, double bytes, const GroupShape *group,
+                                    int parts, double part_s)
+{
+  CollectiveCost cost = collective_cost(site, what, bytes / parts, group);
+
+  cost.seconds = parts * (cost.seconds + part_s);
+  cost.runner_up_s = parts * (cost.runner_up_s + part_s);
+  return cost;
+}
+
+CollectiveCost sharded_cost(const Plan *plan, const Cluster *site, Collective what, double bytes,
+                            const GroupShape *group)
+{
+  const Framework *f = plan->framework;
+  gboolean divided = what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER;
+
+  if (divided && plan->zero < 3 && f->whole_tensors)
+    return cost_in_parts(site, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
+  if (divided && plan->zero == 3 && f->shard_tensors)
+    return cost_in_parts(site, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
+  return collective_cost(site, what, bytes, group);
+}
