@@ -62,6 +62,24 @@ static gboolean parse(const char *text, const Model *model, Plan *plan, Framewor
   return plan_parse(text, strlen(text), "p.json", model, plan, framework, error);
 }
 
+/* A machine of one device, as tdp-calibrate writes it for one rank: nothing joins it to others. */
+START_TEST(one_device_has_no_links)
+{
+  static const char alone[] =
+      "{\"name\": \"alone\", \"nodes\": 1, \"source\": \"default: a test\", \"server\": {\"name\": \"s\", \"gpu\": "
+      "\"a100-sxm4-80gb\", \"devices_per_node\": 1, \"source\": \"default: a test\"}}";
+  GError *error = NULL;
+  Cluster *cluster = cluster_parse(alone, strlen(alone), "alone.json", &error);
+  Planned p;
+
+  ck_assert_msg(cluster, "%s", error ? error->message : "");
+  planned_init(&p, fixture_model(8, 512, 8, 128, 1024), cluster, "megatron-core");
+  p.plan.gpus = 1;
+  ck_assert_double_gt(planned_run(&p).iteration_s, 0);
+  planned_clear(&p);
+}
+END_TEST
+
 START_TEST(defaults_follow)
 {
   g_autoptr(Model) model = fixture_model(12, 512, 8, 128, 1000);
@@ -238,6 +256,7 @@ END_TEST
 
 TEST_LOOPS("plan", { rules_name_their_numbers },
            { devices_must_match },
+           { one_device_has_no_links },
            { defaults_follow },
            { chunks_mean_interleaved },
            { bad_files_are_refused, G_N_ELEMENTS(bad_files) },

@@ -139,12 +139,12 @@ static gboolean check_node_types(const Subject *s, GError **error)
 
 static gboolean tiles_node(int tp, const Cluster *c, GError **error)
 {
-  int node = MIN(c->tiers[0].devices, c->devices);
+  int node = c->n_tiers > 0 ? MIN(c->tiers[0].devices, c->devices) : 1;
 
   if (tp <= node ? node % tp != 0 : tp % node != 0)
     return broken(error,
                   "tensor_model_parallel_size: %d: expected a divisor or a multiple of the %d devices that %s joins",
-                  tp, node, c->tiers[0].name);
+                  tp, node, c->n_tiers > 0 ? c->tiers[0].name : c->name);
   return TRUE;
 }
 
