@@ -173,6 +173,7 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   r->id = g_strdup(csv_cell(csv, row, "id"));
   r->sweep = g_strdup(csv_cell(csv, row, "sweep"));
   r->file = g_strdup(file);
+  r->defaulted = g_strdup("");
   r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
   if (run_row(v, csv, row, r, &bad))
     return TRUE;
