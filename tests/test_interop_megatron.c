@@ -193,6 +193,38 @@ START_TEST(megatron_other_models)
 }
 END_TEST
 
+START_TEST(megatron_encoders)
+{
+  GError *error = NULL;
+  Case c = case_new("t5-3b", "dgx", 16);
+
+  c.plan.tp = 2;
+  c.plan.dp = 8;
+  c.plan.global_batch = 128;
+  c.plan.decoder_seq = 128;
+  c.plan.zero = 1;
+  test_text(lost(&c, "megatron"), "");
+  golden_export(&c, "megatron", "t5-megatron");
+  g_autofree char *line = launch_line(exporter_find("megatron"), c.model, c.cluster, &c.plan, NULL);
+  ck_assert_ptr_nonnull(strstr(line, " examples/t5/pretrain_t5.py --tensor"));
+  c.plan.pp = 2;
+  c.plan.dp = 4;
+  ck_assert_ptr_null(export_plan(exporter_find("megatron"), c.model, c.cluster, &c.plan, NULL, &error));
+  test_error(&error, TDP_ERROR_INFEASIBLE, "megatron: model t5-3b: expected pipeline_model_parallel_size 1, which is what "
+                                           "Megatron-LM core 0.20 trains");
+  case_clear(&c);
+  c = case_new("bert-large", "dgx", 8);
+  c.plan.pp = 2;
+  c.plan.dp = 4;
+  test_text(lost(&c, "megatron"),
+            "model: norm behind the embedding: not in Megatron-LM core 0.20, left out\n"
+            "model: no norm before the head: not in Megatron-LM core 0.20, written with one\n"
+            "model: norms behind the sums: not in Megatron-LM core 0.20, written before attention and feed-forward\n");
+  golden_export(&c, "megatron", "bert-megatron");
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(one_node_needs_no_batch_system)
 {
   Case c = case_new("tiny", "dgx", 4);
@@ -296,4 +328,4 @@ TEST_MAIN("interop megatron", megatron_loses_nothing_of_its_own,
           megatron_latent_attention,
           megatron_windows,
           megatron_other_models,
-          one_node_needs_no_batch_system, megatron_optimizers, megatron_recipes, groups_are_written)
+          megatron_encoders, one_node_needs_no_batch_system, megatron_optimizers, megatron_recipes, groups_are_written)

@@ -1,4 +1,4 @@
-/* Megatron-LM: a batch script around pretrain_gpt.py. */
+/* Megatron-LM: a batch script around the script that trains the model. */
 #include "interop/target.h"
 
 #include "op/op.h"
@@ -217,7 +217,7 @@ static void add_kernels(Export *e, GString *flags)
   if (flash && wide)
     export_lose(e, "attention: %s: works in 16 bits only, written as unfused", attention_kernel_names[p->attention]);
   if (flash && model_layer(e->model, 1)->attention.extra_params)
-    export_note(e, "attention: %s: Megatron-LM chooses the kernel where attention has sinks",
+    export_note(e, "attention: %s: Megatron-LM chooses the kernel where attention has sinks or biases by distance",
                 attention_kernel_names[p->attention]);
   else
     add(flags, attention_flags[wide ? ATTENTION_UNFUSED : p->attention]);
@@ -261,10 +261,13 @@ static void plan_flags(Export *e, GString *flags)
   add_recipe(e, flags);
 }
 
-static void other_flags(const Export *e, GString *flags)
+static void other_flags(const Export *e, const MegatronTrainer *trainer, GString *flags)
 {
   export_words(flags, "--train-iters %d --lr " EXPORT_LR " --min-lr " EXPORT_MIN_LR "\n", EXPORT_STEPS);
-  export_words(flags, "--mock-data --tokenizer-type NullTokenizer --vocab-size %d\n", e->model->vocab);
+  if (trainer->data)
+    export_words(flags, "%s\n", trainer->data);
+  else
+    export_words(flags, "--mock-data --tokenizer-type NullTokenizer --vocab-size %d\n", e->model->vocab);
   export_words(flags, "--log-interval 1 --log-throughput");
 }
 
@@ -285,9 +288,9 @@ static const char *connections(const Plan *p)
   return p->zero >= 2 ? "unset CUDA_DEVICE_MAX_CONNECTIONS" : "export CUDA_DEVICE_MAX_CONNECTIONS=1";
 }
 
-static void put_start(const Export *e, GString *text)
+static void put_start(const Export *e, const char *trainer, GString *text)
 {
-  static const char script[] = "pretrain_gpt.py \"${MODEL[@]}\" \"${PLAN[@]}\" \"${OTHER[@]}\" \"$@\"";
+  g_autofree char *script = g_strconcat(trainer, " \"${MODEL[@]}\" \"${PLAN[@]}\" \"${OTHER[@]}\" \"$@\"", NULL);
 
   g_string_append_printf(text, "\n%s\n", connections(e->plan));
   if (e->nodes == 1) {
@@ -308,11 +311,13 @@ static gboolean render(Export *e, GString *text, GError **error)
   g_autoptr(GString) plan = g_string_new(NULL);
   g_autoptr(GString) other = g_string_new(NULL);
 
-  if (!export_decoders_only(e, error))
+  const MegatronTrainer *trainer = megatron_trainer(e, error);
+
+  if (!trainer)
     return FALSE;
   megatron_model_flags(e, model);
   plan_flags(e, plan);
-  other_flags(e, other);
+  other_flags(e, trainer, other);
   if (e->nodes > 1) {
     g_string_append_printf(text, "#SBATCH --nodes=%d\n#SBATCH --gpus-per-node=%d\n", e->nodes, e->node_gpus);
     g_string_append(text, "#SBATCH --ntasks-per-node=1\n#SBATCH --exclusive\n");
@@ -322,7 +327,7 @@ static gboolean render(Export *e, GString *text, GError **error)
   put_array(text, "PLAN", plan);
   g_string_append(text, "# Not the plan's: put your data, tokenizer, steps and learning rate here.\n");
   put_array(text, "OTHER", other);
-  put_start(e, text);
+  put_start(e, trainer->script, text);
   return TRUE;
 }
 
@@ -330,13 +335,15 @@ static void launch(Export *e, const char *file, GString *line)
 {
   g_autoptr(GString) flags = g_string_new(NULL);
 
+  const MegatronTrainer *trainer = megatron_trainer(e, NULL);
+
   (void)file;
   plan_flags(e, flags);
   g_string_replace(flags, "\n", " ", 0);
   if (e->plan->zero < 2)
     export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
   export_torchrun(e, line);
-  export_words(line, "pretrain_gpt.py %s", flags->str);
+  export_words(line, "%s %s", trainer ? trainer->script : "pretrain_gpt.py", flags->str);
 }
 
 const Exporter exporter_megatron = {

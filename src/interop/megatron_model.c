@@ -1,5 +1,7 @@
 #include "interop/target.h"
 
+#include "base/error.h"
+
 static const char *const position_names[] = {
   [POSITIONS_NONE] = "none", [POSITIONS_LEARNED] = NULL, [POSITIONS_ROPE] = "rope",
   [POSITIONS_ALIBI] = "none", [POSITIONS_RELATIVE] = "relative",
@@ -159,7 +161,11 @@ static void lose_model(Export *e, const LayerSpec *block)
     {m->norm == NORM_LAYERNORM && !m->norm_bias, "layernorm without bias", "written with one"},
     {m->embedding_norm, "norm behind the embedding", "left out"},
     {head->norms == 0, "no norm before the head", "written with one"},
-    {m->head_bias, "bias of the head", "left out"},
+    {m->head_bias && !m->mlm_head, "bias of the head", "left out"},
+    {m->post_norm, "norms behind the sums", "written before attention and feed-forward"},
+    {m->token_types > 0 && m->mlm_head && !m->pooler, "token types without a next sentence", "left out"},
+    {m->encoder_blocks > 0 && 2 * m->encoder_blocks != m->blocks, "stacks of unlike depth",
+     "which builds both as deep as the encoder"},
     {m->embed_dim != m->hidden, "projected embedding", "written without projection"},
     {m->positions == POSITIONS_ALIBI, "alibi", "written without positions"},
     {some_biases, "biases in some projections", "written with biases in all"},
@@ -171,16 +177,68 @@ static void lose_model(Export *e, const LayerSpec *block)
       export_lose(e, "model: %s: not in %s, %s", parts[i].what, e->exporter->target, parts[i].instead);
 }
 
+/* Scripts of other models than decoders read preprocessed text alone. */
+#define TEXT "--data-path \"${DATA_PATH:?prefix of preprocessed text}\" --vocab-file \"${VOCAB_FILE:?of WordPiece}\""
+
+const MegatronTrainer *megatron_trainer(const Export *e, GError **error)
+{
+  static const MegatronTrainer gpt = { "pretrain_gpt.py", NULL, TRUE, TRUE };
+  static const MegatronTrainer bert = { "examples/bert/pretrain_bert.py", TEXT, TRUE, FALSE };
+  static const MegatronTrainer t5 = { "examples/t5/pretrain_t5.py",
+                                      TEXT " --tokenizer-type BertWordPieceCase --vocab-extra-ids 100", FALSE, FALSE };
+  const Model *m = e->model;
+  const MegatronTrainer *trainer = m->encoder_blocks ? &t5 : m->mlm_head ? &bert : &gpt;
+  const char *expected = m->patch                                     ? "a model without patch_size"
+                         : m->sparse                                  ? "a model without sparse_attention"
+                         : !trainer->pipeline && e->plan->pp > 1      ? "pipeline_model_parallel_size 1"
+                         : !trainer->context && e->plan->cp > 1       ? "context_parallel_size 1"
+                                                                      : NULL;
+
+  if (expected)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: model %s: expected %s, which is what %s trains",
+                e->exporter->name, m->name, expected, e->exporter->target);
+  return expected ? NULL : trainer;
+}
+
+/* Layers, widths and lengths. */
+static void add_sizes(const Export *e, const LayerSpec *block, GString *flags)
+{
+  const Model *m = e->model;
+  int decoder_seq = plan_stream_seq(e->plan, FALSE), longest = MAX(e->plan->seq, m->position_rows);
+
+  if (m->encoder_blocks)
+    export_words(flags, "--encoder-num-layers %d --decoder-num-layers %d", m->encoder_blocks,
+                 m->blocks - m->encoder_blocks);
+  else
+    export_words(flags, "--num-layers %d", m->blocks);
+  export_words(flags, "--hidden-size %d --num-attention-heads %d\n", m->hidden, block->attention.heads);
+  if (m->encoder_blocks)
+    export_words(flags, "--encoder-seq-length %d --decoder-seq-length %d --max-position-embeddings %d", e->plan->seq,
+                 decoder_seq, MAX(longest, decoder_seq));
+  else
+    export_words(flags, "--seq-length %d --max-position-embeddings %d", e->plan->seq, longest);
+}
+
+/* What scripts of other models take otherwise than ours mean it. */
+static void note_family(Export *e)
+{
+  const Model *m = e->model;
+
+  if (m->encoder_blocks || m->mlm_head)
+    export_note(e, "model: vocab: %d: the vocabulary is the tokenizer's", m->vocab);
+  if (m->predicted < 1)
+    export_note(e, "model: Megatron-LM makes logits of all tokens, not of the %.0f %% that it predicts",
+                100 * m->predicted);
+}
+
 void megatron_model_flags(Export *e, GString *flags)
 {
   const Model *m = e->model;
   const LayerSpec *block = model_layer(m, 1);
 
   lose_model(e, block);
-  export_words(flags, "--num-layers %d --hidden-size %d --num-attention-heads %d\n", m->blocks, m->hidden,
-               block->attention.heads);
-  export_words(flags, "--seq-length %d --max-position-embeddings %d", e->plan->seq,
-               MAX(e->plan->seq, m->position_rows));
+  note_family(e);
+  add_sizes(e, block, flags);
   if (position_names[m->positions])
     export_words(flags, "--position-embedding-type %s", position_names[m->positions]);
   g_string_append_c(flags, '\n');
@@ -188,6 +246,8 @@ void megatron_model_flags(Export *e, GString *flags)
   add_feed_forward(m, flags);
   export_end_line(flags);
   add_experts(e, flags);
+  if (m->mlm_head && !m->pooler)
+    export_words(flags, "--bert-no-binary-head");
   if (m->mtp > 0)
     export_words(flags, "--mtp-num-layers %d", m->mtp);
   if (m->norm == NORM_RMSNORM)

@@ -103,7 +103,19 @@ gboolean export_decoders_only(const Export *e, GError **error);
 /* Llama's blocks: RMSNorm, gated feed-forward, rotary positions. */
 gboolean export_llama_like(const Model *model);
 
-/* Flags of pretrain_gpt.py for the model, a group a line. */
+/* The script of Megatron-LM that trains a model's family: pretrain_gpt.py, examples/bert/pretrain_bert.py (core 0.20
+ * at 2008891), examples/t5/pretrain_t5.py (at 061309e, which refuses a pipeline and builds both stacks as deep). */
+typedef struct {
+  const char *script;
+  const char *data;  /* flags of its data and tokenizer, NULL: mock data, which only decoders have */
+  gboolean pipeline; /* it runs with stages */
+  gboolean context;  /* it divides sequences over context-parallel ranks */
+} MegatronTrainer;
+
+/* NULL if none trains the model, with the error. */
+const MegatronTrainer *megatron_trainer(const Export *e, GError **error);
+
+/* The script's flags for the model, a group a line. */
 void megatron_model_flags(Export *e, GString *flags);
 
 #endif
