@@ -23,11 +23,11 @@ set grid lt 1 lc rgb '#DDE1E6' lw 0.7 back
 set xlabel x_title tc rgb soft noenhanced
 set ylabel y_title tc rgb soft noenhanced
 set xtics ()
-# Every tic has its mark, and its label where that has room beside the last one; a digit takes up to 1.8 % of the axis.
+# Every tic has its mark, and its label where that has room beside the last one; a digit takes up to 2 % of the axis.
 behind = -1e9
 do for [i = 1:|tic|] {
   label = sprintf('%g', tic[i])
-  half = (0.008 + 0.009 * strlen(label)) * (log(tic[|tic|]) - log(tic[1]))
+  half = (0.01 + 0.01 * strlen(label)) * (log(tic[|tic|]) - log(tic[1]))
   if (log(tic[i]) - half > behind) {
     set xtics add (label tic[i])
     behind = log(tic[i]) + half

@@ -97,7 +97,8 @@ void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Met
 static void check_bounds(const Instance *in, const Plan *plan, const PriceSums *sums, const Metrics *m)
 {
   const BoundRanks ranks = bound_ranks(in->model, plan, sums);
-  double time = bound_time(in->model, plan, in->cluster, sums, NULL);
+  double time = MAX(bound_time(in->model, plan, in->cluster, sums, NULL),
+                    bound_time_by_order(in->model, plan, in->cluster, sums));
   double memory = bound_memory(plan, &ranks), by_order = bound_memory_by_order(in->model, plan, sums);
   g_autofree char *label = NULL;
 

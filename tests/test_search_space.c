@@ -27,7 +27,7 @@ static void check_family(Families *f, const Candidate *base)
     g_autoptr(PriceTable) prices = price_cache_own(f->prices, &all[off].plan);
     simulation_complete(f->in->model, f->in->cluster, prices, &all[off]);
     if (off == 0)
-      together = variants_of(f->prices, base, &all[0]);
+      together = variants_of(f->prices, base, &all[0].plan);
     for (guint less = 0; less < off; less++) {
       Variants alone = together;
       if (less & ~off)

@@ -43,6 +43,12 @@ static double stream_bytes(const Model *model, const Plan *p, gboolean encoder)
   return stream_tokens(p, encoder) * model->hidden * dtype_bytes[p->precision] / (p->sequence_parallel ? p->tp : 1);
 }
 
+double op_tied_bytes(const Model *model, const Plan *p)
+{
+  double width = model->embed_dim ? model->embed_dim : model->hidden;
+  return op_vocab(model, p) / (double)p->tp * width * op_reduce_bytes(p);
+}
+
 double op_boundary_bytes(const Model *model, const Plan *p)
 {
   return stream_bytes(model, p, TRUE);

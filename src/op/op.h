@@ -161,6 +161,9 @@ double op_step_bytes(const Plan *plan, double params, double largest);
  * of vocab_multiple x tp). */
 int op_vocab(const Model *model, const Plan *plan);
 
+/* Gradients of a tensor-parallel rank's part of the embedding's table, on the wire. */
+double op_tied_bytes(const Model *model, const Plan *plan);
+
 /* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, that of encoder
  * stages. */
 double op_boundary_bytes(const Model *model, const Plan *plan);

@@ -45,14 +45,13 @@ static int entry_stage(const ProgramBuild *b)
 static void add_tied(ProgramBuild *b)
 {
   const Schedule *schedule = b->plan->schedule;
-  double vocab = op_vocab(b->model, b->plan) / (double)b->plan->tp;
-  double width = b->model->embed_dim ? b->model->embed_dim : b->model->hidden;
+  double bytes = op_tied_bytes(b->model, b->plan);
 
   if (plan_entry_copies(b->plan, b->model))
-    add_pair(b, TASK_TIED, vocab * width * op_reduce_bytes(b->plan), schedule_place(schedule, &b->shape, 0, 0).rank,
+    add_pair(b, TASK_TIED, bytes, schedule_place(schedule, &b->shape, 0, 0).rank,
              schedule_place(schedule, &b->shape, entry_stage(b), 0).rank);
   if ((b->model->tied_embeddings || b->model->mtp > 0) && !plan_ends_meet(b->plan))
-    add_pair(b, TASK_TIED, vocab * width * op_reduce_bytes(b->plan), schedule_place(schedule, &b->shape, 0, 0).rank,
+    add_pair(b, TASK_TIED, bytes, schedule_place(schedule, &b->shape, 0, 0).rank,
              schedule_place(schedule, &b->shape, b->stages - 1, 0).rank);
 }
 

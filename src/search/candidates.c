@@ -28,3 +28,21 @@ Plan candidate_plan(const Candidates *c, const Candidate *candidate)
     plan.split = *price_cache_split(c->prices, &plan);
   return plan;
 }
+
+int candidate_by_memory(gconstpointer a, gconstpointer b)
+{
+  const Candidate *x = a, *y = b;
+
+  if (x->memory_bytes != y->memory_bytes)
+    return x->memory_bytes < y->memory_bytes ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}
+
+int candidate_by_bound(gconstpointer a, gconstpointer b)
+{
+  const Candidate *x = a, *y = b;
+
+  if (x->value != y->value)
+    return x->value < y->value ? -1 : 1;
+  return x->index < y->index ? -1 : x->index > y->index;
+}

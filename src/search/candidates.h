@@ -28,6 +28,10 @@ void candidates_clear(Candidates *candidates);
 /* A leaf that space_walk() visits, in its order; bounds are the caller's to set. */
 Candidate candidates_add(Candidates *candidates, const SpaceLeaf *leaf);
 
+/* Orders by memory, and by value; the earlier one in the space first among equals. */
+int candidate_by_memory(gconstpointer a, gconstpointer b);
+int candidate_by_bound(gconstpointer a, gconstpointer b);
+
 Plan candidate_plan(const Candidates *candidates, const Candidate *candidate);
 
 #endif

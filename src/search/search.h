@@ -24,10 +24,12 @@
  * With `refine`, plans that recompute some layers of each stage are tried beside
  * the exact answer: they lie beyond the space, and only replace it where better.
  *
- * Plans are simulated in rounds of fixed size in order of their bounds, the
- * incumbent frozen within each: the answer and the counts are the same for any
- * number of threads. Of plans with equal values the one with the lower bound
- * stays first, and of those the one that comes first in the space.
+ * Plans are simulated in rounds of fixed size in order of their bounds by order of
+ * passes, which are closer and asked for only where those from prices promise
+ * something; the incumbent is frozen within each round: the answer and the counts
+ * are the same for any number of threads. Of plans with equal values those with all
+ * overlaps come first, then the one with the lower bound from prices, then the one
+ * that comes first in the space.
  *
  * With a second objective the result is the whole front: the plans that no other
  * one beats in both.

@@ -1,20 +1,20 @@
 #include "search/variants.h"
 
-Variants variants_of(PriceCache *prices, const Candidate *base, const Simulation *simulated)
+Variants variants_of(PriceCache *prices, const Candidate *base, const Plan *plan)
 {
-  Variants v = { .base = *base, .plan = simulated->plan };
+  Variants v = { .base = *base, .plan = *plan, .settled = 1 };
   Plan without = v.plan;
 
   space_switch_off(&without, OFF_TENSOR);
   v.tensor_slower = !v.plan.schedule->by_time && !v.plan.schedule->vocabulary &&
                     price_cache_never_less(prices, &without, &v.plan);
-  variant_known(&v, 0, simulated);
   return v;
 }
 
 void variant_known(Variants *v, guint off, const Simulation *simulated)
 {
-  v->known[off] = *simulated;
+  v->known[off] = (VariantTimes) { simulated->metrics.iteration_s, simulated->slack_s, simulated->gradients_s,
+                                   simulated->parameters_s };
   v->simulated |= 1u << off;
   v->settled |= 1u << off;
 }
@@ -50,18 +50,25 @@ gint64 variant_index(const Variants *v, guint off)
   return v->base.index + place;
 }
 
+/* What the time of a simulated variant says of one that has `more` overlaps off beside. */
+static double bound_from(const VariantTimes *t, guint more)
+{
+  double gain = t->slack_s + (more & OFF_GRADIENTS ? t->gradients_s : 0) + (more & OFF_PARAMETERS ? t->parameters_s : 0);
+  return (t->step_s - gain) * (1 - 1e-9);
+}
+
 double variant_bound(const Variants *v, guint off)
 {
-  double longest = 0;
+  double longest = v->order_s[off];
 
   for (guint less = 0; less < off; less++) {
     guint more = off & ~less;
-    if ((less & ~off) || !(v->simulated >> less & 1) || (more & OFF_TENSOR && !v->tensor_slower))
+    if ((less & ~off) || (more & OFF_TENSOR && !v->tensor_slower))
       continue;
-    const Simulation *s = &v->known[less];
-    double gain = s->slack_s + (more & OFF_GRADIENTS ? s->gradients_s : 0) +
-                  (more & OFF_PARAMETERS ? s->parameters_s : 0);
-    longest = MAX(longest, (s->metrics.iteration_s - gain) * (1 - 1e-9));
+    if (v->simulated >> less & 1)
+      longest = MAX(longest, bound_from(&v->known[less], more));
+    if (!(more & (OFF_GRADIENTS | OFF_PARAMETERS)))
+      longest = MAX(longest, v->order_s[less]);
   }
   return longest;
 }

@@ -21,7 +21,7 @@
  * them ends the step: a path loses at most the pieces of one row, and gains the
  * shortest call of any. ZeRO-3 only gathers later, which loses nothing.
  *
- * tests/test_search.c compares these bounds with simulations of all variants.
+ * tests/test_search_space.c compares these bounds with simulations of all variants.
  */
 #ifndef TDP_SEARCH_VARIANTS_H
 #define TDP_SEARCH_VARIANTS_H
@@ -35,17 +35,23 @@ static inline int variant_count(guint switches)
   return 1 << __builtin_popcount(switches);
 }
 
-/* A candidate of which the first variant, with all overlaps on, has been simulated. */
+/* Of Simulation, what bounds others. */
+typedef struct {
+  double step_s, slack_s, gradients_s, parameters_s;
+} VariantTimes;
+
+/* A candidate of which the first variant, with all overlaps on, is settled. */
 typedef struct {
   Candidate base;
   Plan plan;
   gboolean tensor_slower; /* without the tensor overlap passes never take less, and run in the same order */
   guint settled;          /* bit `off` of each variant */
-  Simulation known[VARIANTS_MAX]; /* by `off`, those that were simulated */
+  VariantTimes known[VARIANTS_MAX]; /* by `off`, those that were simulated */
   guint simulated;        /* bit `off` of each of them */
+  double order_s[VARIANTS_MAX]; /* by `off`: bound_time_by_order(), 0 = not asked for */
 } Variants;
 
-Variants variants_of(PriceCache *prices, const Candidate *base, const Simulation *simulated);
+Variants variants_of(PriceCache *prices, const Candidate *base, const Plan *plan);
 
 /* Whether it is settled, or no variant of these. */
 gboolean variant_settled(const Variants *variants, guint off);
@@ -62,7 +68,9 @@ void variant_known(Variants *variants, guint off, const Simulation *simulated);
 /* Place in the space of a variant. */
 gint64 variant_index(const Variants *variants, guint off);
 
-/* The longest lower bound of its time that simulated ones give; 0 if none does. */
+/* The longest lower bound of its time that simulated ones give, and bounds by order of those that it has no overlap
+ * more than: without that of the pipeline passes only wait longer, and by order they take no less where they do not
+ * alone. 0 if there is none. */
 double variant_bound(const Variants *variants, guint off);
 
 #endif

@@ -1,0 +1,106 @@
+#include "search/bound_parts.h"
+
+#include <math.h>
+
+/* Scratch of a backward at least, beside the schedule's peak. With split
+ * backwards a weight gradient may come between; an embedding alone needs none. */
+static double scratch(const Bound *b)
+{
+  const LayerSplit *split = &b->plan->split;
+  return b->plan->schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
+}
+
+/* Keeps a rank unless another holds as much of both; of too many, any may go. */
+static void add_rank(BoundRanks *all, RankBytes rank)
+{
+  int kept = 0;
+
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params >= rank.params && all->ranks[i].expert_params >= rank.expert_params &&
+        all->ranks[i].dynamic >= rank.dynamic)
+      return;
+  for (int i = 0; i < all->n; i++)
+    if (all->ranks[i].params > rank.params || all->ranks[i].expert_params > rank.expert_params ||
+        all->ranks[i].dynamic > rank.dynamic)
+      all->ranks[kept++] = all->ranks[i];
+  all->n = MIN(kept, BOUND_RANKS - 1);
+  all->ranks[all->n++] = rank;
+}
+
+static RankBytes rank_bytes(const Bound *b, int rank, double activations)
+{
+  double held = b->plan->offload.activations ? 0 : activations;
+  double dynamic = (held + scratch(b)) * (1 + b->plan->framework->fragmentation);
+  const Cluster *cluster = b->sums->cluster;
+
+  if (b->mixed)
+    dynamic = memory_in_room(cluster, dynamic, mesh_site(b->plan, cluster, rank)->device.memory_bytes);
+  return (RankBytes) { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank), dynamic };
+}
+
+double memory_in_room(const Cluster *cluster, double bytes, double capacity_bytes)
+{
+  return cluster->n_types == 0 ? bytes : bytes + (cluster->device.memory_bytes - capacity_bytes);
+}
+
+BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums)
+{
+  Bound b = bound_of(model, plan, NULL, sums);
+  const double *held = plan->schedule->split ? sums->deferred : sums->saved;
+  BoundRanks all = { 0 };
+
+  for (int rank = 0; rank < plan->pp; rank = bound_next_rank(&b, rank)) {
+    double saved = INFINITY;
+    for (int chunk = 0; chunk < plan->vpp; chunk = chunk == 1 && bound_alike(&b) ? MAX(2, plan->vpp - 1) : chunk + 1)
+      saved = MIN(saved, sum_of_stage(&b, held, bound_stage(&b, rank, chunk)));
+    add_rank(&all, rank_bytes(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
+  }
+  return all;
+}
+
+double bound_memory(const Plan *plan, const BoundRanks *all)
+{
+  gboolean apart = plan_experts_apart(plan);
+  const Plan experts = apart ? plan_of_experts(plan) : (Plan) { 0 };
+  double state_bytes = op_state_bytes(plan), expert_bytes = apart ? op_state_bytes(&experts) : 0, most = 0;
+
+  for (int i = 0; i < all->n; i++) {
+    const RankBytes *r = &all->ranks[i];
+    double bytes = state_bytes * r->params + op_bucket_bytes(plan, r->params) + r->dynamic;
+    if (apart)
+      bytes += expert_bytes * r->expert_params + op_bucket_bytes(&experts, r->expert_params);
+    most = MAX(most, bytes);
+  }
+  return (most + op_overhead_bytes(plan)) * (1 - 1e-9);
+}
+
+/* Most that a rank's passes hold when a backward begins, in the order in which they run. */
+static double peak_by_order(const Bound *b, int rank, const ScheduleOrder *order)
+{
+  double held = 0, peak = 0;
+
+  for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
+    const Slot *slot = &order->slots[i];
+    double saved = sum_of_stage(b, b->sums->saved, bound_stage(b, rank, slot->chunk));
+    if (slot->pass == PASS_BACKWARD)
+      peak = MAX(peak, held);
+    held += slot->pass == PASS_FORWARD ? saved : slot->pass == PASS_BACKWARD ? -saved : 0;
+  }
+  return peak;
+}
+
+double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums)
+{
+  Bound b = bound_of(model, plan, NULL, sums);
+  const Schedule *schedule = plan->schedule;
+  BoundRanks all = bound_ranks(model, plan, sums);
+
+  if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
+    return bound_memory(plan, &all);
+  /* more micro-batches never hold less, and by then the pipeline is full */
+  b.shape.micro = MIN(b.shape.micro, 4 * MAX(plan->pp, plan->micro_group));
+  g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
+  for (int rank = 0; rank < plan->pp; rank++)
+    add_rank(&all, rank_bytes(&b, rank, peak_by_order(&b, rank, order)));
+  return bound_memory(plan, &all);
+}

@@ -1,0 +1,331 @@
+#include "search/bound_parts.h"
+
+#include <math.h>
+
+/* Layers whose weights are gathered, or gradients summed, as one. */
+typedef struct {
+  double pass_s[2]; /* [backward] */
+  double sum_s, across_s, gather_s;
+  double ready_s;   /* when its weights are there for the first forward */
+} PieceTimes;
+
+typedef struct {
+  int stage, left;    /* left: backwards that have not run */
+  gboolean gathered, begun; /* its weights have been; its first forward has run */
+  PieceTimes *pieces; /* in model order */
+  int n_pieces;
+  double sum_s, across_s; /* of gradients in one call */
+  double pass_s[2], send_s[2]; /* [backward]; of what it passes on: 0 = nothing */
+} ChunkTimes;
+
+typedef struct {
+  ChunkTimes *chunks;
+  const Slot *next, *end; /* slots left */
+  double clock;    /* when the next pass may start */
+  double ended;    /* the last pass */
+  double lane;     /* when the data lane has done what it has */
+  double slow_end; /* until then passes are slowed */
+  double slowdown; /* at least */
+} RankTimes;
+
+typedef struct {
+  Bound *bound;
+  RankTimes *ranks;
+  double *arrival[2]; /* [backward][stage * micro + micro-batch]: of what the stage passes on, -1 = not yet */
+  gboolean sums_each;      /* micro-batch's gradients */
+  gboolean late_sums;      /* behind all passes */
+  gboolean waits_for_sums; /* behind each pass that makes gradients */
+  gboolean gathers_early, gathers_serially, fetches;
+} OrderSweep;
+
+static gboolean can_sweep(const Plan *p)
+{
+  const Schedule *s = p->schedule;
+
+  return s->placement == PLACE_LOOP && !s->vocabulary && !s->opportunistic && !s->recompute && !s->by_time && !s->split &&
+         !p->framework->single_process && p->strategies.n == 0;
+}
+
+/* Whether every pass waits for all of its weights, which nothing gathers ahead of need. */
+static gboolean gathers_serially(const Plan *p)
+{
+  const ShardingOptions *o = &p->sharding;
+
+  return p->zero == 3 && !p->overlap.parameters && o->prefetch < 0 && o->live <= 0 && o->persistence == 0 &&
+         !o->keeps_gathered && o->tiling <= 1;
+}
+
+static double send_s(const Bound *b, int stage, int to)
+{
+  const Plan *p = b->plan;
+  int from_rank = stage % p->pp, to_rank = to % p->pp;
+  GroupShape pair;
+  double bytes = op_boundary_bytes_at(b->model, p, bound_first_layer(b, MAX(stage, to))), after = 0;
+
+  if (to < 0 || to >= b->stages || from_rank == to_rank)
+    return 0;
+  const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
+  if (p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel) {
+    const Cluster *site = mesh_site(p, b->cluster, to_rank);
+    GroupShape tensor = mesh_group(p, site, AXIS_TENSOR);
+    after = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
+    bytes /= p->tp;
+  }
+  return collective_cost(between, COLLECTIVE_SEND, bytes, &pair).seconds + after;
+}
+
+/* Behind the last layer of the piece that begins with `first`, as programs cut them. */
+static int piece_end(const OrderSweep *s, int first, int end)
+{
+  const Bound *b = s->bound;
+  const Plan *p = b->plan;
+  gboolean cut = p->overlap.gradients || (p->zero > 0 && p->overlap.parameters);
+  double most = s->fetches || p->offload.activations ? 0 : cut ? op_bucket_params(p) : INFINITY, filled = 0;
+  int i = first;
+
+  while (i < end && filled <= most) {
+    const LayerPrice *layer = price_of_layer(b->sums->prices, b->model, 0, i++);
+    filled += layer->params + layer->expert_params;
+  }
+  return i;
+}
+
+static double of_layers(const double *sum, int first, int end)
+{
+  return sum[end] - sum[first];
+}
+
+static PieceTimes piece_times(const OrderSweep *s, int first, int end, int node_type)
+{
+  const Bound *b = s->bound;
+  const PriceSums *sums = b->sums;
+  int base = node_type * (b->model->n_layers + 1);
+  PieceTimes t = { .pass_s = { of_layers(sums->forward_s + base, first, end),
+                               of_layers(sums->backward_s + base, first, end) } };
+
+  for (int kind = 0; kind < b->kinds; kind++) {
+    double params = of_layers(kind ? sums->expert_params : sums->params, first, end);
+    if (plan_replicas(bound_view(b, kind)) == 1 || params <= 0)
+      continue;
+    t.sum_s += bound_reduction_s(b, params, kind);
+    t.across_s += bound_across_s(b, params * op_reduce_bytes(b->plan), kind);
+    if (s->gathers_early || s->gathers_serially)
+      t.gather_s += bound_gather_s(b, params, &b->data[kind]);
+  }
+  return t;
+}
+
+/* `pieces`: where the chunk's may be stored. */
+static ChunkTimes chunk_times(const OrderSweep *s, int rank, int chunk, PieceTimes *pieces)
+{
+  const Bound *b = s->bound;
+  ChunkTimes c = { .stage = bound_stage(b, rank, chunk), .left = b->shape.micro, .pieces = pieces };
+  int type = b->mixed ? mesh_node_type(b->plan, b->sums->cluster, rank) : 0;
+  int begin = bound_first_layer(b, c.stage), end = bound_first_layer(b, c.stage + 1);
+  PieceTimes whole = piece_times(s, begin, end, type);
+
+  for (int first = begin, next; first < end; first = next) {
+    next = piece_end(s, first, end);
+    pieces[c.n_pieces++] = next - first == end - begin ? whole : piece_times(s, first, next, type);
+  }
+  c.sum_s = whole.sum_s;
+  c.across_s = whole.across_s;
+  c.pass_s[0] = sum_of_stage_on(b, b->sums->forward_s, c.stage, type);
+  c.pass_s[1] = sum_of_stage_on(b, b->sums->backward_s, c.stage, type);
+  c.send_s[0] = send_s(b, c.stage, c.stage + 1);
+  c.send_s[1] = send_s(b, c.stage, c.stage - 1);
+  return c;
+}
+
+/* Weights that the data lane brings at the step's start, in order of use. */
+static void gather_early(const OrderSweep *s, RankTimes *r)
+{
+  for (const Slot *slot = r->next; s->gathers_early && slot < r->end; slot++) {
+    ChunkTimes *c = &r->chunks[slot->chunk];
+    if (slot->pass != PASS_FORWARD)
+      break;
+    for (int i = 0; i < c->n_pieces && !c->gathered; i++)
+      c->pieces[i].ready_s = r->lane += c->pieces[i].gather_s;
+    c->gathered = TRUE;
+  }
+  r->slow_end = r->lane;
+}
+
+static double least_slowdown(const Bound *b)
+{
+  double least = INFINITY;
+
+  for (int kind = 0; kind < b->kinds; kind++) {
+    if (b->data[kind].size > 1)
+      least = MIN(least, overlap_slowdown(b->site, &b->data[kind]));
+    if (b->part_copies[kind].size > 1)
+      least = MIN(least, overlap_slowdown(b->site, &b->part_copies[kind]));
+  }
+  return isinf(least) ? 1 : least;
+}
+
+static void rank_begin(OrderSweep *s, int rank, const ScheduleOrder *order, PieceTimes *pieces)
+{
+  Bound *b = s->bound;
+  RankTimes *r = &s->ranks[rank];
+
+  b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
+  bound_rank_groups(b);
+  r->slowdown = least_slowdown(b);
+  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+    r->chunks[chunk] = chunk_times(s, rank, chunk, pieces + bound_first_layer(b, bound_stage(b, rank, chunk)));
+  r->next = order->slots + order->first[rank];
+  r->end = order->slots + order->first[rank + 1];
+  gather_early(s, r);
+}
+
+/* When so much work is done from `start` on. */
+static double work_end(const RankTimes *r, double start, double work_s)
+{
+  if (start >= r->slow_end)
+    return start + work_s;
+  double slow = (r->slow_end - start) / r->slowdown;
+  return work_s <= slow ? start + work_s * r->slowdown : r->slow_end + (work_s - slow);
+}
+
+/* Gradients of a piece that are there at `end`; behind that comes the next pass, or beside them. */
+static void sum_piece(const OrderSweep *s, RankTimes *r, double sum_s)
+{
+  r->lane = MAX(r->lane, r->ended) + sum_s;
+  if (s->waits_for_sums)
+    r->clock = r->lane;
+  else if (!s->fetches)
+    r->slow_end = MAX(r->slow_end, r->lane);
+}
+
+/* A pass of which pieces wait for their weights, or leave gradients. */
+static void run_pieces(OrderSweep *s, RankTimes *r, ChunkTimes *c, gboolean back, gboolean sums, double input)
+{
+  for (int i = 0; i < c->n_pieces; i++) {
+    const PieceTimes *piece = &c->pieces[back ? c->n_pieces - 1 - i : i];
+    double start = MAX(r->clock, i == 0 ? input : 0);
+    if (s->gathers_serially && !(back && s->bound->plan->sharding.secondary))
+      start = MAX(start, r->ended + piece->gather_s);
+    if (!c->begun)
+      start = MAX(start, piece->ready_s);
+    r->clock = r->ended = work_end(r, start, piece->pass_s[back]);
+    if (sums)
+      sum_piece(s, r, piece->sum_s + (c->left == 0 ? piece->across_s : 0));
+  }
+  c->begun = TRUE;
+}
+
+static void run_slot(OrderSweep *s, RankTimes *r, const Slot *slot, gsize here, double input)
+{
+  ChunkTimes *c = &r->chunks[slot->chunk];
+  gboolean back = slot->pass == PASS_BACKWARD;
+
+  c->left -= back;
+  gboolean sums = back && !s->late_sums && (s->sums_each || c->left == 0);
+  gboolean whole = s->waits_for_sums && !s->fetches;
+  if ((sums && !whole) || s->gathers_serially || (s->gathers_early && !c->begun)) {
+    run_pieces(s, r, c, back, sums, input);
+  } else {
+    r->clock = r->ended = work_end(r, MAX(r->clock, input), c->pass_s[back]);
+    if (sums)
+      sum_piece(s, r, c->sum_s + (c->left == 0 ? c->across_s : 0));
+  }
+  s->arrival[back][here] = r->ended + c->send_s[back];
+  if (!s->bound->plan->overlap.pipeline)
+    r->clock = MAX(r->clock, s->arrival[back][here]);
+}
+
+/* Runs a rank as far as its inputs are known; whether it came further. */
+static gboolean run_rank(OrderSweep *s, int rank)
+{
+  RankTimes *r = &s->ranks[rank];
+  const Slot *from = r->next;
+  int micro = s->bound->shape.micro, last = s->bound->stages - 1;
+
+  for (; r->next < r->end; r->next++) {
+    gboolean back = r->next->pass == PASS_BACKWARD;
+    int stage = r->chunks[r->next->chunk].stage;
+    gsize here = (gsize)stage * micro + r->next->micro;
+    double input = 0;
+    if (back ? stage < last : stage > 0)
+      input = s->arrival[back][back ? here + micro : here - micro];
+    if (input < 0)
+      break;
+    run_slot(s, r, r->next, here, input);
+  }
+  return r->next > from;
+}
+
+static double tied_s(const Bound *b)
+{
+  GroupShape pair;
+
+  if (!(b->model->tied_embeddings || b->model->mtp > 0) || plan_ends_meet(b->plan))
+    return 0;
+  const Cluster *between = mesh_pair_site(b->plan, b->cluster, 0, b->plan->pp - 1, &pair);
+  return collective_cost(between, COLLECTIVE_ALL_REDUCE, op_tied_bytes(b->model, b->plan), &pair).seconds;
+}
+
+/* When the rank's gradients are summed. */
+static double rank_finish(const OrderSweep *s, const RankTimes *r)
+{
+  double finish = r->ended;
+
+  for (int chunk = 0; s->late_sums && chunk < s->bound->plan->vpp; chunk++)
+    finish += r->chunks[chunk].sum_s + r->chunks[chunk].across_s;
+  return MAX(finish, r->lane);
+}
+
+static double sweep_end(OrderSweep *s)
+{
+  int pp = s->bound->plan->pp;
+  double longest = 0;
+
+  for (gboolean ran = TRUE; ran;) {
+    ran = FALSE;
+    for (int rank = 0; rank < pp; rank++)
+      ran |= run_rank(s, rank);
+  }
+  for (int rank = 0; rank < pp; rank++)
+    longest = MAX(longest, rank_finish(s, &s->ranks[rank]));
+  return MAX(longest, MAX(rank_finish(s, &s->ranks[0]), rank_finish(s, &s->ranks[pp - 1])) + tied_s(s->bound));
+}
+
+/* From the norm to the end of the step, of the slowest rank. */
+static double after_norm(Bound *b)
+{
+  double last = 0;
+
+  for (int rank = 0; rank < b->plan->pp; rank = bound_next_rank(b, rank)) {
+    double params[2] = { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank) };
+    b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
+    last = MAX(last, bound_rank_end(b, params).last);
+  }
+  return last;
+}
+
+double bound_time_by_order(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+{
+  if (!can_sweep(plan))
+    return 0;
+  Bound b = bound_of(model, plan, cluster, sums);
+  gsize turns = (gsize)b.stages * b.shape.micro;
+  gboolean each = bound_sums_each(plan), kept = plan->sharding.persistence > 0;
+  g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &b.shape);
+  g_autofree RankTimes *ranks = g_new0(RankTimes, plan->pp);
+  g_autofree ChunkTimes *chunks = g_new0(ChunkTimes, b.stages);
+  g_autofree PieceTimes *pieces = g_new(PieceTimes, model->n_layers);
+  g_autofree double *arrival = g_new(double, 2 * turns);
+  OrderSweep s = { .bound = &b, .ranks = ranks, .arrival = { arrival, arrival + turns }, .sums_each = each,
+                   .late_sums = !each && !plan->overlap.gradients, .waits_for_sums = each && !plan->overlap.gradients,
+                   .gathers_early = plan->overlap.parameters && plan->zero > 0 && plan->zero < 3 && !kept,
+                   .gathers_serially = gathers_serially(plan), .fetches = plan->zero == 3 };
+
+  for (gsize i = 0; i < 2 * turns; i++)
+    arrival[i] = -1;
+  for (int rank = 0; rank < plan->pp; rank++) {
+    ranks[rank].chunks = chunks + rank * plan->vpp;
+    rank_begin(&s, rank, order, pieces);
+  }
+  return (sweep_end(&s) + after_norm(&b)) * (1 - 1e-9) + plan->framework->step_s;
+}

@@ -1,0 +1,122 @@
+#include "search/bound_parts.h"
+
+/* What comes behind the passes of a rank; most hold the same as another. */
+static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
+{
+  double micro = bound_chunk_micro(b), params[2] = { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank) };
+
+  for (int i = 0; i < ends->n; i++) {
+    const RankEnd *end = &ends->ends[i];
+    if (end->params[0] == params[0] && end->params[1] == params[1] && end->micro == micro && end->site == b->site)
+      return end;
+  }
+  int at = ends->n < BOUND_ENDS ? ends->n++ : BOUND_ENDS - 1;
+  ends->ends[at] = bound_rank_end(b, params);
+  return &ends->ends[at];
+}
+
+static double send_on(const Bound *b, const Cluster *cluster)
+{
+  const Plan *p = b->plan;
+  GroupShape pair = { .size = 2 };
+  double bytes = op_boundary_bytes(b->model, p);
+
+  for (int t = 0; t < cluster->n_tiers; t++)
+    pair.per_domain[t] = mesh_stride(p, AXIS_PIPELINE) < cluster->tiers[t].devices ? 2 : 1;
+  if (p->framework->scatter_gather)
+    bytes /= p->sequence_parallel ? 1 : p->tp;
+  return p->pp > 1 ? collective_cost(cluster, COLLECTIVE_SEND, bytes, &pair).seconds : 0;
+}
+
+/* A send between neighbouring stages at its fastest: inside a node if any pair is, on any type of nodes. */
+static double send_s(const Bound *b)
+{
+  double least = send_on(b, b->cluster);
+
+  for (int i = 0; i < b->cluster->n_types; i++)
+    least = MIN(least, send_on(b, b->cluster->types[i]));
+  return least;
+}
+
+/* Passes that may run as one with another: then only what computes is certain. */
+static gboolean may_overlap(const Bound *b)
+{
+  return b->plan->schedule->placement != PLACE_LOOP;
+}
+
+/* Seconds of a rank's passes for one micro-batch. */
+static double micro_s(const Bound *b, int rank)
+{
+  const PriceSums *s = b->sums;
+  double forward = sum_of_rank(b, s->forward_s, rank);
+
+  if (may_overlap(b) || b->plan->schedule->split)
+    return sum_of_rank(b, s->least_s, rank);
+  /* the last stage does not make its forwards again */
+  if (b->plan->schedule->recompute && bound_stage(b, rank, 0) == b->stages - 1)
+    forward = 0;
+  return forward + sum_of_rank(b, s->backward_s, rank);
+}
+
+static int lowest_stage(const Bound *b, int rank)
+{
+  int lowest = b->stages;
+
+  if (b->plan->schedule->placement == PLACE_LOOP)
+    return bound_stage(b, rank, 0);
+  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+    lowest = MIN(lowest, bound_stage(b, rank, chunk));
+  return lowest;
+}
+
+static double before_stage_mixed(const Bound *b, const double *sum, int stage)
+{
+  double seconds = 0;
+
+  for (int i = 0; i < stage; i++)
+    seconds += sum_of_stage(b, sum, i);
+  return seconds;
+}
+
+/* Seconds of a pass on all stages before this one. */
+static double before_stage(const Bound *b, const double *sum, int stage)
+{
+  int spread = b->plan->schedule->vocabulary > 0;
+
+  if (b->mixed)
+    return before_stage_mixed(b, sum, stage);
+  return stage == 0 ? 0 : sum[MIN(bound_first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
+}
+
+/* The slowest rank's passes with what comes before the first and behind the last. */
+static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
+{
+  const Schedule *schedule = b->plan->schedule;
+  const double *back = schedule->split ? b->sums->input_s : b->sums->backward_s;
+  double m = bound_chunk_micro(b), send = send_s(b), longest = 0, serial = 0;
+
+  for (int rank = 0; rank < b->plan->pp; rank = schedule->serial ? rank + 1 : bound_next_rank(b, rank)) {
+    int stage = lowest_stage(b, rank);
+    double fill = before_stage(b, b->sums->forward_s, stage) + stage * send;
+    /* forwards that are slots of their own may be made again before the gradient comes */
+    double again = schedule->recompute ? before_stage(b, b->sums->forward_s, stage) : 0;
+    double drain = MAX(0, before_stage(b, back, stage) - again) + stage * send, work = m * micro_s(b, rank);
+    double passing = schedule->split ? m * sum_of_rank(b, b->sums->least_input_s, rank) : work;
+    b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
+    const RankEnd *end = find_rank_end(b, rank, ends);
+    longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
+    *lane = MAX(*lane, end->lane);
+    *last = MAX(*last, end->last);
+    serial += work;
+  }
+  return schedule->serial ? serial : longest;
+}
+
+double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends)
+{
+  Bound b = bound_of(model, plan, cluster, sums);
+  BoundEnds own = { 0 };
+  double lane = 0, last = 0, passes = pipeline_s(&b, ends ? ends : &own, &lane, &last);
+
+  return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
+}

@@ -1,0 +1,64 @@
+/*
+ * What a search is made of. Private to src/search: search.c walks the space, orders and picks; settle.c counts and keeps
+ * what is settled; beyond.c looks at what memory forbade, and at counts of recomputed layers.
+ */
+#ifndef TDP_SEARCH_PARTS_H
+#define TDP_SEARCH_PARTS_H
+
+#include "search/search.h"
+#include "search/variants.h"
+
+/* A candidate with the bound by order of its first variant. */
+typedef struct {
+  Candidate candidate;
+  double order_s, value;
+} Near;
+
+typedef struct {
+  const Model *model;
+  const Cluster *cluster;
+  const SearchOptions *options;
+  const Objective *objective;
+  SearchResult *result;
+  GArray *candidates; /* Candidate */
+  GArray *near;       /* Near: those of the first candidates that promise something, best last */
+  GArray *over;       /* Candidate: legal, but too large */
+  Candidates store;   /* what their plans are */
+  PriceCache *prices;
+  GArray *families;   /* Variants: of each candidate whose first variant is settled, while others are not */
+  Journal *journal;
+  Rounds *rounds;
+} Search;
+
+Plan search_plan(const Search *s, const Candidate *c);
+double search_value(const Search *s, const Objective *objective, const Plan *plan, double step_s, double memory_bytes);
+double search_second(const Search *s, const Plan *plan, double bound_s, double memory_bytes); /* of the second objective */
+double search_need(const Search *s, const Metrics *m); /* memory, in room (bound.h) */
+
+/* `plans` that a rule turned down, and one that is too large, with what is known of its need. */
+void search_reject(Search *s, const Plan *plan, int reason, double value, gint64 plans);
+void search_put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes);
+
+/* Plans passed over for a bound; `stopped`: because nobody looked. */
+void search_skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans);
+void search_skip_candidate(Search *s, const Candidate *c, double value, gboolean stopped);
+
+/* Whether plans with these bounds may still be among the best, and a variant better than all (on a front, than those it
+ * is beside). */
+gboolean search_promises(const Search *s, double value, double second);
+gboolean search_variant_promises(const Search *s, double value, double second);
+
+Found search_found(const Search *s, const Candidate *base, const Simulation *simulated);
+void search_keep(const Search *s, const Found *found); /* if it is among the best */
+
+/* A simulated plan, counted and kept; FALSE if it does not fit. */
+gboolean search_settle(Search *s, const Candidate *base, const Simulation *simulated);
+
+/* A candidate's first variant, simulated out of turn. */
+Found search_evaluate(const Search *s, const Candidate *c);
+
+/* Once all is settled (search.h). */
+void search_refine(Search *s);
+void search_note_over(Search *s);
+
+#endif

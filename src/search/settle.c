@@ -1,0 +1,186 @@
+#include "search/search_parts.h"
+
+#include <math.h>
+
+const char *reject_name(int reason)
+{
+  return reason == REJECT_MEMORY ? "does not fit in memory" : plan_rule_names[reason];
+}
+
+const char *settled_name(int how)
+{
+  static const char *const names[] = { "bounded", "simulated", "open" };
+  return how < REJECT_COUNT ? reject_name(how) : names[how - REJECT_COUNT];
+}
+
+Plan search_plan(const Search *s, const Candidate *c)
+{
+  return candidate_plan(&s->store, c);
+}
+
+static void settled(const Search *s, const Plan *plan, int how, double value, gint64 plans)
+{
+  if (s->options->audit)
+    s->options->audit(s->options->data, plan, how, value, plans);
+}
+
+void search_reject(Search *s, const Plan *plan, int reason, double value, gint64 plans)
+{
+  if (s->result->rejected[reason] == 0)
+    s->result->sample[reason] = *plan;
+  s->result->rejected[reason] += plans;
+  s->result->grouped += plans > 1 ? plans : 0;
+  settled(s, plan, reason, value, plans);
+}
+
+/* A plan that is too large, with what is known of its need. */
+void search_put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes)
+{
+  candidate.memory_bytes = memory_bytes;
+  search_reject(s, plan, REJECT_MEMORY, memory_bytes, variant_count(candidate.switches));
+  g_array_append_val(s->over, candidate);
+}
+
+double search_value(const Search *s, const Objective *objective, const Plan *plan, double step_s,
+                       double memory_bytes)
+{
+  return objective ? objective->value(plan, s->cluster, step_s, memory_bytes) : 0;
+}
+
+double search_need(const Search *s, const Metrics *m)
+{
+  return memory_in_room(s->cluster, m->peak_memory_bytes, m->capacity_bytes);
+}
+
+Found search_found(const Search *s, const Candidate *base, const Simulation *simulated)
+{
+  const Metrics *m = &simulated->metrics;
+  Found f = { .plan = simulated->plan, .metrics = *m, .bound_s = base->bound_s, .index = simulated->index,
+              .family = base->index };
+
+  f.value = search_value(s, s->objective, &f.plan, m->iteration_s, search_need(s, m));
+  f.second = search_value(s, s->options->second, &f.plan, m->iteration_s, search_need(s, m));
+  return f;
+}
+
+/* A candidate's first variant, simulated out of turn. */
+Found search_evaluate(const Search *s, const Candidate *c)
+{
+  Simulation simulation = { .plan = search_plan(s, c), .index = c->index };
+  g_autoptr(PriceTable) prices = price_cache_own(s->prices, &simulation.plan);
+
+  simulation_complete(s->model, s->cluster, prices, &simulation);
+  return search_found(s, c, &simulation);
+}
+
+static gboolean beats(const Found *a, const Found *b)
+{
+  return a->value <= b->value && a->second <= b->second;
+}
+
+/* Drops what the plan beats: on a front all of that, else a worse variant. FALSE if it is beaten. */
+static gboolean make_room(const Search *s, const Found *found)
+{
+  GArray *best = s->result->best;
+  gboolean front = s->options->second != NULL;
+
+  for (guint i = best->len; i-- > 0;) {
+    const Found *other = &g_array_index(best, Found, i);
+    if (front ? beats(other, found) : other->family == found->family && other->value <= found->value)
+      return FALSE;
+    if (front ? beats(found, other) : other->family == found->family)
+      g_array_remove_index(best, i);
+  }
+  return TRUE;
+}
+
+/* Among equals plans with all overlaps come first, then the lower bound, then the place in the space. */
+static gboolean comes_first(const Found *a, const Found *b)
+{
+  gboolean first = a->index == a->family, second = b->index == b->family;
+
+  if (a->value != b->value)
+    return a->value < b->value;
+  if (first != second)
+    return first;
+  return a->bound_s != b->bound_s ? a->bound_s < b->bound_s : a->index < b->index;
+}
+
+/* Keeps the list sorted. */
+void search_keep(const Search *s, const Found *found)
+{
+  GArray *best = s->result->best;
+  guint at, most = s->options->second ? G_MAXUINT : (guint)s->options->top;
+
+  if (!make_room(s, found))
+    return;
+  for (at = best->len; at > 0 && comes_first(found, &g_array_index(best, Found, at - 1)); at--)
+    ;
+  if (at < most)
+    g_array_insert_val(best, at, *found);
+  if (best->len > most)
+    g_array_set_size(best, most);
+}
+
+/* Whether plans with these bounds may still be among the best. */
+gboolean search_promises(const Search *s, double value, double second)
+{
+  const GArray *best = s->result->best;
+  const Found bound = { .value = value, .second = second };
+
+  if (s->options->known > 0 && value > s->options->known)
+    return FALSE;
+  if (!s->options->second)
+    return best->len < (guint)s->options->top || value < g_array_index(best, Found, s->options->top - 1).value;
+  for (guint i = 0; i < best->len; i++)
+    if (beats(&g_array_index(best, Found, i), &bound))
+      return FALSE;
+  return TRUE;
+}
+
+/* Whether a variant with these bounds may be better than all; on a front, than those it is beside. */
+gboolean search_variant_promises(const Search *s, double value, double second)
+{
+  const GArray *best = s->result->best;
+
+  if (s->options->second)
+    return search_promises(s, value, second);
+  return best->len == 0 || value < g_array_index(best, Found, 0).value;
+}
+
+void search_skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans)
+{
+  SearchResult *r = s->result;
+
+  *(stopped ? &r->open : &r->bounded) += plans;
+  r->grouped += plans > 1 ? plans : 0;
+  r->least_bound = MIN(r->least_bound, value);
+  settled(s, plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value, plans);
+}
+
+void search_skip_candidate(Search *s, const Candidate *c, double value, gboolean stopped)
+{
+  Plan plan = s->options->audit ? search_plan(s, c) : (Plan) { 0 };
+  search_skip(s, &plan, value, stopped, variant_count(c->switches));
+}
+
+double search_second(const Search *s, const Plan *plan, double bound_s, double memory_bytes)
+{
+  return search_value(s, s->options->second, plan, bound_s, memory_bytes);
+}
+
+/* A simulated plan, counted and kept; FALSE if it does not fit. */
+gboolean search_settle(Search *s, const Candidate *base, const Simulation *simulated)
+{
+  const Metrics *m = &simulated->metrics;
+
+  if (m->peak_memory_bytes > m->capacity_bytes) {
+    search_reject(s, &simulated->plan, REJECT_MEMORY, search_need(s, m), 1);
+    return FALSE;
+  }
+  Found f = search_found(s, base, simulated);
+  s->result->simulated++;
+  settled(s, &f.plan, SETTLED_SIMULATED, f.value, 1);
+  search_keep(s, &f);
+  return TRUE;
+}
