@@ -176,12 +176,14 @@ static char *read_titan(const char *text, char **untold, GError **error)
 /* Without mesh or batch the clock of one rank tells; a pipeline keeps weights gathered; 2024's words for a speed. */
 START_TEST(torchtitan_forms)
 {
-#define LINE(rank, clock, step) "[rank" rank "]:2024-08-19 11:10:" clock " - root - INFO - step: " step "  loss: 11.9  memory: 8.50GiB(9%)  wps: 5,380  mfu: 1.09%\n"
+#define LINE(rank, clock, step)                                          \
+  "[rank" rank "]:2024-08-19 11:10:" clock " - root - INFO - step: " step \
+  "  loss: 11.9  memory: 8.50GiB(9%)  wps: 5,380  mfu: 1.09%\n"
   g_autofree char *untold = NULL;
   g_autofree char *csv = read_titan(LINE("1", "20,000", "1") LINE("0", "20,900", "1") LINE("1", "23,000", "3")
                                     LINE("0", "29,900", "3") LINE("1", "26,000", "5"), &untold, NULL);
-  g_autofree char *pipeline = read_titan("Building 2-D device mesh with ['pp', 'dp_shard'], [2, 4]\nApplied FSDP to the model\n"
-                                         LINE("0", "20,000", "2"), NULL, NULL);
+  g_autofree char *pipeline = read_titan("Building 2-D device mesh with ['pp', 'dp_shard'], [2, 4]\n"
+                                         "Applied FSDP to the model\n" LINE("0", "20,000", "2"), NULL, NULL);
   GError *error = NULL;
 
   ck_assert_ptr_nonnull(strstr(csv, ",1.5,8.5,max_reserved,\n")); /* 3 s for two steps */

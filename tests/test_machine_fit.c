@@ -13,6 +13,8 @@
 #define PEAK 50e9
 #define COPY 8e9
 #define LAUNCH 1e-6
+#define SWITCH 150e-6
+#define SWITCH_AFTER 400e-6
 
 static const MachineHead head = { .device = "a, made up", .date = "2026-01-31", .ranks = 2, .node_ranks = 2, .processors = 2, .units = 1, .memory_bytes = 8e9,
                                   .host_memory_bytes = 16e9,
@@ -34,6 +36,9 @@ static double made_up_s(const MachinePoint *p)
     return 20e-6 + p->bytes * collective_bus_factor(names_find(collective_names, p->name), p->ranks) / 2e9;
   case POINT_BESIDE: /* a quarter of the collective is hidden, unless it comes first */
     return p->head_dim * flops / PEAK * 2 + (p->backward ? 1 : 0.75) * (20e-6 + p->bytes / 2e9); /* of two ranks */
+  case POINT_TURN: /* each but the first product loses SWITCH */
+    return TURN_PAIRS * (flops / PEAK + LAUNCH + p->bytes / (0.25 * COPY)) +
+           (p->backward ? 0 : TURN_PAIRS - 1) * SWITCH * MIN(1, (LAUNCH + p->bytes / (0.25 * COPY)) / SWITCH_AFTER);
   case POINT_LAUNCH:
     return LAUNCH;
   default:
@@ -137,6 +142,8 @@ START_TEST(made_up_machine_is_found)
   ck_assert_double_eq_tol(named_memory_s(&c->device, "attention norm", FALSE, 2e6, 1), LAUNCH + 1e-3, 2e-6);
   ck_assert_double_eq_tol(slowest_device(&c->device, 2), 1.1, 1e-4);
   ck_assert_double_eq_tol(c->tiers[0].link.compute_slowdown, 4, 1e-2);
+  ck_assert_double_eq_tol(c->device.switch_s, SWITCH, 5e-6);
+  ck_assert_double_eq_tol(c->device.switch_after_s, SWITCH_AFTER, 40e-6);
   ck_assert_str_eq(c->framework, "tdp-run");
   Op op = { .name = "activation", .kind = OP_MEMORY, .pass = PASS_INPUT };
   ck_assert_double_eq_tol(op_crowding(&op, c), 1.5, 0.01);

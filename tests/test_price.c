@@ -109,6 +109,26 @@ START_TEST(the_slowest_of_many)
 }
 END_TEST
 
+/* Only the product with a sum before it loses; half where the sum is half as long as it takes. */
+START_TEST(products_lose_by_switching)
+{
+  Planned f;
+
+  setup(&f);
+  LayerPrice without = price(&f, FALSE);
+  Op between = sum(FALSE);
+  f.cluster->device.switch_s = 1e-3;
+  for (int half = 0; half < 2; half++) {
+    f.cluster->device.switch_after_s = (1 + half) * op_s(&between, &f.plan, f.cluster);
+    LayerPrice with = price(&f, FALSE);
+    ck_assert_double_eq_tol(with.pass[PASS_FORWARD].seconds, without.pass[PASS_FORWARD].seconds, 1e-12);
+    ck_assert_double_eq_tol(with.pass[PASS_BACKWARD].seconds - without.pass[PASS_BACKWARD].seconds,
+                            half ? 0.5e-3 : 1e-3, 1e-9);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 /* Full recomputation runs the forward again, selective its core, none nothing. */
 START_TEST(recomputation_is_paid)
 {
@@ -207,5 +227,5 @@ START_TEST(remembered_ops_cost_the_same)
 END_TEST
 
 TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, slower_links_slow_less,
-          the_host_can_be_the_limit, the_slowest_of_many,
-          recomputation_is_paid, recomputation_may_stop_early, early_libraries_are_slower)
+          the_host_can_be_the_limit, the_slowest_of_many, products_lose_by_switching, recomputation_is_paid,
+          recomputation_may_stop_early, early_libraries_are_slower)

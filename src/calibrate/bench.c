@@ -326,6 +326,20 @@ static void run_transfer(Bench *h, const MachinePoint *p)
     h->b->copy(h->b, h->s, h->pool[0], h->pool[1], bytes);
 }
 
+static void run_turn(Bench *h, const MachinePoint *p)
+{
+  MachinePoint product = { .name = "nt", .m = p->m, .n = p->n, .k = p->k };
+  MachinePoint between = { .m = 1, .n = (int)(p->bytes / (2 * element_bytes(h))) };
+
+  for (int i = 0; i < TURN_PAIRS; i++) {
+    run_matmul(h, &product);
+    if (!p->backward)
+      run_gelu(h, &between);
+  }
+  for (int i = 0; i < TURN_PAIRS && p->backward; i++)
+    run_gelu(h, &between);
+}
+
 /* With memory for its result, as the executor asks for it. */
 static void run_launch(Bench *h, const MachinePoint *p)
 {
@@ -381,7 +395,7 @@ static void run_disk(Bench *h, const MachinePoint *p)
 
 static void (*const kinds[POINT_KIND_COUNT])(Bench *h, const MachinePoint *p) = {
   [POINT_MATMUL] = run_matmul, [POINT_ATTENTION] = run_attention, [POINT_MEMORY] = run_memory,
-  [POINT_TRANSFER] = run_transfer, [POINT_LAUNCH] = run_launch, [POINT_DISK] = run_disk,
+  [POINT_TRANSFER] = run_transfer, [POINT_LAUNCH] = run_launch, [POINT_DISK] = run_disk, [POINT_TURN] = run_turn,
 };
 
 void bench_run(Bench *h, const MachinePoint *p)

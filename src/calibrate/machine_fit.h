@@ -16,6 +16,7 @@ typedef struct {
   MachineHead head;
   double peak_flops_per_s; /* a little above the fastest product */
   double rate_spread, rate_jitter, rate_jitter_s; /* of Device */
+  double switch_s, switch_after_s; /* of Device */
   double drift_error;      /* of how far ranks drift apart, over all intervals */
   double copy_bytes_per_s; /* read and written together, a device alone */
   double host_bytes_per_s; /* the slower of upload and download */

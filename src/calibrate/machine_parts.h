@@ -27,6 +27,9 @@ double points_crowding(const GArray *points, PointKind kind, const char *name, g
  */
 void machine_fit_spread(const GArray *points, MachineFit *fit);
 
+/* What products lose by other kernels between them, fitted to the points in turn. */
+void machine_fit_switch(const GArray *points, MachineFit *fit);
+
 /* The links of a node and between nodes, and how collectives slow products. */
 void machine_fit_links(const GArray *points, MachineFit *fit);
 

@@ -130,6 +130,10 @@ static void put_device(const MachineFit *fit, JsonWriter *w, const char *name)
     put(w, "rate_jitter", fit->rate_jitter);
     put(w, "rate_jitter_ms", fit->rate_jitter_s * 1e3);
   }
+  if (fit->switch_s > 0) {
+    put(w, "switch_us", fit->switch_s * 1e6);
+    put(w, "switch_after_us", fit->switch_after_s * 1e6);
+  }
   json_open(w, "kernels", '{');
   json_put_string(w, "name", name);
   json_open(w, "matmul", '{');
@@ -272,6 +276,9 @@ static char *ranks_text(const MachineFit *fit)
                            "products beside a collective take %.1f times as long\n", processors,
                            k->matmul[fit->head.precision].crowding, k->attention_crowding, k->memory_crowding,
                            behind(fit, 0.01), behind(fit, 1), fit->link.compute_slowdown);
+  if (fit->switch_s > 0)
+    g_string_append_printf(text, "a product loses up to %.0f us to other kernels before it, that much after %.0f us "
+                           "of them\n", fit->switch_s * 1e6, fit->switch_after_s * 1e6);
   return g_string_free(text, FALSE);
 }
 
@@ -281,8 +288,8 @@ static char *samples_text(const MachineFit *fit)
 
   if (head->samples == 0)
     return g_strdup("");
-  return g_strdup_printf("%d of %d samples were discarded, in which processors were withheld (%.1f %%)\n", head->discarded,
-                         head->samples, 100.0 * head->discarded / head->samples);
+  return g_strdup_printf("%d of %d samples were discarded, in which processors were withheld (%.1f %%)\n",
+                         head->discarded, head->samples, 100.0 * head->discarded / head->samples);
 }
 
 char *machine_fit_text(const MachineFit *fit, const GArray *points)

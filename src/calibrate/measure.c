@@ -65,12 +65,30 @@ static double time_reference(Measure *m)
   return elapsed(m);
 }
 
+/* Behind another product, since the clock may go down for the first. */
 static double time_head(Measure *m)
 {
-  if (!is_extra(m))
-    return time_reference(m);
-  g_usleep((gulong)(BLOCK_S * G_USEC_PER_SEC));
-  return 1;
+  bench_reference(&m->bench);
+  return time_reference(m);
+}
+
+static int index_of(const Measure *m, const MachinePoint *p)
+{
+  return (int)(p - measure_point(m, 0));
+}
+
+/* Of a rank beyond the processors, whose polling would take time from those that compute. */
+static void sleep_meanwhile(Measure *m, const MachinePoint *p)
+{
+  double seconds = p->busy > m->options->processors ? BLOCK_S : MAX(BLOCK_S, m->lasts_s[index_of(m, p)]);
+
+  g_usleep((gulong)(seconds * G_USEC_PER_SEC));
+}
+
+/* Calls before those that count, as the clock goes up again behind a product. */
+static int warming(const MachinePoint *p, int calls)
+{
+  return p->kind == POINT_MATMUL || p->kind == POINT_DISK ? 0 : calls / 3;
 }
 
 /* Calls between references; ranks that share a processor take turns, and wait until all references are over. */
@@ -78,16 +96,22 @@ static void time_calls(Measure *m, const MachinePoint *p, int calls, Sample *s)
 {
   gboolean turns = p->busy > m->options->processors;
 
-  s->head = s->reference = time_head(m);
+  s->head = s->reference = 1;
+  if (is_extra(m))
+    sleep_meanwhile(m, p);
+  else
+    s->head = s->reference = time_head(m);
   if (turns)
     wait_all(m);
   if (!takes_part(m, p))
     return;
+  for (int i = 0; i < warming(p, calls); i++)
+    call(m, p);
   m->bench.b->event_record(m->bench.b, m->start, m->bench.s);
   for (int i = 0; i < calls; i++)
     call(m, p);
   s->seconds = elapsed(m) / (calls * bench_parts(p));
-  s->reference = turns ? 1 : (s->head + time_reference(m)) / 2;
+  s->reference = turns ? 1 : (s->head + time_head(m)) / 2;
 }
 
 /* This rank's share of the time from a moment on; where ranks take turns only what the hypervisor withheld. */
@@ -112,6 +136,11 @@ static Sample take_sample(Measure *m, const MachinePoint *p, int calls)
   if (b->withheld)
     from = b->withheld(b);
   time_calls(m, p, calls, &s);
+  if (m->options->processors < b->size) {
+    double lasts_s = is_extra(m) ? 0 : b->now_s(b) - from_s;
+    measure_reduce(m, &lasts_s, 1, EXEC_MAX);
+    m->lasts_s[index_of(m, p)] = lasts_s;
+  }
   if (b->withheld && p->kind != POINT_DISK) {
     s.withheld = withheld_since(m, p, &from, from_s);
     measure_reduce(m, &s.withheld, 1, EXEC_MAX);
@@ -240,6 +269,7 @@ static gboolean measure_init(Measure *m, Backend *b, char *message)
   m->start = b->event_new(b);
   m->end = b->event_new(b);
   m->calls = g_new0(int, m->points->len);
+  m->lasts_s = g_new0(double, m->points->len);
   m->samples = g_new0(Sample, (gsize)m->points->len * m->options->rounds);
   m->heads = g_array_new(FALSE, FALSE, sizeof(Sample));
   return TRUE;
@@ -257,11 +287,13 @@ static void measure_clear(Measure *m, Backend *b)
   bench_clear(&m->bench);
   g_free(m->groups);
   g_free(m->calls);
+  g_free(m->lasts_s);
   g_free(m->samples);
   g_clear_pointer(&m->heads, g_array_unref);
 }
 
-gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *points, MeasureCounts *counts, GError **error)
+gboolean measure_points(Backend *b, const MeasureOptions *options, GArray *points, MeasureCounts *counts,
+                        GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "out of memory";
   Measure m = { .options = options, .points = points };

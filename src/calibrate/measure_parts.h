@@ -22,6 +22,7 @@ typedef struct {
   BackendComm **groups; /* of the first n ranks, by n; NULL where this rank is not in it */
   BackendEvent *start, *end;
   int *calls;           /* timed together, by point */
+  double *lasts_s;      /* a sample, by point: as long do ranks sleep that take turns with those that compute */
   Sample *samples;      /* by point, `rounds` each */
   GArray *heads;        /* Sample: all in order of time, also those that were taken again */
   double from_s, heads_from_s, heads_until_s; /* of the host's clock */

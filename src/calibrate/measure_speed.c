@@ -91,7 +91,8 @@ static const int in_a_row[] = { 1, 4, 16, 64, 256 };
 static void add_reference(Measure *m, const char *name, int samples, double seconds, int n)
 {
   MachinePoint p = { .kind = POINT_REFERENCE, .m = samples, .ranks = m->options->processors,
-                     .busy = m->options->processors, .rounds = n, .seconds = seconds, .low_s = seconds, .high_s = seconds };
+                     .busy = m->options->processors, .rounds = n, .seconds = seconds, .low_s = seconds,
+                     .high_s = seconds };
 
   g_strlcpy(p.name, name, sizeof p.name);
   g_array_append_val(m->points, p);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 const char *const point_kind_names[] = { "matmul", "attention", "memory", "collective", "transfer",
-                                         "launch", "disk", "beside", "reference", NULL };
+                                         "launch", "disk", "beside", "reference", "turn", NULL };
 
 static void add(GArray *points, int most, MachinePoint point)
 {
@@ -155,6 +155,21 @@ static void design_beside(GArray *points, const Shapes *of, int most)
     g_array_append_val(points, p);
 }
 
+/* Between what takes a core from tens of microseconds to some milliseconds. */
+static void design_turns(GArray *points, const Shapes *of)
+{
+  for (double elements = 1 << 12; elements <= 1 << 18; elements *= 4)
+    for (int apart = 0; apart < 2; apart++) {
+      MachinePoint p = named(POINT_TURN, "activation");
+      p.backward = apart;
+      p.m = of->tokens[1];
+      p.n = p.k = of->widths[1];
+      p.ranks = p.busy = 1;
+      p.bytes = 2 * dtype_bytes[DTYPE_FP32] * elements;
+      g_array_append_val(points, p);
+    }
+}
+
 GArray *points_design(const MachineHead *head)
 {
   const Shapes *of = &shapes_of[head_is_large(head)];
@@ -173,6 +188,8 @@ GArray *points_design(const MachineHead *head)
   design_memory(points, of, dtype_bytes[head->precision], busy);
   design_collectives(points, of, head);
   design_beside(points, of, busy);
+  if (!head_is_large(head))
+    design_turns(points, of);
   for (gsize i = 0; i < G_N_ELEMENTS(disk); i++) {
     MachinePoint p = named(POINT_DISK, disk[i]);
     p.ranks = p.busy = 1;
@@ -292,7 +309,7 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
   int kind = names_find(point_kind_names, csv_cell(csv, row, "kind"));
 
   if (kind < 0)
-    return bad_row(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside or reference", error);
+    return bad_row(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside, reference or turn", error);
   *p = named(kind, csv_cell(csv, row, "name"));
   p->backward = g_str_equal(csv_cell(csv, row, "pass"), "backward");
   for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {

@@ -30,14 +30,18 @@ typedef enum {
   POINT_TRANSFER,   /* `name`: copy, upload or download */
   POINT_LAUNCH,     /* a kernel with next to nothing to do */
   POINT_DISK,       /* `name`: write or read */
-  POINT_BESIDE,     /* a collective of `bytes` on another stream beside head_dim products of m x n x k; `backward`: before them */
+  POINT_BESIDE,     /* a collective of `bytes` on another stream beside head_dim products of m x n x k; `backward`:
+                       before them */
   POINT_REFERENCE,  /* a product at the head of each sample, on all ranks that compute: `name` is mean, slowest (of
                        the ranks, each over m samples in a row) or apart (seconds from a sample to the next) */
+  POINT_TURN,       /* TURN_PAIRS products of m x n x k in turn with as many activations of `bytes`; `backward`: all
+                       products, then all activations */
   POINT_KIND_COUNT,
 } PointKind;
 extern const char *const point_kind_names[];
 
 #define POINT_NAME_MAX 32
+enum { TURN_PAIRS = 4 };
 
 typedef struct {
   PointKind kind;

@@ -238,6 +238,21 @@ static double apart_s(const LayerWork *work, const double *forward_s, const doub
   return sum / MAX(n, 1);
 }
 
+/* A core that runs wide vectors at a lower clock takes a while to leave it and to come back: a product loses so much
+ * by what lies between it and the product before, in a layer that follows its like. */
+static void lose_by_switching(const GArray *ops, const Device *device, double *seconds)
+{
+  double between_s = 0;
+
+  for (guint pass = 0; pass < 2 && device->switch_s > 0; pass++) /* the first finds what ends the layer */
+    for (guint i = 0; i < ops->len; i++) {
+      gboolean product = g_array_index(ops, Op, i).kind == OP_MATMUL;
+      double lost_s = device->switch_s * MIN(1, between_s / device->switch_after_s);
+      between_s = product ? 0 : between_s + seconds[i];
+      seconds[i] += product && pass > 0 ? lost_s : 0;
+    }
+}
+
 static void wait_for_slowest(const GArray *ops, double slowest, double *seconds)
 {
   for (guint i = 0; i < ops->len; i++)
@@ -248,6 +263,8 @@ LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *c
 {
   LayerTimes t = { price_ops(work->forward, plan, cluster, known), price_ops(work->backward, plan, cluster, known), 0 };
 
+  lose_by_switching(work->forward, &cluster->device, t.forward_s);
+  lose_by_switching(work->backward, &cluster->device, t.backward_s);
   if (cluster->device.rate_jitter > 0)
     t.apart_s = apart_s(work, t.forward_s, t.backward_s);
   double slowest = slowest_inside(&cluster->device, plan, t.apart_s);

@@ -6,6 +6,7 @@
 #define GB_PER_S 1e9
 #define TFLOP_PER_S 1e12
 #define MS 1e-3
+#define US 1e-6
 
 static const JsonField device_fields[] = {
   {"name", JSON_STRING, G_STRUCT_OFFSET(Device, name), TRUE},
@@ -20,6 +21,8 @@ static const JsonField device_fields[] = {
   {"rate_spread", JSON_REAL, G_STRUCT_OFFSET(Device, rate_spread), FALSE, 0, 0.2},
   {"rate_jitter", JSON_REAL, G_STRUCT_OFFSET(Device, rate_jitter), FALSE, 0, 1},
   {"rate_jitter_ms", JSON_REAL, G_STRUCT_OFFSET(Device, rate_jitter_s), FALSE, G_MINDOUBLE, 1e6, MS},
+  {"switch_us", JSON_REAL, G_STRUCT_OFFSET(Device, switch_s), FALSE, 0, 1e6, US},
+  {"switch_after_us", JSON_REAL, G_STRUCT_OFFSET(Device, switch_after_s), FALSE, G_MINDOUBLE, 1e6, US},
   {"power_w", JSON_REAL, G_STRUCT_OFFSET(Device, power_w), FALSE, G_MINDOUBLE, 1e6},
   {"kernels", JSON_ANY, .required = TRUE},
   {"kernels_provenance", JSON_ANY},
@@ -88,6 +91,8 @@ static gboolean read_device(const PartSource *source, gpointer out, GError **err
     device->sustained_fraction = 1;
   if (device->rate_jitter > 0 && device->rate_jitter_s == 0)
     return part_missing(source, "rate_jitter_ms", error, "how long rate_jitter lasts");
+  if (device->switch_s > 0 && device->switch_after_s == 0)
+    return part_missing(source, "switch_after_us", error, "after how long switch_us is lost in full");
   const cJSON *peaks = json_get(source->object, "peak_tflops");
   return (!peaks || read_peaks(source, peaks, device, error)) && read_kernels(source, &device->kernels, error);
 }

@@ -264,7 +264,8 @@ typedef struct {
 static const Kind kinds[] = {
   { "recompute", propose_recompute, say_recompute }, { "layers", propose_layers, say_layers },
   { "groups", propose_groups, say_groups },          { "buckets", propose_buckets, say_buckets },
-  { "prefetch", propose_prefetch, say_prefetch },    { "placement", propose_placement, say_placement },
+  { "prefetch", propose_prefetch, say_prefetch },
+  { "placement", propose_placement, say_placement },
 };
 
 typedef struct {

@@ -3,36 +3,41 @@
 
 function abs(x) { return x < 0 ? -x : x }
 
-# Mean over the plan's steps that count of the time at the calibrations' speed.
-function mean_of(p, slope,   i, sum, n) {
+# Mean over the plan's steps that count, each run brought to the calibrations' speed by its mean reference.
+function mean_of(p, slope,   i, run, n, tr, rr, sum, all_n) {
   for (i = 1; i <= steps[p]; i++)
-    if (counts(p, i)) { sum += t[p, i] * (slope ? (reference / r[p, i]) ^ slope : 1); n++ }
-  return n ? sum / n : 0
+    if (counts(p, i)) { run = file[p, i]; n[run]++; tr[run] += t[p, i]; rr[run] += r[p, i] }
+  for (run in n) { sum += at_speed(tr[run], rr[run] / n[run], slope); all_n += n[run] }
+  return all_n ? sum / all_n : 0
 }
+
+function at_speed(seconds, found, slope) { return slope ? seconds * (reference / found) ^ slope : seconds }
 
 # Steps that count; where a plan has none, all.
 function counts(p, i) { return w[p, i] <= most || !undisturbed[p] }
 
-# How much steps follow the reference: the slope of logarithms over all plans, within each.
-function slope_of(   p, i, n, x, y, both, own) {
+# How much times follow the reference: the slope of logarithms of the means of runs, within each plan. (A step's own
+# reference stands beside it alone and says less of its time than that of a run: their slope would be too low.)
+function slope_of(   p, i, run, n, tr, rr, k, x, y, both, own) {
   for (p = 1; p <= plans; p++) {
-    x = y = n = 0
+    split("", n); split("", tr); split("", rr)
+    x = y = k = 0
     for (i = 1; i <= steps[p]; i++)
-      if (counts(p, i) && r[p, i] > 0) { x += log(r[p, i]); y += log(t[p, i]); n++ }
-    for (i = 1; i <= steps[p] && n; i++)
-      if (counts(p, i) && r[p, i] > 0) {
-        both += (log(r[p, i]) - x / n) * (log(t[p, i]) - y / n)
-        own += (log(r[p, i]) - x / n) ^ 2
-      }
+      if (counts(p, i) && r[p, i] > 0) { run = file[p, i]; n[run]++; tr[run] += t[p, i]; rr[run] += r[p, i] }
+    for (run in n) { k++; x += log(rr[run] / n[run]); y += log(tr[run] / n[run]) }
+    for (run in n) {
+      both += (log(rr[run] / n[run]) - x / k) * (log(tr[run] / n[run]) - y / k)
+      own += (log(rr[run] / n[run]) - x / k) ^ 2
+    }
   }
   return own > 0 && reference > 0 ? both / own < 0 ? 0 : both / own > 1 ? 1 : both / own : 0
 }
 
-# Standard deviation of a run's mean over the plan's, of steps at the calibrations' speed.
-function spread_of(p, slope, mean,   i, run, sum, n, of, k, d) {
+# Standard deviation of a run's mean over the plan's, at the calibrations' speed.
+function spread_of(p, slope, mean,   i, run, n, tr, rr, k, d) {
   for (i = 1; i <= steps[p]; i++)
-    if (counts(p, i)) { sum[file[p, i]] += t[p, i] * (slope ? (reference / r[p, i]) ^ slope : 1); n[file[p, i]]++ }
-  for (run in sum) { k++; d += (sum[run] / n[run] / mean - 1) ^ 2 }
+    if (counts(p, i)) { run = file[p, i]; n[run]++; tr[run] += t[p, i]; rr[run] += r[p, i] }
+  for (run in n) { k++; d += (at_speed(tr[run] / n[run], rr[run] / n[run], slope) / mean - 1) ^ 2 }
   return k > 1 ? sqrt(d / (k - 1)) : 0
 }
 
@@ -69,7 +74,7 @@ END {
     add("raw " set[p], predicted[p] / mean_of(p, 0) - 1)
     of[sweep[p]] = of[sweep[p]] " " p
   }
-  printf "%d steps, of which %d were disturbed and do not count; a run's mean spreads by %.1f %%; steps follow the reference by %.2f\n",
+  printf "%d steps, of which %d were disturbed and do not count; a run's mean spreads by %.1f %%; runs follow the reference by %.2f\n",
          all, disturbed, 100 * spreads / shown, slope
   split("first second", order, " ")
   for (k = 1; k <= 2; k++)
