@@ -209,7 +209,8 @@ typedef struct {
   double saved, most; /* bytes of a logit: for backward, and at the worst moment */
 } Loss;
 
-static const Loss losses[] = { { "megatron-core", 4, 10 }, { "fsdp", 4, 12 }, { "torchtitan", 4, 6 } };
+static const Loss losses[] = { { "megatron-core", 4, 10 }, { "fsdp", 4, 12 }, { "torchtitan", 4, 6 },
+                               { "torchtitan-2024-compile", 4, 12 } };
 
 START_TEST(bytes_of_logits)
 {
@@ -224,6 +225,22 @@ START_TEST(bytes_of_logits)
   ck_assert_double_eq_tol(work.saved_bytes, losses[_i].saved * logits + 4 * 512 * 1024, 0.5);
   ck_assert_double_eq_tol(work.transient_bytes, (losses[_i].most - losses[_i].saved) * logits, 0.5);
   ck_assert_double_eq_tol(work.largest, 64000.0 * 1024, 0.5);
+  layer_work_clear(&work);
+}
+END_TEST
+
+/* PyTorch's loss over divided logits holds four of fp32. */
+START_TEST(bytes_of_divided_logits)
+{
+  g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 64000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("torchtitan-2024-compile");
+  Plan plan = plan_default(model, framework);
+  LayerWork work;
+
+  plan.tp = 2;
+  layer_work_init(&work, model, model_layer(model, model->n_layers - 1), &plan, cluster);
+  ck_assert_double_eq_tol(work.transient_bytes, (16 - 4) * 512.0 * 64000 / 2, 0.5);
   layer_work_clear(&work);
 }
 END_TEST
@@ -281,6 +298,24 @@ START_TEST(step_of_fp16)
 }
 END_TEST
 
+/* DDP's 16-bit buckets are there for one replica too, not where ZeRO divides. */
+START_TEST(buckets_of_ddp)
+{
+  g_autoptr(Model) model = fixture_model(2, 1024, 16, 512, 1000);
+  g_autoptr(Framework) framework = fixture_framework("nanotron-2025");
+  Plan plan = plan_default(model, framework);
+
+  plan.precision = DTYPE_BF16;
+  plan.dp = 1;
+  plan.zero = 0;
+  ck_assert_double_eq(op_bucket_bytes(&plan, 8e9), 16e9);
+  plan.dp = 4;
+  double unsharded = op_bucket_bytes(&plan, 8e9);
+  plan.zero = 1;
+  ck_assert_double_eq(unsharded - op_bucket_bytes(&plan, 8e9), 16e9);
+}
+END_TEST
+
 /* Flattened gradients, their fp32 copy and two temporaries of AdamW, of the partition. */
 START_TEST(step_of_single_kernels)
 {
@@ -302,9 +337,11 @@ TEST_LOOPS("op", { activations_of_gpt },
            { activations_of_separate_gates },
            { activations_of_every_other_product },
            { bytes_of_logits, G_N_ELEMENTS(losses) },
+           { bytes_of_divided_logits },
            { gradients_by_precision, G_N_ELEMENTS(gradients) },
            { step_of_fp16 },
            { step_of_single_kernels },
+           { buckets_of_ddp },
            { weights_are_the_parameters, G_N_ELEMENTS(counted) },
            { flops_are_the_models, G_N_ELEMENTS(worked) },
            { vocabulary_is_padded },

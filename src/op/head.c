@@ -17,6 +17,7 @@ static void build_loss(Build *b, double logits)
   const Framework *f = b->plan->framework;
   gboolean one = f->fused_loss;
   double saved = f->loss_in_place ? b->bytes : dtype_bytes[DTYPE_FP32]; /* of a logit or probability */
+  double worst = b->tp > 1 && f->divided_loss_bytes > 0 ? f->divided_loss_bytes : f->loss_bytes;
 
   build_stream(b, &(Stream) {
     .name = "loss",
@@ -27,7 +28,7 @@ static void build_loss(Build *b, double logits)
   for (int i = 0; i < 3; i++)
     build_forward_collective(b, "sum loss", COLLECTIVE_ALL_REDUCE, 4 * b->tokens);
   if (!f->loss_in_place)
-    b->work->transient_bytes = MAX(b->work->transient_bytes, (f->loss_bytes - saved) * logits);
+    b->work->transient_bytes = MAX(b->work->transient_bytes, (worst - saved) * logits);
 }
 
 /* Classes of each sequence's first token, on every tensor-parallel rank. */

@@ -140,10 +140,12 @@ double op_bucket_bytes(const Plan *p, double params)
   const Framework *f = p->framework;
   gboolean copies = f->copied_buckets && !p->sharding.bucket_view;
 
+  double ddp = p->zero == 0 ? f->ddp_bucket_bytes * params : 0;
+
   if (plan_replicas(p) == 1)
-    return 0;
+    return ddp;
   double held = f->bucket_copies + (op_reduce_cast_bytes(p) > 0);
-  return (held * MIN(params, op_bucket_params(p)) + (copies ? params : 0)) * op_reduce_bytes(p);
+  return (held * MIN(params, op_bucket_params(p)) + (copies ? params : 0)) * op_reduce_bytes(p) + ddp;
 }
 
 double op_step_bytes(const Plan *p, double params, double largest)

@@ -65,63 +65,116 @@ gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable 
   return split_balance(&problem, plan->framework->splits, out);
 }
 
+/* Of the layers before one. */
+typedef struct {
+  double params, states, saved;
+} Held;
+
 typedef struct {
   const Model *model;
   const Plan *plan;
-  const Cluster *cluster;
   const PriceTable *prices;
-  ScheduleShape shape;
-  double state_bytes[2]; /* of a parameter, and of one of experts that are apart */
-  double shards;         /* of optimizer states */
+  int chunks;
+  Held *before;  /* n_layers + 1 */
+  double *micro; /* of each stage: micro-batches that it holds at once */
+  double *room;  /* bytes that it may take on its devices */
 } Room;
 
-/* Bytes that a stage may take on the devices of a pipeline rank. */
-static double room_of(const Room *r, int rank)
+static void room_clear(Room *r)
 {
-  const Cluster *site = mesh_site(r->plan, r->cluster, rank);
-  return (site->device.memory_bytes - op_overhead_bytes(r->plan)) / r->plan->vpp;
+  g_free(r->before);
+  g_free(r->micro);
+  g_free(r->room);
+}
+
+static void room_init(Room *r, const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices)
+{
+  Plan experts = plan_of_experts(plan);
+  ScheduleShape shape = plan_shape(plan);
+  int stages = plan_stages(plan);
+  double bytes = op_state_bytes(plan), expert_bytes = op_state_bytes(&experts), overhead = op_overhead_bytes(plan);
+  double shards = plan->zero >= 1 ? plan_shards(plan) : 1; /* of optimizer states */
+
+  *r = (Room) { model, plan, prices, shape.chunks, g_new0(Held, model->n_layers + 1), g_new(double, stages),
+                g_new(double, stages) };
+  for (int i = 0; i < model->n_layers; i++) {
+    const LayerPrice *price = price_of_layer(prices, model, 0, i);
+    Held *held = &r->before[i + 1];
+    *held = r->before[i];
+    held->params += price->params + price->expert_params;
+    held->states += price->params * bytes + price->expert_params * expert_bytes +
+                    (price->optimizer[0].state_bytes + price->optimizer[1].state_bytes) / shards;
+    held->saved += price->saved_bytes;
+  }
+  for (int stage = 0; stage < stages; stage++) {
+    int rank = schedule_place(plan->schedule, &shape, stage, 0).rank;
+    r->micro[stage] = (double)schedule_peak(plan->schedule, &shape, rank) / shape.chunks;
+    r->room[stage] = (mesh_site(plan, cluster, rank)->device.memory_bytes - overhead) / plan->vpp;
+  }
 }
 
 static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
 {
   const Room *r = data;
-  Place at = schedule_place(r->plan->schedule, &r->shape, stage, 0);
-  double held = (double)schedule_peak(r->plan->schedule, &r->shape, at.rank) / r->shape.chunks;
-  double params = 0, states = 0, saved = 0, scratch = 0;
+  const Held *from = &r->before[first], *to = &r->before[end];
+  double scratch = 0;
 
   for (int i = first; i < end; i++) {
     const LayerPrice *price = price_of_layer(r->prices, r->model, 0, i);
-    params += price->params + price->expert_params;
-    states += price->params * r->state_bytes[0] + price->expert_params * r->state_bytes[1] +
-              (price->optimizer[0].state_bytes + price->optimizer[1].state_bytes) / r->shards;
-    saved += price->saved_bytes;
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
   }
-  double buckets = op_bucket_bytes(r->plan, params * r->shape.chunks) / r->shape.chunks;
-  return states + buckets + (held * saved + scratch) * (1 + r->plan->framework->fragmentation) <=
-         room_of(r, at.rank);
+  double buckets = op_bucket_bytes(r->plan, (to->params - from->params) * r->chunks) / r->chunks;
+  double dynamic = (r->micro[stage] * (to->saved - from->saved) + scratch) * (1 + r->plan->framework->fragmentation);
+  return to->states - from->states + buckets + dynamic <= r->room[stage];
 }
 
-gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
-                         LayerSplit *out)
+/* Under what fits `room`; NULL = whatever they take. */
+static gboolean balance_in(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                           const Room *room, LayerSplit *out)
 {
   g_autofree double *seconds = layer_seconds(model, prices);
   g_autofree guint8 *types = stage_types(plan, cluster);
   g_autofree double *sends = types ? send_seconds(model, plan, cluster) : NULL;
   SplitProblem problem = problem_of(model, plan, seconds);
-  Plan experts = plan_of_experts(plan);
-  Room room = { model, plan, cluster, prices, plan_shape(plan), { op_state_bytes(plan), op_state_bytes(&experts) },
-                plan->zero >= 1 ? plan_shards(plan) : 1 };
 
   problem.types = types;
   problem.extra_s = sends;
   problem.repeats = types ? plan_micro_batches(plan) - 1 : 0;
-  problem.fits = stage_fits;
-  problem.data = &room;
-  if (split_balance(&problem, plan->framework->splits, out))
-    return TRUE;
-  problem.fits = NULL;
+  problem.fits = room ? stage_fits : NULL;
+  problem.data = room;
   return split_balance(&problem, plan->framework->splits, out);
+}
+
+gboolean balance_freely(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                        LayerSplit *out)
+{
+  return balance_in(model, cluster, plan, prices, NULL, out);
+}
+
+gboolean balance_fits(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                      const LayerSplit *split)
+{
+  gboolean fits = TRUE;
+  Room room;
+
+  room_init(&room, model, cluster, plan, prices);
+  for (int stage = 0, first = 0, end = 1; stage < split->stages && fits; stage++, first = end) {
+    end = stage == split->stages - 1 ? model->n_layers : end + split->layers[stage];
+    fits = stage_fits(&room, stage, first, end);
+  }
+  room_clear(&room);
+  return fits;
+}
+
+gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                         LayerSplit *out)
+{
+  Room room;
+
+  room_init(&room, model, cluster, plan, prices);
+  gboolean fits = balance_in(model, cluster, plan, prices, &room, out);
+  room_clear(&room);
+  return fits || balance_freely(model, cluster, plan, prices, out);
 }
 
 gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error)

@@ -18,6 +18,13 @@ gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable 
 gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
                          LayerSplit *out);
 
+/* The same whatever stages take; and whether those of a split take no more than there is. A best split that fits is
+ * the one that balance_by_room() finds. */
+gboolean balance_freely(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                        LayerSplit *out);
+gboolean balance_fits(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                      const LayerSplit *split);
+
 /*
  * Fills in the split of a plan whose file asks for the best one, and does
  * nothing to others: as above, of those splits where each stage fits into the

@@ -26,6 +26,7 @@ struct PriceCache {
     PriceWork *work;  /* NULL: none yet */
   } last[2];          /* that was priced, by tensor overlap: the next plan often differs in recomputation only */
   GHashTable *mixed;  /* Plan without its split to LayerSplit, of a mixed cluster */
+  GHashTable *freely; /* the same without what becomes of states, to splits that need not fit */
   GHashTable *splits; /* PriceKey to LayerSplit, without stages if there is none */
 };
 
@@ -88,6 +89,7 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->priced = g_hash_table_new_full(key_hash, key_equal, g_free, priced_free);
   cache->splits = g_hash_table_new_full(key_hash, key_equal, g_free, g_free);
   cache->mixed = g_hash_table_new_full(plan_hash, plan_equal, g_free, g_free);
+  cache->freely = g_hash_table_new_full(plan_hash, plan_equal, g_free, g_free);
   return cache;
 }
 
@@ -98,6 +100,7 @@ void price_cache_free(PriceCache *cache)
   g_hash_table_unref(cache->priced);
   g_hash_table_unref(cache->splits);
   g_hash_table_unref(cache->mixed);
+  g_hash_table_unref(cache->freely);
   for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
     price_work_free(cache->last[i].work);
   op_times_free(cache->times);
@@ -166,7 +169,25 @@ const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
   return priced->sums;
 }
 
-/* The split goes by all of the plan, and by what fits. */
+/* The best split whatever it takes: of time, which states do not change. */
+static const LayerSplit *free_split(PriceCache *cache, const Plan *plan, const PriceTable *prices)
+{
+  Plan key = *plan;
+
+  key.zero = key.shard_group = 0;
+  memset(&key.offload, 0, sizeof key.offload);
+  memset(&key.sharding, 0, sizeof key.sharding);
+  memset(&key.optimizer, 0, sizeof key.optimizer);
+  LayerSplit *split = g_hash_table_lookup(cache->freely, &key);
+  if (!split) {
+    split = g_new0(LayerSplit, 1);
+    balance_freely(cache->model, cache->cluster, plan, prices, split);
+    g_hash_table_insert(cache->freely, g_memdup2(&key, sizeof key), split);
+  }
+  return split;
+}
+
+/* The split goes by all of the plan, and by what fits: the best of all if that does. */
 static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
 {
   Plan key = *plan;
@@ -174,8 +195,11 @@ static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
   memset(&key.split, 0, sizeof key.split);
   LayerSplit *split = g_hash_table_lookup(cache->mixed, &key);
   if (!split) {
-    split = g_new0(LayerSplit, 1);
-    balance_by_room(cache->model, cache->cluster, plan, find_priced(cache, plan)->prices, split);
+    const PriceTable *prices = find_priced(cache, plan)->prices;
+    const LayerSplit *freely = free_split(cache, &key, prices);
+    split = g_memdup2(freely, sizeof *freely);
+    if (freely->stages && !balance_fits(cache->model, cache->cluster, &key, prices, freely))
+      balance_by_room(cache->model, cache->cluster, plan, prices, split);
     g_hash_table_insert(cache->mixed, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;
