@@ -118,7 +118,8 @@ static const Bad bad_files[] = {
   { "{\"zero_stage\": 4}", "p.json: zero_stage: 4: expected an integer from 0 to 3" },
   { "{\"zero_stage\": \"1\"}", "p.json: zero_stage: \"1\": expected an integer from 0 to 3" },
   { "{\"gpus\": 0}", "p.json: gpus: 0: expected an integer from 1 to 10000000" },
-  { "{\"tensor_parallel_size\": 2}", "p.json: tensor_parallel_size: unknown key, did you mean \"tensor_model_parallel_size\"?" },
+  { "{\"tensor_parallel_size\": 2}", "p.json: tensor_parallel_size: unknown key, did you mean "
+                                     "\"tensor_model_parallel_size\"?" },
   { "{\"recompute_granularity\": \"some\"}",
     "p.json: recompute_granularity: \"some\": expected one of none, selective, full" },
   { "{\"overlap\": {\"gradient\": true}}", "p.json: overlap.gradient: unknown key, did you mean \"gradients\"?" },
@@ -146,7 +147,8 @@ START_TEST(unknown_schedules_are_refused)
   Plan p;
 
   ck_assert(!parse("{\"pipeline_schedule\": \"zigzag\"}", model, &p, &framework, &error));
-  ck_assert(g_str_has_prefix(error->message, "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, 1f1b"));
+  ck_assert(g_str_has_prefix(error->message, "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, "
+                                             "1f1b"));
   g_clear_error(&error);
 }
 END_TEST
@@ -158,7 +160,8 @@ START_TEST(chunks_follow_the_schedule)
   g_autoptr(Framework) framework = NULL;
   Plan p;
 
-  ck_assert(parse("{\"pipeline_model_parallel_size\": 4, \"pipeline_schedule\": \"zb-v\"}", model, &p, &framework, NULL));
+  ck_assert(parse("{\"pipeline_model_parallel_size\": 4, \"pipeline_schedule\": \"zb-v\"}", model, &p, &framework,
+                  NULL));
   ck_assert_int_eq(p.vpp, 2);
 }
 END_TEST
