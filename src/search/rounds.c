@@ -106,8 +106,8 @@ static gboolean shards_plainly(const ShardingOptions *o)
 {
   gboolean quantized = o->quantized_weights || o->quantized_gradients;
 
-  return o->bucket <= 0 && o->prefetch < 0 && o->live <= 0 && o->persistence <= 0 && !o->keeps_gathered && !o->no_sync &&
-         o->secondary == 0 && !quantized && o->tiling <= 1 && !o->bucket_view;
+  return o->bucket <= 0 && o->prefetch < 0 && o->live <= 0 && o->persistence <= 0 && !o->keeps_gathered &&
+         !o->no_sync && o->secondary == 0 && !quantized && o->tiling <= 1 && !o->bucket_view;
 }
 
 /* What runs in an order found at run time, pairs that stretch each other, weights that
