@@ -1,5 +1,5 @@
 # Curves over one quantity. tdp writes variables.gp (heading, x_title, y_title,
-# title[], tic[], y_least, y_most) and curves.dat, a block a curve. The y axis is
+# title[], tic[] rising, y_least, y_most) and curves.dat, a block a curve. The y axis is
 # logarithmic where the values span more than a factor of 8, else it begins at 0.
 
 set encoding utf8
@@ -23,8 +23,17 @@ set grid lt 1 lc rgb '#DDE1E6' lw 0.7 back
 set xlabel x_title tc rgb soft noenhanced
 set ylabel y_title tc rgb soft noenhanced
 set xtics ()
+# Every tic has its mark, and its label where that has room beside the last one; a digit takes up to 2 % of the axis.
+behind = -1e9
 do for [i = 1:|tic|] {
-  set xtics add (sprintf('%g', tic[i]) tic[i])
+  label = sprintf('%g', tic[i])
+  half = (0.01 + 0.01 * strlen(label)) * (log(tic[|tic|]) - log(tic[1]))
+  if (log(tic[i]) - half > behind) {
+    set xtics add (label tic[i])
+    behind = log(tic[i]) + half
+  } else {
+    set xtics add ('' tic[i])
+  }
 }
 unset mxtics
 set key outside right top Left reverse noenhanced tc rgb ink samplen 2

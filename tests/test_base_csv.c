@@ -204,5 +204,5 @@ START_TEST(rows_without_a_header)
 }
 END_TEST
 
-TEST_MAIN("csv", rows_without_a_header, plain_cells, quoted_cells, line_ends_empty_lines_and_mark, header_only, bad_text,
-          numbers, bad_numbers, written_text_reads_back, lone_empty_cell_reads_back, loading)
+TEST_MAIN("csv", rows_without_a_header, plain_cells, quoted_cells, line_ends_empty_lines_and_mark, header_only,
+          bad_text, numbers, bad_numbers, written_text_reads_back, lone_empty_cell_reads_back, loading)

@@ -35,9 +35,10 @@ START_TEST(documented_figures)
   ck_assert_double_eq(deepspeed_largest_params(model), 32128.0 * 1024);
   for (gsize i = 0; i < G_N_ELEMENTS(documented); i++) {
     const Printed *p = &documented[i];
-    DeepspeedSetup setup = { .params = (double)model->params, .largest_params = deepspeed_largest_params(model), .nodes = 1,
-                             .node_gpus = 8, .zero = p->zero, .offload_optimizer = p->optimizer,
-                             .offload_params = p->params, .zero_init = p->init, .buffer_factor = DEEPSPEED_BUFFER_FACTOR };
+    DeepspeedSetup setup = { .params = (double)model->params, .largest_params = deepspeed_largest_params(model),
+                             .nodes = 1, .node_gpus = 8, .zero = p->zero, .offload_optimizer = p->optimizer,
+                             .offload_params = p->params, .zero_init = p->init,
+                             .buffer_factor = DEEPSPEED_BUFFER_FACTOR };
     check_printed(deepspeed_memory(&setup).host_bytes, p->host);
     check_printed(deepspeed_memory(&setup).gpu_bytes, p->gpu);
     setup.params = 2851e6;

@@ -43,7 +43,8 @@ START_TEST(launchers_are_told_apart)
   ck_assert_int_eq(l.rank, 3);
   ck_assert_int_eq(l.local_rank, 1);
   /* torchrun inside srun: the inner one counts */
-  l = launch_with("RANK", "1", "WORLD_SIZE", "2", "SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "1", "SLURM_STEP_ID", "0", NULL);
+  l = launch_with("RANK", "1", "WORLD_SIZE", "2", "SLURM_PROCID", "0", "SLURM_STEP_NUM_TASKS", "1", "SLURM_STEP_ID",
+                  "0", NULL);
   ck_assert_str_eq(l.launcher, "torchrun");
   ck_assert_int_eq(l.rank, 1);
   /* the shell of a batch script has no step */
@@ -300,7 +301,8 @@ START_TEST(models_that_are_not_executed_are_refused)
     { alibi, "model moe: positions: expected learned, rope or none to execute" },
     { relu2, "model moe: mlp: relu2: expected gelu or swiglu to execute" },
     { qk_norm, "model moe: attention: qk_norm: expected plain or grouped-query attention to execute" },
-    { parallel, "model moe: norms: 2 of a parallel block: expected two in turn with attention and feed-forward to execute" },
+    { parallel, "model moe: norms: 2 of a parallel block: expected two in turn with attention and feed-forward to "
+                "execute" },
     { norms, "model moe: norms: 4: expected two in turn with attention and feed-forward to execute" },
     { shared_gate, "model moe: shared_gate: expected experts without it to execute" },
     { router_bias, "model moe: router_bias: expected experts without it to execute" },
@@ -348,5 +350,6 @@ END_TEST
 
 TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, bad_ranks_are_refused,
           random_numbers_are_normal, labels_follow_inputs,
-          files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole, offloaded_states_are_on_the_host,
+          files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole,
+          offloaded_states_are_on_the_host,
           plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)

@@ -111,7 +111,8 @@ START_TEST(folding_conserves_work)
       double routed = 1024 / 4 * 2 * h * 2, rows = 1024 / 4 * h * 2;
       if (dispatch == DISPATCH_FLEX)
         continue;
-      double sent = dispatch == DISPATCH_GATHER ? 4 * (4 * etp - 1) * rows : 4 * routed * 3 / 4 + 4 * (etp - 1) * routed;
+      double sent = dispatch == DISPATCH_GATHER ? 4 * (4 * etp - 1) * rows
+                                                : 4 * routed * 3 / 4 + 4 * (etp - 1) * routed;
       ck_assert_double_eq_tol(part.sent[AXIS_EXPERT] / sent, 1, 1e-12);
     }
   planned_clear(&f);
@@ -144,7 +145,8 @@ END_TEST
 
 enum { NO_SHARED, ALONE, BESIDE, VARIANTS };
 
-/* Shared experts beside the exchange do the same work, hide the exchange as far as they last, and leave the rest of it. */
+/* Shared experts beside the exchange do the same work, hide the exchange as far as they last, and leave the rest
+ * of it. */
 START_TEST(shared_experts_hide_the_exchange)
 {
   Planned f;
@@ -203,7 +205,8 @@ START_TEST(capacity_is_the_frameworks)
 }
 END_TEST
 
-/* hpZ over 8 neighbours keeps 1/8 of the dense weights a second time, and 1/2 of the experts' that 4 of them hold each. */
+/* hpZ over 8 neighbours keeps 1/8 of the dense weights a second time, and 1/2 of the experts' that 4 of them
+ * hold each. */
 START_TEST(second_copies_of_experts)
 {
   Planned f;
@@ -266,7 +269,8 @@ START_TEST(the_busiest_rank_counts)
   f.plan.expert_load = 2;
   LayerSums busy = block_of(&f);
   ck_assert_double_eq_tol(busy.sent[AXIS_EXPERT] / even.sent[AXIS_EXPERT], 2, 1e-12);
-  double experts = 3 * 2.0 * 1024 * 2 * 3 * 512 * 1024; /* three passes of 1024 x 2 tokens through 3 matrices of 512 x 1024 */
+  double experts = 3 * 2.0 * 1024 * 2 * 3 * 512 * 1024; /* three passes of 1024 x 2 tokens through 3 matrices of
+                                                           512 x 1024 */
   ck_assert_double_eq_tol(busy.flops - even.flops, experts, 1e-3);
   ck_assert_double_gt(busy.saved_bytes, even.saved_bytes);
   f.plan.expert_capacity = 1.25;

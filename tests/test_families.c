@@ -74,7 +74,8 @@ static int tensor_sums(const GArray *ops)
   return sums;
 }
 
-/* Attention and feed-forward in turn sum twice each way; side by side, once (GPT-J, PaLM: arXiv 2204.02311, section 2). */
+/* Attention and feed-forward in turn sum twice each way; side by side, once (GPT-J, PaLM: arXiv 2204.02311,
+ * section 2). */
 START_TEST(parallel_blocks_sum_once)
 {
   static const struct {
@@ -123,7 +124,8 @@ START_TEST(families_are_planned)
   const Plan *best = &g_array_index(found->best, Found, 0).plan;
   ck_assert_int_eq(plan_check(best, model, cluster, NULL), RULE_NONE);
   g_autoptr(Trace) trace = simulate_plan(model, cluster, best);
-  ck_assert_double_gt(trace->end_s, model_flops(model, best->seq) * 64 / (8 * cluster->device.peak_flops_per_s[DTYPE_BF16]));
+  ck_assert_double_gt(trace->end_s,
+                      model_flops(model, best->seq) * 64 / (8 * cluster->device.peak_flops_per_s[DTYPE_BF16]));
 }
 END_TEST
 
@@ -193,7 +195,8 @@ START_TEST(stacks_have_their_memory)
   for (int i = 0; i < 4; i++)
     layer_work_init(&works[i], model, model_layer(model, layers[i]), &plan, cluster);
   double output = 512.0 * 768 * 2;
-  ck_assert_double_gt(works[2].saved_bytes, works[0].saved_bytes + 5 * output); /* norm and its output, q, k and v, context */
+  ck_assert_double_gt(works[2].saved_bytes, works[0].saved_bytes + 5 * output); /* norm and its output, q, k and
+                                                                                   v, context */
   ck_assert_double_gt(works[1].saved_bytes, works[2].saved_bytes + output);
   ck_assert_double_eq(works[2].saved_bytes, works[3].saved_bytes);
   ck_assert_double_eq(works[2].params - works[0].params, 4.0 * 768 * 768 + 768);
@@ -210,11 +213,13 @@ START_TEST(stacks_have_rules)
     PlanRule rule;
     const char *says;
   } cases[] = {
-    { "megatron-core", 3, 0, 1, RULE_LAYERS, "plan: pipeline_model_parallel_size: 3: expected that a stage starts with the "
+    { "megatron-core", 3, 0, 1, RULE_LAYERS, "plan: pipeline_model_parallel_size: 3: expected that a stage starts "
+                                             "with the "
       "decoder of model t5-base, which is what megatron-core runs, or a pipeline_model_parallel_split_rank" },
     { "deepspeed", 3, 0, 1, RULE_NONE, NULL },
     { "megatron-core", 3, 1, 1, RULE_NONE, NULL },
-    { "megatron-core", 6, 5, 1, RULE_LAYERS, "plan: pipeline_model_parallel_split_rank: 5: expected a divisor of the 12 "
+    { "megatron-core", 6, 5, 1, RULE_LAYERS, "plan: pipeline_model_parallel_split_rank: 5: expected a divisor of the "
+                                             "12 "
       "encoder layers that leaves a divisor of the 12 decoder layers" },
     { "megatron-core", 1, 0, 2, RULE_CONTEXT, NULL },
   };
@@ -253,10 +258,11 @@ START_TEST(exporters_write_or_refuse)
   GError *error = NULL;
   g_autofree char *text = export_of("deepspeed", "bert-large-sparse", &error);
 
-  ck_assert_msg(text && strstr(text, "\"sparse_attention\": {\n    \"mode\": \"fixed\",\n    \"block\": 16,"), "%s", text);
+  ck_assert_msg(text && strstr(text, "\"sparse_attention\": {\n    \"mode\": \"fixed\",\n    \"block\": 16,"), "%s",
+                text);
   ck_assert_ptr_null(export_of("megatron", "bert-large-sparse", &error));
-  test_error(&error, TDP_ERROR_INFEASIBLE, "megatron: model bert-large-sparse: expected a model without sparse_attention, "
-                                           "which is what Megatron-LM core 0.20 trains");
+  test_error(&error, TDP_ERROR_INFEASIBLE, "megatron: model bert-large-sparse: expected a model without "
+                                           "sparse_attention, which is what Megatron-LM core 0.20 trains");
   ck_assert_ptr_null(export_of("megatron", "vit-huge-14", &error));
   g_clear_error(&error);
   ck_assert_ptr_null(export_of("torchtitan", "vit-huge-14", &error));

@@ -159,7 +159,8 @@ START_TEST(attention_of_a_server)
   }
   device.kernels.attention = &curve;
   device.kernels.n_attention = 1;
-  ck_assert_double_lt(fit_attention_errors((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device).fit.mean, 0.06);
+  ck_assert_double_lt(fit_attention_errors((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device).fit.mean,
+                      0.06);
   curve.head_dim = 64;
   ck_assert(!fit_attention_curve((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, &curve));
   g_array_unref(rows);

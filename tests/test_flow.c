@@ -11,7 +11,8 @@ static void check_ends(const FlowGraph *graph, const double *expected)
 
   flow_graph_run(graph, end);
   for (guint i = 0; i < graph->flows->len; i++)
-    ck_assert_msg(fabs(end[i] - expected[i]) <= 1e-12 * expected[i], "flow %u ends at %.17g, expected %.17g", i, end[i], expected[i]);
+    ck_assert_msg(fabs(end[i] - expected[i]) <= 1e-12 * expected[i], "flow %u ends at %.17g, expected %.17g", i, end[i],
+                  expected[i]);
 }
 
 /* A transfer that meets nobody takes latency + bytes / rate to the last bit, whatever else runs elsewhere. */

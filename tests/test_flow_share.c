@@ -59,7 +59,8 @@ static void start_one(World *w, int tag)
                                 weights[g_rand_int_range(w->rand, 0, G_N_ELEMENTS(weights))] };
   live->spec = (FlowSpec) { g_rand_boolean(w->rand) ? 0 : g_rand_double_range(w->rand, 0, 1e-3),
                             g_rand_int_range(w->rand, 0, 8) * 1e6,
-                            n == 0 || g_rand_int_range(w->rand, 0, 3) == 0 ? g_rand_double_range(w->rand, 1e8, 20e9) : INFINITY,
+                            n == 0 || g_rand_int_range(w->rand, 0, 3) == 0 ? g_rand_double_range(w->rand, 1e8, 20e9)
+                                                                           : INFINITY,
                             live->uses, n, tag };
   live->start = w->now;
   live->moved = 0;
@@ -185,9 +186,11 @@ START_TEST(more_bandwidth_is_never_slower_alone)
   for (int i = 0; i < 200; i++) {
     g_autoptr(FlowGraph) graph = flow_graph_new();
     double before, after;
-    flow_graph_add_flow(graph, -1, g_rand_double(rand) * 1e-5, g_rand_double(rand) * 1e9, g_rand_double_range(rand, 1e9, 1e12));
+    flow_graph_add_flow(graph, -1, g_rand_double(rand) * 1e-5, g_rand_double(rand) * 1e9,
+                        g_rand_double_range(rand, 1e9, 1e12));
     for (int r = 0; r < 4; r++)
-      flow_graph_cross(graph, flow_graph_add_resources(graph, 1, g_rand_double_range(rand, 1e9, 1e12)), g_rand_double_range(rand, 0.1, 4));
+      flow_graph_cross(graph, flow_graph_add_resources(graph, 1, g_rand_double_range(rand, 1e9, 1e12)),
+                       g_rand_double_range(rand, 0.1, 4));
     flow_graph_run(graph, &before);
     g_array_index(graph->capacities, double, g_rand_int_range(rand, 0, 4)) *= g_rand_double_range(rand, 1, 3);
     flow_graph_run(graph, &after);
@@ -196,5 +199,6 @@ START_TEST(more_bandwidth_is_never_slower_alone)
 }
 END_TEST
 
-TEST_LOOPS("flow_share", { rates_are_fair_and_bytes_kept, 60 }, { same_calls_same_bytes, 4 }, { one_chain_is_the_sum, 4 },
+TEST_LOOPS("flow_share", { rates_are_fair_and_bytes_kept, 60 }, { same_calls_same_bytes, 4 },
+           { one_chain_is_the_sum, 4 },
            { more_bandwidth_is_never_slower_alone, 2 })

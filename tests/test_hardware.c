@@ -381,10 +381,12 @@ static const struct {
 } bad[] = {
   /* sources */
   {"\"note\": \"n\", \"source\": \"datasheet: x\"", "\"note\": \"n\"", "nodes: 4: expected a source"},
-  {"\"hop_us\": \"default: x\", \"*\": \"fitted: x\"", "\"hop_us\": \"default: x\"", "tiers[0].link.base_us: 5: expected a source"},
+  {"\"hop_us\": \"default: x\", \"*\": \"fitted: x\"", "\"hop_us\": \"default: x\"",
+   "tiers[0].link.base_us: 5: expected a source"},
   {"\"hop_us\": \"default: x\"", "\"hopp_us\": \"datasheet: x\"", "\"hopp_us\" is not a number of this object"},
   {"\"hop_us\": \"default: x\"", "\"name\": \"datasheet: x\"", "\"name\" is not a number of this object"},
-  {"\"source\": \"fitted: x\"", "\"source\": \"guess: x\"", "matmul.bf16.source: \"guess: x\": expected text that begins with"},
+  {"\"source\": \"fitted: x\"", "\"source\": \"guess: x\"",
+   "matmul.bf16.source: \"guess: x\": expected text that begins with"},
   {"\"source\": \"fitted: x\"", "\"source\": \"fitted:\"", "\"fitted:\": expected text"},
   {"\"source\": \"fitted: x\"", "\"source\": \"fitted: \"", "\"fitted: \": expected text"},
   {"\"source\": \"measured: x\"", "\"source\": 7", "peak_tflops.source: 7: expected text"},
@@ -421,7 +423,8 @@ static const struct {
   {"[512, 1024]", "[512]", "utilization: […]: expected 1 numbers"},
   {"[0.3, 0.4]", "[0.3, 1.4]", "utilization[1]: 1.4: expected a number above 0 and at most 1"},
   {"[512], \"utilization\": [0.2]", "[], \"utilization\": []", "at least one sequence length"},
-  {"\"power_w\": 400", "\"power_w\": 400, \"kernels_provenance\": \"borrowed\"", "\"borrowed\": expected one of default"},
+  {"\"power_w\": 400", "\"power_w\": 400, \"kernels_provenance\": \"borrowed\"",
+   "\"borrowed\": expected one of default"},
   {"\"power_w\": 400", "\"power_w\": -400", "power_w: -400"},
   /* tiers */
   {"\"gb_per_s\": 300", "\"gb_per_s\": -300", "tiers[0].gb_per_s: -300: expected a number above 0"},

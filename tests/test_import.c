@@ -347,7 +347,8 @@ END_TEST
 
 int main(void)
 {
-  const TestLoop tests[] = { { matrix, 0 }, { islands, 0 }, { unknown_gpu, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 }, { log_row, 0 }, { torchtitan_row, 0 }, { torchtitan_forms, 0 },
+  const TestLoop tests[] = { { matrix, 0 }, { islands, 0 }, { unknown_gpu, 0 }, { xml, 0 }, { gpu_is_asked_for, 0 }, { trace, 0 },
+                             { log_row, 0 }, { torchtitan_row, 0 }, { torchtitan_forms, 0 },
                              { nccl_json, 0 }, { nsys_sum, 0 }, { nsys_trace, 0 },
                              { nsys_reordered, 0 }, { nsys_unit, 0 }, { nsys_database, 0 }, { damage, G_N_ELEMENTS(samples) } };
   return test_main("import", tests, G_N_ELEMENTS(tests));

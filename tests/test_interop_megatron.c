@@ -38,7 +38,8 @@ START_TEST(megatron_splits)
   Case c = gpt3();
   c.plan.split = (LayerSplit) { 16, { 5, 6, 6, 6, 6, 6, 6, 7, 7, 6, 6, 6, 6, 6, 6, 5 } };
   test_text(lost(&c, "megatron"), "");
-  has(&c, "megatron", "--pipeline-model-parallel-layout 'Et*5|t*6|t*6|t*6|t*6|t*6|t*6|t*7|t*7|t*6|t*6|t*6|t*6|t*6|t*6|t*5L'");
+  has(&c, "megatron", "--pipeline-model-parallel-layout "
+                      "'Et*5|t*6|t*6|t*6|t*6|t*6|t*6|t*7|t*7|t*6|t*6|t*6|t*6|t*6|t*6|t*5L'");
   has_not(&c, "megatron", "virtual");
   c.plan.vpp = 1;
   c.plan.schedule = schedule_find("1f1b");
@@ -247,7 +248,8 @@ START_TEST(megatron_optimizers)
   c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
   c.plan.optimizer.remainders = TRUE;
   test_text(lost(&c, "megatron"), "");
-  has(&c, "megatron", "--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 --exp-avg-sq-dtype fp8");
+  has(&c, "megatron", "--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 "
+                      "--exp-avg-sq-dtype fp8");
   has(&c, "megatron", "--grad-reduce-in-bf16");
   c.plan.zero = 0;
   test_text(lost(&c, "megatron"), "main_grads_dtype: bf16: not in Megatron-LM core 0.20, left out\n"

@@ -402,5 +402,6 @@ END_TEST
 #define SHAPES G_N_ELEMENTS(shapes)
 TEST_LOOPS("kineto", { merged_keeps_the_rules, SHAPES }, { every_rank_keeps_the_rules, SHAPES },
            { every_schedule_keeps_the_rules },
-           { times_and_bytes_are_the_traces }, { two_traces_share_a_file }, { overlap_is_seen }, { groups_are_the_meshs },
+           { times_and_bytes_are_the_traces }, { two_traces_share_a_file }, { overlap_is_seen },
+           { groups_are_the_meshs },
            { folder_that_cannot_be_made })

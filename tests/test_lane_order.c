@@ -130,7 +130,8 @@ START_TEST(spans_in_order)
     int forwards = 0;
     for (int lane = 0; lane < f.program->n_rows * LANE_COUNT; lane++)
       for (int i = f.program->lane_first[lane] + 1; i < f.program->lane_first[lane + 1]; i++)
-        ck_assert_double_le(g_array_index(t->spans, Span, lanes[i - 1]).end, g_array_index(t->spans, Span, lanes[i]).start);
+        ck_assert_double_le(g_array_index(t->spans, Span, lanes[i - 1]).end,
+                            g_array_index(t->spans, Span, lanes[i]).start);
     for (guint i = 0; i < t->spans->len; i++) {
       const Span *s = &g_array_index(t->spans, Span, i);
       ck_assert_double_ge(s->end, s->start);

@@ -59,7 +59,8 @@ static int add(Hand *h, int row, Lane lane, Segment segment, int waits_for)
 {
   Program *p = &h->program;
   int n = p->tasks->len;
-  Task task = { .segment = n, .row = row, .lane = lane, .kind = segment.kind, .first_dep = n, .n_deps = waits_for >= 0 };
+  Task task = { .segment = n, .row = row, .lane = lane, .kind = segment.kind, .first_dep = n,
+                .n_deps = waits_for >= 0 };
 
   g_array_append_val(p->segments, segment);
   g_array_append_val(p->tasks, task);

@@ -98,7 +98,8 @@ static void check_shape(const Plan *p, const Cluster *cluster, int (*at)[AXIS_CO
     int domain = MIN(cluster->tiers[t].devices, p->gpus), domains = (p->gpus + domain - 1) / domain, fewest = p->gpus;
     g_autofree int *met = g_new0(int, (gsize)p->gpus * domains);
     for (int rank = 0; rank < p->gpus; rank++) {
-      int place = at[rank][AXIS_TENSOR] + p->tp * replica(p, at[rank]), index, group = member(p, at[rank], place, &index);
+      int place = at[rank][AXIS_TENSOR] + p->tp * replica(p, at[rank]), index;
+      int group = member(p, at[rank], place, &index);
       ck_assert_int_lt(index, shape.size);
       met[group * domains + rank / domain]++;
     }
@@ -220,12 +221,14 @@ START_TEST(what_cannot_be_placed_is_refused)
   ck_assert_int_eq(plan_check(&p, model, cluster, NULL), RULE_NONE);
   p.ep = 4;
   p.etp = 1;
-  check_refused(&p, model, cluster, RULE_PLACEMENT, "plan: use_tp_pp_dp_mapping: true: expected expert tensor 1 x expert 4 "
+  check_refused(&p, model, cluster, RULE_PLACEMENT,
+                "plan: use_tp_pp_dp_mapping: true: expected expert tensor 1 x expert 4 "
                                                     "to be tensor 2 x context 1");
   p.ep = 2;
   ck_assert_int_eq(plan_check(&p, model, cluster, NULL), RULE_NONE);
   p.framework = other;
-  check_refused(&p, model, cluster, RULE_PLACEMENT, "plan: use_tp_pp_dp_mapping: true: expected false, torchtitan counts data "
+  check_refused(&p, model, cluster, RULE_PLACEMENT,
+                "plan: use_tp_pp_dp_mapping: true: expected false, torchtitan counts data "
                                                     "before the pipeline");
 }
 END_TEST

@@ -90,10 +90,11 @@ static double params_of(const Model *model, const Plan *plan, const Cluster *clu
   return params;
 }
 
-static const char *const counted[] = { "gpt3", "gpt2-xl", "llama-2-7b", "llama-3.1-405b", "bloom", "opt-350m", "gpt-neox-20b",
+static const char *const counted[] = { "gpt3", "gpt2-xl", "llama-2-7b", "llama-3.1-405b", "bloom", "opt-350m",
+                                       "gpt-neox-20b",
                                        "mixtral-8x7b", "deepseek-v2-lite", "deepseek-v3", "qwen3-30b-a3b", "qwen2.5-7b",
-                                       "gemma-2-9b", "mistral-nemo-12b", "falcon-7b", "gpt-oss-120b", "bert-base", "bert-large",
-                                       "bert-large-sparse", "vit-huge-14", "gpt-j-6b", "palm-540b",
+                                       "gemma-2-9b", "mistral-nemo-12b", "falcon-7b", "gpt-oss-120b", "bert-base",
+                                       "bert-large", "bert-large-sparse", "vit-huge-14", "gpt-j-6b", "palm-540b",
                                        "t5-11b", "flan-t5-base" };
 
 /* Unsharded and unpadded, the work's weights are the model's parameters. */
@@ -125,7 +126,8 @@ static double flops_of(const Model *model, const Plan *plan, const Cluster *clus
   return flops;
 }
 
-static const char *const worked[] = { "gpt3", "llama-2-7b", "llama-3.1-405b", "mixtral-8x7b", "deepseek-v3", "gpt-neox-20b" };
+static const char *const worked[] = { "gpt3", "llama-2-7b", "llama-3.1-405b", "mixtral-8x7b", "deepseek-v3",
+                                      "gpt-neox-20b" };
 
 /* The work's FLOPs are the model's, and tensor parallelism divides them. */
 START_TEST(flops_are_the_models)

@@ -199,7 +199,8 @@ START_TEST(ranks_share_matrices)
   ck_assert_double_eq_tol(block_work(&f).newton_s, 5 * once, 1e-12);
   double gathers = 0;
   for (int i = 0; i < 4; i++)
-    gathers += collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, 2 * (const double[]) { 3, 1, 6, 3 }[i] * H * H, &pair).seconds;
+    gathers += collective_cost(f.cluster, COLLECTIVE_ALL_GATHER, 2 * (const double[]) { 3, 1, 6, 3 }[i] * H * H,
+                               &pair).seconds;
   ck_assert_double_eq_tol(block_work(&f).tensor_s, gathers, 1e-12);
   f.plan.optimizer.muon_mode = MUON_DISTRIBUTED;
   double together = square_s(f.cluster, H, 1.5 * H) + square_s(f.cluster, H, H / 2) + square_s(f.cluster, H, 3 * H) +
@@ -305,8 +306,8 @@ START_TEST(recipes_by_their_bytes)
   ck_assert_double_eq_tol(op_state_bytes(&f.plan), states + recipes[_i].held, 1e-12);
   ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
   /* the projection's input is attention's output, which it keeps too */
-  ck_assert_double_eq_tol(planned_layer(&f, 1).saved_bytes, wide - inputs * tokens * (2 - recipes[_i].kept) + H * tokens * recipes[_i].kept,
-                          1e-3);
+  ck_assert_double_eq_tol(planned_layer(&f, 1).saved_bytes,
+                          wide - inputs * tokens * (2 - recipes[_i].kept) + H * tokens * recipes[_i].kept, 1e-3);
   planned_clear(&f);
 }
 END_TEST
@@ -443,7 +444,8 @@ START_TEST(keys_go_round)
 }
 END_TEST
 
-TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book }, { steps_by_their_bytes },
+TEST_LOOPS("optimizer", { states_by_the_book }, { states_are_divided }, { formats_by_the_book },
+           { steps_by_their_bytes },
            { newton_schulz_by_its_products }, { ranks_share_matrices }, { muon_under_zero }, { products_in_tf32 },
            { recipes_by_their_bytes, G_N_ELEMENTS(recipes) }, { recipes_have_rules }, { fp16_scales_its_loss },
            { sums_over_tensor_ranks }, { choices_have_rules }, { keys_go_round })

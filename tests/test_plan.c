@@ -62,6 +62,24 @@ static gboolean parse(const char *text, const Model *model, Plan *plan, Framewor
   return plan_parse(text, strlen(text), "p.json", model, plan, framework, error);
 }
 
+/* A machine of one device, as tdp-calibrate writes it for one rank: nothing joins it to others. */
+START_TEST(one_device_has_no_links)
+{
+  static const char alone[] =
+      "{\"name\": \"alone\", \"nodes\": 1, \"source\": \"default: a test\", \"server\": {\"name\": \"s\", \"gpu\": "
+      "\"a100-sxm4-80gb\", \"devices_per_node\": 1, \"source\": \"default: a test\"}}";
+  GError *error = NULL;
+  Cluster *cluster = cluster_parse(alone, strlen(alone), "alone.json", &error);
+  Planned p;
+
+  ck_assert_msg(cluster, "%s", error ? error->message : "");
+  planned_init(&p, fixture_model(8, 512, 8, 128, 1024), cluster, "megatron-core");
+  p.plan.gpus = 1;
+  ck_assert_double_gt(planned_run(&p).iteration_s, 0);
+  planned_clear(&p);
+}
+END_TEST
+
 START_TEST(defaults_follow)
 {
   g_autoptr(Model) model = fixture_model(12, 512, 8, 128, 1000);
@@ -100,7 +118,8 @@ static const Bad bad_files[] = {
   { "{\"zero_stage\": 4}", "p.json: zero_stage: 4: expected an integer from 0 to 3" },
   { "{\"zero_stage\": \"1\"}", "p.json: zero_stage: \"1\": expected an integer from 0 to 3" },
   { "{\"gpus\": 0}", "p.json: gpus: 0: expected an integer from 1 to 10000000" },
-  { "{\"tensor_parallel_size\": 2}", "p.json: tensor_parallel_size: unknown key, did you mean \"tensor_model_parallel_size\"?" },
+  { "{\"tensor_parallel_size\": 2}", "p.json: tensor_parallel_size: unknown key, did you mean "
+                                     "\"tensor_model_parallel_size\"?" },
   { "{\"recompute_granularity\": \"some\"}",
     "p.json: recompute_granularity: \"some\": expected one of none, selective, full" },
   { "{\"overlap\": {\"gradient\": true}}", "p.json: overlap.gradient: unknown key, did you mean \"gradients\"?" },
@@ -128,7 +147,8 @@ START_TEST(unknown_schedules_are_refused)
   Plan p;
 
   ck_assert(!parse("{\"pipeline_schedule\": \"zigzag\"}", model, &p, &framework, &error));
-  ck_assert(g_str_has_prefix(error->message, "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, 1f1b"));
+  ck_assert(g_str_has_prefix(error->message, "p.json: pipeline_schedule: \"zigzag\": expected one of naive, gpipe, "
+                                             "1f1b"));
   g_clear_error(&error);
 }
 END_TEST
@@ -140,7 +160,8 @@ START_TEST(chunks_follow_the_schedule)
   g_autoptr(Framework) framework = NULL;
   Plan p;
 
-  ck_assert(parse("{\"pipeline_model_parallel_size\": 4, \"pipeline_schedule\": \"zb-v\"}", model, &p, &framework, NULL));
+  ck_assert(parse("{\"pipeline_model_parallel_size\": 4, \"pipeline_schedule\": \"zb-v\"}", model, &p, &framework,
+                  NULL));
   ck_assert_int_eq(p.vpp, 2);
 }
 END_TEST
@@ -238,6 +259,7 @@ END_TEST
 
 TEST_LOOPS("plan", { rules_name_their_numbers },
            { devices_must_match },
+           { one_device_has_no_links },
            { defaults_follow },
            { chunks_mean_interleaved },
            { bad_files_are_refused, G_N_ELEMENTS(bad_files) },

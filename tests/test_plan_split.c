@@ -40,7 +40,8 @@ static void try_all(const SplitProblem *p, SplitKind kind, LayerSplit *split, in
       squares += s * s;
       sum_s += s;
     }
-    if (split_is_kind(split, kind) && (slowest < best->slowest || (slowest == best->slowest && squares < best->squares)))
+    if (split_is_kind(split, kind) &&
+        (slowest < best->slowest || (slowest == best->slowest && squares < best->squares)))
       *best = (Best) { slowest, squares, best->time, *split };
     if (split_is_kind(split, kind))
       best->time = MIN(best->time, p->repeats * slowest + sum_s);
@@ -76,7 +77,8 @@ static double sum_of(const SplitProblem *p, const LayerSplit *split)
   return sum_s;
 }
 
-/* Random layer times, with and without limited room, on devices of one or of two types: as good as trying all splits. */
+/* Random layer times, with and without limited room, on devices of one or of two types: as good as trying
+ * all splits. */
 START_TEST(balance_is_exact)
 {
   GRand *rand = g_rand_new_with_seed(_i + 1);
@@ -88,7 +90,8 @@ START_TEST(balance_is_exact)
   for (int i = 0; i < blocks + 2; i++)
     seconds[i + 1] = seconds[i] + (_i % 3 == 0 ? 1 : g_rand_int_range(rand, 1, 9));
   for (int i = 0; i < blocks + 2; i++) /* the second type is slower, each layer by its own factor */
-    seconds[blocks + 4 + i] = seconds[blocks + 3 + i] + (seconds[i + 1] - seconds[i]) * (_i % 3 == 0 ? 3 : g_rand_int_range(rand, 1, 5));
+    seconds[blocks + 4 + i] = seconds[blocks + 3 + i] + (seconds[i + 1] - seconds[i]) *
+                                                           (_i % 3 == 0 ? 3 : g_rand_int_range(rand, 1, 5));
   for (int stage = 0; stage < stages; stage++)
     types[stage] = g_rand_int_range(rand, 0, 2);
   for (int kind = SPLITS_EVEN; kind <= SPLITS_ANY; kind++) {
@@ -185,7 +188,8 @@ START_TEST(splits_are_read_and_checked)
   g_autoptr(Model) model = fixture_model(12, 512, 8, 128, 1000);
   g_autoptr(Cluster) cluster = fixture_cluster("dgx", 4);
   g_autoptr(Framework) framework = NULL;
-  g_autofree char *text = g_strdup_printf("{\"pipeline_model_parallel_size\": 4, \"layer_split\": %s}", given[_i].split);
+  g_autofree char *text = g_strdup_printf("{\"pipeline_model_parallel_size\": 4, \"layer_split\": %s}",
+                                          given[_i].split);
   GError *error = NULL;
   Plan p;
 

@@ -35,7 +35,8 @@ static Op sum(gboolean async)
 
 static LayerPrice price(const Planned *f, gboolean async)
 {
-  LayerWork work = { .forward = g_array_new(FALSE, FALSE, sizeof(Op)), .backward = g_array_new(FALSE, FALSE, sizeof(Op)) };
+  LayerWork work = { .forward = g_array_new(FALSE, FALSE, sizeof(Op)),
+                     .backward = g_array_new(FALSE, FALSE, sizeof(Op)) };
   Op ops[] = { product(PASS_INPUT), sum(async), product(PASS_WEIGHT) };
   Op forward = product(PASS_FORWARD);
   LayerPrice p;
@@ -147,7 +148,8 @@ START_TEST(recomputation_is_paid)
     ck_assert_double_eq_tol(block->saved_bytes + block->recomputed_bytes,
                             34.0 * 128 * 512 + 5.0 * 8 * 128 * 128, 1);
   }
-  ck_assert(seconds[RECOMPUTE_NONE] < seconds[RECOMPUTE_SELECTIVE] && seconds[RECOMPUTE_SELECTIVE] < seconds[RECOMPUTE_FULL]);
+  ck_assert(seconds[RECOMPUTE_NONE] < seconds[RECOMPUTE_SELECTIVE] &&
+            seconds[RECOMPUTE_SELECTIVE] < seconds[RECOMPUTE_FULL]);
   planned_clear(&f);
 }
 END_TEST
@@ -224,6 +226,6 @@ START_TEST(remembered_ops_cost_the_same)
 }
 END_TEST
 
-TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, slower_links_slow_less, the_host_can_be_the_limit,
-          the_slowest_of_many, products_lose_by_switching,
-          recomputation_is_paid, recomputation_may_stop_early, early_libraries_are_slower)
+TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, slower_links_slow_less,
+          the_host_can_be_the_limit, the_slowest_of_many, products_lose_by_switching, recomputation_is_paid,
+          recomputation_may_stop_early, early_libraries_are_slower)

@@ -365,4 +365,5 @@ END_TEST
 
 TEST_LOOPS("program", { states_by_the_book, G_N_ELEMENTS(states) }, { volumes_by_the_book, 8 }, { sends_by_the_book },
            { tied_embeddings }, { norm_is_a_barrier }, { gathers_are_bounded }, { optimizer_updates_its_share },
-           { sharded_collectives_in_parts }, { tensor_collectives_by_the_book }, { expert_collectives_mirror }, { logits_are_kept })
+           { sharded_collectives_in_parts }, { tensor_collectives_by_the_book }, { expert_collectives_mirror },
+           { logits_are_kept })

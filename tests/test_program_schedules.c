@@ -295,7 +295,8 @@ START_TEST(two_copies)
     ck_assert_int_eq(count(&f, TASK_COPIES), 4);
     for (guint i = 0; i < f.program->tasks->len; i++)
       if (task_at(&f, i)->kind == TASK_COPIES) {
-        ck_assert_double_eq_tol(segment_at(&f, i)->comm_bytes, row_params(&f, task_at(&f, i)->row) * 4 / (zero ? 2 : 1), 1);
+        ck_assert_double_eq_tol(segment_at(&f, i)->comm_bytes, row_params(&f, task_at(&f, i)->row) * 4 / (zero ? 2 : 1),
+                                1);
         ck_assert_int_eq(segment_at(&f, i)->group.size, 2);
       }
     planned_clear(&f);
@@ -405,7 +406,8 @@ START_TEST(recompute_slots)
   build(&whole);
   ck_assert(f.program->opportunistic && !whole.program->opportunistic);
   ck_assert_double_eq_tol(held_by(&f, 1, PASS_FORWARD), 4 * 2.0 * 128 * 512, 1);
-  ck_assert_double_eq_tol(held_by(&f, 1, PASS_FORWARD) + held_by(&f, 1, PASS_RECOMPUTE), held_by(&whole, 1, PASS_FORWARD), 1);
+  ck_assert_double_eq_tol(held_by(&f, 1, PASS_FORWARD) + held_by(&f, 1, PASS_RECOMPUTE),
+                          held_by(&whole, 1, PASS_FORWARD), 1);
   ck_assert_double_eq(held_by(&f, 3, PASS_RECOMPUTE), 0);
   ck_assert_double_eq_tol(held_by(&f, 3, PASS_FORWARD), held_by(&whole, 3, PASS_FORWARD), 1);
   planned_clear(&f);
@@ -427,8 +429,8 @@ START_TEST(orders_from_files)
   ScheduleShape shape = plan_shape(&f.plan);
   text = schedule_table_text(f.plan.schedule, &shape, NULL);
   ck_assert(g_file_set_contents(path, text, -1, NULL));
-  file = g_strdup_printf("{\"pipeline_model_parallel_size\": 4, \"global_batch_size\": 8, \"framework\": \"torchtitan\","
-                         "\"pipeline_schedule\": \"%s\", \"precision\": \"bf16\"}", path);
+  file = g_strdup_printf("{\"pipeline_model_parallel_size\": 4, \"global_batch_size\": 8, \"framework\": "
+                         "\"torchtitan\",\"pipeline_schedule\": \"%s\", \"precision\": \"bf16\"}", path);
   Planned g = { .model = fixture_model(16, 512, 8, 128, 1024), .cluster = fixture_cluster("dgx", 4) };
   ck_assert_msg(plan_parse(file, strlen(file), "p.json", g.model, &g.plan, &g.framework, &error), "%s",
                 error ? error->message : "");

@@ -26,13 +26,16 @@ START_TEST(keys_are_read)
   Plan p;
 
   setup(&f, "megatron-core");
-  ck_assert(parse(&f, "\"recompute_granularity\": \"full\", \"recompute_method\": \"block\", \"recompute_num_layers\": 3", &p, NULL));
+  ck_assert(parse(&f, "\"recompute_granularity\": \"full\", \"recompute_method\": \"block\", "
+                      "\"recompute_num_layers\": 3", &p, NULL));
   ck_assert_int_eq(p.scope.layers, 3);
   ck_assert_int_eq(p.scope.method, RECOMPUTE_BLOCK);
-  ck_assert(parse(&f, "\"recompute_granularity\": \"full\", \"recompute_method\": \"block\", \"recompute_num_layers\": [4, 1]", &p, NULL));
+  ck_assert(parse(&f, "\"recompute_granularity\": \"full\", \"recompute_method\": \"block\", "
+                      "\"recompute_num_layers\": [4, 1]", &p, NULL));
   ck_assert_int_eq(recompute_of_stage(&p.scope, 0, 4), 4);
   ck_assert_int_eq(recompute_of_stage(&p.scope, 1, 4), 1);
-  ck_assert(parse(&f, "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"mlp\", \"layernorm\"]", &p, NULL));
+  ck_assert(parse(&f, "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"mlp\", \"layernorm\"]", &p,
+                  NULL));
   ck_assert_uint_eq(p.scope.modules, 1u << MODULE_MLP | 1u << MODULE_LAYERNORM);
   planned_clear(&f);
 }
@@ -43,9 +46,12 @@ static const struct {
 } wrong[] = {
   { "\"recompute_method\": \"blok\"", "p.json: recompute_method: \"blok\": expected one of uniform, block" },
   { "\"recompute_method\": \"block\"", "p.json: recompute_method: \"block\": expected recompute_num_layers beside it" },
-  { "\"recompute_num_layers\": 0", "p.json: recompute_num_layers: 0: expected an integer from 1 to 255, or a list of one a stage" },
-  { "\"recompute_num_layers\": [1, 2]", "p.json: recompute_num_layers: […]: expected one number, or recompute_method block" },
-  { "\"recompute_modules\": [\"mlpp\"]", "p.json: recompute_modules[0]: \"mlpp\": expected each once, of core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts" },
+  { "\"recompute_num_layers\": 0", "p.json: recompute_num_layers: 0: expected an integer from 1 to 255, or a list of "
+                                   "one a stage" },
+  { "\"recompute_num_layers\": [1, 2]", "p.json: recompute_num_layers: […]: expected one number, or recompute_method "
+                                        "block" },
+  { "\"recompute_modules\": [\"mlpp\"]", "p.json: recompute_modules[0]: \"mlpp\": expected each once, of core_attn, "
+                                         "layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts" },
 };
 
 START_TEST(wrong_keys_are_refused)

@@ -206,9 +206,10 @@ START_TEST(explanation_by_hand)
   Run r = run_new((Shape) { 1, 4, 1, 1, 8, FALSE });
   g_autofree char *text = report_explain(&r.result, r.trace);
 
-  ck_assert_ptr_nonnull(strstr(text, "Stage 0 computes longest, 24.0 s, 0.0 % more than the mean stage; stage 0 least, 24.0 s.\n"));
-  ck_assert_ptr_nonnull(strstr(text, "Stages idle 27.3 % of the pipeline phase; with equal stages and free transfers 1f1b "
-                                     "would idle 27.3 %.\n"));
+  ck_assert_ptr_nonnull(strstr(text, "Stage 0 computes longest, 24.0 s, 0.0 % more than the mean stage; stage 0 "
+                                     "least, 24.0 s.\n"));
+  ck_assert_ptr_nonnull(strstr(text, "Stages idle 27.3 % of the pipeline phase; with equal stages and free transfers "
+                                     "1f1b would idle 27.3 %.\n"));
   ck_assert_ptr_nonnull(strstr(text, "Stage 0 is the fullest with 40.0 GiB, of which activations 40.0 GiB; "));
   run_clear(&r);
 }
@@ -353,7 +354,8 @@ START_TEST(comparison_has_a_panel_a_plan)
   Run one = run_new((Shape) { 1, 4, 1, 1, 8, FALSE }), two = run_new((Shape) { 1, 8, 1, 1, 8, FALSE });
   Compared plans[] = { { "one", &one.result, one.trace }, { "folder/two.json", &two.result, two.trace } };
   g_autofree char *directory = test_directory(), *svg = NULL;
-  g_autofree char *path = g_build_filename(directory, "compare.svg", NULL), *png = g_build_filename(directory, "compare.png", NULL);
+  g_autofree char *path = g_build_filename(directory, "compare.svg", NULL),
+                          *png = g_build_filename(directory, "compare.png", NULL);
   GError *error = NULL;
 
   if (have_gnuplot()) {
@@ -414,8 +416,8 @@ START_TEST(gnuplot_that_fails)
 END_TEST
 
 TEST_MAIN("report", json_has_the_contract_keys, rates_follow_from_the_step, json_has_every_stage,
-          what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper, further_chunks_are_small,
-          pairs_are_one_box, explanation_by_hand, comparison_has_a_panel_a_plan,
+          what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper,
+          further_chunks_are_small, pairs_are_one_box, explanation_by_hand, comparison_has_a_panel_a_plan,
           timeline_keeps_to_its_columns, collectives_are_counted_by_hand, one_device_does_not_communicate,
           csv_has_a_line_a_span, plots_are_drawn, plots_of_long_steps_stay_small, folder_that_cannot_be_made,
           no_gnuplot, gnuplot_that_fails)

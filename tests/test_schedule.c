@@ -9,29 +9,32 @@ static const struct {
   ScheduleShape shape;
   const char *message;
 } refused[] = {
-  { "interleaved", { 4, 6, 2 }, "schedule interleaved leaves a last group of 2 micro-batches (6 in groups of 4), which must be "
-                                "0 or at least the 4 pipeline ranks" },
-  { "interleaved", { 4, 3, 2 }, "schedule interleaved runs groups of 4 micro-batches, which must be at least the 4 pipeline "
-                                "ranks and at most the 3 micro-batches" },
+  { "interleaved", { 4, 6, 2 }, "schedule interleaved leaves a last group of 2 micro-batches (6 in groups of 4), "
+                                "which must be 0 or at least the 4 pipeline ranks" },
+  { "interleaved", { 4, 3, 2 }, "schedule interleaved runs groups of 4 micro-batches, which must be at least the 4 "
+                                "pipeline ranks and at most the 3 micro-batches" },
   { "interleaved", { 1, 3, 2 }, "schedule interleaved needs 2 or more pipeline ranks, the plan has 1" },
   { "interleaved", { 4, 8, 1 }, "schedule interleaved needs 2 or more chunks a pipeline rank, the plan has 1" },
-  { "interleaved-rounds", { 4, 9, 2 }, "schedule interleaved-rounds runs 9 micro-batches in 2 rounds (one for each 4 of them, "
-                                       "the pipeline ranks), which must be of equal size" },
+  { "interleaved-rounds", { 4, 9, 2 }, "schedule interleaved-rounds runs 9 micro-batches in 2 rounds (one for each 4 "
+                                       "of them, the pipeline ranks), which must be of equal size" },
   { "1f1b", { 4, 3, 2 }, "schedule 1f1b needs 1 chunk a pipeline rank, the plan has 2" },
   { "looped-bfs", { 4, 3, 1 }, "schedule looped-bfs needs 2 or more chunks a pipeline rank, the plan has 1" },
-  { "zb-1p", { 4, 3, 1, .memory_limit = 0.5 }, "an automatic zero-bubble schedule needs memory for the activations of 1 "
-                                               "micro-batch, the plan leaves 0.5" },
+  { "zb-1p", { 4, 3, 1, .memory_limit = 0.5 }, "an automatic zero-bubble schedule needs memory for the activations of "
+                                               "1 micro-batch, the plan leaves 0.5" },
   { "zb-v", { 4, 6, 2 }, "schedule zb-v needs at least 7 micro-batches for 4 pipeline ranks (2p - 1), the plan has 6" },
   { "dualpipe", { 3, 8, 2 }, "schedule dualpipe needs an even number of pipeline ranks, the plan has 3" },
-  { "dualpipe", { 4, 9, 2 }, "schedule dualpipe needs an even number of micro-batches, half of them for each direction, the "
-                             "plan has 9" },
-  { "dualpipe", { 4, 6, 2 }, "schedule dualpipe needs at least 8 micro-batches for 4 pipeline ranks (2p), the plan has 6" },
-  { "dualpipev", { 4, 7, 2 }, "schedule dualpipev needs at least 8 micro-batches for 4 pipeline ranks (2p), the plan has 7" },
+  { "dualpipe", { 4, 9, 2 }, "schedule dualpipe needs an even number of micro-batches, half of them for each "
+                             "direction, the plan has 9" },
+  { "dualpipe", { 4, 6, 2 }, "schedule dualpipe needs at least 8 micro-batches for 4 pipeline ranks (2p), the plan "
+                             "has 6" },
+  { "dualpipev", { 4, 7, 2 }, "schedule dualpipev needs at least 8 micro-batches for 4 pipeline ranks (2p), the plan "
+                              "has 7" },
   { "chimera", { 3, 8, 2 }, "schedule chimera needs an even number of pipeline ranks, the plan has 3" },
-  { "chimera", { 4, 5, 2 }, "schedule chimera needs an even number of micro-batches, half of them for each direction, the plan "
-                            "has 5" },
+  { "chimera", { 4, 5, 2 }, "schedule chimera needs an even number of micro-batches, half of them for each direction, "
+                            "the plan has 5" },
   { "chimera", { 4, 4, 1 }, "schedule chimera needs 2 chunks a pipeline rank, the plan has 1" },
-  { "hanayo", { 4, 4, 3 }, "schedule hanayo needs an even number of chunks a pipeline rank, two for each wave, the plan has 3" },
+  { "hanayo", { 4, 4, 3 }, "schedule hanayo needs an even number of chunks a pipeline rank, two for each wave, the "
+                           "plan has 3" },
 };
 
 START_TEST(rules_say_why)
@@ -96,27 +99,32 @@ static const struct {
 } wrong[] = {
   { "1f1b", "F0 F0|F0", "rank 0, pass 1: the forward of stage 0 for micro-batch 0 comes a second time" },
   { "1f1b", "B0 F0|F0", "rank 0, pass 0: the backward of stage 0 for micro-batch 0 comes before its forward" },
-  { "1f1b", "F0 W0|F0", "rank 0, pass 1: the weight-gradient of stage 0 for micro-batch 0 comes before its input gradient" },
+  { "1f1b", "F0 W0|F0", "rank 0, pass 1: the weight-gradient of stage 0 for micro-batch 0 comes before its input "
+                        "gradient" },
   { "1f1b", "F0 B0 I0|F0", "rank 0, pass 2: the input-gradient of stage 0 for micro-batch 0 is a second backward" },
-  { "1f1b", "F0 R0 B0|F0", "rank 0, pass 1: the recompute of stage 0 for micro-batch 0 is not needed: its activations are held" },
-  { "1f1b", "F0 S0|F0", "rank 0, pass 1: the logits of stage 0 for micro-batch 0 is of a vocabulary that this schedule does not "
-                        "spread" },
+  { "1f1b", "F0 R0 B0|F0", "rank 0, pass 1: the recompute of stage 0 for micro-batch 0 is not needed: its activations "
+                           "are held" },
+  { "1f1b", "F0 S0|F0", "rank 0, pass 1: the logits of stage 0 for micro-batch 0 is of a vocabulary that this "
+                        "schedule does not spread" },
   { "1f1b", "F0 B0|F0 B0", "stage 0 has no forward for micro-batch 1" },
   { "1f1b", "F0 F1 I0 B1|F0 F1 B0 B1", "stage 0 has no weight gradient for micro-batch 0" },
   { "1f1b", "F0 F1 B0 B1|F0 F1 B1", "stage 1 has no backward for micro-batch 0" },
   { "1f1b", "F0 F2|F0", "rank 0, pass 1: chunk 0, micro-batch 2: expected below 1 chunks and 2 micro-batches" },
-  { "1f1b", "F0 B0 F1 B1|F0 F1 B0 B1", "the order deadlocks after 2 of 8 passes: rank 0 waits forever with the backward of "
-                                       "stage 0 for micro-batch 0" },
+  { "1f1b", "F0 B0 F1 B1|F0 F1 B0 B1", "the order deadlocks after 2 of 8 passes: rank 0 waits forever with the "
+                                       "backward of stage 0 for micro-batch 0" },
   { "1f1b", "F0&|F0", "rank 0, pass 0: the forward of stage 0 for micro-batch 0 is paired with no other pass" },
-  { "1f1b", "F0& F1 B0 B1|F0", "rank 0, pass 0: the forward of stage 0 for micro-batch 0 is in a pair, which must be a forward "
-                               "and then a backward" },
+  { "1f1b", "F0& F1 B0 B1|F0", "rank 0, pass 0: the forward of stage 0 for micro-batch 0 is in a pair, which must be "
+                               "a forward and then a backward" },
   { "1f1b", "F0& B0|F0", "rank 0, pass 0: the forward of stage 0 for micro-batch 0 is paired with its own backward" },
-  { "varuna", "F0 B0|F0", "rank 0, pass 1: the backward of stage 0 for micro-batch 0 comes before its forward is made again" },
-  { "vocab-1", "F0 T0|F0", "rank 0, pass 1: the vocabulary-gradient of stage 0 for micro-batch 0 comes before its logits" },
+  { "varuna", "F0 B0|F0", "rank 0, pass 1: the backward of stage 0 for micro-batch 0 comes before its forward is made "
+                          "again" },
+  { "vocab-1", "F0 T0|F0", "rank 0, pass 1: the vocabulary-gradient of stage 0 for micro-batch 0 comes before its "
+                           "logits" },
   { "vocab-1", "F0 S0 S0|F0", "rank 0, pass 2: the logits of stage 0 for micro-batch 0 comes a second time" },
-  { "vocab-1", "F0 F1 S0 S1 T0 T1 B0 B1|F0 F1 S0 S1 T0 B0 B1", "rank 1 does not run both vocabulary passes for micro-batch 1" },
-  { "chimera", "F0 f0|F0", "rank 0, pass 1: the forward of stage 1 for micro-batch 0 runs on one copy of the weights, other "
-                           "passes of it on the other copy" },
+  { "vocab-1", "F0 F1 S0 S1 T0 T1 B0 B1|F0 F1 S0 S1 T0 B0 B1",
+    "rank 1 does not run both vocabulary passes for micro-batch 1" },
+  { "chimera", "F0 f0|F0", "rank 0, pass 1: the forward of stage 1 for micro-batch 0 runs on one copy of the weights, "
+                           "other passes of it on the other copy" },
 };
 
 static ScheduleOrder *parse_order(const char *text)

@@ -174,8 +174,8 @@ START_TEST(closed_forms)
       Terms terms = { p, k * p, forms[_i].chunks, 1, forms[_i].i, forms[_i].w };
       g_autoptr(Replay) r = replay(forms[_i].name, &shape, 1, terms.i, terms.w, 1);
       double idle = forms[_i].span ? r->span_idle : r->makespan - r->busy;
-      ck_assert_msg(fabs(idle - forms[_i].idle(&terms)) < 1e-9, "%s p=%d m=%d v=%d: idle %g, expected %g", forms[_i].name, p,
-                    shape.micro, shape.chunks, idle, forms[_i].idle(&terms));
+      ck_assert_msg(fabs(idle - forms[_i].idle(&terms)) < 1e-9, "%s p=%d m=%d v=%d: idle %g, expected %g",
+                    forms[_i].name, p, shape.micro, shape.chunks, idle, forms[_i].idle(&terms));
     }
 }
 END_TEST

@@ -39,7 +39,8 @@ static double check_rank(const Schedule *s, const ScheduleShape *shape, const Re
   }
   int peak = schedule_peak(s, shape, rank);
   require(peak <= r->peak[rank], "peak() is above what the order holds", s, shape);
-  require(!s->peak || shape->micro < shape->ranks || peak == r->peak[rank], "peak() is not what the order holds", s, shape);
+  require(!s->peak || shape->micro < shape->ranks || peak == r->peak[rank], "peak() is not what the order holds", s,
+          shape);
   return sum;
 }
 
@@ -122,7 +123,8 @@ START_TEST(cost_of_orders)
 {
   for (int s = 0; schedules[s]; s++) {
     double small = order_s(schedules[s], 256), large = order_s(schedules[s], 4096);
-    ck_assert_msg(large < 100 * MAX(small, 5e-6), "%s: %g s for 256 micro-batches, %g s for 4096", schedules[s]->name, small, large);
+    ck_assert_msg(large < 100 * MAX(small, 5e-6), "%s: %g s for 256 micro-batches, %g s for 4096", schedules[s]->name,
+                  small, large);
   }
 }
 END_TEST

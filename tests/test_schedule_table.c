@@ -77,8 +77,8 @@ END_TEST
 /* Idle steps, spaces, carriage returns and communication are read over; stages lie on any rank. */
 START_TEST(reads_what_pytorch_writes)
 {
-  const char *text = "0UNSHARD,3UNSHARD,0F0,0SEND_F0,0F1,,3F0,,(3F1;3B0)OVERLAP_F_B,3SEND_B0,3B1 ,0RECV_B0,0I0,0W0,0B1,0REDUCE_GRAD,"
-                     "0RESHARD\r\n,,1RECV_F0,1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\r\n";
+  const char *text = "0UNSHARD,3UNSHARD,0F0,0SEND_F0,0F1,,3F0,,(3F1;3B0)OVERLAP_F_B,3SEND_B0,3B1 "
+                     ",0RECV_B0,0I0,0W0,0B1,0REDUCE_GRAD,0RESHARD\r\n,,1RECV_F0,1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\r\n";
   g_autoptr(ScheduleTable) t = schedule_table_parse(text, "x.csv", NULL);
 
   ck_assert_ptr_nonnull(t);
@@ -117,9 +117,10 @@ static const struct {
   { "0F0,0F0\n", "x.csv: rank 0, pass 1: the forward of stage 0 for micro-batch 0 comes a second time" },
   { "0B0\n1F0,1B0\n", "x.csv: rank 0, pass 0: the backward of stage 0 for micro-batch 0 comes before its forward" },
   { "0F0,0B0\n1F0,1I0\n", "x.csv: stage 1 has no weight gradient for micro-batch 0" },
-  { "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "x.csv: the order deadlocks after 2 of 8 passes: rank 0 waits forever with the backward "
-                                          "of stage 0 for micro-batch 0" },
-  { "(0F0;0B0)OVERLAP_F_B\n", "x.csv: rank 0, pass 0: the forward of stage 0 for micro-batch 0 is paired with its own backward" },
+  { "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "x.csv: the order deadlocks after 2 of 8 passes: rank 0 waits forever with "
+                                          "the backward of stage 0 for micro-batch 0" },
+  { "(0F0;0B0)OVERLAP_F_B\n", "x.csv: rank 0, pass 0: the forward of stage 0 for micro-batch 0 is paired with its own "
+                              "backward" },
   { "0F0,\"0B0\n", "x.csv:1: quote without an end" },
 };
 
@@ -146,7 +147,8 @@ START_TEST(files)
   shape.micro = 8;
   ck_assert(!schedule_check(&t->schedule, &shape, &error));
   g_autofree char *message =
-    g_strdup_printf("schedule %s is for 2 pipeline ranks of 1 chunks and 1 micro-batches, the plan has 2, 1 and 8", path);
+    g_strdup_printf("schedule %s is for 2 pipeline ranks of 1 chunks and 1 micro-batches, the plan has 2, 1 and 8",
+                    path);
   test_error(&error, 2, message);
   ck_assert(files_write(path, "0F0\0x", 5, NULL));
   ck_assert_ptr_null(schedule_table_load(path, &error));

@@ -80,8 +80,8 @@ START_TEST(split_ranks_are_searched)
 
   for (gsize i = 0; i < G_N_ELEMENTS(stages); i++)
     for (int decoder_seq = 0; decoder_seq <= 32; decoder_seq += 32) {
-      Instance in = { .model = model_parse(text, strlen(text), "t5", NULL), .cluster = fixture_cluster("dgx", stages[i]),
-                      .framework = fixture_framework("megatron-core") };
+      Instance in = { .model = model_parse(text, strlen(text), "t5", NULL),
+                      .cluster = fixture_cluster("dgx", stages[i]), .framework = fixture_framework("megatron-core") };
       double best = INFINITY;
       in.base = plan_default(in.model, in.framework);
       in.base.gpus = in.base.pp = stages[i];
@@ -429,7 +429,8 @@ START_TEST(fix_is_read)
   test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
-  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, split_rank, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, dispatcher, order, optimizer, schedule");
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, split_rank, dp, cp, ep, etp, mbs, zero, "
+                        "shard, offload, overlap, sp, recompute, dispatcher, order, optimizer, schedule");
 }
 END_TEST
 

@@ -114,8 +114,8 @@ START_TEST(varuna_agrees)
   instance_init(&in, rand);
   int pp = _i % 2 ? 8 : 4 + 2 * (_i % 4 == 2);
   model_free(in.model);
-  in.model = fixture_model(pp * g_rand_int_range(rand, 1, 3) + (_i % 3 == 0 && in.framework->splits == SPLITS_ANY), 256, 4, 128,
-                           512);
+  in.model = fixture_model(pp * g_rand_int_range(rand, 1, 3) + (_i % 3 == 0 && in.framework->splits == SPLITS_ANY), 256,
+                           4, 128, 512);
   in.model->position_rows = 0;
   ck_assert(cluster_resize(in.cluster, pp * (1 + _i % 2), NULL));
   in.base = plan_default(in.model, in.framework);

@@ -45,8 +45,8 @@ START_TEST(context_divides_the_work)
       double twice = context == CONTEXT_ALL_TO_ALL ? queries : 0;
       ck_assert_double_eq_tol((part.saved_bytes - twice) * cp / whole.saved_bytes, 1, 1e-12);
       ck_assert_double_eq_tol(part.attention_s * cp / whole.attention_s, 1, 0.35);
-      ck_assert_msg(fabs(part.sent[AXIS_CONTEXT] / sent[context] - 1) < 1e-12, "%d over %d: %.0f of %.0f", context, cp, part.sent[AXIS_CONTEXT],
-                    sent[context]);
+      ck_assert_msg(fabs(part.sent[AXIS_CONTEXT] / sent[context] - 1) < 1e-12, "%d over %d: %.0f of %.0f", context, cp,
+                    part.sent[AXIS_CONTEXT], sent[context]);
     }
   planned_clear(&f);
 }
@@ -254,4 +254,6 @@ START_TEST(optimizer_on_the_host)
 }
 END_TEST
 
-TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks, fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states, context_has_rules)
+TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks,
+          fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states,
+          context_has_rules)

@@ -68,8 +68,8 @@ START_TEST(bubbles_are_exact)
           g_autoptr(Trace) trace = run_free(names[s], p, m, v, 1, 2);
           Metrics metrics;
           trace_metrics(trace, &metrics);
-          ck_assert_msg(metrics.bubble_fraction == (p - 1.0) / (v * m + p - 1.0), "%s p=%d m=%d v=%d: %.17g", names[s], p, m,
-                        v, metrics.bubble_fraction);
+          ck_assert_msg(metrics.bubble_fraction == (p - 1.0) / (v * m + p - 1.0), "%s p=%d m=%d v=%d: %.17g", names[s],
+                        p, m, v, metrics.bubble_fraction);
         }
       }
 }

@@ -176,7 +176,8 @@ END_TEST
 
 START_TEST(layouts_are_given)
 {
-  g_autoptr(SparseAttention) a = sparse_of("\"mode\":\"layout\",\"block\":8,\"layout\":[\"100\",\"110\",\"101\"]", TRUE);
+  g_autoptr(SparseAttention) a = sparse_of("\"mode\":\"layout\",\"block\":8,\"layout\":[\"100\",\"110\",\"101\"]",
+                                           TRUE);
   ck_assert_double_eq(sparse_blocks(a, 4, 24), 20);
   ck_assert_double_eq(sparse_blocks(a, 4, 16), 12);
   g_autofree char *longer = sparse_refusal(a, 32), *odd = sparse_refusal(a, 20);
@@ -276,8 +277,8 @@ START_TEST(engines_have_their_kernels)
   rule("deepspeed", ATTENTION_FLASH, 4096, RULE_FAMILY,
        "plan: attention: \"flash\": expected unfused for the sparse_attention of model bert-large-sparse");
   rule("megatron-core", ATTENTION_FLASH, 4096, RULE_FAMILY,
-       "plan: attention: \"flash\": expected a framework that runs block-sparse kernels for the sparse_attention of model "
-       "bert-large-sparse");
+       "plan: attention: \"flash\": expected a framework that runs block-sparse kernels for the sparse_attention of "
+       "model bert-large-sparse");
   rule("deepspeed", ATTENTION_UNFUSED, 1000, RULE_SEQUENCE,
        "plan: seq_length: 1000: expected a multiple of sparse_attention.block 16");
 }

@@ -177,7 +177,8 @@ START_TEST(inputs_leave_and_return)
 }
 END_TEST
 
-/* The live limit and the prefetch bucket bound what is gathered at once; tiles divide it and leave activations alone. */
+/* The live limit and the prefetch bucket bound what is gathered at once; tiles divide it and leave
+ * activations alone. */
 START_TEST(windows_bound_gathers)
 {
   Planned f;
@@ -208,7 +209,8 @@ START_TEST(windows_bound_gathers)
 }
 END_TEST
 
-/* Volumes of 2 micro-batches in parameters: gathers 2 each, or 1 if weights stay; reductions 1 each, or 1 at the end. */
+/* Volumes of 2 micro-batches in parameters: gathers 2 each, or 1 if weights stay; reductions 1 each, or 1 at
+ * the end. */
 START_TEST(fsdp_policies)
 {
   Planned f;
@@ -300,7 +302,8 @@ END_TEST
 START_TEST(quantizing_takes_time)
 {
   g_autoptr(Cluster) cluster = fixture_free_cluster(32);
-  GroupShape all = group_shape(cluster, 32, 1), node = group_in_node(cluster, &all), nodes = group_over_nodes(cluster, &all);
+  GroupShape all = group_shape(cluster, 32, 1), node = group_in_node(cluster, &all),
+                   nodes = group_over_nodes(cluster, &all);
   double rate = cluster->device.memory_bytes_per_s * cluster->device.kernels.memory_fraction;
 
   ck_assert_int_eq(node.size, 8);
@@ -368,7 +371,8 @@ START_TEST(checkpoints_are_partitioned)
   f.plan.partition_activations = TRUE;
   Run part = run(&f);
   double inputs = 8 * 1024.0 * 1024 * 2;
-  ck_assert_double_eq_tol(whole.m.memory[PART_ACTIVATIONS] - part.m.memory[PART_ACTIVATIONS], inputs * 7 / 8, inputs / 100);
+  ck_assert_double_eq_tol(whole.m.memory[PART_ACTIVATIONS] - part.m.memory[PART_ACTIVATIONS], inputs * 7 / 8,
+                          inputs / 100);
   ck_assert(part.m.tensor_comm_s > whole.m.tensor_comm_s);
   f.plan.sequence_parallel = TRUE;
   planned_refuse(&f, RULE_OFFLOAD, "plan: partition_activations: true: expected tensor parallelism without "

@@ -358,5 +358,7 @@ START_TEST(mixtures_lie_between)
 END_TEST
 
 TEST_LOOPS("strategies", { what_is_written_is_read }, { wrong_keys_are_refused, G_N_ELEMENTS(wrong) }, { rules },
-           { one_strategy_is_the_plan, 8 }, { prices_are_those_of_their_plans }, { states_add_up, G_N_ELEMENTS(with_states) },
-           { communication_over_own_groups, 2 }, { muon_by_strategy }, { any_mixture_runs, 150 }, { mixtures_lie_between })
+           { one_strategy_is_the_plan, 8 }, { prices_are_those_of_their_plans },
+           { states_add_up, G_N_ELEMENTS(with_states) },
+           { communication_over_own_groups, 2 }, { muon_by_strategy }, { any_mixture_runs, 150 },
+           { mixtures_lie_between })

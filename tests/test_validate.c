@@ -85,6 +85,12 @@ static const Read bad[] = {
   { ROW("1", "full", "x", "fp16", "2"), "cp" },
   { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx-9,8,2,0,2,1,,2,1,1,2,16,none,fp16,,,,9,,,\n",
     "line 2: dgx-9: no such" },
+  { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,2,1,,2,1,1,2,16,none,fp16,,,,x,,,\n",
+    "iteration_s" },
+  { "a,s,src,megatron,megatron-2021,GPT,4,1024,4096,16,16,512,1000,gelu,unfused,dgx,8,2,0,2,1,,2,1,1,2,16,none,fp16,,,,9,1e300,,\n",
+    "line 2: memory_gib: expected a number above 0 and at most 1e+09" },
+  { "a,s,src,fsdp,fsdp,GPT,4,1024,4096,16,16,512,1000,gelu,flash,dgx,8,1,0,1,1,,8,1,3,2,16,none,bf16,-1,,,9,,,\n",
+    "line 2: shard_group: \"-1\": expected a number of ranks, gpus_per_node or nothing" },
 };
 
 START_TEST(bad_cells_are_refused)
@@ -112,6 +118,9 @@ START_TEST(bad_cells_skip_the_row)
   validation_finish(v);
   ck_assert_int_eq(validation_summary(v, NULL).skipped, 1);
   ck_assert_int_eq(validation_summary(v, NULL).count, 1);
+  g_autofree char *text = validation_text(v, TRUE), *csv = validation_csv(v);
+  ck_assert_ptr_nonnull(strstr(text, bad[_i].reason));
+  ck_assert_ptr_nonnull(csv);
 }
 END_TEST
 

@@ -308,6 +308,6 @@ char *machine_fit_text(const MachineFit *fit, const GArray *points)
   g_autofree char *errors = table_text(table, 0), *ranks = ranks_text(fit), *samples = samples_text(fit);
   return g_strdup_printf("%s: %.1f GFLOP/s, copy %.2f GB/s, launch %.2f us\n%s%s"
                          "95 %% interval of a median: +-%.1f %% (in the middle)\n\n%s", fit->head.device,
-                         fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, ranks, samples,
-                         100 * noise(points), errors);
+                         fit->peak_flops_per_s / 1e9, fit->copy_bytes_per_s / 1e9, k->memory_launch_s * 1e6, ranks,
+                         samples, 100 * noise(points), errors);
 }

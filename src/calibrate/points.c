@@ -48,8 +48,8 @@ static const Shapes shapes_of[2] = {
   { .tokens = { 64, 160, 448 }, .widths = { 64, 144, 272, 528 }, .vocabulary = 1520,
     .lengths = { { 16, 64 }, { 16, 256 }, { 32, 64 }, { 32, 128 }, { 32, 256 }, { 32, 512 },
                  { 64, 64 }, { 64, 128 }, { 64, 256 }, { 64, 512 }, { 128, 64 }, { 128, 256 } },
-    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24, .beside = 1 << 22,
-    .products = 6 },
+    .rows = 512, .heads = 0, .sizes = { { 128, 192 }, { 256, 448 }, { 512, 960 } }, .largest = 1 << 24,
+    .beside = 1 << 22, .products = 6 },
   { .tokens = { 1024, 4096, 8192 }, .widths = { 1024, 2048, 4096, 5120 }, .vocabulary = 32000,
     .lengths = { { 64, 512 }, { 64, 1024 }, { 64, 2048 }, { 64, 4096 }, { 64, 8192 }, { 96, 2048 },
                  { 128, 512 }, { 128, 1024 }, { 128, 2048 }, { 128, 4096 }, { 128, 8192 }, { 96, 8192 } },
@@ -274,14 +274,16 @@ void point_set(MachinePoint *point, double *samples, int n)
 #define HEADER "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s"
 
 /* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`,
- * samples and discarded ones in `k` and `head_dim`; the second a device: format in `name`, multiprocessors in `m`, cache in `bytes`, the host's memory in `seconds`. */
+ * samples and discarded ones in `k` and `head_dim`; the second a device: format in `name`, multiprocessors in `m`,
+ * cache in `bytes`, the host's memory in `seconds`. */
 char *points_csv(const MachineHead *head, const GArray *points)
 {
   GString *text = g_string_new(HEADER "\nmachine,");
 
   csv_put(text, head->device, FALSE);
   g_string_append_printf(text, "%s,%d,%d,%d,%d,%d,,%.17g,,%.17g,,\n", head->date, head->processors,
-                         head->node_ranks, head->samples, head->discarded, head->ranks, head->memory_bytes, head->host_bytes_per_s);
+                         head->node_ranks, head->samples, head->discarded, head->ranks, head->memory_bytes,
+                         head->host_bytes_per_s);
   g_string_append_printf(text, "device,%s,,%d,,,,,,%.17g,,%.17g,,\n", dtype_names[head->precision], head->units,
                          head->cache_bytes, head->host_memory_bytes);
   for (guint i = 0; i < points->len; i++) {
@@ -309,7 +311,8 @@ static gboolean read_point(const Csv *csv, int row, MachinePoint *p, GError **er
   int kind = names_find(point_kind_names, csv_cell(csv, row, "kind"));
 
   if (kind < 0)
-    return bad_row(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside, reference or turn", error);
+    return bad_row(csv, row, "kind", "matmul, attention, memory, collective, transfer, launch, disk, beside, "
+                                    "reference or turn", error);
   *p = named(kind, csv_cell(csv, row, "name"));
   p->backward = g_str_equal(csv_cell(csv, row, "pass"), "backward");
   for (gsize i = 0; i < G_N_ELEMENTS(counts); i++) {

@@ -69,8 +69,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "seq", 's', 0, G_OPTION_ARG_INT, &o->seq, "Tokens in a sequence (default: the model's)", "S" },
     { "fix", 0, 0, G_OPTION_ARG_STRING, &o->fix, "Values that plans must have, as in tp=8,zero=1", "LIST" },
     { "space", 0, 0, G_OPTION_ARG_STRING, &o->space,
-      "Also try states on the host, ZeRO++, narrow moments, other orders of ranks: some of offload, zero++, states, order",
-      "LIST" },
+      "Also try states on the host, ZeRO++, narrow moments, other orders of ranks: some of offload, zero++, states, "
+      "order", "LIST" },
     { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
       "Training software: a name of plans/frameworks/ (default: the cluster's, else megatron-core)", "NAME" },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision,

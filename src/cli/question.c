@@ -52,7 +52,8 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
 }
 
 /* Whether any plan fits these devices: plans that may need least come first, and the first one found ends the search.
- * `likely`, a plan that fitted a like question, is tried before all others; what fits is left in it. It starts as zeros. */
+ * `likely`, a plan that fitted a like question, is tried before all others; what fits is left in it. It starts as
+ * zeros. */
 static gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices,
                          Plan *likely)
 {

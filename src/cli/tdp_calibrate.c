@@ -128,7 +128,9 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
     { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points, "Write what was measured to a CSV file, and fit nothing", "FILE" },
     { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
-    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import, "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, log of Megatron or torchtitan", "FILE" },
+    { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import,
+      "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, log of Megatron "
+      "or torchtitan", "FILE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },

@@ -348,7 +348,8 @@ static void run_steps(Run *r)
     r->measured = trace;
     g_mutex_unlock(&r->lock);
     if (r->launch.rank == 0)
-      fprintf(stderr, "step %u of %d: loss %.6f, gradient norm %.6f, %.3g s\n", r->steps->len, r->options.steps,
+      fprintf(stderr, "step %u of %d%s: loss %.6f, gradient norm %.6f, %.3g s\n", r->steps->len,
+              MAX(r->options.steps, (int)r->steps->len), (int)r->steps->len > r->options.steps ? ", one more" : "",
               step.loss, step.grad_norm, step.step_s);
   }
 }

@@ -131,7 +131,8 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
   if (!isnan(value))
     g_ascii_dtostr(number, sizeof number, value);
   g_string_append_printf(s, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,", p->tp, p->pp, p->vpp, p->split_rank, p->dp, p->cp,
-                         p->ep, plan_expert_tensor(p), p->micro_batch, p->schedule->name, fixed_orders[p->pipeline_inner]);
+                         p->ep, plan_expert_tensor(p), p->micro_batch, p->schedule->name,
+                         fixed_orders[p->pipeline_inner]);
   write_types(s, p);
   write_choices(s, p, how, plans);
   g_string_append_printf(s, "%" G_GINT64_FORMAT ",%s,%s\n", plans, settled_name(how), number);

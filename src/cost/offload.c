@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* Of Adam as usual: optimizer_bytes_beyond are added. Traffic of a step on the host for a parameter: states and master weight
- * read and written in fp32, the gradient read, the weight written in 16 bits. */
+/* Of Adam as usual: optimizer_bytes_beyond are added. Traffic of a step on the host for a parameter: states and master
+ * weight read and written in fp32, the gradient read, the weight written in 16 bits. */
 #define HOST_STEP_BYTES 30.0
 
 /* Of a parameter on NVMe, each way: fp32 master weight, moments and gradient (arXiv 2104.07857, section 4). */
@@ -30,7 +30,8 @@ static double nvme_s(const Plan *plan, const Cluster *c, double owned)
 {
   double beyond = optimizer_bytes_beyond(&plan->optimizer, plan->precision);
   double bytes = owned * (NVME_STEP_BYTES + beyond) * sharing(c, plan);
-  return plan->offload.optimizer == STORE_NVME ? bytes / c->nvme_read_bytes_per_s + bytes / c->nvme_write_bytes_per_s : 0;
+  return plan->offload.optimizer == STORE_NVME ? bytes / c->nvme_read_bytes_per_s + bytes / c->nvme_write_bytes_per_s
+                                               : 0;
 }
 
 /* Updated weights go to the device, or to NVMe where passes fetch them from. */

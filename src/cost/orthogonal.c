@@ -48,7 +48,8 @@ static void add_matrix(OptimizerWork *sum, const OpMatrix *matrix, const Plan *p
                                                                  : mesh_group(plan, cluster, AXIS_TENSOR);
   Share share = share_of(matrix, plan, ranks);
   double steps = plan->optimizer.newton_steps, newton = steps * step_s(cluster, share.m, share.n, 1);
-  double exchange = share.exchanges ? share.exchanges * collective_cost(cluster, share.what, share.bytes, &group).seconds : 0;
+  double once_s = share.exchanges ? collective_cost(cluster, share.what, share.bytes, &group).seconds : 0;
+  double exchange = share.exchanges * once_s;
 
   sum->matrices += matrix->rows * matrix->columns * matrix->count;
   sum->newton_s += newton * matrix->count;
@@ -79,7 +80,8 @@ OptimizerPrice optimizer_work_price(const OptimizerWork *w, const Plan *plan, co
 {
   double shards = plan->zero >= 1 ? plan_shards(plan) : 1;
   double newton = MAX((w->newton_s + w->tensor_s) / shards, w->newton_most_s);
-  double states = 2 * w->state_bytes / shards / (cluster->device.memory_bytes_per_s * cluster->device.kernels.memory_fraction);
+  double states = 2 * w->state_bytes / shards / (cluster->device.memory_bytes_per_s *
+                                                 cluster->device.kernels.memory_fraction);
 
   return (OptimizerPrice) { .seconds = newton + states };
 }

@@ -43,7 +43,8 @@ typedef struct {
   double deferred_bytes;  /* from an input-gradient pass to the weight-gradient pass */
   double recomputed_bytes; /* made again for a backward and alive while it runs */
   double transient_bytes;  /* scratch of any pass */
-  double apart_s;          /* from one collective inside its passes to the next, else of them; 0 where rates do not change in time */
+  double apart_s;          /* from one collective inside its passes to the next, else of them; 0 where rates do not
+                              change in time */
 } LayerPrice;
 
 /* Times of a work's ops, each as long as the slowest of the plan's devices takes; the same price from them. */

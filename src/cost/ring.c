@@ -16,7 +16,9 @@ static double adding(const Link *link, Collective collective)
 {
   double slowdown = fmax(link->reduce_slowdown, 1);
 
-  return collective == COLLECTIVE_REDUCE_SCATTER ? slowdown : collective == COLLECTIVE_ALL_REDUCE ? (1 + slowdown) / 2 : 1;
+  return collective == COLLECTIVE_REDUCE_SCATTER ? slowdown
+         : collective == COLLECTIVE_ALL_REDUCE   ? (1 + slowdown) / 2
+                                                 : 1;
 }
 
 double ring_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group)

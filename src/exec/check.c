@@ -54,7 +54,8 @@ static gboolean check_family(const Model *m, GError **error)
 {
   const struct { const char *name; gboolean has; } parts[] = {
     { "sparse_attention", m->sparse != NULL }, { "norm_position: post", m->post_norm },
-    { "type_vocab_size", m->token_types > 0 }, { "mlm_head", m->mlm_head }, { "encoder", m->encoder_blocks > 0 }, { "patch_size", m->patch > 0 },
+    { "type_vocab_size", m->token_types > 0 }, { "mlm_head", m->mlm_head }, { "encoder", m->encoder_blocks > 0 },
+    { "patch_size", m->patch > 0 },
     { "bias of the head", m->head_bias },
   };
 

@@ -40,7 +40,7 @@ typedef struct {
   double loss;      /* mean over the tokens of the global batch */
   double grad_norm; /* before clipping */
   double step_s;    /* of this rank, barrier to end */
-  double withheld;  /* the largest share of it that a rank lacked its processor, the same on all ranks; -1 = not known */
+  double withheld;  /* largest share of it that a rank lacked its processor, alike on all ranks; -1 = not known */
 } ExecStep;
 
 /* All backends, ending with a NULL name. */

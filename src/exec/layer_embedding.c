@@ -30,8 +30,8 @@ static void *look_up(const LayerRun *r, const LayerWeights *w, const LayerState 
   const LayerShape *shape = &r->shape;
   void *y = run_buffer(r, (gsize)shape->tokens * shape->hidden);
 
-  r->b->embedding_forward(r->b, r->s, shape->tokens, shape->hidden, shape->vocab_first, shape->vocab_rows, state->tokens,
-                          w->weight[EMBEDDING_TABLE], y);
+  r->b->embedding_forward(r->b, r->s, shape->tokens, shape->hidden, shape->vocab_first, shape->vocab_rows,
+                          state->tokens, w->weight[EMBEDDING_TABLE], y);
   return y;
 }
 

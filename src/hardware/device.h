@@ -110,7 +110,7 @@ typedef struct {
   double sustained_fraction;            /* of the rate of short benchmarks, held over long runs */
   double rate_spread;                   /* standard deviation of the rate between like devices */
   double rate_jitter, rate_jitter_s;    /* and of each one's over time, at a moment; it lasts so long. 0 = none */
-  double switch_s, switch_after_s;      /* lost where a product follows other kernels, in full after so long; 0 = none */
+  double switch_s, switch_after_s;      /* lost where a product follows other kernels, in full after so long; 0: none */
   Kernels kernels;
 } Device;
 

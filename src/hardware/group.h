@@ -22,8 +22,8 @@ typedef struct {
  */
 GroupShape group_shape(const Cluster *cluster, int size, int stride);
 
-/* The same of groups in two steps: `outer` times, `outer_stride` ranks apart, `inner` ranks `inner_stride` apart, as they
- * tile the devices. inner x inner_stride divides outer_stride. */
+/* The same of groups in two steps: `outer` times, `outer_stride` ranks apart, `inner` ranks `inner_stride` apart, as
+ * they tile the devices. inner x inner_stride divides outer_stride. */
 GroupShape group_shape_nested(const Cluster *cluster, int inner, int inner_stride, int outer, int outer_stride);
 
 /* Shape of the one group of ranks first, first + stride, ...: the fewest that any

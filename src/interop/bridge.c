@@ -49,7 +49,8 @@ static void put_data(Export *e, GString *text)
   gboolean gradients = p->dp > 1 && (p->overlap.gradients || p->zero >= 2);
   gboolean parameters = gradients && (p->zero == 3 || (p->zero > 0 && p->overlap.parameters));
 
-  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam", [OPTIMIZER_SGD] = "sgd"};
+  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
+                                                     [OPTIMIZER_SGD] = "sgd"};
 
   export_lose_fsdp(e);
   export_lose_formats(e, 0);

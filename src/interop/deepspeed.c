@@ -315,7 +315,8 @@ const Exporter exporter_deepspeed = {
   .target = "DeepSpeed 0.19.6",
   .extension = "json",
   .shard_groups = TRUE,
-  .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_PREFETCH | 1u << CHOICE_LIVE | 1u << CHOICE_PERSISTENCE | 1u << CHOICE_HPZ |
+  .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_PREFETCH | 1u << CHOICE_LIVE | 1u << CHOICE_PERSISTENCE |
+  1u << CHOICE_HPZ |
               1u << CHOICE_QWZ | 1u << CHOICE_QGZ | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS |
               1u << CHOICE_OFFLOAD_ACTIVATIONS | 1u << CHOICE_NVME | 1u << CHOICE_SUB_GROUP | 1u << CHOICE_PARTITION,
   .render = render,

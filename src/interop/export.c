@@ -147,7 +147,8 @@ int export_copies(Export *e)
 
   if (p->dp % copies == 0)
     return copies;
-  export_lose(e, "shard_group_size: %d: expected a multiple of context_parallel_size %d, left out", p->shard_group, p->cp);
+  export_lose(e, "shard_group_size: %d: expected a multiple of context_parallel_size %d, left out", p->shard_group,
+              p->cp);
   return 1;
 }
 

@@ -43,7 +43,8 @@ const Importer *importer_of(const char *text);
  * export its kernels, as CSV. */
 char *import_load(const char *path, GError **error);
 
-extern const Importer import_megatron_log, import_torchtitan_log, import_topology_matrix, import_nccl_topology, import_kineto, import_nsys;
+extern const Importer import_megatron_log, import_torchtitan_log, import_topology_matrix, import_nccl_topology,
+                      import_kineto, import_nsys;
 
 /* What topologies tell of a server. */
 typedef struct {

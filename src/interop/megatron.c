@@ -144,7 +144,8 @@ static void add_formats(Export *e, GString *flags)
 {
   static const char *const format_flags[] = { [STATE_MAIN_PARAMS] = "--main-params-dtype",
                                               [STATE_MAIN_GRADS] = "--main-grads-dtype",
-                                              [STATE_EXP_AVG] = "--exp-avg-dtype", [STATE_EXP_AVG_SQ] = "--exp-avg-sq-dtype" };
+                                              [STATE_EXP_AVG] = "--exp-avg-dtype",
+                                              [STATE_EXP_AVG_SQ] = "--exp-avg-sq-dtype" };
   const Plan *p = e->plan;
   const Optimizer *o = &p->optimizer;
   gboolean adam = o->name == OPTIMIZER_ADAM || o->name == OPTIMIZER_ADAMW, any = o->remainders;

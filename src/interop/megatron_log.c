@@ -108,7 +108,8 @@ static void set_derived(const Log *log, GHashTable *cells)
   const char *granularity = argument(log, "recompute_granularity");
 
   if (g_hash_table_size(log->arguments)) {
-    case_row_set(cells, "mlp", "%s", is_true(log, "swiglu") ? "swiglu" : is_true(log, "squared_relu") ? "relu2" : "gelu");
+    case_row_set(cells, "mlp", "%s",
+                 is_true(log, "swiglu") ? "swiglu" : is_true(log, "squared_relu") ? "relu2" : "gelu");
     case_row_set(cells, "recompute", "%s", *granularity ? granularity : "none");
   }
   if (is_true(log, "group_query_attention"))

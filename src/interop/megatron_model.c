@@ -227,7 +227,8 @@ static void note_family(Export *e)
   if (m->encoder_blocks || m->mlm_head)
     export_note(e, "model: vocab: %d: the vocabulary is the tokenizer's", m->vocab);
   if (m->predicted < 1)
-    export_note(e, "model: Megatron-LM makes logits of all tokens, not of the %.0f %% that it predicts", 100 * m->predicted);
+    export_note(e, "model: Megatron-LM makes logits of all tokens, not of the %.0f %% that it predicts",
+                100 * m->predicted);
 }
 
 void megatron_model_flags(Export *e, GString *flags)

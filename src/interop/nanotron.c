@@ -40,7 +40,8 @@ static void put_optimizer(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
-  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adamW", [OPTIMIZER_ADAMW] = "adamW", [OPTIMIZER_SGD] = "sgd"};
+  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adamW", [OPTIMIZER_ADAMW] = "adamW",
+                                                     [OPTIMIZER_SGD] = "sgd"};
   const char *type = export_optimizer(e, types);
 
   export_lose_formats(e, 1u << STATE_MAIN_GRADS);

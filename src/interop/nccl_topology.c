@@ -91,7 +91,8 @@ static char *read_xml(const char *text, ImportNotes *notes, GError **error)
 {
   const GMarkupParser parser = { .start_element = start, .end_element = end };
   Reader r = { .notes = notes };
-  g_autoptr(GMarkupParseContext) context = g_markup_parse_context_new(&parser, G_MARKUP_PREFIX_ERROR_POSITION, &r, NULL);
+  g_autoptr(GMarkupParseContext) context = g_markup_parse_context_new(&parser, G_MARKUP_PREFIX_ERROR_POSITION, &r,
+                                                                      NULL);
   g_autoptr(GError) failure = NULL;
 
   if (!g_markup_parse_context_parse(context, text, (gssize)strlen(text), &failure) ||

@@ -54,7 +54,8 @@ static int first_of(int a, int b)
 /* Whether the line heads a report of kernels. */
 static gboolean read_header(const char *const *cells, Columns *out)
 {
-  Columns c = { .cells = (int)g_strv_length((char **)cells), .name = first_of(find(cells, "Name"), find(cells, "Operation")),
+  Columns c = { .cells = (int)g_strv_length((char **)cells),
+                .name = first_of(find(cells, "Name"), find(cells, "Operation")),
                 .count = first_of(find(cells, "Instances"), find(cells, "Count")) };
   int total = find_time(cells, "Total Time", &c.unit), duration;
 
@@ -108,7 +109,8 @@ static gboolean read_row(const char *const *cells, const Columns *c, KernelTimes
   double count = 1, seconds;
 
   if (c->cells == 0 || c->unit == 0 || (int)g_strv_length((char **)cells) != c->cells || !*cells[c->name] ||
-      !read_number(cells[c->seconds], &seconds) || (c->count >= 0 && (!read_number(cells[c->count], &count) || count < 1)))
+      !read_number(cells[c->seconds], &seconds) ||
+      (c->count >= 0 && (!read_number(cells[c->count], &count) || count < 1)))
     return FALSE;
   kernel_times_add(kernels, cells[c->name], seconds * c->unit, count);
   return TRUE;
@@ -143,7 +145,8 @@ static char *read_stats(const char *text, ImportNotes *notes, GError **error)
   for (int i = 0; lines[i]; i++)
     read_line(lines[i], &columns, kernels, notes);
   if (kernel_times_size(kernels) == 0)
-    return import_error(notes, error, "no kernel: expected rows below Name and Total Time or Duration in ns, us, ms or s");
+    return import_error(notes, error, "no kernel: expected rows below Name and Total Time or Duration in ns, us, ms "
+                                      "or s");
   return kernel_times_text(kernels, 0, 0);
 }
 

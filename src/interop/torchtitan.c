@@ -109,7 +109,8 @@ static void put_data(Export *e, GString *text)
   g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n", copies,
                          p->dp / copies);
   if (!replicate)
-    g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n", p->zero == 3 && !p->sharding.keeps_gathered ? "always" : "never");
+    g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n",
+                           p->zero == 3 && !p->sharding.keeps_gathered ? "always" : "never");
 }
 
 /* Layers of a stage, and how many fewer the first and the last one hold. */

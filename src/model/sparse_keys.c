@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-const char *const sparse_mode_names[] = { "dense", "fixed", "variable", "bigbird", "bslongformer", "local", "layout", NULL };
+const char *const sparse_mode_names[] = { "dense", "fixed", "variable", "bigbird", "bslongformer", "local", "layout",
+                                          NULL };
 static const char *const direction_names[] = { "bidirectional", "unidirectional", NULL };
 
 #define BLOCKS_MAX 65536
@@ -112,7 +113,8 @@ static gboolean check_rows(const JsonDoc *doc, const cJSON *item, char **rows, i
 {
   for (int i = 0; i < n; i++)
     if ((int)strlen(rows[i]) != n || (int)strspn(rows[i], "01") != n)
-      return json_error(doc, item, error, "rows of 0 and 1, as many columns as rows (%d): row %d is \"%s\"", n, i, rows[i]);
+      return json_error(doc, item, error, "rows of 0 and 1, as many columns as rows (%d): row %d is \"%s\"", n, i,
+                        rows[i]);
   return n > 0 && n <= BLOCKS_MAX / 16 ? TRUE : json_error(doc, item, error, "1 to %d rows", BLOCKS_MAX / 16);
 }
 
@@ -152,7 +154,8 @@ static gboolean check_direction(const JsonDoc *doc, const cJSON *item, const Spa
   return TRUE;
 }
 
-static gboolean read_layout(const JsonDoc *doc, const cJSON *object, SparseAttention *a, gboolean causal, GError **error)
+static gboolean read_layout(const JsonDoc *doc, const cJSON *object, SparseAttention *a, gboolean causal,
+                            GError **error)
 {
   const cJSON *item = json_get(object, "layout");
 
@@ -203,7 +206,8 @@ SparseAttention *sparse_read(const JsonDoc *doc, const cJSON *object, gboolean c
   g_autoptr(SparseAttention) a = g_new(SparseAttention, 1);
   *a = (SparseAttention) {
     .mode = k.mode, .block = k.block, .patterns = k.patterns, .local = k.local, .global = k.global,
-    .random = k.random >= 0 ? k.random : k.mode == SPARSE_BIGBIRD, .sliding = both_ways || k.mode == SPARSE_LOCAL ? k.sliding : 0,
+    .random = k.random >= 0 ? k.random : k.mode == SPARSE_BIGBIRD,
+    .sliding = both_ways || k.mode == SPARSE_LOCAL ? k.sliding : 0,
     .horizontal = k.horizontal || both_ways, .unidirectional = k.direction == 1,
   };
   return read_lists(doc, object, a, causal, error) ? g_steal_pointer(&a) : NULL;

@@ -132,8 +132,8 @@ static void gather_heads(Build *b)
 {
   double moved = 2 * b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
 
-  build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1, .backward_bytes = moved,
-                              .backward_kernels = 1 });
+  build_stream(b, &(Stream) { .name = "transpose", .forward_bytes = moved, .forward_kernels = 1,
+                              .backward_bytes = moved, .backward_kernels = 1 });
 }
 
 /* The same of the layout's blocks alone, as DeepSpeed's kernels do: the softmax works in place, in both passes, and
@@ -208,8 +208,8 @@ static void core_fused(Build *b)
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
     .dropped = 1u << MODULE_CORE_ATTN,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
-                   .v_head_dim = a->v_head_dim, .causal = a->causal && !a->sparse && kv == s, .dropout = b->model->dropout,
-                   .dtype = b->plan->precision },
+                   .v_head_dim = a->v_head_dim, .causal = a->causal && !a->sparse && kv == s,
+                   .dropout = b->model->dropout, .dtype = b->plan->precision },
     .flops = 2 * batch * heads * s * kv * (a->head_dim + a->v_head_dim),
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
   };
@@ -268,9 +268,11 @@ static double project_memory(Build *b)
   memory.tokens = b->tokens / b->seq * b->keys;
   memory.rows = b->rows / b->seq * b->keys;
   double bytes = b->bytes * memory.rows * b->hidden;
-  build_stream(&memory, &(Stream) { .name = "sum encoder gradient", .backward_bytes = 3 * bytes, .backward_kernels = 1 });
+  build_stream(&memory, &(Stream) { .name = "sum encoder gradient", .backward_bytes = 3 * bytes,
+                                    .backward_kernels = 1 });
   build_linear(&memory, &(Linear) {
-    .name = "cross kv", .in = b->hidden, .out = width, .batch = 1, .rows = memory.tokens, .bias = b->attention->qkv_bias,
+    .name = "cross kv", .in = b->hidden, .out = width, .batch = 1, .rows = memory.tokens,
+            .bias = b->attention->qkv_bias,
     .saved = b->spec->entry ? bytes : 0, .split = LINEAR_COLUMN,
   });
   b->work->transient_bytes += bytes;

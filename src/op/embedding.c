@@ -7,8 +7,8 @@ static void add_table(Build *b, const char *name, double rows)
   double bytes = b->rows * b->hidden * b->bytes;
 
   if (rows > 0)
-    build_stream(b, &(Stream) { .name = name, .forward_bytes = 3 * bytes, .forward_kernels = 2, .backward_bytes = 2 * bytes,
-                                .backward_kernels = 1, .weights = TRUE });
+    build_stream(b, &(Stream) { .name = name, .forward_bytes = 3 * bytes, .forward_kernels = 2,
+                                .backward_bytes = 2 * bytes, .backward_kernels = 1, .weights = TRUE });
 }
 
 static void build_dropout(Build *b)
@@ -17,8 +17,8 @@ static void build_dropout(Build *b)
 
   if (b->model->dropout)
     build_stream(b, &(Stream) { .name = "embedding dropout", .forward_bytes = 2 * rows + rows / b->bytes,
-                                .forward_kernels = 1, .backward_bytes = 2 * rows + rows / b->bytes, .backward_kernels = 1,
-                                .saved = rows / b->bytes });
+                                .forward_kernels = 1, .backward_bytes = 2 * rows + rows / b->bytes,
+                                .backward_kernels = 1, .saved = rows / b->bytes });
 }
 
 /* Patches of an image as rows of their pixels, projected on every tensor-parallel rank (Dosovitskiy et al. 2020,
@@ -28,7 +28,8 @@ static void build_patches(Build *b)
   const Model *m = b->model;
   double pixels = (double)m->patch * m->patch * m->channels, patches = b->tokens - b->plan->micro_batch;
 
-  build_linear(b, &(Linear) { .name = "patches", .in = pixels, .out = b->hidden, .batch = 1, .rows = patches, .bias = TRUE,
+  build_linear(b, &(Linear) { .name = "patches", .in = pixels, .out = b->hidden, .batch = 1, .rows = patches,
+                              .bias = TRUE,
                               .saved = b->bytes * patches * pixels, .split = LINEAR_REPLICATED, .leaf = TRUE });
   add_table(b, "positions", m->position_rows);
   build_dropout(b);

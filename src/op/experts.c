@@ -84,9 +84,10 @@ static void local_experts(Build *b, double tokens)
   double before = b->work->params, whole = b->work->whole, states = b->work->state_bytes[0];
   guint first = b->work->matrices ? b->work->matrices->len : 0;
 
-  build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down", .width = (double)f->width / plan_expert_tensor(b->plan),
-                        .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->hidden, .module = MODULE_MOE_ACT,
-                        .inside = TRUE });
+  build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down",
+                        .width = (double)f->width / plan_expert_tensor(b->plan),
+                        .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->hidden,
+                        .module = MODULE_MOE_ACT, .inside = TRUE });
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
   b->work->whole = whole;

@@ -15,7 +15,8 @@
  *             (DeepSeek-V3, arXiv 2412.19437)
  * mxfp8       a scale of a byte for each 32 values (OCP MX), on devices that have it
  * nvfp4       of fp4: a scale of a byte for each 16 values, or 16 x 16 weights, under one of the tensor, which is read
- *             once more for it (NVIDIA, arXiv 2509.25149, section 3); that recipe's few blocks in bf16 are not told apart
+ *             once more for it (NVIDIA, arXiv 2509.25149, section 3); that recipe's few blocks in bf16 are not
+ *             told apart
  *
  * Bytes of a cast: read 16 bits, write 8 bits twice, as rows and as columns for
  * the weight gradient; with scales that is 1 + 1/32 bytes a value in mxfp8, 1 + 4/128 for activations by blocks,

@@ -52,8 +52,8 @@ static void build_masked_head(Build *b)
     build_classes(b, "next sentence", 2);
   }
   if (m->predicted < 1)
-    build_stream(b, &(Stream) { .name = "pick tokens", .forward_bytes = picked, .forward_kernels = 1, .backward_bytes = picked,
-                                .backward_kernels = 2 });
+    build_stream(b, &(Stream) { .name = "pick tokens", .forward_bytes = picked, .forward_kernels = 1,
+                                .backward_bytes = picked, .backward_kernels = 2 });
   b->tokens *= m->predicted;
   b->rows *= m->predicted;
   if (!m->mlm_head)

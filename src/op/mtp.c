@@ -29,8 +29,8 @@ static void join(Build *b)
   if (sp)
     build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, 2 * gathered);
   build_backward_sum(b, "sum input gradient", 2 * gathered, FALSE);
-  build_linear(b, &(Linear) { .name = "join", .in = 2 * b->hidden, .out = b->hidden / b->tp, .batch = 1, .rows = b->tokens,
-                              .saved = 2 * rows, .split = LINEAR_COLUMN, .no_gather = TRUE });
+  build_linear(b, &(Linear) { .name = "join", .in = 2 * b->hidden, .out = b->hidden / b->tp, .batch = 1,
+                              .rows = b->tokens, .saved = 2 * rows, .split = LINEAR_COLUMN, .no_gather = TRUE });
   build_forward_collective(b, "gather columns", COLLECTIVE_ALL_GATHER, gathered);
 }
 

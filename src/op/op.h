@@ -164,14 +164,16 @@ int op_vocab(const Model *model, const Plan *plan);
 /* Gradients of a tensor-parallel rank's part of the embedding's table, on the wire. */
 double op_tied_bytes(const Model *model, const Plan *plan);
 
-/* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, that of encoder stages. */
+/* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, that of encoder
+ * stages. */
 double op_boundary_bytes(const Model *model, const Plan *plan);
 
-/* The same before a layer: between decoder stages of an encoder-decoder the encoder's output travels with the decoder's,
- * and back its gradient so far (Megatron-LM's T5). */
+/* The same before a layer: between decoder stages of an encoder-decoder the encoder's output travels with the
+ * decoder's, and back its gradient so far (Megatron-LM's T5). */
 double op_boundary_bytes_at(const Model *model, const Plan *plan, int layer);
 
-/* The encoder's output for one micro-batch, which stages behind the decoder's first one receive and keep; 0 without one. */
+/* The encoder's output for one micro-batch, which stages behind the decoder's first one receive and keep; 0 without
+ * one. */
 double op_encoder_bytes(const Model *model, const Plan *plan);
 
 #endif

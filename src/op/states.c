@@ -57,8 +57,8 @@ double op_step_traffic(const Plan *p)
   double states = optimizer_bytes_beyond(&p->optimizer, p->precision);
   double gradient = op_gradient_bytes(p) - in_precision(p, p->framework->gradient_bytes);
 
-  return p->framework->optimizer_bytes + loss_scaling_traffic(p) + 2 * states + 3 * gradient + kind->gradient_reads * op_gradient_bytes(p) +
-         kind->weight_reads * op_weight_bytes(p);
+  return p->framework->optimizer_bytes + loss_scaling_traffic(p) + 2 * states + 3 * gradient +
+         kind->gradient_reads * op_gradient_bytes(p) + kind->weight_reads * op_weight_bytes(p);
 }
 
 double op_weight_bytes(const Plan *p)
@@ -131,7 +131,8 @@ double op_bucket_params(const Plan *p)
 {
   const Framework *f = p->framework;
 
-  return p->sharding.bucket > 0 ? p->sharding.bucket : MAX(f->bucket_params, f->bucket_params_per_rank * plan_replicas(p));
+  return p->sharding.bucket > 0 ? p->sharding.bucket
+                                : MAX(f->bucket_params, f->bucket_params_per_rank * plan_replicas(p));
 }
 
 double op_bucket_bytes(const Plan *p, double params)

@@ -13,8 +13,8 @@ static gboolean check_split_rank(const Subject *s, GError **error)
     return broken(error, "pipeline_model_parallel_split_rank: %d: expected an encoder-decoder, one chunk a rank and no "
                          "layer_split", p->split_rank);
   if (rest < 1 || encoder % p->split_rank != 0 || decoder % rest != 0)
-    return broken(error, "pipeline_model_parallel_split_rank: %d: expected a divisor of the %d encoder layers that leaves a "
-                         "divisor of the %d decoder layers", p->split_rank, encoder, decoder);
+    return broken(error, "pipeline_model_parallel_split_rank: %d: expected a divisor of the %d encoder layers that "
+                         "leaves a divisor of the %d decoder layers", p->split_rank, encoder, decoder);
   return TRUE;
 }
 
@@ -35,8 +35,8 @@ gboolean check_stacks(const Subject *s, GError **error)
   if (!check_split_rank(s, error))
     return FALSE;
   if (s->model->encoder_blocks && p->pp > 1 && g_str_equal(p->framework->engine, "megatron") && !decoder_starts(s))
-    return broken(error, "pipeline_model_parallel_size: %d: expected that a stage starts with the decoder of model %s, which "
-                         "is what %s runs, or a pipeline_model_parallel_split_rank", p->pp, s->model->name,
+    return broken(error, "pipeline_model_parallel_size: %d: expected that a stage starts with the decoder of model "
+                         "%s, which is what %s runs, or a pipeline_model_parallel_split_rank", p->pp, s->model->name,
                   p->framework->name);
   return TRUE;
 }
@@ -47,8 +47,8 @@ gboolean check_family(const Subject *s, GError **error)
   const Model *m = s->model;
 
   if (p->decoder_seq && !m->encoder_blocks)
-    return broken(error, "decoder_seq_length: %d: expected nothing, model %s has no encoder beside its decoder", p->decoder_seq,
-                  m->name);
+    return broken(error, "decoder_seq_length: %d: expected nothing, model %s has no encoder beside its decoder",
+                  p->decoder_seq, m->name);
   if (m->encoder_blocks && p->cp > 1)
     return broken(error, "context_parallel_size: %d: expected 1, model %s has cross attention", p->cp, m->name);
   return TRUE;
@@ -64,7 +64,8 @@ gboolean check_sparse(const Subject *s, GError **error)
     return broken(error, "attention: \"%s\": expected %s for the sparse_attention of model %s",
                   attention_kernel_names[p->attention],
                   p->framework->sparse == 1u << SPARSE_SEPARATE ? "unfused"
-                  : p->framework->sparse ? "a fused kernel" : "a framework that runs block-sparse kernels", s->model->name);
+                  : p->framework->sparse ? "a fused kernel" : "a framework that runs block-sparse kernels",
+                  s->model->name);
   return TRUE;
 }
 
@@ -85,7 +86,8 @@ gboolean check_chunks(const Subject *s, GError **error)
   const Plan *p = s->plan;
 
   if (s->model->encoder_blocks && p->vpp > 1 && g_str_equal(p->framework->engine, "megatron"))
-    return broken(error, "virtual_pipeline_model_parallel_size: %d: expected 1, %s gives ranks of encoder-decoders no chunks",
+    return broken(error, "virtual_pipeline_model_parallel_size: %d: expected 1, %s gives ranks of encoder-decoders no "
+                         "chunks",
                   p->vpp, p->framework->name);
   return TRUE;
 }

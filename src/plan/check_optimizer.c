@@ -38,7 +38,8 @@ static gboolean check_settings(const Subject *s, GError **error)
   if (o->name != OPTIMIZER_MUON && o->newton_steps != usual.newton_steps)
     return broken(error, "muon_num_ns_steps: %d: expected nothing with optimizer %s", o->newton_steps, name);
   if (o->name != OPTIMIZER_MUON && o->muon_mode != usual.muon_mode)
-    return broken(error, "muon_tp_mode: \"%s\": expected nothing with optimizer %s", muon_mode_names[o->muon_mode], name);
+    return broken(error, "muon_tp_mode: \"%s\": expected nothing with optimizer %s", muon_mode_names[o->muon_mode],
+                  name);
   return TRUE;
 }
 
@@ -48,7 +49,8 @@ static gboolean check_main_params(const Subject *s, GError **error)
   StateFormat format = p->optimizer.formats[STATE_MAIN_PARAMS];
 
   if (p->precision == DTYPE_FP32 && format && format != FORMAT_FP32)
-    return broken(error, "main_params_dtype: \"%s\": expected fp32, which is the weights' own", state_format_names[format]);
+    return broken(error, "main_params_dtype: \"%s\": expected fp32, which is the weights' own",
+                  state_format_names[format]);
   if (p->optimizer.remainders && (p->precision != DTYPE_BF16 || (format && format != FORMAT_FP32)))
     return broken(error, "store_param_remainders: true: expected precision bf16 and main_params_dtype fp32");
   if (p->optimizer.remainders && !(p->framework->state_formats >> STATE_MAIN_PARAMS & 1))

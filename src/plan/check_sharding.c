@@ -114,7 +114,8 @@ static gboolean check_secondary(const Subject *s, GError **error)
     return broken(error, "zero_hpz_partition_size: %d: expected a divisor of the %d ranks over which ZeRO divides, "
                   "and fewer than these", secondary, shards);
   if (plan_experts_apart(p) && (gint64)secondary * p->tp % ((gint64)p->ep * plan_expert_tensor(p)) != 0)
-    return broken(error, "zero_hpz_partition_size: %d: expected that the ranks of expert parallel %d, each expert on %d, "
+    return broken(error, "zero_hpz_partition_size: %d: expected that the ranks of expert parallel %d, each expert on "
+                         "%d, "
                   "divide these with their tensor-parallel ones", secondary, p->ep, plan_expert_tensor(p));
   if (p->offload.parameters || p->sharding.keeps_gathered)
     return broken(error, "zero_hpz_partition_size: %d: expected nothing where %s", secondary,

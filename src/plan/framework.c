@@ -9,7 +9,8 @@
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
 const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", NULL };
-const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", "nvfp4", NULL };
+const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", "nvfp4",
+                                         NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
@@ -127,7 +128,8 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
     const char *key = fields[i].key;
     gboolean number = fields[i].type == JSON_REAL || fields[i].type == JSON_INT;
-    gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like") || g_str_equal(key, "unstated_family");
+    gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like") ||
+                        g_str_equal(key, "unstated_family");
     if (whole && !optional && !json_get(root, key))
       return json_error(doc, root, error, "the key %s, or \"like\" with the name of another framework", key);
     if ((number || g_str_has_prefix(key, "unstated_")) && json_get(root, key) && !cJSON_IsString(json_get(source, key)))

@@ -95,7 +95,8 @@ typedef struct {
   gboolean copied_rows;       /* activations are batch first: rows that tensor-parallel ranks exchange are copied */
   gboolean recompute_alike;   /* recomputation has neither numbers of layers nor modules to choose */
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
-  gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for every rank */
+  gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for
+                                 every rank */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */

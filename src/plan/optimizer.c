@@ -27,7 +27,8 @@ static const OptimizerKind kinds[OPTIMIZER_COUNT] = {
   [OPTIMIZER_MUON] = { .exp_avg = TRUE, .orthogonal = TRUE, .formats = ALWAYS | FIRST | SECOND },
 };
 
-static const double format_bytes[FORMAT_COUNT] = { [FORMAT_FP32] = 4, [FORMAT_BF16] = 2, [FORMAT_FP16] = 2, [FORMAT_FP8] = 1 };
+static const double format_bytes[FORMAT_COUNT] = { [FORMAT_FP32] = 4, [FORMAT_BF16] = 2, [FORMAT_FP16] = 2,
+                                                   [FORMAT_FP8] = 1 };
 
 static const JsonField fields[] = {
   { "optimizer", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, name), .names = optimizer_names },
@@ -36,11 +37,13 @@ static const JsonField fields[] = {
   { "muon_num_ns_steps", JSON_INT, G_STRUCT_OFFSET(Optimizer, newton_steps), FALSE, 1, 100 },
   { "muon_tp_mode", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, muon_mode), .names = muon_mode_names },
   { "store_param_remainders", JSON_BOOL, G_STRUCT_OFFSET(Optimizer, remainders) },
-  { "main_params_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_MAIN_PARAMS]), .names = state_format_names },
+  { "main_params_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_MAIN_PARAMS]),
+    .names = state_format_names },
   { "main_grads_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_MAIN_GRADS]), .names = state_format_names },
   { "exp_avg_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_EXP_AVG]), .names = state_format_names },
   { "exp_avg_sq_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_EXP_AVG_SQ]), .names = state_format_names },
-  { "grad_reduce_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_GRAD_REDUCE]), .names = state_format_names },
+  { "grad_reduce_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_GRAD_REDUCE]),
+    .names = state_format_names },
   { "tensor_reduce_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_TENSOR_REDUCE]),
     .names = state_format_names },
 };

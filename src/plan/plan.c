@@ -168,7 +168,8 @@ gboolean plan_ends_meet(const Plan *p)
   if (p->schedule->vocabulary)
     return TRUE;
   for (int copy = 0; copy < schedule_copies(p->schedule); copy++)
-    if (schedule_place(p->schedule, &shape, plan_stages(p) - 1, copy).rank == schedule_place(p->schedule, &shape, 0, 0).rank)
+    if (schedule_place(p->schedule, &shape, plan_stages(p) - 1, copy).rank ==
+        schedule_place(p->schedule, &shape, 0, 0).rank)
       return TRUE;
   return FALSE;
 }

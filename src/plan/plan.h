@@ -98,14 +98,15 @@ static inline int plan_stream_seq(const Plan *p, gboolean encoder)
   return !encoder && p->decoder_seq ? p->decoder_seq : p->seq;
 }
 
-/* Whether the stage with an encoder-decoder's first decoder block keeps a copy of the embedding's table for it: neither the
- * first stage, nor the last one with a tied head, is on the same rank. */
+/* Whether the stage with an encoder-decoder's first decoder block keeps a copy of the embedding's table for it: neither
+ * the first stage, nor the last one with a tied head, is on the same rank. */
 gboolean plan_entry_copies(const Plan *plan, const Model *model);
 
 /* Format of most of the products: what a plan is called by, and whose peak counts. */
 static inline DType plan_format(const Plan *p)
 {
-  static const DType formats[] = { [PRODUCTS_TF32] = DTYPE_TF32, [PRODUCTS_FP8] = DTYPE_FP8, [PRODUCTS_FP4] = DTYPE_FP4 };
+  static const DType formats[] = { [PRODUCTS_TF32] = DTYPE_TF32, [PRODUCTS_FP8] = DTYPE_FP8,
+                                   [PRODUCTS_FP4] = DTYPE_FP4 };
   return p->products ? formats[p->products] : p->precision;
 }
 

@@ -115,8 +115,8 @@ static gboolean check_type_names(const Subject *s, GError **error)
     for (int k = 0; k < n; k++)
       named |= g_str_equal(p->types[k], c->types[i]->name);
     if (!named)
-      return broken(error, "hetero_device_types: expected each node type of cluster %s once, \"%s\" is missing", c->name,
-                    c->types[i]->name);
+      return broken(error, "hetero_device_types: expected each node type of cluster %s once, \"%s\" is missing",
+                    c->name, c->types[i]->name);
   }
   return TRUE;
 }
@@ -139,12 +139,12 @@ static gboolean check_node_types(const Subject *s, GError **error)
 
 static gboolean tiles_node(int tp, const Cluster *c, GError **error)
 {
-  int node = MIN(c->tiers[0].devices, c->devices);
+  int node = c->n_tiers > 0 ? MIN(c->tiers[0].devices, c->devices) : 1;
 
   if (tp <= node ? node % tp != 0 : tp % node != 0)
     return broken(error,
                   "tensor_model_parallel_size: %d: expected a divisor or a multiple of the %d devices that %s joins",
-                  tp, node, c->tiers[0].name);
+                  tp, node, c->n_tiers > 0 ? c->tiers[0].name : c->name);
   return TRUE;
 }
 
@@ -171,7 +171,8 @@ static gboolean check_placement(const Subject *s, GError **error)
   if (s->cluster->n_types > 0)
     return broken(error, "use_tp_pp_dp_mapping: true: expected false, stages lie on nodes of one type each");
   if (p->pp > 1 && plan_experts_apart(p) && plan_expert_tensor(p) * p->ep != p->tp * p->cp)
-    return broken(error, "use_tp_pp_dp_mapping: true: expected expert tensor %d x expert %d to be tensor %d x context %d",
+    return broken(error, "use_tp_pp_dp_mapping: true: expected expert tensor %d x expert %d to be tensor %d x "
+                         "context %d",
                   plan_expert_tensor(p), p->ep, p->tp, p->cp);
   return TRUE;
 }
@@ -270,8 +271,9 @@ static gboolean check_schedule(const Subject *s, GError **error)
   ScheduleShape shape = plan_shape(s->plan);
 
   if (s->plan->micro_group && !(s->plan->schedule->grouped && s->plan->framework->micro_groups))
-    return broken(error, "microbatch_group_size_per_vp_stage: %d: expected none, %s %s runs no other groups than of the "
-                         "pipeline ranks", s->plan->micro_group, s->plan->schedule->grouped ? "framework" : "schedule",
+    return broken(error, "microbatch_group_size_per_vp_stage: %d: expected none, %s %s runs no other groups than of "
+                         "the pipeline ranks",
+                  s->plan->micro_group, s->plan->schedule->grouped ? "framework" : "schedule",
                   s->plan->schedule->grouped ? s->plan->framework->name : s->plan->schedule->name);
   if (error && !schedule_check(s->plan->schedule, &shape, error)) {
     g_prefix_error(error, "plan: pipeline_schedule: ");
@@ -429,8 +431,8 @@ static gboolean check_shard_group(const Subject *s, GError **error)
   if (p->shard_group == 0)
     return TRUE;
   if (p->zero == 0 || plan_replicas(p) % p->shard_group != 0 || p->shard_group == 1)
-    return broken(error, "shard_group_size: %d: expected a zero_stage above 0, and a divisor above 1 of the %d ranks that hold "
-                         "the same weights", p->shard_group, plan_replicas(p));
+    return broken(error, "shard_group_size: %d: expected a zero_stage above 0, and a divisor above 1 of the %d ranks "
+                         "that hold the same weights", p->shard_group, plan_replicas(p));
   if (!p->framework->shard_groups && p->shard_group < plan_replicas(p))
     return broken(error, "shard_group_size: %d: expected nothing, %s divides states over all %d ranks", p->shard_group,
                   p->framework->name, plan_replicas(p));
@@ -463,7 +465,8 @@ static gboolean check_recipe(const Subject *s, GError **error)
   if (p->fp8_recipe && p->fp8_recipe != f->fp8 && !(f->fp8_recipes >> p->fp8_recipe & 1))
     return broken(error, "fp8_recipe: \"%s\": expected one that %s runs", fp8_recipe_names[p->fp8_recipe], f->name);
   if (plan_recipe(p) == FP8_MXFP8 && !scales_blocks(s->cluster))
-    return broken(error, "fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster %s has none", s->cluster->name);
+    return broken(error, "fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster %s has none",
+                  s->cluster->name);
   return TRUE;
 }
 

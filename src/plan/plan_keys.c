@@ -231,8 +231,8 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, FALSE, FALSE,
-                 0, NULL, NULL, 0, 0, FALSE };
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, FALSE,
+                 FALSE, 0, NULL, NULL, 0, 0, FALSE };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
 

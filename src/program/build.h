@@ -141,10 +141,12 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboo
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again);
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
-gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts); /* such weights, on several ranks */
+/* Whether the piece has such weights, on several ranks. */
+gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts);
 Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group);
-Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass); /* before that stage */
+/* Before that stage. */
+Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass);
 
 /* Bytes of a piece's weights, gradients and inputs as its passes hold them at once (host.c). */
 double piece_weight_bytes(const ProgramBuild *b, Piece piece);

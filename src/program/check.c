@@ -111,7 +111,8 @@ static void count_passes(const Counted *c)
   for (guint i = 0; i < c->program->tasks->len; i++) {
     const Task *t = task_at(c->program, i);
     if (t->kind == TASK_PASS)
-      *counted_at(c, t->row, t->chunk, t->micro, t->pass) += g_array_index(c->program->segments, Segment, t->segment).n_layers;
+      *counted_at(c, t->row, t->chunk, t->micro, t->pass) +=
+          g_array_index(c->program->segments, Segment, t->segment).n_layers;
   }
 }
 

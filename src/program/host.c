@@ -57,7 +57,9 @@ static const struct {
 static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store *store)
 {
   const Plan *p = b->plan;
-  *store = copy == COPY_WEIGHTS_UP ? p->offload.parameters : copy == COPY_GRADIENTS_DOWN ? STORE_CPU : p->offload.activations;
+  *store = copy == COPY_WEIGHTS_UP       ? p->offload.parameters
+           : copy == COPY_GRADIENTS_DOWN ? STORE_CPU
+                                         : p->offload.activations;
   if (copy == COPY_WEIGHTS_UP)
     return owned_params(b, piece, TRUE) * op_weight_bytes(p);
   if (copy == COPY_GRADIENTS_DOWN)
@@ -107,7 +109,8 @@ static int copy_segment(ProgramBuild *b, Chunk *chunk, int at, Copy copy)
 
 int host_copy(ProgramBuild *b, int rank, Chunk *chunk, const Slot *slot, int piece, Copy copy, int behind)
 {
-  int task = program_add_task(b, rank, copies[copy].lane, copy_segment(b, chunk, piece, copy), slot->chunk, slot->micro);
+  int task = program_add_task(b, rank, copies[copy].lane, copy_segment(b, chunk, piece, copy), slot->chunk,
+                              slot->micro);
 
   if (behind >= 0)
     program_add_edge(b, task, behind);

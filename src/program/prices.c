@@ -102,7 +102,9 @@ const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer)
 /* Of a copy of the embedding's table that the layer's stage keeps. */
 static double copied_params(const ProgramBuild *b, int layer)
 {
-  return model_layer(b->model, layer)->entry && plan_entry_copies(b->plan, b->model) ? matrix_params(b->model, b->plan) : 0;
+  gboolean copied = model_layer(b->model, layer)->entry && plan_entry_copies(b->plan, b->model);
+
+  return copied ? matrix_params(b->model, b->plan) : 0;
 }
 
 /* Parameters are the same on all devices. */

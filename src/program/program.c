@@ -7,7 +7,8 @@
 
 const char *const lane_names[] = { "compute", "pipeline", "data", "fetch", "store", NULL };
 const char *const task_kind_names[] = { "pass", "send", "gather", "reduce", "fetch", "store", "outputs",
-                                        "tied embedding", "weight copies", "vocabulary", "gradient norm", "optimizer", NULL };
+                                        "tied embedding", "weight copies", "vocabulary", "gradient norm", "optimizer",
+                                        NULL };
 const char *const memory_part_names[] = { "weights", "gradients", "optimizer", "activations",
                                           "buffers", "overhead", NULL };
 

@@ -51,8 +51,8 @@
  *
  * Vocabulary over all ranks. Each rank holds 1/p of the embedding and of the
  * output layer; the final norm stays with the last stage, positions with the
- * first. The last stage's output is broadcast (TASK_VOCAB) to every rank's S. With two barriers S is the forward, then an all-reduce of each
- * token's largest logit and sum, T both gradients, then the reduction of the
+ * first. The last stage's output is broadcast (TASK_VOCAB) to every rank's S. With two barriers S is the forward, then
+ * an all-reduce of each token's largest logit and sum, T both gradients, then the reduction of the
  * input gradient; with one barrier S makes the input gradient too, the barrier
  * carries both, and T is the weight gradient (Yeung et al. 2024, arXiv
  * 2411.05288, algorithms 1 and 2). Every rank looks up its share of the tokens

@@ -158,8 +158,8 @@ static void add_optimizer(ProgramBuild *b, int row, int norm)
   for (int i = 0; i < b->n_strategies; i++)
     weights[i] = rank_weights(b, row, i);
   OptimizerPrice price = step_price(b, row, weights);
-  Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds, .offload_s = price.offload_s,
-                .crowded_s = price.crowded_s, .slowdown = 1 };
+  Segment s = { .kind = TASK_OPTIMIZER, .seconds = price.seconds, .compute_s = price.seconds,
+                .offload_s = price.offload_s, .crowded_s = price.crowded_s, .slowdown = 1 };
 
   int optimizer = program_add_task(b, row, LANE_COMPUTE, program_add_segment(b, s), 0, 0);
   program_add_edge(b, optimizer, add_momentum(b, row, weights, norm));

@@ -182,7 +182,8 @@ static void wait_for_use(RankBuild *r, int task, int use)
     program_add_edge(r->b, task, g_array_index(r->gathers, int, use));
 }
 
-/* Gathers what a piece needs, behind a use and what brings a rank's part (-1 = none); returns the last gather, or that. */
+/* Gathers what a piece needs, behind a use and what brings a rank's part (-1 = none); returns the last gather, or
+ * that. */
 static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
 {
   ProgramBuild *b = r->b;
@@ -377,7 +378,8 @@ static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
     int gather = g_array_index(r->gather_tasks, int, r->gathers->len);
     if (gather >= 0)
       program_add_edge(r->b, task, gather);
-    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b, 0)) /* gathered for each use else */
+    /* else gathered for each use */
+    if (is_vocabulary(use->slot.pass) && r->b->share_gather[r->rank] < 0 && !fetches_weights(r->b, 0))
       r->b->share_gather[r->rank] = gather;
     g_array_append_val(r->gathers, task);
   }
@@ -470,8 +472,8 @@ void rank_tasks(ProgramBuild *b, const ScheduleOrder *order, int rank)
   const Slot *slots = order->slots + order->first[rank];
   RankBuild r = { .b = b, .rank = rank, .chunks = chunks, .n_chunks = n_chunks,
                   .uses = g_new(Use, MAX(n_slots, 1)), .uses_room = n_slots,
-                  .gathers = gathers, .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores, .before = -1,
-                  .blocking = { -1, -1 } };
+                  .gathers = gathers, .gather_tasks = gather_tasks, .gathered = gathered, .stores = stores,
+                  .before = -1, .blocking = { -1, -1 } };
 
   for (int c = 0; c < n_chunks; c++)
     chunk_init(b, &chunks[c], rank, c);

@@ -97,10 +97,11 @@ char *report_bottleneck(const Result *r)
   const Metrics *m = &r->metrics;
   g_autofree char *step = format_seconds(m->iteration_s);
 
-  return g_strdup_printf("Of each step of %s the busiest stage computes %.1f %%, waits for tensor-parallel communication "
-                         "%.1f %%, for data-parallel %.1f %%, for other stages %.1f %%.\n",
+  return g_strdup_printf("Of each step of %s the busiest stage computes %.1f %%, waits for tensor-parallel "
+                         "communication %.1f %%, for data-parallel %.1f %%, for other stages %.1f %%.\n",
                          step, 100 * m->compute_s / m->iteration_s, 100 * m->tensor_comm_s / m->iteration_s,
-                         100 * m->data_comm_s / m->iteration_s, 100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
+                         100 * m->data_comm_s / m->iteration_s,
+                         100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
 }
 
 /* Which stages compute longest and least. */

@@ -100,7 +100,8 @@ void trace_index_init(TraceIndex *x, const TraceView *view)
   const Trace *t = view->trace;
   const Plan *plan = &view->result->plan;
 
-  *x = (TraceIndex) { .view = view, .ranks_of_row = plan->gpus / t->n_rows, .rows_of_stage = MAX(t->n_rows / plan->pp, 1),
+  *x = (TraceIndex) { .view = view, .ranks_of_row = plan->gpus / t->n_rows,
+                      .rows_of_stage = MAX(t->n_rows / plan->pp, 1),
                       .chunks = plan->vpp, .micros = plan_micro_batches(plan) };
   gsize n = (gsize)t->n_rows * x->chunks * 2 * x->micros;
   x->consumers = g_new(int, n);
@@ -254,7 +255,8 @@ static void put_communication(EventSink *sink, const TraceIndex *x, const Span *
   const Segment *segment = &g_array_index(x->view->trace->segments, Segment, s->segment);
   g_autofree char *algorithm = segment->cost.algorithm ? g_ascii_strup(segment->cost.algorithm, -1) : g_strdup("");
   g_autofree char *name = s->kind == TASK_SEND
-                              ? g_strdup_printf("ncclDevKernel_SendRecv(%c mb%u c%d)", pass_letters[s->pass], s->micro, s->chunk)
+                              ? g_strdup_printf("ncclDevKernel_SendRecv(%c mb%u c%d)", pass_letters[s->pass], s->micro,
+                                                s->chunk)
                               : g_strdup_printf("ncclDevKernel_%s_%s(%s)", kernels[segment->collective], algorithm,
                                                 task_kind_names[s->kind]);
 

@@ -58,7 +58,8 @@ char *report_collectives(const Result *result, const Trace *trace);
  * peak memory at the right, time below. No line is longer than `columns`, if
  * these are at least 16. */
 char *report_stages(const Trace *trace);                         /* peak memory of each stage by part */
-char *report_placement(const Result *result, const Trace *trace); /* of a mixed cluster: each stage's devices and load */
+/* Of a mixed cluster: each stage's devices and load. */
+char *report_placement(const Result *result, const Trace *trace);
 char *report_ops(const Result *result);                          /* each operator of each distinct layer */
 char *report_timeline(const Trace *trace, int columns);
 

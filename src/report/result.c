@@ -14,7 +14,8 @@ Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan 
   r.tokens_per_s = ratio(r.tokens, r.metrics.iteration_s);
   r.tokens_per_s_per_gpu = r.tokens_per_s / plan->gpus;
   r.model_flops_per_s_per_gpu =
-      ratio(model_flops_of_both(model, plan->seq, plan_stream_seq(plan, FALSE)) * plan->global_batch, r.metrics.iteration_s * plan->gpus);
+      ratio(model_flops_of_both(model, plan->seq, plan_stream_seq(plan, FALSE)) * plan->global_batch,
+            r.metrics.iteration_s * plan->gpus);
   r.hardware_flops_per_s_per_gpu = ratio(r.metrics.hardware_flops, r.metrics.iteration_s);
   r.mfu = ratio(r.model_flops_per_s_per_gpu, peak);
   r.hfu = ratio(r.hardware_flops_per_s_per_gpu, peak);

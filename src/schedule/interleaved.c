@@ -95,7 +95,8 @@ static gboolean check_rounds(const ScheduleShape *shape, GError **error)
   int rounds = rounds_of(shape);
 
   if (shape->micro % rounds != 0)
-    return shape_refuse(error, "schedule interleaved-rounds runs %d micro-batches in %d rounds (one for each %d of them, "
+    return shape_refuse(error, "schedule interleaved-rounds runs %d micro-batches in %d rounds (one for each %d of "
+                               "them, "
                         "the pipeline ranks), which must be of equal size", shape->micro, rounds, shape->ranks);
   return TRUE;
 }

@@ -26,7 +26,8 @@ static int peak(const ScheduleShape *shape, int rank)
 const Schedule schedule_1f1b = {
   .name = "1f1b",
   .title = "1F1B",
-  .aliases = "1F1B Schedule1F1B pipedream-flush dapple TrainSchedule deepspeed sagemaker-interleaved 1f1b-redistributed",
+  .aliases = "1F1B Schedule1F1B pipedream-flush dapple TrainSchedule deepspeed sagemaker-interleaved "
+             "1f1b-redistributed",
   .min_chunks = 1,
   .max_chunks = 1,
   .order = order,

@@ -138,7 +138,8 @@ static void run_next(Auto *a, int *wanted)
   int p = a->shape->ranks;
 
   for (int rank = p - 1; rank >= 0; rank--)
-    wanted[rank] = wants_forward(a, rank) && (rank == p - 1 || wanted[rank + 1] || a->forwards[rank + 1] == a->shape->micro);
+    wanted[rank] = wants_forward(a, rank) &&
+                   (rank == p - 1 || wanted[rank + 1] || a->forwards[rank + 1] == a->shape->micro);
   for (int rank = 0; rank < p; rank++) {
     if (!wanted[rank])
       continue;

@@ -22,8 +22,8 @@
 typedef struct {
   PriceTable *prices;
   const Cluster *cluster; /* that they are of */
-  /* Running sums over the layers, n_layers + 1 entries each, for each node type of a mixed cluster; one block of memory,
-   * which begins with the first. */
+  /* Running sums over the layers, n_layers + 1 entries each, for each node type of a mixed cluster; one block of
+   * memory, which begins with the first. */
   double *forward_s, *backward_s;
   double *input_s;       /* input gradients */
   double *least_s;       /* computation of a forward and a backward, split or not */
@@ -36,7 +36,8 @@ typedef struct {
 } PriceSums;
 
 PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
-PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices); /* owns them */
+/* The same of prices that it owns. */
+PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices);
 void price_sums_free(PriceSums *sums);
 gsize price_sums_bytes(const Model *model, const PriceSums *sums); /* that they take, beside the prices */
 

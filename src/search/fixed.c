@@ -105,8 +105,8 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     return out->schedule || bad_fix(error, key, value, "the name of a schedule");
   }
   return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, split_rank, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, recompute, "
-                 "dispatcher, order, optimizer, schedule");
+                 "one of the keys tp, pp, vpp, split_rank, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, "
+                 "recompute, dispatcher, order, optimizer, schedule");
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)

@@ -57,7 +57,8 @@ static void extend(const LayerwiseProblem *p, int layer, int strategy, const GAr
 /* Whether what comes behind a layer takes the same under either. */
 static gboolean change_alike(const LayerwiseProblem *p, int s, int t)
 {
-  return memcmp(p->change_s + s * p->strategies, p->change_s + t * p->strategies, p->strategies * sizeof *p->change_s) == 0;
+  return memcmp(p->change_s + s * p->strategies, p->change_s + t * p->strategies,
+                p->strategies * sizeof *p->change_s) == 0;
 }
 
 /* The first strategy of each that changes alike. */

@@ -1,5 +1,5 @@
-/* Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h). Not thread-safe;
- * sums that it hands out live until it is trimmed, splits as long as it does. */
+/* Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h). Not
+ * thread-safe; sums that it hands out live until it is trimmed, splits as long as it does. */
 #ifndef TDP_SEARCH_PRICE_CACHE_H
 #define TDP_SEARCH_PRICE_CACHE_H
 

@@ -60,8 +60,8 @@ static double gradient_gain(const Trace *trace, const Cluster *cluster, const Pl
     const Span *span = &g_array_index(trace->spans, Span, i);
     const Segment *segment = &g_array_index(trace->segments, Segment, span->segment);
     if (span->kind == TASK_REDUCE) /* sums over copies of a part are calls of their own */
-      add_piece(&rows[span->row][segment->collective == COLLECTIVE_ALL_REDUCE], mesh_site(plan, cluster, span->row), span,
-                segment);
+      add_piece(&rows[span->row][segment->collective == COLLECTIVE_ALL_REDUCE], mesh_site(plan, cluster, span->row),
+                span, segment);
   }
   for (int row = 0; row < trace->n_rows; row++) {
     double excess_s = 0;
@@ -105,8 +105,8 @@ static gboolean shards_plainly(const ShardingOptions *o)
 {
   gboolean quantized = o->quantized_weights || o->quantized_gradients;
 
-  return o->bucket <= 0 && o->prefetch < 0 && o->live <= 0 && o->persistence <= 0 && !o->keeps_gathered && !o->no_sync &&
-         o->secondary == 0 && !quantized && o->tiling <= 1 && !o->bucket_view;
+  return o->bucket <= 0 && o->prefetch < 0 && o->live <= 0 && o->persistence <= 0 && !o->keeps_gathered &&
+         !o->no_sync && o->secondary == 0 && !quantized && o->tiling <= 1 && !o->bucket_view;
 }
 
 /* What runs in an order found at run time, pairs that stretch each other, weights that

@@ -9,8 +9,8 @@
  * node), recomputation and sequence parallelism on or off, and each overlap that
  * the framework has on or off, less what the caller fixed. Offload (of activations, with full
  * recomputation), ZeRO++, narrower formats of Adam's states and both orders of ranks
- * (mesh.h) are in it where SearchOptions.space asks for them. Of a model with experts, where the framework divides them over
- * ranks: every expert parallelism that divides the experts and a stage's ranks, an
+ * (mesh.h) are in it where SearchOptions.space asks for them. Of a model with experts, where the framework divides them
+ * over ranks: every expert parallelism that divides the experts and a stage's ranks, an
  * expert's matrices over the tensor-parallel ranks or whole. On a mixed cluster also
  * every order of the node types along the pipeline.
  *
@@ -65,7 +65,8 @@ extern const char *const fixed_orders[];
 /* Choices that the space has only on demand. */
 typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8 } SpaceExtra;
 
-/* Adds "offload,zero++,states,order" to what the space has. The error begins with the option's name: TDP_ERROR_INPUT. */
+/* Adds "offload,zero++,states,order" to what the space has. The error begins with the option's
+ * name: TDP_ERROR_INPUT. */
 gboolean space_parse(const char *option, const char *text, guint *space, GError **error);
 
 /* Adds "tp=8,zero=1" to what is fixed: short names of the contract. The error

@@ -6,8 +6,8 @@
  * whether activations go to the host, and are checked for each choice of passes where
  * they do. Schedules are those that the framework runs, or the one that is fixed.
  * An encoder-decoder's stages are cut by layers, and where the encoder ends on each rank that leaves both
- * stacks equal stages (pipeline_model_parallel_split_rank). Where equal stages break a rule of layers, the plan gets the best split by time. On
- * a mixed cluster groups also differ in the order of the node types along the
+ * stacks equal stages (pipeline_model_parallel_split_rank). Where equal stages break a rule of layers, the plan gets
+ * the best split by time. On a mixed cluster groups also differ in the order of the node types along the
  * pipeline, and each plan gets the best split that fits (as Metis, ATC 2024, orders
  * types and splits layers by what they do).
  *

@@ -28,7 +28,8 @@ void flow_net_free(FlowNet *net)
 int flow_net_add_resource(FlowNet *net, double capacity)
 {
   g_assert(capacity > 0 && isfinite(capacity));
-  flow_array_push(&net->resources, (FlowResource) { .capacity = capacity, .level = INFINITY, .first = -1, .limit = -1 });
+  flow_array_push(&net->resources, (FlowResource) { .capacity = capacity, .level = INFINITY, .first = -1,
+                                                    .limit = -1 });
   return net->resources.n - 1;
 }
 

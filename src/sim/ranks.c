@@ -160,7 +160,8 @@ static void record(Ranks *r, int task, const double *end)
     pass_s[i] += end[i] - r->ready[i];
   g_array_index(r->run->trace->spans, Span, task) =
       (Span) { .start = r->ready[r->recorded], .end = end[r->recorded], .segment = t->segment, .micro = t->micro,
-               .row = t->row, .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass, .paired = t->paired };
+               .row = t->row, .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass,
+               .paired = t->paired };
 }
 
 static void run_node(Ranks *r, int node)

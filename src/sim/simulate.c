@@ -134,8 +134,8 @@ static void start(Sim *s, int task)
   const Segment *segment = &s->segments[t->segment];
   Running *r = &s->running[s->graph->lane[task]];
 
-  *r = (Running) { .left = segment->seconds, .since = s->now, .slows = segment->slowdown, .task = task, .event = NO_EVENT,
-                   .slowdown = 1 };
+  *r = (Running) { .left = segment->seconds, .since = s->now, .slows = segment->slowdown, .task = task,
+                   .event = NO_EVENT, .slowdown = 1 };
   if (s->program->crowds && t->lane == LANE_COMPUTE)
     change_crowd(s, 1);
   if (t->lane == LANE_COMPUTE)

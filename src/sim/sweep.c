@@ -37,7 +37,8 @@ static void fill_segments(Sweep *s)
 
   s->segment = g_new(int, s->nodes->n);
   for (int i = 0; i < s->nodes->n; i++)
-    s->segment[i] = s->nodes->task[i] < 0 ? (int)p->segments->len : g_array_index(p->tasks, Task, s->nodes->task[i]).segment;
+    s->segment[i] = s->nodes->task[i] < 0 ? (int)p->segments->len
+                                          : g_array_index(p->tasks, Task, s->nodes->task[i]).segment;
   s->seconds = g_new0(double, p->segments->len + 1);
   s->end = g_new0(double, s->nodes->n);
   s->cursor = g_new0(int, p->n_rows);

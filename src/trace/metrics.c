@@ -135,7 +135,8 @@ static void break_down(const Trace *t, int row, Metrics *m)
       m->optimizer_s += s->end - s->start - copied;
     } else {
       const Segment *segment = &g_array_index(t->segments, Segment, s->segment);
-      double context = exposed_part(segment, segment->context_s, s), expert = exposed_part(segment, segment->expert_s, s);
+      double context = exposed_part(segment, segment->context_s, s);
+      double expert = exposed_part(segment, segment->expert_s, s);
       m->context_comm_s += context;
       m->expert_comm_s += expert;
       m->tensor_comm_s += MAX(0, s->exposed_tensor_s - context - expert);

@@ -189,6 +189,8 @@ static gboolean read_shard_group(Case *c, const Csv *csv, int row, gboolean hybr
     group = node;
   else if (*cell && !csv_int(csv, row, "shard_group", &group, error))
     return FALSE;
+  if (group < 0)
+    return bad_cell(csv, row, "shard_group", "a number of ranks, gpus_per_node or nothing", error);
   c->plan.shard_group = group >= plan_replicas(&c->plan) ? 0 : group;
   return TRUE;
 }

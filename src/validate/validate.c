@@ -13,6 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST 1e9 /* of measured seconds and GiB */
+
 static void case_result_free(gpointer data)
 {
   CaseResult *r = data;
@@ -154,9 +156,10 @@ static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult
   if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) ||
       !csv_real(csv, row, "memory_gib", &memory_gib, error))
     return FALSE;
-  if ((*csv_cell(csv, row, "iteration_s") && !(r->measured_s > 0)) || memory_gib < 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: expected a number above 0", csv->name,
-                g_array_index(csv->lines, int, row), memory_gib < 0 ? "memory_gib" : "iteration_s");
+  gboolean bad_time = *csv_cell(csv, row, "iteration_s") && !(r->measured_s > 0 && r->measured_s <= MOST);
+  if (bad_time || memory_gib < 0 || memory_gib > MOST) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: expected a number above 0 and at most %g",
+                csv->name, g_array_index(csv->lines, int, row), bad_time ? "iteration_s" : "memory_gib", MOST);
     return FALSE;
   }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
@@ -173,6 +176,7 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   r->id = g_strdup(csv_cell(csv, row, "id"));
   r->sweep = g_strdup(csv_cell(csv, row, "sweep"));
   r->file = g_strdup(file);
+  r->defaulted = g_strdup("");
   r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
   if (run_row(v, csv, row, r, &bad))
     return TRUE;

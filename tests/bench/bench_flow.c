@@ -40,7 +40,8 @@ static FlowGraph *make_rings(int chains, int length)
 
   for (int i = 0; i < chains * length; i++) {
     int chain = i % chains, ring = chain % n_rings, rank = chain / n_rings - 1;
-    flow_graph_add_flow(graph, i < chains ? -1 : i - chains, 5e-6, (rank < 0 ? 8e6 : 1e6) + 7919.0 * (i * 31 % 1009), INFINITY);
+    flow_graph_add_flow(graph, i < chains ? -1 : i - chains, 5e-6, (rank < 0 ? 8e6 : 1e6) + 7919.0 * (i * 31 % 1009),
+                        INFINITY);
     for (int r = 0; rank < 0 && r < 8; r++) {
       flow_graph_cross(graph, up + 8 * ring + r, 1.75);
       flow_graph_cross(graph, down + 8 * ring + r, 1.75);

@@ -24,7 +24,8 @@ static const Question questions[] = {
     "Calculon 140 s (2 cores), SimuMax 16 s for 203 plans, Piper 71 s, AMP 500 s, FlexFlow 30 min" },
   { "GPT-3, 1,024 A100", "--model gpt3 --cluster dgx --gpus 1024", 0.2, "-" },
   { "GPT-3, 16,384 A100, offload, ZeRO++", "--model gpt3 --cluster dgx --gpus 16384 --space offload,zero++", 2, "-" },
-  { "1T, 16,384 A100, offload, ZeRO++", "--model megatron-1t --cluster dgx --gpus 16384 --space offload,zero++", 2, "-" },
+  { "1T, 16,384 A100, offload, ZeRO++", "--model megatron-1t --cluster dgx --gpus 16384 --space offload,zero++", 2,
+    "-" },
   { "GPT-3, 64 A100", "--model gpt3 --cluster dgx --gpus 64", 0, "-" },
   { "Mixtral 8x7B, 64 H100", "--model mixtral-8x7b --cluster dgx-h100 --gpus 64", 0, "-" },
 };
@@ -64,8 +65,8 @@ static Run run(const char *command)
   gint64 begin = g_get_monotonic_time();
 
   if (!g_shell_parse_argv(command, NULL, &argv, &error) ||
-      !g_spawn_async_with_pipes(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_SEARCH_PATH, NULL, NULL, &pid, NULL,
-                                &out, &err, &error))
+      !g_spawn_async_with_pipes(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD | G_SPAWN_SEARCH_PATH, NULL, NULL, &pid,
+                                NULL, &out, &err, &error))
     g_error("%s", error->message);
   r.out = read_all(out);
   r.err = read_all(err);

@@ -88,7 +88,8 @@ static gboolean place(Bare *b, int rank, int slot)
 {
   const Slot *s = &b->order->slots[slot];
   gboolean backward = s->pass != PASS_FORWARD;
-  int last = schedule_stages(b->schedule, &b->shape) - 1, stage = schedule_stage(b->schedule, &b->shape, rank, s->chunk);
+  int last = schedule_stages(b->schedule, &b->shape) - 1;
+  int stage = schedule_stage(b->schedule, &b->shape, rank, s->chunk);
   gboolean first = !backward && stage == 0, turn = backward && stage == last;
   int waits_for = first ? 0 : *known_at(b, backward && !turn, turn ? stage : stage + (backward ? 1 : -1), s->micro);
   BarePass pass = { rank, waits_for, s->pass };
@@ -103,7 +104,8 @@ static gboolean place(Bare *b, int rank, int slot)
 /* Passes of all ranks, each behind what it waits for, ranks taking turns. */
 static GArray *bare_passes(const Plan *plan)
 {
-  Bare b = { .shape = plan_shape(plan), .schedule = plan->schedule, .passes = g_array_new(FALSE, FALSE, sizeof(BarePass)) };
+  Bare b = { .shape = plan_shape(plan), .schedule = plan->schedule,
+             .passes = g_array_new(FALSE, FALSE, sizeof(BarePass)) };
   g_autoptr(ScheduleOrder) order = b.order = schedule_order_new(b.schedule, &b.shape);
   g_autofree int *next = g_memdup2(order->first, order->ranks * sizeof(int));
   g_autofree int *known = b.known = g_new0(int, 2 * schedule_stages(b.schedule, &b.shape) * b.shape.micro);
@@ -169,8 +171,8 @@ static void run_sweep(const Subject *s, int times, gboolean timed)
   if (!timed)
     return;
   double bare = bare_step_s(&s->plan, times);
-  printf("sweep %.2g tasks/s, %.2g plans/s, %.1f times as long as bare\n", s->program->tasks->len / fastest, 1 / fastest,
-         fastest / bare);
+  printf("sweep %.2g tasks/s, %.2g plans/s, %.1f times as long as bare\n", s->program->tasks->len / fastest,
+         1 / fastest, fastest / bare);
 }
 
 static double engine_s(const Subject *s, const SimLinks *links, int times)

@@ -179,7 +179,8 @@ int main(void)
 
   if (launch_detect(&launch, NULL))
     c.b = backends[0].open(&(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32,
-                                                        .address = launch.address[0] ? launch.address : NULL }, message);
+                                                        .address = launch.address[0] ? launch.address : NULL },
+                                     message);
   if (!c.b)
     g_error("%s", message);
   c.rank = launch.rank;

@@ -269,8 +269,8 @@ static gboolean check_verdict(const Claim *c, GError **error)
     return FALSE;
   }
   if (!c->id || !c->claim || !c->source || (!g_str_equal(found, "reproduced") && !c->reason)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected id, claim, source, and a reason of what is not reproduced",
-                json_name(c->doc));
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "%s: expected id, claim, source, and a reason of what is not reproduced", json_name(c->doc));
     return FALSE;
   }
   return TRUE;

@@ -160,7 +160,8 @@ static gboolean plan_read(Example *e, const cJSON *with, GError **error)
 static gboolean example_init(Example *e, const cJSON *entry, GError **error)
 {
   g_autofree char *model = files_find(text_of(entry, "model") ? text_of(entry, "model") : "", "models", error);
-  g_autofree char *cluster = model ? files_find(text_of(entry, "cluster") ? text_of(entry, "cluster") : "", "hardware", error) : NULL;
+  const char *named = text_of(entry, "cluster");
+  g_autofree char *cluster = model ? files_find(named ? named : "", "hardware", error) : NULL;
 
   e->path = cluster ? files_find(text_of(entry, "plan"), "plans", error) : NULL;
   return e->path && (e->model = model_load(model, error)) && (e->cluster = cluster_load(cluster, error)) &&
@@ -273,7 +274,8 @@ static void add_cells(Coverage *c, const cJSON *entry)
   const cJSON *why = json_get(entry, "why");
 
   if (text_of(why, "*") && !text_of(entry, "test")) {
-    g_string_append_printf(c->page, "| %s | %s | – | – | – | – | – | – |\n", text_of(entry, "technique"), text_of(why, "*"));
+    g_string_append_printf(c->page, "| %s | %s | – | – | – | – | – | – |\n", text_of(entry, "technique"),
+                           text_of(why, "*"));
     return;
   }
   g_autofree char *keys = keys_cell(c, entry), *formula = place_cell(c, entry, "formula"), *rule = rule_cell(c, entry);
@@ -281,14 +283,15 @@ static void add_cells(Coverage *c, const cJSON *entry)
   g_autofree char *plan = NULL, *runs = NULL;
 
   example_cells(c, entry, &plan, &runs);
-  g_string_append_printf(c->page, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", text_of(entry, "technique"), keys, formula,
-                         rule, search, test, plan, runs);
+  g_string_append_printf(c->page, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", text_of(entry, "technique"), keys,
+                         formula, rule, search, test, plan, runs);
 }
 
 static void add_row(Coverage *c, const cJSON *entry)
 {
   if (text_of(entry, "group"))
-    g_string_append_printf(c->page, "\n## %s\n\n| technique | keys | formula | rule | search | test | example | frameworks |\n"
+    g_string_append_printf(c->page, "\n## %s\n\n| technique | keys | formula | rule | search | test | example | "
+                                    "frameworks |\n"
                            "|---|---|---|---|---|---|---|---|\n", text_of(entry, "group"));
   add_cells(c, entry);
   c->rows++;
@@ -339,10 +342,10 @@ int main(void)
   g_ptr_array_add(c.frameworks, NULL);
   g_autofree char *names = g_strjoinv(", ", (char **)c.frameworks->pdata);
   printf("# Coverage\n\n"
-         "Each of %d techniques with its plan keys, the function that prices it, the rule that refuses it, how the planner's space\n"
-         "holds it, a test, and an example; and which of the current frameworks (%s) may run the example as it is. `make pages`\n"
-         "writes this page from `tests/coverage.json`; the tests check that keys, functions, rules, dimensions and examples exist,\n"
-         "and find the frameworks by trying each on the example. An empty cell has its reason.\n%s",
+         "Each of %d techniques with its plan keys, the function that prices it, the rule that refuses it, how the "
+         "planner's space\nholds it, a test, and an example; and which of the current frameworks (%s) may run the "
+         "example as it is. `make pages`\nwrites this page from `tests/coverage.json`; the tests check that keys, "
+         "functions, rules, dimensions and examples exist,\nand find the frameworks by trying each on the example. An empty cell has its reason.\n%s",
          c.rows, names, page->str);
   json_free(c.doc);
   model_free(c.small);

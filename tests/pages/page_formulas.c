@@ -29,7 +29,8 @@ typedef struct {
 
 static void section(Page *p, const char *title, const char *says)
 {
-  g_string_append_printf(p->page, "\n## %s\n\n%s\n\n| formula | shape | formula gives | simulator | difference |\n|---|---|---:|---:|---|\n",
+  g_string_append_printf(p->page, "\n## %s\n\n%s\n\n| formula | shape | formula gives | simulator | difference |\n"
+                                  "|---|---|---:|---:|---|\n",
                          title, says);
 }
 
@@ -41,8 +42,8 @@ static void row(Page *p, const char *formula, const char *shape, double expected
   p->rows++;
   p->reasons += why != NULL;
   if (same != (why == NULL)) {
-    fprintf(stderr, "formulas: %s, %s: %.17g, found %.17g%s%s\n", formula, shape, expected, found, why ? ", reason: " : "",
-            why ? why : "");
+    fprintf(stderr, "formulas: %s, %s: %.17g, found %.17g%s%s\n", formula, shape, expected, found,
+            why ? ", reason: " : "", why ? why : "");
     p->faults++;
   }
   g_string_append_printf(p->page, "| %s | %s | %.6g | %.6g | ", formula, shape, expected, found);
@@ -89,9 +90,21 @@ typedef struct {
   double (*bytes)(double s, double b, double h, double a, double t);
 } Mode;
 
-static double whole(double s, double b, double h, double a, double t) { (void)t; return s * b * h * (34 + 5 * a * s / h); }
-static double tensor(double s, double b, double h, double a, double t) { return s * b * h * (10 + 24 / t + 5 * a * s / (h * t)); }
-static double sequence(double s, double b, double h, double a, double t) { return s * b * h / t * (34 + 5 * a * s / h); }
+static double whole(double s, double b, double h, double a, double t)
+{
+  (void)t;
+  return s * b * h * (34 + 5 * a * s / h);
+}
+
+static double tensor(double s, double b, double h, double a, double t)
+{
+  return s * b * h * (10 + 24 / t + 5 * a * s / (h * t));
+}
+
+static double sequence(double s, double b, double h, double a, double t)
+{
+  return s * b * h / t * (34 + 5 * a * s / h);
+}
 static double selective(double s, double b, double h, double a, double t) { (void)a; return s * b * h * (10 + 24 / t); }
 static double both(double s, double b, double h, double a, double t) { (void)a; return 34 * s * b * h / t; }
 static double full(double s, double b, double h, double a, double t) { (void)a, (void)t; return 2 * s * b * h; }
@@ -113,14 +126,15 @@ static void activations_of_gpt(Page *p)
   const Model *m = s.model;
 
   section(p, "Activations of a GPT block, bytes",
-          "Korthikanti et al. 2022, arXiv 2205.05198, table 2. GPT 22B, s = 2,048, b = 4, h = 6,144, a = 64; attention in separate "
-          "kernels, dropout.");
+          "Korthikanti et al. 2022, arXiv 2205.05198, table 2. GPT 22B, s = 2,048, b = 4, h = 6,144, a = 64; "
+          "attention in separate kernels, dropout.");
   s.plan.micro_batch = 4;
   for (gsize i = 0; i < G_N_ELEMENTS(modes); i++) {
     s.plan.tp = modes[i].tp;
     s.plan.sequence_parallel = modes[i].sp;
     s.plan.recompute = modes[i].recompute;
-    row(p, modes[i].formula, modes[i].shape, modes[i].bytes(m->seq, 4, m->hidden, m->specs[1].attention.heads, modes[i].tp),
+    row(p, modes[i].formula, modes[i].shape,
+        modes[i].bytes(m->seq, 4, m->hidden, m->specs[1].attention.heads, modes[i].tp),
         block_saved_bytes(m, &s.plan, s.cluster), NULL);
   }
   setting_clear(&s);
@@ -130,7 +144,8 @@ static void activations_of_llama(Page *p)
 {
   Setting s = setting("llama-3.1-8b", "dgx-h100", 64, "megatron-core", DTYPE_BF16);
   const LayerSpec *block = &s.model->specs[1];
-  double tokens = 8192, h = s.model->hidden, a = block->attention.heads, g = block->attention.kv_heads, f = block->ffn.width;
+  double tokens = 8192, h = s.model->hidden, a = block->attention.heads, g = block->attention.kv_heads;
+  double f = block->ffn.width;
   double all = tokens * h * (12 + 4 * g / a) + 6 * tokens * f + 4 * a * tokens;
 
   section(p, "Activations of a LLaMA block, bytes",
@@ -138,7 +153,8 @@ static void activations_of_llama(Page *p)
   s.plan.seq = 8192;
   row(p, "sbh (12 + 4g/a) + 6sbf + 4abs", "no parallelism", all, block_saved_bytes(s.model, &s.plan, s.cluster), NULL);
   s.plan.tp = 8;
-  row(p, "8sbh + the rest/t", "t = 8", 8 * tokens * h + (all - 8 * tokens * h) / 8, block_saved_bytes(s.model, &s.plan, s.cluster), NULL);
+  row(p, "8sbh + the rest/t", "t = 8", 8 * tokens * h + (all - 8 * tokens * h) / 8,
+      block_saved_bytes(s.model, &s.plan, s.cluster), NULL);
   s.plan.sequence_parallel = TRUE;
   row(p, "all of it/t", "t = 8, sequence parallel", all / 8, block_saved_bytes(s.model, &s.plan, s.cluster), NULL);
   s.plan.cp = 2;
@@ -165,8 +181,8 @@ static void activations_of_stages(Page *p)
   double sbh = 2048.0 * 12288, block = sbh / 8 * (34 + 5 * 96.0 * 2048 / 12288);
 
   section(p, "Activations of the first stage, bytes",
-          "Korthikanti et al. 2022, sections 4.2.3 and 4.3: p micro-batches of L/p blocks, and the embedding's dropout of sbhp/t. "
-          "GPT-3, t = p = 8, sequence parallel, 64 micro-batches.");
+          "Korthikanti et al. 2022, sections 4.2.3 and 4.3: p micro-batches of L/p blocks, and the embedding's "
+          "dropout of sbhp/t. GPT-3, t = p = 8, sequence parallel, 64 micro-batches.");
   s.plan.tp = s.plan.pp = 8;
   s.plan.dp = 1;
   s.plan.sequence_parallel = TRUE;
@@ -178,7 +194,8 @@ static void activations_of_stages(Page *p)
   {
     g_autoptr(Trace) trace = simulated(&s);
     row(p, "L sbh/t (34 + 5as/h) (1 + (p-1)/(pv)) + sbhp/t", "interleaved, v = 3", 96 * block * (1 + 7 / 24.0) + sbh,
-        most_activations(trace, 0), "the first chunk has 2p micro-batches in flight, each with the embedding's dropout mask");
+        most_activations(trace, 0),
+        "the first chunk has 2p micro-batches in flight, each with the embedding's dropout mask");
   }
   setting_clear(&s);
 }
@@ -211,7 +228,8 @@ static const States states[] = {
 static void states_of_parameters(Page *p)
 {
   section(p, "States, bytes a parameter",
-          "ZeRO (arXiv 1910.02054, section 3.1, K = 12) and Megatron Core's documentation of the distributed optimizer; d = 64.");
+          "ZeRO (arXiv 1910.02054, section 3.1, K = 12) and Megatron Core's documentation of the distributed "
+          "optimizer; d = 64.");
   for (gsize i = 0; i < G_N_ELEMENTS(states); i++) {
     const States *x = &states[i];
     Setting s = setting("gpt2", "dgx-a100-80gb", 64, x->framework, x->precision);
@@ -243,7 +261,8 @@ static const Kept kept[] = {
   { "2 + 2 + 2", "the same, master weights as remainders",
     { .remainders = TRUE, .formats = FORMATS(FORMAT_BF16, FORMAT_BF16) }, 6 },
   { "2 + 1 + 2", "Adam, master weights in fp16, moments in fp8 and fp16 (FP8-LM)",
-    { .formats = { [STATE_MAIN_PARAMS] = FORMAT_FP16, [STATE_EXP_AVG] = FORMAT_FP8, [STATE_EXP_AVG_SQ] = FORMAT_FP16 } }, 5 },
+    { .formats = { [STATE_MAIN_PARAMS] = FORMAT_FP16, [STATE_EXP_AVG] = FORMAT_FP8,
+                   [STATE_EXP_AVG_SQ] = FORMAT_FP16 } }, 5 },
 };
 
 static void states_of_optimizers(Page *p)
@@ -251,11 +270,12 @@ static void states_of_optimizers(Page *p)
   const Tensor matrix = { 1600, 4800, 1, .hidden = TRUE };
 
   section(p, "Optimizer states, bytes a parameter",
-          "Sources in `src/plan/optimizer.h`; DeepSeek-V3, arXiv 2412.19437, section 3.3.3; FP8-LM, arXiv 2310.18313, on its "
-          "optimizer. A matrix of 1,600 x 4,800 in bf16 with its fp32 master weight.");
+          "Sources in `src/plan/optimizer.h`; DeepSeek-V3, arXiv 2412.19437, section 3.3.3; FP8-LM, arXiv 2310.18313, "
+          "on its optimizer. A matrix of 1,600 x 4,800 in bf16 with its fp32 master weight.");
   for (gsize i = 0; i < G_N_ELEMENTS(kept); i++) {
     const Kept *x = &kept[i];
-    double bytes = optimizer_param_bytes(&x->optimizer, DTYPE_BF16) + optimizer_tensor_bytes(&x->optimizer, &matrix) / (1600.0 * 4800);
+    double bytes = optimizer_param_bytes(&x->optimizer, DTYPE_BF16) +
+                   optimizer_tensor_bytes(&x->optimizer, &matrix) / (1600.0 * 4800);
     row(p, x->formula, x->shape, x->bytes, bytes, NULL);
   }
 }
@@ -284,8 +304,8 @@ static const Volume volumes[] = {
 static void volumes_of_data(Page *p)
 {
   section(p, "Data-parallel communication, elements a parameter and step",
-          "ZeRO, section 7, k micro-batches a step; a buffer counts once for a gather or scatter, twice for an all-reduce. "
-          "Llama 2 7B on 64 GPUs, DeepSpeed in fp16.");
+          "ZeRO, section 7, k micro-batches a step; a buffer counts once for a gather or scatter, twice for an "
+          "all-reduce. Llama 2 7B on 64 GPUs, DeepSpeed in fp16.");
   for (gsize i = 0; i < G_N_ELEMENTS(volumes); i++) {
     const Volume *x = &volumes[i];
     Setting s = setting("llama-2-7b", "dgx-a100-80gb", 64, "deepspeed", DTYPE_FP16);
@@ -306,10 +326,11 @@ static void volumes_of_layers(Page *p)
   int calls = 0;
 
   section(p, "Communication of a block, forward and backward",
-          "Megatron (arXiv 1909.08053, 2205.05198), DeepSpeed-Ulysses (arXiv 2309.14509), ring attention (arXiv 2310.01889). "
-          "GPT 22B and Llama 3.1 8B, b = 1.");
+          "Megatron (arXiv 1909.08053, 2205.05198), DeepSpeed-Ulysses (arXiv 2309.14509), ring attention (arXiv "
+          "2310.01889). GPT 22B and Llama 3.1 8B, b = 1.");
   s.plan.tp = 8;
-  row(p, "4 all-reduces of 2sbh bytes", "t = 8", 4 * 2 * message, block_volume(s.model, &s.plan, s.cluster, AXIS_TENSOR).bytes, NULL);
+  row(p, "4 all-reduces of 2sbh bytes", "t = 8", 4 * 2 * message,
+      block_volume(s.model, &s.plan, s.cluster, AXIS_TENSOR).bytes, NULL);
   s.plan.sequence_parallel = TRUE;
   BlockVolume v = block_volume(s.model, &s.plan, s.cluster, AXIS_TENSOR);
   row(p, "4 all-gathers and 4 reduce-scatters of 2sbh", "t = 8, sequence parallel", 8 * message, v.bytes,
@@ -332,7 +353,8 @@ static void volumes_of_layers(Page *p)
   row(p, "4 all-to-alls", "Ulysses, c = 4", 4, calls, NULL);
   s.plan.context = CONTEXT_GATHER;
   v = block_volume(s.model, &s.plan, s.cluster, AXIS_CONTEXT);
-  row(p, "keys and values of all: gathered, gathered again, gradients scattered", "all-gather, c = 4", 3 * 4 * keys, v.bytes, NULL);
+  row(p, "keys and values of all: gathered, gathered again, gradients scattered", "all-gather, c = 4", 3 * 4 * keys,
+      v.bytes, NULL);
   setting_clear(&s);
 }
 
@@ -343,8 +365,8 @@ static void volumes_of_experts(Page *p)
   double experts = (double)s.model->specs[1].expert_params, per_rank = experts / 8;
 
   section(p, "Experts",
-          "GShard (arXiv 2006.16668) and Megatron Core's expert parallelism. A block of Mixtral 8x7B, s = 4,096, b = 1, e = 8, each token "
-          "to k = 2 experts, 64 GPUs; a buffer counts whole, also the part that stays.");
+          "GShard (arXiv 2006.16668) and Megatron Core's expert parallelism. A block of Mixtral 8x7B, s = 4,096, b = "
+          "1, e = 8, each token to k = 2 experts, 64 GPUs; a buffer counts whole, also the part that stays.");
   s.plan.seq = 4096;
   s.plan.ep = 8;
   s.plan.zero = 1;
@@ -366,8 +388,8 @@ static void volumes_of_stages(Page *p)
   double message = 2.0 * 2048 * 12288;
 
   section(p, "Communication between stages, bytes of the second rank in a step",
-          "Narayanan et al. 2021, arXiv 2104.04473, sections 3.2 and 4.1. GPT-3, t = p = 8, 64 micro-batches: each goes on once "
-          "forward and once backward.");
+          "Narayanan et al. 2021, arXiv 2104.04473, sections 3.2 and 4.1. GPT-3, t = p = 8, 64 micro-batches: each "
+          "goes on once forward and once backward.");
   s.plan.tp = s.plan.pp = 8;
   s.plan.dp = 1;
   {
@@ -413,8 +435,8 @@ static void flops(Page *p)
   s.plan.recompute = RECOMPUTE_FULL;
   row(p, "96 BLsh² (1 + s/(6h)) + 6BshV", "full recomputation", blocks * 4 / 3 + head, step_flops(&s), NULL);
   s.plan.recompute = RECOMPUTE_SELECTIVE;
-  row(p, "72 BLsh² (1 + 2s/(9h)) + 6BshV", "selective recomputation", 72 * b * l * q * h * h * (1 + 2 * q / (9 * h)) + head,
-      step_flops(&s), NULL);
+  row(p, "72 BLsh² (1 + 2s/(9h)) + 6BshV", "selective recomputation",
+      72 * b * l * q * h * h * (1 + 2 * q / (9 * h)) + head, step_flops(&s), NULL);
   setting_clear(&s);
 }
 
@@ -462,7 +484,8 @@ static const Estimate estimates[] = {
   { "Ψ max(4N, 16) 1.5", "the same, host", { .zero = 2, .offload_optimizer = TRUE }, z2_off_host, TRUE },
   { "4L + 18Ψ/N", "ZeRO-3, GPU", { .zero = 3, .zero_init = TRUE }, z3, FALSE },
   { "4Ln 1.5", "ZeRO-3, host", { .zero = 3, .zero_init = TRUE }, z3_host, TRUE },
-  { "4L + 2Ψ/N", "ZeRO-3, optimizer on the host, GPU", { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE }, z3_off, FALSE },
+  { "4L + 2Ψ/N", "ZeRO-3, optimizer on the host, GPU", { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE },
+    z3_off, FALSE },
   { "16Ψ/nodes 1.5", "the same, host", { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE }, z3_off_host, TRUE },
   { "4L", "ZeRO-3, all on the host, GPU",
     { .zero = 3, .zero_init = TRUE, .offload_optimizer = TRUE, .offload_params = TRUE }, z3_all, FALSE },
@@ -478,8 +501,8 @@ static void estimators(Page *p)
   double params = s.model->params, largest = deepspeed_largest_params(s.model);
 
   section(p, "DeepSpeed's estimators, bytes",
-          "`estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs`, as `src/deepspeed_memory.h` has "
-          "them. Llama 2 7B on 8 nodes of n = 8, N = 64; L is the largest module.");
+          "`estimate_zero2_model_states_mem_needs` and `estimate_zero3_model_states_mem_needs`, as "
+          "`tests/deepspeed_memory.h` has them. Llama 2 7B on 8 nodes of n = 8, N = 64; L is the largest module.");
   for (gsize i = 0; i < G_N_ELEMENTS(estimates); i++) {
     const Estimate *e = &estimates[i];
     DeepspeedSetup setup = e->setup;
@@ -501,7 +524,8 @@ static void estimators_and_states(Page *p)
   double params = s.model->params;
 
   section(p, "DeepSpeed's estimators against the states that a plan has, bytes of a GPU",
-          "Without 4L, the largest module: the simulator has gathered layers and buckets as buffers over time. Llama 2 7B, N = 64.");
+          "Without 4L, the largest module: the simulator has gathered layers and buckets as buffers over time. Llama "
+          "2 7B, N = 64.");
   s.plan.zero = 2;
   row(p, "2Ψ + 18Ψ/N", "ZeRO-2", 2 * params + 18 * params / 64, op_state_bytes(&s.plan) * params,
       "16-bit gradients and 12 bytes of Adam are 14: the estimator also counts an fp32 gradient");
@@ -531,9 +555,9 @@ int main(void)
   estimators(&p);
   estimators_and_states(&p);
   printf("# Formulas of the field beside the simulator\n\n"
-         "%d closed forms, of memory, communication and work, evaluated on stated shapes, and what the same shapes come to in the\n"
-         "simulator: %d are equal; for %d the reason of the difference stands beside it. `make pages` writes this page, and the\n"
-         "tests fail where a difference appears without a reason, or a reason without a difference.\n%s",
+         "%d closed forms, of memory, communication and work, evaluated on stated shapes, and what the same shapes "
+         "come to in the\nsimulator: %d are equal; for %d the reason of the difference stands beside it. `make pages` "
+         "writes this page, and the\ntests fail where a difference appears without a reason, or a reason without a difference.\n%s",
          p.rows, p.rows - p.reasons, p.reasons, page->str);
   return p.faults ? 1 : 0;
 }

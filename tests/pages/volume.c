@@ -54,8 +54,8 @@ double other_bytes(const Trace *trace, int row)
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
     const Segment *s = &g_array_index(trace->segments, Segment, span->segment);
-    if (span->row == row && s->kind != TASK_PASS && s->kind != TASK_GATHER && s->kind != TASK_REDUCE && s->kind != TASK_SEND &&
-        s->kind != TASK_NORM)
+    if (span->row == row && s->kind != TASK_PASS && s->kind != TASK_GATHER && s->kind != TASK_REDUCE &&
+        s->kind != TASK_SEND && s->kind != TASK_NORM)
       bytes += s->comm_bytes;
   }
   return bytes;

@@ -245,7 +245,8 @@ static int speed(int n_chains)
     events = flow_graph_run(graph, ours);
   double seconds = (clock() - begin) / (double)CLOCKS_PER_SEC / REPEATS;
   double simgrid_seconds = flow_graph_run_simgrid((const FlowGraph *const[]) { graph }, 1, &(double *) { theirs });
-  printf("%d chains of %d transfers between 64 devices, ends within %.2g %%\n", n_chains, LENGTH, 100 * worst(graph, ours, theirs));
+  printf("%d chains of %d transfers between 64 devices, ends within %.2g %%\n", n_chains, LENGTH,
+         100 * worst(graph, ours, theirs));
   printf("flow net %.3g events/s, SimGrid %.3g events/s, ratio %.3g\n", events / seconds, events / simgrid_seconds,
          simgrid_seconds / seconds);
   return 0;

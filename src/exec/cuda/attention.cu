@@ -51,8 +51,8 @@ template <typename T> __device__ static void give(const Shape &s, T *to, float v
 
 /* Copies TILE rows from `first` on into shared memory, rows of dim + 1 floats. */
 template <typename T>
-__device__ static void load_tile(float *tile, const T *x, const Shape &s, const Side &side, int sequence, int first, int n,
-                                 int head)
+__device__ static void load_tile(float *tile, const T *x, const Shape &s, const Side &side, int sequence, int first,
+                                 int n, int head)
 {
   for (int i = threadIdx.x; i < n * s.dim; i += WARPS * 32) {
     int row = i / s.dim, at = i % s.dim;
