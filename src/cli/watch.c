@@ -76,12 +76,12 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
 
   w->searches += w->searches >= 0 && !at->walking && at->settled == 0 && at->simulated == 0;
   show(w, at);
+  gboolean late = w->limit_s > 0 && g_get_monotonic_time() - w->began >= 1e6 * w->limit_s;
   if (signalled())
     w->stopped = "a signal";
-  else if (w->limit_s > 0 && g_get_monotonic_time() - w->began >= 1e6 * w->limit_s &&
-           (at->walking || at->simulated > 0))
+  else if (late && at->simulated > 0)
     w->stopped = "--time-limit";
-  return w->stopped != NULL;
+  return w->stopped || (late && at->walking);
 }
 
 /* Node types along the pipeline, of a mixed cluster. */
