@@ -313,6 +313,8 @@ START_TEST(bad_files)
   refused(COLUMNS "machine,x,y,,,,,0,,1e9,,1e9,,\n", "ranks");
   refused(COLUMNS "machine,x,y,,3,,,4,,1e9,,1e9,,\n", "n: \"3\"");
   refused(COLUMNS "machine,x,y,5,4,,,4,,1e9,,1e9,,\n", "m: \"5\"");
+  refused(COLUMNS "machine,x,y,2,2,3,4,2,,1e9,,1e9,,\n", "head_dim: \"4\": expected discarded samples");
+  refused(COLUMNS "machine,x,y,,,,,2,,1e9,,1e300,,\n", "seconds: \"1e300\": expected a number above 0 and at most");
   refused(MACHINE "warp,a,forward,1,1,1,1,1,1,0,3,1,1,1\n", "kind: \"warp\"");
   refused(MACHINE "matmul,nt,forward,1,1,1,1,1,1,0,3,0,1,1\n", "seconds");
   refused(MACHINE "matmul,nt,forward,-1,1,1,1,1,1,0,3,1,1,1\n", "m: \"-1\"");

@@ -4,6 +4,7 @@
 #include "search/candidates.h"
 #include "search/fingerprint.h"
 #include "search_instance.h"
+#include "search/rounds.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -399,8 +400,52 @@ static gboolean stop_after(gpointer data, const SearchProgress *at)
 
   ck_assert_int_le(at->settled, at->candidates);
   ck_assert(at->gap >= 0 && at->gap <= 1);
-  return (*rounds)-- == 0;
+  return !at->walking && (*rounds)-- == 0;
 }
+
+/* Stops it after so many splits of the GPUs, and lets it simulate a round. */
+static gboolean stop_walk(gpointer data, const SearchProgress *at)
+{
+  int *splits = data;
+  return at->walking ? (*splits)-- <= 0 : at->simulated > 0;
+}
+
+START_TEST(stopped_in_the_walk)
+{
+  g_autofree char *path = g_strdup_printf("%s/tdp-state-%d", g_get_tmp_dir(), (int)getpid());
+  GRand *rand = g_rand_new_with_seed(77);
+  gint64 before = 0;
+  gboolean cut = TRUE;
+  Instance in;
+
+  instance_init(&in, rand);
+  ck_assert(cluster_resize(in.cluster, in.base.gpus = 8, NULL));
+  in.options.state = path;
+  in.options.watch = stop_walk;
+  for (int splits = 0; cut; splits++) {
+    int left = splits;
+    in.options.data = &left;
+    g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+    gint64 settled = r->bounded + r->simulated + r->open;
+    for (int i = 0; i < REJECT_COUNT; i++)
+      settled += r->rejected[i];
+    cut = r->cut;
+    ck_assert_int_eq(cut, left < 0);
+    ck_assert_int_eq(settled, r->space);
+    ck_assert_int_ge(r->space, before);
+    if (cut) {
+      ck_assert_double_eq(r->gap, 1);
+      ck_assert_int_le(r->simulated, ROUND);
+      ck_assert(!g_file_test(path, G_FILE_TEST_EXISTS));
+      before = r->space;
+    }
+  }
+  ck_assert_int_gt(before, 0);
+  remove(path);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
 
 /* Stopped anywhere, once or again and again, a search ends in the same bytes. */
 START_TEST(resumed_is_the_same)
@@ -560,6 +605,7 @@ TEST_LOOPS("search", { brute_force_agrees, 60 },
            { small_spaces_agree, 20 },
            { orders_agree, 2 },
            { resumed_is_the_same },
+           { stopped_in_the_walk },
            { fixed_optimizer_is_another_search },
            { threads_do_not_matter },
            { fix_is_read },

@@ -273,6 +273,8 @@ void point_set(MachinePoint *point, double *samples, int n)
 
 #define HEADER "kind,name,pass,m,n,k,head_dim,ranks,busy,bytes,rounds,seconds,low_s,high_s"
 
+#define HEAD_MOST 1e14 /* bytes, bytes a second: cluster files take no more */
+
 /* The first row is the machine: device and date in `name` and `pass`, processors and ranks of a node in `m` and `n`,
  * samples and discarded ones in `k` and `head_dim`; the second a device: format in `name`, multiprocessors in `m`,
  * cache in `bytes`, the host's memory in `seconds`. */
@@ -349,7 +351,9 @@ static gboolean read_device(const Csv *csv, MachineHead *head, GError **error)
   head->precision = precision;
   if (head->units < 1)
     return bad_row(csv, 1, "m", "multiprocessors, at least 1", error);
-  return head->host_memory_bytes > 0 && head->cache_bytes >= 0 ? TRUE : bad_row(csv, 1, "seconds", "a number above 0", error);
+  if (!(head->host_memory_bytes > 0 && head->cache_bytes >= 0))
+    return bad_row(csv, 1, "seconds", "a number above 0", error);
+  return TRUE;
 }
 
 static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
@@ -379,9 +383,11 @@ static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
     return bad_row(csv, 0, "n", "ranks of a node, which divide all", error);
   if (head->processors < 1 || head->processors > head->node_ranks)
     return bad_row(csv, 0, "m", "from 1 to the ranks of a node", error);
-  if (!(head->memory_bytes > 0))
-    return bad_row(csv, 0, "bytes", "a number above 0", error);
-  return head->host_bytes_per_s > 0 ? read_device(csv, head, error) : bad_row(csv, 0, "seconds", "a number above 0", error);
+  if (!(head->memory_bytes > 0 && head->memory_bytes <= HEAD_MOST))
+    return bad_row(csv, 0, "bytes", "a number above 0 and at most 1e14", error);
+  if (!(head->host_bytes_per_s > 0 && head->host_bytes_per_s <= HEAD_MOST))
+    return bad_row(csv, 0, "seconds", "a number above 0 and at most 1e14", error);
+  return read_device(csv, head, error);
 }
 
 GArray *points_load(const char *path, MachineHead *head, GError **error)

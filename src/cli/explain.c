@@ -14,7 +14,11 @@ char *explain_counts(const SearchResult *f)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute "
                            "some layers of each stage\n",
                            f->refined);
-  if (f->open > 0)
+  if (f->cut)
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open, and all plans that were not met: the search was stopped "
+                           "while it walked the space\n",
+                           f->open);
+  else if (f->open > 0)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open: the search was stopped; the best of them is better by "
                            "at most %.1f %%\n",
                            f->open, 100 * f->gap);

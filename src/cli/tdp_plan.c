@@ -172,7 +172,7 @@ static void write_counts(const SearchResult *found, JsonWriter *w)
   json_put_int(w, "grouped", found->grouped);
   json_put_int(w, "bounded", found->bounded);
   json_put_int(w, "simulated", found->simulated);
-  json_put_bool(w, "complete", found->open == 0);
+  json_put_bool(w, "complete", found->open == 0 && !found->cut);
   if (found->open > 0) {
     json_put_int(w, "open", found->open);
     json_put_real(w, "gap", found->gap);
@@ -308,7 +308,7 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
 /* Why nothing was found, as an error. */
 static gboolean no_plan(const Planning *p, const SearchOptions *options, GError **error)
 {
-  if (p->found->open > 0) {
+  if (p->found->open > 0 || p->found->cut) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "stopped before any plan that fits was found");
     return FALSE;
   }
@@ -423,7 +423,10 @@ static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions 
   options->refine = TRUE;
   options->state = o->state;
   p->found = search(p->model, p->cluster, options, error);
-  if (watch.stopped && p->found)
+  if (watch.stopped && p->found && p->found->cut)
+    g_printerr("tdp-plan: stopped by %s while the space was walked: %" G_GINT64_FORMAT " plans that were met are open, "
+               "and the others\n", watch.stopped, p->found->open);
+  else if (watch.stopped && p->found)
     g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was "
                "found\n",
                watch.stopped, p->found->open, 100 * p->found->gap);

@@ -60,6 +60,10 @@ static void show(Watch *w, const SearchProgress *at)
   fprintf(stderr, "\r\033[K");
   if (w->searches > 0)
     fprintf(stderr, "search %d: ", w->searches);
+  if (at->walking) {
+    fprintf(stderr, "%" G_GINT64_FORMAT " plans to look at", at->candidates);
+    return;
+  }
   fprintf(stderr, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT " simulated",
           at->settled, at->candidates, at->simulated);
   if (at->best)
@@ -70,13 +74,14 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
 {
   Watch *w = data;
 
-  w->searches += w->searches >= 0 && at->settled == 0 && at->simulated == 0;
+  w->searches += w->searches >= 0 && !at->walking && at->settled == 0 && at->simulated == 0;
   show(w, at);
+  gboolean late = w->limit_s > 0 && g_get_monotonic_time() - w->began >= 1e6 * w->limit_s;
   if (signalled())
     w->stopped = "a signal";
-  else if (w->limit_s > 0 && g_get_monotonic_time() - w->began >= 1e6 * w->limit_s && at->simulated > 0)
+  else if (late && at->simulated > 0)
     w->stopped = "--time-limit";
-  return w->stopped != NULL;
+  return w->stopped || (late && at->walking);
 }
 
 /* Node types along the pipeline, of a mixed cluster. */

@@ -70,6 +70,15 @@ static int least_of(const SplitProblem *p, int stage)
   return stage == 0 || stage == p->stages - 1 ? p->least_at_ends : 1;
 }
 
+/* Blocks without which some stage would be empty. */
+static int needed(const SplitProblem *p)
+{
+  int blocks = 0;
+  for (int stage = 0; stage < p->stages; stage++)
+    blocks += least_of(p, stage);
+  return blocks;
+}
+
 /* Seconds of a stage that holds blocks from..to-1; INFINITY if it may not. */
 static double find_stage_s(const SplitProblem *p, int stage, int from, int to)
 {
@@ -108,12 +117,18 @@ static double *stage_times(const SplitProblem *p)
 /* What a run over the table makes least of, no stage being slower than the limit. */
 typedef enum { LEAST_SLOWEST, LEAST_SQUARES, LEAST_SUM } Least;
 
+/* Blocks that all stages up to one can hold together, those behind it holding the rest. */
+typedef struct {
+  int least, most;
+} Window;
+
 typedef struct {
   const SplitProblem *problem;
   double limit;     /* of a stage's seconds */
   Least least;
   double *best;     /* [stage][blocks so far] */
   guint8 *taken;    /* blocks of the stage in that solution */
+  Window windows[SPLIT_STAGES_MAX]; /* outside them no solution passes */
 } Table;
 
 static double join(const Table *t, double before, double stage)
@@ -123,15 +138,44 @@ static double join(const Table *t, double before, double stage)
   return before + (t->least == LEAST_SQUARES ? stage * stage : stage);
 }
 
+static gboolean may_hold(const Table *t, int stage, int from, int to)
+{
+  double s = stage_s(t->problem, stage, from, to);
+  return isfinite(s) && s <= t->limit;
+}
+
+/* With more blocks a stage takes no less, with a later first one no more: so each
+ * stage holding as many as it can tells the most, from the last one back the least. */
+static void find_windows(Table *t)
+{
+  const SplitProblem *p = t->problem;
+  int last = p->stages - 1, blocks = blocks_of(p);
+
+  for (int stage = 0, to = 0; stage <= last; stage++) {
+    int from = to;
+    for (to += least_of(p, stage); to < blocks && may_hold(t, stage, from, to + 1); to++)
+      ;
+    t->windows[stage].most = to = MIN(to, blocks);
+  }
+  for (int stage = last, from = blocks; stage >= 0; stage--) {
+    int to = from;
+    t->windows[stage].least = to;
+    for (from -= least_of(p, stage); from > 0 && may_hold(t, stage, from - 1, to); from--)
+      ;
+    from = MAX(from, 0);
+  }
+}
+
 static void fill_cell(Table *t, int stage, int blocks, int width)
 {
   const double *before = t->best + (gsize)(stage - 1) * width;
+  const Window *window = &t->windows[stage - 1];
   double best = INFINITY;
   int taken = 0;
 
-  for (int n = MIN(least_of(t->problem, stage), blocks); n <= blocks; n++) {
+  for (int n = MAX(least_of(t->problem, stage), blocks - window->most); n <= blocks - window->least; n++) {
     double s = stage_s(t->problem, stage, blocks - n, blocks);
-    if (isfinite(s) && (s > t->limit || (t->least == LEAST_SLOWEST && s >= best)))
+    if (isinf(s) || s > t->limit || (t->least == LEAST_SLOWEST && s >= best))
       break;
     double value = join(t, before[blocks - n], s);
     if (value < best) {
@@ -143,19 +187,23 @@ static void fill_cell(Table *t, int stage, int blocks, int width)
   t->taken[(gsize)stage * width + blocks] = taken;
 }
 
-/* Best of all blocks on all stages. */
+/* Best of all blocks on all stages, INFINITY if there is no way. */
 static double run_table(Table *t)
 {
   const SplitProblem *p = t->problem;
   int width = blocks_of(p) + 1;
+  const Window *window = t->windows;
 
-  for (int i = 0; i < width; i++) {
+  find_windows(t);
+  if (window[p->stages - 1].most < width - 1)
+    return INFINITY;
+  for (int i = window->least; i <= window->most; i++) {
     double s = stage_s(p, 0, 0, i);
     t->best[i] = s > t->limit ? INFINITY : t->least == LEAST_SQUARES ? s * s : s;
     t->taken[i] = MIN(i, SPLIT_LAYERS_MAX);
   }
   for (int stage = 1; stage < p->stages; stage++)
-    for (int i = stage == p->stages - 1 ? width - 1 : 0; i < width; i++)
+    for (int i = window[stage].least; i <= window[stage].most; i++)
       fill_cell(t, stage, i, width);
   return t->best[(gsize)p->stages * width - 1];
 }
@@ -209,19 +257,54 @@ static void read_table(const Table *t, LayerSplit *out)
   out->stages = p->stages;
 }
 
-/* The least time above the limit that some stage can take. */
-static double next_limit(const SplitProblem *p, double limit)
+static int by_value(gconstpointer a, gconstpointer b)
 {
-  double next = INFINITY;
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The times above `from` and up to `to` that some stage can take, in order. */
+static GArray *limits_between(const SplitProblem *p, double from, double to)
+{
+  GArray *limits = g_array_new(FALSE, FALSE, sizeof(double));
 
   for (int stage = 0; stage < p->stages; stage++)
-    for (int from = 0; from <= (stage == 0 ? 0 : blocks_of(p)); from++)
-      for (int to = stage == p->stages - 1 ? blocks_of(p) : from; to <= blocks_of(p); to++) {
-        double s = stage_s(p, stage, from, to);
-        if (s > limit && s < next)
-          next = s;
+    for (int first = 0; first <= (stage == 0 ? 0 : blocks_of(p)); first++)
+      for (int end = stage == p->stages - 1 ? blocks_of(p) : first + least_of(p, stage); end <= blocks_of(p); end++) {
+        double s = stage_s(p, stage, first, end);
+        if (s > to)
+          break;
+        if (s > from)
+          g_array_append_val(limits, s);
       }
-  return next;
+  g_array_sort(limits, by_value);
+  return limits;
+}
+
+/* The least possible slowest stage, under limits that rise until a split keeps within one. */
+static double find_slowest(Table *t)
+{
+  const SplitProblem *p = t->problem;
+  double all = INFINITY, slowest = INFINITY;
+
+  t->least = LEAST_SLOWEST;
+  for (int stage = 0; stage < p->stages; stage++)
+    all = MIN(all, seconds_of(p, stage)[p->n_layers]);
+  for (t->limit = all / p->stages; isinf(slowest) && t->limit < 2 * all; t->limit *= 1.2)
+    slowest = run_table(t);
+  t->limit = INFINITY;
+  return isfinite(slowest) ? slowest : run_table(t);
+}
+
+/* Least time of a split with no stage slower than the limit, noted where it beats the best so far. */
+static void try_limit(Table *t, double limit, double *best, LayerSplit *out)
+{
+  t->limit = limit;
+  double time = t->problem->repeats * limit + run_table(t);
+  if (time < *best) {
+    *best = time;
+    read_table(t, out);
+  }
 }
 
 /* Goes through the stage times that may be the slowest, until even the least sum of all would not help. */
@@ -232,13 +315,14 @@ static void balance_repeats(Table *t, double slowest, LayerSplit *out)
   t->least = LEAST_SUM;
   t->limit = INFINITY;
   least_sum = run_table(t);
-  for (double limit = slowest; repeats * limit + least_sum < best; limit = next_limit(t->problem, limit)) {
-    t->limit = limit;
-    double time = repeats * limit + run_table(t);
-    if (time < best) {
-      best = time;
-      read_table(t, out);
-    }
+  try_limit(t, slowest, &best, out);
+  g_autoptr(GArray) limits = limits_between(t->problem, slowest, (best - least_sum) / repeats * (1 + 1e-9));
+  for (guint i = 0; i < limits->len; i++) {
+    double limit = g_array_index(limits, double, i);
+    if (repeats * limit + least_sum >= best)
+      break;
+    if (i == 0 || limit > g_array_index(limits, double, i - 1))
+      try_limit(t, limit, &best, out);
   }
 }
 
@@ -253,8 +337,8 @@ static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
   g_autofree double *best = g_new(double, (gsize)p->stages * width);
   g_autofree guint8 *taken = g_new(guint8, (gsize)p->stages * width);
   asked.known = times;
-  Table t = { .problem = &asked, .limit = INFINITY, .best = best, .taken = taken };
-  double slowest = run_table(&t);
+  Table t = { .problem = &asked, .best = best, .taken = taken };
+  double slowest = find_slowest(&t);
 
   if (!isfinite(slowest))
     return FALSE;
@@ -333,7 +417,7 @@ gboolean split_balance(const SplitProblem *p, SplitKind kind, LayerSplit *out)
   Best best = { .slowest = INFINITY };
 
   *out = (LayerSplit) { 0 };
-  if (p->stages > SPLIT_STAGES_MAX)
+  if (p->stages > SPLIT_STAGES_MAX || needed(p) > blocks_of(p))
     return FALSE;
   if (kind == SPLITS_ANY || (kind == SPLITS_ENDS && p->stages < 3))
     return balance_any(p, out);

@@ -223,6 +223,16 @@ static gboolean stops(const Search *s, guint next)
   return s->options->watch && s->options->watch(s->options->data, &at);
 }
 
+/* While the space is walked. */
+static gboolean ends_walk(gpointer data)
+{
+  Search *s = data;
+  SearchProgress at = { .walking = TRUE, .candidates = s->candidates->len, .gap = 1 };
+
+  s->result->cut = s->options->watch && s->options->watch(s->options->data, &at);
+  return s->result->cut;
+}
+
 static void run_variants(Search *s, gboolean stopped)
 {
   Simulation simulations[ROUND];
@@ -265,6 +275,8 @@ static void run_rounds(Search *s)
     search_skip_candidate(s, c, c->value, TRUE);
   }
   run_variants(s, stopped);
+  if (s->result->cut)
+    s->result->gap = 1;
 }
 
 /* Those that the journal knew only in brief. */
@@ -283,7 +295,7 @@ static void complete_best(Search *s)
 
 static gboolean open_journal(Search *s, GError **error)
 {
-  if (!s->options->state)
+  if (!s->options->state || s->result->cut)
     return TRUE;
   g_autofree char *fingerprint = search_fingerprint(s->cluster, s->options, s->candidates);
   s->journal = journal_open(s->options->state, fingerprint, error);
@@ -318,7 +330,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
 {
   Search s = { .model = model, .cluster = cluster, .options = options };
 
-  const SpaceVisitor visitor = { bound_leaf, reject_rule, &s };
+  const SpaceVisitor visitor = { bound_leaf, reject_rule, &s, ends_walk };
 
   search_init(&s);
   s.result->space = space_walk(model, cluster, options, s.prices, &visitor);
@@ -332,7 +344,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     search_note_over(&s);
     rounds_free(s.rounds);
   }
-  if (options->state && (!s.journal || !journal_close(s.journal, error)))
+  if (options->state && !s.result->cut && (!s.journal || !journal_close(s.journal, error)))
     g_clear_pointer(&s.result, search_result_free);
   search_clear(&s);
   return s.result;

@@ -35,7 +35,8 @@
  * one beats in both.
  *
  * A search may be stopped between rounds, and says then how far from the best
- * its answer can be at most. With a journal it goes on another time.
+ * its answer can be at most. With a journal it goes on another time. One that is
+ * stopped while it walks the space simulates what it met, without a journal.
  */
 #ifndef TDP_SEARCH_SEARCH_H
 #define TDP_SEARCH_SEARCH_H
@@ -102,15 +103,17 @@ typedef struct {
   gint64 refined;    /* plans beyond the space, with counts of recomputed layers, that were better */
   gint64 open;       /* neither, because the search was stopped */
   double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
-  double gap;        /* the best is better by at most this share; 0 if the search is complete */
+  gboolean cut;      /* stopped before the whole space was walked: `space` is what was met of it */
+  double gap;        /* the best is better by at most this share; 0 if the search is complete, 1 where it was cut */
   gboolean has_over;  /* a faster plan was found that does not fit */
   Found over;         /* of those tried, the one that needs least memory */
   gboolean has_least; /* set when nothing fits: the plan that needs least memory */
   Found least;
 } SearchResult;
 
-/* How far a search is, between two rounds. */
+/* How far a search is, between two rounds or, `walking`, on its way through the space. */
 typedef struct {
+  gboolean walking;
   gint64 candidates, settled, simulated;
   const Found *best; /* NULL: none yet */
   double gap;
@@ -130,7 +133,7 @@ typedef struct {
   double known;      /* value of some plan of the space that fits: what is worse need not be simulated, and the answer
                         is the same; 0 = none is known. With top 1, and not with `second` */
   const char *state; /* path of the journal; NULL = none */
-  /* Called between rounds; TRUE stops the search. NULL = never. */
+  /* Called between rounds and often while the space is walked; TRUE stops the search. NULL = never. */
   gboolean (*watch)(gpointer data, const SearchProgress *progress);
   /* Called for each plan once it is settled, in the same order each time; `value` is
    * its bound or value. Of a group that is settled at once, for one of its `plans`

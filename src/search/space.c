@@ -23,6 +23,7 @@ typedef struct {
   gint64 variants; /* plans of all states of one choice of passes */
   int experts;   /* of the model's layers, the fewest; 1 if it has none */
   int ends_meet; /* of the plans that the sums are for; -1 = there are none */
+  gboolean stopped;
 } Walk;
 
 /* Divisors in rising order. */
@@ -480,8 +481,11 @@ static void walk_members(Walk *w, Plan plan)
 static void walk_batches(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
+  const SpaceVisitor *v = w->visitor;
   gboolean divides = plan.global_batch % plan.dp == 0;
 
+  if (w->stopped || (w->stopped = v->stops && v->stops(v->data)))
+    return;
   pass_choices(w, &plan);
   state_choices(w, &plan);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
