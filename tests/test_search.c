@@ -403,11 +403,11 @@ static gboolean stop_after(gpointer data, const SearchProgress *at)
   return !at->walking && (*rounds)-- == 0;
 }
 
-/* Stops it after so many splits of the GPUs, and lets it simulate a round. */
+/* Stops it after so many choices of passes, and lets it simulate a round. */
 static gboolean stop_walk(gpointer data, const SearchProgress *at)
 {
-  int *splits = data;
-  return at->walking ? (*splits)-- <= 0 : at->simulated > 0;
+  int *left = data;
+  return at->walking ? (*left)-- <= 0 : at->simulated > 0;
 }
 
 START_TEST(stopped_in_the_walk)
@@ -422,8 +422,8 @@ START_TEST(stopped_in_the_walk)
   ck_assert(cluster_resize(in.cluster, in.base.gpus = 8, NULL));
   in.options.state = path;
   in.options.watch = stop_walk;
-  for (int splits = 0; cut; splits++) {
-    int left = splits;
+  for (int choices = 0; cut; choices += 1 + choices / 4) {
+    int left = choices;
     in.options.data = &left;
     g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
     gint64 settled = r->bounded + r->simulated + r->open;

@@ -413,6 +413,20 @@ static gboolean why_not(Planning *p, const PlanOptions *o, GError **error)
   return TRUE;
 }
 
+/* What a search that was stopped leaves open; NULL = it failed. */
+static void say_stopped(const Watch *watch, const SearchResult *found)
+{
+  if (!watch->stopped || !found)
+    return;
+  if (found->cut)
+    g_printerr("tdp-plan: stopped by %s while the space was walked: %" G_GINT64_FORMAT " plans that were met are open, "
+               "and the others\n", watch->stopped, found->open);
+  else
+    g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was "
+               "found\n",
+               watch->stopped, found->open, 100 * found->gap);
+}
+
 static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions *options, GError **error)
 {
   Watch watch;
@@ -423,32 +437,31 @@ static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions 
   options->refine = TRUE;
   options->state = o->state;
   p->found = search(p->model, p->cluster, options, error);
-  if (watch.stopped && p->found && p->found->cut)
-    g_printerr("tdp-plan: stopped by %s while the space was walked: %" G_GINT64_FORMAT " plans that were met are open, "
-               "and the others\n", watch.stopped, p->found->open);
-  else if (watch.stopped && p->found)
-    g_printerr("tdp-plan: stopped by %s: %" G_GINT64_FORMAT " plans are open, at most %.1f %% better than what was "
-               "found\n",
-               watch.stopped, p->found->open, 100 * p->found->gap);
+  say_stopped(&watch, p->found);
   if (p->found && watch.certificate)
     ok = files_write(o->certificate, watch.certificate->str, watch.certificate->len, error);
   watch_clear(&watch);
   return p->found && ok;
 }
 
-/* Where nothing fits, states may go to the host. */
-static void search_on_host(Planning *p, const SearchOptions *options)
+/* Where nothing fits, states may go to the host; the time limit counts from `began`. */
+static void search_on_host(Planning *p, const SearchOptions *options, gint64 began)
 {
   SearchOptions wider = *options;
+  Watch watch;
 
   if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit ||
-      p->found->open > 0)
+      p->found->open > 0 || p->found->cut)
     return;
   wider.space |= SPACE_OFFLOAD;
-  wider.watch = NULL;
+  watch_init(&watch, p->time_limit_s, FALSE);
+  watch.began = began;
+  watch_join(&watch, &wider);
   g_autoptr(SearchResult) found = search(p->model, p->cluster, &wider, NULL);
-  if (found->best->len == 0)
+  watch_clear(&watch);
+  if (found->best->len == 0 && !found->cut && found->open == 0)
     return;
+  say_stopped(&watch, found);
   g_printerr("tdp-plan: note: nothing fits with all states on the GPUs: plans keep them in host memory or on NVMe\n");
   search_result_free(p->found);
   p->found = g_steal_pointer(&found);
@@ -470,7 +483,7 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
     g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",
                (g_get_monotonic_time() - began) / 1e6, p->found->space, p->found->simulated);
   if (p->found->best->len == 0)
-    search_on_host(p, &options);
+    search_on_host(p, &options, began);
   p->n = p->found->best->len;
   if (p->n == 0)
     return no_plan(p, &options, error);

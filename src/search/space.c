@@ -323,6 +323,9 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
   Plan plan = *group;
   const LayerSplit *split = NULL;
 
+  w->stopped = w->stopped || (w->visitor->stops && w->visitor->stops(w->visitor->data));
+  if (w->stopped)
+    return;
   space_choose(&plan, &w->passes[pass], &w->states[from]);
   if (uneven) {
     split = price_cache_split(w->prices, &plan);
@@ -481,11 +484,8 @@ static void walk_members(Walk *w, Plan plan)
 static void walk_batches(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
-  const SpaceVisitor *v = w->visitor;
   gboolean divides = plan.global_batch % plan.dp == 0;
 
-  if (w->stopped || (w->stopped = v->stops && v->stops(v->data)))
-    return;
   pass_choices(w, &plan);
   state_choices(w, &plan);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);

@@ -68,7 +68,7 @@ typedef struct {
   /* `plans` of them break the rule, this one among them. */
   void (*rejected)(gpointer data, const Plan *plan, int rule, gint64 plans);
   gpointer data;
-  gboolean (*stops)(gpointer data); /* asked at each split of the GPUs; TRUE ends the walk; NULL = never */
+  gboolean (*stops)(gpointer data); /* asked for each choice of passes; TRUE ends the walk; NULL = never */
 } SpaceVisitor;
 
 /* Visits the whole space in its order; returns how many plans it has, of a walk that was ended, how many it met. */
