@@ -26,7 +26,7 @@ const char *const plan_rule_names[] = {
   "precision not supported by the device",
   "optimizer or format not applicable",
   "offload not applicable",
-  "model family not planned",
+  "family that the schedule or framework does not run",
   "experts do not divide",
   "strategies by layer not applicable",
   "layers do not split into the stages",

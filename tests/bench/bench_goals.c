@@ -113,7 +113,7 @@ static double instructions(const char *command)
 
 static void print_row(const char *what, const char *measured, const char *goal, const char *verdict, const char *known)
 {
-  printf("%-40s %-38s %-10s %-8s %s\n", what, measured, goal, verdict, known);
+  printf("%-54s %-38s %-10s %-8s %s\n", what, measured, goal, verdict, known);
   fflush(stdout);
 }
 
