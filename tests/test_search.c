@@ -1,10 +1,9 @@
 #include "main.h"
 #include "plan/mesh.h"
-#include "schedule/table.h"
 #include "search/candidates.h"
 #include "search/fingerprint.h"
-#include "search_instance.h"
 #include "search/rounds.h"
+#include "search_instance.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -289,79 +288,6 @@ START_TEST(small_spaces_agree)
 }
 END_TEST
 
-static void check_below(const Instance *in, const Plan *plan)
-{
-  g_autoptr(PriceSums) sums = price_sums_new(in->model, plan, in->cluster);
-  Metrics m;
-
-  ck_assert_int_eq(plan_check(plan, in->model, in->cluster, NULL), RULE_NONE);
-  instance_simulate(in, plan, NULL, &m);
-  ck_assert_double_le(bound_time(in->model, plan, in->cluster, sums, NULL), m.iteration_s);
-  ck_assert_double_le(bound_time_by_order(in->model, plan, in->cluster, sums), m.iteration_s);
-}
-
-/* Devices in nodes of 2, of which the links inside or the network are slow. */
-static void odd_links(Instance *in, const char *framework, int devices, int slow)
-{
-  in->model = fixture_llama(6, 512, 8, 8, 128, 512);
-  in->cluster = fixture_cluster("dgx", devices);
-  in->framework = fixture_framework(framework);
-  for (int t = 0; t < in->cluster->n_tiers; t++)
-    in->cluster->tiers[t].bytes_per_s = in->cluster->tiers[t].port_bytes_per_s = t == slow ? 2e9 : 1e11;
-  in->cluster->tiers[0].devices = in->cluster->devices_per_node = 2;
-  in->cluster->nodes = devices / 2;
-  in->base = plan_default(in->model, in->framework);
-  in->base.gpus = devices;
-}
-
-/* Neighbouring stages of which some are in one node: a micro-batch's way there and back. */
-START_TEST(bounds_hold_on_odd_links)
-{
-  Instance in;
-
-  odd_links(&in, "megatron-core", 8, _i);
-  in.base.pp = 8;
-  in.base.global_batch = 1;
-  in.base.split = (LayerSplit) { .stages = 8, .layers = { 0, 1, 1, 1, 1, 1, 1, 0 } };
-  check_below(&in, &in.base);
-  instance_clear(&in);
-}
-END_TEST
-
-/* A broadcast for each rank may take less than one reduction to all. */
-START_TEST(bounds_hold_for_whole_tensors)
-{
-  Instance in;
-
-  odd_links(&in, "internevo-2023", 16, _i);
-  in.base.tp = 4;
-  in.base.pp = in.base.dp = 2;
-  in.base.zero = 2;
-  in.base.global_batch = 16;
-  for (in.base.overlap.gradients = 0; in.base.overlap.gradients < 2; in.base.overlap.gradients++)
-    check_below(&in, &in.base);
-  instance_clear(&in);
-}
-END_TEST
-
-/* Neighbouring stages on one rank send nothing. */
-START_TEST(bounds_hold_for_tables)
-{
-  Instance in;
-  GError *error = NULL;
-
-  odd_links(&in, "megatron-core", 2, 0);
-  in.framework->table = schedule_table_parse("0F0,1F0,1B0,0B0\n2F0,3F0,3B0,2B0\n", "x.csv", &error);
-  ck_assert_msg(in.framework->table != NULL, "%s", error ? error->message : "");
-  in.base.pp = 2;
-  in.base.global_batch = 1;
-  in.base.split = (LayerSplit) { .stages = 4, .layers = { 1, 2, 2, 1 } };
-  plan_set_schedule(&in.base, &in.framework->table->schedule, 2);
-  check_below(&in, &in.base);
-  instance_clear(&in);
-}
-END_TEST
-
 /* Both orders of ranks, on nodes of 2: bounds hold, and the best of all is found. */
 START_TEST(orders_agree)
 {
@@ -601,7 +527,6 @@ END_TEST
 TEST_LOOPS("search", { brute_force_agrees, 60 },
            { experts_agree, 12 },
            { families_agree, 4 }, { split_ranks_are_searched },
-           { bounds_hold_on_odd_links, 2 }, { bounds_hold_for_whole_tensors, 2 }, { bounds_hold_for_tables },
            { small_spaces_agree, 20 },
            { orders_agree, 2 },
            { resumed_is_the_same },
