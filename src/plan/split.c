@@ -97,7 +97,7 @@ static double stage_s(const SplitProblem *p, int stage, int from, int to)
   return p->known ? p->known[(stage * width + from) * width + to] : find_stage_s(p, stage, from, to);
 }
 
-/* Times of all stages that may be asked for, for problems that ask often. */
+/* Times of all stages that may be asked for, for problems that ask often what fits. */
 static double *stage_times(const SplitProblem *p)
 {
   gsize width = blocks_of(p) + 1;
@@ -333,7 +333,7 @@ static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
 
   int width = blocks_of(p) + 1;
   SplitProblem asked = *p;
-  g_autofree double *times = p->repeats > 0 ? stage_times(p) : NULL;
+  g_autofree double *times = p->repeats > 0 && p->fits ? stage_times(p) : NULL;
   g_autofree double *best = g_new(double, (gsize)p->stages * width);
   g_autofree guint8 *taken = g_new(guint8, (gsize)p->stages * width);
   asked.known = times;

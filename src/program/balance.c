@@ -166,15 +166,21 @@ gboolean balance_fits(const Model *model, const Cluster *cluster, const Plan *pl
   return fits;
 }
 
-gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
-                         LayerSplit *out)
+gboolean balance_within(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                        LayerSplit *out)
 {
   Room room;
 
   room_init(&room, model, cluster, plan, prices);
   gboolean fits = balance_in(model, cluster, plan, prices, &room, out);
   room_clear(&room);
-  return fits || balance_freely(model, cluster, plan, prices, out);
+  return fits;
+}
+
+gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                         LayerSplit *out)
+{
+  return balance_within(model, cluster, plan, prices, out) || balance_freely(model, cluster, plan, prices, out);
 }
 
 gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error)

@@ -18,8 +18,10 @@ gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable 
 gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
                          LayerSplit *out);
 
-/* The same whatever stages take; and whether those of a split take no more than there is. A best split that fits is
- * the one that balance_by_room() finds. */
+/* The two that this tries: FALSE if none fits; whatever stages take. And whether those of a split take no more than
+ * there is: a best split that fits is the one that balance_by_room() finds. */
+gboolean balance_within(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+                        LayerSplit *out);
 gboolean balance_freely(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
                         LayerSplit *out);
 gboolean balance_fits(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,

@@ -198,8 +198,9 @@ static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
     const PriceTable *prices = find_priced(cache, plan)->prices;
     const LayerSplit *freely = free_split(cache, &key, prices);
     split = g_memdup2(freely, sizeof *freely);
-    if (freely->stages && !balance_fits(cache->model, cache->cluster, &key, prices, freely))
-      balance_by_room(cache->model, cache->cluster, plan, prices, split);
+    if (freely->stages && !balance_fits(cache->model, cache->cluster, &key, prices, freely) &&
+        !balance_within(cache->model, cache->cluster, &key, prices, split))
+      *split = *freely;
     g_hash_table_insert(cache->mixed, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;
