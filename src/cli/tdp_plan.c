@@ -427,41 +427,35 @@ static void say_stopped(const Watch *watch, const SearchResult *found)
                watch->stopped, found->open, 100 * found->gap);
 }
 
-static gboolean watched_search(Planning *p, const PlanOptions *o, SearchOptions *options, GError **error)
+/* A search that may be stopped, its time limit counted from `began`; `certificate`: a path, NULL = none. */
+static SearchResult *watched_search(const Planning *p, SearchOptions *options, gint64 began, const char *certificate,
+                                    GError **error)
 {
   Watch watch;
-  gboolean ok = TRUE;
 
-  watch_init(&watch, p->time_limit_s, o->certificate != NULL);
+  watch_init(&watch, p->time_limit_s, certificate != NULL);
+  watch.began = began;
   watch_join(&watch, options);
-  options->refine = TRUE;
-  options->state = o->state;
-  p->found = search(p->model, p->cluster, options, error);
-  say_stopped(&watch, p->found);
-  if (p->found && watch.certificate)
-    ok = files_write(o->certificate, watch.certificate->str, watch.certificate->len, error);
+  SearchResult *found = search(p->model, p->cluster, options, error);
+  say_stopped(&watch, found);
+  if (found && certificate && !files_write(certificate, watch.certificate->str, watch.certificate->len, error))
+    g_clear_pointer(&found, search_result_free);
   watch_clear(&watch);
-  return p->found && ok;
+  return found;
 }
 
-/* Where nothing fits, states may go to the host; the time limit counts from `began`. */
+/* Where nothing fits, states may go to the host. */
 static void search_on_host(Planning *p, const SearchOptions *options, gint64 began)
 {
   SearchOptions wider = *options;
-  Watch watch;
 
   if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit ||
       p->found->open > 0 || p->found->cut)
     return;
   wider.space |= SPACE_OFFLOAD;
-  watch_init(&watch, p->time_limit_s, FALSE);
-  watch.began = began;
-  watch_join(&watch, &wider);
-  g_autoptr(SearchResult) found = search(p->model, p->cluster, &wider, NULL);
-  watch_clear(&watch);
+  g_autoptr(SearchResult) found = watched_search(p, &wider, began, NULL, NULL);
   if (found->best->len == 0 && !found->cut && found->open == 0)
     return;
-  say_stopped(&watch, found);
   g_printerr("tdp-plan: note: nothing fits with all states on the GPUs: plans keep them in host memory or on NVMe\n");
   search_result_free(p->found);
   p->found = g_steal_pointer(&found);
@@ -477,7 +471,10 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
     return answer(p, o, error);
   if (o->why_not)
     return why_not(p, o, error);
-  if (!watched_search(p, o, &options, error))
+  options.refine = TRUE;
+  options.state = o->state;
+  p->found = watched_search(p, &options, began, o->certificate, error);
+  if (!p->found)
     return FALSE;
   if (o->verbose)
     g_printerr("search: %.3f s, %" G_GINT64_FORMAT " plans, %" G_GINT64_FORMAT " simulated\n",

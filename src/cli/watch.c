@@ -8,6 +8,9 @@
 /* Microseconds between two lines of progress. */
 #define SHOWN_EVERY 200000
 
+/* And between two looks at signals while a space is walked. */
+#define LOOKED_EVERY 5000
+
 void watch_init(Watch *w, double limit_s, gboolean certificate)
 {
   *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO),
@@ -50,10 +53,8 @@ void watch_clear(Watch *w)
     g_string_free(w->certificate, TRUE);
 }
 
-static void show(Watch *w, const SearchProgress *at)
+static void show(Watch *w, const SearchProgress *at, gint64 time)
 {
-  gint64 time = g_get_monotonic_time();
-
   if (!w->terminal || time - w->shown < SHOWN_EVERY)
     return;
   w->shown = time;
@@ -73,10 +74,14 @@ static void show(Watch *w, const SearchProgress *at)
 static gboolean watch_search(gpointer data, const SearchProgress *at)
 {
   Watch *w = data;
+  gint64 time = g_get_monotonic_time();
 
+  if (at->walking && time - w->looked < LOOKED_EVERY)
+    return w->stopped != NULL;
+  w->looked = time;
   w->searches += w->searches >= 0 && !at->walking && at->settled == 0 && at->simulated == 0;
-  show(w, at);
-  gboolean late = w->limit_s > 0 && g_get_monotonic_time() - w->began >= 1e6 * w->limit_s;
+  show(w, at, time);
+  gboolean late = w->limit_s > 0 && time - w->began >= 1e6 * w->limit_s;
   if (signalled())
     w->stopped = "a signal";
   else if (late && at->simulated > 0)

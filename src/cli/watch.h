@@ -15,7 +15,7 @@
 
 typedef struct {
   double limit_s;       /* 0 = none */
-  gint64 began, shown;  /* monotonic microseconds */
+  gint64 began, shown, looked; /* monotonic microseconds */
   gboolean terminal;
   int searches;         /* begun, where there are several; -1 = there is one */
   sigset_t signals, before;
