@@ -328,6 +328,19 @@ START_TEST(sweep_by_hand)
 }
 END_TEST
 
+/* Rows that are predicted alike have no order. */
+START_TEST(sweep_without_order)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+
+  for (int i = 0; i < 5; i++)
+    put(v, "f", "s", 10 + i, 11, 0.5);
+  g_autofree char *json = validation_json(v), *text = validation_text(v, FALSE);
+  ck_assert_ptr_nonnull(strstr(json, "\"spearman\": null"));
+  ck_assert_ptr_nonnull(strstr(text, "  -  "));
+}
+END_TEST
+
 START_TEST(lost_accuracy_is_noticed)
 {
   g_autoptr(Validation) v = validation_new(-1);
@@ -384,4 +397,5 @@ TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_r
            { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { generations_are_found, G_N_ELEMENTS(generations) },
            { open_runs_fit }, { open_micro_batches_are_tuned }, { a_share_of_blocks_is_recomputed },
            { memory_is_counted_alike }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
-           { summary_by_hand }, { sweep_by_hand }, { lost_accuracy_is_noticed }, { ablations_leave_something_out })
+           { summary_by_hand }, { sweep_by_hand }, { sweep_without_order },
+           { lost_accuracy_is_noticed }, { ablations_leave_something_out })

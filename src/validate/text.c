@@ -2,6 +2,7 @@
 #include "base/table.h"
 #include "validate/validate.h"
 
+#include <math.h>
 #include <string.h>
 
 static const CaseResult *case_at(const Validation *v, guint i)
@@ -81,7 +82,10 @@ static void write_summary(JsonWriter *w, const Validation *v)
     json_open(w, NULL, '{');
     json_put_string(w, "sweep", sweep->sweep);
     json_put_int(w, "count", sweep->count);
-    json_put_real(w, "spearman", sweep->spearman);
+    if (isfinite(sweep->spearman))
+      json_put_real(w, "spearman", sweep->spearman);
+    else
+      json_put_string(w, "spearman", NULL);
     json_put_real(w, "top1_regret_pct", sweep->top1_regret_pct);
     json_close(w, '}');
   }
@@ -253,7 +257,10 @@ static void say_sweeps(GString *s, const Validation *v)
     const SweepSummary *sweep = &g_array_index(sweeps, SweepSummary, i);
     table_add(t, "%s", sweep->sweep);
     table_add(t, "%d", sweep->count);
-    table_add(t, "%.3f", sweep->spearman);
+    if (isfinite(sweep->spearman))
+      table_add(t, "%.3f", sweep->spearman);
+    else
+      table_add(t, "-");
     table_add(t, "%.1f", sweep->top1_regret_pct);
   }
   if (sweeps->len > 0) {

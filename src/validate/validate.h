@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
   const char *sweep;
   int count;
-  double spearman;
+  double spearman;        /* NAN where all are predicted, or measured, alike */
   double top1_regret_pct; /* time lost by running the plan predicted fastest */
 } SweepSummary;
 
