@@ -217,6 +217,8 @@ static const struct {
   {"15.73 0 100.0", "15.73 3 100.0", "f.txt:6: #wrong: 3: expected 0, from a run with right results"},
   {"15.73 0\n", "15.73 1e+06\n", "f.txt:6: #wrong: 1e+06: expected 0, from a run with right results"},
   {"10.49  15.73 0 100.0  10.49  15.73 0\n", "10.\n", "f.txt:6: 7 columns: expected at least 9, as the header has"},
+  {"algbw   busbw #wrong     time   algbw   busbw #wrong", "algbw   busbw #wrong a b c d e f redop",
+   "f.txt:6: 13 columns: expected at least 16, as the header has"},
   {"0 OK", "4 FAILED", "f.txt:7: Out of bounds values : 4 FAILED: expected a run with right results"},
   {"root     time", "root  cputime", "f.txt:5: cputime: expected the time on the GPU, from a run without -C"},
   {"  algbw", "  albw", "f.txt:5: expected the columns size count type ... time algbw busbw #wrong"},

@@ -437,8 +437,9 @@ static gboolean read_row(Parser *p, const Token *tokens, int n, GError **error)
   int time = p->columns.time;
   if (!time)
     return fail(p, error, "a row without a header: expected the line of columns (size count type ...) above");
-  if (n < time + 4)
-    return fail(p, error, "%d columns: expected at least %d, as the header has", n, time + 4);
+  int columns = 1 + MAX(time + 3, MAX(p->columns.redop, p->columns.root));
+  if (n < columns)
+    return fail(p, error, "%d columns: expected at least %d, as the header has", n, columns);
   NcclRow row = {.line = p->line, .bytes = g_ascii_strtod(tokens[0].text, NULL),
                  .in_place = tokens[time].gap >= BLANK_HALF};
   if (row.bytes == 0 || strcmp(tokens[time].text, "N/A") == 0) {
