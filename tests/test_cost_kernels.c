@@ -288,8 +288,29 @@ START_TEST(fitted_attention)
 }
 END_TEST
 
+/* Curves of 16-bit kernels must not lend their rate to formats that are slower. */
+START_TEST(attention_within_peak)
+{
+  static const char *const gpus[] = {"v100-sxm2-32gb", "a100-sxm4-80gb", "h100-sxm5-80gb", "h200-sxm5-141gb"};
+  for (guint i = 0; i < G_N_ELEMENTS(gpus); i++) {
+    GError *error = NULL;
+    Device device = {0};
+    ck_assert_msg(device_load(gpus[i], &device, &error), "%s", error ? error->message : "");
+    device.sustained_fraction = 1;
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+      double peak = device.peak_flops_per_s[dtype];
+      AttentionWork work = work_of(65536, 128);
+      work.dtype = dtype;
+      for (work.backward = FALSE; peak > 0 && work.backward <= TRUE; work.backward++)
+        ck_assert_double_le(attention_flops(&work) / attention_s(&device, &work), peak);
+    }
+    device_clear(&device);
+  }
+}
+END_TEST
+
 TEST_MAIN("cost_kernels", large_matmul_is_arithmetic, thin_matmul_is_memory, tiny_matmul_is_launch, last_wave,
           grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, sustained_rate,
           attention_work, attention_between_points, attention_falls_back, dropout_slows_attention,
           few_blocks_fill_a_part, memory_bound,
-          fitted_parts, separate_attention, fitted_attention)
+          fitted_parts, separate_attention, fitted_attention, attention_within_peak)

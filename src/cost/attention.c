@@ -73,15 +73,20 @@ static double utilization(const Kernels *kernels, const AttentionWork *work)
   return UTILIZATION_UNKNOWN;
 }
 
+/* Narrow formats' attention runs in 16 bits, which the curves are of; wide ones reach their own peak at most. */
+static double peak_flops_per_s(const Device *device, DType dtype)
+{
+  double narrow = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
+  return narrow > 0 && dtype_bytes[dtype] <= 2 ? narrow : device->peak_flops_per_s[dtype];
+}
+
 double attention_s(const Device *device, const AttentionWork *work)
 {
   double flops = attention_flops(work);
   if (!(flops > 0))
     return 0;
-  double peak = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
-  if (!(peak > 0))
-    peak = device->peak_flops_per_s[work->dtype]; /* no matrix units: curves are of what there is */
-  double rate = peak * device->sustained_fraction * utilization(&device->kernels, work);
+  double rate =
+      peak_flops_per_s(device, work->dtype) * device->sustained_fraction * utilization(&device->kernels, work);
   if (work->dropout)
     rate *= work->backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;
   double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);
