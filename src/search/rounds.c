@@ -159,6 +159,17 @@ static void simulate_job(gpointer data, gpointer user_data)
   g_mutex_unlock(&r->mutex);
 }
 
+/* NULL where the caller's own thread is enough, or the system grants no other. */
+static GThreadPool *pool_new(Rounds *r, int threads)
+{
+  int wanted = MIN(threads > 0 ? threads : (int)g_get_num_processors(), ROUND);
+  GThreadPool *pool = wanted > 1 ? g_thread_pool_new(simulate_job, r, wanted, TRUE, NULL) : NULL;
+
+  if (pool && g_thread_pool_get_num_threads(pool) == 0)
+    g_thread_pool_free(g_steal_pointer(&pool), TRUE, FALSE);
+  return pool;
+}
+
 Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, int threads)
 {
   Rounds *r = g_new0(Rounds, 1);
@@ -167,9 +178,9 @@ Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *price
   r->cluster = cluster;
   r->prices = prices;
   r->journal = journal;
-  r->pool = g_thread_pool_new(simulate_job, r, threads > 0 ? threads : (int)g_get_num_processors(), TRUE, NULL);
   g_mutex_init(&r->mutex);
   g_cond_init(&r->done);
+  r->pool = pool_new(r, threads);
   return r;
 }
 
@@ -177,7 +188,8 @@ void rounds_free(Rounds *r)
 {
   if (!r)
     return;
-  g_thread_pool_free(r->pool, FALSE, TRUE);
+  if (r->pool)
+    g_thread_pool_free(r->pool, FALSE, TRUE);
   g_mutex_clear(&r->mutex);
   g_cond_clear(&r->done);
   g_free(r);
@@ -208,7 +220,10 @@ void rounds_run(Rounds *r, Simulation *simulations, int n)
       jobs[left++] = (Job) { &simulations[i], price_cache_own(r->prices, &simulations[i].plan) };
   r->left = left;
   for (int i = 0; i < left; i++)
-    g_thread_pool_push(r->pool, &jobs[i], NULL);
+    if (r->pool)
+      g_thread_pool_push(r->pool, &jobs[i], NULL);
+    else
+      simulate_job(&jobs[i], r);
   g_mutex_lock(&r->mutex);
   while (r->left > 0)
     g_cond_wait(&r->done, &r->mutex);

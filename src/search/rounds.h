@@ -32,7 +32,8 @@ typedef struct {
 
 typedef struct Rounds Rounds;
 
-/* Neither model, cluster, prices nor journal (may be NULL) is owned. threads: 0 = one for each processor. */
+/* Neither model, cluster, prices nor journal (may be NULL) is owned. threads: 0 = one for each processor;
+ * no more are started than a round has simulations, and where none can be, the caller's own does the work. */
 Rounds *rounds_new(const Model *model, const Cluster *cluster, PriceCache *prices, Journal *journal, int threads);
 void rounds_free(Rounds *rounds);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Rounds, rounds_free)
