@@ -3,6 +3,8 @@
 #include "base/units.h"
 #include "report/explain.h"
 
+#include <math.h>
+
 char *explain_counts(const SearchResult *f)
 {
   GString *s = g_string_new(NULL);
@@ -87,8 +89,11 @@ char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean 
     if (lost == 0)
       g_string_append_printf(s, "The best plan with %s is as fast as the best of all.\n%s", values, losses);
     else
-      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s more, %.1f %%, than %s:\n%s", values,
-                             label, lost, 100 * lost / pair[0].metrics.iteration_s, best, losses);
+      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s %s, %.1f %%, than %s:\n%s", values, label,
+                             fabs(lost), lost > 0 ? "more" : "less", 100 * fabs(lost) / pair[0].metrics.iteration_s,
+                             best, losses);
+    if (lost < 0)
+      g_string_append_printf(s, "\nA search without --why-not holds it at the default; --fix %s takes it.\n", values);
   }
   return g_string_free(s, FALSE);
 }

@@ -75,6 +75,8 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, ", ep %d", p->ep);
   if (plan_expert_tensor(p) != p->tp)
     g_string_append_printf(s, " (etp %d)", plan_expert_tensor(p));
+  if (plan_experts_apart(p) && p->dispatch != DISPATCH_ALL_TO_ALL)
+    g_string_append_printf(s, " by %s", expert_dispatch_names[p->dispatch]);
   g_string_append_printf(s, ", dp %d%s, zero %d", p->dp, p->pipeline_inner ? " around pp" : "", p->zero);
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(s, " over %d", plan_shards(p));
