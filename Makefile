@@ -1,13 +1,14 @@
 # Adding a file never edits this Makefile: sources are found by wildcard.
 # SAN=1 builds with sanitizers, CUDA=1 with the CUDA backend (in build/cuda; with
-# MPI=no for one device alone), CI=true turns warnings into errors. Targets: all,
+# MPI=no for one device alone), EMULATED=1 with it on an emulated device (in
+# build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
 # deps, check, build-tests, unit-tests, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, predict-cpu, plan-loop, bench, bench-table, bench-check,
 # search-scale, simgrid, schedules-sheet, install (PREFIX, DESTDIR), clean.
 
 CC ?= cc
 HOST := build$(if $(SAN),/san)
-BUILD := $(HOST)$(if $(CUDA),/cuda)
+BUILD := $(HOST)$(if $(EMULATED),/emulated,$(if $(CUDA),/cuda))
 PREFIX ?= /usr/local
 VERSION := 0.1.0
 SANITIZE := -fsanitize=address,undefined
@@ -30,8 +31,8 @@ PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 EXEC_MPI := $(if $(filter no,$(MPI)),,$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
 EXEC_PACKAGES := openblas $(EXEC_MPI)
 EXEC := $(shell pkg-config --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
-EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA),-DTDP_CUDA)
-EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(CUDA),$(CUDA_LIBS)) -lm
+EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA)$(EMULATED),-DTDP_CUDA)
+EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(EMULATED),-lstdc++ -lpthread,$(if $(CUDA),$(CUDA_LIBS))) -lm
 EXEC_SRC := $(filter-out $(if $(EXEC_MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
 $(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
 
@@ -49,6 +50,18 @@ CUDA_FLAGS = -std=c++17 -O2 -Isrc $(if $(CUDNN),-DTDP_CUDNN) $(foreach a,$(CUDA_
   -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
   -Xcompiler -Wall,-Wextra $(if $(CI),-Xcompiler -Werror --Werror all-warnings)
 CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(CUDA_SRC))
+
+# On the emulated device the same sources, with launches rewritten, are C++ for the
+# host. Accesses that are not aligned, or outside of arrays, end the program.
+ifdef EMULATED
+EMULATED_SRC := $(filter-out %/cudnn_graph.cu %/cudnn_attention.cu,$(wildcard src/exec/cuda/*.cu))
+EMULATED_HEADERS := $(patsubst %,$(BUILD)/%,$(wildcard src/exec/cuda/*.h))
+CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(EMULATED_SRC)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.cpp))
+EMULATED_FLAGS = -std=c++17 -O2 -g1 -ffp-contract=off -fno-math-errno -Itests/emulated/include -Itests/emulated -I$(BUILD)/src -Isrc \
+  -Wall -Wextra -Wno-unknown-pragmas -Wno-sign-compare $(if $(CI),-Werror) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer -DEMULATED_SANITIZED) \
+  $(shell pkg-config --cflags openblas)
+EMULATED_CHECKS = $(if $(SAN),,-fsanitize=alignment,bounds -fno-sanitize-recover=all)
+endif
 
 LIB_SRC := $(filter-out src/cli/% src/exec/%,$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/tdp_*.c)
@@ -88,9 +101,23 @@ $(LIB): $(call host_obj,$(LIB_SRC) $(CLI_LIB_SRC))
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+ifdef EMULATED
+$(BUILD)/src/%: src/% tests/emulated/launches
+	@mkdir -p $(@D)
+	tests/emulated/launches $< >$@
+
+$(BUILD)/obj/%.cu.o: $(BUILD)/%.cu $(EMULATED_HEADERS) src/exec/backend.h $(wildcard tests/emulated/include/*.h) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMULATED_FLAGS) $(EMULATED_CHECKS) -x c++ -c $< -o $@
+
+$(BUILD)/obj/tests/emulated/%.o: tests/emulated/%.cpp $(wildcard tests/emulated/*.h tests/emulated/include/*.h) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) $(EMULATED_FLAGS) -c $< -o $@
+else
 $(BUILD)/obj/%.cu.o: %.cu $(wildcard src/exec/cuda/*.h) src/exec/backend.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(NVCC) $(CUDA_FLAGS) -c $< -o $@
+endif
 
 $(EXEC_LIB): $(call obj,$(EXEC_SRC)) $(CUDA_OBJ)
 	@rm -f $@

@@ -1,0 +1,140 @@
+#include "fiber.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#ifdef EMULATED_SANITIZED
+#include <sanitizer/common_interface_defs.h>
+enum { STACK = 256 << 10 };
+#else
+static void __sanitizer_start_switch_fiber(void **, const void *, size_t) {}
+static void __sanitizer_finish_switch_fiber(void *, const void **, size_t *) {}
+enum { STACK = 64 << 10 };
+#endif
+
+#if !defined(__x86_64__) || defined(EMULATED_UCONTEXT)
+#define BY_UCONTEXT 1
+#include <ucontext.h>
+#endif
+
+namespace emulated {
+
+struct Fiber {
+  void (*run)(void *);
+  void *data;
+  char *stack;
+  void *inside_fake, *outside_fake; /* what the address sanitizer keeps of each side */
+  const void *outside_stack;
+  size_t outside_bytes;
+#ifdef BY_UCONTEXT
+  ucontext_t inside, outside;
+#else
+  void *inside, *outside; /* stack pointers */
+#endif
+};
+
+static void begin(Fiber *f)
+{
+  __sanitizer_finish_switch_fiber(NULL, &f->outside_stack, &f->outside_bytes);
+  f->run(f->data);
+  abort();
+}
+
+#ifdef BY_UCONTEXT
+
+static void begin_parts(unsigned high, unsigned low)
+{
+  begin((Fiber *)((uintptr_t)high << 32 | low));
+}
+
+static void prepare(Fiber *f)
+{
+  getcontext(&f->inside);
+  f->inside.uc_stack.ss_sp = f->stack;
+  f->inside.uc_stack.ss_size = STACK;
+  f->inside.uc_link = NULL;
+  makecontext(&f->inside, (void (*)(void))begin_parts, 2, (unsigned)((uintptr_t)f >> 32), (unsigned)(uintptr_t)f);
+}
+
+static void change(ucontext_t *from, ucontext_t *to)
+{
+  swapcontext(from, to);
+}
+
+#else
+
+/* Pushes what a callee must keep, changes stacks, pops. A fresh stack returns into `first`. */
+extern "C" void emulated_change(void **from, void **to);
+extern "C" void emulated_first(void);
+__asm__(".text\n"
+        ".globl emulated_change\n"
+        "emulated_change:\n"
+        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+        "  movq %rsp, (%rdi)\n"
+        "  movq (%rsi), %rsp\n"
+        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
+        "  ret\n"
+        ".globl emulated_first\n"
+        "emulated_first:\n"
+        "  movq %r12, %rdi\n"
+        "  callq *%r13\n"
+        "  ud2\n");
+
+static void prepare(Fiber *f)
+{
+  void **top = (void **)(f->stack + STACK);
+
+  *--top = NULL;
+  *--top = NULL; /* two words: the stack is aligned to 16 at the call */
+  *--top = (void *)emulated_first;
+  *--top = NULL;         /* rbp */
+  *--top = NULL;         /* rbx */
+  *--top = f;            /* r12 */
+  *--top = (void *)begin; /* r13 */
+  *--top = NULL;         /* r14 */
+  *--top = NULL;         /* r15 */
+  f->inside = top;
+}
+
+static void change(void **from, void **to)
+{
+  emulated_change(from, to);
+}
+
+#endif
+
+Fiber *fiber_new(void (*run)(void *), void *data)
+{
+  enum { PAGE = 4096 };
+  char *memory = (char *)mmap(NULL, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  Fiber *f = new Fiber();
+
+  if (memory == MAP_FAILED || mprotect(memory, PAGE, PROT_NONE) != 0) {
+    perror("emulated: stack of a thread");
+    abort();
+  }
+  f->run = run;
+  f->data = data;
+  f->stack = memory + PAGE;
+  prepare(f);
+  return f;
+}
+
+void fiber_enter(Fiber *f)
+{
+  __sanitizer_start_switch_fiber(&f->outside_fake, f->stack, STACK);
+  change(&f->outside, &f->inside);
+  __sanitizer_finish_switch_fiber(f->outside_fake, NULL, NULL);
+}
+
+void fiber_leave(Fiber *f)
+{
+  __sanitizer_start_switch_fiber(&f->inside_fake, f->outside_stack, f->outside_bytes);
+  change(&f->inside, &f->outside);
+  __sanitizer_finish_switch_fiber(f->inside_fake, &f->outside_stack, &f->outside_bytes);
+}
+
+} // namespace emulated

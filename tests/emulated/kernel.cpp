@@ -1,0 +1,369 @@
+/*
+ * Blocks one after another, their threads as fibers: a thread runs until it waits
+ * for its warp or its block. Threads start in an order that differs from block to
+ * block, so that what lacks a barrier reads poison.
+ */
+#include "device.h"
+#include "fiber.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace emulated {
+
+Place place;
+
+namespace {
+
+enum { WARP = 32, SHARED_MAX = 227 << 10, SHARED_PLAIN = 48 << 10, ZONE = 64 };
+enum State { READY, AT_BARRIER, AT_WARP, GONE };
+
+struct Thread {
+  uint3 index;
+  State state;
+  Fiber *fiber; /* NULL: not begun */
+  const char *what; /* the call in which it waits for lanes */
+  int value, from;
+  unsigned mask, how;
+  uint64_t bits;
+};
+
+struct Block {
+  const std::function<void()> *body;
+  std::vector<Thread> threads;
+  std::deque<int> ready;
+  std::vector<Fiber *> spare;
+  std::vector<std::pair<void *, size_t>> shared; /* that this block's threads have named */
+  unsigned arrived[WARP], left[WARP]; /* lanes of each warp that wait for it, that are gone */
+  const char *file; /* of the barrier at which some are */
+  int line;
+  std::vector<char> dynamic;
+  size_t dynamic_bytes;
+  int current, gone, at_barrier, result;
+} block;
+
+size_t allowed_shared = SHARED_PLAIN;
+
+Thread &self() { return block.threads[block.current]; }
+
+/* To the scheduler, until something has made the thread ready. */
+void wait(State state)
+{
+  Thread &t = self();
+  t.state = state;
+  fiber_leave(t.fiber);
+}
+
+void make_ready(int i)
+{
+  block.threads[i].state = READY;
+  block.ready.push_back(i);
+}
+
+/* A fiber runs thread after thread. */
+void run_threads(void *)
+{
+  for (;;) {
+    (*block.body)();
+    Thread &t = self();
+    t.state = GONE;
+    block.gone++;
+    block.left[block.current / WARP] |= 1u << lane();
+    block.spare.push_back(t.fiber);
+    fiber_leave(t.fiber);
+  }
+}
+
+void resume(int i)
+{
+  Thread &t = block.threads[i];
+
+  if (!t.fiber) {
+    if (block.spare.empty())
+      block.spare.push_back(fiber_new(run_threads, NULL));
+    t.fiber = block.spare.back();
+    block.spare.pop_back();
+  }
+  block.current = i;
+  place.thread = t.index;
+  fiber_enter(t.fiber);
+}
+
+/* Forward, backward, or warps shuffled. */
+void order_threads(int n)
+{
+  block.ready.clear();
+  for (int i = 0; i < n; i++)
+    block.ready.push_back(i);
+  uint64_t how = draw(3);
+  if (how == 1)
+    std::reverse(block.ready.begin(), block.ready.end());
+  for (int i = n - 1; how == 2 && i > 0; i--)
+    std::swap(block.ready[i], block.ready[draw(i + 1)]);
+}
+
+[[noreturn]] void stuck()
+{
+  for (const Thread &t : block.threads)
+    if (t.state == AT_WARP)
+      fail("thread %u of block %u waits in %s for lanes %08x, which have not all come", t.index.x, place.block.x,
+           t.what, t.mask);
+  for (const Thread &t : block.threads)
+    if (t.state == AT_BARRIER)
+      fail("divergent barrier: thread %u of block %u waits at %s:%d, %d of %zu threads came, %d have left", t.index.x,
+           place.block.x, block.file, block.line, block.at_barrier, block.threads.size(), block.gone);
+  fail("no thread can run");
+}
+
+void check_dynamic()
+{
+  for (size_t i = 0; i < ZONE; i++)
+    if (block.dynamic[i] != 0x7f || block.dynamic[ZONE + block.dynamic_bytes + i] != 0x7f)
+      fail("written outside of the block's %zu bytes of shared memory", block.dynamic_bytes);
+}
+
+void run_block(dim3 size)
+{
+  int n = size.x * size.y * size.z;
+
+  block.threads.assign(n, Thread());
+  block.gone = block.at_barrier = 0;
+  memset(block.arrived, 0, sizeof block.arrived);
+  memset(block.left, 0, sizeof block.left);
+  block.shared.clear();
+  block.dynamic.assign(block.dynamic_bytes + 2 * ZONE, 0x7f);
+  poison(block.dynamic.data() + ZONE, block.dynamic_bytes);
+  for (int i = 0; i < n; i++)
+    block.threads[i].index = { i % size.x, i / size.x % size.y, i / size.x / size.y };
+  order_threads(n);
+  while (!block.ready.empty()) {
+    int next = block.ready.front();
+    block.ready.pop_front();
+    resume(next);
+  }
+  if (block.gone < n)
+    stuck();
+  check_dynamic();
+}
+
+void run_grid(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()> &body)
+{
+  uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+  bool backward = draw(2);
+
+  block.body = &body;
+  block.dynamic_bytes = shared_bytes;
+  place.block_dim = size;
+  place.grid_dim = grid;
+  for (uint64_t i = 0; i < blocks; i++) {
+    uint64_t at = backward ? blocks - 1 - i : i;
+    place.block = { (unsigned)(at % grid.x), (unsigned)(at / grid.x % grid.y), (unsigned)(at / grid.x / grid.y) };
+    run_block(size);
+  }
+}
+
+void delay()
+{
+  static const long ms = setting("EMULATED_DELAY_MS", 0);
+  timespec t = { ms / 1000, ms % 1000 * 1000000 };
+  if (ms > 0)
+    nanosleep(&t, NULL);
+}
+
+bool takes_part(int warp, unsigned mask, int lane)
+{
+  return mask >> lane & 1 && block.arrived[warp] >> lane & 1;
+}
+
+/* The last to come gives each lane what it asked for. */
+void give(int warp, unsigned mask)
+{
+  Thread *lanes = &block.threads[warp * WARP];
+  uint64_t given[WARP] = {};
+  unsigned ballot = 0;
+
+  for (int i = 0; i < WARP; i++) {
+    if (!takes_part(warp, mask, i))
+      continue;
+    ballot |= (unsigned)lanes[i].value << i;
+    if (lanes[i].from < 0)
+      continue;
+    if (!takes_part(warp, mask, lanes[i].from))
+      fail("lane %d reads lane %d in %s, which takes no part", i, lanes[i].from, lanes[i].what);
+    given[i] = lanes[lanes[i].from].bits;
+  }
+  for (int i = 0; i < WARP; i++)
+    if (takes_part(warp, mask, i)) {
+      lanes[i].bits = given[i];
+      lanes[i].how = ballot;
+      if (warp * WARP + i != block.current)
+        make_ready(warp * WARP + i);
+    }
+  block.arrived[warp] &= ~mask;
+  self().state = READY;
+}
+
+/* All lanes of the mask that have not left must come to the same call with the same mask. */
+void wait_for_warp(const char *what, unsigned mask)
+{
+  Thread &own = self();
+  int warp = block.current / WARP, first = warp * WARP, n = (int)block.threads.size() - first;
+  unsigned present = n < WARP ? (1u << n) - 1 : ~0u;
+
+  if (!(mask >> lane() & 1))
+    fail("thread %d calls %s without its own bit in mask %08x", block.current, what, mask);
+  for (unsigned others = block.arrived[warp] & mask; others; others &= others - 1) {
+    const Thread &t = block.threads[first + __builtin_ctz(others)];
+    if (t.mask != mask || (t.what != what && strcmp(t.what, what) != 0))
+      fail("lane %d is in %s of lanes %08x, lane %d in %s of lanes %08x", lane(), what, mask, __builtin_ctz(others),
+           t.what, t.mask);
+  }
+  own.mask = mask;
+  own.what = what;
+  block.arrived[warp] |= 1u << lane();
+  if (mask & present & ~(block.arrived[warp] | block.left[warp]))
+    wait(AT_WARP);
+  else
+    give(warp, mask);
+}
+
+} // namespace
+
+int lane(void)
+{
+  return block.current % WARP;
+}
+
+uint64_t exchange(const char *what, unsigned mask, uint64_t value, int from)
+{
+  self().bits = value;
+  self().from = from;
+  self().value = 0;
+  wait_for_warp(what, mask);
+  return self().bits;
+}
+
+unsigned vote(const char *what, unsigned mask, bool value)
+{
+  self().from = -1;
+  self().value = value;
+  wait_for_warp(what, mask);
+  return self().how;
+}
+
+int barrier(const char *file, int line, int value, int how)
+{
+  Thread &own = self();
+
+  if (block.at_barrier == 0) {
+    block.file = file;
+    block.line = line;
+  } else if (block.line != line || strcmp(block.file, file) != 0) {
+    fail("divergent barrier: thread %u of block %u is at %s:%d, others at line %d", own.index.x, place.block.x, file,
+         line, block.line);
+  }
+  own.value = value;
+  if (++block.at_barrier < (int)block.threads.size()) {
+    wait(AT_BARRIER);
+    return block.result;
+  }
+  int sum = 0, n = block.at_barrier;
+  for (const Thread &t : block.threads)
+    sum += t.value;
+  block.result = how == BARRIER_COUNT ? sum : how == BARRIER_AND ? sum == n : how == BARRIER_OR ? sum > 0 : 0;
+  block.at_barrier = 0;
+  for (int i = 0; i < n; i++)
+    if (i != block.current)
+      make_ready(i);
+  return block.result;
+}
+
+void shared(void *p, size_t bytes)
+{
+  for (const auto &s : block.shared)
+    if (s.first == p)
+      return;
+  block.shared.push_back({ p, bytes });
+  poison(p, bytes);
+}
+
+void *dynamic_shared(void)
+{
+  return block.dynamic.data() + ZONE;
+}
+
+void Launch::enqueue(const std::function<void()> &thread) const
+{
+  Api api;
+  uint64_t threads = (uint64_t)block.x * block.y * block.z;
+
+  if (threads == 0 || threads > 1024 || block.z > 64 || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
+      grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
+    noted(cudaErrorInvalidConfiguration);
+    return;
+  }
+  if (shared_bytes > allowed_shared) {
+    noted(cudaErrorInvalidValue);
+    return;
+  }
+  emulated::enqueue_done(stream, name, [grid = grid, block = block, bytes = shared_bytes, thread] {
+    run_grid(grid, block, bytes, thread);
+    delay();
+  });
+}
+
+float half_to_float(uint16_t bits)
+{
+  uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
+
+  if (exponent == 0)
+    return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
+  if (exponent == 31)
+    return __uint_as_float(sign | 0x7f800000 | fraction << 13);
+  return __uint_as_float(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+/* Adding a power of two rounds by the host's fp32 unit where the result is subnormal. */
+uint16_t float_to_half(float x)
+{
+  uint32_t bits = __float_as_uint(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+
+  if (magnitude > 0x7f800000)
+    return 0x7fff;
+  if (magnitude >= 0x477ff000) /* 65520 rounds to infinity */
+    return (uint16_t)(sign | 0x7c00);
+  if (magnitude < 0x38800000) /* below 2^-14 */
+    return (uint16_t)(sign | (__float_as_uint(__uint_as_float(magnitude) + 0.5f) - 0x3f000000));
+  magnitude += 0xfff + (magnitude >> 13 & 1);
+  return (uint16_t)(sign | ((magnitude >> 13) - (112 << 10)));
+}
+
+uint16_t float_to_bfloat(float x)
+{
+  uint32_t bits = __float_as_uint(x);
+
+  if ((bits & 0x7fffffff) > 0x7f800000)
+    return 0x7fff;
+  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+} // namespace emulated
+
+cudaError_t emulated_allow_shared(cudaFuncAttribute attribute, int value)
+{
+  emulated::Api api;
+
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+    return cudaSuccess;
+  if (value < 0 || value > emulated::SHARED_MAX)
+    return emulated::noted(cudaErrorInvalidValue);
+  emulated::allowed_shared = std::max(emulated::allowed_shared, (size_t)value);
+  return cudaSuccess;
+}
