@@ -143,6 +143,12 @@ typedef struct {
                       ready_s lacks it */
 } BackendWithheld;
 
+/* What a device itself says of its memory; 0 = not known. */
+typedef struct {
+  size_t used_bytes, reserved_bytes; /* most at once of what alloc had handed out, of what it held for that */
+  size_t device_bytes;               /* in use now, the driver's, libraries' and other programs' parts included */
+} BackendMemory;
+
 /* How a process finds its device and the others. */
 typedef struct {
   int rank, size, local_rank;
@@ -160,14 +166,13 @@ struct Backend {
   int concurrent;       /* kernels of different streams may run at once */
   int units;            /* multiprocessors; 1 where a device is a core */
   size_t memory_bytes, cache_bytes; /* of the device; 0 = the host's, not known */
-  uint64_t activity;    /* grows with every kernel that starts, so that a long task is no hang */
-  double exchanged_s;   /* host seconds that synchronous computation spent in communication so far */
+  uint64_t activity;    /* grows with what starts and, on a device, with what ends: a long task is no hang */
 
   void (*free)(Backend *b); /* after an orderly end */
   /* One line about what went wrong, NULL if nothing did. Never blocks. */
   const char *(*failed)(Backend *b);
-  /* Bytes of the device in use by this process, 0 = unknown. */
-  size_t (*device_bytes)(Backend *b);
+  /* `restart`: the most is counted anew from here. NULL = nothing is known but what alloc was asked for. */
+  BackendMemory (*device_memory)(Backend *b, int restart);
   /* NULL = not known: a device that no other program uses. */
   BackendWithheld (*withheld)(Backend *b);
 

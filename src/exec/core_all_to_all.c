@@ -59,7 +59,7 @@ static void *exchange(const LayerRun *r, const Row *row, void *x)
 
   for (int i = 0; i < r->shape.cp; i++)
     counts[i] = n / r->shape.cp;
-  r->b->all_to_all(r->b, r->context, r->s, x, counts, y, counts, r->b->dtype);
+  exchange_all_to_all(r, GROUP_CONTEXT, x, counts, y, counts, r->b->dtype);
   run_drop(r, &x);
   return y;
 }

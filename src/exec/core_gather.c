@@ -6,7 +6,7 @@ static void *gather(const LayerRun *r, const Core *c, const void *qkv)
   gsize n = core_pack_size(r, c);
   void *own = core_pack(r, c, qkv), *all = run_buffer(r, n * r->shape.cp);
 
-  r->b->all_gather(r->b, r->context, r->s, own, all, n, r->b->dtype);
+  exchange_all_gather(r, GROUP_CONTEXT, own, all, n, r->b->dtype);
   run_drop(r, &own);
   return all;
 }
@@ -35,7 +35,7 @@ static void backward(const LayerRun *r, const Core *c, void **kept, const void *
     core_block_backward(r, c, kept, core_at(r, all, from * n), from, dcontext, dqkv, core_at(r, sums, from * n));
   run_drop(r, &all);
   own = run_buffer(r, n);
-  r->b->reduce_scatter(r->b, r->context, r->s, sums, own, n, r->b->dtype);
+  exchange_reduce_scatter(r, GROUP_CONTEXT, sums, own, n, r->b->dtype);
   run_drop(r, &sums);
   core_unpack(r, c, own, dqkv);
 }

@@ -8,7 +8,7 @@ static int owner(const LayerRun *r, int step)
 }
 
 /* Starts to send a buffer to the next rank; returns what comes from the previous one,
- * there after wait(). */
+ * there after exchange_wait(). */
 static void *pass_on(const LayerRun *r, const void *x, gsize n)
 {
   int cp = r->shape.cp, rank = r->shape.cp_rank;
@@ -16,19 +16,8 @@ static void *pass_on(const LayerRun *r, const void *x, gsize n)
   void *y = run_buffer(r, n);
 
   out[(rank + 1) % cp] = in[(rank - 1 + cp) % cp] = n;
-  r->b->event_record(r->b, r->ready, r->s);
-  r->b->event_wait(r->b, r->ready, r->beside);
-  r->b->all_to_all(r->b, r->context, r->beside, x, out, y, in, r->b->dtype);
-  r->b->event_record(r->b, r->arrived, r->beside);
+  exchange_start_beside(r, GROUP_CONTEXT, x, out, y, in, r->b->dtype);
   return y;
-}
-
-static void wait(const LayerRun *r)
-{
-  double start = r->b->now_s(r->b);
-
-  r->b->event_wait(r->b, r->arrived, r->s);
-  r->b->exchanged_s += r->b->now_s(r->b) - start;
 }
 
 static void forward(const LayerRun *r, const Core *c, void **kept)
@@ -40,7 +29,7 @@ static void forward(const LayerRun *r, const Core *c, void **kept)
     void *next = step < r->shape.cp - 1 ? pass_on(r, kv, n) : NULL;
     core_block_forward(r, c, kept, kv, owner(r, step));
     if (next)
-      wait(r);
+      exchange_wait(r, GROUP_CONTEXT);
     run_drop(r, &kv);
     kv = next;
   }
@@ -58,7 +47,7 @@ static void backward(const LayerRun *r, const Core *c, void **kept, const void *
     void *sums = passed ? pass_on(r, passed, n) : NULL, *dkv = run_buffer(r, n);
     r->b->zero(r->b, r->s, dkv, n * r->bytes);
     core_block_backward(r, c, kept, kv, owner(r, step), dcontext, dqkv, dkv);
-    wait(r);
+    exchange_wait(r, GROUP_CONTEXT);
     if (sums)
       r->b->add(r->b, r->s, n, sums, dkv);
     run_drop(r, &sums);
@@ -68,7 +57,7 @@ static void backward(const LayerRun *r, const Core *c, void **kept, const void *
     kv = next;
   }
   own = pass_on(r, passed, n);
-  wait(r);
+  exchange_wait(r, GROUP_CONTEXT);
   run_drop(r, &passed);
   core_unpack(r, c, own, dqkv);
 }

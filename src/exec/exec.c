@@ -126,6 +126,16 @@ static void init_runs(Exec *x)
   x->begin = x->b->event_new(x->b);
 }
 
+/* None without work: a device has few queues. */
+static void init_streams(Exec *x)
+{
+  for (int lane = 0; lane < ALL_LANES; lane++)
+    if (lane == LANE_COMPUTE || x->order[lane]->len > 0)
+      x->lanes[lane] = x->b->stream_new(x->b, lane == LANE_COMPUTE);
+  if (x->plan->cp > 1)
+    x->beside = x->b->stream_new(x->b, FALSE);
+}
+
 static void init_parameters(Exec *x)
 {
   g_autofree gboolean *present = present_layers(x), *cuts = cut_layers(x);
@@ -147,8 +157,10 @@ static void init_run(Exec *x)
   Backend *b = x->b;
 
   x->run = (LayerRun) {
-    .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory, .tensor = x->tensor,
-    .context = x->context, .expert = x->expert, .expert_tensor = x->expert_tensor, .expert_block = x->expert_block,
+    .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory,
+    .groups = { [GROUP_TENSOR] = x->tensor, [GROUP_CONTEXT] = x->context, [GROUP_EXPERT] = x->expert,
+                [GROUP_EXPERT_TENSOR] = x->expert_tensor, [GROUP_EXPERT_BLOCK] = x->expert_block },
+    .exposure = &x->exposure,
     .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
     .kept_as = PART_ACTIVATIONS,
     .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
@@ -186,11 +198,10 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   memory_init(&x->memory, backend, options->memory_limit);
   x->memory.fatal = options->fatal;
   x->memory.data = options->data;
-  for (int lane = 0; lane < ALL_LANES; lane++)
-    x->lanes[lane] = backend->stream_new(backend, lane == LANE_COMPUTE);
-  x->beside = backend->stream_new(backend, FALSE);
+  exposure_init(&x->exposure, backend);
   init_chunks(x);
   init_runs(x);
+  init_streams(x);
   if (!tokens_init(&x->tokens, options->tokens, options->seed, model->vocab, plan->seq, error) ||
       !groups_init(x, error)) {
     exec_free(x);
@@ -247,9 +258,12 @@ void exec_free(Exec *x)
     groups_clear(x);
   free_chunks(x);
   free_runs(x);
+  exposure_clear(&x->exposure);
   for (int lane = 0; lane < ALL_LANES; lane++)
-    x->b->stream_free(x->b, x->lanes[lane]);
-  x->b->stream_free(x->b, x->beside);
+    if (x->lanes[lane])
+      x->b->stream_free(x->b, x->lanes[lane]);
+  if (x->beside)
+    x->b->stream_free(x->b, x->beside);
   if (x->run.ready) {
     x->b->event_free(x->b, x->run.ready);
     x->b->event_free(x->b, x->run.arrived);

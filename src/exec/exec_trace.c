@@ -1,45 +1,66 @@
 /* The trace of a step: each row as its first rank measured it. */
 #include "exec/rank.h"
 
-enum { START, END, EXCHANGED, PEAK_ACTIVATIONS, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS, FIELDS };
-enum { EXPERT_LOAD = PART_COUNT, ROW_FIELDS }; /* behind held parts */
+enum { START, END, EXPOSED, PEAK_ACTIVATIONS = EXPOSED + EXPOSED_COUNT, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS,
+       FIELDS };
+enum { EXPERT_LOAD = PART_COUNT, USED, RESERVED, DEVICE, ROW_FIELDS }; /* behind held parts */
 
 static gboolean speaks_for_row(const Exec *x)
 {
   return x->coordinates[AXIS_TENSOR] == 0 && exec_replica(x) == 0;
 }
 
-static void fill_task(const Exec *x, int task, double *out)
+static void fill_task(const Exec *x, int task, const double exposed[EXPOSED_COUNT], double *out)
 {
   const TaskRun *run = &x->runs[task];
   double begin = x->b->event_s(x->b, x->begin);
 
   out[START] = x->b->event_s(x->b, run->start) - begin;
   out[END] = x->b->event_s(x->b, run->end) - begin;
-  out[EXCHANGED] = run->exchanged_s;
+  memcpy(out + EXPOSED, exposed, EXPOSED_COUNT * sizeof *exposed);
   out[PEAK_ACTIVATIONS] = run->peak_activations;
   out[PEAK_BUFFERS] = run->peak_buffers;
   out[AFTER_ACTIVATIONS] = run->after_activations;
   out[AFTER_BUFFERS] = run->after_buffers;
 }
 
+static void fill_row(const Exec *x, double *out)
+{
+  for (int part = 0; part < PART_COUNT; part++)
+    out[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
+  if (x->visits[1] > 0)
+    out[EXPERT_LOAD] = x->visits[0] / x->visits[1];
+  out[USED] = x->device.used_bytes;
+  out[RESERVED] = x->device.reserved_bytes;
+  out[DEVICE] = x->device.device_bytes;
+}
+
+/* Of the tasks that this rank ran for its row, if it speaks for it. */
+static void fill_tasks(const Exec *x, double *all)
+{
+  double (*exposed)[EXPOSED_COUNT] = g_malloc0(x->program->tasks->len * sizeof *exposed);
+
+  exposure_add(&x->exposure, exposed);
+  for (int lane = 0; lane < LANE_COUNT; lane++)
+    for (guint i = 0; i < x->order[lane]->len; i++) {
+      int task = g_array_index(x->order[lane], int, i);
+      if (exec_task(x, task)->row == x->row)
+        fill_task(x, task, exposed[task], all + task * FIELDS);
+    }
+  g_free(exposed);
+}
+
 /* What each row measured, on every rank: fields of each task, then of each row. */
 static double *collect(Exec *x)
 {
   gsize n_tasks = x->program->tasks->len, n = n_tasks * FIELDS + x->program->n_rows * ROW_FIELDS;
-  double *all = g_new0(double, n), *row = all + n_tasks * FIELDS + x->row * ROW_FIELDS;
+  double *all = g_new0(double, n);
   void *device = x->b->alloc(x->b, x->run.s, n * sizeof *all);
 
-  for (int lane = 0; lane < LANE_COUNT && speaks_for_row(x); lane++)
-    for (guint i = 0; i < x->order[lane]->len; i++) {
-      int task = g_array_index(x->order[lane], int, i);
-      if (exec_task(x, task)->row == x->row)
-        fill_task(x, task, all + task * FIELDS);
-    }
-  for (int part = 0; part < PART_COUNT && speaks_for_row(x); part++)
-    row[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
-  if (speaks_for_row(x) && x->visits[1] > 0)
-    row[EXPERT_LOAD] = x->visits[0] / x->visits[1];
+  if (speaks_for_row(x)) {
+    fill_tasks(x, all);
+    fill_row(x, all + n_tasks * FIELDS + x->row * ROW_FIELDS);
+  }
   x->b->upload(x->b, x->run.s, device, all, n * sizeof *all);
   x->b->all_reduce(x->b, x->world, x->run.s, device, n, EXEC_F64, EXEC_SUM);
   x->b->download(x->b, x->run.s, all, device, n * sizeof *all);
@@ -53,8 +74,10 @@ static void add_span(Trace *trace, const Program *program, int task, const doubl
   Span span = { .start = fields[START], .end = fields[END], .segment = t->segment, .micro = t->micro, .row = t->row,
                 .chunk = t->chunk, .lane = t->lane, .kind = t->kind, .pass = t->pass, .cause = -1 };
 
-  if (t->kind == TASK_PASS)
-    span.exposed_tensor_s = MIN(fields[EXCHANGED], span.end - span.start);
+  for (int kind = 0; kind < EXPOSED_COUNT; kind++)
+    span.exposed_tensor_s += fields[EXPOSED + kind];
+  span.exposed_context_s = fields[EXPOSED + EXPOSED_CONTEXT];
+  span.exposed_expert_s = fields[EXPOSED + EXPOSED_EXPERT];
   g_array_append_val(trace->spans, span);
   trace->end_s = MAX(trace->end_s, span.end);
 }
@@ -107,6 +130,9 @@ Trace *exec_trace(Exec *x)
   for (int row = 0; row < trace->n_rows; row++) {
     memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
     trace->rows[row].expert_load = rows[row * ROW_FIELDS + EXPERT_LOAD];
+    trace->rows[row].used_bytes = rows[row * ROW_FIELDS + USED];
+    trace->rows[row].reserved_bytes = rows[row * ROW_FIELDS + RESERVED];
+    trace->rows[row].device_bytes = rows[row * ROW_FIELDS + DEVICE];
     trace->rows[row].cached_bytes = 0;
   }
   trace->fragmentation = trace->step_s = 0; /* measured: nothing beside what is held */

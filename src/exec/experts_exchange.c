@@ -18,9 +18,9 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w)
   state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, w->etp * bytes);
   char *own = (char *)state->kept[VISITS] + w->etp_rank * bytes;
   r->b->upload(r->b, r->s, counts, first, bytes);
-  r->b->all_to_all(r->b, r->expert, r->s, counts, each, own, each, EXEC_I32);
+  exchange_all_to_all(r, GROUP_EXPERT, counts, each, own, each, EXEC_I32);
   if (w->etp > 1)
-    r->b->all_gather(r->b, r->expert_tensor, r->s, own, state->kept[VISITS], w->experts, EXEC_I32);
+    exchange_all_gather(r, GROUP_EXPERT_TENSOR, own, state->kept[VISITS], w->experts, EXEC_I32);
   run_drop(r, &counts);
 }
 
@@ -65,7 +65,7 @@ static void sort(const LayerRun *r, const Experts *w, const Visits *v, void *by_
 }
 
 /* x_rows[i] rows go to rank i of a group and y_rows[i] come. */
-static void exchange(const LayerRun *r, BackendComm *group, int ranks, const void *x, const gsize *x_rows, void *y,
+static void exchange(const LayerRun *r, Group group, int ranks, const void *x, const gsize *x_rows, void *y,
                      const gsize *y_rows)
 {
   g_autofree gsize *x_n = g_new(gsize, ranks), *y_n = g_new(gsize, ranks);
@@ -74,7 +74,7 @@ static void exchange(const LayerRun *r, BackendComm *group, int ranks, const voi
     x_n[i] = x_rows[i] * r->shape.hidden;
     y_n[i] = y_rows[i] * r->shape.hidden;
   }
-  r->b->all_to_all(r->b, group, r->s, x, x_n, y, y_n, r->b->dtype);
+  exchange_all_to_all(r, group, x, x_n, y, y_n, r->b->dtype);
 }
 
 /* Where what arrived at rank i of those that share matrices starts, in rows. */
@@ -94,8 +94,8 @@ static void share(const LayerRun *r, const Experts *w, const Visits *v, void *al
 
   for (int i = 0; i < w->etp && w->etp > 1; i++)
     if (v->arrived[i] > 0)
-      r->b->broadcast(r->b, r->expert_tensor, r->s, core_at(r, all, arrived_before(v, i) * row), v->arrived[i] * row,
-                      r->b->dtype, i);
+      exchange_broadcast(r, GROUP_EXPERT_TENSOR, core_at(r, all, arrived_before(v, i) * row), v->arrived[i] * row,
+                         r->b->dtype, i);
 }
 
 /* Sums their parts of what each received; takes `all` over. */
@@ -109,7 +109,7 @@ static void *sum_shares(const LayerRun *r, const Experts *w, const Visits *v, vo
   for (int i = 0; i < w->etp; i++)
     mine[i] = own;
   void *parts = run_buffer(r, n * w->etp), *sum = run_buffer(r, n);
-  exchange(r, r->expert_tensor, w->etp, all, v->arrived, parts, mine);
+  exchange(r, GROUP_EXPERT_TENSOR, w->etp, all, v->arrived, parts, mine);
   run_drop(r, &all);
   r->b->copy(r->b, r->s, sum, parts, n * r->bytes);
   for (int i = 1; i < w->etp; i++)
@@ -123,7 +123,7 @@ static void *send_copies(const LayerRun *r, const Experts *w, const Visits *v, v
   gsize row = r->shape.hidden;
   void *by_source = run_buffer(r, v->copies * row), *own = core_at(r, by_source, arrived_before(v, w->etp_rank) * row);
 
-  exchange(r, r->expert, w->ep, copies, v->sent, own, v->received);
+  exchange(r, GROUP_EXPERT, w->ep, copies, v->sent, own, v->received);
   run_drop(r, &copies);
   share(r, w, v, by_source);
   void *by_expert = memory_alloc(r->memory, r->s, part, v->copies * row * r->bytes);
@@ -141,7 +141,7 @@ static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v,
   run_drop(r, &copies);
   void *received = sum_shares(r, w, v, by_source);
   void *own = memory_alloc(r->memory, r->s, part, v->own * row * r->bytes);
-  exchange(r, r->expert, w->ep, received, v->received, own, v->sent);
+  exchange(r, GROUP_EXPERT, w->ep, received, v->received, own, v->sent);
   run_drop(r, &received);
   return own;
 }

@@ -44,9 +44,9 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w)
 
   state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, bytes);
   ExecRoute all = seen(r, state, w);
-  r->b->all_gather(r->b, r->expert_block, r->s, own.weight, all.weight, n, exec_wide(r->b->dtype));
-  r->b->all_gather(r->b, r->expert_block, r->s, own.chosen, all.chosen, n, EXEC_I32);
-  r->b->all_gather(r->b, r->expert_block, r->s, own.place, all.place, n, EXEC_I32);
+  exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.weight, all.weight, n, exec_wide(r->b->dtype));
+  exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.chosen, all.chosen, n, EXEC_I32);
+  exchange_all_gather(r, GROUP_EXPERT_BLOCK, own.place, all.place, n, EXEC_I32);
   give_places(r, w, &all);
 }
 
@@ -64,7 +64,7 @@ static void *gather(const LayerRun *r, const Experts *w, const void *x, int widt
   gsize n = (gsize)w->rows * width;
   void *all = run_buffer(r, n * block_ranks(w));
 
-  r->b->all_gather(r->b, r->expert_block, r->s, x, all, n, r->b->dtype);
+  exchange_all_gather(r, GROUP_EXPERT_BLOCK, x, all, n, r->b->dtype);
   return all;
 }
 
@@ -73,7 +73,7 @@ static void *sum(const LayerRun *r, const Experts *w, void *all, int width, Exec
   gsize n = (gsize)w->rows * width;
   void *own = memory_alloc(r->memory, r->s, PART_BUFFERS, n * exec_type_bytes(type));
 
-  r->b->reduce_scatter(r->b, r->expert_block, r->s, all, own, n, type);
+  exchange_reduce_scatter(r, GROUP_EXPERT_BLOCK, all, own, n, type);
   run_drop(r, &all);
   return own;
 }

@@ -18,6 +18,7 @@
 #ifndef TDP_EXEC_LAYER_H
 #define TDP_EXEC_LAYER_H
 
+#include "exec/exposure.h"
 #include "exec/memory.h"
 
 /* Parameters of a layer, by slot. */
@@ -80,14 +81,23 @@ LayerShape layer_shape(const Model *model, const Plan *plan, int rank);
 /* Divides the vocabulary over the pipeline ranks, of which this is one. */
 void layer_shape_spread(LayerShape *shape, int row);
 
+/* Ranks with which passes exchange. */
+typedef enum {
+  GROUP_TENSOR, GROUP_CONTEXT,
+  GROUP_EXPERT,        /* that share the experts */
+  GROUP_EXPERT_TENSOR, /* an expert */
+  GROUP_EXPERT_BLOCK,  /* one copy of all */
+  GROUP_COUNT,
+} Group;
+
 /* Where a layer runs. */
 typedef struct {
   LayerShape shape;
   Backend *b;
   BackendStream *s;
   Memory *memory;
-  BackendComm *tensor, *context;
-  BackendComm *expert, *expert_tensor, *expert_block; /* ranks that share the experts, an expert, one copy of all */
+  BackendComm *groups[GROUP_COUNT];
+  Exposure *exposure;             /* of collectives in the passes; NULL = not noted */
   BackendStream *beside;          /* of context-parallel exchanges beside computation */
   BackendEvent *ready, *arrived;  /* of them */
   MemoryPart kept_as; /* part to which what a forward keeps is counted */
@@ -175,6 +185,19 @@ void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x,
                     void *y);
 void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx);
 void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias);
+
+/* The backend's collectives on the stream of the passes; their time there counts as exposed. */
+void exchange_all_reduce(const LayerRun *r, Group g, void *x, gsize n, ExecType type, ExecReduce op);
+void exchange_all_gather(const LayerRun *r, Group g, const void *x, void *y, gsize n_each, ExecType type);
+void exchange_reduce_scatter(const LayerRun *r, Group g, const void *x, void *y, gsize n_each, ExecType type);
+void exchange_all_to_all(const LayerRun *r, Group g, const void *x, const gsize *x_n, void *y, const gsize *y_n,
+                         ExecType type);
+void exchange_broadcast(const LayerRun *r, Group g, void *x, gsize n, ExecType type, int root);
+
+/* An all-to-all beside computation, and the wait for the last one: only this is exposed. */
+void exchange_start_beside(const LayerRun *r, Group g, const void *x, const gsize *x_n, void *y, const gsize *y_n,
+                           ExecType type);
+void exchange_wait(const LayerRun *r, Group g);
 
 /* Rows of all tensor-parallel ranks: a new buffer under sequence parallelism,
  * else x itself. rows_ungather frees such a buffer. */

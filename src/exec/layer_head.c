@@ -53,7 +53,7 @@ static ExecLoss loss_of(const LayerRun *r, const LayerState *state)
 static void reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
 {
   if (r->shape.tp > 1)
-    r->b->all_reduce(r->b, r->tensor, r->s, x, n, exec_wide(r->b->dtype), op);
+    exchange_all_reduce(r, GROUP_TENSOR, x, n, exec_wide(r->b->dtype), op);
 }
 
 static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)

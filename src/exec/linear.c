@@ -91,7 +91,7 @@ void *rows_gather(const LayerRun *r, void *x, int width)
   if (!r->shape.sp)
     return x;
   void *all = run_buffer(r, n * r->shape.tp);
-  r->b->all_gather(r->b, r->tensor, r->s, x, all, n, r->b->dtype);
+  exchange_all_gather(r, GROUP_TENSOR, x, all, n, r->b->dtype);
   return all;
 }
 
@@ -107,11 +107,11 @@ void *rows_sum(const LayerRun *r, void *partial)
 
   if (!r->shape.sp) {
     if (r->shape.tp > 1)
-      r->b->all_reduce(r->b, r->tensor, r->s, partial, n, r->b->dtype, EXEC_SUM);
+      exchange_all_reduce(r, GROUP_TENSOR, partial, n, r->b->dtype, EXEC_SUM);
     return partial;
   }
   void *own = run_buffer(r, n);
-  r->b->reduce_scatter(r->b, r->tensor, r->s, partial, own, n, r->b->dtype);
+  exchange_reduce_scatter(r, GROUP_TENSOR, partial, own, n, r->b->dtype);
   run_drop(r, &partial);
   return own;
 }

@@ -18,7 +18,7 @@ void memory_clear(Memory *m)
 {
   GHashTableIter iter;
   gpointer block, info;
-  BackendStream *s = m->backend->stream_new(m->backend, TRUE);
+  BackendStream *s = m->backend->stream_new(m->backend, FALSE);
 
   g_hash_table_iter_init(&iter, m->blocks);
   while (g_hash_table_iter_next(&iter, &block, &info))

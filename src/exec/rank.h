@@ -23,7 +23,6 @@ typedef struct {
   gboolean issued;
   double peak_activations, peak_buffers;   /* held at the worst moment of the task */
   double after_activations, after_buffers; /* when it had been issued */
-  double exchanged_s;
 } TaskRun;
 
 typedef struct {
@@ -64,11 +63,12 @@ struct Exec {
   ScheduleShape schedule;
   LayerShape shape;
   LayerRun run;
+  Exposure exposure;
   Memory memory;
   Shards shards;
   Tokens tokens;
-  BackendStream *lanes[ALL_LANES];
-  BackendStream *beside; /* of context-parallel exchanges */
+  BackendStream *lanes[ALL_LANES]; /* NULL where the rank has no tasks, but for the lane that computes */
+  BackendStream *beside; /* of context-parallel exchanges; NULL where there are none */
   BackendComm *world, *tensor, *tensor_late, *tied, *copies; /* tensor_late: beside the passes */
   BackendComm *context, *data; /* data: all that hold the same weights, context-parallel ranks fastest */
   BackendComm *expert, *expert_data; /* that share the experts; that hold the same ones */
@@ -88,6 +88,7 @@ struct Exec {
   double visits[2];        /* of the step: rows at this rank's experts, an even share */
   BackendEvent *begin;
   BackendWithheld withheld; /* at the beginning */
+  BackendMemory device;     /* of the last step */
   int step;                /* from 1 */
   gint current;            /* task, -1 = between steps; read by other threads */
   guint64 progress, waits;

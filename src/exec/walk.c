@@ -83,7 +83,6 @@ static void issue(Exec *x, int task, int lane)
 {
   TaskRun *run = &x->runs[task];
   BackendStream *s = x->lanes[lane];
-  double exchanged;
 
   g_atomic_int_set(&x->current, task);
   if ((gint64)x->progress == x->options.fault_at)
@@ -92,12 +91,11 @@ static void issue(Exec *x, int task, int lane)
     receives_post(x, task);
   wait_for_deps(x, task, s);
   check_backend(x);
-  exchanged = x->b->exchanged_s;
+  x->exposure.task = task;
   memory_mark(&x->memory);
   x->b->event_record(x->b, run->start, s);
   task_work[exec_task(x, task)->kind](x, task, s);
   x->b->event_record(x->b, run->end, s);
-  run->exchanged_s = x->b->exchanged_s - exchanged;
   run->peak_activations = x->memory.peak_activations;
   run->peak_buffers = x->memory.peak_buffers;
   run->after_activations = x->memory.held[PART_ACTIVATIONS];
@@ -146,8 +144,14 @@ static void walk(Exec *x)
     g_assert(moved);
   }
   for (int lane = 0; lane < ALL_LANES; lane++)
-    x->b->sync(x->b, x->lanes[lane]);
+    if (x->lanes[lane])
+      x->b->sync(x->b, x->lanes[lane]);
   check_backend(x);
+}
+
+static BackendMemory device_memory(Exec *x, gboolean restart)
+{
+  return x->b->device_memory ? x->b->device_memory(x->b, restart) : (BackendMemory) { 0 };
 }
 
 static void start_step(Exec *x)
@@ -159,13 +163,18 @@ static void start_step(Exec *x)
     x->incoming[row].posted = x->incoming[row].taken = 0;
   x->b->zero(x->b, x->run.s, x->sums, 2 * sizeof(double));
   x->visits[0] = x->visits[1] = 0;
+  exposure_restart(&x->exposure);
+  device_memory(x, TRUE);
   x->b->barrier(x->b, x->world, x->run.s);
+  if (x->step == 1) /* others may still prepare: nothing counts as a hang yet */
+    x->b->sync(x->b, x->run.s);
   x->b->event_record(x->b, x->begin, x->run.s);
   if (x->b->withheld)
     x->withheld = x->b->withheld(x->b);
   /* other lanes start after the barrier too */
   for (int lane = LANE_PIPELINE; lane < ALL_LANES; lane++)
-    x->b->event_wait(x->b, x->begin, x->lanes[lane]);
+    if (x->lanes[lane])
+      x->b->event_wait(x->b, x->begin, x->lanes[lane]);
 }
 
 /* The largest share of any rank; by way of the sums, which nobody needs any more. */
@@ -195,4 +204,6 @@ void exec_step(Exec *x, ExecStep *out)
   *out = (ExecStep) { .loss = sums[1], .grad_norm = sqrt(sums[0]),
                       .step_s = x->b->now_s(x->b) - x->b->event_s(x->b, x->begin) };
   out->withheld = withheld_share(x, out->step_s);
+  x->device = device_memory(x, FALSE);
+  check_backend(x);
 }

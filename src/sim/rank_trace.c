@@ -79,10 +79,7 @@ void trace_complete(Trace *trace, const Program *p)
 
   find_causes(spans, p);
   for (guint i = 0; i < p->tasks->len; i++) {
-    const Segment *s = segment_of(p, i);
-    double seconds = spans[i].end - spans[i].start;
-    if (spans[i].kind == TASK_PASS && s->seconds > 0)
-      spans[i].exposed_tensor_s = (s->seconds - s->compute_s) / s->seconds * seconds;
+    span_expose(&spans[i], segment_of(p, i));
     trace->end_s = MAX(trace->end_s, spans[i].end);
   }
   trace->end_s += trace->step_s;

@@ -231,9 +231,7 @@ static void finish_trace(Sim *s)
 
   for (guint i = 0; i < t->spans->len; i++) {
     Span *span = &s->spans[i];
-    const Segment *segment = &s->segments[span->segment];
-    if (span->kind == TASK_PASS && segment->seconds > 0)
-      span->exposed_tensor_s = (segment->seconds - segment->compute_s) / segment->seconds * (span->end - span->start);
+    span_expose(span, &s->segments[span->segment]);
     t->end_s = MAX(t->end_s, span->end);
   }
   t->end_s += t->step_s;

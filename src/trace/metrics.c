@@ -109,14 +109,6 @@ static void lane_spans_clear(LaneSpans lanes[LANE_COUNT])
     g_ptr_array_unref(lanes[lane].spans);
 }
 
-/* Of a pass's exposed communication, the part that waited `part_s` of the segment's. */
-static double exposed_part(const Segment *segment, double part_s, const Span *s)
-{
-  double exposed = segment->seconds - segment->compute_s;
-
-  return part_s > 0 && exposed > 0 ? MIN(1, part_s / exposed) * s->exposed_tensor_s : 0;
-}
-
 static void break_down(const Trace *t, int row, Metrics *m)
 {
   LaneSpans lanes[LANE_COUNT];
@@ -134,12 +126,9 @@ static void break_down(const Trace *t, int row, Metrics *m)
       m->offload_s += copied;
       m->optimizer_s += s->end - s->start - copied;
     } else {
-      const Segment *segment = &g_array_index(t->segments, Segment, s->segment);
-      double context = exposed_part(segment, segment->context_s, s);
-      double expert = exposed_part(segment, segment->expert_s, s);
-      m->context_comm_s += context;
-      m->expert_comm_s += expert;
-      m->tensor_comm_s += MAX(0, s->exposed_tensor_s - context - expert);
+      m->context_comm_s += s->exposed_context_s;
+      m->expert_comm_s += s->exposed_expert_s;
+      m->tensor_comm_s += MAX(0, s->exposed_tensor_s - s->exposed_context_s - s->exposed_expert_s);
       m->compute_s += s->end - s->start - s->exposed_tensor_s;
     }
     clock = s->end;

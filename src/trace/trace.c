@@ -33,6 +33,23 @@ void trace_free(Trace *t)
   g_free(t);
 }
 
+/* Of a pass's exposed communication, what waited `part_s` of the segment's. */
+static double exposed_part(double part_s, double exposed_s, double all_s)
+{
+  return part_s > 0 && exposed_s > 0 ? MIN(1, part_s / exposed_s) * all_s : 0;
+}
+
+void span_expose(Span *span, const Segment *segment)
+{
+  double exposed_s = segment->seconds - segment->compute_s;
+
+  if (span->kind != TASK_PASS || segment->seconds <= 0)
+    return;
+  span->exposed_tensor_s = exposed_s / segment->seconds * (span->end - span->start);
+  span->exposed_context_s = exposed_part(segment->context_s, exposed_s, span->exposed_tensor_s);
+  span->exposed_expert_s = exposed_part(segment->expert_s, exposed_s, span->exposed_tensor_s);
+}
+
 void trace_memory(const Trace *t, int row, const MemoryPoint *point, double bytes[PART_COUNT])
 {
   memcpy(bytes, t->rows[row].static_bytes, PART_COUNT * sizeof *bytes);

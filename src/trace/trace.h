@@ -11,6 +11,7 @@
 typedef struct {
   double start, end;
   double exposed_tensor_s; /* of a pass: time in it that only communicates, over whichever group */
+  double exposed_context_s, exposed_expert_s; /* of that: over context-parallel ranks, between experts' ranks */
   int segment;             /* into Trace.segments */
   guint32 micro;
   guint16 row;
@@ -31,6 +32,8 @@ typedef struct {
 typedef struct {
   double static_bytes[PART_COUNT];
   double cached_bytes, capacity_bytes; /* as in the program */
+  double used_bytes, reserved_bytes, device_bytes; /* measured by the device: most of its allocator's that tasks had,
+                         that it held, and what was in use by all; 0 = not known, or predicted */
   double expert_load; /* measured: rows at its experts over an even share of them; 0 = has none, or predicted */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;
@@ -49,6 +52,9 @@ typedef struct {
 Trace *trace_new(const Program *program);
 void trace_free(Trace *trace);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
+
+/* Sets what a predicted pass exposes: of its time, however slowed, its segment's share. */
+void span_expose(Span *span, const Segment *segment);
 
 /* Bytes by part of a row at a moment. */
 void trace_memory(const Trace *trace, int row, const MemoryPoint *point, double bytes[PART_COUNT]);

@@ -157,11 +157,9 @@ void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message)
     cpu_poll(cpu_of(b));
     return;
   }
-  double start = now_s(b);
   cpu_of(b)->driver->begin(cpu_of(b), &own);
   cpu_wait(cpu_of(b), message_done, &own);
   g_free(own.counts);
-  b->exchanged_s += now_s(b) - start;
 }
 
 static void *alloc(Backend *b, BackendStream *s, size_t bytes)
@@ -343,24 +341,9 @@ static double event_s(Backend *b, BackendEvent *e)
   return e->seconds;
 }
 
-static size_t device_bytes(Backend *b)
-{
-  unsigned long total = 0, resident = 0;
-  FILE *f = fopen("/proc/self/statm", "r");
-
-  (void)b;
-  if (!f)
-    return 0;
-  if (fscanf(f, "%lu %lu", &total, &resident) != 2)
-    resident = 0;
-  fclose(f);
-  return resident * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 void cpu_fill_streams(Backend *b)
 {
   b->failed = failed;
-  b->device_bytes = device_bytes;
   b->alloc = alloc;
   b->dealloc = dealloc;
   b->upload = upload;
