@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define SILENCE_S 4
-#define STALL_S 6
+#define STALL_S 6 /* and what is predicted for the longest task, twice: nobody sees it get on */
 
 typedef struct {
   char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *plots, *fault;
@@ -172,6 +172,7 @@ static char *report_json(const Run *r, const Side *predicted, const Side *measur
   run_steps_write(r->steps, measured != NULL, &w);
   if (measured) {
     measured_write_operations(predicted, measured, &w);
+    measured_write_device(predicted, measured, &w);
     result_write(predicted->result, predicted->trace, &w, "predicted");
     result_write(measured->result, measured->trace, &w, "measured");
   }
@@ -285,12 +286,21 @@ static gboolean open_backend(Run *r, GError **error)
   return r->backend != NULL;
 }
 
+static double stall_s(const Program *program)
+{
+  double longest_s = 0;
+
+  for (guint i = 0; i < program->segments->len; i++)
+    longest_s = MAX(longest_s, g_array_index(program->segments, Segment, i).seconds);
+  return STALL_S + 2 * longest_s;
+}
+
 static gboolean start_health(Run *r, GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "";
   HealthOptions options = {
     .rank = r->launch.rank, .size = r->launch.size, .one_host = r->launch.local_size == r->launch.size,
-    .silence_s = SILENCE_S, .stall_s = STALL_S, .phase = phase, .progress = progress, .waits = waits,
+    .silence_s = SILENCE_S, .stall_s = stall_s(r->program), .phase = phase, .progress = progress, .waits = waits,
     .end = end_run, .data = r,
   };
 

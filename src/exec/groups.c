@@ -141,6 +141,54 @@ static gboolean init_pairs(Exec *x, GError **error)
   return !*error;
 }
 
+/* One element to each rank of a group and from it. */
+static void greet_all(Exec *x, BackendComm *comm, int ranks, int32_t *words)
+{
+  g_autofree gsize *each = g_new(gsize, ranks);
+
+  for (int i = 0; i < ranks; i++)
+    each[i] = 1;
+  x->b->all_to_all(x->b, comm, x->lanes[LANE_COMPUTE], words, each, words + ranks, each, EXEC_I32);
+}
+
+static void greet_pair(Exec *x, int from, int to, int32_t *word)
+{
+  BackendStream *s = x->lanes[LANE_COMPUTE];
+
+  if (x->row == from && x->outgoing[to])
+    x->b->send(x->b, x->outgoing[to], s, word, 1, EXEC_I32, 1);
+  if (x->row == to && x->incoming[from].comm)
+    x->b->recv(x->b, x->incoming[from].comm, s, word, 1, EXEC_I32, 0);
+}
+
+/* The first message between two ranks connects them, and may hold each until the other sends its part: a receive that
+ * is posted ahead would hold this rank for as long as its sender. So all ranks send one over each group here, in one
+ * order. */
+static gboolean meet(Exec *x, GError **error)
+{
+  const Plan *plan = x->plan;
+  BackendComm *const comms[] = { x->context, x->expert, x->expert_tensor };
+  const int ranks[] = { plan->cp, plan->ep, plan_experts_apart(plan) ? plan_expert_tensor(plan) : 1 };
+  BackendStream *s = x->lanes[LANE_COMPUTE];
+  gsize bytes = 2 * (gsize)plan->gpus * sizeof(int32_t);
+  int32_t *words = x->b->alloc(x->b, s, bytes);
+
+  x->b->zero(x->b, s, words, bytes);
+  for (gsize i = 0; i < G_N_ELEMENTS(comms); i++)
+    if (ranks[i] > 1)
+      greet_all(x, comms[i], ranks[i], words);
+  for (int from = 0; from < x->program->n_rows; from++)
+    for (int to = 0; to < x->program->n_rows; to++)
+      greet_pair(x, from, to, words);
+  x->b->barrier(x->b, x->world, s);
+  x->b->dealloc(x->b, s, words, bytes);
+  x->b->sync(x->b, s);
+  if (!x->b->failed(x->b))
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "rank %d: %s", x->b->rank, x->b->failed(x->b));
+  return FALSE;
+}
+
 gboolean groups_init(Exec *x, GError **error)
 {
   g_autoptr(GError) found = NULL;
@@ -164,7 +212,7 @@ gboolean groups_init(Exec *x, GError **error)
     x->copies = copies_comm(x, &found);
   for (int i = 0; i < 2 && x->shape.spread; i++)
     x->shares[i] = axis_comm(x, AXIS_PIPELINE, &found);
-  if (!found && init_pairs(x, &found))
+  if (!found && init_pairs(x, &found) && meet(x, &found))
     return TRUE;
   g_propagate_error(error, g_steal_pointer(&found));
   return FALSE;
@@ -215,31 +263,36 @@ static guint wanted(const Incoming *in, int taker)
   return 0;
 }
 
+/* None ahead in the first step, in which kernels may be loaded and memory may be got: that waits for what runs. */
 void receives_post(Exec *x, int taker)
 {
+  guint ahead = x->step > 1 ? RECEIVES_AHEAD : 0;
+
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];
     if (!in->arrivals)
       continue;
-    guint end = MIN(MAX(in->taken + RECEIVES_AHEAD, wanted(in, taker)), in->arrivals->len);
+    guint end = MIN(MAX(in->taken + ahead, wanted(in, taker)), in->arrivals->len);
     for (; in->posted < end; in->posted++)
       post(x, in, &g_array_index(in->arrivals, Arrival, in->posted));
   }
 }
 
-/* While the rank waits: where all that was posted has come, there may be more on
- * the way, which its sender waits to get rid of. */
+/* While the rank waits in a step: where all that was posted has come, there may be more
+ * on the way, which its sender waits to get rid of. */
 void receives_more(void *data)
 {
   Exec *x = data;
 
   __atomic_add_fetch(&x->waits, 1, __ATOMIC_RELAXED);
+  if (g_atomic_int_get(&x->current) < 0)
+    return;
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];
     guint n = in->posted;
-    if (!in->arrivals || n == in->arrivals->len || n == 0)
+    if (!in->arrivals || n == in->arrivals->len)
       continue;
-    if (x->b->event_done(x->b, g_array_index(in->arrivals, Arrival, n - 1).event)) {
+    if (n == 0 || x->b->event_done(x->b, g_array_index(in->arrivals, Arrival, n - 1).event)) {
       post(x, in, &g_array_index(in->arrivals, Arrival, n));
       in->posted++;
     }

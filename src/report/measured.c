@@ -34,6 +34,7 @@ static double error_pct(double predicted, double measured)
   return measured > 0 ? 100 * (predicted / measured - 1) : 0;
 }
 
+/* `predicted` NULL: there is nothing to compare with. */
 static void add_row(Table *table, const char *name, int count, const char *predicted, const char *measured,
                     double error)
 {
@@ -42,9 +43,12 @@ static void add_row(Table *table, const char *name, int count, const char *predi
     table_add(table, "%d", count);
   else
     table_add(table, "%s", "");
-  table_add(table, "%s", predicted);
+  table_add(table, "%s", predicted ? predicted : "");
   table_add(table, "%s", measured);
-  table_add(table, "%+.1f %%", error);
+  if (predicted)
+    table_add(table, "%+.1f %%", error);
+  else
+    table_add(table, "%s", "");
 }
 
 static void add_seconds(Table *table, const char *name, int count, double predicted, double measured)
@@ -71,6 +75,56 @@ static char *operations(const Side *predicted, const Side *measured)
   return table_text(table, 0);
 }
 
+/* What the device says, beside what is predicted to be handed out by the allocator, and in all. */
+typedef struct {
+  const char *name, *key, *predicted_key;
+  double measured, predicted; /* 0 = not known */
+} DeviceBytes;
+
+enum { DEVICE_BYTES = 3 };
+
+static void device_bytes(const Side *predicted, const Side *measured, DeviceBytes out[DEVICE_BYTES])
+{
+  const Metrics *p = &predicted->result->metrics;
+  const TraceRow *row = &measured->trace->rows[measured->result->metrics.peak_row];
+
+  out[0] = (DeviceBytes) { "of the allocator", "used_bytes", "predicted_used_bytes", row->used_bytes,
+                           p->peak_memory_bytes - p->memory[PART_OVERHEAD] };
+  out[1] = (DeviceBytes) { "held by it", "reserved_bytes", NULL, row->reserved_bytes, 0 };
+  out[2] = (DeviceBytes) { "in use on the device", "device_bytes", "predicted_device_bytes", row->device_bytes,
+                           p->peak_memory_bytes };
+}
+
+void measured_write_device(const Side *predicted, const Side *measured, JsonWriter *w)
+{
+  DeviceBytes bytes[DEVICE_BYTES];
+
+  device_bytes(predicted, measured, bytes);
+  json_open(w, "device_memory", '{');
+  for (int i = 0; i < DEVICE_BYTES; i++) {
+    if (bytes[i].measured == 0)
+      continue;
+    json_put_real(w, bytes[i].key, bytes[i].measured);
+    if (bytes[i].predicted_key)
+      json_put_real(w, bytes[i].predicted_key, bytes[i].predicted);
+  }
+  json_close(w, '}');
+}
+
+static void add_device(Table *table, const Side *predicted, const Side *measured)
+{
+  DeviceBytes bytes[DEVICE_BYTES];
+
+  device_bytes(predicted, measured, bytes);
+  for (int i = 0; i < DEVICE_BYTES; i++) {
+    g_autofree char *held = format_bytes(bytes[i].measured);
+    if (bytes[i].measured > 0 && bytes[i].predicted_key)
+      add_bytes(table, bytes[i].name, bytes[i].predicted, bytes[i].measured);
+    else if (bytes[i].measured > 0)
+      add_row(table, bytes[i].name, 0, NULL, held, 0);
+  }
+}
+
 static char *memory(const Side *predicted, const Side *measured)
 {
   g_autoptr(Table) table = table_new("<memory of the fullest stage||predicted|measured|error");
@@ -80,6 +134,7 @@ static char *memory(const Side *predicted, const Side *measured)
     if (m->memory[part] > 0 || p->memory[part] > 0)
       add_bytes(table, memory_part_names[part], p->memory[part], m->memory[part]);
   add_bytes(table, "peak", p->peak_memory_bytes, m->peak_memory_bytes);
+  add_device(table, predicted, measured);
   return table_text(table, 0);
 }
 

@@ -42,12 +42,50 @@ static void close_backend(Backend *b)
 
   cuda_close_comm(c);
   cuda_free_gemm(c);
+  cuda_close_memory(c);
 #ifdef TDP_CUDNN
   cudnn_close(c);
 #endif
   for (int i = 0; i < c->n_clocks; i++)
     cudaEventDestroy(c->clocks[i].event);
   free(c);
+}
+
+/* See cuda.h. What the user has set stays. */
+static void set_environment(CudaBackend *c)
+{
+  static const char *const settings[][2] = {
+    { "CUDA_MODULE_LOADING", "EAGER" }, { "CUDA_DEVICE_MAX_CONNECTIONS", "32" }, { "NCCL_RUNTIME_CONNECT", "0" },
+  };
+
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+    setenv(settings[i][0], settings[i][1], 0);
+  c->queues = atoi(getenv("CUDA_DEVICE_MAX_CONNECTIONS"));
+  if (c->queues > STREAMS_MAX)
+    c->queues = STREAMS_MAX;
+}
+
+/* A first product, with which cuBLASLt sets itself up. */
+static int warm_up(Backend *b, char *error)
+{
+  enum { SIDE = 64 };
+  size_t bytes = SIDE * SIDE * exec_type_bytes(b->dtype);
+  BackendStream *s = b->stream_new(b, 1);
+  void *x = b->alloc(b, s, bytes), *y = b->alloc(b, s, bytes);
+  ExecGemm g = { 0, 1, 0, SIDE, SIDE, SIDE, 1, 1, 0, x, x, y, SIDE, SIDE, SIDE, 0, 0, 0 };
+
+  if (x && y) {
+    b->zero(b, s, x, bytes);
+    b->gemm(b, s, &g);
+  }
+  b->dealloc(b, s, x, bytes);
+  b->dealloc(b, s, y, bytes);
+  b->sync(b, s);
+  b->stream_free(b, s);
+  if (x && y && !b->failed(b))
+    return 0;
+  snprintf(error, EXEC_ERROR_SIZE, "%s", b->failed(b) ? b->failed(b) : "cuda: out of memory");
+  return -1;
 }
 
 static int open_device(CudaBackend *c, const BackendOptions *options, char *error)
@@ -100,7 +138,9 @@ Backend *cuda_open(const BackendOptions *options, char *error)
   cuda_fill_loss(b);
   cuda_fill_optimizer(b);
   cuda_fill_comm(b);
-  if (open_device(c, options, error) || cuda_fill_gemm(b, error) || cuda_open_comm(c, options, error)) {
+  set_environment(c);
+  if (open_device(c, options, error) || cuda_open_memory(c, error) || cuda_fill_gemm(b, error) || warm_up(b, error) ||
+      cuda_open_comm(c, options, error)) {
     close_backend(b);
     return NULL;
   }

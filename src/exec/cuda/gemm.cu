@@ -17,15 +17,19 @@ struct GemmShape {
 
 struct GemmPlan {
   GemmShape shape;
+  uint64_t used; /* when last; 0 = the place is free */
   cublasLtMatmulDesc_t product;
   cublasLtMatrixLayout_t a, b, c;
   cublasLtMatmulAlgo_t algorithm;
 };
 
+/* Experts get other numbers of rows each time: of the plans with a place in the same set the one unused for longest
+ * gives way. */
+enum { SETS = 256, WAYS = 4 };
+
 struct GemmPlans {
-  GemmPlan *plans;
-  int n, capacity;
-  GemmPlan *last; /* shapes mostly repeat in turn */
+  GemmPlan plans[SETS][WAYS];
+  uint64_t uses;
 };
 
 static cudaDataType_t cuda_type(ExecType type)
@@ -100,36 +104,54 @@ static void plan_clear(GemmPlan *p)
   for (int i = 0; i < 3; i++)
     if (layouts[i])
       cublasLtMatrixLayoutDestroy(layouts[i]);
+  memset(p, 0, sizeof *p);
+}
+
+/* FNV-1a, folded. */
+static unsigned set_of(const GemmShape *shape)
+{
+  const unsigned char *bytes = (const unsigned char *)shape;
+  uint64_t hash = 14695981039346656037u;
+
+  for (size_t i = 0; i < sizeof *shape; i++)
+    hash = (hash ^ bytes[i]) * 1099511628211u;
+  return (hash ^ hash >> 32) % SETS;
+}
+
+/* The shape's plan, or the place for it, cleared. */
+static GemmPlan *plan_place(GemmPlans *all, const GemmShape *shape)
+{
+  GemmPlan *set = all->plans[set_of(shape)], *place = &set[0];
+
+  for (int i = 0; i < WAYS; i++) {
+    if (set[i].used && !memcmp(&set[i].shape, shape, sizeof *shape))
+      return &set[i];
+    if (set[i].used < place->used)
+      place = &set[i];
+  }
+  plan_clear(place);
+  return place;
 }
 
 static GemmPlan *plan_find(CudaBackend *c, const GemmShape *shape)
 {
-  GemmPlans *all = c->gemms;
+  GemmPlan *p = plan_place(c->gemms, shape);
+  bool known = p->used > 0;
 
-  if (all->last && !memcmp(&all->last->shape, shape, sizeof *shape))
-    return all->last;
-  for (int i = 0; i < all->n; i++)
-    if (!memcmp(&all->plans[i].shape, shape, sizeof *shape))
-      return all->last = &all->plans[i];
-  if (all->n == all->capacity) {
-    all->capacity = all->capacity ? 2 * all->capacity : 64;
-    all->plans = (GemmPlan *)realloc(all->plans, all->capacity * sizeof *all->plans);
-  }
-  GemmPlan *p = &all->plans[all->n];
-  memset(p, 0, sizeof *p);
+  p->used = ++c->gemms->uses;
+  if (known)
+    return p;
   p->shape = *shape;
   cublasStatus_t status = plan_layouts(p, c->base.dtype);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = plan_algorithm(c, p);
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    char what[96];
-    snprintf(what, sizeof what, "product %d x %d x %d", shape->m, shape->n, shape->k);
-    cuda_fail(&c->base, what, cublasLtGetStatusString(status));
-    plan_clear(p);
-    return NULL;
-  }
-  all->n++;
-  return all->last = p;
+  if (status == CUBLAS_STATUS_SUCCESS)
+    return p;
+  char what[96];
+  snprintf(what, sizeof what, "product %d x %d x %d", shape->m, shape->n, shape->k);
+  cuda_fail(&c->base, what, cublasLtGetStatusString(status));
+  plan_clear(p);
+  return NULL;
 }
 
 static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
@@ -161,6 +183,7 @@ static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
                                          p->c, &p->algorithm, s->workspace, WORKSPACE_BYTES, s->stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     cuda_fail(b, "product", cublasLtGetStatusString(status));
+  cuda_pace(b, s);
 }
 
 int cuda_fill_gemm(Backend *b, char *error)
@@ -180,9 +203,8 @@ int cuda_fill_gemm(Backend *b, char *error)
 void cuda_free_gemm(CudaBackend *c)
 {
   if (c->gemms) {
-    for (int i = 0; i < c->gemms->n; i++)
-      plan_clear(&c->gemms->plans[i]);
-    free(c->gemms->plans);
+    for (int i = 0; i < SETS * WAYS; i++)
+      plan_clear(&c->gemms->plans[i / WAYS][i % WAYS]);
     free(c->gemms);
   }
   if (c->blas)

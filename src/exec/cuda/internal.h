@@ -16,11 +16,15 @@ struct GemmPlans; /* algorithms found so far, by shape */
 enum { PARTIALS = 1024 };        /* sums of blocks that a second kernel adds up */
 enum { WORKSPACE_BYTES = 64 << 20 }; /* of products; what cuBLAS asks for on Hopper is 32 MiB */
 enum { COMMS_MAX = 64, CLOCKS_MAX = 4096 };
+enum { STREAMS_MAX = 32 };       /* hardware queues, the most that CUDA_DEVICE_MAX_CONNECTIONS takes */
+enum { MARKS = 32 };             /* of a stream, not reached yet */
+enum { STAGES = 16, STAGE_BYTES = 256 << 10 }; /* pinned memory by way of which the host uploads */
 
 struct CudaBackend {
   Backend base; /* first: the table's callers see only this */
   int device;
   char failure[EXEC_ERROR_SIZE]; /* empty = none */
+  cudaMemPool_t pool;
   cublasLtHandle_t blas;
   GemmPlans *gemms;
   Cudnn *cudnn; /* NULL: own attention only */
@@ -31,12 +35,20 @@ struct CudaBackend {
    * time is a float. */
   struct { cudaEvent_t event; double host_s; } clocks[CLOCKS_MAX];
   int n_clocks;
+  BackendStream *streams[STREAMS_MAX]; /* alive */
+  int n_streams, queues; /* queues: more streams would wait for each other */
+  struct { char *memory; cudaEvent_t read; } stages[STAGES]; /* read: its last upload has been */
+  int next_stage;
 };
 
 struct BackendStream {
   cudaStream_t stream;
   void *workspace;  /* of products; NULL where nothing computes */
-  double *partials; /* PARTIALS */
+  double *partials; /* PARTIALS: squares are summed on any stream */
+  cudaEvent_t reached; /* of the host's waits */
+  /* Behind some of the work, so that a waiting host sees it end: `pending` of them from `first` on. */
+  cudaEvent_t marks[MARKS];
+  int first, pending, products; /* products since the last mark */
 };
 
 struct BackendEvent {
@@ -63,10 +75,30 @@ static inline void cuda_check(Backend *b, const char *what, cudaError_t status)
     cuda_fail(b, what, cudaGetErrorString(status));
 }
 
+/* Clears what a query left that found its event ahead: no error, but kept as the last one. */
+static inline int cuda_ahead(cudaError_t status)
+{
+  if (status == cudaErrorNotReady)
+    cudaGetLastError();
+  return status == cudaErrorNotReady;
+}
+
 static inline void cuda_check_launch(Backend *b, const char *what)
 {
   cuda_check(b, what, cudaGetLastError());
 }
+
+/* Waits by the host (waits.cu). They ask instead of sleeping in the driver: meanwhile receives are posted, what
+ * ends counts as activity, and a failure ends them. */
+void cuda_wait(Backend *b, const char *what, cudaEvent_t event);
+void cuda_wait_stream(Backend *b, const char *what, BackendStream *s);
+
+/* A mark behind what was enqueued, if there is room for one. */
+void cuda_mark(Backend *b, BackendStream *s);
+
+/* Behind a product: marks every few of them, and keeps the host from running further ahead than its marks, since a
+ * full launch queue would hold it in the driver, where it neither posts receives nor shows that it waits. */
+void cuda_pace(Backend *b, BackendStream *s);
 
 /* Fill the table, each file its part. */
 void cuda_fill_memory(Backend *b);
@@ -80,6 +112,8 @@ void cuda_fill_loss(Backend *b);
 void cuda_fill_optimizer(Backend *b);
 void cuda_fill_comm(Backend *b);
 int cuda_fill_gemm(Backend *b, char *error); /* 0 = done */
+int cuda_open_memory(CudaBackend *c, char *error); /* 0 = done */
+void cuda_close_memory(CudaBackend *c);
 void cuda_free_gemm(CudaBackend *c);
 #ifdef TDP_CUDNN
 void cudnn_open(CudaBackend *c);

@@ -87,7 +87,10 @@ static void adam(Backend *b, BackendStream *s, const ExecAdam *a)
 struct HostStep {
   ExecAdam a;
   ExecType type;
+  uint64_t *activity; /* of the backend */
 };
+
+enum { ACTIVE = 1 << 20 }; /* elements after which it counts as activity */
 
 template <typename T> static void narrow(const ExecAdam *a)
 {
@@ -107,6 +110,8 @@ static void CUDART_CB host_step(void *data)
   float correction = (float)(1 / sqrt(1 - pow(a->beta2, a->step))), decay = (float)(1 - a->rate * a->decay);
 
   for (size_t i = 0; i < a->n; i++) {
+    if (i % ACTIVE == 0)
+      __atomic_add_fetch(h->activity, 1, __ATOMIC_RELAXED);
     float g = gradient[i] * clip;
     m[i] = beta1 * m[i] + (1 - beta1) * g;
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
@@ -121,7 +126,7 @@ static void CUDART_CB host_step(void *data)
 
 static void host_adam(Backend *b, BackendStream *s, const ExecAdam *a)
 {
-  cuda_check(b, "adam of the host", cudaLaunchHostFunc(s->stream, host_step, new HostStep { *a, b->dtype }));
+  cuda_check(b, "adam of the host", cudaLaunchHostFunc(s->stream, host_step, new HostStep { *a, b->dtype, &b->activity }));
 }
 
 void cuda_fill_optimizer(Backend *b)

@@ -1,27 +1,51 @@
 #include "exec/cuda/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* An elapsed time is a float of milliseconds: within this span of a clock event
  * it resolves a microsecond. */
 #define CLOCK_SPAN_S 10
 
+static void too_many(Backend *b)
+{
+  char why[96];
+
+  snprintf(why, sizeof why, "more than %d at once: CUDA_DEVICE_MAX_CONNECTIONS allows no more", cuda_of(b)->queues);
+  cuda_fail(b, "streams", why);
+}
+
 static BackendStream *stream_new(Backend *b, int computes)
 {
+  CudaBackend *c = cuda_of(b);
   BackendStream *s = (BackendStream *)calloc(1, sizeof *s);
 
+  if (c->n_streams >= c->queues)
+    too_many(b);
+  if (c->n_streams < STREAMS_MAX)
+    c->streams[c->n_streams++] = s;
   cuda_check(b, "stream", cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking));
-  if (computes) {
+  if (computes)
     cuda_check(b, "workspace", cudaMalloc(&s->workspace, WORKSPACE_BYTES));
-    cuda_check(b, "workspace", cudaMalloc(&s->partials, PARTIALS * sizeof *s->partials));
-  }
+  cuda_check(b, "workspace", cudaMalloc(&s->partials, PARTIALS * sizeof *s->partials));
+  cuda_check(b, "event", cudaEventCreateWithFlags(&s->reached, cudaEventDisableTiming));
+  for (int i = 0; i < MARKS; i++)
+    cuda_check(b, "event", cudaEventCreateWithFlags(&s->marks[i], cudaEventDisableTiming));
   return s;
 }
 
 static void stream_free(Backend *b, BackendStream *s)
 {
+  CudaBackend *c = cuda_of(b);
+
   if (!s)
     return;
+  for (int i = 0; i < c->n_streams; i++)
+    if (c->streams[i] == s)
+      c->streams[i--] = c->streams[--c->n_streams];
+  for (int i = 0; i < MARKS; i++)
+    cuda_check(b, "event", cudaEventDestroy(s->marks[i]));
+  cuda_check(b, "event", cudaEventDestroy(s->reached));
   cuda_check(b, "stream", cudaStreamDestroy(s->stream));
   cudaFree(s->workspace);
   cudaFree(s->partials);
@@ -74,6 +98,8 @@ static void event_record(Backend *b, BackendEvent *e, BackendStream *s)
     add_clock(b, s->stream);
   e->clock = c->n_clocks - 1;
   cuda_check(b, "event", cudaEventRecord(e->event, s->stream));
+  if (!s->workspace) /* one that computes has marks behind its products */
+    cuda_mark(b, s);
 }
 
 static void event_wait(Backend *b, BackendEvent *e, BackendStream *s)
@@ -85,7 +111,7 @@ static int event_done(Backend *b, BackendEvent *e)
 {
   cudaError_t status = cudaEventQuery(e->event);
 
-  if (status == cudaErrorNotReady)
+  if (cuda_ahead(status))
     return 0;
   cuda_check(b, "event", status);
   return 1;
@@ -111,7 +137,7 @@ static void sync(Backend *b, BackendStream *s)
 {
   CudaBackend *c = cuda_of(b);
 
-  cuda_check(b, "sync", cudaStreamSynchronize(s->stream));
+  cuda_wait_stream(b, "sync", s);
   if (c->n_clocks > 0 && cuda_host_s() - c->clocks[c->n_clocks - 1].host_s > CLOCK_SPAN_S)
     add_clock(b, s->stream);
 }
