@@ -119,6 +119,10 @@ $(BUILD)/obj/%.cu.o: %.cu $(wildcard src/exec/cuda/*.h) src/exec/backend.h $(BUI
 	$(NVCC) $(CUDA_FLAGS) -c $< -o $@
 endif
 
+# Initial weights are the host's to the bit.
+$(BUILD)/obj/src/exec/cuda/random.cu.o: private CUDA_FLAGS += -fmad=false
+$(BUILD)/obj/src/exec/cuda/random.cu.o: src/exec/random.h
+
 $(EXEC_LIB): $(call obj,$(EXEC_SRC)) $(CUDA_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^

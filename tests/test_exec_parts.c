@@ -105,6 +105,44 @@ START_TEST(random_numbers_are_normal)
 }
 END_TEST
 
+START_TEST(series_are_exact)
+{
+  const double edges[] = { 0x1p-53, 1, 0.5, 0.25, 0.75, 0.125, 0.625, 0x1.6a09e667f3bcdp-1, 1 - 0x1p-53 };
+
+  for (guint i = 0; i < 200000; i++) {
+    double x = i < G_N_ELEMENTS(edges) ? edges[i] : random_unit(random_at(3, 4, i));
+    ck_assert_double_le(fabs(random_log(x) - log(x)), 4e-16 * fabs(log(x)));
+    ck_assert_double_le(fabs(random_cos_turns(x) - (double)cosl(2 * acosl(-1) * x)), 3e-16);
+  }
+}
+END_TEST
+
+/* Of rows 3 to 9 and columns 2 to 6 of a matrix with 11 columns, in which rows from 8 on are zeros. */
+START_TEST(parts_of_weights_are_those_of_the_whole)
+{
+  enum { ROWS = 7, COLS = 5, N = ROWS * COLS };
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F64 }, message);
+  BackendStream *s = b->stream_new(b, TRUE);
+  ExecFill f = { .seed = 5, .stream = 6, .first_row = 3, .first_col = 2, .end_row = 8, .cols = COLS, .all_cols = 11,
+                 .mean = 1, .deviation = 0.5, .n = N };
+  double whole[N], part[N];
+
+  b->fill(b, s, &f, whole, EXEC_F64);
+  for (int i = 0; i < N; i++) {
+    int row = 3 + i / COLS, column = 2 + i % COLS;
+    ck_assert_double_eq(whole[i], row < 8 ? 1 + 0.5 * random_normal(5, 6, row * 11 + column) : 0);
+  }
+  for (f.from = 0; f.from < N; f.from++)
+    for (f.n = 0; f.from + f.n <= N; f.n++) {
+      b->fill(b, s, &f, part, EXEC_F64);
+      ck_assert_mem_eq(part, whole + f.from, f.n * sizeof *part);
+    }
+  b->stream_free(b, s);
+  b->free(b);
+}
+END_TEST
+
 START_TEST(labels_follow_inputs)
 {
   gint32 inputs[16], labels[16], again[16];
@@ -349,7 +387,7 @@ START_TEST(offloaded_states_are_on_the_host)
 END_TEST
 
 TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, bad_ranks_are_refused,
-          random_numbers_are_normal, labels_follow_inputs,
+          random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole,
           offloaded_states_are_on_the_host,
           plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)

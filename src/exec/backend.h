@@ -143,6 +143,16 @@ typedef struct {
                       ready_s lacks it */
 } BackendWithheld;
 
+/* Elements from .. from + n, row by row, of the columns first_col .. first_col + cols of a matrix with all_cols: from
+ * first_row on, and zeros from end_row on (0 = none). They are mean + deviation times the normal number of the seed, the
+ * stream and the place in the whole matrix (exec/random.h). */
+typedef struct {
+  uint64_t seed, stream, first_row, first_col, end_row;
+  int cols, all_cols;
+  double mean, deviation;
+  size_t from, n;
+} ExecFill;
+
 /* What a device itself says of its memory; 0 = not known. */
 typedef struct {
   size_t used_bytes, reserved_bytes; /* most at once of what alloc had handed out, of what it held for that */
@@ -274,6 +284,8 @@ struct Backend {
   void (*add_wide)(Backend *b, BackendStream *s, size_t n, const void *x, void *y); /* y += x, wide */
   void (*scale)(Backend *b, BackendStream *s, size_t n, double factor, void *y);    /* wide */
   void (*cast)(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to);
+  /* Initial weights, the same of all backends. */
+  void (*fill)(Backend *b, BackendStream *s, const ExecFill *f, void *y, ExecType type);
   void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; += */
   void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
   /* By the host, with all pointers on the host: updates `master`, and where `weight`

@@ -97,59 +97,61 @@ static gsize unit_size(const Unit *u)
   return u->part * (u->zero > 0 ? u->group.size : 1);
 }
 
-static void fill_row(const Param *p, guint64 seed, ExecType type, guint64 row, char *out, gsize at)
+/* Of a param's values, those among elements first .. first + n of its unit. */
+static void fill_param(Backend *b, BackendStream *stream, const Param *p, guint64 seed, gsize first, gsize n, char *out,
+                       ExecType type)
 {
-  for (int c = 0; c < p->cols; c++) {
-    double value = p->mean;
-    if (p->deviation > 0)
-      value += p->deviation * random_normal(seed, p->id, row * p->all_cols + p->first_col + c);
-    if (p->end_row && row >= (guint64)p->end_row)
-      value = 0;
-    if (type == EXEC_F64)
-      ((double *)out)[at + c] = value;
-    else
-      ((float *)out)[at + c] = value;
-  }
-}
-
-/* The param's values, in the numbers of the wide format. */
-static void fill_param(const Param *p, guint64 seed, ExecType type, char *out)
-{
-  gsize at = 0;
+  gsize at = p->offset;
 
   for (int part = 0; part < p->n_rows * MAX(p->experts, 1); part++) {
     const ParamRows *rows = &p->rows[part % p->n_rows];
-    guint64 first = (guint64)(p->first_expert + part / p->n_rows) * p->expert_rows + rows->first;
-    for (int r = 0; r < rows->rows; r++, at += p->cols)
-      fill_row(p, seed, type, first + r, out, at);
+    gsize end = at + (gsize)rows->rows * p->cols, low = MAX(at, first), high = MIN(end, first + n);
+    guint64 expert = p->first_expert + part / p->n_rows;
+    if (high > low)
+      b->fill(b, stream, &(ExecFill) { .seed = seed, .stream = p->id, .first_row = expert * p->expert_rows + rows->first,
+                                       .first_col = p->first_col, .end_row = p->end_row, .cols = p->cols,
+                                       .all_cols = p->all_cols, .mean = p->mean, .deviation = p->deviation,
+                                       .from = low - at, .n = high - low },
+              out + (low - first) * exec_type_bytes(type), type);
+    at = end;
   }
 }
 
-/* Makes the unit's whole weights on the host, then keeps what the rank holds. */
-static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
+static void fill_range(Backend *b, BackendStream *stream, const Unit *u, guint64 seed, gsize first, gsize n, char *out,
+                       ExecType type)
+{
+  b->zero(b, stream, out, n * exec_type_bytes(type)); /* what pads the last part */
+  for (guint i = 0; i < u->params->len; i++)
+    fill_param(b, stream, &g_array_index(u->params, Param, i), seed, first, n, out, type);
+}
+
+/* The optimizer's wide copy of the rank's part. */
+static void fill_master(Shards *s, Unit *u, BackendStream *stream, guint64 seed, gsize own)
 {
   Backend *b = s->memory->backend;
   ExecType wide = exec_wide(b->dtype);
-  gsize all = unit_size(u), own = u->part * u->group.rank * (u->zero > 0), width = exec_type_bytes(wide);
-  gsize bytes = exec_type_bytes(b->dtype);
-  g_autofree char *host = g_malloc0(all * width);
-  void *device = memory_alloc(s->memory, stream, PART_BUFFERS, all * width);
+  gsize bytes = u->part * exec_type_bytes(wide);
+  char *device = s->host ? memory_alloc(s->memory, stream, PART_BUFFERS, bytes) : u->master;
 
-  for (guint i = 0; i < u->params->len; i++) {
-    const Param *p = &g_array_index(u->params, Param, i);
-    fill_param(p, seed, wide, host + p->offset * width);
-  }
-  b->upload(b, stream, device, host, all * width);
-  if (u->weights)
-    b->cast(b, stream, all, device, wide, u->weights, b->dtype);
-  else
-    b->cast(b, stream, u->part, (char *)device + own * width, wide, u->own_weights, b->dtype);
-  if (u->master)
-    (s->host ? b->host_down : b->copy)(b, stream, u->master, (char *)device + own * width, u->part * width);
-  b->sync(b, stream);
+  fill_range(b, stream, u, seed, own, u->part, device, wide);
+  if (!s->host)
+    return;
+  b->host_down(b, stream, u->master, device, bytes);
   memory_release(s->memory, stream, device);
-  if (u->weights)
-    u->own_weights = u->weights + own * bytes;
+}
+
+static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
+{
+  Backend *b = s->memory->backend;
+  gsize own = u->part * u->group.rank * (u->zero > 0);
+
+  if (u->weights) {
+    fill_range(b, stream, u, seed, 0, unit_size(u), u->weights, b->dtype);
+    u->own_weights = u->weights + own * exec_type_bytes(b->dtype);
+  } else
+    fill_range(b, stream, u, seed, own, u->part, u->own_weights, b->dtype);
+  if (u->master)
+    fill_master(s, u, stream, seed, own);
 }
 
 static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
@@ -185,6 +187,7 @@ void shards_allocate(Shards *s, BackendStream *stream, guint64 seed)
     allocate_unit(s, u, stream);
     fill_unit(s, u, stream, seed);
   }
+  s->memory->backend->sync(s->memory->backend, stream);
 }
 
 Unit *shards_next(const Shards *s, const Unit *previous, int first, int n)

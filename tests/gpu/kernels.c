@@ -249,6 +249,16 @@ static void narrow(Backend *b, BackendStream *s, void **p)
 {
   b->cast(b, s, ROWS * WIDTH, p[0], exec_wide(b->dtype), p[1], b->dtype);
 }
+static void initial(Backend *b, BackendStream *s, void *y, ExecType type)
+{
+  ExecFill f = { .seed = 7, .stream = 9, .first_row = 3, .first_col = 11, .end_row = ROWS, .cols = WIDTH,
+                 .all_cols = 3 * WIDTH, .mean = 0.25, .deviation = 1, .from = 5, .n = ELEMENTS };
+  b->fill(b, s, &f, y, type);
+}
+
+static void fill(Backend *b, BackendStream *s, void **p) { initial(b, s, p[0], exec_wide(b->dtype)); }
+static void fill_narrow(Backend *b, BackendStream *s, void **p) { initial(b, s, p[0], b->dtype); }
+
 static void sum_squares(Backend *b, BackendStream *s, void **p) { b->sum_squares(b, s, ROWS * WIDTH, p[0], p[1]); }
 
 /* The CPU has no master copy where storage is wide already. */
@@ -363,6 +373,8 @@ const Kernel gpu_kernels[] = {
   { "scale", "scale", scale, { WIDE_BOTH(ELEMENTS) } },
   { "cast to wide", "cast", widen, { NARROW_IN(ELEMENTS), WIDE_OUT(ELEMENTS) } },
   { "cast from wide", "cast", narrow, { WIDE_IN(ELEMENTS), NARROW_OUT(ELEMENTS) } },
+  { "initial weights", "fill", fill, { WIDE_OUT(ELEMENTS) } },
+  { "initial weights, narrow", "fill", fill_narrow, { NARROW_OUT(ELEMENTS) } },
   { "sum of squares", "sum_squares", sum_squares, { WIDE_IN(ELEMENTS), DOUBLE_BOTH } },
   { "adam", "adam", adam,
     { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_BOTH,

@@ -137,6 +137,7 @@ Backend *cuda_open(const BackendOptions *options, char *error)
   cuda_fill_experts(b);
   cuda_fill_loss(b);
   cuda_fill_optimizer(b);
+  cuda_fill_random(b);
   cuda_fill_comm(b);
   set_environment(c);
   if (open_device(c, options, error) || cuda_open_memory(c, error) || cuda_fill_gemm(b, error) || warm_up(b, error) ||

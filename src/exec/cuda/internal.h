@@ -110,6 +110,7 @@ void cuda_fill_embedding(Backend *b);
 void cuda_fill_experts(Backend *b);
 void cuda_fill_loss(Backend *b);
 void cuda_fill_optimizer(Backend *b);
+void cuda_fill_random(Backend *b);
 void cuda_fill_comm(Backend *b);
 int cuda_fill_gemm(Backend *b, char *error); /* 0 = done */
 int cuda_open_memory(CudaBackend *c, char *error); /* 0 = done */
