@@ -23,23 +23,35 @@ enum { STACK = 64 << 10 };
 namespace emulated {
 
 struct Fiber {
-  void (*run)(void *);
-  void *data;
-  char *stack;
-  void *inside_fake, *outside_fake; /* what the address sanitizer keeps of each side */
-  const void *outside_stack;
-  size_t outside_bytes;
+  void (*run)(Fiber *);
+  const void *stack;
+  size_t bytes;
+  void *fake; /* what the address sanitizer keeps of a stack that does not run */
+  Fiber *before; /* who handed on to it */
 #ifdef BY_UCONTEXT
-  ucontext_t inside, outside;
+  ucontext_t context;
 #else
-  void *inside, *outside; /* stack pointers */
+  void *context; /* stack pointer */
 #endif
 };
 
+/* Behind a switch: where the one before it ran is known now, if it is the outside. */
+static void arrive(Fiber *f)
+{
+  const void *stack = NULL;
+  size_t bytes = 0;
+
+  __sanitizer_finish_switch_fiber(f->fake, &stack, &bytes);
+  if (!f->before->run) {
+    f->before->stack = stack;
+    f->before->bytes = bytes;
+  }
+}
+
 static void begin(Fiber *f)
 {
-  __sanitizer_finish_switch_fiber(NULL, &f->outside_stack, &f->outside_bytes);
-  f->run(f->data);
+  arrive(f);
+  f->run(f);
   abort();
 }
 
@@ -52,11 +64,11 @@ static void begin_parts(unsigned high, unsigned low)
 
 static void prepare(Fiber *f)
 {
-  getcontext(&f->inside);
-  f->inside.uc_stack.ss_sp = f->stack;
-  f->inside.uc_stack.ss_size = STACK;
-  f->inside.uc_link = NULL;
-  makecontext(&f->inside, (void (*)(void))begin_parts, 2, (unsigned)((uintptr_t)f >> 32), (unsigned)(uintptr_t)f);
+  getcontext(&f->context);
+  f->context.uc_stack.ss_sp = (void *)f->stack;
+  f->context.uc_stack.ss_size = f->bytes;
+  f->context.uc_link = NULL;
+  makecontext(&f->context, (void (*)(void))begin_parts, 2, (unsigned)((uintptr_t)f >> 32), (unsigned)(uintptr_t)f);
 }
 
 static void change(ucontext_t *from, ucontext_t *to)
@@ -85,7 +97,7 @@ __asm__(".text\n"
 
 static void prepare(Fiber *f)
 {
-  void **top = (void **)(f->stack + STACK);
+  void **top = (void **)((char *)f->stack + f->bytes);
 
   *--top = NULL;
   *--top = NULL; /* two words: the stack is aligned to 16 at the call */
@@ -96,7 +108,7 @@ static void prepare(Fiber *f)
   *--top = (void *)begin; /* r13 */
   *--top = NULL;         /* r14 */
   *--top = NULL;         /* r15 */
-  f->inside = top;
+  f->context = top;
 }
 
 static void change(void **from, void **to)
@@ -106,10 +118,12 @@ static void change(void **from, void **to)
 
 #endif
 
-Fiber *fiber_new(void (*run)(void *), void *data)
+Fiber *fiber_new(void (*run)(Fiber *))
 {
   enum { PAGE = 4096 };
-  char *memory = (char *)mmap(NULL, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  char *memory =
+      (char *)mmap(NULL, STACK + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  static unsigned made;
   Fiber *f = new Fiber();
 
   if (memory == MAP_FAILED || mprotect(memory, PAGE, PROT_NONE) != 0) {
@@ -117,24 +131,23 @@ Fiber *fiber_new(void (*run)(void *), void *data)
     abort();
   }
   f->run = run;
-  f->data = data;
   f->stack = memory + PAGE;
+  f->bytes = STACK - made++ % 61 * 320; /* tops of stacks fall into different sets of the caches */
   prepare(f);
   return f;
 }
 
-void fiber_enter(Fiber *f)
+Fiber *fiber_outside(void)
 {
-  __sanitizer_start_switch_fiber(&f->outside_fake, f->stack, STACK);
-  change(&f->outside, &f->inside);
-  __sanitizer_finish_switch_fiber(f->outside_fake, NULL, NULL);
+  return new Fiber();
 }
 
-void fiber_leave(Fiber *f)
+void fiber_switch(Fiber *from, Fiber *to)
 {
-  __sanitizer_start_switch_fiber(&f->inside_fake, f->outside_stack, f->outside_bytes);
-  change(&f->inside, &f->outside);
-  __sanitizer_finish_switch_fiber(f->inside_fake, &f->outside_stack, &f->outside_bytes);
+  to->before = from;
+  __sanitizer_start_switch_fiber(&from->fake, to->stack, to->bytes);
+  change(&from->context, &to->context);
+  arrive(from);
 }
 
 } // namespace emulated

@@ -46,54 +46,65 @@ struct Block {
   int line;
   std::vector<char> dynamic;
   size_t dynamic_bytes;
+  Fiber *outside;
   int current, gone, at_barrier, result;
 } block;
 
 size_t allowed_shared = SHARED_PLAIN;
 
+void run_threads(Fiber *own);
+
 Thread &self() { return block.threads[block.current]; }
 
-/* To the scheduler, until something has made the thread ready. */
+/* Goes on with the next thread that is ready, on its fiber; `idle`: `own` may be that. */
+void go_on(Fiber *own, bool idle)
+{
+  Fiber *to = block.outside;
+
+  if (!block.ready.empty()) {
+    Thread &t = block.threads[block.current = block.ready.front()];
+    block.ready.pop_front();
+    place.thread = t.index;
+    if (!t.fiber && idle)
+      t.fiber = own;
+    if (!t.fiber && block.spare.empty())
+      block.spare.push_back(fiber_new(run_threads));
+    if (!t.fiber) {
+      t.fiber = block.spare.back();
+      block.spare.pop_back();
+    }
+    to = t.fiber;
+  }
+  if (to == own)
+    return;
+  if (idle)
+    block.spare.push_back(own);
+  fiber_switch(own, to);
+}
+
+/* A fiber runs thread after thread. */
+void run_threads(Fiber *own)
+{
+  for (;;) {
+    (*block.body)();
+    self().state = GONE;
+    block.gone++;
+    block.left[block.current / WARP] |= 1u << lane();
+    go_on(own, true);
+  }
+}
+
+/* Until something has made the thread ready. */
 void wait(State state)
 {
-  Thread &t = self();
-  t.state = state;
-  fiber_leave(t.fiber);
+  self().state = state;
+  go_on(self().fiber, false);
 }
 
 void make_ready(int i)
 {
   block.threads[i].state = READY;
   block.ready.push_back(i);
-}
-
-/* A fiber runs thread after thread. */
-void run_threads(void *)
-{
-  for (;;) {
-    (*block.body)();
-    Thread &t = self();
-    t.state = GONE;
-    block.gone++;
-    block.left[block.current / WARP] |= 1u << lane();
-    block.spare.push_back(t.fiber);
-    fiber_leave(t.fiber);
-  }
-}
-
-void resume(int i)
-{
-  Thread &t = block.threads[i];
-
-  if (!t.fiber) {
-    if (block.spare.empty())
-      block.spare.push_back(fiber_new(run_threads, NULL));
-    t.fiber = block.spare.back();
-    block.spare.pop_back();
-  }
-  block.current = i;
-  place.thread = t.index;
-  fiber_enter(t.fiber);
 }
 
 /* Forward, backward, or warps shuffled. */
@@ -143,11 +154,7 @@ void run_block(dim3 size)
   for (int i = 0; i < n; i++)
     block.threads[i].index = { i % size.x, i / size.x % size.y, i / size.x / size.y };
   order_threads(n);
-  while (!block.ready.empty()) {
-    int next = block.ready.front();
-    block.ready.pop_front();
-    resume(next);
-  }
+  go_on(block.outside, false);
   if (block.gone < n)
     stuck();
   check_dynamic();
@@ -158,6 +165,8 @@ void run_grid(dim3 grid, dim3 size, size_t shared_bytes, const std::function<voi
   uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
   bool backward = draw(2);
 
+  if (!block.outside)
+    block.outside = fiber_outside();
   block.body = &body;
   block.dynamic_bytes = shared_bytes;
   place.block_dim = size;
@@ -219,7 +228,7 @@ void wait_for_warp(const char *what, unsigned mask)
 
   if (!(mask >> lane() & 1))
     fail("thread %d calls %s without its own bit in mask %08x", block.current, what, mask);
-  for (unsigned others = block.arrived[warp] & mask; others; others &= others - 1) {
+  if (unsigned others = block.arrived[warp] & mask) { /* any of them: they have agreed */
     const Thread &t = block.threads[first + __builtin_ctz(others)];
     if (t.mask != mask || (t.what != what && strcmp(t.what, what) != 0))
       fail("lane %d is in %s of lanes %08x, lane %d in %s of lanes %08x", lane(), what, mask, __builtin_ctz(others),
