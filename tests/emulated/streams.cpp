@@ -25,6 +25,7 @@ namespace emulated {
 
 namespace {
 
+enum { ASKED = 32 }; /* operations that run while the host asks once for an event */
 enum Order { IN_ORDER, RANDOM, LAZY, OTHERS_FIRST };
 
 struct Device {
@@ -74,7 +75,7 @@ bool advance(cudaStream_t s)
 
   if (s->queue.empty())
     return false;
-  Operation operation = s->queue.front();
+  Operation &operation = s->queue.front();
   const char *before = d.running;
   d.running = operation.name;
   bool done = operation.step();
@@ -396,7 +397,6 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
   return cudaSuccess;
 }
 
-/* Its address is not used again, so that memory's owners stay apart. */
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
   Api api;
@@ -482,7 +482,9 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
 
   if (!marker || marker->done)
     return cudaSuccess;
-  if (!advance_any(marker->stream))
+  for (long n = setting("EMULATED_DELAY_MS", 0) ? 1 : ASKED; n > 0 && !marker->done && advance_any(marker->stream); n--)
+    continue;
+  if (!marker->done)
     network_poll(0);
   return marker->done ? cudaSuccess : cudaErrorNotReady;
 }

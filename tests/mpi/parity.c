@@ -6,11 +6,12 @@
  * Activations are compared for every plan and summed up for those of framework
  * tdp-run, which says what this executor keeps; others describe other software.
  *
- *   mpirun -np N build/tests/mpi/parity [PLANS [PART]]
+ *   mpirun -np N build/tests/mpi/parity [PLANS [PART [BACKEND [STEPS]]]]
  *
  * runs the plans of N ranks and prints the table; at most PLANS of them unless
  * that is "all", those first that add most pairs. PART: a schedule whose plans
- * alone are drawn, or I/M, every M-th plan from the I-th on.
+ * alone are drawn, or I/M, every M-th plan from the I-th on. BACKEND (cpu) runs
+ * them, for STEPS (10) steps; the single rank's is always cpu's.
  */
 #include "exec/exec.h"
 #include "exec/launch.h"
@@ -20,6 +21,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,6 +61,7 @@ typedef struct {
   Framework *software[G_N_ELEMENTS(software_list)];
   Cluster *cluster;
   Backend *backend;
+  int steps;
   const char *only; /* schedule, NULL = all */
   ExecStep reference[MODELS][DROPS][GROUPS][STEPS]; /* by drops, and by sequences that are routed together */
   gboolean made[MODELS][DROPS][GROUPS];
@@ -213,7 +216,7 @@ static Trace *run(Suite *s, const Model *model, const Plan *plan, Backend *backe
   Exec *x = exec_new(model, plan, program, backend, &options, &error);
   if (!x)
     stop(s, error->message);
-  for (int i = 0; i < STEPS; i++)
+  for (int i = 0; i < s->steps; i++)
     exec_step(x, &steps[i]);
   Trace *trace = exec_trace(x);
   *host_bytes = exec_host_bytes(x);
@@ -221,11 +224,11 @@ static Trace *run(Suite *s, const Model *model, const Plan *plan, Backend *backe
   return trace;
 }
 
-static double difference(const ExecStep *found, const ExecStep *expected)
+static double difference(const ExecStep *found, const ExecStep *expected, int steps)
 {
   double worst = 0;
 
-  for (int i = 0; i < STEPS; i++) {
+  for (int i = 0; i < steps; i++) {
     worst = fmax(worst, fabs(found[i].loss / expected[i].loss - 1));
     worst = fmax(worst, fabs(found[i].grad_norm / expected[i].grad_norm - 1));
   }
@@ -310,10 +313,19 @@ static double activation_error(const Suite *s, const Model *model, const Plan *p
   return worst;
 }
 
+static Backend *backend_open(const char *name, const BackendOptions *options, char *message)
+{
+  for (const BackendKind *kind = backends; kind->name; kind++)
+    if (g_str_equal(kind->name, name))
+      return kind->open(options, message);
+  g_snprintf(message, EXEC_ERROR_SIZE, "%s: not among the backends of this build", name);
+  return NULL;
+}
+
 static void make_reference(Suite *s, int which, int drop, int group)
 {
   char message[EXEC_ERROR_SIZE] = "";
-  Backend *alone = backends[0].open(&(BackendOptions) { .size = 1, .dtype = s->backend->dtype }, message);
+  Backend *alone = backend_open("cpu", &(BackendOptions) { .size = 1, .dtype = s->backend->dtype }, message);
   Cluster *one = fixture_cluster("cpu", 1);
   Plan plan = plan_default(s->models[which], s->software[0]);
 
@@ -361,7 +373,7 @@ static void check_plan(Suite *s, const Choice *c)
   fflush(stdout); /* names the plan that hangs */
   g_autoptr(Trace) trace = run(s, model, &plan, s->backend, program, steps, &host_bytes);
   g_autoptr(Trace) predicted = simulate(program);
-  double worst = difference(steps, reference_of(s, c, &plan));
+  double worst = difference(steps, reference_of(s, c, &plan), s->steps);
   double activations = activation_error(s, model, &plan, trace);
   gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program));
   gboolean exact = memory_exact(trace, program) && host_exact(host_bytes, s, model, &plan);
@@ -379,15 +391,16 @@ static void check_plan(Suite *s, const Choice *c)
   fflush(stdout);
 }
 
-static void suite_init(Suite *s)
+static void suite_init(Suite *s, const char *backend, int steps)
 {
   char message[EXEC_ERROR_SIZE] = "";
   Launch launch;
 
-  *s = (Suite) { 0 };
+  *s = (Suite) { .steps = CLAMP(steps, 1, STEPS) };
   if (launch_detect(&launch, NULL))
-    s->backend = backends[0].open(&(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32,
-                                                      .address = launch.address[0] ? launch.address : NULL }, message);
+    s->backend = backend_open(backend, &(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32,
+                                                           .local_rank = launch.local_rank,
+                                                           .address = launch.address[0] ? launch.address : NULL }, message);
   if (!s->backend)
     g_error("%s", message);
   s->models[0] = fixture_gpt_plain(8, 32, 8, 16, 61);
@@ -415,7 +428,7 @@ int main(int argc, char **argv)
   Suite s;
   guint part = 1, parts = 1;
 
-  suite_init(&s);
+  suite_init(&s, argc > 3 ? argv[3] : "cpu", argc > 4 ? atoi(argv[4]) : STEPS);
   if (argc > 2 && sscanf(argv[2], "%u/%u", &part, &parts) != 2)
     s.only = argv[2];
   GArray *plans = draw(&s);
