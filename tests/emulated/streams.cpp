@@ -421,7 +421,7 @@ cudaError_t cudaStreamQuery(cudaStream_t s)
 {
   Api api;
   advance_any(queue_of(s));
-  return queue_of(s)->queue.empty() ? cudaSuccess : cudaErrorNotReady;
+  return queue_of(s)->queue.empty() ? cudaSuccess : noted(cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
@@ -486,7 +486,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
     continue;
   if (!marker->done)
     network_poll(0);
-  return marker->done ? cudaSuccess : cudaErrorNotReady;
+  return marker->done ? cudaSuccess : noted(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t e)

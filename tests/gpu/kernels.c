@@ -252,7 +252,7 @@ static void narrow(Backend *b, BackendStream *s, void **p)
 static void initial(Backend *b, BackendStream *s, void *y, ExecType type)
 {
   ExecFill f = { .seed = 7, .stream = 9, .first_row = 3, .first_col = 11, .end_row = ROWS, .cols = WIDTH,
-                 .all_cols = 3 * WIDTH, .mean = 0.25, .deviation = 1, .from = 5, .n = ELEMENTS };
+                 .all_cols = 3 * WIDTH, .mean = 0.25, .deviation = 1, .from = 5, .n = ROWS * WIDTH };
   b->fill(b, s, &f, y, type);
 }
 
