@@ -17,7 +17,7 @@ enum { PARTIALS = 1024 };        /* sums of blocks that a second kernel adds up 
 enum { WORKSPACE_BYTES = 64 << 20 }; /* of products; what cuBLAS asks for on Hopper is 32 MiB */
 enum { COMMS_MAX = 64, CLOCKS_MAX = 4096 };
 enum { STREAMS_MAX = 32 };       /* hardware queues, the most that CUDA_DEVICE_MAX_CONNECTIONS takes */
-enum { MARKS = 32 };             /* of a stream, not reached yet */
+enum { MARKS = 64 };             /* of a stream, not reached yet */
 enum { STAGES = 16, STAGE_BYTES = 256 << 10 }; /* pinned memory by way of which the host uploads */
 
 struct CudaBackend {

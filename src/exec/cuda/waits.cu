@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-enum { NAP_US = 20, PRODUCTS_A_MARK = 4 };
+enum { NAP_US = 20, PRODUCTS_A_MARK = 2 };
 
 #define SPIN_S 2e-3 /* without a nap, whose end the system delays */
 
