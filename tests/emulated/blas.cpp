@@ -349,15 +349,21 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
   return set_field(product_fields, sizeof product_fields / sizeof *product_fields, d, attribute, value, bytes);
 }
 
+enum { LAYOUTS_MAX = 4096 };
+static int live_layouts;
+
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t type, uint64_t rows, uint64_t columns,
                                           int64_t ld)
 {
+  if (++live_layouts > LAYOUTS_MAX)
+    fail("more than %d layouts alive: none is destroyed", LAYOUTS_MAX);
   *l = new cublasLtMatrixLayoutOpaque { (uint32_t)type, CUBLASLT_ORDER_COL, 1, rows, columns, ld, 0, 0 };
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 {
+  live_layouts--;
   delete l;
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -70,6 +70,7 @@ void enqueue_done(cudaStream_t s, const char *name, const std::function<void()> 
 void execute_until(cudaStream_t s, const std::function<bool()> &done);
 void synchronize(cudaStream_t s); /* NULL: all */
 bool idle(void);                  /* no stream has work */
+bool eager(void);                 /* kernels are loaded at start: CUDA_MODULE_LOADING at the first call */
 const char *running(void);        /* name of the operation under way */
 
 /* ---- memory ---- */

@@ -14,6 +14,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace emulated {
@@ -308,6 +310,15 @@ void *dynamic_shared(void)
   return block.dynamic.data() + ZONE;
 }
 
+/* By default a kernel is loaded at its first launch, which waits for all that runs. */
+static void load(const char *name)
+{
+  static std::set<std::string> loaded;
+
+  if (loaded.insert(name).second && !eager())
+    synchronize(NULL);
+}
+
 void Launch::enqueue(const std::function<void()> &thread) const
 {
   Api api;
@@ -322,6 +333,7 @@ void Launch::enqueue(const std::function<void()> &thread) const
     noted(cudaErrorInvalidValue);
     return;
   }
+  load(name);
   emulated::enqueue_done(stream, name, [grid = grid, block = block, bytes = shared_bytes, thread] {
     run_grid(grid, block, bytes, thread);
     delay();

@@ -41,11 +41,21 @@ struct Allocation {
 
 struct Arena {
   char *base;
-  size_t used, held, most;
+  size_t used, held;
   std::map<char *, Allocation> all;
   std::map<std::pair<cudaStream_t, size_t>, std::vector<char *>> spare; /* by room; NULL: any stream's */
   std::map<char *, size_t> pinned;
 } arena;
+
+/* Of cudaMallocAsync: handed out, and held for that. Beyond the threshold it gives back at a synchronisation. */
+struct Pool {
+  size_t used, used_most, held, held_most;
+  uint64_t threshold;
+  unsigned returns; /* after which it grew again */
+  bool returned;
+} pool;
+
+enum { RETURNS_MAX = 4 };
 
 size_t device_bytes()
 {
@@ -167,8 +177,27 @@ char *take(size_t bytes, cudaStream_t s)
   arena.all[p].asked = bytes;
   arena.all[p].given = true;
   arena.held += bytes;
-  arena.most = std::max(arena.most, arena.held);
   return p;
+}
+
+void pool_take(size_t bytes)
+{
+  pool.used += bytes;
+  pool.used_most = std::max(pool.used_most, pool.used);
+  pool.returns += pool.returned && pool.used > pool.held;
+  pool.returned &= pool.used <= pool.held;
+  pool.held = std::max(pool.held, pool.used);
+  pool.held_most = std::max(pool.held_most, pool.held);
+  if (pool.returns > RETURNS_MAX)
+    fail("the pool gives memory back at each synchronisation and takes it again: it has no release threshold");
+}
+
+void pool_return()
+{
+  size_t kept = std::max(pool.used, (size_t)std::min(pool.threshold, (uint64_t)SIZE_MAX));
+
+  pool.returned |= kept < pool.held;
+  pool.held = std::min(pool.held, kept);
 }
 
 /* A free of a pointer that is none, or twice. */
@@ -320,6 +349,7 @@ void check_red_zones(void)
 
 void synchronized(cudaStream_t s)
 {
+  pool_return();
   for (auto &list : arena.spare) {
     if (!list.first.first || (s && list.first.first != s))
       continue;
@@ -374,6 +404,7 @@ cudaError_t emulated_malloc_async(void **p, size_t bytes, cudaStream_t s)
   if (bytes && !taken)
     return noted(cudaErrorMemoryAllocation);
   *p = taken;
+  pool_take(taken ? bytes : 0);
   if (taken)
     enqueue_done(s, "allocation", [taken, bytes] { become_live(taken, bytes); });
   return cudaSuccess;
@@ -387,6 +418,7 @@ cudaError_t cudaFreeAsync(void *p, cudaStream_t s)
     return cudaSuccess;
   if (!release((char *)p, s))
     return noted(cudaErrorInvalidValue);
+  pool.used -= arena.all[(char *)p].asked;
   enqueue_done(s, "free", [p] { become_free((char *)p); });
   return cudaSuccess;
 }
@@ -460,23 +492,37 @@ cudaError_t cudaMemset(void *p, int value, size_t bytes)
   return cudaMemsetAsync(p, value, bytes, NULL);
 }
 
-/* One pool, which keeps all that was freed. */
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int)
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *p, int)
 {
-  *pool = (cudaMemPool_t)&arena;
+  *p = (cudaMemPool_t)&pool;
   return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *)
+/* The largest values can be set to 0 alone, which makes them the present ones. */
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void *value)
 {
+  Api api;
+  uint64_t given = *(const uint64_t *)value;
+
+  if (attribute == cudaMemPoolAttrReleaseThreshold)
+    pool.threshold = given;
+  else if (attribute == cudaMemPoolAttrUsedMemHigh && given == 0)
+    pool.used_most = pool.used;
+  else if (attribute == cudaMemPoolAttrReservedMemHigh && given == 0)
+    pool.held_most = pool.held;
+  else
+    return noted(cudaErrorInvalidValue);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void *value)
 {
   Api api;
-  *(uint64_t *)value = attribute == cudaMemPoolAttrUsedMemHigh || attribute == cudaMemPoolAttrReservedMemHigh ? arena.most
-                                                                                                               : arena.held;
+  *(uint64_t *)value = attribute == cudaMemPoolAttrReleaseThreshold    ? pool.threshold
+                       : attribute == cudaMemPoolAttrUsedMemHigh       ? pool.used_most
+                       : attribute == cudaMemPoolAttrReservedMemHigh   ? pool.held_most
+                       : attribute == cudaMemPoolAttrUsedMemCurrent    ? pool.used
+                                                                       : pool.held;
   return cudaSuccess;
 }
 

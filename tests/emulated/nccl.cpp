@@ -1,7 +1,8 @@
 /*
  * NCCL: a call runs when its stream reaches it and it is the communicator's turn,
  * and ends when all ranks have come to the same call: kind, length, type, operation
- * and root are compared. A send ends when it is received.
+ * and root are compared. A send ends when it is received. The first message between two
+ * ranks of a communicator holds the host until the other is there.
  */
 #include "device.h"
 #include "net.h"
@@ -24,6 +25,7 @@ struct ncclComm {
   int rank;
   unsigned splits, calls;
   uint64_t issued, turn; /* operations */
+  std::set<int> connected; /* ranks with which point-to-point messages were exchanged */
   ncclResult_t status;
 };
 
@@ -312,6 +314,26 @@ void issue(const std::vector<Call> &calls)
   }
 }
 
+/* The first message between two ranks connects them: the host of each waits for the other to come to it. */
+ncclResult_t connect_all(const std::vector<Call> &calls)
+{
+  std::vector<const Call *> fresh;
+
+  for (const Call &c : calls)
+    if (!collective(c) && c.root != c.comm->rank && c.comm->connected.insert(c.root).second) {
+      c.comm->net->send(c.comm->ranks[c.root], { c.comm->id, 0, 0, CONTROL, c.kind, c.type, 0, c.root, 0 }, "");
+      fresh.push_back(&c);
+    }
+  for (const Call *c : fresh) {
+    std::deque<Message> &in = box(*c, c->root, CONTROL);
+    execute_until(NULL, [&] { return !in.empty() || c->comm->net->gone(c->comm->ranks[c->root]); });
+    if (in.empty())
+      return c->comm->status = ncclRemoteError;
+    in.pop_front();
+  }
+  return ncclSuccess;
+}
+
 ncclResult_t call(Kind kind, const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, int root,
                   ncclComm_t comm, cudaStream_t s)
 {
@@ -333,7 +355,7 @@ int port_of(const ncclUniqueId &id)
 
 ncclComm_t comm_new(const std::shared_ptr<Net> &net, uint64_t id, const std::vector<int> &ranks, int rank)
 {
-  return new ncclComm { net, id, ranks, rank, 0, 0, 0, 0, ncclSuccess };
+  return new ncclComm { net, id, ranks, rank, 0, 0, 0, 0, {}, ncclSuccess };
 }
 
 } // namespace
@@ -506,8 +528,10 @@ ncclResult_t ncclGroupEnd(void)
   if (--group.depth > 0)
     return ncclSuccess;
   calls.swap(group.calls);
-  issue(calls);
-  return ncclSuccess;
+  ncclResult_t status = connect_all(calls);
+  if (status == ncclSuccess)
+    issue(calls);
+  return status;
 }
 
 ncclResult_t ncclAllReduce(const void *from, void *to, size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,

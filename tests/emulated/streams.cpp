@@ -38,8 +38,9 @@ struct Device {
   int current;
   cudaError_t last;
   const char *running;
+  bool eager;
 
-  Device() : depth(0), number(0), order(IN_ORDER), current(0), last(cudaSuccess), running("host")
+  Device() : depth(0), number(0), order(IN_ORDER), current(0), last(cudaSuccess), running("host"), eager(false)
   {
     static const char *const names[] = { "in-order", "random", "lazy", "others-first" };
     const char *wanted = getenv("EMULATED_ORDER");
@@ -52,6 +53,8 @@ struct Device {
       exit(2);
     }
     order = (Order)found;
+    const char *loading = getenv("CUDA_MODULE_LOADING");
+    eager = loading && strcmp(loading, "EAGER") == 0;
     random = (uint64_t)setting("EMULATED_SEED", 1) * 0x9e3779b97f4a7c15u + 1;
     streams.push_back(&legacy);
   }
@@ -209,6 +212,11 @@ double now_s(void)
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+bool eager(void)
+{
+  return device().eager;
 }
 
 const char *running(void)

@@ -1,6 +1,8 @@
 #include "kernels.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { M = 96, N = 160, K = 224, BATCH = 3 };
 
@@ -395,3 +397,21 @@ const Kernel gpu_kernels[] = {
 };
 
 const int gpu_kernel_count = sizeof gpu_kernels / sizeof *gpu_kernels;
+
+/* As backend.h promises. */
+int gpu_kernel_runs_anywhere(const Kernel *kernel)
+{
+  static const char anywhere[] =
+      " embedding_forward embedding_backward position_forward position_backward loss_merge loss_input add_wide"
+      " sum_squares ";
+  char name[64];
+
+  for (const char *at = kernel->operations; *at; at += strspn(at, " ")) {
+    size_t length = strcspn(at, " ");
+    snprintf(name, sizeof name, " %.*s ", (int)length, at);
+    if (!strstr(anywhere, name))
+      return 0;
+    at += length;
+  }
+  return 1;
+}

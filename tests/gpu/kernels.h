@@ -29,4 +29,10 @@ typedef struct {
 extern const Kernel gpu_kernels[];
 extern const int gpu_kernel_count;
 
+/* Whether all of a kernel's operations may run on streams that do not compute. */
+int gpu_kernel_runs_anywhere(const Kernel *kernel);
+
+/* Checks beside the table, of an fp32 backend, printed: how many fail. */
+int gpu_checks(Backend *gpu);
+
 #endif
