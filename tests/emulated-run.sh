@@ -75,8 +75,10 @@ model dense "$dense"
 model moe '"mlp": "gelu", "bias": false, "experts": 4, "experts_per_token": 2, "expert_ffn_hidden": 32'
 plan one 1 '"zero_stage": 0'
 plan tp2 2 '"tensor_model_parallel_size": 2, "sequence_parallel": true'
+plan tp2-beside 2 '"tensor_model_parallel_size": 2, "overlap": { "tensor": true }'
 plan cp2 2 '"context_parallel_size": 2'
 plan ep2 2 '"expert_model_parallel_size": 2'
+plan chimera2 2 '"pipeline_model_parallel_size": 2, "pipeline_schedule": "chimera"'
 plan pp2 2 '"pipeline_model_parallel_size": 2, "pipeline_schedule": "1f1b"'
 
 while read -r model plan keys; do
@@ -87,6 +89,7 @@ while read -r model plan keys; do
   fi
 done <<END
 dense tp2 tensor_comm_s
+dense tp2-beside tensor_comm_s
 dense cp2 context_comm_s
 moe ep2 expert_comm_s
 dense pp2
@@ -94,18 +97,22 @@ END
 start 1 dense one --steps 2 --json
 memory one
 
-# 600 kernels of 20 ms.
-EMULATED_DELAY_MS=20 start 1 dense one --steps 1 --json
+# 600 kernels of 20 ms, which run while the host waits.
+EMULATED_ORDER=lazy EMULATED_DELAY_MS=20 start 1 dense one --steps 1 --json
 judge "a step of more than 6 s" $?
 
 # Kernels that are loaded at their first launch wait for all that runs: nothing that waits for others may run before.
 CUDA_MODULE_LOADING=LAZY start 2 dense pp2 --steps 2
 judge "kernels loaded late, with a pipeline" $?
 
+# Each rank sends before it receives: a first message would hold both.
+start 2 dense chimera2 --steps 2
+judge "ranks that send to each other first" $?
+
 CUDA_DEVICE_MAX_CONNECTIONS=2 start 2 dense pp2 --steps 1
 ! grep -q '^step' "$work/err" && grep -q 'streams: more than 2 at once' "$work/err"
 judge "too few queues for the streams" $?
 
-start 2 dense pp2 --steps 3 --fault hang:1:20
+EMULATED_ORDER=lazy start 2 dense pp2 --steps 3 --fault hang:1:20
 [ $? -ne 0 ] && grep -q 'tdp-run: rank 1 hangs: nothing has moved for 6 s' "$work/err"
 judge "a rank that hangs" $?

@@ -144,8 +144,8 @@ typedef struct {
 } BackendWithheld;
 
 /* Elements from .. from + n, row by row, of the columns first_col .. first_col + cols of a matrix with all_cols: from
- * first_row on, and zeros from end_row on (0 = none). They are mean + deviation times the normal number of the seed, the
- * stream and the place in the whole matrix (exec/random.h). */
+ * first_row on, and zeros from end_row on (0 = none). They are mean + deviation times the normal number of the seed,
+ * the stream and the place in the whole matrix (exec/random.h). */
 typedef struct {
   uint64_t seed, stream, first_row, first_col, end_row;
   int cols, all_cols;

@@ -58,9 +58,10 @@ void *half_join(const LayerRun *r, void *partial, const void *bias, const void *
  * this rank's rows that becomes the input's gradient. */
 void *half_split(const LayerRun *r, void *dy, void **all);
 
-/* Behind a product's input gradient: sums it over ranks and takes it through the norm. */
-void half_behind_norm(const LayerRun *r, const LayerWeights *lw, int slot, void *partial, const void *x, void *stats,
-                      void *dx);
+/* Behind a product's input gradient: sums it over ranks, maybe beside the product's weight gradient, and takes it
+ * through the norm. */
+void half_behind_norm(const LayerRun *r, const LayerWeights *lw, LayerState *state, int slot, void *partial,
+                      WeightGradient weight, void *dx);
 
 /* Of a product whose input was gathered. */
 void weight_column(const LayerRun *r, const LayerWeights *lw, int slot, int out, void *x, const void *dy);

@@ -16,7 +16,9 @@ static void *pass_on(const LayerRun *r, const void *x, gsize n)
   void *y = run_buffer(r, n);
 
   out[(rank + 1) % cp] = in[(rank - 1 + cp) % cp] = n;
-  exchange_start_beside(r, GROUP_CONTEXT, x, out, y, in, r->b->dtype);
+  exchange_begin_beside(r);
+  r->b->all_to_all(r->b, r->groups[GROUP_CONTEXT], r->beside, x, out, y, in, r->b->dtype);
+  exchange_end_beside(r);
   return y;
 }
 

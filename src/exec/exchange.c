@@ -2,8 +2,9 @@
 #include "exec/layer.h"
 
 static const Exposed exposed_of[GROUP_COUNT] = {
-  [GROUP_TENSOR] = EXPOSED_TENSOR, [GROUP_CONTEXT] = EXPOSED_CONTEXT, [GROUP_EXPERT] = EXPOSED_EXPERT,
-  [GROUP_EXPERT_TENSOR] = EXPOSED_EXPERT, [GROUP_EXPERT_BLOCK] = EXPOSED_EXPERT,
+  [GROUP_TENSOR] = EXPOSED_TENSOR, [GROUP_TENSOR_BESIDE] = EXPOSED_TENSOR,
+  [GROUP_CONTEXT] = EXPOSED_CONTEXT, [GROUP_EXPERT] = EXPOSED_EXPERT, [GROUP_EXPERT_TENSOR] = EXPOSED_EXPERT,
+  [GROUP_EXPERT_BLOCK] = EXPOSED_EXPERT,
 };
 
 void exchange_all_reduce(const LayerRun *r, Group g, void *x, gsize n, ExecType type, ExecReduce op)
@@ -42,12 +43,14 @@ void exchange_broadcast(const LayerRun *r, Group g, void *x, gsize n, ExecType t
   exposure_end(r->exposure, r->s);
 }
 
-void exchange_start_beside(const LayerRun *r, Group g, const void *x, const gsize *x_n, void *y, const gsize *y_n,
-                           ExecType type)
+void exchange_begin_beside(const LayerRun *r)
 {
   r->b->event_record(r->b, r->ready, r->s);
   r->b->event_wait(r->b, r->ready, r->beside);
-  r->b->all_to_all(r->b, r->groups[g], r->beside, x, x_n, y, y_n, type);
+}
+
+void exchange_end_beside(const LayerRun *r)
+{
   r->b->event_record(r->b, r->arrived, r->beside);
 }
 

@@ -132,7 +132,7 @@ static void init_streams(Exec *x)
   for (int lane = 0; lane < ALL_LANES; lane++)
     if (lane == LANE_COMPUTE || x->order[lane]->len > 0)
       x->lanes[lane] = x->b->stream_new(x->b, lane == LANE_COMPUTE);
-  if (x->plan->cp > 1)
+  if (x->plan->cp > 1 || exec_overlaps_sums(x))
     x->beside = x->b->stream_new(x->b, FALSE);
 }
 
@@ -158,7 +158,8 @@ static void init_run(Exec *x)
 
   x->run = (LayerRun) {
     .shape = x->shape, .b = b, .s = x->lanes[LANE_COMPUTE], .memory = &x->memory,
-    .groups = { [GROUP_TENSOR] = x->tensor, [GROUP_CONTEXT] = x->context, [GROUP_EXPERT] = x->expert,
+    .groups = { [GROUP_TENSOR] = x->tensor, [GROUP_TENSOR_BESIDE] = x->tensor_beside,
+                [GROUP_CONTEXT] = x->context, [GROUP_EXPERT] = x->expert,
                 [GROUP_EXPERT_TENSOR] = x->expert_tensor, [GROUP_EXPERT_BLOCK] = x->expert_block },
     .exposure = &x->exposure,
     .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),

@@ -31,6 +31,12 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   return half_join(r, out, lw->weight[BLOCK_DOWN_BIAS], kept[X2]);
 }
 
+static void weight_up(const LayerRun *r, const LayerWeights *lw, LayerState *state)
+{
+  weight_column(r, lw, BLOCK_UP, up_width(lw->spec, ffn_width(&r->shape, lw->spec)), state->kept[NORM2],
+                state->kept[D_UP]);
+}
+
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
   int hidden = r->shape.hidden, tokens = r->shape.tokens, ffn = ffn_width(&r->shape, lw->spec);
@@ -44,7 +50,7 @@ static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state,
   run_drop(r, &dact);
   void *dnorm = run_buffer(r, (gsize)tokens * hidden);
   linear_input(r, tokens, hidden, up, kept[D_UP], lw->weight[BLOCK_UP], dnorm);
-  half_behind_norm(r, lw, BLOCK_NORM2, dnorm, kept[X2], kept[STATS2], dx);
+  half_behind_norm(r, lw, state, BLOCK_NORM2, dnorm, weight_up, dx);
   return dx;
 }
 
@@ -55,7 +61,8 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 
   linear_weight(r, r->shape.tokens, ffn, r->shape.hidden, kept[ACT], kept[D_DOWN], lw->gradient[BLOCK_DOWN],
                 lw->gradient[BLOCK_DOWN_BIAS]);
-  weight_column(r, lw, BLOCK_UP, up_width(lw->spec, ffn), kept[NORM2], kept[D_UP]);
+  if (!r->overlaps)
+    weight_up(r, lw, state);
 }
 
 const FeedForwardKind feed_forward_dense = { params, forward, input, weight, 1u << UP };

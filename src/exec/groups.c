@@ -161,9 +161,9 @@ static void greet_pair(Exec *x, int from, int to, int32_t *word)
     x->b->recv(x->b, x->incoming[from].comm, s, word, 1, EXEC_I32, 0);
 }
 
-/* The first message between two ranks connects them, and may hold each until the other sends its part: a receive that
- * is posted ahead would hold this rank for as long as its sender. So all ranks send one over each group here, in one
- * order. */
+/* The first message between two ranks connects them, and may hold each until the other sends its part: a receive
+ * that is posted ahead would hold this rank for as long as its sender. So all ranks send one over each group here, in
+ * one order. */
 static gboolean meet(Exec *x, GError **error)
 {
   const Plan *plan = x->plan;
@@ -200,6 +200,8 @@ gboolean groups_init(Exec *x, GError **error)
   x->world = split(x, 0, x->b->rank, &found);
   x->tensor = axis_comm(x, AXIS_TENSOR, &found);
   x->tensor_late = axis_comm(x, AXIS_TENSOR, &found);
+  if (exec_overlaps_sums(x))
+    x->tensor_beside = axis_comm(x, AXIS_TENSOR, &found);
   x->context = axis_comm(x, AXIS_CONTEXT, &found);
   x->data = replicas_comm(x, &found);
   x->expert = expert_comm(x, EXPERT_PARALLEL, &found);
@@ -220,8 +222,9 @@ gboolean groups_init(Exec *x, GError **error)
 
 void groups_clear(Exec *x)
 {
-  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->context, x->data, x->expert, x->expert_data,
-                                 x->expert_tensor, x->expert_block, x->tied, x->copies, x->shares[0], x->shares[1] };
+  BackendComm *const comms[] = { x->world, x->tensor, x->tensor_late, x->tensor_beside, x->context, x->data, x->expert,
+                                 x->expert_data, x->expert_tensor, x->expert_block, x->tied, x->copies, x->shares[0],
+                                 x->shares[1] };
 
   for (int row = 0; row < x->program->n_rows; row++) {
     Incoming *in = &x->incoming[row];

@@ -83,7 +83,9 @@ void layer_shape_spread(LayerShape *shape, int row);
 
 /* Ranks with which passes exchange. */
 typedef enum {
-  GROUP_TENSOR, GROUP_CONTEXT,
+  GROUP_TENSOR,
+  GROUP_TENSOR_BESIDE, /* the same, on the stream beside */
+  GROUP_CONTEXT,
   GROUP_EXPERT,        /* that share the experts */
   GROUP_EXPERT_TENSOR, /* an expert */
   GROUP_EXPERT_BLOCK,  /* one copy of all */
@@ -98,8 +100,9 @@ typedef struct {
   Memory *memory;
   BackendComm *groups[GROUP_COUNT];
   Exposure *exposure;             /* of collectives in the passes; NULL = not noted */
-  BackendStream *beside;          /* of context-parallel exchanges beside computation */
+  BackendStream *beside;          /* of exchanges beside computation */
   BackendEvent *ready, *arrived;  /* of them */
+  gboolean overlaps;              /* a backward: sums of input gradients run beside weight gradients */
   MemoryPart kept_as; /* part to which what a forward keeps is counted */
   gsize bytes;       /* of an element */
   gsize wide_bytes;
@@ -194,9 +197,10 @@ void exchange_all_to_all(const LayerRun *r, Group g, const void *x, const gsize 
                          ExecType type);
 void exchange_broadcast(const LayerRun *r, Group g, void *x, gsize n, ExecType type, int root);
 
-/* An all-to-all beside computation, and the wait for the last one: only this is exposed. */
-void exchange_start_beside(const LayerRun *r, Group g, const void *x, const gsize *x_n, void *y, const gsize *y_n,
-                           ExecType type);
+/* Around what is given to r->beside, behind all that is enqueued on r->s; and the wait for it, which alone is
+ * exposed. */
+void exchange_begin_beside(const LayerRun *r);
+void exchange_end_beside(const LayerRun *r);
 void exchange_wait(const LayerRun *r, Group g);
 
 /* Rows of all tensor-parallel ranks: a new buffer under sequence parallelism,
@@ -207,6 +211,12 @@ void rows_ungather(const LayerRun *r, void *gathered, void *x);
 /* Sums a partial result of tokens x hidden, a buffer, which it takes over, and
  * returns this rank's rows. */
 void *rows_sum(const LayerRun *r, void *partial);
+
+/* The same of an input gradient: where the run overlaps, beside the weight gradient of the product behind it, which
+ * `weight` makes; the weight pass then leaves that out. */
+typedef void (*WeightGradient)(const LayerRun *r, const LayerWeights *lw, LayerState *state);
+void *rows_sum_beside(const LayerRun *r, void *partial, WeightGradient weight, const LayerWeights *lw,
+                      LayerState *state);
 
 /* A norm of this rank's rows with the model's kind. `stats` has 2 rows elements. */
 void norm_forward(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats, void *y);

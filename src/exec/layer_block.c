@@ -164,13 +164,20 @@ void *half_split(const LayerRun *r, void *dy, void **all)
   return own;
 }
 
-void half_behind_norm(const LayerRun *r, const LayerWeights *lw, int slot, void *partial, const void *x, void *stats,
-                      void *dx)
+void half_behind_norm(const LayerRun *r, const LayerWeights *lw, LayerState *state, int slot, void *partial,
+                      WeightGradient weight, void *dx)
 {
-  void *dnorm = rows_sum(r, partial);
+  void *dnorm = rows_sum_beside(r, partial, weight, lw, state), **kept = state->kept;
+  gboolean first = slot == BLOCK_NORM1;
 
-  norm_backward(r, x, lw->weight[slot], stats, dnorm, dx, lw->gradient[slot], lw->gradient[slot + 1]);
+  norm_backward(r, kept[first ? X : X2], lw->weight[slot], kept[first ? STATS1 : STATS2], dnorm, dx,
+                lw->gradient[slot], lw->gradient[slot + 1]);
   run_drop(r, &dnorm);
+}
+
+static void weight_qkv(const LayerRun *r, const LayerWeights *lw, LayerState *state)
+{
+  weight_column(r, lw, BLOCK_QKV, core_of(&r->shape, lw->spec).qkv, state->kept[NORM1], state->kept[D_QKV]);
 }
 
 static void *input_attention(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
@@ -187,7 +194,7 @@ static void *input_attention(const LayerRun *r, const LayerWeights *lw, LayerSta
   rotate(r, &c, kept[D_QKV], -1);
   void *dnorm = run_buffer(r, (gsize)tokens * hidden);
   linear_input(r, tokens, hidden, c.qkv, kept[D_QKV], lw->weight[BLOCK_QKV], dnorm);
-  half_behind_norm(r, lw, BLOCK_NORM1, dnorm, kept[X], kept[STATS1], dx);
+  half_behind_norm(r, lw, state, BLOCK_NORM1, dnorm, weight_qkv, dx);
   return dx;
 }
 
@@ -217,7 +224,8 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   feed_forward_of(lw->spec)->weight(r, lw, state);
   linear_weight(r, r->shape.tokens, c.q, r->shape.hidden, kept[CONTEXT], kept[D_PROJECTION],
                 lw->gradient[BLOCK_PROJECTION], lw->gradient[BLOCK_PROJECTION_BIAS]);
-  weight_column(r, lw, BLOCK_QKV, c.qkv, kept[NORM1], kept[D_QKV]);
+  if (!r->overlaps)
+    weight_qkv(r, lw, state);
 }
 
 /* Everything but the input, or what the attention core makes. */

@@ -82,6 +82,16 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   return NULL;
 }
 
+static void weight_logits(const LayerRun *r, const LayerWeights *w, LayerState *state)
+{
+  const LayerShape *shape = &r->shape;
+  void *in = rows_gather(r, state->kept[NORM], shape->hidden);
+
+  linear_weight(r, shape->tokens, shape->hidden, shape->vocab_rows, in, state->kept[LOGITS],
+                w->gradient[HEAD_LOGITS], w->gradient[HEAD_LOGITS_BIAS]);
+  rows_ungather(r, in, state->kept[NORM]);
+}
+
 static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, void *dy)
 {
   const LayerShape *shape = &r->shape;
@@ -93,7 +103,7 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   r->b->loss_backward(r->b, r->s, &loss, r->loss_scale);
   void *dnorm = run_buffer(r, (gsize)tokens * shape->hidden);
   linear_input(r, tokens, shape->hidden, width, state->kept[LOGITS], w->weight[HEAD_LOGITS], dnorm);
-  dnorm = rows_sum(r, dnorm);
+  dnorm = rows_sum_beside(r, dnorm, weight_logits, w, state);
   void *dx = run_buffer(r, n);
   r->b->zero(r->b, r->s, dx, n * r->bytes);
   norm_backward(r, state->kept[X], w->weight[HEAD_NORM], state->kept[STATS], dnorm, dx, w->gradient[HEAD_NORM],
@@ -105,12 +115,8 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
 
 static void weight(const LayerRun *r, const LayerWeights *w, LayerState *state)
 {
-  const LayerShape *shape = &r->shape;
-  void *in = rows_gather(r, state->kept[NORM], shape->hidden);
-
-  linear_weight(r, shape->tokens, shape->hidden, shape->vocab_rows, in, state->kept[LOGITS],
-                w->gradient[HEAD_LOGITS], w->gradient[HEAD_LOGITS_BIAS]);
-  rows_ungather(r, in, state->kept[NORM]);
+  if (!r->overlaps)
+    weight_logits(r, w, state);
 }
 
 const LayerType layer_head = { params, forward, input, weight, NULL, NULL };

@@ -116,6 +116,28 @@ void *rows_sum(const LayerRun *r, void *partial)
   return own;
 }
 
+void *rows_sum_beside(const LayerRun *r, void *partial, WeightGradient weight, const LayerWeights *lw,
+                      LayerState *state)
+{
+  gsize n = (gsize)r->shape.rows * r->shape.hidden;
+  void *own = r->overlaps && r->shape.sp ? run_buffer(r, n) : partial;
+  BackendComm *group = r->groups[GROUP_TENSOR_BESIDE];
+
+  if (!r->overlaps)
+    return rows_sum(r, partial);
+  exchange_begin_beside(r);
+  if (r->shape.sp)
+    r->b->reduce_scatter(r->b, group, r->beside, partial, own, n, r->b->dtype);
+  else
+    r->b->all_reduce(r->b, group, r->beside, partial, n, r->b->dtype, EXEC_SUM);
+  exchange_end_beside(r);
+  weight(r, lw, state);
+  exchange_wait(r, GROUP_TENSOR_BESIDE);
+  if (own != partial)
+    run_drop(r, &partial);
+  return own;
+}
+
 static ExecNormArgs norm_args(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats)
 {
   return (ExecNormArgs) {

@@ -68,8 +68,9 @@ struct Exec {
   Shards shards;
   Tokens tokens;
   BackendStream *lanes[ALL_LANES]; /* NULL where the rank has no tasks, but for the lane that computes */
-  BackendStream *beside; /* of context-parallel exchanges; NULL where there are none */
-  BackendComm *world, *tensor, *tensor_late, *tied, *copies; /* tensor_late: beside the passes */
+  BackendStream *beside; /* of exchanges beside passes; NULL where there are none */
+  BackendComm *world, *tensor, *tied, *copies;
+  BackendComm *tensor_late, *tensor_beside; /* behind the passes; beside them, NULL where nothing overlaps */
   BackendComm *context, *data; /* data: all that hold the same weights, context-parallel ranks fastest */
   BackendComm *expert, *expert_data; /* that share the experts; that hold the same ones */
   BackendComm *expert_tensor, *expert_block; /* that share an expert's matrices; that hold one copy of all */
@@ -114,6 +115,12 @@ static inline int exec_replica(const Exec *x)
 static inline gboolean exec_scatters(const Exec *x)
 {
   return x->plan->framework->scatter_gather && x->plan->tp > 1 && !x->plan->sequence_parallel;
+}
+
+/* Whether sums of input gradients over tensor-parallel ranks run beside weight gradients. */
+static inline gboolean exec_overlaps_sums(const Exec *x)
+{
+  return x->plan->overlap.tensor && x->plan->tp > 1;
 }
 
 /* Communicators, streams and what each row receives (groups.c). */

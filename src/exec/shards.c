@@ -108,10 +108,10 @@ static void fill_param(Backend *b, BackendStream *stream, const Param *p, guint6
     gsize end = at + (gsize)rows->rows * p->cols, low = MAX(at, first), high = MIN(end, first + n);
     guint64 expert = p->first_expert + part / p->n_rows;
     if (high > low)
-      b->fill(b, stream, &(ExecFill) { .seed = seed, .stream = p->id, .first_row = expert * p->expert_rows + rows->first,
-                                       .first_col = p->first_col, .end_row = p->end_row, .cols = p->cols,
-                                       .all_cols = p->all_cols, .mean = p->mean, .deviation = p->deviation,
-                                       .from = low - at, .n = high - low },
+      b->fill(b, stream, &(ExecFill) { .seed = seed, .stream = p->id, .end_row = p->end_row,
+                                       .first_row = expert * p->expert_rows + rows->first, .first_col = p->first_col,
+                                       .cols = p->cols, .all_cols = p->all_cols, .mean = p->mean,
+                                       .deviation = p->deviation, .from = low - at, .n = high - low },
               out + (low - first) * exec_type_bytes(type), type);
     at = end;
   }

@@ -142,18 +142,20 @@ static void backward(Exec *x, int task)
   const ChunkState *chunk = &x->chunks[exec_task(x, task)->chunk];
   int end = s->first_layer + s->n_layers;
   void *flow = take_flow(x, task, TRUE, end == chunk->end_layer);
+  LayerRun run = x->run;
 
+  run.overlaps = s->pass == PASS_BACKWARD && exec_overlaps_sums(x);
   if (feeds_shares(x, chunk, end))
     flow = flow_from_shares(x, task, flow);
   for (int layer = end - 1; layer >= s->first_layer; layer--) {
     LayerWeights w;
     LayerState *state = state_of(x, task, layer);
     shards_weights(&x->shards, layer, &w);
-    flow = layer_backward_input(&x->run, &w, state, flow);
+    flow = layer_backward_input(&run, &w, state, flow);
     if (s->pass == PASS_BACKWARD)
-      layer_backward_weight(&x->run, &w, state);
+      layer_backward_weight(&run, &w, state);
     else
-      layer_defer(&x->run, state);
+      layer_defer(&run, state);
     if (state->gathered)
       flow = g_steal_pointer(&state->gathered);
   }

@@ -33,8 +33,8 @@ enum { WEIGHTS = 100003 };
 
 static void weights(Backend *b, BackendStream *s, float *y)
 {
-  ExecFill f = { .seed = 3, .stream = 14, .first_row = 15, .first_col = 9, .cols = 26, .all_cols = 53, .deviation = 0.02,
-                 .n = WEIGHTS };
+  ExecFill f = { .seed = 3, .stream = 14, .first_row = 15, .first_col = 9, .cols = 26, .all_cols = 53,
+                 .deviation = 0.02, .n = WEIGHTS };
   b->fill(b, s, &f, y, EXEC_F32);
 }
 

@@ -126,7 +126,9 @@ static void CUDART_CB host_step(void *data)
 
 static void host_adam(Backend *b, BackendStream *s, const ExecAdam *a)
 {
-  cuda_check(b, "adam of the host", cudaLaunchHostFunc(s->stream, host_step, new HostStep { *a, b->dtype, &b->activity }));
+  HostStep *step = new HostStep { *a, b->dtype, &b->activity };
+
+  cuda_check(b, "adam of the host", cudaLaunchHostFunc(s->stream, host_step, step));
 }
 
 void cuda_fill_optimizer(Backend *b)
