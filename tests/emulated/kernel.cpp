@@ -5,6 +5,7 @@
  */
 #include "device.h"
 #include "fiber.h"
+#include "warp.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -24,7 +25,7 @@ Place place;
 
 namespace {
 
-enum { WARP = 32, SHARED_MAX = 227 << 10, SHARED_PLAIN = 48 << 10, ZONE = 64 };
+enum { SHARED_MAX = 227 << 10, SHARED_PLAIN = 48 << 10, ZONE = 64 };
 enum State { READY, AT_BARRIER, AT_WARP, GONE };
 
 struct Thread {
@@ -32,9 +33,8 @@ struct Thread {
   State state;
   Fiber *fiber; /* NULL: not begun */
   const char *what; /* the call in which it waits for lanes */
-  int value, from;
-  unsigned mask, how;
-  uint64_t bits;
+  unsigned mask;
+  int value; /* given to the barrier */
 };
 
 struct Block {
@@ -43,7 +43,7 @@ struct Block {
   std::deque<int> ready;
   std::vector<Fiber *> spare;
   std::vector<std::pair<void *, size_t>> shared; /* that this block's threads have named */
-  unsigned arrived[WARP], left[WARP]; /* lanes of each warp that wait for it, that are gone */
+  Warp warps[WARP];
   const char *file; /* of the barrier at which some are */
   int line;
   std::vector<char> dynamic;
@@ -91,7 +91,6 @@ void run_threads(Fiber *own)
     (*block.body)();
     self().state = GONE;
     block.gone++;
-    block.left[block.current / WARP] |= 1u << lane();
     go_on(own, true);
   }
 }
@@ -126,7 +125,7 @@ void order_threads(int n)
 {
   for (const Thread &t : block.threads)
     if (t.state == AT_WARP)
-      fail("thread %u of block %u waits in %s for lanes %08x, which have not all come", t.index.x, place.block.x,
+      fail("thread %u of block %u waits in %s for lanes of mask %08x, which do not come", t.index.x, place.block.x,
            t.what, t.mask);
   for (const Thread &t : block.threads)
     if (t.state == AT_BARRIER)
@@ -148,8 +147,8 @@ void run_block(dim3 size)
 
   block.threads.assign(n, Thread());
   block.gone = block.at_barrier = 0;
-  memset(block.arrived, 0, sizeof block.arrived);
-  memset(block.left, 0, sizeof block.left);
+  for (int i = 0; i * WARP < n; i++)
+    block.warps[i].begin(i * WARP, n - i * WARP < WARP ? (1u << (n - i * WARP)) - 1 : ~0u);
   block.shared.clear();
   block.dynamic.assign(block.dynamic_bytes + 2 * ZONE, 0x7f);
   poison(block.dynamic.data() + ZONE, block.dynamic_bytes);
@@ -159,6 +158,8 @@ void run_block(dim3 size)
   go_on(block.outside, false);
   if (block.gone < n)
     stuck();
+  for (int i = 0; i * WARP < n; i++)
+    block.warps[i].end();
   check_dynamic();
 }
 
@@ -188,64 +189,19 @@ void delay()
     nanosleep(&t, NULL);
 }
 
-bool takes_part(int warp, unsigned mask, int lane)
-{
-  return mask >> lane & 1 && block.arrived[warp] >> lane & 1;
-}
-
-/* The last to come gives each lane what it asked for. */
-void give(int warp, unsigned mask)
-{
-  Thread *lanes = &block.threads[warp * WARP];
-  uint64_t given[WARP] = {};
-  unsigned ballot = 0;
-
-  for (int i = 0; i < WARP; i++) {
-    if (!takes_part(warp, mask, i))
-      continue;
-    ballot |= (unsigned)lanes[i].value << i;
-    if (lanes[i].from < 0)
-      continue;
-    if (!takes_part(warp, mask, lanes[i].from))
-      fail("lane %d reads lane %d in %s, which takes no part", i, lanes[i].from, lanes[i].what);
-    given[i] = lanes[lanes[i].from].bits;
-  }
-  for (int i = 0; i < WARP; i++)
-    if (takes_part(warp, mask, i)) {
-      lanes[i].bits = given[i];
-      lanes[i].how = ballot;
-      if (warp * WARP + i != block.current)
-        make_ready(warp * WARP + i);
-    }
-  block.arrived[warp] &= ~mask;
-  self().state = READY;
-}
-
-/* All lanes of the mask that have not left must come to the same call with the same mask. */
-void wait_for_warp(const char *what, unsigned mask)
-{
-  Thread &own = self();
-  int warp = block.current / WARP, first = warp * WARP, n = (int)block.threads.size() - first;
-  unsigned present = n < WARP ? (1u << n) - 1 : ~0u;
-
-  if (!(mask >> lane() & 1))
-    fail("thread %d calls %s without its own bit in mask %08x", block.current, what, mask);
-  if (unsigned others = block.arrived[warp] & mask) { /* any of them: they have agreed */
-    const Thread &t = block.threads[first + __builtin_ctz(others)];
-    if (t.mask != mask || (t.what != what && strcmp(t.what, what) != 0))
-      fail("lane %d is in %s of lanes %08x, lane %d in %s of lanes %08x", lane(), what, mask, __builtin_ctz(others),
-           t.what, t.mask);
-  }
-  own.mask = mask;
-  own.what = what;
-  block.arrived[warp] |= 1u << lane();
-  if (mask & present & ~(block.arrived[warp] | block.left[warp]))
-    wait(AT_WARP);
-  else
-    give(warp, mask);
-}
-
 } // namespace
+
+void thread_wait(const char *what, unsigned mask)
+{
+  self().what = what;
+  self().mask = mask;
+  wait(AT_WARP);
+}
+
+void thread_ready(int i)
+{
+  make_ready(i);
+}
 
 int lane(void)
 {
@@ -254,19 +210,12 @@ int lane(void)
 
 uint64_t exchange(const char *what, unsigned mask, uint64_t value, int from)
 {
-  self().bits = value;
-  self().from = from;
-  self().value = 0;
-  wait_for_warp(what, mask);
-  return self().bits;
+  return block.warps[block.current / WARP].exchange(what, mask, lane(), value, from);
 }
 
 unsigned vote(const char *what, unsigned mask, bool value)
 {
-  self().from = -1;
-  self().value = value;
-  wait_for_warp(what, mask);
-  return self().how;
+  return block.warps[block.current / WARP].vote(what, mask, lane(), value);
 }
 
 int barrier(const char *file, int line, int value, int how)
