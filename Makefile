@@ -56,7 +56,8 @@ CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(CUDA_SRC))
 ifdef EMULATED
 EMULATED_SRC := $(filter-out %/cudnn_graph.cu %/cudnn_attention.cu,$(wildcard src/exec/cuda/*.cu))
 EMULATED_HEADERS := $(patsubst %,$(BUILD)/%,$(wildcard src/exec/cuda/*.h))
-CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(EMULATED_SRC)) $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.cpp))
+EMULATOR := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.cpp))
+CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(EMULATED_SRC)) $(EMULATOR)
 EMULATED_FLAGS = -std=c++17 -O2 -g1 -ffp-contract=off -fno-math-errno -Itests/emulated/include -Itests/emulated -I$(BUILD)/src -Isrc \
   -Wall -Wextra -Wno-unknown-pragmas -Wno-sign-compare $(if $(CI),-Werror) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer -DEMULATED_SANITIZED) \
   $(shell pkg-config --cflags openblas)
@@ -109,6 +110,13 @@ $(BUILD)/src/%: src/% tests/emulated/launches
 $(BUILD)/obj/%.cu.o: $(BUILD)/%.cu $(EMULATED_HEADERS) src/exec/backend.h $(wildcard tests/emulated/include/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CXX) $(EMULATED_FLAGS) $(EMULATED_CHECKS) -x c++ -c $< -o $@
+
+$(BUILD)/tests/emulated/%.cu: tests/emulated/%.cu tests/emulated/launches
+	@mkdir -p $(@D)
+	tests/emulated/launches $< >$@
+
+$(BUILD)/selftest: $(BUILD)/obj/tests/emulated/selftest.cu.o $(EMULATOR)
+	$(CXX) $(LDFLAGS) $^ $(shell pkg-config --libs openblas) -lpthread -o $@
 
 $(BUILD)/obj/tests/emulated/%.o: tests/emulated/%.cpp $(wildcard tests/emulated/*.h tests/emulated/include/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -217,6 +225,12 @@ simgrid: $(SIMGRID)
 deps:
 	@tests/install-deps
 
+# The whole table on the emulated device, in every order of streams; a quarter of an hour.
+EMULATED_PROGRAMS := $(if $(EXEC),$(addprefix $(HOST)/emulated/,tdp-run gpu-kernels selftest tests/mpi/parity))
+emulated:
+	+@$(AGAIN) EMULATED=1 $(EMULATED_PROGRAMS)
+	@BUILD=$(HOST) EMULATED_TABLE=all tests/emulated.sh
+
 # A make of its own, with the packages in place, on all processors.
 AGAIN = $(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
@@ -224,6 +238,7 @@ check: deps
 	@echo "building the programs and tests, twice" >&2
 	+@$(AGAIN) layers all build-tests
 	+@$(AGAIN) SAN=1 all unit-tests
+	+@if command -v $(CXX) >/dev/null; then $(AGAIN) EMULATED=1 $(EMULATED_PROGRAMS); fi
 	+@if command -v $(NVCC) >/dev/null; then echo "building with CUDA" >&2; $(AGAIN) CUDA=1 CUDA_ARCHS=90 build/cuda/tdp-run build/cuda/gpu-kernels; \
 	  else echo "no $(NVCC): the CUDA backend is not built" >&2; fi
 	@tests/run $(sort $(BUILD) build/san)
@@ -269,5 +284,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all emulated plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

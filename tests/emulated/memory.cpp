@@ -173,6 +173,7 @@ char *take(size_t bytes, cudaStream_t s)
     p = arena.base + arena.used + ZONE;
     arena.used += room;
     arena.all[p].room = room;
+    each_end(p - ZONE, room, fill);
   }
   arena.all[p].asked = bytes;
   arena.all[p].given = true;

@@ -127,6 +127,8 @@ static gboolean legal(const Suite *s, const Choice *c)
     return FALSE;
   if (plan_check(&plan, model, s->cluster, NULL) != RULE_NONE)
     return FALSE;
+  if (s->backend->concurrent && plan.schedule->vocabulary && model->tied_embeddings)
+    return FALSE;
   g_autoptr(PriceTable) prices = price_table_new(model, &plan, s->cluster);
   g_autoptr(Program) program = program_new(model, &plan, s->cluster, prices);
   return exec_check(model, &plan, program, NULL);
