@@ -289,7 +289,7 @@ struct Backend {
   void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; += */
   void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
   /* By the host, with all pointers on the host: updates `master`, and where `weight`
-   * is given writes it in the backend's type; it may be the gradient's memory. */
+   * is given writes master to it in the backend's type, wide or not; it may be the gradient's memory. */
   void (*host_adam)(Backend *b, BackendStream *s, const ExecAdam *a);
 
   /*

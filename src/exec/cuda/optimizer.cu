@@ -117,10 +117,8 @@ static void CUDART_CB host_step(void *data)
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
     master[i] = master[i] * decay - rate * m[i] / (sqrtf(v[i]) * correction + (float)a->epsilon);
   }
-  if (a->weight && h->type == EXEC_F16)
-    narrow<__half>(a);
-  if (a->weight && h->type == EXEC_BF16)
-    narrow<__nv_bfloat16>(a);
+  if (a->weight)
+    by_type(h->type, [=](auto t) { narrow<decltype(t)>(a); });
   delete h;
 }
 
