@@ -1,6 +1,6 @@
 #!/bin/sh
-# The executor: PyTorch's losses, data of each communication call, parity of some
-# plans with one rank, over TCP and where there is mpirun over MPI. PLANS (2): how
+# The executor: PyTorch's losses, data of each communication call, numbers that are not
+# finite, the loss scale, parity of some plans with one rank, over TCP and where there is mpirun over MPI. PLANS (2): how
 # many of each number of ranks; all: the whole table, also of 8 ranks, printed.
 set -u
 
@@ -46,6 +46,13 @@ parity() { # parity LAUNCHER N
   if [ "$plans" = all ]; then cat "$work/out"; fi
 }
 
+# A weight that is not a number on rank 1 ends the run: the rank is named, and the steps before it are reported.
+nan() {
+  tcp 2 tdp-run -m tiny -c cpu -p tiny-dp2 --fault nan:1:60 >"$work/report" 2>"$work/said"
+  [ $? -eq 1 ] && [ "$(grep -c '^tdp-run: ' "$work/said")" -eq 1 ] && grep -q '^   2  ' "$work/report" &&
+    grep '^tdp-run: rank 1: step 5, .*: loss nan, gradient norm nan$' "$work/said"
+}
+
 plans=${PLANS:-2}
 launchers="mpi tcp"
 if ! command -v mpirun >/dev/null; then
@@ -56,6 +63,11 @@ for model in tiny tiny-llama; do check "PyTorch, $model" reference $model; done
 for launcher in $launchers; do
   check "communication, 3 ranks by $launcher" "$launcher" 3 "$BUILD/tests/mpi/comm_check"
 done
+check "not a number" nan
+check "loss scale, 2 ranks by tcp" tcp 2 "$BUILD/tests/mpi/scaling"
 parity tcp 2
 parity "${launchers%% *}" 4
-if [ "$plans" = all ]; then parity tcp 8; fi
+if [ "$plans" = all ]; then
+  check "loss scale, 4 ranks by tcp" tcp 4 "$BUILD/tests/mpi/scaling"
+  parity tcp 8
+fi

@@ -65,7 +65,7 @@ static void case_init(Case *c, Model *model, int layer, Recompute recompute, int
   memory_init(&c->memory, c->b, 0);
   c->run = (LayerRun) { .shape = layer_shape(model, &c->plan, 0), .b = c->b, .s = c->b->stream_new(c->b, TRUE),
                         .memory = &c->memory, .kept_as = PART_ACTIVATIONS, .bytes = 8, .wide_bytes = 8,
-                        .loss_scale = 0.1, .loss = &c->loss };
+                        .token_share = 0.1, .loss_scale = 1, .loss = &c->loss };
   c->w.spec = c->spec;
   c->n = (gsize)c->run.shape.rows * c->run.shape.hidden;
   c->x = values(c->n, 1, 1);

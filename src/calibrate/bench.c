@@ -254,7 +254,8 @@ static void run_optimizer(Bench *h, const MachinePoint *p)
   h->b->sum_squares(h->b, h->s, n, gradient, norm);
   h->b->adam(h->b, h->s, &(ExecAdam) { .n = n, .weight = take_elements(h, ZEROS, n), .gradient = gradient,
                                        .m = take_wide(h, ZEROS, n), .v = take_wide(h, ZEROS, n), .rate = 1e-6, .beta1 = 0.9,
-                                       .beta2 = 0.95, .epsilon = 1e-8, .step = 10, .norm_sq = norm, .max_norm = 1 });
+                                       .beta2 = 0.95, .epsilon = 1e-8, .step = 10, .loss_scale = 1, .norm_sq = norm,
+                                       .max_norm = 1 });
   h->b->zero(h->b, h->s, gradient, bytes);
 }
 

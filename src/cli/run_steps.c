@@ -3,6 +3,8 @@
 #include "base/table.h"
 #include "base/units.h"
 
+#include <math.h>
+
 #define WITHHELD_MAX 0.03 /* of an undisturbed step */
 
 static const ExecStep *step_at(const GArray *steps, guint i)
@@ -45,48 +47,103 @@ static char *means_text(const StepMeans *m)
                          undisturbed, m->undisturbed, m->all);
 }
 
+/* Columns that a run may lack. */
+typedef struct {
+  gboolean withheld, scaled;
+} Columns;
+
+static Columns columns_of(const GArray *steps)
+{
+  const ExecStep *first = steps->len > 0 ? step_at(steps, 0) : NULL;
+
+  return (Columns) { first && first->withheld >= 0, first && first->loss_scale > 0 };
+}
+
+static void add_step(Table *table, guint number, const ExecStep *s, Columns columns, double tokens)
+{
+  g_autofree char *time = format_seconds(s->step_s);
+  g_autofree char *rate = format_count(tokens / s->step_s);
+
+  table_add(table, "%u", number);
+  table_add(table, "%.6f", s->loss);
+  table_add(table, "%.6f", s->grad_norm);
+  if (columns.scaled)
+    table_add(table, "%g%s", s->loss_scale, s->skipped ? ", skipped" : "");
+  table_add(table, "%s", time);
+  table_add(table, "%s", rate);
+  if (columns.withheld)
+    table_add(table, "%.1f %%", 100 * s->withheld);
+}
+
+static int skipped_steps(const GArray *steps)
+{
+  int n = 0;
+
+  for (guint i = 0; i < steps->len; i++)
+    n += step_at(steps, i)->skipped;
+  return n;
+}
+
+static char *skipped_text(const GArray *steps)
+{
+  int n = skipped_steps(steps);
+
+  if (n == 0)
+    return g_strdup("");
+  return g_strdup_printf("skipped %d of %u steps, whose gradients were not finite\n", n, steps->len);
+}
+
 char *run_steps_text(const GArray *steps, double tokens)
 {
-  gboolean known = steps->len > 0 && step_at(steps, 0)->withheld >= 0;
-  g_autoptr(Table) table = table_new(known ? "step|loss|gradient norm|time|tokens/s|withheld"
-                                           : "step|loss|gradient norm|time|tokens/s");
+  Columns columns = columns_of(steps);
+  g_autofree char *head = g_strconcat("step|loss|gradient norm", columns.scaled ? "|loss scale" : "", "|time|tokens/s",
+                                      columns.withheld ? "|withheld" : "", NULL);
+  g_autoptr(Table) table = table_new(head);
 
-  for (guint i = 0; i < steps->len; i++) {
-    const ExecStep *s = step_at(steps, i);
-    g_autofree char *time = format_seconds(s->step_s);
-    g_autofree char *rate = format_count(tokens / s->step_s);
-    table_add(table, "%u", i + 1);
-    table_add(table, "%.6f", s->loss);
-    table_add(table, "%.6f", s->grad_norm);
-    table_add(table, "%s", time);
-    table_add(table, "%s", rate);
-    if (known)
-      table_add(table, "%.1f %%", 100 * s->withheld);
-  }
+  for (guint i = 0; i < steps->len; i++)
+    add_step(table, i + 1, step_at(steps, i), columns, tokens);
   g_autofree char *text = table_text(table, 0);
   if (steps->len == 0)
     return g_steal_pointer(&text);
   const StepMeans m = run_step_means(steps);
-  g_autofree char *means = means_text(&m);
-  return g_strconcat(text, means, NULL);
+  g_autofree char *means = means_text(&m), *skipped = skipped_text(steps);
+  return g_strconcat(text, means, skipped, NULL);
+}
+
+/* What overflowed is left out: JSON has no such number. */
+static void put_finite(JsonWriter *w, const char *key, double value)
+{
+  if (isfinite(value))
+    json_put_real(w, key, value);
+}
+
+static void write_step(const RunStep *run, JsonWriter *w)
+{
+  const ExecStep *s = &run->step;
+
+  json_open(w, NULL, '{');
+  put_finite(w, "loss", s->loss);
+  put_finite(w, "grad_norm", s->grad_norm);
+  if (s->loss_scale > 0) {
+    json_put_real(w, "loss_scale", s->loss_scale);
+    json_put_bool(w, "skipped", s->skipped);
+  }
+  json_put_real(w, "step_s", s->step_s);
+  if (s->withheld >= 0)
+    json_put_real(w, "withheld", s->withheld);
+  if (run->reference_s > 0)
+    json_put_real(w, "reference_s", run->reference_s);
+  json_close(w, '}');
 }
 
 void run_steps_write(const GArray *steps, gboolean means, JsonWriter *w)
 {
   json_open(w, "steps", '[');
-  for (guint i = 0; i < steps->len; i++) {
-    const ExecStep *s = step_at(steps, i);
-    json_open(w, NULL, '{');
-    json_put_real(w, "loss", s->loss);
-    json_put_real(w, "grad_norm", s->grad_norm);
-    json_put_real(w, "step_s", s->step_s);
-    if (s->withheld >= 0)
-      json_put_real(w, "withheld", s->withheld);
-    if (g_array_index(steps, RunStep, i).reference_s > 0)
-      json_put_real(w, "reference_s", g_array_index(steps, RunStep, i).reference_s);
-    json_close(w, '}');
-  }
+  for (guint i = 0; i < steps->len; i++)
+    write_step(&g_array_index(steps, RunStep, i), w);
   json_close(w, ']');
+  if (columns_of(steps).scaled)
+    json_put_int(w, "skipped_steps", skipped_steps(steps));
   if (!means)
     return;
   const StepMeans m = run_step_means(steps);

@@ -12,18 +12,19 @@
 #include "report/measured.h"
 #include "sim/simulate.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define SILENCE_S 4
 #define STALL_S 6 /* and what is predicted for the longest task, twice: nobody sees it get on */
 
 typedef struct {
-  char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *plots, *fault;
+  char *model, *cluster, *plan, *backend, *check, *tokens, *trace, *trace_merged, *plots, *fault,
+      *loss_scale;
   int steps, retake;
   gint64 seed;
-  double rate, tolerance; /* share, 0 = not asked for */
+  double rate, initial_loss_scale, tolerance; /* share, 0 = not asked for */
   gboolean json, speed;
 } Options;
 
@@ -41,6 +42,7 @@ typedef struct {
   Backend *backend;
   BackendComm *world;
   Health *health;
+  LossScaler loss_scaler;
   Exec *exec;
   Speed *speed;     /* NULL = not asked for */
   GMutex lock;      /* of what follows: a lost rank is reported from another thread */
@@ -51,7 +53,7 @@ typedef struct {
 static void options_clear(Options *o)
 {
   char *const strings[] = { o->model, o->cluster, o->plan, o->backend, o->check, o->tokens, o->trace, o->trace_merged,
-                            o->plots, o->fault };
+                            o->plots, o->fault, o->loss_scale };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -76,6 +78,29 @@ static gboolean read_tolerance(Options *o, GError **error)
   return FALSE;
 }
 
+/* Of the options, or as the precision wants it. */
+static gboolean read_loss_scale(const Options *o, DType precision, LossScaler *out, GError **error)
+{
+  gboolean dynamic = o->loss_scale ? g_str_equal(o->loss_scale, "dynamic") : precision == DTYPE_FP16;
+  double initial = o->initial_loss_scale;
+  char *end = NULL;
+
+  *out = loss_scaler_dynamic();
+  if (!dynamic && initial != out->scale)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--initial-loss-scale: %g: expected a dynamic loss scale", initial);
+  else if (!(initial >= out->least && isfinite(initial)))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--initial-loss-scale: %g: expected at least %g", initial,
+                out->least);
+  else if (dynamic)
+    out->scale = initial;
+  else
+    *out = loss_scaler_fixed(o->loss_scale ? g_ascii_strtod(o->loss_scale, &end) : 0);
+  if (end && (*end || !(out->scale > 0 && isfinite(out->scale))))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--loss-scale: %s: expected dynamic or a number above 0",
+                o->loss_scale);
+  return !*error;
+}
+
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
 {
   const GOptionEntry entries[] = {
@@ -92,6 +117,10 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "Seed of weights and tokens (1)", "S" },
     { "tokens", 0, 0, G_OPTION_ARG_FILENAME, &o->tokens, "Train on a file of 16-bit tokens", "FILE" },
     { "rate", 0, 0, G_OPTION_ARG_DOUBLE, &o->rate, "Learning rate (0.001)", "R" },
+    { "loss-scale", 0, 0, G_OPTION_ARG_STRING, &o->loss_scale,
+      "Scale of the loss: a number or dynamic (dynamic in fp16, else none)", "S" },
+    { "initial-loss-scale", 0, 0, G_OPTION_ARG_DOUBLE, &o->initial_loss_scale,
+      "Dynamic loss scale of the first step (65536)", "S" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
     { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged,
@@ -101,7 +130,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     G_OPTION_ENTRY_NULL,
   };
 
-  *o = (Options) { .steps = 10, .seed = 1, .rate = 1e-3 };
+  *o = (Options) { .steps = 10, .seed = 1, .rate = 1e-3,
+                   .initial_loss_scale = loss_scaler_dynamic().scale };
   if (!cli_parse(argc, argv, entries, "Executes one training plan, one process a rank.", error))
     return FALSE;
   if (*argc > 1)
@@ -151,6 +181,8 @@ static gboolean load(Run *r, GError **error)
     g_prefix_error(error, "%s: ", path);
     return FALSE;
   }
+  if (!read_loss_scale(&r->options, r->plan.precision, &r->loss_scaler, error))
+    return FALSE;
   if (r->plan.gpus == r->launch.size)
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: gpus: %d: expected the %d process%s started (launcher: %s)", path,
@@ -318,6 +350,7 @@ static gboolean start(Run *r, GError **error)
   r->exec_options.seed = r->options.seed;
   r->exec_options.tokens = r->options.tokens;
   r->exec_options.rate = r->options.rate;
+  r->exec_options.scaler = r->loss_scaler;
   r->exec_options.fatal = fatal;
   r->exec_options.data = r;
   r->predicted = simulate_plan(r->model, r->cluster, &r->plan);
@@ -358,9 +391,9 @@ static void run_steps(Run *r)
     r->measured = trace;
     g_mutex_unlock(&r->lock);
     if (r->launch.rank == 0)
-      fprintf(stderr, "step %u of %d%s: loss %.6f, gradient norm %.6f, %.3g s\n", r->steps->len,
+      fprintf(stderr, "step %u of %d%s: loss %.6f, gradient norm %.6f, %.3g s%s\n", r->steps->len,
               MAX(r->options.steps, (int)r->steps->len), (int)r->steps->len > r->options.steps ? ", one more" : "",
-              step.loss, step.grad_norm, step.step_s);
+              step.loss, step.grad_norm, step.step_s, step.skipped ? ", skipped" : "");
   }
 }
 

@@ -123,16 +123,18 @@ typedef struct {
   int32_t *first;      /* experts + 1 */
 } ExecRoute;
 
+/* A step of AdamW. Where the norm is not finite it is skipped: weight, master, m and v stay as they are. */
 typedef struct {
   size_t n;
   void *weight;       /* of `dtype` */
   void *master;       /* wide copy that is updated first; NULL = weight is wide itself */
-  const void *gradient; /* wide */
-  void *m, *v;        /* wide */
+  const void *gradient; /* wide, of the loss times loss_scale */
+  void *m, *v;        /* wide, of the loss itself */
   double rate, beta1, beta2, epsilon, decay;
-  int step;           /* from 1 */
-  const double *norm_sq; /* on the device: square of the global gradient norm */
-  double max_norm;    /* gradients are scaled down to it; 0 = never */
+  int step;           /* from 1; those that were skipped do not count */
+  double loss_scale;  /* 1 = gradients are the loss's own */
+  const double *norm_sq; /* square of the global norm of the gradients as they lie */
+  double max_norm;    /* the loss's gradients are scaled down to it; 0 = never */
 } ExecAdam;
 
 /* Time in which a rank could have computed and had no processor, since it began: differences count. */
@@ -287,9 +289,9 @@ struct Backend {
   /* Initial weights, the same of all backends. */
   void (*fill)(Backend *b, BackendStream *s, const ExecFill *f, void *y, ExecType type);
   void (*sum_squares)(Backend *b, BackendStream *s, size_t n, const void *x, double *out); /* wide x; += */
-  void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a);
-  /* By the host, with all pointers on the host: updates `master`, and where `weight`
-   * is given writes master to it in the backend's type, wide or not; it may be the gradient's memory. */
+  void (*adam)(Backend *b, BackendStream *s, const ExecAdam *a); /* all pointers on the device */
+  /* By the host, with all pointers on the host: updates `master`, and where `weight` is given writes master to it in
+   * the backend's type, also where the step is skipped or that type is wide; it may be the gradient's memory. */
   void (*host_adam)(Backend *b, BackendStream *s, const ExecAdam *a);
 
   /*

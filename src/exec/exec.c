@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-const char *const exec_fault_names[] = { "kill", "stop", "hang", "memory", "error", NULL };
+const char *const exec_fault_names[] = { "kill", "stop", "hang", "memory", "error", "nan", NULL };
 
 ExecOptions exec_options_default(void)
 {
@@ -144,7 +144,7 @@ static void init_parameters(Exec *x)
               (ShardGroup) { plan_replicas(x->plan), exec_replica(x) },
               (ShardGroup) { plan_expert_replicas(x->plan), x->expert_coordinates[EXPERT_DATA] }, present, cuts);
   shards_allocate(&x->shards, x->run.s, x->options.seed);
-  x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, 2 * sizeof(double));
+  x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, SUM_COUNT * sizeof(double));
   if (!x->shape.spread)
     return;
   x->spread_rows = memory_alloc(&x->memory, x->run.s, PART_BUFFERS,
@@ -165,7 +165,7 @@ static void init_run(Exec *x)
     .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
     .kept_as = PART_ACTIVATIONS,
     .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
-    .loss_scale = 1.0 / ((double)x->plan->global_batch * x->plan->seq),
+    .token_share = 1.0 / ((double)x->plan->global_batch * x->plan->seq),
   };
 }
 
@@ -210,7 +210,8 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   }
   init_run(x);
   init_parameters(x);
-  x->run.loss = x->sums + 1;
+  outcome_init(x);
+  x->run.loss = x->sums + SUM_LOSS;
   x->run.visits = x->visits;
   backend->poll = receives_more;
   backend->poll_data = x;

@@ -4,8 +4,10 @@
  * trace of what was measured comes out, of the same rows and segments.
  *
  * One Exec a process. exec_check says beforehand what cannot be executed
- * (TDP_ERROR_INPUT). What fails later, a lost rank or memory that is out, ends in
- * the `fatal` function of the options, which must not return.
+ * (TDP_ERROR_INPUT). What fails later, a lost rank, memory that is out, or a loss or
+ * gradients that are not finite and that no smaller loss scale would mend, ends in
+ * the `fatal` function of the options, which must not return. Weights and optimizer
+ * states never take up gradients that are not finite.
  *
  * To add a backend: a folder that fills backend.h's table and a line in
  * backends.c.
@@ -14,12 +16,13 @@
 #define TDP_EXEC_EXEC_H
 
 #include "exec/backend.h"
+#include "exec/loss_scaler.h"
 #include "trace/trace.h"
 
 typedef struct Exec Exec;
 
 /* What a drill does to this rank. */
-typedef enum { FAULT_KILL, FAULT_STOP, FAULT_HANG, FAULT_MEMORY, FAULT_ERROR, FAULT_COUNT } ExecFault;
+typedef enum { FAULT_KILL, FAULT_STOP, FAULT_HANG, FAULT_MEMORY, FAULT_ERROR, FAULT_NAN, FAULT_COUNT } ExecFault;
 extern const char *const exec_fault_names[];
 
 typedef struct {
@@ -27,6 +30,7 @@ typedef struct {
   const char *tokens;  /* file of 16-bit tokens, NULL = made from the seed */
   double rate, beta1, beta2, epsilon, decay; /* AdamW */
   double max_norm;     /* of the gradient, 0 = not clipped */
+  LossScaler scaler;   /* as it starts; zeros = the loss is not scaled */
   double memory_limit; /* bytes a rank, 0 = none */
   ExecFault fault;     /* of a drill */
   gint64 fault_at;     /* task, counted from the start of the run, that it strikes before; -1 = none */
@@ -37,8 +41,11 @@ typedef struct {
 ExecOptions exec_options_default(void);
 
 typedef struct {
-  double loss;      /* mean over the tokens of the global batch */
-  double grad_norm; /* before clipping */
+  double loss;      /* mean over the tokens of the global batch; as the norm not finite only in a skipped step, or
+                       where a 16-bit logit was not */
+  double grad_norm; /* before clipping, of the loss that is not scaled */
+  double loss_scale; /* that the gradients were made with, 0 = none */
+  gboolean skipped; /* on all ranks, since the gradients were not finite: nothing was updated */
   double step_s;    /* of this rank, barrier to end */
   double withheld;  /* largest share of it that a rank lacked its processor, alike on all ranks; -1 = not known */
 } ExecStep;

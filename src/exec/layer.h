@@ -106,8 +106,9 @@ typedef struct {
   MemoryPart kept_as; /* part to which what a forward keeps is counted */
   gsize bytes;       /* of an element */
   gsize wide_bytes;
-  double loss_scale; /* 1 / tokens of the global batch */
-  double *loss;      /* on the device, += mean of this rank's share */
+  double token_share; /* 1 / tokens of the global batch */
+  double loss_scale; /* of gradients, 1 = they are the loss's own */
+  double *loss;      /* on the device, += mean of this rank's share, not scaled */
   double *visits;    /* on the host, += rows at this rank's experts, and an even share of them; NULL = not counted */
 } LayerRun;
 

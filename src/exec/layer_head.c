@@ -78,7 +78,7 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   r->b->loss_sum(r->b, r->s, &loss);
   reduce(r, loss.sum, 2 * tokens, EXEC_SUM);
   if (shape->tp_rank == 0)
-    r->b->loss_value(r->b, r->s, &loss, r->loss_scale, r->loss);
+    r->b->loss_value(r->b, r->s, &loss, r->token_share, r->loss);
   return NULL;
 }
 
@@ -100,7 +100,7 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   ExecLoss loss = loss_of(r, state);
 
   g_assert(!dy);
-  r->b->loss_backward(r->b, r->s, &loss, r->loss_scale);
+  r->b->loss_backward(r->b, r->s, &loss, r->loss_scale * r->token_share);
   void *dnorm = run_buffer(r, (gsize)tokens * shape->hidden);
   linear_input(r, tokens, shape->hidden, width, state->kept[LOGITS], w->weight[HEAD_LOGITS], dnorm);
   dnorm = rows_sum_beside(r, dnorm, weight_logits, w, state);

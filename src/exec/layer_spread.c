@@ -128,7 +128,7 @@ void *spread_merge_input(const LayerRun *r, LayerState *state, BackendStream *s)
   loss.local = (char *)loss.local + first;
   loss.max = (char *)loss.max + first;
   loss.sum = (char *)loss.sum + first;
-  r->b->loss_input(r->b, s, &loss, r->shape.hidden, state->kept[LABEL], part, r->loss_scale);
+  r->b->loss_input(r->b, s, &loss, r->shape.hidden, state->kept[LABEL], part, r->loss_scale * r->token_share);
   memory_release(r->memory, s, g_steal_pointer(&state->kept[LABEL]));
   return part;
 }
@@ -139,8 +139,8 @@ void *spread_gradients(const LayerRun *r, const LayerWeights *w, LayerState *sta
   void *part = NULL;
 
   if (r->shape.final_norm && r->shape.tp_rank == 0)
-    r->b->loss_value(r->b, r->s, &loss, r->loss_scale, r->loss);
-  r->b->loss_backward(r->b, r->s, &loss, r->loss_scale);
+    r->b->loss_value(r->b, r->s, &loss, r->token_share, r->loss);
+  r->b->loss_backward(r->b, r->s, &loss, r->loss_scale * r->token_share);
   if (!early)
     part = input_part(r, w, state);
   void *in = rows_gather(r, state->kept[NORMED], r->shape.hidden);

@@ -18,6 +18,9 @@ enum { RECEIVES_AHEAD = 2 }; /* posted before they are wanted */
  * that belong to another row, in its order: those of the first row, of the last. */
 enum { LANE_LOOKUPS = LANE_COUNT, LANE_SHARES, ALL_LANES };
 
+/* What a step adds up on the device: over all ranks, and this rank's own part of it. */
+enum { SUM_NORM_SQ, SUM_LOSS, SUM_OWN_NORM_SQ, SUM_OWN_LOSS, SUM_COUNT };
+
 typedef struct {
   BackendEvent *start, *end;
   gboolean issued;
@@ -84,8 +87,10 @@ struct Exec {
   TaskRun *runs;           /* of each task of the program */
   GArray *order[ALL_LANES]; /* int: tasks that this rank takes part in */
   int norm_task;
-  double *sums;            /* on the device: squared gradient norm, loss */
-  double host_norm_sq;     /* sums[0], where the host's optimizer reads it */
+  double *sums;            /* on the device: SUM_COUNT; the squared norm is of scaled gradients, the loss is not scaled */
+  double host_norm_sq;     /* sums[SUM_NORM_SQ], where the host's optimizer reads it */
+  LossScaler scaler;
+  int updates;             /* steps that were not skipped */
   double visits[2];        /* of the step: rows at this rank's experts, an even share */
   BackendEvent *begin;
   BackendWithheld withheld; /* at the beginning */
@@ -141,6 +146,13 @@ void receives_more(void *data);
 
 /* Makes the taker's stream wait for its arrivals and hands them over. */
 void receives_take(Exec *x, int taker, BackendStream *s);
+
+/* Ends the run: a failure of this rank. */
+G_NORETURN void exec_fail(Exec *x, const char *message);
+
+/* The loss scale of the first step; what became of a step, and the scale of the next, by all ranks at once (outcome.c). */
+void outcome_init(Exec *x);
+void outcome_note(Exec *x, ExecStep *out);
 
 /* Tokens and labels of a micro-batch: on the host, for the caller to free; on the device, once. */
 int32_t *tokens_host(const Exec *x, int micro);

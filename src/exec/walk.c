@@ -1,7 +1,6 @@
 /* Walks this rank's lanes in the program's order. */
 #include "exec/rank.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -42,7 +41,7 @@ static void wait_for_deps(Exec *x, int task, BackendStream *s)
   receives_take(x, task, s);
 }
 
-static void fail(Exec *x, const char *message)
+void exec_fail(Exec *x, const char *message)
 {
   if (x->options.fatal)
     x->options.fatal(x->options.data, message);
@@ -55,7 +54,15 @@ static void check_backend(Exec *x)
   const char *failure = x->b->failed(x->b);
 
   if (failure)
-    fail(x, failure);
+    exec_fail(x, failure);
+}
+
+/* All bits set are a NaN in every format. */
+static void poison_weight(Exec *x)
+{
+  static const guint64 nan = G_MAXUINT64;
+
+  x->b->upload(x->b, x->run.s, shards_next(&x->shards, NULL, 0, 0)->own_weights, &nan, x->run.bytes);
 }
 
 static void strike(Exec *x)
@@ -74,8 +81,11 @@ static void strike(Exec *x)
   case FAULT_MEMORY:
     memory_alloc(&x->memory, x->run.s, PART_ACTIVATIONS, G_MAXSIZE / 2);
     break;
+  case FAULT_NAN:
+    poison_weight(x);
+    break;
   default:
-    fail(x, "an error of the drill");
+    exec_fail(x, "an error of the drill");
   }
 }
 
@@ -161,7 +171,7 @@ static void start_step(Exec *x)
     x->runs[i].issued = FALSE;
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].taken = 0;
-  x->b->zero(x->b, x->run.s, x->sums, 2 * sizeof(double));
+  x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
   x->visits[0] = x->visits[1] = 0;
   exposure_restart(&x->exposure);
   device_memory(x, TRUE);
@@ -195,14 +205,11 @@ static double withheld_share(Exec *x, double seconds)
 
 void exec_step(Exec *x, ExecStep *out)
 {
-  double sums[2];
-
   start_step(x);
   walk(x);
+  outcome_note(x, out);
   g_atomic_int_set(&x->current, -1);
-  x->b->download(x->b, x->run.s, sums, x->sums, sizeof sums);
-  *out = (ExecStep) { .loss = sums[1], .grad_norm = sqrt(sums[0]),
-                      .step_s = x->b->now_s(x->b) - x->b->event_s(x->b, x->begin) };
+  out->step_s = x->b->now_s(x->b) - x->b->event_s(x->b, x->begin);
   out->withheld = withheld_share(x, out->step_s);
   x->device = device_memory(x, FALSE);
   check_backend(x);

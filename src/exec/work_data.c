@@ -127,7 +127,7 @@ static void add_square(Exec *x, const Unit *u, const Param *p, char *gradient, g
 
   (void)data;
   if (!twice)
-    x->b->sum_squares(x->b, s, n, gradient, x->sums);
+    x->b->sum_squares(x->b, s, n, gradient, x->sums + SUM_NORM_SQ);
 }
 
 void work_norm(Exec *x, int task, BackendStream *s)
@@ -135,7 +135,8 @@ void work_norm(Exec *x, int task, BackendStream *s)
   (void)task;
   sum_partial(x, s);
   each_own(x, add_square, s, NULL);
-  x->b->all_reduce(x->b, x->world, s, x->sums, 2, EXEC_F64, EXEC_SUM);
+  x->b->copy(x->b, s, x->sums + SUM_OWN_NORM_SQ, x->sums, SUM_OWN_NORM_SQ * sizeof *x->sums);
+  x->b->all_reduce(x->b, x->world, s, x->sums, SUM_OWN_NORM_SQ, EXEC_F64, EXEC_SUM);
 }
 
 /* Gradients down, the host's step, weights up. */
@@ -156,8 +157,8 @@ static void update(Exec *x, Unit *u, BackendStream *s)
   const ExecOptions *o = &x->options;
   ExecAdam a = {
     .n = u->part, .weight = u->own_weights, .master = u->master, .gradient = u->own_gradients, .m = u->m, .v = u->v,
-    .rate = o->rate, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon, .decay = o->decay, .step = x->step,
-    .norm_sq = x->sums, .max_norm = o->max_norm,
+    .rate = o->rate, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon, .decay = o->decay, .step = x->updates + 1,
+    .loss_scale = x->run.loss_scale, .norm_sq = x->sums + SUM_NORM_SQ, .max_norm = o->max_norm,
   };
 
   if (x->shards.host)
@@ -174,7 +175,7 @@ void work_optimizer(Exec *x, int task, BackendStream *s)
 {
   (void)task;
   if (x->shards.host)
-    x->b->download(x->b, s, &x->host_norm_sq, x->sums, sizeof x->host_norm_sq);
+    x->b->download(x->b, s, &x->host_norm_sq, x->sums + SUM_NORM_SQ, sizeof x->host_norm_sq);
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0)) {
     update(x, u, s);
     memory_release(&x->memory, s, g_steal_pointer(&u->held));

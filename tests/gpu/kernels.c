@@ -263,17 +263,37 @@ static void fill_narrow(Backend *b, BackendStream *s, void **p) { initial(b, s, 
 
 static void sum_squares(Backend *b, BackendStream *s, void **p) { b->sum_squares(b, s, ROWS * WIDTH, p[0], p[1]); }
 
+/* Of gradients that are scaled by 8. */
+static ExecAdam adam_args(void)
+{
+  return (ExecAdam) { .n = ROWS * WIDTH, .rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1,
+                      .step = 3, .loss_scale = 8, .max_norm = 0.1 };
+}
+
 /* The CPU has no master copy where storage is wide already. */
-static void adam(Backend *b, BackendStream *s, void **p)
+static int adam_step(Backend *b, BackendStream *s, void **p)
 {
   int copy = exec_type_bytes(b->dtype) == 2;
-  ExecAdam a = { .n = ROWS * WIDTH, .weight = copy ? p[5] : p[0], .master = copy ? p[0] : NULL, .gradient = p[1],
-                 .m = p[2], .v = p[3], .rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1,
-                 .step = 3, .norm_sq = p[4], .max_norm = 1 };
+  ExecAdam a = adam_args();
+
+  a.weight = copy ? p[5] : p[0];
+  a.master = copy ? p[0] : NULL;
+  a.gradient = p[1];
+  a.m = p[2];
+  a.v = p[3];
+  a.norm_sq = p[4];
   b->adam(b, s, &a);
-  if (!copy)
-    b->copy(b, s, p[5], p[0], a.n * exec_type_bytes(b->dtype));
+  return copy;
 }
+
+static void adam(Backend *b, BackendStream *s, void **p)
+{
+  if (!adam_step(b, s, p))
+    b->copy(b, s, p[5], p[0], ROWS * WIDTH * exec_type_bytes(b->dtype));
+}
+
+/* A narrow weight stays too. */
+static void adam_skipped(Backend *b, BackendStream *s, void **p) { adam_step(b, s, p); }
 
 /* On the host, of both backends: pointers are the host's, and the result is copied to the device's. */
 static void host_adam(Backend *b, BackendStream *s, void **p)
@@ -287,9 +307,13 @@ static void host_adam(Backend *b, BackendStream *s, void **p)
     b->host_down(b, s, host[i], p[i], bytes);
   }
   b->download(b, s, &norm_sq, p[4], sizeof norm_sq);
-  ExecAdam a = { .n = n, .weight = host[1], .master = host[0], .gradient = host[1], .m = host[2], .v = host[3],
-                 .rate = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .decay = 0.1, .step = 3,
-                 .norm_sq = &norm_sq, .max_norm = 1 };
+  ExecAdam a = adam_args();
+  a.weight = host[1];
+  a.master = host[0];
+  a.gradient = host[1];
+  a.m = host[2];
+  a.v = host[3];
+  a.norm_sq = &norm_sq;
   b->host_adam(b, s, &a);
   b->host_up(b, s, p[5], host[1], n * exec_type_bytes(b->dtype));
   b->host_up(b, s, p[0], host[0], bytes);
@@ -308,6 +332,7 @@ static void host_adam(Backend *b, BackendStream *s, void **p)
 #define WIDE_BOTH(count) { BOTH, WIDE, count, -1, 1 }
 #define TOKENS_IN(count) { IN, TOKENS, count, 0, VOCAB }
 #define DOUBLE_BOTH { BOTH, DOUBLE, 1, 1, 2 }
+#define DOUBLE_NAN { IN, DOUBLE, 1, NAN, NAN }
 #define PRODUCT(batch) NARROW_IN(batch * M * K), NARROW_IN(batch * K * N)
 #define NORM NARROW_IN(ROWS *WIDTH), NARROW_IN(WIDTH), NARROW_IN(WIDTH)
 #define ELEMENTS (ROWS * WIDTH)
@@ -381,8 +406,14 @@ const Kernel gpu_kernels[] = {
   { "adam", "adam", adam,
     { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_BOTH,
       NARROW_OUT(ELEMENTS) } },
+  { "adam, skipped", "adam", adam_skipped,
+    { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_NAN,
+      NARROW_BOTH(ELEMENTS) } },
   { "adam on the host", "host_adam", host_adam,
     { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_BOTH,
+      NARROW_OUT(ELEMENTS) } },
+  { "adam on the host, skipped", "host_adam", host_adam,
+    { WIDE_BOTH(ELEMENTS), WIDE_IN(ELEMENTS), WIDE_BOTH(ELEMENTS), { BOTH, WIDE, ELEMENTS, 0.1, 1 }, DOUBLE_NAN,
       NARROW_OUT(ELEMENTS) } },
   { "router", "route", route, { ROUTE } },
   { "router, tokens dropped by weight", "route", route_dropping, { ROUTE } },

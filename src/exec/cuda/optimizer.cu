@@ -2,6 +2,8 @@
  * the decoupled decay of Loshchilov and Hutter 2019). */
 #include "exec/cuda/internal.h"
 
+#include <cmath>
+
 __global__ static void squares(size_t n, const float *x, double *partials)
 {
   __shared__ double sums[THREADS];
@@ -39,25 +41,30 @@ static void sum_squares(Backend *b, BackendStream *s, size_t n, const void *x, d
   cuda_check_launch(b, "sum of squares");
 }
 
+/* What gradients are multiplied by: one over the loss scale, and clipped to the global norm. */
+__host__ __device__ static float gradient_factor(double norm_sq, double loss_scale, double max_norm)
+{
+  double norm = sqrt(norm_sq) / loss_scale;
+  return (float)((max_norm > 0 && norm > max_norm ? max_norm / norm : 1) / loss_scale);
+}
+
 struct Step {
   size_t n;
   float *master, *m, *v;
   const float *gradient;
   float rate, beta1, beta2, epsilon, decay, correct1, correct2;
   const double *norm_sq;
-  double max_norm;
+  double loss_scale, max_norm;
 };
 
 template <typename T> __global__ static void update(Step a, T *weight)
 {
-  float clip = 1;
+  const float factor = gradient_factor(*a.norm_sq, a.loss_scale, a.max_norm);
 
-  if (a.max_norm > 0) {
-    double norm = sqrt(*a.norm_sq);
-    clip = norm > a.max_norm ? (float)(a.max_norm / norm) : 1;
-  }
+  if (!isfinite(*a.norm_sq))
+    return;
   for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < a.n; i += (size_t)gridDim.x * THREADS) {
-    float g = a.gradient[i] * clip, w = a.master[i];
+    float g = a.gradient[i] * factor, w = a.master[i];
     float m = a.m[i] = a.beta1 * a.m[i] + (1 - a.beta1) * g;
     float v = a.v[i] = a.beta2 * a.v[i] + (1 - a.beta2) * g * g;
     w -= a.rate * (m / a.correct1 / (sqrtf(v / a.correct2) + a.epsilon) + a.decay * w);
@@ -71,7 +78,7 @@ static void adam(Backend *b, BackendStream *s, const ExecAdam *a)
   Step step = { a->n, (float *)(a->master ? a->master : a->weight), (float *)a->m, (float *)a->v,
                 (const float *)a->gradient, (float)a->rate, (float)a->beta1, (float)a->beta2, (float)a->epsilon,
                 (float)a->decay, (float)(1 - pow(a->beta1, a->step)), (float)(1 - pow(a->beta2, a->step)), a->norm_sq,
-                a->max_norm };
+                a->loss_scale, a->max_norm };
   const unsigned most = 1 << 16, blocks = blocks_for(a->n, THREADS);
 
   if (a->n == 0)
@@ -92,33 +99,37 @@ struct HostStep {
 
 enum { ACTIVE = 1 << 20 }; /* elements after which it counts as activity */
 
-template <typename T> static void narrow(const ExecAdam *a)
+static void step_on_host(const HostStep *h)
 {
-  for (size_t i = 0; i < a->n; i++)
-    ((T *)a->weight)[i] = (T)((const float *)a->master)[i];
-}
-
-static void CUDART_CB host_step(void *data)
-{
-  HostStep *h = (HostStep *)data;
   const ExecAdam *a = &h->a;
   const float *gradient = (const float *)a->gradient;
   float *master = (float *)a->master, *m = (float *)a->m, *v = (float *)a->v;
-  double norm = sqrt(*a->norm_sq);
-  float clip = a->max_norm > 0 && norm > a->max_norm ? (float)(a->max_norm / norm) : 1;
+  float factor = gradient_factor(*a->norm_sq, a->loss_scale, a->max_norm);
   float beta1 = (float)a->beta1, beta2 = (float)a->beta2, rate = (float)(a->rate / (1 - pow(a->beta1, a->step)));
   float correction = (float)(1 / sqrt(1 - pow(a->beta2, a->step))), decay = (float)(1 - a->rate * a->decay);
 
   for (size_t i = 0; i < a->n; i++) {
     if (i % ACTIVE == 0)
       __atomic_add_fetch(h->activity, 1, __ATOMIC_RELAXED);
-    float g = gradient[i] * clip;
+    float g = gradient[i] * factor;
     m[i] = beta1 * m[i] + (1 - beta1) * g;
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
     master[i] = master[i] * decay - rate * m[i] / (sqrtf(v[i]) * correction + (float)a->epsilon);
   }
-  if (a->weight)
-    by_type(h->type, [=](auto t) { narrow<decltype(t)>(a); });
+}
+
+static void CUDART_CB host_step(void *data)
+{
+  HostStep *h = (HostStep *)data;
+  const ExecAdam *a = &h->a;
+
+  if (std::isfinite(*a->norm_sq))
+    step_on_host(h);
+  by_type(h->type, [=](auto t) {
+    typedef decltype(t) T;
+    for (size_t i = 0; a->weight && i < a->n; i++)
+      ((T *)a->weight)[i] = (T)((const float *)a->master)[i];
+  });
   delete h;
 }
 
