@@ -24,7 +24,7 @@ typedef struct {
       *loss_scale;
   int steps, retake;
   gint64 seed;
-  double rate, initial_loss_scale, tolerance; /* share, 0 = not asked for */
+  double rate, epsilon, initial_loss_scale, tolerance; /* share, 0 = not asked for */
   gboolean json, speed;
 } Options;
 
@@ -117,6 +117,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "seed", 0, 0, G_OPTION_ARG_INT64, &o->seed, "Seed of weights and tokens (1)", "S" },
     { "tokens", 0, 0, G_OPTION_ARG_FILENAME, &o->tokens, "Train on a file of 16-bit tokens", "FILE" },
     { "rate", 0, 0, G_OPTION_ARG_DOUBLE, &o->rate, "Learning rate (0.001)", "R" },
+    { "epsilon", 0, 0, G_OPTION_ARG_DOUBLE, &o->epsilon, "Epsilon of AdamW (1e-8)", "E" },
     { "loss-scale", 0, 0, G_OPTION_ARG_STRING, &o->loss_scale,
       "Scale of the loss: a number or dynamic (dynamic in fp16, else none)", "S" },
     { "initial-loss-scale", 0, 0, G_OPTION_ARG_DOUBLE, &o->initial_loss_scale,
@@ -130,7 +131,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     G_OPTION_ENTRY_NULL,
   };
 
-  *o = (Options) { .steps = 10, .seed = 1, .rate = 1e-3,
+  *o = (Options) { .steps = 10, .seed = 1, .rate = 1e-3, .epsilon = 1e-8,
                    .initial_loss_scale = loss_scaler_dynamic().scale };
   if (!cli_parse(argc, argv, entries, "Executes one training plan, one process a rank.", error))
     return FALSE;
@@ -145,6 +146,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--retake: %d: expected 0 or more", o->retake);
   else if (!(o->rate >= 0))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--rate: %g: expected 0 or more", o->rate);
+  else if (!(o->epsilon > 0))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--epsilon: %g: expected above 0", o->epsilon);
   else
     return cli_check_count("--steps", &o->steps, error) && read_tolerance(o, error);
   return FALSE;
@@ -350,6 +353,7 @@ static gboolean start(Run *r, GError **error)
   r->exec_options.seed = r->options.seed;
   r->exec_options.tokens = r->options.tokens;
   r->exec_options.rate = r->options.rate;
+  r->exec_options.epsilon = r->options.epsilon;
   r->exec_options.scaler = r->loss_scaler;
   r->exec_options.fatal = fatal;
   r->exec_options.data = r;

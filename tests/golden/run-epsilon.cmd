@@ -1,0 +1,1 @@
+tdp-run -m tiny -c cpu -p tiny-single --epsilon 0
