@@ -1,5 +1,6 @@
 #include "search_instance.h"
 
+#include "search/excluded.h"
 #include "search/space.h"
 #include "sim/simulate.h"
 
@@ -63,6 +64,8 @@ static void take_plan(gpointer data, const SpaceLeaf *leaf)
     g_array_append_val(t->plans, plan);
     if (plan_check(&plan, t->in->model, t->in->cluster, NULL) != RULE_NONE)
       g_error("%s is not legal", label = plan_label(&plan));
+    if (plan_excluded(&plan, t->in->model, plan.framework) & ~excluded_asked(&t->in->options))
+      g_error("%s is excluded", label = plan_label(&plan));
   }
 }
 

@@ -294,7 +294,7 @@ START_TEST(orders_agree)
   GRand *rand = g_rand_new_with_seed(1100 + _i);
   int inner = 0;
 
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 6; i++) {
     Instance in;
     instance_small_init(&in, rand);
     framework_free(in.framework);

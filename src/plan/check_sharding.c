@@ -1,10 +1,15 @@
 /* Choices within ZeRO and of offloading: which plans may take them, and what nodes must hold for them. */
 #include "plan/check.h"
 
+#include <string.h>
+
 typedef struct {
   const char *name; /* the plan's key */
   gboolean (*taken)(const Plan *plan);
+  gsize offset, size; /* of its field; 0: more than one */
 } Choice;
+
+#define FIELD(name) G_STRUCT_OFFSET(Plan, name), sizeof((Plan) { 0 }.name)
 
 static gboolean takes_bucket(const Plan *p) { return p->sharding.bucket > 0; }
 static gboolean takes_prefetch(const Plan *p) { return p->sharding.prefetch >= 0; }
@@ -31,24 +36,24 @@ static gboolean takes_nvme(const Plan *p)
 }
 
 static const Choice choices[CHOICE_COUNT] = {
-  [CHOICE_BUCKET] = { "reduce_bucket_size", takes_bucket },
-  [CHOICE_PREFETCH] = { "stage3_prefetch_bucket_size", takes_prefetch },
-  [CHOICE_LIVE] = { "stage3_max_live_parameters", takes_live },
-  [CHOICE_PERSISTENCE] = { "stage3_param_persistence_threshold", takes_persistence },
-  [CHOICE_RESHARD] = { "reshard_after_forward", keeps_gathered },
-  [CHOICE_NO_SYNC] = { "no_sync", takes_no_sync },
-  [CHOICE_HPZ] = { "zero_hpz_partition_size", takes_secondary },
-  [CHOICE_QWZ] = { "zero_quantized_weights", quantizes_weights },
-  [CHOICE_QGZ] = { "zero_quantized_gradients", quantizes_gradients },
-  [CHOICE_TILING] = { "tiling_factor", takes_tiles },
-  [CHOICE_BUCKET_VIEW] = { "gradient_as_bucket_view", takes_views },
-  [CHOICE_OFFLOAD_OPTIMIZER] = { "offload optimizer", offloads_optimizer },
-  [CHOICE_OFFLOAD_PARAMETERS] = { "offload parameters", offloads_parameters },
-  [CHOICE_OFFLOAD_ACTIVATIONS] = { "offload activations", offloads_activations },
-  [CHOICE_NVME] = { "offload nvme", takes_nvme },
-  [CHOICE_DELAYED] = { "delayed_update", delays },
-  [CHOICE_SUB_GROUP] = { "sub_group_size", takes_sub_groups },
-  [CHOICE_PARTITION] = { "partition_activations", partitions },
+  [CHOICE_BUCKET] = { "reduce_bucket_size", takes_bucket, FIELD(sharding.bucket) },
+  [CHOICE_PREFETCH] = { "stage3_prefetch_bucket_size", takes_prefetch, FIELD(sharding.prefetch) },
+  [CHOICE_LIVE] = { "stage3_max_live_parameters", takes_live, FIELD(sharding.live) },
+  [CHOICE_PERSISTENCE] = { "stage3_param_persistence_threshold", takes_persistence, FIELD(sharding.persistence) },
+  [CHOICE_RESHARD] = { "reshard_after_forward", keeps_gathered, FIELD(sharding.keeps_gathered) },
+  [CHOICE_NO_SYNC] = { "no_sync", takes_no_sync, FIELD(sharding.no_sync) },
+  [CHOICE_HPZ] = { "zero_hpz_partition_size", takes_secondary, FIELD(sharding.secondary) },
+  [CHOICE_QWZ] = { "zero_quantized_weights", quantizes_weights, FIELD(sharding.quantized_weights) },
+  [CHOICE_QGZ] = { "zero_quantized_gradients", quantizes_gradients, FIELD(sharding.quantized_gradients) },
+  [CHOICE_TILING] = { "tiling_factor", takes_tiles, FIELD(sharding.tiling) },
+  [CHOICE_BUCKET_VIEW] = { "gradient_as_bucket_view", takes_views, FIELD(sharding.bucket_view) },
+  [CHOICE_OFFLOAD_OPTIMIZER] = { "offload optimizer", offloads_optimizer, FIELD(offload.optimizer) },
+  [CHOICE_OFFLOAD_PARAMETERS] = { "offload parameters", offloads_parameters, FIELD(offload.parameters) },
+  [CHOICE_OFFLOAD_ACTIVATIONS] = { "offload activations", offloads_activations, FIELD(offload.activations) },
+  [CHOICE_NVME] = { "offload nvme", takes_nvme, 0, 0 },
+  [CHOICE_DELAYED] = { "delayed_update", delays, FIELD(offload.delayed) },
+  [CHOICE_SUB_GROUP] = { "sub_group_size", takes_sub_groups, FIELD(offload.sub_group) },
+  [CHOICE_PARTITION] = { "partition_activations", partitions, FIELD(partition_activations) },
 };
 
 const char *const sharding_choice_names[] = {
@@ -62,6 +67,42 @@ const char *const sharding_choice_names[] = {
 gboolean plan_takes(const Plan *plan, ShardingChoice choice)
 {
   return choices[choice].taken(plan);
+}
+
+static void to_cpu(Store *store)
+{
+  *store = MIN(*store, STORE_CPU);
+}
+
+void plan_leave(Plan *plan, ShardingChoice choice)
+{
+  const Plan usual = { .sharding = sharding_options_default() };
+  gsize at = choices[choice].offset;
+
+  memcpy((char *)plan + at, (const char *)&usual + at, choices[choice].size);
+  if (choice == CHOICE_NVME) {
+    to_cpu(&plan->offload.optimizer);
+    to_cpu(&plan->offload.parameters);
+    to_cpu(&plan->offload.activations);
+  }
+}
+
+/* What only ZeRO-3 has a meaning for. */
+static const ShardingChoice stage_3[] = { CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_HPZ,
+                                          CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING };
+
+void plan_lower(Plan *plan, int zero)
+{
+  plan->zero = zero;
+  for (gsize i = 0; i < G_N_ELEMENTS(stage_3) && zero < 3; i++)
+    plan_leave(plan, stage_3[i]);
+  if (zero < 3)
+    plan_leave(plan, CHOICE_OFFLOAD_PARAMETERS);
+  if (zero == 0) {
+    plan->shard_group = 0;
+    plan_leave(plan, CHOICE_OFFLOAD_OPTIMIZER);
+    plan_leave(plan, CHOICE_SUB_GROUP);
+  }
 }
 
 /* ---- one process for all devices ---- */
@@ -91,15 +132,11 @@ static gboolean check_engine(const Subject *s, int from, int to, GError **error)
   return TRUE;
 }
 
-/* What only ZeRO-3 has a meaning for. */
 static gboolean check_zero3(const Subject *s, GError **error)
 {
-  static const ShardingChoice needs[] = { CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_HPZ,
-                                          CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING };
-
-  for (gsize i = 0; i < G_N_ELEMENTS(needs); i++)
-    if (plan_takes(s->plan, needs[i]) && s->plan->zero < 3)
-      return broken(error, "%s: expected zero_stage 3, it is %d", choices[needs[i]].name, s->plan->zero);
+  for (gsize i = 0; i < G_N_ELEMENTS(stage_3); i++)
+    if (plan_takes(s->plan, stage_3[i]) && s->plan->zero < 3)
+      return broken(error, "%s: expected zero_stage 3, it is %d", choices[stage_3[i]].name, s->plan->zero);
   return TRUE;
 }
 

@@ -15,7 +15,7 @@ const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_r
 
 #define FIELD(name) G_STRUCT_OFFSET(Framework, name)
 
-static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", NULL };
+static const char *const engine_names[] = { "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron", NULL };
 
 static const char *const placement_names[] = { "whole", "data", "folded", NULL };
 static const char *const capacity_names[] = { "none", "drop", "pad", NULL };
@@ -54,6 +54,7 @@ static const JsonField fields[] = {
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
+  { "excludes", JSON_ANY },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },
@@ -241,6 +242,16 @@ static gboolean read_sparse(const JsonDoc *doc, Framework *out, GError **error)
   return read_names(doc, "sparse_attention", kernels, &out->sparse, &first, error);
 }
 
+/* Replaces those of the framework that this one is like. */
+static gboolean read_excludes(const JsonDoc *doc, Framework *out, GError **error)
+{
+  if (!json_get(json_root(doc), "excludes"))
+    return TRUE;
+  g_clear_pointer(&out->excludes, g_array_unref);
+  out->excludes = exclusions_read(doc, json_root(doc), error);
+  return out->excludes != NULL;
+}
+
 static char *find_file(const char *name, GError **error)
 {
   g_autofree char *below = g_strdup_printf("plans/frameworks/%s.json", name);
@@ -272,7 +283,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
          read_sharding(doc, &parsed->framework.sharding, error) && read_sparse(doc, &parsed->framework, error) &&
-         read_optimizers(doc, &parsed->framework, error) && check_keys(doc, parsed->like == NULL, error);
+         read_optimizers(doc, &parsed->framework, error) && read_excludes(doc, &parsed->framework, error) &&
+         check_keys(doc, parsed->like == NULL, error);
 }
 
 static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError **error)
@@ -298,6 +310,7 @@ Framework *framework_load(const char *name, GError **error)
   if (!ok) {
     g_free(parsed.framework.name);
     g_free(parsed.framework.unstated_family);
+    g_clear_pointer(&parsed.framework.excludes, g_array_unref);
     return NULL;
   }
   /* a plan that names it must find it again */
@@ -324,6 +337,7 @@ void framework_free(Framework *framework)
   g_free(framework->name);
   g_free(framework->engine);
   g_free(framework->unstated_family);
+  g_clear_pointer(&framework->excludes, g_array_unref);
   schedule_table_free(framework->table);
   g_free(framework);
 }

@@ -8,6 +8,7 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/device.h"
+#include "plan/feature.h"
 #include "plan/optimizer.h"
 #include "plan/sharding.h"
 #include "plan/split.h"
@@ -57,7 +58,7 @@ typedef enum { SPARSE_SEPARATE, SPARSE_FUSED } SparseKernels;
 
 typedef struct {
   char *name;
-  char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan" */
+  char *engine;               /* launcher family: "megatron", "deepspeed", "fsdp", "torchtitan", "nanotron" */
   int zero_max, zero_max_pipeline; /* highest ZeRO stage it runs: at all, and with pipeline stages */
   guint64 schedules;          /* those that it runs: bit i is schedules[i] */
   guint context;              /* exchanges that it runs: bit i is ContextExchange i; 0 = no context parallelism */
@@ -82,6 +83,7 @@ typedef struct {
   gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
+  GArray *excludes;           /* Exclusion: features that it cannot have together; NULL = none */
   gboolean fused_softmax;     /* scale, mask and softmax are one kernel */
   gboolean fused_activation;  /* bias and activation are one kernel */
   gboolean fused_dropout_add; /* bias, dropout and residual are one kernel */

@@ -266,6 +266,7 @@ typedef enum {
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OPTIMIZER, RULE_OFFLOAD,
   RULE_FAMILY, RULE_EXPERTS, RULE_STRATEGIES,
+  RULE_FRAMEWORK, /* of spaces alone: what the framework's file excludes (feature.h) */
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,
 } PlanRule;
@@ -293,6 +294,12 @@ PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cl
 
 /* Whether the plan takes a choice that not every engine has. */
 gboolean plan_takes(const Plan *plan, ShardingChoice choice);
+
+/* Sets what the choice is made by to its default; of NVMe, to host memory. */
+void plan_leave(Plan *plan, ShardingChoice choice);
+
+/* Sets a lower ZeRO stage, and leaves the choices that it has no meaning for. */
+void plan_lower(Plan *plan, int zero);
 
 /* First layer of a pipeline stage (in model order, chunks counted), as an index
  * into Model.layers; stage plan_stages() is the end. Stage 0 also holds the

@@ -29,6 +29,7 @@ const char *const plan_rule_names[] = {
   "family that the schedule or framework does not run",
   "experts do not divide",
   "strategies by layer not applicable",
+  "combination that the framework cannot run",
   "layers do not split into the stages",
   NULL,
 };

@@ -2,6 +2,7 @@
 
 #include "program/balance.h"
 #include "search/bound.h"
+#include "search/excluded.h"
 #include "search/rounds.h"
 
 #include <math.h>
@@ -289,7 +290,7 @@ static GArray *rank(const Polish *p, const GArray *proposals)
 
   for (guint i = 0; i < proposals->len; i++) {
     const Plan *plan = &g_array_index(proposals, Plan, i);
-    if (plan_check(plan, p->model, p->cluster, NULL) != RULE_NONE)
+    if (plan_check(plan, p->model, p->cluster, NULL) != RULE_NONE || excluded_newly(plan, &p->plan, p->model))
       continue;
     gboolean same = !recompute_counts(&plan->scope) && !recompute_counts(&p->plan.scope);
     PriceSums *own = same ? NULL : price_sums_new(p->model, plan, p->cluster);

@@ -1,5 +1,6 @@
 #include "search/refine.h"
 
+#include "search/excluded.h"
 #include "search/rounds.h"
 
 static int largest_stage(const Plan *plan, const Model *model)
@@ -51,7 +52,7 @@ gboolean refine_recompute(const Refine *r, const Plan *plan, Found *out)
   int most = largest_stage(plan, r->model);
   Plan one = with_count(plan, 1);
 
-  if (plan_check(&one, r->model, r->cluster, NULL) != RULE_NONE)
+  if (plan_check(&one, r->model, r->cluster, NULL) != RULE_NONE || excluded_newly(&one, plan, r->model))
     return FALSE;
   for (int n = least_count(r, plan, most - 1), tries = 0; n < most && tries < COUNT_TRIES; n++, tries++) {
     Plan p = with_count(plan, n);

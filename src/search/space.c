@@ -1,6 +1,7 @@
 #include "search/space.h"
 
 #include "plan/mesh.h"
+#include "search/excluded.h"
 
 /* Of a group, at most. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
@@ -23,6 +24,7 @@ typedef struct {
   gint64 variants; /* plans of all states of one choice of passes */
   int experts;   /* of the model's layers, the fewest; 1 if it has none */
   int ends_meet; /* of the plans that the sums are for; -1 = there are none */
+  guint64 asked; /* exclusions that are fixed as they stand */
   gboolean stopped;
 } Walk;
 
@@ -256,7 +258,7 @@ void space_switch_off(Plan *plan, guint off)
 
 static int check_part(const Walk *w, const Plan *plan, PlanPart part)
 {
-  return plan_check_part(plan, w->model, w->cluster, part);
+  return excluded_check_part(plan, w->model, w->cluster, part, w->asked);
 }
 
 /* Takes all of these plans out, or none: the member's own choice decides which `plan` is shown. */
@@ -579,7 +581,7 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
 {
   const Fixed *f = &options->fixed;
   Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
-             .experts = fewest_experts(model) };
+             .experts = fewest_experts(model), .asked = excluded_asked(options) };
   Plan plan = space_base(options);
   g_autoptr(GArray) tps = divisors(plan.gpus);
 

@@ -1,0 +1,19 @@
+/* Plans that a framework has no way to be told: its exclusions (feature.h) against a plan. */
+#ifndef TDP_PLAN_EXCLUDES_H
+#define TDP_PLAN_EXCLUDES_H
+
+#include "plan/plan.h"
+
+/* Whether the plan has the feature. */
+gboolean plan_has(const Plan *plan, const Model *model, Feature feature);
+
+/* Whether the plan has all features of an exclusion. */
+gboolean plan_has_all(const Plan *plan, const Model *model, const Exclusion *exclusion);
+
+/* The exclusions of a framework, which need not be the plan's, that the plan has all features of: bit i is entry i. */
+guint64 plan_excluded(const Plan *plan, const Model *model, const Framework *framework);
+
+/* Takes the feature from a plan that has it; FALSE if nothing can: degrees and models stay. */
+gboolean plan_drop(Plan *plan, Feature feature);
+
+#endif

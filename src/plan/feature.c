@@ -1,0 +1,323 @@
+#include "plan/feature.h"
+
+#include "plan/excludes.h"
+
+#include <string.h>
+
+/* Formats of what an optimizer keeps, and of gradients as it takes them. */
+static const OptimizerState states[] = { STATE_MAIN_PARAMS, STATE_MAIN_GRADS, STATE_EXP_AVG, STATE_EXP_AVG_SQ };
+
+/* ---- whether a plan has it ---- */
+
+static gboolean tensor(const Plan *p, const Model *m) { return (void)m, p->tp > 1; }
+static gboolean pipeline(const Plan *p, const Model *m) { return (void)m, p->pp > 1; }
+static gboolean one_stage(const Plan *p, const Model *m) { return (void)m, p->pp == 1; }
+static gboolean capacity(const Plan *p, const Model *m) { return (void)m, p->expert_capacity > 0; }
+static gboolean context(const Plan *p, const Model *m) { return (void)m, p->cp > 1; }
+static gboolean expert_parallel(const Plan *p, const Model *m) { return (void)m, plan_experts_apart(p); }
+static gboolean fp16(const Plan *p, const Model *m) { return (void)m, p->precision == DTYPE_FP16; }
+static gboolean other_attention(const Plan *p, const Model *m) { return !m->sparse && p->attention != ATTENTION_FLASH; }
+static gboolean sequence_parallel(const Plan *p, const Model *m) { return (void)m, p->sequence_parallel; }
+static gboolean whole_rows(const Plan *p, const Model *m) { return (void)m, p->tp > 1 && !p->sequence_parallel; }
+static gboolean selective(const Plan *p, const Model *m) { return (void)m, p->recompute == RECOMPUTE_SELECTIVE; }
+static gboolean shard_group(const Plan *p, const Model *m) { return (void)m, plan_shards(p) < plan_replicas(p); }
+static gboolean tiling(const Plan *p, const Model *m) { return (void)m, p->sharding.tiling > 1; }
+static gboolean no_sync(const Plan *p, const Model *m) { return (void)m, p->sharding.no_sync; }
+static gboolean sub_groups(const Plan *p, const Model *m) { return (void)m, p->offload.sub_group > 0; }
+static gboolean secondary(const Plan *p, const Model *m) { return (void)m, p->sharding.secondary > 0; }
+static gboolean stage(const Plan *p, int zero) { return plan_replicas(p) > 1 && p->zero == zero; }
+static gboolean zero_0(const Plan *p, const Model *m) { return (void)m, stage(p, 0); }
+static gboolean zero_1(const Plan *p, const Model *m) { return (void)m, stage(p, 1); }
+static gboolean zero_2(const Plan *p, const Model *m) { return (void)m, stage(p, 2); }
+static gboolean zero_3(const Plan *p, const Model *m) { return (void)m, stage(p, 3); }
+
+static gboolean experts(const Plan *p, const Model *m)
+{
+  gboolean any = FALSE;
+
+  (void)p;
+  for (int i = 0; i < m->n_specs; i++)
+    any |= m->specs[i].ffn.experts > 0;
+  return any;
+}
+
+static gboolean unshared(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->precision != DTYPE_FP32 && plan_replicas(p) == 1;
+}
+
+static gboolean recompute_block(const Plan *p, const Model *m)
+{
+  (void)m;
+  return recompute_counts(&p->scope) && (p->scope.method == RECOMPUTE_BLOCK || p->scope.stages.stages);
+}
+
+static gboolean recompute_groups(const Plan *p, const Model *m)
+{
+  return recompute_counts(&p->scope) && !recompute_block(p, m);
+}
+
+/* Copies of what is divided that do not each hold whole groups of context-parallel ranks. */
+static gboolean context_cut(const Plan *p, const Model *m)
+{
+  return shard_group(p, m) && p->dp % (plan_replicas(p) / plan_shards(p)) != 0;
+}
+
+static gboolean client_optimizer(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->optimizer.name == OPTIMIZER_ADAFACTOR || p->optimizer.name == OPTIMIZER_ADAM8BIT;
+}
+
+static gboolean momentum(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->optimizer.name == OPTIMIZER_SGD && p->optimizer.momentum > 0;
+}
+
+static gboolean muon_settings(const Plan *p, const Model *m)
+{
+  const Optimizer usual = optimizer_default();
+
+  (void)m;
+  return p->optimizer.newton_steps != usual.newton_steps || p->optimizer.muon_mode != usual.muon_mode;
+}
+
+static gboolean other_optimizer(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->optimizer.name != OPTIMIZER_ADAM && p->optimizer.name != OPTIMIZER_ADAMW;
+}
+
+static gboolean muon(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->optimizer.name == OPTIMIZER_MUON;
+}
+
+static gboolean state_formats(const Plan *p, const Model *m)
+{
+  gboolean any = p->optimizer.remainders;
+
+  (void)m;
+  for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
+    any |= p->optimizer.formats[states[i]] != FORMAT_USUAL;
+  return any;
+}
+
+static gboolean narrow_reduction(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->optimizer.formats[STATE_GRAD_REDUCE] > FORMAT_FP32;
+}
+
+static gboolean tensor_reduction(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->optimizer.formats[STATE_TENSOR_REDUCE] != FORMAT_USUAL;
+}
+
+static gboolean optimizer_alone(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->offload.optimizer && !p->offload.parameters;
+}
+
+static gboolean nvme_activations(const Plan *p, const Model *m)
+{
+  (void)m;
+  return p->offload.activations == STORE_NVME;
+}
+
+/* ---- the nearest plan without it ---- */
+
+static void to_bf16(Plan *p) { p->precision = DTYPE_BF16; }
+static void to_fp32(Plan *p) { p->precision = DTYPE_FP32; }
+static void to_flash(Plan *p) { p->attention = ATTENTION_FLASH; }
+static void to_whole_rows(Plan *p) { p->sequence_parallel = FALSE; }
+static void to_divided_rows(Plan *p) { p->sequence_parallel = TRUE; }
+static void to_all_layers(Plan *p) { p->scope = (RecomputeScope) { .modules = p->scope.modules }; }
+static void to_stage_1(Plan *p) { plan_lower(p, 1); }
+static void to_stage_2(Plan *p) { p->zero = 2; }
+static void to_all_ranks(Plan *p) { p->shard_group = 0; }
+static void to_usual_optimizer(Plan *p) { p->optimizer = optimizer_default(); }
+static void to_wide_reduction(Plan *p) { p->optimizer.formats[STATE_GRAD_REDUCE] = FORMAT_FP32; }
+static void to_usual_sums(Plan *p) { p->optimizer.formats[STATE_TENSOR_REDUCE] = FORMAT_USUAL; }
+static void to_sync(Plan *p) { p->sharding.no_sync = FALSE; }
+static void to_one_copy(Plan *p) { p->sharding.secondary = 0; }
+static void to_whole_products(Plan *p) { p->sharding.tiling = 1; }
+static void to_one_group(Plan *p) { p->offload.sub_group = 0; }
+static void to_no_momentum(Plan *p) { p->optimizer.momentum = 0; }
+static void to_cpu(Plan *p) { p->offload.activations = STORE_CPU; }
+
+static void to_no_capacity(Plan *p)
+{
+  p->expert_capacity = 0;
+  p->expert_drop = DROP_PROBS;
+  p->expert_padded = FALSE;
+}
+
+static void to_usual_muon(Plan *p)
+{
+  const Optimizer usual = optimizer_default();
+
+  p->optimizer.newton_steps = usual.newton_steps;
+  p->optimizer.muon_mode = usual.muon_mode;
+}
+
+static void to_no_recompute(Plan *p)
+{
+  p->recompute = RECOMPUTE_NONE;
+  p->scope = (RecomputeScope) { 0 };
+}
+
+static void to_usual_formats(Plan *p)
+{
+
+  for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
+    p->optimizer.formats[states[i]] = FORMAT_USUAL;
+  p->optimizer.remainders = FALSE;
+}
+
+static void to_device(Plan *p)
+{
+  p->offload = (Offload) { .activations = p->offload.activations };
+}
+
+static const struct {
+  const char *name;
+  gboolean (*has)(const Plan *plan, const Model *model);
+  PlanPart reads;
+  void (*drop)(Plan *plan); /* NULL: degrees and models stay as they are */
+} features[FEATURE_COUNT] = {
+  [FEATURE_TENSOR] = { "tensor", tensor, PLAN_DEGREES, NULL },
+  [FEATURE_PIPELINE] = { "pipeline", pipeline, PLAN_DEGREES, NULL },
+  [FEATURE_CONTEXT] = { "context", context, PLAN_DEGREES, NULL },
+  [FEATURE_ONE_STAGE] = { "one_stage", one_stage, PLAN_DEGREES, NULL },
+  [FEATURE_EXPERT_CAPACITY] = { "expert_capacity", capacity, PLAN_DEGREES, to_no_capacity },
+  [FEATURE_EXPERTS] = { "experts", experts, PLAN_DEGREES, NULL },
+  [FEATURE_EXPERT_PARALLEL] = { "expert_parallel", expert_parallel, PLAN_DEGREES, NULL },
+  [FEATURE_FP16] = { "fp16", fp16, PLAN_DEGREES, to_bf16 },
+  [FEATURE_UNSHARED_16_BIT] = { "unshared_16_bit", unshared, PLAN_DEGREES, to_fp32 },
+  [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
+  [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows },
+  [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows },
+  [FEATURE_SELECTIVE] = { "selective", selective, PLAN_PASSES, to_no_recompute },
+  [FEATURE_RECOMPUTE_BLOCK] = { "recompute_block", recompute_block, PLAN_PASSES, to_all_layers },
+  [FEATURE_RECOMPUTE_GROUPS] = { "recompute_groups", recompute_groups, PLAN_PASSES, to_all_layers },
+  [FEATURE_ZERO_0] = { "zero_0", zero_0, PLAN_STATES, to_stage_2 },
+  [FEATURE_ZERO_1] = { "zero_1", zero_1, PLAN_STATES, to_stage_2 },
+  [FEATURE_ZERO_2] = { "zero_2", zero_2, PLAN_STATES, to_stage_1 },
+  [FEATURE_ZERO_3] = { "zero_3", zero_3, PLAN_STATES, to_stage_1 },
+  [FEATURE_SHARD_GROUP] = { "shard_group", shard_group, PLAN_STATES, to_all_ranks },
+  [FEATURE_CONTEXT_CUT] = { "context_cut", context_cut, PLAN_STATES, to_all_ranks },
+  [FEATURE_CLIENT_OPTIMIZER] = { "client_optimizer", client_optimizer, PLAN_STATES, to_usual_optimizer },
+  [FEATURE_OTHER_OPTIMIZER] = { "other_optimizer", other_optimizer, PLAN_STATES, to_usual_optimizer },
+  [FEATURE_MUON_SETTINGS] = { "muon_settings", muon_settings, PLAN_STATES, to_usual_muon },
+  [FEATURE_MOMENTUM] = { "momentum", momentum, PLAN_STATES, to_no_momentum },
+  [FEATURE_MUON] = { "muon", muon, PLAN_STATES, to_usual_optimizer },
+  [FEATURE_STATE_FORMATS] = { "state_formats", state_formats, PLAN_STATES, to_usual_formats },
+  [FEATURE_NARROW_REDUCTION] = { "narrow_reduction", narrow_reduction, PLAN_STATES, to_wide_reduction },
+  [FEATURE_TENSOR_REDUCTION] = { "tensor_reduction", tensor_reduction, PLAN_STATES, to_usual_sums },
+  [FEATURE_NO_SYNC] = { "no_sync", no_sync, PLAN_STATES, to_sync },
+  [FEATURE_SECONDARY] = { "secondary", secondary, PLAN_STATES, to_one_copy },
+  [FEATURE_TILING] = { "tiling", tiling, PLAN_STATES, to_whole_products },
+  [FEATURE_OPTIMIZER_ALONE] = { "optimizer_alone", optimizer_alone, PLAN_STATES, to_device },
+  [FEATURE_SUB_GROUPS] = { "sub_groups", sub_groups, PLAN_STATES, to_one_group },
+  [FEATURE_NVME_ACTIVATIONS] = { "nvme_activations", nvme_activations, PLAN_STATES, to_cpu },
+};
+
+const char *feature_name(Feature feature)
+{
+  return features[feature].name;
+}
+
+gboolean plan_has(const Plan *plan, const Model *model, Feature feature)
+{
+  return features[feature].has(plan, model);
+}
+
+gboolean plan_drop(Plan *plan, Feature feature)
+{
+  if (!features[feature].drop)
+    return FALSE;
+  features[feature].drop(plan);
+  return TRUE;
+}
+
+gboolean plan_has_all(const Plan *plan, const Model *model, const Exclusion *exclusion)
+{
+  for (guint64 left = exclusion->features; left; left &= left - 1)
+    if (!features[__builtin_ctzll(left)].has(plan, model))
+      return FALSE;
+  return TRUE;
+}
+
+guint64 plan_excluded(const Plan *plan, const Model *model, const Framework *framework)
+{
+  guint64 broken = 0;
+
+  for (guint i = 0; framework->excludes && i < framework->excludes->len; i++)
+    if (plan_has_all(plan, model, &g_array_index(framework->excludes, Exclusion, i)))
+      broken |= G_GUINT64_CONSTANT(1) << i;
+  return broken;
+}
+
+/* ---- files ---- */
+
+static gboolean read_feature(const JsonDoc *doc, const cJSON *entry, const char *name, Exclusion *out, guint *parts,
+                             GError **error)
+{
+  int i = 0;
+
+  while (i < FEATURE_COUNT && !g_str_equal(features[i].name, name))
+    i++;
+  if (i == FEATURE_COUNT)
+    return json_error(doc, entry, error, "a key of features of src/plan/feature.c joined by \" with \"");
+  if (!out->features)
+    out->changed = i;
+  out->features |= G_GUINT64_CONSTANT(1) << i;
+  out->reads = MAX(out->reads, (int)features[i].reads);
+  *parts |= 1u << features[i].reads;
+  return TRUE;
+}
+
+static gboolean read_exclusion(const JsonDoc *doc, const cJSON *entry, GArray *list, GError **error)
+{
+  g_auto(GStrv) names = g_strsplit(entry->string, " with ", -1);
+  Exclusion e = { 0 };
+  guint parts = 0;
+
+  for (int i = 0; names[i]; i++)
+    if (!read_feature(doc, entry, names[i], &e, &parts, error))
+      return FALSE;
+  if (!cJSON_IsString(entry) || list->len == EXCLUSIONS_MAX)
+    return json_error(doc, entry, error, "a string that says why, of at most %d", EXCLUSIONS_MAX);
+  if (parts >> PLAN_PASSES & 1 && parts >> PLAN_STATES & 1)
+    return json_error(doc, entry, error, "no feature of passes beside one of states");
+  e.reason = g_strdup(entry->valuestring);
+  g_array_append_val(list, e);
+  return TRUE;
+}
+
+static void clear_exclusion(gpointer exclusion)
+{
+  g_free(((Exclusion *)exclusion)->reason);
+}
+
+GArray *exclusions_read(const JsonDoc *doc, const cJSON *framework, GError **error)
+{
+  const cJSON *object = json_get_object(doc, framework, "excludes", FALSE, error), *entry;
+
+  if (!object)
+    return NULL;
+  GArray *list = g_array_new(FALSE, FALSE, sizeof(Exclusion));
+  g_array_set_clear_func(list, clear_exclusion);
+  cJSON_ArrayForEach(entry, object)
+    if (!read_exclusion(doc, entry, list, error)) {
+      g_array_unref(list);
+      return NULL;
+    }
+  return list;
+}

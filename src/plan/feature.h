@@ -1,0 +1,42 @@
+/*
+ * What a framework cannot do together, beyond the keys of framework.h.
+ *
+ * A framework's file has an object `excludes`: each key names features of a plan joined by " with ", and its text says
+ * why the software has no plan with all of them: "zero_1", "context with tensor". Such plans are legal and can be
+ * simulated; the planner proposes them only where each of the features was fixed, and an exporter that writes for the
+ * framework changes the first feature named, and says so.
+ *
+ * To add a feature: a name here, and a row in the table of feature.c.
+ */
+#ifndef TDP_PLAN_FEATURE_H
+#define TDP_PLAN_FEATURE_H
+
+#include "base/json.h"
+
+typedef enum {
+  FEATURE_TENSOR, FEATURE_PIPELINE, FEATURE_CONTEXT, FEATURE_EXPERTS, FEATURE_EXPERT_PARALLEL, FEATURE_FP16,
+  FEATURE_UNSHARED_16_BIT, FEATURE_OTHER_ATTENTION, FEATURE_SEQUENCE_PARALLEL,
+  FEATURE_WHOLE_ROWS, FEATURE_SELECTIVE, FEATURE_RECOMPUTE_BLOCK, FEATURE_RECOMPUTE_GROUPS, FEATURE_ZERO_0,
+  FEATURE_ZERO_1, FEATURE_ZERO_2, FEATURE_ZERO_3, FEATURE_SHARD_GROUP, FEATURE_CONTEXT_CUT, FEATURE_CLIENT_OPTIMIZER, FEATURE_OTHER_OPTIMIZER,
+  FEATURE_MUON, FEATURE_STATE_FORMATS, FEATURE_NARROW_REDUCTION, FEATURE_TENSOR_REDUCTION, FEATURE_NO_SYNC, FEATURE_SECONDARY, FEATURE_TILING,
+  FEATURE_OPTIMIZER_ALONE, FEATURE_NVME_ACTIVATIONS, FEATURE_ONE_STAGE, FEATURE_EXPERT_CAPACITY, FEATURE_MUON_SETTINGS,
+  FEATURE_MOMENTUM, FEATURE_SUB_GROUPS, FEATURE_COUNT,
+} Feature;
+
+/* As files spell it: "tensor", "zero_1". */
+const char *feature_name(Feature feature);
+
+/* Features that do not go together. */
+typedef struct {
+  guint64 features; /* bit i is Feature i */
+  Feature changed;  /* the first named, which an exporter changes */
+  int reads;        /* PlanPart: the last one; none reads both what changes passes and what becomes of states */
+  char *reason;
+} Exclusion;
+
+#define EXCLUSIONS_MAX 64
+
+/* The object `excludes` of a framework's file, an array of Exclusion; NULL if there is none or on error. */
+GArray *exclusions_read(const JsonDoc *doc, const cJSON *framework, GError **error);
+
+#endif
