@@ -261,8 +261,9 @@ START_TEST(exporters_write_or_refuse)
   ck_assert_msg(text && strstr(text, "\"sparse_attention\": {\n    \"mode\": \"fixed\",\n    \"block\": 16,"), "%s",
                 text);
   ck_assert_ptr_null(export_of("megatron", "bert-large-sparse", &error));
-  test_error(&error, TDP_ERROR_INFEASIBLE, "megatron: model bert-large-sparse: expected a model without "
-                                           "sparse_attention, which is what Megatron-LM core 0.20 trains");
+  test_error(&error, TDP_ERROR_INFEASIBLE, "megatron: model bert-large-sparse: attention: \"flash\": expected a "
+                                           "framework that runs block-sparse kernels for the sparse_attention of "
+                                           "model bert-large-sparse");
   ck_assert_ptr_null(export_of("megatron", "vit-huge-14", &error));
   g_clear_error(&error);
   ck_assert_ptr_null(export_of("torchtitan", "vit-huge-14", &error));

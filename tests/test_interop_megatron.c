@@ -45,9 +45,12 @@ START_TEST(megatron_splits)
   c.plan.schedule = schedule_find("1f1b");
   c.plan.split = (LayerSplit) { 8, { 0, 16, 16, 16, 16, 16, 16, 0 } };
   has(&c, "bridge", "  pipeline_model_parallel_layout: \"E|t*16|t*16|t*16|t*16|t*16|t*16|L\"\n");
-  has(&c, "torchtitan", "layers_per_stage = 16\npipeline_parallel_first_stage_less_layers = 16\n");
+  has(&c, "torchtitan", "module_fqns_per_model_part = [\n  [\"tok_embeddings\"],\n  [\"layers.0\", \"layers.1\", ");
+  has(&c, "torchtitan", "\"layers.95\"],\n  [\"norm\", \"output\"],\n]\n");
+  has_not(&c, "torchtitan", "layers_per_stage");
   g_autofree char *losses = lost(&c, "deepspeed");
-  ck_assert_ptr_nonnull(strstr(losses, "layer_split: DeepSpeed"));
+  ck_assert_ptr_nonnull(strstr(losses, "layer_split: [0,16,16,16,16,16,16,0]: expected equal stages, which is what "
+                                       "deepspeed runs, left out"));
   case_clear(&c);
 }
 END_TEST
@@ -60,7 +63,7 @@ START_TEST(orders_of_ranks)
   has(&c, "megatron", " --use-tp-pp-dp-mapping");
   has(&c, "bridge", "dist:\n  use_tp_pp_dp_mapping: true\n");
   g_autofree char *losses = lost(&c, "deepspeed");
-  ck_assert_ptr_nonnull(strstr(losses, "use_tp_pp_dp_mapping: true: not in DeepSpeed"));
+  ck_assert_ptr_nonnull(strstr(losses, "use_tp_pp_dp_mapping: true: expected false, deepspeed"));
   c.plan.dp *= c.plan.pp;
   c.plan.pp = c.plan.vpp = 1;
   c.plan.schedule = schedule_find("1f1b");
@@ -80,7 +83,11 @@ START_TEST(megatron_sharding)
   has_not(&c, "megatron", "--overlap-");
   c.plan.zero = 2;
   test_text(lost(&c, "megatron"),
-            "zero_stage: 2 with 8 stages: Megatron-FSDP is not documented to have both, written as it stands\n");
+            "zero_stage: 2: expected at most 1, which is what megatron-core runs with pipeline stages, written as 1\n");
+  c.plan.pp = c.plan.vpp = 1;
+  c.plan.dp = 128;
+  c.plan.schedule = schedule_find("1f1b");
+  test_text(lost(&c, "megatron"), "");
   has(&c, "megatron", "--data-parallel-sharding-strategy optim_grads\n");
   has(&c, "megatron", "unset CUDA_DEVICE_MAX_CONNECTIONS\n");
   has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
@@ -126,7 +133,8 @@ START_TEST(megatron_experts)
   c.plan.tp = 8;
   c.plan.dp = 8;
   test_text(lost(&c, "megatron"),
-            "sequence_parallel: false: Megatron-LM shards experts by tensor with it only, written as true\n");
+            "sequence_parallel: false: arguments.py asserts sequence parallelism where experts meet tensor parallelism, "
+            "written as true\n");
   has(&c, "megatron", "--tensor-model-parallel-size 8 --sequence-parallel\n");
   case_clear(&c);
 }
@@ -252,13 +260,14 @@ START_TEST(megatron_optimizers)
                       "--exp-avg-sq-dtype fp8");
   has(&c, "megatron", "--grad-reduce-in-bf16");
   c.plan.zero = 0;
-  test_text(lost(&c, "megatron"), "main_grads_dtype: bf16: not in Megatron-LM core 0.20, left out\n"
-                                  "exp_avg_dtype: bf16: not in Megatron-LM core 0.20, left out\n"
-                                  "exp_avg_sq_dtype: fp8: not in Megatron-LM core 0.20, left out\n"
-                                  "store_param_remainders: true: not in Megatron-LM core 0.20, left out\n");
+  test_text(lost(&c, "megatron"), "store_param_remainders: true: precision-aware optimizers are distributed ones, "
+                                  "left out\n"
+                                  "main_grads_dtype: bf16: precision-aware optimizers are distributed ones, left out\n"
+                                  "exp_avg_dtype: bf16: precision-aware optimizers are distributed ones, left out\n"
+                                  "exp_avg_sq_dtype: fp8: precision-aware optimizers are distributed ones, left out\n");
   c.plan.optimizer = optimizer_default();
   c.plan.optimizer.formats[STATE_TENSOR_REDUCE] = FORMAT_FP32;
-  test_text(lost(&c, "megatron"), "tensor_reduce_dtype: fp32: not in Megatron-LM core 0.20, left out\n");
+  test_text(lost(&c, "megatron"), "tensor_reduce_dtype: fp32: expected nothing, megatron-core has no choice, left out\n");
   c.plan.optimizer = optimizer_default();
   c.plan.optimizer.name = OPTIMIZER_SGD;
   c.plan.optimizer.momentum = 0.8;
@@ -273,7 +282,7 @@ START_TEST(megatron_optimizers)
   has_not(&c, "megatron", "--use-distributed-optimizer");
   has(&c, "deepspeed", "\"type\": \"Muon\"");
   c.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
-  test_text(lost(&c, "megatron"), "optimizer: adafactor: not in Megatron-LM core 0.20, written as adam\n");
+  test_text(lost(&c, "megatron"), "optimizer: adafactor: expected one that megatron-core runs, written as adam\n");
   case_clear(&c);
 }
 END_TEST
@@ -287,7 +296,7 @@ START_TEST(megatron_recipes)
   c.plan.fp8_recipe = FP8_BLOCKWISE;
   has(&c, "megatron", "--fp8-format e4m3 --fp8-recipe blockwise");
   g_autofree char *losses = lost(&c, "bridge");
-  ck_assert_ptr_nonnull(strstr(losses, "precision: fp8: its recipe is left out"));
+  ck_assert_ptr_nonnull(strstr(losses, "precision: fp8: not in Megatron-Bridge"));
   case_clear(&c);
 }
 END_TEST

@@ -2,6 +2,8 @@
  * end where there are stages or whole weights, FSDP2 where weights are sharded. */
 #include "interop/target.h"
 
+#include "plan/mesh.h"
+
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {0}};
 
 static const char *const precision_names[DTYPE_COUNT] = {
@@ -68,6 +70,8 @@ static void put_fsdp(Export *e, GString *text)
   g_string_append_printf(text, "  parallelism_config_dp_replicate_size: %d\n  parallelism_config_dp_shard_size: %d\n"
                                "  parallelism_config_tp_size: %d\n  parallelism_config_cp_size: %d\n",
                          copies, p->dp / copies, p->tp, p->cp);
+  if (p->cp > 1)
+    g_string_append(text, "  parallelism_config_cp_comm_strategy: allgather\n");
 }
 
 static gboolean render(Export *e, GString *text, GError **error)
@@ -75,11 +79,19 @@ static gboolean render(Export *e, GString *text, GError **error)
   const Plan *p = e->plan;
 
   (void)error;
+  export_lose_choices(e, 1u << CHOICE_RESHARD | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS);
+  export_lose_others(e);
   export_lose_formats(e, 0);
+  if (mesh_is_inner(p))
+    export_lose(e, "use_tp_pp_dp_mapping: true: not in accelerate, left out");
+  if (p->split_rank)
+    export_lose(e, "pipeline_model_parallel_split_rank: %d: not in accelerate, left out", p->split_rank);
+  if (p->cp > 1 && p->context != CONTEXT_GATHER)
+    export_lose(e, "cp_comm_type: %s: not in accelerate, written as all_gather", context_exchange_names[p->context]);
   if (p->optimizer.name != OPTIMIZER_ADAM)
     export_note(e, "The script has the optimizer too: %s.", optimizer_names[p->optimizer.name]);
-  export_note(e, "The script has the model, the data and the size of a micro-batch: %d x %d tokens.", p->micro_batch,
-              p->seq);
+  export_note(e, "The script has the model, the data and the size of a micro-batch: %d x %d tokens, %d a step.", p->micro_batch,
+              p->seq, plan_micro_batches(p));
   export_schedule(e, schedule_names);
   export_lose_split(e);
   if (p->pp == 1 && p->zero >= 2)
@@ -103,8 +115,6 @@ const Exporter exporter_accelerate = {
   .target = "accelerate of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
-  .shard_groups = TRUE,
-  .sharding = 1u << CHOICE_RESHARD | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS,
   .render = render,
   .launch = launch,
 };

@@ -26,7 +26,10 @@ static void put_model(Export *e, GString *text)
     g_autofree char *layout = export_layout(p, e->model->mtp);
     g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", layout);
   }
-  g_string_append_printf(text, "  context_parallel_size: %d\n  expert_model_parallel_size: %d\n", p->cp, p->ep);
+  g_string_append_printf(text, "  context_parallel_size: %d\n", p->cp);
+  if (p->cp > 1)
+    g_string_append_printf(text, "  cp_comm_type: %s\n", context_exchange_names[p->context]);
+  g_string_append_printf(text, "  expert_model_parallel_size: %d\n", p->ep);
   if (plan_experts_apart(p))
     g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n",
                            plan_expert_tensor(p), expert_dispatch_names[p->dispatch]);
@@ -52,13 +55,12 @@ static void put_data(Export *e, GString *text)
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
                                                      [OPTIMIZER_SGD] = "sgd"};
 
-  export_lose_fsdp(e);
+  export_lose_choices(e, 1u << CHOICE_OFFLOAD_OPTIMIZER);
+  export_lose_others(e);
   export_lose_formats(e, 0);
   g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
-  if (plan_shards(p) < plan_replicas(p) && p->zero == 1)
+  if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(text, "  num_distributed_optimizer_instances: %d\n", plan_replicas(p) / plan_shards(p));
-  else if (plan_shards(p) < plan_replicas(p))
-    export_lose(e, "shard_group_size: %d: Megatron divides optimizer states alone so, left out", p->shard_group);
   g_string_append_printf(text, "  overlap_grad_reduce: %s\n  overlap_param_gather: %s\n", export_truth(gradients),
                          export_truth(parameters));
   if (p->zero >= 2)
@@ -66,6 +68,9 @@ static void put_data(Export *e, GString *text)
                                  "  data_parallel_sharding_strategy: %s\n",
                            sharding_names[p->zero]);
   g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
+  if (p->offload.optimizer)
+    g_string_append_printf(text, "  optimizer_cpu_offload: true\n  use_precision_aware_optimizer: true\n"
+                                 "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(p->overlap.offload));
   if (p->optimizer.name != OPTIMIZER_ADAM)
     g_string_append_printf(text, "  optimizer: %s\n", export_optimizer(e, types));
   if (p->zero >= 2 || mesh_is_inner(p))
@@ -104,8 +109,7 @@ const Exporter exporter_bridge = {
   .target = "Megatron-Bridge of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
-  .orders = TRUE,
-  .shard_groups = TRUE,
+  .framework = "megatron-core",
   .render = render,
   .launch = launch,
 };

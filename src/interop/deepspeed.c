@@ -1,20 +1,13 @@
 /* DeepSpeed: its JSON configuration. The model and the grid of stages stand in
- * the training script, so the launch line passes the degrees to it. */
+ * the training script, so the launch line passes it the degrees, and that blocks are made again. */
 #include "interop/target.h"
 
 #include "op/op.h"
-
-static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {0}};
 
 /* Keys of the section that turns a precision on; the same words name formats. */
 static const char *const precision_names[DTYPE_COUNT] = {
   [DTYPE_FP32] = "fp32", [DTYPE_FP16] = "fp16", [DTYPE_BF16] = "bf16",
 };
-
-static int zero_of(const Plan *p)
-{
-  return p->pp > 1 ? MIN(p->zero, 1) : p->zero;
-}
 
 static const char *format_of(const Plan *p, int bytes)
 {
@@ -23,50 +16,16 @@ static const char *format_of(const Plan *p, int bytes)
 
 static const char *accumulation_of(const Plan *p)
 {
-  return format_of(p, zero_of(p) > 0 ? op_gradient_bytes(p) : 2);
+  return format_of(p, p->zero > 0 ? op_gradient_bytes(p) : 2);
 }
 
-static void lose_parallel(Export *e)
-{
-  const Plan *p = e->plan;
-
-  export_schedule(e, schedule_names);
-  export_lose_split(e);
-  if (p->sequence_parallel)
-    export_lose(e, "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false");
-  if (p->zero > zero_of(p))
-    export_lose(e, "zero_stage: %d: DeepSpeed's pipeline refuses stages 2 and 3, written as 1", p->zero);
-  if (p->cp > 1)
-    export_lose(e, "context_parallel_size: %d: not in DeepSpeed, left out", p->cp);
-  if (p->ep > 1)
-    export_lose(e, "expert_model_parallel_size: %d: stands in the model's code, left out", p->ep);
-  export_lose_experts(e);
-}
-
-/* The pipeline checkpoints groups of layers; without one the model's code does. */
-static gboolean writes_groups(const Plan *p)
-{
-  return p->pp > 1 && p->scope.method == RECOMPUTE_UNIFORM && !p->scope.stages.stages;
-}
-
-static void lose_memory(Export *e)
+/* What the section of the precision cannot say, and runs beside computation whatever a plan says. */
+static void lose_rest(Export *e)
 {
   const Plan *p = e->plan;
   gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
 
-  if (!writes_groups(p))
-    export_lose_recompute(e);
-  if (plan_shards(p) < plan_replicas(p) && p->zero < 3)
-    export_lose(e, "shard_group_size: %d: mics_shard_size is of stage 3, left out", p->shard_group);
-  export_lose_formats(e, 1u << STATE_MAIN_GRADS | 1u << STATE_GRAD_REDUCE);
-  if (p->offload.activations == STORE_NVME)
-    export_lose(e, "offload activations: nvme: DeepSpeed keeps checkpoints in host memory, written as cpu");
-
-  if (p->recompute == RECOMPUTE_SELECTIVE)
-    export_lose(e, "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none");
-  if (p->recompute == RECOMPUTE_FULL && p->pp == 1)
-    export_lose(e, "recompute_granularity: full: without a pipeline the model's code has to ask for it, left out");
-  if (zero_of(p) == 0 && accumulates_wide)
+  if (p->zero == 0 && accumulates_wide)
     export_lose(e, "framework: %s: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as %s",
                 p->framework->name, precision_names[p->precision]);
 }
@@ -162,7 +121,7 @@ static void put_stage3(const Plan *p, JsonWriter *w)
 
 static void put_zero(const Plan *p, JsonWriter *w)
 {
-  int stage = zero_of(p);
+  int stage = p->zero;
 
   json_open(w, "zero_optimization", '{');
   json_put_int(w, "stage", stage);
@@ -179,13 +138,23 @@ static void put_zero(const Plan *p, JsonWriter *w)
   json_close(w, '}');
 }
 
-static void put_checkpoints(const Plan *p, JsonWriter *w)
+/* Without a pipeline the model's code makes blocks again, one by one, when the script is told to (launch). */
+static gboolean asks_model(const Plan *p)
 {
-  if (!p->partition_activations && !p->offload.activations)
+  return p->recompute == RECOMPUTE_FULL && p->pp == 1;
+}
+
+static void put_checkpoints(const Export *e, JsonWriter *w)
+{
+  const Plan *p = e->plan;
+
+  if (!p->partition_activations && !p->offload.activations && !asks_model(p))
     return;
   json_open(w, "activation_checkpointing", '{');
   json_put_bool(w, "partition_activations", p->partition_activations);
   json_put_bool(w, "cpu_checkpointing", p->offload.activations != STORE_DEVICE);
+  if (asks_model(p))
+    json_put_int(w, "number_checkpoints", e->model->blocks);
   json_close(w, '}');
 }
 
@@ -260,20 +229,41 @@ static void put_sparse(Export *e, JsonWriter *w)
   json_close(w, '}');
 }
 
+static void put_pipeline(const Plan *p, JsonWriter *w)
+{
+  json_open(w, "pipeline", '{');
+  json_put_int(w, "activation_checkpoint_interval", p->recompute == RECOMPUTE_FULL ? MAX(1, p->scope.layers) : 0);
+  json_put_bool(w, "pipe_partitioned", p->framework->scatter_gather);
+  json_put_bool(w, "grad_partitioned", p->framework->scatter_gather);
+  json_close(w, '}');
+}
+
+static void put_tensor(const Plan *p, JsonWriter *w)
+{
+  json_open(w, "tensor_parallel", '{');
+  json_put_int(w, "autotp_size", p->tp);
+  if (p->overlap.tensor)
+    json_put_bool(w, "tp_overlap_comm", TRUE);
+  json_close(w, '}');
+}
+
+/* Ulysses' mesh, and AutoEP. */
 static void put_parallel(const Plan *p, JsonWriter *w)
 {
-  if (p->pp > 1) {
-    json_open(w, "pipeline", '{');
-    json_put_int(w, "activation_checkpoint_interval",
-                 p->recompute != RECOMPUTE_FULL ? 0 : writes_groups(p) ? MAX(1, p->scope.layers) : 1);
-    json_put_bool(w, "pipe_partitioned", p->framework->scatter_gather);
-    json_put_bool(w, "grad_partitioned", p->framework->scatter_gather);
-    json_close(w, '}');
-  } else if (p->tp > 1) {
-    json_open(w, "tensor_parallel", '{');
-    json_put_int(w, "autotp_size", p->tp);
+  if (p->cp > 1) {
+    json_put_int(w, "sequence_parallel_size", p->cp);
+    json_put_int(w, "data_parallel_size", p->dp);
+  }
+  if (p->ep > 1) {
+    json_open(w, "expert_parallel", '{');
+    json_put_bool(w, "enabled", TRUE);
+    json_put_int(w, "autoep_size", p->ep);
     json_close(w, '}');
   }
+  if (p->pp > 1)
+    put_pipeline(p, w);
+  else if (p->tp > 1)
+    put_tensor(p, w);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)
@@ -281,15 +271,14 @@ static gboolean render(Export *e, GString *text, GError **error)
   JsonWriter w;
 
   (void)error;
-  lose_parallel(e);
-  lose_memory(e);
+  lose_rest(e);
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
   put_batch(e->plan, &w);
   put_formats(e->plan, &w);
   put_optimizer(e, &w);
   put_zero(e->plan, &w);
-  put_checkpoints(e->plan, &w);
+  put_checkpoints(e, &w);
   put_parallel(e->plan, &w);
   put_sparse(e, &w);
   json_put_bool(&w, "wall_clock_breakdown", FALSE);
@@ -308,17 +297,15 @@ static void launch(Export *e, const char *file, GString *line)
   export_shell(line, file);
   if (p->pp > 1)
     export_words(line, "--pipe-parallel-size %d --model-parallel-size %d", p->pp, p->tp);
+  if (asks_model(p))
+    export_words(line, "--gradient-checkpointing");
 }
 
 const Exporter exporter_deepspeed = {
   .name = "deepspeed",
   .target = "DeepSpeed 0.19.6",
   .extension = "json",
-  .shard_groups = TRUE,
-  .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_PREFETCH | 1u << CHOICE_LIVE | 1u << CHOICE_PERSISTENCE |
-  1u << CHOICE_HPZ |
-              1u << CHOICE_QWZ | 1u << CHOICE_QGZ | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS |
-              1u << CHOICE_OFFLOAD_ACTIVATIONS | 1u << CHOICE_NVME | 1u << CHOICE_SUB_GROUP | 1u << CHOICE_PARTITION,
+  .framework = "deepspeed",
   .render = render,
   .launch = launch,
 };

@@ -1,8 +1,7 @@
-#include "interop/target.h"
+#include "interop/nearest.h"
 
 #include "base/error.h"
 #include "base/files.h"
-#include "plan/mesh.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -70,18 +69,16 @@ void export_note(Export *e, const char *format, ...)
 const ScheduleName *export_schedule(Export *e, const ScheduleName *table)
 {
   const Plan *p = e->plan;
-  const char *name = p->schedule->name;
 
   for (const ScheduleName *row = table; row->ours; row++)
-    if (g_str_equal(row->ours, name))
+    if (g_str_equal(row->ours, p->schedule->name))
       return row;
-  if (p->pp == 1 && g_str_equal(name, "naive"))
-    return table;
   if (p->vpp > 1)
-    export_lose(e, "pipeline_schedule: %s with %d chunks a rank: not in %s, written as %s without chunks", name, p->vpp,
-                e->exporter->target, table->ours);
-  else
-    export_lose(e, "pipeline_schedule: %s: not in %s, written as %s", name, e->exporter->target, table->ours);
+    export_lose(e, "pipeline_schedule: %s with %d chunks a rank: not in %s, written as %s without chunks",
+                p->schedule->name, p->vpp, e->exporter->target, table->ours);
+  else if (p->pp > 1)
+    export_lose(e, "pipeline_schedule: %s: not in %s, written as %s", p->schedule->name, e->exporter->target,
+                table->ours);
   return table;
 }
 
@@ -131,15 +128,6 @@ gboolean export_offloads_fsdp(Export *e)
   return FALSE;
 }
 
-void export_lose_fsdp(Export *e)
-{
-  const Plan *p = e->plan;
-
-  if (p->zero >= 2 && p->pp > 1)
-    export_lose(e, "zero_stage: %d with %d stages: Megatron-FSDP is not documented to have both, written as it stands",
-                p->zero, p->pp);
-}
-
 int export_copies(Export *e)
 {
   const Plan *p = e->plan;
@@ -150,6 +138,29 @@ int export_copies(Export *e)
   export_lose(e, "shard_group_size: %d: expected a multiple of context_parallel_size %d, left out", p->shard_group,
               p->cp);
   return 1;
+}
+
+void export_lose_choices(Export *e, guint written)
+{
+  const Plan *p = e->plan;
+
+  for (int choice = 0; choice < CHOICE_COUNT; choice++)
+    if (plan_takes(p, choice) && !(written >> choice & 1))
+      export_lose(e, "%s: not in %s, left out", sharding_choice_names[choice], e->exporter->target);
+}
+
+void export_lose_others(Export *e)
+{
+  const Plan *p = e->plan;
+
+  if (p->strategies.n > 0)
+    export_lose(e, "layer_strategies: not in %s, left out: all layers get the plan's own", e->exporter->target);
+  if (plan_narrow(p))
+    export_lose(e, "precision: %s: not in %s, written as bf16", dtype_names[plan_format(p)], e->exporter->target);
+  if (p->fp8_recipe)
+    export_lose(e, "fp8_recipe: %s: not in %s, left out", fp8_recipe_names[p->fp8_recipe], e->exporter->target);
+  if (p->attention != p->framework->attention)
+    export_lose(e, "attention: %s: not in %s, left out", attention_kernel_names[p->attention], e->exporter->target);
 }
 
 /* What of a model is no decoder of text with dense attention; NULL if nothing is. */
@@ -276,6 +287,28 @@ static Export export_of(const Exporter *exporter, const Model *model, const Clus
   };
 }
 
+/* Has the export write the nearest plan that its tool runs. */
+static gboolean to_target(Export *e, Plan *nearest, GError **error)
+{
+  g_autoptr(Framework) own = e->exporter->framework ? framework_load(e->exporter->framework, error) : NULL;
+
+  *nearest = *e->plan;
+  if (e->exporter->framework && (!own || !nearest_plan(e, own, nearest, error)))
+    return FALSE;
+  e->plan = nearest;
+  return TRUE;
+}
+
+/* What a prediction takes for granted, and no tool is told. */
+static void note_assumptions(Export *e)
+{
+  if (e->plan->products == PRODUCTS_TF32)
+    export_note(e, "precision: tf32: the script sets torch.set_float32_matmul_precision(\"high\")");
+  if (e->plan->expert_load > 1)
+    export_note(e, "moe_load_imbalance: %g: what the prediction takes experts' loads to be, no setting",
+                e->plan->expert_load);
+}
+
 static void put_list(GString *text, const char *title, const GPtrArray *lines)
 {
   if (lines->len > 0)
@@ -312,25 +345,14 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
   g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GString) body = g_string_new(NULL);
+  Plan nearest;
   Export e = export_of(exporter, model, cluster, plan);
 
   e.losses = found;
   e.notes = notes;
-  for (int choice = 0; choice < CHOICE_COUNT; choice++)
-    if (plan_takes(plan, choice) && !(exporter->sharding >> choice & 1))
-      export_lose(&e, "%s: left out", sharding_choice_names[choice]);
-  if (plan->strategies.n > 0)
-    export_lose(&e, "layer_strategies: left out, all layers get the plan's own");
-  if (plan_narrow(plan) && !exporter->recipes)
-    export_lose(&e, "precision: %s: its recipe is left out, written as bf16", dtype_names[plan_format(plan)]);
-  if (plan->products == PRODUCTS_TF32)
-    export_note(&e, "precision: tf32: the script sets torch.set_float32_matmul_precision(\"high\")");
-  if (plan_shards(plan) < plan_replicas(plan) && !exporter->shard_groups)
-    export_lose(&e, "shard_group_size: %d: left out, states are divided over all ranks", plan->shard_group);
-  if (mesh_is_inner(plan) && !exporter->orders)
-    export_lose(&e, "use_tp_pp_dp_mapping: true: not in %s, left out", exporter->target);
-  if (plan->cp > 1 && plan->context != plan->framework->context_first)
-    export_lose(&e, "cp_comm_type: %s: left out", context_exchange_names[plan->context]);
+  if (!to_target(&e, &nearest, error))
+    return NULL;
+  note_assumptions(&e);
   if (!exporter->render(&e, body, error))
     return NULL;
   GString *text = g_string_new(NULL);
@@ -364,7 +386,9 @@ char *launch_line(const Exporter *exporter, const Model *model, const Cluster *c
   g_autofree char *usual = g_strdup_printf("%s.%s", exporter->name, exporter->extension);
   Export e = export_of(exporter, model, cluster, plan);
   GString *line = g_string_new(NULL);
+  Plan nearest;
 
+  to_target(&e, &nearest, NULL); /* what cannot be told is launched as it stands */
   exporter->launch(&e, file ? file : usual, line);
   return g_string_free(line, FALSE);
 }

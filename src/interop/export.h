@@ -5,7 +5,10 @@
  * An exporter is made for one version of its tool, which the first lines of the
  * file name. What the tool cannot do is a loss: the file then holds the nearest
  * plan that it can, and each loss is one line, "KEY: VALUE: what is done
- * instead", with the plan's key. Notes, which stand in the file only, say where
+ * instead", with the plan's key. What a tool can do is said once, in the file of
+ * its framework, which bounds the planner too: what the planner proposes for a
+ * framework, its own exporter writes. Losses beside are those of models that a
+ * tool has not. Notes, which stand in the file only, say where
  * the tool takes another time than was predicted, not another plan. Formats
  * with comments carry losses and notes at their top; JSON carries neither.
  * What no plan decides (data, tokenizer, learning rate) is filled so that the
@@ -31,10 +34,7 @@ typedef struct {
   const char *extension;  /* of its files: "sh" */
   const char *first_line; /* NULL if there is none */
   gboolean comments;      /* "#" starts a comment */
-  gboolean recipes;       /* it writes fp8 and fp4 with their recipes */
-  gboolean orders;        /* it writes use_tp_pp_dp_mapping */
-  gboolean shard_groups;  /* it writes shard_group_size, or loses it by itself */
-  guint sharding;         /* choices that it writes: bit i is ShardingChoice i (plan/sharding.h) */
+  const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */
   gboolean (*render)(Export *subject, GString *text, GError **error);

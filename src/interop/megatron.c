@@ -2,6 +2,7 @@
 #include "interop/target.h"
 
 #include "op/op.h"
+#include "plan/excludes.h"
 #include "plan/mesh.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
@@ -65,17 +66,14 @@ static void add_expert_parallel(Export *e, GString *flags)
 static void add_tensor(Export *e, GString *flags)
 {
   const Plan *p = e->plan;
-  gboolean experts = export_block(e->model, TRUE) && p->tp > 1;
 
   export_words(flags, "--tensor-model-parallel-size %d", p->tp);
-  if (p->sequence_parallel || experts)
+  if (p->sequence_parallel)
     add(flags, "--sequence-parallel");
-  if (experts && !p->sequence_parallel)
-    export_lose(e, "sequence_parallel: false: Megatron-LM shards experts by tensor with it only, written as true");
   if (p->tp > 1 && !p->overlap.tensor && p->zero < 2)
     export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
   if (p->cp > 1)
-    export_words(flags, "--context-parallel-size %d", p->cp);
+    export_words(flags, "--context-parallel-size %d --cp-comm-type %s", p->cp, context_exchange_names[p->context]);
   export_end_line(flags);
   add_expert_parallel(e, flags);
 }
@@ -139,7 +137,7 @@ static void add_gradients(Export *e, GString *flags)
     export_words(flags, "--ddp-bucket-size %" G_GINT64_FORMAT, bucket);
 }
 
-/* Megatron-LM's flags of the formats of states; the last one is said by the gradients' own flags. */
+/* Megatron-LM's flags of the formats of states; gradients on the wire are said by flags of their own. */
 static void add_formats(Export *e, GString *flags)
 {
   static const char *const format_flags[] = { [STATE_MAIN_PARAMS] = "--main-params-dtype",
@@ -148,19 +146,19 @@ static void add_formats(Export *e, GString *flags)
                                               [STATE_EXP_AVG_SQ] = "--exp-avg-sq-dtype" };
   const Plan *p = e->plan;
   const Optimizer *o = &p->optimizer;
-  gboolean adam = o->name == OPTIMIZER_ADAM || o->name == OPTIMIZER_ADAMW, any = o->remainders;
 
-  for (gsize i = 0; i < G_N_ELEMENTS(format_flags); i++)
-    any |= o->formats[i] != FORMAT_USUAL;
-  export_lose_formats(e, any && !(adam && p->zero > 0) ? 1u << STATE_GRAD_REDUCE : 0x1f);
-  if (!any || !adam || p->zero == 0)
+  if (!plan_has(p, e->model, FEATURE_STATE_FORMATS))
     return;
+  if (p->zero == 0)
+    add(flags, "--use-distributed-optimizer"); /* of one rank */
   if (!p->offload.optimizer)
     add(flags, "--use-precision-aware-optimizer");
   for (gsize i = 0; i < G_N_ELEMENTS(format_flags); i++)
     if (o->formats[i])
       export_words(flags, "%s %s", format_flags[i], state_format_names[o->formats[i]]);
-  if (!o->remainders && p->precision == DTYPE_BF16 && o->formats[STATE_MAIN_PARAMS] <= FORMAT_FP32)
+  if (o->remainders)
+    export_note(e, "store_param_remainders: true: Megatron-LM keeps them with this optimizer");
+  else if (p->precision == DTYPE_BF16 && o->formats[STATE_MAIN_PARAMS] <= FORMAT_FP32)
     export_note(e, "store_param_remainders: false: Megatron-LM keeps remainders with this optimizer");
 }
 
@@ -183,19 +181,16 @@ static void add_data(Export *e, GString *flags)
 {
   const Plan *p = e->plan;
 
-  export_lose_fsdp(e);
   if (p->optimizer.name != OPTIMIZER_MUON) /* dist_muon divides whole layers by itself */
     add(flags, zero_flags[p->zero]);
-  else if (p->zero >= 2)
-    export_lose(e, "zero_stage: %d: Megatron-LM's muon divides optimizer states alone, written as 1", p->zero);
   if (p->offload.optimizer)
     add(flags, "--optimizer-cpu-offload --use-precision-aware-optimizer");
   if (p->offload.optimizer && p->overlap.offload)
     add(flags, "--overlap-cpu-optimizer-d2h-h2d");
-  if (plan_shards(p) < plan_replicas(p) && p->zero == 1)
+  if (plan_shards(p) < plan_replicas(p))
     export_words(flags, "--num-distributed-optimizer-instances %d", plan_replicas(p) / plan_shards(p));
-  else if (plan_shards(p) < plan_replicas(p))
-    export_lose(e, "shard_group_size: %d: Megatron-LM divides optimizer states alone so, left out", p->shard_group);
+  if (plan_shards(p) < plan_replicas(p) && p->zero >= 2)
+    add(flags, "--outer-dp-sharding-strategy no_shard");
   add_optimizer(e, flags);
   export_end_line(flags);
   if (p->dp > 1) {
@@ -221,6 +216,9 @@ static void add_kernels(Export *e, GString *flags)
                 attention_kernel_names[p->attention]);
   else
     add(flags, attention_flags[wide ? ATTENTION_UNFUSED : p->attention]);
+  if (p->attention == ATTENTION_FLASH1 || p->attention == ATTENTION_FLASH3)
+    export_note(e, "attention: %s: Megatron-LM takes the newest that is installed",
+                attention_kernel_names[p->attention]);
   for (gsize i = 0; i < G_N_ELEMENTS(fusions); i++)
     if (G_STRUCT_MEMBER(gboolean, p->framework, fusions[i].offset) != fusions[i].usual)
       add(flags, fusions[i].otherwise);
@@ -352,10 +350,7 @@ const Exporter exporter_megatron = {
   .extension = "sh",
   .first_line = "#!/bin/bash",
   .comments = TRUE,
-  .recipes = TRUE,
-  .orders = TRUE,
-  .shard_groups = TRUE,
-  .sharding = 1u << CHOICE_BUCKET | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_PARTITION,
+  .framework = "megatron-core",
   .render = render,
   .launch = launch,
 };

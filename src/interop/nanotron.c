@@ -19,12 +19,23 @@ static gboolean trains(const Model *m)
          !block->ffn.bias && !a->kv_lora_rank && (gint64)a->heads * a->head_dim == m->hidden;
 }
 
+/* Sequences are divided by its Qwen2 alone, whose blocks without biases are Llama's. */
+static void put_family(const Export *e, GString *text)
+{
+  g_string_append(text, "model:\n  init_method:\n    std: 0.02\n  model_config:\n");
+  if (e->plan->cp > 1)
+    g_string_append(text, "    is_qwen2_config: true\n    attention_bias: false\n"
+                          "    _attn_implementation: llama3_ring_attention\n    ring_attn_heads_k_stride: 1\n");
+  else
+    g_string_append(text, "    is_llama_config: true\n");
+}
+
 static void put_model(const Export *e, GString *text)
 {
   const Model *m = e->model;
   const LayerSpec *block = model_layer(m, 1);
 
-  g_string_append(text, "model:\n  init_method:\n    std: 0.02\n  model_config:\n    is_llama_config: true\n");
+  put_family(e, text);
   g_string_append_printf(text, "    hidden_size: %d\n    intermediate_size: %d\n    num_hidden_layers: %d\n", m->hidden,
                          block->ffn.width, m->blocks);
   g_string_append_printf(text, "    num_attention_heads: %d\n    num_key_value_heads: %d\n", block->attention.heads,
@@ -44,10 +55,7 @@ static void put_optimizer(Export *e, GString *text)
                                                      [OPTIMIZER_SGD] = "sgd"};
   const char *type = export_optimizer(e, types);
 
-  export_lose_formats(e, 1u << STATE_MAIN_GRADS);
-  if (p->zero >= 2)
-    export_lose(e, "zero_stage: %d: nanotron shards optimizer states only, written as 1", p->zero);
-  g_string_append_printf(text, "optimizer:\n  zero_stage: %d\n", MIN(p->zero, 1));
+  g_string_append_printf(text, "optimizer:\n  zero_stage: %d\n", p->zero);
   g_string_append(text, "  weight_decay: 0.1\n  clip_grad: 1.0\n");
   g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(op_gradient_bytes(p) >= 4));
   g_string_append_printf(text, "  learning_rate_scheduler:\n    learning_rate: " EXPORT_LR "\n    lr_warmup_steps: 2\n"
@@ -63,17 +71,12 @@ static void put_parallelism(Export *e, GString *text)
   const Plan *p = e->plan;
   const ScheduleName *schedule = export_schedule(e, schedule_names);
 
-  export_lose_split(e);
-  export_lose_recompute(e);
-  if (p->recompute == RECOMPUTE_SELECTIVE)
-    export_lose(e, "recompute_granularity: selective: nanotron recomputes whole layers, written as none");
   g_string_append_printf(text, "parallelism:\n  tp: %d\n  pp: %d\n  dp: %d\n  pp_engine: %s\n", p->tp, p->pp, p->dp,
                          schedule->theirs);
   g_string_append_printf(text, "  tp_mode: %s\n  tp_linear_async_communication: %s\n",
                          p->sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE",
                          export_truth(p->sequence_parallel && p->overlap.tensor));
   g_string_append_printf(text, "  recompute_layer: %s\n", export_truth(p->recompute == RECOMPUTE_FULL));
-  export_lose_experts(e);
   g_string_append_printf(text, "  expert_parallel_size: %d\n  context_parallel_size: %d\n", p->ep, p->cp);
   g_string_append_printf(text, "tokens:\n  sequence_length: %d\n  train_steps: %d\n  micro_batch_size: %d\n"
                                "  batch_accumulation_per_replica: %d\n",
@@ -118,6 +121,7 @@ const Exporter exporter_nanotron = {
   .target = "nanotron of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
+  .framework = "nanotron-2025",
   .render = render,
   .launch = launch,
 };

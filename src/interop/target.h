@@ -33,7 +33,7 @@ typedef struct {
   gboolean chunks;
 } ScheduleName;
 
-/* The row of the plan's schedule; a loss if the table has none and it matters. */
+/* The row of the plan's schedule; a loss if the table has none and there are stages. */
 const ScheduleName *export_schedule(Export *e, const ScheduleName *table);
 
 /* Blocks in each chunk under that row. */
@@ -45,6 +45,11 @@ char *export_layout(const Plan *plan, int mtp);
 
 /* What a target that knows expert parallelism alone, if that, cannot say of experts. */
 void export_lose_experts(Export *e);
+
+/* What a target without a framework's file has of no plan: choices of sharding but those of `written` (bit i is
+ * ShardingChoice i); and strategies by layer, narrow products, another kernel of attention than the framework's. */
+void export_lose_choices(Export *e, guint written);
+void export_lose_others(Export *e);
 
 /* Formats of states and the settings of an optimizer that a target cannot say; `written` has the bits of those that
  * it can. */
@@ -86,9 +91,6 @@ static inline const char *export_truth(gboolean value)
 /* Whether FSDP's one switch says what is on the host: weights, gradients and optimizer
  * together; a loss if only a part of it is. */
 gboolean export_offloads_fsdp(Export *e);
-
-/* The loss of sharded gradients under Megatron's pipeline, if that is the plan. */
-void export_lose_fsdp(Export *e);
 
 /* Loses counts of recomputed layers and modules, of a tool that has neither. */
 void export_lose_recompute(Export *e);

@@ -17,7 +17,7 @@ static const char *const recompute_modes[] = {
 };
 
 static const char *const precision_names[DTYPE_COUNT] = {
-  [DTYPE_FP32] = "float32", [DTYPE_FP16] = "bfloat16", [DTYPE_BF16] = "bfloat16",
+  [DTYPE_FP32] = "float32", [DTYPE_BF16] = "bfloat16",
 };
 
 /* The models that it registers; width is an expert's where there are experts. */
@@ -53,6 +53,27 @@ static int flavor_of(const Model *m)
   return -1;
 }
 
+/* torchao's recipes of 8-bit products. */
+static const struct {
+  const char *converter, *recipe; /* the converter is its section too */
+} recipes[FP8_COUNT] = {
+  [FP8_TENSORWISE] = { "quantize.linear.float8", "tensorwise" },
+  [FP8_MXFP8] = { "quantize.linear.mx", "mxfp8_cublas" },
+};
+
+static void put_converter(const Plan *p, GString *text)
+{
+  if (p->products == PRODUCTS_FP8)
+    g_string_append_printf(text, "converters = [\"%s\"]\n", recipes[plan_recipe(p)].converter);
+}
+
+static void put_recipe(const Plan *p, GString *text)
+{
+  if (p->products == PRODUCTS_FP8)
+    g_string_append_printf(text, "\n[%s]\nrecipe_name = \"%s\"\n", recipes[plan_recipe(p)].converter,
+                           recipes[plan_recipe(p)].recipe);
+}
+
 static void put_model(Export *e, GString *text)
 {
   const Model *m = e->model;
@@ -66,7 +87,9 @@ static void put_model(Export *e, GString *text)
     export_lose(e, "model: tied embeddings: torchtitan cannot tie them across stages, written as it stands");
   g_string_append_printf(text, "[model]\nname = \"%s\"\nflavor = ", flavor < 0 ? "llama3" : flavors[flavor].name);
   export_quoted(text, flavor < 0 ? m->name : flavors[flavor].flavor);
-  g_string_append(text, "\n\n");
+  g_string_append_c(text, '\n');
+  put_converter(e->plan, text);
+  g_string_append_c(text, '\n');
 }
 
 static const char *const optimizer_types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "AdamW", [OPTIMIZER_ADAMW] = "AdamW"};
@@ -75,22 +98,13 @@ static const char *const optimizer_types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = 
 static void put_training(Export *e, GString *text)
 {
   const Plan *p = e->plan;
-  gboolean mixes = p->dp * p->cp > 1 || (p->tp == 1 && p->pp == 1);
 
-  if (p->precision == DTYPE_FP16)
-    export_lose(e, "precision: fp16: not in torchtitan, written as bf16");
-  else if (p->precision == DTYPE_BF16 && !mixes)
-    export_lose(e, "precision: bf16: torchtitan mixes precisions through data parallelism only, this runs in fp32");
   g_string_append_printf(text, "[training]\nlocal_batch_size = %d\nglobal_batch_size = %d\nseq_len = %d\nsteps = %d\n",
                          p->pp > 1 ? p->micro_batch * plan_micro_batches(p) : p->micro_batch, p->global_batch, p->seq,
                          EXPORT_STEPS);
-  if (export_offloads_fsdp(e))
+  if (p->offload.optimizer)
     g_string_append(text, "enable_cpu_offload = true\n");
   g_string_append_printf(text, "mixed_precision_param = \"%s\"\n\n", precision_names[p->precision]);
-  if (p->optimizer.formats[STATE_GRAD_REDUCE] == FORMAT_BF16 || p->optimizer.formats[STATE_GRAD_REDUCE] == FORMAT_FP16)
-    export_lose(e, "grad_reduce_dtype: %s: torchtitan's mixed_precision_reduce takes float32 alone, written so",
-                state_format_names[p->optimizer.formats[STATE_GRAD_REDUCE]]);
-  export_lose_formats(e, 1u << STATE_GRAD_REDUCE);
   g_string_append_printf(text, "[optimizer]\nname = \"%s\"\nlr = " EXPORT_LR "\n\n",
                          export_optimizer(e, optimizer_types));
 }
@@ -102,9 +116,6 @@ static void put_data(Export *e, GString *text)
   gboolean alone = p->tp == 1 && p->pp == 1 && p->cp == 1;
   gboolean replicate = p->zero == 0 && alone;
 
-  if (p->dp > 1 && p->zero < 2 && !replicate)
-    export_lose(e, "zero_stage: %d: torchtitan %s, written as 2", p->zero,
-                p->zero ? "shards gradients with the optimizer" : "replicates weights without other parallelism only");
   int copies = replicate ? p->dp : export_copies(e);
   g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n", copies,
                          p->dp / copies);
@@ -113,42 +124,56 @@ static void put_data(Export *e, GString *text)
                            p->zero == 3 && !p->sharding.keeps_gathered ? "always" : "never");
 }
 
-/* Layers of a stage, and how many fewer the first and the last one hold. */
-typedef struct {
-  int layers, first_less, last_less;
-} Stages;
-
-/* torchtitan says a split by its ends, which hold no more than the others. */
-static Stages stages_of(Export *e, const ScheduleName *schedule)
+/* A stage of each line: what torchtitan's models call their modules. */
+static void put_stages(const Export *e, GString *text)
 {
-  const LayerSplit *s = &e->plan->split;
-  Stages stages = { export_chunk_blocks(e, schedule), 0, 0 };
+  const LayerSplit *split = &e->plan->split;
+  int block = 0;
 
-  if (!s->stages)
-    return stages;
-  int each = s->stages > 2 ? s->layers[1] : MAX(s->layers[0], s->layers[1]), first_less = each - s->layers[0],
-      last_less = each - s->layers[s->stages - 1];
-  if (split_is_kind(s, SPLITS_ENDS) && first_less >= 0 && last_less >= 0)
-    return (Stages) { each, first_less, last_less };
-  export_lose(e, "layer_split: torchtitan takes fewer layers on the first and the last stage only, left out");
-  return stages;
+  g_string_append(text, "module_fqns_per_model_part = [\n");
+  for (int stage = 0; stage < split->stages; stage++) {
+    g_string_append(text, stage == 0 ? "  [\"tok_embeddings\"" : "  [");
+    for (int i = 0; i < split->layers[stage]; i++, block++)
+      g_string_append_printf(text, "%s\"layers.%d\"", stage > 0 && i == 0 ? "" : ", ", block);
+    if (stage == split->stages - 1)
+      g_string_append_printf(text, "%s\"norm\", \"output\"", split->layers[stage] ? ", " : "");
+    g_string_append(text, "],\n");
+  }
+  g_string_append(text, "]\n");
+}
+
+/* Equal stages: its defaults have one layer fewer on the first and the last. */
+static void put_equal_stages(const Export *e, const ScheduleName *schedule, GString *text)
+{
+  g_string_append_printf(text,
+                         "pipeline_parallel_layers_per_stage = %d\npipeline_parallel_first_stage_less_layers = 0\n"
+                         "pipeline_parallel_last_stage_less_layers = 0\n", export_chunk_blocks(e, schedule));
+}
+
+static void note_pipeline(Export *e)
+{
+  const Plan *p = e->plan;
+
+  if (p->zero >= 2)
+    export_note(e, "no_sync: %s: torchtitan's pipelines reduce gradients with the last micro-batch alone",
+                export_truth(p->sharding.no_sync));
+  if (!p->overlap.pipeline)
+    export_note(e, "overlap: pipeline: false: torchtitan's schedules send beside computation");
 }
 
 static void put_pipeline(Export *e, GString *text)
 {
   const ScheduleName *schedule = export_schedule(e, schedule_names);
-  if (e->plan->micro_group)
-    export_lose(e, "microbatch_group_size_per_vp_stage: torchtitan has its own groups, left out");
-  Stages stages = stages_of(e, schedule);
 
   g_string_append_printf(text, "pipeline_parallel_degree = %d\n", e->plan->pp);
   if (e->plan->pp == 1)
     return;
+  note_pipeline(e);
   g_string_append_printf(text, "pipeline_parallel_schedule = \"%s\"\n", schedule->theirs);
-  g_string_append_printf(text,
-                         "pipeline_parallel_layers_per_stage = %d\npipeline_parallel_first_stage_less_layers = %d\n"
-                         "pipeline_parallel_last_stage_less_layers = %d\n", stages.layers, stages.first_less,
-                         stages.last_less);
+  if (e->plan->split.stages)
+    put_stages(e, text);
+  else
+    put_equal_stages(e, schedule, text);
   g_string_append_printf(text, "pipeline_parallel_microbatch_size = %d\n", e->plan->micro_batch);
 }
 
@@ -156,8 +181,6 @@ static void put_parallelism(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
-  if (p->tp > 1 && !p->sequence_parallel)
-    export_lose(e, "sequence_parallel: false: torchtitan always has it with tensor parallelism, written as true");
   if (p->tp > 1 && p->overlap.tensor)
     export_note(e, "overlap: tensor: true: torchtitan reduces input gradients on the compute stream");
   g_string_append(text, "[parallelism]\n");
@@ -165,15 +188,8 @@ static void put_parallelism(Export *e, GString *text)
   g_string_append_printf(text, "tensor_parallel_degree = %d\n", p->tp);
   put_pipeline(e, text);
   g_string_append_printf(text, "context_parallel_degree = %d\nexpert_parallel_degree = %d\n", p->cp, p->ep);
-  if (p->ep > 1 && plan_expert_tensor(p) != 1 && plan_expert_tensor(p) != p->tp)
-    export_lose(e, "expert_tensor_parallel_size: %d: torchtitan takes 1 or tensor_model_parallel_size, written as 1",
-                plan_expert_tensor(p));
   if (p->ep > 1)
     g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", plan_expert_tensor(p) == p->tp ? p->tp : 1);
-  if (p->overlap.experts)
-    export_lose(e, "overlap: experts: true: not in torchtitan, left out");
-  if (p->expert_capacity > 0)
-    export_lose(e, "moe_expert_capacity_factor: %g: torchtitan drops no tokens, left out", p->expert_capacity);
   g_string_append_c(text, '\n');
 }
 
@@ -181,15 +197,13 @@ static void put_kernels(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
-  export_lose_recompute(e);
-  if (p->recompute == RECOMPUTE_SELECTIVE)
+  if (p->recompute == RECOMPUTE_SELECTIVE && !p->framework->selective_products)
     export_lose(e, "recompute_granularity: selective: torchtitan's own kind keeps attention and every other product");
-  if (p->attention == ATTENTION_UNFUSED)
-    export_lose(e, "attention: unfused: torchtitan's attention is fused, written as it stands");
   g_string_append_printf(text, "[activation_checkpoint]\nmode = \"%s\"\n", recompute_modes[p->recompute]);
   if (p->recompute == RECOMPUTE_SELECTIVE)
     g_string_append(text, "selective_ac_option = \"op\"\n");
   g_string_append_printf(text, "\n[compile]\nenable = %s\n", p->framework->fused_activation ? "true" : "false");
+  put_recipe(p, text);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)
@@ -216,8 +230,7 @@ const Exporter exporter_torchtitan = {
   .target = "torchtitan v0.2.2",
   .extension = "toml",
   .comments = TRUE,
-  .shard_groups = TRUE,
-  .sharding = 1u << CHOICE_RESHARD | 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS,
+  .framework = "torchtitan",
   .render = render,
   .launch = launch,
 };
