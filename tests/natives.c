@@ -9,6 +9,9 @@
 
 const char *const native_names[] = { "no plan", "lossless", "model", "lossy", "refused", NULL };
 
+const char *const native_frameworks[] = { "megatron-core", "deepspeed", "torchtitan", "nanotron-2025" };
+const int native_frameworks_n = G_N_ELEMENTS(native_frameworks);
+
 const NativeQuestion native_questions[NATIVE_QUESTIONS] = {
   { "llama-3.1-8b", "dgx-h100", 8, 64, 0, NULL, NULL, FALSE },
   { "llama-3.1-8b", "dgx-h100", 32, 128, 8192, NULL, NULL, TRUE },
@@ -19,20 +22,20 @@ const NativeQuestion native_questions[NATIVE_QUESTIONS] = {
   { "llama-3.1-8b", "hgx-b200", 16, 64, 8192, "pp=4", NULL, FALSE },
   { "llama-3.1-8b", "dgx-h100", 8, 32, 4096, "tp=8", NULL, FALSE },
   { "llama-3.1-8b", "dgx-h100", 8, 32, 4096, "pp=8", NULL, FALSE },
-  { "llama-3.1-8b", "dgx-h100", 32, 128, 8192, "zero=1", NULL, FALSE },
+  { "llama-3.1-8b", "dgx-h100", 32, 128, 8192, "pp=2", "states,order", TRUE },
   { "llama-3.1-8b", "dgx-h100", 32, 128, 8192, "zero=3", NULL, FALSE },
   { "llama-3.1-8b", "dgx-h100", 64, 256, 8192, NULL, "offload,zero++,states,order", FALSE },
   { "llama-3.1-70b", "dgx-h100", 64, 128, 8192, NULL, NULL, TRUE },
   { "llama-3.1-70b", "dgx-h100", 128, 256, 8192, "tp=8", NULL, FALSE },
   { "llama-3.1-70b", "dgx-h100", 64, 64, 32768, NULL, NULL, FALSE },
-  { "llama-3.1-70b", "dgx-h100", 16, 32, 4096, NULL, "offload", FALSE },
-  { "llama-3.1-405b", "dgx-h100", 512, 512, 8192, NULL, NULL, FALSE },
+  { "llama-3.1-70b", "dgx-h100", 16, 32, 4096, "pp=1", "offload", FALSE },
+  { "llama-3.1-405b", "dgx-h100", 512, 512, 8192, "tp=8,pp=16", NULL, FALSE },
   { "llama-2-7b", "dgx-a100-80gb", 8, 32, 0, NULL, NULL, FALSE },
   { "llama-2-13b", "dgx-a100-40gb", 32, 128, 0, NULL, NULL, FALSE },
   { "llama-2-70b", "dgx-a100-80gb", 64, 128, 0, "pp=4", NULL, FALSE },
   { "qwen3-8b", "dgx-h100", 16, 64, 8192, NULL, NULL, FALSE },
   { "qwen3-32b", "dgx-h100", 32, 64, 8192, NULL, NULL, FALSE },
-  { "qwen3-30b-a3b", "dgx-h100", 32, 128, 4096, NULL, NULL, FALSE },
+  { "qwen3-30b-a3b", "dgx-h100", 32, 128, 4096, "pp=1", NULL, FALSE },
   { "mixtral-8x7b", "dgx-h100", 32, 128, 4096, NULL, NULL, FALSE },
   { "deepseek-v2-lite", "dgx-h100", 16, 64, 4096, NULL, NULL, FALSE },
   { "gpt3", "dgx", 256, 512, 0, NULL, NULL, FALSE },
@@ -69,12 +72,12 @@ static NativeKind kind_of(const GPtrArray *losses)
   return kind;
 }
 
-static void export_winner(const Model *model, const Cluster *cluster, const Plan *plan, const char *exporter,
+static void export_winner(const Model *model, const Cluster *cluster, const Plan *plan, const Exporter *exporter,
                           Native *out)
 {
   g_autoptr(GPtrArray) losses = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GError) refusal = NULL;
-  g_autofree char *text = export_plan(exporter_find(exporter), model, cluster, plan, losses, &refusal);
+  g_autofree char *text = export_plan(exporter, model, cluster, plan, losses, &refusal);
 
   out->plan = plan_label(plan);
   if (!text) {
@@ -87,7 +90,7 @@ static void export_winner(const Model *model, const Cluster *cluster, const Plan
   out->why = g_strjoinv("; ", (char **)losses->pdata);
 }
 
-Native native_ask(const NativeQuestion *q, const char *framework_name, const char *exporter)
+Native native_ask(const NativeQuestion *q, const char *framework_name)
 {
   Native out = { 0 };
   Model *model = fixture_known_model(q->model);
@@ -105,7 +108,7 @@ Native native_ask(const NativeQuestion *q, const char *framework_name, const cha
     Plan plan = g_array_index(found->best, Found, 0).plan;
     if (q->refine)
       plan = refined(model, cluster, &plan);
-    export_winner(model, cluster, &plan, exporter, &out);
+    export_winner(model, cluster, &plan, exporter_find(framework->engine), &out);
   }
   search_result_free(found);
   framework_free(framework);

@@ -29,7 +29,11 @@ typedef struct {
   char *why;  /* losses, or the refusal, joined by "; " */
 } Native;
 
-Native native_ask(const NativeQuestion *question, const char *framework, const char *exporter);
+/* The frameworks that an exporter writes for. */
+extern const char *const native_frameworks[];
+extern const int native_frameworks_n;
+
+Native native_ask(const NativeQuestion *question, const char *framework);
 void native_clear(Native *native);
 
 /* One line: "llama-3.1-8b on 32 of dgx-h100, 128 x 8192, cp=2". Newly allocated. */

@@ -79,7 +79,10 @@ START_TEST(deepspeed_losses)
             "virtual_pipeline_model_parallel_size: 2: not in DeepSpeed 0.19.6, written as 1\n"
             "pipeline_schedule: interleaved: not in DeepSpeed 0.19.6, written as 1f1b\n"
             "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false\n"
-            "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none\n");
+            "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none\n"
+            "overlap: pipeline: true: DeepSpeed 0.19.6 has no switch for it\n"
+            "overlap: tensor: true: DeepSpeed 0.19.6 has no switch for it\n");
+  c.plan.overlap.pipeline = c.plan.overlap.tensor = FALSE;
   c.plan.zero = 3;
   c.plan.vpp = 1;
   c.plan.schedule = schedule_find("1f1b");
@@ -236,7 +239,7 @@ START_TEST(lossy_export_is_refused)
   g_autofree char *text = exported(&c, "deepspeed", NULL);
   g_autofree char *written = NULL;
   g_autofree char *message = g_strconcat(
-    path, ": deepspeed cannot express all of the plan (4 losses; --allow-lossy writes the rest): "
+    path, ": deepspeed cannot express all of the plan (6 losses; --allow-lossy writes the rest): "
           "virtual_pipeline_model_parallel_size: 2: not in DeepSpeed 0.19.6, written as 1", NULL);
 
   ck_assert(!export_write(deepspeed, c.model, c.cluster, &c.plan, path, FALSE, &error));

@@ -242,7 +242,7 @@ START_TEST(one_node_needs_no_batch_system)
   has_not(&c, "megatron", "SBATCH");
   has_not(&c, "megatron", "SLURM");
   g_autofree char *line = launch_line(exporter_find("deepspeed"), c.model, c.cluster, &c.plan, "my plan.json");
-  ck_assert_str_eq(line, "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config 'my plan.json'");
+  ck_assert_str_eq(line, "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config 'my plan.json' --seq-length 64");
   case_clear(&c);
 }
 END_TEST

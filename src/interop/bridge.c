@@ -20,6 +20,10 @@ static void put_model(Export *e, GString *text)
     g_string_append_printf(text, "  virtual_pipeline_model_parallel_size: %d\n", p->vpp);
   else
     g_string_append(text, "  virtual_pipeline_model_parallel_size: null\n");
+  if (schedule->chunks && p->pp > 2)
+    g_string_append_printf(text, "  overlap_p2p_comm: %s\n", export_truth(p->overlap.pipeline));
+  else if (p->pp > 1 && p->overlap.pipeline != schedule->chunks)
+    export_note(e, "overlap: pipeline: %s: Megatron overlaps it where it interleaves", export_truth(p->overlap.pipeline));
   if (p->micro_group)
     g_string_append_printf(text, "  microbatch_group_size_per_vp_stage: %d\n", p->micro_group);
   if (p->split.stages) {
@@ -43,6 +47,8 @@ static void put_model(Export *e, GString *text)
     g_string_append(text, "  moe_pad_expert_input_to_capacity: true\n");
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
   export_recompute_yaml(e, text);
+  if (p->partition_activations)
+    g_string_append(text, "  distribute_saved_activations: true\n");
   g_string_append_printf(text, "  seq_length: %d\n", p->seq);
 }
 
@@ -55,14 +61,13 @@ static void put_data(Export *e, GString *text)
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
                                                      [OPTIMIZER_SGD] = "sgd"};
 
-  export_lose_choices(e, 1u << CHOICE_OFFLOAD_OPTIMIZER);
-  export_lose_others(e);
-  export_lose_formats(e, 0);
   g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(text, "  num_distributed_optimizer_instances: %d\n", plan_replicas(p) / plan_shards(p));
   g_string_append_printf(text, "  overlap_grad_reduce: %s\n  overlap_param_gather: %s\n", export_truth(gradients),
                          export_truth(parameters));
+  if (p->sharding.bucket > 0)
+    g_string_append_printf(text, "  bucket_size: %.0f\n", p->sharding.bucket);
   if (p->zero >= 2)
     g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
                                  "  data_parallel_sharding_strategy: %s\n",
@@ -71,8 +76,10 @@ static void put_data(Export *e, GString *text)
   if (p->offload.optimizer)
     g_string_append_printf(text, "  optimizer_cpu_offload: true\n  use_precision_aware_optimizer: true\n"
                                  "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(p->overlap.offload));
-  if (p->optimizer.name != OPTIMIZER_ADAM)
-    g_string_append_printf(text, "  optimizer: %s\n", export_optimizer(e, types));
+  if (types[p->optimizer.name] && p->optimizer.name != OPTIMIZER_ADAM)
+    g_string_append_printf(text, "  optimizer: %s\n", types[p->optimizer.name]);
+  if (p->optimizer.name == OPTIMIZER_SGD)
+    g_string_append_printf(text, "  sgd_momentum: %g\n", p->optimizer.momentum);
   if (p->zero >= 2 || mesh_is_inner(p))
     g_string_append(text, "dist:\n");
   if (mesh_is_inner(p))
@@ -81,12 +88,34 @@ static void put_data(Export *e, GString *text)
     g_string_append(text, "  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
 }
 
+/* The rest is Megatron-LM's, as its overrides are. */
+static void lose_unsaid(Export *e)
+{
+  const Plan *p = e->plan;
+  Plan said = export_plainest(e);
+
+  said.overlap = p->overlap;
+  said.dispatch = p->dispatch;
+  said.expert_capacity = p->expert_capacity;
+  said.expert_drop = p->expert_drop;
+  said.expert_padded = p->expert_padded;
+  said.micro_group = p->micro_group;
+  said.pipeline_inner = p->pipeline_inner;
+  said.partition_activations = p->partition_activations;
+  said.sharding.bucket = p->sharding.bucket;
+  if (p->optimizer.name == OPTIMIZER_MUON)
+    said.optimizer = optimizer_default();
+  export_lose_unsaid(e, &said);
+  export_say_overlaps(e, OVERLAP_GRADIENTS | OVERLAP_PARAMETERS | OVERLAP_PIPELINE | OVERLAP_OFFLOAD);
+}
+
 static gboolean render(Export *e, GString *text, GError **error)
 {
   const Plan *p = e->plan;
 
   (void)error;
   export_note(e, "The model itself is the recipe's; train_iters is a placeholder.");
+  lose_unsaid(e);
   put_model(e, text);
   g_string_append_printf(text, "train:\n  micro_batch_size: %d\n  global_batch_size: %d\n  train_iters: %d\n",
                          p->micro_batch, p->global_batch, EXPORT_STEPS);

@@ -1,5 +1,5 @@
 /* DeepSpeed: its JSON configuration. The model and the grid of stages stand in
- * the training script, so the launch line passes it the degrees, and that blocks are made again. */
+ * the training script, so the launch line passes it the degrees, lengths, and that blocks are made again. */
 #include "interop/target.h"
 
 #include "op/op.h"
@@ -25,6 +25,8 @@ static void lose_rest(Export *e)
   const Plan *p = e->plan;
   gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
 
+  export_say_overlaps(e, OVERLAP_GRADIENTS | (p->pp == 1 ? OVERLAP_TENSOR : 0) |
+                           (p->zero == 3 ? OVERLAP_PARAMETERS : 0));
   if (p->zero == 0 && accumulates_wide)
     export_lose(e, "framework: %s: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as %s",
                 p->framework->name, precision_names[p->precision]);
@@ -299,6 +301,9 @@ static void launch(Export *e, const char *file, GString *line)
     export_words(line, "--pipe-parallel-size %d --model-parallel-size %d", p->pp, p->tp);
   if (asks_model(p))
     export_words(line, "--gradient-checkpointing");
+  export_words(line, "--seq-length %d", p->seq);
+  if (p->decoder_seq)
+    export_words(line, "--decoder-seq-length %d", p->decoder_seq);
 }
 
 const Exporter exporter_deepspeed = {

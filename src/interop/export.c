@@ -101,12 +101,6 @@ char *export_layout(const Plan *p, int mtp)
   return g_string_free(text, FALSE);
 }
 
-void export_lose_split(Export *e)
-{
-  if (e->plan->split.stages)
-    export_lose(e, "layer_split: %s takes none, left out", e->exporter->target);
-}
-
 const LayerSpec *export_block(const Model *m, gboolean experts)
 {
   for (int i = 0; i < m->n_layers; i++) {
@@ -140,27 +134,53 @@ int export_copies(Export *e)
   return 1;
 }
 
-void export_lose_choices(Export *e, guint written)
+void export_lose_unsaid(Export *e, const Plan *said)
 {
-  const Plan *p = e->plan;
-
-  for (int choice = 0; choice < CHOICE_COUNT; choice++)
-    if (plan_takes(p, choice) && !(written >> choice & 1))
-      export_lose(e, "%s: not in %s, left out", sharding_choice_names[choice], e->exporter->target);
+  nearest_lose(e, e->plan, said, NULL);
 }
 
-void export_lose_others(Export *e)
+Plan export_plainest(const Export *e)
+{
+  Plan usual = plan_default(e->model, e->plan->framework), p = *e->plan;
+
+  plan_set_schedule(&usual, p.schedule, p.vpp);
+  p.overlap = usual.overlap;
+  p.strategies.n = 0;
+  p.products = plan_narrow(&p) ? PRODUCTS_PLAIN : p.products;
+  p.fp8_recipe = FP8_NONE;
+  p.attention = usual.attention;
+  p.sharding = usual.sharding;
+  p.dispatch = usual.dispatch;
+  p.expert_capacity = 0;
+  p.expert_drop = DROP_PROBS;
+  p.expert_padded = FALSE;
+  p.optimizer.remainders = FALSE;
+  memset(p.optimizer.formats, 0, sizeof p.optimizer.formats);
+  p.decoder_seq = p.split_rank = p.micro_group = 0;
+  p.pipeline_inner = p.partition_activations = FALSE;
+  return p;
+}
+
+void export_say_overlaps(Export *e, guint written)
 {
   const Plan *p = e->plan;
+  gboolean replicas = plan_replicas(p) > 1;
+  const struct {
+    const char *name;
+    gboolean matters, on, usual;
+  } overlaps[] = {
+    { "gradients", replicas, p->overlap.gradients, e->own->overlap_gradients },
+    { "parameters", replicas && p->zero > 0, p->overlap.parameters, e->own->overlap_parameters },
+    { "pipeline", p->pp > 1, p->overlap.pipeline, e->own->overlap_pipeline },
+    { "tensor", p->tp > 1, p->overlap.tensor, e->own->overlap_tensor },
+    { "offload", p->offload.optimizer, p->overlap.offload, e->own->overlap_offload },
+  };
 
-  if (p->strategies.n > 0)
-    export_lose(e, "layer_strategies: not in %s, left out: all layers get the plan's own", e->exporter->target);
-  if (plan_narrow(p))
-    export_lose(e, "precision: %s: not in %s, written as bf16", dtype_names[plan_format(p)], e->exporter->target);
-  if (p->fp8_recipe)
-    export_lose(e, "fp8_recipe: %s: not in %s, left out", fp8_recipe_names[p->fp8_recipe], e->exporter->target);
-  if (p->attention != p->framework->attention)
-    export_lose(e, "attention: %s: not in %s, left out", attention_kernel_names[p->attention], e->exporter->target);
+  for (gsize i = 0; i < G_N_ELEMENTS(overlaps); i++)
+    if (overlaps[i].matters && overlaps[i].on != overlaps[i].usual && !(written >> i & 1))
+      (e->exporter->comments ? export_note : export_lose)(e, "overlap: %s: %s: %s has no switch for it",
+                                                          overlaps[i].name, export_truth(overlaps[i].on),
+                                                          e->exporter->target);
 }
 
 /* What of a model is no decoder of text with dense attention; NULL if nothing is. */
@@ -204,30 +224,6 @@ void export_words(GString *text, const char *format, ...)
     g_string_append_c(text, ' ');
   g_string_append_vprintf(text, format, args);
   va_end(args);
-}
-
-void export_lose_experts(Export *e)
-{
-  const Plan *p = e->plan;
-
-  if (p->overlap.experts)
-    export_lose(e, "overlap: experts: true: not in %s, left out", e->exporter->target);
-  if (plan_expert_tensor(p) != p->tp)
-    export_lose(e, "expert_tensor_parallel_size: %d: not in %s, left out", plan_expert_tensor(p), e->exporter->target);
-  if (p->expert_capacity > 0)
-    export_lose(e, "moe_expert_capacity_factor: %g: not in %s, left out", p->expert_capacity, e->exporter->target);
-}
-
-void export_lose_formats(Export *e, guint written)
-{
-  const Optimizer *o = &e->plan->optimizer;
-
-  for (int i = 0; i < STATE_COUNT; i++)
-    if (o->formats[i] && !(written >> i & 1))
-      export_lose(e, "%s: %s: not in %s, left out", optimizer_state_names[i], state_format_names[o->formats[i]],
-                  e->exporter->target);
-  if (o->remainders && !(written >> STATE_MAIN_PARAMS & 1))
-    export_lose(e, "store_param_remainders: true: not in %s, left out", e->exporter->target);
 }
 
 const char *export_optimizer(Export *e, const char *const names[OPTIMIZER_COUNT])
@@ -290,10 +286,8 @@ static Export export_of(const Exporter *exporter, const Model *model, const Clus
 /* Has the export write the nearest plan that its tool runs. */
 static gboolean to_target(Export *e, Plan *nearest, GError **error)
 {
-  g_autoptr(Framework) own = e->exporter->framework ? framework_load(e->exporter->framework, error) : NULL;
-
   *nearest = *e->plan;
-  if (e->exporter->framework && (!own || !nearest_plan(e, own, nearest, error)))
+  if (e->exporter->framework && (!e->own || !nearest_plan(e, e->own, nearest, error)))
     return FALSE;
   e->plan = nearest;
   return TRUE;
@@ -345,9 +339,11 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
   g_autoptr(GPtrArray) found = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GString) body = g_string_new(NULL);
+  g_autoptr(Framework) own = exporter->framework ? framework_load(exporter->framework, error) : NULL;
   Plan nearest;
   Export e = export_of(exporter, model, cluster, plan);
 
+  e.own = own;
   e.losses = found;
   e.notes = notes;
   if (!to_target(&e, &nearest, error))
@@ -385,9 +381,11 @@ char *launch_line(const Exporter *exporter, const Model *model, const Cluster *c
 {
   g_autofree char *usual = g_strdup_printf("%s.%s", exporter->name, exporter->extension);
   Export e = export_of(exporter, model, cluster, plan);
+  g_autoptr(Framework) own = exporter->framework ? framework_load(exporter->framework, NULL) : NULL;
   GString *line = g_string_new(NULL);
   Plan nearest;
 
+  e.own = own;
   to_target(&e, &nearest, NULL); /* what cannot be told is launched as it stands */
   exporter->launch(&e, file ? file : usual, line);
   return g_string_free(line, FALSE);

@@ -76,6 +76,7 @@ static void put_parallelism(Export *e, GString *text)
   g_string_append_printf(text, "  tp_mode: %s\n  tp_linear_async_communication: %s\n",
                          p->sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE",
                          export_truth(p->sequence_parallel && p->overlap.tensor));
+  export_say_overlaps(e, p->sequence_parallel ? OVERLAP_TENSOR : 0);
   g_string_append_printf(text, "  recompute_layer: %s\n", export_truth(p->recompute == RECOMPUTE_FULL));
   g_string_append_printf(text, "  expert_parallel_size: %d\n  context_parallel_size: %d\n", p->ep, p->cp);
   g_string_append_printf(text, "tokens:\n  sequence_length: %d\n  train_steps: %d\n  micro_batch_size: %d\n"

@@ -49,14 +49,3 @@ void export_recompute_yaml(Export *e, GString *text)
     g_string_append_printf(text, "  recompute_granularity: full\n  recompute_method: %s\n  recompute_num_layers: %d\n",
                            recompute_method_names[s->method], layers_of(e));
 }
-
-void export_lose_recompute(Export *e)
-{
-  const RecomputeScope *s = &e->plan->scope;
-
-  if (recompute_counts(s))
-    export_lose(e, "recompute_num_layers: %s has no number of layers, written as all",
-                e->exporter->target);
-  if (s->modules && s->modules != 1u << MODULE_CORE_ATTN)
-    export_lose(e, "recompute_modules: %s has no modules, left out", e->exporter->target);
-}

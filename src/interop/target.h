@@ -10,6 +10,7 @@ struct Export {
   const Model *model;
   const Cluster *cluster;
   const Plan *plan;
+  const Framework *own; /* what the tool runs; NULL where the exporter says itself what it loses */
   int nodes, node_gpus;
   GPtrArray *losses, *notes; /* NULL while nobody asks */
 };
@@ -43,26 +44,25 @@ int export_chunk_blocks(const Export *e, const ScheduleName *row);
  * predicts further tokens; newly allocated. */
 char *export_layout(const Plan *plan, int mtp);
 
-/* What a target that knows expert parallelism alone, if that, cannot say of experts. */
-void export_lose_experts(Export *e);
+/* Loses each key in which the plan differs from `said`, what a file says of it without a framework's own. */
+void export_lose_unsaid(Export *e, const Plan *said);
 
-/* What a target without a framework's file has of no plan: choices of sharding but those of `written` (bit i is
- * ShardingChoice i); and strategies by layer, narrow products, another kernel of attention than the framework's. */
-void export_lose_choices(Export *e, guint written);
-void export_lose_others(Export *e);
+/* The plan with what no target without a framework's file can be told as usual: strategies by layer, narrow products,
+ * formats of states, choices of sharding and of experts' tokens, overlaps. */
+Plan export_plainest(const Export *e);
 
-/* Formats of states and the settings of an optimizer that a target cannot say; `written` has the bits of those that
- * it can. */
-void export_lose_formats(Export *e, guint written);
+/* What runs beside computation otherwise than the tool runs it by itself: a note, or a loss of a format without
+ * comments. `written`: bits of ExportOverlap that the file says. */
+typedef enum {
+  OVERLAP_GRADIENTS = 1, OVERLAP_PARAMETERS = 2, OVERLAP_PIPELINE = 4, OVERLAP_TENSOR = 8, OVERLAP_OFFLOAD = 16,
+} ExportOverlap;
+void export_say_overlaps(Export *e, guint written);
 
 /* The optimizer's name in a table of the target's own, its AdamW for those that it lacks. */
 const char *export_optimizer(Export *e, const char *const names[OPTIMIZER_COUNT]);
 
 /* Copies of what ZeRO divides over data-parallel ranks (HSDP); 1 and a loss where context-parallel ranks are split. */
 int export_copies(Export *e);
-
-/* Loses a layer_split, of a tool that cannot be given one. */
-void export_lose_split(Export *e);
 
 /* The first block with experts, or without; NULL if there is none. */
 const LayerSpec *export_block(const Model *model, gboolean experts);
@@ -91,9 +91,6 @@ static inline const char *export_truth(gboolean value)
 /* Whether FSDP's one switch says what is on the host: weights, gradients and optimizer
  * together; a loss if only a part of it is. */
 gboolean export_offloads_fsdp(Export *e);
-
-/* Loses counts of recomputed layers and modules, of a tool that has neither. */
-void export_lose_recompute(Export *e);
 
 /* What Megatron Core is told to recompute, as flags and as lines of "model:". */
 void export_recompute_flags(Export *e, GString *flags);

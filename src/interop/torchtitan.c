@@ -157,8 +157,6 @@ static void note_pipeline(Export *e)
   if (p->zero >= 2)
     export_note(e, "no_sync: %s: torchtitan's pipelines reduce gradients with the last micro-batch alone",
                 export_truth(p->sharding.no_sync));
-  if (!p->overlap.pipeline)
-    export_note(e, "overlap: pipeline: false: torchtitan's schedules send beside computation");
 }
 
 static void put_pipeline(Export *e, GString *text)
@@ -181,8 +179,7 @@ static void put_parallelism(Export *e, GString *text)
 {
   const Plan *p = e->plan;
 
-  if (p->tp > 1 && p->overlap.tensor)
-    export_note(e, "overlap: tensor: true: torchtitan reduces input gradients on the compute stream");
+  export_say_overlaps(e, 0);
   g_string_append(text, "[parallelism]\n");
   put_data(e, text);
   g_string_append_printf(text, "tensor_parallel_degree = %d\n", p->tp);

@@ -24,6 +24,7 @@ static gboolean shard_group(const Plan *p, const Model *m) { return (void)m, pla
 static gboolean tiling(const Plan *p, const Model *m) { return (void)m, p->sharding.tiling > 1; }
 static gboolean no_sync(const Plan *p, const Model *m) { return (void)m, p->sharding.no_sync; }
 static gboolean sub_groups(const Plan *p, const Model *m) { return (void)m, p->offload.sub_group > 0; }
+static gboolean split_rank(const Plan *p, const Model *m) { return (void)m, p->split_rank > 0; }
 static gboolean secondary(const Plan *p, const Model *m) { return (void)m, p->sharding.secondary > 0; }
 static gboolean stage(const Plan *p, int zero) { return plan_replicas(p) > 1 && p->zero == zero; }
 static gboolean zero_0(const Plan *p, const Model *m) { return (void)m, stage(p, 0); }
@@ -147,6 +148,7 @@ static void to_usual_sums(Plan *p) { p->optimizer.formats[STATE_TENSOR_REDUCE] =
 static void to_sync(Plan *p) { p->sharding.no_sync = FALSE; }
 static void to_one_copy(Plan *p) { p->sharding.secondary = 0; }
 static void to_whole_products(Plan *p) { p->sharding.tiling = 1; }
+static void to_cut_by_layers(Plan *p) { p->split_rank = 0; }
 static void to_one_group(Plan *p) { p->offload.sub_group = 0; }
 static void to_no_momentum(Plan *p) { p->optimizer.momentum = 0; }
 static void to_cpu(Plan *p) { p->offload.activations = STORE_CPU; }
@@ -201,6 +203,7 @@ static const struct {
   [FEATURE_FP16] = { "fp16", fp16, PLAN_DEGREES, to_bf16 },
   [FEATURE_UNSHARED_16_BIT] = { "unshared_16_bit", unshared, PLAN_DEGREES, to_fp32 },
   [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
+  [FEATURE_SPLIT_RANK] = { "split_rank", split_rank, PLAN_SCHEDULE, to_cut_by_layers },
   [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows },
   [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows },
   [FEATURE_SELECTIVE] = { "selective", selective, PLAN_PASSES, to_no_recompute },

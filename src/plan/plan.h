@@ -252,6 +252,9 @@ gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **
 gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
                     Framework **framework, GError **error);
 
+/* The keys that a plan file may have; NULL behind the last. */
+const char *plan_key_name(int i);
+
 /* Writes the whole plan as an object under `key`. */
 void plan_write(const Plan *plan, JsonWriter *writer, const char *key);
 

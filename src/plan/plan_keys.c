@@ -78,6 +78,11 @@ static const JsonField fields[] = {
   { "description", JSON_ANY },
 };
 
+const char *plan_key_name(int i)
+{
+  return i < (int)G_N_ELEMENTS(fields) ? fields[i].key : NULL;
+}
+
 static const JsonField overlap_fields[] = {
   { "gradients", JSON_BOOL, G_STRUCT_OFFSET(Overlap, gradients) },
   { "parameters", JSON_BOOL, G_STRUCT_OFFSET(Overlap, parameters) },

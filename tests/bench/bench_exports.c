@@ -5,27 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
+static void print_one(const NativeQuestion *question, const Native *native)
+{
+  g_autofree char *text = native_text(question);
+
+  printf("%-8s %s\n         %s\n         %s\n", native_names[native->kind], text, native->plan ? native->plan : "",
+         native->why ? native->why : "");
+}
+
 int main(int argc, char **argv)
 {
-  static const char *const pairs[][2] = { { "megatron-core", "megatron" }, { "deepspeed", "deepspeed" },
-                                          { "torchtitan", "torchtitan" }, { "nanotron-2025", "nanotron" },
-                                          { "fsdp", "accelerate" } };
-
-  for (gsize i = 0; i < G_N_ELEMENTS(pairs); i++) {
+  for (int i = 0; i < native_frameworks_n; i++) {
     int counts[NATIVE_COUNT] = { 0 };
-    if (argc > 1 && strcmp(argv[1], pairs[i][0]) != 0)
+    if (argc > 1 && strcmp(argv[1], native_frameworks[i]) != 0)
       continue;
     for (int q = 0; q < NATIVE_QUESTIONS; q++) {
-      Native native = native_ask(&native_questions[q], pairs[i][0], pairs[i][1]);
+      Native native = native_ask(&native_questions[q], native_frameworks[i]);
       counts[native.kind]++;
-      if (argc > 1) {
-        g_autofree char *text = native_text(&native_questions[q]);
-        printf("%-8s %s\n         %s\n         %s\n", native_names[native.kind], text, native.plan ? native.plan : "",
-               native.why ? native.why : "");
-      }
+      if (argc > 1)
+        print_one(&native_questions[q], &native);
       native_clear(&native);
     }
-    printf("%-14s", pairs[i][0]);
+    printf("%-14s", native_frameworks[i]);
     for (int k = 0; k < NATIVE_COUNT; k++)
       printf("  %s %d", native_names[k], counts[k]);
     printf("\n");

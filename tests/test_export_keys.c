@@ -1,0 +1,254 @@
+/* Every key of a plan, in every exporter: a changed key changes what is written, or what is said to be lost. */
+#include "main.h"
+
+#include "fixture.h"
+#include "interop/export.h"
+
+#include <string.h>
+
+/* A plan and a change of it, both legal: keys of a plan file for 16 GPUs. */
+typedef struct {
+  const char *key, *framework, *before, *after;
+  const char *model; /* NULL: Llama's */
+} Change;
+
+#define MEGATRON "megatron-core"
+#define PIPE "\"pipeline_model_parallel_size\": 4, \"tensor_model_parallel_size\": 2, \"zero_stage\": 1"
+#define SHARDED "\"zero_stage\": 3"
+#define TENSOR "\"tensor_model_parallel_size\": 2, \"zero_stage\": 1"
+#define EXPERTS "\"expert_model_parallel_size\": 2"
+#define CHUNKS PIPE ", \"virtual_pipeline_model_parallel_size\": 2"
+
+static const Change changes[] = {
+  { "gpus", MEGATRON, "", "\"gpus\": 32" },
+  { "data_parallel_size", MEGATRON, "", "\"gpus\": 32, \"data_parallel_size\": 32" },
+  { "global_batch_size", MEGATRON, "", "\"global_batch_size\": 128" },
+  { "micro_batch_size", MEGATRON, "", "\"micro_batch_size\": 2" },
+  { "seq_length", MEGATRON, "", "\"seq_length\": 4096" },
+  { "decoder_seq_length", MEGATRON, "", "\"decoder_seq_length\": 64", "t5-base" },
+  { "tensor_model_parallel_size", MEGATRON, "", TENSOR },
+  { "sequence_parallel", MEGATRON, TENSOR, TENSOR ", \"sequence_parallel\": true" },
+  { "pipeline_model_parallel_size", MEGATRON, "\"zero_stage\": 1", PIPE },
+  { "pipeline_model_parallel_split_rank", MEGATRON, "\"pipeline_model_parallel_size\": 4",
+    "\"pipeline_model_parallel_size\": 4, \"pipeline_model_parallel_split_rank\": 1", "t5-base" },
+  { "use_tp_pp_dp_mapping", MEGATRON, PIPE, PIPE ", \"use_tp_pp_dp_mapping\": true" },
+  { "virtual_pipeline_model_parallel_size", MEGATRON, PIPE, CHUNKS },
+  { "microbatch_group_size_per_vp_stage", MEGATRON, CHUNKS, CHUNKS ", \"microbatch_group_size_per_vp_stage\": 8" },
+  { "pipeline_schedule", MEGATRON, PIPE, PIPE ", \"pipeline_schedule\": \"gpipe\"" },
+  { "context_parallel_size", MEGATRON, "", "\"context_parallel_size\": 2" },
+  { "context_parallel_size", "deepspeed", "", "\"context_parallel_size\": 2" },
+  { "cp_comm_type", MEGATRON, "\"context_parallel_size\": 2",
+    "\"context_parallel_size\": 2, \"cp_comm_type\": \"a2a\"" },
+  { "cp_comm_type", MEGATRON, "\"context_parallel_size\": 2, \"cp_comm_type\": \"all_gather\"",
+    "\"context_parallel_size\": 2, \"cp_comm_type\": \"p2p\"" },
+  { "expert_model_parallel_size", MEGATRON, "", EXPERTS, "mixtral-8x7b" },
+  { "expert_tensor_parallel_size", MEGATRON, EXPERTS ", " TENSOR ", \"sequence_parallel\": true",
+    EXPERTS ", " TENSOR ", \"sequence_parallel\": true, \"expert_tensor_parallel_size\": 1", "mixtral-8x7b" },
+  { "moe_token_dispatcher_type", MEGATRON, EXPERTS, EXPERTS ", \"moe_token_dispatcher_type\": \"flex\"",
+    "mixtral-8x7b" },
+  { "moe_expert_capacity_factor", MEGATRON, EXPERTS, EXPERTS ", \"moe_expert_capacity_factor\": 1.5",
+    "mixtral-8x7b" },
+  { "moe_token_drop_policy", MEGATRON, EXPERTS ", \"moe_expert_capacity_factor\": 1.5",
+    EXPERTS ", \"moe_expert_capacity_factor\": 1.5, \"moe_token_drop_policy\": \"position\"", "mixtral-8x7b" },
+  { "moe_pad_expert_input_to_capacity", MEGATRON, EXPERTS ", \"moe_expert_capacity_factor\": 1.5",
+    EXPERTS ", \"moe_expert_capacity_factor\": 1.5, \"moe_pad_expert_input_to_capacity\": true", "mixtral-8x7b" },
+  { "zero_stage", MEGATRON, "", "\"zero_stage\": 1" },
+  { "zero_stage", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 2" },
+  { "zero_stage", MEGATRON, "\"zero_stage\": 2", "\"zero_stage\": 3" },
+  { "shard_group_size", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"shard_group_size\": 8" },
+  { "shard_group_size", MEGATRON, SHARDED, SHARDED ", \"shard_group_size\": 8" },
+  { "recompute_granularity", MEGATRON, "", "\"recompute_granularity\": \"full\"" },
+  { "recompute_granularity", MEGATRON, "", "\"recompute_granularity\": \"selective\"" },
+  { "recompute_granularity", MEGATRON, PIPE, PIPE ", \"recompute_granularity\": \"full\"" },
+  { "recompute_num_layers", MEGATRON, "\"recompute_granularity\": \"full\"",
+    "\"recompute_granularity\": \"full\", \"recompute_num_layers\": 4" },
+  { "recompute_method", MEGATRON, "\"recompute_granularity\": \"full\", \"recompute_num_layers\": 4",
+    "\"recompute_granularity\": \"full\", \"recompute_num_layers\": 4, \"recompute_method\": \"block\"" },
+  { "recompute_modules", MEGATRON, "\"recompute_granularity\": \"selective\"",
+    "\"recompute_granularity\": \"selective\", \"recompute_modules\": [\"mlp\"]" },
+  { "precision", MEGATRON, "", "\"precision\": \"fp16\"" },
+  { "precision", MEGATRON, "", "\"precision\": \"fp8\"" },
+  { "precision", "torchtitan", SHARDED, SHARDED ", \"precision\": \"fp8\"" },
+  { "fp8_recipe", MEGATRON, "\"precision\": \"fp8\"", "\"precision\": \"fp8\", \"fp8_recipe\": \"blockwise\"" },
+  { "optimizer", MEGATRON, "", "\"optimizer\": \"sgd\"" },
+  { "optimizer", MEGATRON, "", "\"optimizer\": \"muon\"" },
+  { "optimizer", "fsdp", "", "\"optimizer\": \"adafactor\"" },
+  { "sgd_momentum", MEGATRON, "\"optimizer\": \"sgd\"", "\"optimizer\": \"sgd\", \"sgd_momentum\": 0.5" },
+  { "optimizer_block_size", "fsdp", "\"optimizer\": \"adam8bit\"",
+    "\"optimizer\": \"adam8bit\", \"optimizer_block_size\": 2048" },
+  { "muon_num_ns_steps", MEGATRON, "\"optimizer\": \"muon\"", "\"optimizer\": \"muon\", \"muon_num_ns_steps\": 6" },
+  { "muon_tp_mode", MEGATRON, TENSOR ", \"optimizer\": \"muon\"",
+    TENSOR ", \"optimizer\": \"muon\", \"muon_tp_mode\": \"duplicated\"" },
+  { "store_param_remainders", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"store_param_remainders\": true" },
+  { "main_params_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"main_params_dtype\": \"bf16\"" },
+  { "main_grads_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"main_grads_dtype\": \"bf16\"" },
+  { "exp_avg_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"exp_avg_dtype\": \"bf16\"" },
+  { "exp_avg_sq_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"exp_avg_sq_dtype\": \"bf16\"" },
+  { "grad_reduce_dtype", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"grad_reduce_dtype\": \"bf16\"" },
+  { "tensor_reduce_dtype", "deepspeed", TENSOR, TENSOR ", \"tensor_reduce_dtype\": \"fp32\"" },
+  { "partition_activations", MEGATRON, TENSOR ", \"recompute_granularity\": \"full\"",
+    TENSOR ", \"recompute_granularity\": \"full\", \"partition_activations\": true" },
+  { "attention", MEGATRON, "", "\"attention\": \"unfused\"" },
+  { "attention", MEGATRON, "", "\"attention\": \"flash3\"" },
+  { "layer_split", MEGATRON, PIPE, PIPE ", \"layer_split\": [7, 9, 9, 7]" },
+  { "layer_split", MEGATRON, PIPE, PIPE ", \"layer_split\": [7, 10, 9, 6]" },
+  { "layer_strategies", "galvatron", "\"zero_stage\": 1",
+    "\"zero_stage\": 1, \"layer_strategies\": [{ \"layers\": 32, \"recompute_granularity\": \"full\" }]" },
+
+  { "offload: optimizer", "deepspeed", SHARDED, SHARDED ", \"offload\": \"optimizer\"" },
+  { "offload: parameters", "deepspeed", SHARDED ", \"offload\": { \"optimizer\": \"cpu\" }",
+    SHARDED ", \"offload\": { \"optimizer\": \"cpu\", \"parameters\": \"cpu\" }" },
+  { "offload: activations", "deepspeed", SHARDED ", \"recompute_granularity\": \"full\"",
+    SHARDED ", \"recompute_granularity\": \"full\", \"offload\": { \"activations\": \"cpu\" }" },
+  { "offload: sub_group_size", "deepspeed", SHARDED ", \"offload\": { \"optimizer\": \"cpu\" }",
+    SHARDED ", \"offload\": { \"optimizer\": \"cpu\", \"sub_group_size\": 1000000 }" },
+  { "offload: delayed_update", "zero-offload-2021", "\"zero_stage\": 2, \"offload\": { \"optimizer\": \"cpu\" }",
+    "\"zero_stage\": 2, \"offload\": { \"optimizer\": \"cpu\", \"delayed_update\": true }" },
+  { "zero_optimization: reduce_bucket_size", "deepspeed", "\"zero_stage\": 1",
+    "\"zero_stage\": 1, \"zero_optimization\": { \"reduce_bucket_size\": 1000000 }" },
+  { "zero_optimization: stage3_prefetch_bucket_size", "deepspeed", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"stage3_prefetch_bucket_size\": 7000000 }" },
+  { "zero_optimization: stage3_max_live_parameters", "deepspeed", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"stage3_max_live_parameters\": 7000000 }" },
+  { "zero_optimization: stage3_param_persistence_threshold", "deepspeed", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"stage3_param_persistence_threshold\": 70000 }" },
+  { "zero_optimization: reshard_after_forward", "fsdp", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"reshard_after_forward\": false }" },
+  { "zero_optimization: no_sync", "fsdp", SHARDED, SHARDED ", \"zero_optimization\": { \"no_sync\": true }" },
+  { "zero_optimization: no_sync", "fsdp", SHARDED ", \"pipeline_model_parallel_size\": 4",
+    SHARDED ", \"pipeline_model_parallel_size\": 4, \"zero_optimization\": { \"no_sync\": true }" },
+  { "zero_optimization: zero_hpz_partition_size", "deepspeed", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"zero_hpz_partition_size\": 8 }" },
+  { "zero_optimization: zero_quantized_weights", "deepspeed", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"zero_quantized_weights\": true }" },
+  { "zero_optimization: zero_quantized_gradients", "deepspeed", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"zero_quantized_gradients\": true }" },
+  { "zero_optimization: tiling_factor", "deepspeed", SHARDED,
+    SHARDED ", \"zero_optimization\": { \"tiling_factor\": 4 }" },
+  { "zero_optimization: gradient_as_bucket_view", "ddp", "",
+    "\"zero_optimization\": { \"gradient_as_bucket_view\": true }" },
+  { "overlap: gradients", MEGATRON, "\"zero_stage\": 1", "\"zero_stage\": 1, \"overlap\": { \"gradients\": false }" },
+  { "overlap: parameters", MEGATRON, "\"zero_stage\": 1",
+    "\"zero_stage\": 1, \"overlap\": { \"parameters\": false }" },
+  { "overlap: pipeline", MEGATRON, CHUNKS, CHUNKS ", \"overlap\": { \"pipeline\": false }" },
+  { "overlap: pipeline", MEGATRON, PIPE, PIPE ", \"overlap\": { \"pipeline\": true }" },
+  { "overlap: tensor", MEGATRON, TENSOR, TENSOR ", \"overlap\": { \"tensor\": false }" },
+  { "overlap: offload", "deepspeed", SHARDED ", \"offload\": \"optimizer\"",
+    SHARDED ", \"offload\": \"optimizer\", \"overlap\": { \"offload\": false }" },
+  { "overlap: experts", MEGATRON, EXPERTS, EXPERTS ", \"overlap\": { \"experts\": true }", "deepseek-v2-lite" },
+};
+
+/* Keys that no tool is told, and why. */
+static const char *const untold[][2] = {
+  { "framework", "which tool runs the plan" },
+  { "moe_load_imbalance", "what a prediction takes for granted: formats with comments note it" },
+  { "description", "a text for the reader of the file" },
+  { "hetero_device_types", "clusters of several types are refused" },
+};
+
+typedef struct {
+  Framework *framework;
+  Plan plan;
+  gboolean refused;
+  char *body, *said; /* what is written without comments, and launched; losses, notes and refusals */
+} Side;
+
+/* Comments hold losses and notes. */
+static void split_comments(const char *text, GString *body, GString *said)
+{
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+
+  for (int i = 0; lines[i]; i++)
+    g_string_append_printf(g_str_has_prefix(lines[i], "# - ") ? said : body, "%s\n", lines[i]);
+}
+
+/* What every plan has unless it says otherwise. */
+static const char *usual(const char *keys)
+{
+  return strstr(keys, "\"gpus\"") ? "\"global_batch_size\": 64, "
+         : strstr(keys, "\"global_batch_size\"") ? "\"gpus\": 16, " : "\"gpus\": 16, \"global_batch_size\": 64, ";
+}
+
+static Side side_of(const Change *c, const char *keys, const Exporter *exporter, const Model *model)
+{
+  g_autofree char *text = g_strdup_printf("{ %s%s%s\"framework\": \"%s\" }", keys, *keys ? ", " : "", usual(keys),
+                                          c->framework);
+  g_autoptr(GPtrArray) losses = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GError) error = NULL;
+  GString *body = g_string_new(NULL), *said = g_string_new(NULL);
+  Side side = { 0 };
+
+  ck_assert_msg(plan_parse(text, strlen(text), c->key, model, &side.plan, &side.framework, &error), "%s",
+                error ? error->message : "");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", side.plan.gpus);
+  ck_assert_msg(plan_check(&side.plan, model, cluster, &error) == RULE_NONE, "%s: %s", c->key,
+                error ? error->message : "");
+  g_autofree char *file = export_plan(exporter, model, cluster, &side.plan, losses, &error);
+  g_autofree char *line = launch_line(exporter, model, cluster, &side.plan, NULL);
+  if (file)
+    split_comments(file, body, said);
+  else
+    g_string_append_printf(said, "%s\n", error->message);
+  side.refused = !file;
+  for (guint i = 0; i < losses->len; i++)
+    g_string_append_printf(said, "%s\n", (const char *)losses->pdata[i]);
+  g_string_append(body, line);
+  side.body = g_string_free(body, FALSE);
+  side.said = g_string_free(said, FALSE);
+  return side;
+}
+
+static void side_clear(Side *side)
+{
+  framework_free(side->framework);
+  g_free(side->body);
+  g_free(side->said);
+}
+
+/* The last word of a path: "overlap: tensor". */
+static gboolean names(const char *said, const char *key)
+{
+  const char *last = strrchr(key, ' ');
+  return strstr(said, last ? last + 1 : key) != NULL;
+}
+
+START_TEST(a_key_is_written_or_named)
+{
+  const Change *c = &changes[_i];
+  g_autoptr(Model) model = fixture_known_model(c->model ? c->model : "llama-3.1-8b");
+  g_autoptr(GString) silent = g_string_new(NULL);
+
+  for (int i = 0; exporters[i]; i++) {
+    Side before = side_of(c, c->before, exporters[i], model), after = side_of(c, c->after, exporters[i], model);
+    gboolean differs = strcmp(before.body, after.body) != 0;
+    if (!differs && !(before.refused && after.refused) && !names(after.said, c->key) && !names(before.said, c->key))
+      g_string_append_printf(silent, " %s", exporters[i]->name);
+    side_clear(&before);
+    side_clear(&after);
+  }
+  ck_assert_msg(silent->len == 0, "%s (%s): neither written nor named by%s", c->key, c->after, silent->str);
+}
+END_TEST
+
+static gboolean is_changed(const char *key)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(changes); i++) {
+    gsize length = strlen(key);
+    if (strncmp(changes[i].key, key, length) == 0 && (!changes[i].key[length] || changes[i].key[length] == ':'))
+      return TRUE;
+  }
+  return FALSE;
+}
+
+START_TEST(every_key_is_changed)
+{
+  for (int i = 0; plan_key_name(i); i++) {
+    gboolean known = is_changed(plan_key_name(i));
+    for (gsize k = 0; k < G_N_ELEMENTS(untold); k++)
+      known |= g_str_equal(untold[k][0], plan_key_name(i));
+    ck_assert_msg(known, "%s: no change of it is exported here", plan_key_name(i));
+  }
+}
+END_TEST
+
+TEST_LOOPS("export keys", { a_key_is_written_or_named, G_N_ELEMENTS(changes) }, { every_key_is_changed, 1 })

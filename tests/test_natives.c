@@ -1,0 +1,35 @@
+/* What the planner proposes for a framework, the framework's own exporter writes. */
+#include "main.h"
+
+#include "natives.h"
+#include "plan/framework.h"
+
+/* Without a loss, or with one that names the model: a limit of the tool's set of models. */
+static void check_native(const char *framework, int question)
+{
+  Native native = native_ask(&native_questions[question], framework);
+  g_autofree char *asked = native_text(&native_questions[question]);
+
+  ck_assert_msg(native.kind == NATIVE_NOTHING || native.kind == NATIVE_LOSSLESS || native.kind == NATIVE_MODEL,
+                "%s, %s: %s: %s: %s", framework, asked, native.plan, native_names[native.kind], native.why);
+  native_clear(&native);
+}
+
+START_TEST(megatron) { check_native("megatron-core", _i); } END_TEST
+START_TEST(deepspeed) { check_native("deepspeed", _i); } END_TEST
+START_TEST(torchtitan) { check_native("torchtitan", _i); } END_TEST
+START_TEST(nanotron) { check_native("nanotron-2025", _i); } END_TEST
+
+/* The file that bounds the planner is the one that the exporter reads. */
+START_TEST(exporters_read_their_frameworks)
+{
+  for (int i = 0; i < native_frameworks_n; i++) {
+    g_autoptr(Framework) framework = framework_load(native_frameworks[i], NULL);
+    const Exporter *exporter = framework ? exporter_find(framework->engine) : NULL;
+    ck_assert_msg(exporter && g_strcmp0(exporter->framework, native_frameworks[i]) == 0, "%s", native_frameworks[i]);
+  }
+}
+END_TEST
+
+TEST_LOOPS("natives", { megatron, NATIVE_QUESTIONS }, { deepspeed, NATIVE_QUESTIONS }, { torchtitan, NATIVE_QUESTIONS },
+           { nanotron, NATIVE_QUESTIONS }, { exporters_read_their_frameworks, 1 })
