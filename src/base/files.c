@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -213,4 +214,40 @@ gboolean files_write(const char *path, const char *text, gsize length, GError **
   if (special)
     return write_in_place(path, text, length, error);
   return write_renamed(path, text, length, error);
+}
+
+/* ---- before writing ---- */
+
+static gboolean may_write(const char *path, const char *shown, GError **error)
+{
+  return g_access(path, W_OK) == 0 || fail_write(shown, g_strerror(errno), error);
+}
+
+gboolean files_check_write(const char *path, GError **error)
+{
+  g_autofree char *folder = g_path_get_dirname(path);
+
+  if (strcmp(path, "-") == 0)
+    return TRUE;
+  if (g_file_test(path, G_FILE_TEST_IS_DIR))
+    return fail_write(path, g_strerror(EISDIR), error);
+  if (!g_file_test(folder, G_FILE_TEST_IS_DIR))
+    return fail_write(path, g_strerror(g_file_test(folder, G_FILE_TEST_EXISTS) ? ENOTDIR : ENOENT), error);
+  if (g_file_test(path, G_FILE_TEST_EXISTS) && !may_write(path, path, error))
+    return FALSE;
+  return g_file_test(path, G_FILE_TEST_EXISTS) || may_write(folder, path, error);
+}
+
+gboolean files_check_folder(const char *path, GError **error)
+{
+  g_autofree char *above = g_strdup(path);
+
+  while (!g_file_test(above, G_FILE_TEST_EXISTS)) {
+    char *next = g_path_get_dirname(above);
+    g_free(above);
+    above = next;
+  }
+  if (!g_file_test(above, G_FILE_TEST_IS_DIR))
+    return fail_write(path, g_strerror(ENOTDIR), error);
+  return may_write(above, path, error);
 }

@@ -31,4 +31,9 @@ char *files_read(const char *path, gsize *length, GError **error);
  * failure; the error (TDP_ERROR_RUNTIME) names the path. */
 gboolean files_write(const char *path, const char *text, gsize length, GError **error);
 
+/* Whether files_write() may write a file, or files be made in a folder that is there or can be made, as far as can be
+ * told without doing it: for what takes long to find. The error is that of files_write(). */
+gboolean files_check_write(const char *path, GError **error);
+gboolean files_check_folder(const char *path, GError **error);
+
 #endif

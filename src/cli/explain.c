@@ -1,6 +1,7 @@
 #include "cli/explain.h"
 
 #include "base/units.h"
+#include "cli/notes.h"
 #include "report/explain.h"
 
 #include <math.h>
@@ -68,6 +69,17 @@ static int nearest_reason(const SearchResult *f)
   return nearest;
 }
 
+/* What stands against a plan that a rule turned down, or what its framework excludes. */
+static char *why_rejected(const SearchResult *f, int reason, const Model *model, const Cluster *cluster)
+{
+  const Plan *plan = &f->sample[reason];
+  g_autoptr(GError) rule = NULL;
+
+  if (plan_check(plan, model, cluster, &rule) != RULE_NONE)
+    return g_strdup(rule->message);
+  return reason == RULE_FRAMEWORK ? note_excluded(model, plan) : g_strdup(reject_name(reason));
+}
+
 char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean fits, const char *values)
 {
   g_autofree char *best = plan_label(&pair[0].plan);
@@ -76,13 +88,14 @@ char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean 
   if (asked->space == 0) {
     g_string_append_printf(s, "No plan has %s: no split of %d GPUs has these values.\n", values, pair[0].plan.gpus);
   } else if (!fits) {
-    g_autoptr(GError) rule = NULL;
+    g_autofree char *why = NULL;
     int reason = nearest_reason(asked);
     if (asked->rejected[REJECT_MEMORY])
       g_string_append_printf(s, "No plan with %s fits in memory: the smallest tried needs more than %s has.\n", values,
                              pair[0].cluster->device.name);
-    else if (plan_check(&asked->sample[reason], pair[0].model, pair[0].cluster, &rule) != RULE_NONE)
-      g_string_append_printf(s, "No plan with %s is legal. The nearest fail as this one: %s\n", values, rule->message);
+    else
+      g_string_append_printf(s, "No plan with %s is legal. The nearest fail as this one: %s\n", values,
+                             (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)));
   } else {
     double lost = pair[1].metrics.iteration_s - pair[0].metrics.iteration_s;
     g_autofree char *label = plan_label(&pair[1].plan), *losses = report_losses(pair, 2);
@@ -139,14 +152,12 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
 static char *explain_illegal(const SearchResult *f, const Model *model, const Cluster *cluster)
 {
   int reason = nearest_reason(f);
-  g_autoptr(GError) rule = NULL;
 
   if (f->space == 0)
     return g_strdup_printf("--fix leaves no plan: no split of %d GPUs has these values", cluster->devices);
-  plan_check(&f->sample[reason], model, cluster, &rule);
+  g_autofree char *why = why_rejected(f, reason, model, cluster);
   return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT
-                         " come nearest and fail as this one: %s",
-                         f->space, f->rejected[reason], rule ? rule->message : reject_name(reason));
+                         " come nearest and fail as this one: %s", f->space, f->rejected[reason], why);
 }
 
 char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *cluster, const SearchOptions *options)

@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "op/op.h"
+#include "plan/excludes.h"
 
 /* Share of a block's activations below which recomputing them is not worth a word of a plan. */
 #define WORTH 0.05
@@ -51,4 +52,16 @@ char *note_schedule(const Plan *plan)
   g_autofree char *runs = g_strjoinv(", ", (char **)names->pdata);
   return g_strdup_printf("pipeline_schedule: %s: not among what %s runs (%s), simulated all the same",
                          plan->schedule->name, plan->framework->name, runs);
+}
+
+char *note_excluded(const Model *model, const Plan *plan)
+{
+  guint64 excluded = plan_excluded(plan, model, plan->framework);
+
+  if (!excluded)
+    return NULL;
+  const Exclusion *first = &g_array_index(plan->framework->excludes, Exclusion, g_bit_nth_lsf(excluded, -1));
+  g_autofree char *features = exclusion_text(first);
+  return g_strdup_printf("%s: not among what %s runs: %s", features, plan->framework->name,
+                         first->reason);
 }

@@ -13,4 +13,8 @@ char *note_recompute(const Model *model, const Plan *plan, const Cluster *cluste
  * read from a file says by itself what runs it. */
 char *note_schedule(const Plan *plan);
 
+/* "zero_1: not among what torchtitan runs: FSDP2 shards ..." of the first exclusion of its framework (plan/feature.h)
+ * that the plan has; newly allocated, NULL if it has none. */
+char *note_excluded(const Model *model, const Plan *plan);
+
 #endif

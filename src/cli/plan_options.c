@@ -1,8 +1,11 @@
 #include "cli/plan_options.h"
 
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/cli.h"
 #include "interop/export.h"
+
+#include <string.h>
 
 void plan_options_init(PlanOptions *o)
 {
@@ -57,6 +60,19 @@ static gboolean check_together(const PlanOptions *o, GError **error)
       return FALSE;
     }
   return TRUE;
+}
+
+gboolean plan_options_check_paths(const PlanOptions *o, GError **error)
+{
+  const char *const files[] = { o->output, o->certificate, o->state };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
+    if (files[i] && !files_check_write(files[i], error))
+      return FALSE;
+  for (int i = 0; o->exports && o->exports[i]; i++)
+    if (!files_check_write(strchr(o->exports[i], '=') + 1, error))
+      return FALSE;
+  return !o->plots || files_check_folder(o->plots, error);
 }
 
 gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **error)

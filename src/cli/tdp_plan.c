@@ -39,6 +39,7 @@ typedef struct {
   Trace *trace;      /* of the first of the results */
   Polished *refined; /* NULL = not asked for */
   Plan chosen;       /* what is written and exported */
+  GError *unwritten; /* the first file that was not: said behind the report */
 } Planning;
 
 static gboolean all_support(const Cluster *cluster, DType dtype)
@@ -274,15 +275,38 @@ static gboolean write_plan(const Plan *plan, const char *path, GError **error)
   return files_write(path, text->str, text->len, error);
 }
 
-static gboolean write_exports(const Planning *p, const PlanOptions *o, GError **error)
+/* Keeps the first error of files for the end, and says the others: what was found is told in any case. */
+static void note_unwritten(Planning *p, GError *error)
+{
+  if (error && p->unwritten) {
+    g_printerr("tdp-plan: %s\n", error->message);
+    g_error_free(error);
+  } else if (error) {
+    p->unwritten = error;
+  }
+}
+
+static void write_exports(Planning *p, const PlanOptions *o)
 {
   for (int i = 0; o->exports && o->exports[i]; i++) {
     g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
-    const Exporter *exporter = exporter_find(pair[0]);
-    if (!export_write(exporter, p->model, p->cluster, &p->chosen, pair[1], o->lossy, error))
-      return FALSE;
+    GError *error = NULL;
+    export_write(exporter_find(pair[0]), p->model, p->cluster, &p->chosen, pair[1], o->lossy, &error);
+    note_unwritten(p, error);
   }
-  return TRUE;
+}
+
+static void write_files(Planning *p, const PlanOptions *o)
+{
+  GError *output = NULL, *plots = NULL;
+
+  if (o->output)
+    write_plan(&p->chosen, o->output, &output);
+  note_unwritten(p, output);
+  write_exports(p, o);
+  if (o->plots)
+    report_plots(&p->results[0], p->trace, o->plots, &plots);
+  note_unwritten(p, plots);
 }
 
 static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
@@ -290,19 +314,22 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
   double step_s = p->refined ? p->refined->metrics.iteration_s : p->results[0].metrics.iteration_s;
 
   p->chosen = p->refined ? p->refined->plan : p->results[0].plan;
-  g_autofree char *note = note_schedule(&p->chosen);
+  g_autofree char *note = note_schedule(&p->chosen), *excluded = note_excluded(p->model, &p->chosen);
   if (note)
     g_printerr("tdp-plan: note: %s\n", note);
+  if (excluded)
+    g_printerr("tdp-plan: note: %s\n", excluded);
   g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], step_s, &p->chosen) : NULL;
-  if ((o->output && !write_plan(&p->chosen, o->output, error)) || !write_exports(p, o, error))
-    return FALSE;
-  if (o->plots && !report_plots(&p->results[0], p->trace, o->plots, error))
-    return FALSE;
+  write_files(p, o);
   if (o->json)
     write_json(p);
   else
     print_text(p, o, p->trace, layers);
-  return TRUE;
+  fflush(stdout); /* what went wrong stands behind it */
+  if (!p->unwritten)
+    return TRUE;
+  g_propagate_error(error, g_steal_pointer(&p->unwritten));
+  return FALSE;
 }
 
 /* Why nothing was found, as an error. */
@@ -370,8 +397,6 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
-  if (p->second && o->plots && !report_front(a, p->objective->title, p->second->title, o->plots, error))
-    return FALSE;
   if (o->json) {
     json_writer_init(&w, text);
     json_open(&w, NULL, '{');
@@ -385,7 +410,8 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
     g_string_append(text, says);
   }
   printf("%s", text->str);
-  return TRUE;
+  fflush(stdout);
+  return !p->second || !o->plots || report_front(a, p->objective->title, p->second->title, o->plots, error);
 }
 
 /* The best plan with the values of --why-not, beside the best of all. */
@@ -428,7 +454,7 @@ static void say_stopped(const Watch *watch, const SearchResult *found)
 }
 
 /* A search that may be stopped, its time limit counted from `began`; `certificate`: a path, NULL = none. */
-static SearchResult *watched_search(const Planning *p, SearchOptions *options, gint64 began, const char *certificate,
+static SearchResult *watched_search(Planning *p, SearchOptions *options, gint64 began, const char *certificate,
                                     GError **error)
 {
   Watch watch;
@@ -438,8 +464,13 @@ static SearchResult *watched_search(const Planning *p, SearchOptions *options, g
   watch_join(&watch, options);
   SearchResult *found = search(p->model, p->cluster, options, error);
   say_stopped(&watch, found);
-  if (found && certificate && !files_write(certificate, watch.certificate->str, watch.certificate->len, error))
-    g_clear_pointer(&found, search_result_free);
+  if (found)
+    note_unwritten(p, g_steal_pointer(&found->unkept));
+  if (found && certificate) {
+    GError *failed = NULL;
+    files_write(certificate, watch.certificate->str, watch.certificate->len, &failed);
+    note_unwritten(p, failed);
+  }
   watch_clear(&watch);
   return found;
 }
@@ -505,11 +536,13 @@ int main(int argc, char **argv)
   gsl_set_error_handler_off();
   g_set_prgname("tdp-plan");
   plan_options_init(&o);
-  if (plan_options_read(&o, &argc, &argv, &error) && prepare(&p, &o, &error) && run(&p, &o, &error))
+  if (plan_options_read(&o, &argc, &argv, &error) && prepare(&p, &o, &error) &&
+      plan_options_check_paths(&o, &error) && run(&p, &o, &error))
     status = cli_finish("tdp-plan");
   else
     status = cli_fail("tdp-plan", error);
   g_clear_pointer(&p.found, search_result_free);
+  g_clear_error(&p.unwritten);
   g_clear_pointer(&p.refined, polished_free);
   g_clear_pointer(&p.trace, trace_free);
   g_free(p.results);

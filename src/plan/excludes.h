@@ -13,6 +13,9 @@ gboolean plan_has_all(const Plan *plan, const Model *model, const Exclusion *exc
 /* The exclusions of a framework, which need not be the plan's, that the plan has all features of: bit i is entry i. */
 guint64 plan_excluded(const Plan *plan, const Model *model, const Framework *framework);
 
+/* "zero_0 with tensor", newly allocated. */
+char *exclusion_text(const Exclusion *exclusion);
+
 /* Takes the feature from a plan that has it; FALSE if nothing can: degrees and models stay. */
 gboolean plan_drop(Plan *plan, Feature feature);
 

@@ -231,11 +231,6 @@ static const struct {
   [FEATURE_NVME_ACTIVATIONS] = { "nvme_activations", nvme_activations, PLAN_STATES, to_cpu },
 };
 
-const char *feature_name(Feature feature)
-{
-  return features[feature].name;
-}
-
 gboolean plan_has(const Plan *plan, const Model *model, Feature feature)
 {
   return features[feature].has(plan, model);
@@ -265,6 +260,16 @@ guint64 plan_excluded(const Plan *plan, const Model *model, const Framework *fra
     if (plan_has_all(plan, model, &g_array_index(framework->excludes, Exclusion, i)))
       broken |= G_GUINT64_CONSTANT(1) << i;
   return broken;
+}
+
+char *exclusion_text(const Exclusion *exclusion)
+{
+  GString *text = g_string_new(features[exclusion->changed].name);
+
+  for (guint64 left = exclusion->features; left; left &= left - 1)
+    if (__builtin_ctzll(left) != (int)exclusion->changed)
+      g_string_append_printf(text, " with %s", features[__builtin_ctzll(left)].name);
+  return g_string_free(text, FALSE);
 }
 
 /* ---- files ---- */

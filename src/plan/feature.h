@@ -23,9 +23,6 @@ typedef enum {
   FEATURE_MOMENTUM, FEATURE_SUB_GROUPS, FEATURE_SPLIT_RANK, FEATURE_COUNT,
 } Feature;
 
-/* As files spell it: "tensor", "zero_1". */
-const char *feature_name(Feature feature);
-
 /* Features that do not go together. */
 typedef struct {
   guint64 features; /* bit i is Feature i */

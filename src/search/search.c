@@ -335,7 +335,8 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
   search_init(&s);
   s.result->space = space_walk(model, cluster, options, s.prices, &visitor);
   g_array_sort(s.candidates, candidate_by_bound);
-  if (open_journal(&s, error)) {
+  gboolean opened = open_journal(&s, error);
+  if (opened) {
     s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->threads);
     run_rounds(&s);
     complete_best(&s);
@@ -344,7 +345,8 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     search_note_over(&s);
     rounds_free(s.rounds);
   }
-  if (options->state && !s.result->cut && (!s.journal || !journal_close(s.journal, error)))
+  journal_close(s.journal, &s.result->unkept);
+  if (!opened)
     g_clear_pointer(&s.result, search_result_free);
   search_clear(&s);
   return s.result;
@@ -354,6 +356,7 @@ void search_result_free(SearchResult *r)
 {
   if (!r)
     return;
+  g_clear_error(&r->unkept);
   g_array_unref(r->best);
   g_free(r);
 }

@@ -105,6 +105,7 @@ typedef struct {
   double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
   gboolean cut;      /* stopped before the whole space was walked: `space` is what was met of it */
   double gap;        /* the best is better by at most this share; 0 if the search is complete, 1 where it was cut */
+  GError *unkept;     /* why the journal was not written to its end, of an answer that stands all the same; NULL = it was */
   gboolean has_over;  /* a faster plan was found that does not fit */
   Found over;         /* of those tried, the one that needs least memory */
   gboolean has_least; /* set when nothing fits: the plan that needs least memory */
@@ -142,7 +143,7 @@ typedef struct {
   gpointer data; /* of both */
 } SearchOptions;
 
-/* Only a journal can fail. */
+/* NULL and an error only where a journal cannot be opened. */
 SearchResult *search(const Model *model, const Cluster *cluster, const SearchOptions *options, GError **error);
 void search_result_free(SearchResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SearchResult, search_result_free)

@@ -1,0 +1,1 @@
+for to in "--output $TMP/no/x.json" "--export megatron=$TMP" "--plots /dev/null/x" "--certificate $TMP/no/x.csv" "--state $TMP"; do tdp-plan --model gpt3 --cluster dgx --gpus 1024 --verbose $to; echo "exit $?"; done
