@@ -23,7 +23,7 @@ static const char *const accumulation_names[] = { "none", "separate", "fused", N
 
 typedef struct {
   Framework framework;
-  int engine, attention, accumulation, recompute, memory, splits, fp8, experts, capacity;
+  int engine, attention, accumulation, splits, fp8, experts, capacity;
   char *like;
 } Parsed;
 
@@ -105,20 +105,13 @@ static const JsonField fields[] = {
   { "norm_row_values", JSON_INT, FIELD(norm_row_values), FALSE, 0, 4 },
   { "loss_token_values", JSON_INT, FIELD(loss_token_values), FALSE, 0, 8 },
   { "fragmentation", JSON_REAL, FIELD(fragmentation), FALSE, 0, 0.5 },
-  { "unstated_recompute", JSON_ENUM, G_STRUCT_OFFSET(Parsed, recompute), .names = recompute_names },
-  { "unstated_micro_batch_size", JSON_INT, FIELD(unstated_micro_batch), FALSE, 0, 4096 },
-  { "unstated_vocab", JSON_INT, FIELD(unstated_vocab), FALSE, 1, 1e7 },
-  { "unstated_zero_stage", JSON_INT, FIELD(unstated_zero), FALSE, 0, 3 },
-  { "unstated_sequence_parallel", JSON_BOOL, FIELD(unstated_sequence_parallel) },
-  { "unstated_selective_blocks", JSON_BOOL, FIELD(unstated_selective_blocks) },
-  { "unstated_pipeline_gathered", JSON_BOOL, FIELD(unstated_pipeline_gathered) },
-  { "unstated_dropout", JSON_BOOL, FIELD(unstated_dropout) },
-  { "unstated_memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
-  { "unstated_family", JSON_STRING, FIELD(unstated_family) },
+  { "unstated", JSON_ANY }, /* of validate/habits.c */
   { "source", JSON_ANY, .required = TRUE },
 };
 
-/* Every number and assumed habit of the file must have its reason, and a file
+static const char *const optional_keys[] = { "like", "description", "unstated", NULL };
+
+/* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */
 static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
 {
@@ -129,11 +122,10 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
     const char *key = fields[i].key;
     gboolean number = fields[i].type == JSON_REAL || fields[i].type == JSON_INT;
-    gboolean optional = g_str_equal(key, "description") || g_str_equal(key, "like") ||
-                        g_str_equal(key, "unstated_family");
+    gboolean optional = names_find(optional_keys, key) >= 0;
     if (whole && !optional && !json_get(root, key))
       return json_error(doc, root, error, "the key %s, or \"like\" with the name of another framework", key);
-    if ((number || g_str_has_prefix(key, "unstated_")) && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
+    if (number && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
       return json_error(doc, source, error, "a string that says where %s comes from", key);
   }
   return TRUE;
@@ -252,7 +244,7 @@ static gboolean read_excludes(const JsonDoc *doc, Framework *out, GError **error
   return out->excludes != NULL;
 }
 
-static char *find_file(const char *name, GError **error)
+char *framework_path(const char *name, GError **error)
 {
   g_autofree char *below = g_strdup_printf("plans/frameworks/%s.json", name);
   g_autofree char *path = strchr(name, '/') ? g_strdup(name) : files_data_path(below);
@@ -266,7 +258,7 @@ static char *find_file(const char *name, GError **error)
 
 gboolean framework_exists(const char *name)
 {
-  g_autofree char *path = find_file(name, NULL);
+  g_autofree char *path = framework_path(name, NULL);
   return path != NULL;
 }
 
@@ -275,7 +267,7 @@ static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError
 
 static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **error)
 {
-  g_autofree char *path = find_file(name, error);
+  g_autofree char *path = framework_path(name, error);
   g_autoptr(JsonDoc) doc = path ? json_load(path, error) : NULL;
 
   return doc && start_from(doc, parsed, depth, error) &&
@@ -309,7 +301,6 @@ Framework *framework_load(const char *name, GError **error)
   g_free(parsed.like);
   if (!ok) {
     g_free(parsed.framework.name);
-    g_free(parsed.framework.unstated_family);
     g_clear_pointer(&parsed.framework.excludes, g_array_unref);
     return NULL;
   }
@@ -321,8 +312,6 @@ Framework *framework_load(const char *name, GError **error)
   parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
   parsed.framework.attention = parsed.attention;
   parsed.framework.accumulation = parsed.accumulation;
-  parsed.framework.unstated_recompute = parsed.recompute;
-  parsed.framework.unstated_memory = parsed.memory;
   parsed.framework.splits = parsed.splits;
   parsed.framework.fp8 = parsed.fp8;
   parsed.framework.experts = parsed.experts;
@@ -336,7 +325,6 @@ void framework_free(Framework *framework)
     return;
   g_free(framework->name);
   g_free(framework->engine);
-  g_free(framework->unstated_family);
   g_clear_pointer(&framework->excludes, g_array_unref);
   schedule_table_free(framework->table);
   g_free(framework);

@@ -131,16 +131,6 @@ typedef struct {
   int norm_row_values;        /* fp32 values that a norm keeps for each row */
   int loss_token_values;      /* fp32 values that the loss keeps for each token, beside logits */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
-  /* what a published run of this software did that does not say; plan files have their own defaults */
-  Recompute unstated_recompute;
-  int unstated_micro_batch;   /* 0 = the rank's batch over the pipeline's stages */
-  int unstated_vocab, unstated_zero;
-  gboolean unstated_sequence_parallel;
-  gboolean unstated_selective_blocks; /* "selective" made a share of whole blocks again */
-  gboolean unstated_pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered and sums gradients once */
-  gboolean unstated_dropout;  /* of models that were trained with dropout */
-  MemoryCount unstated_memory;
-  char *unstated_family;      /* files that a generation without one takes where it is nearest to this; NULL = this */
   ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
 
@@ -152,7 +142,10 @@ gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 /* Whether plans/frameworks/NAME.json (or the path) is there. */
 gboolean framework_exists(const char *name);
 
-/* Reads plans/frameworks/NAME.json, or a path. */
+/* plans/frameworks/NAME.json, or the path that the name is; newly allocated, NULL and an error if it is not there. */
+char *framework_path(const char *name, GError **error);
+
+/* Reads that file. */
 Framework *framework_load(const char *name, GError **error);
 void framework_free(Framework *framework);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Framework, framework_free)

@@ -118,11 +118,9 @@ static void fill_degrees(Case *c, Numbers *n)
 /* Empty cells of which the framework or the family knows a default. */
 static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, Numbers *n)
 {
-  const Framework *f = c->framework;
-
   if (!*csv_cell(csv, row, "mlp"))
     say_default(c, "mlp");
-  take_default(c, &n->vocab, "vocab", c->family->vocab ? c->family->vocab : f->unstated_vocab);
+  take_default(c, &n->vocab, "vocab", c->family->vocab ? c->family->vocab : c->unstated.vocab);
   take_default(c, &n->ffn_hidden, "ffn_hidden", default_ffn(csv, row, n->hidden));
   take_default(c, &n->kv_heads, "kv_heads", n->heads);
   take_default(c, &n->vpp, "vpp", 1);
@@ -130,10 +128,10 @@ static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, Numbers
   fill_degrees(c, n);
   if (n->tp == 1)
     n->sp = 0;
-  take_default(c, &n->sp, "sp", f->unstated_sequence_parallel);
-  c->micro_batch_open = n->micro_batch < 0 && f->unstated_micro_batch > 0;
+  take_default(c, &n->sp, "sp", c->unstated.sequence_parallel);
+  c->micro_batch_open = n->micro_batch < 0 && c->unstated.micro_batch > 0;
   take_default(c, &n->micro_batch, "micro_batch",
-               c->micro_batch_open ? f->unstated_micro_batch << MIN(doublings, 20)
+               c->micro_batch_open ? c->unstated.micro_batch << MIN(doublings, 20)
                                    : MAX(1, n->global_batch / n->dp / n->pp));
 }
 
@@ -209,7 +207,7 @@ static gboolean read_zero(Case *c, const Csv *csv, int row, GError **error)
 
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
     return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
-  c->plan.zero = *zero ? *zero - '0' : c->framework->unstated_zero;
+  c->plan.zero = *zero ? *zero - '0' : c->unstated.zero;
   if (!*zero && c->plan.dp > 1)
     say_default(c, "zero");
   return TRUE;
@@ -246,14 +244,14 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
   /* "other": the note says what, in words */
   if (g_str_equal(cell, "other")) {
     say_default(c, "recompute");
-    recompute = c->framework->unstated_recompute;
-  } else if (!read_choice(c, csv, row, "recompute", recompute_names, c->framework->unstated_recompute, &recompute,
+    recompute = c->unstated.recompute;
+  } else if (!read_choice(c, csv, row, "recompute", recompute_names, c->unstated.recompute, &recompute,
                           error)) {
     return FALSE;
   }
   c->plan.recompute = recompute;
   c->blocks_open = !*cell || g_str_equal(cell, "other");
-  if (!c->blocks_open && recompute == RECOMPUTE_SELECTIVE && c->framework->unstated_selective_blocks) {
+  if (!c->blocks_open && recompute == RECOMPUTE_SELECTIVE && c->unstated.selective_blocks) {
     c->blocks_open = TRUE;
     say_default(c, "recompute");
   }
@@ -276,7 +274,7 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
     c->plan.attention = attention;
   if (!*csv_cell(csv, row, "memory_gib"))
     return TRUE;
-  if (!read_choice(c, csv, row, "memory_kind", memory_count_names, f->unstated_memory, &memory, error))
+  if (!read_choice(c, csv, row, "memory_kind", memory_count_names, c->unstated.memory, &memory, error))
     return FALSE;
   c->memory = memory;
   return TRUE;
@@ -361,7 +359,7 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   plan_set_schedule(p, kind, p->vpp == 1 ? kind->min_chunks : p->vpp);
   if (!read_choices(c, csv, row, error))
     return FALSE;
-  if (p->zero == 3 && p->pp > 1 && c->framework->unstated_pipeline_gathered)
+  if (p->zero == 3 && p->pp > 1 && c->unstated.pipeline_gathered)
     p->sharding.keeps_gathered = p->sharding.no_sync = TRUE;
   return read_split(c, csv, row, error);
 }
@@ -403,14 +401,15 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, int doublings, Numb
   if (!g_str_equal(generation, named))
     say_default(c, "generation");
   c->framework = framework_load(generation, error);
-  if (!of_line(csv, row, c->framework, error))
+  if (!of_line(csv, row, c->framework, error) ||
+      !of_line(csv, row, habits_read(generation, &c->unstated, error) ? c : NULL, error))
     return FALSE;
   c->family = case_family(csv_cell(csv, row, "model"), mlp_of(csv, row));
   fill_blanks(c, csv, row, doublings, n);
   c->model = make_model(c, csv, row, n, error);
   if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
     return FALSE;
-  c->model->dropout = c->framework->unstated_dropout && c->family->dropout;
+  c->model->dropout = c->unstated.dropout && c->family->dropout;
   return TRUE;
 }
 
@@ -470,5 +469,6 @@ void case_clear(Case *c)
   g_clear_pointer(&c->defaulted, g_ptr_array_unref);
   g_clear_pointer(&c->model, model_free);
   g_clear_pointer(&c->framework, framework_free);
+  habits_clear(&c->unstated);
   g_clear_pointer(&c->cluster, cluster_free);
 }

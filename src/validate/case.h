@@ -1,8 +1,8 @@
 /*
  * One row of a case file as a model, a plan, a framework and a cluster.
  *
- * An empty cell means unknown. Where the framework's generation (`unstated_...`
- * of its file) or the model's family (family.h) has a default, the row takes it
+ * An empty cell means unknown. Where the framework's generation (habits.h)
+ * or the model's family (family.h) has a default, the row takes it
  * and `defaulted` names the column; a cell that says nothing of this run (ZeRO
  * of a single replica, sequence parallelism of a single rank) needs none.
  * Overlap that is not stated is the generation's own. What saves memory and is not
@@ -15,10 +15,12 @@
 #include "base/csv.h"
 #include "plan/plan.h"
 #include "validate/family.h"
+#include "validate/habits.h"
 
 typedef struct {
   Model *model;
   Framework *framework;
+  Habits unstated;      /* of the framework's generation */
   Cluster *cluster;
   Plan plan;
   const CaseFamily *family;

@@ -76,10 +76,11 @@ static const char *nearest(const GPtrArray *names, const char *family, const cha
 /* What the file names for generations that have none. */
 static const char *instead(const GPtrArray *names, const char *found, const char *generation)
 {
-  g_autoptr(Framework) framework = framework_load(found, NULL);
-  const char *other = framework && framework->unstated_family ? nearest(names, framework->unstated_family, generation)
-                                                              : NULL;
+  Habits habits;
+  gboolean read = habits_read(found, &habits, NULL);
+  const char *other = read && habits.family ? nearest(names, habits.family, generation) : NULL;
 
+  habits_clear(&habits);
   return other ? other : found;
 }
 

@@ -6,18 +6,18 @@
  * (what follows the date) that is nearest in time; a family without files for one
  * of the `framework` column, and that for Megatron-Core. A file that is of a
  * single paper's experiments names the family to take in its place
- * (`unstated_family`).
+ * (`family` of its `unstated`, habits.h).
  *
  * Its micro-batch: published runs were tuned, so from the generation's default it
  * doubles as long as the run is predicted to become faster. Where the software
- * itself derives one (`unstated_micro_batch_size` 0), that.
+ * itself derives one (`micro_batch_size` 0), that.
  *
  * What saves memory: a run that was measured fitted its devices. Where the
  * defaults do not fit, the columns that took them are changed towards less
  * memory, in the order of what that costs in time: sequence parallelism on, ZeRO
  * stage 1, recomputation selective, then of the least share of whole blocks that
  * fits, then smaller micro-batches. Of software whose selective recomputation is
- * that of a share of blocks (`unstated_selective_blocks`) the share is open, too.
+ * that of a share of blocks (`selective_blocks`) the share is open, too.
  * A run that fits with none of this is taken as light as it can be.
  */
 #ifndef TDP_VALIDATE_UNSTATED_H

@@ -1,0 +1,72 @@
+#include "validate/habits.h"
+
+#include "base/json.h"
+
+#define LIKE_MAX 8 /* files that are like each other */
+
+typedef struct {
+  int recompute, memory;
+  Habits habits;
+} Parsed;
+
+#define FIELD(name) G_STRUCT_OFFSET(Parsed, habits.name)
+
+static const JsonField fields[] = {
+  { "recompute", JSON_ENUM, G_STRUCT_OFFSET(Parsed, recompute), .names = recompute_names },
+  { "micro_batch_size", JSON_INT, FIELD(micro_batch), FALSE, 0, 4096 },
+  { "vocab", JSON_INT, FIELD(vocab), FALSE, 1, 1e7 },
+  { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
+  { "sequence_parallel", JSON_BOOL, FIELD(sequence_parallel) },
+  { "selective_blocks", JSON_BOOL, FIELD(selective_blocks) },
+  { "pipeline_gathered", JSON_BOOL, FIELD(pipeline_gathered) },
+  { "dropout", JSON_BOOL, FIELD(dropout) },
+  { "memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
+  { "family", JSON_STRING, FIELD(family) },
+  { "source", JSON_ANY, .required = TRUE },
+};
+
+/* Every key must have its reason, and a file that is like no other every key but the family. */
+static gboolean check_keys(const JsonDoc *doc, const cJSON *object, gboolean whole, GError **error)
+{
+  const cJSON *source = json_get(object, "source");
+
+  for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
+    const char *key = fields[i].key;
+    gboolean own = fields[i].type == JSON_ANY, optional = own || g_str_equal(key, "family");
+    if (whole && !optional && !json_get(object, key))
+      return json_error(doc, object, error, "the key %s", key);
+    if (!own && json_get(object, key) && !cJSON_IsString(json_get(source, key)))
+      return json_error(doc, source, error, "a string that says where %s comes from", key);
+  }
+  return TRUE;
+}
+
+static gboolean read_chain(const char *name, int depth, Parsed *out, GError **error)
+{
+  g_autofree char *path = framework_path(name, error);
+  g_autoptr(JsonDoc) doc = path ? json_load(path, error) : NULL;
+  const cJSON *like = doc ? json_get(json_root(doc), "like") : NULL;
+
+  if (!doc || (like && depth < LIKE_MAX && !read_chain(like->valuestring, depth + 1, out, error)))
+    return FALSE;
+  const cJSON *object = json_get_object(doc, json_root(doc), "unstated", !like, error);
+  if (!object)
+    return like && !json_get(json_root(doc), "unstated");
+  return json_read(doc, object, fields, G_N_ELEMENTS(fields), out, error) && check_keys(doc, object, !like, error);
+}
+
+gboolean habits_read(const char *framework, Habits *out, GError **error)
+{
+  Parsed parsed = { 0 };
+  gboolean ok = read_chain(framework, 0, &parsed, error);
+
+  *out = parsed.habits;
+  out->recompute = parsed.recompute;
+  out->memory = parsed.memory;
+  return ok;
+}
+
+void habits_clear(Habits *habits)
+{
+  g_clear_pointer(&habits->family, g_free);
+}

@@ -1,0 +1,27 @@
+/*
+ * What published runs of a generation of software did that their rows do not say: the object `unstated` of its file in
+ * plans/frameworks/, which nothing else reads. `source` in it gives the reason of each key; a file that is like another
+ * has the keys that differ.
+ */
+#ifndef TDP_VALIDATE_HABITS_H
+#define TDP_VALIDATE_HABITS_H
+
+#include "plan/framework.h"
+
+typedef struct {
+  Recompute recompute;
+  int micro_batch;            /* 0 = the rank's batch over the pipeline's stages */
+  int vocab, zero;
+  gboolean sequence_parallel;
+  gboolean selective_blocks;  /* "selective" made a share of whole blocks again */
+  gboolean pipeline_gathered; /* in pipelines ZeRO-3 keeps weights gathered and sums gradients once */
+  gboolean dropout;           /* of models that were trained with dropout */
+  MemoryCount memory;
+  char *family;               /* files that a generation without one takes where it is nearest to this; NULL = this */
+} Habits;
+
+/* The file's; FALSE and TDP_ERROR_INPUT where a key or its reason is missing. habits_clear() after either. */
+gboolean habits_read(const char *framework, Habits *out, GError **error);
+void habits_clear(Habits *habits);
+
+#endif
