@@ -101,9 +101,9 @@ static void note_optimizer(Export *e)
 
   if (o->name == OPTIMIZER_ADAM)
     return;
-  export_note(e, "The script has the optimizer too: %s (sgd_momentum %g, optimizer_block_size %d, muon_num_ns_steps %d, "
-                 "muon_tp_mode %s, where it has them).", optimizer_names[o->name], o->momentum, o->block, o->newton_steps,
-              muon_mode_names[o->muon_mode]);
+  export_note(e, "The script has the optimizer too: %s (sgd_momentum %g, optimizer_block_size %d, "
+                 "muon_num_ns_steps %d, muon_tp_mode %s, where it has them).",
+              optimizer_names[o->name], o->momentum, o->block, o->newton_steps, muon_mode_names[o->muon_mode]);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)

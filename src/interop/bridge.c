@@ -23,7 +23,8 @@ static void put_model(Export *e, GString *text)
   if (schedule->chunks && p->pp > 2)
     g_string_append_printf(text, "  overlap_p2p_comm: %s\n", export_truth(p->overlap.pipeline));
   else if (p->pp > 1 && p->overlap.pipeline != schedule->chunks)
-    export_note(e, "overlap: pipeline: %s: Megatron overlaps it where it interleaves", export_truth(p->overlap.pipeline));
+    export_note(e, "overlap: pipeline: %s: Megatron overlaps it where it interleaves",
+                export_truth(p->overlap.pipeline));
   if (p->micro_group)
     g_string_append_printf(text, "  microbatch_group_size_per_vp_stage: %d\n", p->micro_group);
   if (p->split.stages) {
