@@ -111,17 +111,6 @@ const LayerSpec *export_block(const Model *m, gboolean experts)
   return NULL;
 }
 
-gboolean export_offloads_fsdp(Export *e)
-{
-  const Offload *o = &e->plan->offload;
-
-  if (o->optimizer == STORE_CPU && o->parameters == STORE_CPU)
-    return TRUE;
-  if (o->optimizer || o->parameters)
-    export_lose(e, "offload: FSDP takes weights and optimizer to the host together, left out");
-  return FALSE;
-}
-
 int export_copies(Export *e)
 {
   const Plan *p = e->plan;

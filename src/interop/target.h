@@ -88,10 +88,6 @@ static inline const char *export_truth(gboolean value)
   return value ? "true" : "false";
 }
 
-/* Whether FSDP's one switch says what is on the host: weights, gradients and optimizer
- * together; a loss if only a part of it is. */
-gboolean export_offloads_fsdp(Export *e);
-
 /* What Megatron Core is told to recompute, as flags and as lines of "model:". */
 void export_recompute_flags(Export *e, GString *flags);
 void export_recompute_yaml(Export *e, GString *text);
