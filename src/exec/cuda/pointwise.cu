@@ -1,47 +1,44 @@
 /* Kernels that touch each element once: a function object each. */
-#include "exec/cuda/internal.h"
+#include "exec/cuda/elements.h"
 
 #include <math.h>
-
-template <typename F> __global__ static void for_each(size_t n, F f)
-{
-  for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < n; i += (size_t)gridDim.x * THREADS)
-    f(i);
-}
-
-template <typename F> static void launch(Backend *b, BackendStream *s, const char *what, size_t n, F f)
-{
-  const unsigned most = 1 << 16, blocks = blocks_for(n, THREADS);
-
-  if (n == 0)
-    return;
-  for_each<<<blocks < most ? blocks : most, THREADS, 0, s->stream>>>(n, f);
-  cuda_check_launch(b, what);
-}
 
 /* ---- activations ---- */
 
 #define GELU_C 0.7978845608028654f /* sqrt(2 / pi) */
 #define GELU_CUBE 0.044715f
 
+__device__ static float sigmoid(float x)
+{
+  return 1 / (1 + expf(-x));
+}
+
+/* (1 + tanh x) / 2 = sigmoid 2x */
+__device__ static float gelu_gate(float u)
+{
+  return sigmoid(2 * GELU_C * (u + GELU_CUBE * u * u * u));
+}
+
 template <typename T> struct Gelu {
   const T *x;
   T *y;
-  __device__ void operator()(size_t i) const
+  template <int N> __device__ void run(size_t i) const
   {
-    float u = to_float(x[i]);
-    y[i] = from_float<T>(0.5f * u * (1 + tanhf(GELU_C * (u + GELU_CUBE * u * u * u))));
+    Floats<N> u = load<N>(x + i);
+    store(y + i, each<N>([&](int k) { return u[k] * gelu_gate(u[k]); }));
   }
 };
 
 template <typename T> struct GeluBackward {
   const T *x, *dy;
   T *dx;
-  __device__ void operator()(size_t i) const
+  template <int N> __device__ void run(size_t i) const
   {
-    float u = to_float(x[i]), t = tanhf(GELU_C * (u + GELU_CUBE * u * u * u));
-    float slope = 0.5f * (1 + t) + 0.5f * u * (1 - t * t) * GELU_C * (1 + 3 * GELU_CUBE * u * u);
-    dx[i] = from_float<T>(to_float(dy[i]) * slope);
+    Floats<N> u = load<N>(x + i), d = load<N>(dy + i);
+    store(dx + i, each<N>([&](int k) {
+            float gate = gelu_gate(u[k]), slope = 2 * GELU_C * (1 + 3 * GELU_CUBE * u[k] * u[k]);
+            return d[k] * gate * (1 + u[k] * (1 - gate) * slope);
+          }));
   }
 };
 
@@ -49,11 +46,11 @@ template <typename T> struct Swiglu {
   int width;
   const T *x;
   T *y;
-  __device__ void operator()(size_t i) const
+  template <int N> __device__ void run(size_t row, int i) const
   {
-    size_t at = i / width * 2 * width + i % width;
-    float gate = to_float(x[at]);
-    y[i] = from_float<T>(gate / (1 + expf(-gate)) * to_float(x[at + width]));
+    const T *at = x + row * 2 * width + i;
+    Floats<N> gate = load<N>(at), up = load<N>(at + width);
+    store(y + row * width + i, each<N>([&](int k) { return gate[k] * sigmoid(gate[k]) * up[k]; }));
   }
 };
 
@@ -61,13 +58,13 @@ template <typename T> struct SwigluBackward {
   int width;
   const T *x, *dy;
   T *dx;
-  __device__ void operator()(size_t i) const
+  template <int N> __device__ void run(size_t row, int i) const
   {
-    size_t at = i / width * 2 * width + i % width;
-    float gate = to_float(x[at]), up = to_float(x[at + width]), d = to_float(dy[i]);
-    float sigmoid = 1 / (1 + expf(-gate));
-    dx[at] = from_float<T>(d * up * sigmoid * (1 + gate * (1 - sigmoid)));
-    dx[at + width] = from_float<T>(d * gate * sigmoid);
+    const size_t at = row * 2 * width + i;
+    Floats<N> gate = load<N>(x + at), up = load<N>(x + at + width), d = load<N>(dy + row * width + i);
+    Floats<N> open = each<N>([&](int k) { return sigmoid(gate[k]); });
+    store(dx + at, each<N>([&](int k) { return d[k] * up[k] * open[k] * (1 + gate[k] * (1 - open[k])); }));
+    store(dx + at + width, each<N>([&](int k) { return d[k] * gate[k] * open[k]; }));
   }
 };
 
@@ -75,7 +72,7 @@ static void gelu_forward(Backend *b, BackendStream *s, size_t n, const void *x, 
 {
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    launch(b, s, "gelu", n, Gelu<T> { (const T *)x, (T *)y });
+    launch<RUN<T>>(b, s, "gelu", n, aligned({ x, y }), Gelu<T> { (const T *)x, (T *)y });
   });
 }
 
@@ -83,7 +80,8 @@ static void gelu_backward(Backend *b, BackendStream *s, size_t n, const void *x,
 {
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    launch(b, s, "gelu backward", n, GeluBackward<T> { (const T *)x, (const T *)dy, (T *)dx });
+    launch<RUN<T>>(b, s, "gelu backward", n, aligned({ x, dy, dx }),
+                   GeluBackward<T> { (const T *)x, (const T *)dy, (T *)dx });
   });
 }
 
@@ -91,7 +89,7 @@ static void swiglu_forward(Backend *b, BackendStream *s, int rows, int width, co
 {
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    launch(b, s, "swiglu", (size_t)rows * width, Swiglu<T> { width, (const T *)x, (T *)y });
+    launch_rows<RUN<T>>(b, s, "swiglu", rows, width, aligned({ x, y }), Swiglu<T> { width, (const T *)x, (T *)y });
   });
 }
 
@@ -99,8 +97,8 @@ static void swiglu_backward(Backend *b, BackendStream *s, int rows, int width, c
 {
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    launch(b, s, "swiglu backward", (size_t)rows * width,
-           SwigluBackward<T> { width, (const T *)x, (const T *)dy, (T *)dx });
+    launch_rows<RUN<T>>(b, s, "swiglu backward", rows, width, aligned({ x, dy, dx }),
+                        SwigluBackward<T> { width, (const T *)x, (const T *)dy, (T *)dx });
   });
 }
 
@@ -110,23 +108,11 @@ template <typename T> struct AddBias {
   int width;
   T *y;
   const T *bias;
-  __device__ void operator()(size_t i) const { y[i] = from_float<T>(to_float(y[i]) + to_float(bias[i % width])); }
-};
-
-template <typename T> struct Rope {
-  ExecPlaces places;
-  int heads, head_dim, ld, sign;
-  double log_theta;
-  T *x;
-  __device__ void operator()(size_t i) const
+  template <int N> __device__ void run(size_t row, int i) const
   {
-    int half = head_dim / 2, at = (int)(i % half), head = (int)(i / half % heads);
-    size_t row = i / half / heads;
-    T *first = x + row * ld + (size_t)head * head_dim + at;
-    float angle = (float)((double)exec_place(&places, row) * exp(-2.0 * at / head_dim * log_theta));
-    float sine = sign * sinf(angle), cosine = cosf(angle), u = to_float(first[0]), v = to_float(first[half]);
-    first[0] = from_float<T>(u * cosine - v * sine);
-    first[half] = from_float<T>(u * sine + v * cosine);
+    T *at = y + row * width + i;
+    Floats<N> u = load<N>(at), v = load<N>(bias + i);
+    store(at, each<N>([&](int k) { return u[k] + v[k]; }));
   }
 };
 
@@ -134,18 +120,58 @@ static void bias_forward(Backend *b, BackendStream *s, int rows, int width, void
 {
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    launch(b, s, "bias", (size_t)rows * width, AddBias<T> { width, (T *)y, (const T *)bias });
+    launch_rows<RUN<T>>(b, s, "bias", rows, width, aligned({ y, bias }), AddBias<T> { width, (T *)y, (const T *)bias });
   });
+}
+
+template <typename T> struct Rope {
+  ExecPlaces places;
+  size_t rows;
+  int heads, head_dim, ld, sign;
+  double log_theta;
+  T *x;
+};
+
+/* A warp a row: lanes have N pairs of a head each, whose angles serve every head that they come by. */
+template <int N, typename T> __global__ static void rotate(Rope<T> r)
+{
+  const int half = r.head_dim / 2, lanes = min(32, (half + N - 1) / N), lane = threadIdx.x % 32;
+  const size_t row = blockIdx.x * (size_t)(THREADS / 32) + threadIdx.x / 32;
+
+  if (row >= r.rows || lane >= 32 / lanes * lanes)
+    return;
+  for (int i = lane % lanes * N; i < half; i += lanes * N) {
+    Floats<N> sine, cosine;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+      float angle = (float)((double)exec_place(&r.places, row) * exp(-2.0 * (i + k) / r.head_dim * r.log_theta));
+      sincosf(angle, &sine[k], &cosine[k]);
+    }
+    for (int head = lane / lanes; head < r.heads; head += 32 / lanes) {
+      T *low = r.x + row * r.ld + (size_t)head * r.head_dim + i, *high = low + half;
+      Floats<N> u = load<N>(low), v = load<N>(high);
+      store(low, each<N>([&](int k) { return u[k] * cosine[k] - v[k] * sine[k] * r.sign; }));
+      store(high, each<N>([&](int k) { return u[k] * sine[k] * r.sign + v[k] * cosine[k]; }));
+    }
+  }
 }
 
 static void rope(Backend *b, BackendStream *s, int rows, ExecPlaces places, int heads, int head_dim, int ld, void *x,
                  double theta, int sign)
 {
+  const unsigned blocks = blocks_for(rows, THREADS / 32);
+
+  if (rows == 0)
+    return;
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    launch(b, s, "rope", (size_t)rows * heads * (head_dim / 2),
-           Rope<T> { places, heads, head_dim, ld, sign, log(theta), (T *)x });
+    Rope<T> r = { places, (size_t)rows, heads, head_dim, ld, sign, log(theta), (T *)x };
+    if (aligned({ x }) && ld % RUN<T> == 0 && head_dim % (2 * RUN<T>) == 0)
+      rotate<RUN<T>><<<blocks, THREADS, 0, s->stream>>>(r);
+    else
+      rotate<1><<<blocks, THREADS, 0, s->stream>>>(r);
   });
+  cuda_check_launch(b, "rope");
 }
 
 /* ---- sums and casts ---- */
@@ -153,36 +179,44 @@ static void rope(Backend *b, BackendStream *s, int rows, ExecPlaces places, int 
 template <typename T> struct Add {
   const T *x;
   T *y;
-  __device__ void operator()(size_t i) const { y[i] = from_float<T>(to_float(y[i]) + to_float(x[i])); }
+  template <int N> __device__ void run(size_t i) const
+  {
+    Floats<N> u = load<N>(x + i), v = load<N>(y + i);
+    store(y + i, each<N>([&](int k) { return u[k] + v[k]; }));
+  }
 };
 
 struct Scale {
   float factor, *y;
-  __device__ void operator()(size_t i) const { y[i] *= factor; }
+  template <int N> __device__ void run(size_t i) const
+  {
+    Floats<N> u = load<N>(y + i);
+    store(y + i, each<N>([&](int k) { return u[k] * factor; }));
+  }
 };
 
 template <typename From, typename To> struct Cast {
   const From *x;
   To *y;
-  __device__ void operator()(size_t i) const { y[i] = from_float<To>(to_float(x[i])); }
+  template <int N> __device__ void run(size_t i) const { store(y + i, load<N>(x + i)); }
 };
 
 static void add(Backend *b, BackendStream *s, size_t n, const void *x, void *y)
 {
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    launch(b, s, "add", n, Add<T> { (const T *)x, (T *)y });
+    launch<RUN<T>>(b, s, "add", n, aligned({ x, y }), Add<T> { (const T *)x, (T *)y });
   });
 }
 
 static void add_wide(Backend *b, BackendStream *s, size_t n, const void *x, void *y)
 {
-  launch(b, s, "add", n, Add<float> { (const float *)x, (float *)y });
+  launch<RUN<float>>(b, s, "add", n, aligned({ x, y }), Add<float> { (const float *)x, (float *)y });
 }
 
 static void scale(Backend *b, BackendStream *s, size_t n, double factor, void *y)
 {
-  launch(b, s, "scale", n, Scale { (float)factor, (float *)y });
+  launch<RUN<float>>(b, s, "scale", n, aligned({ y }), Scale { (float)factor, (float *)y });
 }
 
 static void cast(Backend *b, BackendStream *s, size_t n, const void *x, ExecType from, void *y, ExecType to)
@@ -191,7 +225,7 @@ static void cast(Backend *b, BackendStream *s, size_t n, const void *x, ExecType
     typedef decltype(f) From;
     by_type(to, [=](auto t) {
       typedef decltype(t) To;
-      launch(b, s, "cast", n, Cast<From, To> { (const From *)x, (To *)y });
+      launch<RUN<From, To>>(b, s, "cast", n, aligned({ x, y }), Cast<From, To> { (const From *)x, (To *)y });
     });
   });
 }
