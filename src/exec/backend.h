@@ -260,6 +260,7 @@ struct Backend {
    * times scale. */
   void (*loss_max)(Backend *b, BackendStream *s, const ExecLoss *l);
   void (*loss_sum)(Backend *b, BackendStream *s, const ExecLoss *l);
+  void (*loss_max_sum)(Backend *b, BackendStream *s, const ExecLoss *l); /* both, where no rank has other columns */
   void (*loss_value)(Backend *b, BackendStream *s, const ExecLoss *l, double scale, double *loss); /* on the device */
   void (*loss_backward)(Backend *b, BackendStream *s, const ExecLoss *l, double scale);
   /* The same where the shares of the rows meet later: logits become exp(logit -

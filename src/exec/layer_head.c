@@ -52,8 +52,20 @@ static ExecLoss loss_of(const LayerRun *r, const LayerState *state)
 
 static void reduce(const LayerRun *r, void *x, gsize n, ExecReduce op)
 {
-  if (r->shape.tp > 1)
-    exchange_all_reduce(r, GROUP_TENSOR, x, n, exec_wide(r->b->dtype), op);
+  exchange_all_reduce(r, GROUP_TENSOR, x, n, exec_wide(r->b->dtype), op);
+}
+
+/* Largest logit and sum of exponentials over all ranks' columns. */
+static void softmax(const LayerRun *r, const ExecLoss *loss)
+{
+  if (r->shape.tp == 1) {
+    r->b->loss_max_sum(r->b, r->s, loss);
+    return;
+  }
+  r->b->loss_max(r->b, r->s, loss);
+  reduce(r, loss->max, loss->rows, EXEC_MAX);
+  r->b->loss_sum(r->b, r->s, loss);
+  reduce(r, loss->sum, 2 * loss->rows, EXEC_SUM);
 }
 
 static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state, void *x)
@@ -73,10 +85,7 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   rows_ungather(r, in, kept[NORM]);
   kept[SOFTMAX] = run_keep_wide(r, 3 * tokens);
   ExecLoss loss = loss_of(r, state);
-  r->b->loss_max(r->b, r->s, &loss);
-  reduce(r, loss.max, tokens, EXEC_MAX);
-  r->b->loss_sum(r->b, r->s, &loss);
-  reduce(r, loss.sum, 2 * tokens, EXEC_SUM);
+  softmax(r, &loss);
   if (shape->tp_rank == 0)
     r->b->loss_value(r->b, r->s, &loss, r->token_share, r->loss);
   return NULL;

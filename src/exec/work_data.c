@@ -119,22 +119,43 @@ static void sum_partial(Exec *x, BackendStream *s)
   memory_release(&x->memory, s, packing.buffer);
 }
 
+/* Gradients that lie behind each other. */
+typedef struct {
+  char *first;
+  gsize n; /* elements */
+} Stretch;
+
+static void sum_stretch(Exec *x, const Stretch *stretch, BackendStream *s)
+{
+  if (stretch->n > 0)
+    x->b->sum_squares(x->b, s, stretch->n, stretch->first, x->sums + SUM_NORM_SQ);
+}
+
 /* Each value of the model once. */
 static void add_square(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
 {
+  Stretch *stretch = data;
   gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) ||
                    (p->replicated && x->shape.tp_rank > 0) || (u->zero == 0 && u->group.rank > 0);
 
-  (void)data;
-  if (!twice)
-    x->b->sum_squares(x->b, s, n, gradient, x->sums + SUM_NORM_SQ);
+  if (twice)
+    return;
+  if (gradient == stretch->first + stretch->n * x->run.wide_bytes) {
+    stretch->n += n;
+    return;
+  }
+  sum_stretch(x, stretch, s);
+  *stretch = (Stretch) { gradient, n };
 }
 
 void work_norm(Exec *x, int task, BackendStream *s)
 {
+  Stretch stretch = { 0 };
+
   (void)task;
   sum_partial(x, s);
-  each_own(x, add_square, s, NULL);
+  each_own(x, add_square, s, &stretch);
+  sum_stretch(x, &stretch, s);
   x->b->copy(x->b, s, x->sums + SUM_OWN_NORM_SQ, x->sums, SUM_OWN_NORM_SQ * sizeof *x->sums);
   x->b->all_reduce(x->b, x->world, s, x->sums, SUM_OWN_NORM_SQ, EXEC_F64, EXEC_SUM);
 }

@@ -14,6 +14,7 @@
 #include "exec/cuda/internal.h"
 
 #include <initializer_list>
+#include <type_traits>
 
 template <int N> struct Floats {
   float at[N];
@@ -66,6 +67,15 @@ static inline bool aligned(std::initializer_list<const void *> tensors)
     if ((size_t)x % 16 != 0)
       return false;
   return true;
+}
+
+/* Calls f with the number of elements of a row of `width` that a thread takes at once, as a type. */
+template <typename T, typename F> static void by_run(bool together, int width, F f)
+{
+  if (together && width % RUN<T> == 0)
+    f(std::integral_constant<int, RUN<T>>());
+  else
+    f(std::integral_constant<int, 1>());
 }
 
 template <int N, typename F> __global__ static void for_each(size_t n, F f)

@@ -174,6 +174,21 @@ __device__ static inline float block_reduce(float x, bool largest)
   return total;
 }
 
+/* Sum over the THREADS threads of a block, in a fixed order; every thread gets it. */
+__device__ static inline double block_total(double x)
+{
+  __shared__ double sums[THREADS];
+
+  sums[threadIdx.x] = x;
+  __syncthreads();
+  for (int k = THREADS / 2; k > 0; k /= 2) {
+    if (threadIdx.x < k)
+      sums[threadIdx.x] += sums[threadIdx.x + k];
+    __syncthreads();
+  }
+  return sums[0];
+}
+
 /* Calls f with a value of the C++ type. */
 template <typename F> static void by_type(ExecType type, F f)
 {

@@ -84,7 +84,7 @@ template <int N, typename T> __global__ static void backward_input(NormRow<T> a,
 template <int N, typename T>
 __global__ static void sum_slabs(NormRow<T> a, int slab_rows, const T *dy, float *slabs)
 {
-  __shared__ alignas(16) float weights[WARPS][32 * N], biases[WARPS][32 * N];
+  __shared__ Floats<N> weights[WARPS][32], biases[WARPS][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = blockIdx.x * 32 * N, i = first + lane * N;
   const int begin = blockIdx.y * slab_rows, end = min(a.rows, begin + slab_rows);
   Floats<N> weight = {}, bias = {};
@@ -102,14 +102,14 @@ __global__ static void sum_slabs(NormRow<T> a, int slab_rows, const T *dy, float
     for (int k = 0; k < N; k++)
       weight[k] += d[k] * (x[k] - mean) * rstd;
   }
-  store(&weights[warp][lane * N], weight);
-  store(&biases[warp][lane * N], bias);
+  weights[warp][lane] = weight;
+  biases[warp][lane] = bias;
   __syncthreads();
   for (int column = threadIdx.x; column < 32 * N && first + column < a.width; column += THREADS) {
     float *sums = slabs + (size_t)blockIdx.y * 2 * a.width + first + column, w = 0, s = 0;
     for (int k = 0; k < WARPS; k++) {
-      w += weights[k][column];
-      s += biases[k][column];
+      w += weights[k][column / N][column % N];
+      s += biases[k][column / N][column % N];
     }
     sums[0] = w;
     sums[a.width] = s;
@@ -160,15 +160,6 @@ template <typename T> static NormRow<T> row_of(const ExecNormArgs *a)
   return row;
 }
 
-/* Calls f with the number of elements that a thread takes at once, as a type. */
-template <typename T, typename F> static void by_run(bool together, int width, F f)
-{
-  if (together && width % RUN<T> == 0)
-    f(std::integral_constant<int, RUN<T>>());
-  else
-    f(std::integral_constant<int, 1>());
-}
-
 static void norm_forward(Backend *b, BackendStream *s, const ExecNormArgs *a, void *y)
 {
   if (a->rows == 0)
@@ -176,7 +167,8 @@ static void norm_forward(Backend *b, BackendStream *s, const ExecNormArgs *a, vo
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
     by_run<T>(aligned({ a->x, a->weight, a->bias, y }), a->width, [=](auto n) {
-      forward<n.value><<<blocks_for(a->rows, WARPS), THREADS, 0, s->stream>>>(row_of<T>(a), (T *)y);
+      constexpr int N = decltype(n)::value;
+      forward<N><<<blocks_for(a->rows, WARPS), THREADS, 0, s->stream>>>(row_of<T>(a), (T *)y);
     });
   });
   cuda_check_launch(b, "norm");
@@ -190,12 +182,12 @@ static void norm_backward(Backend *b, BackendStream *s, const ExecNormArgs *a, c
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
     by_run<T>(aligned({ a->x, a->weight, dy, dx }), a->width, [=](auto n) {
+      constexpr int N = decltype(n)::value;
       const NormRow<T> row = row_of<T>(a);
       if (dx)
-        backward_input<n.value>
-            <<<blocks_for(a->rows, WARPS), THREADS, 0, s->stream>>>(row, (const T *)dy, (T *)dx, add);
+        backward_input<N><<<blocks_for(a->rows, WARPS), THREADS, 0, s->stream>>>(row, (const T *)dy, (T *)dx, add);
       if (dweight || dbias)
-        sum_columns<n.value>(b, s, row, (const T *)dy, (float *)dweight, (float *)dbias);
+        sum_columns<decltype(n)::value>(b, s, row, (const T *)dy, (float *)dweight, (float *)dbias);
     });
   });
   cuda_check_launch(b, "norm backward");
@@ -209,7 +201,7 @@ static void bias_backward(Backend *b, BackendStream *s, int rows, int width, con
     typedef decltype(t) T;
     by_run<T>(aligned({ dy }), width, [=](auto n) {
       const NormRow<T> none = { EXEC_RMSNORM, rows, width, 0, NULL, NULL, NULL, NULL, NULL };
-      sum_columns<n.value>(b, s, none, (const T *)dy, NULL, (float *)dbias);
+      sum_columns<decltype(n)::value>(b, s, none, (const T *)dy, NULL, (float *)dbias);
     });
   });
   cuda_check_launch(b, "bias backward");

@@ -1,33 +1,46 @@
 /* The gradient norm and Adam with a wide master copy (Kingma and Ba 2015, with
  * the decoupled decay of Loshchilov and Hutter 2019). */
-#include "exec/cuda/internal.h"
+#include "exec/cuda/elements.h"
 
 #include <cmath>
 
-__global__ static void squares(size_t n, const float *x, double *partials)
+enum { BLOCKS_PER_UNIT = 16 };
+
+template <int N> __device__ static double squares_at(const float *x, size_t i)
 {
-  __shared__ double sums[THREADS];
+  const Floats<N> u = load<N>(x + i);
   double sum = 0;
 
-  for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < n; i += (size_t)gridDim.x * THREADS)
-    sum += (double)x[i] * x[i];
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  for (int k = THREADS / 2; k > 0; k /= 2) {
-    if (threadIdx.x < k)
-      sums[threadIdx.x] += sums[threadIdx.x + k];
-    __syncthreads();
-  }
-  if (threadIdx.x == 0)
-    partials[blockIdx.x] = sums[0];
+  for (int k = 0; k < N; k++)
+    sum += (double)u[k] * u[k];
+  return sum;
 }
 
+template <int N> __global__ static void squares(size_t n, const float *x, double *partials)
+{
+  const size_t step = (size_t)gridDim.x * THREADS, first = blockIdx.x * (size_t)THREADS + threadIdx.x;
+  const size_t whole = n / N * N;
+  double sum = 0;
+
+  for (size_t i = first * N; i < whole; i += step * N)
+    sum += squares_at<N>(x, i);
+  for (size_t i = whole + first; i < n; i += step)
+    sum += squares_at<1>(x, i);
+  sum = block_total(sum);
+  if (threadIdx.x == 0)
+    partials[blockIdx.x] = sum;
+}
+
+/* One block. */
 __global__ static void add_partials(int n, const double *partials, double *out)
 {
   double sum = 0;
-  for (int i = 0; i < n; i++)
+
+  for (int i = threadIdx.x; i < n; i += THREADS)
     sum += partials[i];
-  *out += sum;
+  sum = block_total(sum);
+  if (threadIdx.x == 0)
+    *out += sum;
 }
 
 static void sum_squares(Backend *b, BackendStream *s, size_t n, const void *x, double *out)
@@ -36,8 +49,11 @@ static void sum_squares(Backend *b, BackendStream *s, size_t n, const void *x, d
 
   if (n == 0)
     return;
-  squares<<<blocks, THREADS, 0, s->stream>>>(n, (const float *)x, s->partials);
-  add_partials<<<1, 1, 0, s->stream>>>(blocks, s->partials, out);
+  if (aligned({ x }))
+    squares<RUN<float>><<<blocks, THREADS, 0, s->stream>>>(n, (const float *)x, s->partials);
+  else
+    squares<1><<<blocks, THREADS, 0, s->stream>>>(n, (const float *)x, s->partials);
+  add_partials<<<1, THREADS, 0, s->stream>>>(blocks, s->partials, out);
   cuda_check_launch(b, "sum of squares");
 }
 
@@ -57,20 +73,37 @@ struct Step {
   double loss_scale, max_norm;
 };
 
-template <typename T> __global__ static void update(Step a, T *weight)
+template <int N, typename T> __device__ static void update_at(const Step &a, T *weight, float factor, size_t i)
 {
+  const Floats<N> gradient = load<N>(a.gradient + i);
+  Floats<N> m = load<N>(a.m + i), v = load<N>(a.v + i), w = load<N>(a.master + i);
+
+#pragma unroll
+  for (int k = 0; k < N; k++) {
+    const float g = gradient[k] * factor;
+    m[k] = a.beta1 * m[k] + (1 - a.beta1) * g;
+    v[k] = a.beta2 * v[k] + (1 - a.beta2) * g * g;
+    w[k] -= a.rate * (m[k] / a.correct1 / (sqrtf(v[k] / a.correct2) + a.epsilon) + a.decay * w[k]);
+  }
+  store(a.m + i, m);
+  store(a.v + i, v);
+  store(a.master + i, w);
+  store(weight + i, w);
+}
+
+/* Few blocks, so that the norm's root is taken by few threads. */
+template <int N, typename T> __global__ static void update(Step a, T *weight)
+{
+  const size_t step = (size_t)gridDim.x * THREADS, first = blockIdx.x * (size_t)THREADS + threadIdx.x;
+  const size_t whole = a.n / N * N;
   const float factor = gradient_factor(*a.norm_sq, a.loss_scale, a.max_norm);
 
   if (!isfinite(*a.norm_sq))
     return;
-  for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < a.n; i += (size_t)gridDim.x * THREADS) {
-    float g = a.gradient[i] * factor, w = a.master[i];
-    float m = a.m[i] = a.beta1 * a.m[i] + (1 - a.beta1) * g;
-    float v = a.v[i] = a.beta2 * a.v[i] + (1 - a.beta2) * g * g;
-    w -= a.rate * (m / a.correct1 / (sqrtf(v / a.correct2) + a.epsilon) + a.decay * w);
-    a.master[i] = w;
-    weight[i] = from_float<T>(w);
-  }
+  for (size_t i = first * N; i < whole; i += step * N)
+    update_at<N>(a, weight, factor, i);
+  for (size_t i = whole + first; i < a.n; i += step)
+    update_at<1>(a, weight, factor, i);
 }
 
 static void adam(Backend *b, BackendStream *s, const ExecAdam *a)
@@ -79,13 +112,18 @@ static void adam(Backend *b, BackendStream *s, const ExecAdam *a)
                 (const float *)a->gradient, (float)a->rate, (float)a->beta1, (float)a->beta2, (float)a->epsilon,
                 (float)a->decay, (float)(1 - pow(a->beta1, a->step)), (float)(1 - pow(a->beta2, a->step)), a->norm_sq,
                 a->loss_scale, a->max_norm };
-  const unsigned most = 1 << 16, blocks = blocks_for(a->n, THREADS);
+  const unsigned most = BLOCKS_PER_UNIT * b->units, wanted = blocks_for(a->n, THREADS);
+  const unsigned blocks = wanted < most ? wanted : most;
 
   if (a->n == 0)
     return;
   by_type(b, [=](auto t) {
     typedef decltype(t) T;
-    update<T><<<blocks < most ? blocks : most, THREADS, 0, s->stream>>>(step, (T *)a->weight);
+    T *weight = (T *)a->weight;
+    if (aligned({ step.master, step.m, step.v, step.gradient, weight }))
+      update<RUN<float>><<<blocks, THREADS, 0, s->stream>>>(step, weight);
+    else
+      update<1><<<blocks, THREADS, 0, s->stream>>>(step, weight);
   });
   cuda_check_launch(b, "adam");
 }
