@@ -42,10 +42,10 @@ NVCC ?= nvcc
 CUDA_HOME ?= $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(NVCC)))))
 CUDA_ARCHS ?= 80 90
 CUDA_LDFLAGS ?= -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64
-# cuDNN's attention is built where its header is, and used with TDP_CUDNN=1.
+# cuDNN's attention is built where its header is; the library is looked for when the program runs.
 CUDNN := $(if $(CUDA),$(wildcard $(CUDA_HOME)/include/cudnn.h))
-CUDA_LIBS = $(CUDA_LDFLAGS) $(if $(CUDNN),-lcudnn) -lcublasLt -lnccl -lcudart_static -lstdc++ -ldl -lrt -lpthread
-CUDA_SRC := $(if $(CUDA),$(filter-out $(if $(CUDNN),,%/cudnn_graph.cu %/cudnn_attention.cu),$(wildcard src/exec/cuda/*.cu)))
+CUDA_LIBS = $(CUDA_LDFLAGS) -lcublasLt -lnccl -lcudart_static -lstdc++ -ldl -lrt -lpthread
+CUDA_SRC := $(if $(CUDA),$(filter-out $(if $(CUDNN),,$(wildcard src/exec/cuda/cudnn_*.cu)),$(wildcard src/exec/cuda/*.cu)))
 CUDA_FLAGS = -std=c++17 -O2 -Isrc $(if $(CUDNN),-DTDP_CUDNN) $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$a,code=sm_$a) \
   -gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)) \
   -Xcompiler -Wall,-Wextra $(if $(CI),-Xcompiler -Werror --Werror all-warnings)

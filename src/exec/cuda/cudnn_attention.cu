@@ -5,7 +5,7 @@
  * refuses, is left to attention.cu.
  */
 #include "exec/cuda/cudnn_graph.h"
-#include "exec/cuda/internal.h"
+#include "exec/cuda/elements.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -28,6 +28,7 @@ struct Entry {
 };
 
 struct Cudnn {
+  CudnnLibrary library;
   cudnnHandle_t handle;
   Entry entries[GRAPHS_MAX];
   int n, told;
@@ -193,7 +194,7 @@ static void refuse(Cudnn *c, const Key *k, cudnnStatus_t status)
   if (!c->told)
     fprintf(stderr, "cuda: cuDNN refuses %s of %d heads of %d over %d tokens (%s): own kernels instead\n",
             k->backward ? "attention's gradient" : "attention", k->heads, k->head_dim, k->kv_len,
-            cudnnGetErrorString(status));
+            c->library.error_string(status));
   c->told = 1;
 }
 
@@ -201,7 +202,7 @@ static CudnnGraph *graph_new(Cudnn *c, const Key *key, ExecType dtype)
 {
   CudnnGraph *g = (CudnnGraph *)calloc(1, sizeof *g);
 
-  cudnn_graph_open(g, c->handle);
+  cudnn_graph_open(g, &c->library, c->handle);
   Attention a = attention_of(g, key, dtype);
   if (key->backward)
     build_backward(&a);
@@ -249,17 +250,12 @@ static Entry *entry_of(Cudnn *c, const Key *key, ExecType dtype)
   return e;
 }
 
-static bool aligned(const void *p)
-{
-  return (size_t)p % 16 == 0;
-}
-
 static bool suits(Backend *b, const ExecAttention *a)
 {
   return b->dtype != EXEC_F32 && !a->add && a->window <= 0 && a->head_dim % 8 == 0 && a->head_dim <= 128 &&
-         a->ld_q % 8 == 0 && a->ld_kv % 8 == 0 && (!a->causal || a->q_len == a->kv_len) && aligned(a->q) &&
-         aligned(a->k) && aligned(a->v) && aligned(a->context) && aligned(a->dcontext) && aligned(a->dq) &&
-         aligned(a->dk) && aligned(a->dv) && a->batch > 0 && a->q_len > 0 && a->kv_len > 0;
+         a->ld_q % 8 == 0 && a->ld_kv % 8 == 0 && (!a->causal || a->q_len == a->kv_len) &&
+         aligned({ a->q, a->k, a->v, a->context, a->dcontext, a->dq, a->dk, a->dv }) && a->batch > 0 && a->q_len > 0 &&
+         a->kv_len > 0;
 }
 
 bool cudnn_attention(Backend *b, BackendStream *s, const ExecAttention *a, int backward)
@@ -287,42 +283,58 @@ bool cudnn_attention(Backend *b, BackendStream *s, const ExecAttention *a, int b
       given[n] = numbers[i];
       places[n++] = tensors[i];
     }
-  cudnnStatus_t status = cudnnSetStream(c->handle, s->stream);
+  cudnnStatus_t status = c->library.set_stream(c->handle, s->stream);
   if (status == CUDNN_STATUS_SUCCESS)
     status = cudnn_graph_run(e->graph, n, given, places, memory + own);
   if (status != CUDNN_STATUS_SUCCESS)
-    cuda_fail(b, "attention by cuDNN", cudnnGetErrorString(status));
+    cuda_fail(b, "attention by cuDNN", c->library.error_string(status));
   cuda_check(b, "attention", cudaFreeAsync(memory, s->stream));
   return true;
+}
+
+static void cudnn_free(Cudnn *c)
+{
+  for (int i = 0; i < c->n; i++)
+    if (c->entries[i].graph) {
+      cudnn_graph_close(c->entries[i].graph);
+      free(c->entries[i].graph);
+    }
+  if (c->handle)
+    c->library.destroy(c->handle);
+  cudnn_library_close(&c->library);
+  free(c);
+}
+
+/* NULL, or why there is none. */
+static const char *start(Cudnn *c)
+{
+  const char *why = cudnn_library_open(&c->library);
+
+  if (why)
+    return why;
+  cudnnStatus_t status = c->library.create(&c->handle);
+  return status == CUDNN_STATUS_SUCCESS ? NULL : c->library.error_string(status);
 }
 
 void cudnn_open(CudaBackend *c)
 {
   const char *wanted = getenv("TDP_CUDNN");
-  Cudnn *cudnn;
 
-  if (!wanted || strcmp(wanted, "1") != 0)
+  if (c->base.dtype == EXEC_F32 || (wanted && strcmp(wanted, "0") == 0))
     return;
-  cudnn = (Cudnn *)calloc(1, sizeof *cudnn);
-  cudnnStatus_t status = cudnnCreate(&cudnn->handle);
-  if (status == CUDNN_STATUS_SUCCESS) {
-    c->cudnn = cudnn;
+  c->cudnn = (Cudnn *)calloc(1, sizeof *c->cudnn);
+  const char *why = start(c->cudnn);
+  if (!why)
     return;
-  }
-  fprintf(stderr, "cuda: cuDNN does not start (%s): own kernels instead\n", cudnnGetErrorString(status));
-  free(cudnn);
+  if (c->base.rank == 0)
+    fprintf(stderr, "cuda: no cuDNN (%s): own attention kernels, which are far slower\n", why);
+  c->cudnn->handle = NULL;
+  cudnn_close(c);
 }
 
 void cudnn_close(CudaBackend *c)
 {
-  if (!c->cudnn)
-    return;
-  for (int i = 0; i < c->cudnn->n; i++)
-    if (c->cudnn->entries[i].graph) {
-      cudnn_graph_close(c->cudnn->entries[i].graph);
-      free(c->cudnn->entries[i].graph);
-    }
-  cudnnDestroy(c->cudnn->handle);
-  free(c->cudnn);
+  if (c->cudnn)
+    cudnn_free(c->cudnn);
   c->cudnn = NULL;
 }

@@ -10,16 +10,17 @@ static void note(CudnnGraph *g, cudnnStatus_t status)
     g->status = status;
 }
 
-void cudnn_graph_open(CudnnGraph *g, cudnnHandle_t handle)
+void cudnn_graph_open(CudnnGraph *g, const CudnnLibrary *cudnn, cudnnHandle_t handle)
 {
   memset(g, 0, sizeof *g);
+  g->cudnn = cudnn;
   g->handle = handle;
 }
 
 void cudnn_graph_close(CudnnGraph *g)
 {
   for (int i = g->n_parts - 1; i >= 0; i--)
-    cudnnBackendDestroyDescriptor(g->parts[i]);
+    g->cudnn->destroy_descriptor(g->parts[i]);
   g->n_parts = 0;
 }
 
@@ -31,7 +32,7 @@ static CudnnPart part_new(CudnnGraph *g, cudnnBackendDescriptorType_t type)
     note(g, CUDNN_STATUS_INTERNAL_ERROR);
   if (g->status != CUDNN_STATUS_SUCCESS)
     return NULL;
-  note(g, cudnnBackendCreateDescriptor(type, &part));
+  note(g, g->cudnn->create_descriptor(type, &part));
   if (part)
     g->parts[g->n_parts++] = part;
   return part;
@@ -41,7 +42,7 @@ static void set(CudnnGraph *g, CudnnPart part, cudnnBackendAttributeName_t name,
                 int64_t n, const void *values)
 {
   if (g->status == CUDNN_STATUS_SUCCESS)
-    note(g, cudnnBackendSetAttribute(part, name, type, n, values));
+    note(g, g->cudnn->set_attribute(part, name, type, n, values));
 }
 
 static void set_part(CudnnGraph *g, CudnnPart part, cudnnBackendAttributeName_t name, CudnnPart value)
@@ -52,7 +53,7 @@ static void set_part(CudnnGraph *g, CudnnPart part, cudnnBackendAttributeName_t 
 static void finalize(CudnnGraph *g, CudnnPart part)
 {
   if (g->status == CUDNN_STATUS_SUCCESS)
-    note(g, cudnnBackendFinalize(part));
+    note(g, g->cudnn->finalize(part));
 }
 
 static CudnnPart tensor(CudnnGraph *g, int64_t number, cudnnDataType_t type, const CudnnShape *shape, bool between,
@@ -198,9 +199,9 @@ static bool plan_with(CudnnGraph *g, CudnnPart config)
   set_part(g, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   if (g->status != CUDNN_STATUS_SUCCESS)
     return false;
-  status = cudnnBackendFinalize(plan);
+  status = g->cudnn->finalize(plan);
   if (status == CUDNN_STATUS_SUCCESS)
-    status = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, NULL,
+    status = g->cudnn->get_attribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, NULL,
                                       &g->workspace_bytes);
   if (status == CUDNN_STATUS_SUCCESS)
     g->plan = plan;
@@ -216,9 +217,9 @@ static void plan_by(CudnnGraph *g, CudnnPart graph, cudnnBackendHeurMode_t mode)
     configs[i] = part_new(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   set_part(g, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   set(g, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  if (g->status != CUDNN_STATUS_SUCCESS || cudnnBackendFinalize(heuristic) != CUDNN_STATUS_SUCCESS)
+  if (g->status != CUDNN_STATUS_SUCCESS || g->cudnn->finalize(heuristic) != CUDNN_STATUS_SUCCESS)
     return;
-  if (cudnnBackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGS, &n,
+  if (g->cudnn->get_attribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGS, &n,
                                configs) != CUDNN_STATUS_SUCCESS)
     return;
   for (int64_t i = 0; i < n && i < CONFIGS && !plan_with(g, configs[i]); i++)
@@ -244,14 +245,14 @@ cudnnStatus_t cudnn_graph_run(const CudnnGraph *g, int64_t n, const int64_t *num
 {
   CudnnGraph run;
 
-  cudnn_graph_open(&run, g->handle);
+  cudnn_graph_open(&run, g->cudnn, g->handle);
   CudnnPart pack = part_new(&run, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   set(&run, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, numbers);
   set(&run, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, tensors);
   set(&run, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
   finalize(&run, pack);
   if (run.status == CUDNN_STATUS_SUCCESS)
-    note(&run, cudnnBackendExecute(g->handle, g->plan, pack));
+    note(&run, g->cudnn->execute(g->handle, g->plan, pack));
   cudnn_graph_close(&run);
   return run.status;
 }

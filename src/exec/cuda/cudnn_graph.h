@@ -1,6 +1,7 @@
 /*
  * Graphs of cuDNN's backend API, built operation by operation; C++ only, where
- * cudnn.h is found (TDP_CUDNN).
+ * cudnn.h is found when building (TDP_CUDNN). The library is looked for when the
+ * program runs, so that one built with cuDNN starts without it.
  *
  * cudnn_graph_open, tensors and operations, cudnn_graph_plan, then any number of
  * cudnn_graph_run. The first call that cuDNN refuses leaves its status in the
@@ -20,7 +21,27 @@ struct CudnnShape {
   int64_t dim[4], stride[4];
 };
 
+/* What is called of the library. */
+struct CudnnLibrary {
+  void *library; /* NULL: not loaded */
+  decltype(&cudnnCreate) create;
+  decltype(&cudnnDestroy) destroy;
+  decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnGetErrorString) error_string;
+  decltype(&cudnnBackendCreateDescriptor) create_descriptor;
+  decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor;
+  decltype(&cudnnBackendSetAttribute) set_attribute;
+  decltype(&cudnnBackendGetAttribute) get_attribute;
+  decltype(&cudnnBackendFinalize) finalize;
+  decltype(&cudnnBackendExecute) execute;
+};
+
+/* Loads libcudnn.so.9; NULL, or why it cannot be used, and then nothing is loaded. */
+const char *cudnn_library_open(CudnnLibrary *l);
+void cudnn_library_close(CudnnLibrary *l);
+
 struct CudnnGraph {
+  const CudnnLibrary *cudnn;
   cudnnHandle_t handle;
   cudnnStatus_t status; /* first that is no success */
   CudnnPart parts[CUDNN_PARTS], operations[CUDNN_OPERATIONS], plan;
@@ -29,7 +50,7 @@ struct CudnnGraph {
   int64_t workspace_bytes;
 };
 
-void cudnn_graph_open(CudnnGraph *g, cudnnHandle_t handle);
+void cudnn_graph_open(CudnnGraph *g, const CudnnLibrary *cudnn, cudnnHandle_t handle);
 void cudnn_graph_close(CudnnGraph *g);
 
 /* Given at each run under its number (from 1), on the device or, `value`, a float on

@@ -10,7 +10,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
-struct Cudnn;     /* graphs of attention; where cuDNN was found when building, and TDP_CUDNN=1 */
+struct Cudnn;     /* graphs of attention; where cuDNN was found when building, unless TDP_CUDNN=0 */
 struct GemmPlans; /* algorithms found so far, by shape */
 
 enum { PARTIALS = 1024 };        /* sums of blocks that a second kernel adds up */
@@ -117,7 +117,7 @@ int cuda_open_memory(CudaBackend *c, char *error); /* 0 = done */
 void cuda_close_memory(CudaBackend *c);
 void cuda_free_gemm(CudaBackend *c);
 #ifdef TDP_CUDNN
-void cudnn_open(CudaBackend *c);
+void cudnn_open(CudaBackend *c); /* leaves `cudnn` NULL where the library is not at hand */
 void cudnn_close(CudaBackend *c);
 /* false: it is not among what cuDNN does, and nothing has happened. */
 bool cudnn_attention(Backend *b, BackendStream *s, const ExecAttention *a, int backward);
