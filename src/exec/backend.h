@@ -44,9 +44,20 @@ typedef struct BackendStream BackendStream;
 typedef struct BackendEvent BackendEvent;
 typedef struct BackendComm BackendComm; /* a group of ranks */
 
-/* C = alpha op(A) op(B) + beta C for `batch` products; op(A) is m x k, op(B) is
+typedef enum { EXEC_AS_IT_IS, EXEC_GELU, EXEC_GELU_BACKWARD } ExecBehind;
+
+/*
+ * C = alpha op(A) op(B) + beta C for `batch` products; op(A) is m x k, op(B) is
  * k x n, C is m x n. `wide_c`: C is wide (a gradient), else of `dtype`; products
- * accumulate in wide numbers either way. */
+ * accumulate in wide numbers either way.
+ *
+ * The rest is for single products whose rows of C lie behind each other, and may be
+ * done before the product is rounded: `added` takes C's place on the right; `bias`
+ * of n elements is added to each row. Under EXEC_GELU the result goes to `inner`, laid
+ * out as C, and C is GELU of it; under EXEC_GELU_BACKWARD C is the result times GELU's
+ * slope at `inner`. sums += the sums of op(A)'s rows, m wide numbers (the gradient of
+ * a bias, in the product for the weight's).
+ */
 typedef struct {
   int transpose_a, transpose_b, wide_c;
   int m, n, k, batch;
@@ -55,6 +66,9 @@ typedef struct {
   void *c;
   int lda, ldb, ldc;
   size_t stride_a, stride_b, stride_c; /* elements between products of the batch */
+  const void *added, *bias;
+  ExecBehind behind;
+  void *inner, *sums; /* sums: only of A transposed and its rows behind each other */
 } ExecGemm;
 
 /* A norm over rows of `width`; mean is unused under RMSNorm. */
@@ -328,6 +342,14 @@ static inline int exec_place(const ExecPlaces *p, size_t row)
   int at = (int)(row % (size_t)p->seq);
   return at < p->half ? p->first + at : p->second + at - p->half;
 }
+
+/* Whether a product is all that is asked for; else exec_gemm_apart does it by that and the table's other kernels. */
+static inline int exec_gemm_plain(const ExecGemm *g)
+{
+  return !g->added && !g->bias && !g->sums && g->behind == EXEC_AS_IT_IS;
+}
+
+void exec_gemm_apart(Backend *b, BackendStream *s, const ExecGemm *g);
 
 /* Of a rank that has the whole sequence. */
 static inline ExecPlaces exec_places_whole(int seq)

@@ -51,8 +51,8 @@ void *norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state);
 /* Adds bias and the residual, in place. */
 void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x);
 
-/* Sums over ranks, adds bias and the residual: partial becomes the half's output. */
-void *half_join(const LayerRun *r, void *partial, const void *bias, const void *x);
+/* A half's output: its last product, of rows of `in`, summed over ranks, bias and the residual. */
+void *half_join(const LayerRun *r, int in, const void *rows, const void *weight, const void *bias, const void *x);
 
 /* The output's gradient on all rows, which the weight pass needs, and a copy of
  * this rank's rows that becomes the input's gradient. */

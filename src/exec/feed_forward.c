@@ -22,13 +22,34 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   void **kept = state->kept, *in = norm_input(r, lw, state);
 
   kept[UP] = run_keep(r, (gsize)tokens * up);
-  linear_forward(r, tokens, hidden, up, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS], kept[UP]);
-  rows_ungather(r, in, kept[NORM2]);
   kept[ACT] = run_keep(r, (gsize)tokens * ffn);
-  activate(r, lw->spec, tokens, ffn, kept[UP], kept[ACT]);
-  void *out = run_buffer(r, (gsize)tokens * hidden);
-  linear_forward(r, tokens, ffn, hidden, kept[ACT], lw->weight[BLOCK_DOWN], NULL, out);
-  return half_join(r, out, lw->weight[BLOCK_DOWN_BIAS], kept[X2]);
+  if (lw->spec->ffn.kind == MLP_SWIGLU) {
+    linear_forward(r, tokens, hidden, up, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS], kept[UP]);
+    activate(r, lw->spec, tokens, ffn, kept[UP], kept[ACT]);
+  } else
+    linear_forward_gelu(r, tokens, hidden, up, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS], kept[UP],
+                        kept[ACT]);
+  rows_ungather(r, in, kept[NORM2]);
+  return half_join(r, ffn, kept[ACT], lw->weight[BLOCK_DOWN], lw->weight[BLOCK_DOWN_BIAS], kept[X2]);
+}
+
+/* Gradient of what the down-projection's gradient `dy` comes from, before the activation. */
+static void *input_up(const LayerRun *r, const LayerWeights *lw, int ffn, void *inner, const void *dy)
+{
+  int hidden = r->shape.hidden, tokens = r->shape.tokens;
+  void *dup;
+
+  if (lw->spec->ffn.kind != MLP_SWIGLU) {
+    dup = run_buffer(r, (gsize)tokens * ffn);
+    linear_input_gelu(r, tokens, ffn, hidden, dy, lw->weight[BLOCK_DOWN], inner, dup);
+    return dup;
+  }
+  void *dact = run_buffer(r, (gsize)tokens * ffn);
+  linear_input(r, tokens, ffn, hidden, dy, lw->weight[BLOCK_DOWN], dact);
+  dup = run_buffer(r, (gsize)tokens * up_width(lw->spec, ffn));
+  activate_backward(r, lw->spec, tokens, ffn, inner, dact, dup);
+  run_drop(r, &dact);
+  return dup;
 }
 
 static void weight_up(const LayerRun *r, const LayerWeights *lw, LayerState *state)
@@ -42,12 +63,8 @@ static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state,
   int hidden = r->shape.hidden, tokens = r->shape.tokens, ffn = ffn_width(&r->shape, lw->spec);
   int up = up_width(lw->spec, ffn);
   void **kept = state->kept, *dx = half_split(r, dy, &kept[D_DOWN]);
-  void *dact = run_buffer(r, (gsize)tokens * ffn);
 
-  linear_input(r, tokens, ffn, hidden, kept[D_DOWN], lw->weight[BLOCK_DOWN], dact);
-  kept[D_UP] = run_buffer(r, (gsize)tokens * up);
-  activate_backward(r, lw->spec, tokens, ffn, kept[UP], dact, kept[D_UP]);
-  run_drop(r, &dact);
+  kept[D_UP] = input_up(r, lw, ffn, kept[UP], kept[D_DOWN]);
   void *dnorm = run_buffer(r, (gsize)tokens * hidden);
   linear_input(r, tokens, hidden, up, kept[D_UP], lw->weight[BLOCK_UP], dnorm);
   half_behind_norm(r, lw, state, BLOCK_NORM2, dnorm, weight_up, dx);

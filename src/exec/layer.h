@@ -187,7 +187,15 @@ void params_add(GArray *params, Param p);
 /* y = x w^T + bias; dx = dy w; dw += dy^T x, dbias += columns of dy. */
 void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
                     void *y);
+/* GELU behind it, of what goes to `inner`; `added` to it. */
+void linear_forward_gelu(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+                         void *inner, void *y);
+void linear_forward_added(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+                          const void *added, void *y);
 void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx);
+/* dx is taken through the GELU of `inner` before. */
+void linear_input_gelu(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *inner,
+                       void *dx);
 void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias);
 
 /* The backend's collectives on the stream of the passes; their time there counts as exposed. */

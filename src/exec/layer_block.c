@@ -119,9 +119,18 @@ void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x)
   return y;
 }
 
-void *half_join(const LayerRun *r, void *partial, const void *bias, const void *x)
+void *half_join(const LayerRun *r, int in, const void *rows, const void *weight, const void *bias, const void *x)
 {
-  return half_residual(r, rows_sum(r, partial), bias, x);
+  int tokens = r->shape.tokens, hidden = r->shape.hidden;
+  void *out = run_buffer(r, (gsize)tokens * hidden);
+
+  if (r->shape.tp > 1) {
+    linear_forward(r, tokens, in, hidden, rows, weight, NULL, out);
+    return half_residual(r, rows_sum(r, out), bias, x);
+  }
+  linear_forward_added(r, tokens, in, hidden, rows, weight, bias, x, out);
+  memory_retag(r->memory, out, r->kept_as);
+  return out;
 }
 
 static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerState *state)
@@ -140,9 +149,7 @@ static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerStat
   rotate(r, &c, kept[QKV], 1);
   kept[CONTEXT] = run_keep(r, (gsize)tokens * c.q);
   core_forward(r, &c, &kept[QKV]);
-  void *out = run_buffer(r, (gsize)tokens * hidden);
-  linear_forward(r, tokens, c.q, hidden, kept[CONTEXT], lw->weight[BLOCK_PROJECTION], NULL, out);
-  return half_join(r, out, lw->weight[BLOCK_PROJECTION_BIAS], kept[X]);
+  return half_join(r, c.q, kept[CONTEXT], lw->weight[BLOCK_PROJECTION], lw->weight[BLOCK_PROJECTION_BIAS], kept[X]);
 }
 
 static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *x)

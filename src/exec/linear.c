@@ -60,28 +60,68 @@ void params_norm(const LayerShape *shape, int layer, int slot, GArray *params)
   params_add(params, p);
 }
 
+static ExecGemm forward_product(int rows, int in, int out, const void *x, const void *w, const void *bias, void *y)
+{
+  return (ExecGemm) { .transpose_b = 1, .m = rows, .n = out, .k = in, .batch = 1, .alpha = 1, .a = x, .b = w, .c = y,
+                      .lda = in, .ldb = in, .ldc = out, .bias = bias };
+}
+
 void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
                     void *y)
 {
-  r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_b = 1, .m = rows, .n = out, .k = in, .batch = 1, .alpha = 1, .a = x,
-                                       .b = w, .c = y, .lda = in, .ldb = in, .ldc = out });
-  if (bias)
-    r->b->bias_forward(r->b, r->s, rows, out, y, bias);
+  ExecGemm g = forward_product(rows, in, out, x, w, bias, y);
+
+  r->b->gemm(r->b, r->s, &g);
+}
+
+void linear_forward_gelu(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+                         void *inner, void *y)
+{
+  ExecGemm g = forward_product(rows, in, out, x, w, bias, y);
+
+  g.behind = EXEC_GELU;
+  g.inner = inner;
+  r->b->gemm(r->b, r->s, &g);
+}
+
+void linear_forward_added(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+                          const void *added, void *y)
+{
+  ExecGemm g = forward_product(rows, in, out, x, w, bias, y);
+
+  g.added = added;
+  g.beta = 1;
+  r->b->gemm(r->b, r->s, &g);
+}
+
+static ExecGemm input_product(int rows, int in, int out, const void *dy, const void *w, void *dx)
+{
+  return (ExecGemm) { .m = rows, .n = in, .k = out, .batch = 1, .alpha = 1, .a = dy, .b = w, .c = dx, .lda = out,
+                      .ldb = in, .ldc = in };
 }
 
 void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx)
 {
-  r->b->gemm(r->b, r->s, &(ExecGemm) { .m = rows, .n = in, .k = out, .batch = 1, .alpha = 1, .a = dy, .b = w, .c = dx,
-                                       .lda = out, .ldb = in, .ldc = in });
+  ExecGemm g = input_product(rows, in, out, dy, w, dx);
+
+  r->b->gemm(r->b, r->s, &g);
+}
+
+void linear_input_gelu(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *inner,
+                       void *dx)
+{
+  ExecGemm g = input_product(rows, in, out, dy, w, dx);
+
+  g.behind = EXEC_GELU_BACKWARD;
+  g.inner = inner;
+  r->b->gemm(r->b, r->s, &g);
 }
 
 void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias)
 {
   r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_a = 1, .wide_c = 1, .m = out, .n = in, .k = rows, .batch = 1,
                                        .alpha = 1, .beta = 1, .a = dy, .b = x, .c = dw, .lda = out, .ldb = in,
-                                       .ldc = in });
-  if (dbias)
-    r->b->bias_backward(r->b, r->s, rows, out, dy, dbias);
+                                       .ldc = in, .sums = dbias });
 }
 
 void *rows_gather(const LayerRun *r, void *x, int width)

@@ -2,16 +2,20 @@
  * Products by cuBLASLt with fp32 accumulation (fp32 products in full fp32, not
  * TF32). Its matrices are column-major, so the row-major C = op(A) op(B) is asked
  * for as its transpose, op(B)^T op(A)^T, which needs no copies. The algorithm
- * that the library proposes for a shape is kept.
+ * that the library proposes for a shape is kept. What follows a product is an
+ * epilogue of it where the library has one for the shape, else kernels of their own.
  */
-#include "exec/cuda/internal.h"
+#include "exec/cuda/elements.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { SUMS_BYTES = 1 << 20, PRODUCT_BYTES = WORKSPACE_BYTES - SUMS_BYTES }; /* parts of the workspace */
+
 struct GemmShape {
   int transpose_a, transpose_b, wide_c, m, n, k, batch, lda, ldb, ldc;
+  cublasLtEpilogue_t epilogue;
   size_t stride_a, stride_b, stride_c;
 };
 
@@ -21,6 +25,7 @@ struct GemmPlan {
   cublasLtMatmulDesc_t product;
   cublasLtMatrixLayout_t a, b, c;
   cublasLtMatmulAlgo_t algorithm;
+  bool refused; /* there is no such epilogue */
 };
 
 /* Experts get other numbers of rows each time: of the plans with a place in the same set the one unused for longest
@@ -65,6 +70,8 @@ static cublasStatus_t plan_layouts(GemmPlan *p, ExecType dtype)
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
   if (status == CUBLAS_STATUS_SUCCESS)
+    status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &g->epilogue, sizeof g->epilogue);
+  if (status == CUBLAS_STATUS_SUCCESS)
     status = layout_new(&p->b, type, g->transpose_b ? g->k : g->n, g->transpose_b ? g->n : g->k, g->ldb, g->batch,
                         g->stride_b);
   if (status == CUBLAS_STATUS_SUCCESS)
@@ -75,11 +82,35 @@ static cublasStatus_t plan_layouts(GemmPlan *p, ExecType dtype)
   return status;
 }
 
+static cublasStatus_t set_pointer(GemmPlan *p, cublasLtMatmulDescAttributes_t attribute, const void *pointer)
+{
+  return cublasLtMatmulDescSetAttribute(p->product, attribute, &pointer, sizeof pointer);
+}
+
+/* Where the epilogue finds and leaves its vector and matrix. */
+static cublasStatus_t plan_epilogue(GemmPlan *p, const ExecGemm *g, const void *sums)
+{
+  int64_t ld = p->shape.ldc;
+  const int32_t wide = CUDA_R_32F;
+  const void *vector = g->sums ? sums : g->bias;
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+
+  if (vector)
+    status = set_pointer(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+  if (status == CUBLAS_STATUS_SUCCESS && g->sums)
+    status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &wide, sizeof wide);
+  if (status == CUBLAS_STATUS_SUCCESS && g->behind != EXEC_AS_IT_IS)
+    status = set_pointer(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g->inner);
+  if (status == CUBLAS_STATUS_SUCCESS && g->behind != EXEC_AS_IT_IS)
+    status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
+  return status;
+}
+
 static cublasStatus_t plan_algorithm(CudaBackend *c, GemmPlan *p)
 {
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulHeuristicResult_t found;
-  size_t workspace = WORKSPACE_BYTES;
+  size_t workspace = PRODUCT_BYTES;
   int n = 0;
   cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
 
@@ -133,7 +164,7 @@ static GemmPlan *plan_place(GemmPlans *all, const GemmShape *shape)
   return place;
 }
 
-static GemmPlan *plan_find(CudaBackend *c, const GemmShape *shape)
+static GemmPlan *plan_find(CudaBackend *c, const GemmShape *shape, const ExecGemm *gemm, const void *sums)
 {
   GemmPlan *p = plan_place(c->gemms, shape);
   bool known = p->used > 0;
@@ -144,8 +175,11 @@ static GemmPlan *plan_find(CudaBackend *c, const GemmShape *shape)
   p->shape = *shape;
   cublasStatus_t status = plan_layouts(p, c->base.dtype);
   if (status == CUBLAS_STATUS_SUCCESS)
-    status = plan_algorithm(c, p);
+    status = plan_epilogue(p, gemm, sums);
   if (status == CUBLAS_STATUS_SUCCESS)
+    status = plan_algorithm(c, p);
+  p->refused = status != CUBLAS_STATUS_SUCCESS;
+  if (!p->refused || shape->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
     return p;
   char what[96];
   snprintf(what, sizeof what, "product %d x %d x %d", shape->m, shape->n, shape->k);
@@ -154,11 +188,29 @@ static GemmPlan *plan_find(CudaBackend *c, const GemmShape *shape)
   return NULL;
 }
 
-static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
+static cublasLtEpilogue_t epilogue_of(const ExecGemm *g)
 {
-  CudaBackend *c = cuda_of(b);
+  if (g->sums)
+    return CUBLASLT_EPILOGUE_BGRADB; /* B is our A */
+  if (g->behind == EXEC_GELU)
+    return g->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  if (g->behind == EXEC_GELU_BACKWARD)
+    return CUBLASLT_EPILOGUE_DGELU;
+  return g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* What epilogues ask for: matrices at multiples of 16 bytes, rows of whole 8 elements, one of each kind. */
+static bool may_follow(const ExecGemm *g)
+{
+  if (exec_gemm_plain(g) || epilogue_of(g) == CUBLASLT_EPILOGUE_DEFAULT)
+    return true;
+  return aligned({ g->a, g->b, g->c, g->added, g->bias, g->inner }) && g->n % 8 == 0 &&
+         g->m * sizeof(float) <= SUMS_BYTES && !(g->sums && (g->bias || g->behind != EXEC_AS_IT_IS)) && !(g->behind == EXEC_GELU_BACKWARD && g->bias);
+}
+
+static GemmShape shape_of(const ExecGemm *g)
+{
   GemmShape shape;
-  float alpha = (float)g->alpha, beta = (float)g->beta;
 
   memset(&shape, 0, sizeof shape); /* padding is compared too */
   shape.transpose_a = g->transpose_a;
@@ -171,18 +223,36 @@ static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
   shape.lda = g->lda;
   shape.ldb = g->ldb;
   shape.ldc = g->ldc;
+  shape.epilogue = epilogue_of(g);
   if (shape.batch > 1) {
     shape.stride_a = g->stride_a;
     shape.stride_b = g->stride_b;
     shape.stride_c = g->stride_c;
   }
-  GemmPlan *p = plan_find(c, &shape);
+  return shape;
+}
+
+static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
+{
+  CudaBackend *c = cuda_of(b);
+  float alpha = (float)g->alpha, beta = (float)g->beta, *sums = (float *)((char *)s->workspace + PRODUCT_BYTES);
+  GemmShape shape = shape_of(g);
+  GemmPlan *p = may_follow(g) ? plan_find(c, &shape, g, sums) : NULL;
+
+  if ((!p || p->refused) && !exec_gemm_plain(g)) {
+    exec_gemm_apart(b, s, g);
+    return;
+  }
   if (!p)
     return;
-  cublasStatus_t status = cublasLtMatmul(c->blas, p->product, &alpha, g->b, p->b, g->a, p->a, &beta, g->c, p->c, g->c,
-                                         p->c, &p->algorithm, s->workspace, WORKSPACE_BYTES, s->stream);
+  cublasStatus_t status = plan_epilogue(p, g, sums);
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status = cublasLtMatmul(c->blas, p->product, &alpha, g->b, p->b, g->a, p->a, &beta, g->added ? g->added : g->c, p->c,
+                            g->c, p->c, &p->algorithm, s->workspace, PRODUCT_BYTES, s->stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     cuda_fail(b, "product", cublasLtGetStatusString(status));
+  if (g->sums)
+    b->add_wide(b, s, g->m, sums, g->sums);
   cuda_pace(b, s);
 }
 
