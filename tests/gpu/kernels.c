@@ -142,6 +142,15 @@ static void loss(Backend *b, BackendStream *s, void **p)
   b->loss_backward(b, s, &l, 0.25);
 }
 
+static void loss_whole(Backend *b, BackendStream *s, void **p)
+{
+  ExecLoss l = { .rows = ROWS, .width = SHARE, .first = FIRST, .vocab = VOCAB, .logits = p[0], .labels = p[1],
+                 .max = p[2], .sum = p[3], .target = p[4] };
+  b->loss_max_sum(b, s, &l);
+  b->loss_value(b, s, &l, 0.25, p[5]);
+  b->loss_backward(b, s, &l, 0.25);
+}
+
 /* A share that the other one's largest logits and sums join: theirs are drawn. */
 static ExecLoss share_loss(void **p)
 {
@@ -340,6 +349,13 @@ static void host_adam(Backend *b, BackendStream *s, void **p)
 #define SHARE_LOSS \
   NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), { IN, WIDE, ROWS, 1, 2 }, WIDE_OUT(ROWS), WIDE_OUT(ROWS)
 
+enum { TOKEN_COUNT = 9, INNER = 24 };
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define TITLE(text) text " " TEXT(ROWS) " x " TEXT(WIDTH) " + " TEXT(SKEW)
+#include "shapes.inc"
+
 const Kernel gpu_kernels[] = {
   { "product", "gemm", product_nn, { PRODUCT(1), NARROW_OUT(M * N) } },
   { "product, B transposed", "gemm", product_nt, { PRODUCT(1), NARROW_OUT(M * N) } },
@@ -389,6 +405,8 @@ const Kernel gpu_kernels[] = {
   { "positions backward", "position_backward", positions_backward, { NARROW_IN(ELEMENTS), WIDE_BOTH(33 * WIDTH) } },
   { "cross-entropy and gradient", "loss_max loss_sum loss_value loss_backward", loss,
     { NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), DOUBLE_BOTH } },
+  { "cross-entropy in one reading", "loss_max_sum loss_value loss_backward", loss_whole,
+    { NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), WIDE_OUT(ROWS), DOUBLE_BOTH } },
   { "cross-entropy of a share", "loss_max loss_exp loss_merge", share, { SHARE_LOSS, WIDE_OUT(ROWS) } },
   { "gradient of a share", "loss_max loss_exp loss_merge loss_backward", share_gradient,
     { SHARE_LOSS, WIDE_OUT(ROWS) } },
@@ -425,6 +443,8 @@ const Kernel gpu_kernels[] = {
   { "combine", "route combine_forward", combine, { ROUTE, NARROW_IN(COPIES *WIDTH), NARROW_OUT(ELEMENTS) } },
   { "combine backward", "route combine_backward", combine_backward,
     { ROUTE, NARROW_IN(COPIES *WIDTH), NARROW_IN(ELEMENTS), NARROW_BOTH(COPIES *WIDTH), WIDE_OUT(COPIES) } },
+#define TABLE
+#include "shapes.inc"
 };
 
 const int gpu_kernel_count = sizeof gpu_kernels / sizeof *gpu_kernels;
