@@ -15,6 +15,7 @@ enum { SUMS_BYTES = 1 << 20, PRODUCT_BYTES = WORKSPACE_BYTES - SUMS_BYTES }; /* 
 
 struct GemmShape {
   int transpose_a, transpose_b, wide_c, m, n, k, batch, lda, ldb, ldc;
+  uint32_t aligned_a, aligned_b, aligned_c, aligned_added; /* bytes */
   cublasLtEpilogue_t epilogue;
   size_t stride_a, stride_b, stride_c;
 };
@@ -70,7 +71,8 @@ static cublasStatus_t plan_layouts(GemmPlan *p, ExecType dtype)
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
   if (status == CUBLAS_STATUS_SUCCESS)
-    status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &g->epilogue, sizeof g->epilogue);
+    status = cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &g->epilogue,
+                                            sizeof g->epilogue);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = layout_new(&p->b, type, g->transpose_b ? g->k : g->n, g->transpose_b ? g->n : g->k, g->ldb, g->batch,
                         g->stride_b);
@@ -106,18 +108,34 @@ static cublasStatus_t plan_epilogue(GemmPlan *p, const ExecGemm *g, const void *
   return status;
 }
 
+static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, const GemmShape *g)
+{
+  const size_t workspace = PRODUCT_BYTES;
+  const struct { cublasLtMatmulPreferenceAttributes_t attribute; uint32_t bytes; } alignments[] = {
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, g->aligned_b },
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, g->aligned_a },
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, g->aligned_added },
+    { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, g->aligned_c },
+  };
+  cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                               &workspace, sizeof workspace);
+
+  for (const auto &x : alignments)
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = cublasLtMatmulPreferenceSetAttribute(preference, x.attribute, &x.bytes, sizeof x.bytes);
+  return status;
+}
+
 static cublasStatus_t plan_algorithm(CudaBackend *c, GemmPlan *p)
 {
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulHeuristicResult_t found;
-  size_t workspace = PRODUCT_BYTES;
   int n = 0;
   cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
 
   if (status != CUBLAS_STATUS_SUCCESS)
     return status;
-  status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                                sizeof workspace);
+  status = set_preference(preference, &p->shape);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasLtMatmulAlgoGetHeuristic(c->blas, p->product, p->b, p->a, p->c, p->c, preference, 1, &found, &n);
   cublasLtMatmulPreferenceDestroy(preference);
@@ -199,13 +217,23 @@ static cublasLtEpilogue_t epilogue_of(const ExecGemm *g)
   return g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* What epilogues ask for: matrices at multiples of 16 bytes, rows of whole 8 elements, one of each kind. */
+/* What epilogues ask for: one of a kind, matrices at multiples of 16 bytes, rows of whole 8 elements. */
 static bool may_follow(const ExecGemm *g)
 {
-  if (exec_gemm_plain(g) || epilogue_of(g) == CUBLASLT_EPILOGUE_DEFAULT)
+  const int kinds = (g->behind == EXEC_GELU_BACKWARD) + (g->sums != NULL) + (g->bias || g->behind == EXEC_GELU);
+
+  if (exec_gemm_plain(g) || kinds == 0)
     return true;
-  return aligned({ g->a, g->b, g->c, g->added, g->bias, g->inner }) && g->n % 8 == 0 &&
-         g->m * sizeof(float) <= SUMS_BYTES && !(g->sums && (g->bias || g->behind != EXEC_AS_IT_IS)) && !(g->behind == EXEC_GELU_BACKWARD && g->bias);
+  return kinds == 1 && g->n % 8 == 0 && g->m * sizeof(float) <= SUMS_BYTES &&
+         aligned({ g->a, g->b, g->c, g->added, g->bias, g->inner });
+}
+
+/* 256 bytes, 16, or fewer: more plans would be alike. */
+static uint32_t alignment_of(const void *p)
+{
+  const size_t bits = (size_t)p | 256, lowest = bits & (~bits + 1);
+
+  return lowest < 16 || lowest == 256 ? lowest : 16;
 }
 
 static GemmShape shape_of(const ExecGemm *g)
@@ -223,6 +251,10 @@ static GemmShape shape_of(const ExecGemm *g)
   shape.lda = g->lda;
   shape.ldb = g->ldb;
   shape.ldc = g->ldc;
+  shape.aligned_a = alignment_of(g->a);
+  shape.aligned_b = alignment_of(g->b);
+  shape.aligned_c = alignment_of(g->c);
+  shape.aligned_added = alignment_of(g->added ? g->added : g->c);
   shape.epilogue = epilogue_of(g);
   if (shape.batch > 1) {
     shape.stride_a = g->stride_a;
@@ -247,8 +279,8 @@ static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
     return;
   cublasStatus_t status = plan_epilogue(p, g, sums);
   if (status == CUBLAS_STATUS_SUCCESS)
-    status = cublasLtMatmul(c->blas, p->product, &alpha, g->b, p->b, g->a, p->a, &beta, g->added ? g->added : g->c, p->c,
-                            g->c, p->c, &p->algorithm, s->workspace, PRODUCT_BYTES, s->stream);
+    status = cublasLtMatmul(c->blas, p->product, &alpha, g->b, p->b, g->a, p->a, &beta,
+                            g->added ? g->added : g->c, p->c, g->c, p->c, &p->algorithm, s->workspace, PRODUCT_BYTES, s->stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     cuda_fail(b, "product", cublasLtGetStatusString(status));
   if (g->sums)
