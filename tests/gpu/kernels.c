@@ -213,6 +213,22 @@ static void route_padded(Backend *b, BackendStream *s, void **p)
   b->route(b, s, &r);
 }
 
+/* More copies and experts than a warp takes; of a single choice all weights are equal. */
+enum { MANY_ROWS = 1100, MANY_EXPERTS = 40, MANY_COPIES = 3 * MANY_ROWS };
+
+static void route_many(Backend *b, BackendStream *s, void **p, int top, int capacity)
+{
+  int32_t *chosen = p[2];
+  ExecRoute r = { .rows = MANY_ROWS, .experts = MANY_EXPERTS, .top = top, .capacity = capacity, .logits = p[0],
+                  .weight = p[1], .chosen = chosen, .place = chosen + MANY_COPIES, .first = chosen + 2 * MANY_COPIES };
+
+  b->route(b, s, &r);
+}
+
+static void route_three(Backend *b, BackendStream *s, void **p) { route_many(b, s, p, 3, 0); }
+static void route_three_dropping(Backend *b, BackendStream *s, void **p) { route_many(b, s, p, 3, 60); }
+static void route_one_dropping(Backend *b, BackendStream *s, void **p) { route_many(b, s, p, 1, 20); }
+
 static void route_backward(Backend *b, BackendStream *s, void **p)
 {
   ExecRoute r = route_args(p, 0);
@@ -346,6 +362,9 @@ static void host_adam(Backend *b, BackendStream *s, void **p)
 #define NORM NARROW_IN(ROWS *WIDTH), NARROW_IN(WIDTH), NARROW_IN(WIDTH)
 #define ELEMENTS (ROWS * WIDTH)
 #define ROUTE WIDE_IN(ROWS *EXPERTS), WIDE_OUT(COPIES), { OUT, TOKENS, 2 * COPIES + EXPERTS + 1 }
+#define MANY_ROUTE \
+  WIDE_IN(MANY_ROWS *MANY_EXPERTS), WIDE_BOTH(MANY_COPIES), \
+    { BOTH, TOKENS, 2 * MANY_COPIES + MANY_EXPERTS + 1, 0, VOCAB }
 #define SHARE_LOSS \
   NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), { IN, WIDE, ROWS, 1, 2 }, WIDE_OUT(ROWS), WIDE_OUT(ROWS)
 
@@ -436,6 +455,9 @@ const Kernel gpu_kernels[] = {
   { "router", "route", route, { ROUTE } },
   { "router, tokens dropped by weight", "route", route_dropping, { ROUTE } },
   { "router, dropped by position, padded", "route", route_padded, { ROUTE } },
+  { "router, 3 of 40", "route", route_three, { MANY_ROUTE } },
+  { "router, 3 of 40, dropped", "route", route_three_dropping, { MANY_ROUTE } },
+  { "router, 1 of 40, dropped", "route", route_one_dropping, { MANY_ROUTE } },
   { "router backward", "route route_backward", route_backward, { ROUTE, WIDE_IN(COPIES), NARROW_OUT(ROWS *EXPERTS) } },
   { "dispatch", "route dispatch_forward", dispatch, { ROUTE, NARROW_IN(ELEMENTS), NARROW_BOTH(COPIES *WIDTH) } },
   { "dispatch backward", "route dispatch_backward", dispatch_backward,

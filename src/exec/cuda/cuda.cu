@@ -134,6 +134,7 @@ Backend *cuda_open(const BackendOptions *options, char *error)
   cuda_fill_norm(b);
   cuda_fill_attention(b);
   cuda_fill_embedding(b);
+  cuda_fill_route(b);
   cuda_fill_experts(b);
   cuda_fill_loss(b);
   cuda_fill_optimizer(b);

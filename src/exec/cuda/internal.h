@@ -107,6 +107,7 @@ void cuda_fill_pointwise(Backend *b);
 void cuda_fill_norm(Backend *b);
 void cuda_fill_attention(Backend *b);
 void cuda_fill_embedding(Backend *b);
+void cuda_fill_route(Backend *b);
 void cuda_fill_experts(Backend *b);
 void cuda_fill_loss(Backend *b);
 void cuda_fill_optimizer(Backend *b);
