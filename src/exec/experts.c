@@ -110,14 +110,27 @@ int32_t *experts_download(const LayerRun *r, const void *from, gsize n)
   return host;
 }
 
-static void visits_load(const LayerRun *r, const LayerState *state, const Experts *w, Visits *v)
+/* Brings to the host what visits are known by, once for all passes: each time the host waits for the device. */
+static void visits_keep(const LayerRun *r, LayerState *state, const Experts *w)
 {
-  ExecRoute route = route_of(r, state, w);
+  gsize n = 0, experts = w->experts + 1;
+  const int32_t *told = w->path ? w->path->told(r, state, w, &n) : NULL;
 
-  *v = (Visits) { .first = experts_download(r, route.first, w->experts + 1) };
+  g_free(state->counts);
+  state->counts = g_new(int32_t, experts + n);
+  r->b->download(r->b, r->s, state->counts, route_of(r, state, w).first, experts * sizeof *state->counts);
+  if (n > 0)
+    r->b->download(r->b, r->s, state->counts + experts, told, n * sizeof *told);
+}
+
+static void visits_load(const LayerState *state, const Experts *w, Visits *v)
+{
+  gsize experts = w->experts + 1;
+
+  *v = (Visits) { .first = g_memdup2(state->counts, experts * sizeof *state->counts) };
   v->own = v->copies = v->first[w->experts];
   if (w->path)
-    w->path->load(r, state, w, v);
+    w->path->load(w, state->counts + experts, v);
 }
 
 static void visits_clear(Visits *v)
@@ -286,7 +299,7 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   ExecRoute seen = seen_route(r, state, w);
   Visits v;
 
-  visits_load(r, state, w, &v);
+  visits_load(state, w, &v);
   count_visits(r, w, &v);
   void *copies = room_for_copies(r, &v);
   r->b->dispatch_forward(r->b, r->s, &seen, hidden, rows, copies);
@@ -313,6 +326,7 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   route(r, lw, state, &w, in);
   if (w.path)
     w.path->agree(r, state, &w);
+  visits_keep(r, state, &w);
   void *out = routed_forward(r, lw, state, &w, in);
   out = sum_parts(r, &w, out, shared_forward(r, lw, state, &w, all));
   rows_ungather(r, all, kept[NORM2]);
@@ -380,7 +394,7 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
   gsize n = (gsize)w->rows * hidden;
   Visits v;
 
-  visits_load(r, state, w, &v);
+  visits_load(state, w, &v);
   void *din = input_experts(r, lw, state, w, &v, input_combine(r, state, w, &v, dy));
   void *all = memory_alloc_zero(r->memory, r->s, PART_BUFFERS, (gsize)seen.rows * hidden * r->bytes);
   r->b->dispatch_backward(r->b, r->s, &seen, hidden, din, all);
@@ -414,7 +428,7 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   void **kept = state->kept, *all = rows_gather(r, kept[NORM2], hidden);
   Visits v;
 
-  visits_load(r, state, &w, &v);
+  visits_load(state, &w, &v);
   experts_weight(r, &w, &v, w.ffn, hidden, kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
   experts_weight(r, &w, &v, hidden, w.up, kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
   visits_clear(&v);

@@ -48,8 +48,10 @@ typedef struct {
 struct ExpertPath {
   /* Tells ranks what will come, in slot VISITS of a forward's state. */
   void (*agree)(const LayerRun *r, LayerState *state, const Experts *w);
-  /* Fills in all but `own`, and `first` as the router left it unless it changes. */
-  void (*load)(const LayerRun *r, const LayerState *state, const Experts *w, Visits *v);
+  /* The device's n integers that `load` needs. It fills in all but `own`, and `first` as the router left it
+   * unless it changes. */
+  const int32_t *(*told)(const LayerRun *r, const LayerState *state, const Experts *w, gsize *n);
+  void (*load)(const Experts *w, const int32_t *told, Visits *v);
   /* Copies of rows to their experts, and back, in blocks counted to a part, taking the
    * buffer over; NULL where nothing moves. */
   void *(*send)(const LayerRun *r, const Experts *w, const Visits *v, void *copies, MemoryPart part);

@@ -24,12 +24,19 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w)
   run_drop(r, &counts);
 }
 
+static const int32_t *told(const LayerRun *r, const LayerState *state, const Experts *w, gsize *n)
+{
+  (void)r;
+  *n = w->etp * w->experts;
+  return state->kept[VISITS];
+}
+
 /* Copies for expert e of this rank from rank j, told to rank i of those that share it: from[(i ep + j) local + e]. */
-static void load(const LayerRun *r, const LayerState *state, const Experts *w, Visits *v)
+static void load(const Experts *w, const int32_t *from, Visits *v)
 {
   g_autofree int32_t *routed = v->first;
 
-  v->from = experts_download(r, state->kept[VISITS], w->etp * w->experts);
+  v->from = g_memdup2(from, w->etp * w->experts * sizeof *from);
   v->sent = g_new0(gsize, w->ep);
   v->received = g_new0(gsize, w->ep);
   v->arrived = g_new0(gsize, w->etp);
@@ -146,4 +153,5 @@ static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v,
   return own;
 }
 
-const ExpertPath expert_path_all_to_all = { .agree = agree, .load = load, .send = send_copies, .back = return_copies };
+const ExpertPath expert_path_all_to_all = { .agree = agree, .told = told, .load = load, .send = send_copies,
+                                             .back = return_copies };

@@ -50,12 +50,16 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w)
   give_places(r, w, &all);
 }
 
-static void load(const LayerRun *r, const LayerState *state, const Experts *w, Visits *v)
+static const int32_t *told(const LayerRun *r, const LayerState *state, const Experts *w, gsize *n)
 {
-  ExecRoute all = seen(r, state, w);
+  *n = w->local + 1;
+  return seen(r, state, w).first;
+}
 
+static void load(const Experts *w, const int32_t *first, Visits *v)
+{
   g_free(v->first);
-  v->first = experts_download(r, all.first, w->local + 1);
+  v->first = g_memdup2(first, (w->local + 1) * sizeof *first);
   v->own = v->copies = v->first[w->local];
 }
 
@@ -78,4 +82,5 @@ static void *sum(const LayerRun *r, const Experts *w, void *all, int width, Exec
   return own;
 }
 
-const ExpertPath expert_path_gather = { .agree = agree, .load = load, .seen = seen, .gather = gather, .sum = sum };
+const ExpertPath expert_path_gather = { .agree = agree, .told = told, .load = load, .seen = seen,
+                                         .gather = gather, .sum = sum };

@@ -93,4 +93,5 @@ void layer_backward_weight(const LayerRun *r, const LayerWeights *w, LayerState 
 {
   types[w->spec->kind]->weight(r, w, state);
   state_drop(r, state, ~0u);
+  g_clear_pointer(&state->counts, g_free);
 }
