@@ -368,7 +368,7 @@ static void host_adam(Backend *b, BackendStream *s, void **p)
 #define SHARE_LOSS \
   NARROW_BOTH(ROWS *SHARE), TOKENS_IN(ROWS), { IN, WIDE, ROWS, 1, 2 }, WIDE_OUT(ROWS), WIDE_OUT(ROWS)
 
-enum { TOKEN_COUNT = 9, INNER = 24 };
+enum { KINDS = 9, INNER = 24 };
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)

@@ -280,7 +280,8 @@ static void gemm(Backend *b, BackendStream *s, const ExecGemm *g)
   cublasStatus_t status = plan_epilogue(p, g, sums);
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cublasLtMatmul(c->blas, p->product, &alpha, g->b, p->b, g->a, p->a, &beta,
-                            g->added ? g->added : g->c, p->c, g->c, p->c, &p->algorithm, s->workspace, PRODUCT_BYTES, s->stream);
+                            g->added ? g->added : g->c, p->c, g->c, p->c, &p->algorithm, s->workspace, PRODUCT_BYTES,
+                            s->stream);
   if (status != CUBLAS_STATUS_SUCCESS)
     cuda_fail(b, "product", cublasLtGetStatusString(status));
   if (g->sums)
