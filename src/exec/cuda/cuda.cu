@@ -72,7 +72,8 @@ static int warm_up(Backend *b, char *error)
   size_t bytes = SIDE * SIDE * exec_type_bytes(b->dtype);
   BackendStream *s = b->stream_new(b, 1);
   void *x = b->alloc(b, s, bytes), *y = b->alloc(b, s, bytes);
-  ExecGemm g = { 0, 1, 0, SIDE, SIDE, SIDE, 1, 1, 0, x, x, y, SIDE, SIDE, SIDE, 0, 0, 0 };
+  ExecGemm g = { 0, 1, 0, SIDE, SIDE, SIDE, 1, 1, 0, x, x, y, SIDE, SIDE, SIDE, 0, 0, 0, NULL, NULL, EXEC_AS_IT_IS,
+                 NULL, NULL };
 
   if (x && y) {
     b->zero(b, s, x, bytes);
