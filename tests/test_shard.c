@@ -254,6 +254,54 @@ START_TEST(optimizer_on_the_host)
 }
 END_TEST
 
+/* Bytes around ZeRO-3's collectives in a block's backward. */
+static double shard_copies(const Planned *f)
+{
+  LayerWork work;
+  double bytes = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, f->model->n_layers - 2), &f->plan, f->cluster);
+  for (guint i = 0; i < work.backward->len; i++) {
+    const Op *op = &g_array_index(work.backward, Op, i);
+    bytes += g_str_equal(op->name, "shard copies") ? op->memory.bytes : 0;
+  }
+  layer_work_clear(&work);
+  return bytes;
+}
+
+/* FSDP copies what it gathers and sums wherever several ranks hold the same weights, those that share a sequence too;
+ * experts that no other rank holds are not among them. */
+START_TEST(shards_are_copied_for_replicas)
+{
+  Planned f;
+  double each;
+
+  planned_init(&f, fixture_llama(4, 512, 8, 8, 8192, 1000), fixture_cluster("dgx", 4), "torchtitan");
+  planned_spread(&f, 1);
+  f.plan.zero = 3;
+  each = shard_copies(&f);
+  ck_assert_double_eq_tol(each, f.plan.framework->shard_copy_bytes * 512 * (4 * 512 + 3 * 1536.0), 1e-3 * each);
+  for (int cp = 2; cp <= 4; cp *= 2) {
+    divide_context(&f, cp, CONTEXT_GATHER);
+    ck_assert_double_eq(shard_copies(&f), each);
+  }
+  f.plan.zero = 2;
+  ck_assert_double_eq(shard_copies(&f), 0);
+  planned_clear(&f);
+  planned_init(&f, fixture_experts(1, 512, 8, 4, 128, 1000), fixture_cluster("dgx", 4), "torchtitan");
+  planned_spread(&f, 1);
+  f.plan.zero = 3;
+  double whole = shard_copies(&f);
+  f.plan.ep = 2;
+  double shared = shard_copies(&f);
+  f.plan.ep = 4;
+  double alone = shard_copies(&f), experts = 2 * (shared - alone);
+  ck_assert_double_gt(alone, 0);
+  ck_assert_double_eq_tol(whole, alone + experts, 1e-9 * whole);
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks,
           fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states,
-          context_has_rules)
+          context_has_rules, shards_are_copied_for_replicas)

@@ -275,7 +275,7 @@ static void linear_forward(Build *b, const Linear *l)
 static void accumulate(Build *b, const Linear *l, Op *product)
 {
   double weights = l->in * l->out * l->batch, bytes = op_gradient_bytes(b->plan);
-  double copied = b->plan->dp > 1 && b->plan->zero == 3 ? b->plan->framework->shard_copy_bytes : 0;
+  double copied = b->replicas > 1 && b->plan->zero == 3 ? b->plan->framework->shard_copy_bytes : 0;
 
   if (copied > 0)
     add_backward(b, stream("shard copies", PASS_WEIGHT, weights * copied, 1));

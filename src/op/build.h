@@ -21,6 +21,7 @@ typedef struct {
   double rows;       /* tokens that norms and residuals see: tokens / tp under sequence parallel */
   double bytes;      /* of an activation element */
   double hidden;
+  int replicas;      /* ranks that hold the weights that are added */
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;
 

@@ -84,10 +84,12 @@ static void local_experts(Build *b, double tokens)
   double before = b->work->params, whole = b->work->whole, states = b->work->state_bytes[0];
   guint first = b->work->matrices ? b->work->matrices->len : 0;
 
+  b->replicas = plan_expert_replicas(b->plan);
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down",
                         .width = (double)f->width / plan_expert_tensor(b->plan),
                         .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->hidden,
                         .module = MODULE_MOE_ACT, .inside = TRUE });
+  b->replicas = plan_replicas(b->plan);
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
   b->work->whole = whole;

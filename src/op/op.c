@@ -185,7 +185,7 @@ static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec
     .work = work, .model = model, .spec = spec, .plan = plan, .attention = &spec->attention, .seq = seq, .keys = seq,
     .tp = plan->tp, .tokens = tokens,
     .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .bytes = dtype_bytes[plan->precision],
-    .hidden = model->hidden,
+    .hidden = model->hidden, .replicas = plan_replicas(plan),
   };
 }
 
