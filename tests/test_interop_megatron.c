@@ -97,6 +97,37 @@ START_TEST(megatron_sharding)
 }
 END_TEST
 
+/* Ranks that share a sequence hold the same weights: what overlaps their sums is written, or named as lost. */
+START_TEST(context_ranks_are_replicas)
+{
+  Case c = case_new("llama-3.1-8b", "dgx-h100", 8);
+  Framework f = framework;
+  f.context = 1u << CONTEXT_RING;
+  c.plan.framework = &f;
+  c.plan.tp = 4;
+  c.plan.cp = 2;
+  c.plan.dp = 1;
+  c.plan.zero = 1;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
+  has(&c, "bridge", "  overlap_grad_reduce: true\n  overlap_param_gather: true\n");
+  c.plan.tp = 8;
+  c.plan.cp = 1;
+  has_not(&c, "megatron", "--overlap-");
+  has(&c, "bridge", "  overlap_grad_reduce: false\n  overlap_param_gather: false\n");
+  case_clear(&c);
+  c = case_new("llama-3.1-8b", "dgx-h100", 64);
+  c.plan.framework = &f;
+  c.plan.cp = 2;
+  c.plan.dp = 32;
+  f.bucket_params = 64e6; /* Megatron-LM's own: a million for each rank, those of context among them */
+  has_not(&c, "megatron", "--ddp-bucket-size");
+  f.bucket_params = 40e6;
+  has(&c, "megatron", "--ddp-bucket-size 40000000");
+  case_clear(&c);
+}
+END_TEST
+
 START_TEST(megatron_formats_and_kernels)
 {
   Case c = gpt3();
@@ -332,7 +363,7 @@ TEST_MAIN("interop megatron", megatron_loses_nothing_of_its_own,
           megatron_schedules,
           megatron_splits,
           orders_of_ranks, megatron_sharding,
-          megatron_formats_and_kernels,
+          context_ranks_are_replicas, megatron_formats_and_kernels,
           megatron_experts,
           megatron_latent_attention,
           megatron_windows,

@@ -56,7 +56,7 @@ static void put_model(Export *e, GString *text)
 static void put_data(Export *e, GString *text)
 {
   const Plan *p = e->plan;
-  gboolean gradients = p->dp > 1 && (p->overlap.gradients || p->zero >= 2);
+  gboolean gradients = plan_has_replicas(p) && (p->overlap.gradients || p->zero >= 2);
   gboolean parameters = gradients && (p->zero == 3 || (p->zero > 0 && p->overlap.parameters));
 
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",

@@ -125,7 +125,7 @@ static void add_gradients(Export *e, GString *flags)
 {
   const Framework *f = e->plan->framework;
   double params = e->plan->sharding.bucket > 0 ? e->plan->sharding.bucket : f->bucket_params;
-  gint64 usual = MAX(40000000, (gint64)1000000 * e->plan->dp), bucket = (gint64)params;
+  gint64 usual = MAX(40000000, (gint64)1000000 * plan_replicas(e->plan)), bucket = (gint64)params;
 
   if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2)
     add(flags, "--grad-reduce-in-bf16");
@@ -193,7 +193,7 @@ static void add_data(Export *e, GString *flags)
     add(flags, "--outer-dp-sharding-strategy no_shard");
   add_optimizer(e, flags);
   export_end_line(flags);
-  if (p->dp > 1) {
+  if (plan_has_replicas(p)) {
     add_overlap(e, flags);
     add_gradients(e, flags);
   }

@@ -39,7 +39,7 @@ void plan_set_schedule(Plan *p, const Schedule *schedule, int chunks)
 static void label_overlaps(const Plan *p, GString *s)
 {
   Plan usual = *p;
-  gboolean replicas = plan_replicas(p) > 1;
+  gboolean replicas = plan_has_replicas(p);
   const char *off[5] = { NULL };
   int n = 0;
 

@@ -168,6 +168,12 @@ static inline int plan_expert_replicas(const Plan *p)
   return (gint64)plan_replicas(p) * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
 }
 
+/* Whether any weights stand on several ranks, which sum their gradients; ask this, not for a degree. */
+static inline gboolean plan_has_replicas(const Plan *p)
+{
+  return plan_replicas(p) > 1 || plan_expert_replicas(p) > 1;
+}
+
 static inline int plan_expert_shards(const Plan *p)
 {
   return plan_expert_replicas(p) / (plan_replicas(p) / plan_shards(p));

@@ -194,12 +194,6 @@ void vocabulary_connect(ProgramBuild *b);
 /* Tied embeddings, copies, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);
 
-/* Whether any weights stand on several ranks. */
-static inline gboolean sums_weights(const Plan *p)
-{
-  return plan_replicas(p) > 1 || plan_expert_replicas(p) > 1;
-}
-
 static inline gboolean makes_weight_gradient(Pass pass)
 {
   return pass == PASS_BACKWARD || pass == PASS_WEIGHT || pass == PASS_VOCAB;

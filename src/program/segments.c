@@ -15,7 +15,7 @@ static double piece_params(const ProgramBuild *b, int strategy)
 
   if (fetches_weights(b, strategy) || p->offload.activations)
     return 0;
-  if (p->framework->single_process || (!sums_weights(p) && !plan_stores_gradients(p)))
+  if (p->framework->single_process || (!plan_has_replicas(p) && !plan_stores_gradients(p)))
     return G_MAXDOUBLE;
   if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
     return op_bucket_params(p);

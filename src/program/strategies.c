@@ -35,7 +35,7 @@ static int find_strategy(ProgramBuild *b, const StrategyRun *run)
       return i;
   }
   Plan view = plan_of_run(b->plan, run), experts = plan_of_experts(&view);
-  b->strategies[b->n_strategies] = (Strategy) { { view, experts }, sums_weights(&view),
+  b->strategies[b->n_strategies] = (Strategy) { { view, experts }, plan_has_replicas(&view),
                                                 plan_fetches_weights(&view) || plan_fetches_weights(&experts) };
   return b->n_strategies++;
 }

@@ -432,7 +432,7 @@ static gboolean sums_late(const Plan *p)
 {
   gboolean early = p->framework->single_process || (p->zero >= 2 && (!p->sharding.no_sync || p->overlap.gradients));
 
-  return sums_weights(p) && !early;
+  return plan_has_replicas(p) && !early;
 }
 
 static void reduce_chunk(RankBuild *r, int c)

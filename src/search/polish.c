@@ -209,7 +209,7 @@ static void propose_buckets(const Polish *p, GArray *proposals)
 {
   static const double factors[] = { 0.125, 0.25, 0.5, 2, 4 };
 
-  for (gsize i = 0; plan_replicas(&p->plan) > 1 && i < G_N_ELEMENTS(factors); i++) {
+  for (gsize i = 0; plan_has_replicas(&p->plan) && i < G_N_ELEMENTS(factors); i++) {
     Plan plan = p->plan;
     plan.sharding.bucket = round(op_bucket_params(&p->plan) * factors[i]);
     propose(proposals, &plan);
@@ -225,7 +225,7 @@ static void propose_prefetch(const Polish *p, GArray *proposals)
 {
   double layer = model_layer(p->model, p->model->n_layers / 2)->params / p->plan.tp;
 
-  for (int layers = 2; p->plan.zero == 3 && plan_replicas(&p->plan) > 1 && layers <= 4; layers++) {
+  for (int layers = 2; p->plan.zero == 3 && plan_has_replicas(&p->plan) && layers <= 4; layers++) {
     Plan plan = p->plan;
     plan.sharding.prefetch = layers * layer;
     propose(proposals, &plan);

@@ -149,7 +149,7 @@ static gboolean offers(const Walk *w, const Plan *plan, int zero, int offload)
   gboolean runs = TRUE;
 
   /* on one rank a stage only says what leaves it: gradients, and weights */
-  if (plan_replicas(plan) == 1 && zero > 0 && zero != (offload >= 2 ? 3 : offload == 1 ? 2 : 0))
+  if (!plan_has_replicas(plan) && zero > 0 && zero != (offload >= 2 ? 3 : offload == 1 ? 2 : 0))
     return FALSE;
   if (f->offload >= 0)
     return f->offload == offload;
@@ -159,7 +159,7 @@ static gboolean offers(const Walk *w, const Plan *plan, int zero, int offload)
     runs &= !plan_takes(&with, choice) || plan->framework->sharding >> choice & 1;
   return offload == 0 ||
          (w->options->space & SPACE_OFFLOAD && runs &&
-          (offload == 1 ? zero > 0 || plan_replicas(plan) == 1 : zero == 3));
+          (offload == 1 ? zero > 0 || !plan_has_replicas(plan) : zero == 3));
 }
 
 /* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
@@ -240,7 +240,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
 guint space_switches(const Plan *p)
 {
   const Overlap *on = &p->overlap;
-  gboolean replicas = plan_replicas(p) > 1;
+  gboolean replicas = plan_has_replicas(p);
 
   return (on->gradients && replicas ? OFF_GRADIENTS : 0) |
          (on->parameters && replicas && p->zero > 0 ? OFF_PARAMETERS : 0) |

@@ -208,7 +208,7 @@ static gboolean read_zero(Case *c, const Csv *csv, int row, GError **error)
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
     return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
   c->plan.zero = *zero ? *zero - '0' : c->unstated.zero;
-  if (!*zero && c->plan.dp > 1)
+  if (!*zero && plan_replicas(&c->plan) > 1)
     say_default(c, "zero");
   return TRUE;
 }
