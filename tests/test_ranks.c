@@ -126,6 +126,44 @@ START_TEST(uneven_placement)
 }
 END_TEST
 
+/* Seconds of the first sum of gradients in each of 4 stages of 6 ranks on nodes of 8. */
+static void sum_seconds(int cp, int shard_group, double seconds[4])
+{
+  Planned f;
+
+  setup(&f, 1, 6, 4);
+  f.plan.cp = cp;
+  f.plan.dp = 6 / cp;
+  f.plan.zero = shard_group ? 2 : 0;
+  f.plan.shard_group = shard_group;
+  f.plan.overlap.gradients = FALSE;
+  planned_accept(&f);
+  planned_build(&f);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
+  for (guint i = run->trace->spans->len; i-- > 0;) {
+    const Span *s = &g_array_index(run->trace->spans, Span, i);
+    if (s->kind == TASK_REDUCE)
+      seconds[s->row] = s->end - s->start;
+  }
+  planned_clear(&f);
+}
+
+/* The same ranks hold the same weights, however these are divided over context and data: the last stage's lie in one
+ * node, the second one's in two. */
+START_TEST(context_ranks_are_replicas)
+{
+  double data[4], both[4], parts[4];
+
+  sum_seconds(1, 0, data);
+  sum_seconds(2, 0, both);
+  for (int stage = 0; stage < 4; stage++)
+    check_near(both[stage], data[stage]);
+  ck_assert_double_gt(data[1], 2 * data[3]);
+  sum_seconds(1, 3, parts);
+  ck_assert_double_gt(parts[1], 2 * parts[3]);
+}
+END_TEST
+
 START_TEST(same_bytes_again)
 {
   Planned f;
@@ -143,4 +181,5 @@ START_TEST(same_bytes_again)
 }
 END_TEST
 
-TEST_MAIN("ranks", full_is_folded, straggler_by_hand, straggler_slows_its_group, uneven_placement, same_bytes_again)
+TEST_MAIN("ranks", full_is_folded, straggler_by_hand, straggler_slows_its_group, uneven_placement,
+          context_ranks_are_replicas, same_bytes_again)

@@ -23,19 +23,27 @@ static int pass_neighbours(const Plan *p)
   return dense / gcd(dense, experts) * experts;
 }
 
+/* Ranks that gather or sum the same weights: those over which ZeRO divides them are neighbours among their replicas,
+ * those that hold the same part stand so far apart. */
+static RankJoin data_join(const Plan *view, const Segment *s)
+{
+  int stride = s->experts ? mesh_expert_stride(view, EXPERT_DATA) : view->tp;
+  int shards = s->experts ? plan_expert_shards(view) : plan_shards(view);
+  gboolean across = s->kind == TASK_REDUCE && s->collective == COLLECTIVE_ALL_REDUCE && view->zero > 0;
+
+  return (RankJoin) { s->group.size, across ? stride * shards : stride };
+}
+
 RankJoin rank_join_of(const RankTimes *t, const Segment *s)
 {
   Plan room;
   const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
-  int neighbours = view->tp * view->cp;
 
   switch (joins[s->kind]) {
   case JOIN_TENSOR:
     return (RankJoin) { pass_neighbours(view), 1 };
   case JOIN_DATA:
-    if (s->experts)
-      return (RankJoin) { plan_expert_replicas(view), mesh_expert_stride(view, EXPERT_DATA) };
-    return (RankJoin) { view->dp, neighbours };
+    return data_join(view, s);
   case JOIN_ALL:
     return (RankJoin) { t->replicas, 1 };
   default:
@@ -54,19 +62,33 @@ static GroupShape pair_shape(const Cluster *cluster, int a, int b)
   return shape;
 }
 
+/* That of the ranks which share a replica's weights or its part of them; the row's where they lie in two steps, with
+ * the pipeline between. */
+static GroupShape data_shape(const RankTimes *t, const Plan *view, int row, int replica, const Segment *s)
+{
+  RankJoin join = data_join(view, s);
+  int block = join.size * join.stride, first = replica / block * block + replica % join.stride, stride = join.stride;
+  int context = t->plan->tp * t->plan->cp;
+
+  if (mesh_is_inner(t->plan) && stride % context != 0)
+    return s->group;
+  if (mesh_is_inner(t->plan))
+    stride = stride / context * mesh_stride(t->plan, AXIS_DATA);
+  return group_shape_at(t->cluster, mesh_rank_at(t->plan, row, first), join.size, stride);
+}
+
 /* The shape of the group that a replica's task really has; FALSE if it is the row's. */
 static gboolean own_shape(const RankTimes *t, const Task *task, int to, int replica, GroupShape *shape)
 {
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
   Plan room;
   const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
-  int neighbours = view->tp * view->cp, rank = mesh_rank_at(t->plan, task->row, replica);
+  int rank = mesh_rank_at(t->plan, task->row, replica);
 
   if (joins[task->kind] == JOIN_DATA && s->experts)
     *shape = s->group;
-  else if (joins[task->kind] == JOIN_DATA && s->group.size == view->dp)
-    *shape = group_shape_at(t->cluster, mesh_rank_at(t->plan, task->row, replica % neighbours), view->dp,
-                            mesh_is_inner(t->plan) ? mesh_stride(t->plan, AXIS_DATA) : neighbours);
+  else if (joins[task->kind] == JOIN_DATA)
+    *shape = data_shape(t, view, task->row, replica, s);
   else if (to >= 0 && to != task->row && s->group.size == 2)
     *shape = pair_shape(t->cluster, rank, mesh_rank_at(t->plan, to, replica));
   else
