@@ -46,6 +46,95 @@ void instance_small_init(Instance *in, GRand *rand)
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
 }
 
+/* Devices in nodes of 2 or 4, so that groups lie on several. */
+static Cluster *small_nodes(GRand *rand, const Framework *framework)
+{
+  static const int devices[] = { 2, 4, 4, 8, 8 };
+  Cluster *cluster = fixture_cluster("dgx", devices[g_rand_int_range(rand, 0, 5)]);
+  int node = framework->single_process ? cluster->devices : MIN(2 << g_rand_int_range(rand, 0, 2), cluster->devices);
+
+  cluster->tiers[0].devices = cluster->devices_per_node = node;
+  cluster->nodes = cluster->devices / node;
+  cluster->host_memory_bytes = 1e12;
+  cluster->host_memory_bytes_per_s = 2e11;
+  cluster->device.host_bytes_per_s = 2.5e10;
+  cluster->device.memory_bytes = 2.2e9 + g_rand_double_range(rand, 0, 1.5e9);
+  return cluster;
+}
+
+static Model *small_model(GRand *rand, const Framework *framework)
+{
+  int layers = g_rand_int_range(rand, 1, 5), heads = 1 << g_rand_int_range(rand, 0, 3), seq = g_rand_boolean(rand) ? 64 : 4096;
+  int kind = g_rand_int_range(rand, 0, framework->experts == EXPERTS_WHOLE ? 2 : 5);
+
+  if (kind == 4)
+    return fixture_moe(layers, heads * 128, heads * 2, seq, 256, 4, 2, 128);
+  return kind == 0   ? fixture_gpt_plain(layers, heads * 64, heads, seq, 256)
+         : kind == 1 ? fixture_llama(layers, heads * 64, heads, heads, seq, 256)
+                     : fixture_experts(layers, heads * 64, heads, 1 << g_rand_int_range(rand, 1, 3), seq, 256);
+}
+
+void instance_framework_init(Instance *in, GRand *rand, const char *framework)
+{
+  in->framework = fixture_framework(framework);
+  in->model = small_model(rand, in->framework);
+  in->cluster = small_nodes(rand, in->framework);
+  in->base = plan_default(in->model, in->framework);
+  in->base.gpus = in->cluster->devices;
+  in->base.global_batch = 4 << g_rand_int_range(rand, 0, 3);
+  in->base.expert_load = 1 + g_rand_int_range(rand, 0, 2);
+  if (in->framework->fp8 && in->base.precision == DTYPE_BF16 && g_rand_int_range(rand, 0, 4) == 0)
+    in->base.products = PRODUCTS_FP8;
+  in->base.overlap.experts = in->framework->shared_overlap && g_rand_int_range(rand, 0, 3) == 0;
+  in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+}
+
+/* Each degree of one way to divide the devices, in one of three draws. */
+static void fix_degrees(Instance *in, GRand *rand)
+{
+  Fixed *f = &in->options.fixed;
+  int *const fixed[] = { &f->tp, &f->cp, &f->dp, &f->pp };
+  int degrees[] = { 1, 1, 1, 1 }, alone = in->framework->single_process ? 2 : -1;
+
+  for (int left = in->base.gpus; left > 1; left /= 2) {
+    int at = g_rand_int_range(rand, 0, 4);
+    degrees[alone >= 0 ? alone : at == 1 && !in->framework->context ? 2 : at] *= 2;
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(fixed); i++)
+    if (g_rand_int_range(rand, 0, 3) == 0)
+      *fixed[i] = degrees[i];
+}
+
+/* `value` in one of `odds` draws, else any. */
+static int maybe(GRand *rand, int odds, int value)
+{
+  return g_rand_int_range(rand, 0, odds) == 0 ? value : -1;
+}
+
+void instance_fix(Instance *in, GRand *rand)
+{
+  Fixed *f = &in->options.fixed;
+  int zero_max = in->framework->zero_max;
+
+  *f = fixed_none();
+  f->zero = maybe(rand, 2, g_rand_boolean(rand) ? zero_max : g_rand_int_range(rand, 0, zero_max + 1));
+  fix_degrees(in, rand);
+  f->micro_batch = maybe(rand, 3, 1);
+  f->overlap = maybe(rand, 2, g_rand_int_range(rand, 0, 2));
+  f->sequence_parallel = maybe(rand, 4, g_rand_int_range(rand, 0, 2));
+  f->recompute = maybe(rand, 3, g_rand_int_range(rand, 0, RECOMPUTE_COUNT));
+  if (g_rand_int_range(rand, 0, 4) == 0) {
+    f->recompute = RECOMPUTE_FULL;
+    f->recompute_layers = 0; /* any count of layers */
+  }
+  in->options.space = g_rand_int_range(rand, 0, 16);
+  gboolean persists = in->framework->sharding >> CHOICE_PERSISTENCE & 1 && g_rand_boolean(rand);
+  f->zero = persists ? 3 : f->zero;
+  in->base.sharding.persistence = persists ? 1000 : 0;
+  if (g_rand_int_range(rand, 0, 8) == 0) /* one that no framework's default space has, too */
+    f->schedule = schedules[g_rand_int_range(rand, 0, 21)];
+}
+
 typedef struct {
   const Instance *in;
   GArray *plans;

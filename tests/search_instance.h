@@ -23,6 +23,13 @@ void instance_init(Instance *in, GRand *rand);
 /* Few devices and layers, so that every plan is simulated in a moment. */
 void instance_small_init(Instance *in, GRand *rand);
 
+/* A question to a framework of plans/frameworks/ by name: a small model, of experts where they go to other ranks, on a
+ * few devices in small nodes; the host may take states. Nothing is fixed yet. */
+void instance_framework_init(Instance *in, GRand *rand, const char *framework);
+
+/* Fixes keys at random in place of those that were fixed, and opens parts of the space that are shut by default. */
+void instance_fix(Instance *in, GRand *rand);
+
 void instance_clear(Instance *in);
 
 /* Every legal plan of the space (Plan): plan_check accepts each. */

@@ -79,8 +79,8 @@ PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster 
 void price_table_free(PriceTable *table);
 
 /* The ops of all layers with their times, from which come the tables of all plans that differ from
- * the given one in recomputation only; not of plans with strategies by layer. `known` may be NULL, as of
- * op_times_s(). */
+ * the given one in recomputation only; not of plans with strategies by layer. Both are made of the plan's op_view()
+ * and nothing else of it. `known` may be NULL, as of op_times_s(). */
 typedef struct PriceWork PriceWork;
 
 PriceWork *price_work_new(const Model *model, const Plan *plan, const Cluster *cluster, OpTimes *known);

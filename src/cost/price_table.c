@@ -7,6 +7,7 @@
 
 struct PriceWork {
   const Model *model;
+  Plan view;        /* op_view() of the plan */
   const Cluster *cluster;
   int n;            /* entries */
   LayerWork *works; /* [node type][spec] */
@@ -33,11 +34,11 @@ PriceWork *price_work_new(const Model *model, const Plan *plan, const Cluster *c
   PriceWork *w = g_new(PriceWork, 1);
   int n = model->n_specs * MAX(cluster->n_types, 1);
 
-  *w = (PriceWork) { model, cluster, n, g_new(LayerWork, n), g_new(LayerTimes, n) };
+  *w = (PriceWork) { model, op_view(plan), cluster, n, g_new(LayerWork, n), g_new(LayerTimes, n) };
   for (int i = 0; i < n; i++) {
     const Cluster *on = cluster_of(cluster, i / model->n_specs);
-    layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], plan, on);
-    w->times[i] = layer_times(&w->works[i], plan, on, known);
+    layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], &w->view, on);
+    w->times[i] = layer_times(&w->works[i], &w->view, on, known);
   }
   return w;
 }
@@ -170,19 +171,20 @@ static PriceTable *runs_new(const Model *model, const Plan *plan, const Cluster 
 PriceTable *price_work_table(PriceWork *w, const Plan *plan)
 {
   const Model *model = w->model;
-  PriceTable *again = specs_new(w, plan);
+  const Plan view = op_view(plan);
+  PriceTable *again = specs_new(w, &view);
 
-  if (plan->recompute != RECOMPUTE_FULL || !recompute_counts(&plan->scope))
+  if (view.recompute != RECOMPUTE_FULL || !recompute_counts(&view.scope))
     return again;
-  Plan keeps = *plan;
+  Plan keeps = view;
   keeps.recompute = RECOMPUTE_NONE;
   g_autoptr(PriceTable) some = again;
   g_autoptr(PriceTable) kept = specs_new(w, &keeps);
   PriceTable *table = table_new(w->cluster, model->n_layers);
   table->by_layer = TRUE;
   for (int type = 0; type < table->n_types; type++)
-    for (int stage = 0; stage < plan_stages(plan); stage++)
-      price_stage(table->layers + type * table->n, model, plan, stage, type, some, kept);
+    for (int stage = 0; stage < plan_stages(&view); stage++)
+      price_stage(table->layers + type * table->n, model, &view, stage, type, some, kept);
   return table;
 }
 

@@ -89,6 +89,16 @@ typedef struct {
   Recompute recompute;      /* the plan's for blocks, none for other layers */
 } LayerWork;
 
+/*
+ * The plan as the work of its layers depends on it: everything that the ops of a pass, their times and what a layer
+ * keeps do not read has one value for all plans (the batch, what ZeRO divides, schedules, and data parallelism but for
+ * whether there are replicas). Prices are made of this view alone, so that plans with equal views have equal prices
+ * to the last bit. A view is for layers: it need not be legal. A key of the plan that is not dropped here is
+ * taken for one that matters; one that is dropped though it matters fails tests/test_search_prices.c, which
+ * compares ops of plans with those of their views.
+ */
+Plan op_view(const Plan *plan);
+
 /* Share of a forward op's work that a backward does again. */
 double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan);
 

@@ -50,19 +50,19 @@ static double *send_seconds(const Model *model, const Plan *plan, const Cluster 
   return seconds;
 }
 
-static SplitProblem problem_of(const Model *model, const Plan *plan, const double *seconds)
+static SplitProblem problem_of(const Model *model, const Plan *plan, int stages, const double *seconds)
 {
   return (SplitProblem) { .seconds = seconds, .n_layers = model->n_layers, .behind = 2 * model->mtp,
-                          .stages = plan_stages(plan),
+                          .stages = stages,
                           .least_at_ends = plan->schedule->vocabulary ? 1 : 0 };
 }
 
-gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable *prices, LayerSplit *out)
+gboolean balance_by_time(const Model *model, const Plan *view, int stages, const PriceTable *prices, LayerSplit *out)
 {
   g_autofree double *seconds = layer_seconds(model, prices);
-  SplitProblem problem = problem_of(model, plan, seconds);
+  SplitProblem problem = problem_of(model, view, stages, seconds);
 
-  return split_balance(&problem, plan->framework->splits, out);
+  return split_balance(&problem, view->framework->splits, out);
 }
 
 /* Of the layers before one. */
@@ -135,7 +135,7 @@ static gboolean balance_in(const Model *model, const Cluster *cluster, const Pla
   g_autofree double *seconds = layer_seconds(model, prices);
   g_autofree guint8 *types = stage_types(plan, cluster);
   g_autofree double *sends = types ? send_seconds(model, plan, cluster) : NULL;
-  SplitProblem problem = problem_of(model, plan, seconds);
+  SplitProblem problem = problem_of(model, plan, plan_stages(plan), seconds);
 
   problem.types = types;
   problem.extra_s = sends;

@@ -7,9 +7,9 @@
 
 #include "program/program.h"
 
-/* The split whose slowest stage, forward and backward of a micro-batch, is
- * fastest, of those that the plan's framework can run. FALSE if there is none. */
-gboolean balance_by_time(const Model *model, const Plan *plan, const PriceTable *prices, LayerSplit *out);
+/* The split into so many stages whose slowest one, forward and backward of a micro-batch, is fastest, of those that
+ * the framework can run; of the plan its op_view() is enough. FALSE if there is none. */
+gboolean balance_by_time(const Model *model, const Plan *view, int stages, const PriceTable *prices, LayerSplit *out);
 
 /* The same of those splits where each stage fits into its device, as
  * balance_plan() says; of all if none does. Stages of a mixed cluster take the

@@ -4,11 +4,12 @@
 
 #include <string.h>
 
-/* What PriceSums depend on, and with the stages a split. */
+/* What a table of splits is asked for. */
 typedef struct {
-  int tp, cp, context, ep, etp, micro_batch, sequence_parallel, recompute, tensor, experts, ends_meet, stages;
-  int method, layers, split_rank, modules; /* of recomputation; the first three where it counts the layers of a stage */
-} PriceKey;
+  Plan view; /* op_view(): all that prices depend on */
+  Plan rest; /* of a mixed cluster: the plan but its split and, where splits need not fit, what becomes of states */
+  int stages;
+} SplitKey;
 
 typedef struct {
   PriceTable *prices;
@@ -18,54 +19,44 @@ typedef struct {
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;
-  GHashTable *priced; /* PriceKey without stages to Priced; looked up, never iterated */
+  GHashTable *priced; /* op_view() to Priced; looked up, never iterated */
   gsize held_bytes;   /* by these */
   OpTimes *times;
   struct {
-    Plan plan;        /* without its recomputation */
+    Plan view;        /* of the plan without recomputation */
     PriceWork *work;  /* NULL: none yet */
   } last[2];          /* that was priced, by tensor overlap: the next plan often differs in recomputation only */
-  GHashTable *mixed;  /* Plan without its split to LayerSplit, of a mixed cluster */
-  GHashTable *freely; /* the same without what becomes of states, to splits that need not fit */
-  GHashTable *splits; /* PriceKey to LayerSplit, without stages if there is none */
+  GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
+  GHashTable *freely; /* the same of a mixed cluster, to splits that need not fit */
 };
 
-static guint key_hash(gconstpointer p)
-{
-  const PriceKey *k = p;
-  guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
-  hash = (hash * 1009u + k->ep) * 61u + k->etp;
-  hash = ((hash * 31u + k->recompute) * 2 + k->tensor) * 2 + k->experts;
-  return ((hash * 2 + k->ends_meet) * 1021u + k->stages) * 257u + k->layers;
-}
-
-static gboolean key_equal(gconstpointer a, gconstpointer b)
-{
-  return memcmp(a, b, sizeof(PriceKey)) == 0;
-}
-
-static PriceKey key_of(const Plan *plan, int stages)
-{
-  gboolean counts = recompute_counts(&plan->scope);
-
-  g_assert(plan->scope.stages.stages == 0 && plan->strategies.n == 0);
-  return (PriceKey) { plan->tp, plan->cp, plan->context, plan->ep, plan_expert_tensor(plan), plan->micro_batch,
-                      plan->sequence_parallel, plan->recompute, plan->overlap.tensor, plan->overlap.experts,
-                      plan_ends_meet(plan),
-                      counts ? plan_stages(plan) : stages, counts ? plan->scope.method : 0,
-                      counts ? plan->scope.layers : 0, counts ? plan->split_rank : 0, (int)plan->scope.modules };
-}
-
-static guint plan_hash(gconstpointer p)
+/* Of some of what views differ in; compared as memory, so that any key of a plan tells them apart. */
+static guint view_hash(gconstpointer p)
 {
   const Plan *k = p;
-  guint hash = ((k->tp * 8191u + k->pp) * 127u + k->micro_batch) * 31u + k->vpp * 7u + k->zero;
-  return ((hash * 31u + k->recompute) * 2u + k->sequence_parallel) * 31u + g_direct_hash(k->types[0]);
+  guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
+
+  hash = ((hash * 1009u + k->ep) * 61u + k->etp) * 31u + k->zero;
+  hash = ((hash * 31u + k->recompute) * 2 + k->overlap.tensor) * 2 + k->overlap.experts;
+  return (((hash * 61u + k->pp) * 31u + k->vpp) * 1021u + k->dp) * 257u + k->scope.layers;
 }
 
-static gboolean plan_equal(gconstpointer a, gconstpointer b)
+static gboolean view_equal(gconstpointer a, gconstpointer b)
 {
   return memcmp(a, b, sizeof(Plan)) == 0;
+}
+
+static guint split_hash(gconstpointer p)
+{
+  const SplitKey *k = p;
+  guint hash = view_hash(&k->view) * 1021u + k->stages, rest = (k->rest.pp * 31u + k->rest.vpp) * 31u + k->rest.zero;
+
+  return (hash * 127u + rest) * 31u + g_direct_hash(k->rest.types[0]);
+}
+
+static gboolean split_equal(gconstpointer a, gconstpointer b)
+{
+  return memcmp(a, b, sizeof(SplitKey)) == 0;
 }
 
 static void priced_free(gpointer data)
@@ -86,10 +77,9 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->model = model;
   cache->cluster = cluster;
   cache->times = op_times_new();
-  cache->priced = g_hash_table_new_full(key_hash, key_equal, g_free, priced_free);
-  cache->splits = g_hash_table_new_full(key_hash, key_equal, g_free, g_free);
-  cache->mixed = g_hash_table_new_full(plan_hash, plan_equal, g_free, g_free);
-  cache->freely = g_hash_table_new_full(plan_hash, plan_equal, g_free, g_free);
+  cache->priced = g_hash_table_new_full(view_hash, view_equal, g_free, priced_free);
+  cache->splits = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
+  cache->freely = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   return cache;
 }
 
@@ -99,7 +89,6 @@ void price_cache_free(PriceCache *cache)
     return;
   g_hash_table_unref(cache->priced);
   g_hash_table_unref(cache->splits);
-  g_hash_table_unref(cache->mixed);
   g_hash_table_unref(cache->freely);
   for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
     price_work_free(cache->last[i].work);
@@ -115,22 +104,22 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes)
   cache->held_bytes = 0;
 }
 
-/* Prices of what no plan was priced for yet. */
-static PriceTable *new_prices(PriceCache *cache, const Plan *plan)
+/* Prices of a view that none was made for yet. */
+static PriceTable *new_prices(PriceCache *cache, const Plan *view)
 {
-  Plan same = *plan;
+  Plan same = *view;
 
   same.recompute = RECOMPUTE_NONE;
   memset(&same.scope, 0, sizeof same.scope);
-  memset(&same.split, 0, sizeof same.split);
+  same = op_view(&same);
   for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
-    if (cache->last[i].work && plan_equal(&cache->last[i].plan, &same))
-      return price_work_table(cache->last[i].work, plan);
-  gsize at = plan->overlap.tensor != 0;
+    if (cache->last[i].work && view_equal(&cache->last[i].view, &same))
+      return price_work_table(cache->last[i].work, view);
+  gsize at = view->overlap.tensor != 0;
   price_work_free(cache->last[at].work);
-  cache->last[at].plan = same;
-  cache->last[at].work = price_work_new(cache->model, plan, cache->cluster, cache->times);
-  return price_work_table(cache->last[at].work, plan);
+  cache->last[at].view = same;
+  cache->last[at].work = price_work_new(cache->model, &same, cache->cluster, cache->times);
+  return price_work_table(cache->last[at].work, view);
 }
 
 static gsize price_table_bytes(const PriceTable *prices)
@@ -138,16 +127,15 @@ static gsize price_table_bytes(const PriceTable *prices)
   return sizeof *prices + prices->n_types * prices->n * sizeof *prices->layers;
 }
 
-static Priced *find_priced(PriceCache *cache, const Plan *plan)
+static Priced *find_priced(PriceCache *cache, const Plan *view)
 {
-  PriceKey key = key_of(plan, 0);
-  Priced *priced = g_hash_table_lookup(cache->priced, &key);
+  Priced *priced = g_hash_table_lookup(cache->priced, view);
 
   if (!priced) {
     priced = g_new0(Priced, 1);
-    priced->prices = new_prices(cache, plan);
-    cache->held_bytes += sizeof key + sizeof *priced + price_table_bytes(priced->prices);
-    g_hash_table_insert(cache->priced, g_memdup2(&key, sizeof key), priced);
+    priced->prices = new_prices(cache, view);
+    cache->held_bytes += sizeof *view + sizeof *priced + price_table_bytes(priced->prices);
+    g_hash_table_insert(cache->priced, g_memdup2(view, sizeof *view), priced);
   }
   return priced;
 }
@@ -160,48 +148,57 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
 
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
 {
-  Priced *priced = find_priced(cache, plan);
+  const Plan view = op_view(plan);
+  Priced *priced = find_priced(cache, &view);
 
+  g_assert(plan->scope.stages.stages == 0 && plan->strategies.n == 0);
   if (!priced->sums) {
-    priced->sums = price_sums_of(cache->model, plan, cache->cluster, priced->prices);
+    priced->sums = price_sums_of(cache->model, &view, cache->cluster, priced->prices);
     cache->held_bytes += price_sums_bytes(cache->model, priced->sums);
   }
   return priced->sums;
 }
 
-/* The best split whatever it takes: of time, which states do not change. */
-static const LayerSplit *free_split(PriceCache *cache, const Plan *plan, const PriceTable *prices)
+/* To be made of the key alone. */
+static LayerSplit *add_split(GHashTable *splits, const SplitKey *key)
 {
-  Plan key = *plan;
+  LayerSplit *split = g_new0(LayerSplit, 1);
 
-  key.zero = key.shard_group = 0;
-  memset(&key.offload, 0, sizeof key.offload);
-  memset(&key.sharding, 0, sizeof key.sharding);
-  memset(&key.optimizer, 0, sizeof key.optimizer);
+  g_hash_table_insert(splits, g_memdup2(key, sizeof *key), split);
+  return split;
+}
+
+/* The best split whatever it takes: of time, which states do not change but by the view. */
+static const LayerSplit *free_split(PriceCache *cache, SplitKey key, const PriceTable *prices)
+{
+  Plan *p = &key.rest;
+
+  p->zero = p->shard_group = 0;
+  memset(&p->offload, 0, sizeof p->offload);
+  memset(&p->sharding, 0, sizeof p->sharding);
+  memset(&p->optimizer, 0, sizeof p->optimizer);
   LayerSplit *split = g_hash_table_lookup(cache->freely, &key);
   if (!split) {
-    split = g_new0(LayerSplit, 1);
-    balance_freely(cache->model, cache->cluster, plan, prices, split);
-    g_hash_table_insert(cache->freely, g_memdup2(&key, sizeof key), split);
+    split = add_split(cache->freely, &key);
+    balance_freely(cache->model, cache->cluster, p, prices, split);
   }
   return split;
 }
 
-/* The split goes by all of the plan, and by what fits: the best of all if that does. */
-static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
+/* On a mixed cluster the split goes by all of the plan, and by what fits: the best of all if that does. */
+static const LayerSplit *mixed_split(PriceCache *cache, SplitKey *key, const Plan *plan)
 {
-  Plan key = *plan;
-
-  memset(&key.split, 0, sizeof key.split);
-  LayerSplit *split = g_hash_table_lookup(cache->mixed, &key);
+  key->rest = *plan;
+  memset(&key->rest.split, 0, sizeof key->rest.split);
+  LayerSplit *split = g_hash_table_lookup(cache->splits, key);
   if (!split) {
-    const PriceTable *prices = find_priced(cache, plan)->prices;
-    const LayerSplit *freely = free_split(cache, &key, prices);
-    split = g_memdup2(freely, sizeof *freely);
-    if (freely->stages && !balance_fits(cache->model, cache->cluster, &key, prices, freely) &&
-        !balance_within(cache->model, cache->cluster, &key, prices, split))
+    const PriceTable *prices = find_priced(cache, &key->view)->prices;
+    const LayerSplit *freely = free_split(cache, *key, prices);
+    split = add_split(cache->splits, key);
+    *split = *freely;
+    if (freely->stages && !balance_fits(cache->model, cache->cluster, &key->rest, prices, freely) &&
+        !balance_within(cache->model, cache->cluster, &key->rest, prices, split))
       *split = *freely;
-    g_hash_table_insert(cache->mixed, g_memdup2(&key, sizeof key), split);
   }
   return split->stages ? split : NULL;
 }
@@ -209,24 +206,26 @@ static const LayerSplit *mixed_split(PriceCache *cache, const Plan *plan)
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 {
   Plan whole = *plan; /* counts of recomputed layers ask for a split */
+  SplitKey key;
 
   whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
+  memset(&key, 0, sizeof key);
+  key.view = op_view(&whole);
+  key.stages = plan_stages(plan);
   if (cache->cluster->n_types > 0)
-    return mixed_split(cache, &whole);
-  PriceKey key = key_of(&whole, plan_stages(plan));
+    return mixed_split(cache, &key, &whole);
   LayerSplit *split = g_hash_table_lookup(cache->splits, &key);
-
   if (!split) {
-    split = g_new0(LayerSplit, 1);
-    balance_by_time(cache->model, &whole, find_priced(cache, &whole)->prices, split);
-    g_hash_table_insert(cache->splits, g_memdup2(&key, sizeof key), split);
+    split = add_split(cache->splits, &key);
+    balance_by_time(cache->model, &key.view, key.stages, find_priced(cache, &key.view)->prices, split);
   }
   return split->stages ? split : NULL;
 }
 
 gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other)
 {
-  const PriceTable *a = find_priced(cache, plan)->prices, *b = find_priced(cache, other)->prices;
+  const Plan view = op_view(plan), other_view = op_view(other);
+  const PriceTable *a = find_priced(cache, &view)->prices, *b = find_priced(cache, &other_view)->prices;
 
   for (int i = 0; i < a->n_types * a->n; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)

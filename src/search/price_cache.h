@@ -1,5 +1,10 @@
-/* Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h). Not
- * thread-safe; sums that it hands out live until it is trimmed, splits as long as it does. */
+/*
+ * Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h).
+ * What is remembered is known again by all that it was made of: prices by the plan's op_view(), of which alone they
+ * are made. So what comes back is a function of the plan, to the last bit, whatever was asked before
+ * (tests/test_search_prices.c). Not thread-safe; sums that it hands out live until it is trimmed, splits as long as it
+ * does.
+ */
 #ifndef TDP_SEARCH_PRICE_CACHE_H
 #define TDP_SEARCH_PRICE_CACHE_H
 
@@ -11,7 +16,7 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster);
 void price_cache_free(PriceCache *cache);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceCache, price_cache_free)
 
-/* The plan's prices, whatever else they depend on than what bounds are shared by; the caller frees them. */
+/* The plan's prices, which no trimming takes away; the caller frees them. */
 PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
 
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan);

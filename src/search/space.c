@@ -3,10 +3,18 @@
 #include "plan/mesh.h"
 #include "search/excluded.h"
 
+#include <string.h>
+
 /* Of a group, at most. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define PASS_CHOICES (2 * (4 + COUNT_CHOICES))
 #define STATE_CHOICES 132
+
+/* Prices of the last plan under a choice of passes: most plans that come behind it have the same view. */
+typedef struct {
+  Plan view; /* op_view(); without ranks (gpus 0): none was asked for yet */
+  const PriceSums *sums, *without; /* as of SpaceLeaf */
+} PassSums;
 
 typedef struct {
   const Model *model;
@@ -18,12 +26,11 @@ typedef struct {
   PassChoice passes[PASS_CHOICES];
   StateChoice states[STATE_CHOICES];
   BoundEnds ends[STATE_CHOICES];
-  const PriceSums *sums[PASS_CHOICES], *without[PASS_CHOICES];
+  PassSums sums[PASS_CHOICES];
   guint switches[STATE_CHOICES];
   int n_passes, n_states;
   gint64 variants; /* plans of all states of one choice of passes */
   int experts;   /* of the model's layers, the fewest; 1 if it has none */
-  int ends_meet; /* of the plans that the sums are for; -1 = there are none */
   guint64 asked; /* exclusions that are fixed as they stand */
   gboolean stopped;
 } Walk;
@@ -282,18 +289,15 @@ static const PriceSums *sums_without(const Walk *w, Plan plan)
   return price_cache_never_less(w->prices, &plan, &with) ? NULL : price_cache_sums(w->prices, &plan);
 }
 
-/* Prices of the group under each choice; they differ where a rank holds both ends of the model. */
-static void update_sums(Walk *w, Plan plan)
+/* Prices of a plan under a choice of passes. */
+static const PassSums *sums_of(Walk *w, int pass, const Plan *plan)
 {
-  if (w->ends_meet == plan_ends_meet(&plan))
-    return;
-  w->ends_meet = plan_ends_meet(&plan);
-  for (int i = 0; i < w->n_passes; i++) {
-    space_choose(&plan, &w->passes[i], &w->states[0]);
-    gboolean counted = w->passes[i].recompute_layers != 0; /* prices depend on the stages */
-    w->sums[i] = counted ? NULL : price_cache_sums(w->prices, &plan);
-    w->without[i] = counted ? NULL : sums_without(w, plan);
-  }
+  PassSums *known = &w->sums[pass];
+  const Plan view = op_view(plan);
+
+  if (memcmp(&known->view, &view, sizeof view) != 0)
+    *known = (PassSums) { view, price_cache_sums(w->prices, plan), sums_without(w, *plan) };
+  return known;
 }
 
 /* Plans of the states from..to-1 of one choice of passes. */
@@ -316,12 +320,22 @@ static void update_switches(Walk *w, Plan plan)
   w->variants = count_variants(w, 0, w->n_states);
 }
 
+/* Prices of the leaf's plan, and what its ranks hold under them. */
+static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, BoundRanks *ranks)
+{
+  const PassSums *own = sums_of(w, pass, leaf->plan);
+
+  if (leaf->sums != own->sums)
+    *ranks = bound_ranks(w->model, leaf->plan, own->sums);
+  leaf->sums = own->sums;
+  leaf->without = own->without;
+}
+
 /* Members under one choice of passes, those of the states from..to-1 that `rules` let through; they share a split. */
 static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, const int *rules, gboolean uneven,
                         gboolean *first)
 {
-  SpaceLeaf leaf = { .group = group, .pass = w->passes[pass], .sums = w->sums[pass],
-                    .without = w->without[pass] };
+  SpaceLeaf leaf = { .group = group, .pass = w->passes[pass] };
   Plan plan = *group;
   const LayerSplit *split = NULL;
 
@@ -335,11 +349,7 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
     if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, count_variants(w, from, to)))
       return;
   }
-  if (!leaf.sums) {
-    leaf.sums = price_cache_sums(w->prices, &plan);
-    leaf.without = sums_without(w, plan);
-  }
-  const BoundRanks ranks = bound_ranks(w->model, &plan, leaf.sums);
+  BoundRanks ranks;
   leaf.plan = &plan;
   leaf.ranks = &ranks;
   for (int i = from; i < to; i++) {
@@ -347,6 +357,7 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
     gint64 variants = count_variants(w, i, i + 1);
     if (reject(w, &plan, rules[i], variants))
       continue;
+    price_leaf(w, pass, &leaf, &ranks);
     leaf.first = *first;
     leaf.state = w->states[i];
     leaf.ends = &w->ends[i];
@@ -387,7 +398,6 @@ static void walk_leaves(Walk *w, Plan plan)
   if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
     return;
   check_states(w, plan, 0, rules);
-  update_sums(w, plan);
   for (int i = 0; i < w->n_passes; i++) {
     gboolean host = w->passes[i].activations;
     space_choose(&plan, &w->passes[i], &w->states[0]);
@@ -464,7 +474,7 @@ static void walk_members(Walk *w, Plan plan)
 {
   int rule = check_part(w, &plan, PLAN_DEGREES);
 
-  w->ends_meet = -1;
+  memset(w->sums, 0, w->n_passes * sizeof *w->sums);
   for (int i = 0; i < w->n_states; i++)
     w->ends[i].n = 0;
   for (int s = 0; schedules[s] && w->n_passes * w->n_states > 0; s++) {

@@ -1,0 +1,375 @@
+#include "base/files.h"
+#include "main.h"
+#include "search/space.h"
+#include "search_instance.h"
+
+#include <stdio.h>
+
+/*
+ * Prices and bounds are functions of a plan, whatever was priced before it: random questions to every file of
+ * plans/frameworks. CASES=N asks each test N times as much, and prints how much that was.
+ */
+
+static int cases(void)
+{
+  const char *text = g_getenv("CASES");
+  return text ? MAX(1, atoi(text)) : 1;
+}
+
+static void say_cases(const char *what, const char *framework, gint64 plans)
+{
+  if (g_getenv("CASES"))
+    fprintf(stderr, "%s: %s: %" G_GINT64_FORMAT " plans, no miss\n", what, framework, plans);
+}
+
+static int by_name(gconstpointer a, gconstpointer b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names of plans/frameworks, in order. */
+static GPtrArray *framework_names(void)
+{
+  g_autofree char *path = files_data_path("plans/frameworks");
+  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+  GDir *dir = g_dir_open(path, 0, NULL);
+
+  ck_assert_ptr_nonnull(dir);
+  for (const char *name = g_dir_read_name(dir); name; name = g_dir_read_name(dir))
+    if (g_str_has_suffix(name, ".json"))
+      g_ptr_array_add(names, g_strndup(name, strlen(name) - strlen(".json")));
+  g_dir_close(dir);
+  g_ptr_array_sort(names, by_name);
+  return names;
+}
+
+/* The loop counts frameworks; of more cases than there are files it says so. */
+#define FRAMEWORKS 30
+
+static char *framework_name(int i)
+{
+  g_autoptr(GPtrArray) names = framework_names();
+
+  ck_assert_uint_eq(names->len, FRAMEWORKS);
+  return g_strdup(names->pdata[i]);
+}
+
+/* A question, with all plans of its space (Plan): one at least, unless `tries` draws give none; NULL then. */
+static GArray *draw_question(Instance *in, GRand *rand, const char *framework, int tries)
+{
+  while (tries-- > 0) {
+    instance_framework_init(in, rand, framework);
+    instance_fix(in, rand);
+    g_autoptr(GArray) all = instance_plans(in);
+    if (all->len > 0)
+      return g_steal_pointer(&all);
+    instance_clear(in);
+  }
+  return NULL;
+}
+
+#define TRIES 40
+
+/* ---- the view ---- */
+
+/* A layer's price by ops of the whole plan. */
+static LayerPrice price_directly(const Instance *in, const Plan *plan, int spec)
+{
+  LayerWork work;
+  LayerPrice price;
+
+  layer_work_init(&work, in->model, &in->model->specs[spec], plan, in->cluster);
+  LayerTimes times = layer_times(&work, plan, in->cluster, NULL);
+  layer_price_at(&price, &work, &times, plan, in->cluster);
+  layer_work_clear(&work);
+  g_free(times.forward_s);
+  g_free(times.backward_s);
+  return price;
+}
+
+static void check_price(const Instance *in, const Plan *plan, const LayerPrice *found, int spec)
+{
+  const LayerPrice own = price_directly(in, plan, spec);
+  g_autofree char *label = NULL;
+
+  if (memcmp(&own, found, sizeof own) != 0)
+    ck_abort_msg("%s: spec %d: %.17g s forward, %.17g s backward; of the view %.17g and %.17g",
+                 label = plan_label(plan), spec, own.pass[PASS_FORWARD].seconds, own.pass[PASS_BACKWARD].seconds,
+                 found->pass[PASS_FORWARD].seconds, found->pass[PASS_BACKWARD].seconds);
+}
+
+/* Where a number of each stage's layers is made again, as the space has it: the first ones. */
+static void check_stages(const Instance *in, const Plan *plan, const PriceTable *table)
+{
+  Plan keeps = *plan;
+
+  keeps.recompute = RECOMPUTE_NONE;
+  ck_assert_int_eq(plan->scope.method, RECOMPUTE_BLOCK);
+  for (int stage = 0; stage < plan_stages(plan); stage++) {
+    int first = plan_stage_first_layer(plan, in->model, stage);
+    int end = plan_stage_first_layer(plan, in->model, stage + 1);
+    int again = MAX(first, 1) + plan->scope.layers;
+    for (int i = first; i < end; i++)
+      check_price(in, i < again ? plan : &keeps, &table->layers[i], in->model->layers[i]);
+  }
+}
+
+static void check_view(const Instance *in, const Plan *plan)
+{
+  g_autoptr(PriceTable) table = price_table_new(in->model, plan, in->cluster);
+
+  if (table->by_layer)
+    check_stages(in, plan, table);
+  for (int i = 0; i < in->model->n_specs && !table->by_layer; i++)
+    check_price(in, plan, &table->layers[i], i);
+}
+
+START_TEST(views_are_enough)
+{
+  g_autofree char *name = framework_name(_i);
+  GRand *rand = g_rand_new_with_seed(100 + _i);
+  gint64 checked = 0;
+
+  for (int i = 0; i < 4 * cases(); i++) {
+    Instance in;
+    g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
+    ck_assert_ptr_nonnull(all);
+    for (guint k = 0; k < all->len; k += 1 + all->len / 40, checked++)
+      check_view(&in, &g_array_index(all, Plan, k));
+    instance_clear(&in);
+  }
+  say_cases("views", name, checked);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* ---- caches ---- */
+
+/* What a search asks of a plan before it is simulated. */
+typedef struct {
+  double time_s, order_s, memory_bytes, memory_by_order_bytes;
+} Bounds;
+
+static Bounds bounds_of(const Instance *in, const Plan *plan, const PriceSums *sums)
+{
+  const BoundRanks ranks = bound_ranks(in->model, plan, sums);
+
+  return (Bounds) { bound_time(in->model, plan, in->cluster, sums, NULL),
+                    bound_time_by_order(in->model, plan, in->cluster, sums), bound_memory(plan, &ranks),
+                    bound_memory_by_order(in->model, plan, sums) };
+}
+
+typedef struct {
+  Plan plan;
+  double time_s, without_s, memory_bytes; /* as the walk bounds it; without_s: without the tensor overlap, or 0 */
+} Walked;
+
+typedef struct {
+  const Instance *in;
+  GArray *walked;
+} Walks;
+
+static void keep_leaf(gpointer data, const SpaceLeaf *leaf)
+{
+  const Walks *w = data;
+  const Instance *in = w->in;
+  Walked one = { *leaf->plan, bound_time(in->model, leaf->plan, in->cluster, leaf->sums, leaf->ends), 0,
+                 bound_memory(leaf->plan, leaf->ranks) };
+  Plan without = one.plan;
+
+  space_switch_off(&without, OFF_TENSOR);
+  if (leaf->without)
+    one.without_s = bound_time(in->model, &without, in->cluster, leaf->without, leaf->ends);
+  g_array_append_val(w->walked, one);
+}
+
+static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)data, (void)plan, (void)rule, (void)plans;
+}
+
+static void check_same(const Plan *plan, const char *what, double found, double afresh)
+{
+  g_autofree char *label = NULL;
+
+  if (found != afresh)
+    ck_abort_msg("%s: %s: %.17g, afresh %.17g", label = plan_label(plan), what, found, afresh);
+}
+
+/* Prices and bounds through a cache that knows other plans against those of one that knows none. */
+static void check_afresh(const Instance *in, const Walked *w, PriceCache *warm)
+{
+  g_autoptr(PriceCache) cold = price_cache_new(in->model, in->cluster);
+  const PriceSums *found = price_cache_sums(warm, &w->plan), *afresh = price_cache_sums(cold, &w->plan);
+  const PriceTable *a = found->prices, *b = afresh->prices;
+  Bounds x = bounds_of(in, &w->plan, found), y = bounds_of(in, &w->plan, afresh);
+  Plan without = w->plan, whole = w->plan;
+
+  ck_assert_int_eq(a->n, b->n);
+  ck_assert_mem_eq(a->layers, b->layers, b->n_types * b->n * sizeof *b->layers);
+  ck_assert_mem_eq(found->forward_s, afresh->forward_s, price_sums_bytes(in->model, afresh) - sizeof *afresh);
+  check_same(&w->plan, "time", x.time_s, y.time_s);
+  check_same(&w->plan, "time in the walk", w->time_s, y.time_s);
+  check_same(&w->plan, "time by order", x.order_s, y.order_s);
+  check_same(&w->plan, "memory", x.memory_bytes, y.memory_bytes);
+  check_same(&w->plan, "memory in the walk", w->memory_bytes, y.memory_bytes);
+  check_same(&w->plan, "memory by order", x.memory_by_order_bytes, y.memory_by_order_bytes);
+  space_switch_off(&without, OFF_TENSOR);
+  if (w->without_s > 0)
+    check_same(&without, "time in the walk", w->without_s,
+               bound_time(in->model, &without, in->cluster, price_cache_sums(cold, &without), NULL));
+  memset(&whole.split, 0, sizeof whole.split);
+  if (w->plan.split.stages > 0)
+    ck_assert_mem_eq(price_cache_split(cold, &whole), &w->plan.split, sizeof whole.split);
+  const LayerSplit *split = price_cache_split(warm, &whole), *fresh_split = price_cache_split(cold, &whole);
+  ck_assert_int_eq(split != NULL, fresh_split != NULL);
+  if (split)
+    ck_assert_mem_eq(split, fresh_split, sizeof *split);
+}
+
+static void shuffle(GArray *walked, GRand *rand)
+{
+  for (guint i = walked->len; i > 1; i--) {
+    Walked *a = &g_array_index(walked, Walked, i - 1);
+    Walked *b = &g_array_index(walked, Walked, g_rand_int_range(rand, 0, i)), swap = *a;
+    *a = *b;
+    *b = swap;
+  }
+}
+
+#define QUESTIONS 4  /* to one model, cluster and framework, by what is fixed */
+#define COMPARED 160 /* plans of all of them */
+
+/* Walks through one cache, what they saw against a cache that saw it in another order and one that saw nothing. */
+static gint64 check_caches(Instance *in, GRand *rand)
+{
+  g_autoptr(GArray) walked = g_array_new(FALSE, FALSE, sizeof(Walked));
+  g_autoptr(PriceCache) warm = price_cache_new(in->model, in->cluster);
+  Walks walks = { in, walked };
+  const SpaceVisitor visitor = { keep_leaf, pass_over, &walks };
+
+  for (int i = 0; i < QUESTIONS; i++) {
+    space_walk(in->model, in->cluster, &in->options, warm, &visitor);
+    instance_fix(in, rand);
+  }
+  shuffle(walked, rand);
+  g_array_set_size(walked, MIN(walked->len, COMPARED));
+  for (guint i = 0; i < walked->len; i++) {
+    check_afresh(in, &g_array_index(walked, Walked, i), warm);
+    if (g_rand_int_range(rand, 0, 20) == 0)
+      price_cache_trim(warm, 4096);
+  }
+  return walked->len;
+}
+
+START_TEST(caches_do_not_matter)
+{
+  g_autofree char *name = framework_name(_i);
+  GRand *rand = g_rand_new_with_seed(200 + _i);
+  gint64 checked = 0;
+
+  for (int i = 0; i < 3 * cases(); i++) {
+    Instance in;
+    g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
+    ck_assert_ptr_nonnull(all);
+    checked += check_caches(&in, rand);
+    instance_clear(&in);
+  }
+  say_cases("caches", name, checked);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* ---- answers ---- */
+
+#define BRUTE_FORCED 250 /* plans of a space, at most */
+
+/* Every plan of spaces of whole frameworks is simulated: no bound exceeds it, and the search's answer is the best. */
+START_TEST(frameworks_agree)
+{
+  g_autofree char *name = framework_name(_i);
+  GRand *rand = g_rand_new_with_seed(300 + _i);
+  gint64 checked = 0;
+
+  for (int done = 0; done < 3 * cases();) {
+    Instance in;
+    g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
+    ck_assert_ptr_nonnull(all);
+    if (all->len <= BRUTE_FORCED) {
+      checked += instance_check(&in);
+      done++;
+    }
+    instance_clear(&in);
+  }
+  say_cases("answers", name, checked);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* What a plan of the space is fixed to. */
+static void fix_to(Fixed *f, const Plan *p)
+{
+  f->tp = p->tp;
+  f->pp = p->pp;
+  f->vpp = p->vpp;
+  f->dp = p->dp;
+  f->cp = p->cp;
+  f->zero = p->zero;
+  f->micro_batch = p->micro_batch;
+  f->sequence_parallel = p->sequence_parallel;
+}
+
+/* The best plan stays the best, to the last bit, where the space is cut down to plans of its own degrees. */
+START_TEST(fixed_to_the_best)
+{
+  g_autofree char *name = framework_name(_i);
+  GRand *rand = g_rand_new_with_seed(400 + _i);
+
+  for (int i = 0; i < 2 * cases(); i++) {
+    Instance in;
+    g_autoptr(GArray) plans = draw_question(&in, rand, name, TRIES);
+    ck_assert_ptr_nonnull(plans);
+    g_autoptr(SearchResult) all = search(in.model, in.cluster, &in.options, NULL);
+    if (all->best->len > 0) {
+      const Found *best = &g_array_index(all->best, Found, 0);
+      fix_to(&in.options.fixed, &best->plan);
+      g_autoptr(SearchResult) own = search(in.model, in.cluster, &in.options, NULL);
+      ck_assert_uint_gt(own->best->len, 0);
+      ck_assert_double_eq(g_array_index(own->best, Found, 0).value, best->value);
+    }
+    instance_clear(&in);
+  }
+  g_rand_free(rand);
+}
+END_TEST
+
+/* ---- the plan that showed it ---- */
+
+/* The first certificate called a plan bounded at 5.865 s that took 5.790 s: prices of a plan without data parallelism
+ * went for one of ZeRO-3. */
+START_TEST(zero3_first_stage)
+{
+  g_autoptr(Model) model = fixture_known_model("llama-3.1-8b");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 32);
+  g_autoptr(Framework) framework = fixture_framework("torchtitan");
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+  double best[2];
+
+  base.gpus = 32;
+  base.global_batch = 128;
+  base.seq = 8192;
+  ck_assert(fixed_parse("--fix", "zero=3,cp=4,sp=0,overlap=1,recompute=none,tp=2,mbs=1", &options.fixed, NULL));
+  for (int dp = 0; dp < 2; dp++) {
+    options.fixed.dp = dp ? 1 : -1;
+    g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+    ck_assert_uint_eq(r->best->len, 1);
+    best[dp] = g_array_index(r->best, Found, 0).value;
+  }
+  ck_assert_double_le(best[0], best[1]);
+  ck_assert_double_eq_tol(best[1], 6.547, 5e-4);
+}
+END_TEST
+
+TEST_LOOPS("search prices", { views_are_enough, FRAMEWORKS }, { caches_do_not_matter, FRAMEWORKS },
+           { frameworks_agree, FRAMEWORKS }, { fixed_to_the_best, FRAMEWORKS }, { zero3_first_stage, 1 })
