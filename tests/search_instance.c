@@ -64,7 +64,8 @@ static Cluster *small_nodes(GRand *rand, const Framework *framework)
 
 static Model *small_model(GRand *rand, const Framework *framework)
 {
-  int layers = g_rand_int_range(rand, 1, 5), heads = 1 << g_rand_int_range(rand, 0, 3), seq = g_rand_boolean(rand) ? 64 : 4096;
+  int layers = g_rand_int_range(rand, 1, 5), heads = 1 << g_rand_int_range(rand, 0, 3);
+  int seq = g_rand_boolean(rand) ? 64 : 4096;
   int kind = g_rand_int_range(rand, 0, framework->experts == EXPERTS_WHOLE ? 2 : 5);
 
   if (kind == 4)

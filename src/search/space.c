@@ -289,17 +289,6 @@ static const PriceSums *sums_without(const Walk *w, Plan plan)
   return price_cache_never_less(w->prices, &plan, &with) ? NULL : price_cache_sums(w->prices, &plan);
 }
 
-/* Prices of a plan under a choice of passes. */
-static const PassSums *sums_of(Walk *w, int pass, const Plan *plan)
-{
-  PassSums *known = &w->sums[pass];
-  const Plan view = op_view(plan);
-
-  if (memcmp(&known->view, &view, sizeof view) != 0)
-    *known = (PassSums) { view, price_cache_sums(w->prices, plan), sums_without(w, *plan) };
-  return known;
-}
-
 /* Plans of the states from..to-1 of one choice of passes. */
 static gint64 count_variants(const Walk *w, int from, int to)
 {
@@ -323,12 +312,15 @@ static void update_switches(Walk *w, Plan plan)
 /* Prices of the leaf's plan, and what its ranks hold under them. */
 static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, BoundRanks *ranks)
 {
-  const PassSums *own = sums_of(w, pass, leaf->plan);
+  PassSums *last = &w->sums[pass];
+  const Plan view = op_view(leaf->plan);
 
-  if (leaf->sums != own->sums)
-    *ranks = bound_ranks(w->model, leaf->plan, own->sums);
-  leaf->sums = own->sums;
-  leaf->without = own->without;
+  if (memcmp(&last->view, &view, sizeof view) != 0)
+    *last = (PassSums) { view, price_cache_sums(w->prices, leaf->plan), sums_without(w, *leaf->plan) };
+  if (leaf->sums != last->sums)
+    *ranks = bound_ranks(w->model, leaf->plan, last->sums);
+  leaf->sums = last->sums;
+  leaf->without = last->without;
 }
 
 /* Members under one choice of passes, those of the states from..to-1 that `rules` let through; they share a split. */
