@@ -8,7 +8,6 @@
 /* Of a group, at most. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define PASS_CHOICES (2 * (4 + COUNT_CHOICES))
-#define STATE_CHOICES 132
 
 /* Prices of the last plan under a choice of passes: most plans that come behind it have the same view. */
 typedef struct {
@@ -123,125 +122,6 @@ static void pass_choices(Walk *w, const Plan *plan)
     if (offers_activations(w) && !excluded(f->recompute, RECOMPUTE_FULL))
       w->passes[w->n_passes++] = (PassChoice) { sp, RECOMPUTE_FULL, MAX(f->recompute_layers, 0), TRUE };
   }
-}
-
-/* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
-static int shard_groups(const Walk *w, const Plan *plan, int zero, int groups[2])
-{
-  int fixed = w->options->fixed.shard_group, network = w->cluster->network_tier;
-  GroupShape replicas = mesh_replicas(plan, w->cluster);
-  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
-
-  groups[0] = zero > 0 ? MAX(fixed, 0) : 0;
-  groups[1] = inside;
-  return zero > 0 && fixed < 0 && plan->framework->shard_groups && inside > 1 && inside < replicas.size &&
-                 replicas.size % inside == 0
-             ? 2
-             : 1;
-}
-
-/* As fixed_offloads names them. */
-static const Offload offloads[] = {
-  { .optimizer = STORE_DEVICE },
-  { .optimizer = STORE_CPU },
-  { .optimizer = STORE_CPU, .parameters = STORE_CPU },
-  { .optimizer = STORE_NVME, .parameters = STORE_NVME },
-};
-
-/* Whether the space has plans of this stage and offload: none on the host unless it is asked for. */
-static gboolean offers(const Walk *w, const Plan *plan, int zero, int offload)
-{
-  const Fixed *f = &w->options->fixed;
-  Plan with = *plan;
-  gboolean runs = TRUE;
-
-  /* on one rank a stage only says what leaves it: gradients, and weights */
-  if (!plan_has_replicas(plan) && zero > 0 && zero != (offload >= 2 ? 3 : offload == 1 ? 2 : 0))
-    return FALSE;
-  if (f->offload >= 0)
-    return f->offload == offload;
-  with.zero = zero;
-  with.offload = offloads[offload];
-  for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
-    runs &= !plan_takes(&with, choice) || plan->framework->sharding >> choice & 1;
-  return offload == 0 ||
-         (w->options->space & SPACE_OFFLOAD && runs &&
-          (offload == 1 ? zero > 0 || !plan_has_replicas(plan) : zero == 3));
-}
-
-/* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
-static int secondary_ranks(const Walk *w, const Plan *plan)
-{
-  guint needs = 1u << CHOICE_HPZ | 1u << CHOICE_QWZ | 1u << CHOICE_QGZ;
-  int network = w->cluster->network_tier;
-  GroupShape replicas = mesh_replicas(plan, w->cluster);
-  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
-  gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->sharding & needs) == needs;
-
-  gboolean divides = inside > 1 && inside < replicas.size && replicas.size % inside == 0;
-  return may && divides && !plan_experts_apart(plan) ? inside : 0;
-}
-
-/* Formats of Adam's states on demand: fp32, moments in bf16, and beside these master weights as remainders. Formats of
- * gradients are not among them: passes accumulate in these. */
-static const struct {
-  StateFormat moments;
-  gboolean remainders;
-} state_formats[] = { { FORMAT_USUAL, FALSE }, { FORMAT_USUAL, FALSE }, { FORMAT_BF16, FALSE }, { FORMAT_BF16, TRUE } };
-
-/* The formats that the space has: the base plan's, or all from the second on. */
-static int first_formats(const Walk *w, const Plan *plan, int *end)
-{
-  guint moments = 1u << STATE_EXP_AVG | 1u << STATE_EXP_AVG_SQ;
-  gboolean adam = plan->optimizer.name == OPTIMIZER_ADAM || plan->optimizer.name == OPTIMIZER_ADAMW;
-  gboolean may = w->options->space & SPACE_STATES && adam && (plan->framework->state_formats & moments) == moments;
-  gboolean remainders = plan->framework->state_formats >> STATE_MAIN_PARAMS & 1 && plan->precision == DTYPE_BF16;
-
-  *end = !may ? 1 : remainders ? (int)G_N_ELEMENTS(state_formats) : (int)G_N_ELEMENTS(state_formats) - 1;
-  return may ? 1 : 0;
-}
-
-static void choose_formats(Optimizer *o, int choice)
-{
-  if (choice == 0)
-    return;
-  o->formats[STATE_EXP_AVG] = o->formats[STATE_EXP_AVG_SQ] = state_formats[choice].moments;
-  o->remainders = state_formats[choice].remainders;
-}
-
-static void state_choices(Walk *w, const Plan *plan)
-{
-  const Fixed *f = &w->options->fixed;
-  int groups[2], secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
-
-  /* stages x groups x offloads, and ZeRO-3 with a second copy, x formats */
-  G_STATIC_ASSERT((4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1) * (G_N_ELEMENTS(state_formats) - 1) <= STATE_CHOICES);
-  w->n_states = 0;
-  for (int zero = 0; zero <= 3; zero++) {
-    int n = excluded(f->zero, zero) ? 0 : shard_groups(w, plan, zero, groups);
-    for (int g = 0; g < n; g++)
-      for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
-        if (offers(w, plan, zero, offload))
-          for (int formats = first; formats < end; formats++)
-            w->states[w->n_states++] = (StateChoice) { zero, offload, groups[g], 0, formats };
-    for (int formats = first; formats < end && n > 0 && zero == 3 && secondary > 0; formats++)
-      w->states[w->n_states++] = (StateChoice) { zero, MAX(f->offload, 0), groups[0], secondary, formats };
-  }
-}
-
-void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
-{
-  plan->sequence_parallel = pass->sequence_parallel;
-  plan->recompute = pass->recompute;
-  plan->scope.method = pass->recompute_layers ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM;
-  plan->scope.layers = pass->recompute_layers;
-  plan->zero = state->zero;
-  plan->offload = offloads[state->offload];
-  plan->offload.activations = pass->activations ? STORE_CPU : STORE_DEVICE;
-  plan->sharding.secondary = state->secondary;
-  plan->sharding.quantized_weights = plan->sharding.quantized_gradients = state->secondary > 0;
-  plan->shard_group = state->shard_group;
-  choose_formats(&plan->optimizer, state->formats);
 }
 
 guint space_switches(const Plan *p)
@@ -361,13 +241,30 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
   }
 }
 
-/* On a mixed cluster a split goes by memory too: each state has its own. */
+/* Behind the last of the states from `from` on that have its prices. */
+static int alike_states(const Walk *w, Plan plan, int pass, int from)
+{
+  int to = from + 1;
+
+  space_choose(&plan, &w->passes[pass], &w->states[from]);
+  for (const Plan view = op_view(&plan); to < w->n_states; to++) {
+    space_choose(&plan, &w->passes[pass], &w->states[to]);
+    const Plan other = op_view(&plan);
+    if (memcmp(&view, &other, sizeof view) != 0)
+      break;
+  }
+  return to;
+}
+
+/* States with the same prices have the same best split; on a mixed cluster that goes by memory too. */
 static void walk_pass(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
 {
-  int each = w->cluster->n_types > 0 ? 1 : w->n_states;
+  gboolean mixed = w->cluster->n_types > 0;
 
-  for (int from = 0; from < w->n_states; from += each)
-    walk_states(w, group, pass, from, from + each, rules, uneven || w->cluster->n_types > 0, first);
+  for (int from = 0, to; from < w->n_states; from = to) {
+    to = mixed ? from + 1 : uneven ? alike_states(w, *group, pass, from) : w->n_states;
+    walk_states(w, group, pass, from, to, rules, uneven || mixed, first);
+  }
 }
 
 /* The rules of all states, under a choice of passes; those that keep everything on the device share them. */
@@ -491,7 +388,7 @@ static void walk_batches(Walk *w, Plan plan)
   gboolean divides = plan.global_batch % plan.dp == 0;
 
   pass_choices(w, &plan);
-  state_choices(w, &plan);
+  w->n_states = space_states(w->options, w->cluster, &plan, w->states);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
 
   for (guint i = 0; i < sizes->len; i++) {

@@ -12,7 +12,7 @@
  * types and splits layers by what they do).
  *
  * To add a choice: a field of one of the two, its values in pass_choices() or
- * state_choices(), and its place in the plan in space_choose().
+ * space_states(), and its place in the plan in space_choose() (space_states.c).
  */
 #ifndef TDP_SEARCH_SPACE_H
 #define TDP_SEARCH_SPACE_H
@@ -44,6 +44,10 @@ typedef struct {
   int secondary; /* ranks of ZeRO++'s second copy, with its collectives on fewer bits; 0 = none */
   guint8 formats; /* of optimizer states: index into space.c's list; 0 = the base plan's */
 } StateChoice;
+
+/* Those of a group whose degrees `plan` has, at most STATE_CHOICES; returns how many. */
+#define STATE_CHOICES 132
+int space_states(const SearchOptions *options, const Cluster *cluster, const Plan *plan, StateChoice *states);
 
 /* Sets what a member of a group chooses. */
 void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state);

@@ -1,0 +1,129 @@
+/* What may become of states in the space: ZeRO, groups over which it divides, what goes to the host, formats. */
+#include "search/space.h"
+
+#include "plan/mesh.h"
+
+typedef struct {
+  const SearchOptions *options;
+  const Cluster *cluster;
+} Asked;
+
+/* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
+static int shard_groups(const Asked *w, const Plan *plan, int zero, int groups[2])
+{
+  int fixed = w->options->fixed.shard_group, network = w->cluster->network_tier;
+  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
+
+  groups[0] = zero > 0 ? MAX(fixed, 0) : 0;
+  groups[1] = inside;
+  return zero > 0 && fixed < 0 && plan->framework->shard_groups && inside > 1 && inside < replicas.size &&
+                 replicas.size % inside == 0
+             ? 2
+             : 1;
+}
+
+/* As fixed_offloads names them. */
+static const Offload offloads[] = {
+  { .optimizer = STORE_DEVICE },
+  { .optimizer = STORE_CPU },
+  { .optimizer = STORE_CPU, .parameters = STORE_CPU },
+  { .optimizer = STORE_NVME, .parameters = STORE_NVME },
+};
+
+/* Whether the space has plans of this stage and offload: none on the host unless it is asked for. */
+static gboolean offers(const Asked *w, const Plan *plan, int zero, int offload)
+{
+  const Fixed *f = &w->options->fixed;
+  Plan with = *plan;
+  gboolean runs = TRUE;
+
+  /* on one rank a stage only says what leaves it: gradients, and weights */
+  if (!plan_has_replicas(plan) && zero > 0 && zero != (offload >= 2 ? 3 : offload == 1 ? 2 : 0))
+    return FALSE;
+  if (f->offload >= 0)
+    return f->offload == offload;
+  with.zero = zero;
+  with.offload = offloads[offload];
+  for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
+    runs &= !plan_takes(&with, choice) || plan->framework->sharding >> choice & 1;
+  return offload == 0 ||
+         (w->options->space & SPACE_OFFLOAD && runs &&
+          (offload == 1 ? zero > 0 || !plan_has_replicas(plan) : zero == 3));
+}
+
+/* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
+static int secondary_ranks(const Asked *w, const Plan *plan)
+{
+  guint needs = 1u << CHOICE_HPZ | 1u << CHOICE_QWZ | 1u << CHOICE_QGZ;
+  int network = w->cluster->network_tier;
+  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
+  gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->sharding & needs) == needs;
+
+  gboolean divides = inside > 1 && inside < replicas.size && replicas.size % inside == 0;
+  return may && divides && !plan_experts_apart(plan) ? inside : 0;
+}
+
+/* Formats of Adam's states on demand: fp32, moments in bf16, and beside these master weights as remainders. Formats of
+ * gradients are not among them: passes accumulate in these. */
+static const struct {
+  StateFormat moments;
+  gboolean remainders;
+} state_formats[] = { { FORMAT_USUAL, FALSE }, { FORMAT_USUAL, FALSE }, { FORMAT_BF16, FALSE }, { FORMAT_BF16, TRUE } };
+
+/* The formats that the space has: the base plan's, or all from the second on. */
+static int first_formats(const Asked *w, const Plan *plan, int *end)
+{
+  guint moments = 1u << STATE_EXP_AVG | 1u << STATE_EXP_AVG_SQ;
+  gboolean adam = plan->optimizer.name == OPTIMIZER_ADAM || plan->optimizer.name == OPTIMIZER_ADAMW;
+  gboolean may = w->options->space & SPACE_STATES && adam && (plan->framework->state_formats & moments) == moments;
+  gboolean remainders = plan->framework->state_formats >> STATE_MAIN_PARAMS & 1 && plan->precision == DTYPE_BF16;
+
+  *end = !may ? 1 : remainders ? (int)G_N_ELEMENTS(state_formats) : (int)G_N_ELEMENTS(state_formats) - 1;
+  return may ? 1 : 0;
+}
+
+static void choose_formats(Optimizer *o, int choice)
+{
+  if (choice == 0)
+    return;
+  o->formats[STATE_EXP_AVG] = o->formats[STATE_EXP_AVG_SQ] = state_formats[choice].moments;
+  o->remainders = state_formats[choice].remainders;
+}
+
+int space_states(const SearchOptions *options, const Cluster *cluster, const Plan *plan, StateChoice *states)
+{
+  const Asked asked = { options, cluster }, *w = &asked;
+  const Fixed *f = &options->fixed;
+  int n_states = 0, groups[2], secondary = secondary_ranks(w, plan), end, first = first_formats(w, plan, &end);
+
+  /* stages x groups x offloads, and ZeRO-3 with a second copy, x formats */
+  G_STATIC_ASSERT((4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1) * (G_N_ELEMENTS(state_formats) - 1) <= STATE_CHOICES);
+  for (int zero = 0; zero <= 3; zero++) {
+    int n = f->zero >= 0 && f->zero != zero ? 0 : shard_groups(w, plan, zero, groups);
+    for (int g = 0; g < n; g++)
+      for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
+        if (offers(w, plan, zero, offload))
+          for (int formats = first; formats < end; formats++)
+            states[n_states++] = (StateChoice) { zero, offload, groups[g], 0, formats };
+    for (int formats = first; formats < end && n > 0 && zero == 3 && secondary > 0; formats++)
+      states[n_states++] = (StateChoice) { zero, MAX(f->offload, 0), groups[0], secondary, formats };
+  }
+  return n_states;
+}
+
+void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
+{
+  plan->sequence_parallel = pass->sequence_parallel;
+  plan->recompute = pass->recompute;
+  plan->scope.method = pass->recompute_layers ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM;
+  plan->scope.layers = pass->recompute_layers;
+  plan->zero = state->zero;
+  plan->offload = offloads[state->offload];
+  plan->offload.activations = pass->activations ? STORE_CPU : STORE_DEVICE;
+  plan->sharding.secondary = state->secondary;
+  plan->sharding.quantized_weights = plan->sharding.quantized_gradients = state->secondary > 0;
+  plan->shard_group = state->shard_group;
+  choose_formats(&plan->optimizer, state->formats);
+}
