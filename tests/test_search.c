@@ -431,13 +431,13 @@ START_TEST(fixed_optimizer_is_another_search)
   Instance in;
 
   instance_init(&in, rand);
-  g_autofree char *usual = search_fingerprint(in.cluster, &in.options, none);
+  g_autofree char *usual = search_fingerprint(in.model, in.cluster, &in.options, none);
   in.options.fixed.optimizer = OPTIMIZER_SGD;
-  g_autofree char *sgd = search_fingerprint(in.cluster, &in.options, none);
+  g_autofree char *sgd = search_fingerprint(in.model, in.cluster, &in.options, none);
   in.options.fixed.optimizer = OPTIMIZER_MUON;
-  g_autofree char *muon = search_fingerprint(in.cluster, &in.options, none);
+  g_autofree char *muon = search_fingerprint(in.model, in.cluster, &in.options, none);
   in.options.fixed.optimizer = in.base.optimizer.name;
-  g_autofree char *same = search_fingerprint(in.cluster, &in.options, none);
+  g_autofree char *same = search_fingerprint(in.model, in.cluster, &in.options, none);
   ck_assert_str_ne(usual, sgd);
   ck_assert_str_ne(sgd, muon);
   ck_assert_str_eq(usual, same);

@@ -173,6 +173,43 @@ JsonDoc *json_load(const char *path, GError **error)
   return json_parse(text, length, strcmp(path, "-") == 0 ? "stdin" : path, error);
 }
 
+/* ---- what a file says ---- */
+
+static int by_key(gconstpointer a, gconstpointer b)
+{
+  return strcmp((*(const cJSON *const *)a)->string, (*(const cJSON *const *)b)->string);
+}
+
+static void digest_item(const cJSON *item, GChecksum *sum)
+{
+  g_autoptr(GPtrArray) children = g_ptr_array_new();
+  const char *text = cJSON_IsString(item) ? item->valuestring : "", *key = item->string ? item->string : "";
+  const cJSON *child;
+
+  g_checksum_update(sum, (const guchar *)key, strlen(key) + 1);
+  g_checksum_update(sum, (const guchar *)&item->type, sizeof item->type);
+  g_checksum_update(sum, (const guchar *)&item->valuedouble, sizeof item->valuedouble);
+  g_checksum_update(sum, (const guchar *)text, strlen(text) + 1);
+  cJSON_ArrayForEach(child, item)
+    g_ptr_array_add(children, (gpointer)child);
+  if (cJSON_IsObject(item))
+    g_ptr_array_sort(children, by_key);
+  g_checksum_update(sum, (const guchar *)&children->len, sizeof children->len);
+  for (guint i = 0; i < children->len; i++)
+    digest_item(children->pdata[i], sum);
+}
+
+void json_digest(const JsonDoc *doc, GChecksum *sum)
+{
+  digest_item(doc->root, sum);
+}
+
+void json_digest_text(const GChecksum *sum, char text[JSON_DIGEST_CHARS])
+{
+  g_autoptr(GChecksum) copy = g_checksum_copy(sum); /* one that is read takes nothing more */
+  g_strlcpy(text, g_checksum_get_string(copy), JSON_DIGEST_CHARS);
+}
+
 void json_free(JsonDoc *doc)
 {
   if (!doc)

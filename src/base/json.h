@@ -29,6 +29,14 @@ void json_free(JsonDoc *doc);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(JsonDoc, json_free)
 
 const cJSON *json_root(const JsonDoc *doc);
+
+/* Adds all that a file says, in whatever order its keys stand and however it is laid out, to a sum that tells what
+ * was loaded from what would have been loaded from other files. */
+void json_digest(const JsonDoc *doc, GChecksum *sum);
+
+/* Such a sum as text, of SHA-256, as structs keep it that were loaded; empty where no file was read. */
+#define JSON_DIGEST_CHARS 65
+void json_digest_text(const GChecksum *sum, char text[JSON_DIGEST_CHARS]);
 const char *json_name(const JsonDoc *doc);
 
 typedef enum {

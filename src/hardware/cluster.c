@@ -236,9 +236,15 @@ static Cluster *read_doc(JsonDoc *doc, GError **error)
   g_auto(ClusterText) text = {0};
   if (!doc)
     return NULL;
+  g_autoptr(GChecksum) digest = g_checksum_new(G_CHECKSUM_SHA256);
+  Cluster *cluster = NULL;
   if (json_get(json_root(doc), "node_types"))
-    return mixed_read(doc, error);
-  return part_read_doc(&cluster_part, doc, &text, error) ? cluster_build(&text) : NULL;
+    cluster = mixed_read(doc, digest, error);
+  else if (part_read_doc(&cluster_part, doc, digest, &text, error))
+    cluster = cluster_build(&text);
+  if (cluster)
+    json_digest_text(digest, cluster->digest);
+  return cluster;
 }
 
 Cluster *cluster_load(const char *path, GError **error)

@@ -22,6 +22,7 @@
 #ifndef TDP_HARDWARE_CLUSTER_H
 #define TDP_HARDWARE_CLUSTER_H
 
+#include "base/json.h"
 #include "hardware/device.h"
 
 #define TIER_MAX 4
@@ -88,6 +89,7 @@ struct Cluster {
   double usd_per_device_hour;    /* 0 = not known; of a mixed cluster, the mean */
   int n_types;                   /* of nodes; 0: all are alike, and `types` is empty */
   Cluster *types[NODE_TYPES_MAX]; /* each of alike nodes, in the order of the file */
+  char digest[JSON_DIGEST_CHARS]; /* of all files that it was read from; that of a mixed cluster covers its types' */
 };
 
 /* Reads hardware/links/NAME.json (a bare name or a path). Its name is

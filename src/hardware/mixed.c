@@ -87,11 +87,11 @@ static void sum_up(Cluster *mixed)
   *mixed = joined;
 }
 
-Cluster *mixed_read(const JsonDoc *doc, GError **error)
+Cluster *mixed_read(const JsonDoc *doc, GChecksum *digest, GError **error)
 {
   g_autoptr(Cluster) mixed = g_new0(Cluster, 1);
 
-  if (!part_read_doc(&mixed_part, doc, mixed, error))
+  if (!part_read_doc(&mixed_part, doc, digest, mixed, error))
     return NULL;
   sum_up(mixed);
   return g_steal_pointer(&mixed);

@@ -8,7 +8,7 @@
 /* The cluster of alike nodes that `item` names or holds. */
 Cluster *cluster_read(const PartSource *above, const cJSON *item, GError **error);
 
-/* The mixed cluster of a whole document. */
-Cluster *mixed_read(const JsonDoc *doc, GError **error);
+/* The mixed cluster of a whole document, and a sum of what files say (part.h). */
+Cluster *mixed_read(const JsonDoc *doc, GChecksum *digest, GError **error);
 
 #endif

@@ -121,7 +121,7 @@ gboolean part_fields(const PartSource *source, const JsonField *fields, gsize n_
 
 gboolean part_inside(const PartSource *above, const cJSON *item, PartSource *inside, GError **error)
 {
-  *inside = (PartSource){.doc = above->doc, .object = item, .depth = above->depth + 1};
+  *inside = (PartSource){.doc = above->doc, .object = item, .depth = above->depth + 1, .digest = above->digest};
   return cJSON_IsObject(item) || json_error(above->doc, item, error, "an object");
 }
 
@@ -224,7 +224,9 @@ static gboolean read_named(const PartKind *kind, const PartSource *above, const 
   g_autoptr(JsonDoc) doc = json_load(file, error);
   if (!doc)
     return FALSE;
-  PartSource root = {.doc = doc, .depth = above->depth};
+  if (above->digest)
+    json_digest(doc, above->digest);
+  PartSource root = {.doc = doc, .depth = above->depth, .digest = above->digest};
   PartSource source;
   return part_inside(&root, json_root(doc), &source, error) && read_object(kind, &source, whole, out, error);
 }
@@ -236,7 +238,7 @@ static gboolean read_item(const PartKind *kind, const PartSource *above, const c
     return json_error(above->doc, item, error, "a %s that does not lead back to itself", kind->what);
   if (cJSON_IsString(item))
     return read_named(kind, above, item, whole, out, error);
-  PartSource source = {.doc = above->doc, .object = item, .depth = above->depth + 1};
+  PartSource source = {.doc = above->doc, .object = item, .depth = above->depth + 1, .digest = above->digest};
   if (!cJSON_IsObject(item))
     return json_error(above->doc, item, error, "the name of a %s, or an object", kind->what);
   return read_object(kind, &source, whole, out, error);
@@ -247,11 +249,13 @@ gboolean part_read(const PartKind *kind, const PartSource *above, const cJSON *i
   return read_item(kind, above, item, TRUE, out, error);
 }
 
-gboolean part_read_doc(const PartKind *kind, const JsonDoc *doc, gpointer out, GError **error)
+gboolean part_read_doc(const PartKind *kind, const JsonDoc *doc, GChecksum *digest, gpointer out, GError **error)
 {
-  PartSource root = {.doc = doc};
+  PartSource root = {.doc = doc, .digest = digest};
   if (!cJSON_IsObject(json_root(doc)))
     return json_error(doc, json_root(doc), error, "an object");
+  if (digest)
+    json_digest(doc, digest);
   return part_read(kind, &root, json_root(doc), out, error);
 }
 
@@ -261,5 +265,5 @@ gboolean part_load(const PartKind *kind, const char *name, gpointer out, GError 
   if (!file)
     return FALSE;
   g_autoptr(JsonDoc) doc = json_load(file, error);
-  return doc && part_read_doc(kind, doc, out, error);
+  return doc && part_read_doc(kind, doc, NULL, out, error);
 }

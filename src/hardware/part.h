@@ -16,6 +16,7 @@ typedef struct {
   gboolean is_part; /* and not an object inside one: it may have `like` */
   gboolean partial; /* `like` gave the rest: no key is required */
   int depth;        /* files and objects above this one */
+  GChecksum *digest; /* of all files that are read; NULL = nobody asks */
 } PartSource;
 
 /* A kind of part. */
@@ -37,8 +38,8 @@ extern const PartKind server_part;  /* Server */
 gboolean part_read(const PartKind *kind, const PartSource *above, const cJSON *item, gpointer out,
                    GError **error);
 
-/* Reads a whole document, and a file by bare name or path. */
-gboolean part_read_doc(const PartKind *kind, const JsonDoc *doc, gpointer out, GError **error);
+/* Reads a whole document, and a file by bare name or path; `digest` (may be NULL): it and what it names. */
+gboolean part_read_doc(const PartKind *kind, const JsonDoc *doc, GChecksum *digest, gpointer out, GError **error);
 gboolean part_load(const PartKind *kind, const char *name, gpointer out, GError **error);
 
 /* Reads the object's own keys by the table (and `note` and `source`, which every

@@ -4,7 +4,12 @@ static Model *model_read(const JsonDoc *doc, GError **error)
 {
   const cJSON *root = json_root(doc);
   gboolean theirs = json_get(root, "model_type") || json_get(root, "architectures");
-  return theirs ? huggingface_read(doc, error) : native_read(doc, error);
+  Model *model = theirs ? huggingface_read(doc, error) : native_read(doc, error);
+  g_autoptr(GChecksum) digest = g_checksum_new(G_CHECKSUM_SHA256);
+  json_digest(doc, digest);
+  if (model)
+    json_digest_text(digest, model->digest);
+  return model;
 }
 
 Model *model_load(const char *path, GError **error)

@@ -119,6 +119,7 @@ typedef struct {
   int n_layers;       /* blocks + 2; + 2 for each such module, before the head */
   gint64 params;        /* exact total, tied weights once */
   gint64 active_params; /* used by one token; = params but for MoE */
+  char digest[JSON_DIGEST_CHARS]; /* of its file */
 } Model;
 
 /* Reads a native or Hugging Face file, or the config.json of a directory

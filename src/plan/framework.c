@@ -25,6 +25,7 @@ typedef struct {
   Framework framework;
   int engine, attention, accumulation, splits, fp8, experts, capacity;
   char *like;
+  GChecksum *digest;
 } Parsed;
 
 static const JsonField fields[] = {
@@ -270,6 +271,8 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
   g_autofree char *path = framework_path(name, error);
   g_autoptr(JsonDoc) doc = path ? json_load(path, error) : NULL;
 
+  if (doc)
+    json_digest(doc, parsed->digest);
   return doc && start_from(doc, parsed, depth, error) &&
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
@@ -295,7 +298,8 @@ static gboolean start_from(const JsonDoc *doc, Parsed *parsed, int depth, GError
 
 Framework *framework_load(const char *name, GError **error)
 {
-  Parsed parsed = { 0 };
+  g_autoptr(GChecksum) digest = g_checksum_new(G_CHECKSUM_SHA256);
+  Parsed parsed = { .digest = digest };
   gboolean ok = read_file(name, &parsed, 0, error);
 
   g_free(parsed.like);
@@ -309,6 +313,7 @@ Framework *framework_load(const char *name, GError **error)
     g_free(parsed.framework.name);
     parsed.framework.name = g_strdup(name);
   }
+  json_digest_text(digest, parsed.framework.digest);
   parsed.framework.engine = g_strdup(engine_names[parsed.engine]);
   parsed.framework.attention = parsed.attention;
   parsed.framework.accumulation = parsed.accumulation;

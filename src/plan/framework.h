@@ -131,6 +131,7 @@ typedef struct {
   int norm_row_values;        /* fp32 values that a norm keeps for each row */
   int loss_token_values;      /* fp32 values that the loss keeps for each token, beside logits */
   double fragmentation;       /* share of dynamic memory that the allocator loses */
+  char digest[JSON_DIGEST_CHARS]; /* of its file and those that it starts from */
   ScheduleTable *table;       /* of the plan that it was loaded for, where that names a schedule file; else NULL */
 } Framework;
 

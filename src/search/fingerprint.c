@@ -2,9 +2,11 @@
 
 #include "search/candidates.h"
 
+#include <string.h>
+
 static void add_text(GChecksum *sum, const char *text)
 {
-  g_checksum_update(sum, (const guchar *)text, -1);
+  g_checksum_update(sum, (const guchar *)text, strlen(text) + 1);
 }
 
 static void add_bytes(GChecksum *sum, gconstpointer bytes, gsize n)
@@ -12,39 +14,51 @@ static void add_bytes(GChecksum *sum, gconstpointer bytes, gsize n)
   g_checksum_update(sum, bytes, n);
 }
 
-/* What bounds leave out and simulations read. */
-static void add_cluster(GChecksum *sum, const Cluster *c)
+/* The rules by which plans are priced and simulated: all of the program, where the system shows it. */
+static void add_program(GChecksum *sum)
 {
-  for (int i = 0; i < c->n_types; i++)
-    add_cluster(sum, c->types[i]);
-  add_text(sum, c->name);
-  add_bytes(sum, &c->device.memory_bytes, sizeof c->device.memory_bytes);
-  add_bytes(sum, &c->usd_per_device_hour, sizeof c->usd_per_device_hour);
-  add_bytes(sum, &c->processors, sizeof c->processors);
-  add_bytes(sum, &c->device.rate_jitter, sizeof c->device.rate_jitter);
-  add_bytes(sum, &c->device.rate_jitter_s, sizeof c->device.rate_jitter_s);
-  for (int t = 0; t < c->n_tiers; t++) {
-    const Link *l = &c->tiers[t].link;
-    const double numbers[] = { l->base_s, l->hop_s, l->tree_hop_s, l->efficiency, l->sqrt_s_per_byte, l->p2p_base_s,
-                               l->p2p_efficiency, l->compute_slowdown, c->tiers[t].bytes_per_s };
-    add_bytes(sum, numbers, sizeof numbers);
-  }
+  g_autofree char *bytes = NULL;
+  gsize n = 0;
+
+  add_text(sum, TDP_VERSION);
+  if (g_file_get_contents("/proc/self/exe", &bytes, &n, NULL))
+    add_bytes(sum, bytes, n);
 }
 
-char *search_fingerprint(const Cluster *cluster, const SearchOptions *o, const GArray *candidates)
+/* What programs change of a cluster once it is loaded. */
+static void add_cluster(GChecksum *sum, const Cluster *c)
 {
-  g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
-  g_autoptr(GString) base = g_string_new(NULL);
+  add_text(sum, c->digest);
+  add_bytes(sum, &c->devices, sizeof c->devices);
+  add_bytes(sum, &c->device.memory_bytes, sizeof c->device.memory_bytes);
+  add_bytes(sum, &c->usd_per_device_hour, sizeof c->usd_per_device_hour);
+}
+
+static void add_question(GChecksum *sum, const SearchOptions *o)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
   const Plan plan = space_base(o);
+  Fixed fixed = o->fixed;
   JsonWriter w;
 
-  json_writer_init(&w, base);
+  fixed.optimizer = -1; /* the plan has it */
+  json_writer_init(&w, text);
   plan_write(&plan, &w, NULL);
-  add_text(sum, TDP_VERSION "\n");
-  add_text(sum, base->str);
-  add_text(sum, o->objective ? o->objective->name : "time");
-  add_text(sum, o->second ? o->second->name : "");
+  fixed_write(&fixed, text);
+  g_string_append_printf(text, "space %u of %s and %s", o->space, o->objective ? o->objective->name : "time",
+                         o->second ? o->second->name : "nothing");
+  add_text(sum, text->str);
+}
+
+char *search_fingerprint(const Model *model, const Cluster *cluster, const SearchOptions *o, const GArray *candidates)
+{
+  g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+
+  add_program(sum);
+  add_text(sum, model->digest);
+  add_text(sum, o->base->framework->digest);
   add_cluster(sum, cluster);
+  add_question(sum, o);
   for (guint i = 0; i < candidates->len; i++) {
     const Candidate *c = &g_array_index(candidates, Candidate, i);
     const double bounds[] = { (double)c->index, c->bound_s, c->memory_bytes };

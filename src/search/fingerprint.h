@@ -1,11 +1,15 @@
-/* What tells one search from another: program, inputs, objectives, and every
- * plan that it may simulate with its bounds. Newly allocated hexadecimal text. */
+/*
+ * What tells one search from another: the program itself, all that the files of model, cluster and framework say
+ * (json_digest), the plan that the others start from, what is fixed and asked for, and every candidate with its
+ * bounds. A simulation reads nothing else. Newly allocated hexadecimal text.
+ */
 #ifndef TDP_SEARCH_FINGERPRINT_H
 #define TDP_SEARCH_FINGERPRINT_H
 
 #include "search/search.h"
 
 /* `candidates`: Candidate, as sorted. */
-char *search_fingerprint(const Cluster *cluster, const SearchOptions *options, const GArray *candidates);
+char *search_fingerprint(const Model *model, const Cluster *cluster, const SearchOptions *options,
+                         const GArray *candidates);
 
 #endif

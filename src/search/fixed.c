@@ -125,6 +125,24 @@ static gboolean parse_all(const char *text, Fixed *out, GError **error)
   return TRUE;
 }
 
+void fixed_write(const Fixed *fixed, GString *text)
+{
+  static const FixedKey named[] = { { "recompute", G_STRUCT_OFFSET(Fixed, recompute) },
+                                    { "recompute_layers", G_STRUCT_OFFSET(Fixed, recompute_layers) },
+                                    { "offload", G_STRUCT_OFFSET(Fixed, offload) },
+                                    { "dispatcher", G_STRUCT_OFFSET(Fixed, dispatch) },
+                                    { "order", G_STRUCT_OFFSET(Fixed, order) },
+                                    { "optimizer", G_STRUCT_OFFSET(Fixed, optimizer) } };
+
+  G_STATIC_ASSERT((G_N_ELEMENTS(fixed_keys) + G_N_ELEMENTS(named)) * sizeof(int) ==
+                  G_STRUCT_OFFSET(Fixed, recompute_layers) + sizeof(int));
+  for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
+    g_string_append_printf(text, "%s=%d ", fixed_keys[i].key, G_STRUCT_MEMBER(int, fixed, fixed_keys[i].offset));
+  for (gsize i = 0; i < G_N_ELEMENTS(named); i++)
+    g_string_append_printf(text, "%s=%d ", named[i].key, G_STRUCT_MEMBER(int, fixed, named[i].offset));
+  g_string_append_printf(text, "schedule=%s ", fixed->schedule ? fixed->schedule->name : "");
+}
+
 gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error)
 {
   if (parse_all(text, fixed, error))

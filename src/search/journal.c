@@ -3,10 +3,11 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define TITLE "tdp-plan state 2 "
+#define TITLE "tdp-plan state 3 "
 
 struct Journal {
   char *path;
@@ -20,58 +21,125 @@ static void keep_entry(Journal *j, const JournalEntry *entry)
   g_hash_table_insert(j->entries, &copy->index, copy);
 }
 
-/* Reads what is there; returns the length of its whole lines, -1 if it is another search's. */
-static gssize read_entries(Journal *j, const char *text, const char *fingerprint)
-{
-  g_autofree char *title = g_strconcat(TITLE, fingerprint, "\n", NULL);
-  const char *line = text + strlen(title), *end;
+static gboolean fail(const Journal *j, GError **error, int code, const char *format, ...) G_GNUC_PRINTF(4, 5);
 
-  if (*text == '\0')
-    return 0;
-  if (!g_str_has_prefix(text, title))
-    return -1;
-  for (; (end = strchr(line, '\n')); line = end + 1) {
-    JournalEntry e;
-    char *rest;
-    e.index = g_ascii_strtoll(line, &rest, 10);
-    e.step_s = g_ascii_strtod(rest, &rest);
-    e.memory_bytes = g_ascii_strtod(rest, &rest);
-    e.slack_s = g_ascii_strtod(rest, &rest);
-    e.gradients_s = g_ascii_strtod(rest, &rest);
-    e.parameters_s = g_ascii_strtod(rest, &rest);
-    if (rest != end)
-      return -1;
-    keep_entry(j, &e);
-  }
-  return line - text;
+static gboolean fail(const Journal *j, GError **error, int code, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  g_autofree char *what = g_strdup_vprintf(format, args);
+  va_end(args);
+  g_set_error(error, TDP_ERROR, code, "--state: %s: %s", j->path, what);
+  return FALSE;
 }
 
-static Journal *journal_fail(Journal *j, GError **error, int code, const char *what)
+static gboolean read_number(const char *text, double *out)
 {
-  g_set_error(error, TDP_ERROR, code, "--state: %s: %s", j->path, what);
-  journal_close(j, NULL);
+  char *end;
+
+  *out = g_ascii_strtod(text, &end);
+  return end != text && *end == '\0' && !g_ascii_isspace(*text) && *out >= 0;
+}
+
+static const JournalPlan *find_plan(const GArray *plans, gint64 index)
+{
+  guint from = 0, to = plans->len;
+
+  while (from < to) {
+    guint at = (from + to) / 2;
+    const JournalPlan *plan = &g_array_index(plans, JournalPlan, at);
+    if (index < plan->first)
+      to = at;
+    else if (index < plan->first + plan->n)
+      return plan;
+    else
+      from = at + 1;
+  }
   return NULL;
 }
 
-Journal *journal_open(const char *path, const char *fingerprint, GError **error)
+/* What is wrong with a line; NULL if nothing is. */
+static const char *parse_line(const GArray *plans, const char *line, JournalEntry *e)
+{
+  double *const numbers[] = { &e->step_s, &e->memory_bytes, &e->slack_s, &e->gradients_s, &e->parameters_s };
+  g_auto(GStrv) cells = g_strsplit(line, " ", -1);
+
+  if (g_strv_length(cells) != 1 + G_N_ELEMENTS(numbers) ||
+      !g_ascii_string_to_signed(cells[0], 10, 0, G_MAXINT64, &e->index, NULL))
+    return "a plan's number and five values";
+  for (gsize i = 0; i < G_N_ELEMENTS(numbers); i++)
+    if (!read_number(cells[1 + i], numbers[i]))
+      return "values from 0 on";
+  if (isinf(e->step_s) || isinf(e->memory_bytes) || isinf(e->gradients_s) || isinf(e->parameters_s))
+    return "finite times and bytes";
+  const JournalPlan *plan = find_plan(plans, e->index);
+  if (!plan)
+    return "a plan that the search may simulate";
+  return e->step_s < plan->bound_s ? "a step that takes no less than its bound" : NULL;
+}
+
+/* Reads what is there; `whole` becomes the length of its whole lines. */
+static gboolean read_entries(Journal *j, char *text, const char *fingerprint, const GArray *plans, gsize *whole,
+                             GError **error)
+{
+  g_autofree char *title = g_strconcat(TITLE, fingerprint, "\n", NULL);
+  char *line = text + strlen(title), *end;
+
+  if (*text == '\0')
+    return TRUE;
+  if (!g_str_has_prefix(text, title))
+    return fail(j, error, TDP_ERROR_INPUT, "expected the state of this very search, or a file that is not there");
+  for (int n = 2; (end = strchr(line, '\n')); line = end + 1, n++) {
+    JournalEntry e, known;
+    *end = '\0';
+    const char *expected = parse_line(plans, line, &e);
+    if (!expected && journal_find(j, e.index, &known))
+      expected = "each plan once";
+    if (expected)
+      return fail(j, error, TDP_ERROR_INPUT, "line %d: expected %s", n, expected);
+    keep_entry(j, &e);
+  }
+  *whole = line - text;
+  return TRUE;
+}
+
+/* What the file holds; nothing where it is not there. */
+static gboolean read_file(Journal *j, const char *fingerprint, const GArray *plans, gsize *whole, GError **error)
+{
+  g_autoptr(GError) why = NULL;
+  g_autofree char *text = NULL;
+  gsize length;
+
+  if (!g_file_get_contents(j->path, &text, &length, &why))
+    return g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ||
+           fail(j, error, TDP_ERROR_RUNTIME, "cannot be read");
+  if (strlen(text) != length)
+    return fail(j, error, TDP_ERROR_INPUT, "expected the state of this very search, or a file that is not there");
+  return read_entries(j, text, fingerprint, plans, whole, error);
+}
+
+static gboolean open_file(Journal *j, const char *fingerprint, gsize whole, GError **error)
+{
+  j->file = fopen(j->path, whole > 0 ? "r+" : "w");
+  if (!j->file || fseek(j->file, whole, SEEK_SET) != 0)
+    return fail(j, error, TDP_ERROR_RUNTIME, "%s", g_strerror(errno));
+  if (whole == 0)
+    fprintf(j->file, TITLE "%s\n", fingerprint);
+  return TRUE;
+}
+
+Journal *journal_open(const char *path, const char *fingerprint, const GArray *plans, GError **error)
 {
   Journal *j = g_new0(Journal, 1);
-  g_autofree char *text = NULL;
-  gssize whole = 0;
+  gsize whole = 0;
 
   j->path = g_strdup(path);
   j->entries = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, g_free);
-  if (g_file_get_contents(path, &text, NULL, NULL))
-    whole = read_entries(j, text, fingerprint);
-  if (whole < 0)
-    return journal_fail(j, error, TDP_ERROR_INPUT,
-                        "expected the state of this very search, or a file that is not there");
-  j->file = fopen(path, whole > 0 ? "r+" : "w");
-  if (!j->file || fseek(j->file, whole, SEEK_SET) != 0)
-    return journal_fail(j, error, TDP_ERROR_RUNTIME, g_strerror(errno));
-  if (whole == 0)
-    fprintf(j->file, TITLE "%s\n", fingerprint);
-  return j;
+  if (read_file(j, fingerprint, plans, &whole, error) && open_file(j, fingerprint, whole, error))
+    return j;
+  journal_close(j, NULL);
+  return NULL;
 }
 
 gboolean journal_find(const Journal *j, gint64 index, JournalEntry *out)

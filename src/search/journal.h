@@ -1,11 +1,11 @@
 /*
  * What a search has simulated, on disk, so that one that was stopped or killed
  * goes on where it was. A text file: the first line names the search by a
- * fingerprint of its plans and their bounds, each further line is one plan,
+ * fingerprint of all that it reads, each further line is one plan,
  * appended when its round is done: its place in the space, step time, peak, and what
  * bounds its variants.
- * A last line that was cut off is dropped. As a simulation always gives the same,
- * a search that reads its journal ends in the same bytes as one that had none.
+ * A last line that was cut off is dropped; one that no search writes is an error, and the file stays as it is.
+ * As a simulation always gives the same, a search that reads its journal ends in the same bytes as one that had none.
  */
 #ifndef TDP_SEARCH_JOURNAL_H
 #define TDP_SEARCH_JOURNAL_H
@@ -19,9 +19,15 @@ typedef struct {
 
 typedef struct Journal Journal;
 
-/* Opens or starts the file. TDP_ERROR_INPUT if it belongs to another search,
- * TDP_ERROR_RUNTIME if it cannot be read or written. */
-Journal *journal_open(const char *path, const char *fingerprint, GError **error);
+/* Plans that the search may simulate, n of them in a row, with a bound of their time. */
+typedef struct {
+  gint64 first, n;
+  double bound_s;
+} JournalPlan;
+
+/* Opens or starts the file; `plans`: JournalPlan, in rising order, none twice. TDP_ERROR_INPUT if it belongs to another
+ * search or one of its lines cannot be, TDP_ERROR_RUNTIME if it cannot be read or written. */
+Journal *journal_open(const char *path, const char *fingerprint, const GArray *plans, GError **error);
 
 /* NULL is allowed: FALSE and nothing done. */
 gboolean journal_find(const Journal *journal, gint64 index, JournalEntry *out);

@@ -293,12 +293,32 @@ static void complete_best(Search *s)
   }
 }
 
+static int by_place(gconstpointer a, gconstpointer b)
+{
+  const JournalPlan *x = a, *y = b;
+  return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static GArray *journal_plans(const Search *s)
+{
+  GArray *plans = g_array_new(FALSE, FALSE, sizeof(JournalPlan));
+
+  for (guint i = 0; i < s->candidates->len; i++) {
+    const Candidate *c = &g_array_index(s->candidates, Candidate, i);
+    JournalPlan plan = { c->index, variant_count(c->switches), c->bound_s };
+    g_array_append_val(plans, plan);
+  }
+  g_array_sort(plans, by_place);
+  return plans;
+}
+
 static gboolean open_journal(Search *s, GError **error)
 {
   if (!s->options->state || s->result->cut)
     return TRUE;
-  g_autofree char *fingerprint = search_fingerprint(s->cluster, s->options, s->candidates);
-  s->journal = journal_open(s->options->state, fingerprint, error);
+  g_autofree char *fingerprint = search_fingerprint(s->model, s->cluster, s->options, s->candidates);
+  g_autoptr(GArray) plans = journal_plans(s);
+  s->journal = journal_open(s->options->state, fingerprint, plans, error);
   return s->journal != NULL;
 }
 

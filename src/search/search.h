@@ -54,7 +54,7 @@ typedef struct {
   int order;    /* of ranks, index into fixed_orders */
   int optimizer; /* OptimizerName */
   int split_rank; /* stages of an encoder-decoder's encoder; 0 = stages are cut by layers */
-  int recompute_layers; /* of each stage made again; 0 = any number */
+  int recompute_layers; /* of each stage made again; 0 = any number; the last number (fixed_write) */
   const Schedule *schedule;
 } Fixed;
 
@@ -73,6 +73,9 @@ gboolean space_parse(const char *option, const char *text, guint *space, GError 
 /* Adds "tp=8,zero=1" to what is fixed: short names of the contract. The error
  * begins with the option's name: TDP_ERROR_INPUT. */
 gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error);
+
+/* Appends every key with its number, -1 where it is free: what tells one question from another. */
+void fixed_write(const Fixed *fixed, GString *text);
 
 /* Why a plan was turned down: a rule of plan_check, or memory. */
 enum { REJECT_MEMORY = RULE_COUNT, REJECT_COUNT };
