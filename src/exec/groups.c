@@ -123,7 +123,7 @@ static gboolean init_pairs(Exec *x, GError **error)
       Arrival arrival = { .send = p->lane_tasks[i], .taker = find_taker(p, p->lane_tasks[i], &to) };
       if (!known[from * p->n_rows + to]) {
         BackendComm *comm = pair_comm(x, from, to, error);
-        BackendComm *gather = exec_scatters(x) ? axis_comm(x, AXIS_TENSOR, error) : NULL;
+        BackendComm *gather = plan_scatters_sends(x->plan) ? axis_comm(x, AXIS_TENSOR, error) : NULL;
         known[from * p->n_rows + to] = TRUE;
         if (x->row == from)
           x->outgoing[to] = comm;

@@ -116,12 +116,6 @@ static inline int exec_replica(const Exec *x)
   return x->coordinates[AXIS_DATA] * x->plan->cp + x->coordinates[AXIS_CONTEXT];
 }
 
-/* Whether each tensor-parallel rank sends its share of a boundary and receivers gather. */
-static inline gboolean exec_scatters(const Exec *x)
-{
-  return x->plan->framework->scatter_gather && x->plan->tp > 1 && !x->plan->sequence_parallel;
-}
-
 /* Whether sums of input gradients over tensor-parallel ranks run beside weight gradients. */
 static inline gboolean exec_overlaps_sums(const Exec *x)
 {

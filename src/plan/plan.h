@@ -226,6 +226,13 @@ static inline gboolean plan_fetches_weights(const Plan *p)
   return p->zero == 3 && (plan_replicas(p) > 1 || p->offload.parameters);
 }
 
+/* Whether each tensor-parallel rank sends its part of what goes to the next stage, where they gather it: rows that
+ * sequence parallelism divides are parts already. */
+static inline gboolean plan_scatters_sends(const Plan *p)
+{
+  return p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
+}
+
 /* Whether updated weights are gathered behind the optimizer, not before their first use. */
 static inline gboolean plan_gathers_at_end(const Plan *p)
 {

@@ -36,7 +36,7 @@ static double *send_seconds(const Model *model, const Plan *plan, const Cluster 
   int stages = plan_stages(plan);
   double bytes = op_boundary_bytes(model, plan), *seconds = g_new0(double, stages);
 
-  if (plan->framework->scatter_gather && !plan->sequence_parallel)
+  if (plan_scatters_sends(plan))
     bytes /= plan->tp;
   for (int stage = 0; !plan->overlap.pipeline && stage < stages - 1; stage++) {
     GroupShape pair;

@@ -270,7 +270,7 @@ Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boun
 {
   const Plan *p = b->plan;
   double bytes = op_boundary_bytes_at(b->model, p, plan_stage_first_layer(p, b->model, boundary));
-  gboolean scatter = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
+  gboolean scatter = plan_scatters_sends(p);
   GroupShape pair;
   const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
   Segment s = comm_segment(p, between, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);

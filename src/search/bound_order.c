@@ -65,7 +65,7 @@ static double send_s(const Bound *b, int stage, int to)
   if (to < 0 || to >= b->stages || from_rank == to_rank)
     return 0;
   const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
-  if (p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel) {
+  if (plan_scatters_sends(p)) {
     const Cluster *site = mesh_site(p, b->cluster, to_rank);
     GroupShape tensor = mesh_group(p, site, AXIS_TENSOR);
     after = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;

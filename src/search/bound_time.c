@@ -23,8 +23,8 @@ static double send_on(const Bound *b, const Cluster *cluster)
   const Plan *p = b->plan;
   double bytes = op_boundary_bytes(b->model, p), least = INFINITY;
 
-  if (p->framework->scatter_gather)
-    bytes /= p->sequence_parallel ? 1 : p->tp;
+  if (plan_scatters_sends(p))
+    bytes /= p->tp;
   for (int shared = cluster->n_tiers - 1; shared >= 0 && mesh_stride(p, AXIS_PIPELINE) < cluster->tiers[shared].devices;
        shared--) {
     GroupShape pair = { .size = 2 };
