@@ -132,41 +132,24 @@ typedef struct {
   const Plan *plan;
   const Cluster *cluster;
   const LayerTimes *times;
+  Layout layout; /* of the pass that is priced */
 } Priced;
 
-static void price_forward(const Priced *w, PassPrice *price)
+static void price_op(gpointer data, const Op *op, double share)
 {
-  Layout l = { .price = price, .cluster = w->cluster, .slowdown = 1 };
+  Priced *w = data;
+  gboolean forward = op->pass == PASS_FORWARD;
+  const GArray *ops = forward ? w->work->forward : w->work->backward;
+  const double *seconds = forward ? w->times->forward_s : w->times->backward_s;
 
-  for (guint i = 0; i < w->work->forward->len; i++)
-    lay_op(&l, &g_array_index(w->work->forward, Op, i), w->times->forward_s[i],
-           op_crowding(&g_array_index(w->work->forward, Op, i), w->cluster), 1);
-  finish(&l, w->plan);
+  lay_op(&w->layout, op, seconds[op - (const Op *)ops->data], op_crowding(op, w->cluster), share);
 }
 
-/* What is made again before a backward. */
-static void lay_recompute(const Priced *w, Layout *l)
+static void price_pass(Priced *w, Pass pass, PassPrice *price)
 {
-  for (guint i = 0; i < w->work->forward->len; i++) {
-    const Op *op = &g_array_index(w->work->forward, Op, i);
-    double share = op_recompute_share(op, w->work, w->plan);
-    if (share > 0)
-      lay_op(l, op, w->times->forward_s[i], op_crowding(op, w->cluster), share);
-  }
-}
-
-static void price_backward(const Priced *w, Pass pass, PassPrice *price)
-{
-  Layout l = { .price = price, .cluster = w->cluster, .slowdown = 1 };
-
-  if (pass != PASS_WEIGHT)
-    lay_recompute(w, &l);
-  for (guint i = 0; i < w->work->backward->len; i++) {
-    const Op *op = &g_array_index(w->work->backward, Op, i);
-    if (pass == PASS_BACKWARD || op->pass == pass)
-      lay_op(&l, op, w->times->backward_s[i], op_crowding(op, w->cluster), 1);
-  }
-  finish(&l, w->plan);
+  w->layout = (Layout) { .price = price, .cluster = w->cluster, .slowdown = 1 };
+  layer_work_pass(w->work, w->plan, pass, price_op, w);
+  finish(&w->layout, w->plan);
 }
 
 double slowest_device(const Device *device, int devices)
@@ -276,7 +259,8 @@ LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *c
 void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
                     const Cluster *cluster)
 {
-  Priced w = { work, plan, cluster, times };
+  static const Pass passes[] = { PASS_FORWARD, PASS_BACKWARD, PASS_INPUT, PASS_WEIGHT };
+  Priced w = { work, plan, cluster, times, { 0 } };
 
   *price = (LayerPrice) {
     .apart_s = times->apart_s,
@@ -290,10 +274,8 @@ void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *
     .recomputed_bytes = work->recomputed_bytes,
     .transient_bytes = work->transient_bytes,
   };
-  price_forward(&w, &price->pass[PASS_FORWARD]);
-  price_backward(&w, PASS_BACKWARD, &price->pass[PASS_BACKWARD]);
-  price_backward(&w, PASS_INPUT, &price->pass[PASS_INPUT]);
-  price_backward(&w, PASS_WEIGHT, &price->pass[PASS_WEIGHT]);
+  for (gsize i = 0; i < G_N_ELEMENTS(passes); i++)
+    price_pass(&w, passes[i], &price->pass[passes[i]]);
 }
 
 static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)

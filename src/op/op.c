@@ -97,6 +97,22 @@ double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
   }
 }
 
+void layer_work_pass(const LayerWork *work, const Plan *plan, Pass pass,
+                     void (*run)(gpointer data, const Op *op, double share), gpointer data)
+{
+  for (guint i = 0; pass != PASS_WEIGHT && i < work->forward->len; i++) {
+    const Op *op = &g_array_index(work->forward, Op, i);
+    double share = pass == PASS_FORWARD ? 1 : op_recompute_share(op, work, plan);
+    if (share > 0)
+      run(data, op, share);
+  }
+  for (guint i = 0; pass != PASS_FORWARD && i < work->backward->len; i++) {
+    const Op *op = &g_array_index(work->backward, Op, i);
+    if (pass == PASS_BACKWARD || op->pass == pass)
+      run(data, op, 1);
+  }
+}
+
 /* Bytes of a layer but those that its modules drop. */
 static double bytes_without_modules(const LayerWork *work, const Plan *plan)
 {

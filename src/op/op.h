@@ -102,6 +102,11 @@ Plan op_view(const Plan *plan);
 /* Share of a forward op's work that a backward does again. */
 double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan);
 
+/* Each op that a pass of the layer runs, in order, with the share of it that runs: of backward passes, what is made
+ * again comes first (but for that of weight gradients alone). */
+void layer_work_pass(const LayerWork *work, const Plan *plan, Pass pass,
+                     void (*run)(gpointer data, const Op *op, double share), gpointer data);
+
 /* The work of a layer of this spec under the plan. Cannot fail after plan_check. */
 void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,
                      const Cluster *cluster);

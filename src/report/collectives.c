@@ -67,11 +67,21 @@ static void add_use(Walk *w, Use use)
   g_array_append_val(w->uses, use);
 }
 
-static void add_op(Walk *w, const Op *op, gint64 count)
+/* Ops that a pass runs so many times. */
+typedef struct {
+  Walk *walk;
+  gint64 count;
+} Passes;
+
+static void add_op(gpointer data, const Op *op, double share)
 {
+  const Passes *p = data;
+
+  (void)share;
   if (op->kind == OP_COLLECTIVE && op->collective.group.size > 1)
-    add_use(w, (Use) { .purpose = axis_purposes[op->collective.axis], .detail = op->name, .what = op->collective.what,
-                       .bytes = op->collective.bytes, .group = op->collective.group, .count = count });
+    add_use(p->walk, (Use) { .purpose = axis_purposes[op->collective.axis], .detail = op->name,
+                             .what = op->collective.what, .bytes = op->collective.bytes,
+                             .group = op->collective.group, .count = p->count });
 }
 
 static const LayerWork *work_of(Walk *w, int layer)
@@ -87,28 +97,12 @@ static const LayerWork *work_of(Walk *w, int layer)
   return &w->work[at];
 }
 
-/* The ops that a pass of a layer runs; backward passes repeat what is recomputed. */
-static void add_layer(Walk *w, const LayerWork *work, Pass pass, gint64 count)
-{
-
-  for (guint i = 0; i < work->forward->len; i++) {
-    const Op *op = &g_array_index(work->forward, Op, i);
-    gboolean again = pass != PASS_WEIGHT && op_recompute_share(op, work, &w->result->plan) > 0;
-    if (pass == PASS_FORWARD || again)
-      add_op(w, op, count);
-  }
-  for (guint i = 0; pass != PASS_FORWARD && i < work->backward->len; i++) {
-    const Op *op = &g_array_index(work->backward, Op, i);
-    if (pass == PASS_BACKWARD || op->pass == pass)
-      add_op(w, op, count);
-  }
-}
-
 static void add_segment(Walk *w, const Segment *s, gint64 count)
 {
   if (s->kind == TASK_PASS) {
+    Passes passes = { w, count };
     for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++)
-      add_layer(w, work_of(w, i), s->pass, count);
+      layer_work_pass(work_of(w, i), &w->result->plan, s->pass, add_op, &passes);
   } else if (s->group.size > 1) {
     Use use = { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
                 .count = count };
