@@ -182,7 +182,6 @@ static int by_key(gconstpointer a, gconstpointer b)
 
 static void digest_item(const cJSON *item, GChecksum *sum)
 {
-  g_autoptr(GPtrArray) children = g_ptr_array_new();
   const char *text = cJSON_IsString(item) ? item->valuestring : "", *key = item->string ? item->string : "";
   const cJSON *child;
 
@@ -190,6 +189,9 @@ static void digest_item(const cJSON *item, GChecksum *sum)
   g_checksum_update(sum, (const guchar *)&item->type, sizeof item->type);
   g_checksum_update(sum, (const guchar *)&item->valuedouble, sizeof item->valuedouble);
   g_checksum_update(sum, (const guchar *)text, strlen(text) + 1);
+  if (!cJSON_IsObject(item) && !cJSON_IsArray(item))
+    return;
+  g_autoptr(GPtrArray) children = g_ptr_array_new();
   cJSON_ArrayForEach(child, item)
     g_ptr_array_add(children, (gpointer)child);
   if (cJSON_IsObject(item))
