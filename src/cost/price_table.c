@@ -34,7 +34,9 @@ PriceWork *price_work_new(const Model *model, const Plan *plan, const Cluster *c
   PriceWork *w = g_new(PriceWork, 1);
   int n = model->n_specs * MAX(cluster->n_types, 1);
 
-  *w = (PriceWork) { model, op_view(plan), cluster, n, g_new(LayerWork, n), g_new(LayerTimes, n) };
+  *w = (PriceWork) { .model = model, .cluster = cluster, .n = n, .works = g_new(LayerWork, n),
+                     .times = g_new(LayerTimes, n) };
+  op_view(plan, &w->view);
   for (int i = 0; i < n; i++) {
     const Cluster *on = cluster_of(cluster, i / model->n_specs);
     layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], &w->view, on);
@@ -171,7 +173,9 @@ static PriceTable *runs_new(const Model *model, const Plan *plan, const Cluster 
 PriceTable *price_work_table(PriceWork *w, const Plan *plan)
 {
   const Model *model = w->model;
-  const Plan view = op_view(plan);
+  Plan view;
+
+  op_view(plan, &view);
   PriceTable *again = specs_new(w, &view);
 
   if (view.recompute != RECOMPUTE_FULL || !recompute_counts(&view.scope))

@@ -97,7 +97,7 @@ typedef struct {
  * taken for one that matters; one that is dropped though it matters fails tests/test_search_prices.c, which
  * compares ops of plans with those of their views.
  */
-Plan op_view(const Plan *plan);
+void op_view(const Plan *plan, Plan *view); /* view: another plan than `plan` */
 
 /* Share of a forward op's work that a backward does again. */
 double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan);

@@ -48,19 +48,18 @@ static void drop_stages(Plan *v)
   memset(&v->split, 0, sizeof v->split);
 }
 
-Plan op_view(const Plan *p)
+void op_view(const Plan *p, Plan *v)
 {
   gboolean zero = sees_zero(p);
-  Plan v = *p;
 
+  *v = *p;
   if (!sees_stages(p))
-    drop_stages(&v);
-  drop_step(&v);
-  v.zero = zero ? 3 : 0;
-  v.pipeline_inner = FALSE; /* groups inside passes have the same shape in either order of ranks (mesh.h) */
+    drop_stages(v);
+  drop_step(v);
+  v->zero = zero ? 3 : 0;
+  v->pipeline_inner = FALSE; /* groups inside passes have the same shape in either order of ranks (mesh.h) */
   if (!zero)
-    v.dp = 1;
+    v->dp = 1;
   else if (!plan_experts_apart(p)) /* whether there are replicas */
-    v.dp = v.cp > 1 ? 1 : MIN(v.dp, 2);
-  return v;
+    v->dp = v->cp > 1 ? 1 : MIN(v->dp, 2);
 }

@@ -107,11 +107,11 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes)
 /* Prices of a view that none was made for yet. */
 static PriceTable *new_prices(PriceCache *cache, const Plan *view)
 {
-  Plan same = *view;
+  Plan whole = *view, same;
 
-  same.recompute = RECOMPUTE_NONE;
-  memset(&same.scope, 0, sizeof same.scope);
-  same = op_view(&same);
+  whole.recompute = RECOMPUTE_NONE;
+  memset(&whole.scope, 0, sizeof whole.scope);
+  op_view(&whole, &same);
   for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
     if (cache->last[i].work && view_equal(&cache->last[i].view, &same))
       return price_work_table(cache->last[i].work, view);
@@ -148,9 +148,10 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
 
 const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
 {
-  const Plan view = op_view(plan);
-  Priced *priced = find_priced(cache, &view);
+  Plan view;
 
+  op_view(plan, &view);
+  Priced *priced = find_priced(cache, &view);
   g_assert(plan->scope.stages.stages == 0 && plan->strategies.n == 0);
   if (!priced->sums) {
     priced->sums = price_sums_of(cache->model, &view, cache->cluster, priced->prices);
@@ -210,7 +211,7 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 
   whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
   memset(&key, 0, sizeof key);
-  key.view = op_view(&whole);
+  op_view(&whole, &key.view);
   key.stages = plan_stages(plan);
   if (cache->cluster->n_types > 0)
     return mixed_split(cache, &key, &whole);
@@ -224,7 +225,10 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 
 gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other)
 {
-  const Plan view = op_view(plan), other_view = op_view(other);
+  Plan view, other_view;
+
+  op_view(plan, &view);
+  op_view(other, &other_view);
   const PriceTable *a = find_priced(cache, &view)->prices, *b = find_priced(cache, &other_view)->prices;
 
   for (int i = 0; i < a->n_types * a->n; i++)

@@ -193,8 +193,9 @@ static void update_switches(Walk *w, Plan plan)
 static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, BoundRanks *ranks)
 {
   PassSums *last = &w->sums[pass];
-  const Plan view = op_view(leaf->plan);
+  Plan view;
 
+  op_view(leaf->plan, &view);
   if (memcmp(&last->view, &view, sizeof view) != 0)
     *last = (PassSums) { view, price_cache_sums(w->prices, leaf->plan), sums_without(w, *leaf->plan) };
   if (leaf->sums != last->sums)
@@ -245,11 +246,12 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
 static int alike_states(const Walk *w, Plan plan, int pass, int from)
 {
   int to = from + 1;
+  Plan view, other;
 
   space_choose(&plan, &w->passes[pass], &w->states[from]);
-  for (const Plan view = op_view(&plan); to < w->n_states; to++) {
+  for (op_view(&plan, &view); to < w->n_states; to++) {
     space_choose(&plan, &w->passes[pass], &w->states[to]);
-    const Plan other = op_view(&plan);
+    op_view(&plan, &other);
     if (memcmp(&view, &other, sizeof view) != 0)
       break;
   }
