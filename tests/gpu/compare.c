@@ -5,16 +5,23 @@
  * Prints a table; exit 1 if an error is above 1e-5 in fp32 or 1e-2 in 16 bits, 77
  * where there is no device.
  *
- *   gpu-kernels [SEED]
+ *   gpu-kernels [SEED [SHAPES]]
+ *
+ * SHAPES (20): how many are drawn for each kind of operation, besides the fixed ones.
  */
 #include "exec/cpu/cpu.h"
 #include "exec/cuda/cuda.h"
-#include "kernels.h"
+#include "drawn.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+typedef struct {
+  Backend *cpu, *gpu;
+  BackendStream *cpu_stream, *gpu_stream, *beside; /* beside: does not compute */
+} Device;
 
 /* ---- tensors to a device and back ---- */
 
@@ -109,7 +116,10 @@ static void run_on(Backend *b, BackendStream *s, const Kernel *k, double *values
     b->sync(b, s);
     free(host);
   }
-  k->run(b, s, device);
+  if (k->run_at)
+    k->run_at(k->shape, b, s, device);
+  else
+    k->run(b, s, device);
   for (int i = 0; i < TENSORS && k->tensors[i].n; i++) {
     const Tensor *t = &k->tensors[i];
     size_t bytes = t->n * exec_type_bytes(type_of(b, t));
@@ -182,7 +192,36 @@ static double kernel_error(const Kernel *k, Backend *cpu, BackendStream *cpu_str
   return worst;
 }
 
-static int test_format(ExecType dtype, const char *name, double tolerance, double *errors)
+/* On a stream that computes, and where it may run there on one that does not. */
+static double worse_error(const Kernel *k, const Device *d)
+{
+  double error = kernel_error(k, d->cpu, d->cpu_stream, d->gpu, d->gpu_stream), there = 0;
+
+  if (gpu_kernel_runs_anywhere(k))
+    there = kernel_error(k, d->cpu, d->cpu_stream, d->gpu, d->beside);
+  return there <= error ? error : there;
+}
+
+/* The worst of each kind; how many shapes are wrong. */
+static int test_drawn(const Device *d, const char *name, double tolerance, int shapes)
+{
+  int wrong = 0;
+
+  for (int kind = 0; kind < gpu_drawn_count; kind++) {
+    double worst = 0;
+    for (int i = 0; i < shapes; i++) {
+      Shape shape;
+      Kernel k = gpu_drawn(kind, uniform, &shape);
+      double error = worse_error(&k, d);
+      wrong += !(error < tolerance);
+      worst = error <= worst ? worst : error;
+    }
+    printf("%s %s at %d shapes drawn: %.1e\n", name, gpu_drawn_name(kind), shapes, worst);
+  }
+  return wrong;
+}
+
+static int test_format(ExecType dtype, const char *name, double tolerance, int shapes, double *errors)
 {
   char error[EXEC_ERROR_SIZE] = "";
   BackendOptions options = { .size = 1, .dtype = EXEC_F64 };
@@ -195,25 +234,21 @@ static int test_format(ExecType dtype, const char *name, double tolerance, doubl
     printf("skipped: %s\n", error);
     exit(77);
   }
-  BackendStream *cpu_stream = cpu->stream_new(cpu, 1), *gpu_stream = gpu->stream_new(gpu, 1);
-  BackendStream *beside = gpu->stream_new(gpu, 0);
+  Device d = { cpu, gpu, cpu->stream_new(cpu, 1), gpu->stream_new(gpu, 1), gpu->stream_new(gpu, 0) };
   for (int i = 0; i < gpu_kernel_count; i++) {
-    errors[i] = kernel_error(&gpu_kernels[i], cpu, cpu_stream, gpu, gpu_stream);
-    if (gpu_kernel_runs_anywhere(&gpu_kernels[i])) {
-      double there = kernel_error(&gpu_kernels[i], cpu, cpu_stream, gpu, beside);
-      errors[i] = there <= errors[i] ? errors[i] : there;
-    }
+    errors[i] = worse_error(&gpu_kernels[i], &d);
     wrong += !(errors[i] < tolerance);
   }
+  wrong += test_drawn(&d, name, tolerance, shapes);
   if (dtype == EXEC_F32)
     wrong += gpu_checks(gpu);
   if (gpu->failed(gpu)) {
     printf("%s: %s\n", name, gpu->failed(gpu));
     wrong++;
   }
-  gpu->stream_free(gpu, beside);
-  gpu->stream_free(gpu, gpu_stream);
-  cpu->stream_free(cpu, cpu_stream);
+  gpu->stream_free(gpu, d.beside);
+  gpu->stream_free(gpu, d.gpu_stream);
+  cpu->stream_free(cpu, d.cpu_stream);
   if (dtype == EXEC_BF16)
     printf("device: %s\n", gpu->device);
   gpu->free(gpu);
@@ -224,19 +259,19 @@ static int test_format(ExecType dtype, const char *name, double tolerance, doubl
 int main(int argc, char **argv)
 {
   double *errors[3];
-  int wrong = 0;
+  int wrong = 0, shapes = argc > 2 ? atoi(argv[2]) : 20;
 
   for (int format = 0; format < 3; format++)
     errors[format] = calloc(gpu_kernel_count, sizeof *errors[format]);
   state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-  wrong += test_format(EXEC_F32, "fp32", 1e-5, errors[0]);
-  wrong += test_format(EXEC_F16, "fp16", 1e-2, errors[1]);
-  wrong += test_format(EXEC_BF16, "bf16", 1e-2, errors[2]);
+  wrong += test_format(EXEC_F32, "fp32", 1e-5, shapes, errors[0]);
+  wrong += test_format(EXEC_F16, "fp16", 1e-2, shapes, errors[1]);
+  wrong += test_format(EXEC_BF16, "bf16", 1e-2, shapes, errors[2]);
   printf("relative error by norm against the CPU in fp64; allowed 1e-5, 1e-2, 1e-2\n");
   printf("%-30s %9s %9s %9s\n", "operation", "fp32", "fp16", "bf16");
   for (int i = 0; i < gpu_kernel_count; i++)
     printf("%-30s %9.1e %9.1e %9.1e\n", gpu_kernels[i].name, errors[0][i], errors[1][i], errors[2][i]);
-  printf("%d passed, %d failed\n", 3 * gpu_kernel_count + 2 - wrong, wrong);
+  printf("%d passed, %d failed\n", 3 * (gpu_kernel_count + shapes * gpu_drawn_count) + 2 - wrong, wrong);
   for (int format = 0; format < 3; format++)
     free(errors[format]);
   return wrong > 0;

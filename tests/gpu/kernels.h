@@ -19,11 +19,15 @@ typedef struct {
   double low, high;
 } Tensor;
 
+typedef struct Shape Shape; /* drawn.h */
+
 typedef struct {
   const char *name;
   const char *operations; /* of backend.h */
   void (*run)(Backend *b, BackendStream *s, void **p);
   Tensor tensors[TENSORS];
+  void (*run_at)(const Shape *shape, Backend *b, BackendStream *s, void **p); /* instead of `run` */
+  const Shape *shape;
 } Kernel;
 
 extern const Kernel gpu_kernels[];
