@@ -1,6 +1,6 @@
 #!/bin/sh
 # The CUDA backend on the emulated device (make EMULATED=1): what the device finds,
-# every operation in every format, plans against the CPU's steps. EMULATED_TABLE=all
+# every operation in every format, data of communication, plans against the CPU's steps. EMULATED_TABLE=all
 # prints all plans of the table in all orders of streams; otherwise some of each.
 set -u
 
@@ -39,8 +39,17 @@ plans() { # plans RANKS PLANS PART ORDER SEED
   judge "plans on emulated devices, $1 ranks, part $3, $4, seed $5" $?
 }
 
+messages() { # messages RANKS ORDER
+  port=$((port + 2))
+  EMULATED_ORDER=$2 PORT=$port timeout -k 1 300 tests/ranks "$1" "$device/tests/mpi/comm_check" cuda \
+    >"$work/out" 2>"$work/err"
+  judge "communication of emulated devices, $1 ranks, $2" $?
+}
+
 "$device/selftest" >"$work/selftest"
 cat "$work/selftest"
+messages 1 in-order
+messages 3 random
 if [ "$whole" = all ]; then
   for seed in 1 2 3 4; do kernels random $seed; done
   for order in in-order lazy others-first; do kernels $order 5; done

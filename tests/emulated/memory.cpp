@@ -87,7 +87,7 @@ void fill(char *p, size_t bytes)
   poison(p, bytes);
 }
 
-bool untouched(const char *p, size_t bytes)
+[[maybe_unused]] bool untouched(const char *p, size_t bytes)
 {
   static std::vector<uint16_t> pattern(4096, NOTHING);
 
@@ -226,7 +226,7 @@ Allocation *allocation_of(const void *p)
 }
 
 /* A name and a number without printf: it may be interrupted anywhere. */
-void fault(int signal, siginfo_t *info, void *)
+[[maybe_unused]] void fault(int signal, siginfo_t *info, void *)
 {
   static char line[256];
   int n = snprintf(line, sizeof line, "emulated: %s: %s at %p%s\n", running(),

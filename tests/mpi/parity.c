@@ -14,10 +14,10 @@
  * them, for STEPS (10) steps; the single rank's is always cpu's.
  */
 #include "exec/exec.h"
-#include "exec/launch.h"
 #include "plan/mesh.h"
 #include "sim/simulate.h"
 #include "../fixture.h"
+#include "backend.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -315,15 +315,6 @@ static double activation_error(const Suite *s, const Model *model, const Plan *p
   return worst;
 }
 
-static Backend *backend_open(const char *name, const BackendOptions *options, char *message)
-{
-  for (const BackendKind *kind = backends; kind->name; kind++)
-    if (g_str_equal(kind->name, name))
-      return kind->open(options, message);
-  g_snprintf(message, EXEC_ERROR_SIZE, "%s: not among the backends of this build", name);
-  return NULL;
-}
-
 static void make_reference(Suite *s, int which, int drop, int group)
 {
   char message[EXEC_ERROR_SIZE] = "";
@@ -396,13 +387,9 @@ static void check_plan(Suite *s, const Choice *c)
 static void suite_init(Suite *s, const char *backend, int steps)
 {
   char message[EXEC_ERROR_SIZE] = "";
-  Launch launch;
 
   *s = (Suite) { .steps = CLAMP(steps, 1, STEPS) };
-  if (launch_detect(&launch, NULL))
-    s->backend = backend_open(backend, &(BackendOptions) { .rank = launch.rank, .size = launch.size, .dtype = EXEC_F32,
-                                                           .local_rank = launch.local_rank,
-                                                           .address = launch.address[0] ? launch.address : NULL }, message);
+  s->backend = backend_open_rank(backend, message);
   if (!s->backend)
     g_error("%s", message);
   s->models[0] = fixture_gpt_plain(8, 32, 8, 16, 61);
