@@ -141,7 +141,8 @@ START_TEST(attention_of_a_server)
     for (int heads = 8; heads <= 64; heads *= 2)
       for (int batch = 2; batch <= 8; batch *= 2) {
         AttentionRow row = {.work = {.batch = batch, .heads = heads, .q_len = seq[s], .kv_len = seq[s], .head_dim = 128,
-                                     .v_head_dim = 128, .causal = TRUE, .kernel = ATTENTION_FLASH3},
+                                     .v_head_dim = 128, .causal = TRUE, .kernel = ATTENTION_FLASH3,
+                                     .dtype = DTYPE_BF16},
                             .cache_bytes = 2.0 * heads * seq[s] * 128 * 2};
         double fill = fmin(1, batch * heads * seq[s] / 128 / SMS);
         row.seconds = attention_flops(&row.work) / (PEAK * shares[s] * fill) + 14e-6 + 1e-12 * row.cache_bytes;
