@@ -213,7 +213,7 @@ START_TEST(shards_join_to_the_whole)
   char message[EXEC_ERROR_SIZE];
   Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
   BackendStream *s = b->stream_new(b, TRUE);
-  g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 13);
+  g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 16);
   Framework *framework = fixture_framework("tdp-run");
   Plan plan = plan_default(model, framework);
   LayerShape shape = layer_shape(model, &plan, 0);
@@ -362,7 +362,7 @@ START_TEST(offloaded_states_are_on_the_host)
   char message[EXEC_ERROR_SIZE];
   Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
   BackendStream *s = b->stream_new(b, TRUE);
-  g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 13);
+  g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 16);
   Framework *framework = fixture_framework("tdp-run");
   Plan plan = plan_default(model, framework);
   plan.offload.optimizer = STORE_CPU;
