@@ -179,12 +179,12 @@ $(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/si
 $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c) $(BUILD)/obj/tests/simgrid/simgrid.o $(LIB)
 	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
-# The CUDA kernels against the CPU's (CUDA=1).
+# A backend's kernels against the CPU's: CUDA's with CUDA=1.
 $(BUILD)/gpu-kernels: $(call obj,$(wildcard tests/gpu/*.c)) $(EXEC_LIB) $(LIB)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 unit-tests: $(TESTS)
-build-tests: $(if $(CUDA),$(BUILD)/gpu-kernels) $(TESTS) $(MPI_TESTS) $(BENCHES) $(PAGES) $(SIMGRID)
+build-tests: $(if $(EXEC),$(BUILD)/gpu-kernels) $(TESTS) $(MPI_TESTS) $(BENCHES) $(PAGES) $(SIMGRID)
 test: $(TESTS) $(MPI_TESTS) $(PAGES) $(PROGRAMS)
 	tests/run $(BUILD)
 

@@ -26,8 +26,7 @@ static gsize wide_bytes(const Bench *h)
   return exec_type_bytes(exec_wide(h->b->dtype));
 }
 
-/* The next so many bytes of a pool. */
-static void *take(Bench *h, int pool, gsize bytes)
+void *bench_take(Bench *h, int pool, gsize bytes)
 {
   gsize rounded = (bytes + 63) / 64 * 64;
 
@@ -40,12 +39,12 @@ static void *take(Bench *h, int pool, gsize bytes)
 
 static void *take_elements(Bench *h, int pool, double n)
 {
-  return take(h, pool, (gsize)n * element_bytes(h));
+  return bench_take(h, pool, (gsize)n * element_bytes(h));
 }
 
 static void *take_wide(Bench *h, int pool, double n)
 {
-  return take(h, pool, (gsize)n * wide_bytes(h));
+  return bench_take(h, pool, (gsize)n * wide_bytes(h));
 }
 
 /* As activations are before a nonlinearity: about normal, deviation 0.3. Functions
@@ -188,7 +187,7 @@ static void run_rope(Bench *h, const MachinePoint *p)
 
 static int32_t *take_tokens(Bench *h, int n)
 {
-  int32_t *tokens = take(h, 4, (gsize)n * sizeof *tokens);
+  int32_t *tokens = bench_take(h, 4, (gsize)n * sizeof *tokens);
   int32_t *host = g_new(int32_t, n);
 
   for (int i = 0; i < n; i++)
@@ -235,7 +234,7 @@ static void run_loss(Bench *h, const MachinePoint *p)
 
   h->b->loss_max(h->b, h->s, &l);
   h->b->loss_sum(h->b, h->s, &l);
-  h->b->loss_value(h->b, h->s, &l, 1e-6, take(h, 4, sizeof(double)));
+  h->b->loss_value(h->b, h->s, &l, 1e-6, bench_take(h, 4, sizeof(double)));
 }
 
 static void run_loss_backward(Bench *h, const MachinePoint *p)
@@ -248,7 +247,7 @@ static void run_optimizer(Bench *h, const MachinePoint *p)
 {
   gsize n = (gsize)p->m * p->n, bytes = n * wide_bytes(h);
   void *gradient = take_wide(h, ZEROS, n);
-  double *norm = take(h, 4, sizeof(double));
+  double *norm = bench_take(h, 4, sizeof(double));
 
   h->b->zero(h->b, h->s, norm, sizeof *norm);
   h->b->sum_squares(h->b, h->s, n, gradient, norm);

@@ -1,4 +1,4 @@
-/* One call of each kind of point on a backend. Private to this folder. */
+/* One call of each kind of point on a backend. For this folder and the tests' timings (tests/gpu/time.c). */
 #ifndef TDP_CALIBRATE_BENCH_H
 #define TDP_CALIBRATE_BENCH_H
 
@@ -22,6 +22,9 @@ typedef struct {
 /* FALSE if memory is out; clear it either way. */
 gboolean bench_init(Bench *bench, Backend *backend);
 void bench_clear(Bench *bench);
+
+/* The next so many bytes of a pool, at most pool_bytes. */
+void *bench_take(Bench *bench, int pool, gsize bytes);
 
 void bench_run(Bench *bench, const MachinePoint *point);
 /* Times of its kind that a call holds: a message goes there and back. */

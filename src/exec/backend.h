@@ -377,11 +377,12 @@ static inline ExecType exec_wide(ExecType type)
   return type == EXEC_F64 ? EXEC_F64 : EXEC_F32;
 }
 
-/* The backends that this program was built with, ending with NULL. */
+/* The backends that this program was built with, ending with a NULL name. */
 typedef struct {
   const char *name;
   Backend *(*open)(const BackendOptions *options, char *error);
 } BackendKind;
+extern const BackendKind backends[];
 
 #ifdef __cplusplus
 }

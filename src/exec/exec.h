@@ -50,9 +50,6 @@ typedef struct {
   double withheld;  /* largest share of it that a rank lacked its processor, alike on all ranks; -1 = not known */
 } ExecStep;
 
-/* All backends, ending with a NULL name. */
-extern const BackendKind backends[];
-
 gboolean exec_check(const Model *model, const Plan *plan, const Program *program, GError **error);
 
 /* Makes groups and parameters: called by all ranks at once. The arguments

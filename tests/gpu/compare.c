@@ -1,17 +1,19 @@
 /*
- * The CUDA backend's kernels against the CPU's in fp64, on fresh random inputs
+ * A backend's kernels against the CPU's in fp64, on fresh random inputs
  * and poisoned outputs: relative error by norm, for each operation and format; those
  * that may run on any stream also on one that does not compute.
  * Prints a table; exit 1 if an error is above 1e-5 in fp32 or 1e-2 in 16 bits, 77
- * where there is no device.
+ * where there is no device. The backend is the first that is built in (CUDA), or
+ * BACKEND; the CPU's own has fp32 alone. --time prints times instead (time.h).
  *
- *   gpu-kernels [SEED [SHAPES]]
+ *   gpu-kernels [--backend BACKEND] [SEED [SHAPES]]
+ *   gpu-kernels [--backend BACKEND] --time FORMAT [--only OPERATION] [--small]
  *
  * SHAPES (20): how many are drawn for each kind of operation, besides the fixed ones.
  */
 #include "exec/cpu/cpu.h"
-#include "exec/cuda/cuda.h"
 #include "drawn.h"
+#include "time.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -202,8 +204,17 @@ static double worse_error(const Kernel *k, const Device *d)
   return there <= error ? error : there;
 }
 
+typedef struct {
+  const char *name;
+  ExecType dtype;
+  double tolerance;
+} Tested;
+
+static const Tested formats[] = { { "fp32", EXEC_F32, 1e-5 }, { "fp16", EXEC_F16, 1e-2 }, { "bf16", EXEC_BF16, 1e-2 } };
+enum { FORMATS = sizeof formats / sizeof *formats };
+
 /* The worst of each kind; how many shapes are wrong. */
-static int test_drawn(const Device *d, const char *name, double tolerance, int shapes)
+static int test_drawn(const Device *d, const Tested *format, int shapes)
 {
   int wrong = 0;
 
@@ -213,21 +224,21 @@ static int test_drawn(const Device *d, const char *name, double tolerance, int s
       Shape shape;
       Kernel k = gpu_drawn(kind, uniform, &shape);
       double error = worse_error(&k, d);
-      wrong += !(error < tolerance);
+      wrong += !(error < format->tolerance);
       worst = error <= worst ? worst : error;
     }
-    printf("%s %s at %d shapes drawn: %.1e\n", name, gpu_drawn_name(kind), shapes, worst);
+    printf("%s %s at %d shapes drawn: %.1e\n", format->name, gpu_drawn_name(kind), shapes, worst);
   }
   return wrong;
 }
 
-static int test_format(ExecType dtype, const char *name, double tolerance, int shapes, double *errors)
+static int test_format(const BackendKind *kind, const Tested *format, int shapes, double *errors)
 {
   char error[EXEC_ERROR_SIZE] = "";
   BackendOptions options = { .size = 1, .dtype = EXEC_F64 };
   Backend *cpu = cpu_open(&options, error);
-  options.dtype = dtype;
-  Backend *gpu = cpu ? cuda_open(&options, error) : NULL;
+  options.dtype = format->dtype;
+  Backend *gpu = cpu ? kind->open(&options, error) : NULL;
   int wrong = 0;
 
   if (!gpu) {
@@ -237,42 +248,89 @@ static int test_format(ExecType dtype, const char *name, double tolerance, int s
   Device d = { cpu, gpu, cpu->stream_new(cpu, 1), gpu->stream_new(gpu, 1), gpu->stream_new(gpu, 0) };
   for (int i = 0; i < gpu_kernel_count; i++) {
     errors[i] = worse_error(&gpu_kernels[i], &d);
-    wrong += !(errors[i] < tolerance);
+    wrong += !(errors[i] < format->tolerance);
   }
-  wrong += test_drawn(&d, name, tolerance, shapes);
-  if (dtype == EXEC_F32)
+  wrong += test_drawn(&d, format, shapes);
+  if (format == formats)
     wrong += gpu_checks(gpu);
   if (gpu->failed(gpu)) {
-    printf("%s: %s\n", name, gpu->failed(gpu));
+    printf("%s: %s\n", format->name, gpu->failed(gpu));
     wrong++;
   }
   gpu->stream_free(gpu, d.beside);
   gpu->stream_free(gpu, d.gpu_stream);
   cpu->stream_free(cpu, d.cpu_stream);
-  if (dtype == EXEC_BF16)
+  if (format == formats)
     printf("device: %s\n", gpu->device);
   gpu->free(gpu);
   cpu->free(cpu);
   return wrong;
 }
 
+/* ---- */
+
+static const BackendKind *find_backend(const char *name)
+{
+  for (const BackendKind *kind = backends; kind->name; kind++)
+    if (!name || strcmp(kind->name, name) == 0)
+      return kind;
+  return NULL;
+}
+
+static const Tested *find_format(const char *name)
+{
+  for (int i = 0; i < FORMATS; i++)
+    if (strcmp(formats[i].name, name) == 0)
+      return &formats[i];
+  return NULL;
+}
+
+static int compare(const BackendKind *kind, int shapes)
+{
+  int wrong = 0, count = strcmp(kind->name, "cpu") == 0 ? 1 : FORMATS;
+  double *errors[FORMATS];
+
+  for (int f = 0; f < count; f++) {
+    errors[f] = calloc(gpu_kernel_count, sizeof *errors[f]);
+    wrong += test_format(kind, &formats[f], shapes, errors[f]);
+  }
+  printf("relative error by norm against the CPU in fp64; allowed 1e-5 in fp32, 1e-2 in 16 bits\n%-30s", "operation");
+  for (int f = 0; f < count; f++)
+    printf(" %9s", formats[f].name);
+  for (int i = 0; i < gpu_kernel_count; i++) {
+    printf("\n%-30s", gpu_kernels[i].name);
+    for (int f = 0; f < count; f++)
+      printf(" %9.1e", errors[f][i]);
+  }
+  printf("\n%d passed, %d failed\n", count * (gpu_kernel_count + shapes * gpu_drawn_count) + GPU_CHECKS - wrong, wrong);
+  for (int f = 0; f < count; f++)
+    free(errors[f]);
+  return wrong > 0;
+}
+
 int main(int argc, char **argv)
 {
-  double *errors[3];
-  int wrong = 0, shapes = argc > 2 ? atoi(argv[2]) : 20;
+  const char *backend = NULL, *format = NULL, *only = "";
+  int small = 0, numbers[] = { 1, 20 }, n = 0; /* seed, shapes */
 
-  for (int format = 0; format < 3; format++)
-    errors[format] = calloc(gpu_kernel_count, sizeof *errors[format]);
-  state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-  wrong += test_format(EXEC_F32, "fp32", 1e-5, shapes, errors[0]);
-  wrong += test_format(EXEC_F16, "fp16", 1e-2, shapes, errors[1]);
-  wrong += test_format(EXEC_BF16, "bf16", 1e-2, shapes, errors[2]);
-  printf("relative error by norm against the CPU in fp64; allowed 1e-5, 1e-2, 1e-2\n");
-  printf("%-30s %9s %9s %9s\n", "operation", "fp32", "fp16", "bf16");
-  for (int i = 0; i < gpu_kernel_count; i++)
-    printf("%-30s %9.1e %9.1e %9.1e\n", gpu_kernels[i].name, errors[0][i], errors[1][i], errors[2][i]);
-  printf("%d passed, %d failed\n", 3 * (gpu_kernel_count + shapes * gpu_drawn_count) + 2 - wrong, wrong);
-  for (int format = 0; format < 3; format++)
-    free(errors[format]);
-  return wrong > 0;
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--backend") == 0 && argv[i + 1])
+      backend = argv[++i];
+    else if (strcmp(argv[i], "--time") == 0 && argv[i + 1])
+      format = argv[++i];
+    else if (strcmp(argv[i], "--only") == 0 && argv[i + 1])
+      only = argv[++i];
+    else if (strcmp(argv[i], "--small") == 0)
+      small = 1;
+    else if (n < 2)
+      numbers[n++] = atoi(argv[i]);
+  const BackendKind *kind = find_backend(backend);
+  const Tested *timed = format ? find_format(format) : NULL;
+  if (!kind || (format && !timed)) {
+    fprintf(stderr, "gpu-kernels: %s: expected a backend of this program and fp32, fp16 or bf16\n",
+            kind ? format : backend);
+    return 2;
+  }
+  state = numbers[0];
+  return timed ? time_operations(kind, timed->dtype, timed->name, only, small) : compare(kind, numbers[1]);
 }

@@ -36,7 +36,8 @@ extern const int gpu_kernel_count;
 /* Whether all of a kernel's operations may run on streams that do not compute. */
 int gpu_kernel_runs_anywhere(const Kernel *kernel);
 
-/* Checks beside the table, of an fp32 backend, printed: how many fail. */
+/* Checks beside the table, of an fp32 backend, printed: how many of them fail. */
+enum { GPU_CHECKS = 2 };
 int gpu_checks(Backend *gpu);
 
 #endif
