@@ -475,8 +475,7 @@ const int gpu_kernel_count = sizeof gpu_kernels / sizeof *gpu_kernels;
 int gpu_kernel_runs_anywhere(const Kernel *kernel)
 {
   static const char anywhere[] =
-      " embedding_forward embedding_backward position_forward position_backward loss_merge loss_input add_wide"
-      " sum_squares ";
+      " embedding_forward embedding_backward loss_merge loss_input add_wide sum_squares ";
   char name[64];
 
   for (const char *at = kernel->operations; *at; at += strspn(at, " ")) {
