@@ -233,19 +233,18 @@ static void route(Backend *b, BackendStream *s, const ExecRoute *r)
   const Sorting sorting = sorting_of(r, s->workspace);
   const unsigned chunks = blocks_for(sorting.chunks, WARPS);
 
-  if (r->rows == 0) {
-    b->zero(b, s, r->first, (r->experts + 1) * sizeof *r->first);
-    return;
-  }
   if (!fits(r, sorting)) {
     cuda_fail(b, "router", "more than 2048 experts, or too many copies for the workspace");
     return;
   }
-  choose<<<blocks_for(r->rows, WARPS), THREADS, 0, s->stream>>>(*r);
-  count<<<chunks, THREADS, 0, s->stream>>>(*r, sorting);
-  add_up<<<1, THREADS, 0, s->stream>>>(*r, sorting);
-  place<<<chunks, THREADS, 0, s->stream>>>(*r, sorting);
-  if (r->capacity > 0 && !r->by_position)
+  if (r->rows > 0) {
+    choose<<<blocks_for(r->rows, WARPS), THREADS, 0, s->stream>>>(*r);
+    count<<<chunks, THREADS, 0, s->stream>>>(*r, sorting);
+  }
+  add_up<<<1, THREADS, 0, s->stream>>>(*r, sorting); /* without rows, too, experts may have places */
+  if (r->rows > 0)
+    place<<<chunks, THREADS, 0, s->stream>>>(*r, sorting);
+  if (r->rows > 0 && r->capacity > 0 && !r->by_position)
     lightest<<<r->experts, THREADS, 0, s->stream>>>(*r, sorting);
   cuda_check_launch(b, "router");
 }
