@@ -231,8 +231,8 @@ void multiply(const Product &p, int batch)
   std::vector<float> x(m * n);
 
   if (k > 0)
-    cblas_sgemm(CblasColMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, p.alpha, a.data(),
-                std::max<size_t>(p.a.rows, 1), b.data(), std::max<size_t>(p.b.rows, 1), 0, x.data(), m);
+    cblas_sgemm(CblasColMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, p.alpha,
+                a.data(), std::max<size_t>(p.a.rows, 1), b.data(), std::max<size_t>(p.b.rows, 1), 0, x.data(), m);
   if (p.beta != 0) {
     const void *c = of_batch(p.pc, p.c, batch);
     check_matrix(c, p.c, "read by a product");
@@ -352,8 +352,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
 enum { LAYOUTS_MAX = 4096 };
 static int live_layouts;
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t type, uint64_t rows, uint64_t columns,
-                                          int64_t ld)
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType_t type, uint64_t rows,
+                                          uint64_t columns, int64_t ld)
 {
   if (++live_layouts > LAYOUTS_MAX)
     fail("more than %d layouts alive: none is destroyed", LAYOUTS_MAX);
@@ -429,7 +429,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
   if (!aligned(a, *a_layout, to) || !aligned(b, *b_layout, to) || !aligned(c, *c_layout, to) ||
       !aligned(out, *out_layout, to) || (workspace_bytes > 0 && (!workspace || (uintptr_t)workspace % 16 != 0)))
     return CUBLAS_STATUS_INVALID_VALUE;
-  Product p = { *d, *a_layout, *b_layout, *c_layout, *out_layout, a, b, c, out, *(const float *)alpha, *(const float *)beta };
+  Product p = { *d, *a_layout, *b_layout, *c_layout, *out_layout, a, b, c, out, *(const float *)alpha,
+                *(const float *)beta };
   enqueue_done(stream, "product", [p] {
     for (int i = 0; i < p.out.batch; i++)
       multiply(p, i);

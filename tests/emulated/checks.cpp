@@ -19,7 +19,8 @@ struct Access {
 
 extern "C" void __ubsan_handle_type_mismatch_v1_abort(Access *a, void *p)
 {
-  emulated::fail("misaligned access at %s:%u: %p is no multiple of %u", a->at.file, a->at.line, p, 1u << a->log_alignment);
+  emulated::fail("misaligned access at %s:%u: %p is no multiple of %u", a->at.file, a->at.line, p,
+                 1u << a->log_alignment);
 }
 
 extern "C" void __ubsan_handle_out_of_bounds_abort(Location *at, uintptr_t index)

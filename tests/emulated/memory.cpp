@@ -287,7 +287,8 @@ cudaError_t enqueue_copy(Rows r, cudaMemcpyKind kind, cudaStream_t s)
 
   if ((kind == cudaMemcpyHostToDevice && (!to_device || from_device)) ||
       (kind == cudaMemcpyDeviceToHost && (to_device || !from_device)) ||
-      (kind == cudaMemcpyDeviceToDevice && !(to_device && from_device)) || r.width > r.to_pitch || r.width > r.from_pitch)
+      (kind == cudaMemcpyDeviceToDevice && !(to_device && from_device)) || r.width > r.to_pitch ||
+      r.width > r.from_pitch)
     return noted(cudaErrorInvalidValue);
   if (r.width == 0 || r.rows == 0)
     return cudaSuccess;

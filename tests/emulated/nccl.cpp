@@ -113,8 +113,8 @@ void reduce_into(std::string &sum, const std::string &x, int type, int op, int a
 std::string told(const Header &h)
 {
   char line[160];
-  snprintf(line, sizeof line, "%s of %llu elements of type %d, operation %d, root or peer %d, as call %u", kind_names[h.kind],
-           (unsigned long long)h.n, h.type, h.op, h.root, h.call);
+  snprintf(line, sizeof line, "%s of %llu elements of type %d, operation %d, root or peer %d, as call %u",
+           kind_names[h.kind], (unsigned long long)h.n, h.type, h.op, h.root, h.call);
   return line;
 }
 

@@ -376,9 +376,15 @@ static int rank_dies(void)
 
 /* ---- 16-bit numbers: by search among all of them, ties to the even ---- */
 
-template <typename T> static int rounds_as(uint16_t infinity)
+template <typename T> static double value_of(uint16_t bits)
 {
   T number;
+  number.bits = bits;
+  return (float)number;
+}
+
+template <typename T> static int rounds_as(uint16_t infinity)
+{
   uint32_t state = 1;
 
   for (int i = 0; i < 2000000; i++) {
@@ -387,10 +393,8 @@ template <typename T> static int rounds_as(uint16_t infinity)
     if (low >= infinity)
       continue;
     uint16_t high = (uint16_t)(low + 1);
-    memcpy((void *)&number, &low, 2);
-    double below = (float)number, above;
-    memcpy((void *)&number, &high, 2);
-    above = high == infinity ? 2 * below - ((void)(number.bits = (uint16_t)(low - 1)), (double)(float)number) : (double)(float)number;
+    double below = value_of<T>(low);
+    double above = high < infinity ? value_of<T>(high) : 2 * below - value_of<T>((uint16_t)(low - 1));
     float x = (float)(below + (above - below) * between / 4);
     uint16_t expected = between < 2 ? low : between > 2 ? high : low % 2 ? high : low;
     if (T(x).bits != expected || T(-x).bits != (expected | 0x8000))

@@ -22,8 +22,9 @@ static inline Backend *backend_open_rank(const char *name, char *message)
 
   if (!launch_detect(&l, NULL))
     return NULL;
-  return backend_open(name, &(BackendOptions) { .rank = l.rank, .size = l.size, .local_rank = l.local_rank,
-                                                .dtype = EXEC_F32, .address = l.address[0] ? l.address : NULL }, message);
+  BackendOptions options = { .rank = l.rank, .size = l.size, .local_rank = l.local_rank, .dtype = EXEC_F32,
+                             .address = l.address[0] ? l.address : NULL };
+  return backend_open(name, &options, message);
 }
 
 #endif
