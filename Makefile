@@ -226,7 +226,7 @@ deps:
 	@tests/install-deps
 
 # The whole table on the emulated device, in every order of streams; a quarter of an hour.
-EMULATED_PROGRAMS := $(if $(EXEC),$(addprefix $(HOST)/emulated/,tdp-run gpu-kernels selftest tests/mpi/parity tests/mpi/comm_check))
+EMULATED_PROGRAMS := $(if $(EXEC),$(addprefix $(HOST)/emulated/,tdp-run gpu-kernels selftest tests/mpi/parity tests/mpi/comm_check tests/mpi/scaling))
 emulated:
 	+@$(AGAIN) EMULATED=1 $(EMULATED_PROGRAMS)
 	@BUILD=$(HOST) EMULATED_TABLE=all tests/emulated.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The executor: PyTorch's losses, data of each communication call, numbers that are not
-# finite, the loss scale, parity of some plans with one rank, over TCP and where there is mpirun over MPI. PLANS (2): how
-# many of each number of ranks; all: the whole table, also of 8 ranks, printed.
+# finite, the loss scale, parity of some plans with one rank, over TCP and where there
+# is mpirun over MPI. PLANS (2): how many of each number of ranks; all: the whole table, also of 8 ranks, printed.
 set -u
 
 if ! command -v tdp-run >/dev/null; then

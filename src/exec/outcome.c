@@ -52,7 +52,8 @@ void outcome_note(Exec *x, ExecStep *out)
   x->b->download(x->b, x->run.s, sums, x->sums, sizeof sums);
   overflow = !isfinite(sums[SUM_NORM_SQ]);
   *out = (ExecStep) { .loss = number(sums[SUM_LOSS]),
-                      .grad_norm = number(sqrt(sums[SUM_NORM_SQ]) / x->run.loss_scale), .loss_scale = x->scaler.scale, .skipped = overflow };
+                      .grad_norm = number(sqrt(sums[SUM_NORM_SQ]) / x->run.loss_scale),
+                      .loss_scale = x->scaler.scale, .skipped = overflow };
   x->updates += !overflow;
   goes_on = loss_scaler_update(&x->scaler, overflow);
   if (!goes_on || (out->loss_scale == 0 && !isfinite(out->loss)))

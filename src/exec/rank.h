@@ -87,7 +87,7 @@ struct Exec {
   TaskRun *runs;           /* of each task of the program */
   GArray *order[ALL_LANES]; /* int: tasks that this rank takes part in */
   int norm_task;
-  double *sums;            /* on the device: SUM_COUNT; the squared norm is of scaled gradients, the loss is not scaled */
+  double *sums;            /* on the device: SUM_COUNT; the squared norm is of scaled gradients, the loss unscaled */
   double host_norm_sq;     /* sums[SUM_NORM_SQ], where the host's optimizer reads it */
   LossScaler scaler;
   int updates;             /* steps that were not skipped */
@@ -144,7 +144,7 @@ void receives_take(Exec *x, int taker, BackendStream *s);
 /* Ends the run: a failure of this rank. */
 G_NORETURN void exec_fail(Exec *x, const char *message);
 
-/* The loss scale of the first step; what became of a step, and the scale of the next, by all ranks at once (outcome.c). */
+/* The first step's loss scale; what became of a step and the next one's scale, by all ranks at once (outcome.c). */
 void outcome_init(Exec *x);
 void outcome_note(Exec *x, ExecStep *out);
 

@@ -178,8 +178,8 @@ static void update(Exec *x, Unit *u, BackendStream *s)
   const ExecOptions *o = &x->options;
   ExecAdam a = {
     .n = u->part, .weight = u->own_weights, .master = u->master, .gradient = u->own_gradients, .m = u->m, .v = u->v,
-    .rate = o->rate, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon, .decay = o->decay, .step = x->updates + 1,
-    .loss_scale = x->run.loss_scale, .norm_sq = x->sums + SUM_NORM_SQ, .max_norm = o->max_norm,
+    .rate = o->rate, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon, .decay = o->decay,
+    .step = x->updates + 1, .loss_scale = x->run.loss_scale, .norm_sq = x->sums + SUM_NORM_SQ, .max_norm = o->max_norm,
   };
 
   if (x->shards.host)

@@ -14,7 +14,7 @@
  *
  * prints a line a plan, of those with TEXT in their name; exit 1 if one fails. In fp16 plain and scaled are left out.
  */
-#include "exec/launch.h"
+#include "backend.h"
 #include "exec/rank.h"
 #include "../fixture.h"
 
@@ -160,7 +160,9 @@ static Outcome train(Suite *s, const Case *c, const Format *format, Backend *bac
   options.scaler = scaler;
   options.fatal = stop;
   options.data = s;
-  Exec *x = exec_check(model, &plan, program, &error) ? exec_new(model, &plan, program, backend, &options, &error) : NULL;
+  Exec *x = NULL;
+  if (exec_check(model, &plan, program, &error))
+    x = exec_new(model, &plan, program, backend, &options, &error);
   if (!x)
     stop(s, error->message);
   g_autofree char *before = state_sum(x);
@@ -191,12 +193,9 @@ static LossScaler overflowing(const Format *format)
 
 static Backend *open_backend(const char *name, const BackendOptions *options)
 {
-  char message[EXEC_ERROR_SIZE] = "no such backend";
-  Backend *b = NULL;
+  char message[EXEC_ERROR_SIZE] = "";
+  Backend *b = backend_open(name, options, message);
 
-  for (const BackendKind *kind = backends; kind->name && !b; kind++)
-    if (g_str_equal(kind->name, name))
-      b = kind->open(options, message);
   if (!b)
     g_error("%s: %s", name, message);
   return b;
