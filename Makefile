@@ -221,14 +221,19 @@ search-scale: all
 simgrid: $(SIMGRID)
 	$(if $(SIMGRID),$(SIMGRID) && $(SIMGRID) --speed,@echo "simgrid: install g++ and libsimgrid-dev first" >&2)
 
+# Breaks the CUDA backend on purpose, one way at a time; half an hour.
+mutations:
+	tests/mutations/run cuda
+
 # Installs missing packages with apt; nothing where all are there.
 deps:
 	@tests/install-deps
 
 # The whole table on the emulated device, in every order of streams; a quarter of an hour.
 EMULATED_PROGRAMS := $(if $(EXEC),$(addprefix $(HOST)/emulated/,tdp-run gpu-kernels selftest tests/mpi/parity tests/mpi/comm_check tests/mpi/scaling))
-emulated:
+emulated-programs:
 	+@$(AGAIN) EMULATED=1 $(EMULATED_PROGRAMS)
+emulated: emulated-programs
 	@BUILD=$(HOST) EMULATED_TABLE=all tests/emulated.sh
 
 # A make of its own, with the packages in place, on all processors.
@@ -284,5 +289,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all emulated plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
 .SECONDARY:

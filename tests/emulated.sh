@@ -1,7 +1,8 @@
 #!/bin/sh
 # The CUDA backend on the emulated device (make EMULATED=1): what the device finds,
 # every operation in every format, data of communication, plans against the CPU's steps. EMULATED_TABLE=all
-# prints all plans of the table in all orders of streams; otherwise some of each.
+# prints all plans of the table in all orders of streams; otherwise some of each. STOP=1
+# ends with the first that fails.
 set -u
 
 cd "$(dirname "$0")/.." || exit 2
@@ -24,6 +25,7 @@ judge() { # judge NAME STATUS: with the last line of the output
   else
     echo "not ok $1: exit status $2"
     cat "$work/out" "$work/err"
+    [ -z "${STOP:-}" ] || exit 1
   fi
 }
 
