@@ -1,7 +1,7 @@
 /*
  * Blocks one after another, their threads as fibers: a thread runs until it waits
- * for its warp or its block. Threads start in an order that differs from block to
- * block, so that what lacks a barrier reads poison.
+ * for its warp or its block. Threads start and go on in an order that differs from
+ * block to block, so that what lacks a barrier reads poison, or what is overwritten.
  */
 #include "device.h"
 #include "fiber.h"
@@ -50,6 +50,7 @@ struct Block {
   size_t dynamic_bytes;
   Fiber *outside;
   int current, gone, at_barrier, result;
+  bool latest_first; /* of threads that are ready, the one that became so last */
 } block;
 
 size_t allowed_shared = SHARED_PLAIN;
@@ -105,7 +106,10 @@ void wait(State state)
 void make_ready(int i)
 {
   block.threads[i].state = READY;
-  block.ready.push_back(i);
+  if (block.latest_first)
+    block.ready.push_front(i);
+  else
+    block.ready.push_back(i);
 }
 
 /* Forward, backward, or warps shuffled. */
@@ -114,6 +118,7 @@ void order_threads(int n)
   block.ready.clear();
   for (int i = 0; i < n; i++)
     block.ready.push_back(i);
+  block.latest_first = draw(2);
   uint64_t how = draw(3);
   if (how == 1)
     std::reverse(block.ready.begin(), block.ready.end());

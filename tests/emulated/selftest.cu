@@ -197,6 +197,38 @@ template <bool BARRIER> static int reversed(void)
   return RIGHT;
 }
 
+/* The sum over warps, twice; the second is written where others may still read the first. */
+template <bool BARRIER> __global__ void two_sums(float *x)
+{
+  __shared__ float warps[THREADS / 32];
+  float sums = 0;
+
+  for (int again = 1; again <= 2; again++) {
+    float sum = __reduce_add_sync(~0u, again);
+    if (BARRIER)
+      __syncthreads();
+    if (threadIdx.x % 32 == 0)
+      warps[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sums += warps[0] + warps[1];
+  }
+  x[blockIdx.x * THREADS + threadIdx.x] = sums;
+}
+
+template <bool BARRIER> static int summed(void)
+{
+  enum { BLOCKS = 16 };
+  cudaStream_t s = stream_new();
+  float *x = device_new<float>(BLOCKS * THREADS, s), y[BLOCKS * THREADS];
+
+  two_sums<BARRIER><<<BLOCKS, THREADS, 0, s>>>(x);
+  cudaMemcpyAsync(y, x, sizeof y, cudaMemcpyDeviceToHost, s);
+  for (float sum : y)
+    if (sum != 3 * THREADS)
+      return WRONG;
+  return RIGHT;
+}
+
 __global__ void part_waits(void)
 {
   if (threadIdx.x < THREADS / 2)
@@ -434,6 +466,8 @@ static const Case cases[] = {
   { "16 bytes, misaligned", load_misaligned, 1, 0, "misaligned", "fault at", NULL },
   { "a barrier", reversed<true>, 1, RIGHT, NULL, NULL, NULL },
   { "a skipped barrier", reversed<false>, 1, WRONG, NULL, NULL, NULL },
+  { "a barrier before memory is written again", summed<true>, 1, RIGHT, NULL, NULL, NULL },
+  { "none before memory is written again", summed<false>, 1, WRONG, NULL, NULL, NULL },
   { "a barrier that some leave out", barrier_of_some, 1, 0, "divergent barrier", NULL, NULL },
   { "two barriers for one", barriers_apart, 1, 0, "divergent barrier", NULL, NULL },
   { "shuffles and votes", shuffle_of_all, 1, RIGHT, NULL, NULL, NULL },
