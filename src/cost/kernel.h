@@ -48,6 +48,10 @@ const MemoryKernel *memory_kernel(const Kernels *kernels, const char *name, gboo
 /* A kernel by name. */
 double named_memory_s(const Device *device, const char *name, gboolean backward, double bytes, double kernels);
 
+/* Rows that DeepEP sends from one rank, its own included, or brings back, on `sms` multiprocessors; 0 where the
+ * device's constants are not known. Links may take longer. */
+double dispatch_s(const DispatchModel *model, double rows, double row_bytes, double sms);
+
 /* Reads and writes `bytes` in `kernels` launches. */
 double memory_s(const Device *device, double bytes, double kernels);
 

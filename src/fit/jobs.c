@@ -18,6 +18,7 @@ static const struct {
   {"attention-check", fit_attention_check_job},
   {"link", fit_link_job},
   {"link-check", fit_link_check_job},
+  {"dispatch", fit_dispatch_job},
 };
 
 static Csv *load(const char *name, GError **error)
@@ -31,7 +32,8 @@ FitData *fit_data_load(GError **error)
 {
   g_autoptr(FitData) data = g_new0(FitData, 1);
   if (!(data->fits = load("fits.csv", error)) || !(data->matmul = load("gemm.csv", error)) ||
-      !(data->attention = load("attention.csv", error)) || !(data->collectives = load("collectives.csv", error)))
+      !(data->attention = load("attention.csv", error)) || !(data->collectives = load("collectives.csv", error)) ||
+      !(data->dispatch = load("dispatch.csv", error)))
     return NULL;
   data->n_jobs = (int)data->fits->rows->len;
   data->jobs = g_new0(FitJob, (gsize)data->n_jobs);
@@ -44,7 +46,7 @@ FitData *fit_data_load(GError **error)
 
 void fit_data_free(FitData *data)
 {
-  Csv *files[] = {data->fits, data->matmul, data->attention, data->collectives};
+  Csv *files[] = {data->fits, data->matmul, data->attention, data->collectives, data->dispatch};
   for (guint i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i])
       csv_free(files[i]);

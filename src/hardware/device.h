@@ -80,6 +80,15 @@ typedef struct {
   Provenance provenance;
 } MemoryKernel;
 
+/* Kernels that send rows to the ranks of their experts and bring them back, beside what the links take. */
+typedef struct {
+  double base_s;          /* fixed time of such a kernel */
+  double row_s;           /* of a multiprocessor for a row, */
+  double s_per_byte;      /* and for each byte of it (DeepEP); 0 = not known, the links alone count */
+  double hybrid_slowdown; /* of HybridEP's calls over its kernels, which the links bound; >= 1 */
+  Provenance provenance;
+} DispatchModel;
+
 /* Constants of the kernels of one architecture: hardware/kernels/NAME.json. */
 typedef struct {
   char *name;
@@ -95,6 +104,7 @@ typedef struct {
   MemoryKernel *memory_kernels; /* that differ from memory_fraction */
   int n_memory_kernels;
   Provenance memory_provenance;
+  DispatchModel dispatch;
 } Kernels;
 
 typedef struct {

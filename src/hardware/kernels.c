@@ -202,6 +202,18 @@ static gboolean read_memory(const PartSource *source, Kernels *kernels, GError *
          (!array || read_memory_kernels(source, array, kernels, error));
 }
 
+static gboolean read_dispatch(const PartSource *source, Kernels *kernels, GError **error)
+{
+  static const JsonField fields[] = {
+    {"base_us", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, base_s), TRUE, ANY_US},
+    {"row_us", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, row_s), TRUE, ANY_US},
+    {"ns_per_byte", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, s_per_byte), TRUE, .max = 1e9, .scale = 1e-9},
+    {"hybrid_slowdown", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, hybrid_slowdown), TRUE, 1, 100},
+  };
+  kernels->dispatch.provenance = PROVENANCE_MEASURED;
+  return part_fields(source, fields, G_N_ELEMENTS(fields), &kernels->dispatch, &kernels->dispatch.provenance, error);
+}
+
 /* ---- the file ---- */
 
 static gboolean read_section(const PartSource *source, const char *key, Kernels *kernels,
@@ -220,12 +232,14 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
     {"attention", JSON_ANY},
     {"early", JSON_ANY},
     {"memory", JSON_ANY, .required = TRUE},
+    {"dispatch", JSON_ANY},
   };
   return part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error) &&
          read_section(source, "matmul", out, read_matmul, error) &&
          read_section(source, "attention", out, read_attention, error) &&
          read_section(source, "early", out, read_early, error) &&
-         read_section(source, "memory", out, read_memory, error);
+         read_section(source, "memory", out, read_memory, error) &&
+         read_section(source, "dispatch", out, read_dispatch, error);
 }
 
 static gboolean finish_kernels(const PartSource *source, gpointer out, GError **error)
@@ -233,6 +247,7 @@ static gboolean finish_kernels(const PartSource *source, gpointer out, GError **
   Kernels *kernels = out;
   kernels->attention_crowding = MAX(kernels->attention_crowding, 1);
   kernels->memory_crowding = MAX(kernels->memory_crowding, 1);
+  kernels->dispatch.hybrid_slowdown = MAX(kernels->dispatch.hybrid_slowdown, 1);
   borrow(kernels, DTYPE_FP16, DTYPE_BF16, FALSE);
   borrow(kernels, DTYPE_BF16, DTYPE_FP16, FALSE);
   if (!kernels->matmul[DTYPE_BF16].known)
