@@ -25,7 +25,7 @@ static double local_heads(const Build *b)
 static double local_kv_heads(const Build *b)
 {
   const Attention *a = b->attention;
-  return (a->kv_lora_rank ? a->heads : a->kv_heads) / b->tp;
+  return MAX(1, (a->kv_lora_rank ? a->heads : a->kv_heads) / b->tp);
 }
 
 static double query_width(const Build *b)
@@ -43,16 +43,40 @@ static double value_width(const Build *b)
   return local_kv_heads(b) * b->attention->v_head_dim;
 }
 
+/* Of this rank's part of the projection. */
+static double qkv_width(const Build *b)
+{
+  const Attention *a = b->attention;
+  return query_width(b) + a->kv_heads / b->tp * (a->head_dim + a->v_head_dim);
+}
+
+/* Of more ranks than key-value heads each makes a part of a head's queries, keys and values; all gather all of them and
+ * take the heads that they need (Megatron Core's "QKV activation sub-sharding"), with a copy each time. */
+static void gather_divided(Build *b)
+{
+  const Attention *a = b->attention;
+  double width = (double)a->heads * a->head_dim + (double)a->kv_heads * (a->head_dim + a->v_head_dim);
+  double bytes = b->bytes * b->tokens * width;
+
+  if (a->kv_lora_rank || a->kv_heads >= b->tp)
+    return;
+  build_forward_collective(b, "gather qkv", COLLECTIVE_ALL_GATHER, bytes);
+  build_backward_collective(b, "sum qkv gradient", COLLECTIVE_REDUCE_SCATTER, bytes, PASS_INPUT, FALSE);
+  build_stream(b, &(Stream) { .name = "copy qkv", .forward_bytes = 2 * bytes, .forward_kernels = 2,
+                              .backward_bytes = 2 * bytes, .backward_kernels = 2 });
+}
+
 /* Behind the residual sums a norm's output is the next block's input, which stays. */
 static void project_grouped(Build *b)
 {
   b->dropped |= b->model->post_norm ? 0 : 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {
-    .name = "qkv", .in = b->hidden, .out = query_width(b) + key_width(b) + value_width(b), .batch = 1,
+    .name = "qkv", .in = b->hidden, .out = qkv_width(b), .batch = 1,
     .rows = b->tokens, .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden,
     .split = LINEAR_COLUMN,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
+  gather_divided(b);
 }
 
 /* Where tensor-parallel ranks take up a latent that all of them need: gathered from

@@ -56,6 +56,7 @@ static const JsonField fields[] = {
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "excludes", JSON_ANY },
+  { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
   { "fused_activation", JSON_BOOL, FIELD(fused_activation) },

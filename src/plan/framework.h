@@ -81,6 +81,7 @@ typedef struct {
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
   gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
+  gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
   GArray *excludes;           /* Exclusion: features that it cannot have together; NULL = none */
