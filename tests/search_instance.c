@@ -75,6 +75,16 @@ static Model *small_model(GRand *rand, const Framework *framework)
                      : fixture_experts(layers, heads * 64, heads, 1 << g_rand_int_range(rand, 1, 3), seq, 256);
 }
 
+/* The number of a bit that is set; 0 where it is the only one that may be. */
+static int one_of(GRand *rand, guint bits)
+{
+  int bit = 0;
+
+  while (bits > 1 && !(bits >> (bit = g_rand_int_range(rand, 0, g_bit_storage(bits))) & 1))
+    continue;
+  return bit;
+}
+
 void instance_framework_init(Instance *in, GRand *rand, const char *framework)
 {
   in->framework = fixture_framework(framework);
@@ -87,6 +97,8 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
   if (in->framework->fp8 && in->base.precision == DTYPE_BF16 && g_rand_int_range(rand, 0, 4) == 0)
     in->base.products = PRODUCTS_FP8;
   in->base.overlap.experts = in->framework->shared_overlap && g_rand_int_range(rand, 0, 3) == 0;
+  in->base.overlap.exchange = in->framework->exchange_overlap && !in->base.overlap.experts && g_rand_boolean(rand);
+  in->base.graph = one_of(rand, in->framework->graphs);
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
 }
 
@@ -128,6 +140,7 @@ void instance_fix(Instance *in, GRand *rand)
     f->recompute = RECOMPUTE_FULL;
     f->recompute_layers = 0; /* any count of layers */
   }
+  f->dispatch = maybe(rand, 3, one_of(rand, in->framework->dispatch));
   in->options.space = g_rand_int_range(rand, 0, 16);
   gboolean persists = in->framework->sharding >> CHOICE_PERSISTENCE & 1 && g_rand_boolean(rand);
   f->zero = persists ? 3 : f->zero;

@@ -15,6 +15,7 @@ typedef struct {
 #define MEGATRON "megatron-core"
 #define PIPE "\"pipeline_model_parallel_size\": 4, \"tensor_model_parallel_size\": 2, \"zero_stage\": 1"
 #define SHARDED "\"zero_stage\": 3"
+#define RECENT "megatron-core-2026"
 #define TENSOR "\"tensor_model_parallel_size\": 2, \"zero_stage\": 1"
 #define EXPERTS "\"expert_model_parallel_size\": 2"
 #define CHUNKS PIPE ", \"virtual_pipeline_model_parallel_size\": 2"
@@ -46,6 +47,12 @@ static const Change changes[] = {
     EXPERTS ", " TENSOR ", \"sequence_parallel\": true, \"expert_tensor_parallel_size\": 1", "mixtral-8x7b" },
   { "moe_token_dispatcher_type", MEGATRON, EXPERTS, EXPERTS ", \"moe_token_dispatcher_type\": \"flex\"",
     "mixtral-8x7b" },
+  { "moe_token_dispatcher_type", RECENT, EXPERTS ", \"moe_token_dispatcher_type\": \"flex\"",
+    EXPERTS ", \"moe_token_dispatcher_type\": \"hybridep\"", "mixtral-8x7b" },
+  { "cuda_graph", RECENT, EXPERTS, EXPERTS ", \"cuda_graph\": \"partial\"", "mixtral-8x7b" },
+  { "cuda_graph", RECENT, EXPERTS ", \"cuda_graph\": \"partial\"", EXPERTS ", \"cuda_graph\": \"full\"",
+    "mixtral-8x7b" },
+  { "cuda_graph", RECENT, PIPE, PIPE ", \"cuda_graph\": \"full\"" },
   { "moe_expert_capacity_factor", MEGATRON, EXPERTS, EXPERTS ", \"moe_expert_capacity_factor\": 1.5",
     "mixtral-8x7b" },
   { "moe_token_drop_policy", MEGATRON, EXPERTS ", \"moe_expert_capacity_factor\": 1.5",
@@ -136,6 +143,7 @@ static const Change changes[] = {
   { "overlap: offload", "deepspeed", SHARDED ", \"offload\": \"optimizer\"",
     SHARDED ", \"offload\": \"optimizer\", \"overlap\": { \"offload\": false }" },
   { "overlap: experts", MEGATRON, EXPERTS, EXPERTS ", \"overlap\": { \"experts\": true }", "deepseek-v2-lite" },
+  { "overlap: exchange", RECENT, EXPERTS, EXPERTS ", \"overlap\": { \"exchange\": true }", "mixtral-8x7b" },
 };
 
 /* Keys that no tool is told, and why. */

@@ -191,7 +191,7 @@ typedef struct {
 
 static const Generation generations[] = {
   { "megatron-2022", "fsdp", "megatron-2022" },
-  { "nemo-2026-01", "megatron", "nemo-2025-05" },
+  { "nemo-2026-01", "megatron", "nemo-2026-02" },
   { "nemo-2025-01", "megatron", "nemo-2025-02" },
   { "fsdp-2021", "fsdp", "fsdp-2023-08" },
   { "torchtitan-2025-eager", "torchtitan", "torchtitan-2024-eager" },

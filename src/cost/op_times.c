@@ -33,7 +33,7 @@ static void fill_key(Key *key, const Op *op, const Plan *plan, const Cluster *cl
   key->op.name = NULL;
   key->op.pass = PASS_FORWARD;
   key->op.redone = key->op.dropped = 0;
-  key->op.async = key->op.joins = FALSE;
+  key->op.async = key->op.joins = key->op.captured = FALSE;
   key->op.flops = key->op.saved_bytes = 0;
 }
 

@@ -15,6 +15,16 @@ static double product_share(const Device *device, const Framework *framework)
   return early ? device->kernels.early_product_share : 1;
 }
 
+/* What takes a collective that long on the links, by kernels of its own. */
+static double exchange_kernel_s(const Op *op, const Device *device, double link_s)
+{
+  const DispatchModel *model = &device->kernels.dispatch;
+
+  if (op->collective.hybrid)
+    return link_s * model->hybrid_slowdown;
+  return MAX(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
+}
+
 double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
 {
   const Device *device = &cluster->device;
@@ -36,7 +46,8 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
   case OP_MEMORY:
     return named_memory_s(device, op->name, op->pass != PASS_FORWARD, op->memory.bytes, op->memory.kernels);
   default:
-    return collective_cost(cluster, op->collective.what, op->collective.bytes, &op->collective.group).seconds +
+    return exchange_kernel_s(op, device, collective_cost(cluster, op->collective.what, op->collective.bytes,
+                                                         &op->collective.group).seconds) +
            (op->collective.group.size > 1 ? plan->framework->collective_s : 0);
   }
 }
@@ -70,7 +81,22 @@ typedef struct {
   double compute_end, tensor_end;
   double slowdown; /* of computation while the communication lane is busy */
   Axis axis;       /* of the last collective */
+  const Plan *plan;
+  double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
+  double exchange_slowdown;
 } Layout;
+
+/* Seconds of the host for an op. */
+static double issue_s(const Op *op, const Plan *plan, const Device *device)
+{
+  const Framework *f = plan->framework;
+
+  if (plan->graph == GRAPH_FULL || (plan->graph == GRAPH_PARTIAL && op->captured))
+    return 0;
+  if (f->operation_s > 0)
+    return op_operations(op, f) * f->operation_s * device->host_slowdown;
+  return op->kind == OP_COLLECTIVE ? 0 : (op->kind == OP_MEMORY ? op->memory.kernels : 1) * f->issue_s;
+}
 
 /* Computation waits for the communication lane. */
 static void join(Layout *l)
@@ -95,9 +121,14 @@ static void lay_op(Layout *l, const Op *op, double op_seconds, double crowding, 
   PassPrice *p = l->price;
   double seconds = share * op_seconds;
 
+  p->host_s += share * issue_s(op, l->plan, &l->cluster->device);
   if (op->joins)
     join(l);
-  if (op->kind == OP_COLLECTIVE) {
+  if (op->kind == OP_COLLECTIVE && op->collective.axis == AXIS_EXPERT && l->plan->overlap.exchange) {
+    l->exchange_s += seconds;
+    l->exchange_slowdown = overlap_slowdown(l->cluster, &op->collective.group);
+    p->tensor_s += seconds;
+  } else if (op->kind == OP_COLLECTIVE) {
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
     l->slowdown = overlap_slowdown(l->cluster, &op->collective.group);
     l->axis = op->collective.axis;
@@ -109,21 +140,34 @@ static void lay_op(Layout *l, const Op *op, double op_seconds, double crowding, 
     l->compute_end += seconds;
     p->compute_s += seconds;
     p->crowded_s += seconds * (crowding - 1);
-    p->kernels += share * (op->kind == OP_MEMORY ? op->memory.kernels : 1);
   }
   p->flops += share * op->flops;
 }
 
-static void finish(Layout *l, const Plan *plan)
+/* Each way and each pass of the exchange has the other micro-batch's computation beside it: over many layers the pass
+ * takes the longer of the two. */
+static void lay_exchange(Layout *l)
 {
   PassPrice *p = l->price;
-  double issue = p->kernels * plan->framework->issue_s;
+  double slowed = MIN(l->exchange_s, l->compute_end) * (1 - 1 / MAX(l->exchange_slowdown, 1));
+
+  l->compute_end += slowed;
+  p->compute_s += slowed;
+  double waited = MAX(0, l->exchange_s - l->compute_end);
+  l->compute_end += waited;
+  p->expert_s += waited;
+}
+
+static void finish(Layout *l)
+{
+  PassPrice *p = l->price;
 
   join(l);
+  lay_exchange(l);
   p->seconds = l->compute_end;
-  if (issue > p->seconds) {
-    p->compute_s += issue - p->seconds;
-    p->seconds = issue;
+  if (p->host_s > p->seconds) {
+    p->compute_s += p->host_s - p->seconds;
+    p->seconds = p->host_s;
   }
 }
 
@@ -147,9 +191,9 @@ static void price_op(gpointer data, const Op *op, double share)
 
 static void price_pass(Priced *w, Pass pass, PassPrice *price)
 {
-  w->layout = (Layout) { .price = price, .cluster = w->cluster, .slowdown = 1 };
+  w->layout = (Layout) { .price = price, .cluster = w->cluster, .plan = w->plan, .slowdown = 1 };
   layer_work_pass(w->work, w->plan, pass, price_op, w);
-  finish(&w->layout, w->plan);
+  finish(&w->layout);
 }
 
 double slowest_device(const Device *device, int devices)

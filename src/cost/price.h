@@ -20,7 +20,7 @@ typedef struct {
   double expert_s;  /* and for that between experts' ranks */
   double crowded_s; /* that computation takes longer while all devices of the node compute */
   double flops;
-  double kernels;
+  double host_s;    /* that the host takes to issue it */
 } PassPrice;
 
 /* What a layer's part of the optimizer's step takes beyond its parameters: cost/orthogonal.h. */

@@ -117,7 +117,7 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
   if (!check_recompute(p, error) || !check_optimizer(&p->optimizer, error))
     return FALSE;
-  if (plan_experts_apart(p) && p->dispatch == DISPATCH_FLEX)
+  if (plan_experts_apart(p) && p->dispatch >= DISPATCH_FLEX)
     return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
                   expert_dispatch_names[p->dispatch], expert_dispatch_names[DISPATCH_ALL_TO_ALL],
                   expert_dispatch_names[DISPATCH_GATHER]);
@@ -133,6 +133,9 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
   if (p->overlap.experts)
     return refuse(error, "plan: overlap.experts: true: expected false to execute");
+  if (p->overlap.exchange || p->graph)
+    return refuse(error, "plan: %s: expected %s to execute", p->graph ? "cuda_graph" : "overlap.exchange: true",
+                  p->graph ? "none" : "false");
   if (p->products)
     return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute", dtype_names[plan_format(p)]);
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)

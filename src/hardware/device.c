@@ -17,6 +17,7 @@ static const JsonField device_fields[] = {
   {"l2_mib", JSON_REAL, G_STRUCT_OFFSET(Device, l2_bytes), FALSE, G_MINDOUBLE, 1e6, MIB},
   {"sms", JSON_INT, G_STRUCT_OFFSET(Device, sms), TRUE, 1, 1e6},
   {"host_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(Device, host_bytes_per_s), TRUE, G_MINDOUBLE, 1e6, GB_PER_S},
+  {"host_slowdown", JSON_REAL, G_STRUCT_OFFSET(Device, host_slowdown), FALSE, 0.1, 100},
   {"sustained_fraction", JSON_REAL, G_STRUCT_OFFSET(Device, sustained_fraction), FALSE, 0.1, 1},
   {"rate_spread", JSON_REAL, G_STRUCT_OFFSET(Device, rate_spread), FALSE, 0, 0.2},
   {"rate_jitter", JSON_REAL, G_STRUCT_OFFSET(Device, rate_jitter), FALSE, 0, 1},
@@ -87,6 +88,8 @@ static gboolean read_device(const PartSource *source, gpointer out, GError **err
   Device *device = out;
   if (!part_fields(source, device_fields, G_N_ELEMENTS(device_fields), device, NULL, error))
     return FALSE;
+  if (device->host_slowdown == 0)
+    device->host_slowdown = 1;
   if (device->sustained_fraction == 0)
     device->sustained_fraction = 1;
   if (device->rate_jitter > 0 && device->rate_jitter_s == 0)

@@ -117,6 +117,7 @@ typedef struct {
   int sms;                              /* or compute units */
   double host_bytes_per_s;              /* to host memory, per direction */
   double power_w;
+  double host_slowdown;                 /* of its host's operations over a Xeon 8480C's; 1 unless known */
   double sustained_fraction;            /* of the rate of short benchmarks, held over long runs */
   double rate_spread;                   /* standard deviation of the rate between like devices */
   double rate_jitter, rate_jitter_s;    /* and of each one's over time, at a moment; it lasts so long. 0 = none */

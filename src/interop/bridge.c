@@ -37,9 +37,15 @@ static void put_model(Export *e, GString *text)
   g_string_append_printf(text, "  expert_model_parallel_size: %d\n", p->ep);
   if (plan_experts_apart(p))
     g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n",
-                           plan_expert_tensor(p), expert_dispatch_names[p->dispatch]);
+                           plan_expert_tensor(p), export_dispatcher(p));
+  if (p->dispatch == DISPATCH_HYBRID)
+    g_string_append(text, "  moe_flex_dispatcher_backend: hybridep\n");
   if (p->overlap.experts)
     g_string_append(text, "  moe_shared_expert_overlap: true\n");
+  if (p->graph)
+    g_string_append_printf(text, "  cuda_graph_impl: %s\n", p->graph == GRAPH_FULL ? "local" : "transformer_engine");
+  if (p->overlap.exchange)
+    export_note(e, "overlap: exchange: true: set comm_overlap.overlap_moe_expert_parallel_comm beside the model");
   if (p->expert_capacity > 0)
     g_string_append_printf(text, "  moe_expert_capacity_factor: %g\n", p->expert_capacity);
   if (p->expert_drop)
@@ -96,6 +102,7 @@ static void lose_unsaid(Export *e)
   Plan said = export_plainest(e);
 
   said.overlap = p->overlap;
+  said.graph = p->graph;
   said.dispatch = p->dispatch;
   said.expert_capacity = p->expert_capacity;
   said.expert_drop = p->expert_drop;

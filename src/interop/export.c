@@ -143,6 +143,7 @@ Plan export_plainest(const Export *e)
   p.expert_capacity = 0;
   p.expert_drop = DROP_PROBS;
   p.expert_padded = FALSE;
+  p.graph = GRAPH_NONE;
   p.optimizer.remainders = FALSE;
   memset(p.optimizer.formats, 0, sizeof p.optimizer.formats);
   p.decoder_seq = p.split_rank = p.micro_group = 0;
@@ -213,6 +214,11 @@ void export_words(GString *text, const char *format, ...)
     g_string_append_c(text, ' ');
   g_string_append_vprintf(text, format, args);
   va_end(args);
+}
+
+const char *export_dispatcher(const Plan *plan)
+{
+  return expert_dispatch_names[plan->dispatch == DISPATCH_HYBRID ? DISPATCH_FLEX : plan->dispatch];
 }
 
 const char *export_optimizer(Export *e, const char *const names[OPTIMIZER_COUNT])

@@ -51,9 +51,17 @@ static void add_expert_parallel(Export *e, GString *flags)
   if (plan_expert_tensor(p) != p->tp)
     export_words(flags, "--expert-tensor-parallel-size %d", plan_expert_tensor(p));
   if (plan_experts_apart(p))
-    export_words(flags, "--moe-token-dispatcher-type %s", expert_dispatch_names[p->dispatch]);
+    export_words(flags, "--moe-token-dispatcher-type %s", export_dispatcher(p));
+  if (p->dispatch == DISPATCH_HYBRID)
+    add(flags, "--moe-flex-dispatcher-backend hybridep");
   if (p->overlap.experts)
     add(flags, "--moe-shared-expert-overlap");
+  if (p->overlap.exchange)
+    add(flags, "--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
+  if (p->graph)
+    add(flags, p->graph == GRAPH_FULL ? "--cuda-graph-impl full_iteration"
+                                      : "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router "
+                                        "moe_preprocess");
   if (p->expert_capacity > 0)
     export_words(flags, "--moe-expert-capacity-factor %g", p->expert_capacity);
   if (p->expert_drop)

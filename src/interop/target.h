@@ -47,8 +47,11 @@ char *export_layout(const Plan *plan, int mtp);
 /* Loses each key in which the plan differs from `said`, what a file says of it without a framework's own. */
 void export_lose_unsaid(Export *e, const Plan *said);
 
+/* Megatron Core's name of the way in which tokens reach experts. */
+const char *export_dispatcher(const Plan *plan);
+
 /* The plan with what no target without a framework's file can be told as usual: strategies by layer, narrow products,
- * formats of states, choices of sharding and of experts' tokens, overlaps. */
+ * formats of states, choices of sharding and of experts' tokens, overlaps, recorded graphs. */
 Plan export_plainest(const Export *e);
 
 /* What runs beside computation otherwise than the tool runs it by itself: a note, or a loss of a format without

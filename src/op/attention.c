@@ -230,7 +230,7 @@ static void core_fused(Build *b)
   double batch = b->plan->micro_batch, heads = local_heads(b), s = b->seq, kv = keys_seen(b);
   Op op = {
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
-    .dropped = 1u << MODULE_CORE_ATTN,
+    .dropped = 1u << MODULE_CORE_ATTN, .captured = b->captured,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
                    .v_head_dim = a->v_head_dim, .causal = a->causal && !a->sparse && kv == s,
                    .dropout = b->model->dropout, .dtype = b->plan->precision },

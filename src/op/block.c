@@ -29,10 +29,12 @@ void build_block(Build *b)
   }
   if (b->spec->entry)
     build_entry_embedding(b);
+  b->captured = TRUE;
   build_norm(b, "attention norm");
   build_attention(b);
   if (!b->spec->parallel)
     build_residual(b);
+  b->captured = FALSE;
   if (b->spec->cross.heads) {
     build_norm(b, "cross norm");
     build_cross_attention(b);

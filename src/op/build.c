@@ -7,6 +7,7 @@ static void add_forward(Build *b, Op op)
   op.pass = PASS_FORWARD;
   op.redone |= b->redone;
   op.dropped |= b->dropped;
+  op.captured = b->captured;
   g_array_append_val(b->work->forward, op);
 }
 
@@ -14,6 +15,7 @@ static void add_forward(Build *b, Op op)
 static void add_backward(Build *b, Op op)
 {
   op.saved_bytes = 0;
+  op.captured = b->captured;
   g_array_append_val(b->work->backward, op);
 }
 
@@ -187,12 +189,15 @@ static double gathered_bytes(const Build *b, const Linear *l)
   return activation_bytes(b) * (is_narrow(b, l) ? fp8_work(b->plan)->value_bytes / b->bytes : 1);
 }
 
+static gboolean is_looped(const Build *b, const Linear *l);
+
 static Op product(const Build *b, const Linear *l, Pass pass, double m, double n, double k)
 {
   Op op = matmul(b, l->name, pass, m, n, k, l->batch);
 
   if (is_narrow(b, l))
     op.matmul.dtype = plan_format(b->plan);
+  op.matmul.loops = is_looped(b, l) ? l->batch : 0;
   return op;
 }
 
@@ -205,12 +210,24 @@ static double cast_in_bytes(const Build *b, const Linear *l)
   return ((l->unmade ? w->cast_bytes : w->made_bytes) * l->rows * l->in + weights) * l->batch;
 }
 
+static gboolean is_looped(const Build *b, const Linear *l)
+{
+  return l->batch > 1 && !(b->plan->framework->grouped_kernels && is_narrow(b, l) && plan_recipe(b->plan) == FP8_MXFP8);
+}
+
+/* Kernels of a cast: of the experts of a rank, that of each one but with scales of earlier steps (Transformer Engine's
+ * multi_tensor_quantize_impl, pytorch/csrc/extensions/cast.cpp). */
+static double cast_kernels(const Build *b, const Linear *l)
+{
+  return is_looped(b, l) ? MAX(1, l->batch * fp8_work(b->plan)->tensor_kernels) : 1;
+}
+
 static void cast_forward(Build *b, const Linear *l)
 {
   double bytes = is_narrow(b, l) ? cast_in_bytes(b, l) : 0;
 
   if (bytes > 0)
-    add_forward(b, stream("cast", PASS_FORWARD, bytes, 1));
+    add_forward(b, stream("cast", PASS_FORWARD, bytes, cast_kernels(b, l)));
 }
 
 static void cast_backward(Build *b, const Linear *l)
@@ -219,7 +236,8 @@ static void cast_backward(Build *b, const Linear *l)
   double weights = w && w->each_pass ? w->weight_bytes * l->in * l->out : 0;
 
   if (w)
-    add_backward(b, stream("cast gradient", PASS_INPUT, (w->cast_bytes * l->rows * l->out + weights) * l->batch, 1));
+    add_backward(b, stream("cast gradient", PASS_INPUT, (w->cast_bytes * l->rows * l->out + weights) * l->batch,
+                           cast_kernels(b, l)));
 }
 
 static double input_saved(const Build *b, const Linear *l)
@@ -364,10 +382,14 @@ void build_stream(Build *b, const Stream *s)
 {
   Op forward = stream(s->name, PASS_FORWARD, s->forward_bytes, s->forward_kernels);
 
+  Op backward = stream(s->name, s->weights ? PASS_WEIGHT : PASS_INPUT, s->backward_bytes, s->backward_kernels);
+
+  forward.memory.operations = s->forward_operations;
+  backward.memory.operations = s->backward_operations;
   forward.saved_bytes = s->saved;
   add_forward(b, forward);
   if (s->backward_bytes > 0)
-    add_backward(b, stream(s->name, s->weights ? PASS_WEIGHT : PASS_INPUT, s->backward_bytes, s->backward_kernels));
+    add_backward(b, backward);
 }
 
 void build_entry(Build *b)

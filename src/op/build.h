@@ -22,6 +22,7 @@ typedef struct {
   double bytes;      /* of an activation element */
   double hidden;
   int replicas;      /* ranks that hold the weights that are added */
+  gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;
 
@@ -50,6 +51,7 @@ typedef struct {
   const char *name;
   double forward_bytes, backward_bytes; /* read and written */
   double forward_kernels, backward_kernels;
+  double forward_operations, backward_operations; /* of the host; 0 = kernels */
   double saved;
   gboolean weights; /* the backward is a weight gradient */
 } Stream;

@@ -5,10 +5,16 @@
 
 #define ROUTER_BYTES 4 /* of a logit: routers work in fp32 */
 
+/* Host operations (op.h) of choosing experts, of its auxiliary loss and of counting and sorting rows for the exchange,
+ * and of their backward: counted in Megatron Core 0.17, moe/router.py, moe_utils.py and token_dispatcher.py. */
+#define DISPATCH_OPERATIONS 40
+#define DISPATCH_BACKWARD_OPERATIONS 25
+
 static void router(Build *b, double rows)
 {
   const FeedForward *f = &b->spec->ffn;
 
+  b->captured = TRUE;
   b->dropped |= 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) { .name = "router", .in = b->hidden, .out = f->experts, .batch = 1, .rows = rows,
                               .bias = f->router_bias, .saved = b->bytes * b->rows * b->hidden,
@@ -24,7 +30,10 @@ static void dispatch(Build *b, double rows, double moved)
   double logits = ROUTER_BYTES * rows * b->spec->ffn.experts;
 
   build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = moved + 2 * logits, .forward_kernels = 4,
-                              .backward_bytes = moved, .backward_kernels = 2, .saved = logits });
+                              .backward_bytes = moved, .backward_kernels = 2, .saved = logits,
+                              .forward_operations = DISPATCH_OPERATIONS,
+                              .backward_operations = DISPATCH_BACKWARD_OPERATIONS });
+  b->captured = FALSE;
 }
 
 static void combine(Build *b, double moved)
@@ -104,7 +113,7 @@ static void sort(Build *b, const char *name, double tokens)
 {
   double bytes = 2 * b->bytes * tokens * b->hidden;
 
-  if (b->spec->ffn.experts > b->plan->ep)
+  if (b->spec->ffn.experts > b->plan->ep && b->plan->dispatch != DISPATCH_HYBRID)
     build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
                                 .backward_kernels = 1 });
 }
@@ -211,6 +220,36 @@ static double places_of_token(const Build *b)
   return places * (1 - pow(1 - 1 / places, f->experts_per_token));
 }
 
+/* Ranks of those that a token's experts are expected on. */
+static double ranks_of_token(const Build *b)
+{
+  double ranks = b->expert.size;
+
+  return ranks * (1 - pow(1 - 1 / ranks, b->spec->ffn.experts_per_token));
+}
+
+#define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
+
+/* An exchange by kernels that send each row once to a place; `rows` of them, to ranks in the node. */
+static void exchange_by_place(Build *b, const char *name, double sent, double rows)
+{
+  double row_bytes = b->bytes * b->hidden;
+  gboolean hybrid = b->plan->dispatch == DISPATCH_HYBRID;
+  Op *ops[2];
+
+  build_exchange(b, name, COLLECTIVE_ALL_TO_ALL, sent * row_bytes, &b->expert);
+  if (b->expert.size < 2)
+    return;
+  ops[0] = forward_op(b, b->work->forward->len - 1);
+  ops[1] = backward_op(b, b->work->backward->len - 1);
+  for (int i = 0; i < 2; i++) {
+    ops[i]->collective.hybrid = hybrid;
+    ops[i]->collective.rows = hybrid ? 0 : rows;
+    ops[i]->collective.row_bytes = row_bytes;
+    ops[i]->collective.sms = DEEPEP_SMS;
+  }
+}
+
 /* As by_all_to_all, but each row goes to each place once; no copies are laid out before. */
 static void by_place(Build *b)
 {
@@ -218,16 +257,17 @@ static void by_place(Build *b)
   double etp = plan_expert_tensor(b->plan), routed = b->rows * f->experts_per_token;
   double received = routed * plan_expert_tokens(b->plan), row_bytes = b->bytes * b->hidden;
   double sent = b->rows * places_of_token(b) * plan_expert_tokens(b->plan);
+  double delivered = b->rows * ranks_of_token(b) * plan_expert_tokens(b->plan);
 
   router(b, b->rows);
   dispatch(b, b->rows, 0);
-  build_exchange(b, "dispatch tokens", COLLECTIVE_ALL_TO_ALL, sent * row_bytes, &b->expert);
+  exchange_by_place(b, "dispatch tokens", sent, delivered);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
   sort(b, "sort tokens", etp * received);
   local_experts(b, etp * received);
   combine(b, 2 * etp * received * row_bytes);
   build_exchange(b, "sum tokens", COLLECTIVE_REDUCE_SCATTER, etp * received * row_bytes, &b->expert_tensor);
-  build_exchange(b, "return tokens", COLLECTIVE_ALL_TO_ALL, sent * row_bytes, &b->expert);
+  exchange_by_place(b, "return tokens", sent, delivered);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + etp) * received * row_bytes);
 }
 
@@ -239,6 +279,7 @@ static void by_gather(Build *b)
   double received = gathered * f->experts_per_token / b->plan->ep * plan_expert_tokens(b->plan);
 
   router(b, b->rows);
+  b->captured = FALSE;
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, gathered * row_bytes, &b->expert_block);
   dispatch(b, b->rows, 2 * received * row_bytes);
   local_experts(b, received);
@@ -251,6 +292,7 @@ static void (*const dispatchers[DISPATCH_COUNT])(Build *) = {
   [DISPATCH_ALL_TO_ALL] = by_all_to_all,
   [DISPATCH_GATHER] = by_gather,
   [DISPATCH_FLEX] = by_place,
+  [DISPATCH_HYBRID] = by_place,
 };
 
 static void experts_apart(Build *b)

@@ -35,6 +35,7 @@ typedef struct {
   gboolean keeps_narrow; /* inputs are kept for the weight gradient in the format */
   double value_bytes;    /* of a value with its share of the scales, as inputs are kept and rows gathered */
   double held_bytes;     /* for a weight beside the 16-bit one */
+  double tensor_kernels; /* of casting one of several tensors; 0 = all in one */
   double gather_bytes;   /* of a weight when ranks gather it */
 } Fp8Work;
 

@@ -75,6 +75,22 @@ static void reverse(GArray *ops)
   }
 }
 
+double op_operations(const Op *op, const Framework *framework)
+{
+  gboolean narrow = op->matmul.dtype == DTYPE_FP8 || op->matmul.dtype == DTYPE_FP4;
+
+  switch (op->kind) {
+  case OP_MATMUL:
+    return framework->product_operations * (narrow ? 2 : 1) + op->matmul.loops;
+  case OP_ATTENTION:
+    return 10;
+  case OP_MEMORY:
+    return op->memory.operations > 0 ? op->memory.operations : op->memory.kernels;
+  default:
+    return op->collective.group.size > 1 ? 4 : 0;
+  }
+}
+
 double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
 {
   if (work->recompute == RECOMPUTE_FULL && plan->framework->recompute_stops_early)

@@ -41,12 +41,14 @@ typedef struct {
   guint redone, dropped; /* bits of modules that make it again under selective recompute; that drop what it keeps */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean joins;   /* waits for the asynchronous collectives before it */
+  gboolean captured; /* recorded by a partial CUDA graph: framework.h */
   union {
     struct {
       double m, n, k, batch;
       DType dtype;
       gboolean activations;
       double accumulate_bytes;
+      double loops;        /* calls of the library for the experts of a rank, where they are not one kernel */
       double block, bytes; /* of block-sparse products: cost/kernel.h */
     } matmul;
     struct {
@@ -55,8 +57,16 @@ typedef struct {
       gboolean causal, dropout;
       DType dtype;
     } attention;
-    struct { double bytes, kernels; } memory;
-    struct { Collective what; double bytes; GroupShape group; Axis axis; } collective;
+    struct { double bytes, kernels, operations; } memory; /* operations: of the host, 0 = its kernels */
+    struct {
+      Collective what;
+      double bytes;
+      GroupShape group;
+      Axis axis;
+      double rows;         /* that kernels of DeepEP on `sms` multiprocessors send; 0 of other collectives */
+      double row_bytes, sms;
+      gboolean hybrid;     /* by HybridEP */
+    } collective;
   };
   double flops;       /* of matrix units */
   double saved_bytes; /* kept from this forward op for the backward pass */
@@ -98,6 +108,15 @@ typedef struct {
  * compares ops of plans with those of their views.
  */
 void op_view(const Plan *plan, Plan *view); /* view: another plan than `plan` */
+
+/*
+ * Operations that the host issues for an op in PyTorch, of about the cost of a torch.nn.Linear: a kernel bound by
+ * memory is one; a product of a framework's layers as many as that says, in 8 or 4 bits twice that ("more than 2x",
+ * TransformerEngine#761); a grouped product one for each expert besides (a cuBLAS call each, with its
+ * tensors: cublaslt_gemm.cu's nvte_multi_tensor_gemm); fused attention 10 and a collective 4, counted in Megatron
+ * Core 0.17 (dot_product_attention.py, mappings.py); the router and what prepares the exchange as op/experts.c says.
+ */
+double op_operations(const Op *op, const Framework *framework);
 
 /* Share of a forward op's work that a backward does again. */
 double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan);

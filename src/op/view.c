@@ -8,7 +8,7 @@
 /* Batch, order along the pipeline, and what becomes of a step's states but for what layers say of them. */
 static void drop_step(Plan *v)
 {
-  Overlap overlap = { .tensor = v->overlap.tensor, .experts = v->overlap.experts };
+  Overlap overlap = { .tensor = v->overlap.tensor, .experts = v->overlap.experts, .exchange = v->overlap.exchange };
   double persistence = v->sharding.persistence;
 
   v->global_batch = v->micro_group = v->shard_group = 0;

@@ -75,6 +75,31 @@ static gboolean check_shared(const Subject *s, GError **error)
   return TRUE;
 }
 
+static gboolean check_exchange(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (!p->overlap.exchange)
+    return TRUE;
+  if (!p->framework->exchange_overlap || !plan_experts_apart(p) || p->overlap.experts)
+    return broken(error, "overlap: exchange: true: expected false but where %s exchanges tokens over ranks, and "
+                         "without overlap of shared experts", p->framework->name);
+  if (p->pp > 1 && p->vpp == 1)
+    return broken(error, "overlap: exchange: true: expected virtual_pipeline_model_parallel_size above 1 with a "
+                         "pipeline, which runs a forward beside a backward");
+  return TRUE;
+}
+
+static gboolean check_graph(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->graph && !(p->framework->graphs >> p->graph & 1))
+    return broken(error, "cuda_graph: \"%s\": expected one that %s runs", cuda_graph_names[p->graph],
+                  p->framework->name);
+  return TRUE;
+}
+
 static gboolean check_capacity(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -89,7 +114,7 @@ gboolean check_experts(const Subject *s, GError **error)
 {
   gboolean any = FALSE;
 
-  if (!check_shared(s, error) || !check_capacity(s, error))
+  if (!check_shared(s, error) || !check_capacity(s, error) || !check_exchange(s, error) || !check_graph(s, error))
     return FALSE;
   if ((s->plan->expert_padded || s->plan->expert_drop) && s->plan->expert_capacity <= 0)
     return broken(error, "%s: expected a moe_expert_capacity_factor beside it",

@@ -8,7 +8,8 @@
 
 const char *const recompute_names[] = { "none", "selective", "full", NULL };
 const char *const context_exchange_names[] = { "p2p", "all_gather", "a2a", NULL };
-const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", NULL };
+const char *const expert_dispatch_names[] = { "alltoall", "allgather", "flex", "hybridep", NULL };
+const char *const cuda_graph_names[] = { "none", "partial", "full", NULL };
 const char *const fp8_recipe_names[] = { "none", "delayed", "current", "tensorwise", "blockwise", "mxfp8", "nvfp4",
                                          NULL };
 const char *const memory_count_names[] = { "nvidia-smi", "max_allocated", "max_reserved", NULL };
@@ -56,6 +57,9 @@ static const JsonField fields[] = {
   { "single_process", JSON_BOOL, FIELD(single_process) },
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "excludes", JSON_ANY },
+  { "moe_grouped_kernels", JSON_BOOL, FIELD(grouped_kernels) },
+  { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },
+  { "cuda_graphs", JSON_ANY },
   { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
@@ -91,6 +95,8 @@ static const JsonField fields[] = {
   { "bucket_mparams_per_rank", JSON_REAL, FIELD(bucket_params_per_rank), FALSE, 0, 1e6, 1e6 },
   { "cuda_version", JSON_REAL, FIELD(cuda_version), FALSE, 1, 1000 },
   { "issue_us", JSON_REAL, FIELD(issue_s), FALSE, 0, 1000, 1e-6 },
+  { "product_operations", JSON_REAL, FIELD(product_operations), FALSE, 1, 100 },
+  { "operation_us", JSON_REAL, FIELD(operation_s), FALSE, 0, 1000, 1e-6 },
   { "collective_us", JSON_REAL, FIELD(collective_s), FALSE, 0, 1000, 1e-6 },
   { "step_ms", JSON_REAL, FIELD(step_s), FALSE, 0, 1e5, 1e-3 },
   { "shard_tensors", JSON_INT, FIELD(shard_tensors), FALSE, 0, 1000 },
@@ -206,7 +212,8 @@ static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **err
 {
   int first;
 
-  return read_names(doc, "optimizers", optimizer_names, &out->optimizers, &first, error) &&
+  return read_names(doc, "cuda_graphs", cuda_graph_names, &out->graphs, &first, error) &&
+         read_names(doc, "optimizers", optimizer_names, &out->optimizers, &first, error) &&
          read_names(doc, "state_dtypes", optimizer_state_names, &out->state_formats, &first, error) &&
          read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error);
 }

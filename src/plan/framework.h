@@ -43,13 +43,21 @@ typedef enum { EXPERTS_WHOLE, EXPERTS_DATA, EXPERTS_FOLDED } ExpertPlacement;
 /* How tokens reach experts on other ranks: each rank sends every expert's rank its tokens; all
  * ranks gather all tokens, and sum what their experts make of them; each rank sends every node
  * its tokens once, where they are forwarded, and added up before they return (DeepSeek-V3, arXiv
- * 2412.19437, section 3.2.2; DeepEP, Megatron Core's flex). */
-typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_FLEX, DISPATCH_COUNT } ExpertDispatch;
+ * 2412.19437, section 3.2.2; DeepEP, Megatron Core's flex); the same with copies by the memory engines of few
+ * multiprocessors, over whole NVLink domains, which lays rows out by expert as they arrive (HybridEP,
+ * deepseek-ai/DeepEP, branch hybrid-ep; Megatron Core's flex with the backend hybridep). */
+typedef enum { DISPATCH_ALL_TO_ALL, DISPATCH_GATHER, DISPATCH_FLEX, DISPATCH_HYBRID, DISPATCH_COUNT } ExpertDispatch;
 extern const char *const expert_dispatch_names[];
 
 /* What becomes of a limit of an expert's tokens: it has none; tokens beyond are dropped; and
  * experts with fewer work on empty rows up to it, so that all have as many. */
 typedef enum { CAPACITY_NONE, CAPACITY_DROP, CAPACITY_PAD } ExpertCapacity;
+
+/* Kernels that the host launches as recorded graphs: none; of layers with experts those of attention, router and what
+ * prepares the exchange, whose shapes do not depend on the routing; all of a step (Megatron Core's cuda_graph_impl
+ * none, transformer_engine with modules attn, moe_router and moe_preprocess, and full_iteration). */
+typedef enum { GRAPH_NONE, GRAPH_PARTIAL, GRAPH_FULL } CudaGraph;
+extern const char *const cuda_graph_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;
 
@@ -81,6 +89,10 @@ typedef struct {
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
   gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
+  gboolean grouped_kernels;   /* in mxfp8, casts and products of all experts of a rank are one kernel each, not one an
+                                 expert */
+  gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches */
+  guint graphs;               /* that it runs: bit i is CudaGraph i */
   gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */
@@ -116,6 +128,8 @@ typedef struct {
   double bucket_params_per_rank; /* and at least this times the data-parallel ranks */
   double cuda_version;        /* whose libraries it calls */
   double issue_s;             /* host time to launch a kernel */
+  double product_operations;  /* of these, for a product with weights */
+  double operation_s;         /* host time of an operation that a layer issues (op/op.h); 0: issue_s a kernel */
   double collective_s;        /* host and stream time added to each collective */
   double step_s;              /* fixed time of a step: data, logging */
   int shard_tensors;          /* of a layer that ZeRO-3 gathers and reduces one by one, 0 = the layer at once */

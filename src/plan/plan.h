@@ -38,6 +38,8 @@ typedef struct {
   gboolean tensor;     /* the input gradient's reduction, beside the weight gradient */
   gboolean offload;    /* gradients go to the host beside the backwards that make them */
   gboolean experts;    /* shared experts compute beside the exchange of tokens (moe_shared_expert_overlap) */
+  gboolean exchange;   /* tokens of one micro-batch travel beside the other pass of another one
+                          (overlap_moe_expert_parallel_comm) */
 } Overlap;
 
 typedef struct {
@@ -53,6 +55,7 @@ typedef struct {
   double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
   double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */
   ExpertDrop expert_drop; /* what is dropped beyond it */
+  CudaGraph graph;        /* of a layer's kernels */
   gboolean expert_padded; /* each expert gets as many rows as its capacity */
   ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;

@@ -8,7 +8,7 @@ typedef struct {
   gboolean sequence_parallel;
   int zero, recompute, precision, fp8_recipe, attention, context, shard_group, etp, dispatch;
   double expert_load, expert_capacity;
-  int expert_drop;
+  int expert_drop, graph;
   gboolean expert_padded, partition_activations;
   int micro_group;
   char *schedule, *framework;
@@ -45,6 +45,7 @@ static const JsonField fields[] = {
   { "moe_expert_capacity_factor", JSON_REAL, FIELD(expert_capacity), FALSE, 0.01, 1e6 },
   { "moe_token_drop_policy", JSON_ENUM, FIELD(expert_drop), .names = expert_drop_names },
   { "moe_pad_expert_input_to_capacity", JSON_BOOL, FIELD(expert_padded) },
+  { "cuda_graph", JSON_ENUM, FIELD(graph), .names = cuda_graph_names },
   { "moe_load_imbalance", JSON_REAL, FIELD(expert_load), FALSE, 1, 1e6 },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
   { "shard_group_size", JSON_INT, FIELD(shard_group), FALSE, 1, DEGREE_MAX },
@@ -90,6 +91,7 @@ static const JsonField overlap_fields[] = {
   { "tensor", JSON_BOOL, G_STRUCT_OFFSET(Overlap, tensor) },
   { "offload", JSON_BOOL, G_STRUCT_OFFSET(Overlap, offload) },
   { "experts", JSON_BOOL, G_STRUCT_OFFSET(Overlap, experts) },
+  { "exchange", JSON_BOOL, G_STRUCT_OFFSET(Overlap, exchange) },
 };
 
 static int given(int value, int otherwise)
@@ -214,6 +216,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
   out->expert_capacity = f->expert_capacity;
   out->expert_drop = f->expert_drop;
   out->expert_padded = f->expert_padded;
+  out->graph = f->graph;
   const Schedule *schedule = resolve_schedule(doc, f->schedule, out->vpp, loaded, error);
   if (!schedule)
     return FALSE;
@@ -236,7 +239,7 @@ static gboolean resolve(const JsonDoc *doc, const PlanFile *f, const Model *mode
 
 static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Framework **framework, GError **error)
 {
-  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, FALSE,
+  PlanFile f = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, FALSE, -1, -1, -1, -1, -1, -1, -1, -1, -1, 1, 0, 0, 0, FALSE,
                  FALSE, 0, NULL, NULL, 0, 0, FALSE };
   gboolean ok = json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), &f, error) &&
                 resolve(doc, &f, model, out, framework, error);
@@ -309,6 +312,8 @@ static void write_groups(const Plan *p, JsonWriter *w)
     json_put_string(w, "moe_token_drop_policy", expert_drop_names[p->expert_drop]);
   if (p->expert_padded)
     json_put_bool(w, "moe_pad_expert_input_to_capacity", TRUE);
+  if (p->graph)
+    json_put_string(w, "cuda_graph", cuda_graph_names[p->graph]);
   if (p->expert_load > 1)
     json_put_real(w, "moe_load_imbalance", p->expert_load);
 }
@@ -347,6 +352,8 @@ static void write_overlap(const Plan *p, JsonWriter *w)
     json_put_bool(w, "offload", p->overlap.offload);
   if (p->overlap.experts)
     json_put_bool(w, "experts", TRUE);
+  if (p->overlap.exchange)
+    json_put_bool(w, "exchange", TRUE);
   json_close(w, '}');
 }
 

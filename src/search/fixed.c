@@ -90,7 +90,7 @@ static gboolean fix_one(const char *key, const char *value, Fixed *out, GError *
     return fix_offload(value, out, error);
   if (g_str_equal(key, "dispatcher")) {
     out->dispatch = names_find(expert_dispatch_names, value);
-    return out->dispatch >= 0 || bad_fix(error, key, value, "alltoall, allgather or flex");
+    return out->dispatch >= 0 || bad_fix(error, key, value, "alltoall, allgather, flex or hybridep");
   }
   if (g_str_equal(key, "order")) {
     out->order = names_find(fixed_orders, value);

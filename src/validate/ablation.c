@@ -33,7 +33,7 @@ static void launches(Cluster *c, Framework *f)
 static void host(Cluster *c, Framework *f)
 {
   UNUSED(c);
-  f->issue_s = f->collective_s = f->step_s = 0;
+  f->issue_s = f->operation_s = f->collective_s = f->step_s = 0;
 }
 
 static void sustained(Cluster *c, Framework *f)

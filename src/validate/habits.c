@@ -5,7 +5,7 @@
 #define LIKE_MAX 8 /* files that are like each other */
 
 typedef struct {
-  int recompute, memory;
+  int recompute, memory, graph;
   Habits habits;
 } Parsed;
 
@@ -13,6 +13,7 @@ typedef struct {
 
 static const JsonField fields[] = {
   { "recompute", JSON_ENUM, G_STRUCT_OFFSET(Parsed, recompute), .names = recompute_names },
+  { "cuda_graph", JSON_ENUM, G_STRUCT_OFFSET(Parsed, graph), .names = cuda_graph_names },
   { "micro_batch_size", JSON_INT, FIELD(micro_batch), FALSE, 0, 4096 },
   { "vocab", JSON_INT, FIELD(vocab), FALSE, 1, 1e7 },
   { "zero_stage", JSON_INT, FIELD(zero), FALSE, 0, 3 },
@@ -63,6 +64,7 @@ gboolean habits_read(const char *framework, Habits *out, GError **error)
   *out = parsed.habits;
   out->recompute = parsed.recompute;
   out->memory = parsed.memory;
+  out->graph = parsed.graph;
   return ok;
 }
 

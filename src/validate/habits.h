@@ -10,6 +10,7 @@
 
 typedef struct {
   Recompute recompute;
+  CudaGraph graph;            /* of models with experts */
   int micro_batch;            /* 0 = the rank's batch over the pipeline's stages */
   int vocab, zero;
   gboolean sequence_parallel;

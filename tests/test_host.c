@@ -1,0 +1,188 @@
+/* What the host issues, what graphs spare it, and exchanges that run beside other passes. */
+#include "main.h"
+#include "planned.h"
+
+#include "cost/kernel.h"
+
+static void setup(Planned *f)
+{
+  planned_init(f, fixture_experts(1, 512, 8, 16, 1024, 1000), fixture_cluster("dgx", 16), "nemo-2026-04");
+  planned_spread(f, 1);
+  f->plan.ep = 16;
+}
+
+static PassPrice pass_of(const Planned *f, Pass pass)
+{
+  planned_accept(f);
+  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  return prices->layers[f->model->layers[1]].pass[pass];
+}
+
+/* Counted by hand: a product is as many as the framework says, twice in fewer bits, and one more for each expert that
+ * is not in the same kernel. */
+START_TEST(operations_are_counted)
+{
+  Framework f = { .product_operations = 2 };
+  const Op plain = { .kind = OP_MATMUL, .matmul = { .dtype = DTYPE_BF16, .batch = 8 } };
+  const Op narrow = { .kind = OP_MATMUL, .matmul = { .dtype = DTYPE_FP8, .batch = 8, .loops = 8 } };
+  const Op stream = { .kind = OP_MEMORY, .memory = { .kernels = 3 } };
+  const Op router = { .kind = OP_MEMORY, .memory = { .kernels = 3, .operations = 40 } };
+  const Op alone = { .kind = OP_COLLECTIVE, .collective = { .group = { .size = 1 } } };
+  const Op pair = { .kind = OP_COLLECTIVE, .collective = { .group = { .size = 2 } } };
+
+  ck_assert_double_eq(op_operations(&plain, &f), 2);
+  ck_assert_double_eq(op_operations(&narrow, &f), 2 * 2 + 8);
+  ck_assert_double_eq(op_operations(&stream, &f), 3);
+  ck_assert_double_eq(op_operations(&router, &f), 40);
+  ck_assert_double_eq(op_operations(&alone, &f), 0);
+  ck_assert_double_eq(op_operations(&pair, &f), 4);
+}
+END_TEST
+
+/* Small passes last as long as the host; a partial graph takes attention and router from it, a full one all. A slower
+ * host takes as much longer as it is slower. */
+START_TEST(graphs_spare_the_host)
+{
+  Planned f;
+
+  setup(&f);
+  for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass += PASS_BACKWARD - PASS_FORWARD) {
+    f.plan.graph = GRAPH_NONE;
+    PassPrice none = pass_of(&f, pass);
+    f.plan.graph = GRAPH_PARTIAL;
+    PassPrice partial = pass_of(&f, pass);
+    f.plan.graph = GRAPH_FULL;
+    PassPrice full = pass_of(&f, pass);
+    ck_assert_double_eq(none.seconds, none.host_s);
+    ck_assert_double_lt(partial.host_s, 0.8 * none.host_s);
+    ck_assert_double_gt(partial.host_s, 0);
+    ck_assert_double_eq(full.host_s, 0);
+    ck_assert_double_lt(full.seconds, partial.seconds);
+    f.plan.graph = GRAPH_NONE;
+    f.cluster->device.host_slowdown = 2;
+    ck_assert_double_eq_tol(pass_of(&f, pass).seconds, 2 * none.seconds, 1e-12);
+    f.cluster->device.host_slowdown = 1;
+    f.framework->operation_s = f.framework->issue_s = 0;
+    ck_assert_double_eq_tol(pass_of(&f, pass).seconds, full.seconds, 1e-15);
+    f.framework->operation_s = 30e-6;
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* Beside the other pass of another micro-batch, tokens travel as long as there is computation; the rest is waited for.
+ * Nothing is gained beyond the exchange, and the lanes are not counted twice. */
+START_TEST(exchanges_hide_behind_other_passes)
+{
+  Planned f;
+
+  setup(&f);
+  f.plan.graph = GRAPH_FULL;
+  for (int bytes = 0; bytes < 2; bytes++) {
+    f.model->specs[f.model->layers[1]].ffn.width = bytes ? 64 : 65536; /* bound by exchange, by computation */
+    f.plan.overlap.exchange = FALSE;
+    PassPrice apart = pass_of(&f, PASS_FORWARD);
+    f.plan.overlap.exchange = TRUE;
+    PassPrice beside = pass_of(&f, PASS_FORWARD);
+    ck_assert_double_eq(beside.tensor_s, apart.tensor_s);
+    ck_assert_double_lt(beside.seconds, apart.seconds);
+    ck_assert_double_ge(beside.seconds, MAX(apart.seconds - apart.expert_s, apart.expert_s) * (1 - 1e-12));
+    ck_assert_double_eq_tol(beside.seconds, beside.compute_s + beside.expert_s, 1e-12);
+    ck_assert_int_eq(beside.expert_s > 0, bytes);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+START_TEST(rules_of_graphs_and_exchanges)
+{
+  Planned f;
+
+  setup(&f);
+  f.plan.overlap.exchange = f.plan.overlap.experts = TRUE;
+  planned_refuse(&f, RULE_EXPERTS, "plan: overlap: exchange: true: expected false but where nemo-2026-04 exchanges "
+                                   "tokens over ranks, and without overlap of shared experts");
+  f.plan.overlap.experts = FALSE;
+  f.plan.pp = 2;
+  f.plan.dp = f.plan.ep = 8;
+  planned_refuse(&f, RULE_EXPERTS, "plan: overlap: exchange: true: expected virtual_pipeline_model_parallel_size above "
+                                   "1 with a pipeline, which runs a forward beside a backward");
+  f.plan.pp = 1;
+  f.plan.dp = f.plan.ep = 16;
+  planned_accept(&f);
+  f.framework->graphs = 1u << GRAPH_NONE;
+  f.plan.graph = GRAPH_FULL;
+  planned_refuse(&f, RULE_EXPERTS, "plan: cuda_graph: \"full\": expected one that nemo-2026-04 runs");
+  planned_clear(&f);
+}
+END_TEST
+
+/* Casts of a rank's experts: a kernel each, all in one with scales of earlier steps, or where the framework groups
+ * them. */
+START_TEST(casts_of_experts)
+{
+  static const struct {
+    Fp8Recipe recipe;
+    gboolean grouped;
+    double kernels;
+  } casts[] = { { FP8_CURRENT, FALSE, 12 }, { FP8_BLOCKWISE, FALSE, 4 }, { FP8_MXFP8, FALSE, 4 },
+                { FP8_MXFP8, TRUE, 1 }, { FP8_CURRENT, TRUE, 12 } };
+  Planned f;
+
+  setup(&f);
+  f.plan.ep = 4; /* four experts a rank */
+  for (gsize i = 0; i < G_N_ELEMENTS(casts); i++) {
+    gboolean found = FALSE;
+    LayerWork work;
+    plan_set_format(&f.plan, DTYPE_FP8);
+    f.plan.fp8_recipe = casts[i].recipe;
+    f.framework->grouped_kernels = casts[i].grouped;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+    for (guint o = 1; o < work.forward->len; o++) {
+      const Op *op = &g_array_index(work.forward, Op, o), *cast = op - 1;
+      if (!g_str_equal(op->name, "experts up"))
+        continue;
+      found = TRUE;
+      ck_assert_str_eq(cast->name, "cast");
+      ck_assert_double_eq(cast->memory.kernels, casts[i].kernels);
+      ck_assert_double_eq(op->matmul.loops, casts[i].kernels == 1 ? 0 : 4);
+    }
+    ck_assert(found);
+    layer_work_clear(&work);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* Rows over multiprocessors, by hand; where the links take longer, they count; HybridEP's calls take longer than its
+ * kernels. */
+START_TEST(rows_are_sent_by_multiprocessors)
+{
+  const DispatchModel model = { .base_s = 1e-5, .row_s = 1e-7, .s_per_byte = 1e-10, .hybrid_slowdown = 1.5 };
+  const DispatchModel unknown = { .hybrid_slowdown = 1 };
+  Planned f;
+
+  ck_assert_double_eq_tol(dispatch_s(&model, 1000, 1000, 10), 1e-5 + 1000 * 2e-7 / 10, 1e-15);
+  ck_assert_double_eq(dispatch_s(&unknown, 1000, 1000, 10), 0);
+  setup(&f);
+  Op op = { .kind = OP_COLLECTIVE,
+            .collective = { .what = COLLECTIVE_ALL_TO_ALL, .bytes = 1e6, .axis = AXIS_EXPERT,
+                            .group = group_shape(f.cluster, 8, 1) } };
+  double link = op_s(&op, &f.plan, f.cluster), call = f.framework->collective_s;
+  f.cluster->device.kernels.dispatch = model;
+  ck_assert_double_eq(op_s(&op, &f.plan, f.cluster), link); /* NCCL's */
+  op.collective.rows = 100;
+  op.collective.row_bytes = 1e4;
+  op.collective.sms = 20;
+  ck_assert_double_eq(op_s(&op, &f.plan, f.cluster), link);
+  op.collective.rows = 1e6;
+  ck_assert_double_eq_tol(op_s(&op, &f.plan, f.cluster), dispatch_s(&model, 1e6, 1e4, 20) + call, 1e-12);
+  op.collective.rows = 0;
+  op.collective.hybrid = TRUE;
+  ck_assert_double_eq_tol(op_s(&op, &f.plan, f.cluster), 1.5 * (link - call) + call, 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("host", rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
+          exchanges_hide_behind_other_passes, rules_of_graphs_and_exchanges, casts_of_experts)
