@@ -2,62 +2,21 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "validate/case_experts.h"
+#include "validate/case_model.h"
 #include "validate/family.h"
 #include "validate/unstated.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers of a row; -1 where the cell is empty. */
-typedef struct {
-  int layers, hidden, ffn_hidden, heads, kv_heads, seq, vocab;
-  int gpus, tp, sp, pp, vpp, dp, cp, micro_batch, global_batch;
-} Numbers;
-
-typedef struct {
-  const char *column;
-  gsize offset;
-  int min, max;
-} NumberColumn;
-
-#define SIZE_MAX_ROW 100000000
-#define COLUMN(name) { #name, G_STRUCT_OFFSET(Numbers, name), 1, SIZE_MAX_ROW }
-
-static const NumberColumn number_columns[] = {
-  COLUMN(layers),       COLUMN(hidden), COLUMN(ffn_hidden), COLUMN(heads), COLUMN(kv_heads),
-  COLUMN(seq),          COLUMN(vocab),  COLUMN(gpus),       COLUMN(tp),    { "sp", G_STRUCT_OFFSET(Numbers, sp), 0, 1 },
-  COLUMN(pp),           COLUMN(vpp),    COLUMN(dp),         COLUMN(cp),    COLUMN(micro_batch),
-  COLUMN(global_batch),
-};
-
-static gboolean bad_cell(const Csv *csv, int row, const char *column, const char *expected, GError **error)
-{
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: \"%s\": expected %s", csv->name,
-              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
-  return FALSE;
-}
-
-static gboolean read_numbers(const Csv *csv, int row, Numbers *n, GError **error)
-{
-  for (gsize i = 0; i < G_N_ELEMENTS(number_columns); i++) {
-    int *out = &G_STRUCT_MEMBER(int, n, number_columns[i].offset);
-    *out = -1;
-    if (!csv_int(csv, row, number_columns[i].column, out, error))
-      return FALSE;
-    if (*csv_cell(csv, row, number_columns[i].column) && (*out < number_columns[i].min || *out > number_columns[i].max)) {
-      g_autofree char *expected = g_strdup_printf("an integer from %d to %d", number_columns[i].min, number_columns[i].max);
-      return bad_cell(csv, row, number_columns[i].column, expected, error);
-    }
-  }
-  return TRUE;
-}
-
 /* Columns without which there is nothing to simulate, or to compare with. */
 static const char *find_blank(const Csv *csv, int row)
 {
-  static const char *const needed[] = { "layers", "hidden", "heads", "seq", "gpus", "global_batch", "cluster", NULL };
+  static const char *const needed[] = { "gpus", "global_batch", "cluster", "layers", "hidden", "heads", "seq", NULL };
+  gboolean described = *case_model_file(csv, row) != '\0';
 
-  for (int i = 0; needed[i]; i++)
+  for (int i = 0; needed[i] && !(described && g_str_equal(needed[i], "layers")); i++)
     if (!*csv_cell(csv, row, needed[i]))
       return needed[i];
   return *csv_cell(csv, row, "iteration_s") || *csv_cell(csv, row, "memory_gib") ? NULL : "iteration_s";
@@ -77,7 +36,7 @@ static char *find_unplanned(const Csv *csv, int row)
   return *schedule && !find_schedule(schedule) ? g_strdup_printf("schedule %s", schedule) : NULL;
 }
 
-static void say_default(Case *c, const char *column)
+void case_say_default(Case *c, const char *column)
 {
   g_ptr_array_add(c->defaulted, (gpointer)column);
 }
@@ -87,25 +46,19 @@ static void take_default(Case *c, int *value, const char *column, int otherwise)
   if (*value >= 0)
     return;
   *value = otherwise;
-  say_default(c, column);
-}
-
-static const char *mlp_of(const Csv *csv, int row)
-{
-  const char *mlp = csv_cell(csv, row, "mlp");
-  return *mlp ? mlp : "gelu";
+  case_say_default(c, column);
 }
 
 /* A gated feed-forward has 8/3 of the hidden size, in steps of 256, as LLaMA's
  * reference code (Touvron et al. 2023) sets it; others have 4 times. */
 static int default_ffn(const Csv *csv, int row, int hidden)
 {
-  return g_str_equal(mlp_of(csv, row), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
+  return g_str_equal(case_mlp(csv, row), "swiglu") ? (8 * hidden / 3 + 255) / 256 * 256 : 4 * hidden;
 }
 
 /* Ranks that hold a model: what data and context parallelism leave, tensor parallelism in a node first (Narayanan et
  * al. 2021, takeaway 1). */
-static void fill_degrees(Case *c, Numbers *n)
+static void fill_degrees(Case *c, CaseNumbers *n)
 {
   int ranks = n->dp > 0 ? MAX(1, n->gpus / (n->dp * n->cp)) : MAX(1, n->tp) * MAX(1, n->pp);
 
@@ -115,14 +68,20 @@ static void fill_degrees(Case *c, Numbers *n)
     n->dp = MAX(1, n->gpus / MAX(1, n->tp * n->pp * n->cp));
 }
 
-/* Empty cells of which the framework or the family knows a default. */
-static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, Numbers *n)
+static void fill_architecture(Case *c, const Csv *csv, int row, CaseNumbers *n)
 {
   if (!*csv_cell(csv, row, "mlp"))
-    say_default(c, "mlp");
+    case_say_default(c, "mlp");
   take_default(c, &n->vocab, "vocab", c->family->vocab ? c->family->vocab : c->unstated.vocab);
   take_default(c, &n->ffn_hidden, "ffn_hidden", default_ffn(csv, row, n->hidden));
   take_default(c, &n->kv_heads, "kv_heads", n->heads);
+}
+
+/* Empty cells of which the framework or the family knows a default. */
+static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, CaseNumbers *n)
+{
+  if (!*case_model_file(csv, row))
+    fill_architecture(c, csv, row, n);
   take_default(c, &n->vpp, "vpp", 1);
   take_default(c, &n->cp, "cp", 1);
   fill_degrees(c, n);
@@ -133,30 +92,6 @@ static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, Numbers
   take_default(c, &n->micro_batch, "micro_batch",
                c->micro_batch_open ? c->unstated.micro_batch << MIN(doublings, 20)
                                    : MAX(1, n->global_batch / n->dp / n->pp));
-}
-
-static Model *make_model(const Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
-{
-  g_autoptr(GString) text = g_string_new(NULL);
-  JsonWriter w;
-
-  json_writer_init(&w, text);
-  json_open(&w, NULL, '{');
-  json_put_string(&w, "name", csv_cell(csv, row, "id"));
-  json_put_int(&w, "layers", n->layers);
-  json_put_int(&w, "hidden", n->hidden);
-  json_put_int(&w, "heads", n->heads);
-  json_put_int(&w, "kv_heads", n->kv_heads);
-  json_put_int(&w, "ffn_hidden", n->ffn_hidden);
-  json_put_int(&w, "vocab", n->vocab);
-  json_put_int(&w, "seq", n->seq);
-  json_put_string(&w, "mlp", mlp_of(csv, row));
-  json_put_string(&w, "norm", c->family->norm);
-  json_put_string(&w, "positions", c->family->positions);
-  json_put_bool(&w, "bias", c->family->bias);
-  json_put_bool(&w, "tied_embeddings", c->family->tied);
-  json_close(&w, '}');
-  return model_parse(text->str, text->len, csv->name, error);
 }
 
 /* A cell that is one of `names`; an empty one takes `otherwise`. */
@@ -173,8 +108,7 @@ static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column
   *out = names_find(names, cell);
   if (*out >= 0)
     return TRUE;
-  g_autofree char *list = g_strjoinv(", ", (char **)names), *expected = g_strconcat("one of ", list, NULL);
-  return bad_cell(csv, row, column, expected, error);
+  return cells_not_one_of(csv, row, column, names, error);
 }
 
 /* A number of ranks, or "gpus_per_node": what is empty is all, or under hybrid sharding a node. */
@@ -188,7 +122,7 @@ static gboolean read_shard_group(Case *c, const Csv *csv, int row, gboolean hybr
   else if (*cell && !csv_int(csv, row, "shard_group", &group, error))
     return FALSE;
   if (group < 0)
-    return bad_cell(csv, row, "shard_group", "a number of ranks, gpus_per_node or nothing", error);
+    return cells_bad(csv, row, "shard_group", "a number of ranks, gpus_per_node or nothing", error);
   c->plan.shard_group = group >= plan_replicas(&c->plan) ? 0 : group;
   return TRUE;
 }
@@ -206,10 +140,10 @@ static gboolean read_zero(Case *c, const Csv *csv, int row, GError **error)
   }
 
   if (*zero && (strlen(zero) != 1 || !strchr("0123", *zero)))
-    return bad_cell(csv, row, "zero", "0 to 3 or hsdp", error);
+    return cells_bad(csv, row, "zero", "0 to 3 or hsdp", error);
   c->plan.zero = *zero ? *zero - '0' : c->unstated.zero;
   if (!*zero && plan_replicas(&c->plan) > 1)
-    say_default(c, "zero");
+    case_say_default(c, "zero");
   return TRUE;
 }
 
@@ -219,7 +153,7 @@ static gboolean read_overlap(Case *c, const Csv *csv, int row, GError **error)
   const char *overlap = csv_cell(csv, row, "overlap");
 
   if (*overlap && !g_str_equal(overlap, "none") && !g_str_equal(overlap, "data"))
-    return bad_cell(csv, row, "overlap", "none, data or nothing", error);
+    return cells_bad(csv, row, "overlap", "none, data or nothing", error);
   if (g_str_equal(overlap, "data"))
     c->plan.overlap.gradients = c->plan.overlap.parameters = TRUE;
   else if (*overlap)
@@ -236,14 +170,14 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
 
   if (g_str_has_prefix(cell, "full:")) {
     if (!g_ascii_string_to_signed(cell + strlen("full:"), 10, 1, SPLIT_LAYERS_MAX, &layers, NULL))
-      return bad_cell(csv, row, "recompute", "full:N with the layers of a stage", error);
+      return cells_bad(csv, row, "recompute", "full:N with the layers of a stage", error);
     c->plan.recompute = RECOMPUTE_FULL;
     c->plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = (int)layers };
     return TRUE;
   }
   /* "other": the note says what, in words */
   if (g_str_equal(cell, "other")) {
-    say_default(c, "recompute");
+    case_say_default(c, "recompute");
     recompute = c->unstated.recompute;
   } else if (!read_choice(c, csv, row, "recompute", recompute_names, c->unstated.recompute, &recompute,
                           error)) {
@@ -253,7 +187,7 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
   c->blocks_open = !*cell || g_str_equal(cell, "other");
   if (!c->blocks_open && recompute == RECOMPUTE_SELECTIVE && c->unstated.selective_blocks) {
     c->blocks_open = TRUE;
-    say_default(c, "recompute");
+    case_say_default(c, "recompute");
   }
   return TRUE;
 }
@@ -269,6 +203,9 @@ static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
       !read_choice(c, csv, row, "precision", dtype_names, c->plan.precision, &precision, error))
     return FALSE;
   plan_set_format(&c->plan, precision);
+  if (!case_read_recipe(c, csv, row, error) || !case_read_modules(c, csv, row, error) ||
+      !case_read_graph(c, csv, row, error))
+    return FALSE;
   /* "flash" is the generation's own fused kernel where that is older */
   if (attention != ATTENTION_FLASH || f->attention >= ATTENTION_FLASH)
     c->plan.attention = attention;
@@ -308,12 +245,26 @@ static void split_unstated(Case *c, int layers, int stages)
   }
   if (c->framework->splits != SPLITS_ANY)
     return;
+  /* a module for multi-token prediction counts on the last stage (Megatron-Bridge's layouts of DeepSeek-V3) */
+  if (c->model->mtp && split_fill(layers, stages, 0, split)) {
+    case_say_default(c, "layer_split");
+    return;
+  }
   if ((layers + 2) % stages != 0 || !split_fill(layers, stages, 1, split)) {
     split->stages = MIN(stages, SPLIT_STAGES_MAX);
     for (int i = 0; i < split->stages; i++)
       split->layers[i] = layers / stages + (i >= stages - layers % stages);
   }
-  say_default(c, "layer_split");
+  case_say_default(c, "layer_split");
+}
+
+/* "[3,4,4,3]": the layers of each stage. */
+static gboolean split_listed(const char *cell, int layers, int stages, LayerSplit *out)
+{
+  g_autoptr(JsonDoc) doc = json_parse(cell, strlen(cell), "layer_split", NULL);
+
+  return doc && split_is_list(json_root(doc)) && split_read(doc, json_root(doc), out, NULL) &&
+         out->stages == stages && split_layers(out) == layers;
 }
 
 /* "first-1,last-1": the embedding and the head count as a layer each. "last=N":
@@ -330,15 +281,20 @@ static gboolean read_split(Case *c, const Csv *csv, int row, GError **error)
     ok = (layers + 2) % stages == 0 && split_fill(layers, stages, 1, &c->plan.split);
   else if (g_str_has_prefix(cell, "last="))
     ok = split_before(layers, stages, atoi(cell + strlen("last=")), &c->plan.split);
+  else if (*cell == '[')
+    ok = split_listed(cell, layers, stages, &c->plan.split);
+  else if (!*cell && case_noted_layout(csv_cell(csv, row, "note"), layers, stages, &c->plan.split))
+    ok = TRUE;
   else if (!*cell && layers % stages != 0)
     split_unstated(c, layers, stages);
   else
     ok = !*cell;
   return ok ||
-         bad_cell(csv, row, "layer_split", "first-1,last-1 or last=N that fits layers and stages, or nothing", error);
+         cells_bad(csv, row, "layer_split", "first-1,last-1, last=N or a list that fits layers and stages, or nothing",
+                   error);
 }
 
-static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GError **error)
+static gboolean make_plan(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error)
 {
   const char *schedule = csv_cell(csv, row, "schedule");
   const Schedule *kind;
@@ -353,11 +309,15 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const Numbers *n, GE
   p->dp = n->dp;
   p->micro_batch = n->micro_batch;
   p->global_batch = n->global_batch;
+  if (n->seq > 0)
+    p->seq = n->seq;
+  else
+    case_say_default(c, "seq");
   p->sequence_parallel = n->sp && n->tp > 1;
   kind = find_schedule(*schedule ? schedule : p->vpp > 1 ? "interleaved" : "1f1b");
   /* of a schedule by name that needs chunks a 1 says nothing */
   plan_set_schedule(p, kind, p->vpp == 1 ? kind->min_chunks : p->vpp);
-  if (!read_choices(c, csv, row, error))
+  if (!read_choices(c, csv, row, error) || !case_read_experts(c, csv, row, n, error))
     return FALSE;
   if (p->zero == 3 && p->pp > 1 && c->unstated.pipeline_gathered)
     p->sharding.keeps_gathered = p->sharding.no_sync = TRUE;
@@ -384,13 +344,13 @@ static Cluster *find_cluster(Case *c, const char *name, GError **error)
                                           "\"source\": \"default: nodes are added as a run needs\"}", name, name);
   Cluster *cluster = server ? cluster_parse(text, strlen(text), name, error) : NULL;
   if (cluster)
-    say_default(c, "cluster");
+    case_say_default(c, "cluster");
   else if (!server)
     g_propagate_error(error, g_steal_pointer(&missing));
   return cluster;
 }
 
-static gboolean load_parts(Case *c, const Csv *csv, int row, int doublings, Numbers *n, GError **error)
+static gboolean load_parts(Case *c, const Csv *csv, int row, int doublings, CaseNumbers *n, GError **error)
 {
   const char *named = csv_cell(csv, row, "generation");
   g_autofree char *generation = unstated_generation(named, csv_cell(csv, row, "framework"));
@@ -398,15 +358,15 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, int doublings, Numb
   c->cluster = find_cluster(c, csv_cell(csv, row, "cluster"), error);
   if (!of_line(csv, row, c->cluster, error))
     return FALSE;
-  if (!g_str_equal(generation, named))
-    say_default(c, "generation");
+  if (!unstated_is_named(named, generation))
+    case_say_default(c, "generation");
   c->framework = framework_load(generation, error);
   if (!of_line(csv, row, c->framework, error) ||
       !of_line(csv, row, habits_read(generation, &c->unstated, error) ? c : NULL, error))
     return FALSE;
-  c->family = case_family(csv_cell(csv, row, "model"), mlp_of(csv, row));
+  c->family = case_family(csv_cell(csv, row, "model"), case_mlp(csv, row));
   fill_blanks(c, csv, row, doublings, n);
-  c->model = make_model(c, csv, row, n, error);
+  c->model = case_model(csv, row, c->family, n, error);
   if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
     return FALSE;
   c->model->dropout = c->unstated.dropout && c->family->dropout;
@@ -417,8 +377,8 @@ gboolean case_check_columns(const Csv *csv, GError **error)
 {
   static const char *const columns[] = {
     "id", "sweep", "generation", "model", "layers", "hidden", "ffn_hidden", "heads", "kv_heads", "seq", "vocab", "mlp",
-    "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch", "global_batch",
-    "recompute", "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
+    "attention", "cluster", "gpus", "tp", "sp", "pp", "vpp", "schedule", "dp", "cp", "zero", "micro_batch",
+    "global_batch", "recompute", "precision", "iteration_s", "memory_gib", "memory_kind", NULL,
   };
 
   for (int i = 0; columns[i]; i++)
@@ -434,11 +394,11 @@ gboolean case_init(Case *c, const Csv *csv, int row, OpenChoice choice, char **s
 {
   const char *blank = find_blank(csv, row);
   g_autoptr(GError) rule = NULL;
-  Numbers n;
+  CaseNumbers n;
 
   *c = (Case) { .defaulted = g_ptr_array_new() };
   *skipped = NULL;
-  if (!read_numbers(csv, row, &n, error))
+  if (!cells_read_numbers(csv, row, &n, error))
     return FALSE;
   if (blank)
     *skipped = g_strdup_printf("blank %s", blank);

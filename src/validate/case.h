@@ -48,6 +48,9 @@ gboolean case_init(Case *c, const Csv *csv, int row, OpenChoice choice, char **s
  * the mean of the steps but the first, and the fullest rank. TDP_ERROR_INPUT. */
 gboolean case_init_report(Case *c, const char *text, const char *name, double *seconds, double *bytes, GError **error);
 
+/* Notes a column that took a default. */
+void case_say_default(Case *c, const char *column);
+
 /* The defaulted columns, blanks between. Newly allocated. */
 char *case_defaulted(const Case *c);
 void case_clear(Case *c);

@@ -2,20 +2,28 @@
 
 static const CaseFamily families[] = {
   /* LLM Foundry: no_bias, alibi, tied weights, dropout 0, vocab_size of its yamls */
-  { "MPT-", 50368, "layernorm", "alibi", FALSE, TRUE, FALSE },
+  { "MPT-", 50368, "layernorm", "alibi", FALSE, TRUE, FALSE, NULL },
   /* nanotron's scaling_benchmarks.py ties embeddings where ffn_hidden is below 10,000 */
-  { "nanotron Llama 1.34B", 0, "rmsnorm", "rope", FALSE, TRUE, FALSE },
-  { "nanotron Llama 3.57B", 0, "rmsnorm", "rope", FALSE, TRUE, FALSE },
+  { "nanotron Llama 1.34B", 0, "rmsnorm", "rope", FALSE, TRUE, FALSE, NULL },
+  { "nanotron Llama 3.57B", 0, "rmsnorm", "rope", FALSE, TRUE, FALSE, NULL },
   /* tokenizers of the released weights */
-  { "Llama-3", 128256, "rmsnorm", "rope", FALSE, FALSE, FALSE },
-  { "Llama-2", 32000, "rmsnorm", "rope", FALSE, FALSE, FALSE },
-  { "Llama2", 32000, "rmsnorm", "rope", FALSE, FALSE, FALSE },
-  { "InternLM", 103168, "rmsnorm", "rope", FALSE, FALSE, FALSE },
-  { "Nemotron-4", 256000, "rmsnorm", "rope", FALSE, FALSE, FALSE },
+  { "Llama-3", 128256, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL },
+  { "Llama-2", 32000, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL },
+  { "Llama2", 32000, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL },
+  { "InternLM", 103168, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL },
+  { "Nemotron-4", 256000, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL },
+  /* with experts: sizes of the released weights, or of the benchmark's own configuration */
+  { "Grok-1", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE, "grok-1" },
+  { "DeepSeek-V3 14 layers", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE, "deepseek-v3-14-layers" },
+  { "DeepSeek-V3 4 layers", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE, "deepseek-v3-4-layers" },
+  { "DeepSeek-V3 16B", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE, "deepseek-v2-lite" },
+  { "MoE 8 experts top 2, dim 2048 (KempnerForge)", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE, "kempnerforge-moe-8" },
+  { "MoE 64 experts top 2, dim 2048 (KempnerForge)", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE,
+    "kempnerforge-moe-64" },
 };
 
-static const CaseFamily gpt = { "", 0, "layernorm", "learned", TRUE, TRUE, TRUE };
-static const CaseFamily other = { "", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE };
+static const CaseFamily gpt = { "", 0, "layernorm", "learned", TRUE, TRUE, TRUE, NULL };
+static const CaseFamily other = { "", 0, "rmsnorm", "rope", FALSE, FALSE, FALSE, NULL };
 
 const CaseFamily *case_family(const char *model, const char *mlp)
 {

@@ -16,6 +16,7 @@ typedef struct {
   int vocab;          /* of the family's tokenizer, 0 = the framework's default */
   const char *norm, *positions;
   gboolean bias, tied, dropout;
+  const char *file; /* of models/, of models that the columns cannot describe; else NULL */
 } CaseFamily;
 
 const CaseFamily *case_family(const char *model, const char *mlp);

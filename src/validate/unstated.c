@@ -7,7 +7,7 @@
 
 #define MONTHS_UNKNOWN (2025 * 12) /* of a file that names no year: the software as it stands */
 
-/* A name as FAMILY, FAMILY-YEAR[-MONTH] or FAMILY-YEAR[-MONTH]-VARIANT. */
+/* A name as FAMILY, FAMILY-YEAR[-MONTH] or FAMILY-YEAR[-MONTH]-VARIANT; containers write YY.MM[.PATCH]. */
 typedef struct {
   gsize length; /* of the family */
   int months;
@@ -22,9 +22,22 @@ static gboolean is_number(const char *text, int digits)
   return !g_ascii_isdigit(text[digits]);
 }
 
+/* "25.09", "26.04.01": 2025-09, 2026-04. */
+static gboolean read_container(const char *text, Name *name)
+{
+  if (!g_ascii_isdigit(text[0]) || !g_ascii_isdigit(text[1]) || text[2] != '.' || !is_number(text + 3, 2))
+    return FALSE;
+  name->months = (2000 + atoi(text)) * 12 + atoi(text + 3);
+  name->variant = text + 5 + (text[5] == '.' ? 1 + strspn(text + 6, "0123456789") : 0);
+  return TRUE;
+}
+
 static Name read_name(const char *text)
 {
   for (const char *at = strchr(text, '-'); at; at = strchr(at + 1, '-')) {
+    Name name = { .length = at - text };
+    if (read_container(at + 1, &name))
+      return name;
     if (!is_number(at + 1, 4))
       continue;
     gboolean month = at[5] == '-' && is_number(at + 6, 2);
@@ -95,6 +108,15 @@ char *unstated_generation(const char *generation, const char *framework)
   for (gsize i = 0; !found && i < G_N_ELEMENTS(families); i++)
     found = nearest(names, families[i], generation);
   return g_strdup(found ? instead(names, found, generation) : generation);
+}
+
+gboolean unstated_is_named(const char *generation, const char *found)
+{
+  Name a = read_name(generation), b = read_name(found);
+
+  return g_str_equal(generation, found) ||
+         (a.months != MONTHS_UNKNOWN && a.months == b.months && a.length == b.length &&
+          strncmp(generation, found, a.length) == 0 && g_str_equal(a.variant, b.variant));
 }
 
 static gboolean is_open(const Case *c, const char *column)

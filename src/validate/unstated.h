@@ -28,6 +28,10 @@
 /* A generation that plans/frameworks/ holds: `generation` itself if it does. Newly allocated. */
 char *unstated_generation(const char *generation, const char *framework);
 
+/* Whether the file found is of the generation itself: the same name, or the same family, month and variant, as a
+ * container's "nemo-25.11" and "nemo-26.04.01" name nemo-2025-11 and nemo-2026-04. */
+gboolean unstated_is_named(const char *generation, const char *found);
+
 /* Makes a run that was just read so many steps lighter; FALSE if it has fewer, and is as light as it can be. */
 gboolean unstated_lighten(Case *c, int steps);
 

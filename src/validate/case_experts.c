@@ -1,0 +1,194 @@
+#include "validate/case_experts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static gboolean has_experts(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].ffn.experts > 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* As case files spell dispatchers. */
+static const struct {
+  const char *name;
+  ExpertDispatch dispatch;
+} dispatchers[] = {
+  { "alltoall", DISPATCH_ALL_TO_ALL },
+  { "allgather", DISPATCH_GATHER },
+  { "deepep", DISPATCH_FLEX },
+  { "hybridep", DISPATCH_HYBRID },
+};
+
+static gboolean read_dispatcher(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = cells_optional(csv, row, "moe_dispatcher");
+
+  if (!*cell) {
+    if (plan_experts_apart(&c->plan))
+      case_say_default(c, "moe_dispatcher");
+    return TRUE;
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(dispatchers); i++)
+    if (g_str_equal(cell, dispatchers[i].name)) {
+      c->plan.dispatch = dispatchers[i].dispatch;
+      return TRUE;
+    }
+  return cells_bad(csv, row, "moe_dispatcher", "alltoall, allgather, deepep, hybridep or nothing", error);
+}
+
+static gboolean read_load(Case *c, const Csv *csv, int row, GError **error)
+{
+  double load = 1;
+
+  if (!*cells_optional(csv, row, "moe_load"))
+    case_say_default(c, "moe_load");
+  else if (!csv_real(csv, row, "moe_load", &load, error))
+    return FALSE;
+  c->plan.expert_load = load;
+  return load >= 1 && load <= 1e6 ? TRUE : cells_bad(csv, row, "moe_load", "a number from 1", error);
+}
+
+/* Tensor parallelism of experts that is not stated is the layers' own where ranks suffice, else none. */
+static void fill_expert_tensor(Case *c, int etp)
+{
+  Plan *p = &c->plan;
+  gboolean room = ((gint64)plan_replicas(p) * p->tp) % ((gint64)p->ep * p->tp) == 0;
+
+  if (etp < 0 && p->ep > 1 && p->tp > 1)
+    case_say_default(c, "etp");
+  etp = etp > 0 ? etp : room ? p->tp : 1;
+  p->etp = etp == p->tp ? 0 : etp;
+}
+
+/* "1": tokens of one micro-batch travel beside the other pass of another. */
+static gboolean read_exchange(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = cells_optional(csv, row, "moe_a2a_overlap");
+
+  if (*cell && !g_str_equal(cell, "0") && !g_str_equal(cell, "1"))
+    return cells_bad(csv, row, "moe_a2a_overlap", "0, 1 or nothing", error);
+  c->plan.overlap.exchange = g_str_equal(cell, "1") && plan_experts_apart(&c->plan) && c->framework->exchange_overlap &&
+                             (c->plan.pp == 1 || c->plan.vpp > 1);
+  return TRUE;
+}
+
+gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error)
+{
+  if (!has_experts(c->model))
+    return TRUE;
+  c->plan.ep = MAX(n->ep, 1);
+  fill_expert_tensor(c, n->etp);
+  return read_dispatcher(c, csv, row, error) && read_load(c, csv, row, error) && read_exchange(c, csv, row, error);
+}
+
+gboolean case_read_graph(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = cells_optional(csv, row, "cuda_graph");
+  int usual = has_experts(c->model) ? c->unstated.graph : GRAPH_NONE;
+  int graph = *cell ? names_find(cuda_graph_names, cell) : usual;
+
+  if (graph < 0)
+    return cells_not_one_of(csv, row, "cuda_graph", cuda_graph_names, error);
+  if (!*cell && c->framework->operation_s > 0 && has_experts(c->model))
+    case_say_default(c, "cuda_graph");
+  c->plan.graph = graph;
+  return TRUE;
+}
+
+gboolean case_read_modules(Case *c, const Csv *csv, int row, GError **error)
+{
+  g_auto(GStrv) names = g_strsplit(cells_optional(csv, row, "recompute_modules"), " ", -1);
+
+  for (int i = 0; names[i]; i++) {
+    int module = names_find(recompute_module_names, names[i]);
+    if (*names[i] && module < 0)
+      return cells_not_one_of(csv, row, "recompute_modules", recompute_module_names, error);
+    c->plan.scope.modules |= *names[i] ? 1u << module : 0;
+  }
+  return TRUE;
+}
+
+gboolean case_read_recipe(Case *c, const Csv *csv, int row, GError **error)
+{
+  const char *cell = cells_optional(csv, row, "fp8_recipe");
+  int recipe = *cell ? names_find(fp8_recipe_names, cell) : FP8_NONE;
+
+  if (recipe < 0)
+    return cells_not_one_of(csv, row, "fp8_recipe", fp8_recipe_names, error);
+  if (c->plan.products == PRODUCTS_FP8)
+    c->plan.fp8_recipe = recipe;
+  return TRUE;
+}
+
+/* A number behind an 'x', 1 without one. */
+static int read_times(const char **at)
+{
+  char *end;
+  long times = **at == 'x' ? strtol(*at + 1, &end, 10) : 1;
+
+  *at = **at == 'x' ? end : *at;
+  return (int)CLAMP(times, 0, SPLIT_LAYERS_MAX);
+}
+
+/* One run of letters and bars up to a parenthesis or the end. */
+static gboolean lay_stages(const char **at, const char *end, LayerSplit *s)
+{
+  const char *text = *at;
+
+  while (text < end && strchr("Etm|L", *text)) {
+    char what = *text++;
+    int times = read_times(&text);
+    if (what == '|')
+      s->stages += times;
+    else if (what == 't')
+      s->layers[s->stages] += times;
+    if (s->stages >= SPLIT_STAGES_MAX)
+      return FALSE;
+  }
+  *at = text;
+  return TRUE;
+}
+
+static gboolean lay_layout(const char *at, const char *end, LayerSplit *s)
+{
+  while (at < end) {
+    const char *start = at, *group;
+    if (*at != '(') {
+      if (!lay_stages(&at, end, s) || at == start)
+        return FALSE;
+      continue;
+    }
+    const char *close = memchr(at, ')', end - at);
+    if (!close)
+      return FALSE;
+    start = close + 1;
+    for (int times = read_times(&start); times > 0; times--) {
+      group = at + 1;
+      if (!lay_stages(&group, close, s) || group != close)
+        return FALSE;
+    }
+    at = start;
+  }
+  return TRUE;
+}
+
+gboolean case_noted_layout(const char *note, int blocks, int stages, LayerSplit *out)
+{
+  static const char key[] = "pipeline layout ";
+  const char *at = strstr(note, key);
+  LayerSplit split = { 0 };
+
+  if (!at)
+    return FALSE;
+  at += strlen(key);
+  if (!lay_layout(at, at + strcspn(at, " ;,"), &split))
+    return FALSE;
+  split.stages++;
+  if (split.stages != stages || split_layers(&split) != blocks)
+    return FALSE;
+  *out = split;
+  return TRUE;
+}

@@ -1,0 +1,60 @@
+#include "validate/cells.h"
+
+#include "base/error.h"
+
+typedef struct {
+  const char *column;
+  gsize offset;
+  int min, max;
+} NumberColumn;
+
+#define SIZE_MAX_ROW 100000000
+#define COLUMN(name) { #name, G_STRUCT_OFFSET(CaseNumbers, name), 1, SIZE_MAX_ROW }
+
+static const NumberColumn number_columns[] = {
+  COLUMN(layers),       COLUMN(hidden), COLUMN(ffn_hidden), COLUMN(heads), COLUMN(kv_heads),
+  COLUMN(seq),          COLUMN(vocab),  COLUMN(gpus),       COLUMN(tp),    COLUMN(pp),
+  COLUMN(vpp),          COLUMN(dp),     COLUMN(cp),         COLUMN(ep),    COLUMN(etp),
+  COLUMN(micro_batch),  COLUMN(global_batch),
+  { "sp", G_STRUCT_OFFSET(CaseNumbers, sp), 0, 1 },
+};
+
+gboolean cells_bad(const Csv *csv, int row, const char *column, const char *expected, GError **error)
+{
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: line %d: %s: \"%s\": expected %s", csv->name,
+              g_array_index(csv->lines, int, row), column, csv_cell(csv, row, column), expected);
+  return FALSE;
+}
+
+gboolean cells_not_one_of(const Csv *csv, int row, const char *column, const char *const *names, GError **error)
+{
+  g_autofree char *list = g_strjoinv(", ", (char **)names), *expected = g_strconcat("one of ", list, NULL);
+
+  return cells_bad(csv, row, column, expected, error);
+}
+
+const char *cells_optional(const Csv *csv, int row, const char *column)
+{
+  return csv_column(csv, column) < 0 ? "" : csv_cell(csv, row, column);
+}
+
+static gboolean read_number(const Csv *csv, int row, const NumberColumn *c, int *out, GError **error)
+{
+  *out = -1;
+  if (!*cells_optional(csv, row, c->column))
+    return TRUE;
+  if (!csv_int(csv, row, c->column, out, error))
+    return FALSE;
+  if (*out >= c->min && *out <= c->max)
+    return TRUE;
+  g_autofree char *expected = g_strdup_printf("an integer from %d to %d", c->min, c->max);
+  return cells_bad(csv, row, c->column, expected, error);
+}
+
+gboolean cells_read_numbers(const Csv *csv, int row, CaseNumbers *n, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(number_columns); i++)
+    if (!read_number(csv, row, &number_columns[i], &G_STRUCT_MEMBER(int, n, number_columns[i].offset), error))
+      return FALSE;
+  return TRUE;
+}

@@ -1,0 +1,211 @@
+/* Columns of runs with experts: each changes what it should, and nonsense is refused. */
+#include "main.h"
+#include "validate/case_experts.h"
+#include "validate/unstated.h"
+#include "validate/validate.h"
+
+#include "base/files.h"
+
+#include <stdio.h>
+
+static const char header[] =
+    "id,sweep,source,framework,generation,model,layers,hidden,ffn_hidden,heads,kv_heads,seq,vocab,mlp,attention,"
+    "cluster,gpus,tp,sp,pp,vpp,schedule,dp,cp,zero,micro_batch,global_batch,recompute,precision,shard_group,"
+    "layer_split,overlap,iteration_s,memory_gib,memory_kind,note,model_file,ep,etp,moe_dispatcher,"
+    "recompute_modules,moe_load,fp8_recipe,moe_a2a_overlap,cuda_graph\n";
+
+#define ROW(layers, tp, dp, recompute, precision, more)                                                               \
+  "a,s,src,megatron,nemo-26.04.01,Qwen3-30B-A3B," layers ",,,,,4096,,,flash3,dgx-h100,16," tp ",1,1,1,," dp            \
+  ",1,1,1,64," recompute "," precision ",,,data,9,60,max_allocated,," more "\n"
+#define EXPERTS(recompute, precision, more) ROW("48", "1", "16", recompute, precision, "qwen3-30b-a3b," more)
+#define PLAIN EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,full")
+
+static void add(Validation *v, const char *row, GError **error)
+{
+  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
+  g_autofree char *text = g_strconcat(header, row, NULL);
+
+  ck_assert(files_write(path, text, strlen(text), NULL));
+  validation_add_file(v, path, error);
+  remove(path);
+  remove(folder);
+}
+
+static CaseResult read_row(const char *row, char **defaulted)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+  GError *error = NULL;
+
+  add(v, row, &error);
+  ck_assert_msg(!error, "%s", error ? error->message : "");
+  const CaseResult *r = g_ptr_array_index(v->cases, 0);
+  ck_assert_msg(!r->skipped, "%s", r->skipped);
+  if (defaulted)
+    *defaulted = g_strdup(r->defaulted);
+  return *r;
+}
+
+typedef struct {
+  const char *row;
+  int time, memory; /* sign of the change against PLAIN; 2 = any */
+} Change;
+
+static const Change changes[] = {
+  { EXPERTS("none", "bf16", "8,1,alltoall,,1,,0,full"), 2, 1 },
+  { EXPERTS("none", "bf16", "16,1,deepep,,1,,0,full"), -1, 2 },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1.5,,0,full"), 1, 1 },
+  { EXPERTS("selective", "bf16", "16,1,alltoall,moe_act layernorm,1,,0,full"), 1, -1 },
+  { EXPERTS("none", "fp8", "16,1,alltoall,,1,current,0,full"), 2, 2 },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,1,full"), -1, 0 },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,none"), 1, 0 },
+};
+
+START_TEST(columns_change_what_they_say)
+{
+  CaseResult plain = read_row(PLAIN, NULL), other = read_row(changes[_i].row, NULL);
+  double time = other.predicted_s - plain.predicted_s;
+  double memory = other.predicted_memory_bytes - plain.predicted_memory_bytes;
+
+  ck_assert(changes[_i].time == 2 ? time != 0 : changes[_i].time * time > 0);
+  ck_assert(changes[_i].memory == 2 || (changes[_i].memory ? changes[_i].memory * memory > 0 : memory == 0));
+}
+END_TEST
+
+/* Recipes of fp8 differ, though only in their casts. */
+START_TEST(recipes_differ)
+{
+  CaseResult current = read_row(EXPERTS("none", "fp8", "16,1,alltoall,,1,current,0,full"), NULL);
+  CaseResult blocks = read_row(EXPERTS("none", "fp8", "16,1,alltoall,,1,blockwise,0,full"), NULL);
+
+  ck_assert_double_ne(current.predicted_s, blocks.predicted_s);
+}
+END_TEST
+
+static const struct {
+  const char *row, *defaulted;
+} blanks[] = {
+  { PLAIN, "" },
+  { EXPERTS("none", "bf16", "16,1,,,,,0,full"), "moe_dispatcher moe_load" },
+  { ROW("", "2", "8", "none", "bf16", "qwen3-30b-a3b,16,,alltoall,,1,,0,full"), "etp" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,,"), "cuda_graph" },
+  { ROW("32", "1", "16", "none", "bf16", "llama-3.1-8b,,,,,,,0,full"), "" }, /* without experts nothing is open */
+};
+
+START_TEST(what_is_open_is_named)
+{
+  g_autofree char *defaulted = NULL;
+
+  read_row(blanks[_i].row, &defaulted);
+  ck_assert_str_eq(defaulted, blanks[_i].defaulted);
+}
+END_TEST
+
+static const struct {
+  const char *row, *reason;
+} bad[] = {
+  { EXPERTS("none", "bf16", "16,1,pigeon,,1,,0,full"), "moe_dispatcher: \"pigeon\": expected alltoall" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,0.5,,0,full"), "moe_load: \"0.5\": expected a number from 1" },
+  { EXPERTS("selective", "bf16", "16,1,alltoall,moe_akt,1,,0,full"),
+    "recompute_modules: \"moe_akt\": expected one of" },
+  { EXPERTS("none", "fp8", "16,1,alltoall,,1,rough,0,full"), "fp8_recipe: \"rough\": expected one of" },
+  { EXPERTS("none", "bf16", "0,1,alltoall,,1,,0,full"), "ep: \"0\": expected an integer from 1" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,2,full"), "moe_a2a_overlap: \"2\": expected 0, 1 or nothing" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,some"), "cuda_graph: \"some\": expected one of none, partial, full" },
+  { ROW("47", "1", "16", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,full"), "layers: \"47\": expected 48" },
+  { ROW("", "1", "16", "none", "bf16", "qwen9,16,1,alltoall,,1,,0,full"), "qwen9" },
+};
+
+START_TEST(nonsense_is_refused)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+  GError *error = NULL;
+
+  add(v, bad[_i].row, &error);
+  ck_assert_ptr_nonnull(error);
+  ck_assert_msg(strstr(error->message, bad[_i].reason) != NULL, "%s", error->message);
+  g_clear_error(&error);
+}
+END_TEST
+
+/* More ranks than key-value heads, in software that has it: their queries, keys and values are gathered besides. */
+START_TEST(key_value_heads_are_divided)
+{
+  static const char *const rows[] = { ROW("", "4", "4", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,full"),
+                                      ROW("", "8", "2", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,full") };
+  CaseResult four = read_row(rows[0], NULL), eight = read_row(rows[1], NULL);
+
+  ck_assert_double_gt(eight.predicted_s, four.predicted_s);
+  g_auto(GStrv) parts = g_strsplit(rows[1], "nemo-26.04.01", 2);
+  g_autofree char *old = g_strjoinv("nemo-25.11", parts);
+  g_autoptr(Validation) v = validation_new(-1);
+  add(v, old, NULL);
+  const CaseResult *refused = g_ptr_array_index(v->cases, 0);
+  ck_assert_ptr_nonnull(strstr(refused->skipped, "expected a divisor of the 4 key-value heads"));
+}
+END_TEST
+
+/* A family's file is cut to the row's layers: half the layers are about half the time. */
+START_TEST(proxies_are_cut)
+{
+#define GROK(layers)                                                                                                   \
+  "a,s,src,megatron,nemo-2024-11,Grok-1 314B," layers ",6144,32768,48,8,4096,128256,swiglu,flash3,dgx-h100,32,4,1," \
+  "1,,,8,1,1,1,1024,none,bf16,,,data,9,,,,,8,,alltoall,,1,,,\n"
+  double four = read_row(GROK("4"), NULL).predicted_s, eight = read_row(GROK("8"), NULL).predicted_s;
+
+  ck_assert_double_gt(eight, 1.8 * four);
+  ck_assert_double_lt(eight, 2 * four);
+}
+END_TEST
+
+static const struct {
+  const char *note;
+  int blocks, stages, first, last; /* first < 0: not read */
+} layouts[] = {
+  { "cluster; pipeline layout Etx4|(tx4|)x14tmL", 61, 16, 4, 1 },
+  { "pipeline layout Ett|(tt|)x5ttL; more", 14, 7, 2, 2 },
+  { "pipeline layout Ett|t(t|t)x2tL, more", 8, 4, 2, 2 },
+  { "pipeline layout Etx4|(tx4|)x14tmL", 61, 8, -1, 0 },  /* of other stages */
+  { "pipeline layout Etx4|(tx4|)x14tmL", 60, 16, -1, 0 }, /* of other blocks */
+  { "pipeline layout Etx4|(tx4|x14tmL", 61, 16, -1, 0 },
+  { "pipeline layout Etx4|?tmL", 5, 2, -1, 0 },
+  { "pipeline layout tx999999999999|(|)x999999999", 5, 2, -1, 0 },
+  { "nothing of the kind", 5, 2, -1, 0 },
+};
+
+START_TEST(layouts_are_read)
+{
+  LayerSplit split = { 0 };
+
+  ck_assert_int_eq(case_noted_layout(layouts[_i].note, layouts[_i].blocks, layouts[_i].stages, &split),
+                   layouts[_i].first >= 0);
+  if (layouts[_i].first < 0)
+    return;
+  ck_assert_int_eq(split.stages, layouts[_i].stages);
+  ck_assert_int_eq(split_layers(&split), layouts[_i].blocks);
+  ck_assert_int_eq(split.layers[0], layouts[_i].first);
+  ck_assert_int_eq(split.layers[split.stages - 1], layouts[_i].last);
+}
+END_TEST
+
+static const struct {
+  const char *generation, *found;
+  gboolean named;
+} containers[] = {
+  { "nemo-25.11", "nemo-2025-11", TRUE },         { "nemo-26.04.01", "nemo-2026-04", TRUE },
+  { "nemo-26.04.01-uccl", "nemo-2026-04", FALSE }, { "nemo-26.10", "nemo-2026-08", FALSE },
+  { "nemo-25.02", "nemo-2025-02", TRUE },
+};
+
+START_TEST(containers_are_generations)
+{
+  g_autofree char *found = unstated_generation(containers[_i].generation, "megatron");
+
+  ck_assert_str_eq(found, containers[_i].found);
+  ck_assert_int_eq(unstated_is_named(containers[_i].generation, found), containers[_i].named);
+}
+END_TEST
+
+TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(changes) }, { recipes_differ },
+           { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
+           { key_value_heads_are_divided }, { proxies_are_cut }, { layouts_are_read, G_N_ELEMENTS(layouts) },
+           { containers_are_generations, G_N_ELEMENTS(containers) })
