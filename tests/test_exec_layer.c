@@ -115,6 +115,7 @@ static double objective(Case *c)
     sum += y[i] * c->dy[i];
   memory_release(&c->memory, c->run.s, y);
   state_drop(&c->run, &state, ~0u);
+  g_free(state.counts);
   return sum;
 }
 

@@ -43,9 +43,10 @@ static void expect(Check *c, float found, float expected)
   c->checked++;
 }
 
+/* Of a buffer, in bytes; two doubles at least. */
 static gsize room(const Check *c)
 {
-  return 2 * c->n * c->n_ranks * sizeof(float);
+  return MAX(2 * c->n * c->n_ranks * sizeof(float), 2 * sizeof(double));
 }
 
 static void begin(Check *c)
