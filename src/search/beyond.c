@@ -35,7 +35,7 @@ void search_note_over(Search *s)
 /* Plans without recomputation that memory forbade: how many are bounded, those
  * nearest to fitting first, and how many of these are tried, fastest first. */
 #define REFINE_BOUNDED 16
-#define REFINE_TRIES 2
+#define REFINE_TRIES 4
 
 static GArray *nearly_fitting(Search *s)
 {
