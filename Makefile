@@ -54,7 +54,7 @@ CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(CUDA_SRC))
 # On the emulated device the same sources, with launches rewritten, are C++ for the
 # host. Accesses that are not aligned, or outside of arrays, end the program.
 ifdef EMULATED
-EMULATED_SRC := $(filter-out %/cudnn_graph.cu %/cudnn_attention.cu,$(wildcard src/exec/cuda/*.cu))
+EMULATED_SRC := $(filter-out $(wildcard src/exec/cuda/cudnn_*.cu),$(wildcard src/exec/cuda/*.cu))
 EMULATED_HEADERS := $(patsubst %,$(BUILD)/%,$(wildcard src/exec/cuda/*.h))
 EMULATOR := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.cpp))
 CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(EMULATED_SRC)) $(EMULATOR)

@@ -7,7 +7,6 @@
  *   memory.cpp    allocations with poison and red zones, copies
  *   streams.cpp   streams as queues, events, the order in which queues are executed
  *   blas.cpp      cuBLASLt by OpenBLAS     nccl.cpp, net.cpp   NCCL by sockets
- *   cudnn.cpp     cuDNN's graphs, interpreted
  *
  * Nothing runs when it is called for: it is put into its stream and executed when
  * somebody waits, in an order that a policy decides. What the backend does wrong
