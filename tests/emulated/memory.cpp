@@ -508,6 +508,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, vo
 
   if (attribute == cudaMemPoolAttrReleaseThreshold)
     pool.threshold = given;
+  else if (attribute == cudaMemPoolReuseAllowInternalDependencies && (int)given == 0)
+    return cudaSuccess; /* nothing is reused so */
   else if (attribute == cudaMemPoolAttrUsedMemHigh && given == 0)
     pool.used_most = pool.used;
   else if (attribute == cudaMemPoolAttrReservedMemHigh && given == 0)

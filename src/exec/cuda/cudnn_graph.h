@@ -27,6 +27,7 @@ struct CudnnLibrary {
   decltype(&cudnnCreate) create;
   decltype(&cudnnDestroy) destroy;
   decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnGetVersion) version;
   decltype(&cudnnGetErrorString) error_string;
   decltype(&cudnnBackendCreateDescriptor) create_descriptor;
   decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor;

@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
+/* Before 9.6 the sums of a backward's query gradients had to be cleared by the caller (NVIDIA/cudnn-frontend). */
+enum { VERSION_LEAST = 90600 };
+
 static const struct {
   const char *name;
   size_t offset;
@@ -10,6 +13,7 @@ static const struct {
   { "cudnnCreate", offsetof(CudnnLibrary, create) },
   { "cudnnDestroy", offsetof(CudnnLibrary, destroy) },
   { "cudnnSetStream", offsetof(CudnnLibrary, set_stream) },
+  { "cudnnGetVersion", offsetof(CudnnLibrary, version) },
   { "cudnnGetErrorString", offsetof(CudnnLibrary, error_string) },
   { "cudnnBackendCreateDescriptor", offsetof(CudnnLibrary, create_descriptor) },
   { "cudnnBackendDestroyDescriptor", offsetof(CudnnLibrary, destroy_descriptor) },
@@ -32,7 +36,10 @@ const char *cudnn_library_open(CudnnLibrary *l)
       return f.name;
     }
   }
-  return NULL;
+  if (l->version() >= VERSION_LEAST)
+    return NULL;
+  cudnn_library_close(l);
+  return "older than 9.6";
 }
 
 void cudnn_library_close(CudnnLibrary *l)

@@ -136,8 +136,10 @@ int cuda_open_memory(CudaBackend *c, char *error)
 {
   cudaError_t status = cudaDeviceGetDefaultMemPool(&c->pool, c->device);
 
-  if (status == cudaSuccess)
+  if (status == cudaSuccess) {
     pool_set(c, cudaMemPoolAttrReleaseThreshold, UINT64_MAX);
+    pool_set(c, cudaMemPoolReuseAllowInternalDependencies, 0); /* or a receive could come to wait for what computes */
+  }
   for (int i = 0; i < STAGES && status == cudaSuccess; i++) {
     status = cudaMallocHost((void **)&c->stages[i].memory, STAGE_BYTES);
     if (status == cudaSuccess)
