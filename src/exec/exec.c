@@ -280,7 +280,9 @@ double exec_host_bytes(const Exec *x)
 
 guint64 exec_progress(const Exec *x)
 {
-  return __atomic_load_n(&x->progress, __ATOMIC_RELAXED) + __atomic_load_n(&x->b->activity, __ATOMIC_RELAXED);
+  guint64 tasks = __atomic_load_n(&x->progress, __ATOMIC_RELAXED);
+
+  return tasks > 0 ? tasks + __atomic_load_n(&x->b->activity, __ATOMIC_RELAXED) : 0;
 }
 
 guint64 exec_waits(const Exec *x)

@@ -71,7 +71,7 @@ double exec_host_bytes(const Exec *exec);
 /* What this rank is doing, for messages; may be asked from another thread. */
 void exec_phase(const Exec *exec, char *text, gsize size);
 
-/* Grows with every task and kernel; from another thread too. */
+/* Grows with every task and kernel, from the first task on: 0 until then. From another thread too. */
 guint64 exec_progress(const Exec *exec);
 
 /* Grows while this rank waits for others. */

@@ -266,7 +266,8 @@ static guint wanted(const Incoming *in, int taker)
   return 0;
 }
 
-/* None ahead in the first step, in which kernels may be loaded and memory may be got: that waits for what runs. */
+/* None ahead in the first step, in which kernels may be loaded and memory may be got: that waits for what runs. A host
+ * that waits posts ahead all the same (receives_more). */
 void receives_post(Exec *x, int taker)
 {
   guint ahead = x->step > 1 ? RECEIVES_AHEAD : 0;
