@@ -243,7 +243,7 @@ two_ranks() { # two_ranks WAY NAME MODEL KEYS
     tries=$((tries + 2)) port=$((20000 + ($$ + tries) % 20000))
     for r in 1 0; do
       # shellcheck disable=SC2086 # words
-      rank_with "$1" $r timeout 40 tdp-run --backend "$backend" -m "./$3.json" -c cpu -p "./ranks-$2.json" \
+      rank_with "$1" $r timeout --foreground -k 3 40 tdp-run --backend "$backend" -m "./$3.json" -c cpu -p "./ranks-$2.json" \
         --steps "$count" --json $options >"ranks-$2-$r${options:+-smooth}.json" 2>"ranks-$2-$r.err" &
     done
     wait
