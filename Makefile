@@ -221,7 +221,7 @@ search-scale: all
 simgrid: $(SIMGRID)
 	$(if $(SIMGRID),$(SIMGRID) && $(SIMGRID) --speed,@echo "simgrid: install g++ and libsimgrid-dev first" >&2)
 
-# Breaks the CUDA backend on purpose, one way at a time; half an hour.
+# Breaks the CUDA backend on purpose, one way at a time; an hour or more.
 mutations:
 	tests/mutations/run cuda
 
@@ -229,7 +229,7 @@ mutations:
 deps:
 	@tests/install-deps
 
-# The whole table on the emulated device, in every order of streams; a quarter of an hour.
+# The whole table on the emulated device, in every order of streams; long.
 EMULATED_PROGRAMS := $(if $(EXEC),$(addprefix $(HOST)/emulated/,tdp-run gpu-kernels selftest tests/mpi/parity tests/mpi/comm_check tests/mpi/scaling))
 emulated-programs:
 	+@$(AGAIN) EMULATED=1 $(EMULATED_PROGRAMS)
