@@ -6,7 +6,7 @@
 #ifndef TDP_TESTS_NATIVES_H
 #define TDP_TESTS_NATIVES_H
 
-#include "interop/export.h"
+#include "export/export.h"
 
 /* As tdp-plan is asked: names, sizes, --fix, --space, --refine. */
 typedef struct {

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "calibrate/calibrate.h"
-#include "interop/nccl_tests.h"
+#include "import/nccl_tests.h"
 #include "main.h"
 
 #include <glib/gstdio.h>

@@ -2,7 +2,7 @@
 #include "main.h"
 
 #include "fixture.h"
-#include "interop/export.h"
+#include "export/export.h"
 
 #include <string.h>
 

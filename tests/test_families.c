@@ -1,6 +1,6 @@
 /* Model families beside decoders of text: what they hold, what a step of them does, who runs them. */
 #include "fixture.h"
-#include "interop/export.h"
+#include "export/export.h"
 #include "search/search.h"
 #include "sim/simulate.h"
 #include "test_model.h"

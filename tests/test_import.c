@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "hardware/cluster.h"
-#include "interop/import.h"
-#include "interop/nccl_tests.h"
+#include "import/import.h"
+#include "import/nccl_tests.h"
 #include "main.h"
 
 #include <glib/gstdio.h>

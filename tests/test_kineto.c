@@ -1,6 +1,6 @@
 #include "main.h"
 
-#include "report/kineto.h"
+#include "kineto/kineto.h"
 #include "report_run.h"
 
 #include <glib/gstdio.h>

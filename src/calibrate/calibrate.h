@@ -2,7 +2,7 @@
  * Measures a machine, and turns measurements into numbers for hardware/.
  *
  * Two parts so far. A link's constants are fitted to times of collectives that
- * nccl-tests measured (LinkPoint; interop/nccl_tests.h reads its output). The
+ * nccl-tests measured (LinkPoint; import/nccl_tests.h reads its output). The
  * memory of this host is measured by copying. Bytes, seconds and bytes per
  * second throughout; files are written in the units of hardware/README.md.
  *

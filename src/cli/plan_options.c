@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "interop/export.h"
+#include "export/export.h"
 
 #include <string.h>
 

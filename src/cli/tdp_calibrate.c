@@ -8,8 +8,8 @@
 #include "calibrate/machine_fit.h"
 #include "cli/cli.h"
 #include "cli/machine.h"
-#include "interop/import.h"
-#include "interop/nccl_tests.h"
+#include "import/import.h"
+#include "import/nccl_tests.h"
 #include "plan/framework.h"
 
 #include <glib/gstdio.h>

@@ -8,7 +8,7 @@
 #include "exec/health.h"
 #include "exec/launch.h"
 #include "report/compare.h"
-#include "report/kineto.h"
+#include "kineto/kineto.h"
 #include "report/measured.h"
 #include "sim/simulate.h"
 

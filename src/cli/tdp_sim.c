@@ -3,9 +3,9 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
-#include "cli/notes.h"
+#include "ask/notes.h"
 #include "report/compare.h"
-#include "report/kineto.h"
+#include "kineto/kineto.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>

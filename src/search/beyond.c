@@ -1,6 +1,6 @@
 #include "search/search_parts.h"
 
-#include "search/refine.h"
+#include "search/recompute_counts.h"
 
 /* The least memory that would buy a faster plan: of the plans whose bound is
  * clearly below the best time, a few are tried in order of need. */

@@ -1,0 +1,108 @@
+/* Plans on several numbers of GPUs beside each other: the best of each, and fronts. */
+#include "ask/question.h"
+
+#include "report/training.h"
+
+#include <math.h>
+
+#define COUNT_COLUMNS { "gpus", "GPUs", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, \
+                      { "value", "objective", CELL_REAL }, { "peak_memory_bytes", "memory", CELL_BYTES }
+
+static const AnswerColumn count_columns[] = { COUNT_COLUMNS, { "plan", "<plan", CELL_TEXT } };
+
+/* The same with what training on so many tokens takes. */
+static const AnswerColumn training_columns[] = {
+  COUNT_COLUMNS, { "days", "days", CELL_REAL }, { "gpu_hours", "GPU-hours", CELL_INT }, { "usd", "USD", CELL_INT },
+  { "plan", "<plan", CELL_TEXT },
+};
+
+static void add_training(Answer *a, const Asked *q, const Found *f)
+{
+  Training t = f ? training_of(&f->plan, q->cluster, f->metrics.iteration_s, q->tokens)
+                 : (Training) { .seconds = NAN, .gpu_hours = NAN };
+
+  answer_add(a, t.seconds / 86400);
+  answer_add(a, round(t.gpu_hours));
+  answer_add(a, t.usd > 0 ? round(t.usd) : NAN);
+}
+
+Answer *answer_counts(const Asked *q, int from)
+{
+  Answer *a = q->tokens > 0 ? answer_new(training_columns, G_N_ELEMENTS(training_columns))
+                            : answer_new(count_columns, G_N_ELEMENTS(count_columns));
+  const Objective *objective = q->options->objective;
+
+  g_string_printf(a->says, "The best plan on each number of GPUs; the objective is %s.", objective->title);
+  if (q->tokens > 0)
+    g_string_append_printf(a->says, " Training is on %.4g tokens.", q->tokens);
+  for (int gpus = from; gpus <= q->cluster->devices; gpus *= 2) {
+    Found f;
+    gboolean found = ask_best(q->model, q->cluster, q->options, gpus, &f);
+    g_autofree char *label = found ? plan_label(&f.plan) : g_strdup("none fits");
+    answer_add(a, gpus);
+    answer_add(a, found ? f.metrics.iteration_s : NAN);
+    answer_add(a, found ? objective_shown(objective, f.value) : NAN);
+    answer_add(a, found ? f.metrics.peak_memory_bytes : NAN);
+    if (q->tokens > 0)
+      add_training(a, q, found ? &f : NULL);
+    answer_add_text(a, label);
+  }
+  return a;
+}
+
+static int by_value(gconstpointer a, gconstpointer b)
+{
+  const Found *x = a, *y = b;
+
+  if (x->value != y->value)
+    return x->value < y->value ? -1 : 1;
+  return x->second < y->second ? -1 : x->second > y->second;
+}
+
+/* The fronts of all numbers of GPUs; what another number beats is still in it. */
+static GArray *gather_fronts(const Asked *q, int from)
+{
+  GArray *all = g_array_new(FALSE, FALSE, sizeof(Found));
+
+  for (int gpus = from; gpus <= q->cluster->devices; gpus *= 2) {
+    Cluster cluster = *q->cluster;
+    Plan base = *q->options->base;
+    SearchOptions o = *q->options;
+    if (gpus != cluster.devices && !cluster_resize(&cluster, gpus, NULL))
+      continue;
+    base.gpus = gpus;
+    o.base = &base;
+    g_autoptr(SearchResult) r = search(q->model, &cluster, &o, NULL);
+    g_array_append_vals(all, r->best->data, r->best->len);
+  }
+  g_array_sort(all, by_value);
+  return all;
+}
+
+Answer *answer_front(const Asked *q, int from)
+{
+  const Objective *first = q->options->objective, *second = q->options->second;
+  AnswerColumn *columns = g_new(AnswerColumn, 4);
+  g_autoptr(GArray) all = gather_fronts(q, from);
+  double least = INFINITY;
+
+  columns[0] = (AnswerColumn) { first->key, first->title, CELL_REAL };
+  columns[1] = (AnswerColumn) { second->key, second->title, CELL_REAL };
+  columns[2] = (AnswerColumn) { "gpus", "GPUs", CELL_INT };
+  columns[3] = (AnswerColumn) { "plan", "<plan", CELL_TEXT };
+  Answer *a = answer_new(columns, 4);
+  a->owned = columns;
+  g_string_printf(a->says, "The plans that no other beats in both %s and %s:", first->title, second->title);
+  for (guint i = 0; i < all->len; i++) {
+    const Found *f = &g_array_index(all, Found, i);
+    if (f->second >= least)
+      continue;
+    least = f->second;
+    g_autofree char *label = plan_label(&f->plan);
+    answer_add(a, objective_shown(first, f->value));
+    answer_add(a, objective_shown(second, f->second));
+    answer_add(a, f->plan.gpus);
+    answer_add_text(a, label);
+  }
+  return a;
+}

@@ -1,0 +1,173 @@
+#include "ask/explain.h"
+
+#include "base/units.h"
+#include "ask/notes.h"
+#include "report/ranking.h"
+
+#include <math.h>
+
+char *explain_counts(const SearchResult *f)
+{
+  GString *s = g_string_new(NULL);
+
+  g_string_append_printf(s, "Search: %" G_GINT64_FORMAT " plans in the space, %" G_GINT64_FORMAT
+                         " simulated, %" G_GINT64_FORMAT " skipped because their bound is no better\n",
+                         f->space, f->simulated, f->bounded);
+  if (f->refined > 0)
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute "
+                           "some layers of each stage\n",
+                           f->refined);
+  if (f->cut)
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open, and all plans that were not met: the search was stopped "
+                           "while it walked the space\n",
+                           f->open);
+  else if (f->open > 0)
+    g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open: the search was stopped; the best of them is better by "
+                           "at most %.1f %%\n",
+                           f->open, 100 * f->gap);
+  for (int i = 0; i < REJECT_COUNT; i++)
+    if (f->rejected[i])
+      g_string_append_printf(s, "  %8" G_GINT64_FORMAT " rejected: %s\n", f->rejected[i], reject_name(i));
+  return g_string_free(s, FALSE);
+}
+
+/* What the next step up would need: the faster plan that memory forbids. */
+static void say_limit(GString *s, const SearchResult *f, const Result *best)
+{
+  double capacity = best->metrics.capacity_bytes;
+  g_autofree char *free_text = format_bytes(capacity - best->metrics.peak_memory_bytes), *all = format_bytes(capacity);
+
+  if (!f->has_over) {
+    g_string_append_printf(s, "Limit: none of the larger plans that were tried is faster; %s of %s stay free.\n",
+                           free_text, all);
+    return;
+  }
+  g_autofree char *label = plan_label(&f->over.plan), *need = format_bytes(f->over.metrics.peak_memory_bytes);
+  g_autofree char *step = format_seconds(f->over.metrics.iteration_s);
+  g_string_append_printf(s, "Limit: memory. %s would take %s (%.1f %% less) but needs %s of %s a GPU.\n", label, step,
+                         100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all);
+}
+
+char *explain_choice(const SearchResult *found, const Result *results, int n)
+{
+  g_autofree char *losses = report_losses(results, n), *bottleneck = report_bottleneck(&results[0]);
+  GString *s = g_string_new("Why\n");
+
+  g_string_append(s, bottleneck);
+  say_limit(s, found, &results[0]);
+  g_string_append_printf(s, "Where the others lose, against the first\n%s", losses);
+  return g_string_free(s, FALSE);
+}
+
+/* The rule that plans broke which kept most others: rules are checked in order. */
+static int nearest_reason(const SearchResult *f)
+{
+  int nearest = 0;
+  for (int i = 0; i < RULE_COUNT; i++)
+    if (f->rejected[i])
+      nearest = i;
+  return nearest;
+}
+
+/* What stands against a plan that a rule turned down, or what its framework excludes. */
+static char *why_rejected(const SearchResult *f, int reason, const Model *model, const Cluster *cluster)
+{
+  const Plan *plan = &f->sample[reason];
+  g_autoptr(GError) rule = NULL;
+
+  if (plan_check(plan, model, cluster, &rule) != RULE_NONE)
+    return g_strdup(rule->message);
+  return reason == RULE_FRAMEWORK ? note_excluded(model, plan) : g_strdup(reject_name(reason));
+}
+
+char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean fits, const char *values)
+{
+  g_autofree char *best = plan_label(&pair[0].plan);
+  GString *s = g_string_new(NULL);
+
+  if (asked->space == 0) {
+    g_string_append_printf(s, "No plan has %s: no split of %d GPUs has these values.\n", values, pair[0].plan.gpus);
+  } else if (!fits) {
+    g_autofree char *why = NULL;
+    int reason = nearest_reason(asked);
+    if (asked->rejected[REJECT_MEMORY])
+      g_string_append_printf(s, "No plan with %s fits in memory: the smallest tried needs more than %s has.\n", values,
+                             pair[0].cluster->device.name);
+    else
+      g_string_append_printf(s, "No plan with %s is legal. The nearest fail as this one: %s\n", values,
+                             (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)));
+  } else {
+    double lost = pair[1].metrics.iteration_s - pair[0].metrics.iteration_s;
+    g_autofree char *label = plan_label(&pair[1].plan), *losses = report_losses(pair, 2);
+    if (lost == 0)
+      g_string_append_printf(s, "The best plan with %s is as fast as the best of all.\n%s", values, losses);
+    else
+      g_string_append_printf(s, "The best plan with %s is %s. It takes %.3f s %s, %.1f %%, than %s:\n%s", values, label,
+                             fabs(lost), lost > 0 ? "more" : "less", 100 * fabs(lost) / pair[0].metrics.iteration_s,
+                             best, losses);
+    if (lost < 0)
+      g_string_append_printf(s, "\nA search without --why-not holds it at the default; --fix %s takes it.\n", values);
+  }
+  return g_string_free(s, FALSE);
+}
+
+/* Whether any plan fits when one thing is changed. */
+static gboolean fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int batch, int seq)
+{
+  Plan base = *options->base;
+  SearchOptions changed = *options;
+
+  base.global_batch = batch;
+  base.seq = seq;
+  base.gpus = cluster->devices;
+  changed.base = &base;
+  changed.top = 1;
+  changed.state = NULL;
+  changed.watch = NULL;
+  changed.audit = NULL;
+  g_autoptr(SearchResult) found = search(model, cluster, &changed, NULL);
+  return found->best->len > 0;
+}
+
+static char *relaxation(const Model *model, const Cluster *cluster, const SearchOptions *options)
+{
+  const Plan *base = options->base;
+  SearchOptions free_options = *options;
+  Cluster larger = *cluster;
+
+  free_options.fixed = fixed_none();
+  if (fits(model, cluster, &free_options, base->global_batch, base->seq))
+    return g_strdup("without --fix a plan fits");
+  for (int factor = 2; factor <= 64; factor *= 2) {
+    if (cluster_resize(&larger, cluster->devices * factor, NULL) &&
+        fits(model, &larger, options, base->global_batch, base->seq))
+      return g_strdup_printf("it fits on %d GPUs", larger.devices);
+    if (base->seq / factor >= 1 && fits(model, cluster, options, base->global_batch, base->seq / factor))
+      return g_strdup_printf("it fits with sequences of %d tokens", base->seq / factor);
+  }
+  return g_strdup("not even 64 times the GPUs or 1/64 of the sequence would do");
+}
+
+/* What stands in the way of the plans that come nearest to being legal. */
+static char *explain_illegal(const SearchResult *f, const Model *model, const Cluster *cluster)
+{
+  int reason = nearest_reason(f);
+
+  if (f->space == 0)
+    return g_strdup_printf("--fix leaves no plan: no split of %d GPUs has these values", cluster->devices);
+  g_autofree char *why = why_rejected(f, reason, model, cluster);
+  return g_strdup_printf("no legal plan of %" G_GINT64_FORMAT "; %" G_GINT64_FORMAT
+                         " come nearest and fail as this one: %s", f->space, f->rejected[reason], why);
+}
+
+char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *cluster, const SearchOptions *options)
+{
+  if (!f->has_least)
+    return explain_illegal(f, model, cluster);
+  g_autofree char *change = relaxation(model, cluster, options);
+  g_autofree char *label = plan_label(&f->least.plan), *need = format_bytes(f->least.metrics.peak_memory_bytes);
+  const Device *device = &mesh_site(&f->least.plan, cluster, f->least.metrics.peak_row)->device;
+  g_autofree char *have = format_bytes(device->memory_bytes);
+  return g_strdup_printf("no plan fits: the smallest (%s) needs %s a GPU and %s has %s; %s", label, need,
+                         device->name, have, change);
+}

@@ -1,0 +1,20 @@
+/* What tdp-plan says of a search: counts, why the winner won, what to do when nothing fits. */
+#ifndef TDP_ASK_EXPLAIN_H
+#define TDP_ASK_EXPLAIN_H
+
+#include "report/report.h"
+#include "search/search.h"
+
+/* All newly allocated text. */
+char *explain_counts(const SearchResult *found);
+char *explain_choice(const SearchResult *found, const Result *results, int n);
+
+/* Why plans with the values of --why-not lost or were rejected. pair[0] is the best
+ * of all, pair[1] the best with these values if one `fits`. */
+char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean fits, const char *values);
+
+/* One line: why no plan fits and the cheapest change found that makes one fit. */
+char *explain_nothing(const SearchResult *found, const Model *model, const Cluster *cluster,
+                      const SearchOptions *options);
+
+#endif

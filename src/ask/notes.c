@@ -1,0 +1,67 @@
+#include "ask/notes.h"
+
+#include "base/units.h"
+#include "op/op.h"
+#include "plan/excludes.h"
+
+/* Share of a block's activations below which recomputing them is not worth a word of a plan. */
+#define WORTH 0.05
+
+static double saved_bytes(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  double saved = 0;
+
+  for (int i = 0; i < model->n_layers; i++) {
+    LayerWork work;
+    if (model_layer(model, i)->kind != LAYER_BLOCK || (i > 1 && model->layers[i] == model->layers[i - 1]))
+      continue;
+    layer_work_init(&work, model, model_layer(model, i), plan, cluster);
+    saved = MAX(saved, work.saved_bytes);
+    layer_work_clear(&work);
+  }
+  return saved;
+}
+
+char *note_recompute(const Model *model, const Plan *plan, const Cluster *cluster)
+{
+  Plan keeps = *plan;
+
+  if (plan->recompute != RECOMPUTE_SELECTIVE)
+    return NULL;
+  keeps.recompute = RECOMPUTE_NONE;
+  double all = saved_bytes(model, &keeps, cluster), kept = saved_bytes(model, plan, cluster);
+  if (all - kept >= WORTH * all)
+    return NULL;
+  g_autofree char *freed = format_bytes(all - kept), *whole = format_bytes(all);
+  return g_strdup_printf("recompute_granularity: selective: saves %s of the %s that a block keeps%s", freed, whole,
+                         plan->attention == ATTENTION_UNFUSED
+                             ? ""
+                             : ", as fused attention keeps no scores; none is as good");
+}
+
+char *note_schedule(const Plan *plan)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+  if (plan->pp == 1 || plan->schedule->placement == PLACE_TABLE || framework_runs(plan->framework, plan->schedule))
+    return NULL;
+  for (int i = 0; schedules[i]; i++)
+    if (framework_runs(plan->framework, schedules[i]))
+      g_ptr_array_add(names, (char *)schedules[i]->name);
+  g_ptr_array_add(names, NULL);
+  g_autofree char *runs = g_strjoinv(", ", (char **)names->pdata);
+  return g_strdup_printf("pipeline_schedule: %s: not among what %s runs (%s), simulated all the same",
+                         plan->schedule->name, plan->framework->name, runs);
+}
+
+char *note_excluded(const Model *model, const Plan *plan)
+{
+  guint64 excluded = plan_excluded(plan, model, plan->framework);
+
+  if (!excluded)
+    return NULL;
+  const Exclusion *first = &g_array_index(plan->framework->excludes, Exclusion, g_bit_nth_lsf(excluded, -1));
+  g_autofree char *features = exclusion_text(first);
+  return g_strdup_printf("%s: not among what %s runs: %s", features, plan->framework->name,
+                         first->reason);
+}

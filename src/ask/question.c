@@ -1,0 +1,319 @@
+#include "ask/question.h"
+
+#include "base/units.h"
+#include "sim/simulate.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The best plan, or the first one found, of the cluster with so many devices. */
+static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out)
+{
+  Cluster changed = *cluster;
+  Plan base = *o.base;
+
+  if (devices != cluster->devices && !cluster_resize(&changed, devices, NULL))
+    return FALSE;
+  base.gpus = changed.devices;
+  o.base = &base;
+  o.top = 1;
+  g_autoptr(SearchResult) found = search(model, &changed, &o, NULL);
+  if (found->best->len == 0)
+    return FALSE;
+  *out = g_array_index(found->best, Found, 0);
+  return TRUE;
+}
+
+gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out)
+{
+  return ask(model, cluster, *options, devices, out);
+}
+
+static gboolean until_one(gpointer data, const SearchProgress *at)
+{
+  const SearchOptions *o = data;
+
+  return (o->watch && o->watch(o->data, at)) || at->best != NULL;
+}
+
+/* Whether the plan with the batch and sequence that are asked for is of the space, and fits. */
+static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan)
+{
+  Metrics m;
+
+  plan->seq = o->base->seq;
+  plan->global_batch = o->base->global_batch;
+  if (plan->gpus != devices || cluster->devices != devices || plan->split.stages || o->fixed.micro_batch >= 0 ||
+      plan_check(plan, model, cluster, NULL) != RULE_NONE)
+    return FALSE;
+  g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
+  trace_metrics(trace, &m);
+  return m.peak_memory_bytes <= m.capacity_bytes;
+}
+
+/* Whether any plan fits these devices: plans that may need least come first, and the first one found ends the search.
+ * `likely`, a plan that fitted a like question, is tried before all others; what fits is left in it. It starts as
+ * zeros. */
+static gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices,
+                         Plan *likely)
+{
+  SearchOptions o = *options;
+  Found found;
+
+  if (still_fits(model, cluster, options, devices, likely))
+    return TRUE;
+  o.objective = objective_find("memory");
+  o.refine = FALSE;
+  o.watch = until_one;
+  o.data = (gpointer)options;
+  if (!ask(model, cluster, o, devices, &found))
+    return FALSE;
+  *likely = found.plan;
+  return TRUE;
+}
+
+static const AnswerColumn plan_columns[] = {
+  { "gpus", "GPUs", CELL_INT }, { "layers", "layers", CELL_INT }, { "seq_length", "context", CELL_INT },
+  { "micro_batch_size", "micro-batch", CELL_INT }, { "iteration_s", "step", CELL_SECONDS },
+  { "peak_memory_bytes", "memory", CELL_BYTES }, { "plan", "<plan", CELL_TEXT },
+};
+
+static void add_plan(Answer *a, const Model *model, const Found *f)
+{
+  g_autofree char *label = plan_label(&f->plan);
+
+  answer_add(a, f->plan.gpus);
+  answer_add(a, model->blocks);
+  answer_add(a, f->plan.seq);
+  answer_add(a, f->plan.micro_batch);
+  answer_add(a, f->metrics.iteration_s);
+  answer_add(a, f->metrics.peak_memory_bytes);
+  answer_add_text(a, label);
+}
+
+static Answer *plan_answer(void)
+{
+  return answer_new(plan_columns, G_N_ELEMENTS(plan_columns));
+}
+
+/* The next number of devices that a cluster can have: divisors of a node, then whole nodes. */
+static int next_devices(const Cluster *c, int devices)
+{
+  int node = c->devices_per_node;
+
+  if (devices >= node)
+    return devices + node;
+  do
+    devices++;
+  while (node % devices != 0);
+  return devices;
+}
+
+static Answer *fewest_gpus(const Asked *q)
+{
+  Answer *a = plan_answer();
+  int most = MAX(q->cluster->devices, q->cluster->devices_per_node) * 16, devices = 0, tried = 0;
+  Plan likely = { 0 };
+  Found found;
+
+  do {
+    devices = next_devices(q->cluster, devices);
+    /* the weights alone, divided over all of them */
+    if (q->model->params * dtype_bytes[q->options->base->precision] / devices > q->cluster->device.memory_bytes)
+      continue;
+    tried++;
+    if (ask_fits(q->model, q->cluster, q->options, devices, &likely) &&
+        ask_best(q->model, q->cluster, q->options, devices, &found)) {
+      g_string_printf(a->says, "%s fits on %d GPUs and on no fewer.", q->model->name, devices);
+      add_plan(a, q->model, &found);
+      return a;
+    }
+  } while (devices < most);
+  g_string_printf(a->says, "%s fits on no number of GPUs up to %d (%d tried).", q->model->name, devices, tried);
+  return a;
+}
+
+/* Whether a value fits, and with `best` which plan is best there. */
+typedef gboolean (*Fits)(const Asked *asked, int value, Plan *likely, Found *best);
+
+/* Of a large value, the last step is at most this part. */
+#define GROWTH_STEPS 32
+
+/* The largest value that fits, 0 if none does: doubling from the first, then halving the step, down to `least` or
+ * to a part of the value, which `step` says. */
+static int grow(const Asked *q, Fits fits, int first, int least, int limit, int *step)
+{
+  Plan likely = { 0 };
+  int known = 0, value = first;
+
+  for (; value <= limit && fits(q, value, &likely, NULL); value *= 2)
+    known = value;
+  *step = known ? known : first;
+  while (*step / 2 >= MAX(least, known / GROWTH_STEPS)) {
+    *step /= 2;
+    if (known + *step <= limit && fits(q, known + *step, &likely, NULL))
+      known += *step;
+  }
+  return known;
+}
+
+static gboolean ask_either(const Asked *q, const Model *model, const SearchOptions *options, Plan *likely, Found *best)
+{
+  int devices = q->cluster->devices;
+
+  return best ? ask_best(model, q->cluster, options, devices, best)
+              : ask_fits(model, q->cluster, options, devices, likely);
+}
+
+static gboolean fits_context(const Asked *q, int seq, Plan *likely, Found *best)
+{
+  Plan base = *q->options->base;
+  SearchOptions o = *q->options;
+
+  base.seq = seq;
+  o.base = &base;
+  return ask_either(q, q->model, &o, likely, best);
+}
+
+static Answer *largest_context(const Asked *q)
+{
+  Answer *a = plan_answer();
+  int seq = q->options->base->seq, least = MAX(1, seq / 8), step,
+      limit = q->model->position_rows ? q->model->position_rows : 1 << 24;
+  Found best;
+  int most = grow(q, fits_context, seq, least, limit, &step);
+
+  if (most == 0 || !fits_context(q, most, NULL, &best)) {
+    g_string_printf(a->says, "No context from %d tokens up fits.", step);
+    return a;
+  }
+  g_string_printf(a->says, "Sequences of %d tokens fit, in steps of %d.", most, step);
+  if (q->model->position_rows && most + step > q->model->position_rows)
+    g_string_append_printf(a->says, " The model's %d learned positions allow no more.", q->model->position_rows);
+  add_plan(a, q->model, &best);
+  return a;
+}
+
+/* The block that stands for one of a stack of `n`: its first, its last or a middle one of `like`, from `first` on. */
+static int stretched(int i, int n, int first, int like)
+{
+  return first + (i == 0 ? 0 : i == n - 1 ? like - 1 : like / 2);
+}
+
+/* Block `i` of the deeper model, as a layer of the model: the most common one, but of an encoder-decoder's stacks. */
+static int block_like(const Model *m, const Model *deeper, int i)
+{
+  int encoder = m->encoder_blocks;
+
+  if (!encoder)
+    return m->n_layers / 2;
+  return i < deeper->encoder_blocks
+             ? stretched(i, deeper->encoder_blocks, 1, encoder)
+             : stretched(i - deeper->encoder_blocks, deeper->blocks - deeper->encoder_blocks, 1 + encoder,
+                         m->blocks - encoder);
+}
+
+/* The model with another number of blocks, of an encoder-decoder in both stacks. */
+static Model deeper(const Model *m, int blocks, int **layers)
+{
+  Model copy = *m;
+
+  copy.blocks = blocks;
+  copy.encoder_blocks = (int)((gint64)m->encoder_blocks * blocks / m->blocks);
+  copy.n_layers = m->n_layers - m->blocks + blocks;
+  copy.layers = *layers = g_new(int, copy.n_layers);
+  copy.layers[0] = m->layers[0];
+  for (int i = 0; i < blocks; i++)
+    copy.layers[i + 1] = m->layers[block_like(m, &copy, i)];
+  for (int i = m->blocks + 1; i < m->n_layers; i++)
+    copy.layers[blocks + i - m->blocks] = m->layers[i];
+  for (int i = 1; i <= m->blocks; i++)
+    copy.params -= model_layer(m, i)->params;
+  for (int i = 1; i <= blocks; i++)
+    copy.params += model_layer(&copy, i)->params;
+  return copy;
+}
+
+static gboolean fits_depth(const Asked *q, int blocks, Plan *likely, Found *best)
+{
+  g_autofree int *layers = NULL;
+  Model model = deeper(q->model, blocks, &layers);
+
+  return ask_either(q, &model, q->options, likely, best);
+}
+
+/* More layers are not tried. */
+#define BLOCKS_MAX 4096
+
+static Answer *largest_model(const Asked *q)
+{
+  Answer *a = plan_answer();
+  Found best;
+  int least = MAX(1, q->model->blocks / 8), step;
+  int most = grow(q, fits_depth, q->model->blocks, least, BLOCKS_MAX, &step);
+
+  if (most == 0 || !fits_depth(q, most, NULL, &best)) {
+    g_string_printf(a->says, "Not even %d layer%s like those of %s fit%s.", step, step == 1 ? "" : "s",
+                    q->model->name, step == 1 ? "s" : "");
+    return a;
+  }
+  g_autofree int *layers = NULL;
+  Model model = deeper(q->model, most, &layers);
+  g_autofree char *params = format_count(model.params);
+  g_string_printf(a->says, "%d layers like those of %s fit, %s parameters, in steps of %d layers.", most,
+                  q->model->name, params, step);
+  if (most + step > BLOCKS_MAX)
+    g_string_append_printf(a->says, " More than %d were not tried.", BLOCKS_MAX);
+  add_plan(a, &model, &best);
+  return a;
+}
+
+static Answer *largest_batch(const Asked *q)
+{
+  Answer *a = plan_answer();
+  SearchOptions o = *q->options;
+  int batch = o.base->global_batch;
+  Plan likely = { 0 };
+  Found best;
+
+  for (int size = batch; size >= 1; size--) {
+    o.fixed.micro_batch = size;
+    if (batch % size == 0 && ask_either(q, q->model, &o, &likely, NULL) &&
+        ask_either(q, q->model, &o, NULL, &best)) {
+      g_string_printf(a->says,
+                      "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
+                      "gradients are accumulated over micro-batches.", size);
+      add_plan(a, q->model, &best);
+      return a;
+    }
+  }
+  g_string_assign(a->says, "No micro-batch fits.");
+  return a;
+}
+
+const Question questions[] = {
+  { "fewest-gpus", "The fewest GPUs", fewest_gpus },
+  { "largest-model", "The largest model", largest_model },
+  { "largest-batch", "The largest batch", largest_batch },
+  { "largest-context", "The longest context", largest_context },
+  { "sensitivity", "What the hardware's numbers change", answer_sensitivity },
+  { "scaling", "More GPUs", answer_scaling },
+  { .name = NULL },
+};
+
+const Question *question_find(const char *name)
+{
+  for (const Question *q = questions; q->name; q++)
+    if (g_str_equal(q->name, name))
+      return q;
+  return NULL;
+}
+
+char *question_list(void)
+{
+  GString *s = g_string_new(NULL);
+
+  for (const Question *q = questions; q->name; q++)
+    g_string_append_printf(s, "%s%s", q == questions ? "" : q[1].name ? ", " : " or ", q->name);
+  return g_string_free(s, FALSE);
+}

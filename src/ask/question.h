@@ -1,0 +1,43 @@
+/*
+ * Questions that people ask beside "which plan is best". Each is answered by
+ * further searches, exact like the first, on a changed cluster, model or batch.
+ * To add one: a function and a line of the table in question.c.
+ */
+#ifndef TDP_ASK_QUESTION_H
+#define TDP_ASK_QUESTION_H
+
+#include "report/answer.h"
+#include "search/search.h"
+
+typedef struct {
+  const Model *model;
+  const Cluster *cluster;
+  const SearchOptions *options; /* without audit and state */
+  double tokens; /* to train on, for answer_counts(); 0 = not asked */
+} Asked;
+
+typedef struct {
+  const char *name;
+  const char *title;
+  Answer *(*answer)(const Asked *asked);
+} Question;
+
+extern const Question questions[]; /* ends with a NULL name */
+
+const Question *question_find(const char *name);
+char *question_list(void); /* names, newly allocated */
+
+/* The best plan when devices and options are these; FALSE if none fits, or the
+ * cluster cannot have so many devices. */
+gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out);
+
+/* What changes when a number of the hardware does; how plans scale (what_if.c). */
+Answer *answer_sensitivity(const Asked *asked);
+Answer *answer_scaling(const Asked *asked);
+
+/* The best plan of each number of devices, doubling from `from` to the cluster's,
+ * or the front of two objectives over all of them (counts.c). */
+Answer *answer_counts(const Asked *asked, int from);
+Answer *answer_front(const Asked *asked, int from);
+
+#endif

@@ -1,0 +1,61 @@
+#include "ask/refined.h"
+
+#include "base/table.h"
+#include "base/units.h"
+
+static char *steps_text(const GArray *steps)
+{
+  g_autoptr(Table) table = table_new("<change|tried|simulated|gained|<plan file");
+
+  for (guint i = 0; i < steps->len; i++) {
+    const PolishStep *s = &g_array_index(steps, PolishStep, i);
+    g_autofree char *gained = s->gained_s > 0 ? format_seconds(s->gained_s) : g_strdup("-");
+    table_add(table, "%s", s->kind);
+    table_add(table, "%d", s->proposed);
+    table_add(table, "%d", s->simulated);
+    table_add(table, "%s", gained);
+    table_add(table, "%s", s->now ? s->now : "-");
+  }
+  return table_text(table, 2);
+}
+
+char *refined_text(const Polished *p, const Result *best)
+{
+  double before = best->metrics.iteration_s;
+  g_autofree char *steps = steps_text(p->steps), *peak = format_bytes(p->metrics.peak_memory_bytes);
+  GString *s = g_string_new("Refined beyond the space: changes of the best plan, simulated one kind after another\n");
+
+  if (p->steps->len == 0) {
+    g_string_append(s, "  no kind of change applies to it\n");
+    return g_string_free(s, FALSE);
+  }
+  g_string_append(s, steps);
+  if (p->gained_s > 0)
+    g_string_append_printf(s, "From %.5g s to %.5g s, %.2f %% less, at a peak of %s.", before, p->metrics.iteration_s,
+                           100 * p->gained_s / before, peak);
+  else
+    g_string_append(s, "None of them gains.");
+  g_string_append(s, " A local search: other changes may gain more.\n");
+  return g_string_free(s, FALSE);
+}
+
+void refined_write(const Polished *p, const Result *best, JsonWriter *w)
+{
+  Result refined = result_of_metrics(best->model, best->cluster, &p->plan, &p->metrics);
+
+  json_open(w, "refined", '{');
+  json_put_real(w, "gained_s", p->gained_s);
+  json_open(w, "changes", '[');
+  for (guint i = 0; i < p->steps->len; i++) {
+    const PolishStep *s = &g_array_index(p->steps, PolishStep, i);
+    json_open(w, NULL, '{');
+    json_put_string(w, "change", s->kind);
+    json_put_int(w, "tried", s->proposed);
+    json_put_int(w, "simulated", s->simulated);
+    json_put_real(w, "gained_s", s->gained_s);
+    json_close(w, '}');
+  }
+  json_close(w, ']');
+  result_write(&refined, NULL, w, "result");
+  json_close(w, '}');
+}

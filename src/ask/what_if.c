@@ -1,0 +1,270 @@
+/* What a change of the hardware, or of how much of it there is, would do. */
+#include "ask/question.h"
+
+#include "sim/simulate.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- sensitivity ---- */
+
+typedef struct {
+  const char *title;
+  void (*scale)(Cluster *cluster, int tier, double factor);
+  gboolean of_tier;
+} Knob;
+
+static void scale_math(Cluster *c, int tier, double f)
+{
+  (void)tier;
+  for (int t = 0; t < DTYPE_COUNT; t++)
+    c->device.peak_flops_per_s[t] *= f;
+}
+
+static void scale_memory_rate(Cluster *c, int tier, double f)
+{
+  (void)tier;
+  c->device.memory_bytes_per_s *= f;
+}
+
+static void scale_memory(Cluster *c, int tier, double f)
+{
+  (void)tier;
+  c->device.memory_bytes *= f;
+}
+
+static void scale_launches(Cluster *c, int tier, double f)
+{
+  (void)tier;
+  for (int t = 0; t < DTYPE_COUNT; t++)
+    c->device.kernels.matmul[t].launch_s *= f;
+  c->device.kernels.memory_launch_s *= f;
+  c->device.kernels.attention_launch_s *= f;
+}
+
+static void scale_sustained(Cluster *c, int tier, double f)
+{
+  (void)tier;
+  c->device.sustained_fraction = MIN(1, c->device.sustained_fraction * f);
+}
+
+static void scale_bandwidth(Cluster *c, int tier, double f)
+{
+  c->tiers[tier].bytes_per_s *= f;
+  c->tiers[tier].port_bytes_per_s *= f;
+}
+
+static void scale_latency(Cluster *c, int tier, double f)
+{
+  Link *l = &c->tiers[tier].link;
+  l->base_s *= f;
+  l->hop_s *= f;
+  l->tree_hop_s *= f;
+  l->p2p_base_s *= f;
+  l->in_switch_base_s *= f;
+}
+
+static void scale_slowdown(Cluster *c, int tier, double f)
+{
+  c->tiers[tier].link.compute_slowdown = 1 + (c->tiers[tier].link.compute_slowdown - 1) * f;
+}
+
+static const Knob knobs[] = {
+  { "matrix FLOP/s", scale_math, FALSE },
+  { "sustained share of them", scale_sustained, FALSE },
+  { "memory bandwidth", scale_memory_rate, FALSE },
+  { "memory size", scale_memory, FALSE },
+  { "kernel launch time", scale_launches, FALSE },
+  { "bandwidth", scale_bandwidth, TRUE },
+  { "latency", scale_latency, TRUE },
+  { "slowdown of kernels beside", scale_slowdown, TRUE },
+};
+
+/* What each number is multiplied by. */
+static const double factors[] = { 0.9, 1.1, 2 };
+static const char *const factor_names[] = { "-10 %", "+10 %", "doubled" };
+enum { MINUS, PLUS, DOUBLE, FACTORS };
+
+static const AnswerColumn sensitivity_columns[] = {
+  { "number", "<number", CELL_TEXT },
+  { "step_change_minus", "step at -10 %", CELL_PERCENT }, { "step_change_plus", "at +10 %", CELL_PERCENT },
+  { "step_change_double", "doubled", CELL_PERCENT },
+  { "best_change_minus", "best plan at -10 %", CELL_PERCENT }, { "best_change_plus", "at +10 %", CELL_PERCENT },
+  { "best_change_double", "doubled", CELL_PERCENT },
+  { "plan_minus", NULL, CELL_TEXT }, { "plan_plus", NULL, CELL_TEXT }, { "plan_double", NULL, CELL_TEXT },
+  { NULL, "<another plan wins", CELL_TEXT },
+};
+
+/* What one number does at each factor: shares of the step. */
+typedef struct {
+  char *title;
+  double step[FACTORS], best[FACTORS];
+  char *others[FACTORS]; /* "no", or the plan that wins */
+} Effect;
+
+static void effect_clear(gpointer effect)
+{
+  Effect *e = effect;
+
+  g_free(e->title);
+  for (int i = 0; i < FACTORS; i++)
+    g_free(e->others[i]);
+}
+
+/* The best plan on a changed cluster. The plan that was best, if it is of the space there too, is a plan to beat. */
+static gboolean best_there(const Asked *q, const Cluster *cluster, const Plan *plan, const Metrics *m, Found *out)
+{
+  SearchOptions o = *q->options;
+
+  if (m->peak_memory_bytes <= m->capacity_bytes && plan->split.stages == 0 && !recompute_counts(&plan->scope))
+    o.known = o.objective->value(plan, cluster, m->iteration_s, m->peak_memory_bytes);
+  return ask_best(q->model, cluster, &o, cluster->devices, out);
+}
+
+static Effect effect_of(const Asked *q, const Found *best, const Knob *knob, int tier)
+{
+  double step = best->metrics.iteration_s;
+  const char *name = knob->title;
+  Effect e = { .title = knob->of_tier ? g_strdup_printf("%s %s", q->cluster->tiers[tier].name, name) : g_strdup(name) };
+  g_autofree char *label = plan_label(&best->plan);
+
+  for (int i = 0; i < FACTORS; i++) {
+    Cluster cluster = *q->cluster;
+    Found found;
+    Metrics m;
+    knob->scale(&cluster, tier, factors[i]);
+    if (memcmp(&cluster, q->cluster, sizeof cluster) == 0) { /* the number is 0, or at its limit */
+      e.others[i] = g_strdup("no");
+      continue;
+    }
+    g_autoptr(Trace) trace = simulate_plan(q->model, &cluster, &best->plan);
+    trace_metrics(trace, &m);
+    gboolean fits = best_there(q, &cluster, &best->plan, &m, &found);
+    g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");
+    e.step[i] = m.iteration_s / step - 1;
+    e.best[i] = fits ? found.metrics.iteration_s / step - 1 : NAN;
+    e.others[i] = g_strdup(g_str_equal(other, label) ? "no" : other);
+  }
+  return e;
+}
+
+static void add_effect(Answer *a, const Effect *e)
+{
+  g_autoptr(GString) others = g_string_new(NULL);
+
+  answer_add_text(a, e->title);
+  for (int i = 0; i < FACTORS; i++)
+    answer_add(a, e->step[i]);
+  for (int i = 0; i < FACTORS; i++)
+    answer_add(a, e->best[i]);
+  for (int i = 0; i < FACTORS; i++) {
+    answer_add_text(a, e->others[i]);
+    if (!g_str_equal(e->others[i], "no"))
+      g_string_append_printf(others, "%s%s: %s", others->len ? "; " : "", factor_names[i], e->others[i]);
+  }
+  answer_add_text(a, others->len ? others->str : "no");
+}
+
+/* Shares of the step below this are not worth a sentence. */
+#define GAIN_SAID 0.0005
+
+/* Which number gains the best plan most at a factor. */
+static const Effect *strongest(const GArray *effects, int factor)
+{
+  const Effect *most = NULL;
+
+  for (guint i = 0; i < effects->len; i++) {
+    const Effect *e = &g_array_index(effects, Effect, i);
+    if (e->best[factor] < (most ? most->best[factor] : -GAIN_SAID))
+      most = e;
+  }
+  return most;
+}
+
+static void say_strongest(GString *s, const GArray *effects)
+{
+  const Effect *more = strongest(effects, PLUS), *twice = strongest(effects, DOUBLE);
+
+  if (more)
+    g_string_append_printf(s, " 10 %% more gain most in %s: %.1f %%.", more->title, -100 * more->best[PLUS]);
+  if (twice)
+    g_string_append_printf(s, " Twice as much gains most in %s: %.1f %%.", twice->title, -100 * twice->best[DOUBLE]);
+}
+
+Answer *answer_sensitivity(const Asked *q)
+{
+  Answer *a = answer_new(sensitivity_columns, G_N_ELEMENTS(sensitivity_columns));
+  SearchOptions options = *q->options;
+  Asked asked = { q->model, q->cluster, &options, 0 };
+  g_autoptr(GArray) effects = g_array_new(FALSE, FALSE, sizeof(Effect));
+  Found best;
+
+  options.refine = FALSE; /* what is best is to be best in one space each time */
+  if (!ask_best(q->model, q->cluster, &options, q->cluster->devices, &best)) {
+    g_string_assign(a->says, "No plan fits.");
+    return a;
+  }
+  g_array_set_clear_func(effects, effect_clear);
+  for (gsize k = 0; k < G_N_ELEMENTS(knobs); k++)
+    for (int tier = 0; tier < (knobs[k].of_tier ? q->cluster->n_tiers : 1); tier++) {
+      Effect e = effect_of(&asked, &best, &knobs[k], tier);
+      g_array_append_val(effects, e);
+    }
+  g_autofree char *label = plan_label(&best.plan);
+  g_string_printf(a->says,
+                  "Of %s, %.4g s a step: the change of its step, and of the best plan's, when one number changes.",
+                  label, best.metrics.iteration_s);
+  say_strongest(a->says, effects);
+  for (guint i = 0; i < effects->len; i++)
+    add_effect(a, &g_array_index(effects, Effect, i));
+  return a;
+}
+
+/* ---- scaling ---- */
+
+static const AnswerColumn scaling_columns[] = {
+  { "scaling", "<scaling", CELL_TEXT }, { "gpus", "GPUs", CELL_INT }, { "global_batch_size", "batch", CELL_INT },
+  { "iteration_s", "step", CELL_SECONDS }, { "tokens_per_s", "tokens/s", CELL_REAL },
+  { "tokens_per_s_per_gpu", "tokens/s/GPU", CELL_REAL }, { "efficiency", "per GPU against the first", CELL_PERCENT },
+  { "plan", "<plan", CELL_TEXT },
+};
+
+static double add_scaled(Answer *a, const Asked *q, gboolean weak, int factor, double first)
+{
+  Plan base = *q->options->base;
+  SearchOptions o = *q->options;
+  int gpus = q->cluster->devices * factor;
+  Found f;
+
+  base.global_batch *= weak ? factor : 1;
+  o.base = &base;
+  gboolean found = ask_best(q->model, q->cluster, &o, gpus, &f);
+  g_autofree char *label = found ? plan_label(&f.plan) : g_strdup("none");
+  double rate = found ? (double)base.global_batch * base.seq / f.metrics.iteration_s : NAN;
+  answer_add_text(a, weak ? "weak" : "strong");
+  answer_add(a, gpus);
+  answer_add(a, base.global_batch);
+  answer_add(a, found ? f.metrics.iteration_s : NAN);
+  answer_add(a, rate);
+  answer_add(a, rate / gpus);
+  answer_add(a, factor == 1 ? 0 : rate / gpus / first - 1);
+  answer_add_text(a, label);
+  return rate / gpus;
+}
+
+Answer *answer_scaling(const Asked *q)
+{
+  Answer *a = answer_new(scaling_columns, G_N_ELEMENTS(scaling_columns));
+
+  g_string_printf(a->says,
+                  "The best plan on 1 to 16 times %d GPUs: strong scaling keeps the global batch, weak scaling keeps "
+                  "the batch of a GPU.", q->cluster->devices);
+  for (int weak = 0; weak < 2; weak++) {
+    double first = NAN;
+    for (int factor = 1; factor <= 16; factor *= 2) {
+      double rate = add_scaled(a, q, weak, factor, first);
+      first = factor == 1 ? rate : first;
+    }
+  }
+  return a;
+}

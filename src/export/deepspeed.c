@@ -1,0 +1,316 @@
+/* DeepSpeed: its JSON configuration. The model and the grid of stages stand in
+ * the training script, so the launch line passes it the degrees, lengths, and that blocks are made again. */
+#include "export/target.h"
+
+#include "op/op.h"
+
+/* Keys of the section that turns a precision on; the same words name formats. */
+static const char *const precision_names[DTYPE_COUNT] = {
+  [DTYPE_FP32] = "fp32", [DTYPE_FP16] = "fp16", [DTYPE_BF16] = "bf16",
+};
+
+static const char *format_of(const Plan *p, int bytes)
+{
+  return precision_names[bytes >= 4 ? DTYPE_FP32 : p->precision];
+}
+
+static const char *accumulation_of(const Plan *p)
+{
+  return format_of(p, p->zero > 0 ? op_gradient_bytes(p) : 2);
+}
+
+/* What the section of the precision cannot say, and runs beside computation whatever a plan says. */
+static void lose_rest(Export *e)
+{
+  const Plan *p = e->plan;
+  gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
+
+  export_say_overlaps(e, OVERLAP_GRADIENTS | (p->pp == 1 ? OVERLAP_TENSOR : 0) |
+                           (p->zero == 3 ? OVERLAP_PARAMETERS : 0));
+  if (p->zero == 0 && accumulates_wide)
+    export_lose(e, "framework: %s: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as %s",
+                p->framework->name, precision_names[p->precision]);
+}
+
+/* With tensor parallelism of its own, DeepSpeed multiplies by all ranks, so the
+ * batch is given by the two numbers that do not depend on that. */
+static void put_batch(const Plan *p, JsonWriter *w)
+{
+  if (p->pp > 1 || p->tp == 1)
+    json_put_int(w, "train_batch_size", p->global_batch);
+  json_put_int(w, "train_micro_batch_size_per_gpu", p->micro_batch);
+  json_put_int(w, "gradient_accumulation_steps", plan_micro_batches(p));
+  json_put_int(w, "steps_per_print", 1);
+  json_put_real(w, "gradient_clipping", 1.0);
+}
+
+static void put_formats(const Plan *p, JsonWriter *w)
+{
+  if (p->precision != DTYPE_FP32) {
+    json_open(w, precision_names[p->precision], '{');
+    json_put_bool(w, "enabled", TRUE);
+    json_close(w, '}');
+  }
+  json_open(w, "data_types", '{');
+  json_put_string(w, "grad_accum_dtype", accumulation_of(p));
+  json_close(w, '}');
+  json_put_string(w, "communication_data_type", format_of(p, op_reduce_bytes(p)));
+}
+
+static const char *const optimizer_types[OPTIMIZER_COUNT] = {
+  [OPTIMIZER_ADAM] = "AdamW", [OPTIMIZER_ADAMW] = "AdamW", [OPTIMIZER_SGD] = "SGD", [OPTIMIZER_MUON] = "Muon",
+};
+
+static void put_optimizer(Export *e, JsonWriter *w)
+{
+  const Optimizer *o = &e->plan->optimizer;
+  const char *type = export_optimizer(e, optimizer_types);
+
+  json_open(w, "optimizer", '{');
+  json_put_string(w, "type", type);
+  json_open(w, "params", '{');
+  json_put_real(w, "lr", g_ascii_strtod(EXPORT_LR, NULL));
+  if (o->name == OPTIMIZER_SGD) {
+    json_put_real(w, "momentum", o->momentum);
+  } else {
+    json_open(w, "betas", '[');
+    json_put_real(w, NULL, 0.9);
+    json_put_real(w, NULL, 0.95);
+    json_close(w, ']');
+    json_put_real(w, "eps", 1e-8);
+  }
+  json_put_real(w, "weight_decay", 0.1);
+  json_close(w, '}');
+  json_close(w, '}');
+}
+
+static void put_store(JsonWriter *w, const char *key, Store store)
+{
+  if (!store)
+    return;
+  json_open(w, key, '{');
+  json_put_string(w, "device", store_names[store]);
+  json_put_bool(w, "pin_memory", TRUE);
+  if (store == STORE_NVME)
+    json_put_string(w, "nvme_path", "/local_nvme");
+  json_close(w, '}');
+}
+
+static void put_size(JsonWriter *w, const char *key, double params)
+{
+  if (params > 0)
+    json_put_int(w, key, (gint64)params);
+}
+
+/* Gathers of stage 3, and ZeRO++. */
+static void put_stage3(const Plan *p, JsonWriter *w)
+{
+  const ShardingOptions *o = &p->sharding;
+
+  json_put_int(w, "stage3_prefetch_bucket_size", o->prefetch >= 0 ? (gint64)o->prefetch
+                                                 : p->overlap.parameters ? 50000000 : 0);
+  put_size(w, "stage3_max_live_parameters", o->live);
+  put_size(w, "stage3_param_persistence_threshold", o->persistence);
+  if (plan_shards(p) < plan_replicas(p))
+    json_put_int(w, "mics_shard_size", plan_shards(p));
+  put_size(w, "zero_hpz_partition_size", o->secondary);
+  if (o->quantized_weights)
+    json_put_bool(w, "zero_quantized_weights", TRUE);
+  if (o->quantized_gradients)
+    json_put_bool(w, "zero_quantized_gradients", TRUE);
+  put_store(w, "offload_param", p->offload.parameters);
+}
+
+static void put_zero(const Plan *p, JsonWriter *w)
+{
+  int stage = p->zero;
+
+  json_open(w, "zero_optimization", '{');
+  json_put_int(w, "stage", stage);
+  if (stage > 0) {
+    json_put_bool(w, "overlap_comm", p->overlap.gradients && p->pp == 1);
+    json_put_bool(w, "contiguous_gradients", TRUE);
+    json_put_bool(w, "reduce_scatter", TRUE);
+    json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(p));
+    put_store(w, "offload_optimizer", p->offload.optimizer);
+    put_size(w, "sub_group_size", p->offload.sub_group);
+  }
+  if (stage == 3)
+    put_stage3(p, w);
+  json_close(w, '}');
+}
+
+/* Without a pipeline the model's code makes blocks again, one by one, when the script is told to (launch). */
+static gboolean asks_model(const Plan *p)
+{
+  return p->recompute == RECOMPUTE_FULL && p->pp == 1;
+}
+
+static void put_checkpoints(const Export *e, JsonWriter *w)
+{
+  const Plan *p = e->plan;
+
+  if (!p->partition_activations && !p->offload.activations && !asks_model(p))
+    return;
+  json_open(w, "activation_checkpointing", '{');
+  json_put_bool(w, "partition_activations", p->partition_activations);
+  json_put_bool(w, "cpu_checkpointing", p->offload.activations != STORE_DEVICE);
+  if (asks_model(p))
+    json_put_int(w, "number_checkpoints", e->model->blocks);
+  json_close(w, '}');
+}
+
+static void put_ints(JsonWriter *w, const char *key, const int *values, int n)
+{
+  json_open_line(w, key, '[');
+  for (int i = 0; i < n; i++)
+    json_put_int(w, NULL, values[i]);
+  json_close_line(w, ']');
+}
+
+static void put_fixed(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_local_blocks", a->local);
+  json_put_int(w, "num_global_blocks", a->global);
+  json_put_int(w, "num_different_global_patterns", a->patterns);
+}
+
+static void put_ranges(const SparseAttention *a, JsonWriter *w)
+{
+  put_ints(w, "global_block_indices", a->first, a->n_ranges);
+  put_ints(w, "global_block_end_indices", a->end, a->n_ranges);
+}
+
+static void put_variable(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_random_blocks", a->random);
+  put_ints(w, "local_window_blocks", a->windows, a->n_windows);
+  put_ranges(a, w);
+}
+
+static void put_bigbird(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_random_blocks", a->random);
+  json_put_int(w, "num_sliding_window_blocks", a->sliding);
+  json_put_int(w, "num_global_blocks", a->global);
+}
+
+static void put_bslongformer(const SparseAttention *a, JsonWriter *w)
+{
+  json_put_int(w, "num_sliding_window_blocks", a->sliding);
+  put_ranges(a, w);
+}
+
+/* Modes of the configuration (deepspeed/runtime/config.py); the others are classes that the model's code makes. */
+static void (*const put_modes[SPARSE_MODE_COUNT])(const SparseAttention *, JsonWriter *) = {
+  [SPARSE_FIXED] = put_fixed,
+  [SPARSE_VARIABLE] = put_variable,
+  [SPARSE_BIGBIRD] = put_bigbird,
+  [SPARSE_BSLONGFORMER] = put_bslongformer,
+};
+
+static void put_sparse(Export *e, JsonWriter *w)
+{
+  const SparseAttention *a = e->model->sparse;
+
+  if (!a || a->mode == SPARSE_DENSE)
+    return;
+  if (!put_modes[a->mode]) {
+    export_lose(e, "sparse_attention.mode: %s: no mode of DeepSpeed's configuration, left to the model's code",
+                sparse_mode_names[a->mode]);
+    return;
+  }
+  json_open(w, "sparse_attention", '{');
+  json_put_string(w, "mode", sparse_mode_names[a->mode]);
+  json_put_int(w, "block", a->block);
+  json_put_bool(w, "different_layout_per_head", a->patterns > 1);
+  json_put_string(w, "attention", a->unidirectional ? "unidirectional" : "bidirectional");
+  if (a->mode == SPARSE_FIXED || a->mode == SPARSE_VARIABLE)
+    json_put_bool(w, "horizontal_global_attention", a->horizontal);
+  put_modes[a->mode](a, w);
+  json_close(w, '}');
+}
+
+static void put_pipeline(const Plan *p, JsonWriter *w)
+{
+  json_open(w, "pipeline", '{');
+  json_put_int(w, "activation_checkpoint_interval", p->recompute == RECOMPUTE_FULL ? MAX(1, p->scope.layers) : 0);
+  json_put_bool(w, "pipe_partitioned", p->framework->scatter_gather);
+  json_put_bool(w, "grad_partitioned", p->framework->scatter_gather);
+  json_close(w, '}');
+}
+
+static void put_tensor(const Plan *p, JsonWriter *w)
+{
+  json_open(w, "tensor_parallel", '{');
+  json_put_int(w, "autotp_size", p->tp);
+  if (p->overlap.tensor)
+    json_put_bool(w, "tp_overlap_comm", TRUE);
+  json_close(w, '}');
+}
+
+/* Ulysses' mesh, and AutoEP. */
+static void put_parallel(const Plan *p, JsonWriter *w)
+{
+  if (p->cp > 1) {
+    json_put_int(w, "sequence_parallel_size", p->cp);
+    json_put_int(w, "data_parallel_size", p->dp);
+  }
+  if (p->ep > 1) {
+    json_open(w, "expert_parallel", '{');
+    json_put_bool(w, "enabled", TRUE);
+    json_put_int(w, "autoep_size", p->ep);
+    json_close(w, '}');
+  }
+  if (p->pp > 1)
+    put_pipeline(p, w);
+  else if (p->tp > 1)
+    put_tensor(p, w);
+}
+
+static gboolean render(Export *e, GString *text, GError **error)
+{
+  JsonWriter w;
+
+  (void)error;
+  lose_rest(e);
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  put_batch(e->plan, &w);
+  put_formats(e->plan, &w);
+  put_optimizer(e, &w);
+  put_zero(e->plan, &w);
+  put_checkpoints(e, &w);
+  put_parallel(e->plan, &w);
+  put_sparse(e, &w);
+  json_put_bool(&w, "wall_clock_breakdown", FALSE);
+  json_close(&w, '}');
+  return TRUE;
+}
+
+static void launch(Export *e, const char *file, GString *line)
+{
+  const Plan *p = e->plan;
+
+  export_words(line, "deepspeed");
+  if (e->nodes > 1)
+    export_words(line, "--hostfile hostfile --num_nodes %d", e->nodes);
+  export_words(line, "--num_gpus %d train.py --deepspeed --deepspeed_config ", e->node_gpus);
+  export_shell(line, file);
+  if (p->pp > 1)
+    export_words(line, "--pipe-parallel-size %d --model-parallel-size %d", p->pp, p->tp);
+  if (asks_model(p))
+    export_words(line, "--gradient-checkpointing");
+  export_words(line, "--seq-length %d", p->seq);
+  if (p->decoder_seq)
+    export_words(line, "--decoder-seq-length %d", p->decoder_seq);
+}
+
+const Exporter exporter_deepspeed = {
+  .name = "deepspeed",
+  .target = "DeepSpeed 0.19.6",
+  .extension = "json",
+  .framework = "deepspeed",
+  .render = render,
+  .launch = launch,
+};

@@ -1,0 +1,69 @@
+/*
+ * A plan written for the tools that run it: launch scripts and configurations
+ * of Megatron-LM, DeepSpeed, torchtitan and others.
+ *
+ * An exporter is made for one version of its tool, which the first lines of the
+ * file name. What the tool cannot do is a loss: the file then holds the nearest
+ * plan that it can, and each loss is one line, "KEY: VALUE: what is done
+ * instead", with the plan's key. What a tool can do is said once, in the file of
+ * its framework, which bounds the planner too: what the planner proposes for a
+ * framework, its own exporter writes. Losses beside are those of models that a
+ * tool has not. Notes, which stand in the file only, say where
+ * the tool takes another time than was predicted, not another plan. Formats
+ * with comments carry losses and notes at their top; JSON carries neither.
+ * What no plan decides (data, tokenizer, learning rate) is filled so that the
+ * file runs, and is marked as such.
+ *
+ * Errors: a plan that plan_check refuses (TDP_ERROR_INPUT), a model that the
+ * tool cannot train at all and losses that were not allowed
+ * (TDP_ERROR_INFEASIBLE), a file that cannot be written (TDP_ERROR_RUNTIME).
+ *
+ * To add a tool: one file with a const Exporter, one line in the table of
+ * export.c and in target.h.
+ */
+#ifndef TDP_EXPORT_EXPORT_H
+#define TDP_EXPORT_EXPORT_H
+
+#include "plan/plan.h"
+
+typedef struct Export Export; /* target.h */
+
+typedef struct {
+  const char *name;       /* as the command line spells it: "megatron" */
+  const char *target;     /* "Megatron-LM core 0.20" */
+  const char *extension;  /* of its files: "sh" */
+  const char *first_line; /* NULL if there is none */
+  gboolean comments;      /* "#" starts a comment */
+  const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */
+
+  /* Appends the file behind its header; FALSE if there is nothing to write. */
+  gboolean (*render)(Export *subject, GString *text, GError **error);
+
+  /* Appends the command that starts the exported file, or does the same. */
+  void (*launch)(Export *subject, const char *file, GString *line);
+} Exporter;
+
+/* All exporters, ending with NULL. */
+extern const Exporter *const exporters[];
+
+/* NULL if there is none of this name. */
+const Exporter *exporter_find(const char *name);
+
+/* The file's text, newly allocated; NULL on error. Losses are appended to
+ * `losses` (may be NULL) as newly allocated strings. */
+char *export_plan(const Exporter *exporter, const Model *model, const Cluster *cluster, const Plan *plan,
+                  GPtrArray *losses, GError **error);
+
+/* Writes the file ("-" is stdout); with losses only if `allow_lossy`, else the
+ * error counts them and names the first. */
+gboolean export_write(const Exporter *exporter, const Model *model, const Cluster *cluster, const Plan *plan,
+                      const char *path, gboolean allow_lossy, GError **error);
+
+/* One line for the terminal, newly allocated: the command that launches the
+ * plan. `file` is the exported file, NULL for a name made up. For Megatron-LM
+ * it holds the plan's flags, not those of model and data; train.py stands for
+ * the user's script. The plan must be one that plan_check accepts. */
+char *launch_line(const Exporter *exporter, const Model *model, const Cluster *cluster, const Plan *plan,
+                  const char *file);
+
+#endif

@@ -1,0 +1,364 @@
+/* Megatron-LM: a batch script around the script that trains the model. */
+#include "export/target.h"
+
+#include "op/op.h"
+#include "plan/excludes.h"
+#include "plan/mesh.h"
+
+static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
+
+#define FSDP \
+  "--use-distributed-optimizer --no-gradient-accumulation-fusion --ckpt-format fsdp_dtensor\n" \
+  "--use-megatron-fsdp --data-parallel-sharding-strategy"
+
+static const char *const zero_flags[] = {
+  NULL, "--use-distributed-optimizer", FSDP " optim_grads", FSDP " optim_grads_params",
+};
+
+static const char *const precision_flags[DTYPE_COUNT] = {[DTYPE_FP16] = "--fp16", [DTYPE_BF16] = "--bf16"};
+
+static const char *const attention_flags[ATTENTION_KERNEL_COUNT] = {
+  [ATTENTION_UNFUSED] = "--attention-backend unfused",
+  [ATTENTION_FLASH1] = "--attention-backend flash",
+  [ATTENTION_FLASH] = "--attention-backend flash",
+  [ATTENTION_FLASH3] = "--attention-backend flash", /* the newest that is installed */
+};
+
+/* Fusions are on unless a flag says otherwise, the loss's is off. */
+static const struct {
+  gsize offset;
+  gboolean usual;
+  const char *otherwise;
+} fusions[] = {
+  {G_STRUCT_OFFSET(Framework, fused_softmax), TRUE, "--no-masked-softmax-fusion"},
+  {G_STRUCT_OFFSET(Framework, fused_activation), TRUE, "--no-bias-gelu-fusion --no-bias-swiglu-fusion"},
+  {G_STRUCT_OFFSET(Framework, fused_dropout_add), TRUE, "--no-bias-dropout-fusion"},
+  {G_STRUCT_OFFSET(Framework, fused_loss), FALSE, "--cross-entropy-loss-fusion"},
+};
+
+static void add(GString *flags, const char *words)
+{
+  if (words)
+    export_words(flags, "%s", words);
+}
+
+static void add_expert_parallel(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+
+  if (p->ep > 1)
+    export_words(flags, "--expert-model-parallel-size %d", p->ep);
+  if (plan_expert_tensor(p) != p->tp)
+    export_words(flags, "--expert-tensor-parallel-size %d", plan_expert_tensor(p));
+  if (plan_experts_apart(p))
+    export_words(flags, "--moe-token-dispatcher-type %s", export_dispatcher(p));
+  if (p->dispatch == DISPATCH_HYBRID)
+    add(flags, "--moe-flex-dispatcher-backend hybridep");
+  if (p->overlap.experts)
+    add(flags, "--moe-shared-expert-overlap");
+  if (p->overlap.exchange)
+    add(flags, "--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
+  if (p->graph)
+    add(flags, p->graph == GRAPH_FULL ? "--cuda-graph-impl full_iteration"
+                                      : "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router "
+                                        "moe_preprocess");
+  if (p->expert_capacity > 0)
+    export_words(flags, "--moe-expert-capacity-factor %g", p->expert_capacity);
+  if (p->expert_drop)
+    export_words(flags, "--moe-token-drop-policy %s", expert_drop_names[p->expert_drop]);
+  if (p->expert_padded)
+    export_words(flags, "--moe-pad-expert-input-to-capacity");
+  export_end_line(flags);
+}
+
+static void add_tensor(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+
+  export_words(flags, "--tensor-model-parallel-size %d", p->tp);
+  if (p->sequence_parallel)
+    add(flags, "--sequence-parallel");
+  if (p->tp > 1 && !p->overlap.tensor && p->zero < 2)
+    export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
+  if (p->cp > 1)
+    export_words(flags, "--context-parallel-size %d --cp-comm-type %s", p->cp, context_exchange_names[p->context]);
+  export_end_line(flags);
+  add_expert_parallel(e, flags);
+}
+
+static void add_pipeline(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+  const ScheduleName *schedule = export_schedule(e, schedule_names);
+
+  export_words(flags, "--pipeline-model-parallel-size %d", p->pp);
+  if (p->split.stages) {
+    g_autofree char *layout = export_layout(p, e->model->mtp);
+    export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
+  } else if (schedule->chunks)
+    export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
+  if (mesh_is_inner(p))
+    add(flags, "--use-tp-pp-dp-mapping");
+  if (p->micro_group)
+    export_words(flags, "--microbatch-group-size-per-virtual-pipeline-stage %d", p->micro_group);
+  if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
+    add(flags, "--no-overlap-p2p-communication");
+  if (schedule->chunks && !p->overlap.pipeline && p->pp == 2)
+    export_note(e, "overlap: pipeline: false: Megatron-LM interleaves 2 stages with it only");
+  if (!schedule->chunks && p->overlap.pipeline && p->pp > 1)
+    export_note(e, "overlap: pipeline: true: Megatron-LM overlaps it only when it interleaves");
+  export_end_line(flags);
+}
+
+/* Both are forced where gradients, or parameters too, are sharded. */
+static void add_overlap(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+  gboolean gradients = p->overlap.gradients || p->zero >= 2;
+  gboolean parameters = p->zero == 3 || (p->zero > 0 && p->overlap.parameters);
+
+  if (p->zero >= 2 && !p->overlap.gradients)
+    export_note(e, "overlap: gradients: false: Megatron-FSDP always overlaps them");
+  if (p->zero == 3 && !p->overlap.parameters)
+    export_note(e, "overlap: parameters: false: Megatron-FSDP always overlaps them when they are sharded");
+  if (gradients)
+    add(flags, "--overlap-grad-reduce");
+  if (parameters && gradients)
+    add(flags, "--overlap-param-gather");
+  if (parameters && !gradients)
+    export_note(e, "overlap: parameters: true: Megatron-LM overlaps them only together with gradients");
+}
+
+static void add_gradients(Export *e, GString *flags)
+{
+  const Framework *f = e->plan->framework;
+  double params = e->plan->sharding.bucket > 0 ? e->plan->sharding.bucket : f->bucket_params;
+  gint64 usual = MAX(40000000, (gint64)1000000 * plan_replicas(e->plan)), bucket = (gint64)params;
+
+  if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2)
+    add(flags, "--grad-reduce-in-bf16");
+  if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2 && op_gradient_bytes(e->plan) == 4)
+    export_note(e, "framework: %s: Megatron-LM accumulates gradients in the 16 bits in which it reduces them", f->name);
+  if (e->plan->precision == DTYPE_FP16 && op_gradient_bytes(e->plan) == 4)
+    add(flags, "--accumulate-allreduce-grads-in-fp32");
+  if (e->plan->overlap.gradients && e->plan->zero < 2 && bucket != usual)
+    export_words(flags, "--ddp-bucket-size %" G_GINT64_FORMAT, bucket);
+}
+
+/* Megatron-LM's flags of the formats of states; gradients on the wire are said by flags of their own. */
+static void add_formats(Export *e, GString *flags)
+{
+  static const char *const format_flags[] = { [STATE_MAIN_PARAMS] = "--main-params-dtype",
+                                              [STATE_MAIN_GRADS] = "--main-grads-dtype",
+                                              [STATE_EXP_AVG] = "--exp-avg-dtype",
+                                              [STATE_EXP_AVG_SQ] = "--exp-avg-sq-dtype" };
+  const Plan *p = e->plan;
+  const Optimizer *o = &p->optimizer;
+
+  if (!plan_has(p, e->model, FEATURE_STATE_FORMATS))
+    return;
+  if (p->zero == 0)
+    add(flags, "--use-distributed-optimizer"); /* of one rank */
+  if (!p->offload.optimizer)
+    add(flags, "--use-precision-aware-optimizer");
+  for (gsize i = 0; i < G_N_ELEMENTS(format_flags); i++)
+    if (o->formats[i])
+      export_words(flags, "%s %s", format_flags[i], state_format_names[o->formats[i]]);
+  if (o->remainders)
+    export_note(e, "store_param_remainders: true: Megatron-LM keeps them with this optimizer");
+  else if (p->precision == DTYPE_BF16 && o->formats[STATE_MAIN_PARAMS] <= FORMAT_FP32)
+    export_note(e, "store_param_remainders: false: Megatron-LM keeps remainders with this optimizer");
+}
+
+static void add_optimizer(Export *e, GString *flags)
+{
+  static const char *const names[OPTIMIZER_COUNT] = { [OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
+                                                      [OPTIMIZER_SGD] = "sgd", [OPTIMIZER_MUON] = "muon" };
+  const Optimizer *o = &e->plan->optimizer;
+  const char *name = export_optimizer(e, names);
+
+  if (o->name == OPTIMIZER_SGD)
+    export_words(flags, "--optimizer sgd --sgd-momentum %g", o->momentum);
+  else if (o->name == OPTIMIZER_MUON)
+    export_words(flags, "--optimizer %s --muon-num-ns-steps %d --muon-tp-mode %s", e->plan->zero ? "dist_muon" : name,
+                 o->newton_steps, muon_mode_names[o->muon_mode]);
+  add_formats(e, flags);
+}
+
+static void add_data(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+
+  if (p->optimizer.name != OPTIMIZER_MUON) /* dist_muon divides whole layers by itself */
+    add(flags, zero_flags[p->zero]);
+  if (p->offload.optimizer)
+    add(flags, "--optimizer-cpu-offload --use-precision-aware-optimizer");
+  if (p->offload.optimizer && p->overlap.offload)
+    add(flags, "--overlap-cpu-optimizer-d2h-h2d");
+  if (plan_shards(p) < plan_replicas(p))
+    export_words(flags, "--num-distributed-optimizer-instances %d", plan_replicas(p) / plan_shards(p));
+  if (plan_shards(p) < plan_replicas(p) && p->zero >= 2)
+    add(flags, "--outer-dp-sharding-strategy no_shard");
+  add_optimizer(e, flags);
+  export_end_line(flags);
+  if (plan_has_replicas(p)) {
+    add_overlap(e, flags);
+    add_gradients(e, flags);
+  }
+  export_end_line(flags);
+}
+
+static void add_kernels(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+  gboolean flash = p->attention != ATTENTION_UNFUSED, wide = p->precision == DTYPE_FP32;
+
+  export_recompute_flags(e, flags);
+  if (p->partition_activations)
+    add(flags, "--distribute-saved-activations");
+  export_end_line(flags);
+  if (flash && wide)
+    export_lose(e, "attention: %s: works in 16 bits only, written as unfused", attention_kernel_names[p->attention]);
+  if (flash && model_layer(e->model, 1)->attention.extra_params)
+    export_note(e, "attention: %s: Megatron-LM chooses the kernel where attention has sinks or biases by distance",
+                attention_kernel_names[p->attention]);
+  else
+    add(flags, attention_flags[wide ? ATTENTION_UNFUSED : p->attention]);
+  if (p->attention == ATTENTION_FLASH1 || p->attention == ATTENTION_FLASH3)
+    export_note(e, "attention: %s: Megatron-LM takes the newest that is installed",
+                attention_kernel_names[p->attention]);
+  for (gsize i = 0; i < G_N_ELEMENTS(fusions); i++)
+    if (G_STRUCT_MEMBER(gboolean, p->framework, fusions[i].offset) != fusions[i].usual)
+      add(flags, fusions[i].otherwise);
+  if (!p->framework->fused_rope && e->model->positions == POSITIONS_ROPE)
+    add(flags, "--no-rope-fusion");
+  if (p->framework->vocab_multiple != 128)
+    export_words(flags, "--make-vocab-size-divisible-by %d", p->framework->vocab_multiple);
+  export_end_line(flags);
+}
+
+/* Transformer Engine's recipes by Megatron-LM's names; its tensorwise scales are ours of the current tensor. */
+static void add_recipe(Export *e, GString *flags)
+{
+  static const char *const recipes[FP8_COUNT] = { [FP8_DELAYED] = "delayed", [FP8_CURRENT] = "tensorwise",
+                                                  [FP8_TENSORWISE] = "tensorwise", [FP8_BLOCKWISE] = "blockwise",
+                                                  [FP8_MXFP8] = "mxfp8" };
+  const Plan *p = e->plan;
+
+  if (p->products == PRODUCTS_FP8) {
+    export_words(flags, "--fp8-format %s --fp8-recipe %s", plan_recipe(p) >= FP8_BLOCKWISE ? "e4m3" : "hybrid",
+                 recipes[plan_recipe(p)]);
+    add(flags, p->framework->fp8_primary ? "--fp8-param-gather" : NULL);
+  }
+  if (p->products == PRODUCTS_FP4)
+    add(flags, "--fp4-format e2m1 --fp4-recipe nvfp4");
+}
+
+static void plan_flags(Export *e, GString *flags)
+{
+  const Plan *p = e->plan;
+
+  add_tensor(e, flags);
+  add_pipeline(e, flags);
+  add_data(e, flags);
+  add_kernels(e, flags);
+  export_words(flags, "--micro-batch-size %d --global-batch-size %d", p->micro_batch, p->global_batch);
+  add(flags, precision_flags[p->precision]);
+  add_recipe(e, flags);
+}
+
+static void other_flags(const Export *e, const MegatronTrainer *trainer, GString *flags)
+{
+  export_words(flags, "--train-iters %d --lr " EXPORT_LR " --min-lr " EXPORT_MIN_LR "\n", EXPORT_STEPS);
+  if (trainer->data)
+    export_words(flags, "%s\n", trainer->data);
+  else
+    export_words(flags, "--mock-data --tokenizer-type NullTokenizer --vocab-size %d\n", e->model->vocab);
+  export_words(flags, "--log-interval 1 --log-throughput");
+}
+
+static void put_array(GString *text, const char *name, const GString *flags)
+{
+  g_auto(GStrv) lines = g_strsplit(flags->str, "\n", -1);
+
+  g_string_append_printf(text, "%s=(\n", name);
+  for (int i = 0; lines[i]; i++)
+    if (lines[i][0])
+      g_string_append_printf(text, "  %s\n", lines[i]);
+  g_string_append(text, ")\n");
+}
+
+/* Megatron-FSDP refuses what tensor parallelism asks for. */
+static const char *connections(const Plan *p)
+{
+  return p->zero >= 2 ? "unset CUDA_DEVICE_MAX_CONNECTIONS" : "export CUDA_DEVICE_MAX_CONNECTIONS=1";
+}
+
+static void put_start(const Export *e, const char *trainer, GString *text)
+{
+  g_autofree char *script = g_strconcat(trainer, " \"${MODEL[@]}\" \"${PLAN[@]}\" \"${OTHER[@]}\" \"$@\"", NULL);
+
+  g_string_append_printf(text, "\n%s\n", connections(e->plan));
+  if (e->nodes == 1) {
+    g_string_append_printf(text, "torchrun --standalone --nproc-per-node %d \\\n  %s\n", e->node_gpus, script);
+    return;
+  }
+  g_string_append(text, ": \"${SLURM_JOB_NODELIST:?start this script with sbatch}\"\n"
+                        "head_node=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | sed -n 1p)\n");
+  g_string_append_printf(text, "srun --kill-on-bad-exit=1 torchrun --nnodes %d --nproc-per-node %d \\\n", e->nodes,
+                         e->node_gpus);
+  g_string_append(text, "  --rdzv-id \"$SLURM_JOB_ID\" --rdzv-backend c10d --rdzv-endpoint \"$head_node:29500\" \\\n");
+  g_string_append_printf(text, "  %s\n", script);
+}
+
+static gboolean render(Export *e, GString *text, GError **error)
+{
+  g_autoptr(GString) model = g_string_new(NULL);
+  g_autoptr(GString) plan = g_string_new(NULL);
+  g_autoptr(GString) other = g_string_new(NULL);
+
+  const MegatronTrainer *trainer = megatron_trainer(e, error);
+
+  if (!trainer)
+    return FALSE;
+  megatron_model_flags(e, model);
+  plan_flags(e, plan);
+  other_flags(e, trainer, other);
+  if (e->nodes > 1) {
+    g_string_append_printf(text, "#SBATCH --nodes=%d\n#SBATCH --gpus-per-node=%d\n", e->nodes, e->node_gpus);
+    g_string_append(text, "#SBATCH --ntasks-per-node=1\n#SBATCH --exclusive\n");
+  }
+  g_string_append(text, "set -eu\n\n");
+  put_array(text, "MODEL", model);
+  put_array(text, "PLAN", plan);
+  g_string_append(text, "# Not the plan's: put your data, tokenizer, steps and learning rate here.\n");
+  put_array(text, "OTHER", other);
+  put_start(e, trainer->script, text);
+  return TRUE;
+}
+
+static void launch(Export *e, const char *file, GString *line)
+{
+  g_autoptr(GString) flags = g_string_new(NULL);
+
+  const MegatronTrainer *trainer = megatron_trainer(e, NULL);
+
+  (void)file;
+  plan_flags(e, flags);
+  g_string_replace(flags, "\n", " ", 0);
+  if (e->plan->zero < 2)
+    export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
+  export_torchrun(e, line);
+  export_words(line, "%s %s", trainer ? trainer->script : "pretrain_gpt.py", flags->str);
+}
+
+const Exporter exporter_megatron = {
+  .name = "megatron",
+  .target = "Megatron-LM core 0.20",
+  .extension = "sh",
+  .first_line = "#!/bin/bash",
+  .comments = TRUE,
+  .framework = "megatron-core",
+  .render = render,
+  .launch = launch,
+};

@@ -1,0 +1,261 @@
+#include "export/target.h"
+
+#include "base/error.h"
+
+static const char *const position_names[] = {
+  [POSITIONS_NONE] = "none", [POSITIONS_LEARNED] = NULL, [POSITIONS_ROPE] = "rope",
+  [POSITIONS_ALIBI] = "none", [POSITIONS_RELATIVE] = "relative",
+};
+
+static const char *const mlp_flags[] = {[MLP_GELU] = NULL, [MLP_SWIGLU] = "--swiglu", [MLP_RELU2] = "--squared-relu"};
+
+/* ---- what differs from block to block ---- */
+
+static gboolean is_sparse(const LayerSpec *spec)
+{
+  return spec->ffn.experts > 0;
+}
+
+static gboolean is_windowed(const LayerSpec *spec)
+{
+  return spec->attention.window > 0;
+}
+
+static int period_of(const guint8 *bits, int n)
+{
+  for (int period = 1; period < n; period++) {
+    int i = period;
+    if (n % period != 0)
+      continue;
+    while (i < n && bits[i] == bits[i - period])
+      i++;
+    if (i == n)
+      return period;
+  }
+  return n;
+}
+
+/* A list of 0 and 1, one for each block, as the Python expression that the
+ * flags take; NULL if all blocks have it. */
+static char *pattern(const Model *m, gboolean (*has)(const LayerSpec *))
+{
+  g_autofree guint8 *bits = g_new(guint8, m->blocks);
+  gboolean all = TRUE;
+
+  for (int i = 0; i < m->blocks; i++) {
+    bits[i] = has(model_layer(m, i + 1));
+    all = all && bits[i];
+  }
+  if (all)
+    return NULL;
+  int period = period_of(bits, m->blocks);
+  GString *text = g_string_new("(");
+  for (int first = 0, end; first < period; first = end) {
+    for (end = first + 1; end < period && bits[end] == bits[first];)
+      end++;
+    g_string_append_printf(text, "%s[%d]*%d", first ? "+" : "", bits[first], end - first);
+  }
+  g_string_append_printf(text, ")*%d", m->blocks / period);
+  return g_string_free(text, FALSE);
+}
+
+/* The narrowest window below the sequence, 0 if none limits it. */
+static int window_of(const Model *m, int seq)
+{
+  int window = 0;
+
+  for (int i = 0; i < m->n_specs; i++) {
+    int w = m->specs[i].attention.window;
+    if (w > 0 && w < seq && (!window || w < window))
+      window = w;
+  }
+  return window;
+}
+
+/* ---- flags ---- */
+
+static void add_attention(const Export *e, const Attention *a, GString *flags)
+{
+  const Model *m = e->model;
+  int window = window_of(m, e->plan->seq);
+  g_autofree char *windowed = pattern(m, is_windowed);
+
+  if (a->kv_lora_rank) {
+    export_words(flags, "--multi-latent-attention --kv-lora-rank %d", a->kv_lora_rank);
+    if (a->q_lora_rank)
+      export_words(flags, "--q-lora-rank %d", a->q_lora_rank);
+    export_words(flags, "--qk-head-dim %d --qk-pos-emb-head-dim %d --v-head-dim %d", a->head_dim - a->rope_head_dim,
+                 a->rope_head_dim, a->v_head_dim);
+  } else if (a->kv_heads != a->heads) {
+    export_words(flags, "--group-query-attention --num-query-groups %d", a->kv_heads);
+  }
+  if (!a->kv_lora_rank && (gint64)a->heads * a->head_dim != m->hidden)
+    export_words(flags, "--kv-channels %d", a->head_dim);
+  if (a->qk_norm)
+    export_words(flags, "--qk-layernorm");
+  if (a->extra_params && m->positions != POSITIONS_RELATIVE)
+    export_words(flags, "--softmax-type learnable");
+  if (window)
+    export_words(flags, "--window-size %d,0", window - 1);
+  if (window && windowed)
+    export_words(flags, "--window-attn-skip-freq '%s'", windowed);
+}
+
+static void add_feed_forward(const Model *m, GString *flags)
+{
+  const LayerSpec *dense = export_block(m, FALSE), *sparse = export_block(m, TRUE);
+  const FeedForward *f = dense ? &dense->ffn : &sparse->ffn;
+
+  if (mlp_flags[f->kind])
+    export_words(flags, "%s", mlp_flags[f->kind]);
+  if (f->kind == MLP_SWIGLU || f->width != (gint64)4 * m->hidden)
+    export_words(flags, "--ffn-hidden-size %d", f->width);
+}
+
+static void add_experts(const Export *e, GString *flags)
+{
+  const Model *m = e->model;
+  const LayerSpec *sparse = export_block(m, TRUE);
+  g_autofree char *layers = pattern(m, is_sparse);
+
+  if (!sparse)
+    return;
+  const FeedForward *f = &sparse->ffn;
+  export_words(flags, "--num-experts %d --moe-router-topk %d --moe-ffn-hidden-size %d", f->experts,
+               f->experts_per_token, f->width);
+  if (e->plan->precision == DTYPE_BF16)
+    export_words(flags, "--moe-grouped-gemm");
+  if (layers)
+    export_words(flags, "--moe-layer-freq '%s'", layers);
+  if (f->shared_width)
+    export_words(flags, "--moe-shared-expert-intermediate-size %d", f->shared_width);
+  if (f->shared_gate)
+    export_words(flags, "--moe-shared-expert-gate");
+  if (f->router_correction)
+    export_words(flags, "--moe-router-score-function sigmoid --moe-router-enable-expert-bias");
+  g_string_append_c(flags, '\n');
+}
+
+static void add_biases(const LayerSpec *block, GString *flags)
+{
+  if (block->attention.out_bias || block->ffn.bias)
+    return;
+  export_words(flags, "--disable-bias-linear");
+  if (block->attention.qkv_bias)
+    export_words(flags, "--add-qkv-bias");
+}
+
+static void lose_model(Export *e, const LayerSpec *block)
+{
+  const Model *m = e->model;
+  const LayerSpec *head = model_layer(m, m->n_layers - 1), *sparse = export_block(m, TRUE);
+  const Attention *a = &block->attention;
+  gboolean all_biases = a->qkv_bias && a->out_bias && block->ffn.bias;
+  gboolean some_biases = !all_biases && (a->out_bias || block->ffn.bias);
+  const struct {
+    gboolean lost;
+    const char *what, *instead;
+  } parts[] = {
+    {block->parallel, "attention and feed-forward side by side", "written one after the other"},
+    {!block->parallel && block->norms != 2, "norms behind attention and feed-forward", "left out"},
+    {m->norm == NORM_LAYERNORM && !m->norm_bias, "layernorm without bias", "written with one"},
+    {m->embedding_norm, "norm behind the embedding", "left out"},
+    {head->norms == 0, "no norm before the head", "written with one"},
+    {m->head_bias && !m->mlm_head, "bias of the head", "left out"},
+    {m->post_norm, "norms behind the sums", "written before attention and feed-forward"},
+    {m->token_types > 0 && m->mlm_head && !m->pooler, "token types without a next sentence", "left out"},
+    {m->encoder_blocks > 0 && 2 * m->encoder_blocks != m->blocks, "stacks of unlike depth",
+     "which builds both as deep as the encoder"},
+    {m->embed_dim != m->hidden, "projected embedding", "written without projection"},
+    {m->positions == POSITIONS_ALIBI, "alibi", "written without positions"},
+    {some_biases, "biases in some projections", "written with biases in all"},
+    {sparse && sparse->ffn.router_bias, "bias of the router", "left out"},
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
+    if (parts[i].lost)
+      export_lose(e, "model: %s: not in %s, %s", parts[i].what, e->exporter->target, parts[i].instead);
+}
+
+/* Scripts of other models than decoders read preprocessed text alone. */
+#define TEXT "--data-path \"${DATA_PATH:?prefix of preprocessed text}\" --vocab-file \"${VOCAB_FILE:?of WordPiece}\""
+
+const MegatronTrainer *megatron_trainer(const Export *e, GError **error)
+{
+  static const MegatronTrainer gpt = { "pretrain_gpt.py", NULL, TRUE, TRUE };
+  static const MegatronTrainer bert = { "examples/bert/pretrain_bert.py", TEXT, TRUE, FALSE };
+  static const MegatronTrainer t5 = { "examples/t5/pretrain_t5.py",
+                                      TEXT " --tokenizer-type BertWordPieceCase --vocab-extra-ids 100", FALSE, FALSE };
+  const Model *m = e->model;
+  const MegatronTrainer *trainer = m->encoder_blocks ? &t5 : m->mlm_head ? &bert : &gpt;
+  const char *expected = m->patch                                     ? "a model without patch_size"
+                         : m->sparse                                  ? "a model without sparse_attention"
+                         : !trainer->pipeline && e->plan->pp > 1      ? "pipeline_model_parallel_size 1"
+                         : !trainer->context && e->plan->cp > 1       ? "context_parallel_size 1"
+                                                                      : NULL;
+
+  if (expected)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: model %s: expected %s, which is what %s trains",
+                e->exporter->name, m->name, expected, e->exporter->target);
+  return expected ? NULL : trainer;
+}
+
+/* Layers, widths and lengths. */
+static void add_sizes(const Export *e, const LayerSpec *block, GString *flags)
+{
+  const Model *m = e->model;
+  int decoder_seq = plan_stream_seq(e->plan, FALSE), longest = MAX(e->plan->seq, m->position_rows);
+
+  if (m->encoder_blocks)
+    export_words(flags, "--encoder-num-layers %d --decoder-num-layers %d", m->encoder_blocks,
+                 m->blocks - m->encoder_blocks);
+  else
+    export_words(flags, "--num-layers %d", m->blocks);
+  export_words(flags, "--hidden-size %d --num-attention-heads %d\n", m->hidden, block->attention.heads);
+  if (m->encoder_blocks)
+    export_words(flags, "--encoder-seq-length %d --decoder-seq-length %d --max-position-embeddings %d", e->plan->seq,
+                 decoder_seq, MAX(longest, decoder_seq));
+  else
+    export_words(flags, "--seq-length %d --max-position-embeddings %d", e->plan->seq, longest);
+}
+
+/* What scripts of other models take otherwise than ours mean it. */
+static void note_family(Export *e)
+{
+  const Model *m = e->model;
+
+  if (m->encoder_blocks || m->mlm_head)
+    export_note(e, "model: vocab: %d: the vocabulary is the tokenizer's", m->vocab);
+  if (m->predicted < 1)
+    export_note(e, "model: Megatron-LM makes logits of all tokens, not of the %.0f %% that it predicts",
+                100 * m->predicted);
+}
+
+void megatron_model_flags(Export *e, GString *flags)
+{
+  const Model *m = e->model;
+  const LayerSpec *block = model_layer(m, 1);
+
+  lose_model(e, block);
+  note_family(e);
+  add_sizes(e, block, flags);
+  if (position_names[m->positions])
+    export_words(flags, "--position-embedding-type %s", position_names[m->positions]);
+  g_string_append_c(flags, '\n');
+  add_attention(e, &block->attention, flags);
+  add_feed_forward(m, flags);
+  export_end_line(flags);
+  add_experts(e, flags);
+  if (m->mlm_head && !m->pooler)
+    export_words(flags, "--bert-no-binary-head");
+  if (m->mtp > 0)
+    export_words(flags, "--mtp-num-layers %d", m->mtp);
+  if (m->norm == NORM_RMSNORM)
+    export_words(flags, "--normalization RMSNorm");
+  if (!m->tied_embeddings)
+    export_words(flags, "--untie-embeddings-and-output-weights");
+  add_biases(block, flags);
+  export_end_line(flags);
+  if (!m->dropout)
+    export_words(flags, "--attention-dropout 0 --hidden-dropout 0");
+}

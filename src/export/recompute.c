@@ -1,0 +1,51 @@
+/* Recomputation as Megatron Core is told it. */
+#include "export/target.h"
+
+/* Layers of each stage or of a group; stages that differ take the largest number. */
+static int layers_of(Export *e)
+{
+  const RecomputeScope *s = &e->plan->scope;
+  int most = 0;
+
+  for (int i = 0; i < s->stages.stages; i++)
+    most = MAX(most, s->stages.layers[i]);
+  if (s->stages.stages)
+    export_lose(e, "recompute_num_layers: a number for each stage: Megatron has one for all, written as %d", most);
+  return s->stages.stages ? most : MAX(1, s->layers);
+}
+
+static char *modules_of(const RecomputeScope *s, const char *between)
+{
+  GString *names = g_string_new(NULL);
+
+  for (int i = 0; i < MODULE_COUNT; i++)
+    if (recompute_modules(s) >> i & 1)
+      g_string_append_printf(names, "%s%s", names->len ? between : "", recompute_module_names[i]);
+  return g_string_free(names, FALSE);
+}
+
+void export_recompute_flags(Export *e, GString *flags)
+{
+  const RecomputeScope *s = &e->plan->scope;
+  g_autofree char *modules = modules_of(s, " ");
+
+  if (e->plan->recompute == RECOMPUTE_SELECTIVE)
+    export_words(flags, "--recompute-granularity selective --recompute-modules %s", modules);
+  if (e->plan->recompute == RECOMPUTE_FULL)
+    export_words(flags, "--recompute-granularity full --recompute-method %s --recompute-num-layers %d",
+                 recompute_method_names[s->method], layers_of(e));
+}
+
+void export_recompute_yaml(Export *e, GString *text)
+{
+  const RecomputeScope *s = &e->plan->scope;
+  g_autofree char *modules = modules_of(s, ", ");
+
+  if (e->plan->recompute == RECOMPUTE_NONE)
+    g_string_append(text, "  recompute_granularity: null\n");
+  if (e->plan->recompute == RECOMPUTE_SELECTIVE)
+    g_string_append_printf(text, "  recompute_granularity: selective\n  recompute_modules: [%s]\n", modules);
+  if (e->plan->recompute == RECOMPUTE_FULL)
+    g_string_append_printf(text, "  recompute_granularity: full\n  recompute_method: %s\n  recompute_num_layers: %d\n",
+                           recompute_method_names[s->method], layers_of(e));
+}

@@ -1,0 +1,119 @@
+/* What the exporters share. Private to src/export. */
+#ifndef TDP_EXPORT_TARGET_H
+#define TDP_EXPORT_TARGET_H
+
+#include "export/export.h"
+
+/* One export: what is written, and what was found that cannot be. */
+struct Export {
+  const Exporter *exporter;
+  const Model *model;
+  const Cluster *cluster;
+  const Plan *plan;
+  const Framework *own; /* what the tool runs; NULL where the exporter says itself what it loses */
+  int nodes, node_gpus;
+  GPtrArray *losses, *notes; /* NULL while nobody asks */
+};
+
+extern const Exporter exporter_megatron, exporter_deepspeed, exporter_torchtitan, exporter_bridge, exporter_accelerate,
+    exporter_nanotron;
+
+/* Placeholders, alike in all formats. */
+#define EXPORT_STEPS 10
+#define EXPORT_LR "6.0e-5"
+#define EXPORT_MIN_LR "6.0e-6"
+
+void export_lose(Export *e, const char *format, ...) G_GNUC_PRINTF(2, 3);
+void export_note(Export *e, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* How a tool names a schedule of ours, and whether it gives ranks chunks. A
+ * table ends with an empty row; its first row stands in for all that it lacks,
+ * and has no chunks. */
+typedef struct {
+  const char *ours, *theirs;
+  gboolean chunks;
+} ScheduleName;
+
+/* The row of the plan's schedule; a loss if the table has none and there are stages. */
+const ScheduleName *export_schedule(Export *e, const ScheduleName *table);
+
+/* Blocks in each chunk under that row. */
+int export_chunk_blocks(const Export *e, const ScheduleName *row);
+
+/* The stages as Megatron's layout says them, "Et*8|t*9|t*9|t*8L", with an m for each module that
+ * predicts further tokens; newly allocated. */
+char *export_layout(const Plan *plan, int mtp);
+
+/* Loses each key in which the plan differs from `said`, what a file says of it without a framework's own. */
+void export_lose_unsaid(Export *e, const Plan *said);
+
+/* Megatron Core's name of the way in which tokens reach experts. */
+const char *export_dispatcher(const Plan *plan);
+
+/* The plan with what no target without a framework's file can be told as usual: strategies by layer, narrow products,
+ * formats of states, choices of sharding and of experts' tokens, overlaps, recorded graphs. */
+Plan export_plainest(const Export *e);
+
+/* What runs beside computation otherwise than the tool runs it by itself: a note, or a loss of a format without
+ * comments. `written`: bits of ExportOverlap that the file says. */
+typedef enum {
+  OVERLAP_GRADIENTS = 1, OVERLAP_PARAMETERS = 2, OVERLAP_PIPELINE = 4, OVERLAP_TENSOR = 8, OVERLAP_OFFLOAD = 16,
+} ExportOverlap;
+void export_say_overlaps(Export *e, guint written);
+
+/* The optimizer's name in a table of the target's own, its AdamW for those that it lacks. */
+const char *export_optimizer(Export *e, const char *const names[OPTIMIZER_COUNT]);
+
+/* Copies of what ZeRO divides over data-parallel ranks (HSDP); 1 and a loss where context-parallel ranks are split. */
+int export_copies(Export *e);
+
+/* The first block with experts, or without; NULL if there is none. */
+const LayerSpec *export_block(const Model *model, gboolean experts);
+
+/* Appends words behind a space, or at the start of a line. */
+void export_words(GString *text, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Ends the line, unless it is empty. */
+void export_end_line(GString *text);
+
+/* A string in quotes, as JSON, TOML and YAML read it. */
+void export_quoted(GString *text, const char *value);
+
+/* A word of a shell command, quoted if it must be. */
+void export_shell(GString *text, const char *word);
+
+/* torchrun with its options, for a terminal on each node. */
+void export_torchrun(const Export *e, GString *line);
+
+/* "true" or "false". */
+static inline const char *export_truth(gboolean value)
+{
+  return value ? "true" : "false";
+}
+
+/* What Megatron Core is told to recompute, as flags and as lines of "model:". */
+void export_recompute_flags(Export *e, GString *flags);
+void export_recompute_yaml(Export *e, GString *text);
+
+/* FALSE and an error where a model is no decoder of text with dense attention, which most targets alone train. */
+gboolean export_decoders_only(const Export *e, GError **error);
+
+/* Llama's blocks: RMSNorm, gated feed-forward, rotary positions. */
+gboolean export_llama_like(const Model *model);
+
+/* The script of Megatron-LM that trains a model's family: pretrain_gpt.py, examples/bert/pretrain_bert.py (core 0.20
+ * at 2008891), examples/t5/pretrain_t5.py (at 061309e, which refuses a pipeline and builds both stacks as deep). */
+typedef struct {
+  const char *script;
+  const char *data;  /* flags of its data and tokenizer, NULL: mock data, which only decoders have */
+  gboolean pipeline; /* it runs with stages */
+  gboolean context;  /* it divides sequences over context-parallel ranks */
+} MegatronTrainer;
+
+/* NULL if none trains the model, with the error. */
+const MegatronTrainer *megatron_trainer(const Export *e, GError **error);
+
+/* The script's flags for the model, a group a line. */
+void megatron_model_flags(Export *e, GString *flags);
+
+#endif

@@ -1,0 +1,233 @@
+/* torchtitan: the TOML of its last release that reads it. */
+#include "export/target.h"
+
+static const ScheduleName schedule_names[] = {
+  {"1f1b", "1F1B", FALSE},
+  {"gpipe", "GPipe", FALSE},
+  {"interleaved", "Interleaved1F1B", TRUE},
+  {"interleaved-rounds", "Interleaved1F1B", TRUE},
+  {"looped-bfs", "LoopedBFS", TRUE},
+  {"zb-v", "ZBVZeroBubble", TRUE},
+  {"dualpipev", "DualPipeV", TRUE},
+  {0},
+};
+
+static const char *const recompute_modes[] = {
+  [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full",
+};
+
+static const char *const precision_names[DTYPE_COUNT] = {
+  [DTYPE_FP32] = "float32", [DTYPE_BF16] = "bfloat16",
+};
+
+/* The models that it registers; width is an expert's where there are experts. */
+static const struct {
+  const char *name, *flavor;
+  int hidden, blocks, heads, width, experts, vocab;
+} flavors[] = {
+  {"llama3", "8B", 4096, 32, 32, 14336, 0, 128256},
+  {"llama3", "70B", 8192, 80, 64, 28672, 0, 128256},
+  {"llama3", "405B", 16384, 126, 128, 53248, 0, 128256},
+  {"qwen3", "0.6B", 1024, 28, 16, 3072, 0, 151936},
+  {"qwen3", "1.7B", 2048, 28, 16, 6144, 0, 151936},
+  {"qwen3", "4B", 2560, 36, 32, 9728, 0, 151936},
+  {"qwen3", "8B", 4096, 36, 32, 12288, 0, 151936},
+  {"qwen3", "14B", 5120, 40, 40, 17408, 0, 151936},
+  {"qwen3", "32B", 5120, 64, 64, 25600, 0, 151936},
+  {"qwen3", "30B-A3B", 2048, 48, 32, 768, 128, 151936},
+  {"qwen3", "235B-A22B", 4096, 94, 64, 1536, 128, 151936},
+  {"deepseek_v3", "16B", 2048, 27, 16, 1408, 64, 102400},
+  {"deepseek_v3", "236B", 5120, 60, 128, 1536, 160, 102400},
+  {"deepseek_v3", "671B", 7168, 61, 128, 2048, 256, 129280},
+};
+
+static int flavor_of(const Model *m)
+{
+  const LayerSpec *last = model_layer(m, m->blocks);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(flavors); i++)
+    if (flavors[i].hidden == m->hidden && flavors[i].blocks == m->blocks && flavors[i].vocab == m->vocab &&
+        flavors[i].heads == last->attention.heads && flavors[i].width == last->ffn.width &&
+        flavors[i].experts == last->ffn.experts && export_llama_like(m))
+      return (int)i;
+  return -1;
+}
+
+/* torchao's recipes of 8-bit products. */
+static const struct {
+  const char *converter, *recipe; /* the converter is its section too */
+} recipes[FP8_COUNT] = {
+  [FP8_TENSORWISE] = { "quantize.linear.float8", "tensorwise" },
+  [FP8_MXFP8] = { "quantize.linear.mx", "mxfp8_cublas" },
+};
+
+static void put_converter(const Plan *p, GString *text)
+{
+  if (p->products == PRODUCTS_FP8)
+    g_string_append_printf(text, "converters = [\"%s\"]\n", recipes[plan_recipe(p)].converter);
+}
+
+static void put_recipe(const Plan *p, GString *text)
+{
+  if (p->products == PRODUCTS_FP8)
+    g_string_append_printf(text, "\n[%s]\nrecipe_name = \"%s\"\n", recipes[plan_recipe(p)].converter,
+                           recipes[plan_recipe(p)].recipe);
+}
+
+static void put_model(Export *e, GString *text)
+{
+  const Model *m = e->model;
+  int flavor = flavor_of(m);
+
+  if (flavor < 0 && export_llama_like(m))
+    export_lose(e, "model: %s: not among torchtitan's flavors, written as one to register", m->name);
+  else if (flavor < 0)
+    export_lose(e, "model: %s: torchtitan has no such blocks, written as a Llama flavor to register", m->name);
+  if (m->tied_embeddings && e->plan->pp > 1)
+    export_lose(e, "model: tied embeddings: torchtitan cannot tie them across stages, written as it stands");
+  g_string_append_printf(text, "[model]\nname = \"%s\"\nflavor = ", flavor < 0 ? "llama3" : flavors[flavor].name);
+  export_quoted(text, flavor < 0 ? m->name : flavors[flavor].flavor);
+  g_string_append_c(text, '\n');
+  put_converter(e->plan, text);
+  g_string_append_c(text, '\n');
+}
+
+static const char *const optimizer_types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "AdamW", [OPTIMIZER_ADAMW] = "AdamW"};
+
+/* A pipeline splits its local batch; without one each is an accumulation step. */
+static void put_training(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+
+  g_string_append_printf(text, "[training]\nlocal_batch_size = %d\nglobal_batch_size = %d\nseq_len = %d\nsteps = %d\n",
+                         p->pp > 1 ? p->micro_batch * plan_micro_batches(p) : p->micro_batch, p->global_batch, p->seq,
+                         EXPORT_STEPS);
+  if (p->offload.optimizer)
+    g_string_append(text, "enable_cpu_offload = true\n");
+  g_string_append_printf(text, "mixed_precision_param = \"%s\"\n\n", precision_names[p->precision]);
+  g_string_append_printf(text, "[optimizer]\nname = \"%s\"\nlr = " EXPORT_LR "\n\n",
+                         export_optimizer(e, optimizer_types));
+}
+
+/* DDP stands alone only; all else is FSDP2, which shards gradients too. */
+static void put_data(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+  gboolean alone = p->tp == 1 && p->pp == 1 && p->cp == 1;
+  gboolean replicate = p->zero == 0 && alone;
+
+  int copies = replicate ? p->dp : export_copies(e);
+  g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n", copies,
+                         p->dp / copies);
+  if (!replicate)
+    g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n",
+                           p->zero == 3 && !p->sharding.keeps_gathered ? "always" : "never");
+}
+
+/* A stage of each line: what torchtitan's models call their modules. */
+static void put_stages(const Export *e, GString *text)
+{
+  const LayerSplit *split = &e->plan->split;
+  int block = 0;
+
+  g_string_append(text, "module_fqns_per_model_part = [\n");
+  for (int stage = 0; stage < split->stages; stage++) {
+    g_string_append(text, stage == 0 ? "  [\"tok_embeddings\"" : "  [");
+    for (int i = 0; i < split->layers[stage]; i++, block++)
+      g_string_append_printf(text, "%s\"layers.%d\"", stage > 0 && i == 0 ? "" : ", ", block);
+    if (stage == split->stages - 1)
+      g_string_append_printf(text, "%s\"norm\", \"output\"", split->layers[stage] ? ", " : "");
+    g_string_append(text, "],\n");
+  }
+  g_string_append(text, "]\n");
+}
+
+/* Equal stages: its defaults have one layer fewer on the first and the last. */
+static void put_equal_stages(const Export *e, const ScheduleName *schedule, GString *text)
+{
+  g_string_append_printf(text,
+                         "pipeline_parallel_layers_per_stage = %d\npipeline_parallel_first_stage_less_layers = 0\n"
+                         "pipeline_parallel_last_stage_less_layers = 0\n", export_chunk_blocks(e, schedule));
+}
+
+static void note_pipeline(Export *e)
+{
+  const Plan *p = e->plan;
+
+  if (p->zero >= 2)
+    export_note(e, "no_sync: %s: torchtitan's pipelines reduce gradients with the last micro-batch alone",
+                export_truth(p->sharding.no_sync));
+}
+
+static void put_pipeline(Export *e, GString *text)
+{
+  const ScheduleName *schedule = export_schedule(e, schedule_names);
+
+  g_string_append_printf(text, "pipeline_parallel_degree = %d\n", e->plan->pp);
+  if (e->plan->pp == 1)
+    return;
+  note_pipeline(e);
+  g_string_append_printf(text, "pipeline_parallel_schedule = \"%s\"\n", schedule->theirs);
+  if (e->plan->split.stages)
+    put_stages(e, text);
+  else
+    put_equal_stages(e, schedule, text);
+  g_string_append_printf(text, "pipeline_parallel_microbatch_size = %d\n", e->plan->micro_batch);
+}
+
+static void put_parallelism(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+
+  export_say_overlaps(e, 0);
+  g_string_append(text, "[parallelism]\n");
+  put_data(e, text);
+  g_string_append_printf(text, "tensor_parallel_degree = %d\n", p->tp);
+  put_pipeline(e, text);
+  g_string_append_printf(text, "context_parallel_degree = %d\nexpert_parallel_degree = %d\n", p->cp, p->ep);
+  if (p->ep > 1)
+    g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", plan_expert_tensor(p) == p->tp ? p->tp : 1);
+  g_string_append_c(text, '\n');
+}
+
+static void put_kernels(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+
+  if (p->recompute == RECOMPUTE_SELECTIVE && !p->framework->selective_products)
+    export_lose(e, "recompute_granularity: selective: torchtitan's own kind keeps attention and every other product");
+  g_string_append_printf(text, "[activation_checkpoint]\nmode = \"%s\"\n", recompute_modes[p->recompute]);
+  if (p->recompute == RECOMPUTE_SELECTIVE)
+    g_string_append(text, "selective_ac_option = \"op\"\n");
+  g_string_append_printf(text, "\n[compile]\nenable = %s\n", p->framework->fused_activation ? "true" : "false");
+  put_recipe(p, text);
+}
+
+static gboolean render(Export *e, GString *text, GError **error)
+{
+  if (!export_decoders_only(e, error))
+    return FALSE;
+  export_note(e, "Steps and learning rate are placeholders; data and tokenizer are torchtitan's defaults.");
+  put_model(e, text);
+  put_training(e, text);
+  put_parallelism(e, text);
+  put_kernels(e, text);
+  return TRUE;
+}
+
+static void launch(Export *e, const char *file, GString *line)
+{
+  export_torchrun(e, line);
+  export_words(line, "-m torchtitan.train --job.config_file ");
+  export_shell(line, file);
+}
+
+const Exporter exporter_torchtitan = {
+  .name = "torchtitan",
+  .target = "torchtitan v0.2.2",
+  .extension = "toml",
+  .comments = TRUE,
+  .framework = "torchtitan",
+  .render = render,
+  .launch = launch,
+};

@@ -1,0 +1,19 @@
+/* One run as a row of a case file, of what a log told. Private to this folder. */
+#ifndef TDP_IMPORT_CASE_ROW_H
+#define TDP_IMPORT_CASE_ROW_H
+
+#include "import/import.h"
+
+extern const char *const case_row_columns[]; /* NULL-terminated */
+
+/* Header and row of cells by column (char * to char *, absent = empty). What a run cannot be simulated without and
+ * the cells lack goes into the notes as not told. Newly allocated. */
+char *case_row_text(GHashTable *cells, ImportNotes *notes);
+
+/* Sets a cell. */
+void case_row_set(GHashTable *cells, const char *column, const char *format, ...) G_GNUC_PRINTF(3, 4);
+
+/* Of numbers, which it sorts; there is one at least. */
+double case_row_median(GArray *values);
+
+#endif

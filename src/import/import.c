@@ -1,0 +1,100 @@
+#include "import/import.h"
+
+#include "base/error.h"
+#include "base/files.h"
+
+#include <string.h>
+
+#define STRANGE_SHOWN 60
+#define SQLITE_MAGIC "SQLite format 3" /* with the zero behind it */
+
+static const Importer *const importers[] = { &import_nccl_topology, &import_kineto, &import_topology_matrix,
+                                      &import_megatron_log, &import_torchtitan_log, &import_nsys, NULL };
+
+const Importer *importer_of(const char *text)
+{
+  for (int i = 0; importers[i]; i++)
+    if (importers[i]->recognises(text))
+      return importers[i];
+  return NULL;
+}
+
+void import_strange(ImportNotes *notes, const char *text)
+{
+  if (notes->strange++ == 0) {
+    gsize length = MIN(strcspn(text, "\r\n"), STRANGE_SHOWN);
+    g_autofree char *cut = g_strndup(text, length);
+    notes->first_strange = g_utf8_make_valid(cut, -1);
+    for (char *c = notes->first_strange; *c; c++)
+      if ((guchar)*c < 0x20)
+        *c = ' ';
+  }
+}
+
+void import_notes_clear(ImportNotes *notes)
+{
+  g_clear_pointer(&notes->first_strange, g_free);
+  g_clear_pointer(&notes->untold, g_free);
+}
+
+char *import_error(const ImportNotes *notes, GError **error, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  g_autofree char *message = g_strdup_vprintf(format, args);
+  va_end(args);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", notes->file, message);
+  return NULL;
+}
+
+/* ---- files ---- */
+
+/* What another program prints about the file. */
+static char *ask(const char *const *argv, const char *path, const char *what, GError **error)
+{
+  g_autofree char *text = NULL;
+  g_autoptr(GError) failure = NULL;
+  int status = 0;
+
+  if (g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDERR_TO_DEV_NULL, NULL, NULL, &text, NULL,
+                   &status, &failure) &&
+      g_spawn_check_wait_status(status, &failure))
+    return g_steal_pointer(&text);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: cannot be %s: %s", path, what, failure->message);
+  return NULL;
+}
+
+/* By gzip itself, which every system with such files has. */
+static char *unpack(const char *path, GError **error)
+{
+  const char *argv[] = { "gzip", "-dc", "--", path, NULL };
+
+  return ask(argv, path, "unpacked", error);
+}
+
+/* By the sqlite3 program: the tables of nsys export --type sqlite. */
+static char *query(const char *path, GError **error)
+{
+  static const char kernels[] =
+    "SELECT k.end - k.start AS \"Duration (ns)\", s.value AS Name FROM CUPTI_ACTIVITY_KIND_KERNEL k "
+    "JOIN StringIds s ON s.id = k.demangledName ORDER BY k.start";
+  g_autofree char *absolute = g_canonicalize_filename(path, NULL);
+  const char *argv[] = { "sqlite3", "-readonly", "-csv", "-header", absolute, kernels, NULL };
+
+  return ask(argv, path, "read by sqlite3 as what nsys export writes", error);
+}
+
+char *import_load(const char *path, GError **error)
+{
+  gsize length;
+  g_autofree char *bytes = files_read(path, &length, error);
+
+  if (!bytes)
+    return NULL;
+  if (length > 2 && strcmp(path, "-") != 0 && (guchar)bytes[0] == 0x1f && (guchar)bytes[1] == 0x8b)
+    return unpack(path, error);
+  if (length >= sizeof SQLITE_MAGIC && strcmp(path, "-") != 0 && memcmp(bytes, SQLITE_MAGIC, sizeof SQLITE_MAGIC) == 0)
+    return query(path, error);
+  return g_steal_pointer(&bytes);
+}

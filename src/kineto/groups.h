@@ -1,0 +1,31 @@
+/* Communicators as torch names them: which ranks a rank talks to; private to src/kineto. */
+#ifndef TDP_KINETO_GROUPS_H
+#define TDP_KINETO_GROUPS_H
+
+#include "base/json.h"
+#include "plan/mesh.h"
+#include "program/program.h"
+
+typedef enum {
+  GROUP_WORLD, GROUP_TENSOR, GROUP_DATA, GROUP_PIPELINE,
+  GROUP_EMBEDDING, /* the two ends of the pipeline */
+  GROUP_CONTEXT,
+  GROUP_SHARDS,        /* of the data group, those over which ZeRO divides */
+  GROUP_SHARD_COPIES,  /* and those that hold the same part */
+  GROUP_COPIES,    /* two ranks that hold the same stages of two copies of the model */
+  GROUP_COUNT,
+} ProcessGroup;
+
+/* The group whose ranks a task of a segment joins. */
+ProcessGroup group_of_segment(const Plan *plan, const Segment *segment);
+
+/* The group as the arguments of an event. */
+void group_put_args(JsonWriter *w, const Plan *plan, ProcessGroup group, int rank);
+
+/* All groups of more than one rank that a rank is in, as members of an open array. */
+void group_put_all(JsonWriter *w, const Plan *plan, int rank);
+
+/* Ranks of the group of this rank. */
+int group_size(const Plan *plan, ProcessGroup group);
+
+#endif

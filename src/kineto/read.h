@@ -1,0 +1,25 @@
+/* What a trace of torch's profiler says of a run: its devices' kernels, and its steps. */
+#ifndef TDP_KINETO_READ_H
+#define TDP_KINETO_READ_H
+
+#include <glib.h>
+
+typedef struct {
+  void (*kernel)(gpointer data, const char *name, double seconds); /* one run of a kernel, a copy or a fill */
+  void (*strange)(gpointer data, const char *what);                /* an event that cannot be read, passed over */
+  gpointer data;
+} KinetoReader;
+
+/* Steps that the trace marks, and how long they took together; zeros if it marks none. */
+typedef struct {
+  int n;
+  double seconds;
+} KinetoSteps;
+
+gboolean kineto_recognises(const char *text);
+
+/* Tells the reader of each event; `name` is the file's, for errors: TDP_ERROR_INPUT where the text is not such a trace. */
+gboolean kineto_read(const char *text, const char *name, const KinetoReader *reader, KinetoSteps *steps,
+                     GError **error);
+
+#endif

@@ -1,0 +1,184 @@
+#include "report/ranking.h"
+
+#include "base/table.h"
+#include "base/units.h"
+
+/* Enough digits to tell neighbours apart. */
+static char *precise_seconds(double s)
+{
+  return s >= 1 ? g_strdup_printf("%.3f s", s) : g_strdup_printf("%.3f ms", 1e3 * s);
+}
+
+char *report_ranking(const Result *results, int n)
+{
+  gboolean context = FALSE, experts = FALSE; /* a column only where some plan has it */
+
+  for (int i = 0; i < n; i++) {
+    context |= results[i].plan.cp > 1;
+    experts |= plan_experts_apart(&results[i].plan);
+  }
+  g_autofree char *columns = g_strdup_printf(
+      "#|tp|sp|pp|chunks|%s%sdp|zero|micro|<recompute|<schedule|step|tokens/s/GPU|MFU|bubble|memory",
+      context ? "cp|" : "", experts ? "ep|" : "");
+  g_autoptr(Table) t = table_new(columns);
+
+  for (int i = 0; i < n; i++) {
+    const Result *r = &results[i];
+    g_autofree char *step = precise_seconds(r->metrics.iteration_s),
+                    *memory = format_bytes(r->metrics.peak_memory_bytes);
+    table_add(t, "%d", i + 1);
+    table_add(t, "%d", r->plan.tp);
+    table_add(t, "%s", r->plan.sequence_parallel ? "on" : "off");
+    if (r->plan.split_rank)
+      table_add(t, "%d, encoder %d", r->plan.pp, r->plan.split_rank);
+    else
+      table_add(t, "%d", r->plan.pp);
+    table_add(t, "%d", r->plan.vpp);
+    if (context)
+      table_add(t, "%d", r->plan.cp);
+    if (experts && plan_expert_tensor(&r->plan) != r->plan.tp)
+      table_add(t, "%d, etp %d", r->plan.ep, plan_expert_tensor(&r->plan));
+    else if (experts)
+      table_add(t, "%d", r->plan.ep);
+    table_add(t, "%d%s", r->plan.dp, r->plan.pipeline_inner ? " around pp" : "");
+    if (plan_shards(&r->plan) < plan_replicas(&r->plan))
+      table_add(t, "%d/%d", r->plan.zero, plan_shards(&r->plan));
+    else
+      table_add(t, "%d", r->plan.zero);
+    table_add(t, "%d", r->plan.micro_batch);
+    if (r->plan.scope.layers)
+      table_add(t, "%s:%d", recompute_names[r->plan.recompute], r->plan.scope.layers);
+    else
+      table_add(t, "%s", recompute_names[r->plan.recompute]);
+    table_add(t, "%s", r->plan.schedule->name);
+    table_add(t, "%s", step);
+    table_add(t, "%.0f", r->tokens_per_s_per_gpu);
+    table_add(t, "%.1f %%", 100 * r->mfu);
+    table_add(t, "%.1f %%", 100 * r->metrics.bubble_fraction);
+    table_add(t, "%s", memory);
+  }
+  return table_text(t, 2);
+}
+
+typedef struct {
+  const char *title;
+  double (*seconds)(const Metrics *);
+} Cause;
+
+static double compute(const Metrics *m) { return m->compute_s; }
+static double tensor(const Metrics *m) { return m->tensor_comm_s + m->context_comm_s + m->expert_comm_s; }
+static double pipeline(const Metrics *m) { return m->pipeline_comm_s + m->idle_s; }
+static double data(const Metrics *m) { return m->data_comm_s; }
+static double optimizer(const Metrics *m) { return m->optimizer_s; }
+
+static const Cause causes[] = {
+  { "compute", compute }, { "tensor comm", tensor }, { "bubble and sends", pipeline },
+  { "data comm", data }, { "optimizer", optimizer },
+};
+
+char *report_losses(const Result *results, int n)
+{
+  g_autoptr(Table) t = table_new("<plan|step|lost|compute|tensor comm|bubble, sends|data comm|optimizer");
+
+  for (int i = 0; i < n; i++) {
+    const Metrics *m = &results[i].metrics, *best = &results[0].metrics;
+    g_autofree char *label = plan_label(&results[i].plan), *step = precise_seconds(m->iteration_s);
+    table_add(t, "%d: %s", i + 1, label);
+    table_add(t, "%s", step);
+    table_add(t, "%+.3f s", m->iteration_s - best->iteration_s);
+    for (gsize c = 0; c < G_N_ELEMENTS(causes); c++)
+      table_add(t, "%+.3f s", causes[c].seconds(m) - causes[c].seconds(best));
+  }
+  return table_text(t, 2);
+}
+
+char *report_bottleneck(const Result *r)
+{
+  const Metrics *m = &r->metrics;
+  g_autofree char *step = format_seconds(m->iteration_s);
+
+  return g_strdup_printf("Of each step of %s the busiest stage computes %.1f %%, waits for tensor-parallel "
+                         "communication %.1f %%, for data-parallel %.1f %%, for other stages %.1f %%.\n",
+                         step, 100 * m->compute_s / m->iteration_s, 100 * m->tensor_comm_s / m->iteration_s,
+                         100 * m->data_comm_s / m->iteration_s,
+                         100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
+}
+
+/* Which stages compute longest and least. */
+static void say_balance(GString *s, const Trace *t)
+{
+  int most = 0, least = 0;
+  double sum = 0;
+
+  for (int row = 0; row < t->n_rows; row++) {
+    double seconds = trace_row_compute(t, row);
+    sum += seconds;
+    most = seconds > trace_row_compute(t, most) ? row : most;
+    least = seconds < trace_row_compute(t, least) ? row : least;
+  }
+  g_autofree char *longest = format_seconds(trace_row_compute(t, most));
+  g_autofree char *shortest = format_seconds(trace_row_compute(t, least));
+  g_string_append_printf(s, "Stage %d computes longest, %s, %.1f %% more than the mean stage; stage %d least, %s.\n",
+                         most, longest, 100 * (trace_row_compute(t, most) * t->n_rows / sum - 1), least, shortest);
+}
+
+/* Seconds of each pass for a micro-batch on a mean row; FALSE if pairs shorten them. */
+static gboolean mean_passes(const Result *r, const Trace *t, double seconds[PASS_COUNT])
+{
+  double share = 1.0 / t->n_rows / plan_micro_batches(&r->plan);
+
+  for (int pass = 0; pass < PASS_COUNT; pass++)
+    seconds[pass] = 0;
+  for (guint i = 0; i < t->spans->len; i++) {
+    const Span *s = &g_array_index(t->spans, Span, i);
+    if (s->paired)
+      return FALSE;
+    if (s->kind == TASK_PASS)
+      seconds[s->pass] += (s->end - s->start) * share;
+  }
+  return TRUE;
+}
+
+/* The bubble beside what the order alone would leave. */
+static void say_bubble(GString *s, const Result *r, const Trace *t)
+{
+  ScheduleShape shape = plan_shape(&r->plan);
+  double seconds[PASS_COUNT], busy = 0;
+
+  g_string_append_printf(s, "Stages idle %.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
+  g_autoptr(Replay) ideal = mean_passes(r, t, seconds) ? schedule_replay(r->plan.schedule, &shape, seconds, 1) : NULL;
+  for (int pass = 0; ideal && pass < PASS_COUNT; pass++)
+    busy += seconds[pass] * shape.micro;
+  if (ideal)
+    g_string_append_printf(s, "; with equal stages and free transfers %s would idle %.1f %%", r->plan.schedule->name,
+                           100 * (1 - busy / ideal->makespan));
+  g_string_append(s, ".\n");
+}
+
+static void say_memory(GString *s, const Result *r)
+{
+  const Metrics *m = &r->metrics;
+  double room = m->capacity_bytes - m->peak_memory_bytes;
+  int largest = 0;
+
+  for (int part = 0; part < PART_COUNT; part++)
+    largest = m->memory[part] > m->memory[largest] ? part : largest;
+  g_autofree char *bytes = format_bytes(m->memory[largest]), *peak = format_bytes(m->peak_memory_bytes);
+  g_autofree char *left = format_bytes(ABS(room));
+  g_string_append_printf(s, "Stage %d is the fullest with %s, of which %s %s; %s %s.\n", m->peak_row, peak,
+                         memory_part_names[largest], bytes, left, room >= 0 ? "stay free" : "are missing");
+}
+
+char *report_explain(const Result *result, const Trace *trace)
+{
+  GString *s = g_string_new(NULL);
+  g_autofree char *bottleneck = report_bottleneck(result);
+
+  g_string_append(s, bottleneck);
+  if (trace->n_rows > 1) {
+    say_balance(s, trace);
+    say_bubble(s, result, trace);
+  }
+  say_memory(s, result);
+  return g_string_free(s, FALSE);
+}

@@ -1,0 +1,29 @@
+/*
+ * Counts of recomputed layers for plans that a search has found or turned down.
+ *
+ * The declared space recomputes whole stages or nothing. Between the two, each
+ * stage makes its first N layers again and keeps the others (block, see
+ * plan/recompute.h): memory falls and time rises with N, so the best N of a plan
+ * is the smallest that fits. It is looked for from the best plans of the search
+ * that recompute, and from the plans without recomputation that memory forbade,
+ * those nearest to fitting first; bounds pass over what cannot win. `--fix
+ * recompute=full:any` makes the count a dimension of the space instead.
+ */
+#ifndef TDP_SEARCH_RECOMPUTE_COUNTS_H
+#define TDP_SEARCH_RECOMPUTE_COUNTS_H
+
+#include "search/price_cache.h"
+#include "search/search.h"
+
+typedef struct {
+  const Model *model;
+  const Cluster *cluster;
+  PriceCache *prices;
+  double step_s; /* that must be beaten */
+} Refine;
+
+/* The plan with the smallest count that fits and beats `step_s`; FALSE if there
+ * is none. `out` holds plan and metrics. */
+gboolean refine_recompute(const Refine *refine, const Plan *plan, Found *out);
+
+#endif

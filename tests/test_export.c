@@ -1,0 +1,356 @@
+#include "test_export.h"
+
+/* ---- whole files ---- */
+
+START_TEST(gpt3_files)
+{
+  Case c = gpt3();
+  for (int i = 0; exporters[i]; i++) {
+    g_autofree char *name = g_strdup_printf("gpt3-%s", exporters[i]->name);
+    if (!g_str_equal(exporters[i]->name, "nanotron"))
+      golden_export(&c, exporters[i]->name, name);
+  }
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(llama_files)
+{
+  Case c = llama_70b();
+  for (int i = 0; exporters[i]; i++) {
+    g_autofree char *name = g_strdup_printf("llama-70b-%s", exporters[i]->name);
+    golden_export(&c, exporters[i]->name, name);
+  }
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(sharded_files)
+{
+  Case c = llama_8b_sharded();
+  for (int i = 0; exporters[i]; i++) {
+    g_autofree char *name = g_strdup_printf("llama-8b-zero3-%s", exporters[i]->name);
+    golden_export(&c, exporters[i]->name, name);
+  }
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(launch_lines)
+{
+  Case cases[] = {gpt3(), llama_70b(), llama_8b_sharded()};
+  GString *text = g_string_new(NULL);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    for (int k = 0; exporters[k]; k++) {
+      g_autofree char *line = launch_line(exporters[k], cases[i].model, cases[i].cluster, &cases[i].plan, NULL);
+      ck_assert_ptr_null(strchr(line, '\n'));
+      ck_assert_ptr_null(strstr(line, "  "));
+      g_string_append_printf(text, "%s\n", line);
+    }
+    case_clear(&cases[i]);
+  }
+  golden("launch-lines.txt", g_string_free(text, FALSE));
+}
+END_TEST
+
+/* ---- DeepSpeed ---- */
+
+static JsonDoc *parsed(const Case *c)
+{
+  g_autofree char *text = exported(c, "deepspeed", NULL);
+  GError *error = NULL;
+  JsonDoc *doc = json_parse(text, strlen(text), "export", &error);
+  ck_assert_msg(doc != NULL, "%s", error ? error->message : "");
+  return doc;
+}
+
+static double number(const JsonDoc *doc, const char *section, const char *key)
+{
+  const cJSON *object = section ? json_get(json_root(doc), section) : json_root(doc);
+  const cJSON *item = object ? json_get(object, key) : NULL;
+  ck_assert_msg(item != NULL, "no %s", key);
+  return cJSON_IsBool(item) ? cJSON_IsTrue(item) : item->valuedouble;
+}
+
+START_TEST(deepspeed_losses)
+{
+  Case c = gpt3();
+  test_text(lost(&c, "deepspeed"),
+            "virtual_pipeline_model_parallel_size: 2: not in DeepSpeed 0.19.6, written as 1\n"
+            "pipeline_schedule: interleaved: not in DeepSpeed 0.19.6, written as 1f1b\n"
+            "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false\n"
+            "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none\n"
+            "overlap: pipeline: true: DeepSpeed 0.19.6 has no switch for it\n"
+            "overlap: tensor: true: DeepSpeed 0.19.6 has no switch for it\n");
+  c.plan.overlap.pipeline = c.plan.overlap.tensor = FALSE;
+  c.plan.zero = 3;
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  c.plan.sequence_parallel = FALSE;
+  c.plan.recompute = RECOMPUTE_FULL;
+  test_text(lost(&c, "deepspeed"), "zero_stage: 3: expected at most 1, which is what deepspeed runs with pipeline "
+                                   "stages, written as 1\n");
+  g_autoptr(JsonDoc) doc = parsed(&c);
+  ck_assert(number(doc, "zero_optimization", "stage") == 1);
+  ck_assert(number(doc, "pipeline", "activation_checkpoint_interval") == 1);
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(deepspeed_batch)
+{
+  Case c = gpt3();
+  g_autoptr(JsonDoc) piped = parsed(&c);
+  ck_assert(number(piped, NULL, "train_batch_size") == 1536);
+  ck_assert(number(piped, NULL, "train_micro_batch_size_per_gpu") == 1);
+  ck_assert(number(piped, NULL, "gradient_accumulation_steps") == 96);
+  ck_assert(number(piped, "zero_optimization", "overlap_comm") == 0);
+
+  c.plan.pp = c.plan.vpp = 1;
+  c.plan.dp = 128;
+  c.plan.zero = 2;
+  c.plan.schedule = schedule_find("1f1b");
+  g_autoptr(JsonDoc) tensor = parsed(&c);
+  ck_assert_ptr_null(json_get(json_root(tensor), "train_batch_size"));
+  ck_assert_ptr_null(json_get(json_root(tensor), "pipeline"));
+  ck_assert(number(tensor, "tensor_parallel", "autotp_size") == 8);
+  ck_assert(number(tensor, "zero_optimization", "stage") == 2);
+  ck_assert(number(tensor, "zero_optimization", "overlap_comm") == 1);
+  ck_assert(number(tensor, "zero_optimization", "reduce_bucket_size") == 40e6);
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(deepspeed_formats)
+{
+  Case c = llama_8b_sharded();
+  c.plan.recompute = RECOMPUTE_NONE;
+  c.plan.zero = 0;
+  test_text(lost(&c, "deepspeed"),
+            "framework: test: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as bf16\n");
+  has(&c, "deepspeed", "\"grad_accum_dtype\": \"bf16\"");
+  c.plan.precision = DTYPE_FP32;
+  test_text(lost(&c, "deepspeed"), "");
+  has(&c, "deepspeed", "\"grad_accum_dtype\": \"fp32\"");
+  has_not(&c, "deepspeed", "enabled");
+  c.plan.precision = DTYPE_FP16;
+  c.plan.zero = 1;
+  test_text(lost(&c, "deepspeed"), "");
+  has(&c, "deepspeed", "\"fp16\": {\n    \"enabled\": true\n  }");
+  case_clear(&c);
+}
+END_TEST
+
+/* ---- torchtitan and others ---- */
+
+START_TEST(torchtitan_losses)
+{
+  Case c = gpt3();
+  test_text(lost(&c, "torchtitan"),
+            "pipeline_schedule: interleaved: not in torchtitan v0.2.2, written as interleaved-rounds\n"
+            "zero_stage: 1: FSDP2 shards gradients with the optimizer, written as 2\n"
+            "model: gpt3: torchtitan has no such blocks, written as a Llama flavor to register\n"
+            "model: tied embeddings: torchtitan cannot tie them across stages, written as it stands\n"
+            "recompute_granularity: selective: torchtitan's own kind keeps attention and every other product\n");
+  case_clear(&c);
+  c = llama_8b_sharded();
+  test_text(lost(&c, "torchtitan"), "");
+  c.plan.zero = 0;
+  test_text(lost(&c, "torchtitan"), "");
+  has(&c, "torchtitan", "data_parallel_replicate_degree = 64\ndata_parallel_shard_degree = 1\n");
+  has_not(&c, "torchtitan", "reshard");
+  c.plan.tp = 8;
+  c.plan.dp = 8;
+  c.plan.precision = DTYPE_FP16;
+  test_text(lost(&c, "torchtitan"),
+            "zero_stage: 0: DDP stands alone only (parallelize.py), written as 2\n"
+            "precision: fp16: mixed_precision_param takes bfloat16 or float32, written as bf16\n"
+            "sequence_parallel: false: its tensor-parallel plans divide rows always, written as true\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(torchtitan_batch_and_stages)
+{
+  Case c = llama_70b();
+  c.plan.micro_batch = 2;
+  has(&c, "torchtitan", "local_batch_size = 64\nglobal_batch_size = 512\n");
+  has(&c, "torchtitan", "pipeline_parallel_schedule = \"1F1B\"\npipeline_parallel_layers_per_stage = 20\n");
+  has(&c, "torchtitan", "pipeline_parallel_microbatch_size = 2\n");
+  c.plan.pp = 1;
+  c.plan.dp = 32;
+  has(&c, "torchtitan", "local_batch_size = 2\nglobal_batch_size = 512\n");
+  has_not(&c, "torchtitan", "pipeline_parallel_schedule");
+  c.plan.dp = 1;
+  c.plan.gpus = 8;
+  ck_assert(cluster_resize(c.cluster, 8, NULL));
+  test_text(lost(&c, "torchtitan"),
+            "precision: bf16: it mixes precisions through FSDP, or autocast where nothing else is parallel "
+            "(maybe_enable_amp), written as fp32\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(torchtitan_flavors)
+{
+  static const char *const cases[][3] = {
+    {"llama-3.1-405b", "llama3", "405B"}, {"qwen3-14b", "qwen3", "14B"},          {"qwen3-30b-a3b", "qwen3", "30B-A3B"},
+    {"deepseek-v3", "deepseek_v3", "671B"}, {"deepseek-v2-lite", "deepseek_v3", "16B"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new(cases[i][0], "dgx-h100", 64);
+    g_autofree char *part = g_strdup_printf("[model]\nname = \"%s\"\nflavor = \"%s\"\n", cases[i][1], cases[i][2]);
+    has(&c, "torchtitan", part);
+    has_not(&c, "torchtitan", "to register");
+    case_clear(&c);
+  }
+}
+END_TEST
+
+START_TEST(others)
+{
+  Case c = gpt3();
+  GError *error = NULL;
+  test_text(lost(&c, "bridge"), "");
+  test_text(lost(&c, "accelerate"),
+            "pipeline_schedule: interleaved with 2 chunks a rank: not in accelerate of 2026-08, "
+            "written as 1f1b without chunks\n");
+  ck_assert_ptr_null(export_plan(exporter_find("nanotron"), c.model, c.cluster, &c.plan, NULL, &error));
+  test_error(&error, TDP_ERROR_INFEASIBLE, "nanotron: model gpt3: expected a model of Llama's shape, dense and without "
+                                           "biases");
+  case_clear(&c);
+  c = llama_8b_sharded();
+  test_text(lost(&c, "accelerate"), "");
+  test_text(lost(&c, "nanotron"), "zero_stage: 3: expected at most 1, which is what nanotron-2025 runs, written as "
+                                  "1\n");
+  case_clear(&c);
+}
+END_TEST
+
+/* ---- writing ---- */
+
+START_TEST(lossy_export_is_refused)
+{
+  Case c = gpt3();
+  GError *error = NULL;
+  const Exporter *deepspeed = exporter_find("deepspeed");
+  g_autofree char *folder = test_directory();
+  g_autofree char *path = g_build_filename(folder, "ds.json", NULL);
+  g_autofree char *text = exported(&c, "deepspeed", NULL);
+  g_autofree char *written = NULL;
+  g_autofree char *message = g_strconcat(
+    path, ": deepspeed cannot express all of the plan (6 losses; --allow-lossy writes the rest): "
+          "virtual_pipeline_model_parallel_size: 2: not in DeepSpeed 0.19.6, written as 1", NULL);
+
+  ck_assert(!export_write(deepspeed, c.model, c.cluster, &c.plan, path, FALSE, &error));
+  test_error(&error, TDP_ERROR_INFEASIBLE, message);
+  ck_assert(!g_file_test(path, G_FILE_TEST_EXISTS));
+  ck_assert(export_write(deepspeed, c.model, c.cluster, &c.plan, path, TRUE, &error));
+  ck_assert(g_file_get_contents(path, &written, NULL, NULL));
+  ck_assert_str_eq(written, text);
+  g_unlink(path);
+
+  ck_assert(export_write(exporter_find("megatron"), c.model, c.cluster, &c.plan, path, FALSE, &error));
+  g_unlink(path);
+  g_rmdir(folder);
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(errors)
+{
+  Case c = gpt3();
+  GError *error = NULL;
+  c.plan.dp = 8;
+  ck_assert_ptr_null(export_plan(exporter_find("megatron"), c.model, c.cluster, &c.plan, NULL, &error));
+  test_error(&error, TDP_ERROR_INPUT, "plan: gpus: 1024: expected tensor 8 x pipeline 8 x context 1 x data 8 = 512");
+  c.plan.dp = 16;
+  ck_assert(!export_write(exporter_find("megatron"), c.model, c.cluster, &c.plan, "/nowhere/x.sh", FALSE, &error));
+  ck_assert_int_eq(error->code, TDP_ERROR_RUNTIME);
+  g_clear_error(&error);
+  ck_assert_ptr_null(exporter_find("Megatron"));
+  ck_assert_ptr_null(exporter_find(""));
+  case_clear(&c);
+}
+END_TEST
+
+/* A name must not end the comment that it stands in, nor the string. */
+START_TEST(names_stay_in_their_line)
+{
+  Case c = llama_70b();
+  g_free(c.model->name);
+  c.model->name = g_strdup("x\n\"; rm -rf /\r#\u2028y\x7f");
+  c.model->vocab = 1024;
+  has(&c, "megatron", ": x \"; rm -rf / # y  on dgx-h100, 32 nodes x 8 GPUs\n");
+  has(&c, "torchtitan", "flavor = \"x\\n\\\"; rm -rf /\\r#\u2028y\\u007f\"\n");
+  has(&c, "nanotron", "run: \"x\\n\\\"; rm -rf /\\r#\u2028y\\u007f\"\n");
+  case_clear(&c);
+}
+END_TEST
+
+/* ---- what other programs read ---- */
+
+/* A check in a language that knows the format; passes where it is missing. */
+static void read_by(const char *text, const char *first, const char *second, const char *third)
+{
+  g_autofree char *path = NULL;
+  const char *argv[] = {first, second, third, NULL, NULL};
+  const char **end = argv;
+  int status = 0, file = g_file_open_tmp("tdp-test-XXXXXX", &path, NULL);
+  g_autofree char *program = g_find_program_in_path(first);
+
+  ck_assert_int_ge(file, 0);
+  g_close(file, NULL);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+  while (*end)
+    end++;
+  *end = path;
+  if (program) {
+    ck_assert(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, &status, NULL));
+    ck_assert_msg(status == 0, "%s cannot read %s", first, text);
+  }
+  g_unlink(path);
+}
+
+START_TEST(formats_are_valid)
+{
+  static const char toml[] = "import sys\ntry:\n import tomllib\nexcept ImportError:\n sys.exit(0)\n"
+                             "tomllib.load(open(sys.argv[1], 'rb'))";
+  static const char yaml[] = "import sys\ntry:\n import yaml\nexcept ImportError:\n sys.exit(0)\n"
+                             "yaml.safe_load(open(sys.argv[1]))";
+  Case cases[] = {gpt3(), llama_70b(), llama_8b_sharded()};
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    const Case *c = &cases[i];
+    json_free(parsed(c));
+    g_autofree char *script = exported(c, "megatron", NULL);
+    g_autofree char *titan = exported(c, "torchtitan", NULL);
+    g_autofree char *bridge = exported(c, "bridge", NULL);
+    g_autofree char *accelerate = exported(c, "accelerate", NULL);
+    read_by(script, "bash", "-n", NULL);
+    read_by(titan, "python3", "-c", toml);
+    read_by(bridge, "python3", "-c", yaml);
+    read_by(accelerate, "python3", "-c", yaml);
+    if (i > 0) {
+      g_autofree char *nanotron = exported(c, "nanotron", NULL);
+      read_by(nanotron, "python3", "-c", yaml);
+    }
+    case_clear(&cases[i]);
+  }
+}
+END_TEST
+
+TEST_MAIN("export", gpt3_files,
+          llama_files,
+          sharded_files,
+          launch_lines,
+          deepspeed_losses,
+          deepspeed_batch,
+          deepspeed_formats,
+          torchtitan_losses,
+          torchtitan_batch_and_stages,
+          torchtitan_flavors,
+          others,
+          lossy_export_is_refused,
+          errors,
+          names_stay_in_their_line,
+          formats_are_valid)

@@ -1,0 +1,371 @@
+#include "test_export.h"
+
+/* ---- Megatron-LM ---- */
+
+START_TEST(megatron_loses_nothing_of_its_own)
+{
+  Case c = gpt3();
+  test_text(lost(&c, "megatron"), "");
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "# - overlap: pipeline: true: ");
+  has_not(&c, "megatron", "virtual");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_schedules)
+{
+  Case c = gpt3();
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("gpipe");
+  test_text(lost(&c, "megatron"), "pipeline_schedule: gpipe: not in Megatron-LM core 0.20, written as 1f1b\n");
+  c.plan.vpp = 2;
+  c.plan.schedule = schedule_find("interleaved");
+  c.plan.overlap.pipeline = FALSE;
+  has(&c, "megatron", "--num-layers-per-virtual-pipeline-stage 6 --no-overlap-p2p-communication\n");
+  c.plan.pp = 2;
+  c.plan.dp = 64;
+  has(&c, "megatron", "--num-layers-per-virtual-pipeline-stage 24\n");
+  has(&c, "megatron", "# - overlap: pipeline: false: ");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_splits)
+{
+  Case c = gpt3();
+  c.plan.split = (LayerSplit) { 16, { 5, 6, 6, 6, 6, 6, 6, 7, 7, 6, 6, 6, 6, 6, 6, 5 } };
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--pipeline-model-parallel-layout "
+                      "'Et*5|t*6|t*6|t*6|t*6|t*6|t*6|t*7|t*7|t*6|t*6|t*6|t*6|t*6|t*6|t*5L'");
+  has_not(&c, "megatron", "virtual");
+  c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  c.plan.split = (LayerSplit) { 8, { 0, 16, 16, 16, 16, 16, 16, 0 } };
+  has(&c, "bridge", "  pipeline_model_parallel_layout: \"E|t*16|t*16|t*16|t*16|t*16|t*16|L\"\n");
+  has(&c, "torchtitan", "module_fqns_per_model_part = [\n  [\"tok_embeddings\"],\n  [\"layers.0\", \"layers.1\", ");
+  has(&c, "torchtitan", "\"layers.95\"],\n  [\"norm\", \"output\"],\n]\n");
+  has_not(&c, "torchtitan", "layers_per_stage");
+  g_autofree char *losses = lost(&c, "deepspeed");
+  ck_assert_ptr_nonnull(strstr(losses, "layer_split: [0,16,16,16,16,16,16,0]: expected equal stages, which is what "
+                                       "deepspeed runs, left out"));
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(orders_of_ranks)
+{
+  Case c = gpt3();
+  c.plan.pipeline_inner = TRUE;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", " --use-tp-pp-dp-mapping");
+  has(&c, "bridge", "dist:\n  use_tp_pp_dp_mapping: true\n");
+  g_autofree char *losses = lost(&c, "deepspeed");
+  ck_assert_ptr_nonnull(strstr(losses, "use_tp_pp_dp_mapping: true: expected false, deepspeed"));
+  c.plan.dp *= c.plan.pp;
+  c.plan.pp = c.plan.vpp = 1;
+  c.plan.schedule = schedule_find("1f1b");
+  has_not(&c, "megatron", "mapping");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_sharding)
+{
+  Case c = gpt3();
+  c.plan.zero = 0;
+  has_not(&c, "megatron", "--use-distributed-optimizer");
+  has_not(&c, "megatron", "--overlap-param-gather");
+  c.plan.zero = 1;
+  c.plan.overlap.gradients = FALSE;
+  has_not(&c, "megatron", "--overlap-");
+  c.plan.zero = 2;
+  test_text(lost(&c, "megatron"),
+            "zero_stage: 2: expected at most 1, which is what megatron-core runs with pipeline stages, written as 1\n");
+  c.plan.pp = c.plan.vpp = 1;
+  c.plan.dp = 128;
+  c.plan.schedule = schedule_find("1f1b");
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--data-parallel-sharding-strategy optim_grads\n");
+  has(&c, "megatron", "unset CUDA_DEVICE_MAX_CONNECTIONS\n");
+  has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
+  has(&c, "megatron", "# - overlap: gradients: false: ");
+  has_not(&c, "megatron", "MAX_CONNECTIONS=1");
+  case_clear(&c);
+}
+END_TEST
+
+/* Ranks that share a sequence hold the same weights: what overlaps their sums is written, or named as lost. */
+START_TEST(context_ranks_are_replicas)
+{
+  Case c = case_new("llama-3.1-8b", "dgx-h100", 8);
+  Framework f = framework;
+  f.context = 1u << CONTEXT_RING;
+  c.plan.framework = &f;
+  c.plan.tp = 4;
+  c.plan.cp = 2;
+  c.plan.dp = 1;
+  c.plan.zero = 1;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
+  has(&c, "bridge", "  overlap_grad_reduce: true\n  overlap_param_gather: true\n");
+  c.plan.tp = 8;
+  c.plan.cp = 1;
+  has_not(&c, "megatron", "--overlap-");
+  has(&c, "bridge", "  overlap_grad_reduce: false\n  overlap_param_gather: false\n");
+  case_clear(&c);
+  c = case_new("llama-3.1-8b", "dgx-h100", 64);
+  c.plan.framework = &f;
+  c.plan.cp = 2;
+  c.plan.dp = 32;
+  f.bucket_params = 64e6; /* Megatron-LM's own: a million for each rank, those of context among them */
+  has_not(&c, "megatron", "--ddp-bucket-size");
+  f.bucket_params = 40e6;
+  has(&c, "megatron", "--ddp-bucket-size 40000000");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_formats_and_kernels)
+{
+  Case c = gpt3();
+  Framework f = framework;
+  c.plan.framework = &f;
+  f.reduce_bytes = f.gradient_bytes = 2;
+  f.fused_loss = TRUE;
+  f.fused_dropout_add = FALSE;
+  f.vocab_multiple = 64;
+  f.bucket_params = 25e6;
+  has(&c, "megatron", "--overlap-param-gather --grad-reduce-in-bf16 --ddp-bucket-size 25000000\n");
+  has(&c, "megatron", "--attention-backend flash --no-bias-dropout-fusion --cross-entropy-loss-fusion "
+                      "--make-vocab-size-divisible-by 64\n");
+  c.plan.precision = DTYPE_FP16;
+  f.gradient_bytes = 4;
+  has(&c, "megatron", "--accumulate-allreduce-grads-in-fp32");
+  has(&c, "megatron", " --fp16\n");
+  c.plan.precision = DTYPE_FP32;
+  test_text(lost(&c, "megatron"), "attention: flash: works in 16 bits only, written as unfused\n");
+  has(&c, "megatron", "--attention-backend unfused");
+  has_not(&c, "megatron", "--bf16");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_experts)
+{
+  Case c = case_new("mixtral-8x7b", "dgx-h100", 64);
+  has(&c, "megatron", "--group-query-attention --num-query-groups 8 --swiglu --ffn-hidden-size 14336\n"
+                      "  --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 14336 --moe-grouped-gemm\n"
+                      "  --normalization RMSNorm --untie-embeddings-and-output-weights --disable-bias-linear\n"
+                      "  --attention-dropout 0 --hidden-dropout 0\n");
+  test_text(lost(&c, "megatron"), "");
+  c.plan.tp = 8;
+  c.plan.dp = 8;
+  test_text(lost(&c, "megatron"),
+            "sequence_parallel: false: arguments.py asserts sequence parallelism where experts meet tensor parallelism, "
+            "written as true\n");
+  has(&c, "megatron", "--tensor-model-parallel-size 8 --sequence-parallel\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_latent_attention)
+{
+  Case c = case_new("deepseek-v3", "dgx-h100", 64);
+  has(&c, "megatron", "--multi-latent-attention --kv-lora-rank 512 --q-lora-rank 1536 --qk-head-dim 128 "
+                      "--qk-pos-emb-head-dim 64 --v-head-dim 128 --swiglu --ffn-hidden-size 18432\n"
+                      "  --num-experts 256 --moe-router-topk 8 --moe-ffn-hidden-size 2048 --moe-grouped-gemm "
+                      "--moe-layer-freq '([0]*3+[1]*58)*1' --moe-shared-expert-intermediate-size 2048 "
+                      "--moe-router-score-function sigmoid --moe-router-enable-expert-bias\n");
+  has_not(&c, "megatron", "--kv-channels");
+  has_not(&c, "megatron", "--group-query-attention");
+  test_text(lost(&c, "megatron"), "");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_windows)
+{
+  Case c = case_new("gpt-oss-20b", "dgx-h100", 64);
+  has(&c, "megatron", "--kv-channels 64 --softmax-type learnable --window-size 127,0 "
+                      "--window-attn-skip-freq '([1]*1+[0]*1)*12'");
+  test_text(lost(&c, "megatron"), "model: bias of the router: not in Megatron-LM core 0.20, left out\n");
+  has(&c, "megatron", "# - attention: flash: Megatron-LM chooses ");
+  has_not(&c, "megatron", "--attention-backend");
+  c.plan.seq = 128;
+  has_not(&c, "megatron", "--window");
+  case_clear(&c);
+  c = case_new("mistral-7b", "dgx-h100", 64);
+  c.plan.seq = 8192;
+  has(&c, "megatron", "--window-size 4095,0 --swiglu");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_other_models)
+{
+  static const struct {
+    const char *model, *losses, *part;
+  } cases[] = {
+    {"gpt-neox-20b",
+     "model: attention and feed-forward side by side: not in Megatron-LM core 0.20, written one after the other\n",
+     "--position-embedding-type rope"},
+    {"bloom",
+     "model: norm behind the embedding: not in Megatron-LM core 0.20, left out\n"
+     "model: alibi: not in Megatron-LM core 0.20, written without positions\n",
+     "--position-embedding-type none"},
+    {"qwen2.5-7b", "", "--disable-bias-linear --add-qkv-bias"},
+    {"qwen3-8b", "", "--num-query-groups 8 --qk-layernorm --swiglu"},
+    {"opt-1.3b", "", "--seq-length 2048 --max-position-embeddings 2050\n"},
+    {"gemma-2-9b", "model: norms behind attention and feed-forward: not in Megatron-LM core 0.20, left out\n",
+     "--kv-channels 256"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new(cases[i].model, "dgx-h100", 64);
+    c.plan.global_batch = 64;
+    test_text(lost(&c, "megatron"), cases[i].losses);
+    has(&c, "megatron", cases[i].part);
+    case_clear(&c);
+  }
+}
+END_TEST
+
+START_TEST(megatron_encoders)
+{
+  GError *error = NULL;
+  Case c = case_new("t5-3b", "dgx", 16);
+
+  c.plan.tp = 2;
+  c.plan.dp = 8;
+  c.plan.global_batch = 128;
+  c.plan.decoder_seq = 128;
+  c.plan.zero = 1;
+  test_text(lost(&c, "megatron"), "");
+  golden_export(&c, "megatron", "t5-megatron");
+  g_autofree char *line = launch_line(exporter_find("megatron"), c.model, c.cluster, &c.plan, NULL);
+  ck_assert_ptr_nonnull(strstr(line, " examples/t5/pretrain_t5.py --tensor"));
+  c.plan.pp = 2;
+  c.plan.dp = 4;
+  ck_assert_ptr_null(export_plan(exporter_find("megatron"), c.model, c.cluster, &c.plan, NULL, &error));
+  test_error(&error, TDP_ERROR_INFEASIBLE, "megatron: model t5-3b: expected pipeline_model_parallel_size 1, which is what "
+                                           "Megatron-LM core 0.20 trains");
+  case_clear(&c);
+  c = case_new("bert-large", "dgx", 8);
+  c.plan.pp = 2;
+  c.plan.dp = 4;
+  test_text(lost(&c, "megatron"),
+            "model: norm behind the embedding: not in Megatron-LM core 0.20, left out\n"
+            "model: no norm before the head: not in Megatron-LM core 0.20, written with one\n"
+            "model: norms behind the sums: not in Megatron-LM core 0.20, written before attention and feed-forward\n");
+  golden_export(&c, "megatron", "bert-megatron");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(one_node_needs_no_batch_system)
+{
+  Case c = case_new("tiny", "dgx", 4);
+  c.plan.global_batch = 16;
+  has(&c, "megatron", "\ntorchrun --standalone --nproc-per-node 4 \\\n  pretrain_gpt.py ");
+  has(&c, "megatron", "tiny on dgx, 1 node x 4 GPUs\n");
+  has_not(&c, "megatron", "SBATCH");
+  has_not(&c, "megatron", "SLURM");
+  g_autofree char *line = launch_line(exporter_find("deepspeed"), c.model, c.cluster, &c.plan, "my plan.json");
+  ck_assert_str_eq(line, "deepspeed --num_gpus 4 train.py --deepspeed --deepspeed_config 'my plan.json' --seq-length 64");
+  case_clear(&c);
+}
+END_TEST
+
+/* Optimizers and formats as Megatron-LM says them. */
+START_TEST(megatron_optimizers)
+{
+  Case c = gpt3();
+  c.plan.optimizer.formats[STATE_EXP_AVG] = FORMAT_BF16;
+  c.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_FP8;
+  c.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16;
+  c.plan.optimizer.remainders = TRUE;
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--use-precision-aware-optimizer --main-grads-dtype bf16 --exp-avg-dtype bf16 "
+                      "--exp-avg-sq-dtype fp8");
+  has(&c, "megatron", "--grad-reduce-in-bf16");
+  c.plan.zero = 0;
+  test_text(lost(&c, "megatron"), "store_param_remainders: true: precision-aware optimizers are distributed ones, "
+                                  "left out\n"
+                                  "main_grads_dtype: bf16: precision-aware optimizers are distributed ones, left out\n"
+                                  "exp_avg_dtype: bf16: precision-aware optimizers are distributed ones, left out\n"
+                                  "exp_avg_sq_dtype: fp8: precision-aware optimizers are distributed ones, left out\n");
+  c.plan.optimizer = optimizer_default();
+  c.plan.optimizer.formats[STATE_TENSOR_REDUCE] = FORMAT_FP32;
+  test_text(lost(&c, "megatron"), "tensor_reduce_dtype: fp32: expected nothing, megatron-core has no choice, left out\n");
+  c.plan.optimizer = optimizer_default();
+  c.plan.optimizer.name = OPTIMIZER_SGD;
+  c.plan.optimizer.momentum = 0.8;
+  has(&c, "megatron", "--optimizer sgd --sgd-momentum 0.8");
+  has(&c, "deepspeed", "\"type\": \"SGD\"");
+  has(&c, "deepspeed", "\"momentum\": 0.8");
+  c.plan.optimizer = optimizer_default();
+  c.plan.optimizer.name = OPTIMIZER_MUON;
+  has(&c, "megatron", "--optimizer muon --muon-num-ns-steps 5 --muon-tp-mode blockwise");
+  c.plan.zero = 1;
+  has(&c, "megatron", "--optimizer dist_muon");
+  has_not(&c, "megatron", "--use-distributed-optimizer");
+  has(&c, "deepspeed", "\"type\": \"Muon\"");
+  c.plan.optimizer.name = OPTIMIZER_ADAFACTOR;
+  test_text(lost(&c, "megatron"), "optimizer: adafactor: expected one that megatron-core runs, written as adam\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(megatron_recipes)
+{
+  Case c = llama_70b();
+  plan_set_format(&c.plan, DTYPE_FP8);
+  test_text(lost(&c, "megatron"), "");
+  has(&c, "megatron", "--bf16 --fp8-format hybrid --fp8-recipe delayed");
+  c.plan.fp8_recipe = FP8_BLOCKWISE;
+  has(&c, "megatron", "--fp8-format e4m3 --fp8-recipe blockwise");
+  g_autofree char *losses = lost(&c, "bridge");
+  ck_assert_ptr_nonnull(strstr(losses, "precision: fp8: not in Megatron-Bridge"));
+  case_clear(&c);
+}
+END_TEST
+
+/* Copies of what ZeRO divides, and groups of recomputed layers. */
+START_TEST(groups_are_written)
+{
+  Case c = llama_8b_sharded();
+  c.plan.shard_group = 8;
+  c.framework.shard_groups = TRUE;
+  c.plan.framework = &c.framework;
+  test_text(lost(&c, "torchtitan"), "");
+  has(&c, "torchtitan", "data_parallel_replicate_degree = 8\ndata_parallel_shard_degree = 8\n");
+  has(&c, "deepspeed", "\"mics_shard_size\": 8");
+  has(&c, "accelerate", "parallelism_config_dp_replicate_size: 8\n  parallelism_config_dp_shard_size: 8\n");
+  c.plan.zero = 1;
+  has(&c, "megatron", "--num-distributed-optimizer-instances 8");
+  c.plan.shard_group = 0;
+  c.plan.pp = 4;
+  c.plan.dp = 16;
+  c.plan.scope = (RecomputeScope) { .method = RECOMPUTE_UNIFORM, .layers = 2 };
+  has(&c, "deepspeed", "\"activation_checkpoint_interval\": 2");
+  g_autofree char *uniform = lost(&c, "deepspeed");
+  ck_assert_ptr_null(strstr(uniform, "recompute"));
+  c.plan.scope.method = RECOMPUTE_BLOCK;
+  g_autofree char *block = lost(&c, "deepspeed");
+  ck_assert_ptr_nonnull(strstr(block, "recompute_num_layers"));
+  case_clear(&c);
+}
+END_TEST
+
+TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
+          megatron_schedules,
+          megatron_splits,
+          orders_of_ranks, megatron_sharding,
+          context_ranks_are_replicas, megatron_formats_and_kernels,
+          megatron_experts,
+          megatron_latent_attention,
+          megatron_windows,
+          megatron_other_models,
+          megatron_encoders, one_node_needs_no_batch_system, megatron_optimizers, megatron_recipes, groups_are_written)
