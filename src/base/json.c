@@ -259,14 +259,13 @@ static char *expected_number(const JsonField *field, const cJSON *item)
   double huge = field->type == JSON_INT ? G_MAXINT : 1e15;
   double min, max;
   field_bounds(field, &min, &max);
-  gboolean low = min > -huge || (cJSON_IsNumber(item) && item->valuedouble < min);
-  gboolean high = max < huge || (cJSON_IsNumber(item) && item->valuedouble > max);
+  double value = cJSON_IsNumber(item) ? item->valuedouble : min;
+  gboolean low = min > -huge || value < min, high = max < huge || value > max;
   g_autofree char *low_text = format_real(min);
   g_autofree char *high_text = format_real(max);
 
   if (low && min > 0 && min <= 1e-300)
-    return g_strdup_printf("%s above 0%s%s", kind, high ? " and at most " : "",
-                           high ? high_text : "");
+    return g_strconcat(kind, " above 0", high ? " and at most " : NULL, high_text, NULL);
   if (low && high)
     return g_strdup_printf("%s from %s to %s", kind, low_text, high_text);
   if (low)

@@ -356,6 +356,25 @@ static gboolean read_device(const Csv *csv, MachineHead *head, GError **error)
   return TRUE;
 }
 
+/* Whether what the machine's row says goes together. */
+static gboolean check_head(const Csv *csv, const MachineHead *head, GError **error)
+{
+  const struct { gboolean ok; const char *column, *expected; } rules[] = {
+    { head->samples >= 0 && head->discarded >= 0 && head->discarded <= head->samples,
+      "head_dim", "discarded samples, at most those of k" },
+    { head->node_ranks >= 1 && head->ranks % MAX(1, head->node_ranks) == 0, "n", "ranks of a node, which divide all" },
+    { head->processors >= 1 && head->processors <= head->node_ranks, "m", "from 1 to the ranks of a node" },
+    { head->memory_bytes > 0 && head->memory_bytes <= HEAD_MOST, "bytes", "a number above 0 and at most 1e14" },
+    { head->host_bytes_per_s > 0 && head->host_bytes_per_s <= HEAD_MOST,
+      "seconds", "a number above 0 and at most 1e14" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rules); i++)
+    if (!rules[i].ok)
+      return bad_row(csv, 0, rules[i].column, rules[i].expected, error);
+  return TRUE;
+}
+
 static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
 {
   if (csv->rows->len == 0 || !g_str_equal(csv_cell(csv, 0, "kind"), "machine")) {
@@ -377,17 +396,7 @@ static gboolean read_head(const Csv *csv, MachineHead *head, GError **error)
     return FALSE;
   if (!csv_int(csv, 0, "k", &head->samples, error) || !csv_int(csv, 0, "head_dim", &head->discarded, error))
     return FALSE;
-  if (head->samples < 0 || head->discarded < 0 || head->discarded > head->samples)
-    return bad_row(csv, 0, "head_dim", "discarded samples, at most those of k", error);
-  if (head->node_ranks < 1 || head->ranks % head->node_ranks)
-    return bad_row(csv, 0, "n", "ranks of a node, which divide all", error);
-  if (head->processors < 1 || head->processors > head->node_ranks)
-    return bad_row(csv, 0, "m", "from 1 to the ranks of a node", error);
-  if (!(head->memory_bytes > 0 && head->memory_bytes <= HEAD_MOST))
-    return bad_row(csv, 0, "bytes", "a number above 0 and at most 1e14", error);
-  if (!(head->host_bytes_per_s > 0 && head->host_bytes_per_s <= HEAD_MOST))
-    return bad_row(csv, 0, "seconds", "a number above 0 and at most 1e14", error);
-  return read_device(csv, head, error);
+  return check_head(csv, head, error) && read_device(csv, head, error);
 }
 
 GArray *points_load(const char *path, MachineHead *head, GError **error)

@@ -64,45 +64,67 @@ static const char *precision_of(const char *name)
   return NULL;
 }
 
+/* Options that do not go together; NULL if they do. */
+static const char *discord(const Options *o)
+{
+  gboolean reads = o->import || o->nccl_tests, files = o->nccl_tests || o->points;
+  gboolean others = files || o->backend || o->date;
+  const struct { gboolean has; const char *says; } discords[] = {
+    { o->import && (o->fit || others), "--import: expected nothing but --gpu and --output beside it" },
+    { o->gpu && !o->import, "--gpu: expected --import FILE beside it" },
+    { o->fit && others, "--fit: expected no --nccl-tests, --points, --backend or --date beside it" },
+    { o->precision && (reads || o->fit),
+      "--precision: expected no --import, --nccl-tests or --fit beside it, which measure nothing" },
+    { o->framework && (reads || o->points),
+      "--framework: expected no --import, --nccl-tests or --points beside it, which write no cluster" },
+    { o->nccl_tests && o->date, "--date: expected no --nccl-tests beside it, whose link has no date" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(discords); i++)
+    if (discords[i].has)
+      return discords[i].says;
+  return NULL;
+}
+
+/* A value that its option does not take, said with what was expected; NULL if there is none. Newly allocated. */
+static char *bad_value(const Options *o)
+{
+  if (!(o->budget_s >= 1 && o->budget_s <= 3600))
+    return g_strdup_printf("--seconds: %g: expected from 1 to 3600", o->budget_s);
+  if (o->precision && !precision_of(o->precision))
+    return g_strdup_printf("--precision: %s: expected fp32, fp16 or bf16, in which tdp-run computes", o->precision);
+  if (o->collective && names_find(collective_names, o->collective) < 0) {
+    g_autofree char *hint = names_hint(collective_names, o->collective);
+    return g_strdup_printf("--collective: %s: expected a collective, %s", o->collective, hint);
+  }
+  if (!isnan(o->gb_per_s) && !(o->gb_per_s > 0 && isfinite(o->gb_per_s)))
+    return g_strdup_printf("--gb-per-s: %g: expected a number above 0", o->gb_per_s);
+  if (o->date && !is_day(o->date))
+    return g_strdup_printf("--date: %s: expected a day, as in 2026-12-31", o->date);
+  return o->name && !*o->name ? g_strdup("--name: expected a name, not an empty one") : NULL;
+}
+
+/* What means nothing without files of nccl-tests or points, said so; NULL if there is none. Newly allocated. */
+static char *alone(const Options *o)
+{
+  if (!o->nccl_tests && !o->fit && o->more)
+    return g_strdup_printf("%s: expected no argument without --nccl-tests or --fit", o->more[0]);
+  if (!o->nccl_tests && lone_option(o))
+    return g_strdup_printf("--%s: expected --nccl-tests FILE beside it", lone_option(o));
+  return NULL;
+}
+
 static gboolean check_options(const Options *o, GError **error)
 {
-  if (o->import && (o->fit || o->nccl_tests || o->points || o->backend || o->date))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--import: expected nothing but --gpu and --output beside it");
-  else if (o->gpu && !o->import)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpu: expected --import FILE beside it");
-  else if (o->fit && (o->nccl_tests || o->points || o->backend || o->date))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--fit: expected no --nccl-tests, --points, --backend or --date beside it");
-  else if (!(o->budget_s >= 1 && o->budget_s <= 3600))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seconds: %g: expected from 1 to 3600", o->budget_s);
-  else if (!o->nccl_tests && !o->fit && o->more)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no argument without --nccl-tests or --fit", o->more[0]);
-  else if (o->precision && !precision_of(o->precision))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, fp16 or bf16, in which tdp-run computes",
-                o->precision);
-  else if (o->precision && (o->import || o->nccl_tests || o->fit))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--precision: expected no --import, --nccl-tests or --fit beside it, which measure nothing");
-  else if (o->framework && (o->import || o->nccl_tests || o->points))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--framework: expected no --import, --nccl-tests or --points beside it, which write no cluster");
-  else if (!o->nccl_tests && lone_option(o))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: expected --nccl-tests FILE beside it", lone_option(o));
-  else if (o->nccl_tests && o->date)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--date: expected no --nccl-tests beside it, whose link has no date");
-  else if (o->collective && names_find(collective_names, o->collective) < 0) {
-    g_autofree char *hint = names_hint(collective_names, o->collective);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--collective: %s: expected a collective, %s", o->collective, hint);
-  } else if (!isnan(o->gb_per_s) && !(o->gb_per_s > 0 && isfinite(o->gb_per_s)))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gb-per-s: %g: expected a number above 0", o->gb_per_s);
-  else if (o->date && !is_day(o->date))
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--date: %s: expected a day, as in 2026-12-31", o->date);
-  else if (o->name && !*o->name)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--name: expected a name, not an empty one");
-  else
-    return TRUE;
-  return FALSE;
+  g_autofree char *wrong = g_strdup(discord(o));
+
+  if (!wrong)
+    wrong = bad_value(o);
+  if (!wrong)
+    wrong = alone(o);
+  if (wrong)
+    g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INPUT, wrong);
+  return wrong == NULL;
 }
 
 static gboolean check_framework(const Options *o, GError **error)

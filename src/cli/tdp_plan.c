@@ -116,12 +116,9 @@ static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
          read_positive("--time-limit", o->time_limit, &p->time_limit_s, error);
 }
 
-static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
+static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
 {
-  if (!read_wishes(p, o, error))
-    return FALSE;
-  p->model = cli_load_model(o->model, error);
-  p->cluster = p->model ? cli_load_cluster(o->cluster, error) : NULL;
+  p->cluster = cli_load_cluster(o->cluster, error);
   if (!p->cluster)
     return FALSE;
   if (o->gpus > 0 && !cluster_resize(p->cluster, o->gpus, error)) {
@@ -130,25 +127,30 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
   }
   if (p->price > 0)
     p->cluster->usd_per_device_hour = p->price;
-  const char *usual = p->cluster->framework ? p->cluster->framework : FRAMEWORK_USUAL;
-  p->framework = framework_load(o->framework ? o->framework : usual, error);
-  if (!p->framework || (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error)))
-    return FALSE;
-  p->why_not = p->fixed;
-  if (o->space && !space_parse("--space", o->space, &p->space, error))
-    return FALSE;
-  if (o->why_not && !fixed_parse("--why-not", o->why_not, &p->why_not, error))
-    return FALSE;
-  if (!objective_check(p->objective, p->cluster, error) ||
-      (p->second && !objective_check(p->second, p->cluster, error)))
-    return FALSE;
   if (o->gpus_from > p->cluster->devices) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--gpus-from: %d: expected at most the %d GPUs of --gpus",
                 o->gpus_from, p->cluster->devices);
     return FALSE;
   }
-  p->base = plan_default(p->model, p->framework);
+  return objective_check(p->objective, p->cluster, error) &&
+         (!p->second || objective_check(p->second, p->cluster, error));
+}
+
+static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
+{
+  if (o->fix && !fixed_parse("--fix", o->fix, &p->fixed, error))
+    return FALSE;
+  p->why_not = p->fixed;
+  return (!o->space || space_parse("--space", o->space, &p->space, error)) &&
+         (!o->why_not || fixed_parse("--why-not", o->why_not, &p->why_not, error));
+}
+
+/* What all plans of the search have in common. */
+static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
+{
   DType format = best_precision(p->cluster);
+
+  p->base = plan_default(p->model, p->framework);
   if (o->precision && !cli_precision(o->precision, &format, error))
     return FALSE;
   plan_set_format(&p->base, format);
@@ -160,6 +162,18 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
   if (o->seq > 0)
     p->base.seq = o->seq;
   return TRUE;
+}
+
+static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
+{
+  if (!read_wishes(p, o, error))
+    return FALSE;
+  p->model = cli_load_model(o->model, error);
+  if (!p->model || !load_cluster(p, o, error))
+    return FALSE;
+  const char *usual = p->cluster->framework ? p->cluster->framework : FRAMEWORK_USUAL;
+  p->framework = framework_load(o->framework ? o->framework : usual, error);
+  return p->framework && read_space(p, o, error) && set_base(p, o, error);
 }
 
 static void write_counts(const SearchResult *found, JsonWriter *w)

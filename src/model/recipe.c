@@ -132,16 +132,8 @@ static gboolean has_dense(const Recipe *r)
   return FALSE;
 }
 
-static gboolean settle_experts(Recipe *r, const RecipeSource *source, GError **error)
+static gboolean settle_expert_sizes(Recipe *r, const RecipeSource *source, GError **error)
 {
-  r->sparse_step = MAX(r->sparse_step, 1);
-  r->sparse_freq = MAX(r->sparse_freq, 1);
-  if (!r->experts && r->needs_experts)
-    return FAIL(experts, "an integer from 1 to %d", MAX_EXPERTS);
-  if (!r->ffn && has_dense(r))
-    return FAIL(ffn, "an integer from 1 to %d", MAX_FFN);
-  if (!r->experts)
-    return TRUE;
   if (r->experts_per_token < 1 || r->experts_per_token > r->experts)
     return FAIL(experts_per_token, "an integer from 1 to %s (%d)", KEY(experts), r->experts);
   if (r->groups && r->experts % r->groups)
@@ -158,6 +150,17 @@ static gboolean settle_experts(Recipe *r, const RecipeSource *source, GError **e
   if (r->shared_experts)
     r->shared_ffn = r->shared_experts * r->expert_ffn;
   return TRUE;
+}
+
+static gboolean settle_experts(Recipe *r, const RecipeSource *source, GError **error)
+{
+  r->sparse_step = MAX(r->sparse_step, 1);
+  r->sparse_freq = MAX(r->sparse_freq, 1);
+  if (!r->experts && r->needs_experts)
+    return FAIL(experts, "an integer from 1 to %d", MAX_EXPERTS);
+  if (!r->ffn && has_dense(r))
+    return FAIL(ffn, "an integer from 1 to %d", MAX_FFN);
+  return !r->experts || settle_expert_sizes(r, source, error);
 }
 
 static gboolean settle_image(Recipe *r, const RecipeSource *source, GError **error)

@@ -53,6 +53,22 @@ static gboolean check_vocabulary(const Check *c, int rank, int i, GError **error
   return TRUE;
 }
 
+/* What is wrong with making a forward again; NULL if nothing. */
+static const char *misplaced_again(gboolean backward, gboolean again)
+{
+  if (!again)
+    return "is not needed: its activations are held";
+  return backward ? "comes after its backward" : NULL;
+}
+
+/* What is wrong with a backward, or an input gradient; NULL if nothing. */
+static const char *misplaced_backward(gboolean backward, guint8 before, gboolean again)
+{
+  if (backward)
+    return "is a second backward";
+  return again && !(before & bit(PASS_RECOMPUTE)) ? "comes before its forward is made again" : NULL;
+}
+
 /* What is wrong with a pass where these of its stage and micro-batch have come before; NULL if nothing. */
 static const char *misplaced(Pass pass, guint8 before, gboolean again)
 {
@@ -64,13 +80,9 @@ static const char *misplaced(Pass pass, guint8 before, gboolean again)
     return "comes before its forward";
   if (pass == PASS_WEIGHT && !(before & bit(PASS_INPUT)))
     return "comes before its input gradient";
-  if (pass == PASS_RECOMPUTE && (!again || backward))
-    return again ? "comes after its backward" : "is not needed: its activations are held";
-  if ((pass == PASS_BACKWARD || pass == PASS_INPUT) && backward)
-    return "is a second backward";
-  if ((pass == PASS_BACKWARD || pass == PASS_INPUT) && again && !(before & bit(PASS_RECOMPUTE)))
-    return "comes before its forward is made again";
-  return NULL;
+  if (pass == PASS_RECOMPUTE)
+    return misplaced_again(backward, again);
+  return pass == PASS_BACKWARD || pass == PASS_INPUT ? misplaced_backward(backward, before, again) : NULL;
 }
 
 static gboolean check_pair(const Check *c, int rank, int i, GError **error)
