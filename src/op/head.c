@@ -25,6 +25,8 @@ static void build_loss(Build *b, double logits)
     .backward_bytes = (one ? 8 : 14) * logits, .backward_kernels = one ? 1 : 3,
     .saved = saved * logits + token_bytes(b) * b->tokens,
   });
+  if (f->metric_bytes > 0)
+    build_stream(b, &(Stream) { .name = "metrics", .forward_bytes = f->metric_bytes * logits, .forward_kernels = 8 });
   for (int i = 0; i < 3; i++)
     build_forward_collective(b, "sum loss", COLLECTIVE_ALL_REDUCE, 4 * b->tokens);
   if (!f->loss_in_place)

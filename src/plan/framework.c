@@ -111,6 +111,7 @@ static const JsonField fields[] = {
   { "divided_loss_bytes", JSON_REAL, FIELD(divided_loss_bytes), FALSE, 0, 40 },
   { "loss_in_place", JSON_BOOL, FIELD(loss_in_place) },
   { "norm_row_values", JSON_INT, FIELD(norm_row_values), FALSE, 0, 4 },
+  { "metric_bytes", JSON_REAL, FIELD(metric_bytes), FALSE, 0, 200 },
   { "loss_token_values", JSON_INT, FIELD(loss_token_values), FALSE, 0, 8 },
   { "fragmentation", JSON_REAL, FIELD(fragmentation), FALSE, 0, 0.5 },
   { "unstated", JSON_ANY }, /* of validate/habits.c */

@@ -143,6 +143,7 @@ typedef struct {
   double loss_bytes;          /* for each logit at the loss's worst moment */
   double divided_loss_bytes;  /* the same where tensor-parallel ranks divide the logits; 0 = as loss_bytes */
   gboolean loss_in_place;     /* the loss keeps the logits as they are and makes their gradient in place */
+  double metric_bytes;        /* traffic for each logit of figures that training shows beside the loss */
   int norm_row_values;        /* fp32 values that a norm keeps for each row */
   int loss_token_values;      /* fp32 values that the loss keeps for each token, beside logits */
   double fragmentation;       /* share of dynamic memory that the allocator loses */

@@ -47,6 +47,8 @@ static void write_case(JsonWriter *w, const CaseResult *r)
     json_put_real(w, "predicted_memory_bytes", r->predicted_memory_bytes);
     json_put_real(w, "memory_error_pct", memory_error_pct(r));
   }
+  if (!r->skipped)
+    json_put_bool(w, "fits", r->memory_need <= 1);
   write_defaulted(w, r);
   json_close(w, '}');
 }
@@ -64,6 +66,7 @@ static void write_errors(JsonWriter *w, const CaseSummary *s)
   json_put_real(w, "naive_median_ape_pct", s->naive_median_ape_pct);
   json_put_int(w, "memory_count", s->memory_count);
   json_put_real(w, "memory_mape_pct", s->memory_mape_pct);
+  json_put_int(w, "refused", s->refused);
 }
 
 static void write_summary(JsonWriter *w, const Validation *v)
@@ -121,7 +124,7 @@ static void put_figure(GString *text, gboolean known, const char *format, double
 char *validation_csv(const Validation *v)
 {
   GString *text = g_string_new("id,sweep,measured_s,predicted_s,error_pct,naive_s,measured_memory_bytes,"
-                               "predicted_memory_bytes,memory_error_pct,reason,defaulted\n");
+                               "predicted_memory_bytes,memory_error_pct,memory_need,reason,defaulted\n");
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
@@ -135,6 +138,7 @@ char *validation_csv(const Validation *v)
     put_figure(text, memory, "%.0f", r->measured_memory_bytes);
     put_figure(text, memory, "%.0f", r->predicted_memory_bytes);
     put_figure(text, memory, "%.3f", memory ? memory_error_pct(r) : 0);
+    put_figure(text, !r->skipped, "%.4f", r->memory_need);
     csv_put(text, r->skipped ? r->skipped : "", FALSE);
     csv_put(text, r->defaulted, TRUE);
   }
@@ -155,12 +159,13 @@ static void add_summary(Table *t, const char *title, const CaseSummary *s)
     table_add(t, "%.1f", s->memory_mape_pct);
   else
     table_add(t, "-");
+  table_add(t, "%d", s->refused);
 }
 
 static char *table_by_file(const Validation *v)
 {
   g_autoptr(Table) t = table_new("<source|rows|skipped|defaulted|mean %|median %|max %|bias %|naive mean %|with memory|"
-                                 "memory mean %");
+                                 "memory mean %|said not to fit");
   CaseSummary all = validation_summary(v, NULL), stated = validation_summary(v, CASES_STATED);
 
   for (guint i = 0; i < v->cases->len; i++) {

@@ -88,10 +88,11 @@ static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *o
   trace_metrics(trace, &metrics);
   out->predicted_s = metrics.iteration_s;
   out->predicted_memory_bytes = memory_counted(c->memory, trace, &metrics);
+  out->memory_need = metrics.peak_memory_bytes / metrics.capacity_bytes;
   out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[plan_format(&c->plan)];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
                        (c->plan.recompute == RECOMPUTE_FULL && !recompute_counts(&c->plan.scope) ? 4.0 / 3 : 1);
-  return metrics.peak_memory_bytes <= c->cluster->device.memory_bytes;
+  return out->memory_need <= 1;
 }
 
 /* Runs a row with what it leaves open as said. The run existed, so one that does not fit and could be lighter is not
@@ -141,6 +142,7 @@ static gboolean tune_row(const Validation *v, const Csv *csv, int row, CaseResul
     if (faster) {
       r->predicted_s = trial.predicted_s;
       r->predicted_memory_bytes = trial.predicted_memory_bytes;
+      r->memory_need = trial.memory_need;
       r->flops_per_gpu = trial.flops_per_gpu;
     }
     g_free(trial.skipped);
@@ -303,6 +305,7 @@ CaseSummary validation_summary(const Validation *v, const char *file)
       continue;
     }
     s.defaulted += *r->defaulted != '\0';
+    s.refused += r->memory_need > 1;
     if (r->measured_memory_bytes > 0)
       put(memory, 100 * fabs(r->predicted_memory_bytes / r->measured_memory_bytes - 1));
     if (!case_is_timed(r))

@@ -27,6 +27,7 @@ typedef struct {
   double flops_per_gpu;     /* of a step, as the naive predictor counts them */
   double peak_flops_per_s;
   double measured_memory_bytes, predicted_memory_bytes; /* 0 = not measured */
+  double memory_need; /* predicted peak over what the device holds: a run that was made is refused above 1 */
 } CaseResult;
 
 /* Errors of a set of rows, in percent. */
@@ -38,6 +39,7 @@ typedef struct {
   double naive_mape_pct, naive_median_ape_pct;
   int memory_count;
   double memory_mape_pct;
+  int refused;        /* simulated rows, all of which ran, that are predicted not to fit */
 } CaseSummary;
 
 /* One sweep of at least five simulated rows. */
