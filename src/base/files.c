@@ -1,14 +1,20 @@
 #include "base/files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"
+
+#define FILES_READ_MOST ((gsize)4 << 30)
 
 /* ---- the data directory ---- */
 
@@ -127,31 +133,60 @@ char *files_find(const char *name, const char *folder, GError **error)
 
 /* ---- reading and writing ---- */
 
-static GString *read_all(FILE *file)
+/* Pipes are read, for process substitution, but a file is never waited for that nobody writes. */
+static int open_to_read(const char *path)
 {
-  GString *text = g_string_new(NULL);
+  struct stat info;
+  int file = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+  if (file < 0 || fstat(file, &info) != 0)
+    return file;
+  gboolean readable = S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) ||
+                      (S_ISCHR(info.st_mode) && (isatty(file) || info.st_rdev == makedev(1, 3))); /* /dev/null */
+  if (readable)
+    return file;
+  close(file);
+  errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+  return -1;
+}
+
+/* 0, or the errno of what failed: EFBIG beyond FILES_READ_MOST. */
+static int read_all(int file, GString *text)
+{
   char buffer[1 << 16];
-  gsize n;
-  while ((n = fread(buffer, 1, sizeof buffer, file)) > 0)
-    g_string_append_len(text, buffer, (gssize)n);
-  return text;
+
+  while (text->len <= FILES_READ_MOST) {
+    gssize n = read(file, buffer, sizeof buffer);
+    struct pollfd wait = { .fd = file, .events = POLLIN };
+    if (n == 0)
+      return 0;
+    if (n > 0)
+      g_string_append_len(text, buffer, n);
+    else if (errno == EAGAIN)
+      poll(&wait, 1, -1);
+    else if (errno != EINTR)
+      return errno;
+  }
+  return EFBIG;
+}
+
+static const char *read_failure(int failure)
+{
+  return failure == EINVAL  ? "expected a file or a pipe, not a device"
+         : failure == EFBIG ? "expected at most 4 GiB"
+                            : g_strerror(failure);
 }
 
 char *files_read(const char *path, gsize *length, GError **error)
 {
-  gboolean standard = strcmp(path, "-") == 0;
-  const char *shown = standard ? "stdin" : path;
-  FILE *file = standard ? stdin : g_fopen(path, "rbe");
-  if (!file) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", shown, g_strerror(errno));
-    return NULL;
-  }
-  GString *text = read_all(file);
-  int failure = ferror(file) ? errno : 0;
-  if (!standard)
-    fclose(file);
+  GString *text = g_string_new(NULL);
+  int file = open_to_read(path), failure = file < 0 ? errno : read_all(file, text);
+
+  if (file >= 0)
+    close(file);
   if (failure) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", shown, g_strerror(failure));
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", strcmp(path, "-") == 0 ? "stdin" : path,
+                read_failure(failure));
     g_string_free(text, TRUE);
     return NULL;
   }

@@ -22,8 +22,10 @@ char *files_find(const char *name, const char *folder, GError **error);
  * allocated, whether or not it exists. */
 char *files_data_path(const char *below);
 
-/* The whole of a file, with a NUL behind its `length` bytes; "-" is stdin.
- * NULL and TDP_ERROR_INPUT naming the path if it cannot be read. */
+/* The whole of a file or pipe, with a NUL behind its `length` bytes; "-" is stdin.
+ * NULL and TDP_ERROR_INPUT naming the path if it cannot be read, is a device
+ * (but /dev/null and terminals) or holds more than 4 GiB. A pipe that nobody
+ * has opened to write is empty. */
 char *files_read(const char *path, gsize *length, GError **error);
 
 /* Writes a whole file: to a temporary one beside it, then renamed. "-" is

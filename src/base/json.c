@@ -278,7 +278,7 @@ static char *expected_number(const JsonField *field, const cJSON *item)
 static char *expected_text(const JsonField *field, const cJSON *item)
 {
   static const char *const words[] = {
-    [JSON_BOOL] = "true or false", [JSON_STRING] = "a non-empty string", [JSON_ANY] = "a value"};
+    [JSON_BOOL] = "true or false", [JSON_STRING] = "a non-empty string without control characters", [JSON_ANY] = "a value"};
   if (field->type == JSON_INT || field->type == JSON_REAL)
     return expected_number(field, item);
   if (!field->names)
@@ -320,9 +320,18 @@ static gboolean store_bool(const cJSON *item, const JsonField *field G_GNUC_UNUS
   return TRUE;
 }
 
+/* Names reach terminals, scripts and other tools' files. */
+static gboolean has_control(const char *text)
+{
+  for (const char *c = text; *c; c = g_utf8_next_char(c))
+    if (g_unichar_iscntrl(g_utf8_get_char(c)))
+      return TRUE;
+  return FALSE;
+}
+
 static gboolean store_string(const cJSON *item, const JsonField *field, gpointer slot)
 {
-  if (!cJSON_IsString(item) || !*item->valuestring)
+  if (!cJSON_IsString(item) || !*item->valuestring || has_control(item->valuestring))
     return FALSE;
   if (field->names && names_find(field->names, item->valuestring) < 0)
     return FALSE;

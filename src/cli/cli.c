@@ -4,13 +4,24 @@
 #include "base/files.h"
 #include "program/balance.h"
 
+#include <locale.h>
 #include <stdio.h>
 
 static gboolean print_version(const char *option, const char *value, gpointer data, GError **error)
 {
   (void)option, (void)value, (void)data, (void)error;
   printf("%s %s\n", g_get_prgname(), TDP_VERSION);
-  exit(0);
+  exit(cli_finish(g_get_prgname()));
+}
+
+/* GLib's own would end with 0 whatever became of what it printed. */
+static gboolean print_help(const char *option, const char *value, gpointer data, GError **error)
+{
+  (void)option, (void)value, (void)error;
+  g_autofree char *text = g_option_context_get_help(data, TRUE, NULL);
+
+  printf("%s", text);
+  exit(cli_finish(g_get_prgname()));
 }
 
 static const GOptionEntry common[] = {
@@ -21,11 +32,20 @@ static const GOptionEntry common[] = {
 
 gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const char *summary, GError **error)
 {
+  const GOptionEntry help[] = {
+    { "help", 'h', G_OPTION_FLAG_NO_ARG, G_OPTION_ARG_CALLBACK, (gpointer)print_help, "Show help options", NULL },
+    G_OPTION_ENTRY_NULL,
+  };
   g_autoptr(GOptionContext) context = g_option_context_new(NULL);
+  GOptionGroup *all = g_option_group_new(NULL, NULL, NULL, context, NULL);
 
+  setlocale(LC_CTYPE, "C.UTF-8"); /* options are UTF-8, whatever the locale */
+  g_option_context_set_help_enabled(context, FALSE);
   g_option_context_set_summary(context, summary);
-  g_option_context_add_main_entries(context, entries, NULL);
-  g_option_context_add_main_entries(context, common, NULL);
+  g_option_context_set_main_group(context, all);
+  g_option_group_add_entries(all, help);
+  g_option_group_add_entries(all, entries);
+  g_option_group_add_entries(all, common);
   return g_option_context_parse(context, argc, argv, error);
 }
 
@@ -101,11 +121,15 @@ int cli_fail(const char *program, GError *error)
 {
   int code = tdp_error_exit_code(error);
 
-  /* one line, whatever a file or an option held */
-  for (char *c = error->message; *c; c++)
-    if ((guchar)*c < 0x20)
-      *c = ' ';
-  fprintf(stderr, "%s: %s\n", program, error->message);
+  /* one line that no terminal obeys, whatever a file or an option held */
+  g_autofree char *message = g_utf8_make_valid(error->message, -1);
+  fprintf(stderr, "%s: ", program);
+  for (const char *c = message; *c; c = g_utf8_next_char(c))
+    if (g_unichar_iscntrl(g_utf8_get_char(c)))
+      fputc(' ', stderr);
+    else
+      fprintf(stderr, "%.*s", (int)(g_utf8_next_char(c) - c), c);
+  fputc('\n', stderr);
   g_error_free(error);
   return code;
 }

@@ -71,7 +71,6 @@ static const char *discord(const Options *o)
   gboolean others = files || o->backend || o->date;
   const struct { gboolean has; const char *says; } discords[] = {
     { o->import && (o->fit || others), "--import: expected nothing but --gpu and --output beside it" },
-    { o->gpu && !o->import, "--gpu: expected --import FILE beside it" },
     { o->fit && others, "--fit: expected no --nccl-tests, --points, --backend or --date beside it" },
     { o->precision && (reads || o->fit),
       "--precision: expected no --import, --nccl-tests or --fit beside it, which measure nothing" },
@@ -107,6 +106,8 @@ static char *bad_value(const Options *o)
 /* What means nothing without files of nccl-tests or points, said so; NULL if there is none. Newly allocated. */
 static char *alone(const Options *o)
 {
+  if (o->gpu && !o->import)
+    return g_strdup("--gpu: expected --import FILE beside it");
   if (!o->nccl_tests && !o->fit && o->more)
     return g_strdup_printf("%s: expected no argument without --nccl-tests or --fit", o->more[0]);
   if (!o->nccl_tests && lone_option(o))

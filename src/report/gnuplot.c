@@ -5,7 +5,12 @@
 #include "base/units.h"
 
 #include <glib/gstdio.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GNUPLOT_MOST_S 120
 
 static const char *const formats[] = { "svg", "png" };
 
@@ -46,13 +51,13 @@ void picture_clear(Picture *p)
 
 /* ---- variables ---- */
 
-/* In single quotes nothing has a meaning but the quote itself. */
+/* In single quotes nothing has a meaning but the quote itself, which stands in double ones. */
 static void put_quoted(GString *text, const char *value)
 {
   g_string_append_c(text, '\'');
   for (const char *c = value; *c; c++)
     if (*c == '\'')
-      g_string_append(text, "''");
+      g_string_append(text, "'.\"'\".'");
     else
       g_string_append_c(text, (guchar)*c < 0x20 ? ' ' : *c);
   g_string_append_c(text, '\'');
@@ -104,6 +109,23 @@ static char *last_line(char *text)
   return line ? line + 1 : text;
 }
 
+/* In gnuplot's process: an alarm ends it that nobody waits for. */
+static void limit_time(gpointer data)
+{
+  (void)data;
+  signal(SIGALRM, SIG_DFL);
+  alarm(GNUPLOT_MOST_S);
+}
+
+static char *failure_of(int status, char *talk)
+{
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    return g_strdup_printf("took more than %d s", GNUPLOT_MOST_S);
+  if (WIFSIGNALED(status))
+    return g_strdup_printf("ended by signal %d", WTERMSIG(status));
+  return g_strdup(last_line(talk));
+}
+
 static gboolean run(const Picture *p, const char *script, GError **error)
 {
   char *words[] = { "gnuplot", "-d", "variables.gp", (char *)script, NULL };
@@ -111,14 +133,15 @@ static gboolean run(const Picture *p, const char *script, GError **error)
   g_autoptr(GError) cause = NULL;
   int status = 0;
 
-  if (!g_spawn_sync(p->folder, words, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &out, &talk, &status, &cause)) {
+  if (!g_spawn_sync(p->folder, words, NULL, G_SPAWN_SEARCH_PATH, limit_time, NULL, &out, &talk, &status, &cause)) {
     gboolean missing = g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s",
                 missing ? "gnuplot is not installed (Debian: gnuplot-nox)" : cause->message);
     return FALSE;
   }
   if (!g_spawn_check_wait_status(status, NULL)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: gnuplot failed: %s", last_line(talk));
+    g_autofree char *failure = failure_of(status, talk);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: gnuplot failed: %s", failure);
     return FALSE;
   }
   return TRUE;

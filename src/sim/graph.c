@@ -31,7 +31,8 @@ static int *window_waits(const Program *p, int receive_buffers)
   int *waits = g_new(int, MAX(p->tasks->len, 1));
   g_autofree int *receiver = sim_receivers(p);
   g_autofree int *sent = g_new0(int, 2 * p->n_rows * p->n_rows);
-  g_autofree int *ring = g_new(int, (gsize)2 * p->n_rows * p->n_rows * receive_buffers);
+  int buffers = MIN(receive_buffers, p->shape.chunks * p->shape.micro); /* a pair sends no more */
+  g_autofree int *ring = g_new(int, (gsize)2 * p->n_rows * p->n_rows * buffers);
   for (int i = 0; i < (int)p->tasks->len; i++) {
     int task = p->lane_tasks[i];
     const Task *t = task_at(p, task);
@@ -39,8 +40,8 @@ static int *window_waits(const Program *p, int receive_buffers)
     if (t->kind != TASK_SEND || receiver[task] < 0)
       continue;
     int pair = (t->row * p->n_rows + task_at(p, receiver[task])->row) * 2 + (t->pass != PASS_FORWARD);
-    int *buffer = &ring[(gsize)pair * receive_buffers + sent[pair] % receive_buffers];
-    if (sent[pair]++ >= receive_buffers)
+    int *buffer = &ring[(gsize)pair * buffers + sent[pair] % buffers];
+    if (sent[pair]++ >= buffers)
       waits[task] = *buffer;
     *buffer = receiver[task];
   }
