@@ -1,7 +1,8 @@
 #include "ask/explain.h"
 
-#include "base/units.h"
 #include "ask/notes.h"
+#include "ask/question.h"
+#include "base/units.h"
 #include "report/ranking.h"
 
 #include <math.h>
@@ -114,19 +115,16 @@ char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean 
 /* Whether any plan fits when one thing is changed. */
 static gboolean fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int batch, int seq)
 {
-  Plan base = *options->base;
+  Plan base = *options->base, likely = { 0 };
   SearchOptions changed = *options;
 
   base.global_batch = batch;
   base.seq = seq;
-  base.gpus = cluster->devices;
   changed.base = &base;
-  changed.top = 1;
   changed.state = NULL;
   changed.watch = NULL;
   changed.audit = NULL;
-  g_autoptr(SearchResult) found = search(model, cluster, &changed, NULL);
-  return found->best->len > 0;
+  return ask_fits(model, cluster, &changed, cluster->devices, TRUE, &likely);
 }
 
 static char *relaxation(const Model *model, const Cluster *cluster, const SearchOptions *options)
@@ -145,7 +143,7 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
     if (base->seq / factor >= 1 && fits(model, cluster, options, base->global_batch, base->seq / factor))
       return g_strdup_printf("it fits with sequences of %d tokens", base->seq / factor);
   }
-  return g_strdup("not even 64 times the GPUs or 1/64 of the sequence would do");
+  return g_strdup("neither 64 times the GPUs nor 1/64 of the sequence was found to do");
 }
 
 /* What stands in the way of the plans that come nearest to being legal. */

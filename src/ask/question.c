@@ -51,22 +51,41 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
   return m.peak_memory_bytes <= m.capacity_bytes;
 }
 
-/* Whether any plan fits these devices: plans that may need least come first, and the first one found ends the search.
- * `likely`, a plan that fitted a like question, is tried before all others; what fits is left in it. It starts as
- * zeros. */
-static gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices,
-                         Plan *likely)
+/* Divided over all devices, with all parameters on them. */
+static gboolean weights_alone_exceed(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices)
+{
+  double bytes = (double)model->params * dtype_bytes[options->base->precision] / devices;
+
+  return bytes > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) && options->fixed.offload < 0;
+}
+
+/* With the least of what a plan holds for each micro-batch, where that is free: few plans that fit have none of these. */
+static gboolean ask_lean(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out)
+{
+  if (o.fixed.micro_batch >= 0 && o.fixed.recompute >= 0)
+    return FALSE;
+  if (o.fixed.micro_batch < 0)
+    o.fixed.micro_batch = 1;
+  if (o.fixed.recompute < 0)
+    o.fixed.recompute = RECOMPUTE_FULL;
+  return ask(model, cluster, o, devices, out);
+}
+
+gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, gboolean lean,
+                  Plan *likely)
 {
   SearchOptions o = *options;
   Found found;
 
+  if (weights_alone_exceed(model, cluster, options, devices))
+    return FALSE;
   if (still_fits(model, cluster, options, devices, likely))
     return TRUE;
   o.objective = objective_find("memory");
   o.refine = FALSE;
   o.watch = until_one;
   o.data = (gpointer)options;
-  if (!ask(model, cluster, o, devices, &found))
+  if (!ask_lean(model, cluster, o, devices, &found) && (lean || !ask(model, cluster, o, devices, &found)))
     return FALSE;
   *likely = found.plan;
   return TRUE;
@@ -118,11 +137,8 @@ static Answer *fewest_gpus(const Asked *q)
 
   do {
     devices = next_devices(q->cluster, devices);
-    /* the weights alone, divided over all of them */
-    if (q->model->params * dtype_bytes[q->options->base->precision] / devices > q->cluster->device.memory_bytes)
-      continue;
     tried++;
-    if (ask_fits(q->model, q->cluster, q->options, devices, &likely) &&
+    if (ask_fits(q->model, q->cluster, q->options, devices, FALSE, &likely) &&
         ask_best(q->model, q->cluster, q->options, devices, &found)) {
       g_string_printf(a->says, "%s fits on %d GPUs and on no fewer.", q->model->name, devices);
       add_plan(a, q->model, &found);
@@ -162,7 +178,7 @@ static gboolean ask_either(const Asked *q, const Model *model, const SearchOptio
   int devices = q->cluster->devices;
 
   return best ? ask_best(model, q->cluster, options, devices, best)
-              : ask_fits(model, q->cluster, options, devices, likely);
+              : ask_fits(model, q->cluster, options, devices, FALSE, likely);
 }
 
 static gboolean fits_context(const Asked *q, int seq, Plan *likely, Found *best)

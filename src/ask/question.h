@@ -31,6 +31,13 @@ char *question_list(void); /* names, newly allocated */
  * cluster cannot have so many devices. */
 gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out);
 
+/* Whether any plan fits these devices: plans that may need least come first, and the first one found ends the search.
+ * `lean`: only micro-batches of one sequence with full recomputation are tried, where both are free, so that what is
+ * found fits but FALSE proves nothing. `likely`, a plan that fitted a like question, is tried before all others; what
+ * fits is left in it. It starts as zeros. A stop that the options' watch asks for is FALSE too. */
+gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, gboolean lean,
+                  Plan *likely);
+
 /* What changes when a number of the hardware does; how plans scale (what_if.c). */
 Answer *answer_sensitivity(const Asked *asked);
 Answer *answer_scaling(const Asked *asked);
