@@ -49,6 +49,20 @@ static void say_limit(GString *s, const SearchResult *f, const Result *best)
                          100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all);
 }
 
+char *explain_tie(const SearchResult *found, double tie)
+{
+  const Found *best = &g_array_index(found->best, Found, 0), *robust = &found->robust;
+
+  if (tie <= 0 || robust->metrics.iteration_s <= best->metrics.iteration_s)
+    return g_strdup("");
+  g_autofree char *fast = plan_label(&best->plan), *step = format_seconds(best->metrics.iteration_s);
+  g_autofree char *memory = format_bytes(best->metrics.peak_memory_bytes);
+  return g_strdup_printf("Predictions within %.0f %% of each other tie; the first plan is the most robust of those that "
+                         "tie with the fastest\n(fewest mechanisms, then memory to spare) and takes %.2f %% longer than it: "
+                         "%s, %s, %s.\nRank by seconds alone: --exact\n", 100 * tie,
+                         100 * (robust->metrics.iteration_s / best->metrics.iteration_s - 1), fast, step, memory);
+}
+
 char *explain_choice(const SearchResult *found, const Result *results, int n)
 {
   g_autofree char *losses = report_losses(results, n), *bottleneck = report_bottleneck(&results[0]);

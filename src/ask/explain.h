@@ -7,6 +7,10 @@
 
 /* All newly allocated text. */
 char *explain_counts(const SearchResult *found);
+/* Which of the plans that tie with the best comes first, and what that costs; "" where the best itself does, or none was
+ * asked for. */
+char *explain_tie(const SearchResult *found, double tie);
+
 char *explain_choice(const SearchResult *found, const Result *results, int n);
 
 /* Why plans with the values of --why-not lost or were rejected. pair[0] is the best

@@ -112,6 +112,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
+    { "exact", 0, 0, G_OPTION_ARG_NONE, &o->exact,
+      "Rank by seconds alone, also where predictions cannot tell plans apart", NULL },
     { "layerwise", 0, 0, G_OPTION_ARG_NONE, &o->layerwise,
       "Give each layer of the best plan a strategy of its own, and simulate that", NULL },
     { "refine", 0, 0, G_OPTION_ARG_NONE, &o->refine,

@@ -13,7 +13,7 @@ typedef struct {
   char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *price, *time_limit;
   char **exports;
   int gpus, gpus_from, global_batch, seq, top, threads;
-  gboolean json, explain, layerwise, refine, verbose, lossy;
+  gboolean json, explain, exact, layerwise, refine, verbose, lossy;
 } PlanOptions;
 
 void plan_options_init(PlanOptions *o);

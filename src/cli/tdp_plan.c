@@ -34,6 +34,7 @@ typedef struct {
   const Question *question;
   double tokens, price, time_limit_s; /* 0 = not given */
   SearchResult *found;
+  double tie; /* SearchOptions.tie */
   Result *results;
   int n;
   Trace *trace;      /* of the first of the results */
@@ -213,6 +214,10 @@ static void write_json(const Planning *p)
   json_open(&w, "search", '{');
   json_put_string(&w, "objective", p->objective->name);
   write_counts(p->found, &w);
+  if (p->tie > 0) {
+    json_put_real(&w, "tie", p->tie);
+    json_put_real(&w, "fastest_s", g_array_index(p->found->best, Found, 0).metrics.iteration_s);
+  }
   json_close(&w, '}');
   if (p->refined)
     refined_write(p->refined, &p->results[0], &w);
@@ -233,12 +238,12 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
-  g_autofree char *counts = explain_counts(p->found);
+  g_autofree char *counts = explain_counts(p->found), *tie = explain_tie(p->found, p->tie);
 
   printf("%s", inputs);
   if (!p->model->global_batch_size && o->global_batch <= 0)
     printf("         (the model names no batch: one sequence a GPU)\n");
-  printf("\nBest plans\n%s\nThe best of them\n%s", ranking, summary);
+  printf("\nBest plans\n%s%s\nThe best of them\n%s", ranking, tie, summary);
   if (trace->n_rows > 1) {
     g_autofree char *stages = report_stages(trace);
     printf("\nmemory of each stage at its peak\n%s", stages);
@@ -506,6 +511,21 @@ static void search_on_host(Planning *p, const SearchOptions *options, gint64 beg
   p->found = g_steal_pointer(&found);
 }
 
+/* The plan that is recommended, then the others by their value. */
+static void set_results(Planning *p, int top)
+{
+  const GArray *best = p->found->best;
+  const Found *first = p->tie > 0 ? &p->found->robust : &g_array_index(best, Found, 0);
+
+  p->results = g_new(Result, best->len + 1);
+  p->results[p->n++] = result_of_metrics(p->model, p->cluster, &first->plan, &first->metrics);
+  for (guint i = 0; i < best->len && p->n < top; i++) {
+    const Found *f = &g_array_index(best, Found, i);
+    if (f->index != first->index || f->plan.scope.layers != first->plan.scope.layers)
+      p->results[p->n++] = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
+  }
+}
+
 static gboolean run(Planning *p, const PlanOptions *o, GError **error)
 {
   gint64 began = g_get_monotonic_time();
@@ -518,6 +538,7 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
     return why_not(p, o, error);
   options.refine = TRUE;
   options.state = o->state;
+  p->tie = options.tie = o->exact || o->refine || p->objective != &objectives[0] ? 0 : TIE_SHARE;
   p->found = watched_search(p, &options, began, o->certificate, error);
   if (!p->found)
     return FALSE;
@@ -526,14 +547,9 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
                (g_get_monotonic_time() - began) / 1e6, p->found->space, p->found->simulated);
   if (p->found->best->len == 0)
     search_on_host(p, &options, began);
-  p->n = p->found->best->len;
-  if (p->n == 0)
+  if (p->found->best->len == 0)
     return no_plan(p, &options, error);
-  p->results = g_new(Result, p->n);
-  for (int i = 0; i < p->n; i++) {
-    const Found *f = &g_array_index(p->found->best, Found, i);
-    p->results[i] = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
-  }
+  set_results(p, options.top);
   p->trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
   if (o->refine)
     p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, p->trace, o->threads);

@@ -220,3 +220,30 @@ int plan_stage_first_layer(const Plan *p, const Model *model, int stage)
     first += p->split.layers[i];
   return first;
 }
+
+static int schedule_mechanisms(const Plan *p)
+{
+  if (p->pp == 1)
+    return 0;
+  gboolean plain = p->vpp == 1 && !p->schedule->split;
+  return 1 + !plain + (p->schedule->split ? 1 : 0);
+}
+
+static gboolean narrows_states(const Optimizer *o)
+{
+  gboolean narrow = o->remainders;
+
+  for (int i = 0; i < STATE_COUNT; i++)
+    narrow |= o->formats[i] != FORMAT_USUAL;
+  return narrow;
+}
+
+int plan_mechanisms(const Plan *p)
+{
+  const ShardingOptions *o = &p->sharding;
+
+  return (p->tp > 1) + (p->cp > 1) + plan_experts_apart(p) + schedule_mechanisms(p) + MAX(0, p->zero - 1) +
+         (p->recompute != RECOMPUTE_NONE) + recompute_counts(&p->scope) + 2 * offload_any(&p->offload) +
+         (p->split.stages > 0) + (p->strategies.n > 0) + narrows_states(&p->optimizer) + p->pipeline_inner + (p->shard_group > 0) + (o->secondary > 0) +
+         (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) + p->overlap.exchange;
+}

@@ -260,6 +260,15 @@ static inline int plan_stages(const Plan *p)
  * or the same part of both: it keeps tied weights once. */
 gboolean plan_ends_meet(const Plan *plan);
 
+/*
+ * How much a plan relies on that may not do what is expected of it: one for each axis along which layers, sequences or
+ * experts are divided, for a pipeline's order beyond 1F1B (two where backwards are split or the model stands twice), for
+ * each kind of state that ZeRO divides beyond the optimizer's, for recomputation and again where layers of a stage
+ * differ in it, for what goes to the host, for unlike stages, for unusual formats of states, and for each option beside the
+ * framework's usual ones.
+ */
+int plan_mechanisms(const Plan *plan);
+
 /* Reads a plan file; absent keys take the framework's and model's defaults, and
  * gpus and data_parallel_size follow from each other. The framework named in
  * it is loaded and returned in `framework`, which the caller frees; it owns the

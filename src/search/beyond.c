@@ -73,7 +73,7 @@ static gboolean refine(Search *s, const Plan *plan, gint64 index, gint64 family,
   return TRUE;
 }
 
-/* Counts of recomputed layers for what was found and for what nearly fits (refine.h). */
+/* Counts of recomputed layers for what was found and for what nearly fits (recompute_counts.h). */
 void search_refine(Search *s)
 {
   GArray *best = s->result->best;

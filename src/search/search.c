@@ -2,6 +2,7 @@
 
 #include "search/fingerprint.h"
 #include "search/search_parts.h"
+#include "search/ties.h"
 
 #include <math.h>
 
@@ -362,6 +363,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     complete_best(&s);
     if (options->refine && !options->second && options->fixed.recompute < 0)
       search_refine(&s);
+    search_ties(&s);
     search_note_over(&s);
     rounds_free(s.rounds);
   }

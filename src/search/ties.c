@@ -1,0 +1,99 @@
+#include "search/ties.h"
+
+#include <math.h>
+
+/* What is known of a plan's standing in the group; of a candidate, from below. */
+typedef struct {
+  int mechanisms, memory; /* memory: in steps */
+  double step_s;
+} Standing;
+
+typedef struct {
+  Candidate candidate;
+  Standing standing;
+} Tied;
+
+static Standing standing_of(const Search *s, const Plan *plan, double memory_bytes, double step_s)
+{
+  double share = memory_bytes / s->cluster->device.memory_bytes;
+
+  return (Standing) { plan_mechanisms(plan), MAX(0, (int)ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP)), step_s };
+}
+
+static Standing standing_of_found(const Search *s, const Found *found)
+{
+  return standing_of(s, &found->plan, search_need(s, &found->metrics), found->metrics.iteration_s);
+}
+
+static int compare_standings(const Standing *a, const Standing *b)
+{
+  if (a->mechanisms != b->mechanisms)
+    return a->mechanisms - b->mechanisms;
+  if (a->memory != b->memory)
+    return a->memory - b->memory;
+  return (a->step_s > b->step_s) - (a->step_s < b->step_s);
+}
+
+static int by_standing(gconstpointer a, gconstpointer b)
+{
+  const Tied *x = a, *y = b;
+  int order = compare_standings(&x->standing, &y->standing);
+
+  return order ? order : candidate_by_bound(&x->candidate, &y->candidate);
+}
+
+/* Those whose bounds allow a step of that length, and a standing before this one. */
+static GArray *tied_candidates(const Search *s, double limit_s, const Standing *known)
+{
+  GArray *list = g_array_new(FALSE, FALSE, sizeof(Tied));
+
+  for (guint i = 0; i < s->candidates->len; i++) {
+    const Candidate *c = &g_array_index(s->candidates, Candidate, i);
+    if (c->bound_s > limit_s)
+      break; /* they are sorted by it */
+    Plan plan = search_plan(s, c);
+    Tied t = { *c, standing_of(s, &plan, c->memory_bytes, c->bound_s) };
+    if (compare_standings(&t.standing, known) < 0)
+      g_array_append_val(list, t);
+  }
+  g_array_sort(list, by_standing);
+  return list;
+}
+
+/* Closer bounds of a candidate; FALSE if it cannot be of the group and fit. */
+static gboolean bound_closer(const Search *s, Tied *t, double limit_s)
+{
+  Plan plan = search_plan(s, &t->candidate);
+  const PriceSums *sums = price_cache_sums(s->prices, &plan);
+  double bytes = MAX(t->candidate.memory_bytes, bound_memory_by_order(s->model, &plan, sums));
+  double step_s = MAX(t->candidate.bound_s, bound_time_by_order(s->model, &plan, s->cluster, sums));
+
+  t->standing = standing_of(s, &plan, bytes, step_s);
+  return step_s <= limit_s && bytes <= s->cluster->device.memory_bytes;
+}
+
+void search_ties(Search *s)
+{
+  SearchResult *r = s->result;
+
+  if (r->best->len == 0 || s->options->tie <= 0 || s->options->second || s->objective != &objectives[0])
+    return;
+  r->robust = g_array_index(r->best, Found, 0);
+  double limit_s = r->robust.metrics.iteration_s * (1 + s->options->tie);
+  Standing known = standing_of_found(s, &r->robust);
+  g_autoptr(GArray) list = tied_candidates(s, limit_s, &known);
+  for (guint i = 0; i < list->len; i++) {
+    Tied *t = &g_array_index(list, Tied, i);
+    if (compare_standings(&t->standing, &known) >= 0)
+      break;
+    if (!bound_closer(s, t, limit_s) || compare_standings(&t->standing, &known) >= 0)
+      continue;
+    Found found = search_evaluate(s, &t->candidate);
+    Standing standing = standing_of_found(s, &found);
+    if (found.metrics.iteration_s > limit_s || found.metrics.peak_memory_bytes > found.metrics.capacity_bytes ||
+        compare_standings(&standing, &known) >= 0)
+      continue;
+    r->robust = found;
+    known = standing;
+  }
+}

@@ -1,0 +1,128 @@
+/* The first of the plans that tie with the best, against every plan of small spaces. */
+#include "main.h"
+#include "search/ties.h"
+#include "search_instance.h"
+
+#include <math.h>
+
+/* Whether all overlaps are on that mean something for the plan: others are variants of such a one. */
+static gboolean overlaps_all(const Instance *in, const Plan *plan)
+{
+  const Overlap *base = &in->base.overlap, *own = &plan->overlap;
+  Plan all = *plan;
+
+  if (in->options.fixed.overlap >= 0)
+    return TRUE;
+  all.overlap.gradients = base->gradients;
+  all.overlap.parameters = base->parameters;
+  all.overlap.tensor = base->tensor;
+  plan_set_schedule(&all, plan->schedule, plan->vpp); /* and whether sends overlap */
+  guint on = space_switches(&all), off = !own->gradients * OFF_GRADIENTS | !own->parameters * OFF_PARAMETERS |
+                                         !own->pipeline * OFF_PIPELINE | !own->tensor * OFF_TENSOR;
+  return !(on & off);
+}
+
+static double standing(const Instance *in, const Plan *plan, const Metrics *m)
+{
+  double share = m->peak_memory_bytes / in->cluster->device.memory_bytes;
+
+  return 1000.0 * plan_mechanisms(plan) + MAX(0, ceil((share - TIE_MEMORY_SAFE) / TIE_MEMORY_STEP));
+}
+
+/* Memory that one of the plans just misses. */
+static void tighten(Instance *in, const GArray *peaks, GRand *rand)
+{
+  if (peaks->len > 0)
+    in->cluster->device.memory_bytes =
+      g_array_index(peaks, Metrics, g_rand_int_range(rand, 0, (int)peaks->len)).peak_memory_bytes * (1 - 1e-9);
+}
+
+static GArray *simulate_all(const Instance *in, const GArray *all)
+{
+  g_autoptr(OpTimes) times = op_times_new();
+  GArray *metrics = g_array_sized_new(FALSE, FALSE, sizeof(Metrics), all->len);
+
+  g_array_set_size(metrics, all->len);
+  for (guint i = 0; i < all->len; i++)
+    instance_simulate(in, &g_array_index(all, Plan, i), times, &g_array_index(metrics, Metrics, i));
+  return metrics;
+}
+
+/* Returns whether the first of the group is another plan than the fastest. */
+static gboolean check_ties(Instance *in, double tie, GRand *rand)
+{
+  g_autoptr(GArray) all = instance_plans(in), metrics = simulate_all(in, all);
+
+  tighten(in, metrics, rand);
+  in->options.tie = tie;
+  in->options.top = 1;
+  g_autoptr(SearchResult) r = search(in->model, in->cluster, &in->options, NULL);
+  if (r->best->len == 0)
+    return FALSE;
+  const Found *best = &g_array_index(r->best, Found, 0);
+  double limit_s = best->metrics.iteration_s * (1 + tie), least = standing(in, &best->plan, &best->metrics);
+  double fastest = best->metrics.iteration_s;
+  for (guint i = 0; i < all->len; i++) {
+    const Plan *plan = &g_array_index(all, Plan, i);
+    const Metrics *m = &g_array_index(metrics, Metrics, i);
+    if (!overlaps_all(in, plan) || m->iteration_s > limit_s || m->peak_memory_bytes > in->cluster->device.memory_bytes)
+      continue;
+    double at = standing(in, plan, m);
+    fastest = at < least ? m->iteration_s : at == least ? MIN(fastest, m->iteration_s) : fastest;
+    least = MIN(least, at);
+  }
+  ck_assert_double_le(r->robust.metrics.iteration_s, limit_s);
+  ck_assert_double_le(r->robust.metrics.peak_memory_bytes, in->cluster->device.memory_bytes);
+  ck_assert_double_eq(standing(in, &r->robust.plan, &r->robust.metrics), least);
+  ck_assert_double_eq(r->robust.metrics.iteration_s, fastest);
+  return least < standing(in, &best->plan, &best->metrics);
+}
+
+START_TEST(the_most_robust_is_found)
+{
+  GRand *rand = g_rand_new_with_seed(4000 + _i);
+  int others = 0;
+
+  for (int i = 0; i < 40; i++) {
+    Instance in;
+    instance_small_init(&in, rand);
+    in.options.objective = NULL;
+    others += check_ties(&in, g_rand_double_range(rand, 0.001, 0.3), rand);
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(others, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
+START_TEST(whole_frameworks_agree)
+{
+  static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed", "fsdp" };
+  GRand *rand = g_rand_new_with_seed(4100 + _i);
+
+  for (int i = 0; i < 3; i++) {
+    Instance in;
+    instance_framework_init(&in, rand, frameworks[_i]);
+    instance_fix(&in, rand);
+    check_ties(&in, g_rand_double_range(rand, 0.001, 0.1), rand);
+    instance_clear(&in);
+  }
+  g_rand_free(rand);
+}
+END_TEST
+
+START_TEST(nothing_ties_unless_asked)
+{
+  GRand *rand = g_rand_new_with_seed(4200);
+  Instance in;
+
+  instance_small_init(&in, rand);
+  g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert_double_eq(r->robust.metrics.iteration_s, 0);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("search ties", { the_most_robust_is_found, 4 }, { whole_frameworks_agree, 4 },
+           { nothing_ties_unless_asked, 1 })
