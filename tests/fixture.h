@@ -3,6 +3,7 @@
 #define TDP_TESTS_FIXTURE_H
 
 #include "cost/price.h"
+#include "layouts.h"
 
 /* A GPT of equal blocks: hidden 64 * heads' width, tied embeddings, dropout. */
 Model *fixture_model(int layers, int hidden, int heads, int seq, int vocab);

@@ -68,14 +68,14 @@ void planned_build_with(Planned *p, PriceTable *prices)
   program_free(p->program);
   price_table_free(p->prices);
   p->prices = prices;
-  p->program = program_new(p->model, &p->plan, p->cluster, prices);
+  p->program = program_new(p->model, LAYOUT(&p->plan), p->cluster, prices);
   if (!program_check(p->program, &error))
     g_error("%s: %s", p->plan.schedule->name, error->message);
 }
 
 void planned_build(Planned *p)
 {
-  planned_build_with(p, price_table_new(p->model, &p->plan, p->cluster));
+  planned_build_with(p, price_table_new(p->model, LAYOUT(&p->plan), p->cluster));
 }
 
 /* Breakdown of the step: its parts add up. */
@@ -96,12 +96,12 @@ Metrics planned_run(Planned *p)
   planned_build(p);
   g_autoptr(Trace) trace = simulate(p->program);
   Metrics m = metrics_of(trace);
-  PriceSums *sums = price_sums_new(p->model, &p->plan, p->cluster);
-  BoundRanks ranks = bound_ranks(p->model, &p->plan, sums);
+  PriceSums *sums = price_sums_new(p->model, LAYOUT(&p->plan), p->cluster);
+  BoundRanks ranks = bound_ranks(p->model, LAYOUT(&p->plan), sums);
 
-  g_assert_cmpfloat(bound_time(p->model, &p->plan, p->cluster, sums, NULL), <=, m.iteration_s);
-  g_assert_cmpfloat(bound_memory(&p->plan, &ranks), <=, m.peak_memory_bytes);
-  g_assert_cmpfloat(bound_memory_by_order(p->model, &p->plan, sums), <=, m.peak_memory_bytes);
+  g_assert_cmpfloat(bound_time(p->model, LAYOUT(&p->plan), p->cluster, sums, NULL), <=, m.iteration_s);
+  g_assert_cmpfloat(bound_memory(LAYOUT(&p->plan), &ranks), <=, m.peak_memory_bytes);
+  g_assert_cmpfloat(bound_memory_by_order(p->model, LAYOUT(&p->plan), sums), <=, m.peak_memory_bytes);
   price_sums_free(sums);
   return m;
 }
@@ -112,12 +112,12 @@ static void add_op(LayerSums *sums, const Op *op, const LayerWork *work, const P
 
   sums->flops += op->flops;
   if (op->kind == OP_ATTENTION)
-    sums->attention_s += op_s(op, &p->plan, p->cluster);
+    sums->attention_s += op_s(op, PASSES(&p->plan), p->cluster);
   if (op->kind != OP_COLLECTIVE)
     return;
   sent *= collective_bus_factor(op->collective.what, op->collective.group.size);
   sums->sent[op->collective.axis] += sent;
-  sums->sent_again[op->collective.axis] += forward ? sent * op_recompute_share(op, work, &p->plan) : 0;
+  sums->sent_again[op->collective.axis] += forward ? sent * op_recompute_share(op, work, PASSES(&p->plan)) : 0;
 }
 
 LayerSums planned_layer(const Planned *p, int layer)
@@ -125,7 +125,7 @@ LayerSums planned_layer(const Planned *p, int layer)
   LayerSums sums = { 0 };
   LayerWork work;
 
-  layer_work_init(&work, p->model, model_layer(p->model, layer), &p->plan, p->cluster);
+  layer_work_init(&work, p->model, model_layer(p->model, layer), PASSES(&p->plan), p->cluster);
   for (guint i = 0; i < work.forward->len; i++)
     add_op(&sums, &g_array_index(work.forward, Op, i), &work, p, TRUE);
   for (guint i = 0; i < work.backward->len; i++)

@@ -192,9 +192,9 @@ GArray *instance_plans(const Instance *in)
 
 void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Metrics *out)
 {
-  g_autoptr(PriceWork) work = price_work_new(in->model, plan, in->cluster, times);
-  g_autoptr(PriceTable) prices = price_work_table(work, plan);
-  g_autoptr(Program) program = program_new(in->model, plan, in->cluster, prices);
+  g_autoptr(PriceWork) work = price_work_new(in->model, PASSES(plan), in->cluster, times);
+  g_autoptr(PriceTable) prices = price_work_table(work, PASSES(plan));
+  g_autoptr(Program) program = program_new(in->model, LAYOUT(plan), in->cluster, prices);
   g_autoptr(Trace) trace = simulate(program);
 
   trace_metrics(trace, out);
@@ -202,10 +202,10 @@ void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Met
 
 static void check_bounds(const Instance *in, const Plan *plan, const PriceSums *sums, const Metrics *m)
 {
-  const BoundRanks ranks = bound_ranks(in->model, plan, sums);
-  double time = MAX(bound_time(in->model, plan, in->cluster, sums, NULL),
-                    bound_time_by_order(in->model, plan, in->cluster, sums));
-  double memory = bound_memory(plan, &ranks), by_order = bound_memory_by_order(in->model, plan, sums);
+  const BoundRanks ranks = bound_ranks(in->model, LAYOUT(plan), sums);
+  double time = MAX(bound_time(in->model, LAYOUT(plan), in->cluster, sums, NULL),
+                    bound_time_by_order(in->model, LAYOUT(plan), in->cluster, sums));
+  double memory = bound_memory(LAYOUT(plan), &ranks), by_order = bound_memory_by_order(in->model, LAYOUT(plan), sums);
   g_autofree char *label = NULL;
 
   double peak = memory_in_room(in->cluster, m->peak_memory_bytes, m->capacity_bytes);
@@ -227,7 +227,7 @@ guint instance_check(Instance *in)
     const Plan *plan = &g_array_index(all, Plan, i);
     Metrics m;
     instance_simulate(in, plan, NULL, &m);
-    check_bounds(in, plan, price_cache_sums(prices, plan), &m);
+    check_bounds(in, plan, price_cache_sums(prices, PASSES(plan)), &m);
     if (m.peak_memory_bytes <= m.capacity_bytes) {
       fitting++;
       best = MIN(best, m.iteration_s);

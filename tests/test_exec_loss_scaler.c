@@ -117,8 +117,8 @@ START_TEST(skipped_steps_do_not_count_in_the_correction)
   options.scaler = loss_scaler_dynamic();
   options.scaler.scale = 0x1p140;
   options.scaler.back_off = 0x1p-40;
-  g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
-  g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
   g_autoptr(Exec) x = exec_new(model, &plan, program, b, &options, NULL);
   for (int i = 0; i < 2; i++) {
     exec_step(x, &out);

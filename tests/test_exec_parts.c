@@ -257,8 +257,8 @@ static void refuses(Model *model, void (*change)(Plan *), const char *expected)
 
   plan.precision = DTYPE_FP32;
   change(&plan);
-  g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
-  g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
   ck_assert(!exec_check(model, &plan, program, &error));
   test_error(&error, 2, expected);
   cluster_free(cluster);

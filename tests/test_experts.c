@@ -15,15 +15,15 @@ START_TEST(groups_fold)
   Plan p = { .gpus = 32, .tp = 2, .cp = 2, .dp = 4, .pp = 2, .ep = 8, .etp = 1 };
   int at[EXPERT_AXIS_COUNT];
 
-  mesh_expert_coordinates(&p, 16 + 13, at);
+  mesh_expert_coordinates(MESH(&p), 16 + 13, at);
   ck_assert(at[EXPERT_TENSOR] == 0 && at[EXPERT_PARALLEL] == 5 && at[EXPERT_DATA] == 1);
-  ck_assert_int_eq(mesh_expert_stride(&p, EXPERT_DATA), 8);
+  ck_assert_int_eq(MESH(&p)->experts[EXPERT_DATA].stride, 8);
   ck_assert_int_eq(plan_expert_replicas(&p), 2);
   p.etp = 0;
   p.ep = 4;
-  mesh_expert_coordinates(&p, 13, at);
+  mesh_expert_coordinates(MESH(&p), 13, at);
   ck_assert(at[EXPERT_TENSOR] == 1 && at[EXPERT_PARALLEL] == 2 && at[EXPERT_DATA] == 1);
-  ck_assert_int_eq(mesh_expert_stride(&p, EXPERT_PARALLEL), 2);
+  ck_assert_int_eq(MESH(&p)->experts[EXPERT_PARALLEL].stride, 2);
 }
 END_TEST
 
@@ -159,7 +159,7 @@ START_TEST(shared_experts_hide_the_exchange)
     f.model->specs[f.model->layers[1]].ffn.shared_width = i == NO_SHARED ? 0 : 2048;
     f.plan.overlap.experts = i == BESIDE;
     planned_accept(&f);
-    g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+    g_autoptr(PriceTable) prices = price_table_new(f.model, LAYOUT(&f.plan), f.cluster);
     memcpy(passes[i], prices->layers[f.model->layers[1]].pass, sizeof passes[i]);
     blocks[i] = block_of(&f);
   }
@@ -192,15 +192,15 @@ START_TEST(capacity_is_the_frameworks)
   f.plan.expert_load = 1.1;
   f.plan.expert_capacity = 1.25;
   planned_accept(&f);
-  ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.1);
+  ck_assert_double_eq(PASSES(&f.plan)->expert_tokens, 1.1);
   f.framework->capacity = CAPACITY_PAD;
   planned_accept(&f);
-  ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.25);
+  ck_assert_double_eq(PASSES(&f.plan)->expert_tokens, 1.25);
   f.framework->capacity = CAPACITY_NONE;
   planned_refuse(&f, RULE_EXPERTS, "plan: moe_expert_capacity_factor: 1.25: expected none, megatron-core drops no "
                                    "tokens");
   f.plan.expert_capacity = 0;
-  ck_assert_double_eq(plan_expert_tokens(&f.plan), 1.1);
+  ck_assert_double_eq(PASSES(&f.plan)->expert_tokens, 1.1);
   planned_clear(&f);
 }
 END_TEST
@@ -244,7 +244,7 @@ START_TEST(options_beside_experts)
   f.plan.zero = 3;
   f.plan.sharding.persistence = 1e9;
   planned_accept(&f);
-  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+  g_autoptr(PriceTable) prices = price_table_new(f.model, LAYOUT(&f.plan), f.cluster);
   const LayerPrice *block = price_of_layer(prices, f.model, 0, 1);
   ck_assert_double_eq(block->whole, block->params);
   ck_assert_double_gt(block->expert_params, 0);
@@ -356,7 +356,7 @@ START_TEST(gradients_over_their_own_ranks)
     double bytes[2] = { 0 }, all = f.model->params, experts = model_layer(f.model, 1)->expert_params;
     int ranks[2] = { 0 };
     reduced(f.program, bytes, ranks);
-    double padding = 4.0 * 2 * (op_vocab(f.model, &f.plan) - 1000) * 512;
+    double padding = 4.0 * 2 * (op_vocab(f.model, PASSES(&f.plan)) - 1000) * 512;
     ck_assert_double_eq(bytes[0] - padding, 4 * (ep > 1 ? all - experts : all));
     ck_assert_double_eq(bytes[1], ep == 4 ? 4 * experts / ep : 0);
     ck_assert_int_eq(ranks[0], 16);

@@ -92,7 +92,7 @@ START_TEST(parallel_blocks_sum_once)
     plan.tp = plan.gpus = 8;
     for (int sp = 0; sp < 2; sp++) {
       plan.sequence_parallel = sp;
-      layer_work_init(&work, model, model_layer(model, 1), &plan, cluster);
+      layer_work_init(&work, model, model_layer(model, 1), PASSES(&plan), cluster);
       ck_assert_int_eq(tensor_sums(work.forward), cases[i].sums * (1 + sp));
       ck_assert_int_eq(tensor_sums(work.backward), cases[i].sums * (1 + 2 * sp));
       layer_work_clear(&work);
@@ -164,10 +164,10 @@ START_TEST(encoder_output_travels)
   static const int starts[] = { 0, 13, 17, 21, 26 };
   for (int stage = 0; stage <= 4; stage++)
     ck_assert_int_eq(plan_stage_first_layer(&plan, model, stage), starts[stage]);
-  ck_assert_double_eq(op_boundary_bytes_at(model, &plan, 7), 512 * token);
-  ck_assert_double_eq(op_boundary_bytes_at(model, &plan, 13), 512 * token);
-  ck_assert_double_eq(op_boundary_bytes_at(model, &plan, 17), (512 + 128) * token);
-  ck_assert(plan_entry_copies(&plan, model));
+  ck_assert_double_eq(op_boundary_bytes_at(model, PASSES(&plan), 7), 512 * token);
+  ck_assert_double_eq(op_boundary_bytes_at(model, PASSES(&plan), 13), 512 * token);
+  ck_assert_double_eq(op_boundary_bytes_at(model, PASSES(&plan), 17), (512 + 128) * token);
+  ck_assert(pipeline_entry_copies(&LAYOUT(&plan)->pipeline, model));
   g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
   double sent[4] = { 0 };
   for (guint i = 0; i < trace->spans->len; i++) {
@@ -193,7 +193,7 @@ START_TEST(stacks_have_their_memory)
   static const int layers[] = { 2, 13, 14, 15 };
 
   for (int i = 0; i < 4; i++)
-    layer_work_init(&works[i], model, model_layer(model, layers[i]), &plan, cluster);
+    layer_work_init(&works[i], model, model_layer(model, layers[i]), PASSES(&plan), cluster);
   double output = 512.0 * 768 * 2;
   ck_assert_double_gt(works[2].saved_bytes, works[0].saved_bytes + 5 * output); /* norm and its output, q, k and
                                                                                    v, context */

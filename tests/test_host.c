@@ -14,7 +14,7 @@ static void setup(Planned *f)
 static PassPrice pass_of(const Planned *f, Pass pass)
 {
   planned_accept(f);
-  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(PriceTable) prices = price_table_new(f->model, LAYOUT(&f->plan), f->cluster);
   return prices->layers[f->model->layers[1]].pass[pass];
 }
 
@@ -137,7 +137,7 @@ START_TEST(casts_of_experts)
     plan_set_format(&f.plan, DTYPE_FP8);
     f.plan.fp8_recipe = casts[i].recipe;
     f.framework->grouped_kernels = casts[i].grouped;
-    layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
     for (guint o = 1; o < work.forward->len; o++) {
       const Op *op = &g_array_index(work.forward, Op, o), *cast = op - 1;
       if (!g_str_equal(op->name, "experts up"))
@@ -168,18 +168,18 @@ START_TEST(rows_are_sent_by_multiprocessors)
   Op op = { .kind = OP_COLLECTIVE,
             .collective = { .what = COLLECTIVE_ALL_TO_ALL, .bytes = 1e6, .axis = AXIS_EXPERT,
                             .group = group_shape(f.cluster, 8, 1) } };
-  double link = op_s(&op, &f.plan, f.cluster), call = f.framework->collective_s;
+  double link = op_s(&op, PASSES(&f.plan), f.cluster), call = f.framework->collective_s;
   f.cluster->device.kernels.dispatch = model;
-  ck_assert_double_eq(op_s(&op, &f.plan, f.cluster), link); /* NCCL's */
+  ck_assert_double_eq(op_s(&op, PASSES(&f.plan), f.cluster), link); /* NCCL's */
   op.collective.rows = 100;
   op.collective.row_bytes = 1e4;
   op.collective.sms = 20;
-  ck_assert_double_eq(op_s(&op, &f.plan, f.cluster), link);
+  ck_assert_double_eq(op_s(&op, PASSES(&f.plan), f.cluster), link);
   op.collective.rows = 1e6;
-  ck_assert_double_eq_tol(op_s(&op, &f.plan, f.cluster), dispatch_s(&model, 1e6, 1e4, 20) + call, 1e-12);
+  ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), dispatch_s(&model, 1e6, 1e4, 20) + call, 1e-12);
   op.collective.rows = 0;
   op.collective.hybrid = TRUE;
-  ck_assert_double_eq_tol(op_s(&op, &f.plan, f.cluster), 1.5 * (link - call) + call, 1e-12);
+  ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), 1.5 * (link - call) + call, 1e-12);
   planned_clear(&f);
 }
 END_TEST

@@ -123,7 +123,7 @@ START_TEST(spans_in_order)
   Planned f;
 
   setup(&f, 2);
-  g_autoptr(SimLinks) links = sim_links_new(f.program, &f.plan, f.cluster);
+  g_autoptr(SimLinks) links = sim_links_new(f.program, LAYOUT(&f.plan), f.cluster);
   for (int shared = 0; shared < 2; shared++) {
     g_autoptr(Trace) t = simulate_on(f.program, shared ? links : NULL, shared ? 2 : 0);
     const int *lanes = f.program->lane_tasks;
@@ -155,7 +155,7 @@ START_TEST(all_ranks)
 
   setup(&f, 2);
   g_autoptr(Trace) folded = simulate(f.program);
-  g_autoptr(RankRun) full = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
+  g_autoptr(RankRun) full = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
   ck_assert_double_eq_tol(full->end_s, folded->end_s, 1e-9 * folded->end_s);
   ck_assert_int_gt(moved(f.program, folded), 0);
   for (guint i = 0; i < folded->spans->len; i++) {

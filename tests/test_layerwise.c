@@ -1,5 +1,5 @@
 /* Strategies by layer: the solver against all choices, layout changes by hand, a stage of a plan. */
-#include "cost/layout.h"
+#include "cost/redistribute.h"
 #include "fixture.h"
 #include "main.h"
 #include "search/layerwise.h"
@@ -63,16 +63,16 @@ START_TEST(layouts_by_hand)
   four = one;
   four.tp = four.micro_batch = 4;
   four.dp = 2;
-  ck_assert_double_eq(layout_change_s(model, &one, &one, c), 0);
-  ck_assert_double_eq(layout_change_s(model, &four, &one, c), 0);
-  ck_assert_double_eq(layout_change_s(model, &one, &four, c),
+  ck_assert_double_eq(redistribute_s(model, PASSES(&one), PASSES(&one), c), 0);
+  ck_assert_double_eq(redistribute_s(model, PASSES(&four), PASSES(&one), c), 0);
+  ck_assert_double_eq(redistribute_s(model, PASSES(&one), PASSES(&four), c),
                       collective_cost(c, COLLECTIVE_ALL_GATHER, bytes, &group).seconds + framework->collective_s);
   Plan divided = four;
   divided.sequence_parallel = TRUE;
-  ck_assert_double_eq(layout_change_s(model, &four, &divided, c), 0);
-  ck_assert_double_eq(layout_change_s(model, &divided, &four, c),
+  ck_assert_double_eq(redistribute_s(model, PASSES(&four), PASSES(&divided), c), 0);
+  ck_assert_double_eq(redistribute_s(model, PASSES(&divided), PASSES(&four), c),
                       collective_cost(c, COLLECTIVE_ALL_GATHER, bytes, &group).seconds + framework->collective_s);
-  ck_assert_double_eq(layout_change_s(model, &one, &divided, c),
+  ck_assert_double_eq(redistribute_s(model, PASSES(&one), PASSES(&divided), c),
                       collective_cost(c, COLLECTIVE_ALL_TO_ALL, bytes / 4, &group).seconds + framework->collective_s);
 }
 END_TEST

@@ -73,7 +73,7 @@ static int add(Hand *h, int row, Lane lane, Segment segment, int waits_for)
 
 static Trace *run_shared(Hand *h)
 {
-  g_autoptr(SimLinks) links = sim_links_new(&h->program, &h->plan, h->cluster);
+  g_autoptr(SimLinks) links = sim_links_new(&h->program, LAYOUT(&h->plan), h->cluster);
   return simulate_on(&h->program, links, 0);
 }
 
@@ -259,8 +259,8 @@ static void random_clear(Random *r)
 static void random_build(Random *r)
 {
   random_drop(r);
-  r->prices = price_table_new(r->model, &r->plan, r->cluster);
-  r->program = program_new(r->model, &r->plan, r->cluster, r->prices);
+  r->prices = price_table_new(r->model, LAYOUT(&r->plan), r->cluster);
+  r->program = program_new(r->model, LAYOUT(&r->plan), r->cluster, r->prices);
 }
 
 static void random_next(Random *r)
@@ -287,7 +287,7 @@ START_TEST(nothing_shared_is_alone)
     random_next(&r);
     if (r.plan.tp > 1 || !(r.plan.pp == 1 || (r.plan.pp == 2 && r.plan.dp == 1)))
       continue;
-    g_autoptr(SimLinks) links = sim_links_new(r.program, &r.plan, r.cluster);
+    g_autoptr(SimLinks) links = sim_links_new(r.program, LAYOUT(&r.plan), r.cluster);
     g_autoptr(Trace) alone = simulate(r.program);
     g_autoptr(Trace) shared = simulate_on(r.program, links, 0);
     for (guint i = 0; i < alone->spans->len; i++) {
@@ -320,7 +320,7 @@ START_TEST(sharing_is_sound)
   for (int tried = 0; tried < 300; tried++) {
     random_next(&r);
     remove_slowdowns(r.program);
-    g_autoptr(SimLinks) links = sim_links_new(r.program, &r.plan, r.cluster);
+    g_autoptr(SimLinks) links = sim_links_new(r.program, LAYOUT(&r.plan), r.cluster);
     g_autoptr(Trace) trace = simulate_on(r.program, links, 0);
     double least = longest_path(r.program, NULL);
     ck_assert_double_ge(trace->end_s, least * (1 - 1e-12));
@@ -356,7 +356,7 @@ static double shared_end(Random *r, double bandwidth)
     r->cluster->tiers[t].port_bytes_per_s *= bandwidth;
   }
   random_build(r);
-  g_autoptr(SimLinks) links = sim_links_new(r->program, &r->plan, r->cluster);
+  g_autoptr(SimLinks) links = sim_links_new(r->program, LAYOUT(&r->plan), r->cluster);
   g_autoptr(Trace) trace = simulate_on(r->program, links, 0);
   return trace->end_s;
 }
@@ -385,7 +385,7 @@ START_TEST(same_bytes_again)
   random_init(&r, 7);
   for (int tried = 0; tried < 20; tried++) {
     random_next(&r);
-    g_autoptr(SimLinks) links = sim_links_new(r.program, &r.plan, r.cluster);
+    g_autoptr(SimLinks) links = sim_links_new(r.program, LAYOUT(&r.plan), r.cluster);
     g_autoptr(Trace) a = simulate_on(r.program, links, 0);
     g_autoptr(Trace) b = simulate_on(r.program, links, 0);
     ck_assert_mem_eq(a->spans->data, b->spans->data, a->spans->len * sizeof(Span));

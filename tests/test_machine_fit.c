@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "calibrate/machine_fit.h"
 #include "cost/price.h"
+#include "layout/layout.h"
 #include "main.h"
 
 #include <math.h>
@@ -166,13 +167,14 @@ START_TEST(drift_is_found)
   ck_assert_double_lt(fabs(log(fit.rate_jitter_s / LASTS_S)), 0.3);
   ck_assert_double_lt(fit.drift_error, 0.02);
   g_autoptr(Cluster) c = loaded(&fit);
-  Plan plan = { .gpus = 2, .tp = 2, .cp = 1, .pp = 1 };
+  PassLayout passes = { .ranks = 2, .tp = 2, .cp = 1 };
+  const Mesh replicas = { .ranks = 2, .block = 1, .dense = { { 1, 1 }, { 1, 1 }, { 2, 1 }, { 1, 2 } } };
   double at_once = sqrt(2 * log(2) * (LASTING * LASTING + PASSING * PASSING)), rarely = sqrt(2 * log(2)) * LASTING;
-  ck_assert_double_eq_tol(slowest_inside(&c->device, &plan, 1e-6), 1 + at_once, 0.02);
-  ck_assert_double_eq_tol(slowest_inside(&c->device, &plan, 1e3), 1 + rarely, 0.02);
-  plan.tp = 1;
-  ck_assert_double_eq_tol(slowest_inside(&c->device, &plan, 1e-6), 1 + rarely, 0.02);
-  ck_assert_double_eq_tol(slowest_of_all(&c->device, &plan, &(Meetings) { .replicas_s = 1e-6 }), 1 + at_once, 0.02);
+  ck_assert_double_eq_tol(slowest_inside(&c->device, &passes, 1e-6), 1 + at_once, 0.02);
+  ck_assert_double_eq_tol(slowest_inside(&c->device, &passes, 1e3), 1 + rarely, 0.02);
+  passes.tp = 1;
+  ck_assert_double_eq_tol(slowest_inside(&c->device, &passes, 1e-6), 1 + rarely, 0.02);
+  ck_assert_double_eq_tol(slowest_of_all(&c->device, &replicas, &(Meetings) { .replicas_s = 1e-6 }), 1 + at_once, 0.02);
 }
 END_TEST
 

@@ -1,7 +1,6 @@
 /* Ranks, their groups and how these lie on nodes, against an enumeration that goes by the definition. */
 #include "fixture.h"
 #include "main.h"
-#include "plan/mesh.h"
 
 /* Coordinates of all ranks, written down by four loops in the order of Megatron's rank generator. */
 static void enumerate(const Plan *p, int (*at)[AXIS_COUNT])
@@ -119,7 +118,7 @@ static void check_pairs(const Plan *p, const Cluster *cluster, int (*at)[AXIS_CO
           if (at[a][AXIS_PIPELINE] == from && at[b][AXIS_PIPELINE] == to && replica(p, at[a]) == replica(p, at[b]) &&
               at[a][AXIS_TENSOR] == at[b][AXIS_TENSOR])
             share &= a / cluster->tiers[0].devices == b / cluster->tiers[0].devices;
-      ck_assert_int_eq(mesh_pair(p, cluster, from, to).per_domain[0], share || cluster->n_tiers == 1 ? 2 : 1);
+      ck_assert_int_eq(mesh_pair(MESH(p), cluster, from, to).per_domain[0], share || cluster->n_tiers == 1 ? 2 : 1);
     }
 }
 
@@ -129,12 +128,12 @@ static void check_numbers(const Plan *p, int (*at)[AXIS_COUNT])
 
   for (int rank = 0; rank < p->gpus; rank++) {
     int place = at[rank][AXIS_TENSOR] + p->tp * replica(p, at[rank]);
-    mesh_coordinates(p, rank, own);
+    mesh_coordinates(MESH(p), rank, own);
     ck_assert_mem_eq(own, at[rank], sizeof own);
-    ck_assert_int_eq(mesh_rank(p, own), rank);
-    ck_assert_int_eq(mesh_place(p, rank), place);
-    ck_assert_int_eq(mesh_rank_at(p, at[rank][AXIS_PIPELINE], place), rank);
-    mesh_expert_coordinates(p, rank, experts);
+    ck_assert_int_eq(mesh_rank(MESH(p), own), rank);
+    ck_assert_int_eq(mesh_place(MESH(p), rank), place);
+    ck_assert_int_eq(mesh_rank_at(MESH(p), at[rank][AXIS_PIPELINE], place), rank);
+    mesh_expert_coordinates(MESH(p), rank, experts);
     ck_assert_int_eq(experts[EXPERT_PARALLEL], place / plan_expert_tensor(p) % p->ep);
   }
 }
@@ -146,15 +145,15 @@ static void check_mesh(const Plan *p, const Cluster *cluster)
   enumerate(p, at);
   check_numbers(p, at);
   check_pairs(p, cluster, at);
-  check_shape(p, cluster, at, of_tensor, mesh_group(p, cluster, AXIS_TENSOR));
-  check_shape(p, cluster, at, of_context, mesh_group(p, cluster, AXIS_CONTEXT));
-  check_shape(p, cluster, at, of_data, mesh_group(p, cluster, AXIS_DATA));
-  check_shape(p, cluster, at, of_pipeline, mesh_group(p, cluster, AXIS_PIPELINE));
-  check_shape(p, cluster, at, of_replicas, mesh_replicas(p, cluster));
-  check_shape(p, cluster, at, of_shards, mesh_shards(p, cluster));
-  check_shape(p, cluster, at, of_shard_copies, mesh_shard_copies(p, cluster));
-  check_shape(p, cluster, at, of_experts, mesh_expert_group(p, cluster, EXPERT_PARALLEL));
-  check_shape(p, cluster, at, of_expert_copies, mesh_expert_group(p, cluster, EXPERT_DATA));
+  check_shape(p, cluster, at, of_tensor, mesh_group(MESH(p), cluster, AXIS_TENSOR));
+  check_shape(p, cluster, at, of_context, mesh_group(MESH(p), cluster, AXIS_CONTEXT));
+  check_shape(p, cluster, at, of_data, mesh_group(MESH(p), cluster, AXIS_DATA));
+  check_shape(p, cluster, at, of_pipeline, mesh_group(MESH(p), cluster, AXIS_PIPELINE));
+  check_shape(p, cluster, at, of_replicas, state_group(LAYOUT(p), cluster, FALSE, RANKS_REPLICAS));
+  check_shape(p, cluster, at, of_shards, state_group(LAYOUT(p), cluster, FALSE, RANKS_SHARDS));
+  check_shape(p, cluster, at, of_shard_copies, state_group(LAYOUT(p), cluster, FALSE, RANKS_COPIES));
+  check_shape(p, cluster, at, of_experts, pass_group(PASSES(p), cluster, RANKS_EXPERT));
+  check_shape(p, cluster, at, of_expert_copies, state_group(LAYOUT(p), cluster, TRUE, RANKS_REPLICAS));
 }
 
 static int draw(GRand *rand, const int *from, int n)
@@ -174,7 +173,7 @@ START_TEST(groups_lie_where_their_ranks_do)
   for (int i = 0; i < 200; i++) {
     Plan p = { .tp = draw(rand, degrees, 4), .cp = draw(rand, degrees, 4), .dp = draw(rand, degrees, 5),
                .pp = draw(rand, degrees, 5), .ep = 1, .zero = 1, .pipeline_inner = g_rand_boolean(rand),
-               .framework = framework };
+               .micro_batch = 1, .vpp = 1, .schedule = schedule_find("1f1b"), .framework = framework };
     int node = draw(rand, nodes, 6);
     p.gpus = p.tp * p.cp * p.dp * p.pp;
     if (p.gpus % node != 0 || p.gpus > 200)
@@ -191,7 +190,7 @@ START_TEST(groups_lie_where_their_ranks_do)
     cluster->tiers[0].devices = node;
     cluster->tiers[cluster->n_tiers - 1].devices = p.gpus;
     check_mesh(&p, cluster);
-    inner += mesh_is_inner(&p);
+    inner += MESH(&p)->inner;
   }
   ck_assert_int_gt(inner, 20);
   g_rand_free(rand);

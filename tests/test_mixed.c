@@ -84,12 +84,12 @@ START_TEST(stages_run_on_their_devices)
   ck_assert(balance_plan(in.model, in.cluster, &p, NULL));
   ck_assert_int_eq(plan_check(&p, in.model, in.cluster, NULL), RULE_NONE);
   for (int rank = 0; rank < 6; rank++)
-    ck_assert_str_eq(mesh_site(&p, in.cluster, rank)->name, rank < 4 ? "slow" : "fast");
-  g_autoptr(PriceTable) prices = price_table_new(in.model, &p, in.cluster);
-  g_autoptr(Program) program = program_new(in.model, &p, in.cluster, prices);
+    ck_assert_str_eq(mesh_site(MESH(&p), in.cluster, rank)->name, rank < 4 ? "slow" : "fast");
+  g_autoptr(PriceTable) prices = price_table_new(in.model, LAYOUT(&p), in.cluster);
+  g_autoptr(Program) program = program_new(in.model, LAYOUT(&p), in.cluster, prices);
   ck_assert(program_check(program, NULL));
   for (int rank = 0; rank < 6; rank++)
-    ck_assert_double_eq(program->rows[rank].capacity_bytes, mesh_site(&p, in.cluster, rank)->device.memory_bytes);
+    ck_assert_double_eq(program->rows[rank].capacity_bytes, mesh_site(MESH(&p), in.cluster, rank)->device.memory_bytes);
   /* each stage's forward takes what its blocks take on its devices */
   for (guint i = 0; i < program->tasks->len; i++) {
     const Task *t = &g_array_index(program->tasks, Task, i);
@@ -113,11 +113,11 @@ START_TEST(pairs_cross_the_network_of_the_slower)
   setup(&in, 9, 512, 24);
   Plan p = pipeline(&in, 6, FALSE);
 
-  ck_assert_ptr_eq(mesh_pair_site(&p, in.cluster, 0, 1, &pair), in.cluster->types[0]);
+  ck_assert_ptr_eq(mesh_pair_site(MESH(&p), in.cluster, 0, 1, &pair), in.cluster->types[0]);
   ck_assert_int_eq(pair.per_domain[0], 2); /* the 4 of a node are two stages */
-  ck_assert_ptr_eq(mesh_pair_site(&p, in.cluster, 1, 2, &pair), in.cluster);
+  ck_assert_ptr_eq(mesh_pair_site(MESH(&p), in.cluster, 1, 2, &pair), in.cluster);
   ck_assert_int_eq(pair.per_domain[0], 1);
-  ck_assert_ptr_eq(mesh_pair_site(&p, in.cluster, 3, 4, &pair), in.cluster->types[1]);
+  ck_assert_ptr_eq(mesh_pair_site(MESH(&p), in.cluster, 3, 4, &pair), in.cluster->types[1]);
   ck_assert_int_eq(pair.per_domain[0], 1);
   instance_clear(&in);
 }

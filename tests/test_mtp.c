@@ -74,7 +74,7 @@ START_TEST(modules_are_on_the_last_stage)
   planned_build(&f);
   ck_assert_int_eq(tied_sums(f.program), 2);
   double own = model_layer(f.model, 62)->params - model_layer(f.model, 62)->expert_params;
-  ck_assert_double_eq(planned_layer(&f, 62).params, own + (double)op_vocab(f.model, &f.plan) * 7168);
+  ck_assert_double_eq(planned_layer(&f, 62).params, own + (double)op_vocab(f.model, PASSES(&f.plan)) * 7168);
   planned_clear(&f);
 }
 END_TEST
@@ -100,7 +100,7 @@ START_TEST(latent_attention_keeps)
   double kept = 0;
 
   setup(&f, "deepseek-v3", 8);
-  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
   for (guint i = 0; i < work.forward->len; i++) {
     const Op *op = &g_array_index(work.forward, Op, i);
     if (g_str_equal(op->name, "residual"))
@@ -125,7 +125,7 @@ START_TEST(latents_are_gathered)
   f.plan.tp = 8;
   f.plan.dp = 1;
   f.plan.sequence_parallel = TRUE;
-  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
   for (guint i = 0; i < work.forward->len; i++) {
     const Op *op = &g_array_index(work.forward, Op, i);
     if (op->kind == OP_ATTENTION)

@@ -9,7 +9,7 @@ static double saved_of(const Model *model, const Plan *plan, const Cluster *clus
   LayerWork work;
   double saved;
 
-  layer_work_init(&work, model, model_layer(model, 1), plan, cluster);
+  layer_work_init(&work, model, model_layer(model, 1), PASSES(plan), cluster);
   saved = work.saved_bytes;
   layer_work_clear(&work);
   return saved;
@@ -83,7 +83,7 @@ static double params_of(const Model *model, const Plan *plan, const Cluster *clu
 
   for (int i = 0; i < model->n_layers; i++) {
     LayerWork work;
-    layer_work_init(&work, model, model_layer(model, i), plan, cluster);
+    layer_work_init(&work, model, model_layer(model, i), PASSES(plan), cluster);
     params += work.params;
     layer_work_clear(&work);
   }
@@ -116,7 +116,7 @@ static double flops_of(const Model *model, const Plan *plan, const Cluster *clus
 
   for (int i = 0; i < model->n_layers; i++) {
     LayerWork work;
-    layer_work_init(&work, model, model_layer(model, i), plan, cluster);
+    layer_work_init(&work, model, model_layer(model, i), PASSES(plan), cluster);
     for (guint k = 0; k < work.forward->len; k++)
       flops += g_array_index(work.forward, Op, k).flops;
     for (guint k = 0; k < work.backward->len; k++)
@@ -151,7 +151,7 @@ START_TEST(vocabulary_is_padded)
   Plan plan = plan_default(model, framework);
 
   plan.tp = 8;
-  ck_assert_int_eq(op_vocab(model, &plan), 51200);
+  ck_assert_int_eq(op_vocab(model, PASSES(&plan)), 51200);
 }
 END_TEST
 
@@ -164,7 +164,7 @@ START_TEST(passes_split_the_backward)
   Plan plan = plan_default(model, framework);
   plan.tp = 4;
   plan.overlap.tensor = FALSE;
-  g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
 
   for (int i = 0; i < prices->n; i++) {
     const PassPrice *p = prices->layers[i].pass;
@@ -221,7 +221,7 @@ START_TEST(bytes_of_logits)
   double logits = 512.0 * 64000;
   LayerWork work;
 
-  layer_work_init(&work, model, model_layer(model, model->n_layers - 1), &plan, cluster);
+  layer_work_init(&work, model, model_layer(model, model->n_layers - 1), PASSES(&plan), cluster);
   ck_assert_double_eq_tol(work.saved_bytes, losses[_i].saved * logits + 4 * 512 * 1024, 0.5);
   ck_assert_double_eq_tol(work.transient_bytes, (losses[_i].most - losses[_i].saved) * logits, 0.5);
   ck_assert_double_eq_tol(work.largest, 64000.0 * 1024, 0.5);
@@ -239,7 +239,7 @@ START_TEST(bytes_of_divided_logits)
   LayerWork work;
 
   plan.tp = 2;
-  layer_work_init(&work, model, model_layer(model, model->n_layers - 1), &plan, cluster);
+  layer_work_init(&work, model, model_layer(model, model->n_layers - 1), PASSES(&plan), cluster);
   ck_assert_double_eq_tol(work.transient_bytes, (16 - 4) * 512.0 * 64000 / 2, 0.5);
   layer_work_clear(&work);
 }
@@ -265,9 +265,9 @@ START_TEST(gradients_by_precision)
   Plan plan = plan_default(model, framework);
 
   plan.precision = gradients[_i].precision;
-  ck_assert_double_eq(op_gradient_bytes(&plan), gradients[_i].gradient);
-  ck_assert_double_eq(op_reduce_bytes(&plan), gradients[_i].reduced);
-  ck_assert_double_eq(op_gradient_copy_bytes(&plan), gradients[_i].copy);
+  ck_assert_double_eq(STATES(&plan)->gradient_bytes, gradients[_i].gradient);
+  ck_assert_double_eq(STATES(&plan)->reduce_bytes, gradients[_i].reduced);
+  ck_assert_double_eq(op_gradient_copy_bytes(STATES(&plan)), gradients[_i].copy);
 }
 END_TEST
 
@@ -283,18 +283,18 @@ START_TEST(step_of_fp16)
   plan.precision = DTYPE_FP16;
   plan.zero = 1;
   plan.dp = 8;
-  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 12e9);
-  ck_assert_double_eq(op_bucket_bytes(&plan, 8e9), 1e9);
-  ck_assert_double_eq(op_bucket_bytes(&plan, 1e8), 2e8);
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 8e9, 1e9), 12e9);
+  ck_assert_double_eq(op_bucket_bytes(STATES(&plan), 8e9), 1e9);
+  ck_assert_double_eq(op_bucket_bytes(STATES(&plan), 1e8), 2e8);
   plan.dp = 3;
-  ck_assert_double_eq(op_step_bytes(&plan, 9e9, 1e9), 24e9);
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 9e9, 1e9), 24e9);
   plan.dp = 1;
-  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 60e9);
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 8e9, 1e9), 60e9);
   plan.zero = 0;
-  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 0);
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 8e9, 1e9), 0);
   plan.zero = 1;
   plan.precision = DTYPE_BF16;
-  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 0);
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 8e9, 1e9), 0);
 }
 END_TEST
 
@@ -308,11 +308,11 @@ START_TEST(buckets_of_ddp)
   plan.precision = DTYPE_BF16;
   plan.dp = 1;
   plan.zero = 0;
-  ck_assert_double_eq(op_bucket_bytes(&plan, 8e9), 16e9);
+  ck_assert_double_eq(op_bucket_bytes(STATES(&plan), 8e9), 16e9);
   plan.dp = 4;
-  double unsharded = op_bucket_bytes(&plan, 8e9);
+  double unsharded = op_bucket_bytes(STATES(&plan), 8e9);
   plan.zero = 1;
-  ck_assert_double_eq(unsharded - op_bucket_bytes(&plan, 8e9), 16e9);
+  ck_assert_double_eq(unsharded - op_bucket_bytes(STATES(&plan), 8e9), 16e9);
 }
 END_TEST
 
@@ -326,9 +326,9 @@ START_TEST(step_of_single_kernels)
   plan.precision = DTYPE_BF16;
   plan.zero = 1;
   plan.dp = 4;
-  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 28e9);
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 8e9, 1e9), 28e9);
   plan.dp = 1;
-  ck_assert_double_eq(op_step_bytes(&plan, 8e9, 1e9), 112e9);
+  ck_assert_double_eq(op_step_bytes(STATES(&plan), 8e9, 1e9), 112e9);
 }
 END_TEST
 

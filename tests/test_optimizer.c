@@ -99,25 +99,25 @@ START_TEST(formats_by_the_book)
   Optimizer *o = &f.plan.optimizer;
   f.plan.zero = 1;
 
-  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 12 / 8.0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 12 / 8.0);
   o->formats[STATE_EXP_AVG] = o->formats[STATE_EXP_AVG_SQ] = FORMAT_BF16; /* as DeepSeek-V3, arXiv 2412.19437, 3.3.3 */
-  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 8 / 8.0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 8 / 8.0);
   o->formats[STATE_EXP_AVG] = FORMAT_FP8;
-  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 7 / 8.0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 7 / 8.0);
   o->remainders = TRUE;
-  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 5 / 8.0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 5 / 8.0);
   o->remainders = FALSE;
   o->formats[STATE_MAIN_PARAMS] = FORMAT_FP16;
-  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 5 / 8.0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 5 / 8.0);
   o->formats[STATE_MAIN_PARAMS] = FORMAT_BF16; /* the weights are their own */
-  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 4 + 3 / 8.0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 4 + 3 / 8.0);
   o->formats[STATE_MAIN_GRADS] = FORMAT_BF16;
-  ck_assert_double_eq(op_state_bytes(&f.plan), 2 + 2 + 3 / 8.0);
-  ck_assert_double_eq(op_reduce_bytes(&f.plan), 2);
-  ck_assert_double_eq(op_reduce_cast_bytes(&f.plan), 0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), 2 + 2 + 3 / 8.0);
+  ck_assert_double_eq(STATES(&f.plan)->reduce_bytes, 2);
+  ck_assert_double_eq(op_reduce_cast_bytes(STATES(&f.plan)), 0);
   o->formats[STATE_GRAD_REDUCE] = FORMAT_FP32;
-  ck_assert_double_eq(op_reduce_bytes(&f.plan), 4);
-  ck_assert_double_eq(op_reduce_cast_bytes(&f.plan), 2 * (2 + 4));
+  ck_assert_double_eq(STATES(&f.plan)->reduce_bytes, 4);
+  ck_assert_double_eq(op_reduce_cast_bytes(STATES(&f.plan)), 2 * (2 + 4));
   planned_clear(&f);
 }
 END_TEST
@@ -129,19 +129,19 @@ START_TEST(steps_by_their_bytes)
   setup(&f, "megatron-core", 1);
   const Device *d = &f.cluster->device;
 
-  ck_assert_double_eq(op_step_traffic(&f.plan), 38);
+  ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38);
   f.plan.optimizer.formats[STATE_EXP_AVG] = f.plan.optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
-  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 4);
-  ck_assert_double_eq_tol(optimizer_price(&f.plan, f.cluster, 1e9, 0).seconds,
+  ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38 - 2 * 4);
+  ck_assert_double_eq_tol(optimizer_price(STATES(&f.plan), f.cluster, 1e9, 0).seconds,
                           named_memory_s(d, "optimizer", FALSE, 30e9, 1), 1e-12);
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.formats[STATE_MAIN_GRADS] = FORMAT_BF16; /* read by norm and step, cleared */
-  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 3 * 2);
+  ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38 - 3 * 2);
   f.plan.optimizer = optimizer_default();
   f.plan.optimizer.name = OPTIMIZER_SGD;
-  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 4);
+  ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38 - 2 * 4);
   f.plan.optimizer.name = OPTIMIZER_ADAFACTOR; /* no moments; gradients twice more, weights once */
-  ck_assert_double_eq(op_step_traffic(&f.plan), 38 - 2 * 8 + 2 * 4 + 2);
+  ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38 - 2 * 8 + 2 * 4 + 2);
   planned_clear(&f);
 }
 END_TEST
@@ -155,7 +155,7 @@ static double square_s(const Cluster *c, double m, double n)
 
 static OptimizerWork block_work(Planned *f)
 {
-  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(PriceTable) prices = price_table_new(f->model, LAYOUT(&f->plan), f->cluster);
   return price_of_layer(prices, f->model, 0, 1)->optimizer[0];
 }
 
@@ -187,7 +187,7 @@ START_TEST(ranks_share_matrices)
   f.plan.optimizer.name = OPTIMIZER_MUON;
   f.plan.tp = 2;
   f.plan.dp = 1;
-  GroupShape pair = mesh_group(&f.plan, f.cluster, AXIS_TENSOR);
+  GroupShape pair = mesh_group(MESH(&f.plan), f.cluster, AXIS_TENSOR);
 
   double blocks = square_s(f.cluster, H, 1.5 * H) + square_s(f.cluster, H / 2, H) + square_s(f.cluster, H, 3 * H) +
                   square_s(f.cluster, H, 1.5 * H);
@@ -223,14 +223,14 @@ START_TEST(muon_under_zero)
   f.plan.optimizer.name = OPTIMIZER_MUON;
   Metrics muon = planned_run(&f);
   OptimizerWork w = { .matrices = matrix_values() };
-  ck_assert_double_eq(optimizer_gather_bytes(&w, &f.plan), 2 * matrix_values());
+  ck_assert_double_eq(optimizer_gather_bytes(&w, STATES(&f.plan)), 2 * matrix_values());
   f.plan.zero = 3;
-  ck_assert_double_eq(optimizer_gather_bytes(&w, &f.plan), 4 * matrix_values());
+  ck_assert_double_eq(optimizer_gather_bytes(&w, STATES(&f.plan)), 4 * matrix_values());
   ck_assert_double_gt(muon.data_comm_s, adam.data_comm_s);
   w = (OptimizerWork) { .newton_s = 8, .newton_most_s = 0.5 };
-  ck_assert_double_eq(optimizer_work_price(&w, &f.plan, f.cluster).seconds, 1);
+  ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), f.cluster).seconds, 1);
   w.newton_most_s = 2; /* a matrix is not divided */
-  ck_assert_double_eq(optimizer_work_price(&w, &f.plan, f.cluster).seconds, 2);
+  ck_assert_double_eq(optimizer_work_price(&w, STATES(&f.plan), f.cluster).seconds, 2);
   planned_clear(&f);
 }
 END_TEST
@@ -242,7 +242,7 @@ static Op op_named(Planned *f, const char *name, gboolean backward)
   LayerWork work;
   Op found = { 0 };
 
-  layer_work_init(&work, f->model, model_layer(f->model, 1), &f->plan, f->cluster);
+  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
   const GArray *ops = backward ? work.backward : work.forward;
   for (guint i = 0; i < ops->len; i++)
     if (g_str_equal(g_array_index(ops, Op, i).name, name)) {
@@ -261,13 +261,13 @@ START_TEST(products_in_tf32)
 
   setup(&f, "fsdp", 8);
   plan_set_format(&f.plan, DTYPE_FP32);
-  double states = op_state_bytes(&f.plan), saved = planned_layer(&f, 1).saved_bytes;
+  double states = op_state_bytes(STATES(&f.plan)), saved = planned_layer(&f, 1).saved_bytes;
   Metrics wide = planned_run(&f);
   plan_set_format(&f.plan, DTYPE_TF32);
   ck_assert_int_eq(f.plan.precision, DTYPE_FP32);
   ck_assert_int_eq(plan_format(&f.plan), DTYPE_TF32);
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, DTYPE_TF32);
-  ck_assert_double_eq(op_state_bytes(&f.plan), states);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
   ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, saved);
   Metrics tf32 = planned_run(&f);
   ck_assert_double_lt(tf32.compute_s, 0.7 * wide.compute_s); /* 156 over 19.5 TFLOP/s on an A100 */
@@ -293,7 +293,7 @@ START_TEST(recipes_by_their_bytes)
 {
   Planned f;
   setup(&f, "megatron-core", 8);
-  double tokens = 1024, states = op_state_bytes(&f.plan), wide = planned_layer(&f, 1).saved_bytes;
+  double tokens = 1024, states = op_state_bytes(STATES(&f.plan)), wide = planned_layer(&f, 1).saved_bytes;
   double inputs = 2 * H + 3 * H; /* of qkv and both feed-forward products, which the norms and swiglu made */
 
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 1e15;
@@ -303,7 +303,7 @@ START_TEST(recipes_by_their_bytes)
   f.plan.fp8_recipe = four ? FP8_NONE : recipes[_i].recipe;
   planned_accept(&f);
   ck_assert_int_eq(op_named(&f, "qkv", FALSE).matmul.dtype, four ? DTYPE_FP4 : DTYPE_FP8);
-  ck_assert_double_eq_tol(op_state_bytes(&f.plan), states + recipes[_i].held, 1e-12);
+  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)), states + recipes[_i].held, 1e-12);
   ck_assert_double_eq_tol(op_named(&f, "cast gradient", TRUE).memory.bytes, recipes[_i].cast * tokens * H, 1e-6);
   /* the projection's input is attention's output, which it keeps too */
   ck_assert_double_eq_tol(planned_layer(&f, 1).saved_bytes,
@@ -344,9 +344,9 @@ START_TEST(fp16_scales_its_loss)
   setup(&f, "megatron-core", 1);
 
   f.plan.precision = DTYPE_FP16;
-  ck_assert_double_eq(op_step_traffic(&f.plan), 38 + 8);
+  ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38 + 8);
   f.plan.precision = DTYPE_BF16;
-  ck_assert_double_eq(op_step_traffic(&f.plan), 38);
+  ck_assert_double_eq(op_step_traffic(STATES(&f.plan)), 38);
   planned_clear(&f);
 }
 END_TEST

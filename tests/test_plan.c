@@ -198,16 +198,16 @@ END_TEST
 
 START_TEST(mesh_counts_tensor_fastest)
 {
-  Plan p = { .gpus = 24, .tp = 2, .cp = 1, .dp = 3, .pp = 4 };
+  Plan p = { .gpus = 24, .tp = 2, .cp = 1, .dp = 3, .pp = 4, .ep = 1 };
   int c[AXIS_COUNT];
 
   for (int rank = 0; rank < 24; rank++) {
-    mesh_coordinates(&p, rank, c);
-    ck_assert_int_eq(mesh_rank(&p, c), rank);
+    mesh_coordinates(MESH(&p), rank, c);
+    ck_assert_int_eq(mesh_rank(MESH(&p), c), rank);
   }
-  mesh_coordinates(&p, 9, c);
+  mesh_coordinates(MESH(&p), 9, c);
   ck_assert(c[AXIS_TENSOR] == 1 && c[AXIS_DATA] == 1 && c[AXIS_PIPELINE] == 1);
-  ck_assert_int_eq(mesh_stride(&p, AXIS_PIPELINE), 6);
+  ck_assert_int_eq(MESH(&p)->dense[AXIS_PIPELINE].stride, 6);
 }
 END_TEST
 
@@ -215,20 +215,20 @@ END_TEST
 START_TEST(mesh_shapes)
 {
   g_autoptr(Cluster) cluster = fixture_cluster("dgx", 128);
-  Plan p = { .gpus = 128, .tp = 4, .cp = 1, .dp = 4, .pp = 8 };
-  GroupShape tensor = mesh_group(&p, cluster, AXIS_TENSOR), data = mesh_group(&p, cluster, AXIS_DATA);
-  GroupShape pair = mesh_pair(&p, cluster, 0, 1);
+  Plan p = { .gpus = 128, .tp = 4, .cp = 1, .dp = 4, .pp = 8, .ep = 1 };
+  GroupShape tensor = mesh_group(MESH(&p), cluster, AXIS_TENSOR), data = mesh_group(MESH(&p), cluster, AXIS_DATA);
+  GroupShape pair = mesh_pair(MESH(&p), cluster, 0, 1);
 
   ck_assert(tensor.size == 4 && tensor.per_domain[0] == 4);
   ck_assert(data.size == 4 && data.per_domain[0] == 2);
   ck_assert(pair.size == 2 && pair.per_domain[0] == 1);
-  p = (Plan) { .gpus = 8, .tp = 2, .cp = 1, .dp = 1, .pp = 4 };
-  pair = mesh_pair(&p, cluster, 0, 1);
+  p = (Plan) { .gpus = 8, .tp = 2, .cp = 1, .dp = 1, .pp = 4, .ep = 1 };
+  pair = mesh_pair(MESH(&p), cluster, 0, 1);
   ck_assert(pair.per_domain[0] == 2);
-  p = (Plan) { .gpus = 16, .tp = 1, .cp = 1, .dp = 2, .pp = 8 };
-  ck_assert(mesh_pair(&p, cluster, 2, 3).per_domain[0] == 2);
-  ck_assert(mesh_pair(&p, cluster, 3, 4).per_domain[0] == 1);
-  ck_assert(mesh_pair(&p, cluster, 0, 7).per_domain[0] == 1);
+  p = (Plan) { .gpus = 16, .tp = 1, .cp = 1, .dp = 2, .pp = 8, .ep = 1 };
+  ck_assert(mesh_pair(MESH(&p), cluster, 2, 3).per_domain[0] == 2);
+  ck_assert(mesh_pair(MESH(&p), cluster, 3, 4).per_domain[0] == 1);
+  ck_assert(mesh_pair(MESH(&p), cluster, 0, 7).per_domain[0] == 1);
 }
 END_TEST
 

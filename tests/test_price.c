@@ -12,10 +12,10 @@ static void setup(Planned *f)
 
 static LayerPrice price_of(const Planned *f, const LayerWork *work)
 {
-  LayerTimes times = layer_times(work, &f->plan, f->cluster, NULL);
+  LayerTimes times = layer_times(work, PASSES(&f->plan), f->cluster, NULL);
   LayerPrice price;
 
-  layer_price_at(&price, work, &times, &f->plan, f->cluster);
+  layer_price_at(&price, work, &times, PASSES(&f->plan), f->cluster);
   g_free(times.forward_s);
   g_free(times.backward_s);
   return price;
@@ -54,7 +54,7 @@ START_TEST(collectives_wait_or_hide)
 
   setup(&f);
   Op p = product(PASS_INPUT), c = sum(FALSE);
-  double product_s = op_s(&p, &f.plan, f.cluster), sum_s = op_s(&c, &f.plan, f.cluster);
+  double product_s = op_s(&p, PASSES(&f.plan), f.cluster), sum_s = op_s(&c, PASSES(&f.plan), f.cluster);
   LayerPrice waits = price(&f, FALSE), hides = price(&f, TRUE);
 
   ck_assert(sum_s < product_s && sum_s > 0);
@@ -119,7 +119,7 @@ START_TEST(products_lose_by_switching)
   Op between = sum(FALSE);
   f.cluster->device.switch_s = 1e-3;
   for (int half = 0; half < 2; half++) {
-    f.cluster->device.switch_after_s = (1 + half) * op_s(&between, &f.plan, f.cluster);
+    f.cluster->device.switch_after_s = (1 + half) * op_s(&between, PASSES(&f.plan), f.cluster);
     LayerPrice with = price(&f, FALSE);
     ck_assert_double_eq_tol(with.pass[PASS_FORWARD].seconds, without.pass[PASS_FORWARD].seconds, 1e-12);
     ck_assert_double_eq_tol(with.pass[PASS_BACKWARD].seconds - without.pass[PASS_BACKWARD].seconds,
@@ -139,7 +139,7 @@ START_TEST(recomputation_is_paid)
   f.plan.attention = ATTENTION_UNFUSED;
   for (int r = 0; r < RECOMPUTE_COUNT; r++) {
     f.plan.recompute = r;
-    g_autoptr(PriceTable) table = price_table_new(f.model, &f.plan, f.cluster);
+    g_autoptr(PriceTable) table = price_table_new(f.model, LAYOUT(&f.plan), f.cluster);
     const LayerPrice *block = &table->layers[f.model->layers[1]];
     seconds[r] = block->pass[PASS_BACKWARD].seconds;
     if (r == RECOMPUTE_FULL)
@@ -164,13 +164,13 @@ START_TEST(recomputation_may_stop_early)
   setup(&f);
   f.plan.recompute = RECOMPUTE_FULL;
   f.model->dropout = FALSE;
-  layer_work_init(&work, f.model, &f.model->specs[f.model->layers[1]], &f.plan, f.cluster);
+  layer_work_init(&work, f.model, &f.model->specs[f.model->layers[1]], PASSES(&f.plan), f.cluster);
   all = price_of(&f, &work);
   f.framework->recompute_stops_early = TRUE;
   some = price_of(&f, &work);
   /* the block's last product and the residual sum behind it */
   for (guint i = work.forward->len - 2; i < work.forward->len; i++)
-    dropped_s += op_s(&g_array_index(work.forward, Op, i), &f.plan, f.cluster);
+    dropped_s += op_s(&g_array_index(work.forward, Op, i), PASSES(&f.plan), f.cluster);
   ck_assert_str_eq(g_array_index(work.forward, Op, work.forward->len - 2).name, "feed-forward down");
   ck_assert_double_eq_tol(all.pass[PASS_BACKWARD].seconds - some.pass[PASS_BACKWARD].seconds, dropped_s, 1e-12);
   layer_work_clear(&work);
@@ -187,9 +187,9 @@ START_TEST(early_libraries_are_slower)
   f.cluster->device.kernels.early_cuda_version = 12;
   f.cluster->device.kernels.early_product_share = 0.5;
   f.framework->cuda_version = 12;
-  double later = op_s(&op, &f.plan, f.cluster);
+  double later = op_s(&op, PASSES(&f.plan), f.cluster);
   f.framework->cuda_version = 11.8;
-  ck_assert_double_eq_tol(op_s(&op, &f.plan, f.cluster), 2 * later, 1e-12);
+  ck_assert_double_eq_tol(op_s(&op, PASSES(&f.plan), f.cluster), 2 * later, 1e-12);
   planned_clear(&f);
 }
 END_TEST
@@ -211,9 +211,10 @@ START_TEST(remembered_ops_cost_the_same)
       continue; /* the cluster is as it was whenever it has 8 devices */
     compared[i % 4]++;
     plan.recompute = RECOMPUTE_NONE;
-    g_autoptr(PriceWork) work = price_work_new(model, &plan, cluster, times);
+    g_autoptr(PriceWork) work = price_work_new(model, PASSES(&plan), cluster, times);
     for (plan.recompute = 0; plan.recompute < RECOMPUTE_COUNT; plan.recompute++) {
-      g_autoptr(PriceTable) one = price_work_table(work, &plan), own = price_table_new(model, &plan, cluster);
+      g_autoptr(PriceTable) one = price_work_table(work, PASSES(&plan));
+      g_autoptr(PriceTable) own = price_table_new(model, LAYOUT(&plan), cluster);
       ck_assert_mem_eq(one->layers, own->layers, own->n * sizeof(LayerPrice));
     }
   }

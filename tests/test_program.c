@@ -303,12 +303,12 @@ START_TEST(tensor_collectives_by_the_book)
   setup(&f, "megatron-core");
   f.plan.tp = 4;
   build(&f);
-  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
   ck_assert_int_eq(collectives(work.forward, COLLECTIVE_ALL_REDUCE), 2);
   ck_assert_int_eq(collectives(work.backward, COLLECTIVE_ALL_REDUCE), 2);
   layer_work_clear(&work);
   f.plan.sequence_parallel = TRUE;
-  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
   ck_assert_int_eq(collectives(work.forward, COLLECTIVE_ALL_GATHER), 2);
   ck_assert_int_eq(collectives(work.forward, COLLECTIVE_REDUCE_SCATTER), 2);
   ck_assert_int_eq(collectives(work.backward, COLLECTIVE_ALL_GATHER), 4);
@@ -331,7 +331,7 @@ START_TEST(expert_collectives_mirror)
   f.plan.seq = 128;
   f.plan.sequence_parallel = TRUE;
   build(&f);
-  layer_work_init(&work, model, model_layer(model, 1), &f.plan, f.cluster);
+  layer_work_init(&work, model, model_layer(model, 1), PASSES(&f.plan), f.cluster);
   for (int backward = 0; backward < 2; backward++) {
     const GArray *ops = backward ? work.backward : work.forward;
     for (guint i = 0; i < ops->len; i++)
@@ -355,7 +355,7 @@ START_TEST(logits_are_kept)
 
   setup(&f, "fsdp");
   build(&f);
-  layer_work_init(&work, f.model, model_layer(f.model, f.model->n_layers - 1), &f.plan, f.cluster);
+  layer_work_init(&work, f.model, model_layer(f.model, f.model->n_layers - 1), PASSES(&f.plan), f.cluster);
   ck_assert_double_eq_tol(work.saved_bytes, 4.0 * 128 * 512 + 4.0 * 128 * 1024, 1);
   ck_assert_double_ge(work.transient_bytes, 2.0 * 128 * 1024);
   layer_work_clear(&work);

@@ -98,14 +98,14 @@ static double sum_s(const Planned *f)
 
 static void check_bounds(const Planned *f, const Trace *trace)
 {
-  PriceSums *sums = price_sums_new(f->model, &f->plan, f->cluster);
-  const BoundRanks ranks = bound_ranks(f->model, &f->plan, sums);
+  PriceSums *sums = price_sums_new(f->model, LAYOUT(&f->plan), f->cluster);
+  const BoundRanks ranks = bound_ranks(f->model, LAYOUT(&f->plan), sums);
   Metrics m;
 
   trace_metrics(trace, &m);
-  ck_assert_double_le(bound_time(f->model, &f->plan, f->cluster, sums, NULL), m.iteration_s);
-  ck_assert_double_le(bound_memory(&f->plan, &ranks), m.peak_memory_bytes);
-  ck_assert_double_le(bound_memory_by_order(f->model, &f->plan, sums), m.peak_memory_bytes);
+  ck_assert_double_le(bound_time(f->model, LAYOUT(&f->plan), f->cluster, sums, NULL), m.iteration_s);
+  ck_assert_double_le(bound_memory(LAYOUT(&f->plan), &ranks), m.peak_memory_bytes);
+  ck_assert_double_le(bound_memory_by_order(f->model, LAYOUT(&f->plan), sums), m.peak_memory_bytes);
   price_sums_free(sums);
 }
 
@@ -213,7 +213,7 @@ START_TEST(deferred_by_the_book)
 
   setup(&f, "zb-h1", 1, fixture_cluster("dgx", 4), "megatron-core");
   build(&f);
-  layer_work_init(&work, f.model, model_layer(f.model, 1), &f.plan, f.cluster);
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
   ck_assert_double_eq_tol(work.deferred_bytes, 32.0 * 128 * 512, 1);
   ck_assert_double_lt(work.deferred_bytes, work.saved_bytes);
   layer_work_clear(&work);
@@ -521,7 +521,7 @@ START_TEST(balance_under_memory)
   ck_assert(balance_plan(f.model, f.cluster, &f.plan, NULL));
   ck_assert_int_lt(f.plan.split.layers[0], roomy.layers[0]);
   ck_assert_int_eq(split_layers(&f.plan.split), 16);
-  Program *tight = program_new(f.model, &f.plan, f.cluster, f.prices);
+  Program *tight = program_new(f.model, LAYOUT(&f.plan), f.cluster, f.prices);
   g_autoptr(Trace) fits = simulate(tight);
   for (int row = 0; row < 4; row++)
     ck_assert_double_le(trace_row_peak(fits, row, parts), f.cluster->device.memory_bytes);

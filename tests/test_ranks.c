@@ -51,10 +51,10 @@ START_TEST(full_is_folded)
     if (!fixture_draw_plan(rand, model, cluster, framework, &plan))
       continue;
     tried++;
-    g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
-    g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+    g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
+    g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
     g_autoptr(Trace) folded = simulate(program);
-    g_autoptr(RankRun) run = simulate_ranks(program, &plan, cluster, NULL, 0);
+    g_autoptr(RankRun) run = simulate_ranks(program, LAYOUT(&plan), cluster, NULL, 0);
     ck_assert_int_eq(run->n_rows * run->replicas, plan.gpus);
     check_near(run->end_s, folded->end_s);
     check_traces(run->trace, folded);
@@ -75,8 +75,8 @@ START_TEST(straggler_by_hand)
   setup(&f, 1, 4, 1);
   f.plan.overlap.gradients = FALSE;
   planned_build(&f);
-  g_autoptr(RankRun) alike = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
-  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, &straggler, 1);
+  g_autoptr(RankRun) alike = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, &straggler, 1);
   check_near(run->pass_s[3], 1.5 * alike->pass_s[3]);
   check_near(run->pass_s[2], alike->pass_s[2]);
   ck_assert_int_eq(run->slowest, 3);
@@ -98,8 +98,8 @@ START_TEST(straggler_slows_its_group)
   setup(&f, 4, 2, 2);
   f.plan.overlap.gradients = FALSE;
   planned_build(&f);
-  g_autoptr(RankRun) alike = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
-  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, &straggler, 1);
+  g_autoptr(RankRun) alike = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, &straggler, 1);
   for (int rank = 0; rank < 4; rank++)
     ck_assert_double_gt(run->pass_s[rank], 1.2 * alike->pass_s[rank]);
   for (int rank = 4; rank < 8; rank++)
@@ -119,7 +119,7 @@ START_TEST(uneven_placement)
   setup(&f, 2, 3, 4);
   planned_build(&f);
   g_autoptr(Trace) folded = simulate(f.program);
-  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
 
   ck_assert_double_lt(run->end_s, folded->end_s);
   planned_clear(&f);
@@ -139,7 +139,7 @@ static void sum_seconds(int cp, int shard_group, double seconds[4])
   f.plan.overlap.gradients = FALSE;
   planned_accept(&f);
   planned_build(&f);
-  g_autoptr(RankRun) run = simulate_ranks(f.program, &f.plan, f.cluster, NULL, 0);
+  g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
   for (guint i = run->trace->spans->len; i-- > 0;) {
     const Span *s = &g_array_index(run->trace->spans, Span, i);
     if (s->kind == TASK_REDUCE)
@@ -172,8 +172,8 @@ START_TEST(same_bytes_again)
   setup(&f, 2, 4, 2);
   f.plan.zero = 2;
   planned_build(&f);
-  g_autoptr(RankRun) a = simulate_ranks(f.program, &f.plan, f.cluster, stragglers, 2);
-  g_autoptr(RankRun) b = simulate_ranks(f.program, &f.plan, f.cluster, stragglers, 2);
+  g_autoptr(RankRun) a = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, stragglers, 2);
+  g_autoptr(RankRun) b = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, stragglers, 2);
   ck_assert_mem_eq(a->pass_s, b->pass_s, 16 * sizeof(double));
   ck_assert_mem_eq(a->finish_s, b->finish_s, 16 * sizeof(double));
   ck_assert_double_eq(a->end_s, b->end_s);

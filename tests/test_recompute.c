@@ -95,13 +95,13 @@ END_TEST
 
 static double saved_of(const Planned *f, int layer)
 {
-  g_autoptr(PriceTable) table = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(PriceTable) table = price_table_new(f->model, LAYOUT(&f->plan), f->cluster);
   return price_of_layer(table, f->model, 0, layer)->saved_bytes;
 }
 
 static double backward_of(const Planned *f)
 {
-  g_autoptr(PriceTable) table = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(PriceTable) table = price_table_new(f->model, LAYOUT(&f->plan), f->cluster);
   double s = 0;
 
   for (int i = 1; i <= f->model->blocks; i++)
@@ -143,7 +143,7 @@ START_TEST(groups_keep_one_input)
   setup(&f, "megatron-core");
   f.plan.recompute = RECOMPUTE_FULL;
   f.plan.scope = (RecomputeScope) { .layers = 4 };
-  g_autoptr(PriceTable) table = price_table_new(f.model, &f.plan, f.cluster);
+  g_autoptr(PriceTable) table = price_table_new(f.model, LAYOUT(&f.plan), f.cluster);
   f.plan.recompute = RECOMPUTE_NONE;
   f.plan.scope.layers = 0;
   double none = saved_of(&f, 1), input = 2.0 * 256 * 512;

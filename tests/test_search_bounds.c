@@ -6,13 +6,13 @@
 
 static void check_below(const Instance *in, const Plan *plan)
 {
-  g_autoptr(PriceSums) sums = price_sums_new(in->model, plan, in->cluster);
+  g_autoptr(PriceSums) sums = price_sums_new(in->model, LAYOUT(plan), in->cluster);
   Metrics m;
 
   ck_assert_int_eq(plan_check(plan, in->model, in->cluster, NULL), RULE_NONE);
   instance_simulate(in, plan, NULL, &m);
-  ck_assert_double_le(bound_time(in->model, plan, in->cluster, sums, NULL), m.iteration_s);
-  ck_assert_double_le(bound_time_by_order(in->model, plan, in->cluster, sums), m.iteration_s);
+  ck_assert_double_le(bound_time(in->model, LAYOUT(plan), in->cluster, sums, NULL), m.iteration_s);
+  ck_assert_double_le(bound_time_by_order(in->model, LAYOUT(plan), in->cluster, sums), m.iteration_s);
 }
 
 /* Devices in nodes of 2, of which the links inside or the network are slow. */

@@ -70,17 +70,17 @@ static GArray *draw_question(Instance *in, GRand *rand, const char *framework, i
 
 #define TRIES 40
 
-/* ---- the view ---- */
+/* ---- passes ---- */
 
-/* A layer's price by ops of the whole plan. */
+/* A layer's price by ops that were made for it alone. */
 static LayerPrice price_directly(const Instance *in, const Plan *plan, int spec)
 {
   LayerWork work;
   LayerPrice price;
 
-  layer_work_init(&work, in->model, &in->model->specs[spec], plan, in->cluster);
-  LayerTimes times = layer_times(&work, plan, in->cluster, NULL);
-  layer_price_at(&price, &work, &times, plan, in->cluster);
+  layer_work_init(&work, in->model, &in->model->specs[spec], PASSES(plan), in->cluster);
+  LayerTimes times = layer_times(&work, PASSES(plan), in->cluster, NULL);
+  layer_price_at(&price, &work, &times, PASSES(plan), in->cluster);
   layer_work_clear(&work);
   g_free(times.forward_s);
   g_free(times.backward_s);
@@ -93,7 +93,7 @@ static void check_price(const Instance *in, const Plan *plan, const LayerPrice *
   g_autofree char *label = NULL;
 
   if (memcmp(&own, found, sizeof own) != 0)
-    ck_abort_msg("%s: spec %d: %.17g s forward, %.17g s backward; of the view %.17g and %.17g",
+    ck_abort_msg("%s: spec %d: %.17g s forward, %.17g s backward; of the table %.17g and %.17g",
                  label = plan_label(plan), spec, own.pass[PASS_FORWARD].seconds, own.pass[PASS_BACKWARD].seconds,
                  found->pass[PASS_FORWARD].seconds, found->pass[PASS_BACKWARD].seconds);
 }
@@ -114,9 +114,9 @@ static void check_stages(const Instance *in, const Plan *plan, const PriceTable 
   }
 }
 
-static void check_view(const Instance *in, const Plan *plan)
+static void check_table(const Instance *in, const Plan *plan)
 {
-  g_autoptr(PriceTable) table = price_table_new(in->model, plan, in->cluster);
+  g_autoptr(PriceTable) table = price_table_new(in->model, LAYOUT(plan), in->cluster);
 
   if (table->by_layer)
     check_stages(in, plan, table);
@@ -124,7 +124,7 @@ static void check_view(const Instance *in, const Plan *plan)
     check_price(in, plan, &table->layers[i], i);
 }
 
-START_TEST(views_are_enough)
+START_TEST(tables_are_of_their_passes)
 {
   g_autofree char *name = framework_name(_i);
   GRand *rand = g_rand_new_with_seed(100 + _i);
@@ -135,10 +135,10 @@ START_TEST(views_are_enough)
     g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
     ck_assert_ptr_nonnull(all);
     for (guint k = 0; k < all->len; k += 1 + all->len / 40, checked++)
-      check_view(&in, &g_array_index(all, Plan, k));
+      check_table(&in, &g_array_index(all, Plan, k));
     instance_clear(&in);
   }
-  say_cases("views", name, checked);
+  say_cases("tables", name, checked);
   g_rand_free(rand);
 }
 END_TEST
@@ -152,11 +152,11 @@ typedef struct {
 
 static Bounds bounds_of(const Instance *in, const Plan *plan, const PriceSums *sums)
 {
-  const BoundRanks ranks = bound_ranks(in->model, plan, sums);
+  const BoundRanks ranks = bound_ranks(in->model, LAYOUT(plan), sums);
 
-  return (Bounds) { bound_time(in->model, plan, in->cluster, sums, NULL),
-                    bound_time_by_order(in->model, plan, in->cluster, sums), bound_memory(plan, &ranks),
-                    bound_memory_by_order(in->model, plan, sums) };
+  return (Bounds) { bound_time(in->model, LAYOUT(plan), in->cluster, sums, NULL),
+                    bound_time_by_order(in->model, LAYOUT(plan), in->cluster, sums), bound_memory(LAYOUT(plan), &ranks),
+                    bound_memory_by_order(in->model, LAYOUT(plan), sums) };
 }
 
 typedef struct {
@@ -173,13 +173,13 @@ static void keep_leaf(gpointer data, const SpaceLeaf *leaf)
 {
   const Walks *w = data;
   const Instance *in = w->in;
-  Walked one = { *leaf->plan, bound_time(in->model, leaf->plan, in->cluster, leaf->sums, leaf->ends), 0,
-                 bound_memory(leaf->plan, leaf->ranks) };
+  Walked one = { *leaf->plan, bound_time(in->model, LAYOUT(leaf->plan), in->cluster, leaf->sums, leaf->ends), 0,
+                 bound_memory(LAYOUT(leaf->plan), leaf->ranks) };
   Plan without = one.plan;
 
   space_switch_off(&without, OFF_TENSOR);
   if (leaf->without)
-    one.without_s = bound_time(in->model, &without, in->cluster, leaf->without, leaf->ends);
+    one.without_s = bound_time(in->model, LAYOUT(&without), in->cluster, leaf->without, leaf->ends);
   g_array_append_val(w->walked, one);
 }
 
@@ -200,7 +200,7 @@ static void check_same(const Plan *plan, const char *what, double found, double 
 static void check_afresh(const Instance *in, const Walked *w, PriceCache *warm)
 {
   g_autoptr(PriceCache) cold = price_cache_new(in->model, in->cluster);
-  const PriceSums *found = price_cache_sums(warm, &w->plan), *afresh = price_cache_sums(cold, &w->plan);
+  const PriceSums *found = price_cache_sums(warm, PASSES(&w->plan)), *afresh = price_cache_sums(cold, PASSES(&w->plan));
   const PriceTable *a = found->prices, *b = afresh->prices;
   Bounds x = bounds_of(in, &w->plan, found), y = bounds_of(in, &w->plan, afresh);
   Plan without = w->plan, whole = w->plan;
@@ -217,7 +217,7 @@ static void check_afresh(const Instance *in, const Walked *w, PriceCache *warm)
   space_switch_off(&without, OFF_TENSOR);
   if (w->without_s > 0)
     check_same(&without, "time in the walk", w->without_s,
-               bound_time(in->model, &without, in->cluster, price_cache_sums(cold, &without), NULL));
+               bound_time(in->model, LAYOUT(&without), in->cluster, price_cache_sums(cold, PASSES(&without)), NULL));
   memset(&whole.split, 0, sizeof whole.split);
   if (w->plan.split.stages > 0)
     ck_assert_mem_eq(price_cache_split(cold, &whole), &w->plan.split, sizeof whole.split);
@@ -371,5 +371,5 @@ START_TEST(zero3_first_stage)
 }
 END_TEST
 
-TEST_LOOPS("search prices", { views_are_enough, FRAMEWORKS }, { caches_do_not_matter, FRAMEWORKS },
+TEST_LOOPS("search prices", { tables_are_of_their_passes, FRAMEWORKS }, { caches_do_not_matter, FRAMEWORKS },
            { frameworks_agree, FRAMEWORKS }, { fixed_to_the_best, FRAMEWORKS }, { zero3_first_stage, 1 })

@@ -78,10 +78,10 @@ START_TEST(context_shards_states)
 
   setup(&f, 16384, 8);
   f.plan.zero = 1;
-  double states = op_state_bytes(&f.plan);
+  double states = op_state_bytes(STATES(&f.plan));
   divide_context(&f, 4, CONTEXT_RING);
-  ck_assert_double_eq(op_state_bytes(&f.plan), states);
-  ck_assert_int_eq(mesh_replicas(&f.plan, f.cluster).size, 8);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
+  ck_assert_int_eq(state_group(LAYOUT(&f.plan), f.cluster, FALSE, RANKS_REPLICAS).size, 8);
   planned_clear(&f);
 }
 END_TEST
@@ -126,7 +126,7 @@ START_TEST(fp8_is_of_the_blocks)
   setup(&f, 4096, 8);
   f.cluster->device.peak_flops_per_s[DTYPE_FP8] = 2 * f.cluster->device.peak_flops_per_s[DTYPE_BF16];
   LayerSums wide = block_of(&f);
-  double states = op_state_bytes(&f.plan);
+  double states = op_state_bytes(STATES(&f.plan));
   plan_set_format(&f.plan, DTYPE_FP8);
   LayerSums narrow = block_of(&f);
   planned_accept(&f);
@@ -134,13 +134,13 @@ START_TEST(fp8_is_of_the_blocks)
   ck_assert_double_eq(narrow.flops, wide.flops);
   /* qkv's and the feed-forward's inputs: 1 of 2 bytes; the projection's: 1 more */
   ck_assert_double_eq_tol(wide.saved_bytes - narrow.saved_bytes, 4096.0 * (1024 + 1024 + 3072 - 1024), 0.5);
-  ck_assert_double_eq(op_state_bytes(&f.plan), states + 2);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states + 2);
   f.framework->fp8_primary = TRUE; /* 1 byte in rows, 1 in columns, for 2 */
-  ck_assert_double_eq(op_state_bytes(&f.plan), states);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
   f.framework->fp8_primary = FALSE;
   f.framework->fp8 = FP8_TENSORWISE;
   ck_assert_double_eq(block_of(&f).saved_bytes, wide.saved_bytes);
-  ck_assert_double_eq(op_state_bytes(&f.plan), states);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states);
   f.framework->fp8 = FP8_NONE;
   planned_refuse(&f, RULE_PRECISION, "plan: precision: \"fp8\": expected bf16, fp16 or fp32, megatron-core has no fp8 "
                                      "recipe");
@@ -159,7 +159,7 @@ START_TEST(fp8_is_faster)
 
   for (int i = 0; i < 2; i++) {
     plan_set_format(&plan, i ? DTYPE_FP8 : DTYPE_BF16);
-    g_autoptr(PriceTable) table = price_table_new(model, &plan, cluster);
+    g_autoptr(PriceTable) table = price_table_new(model, LAYOUT(&plan), cluster);
     seconds[i] = table->layers[model->layers[1]].pass[PASS_BACKWARD].seconds;
   }
   ck_assert(seconds[1] < 0.8 * seconds[0] && seconds[1] > 0.5 * seconds[0]);
@@ -194,9 +194,9 @@ START_TEST(states_over_a_node)
   f.plan.global_batch = 4 * 32;
   f.plan.shard_group = 8;
   planned_accept(&f);
-  ck_assert_int_eq(mesh_shards(&f.plan, f.cluster).per_domain[0], 8);
-  ck_assert_int_eq(mesh_shard_copies(&f.plan, f.cluster).per_domain[0], 1);
-  ck_assert_double_eq(op_state_bytes(&f.plan), (2 + 4 + 12) / 8.0);
+  ck_assert_int_eq(state_group(LAYOUT(&f.plan), f.cluster, FALSE, RANKS_SHARDS).per_domain[0], 8);
+  ck_assert_int_eq(state_group(LAYOUT(&f.plan), f.cluster, FALSE, RANKS_COPIES).per_domain[0], 1);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), (2 + 4 + 12) / 8.0);
   g_autoptr(Trace) trace = simulate_plan(f.model, f.cluster, &f.plan);
   ck_assert_int_gt(reductions(trace, COLLECTIVE_REDUCE_SCATTER, &inside), 0);
   ck_assert_int_gt(reductions(trace, COLLECTIVE_ALL_REDUCE, &across), 0);
@@ -233,14 +233,14 @@ START_TEST(optimizer_on_the_host)
 
   setup(&f, 512, 8);
   f.plan.zero = 1;
-  double states = op_state_bytes(&f.plan);
+  double states = op_state_bytes(STATES(&f.plan));
   f.plan.offload.optimizer = STORE_CPU;
   f.cluster->host_memory_bytes = 1e12;
   f.cluster->host_memory_bytes_per_s = 2e11;
   f.cluster->device.host_bytes_per_s = 2.5e10;
   planned_accept(&f);
-  ck_assert_double_eq(op_state_bytes(&f.plan), states - 12 / 8.0);
-  OptimizerPrice price = optimizer_price(&f.plan, f.cluster, 8e9, 0);
+  ck_assert_double_eq(op_state_bytes(STATES(&f.plan)), states - 12 / 8.0);
+  OptimizerPrice price = optimizer_price(STATES(&f.plan), f.cluster, 8e9, 0);
   ck_assert_double_eq_tol(price.offload_s, 1e9 * (4 + 2) / 2.5e10, 1e-6);
   ck_assert_double_eq_tol(price.seconds - price.offload_s, 8 * 1e9 * 30 / 2e11, 1e-4);
   Metrics m = planned_run(&f);
@@ -260,7 +260,7 @@ static double shard_copies(const Planned *f)
   LayerWork work;
   double bytes = 0;
 
-  layer_work_init(&work, f->model, model_layer(f->model, f->model->n_layers - 2), &f->plan, f->cluster);
+  layer_work_init(&work, f->model, model_layer(f->model, f->model->n_layers - 2), PASSES(&f->plan), f->cluster);
   for (guint i = 0; i < work.backward->len; i++) {
     const Op *op = &g_array_index(work.backward, Op, i);
     bytes += g_str_equal(op->name, "shard copies") ? op->memory.bytes : 0;

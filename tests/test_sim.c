@@ -32,7 +32,7 @@ static Trace *run_crowded(const char *schedule, int p, int m, int v, double forw
   plan.global_batch = m;
   plan.schedule = schedule_find(schedule);
   ck_assert_msg(plan_check(&plan, model, cluster, &error) == RULE_NONE, "%s", error ? error->message : "");
-  g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
   ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
   crowd(program, p, crowding);
   return simulate(program);
@@ -146,8 +146,8 @@ START_TEST(random_plans)
     if (!fixture_draw_plan(rand, model, cluster, framework, &plan))
       continue;
     tried++;
-    g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
-    g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+    g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
+    g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
     ck_assert_msg(program_check(program, &error), "%s", error ? error->message : "");
     g_autoptr(Trace) slowed = simulate(program);
     check_lanes(program, slowed);

@@ -228,7 +228,7 @@ START_TEST(work_is_of_the_blocks)
   ck_assert_int_eq(plan.attention, ATTENTION_UNFUSED);
   plan.micro_batch = 2;
   plan.precision = DTYPE_FP16;
-  layer_work_init(&work, model, model_layer(model, 1), &plan, cluster);
+  layer_work_init(&work, model, model_layer(model, 1), PASSES(&plan), cluster);
   ck_assert_double_eq_tol(sum_of(work.forward, "scores", &saved), 2 * elements * 64, 1);
   ck_assert_double_eq_tol(sum_of(work.backward, "context", &saved), 4 * elements * 64, 1);
   ck_assert_double_eq(saved, 0);

@@ -39,7 +39,7 @@ static Run run(Planned *f)
 
 static double rank_params(const Planned *f)
 {
-  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
+  g_autoptr(PriceTable) prices = price_table_new(f->model, LAYOUT(&f->plan), f->cluster);
   double params = 0;
 
   for (int i = 0; i < f->model->n_layers; i++)
@@ -53,12 +53,12 @@ START_TEST(copies_share_the_node)
   Planned f;
 
   setup(&f, "deepspeed", 8);
-  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_CPU, TRUE, 1e9), 1e9 / 2.5e10, 1e-12);
-  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_NVME, TRUE, 1e9), 8e9 / 2e10, 1e-12);
-  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_NVME, FALSE, 1e9), 8e9 / 1e10, 1e-12);
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, STATES(&f.plan), STORE_CPU, TRUE, 1e9), 1e9 / 2.5e10, 1e-12);
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, STATES(&f.plan), STORE_NVME, TRUE, 1e9), 8e9 / 2e10, 1e-12);
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, STATES(&f.plan), STORE_NVME, FALSE, 1e9), 8e9 / 1e10, 1e-12);
   f.cluster->host_memory_bytes_per_s = 1e11;
-  ck_assert_double_eq_tol(host_copy_s(f.cluster, &f.plan, STORE_CPU, TRUE, 1e9), 8e9 / 1e11, 1e-12);
-  ck_assert_double_eq(host_copy_s(f.cluster, &f.plan, STORE_DEVICE, TRUE, 1e9), 0);
+  ck_assert_double_eq_tol(host_copy_s(f.cluster, STATES(&f.plan), STORE_CPU, TRUE, 1e9), 8e9 / 1e11, 1e-12);
+  ck_assert_double_eq(host_copy_s(f.cluster, STATES(&f.plan), STORE_DEVICE, TRUE, 1e9), 0);
   planned_clear(&f);
 }
 END_TEST
@@ -72,17 +72,17 @@ START_TEST(sub_groups_overlap)
   f.plan.zero = 1;
   f.plan.offload.optimizer = STORE_NVME;
   double adam = 1e9 * 30 * 8 / 2e11, up = 2e9 / 2.5e10, drives = 1e9 * 16 * 8 * (1 / 2e10 + 1 / 1e10);
-  HostStep whole = host_step(&f.plan, f.cluster, 1e9, 2);
+  HostStep whole = host_step(STATES(&f.plan), f.cluster, 1e9);
   ck_assert_double_eq_tol(whole.host_s + whole.copied_s, adam + up + drives, 1e-9);
   f.plan.offload.sub_group = 1e8;
-  HostStep ten = host_step(&f.plan, f.cluster, 1e9, 2);
+  HostStep ten = host_step(STATES(&f.plan), f.cluster, 1e9);
   ck_assert_double_eq_tol(ten.host_s + ten.copied_s, drives + (adam + up) / 10, 1e-9);
   f.plan.offload.delayed = TRUE;
-  HostStep late = host_step(&f.plan, f.cluster, 1e9, 2);
+  HostStep late = host_step(STATES(&f.plan), f.cluster, 1e9);
   ck_assert_double_eq_tol(late.beside_s, adam + drives, 1e-9);
   ck_assert_double_eq_tol(late.copied_s, up, 1e-9);
   f.plan.overlap.offload = FALSE;
-  ck_assert_double_eq_tol(host_step(&f.plan, f.cluster, 1e9, 2).copied_s, 2 * up, 1e-9);
+  ck_assert_double_eq_tol(host_step(STATES(&f.plan), f.cluster, 1e9).copied_s, 2 * up, 1e-9);
   planned_clear(&f);
 }
 END_TEST
@@ -185,7 +185,7 @@ START_TEST(windows_bound_gathers)
 
   setup(&f, "deepspeed", 8);
   f.plan.zero = 3;
-  g_autoptr(PriceTable) prices = price_table_new(f.model, &f.plan, f.cluster);
+  g_autoptr(PriceTable) prices = price_table_new(f.model, LAYOUT(&f.plan), f.cluster);
   double block = prices->layers[f.model->layers[1]].params;
   Run one_ahead = run(&f);
   f.plan.sharding.prefetch = 3.5 * block;
@@ -280,11 +280,11 @@ START_TEST(volumes_fall_to_a_quarter)
   setup(&f, "deepspeed", 32);
   f.plan.global_batch = 32;
   f.plan.zero = 3;
-  double size = 2 * rank_params(&f), states = op_state_bytes(&f.plan);
+  double size = 2 * rank_params(&f), states = op_state_bytes(STATES(&f.plan));
   ck_assert_double_eq_tol((network_bytes(&f, TASK_GATHER, 1) + network_bytes(&f, TASK_REDUCE, 1)) / size, 3, 1e-9);
   Run plain = run(&f);
   f.plan.sharding.secondary = 8;
-  ck_assert_double_eq_tol(op_state_bytes(&f.plan), states + 2 / 8.0, 1e-12);
+  ck_assert_double_eq_tol(op_state_bytes(STATES(&f.plan)), states + 2 / 8.0, 1e-12);
   f.plan.sharding.quantized_weights = f.plan.sharding.quantized_gradients = TRUE;
   ck_assert_double_eq_tol(network_bytes(&f, TASK_GATHER, 1) / size, 0.5, 1e-9);
   ck_assert_double_eq_tol(network_bytes(&f, TASK_REDUCE, 1) / size, 0.25, 1e-9);

@@ -1,5 +1,5 @@
 /* Strategies by layer: keys, rules, prices, memory, programs and simulations against the plans they are made of. */
-#include "cost/layout.h"
+#include "cost/redistribute.h"
 #include "main.h"
 #include "planned.h"
 #include "sim/simulate.h"
@@ -126,6 +126,15 @@ START_TEST(one_strategy_is_the_plan)
 }
 END_TEST
 
+/* The plan as the layer's run has it. */
+static Plan plan_of_layer(const Plan *plan, int layer)
+{
+  StrategyRun own = plan_run(plan);
+  gboolean block = layer >= 1 && layer <= strategies_layers(&plan->strategies);
+
+  return plan_of_run(plan, block ? strategies_find(&plan->strategies, layer - 1) : &own);
+}
+
 /* A layer takes what it takes in its own plan, and the change of layout in front of it. */
 START_TEST(prices_are_those_of_their_plans)
 {
@@ -139,13 +148,14 @@ START_TEST(prices_are_those_of_their_plans)
   ck_assert_int_eq(four.dp, 2);
   ck_assert_int_eq(four.micro_batch, 4);
   ck_assert_int_eq(plan_micro_batches(&four), plan_micro_batches(&f.plan));
-  g_autoptr(PriceTable) of_four = price_table_new(f.model, &four, f.cluster);
-  g_autoptr(PriceTable) of_two = price_table_new(f.model, &two, f.cluster);
-  g_autoptr(PriceTable) all = price_table_new(f.model, &f.plan, f.cluster);
+  g_autoptr(PriceTable) of_four = price_table_new(f.model, LAYOUT(&four), f.cluster);
+  g_autoptr(PriceTable) of_two = price_table_new(f.model, LAYOUT(&two), f.cluster);
+  g_autoptr(PriceTable) all = price_table_new(f.model, LAYOUT(&f.plan), f.cluster);
   const LayerPrice *block4 = price_of_layer(of_four, f.model, 0, 1), *block2 = price_of_layer(of_two, f.model, 0, 1);
   const LayerPrice *first = price_of_layer(all, f.model, 0, 1), *second = price_of_layer(all, f.model, 0, 2);
   const LayerPrice *third = price_of_layer(all, f.model, 0, 3), *fourth = price_of_layer(all, f.model, 0, 4);
-  double up = layout_change_s(f.model, &own, &four, f.cluster), down = layout_change_s(f.model, &four, &own, f.cluster);
+  double up = redistribute_s(f.model, PASSES(&own), PASSES(&four), f.cluster);
+  double down = redistribute_s(f.model, PASSES(&four), PASSES(&own), f.cluster);
 
   ck_assert_double_gt(up, 0);
   ck_assert_double_gt(down, 0); /* its rows are divided */
@@ -166,7 +176,7 @@ END_TEST
 /* States of an optimizer beyond those of each parameter, of a layer in its own plan. */
 static double extra_bytes(const Plan *view, const Model *model, const Cluster *cluster, int layer)
 {
-  g_autoptr(PriceTable) prices = price_table_new(model, view, cluster);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(view), cluster);
   double bytes = price_of_layer(prices, model, 0, layer)->optimizer[0].state_bytes;
 
   return bytes / (view->zero > 0 ? plan_shards(view) : 1);
@@ -192,7 +202,7 @@ START_TEST(states_add_up)
     int end = plan_stage_first_layer(&f.plan, f.model, stage + 1);
     for (int i = plan_stage_first_layer(&f.plan, f.model, stage); i < end; i++) {
       Plan view = plan_of_layer(&f.plan, i);
-      StateBytes states = op_states(&view);
+      StateBytes states = op_states(STATES(&view));
       double params = price_of_layer(f.prices, f.model, 0, i)->params;
       sum.weights += params * states.weights;
       sum.gradients += params * states.gradients;
@@ -234,7 +244,7 @@ START_TEST(communication_over_own_groups)
   planned_build(&f);
   double four = price_of_layer(f.prices, f.model, 0, 1)->params, one = price_of_layer(f.prices, f.model, 0, 3)->params;
   double embedding = price_of_layer(f.prices, f.model, 0, 0)->params;
-  double reduce = op_reduce_bytes(&f.plan), m = plan_micro_batches(&f.plan);
+  double reduce = STATES(&f.plan)->reduce_bytes, m = plan_micro_batches(&f.plan);
 
   ck_assert_double_eq_tol(4 * four, one, 0.01 * one); /* norms are whole on each */
   ck_assert_double_eq(moved_bytes(f.program, 0, TASK_REDUCE, 2), m * 2 * four * reduce);

@@ -64,8 +64,8 @@ START_TEST(agrees_with_the_engine)
     if (!fixture_draw_plan(rand, model, cluster, framework, &plan))
       continue;
     tried++;
-    g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
-    g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+    g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
+    g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
     g_autoptr(Sweep) sweep = sweep_new(program);
     ck_assert_ptr_nonnull(sweep);
     slowed += compare(program, sweep, 1e-12);
@@ -93,7 +93,7 @@ START_TEST(takes_other_durations)
   plan.gpus = plan.pp = 4;
   plan.global_batch = 8;
   plan.schedule = schedule_find("1f1b");
-  g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
   g_autoptr(Sweep) sweep = sweep_new(program);
   g_autofree double *seconds = g_new(double, program->segments->len);
   for (guint i = 0; i < program->segments->len; i++)

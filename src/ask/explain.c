@@ -178,7 +178,8 @@ char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *
     return explain_illegal(f, model, cluster);
   g_autofree char *change = relaxation(model, cluster, options);
   g_autofree char *label = plan_label(&f->least.plan), *need = format_bytes(f->least.metrics.peak_memory_bytes);
-  const Device *device = &mesh_site(&f->least.plan, cluster, f->least.metrics.peak_row)->device;
+  const Mesh mesh = mesh_of(&f->least.plan);
+  const Device *device = &mesh_site(&mesh, cluster, f->least.metrics.peak_row)->device;
   g_autofree char *have = format_bytes(device->memory_bytes);
   return g_strdup_printf("no plan fits: the smallest (%s) needs %s a GPU and %s has %s; %s", label, need,
                          device->name, have, change);

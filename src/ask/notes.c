@@ -10,12 +10,14 @@
 static double saved_bytes(const Model *model, const Plan *plan, const Cluster *cluster)
 {
   double saved = 0;
+  PassLayout passes;
 
+  pass_layout_init(&passes, plan);
   for (int i = 0; i < model->n_layers; i++) {
     LayerWork work;
     if (model_layer(model, i)->kind != LAYER_BLOCK || (i > 1 && model->layers[i] == model->layers[i - 1]))
       continue;
-    layer_work_init(&work, model, model_layer(model, i), plan, cluster);
+    layer_work_init(&work, model, model_layer(model, i), &passes, cluster);
     saved = MAX(saved, work.saved_bytes);
     layer_work_clear(&work);
   }

@@ -53,11 +53,13 @@ static void try_plan(const Orders *o, const Plan *plan, const char *split)
 static void try_order(const Orders *o, Plan plan)
 {
   const Result *r = o->best;
-  g_autoptr(PriceTable) prices = price_table_new(r->model, &plan, r->cluster);
+  const Layout given = layout_of(&plan);
+  g_autoptr(PriceTable) prices = price_table_new(r->model, &given, r->cluster);
 
   plan.split.stages = 0;
+  const Layout equal = layout_of(&plan);
   try_plan(o, &plan, "equal");
-  if (balance_by_room(r->model, r->cluster, &plan, prices, &plan.split))
+  if (balance_by_room(r->model, r->cluster, &equal, prices, &plan.split))
     try_plan(o, &plan, "balanced");
 }
 

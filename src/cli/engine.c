@@ -71,19 +71,20 @@ static Trace *simulate_all(const EngineOptions *o, const Model *model, const Clu
                            char **ranks_text, GError **error)
 {
   g_autoptr(GArray) stragglers = parse_stragglers(o, plan->gpus, error);
-  g_autoptr(PriceTable) prices = stragglers ? price_table_new(model, plan, cluster) : NULL;
-  g_autoptr(Program) program = stragglers ? program_new(model, plan, cluster, prices) : NULL;
+  const Layout layout = layout_of(plan);
+  g_autoptr(PriceTable) prices = stragglers ? price_table_new(model, &layout, cluster) : NULL;
+  g_autoptr(Program) program = stragglers ? program_new(model, &layout, cluster, prices) : NULL;
   g_autoptr(RankRun) run = NULL;
 
   if (!stragglers)
     return NULL;
-  run = simulate_ranks(program, plan, cluster, (const Straggler *)stragglers->data, stragglers->len);
+  run = simulate_ranks(program, &layout, cluster, (const Straggler *)stragglers->data, stragglers->len);
   if (!run) {
     refuse(error, "--ranks all: collectives of this plan that slow computation wait for one another across stages: "
                   "expected a plan whose gradients are not reduced beside computation");
     return NULL;
   }
-  *ranks_text = report_ranks(run, plan);
+  *ranks_text = report_ranks(run, &layout);
   return g_steal_pointer(&run->trace);
 }
 

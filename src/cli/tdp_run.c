@@ -178,8 +178,9 @@ static gboolean load(Run *r, GError **error)
   r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
   if (!r->cluster || !cli_load_plan(r->options.plan, r->model, r->cluster, &r->plan, &r->framework, &path, error))
     return FALSE;
-  r->prices = price_table_new(r->model, &r->plan, r->cluster);
-  r->program = program_new(r->model, &r->plan, r->cluster, r->prices);
+  const Layout layout = layout_of(&r->plan);
+  r->prices = price_table_new(r->model, &layout, r->cluster);
+  r->program = program_new(r->model, &layout, r->cluster, r->prices);
   if (!exec_check(r->model, &r->plan, r->program, error)) {
     g_prefix_error(error, "%s: ", path);
     return FALSE;

@@ -9,14 +9,14 @@
 /* Of a parameter on NVMe, each way: fp32 master weight, moments and gradient (arXiv 2104.07857, section 4). */
 #define NVME_STEP_BYTES 16.0
 
-static int sharing(const Cluster *cluster, const Plan *plan)
+static int sharing(const Cluster *cluster, const StateLayout *states)
 {
-  return MIN(cluster->devices_per_node, plan->gpus);
+  return MIN(cluster->devices_per_node, states->ranks);
 }
 
-double host_copy_s(const Cluster *c, const Plan *plan, Store store, gboolean to_device, double bytes)
+double host_copy_s(const Cluster *c, const StateLayout *states, Store store, gboolean to_device, double bytes)
 {
-  double all = bytes * sharing(c, plan), seconds = bytes / c->device.host_bytes_per_s;
+  double all = bytes * sharing(c, states), seconds = bytes / c->device.host_bytes_per_s;
 
   if (store == STORE_DEVICE)
     return 0;
@@ -26,33 +26,34 @@ double host_copy_s(const Cluster *c, const Plan *plan, Store store, gboolean to_
   return seconds;
 }
 
-static double nvme_s(const Plan *plan, const Cluster *c, double owned)
+static double nvme_s(const StateLayout *states, const Cluster *c, double owned)
 {
-  double beyond = optimizer_bytes_beyond(&plan->optimizer, plan->precision);
-  double bytes = owned * (NVME_STEP_BYTES + beyond) * sharing(c, plan);
-  return plan->offload.optimizer == STORE_NVME ? bytes / c->nvme_read_bytes_per_s + bytes / c->nvme_write_bytes_per_s
+  double beyond = optimizer_bytes_beyond(&states->optimizer, states->formats.precision);
+  double bytes = owned * (NVME_STEP_BYTES + beyond) * sharing(c, states);
+  return states->offload.optimizer == STORE_NVME ? bytes / c->nvme_read_bytes_per_s + bytes / c->nvme_write_bytes_per_s
                                                : 0;
 }
 
 /* Updated weights go to the device, or to NVMe where passes fetch them from. */
-static double weights_s(const Plan *plan, const Cluster *c, double bytes)
+static double weights_s(const StateLayout *states, const Cluster *c, double bytes)
 {
-  if (plan->offload.parameters)
-    return plan->offload.parameters == STORE_NVME ? bytes * sharing(c, plan) / c->nvme_write_bytes_per_s : 0;
-  return host_copy_s(c, plan, STORE_CPU, TRUE, bytes);
+  if (states->offload.parameters)
+    return states->offload.parameters == STORE_NVME ? bytes * sharing(c, states) / c->nvme_write_bytes_per_s : 0;
+  return host_copy_s(c, states, STORE_CPU, TRUE, bytes);
 }
 
-HostStep host_step(const Plan *plan, const Cluster *c, double owned, double gradient_bytes)
+HostStep host_step(const StateLayout *states, const Cluster *c, double owned)
 {
-  double groups = plan->offload.sub_group > 0 ? MAX(1, ceil(owned / plan->offload.sub_group)) : 1;
-  double beyond = optimizer_bytes_beyond(&plan->optimizer, plan->precision);
-  double adam = owned * (HOST_STEP_BYTES + 2 * beyond) * sharing(c, plan) / c->host_memory_bytes_per_s;
-  double states = nvme_s(plan, c, owned), weights = weights_s(plan, c, owned * dtype_bytes[plan->precision]);
-  double down = plan_stores_gradients(plan) ? 0 : host_copy_s(c, plan, STORE_CPU, FALSE, owned * gradient_bytes);
+  double groups = states->offload.sub_group > 0 ? MAX(1, ceil(owned / states->offload.sub_group)) : 1;
+  double beyond = optimizer_bytes_beyond(&states->optimizer, states->formats.precision);
+  double adam = owned * (HOST_STEP_BYTES + 2 * beyond) * sharing(c, states) / c->host_memory_bytes_per_s;
+  double nvme = nvme_s(states, c, owned);
+  double weights = weights_s(states, c, owned * dtype_bytes[states->formats.precision]);
+  double down = states->stores_gradients ? 0 : host_copy_s(c, states, STORE_CPU, FALSE, owned * states->reduce_bytes);
 
-  if (plan->offload.delayed)
-    return (HostStep) { .copied_s = down + weights, .beside_s = adam + states };
-  double most = MAX(adam, MAX(states, weights)), sum = adam + states + weights;
+  if (states->offload.delayed)
+    return (HostStep) { .copied_s = down + weights, .beside_s = adam + nvme };
+  double most = MAX(adam, MAX(nvme, weights)), sum = adam + nvme + weights;
   double whole = most + (sum - most) / groups;
   return (HostStep) { .copied_s = down + MAX(0, whole - adam), .host_s = adam };
 }

@@ -15,10 +15,10 @@
 #ifndef TDP_COST_OFFLOAD_H
 #define TDP_COST_OFFLOAD_H
 
-#include "plan/plan.h"
+#include "layout/layout.h"
 
 /* To the device, or from it. Nothing where `store` is the device. */
-double host_copy_s(const Cluster *cluster, const Plan *plan, Store store, gboolean to_device, double bytes);
+double host_copy_s(const Cluster *cluster, const StateLayout *states, Store store, gboolean to_device, double bytes);
 
 typedef struct {
   double copied_s; /* gradients down, where they have not gone before, and what of weights and states is not hidden */
@@ -26,7 +26,7 @@ typedef struct {
   double beside_s; /* of a delayed update, before copies: runs beside passes; 0 otherwise */
 } HostStep;
 
-/* For a rank that updates so many parameters, whose gradients have so many bytes each. */
-HostStep host_step(const Plan *plan, const Cluster *cluster, double owned, double gradient_bytes);
+/* For a rank that updates so many parameters. */
+HostStep host_step(const StateLayout *states, const Cluster *cluster, double owned);
 
 #endif

@@ -22,12 +22,12 @@ struct OpTimes {
 };
 
 /* Compared as memory: what differs between members only makes an op unknown. */
-static void fill_key(Key *key, const Op *op, const Plan *plan, const Cluster *cluster)
+static void fill_key(Key *key, const Op *op, const PassLayout *passes, const Cluster *cluster)
 {
   memset(key, 0, sizeof *key);
   key->cluster = cluster;
-  key->framework = plan->framework;
-  key->attention = plan->attention;
+  key->framework = passes->framework;
+  key->attention = passes->attention;
   key->backward = op->pass != PASS_FORWARD;
   key->op = *op;
   key->op.name = NULL;
@@ -71,18 +71,18 @@ void op_times_free(OpTimes *t)
   g_free(t);
 }
 
-double op_times_s(OpTimes *t, const Op *op, const Plan *plan, const Cluster *cluster)
+double op_times_s(OpTimes *t, const Op *op, const PassLayout *passes, const Cluster *cluster)
 {
   Key key;
 
   if (!t || op->kind == OP_MEMORY)
-    return op_s(op, plan, cluster);
-  fill_key(&key, op, plan, cluster);
+    return op_s(op, passes, cluster);
+  fill_key(&key, op, passes, cluster);
   const Entry *known = g_hash_table_lookup(t->entries, &key);
   if (known)
     return known->seconds;
   Entry *entry = g_new(Entry, 1);
-  *entry = (Entry) { key, op_s(op, plan, cluster) };
+  *entry = (Entry) { key, op_s(op, passes, cluster) };
   g_hash_table_add(t->entries, entry);
   return entry->seconds;
 }

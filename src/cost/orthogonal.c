@@ -23,16 +23,16 @@ typedef struct {
   int exchanges;
 } Share;
 
-static Share share_of(const OpMatrix *matrix, const Plan *plan, int ranks)
+static Share share_of(const OpMatrix *matrix, const Optimizer *optimizer, int ranks)
 {
   double rows = matrix->rows, columns = matrix->columns;
   gboolean by_rows = matrix->split == LINEAR_ROW;
 
-  if (ranks > 1 && matrix->split != LINEAR_REPLICATED && plan->optimizer.muon_mode == MUON_DISTRIBUTED) {
+  if (ranks > 1 && matrix->split != LINEAR_REPLICATED && optimizer->muon_mode == MUON_DISTRIBUTED) {
     double m = by_rows ? columns : rows, n = by_rows ? rows : columns;
-    return (Share) { m, n, COLLECTIVE_ALL_REDUCE, m * m * dtype_bytes[NEWTON_DTYPE], plan->optimizer.newton_steps };
+    return (Share) { m, n, COLLECTIVE_ALL_REDUCE, m * m * dtype_bytes[NEWTON_DTYPE], optimizer->newton_steps };
   }
-  if (ranks > 1 && matrix->split != LINEAR_REPLICATED && plan->optimizer.muon_mode == MUON_DUPLICATED) {
+  if (ranks > 1 && matrix->split != LINEAR_REPLICATED && optimizer->muon_mode == MUON_DUPLICATED) {
     rows *= by_rows ? ranks : 1;
     columns *= by_rows ? 1 : ranks;
     return (Share) { MIN(rows, columns), MAX(rows, columns), COLLECTIVE_ALL_GATHER,
@@ -41,13 +41,12 @@ static Share share_of(const OpMatrix *matrix, const Plan *plan, int ranks)
   return (Share) { MIN(rows, columns), MAX(rows, columns), COLLECTIVE_ALL_GATHER, 0, 0 };
 }
 
-static void add_matrix(OptimizerWork *sum, const OpMatrix *matrix, const Plan *plan, const Cluster *cluster)
+static void add_matrix(OptimizerWork *sum, const OpMatrix *matrix, const PassLayout *passes, const Cluster *cluster)
 {
-  int ranks = matrix->experts ? plan_expert_tensor(plan) : plan->tp;
-  GroupShape group = matrix->experts && plan_experts_apart(plan) ? mesh_expert_group(plan, cluster, EXPERT_TENSOR)
-                                                                 : mesh_group(plan, cluster, AXIS_TENSOR);
-  Share share = share_of(matrix, plan, ranks);
-  double steps = plan->optimizer.newton_steps, newton = steps * step_s(cluster, share.m, share.n, 1);
+  int ranks = matrix->experts ? passes->etp : passes->tp;
+  GroupShape group = pass_group(passes, cluster, matrix->experts ? RANKS_EXPERT_TENSOR : RANKS_TENSOR);
+  Share share = share_of(matrix, &passes->optimizer, ranks);
+  double steps = passes->optimizer.newton_steps, newton = steps * step_s(cluster, share.m, share.n, 1);
   double once_s = share.exchanges ? collective_cost(cluster, share.what, share.bytes, &group).seconds : 0;
   double exchange = share.exchanges * once_s;
 
@@ -57,13 +56,13 @@ static void add_matrix(OptimizerWork *sum, const OpMatrix *matrix, const Plan *p
   sum->newton_most_s = MAX(sum->newton_most_s, newton + exchange);
 }
 
-OptimizerWork optimizer_work(const LayerWork *work, gboolean experts, const Plan *plan, const Cluster *cluster)
+OptimizerWork optimizer_work(const LayerWork *work, gboolean experts, const PassLayout *passes, const Cluster *cluster)
 {
   OptimizerWork sum = { .state_bytes = work->state_bytes[experts] };
 
   for (guint i = 0; work->matrices && i < work->matrices->len; i++)
     if (!g_array_index(work->matrices, OpMatrix, i).experts == !experts)
-      add_matrix(&sum, &g_array_index(work->matrices, OpMatrix, i), plan, cluster);
+      add_matrix(&sum, &g_array_index(work->matrices, OpMatrix, i), passes, cluster);
   return sum;
 }
 
@@ -76,9 +75,9 @@ void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer)
   sum->newton_most_s = MAX(sum->newton_most_s, layer->newton_most_s);
 }
 
-OptimizerPrice optimizer_work_price(const OptimizerWork *w, const Plan *plan, const Cluster *cluster)
+OptimizerPrice optimizer_work_price(const OptimizerWork *w, const StateLayout *s, const Cluster *cluster)
 {
-  double shards = plan->zero >= 1 ? plan_shards(plan) : 1;
+  double shards = s->optimizer_parts;
   double newton = MAX((w->newton_s + w->tensor_s) / shards, w->newton_most_s);
   double states = 2 * w->state_bytes / shards / (cluster->device.memory_bytes_per_s *
                                                  cluster->device.kernels.memory_fraction);
@@ -86,8 +85,8 @@ OptimizerPrice optimizer_work_price(const OptimizerWork *w, const Plan *plan, co
   return (OptimizerPrice) { .seconds = newton + states };
 }
 
-double optimizer_gather_bytes(const OptimizerWork *w, const Plan *plan)
+double optimizer_gather_bytes(const OptimizerWork *w, const StateLayout *s)
 {
-  int times = plan->zero == 0 || plan_replicas(plan) == 1 ? 0 : plan->zero == 3 ? 2 : 1;
+  int times = s->zero == 0 || !s->sums ? 0 : s->zero == 3 ? 2 : 1;
   return times * w->matrices * dtype_bytes[NEWTON_DTYPE];
 }

@@ -20,14 +20,14 @@
 #include "cost/price.h"
 
 /* Of a layer; `experts`: of those that are apart. */
-OptimizerWork optimizer_work(const LayerWork *work, gboolean experts, const Plan *plan, const Cluster *cluster);
+OptimizerWork optimizer_work(const LayerWork *work, gboolean experts, const PassLayout *passes, const Cluster *cluster);
 
 void optimizer_work_add(OptimizerWork *sum, const OptimizerWork *layer);
 
-/* What it adds to the step of a rank that has so much of it; the plan is the view of these parameters. */
-OptimizerPrice optimizer_work_price(const OptimizerWork *work, const Plan *plan, const Cluster *cluster);
+/* What it adds to the step of a rank that has so much of it. */
+OptimizerPrice optimizer_work_price(const OptimizerWork *work, const StateLayout *states, const Cluster *cluster);
 
 /* Bytes that are gathered over the ranks that ZeRO divides over before they can start; 0 = nothing. */
-double optimizer_gather_bytes(const OptimizerWork *work, const Plan *plan);
+double optimizer_gather_bytes(const OptimizerWork *work, const StateLayout *states);
 
 #endif

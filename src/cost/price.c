@@ -25,7 +25,7 @@ static double exchange_kernel_s(const Op *op, const Device *device, double link_
   return MAX(link_s, dispatch_s(model, op->collective.rows, op->collective.row_bytes, op->collective.sms));
 }
 
-double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
+double op_s(const Op *op, const PassLayout *passes, const Cluster *cluster)
 {
   const Device *device = &cluster->device;
 
@@ -34,21 +34,21 @@ double op_s(const Op *op, const Plan *plan, const Cluster *cluster)
     return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
                                         op->matmul.activations, op->matmul.accumulate_bytes, op->matmul.block,
                                         op->matmul.bytes }) /
-           product_share(device, plan->framework);
+           product_share(device, passes->framework);
   case OP_ATTENTION:
     return attention_s(device, &(AttentionWork) {
       .batch = op->attention.batch, .heads = op->attention.heads,
       .q_len = op->attention.q_len, .kv_len = op->attention.kv_len,
       .head_dim = op->attention.head_dim, .v_head_dim = op->attention.v_head_dim,
       .causal = op->attention.causal, .dropout = op->attention.dropout, .backward = op->pass != PASS_FORWARD,
-      .kernel = plan->attention, .dtype = op->attention.dtype,
+      .kernel = passes->attention, .dtype = op->attention.dtype,
     });
   case OP_MEMORY:
     return named_memory_s(device, op->name, op->pass != PASS_FORWARD, op->memory.bytes, op->memory.kernels);
   default:
     return exchange_kernel_s(op, device, collective_cost(cluster, op->collective.what, op->collective.bytes,
                                                          &op->collective.group).seconds) +
-           (op->collective.group.size > 1 ? plan->framework->collective_s : 0);
+           (op->collective.group.size > 1 ? passes->framework->collective_s : 0);
   }
 }
 
@@ -81,17 +81,17 @@ typedef struct {
   double compute_end, tensor_end;
   double slowdown; /* of computation while the communication lane is busy */
   Axis axis;       /* of the last collective */
-  const Plan *plan;
+  const PassLayout *passes;
   double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
   double exchange_slowdown;
-} Layout;
+} Lanes;
 
 /* Seconds of the host for an op. */
-static double issue_s(const Op *op, const Plan *plan, const Device *device)
+static double issue_s(const Op *op, const PassLayout *passes, const Device *device)
 {
-  const Framework *f = plan->framework;
+  const Framework *f = passes->framework;
 
-  if (plan->graph == GRAPH_FULL || (plan->graph == GRAPH_PARTIAL && op->captured))
+  if (passes->graph == GRAPH_FULL || (passes->graph == GRAPH_PARTIAL && op->captured))
     return 0;
   if (f->operation_s > 0)
     return op_operations(op, f) * f->operation_s * device->host_slowdown;
@@ -99,7 +99,7 @@ static double issue_s(const Op *op, const Plan *plan, const Device *device)
 }
 
 /* Computation waits for the communication lane. */
-static void join(Layout *l)
+static void join(Lanes *l)
 {
   double waited = MAX(0, l->tensor_end - l->compute_end);
 
@@ -109,22 +109,22 @@ static void join(Layout *l)
 }
 
 /* How long computation takes that needs `seconds` alone. */
-static double beside_tensor_lane(const Layout *l, double seconds)
+static double beside_tensor_lane(const Lanes *l, double seconds)
 {
   double busy = MAX(0, l->tensor_end - l->compute_end);
 
   return MIN(seconds * l->slowdown, seconds + busy * (1 - 1 / l->slowdown));
 }
 
-static void lay_op(Layout *l, const Op *op, double op_seconds, double crowding, double share)
+static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, double share)
 {
   PassPrice *p = l->price;
   double seconds = share * op_seconds;
 
-  p->host_s += share * issue_s(op, l->plan, &l->cluster->device);
+  p->host_s += share * issue_s(op, l->passes, &l->cluster->device);
   if (op->joins)
     join(l);
-  if (op->kind == OP_COLLECTIVE && op->collective.axis == AXIS_EXPERT && l->plan->overlap.exchange) {
+  if (op->kind == OP_COLLECTIVE && op->collective.axis == AXIS_EXPERT && l->passes->overlap_exchange) {
     l->exchange_s += seconds;
     l->exchange_slowdown = overlap_slowdown(l->cluster, &op->collective.group);
     p->tensor_s += seconds;
@@ -146,7 +146,7 @@ static void lay_op(Layout *l, const Op *op, double op_seconds, double crowding, 
 
 /* Each way and each pass of the exchange has the other micro-batch's computation beside it: over many layers the pass
  * takes the longer of the two. */
-static void lay_exchange(Layout *l)
+static void lay_exchange(Lanes *l)
 {
   PassPrice *p = l->price;
   double slowed = MIN(l->exchange_s, l->compute_end) * (1 - 1 / MAX(l->exchange_slowdown, 1));
@@ -158,7 +158,7 @@ static void lay_exchange(Layout *l)
   p->expert_s += waited;
 }
 
-static void finish(Layout *l)
+static void finish(Lanes *l)
 {
   PassPrice *p = l->price;
 
@@ -173,10 +173,10 @@ static void finish(Layout *l)
 
 typedef struct {
   const LayerWork *work;
-  const Plan *plan;
+  const PassLayout *passes;
   const Cluster *cluster;
   const LayerTimes *times;
-  Layout layout; /* of the pass that is priced */
+  Lanes lanes; /* of the pass that is priced */
 } Priced;
 
 static void price_op(gpointer data, const Op *op, double share)
@@ -186,14 +186,14 @@ static void price_op(gpointer data, const Op *op, double share)
   const GArray *ops = forward ? w->work->forward : w->work->backward;
   const double *seconds = forward ? w->times->forward_s : w->times->backward_s;
 
-  lay_op(&w->layout, op, seconds[op - (const Op *)ops->data], op_crowding(op, w->cluster), share);
+  lay_op(&w->lanes, op, seconds[op - (const Op *)ops->data], op_crowding(op, w->cluster), share);
 }
 
 static void price_pass(Priced *w, Pass pass, PassPrice *price)
 {
-  w->layout = (Layout) { .price = price, .cluster = w->cluster, .plan = w->plan, .slowdown = 1 };
-  layer_work_pass(w->work, w->plan, pass, price_op, w);
-  finish(&w->layout);
+  w->lanes = (Lanes) { .price = price, .cluster = w->cluster, .passes = w->passes, .slowdown = 1 };
+  layer_work_pass(w->work, w->passes, pass, price_op, w);
+  finish(&w->lanes);
 }
 
 double slowest_device(const Device *device, int devices)
@@ -212,34 +212,34 @@ static double jitter_of(const Device *device, int n, double between_s)
   return n > 1 ? pow(device->rate_jitter, 2) * jitter_left(between_s / device->rate_jitter_s) * 2 * log(n) : 0;
 }
 
-static double lasting(const Device *device, const Plan *plan)
+static double lasting(const Device *device, int ranks)
 {
-  return pow(device->rate_spread, 2) * 2 * log(plan->gpus);
+  return pow(device->rate_spread, 2) * 2 * log(ranks);
 }
 
-double slowest_inside(const Device *device, const Plan *plan, double inside_s)
+double slowest_inside(const Device *device, const PassLayout *passes, double inside_s)
 {
   if (device->rate_jitter == 0)
-    return slowest_device(device, plan->gpus);
-  return 1 + sqrt(lasting(device, plan) + jitter_of(device, plan->tp * plan->cp, inside_s));
+    return slowest_device(device, passes->ranks);
+  return 1 + sqrt(lasting(device, passes->ranks) + jitter_of(device, passes->tp * passes->cp, inside_s));
 }
 
-double slowest_of_all(const Device *device, const Plan *plan, const Meetings *meetings)
+double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *meetings)
 {
-  int replicas = plan->gpus / (plan->tp * plan->cp * plan->pp);
+  int ranks = mesh->ranks, stages = mesh->dense[AXIS_PIPELINE].size, replicas = mesh->dense[AXIS_DATA].size;
 
   if (device->rate_jitter == 0)
-    return slowest_device(device, plan->gpus);
-  return 1 + sqrt(lasting(device, plan) + jitter_of(device, plan->tp * plan->cp, meetings->inside_s) +
-                  jitter_of(device, plan->pp, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
+    return slowest_device(device, ranks);
+  return 1 + sqrt(lasting(device, ranks) + jitter_of(device, mesh->block, meetings->inside_s) +
+                  jitter_of(device, stages, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
 }
 
-static double *price_ops(const GArray *ops, const Plan *plan, const Cluster *cluster, OpTimes *known)
+static double *price_ops(const GArray *ops, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
 {
   double *seconds = g_new(double, ops->len);
 
   for (guint i = 0; i < ops->len; i++)
-    seconds[i] = op_times_s(known, &g_array_index(ops, Op, i), plan, cluster);
+    seconds[i] = op_times_s(known, &g_array_index(ops, Op, i), passes, cluster);
   return seconds;
 }
 
@@ -286,25 +286,26 @@ static void wait_for_slowest(const GArray *ops, double slowest, double *seconds)
     seconds[i] *= g_array_index(ops, Op, i).kind == OP_COLLECTIVE ? 1 : slowest;
 }
 
-LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known)
+LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
 {
-  LayerTimes t = { price_ops(work->forward, plan, cluster, known), price_ops(work->backward, plan, cluster, known), 0 };
+  LayerTimes t = { price_ops(work->forward, passes, cluster, known),
+                   price_ops(work->backward, passes, cluster, known), 0 };
 
   lose_by_switching(work->forward, &cluster->device, t.forward_s);
   lose_by_switching(work->backward, &cluster->device, t.backward_s);
   if (cluster->device.rate_jitter > 0)
     t.apart_s = apart_s(work, t.forward_s, t.backward_s);
-  double slowest = slowest_inside(&cluster->device, plan, t.apart_s);
+  double slowest = slowest_inside(&cluster->device, passes, t.apart_s);
   wait_for_slowest(work->forward, slowest, t.forward_s);
   wait_for_slowest(work->backward, slowest, t.backward_s);
   return t;
 }
 
-void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
-                    const Cluster *cluster)
+void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times,
+                    const PassLayout *layout, const Cluster *cluster)
 {
   static const Pass passes[] = { PASS_FORWARD, PASS_BACKWARD, PASS_INPUT, PASS_WEIGHT };
-  Priced w = { work, plan, cluster, times, { 0 } };
+  Priced w = { work, layout, cluster, times, { 0 } };
 
   *price = (LayerPrice) {
     .apart_s = times->apart_s,
@@ -312,7 +313,7 @@ void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *
     .expert_params = work->expert_params,
     .largest = work->largest,
     .whole = work->whole,
-    .optimizer = { optimizer_work(work, FALSE, plan, cluster), optimizer_work(work, TRUE, plan, cluster) },
+    .optimizer = { optimizer_work(work, FALSE, layout, cluster), optimizer_work(work, TRUE, layout, cluster) },
     .saved_bytes = work->saved_bytes,
     .deferred_bytes = work->deferred_bytes,
     .recomputed_bytes = work->recomputed_bytes,
@@ -322,29 +323,28 @@ void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *
     price_pass(&w, passes[i], &price->pass[passes[i]]);
 }
 
-static OptimizerPrice step_price(const Plan *plan, const Cluster *cluster, double params)
+static OptimizerPrice step_price(const StateLayout *states, const Cluster *cluster, double params)
 {
   const Device *device = &cluster->device;
-  double owned = plan->zero >= 1 ? params / plan_shards(plan) : params, casts = params * op_weight_cast_bytes(plan);
+  double owned = params / states->optimizer_parts, casts = params * op_weight_cast_bytes(states);
 
-  if (!plan->offload.optimizer) {
-    double bytes = owned * op_step_traffic(plan) + casts;
+  if (!states->offload.optimizer) {
+    double bytes = owned * op_step_traffic(states) + casts;
     double seconds = named_memory_s(device, "optimizer", FALSE, bytes, 1);
     return (OptimizerPrice) { .seconds = seconds,
                               .crowded_s = seconds * (memory_crowding(&device->kernels, "optimizer", FALSE) - 1) };
   }
-  HostStep host = host_step(plan, cluster, owned, op_reduce_bytes(plan));
+  HostStep host = host_step(states, cluster, owned);
   return (OptimizerPrice) { .seconds = host.copied_s + host.host_s + memory_s(device, casts, 1),
                             .offload_s = host.copied_s, .beside_s = host.beside_s };
 }
 
-OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params)
+OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, double params, double expert_params)
 {
-  OptimizerPrice price = step_price(plan, cluster, params);
+  OptimizerPrice price = step_price(&states[0], cluster, params);
 
   if (expert_params > 0) {
-    Plan experts = plan_of_experts(plan);
-    OptimizerPrice theirs = step_price(&experts, cluster, expert_params);
+    OptimizerPrice theirs = step_price(&states[1], cluster, expert_params);
     price.seconds += theirs.seconds;
     price.offload_s += theirs.offload_s;
     price.crowded_s += theirs.crowded_s;

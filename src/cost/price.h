@@ -31,7 +31,7 @@ typedef struct {
   double newton_most_s;      /* of the slowest one, with its communication */
 } OptimizerWork;
 
-/* Passes of one layer under a plan; the backward ones include recomputation. */
+/* Passes of one layer under a layout; the backward ones include recomputation. */
 typedef struct {
   PassPrice pass[PASS_COUNT];
   double params;          /* but expert_params */
@@ -47,15 +47,15 @@ typedef struct {
                               change in time */
 } LayerPrice;
 
-/* Times of a work's ops, each as long as the slowest of the plan's devices takes; the same price from them. */
+/* Times of a work's ops, each as long as the slowest of the job's devices takes; the same price from them. */
 typedef struct {
   double *forward_s, *backward_s;
   double apart_s; /* LayerPrice's */
 } LayerTimes;
 
-LayerTimes layer_times(const LayerWork *work, const Plan *plan, const Cluster *cluster, OpTimes *known);
-void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times, const Plan *plan,
-                    const Cluster *cluster);
+LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known);
+void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times,
+                    const PassLayout *layout, const Cluster *cluster);
 
 /* Prices of all layers, on a mixed cluster on the devices of each node type. An entry is a spec of the model, or a
  * layer where recomputation treats the layers of a stage differently or runs of layers have strategies of their own. A
@@ -75,16 +75,15 @@ static inline LayerPrice *price_of_layer(const PriceTable *table, const Model *m
   return &table->layers[node_type * table->n + (table->by_layer ? layer : model->layers[layer])];
 }
 
-PriceTable *price_table_new(const Model *model, const Plan *plan, const Cluster *cluster);
+PriceTable *price_table_new(const Model *model, const Layout *layout, const Cluster *cluster);
 void price_table_free(PriceTable *table);
 
-/* The ops of all layers with their times, from which come the tables of all plans that differ from
- * the given one in recomputation only; not of plans with strategies by layer. Both are made of the plan's op_view()
- * and nothing else of it. `known` may be NULL, as of op_times_s(). */
+/* The ops of all layers with their times, from which come the tables of all layouts that differ from
+ * the given one in recomputation only. `known` may be NULL, as of op_times_s(). */
 typedef struct PriceWork PriceWork;
 
-PriceWork *price_work_new(const Model *model, const Plan *plan, const Cluster *cluster, OpTimes *known);
-PriceTable *price_work_table(PriceWork *work, const Plan *plan);
+PriceWork *price_work_new(const Model *model, const PassLayout *passes, const Cluster *cluster, OpTimes *known);
+PriceTable *price_work_table(PriceWork *work, const PassLayout *passes);
 void price_work_free(PriceWork *work);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceWork, price_work_free)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
@@ -104,8 +103,8 @@ typedef struct {
   double inside_s, stages_s, replicas_s; /* between meetings; only the first matters for `inside` */
 } Meetings;
 
-double slowest_inside(const Device *device, const Plan *plan, double inside_s);
-double slowest_of_all(const Device *device, const Plan *plan, const Meetings *meetings);
+double slowest_inside(const Device *device, const PassLayout *passes, double inside_s);
+double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *meetings);
 
 /* Share of a fluctuation's variance that is left on average over an interval:
  * of an Ornstein-Uhlenbeck process with correlation time 1. */
@@ -119,10 +118,11 @@ typedef struct {
   double beside_s;  /* of a delayed update: on the host from the step's start, beside its passes */
 } OptimizerPrice;
 
-OptimizerPrice optimizer_price(const Plan *plan, const Cluster *cluster, double params, double expert_params);
+OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *cluster, double params,
+                               double expert_params);
 
 /* Seconds of one op on its own, on a device of mean speed. */
-double op_s(const Op *op, const Plan *plan, const Cluster *cluster);
+double op_s(const Op *op, const PassLayout *passes, const Cluster *cluster);
 
 /* How much longer an op takes while all devices of its node compute; 1 for
  * communication, which is measured among ranks that wait. */

@@ -10,15 +10,15 @@ static CollectiveCost cost_in_parts(const Cluster *site, Collective what, double
   return cost;
 }
 
-CollectiveCost sharded_cost(const Plan *plan, const Cluster *site, Collective what, double bytes,
+CollectiveCost sharded_cost(const StateLayout *states, const Cluster *site, Collective what, double bytes,
                             const GroupShape *group)
 {
-  const Framework *f = plan->framework;
+  const Framework *f = states->framework;
   gboolean divided = what == COLLECTIVE_REDUCE_SCATTER || what == COLLECTIVE_ALL_GATHER;
 
-  if (divided && plan->zero < 3 && f->whole_tensors)
+  if (divided && states->zero < 3 && f->whole_tensors)
     return cost_in_parts(site, COLLECTIVE_BROADCAST, bytes, group, group->size, 0);
-  if (divided && plan->zero == 3 && f->shard_tensors)
+  if (divided && states->zero == 3 && f->shard_tensors)
     return cost_in_parts(site, what, bytes, group, f->shard_tensors, f->shard_list_launches * group->size * f->issue_s);
   return collective_cost(site, what, bytes, group);
 }

@@ -8,9 +8,9 @@
 #define TDP_COST_SHARDED_H
 
 #include "cost/collective.h"
-#include "plan/plan.h"
+#include "layout/layout.h"
 
-CollectiveCost sharded_cost(const Plan *plan, const Cluster *site, Collective what, double bytes,
+CollectiveCost sharded_cost(const StateLayout *states, const Cluster *site, Collective what, double bytes,
                             const GroupShape *group);
 
 #endif

@@ -111,6 +111,7 @@ static gboolean check_optimizer(const Optimizer *o, GError **error)
 
 static gboolean check_plan(const Plan *p, GError **error)
 {
+  const Layout layout = layout_of(p);
   g_autofree char *offloaded = offload_label(&p->offload);
 
   if (p->attention == ATTENTION_UNFUSED)
@@ -140,7 +141,7 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute", dtype_names[plan_format(p)]);
   if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
     return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
-  if (plan_stores_gradients(p))
+  if (layout.states[0].stores_gradients)
     return refuse(error, "plan: overlap.offload: true: expected false to execute");
   for (int choice = 0; choice < CHOICE_COUNT; choice++)
     if (choice != CHOICE_BUCKET && choice != CHOICE_OFFLOAD_OPTIMIZER && plan_takes(p, choice))
@@ -174,7 +175,8 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
 {
   int last[2] = { -1, -1 }; /* place on a lane of the last weight gradient of the head, of the embedding */
 
-  if (!model->tied_embeddings || !plan_ends_meet(plan) || plan_replicas(plan) == 1)
+  const Layout layout = layout_of(plan);
+  if (!model->tied_embeddings || !layout.passes.ends_meet || !layout.states[0].sums)
     return TRUE;
   for (int row = 0; row < program->n_rows; row++) {
     int lane = row * LANE_COUNT + LANE_COMPUTE;

@@ -188,10 +188,10 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   if (!check_backend(model, plan, backend, error))
     return NULL;
   x = g_new0(Exec, 1);
-  *x = (Exec) { .model = model, .plan = plan, .program = program, .options = *options, .b = backend,
-                .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
-  mesh_coordinates(plan, backend->rank, x->coordinates);
-  mesh_expert_coordinates(plan, backend->rank, x->expert_coordinates);
+  *x = (Exec) { .model = model, .plan = plan, .layout = layout_of(plan), .program = program,
+                .options = *options, .b = backend, .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
+  mesh_coordinates(&x->layout.mesh, backend->rank, x->coordinates);
+  mesh_expert_coordinates(&x->layout.mesh, backend->rank, x->expert_coordinates);
   x->row = x->coordinates[AXIS_PIPELINE];
   x->shape = layer_shape(model, plan, backend->rank);
   if (plan->schedule->vocabulary)

@@ -17,6 +17,7 @@
 
 #include "exec/backend.h"
 #include "exec/loss_scaler.h"
+#include "plan/plan.h"
 #include "trace/trace.h"
 
 typedef struct Exec Exec;

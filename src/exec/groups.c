@@ -20,7 +20,7 @@ static int group_color(const Exec *x, Axis axis)
 
   memcpy(at, x->coordinates, sizeof at);
   at[axis] = 0;
-  return mesh_rank(x->plan, at);
+  return mesh_rank(&x->layout.mesh, at);
 }
 
 static BackendComm *axis_comm(Exec *x, Axis axis, GError **error)
@@ -32,17 +32,17 @@ static BackendComm *expert_comm(Exec *x, ExpertAxis axis, GError **error)
 {
   int own = x->expert_coordinates[axis];
 
-  int place = mesh_place(x->plan, x->b->rank) - own * mesh_expert_stride(x->plan, axis);
+  int place = mesh_place(&x->layout.mesh, x->b->rank) - own * x->layout.mesh.experts[axis].stride;
 
-  return split(x, mesh_rank_at(x->plan, x->row, place), own, error);
+  return split(x, mesh_rank_at(&x->layout.mesh, x->row, place), own, error);
 }
 
 /* Neighbours that hold one copy of a stage's experts. */
 static BackendComm *expert_block_comm(Exec *x, GError **error)
 {
-  int place = mesh_place(x->plan, x->b->rank), own = place % mesh_expert_stride(x->plan, EXPERT_DATA);
+  int place = mesh_place(&x->layout.mesh, x->b->rank), own = place % x->layout.mesh.experts[EXPERT_DATA].stride;
 
-  return split(x, mesh_rank_at(x->plan, x->row, place - own), own, error);
+  return split(x, mesh_rank_at(&x->layout.mesh, x->row, place - own), own, error);
 }
 
 static BackendComm *replicas_comm(Exec *x, GError **error)
@@ -51,7 +51,7 @@ static BackendComm *replicas_comm(Exec *x, GError **error)
 
   memcpy(at, x->coordinates, sizeof at);
   at[AXIS_CONTEXT] = at[AXIS_DATA] = 0;
-  return split(x, mesh_rank(x->plan, at), exec_replica(x), error);
+  return split(x, mesh_rank(&x->layout.mesh, at), exec_replica(x), error);
 }
 
 /* The ranks of two rows with equal other coordinates. */
@@ -123,7 +123,7 @@ static gboolean init_pairs(Exec *x, GError **error)
       Arrival arrival = { .send = p->lane_tasks[i], .taker = find_taker(p, p->lane_tasks[i], &to) };
       if (!known[from * p->n_rows + to]) {
         BackendComm *comm = pair_comm(x, from, to, error);
-        BackendComm *gather = plan_scatters_sends(x->plan) ? axis_comm(x, AXIS_TENSOR, error) : NULL;
+        BackendComm *gather = x->layout.pipeline.scatters_sends ? axis_comm(x, AXIS_TENSOR, error) : NULL;
         known[from * p->n_rows + to] = TRUE;
         if (x->row == from)
           x->outgoing[to] = comm;

@@ -21,28 +21,32 @@ LayerShape layer_shape(const Model *model, const Plan *plan, int rank)
 {
   int at[AXIS_COUNT], expert_at[EXPERT_AXIS_COUNT];
   int tokens = plan->micro_batch * plan->seq / plan->cp;
+  const Layout layout = layout_of(plan);
+  int vocab_rows = op_vocab(model, &layout.passes) / plan->tp;
 
-  mesh_coordinates(plan, rank, at);
-  mesh_expert_coordinates(plan, rank, expert_at);
+  mesh_coordinates(&layout.mesh, rank, at);
+  mesh_expert_coordinates(&layout.mesh, rank, expert_at);
   return (LayerShape) {
     .model = model, .plan = plan, .tp = plan->tp, .tp_rank = at[AXIS_TENSOR], .cp = plan->cp,
     .cp_rank = at[AXIS_CONTEXT], .ep_rank = expert_at[EXPERT_PARALLEL],
     .etp_rank = expert_at[EXPERT_TENSOR], .sp = plan->sequence_parallel, .hidden = model->hidden,
     .seq = plan->seq / plan->cp, .places = places_of(plan, at[AXIS_CONTEXT]), .micro_batch = plan->micro_batch,
     .tokens = tokens,
-    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab_rows = op_vocab(model, plan) / plan->tp,
-    .vocab_first = op_vocab(model, plan) / plan->tp * at[AXIS_TENSOR],
+    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab_rows = vocab_rows,
+    .vocab_first = vocab_rows * at[AXIS_TENSOR],
   };
 }
 
 void layer_shape_spread(LayerShape *shape, int row)
 {
   Model share = *shape->model;
+  PassLayout passes;
 
   share.vocab = (shape->model->vocab + shape->plan->pp - 1) / shape->plan->pp;
   shape->spread = TRUE;
   shape->final_norm = row == shape->plan->pp - 1;
-  shape->vocab_rows = op_vocab(&share, shape->plan) / shape->tp;
+  pass_layout_init(&passes, shape->plan);
+  shape->vocab_rows = op_vocab(&share, &passes) / shape->tp;
   shape->vocab_first = shape->vocab_rows * (row * shape->tp + shape->tp_rank);
 }
 

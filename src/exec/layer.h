@@ -20,6 +20,7 @@
 
 #include "exec/exposure.h"
 #include "exec/memory.h"
+#include "plan/plan.h"
 
 /* Parameters of a layer, by slot. */
 enum { BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_QKV, BLOCK_QKV_BIAS, BLOCK_PROJECTION, BLOCK_PROJECTION_BIAS, BLOCK_NORM2,

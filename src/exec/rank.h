@@ -59,6 +59,7 @@ typedef struct {
 struct Exec {
   const Model *model;
   const Plan *plan;
+  Layout layout;
   const Program *program;
   ExecOptions options;
   Backend *b;

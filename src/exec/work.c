@@ -251,7 +251,7 @@ static int row_after(const Exec *x, int task)
 static void work_send(Exec *x, int task, BackendStream *s)
 {
   gboolean backward = exec_task(x, task)->pass != PASS_FORWARD;
-  gboolean scatter = plan_scatters_sends(x->plan);
+  gboolean scatter = x->layout.pipeline.scatters_sends;
   gsize n = (gsize)x->shape.rows * x->shape.hidden / (scatter ? x->shape.tp : 1);
   char *buffer = g_steal_pointer(&micro_of(x, task)->out[backward]);
 

@@ -1,7 +1,6 @@
 /* Megatron-Bridge: overrides merged into the recipe of the model. */
 #include "export/target.h"
 
-#include "plan/mesh.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
@@ -62,6 +61,7 @@ static void put_model(Export *e, GString *text)
 static void put_data(Export *e, GString *text)
 {
   const Plan *p = e->plan;
+  const Mesh mesh = mesh_of(p);
   gboolean gradients = plan_has_replicas(p) && (p->overlap.gradients || p->zero >= 2);
   gboolean parameters = gradients && (p->zero == 3 || (p->zero > 0 && p->overlap.parameters));
 
@@ -87,9 +87,9 @@ static void put_data(Export *e, GString *text)
     g_string_append_printf(text, "  optimizer: %s\n", types[p->optimizer.name]);
   if (p->optimizer.name == OPTIMIZER_SGD)
     g_string_append_printf(text, "  sgd_momentum: %g\n", p->optimizer.momentum);
-  if (p->zero >= 2 || mesh_is_inner(p))
+  if (p->zero >= 2 || mesh.inner)
     g_string_append(text, "dist:\n");
-  if (mesh_is_inner(p))
+  if (mesh.inner)
     g_string_append(text, "  use_tp_pp_dp_mapping: true\n");
   if (p->zero >= 2)
     g_string_append(text, "  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");

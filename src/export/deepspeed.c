@@ -16,14 +16,16 @@ static const char *format_of(const Plan *p, int bytes)
 
 static const char *accumulation_of(const Plan *p)
 {
-  return format_of(p, p->zero > 0 ? op_gradient_bytes(p) : 2);
+  const Layout layout = layout_of(p);
+  return format_of(p, p->zero > 0 ? layout.states[0].gradient_bytes : 2);
 }
 
 /* What the section of the precision cannot say, and runs beside computation whatever a plan says. */
 static void lose_rest(Export *e)
 {
   const Plan *p = e->plan;
-  gboolean accumulates_wide = p->precision != DTYPE_FP32 && op_gradient_bytes(p) >= 4;
+  const Layout layout = layout_of(p);
+  gboolean accumulates_wide = p->precision != DTYPE_FP32 && layout.states[0].gradient_bytes >= 4;
 
   export_say_overlaps(e, OVERLAP_GRADIENTS | (p->pp == 1 ? OVERLAP_TENSOR : 0) |
                            (p->zero == 3 ? OVERLAP_PARAMETERS : 0));
@@ -46,6 +48,8 @@ static void put_batch(const Plan *p, JsonWriter *w)
 
 static void put_formats(const Plan *p, JsonWriter *w)
 {
+  const Layout layout = layout_of(p);
+
   if (p->precision != DTYPE_FP32) {
     json_open(w, precision_names[p->precision], '{');
     json_put_bool(w, "enabled", TRUE);
@@ -54,7 +58,7 @@ static void put_formats(const Plan *p, JsonWriter *w)
   json_open(w, "data_types", '{');
   json_put_string(w, "grad_accum_dtype", accumulation_of(p));
   json_close(w, '}');
-  json_put_string(w, "communication_data_type", format_of(p, op_reduce_bytes(p)));
+  json_put_string(w, "communication_data_type", format_of(p, layout.states[0].reduce_bytes));
 }
 
 static const char *const optimizer_types[OPTIMIZER_COUNT] = {
@@ -123,6 +127,7 @@ static void put_stage3(const Plan *p, JsonWriter *w)
 
 static void put_zero(const Plan *p, JsonWriter *w)
 {
+  const Layout layout = layout_of(p);
   int stage = p->zero;
 
   json_open(w, "zero_optimization", '{');
@@ -131,7 +136,7 @@ static void put_zero(const Plan *p, JsonWriter *w)
     json_put_bool(w, "overlap_comm", p->overlap.gradients && p->pp == 1);
     json_put_bool(w, "contiguous_gradients", TRUE);
     json_put_bool(w, "reduce_scatter", TRUE);
-    json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(p));
+    json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(&layout.states[0]));
     put_store(w, "offload_optimizer", p->offload.optimizer);
     put_size(w, "sub_group_size", p->offload.sub_group);
   }

@@ -24,6 +24,7 @@
 #ifndef TDP_EXPORT_EXPORT_H
 #define TDP_EXPORT_EXPORT_H
 
+#include "layout/layout.h"
 #include "plan/plan.h"
 
 typedef struct Export Export; /* target.h */

@@ -3,7 +3,6 @@
 
 #include "op/op.h"
 #include "plan/excludes.h"
-#include "plan/mesh.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
@@ -90,6 +89,7 @@ static void add_pipeline(Export *e, GString *flags)
 {
   const Plan *p = e->plan;
   const ScheduleName *schedule = export_schedule(e, schedule_names);
+  const Mesh mesh = mesh_of(p);
 
   export_words(flags, "--pipeline-model-parallel-size %d", p->pp);
   if (p->split.stages) {
@@ -97,7 +97,7 @@ static void add_pipeline(Export *e, GString *flags)
     export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
   } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
-  if (mesh_is_inner(p))
+  if (mesh.inner)
     add(flags, "--use-tp-pp-dp-mapping");
   if (p->micro_group)
     export_words(flags, "--microbatch-group-size-per-virtual-pipeline-stage %d", p->micro_group);
@@ -132,14 +132,16 @@ static void add_overlap(Export *e, GString *flags)
 static void add_gradients(Export *e, GString *flags)
 {
   const Framework *f = e->plan->framework;
+  const Layout layout = layout_of(e->plan);
+  const StateLayout *states = &layout.states[0];
   double params = e->plan->sharding.bucket > 0 ? e->plan->sharding.bucket : f->bucket_params;
   gint64 usual = MAX(40000000, (gint64)1000000 * plan_replicas(e->plan)), bucket = (gint64)params;
 
-  if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2)
+  if (e->plan->precision == DTYPE_BF16 && states->reduce_bytes == 2)
     add(flags, "--grad-reduce-in-bf16");
-  if (e->plan->precision == DTYPE_BF16 && op_reduce_bytes(e->plan) == 2 && op_gradient_bytes(e->plan) == 4)
+  if (e->plan->precision == DTYPE_BF16 && states->reduce_bytes == 2 && states->gradient_bytes == 4)
     export_note(e, "framework: %s: Megatron-LM accumulates gradients in the 16 bits in which it reduces them", f->name);
-  if (e->plan->precision == DTYPE_FP16 && op_gradient_bytes(e->plan) == 4)
+  if (e->plan->precision == DTYPE_FP16 && states->gradient_bytes == 4)
     add(flags, "--accumulate-allreduce-grads-in-fp32");
   if (e->plan->overlap.gradients && e->plan->zero < 2 && bucket != usual)
     export_words(flags, "--ddp-bucket-size %" G_GINT64_FORMAT, bucket);

@@ -50,6 +50,7 @@ static void put_model(const Export *e, GString *text)
 static void put_optimizer(Export *e, GString *text)
 {
   const Plan *p = e->plan;
+  const Layout layout = layout_of(p);
 
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adamW", [OPTIMIZER_ADAMW] = "adamW",
                                                      [OPTIMIZER_SGD] = "sgd"};
@@ -57,7 +58,7 @@ static void put_optimizer(Export *e, GString *text)
 
   g_string_append_printf(text, "optimizer:\n  zero_stage: %d\n", p->zero);
   g_string_append(text, "  weight_decay: 0.1\n  clip_grad: 1.0\n");
-  g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(op_gradient_bytes(p) >= 4));
+  g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(layout.states[0].gradient_bytes >= 4));
   g_string_append_printf(text, "  learning_rate_scheduler:\n    learning_rate: " EXPORT_LR "\n    lr_warmup_steps: 2\n"
                         "    lr_warmup_style: linear\n    lr_decay_style: cosine\n    min_decay_lr: " EXPORT_MIN_LR "\n"
                         "  optimizer_factory:\n    name: %s\n", type);

@@ -98,11 +98,13 @@ static int by_start(gconstpointer a, gconstpointer b, gpointer trace)
 void trace_index_init(TraceIndex *x, const TraceView *view)
 {
   const Trace *t = view->trace;
-  const Plan *plan = &view->result->plan;
 
-  *x = (TraceIndex) { .view = view, .ranks_of_row = plan->gpus / t->n_rows,
-                      .rows_of_stage = MAX(t->n_rows / plan->pp, 1),
-                      .chunks = plan->vpp, .micros = plan_micro_batches(plan) };
+  *x = (TraceIndex) { .view = view, .layout = layout_of(&view->result->plan) };
+  const ScheduleShape *shape = &x->layout.pipeline.shape;
+  x->ranks_of_row = x->layout.mesh.ranks / t->n_rows;
+  x->rows_of_stage = MAX(t->n_rows / shape->ranks, 1);
+  x->chunks = shape->chunks;
+  x->micros = shape->micro;
   gsize n = (gsize)t->n_rows * x->chunks * 2 * x->micros;
   x->consumers = g_new(int, n);
   memset(x->consumers, -1, n * sizeof(int));
@@ -218,8 +220,8 @@ static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segme
   json_put_int(sink->w, "In msg nelems", gathers ? share : bytes);
   json_put_int(sink->w, "Out msg nelems", scatters ? share : bytes);
   json_put_string(sink->w, "dtype", "Byte");
-  Plan room;
-  const Plan *view = plan_layer_view(&x->view->result->plan, segment->first_layer, &room);
+  Layout room;
+  const Layout *view = layout_of_layer(&x->layout, segment->first_layer, &room);
   group_put_args(sink->w, view, group_of_segment(view, segment), sink->rank);
 }
 
@@ -243,8 +245,8 @@ static void put_pass(EventSink *sink, const TraceIndex *x, const Span *s)
   if (to > middle) {
     open_slice(sink, x, "kernel", "ncclDevKernel_TensorParallel", STREAM_TENSOR, middle, to);
     json_put_string(sink->w, "of", title);
-    Plan room;
-    const Plan *view = plan_layer_view(&x->view->result->plan, segment->first_layer, &room);
+    Layout room;
+    const Layout *view = layout_of_layer(&x->layout, segment->first_layer, &room);
     group_put_args(sink->w, view, GROUP_TENSOR, sink->rank);
     close_slice(sink);
   }

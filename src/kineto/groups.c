@@ -23,66 +23,68 @@ static const ProcessGroup kinds[TASK_KIND_COUNT] = {
   [TASK_OUTPUTS] = GROUP_DATA, [TASK_COPIES] = GROUP_COPIES, [TASK_VOCAB] = GROUP_PIPELINE,
 };
 
-ProcessGroup group_of_segment(const Plan *plan, const Segment *segment)
+ProcessGroup group_of_segment(const Layout *layout, const Segment *segment)
 {
   ProcessGroup group = kinds[segment->kind];
 
-  if (group != GROUP_DATA || plan_shards(plan) == plan_replicas(plan))
+  if (group != GROUP_DATA || layout->states[0].copies == 1)
     return group;
   return segment->collective == COLLECTIVE_ALL_REDUCE ? GROUP_SHARD_COPIES : GROUP_SHARDS;
 }
 
-int group_size(const Plan *plan, ProcessGroup group)
+int group_size(const Layout *layout, ProcessGroup group)
 {
   switch (group) {
   case GROUP_WORLD:
-    return plan->gpus;
+    return layout->mesh.ranks;
   case GROUP_DATA:
-    return plan_replicas(plan);
+    return layout->states[0].replicas;
   case GROUP_SHARDS: /* of one rank where it is the data group */
-    return plan_shards(plan) < plan_replicas(plan) ? plan_shards(plan) : 1;
+    return layout->states[0].copies > 1 ? layout->states[0].shards : 1;
   case GROUP_SHARD_COPIES:
-    return plan_replicas(plan) / plan_shards(plan);
+    return layout->states[0].copies;
   case GROUP_EMBEDDING:
-    return MIN(plan->pp, 2);
+    return MIN(layout->pipeline.shape.ranks, 2);
   case GROUP_COPIES:
-    return schedule_copies(plan->schedule);
+    return schedule_copies(layout->pipeline.schedule);
   default:
-    return mesh_size(plan, groups[group].axis);
+    return layout->mesh.dense[groups[group].axis].size;
   }
 }
 
 /* Coordinate of a member along the group's axis. */
-static int coordinate(const Plan *plan, ProcessGroup group, int own, int i)
+static int coordinate(const Layout *layout, ProcessGroup group, int own, int i)
 {
+  int last = layout->pipeline.shape.ranks - 1;
+
   if (group == GROUP_EMBEDDING)
-    return i * (plan->pp - 1);
+    return i * last;
   if (group == GROUP_COPIES)
-    return i ? MAX(own, plan->pp - 1 - own) : MIN(own, plan->pp - 1 - own);
+    return i ? MAX(own, last - own) : MIN(own, last - own);
   return i;
 }
 
-static int member(const Plan *plan, ProcessGroup group, int rank, int i)
+static int member(const Layout *layout, ProcessGroup group, int rank, int i)
 {
   int at[AXIS_COUNT], axis = groups[group].axis;
 
   if (group == GROUP_WORLD)
     return i;
-  mesh_coordinates(plan, rank, at);
+  mesh_coordinates(&layout->mesh, rank, at);
   if (group == GROUP_DATA || group == GROUP_SHARDS || group == GROUP_SHARD_COPIES) {
-    int own = at[AXIS_DATA] * plan->cp + at[AXIS_CONTEXT], shards = plan_shards(plan);
+    int cp = layout->passes.cp, own = at[AXIS_DATA] * cp + at[AXIS_CONTEXT], shards = layout->states[0].shards;
     int index = group == GROUP_DATA ? i : group == GROUP_SHARDS ? own / shards * shards + i : own % shards + i * shards;
-    at[AXIS_CONTEXT] = index % plan->cp;
-    at[AXIS_DATA] = index / plan->cp;
-    return mesh_rank(plan, at);
+    at[AXIS_CONTEXT] = index % cp;
+    at[AXIS_DATA] = index / cp;
+    return mesh_rank(&layout->mesh, at);
   }
-  at[axis] = coordinate(plan, group, at[axis], i);
-  return mesh_rank(plan, at);
+  at[axis] = coordinate(layout, group, at[axis], i);
+  return mesh_rank(&layout->mesh, at);
 }
 
-void group_put_args(JsonWriter *w, const Plan *plan, ProcessGroup group, int rank)
+void group_put_args(JsonWriter *w, const Layout *layout, ProcessGroup group, int rank)
 {
-  int size = group_size(plan, group);
+  int size = group_size(layout, group);
   g_autoptr(GString) ranks = g_string_new("[");
 
   for (int i = 0; i < size; i++) {
@@ -90,7 +92,7 @@ void group_put_args(JsonWriter *w, const Plan *plan, ProcessGroup group, int ran
       g_string_append(ranks, "..., ");
       i = size - 1;
     }
-    g_string_append_printf(ranks, "%d%s", member(plan, group, rank, i), i < size - 1 ? ", " : "");
+    g_string_append_printf(ranks, "%d%s", member(layout, group, rank, i), i < size - 1 ? ", " : "");
   }
   g_string_append_c(ranks, ']');
   json_put_int(w, "Group size", size);
@@ -100,9 +102,9 @@ void group_put_args(JsonWriter *w, const Plan *plan, ProcessGroup group, int ran
 }
 
 /* torch leaves the ranks of the group of all ranks away. */
-static void put_group(JsonWriter *w, const Plan *plan, ProcessGroup group, int rank)
+static void put_group(JsonWriter *w, const Layout *layout, ProcessGroup group, int rank)
 {
-  int size = group_size(plan, group);
+  int size = group_size(layout, group);
 
   json_open_line(w, NULL, '{');
   json_put_string(w, "pg_name", groups[group].name);
@@ -111,14 +113,14 @@ static void put_group(JsonWriter *w, const Plan *plan, ProcessGroup group, int r
   json_put_int(w, "pg_size", size);
   json_open(w, "ranks", '[');
   for (int i = 0; i < size && group != GROUP_WORLD; i++)
-    json_put_int(w, NULL, member(plan, group, rank, i));
+    json_put_int(w, NULL, member(layout, group, rank, i));
   json_close(w, ']');
   json_close_line(w, '}');
 }
 
-void group_put_all(JsonWriter *w, const Plan *plan, int rank)
+void group_put_all(JsonWriter *w, const Layout *layout, int rank)
 {
   for (int group = 0; group < GROUP_COUNT; group++)
-    if (group == GROUP_WORLD || group_size(plan, group) > 1)
-      put_group(w, plan, group, rank);
+    if (group == GROUP_WORLD || group_size(layout, group) > 1)
+      put_group(w, layout, group, rank);
 }

@@ -3,7 +3,6 @@
 #define TDP_KINETO_GROUPS_H
 
 #include "base/json.h"
-#include "plan/mesh.h"
 #include "program/program.h"
 
 typedef enum {
@@ -17,15 +16,15 @@ typedef enum {
 } ProcessGroup;
 
 /* The group whose ranks a task of a segment joins. */
-ProcessGroup group_of_segment(const Plan *plan, const Segment *segment);
+ProcessGroup group_of_segment(const Layout *layout, const Segment *segment);
 
 /* The group as the arguments of an event. */
-void group_put_args(JsonWriter *w, const Plan *plan, ProcessGroup group, int rank);
+void group_put_args(JsonWriter *w, const Layout *layout, ProcessGroup group, int rank);
 
 /* All groups of more than one rank that a rank is in, as members of an open array. */
-void group_put_all(JsonWriter *w, const Plan *plan, int rank);
+void group_put_all(JsonWriter *w, const Layout *layout, int rank);
 
 /* Ranks of the group of this rank. */
-int group_size(const Plan *plan, ProcessGroup group);
+int group_size(const Layout *layout, ProcessGroup group);
 
 #endif

@@ -1,7 +1,6 @@
 #include "kineto/kineto.h"
 
 #include "base/files.h"
-#include "plan/mesh.h"
 #include "kineto/events.h"
 #include "kineto/groups.h"
 #include "report/plots.h"
@@ -17,19 +16,19 @@ static void put_device(JsonWriter *w, const Result *r, int device)
   json_close(w, ']');
 }
 
-static void put_distributed(JsonWriter *w, const Plan *plan, int rank)
+static void put_distributed(JsonWriter *w, const Layout *layout, int rank)
 {
   int count = 0;
 
   for (int group = 0; group < GROUP_COUNT; group++)
-    count += group == GROUP_WORLD || group_size(plan, group) > 1;
+    count += group == GROUP_WORLD || group_size(layout, group) > 1;
   json_open(w, "distributedInfo", '{');
   json_put_string(w, "backend", "nccl");
   json_put_int(w, "rank", rank);
-  json_put_int(w, "world_size", plan->gpus);
+  json_put_int(w, "world_size", layout->mesh.ranks);
   json_put_int(w, "pg_count", count);
   json_open(w, "pg_config", '[');
-  group_put_all(w, plan, rank);
+  group_put_all(w, layout, rank);
   json_close(w, ']');
   json_close(w, '}');
 }
@@ -37,10 +36,12 @@ static void put_distributed(JsonWriter *w, const Plan *plan, int rank)
 /* The file's head, up to its open list of events. */
 static void open_file(JsonWriter *w, const Result *r, int rank, int device, const char *name)
 {
+  const Layout layout = layout_of(&r->plan);
+
   json_open(w, NULL, '{');
   json_put_int(w, "schemaVersion", 1);
   put_device(w, r, device);
-  put_distributed(w, &r->plan, rank);
+  put_distributed(w, &layout, rank);
   json_put_string(w, "displayTimeUnit", "ms");
   json_put_int(w, "baseTimeNanoseconds", 0);
   json_put_string(w, "traceName", name);
@@ -68,8 +69,8 @@ static char *process_name(const TraceIndex *index, int row, int first, int n)
 {
   int stage = row / index->rows_of_stage;
 
-  if (n > 1 && mesh_is_inner(&index->view->result->plan)) {
-    g_autofree char *ranks = mesh_stage_text(&index->view->result->plan, stage);
+  if (n > 1 && index->layout.mesh.inner) {
+    g_autofree char *ranks = mesh_stage_text(&index->layout.mesh, stage);
     return g_strdup_printf("%sranks %s, stage %d", index->view->prefix, ranks, stage);
   }
   if (n > 1)
@@ -105,7 +106,7 @@ gboolean report_trace_merged(const TraceView *views, int n, const char *path, GE
     TraceIndex index;
     trace_index_init(&index, &views[i]);
     for (int row = 0; row < views[i].trace->n_rows; row++) {
-      sink.rank = mesh_rank_at(&views[i].result->plan, row, 0);
+      sink.rank = mesh_rank_at(&index.layout.mesh, row, 0);
       sink.pid = views[i].first_pid + sink.rank;
       put_row(&index, row, index.ranks_of_row, &sink);
     }
@@ -124,7 +125,7 @@ static gboolean write_rank(const TraceIndex *index, int rank, const char *folder
   EventSink sink = { .w = &w, .rank = rank, .pid = rank % r->cluster->devices_per_node };
   int at[AXIS_COUNT];
 
-  mesh_coordinates(&r->plan, rank, at);
+  mesh_coordinates(&index->layout.mesh, rank, at);
   json_writer_init(&w, text);
   open_file(&w, r, rank, sink.pid, name);
   put_row(index, at[AXIS_PIPELINE], 1, &sink);

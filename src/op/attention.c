@@ -4,7 +4,7 @@
 /* Whether the core is one fused kernel. */
 static gboolean fused(const Build *b)
 {
-  return b->plan->attention != ATTENTION_UNFUSED;
+  return b->passes->attention != ATTENTION_UNFUSED;
 }
 
 static double keys_seen(const Build *b)
@@ -83,7 +83,7 @@ static void project_grouped(Build *b)
  * their rows, or its gradient summed. */
 static void enter_latent(Build *b, double width)
 {
-  gboolean sp = b->plan->sequence_parallel;
+  gboolean sp = b->passes->sequence_parallel;
   double bytes = b->bytes * b->tokens * width;
 
   if (sp)
@@ -137,7 +137,7 @@ static void rotate(Build *b)
 {
   const Attention *a = b->attention;
   double elements = b->tokens * (query_width(b) + key_width(b));
-  gboolean one = b->plan->framework->fused_rope;
+  gboolean one = b->passes->framework->fused_rope;
 
   if (a->qk_norm) {
     build_stream(b, &(Stream) { .name = "qk norm", .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 2,
@@ -166,7 +166,7 @@ static void core_of_blocks(Build *b)
 {
   const Attention *a = b->attention;
   double side = a->sparse->block, e = b->bytes, each = e * b->tokens * local_heads(b);
-  double blocks = b->plan->micro_batch * sparse_blocks(a->sparse, a->heads, b->seq) / b->tp;
+  double blocks = b->passes->micro_batch * sparse_blocks(a->sparse, a->heads, b->seq) / b->tp;
   double scores = blocks * side * side;
 
   build_enter(b, MODULE_CORE_ATTN);
@@ -186,9 +186,9 @@ static void core_of_blocks(Build *b)
 static void core_unfused(Build *b)
 {
   const Attention *a = b->attention;
-  double batch = b->plan->micro_batch * local_heads(b), s = b->seq, kv = keys_seen(b), e = b->bytes;
+  double batch = b->passes->micro_batch * local_heads(b), s = b->seq, kv = keys_seen(b), e = b->bytes;
   double scores = batch * s * kv;
-  gboolean one = b->plan->framework->fused_softmax;
+  gboolean one = b->passes->framework->fused_softmax;
 
   build_enter(b, MODULE_CORE_ATTN);
   build_product(b, "scores", s, kv, a->head_dim, batch);
@@ -219,7 +219,7 @@ static void build_copies(Build *b, const char *name, double elements)
 {
   double bytes = 2 * b->bytes * elements;
 
-  if (b->plan->framework->attention_copies)
+  if (b->passes->framework->attention_copies)
     build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
                                 .backward_kernels = 1 });
 }
@@ -227,19 +227,19 @@ static void build_copies(Build *b, const char *name, double elements)
 static void core_fused(Build *b)
 {
   const Attention *a = b->attention;
-  double batch = b->plan->micro_batch, heads = local_heads(b), s = b->seq, kv = keys_seen(b);
+  double batch = b->passes->micro_batch, heads = local_heads(b), s = b->seq, kv = keys_seen(b);
   Op op = {
     .name = "attention", .kind = OP_ATTENTION, .pass = PASS_FORWARD, .redone = 1u << MODULE_CORE_ATTN,
     .dropped = 1u << MODULE_CORE_ATTN, .captured = b->captured,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
                    .v_head_dim = a->v_head_dim, .causal = a->causal && !a->sparse && kv == s,
-                   .dropout = b->model->dropout, .dtype = b->plan->precision },
+                   .dropout = b->model->dropout, .dtype = b->passes->formats.precision },
     .flops = 2 * batch * heads * s * kv * (a->head_dim + a->v_head_dim),
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
   };
 
   build_copies(b, "copy qkv", b->tokens * (query_width(b) + key_width(b) + value_width(b)));
-  if (b->plan->cp > 1) {
+  if (b->passes->cp > 1) {
     build_context_core(b, heads, b->bytes * b->tokens * (key_width(b) + value_width(b)));
   } else {
     g_array_append_val(b->work->forward, op);
@@ -309,7 +309,7 @@ void build_cross_attention(Build *b)
   double keys = b->keys;
 
   b->attention = &b->spec->cross;
-  b->keys = b->plan->seq;
+  b->keys = b->passes->seq;
   double memory_bytes = project_memory(b);
   b->dropped |= 1u << MODULE_LAYERNORM;
   build_linear(b, &(Linear) {

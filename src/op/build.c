@@ -34,7 +34,7 @@ void build_leave(Build *b, RecomputeModule module)
 /* Small tensors stay whole on every rank. */
 static void note_small(Build *b, double params)
 {
-  if (b->plan->zero == 3 && params < b->plan->sharding.persistence)
+  if (params < b->passes->persistence)
     b->work->whole += params;
 }
 
@@ -45,7 +45,7 @@ static void add_tensor(Build *b, const Tensor *t)
   note_small(b, params);
   b->work->params += params;
   b->work->largest = MAX(b->work->largest, params);
-  b->work->state_bytes[0] += optimizer_tensor_bytes(&b->plan->optimizer, t);
+  b->work->state_bytes[0] += optimizer_tensor_bytes(&b->passes->optimizer, t);
 }
 
 void build_params(Build *b, double params)
@@ -72,7 +72,7 @@ static Op matmul(const Build *b, const char *name, Pass pass, double m, double n
 {
   return (Op) {
     .name = name, .kind = OP_MATMUL, .pass = pass, .flops = 2 * m * n * k * batch,
-    .matmul = { .m = m, .n = n, .k = k, .batch = batch, .dtype = plan_dense_format(b->plan) },
+    .matmul = { .m = m, .n = n, .k = k, .batch = batch, .dtype = formats_dense(&b->passes->formats) },
   };
 }
 
@@ -107,12 +107,12 @@ void build_backward_collective(Build *b, const char *name, Collective what, doub
 
 static Collective summing(const Build *b)
 {
-  return b->plan->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+  return b->passes->sequence_parallel ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
 }
 
 static double sum_format_bytes(const Build *b)
 {
-  return state_format_bytes(&b->plan->optimizer, STATE_TENSOR_REDUCE, b->bytes);
+  return b->passes->sum_bytes;
 }
 
 /* Traffic of casting what is summed: all of it before, what comes back behind. */
@@ -123,7 +123,7 @@ static double sum_cast_bytes(const Build *b, double bytes, gboolean behind)
   if (b->tp <= 1 || format == b->bytes)
     return 0;
   b->work->transient_bytes = MAX(b->work->transient_bytes, elements * format);
-  return elements / (behind && b->plan->sequence_parallel ? b->tp : 1) * (format + b->bytes);
+  return elements / (behind && b->passes->sequence_parallel ? b->tp : 1) * (format + b->bytes);
 }
 
 void build_forward_sum(Build *b, const char *name, double bytes)
@@ -180,13 +180,13 @@ static double activation_bytes(const Build *b)
 
 static gboolean is_narrow(const Build *b, const Linear *l)
 {
-  return plan_narrow(b->plan) && build_has_block(b) && l->split != LINEAR_REPLICATED;
+  return formats_narrow(&b->passes->formats) && build_has_block(b) && l->split != LINEAR_REPLICATED;
 }
 
 /* Rows that are gathered for a product travel in its format. */
 static double gathered_bytes(const Build *b, const Linear *l)
 {
-  return activation_bytes(b) * (is_narrow(b, l) ? fp8_work(b->plan)->value_bytes / b->bytes : 1);
+  return activation_bytes(b) * (is_narrow(b, l) ? fp8_work(&b->passes->formats)->value_bytes / b->bytes : 1);
 }
 
 static gboolean is_looped(const Build *b, const Linear *l);
@@ -196,7 +196,7 @@ static Op product(const Build *b, const Linear *l, Pass pass, double m, double n
   Op op = matmul(b, l->name, pass, m, n, k, l->batch);
 
   if (is_narrow(b, l))
-    op.matmul.dtype = plan_format(b->plan);
+    op.matmul.dtype = formats_product(&b->passes->formats);
   op.matmul.loops = is_looped(b, l) ? l->batch : 0;
   return op;
 }
@@ -204,7 +204,7 @@ static Op product(const Build *b, const Linear *l, Pass pass, double m, double n
 /* Bytes of casting a product's input, and of its weights if every pass does. */
 static double cast_in_bytes(const Build *b, const Linear *l)
 {
-  const Fp8Work *w = fp8_work(b->plan);
+  const Fp8Work *w = fp8_work(&b->passes->formats);
   double weights = w->each_pass ? w->weight_bytes * l->in * l->out : 0;
 
   return ((l->unmade ? w->cast_bytes : w->made_bytes) * l->rows * l->in + weights) * l->batch;
@@ -212,14 +212,16 @@ static double cast_in_bytes(const Build *b, const Linear *l)
 
 static gboolean is_looped(const Build *b, const Linear *l)
 {
-  return l->batch > 1 && !(b->plan->framework->grouped_kernels && is_narrow(b, l) && plan_recipe(b->plan) == FP8_MXFP8);
+  gboolean grouped = b->passes->framework->grouped_kernels && b->passes->formats.recipe == FP8_MXFP8;
+
+  return l->batch > 1 && !(grouped && is_narrow(b, l));
 }
 
 /* Kernels of a cast: of the experts of a rank, that of each one but with scales of earlier steps (Transformer Engine's
  * multi_tensor_quantize_impl, pytorch/csrc/extensions/cast.cpp). */
 static double cast_kernels(const Build *b, const Linear *l)
 {
-  return is_looped(b, l) ? MAX(1, l->batch * fp8_work(b->plan)->tensor_kernels) : 1;
+  return is_looped(b, l) ? MAX(1, l->batch * fp8_work(&b->passes->formats)->tensor_kernels) : 1;
 }
 
 static void cast_forward(Build *b, const Linear *l)
@@ -232,7 +234,7 @@ static void cast_forward(Build *b, const Linear *l)
 
 static void cast_backward(Build *b, const Linear *l)
 {
-  const Fp8Work *w = is_narrow(b, l) ? fp8_work(b->plan) : NULL;
+  const Fp8Work *w = is_narrow(b, l) ? fp8_work(&b->passes->formats) : NULL;
   double weights = w && w->each_pass ? w->weight_bytes * l->in * l->out : 0;
 
   if (w)
@@ -242,15 +244,15 @@ static void cast_backward(Build *b, const Linear *l)
 
 static double input_saved(const Build *b, const Linear *l)
 {
-  if (!is_narrow(b, l) || !fp8_work(b->plan)->keeps_narrow)
+  if (!is_narrow(b, l) || !fp8_work(&b->passes->formats)->keeps_narrow)
     return l->kept ? 0 : l->saved;
-  return l->saved / b->bytes * fp8_work(b->plan)->value_bytes + (l->unmade ? l->saved : 0);
+  return l->saved / b->bytes * fp8_work(&b->passes->formats)->value_bytes + (l->unmade ? l->saved : 0);
 }
 
 /* Where activations are batch first, rows that ranks gather or scatter are laid out anew behind or before it. */
 static double row_copy_bytes(const Build *b, double bytes)
 {
-  return b->plan->framework->copied_rows && b->plan->sequence_parallel && b->tp > 1 ? 2 * bytes : 0;
+  return b->passes->framework->copied_rows && b->passes->sequence_parallel && b->tp > 1 ? 2 * bytes : 0;
 }
 
 static void copy_rows_forward(Build *b, double bytes)
@@ -270,7 +272,7 @@ static void copy_rows_backward(Build *b, double bytes, Pass pass)
  * row-parallel one (Korthikanti et al. 2022, section 4.2). */
 static void linear_forward(Build *b, const Linear *l)
 {
-  gboolean sp = b->plan->sequence_parallel;
+  gboolean sp = b->passes->sequence_parallel;
   Op op = product(b, l, PASS_FORWARD, l->rows, l->out, l->in);
 
   if (l->split == LINEAR_COLUMN && sp && !l->no_gather) {
@@ -280,7 +282,7 @@ static void linear_forward(Build *b, const Linear *l)
   cast_forward(b, l);
   op.saved_bytes = input_saved(b, l);
   add_forward(b, op);
-  if (l->bias && b->plan->framework->separate_bias)
+  if (l->bias && b->passes->framework->separate_bias)
     add_forward(b, stream("bias", PASS_FORWARD, 2 * l->rows * l->out * l->batch * b->bytes, 1));
   if (l->split == LINEAR_ROW && !l->no_reduce) {
     copy_rows_forward(b, activation_bytes(b));
@@ -292,12 +294,12 @@ static void linear_forward(Build *b, const Linear *l)
  * product, in a kernel behind it, or not at all where it is reduced at once. */
 static void accumulate(Build *b, const Linear *l, Op *product)
 {
-  double weights = l->in * l->out * l->batch, bytes = op_gradient_bytes(b->plan);
-  double copied = b->replicas > 1 && b->plan->zero == 3 ? b->plan->framework->shard_copy_bytes : 0;
+  double weights = l->in * l->out * l->batch, bytes = b->passes->gradient_bytes;
+  double copied = b->passes->copies_shards[b->experts] ? b->passes->framework->shard_copy_bytes : 0;
 
   if (copied > 0)
     add_backward(b, stream("shard copies", PASS_WEIGHT, weights * copied, 1));
-  switch (b->plan->framework->accumulation) {
+  switch (b->passes->framework->accumulation) {
   case ACCUMULATE_FUSED:
     product->matmul.accumulate_bytes = weights * (2 * bytes - b->bytes);
     break;
@@ -311,7 +313,7 @@ static void accumulate(Build *b, const Linear *l, Op *product)
 
 static void linear_backward(Build *b, const Linear *l)
 {
-  gboolean sp = b->plan->sequence_parallel, overlap = b->plan->overlap.tensor;
+  gboolean sp = b->passes->sequence_parallel, overlap = b->passes->overlap_tensor;
   Op weight_gradient = product(b, l, PASS_WEIGHT, l->in, l->out, l->rows);
 
   /* reversed: what is added last runs first */
@@ -394,7 +396,7 @@ void build_stream(Build *b, const Stream *s)
 
 void build_entry(Build *b)
 {
-  gboolean sp = b->plan->sequence_parallel;
+  gboolean sp = b->passes->sequence_parallel;
 
   if (sp)
     build_forward_collective(b, "gather rows", COLLECTIVE_ALL_GATHER, activation_bytes(b));
@@ -403,7 +405,7 @@ void build_entry(Build *b)
 
 void build_exit(Build *b)
 {
-  gboolean sp = b->plan->sequence_parallel;
+  gboolean sp = b->passes->sequence_parallel;
 
   build_forward_sum(b, "sum rows", activation_bytes(b));
   if (sp)
@@ -418,13 +420,13 @@ void build_norm(Build *b, const char *name)
   /* forward reads and writes; backward reads input and gradient and writes, and
    * joins the gradient that came through the residual. Step by step: cast, square,
    * mean, scale, cast and weight forward; their gradients backward; fp32 inside */
-  gboolean one = b->model->norm != NORM_RMSNORM || b->plan->framework->fused_rms_norm;
+  gboolean one = b->model->norm != NORM_RMSNORM || b->passes->framework->fused_rms_norm;
   b->redone |= 1u << MODULE_LAYERNORM;
   build_stream(b, &(Stream) {
     .name = name,
     .forward_bytes = (one ? 2 * b->bytes : 6 * b->bytes + 24) * elements, .forward_kernels = one ? 1 : 7,
     .backward_bytes = (one ? 6 * b->bytes : 13 * b->bytes + 48) * elements, .backward_kernels = one ? 3 : 11,
-    .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->plan->framework->norm_row_values * b->rows,
+    .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,
   });
   b->redone &= ~(1u << MODULE_LAYERNORM);
   build_params(b, b->hidden * (b->model->norm_bias ? 2 : 1));
@@ -433,7 +435,7 @@ void build_norm(Build *b, const char *name)
 void build_residual(Build *b)
 {
   double elements = b->rows * b->hidden, e = b->bytes;
-  gboolean dropout = b->model->dropout, fused = b->plan->framework->fused_dropout_add;
+  gboolean dropout = b->model->dropout, fused = b->passes->framework->fused_dropout_add;
   double mask = dropout ? elements : 0;
 
   build_stream(b, &(Stream) {

@@ -11,7 +11,7 @@ typedef struct {
   LayerWork *work;
   const Model *model;
   const LayerSpec *spec;
-  const Plan *plan;
+  const PassLayout *passes;
   GroupShape tensor, context; /* the tensor- and the context-parallel group */
   GroupShape expert, expert_tensor, expert_block; /* of experts that are apart: mesh.h */
   double tp;
@@ -21,7 +21,7 @@ typedef struct {
   double rows;       /* tokens that norms and residuals see: tokens / tp under sequence parallel */
   double bytes;      /* of an activation element */
   double hidden;
-  int replicas;      /* ranks that hold the weights that are added */
+  gboolean experts;  /* weights that are added are those of experts that are apart */
   gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;

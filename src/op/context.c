@@ -39,12 +39,12 @@ static Op exchange(const Core *c, const char *name, Collective what, double byte
 static Op core(const Core *c, double heads, double rows, double keys, double square, gboolean causal)
 {
   const Attention *a = c->b->attention;
-  double batch = c->b->plan->micro_batch;
+  double batch = c->b->passes->micro_batch;
 
   return (Op) {
     .name = "attention", .kind = OP_ATTENTION, .redone = module_of(c), .dropped = module_of(c),
     .attention = { .batch = batch, .heads = heads, .q_len = rows, .kv_len = keys, .head_dim = a->head_dim,
-                   .v_head_dim = a->v_head_dim, .causal = causal, .dtype = c->b->plan->precision },
+                   .v_head_dim = a->v_head_dim, .causal = causal, .dtype = c->b->passes->formats.precision },
     .flops = (c->pass == PASS_FORWARD ? 2 : 4) * batch * heads * rows * square * (a->head_dim + a->v_head_dim),
   };
 }
@@ -60,7 +60,7 @@ static Op sum(const Core *c, const char *name, double bytes)
  * and once more to their owner. */
 static void ring(Core *c)
 {
-  int ranks = c->b->plan->cp;
+  int ranks = c->b->passes->cp;
   gboolean causal = c->b->attention->causal, backward = c->pass != PASS_FORWARD;
   double out_bytes = c->b->bytes * c->b->tokens * c->heads * c->b->attention->v_head_dim;
   double sums_bytes = 3 * (backward ? out_bytes + c->keys_bytes : out_bytes);
@@ -84,7 +84,7 @@ static void ring(Core *c)
 
 static void gather(Core *c)
 {
-  int ranks = c->b->plan->cp;
+  int ranks = c->b->passes->cp;
   double seq = c->rows * ranks;
 
   add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes))->redone = module_of(c);
@@ -99,7 +99,7 @@ static void gather(Core *c)
 static void all_to_all(Core *c)
 {
   const Attention *a = c->b->attention;
-  int ranks = c->b->plan->cp;
+  int ranks = c->b->passes->cp;
   double seq = c->rows * ranks, in = c->keys_bytes + c->b->bytes * c->b->tokens * c->heads * a->head_dim;
   double out = c->b->bytes * c->b->tokens * c->heads * a->v_head_dim, keys = a->window > 0 ? MIN(a->window, seq) : seq;
   gboolean backward = c->pass != PASS_FORWARD;
@@ -118,17 +118,17 @@ static void (*const cores[CONTEXT_COUNT])(Core *) = {
 void build_context_core(Build *b, double heads, double keys_bytes)
 {
   g_autoptr(GArray) ops = g_array_new(FALSE, FALSE, sizeof(Op));
-  Core c = { .b = b, .ops = b->work->forward, .heads = heads, .rows = b->seq / b->plan->cp,
+  Core c = { .b = b, .ops = b->work->forward, .heads = heads, .rows = b->seq / b->passes->cp,
              .keys_bytes = keys_bytes, .pass = PASS_FORWARD };
   guint first = b->work->forward->len;
 
-  cores[b->plan->context](&c);
+  cores[b->passes->context](&c);
   g_array_index(b->work->forward, Op, first).saved_bytes = 4 * heads * b->tokens; /* log-sum-exp of each row */
   g_array_index(b->work->forward, Op, first).redone = module_of(&c);
   g_array_index(b->work->forward, Op, first).dropped = module_of(&c);
   c.ops = ops;
   c.pass = PASS_INPUT;
-  cores[b->plan->context](&c);
+  cores[b->passes->context](&c);
   for (guint i = ops->len; i > 0; i--) /* backward ops are added in reverse order of running */
     g_array_append_val(b->work->backward, g_array_index(ops, Op, i - 1));
 }

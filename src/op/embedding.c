@@ -26,7 +26,7 @@ static void build_dropout(Build *b)
 static void build_patches(Build *b)
 {
   const Model *m = b->model;
-  double pixels = (double)m->patch * m->patch * m->channels, patches = b->tokens - b->plan->micro_batch;
+  double pixels = (double)m->patch * m->patch * m->channels, patches = b->tokens - b->passes->micro_batch;
 
   build_linear(b, &(Linear) { .name = "patches", .in = pixels, .out = b->hidden, .batch = 1, .rows = patches,
                               .bias = TRUE,
@@ -45,11 +45,11 @@ static void look_up(Build *b)
   build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
                               .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
   build_forward_sum(b, "sum embeddings", gathered);
-  if (b->plan->sequence_parallel)
+  if (b->passes->sequence_parallel)
     build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
 }
 
-/* The table is the first layer's; a copy of it is counted where stages are known (plan_entry_copies). */
+/* The table is the first layer's; a copy of it is counted where stages are known (pipeline_entry_copies). */
 void build_entry_embedding(Build *b)
 {
   look_up(b);
@@ -75,7 +75,7 @@ void build_embedding(Build *b)
   if (m->embedding_norm)
     build_norm(b, "embedding norm");
   b->work->deferred_bytes += rows;
-  build_table(b, op_vocab(m, b->plan) / b->tp, width);
+  build_table(b, op_vocab(m, b->passes) / b->tp, width);
   if (m->position_rows)
     build_table(b, m->position_rows, b->hidden);
   if (m->token_types)

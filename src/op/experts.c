@@ -55,7 +55,7 @@ static Mlp shared_mlp(const Build *b, gboolean inside)
 /* Whether they are built between the other ops. */
 static gboolean shared_beside(const Build *b)
 {
-  return b->plan->overlap.experts && b->spec->ffn.shared_width > 0;
+  return b->passes->overlap_experts && b->spec->ffn.shared_width > 0;
 }
 
 static void shared(Build *b, gboolean inside)
@@ -72,7 +72,7 @@ static void shared(Build *b, gboolean inside)
 static void experts_whole(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
-  double routed = b->tokens * f->experts_per_token * plan_expert_copies(b->plan), row_bytes = b->bytes * b->hidden;
+  double routed = b->tokens * f->experts_per_token * b->passes->expert_copies, row_bytes = b->bytes * b->hidden;
 
   build_entry(b);
   router(b, b->tokens);
@@ -89,16 +89,16 @@ static void experts_whole(Build *b)
 static void local_experts(Build *b, double tokens)
 {
   const FeedForward *f = &b->spec->ffn;
-  int local = f->experts / b->plan->ep;
+  int local = f->experts / b->passes->ep;
   double before = b->work->params, whole = b->work->whole, states = b->work->state_bytes[0];
   guint first = b->work->matrices ? b->work->matrices->len : 0;
 
-  b->replicas = plan_expert_replicas(b->plan);
+  b->experts = TRUE;
   build_mlp(b, &(Mlp) { .up = "experts up", .down = "experts down",
-                        .width = (double)f->width / plan_expert_tensor(b->plan),
+                        .width = (double)f->width / b->passes->etp,
                         .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->hidden,
                         .module = MODULE_MOE_ACT, .inside = TRUE });
-  b->replicas = plan_replicas(b->plan);
+  b->experts = FALSE;
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
   b->work->whole = whole;
@@ -113,7 +113,7 @@ static void sort(Build *b, const char *name, double tokens)
 {
   double bytes = 2 * b->bytes * tokens * b->hidden;
 
-  if (b->spec->ffn.experts > b->plan->ep && b->plan->dispatch != DISPATCH_HYBRID)
+  if (b->spec->ffn.experts > b->passes->ep && b->passes->dispatch != DISPATCH_HYBRID)
     build_stream(b, &(Stream) { .name = name, .forward_bytes = bytes, .forward_kernels = 1, .backward_bytes = bytes,
                                 .backward_kernels = 1 });
 }
@@ -180,10 +180,10 @@ static guint build_beside(Build *b, Mark before, void (*part)(Build *, const Mlp
 static void by_all_to_all(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
-  double etp = plan_expert_tensor(b->plan), routed = b->rows * f->experts_per_token;
-  double received = routed * plan_expert_tokens(b->plan), row_bytes = b->bytes * b->hidden;
+  double etp = b->passes->etp, routed = b->rows * f->experts_per_token;
+  double received = routed * b->passes->expert_tokens, row_bytes = b->bytes * b->hidden;
 
-  routed *= plan_expert_copies(b->plan);
+  routed *= b->passes->expert_copies;
   router(b, b->rows);
   dispatch(b, b->rows, 2 * routed * row_bytes);
   Mark there = mark(b);
@@ -234,7 +234,7 @@ static double ranks_of_token(const Build *b)
 static void exchange_by_place(Build *b, const char *name, double sent, double rows)
 {
   double row_bytes = b->bytes * b->hidden;
-  gboolean hybrid = b->plan->dispatch == DISPATCH_HYBRID;
+  gboolean hybrid = b->passes->dispatch == DISPATCH_HYBRID;
   Op *ops[2];
 
   build_exchange(b, name, COLLECTIVE_ALL_TO_ALL, sent * row_bytes, &b->expert);
@@ -254,10 +254,10 @@ static void exchange_by_place(Build *b, const char *name, double sent, double ro
 static void by_place(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
-  double etp = plan_expert_tensor(b->plan), routed = b->rows * f->experts_per_token;
-  double received = routed * plan_expert_tokens(b->plan), row_bytes = b->bytes * b->hidden;
-  double sent = b->rows * places_of_token(b) * plan_expert_tokens(b->plan);
-  double delivered = b->rows * ranks_of_token(b) * plan_expert_tokens(b->plan);
+  double etp = b->passes->etp, routed = b->rows * f->experts_per_token;
+  double received = routed * b->passes->expert_tokens, row_bytes = b->bytes * b->hidden;
+  double sent = b->rows * places_of_token(b) * b->passes->expert_tokens;
+  double delivered = b->rows * ranks_of_token(b) * b->passes->expert_tokens;
 
   router(b, b->rows);
   dispatch(b, b->rows, 0);
@@ -276,7 +276,7 @@ static void by_gather(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
   double gathered = b->rows * b->expert_block.size, row_bytes = b->bytes * b->hidden;
-  double received = gathered * f->experts_per_token / b->plan->ep * plan_expert_tokens(b->plan);
+  double received = gathered * f->experts_per_token / b->passes->ep * b->passes->expert_tokens;
 
   router(b, b->rows);
   b->captured = FALSE;
@@ -297,14 +297,14 @@ static void (*const dispatchers[DISPATCH_COUNT])(Build *) = {
 
 static void experts_apart(Build *b)
 {
-  dispatchers[b->plan->dispatch](b);
+  dispatchers[b->passes->dispatch](b);
   shared(b, FALSE);
 }
 
 void build_experts(Build *b)
 {
   b->redone |= 1u << MODULE_MOE;
-  if (plan_experts_apart(b->plan))
+  if (b->passes->experts_apart)
     experts_apart(b);
   else
     experts_whole(b);

@@ -3,7 +3,7 @@
 
 static void activation(Build *b, double elements)
 {
-  gboolean one = b->plan->framework->fused_activation;
+  gboolean one = b->passes->framework->fused_activation;
   double e = b->bytes;
 
   if (b->spec->ffn.kind == MLP_SWIGLU)

@@ -27,8 +27,8 @@ static const Fp8Work works[FP8_COUNT] = {
                   .tensor_kernels = 1 },
 };
 
-const Fp8Work *fp8_work(const Plan *plan)
+const Fp8Work *fp8_work(const Formats *formats)
 {
-  g_assert(plan_narrow(plan));
-  return &works[plan_recipe(plan)];
+  g_assert(formats_narrow(formats));
+  return &works[formats->recipe];
 }

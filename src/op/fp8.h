@@ -25,7 +25,7 @@
 #ifndef TDP_OP_FP8_H
 #define TDP_OP_FP8_H
 
-#include "plan/plan.h"
+#include "plan/choices.h"
 
 typedef struct {
   double made_bytes;  /* traffic for an element of an input that a norm or an activation made */
@@ -39,7 +39,7 @@ typedef struct {
   double gather_bytes;   /* of a weight when ranks gather it */
 } Fp8Work;
 
-/* Of a plan with narrow products. */
-const Fp8Work *fp8_work(const Plan *plan);
+/* Of narrow products. */
+const Fp8Work *fp8_work(const Formats *formats);
 
 #endif

@@ -5,16 +5,16 @@
  * vocabulary over the pipeline ranks also the largest of this share. */
 static double token_bytes(const Build *b)
 {
-  int values = b->plan->framework->loss_token_values;
+  int values = b->passes->framework->loss_token_values;
 
-  return dtype_bytes[DTYPE_FP32] * (values + (values > 0 && b->plan->schedule->vocabulary));
+  return dtype_bytes[DTYPE_FP32] * (values + (values > 0 && b->passes->spread_vocabulary));
 }
 
 /* The loss keeps probabilities in fp32. Megatron's casts the logits to fp32 and
  * walks over them several times; a fused one reads and writes once each way. */
 static void build_loss(Build *b, double logits)
 {
-  const Framework *f = b->plan->framework;
+  const Framework *f = b->passes->framework;
   gboolean one = f->fused_loss;
   double saved = f->loss_in_place ? b->bytes : dtype_bytes[DTYPE_FP32]; /* of a logit or probability */
   double worst = b->tp > 1 && f->divided_loss_bytes > 0 ? f->divided_loss_bytes : f->loss_bytes;
@@ -36,7 +36,7 @@ static void build_loss(Build *b, double logits)
 /* Classes of each sequence's first token, on every tensor-parallel rank. */
 static void build_classes(Build *b, const char *name, double width)
 {
-  double rows = b->plan->micro_batch;
+  double rows = b->passes->micro_batch;
 
   build_linear(b, &(Linear) { .name = name, .in = b->hidden, .out = width, .batch = 1, .rows = rows, .bias = TRUE,
                               .saved = b->bytes * rows * b->hidden, .split = LINEAR_REPLICATED });
@@ -71,7 +71,7 @@ static void build_masked_head(Build *b)
 void build_head(Build *b)
 {
   const Model *m = b->model;
-  double vocab = op_vocab(m, b->plan) / b->tp;
+  double vocab = op_vocab(m, b->passes) / b->tp;
   double weights, states;
 
   if (b->spec->norms > 0)
@@ -92,10 +92,10 @@ void build_head(Build *b)
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
   });
   /* shared weights stand once where their owner is on the same device */
-  if (b->spec->again || (m->tied_embeddings && plan_ends_meet(b->plan))) {
+  if (b->spec->again || (m->tied_embeddings && b->passes->ends_meet)) {
     const Tensor bias = { vocab, 0, m->head_bias ? 1 : 0 };
     b->work->params = weights + vocab * bias.count;
-    b->work->state_bytes[0] = states + optimizer_tensor_bytes(&b->plan->optimizer, &bias);
+    b->work->state_bytes[0] = states + optimizer_tensor_bytes(&b->passes->optimizer, &bias);
   }
   build_loss(b, b->tokens * vocab);
 }

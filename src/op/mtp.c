@@ -6,15 +6,15 @@ static void lookup(Build *b)
 {
   const Model *m = b->model;
   double rows = b->rows * b->hidden * b->bytes, gathered = b->tokens * b->hidden * b->bytes;
-  gboolean sp = b->plan->sequence_parallel;
+  gboolean sp = b->passes->sequence_parallel;
 
   build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * gathered, .forward_kernels = b->tp > 1 ? 4 : 1,
                               .backward_bytes = 3 * gathered, .backward_kernels = 2, .weights = TRUE });
   build_forward_sum(b, "sum embeddings", gathered);
   if (sp)
     build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
-  if (!m->tied_embeddings && !plan_ends_meet(b->plan))
-    build_table(b, op_vocab(m, b->plan) / b->tp, m->embed_dim);
+  if (!m->tied_embeddings && !b->passes->ends_meet)
+    build_table(b, op_vocab(m, b->passes) / b->tp, m->embed_dim);
   b->work->deferred_bytes += rows;
 }
 
@@ -22,7 +22,7 @@ static void lookup(Build *b)
 static void join(Build *b)
 {
   double rows = b->rows * b->hidden * b->bytes, gathered = b->tokens * b->hidden * b->bytes;
-  gboolean sp = b->plan->sequence_parallel;
+  gboolean sp = b->passes->sequence_parallel;
 
   build_stream(b, &(Stream) { .name = "concatenate", .forward_bytes = 4 * rows, .forward_kernels = 1,
                               .backward_bytes = 4 * rows, .backward_kernels = 1 });

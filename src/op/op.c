@@ -11,55 +11,59 @@ static void (*const builders[])(Build *) = {
   [LAYER_MTP] = build_mtp,
 };
 
-static double stream_tokens(const Plan *p, gboolean encoder)
+static double stream_tokens(const PassLayout *p, gboolean encoder)
 {
-  return (double)p->micro_batch * plan_stream_seq(p, encoder) / p->cp;
+  return (double)p->micro_batch * pass_seq(p, encoder) / p->cp;
 }
 
-double op_tokens(const Plan *p)
+double op_tokens(const PassLayout *p)
 {
   return stream_tokens(p, FALSE);
 }
 
-int op_layer_groups(const Plan *p)
+int op_layer_groups(const Layout *l)
 {
-  int apart = plan_experts_apart(p) ? (p->ep > 1) + (plan_expert_tensor(p) > 1) + (plan_expert_replicas(p) > 1) : 0;
-  return apart + (p->tp > 1) + (p->cp > 1) + (plan_replicas(p) > 1) + (plan_shards(p) < plan_replicas(p));
+  const PassLayout *p = &l->passes;
+  int apart = p->experts_apart ? (p->ep > 1) + (p->etp > 1) + l->states[1].sums : 0;
+
+  return apart + (p->tp > 1) + (p->cp > 1) + l->states[0].sums + (l->states[0].copies > 1);
 }
 
-double op_overhead_bytes(const Plan *p)
+double op_overhead_bytes(const Layout *l)
 {
-  return p->framework->context_bytes + (op_layer_groups(p) + (p->pp > 1)) * p->framework->group_bytes;
+  const Framework *f = l->passes.framework;
+  return f->context_bytes + (op_layer_groups(l) + (l->pipeline.shape.ranks > 1)) * f->group_bytes;
 }
 
-int op_vocab(const Model *model, const Plan *p)
+int op_vocab(const Model *model, const PassLayout *p)
 {
   gint64 multiple = (gint64)p->framework->vocab_multiple * p->tp;
   return (int)((model->vocab + multiple - 1) / multiple * multiple);
 }
 
-static double stream_bytes(const Model *model, const Plan *p, gboolean encoder)
+static double stream_bytes(const Model *model, const PassLayout *p, gboolean encoder)
 {
-  return stream_tokens(p, encoder) * model->hidden * dtype_bytes[p->precision] / (p->sequence_parallel ? p->tp : 1);
+  return stream_tokens(p, encoder) * model->hidden * dtype_bytes[p->formats.precision] /
+         (p->sequence_parallel ? p->tp : 1);
 }
 
-double op_tied_bytes(const Model *model, const Plan *p)
+double op_tied_bytes(const Model *model, const Layout *l)
 {
   double width = model->embed_dim ? model->embed_dim : model->hidden;
-  return op_vocab(model, p) / (double)p->tp * width * op_reduce_bytes(p);
+  return op_vocab(model, &l->passes) / (double)l->passes.tp * width * l->states[0].reduce_bytes;
 }
 
-double op_boundary_bytes(const Model *model, const Plan *p)
+double op_boundary_bytes(const Model *model, const PassLayout *p)
 {
   return stream_bytes(model, p, TRUE);
 }
 
-double op_encoder_bytes(const Model *model, const Plan *p)
+double op_encoder_bytes(const Model *model, const PassLayout *p)
 {
   return model->encoder_blocks ? stream_bytes(model, p, TRUE) : 0;
 }
 
-double op_boundary_bytes_at(const Model *model, const Plan *p, int layer)
+double op_boundary_bytes_at(const Model *model, const PassLayout *p, int layer)
 {
   if (layer <= 1 + model->encoder_blocks)
     return stream_bytes(model, p, TRUE);
@@ -91,15 +95,15 @@ double op_operations(const Op *op, const Framework *framework)
   }
 }
 
-double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
+double op_recompute_share(const Op *op, const LayerWork *work, const PassLayout *passes)
 {
-  if (work->recompute == RECOMPUTE_FULL && plan->framework->recompute_stops_early)
+  if (work->recompute == RECOMPUTE_FULL && passes->framework->recompute_stops_early)
     return op - &g_array_index(work->forward, Op, 0) < work->recompute_end;
   if (work->recompute != RECOMPUTE_SELECTIVE)
     return work->recompute == RECOMPUTE_FULL;
-  if (!plan->framework->selective_products)
-    return (op->redone & recompute_modules(&plan->scope)) != 0;
-  if (op - &g_array_index(work->forward, Op, 0) >= work->recompute_end && plan->framework->recompute_stops_early)
+  if (!passes->framework->selective_products)
+    return (op->redone & recompute_modules(&passes->recompute.scope)) != 0;
+  if (op - &g_array_index(work->forward, Op, 0) >= work->recompute_end && passes->framework->recompute_stops_early)
     return 0;
   switch (op->kind) {
   case OP_MATMUL: /* those in 8 bits are not on the list of what is kept */
@@ -113,12 +117,12 @@ double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan)
   }
 }
 
-void layer_work_pass(const LayerWork *work, const Plan *plan, Pass pass,
+void layer_work_pass(const LayerWork *work, const PassLayout *passes, Pass pass,
                      void (*run)(gpointer data, const Op *op, double share), gpointer data)
 {
   for (guint i = 0; pass != PASS_WEIGHT && i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    double share = pass == PASS_FORWARD ? 1 : op_recompute_share(op, work, plan);
+    double share = pass == PASS_FORWARD ? 1 : op_recompute_share(op, work, passes);
     if (share > 0)
       run(data, op, share);
   }
@@ -130,13 +134,13 @@ void layer_work_pass(const LayerWork *work, const Plan *plan, Pass pass,
 }
 
 /* Bytes of a layer but those that its modules drop. */
-static double bytes_without_modules(const LayerWork *work, const Plan *plan)
+static double bytes_without_modules(const LayerWork *work, const PassLayout *passes)
 {
   double kept = 0;
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
-    kept += op->dropped & recompute_modules(&plan->scope) ? 0 : op->saved_bytes;
+    kept += op->dropped & recompute_modules(&passes->recompute.scope) ? 0 : op->saved_bytes;
   }
   return kept;
 }
@@ -161,14 +165,15 @@ static double bytes_of_every_other(const Build *b)
 static double bytes_of_products(const LayerWork *work, const Build *b)
 {
   gboolean dense = !b->spec->attention.kv_lora_rank && b->spec->ffn.experts == 0;
-  double kept = b->rows * b->hidden * b->bytes + (dense && !plan_narrow(b->plan) ? bytes_of_every_other(b) : 0);
+  gboolean narrow = formats_narrow(&b->passes->formats);
+  double kept = b->rows * b->hidden * b->bytes + (dense && !narrow ? bytes_of_every_other(b) : 0);
 
   for (guint i = 0; i < work->forward->len; i++) {
     const Op *op = &g_array_index(work->forward, Op, i);
     if (op->kind == OP_COLLECTIVE && op->collective.what == COLLECTIVE_REDUCE_SCATTER)
       kept += op->collective.bytes / b->tp * b->bytes /
-              state_format_bytes(&b->plan->optimizer, STATE_TENSOR_REDUCE, b->bytes);
-    else if (op->kind == OP_MATMUL && op->matmul.dtype == plan_dense_format(b->plan) && !dense)
+              b->passes->sum_bytes;
+    else if (op->kind == OP_MATMUL && op->matmul.dtype == formats_dense(&b->passes->formats) && !dense)
       kept += 0.5 * op->matmul.m * op->matmul.n * op->matmul.batch * b->bytes;
     else if (op->kind == OP_ATTENTION)
       kept += op->saved_bytes + b->tokens * op->attention.heads * op->attention.v_head_dim * b->bytes;
@@ -196,58 +201,58 @@ static void apply_recompute(LayerWork *work, const Build *b)
     all += g_array_index(work->forward, Op, i).saved_bytes;
   work->saved_bytes = all;
   work->recompute_end = find_recompute_end(work);
-  work->recompute = build_has_block(b) ? b->plan->recompute : RECOMPUTE_NONE;
+  work->recompute = build_has_block(b) ? b->passes->recompute.granularity : RECOMPUTE_NONE;
   if (work->recompute == RECOMPUTE_NONE)
     return;
   if (work->recompute == RECOMPUTE_FULL)
-    work->saved_bytes = b->rows * b->hidden * b->bytes / (b->plan->partition_activations ? b->tp : 1) +
-                        (b->spec->entry ? op_encoder_bytes(b->model, b->plan) : 0);
+    work->saved_bytes = b->rows * b->hidden * b->bytes / (b->passes->partition_activations ? b->tp : 1) +
+                        (b->spec->entry ? op_encoder_bytes(b->model, b->passes) : 0);
   else
-    work->saved_bytes = b->plan->framework->selective_products ? bytes_of_products(work, b)
-                                                                      : bytes_without_modules(work, b->plan);
+    work->saved_bytes = b->passes->framework->selective_products ? bytes_of_products(work, b)
+                                                                      : bytes_without_modules(work, b->passes);
   work->recomputed_bytes = MAX(0, all - work->saved_bytes);
 }
 
 /* But its groups. */
-static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan)
+static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes)
 {
-  double tokens = stream_tokens(plan, spec->encoder), seq = plan_stream_seq(plan, spec->encoder);
+  double tokens = stream_tokens(passes, spec->encoder), seq = pass_seq(passes, spec->encoder);
 
   return (Build) {
-    .work = work, .model = model, .spec = spec, .plan = plan, .attention = &spec->attention, .seq = seq, .keys = seq,
-    .tp = plan->tp, .tokens = tokens,
-    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .bytes = dtype_bytes[plan->precision],
-    .hidden = model->hidden, .replicas = plan_replicas(plan),
+    .work = work, .model = model, .spec = spec, .passes = passes, .attention = &spec->attention, .seq = seq,
+    .keys = seq, .tp = passes->tp, .tokens = tokens,
+    .rows = passes->sequence_parallel ? tokens / passes->tp : tokens, .bytes = dtype_bytes[passes->formats.precision],
+    .hidden = model->hidden,
   };
 }
 
-void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan)
+void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes)
 {
-  Build b = build_of(work, model, spec, plan);
+  Build b = build_of(work, model, spec, passes);
 
   work->recomputed_bytes = 0;
   apply_recompute(work, &b);
 }
 
-void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,
+void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes,
                      const Cluster *cluster)
 {
-  Build b = build_of(work, model, spec, plan);
+  Build b = build_of(work, model, spec, passes);
 
-  b.tensor = mesh_group(plan, cluster, AXIS_TENSOR);
-  b.context = mesh_group(plan, cluster, AXIS_CONTEXT);
-  if (plan_experts_apart(plan)) {
-    b.expert = mesh_expert_group(plan, cluster, EXPERT_PARALLEL);
-    b.expert_tensor = mesh_expert_group(plan, cluster, EXPERT_TENSOR);
-    b.expert_block = mesh_expert_block(plan, cluster);
+  b.tensor = pass_group(passes, cluster, RANKS_TENSOR);
+  b.context = pass_group(passes, cluster, RANKS_CONTEXT);
+  if (passes->experts_apart) {
+    b.expert = pass_group(passes, cluster, RANKS_EXPERT);
+    b.expert_tensor = pass_group(passes, cluster, RANKS_EXPERT_TENSOR);
+    b.expert_block = pass_group(passes, cluster, RANKS_EXPERT_BLOCK);
   }
   *work = (LayerWork) {
-    .matrices = optimizer_kind(&plan->optimizer)->orthogonal ? g_array_new(FALSE, FALSE, sizeof(OpMatrix)) : NULL,
+    .matrices = optimizer_kind(&passes->optimizer)->orthogonal ? g_array_new(FALSE, FALSE, sizeof(OpMatrix)) : NULL,
     .forward = g_array_new(FALSE, FALSE, sizeof(Op)),
     .backward = g_array_new(FALSE, FALSE, sizeof(Op)),
   };
   builders[spec->kind](&b);
-  if (plan->partition_activations && spec->kind == LAYER_BLOCK) /* reversed: runs first */
+  if (passes->partition_activations && spec->kind == LAYER_BLOCK) /* reversed: runs first */
     build_backward_collective(&b, "gather checkpoint", COLLECTIVE_ALL_GATHER, b.rows * b.hidden * b.bytes, PASS_INPUT,
                               FALSE);
   reverse(work->backward);

@@ -20,8 +20,8 @@
  * the same work (context.c: what ranks exchange, and when).
  *
  * Experts on other ranks: a layer's tokens leave for them and come back, as
- * experts.c says; how many the busiest rank sees is plan_expert_tokens, and what a
- * rank sends plan_expert_copies.
+ * experts.c says; how many the busiest rank sees is PassLayout.expert_tokens, and what a
+ * rank sends expert_copies.
  *
  * To add a layer kind: a file with a LayerWork builder and a line in the table
  * of op.c.
@@ -30,7 +30,7 @@
 #define TDP_OP_OP_H
 
 #include "hardware/collective.h"
-#include "plan/mesh.h"
+#include "layout/layout.h"
 
 typedef enum { OP_MATMUL, OP_ATTENTION, OP_MEMORY, OP_COLLECTIVE, OP_KIND_COUNT } OpKind;
 
@@ -86,7 +86,7 @@ typedef struct {
   GArray *forward;  /* Op */
   GArray *backward; /* Op, in order; without recomputation */
   double params;    /* weights on this device, but expert_params */
-  double expert_params; /* those of experts that are apart (plan_experts_apart): other ranks hold the same */
+  double expert_params; /* those of experts that are apart (PassLayout.experts_apart): other ranks hold the same */
   double state_bytes[2]; /* [experts]: of the optimizer, beyond optimizer_param_bytes of each parameter */
   GArray *matrices; /* OpMatrix: that Muon orthogonalises; NULL under another optimizer */
   double largest;   /* of them, in the largest tensor */
@@ -100,16 +100,6 @@ typedef struct {
 } LayerWork;
 
 /*
- * The plan as the work of its layers depends on it: everything that the ops of a pass, their times and what a layer
- * keeps do not read has one value for all plans (the batch, what ZeRO divides, schedules, and data parallelism but for
- * whether there are replicas). Prices are made of this view alone, so that plans with equal views have equal prices
- * to the last bit. A view is for layers: it need not be legal. A key of the plan that is not dropped here is
- * taken for one that matters; one that is dropped though it matters fails tests/test_search_prices.c, which
- * compares ops of plans with those of their views.
- */
-void op_view(const Plan *plan, Plan *view); /* view: another plan than `plan` */
-
-/*
  * Operations that the host issues for an op in PyTorch, of about the cost of a torch.nn.Linear: a kernel bound by
  * memory is one; a product of a framework's layers as many as that says, in 8 or 4 bits twice that ("more than 2x",
  * TransformerEngine#761); a grouped product one for each expert besides (a cuBLAS call each, with its
@@ -119,46 +109,41 @@ void op_view(const Plan *plan, Plan *view); /* view: another plan than `plan` */
 double op_operations(const Op *op, const Framework *framework);
 
 /* Share of a forward op's work that a backward does again. */
-double op_recompute_share(const Op *op, const LayerWork *work, const Plan *plan);
+double op_recompute_share(const Op *op, const LayerWork *work, const PassLayout *passes);
 
 /* Each op that a pass of the layer runs, in order, with the share of it that runs: of backward passes, what is made
  * again comes first (but for that of weight gradients alone). */
-void layer_work_pass(const LayerWork *work, const Plan *plan, Pass pass,
+void layer_work_pass(const LayerWork *work, const PassLayout *passes, Pass pass,
                      void (*run)(gpointer data, const Op *op, double share), gpointer data);
 
-/* The work of a layer of this spec under the plan. Cannot fail after plan_check. */
-void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan,
+/* The work of a layer of this spec. Cannot fail after plan_check. */
+void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes,
                      const Cluster *cluster);
 void layer_work_clear(LayerWork *work);
 
-/* Makes it the work under another plan, one that differs from its own in recomputation only. */
-void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const Plan *plan);
+/* Makes it the work under another layout, one that differs from its own in recomputation only. */
+void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes);
 
 /* Tokens of a micro-batch on a device, before sequence parallelism; of an encoder-decoder, the decoder's. */
-double op_tokens(const Plan *plan);
-
-/* Bytes of an accumulated gradient, and of one on the wire: the framework's for
- * the precision, but no narrower than the weights where those are fp32. */
-double op_gradient_bytes(const Plan *plan);
-double op_reduce_bytes(const Plan *plan);
+double op_tokens(const PassLayout *passes);
 
 /* Traffic for a gradient that is reduced in another format than it is kept in: there and back. */
-double op_reduce_cast_bytes(const Plan *plan);
+double op_reduce_cast_bytes(const StateLayout *states);
 
 /* Bytes of a weight as it is kept, and when ranks gather it; traffic for a weight when a step ends, the optimizer's
  * aside. */
-double op_weight_bytes(const Plan *plan);
-double op_gathered_weight_bytes(const Plan *plan);
-double op_weight_cast_bytes(const Plan *plan);
+double op_weight_bytes(const StateLayout *states);
+double op_gathered_weight_bytes(const StateLayout *states);
+double op_weight_cast_bytes(const StateLayout *states);
 
 /* Traffic for a parameter of the optimizer's step: the framework's of Adam, with each byte of state more or less
  * read and written once, and each of the accumulated gradient read by the norm and the step and cleared; in fp16
  * gradients are unscaled and looked through for overflow besides. */
-double op_step_traffic(const Plan *plan);
+double op_step_traffic(const StateLayout *states);
 
 /* Bytes for a parameter of 16-bit gradients that a backward leaves until they
  * are added to the accumulated ones. */
-double op_gradient_copy_bytes(const Plan *plan);
+double op_gradient_copy_bytes(const StateLayout *states);
 
 /* Bytes that a device keeps for a parameter of its layers, as ZeRO divides
  * them and offloading takes them away; and their sum. Tensors below the plan's
@@ -167,17 +152,17 @@ typedef struct {
   double weights, gradients, optimizer;
 } StateBytes;
 
-StateBytes op_states(const Plan *plan);
-double op_state_bytes(const Plan *plan);
+StateBytes op_states(const StateLayout *states);
+double op_state_bytes(const StateLayout *states);
 
 /* Parameters of a bucket of gradients, at least. */
-double op_bucket_params(const Plan *plan);
+double op_bucket_params(const StateLayout *states);
 
 /* Context, libraries and communicators of a device; communication buckets of
  * a device with that many parameters. */
-double op_overhead_bytes(const Plan *plan);
-int op_layer_groups(const Plan *plan); /* communicators of a device but the pipeline's */
-double op_bucket_bytes(const Plan *plan, double params);
+double op_overhead_bytes(const Layout *layout);
+int op_layer_groups(const Layout *layout); /* communicators of a device but the pipeline's */
+double op_bucket_bytes(const StateLayout *states, double params);
 
 /*
  * What the allocator keeps for the temporaries of a step, of a device with that
@@ -189,25 +174,25 @@ double op_bucket_bytes(const Plan *plan, double params);
  * fp32 copy of each gradient of the partition to look for overflow, an fp64
  * copy for its norm, the flattened partition, and that in fp32.
  */
-double op_step_bytes(const Plan *plan, double params, double largest);
+double op_step_bytes(const StateLayout *states, double params, double largest);
 
 /* Rows of the embedding after padding, whole model (Megatron pads to a multiple
  * of vocab_multiple x tp). */
-int op_vocab(const Model *model, const Plan *plan);
+int op_vocab(const Model *model, const PassLayout *passes);
 
 /* Gradients of a tensor-parallel rank's part of the embedding's table, on the wire. */
-double op_tied_bytes(const Model *model, const Plan *plan);
+double op_tied_bytes(const Model *model, const Layout *layout);
 
 /* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, that of encoder
  * stages. */
-double op_boundary_bytes(const Model *model, const Plan *plan);
+double op_boundary_bytes(const Model *model, const PassLayout *passes);
 
 /* The same before a layer: between decoder stages of an encoder-decoder the encoder's output travels with the
  * decoder's, and back its gradient so far (Megatron-LM's T5). */
-double op_boundary_bytes_at(const Model *model, const Plan *plan, int layer);
+double op_boundary_bytes_at(const Model *model, const PassLayout *passes, int layer);
 
 /* The encoder's output for one micro-batch, which stages behind the decoder's first one receive and keep; 0 without
  * one. */
-double op_encoder_bytes(const Model *model, const Plan *plan);
+double op_encoder_bytes(const Model *model, const PassLayout *passes);
 
 #endif

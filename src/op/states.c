@@ -3,158 +3,136 @@
 
 #include "op/fp8.h"
 
-static double no_narrower(const Plan *p, double bytes)
+static double in_bf16(const StateLayout *s, double bytes)
 {
-  return p->precision == DTYPE_FP32 ? MAX(bytes, dtype_bytes[DTYPE_FP32]) : bytes;
+  return s->formats.precision == DTYPE_BF16 ? bytes : 0;
 }
 
-static double in_bf16(const Plan *p, double bytes)
+double op_reduce_cast_bytes(const StateLayout *s)
 {
-  return p->precision == DTYPE_BF16 ? bytes : 0;
+  double kept = s->gradient_bytes, sent = s->reduce_bytes;
+
+  return s->optimizer.formats[STATE_GRAD_REDUCE] && kept != sent ? 2 * (kept + sent) : 0;
 }
 
-static double in_precision(const Plan *p, double bytes)
+double op_gradient_copy_bytes(const StateLayout *s)
 {
-  return no_narrower(p, p->precision == DTYPE_BF16 ? MAX(bytes, p->framework->bf16_gradient_bytes) : bytes);
-}
-
-double op_gradient_bytes(const Plan *p)
-{
-  return state_format_bytes(&p->optimizer, STATE_MAIN_GRADS, in_precision(p, p->framework->gradient_bytes));
-}
-
-/* Gradients travel as they are accumulated, unless something else is chosen. */
-double op_reduce_bytes(const Plan *p)
-{
-  double usual = in_precision(p, p->framework->reduce_bytes);
-
-  return state_format_bytes(&p->optimizer, STATE_GRAD_REDUCE,
-                            state_format_bytes(&p->optimizer, STATE_MAIN_GRADS, usual));
-}
-
-double op_reduce_cast_bytes(const Plan *p)
-{
-  double kept = op_gradient_bytes(p), sent = op_reduce_bytes(p);
-
-  return p->optimizer.formats[STATE_GRAD_REDUCE] && kept != sent ? 2 * (kept + sent) : 0;
-}
-
-double op_gradient_copy_bytes(const Plan *p)
-{
-  gboolean wider = p->precision == DTYPE_BF16 && op_gradient_bytes(p) > dtype_bytes[DTYPE_BF16];
-  return wider || !p->optimizer.formats[STATE_MAIN_GRADS] ? in_bf16(p, p->framework->bf16_gradient_copy_bytes) : 0;
+  gboolean wider = s->formats.precision == DTYPE_BF16 && s->gradient_bytes > dtype_bytes[DTYPE_BF16];
+  return wider || !s->optimizer.formats[STATE_MAIN_GRADS] ? in_bf16(s, s->framework->bf16_gradient_copy_bytes) : 0;
 }
 
 /* Gradients are unscaled in fp32, in place, and looked through for overflow. */
-static double loss_scaling_traffic(const Plan *p)
+static double loss_scaling_traffic(const StateLayout *s)
 {
-  return p->precision == DTYPE_FP16 ? 2 * dtype_bytes[DTYPE_FP32] : 0;
+  return s->formats.precision == DTYPE_FP16 ? 2 * dtype_bytes[DTYPE_FP32] : 0;
 }
 
-double op_step_traffic(const Plan *p)
+double op_step_traffic(const StateLayout *s)
 {
-  const OptimizerKind *kind = optimizer_kind(&p->optimizer);
-  double states = optimizer_bytes_beyond(&p->optimizer, p->precision);
-  double gradient = op_gradient_bytes(p) - in_precision(p, p->framework->gradient_bytes);
+  const OptimizerKind *kind = optimizer_kind(&s->optimizer);
+  double states = optimizer_bytes_beyond(&s->optimizer, s->formats.precision);
+  double gradient = s->gradient_bytes - s->usual_gradient_bytes;
 
-  return p->framework->optimizer_bytes + loss_scaling_traffic(p) + 2 * states + 3 * gradient +
-         kind->gradient_reads * op_gradient_bytes(p) + kind->weight_reads * op_weight_bytes(p);
+  return s->framework->optimizer_bytes + loss_scaling_traffic(s) + 2 * states + 3 * gradient +
+         kind->gradient_reads * s->gradient_bytes + kind->weight_reads * op_weight_bytes(s);
 }
 
-double op_weight_bytes(const Plan *p)
+double op_weight_bytes(const StateLayout *s)
 {
-  return dtype_bytes[p->products == PRODUCTS_FP8 && p->framework->fp8_primary ? DTYPE_FP8 : p->precision];
+  gboolean primary = s->formats.products == PRODUCTS_FP8 && s->framework->fp8_primary;
+
+  return dtype_bytes[primary ? DTYPE_FP8 : s->formats.precision];
 }
 
-double op_gathered_weight_bytes(const Plan *p)
+double op_gathered_weight_bytes(const StateLayout *s)
 {
-  return plan_narrow(p) && p->zero >= 3 ? MIN(fp8_work(p)->gather_bytes, op_weight_bytes(p)) : op_weight_bytes(p);
+  double bytes = op_weight_bytes(s);
+
+  return formats_narrow(&s->formats) && s->zero >= 3 ? MIN(fp8_work(&s->formats)->gather_bytes, bytes) : bytes;
 }
 
 /* Copies of weights in fp8 that stay beside them; of weights kept in fp8, the other layout. */
-static double copied_weights(const Plan *p)
+static double copied_weights(const StateLayout *s)
 {
-  gboolean primary = p->products == PRODUCTS_FP8 && p->framework->fp8_primary;
+  gboolean primary = s->formats.products == PRODUCTS_FP8 && s->framework->fp8_primary;
 
-  return plan_narrow(p) && p->zero < 3 ? fp8_work(p)->held_bytes / (primary ? 2 : 1) : 0;
+  return formats_narrow(&s->formats) && s->zero < 3 ? fp8_work(&s->formats)->held_bytes / (primary ? 2 : 1) : 0;
 }
 
-double op_weight_cast_bytes(const Plan *p)
+double op_weight_cast_bytes(const StateLayout *s)
 {
-  return plan_narrow(p) && !fp8_work(p)->each_pass ? fp8_work(p)->weight_bytes : 0;
+  return formats_narrow(&s->formats) && !fp8_work(&s->formats)->each_pass ? fp8_work(&s->formats)->weight_bytes : 0;
 }
 
 /* Divided weights, unless the host has them, and the second copy for backwards (ZeRO++, section 3.2). */
-static double kept_weights(const Plan *p)
+static double kept_weights(const StateLayout *s)
 {
-  double bytes = op_weight_bytes(p);
+  double bytes = op_weight_bytes(s);
 
-  if (p->zero < 3)
+  if (s->zero < 3)
     return bytes;
-  return (p->offload.parameters ? 0 : bytes / plan_shards(p)) +
-         (p->sharding.secondary ? bytes / p->sharding.secondary : 0);
+  return (s->offload.parameters ? 0 : bytes / s->weight_parts) +
+         (s->sharding.secondary ? bytes / s->sharding.secondary : 0);
 }
 
-static double kept_gradients(const Plan *p)
+static double kept_gradients(const StateLayout *s)
 {
-  double bytes = op_gradient_bytes(p) + op_gradient_copy_bytes(p);
+  double bytes = s->gradient_bytes + op_gradient_copy_bytes(s);
 
-  if (p->zero < 2 || p->sharding.no_sync)
-    return bytes;
-  return plan_stores_gradients(p) ? 0 : bytes / plan_shards(p);
+  return s->sums_each && s->stores_gradients ? 0 : bytes / s->gradient_parts;
 }
 
 /* States of the optimizer, unless the host has them; LayerWork.state_bytes come on top. */
-static double kept_states(const Plan *p)
+static double kept_states(const StateLayout *s)
 {
-  double bytes = p->offload.optimizer ? 0 : optimizer_param_bytes(&p->optimizer, p->precision);
+  double bytes = s->offload.optimizer ? 0 : optimizer_param_bytes(&s->optimizer, s->formats.precision);
 
-  return bytes / (p->zero >= 1 ? plan_shards(p) : 1);
+  return bytes / s->optimizer_parts;
 }
 
-StateBytes op_states(const Plan *p)
+StateBytes op_states(const StateLayout *s)
 {
   return (StateBytes) {
-    .weights = kept_weights(p) + copied_weights(p),
-    .gradients = kept_gradients(p),
-    .optimizer = kept_states(p),
+    .weights = kept_weights(s) + copied_weights(s),
+    .gradients = kept_gradients(s),
+    .optimizer = kept_states(s),
   };
 }
 
-double op_state_bytes(const Plan *p)
+double op_state_bytes(const StateLayout *s)
 {
-  StateBytes s = op_states(p);
-  return s.weights + s.gradients + s.optimizer;
+  StateBytes bytes = op_states(s);
+  return bytes.weights + bytes.gradients + bytes.optimizer;
 }
 
-double op_bucket_params(const Plan *p)
+double op_bucket_params(const StateLayout *s)
 {
-  const Framework *f = p->framework;
+  const Framework *f = s->framework;
 
-  return p->sharding.bucket > 0 ? p->sharding.bucket
-                                : MAX(f->bucket_params, f->bucket_params_per_rank * plan_replicas(p));
+  return s->sharding.bucket > 0 ? s->sharding.bucket
+                                : MAX(f->bucket_params, f->bucket_params_per_rank * s->replicas);
 }
 
-double op_bucket_bytes(const Plan *p, double params)
+double op_bucket_bytes(const StateLayout *s, double params)
 {
-  const Framework *f = p->framework;
-  gboolean copies = f->copied_buckets && !p->sharding.bucket_view;
+  const Framework *f = s->framework;
+  gboolean copies = f->copied_buckets && !s->sharding.bucket_view;
 
-  double ddp = p->zero == 0 ? f->ddp_bucket_bytes * params : 0;
+  double ddp = s->zero == 0 ? f->ddp_bucket_bytes * params : 0;
 
-  if (plan_replicas(p) == 1)
+  if (!s->sums)
     return ddp;
-  double held = f->bucket_copies + (op_reduce_cast_bytes(p) > 0);
-  return (held * MIN(params, op_bucket_params(p)) + (copies ? params : 0)) * op_reduce_bytes(p) + ddp;
+  double held = f->bucket_copies + (op_reduce_cast_bytes(s) > 0);
+  return (held * MIN(params, op_bucket_params(s)) + (copies ? params : 0)) * s->reduce_bytes + ddp;
 }
 
-double op_step_bytes(const Plan *p, double params, double largest)
+double op_step_bytes(const StateLayout *s, double params, double largest)
 {
-  double partition = p->zero >= 1 ? params / plan_shards(p) : params, piece = MIN(largest, partition);
+  double partition = params / s->optimizer_parts, piece = MIN(largest, partition);
   double overflow = 4 * piece, norm = 8 * piece, flat = 2 * partition, step = 4 * partition;
 
-  if (p->precision != DTYPE_FP16 || p->zero == 0 || !p->framework->fp16_step_copies)
-    return p->framework->step_bytes * partition;
+  if (s->formats.precision != DTYPE_FP16 || s->zero == 0 || !s->framework->fp16_step_copies)
+    return s->framework->step_bytes * partition;
   /* a block is reused by the smallest later one that it holds */
   if (flat <= overflow && step <= norm)
     return overflow + norm;

@@ -97,19 +97,6 @@ char *plan_label(const Plan *p)
   return g_string_free(s, FALSE);
 }
 
-Plan plan_of_experts(const Plan *p)
-{
-  Plan experts = *p;
-
-  experts.tp = plan_expert_tensor(p);
-  experts.cp = experts.ep = 1;
-  experts.etp = 0;
-  experts.dp = plan_expert_replicas(p);
-  experts.sharding.secondary = plan_expert_secondary(p);
-  experts.shard_group = plan_expert_shards(p) < experts.dp ? plan_expert_shards(p) : 0;
-  return experts;
-}
-
 StrategyRun plan_run(const Plan *p)
 {
   return (StrategyRun) { p->tp, 0, p->sequence_parallel, p->zero, p->recompute };
@@ -129,96 +116,9 @@ Plan plan_of_run(const Plan *p, const StrategyRun *run)
   return view;
 }
 
-Plan plan_of_layer(const Plan *p, int layer)
-{
-  StrategyRun own = plan_run(p);
-  gboolean block = layer >= 1 && layer <= strategies_layers(&p->strategies);
-
-  return plan_of_run(p, block ? strategies_find(&p->strategies, layer - 1) : &own);
-}
-
-const Plan *plan_layer_view(const Plan *p, int layer, Plan *room)
-{
-  if (p->strategies.n == 0)
-    return p;
-  *room = plan_of_layer(p, layer);
-  return room;
-}
-
-/* Whether experts get as many rows as their capacity. */
-static gboolean plan_pads(const Plan *p)
-{
-  return p->expert_padded || (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD);
-}
-
-double plan_expert_tokens(const Plan *p)
-{
-  if (plan_pads(p))
-    return p->expert_capacity;
-  return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
-}
-
-double plan_expert_copies(const Plan *p)
-{
-  return plan_pads(p) ? p->expert_capacity : 1;
-}
-
-gboolean plan_ends_meet(const Plan *p)
-{
-  ScheduleShape shape = plan_shape(p);
-
-  if (p->schedule->vocabulary)
-    return TRUE;
-  for (int copy = 0; copy < schedule_copies(p->schedule); copy++)
-    if (schedule_place(p->schedule, &shape, plan_stages(p) - 1, copy).rank ==
-        schedule_place(p->schedule, &shape, 0, 0).rank)
-      return TRUE;
-  return FALSE;
-}
-
-static int rank_of_stage(const Plan *p, int stage)
-{
-  ScheduleShape shape = plan_shape(p);
-  return schedule_place(p->schedule, &shape, stage, 0).rank;
-}
-
-gboolean plan_entry_copies(const Plan *p, const Model *model)
-{
-  int stages = plan_stages(p), stage = 0;
-
-  if (!model->encoder_blocks)
-    return FALSE;
-  while (stage + 1 < stages && plan_stage_first_layer(p, model, stage + 1) <= 1 + model->encoder_blocks)
-    stage++;
-  int rank = rank_of_stage(p, stage);
-  return rank != rank_of_stage(p, 0) && !(model->tied_embeddings && rank == rank_of_stage(p, stages - 1));
-}
-
-/* Encoder and decoder each in equal stages. */
-static int split_at_rank(const Plan *p, const Model *model, int stage)
-{
-  int encoder = model->encoder_blocks, stages = plan_stages(p);
-
-  if (stage <= p->split_rank)
-    return 1 + encoder / p->split_rank * stage;
-  return 1 + encoder + (model->blocks - encoder) / (stages - p->split_rank) * (stage - p->split_rank);
-}
-
 int plan_stage_first_layer(const Plan *p, const Model *model, int stage)
 {
-  int stages = plan_stages(p), first = 1;
-
-  if (stage <= 0)
-    return 0;
-  if (stage >= stages)
-    return model->n_layers;
-  if (p->split_rank)
-    return split_at_rank(p, model, stage);
-  if (!p->split.stages)
-    return 1 + model->blocks / stages * stage;
-  for (int i = 0; i < stage; i++)
-    first += p->split.layers[i];
-  return first;
+  return split_first_layer(&p->split, plan_stages(p), p->split_rank, model, stage);
 }
 
 static int schedule_mechanisms(const Plan *p)

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "hardware/cluster.h"
 #include "model/model.h"
-#include "plan/framework.h"
+#include "plan/choices.h"
 #include "plan/optimizer.h"
 #include "plan/recompute.h"
 #include "plan/sharding.h"
@@ -20,36 +20,14 @@
 #include "plan/strategies.h"
 #include "schedule/schedule.h"
 
-/* Formats of matrix products: those of weights and activations, fp32 ones rounded to tf32 on the way in, or products
- * of blocks in 8 or 4 bits, cast by a recipe (op/fp8.h) from bf16. */
-typedef enum { PRODUCTS_PLAIN, PRODUCTS_TF32, PRODUCTS_FP8, PRODUCTS_FP4 } Products;
-
-/* Tokens that an expert with more than its capacity does without: those of least weight, or the last ones
- * (Megatron Core's moe_token_drop_policy). Each rank drops among its own. */
-typedef enum { DROP_PROBS, DROP_POSITION, DROP_COUNT } ExpertDrop;
-
-extern const char *const expert_drop_names[];
-
-/* What runs beside computation instead of before or after it. */
-typedef struct {
-  gboolean gradients;  /* reduction of gradients, by bucket, during the last backwards */
-  gboolean parameters; /* gathering of updated or sharded parameters */
-  gboolean pipeline;   /* sends between stages */
-  gboolean tensor;     /* the input gradient's reduction, beside the weight gradient */
-  gboolean offload;    /* gradients go to the host beside the backwards that make them */
-  gboolean experts;    /* shared experts compute beside the exchange of tokens (moe_shared_expert_overlap) */
-  gboolean exchange;   /* tokens of one micro-batch travel beside the other pass of another one
-                          (overlap_moe_expert_parallel_comm) */
-} Overlap;
-
-typedef struct {
+typedef struct Plan {
   int gpus;
   int global_batch, micro_batch; /* sequences */
   int seq;                       /* tokens */
   int decoder_seq;               /* tokens of an encoder-decoder's decoder, whose encoder has seq; 0 = seq too */
   int split_rank;                /* stages that hold an encoder-decoder's encoder; 0 = stages are cut by layers alone */
   int tp, pp, vpp, dp, cp, ep;
-  gboolean pipeline_inner; /* ranks count the pipeline before data (mesh.h) */
+  gboolean pipeline_inner; /* ranks count the pipeline before data (layout/mesh.h) */
   int etp; /* ranks that share an expert's matrices; 0 = tp */
   ExpertDispatch dispatch; /* of tokens, where experts are divided over ranks */
   double expert_load;     /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
@@ -101,33 +79,30 @@ static inline int plan_stream_seq(const Plan *p, gboolean encoder)
   return !encoder && p->decoder_seq ? p->decoder_seq : p->seq;
 }
 
-/* Whether the stage with an encoder-decoder's first decoder block keeps a copy of the embedding's table for it: neither
- * the first stage, nor the last one with a tied head, is on the same rank. */
-gboolean plan_entry_copies(const Plan *plan, const Model *model);
-
-/* Format of most of the products: what a plan is called by, and whose peak counts. */
-static inline DType plan_format(const Plan *p)
-{
-  static const DType formats[] = { [PRODUCTS_TF32] = DTYPE_TF32, [PRODUCTS_FP8] = DTYPE_FP8,
-                                   [PRODUCTS_FP4] = DTYPE_FP4 };
-  return p->products ? formats[p->products] : p->precision;
-}
-
-/* Whether products of blocks are cast to fewer bits than weights have. */
-static inline gboolean plan_narrow(const Plan *p)
-{
-  return p->products == PRODUCTS_FP8 || p->products == PRODUCTS_FP4;
-}
-
-/* Of products that are not cast. */
-static inline DType plan_dense_format(const Plan *p)
-{
-  return p->products == PRODUCTS_TF32 ? DTYPE_TF32 : p->precision;
-}
-
 static inline Fp8Recipe plan_recipe(const Plan *p)
 {
   return p->products == PRODUCTS_FP4 ? FP8_NVFP4 : p->fp8_recipe ? p->fp8_recipe : p->framework->fp8;
+}
+
+static inline Formats plan_formats(const Plan *p)
+{
+  Formats f = { p->precision, p->products, FP8_NONE };
+
+  if (formats_narrow(&f))
+    f.recipe = plan_recipe(p);
+  return f;
+}
+
+static inline DType plan_format(const Plan *p)
+{
+  Formats f = plan_formats(p);
+  return formats_product(&f);
+}
+
+static inline gboolean plan_narrow(const Plan *p)
+{
+  Formats f = plan_formats(p);
+  return formats_narrow(&f);
 }
 
 /* Sets precision and products from a format's name in files. */
@@ -164,8 +139,7 @@ static inline gboolean plan_experts_apart(const Plan *p)
   return p->ep > 1 || plan_expert_tensor(p) != p->tp;
 }
 
-/* Ranks that hold the same experts' weights, and of these those over which ZeRO divides: copies of
- * a part are as many as of the other weights. */
+/* Ranks that hold the same experts' weights. */
 static inline int plan_expert_replicas(const Plan *p)
 {
   return (gint64)plan_replicas(p) * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
@@ -177,70 +151,11 @@ static inline gboolean plan_has_replicas(const Plan *p)
   return plan_replicas(p) > 1 || plan_expert_replicas(p) > 1;
 }
 
-static inline int plan_expert_shards(const Plan *p)
-{
-  return plan_expert_replicas(p) / (plan_replicas(p) / plan_shards(p));
-}
-
-/* Of the ranks that share a second copy for backwards (hpZ), those that hold the same experts. */
-static inline int plan_expert_secondary(const Plan *p)
-{
-  return (gint64)p->sharding.secondary * p->tp / ((gint64)p->ep * plan_expert_tensor(p));
-}
-
-/* The plan as experts' weights see it where they are apart: their ranks as tensor and data
- * parallel. For what a device holds and moves for a parameter. */
-Plan plan_of_experts(const Plan *plan);
-
-/* The plan as a layer, an index into Model.layers, sees it (strategies.h): the plan itself where
- * all layers are alike, and for the embedding and the head. */
-Plan plan_of_layer(const Plan *plan, int layer);
-
-/* The same without a copy where all layers are alike; else it stands in `room`. */
-const Plan *plan_layer_view(const Plan *plan, int layer, Plan *room);
-
 /* The plan with a run's strategy for all layers. */
 Plan plan_of_run(const Plan *plan, const StrategyRun *run);
 
 /* The plan's own strategy, without layers. */
 StrategyRun plan_run(const Plan *plan);
-
-/* Tokens that the busiest rank's experts see over the mean; of a framework that pads, the limit. */
-double plan_expert_tokens(const Plan *plan);
-
-/* Rows that a rank sends to experts over its tokens' choices: more where each expert gets its capacity. */
-double plan_expert_copies(const Plan *plan);
-
-/* Whether gradients go to the host as they are made, not when all are there. */
-static inline gboolean plan_stores_gradients(const Plan *p)
-{
-  return p->offload.optimizer && p->overlap.offload;
-}
-
-/* Whether each backward's gradients leave the device's whole copy: scattered over ranks, or for the host. */
-static inline gboolean plan_drops_gradients(const Plan *p)
-{
-  return p->zero >= 2 && !p->sharding.no_sync && (plan_replicas(p) > 1 || plan_stores_gradients(p));
-}
-
-/* Whether passes work on weights that come for them alone: gathered over ranks, or from the host. */
-static inline gboolean plan_fetches_weights(const Plan *p)
-{
-  return p->zero == 3 && (plan_replicas(p) > 1 || p->offload.parameters);
-}
-
-/* Whether each tensor-parallel rank sends its part of what goes to the next stage, where they gather it: rows that
- * sequence parallelism divides are parts already. */
-static inline gboolean plan_scatters_sends(const Plan *p)
-{
-  return p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel;
-}
-
-/* Whether updated weights are gathered behind the optimizer, not before their first use. */
-static inline gboolean plan_gathers_at_end(const Plan *p)
-{
-  return plan_replicas(p) > 1 && (p->zero == 1 || p->zero == 2) && !p->overlap.parameters;
-}
 
 static inline ScheduleShape plan_shape(const Plan *p)
 {
@@ -255,10 +170,6 @@ static inline int plan_stages(const Plan *p)
   ScheduleShape shape = plan_shape(p);
   return schedule_stages(p->schedule, &shape);
 }
-
-/* Whether one pipeline rank holds the embedding and the head, of whatever copy,
- * or the same part of both: it keeps tied weights once. */
-gboolean plan_ends_meet(const Plan *plan);
 
 /*
  * How much a plan relies on that may not do what is expected of it: one for each axis along which layers, sequences or
@@ -329,9 +240,7 @@ void plan_leave(Plan *plan, ShardingChoice choice);
 /* Sets a lower ZeRO stage, and leaves the choices that it has no meaning for. */
 void plan_lower(Plan *plan, int zero);
 
-/* First layer of a pipeline stage (in model order, chunks counted), as an index
- * into Model.layers; stage plan_stages() is the end. Stage 0 also holds the
- * embedding, the last one the head. The only place that knows splits. */
+/* First layer of a pipeline stage, as split_first_layer() says; stage plan_stages() is the end. */
 int plan_stage_first_layer(const Plan *plan, const Model *model, int stage);
 
 #endif

@@ -5,6 +5,33 @@
 
 const char *const split_kind_names[] = { "even", "ends", "fill", "any", NULL };
 
+/* Encoder and decoder each in equal stages. */
+static int first_of_stacks(int stages, int split_rank, const Model *model, int stage)
+{
+  int encoder = model->encoder_blocks;
+
+  if (stage <= split_rank)
+    return 1 + encoder / split_rank * stage;
+  return 1 + encoder + (model->blocks - encoder) / (stages - split_rank) * (stage - split_rank);
+}
+
+int split_first_layer(const LayerSplit *split, int stages, int split_rank, const Model *model, int stage)
+{
+  int first = 1;
+
+  if (stage <= 0)
+    return 0;
+  if (stage >= stages)
+    return model->n_layers;
+  if (split_rank)
+    return first_of_stacks(stages, split_rank, model, stage);
+  if (!split->stages)
+    return 1 + model->blocks / stages * stage;
+  for (int i = 0; i < stage; i++)
+    first += split->layers[i];
+  return first;
+}
+
 int split_layers(const LayerSplit *s)
 {
   int layers = 0;

@@ -23,6 +23,7 @@
 #define TDP_PLAN_SPLIT_H
 
 #include "base/json.h"
+#include "model/model.h"
 
 #define SPLIT_STAGES_MAX 128
 #define SPLIT_LAYERS_MAX 255
@@ -66,6 +67,11 @@ gboolean split_balance(const SplitProblem *problem, SplitKind kind, LayerSplit *
 /* Full stages and the rest on the last, the embedding and the head counted as
  * `ends` layers each; FALSE if a stage would be without any. */
 gboolean split_fill(int layers, int stages, int ends, LayerSplit *out);
+
+/* First layer of a stage in model order, as an index into Model.layers; stage `stages` is the end. Stage 0 also holds
+ * the embedding, the last one the head. A split without stages means equal ones; with `split_rank` the first so many
+ * stages hold an encoder-decoder's encoder, and either stack is cut into equal stages. */
+int split_first_layer(const LayerSplit *split, int stages, int split_rank, const Model *model, int stage);
 
 /* Layers of all stages. */
 int split_layers(const LayerSplit *split);

@@ -10,9 +10,9 @@
  * layers: with tensor degree t a device sees micro_batch t / tp sequences, and
  * data_parallel_size is tp dp / t. Embedding, head and what travels between
  * stages are laid out as the plan itself says. Between neighbours with unlike
- * layouts activations change places (cost/layout.h).
+ * layouts activations change places (cost/redistribute.h).
  *
- * plan_of_layer() gives the plan as a layer sees it; it is an ordinary plan, and
+ * plan_of_run() gives the plan as a run's layers see it; it is an ordinary plan, and
  * what is legal, priced and held follows from it. Values only: nothing to free.
  */
 #ifndef TDP_PLAN_STRATEGIES_H

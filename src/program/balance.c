@@ -1,6 +1,7 @@
 #include "program/balance.h"
 
 #include "base/error.h"
+#include "plan/plan.h"
 
 /* Running sum over the layers, n_layers + 1 entries, on the devices of each node type. */
 static double *layer_seconds(const Model *model, const PriceTable *prices)
@@ -18,31 +19,28 @@ static double *layer_seconds(const Model *model, const PriceTable *prices)
 }
 
 /* Node type of each stage, of the first copy; NULL where nodes are alike. */
-static guint8 *stage_types(const Plan *plan, const Cluster *cluster)
+static guint8 *stage_types(const Layout *l, const Cluster *cluster)
 {
-  ScheduleShape shape = plan_shape(plan);
-  int stages = plan_stages(plan);
+  int stages = l->pipeline.cut.stages;
   guint8 *types = cluster->n_types > 0 ? g_new(guint8, stages) : NULL;
 
   for (int stage = 0; types && stage < stages; stage++)
-    types[stage] = mesh_node_type(plan, cluster, schedule_place(plan->schedule, &shape, stage, 0).rank);
+    types[stage] = mesh_node_type(&l->mesh, cluster, pipeline_rank(&l->pipeline, stage, 0));
   return types;
 }
 
 /* What a stage sends for a micro-batch while it does not compute, both ways. */
-static double *send_seconds(const Model *model, const Plan *plan, const Cluster *cluster)
+static double *send_seconds(const Model *model, const Layout *l, const Cluster *cluster)
 {
-  ScheduleShape shape = plan_shape(plan);
-  int stages = plan_stages(plan);
-  double bytes = op_boundary_bytes(model, plan), *seconds = g_new0(double, stages);
+  int stages = l->pipeline.cut.stages;
+  double bytes = op_boundary_bytes(model, &l->passes), *seconds = g_new0(double, stages);
 
-  if (plan_scatters_sends(plan))
-    bytes /= plan->tp;
-  for (int stage = 0; !plan->overlap.pipeline && stage < stages - 1; stage++) {
+  if (l->pipeline.scatters_sends)
+    bytes /= l->passes.tp;
+  for (int stage = 0; !l->pipeline.overlaps_sends && stage < stages - 1; stage++) {
     GroupShape pair;
-    int from = schedule_place(plan->schedule, &shape, stage, 0).rank;
-    int to = schedule_place(plan->schedule, &shape, stage + 1, 0).rank;
-    const Cluster *between = mesh_pair_site(plan, cluster, from, to, &pair);
+    int from = pipeline_rank(&l->pipeline, stage, 0), to = pipeline_rank(&l->pipeline, stage + 1, 0);
+    const Cluster *between = mesh_pair_site(&l->mesh, cluster, from, to, &pair);
     double send = from == to ? 0 : collective_cost(between, COLLECTIVE_SEND, bytes, &pair).seconds;
     seconds[stage] += send;
     seconds[stage + 1] += send;
@@ -50,19 +48,20 @@ static double *send_seconds(const Model *model, const Plan *plan, const Cluster 
   return seconds;
 }
 
-static SplitProblem problem_of(const Model *model, const Plan *plan, int stages, const double *seconds)
+static SplitProblem problem_of(const Model *model, const PassLayout *passes, int stages, const double *seconds)
 {
   return (SplitProblem) { .seconds = seconds, .n_layers = model->n_layers, .behind = 2 * model->mtp,
                           .stages = stages,
-                          .least_at_ends = plan->schedule->vocabulary ? 1 : 0 };
+                          .least_at_ends = passes->spread_vocabulary ? 1 : 0 };
 }
 
-gboolean balance_by_time(const Model *model, const Plan *view, int stages, const PriceTable *prices, LayerSplit *out)
+gboolean balance_by_time(const Model *model, const PassLayout *passes, int stages, const PriceTable *prices,
+                         LayerSplit *out)
 {
   g_autofree double *seconds = layer_seconds(model, prices);
-  SplitProblem problem = problem_of(model, view, stages, seconds);
+  SplitProblem problem = problem_of(model, passes, stages, seconds);
 
-  return split_balance(&problem, view->framework->splits, out);
+  return split_balance(&problem, passes->framework->splits, out);
 }
 
 /* Of the layers before one. */
@@ -72,7 +71,7 @@ typedef struct {
 
 typedef struct {
   const Model *model;
-  const Plan *plan;
+  const Layout *layout;
   const PriceTable *prices;
   int chunks;
   Held *before;  /* n_layers + 1 */
@@ -87,15 +86,14 @@ static void room_clear(Room *r)
   g_free(r->room);
 }
 
-static void room_init(Room *r, const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices)
+static void room_init(Room *r, const Model *model, const Cluster *cluster, const Layout *l, const PriceTable *prices)
 {
-  Plan experts = plan_of_experts(plan);
-  ScheduleShape shape = plan_shape(plan);
-  int stages = plan_stages(plan);
-  double bytes = op_state_bytes(plan), expert_bytes = op_state_bytes(&experts), overhead = op_overhead_bytes(plan);
-  double shards = plan->zero >= 1 ? plan_shards(plan) : 1; /* of optimizer states */
+  const ScheduleShape *shape = &l->pipeline.shape;
+  int stages = l->pipeline.cut.stages;
+  double bytes = op_state_bytes(&l->states[0]), expert_bytes = op_state_bytes(&l->states[1]);
+  double overhead = op_overhead_bytes(l), shards = l->states[0].optimizer_parts;
 
-  *r = (Room) { model, plan, prices, shape.chunks, g_new0(Held, model->n_layers + 1), g_new(double, stages),
+  *r = (Room) { model, l, prices, shape->chunks, g_new0(Held, model->n_layers + 1), g_new(double, stages),
                 g_new(double, stages) };
   for (int i = 0; i < model->n_layers; i++) {
     const LayerPrice *price = price_of_layer(prices, model, 0, i);
@@ -107,9 +105,9 @@ static void room_init(Room *r, const Model *model, const Cluster *cluster, const
     held->saved += price->saved_bytes;
   }
   for (int stage = 0; stage < stages; stage++) {
-    int rank = schedule_place(plan->schedule, &shape, stage, 0).rank;
-    r->micro[stage] = (double)schedule_peak(plan->schedule, &shape, rank) / shape.chunks;
-    r->room[stage] = (mesh_site(plan, cluster, rank)->device.memory_bytes - overhead) / plan->vpp;
+    int rank = pipeline_rank(&l->pipeline, stage, 0);
+    r->micro[stage] = (double)schedule_peak(l->pipeline.schedule, shape, rank) / shape->chunks;
+    r->room[stage] = (mesh_site(&l->mesh, cluster, rank)->device.memory_bytes - overhead) / shape->chunks;
   }
 }
 
@@ -123,41 +121,42 @@ static gboolean stage_fits(gconstpointer data, int stage, int first, int end)
     const LayerPrice *price = price_of_layer(r->prices, r->model, 0, i);
     scratch = MAX(scratch, price->transient_bytes + price->recomputed_bytes);
   }
-  double buckets = op_bucket_bytes(r->plan, (to->params - from->params) * r->chunks) / r->chunks;
-  double dynamic = (r->micro[stage] * (to->saved - from->saved) + scratch) * (1 + r->plan->framework->fragmentation);
+  double buckets = op_bucket_bytes(&r->layout->states[0], (to->params - from->params) * r->chunks) / r->chunks;
+  double lost = r->layout->passes.framework->fragmentation;
+  double dynamic = (r->micro[stage] * (to->saved - from->saved) + scratch) * (1 + lost);
   return to->states - from->states + buckets + dynamic <= r->room[stage];
 }
 
 /* Under what fits `room`; NULL = whatever they take. */
-static gboolean balance_in(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+static gboolean balance_in(const Model *model, const Cluster *cluster, const Layout *l, const PriceTable *prices,
                            const Room *room, LayerSplit *out)
 {
   g_autofree double *seconds = layer_seconds(model, prices);
-  g_autofree guint8 *types = stage_types(plan, cluster);
-  g_autofree double *sends = types ? send_seconds(model, plan, cluster) : NULL;
-  SplitProblem problem = problem_of(model, plan, plan_stages(plan), seconds);
+  g_autofree guint8 *types = stage_types(l, cluster);
+  g_autofree double *sends = types ? send_seconds(model, l, cluster) : NULL;
+  SplitProblem problem = problem_of(model, &l->passes, l->pipeline.cut.stages, seconds);
 
   problem.types = types;
   problem.extra_s = sends;
-  problem.repeats = types ? plan_micro_batches(plan) - 1 : 0;
+  problem.repeats = types ? l->pipeline.shape.micro - 1 : 0;
   problem.fits = room ? stage_fits : NULL;
   problem.data = room;
-  return split_balance(&problem, plan->framework->splits, out);
+  return split_balance(&problem, l->passes.framework->splits, out);
 }
 
-gboolean balance_freely(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_freely(const Model *model, const Cluster *cluster, const Layout *l, const PriceTable *prices,
                         LayerSplit *out)
 {
-  return balance_in(model, cluster, plan, prices, NULL, out);
+  return balance_in(model, cluster, l, prices, NULL, out);
 }
 
-gboolean balance_fits(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_fits(const Model *model, const Cluster *cluster, const Layout *l, const PriceTable *prices,
                       const LayerSplit *split)
 {
   gboolean fits = TRUE;
   Room room;
 
-  room_init(&room, model, cluster, plan, prices);
+  room_init(&room, model, cluster, l, prices);
   for (int stage = 0, first = 0, end = 1; stage < split->stages && fits; stage++, first = end) {
     end = stage == split->stages - 1 ? model->n_layers : end + split->layers[stage];
     fits = stage_fits(&room, stage, first, end);
@@ -166,21 +165,21 @@ gboolean balance_fits(const Model *model, const Cluster *cluster, const Plan *pl
   return fits;
 }
 
-gboolean balance_within(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_within(const Model *model, const Cluster *cluster, const Layout *l, const PriceTable *prices,
                         LayerSplit *out)
 {
   Room room;
 
-  room_init(&room, model, cluster, plan, prices);
-  gboolean fits = balance_in(model, cluster, plan, prices, &room, out);
+  room_init(&room, model, cluster, l, prices);
+  gboolean fits = balance_in(model, cluster, l, prices, &room, out);
   room_clear(&room);
   return fits;
 }
 
-gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_by_room(const Model *model, const Cluster *cluster, const Layout *l, const PriceTable *prices,
                          LayerSplit *out)
 {
-  return balance_within(model, cluster, plan, prices, out) || balance_freely(model, cluster, plan, prices, out);
+  return balance_within(model, cluster, l, prices, out) || balance_freely(model, cluster, l, prices, out);
 }
 
 gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error)
@@ -193,8 +192,9 @@ gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GE
   if (rule != RULE_NONE && rule != RULE_LAYERS)
     return plan_check(plan, model, cluster, error) == RULE_NONE;
   whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
-  g_autoptr(PriceTable) prices = price_table_new(model, &whole, cluster);
-  if (balance_by_room(model, cluster, plan, prices, &plan->split))
+  const Layout layout = layout_of(plan), counted = layout_of(&whole);
+  g_autoptr(PriceTable) prices = price_table_new(model, &counted, cluster);
+  if (balance_by_room(model, cluster, &layout, prices, &plan->split))
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
               "plan: layer_split: \"balanced\": expected %d layers that %s can split into %d stages", model->blocks,

@@ -8,23 +8,24 @@
 #include "program/program.h"
 
 /* The split into so many stages whose slowest one, forward and backward of a micro-batch, is fastest, of those that
- * the framework can run; of the plan its op_view() is enough. FALSE if there is none. */
-gboolean balance_by_time(const Model *model, const Plan *view, int stages, const PriceTable *prices, LayerSplit *out);
+ * the framework can run; of the layout its passes are enough. FALSE if there is none. */
+gboolean balance_by_time(const Model *model, const PassLayout *passes, int stages, const PriceTable *prices,
+                         LayerSplit *out);
 
 /* The same of those splits where each stage fits into its device, as
  * balance_plan() says; of all if none does. Stages of a mixed cluster take the
  * time of their devices, and of the sends that hold them up; there the split is
  * best for the whole pipeline phase, not its slowest stage alone (split.h). */
-gboolean balance_by_room(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_by_room(const Model *model, const Cluster *cluster, const Layout *layout, const PriceTable *prices,
                          LayerSplit *out);
 
 /* The two that this tries: FALSE if none fits; whatever stages take. And whether those of a split take no more than
  * there is: a best split that fits is the one that balance_by_room() finds. */
-gboolean balance_within(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_within(const Model *model, const Cluster *cluster, const Layout *layout, const PriceTable *prices,
                         LayerSplit *out);
-gboolean balance_freely(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_freely(const Model *model, const Cluster *cluster, const Layout *layout, const PriceTable *prices,
                         LayerSplit *out);
-gboolean balance_fits(const Model *model, const Cluster *cluster, const Plan *plan, const PriceTable *prices,
+gboolean balance_fits(const Model *model, const Cluster *cluster, const Layout *layout, const PriceTable *prices,
                       const LayerSplit *split);
 
 /*

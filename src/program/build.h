@@ -13,12 +13,6 @@ typedef struct {
   int strategy; /* of its first layer: in ProgramBuild.strategies */
 } Piece;
 
-/* A plan as layers of one strategy see it. */
-typedef struct {
-  Plan view[2]; /* [0]: of weights but those of experts that are apart; [1]: of these */
-  gboolean sums, fetches; /* weights stand on several ranks; come for their passes alone */
-} Strategy;
-
 typedef struct {
   int rank;
   GArray *pieces; /* Piece, in model order */
@@ -39,7 +33,7 @@ typedef struct {
 typedef struct {
   int type;               /* of its nodes */
   const Cluster *cluster; /* that prices what it does */
-  /* by kind of weights, as Strategy.view; of one strategy */
+  /* [experts]; of one strategy */
   GroupShape data[2];   /* ranks that hold the same weights, or of these those over which ZeRO divides */
   GroupShape copies[2]; /* ranks that hold the same part; one unless ZeRO divides over fewer */
   GroupShape secondary[2]; /* of data, those that share a second copy for backwards */
@@ -51,7 +45,7 @@ typedef struct {
 
 typedef struct {
   const Model *model;
-  const Plan *plan;
+  const Layout *layout;
   const Cluster *cluster;
   const PriceTable *prices;
   PriceTable *stored; /* prices without recomputation, where the schedule makes forwards again */
@@ -61,7 +55,7 @@ typedef struct {
   ScheduleShape shape;
   int stages;      /* of the model, in model order */
   Site *sites;     /* [strategy][rank] */
-  Strategy *strategies; /* the first is the plan's own */
+  Layout *strategies; /* as layers of each see it; the first is the layout's own */
   int n_strategies;
   int *strategy;   /* of each layer */
   Edge *edges;
@@ -85,14 +79,21 @@ int program_add_segment(ProgramBuild *b, Segment segment);
 int program_add_task(ProgramBuild *b, int row, Lane lane, int segment, int chunk, int micro);
 void program_add_edge(ProgramBuild *b, int task, int waits_for);
 
-static inline const Plan *view_of(const ProgramBuild *b, int strategy, gboolean experts)
+/* The layout's own, of weights but those of experts that are apart. */
+static inline const StateLayout *own_states(const ProgramBuild *b)
 {
-  return &b->strategies[strategy].view[experts];
+  return &b->layout->states[0];
+}
+
+/* Of layers of a strategy. */
+static inline const StateLayout *states_of(const ProgramBuild *b, int strategy, gboolean experts)
+{
+  return &b->strategies[strategy].states[experts != 0];
 }
 
 static inline const Site *site_of(const ProgramBuild *b, int strategy, int rank)
 {
-  return &b->sites[strategy * b->plan->pp + rank];
+  return &b->sites[strategy * b->shape.ranks + rank];
 }
 
 /* Index into arrival and entry. */
@@ -103,7 +104,7 @@ static inline gsize program_slot(const ProgramBuild *b, gboolean backward, int s
 
 static inline int program_stage(const ProgramBuild *b, int rank, int chunk)
 {
-  return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
+  return schedule_stage(b->layout->pipeline.schedule, &b->shape, rank, chunk);
 }
 
 /* Strategies of the layers and the sites of each (strategies.c). */
@@ -143,7 +144,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 /* Whether the piece has such weights, on several ranks. */
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts);
-Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
+Segment comm_segment(const StateLayout *states, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group);
 /* Before that stage. */
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass);
@@ -155,7 +156,7 @@ double piece_gradient_bytes(const ProgramBuild *b, Piece piece);
 /* Whether some weights of a strategy, of any, come for their passes alone. */
 static inline gboolean fetches_weights(const ProgramBuild *b, int strategy)
 {
-  return b->strategies[strategy].fetches;
+  return states_of(b, strategy, FALSE)->fetches_weights || states_of(b, strategy, TRUE)->fetches_weights;
 }
 
 static inline gboolean fetches_some_weights(const ProgramBuild *b)

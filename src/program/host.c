@@ -8,8 +8,8 @@ double piece_weight_bytes(const ProgramBuild *b, Piece piece)
   double params = 0;
 
   for (int experts = 0; experts < 2; experts++)
-    params += plan_fetches_weights(view_of(b, piece.strategy, experts)) ? gathered_params(b, piece, experts) : 0;
-  return params * op_gathered_weight_bytes(view_of(b, piece.strategy, FALSE)) / b->plan->sharding.tiling;
+    params += states_of(b, piece.strategy, experts)->fetches_weights ? gathered_params(b, piece, experts) : 0;
+  return params * op_gathered_weight_bytes(states_of(b, piece.strategy, FALSE)) / own_states(b)->sharding.tiling;
 }
 
 double piece_gradient_bytes(const ProgramBuild *b, Piece piece)
@@ -17,8 +17,8 @@ double piece_gradient_bytes(const ProgramBuild *b, Piece piece)
   double params = 0;
 
   for (int experts = 0; experts < 2; experts++)
-    params += plan_drops_gradients(view_of(b, piece.strategy, experts)) ? params_of(b, piece, experts) : 0;
-  return params * op_gradient_bytes(b->plan) / b->plan->sharding.tiling;
+    params += states_of(b, piece.strategy, experts)->drops_gradients ? params_of(b, piece, experts) : 0;
+  return params * own_states(b)->gradient_bytes / own_states(b)->sharding.tiling;
 }
 
 /* Parameters of a piece that a rank has of the weights that ranks share under ZeRO. */
@@ -28,7 +28,7 @@ static double owned_params(const ProgramBuild *b, Piece piece, gboolean gathered
 
   for (int experts = 0; experts < 2; experts++) {
     double params = gathered ? gathered_params(b, piece, experts) : params_of(b, piece, experts);
-    owned += params / (b->plan->zero > 0 ? plan_shards(view_of(b, piece.strategy, experts)) : 1);
+    owned += params / (own_states(b)->zero > 0 ? states_of(b, piece.strategy, experts)->shards : 1);
   }
   return owned;
 }
@@ -56,14 +56,15 @@ static const struct {
 /* Bytes copied, and where they live. */
 static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store *store)
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = own_states(b);
+
   *store = copy == COPY_WEIGHTS_UP       ? p->offload.parameters
            : copy == COPY_GRADIENTS_DOWN ? STORE_CPU
                                          : p->offload.activations;
   if (copy == COPY_WEIGHTS_UP)
     return owned_params(b, piece, TRUE) * op_weight_bytes(p);
   if (copy == COPY_GRADIENTS_DOWN)
-    return owned_params(b, piece, FALSE) * op_reduce_bytes(p);
+    return owned_params(b, piece, FALSE) * p->reduce_bytes;
   return input_bytes(b, piece);
 }
 
@@ -71,17 +72,17 @@ static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store 
  * and what was scattered goes down as one. */
 static void set_memory(const ProgramBuild *b, Segment *s, Piece piece, Copy copy)
 {
-  const Plan *views[] = { view_of(b, piece.strategy, FALSE), view_of(b, piece.strategy, TRUE) };
+  const StateLayout *kinds[] = { states_of(b, piece.strategy, FALSE), states_of(b, piece.strategy, TRUE) };
 
   switch (copy) {
   case COPY_WEIGHTS_UP:
     for (int experts = 0; experts < 2; experts++)
-      s->alloc_bytes += gathered_params(b, piece, experts) * op_gathered_weight_bytes(views[0]) /
-                        (plan_replicas(views[experts]) > 1 ? plan_shards(views[experts]) : b->plan->sharding.tiling);
+      s->alloc_bytes += gathered_params(b, piece, experts) * op_gathered_weight_bytes(kinds[0]) /
+                        (kinds[experts]->sums ? kinds[experts]->shards : kinds[0]->sharding.tiling);
     break;
   case COPY_GRADIENTS_DOWN:
-    s->free_bytes = plan_drops_gradients(views[0]) || plan_drops_gradients(views[1])
-                        ? owned_params(b, piece, FALSE) * op_gradient_bytes(b->plan) / b->plan->sharding.tiling
+    s->free_bytes = kinds[0]->drops_gradients || kinds[1]->drops_gradients
+                        ? owned_params(b, piece, FALSE) * own_states(b)->gradient_bytes / own_states(b)->sharding.tiling
                         : 0;
     break;
   default:
@@ -100,7 +101,8 @@ static int copy_segment(ProgramBuild *b, Chunk *chunk, int at, Copy copy)
                   .n_layers = piece.n_layers };
     s.comm_bytes = copied_bytes(b, piece, copy, &store);
     s.seconds = s.cost.seconds =
-        host_copy_s(b->sites[chunk->rank].cluster, b->plan, store, copies[copy].lane == LANE_FETCH, s.comm_bytes);
+        host_copy_s(b->sites[chunk->rank].cluster, own_states(b), store, copies[copy].lane == LANE_FETCH,
+                    s.comm_bytes);
     set_memory(b, &s, piece, copy);
     *known = program_add_segment(b, s);
   }
@@ -119,18 +121,20 @@ int host_copy(ProgramBuild *b, int rank, Chunk *chunk, const Slot *slot, int pie
 
 double host_output_bytes(const ProgramBuild *b)
 {
-  return op_tokens(b->plan) * op_vocab(b->model, b->plan) * dtype_bytes[b->plan->precision] * plan_replicas(b->plan);
+  const PassLayout *p = &b->layout->passes;
+
+  return op_tokens(p) * op_vocab(b->model, p) * dtype_bytes[p->formats.precision] * own_states(b)->replicas;
 }
 
 int host_outputs(ProgramBuild *b, int rank, const Slot *slot, int behind)
 {
   GroupShape pair = b->sites[rank].data[0];
-  double bytes = host_output_bytes(b), arriving = bytes * (1 - 1.0 / plan_replicas(b->plan));
+  double bytes = host_output_bytes(b), arriving = bytes * (1 - 1.0 / own_states(b)->replicas);
 
   pair.size = 2;
   for (int t = 0; t < TIER_MAX; t++)
     pair.per_domain[t] = MIN(pair.per_domain[t], 2);
-  Segment s = comm_segment(b->plan, b->sites[rank].cluster, TASK_OUTPUTS, COLLECTIVE_SEND, arriving, pair);
+  Segment s = comm_segment(own_states(b), b->sites[rank].cluster, TASK_OUTPUTS, COLLECTIVE_SEND, arriving, pair);
   s.alloc_bytes = bytes;
   int task = program_add_task(b, rank, LANE_DATA, program_add_segment(b, s), slot->chunk, slot->micro);
   program_add_edge(b, task, behind);

@@ -3,7 +3,7 @@
 
 static gboolean gathers_in_passes(const ProgramBuild *b)
 {
-  return b->plan->zero >= 3;
+  return own_states(b)->zero >= 3;
 }
 
 /* Seconds of a row's passes in a step, and the gathers among which they lie. */
@@ -33,7 +33,7 @@ static Meetings meetings_of(const ProgramBuild *b)
     gathers = seconds > step_s ? met : gathers;
     step_s = MAX(step_s, seconds);
   }
-  m.stages_s = step_s * MIN(1, (double)b->plan->pp / p->shape.micro);
+  m.stages_s = step_s * MIN(1, (double)b->shape.ranks / p->shape.micro);
   m.replicas_s = step_s / (gathers_in_passes(b) ? MAX(gathers, 1) : 1);
   return m;
 }
@@ -46,7 +46,7 @@ void program_meet(ProgramBuild *b)
   if (device->rate_jitter == 0)
     return;
   Meetings m = meetings_of(b);
-  double more = slowest_of_all(device, b->plan, &m) / slowest_inside(device, b->plan, m.inside_s);
+  double more = slowest_of_all(device, &b->layout->mesh, &m) / slowest_inside(device, &b->layout->passes, m.inside_s);
   for (guint i = 0; i < p->segments->len; i++) {
     Segment *s = &g_array_index(p->segments, Segment, i);
     if (s->kind != TASK_PASS)

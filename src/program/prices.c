@@ -6,28 +6,28 @@
 #include <string.h>
 
 /* A tensor-parallel rank's part of the embedding. */
-static Tensor table_of(const Model *model, const Plan *plan)
+static Tensor table_of(const Model *model, const PassLayout *p)
 {
-  return (Tensor) { op_vocab(model, plan) / (double)plan->tp, model->embed_dim ? model->embed_dim : model->hidden, 1 };
+  return (Tensor) { op_vocab(model, p) / (double)p->tp, model->embed_dim ? model->embed_dim : model->hidden, 1 };
 }
 
-static double matrix_params(const Model *model, const Plan *plan)
+static double matrix_params(const Model *model, const PassLayout *p)
 {
-  Tensor table = table_of(model, plan);
+  Tensor table = table_of(model, p);
   return table.rows * table.columns;
 }
 
-static double table_state_bytes(const Model *model, const Plan *plan)
+static double table_state_bytes(const Model *model, const PassLayout *p)
 {
-  Tensor table = table_of(model, plan);
-  return optimizer_tensor_bytes(&plan->optimizer, &table);
+  Tensor table = table_of(model, p);
+  return optimizer_tensor_bytes(&p->optimizer, &table);
 }
 
 /* Adds the table to a layer, or takes it away. */
 static void move_table(const ProgramBuild *b, const Model *model, LayerPrice *layer, int sign)
 {
-  layer->params += sign * matrix_params(model, b->plan);
-  layer->optimizer[0].state_bytes += sign * table_state_bytes(model, b->plan);
+  layer->params += sign * matrix_params(model, &b->layout->passes);
+  layer->optimizer[0].state_bytes += sign * table_state_bytes(model, &b->layout->passes);
 }
 
 static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
@@ -56,13 +56,13 @@ static PriceTable *shares_new(ProgramBuild *b)
 {
   Model share = *b->model;
   int last = share.layers[share.n_layers - 1], end = share.n_layers - 1;
-  int type = b->sites[schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank].type;
+  int type = b->sites[pipeline_rank(&b->layout->pipeline, b->stages - 1, 0)].type;
 
-  share.vocab = (b->model->vocab + b->plan->pp - 1) / b->plan->pp;
-  g_autoptr(PriceTable) normed = price_table_new(&share, b->plan, b->cluster);
+  share.vocab = (b->model->vocab + b->shape.ranks - 1) / b->shape.ranks;
+  g_autoptr(PriceTable) normed = price_table_new(&share, b->layout, b->cluster);
   share.specs = g_memdup2(share.specs, share.n_specs * sizeof *share.specs);
   share.specs[last].norms = 0;
-  PriceTable *prices = price_table_new(&share, b->plan, b->cluster);
+  PriceTable *prices = price_table_new(&share, b->layout, b->cluster);
   b->final_norm = price_difference(*price_of_layer(normed, &share, type, end),
                                    price_of_layer(prices, &share, type, end));
   move_table(b, &share, price_of_layer(prices, &share, 0, 0), -1);
@@ -73,14 +73,11 @@ static PriceTable *shares_new(ProgramBuild *b)
 
 void prices_init(ProgramBuild *b, gboolean remake)
 {
-  Plan plan = *b->plan;
+  Layout keeping = layout_keeping(b->layout);
 
-  plan.recompute = RECOMPUTE_NONE;
-  for (int i = 0; i < plan.strategies.n; i++)
-    plan.strategies.runs[i].recompute = RECOMPUTE_NONE;
   if (remake)
-    b->stored = price_table_new(b->model, &plan, b->cluster);
-  if (b->plan->schedule->vocabulary)
+    b->stored = price_table_new(b->model, &keeping, b->cluster);
+  if (b->layout->pipeline.schedule->vocabulary)
     b->shares = shares_new(b);
 }
 
@@ -90,7 +87,7 @@ void prices_clear(ProgramBuild *b)
   g_clear_pointer(&b->shares, price_table_free);
 }
 
-/* The layer's price in a table that may replace the plan's own for the ends. */
+/* The layer's price in a table that may replace the layout's own for the ends. */
 const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer)
 {
   gboolean end = layer == 0 || layer == b->model->n_layers - 1;
@@ -102,9 +99,9 @@ const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer)
 /* Of a copy of the embedding's table that the layer's stage keeps. */
 static double copied_params(const ProgramBuild *b, int layer)
 {
-  gboolean copied = model_layer(b->model, layer)->entry && plan_entry_copies(b->plan, b->model);
+  gboolean copied = model_layer(b->model, layer)->entry && pipeline_entry_copies(&b->layout->pipeline, b->model);
 
-  return copied ? matrix_params(b->model, b->plan) : 0;
+  return copied ? matrix_params(b->model, &b->layout->passes) : 0;
 }
 
 /* Parameters are the same on all devices. */
@@ -145,7 +142,7 @@ static void add_price(Segment *s, const PassPrice *price)
 /* S and T of the share; with one barrier S makes the input gradient already. */
 static void add_vocabulary(const ProgramBuild *b, Segment *s, const LayerPrice *price, Pass pass)
 {
-  gboolean early = b->plan->schedule->vocabulary == 1;
+  gboolean early = b->layout->pipeline.schedule->vocabulary == 1;
 
   if (pass == PASS_LOGITS) {
     add_price(s, &price->pass[PASS_FORWARD]);
@@ -179,7 +176,7 @@ static double held_bytes(const LayerPrice *price, const LayerPrice *stored, cons
 /* What a stage of the decoder that did not start it keeps besides: the encoder's output, which it received. */
 static double received_bytes(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass)
 {
-  double bytes = op_encoder_bytes(b->model, b->plan);
+  double bytes = op_encoder_bytes(b->model, &b->layout->passes);
   LayerPrice received = { .saved_bytes = bytes, .deferred_bytes = bytes };
 
   if (piece.first_layer <= 1 + b->model->encoder_blocks || piece.first_layer != chunk_whole(chunk).first_layer)
@@ -219,8 +216,8 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 
 Piece stage_layers(const ProgramBuild *b, int stage)
 {
-  int first = plan_stage_first_layer(b->plan, b->model, stage);
-  int end = plan_stage_first_layer(b->plan, b->model, stage + 1);
+  int first = stage_first_layer(&b->layout->pipeline.cut, b->model, stage);
+  int end = stage_first_layer(&b->layout->pipeline.cut, b->model, stage + 1);
   gboolean spread = b->shares && stage == b->stages - 1;
 
   return (Piece) { first, end - first - spread };
@@ -236,7 +233,7 @@ static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Pie
     for (int experts = 0; experts < 2; experts++)
       optimizer_work_add(&w->optimizer[experts], &layer->optimizer[experts]);
     w->params[0] += layer->params + copied;
-    w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, b->plan) : 0;
+    w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, &b->layout->passes) : 0;
     w->params[1] += layer->expert_params;
     w->whole += layer->whole;
     w->largest = MAX(w->largest, layer->largest);
@@ -255,28 +252,28 @@ RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
 
   if (b->shares)
     add_weights(b, &w, strategy, (Piece) { b->model->n_layers - 1, 1 });
-  if (b->shares && rank == schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank)
+  if (b->shares && rank == pipeline_rank(&b->layout->pipeline, b->stages - 1, 0))
     add_final_norm(b, &w);
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     add_weights(b, &w, strategy, stage_layers(b, program_stage(b, rank, chunk)));
   return w;
 }
 
-static void add_states(const Plan *p, double params, double extra_bytes, double bytes[PART_COUNT])
+static void add_states(const StateLayout *s, double params, double extra_bytes, double bytes[PART_COUNT])
 {
-  StateBytes states = op_states(p);
+  StateBytes states = op_states(s);
 
   bytes[PART_WEIGHTS] += params * states.weights;
   bytes[PART_GRADIENTS] += params * states.gradients;
-  bytes[PART_OPTIMIZER] += params * states.optimizer + extra_bytes / (p->zero >= 1 ? plan_shards(p) : 1);
-  bytes[PART_BUFFERS] += op_bucket_bytes(p, params);
+  bytes[PART_OPTIMIZER] += params * states.optimizer + extra_bytes / s->optimizer_parts;
+  bytes[PART_BUFFERS] += op_bucket_bytes(s, params);
 }
 
 /* Whether a strategy's groups are another one's, which has been counted. */
 static gboolean shares_groups(const ProgramBuild *b, int strategy)
 {
   for (int i = 0; i < strategy; i++)
-    if (view_of(b, i, FALSE)->tp == view_of(b, strategy, FALSE)->tp)
+    if (states_of(b, i, FALSE)->tensor == states_of(b, strategy, FALSE)->tensor)
       return TRUE;
   return FALSE;
 }
@@ -284,22 +281,22 @@ static gboolean shares_groups(const ProgramBuild *b, int strategy)
 static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramRow *row)
 {
   RankWeights w = rank_weights(b, rank, strategy);
-  const Plan *view = view_of(b, strategy, FALSE);
+  const StateLayout *states = states_of(b, strategy, FALSE);
 
   for (int experts = 0; experts < 2; experts++)
-    add_states(view_of(b, strategy, experts), w.params[experts], w.optimizer[experts].state_bytes, row->static_bytes);
+    add_states(states_of(b, strategy, experts), w.params[experts], w.optimizer[experts].state_bytes, row->static_bytes);
   if (w.whole > 0)
-    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(view) - op_states(view).weights);
-  row->cached_bytes += op_step_bytes(view, w.params[0] + w.params[1], w.largest);
+    row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(states) - op_states(states).weights);
+  row->cached_bytes += op_step_bytes(states, w.params[0] + w.params[1], w.largest);
   if (strategy > 0 && w.params[0] > 0 && !shares_groups(b, strategy))
-    row->static_bytes[PART_OVERHEAD] += op_layer_groups(view) * view->framework->group_bytes;
+    row->static_bytes[PART_OVERHEAD] += op_layer_groups(&b->strategies[strategy]) * states->framework->group_bytes;
 }
 
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
 {
   memset(row->static_bytes, 0, sizeof row->static_bytes);
   row->cached_bytes = 0;
-  row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->plan);
+  row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->layout);
   for (int i = 0; i < b->n_strategies; i++)
     add_strategy(b, rank, i, row);
   row->capacity_bytes = b->sites[rank].cluster->device.memory_bytes;

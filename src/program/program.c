@@ -105,9 +105,9 @@ static int type_of_layer(const ProgramBuild *b, int layer)
 
   if (b->cluster->n_types == 0)
     return 0;
-  while (layer >= plan_stage_first_layer(b->plan, b->model, stage + 1))
+  while (layer >= stage_first_layer(&b->layout->pipeline.cut, b->model, stage + 1))
     stage++;
-  return b->sites[schedule_place(b->plan->schedule, &b->shape, stage, 0).rank].type;
+  return b->sites[pipeline_rank(&b->layout->pipeline, stage, 0)].type;
 }
 
 /* What schedules that place passes by their length go by: means over the ranks
@@ -116,13 +116,14 @@ static void time_shape(ProgramBuild *b)
 {
   double seconds[PASS_COUNT] = { 0 };
   GroupShape pair;
-  const Cluster *between = mesh_pair_site(b->plan, b->cluster, 0, MIN(1, b->plan->pp - 1), &pair);
-  double send = collective_cost(between, COLLECTIVE_SEND, op_boundary_bytes(b->model, b->plan), &pair).seconds;
+  const Cluster *between = mesh_pair_site(&b->layout->mesh, b->cluster, 0, MIN(1, b->shape.ranks - 1), &pair);
+  double bytes = op_boundary_bytes(b->model, &b->layout->passes);
+  double send = collective_cost(between, COLLECTIVE_SEND, bytes, &pair).seconds;
 
   for (int i = 0; i < b->model->n_layers; i++) {
     const LayerPrice *price = price_of_layer(b->prices, b->model, type_of_layer(b, i), i);
     for (int pass = 0; pass < PASS_COUNT; pass++)
-      seconds[pass] += price->pass[pass].seconds / b->plan->pp;
+      seconds[pass] += price->pass[pass].seconds / b->shape.ranks;
   }
   if (seconds[PASS_FORWARD] <= 0 || seconds[PASS_INPUT] <= 0 || seconds[PASS_WEIGHT] <= 0)
     return;
@@ -177,29 +178,31 @@ static void build_clear(ProgramBuild *b)
   prices_clear(b);
 }
 
-Program *program_new(const Model *model, const Plan *plan, const Cluster *cluster, const PriceTable *prices)
+Program *program_new(const Model *model, const Layout *layout, const Cluster *cluster, const PriceTable *prices)
 {
   Program *p = g_new0(Program, 1);
-  ProgramBuild b = { .model = model, .plan = plan, .cluster = cluster, .prices = prices, .shape = plan_shape(plan) };
+  const PipelineLayout *pipeline = &layout->pipeline;
+  ProgramBuild b = { .model = model, .layout = layout, .cluster = cluster, .prices = prices,
+                     .shape = pipeline->shape, .stages = pipeline->cut.stages };
+  int ranks = layout->mesh.ranks;
 
   strategies_init(&b);
   time_shape(&b);
-  p->schedule = plan->schedule;
+  p->schedule = pipeline->schedule;
   p->shape = b.shape;
-  p->opportunistic = plan->schedule->opportunistic;
-  p->n_rows = plan->pp;
+  p->opportunistic = pipeline->schedule->opportunistic;
+  p->n_rows = pipeline->shape.ranks;
   p->rows = g_new0(ProgramRow, p->n_rows);
   p->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
   p->tasks = g_array_new(FALSE, FALSE, sizeof(Task));
-  p->row_ranks = plan->gpus / plan->pp;
-  p->nodes = (plan->gpus + cluster->devices_per_node - 1) / cluster->devices_per_node;
+  p->row_ranks = layout->mesh.places;
+  p->nodes = (ranks + cluster->devices_per_node - 1) / cluster->devices_per_node;
   p->node_devices = cluster->devices_per_node;
   p->node_processors = cluster->processors;
-  p->crowds = plan->gpus > (gint64)p->nodes * p->node_processors;
-  p->fragmentation = plan->framework->fragmentation;
-  p->step_s = plan->framework->step_s;
-  b.stages = schedule_stages(plan->schedule, &b.shape);
-  g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &b.shape);
+  p->crowds = ranks > (gint64)p->nodes * p->node_processors;
+  p->fragmentation = layout->passes.framework->fragmentation;
+  p->step_s = layout->passes.framework->step_s;
+  g_autoptr(ScheduleOrder) order = schedule_order_new(pipeline->schedule, &b.shape);
   build_init(&b, p);
   prices_init(&b, has_pass(order, PASS_RECOMPUTE));
   for (int rank = 0; rank < p->n_rows; rank++) {

@@ -26,7 +26,7 @@
  * the host leave behind their forward, at most two at a time, and come back
  * beside the pass before the backward that needs them.
  *
- * Experts that are apart (plan_experts_apart) have the same weights on other
+ * Experts that are apart (PassLayout.experts_apart) have the same weights on other
  * ranks than the rest of their layers: gathers and reductions of a piece come in
  * two, of all but the experts and of the experts (Segment.experts).
  *
@@ -168,8 +168,8 @@ typedef struct {
   double step_s;        /* fixed time added to the step */
 } Program;
 
-/* The program of a plan that plan_check accepts. `prices` are the plan's. */
-Program *program_new(const Model *model, const Plan *plan, const Cluster *cluster, const PriceTable *prices);
+/* The program of a layout whose prices these are. */
+Program *program_new(const Model *model, const Layout *layout, const Cluster *cluster, const PriceTable *prices);
 void program_free(Program *program);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 

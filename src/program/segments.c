@@ -11,13 +11,13 @@
  * communication runs beside computation, else the whole chunk. */
 static double piece_params(const ProgramBuild *b, int strategy)
 {
-  const Plan *p = view_of(b, strategy, FALSE);
+  const StateLayout *p = states_of(b, strategy, FALSE);
 
   if (fetches_weights(b, strategy) || p->offload.activations)
     return 0;
-  if (p->framework->single_process || (!plan_has_replicas(p) && !plan_stores_gradients(p)))
+  if (p->framework->single_process || (!b->strategies[strategy].has_replicas && !p->stores_gradients))
     return G_MAXDOUBLE;
-  if (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters))
+  if (p->overlap_gradients || p->gathers_ahead)
     return op_bucket_params(p);
   return G_MAXDOUBLE;
 }
@@ -78,7 +78,7 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
   }
   for (int copy = 0; copy < COPY_COUNT; copy++)
     chunk->copies[copy] = new_segments(n);
-  if (b->plan->offload.activations)
+  if (own_states(b)->offload.activations)
     chunk->stored = new_segments((gsize)n * b->shape.micro);
 }
 
@@ -122,13 +122,13 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboo
   return *known;
 }
 
-Segment comm_segment(const Plan *view, const Cluster *site, TaskKind kind, Collective what, double bytes,
+Segment comm_segment(const StateLayout *states, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group)
 {
   Segment s = { .kind = kind, .collective = what, .comm_bytes = bytes, .group = group,
-                .cost = sharded_cost(view, site, what, bytes, &group), .slowdown = 1 };
+                .cost = sharded_cost(states, site, what, bytes, &group), .slowdown = 1 };
 
-  s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? view->framework->collective_s : 0);
+  s.seconds = s.cost.seconds + (s.cost.seconds > 0 ? states->framework->collective_s : 0);
   if (kind == TASK_REDUCE || kind == TASK_GATHER)
     s.slowdown = overlap_slowdown(site, &group);
   return s;
@@ -138,7 +138,7 @@ gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolea
 {
   Piece p = piece_at(chunk, piece);
 
-  return plan_replicas(view_of(b, p.strategy, experts)) > 1 && params_of(b, p, experts) > 0;
+  return states_of(b, p.strategy, experts)->sums && params_of(b, p, experts) > 0;
 }
 
 static int add_comm(ProgramBuild *b, Segment s, Piece piece, gboolean experts)
@@ -155,21 +155,21 @@ static void quantize(const ProgramBuild *b, Segment *s, CollectiveCost cost, Col
   s->cost = cost;
   s->collective = what;
   s->comm_bytes = bytes;
-  s->seconds = cost.seconds + (cost.seconds > 0 ? b->plan->framework->collective_s : 0);
+  s->seconds = cost.seconds + (cost.seconds > 0 ? b->layout->passes.framework->collective_s : 0);
 }
 
 /* Tiles of a product come one after the other. */
 static void tile(const ProgramBuild *b, const Cluster *site, Segment *s)
 {
-  int tiles = b->plan->sharding.tiling;
+  int tiles = own_states(b)->sharding.tiling;
 
   s->cost = collective_cost(site, s->collective, s->comm_bytes / tiles, &s->group);
   s->cost.seconds *= tiles;
-  s->seconds = s->cost.seconds + tiles * b->plan->framework->collective_s;
+  s->seconds = s->cost.seconds + tiles * b->layout->passes.framework->collective_s;
 }
 
 /* What a gather takes of memory, and gives back when it ends: int8 weights, and the part that came up from the host. */
-static void set_gather_memory(const Plan *p, Segment *s, double params)
+static void set_gather_memory(const StateLayout *p, Segment *s, double params)
 {
   double bytes = params * op_gathered_weight_bytes(p);
 
@@ -178,27 +178,28 @@ static void set_gather_memory(const Plan *p, Segment *s, double params)
   s->free_bytes = p->sharding.quantized_weights ? params * QUANTIZED_WEIGHT_BYTES / p->sharding.tiling : 0;
   s->alloc_bytes = s->free_bytes + bytes / p->sharding.tiling;
   if (p->offload.parameters)
-    s->free_bytes += bytes / plan_shards(p);
+    s->free_bytes += bytes / p->shards;
 }
 
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again)
 {
-  const Plan *plan = b->plan;
+  const StateLayout *own = own_states(b);
   int *known = &chunk->gather[experts][again][piece];
 
   if (*known < 0) {
     Piece p = g_array_index(chunk->pieces, Piece, piece);
-    const Plan *view = view_of(b, p.strategy, experts);
+    const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
     double params = gathered_params(b, p, experts);
     GroupShape group = again ? site->secondary[experts] : site->data[experts];
-    Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
-    Segment s = comm_segment(view, site->cluster, TASK_GATHER, what, params * op_gathered_weight_bytes(view), group);
-    if (plan->sharding.tiling > 1)
+    Collective what = own->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
+    double bytes = params * op_gathered_weight_bytes(states);
+    Segment s = comm_segment(states, site->cluster, TASK_GATHER, what, bytes, group);
+    if (own->sharding.tiling > 1)
       tile(b, site->cluster, &s);
-    if (plan->sharding.quantized_weights)
+    if (own->sharding.quantized_weights)
       quantize(b, &s, quantized_gather_cost(site->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
-    set_gather_memory(view, &s, params);
+    set_gather_memory(states, &s, params);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -207,43 +208,43 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 /* To a bucket and back: each gradient is read and written twice. */
 static double bucket_copies_s(const ProgramBuild *b, const Cluster *site, double bytes)
 {
-  gboolean copies = b->plan->framework->copied_buckets && !b->plan->sharding.bucket_view;
+  gboolean copies = b->layout->passes.framework->copied_buckets && !own_states(b)->sharding.bucket_view;
   return copies ? memory_s(&site->device, 4 * bytes, 2) : 0;
 }
 
 static double reduce_casts_s(const ProgramBuild *b, const Cluster *site, double params)
 {
-  double bytes = op_reduce_cast_bytes(b->plan) * params;
+  double bytes = op_reduce_cast_bytes(own_states(b)) * params;
   return bytes > 0 ? memory_s(&site->device, bytes, 2) : 0;
 }
 
 /* Gradients of a kind that go when they are summed; what goes to the host is a rank's part. */
-static double freed_gradients(const Plan *p, double params)
+static double freed_gradients(const StateLayout *p, double params)
 {
-  double stay = plan_stores_gradients(p) ? 1.0 / plan_shards(p) : 0;
+  double stay = p->stores_gradients ? 1.0 / p->shards : 0;
 
-  return plan_drops_gradients(p) ? params * op_gradient_bytes(p) / p->sharding.tiling * (1 - stay) : 0;
+  return p->drops_gradients ? params * p->gradient_bytes / p->sharding.tiling * (1 - stay) : 0;
 }
 
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts)
 {
-  const Plan *plan = b->plan;
+  const StateLayout *own = own_states(b);
   int *known = &chunk->reduce[experts][MAX(piece, 0)];
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    const Plan *view = view_of(b, p.strategy, experts);
+    const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
-    double params = params_of(b, p, experts), bytes = params * op_reduce_bytes(plan);
-    Collective what = plan->framework->single_process ? COLLECTIVE_BROADCAST
-                      : view->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
+    double params = params_of(b, p, experts), bytes = params * own->reduce_bytes;
+    Collective what = own->framework->single_process ? COLLECTIVE_BROADCAST
+                      : states->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
                                                       : COLLECTIVE_ALL_REDUCE;
-    Segment s = comm_segment(view, site->cluster, TASK_REDUCE, what, bytes, site->data[experts]);
-    if (plan->sharding.quantized_gradients)
+    Segment s = comm_segment(states, site->cluster, TASK_REDUCE, what, bytes, site->data[experts]);
+    if (own->sharding.quantized_gradients)
       quantize(b, &s, quantized_scatter_cost(site->cluster, params, &site->data[experts]), COLLECTIVE_ALL_TO_ALL,
                params * QUANTIZED_GRADIENT_BYTES);
     s.seconds += bucket_copies_s(b, site->cluster, bytes) + reduce_casts_s(b, site->cluster, params);
-    s.free_bytes = plan->framework->single_process ? host_output_bytes(b) : freed_gradients(view, params);
+    s.free_bytes = own->framework->single_process ? host_output_bytes(b) : freed_gradients(states, params);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -255,10 +256,10 @@ int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
 
   if (*known < 0) {
     Piece p = piece_at(chunk, piece);
-    const Plan *view = view_of(b, p.strategy, experts);
+    const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
-    double bytes = params_of(b, p, experts) * op_reduce_bytes(b->plan) / plan_shards(view);
-    Segment s = comm_segment(view, site->cluster, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, site->copies[experts]);
+    double bytes = params_of(b, p, experts) * own_states(b)->reduce_bytes / states->shards;
+    Segment s = comm_segment(states, site->cluster, TASK_REDUCE, COLLECTIVE_ALL_REDUCE, bytes, site->copies[experts]);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -268,17 +269,19 @@ int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
  * receivers gather it over their fast links (Narayanan et al. 2021, section 4.1). */
 Segment send_segment(const ProgramBuild *b, int from_rank, int to_rank, int boundary, Pass pass)
 {
-  const Plan *p = b->plan;
-  double bytes = op_boundary_bytes_at(b->model, p, plan_stage_first_layer(p, b->model, boundary));
-  gboolean scatter = plan_scatters_sends(p);
+  const Layout *l = b->layout;
+  int layer = stage_first_layer(&l->pipeline.cut, b->model, boundary);
+  double bytes = op_boundary_bytes_at(b->model, &l->passes, layer);
+  gboolean scatter = l->pipeline.scatters_sends;
   GroupShape pair;
-  const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
-  Segment s = comm_segment(p, between, TASK_SEND, COLLECTIVE_SEND, scatter ? bytes / p->tp : bytes, pair);
+  const Cluster *between = mesh_pair_site(&l->mesh, b->cluster, from_rank, to_rank, &pair);
+  Segment s = comm_segment(&l->states[0], between, TASK_SEND, COLLECTIVE_SEND,
+                           scatter ? bytes / l->passes.tp : bytes, pair);
 
   s.pass = pass;
   if (scatter) {
     const Cluster *site = b->sites[to_rank].cluster;
-    GroupShape tensor = mesh_group(p, site, AXIS_TENSOR);
+    GroupShape tensor = pass_group(&l->passes, site, RANKS_TENSOR);
     double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
     s.seconds += gather;
     s.cost.seconds += gather;

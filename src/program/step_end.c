@@ -17,8 +17,8 @@ static void wait_for_row(ProgramBuild *b, int task, int row)
 static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, int last)
 {
   GroupShape pair;
-  const Cluster *between = mesh_pair_site(b->plan, b->cluster, first, last, &pair);
-  int segment = program_add_segment(b, comm_segment(b->plan, between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
+  const Cluster *between = mesh_pair_site(&b->layout->mesh, b->cluster, first, last, &pair);
+  int segment = program_add_segment(b, comm_segment(own_states(b), between, kind, COLLECTIVE_ALL_REDUCE, bytes, pair));
   int before[2][2] = { { b->last_task[first], b->last_data[first] }, { b->last_task[last], b->last_data[last] } };
 
   for (int end = 0; end < 2; end++) {
@@ -31,51 +31,41 @@ static void add_pair(ProgramBuild *b, TaskKind kind, double bytes, int first, in
   }
 }
 
-static int entry_stage(const ProgramBuild *b)
-{
-  int stage = 0;
-
-  while (stage + 1 < b->stages && plan_stage_first_layer(b->plan, b->model, stage + 1) <= 1 + b->model->encoder_blocks)
-    stage++;
-  return stage;
-}
-
 /* The first and the last stage each hold the embedding, for a tied head or to predict further
  * tokens, and add up its gradients, unless one rank holds both. */
 static void add_tied(ProgramBuild *b)
 {
-  const Schedule *schedule = b->plan->schedule;
-  double bytes = op_tied_bytes(b->model, b->plan);
+  double bytes = op_tied_bytes(b->model, b->layout);
 
-  if (plan_entry_copies(b->plan, b->model))
-    add_pair(b, TASK_TIED, bytes, schedule_place(schedule, &b->shape, 0, 0).rank,
-             schedule_place(schedule, &b->shape, entry_stage(b), 0).rank);
-  if ((b->model->tied_embeddings || b->model->mtp > 0) && !plan_ends_meet(b->plan))
-    add_pair(b, TASK_TIED, bytes, schedule_place(schedule, &b->shape, 0, 0).rank,
-             schedule_place(schedule, &b->shape, b->stages - 1, 0).rank);
+  if (pipeline_entry_copies(&b->layout->pipeline, b->model))
+    add_pair(b, TASK_TIED, bytes, pipeline_rank(&b->layout->pipeline, 0, 0),
+             pipeline_rank(&b->layout->pipeline, pipeline_entry_stage(&b->layout->pipeline, b->model), 0));
+  if ((b->model->tied_embeddings || b->model->mtp > 0) && !b->layout->passes.ends_meet)
+    add_pair(b, TASK_TIED, bytes, pipeline_rank(&b->layout->pipeline, 0, 0),
+             pipeline_rank(&b->layout->pipeline, b->stages - 1, 0));
 }
 
 /* Rank r and rank p-1-r hold the same stages; data-parallel ranks that hold a
  * part of the gradients sum that part. */
 static void add_copies(ProgramBuild *b)
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = own_states(b);
   int ranks = b->shape.ranks;
 
-  for (int rank = 0; schedule_copies(p->schedule) == 2 && rank < ranks / 2; rank++) {
+  for (int rank = 0; schedule_copies(b->layout->pipeline.schedule) == 2 && rank < ranks / 2; rank++) {
     RankWeights weights = rank_weights(b, rank, 0);
     double params = 0;
     for (int experts = 0; experts < 2; experts++)
-      params += weights.params[experts] / (p->zero > 0 ? plan_shards(view_of(b, 0, experts)) : 1);
-    add_pair(b, TASK_COPIES, params * op_reduce_bytes(p), rank, ranks - 1 - rank);
+      params += weights.params[experts] / (p->zero > 0 ? states_of(b, 0, experts)->shards : 1);
+    add_pair(b, TASK_COPIES, params * p->reduce_bytes, rank, ranks - 1 - rank);
   }
 }
 
 static int add_norm(ProgramBuild *b)
 {
-  GroupShape world = group_shape(b->cluster, b->plan->gpus, 1);
-  Segment sum = comm_segment(b->plan, b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world);
-  if (b->plan->precision == DTYPE_FP16) /* whether any rank found an overflow comes first */
+  GroupShape world = group_shape(b->cluster, b->layout->mesh.ranks, 1);
+  Segment sum = comm_segment(own_states(b), b->cluster, TASK_NORM, COLLECTIVE_ALL_REDUCE, 4, world);
+  if (b->layout->passes.formats.precision == DTYPE_FP16) /* whether any rank found an overflow comes first */
     sum.seconds *= 2;
   int norm = program_add_task(b, 0, LANE_DATA, program_add_segment(b, sum), 0, 0);
 
@@ -101,11 +91,11 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
 
   for (int i = 0; i < b->n_strategies; i++) {
     const double *params = weights[i].params;
-    OptimizerPrice price = optimizer_price(view_of(b, i, FALSE), site, params[0], params[1]);
+    OptimizerPrice price = optimizer_price(b->strategies[i].states, site, params[0], params[1]);
     if (i > 0 && params[0] + params[1] == 0)
       continue;
     for (int experts = 0; experts < 2; experts++)
-      price.seconds += optimizer_work_price(&weights[i].optimizer[experts], view_of(b, i, experts), site).seconds;
+      price.seconds += optimizer_work_price(&weights[i].optimizer[experts], states_of(b, i, experts), site).seconds;
     sum.seconds += price.seconds;
     sum.offload_s += price.offload_s;
     sum.crowded_s += price.crowded_s;
@@ -118,8 +108,8 @@ static OptimizerPrice step_price(const ProgramBuild *b, int row, const RankWeigh
 static int add_gather(ProgramBuild *b, int row, int strategy, gboolean experts, double bytes, int after)
 {
   const Site *site = site_of(b, strategy, row);
-  Segment gather = comm_segment(view_of(b, strategy, experts), site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER, bytes,
-                                site->data[experts]);
+  Segment gather = comm_segment(states_of(b, strategy, experts), site->cluster, TASK_GATHER, COLLECTIVE_ALL_GATHER,
+                                bytes, site->data[experts]);
 
   gather.experts = experts;
   int task = program_add_task(b, row, LANE_DATA, program_add_segment(b, gather), 0, 0);
@@ -132,7 +122,7 @@ static int add_momentum(ProgramBuild *b, int row, const RankWeights *weights, in
 {
   for (int i = 0; i < b->n_strategies; i++)
     for (int experts = 0; experts < 2; experts++) {
-      double bytes = optimizer_gather_bytes(&weights[i].optimizer[experts], view_of(b, i, experts));
+      double bytes = optimizer_gather_bytes(&weights[i].optimizer[experts], states_of(b, i, experts));
       if (bytes > 0)
         after = add_gather(b, row, i, experts, bytes, after);
     }
@@ -144,9 +134,9 @@ static void add_updated(ProgramBuild *b, int row, const RankWeights *weights, in
 {
   for (int i = 0; i < b->n_strategies; i++)
     for (int experts = 0; experts < 2; experts++) {
-      const Plan *view = view_of(b, i, experts);
-      double bytes = weights[i].params[experts] * op_gathered_weight_bytes(view);
-      if (plan_gathers_at_end(view) && bytes > 0)
+      const StateLayout *states = states_of(b, i, experts);
+      double bytes = weights[i].params[experts] * op_gathered_weight_bytes(states);
+      if (states->gathers_at_end && bytes > 0)
         add_gather(b, row, i, experts, bytes, optimizer);
     }
 }

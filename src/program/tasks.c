@@ -52,18 +52,18 @@ static gboolean is_backward(Pass pass)
   return pass == PASS_BACKWARD || pass == PASS_INPUT;
 }
 
-static gboolean releases_weights(const Plan *p, Chunk *chunk, Pass pass)
+static gboolean releases_weights(const StateLayout *p, Chunk *chunk, Pass pass)
 {
   chunk->in_flight -= is_backward(pass) || pass == PASS_VOCAB;
   return pass != PASS_WEIGHT && (!p->sharding.keeps_gathered || chunk->in_flight == 0);
 }
 
 /* Whether gradients leave behind a slot: to be summed, or for the host. */
-static gboolean sends_gradients(const Plan *p, gboolean summed, Pass pass, gboolean last)
+static gboolean sends_gradients(const StateLayout *p, gboolean summed, Pass pass, gboolean last)
 {
-  gboolean each = p->framework->single_process || (p->zero >= 2 && !p->sharding.no_sync);
-  gboolean sums = summed && (each || (last && p->overlap.gradients));
-  gboolean stores = !summed && plan_stores_gradients(p) && (each || last);
+  gboolean each = p->framework->single_process || p->sums_each;
+  gboolean sums = summed && (each || (last && p->overlap_gradients));
+  gboolean stores = !summed && p->stores_gradients && (each || last);
 
   return makes_weight_gradient(pass) && (sums || stores);
 }
@@ -76,11 +76,11 @@ typedef struct {
 /* `kept`: weights are still there from an earlier slot's forward. */
 static Moves moves_of(const RankBuild *r, const Slot *slot, int index, int strategy, gboolean kept)
 {
-  const Plan *p = view_of(r->b, strategy, FALSE);
+  const StateLayout *p = states_of(r->b, strategy, FALSE);
   const Chunk *chunk = chunk_of(r, slot);
   gboolean weights = fetches_weights(r->b, strategy) && slot->pass != PASS_WEIGHT && !kept;
-  gboolean sums = r->b->strategies[strategy].sums;
-  gboolean fresh = sums && p->zero > 0 && p->overlap.parameters && index == chunk->first_forward;
+  gboolean sums = r->b->strategies[strategy].has_replicas;
+  gboolean fresh = sums && p->gathers_ahead && index == chunk->first_forward;
   gboolean copied = sums && p->framework->single_process && slot->pass == PASS_FORWARD;
   gboolean late = is_vocabulary(slot->pass) && p->zero < 2; /* lookups' gradients come behind the last pass */
 
@@ -90,16 +90,16 @@ static Moves moves_of(const RankBuild *r, const Slot *slot, int index, int strat
 
 static gboolean needs_pieces(const RankBuild *r, const Slot *slot, const Chunk *chunk, Moves m)
 {
-  const Plan *p = r->b->plan;
+  const StateLayout *p = own_states(r->b);
   int strategy = g_array_index(chunk->pieces, Piece, 0).strategy;
   gboolean inputs = p->offload.activations && (slot->pass == PASS_FORWARD || is_backward(slot->pass));
 
-  return chunk->mixed || m.gather || inputs || (m.reduce && (p->overlap.gradients || fetches_weights(r->b, strategy)));
+  return chunk->mixed || m.gather || inputs || (m.reduce && (p->overlap_gradients || fetches_weights(r->b, strategy)));
 }
 
 static void add_uses(RankBuild *r, const Slot *slot, const Slot *other, int index)
 {
-  const Plan *p = r->b->plan;
+  const StateLayout *p = own_states(r->b);
   Chunk *chunk = chunk_of(r, slot);
   gboolean kept = p->sharding.keeps_gathered && chunk->in_flight > 0;
   gboolean forward = slot->pass == PASS_FORWARD || slot->pass == PASS_RECOMPUTE;
@@ -134,7 +134,7 @@ static int strategy_of(const RankBuild *r, const Use *use)
  * they stay after the pass. */
 static void measure_gathers(RankBuild *r)
 {
-  gboolean single = r->b->plan->framework->single_process;
+  gboolean single = r->b->layout->passes.framework->single_process;
 
   if (!fetches_some_weights(r->b) && !single)
     return;
@@ -143,7 +143,7 @@ static void measure_gathers(RankBuild *r)
     if (!use->gather)
       continue;
     Piece piece = g_array_index(chunk_of(r, &use->slot)->pieces, Piece, use->piece);
-    double params = (params_of(r->b, piece, FALSE) + params_of(r->b, piece, TRUE)) / r->b->plan->sharding.tiling;
+    double params = (params_of(r->b, piece, FALSE) + params_of(r->b, piece, TRUE)) / own_states(r->b)->sharding.tiling;
     if (!single && !fetches_weights(r->b, piece.strategy))
       params = -1;
     g_array_append_val(r->gathered, params);
@@ -151,10 +151,10 @@ static void measure_gathers(RankBuild *r)
 }
 
 /* Whether so many pieces may be gathered ahead of need, of so many parameters. */
-static gboolean may_prefetch(const Plan *p, int pieces, double params)
+static gboolean may_prefetch(const StateLayout *p, int pieces, double params)
 {
   if (p->sharding.prefetch < 0)
-    return p->overlap.parameters && pieces == 1;
+    return p->overlap_parameters && pieces == 1;
   return p->sharding.prefetch > 0 && (pieces == 1 || params <= p->sharding.prefetch);
 }
 
@@ -162,7 +162,7 @@ static gboolean may_prefetch(const Plan *p, int pieces, double params)
  * is prefetched while an earlier one runs, as far as all of these may be live. -1 = none. */
 static int awaited(const RankBuild *r, int k)
 {
-  const Plan *p = r->b->plan;
+  const StateLayout *p = own_states(r->b);
   double ahead = 0, limit = p->sharding.live > 0 ? p->sharding.live : G_MAXDOUBLE;
   int running = g_array_index(r->gathered, double, k) < 0 ? 0 : k;
 
@@ -200,7 +200,7 @@ static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
     wait_for_use(r, last, after);
     if (fetch >= 0)
       program_add_edge(b, last, fetch);
-    if (b->plan->framework->single_process && b->last_task[r->rank] >= 0)
+    if (b->layout->passes.framework->single_process && b->last_task[r->rank] >= 0)
       program_add_edge(b, last, b->last_task[r->rank]);
   }
   return last;
@@ -212,9 +212,9 @@ static int bring_weights(RankBuild *r, const Use *use, int after)
 {
   int fetch = -1;
 
-  if (r->b->plan->offload.parameters) {
+  if (own_states(r->b)->offload.parameters) {
     fetch = host_copy(r->b, r->rank, chunk_of(r, &use->slot), &use->slot, use->piece, COPY_WEIGHTS_UP, -1);
-    wait_for_use(r, fetch, plan_replicas(r->b->plan) > 1 ? after - 1 : after);
+    wait_for_use(r, fetch, own_states(r->b)->sums ? after - 1 : after);
   }
   return gather_weights(r, use, after, fetch);
 }
@@ -263,7 +263,8 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
 
   if ((!backward && slot->pass != PASS_FORWARD) || to < 0 || to >= b->stages)
     return;
-  int to_rank = schedule_place(b->plan->schedule, &b->shape, to, schedule_copy(b->plan->schedule, slot->chunk)).rank;
+  const PipelineLayout *pipeline = &b->layout->pipeline;
+  int to_rank = pipeline_rank(pipeline, to, schedule_copy(pipeline->schedule, slot->chunk));
   if (to_rank != r->rank) {
     int *segment = &r->chunks[slot->chunk].send[backward];
     if (*segment < 0)
@@ -271,7 +272,7 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
     int send = program_add_task(b, r->rank, LANE_PIPELINE, *segment, slot->chunk, slot->micro);
     program_add_edge(b, send, task);
     task = send;
-    if (!b->plan->overlap.pipeline && !b->plan->schedule->opportunistic)
+    if (!b->layout->pipeline.overlaps_sends && !b->layout->pipeline.schedule->opportunistic)
       r->blocking[0] = send;
   }
   b->arrival[program_slot(b, backward, to, slot->micro)] = task;
@@ -282,7 +283,8 @@ static void add_send(RankBuild *r, const Slot *slot, int task)
 static int sum_gradients(RankBuild *r, Chunk *chunk, int piece, gboolean across, const Slot *slot, int task)
 {
   ProgramBuild *b = r->b;
-  gboolean leaves = plan_stores_gradients(b->plan) && (plan_drops_gradients(b->plan) || across);
+  const StateLayout *own = own_states(b);
+  gboolean leaves = own->stores_gradients && (own->drops_gradients || across);
   const Site *site = site_of(b, g_array_index(chunk->pieces, Piece, MAX(piece, 0)).strategy, r->rank);
   int last = task;
 
@@ -306,7 +308,7 @@ static void add_reduce(RankBuild *r, const Use *use, int task)
   ProgramBuild *b = r->b;
   int reduce = sum_gradients(r, chunk_of(r, &use->slot), use->piece, use->across, &use->slot, task);
 
-  if (!b->plan->overlap.gradients && reduce != task)
+  if (!own_states(b)->overlap_gradients && reduce != task)
     r->blocking[1] = reduce;
 }
 
@@ -395,13 +397,13 @@ static void wait_for_buffers(RankBuild *r, const Use *use, int task, int inputs)
 /* What follows a pass on other lanes. */
 static void send_results(RankBuild *r, const Use *use, int task)
 {
-  const Plan *p = r->b->plan;
+  const StateLayout *p = own_states(r->b);
 
   if (p->offload.activations && use->slot.pass == PASS_FORWARD)
     store_inputs(r, use, task);
   if (use->reduce)
     add_reduce(r, use, task);
-  if (p->framework->single_process && plan_replicas(p) > 1 && use->slot.pass == PASS_FORWARD)
+  if (p->framework->single_process && p->sums && use->slot.pass == PASS_FORWARD)
     r->blocking[0] = host_outputs(r->b, r->rank, &use->slot, task);
   if (use->last)
     end_slot(r, use, task);
@@ -415,7 +417,7 @@ static void add_use(RankBuild *r, guint index)
 
   if (use->gather || chunk_of(r, &use->slot)->mixed)
     issue_gathers(r, index);
-  if (b->plan->offload.activations && is_backward(use->slot.pass))
+  if (own_states(b)->offload.activations && is_backward(use->slot.pass))
     inputs = fetch_inputs(r, use);
   task = program_add_task(b, r->rank, LANE_COMPUTE, segment, use->slot.chunk, use->slot.micro);
   g_array_index(b->program->tasks, Task, task).paired = use->slot.paired;
@@ -428,11 +430,12 @@ static void add_use(RankBuild *r, guint index)
 }
 
 /* Whether gradients of a strategy are reduced after everything else, where nothing overlaps them. */
-static gboolean sums_late(const Plan *p)
+static gboolean sums_late(const Layout *l)
 {
-  gboolean early = p->framework->single_process || (p->zero >= 2 && (!p->sharding.no_sync || p->overlap.gradients));
+  const StateLayout *p = &l->states[0];
+  gboolean early = p->framework->single_process || p->sums_each || (p->zero >= 2 && p->overlap_gradients);
 
-  return plan_has_replicas(p) && !early;
+  return l->has_replicas && !early;
 }
 
 static void reduce_chunk(RankBuild *r, int c)
@@ -442,7 +445,7 @@ static void reduce_chunk(RankBuild *r, int c)
   Slot slot = { .chunk = MIN(c, b->shape.chunks - 1) };
 
   for (int i = chunk->mixed ? (int)chunk->pieces->len - 1 : 0; i >= 0; i--)
-    if (sums_late(view_of(b, g_array_index(chunk->pieces, Piece, i).strategy, FALSE)))
+    if (sums_late(&b->strategies[g_array_index(chunk->pieces, Piece, i).strategy]))
       sum_gradients(r, chunk, chunk->mixed ? i : -1, TRUE, &slot, b->last_task[r->rank]);
 }
 
@@ -452,7 +455,7 @@ static void reduce_at_end(RankBuild *r)
 {
   ProgramBuild *b = r->b;
 
-  for (int c = b->plan->overlap.gradients ? b->shape.chunks : 0; c < r->n_chunks; c++) {
+  for (int c = own_states(b)->overlap_gradients ? b->shape.chunks : 0; c < r->n_chunks; c++) {
     int first = b->program->tasks->len;
     reduce_chunk(r, c);
     if (c == b->shape.chunks && (int)b->program->tasks->len > first)

@@ -8,12 +8,12 @@ enum { LOOKUPS_AHEAD = 2 }; /* that the first stage holds */
 /* The shape of the pipeline ranks' group. */
 static GroupShape pipeline_group(const ProgramBuild *b)
 {
-  return mesh_group(b->plan, b->cluster, AXIS_PIPELINE);
+  return mesh_group(&b->layout->mesh, b->cluster, AXIS_PIPELINE);
 }
 
 static int add_exchange(ProgramBuild *b, Exchange exchange, Collective what, double bytes)
 {
-  Segment s = comm_segment(b->plan, b->cluster, TASK_VOCAB, what, bytes, pipeline_group(b));
+  Segment s = comm_segment(own_states(b), b->cluster, TASK_VOCAB, what, bytes, pipeline_group(b));
 
   s.exchange = exchange;
   return program_add_segment(b, s);
@@ -28,15 +28,15 @@ static int *new_tasks(gsize n)
 
 static int last_rank(const ProgramBuild *b)
 {
-  return schedule_place(b->plan->schedule, &b->shape, b->stages - 1, 0).rank;
+  return pipeline_rank(&b->layout->pipeline, b->stages - 1, 0);
 }
 
 void vocabulary_init(ProgramBuild *b)
 {
-  double output = op_boundary_bytes(b->model, b->plan), logits = 3 * 4 * op_tokens(b->plan);
-  double rows = op_tokens(b->plan) * (b->model->embed_dim ? b->model->embed_dim : b->model->hidden) *
-                dtype_bytes[b->plan->precision];
-  int barriers = b->plan->schedule->vocabulary;
+  double output = op_boundary_bytes(b->model, &b->layout->passes), logits = 3 * 4 * op_tokens(&b->layout->passes);
+  double rows = op_tokens(&b->layout->passes) * (b->model->embed_dim ? b->model->embed_dim : b->model->hidden) *
+                dtype_bytes[b->layout->passes.formats.precision];
+  int barriers = b->layout->pipeline.schedule->vocabulary;
 
   if (!barriers)
     return;
@@ -83,7 +83,7 @@ static void look_up(ProgramBuild *b, int rank, int chunk, int micro, int task)
 
 void vocabulary_begin(ProgramBuild *b, int rank)
 {
-  Place first = schedule_place(b->plan->schedule, &b->shape, 0, 0);
+  Place first = schedule_place(b->layout->pipeline.schedule, &b->shape, 0, 0);
 
   for (int micro = 0; micro < LOOKUPS_AHEAD && b->shares && rank == first.rank; micro++)
     look_up(b, rank, first.chunk, micro, -1);
@@ -100,7 +100,7 @@ static void behind_first(ProgramBuild *b, int rank, const Slot *slot, int task)
 
 void vocabulary_after(ProgramBuild *b, int rank, const Slot *slot, int task)
 {
-  int barriers = b->plan->schedule->vocabulary;
+  int barriers = b->layout->pipeline.schedule->vocabulary;
 
   if (!barriers)
     return;
@@ -129,7 +129,7 @@ static void join(ProgramBuild *b, Exchange exchange, int pass, int micro, gboole
 
 void vocabulary_connect(ProgramBuild *b)
 {
-  int barriers = b->plan->schedule->vocabulary;
+  int barriers = b->layout->pipeline.schedule->vocabulary;
 
   for (int micro = 0; barriers && micro < b->shape.micro; micro++) {
     int backward = b->entry[program_slot(b, TRUE, b->stages - 1, micro)];

@@ -21,6 +21,7 @@ typedef struct {
 typedef struct {
   const Result *result;
   const Cluster *site; /* of the critical row */
+  Layout layout;       /* of the plan */
   GArray *uses;    /* Use, in order of first appearance */
   LayerWork *work; /* by spec of the model, or by layer where strategies differ */
   gboolean *known; /* whether work is there */
@@ -88,11 +89,11 @@ static const LayerWork *work_of(Walk *w, int layer)
 {
   const Result *r = w->result;
   int at = r->plan.strategies.n > 0 ? layer : r->model->layers[layer];
-  Plan room;
+  Layout room;
 
   if (!w->known[at])
-    layer_work_init(&w->work[at], r->model, model_layer(r->model, layer), plan_layer_view(&r->plan, layer, &room),
-                    w->site);
+    layer_work_init(&w->work[at], r->model, model_layer(r->model, layer),
+                    &layout_of_layer(&w->layout, layer, &room)->passes, w->site);
   w->known[at] = TRUE;
   return &w->work[at];
 }
@@ -102,7 +103,7 @@ static void add_segment(Walk *w, const Segment *s, gint64 count)
   if (s->kind == TASK_PASS) {
     Passes passes = { w, count };
     for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++)
-      layer_work_pass(work_of(w, i), &w->result->plan, s->pass, add_op, &passes);
+      layer_work_pass(work_of(w, i), &w->layout.passes, s->pass, add_op, &passes);
   } else if (s->group.size > 1) {
     Use use = { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
                 .count = count };
@@ -194,7 +195,7 @@ char *report_collectives(const Result *result, const Trace *trace)
   g_autofree LayerWork *work = g_new0(LayerWork, n);
   g_autofree gboolean *known = g_new0(gboolean, n);
   g_autofree gint64 *count = count_segments(trace, result->metrics.critical_row);
-  Walk w = { result, result_site(result, result->metrics.critical_row), uses, work, known };
+  Walk w = { result, result_site(result, result->metrics.critical_row), layout_of(&result->plan), uses, work, known };
 
   /* rows of a mixed cluster differ: those of the critical row's devices alone */
   for (guint i = 0; i < trace->segments->len; i++)

@@ -3,13 +3,13 @@
 #include "base/units.h"
 #include "report/report.h"
 
-static void add_op(Table *t, const char *layer, const char *pass, const Op *op, const Result *r)
+static void add_op(Table *t, const char *layer, const Op *op, const PassLayout *passes, const Cluster *cluster)
 {
-  double seconds = op_s(op, &r->plan, r->cluster);
+  double seconds = op_s(op, passes, cluster);
   g_autofree char *time = format_seconds(seconds);
 
   table_add(t, "%s", layer);
-  table_add(t, "%s", pass);
+  table_add(t, "%s", pass_names[op->pass]);
   table_add(t, "%s", op->name);
   table_add(t, "%s", time);
   if (op->flops > 0)
@@ -27,25 +27,25 @@ static void add_op(Table *t, const char *layer, const char *pass, const Op *op, 
     table_add(t, "%s", "");
 }
 
-static void add_list(Table *t, const char *layer, const GArray *ops, const Result *r)
+static void add_list(Table *t, const char *layer, const GArray *ops, const PassLayout *passes, const Cluster *cluster)
 {
-  for (guint i = 0; i < ops->len; i++) {
-    const Op *op = &g_array_index(ops, Op, i);
-    add_op(t, layer, pass_names[op->pass], op, r);
-  }
+  for (guint i = 0; i < ops->len; i++)
+    add_op(t, layer, &g_array_index(ops, Op, i), passes, cluster);
 }
 
 char *report_ops(const Result *r)
 {
   static const char *const kinds[] = { "embedding", "block", "head", "prediction" };
+  PassLayout passes;
   g_autoptr(Table) t = table_new("<layer|<pass|<operator|time|rate|<shape");
 
+  pass_layout_init(&passes, &r->plan);
   for (int i = 0; i < r->model->n_specs; i++) {
     LayerWork work;
     g_autofree char *layer = g_strdup_printf("%s %d", kinds[r->model->specs[i].kind], i);
-    layer_work_init(&work, r->model, &r->model->specs[i], &r->plan, r->cluster);
-    add_list(t, layer, work.forward, r);
-    add_list(t, layer, work.backward, r);
+    layer_work_init(&work, r->model, &r->model->specs[i], &passes, r->cluster);
+    add_list(t, layer, work.forward, &passes, r->cluster);
+    add_list(t, layer, work.backward, &passes, r->cluster);
     layer_work_clear(&work);
   }
   return table_text(t, 0);

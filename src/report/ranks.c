@@ -2,7 +2,6 @@
 
 #include "base/table.h"
 #include "base/units.h"
-#include "plan/mesh.h"
 
 static void add_seconds(Table *t, double seconds)
 {
@@ -10,12 +9,12 @@ static void add_seconds(Table *t, double seconds)
   table_add(t, "%s", text);
 }
 
-static int rank_of(const RankRun *run, const Plan *plan, int slot)
+static int rank_of(const RankRun *run, const Layout *layout, int slot)
 {
-  return mesh_rank_at(plan, slot / run->replicas, slot % run->replicas);
+  return mesh_rank_at(&layout->mesh, slot / run->replicas, slot % run->replicas);
 }
 
-static void add_stage(Table *t, const RankRun *run, const Plan *plan, int row)
+static void add_stage(Table *t, const RankRun *run, const Layout *layout, int row)
 {
   int first = row * run->replicas, least = first, most = first;
   double sum = 0;
@@ -26,22 +25,22 @@ static void add_stage(Table *t, const RankRun *run, const Plan *plan, int row)
     sum += run->pass_s[rank];
   }
   table_add(t, "%d", row);
-  g_autofree char *ranks = mesh_stage_text(plan, row);
+  g_autofree char *ranks = mesh_stage_text(&layout->mesh, row);
   table_add(t, "%s", ranks);
   add_seconds(t, run->pass_s[least]);
   add_seconds(t, sum / run->replicas);
   add_seconds(t, run->pass_s[most]);
-  table_add(t, "%d", rank_of(run, plan, most));
+  table_add(t, "%d", rank_of(run, layout, most));
 }
 
-char *report_ranks(const RankRun *run, const Plan *plan)
+char *report_ranks(const RankRun *run, const Layout *layout)
 {
   g_autoptr(Table) t = table_new("stage|ranks|least|mean|most|slowest rank");
   g_autofree char *table = NULL;
 
   for (int row = 0; row < run->n_rows; row++)
-    add_stage(t, run, plan, row);
+    add_stage(t, run, layout, row);
   table = table_text(t, 2);
   return g_strdup_printf("time in passes of %d ranks; everything else is of the ranks in rank %d's place\n%s",
-                         run->n_rows * run->replicas, rank_of(run, plan, run->slowest), table);
+                         run->n_rows * run->replicas, rank_of(run, layout, run->slowest), table);
 }

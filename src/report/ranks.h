@@ -5,6 +5,6 @@
 #include "sim/ranks.h"
 
 /* Time in passes of the stage's ranks, least, mean and most, and the rank with the most. Newly allocated. */
-char *report_ranks(const RankRun *run, const Plan *plan);
+char *report_ranks(const RankRun *run, const Layout *layout);
 
 #endif

@@ -11,6 +11,7 @@
 #define TDP_REPORT_REPORT_H
 
 #include "base/json.h"
+#include "plan/plan.h"
 #include "trace/trace.h"
 
 /* One plan with what came out of it, in the contract's terms. Model and cluster

@@ -27,7 +27,8 @@ Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan 
 
 const Cluster *result_site(const Result *r, int row)
 {
-  return mesh_site(&r->plan, r->cluster, MIN(row, r->plan.pp - 1));
+  const Mesh mesh = mesh_of(&r->plan);
+  return mesh_site(&mesh, r->cluster, MIN(row, r->plan.pp - 1));
 }
 
 Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace)
@@ -71,6 +72,7 @@ static void write_site(const Cluster *site, JsonWriter *w)
 
 static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
 {
+  const Mesh mesh = mesh_of(&r->plan);
   int ranks = r->plan.gpus / t->n_rows, rows_of_stage = MAX(t->n_rows / r->plan.pp, 1);
 
   json_open(w, "stages", '[');
@@ -78,7 +80,7 @@ static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
     double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
     json_open(w, NULL, '{');
     json_put_int(w, "stage", row / rows_of_stage);
-    json_put_int(w, "first_rank", mesh_rank_at(&r->plan, row / rows_of_stage, 0));
+    json_put_int(w, "first_rank", mesh_rank_at(&mesh, row / rows_of_stage, 0));
     json_put_int(w, "ranks", ranks);
     if (r->cluster->n_types > 0)
       write_site(result_site(r, row), w);

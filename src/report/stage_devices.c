@@ -26,12 +26,13 @@ static int blocks_of(const Result *r, int rank)
 
 char *report_placement(const Result *r, const Trace *trace)
 {
-  g_autoptr(PriceTable) prices = price_table_new(r->model, &r->plan, r->cluster);
+  const Layout layout = layout_of(&r->plan);
+  g_autoptr(PriceTable) prices = price_table_new(r->model, &layout, r->cluster);
   g_autoptr(Table) t = table_new("stage|<nodes|<device|ranks|blocks|a block|computes|idle|peak|of");
 
   for (int row = 0; row < trace->n_rows; row++) {
     const Cluster *site = result_site(r, row);
-    const PassPrice *pass = price_of_layer(prices, r->model, mesh_node_type(&r->plan, r->cluster, row), 1)->pass;
+    const PassPrice *pass = price_of_layer(prices, r->model, mesh_node_type(&layout.mesh, r->cluster, row), 1)->pass;
     double bytes[PART_COUNT], peak = trace_row_peak(trace, row, bytes);
     table_add(t, "%d", row);
     table_add(t, "%s", site->name);

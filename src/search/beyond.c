@@ -23,7 +23,9 @@ void search_note_over(Search *s)
        i++) {
     Candidate *c = &g_array_index(s->over, Candidate, i);
     Plan plan = search_plan(s, c);
-    c->bound_s = bound_time(s->model, &plan, s->cluster, price_cache_sums(s->prices, &plan), NULL);
+    const Layout layout = layout_of(&plan);
+    const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+    c->bound_s = bound_time(s->model, &layout, s->cluster, sums, NULL);
     if (c->bound_s >= OVER_GAIN * best)
       continue;
     tries++;
@@ -55,7 +57,8 @@ static GArray *nearly_fitting(Search *s)
   for (guint i = 0; i < near->len; i++) {
     Candidate *c = &g_array_index(near, Candidate, i);
     Plan plan = search_plan(s, c);
-    c->value = bound_time(s->model, &plan, s->cluster, price_cache_sums(s->prices, &plan), NULL);
+    const Layout layout = layout_of(&plan);
+    c->value = bound_time(s->model, &layout, s->cluster, price_cache_sums(s->prices, &layout.passes), NULL);
   }
   g_array_sort(near, candidate_by_bound);
   return near;

@@ -44,7 +44,7 @@ static void add_layers(PriceSums *s, const Model *model, int type)
   }
 }
 
-PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices)
+PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Cluster *cluster, PriceTable *prices)
 {
   PriceSums *s = g_new0(PriceSums, 1);
   int n = model->n_layers, entries = prices->n_types * (n + 1);
@@ -55,7 +55,7 @@ PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cl
   for (int k = 0; k < SUMS; k++)
     *sum_at(s, k) = block + k * entries;
   s->transient = INFINITY;
-  s->alike = plan->scope.stages.stages == 0;
+  s->alike = passes->recompute.scope.stages.stages == 0;
   for (int i = 2; i <= model->blocks; i++)
     s->alike &= model->layers[i] == model->layers[1];
   for (int type = 0; type < prices->n_types; type++) {
@@ -69,9 +69,9 @@ PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cl
   return s;
 }
 
-PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster)
+PriceSums *price_sums_new(const Model *model, const Layout *layout, const Cluster *cluster)
 {
-  return price_sums_of(model, plan, cluster, price_table_new(model, plan, cluster));
+  return price_sums_of(model, &layout->passes, cluster, price_table_new(model, layout, cluster));
 }
 
 void price_sums_free(PriceSums *s)

@@ -35,9 +35,9 @@ typedef struct {
   double transient; /* scratch of a backward, of the least demanding block or head */
 } PriceSums;
 
-PriceSums *price_sums_new(const Model *model, const Plan *plan, const Cluster *cluster);
+PriceSums *price_sums_new(const Model *model, const Layout *layout, const Cluster *cluster);
 /* The same of prices that it owns. */
-PriceSums *price_sums_of(const Model *model, const Plan *plan, const Cluster *cluster, PriceTable *prices);
+PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Cluster *cluster, PriceTable *prices);
 void price_sums_free(PriceSums *sums);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceSums, price_sums_free)
 gsize price_sums_bytes(const Model *model, const PriceSums *sums); /* that they take, beside the prices */
@@ -61,7 +61,8 @@ typedef struct {
 } BoundEnds;
 
 /* `ends` remembers from call to call; NULL = nothing. */
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends);
+double bound_time(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums,
+                  BoundEnds *ends);
 
 /*
  * The same, closer where stages stand in a loop and backwards are whole: one sweep over every rank's order of passes,
@@ -76,7 +77,7 @@ double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, 
  * start later than in the sweep, be slowed for longer, and end later: all that the sweep does rises with what it is
  * given. Where ZeRO-3 gathers ahead of need its gathers are left out, and with them the slowdown.
  */
-double bound_time_by_order(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
+double bound_time_by_order(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 
 /* What a rank holds at least: parameters, and bytes beside states and buckets of them. */
 typedef struct {
@@ -90,8 +91,8 @@ typedef struct {
   RankBytes ranks[BOUND_RANKS];
 } BoundRanks;
 
-BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums);
-double bound_memory(const Plan *plan, const BoundRanks *ranks);
+BoundRanks bound_ranks(const Model *model, const Layout *layout, const PriceSums *sums);
+double bound_memory(const Layout *layout, const BoundRanks *ranks);
 
 /* On a mixed cluster bounds of memory, and what search compares of a simulated
  * plan, are counted in room: as if every device had the memory of Cluster.device. */
@@ -100,6 +101,6 @@ double memory_in_room(const Cluster *cluster, double bytes, double capacity_byte
 /* The same, closer where backwards are whole and stages stand in a loop: walks
  * each rank's order of passes with the sizes of its chunks. What data-parallel
  * communication holds beside them is left out. */
-double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums);
+double bound_memory_by_order(const Model *model, const Layout *layout, const PriceSums *sums);
 
 #endif

@@ -6,8 +6,8 @@
  * backwards a weight gradient may come between; an embedding alone needs none. */
 static double scratch(const Bound *b)
 {
-  const LayerSplit *split = &b->plan->split;
-  return b->plan->schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
+  const LayerSplit *split = &b->layout->pipeline.cut.split;
+  return b->layout->pipeline.schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
 }
 
 /* Keeps a rank unless another holds as much of both; of too many, any may go. */
@@ -29,12 +29,12 @@ static void add_rank(BoundRanks *all, RankBytes rank)
 
 static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 {
-  double held = b->plan->offload.activations ? 0 : activations;
-  double dynamic = (held + scratch(b)) * (1 + b->plan->framework->fragmentation);
+  double held = b->layout->states[0].offload.activations ? 0 : activations;
+  double dynamic = (held + scratch(b)) * (1 + b->layout->passes.framework->fragmentation);
   const Cluster *cluster = b->sums->cluster;
 
   if (b->mixed)
-    dynamic = memory_in_room(cluster, dynamic, mesh_site(b->plan, cluster, rank)->device.memory_bytes);
+    dynamic = memory_in_room(cluster, dynamic, mesh_site(&b->layout->mesh, cluster, rank)->device.memory_bytes);
   return (RankBytes) { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank), dynamic };
 }
 
@@ -43,35 +43,37 @@ double memory_in_room(const Cluster *cluster, double bytes, double capacity_byte
   return cluster->n_types == 0 ? bytes : bytes + (cluster->device.memory_bytes - capacity_bytes);
 }
 
-BoundRanks bound_ranks(const Model *model, const Plan *plan, const PriceSums *sums)
+BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sums)
 {
-  Bound b = bound_of(model, plan, NULL, sums);
-  const double *held = plan->schedule->split ? sums->deferred : sums->saved;
+  Bound b = bound_of(model, l, NULL, sums);
+  const Schedule *schedule = l->pipeline.schedule;
+  const double *held = schedule->split ? sums->deferred : sums->saved;
+  int ranks = b.shape.ranks, chunks = b.shape.chunks;
   BoundRanks all = { 0 };
 
-  for (int rank = 0; rank < plan->pp; rank = bound_next_rank(&b, rank)) {
+  for (int rank = 0; rank < ranks; rank = bound_next_rank(&b, rank)) {
     double saved = INFINITY;
-    for (int chunk = 0; chunk < plan->vpp; chunk = chunk == 1 && bound_alike(&b) ? MAX(2, plan->vpp - 1) : chunk + 1)
+    for (int chunk = 0; chunk < chunks; chunk = chunk == 1 && bound_alike(&b) ? MAX(2, chunks - 1) : chunk + 1)
       saved = MIN(saved, sum_of_stage(&b, held, bound_stage(&b, rank, chunk)));
-    add_rank(&all, rank_bytes(&b, rank, saved * schedule_peak(plan->schedule, &b.shape, rank)));
+    add_rank(&all, rank_bytes(&b, rank, saved * schedule_peak(schedule, &b.shape, rank)));
   }
   return all;
 }
 
-double bound_memory(const Plan *plan, const BoundRanks *all)
+double bound_memory(const Layout *l, const BoundRanks *all)
 {
-  gboolean apart = plan_experts_apart(plan);
-  const Plan experts = apart ? plan_of_experts(plan) : (Plan) { 0 };
-  double state_bytes = op_state_bytes(plan), expert_bytes = apart ? op_state_bytes(&experts) : 0, most = 0;
+  const StateLayout *states = l->states;
+  gboolean apart = l->passes.experts_apart;
+  double state_bytes = op_state_bytes(&states[0]), expert_bytes = apart ? op_state_bytes(&states[1]) : 0, most = 0;
 
   for (int i = 0; i < all->n; i++) {
     const RankBytes *r = &all->ranks[i];
-    double bytes = state_bytes * r->params + op_bucket_bytes(plan, r->params) + r->dynamic;
+    double bytes = state_bytes * r->params + op_bucket_bytes(&states[0], r->params) + r->dynamic;
     if (apart)
-      bytes += expert_bytes * r->expert_params + op_bucket_bytes(&experts, r->expert_params);
+      bytes += expert_bytes * r->expert_params + op_bucket_bytes(&states[1], r->expert_params);
     most = MAX(most, bytes);
   }
-  return (most + op_overhead_bytes(plan)) * (1 - 1e-9);
+  return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }
 
 /* Most that a rank's passes hold when a backward begins, in the order in which they run. */
@@ -89,18 +91,18 @@ static double peak_by_order(const Bound *b, int rank, const ScheduleOrder *order
   return peak;
 }
 
-double bound_memory_by_order(const Model *model, const Plan *plan, const PriceSums *sums)
+double bound_memory_by_order(const Model *model, const Layout *l, const PriceSums *sums)
 {
-  Bound b = bound_of(model, plan, NULL, sums);
-  const Schedule *schedule = plan->schedule;
-  BoundRanks all = bound_ranks(model, plan, sums);
+  Bound b = bound_of(model, l, NULL, sums);
+  const Schedule *schedule = l->pipeline.schedule;
+  BoundRanks all = bound_ranks(model, l, sums);
 
   if (schedule->split || schedule->recompute || schedule->vocabulary || schedule->placement != PLACE_LOOP)
-    return bound_memory(plan, &all);
+    return bound_memory(l, &all);
   /* more micro-batches never hold less, and by then the pipeline is full */
-  b.shape.micro = MIN(b.shape.micro, 4 * MAX(plan->pp, plan->micro_group));
+  b.shape.micro = MIN(b.shape.micro, 4 * MAX(b.shape.ranks, b.shape.group));
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
-  for (int rank = 0; rank < plan->pp; rank++)
+  for (int rank = 0; rank < b.shape.ranks; rank++)
     add_rank(&all, rank_bytes(&b, rank, peak_by_order(&b, rank, order)));
-  return bound_memory(plan, &all);
+  return bound_memory(l, &all);
 }

@@ -38,38 +38,37 @@ typedef struct {
   gboolean gathers_early, gathers_serially, fetches;
 } OrderSweep;
 
-static gboolean can_sweep(const Plan *p)
+static gboolean can_sweep(const Layout *l)
 {
-  const Schedule *s = p->schedule;
+  const Schedule *s = l->pipeline.schedule;
 
   return s->placement == PLACE_LOOP && !s->vocabulary && !s->opportunistic && !s->recompute && !s->by_time && !s->split &&
-         !p->framework->single_process && p->strategies.n == 0;
+         !l->passes.framework->single_process && l->n_runs == 0;
 }
 
 /* Whether every pass waits for all of its weights, which nothing gathers ahead of need. */
-static gboolean gathers_serially(const Plan *p)
+static gboolean gathers_serially(const StateLayout *p)
 {
   const ShardingOptions *o = &p->sharding;
 
-  return p->zero == 3 && !p->overlap.parameters && o->prefetch < 0 && o->live <= 0 && o->persistence == 0 &&
+  return p->zero == 3 && !p->overlap_parameters && o->prefetch < 0 && o->live <= 0 && o->persistence == 0 &&
          !o->keeps_gathered && o->tiling <= 1;
 }
 
 static double send_s(const Bound *b, int stage, int to)
 {
-  const Plan *p = b->plan;
-  int from_rank = stage % p->pp, to_rank = to % p->pp;
+  int from_rank = stage % b->shape.ranks, to_rank = to % b->shape.ranks;
   GroupShape pair;
-  double bytes = op_boundary_bytes_at(b->model, p, bound_first_layer(b, MAX(stage, to))), after = 0;
+  double bytes = op_boundary_bytes_at(b->model, &b->layout->passes, bound_first_layer(b, MAX(stage, to))), after = 0;
 
   if (to < 0 || to >= b->stages || from_rank == to_rank)
     return 0;
-  const Cluster *between = mesh_pair_site(p, b->cluster, from_rank, to_rank, &pair);
-  if (plan_scatters_sends(p)) {
-    const Cluster *site = mesh_site(p, b->cluster, to_rank);
-    GroupShape tensor = mesh_group(p, site, AXIS_TENSOR);
+  const Cluster *between = mesh_pair_site(&b->layout->mesh, b->cluster, from_rank, to_rank, &pair);
+  if (b->layout->pipeline.scatters_sends) {
+    const Cluster *site = mesh_site(&b->layout->mesh, b->cluster, to_rank);
+    GroupShape tensor = pass_group(&b->layout->passes, site, RANKS_TENSOR);
     after = collective_cost(site, COLLECTIVE_ALL_GATHER, bytes, &tensor).seconds;
-    bytes /= p->tp;
+    bytes /= b->layout->passes.tp;
   }
   return collective_cost(between, COLLECTIVE_SEND, bytes, &pair).seconds + after;
 }
@@ -78,8 +77,8 @@ static double send_s(const Bound *b, int stage, int to)
 static int piece_end(const OrderSweep *s, int first, int end)
 {
   const Bound *b = s->bound;
-  const Plan *p = b->plan;
-  gboolean cut = p->overlap.gradients || (p->zero > 0 && p->overlap.parameters);
+  const StateLayout *p = bound_states(b, 0);
+  gboolean cut = p->overlap_gradients || p->gathers_ahead;
   double most = s->fetches || p->offload.activations ? 0 : cut ? op_bucket_params(p) : INFINITY, filled = 0;
   int i = first;
 
@@ -105,10 +104,10 @@ static PieceTimes piece_times(const OrderSweep *s, int first, int end, int node_
 
   for (int kind = 0; kind < b->kinds; kind++) {
     double params = of_layers(kind ? sums->expert_params : sums->params, first, end);
-    if (plan_replicas(bound_view(b, kind)) == 1 || params <= 0)
+    if (!bound_states(b, kind)->sums || params <= 0)
       continue;
     t.sum_s += bound_reduction_s(b, params, kind);
-    t.across_s += bound_across_s(b, params * op_reduce_bytes(b->plan), kind);
+    t.across_s += bound_across_s(b, params * bound_states(b, 0)->reduce_bytes, kind);
     if (s->gathers_early || s->gathers_serially)
       t.gather_s += bound_gather_s(b, params, &b->data[kind]);
   }
@@ -120,7 +119,7 @@ static ChunkTimes chunk_times(const OrderSweep *s, int rank, int chunk, PieceTim
 {
   const Bound *b = s->bound;
   ChunkTimes c = { .stage = bound_stage(b, rank, chunk), .left = b->shape.micro, .pieces = pieces };
-  int type = b->mixed ? mesh_node_type(b->plan, b->sums->cluster, rank) : 0;
+  int type = b->mixed ? mesh_node_type(&b->layout->mesh, b->sums->cluster, rank) : 0;
   int begin = bound_first_layer(b, c.stage), end = bound_first_layer(b, c.stage + 1);
   PieceTimes whole = piece_times(s, begin, end, type);
 
@@ -169,10 +168,10 @@ static void rank_begin(OrderSweep *s, int rank, const ScheduleOrder *order, Piec
   Bound *b = s->bound;
   RankTimes *r = &s->ranks[rank];
 
-  b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
+  b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
   bound_rank_groups(b);
   r->slowdown = least_slowdown(b);
-  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     r->chunks[chunk] = chunk_times(s, rank, chunk, pieces + bound_first_layer(b, bound_stage(b, rank, chunk)));
   r->next = order->slots + order->first[rank];
   r->end = order->slots + order->first[rank + 1];
@@ -204,7 +203,7 @@ static void run_pieces(OrderSweep *s, RankTimes *r, ChunkTimes *c, gboolean back
   for (int i = 0; i < c->n_pieces; i++) {
     const PieceTimes *piece = &c->pieces[back ? c->n_pieces - 1 - i : i];
     double start = MAX(r->clock, i == 0 ? input : 0);
-    if (s->gathers_serially && !(back && s->bound->plan->sharding.secondary))
+    if (s->gathers_serially && !(back && bound_states(s->bound, 0)->sharding.secondary))
       start = MAX(start, r->ended + piece->gather_s);
     if (!c->begun)
       start = MAX(start, piece->ready_s);
@@ -231,7 +230,7 @@ static void run_slot(OrderSweep *s, RankTimes *r, const Slot *slot, gsize here, 
       sum_piece(s, r, c->sum_s + (c->left == 0 ? c->across_s : 0));
   }
   s->arrival[back][here] = r->ended + c->send_s[back];
-  if (!s->bound->plan->overlap.pipeline)
+  if (!s->bound->layout->pipeline.overlaps_sends)
     r->clock = MAX(r->clock, s->arrival[back][here]);
 }
 
@@ -260,10 +259,10 @@ static double tied_s(const Bound *b)
 {
   GroupShape pair;
 
-  if (!(b->model->tied_embeddings || b->model->mtp > 0) || plan_ends_meet(b->plan))
+  if (!(b->model->tied_embeddings || b->model->mtp > 0) || b->layout->passes.ends_meet)
     return 0;
-  const Cluster *between = mesh_pair_site(b->plan, b->cluster, 0, b->plan->pp - 1, &pair);
-  return collective_cost(between, COLLECTIVE_ALL_REDUCE, op_tied_bytes(b->model, b->plan), &pair).seconds;
+  const Cluster *between = mesh_pair_site(&b->layout->mesh, b->cluster, 0, b->shape.ranks - 1, &pair);
+  return collective_cost(between, COLLECTIVE_ALL_REDUCE, op_tied_bytes(b->model, b->layout), &pair).seconds;
 }
 
 /* When the rank's gradients are summed. */
@@ -271,14 +270,14 @@ static double rank_finish(const OrderSweep *s, const RankTimes *r)
 {
   double finish = r->ended;
 
-  for (int chunk = 0; s->late_sums && chunk < s->bound->plan->vpp; chunk++)
+  for (int chunk = 0; s->late_sums && chunk < s->bound->shape.chunks; chunk++)
     finish += r->chunks[chunk].sum_s + r->chunks[chunk].across_s;
   return MAX(finish, r->lane);
 }
 
 static double sweep_end(OrderSweep *s)
 {
-  int pp = s->bound->plan->pp;
+  int pp = s->bound->shape.ranks;
   double longest = 0;
 
   for (gboolean ran = TRUE; ran;) {
@@ -296,36 +295,37 @@ static double after_norm(Bound *b)
 {
   double last = 0;
 
-  for (int rank = 0; rank < b->plan->pp; rank = bound_next_rank(b, rank)) {
+  for (int rank = 0; rank < b->shape.ranks; rank = bound_next_rank(b, rank)) {
     double params[2] = { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank) };
-    b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
+    b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
     last = MAX(last, bound_rank_end(b, params).last);
   }
   return last;
 }
 
-double bound_time_by_order(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+double bound_time_by_order(const Model *model, const Layout *l, const Cluster *cluster, const PriceSums *sums)
 {
-  if (!can_sweep(plan))
+  if (!can_sweep(l))
     return 0;
-  Bound b = bound_of(model, plan, cluster, sums);
+  Bound b = bound_of(model, l, cluster, sums);
   gsize turns = (gsize)b.stages * b.shape.micro;
-  gboolean each = bound_sums_each(plan), kept = plan->sharding.persistence > 0;
-  g_autoptr(ScheduleOrder) order = schedule_order_new(plan->schedule, &b.shape);
-  g_autofree RankTimes *ranks = g_new0(RankTimes, plan->pp);
+  const StateLayout *p = &l->states[0];
+  gboolean each = p->sums_each, kept = p->sharding.persistence > 0;
+  g_autoptr(ScheduleOrder) order = schedule_order_new(l->pipeline.schedule, &b.shape);
+  g_autofree RankTimes *ranks = g_new0(RankTimes, b.shape.ranks);
   g_autofree ChunkTimes *chunks = g_new0(ChunkTimes, b.stages);
   g_autofree PieceTimes *pieces = g_new(PieceTimes, model->n_layers);
   g_autofree double *arrival = g_new(double, 2 * turns);
   OrderSweep s = { .bound = &b, .ranks = ranks, .arrival = { arrival, arrival + turns }, .sums_each = each,
-                   .late_sums = !each && !plan->overlap.gradients, .waits_for_sums = each && !plan->overlap.gradients,
-                   .gathers_early = plan->overlap.parameters && plan->zero > 0 && plan->zero < 3 && !kept,
-                   .gathers_serially = gathers_serially(plan), .fetches = plan->zero == 3 };
+                   .late_sums = !each && !p->overlap_gradients, .waits_for_sums = each && !p->overlap_gradients,
+                   .gathers_early = p->gathers_ahead && p->zero < 3 && !kept,
+                   .gathers_serially = gathers_serially(p), .fetches = p->zero == 3 };
 
   for (gsize i = 0; i < 2 * turns; i++)
     arrival[i] = -1;
-  for (int rank = 0; rank < plan->pp; rank++) {
-    ranks[rank].chunks = chunks + rank * plan->vpp;
+  for (int rank = 0; rank < b.shape.ranks; rank++) {
+    ranks[rank].chunks = chunks + rank * b.shape.chunks;
     rank_begin(&s, rank, order, pieces);
   }
-  return (sweep_end(&s) + after_norm(&b)) * (1 - 1e-9) + plan->framework->step_s;
+  return (sweep_end(&s) + after_norm(&b)) * (1 - 1e-9) + l->passes.framework->step_s;
 }

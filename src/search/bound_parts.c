@@ -5,21 +5,23 @@
 
 #include <math.h>
 
-Bound bound_of(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums)
+Bound bound_of(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums)
 {
-  Bound b = { .model = model, .plan = plan, .cluster = cluster, .sums = sums, .shape = plan_shape(plan),
-              .site = cluster, .mixed = sums->cluster->n_types > 0, .stages = plan_stages(plan),
-              .copies = schedule_copies(plan->schedule) };
+  Bound b = { .model = model, .layout = layout, .cluster = cluster, .sums = sums,
+              .site = cluster, .mixed = sums->cluster->n_types > 0,
+              .copies = schedule_copies(layout->pipeline.schedule) };
 
-  b.kinds = plan_experts_apart(plan) ? 2 : 1;
-  if (b.kinds > 1)
-    b.experts = plan_of_experts(plan);
+  const LayerSplit *split = &layout->pipeline.cut.split;
+
+  b.shape = layout->pipeline.shape;
+  b.stages = layout->pipeline.cut.stages;
+  b.kinds = layout->passes.experts_apart ? 2 : 1;
   b.layers = model->blocks / b.stages;
-  for (int stage = 0, layer = 1; stage < plan->split.stages; stage++) {
+  for (int stage = 0, layer = 1; stage < split->stages; stage++) {
     b.first[stage] = stage == 0 ? 0 : layer;
-    layer += plan->split.layers[stage];
+    layer += split->layers[stage];
   }
-  b.first[plan->split.stages] = model->n_layers;
+  b.first[split->stages] = model->n_layers;
   return b;
 }
 
@@ -28,25 +30,25 @@ double sum_of_stage_mixed(const Bound *b, const double *sum, int stage)
   double least = INFINITY;
 
   for (int copy = 0; copy < b->copies; copy++) {
-    int rank = schedule_place(b->plan->schedule, &b->shape, stage, copy).rank;
-    least = MIN(least, sum_of_stage_on(b, sum, stage, mesh_node_type(b->plan, b->sums->cluster, rank)));
+    int rank = schedule_place(b->layout->pipeline.schedule, &b->shape, stage, copy).rank;
+    least = MIN(least, sum_of_stage_on(b, sum, stage, mesh_node_type(&b->layout->mesh, b->sums->cluster, rank)));
   }
   return least;
 }
 
 static double of_rank_mixed(const Bound *b, const double *sum, int rank)
 {
-  int type = mesh_node_type(b->plan, b->sums->cluster, rank);
+  int type = mesh_node_type(&b->layout->mesh, b->sums->cluster, rank);
   double total = 0;
 
-  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     total += sum_of_stage_on(b, sum, bound_stage(b, rank, chunk), type);
   return total;
 }
 
 double sum_of_rank(const Bound *b, const double *sum, int rank)
 {
-  int last = b->plan->vpp - 1;
+  int last = b->shape.chunks - 1;
   double total = 0;
 
   if (b->mixed)
@@ -54,34 +56,34 @@ double sum_of_rank(const Bound *b, const double *sum, int rank)
   if (last > 1 && bound_alike(b))
     return sum_of_stage_on(b, sum, bound_stage(b, rank, 0), 0) + (last - 1) * sum_of_stage_on(b, sum, bound_stage(b, rank, 1), 0) +
            sum_of_stage_on(b, sum, bound_stage(b, rank, last), 0);
-  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     total += sum_of_stage_on(b, sum, bound_stage(b, rank, chunk), 0);
   return total;
 }
 
 static double comm(const Bound *b, Collective what, double bytes, int kind)
 {
-  return sharded_cost(b->plan, b->site, what, bytes, &b->data[kind]).seconds;
+  return sharded_cost(bound_states(b, 0), b->site, what, bytes, &b->data[kind]).seconds;
 }
 
 double bound_reduction_s(const Bound *b, double params, int kind)
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = bound_states(b, 0);
 
   if (p->sharding.quantized_gradients)
     return quantized_scatter_cost(b->site, params, &b->data[kind]).seconds;
-  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * op_reduce_bytes(p), kind);
+  return comm(b, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE, params * p->reduce_bytes, kind);
 }
 
 double bound_across_s(const Bound *b, double gradients, int kind)
 {
-  double part = gradients / plan_shards(bound_view(b, kind));
+  double part = gradients / bound_states(b, kind)->shards;
   return collective_cost(b->site, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
 double bound_gather_s(const Bound *b, double params, const GroupShape *group)
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = bound_states(b, 0);
   double bytes = params * op_gathered_weight_bytes(p);
 
   if (p->sharding.quantized_weights)
@@ -94,15 +96,15 @@ double bound_gather_s(const Bound *b, double params, const GroupShape *group)
 /* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */
 static double gathers(const Bound *b, double params, int kind)
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = bound_states(b, 0);
   double once = p->zero > 0 && p->sharding.persistence == 0 ? bound_gather_s(b, params, &b->data[kind]) : 0, again = once;
 
   if (p->zero < 3)
-    return p->overlap.parameters ? once : 0;
+    return p->overlap_parameters ? once : 0;
   if (p->sharding.keeps_gathered)
     return once;
   if (p->sharding.secondary) {
-    GroupShape secondary = kind ? mesh_expert_secondary(p, b->site) : mesh_secondary(p, b->site);
+    GroupShape secondary = state_group(b->layout, b->site, kind, RANKS_SECONDARY);
     again = bound_gather_s(b, params, &secondary);
   }
   return bound_chunk_micro(b) * (once + again);
@@ -112,24 +114,24 @@ static double gathers(const Bound *b, double params, int kind)
  * never slower than its pieces. */
 static double data_lane(const Bound *b, const double params[2])
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = bound_states(b, 0);
   double s = 0;
 
   for (int kind = 0; kind < b->kinds && !p->framework->single_process; kind++)
-    if (plan_replicas(bound_view(b, kind)) > 1)
-      s += bound_reduction_s(b, params[kind], kind) * (bound_sums_each(p) ? bound_chunk_micro(b) : 1) +
-           bound_across_s(b, params[kind] * op_reduce_bytes(p), kind) + gathers(b, params[kind], kind);
+    if (bound_states(b, kind)->sums)
+      s += bound_reduction_s(b, params[kind], kind) * (p->sums_each ? bound_chunk_micro(b) : 1) +
+           bound_across_s(b, params[kind] * p->reduce_bytes, kind) + gathers(b, params[kind], kind);
   return s;
 }
 
 /* From the norm to the end of the step, on a rank. */
 static double after_norm(const Bound *b, const double params[2])
 {
-  const Plan *p = b->plan;
-  double s = optimizer_price(p, b->site, params[0], params[1]).seconds;
+  const StateLayout *p = bound_states(b, 0);
+  double s = optimizer_price(b->layout->states, b->site, params[0], params[1]).seconds;
 
   for (int kind = 0; kind < b->kinds; kind++)
-    if (plan_gathers_at_end(bound_view(b, kind)))
+    if (bound_states(b, kind)->gathers_at_end)
       s += comm(b, COLLECTIVE_ALL_GATHER, params[kind] * op_gathered_weight_bytes(p), kind);
   return s;
 }
@@ -137,15 +139,15 @@ static double after_norm(const Bound *b, const double params[2])
 /* Gradients that can only be reduced when the rank's last backward has ended. */
 static double reduction_tail(const Bound *b, const double params[2])
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = bound_states(b, 0);
   double s = 0;
 
-  if (p->overlap.gradients || bound_sums_each(p) || p->framework->single_process)
+  if (p->overlap_gradients || p->sums_each || p->framework->single_process)
     return 0;
   for (int kind = 0; kind < b->kinds; kind++)
-    if (plan_replicas(bound_view(b, kind)) > 1)
+    if (bound_states(b, kind)->sums)
       s += bound_reduction_s(b, params[kind], kind) +
-           bound_across_s(b, params[kind] * op_reduce_bytes(p), kind);
+           bound_across_s(b, params[kind] * p->reduce_bytes, kind);
   return s;
 }
 
@@ -157,23 +159,21 @@ static double reduction_tail(const Bound *b, const double params[2])
  */
 static double slowed_by_reductions(const Bound *b, const double params[2])
 {
-  const Plan *p = b->plan;
+  const StateLayout *p = bound_states(b, 0);
   double s = 0;
 
-  for (int kind = 0; kind < b->kinds && bound_sums_each(p) && !p->sharding.quantized_gradients; kind++)
-    if (plan_replicas(bound_view(b, kind)) > 1)
-      s += bound_chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * op_reduce_bytes(p), kind) *
+  for (int kind = 0; kind < b->kinds && p->sums_each && !p->sharding.quantized_gradients; kind++)
+    if (bound_states(b, kind)->sums)
+      s += bound_chunk_micro(b) * comm(b, COLLECTIVE_REDUCE_SCATTER, params[kind] * p->reduce_bytes, kind) *
            (1 - 1 / overlap_slowdown(b->site, &b->data[kind]));
   return s;
 }
 
 void bound_rank_groups(Bound *b)
 {
-  b->data[0] = mesh_shards(b->plan, b->site);
-  b->part_copies[0] = mesh_shard_copies(b->plan, b->site);
-  if (b->kinds > 1) {
-    b->data[1] = mesh_expert_shards(b->plan, b->site);
-    b->part_copies[1] = mesh_expert_shard_copies(b->plan, b->site);
+  for (int kind = 0; kind < b->kinds; kind++) {
+    b->data[kind] = state_group(b->layout, b->site, kind, RANKS_SHARDS);
+    b->part_copies[kind] = state_group(b->layout, b->site, kind, RANKS_COPIES);
   }
 }
 

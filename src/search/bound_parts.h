@@ -8,11 +8,10 @@
 
 typedef struct {
   const Model *model;
-  const Plan *plan;
   const Cluster *cluster;
   const PriceSums *sums;
   const Cluster *site;  /* where the rank that is looked at runs */
-  Plan experts;         /* the plan as the weights of experts that are apart see it */
+  const Layout *layout;
   int kinds;            /* of weights: 2 where experts are apart */
   GroupShape data[2], part_copies[2]; /* by kind */
   ScheduleShape shape;
@@ -21,14 +20,14 @@ typedef struct {
   guint16 first[SPLIT_STAGES_MAX + 1]; /* first layer of each stage, of plans with a split */
 } Bound;
 
-Bound bound_of(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums);
+Bound bound_of(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 
 static inline int bound_first_layer(const Bound *b, int stage)
 {
-  if (b->plan->split.stages)
+  if (b->layout->pipeline.cut.split.stages)
     return b->first[stage];
-  if (b->plan->split_rank)
-    return plan_stage_first_layer(b->plan, b->model, stage);
+  if (b->layout->pipeline.cut.split_rank)
+    return stage_first_layer(&b->layout->pipeline.cut, b->model, stage);
   return stage == 0 ? 0 : stage == b->stages ? b->model->n_layers : 1 + b->layers * stage;
 }
 
@@ -37,7 +36,7 @@ static inline int bound_first_layer(const Bound *b, int stage)
 static inline double sum_of_stage_on(const Bound *b, const double *sum, int stage, int node_type)
 {
   int first = bound_first_layer(b, stage), end = bound_first_layer(b, stage + 1);
-  gboolean spread = b->plan->schedule->vocabulary > 0;
+  gboolean spread = b->layout->pipeline.schedule->vocabulary > 0;
 
   sum += node_type * (b->model->n_layers + 1);
   return sum[MIN(end, b->model->n_layers - spread)] - sum[MAX(first, spread)];
@@ -53,14 +52,14 @@ static inline double sum_of_stage(const Bound *b, const double *sum, int stage)
 
 static inline int bound_stage(const Bound *b, int rank, int chunk)
 {
-  return schedule_stage(b->plan->schedule, &b->shape, rank, chunk);
+  return schedule_stage(b->layout->pipeline.schedule, &b->shape, rank, chunk);
 }
 
 /* Whether all stages but the first and the last hold the same. */
 static inline gboolean bound_alike(const Bound *b)
 {
-  return b->sums->alike && !b->mixed && !b->plan->split.stages && !b->plan->split_rank &&
-         b->plan->schedule->placement == PLACE_LOOP;
+  return b->sums->alike && !b->mixed && !b->layout->pipeline.cut.split.stages && !b->layout->pipeline.cut.split_rank &&
+         b->layout->pipeline.schedule->placement == PLACE_LOOP;
 }
 
 /* Of all stages of a rank. */
@@ -72,7 +71,7 @@ double bound_expert_params(const Bound *b, int rank);
  * flight falls with the rank, what comes before and behind its passes rises. */
 static inline int bound_next_rank(const Bound *b, int rank)
 {
-  return rank == 1 && bound_alike(b) ? MAX(2, b->plan->pp - 2) : rank + 1;
+  return rank == 1 && bound_alike(b) ? MAX(2, b->shape.ranks - 2) : rank + 1;
 }
 
 /* Micro-batches that a chunk runs: each copy of the model has its part. */
@@ -81,16 +80,9 @@ static inline double bound_chunk_micro(const Bound *b)
   return (double)b->shape.micro / b->copies;
 }
 
-/* The plan as weights of a kind see it. */
-static inline const Plan *bound_view(const Bound *b, int kind)
+static inline const StateLayout *bound_states(const Bound *b, int kind)
 {
-  return kind ? &b->experts : b->plan;
-}
-
-/* Whether every micro-batch's gradients are summed. */
-static inline gboolean bound_sums_each(const Plan *p)
-{
-  return p->zero >= 2 && !p->sharding.no_sync;
+  return &b->layout->states[kind];
 }
 
 /* Seconds of sums of gradients of a kind of weights, of those over copies of a part of them, once a step, and of a

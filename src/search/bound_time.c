@@ -20,13 +20,12 @@ static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
 /* Of pairs that may share the domains of any tiers that hold both; that inside a node need not be the fastest. */
 static double send_on(const Bound *b, const Cluster *cluster)
 {
-  const Plan *p = b->plan;
-  double bytes = op_boundary_bytes(b->model, p), least = INFINITY;
+  int stride = b->layout->mesh.dense[AXIS_PIPELINE].stride;
+  double bytes = op_boundary_bytes(b->model, &b->layout->passes), least = INFINITY;
 
-  if (plan_scatters_sends(p))
-    bytes /= p->tp;
-  for (int shared = cluster->n_tiers - 1; shared >= 0 && mesh_stride(p, AXIS_PIPELINE) < cluster->tiers[shared].devices;
-       shared--) {
+  if (b->layout->pipeline.scatters_sends)
+    bytes /= b->layout->passes.tp;
+  for (int shared = cluster->n_tiers - 1; shared >= 0 && stride < cluster->tiers[shared].devices; shared--) {
     GroupShape pair = { .size = 2 };
     for (int t = 0; t < cluster->n_tiers; t++)
       pair.per_domain[t] = t < shared ? 1 : 2;
@@ -38,7 +37,7 @@ static double send_on(const Bound *b, const Cluster *cluster)
 /* A send between neighbouring stages at its fastest, on any type of nodes. */
 static double send_s(const Bound *b)
 {
-  if (b->plan->pp == 1)
+  if (b->shape.ranks == 1)
     return 0;
   double least = send_on(b, b->cluster);
   for (int i = 0; i < b->cluster->n_types; i++)
@@ -49,7 +48,7 @@ static double send_s(const Bound *b)
 /* Passes that may run as one with another: then only what computes is certain. */
 static gboolean may_overlap(const Bound *b)
 {
-  return b->plan->schedule->placement != PLACE_LOOP;
+  return b->layout->pipeline.schedule->placement != PLACE_LOOP;
 }
 
 /* Seconds of a rank's passes for one micro-batch. */
@@ -58,10 +57,10 @@ static double micro_s(const Bound *b, int rank)
   const PriceSums *s = b->sums;
   double forward = sum_of_rank(b, s->forward_s, rank);
 
-  if (may_overlap(b) || b->plan->schedule->split)
+  if (may_overlap(b) || b->layout->pipeline.schedule->split)
     return sum_of_rank(b, s->least_s, rank);
   /* the last stage does not make its forwards again */
-  if (b->plan->schedule->recompute && bound_stage(b, rank, 0) == b->stages - 1)
+  if (b->layout->pipeline.schedule->recompute && bound_stage(b, rank, 0) == b->stages - 1)
     forward = 0;
   return forward + sum_of_rank(b, s->backward_s, rank);
 }
@@ -70,9 +69,9 @@ static int lowest_stage(const Bound *b, int rank)
 {
   int lowest = b->stages;
 
-  if (b->plan->schedule->placement == PLACE_LOOP)
+  if (b->layout->pipeline.schedule->placement == PLACE_LOOP)
     return bound_stage(b, rank, 0);
-  for (int chunk = 0; chunk < b->plan->vpp; chunk++)
+  for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     lowest = MIN(lowest, bound_stage(b, rank, chunk));
   return lowest;
 }
@@ -82,11 +81,11 @@ static int sends_to(const Bound *b, int stage)
 {
   int sends = 0;
 
-  if (b->plan->schedule->placement != PLACE_TABLE)
+  if (b->layout->pipeline.schedule->placement != PLACE_TABLE)
     return stage;
   for (int i = 0; i < stage; i++)
-    sends += schedule_place(b->plan->schedule, &b->shape, i, 0).rank !=
-             schedule_place(b->plan->schedule, &b->shape, i + 1, 0).rank;
+    sends += schedule_place(b->layout->pipeline.schedule, &b->shape, i, 0).rank !=
+             schedule_place(b->layout->pipeline.schedule, &b->shape, i + 1, 0).rank;
   return sends;
 }
 
@@ -102,7 +101,7 @@ static double before_stage_mixed(const Bound *b, const double *sum, int stage)
 /* Seconds of a pass on all stages before this one. */
 static double before_stage(const Bound *b, const double *sum, int stage)
 {
-  int spread = b->plan->schedule->vocabulary > 0;
+  int spread = b->layout->pipeline.schedule->vocabulary > 0;
 
   if (b->mixed)
     return before_stage_mixed(b, sum, stage);
@@ -112,18 +111,18 @@ static double before_stage(const Bound *b, const double *sum, int stage)
 /* The slowest rank's passes with what comes before the first and behind the last. */
 static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
 {
-  const Schedule *schedule = b->plan->schedule;
+  const Schedule *schedule = b->layout->pipeline.schedule;
   const double *back = schedule->split ? b->sums->input_s : b->sums->backward_s;
   double m = bound_chunk_micro(b), send = send_s(b), longest = 0, serial = 0;
 
-  for (int rank = 0; rank < b->plan->pp; rank = schedule->serial ? rank + 1 : bound_next_rank(b, rank)) {
+  for (int rank = 0; rank < b->shape.ranks; rank = schedule->serial ? rank + 1 : bound_next_rank(b, rank)) {
     int stage = lowest_stage(b, rank);
     double sends_s = sends_to(b, stage) * send, fill = before_stage(b, b->sums->forward_s, stage) + sends_s;
     /* forwards that are slots of their own may be made again before the gradient comes */
     double again = schedule->recompute ? before_stage(b, b->sums->forward_s, stage) : 0;
     double drain = MAX(0, before_stage(b, back, stage) - again) + sends_s, work = m * micro_s(b, rank);
     double passing = schedule->split ? m * sum_of_rank(b, b->sums->least_input_s, rank) : work;
-    b->site = b->mixed ? mesh_site(b->plan, b->cluster, rank) : b->cluster;
+    b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
     const RankEnd *end = find_rank_end(b, rank, ends);
     longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
     *lane = MAX(*lane, end->lane);
@@ -133,11 +132,11 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
   return schedule->serial ? serial : longest;
 }
 
-double bound_time(const Model *model, const Plan *plan, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends)
+double bound_time(const Model *model, const Layout *l, const Cluster *cluster, const PriceSums *sums, BoundEnds *ends)
 {
-  Bound b = bound_of(model, plan, cluster, sums);
+  Bound b = bound_of(model, l, cluster, sums);
   BoundEnds own = { 0 };
   double lane = 0, last = 0, passes = pipeline_s(&b, ends ? ends : &own, &lane, &last);
 
-  return (MAX(passes, lane) + last) * (1 - 1e-9) + plan->framework->step_s;
+  return (MAX(passes, lane) + last) * (1 - 1e-9) + l->passes.framework->step_s;
 }

@@ -4,6 +4,7 @@
 #define TDP_SEARCH_EXCLUDED_H
 
 #include "plan/excludes.h"
+#include "plan/plan.h"
 #include "search/search.h"
 
 /* The exclusions all features of which are fixed: bit i is entry i of the framework's. */

@@ -1,6 +1,6 @@
 #include "search/layerwise.h"
 
-#include "cost/layout.h"
+#include "cost/redistribute.h"
 #include "cost/orthogonal.h"
 
 #include <math.h>
@@ -159,10 +159,11 @@ static double group_bytes(const LayerwiseProblem *p, const GArray *variants, con
 
   for (int i = 0; i < p->layers; i++) {
     const Plan *v = &g_array_index(variants, Plan, choice[i]);
+    const Layout layout = layout_of(v);
     gboolean counted = v->tp == own->tp;
     for (int k = 0; k < i; k++)
       counted |= g_array_index(variants, Plan, choice[k]).tp == v->tp;
-    bytes += counted ? 0 : op_layer_groups(v) * v->framework->group_bytes;
+    bytes += counted ? 0 : op_layer_groups(&layout) * v->framework->group_bytes;
   }
   return bytes;
 }
@@ -264,22 +265,23 @@ static void add_variants(const Model *model, const Cluster *cluster, const Plan 
 
 /* Data-parallel communication of a layer in a step that nothing hides: what runs
  * beside passes is charged where it is longer than they are. */
-static double exposed_s(const Plan *p, const Cluster *site, double params, double passes_s)
+static double exposed_s(const Layout *l, const Cluster *site, double params, double passes_s)
 {
-  GroupShape group = mesh_shards(p, site);
+  const StateLayout *p = &l->states[0];
+  GroupShape group = state_group(l, site, FALSE, RANKS_SHARDS);
   double gather = collective_cost(site, COLLECTIVE_ALL_GATHER, params * op_gathered_weight_bytes(p), &group).seconds;
   double reduce = collective_cost(site, p->zero ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE,
-                                  params * op_reduce_bytes(p), &group).seconds;
-  double m = plan_micro_batches(p);
+                                  params * p->reduce_bytes, &group).seconds;
+  double m = l->pipeline.shape.micro;
 
-  if (plan_replicas(p) == 1)
+  if (!p->sums)
     return 0;
   if (p->zero == 3)
-    return m * MAX(0, 2 * gather + reduce - (p->overlap.gradients && p->overlap.parameters ? passes_s : 0));
-  double once = p->overlap.gradients ? MAX(0, reduce - passes_s) : reduce;
+    return m * MAX(0, 2 * gather + reduce - (p->overlap_gradients && p->overlap_parameters ? passes_s : 0));
+  double once = p->overlap_gradients ? MAX(0, reduce - passes_s) : reduce;
   if (p->zero == 2)
     once *= m;
-  return once + (p->zero == 0 || p->overlap.parameters ? 0 : gather);
+  return once + (p->zero == 0 || p->overlap_parameters ? 0 : gather);
 }
 
 typedef struct {
@@ -290,31 +292,34 @@ typedef struct {
 } Stage;
 
 /* A layer's update; the devices that a strategy divides its states over share the orthogonalisation of all layers. */
-static double update_s(const Stage *stage, const Plan *v, const LayerPrice *l)
+static double update_s(const Stage *stage, const StateLayout states[2], const LayerPrice *l)
 {
   OptimizerWork work = l->optimizer[0];
 
   work.newton_most_s = 0;
-  return optimizer_price(v, stage->site, l->params, 0).seconds + optimizer_work_price(&work, v, stage->site).seconds;
+  return optimizer_price(states, stage->site, l->params, 0).seconds +
+         optimizer_work_price(&work, &states[0], stage->site).seconds;
 }
 
-static double layer_state_bytes(const Plan *v, const LayerPrice *l)
+static double layer_state_bytes(const StateLayout *states, const LayerPrice *l)
 {
-  return l->params * op_state_bytes(v) + l->optimizer[0].state_bytes / (v->zero >= 1 ? plan_shards(v) : 1);
+  return l->params * op_state_bytes(states) + l->optimizer[0].state_bytes / states->optimizer_parts;
 }
 
 static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p, int strategy)
 {
-  g_autoptr(PriceTable) prices = price_table_new(stage->model, v, stage->site);
-  double m = plan_micro_batches(v);
+  const Layout layout = layout_of(v);
+  g_autoptr(PriceTable) prices = price_table_new(stage->model, &layout, stage->site);
+  double m = layout.pipeline.shape.micro;
 
   for (int i = 0; i < p->layers; i++) {
     const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->first + i);
     double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
     int at = i * p->strategies + strategy;
     p->pass_s[at] = passes;
-    p->seconds[at] = m * passes + exposed_s(v, stage->site, l->params, passes) + update_s(stage, v, l);
-    p->bytes[at] = layer_state_bytes(v, l) + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
+    p->seconds[at] = m * passes + exposed_s(&layout, stage->site, l->params, passes) +
+                     update_s(stage, layout.states, l);
+    p->bytes[at] = layer_state_bytes(layout.states, l) + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
   }
 }
 
@@ -325,23 +330,26 @@ static double fixed_bytes(const Stage *stage, const GArray *variants, int end)
   double most = 0;
 
   for (guint s = 0; s < variants->len; s++) {
-    const Plan *v = &g_array_index(variants, Plan, s);
-    g_autoptr(PriceTable) prices = price_table_new(stage->model, v, stage->site);
+    const Layout layout = layout_of(&g_array_index(variants, Plan, s));
+    g_autoptr(PriceTable) prices = price_table_new(stage->model, &layout, stage->site);
     double scratch = 0, params = 0;
     for (int i = stage->first; i < end; i++) {
       const LayerPrice *l = price_of_layer(prices, stage->model, 0, i);
       scratch = MAX(scratch, l->transient_bytes + l->recomputed_bytes);
       params += l->params;
     }
-    most = MAX(most, scratch * (1 + v->framework->fragmentation) + op_bucket_bytes(v, params));
+    most = MAX(most, scratch * (1 + layout.passes.framework->fragmentation) + op_bucket_bytes(layout.states, params));
   }
-  return most + op_overhead_bytes(&g_array_index(variants, Plan, 0));
+  const Layout own = layout_of(&g_array_index(variants, Plan, 0));
+  return most + op_overhead_bytes(&own);
 }
 
 /* What the embedding and the head of a stage take, as the plan itself has them; returns their bytes. */
-static double fill_ends(const Stage *stage, const Plan *plan, gboolean embedding, gboolean head, LayerwiseProblem *p)
+static double fill_ends(const Stage *stage, const Layout *layout, gboolean embedding, gboolean head,
+                        LayerwiseProblem *p)
 {
-  g_autoptr(PriceTable) prices = price_table_new(stage->model, plan, stage->site);
+  g_autoptr(PriceTable) prices = price_table_new(stage->model, layout, stage->site);
+  double lost = layout->passes.framework->fragmentation;
   int last = stage->model->n_layers - 1;
   double bytes = 0;
 
@@ -351,8 +359,8 @@ static double fill_ends(const Stage *stage, const Plan *plan, gboolean embedding
     if (!(end ? head : embedding))
       continue;
     p->end_pass_s += passes;
-    p->end_once_s += exposed_s(plan, stage->site, l->params, passes) + update_s(stage, plan, l);
-    bytes += layer_state_bytes(plan, l) + stage->held * l->saved_bytes * (1 + plan->framework->fragmentation);
+    p->end_once_s += exposed_s(layout, stage->site, l->params, passes) + update_s(stage, layout->states, l);
+    bytes += layer_state_bytes(layout->states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
   return bytes;
 }
@@ -360,10 +368,12 @@ static double fill_ends(const Stage *stage, const Plan *plan, gboolean embedding
 LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster, const Plan *plan, int stage_index,
                                      GArray *variants)
 {
+  const Layout layout = layout_of(plan);
   ScheduleShape shape = plan_shape(plan);
-  int rank = schedule_place(plan->schedule, &shape, stage_index, 0).rank;
+  int rank = pipeline_rank(&layout.pipeline, stage_index, 0);
   int end = MIN(plan_stage_first_layer(plan, model, stage_index + 1), model->n_layers - 1);
-  Stage stage = { model, mesh_site(plan, cluster, rank), MAX(plan_stage_first_layer(plan, model, stage_index), 1),
+  Stage stage = { model, mesh_site(&layout.mesh, cluster, rank),
+                  MAX(plan_stage_first_layer(plan, model, stage_index), 1),
                   (double)schedule_peak(plan->schedule, &shape, rank) / shape.chunks };
   LayerwiseProblem *p = g_new0(LayerwiseProblem, 1);
   double m = plan_micro_batches(plan);
@@ -376,15 +386,17 @@ LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster,
   p->change_s = g_new(double, p->strategies * p->strategies);
   p->pass_s = g_new(double, p->layers * p->strategies);
   p->fixed_bytes = fixed_bytes(&stage, variants, end) +
-                   fill_ends(&stage, plan, stage_index == 0, stage_index == plan_stages(plan) - 1, p);
+                   fill_ends(&stage, &layout, stage_index == 0, stage_index == plan_stages(plan) - 1, p);
   p->room = stage.site->device.memory_bytes / plan->vpp - p->fixed_bytes;
   for (int s = 0; s < p->strategies; s++) {
-    const Plan *from = &g_array_index(variants, Plan, s);
-    fill_strategy(&stage, from, p, s);
+    const Plan *strategy = &g_array_index(variants, Plan, s);
+    PassLayout from, to;
+    fill_strategy(&stage, strategy, p, s);
+    pass_layout_init(&from, strategy);
     for (int t = 0; t < p->strategies; t++) {
-      const Plan *to = &g_array_index(variants, Plan, t);
+      pass_layout_init(&to, &g_array_index(variants, Plan, t));
       p->change_s[s * p->strategies + t] =
-          m * (layout_change_s(model, from, to, stage.site) + layout_change_s(model, to, from, stage.site));
+          m * (redistribute_s(model, &from, &to, stage.site) + redistribute_s(model, &to, &from, stage.site));
     }
   }
   return p;

@@ -22,6 +22,7 @@
 #define TDP_SEARCH_LAYERWISE_H
 
 #include "cost/price.h"
+#include "plan/plan.h"
 
 typedef struct {
   int layers, strategies;

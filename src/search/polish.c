@@ -49,8 +49,9 @@ static double kept_bytes(const Polish *p)
   none.scope = (RecomputeScope) { 0 };
   Plan all = none;
   all.recompute = RECOMPUTE_FULL;
-  g_autoptr(PriceTable) kept = price_table_new(p->model, &none, p->cluster);
-  g_autoptr(PriceTable) made = price_table_new(p->model, &all, p->cluster);
+  const Layout keeping = layout_of(&none), making = layout_of(&all);
+  g_autoptr(PriceTable) kept = price_table_new(p->model, &keeping, p->cluster);
+  g_autoptr(PriceTable) made = price_table_new(p->model, &making, p->cluster);
   double bytes = price_of_layer(kept, p->model, 0, block)->saved_bytes;
   return (bytes - price_of_layer(made, p->model, 0, block)->saved_bytes) * (1 + p->plan.framework->fragmentation);
 }
@@ -162,7 +163,8 @@ static void propose_layers(const Polish *p, GArray *proposals)
       start.split.layers[stage] = stage_layers(p, stage);
   }
   Plan balanced = start;
-  if (balance_by_room(p->model, p->cluster, &p->plan, p->sums->prices, &balanced.split))
+  const Layout layout = layout_of(&p->plan);
+  if (balance_by_room(p->model, p->cluster, &layout, p->sums->prices, &balanced.split))
     propose(proposals, &balanced);
   g_autofree double *seconds = rank_seconds(p);
   for (int rank = 1; rank < start.pp; rank++)
@@ -208,10 +210,11 @@ static char *say_groups(const Plan *plan)
 static void propose_buckets(const Polish *p, GArray *proposals)
 {
   static const double factors[] = { 0.125, 0.25, 0.5, 2, 4 };
+  const Layout layout = layout_of(&p->plan);
 
-  for (gsize i = 0; plan_has_replicas(&p->plan) && i < G_N_ELEMENTS(factors); i++) {
+  for (gsize i = 0; layout.has_replicas && i < G_N_ELEMENTS(factors); i++) {
     Plan plan = p->plan;
-    plan.sharding.bucket = round(op_bucket_params(&p->plan) * factors[i]);
+    plan.sharding.bucket = round(op_bucket_params(&layout.states[0]) * factors[i]);
     propose(proposals, &plan);
   }
 }
@@ -293,8 +296,9 @@ static GArray *rank(const Polish *p, const GArray *proposals)
     if (plan_check(plan, p->model, p->cluster, NULL) != RULE_NONE || excluded_newly(plan, &p->plan, p->model))
       continue;
     gboolean same = !recompute_counts(&plan->scope) && !recompute_counts(&p->plan.scope);
-    PriceSums *own = same ? NULL : price_sums_new(p->model, plan, p->cluster);
-    Ranked r = { bound_time(p->model, plan, p->cluster, own ? own : p->sums, NULL), i };
+    const Layout layout = layout_of(plan);
+    PriceSums *own = same ? NULL : price_sums_new(p->model, &layout, p->cluster);
+    Ranked r = { bound_time(p->model, &layout, p->cluster, own ? own : p->sums, NULL), i };
     if (r.bound_s < p->metrics.iteration_s)
       g_array_append_val(ranked, r);
     price_sums_free(own);
@@ -312,7 +316,8 @@ static void take(Polish *p, const Plan *plan, const Metrics *metrics, const Trac
   p->metrics = *metrics;
   p->trace = trace;
   price_sums_free(p->sums);
-  p->sums = price_sums_new(p->model, plan, p->cluster);
+  const Layout layout = layout_of(plan);
+  p->sums = price_sums_new(p->model, &layout, p->cluster);
 }
 
 /* One change of a kind; FALSE if none gains. */

@@ -7,7 +7,7 @@
  *   groups     micro-batches that an interleaved schedule runs through a chunk before the next
  *   buckets    parameters of a bucket of gradients
  *   prefetch   parameters that ZeRO-3 gathers ahead of need
- *   placement  ranks count the pipeline before data, or behind it (plan/mesh.h)
+ *   placement  ranks count the pipeline before data, or behind it (layout/mesh.h)
  *
  * Of a kind's proposals those that are legal and whose lower bound of time (bound.h)
  * is below the step are simulated in order of that bound, at most POLISH_TRIES. The
@@ -22,6 +22,7 @@
 #ifndef TDP_SEARCH_POLISH_H
 #define TDP_SEARCH_POLISH_H
 
+#include "plan/plan.h"
 #include "trace/trace.h"
 
 #define POLISH_TRIES 4  /* simulations between two changes of a kind */

@@ -6,7 +6,7 @@
 
 /* What a table of splits is asked for. */
 typedef struct {
-  Plan view; /* op_view(): all that prices depend on */
+  PassLayout passes; /* all that prices depend on */
   Plan rest; /* of a mixed cluster: the plan but its split and, where splits need not fit, what becomes of states */
   int stages;
 } SplitKey;
@@ -19,37 +19,37 @@ typedef struct {
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;
-  GHashTable *priced; /* op_view() to Priced; looked up, never iterated */
+  GHashTable *priced; /* PassLayout to Priced; looked up, never iterated */
   gsize held_bytes;   /* by these */
   OpTimes *times;
   struct {
-    Plan view;        /* of the plan without recomputation */
-    PriceWork *work;  /* NULL: none yet */
+    PassLayout passes; /* without recomputation */
+    PriceWork *work;   /* NULL: none yet */
   } last[2];          /* that was priced, by tensor overlap: the next plan often differs in recomputation only */
   GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
   GHashTable *freely; /* the same of a mixed cluster, to splits that need not fit */
 };
 
-/* Of some of what views differ in; compared as memory, so that any key of a plan tells them apart. */
-static guint view_hash(gconstpointer p)
+/* Of some of what layouts differ in; compared as memory, so that any field tells them apart. */
+static guint passes_hash(gconstpointer p)
 {
-  const Plan *k = p;
+  const PassLayout *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
 
-  hash = ((hash * 1009u + k->ep) * 61u + k->etp) * 31u + k->zero;
-  hash = ((hash * 31u + k->recompute) * 2 + k->overlap.tensor) * 2 + k->overlap.experts;
-  return (((hash * 61u + k->pp) * 31u + k->vpp) * 1021u + k->dp) * 257u + k->scope.layers;
+  hash = ((hash * 1009u + k->ep) * 61u + k->etp) * 31u + 2 * k->copies_shards[0] + k->copies_shards[1];
+  hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
+  return ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
 }
 
-static gboolean view_equal(gconstpointer a, gconstpointer b)
+static gboolean passes_equal(gconstpointer a, gconstpointer b)
 {
-  return memcmp(a, b, sizeof(Plan)) == 0;
+  return memcmp(a, b, sizeof(PassLayout)) == 0;
 }
 
 static guint split_hash(gconstpointer p)
 {
   const SplitKey *k = p;
-  guint hash = view_hash(&k->view) * 1021u + k->stages, rest = (k->rest.pp * 31u + k->rest.vpp) * 31u + k->rest.zero;
+  guint hash = passes_hash(&k->passes) * 1021u + k->stages, rest = (k->rest.pp * 31u + k->rest.vpp) * 31u + k->rest.zero;
 
   return (hash * 127u + rest) * 31u + g_direct_hash(k->rest.types[0]);
 }
@@ -77,7 +77,7 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->model = model;
   cache->cluster = cluster;
   cache->times = op_times_new();
-  cache->priced = g_hash_table_new_full(view_hash, view_equal, g_free, priced_free);
+  cache->priced = g_hash_table_new_full(passes_hash, passes_equal, g_free, priced_free);
   cache->splits = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   cache->freely = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   return cache;
@@ -104,22 +104,20 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes)
   cache->held_bytes = 0;
 }
 
-/* Prices of a view that none was made for yet. */
-static PriceTable *new_prices(PriceCache *cache, const Plan *view)
+/* Prices of passes that none were made for yet. */
+static PriceTable *new_prices(PriceCache *cache, const PassLayout *passes)
 {
-  Plan whole = *view, same;
+  PassLayout same = *passes;
 
-  whole.recompute = RECOMPUTE_NONE;
-  memset(&whole.scope, 0, sizeof whole.scope);
-  op_view(&whole, &same);
+  pass_layout_keep(&same);
   for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
-    if (cache->last[i].work && view_equal(&cache->last[i].view, &same))
-      return price_work_table(cache->last[i].work, view);
-  gsize at = view->overlap.tensor != 0;
+    if (cache->last[i].work && passes_equal(&cache->last[i].passes, &same))
+      return price_work_table(cache->last[i].work, passes);
+  gsize at = passes->overlap_tensor != 0;
   price_work_free(cache->last[at].work);
-  cache->last[at].view = same;
+  cache->last[at].passes = same;
   cache->last[at].work = price_work_new(cache->model, &same, cache->cluster, cache->times);
-  return price_work_table(cache->last[at].work, view);
+  return price_work_table(cache->last[at].work, passes);
 }
 
 static gsize price_table_bytes(const PriceTable *prices)
@@ -127,34 +125,35 @@ static gsize price_table_bytes(const PriceTable *prices)
   return sizeof *prices + prices->n_types * prices->n * sizeof *prices->layers;
 }
 
-static Priced *find_priced(PriceCache *cache, const Plan *view)
+static Priced *find_priced(PriceCache *cache, const PassLayout *passes)
 {
-  Priced *priced = g_hash_table_lookup(cache->priced, view);
+  Priced *priced = g_hash_table_lookup(cache->priced, passes);
 
   if (!priced) {
     priced = g_new0(Priced, 1);
-    priced->prices = new_prices(cache, view);
-    cache->held_bytes += sizeof *view + sizeof *priced + price_table_bytes(priced->prices);
-    g_hash_table_insert(cache->priced, g_memdup2(view, sizeof *view), priced);
+    priced->prices = new_prices(cache, passes);
+    cache->held_bytes += sizeof *passes + sizeof *priced + price_table_bytes(priced->prices);
+    g_hash_table_insert(cache->priced, g_memdup2(passes, sizeof *passes), priced);
   }
   return priced;
 }
 
 PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
 {
-  g_autoptr(PriceWork) work = price_work_new(cache->model, plan, cache->cluster, cache->times);
-  return price_work_table(work, plan);
+  PassLayout passes;
+
+  pass_layout_init(&passes, plan);
+  g_autoptr(PriceWork) work = price_work_new(cache->model, &passes, cache->cluster, cache->times);
+  return price_work_table(work, &passes);
 }
 
-const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan)
+const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes)
 {
-  Plan view;
+  Priced *priced = find_priced(cache, passes);
 
-  op_view(plan, &view);
-  Priced *priced = find_priced(cache, &view);
-  g_assert(plan->scope.stages.stages == 0 && plan->strategies.n == 0);
+  g_assert(passes->recompute.scope.stages.stages == 0);
   if (!priced->sums) {
-    priced->sums = price_sums_of(cache->model, &view, cache->cluster, priced->prices);
+    priced->sums = price_sums_of(cache->model, passes, cache->cluster, priced->prices);
     cache->held_bytes += price_sums_bytes(cache->model, priced->sums);
   }
   return priced->sums;
@@ -180,8 +179,9 @@ static const LayerSplit *free_split(PriceCache *cache, SplitKey key, const Price
   memset(&p->optimizer, 0, sizeof p->optimizer);
   LayerSplit *split = g_hash_table_lookup(cache->freely, &key);
   if (!split) {
+    const Layout layout = layout_of(p);
     split = add_split(cache->freely, &key);
-    balance_freely(cache->model, cache->cluster, p, prices, split);
+    balance_freely(cache->model, cache->cluster, &layout, prices, split);
   }
   return split;
 }
@@ -193,12 +193,13 @@ static const LayerSplit *mixed_split(PriceCache *cache, SplitKey *key, const Pla
   memset(&key->rest.split, 0, sizeof key->rest.split);
   LayerSplit *split = g_hash_table_lookup(cache->splits, key);
   if (!split) {
-    const PriceTable *prices = find_priced(cache, &key->view)->prices;
+    const PriceTable *prices = find_priced(cache, &key->passes)->prices;
     const LayerSplit *freely = free_split(cache, *key, prices);
+    const Layout layout = layout_of(&key->rest);
     split = add_split(cache->splits, key);
     *split = *freely;
-    if (freely->stages && !balance_fits(cache->model, cache->cluster, &key->rest, prices, freely) &&
-        !balance_within(cache->model, cache->cluster, &key->rest, prices, split))
+    if (freely->stages && !balance_fits(cache->model, cache->cluster, &layout, prices, freely) &&
+        !balance_within(cache->model, cache->cluster, &layout, prices, split))
       *split = *freely;
   }
   return split->stages ? split : NULL;
@@ -211,25 +212,21 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
 
   whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
   memset(&key, 0, sizeof key);
-  op_view(&whole, &key.view);
+  pass_layout_init(&key.passes, &whole);
   key.stages = plan_stages(plan);
   if (cache->cluster->n_types > 0)
     return mixed_split(cache, &key, &whole);
   LayerSplit *split = g_hash_table_lookup(cache->splits, &key);
   if (!split) {
     split = add_split(cache->splits, &key);
-    balance_by_time(cache->model, &key.view, key.stages, find_priced(cache, &key.view)->prices, split);
+    balance_by_time(cache->model, &key.passes, key.stages, find_priced(cache, &key.passes)->prices, split);
   }
   return split->stages ? split : NULL;
 }
 
-gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other)
+gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
 {
-  Plan view, other_view;
-
-  op_view(plan, &view);
-  op_view(other, &other_view);
-  const PriceTable *a = find_priced(cache, &view)->prices, *b = find_priced(cache, &other_view)->prices;
+  const PriceTable *a = find_priced(cache, passes)->prices, *b = find_priced(cache, other)->prices;
 
   for (int i = 0; i < a->n_types * a->n; i++)
     for (int pass = 0; pass < PASS_COUNT; pass++)

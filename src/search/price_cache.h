@@ -1,6 +1,6 @@
 /*
  * Prices of the plans of a search, each distinct set made once, and ops that sets have in common (cost/op_times.h).
- * What is remembered is known again by all that it was made of: prices by the plan's op_view(), of which alone they
+ * What is remembered is known again by all that it was made of: prices by the plan's PassLayout, of which alone they
  * are made. So what comes back is a function of the plan, to the last bit, whatever was asked before
  * (tests/test_search_prices.c). Not thread-safe; sums that it hands out live until it is trimmed, splits as long as it
  * does.
@@ -8,6 +8,7 @@
 #ifndef TDP_SEARCH_PRICE_CACHE_H
 #define TDP_SEARCH_PRICE_CACHE_H
 
+#include "plan/plan.h"
 #include "search/bound.h"
 
 typedef struct PriceCache PriceCache;
@@ -19,7 +20,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceCache, price_cache_free)
 /* The plan's prices, which no trimming takes away; the caller frees them. */
 PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
 
-const PriceSums *price_cache_sums(PriceCache *cache, const Plan *plan);
+/* Of passes whose recomputation does not differ by stage. */
+const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes);
 
 /* Memory that prices and sums may take between the parts of a search. */
 #define PRICES_HELD_BYTES ((gsize)16 << 20)
@@ -31,7 +33,7 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes);
  * NULL if there is none. On a mixed cluster: balance_by_room(). */
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);
 
-/* Whether no pass of a plan takes less, or computes less, than the same pass of the other. */
-gboolean price_cache_never_less(PriceCache *cache, const Plan *plan, const Plan *other);
+/* Whether no pass takes less, or computes less, than the same pass of the other. */
+gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other);
 
 #endif

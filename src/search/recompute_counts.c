@@ -25,7 +25,10 @@ static Plan with_count(const Plan *plan, int layers)
 
 static gboolean may_fit(const Refine *r, const Plan *plan)
 {
-  return bound_memory_by_order(r->model, plan, price_cache_sums(r->prices, plan)) <= r->cluster->device.memory_bytes;
+  const Layout layout = layout_of(plan);
+  const PriceSums *sums = price_cache_sums(r->prices, &layout.passes);
+
+  return bound_memory_by_order(r->model, &layout, sums) <= r->cluster->device.memory_bytes;
 }
 
 /* The smallest count of which the memory bound fits; `most` + 1 if none does. */
@@ -56,7 +59,8 @@ gboolean refine_recompute(const Refine *r, const Plan *plan, Found *out)
     return FALSE;
   for (int n = least_count(r, plan, most - 1), tries = 0; n < most && tries < COUNT_TRIES; n++, tries++) {
     Plan p = with_count(plan, n);
-    double bound_s = bound_time(r->model, &p, r->cluster, price_cache_sums(r->prices, &p), NULL);
+    const Layout layout = layout_of(&p);
+    double bound_s = bound_time(r->model, &layout, r->cluster, price_cache_sums(r->prices, &layout.passes), NULL);
     if (bound_s >= r->step_s)
       return FALSE;
     Simulation simulation = { .plan = p };

@@ -2,7 +2,6 @@
 
 #include "cost/sharded.h"
 #include "search/bound.h"
-#include "plan/mesh.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -31,19 +30,20 @@ typedef struct {
   double excess_s;       /* what finished ones take more than one call each */
 } Calls;
 
-static void end_call(Calls *c, const Plan *plan, const Cluster *site)
+static void end_call(Calls *c, const StateLayout *states, const Cluster *site)
 {
   const Segment *s = c->segment;
 
   if (s)
-    c->excess_s += MAX(0, c->seconds - sharded_cost(plan, site, s->collective, c->bytes, &s->group).seconds);
+    c->excess_s += MAX(0, c->seconds - sharded_cost(states, site, s->collective, c->bytes, &s->group).seconds);
   c->seconds = c->bytes = 0;
 }
 
-static void add_piece(Calls *c, const Plan *plan, const Cluster *site, const Span *span, const Segment *segment)
+static void add_piece(Calls *c, const StateLayout *states, const Cluster *site, const Span *span,
+                      const Segment *segment)
 {
   if (!c->segment || c->chunk != span->chunk || c->micro != span->micro)
-    end_call(c, plan, site);
+    end_call(c, states, site);
   c->segment = segment;
   c->chunk = span->chunk;
   c->micro = span->micro;
@@ -52,7 +52,7 @@ static void add_piece(Calls *c, const Plan *plan, const Cluster *site, const Spa
 }
 
 /* What a step gains at most by reducing gradients in whole chunks. */
-static double gradient_gain(const Trace *trace, const Cluster *cluster, const Plan *plan)
+static double gradient_gain(const Trace *trace, const Cluster *cluster, const Layout *l)
 {
   g_autofree Calls (*rows)[2] = g_malloc0_n(trace->n_rows, sizeof *rows);
   double sum = 0, most = 0;
@@ -61,23 +61,23 @@ static double gradient_gain(const Trace *trace, const Cluster *cluster, const Pl
     const Span *span = &g_array_index(trace->spans, Span, i);
     const Segment *segment = &g_array_index(trace->segments, Segment, span->segment);
     if (span->kind == TASK_REDUCE) /* sums over copies of a part are calls of their own */
-      add_piece(&rows[span->row][segment->collective == COLLECTIVE_ALL_REDUCE], plan,
-                mesh_site(plan, cluster, span->row), span, segment);
+      add_piece(&rows[span->row][segment->collective == COLLECTIVE_ALL_REDUCE], &l->states[0],
+                mesh_site(&l->mesh, cluster, span->row), span, segment);
   }
   for (int row = 0; row < trace->n_rows; row++) {
     double excess_s = 0;
     for (int across = 0; across < 2; across++) {
-      end_call(&rows[row][across], plan, mesh_site(plan, cluster, row));
+      end_call(&rows[row][across], &l->states[0], mesh_site(&l->mesh, cluster, row));
       excess_s += rows[row][across].excess_s;
     }
     sum += excess_s;
     most = MAX(most, excess_s);
   }
-  return plan->zero >= 2 ? sum : most;
+  return l->states[0].zero >= 2 ? sum : most;
 }
 
 /* What a step gains at most by gathering parameters at its end, in one call. */
-static double parameter_gain(const Trace *trace, const Cluster *cluster, const Plan *plan)
+static double parameter_gain(const Trace *trace, const Cluster *cluster, const Layout *l)
 {
   g_autofree Calls *rows = g_new0(Calls, trace->n_rows);
   double longest = 0, shortest = INFINITY;
@@ -94,8 +94,8 @@ static double parameter_gain(const Trace *trace, const Cluster *cluster, const P
   for (int row = 0; row < trace->n_rows; row++) {
     const Calls *r = &rows[row];
     longest = MAX(longest, r->seconds);
-    const Cluster *site = mesh_site(plan, cluster, row);
-    shortest = !r->segment ? 0 : MIN(shortest, sharded_cost(plan, site, r->segment->collective, r->bytes,
+    const Cluster *site = mesh_site(&l->mesh, cluster, row);
+    shortest = !r->segment ? 0 : MIN(shortest, sharded_cost(&l->states[0], site, r->segment->collective, r->bytes,
                                                             &r->segment->group).seconds);
   }
   return MAX(0, longest - shortest);
@@ -136,14 +136,15 @@ static double find_slack(const Program *program, const Trace *trace, const Plan 
 
 void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *s)
 {
-  g_autoptr(Program) program = program_new(model, &s->plan, cluster, prices);
+  const Layout layout = layout_of(&s->plan);
+  g_autoptr(Program) program = program_new(model, &layout, cluster, prices);
   g_autoptr(Trace) trace = simulate(program);
   int zero = s->plan.zero;
 
   trace_metrics(trace, &s->metrics);
   s->slack_s = find_slack(program, trace, &s->plan);
-  s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, &s->plan) : 0;
-  s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster, &s->plan) : 0;
+  s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, &layout) : 0;
+  s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster, &layout) : 0;
   s->trace = s->keeps ? g_steal_pointer(&trace) : NULL;
 }
 

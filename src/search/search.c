@@ -14,13 +14,14 @@ static void reject_rule(gpointer data, const Plan *plan, int rule, gint64 plans)
 /* Of all the leaf's variants. */
 static double bound_of(const Search *s, const SpaceLeaf *leaf)
 {
-  double bound = bound_time(s->model, leaf->plan, s->cluster, leaf->sums, leaf->ends);
+  double bound = bound_time(s->model, leaf->layout, s->cluster, leaf->sums, leaf->ends);
   Plan without = *leaf->plan;
 
   if (!leaf->without)
     return bound;
   space_switch_off(&without, OFF_TENSOR);
-  return MIN(bound, bound_time(s->model, &without, s->cluster, leaf->without, leaf->ends));
+  const Layout layout = layout_of(&without);
+  return MIN(bound, bound_time(s->model, &layout, s->cluster, leaf->without, leaf->ends));
 }
 
 /* Bounds of a legal plan; one that cannot fit is put aside. */
@@ -29,7 +30,7 @@ static void bound_leaf(gpointer data, const SpaceLeaf *leaf)
   Search *s = data;
   Candidate c = candidates_add(&s->store, leaf);
 
-  c.memory_bytes = bound_memory(leaf->plan, leaf->ranks);
+  c.memory_bytes = bound_memory(leaf->layout, leaf->ranks);
   if (c.memory_bytes > s->cluster->device.memory_bytes) {
     search_put_over(s, c, leaf->plan, c.memory_bytes);
     return;
@@ -88,15 +89,16 @@ static void bound_next(Search *s, Candidate c)
     return;
   }
   Plan plan = search_plan(s, &c);
-  const PriceSums *sums = price_cache_sums(s->prices, &plan);
-  c.memory_bytes = bound_memory_by_order(s->model, &plan, sums);
+  const Layout layout = layout_of(&plan);
+  const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+  c.memory_bytes = bound_memory_by_order(s->model, &layout, sums);
   c.value = search_value(s, s->objective, &plan, c.bound_s, c.memory_bytes);
   if (c.memory_bytes > s->cluster->device.memory_bytes) {
     search_put_over(s, c, &plan, c.memory_bytes);
   } else if (!search_promises(s, c.value, search_second(s, &plan, c.bound_s, c.memory_bytes))) {
     search_skip_candidate(s, &c, c.value, FALSE);
   } else {
-    double order_s = MAX(c.bound_s, bound_time_by_order(s->model, &plan, s->cluster, sums));
+    double order_s = MAX(c.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
     Near near = { c, order_s, search_value(s, s->objective, &plan, order_s, c.memory_bytes) };
     put_near(s, &near);
   }
@@ -148,8 +150,10 @@ static void settle_round(Search *s, const Candidate *picks, const Simulation *si
 /* Bounds of a variant, the one by order if need be; whether they promise something. */
 static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *plan, double *value)
 {
-  const PriceSums *sums = price_cache_sums(s->prices, plan);
-  double bound = MAX(bound_time(s->model, plan, s->cluster, sums, NULL), v->base.bound_s), memory = v->base.memory_bytes;
+  const Layout layout = layout_of(plan);
+  const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+  double bound = MAX(bound_time(s->model, &layout, s->cluster, sums, NULL), v->base.bound_s);
+  double memory = v->base.memory_bytes;
 
   for (int closer = 0;; closer++) {
     bound = MAX(bound, variant_bound(v, off));
@@ -158,7 +162,7 @@ static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *p
       return FALSE;
     if (closer || v->order_s[off] > 0)
       return TRUE;
-    v->order_s[off] = bound_time_by_order(s->model, plan, s->cluster, sums);
+    v->order_s[off] = bound_time_by_order(s->model, &layout, s->cluster, sums);
   }
 }
 

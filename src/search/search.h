@@ -41,6 +41,7 @@
 #ifndef TDP_SEARCH_SEARCH_H
 #define TDP_SEARCH_SEARCH_H
 
+#include "plan/plan.h"
 #include "search/objective.h"
 #include "trace/trace.h"
 

@@ -5,6 +5,7 @@
 #ifndef TDP_SEARCH_PARTS_H
 #define TDP_SEARCH_PARTS_H
 
+#include "plan/plan.h"
 #include "search/search.h"
 #include "search/variants.h"
 

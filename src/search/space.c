@@ -1,6 +1,5 @@
 #include "search/space.h"
 
-#include "plan/mesh.h"
 #include "search/excluded.h"
 
 #include <string.h>
@@ -9,9 +8,9 @@
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define PASS_CHOICES (2 * (4 + COUNT_CHOICES))
 
-/* Prices of the last plan under a choice of passes: most plans that come behind it have the same view. */
+/* Prices of the last plan under a choice of passes: most plans that come behind it have the same. */
 typedef struct {
-  Plan view; /* op_view(); without ranks (gpus 0): none was asked for yet */
+  PassLayout passes; /* without ranks: none was asked for yet */
   const PriceSums *sums, *without; /* as of SpaceLeaf */
 } PassSums;
 
@@ -159,14 +158,15 @@ static gboolean reject(Walk *w, const Plan *plan, int rule, gint64 plans)
 }
 
 /* Prices without the tensor overlap where a plan may do without it and take less, else NULL. */
-static const PriceSums *sums_without(const Walk *w, Plan plan)
+static const PriceSums *sums_without(const Walk *w, Plan plan, const PassLayout *with)
 {
-  const Plan with = plan;
+  PassLayout without;
 
   if (w->options->fixed.overlap >= 0 || !(space_switches(&plan) & OFF_TENSOR))
     return NULL;
   space_switch_off(&plan, OFF_TENSOR);
-  return price_cache_never_less(w->prices, &plan, &with) ? NULL : price_cache_sums(w->prices, &plan);
+  pass_layout_init(&without, &plan);
+  return price_cache_never_less(w->prices, &without, with) ? NULL : price_cache_sums(w->prices, &without);
 }
 
 /* Plans of the states from..to-1 of one choice of passes. */
@@ -193,13 +193,15 @@ static void update_switches(Walk *w, Plan plan)
 static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, BoundRanks *ranks)
 {
   PassSums *last = &w->sums[pass];
-  Plan view;
+  const PassLayout *passes = &leaf->layout->passes;
 
-  op_view(leaf->plan, &view);
-  if (memcmp(&last->view, &view, sizeof view) != 0)
-    *last = (PassSums) { view, price_cache_sums(w->prices, leaf->plan), sums_without(w, *leaf->plan) };
+  if (memcmp(&last->passes, passes, sizeof *passes) != 0) {
+    memcpy(&last->passes, passes, sizeof *passes);
+    last->sums = price_cache_sums(w->prices, passes);
+    last->without = sums_without(w, *leaf->plan, passes);
+  }
   if (leaf->sums != last->sums)
-    *ranks = bound_ranks(w->model, leaf->plan, last->sums);
+    *ranks = bound_ranks(w->model, leaf->layout, last->sums);
   leaf->sums = last->sums;
   leaf->without = last->without;
 }
@@ -223,6 +225,8 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
       return;
   }
   BoundRanks ranks;
+  Layout layout;
+  leaf.layout = &layout;
   leaf.plan = &plan;
   leaf.ranks = &ranks;
   for (int i = from; i < to; i++) {
@@ -230,6 +234,7 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
     gint64 variants = count_variants(w, i, i + 1);
     if (reject(w, &plan, rules[i], variants))
       continue;
+    layout = layout_of(&plan);
     price_leaf(w, pass, &leaf, &ranks);
     leaf.first = *first;
     leaf.state = w->states[i];
@@ -246,13 +251,13 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
 static int alike_states(const Walk *w, Plan plan, int pass, int from)
 {
   int to = from + 1;
-  Plan view, other;
+  PassLayout passes, other;
 
   space_choose(&plan, &w->passes[pass], &w->states[from]);
-  for (op_view(&plan, &view); to < w->n_states; to++) {
+  for (pass_layout_init(&passes, &plan); to < w->n_states; to++) {
     space_choose(&plan, &w->passes[pass], &w->states[to]);
-    op_view(&plan, &other);
-    if (memcmp(&view, &other, sizeof view) != 0)
+    pass_layout_init(&other, &plan);
+    if (memcmp(&passes, &other, sizeof passes) != 0)
       break;
   }
   return to;

@@ -17,6 +17,7 @@
 #ifndef TDP_SEARCH_SPACE_H
 #define TDP_SEARCH_SPACE_H
 
+#include "plan/plan.h"
 #include "search/price_cache.h"
 #include "search/search.h"
 
@@ -55,6 +56,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state);
 /* A legal plan of the space; all of it lives only during the call. */
 typedef struct {
   const Plan *plan;
+  const Layout *layout;
   const Plan *group; /* the same without its choices and its split; one address a group, schedule and chunk count */
   gboolean first;    /* of that group, schedule and chunk count */
   PassChoice pass;

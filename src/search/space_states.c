@@ -1,18 +1,25 @@
 /* What may become of states in the space: ZeRO, groups over which it divides, what goes to the host, formats. */
 #include "search/space.h"
 
-#include "plan/mesh.h"
+#include "layout/layout.h"
 
 typedef struct {
   const SearchOptions *options;
   const Cluster *cluster;
 } Asked;
 
+/* Of the plan's ranks that hold the same weights. */
+static GroupShape replicas_of(const Asked *w, const Plan *plan)
+{
+  const Layout layout = layout_of(plan);
+  return state_group(&layout, w->cluster, FALSE, RANKS_REPLICAS);
+}
+
 /* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
 static int shard_groups(const Asked *w, const Plan *plan, int zero, int groups[2])
 {
   int fixed = w->options->fixed.shard_group, network = w->cluster->network_tier;
-  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  GroupShape replicas = replicas_of(w, plan);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
 
   groups[0] = zero > 0 ? MAX(fixed, 0) : 0;
@@ -57,7 +64,7 @@ static int secondary_ranks(const Asked *w, const Plan *plan)
 {
   guint needs = 1u << CHOICE_HPZ | 1u << CHOICE_QWZ | 1u << CHOICE_QGZ;
   int network = w->cluster->network_tier;
-  GroupShape replicas = mesh_replicas(plan, w->cluster);
+  GroupShape replicas = replicas_of(w, plan);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
   gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->sharding & needs) == needs;
 

@@ -64,9 +64,10 @@ static GArray *tied_candidates(const Search *s, double limit_s, const Standing *
 static gboolean bound_closer(const Search *s, Tied *t, double limit_s)
 {
   Plan plan = search_plan(s, &t->candidate);
-  const PriceSums *sums = price_cache_sums(s->prices, &plan);
-  double bytes = MAX(t->candidate.memory_bytes, bound_memory_by_order(s->model, &plan, sums));
-  double step_s = MAX(t->candidate.bound_s, bound_time_by_order(s->model, &plan, s->cluster, sums));
+  const Layout layout = layout_of(&plan);
+  const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+  double bytes = MAX(t->candidate.memory_bytes, bound_memory_by_order(s->model, &layout, sums));
+  double step_s = MAX(t->candidate.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
 
   t->standing = standing_of(s, &plan, bytes, step_s);
   return step_s <= limit_s && bytes <= s->cluster->device.memory_bytes;

@@ -4,10 +4,13 @@ Variants variants_of(PriceCache *prices, const Candidate *base, const Plan *plan
 {
   Variants v = { .base = *base, .plan = *plan, .settled = 1 };
   Plan without = v.plan;
+  PassLayout passes, others;
 
   space_switch_off(&without, OFF_TENSOR);
+  pass_layout_init(&passes, &v.plan);
+  pass_layout_init(&others, &without);
   v.tensor_slower = !v.plan.schedule->by_time && !v.plan.schedule->vocabulary &&
-                    price_cache_never_less(prices, &without, &v.plan);
+                    price_cache_never_less(prices, &others, &passes);
   return v;
 }
 

@@ -1,6 +1,5 @@
 #include "sim/links.h"
 
-#include "plan/mesh.h"
 #include "sim/graph.h"
 
 #include <math.h>
@@ -27,7 +26,7 @@ struct SimLinks {
 typedef struct {
   SimLinks *links;
   const Program *program;
-  const Plan *plan;
+  const Layout *layout;
   const Cluster *cluster;
   gboolean *used; /* [row][tier]: by a transfer */
   int *receiver;  /* task that takes what a task sends, -1 = none */
@@ -78,10 +77,10 @@ static void add_domains(LinksBuild *b, int tier)
   SimLinks *l = b->links;
   int size = b->cluster->tiers[tier - 1].devices;
 
-  for (int first = 0; first < b->plan->gpus; first += size) {
+  for (int first = 0; first < b->layout->mesh.ranks; first += size) {
     Domain domain = { .tier = tier, .devices = g_new0(int, l->n_rows) };
-    for (int rank = first; rank < MIN(first + size, b->plan->gpus); rank++)
-      domain.devices[rank / mesh_stride(b->plan, AXIS_PIPELINE) % l->n_rows]++;
+    for (int rank = first; rank < MIN(first + size, b->layout->mesh.ranks); rank++)
+      domain.devices[rank / b->layout->mesh.dense[AXIS_PIPELINE].stride % l->n_rows]++;
     add_domain(l, domain, size);
   }
 }
@@ -151,9 +150,10 @@ static int transfer_spec(LinksBuild *b, const Segment *s, int row, int to)
 /* Communication inside a pass, where the row's transfers use the same links. */
 static int pass_spec(LinksBuild *b, const Segment *s, int row)
 {
-  Plan room;
-  const Plan *view = plan_layer_view(b->plan, s->first_layer, &room);
-  const GroupShape groups[] = { mesh_group(view, b->cluster, AXIS_TENSOR), mesh_expert_block(view, b->cluster) };
+  Layout room;
+  const PassLayout *passes = &layout_of_layer(b->layout, s->first_layer, &room)->passes;
+  const GroupShape groups[] = { pass_group(passes, b->cluster, RANKS_TENSOR),
+                                pass_group(passes, b->cluster, RANKS_EXPERT_BLOCK) };
   const double exposed_s[] = { s->seconds - s->compute_s - s->expert_s, s->expert_s };
   guint first_use = b->links->uses->len;
 
@@ -185,14 +185,14 @@ static void add_specs(LinksBuild *b, gboolean passes)
   }
 }
 
-SimLinks *sim_links_new(const Program *program, const Plan *plan, const Cluster *cluster)
+SimLinks *sim_links_new(const Program *program, const Layout *layout, const Cluster *cluster)
 {
   SimLinks *l = g_new0(SimLinks, 1);
   int n = MAX(program->tasks->len, 1);
   g_autofree gboolean *used = g_new0(gboolean, program->n_rows * MAX(cluster->n_tiers, 1));
   g_autofree int *receiver = sim_receivers(program);
   g_autofree int *known = g_new0(int, MAX(program->segments->len, 1) * program->n_rows);
-  LinksBuild b = { l, program, plan, cluster, used, receiver, known };
+  LinksBuild b = { l, program, layout, cluster, used, receiver, known };
 
   l->n_rows = program->n_rows;
   l->n_tiers = cluster->n_tiers;

@@ -36,8 +36,8 @@
 
 typedef struct SimLinks SimLinks;
 
-/* Of a program made from this plan. Needs none of them later. */
-SimLinks *sim_links_new(const Program *program, const Plan *plan, const Cluster *cluster);
+/* Of a program made from this layout. Needs none of them later. */
+SimLinks *sim_links_new(const Program *program, const Layout *layout, const Cluster *cluster);
 void sim_links_free(SimLinks *links);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimLinks, sim_links_free)
 

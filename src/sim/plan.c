@@ -18,9 +18,10 @@ gboolean sim_options_check(const SimOptions *options, const Program *program, GE
 Trace *simulate_plan_with(const Model *model, const Cluster *cluster, const Plan *plan, const SimOptions *options,
                           GError **error)
 {
-  g_autoptr(PriceTable) prices = price_table_new(model, plan, cluster);
-  g_autoptr(Program) program = program_new(model, plan, cluster, prices);
-  g_autoptr(SimLinks) links = options->share_links ? sim_links_new(program, plan, cluster) : NULL;
+  const Layout layout = layout_of(plan);
+  g_autoptr(PriceTable) prices = price_table_new(model, &layout, cluster);
+  g_autoptr(Program) program = program_new(model, &layout, cluster, prices);
+  g_autoptr(SimLinks) links = options->share_links ? sim_links_new(program, &layout, cluster) : NULL;
 
   if (options->receive_buffers > 0 && !sim_options_check(options, program, error))
     return NULL;

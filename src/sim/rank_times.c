@@ -1,6 +1,5 @@
 #include "sim/rank_times.h"
 
-#include "plan/mesh.h"
 #include "sim/graph.h"
 
 #include <string.h>
@@ -17,31 +16,30 @@ static int gcd(int a, int b)
 }
 
 /* Ranks that wait for each other within a pass: groups that overlap, whole. */
-static int pass_neighbours(const Plan *p)
+static int pass_neighbours(const PassLayout *p)
 {
-  int dense = p->tp * p->cp, experts = plan_experts_apart(p) ? mesh_expert_stride(p, EXPERT_DATA) : 1;
+  int dense = p->tp * p->cp, experts = p->experts_apart ? p->etp * p->ep : 1;
   return dense / gcd(dense, experts) * experts;
 }
 
 /* Ranks that gather or sum the same weights: those over which ZeRO divides them are neighbours among their replicas,
  * those that hold the same part stand so far apart. */
-static RankJoin data_join(const Plan *view, const Segment *s)
+static RankJoin data_join(const Layout *view, const Segment *s)
 {
-  int stride = s->experts ? mesh_expert_stride(view, EXPERT_DATA) : view->tp;
-  int shards = s->experts ? plan_expert_shards(view) : plan_shards(view);
-  gboolean across = s->kind == TASK_REDUCE && s->collective == COLLECTIVE_ALL_REDUCE && view->zero > 0;
+  const StateLayout *states = &view->states[s->experts != 0];
+  gboolean across = s->kind == TASK_REDUCE && s->collective == COLLECTIVE_ALL_REDUCE && states->zero > 0;
 
-  return (RankJoin) { s->group.size, across ? stride * shards : stride };
+  return (RankJoin) { s->group.size, across ? states->stride * states->shards : states->stride };
 }
 
 RankJoin rank_join_of(const RankTimes *t, const Segment *s)
 {
-  Plan room;
-  const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
+  Layout room;
+  const Layout *view = layout_of_layer(t->layout, s->first_layer, &room);
 
   switch (joins[s->kind]) {
   case JOIN_TENSOR:
-    return (RankJoin) { pass_neighbours(view), 1 };
+    return (RankJoin) { pass_neighbours(&view->passes), 1 };
   case JOIN_DATA:
     return data_join(view, s);
   case JOIN_ALL:
@@ -64,33 +62,33 @@ static GroupShape pair_shape(const Cluster *cluster, int a, int b)
 
 /* That of the ranks which share a replica's weights or its part of them; the row's where they lie in two steps, with
  * the pipeline between. */
-static GroupShape data_shape(const RankTimes *t, const Plan *view, int row, int replica, const Segment *s)
+static GroupShape data_shape(const RankTimes *t, const Layout *view, int row, int replica, const Segment *s)
 {
   RankJoin join = data_join(view, s);
   int block = join.size * join.stride, first = replica / block * block + replica % join.stride, stride = join.stride;
-  int context = t->plan->tp * t->plan->cp;
+  const Mesh *mesh = &t->layout->mesh;
 
-  if (mesh_is_inner(t->plan) && stride % context != 0)
+  if (mesh->inner && stride % mesh->block != 0)
     return s->group;
-  if (mesh_is_inner(t->plan))
-    stride = stride / context * mesh_stride(t->plan, AXIS_DATA);
-  return group_shape_at(t->cluster, mesh_rank_at(t->plan, row, first), join.size, stride);
+  if (mesh->inner)
+    stride = stride / mesh->block * mesh->dense[AXIS_DATA].stride;
+  return group_shape_at(t->cluster, mesh_rank_at(mesh, row, first), join.size, stride);
 }
 
 /* The shape of the group that a replica's task really has; FALSE if it is the row's. */
 static gboolean own_shape(const RankTimes *t, const Task *task, int to, int replica, GroupShape *shape)
 {
   const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
-  Plan room;
-  const Plan *view = plan_layer_view(t->plan, s->first_layer, &room);
-  int rank = mesh_rank_at(t->plan, task->row, replica);
+  Layout room;
+  const Layout *view = layout_of_layer(t->layout, s->first_layer, &room);
+  int rank = mesh_rank_at(&t->layout->mesh, task->row, replica);
 
   if (joins[task->kind] == JOIN_DATA && s->experts)
     *shape = s->group;
   else if (joins[task->kind] == JOIN_DATA)
     *shape = data_shape(t, view, task->row, replica, s);
   else if (to >= 0 && to != task->row && s->group.size == 2)
-    *shape = pair_shape(t->cluster, rank, mesh_rank_at(t->plan, to, replica));
+    *shape = pair_shape(t->cluster, rank, mesh_rank_at(&t->layout->mesh, to, replica));
   else
     return FALSE;
   return memcmp(shape, &s->group, sizeof *shape) != 0;
@@ -171,18 +169,18 @@ static gsize rank_slot(const RankTimes *t, int rank)
 {
   int at[AXIS_COUNT];
 
-  mesh_coordinates(t->plan, rank, at);
-  return (gsize)at[AXIS_PIPELINE] * t->replicas + mesh_place(t->plan, rank);
+  mesh_coordinates(&t->layout->mesh, rank, at);
+  return (gsize)at[AXIS_PIPELINE] * t->replicas + mesh_place(&t->layout->mesh, rank);
 }
 
-void rank_times_init(RankTimes *t, const Program *p, const Plan *plan, const Cluster *cluster,
+void rank_times_init(RankTimes *t, const Program *p, const Layout *layout, const Cluster *cluster,
                      const Straggler *stragglers, int n_stragglers)
 {
   gsize n = (gsize)MAX(p->segments->len, 1) * p->n_rows;
   g_autofree gboolean *known = g_new0(gboolean, n);
   g_autofree int *partner = find_partners(p);
 
-  *t = (RankTimes) { .program = p, .plan = plan, .cluster = cluster, .replicas = plan->tp * plan->cp * plan->dp };
+  *t = (RankTimes) { .program = p, .layout = layout, .cluster = cluster, .replicas = layout->mesh.places };
   t->factor = g_new(double, (gsize)p->n_rows * t->replicas);
   t->seconds = g_new0(double *, n);
   for (int rank = 0; rank < p->n_rows * t->replicas; rank++)

@@ -12,14 +12,14 @@ typedef struct {
 
 typedef struct {
   const Program *program;
-  const Plan *plan;
+  const Layout *layout;
   const Cluster *cluster;
   int replicas;
   double *factor;   /* by row, then by place of a rank: of computation */
   double **seconds; /* [segment][row]: by replica; NULL where all take the segment's */
 } RankTimes;
 
-void rank_times_init(RankTimes *times, const Program *program, const Plan *plan, const Cluster *cluster,
+void rank_times_init(RankTimes *times, const Program *program, const Layout *layout, const Cluster *cluster,
                      const Straggler *stragglers, int n_stragglers);
 void rank_times_clear(RankTimes *times);
 

@@ -252,7 +252,7 @@ static void ranks_clear(Ranks *r)
 }
 
 /* The ranks of a program whose lanes run in its order. */
-static RankRun *run_ranks(const Program *p, const Plan *plan, const Cluster *cluster, const Straggler *stragglers,
+static RankRun *run_ranks(const Program *p, const Layout *layout, const Cluster *cluster, const Straggler *stragglers,
                           int n_stragglers)
 {
   g_autoptr(SimGraph) graph = sim_graph_new(p, 0);
@@ -264,7 +264,7 @@ static RankRun *run_ranks(const Program *p, const Plan *plan, const Cluster *clu
   if (!overlap || sim_graph_sort(graph, also, order) < graph->n)
     return NULL;
   r.nodes = sim_nodes_new(graph, order);
-  rank_times_init(&r.times, p, plan, cluster, stragglers, n_stragglers);
+  rank_times_init(&r.times, p, layout, cluster, stragglers, n_stragglers);
   ranks_init(&r, p);
   RankRun *run = sweep(&r, 0);
   int replica = run->slowest % run->replicas;
@@ -278,16 +278,16 @@ static RankRun *run_ranks(const Program *p, const Plan *plan, const Cluster *clu
   return run;
 }
 
-RankRun *simulate_ranks(const Program *p, const Plan *plan, const Cluster *cluster, const Straggler *stragglers,
+RankRun *simulate_ranks(const Program *p, const Layout *layout, const Cluster *cluster, const Straggler *stragglers,
                         int n_stragglers)
 {
   g_autofree int *lane_tasks = simulate_order(p);
   Program ordered = *p;
 
   if (!lane_tasks)
-    return run_ranks(p, plan, cluster, stragglers, n_stragglers);
+    return run_ranks(p, layout, cluster, stragglers, n_stragglers);
   ordered.lane_tasks = lane_tasks;
-  RankRun *run = run_ranks(&ordered, plan, cluster, stragglers, n_stragglers);
+  RankRun *run = run_ranks(&ordered, layout, cluster, stragglers, n_stragglers);
   if (run)
     lane_order_sort_spans(run->trace, p, lane_tasks);
   return run;

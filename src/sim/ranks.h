@@ -42,7 +42,8 @@ typedef struct {
 } RankRun;
 
 /* NULL where one sweep cannot do it (sweep_new says when). */
-RankRun *simulate_ranks(const Program *program, const Plan *plan, const Cluster *cluster, const Straggler *stragglers,
+RankRun *simulate_ranks(const Program *program, const Layout *layout, const Cluster *cluster,
+                        const Straggler *stragglers,
                         int n_stragglers);
 void rank_run_free(RankRun *run);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RankRun, rank_run_free)

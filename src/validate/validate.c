@@ -71,8 +71,9 @@ static double memory_counted(MemoryCount count, const Trace *trace, const Metric
 
 static Trace *simulate_case(const Case *c, const TimedPasses *passes)
 {
-  g_autoptr(PriceTable) prices = price_table_new(c->model, &c->plan, c->cluster);
-  g_autoptr(Program) program = program_new(c->model, &c->plan, c->cluster, prices);
+  const Layout layout = layout_of(&c->plan);
+  g_autoptr(PriceTable) prices = price_table_new(c->model, &layout, c->cluster);
+  g_autoptr(Program) program = program_new(c->model, &layout, c->cluster, prices);
 
   if (passes->forward_s)
     program_time_passes(program, passes->forward_s, passes->backward_s);

@@ -51,8 +51,8 @@ static void subject_init(Subject *s, const Scenario *c)
   plan_set_schedule(&s->plan, schedule_find(c->schedule), c->chunks);
   if (!cluster_resize(s->cluster, s->plan.gpus, NULL) || plan_check(&s->plan, s->model, s->cluster, NULL) != RULE_NONE)
     g_error("%s: illegal plan", c->name);
-  s->prices = price_table_new(s->model, &s->plan, s->cluster);
-  s->program = program_new(s->model, &s->plan, s->cluster, s->prices);
+  s->prices = price_table_new(s->model, LAYOUT(&s->plan), s->cluster);
+  s->program = program_new(s->model, LAYOUT(&s->plan), s->cluster, s->prices);
 }
 
 static void subject_clear(Subject *s)
@@ -203,7 +203,7 @@ static void run_engine(const Subject *s, int times, gboolean timed)
 
 static void run_shared(const Subject *s, int times, gboolean timed)
 {
-  g_autoptr(SimLinks) links = sim_links_new(s->program, &s->plan, s->cluster);
+  g_autoptr(SimLinks) links = sim_links_new(s->program, LAYOUT(&s->plan), s->cluster);
   double alone = timed ? engine_s(s, NULL, times) : 0, shared = engine_s(s, links, times);
 
   if (timed)
@@ -218,7 +218,7 @@ static void run_ranks(const Subject *s, int times, gboolean timed)
   struct rusage usage;
 
   for (int i = 0; i < times; i++)
-    rank_run_free(simulate_ranks(s->program, &s->plan, s->cluster, &straggler, 1));
+    rank_run_free(simulate_ranks(s->program, LAYOUT(&s->plan), s->cluster, &straggler, 1));
   double seconds = (clock_s() - begin) / times;
   getrusage(RUSAGE_SELF, &usage);
   if (timed)

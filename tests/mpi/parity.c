@@ -14,7 +14,6 @@
  * them, for STEPS (10) steps; the single rank's is always cpu's.
  */
 #include "exec/exec.h"
-#include "plan/mesh.h"
 #include "sim/simulate.h"
 #include "../fixture.h"
 #include "backend.h"
@@ -129,8 +128,8 @@ static gboolean legal(const Suite *s, const Choice *c)
     return FALSE;
   if (s->backend->concurrent && plan.schedule->vocabulary && model->tied_embeddings)
     return FALSE;
-  g_autoptr(PriceTable) prices = price_table_new(model, &plan, s->cluster);
-  g_autoptr(Program) program = program_new(model, &plan, s->cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), s->cluster);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), s->cluster, prices);
   return exec_check(model, &plan, program, NULL);
 }
 
@@ -161,7 +160,7 @@ static void settle(const Suite *s, Choice *c)
   Plan plan = plan_of(s, c);
   if (!plan_experts_apart(&plan))
     c->value[DISPATCH] = 0;
-  if (!mesh_is_inner(&plan))
+  if (!MESH(&plan)->inner)
     c->value[ORDER] = 0;
 }
 
@@ -271,10 +270,10 @@ static gboolean memory_exact(const Trace *trace, const Program *p)
 static gboolean host_exact(double host_bytes, const Suite *s, const Model *model, const Plan *plan)
 {
   Plan whole = *plan;
-  g_autoptr(PriceTable) prices = price_table_new(model, &whole, s->cluster);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&whole), s->cluster);
 
   whole.offload.optimizer = STORE_DEVICE;
-  g_autoptr(Program) p = program_new(model, &whole, s->cluster, prices);
+  g_autoptr(Program) p = program_new(model, LAYOUT(&whole), s->cluster, prices);
   double states = p->rows[s->backend->rank / p->row_ranks].static_bytes[PART_OPTIMIZER];
   return fabs(host_bytes - (plan->offload.optimizer ? 2 * states : 0)) < 0.5;
 }
@@ -295,8 +294,8 @@ static double predicted_activations(const Suite *s, const Model *model, const Pl
 
   if (load > 0 && plan_experts_apart(plan))
     busy.expert_load = load;
-  g_autoptr(PriceTable) prices = price_table_new(model, &busy, s->cluster);
-  g_autoptr(Program) program = program_new(model, &busy, s->cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&busy), s->cluster);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&busy), s->cluster, prices);
   g_autoptr(Trace) trace = simulate(program);
   return most_activations(trace, row);
 }
@@ -326,8 +325,8 @@ static void make_reference(Suite *s, int which, int drop, int group)
   plan.micro_batch = group;
   plan.precision = DTYPE_FP32;
   set_drops(&plan, drop);
-  g_autoptr(PriceTable) prices = price_table_new(s->models[which], &plan, one);
-  g_autoptr(Program) program = program_new(s->models[which], &plan, one, prices);
+  g_autoptr(PriceTable) prices = price_table_new(s->models[which], LAYOUT(&plan), one);
+  g_autoptr(Program) program = program_new(s->models[which], LAYOUT(&plan), one, prices);
   double host_bytes;
   trace_free(run(s, s->models[which], &plan, alone, program, s->reference[which][drop][group - 1], &host_bytes));
   alone->free(alone);
@@ -354,8 +353,8 @@ static void check_plan(Suite *s, const Choice *c)
 {
   const Model *model = s->models[c->value[MODEL]];
   Plan plan = plan_of(s, c);
-  g_autoptr(PriceTable) prices = price_table_new(model, &plan, s->cluster);
-  g_autoptr(Program) program = program_new(model, &plan, s->cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), s->cluster);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), s->cluster, prices);
   ExecStep steps[STEPS];
   double host_bytes;
   g_autofree char *label = plan_label(&plan);

@@ -155,8 +155,8 @@ static Outcome train(Suite *s, const Case *c, const Format *format, Backend *bac
 
   cluster->host_memory_bytes = 0x1p34;
   cluster->host_memory_bytes_per_s = 1e10;
-  g_autoptr(PriceTable) prices = price_table_new(model, &plan, cluster);
-  g_autoptr(Program) program = program_new(model, &plan, cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
+  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
   options.scaler = scaler;
   options.fatal = stop;
   options.data = s;

@@ -235,7 +235,7 @@ static void states_of_parameters(Page *p)
     Setting s = setting("gpt2", "dgx-a100-80gb", 64, x->framework, x->precision);
     g_autofree char *shape = g_strdup_printf("%s, %s, ZeRO-%d", x->framework, dtype_names[x->precision], x->zero);
     s.plan.zero = x->zero;
-    row(p, x->formula, shape, x->whole + x->shared / 64, op_state_bytes(&s.plan), x->why);
+    row(p, x->formula, shape, x->whole + x->shared / 64, op_state_bytes(STATES(&s.plan)), x->why);
     setting_clear(&s);
   }
 }
@@ -374,11 +374,11 @@ static void volumes_of_experts(Page *p)
   row(p, "4 all-to-alls", "dispatch and combine, forward and backward", 4, v.calls[COLLECTIVE_ALL_TO_ALL], NULL);
   row(p, "each of 2sbhk bytes", "the same", 4 * message, v.bytes, NULL);
   LayerWork work;
-  layer_work_init(&work, s.model, &s.model->specs[1], &s.plan, s.cluster);
+  layer_work_init(&work, s.model, &s.model->specs[1], PASSES(&s.plan), s.cluster);
   row(p, "1/e of the experts' weights", "parameters of a rank", per_rank, work.expert_params, NULL);
   layer_work_clear(&work);
-  Plan experts_plan = plan_of_experts(&s.plan);
-  row(p, "6 + 12/d, d = 64/e", "states of them, bytes a parameter", 6 + 12 / 8.0, op_state_bytes(&experts_plan), NULL);
+  row(p, "6 + 12/d, d = 64/e", "states of them, bytes a parameter", 6 + 12 / 8.0, op_state_bytes(&STATES(&s.plan)[1]),
+      NULL);
   setting_clear(&s);
 }
 
@@ -527,10 +527,10 @@ static void estimators_and_states(Page *p)
           "Without 4L, the largest module: the simulator has gathered layers and buckets as buffers over time. Llama "
           "2 7B, N = 64.");
   s.plan.zero = 2;
-  row(p, "2Ψ + 18Ψ/N", "ZeRO-2", 2 * params + 18 * params / 64, op_state_bytes(&s.plan) * params,
+  row(p, "2Ψ + 18Ψ/N", "ZeRO-2", 2 * params + 18 * params / 64, op_state_bytes(STATES(&s.plan)) * params,
       "16-bit gradients and 12 bytes of Adam are 14: the estimator also counts an fp32 gradient");
   s.plan.zero = 3;
-  row(p, "18Ψ/N", "ZeRO-3, without 4L", 18 * params / 64, op_state_bytes(&s.plan) * params,
+  row(p, "18Ψ/N", "ZeRO-3, without 4L", 18 * params / 64, op_state_bytes(STATES(&s.plan)) * params,
       "2 + 2 + 12 are 16: the estimator also counts an fp32 gradient and no 16-bit one");
   setting_clear(&s);
 }

@@ -1,5 +1,7 @@
 #include "pages/volume.h"
 
+#include "layouts.h"
+
 static double counted(Collective what, double bytes)
 {
   return what == COLLECTIVE_ALL_REDUCE ? 2 * bytes : bytes;
@@ -77,7 +79,7 @@ BlockVolume block_volume(const Model *model, const Plan *plan, const Cluster *cl
   BlockVolume v = { 0 };
   LayerWork work;
 
-  layer_work_init(&work, model, model_layer(model, 1), plan, cluster);
+  layer_work_init(&work, model, model_layer(model, 1), PASSES(plan), cluster);
   add_ops(&v, work.forward, axis);
   add_ops(&v, work.backward, axis);
   layer_work_clear(&work);
@@ -88,7 +90,7 @@ double block_saved_bytes(const Model *model, const Plan *plan, const Cluster *cl
 {
   LayerWork work;
 
-  layer_work_init(&work, model, model_layer(model, 1), plan, cluster);
+  layer_work_init(&work, model, model_layer(model, 1), PASSES(plan), cluster);
   double saved = work.saved_bytes;
   layer_work_clear(&work);
   return saved;

@@ -12,15 +12,15 @@
  * has it; else the group of the larger degree exchanges all to all. A gradient
  * goes the opposite way.
  */
-#ifndef TDP_COST_LAYOUT_H
-#define TDP_COST_LAYOUT_H
+#ifndef TDP_COST_REDISTRIBUTE_H
+#define TDP_COST_REDISTRIBUTE_H
 
 #include "cost/collective.h"
-#include "plan/plan.h"
+#include "layout/layout.h"
 
-/* Seconds from the division of the outputs under one plan to that under the other, with what the
+/* Seconds from the division of the outputs under one layout to that under the other, with what the
  * framework adds to each collective, for a micro-batch of each; one of the tensor degrees divides the other, and the
  * devices of a stage are the same. */
-double layout_change_s(const Model *model, const Plan *from, const Plan *to, const Cluster *cluster);
+double redistribute_s(const Model *model, const PassLayout *from, const PassLayout *to, const Cluster *cluster);
 
 #endif

@@ -1,14 +1,14 @@
-#include "cost/layout.h"
+#include "cost/redistribute.h"
 
 #include "op/op.h"
 
-static double exchange_s(const Plan *plan, Collective what, double bytes, const Cluster *cluster,
+static double exchange_s(const PassLayout *passes, Collective what, double bytes, const Cluster *cluster,
                          const GroupShape *group)
 {
-  return collective_cost(cluster, what, bytes, group).seconds + plan->framework->collective_s;
+  return collective_cost(cluster, what, bytes, group).seconds + passes->framework->collective_s;
 }
 
-double layout_change_s(const Model *model, const Plan *from, const Plan *to, const Cluster *cluster)
+double redistribute_s(const Model *model, const PassLayout *from, const PassLayout *to, const Cluster *cluster)
 {
   gboolean divided_from = from->sequence_parallel && from->tp > 1, divided_to = to->sequence_parallel && to->tp > 1;
   GroupShape group = group_shape(cluster, MAX(from->tp, to->tp), 1);

@@ -1,0 +1,288 @@
+#include "layout/layout.h"
+
+#include "plan/plan.h"
+
+#include <string.h>
+
+/* ---- formats of gradients ---- */
+
+static double in_precision(const Plan *p, double bytes)
+{
+  if (p->precision == DTYPE_BF16)
+    return MAX(bytes, p->framework->bf16_gradient_bytes);
+  return p->precision == DTYPE_FP32 ? MAX(bytes, dtype_bytes[DTYPE_FP32]) : bytes;
+}
+
+static double gradient_bytes(const Plan *p)
+{
+  return state_format_bytes(&p->optimizer, STATE_MAIN_GRADS, in_precision(p, p->framework->gradient_bytes));
+}
+
+/* Gradients travel as they are accumulated, unless something else is chosen. */
+static double reduce_bytes(const Plan *p)
+{
+  double usual = state_format_bytes(&p->optimizer, STATE_MAIN_GRADS, in_precision(p, p->framework->reduce_bytes));
+
+  return state_format_bytes(&p->optimizer, STATE_GRAD_REDUCE, usual);
+}
+
+/* ---- passes ---- */
+
+/* What tensors have and are worked on beyond bytes of each parameter. */
+static void see_optimizer(Optimizer *seen, const Optimizer *o)
+{
+  seen->name = o->name;
+  seen->block = o->block;
+  if (!optimizer_kind(o)->orthogonal) /* its vectors have states of their own formats */
+    return;
+  seen->newton_steps = o->newton_steps;
+  seen->muon_mode = o->muon_mode;
+  seen->formats[STATE_EXP_AVG_SQ] = o->formats[STATE_EXP_AVG_SQ];
+}
+
+static gboolean ends_meet(const Plan *p, const ScheduleShape *shape)
+{
+  int stages = schedule_stages(p->schedule, shape), first = schedule_place(p->schedule, shape, 0, 0).rank;
+
+  if (p->schedule->vocabulary)
+    return TRUE;
+  for (int copy = 0; copy < schedule_copies(p->schedule); copy++)
+    if (schedule_place(p->schedule, shape, stages - 1, copy).rank == first)
+      return TRUE;
+  return FALSE;
+}
+
+static void see_recompute(RecomputeLayout *r, const Plan *p)
+{
+  r->granularity = p->recompute;
+  if (p->recompute == RECOMPUTE_NONE)
+    return;
+  r->scope = p->scope;
+  if (p->recompute == RECOMPUTE_FULL && recompute_counts(&p->scope))
+    r->cut = (StageCut) { plan_stages(p), p->split_rank, p->split };
+}
+
+/* Whether experts get as many rows as their capacity. */
+static gboolean pads(const Plan *p)
+{
+  return p->expert_padded || (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD);
+}
+
+static double expert_tokens(const Plan *p)
+{
+  if (pads(p))
+    return p->expert_capacity;
+  return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
+}
+
+void pass_layout_init(PassLayout *l, const Plan *p)
+{
+  const ScheduleShape shape = plan_shape(p);
+  gboolean copies = p->zero == 3 && p->framework->shard_copy_bytes > 0;
+
+  memset(l, 0, sizeof *l);
+  l->framework = p->framework;
+  l->ranks = p->gpus;
+  l->micro_batch = p->micro_batch;
+  l->seq = p->seq;
+  l->decoder_seq = p->decoder_seq ? p->decoder_seq : p->seq;
+  l->tp = p->tp;
+  l->cp = p->cp;
+  l->ep = p->ep;
+  l->etp = plan_expert_tensor(p);
+  l->experts_apart = plan_experts_apart(p);
+  l->sequence_parallel = p->sequence_parallel;
+  l->context = p->context;
+  l->dispatch = p->dispatch;
+  l->expert_tokens = expert_tokens(p);
+  l->expert_copies = pads(p) ? p->expert_capacity : 1;
+  l->attention = p->attention;
+  l->graph = p->graph;
+  l->formats = plan_formats(p);
+  l->gradient_bytes = gradient_bytes(p);
+  l->sum_bytes = state_format_bytes(&p->optimizer, STATE_TENSOR_REDUCE, dtype_bytes[p->precision]);
+  see_optimizer(&l->optimizer, &p->optimizer);
+  l->persistence = p->zero == 3 ? p->sharding.persistence : 0;
+  l->copies_shards[0] = copies && plan_replicas(p) > 1;
+  l->copies_shards[1] = copies && plan_expert_replicas(p) > 1;
+  l->overlap_tensor = p->overlap.tensor;
+  l->overlap_experts = p->overlap.experts;
+  l->overlap_exchange = p->overlap.exchange;
+  l->partition_activations = p->partition_activations;
+  l->ends_meet = ends_meet(p, &shape);
+  l->spread_vocabulary = p->schedule->vocabulary > 0;
+  see_recompute(&l->recompute, p);
+}
+
+void pass_layout_keep(PassLayout *l)
+{
+  memset(&l->recompute, 0, sizeof l->recompute);
+}
+
+GroupShape pass_group(const PassLayout *l, const Cluster *cluster, PassGroup group)
+{
+  switch (group) {
+  case RANKS_TENSOR:
+    return group_shape(cluster, l->tp, 1);
+  case RANKS_CONTEXT:
+    return group_shape(cluster, l->cp, l->tp);
+  case RANKS_EXPERT:
+    return group_shape(cluster, l->ep, l->etp);
+  case RANKS_EXPERT_TENSOR:
+    return group_shape(cluster, l->etp, 1);
+  default:
+    return group_shape(cluster, l->etp * l->ep, 1);
+  }
+}
+
+/* ---- states ---- */
+
+/* What follows from who holds what. */
+static void set_rules(StateLayout *s, const Overlap *overlap)
+{
+  gboolean divides = s->zero >= 2 && !s->sharding.no_sync;
+
+  s->optimizer_parts = s->zero >= 1 ? s->shards : 1;
+  s->gradient_parts = divides ? s->shards : 1;
+  s->weight_parts = s->zero == 3 ? s->shards : 1;
+  s->overlap_gradients = overlap->gradients;
+  s->overlap_parameters = overlap->parameters;
+  s->sums = s->replicas > 1;
+  s->sums_each = divides;
+  s->fetches_weights = s->zero == 3 && (s->sums || s->offload.parameters);
+  s->gathers_ahead = s->zero > 0 && overlap->parameters;
+  s->gathers_at_end = s->sums && (s->zero == 1 || s->zero == 2) && !overlap->parameters;
+  s->stores_gradients = s->offload.optimizer && overlap->offload;
+  s->drops_gradients = divides && (s->sums || s->stores_gradients);
+}
+
+/* Copies of a part of experts are as many as of other weights. */
+static void init_states(StateLayout states[2], const Plan *p)
+{
+  int replicas = plan_replicas(p), etp = plan_expert_tensor(p);
+
+  states[0] = (StateLayout) {
+    .framework = p->framework, .ranks = p->gpus, .zero = p->zero, .tensor = p->tp, .replicas = replicas,
+    .stride = p->tp, .shards = plan_shards(p), .formats = plan_formats(p), .gradient_bytes = gradient_bytes(p),
+    .usual_gradient_bytes = in_precision(p, p->framework->gradient_bytes), .reduce_bytes = reduce_bytes(p),
+    .optimizer = p->optimizer, .offload = p->offload, .sharding = p->sharding,
+  };
+  states[0].copies = replicas / states[0].shards;
+  states[1] = states[0];
+  states[1].tensor = etp;
+  states[1].stride = etp * p->ep;
+  states[1].replicas = plan_expert_replicas(p);
+  states[1].shards = states[1].replicas / states[1].copies;
+  states[1].sharding.secondary = (gint64)p->sharding.secondary * p->tp / states[1].stride;
+  set_rules(&states[0], &p->overlap);
+  set_rules(&states[1], &p->overlap);
+}
+
+GroupShape state_group(const Layout *l, const Cluster *cluster, gboolean experts, StateGroup group)
+{
+  const StateLayout *s = &l->states[experts != 0];
+
+  switch (group) {
+  case RANKS_REPLICAS:
+    return mesh_places(&l->mesh, cluster, s->replicas, s->stride);
+  case RANKS_SHARDS:
+    return mesh_places(&l->mesh, cluster, s->shards, s->stride);
+  case RANKS_COPIES:
+    return mesh_places(&l->mesh, cluster, s->copies, s->stride * s->shards);
+  default:
+    return mesh_places(&l->mesh, cluster, MAX(s->sharding.secondary, 1), s->stride);
+  }
+}
+
+/* ---- pipeline ---- */
+
+static PipelineLayout pipeline_of(const Plan *p)
+{
+  return (PipelineLayout) {
+    .schedule = p->schedule, .shape = plan_shape(p), .cut = { plan_stages(p), p->split_rank, p->split },
+    .scatters_sends = p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel,
+    .overlaps_sends = p->overlap.pipeline,
+  };
+}
+
+int pipeline_entry_stage(const PipelineLayout *l, const Model *model)
+{
+  int stage = 0;
+
+  while (stage + 1 < l->cut.stages && stage_first_layer(&l->cut, model, stage + 1) <= 1 + model->encoder_blocks)
+    stage++;
+  return stage;
+}
+
+gboolean pipeline_entry_copies(const PipelineLayout *l, const Model *model)
+{
+  if (!model->encoder_blocks)
+    return FALSE;
+  int rank = pipeline_rank(l, pipeline_entry_stage(l, model), 0);
+  gboolean tied = model->tied_embeddings && rank == pipeline_rank(l, l->cut.stages - 1, 0);
+
+  return rank != pipeline_rank(l, 0, 0) && !tied;
+}
+
+/* ---- the whole ---- */
+
+Layout layout_of(const Plan *p)
+{
+  Layout l = {
+    .plan = p->strategies.n > 0 ? p : NULL, .mesh = mesh_of(p), .pipeline = pipeline_of(p),
+    .has_replicas = plan_has_replicas(p), .global_batch = p->global_batch, .n_runs = p->strategies.n,
+    .expert_load = p->expert_load, .expert_capacity = p->expert_capacity, .expert_drop = p->expert_drop,
+    .expert_padded = p->expert_padded,
+  };
+
+  pass_layout_init(&l.passes, p);
+  init_states(l.states, p);
+  return l;
+}
+
+Layout layout_keeping(const Layout *l)
+{
+  Layout kept = *l;
+
+  pass_layout_keep(&kept.passes);
+  kept.keeps = TRUE;
+  return kept;
+}
+
+StrategyRun layout_run(const Layout *l, int run)
+{
+  const StrategyRun own = { l->passes.tp, 0, l->passes.sequence_parallel, l->states[0].zero,
+                            l->passes.recompute.granularity };
+
+  return run < 0 ? own : l->plan->strategies.runs[run];
+}
+
+int layout_run_of_layer(const Layout *l, int layer)
+{
+  for (int run = 0, end = 1; layer >= 1 && run < l->n_runs; run++) {
+    end += l->plan->strategies.runs[run].layers;
+    if (layer < end)
+      return run;
+  }
+  return -1;
+}
+
+Layout layout_of_run(const Layout *l, int run)
+{
+  Layout own = *l;
+
+  own.n_runs = 0;
+  if (run < 0)
+    return own;
+  Plan view = plan_of_run(l->plan, &l->plan->strategies.runs[run]);
+  own = layout_of(&view);
+  return l->keeps ? layout_keeping(&own) : own;
+}
+
+const Layout *layout_of_layer(const Layout *l, int layer, Layout *room)
+{
+  if (l->n_runs == 0)
+    return l;
+  *room = layout_of_run(l, layout_run_of_layer(l, layer));
+  return room;
+}
