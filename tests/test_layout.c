@@ -1,0 +1,286 @@
+/* What plans mean, against definitions: every plan of random spaces of several frameworks. */
+#include "layouts.h"
+#include "main.h"
+#include "planned.h"
+#include "search_instance.h"
+
+static const char *const frameworks[] = { "megatron-core", "deepspeed", "torchtitan", "galvatron", "nanotron-2025",
+                                          "megatron-core-dev-2026", "fsdp" };
+
+/* ---- who is in which group ---- */
+
+/* The groups of ranks that differ in one coordinate alone: each rank is in one of them, at an index of its own. */
+static void check_axis(const Mesh *m, const int (*at)[AXIS_COUNT], int axis)
+{
+  g_autofree int *members = g_new0(int, m->ranks);
+  g_autofree gboolean *taken = g_new0(gboolean, (gsize)m->ranks * m->dense[axis].size);
+
+  for (int rank = 0; rank < m->ranks; rank++) {
+    int first[AXIS_COUNT], index = at[rank][axis];
+    memcpy(first, at[rank], sizeof first);
+    first[axis] = 0;
+    int group = mesh_rank(m, first);
+    ck_assert_int_lt(index, m->dense[axis].size);
+    ck_assert(!taken[(gsize)group * m->dense[axis].size + index]);
+    taken[(gsize)group * m->dense[axis].size + index] = TRUE;
+    ck_assert_int_eq(rank, group + index * m->dense[axis].stride);
+    members[group]++;
+  }
+  for (int rank = 0; rank < m->ranks; rank++)
+    ck_assert(members[rank] == 0 || members[rank] == m->dense[axis].size);
+}
+
+/* The same on the experts' grid of each stage, in places. */
+static void check_expert_axis(const Mesh *m, int axis)
+{
+  g_autofree int *members = g_new0(int, m->ranks);
+
+  for (int rank = 0; rank < m->ranks; rank++) {
+    int at[EXPERT_AXIS_COUNT], dense[AXIS_COUNT];
+    mesh_expert_coordinates(m, rank, at);
+    mesh_coordinates(m, rank, dense);
+    int place = mesh_place(m, rank) - at[axis] * m->experts[axis].stride;
+    ck_assert_int_lt(at[axis], m->experts[axis].size);
+    ck_assert_int_ge(place, 0);
+    members[dense[AXIS_PIPELINE] * m->places + place]++;
+  }
+  for (int place = 0; place < m->ranks; place++)
+    ck_assert(members[place] == 0 || members[place] == m->experts[axis].size);
+}
+
+static void check_mesh(const Plan *p, const Mesh *m)
+{
+  g_autofree int (*at)[AXIS_COUNT] = g_malloc_n(p->gpus, sizeof *at);
+  int dense = 1, experts = 1;
+
+  for (int a = 0; a < AXIS_COUNT; a++)
+    dense *= m->dense[a].size;
+  for (int a = 0; a < EXPERT_AXIS_COUNT; a++)
+    experts *= m->experts[a].size;
+  ck_assert_int_eq(m->ranks, p->gpus);
+  ck_assert_int_eq(dense, p->gpus);
+  ck_assert_int_eq(experts, m->places);
+  ck_assert_int_eq(m->places * p->pp, p->gpus);
+  for (int rank = 0; rank < p->gpus; rank++)
+    mesh_coordinates(m, rank, at[rank]);
+  for (int a = 0; a < AXIS_COUNT; a++)
+    check_axis(m, (const int (*)[AXIS_COUNT])at, a);
+  for (int a = 0; a < EXPERT_AXIS_COUNT; a++)
+    check_expert_axis(m, a);
+}
+
+/* ---- what is divided, gathered, summed and moved ---- */
+
+static void check_numbers(const Plan *p, const Layout *l, const StateLayout *s)
+{
+  ck_assert_int_eq(s->replicas * s->stride * p->pp, p->gpus);
+  ck_assert_int_eq(s->shards * s->copies, s->replicas);
+  ck_assert_int_eq(s->optimizer_parts, p->zero >= 1 ? s->shards : 1);
+  ck_assert_int_eq(s->gradient_parts, p->zero >= 2 && !p->sharding.no_sync ? s->shards : 1);
+  ck_assert_int_eq(s->weight_parts, p->zero == 3 ? s->shards : 1);
+  ck_assert_int_eq(s->sums, s->replicas > 1);
+  if (p->sharding.secondary)
+    ck_assert_int_eq(s->sharding.secondary * s->stride, p->sharding.secondary * p->tp);
+  ck_assert_int_le(s->sharding.secondary, s->shards);
+  ck_assert_int_eq(l->has_replicas, l->states[0].sums || l->states[1].sums);
+}
+
+static void check_rules(const Plan *p, const StateLayout *s)
+{
+  gboolean scattered = p->zero >= 2 && !p->sharding.no_sync, many = s->replicas > 1;
+  gboolean down = p->offload.optimizer != STORE_DEVICE && p->overlap.offload;
+
+  ck_assert_int_eq(s->sums_each, scattered);
+  ck_assert_int_eq(s->stores_gradients, down);
+  ck_assert_int_eq(s->drops_gradients, scattered && (many || down));
+  ck_assert_int_eq(s->fetches_weights, p->zero == 3 && (many || p->offload.parameters != STORE_DEVICE));
+  ck_assert_int_eq(s->gathers_ahead, p->zero >= 1 && p->overlap.parameters);
+  ck_assert_int_eq(s->gathers_at_end, many && !p->overlap.parameters && (p->zero == 1 || p->zero == 2));
+  ck_assert_int_eq(s->overlap_gradients, p->overlap.gradients);
+  ck_assert_int_eq(s->overlap_parameters, p->overlap.parameters);
+}
+
+static void check_pipeline(const Plan *p, const Layout *l, const Model *model)
+{
+  const PipelineLayout *pipeline = &l->pipeline;
+  gboolean meets = p->schedule->vocabulary > 0;
+
+  ck_assert_int_eq(pipeline->shape.micro * p->micro_batch * p->dp, p->global_batch);
+  ck_assert_int_eq(pipeline->cut.stages * schedule_copies(p->schedule), p->pp * p->vpp);
+  ck_assert_int_eq(pipeline->scatters_sends, p->framework->scatter_gather && p->tp > 1 && !p->sequence_parallel);
+  ck_assert_int_eq(pipeline->overlaps_sends, p->overlap.pipeline);
+  ck_assert_int_eq(stage_first_layer(&pipeline->cut, model, 0), 0);
+  ck_assert_int_eq(stage_first_layer(&pipeline->cut, model, pipeline->cut.stages), model->n_layers);
+  for (int stage = 0; stage < pipeline->cut.stages; stage++)
+    ck_assert_int_eq(stage_first_layer(&pipeline->cut, model, stage), plan_stage_first_layer(p, model, stage));
+  for (int rank = 0; rank < p->pp; rank++) {
+    guint ends = 0; /* bit 0: the first stage, 1: the last */
+    for (int chunk = 0; chunk < p->vpp; chunk++) {
+      int stage = schedule_stage(p->schedule, &pipeline->shape, rank, chunk);
+      ck_assert_int_eq(pipeline_rank(pipeline, stage, schedule_copy(p->schedule, chunk)), rank);
+      ends |= (stage == 0) | (guint)(stage == pipeline->cut.stages - 1) << 1;
+    }
+    meets |= ends == 3;
+  }
+  ck_assert_int_eq(l->passes.ends_meet, meets);
+}
+
+/* Every schedule, those that hold two copies of the model among them. */
+START_TEST(ends_meet_where_one_rank_has_both)
+{
+  g_autoptr(Model) model = fixture_model(48, 64, 4, 64, 128);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  int checked = 0;
+
+  for (int i = 0; schedules[i]; i++)
+    for (int pp = 1; pp <= 4; pp *= 2)
+      for (int chunks = 1; chunks <= 4 && schedules[i]->placement != PLACE_TABLE; chunks++) {
+        Plan p = plan_default(model, framework);
+        p.gpus = p.pp = pp;
+        p.global_batch = 16;
+        plan_set_schedule(&p, schedules[i], chunks);
+        const Layout l = layout_of(&p);
+        if (!schedule_check(schedules[i], &l.pipeline.shape, NULL))
+          continue;
+        check_pipeline(&p, &l, model);
+        checked++;
+      }
+  ck_assert_int_gt(checked, 20);
+}
+END_TEST
+
+/* ---- passes ---- */
+
+/* Whatever stood in the memory, equal plans give equal bytes. */
+static void check_bytes(const Plan *p)
+{
+  PassLayout a, b;
+
+  memset(&a, 0xaa, sizeof a);
+  memset(&b, 0x55, sizeof b);
+  pass_layout_init(&a, p);
+  pass_layout_init(&b, p);
+  ck_assert_mem_eq(&a, &b, sizeof a);
+}
+
+static gboolean same_passes(const Plan *a, const Plan *b)
+{
+  PassLayout x, y;
+
+  pass_layout_init(&x, a);
+  pass_layout_init(&y, b);
+  return memcmp(&x, &y, sizeof x) == 0;
+}
+
+/* What happens once a step is not seen by passes; the size of a micro-batch is. */
+static void check_sight(const Plan *p)
+{
+  Plan other = *p;
+
+  other.global_batch *= 2;
+  other.overlap.gradients = !p->overlap.gradients;
+  other.overlap.parameters = !p->overlap.parameters;
+  other.offload.optimizer = p->offload.optimizer ? STORE_DEVICE : STORE_CPU;
+  ck_assert(same_passes(p, &other));
+  other.micro_batch *= 2;
+  ck_assert(!same_passes(p, &other));
+}
+
+static void check_passes(const Plan *p, const PassLayout *l)
+{
+  gboolean counts = p->recompute == RECOMPUTE_FULL && recompute_counts(&p->scope);
+
+  ck_assert_int_eq(l->ranks, p->gpus);
+  ck_assert_int_eq(l->experts_apart, l->ep > 1 || l->etp != l->tp);
+  ck_assert_int_eq(pass_seq(l, TRUE), p->seq);
+  ck_assert_int_eq(pass_seq(l, FALSE), p->decoder_seq ? p->decoder_seq : p->seq);
+  ck_assert_int_eq(l->recompute.granularity, p->recompute);
+  ck_assert_int_eq(l->recompute.cut.stages, counts ? plan_stages(p) : 0);
+  for (int experts = 0; experts < 2; experts++) {
+    const StateLayout *s = &STATES(p)[experts];
+    ck_assert_int_eq(l->copies_shards[experts],
+                     p->zero == 3 && s->replicas > 1 && p->framework->shard_copy_bytes > 0);
+    ck_assert_double_eq(s->gradient_bytes, l->gradient_bytes);
+  }
+  ck_assert_double_eq(l->persistence, p->zero == 3 ? p->sharding.persistence : 0);
+  ck_assert_double_ge(l->expert_copies, 1 - 1e-12 + (p->expert_padded ? p->expert_capacity - 1 : 0));
+}
+
+static void check_layout(const Plan *p, const Model *model)
+{
+  const Layout l = layout_of(p);
+  PassLayout passes;
+
+  check_mesh(p, &l.mesh);
+  for (int experts = 0; experts < 2; experts++) {
+    check_numbers(p, &l, &l.states[experts]);
+    check_rules(p, &l.states[experts]);
+  }
+  ck_assert_int_eq(l.states[0].replicas, p->dp * p->cp);
+  ck_assert_int_eq(l.states[0].copies, l.states[1].copies);
+  check_pipeline(p, &l, model);
+  check_passes(p, &l.passes);
+  check_bytes(p);
+  check_sight(p);
+  pass_layout_init(&passes, p);
+  ck_assert_mem_eq(&passes, &l.passes, sizeof passes);
+}
+
+START_TEST(plans_mean_what_they_say)
+{
+  GRand *rand = g_rand_new_with_seed(500 + _i);
+  int checked = 0;
+
+  for (int i = 0; i < 12; i++) {
+    Instance in;
+    instance_framework_init(&in, rand, frameworks[_i]);
+    instance_fix(&in, rand);
+    g_autoptr(GArray) all = instance_plans(&in);
+    for (guint k = 0; k < all->len; k += 1 + all->len / 100, checked++)
+      check_layout(&g_array_index(all, Plan, k), in.model);
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(checked, 50);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* ---- strategies of layers ---- */
+
+START_TEST(layers_have_their_runs)
+{
+  static const int of_layer[] = { -1, 0, 0, 1, 1, 1, 1, 1, 1, -1 };
+  Planned f;
+  Layout room;
+
+  planned_init(&f, fixture_llama(8, 1024, 16, 16, 512, 1024), fixture_cluster("dgx-a100-40gb", 16), "galvatron");
+  planned_divide(&f, 2, 2, 4);
+  f.plan.micro_batch = 2;
+  f.plan.global_batch = 32;
+  ck_assert(strategies_append(&f.plan.strategies, (StrategyRun) { 4, 2, TRUE, 0, RECOMPUTE_NONE }));
+  ck_assert(strategies_append(&f.plan.strategies, (StrategyRun) { 2, 6, FALSE, 1, RECOMPUTE_FULL }));
+  planned_accept(&f);
+  const Layout l = layout_of(&f.plan);
+  ck_assert_int_eq(l.n_runs, 2);
+  for (int i = 0; i < f.model->n_layers; i++) {
+    int run = layout_run_of_layer(&l, i);
+    StrategyRun strategy = run < 0 ? plan_run(&f.plan) : f.plan.strategies.runs[run];
+    Plan view = plan_of_run(&f.plan, &strategy);
+    const Layout *seen = layout_of_layer(&l, i, &room);
+    ck_assert_int_eq(run, of_layer[i]);
+    ck_assert_mem_eq(&seen->passes, PASSES(&view), sizeof seen->passes);
+    ck_assert_int_eq(seen->states[0].replicas, plan_replicas(&view));
+    ck_assert_int_eq(seen->states[0].zero, strategy.zero);
+    StrategyRun own = layout_run(seen, -1);
+    ck_assert(!strategies_differ(&own, &strategy));
+    ck_assert_int_eq(seen->mesh.ranks, 16);
+  }
+  const Layout kept = layout_keeping(&l);
+  ck_assert_int_eq(layout_of_layer(&kept, 5, &room)->passes.recompute.granularity, RECOMPUTE_NONE);
+  ck_assert_int_eq(layout_of_layer(&l, 5, &room)->passes.recompute.granularity, RECOMPUTE_FULL);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_LOOPS("layout", { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
+           { ends_meet_where_one_rank_has_both, 1 })
