@@ -65,6 +65,15 @@ rejects angle-brackets low/a.c '#include <left/left.h>' \
 rejects outside high/a.c '#include "../../tests/main.h"' \
   'high includes ../../tests/main.h, which is in no folder of src/LAYERS'
 
+t=$(tree plans)
+mkdir "$t/src/plan" "$t/src/layout"
+printf 'plan\nlayout\nlow\n' >"$t/src/LAYERS"
+rm -r "$t/src/left" "$t/src/right" "$t/src/high"
+echo '/* a plan */' >"$t/src/plan/plan.h"
+echo '#include "plan/plan.h"' >"$t/src/layout/layout.c"
+echo '#include "plan/plan.h"' >"$t/src/low/a.c"
+expect plans "$t" 1 'src/low/a.c:1: low includes plan/plan.h, which is not for it: src/layout/layout.h is'
+
 t=$(tree unlisted)
 mkdir "$t/src/other"
 echo '/* b */' >"$t/src/other/b.c"

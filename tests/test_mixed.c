@@ -1,6 +1,6 @@
 /* Clusters of several node types: tiers, placement, splits, search; against brute force. */
 #include "main.h"
-#include "program/balance.h"
+#include "search/balanced.h"
 #include "search_instance.h"
 #include "sim/simulate.h"
 

@@ -1,7 +1,7 @@
 /* Multi-token prediction and latent attention: counts, work, placement. */
 #include "main.h"
 #include "planned.h"
-#include "program/balance.h"
+#include "search/balanced.h"
 
 static void setup(Planned *f, const char *model, int devices)
 {

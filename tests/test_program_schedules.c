@@ -1,6 +1,6 @@
 #include "main.h"
 #include "planned.h"
-#include "program/balance.h"
+#include "search/balanced.h"
 #include "search/bound.h"
 #include "sim/simulate.h"
 

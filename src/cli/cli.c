@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "program/balance.h"
+#include "search/balanced.h"
 
 #include <locale.h>
 #include <stdio.h>

@@ -53,7 +53,7 @@ typedef struct Plan {
   int micro_group;   /* micro-batches that an interleaved schedule runs through a chunk before the next; 0 = pp */
   LayerSplit split;  /* layers of each stage */
   LayerStrategies strategies; /* of runs of layers, where they differ from the above */
-  gboolean balanced; /* the file asks for the best split: balance_plan() of program/balance.h fills it in */
+  gboolean balanced; /* the file asks for the best split: search/balanced.h fills it in */
   const char *types[NODE_TYPES_MAX]; /* names of a mixed cluster's node types along the pipeline, interned;
                                         [0] NULL: in the cluster's order */
   const Schedule *schedule;

@@ -1,8 +1,5 @@
 #include "program/balance.h"
 
-#include "base/error.h"
-#include "plan/plan.h"
-
 /* Running sum over the layers, n_layers + 1 entries, on the devices of each node type. */
 static double *layer_seconds(const Model *model, const PriceTable *prices)
 {
@@ -180,24 +177,4 @@ gboolean balance_by_room(const Model *model, const Cluster *cluster, const Layou
                          LayerSplit *out)
 {
   return balance_within(model, cluster, l, prices, out) || balance_freely(model, cluster, l, prices, out);
-}
-
-gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error)
-{
-  Plan whole = *plan; /* a count of recomputed layers asks for the split */
-
-  if (!plan->balanced)
-    return TRUE;
-  PlanRule rule = plan_check(plan, model, cluster, NULL);
-  if (rule != RULE_NONE && rule != RULE_LAYERS)
-    return plan_check(plan, model, cluster, error) == RULE_NONE;
-  whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
-  const Layout layout = layout_of(plan), counted = layout_of(&whole);
-  g_autoptr(PriceTable) prices = price_table_new(model, &counted, cluster);
-  if (balance_by_room(model, cluster, &layout, prices, &plan->split))
-    return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "plan: layer_split: \"balanced\": expected %d layers that %s can split into %d stages", model->blocks,
-              plan->framework->name, plan_stages(plan));
-  return FALSE;
 }

@@ -12,10 +12,10 @@
 gboolean balance_by_time(const Model *model, const PassLayout *passes, int stages, const PriceTable *prices,
                          LayerSplit *out);
 
-/* The same of those splits where each stage fits into its device, as
- * balance_plan() says; of all if none does. Stages of a mixed cluster take the
- * time of their devices, and of the sends that hold them up; there the split is
- * best for the whole pipeline phase, not its slowest stage alone (split.h). */
+/* The same of those splits where each stage fits into its device; of all if none does. A stage holds its states and
+ * as many activations as the schedule has in flight there; with several chunks a rank, a stage must fit into its part
+ * of what the rank has. Stages of a mixed cluster take the time of their devices, and of the sends that hold them up;
+ * there the split is best for the whole pipeline phase, not its slowest stage alone (split.h). */
 gboolean balance_by_room(const Model *model, const Cluster *cluster, const Layout *layout, const PriceTable *prices,
                          LayerSplit *out);
 
@@ -27,15 +27,5 @@ gboolean balance_freely(const Model *model, const Cluster *cluster, const Layout
                         LayerSplit *out);
 gboolean balance_fits(const Model *model, const Cluster *cluster, const Layout *layout, const PriceTable *prices,
                       const LayerSplit *split);
-
-/*
- * Fills in the split of a plan whose file asks for the best one, and does
- * nothing to others: as above, of those splits where each stage fits into the
- * device. A stage holds its states and as many activations as the schedule has
- * in flight there; with several chunks a rank, a stage must fit into its part of
- * what the rank has. If none fits, memory is ignored: the simulation says then
- * what is missing. TDP_ERROR_INPUT if the framework can run no split at all.
- */
-gboolean balance_plan(const Model *model, const Cluster *cluster, Plan *plan, GError **error);
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/files.h"
 #include "pages/rounding.h"
 #include "pages/volume.h"
-#include "program/balance.h"
+#include "search/balanced.h"
 #include "search/search.h"
 #include "sim/simulate.h"
 

@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "plan/plan.h"
-#include "program/balance.h"
+#include "search/balanced.h"
 #include "search/search.h"
 
 #include <gsl/gsl_errno.h>
