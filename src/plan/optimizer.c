@@ -30,24 +30,6 @@ static const OptimizerKind kinds[OPTIMIZER_COUNT] = {
 static const double format_bytes[FORMAT_COUNT] = { [FORMAT_FP32] = 4, [FORMAT_BF16] = 2, [FORMAT_FP16] = 2,
                                                    [FORMAT_FP8] = 1 };
 
-static const JsonField fields[] = {
-  { "optimizer", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, name), .names = optimizer_names },
-  { "sgd_momentum", JSON_REAL, G_STRUCT_OFFSET(Optimizer, momentum), FALSE, 0, 1 },
-  { "optimizer_block_size", JSON_INT, G_STRUCT_OFFSET(Optimizer, block), FALSE, 16, 65536 },
-  { "muon_num_ns_steps", JSON_INT, G_STRUCT_OFFSET(Optimizer, newton_steps), FALSE, 1, 100 },
-  { "muon_tp_mode", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, muon_mode), .names = muon_mode_names },
-  { "store_param_remainders", JSON_BOOL, G_STRUCT_OFFSET(Optimizer, remainders) },
-  { "main_params_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_MAIN_PARAMS]),
-    .names = state_format_names },
-  { "main_grads_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_MAIN_GRADS]), .names = state_format_names },
-  { "exp_avg_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_EXP_AVG]), .names = state_format_names },
-  { "exp_avg_sq_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_EXP_AVG_SQ]), .names = state_format_names },
-  { "grad_reduce_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_GRAD_REDUCE]),
-    .names = state_format_names },
-  { "tensor_reduce_dtype", JSON_ENUM, G_STRUCT_OFFSET(Optimizer, formats[STATE_TENSOR_REDUCE]),
-    .names = state_format_names },
-};
-
 Optimizer optimizer_default(void)
 {
   return (Optimizer) { .name = OPTIMIZER_ADAM, .momentum = 0.9, .block = 256, .newton_steps = 5 };
@@ -112,31 +94,6 @@ double optimizer_tensor_bytes(const Optimizer *o, const Tensor *t)
   if (kind->quantized && values < QUANTIZED_VALUES_MIN)
     return (2 * FP32_BYTES - quantized_bytes(o)) * values * t->count;
   return 0;
-}
-
-gboolean optimizer_read(const JsonDoc *doc, const cJSON *plan, Optimizer *out, GError **error)
-{
-  return json_read_foreign(doc, plan, fields, G_N_ELEMENTS(fields), out, error);
-}
-
-void optimizer_write(const Optimizer *o, JsonWriter *w)
-{
-  const Optimizer usual = optimizer_default();
-
-  json_put_string(w, "optimizer", optimizer_names[o->name]);
-  if (o->momentum != usual.momentum)
-    json_put_real(w, "sgd_momentum", o->momentum);
-  if (o->block != usual.block)
-    json_put_int(w, "optimizer_block_size", o->block);
-  if (o->newton_steps != usual.newton_steps)
-    json_put_int(w, "muon_num_ns_steps", o->newton_steps);
-  if (o->muon_mode != usual.muon_mode)
-    json_put_string(w, "muon_tp_mode", muon_mode_names[o->muon_mode]);
-  if (o->remainders)
-    json_put_bool(w, "store_param_remainders", TRUE);
-  for (int i = 0; i < STATE_COUNT; i++)
-    if (o->formats[i])
-      json_put_string(w, optimizer_state_names[i], state_format_names[o->formats[i]]);
 }
 
 void optimizer_label(const Optimizer *o, GString *text)

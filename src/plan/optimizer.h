@@ -97,10 +97,6 @@ typedef struct {
 
 double optimizer_tensor_bytes(const Optimizer *optimizer, const Tensor *tensor);
 
-/* Keys of a plan; `optimizer_write` leaves out what is as usual, but the name. */
-gboolean optimizer_read(const JsonDoc *doc, const cJSON *plan, Optimizer *out, GError **error);
-void optimizer_write(const Optimizer *optimizer, JsonWriter *writer);
-
 /* ", sgd, exp_avg bf16", or nothing for Adam with every format as usual. */
 void optimizer_label(const Optimizer *optimizer, GString *text);
 

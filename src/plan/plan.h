@@ -1,7 +1,7 @@
 /*
  * How a model is trained on a cluster: degrees, batch, schedule, sharding.
  *
- * The file's keys are the contract's (Megatron Core's names); plan_keys.c has
+ * The file's keys are the contract's (Megatron Core's names); keys.h has
  * the table, docs/plan.md the meaning and default of each. A plan is valid for
  * a model and a cluster when plan_check says so; nothing downstream can fail
  * after that.
@@ -187,9 +187,6 @@ int plan_mechanisms(const Plan *plan);
 gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error);
 gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
                     Framework **framework, GError **error);
-
-/* The keys that a plan file may have; NULL behind the last. */
-const char *plan_key_name(int i);
 
 /* Writes the whole plan as an object under `key`. */
 void plan_write(const Plan *plan, JsonWriter *writer, const char *key);

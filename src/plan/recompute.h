@@ -52,12 +52,6 @@ static inline guint recompute_modules(const RecomputeScope *scope)
 /* Layers of a stage that are made again, of `n`. */
 int recompute_of_stage(const RecomputeScope *scope, int stage, int n);
 
-/* The keys recompute_method, recompute_num_layers and recompute_modules of an object. */
-gboolean recompute_read(const JsonDoc *doc, const cJSON *object, RecomputeScope *out, GError **error);
-
-/* Writes what is not the default. */
-void recompute_write(const RecomputeScope *scope, JsonWriter *writer);
-
 /* Appends " block 4" or " of mlp+layernorm" to a label; nothing for the default. */
 void recompute_label(const RecomputeScope *scope, GString *text);
 

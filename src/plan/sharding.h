@@ -11,7 +11,7 @@
  *
  * Each choice that not every engine has is a ShardingChoice; a framework's file
  * lists those that it runs. To add one: a line here, its name and when a plan
- * takes it in check_sharding.c, its key in sharding_keys.c.
+ * takes it in check_sharding.c, its row in keys.c.
  */
 #ifndef TDP_PLAN_SHARDING_H
 #define TDP_PLAN_SHARDING_H
@@ -62,14 +62,6 @@ static inline gboolean offload_any(const Offload *o)
 {
   return o->optimizer || o->parameters || o->activations;
 }
-
-/* "zero_optimization" and "offload" of a plan; absent: nothing changes. */
-gboolean sharding_options_read(const JsonDoc *doc, const cJSON *plan, ShardingOptions *out, GError **error);
-gboolean offload_read(const JsonDoc *doc, const cJSON *plan, Offload *out, GError **error);
-
-/* What differs from the default; "offload" always, as a word where one says it. */
-void sharding_options_write(const ShardingOptions *options, JsonWriter *writer);
-void offload_write(const Offload *offload, JsonWriter *writer);
 
 /* For labels: "optimizer and parameters on the host", with NVMe named; NULL = nothing. Newly allocated. */
 char *offload_label(const Offload *offload);

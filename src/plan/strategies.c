@@ -71,15 +71,12 @@ static gboolean read_run(const JsonDoc *doc, const cJSON *item, const StrategyRu
   return TRUE;
 }
 
-gboolean strategies_read(const JsonDoc *doc, const cJSON *object, StrategyRun plan, LayerStrategies *out,
-                         GError **error)
+gboolean strategies_read(const JsonDoc *doc, const cJSON *list, StrategyRun plan, LayerStrategies *out, GError **error)
 {
-  const cJSON *list = json_get(object, "layer_strategies"), *item;
+  const cJSON *item;
   StrategyRun run;
 
   *out = (LayerStrategies) { 0 };
-  if (!list)
-    return TRUE;
   if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) == 0 || cJSON_GetArraySize(list) > STRATEGY_RUNS_MAX)
     return json_error(doc, list, error, "a list of 1 to %d objects", STRATEGY_RUNS_MAX);
   cJSON_ArrayForEach(item, list)
@@ -88,11 +85,11 @@ gboolean strategies_read(const JsonDoc *doc, const cJSON *object, StrategyRun pl
   return TRUE;
 }
 
-void strategies_write(const LayerStrategies *s, JsonWriter *w)
+void strategies_write(const LayerStrategies *s, JsonWriter *w, const char *key)
 {
   if (s->n == 0)
     return;
-  json_open(w, "layer_strategies", '[');
+  json_open(w, key, '[');
   for (int i = 0; i < s->n; i++) {
     const StrategyRun *run = &s->runs[i];
     json_open_line(w, NULL, '{');

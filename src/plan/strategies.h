@@ -45,9 +45,8 @@ gboolean strategies_append(LayerStrategies *strategies, StrategyRun run);
 /* Blocks of all runs. */
 int strategies_layers(const LayerStrategies *strategies);
 
-/* The key `layer_strategies` of an object; `plan` is what runs leave unsaid. */
-gboolean strategies_read(const JsonDoc *doc, const cJSON *object, StrategyRun plan, LayerStrategies *out,
-                         GError **error);
-void strategies_write(const LayerStrategies *strategies, JsonWriter *writer);
+/* A list of runs; `plan` is what they leave unsaid. Writes nothing where there are none. */
+gboolean strategies_read(const JsonDoc *doc, const cJSON *list, StrategyRun plan, LayerStrategies *out, GError **error);
+void strategies_write(const LayerStrategies *strategies, JsonWriter *writer, const char *key);
 
 #endif

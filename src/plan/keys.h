@@ -1,0 +1,72 @@
+/*
+ * The keys of a plan: one table from which follow reading and writing of plan files (plan_keys.c), what `--fix` and
+ * `--why-not` take (search/fixed.c), the columns of a certificate (cli/watch.c), what tells a search from another
+ * (search/fingerprint.c), the tables of docs/plan.md (tests/pages/page_plan.c) and the test that every exporter writes
+ * or names each key (tests/test_export_keys.c).
+ *
+ * To add a key: a field of Plan, or of a struct in it, with its default in plan_default(), and a row of the table in
+ * keys.c, where files have the key in their order. A key that a search chooses also has an entry of PlanKeyId.
+ */
+#ifndef TDP_PLAN_KEYS_H
+#define TDP_PLAN_KEYS_H
+
+#include "plan/plan.h"
+
+/* Keys that a search chooses, in the order of a certificate's columns, which end with the overlaps. */
+typedef enum {
+  KEY_OTHER, /* no search chooses it */
+  KEY_TP, KEY_PP, KEY_VPP, KEY_SPLIT_RANK, KEY_DP, KEY_CP, KEY_EP, KEY_ETP, KEY_MICRO_BATCH, KEY_SCHEDULE, KEY_ORDER,
+  KEY_TYPES, KEY_ZERO, KEY_SHARD_GROUP, KEY_SECONDARY, KEY_OFFLOAD, KEY_OPTIMIZER, KEY_SEQUENCE_PARALLEL, KEY_RECOMPUTE,
+  KEY_OVERLAP, KEY_COLUMNS_END,
+  KEY_DISPATCH = KEY_COLUMNS_END, KEY_RECOMPUTE_LAYERS,
+  KEY_COUNT,
+} PlanKeyId;
+
+/* A plan as its file says it: what stands otherwise there than in Plan follows it. */
+typedef struct {
+  Plan plan;
+  char *schedule, *framework; /* names */
+  DType precision;            /* plan_format() */
+  gboolean reshard;           /* weights do not stay gathered from forward to backward */
+} PlanFile;
+
+/* What `--fix` takes for a key. */
+typedef enum {
+  FIX_NONE,   /* it does not know the key */
+  FIX_NUMBER, /* a number of the field's range; of a switch 0 or 1 */
+  FIX_COUNT,  /* the same, and 0 for the default */
+  FIX_NAME,   /* one of `choices`, or of the field's names */
+  FIX_SWITCH, /* the same, and 0 and 1 for the first two */
+  FIX_OWN,    /* what fixed.c reads: `choices` says it in words */
+} FixKind;
+
+typedef struct {
+  JsonField field;     /* name in its object, type, place in PlanFile, range or names; JSON_ANY: `read` takes the value */
+  const char *object;  /* key of the object that it stands in; NULL = the plan's own */
+  PlanKeyId id;
+  const char *shorter; /* short name: of --fix, --why-not and certificates; NULL = none */
+  FixKind fix;
+  const char *const *choices; /* names that --fix takes in place of the field's, NULL-terminated */
+  PlanPart part;       /* of the plan that it belongs to: which rules read it, and whether it changes passes */
+  gboolean always;     /* written whatever its value, else where that is not the default */
+  gboolean (*matters)(const Plan *plan); /* written where this holds; NULL = as `always` says */
+  gboolean whole;      /* a JSON_REAL that is written without a fraction */
+  gboolean (*read)(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
+  gboolean (*write)(const Plan *plan, JsonWriter *writer); /* FALSE, or NULL: its object of keys says it */
+  const char *unit;    /* what a number counts, or the form of a value without type or names; NULL = none */
+  const char *meaning, *usual; /* for docs/plan.md: what it does, and its default where a plan file lacks it */
+} PlanKey;
+
+/* Ends with a row without field.key; keys of an object stand behind it. */
+extern const PlanKey plan_keys[];
+
+/* The row of a key that a search chooses. */
+const PlanKey *plan_key_of(PlanKeyId id);
+
+/* The first of an object's own keys, which stand in a row; NULL if the key is none of an object. */
+const PlanKey *plan_key_members(const PlanKey *key);
+
+/* The plan as its file says it; strings are not newly allocated. */
+PlanFile plan_as_file(const Plan *plan);
+
+#endif
