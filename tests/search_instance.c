@@ -106,7 +106,7 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
 static void fix_degrees(Instance *in, GRand *rand)
 {
   Fixed *f = &in->options.fixed;
-  int *const fixed[] = { &f->tp, &f->cp, &f->dp, &f->pp };
+  int *const fixed[] = { &f->value[KEY_TP], &f->value[KEY_CP], &f->value[KEY_DP], &f->value[KEY_PP] };
   int degrees[] = { 1, 1, 1, 1 }, alone = in->framework->single_process ? 2 : -1;
 
   for (int left = in->base.gpus; left > 1; left /= 2) {
@@ -130,23 +130,23 @@ void instance_fix(Instance *in, GRand *rand)
   int zero_max = in->framework->zero_max;
 
   *f = fixed_none();
-  f->zero = maybe(rand, 2, g_rand_boolean(rand) ? zero_max : g_rand_int_range(rand, 0, zero_max + 1));
+  f->value[KEY_ZERO] = maybe(rand, 2, g_rand_boolean(rand) ? zero_max : g_rand_int_range(rand, 0, zero_max + 1));
   fix_degrees(in, rand);
-  f->micro_batch = maybe(rand, 3, 1);
-  f->overlap = maybe(rand, 2, g_rand_int_range(rand, 0, 2));
-  f->sequence_parallel = maybe(rand, 4, g_rand_int_range(rand, 0, 2));
-  f->recompute = maybe(rand, 3, g_rand_int_range(rand, 0, RECOMPUTE_COUNT));
+  f->value[KEY_MICRO_BATCH] = maybe(rand, 3, 1);
+  f->value[KEY_OVERLAP] = maybe(rand, 2, g_rand_int_range(rand, 0, 2));
+  f->value[KEY_SEQUENCE_PARALLEL] = maybe(rand, 4, g_rand_int_range(rand, 0, 2));
+  f->value[KEY_RECOMPUTE] = maybe(rand, 3, g_rand_int_range(rand, 0, RECOMPUTE_COUNT));
   if (g_rand_int_range(rand, 0, 4) == 0) {
-    f->recompute = RECOMPUTE_FULL;
-    f->recompute_layers = 0; /* any count of layers */
+    f->value[KEY_RECOMPUTE] = RECOMPUTE_FULL;
+    f->value[KEY_RECOMPUTE_LAYERS] = 0; /* any count of layers */
   }
-  f->dispatch = maybe(rand, 3, one_of(rand, in->framework->dispatch));
+  f->value[KEY_DISPATCH] = maybe(rand, 3, one_of(rand, in->framework->dispatch));
   in->options.space = g_rand_int_range(rand, 0, 16);
   gboolean persists = in->framework->sharding >> CHOICE_PERSISTENCE & 1 && g_rand_boolean(rand);
-  f->zero = persists ? 3 : f->zero;
+  f->value[KEY_ZERO] = persists ? 3 : f->value[KEY_ZERO];
   in->base.sharding.persistence = persists ? 1000 : 0;
   if (g_rand_int_range(rand, 0, 8) == 0) /* one that no framework's default space has, too */
-    f->schedule = schedules[g_rand_int_range(rand, 0, 21)];
+    f->value[KEY_SCHEDULE] = g_rand_int_range(rand, 0, 21);
 }
 
 typedef struct {

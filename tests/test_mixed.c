@@ -153,7 +153,7 @@ START_TEST(search_agrees_with_brute_force)
   in.cluster->types[1]->device.memory_bytes = MIN(3e9, in.cluster->types[1]->device.memory_bytes);
   in.cluster->device.memory_bytes = in.cluster->types[0]->device.memory_bytes;
   if (_i == 2)
-    in.options.fixed.schedule = schedule_find("dualpipe");
+    in.options.fixed.value[KEY_SCHEDULE] = schedule_index(schedule_find("dualpipe"));
   ck_assert_uint_gt(instance_check(&in), 0);
   instance_clear(&in);
 }

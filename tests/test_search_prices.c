@@ -309,14 +309,11 @@ END_TEST
 /* What a plan of the space is fixed to. */
 static void fix_to(Fixed *f, const Plan *p)
 {
-  f->tp = p->tp;
-  f->pp = p->pp;
-  f->vpp = p->vpp;
-  f->dp = p->dp;
-  f->cp = p->cp;
-  f->zero = p->zero;
-  f->micro_batch = p->micro_batch;
-  f->sequence_parallel = p->sequence_parallel;
+  static const PlanKeyId keys[] = { KEY_TP, KEY_PP, KEY_VPP, KEY_DP, KEY_CP, KEY_ZERO, KEY_MICRO_BATCH,
+                                    KEY_SEQUENCE_PARALLEL };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
+    f->value[keys[i]] = G_STRUCT_MEMBER(int, p, plan_key_of(keys[i])->field.offset);
 }
 
 /* The best plan stays the best, to the last bit, where the space is cut down to plans of its own degrees. */
@@ -361,7 +358,7 @@ START_TEST(zero3_first_stage)
   base.seq = 8192;
   ck_assert(fixed_parse("--fix", "zero=3,cp=4,sp=0,overlap=1,recompute=none,tp=2,mbs=1", &options.fixed, NULL));
   for (int dp = 0; dp < 2; dp++) {
-    options.fixed.dp = dp ? 1 : -1;
+    options.fixed.value[KEY_DP] = dp ? 1 : -1;
     g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
     ck_assert_uint_eq(r->best->len, 1);
     best[dp] = g_array_index(r->best, Found, 0).value;

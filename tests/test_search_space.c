@@ -121,8 +121,8 @@ START_TEST(varuna_agrees)
   in.base = plan_default(in.model, in.framework);
   in.base.gpus = in.cluster->devices;
   in.base.global_batch = 8 * g_rand_int_range(rand, 1, 4);
-  in.options.fixed.pp = pp;
-  in.options.fixed.schedule = schedule_find("varuna");
+  in.options.fixed.value[KEY_PP] = pp;
+  in.options.fixed.value[KEY_SCHEDULE] = schedule_index(schedule_find("varuna"));
   g_clear_pointer(&in.framework->excludes, g_array_unref); /* 16 bits that no ranks share, among others */
   g_autoptr(GArray) all = instance_plans(&in);
   ck_assert_uint_gt(all->len, 0);
@@ -155,8 +155,8 @@ START_TEST(prediction_modules_agree)
   in.base = plan_default(in.model, in.framework);
   in.base.gpus = 8;
   in.base.global_batch = 16;
-  in.options.fixed.pp = 4;
-  in.options.fixed.schedule = schedule;
+  in.options.fixed.value[KEY_PP] = 4;
+  in.options.fixed.value[KEY_SCHEDULE] = schedule_index(schedule);
   g_autoptr(GArray) all = instance_plans(&in);
   ck_assert_int_eq(all->len > 0, schedule->vocabulary == 0);
   instance_check(&in);
@@ -186,7 +186,7 @@ START_TEST(encoder_decoders_agree)
   in.base = plan_default(in.model, in.framework);
   in.base.gpus = 2;
   in.base.global_batch = 4;
-  in.options.fixed.pp = 2;
+  in.options.fixed.value[KEY_PP] = 2;
   in.options.top = 3;
   g_autoptr(SearchResult) found = search(in.model, in.cluster, &in.options, NULL);
   for (guint i = 0; i < found->best->len; i++)
@@ -213,7 +213,7 @@ START_TEST(activations_go_to_the_host)
   in.base.gpus = 2;
   in.base.global_batch = 4;
   in.options.space = SPACE_OFFLOAD;
-  in.options.fixed.overlap = 1;
+  in.options.fixed.value[KEY_OVERLAP] = 1;
   in.options.top = 3;
   g_autoptr(GArray) all = instance_plans(&in);
   for (guint i = 0; i < all->len; i++) {

@@ -43,8 +43,8 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
 
   plan->seq = o->base->seq;
   plan->global_batch = o->base->global_batch;
-  if (plan->gpus != devices || cluster->devices != devices || plan->split.stages || o->fixed.micro_batch >= 0 ||
-      plan_check(plan, model, cluster, NULL) != RULE_NONE)
+  if (plan->gpus != devices || cluster->devices != devices || plan->split.stages ||
+      o->fixed.value[KEY_MICRO_BATCH] >= 0 || plan_check(plan, model, cluster, NULL) != RULE_NONE)
     return FALSE;
   g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
   trace_metrics(trace, &m);
@@ -56,18 +56,19 @@ static gboolean weights_alone_exceed(const Model *model, const Cluster *cluster,
 {
   double bytes = (double)model->params * dtype_bytes[options->base->precision] / devices;
 
-  return bytes > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) && options->fixed.offload < 0;
+  return bytes > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
+         options->fixed.value[KEY_OFFLOAD] < 0;
 }
 
 /* With the least of what a plan holds for each micro-batch, where that is free: few plans that fit have none of these. */
 static gboolean ask_lean(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out)
 {
-  if (o.fixed.micro_batch >= 0 && o.fixed.recompute >= 0)
+  int *size = &o.fixed.value[KEY_MICRO_BATCH], *recompute = &o.fixed.value[KEY_RECOMPUTE];
+
+  if (*size >= 0 && *recompute >= 0)
     return FALSE;
-  if (o.fixed.micro_batch < 0)
-    o.fixed.micro_batch = 1;
-  if (o.fixed.recompute < 0)
-    o.fixed.recompute = RECOMPUTE_FULL;
+  *size = *size < 0 ? 1 : *size;
+  *recompute = *recompute < 0 ? RECOMPUTE_FULL : *recompute;
   return ask(model, cluster, o, devices, out);
 }
 
@@ -293,7 +294,7 @@ static Answer *largest_batch(const Asked *q)
   Found best;
 
   for (int size = batch; size >= 1; size--) {
-    o.fixed.micro_batch = size;
+    o.fixed.value[KEY_MICRO_BATCH] = size;
     if (batch % size == 0 && ask_either(q, q->model, &o, &likely, NULL) &&
         ask_either(q, q->model, &o, NULL, &best)) {
       g_string_printf(a->says,

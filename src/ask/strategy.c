@@ -172,12 +172,12 @@ static const char *try_recipe(const Situation *s, const Recipe *r, Found *out)
     return reject_name(RULE_HEADS);
   options.top = 1;
   options.over = FALSE;
-  options.fixed.tp = r->tp == NODE || r->tp == ALL ? degree : r->tp;
-  options.fixed.pp = r->pp == ALL ? s->node : r->pp;
-  options.fixed.zero = r->zero;
-  options.fixed.cp = r->pp == ANY ? options.fixed.cp : 1;
-  options.fixed.dp = -1;
-  options.fixed.offload = r->offload;
+  options.fixed.value[KEY_TP] = r->tp == NODE || r->tp == ALL ? degree : r->tp;
+  options.fixed.value[KEY_PP] = r->pp == ALL ? s->node : r->pp;
+  options.fixed.value[KEY_ZERO] = r->zero;
+  options.fixed.value[KEY_CP] = r->pp == ANY ? options.fixed.value[KEY_CP] : 1;
+  options.fixed.value[KEY_DP] = -1;
+  options.fixed.value[KEY_OFFLOAD] = r->offload;
   g_autoptr(SearchResult) found = search(s->asked->model, s->asked->cluster, &options, NULL);
   if (found->best->len == 0)
     return rejection(found);

@@ -499,7 +499,7 @@ static void search_on_host(Planning *p, const SearchOptions *options, gint64 beg
 {
   SearchOptions wider = *options;
 
-  if (options->space & SPACE_OFFLOAD || options->fixed.offload >= 0 || options->state || options->audit ||
+  if (options->space & SPACE_OFFLOAD || options->fixed.value[KEY_OFFLOAD] >= 0 || options->state || options->audit ||
       p->found->open > 0 || p->found->cut)
     return;
   wider.space |= SPACE_OFFLOAD;

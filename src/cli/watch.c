@@ -11,14 +11,22 @@
 /* And between two looks at signals while a space is walked. */
 #define LOOKED_EVERY 5000
 
+static GString *certificate_new(void)
+{
+  GString *s = g_string_new(NULL);
+
+  for (int id = KEY_OTHER + 1; id < KEY_COLUMNS_END; id++)
+    g_string_append_printf(s, "%s,", plan_key_of(id)->shorter);
+  return g_string_append(s, "plans,settled,value\n");
+}
+
 void watch_init(Watch *w, double limit_s, gboolean certificate)
 {
   *w = (Watch) { .limit_s = limit_s, .began = g_get_monotonic_time(), .terminal = isatty(STDERR_FILENO),
                   .searches = -1 };
   w->shown = w->began;
   if (certificate)
-    w->certificate = g_string_new("tp,pp,vpp,split_rank,dp,cp,ep,etp,mbs,schedule,order,types,zero,shard,hpz,offload,optimizer,sp,"
-                                  "recompute,overlap,plans,settled,value\n");
+    w->certificate = certificate_new();
   sigemptyset(&w->signals);
   sigaddset(&w->signals, SIGTERM);
   sigaddset(&w->signals, SIGINT);
@@ -89,50 +97,85 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
   return w->stopped || (late && at->walking);
 }
 
-/* Node types along the pipeline, of a mixed cluster. */
-static void write_types(GString *s, const Plan *p)
+/* ---- cells of a plan whose keys are no single number or name ---- */
+
+static void add_expert_tensor(GString *s, const Plan *p)
+{
+  g_string_append_printf(s, "%d", plan_expert_tensor(p));
+}
+
+static void add_schedule(GString *s, const Plan *p)
+{
+  g_string_append(s, p->schedule->name);
+}
+
+static void add_types(GString *s, const Plan *p)
 {
   for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
     g_string_append_printf(s, "%s%s", i ? "+" : "", p->types[i]);
-  g_string_append_c(s, ',');
 }
 
 /* A list as one cell: commas divide columns. */
-static char *one_cell(const char *list)
+static void add_list(GString *s, const char *list)
 {
   g_auto(GStrv) parts = g_strsplit(list, ", ", -1);
-  return g_strjoinv("+", parts);
+  g_autofree char *cell = g_strjoinv("+", parts);
+
+  g_string_append(s, cell);
+}
+
+static void add_offload(GString *s, const Plan *p)
+{
+  g_autofree char *label = offload_label(&p->offload);
+
+  add_list(s, label ? label : "none");
 }
 
 /* Its name, and formats of states that are not as usual. */
-static char *optimizer_cell(const Optimizer *o)
+static void add_optimizer(GString *s, const Plan *p)
 {
-  g_autoptr(GString) s = g_string_new(o->name == OPTIMIZER_ADAM ? ", adam" : NULL);
+  g_autoptr(GString) label = g_string_new(p->optimizer.name == OPTIMIZER_ADAM ? ", adam" : NULL);
 
-  optimizer_label(o, s);
-  return one_cell(s->str + strlen(", "));
+  optimizer_label(&p->optimizer, label);
+  add_list(s, label->str + strlen(", "));
 }
 
-/* Choices of a plan; of several that are settled at once, those that they share. */
-static void write_choices(GString *s, const Plan *p, int how, gint64 plans)
+static void add_recompute(GString *s, const Plan *p)
 {
-  const Overlap *on = &p->overlap;
-  g_autofree char *offload = offload_label(&p->offload);
-  g_autofree char *stored = one_cell(offload ? offload : "none"), *optimizer = optimizer_cell(&p->optimizer);
-  g_autofree char *overlaps = g_strconcat(on->gradients ? "g" : "", on->parameters ? "p" : "", on->pipeline ? "s" : "",
-                                          on->tensor ? "t" : "", NULL);
-
-  if (plans > 1 && how < REJECT_MEMORY) {
-    g_string_append(s, "any,any,any,any,any,any,any,any,");
-    return;
-  }
-  g_string_append_printf(s, "%d,%d,%d,%s,%s,%d,%s", p->zero, p->shard_group, p->sharding.secondary,
-                         stored, optimizer, p->sequence_parallel, recompute_names[p->recompute]);
+  g_string_append(s, recompute_names[p->recompute]);
   if (recompute_counts(&p->scope))
     g_string_append_printf(s, ":%d", p->scope.layers);
-  g_string_append_printf(s, ",%s,", plans > 1 ? "any" : *overlaps ? overlaps : "none");
 }
 
+static void add_overlaps(GString *s, const Plan *p)
+{
+  const Overlap *on = &p->overlap;
+  gboolean any = on->gradients || on->parameters || on->pipeline || on->tensor;
+
+  g_string_append_printf(s, "%s%s%s%s%s", on->gradients ? "g" : "", on->parameters ? "p" : "", on->pipeline ? "s" : "",
+                         on->tensor ? "t" : "", any ? "" : "none");
+}
+
+static void add_cell(GString *s, const PlanKey *key, const Plan *plan)
+{
+  static void (*const own[KEY_COLUMNS_END])(GString *, const Plan *) = {
+    [KEY_ETP] = add_expert_tensor, [KEY_SCHEDULE] = add_schedule, [KEY_TYPES] = add_types, [KEY_OFFLOAD] = add_offload,
+    [KEY_OPTIMIZER] = add_optimizer, [KEY_RECOMPUTE] = add_recompute, [KEY_OVERLAP] = add_overlaps };
+
+  if (own[key->id]) {
+    own[key->id](s, plan);
+    return;
+  }
+  const char *const *names = key->choices ? key->choices : key->field.names;
+  int value = G_STRUCT_MEMBER(int, plan, key->field.offset);
+  if (names)
+    g_string_append(s, names[value]);
+  else
+    g_string_append_printf(s, "%d", value);
+}
+
+/* Of several plans that are settled at once, keys in which they may differ are `any`: overlaps; where a rule turned them
+ * down, all keys of passes and states. */
 static void write_settled(gpointer data, const Plan *p, int how, double value, gint64 plans)
 {
   GString *s = ((Watch *)data)->certificate;
@@ -140,11 +183,14 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
 
   if (!isnan(value))
     g_ascii_dtostr(number, sizeof number, value);
-  g_string_append_printf(s, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,", p->tp, p->pp, p->vpp, p->split_rank, p->dp, p->cp,
-                         p->ep, plan_expert_tensor(p), p->micro_batch, p->schedule->name,
-                         fixed_orders[p->pipeline_inner]);
-  write_types(s, p);
-  write_choices(s, p, how, plans);
+  for (int id = KEY_OTHER + 1; id < KEY_COLUMNS_END; id++) {
+    const PlanKey *key = plan_key_of(id);
+    if (plans > 1 && (id == KEY_OVERLAP || (how < REJECT_MEMORY && key->part >= PLAN_PASSES)))
+      g_string_append(s, "any");
+    else
+      add_cell(s, key, p);
+    g_string_append_c(s, ',');
+  }
   g_string_append_printf(s, "%" G_GINT64_FORMAT ",%s,%s\n", plans, settled_name(how), number);
 }
 

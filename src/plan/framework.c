@@ -142,10 +142,9 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule)
 {
-  for (int i = 0; schedules[i]; i++)
-    if (schedules[i] == schedule)
-      return framework->schedules >> i & 1;
-  return FALSE;
+  int i = schedule_index(schedule);
+
+  return i >= 0 && framework->schedules >> i & 1;
 }
 
 /* Names of schedules as bits. */

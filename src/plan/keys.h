@@ -41,7 +41,7 @@ typedef enum {
 } FixKind;
 
 typedef struct {
-  JsonField field;     /* name in its object, type, place in PlanFile, range or names; JSON_ANY: `read` takes the value */
+  JsonField field;     /* name in its object, type, place in PlanFile, range or names; `read` takes JSON_ANY */
   const char *object;  /* key of the object that it stands in; NULL = the plan's own */
   PlanKeyId id;
   const char *shorter; /* short name: of --fix, --why-not and certificates; NULL = none */

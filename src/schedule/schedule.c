@@ -48,6 +48,14 @@ const Schedule *schedule_find(const char *name)
   return NULL;
 }
 
+int schedule_index(const Schedule *schedule)
+{
+  for (int i = 0; schedules[i]; i++)
+    if (schedules[i] == schedule)
+      return i;
+  return -1;
+}
+
 gboolean shape_refuse(GError **error, const char *format, ...)
 {
   va_list args;

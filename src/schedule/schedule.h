@@ -124,6 +124,9 @@ extern const Schedule *const schedules[];
 /* By name or alias; NULL if there is none. */
 const Schedule *schedule_find(const char *name);
 
+/* Its index in schedules[]; -1 if it is not there, as one of a file. */
+int schedule_index(const Schedule *schedule);
+
 /* Checks the shape against the schedule's chunk range and its own rule. */
 gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GError **error);
 

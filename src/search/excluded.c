@@ -3,28 +3,28 @@
 /* The fixed value that makes a plan have a feature: `value`, or whatever is above it. */
 static const struct {
   Feature feature;
-  gsize offset;
+  PlanKeyId key;
   int value;
   gboolean above;
 } asks[] = {
-  { FEATURE_TENSOR, G_STRUCT_OFFSET(Fixed, tp), 1, TRUE },
-  { FEATURE_PIPELINE, G_STRUCT_OFFSET(Fixed, pp), 1, TRUE },
-  { FEATURE_CONTEXT, G_STRUCT_OFFSET(Fixed, cp), 1, TRUE },
-  { FEATURE_EXPERT_PARALLEL, G_STRUCT_OFFSET(Fixed, ep), 1, TRUE },
-  { FEATURE_SEQUENCE_PARALLEL, G_STRUCT_OFFSET(Fixed, sequence_parallel), 1, FALSE },
-  { FEATURE_WHOLE_ROWS, G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, FALSE },
-  { FEATURE_SELECTIVE, G_STRUCT_OFFSET(Fixed, recompute), RECOMPUTE_SELECTIVE, FALSE },
-  { FEATURE_RECOMPUTE_BLOCK, G_STRUCT_OFFSET(Fixed, recompute_layers), -1, TRUE },
-  { FEATURE_ZERO_0, G_STRUCT_OFFSET(Fixed, zero), 0, FALSE },
-  { FEATURE_ZERO_1, G_STRUCT_OFFSET(Fixed, zero), 1, FALSE },
-  { FEATURE_ZERO_2, G_STRUCT_OFFSET(Fixed, zero), 2, FALSE },
-  { FEATURE_ZERO_3, G_STRUCT_OFFSET(Fixed, zero), 3, FALSE },
-  { FEATURE_SHARD_GROUP, G_STRUCT_OFFSET(Fixed, shard_group), 0, TRUE },
-  { FEATURE_CONTEXT_CUT, G_STRUCT_OFFSET(Fixed, shard_group), 0, TRUE },
-  { FEATURE_OPTIMIZER_ALONE, G_STRUCT_OFFSET(Fixed, offload), 1, FALSE },
-  { FEATURE_CLIENT_OPTIMIZER, G_STRUCT_OFFSET(Fixed, optimizer), OPTIMIZER_SGD, TRUE },
-  { FEATURE_OTHER_OPTIMIZER, G_STRUCT_OFFSET(Fixed, optimizer), OPTIMIZER_ADAMW, TRUE },
-  { FEATURE_MUON, G_STRUCT_OFFSET(Fixed, optimizer), OPTIMIZER_MUON, FALSE },
+  { FEATURE_TENSOR, KEY_TP, 1, TRUE },
+  { FEATURE_PIPELINE, KEY_PP, 1, TRUE },
+  { FEATURE_CONTEXT, KEY_CP, 1, TRUE },
+  { FEATURE_EXPERT_PARALLEL, KEY_EP, 1, TRUE },
+  { FEATURE_SEQUENCE_PARALLEL, KEY_SEQUENCE_PARALLEL, 1, FALSE },
+  { FEATURE_WHOLE_ROWS, KEY_SEQUENCE_PARALLEL, 0, FALSE },
+  { FEATURE_SELECTIVE, KEY_RECOMPUTE, RECOMPUTE_SELECTIVE, FALSE },
+  { FEATURE_RECOMPUTE_BLOCK, KEY_RECOMPUTE_LAYERS, -1, TRUE },
+  { FEATURE_ZERO_0, KEY_ZERO, 0, FALSE },
+  { FEATURE_ZERO_1, KEY_ZERO, 1, FALSE },
+  { FEATURE_ZERO_2, KEY_ZERO, 2, FALSE },
+  { FEATURE_ZERO_3, KEY_ZERO, 3, FALSE },
+  { FEATURE_SHARD_GROUP, KEY_SHARD_GROUP, 0, TRUE },
+  { FEATURE_CONTEXT_CUT, KEY_SHARD_GROUP, 0, TRUE },
+  { FEATURE_OPTIMIZER_ALONE, KEY_OFFLOAD, 1, FALSE },
+  { FEATURE_CLIENT_OPTIMIZER, KEY_OPTIMIZER, OPTIMIZER_SGD, TRUE },
+  { FEATURE_OTHER_OPTIMIZER, KEY_OPTIMIZER, OPTIMIZER_ADAMW, TRUE },
+  { FEATURE_MUON, KEY_OPTIMIZER, OPTIMIZER_MUON, FALSE },
 };
 
 static guint64 fixed_features(const Fixed *fixed)
@@ -32,7 +32,7 @@ static guint64 fixed_features(const Fixed *fixed)
   guint64 features = 0;
 
   for (gsize i = 0; i < G_N_ELEMENTS(asks); i++) {
-    int value = G_STRUCT_MEMBER(int, fixed, asks[i].offset);
+    int value = fixed->value[asks[i].key];
     if (asks[i].above ? value > asks[i].value : value == asks[i].value)
       features |= G_GUINT64_CONSTANT(1) << asks[i].feature;
   }

@@ -41,7 +41,7 @@ static void add_question(GChecksum *sum, const SearchOptions *o)
   Fixed fixed = o->fixed;
   JsonWriter w;
 
-  fixed.optimizer = -1; /* the plan has it */
+  fixed.value[KEY_OPTIMIZER] = -1; /* the plan has it */
   json_writer_init(&w, text);
   plan_write(&plan, &w, NULL);
   fixed_write(&fixed, text);

@@ -4,30 +4,17 @@
 
 Fixed fixed_none(void)
 {
-  return (Fixed) { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL };
+  Fixed none;
+
+  for (int id = 0; id < KEY_COUNT; id++)
+    none.value[id] = -1;
+  return none;
 }
 
-typedef struct {
-  const char *key;
-  gsize offset;
-  int min, max;
-} FixedKey;
-
-static const FixedKey fixed_keys[] = {
-  { "tp", G_STRUCT_OFFSET(Fixed, tp), 1, 1 << 24 },
-  { "pp", G_STRUCT_OFFSET(Fixed, pp), 1, 1 << 24 },
-  { "vpp", G_STRUCT_OFFSET(Fixed, vpp), 1, 1 << 24 },
-  { "split_rank", G_STRUCT_OFFSET(Fixed, split_rank), 0, 1 << 24 },
-  { "dp", G_STRUCT_OFFSET(Fixed, dp), 1, 1 << 24 },
-  { "cp", G_STRUCT_OFFSET(Fixed, cp), 1, 1 << 24 },
-  { "ep", G_STRUCT_OFFSET(Fixed, ep), 1, 1 << 24 },
-  { "etp", G_STRUCT_OFFSET(Fixed, etp), 1, 1 << 24 },
-  { "mbs", G_STRUCT_OFFSET(Fixed, micro_batch), 1, 1 << 24 },
-  { "zero", G_STRUCT_OFFSET(Fixed, zero), 0, 3 },
-  { "shard", G_STRUCT_OFFSET(Fixed, shard_group), 0, 1 << 24 },
-  { "overlap", G_STRUCT_OFFSET(Fixed, overlap), 0, 1 },
-  { "sp", G_STRUCT_OFFSET(Fixed, sequence_parallel), 0, 1 },
-};
+const Schedule *fixed_schedule(const Fixed *fixed)
+{
+  return fixed->value[KEY_SCHEDULE] >= 0 ? schedules[fixed->value[KEY_SCHEDULE]] : NULL;
+}
 
 static gboolean bad_fix(GError **error, const char *key, const char *value, const char *expected)
 {
@@ -35,78 +22,87 @@ static gboolean bad_fix(GError **error, const char *key, const char *value, cons
   return FALSE;
 }
 
-static gboolean fix_number(const FixedKey *key, const char *value, Fixed *out, GError **error)
+/* Not one of a key's names: "a, b or c". */
+static gboolean bad_name(const PlanKey *key, const char *const *names, const char *value, GError **error)
 {
+  g_autoptr(GString) list = g_string_new(names[0]);
+
+  for (int i = 1; names[i]; i++)
+    g_string_append_printf(list, "%s%s", names[i + 1] ? ", " : " or ", names[i]);
+  return bad_fix(error, key->shorter, value, list->str);
+}
+
+static gboolean fix_number(const PlanKey *key, const char *value, Fixed *out, GError **error)
+{
+  gboolean is_switch = key->field.type == JSON_BOOL;
+  int min = key->fix == FIX_COUNT ? 0 : (int)key->field.min, max = is_switch ? 1 : (int)key->field.max;
   gint64 number;
 
-  if (!g_ascii_string_to_signed(value, 10, key->min, key->max, &number, NULL)) {
-    g_autofree char *expected = g_strdup_printf("an integer from %d to %d", key->min, key->max);
-    return bad_fix(error, key->key, value, expected);
+  if (!g_ascii_string_to_signed(value, 10, min, max, &number, NULL)) {
+    g_autofree char *expected = g_strdup_printf("an integer from %d to %d", min, max);
+    return bad_fix(error, key->shorter, value, expected);
   }
-  if (G_STRUCT_MEMBER(int, out, key->offset) >= 0)
-    return bad_fix(error, key->key, value, "each key once");
-  G_STRUCT_MEMBER(int, out, key->offset) = (int)number;
+  if (out->value[key->id] >= 0)
+    return bad_fix(error, key->shorter, value, "each key once");
+  out->value[key->id] = (int)number;
   return TRUE;
+}
+
+static gboolean fix_name(const PlanKey *key, const char *value, Fixed *out, GError **error)
+{
+  const char *const *names = key->choices ? key->choices : key->field.names;
+  gboolean digit = key->fix == FIX_SWITCH && (g_str_equal(value, "0") || g_str_equal(value, "1"));
+
+  out->value[key->id] = digit ? *value - '0' : names_find(names, value);
+  return out->value[key->id] >= 0 || bad_name(key, names, value, error);
 }
 
 /* A granularity; "full:4" are 4 layers of each stage, "full:any" some. */
-static gboolean fix_recompute(const char *value, Fixed *out, GError **error)
+static gboolean fix_recompute(const PlanKey *key, const char *value, Fixed *out, GError **error)
 {
   g_auto(GStrv) parts = g_strsplit(value, ":", 2);
   gint64 layers = 0;
+  int recompute = parts[0] ? names_find(recompute_names, parts[0]) : -1;
 
-  out->recompute = parts[0] ? names_find(recompute_names, parts[0]) : -1;
-  if (out->recompute < 0 || (parts[1] && out->recompute != RECOMPUTE_FULL) ||
+  if (recompute < 0 || (parts[1] && recompute != RECOMPUTE_FULL) ||
       (parts[1] && !g_str_equal(parts[1], "any") &&
        !g_ascii_string_to_signed(parts[1], 10, 1, SPLIT_LAYERS_MAX, &layers, NULL)))
-    return bad_fix(error, "recompute", value, "none, selective, full, full:N (layers of a stage) or full:any");
-  out->recompute_layers = parts[1] ? (int)layers : -1;
+    return bad_name(key, key->choices, value, error);
+  out->value[KEY_RECOMPUTE] = recompute;
+  out->value[KEY_RECOMPUTE_LAYERS] = parts[1] ? (int)layers : -1;
   return TRUE;
 }
 
-const char *const fixed_orders[] = { "tp-dp-pp", "tp-pp-dp", NULL };
-
-/* Nothing, the optimizer, it and weights, both on NVMe. */
-static const char *const fixed_offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
-
-/* By name, or 0 and 1 for the first two. */
-static gboolean fix_offload(const char *value, Fixed *out, GError **error)
+static gboolean fix_schedule(const PlanKey *key, const char *value, Fixed *out, GError **error)
 {
-  int named = names_find(fixed_offloads, value);
+  const Schedule *schedule = schedule_find(value);
 
-  out->offload = named >= 0 ? named : g_str_equal(value, "0") ? 0 : g_str_equal(value, "1") ? 1 : -1;
-  return out->offload >= 0 || bad_fix(error, "offload", value,
-                                     "none, optimizer, parameters (and optimizer) or nvme (both)");
+  out->value[KEY_SCHEDULE] = schedule ? schedule_index(schedule) : -1;
+  return schedule || bad_name(key, key->choices, value, error);
 }
 
-static gboolean fix_one(const char *key, const char *value, Fixed *out, GError **error)
+static gboolean fix_value(const PlanKey *key, const char *value, Fixed *out, GError **error)
 {
-  for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
-    if (g_str_equal(fixed_keys[i].key, key))
-      return fix_number(&fixed_keys[i], value, out, error);
-  if (g_str_equal(key, "recompute"))
-    return fix_recompute(value, out, error);
-  if (g_str_equal(key, "offload"))
-    return fix_offload(value, out, error);
-  if (g_str_equal(key, "dispatcher")) {
-    out->dispatch = names_find(expert_dispatch_names, value);
-    return out->dispatch >= 0 || bad_fix(error, key, value, "alltoall, allgather, flex or hybridep");
+  if (key->fix == FIX_NUMBER || key->fix == FIX_COUNT)
+    return fix_number(key, value, out, error);
+  if (key->fix == FIX_NAME || key->fix == FIX_SWITCH)
+    return fix_name(key, value, out, error);
+  return (key->id == KEY_SCHEDULE ? fix_schedule : fix_recompute)(key, value, out, error);
+}
+
+static gboolean fix_one(const char *name, const char *value, Fixed *out, GError **error)
+{
+  g_autoptr(GString) known = g_string_new("one of the keys ");
+
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
+    const PlanKey *key = plan_key_of(id);
+    if (key->fix == FIX_NONE)
+      continue;
+    if (g_str_equal(key->shorter, name))
+      return fix_value(key, value, out, error);
+    g_string_append_printf(known, "%s%s", id == KEY_OTHER + 1 ? "" : ", ", key->shorter);
   }
-  if (g_str_equal(key, "order")) {
-    out->order = names_find(fixed_orders, value);
-    return out->order >= 0 || bad_fix(error, key, value, "tp-dp-pp or tp-pp-dp");
-  }
-  if (g_str_equal(key, "optimizer")) {
-    out->optimizer = names_find(optimizer_names, value);
-    return out->optimizer >= 0 || bad_fix(error, key, value, "adam, adamw, sgd, adafactor, adam8bit or muon");
-  }
-  if (g_str_equal(key, "schedule")) {
-    out->schedule = schedule_find(value);
-    return out->schedule || bad_fix(error, key, value, "the name of a schedule");
-  }
-  return bad_fix(error, key, value,
-                 "one of the keys tp, pp, vpp, split_rank, dp, cp, ep, etp, mbs, zero, shard, offload, overlap, sp, "
-                 "recompute, dispatcher, order, optimizer, schedule");
+  return bad_fix(error, name, value, known->str);
 }
 
 static gboolean parse_all(const char *text, Fixed *out, GError **error)
@@ -127,20 +123,8 @@ static gboolean parse_all(const char *text, Fixed *out, GError **error)
 
 void fixed_write(const Fixed *fixed, GString *text)
 {
-  static const FixedKey named[] = { { "recompute", G_STRUCT_OFFSET(Fixed, recompute) },
-                                    { "recompute_layers", G_STRUCT_OFFSET(Fixed, recompute_layers) },
-                                    { "offload", G_STRUCT_OFFSET(Fixed, offload) },
-                                    { "dispatcher", G_STRUCT_OFFSET(Fixed, dispatch) },
-                                    { "order", G_STRUCT_OFFSET(Fixed, order) },
-                                    { "optimizer", G_STRUCT_OFFSET(Fixed, optimizer) } };
-
-  G_STATIC_ASSERT((G_N_ELEMENTS(fixed_keys) + G_N_ELEMENTS(named)) * sizeof(int) ==
-                  G_STRUCT_OFFSET(Fixed, recompute_layers) + sizeof(int));
-  for (gsize i = 0; i < G_N_ELEMENTS(fixed_keys); i++)
-    g_string_append_printf(text, "%s=%d ", fixed_keys[i].key, G_STRUCT_MEMBER(int, fixed, fixed_keys[i].offset));
-  for (gsize i = 0; i < G_N_ELEMENTS(named); i++)
-    g_string_append_printf(text, "%s=%d ", named[i].key, G_STRUCT_MEMBER(int, fixed, named[i].offset));
-  g_string_append_printf(text, "schedule=%s ", fixed->schedule ? fixed->schedule->name : "");
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++)
+    g_string_append_printf(text, "%s=%d ", plan_key_of(id)->field.key, fixed->value[id]);
 }
 
 gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError **error)

@@ -365,7 +365,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->threads);
     run_rounds(&s);
     complete_best(&s);
-    if (options->refine && !options->second && options->fixed.recompute < 0)
+    if (options->refine && !options->second && options->fixed.value[KEY_RECOMPUTE] < 0)
       search_refine(&s);
     search_ties(&s);
     search_note_over(&s);

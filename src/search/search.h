@@ -41,7 +41,7 @@
 #ifndef TDP_SEARCH_SEARCH_H
 #define TDP_SEARCH_SEARCH_H
 
-#include "plan/plan.h"
+#include "plan/keys.h"
 #include "search/objective.h"
 #include "trace/trace.h"
 
@@ -56,21 +56,17 @@
 /* Tokens of a sequence that context parallelism leaves a rank at least, unless it is fixed. */
 #define CONTEXT_TOKENS_MIN 2048
 
-/* Values that a plan of the space must have; -1 (NULL) = any. */
+/* Values that a plan of the space must have, by PlanKeyId; -1 = any. Names are indices into the key's; offload one into
+ * what --fix takes for it, order whether the pipeline counts before data, schedule one into schedules[], overlap 0 for
+ * none and 1 for all. Layers of each stage that are made again: 0 = any number. */
 typedef struct {
-  int tp, pp, vpp, dp, cp, ep, etp, micro_batch, zero, shard_group, offload, sequence_parallel, recompute, overlap;
-  int dispatch; /* ExpertDispatch */
-  int order;    /* of ranks, index into fixed_orders */
-  int optimizer; /* OptimizerName */
-  int split_rank; /* stages of an encoder-decoder's encoder; 0 = stages are cut by layers */
-  int recompute_layers; /* of each stage made again; 0 = any number; the last number (fixed_write) */
-  const Schedule *schedule;
+  int value[KEY_COUNT];
 } Fixed;
 
 Fixed fixed_none(void);
 
-/* What `order` is fixed to: the pipeline last or before data (Plan.pipeline_inner). */
-extern const char *const fixed_orders[];
+/* NULL = any. */
+const Schedule *fixed_schedule(const Fixed *fixed);
 
 /* Choices that the space has only on demand. */
 typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8 } SpaceExtra;

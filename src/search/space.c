@@ -49,9 +49,9 @@ static GArray *divisors(int n)
   return list;
 }
 
-static gboolean excluded(int fixed, int value)
+static gboolean excluded(const Fixed *fixed, PlanKeyId key, int value)
 {
-  return fixed >= 0 && fixed != value;
+  return fixed->value[key] >= 0 && fixed->value[key] != value;
 }
 
 /* Adds the divisors of n that the schedule may have as chunks and that are not there yet. */
@@ -86,7 +86,8 @@ static GArray *chunk_counts(const Walk *w, const Schedule *schedule, int pp)
  * layers: all of them and up to COUNT_CHOICES fewer of a rank's, evenly spaced. */
 static void add_counts(Walk *w, const Plan *plan, PassChoice choice)
 {
-  int fixed = w->options->fixed.recompute_layers, layers = MIN(w->model->blocks / plan->pp, SPLIT_LAYERS_MAX);
+  int fixed = w->options->fixed.value[KEY_RECOMPUTE_LAYERS];
+  int layers = MIN(w->model->blocks / plan->pp, SPLIT_LAYERS_MAX);
 
   choice.recompute_layers = MAX(fixed, 0);
   w->passes[w->n_passes++] = choice;
@@ -101,7 +102,7 @@ static gboolean offers_activations(const Walk *w)
 {
   const SearchOptions *o = w->options;
 
-  return o->space & SPACE_OFFLOAD && o->fixed.offload < 0 &&
+  return o->space & SPACE_OFFLOAD && o->fixed.value[KEY_OFFLOAD] < 0 &&
          o->base->framework->sharding >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
 }
 
@@ -113,13 +114,13 @@ static void pass_choices(Walk *w, const Plan *plan)
   G_STATIC_ASSERT(2 * (RECOMPUTE_COUNT + 1) <= PASS_CHOICES);
   w->n_passes = 0;
   for (int sp = 0; sp <= (plan->tp > 1); sp++) {
-    if (excluded(f->sequence_parallel, sp))
+    if (excluded(f, KEY_SEQUENCE_PARALLEL, sp))
       continue;
     for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
-      if (!excluded(f->recompute, recompute))
+      if (!excluded(f, KEY_RECOMPUTE, recompute))
         add_counts(w, plan, (PassChoice) { sp, recompute, 0, FALSE });
-    if (offers_activations(w) && !excluded(f->recompute, RECOMPUTE_FULL))
-      w->passes[w->n_passes++] = (PassChoice) { sp, RECOMPUTE_FULL, MAX(f->recompute_layers, 0), TRUE };
+    if (offers_activations(w) && !excluded(f, KEY_RECOMPUTE, RECOMPUTE_FULL))
+      w->passes[w->n_passes++] = (PassChoice) { sp, RECOMPUTE_FULL, MAX(f->value[KEY_RECOMPUTE_LAYERS], 0), TRUE };
   }
 }
 
@@ -162,7 +163,7 @@ static const PriceSums *sums_without(const Walk *w, Plan plan, const PassLayout 
 {
   PassLayout without;
 
-  if (w->options->fixed.overlap >= 0 || !(space_switches(&plan) & OFF_TENSOR))
+  if (w->options->fixed.value[KEY_OVERLAP] >= 0 || !(space_switches(&plan) & OFF_TENSOR))
     return NULL;
   space_switch_off(&plan, OFF_TENSOR);
   pass_layout_init(&without, &plan);
@@ -184,7 +185,7 @@ static void update_switches(Walk *w, Plan plan)
 {
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[0], &w->states[i]);
-    w->switches[i] = w->options->fixed.overlap >= 0 ? 0 : space_switches(&plan);
+    w->switches[i] = w->options->fixed.value[KEY_OVERLAP] >= 0 ? 0 : space_switches(&plan);
   }
   w->variants = count_variants(w, 0, w->n_states);
 }
@@ -308,7 +309,7 @@ static void walk_leaves(Walk *w, Plan plan)
 /* Schedules are alike on one stage: 1F1B stands for all. */
 static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
 {
-  const Schedule *fixed = w->options->fixed.schedule;
+  const Schedule *fixed = fixed_schedule(&w->options->fixed);
 
   if (fixed && fixed != schedule)
     return FALSE;
@@ -348,13 +349,13 @@ static void set_order(const Walk *w, Plan *plan, int i)
 static gboolean has_split_rank(const Walk *w, const Plan *p, int rank)
 {
   int encoder = w->model->encoder_blocks, decoder = w->model->blocks - encoder, rest = p->pp - rank;
-  int fixed = w->options->fixed.split_rank;
+  const Fixed *f = &w->options->fixed;
 
-  if (rank == 0 || excluded(fixed, rank))
-    return !excluded(fixed, rank);
+  if (rank == 0 || excluded(f, KEY_SPLIT_RANK, rank))
+    return !excluded(f, KEY_SPLIT_RANK, rank);
   if (p->vpp > 1 || plan_stages(p) != p->pp || encoder % rank != 0 || decoder % rest != 0)
     return FALSE;
-  return fixed == rank || encoder / rank != decoder / rest;
+  return f->value[KEY_SPLIT_RANK] == rank || encoder / rank != decoder / rest;
 }
 
 static void walk_splits(Walk *w, Plan plan, int rule)
@@ -378,10 +379,10 @@ static void walk_members(Walk *w, Plan plan)
       continue;
     g_autoptr(GArray) chunks = chunk_counts(w, schedules[s], plan.pp);
     for (guint c = 0; c < chunks->len; c++) {
-      if (excluded(w->options->fixed.vpp, g_array_index(chunks, int, c)))
+      if (excluded(&w->options->fixed, KEY_VPP, g_array_index(chunks, int, c)))
         continue;
       plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
-      if (w->options->fixed.overlap == 0)
+      if (w->options->fixed.value[KEY_OVERLAP] == 0)
         space_switch_off(&plan, VARIANTS_MAX - 1);
       update_switches(w, plan);
       walk_splits(w, plan, rule);
@@ -400,7 +401,7 @@ static void walk_batches(Walk *w, Plan plan)
 
   for (guint i = 0; i < sizes->len; i++) {
     plan.micro_batch = g_array_index(sizes, int, i);
-    if (excluded(f->micro_batch, plan.micro_batch) && divides)
+    if (excluded(f, KEY_MICRO_BATCH, plan.micro_batch) && divides)
       continue;
     for (int order = 0; order < count_orders(w); order++) {
       set_order(w, &plan, order);
@@ -414,10 +415,11 @@ static void walk_placements(Walk *w, Plan plan)
 {
   gboolean differ = plan.pp > 1 && plan.dp > 1, given = plan.pipeline_inner;
   gboolean both = w->options->space & SPACE_ORDER && plan.framework->tp_pp_dp && w->cluster->n_types == 0;
+  int fixed = w->options->fixed.value[KEY_ORDER];
 
   for (int inner = 0; inner <= 1; inner++) {
     plan.pipeline_inner = inner;
-    if (w->options->fixed.order >= 0 ? inner == w->options->fixed.order : inner == given || (both && differ))
+    if (fixed >= 0 ? inner == fixed : inner == given || (both && differ))
       walk_batches(w, plan);
   }
 }
@@ -426,15 +428,15 @@ static void walk_placements(Walk *w, Plan plan)
 static void walk_experts(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
-  const int etps[] = { 0, f->etp > 0 ? f->etp : 1 };
+  const int etps[] = { 0, f->value[KEY_ETP] > 0 ? f->value[KEY_ETP] : 1 };
   gboolean whole = w->options->base->framework->experts == EXPERTS_WHOLE;
   int ranks = plan.tp * plan.cp * plan.dp, most = whole ? 1 : w->experts;
 
   for (int i = 0; i < (etps[1] == plan.tp || most == 1 ? 1 : 2); i++) {
     plan.etp = etps[i];
     for (plan.ep = 1; plan.ep <= most; plan.ep++)
-      if (most % plan.ep == 0 && ranks % (plan.ep * plan_expert_tensor(&plan)) == 0 && !excluded(f->ep, plan.ep) &&
-          !excluded(f->etp, plan_expert_tensor(&plan)))
+      if (most % plan.ep == 0 && ranks % (plan.ep * plan_expert_tensor(&plan)) == 0 && !excluded(f, KEY_EP, plan.ep) &&
+          !excluded(f, KEY_ETP, plan_expert_tensor(&plan)))
         walk_placements(w, plan);
   }
 }
@@ -449,8 +451,8 @@ static void walk_context(Walk *w, Plan plan)
   for (guint i = 0; i < cps->len; i++) {
     plan.cp = g_array_index(cps, int, i);
     plan.dp = left / plan.cp;
-    if (excluded(f->cp, plan.cp) || excluded(f->dp, plan.dp) ||
-        (plan.cp > 1 && f->cp < 0 && plan.seq / plan.cp < CONTEXT_TOKENS_MIN))
+    if (excluded(f, KEY_CP, plan.cp) || excluded(f, KEY_DP, plan.dp) ||
+        (plan.cp > 1 && f->value[KEY_CP] < 0 && plan.seq / plan.cp < CONTEXT_TOKENS_MIN))
       continue;
     for (int context = 0; context < CONTEXT_COUNT; context++) {
       gboolean runs = w->options->base->framework->context >> context & 1;
@@ -471,15 +473,18 @@ static int fewest_experts(const Model *m)
   return MAX(fewest, 1);
 }
 
+/* Keys of one number; walks set those that they choose again. */
 Plan space_base(const SearchOptions *options)
 {
-  Plan plan = *options->base;
+  PlanFile file = { .plan = *options->base };
 
-  if (options->fixed.dispatch >= 0)
-    plan.dispatch = options->fixed.dispatch;
-  if (options->fixed.optimizer >= 0)
-    plan.optimizer.name = options->fixed.optimizer;
-  return plan;
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
+    const JsonField *field = &plan_key_of(id)->field;
+    gboolean number = field->type == JSON_INT || field->type == JSON_BOOL || field->type == JSON_ENUM;
+    if (number && options->fixed.value[id] >= 0)
+      G_STRUCT_MEMBER(int, &file, field->offset) = options->fixed.value[id];
+  }
+  return file.plan;
 }
 
 gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
@@ -495,9 +500,9 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
     plan.tp = g_array_index(tps, int, i);
     price_cache_trim(prices, PRICES_HELD_BYTES);
     g_autoptr(GArray) pps = divisors(plan.gpus / plan.tp);
-    for (guint j = 0; j < pps->len && !excluded(f->tp, plan.tp); j++) {
+    for (guint j = 0; j < pps->len && !excluded(f, KEY_TP, plan.tp); j++) {
       plan.pp = g_array_index(pps, int, j);
-      if (!excluded(f->pp, plan.pp))
+      if (!excluded(f, KEY_PP, plan.pp))
         walk_context(&w, plan);
     }
   }

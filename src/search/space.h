@@ -21,7 +21,7 @@
 #include "search/price_cache.h"
 #include "search/search.h"
 
-/* The plan that the others start from: the caller's, with what is fixed for all. */
+/* The plan that the others start from: the caller's, with what is fixed. */
 Plan space_base(const SearchOptions *options);
 
 /* Overlaps that a plan may do without. */
@@ -40,7 +40,7 @@ typedef struct {
 } PassChoice;
 
 typedef struct {
-  guint8 zero, offload; /* offload: index into fixed_offloads */
+  guint8 zero, offload; /* offload: index into what --fix takes for it */
   int shard_group;
   int secondary; /* ranks of ZeRO++'s second copy, with its collectives on fewer bits; 0 = none */
   guint8 formats; /* of optimizer states: index into space.c's list; 0 = the base plan's */

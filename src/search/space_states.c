@@ -18,7 +18,7 @@ static GroupShape replicas_of(const Asked *w, const Plan *plan)
 /* Ranks that ZeRO may divide over: all (0) and those of a node, or the fixed number. */
 static int shard_groups(const Asked *w, const Plan *plan, int zero, int groups[2])
 {
-  int fixed = w->options->fixed.shard_group, network = w->cluster->network_tier;
+  int fixed = w->options->fixed.value[KEY_SHARD_GROUP], network = w->cluster->network_tier;
   GroupShape replicas = replicas_of(w, plan);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
 
@@ -30,7 +30,7 @@ static int shard_groups(const Asked *w, const Plan *plan, int zero, int groups[2
              : 1;
 }
 
-/* As fixed_offloads names them. */
+/* In the order of what --fix takes. */
 static const Offload offloads[] = {
   { .optimizer = STORE_DEVICE },
   { .optimizer = STORE_CPU },
@@ -48,8 +48,8 @@ static gboolean offers(const Asked *w, const Plan *plan, int zero, int offload)
   /* on one rank a stage only says what leaves it: gradients, and weights */
   if (!plan_has_replicas(plan) && zero > 0 && zero != (offload >= 2 ? 3 : offload == 1 ? 2 : 0))
     return FALSE;
-  if (f->offload >= 0)
-    return f->offload == offload;
+  if (f->value[KEY_OFFLOAD] >= 0)
+    return f->value[KEY_OFFLOAD] == offload;
   with.zero = zero;
   with.offload = offloads[offload];
   for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
@@ -108,14 +108,14 @@ int space_states(const SearchOptions *options, const Cluster *cluster, const Pla
   /* stages x groups x offloads, and ZeRO-3 with a second copy, x formats */
   G_STATIC_ASSERT((4 * G_N_ELEMENTS(groups) * G_N_ELEMENTS(offloads) + 1) * (G_N_ELEMENTS(state_formats) - 1) <= STATE_CHOICES);
   for (int zero = 0; zero <= 3; zero++) {
-    int n = f->zero >= 0 && f->zero != zero ? 0 : shard_groups(w, plan, zero, groups);
+    int n = f->value[KEY_ZERO] >= 0 && f->value[KEY_ZERO] != zero ? 0 : shard_groups(w, plan, zero, groups);
     for (int g = 0; g < n; g++)
       for (int offload = 0; offload < (int)G_N_ELEMENTS(offloads); offload++)
         if (offers(w, plan, zero, offload))
           for (int formats = first; formats < end; formats++)
             states[n_states++] = (StateChoice) { zero, offload, groups[g], 0, formats };
     for (int formats = first; formats < end && n > 0 && zero == 3 && secondary > 0; formats++)
-      states[n_states++] = (StateChoice) { zero, MAX(f->offload, 0), groups[0], secondary, formats };
+      states[n_states++] = (StateChoice) { zero, MAX(f->value[KEY_OFFLOAD], 0), groups[0], secondary, formats };
   }
   return n_states;
 }
