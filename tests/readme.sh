@@ -22,7 +22,7 @@ else
   echo "ok readme: $(wc -l <"$work/shown") lines of $(wc -l <"$work/commands") commands"
 fi
 
-keys=$(sed -n 's/^  { "\([a-z][a-z0-9_]*\)",.*/\1/p' src/plan/*_keys.c src/plan/optimizer.c src/plan/recompute.c src/plan/strategies.c)
+keys=$(sed -n 's/^  { { *"\([a-z][a-z0-9_]*\)",.*/\1/p; s/^  { "\([a-z][a-z0-9_]*\)",.*/\1/p' src/plan/keys.c src/plan/strategies.c)
 without=
 for key in $keys; do
   cat plans/*.json | grep -q "\"$key\":" || without="$without $key"

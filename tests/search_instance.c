@@ -142,7 +142,7 @@ void instance_fix(Instance *in, GRand *rand)
   }
   f->value[KEY_DISPATCH] = maybe(rand, 3, one_of(rand, in->framework->dispatch));
   in->options.space = g_rand_int_range(rand, 0, 16);
-  gboolean persists = in->framework->sharding >> CHOICE_PERSISTENCE & 1 && g_rand_boolean(rand);
+  gboolean persists = in->framework->choices >> CHOICE_PERSISTENCE & 1 && g_rand_boolean(rand);
   f->value[KEY_ZERO] = persists ? 3 : f->value[KEY_ZERO];
   in->base.sharding.persistence = persists ? 1000 : 0;
   if (g_rand_int_range(rand, 0, 8) == 0) /* one that no framework's default space has, too */

@@ -215,7 +215,7 @@ START_TEST(second_copies_of_experts)
   setup(&f, 16, 32);
   f.plan.ep = 4;
   f.plan.zero = 3;
-  f.framework->sharding = ~0u;
+  f.framework->choices = ~0u;
   for (int with = 0; with < 2; with++) {
     f.plan.sharding.secondary = 8 * with;
     planned_build(&f);
@@ -240,7 +240,7 @@ START_TEST(options_beside_experts)
 
   setup(&f, 16, 16);
   f.plan.ep = 4;
-  f.framework->sharding = ~0u;
+  f.framework->choices = ~0u;
   f.plan.zero = 3;
   f.plan.sharding.persistence = 1e9;
   planned_accept(&f);

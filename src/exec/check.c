@@ -2,6 +2,7 @@
 #include "exec/exec.h"
 
 #include "base/error.h"
+#include "plan/keys.h"
 
 #include <stdarg.h>
 
@@ -143,9 +144,9 @@ static gboolean check_plan(const Plan *p, GError **error)
     return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
   if (layout.states[0].stores_gradients)
     return refuse(error, "plan: overlap.offload: true: expected false to execute");
-  for (int choice = 0; choice < CHOICE_COUNT; choice++)
+  for (int choice = CHOICE_NONE + 1; choice < CHOICE_COUNT; choice++)
     if (choice != CHOICE_BUCKET && choice != CHOICE_OFFLOAD_OPTIMIZER && plan_takes(p, choice))
-      return refuse(error, "plan: %s: expected nothing to execute", sharding_choice_names[choice]);
+      return refuse(error, "plan: %s: expected nothing to execute", plan_choice_name(choice));
   if (plan_shards(p) < plan_replicas(p))
     return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",
                   p->shard_group, plan_replicas(p));

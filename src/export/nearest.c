@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "plan/excludes.h"
+#include "plan/keys.h"
 
 #include <string.h>
 
@@ -110,8 +111,8 @@ static void without_choices(Plan *p, const Framework *own)
 {
   const Plan before = *p;
 
-  for (int choice = 0; choice < CHOICE_COUNT; choice++)
-    if (plan_takes(p, choice) && !(own->sharding >> choice & 1))
+  for (int choice = CHOICE_NONE + 1; choice < CHOICE_COUNT; choice++)
+    if (plan_takes(p, choice) && !(own->choices >> choice & 1))
       plan_leave(p, choice);
   if (memcmp(&before, p, sizeof before) == 0) {
     plan_leave(p, CHOICE_PARTITION);

@@ -1,94 +1,9 @@
 /* Choices within ZeRO and of offloading: which plans may take them, and what nodes must hold for them. */
 #include "plan/check.h"
-
-#include <string.h>
-
-typedef struct {
-  const char *name; /* the plan's key */
-  gboolean (*taken)(const Plan *plan);
-  gsize offset, size; /* of its field; 0: more than one */
-} Choice;
-
-#define FIELD(name) G_STRUCT_OFFSET(Plan, name), sizeof((Plan) { 0 }.name)
-
-static gboolean takes_bucket(const Plan *p) { return p->sharding.bucket > 0; }
-static gboolean takes_prefetch(const Plan *p) { return p->sharding.prefetch >= 0; }
-static gboolean takes_live(const Plan *p) { return p->sharding.live > 0; }
-static gboolean takes_persistence(const Plan *p) { return p->sharding.persistence > 0; }
-static gboolean keeps_gathered(const Plan *p) { return p->sharding.keeps_gathered; }
-static gboolean takes_no_sync(const Plan *p) { return p->sharding.no_sync; }
-static gboolean takes_secondary(const Plan *p) { return p->sharding.secondary > 0; }
-static gboolean quantizes_weights(const Plan *p) { return p->sharding.quantized_weights; }
-static gboolean quantizes_gradients(const Plan *p) { return p->sharding.quantized_gradients; }
-static gboolean takes_tiles(const Plan *p) { return p->sharding.tiling > 1; }
-static gboolean takes_views(const Plan *p) { return p->sharding.bucket_view; }
-static gboolean offloads_optimizer(const Plan *p) { return p->offload.optimizer != STORE_DEVICE; }
-static gboolean offloads_parameters(const Plan *p) { return p->offload.parameters != STORE_DEVICE; }
-static gboolean offloads_activations(const Plan *p) { return p->offload.activations != STORE_DEVICE; }
-static gboolean delays(const Plan *p) { return p->offload.delayed; }
-static gboolean takes_sub_groups(const Plan *p) { return p->offload.sub_group > 0; }
-static gboolean partitions(const Plan *p) { return p->partition_activations; }
-
-static gboolean takes_nvme(const Plan *p)
-{
-  const Offload *o = &p->offload;
-  return o->optimizer == STORE_NVME || o->parameters == STORE_NVME || o->activations == STORE_NVME;
-}
-
-static const Choice choices[CHOICE_COUNT] = {
-  [CHOICE_BUCKET] = { "reduce_bucket_size", takes_bucket, FIELD(sharding.bucket) },
-  [CHOICE_PREFETCH] = { "stage3_prefetch_bucket_size", takes_prefetch, FIELD(sharding.prefetch) },
-  [CHOICE_LIVE] = { "stage3_max_live_parameters", takes_live, FIELD(sharding.live) },
-  [CHOICE_PERSISTENCE] = { "stage3_param_persistence_threshold", takes_persistence, FIELD(sharding.persistence) },
-  [CHOICE_RESHARD] = { "reshard_after_forward", keeps_gathered, FIELD(sharding.keeps_gathered) },
-  [CHOICE_NO_SYNC] = { "no_sync", takes_no_sync, FIELD(sharding.no_sync) },
-  [CHOICE_HPZ] = { "zero_hpz_partition_size", takes_secondary, FIELD(sharding.secondary) },
-  [CHOICE_QWZ] = { "zero_quantized_weights", quantizes_weights, FIELD(sharding.quantized_weights) },
-  [CHOICE_QGZ] = { "zero_quantized_gradients", quantizes_gradients, FIELD(sharding.quantized_gradients) },
-  [CHOICE_TILING] = { "tiling_factor", takes_tiles, FIELD(sharding.tiling) },
-  [CHOICE_BUCKET_VIEW] = { "gradient_as_bucket_view", takes_views, FIELD(sharding.bucket_view) },
-  [CHOICE_OFFLOAD_OPTIMIZER] = { "offload optimizer", offloads_optimizer, FIELD(offload.optimizer) },
-  [CHOICE_OFFLOAD_PARAMETERS] = { "offload parameters", offloads_parameters, FIELD(offload.parameters) },
-  [CHOICE_OFFLOAD_ACTIVATIONS] = { "offload activations", offloads_activations, FIELD(offload.activations) },
-  [CHOICE_NVME] = { "offload nvme", takes_nvme, 0, 0 },
-  [CHOICE_DELAYED] = { "delayed_update", delays, FIELD(offload.delayed) },
-  [CHOICE_SUB_GROUP] = { "sub_group_size", takes_sub_groups, FIELD(offload.sub_group) },
-  [CHOICE_PARTITION] = { "partition_activations", partitions, FIELD(partition_activations) },
-};
-
-const char *const sharding_choice_names[] = {
-  "reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_max_live_parameters",
-  "stage3_param_persistence_threshold", "reshard_after_forward", "no_sync", "zero_hpz_partition_size",
-  "zero_quantized_weights", "zero_quantized_gradients", "tiling_factor", "gradient_as_bucket_view",
-  "offload optimizer", "offload parameters", "offload activations", "offload nvme", "delayed_update",
-  "sub_group_size", "partition_activations", NULL,
-};
-
-gboolean plan_takes(const Plan *plan, ShardingChoice choice)
-{
-  return choices[choice].taken(plan);
-}
-
-static void to_cpu(Store *store)
-{
-  *store = MIN(*store, STORE_CPU);
-}
-
-void plan_leave(Plan *plan, ShardingChoice choice)
-{
-  const Plan usual = { .sharding = sharding_options_default() };
-  gsize at = choices[choice].offset;
-
-  memcpy((char *)plan + at, (const char *)&usual + at, choices[choice].size);
-  if (choice == CHOICE_NVME) {
-    to_cpu(&plan->offload.optimizer);
-    to_cpu(&plan->offload.parameters);
-    to_cpu(&plan->offload.activations);
-  }
-}
+#include "plan/keys.h"
 
 /* What only ZeRO-3 has a meaning for. */
-static const ShardingChoice stage_3[] = { CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_HPZ,
+static const PlanChoice stage_3[] = { CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_HPZ,
                                           CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING };
 
 void plan_lower(Plan *plan, int zero)
@@ -127,8 +42,8 @@ gboolean check_process(const Subject *s, GError **error)
 static gboolean check_engine(const Subject *s, int from, int to, GError **error)
 {
   for (int i = from; i < to; i++)
-    if (choices[i].taken(s->plan) && !(s->plan->framework->sharding >> i & 1))
-      return broken(error, "%s: expected nothing, %s does not run it", choices[i].name, s->plan->framework->name);
+    if (plan_takes(s->plan, i) && !(s->plan->framework->choices >> i & 1))
+      return broken(error, "%s: expected nothing, %s does not run it", plan_choice_name(i), s->plan->framework->name);
   return TRUE;
 }
 
@@ -136,7 +51,7 @@ static gboolean check_zero3(const Subject *s, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS(stage_3); i++)
     if (plan_takes(s->plan, stage_3[i]) && s->plan->zero < 3)
-      return broken(error, "%s: expected zero_stage 3, it is %d", choices[stage_3[i]].name, s->plan->zero);
+      return broken(error, "%s: expected zero_stage 3, it is %d", plan_choice_name(stage_3[i]), s->plan->zero);
   return TRUE;
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "plan/keys.h"
 
 #include <string.h>
 
@@ -218,8 +219,17 @@ static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **err
          read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error);
 }
 
+static PlanChoice find_choice(const cJSON *name)
+{
+  PlanChoice choice = CHOICE_COUNT - 1;
+
+  while (choice > CHOICE_NONE && !(cJSON_IsString(name) && g_str_equal(plan_choice_name(choice), name->valuestring)))
+    choice--;
+  return choice;
+}
+
 /* Names of choices as bits. */
-static gboolean read_sharding(const JsonDoc *doc, guint *out, GError **error)
+static gboolean read_choices(const JsonDoc *doc, guint *out, GError **error)
 {
   const cJSON *names = json_get_array(doc, json_root(doc), "sharding_options", FALSE, error), *name;
 
@@ -227,10 +237,10 @@ static gboolean read_sharding(const JsonDoc *doc, guint *out, GError **error)
     return !json_get(json_root(doc), "sharding_options");
   *out = 0;
   cJSON_ArrayForEach(name, names) {
-    int i = cJSON_IsString(name) ? names_find(sharding_choice_names, name->valuestring) : -1;
-    if (i < 0)
-      return json_error(doc, name, error, "the name of a choice of src/plan/sharding.h");
-    *out |= 1u << i;
+    PlanChoice choice = find_choice(name);
+    if (choice == CHOICE_NONE)
+      return json_error(doc, name, error, "the name of a choice of src/plan/keys.h");
+    *out |= 1u << choice;
   }
   return TRUE;
 }
@@ -285,7 +295,7 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          json_read(doc, json_root(doc), fields, G_N_ELEMENTS(fields), parsed, error) &&
          read_schedules(doc, &parsed->framework.schedules, error) &&
          read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
-         read_sharding(doc, &parsed->framework.sharding, error) && read_sparse(doc, &parsed->framework, error) &&
+         read_choices(doc, &parsed->framework.choices, error) && read_sparse(doc, &parsed->framework, error) &&
          read_optimizers(doc, &parsed->framework, error) && read_excludes(doc, &parsed->framework, error) &&
          check_keys(doc, parsed->like == NULL, error);
 }

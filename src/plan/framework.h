@@ -82,7 +82,7 @@ typedef struct {
   gboolean fp8_primary;       /* weights are kept and gathered in fp8 alone, rows and columns; embeddings taken in */
   guint sparse;               /* kernels that it has for block-sparse attention: bit i is SparseKernels i */
   gboolean shard_groups;      /* ZeRO may divide over a part of the ranks */
-  guint sharding;             /* choices that it runs: bit i is ShardingChoice i (plan/sharding.h) */
+  guint choices;              /* that it runs: bit i is PlanChoice i (plan/keys.h) */
   guint optimizers;           /* that it runs: bit i is OptimizerName i */
   guint state_formats;        /* that a plan may choose: bit i is OptimizerState i */
   gboolean copied_buckets;    /* gradients are copied into buckets, and sums back, unless they are views of them */

@@ -2,6 +2,8 @@
 
 #include "plan/key_values.h"
 
+#include <string.h>
+
 #define PLAN(member) G_STRUCT_OFFSET(PlanFile, plan.member)
 #define AS_FILE(member) G_STRUCT_OFFSET(PlanFile, member)
 #define DEGREE_MAX 1e7
@@ -118,39 +120,49 @@ const PlanKey plan_keys[] = {
                "optimizer instances)", .usual = "all that hold the same weights" },
   { { "zero_optimization", JSON_ANY }, .part = PLAN_STATES, .unit = "an object",
     .meaning = "choices within a stage (below)" },
-  { { "reduce_bucket_size", JSON_REAL, PLAN(sharding.bucket), FALSE, 1, PARAMS_MAX }, .object = "zero_optimization",
+  { { "reduce_bucket_size", JSON_REAL, PLAN(sharding.bucket), FALSE, 1, PARAMS_MAX }, .choice = CHOICE_BUCKET,
+    .object = "zero_optimization",
     .part = PLAN_STATES, .whole = TRUE, .unit = "parameters", .meaning = "of a bucket of gradients, at least",
     .usual = "the framework's" },
   { { "stage3_prefetch_bucket_size", JSON_REAL, PLAN(sharding.prefetch), FALSE, 0, PARAMS_MAX },
+    .choice = CHOICE_PREFETCH,
     .object = "zero_optimization", .part = PLAN_STATES, .whole = TRUE, .unit = "parameters",
     .meaning = "gathered ahead of need, at least a layer unless 0",
     .usual = "a layer with `overlap.parameters`, else 0" },
-  { { "stage3_max_live_parameters", JSON_REAL, PLAN(sharding.live), FALSE, 1, PARAMS_MAX },
+  { { "stage3_max_live_parameters", JSON_REAL, PLAN(sharding.live), FALSE, 1, PARAMS_MAX }, .choice = CHOICE_LIVE,
     .object = "zero_optimization", .part = PLAN_STATES, .whole = TRUE, .unit = "parameters",
     .meaning = "gathered at once, at most; what runs now is never denied", .usual = "no limit" },
   { { "stage3_param_persistence_threshold", JSON_REAL, PLAN(sharding.persistence), FALSE, 0, PARAMS_MAX },
+    .choice = CHOICE_PERSISTENCE,
     .object = "zero_optimization", .part = PLAN_STATES, .whole = TRUE, .unit = "parameters",
     .meaning = "smaller tensors stay whole on each rank", .usual = "0" },
-  { { "reshard_after_forward", JSON_BOOL, AS_FILE(reshard) }, .object = "zero_optimization", .part = PLAN_STATES,
+  { { "reshard_after_forward", JSON_BOOL, PLAN(sharding.keeps_gathered) }, .negated = TRUE, .choice = CHOICE_RESHARD,
+    .object = "zero_optimization", .part = PLAN_STATES,
     .meaning = "`false`: weights stay gathered while micro-batches of the chunk are between forward and backward "
                "(FSDP's SHARD_GRAD_OP)", .usual = "`true`" },
-  { { "no_sync", JSON_BOOL, PLAN(sharding.no_sync) }, .object = "zero_optimization", .part = PLAN_STATES,
+  { { "no_sync", JSON_BOOL, PLAN(sharding.no_sync) }, .choice = CHOICE_NO_SYNC, .object = "zero_optimization",
+    .part = PLAN_STATES,
     .meaning = "ZeRO-2 and 3 sum gradients with the last micro-batch only, and keep whole ones until then",
     .usual = "`false`" },
-  { { "zero_hpz_partition_size", JSON_INT, PLAN(sharding.secondary), FALSE, 1, 1e7 }, .object = "zero_optimization",
+  { { "zero_hpz_partition_size", JSON_INT, PLAN(sharding.secondary), FALSE, 1, 1e7 }, .choice = CHOICE_HPZ,
+    .object = "zero_optimization",
     .id = KEY_SECONDARY, .shorter = "hpz", .part = PLAN_STATES, .unit = "ranks",
     .meaning = "ZeRO++ hpZ: neighbours that share a second 16-bit copy, from which backwards gather (FSDP2: "
                "`reshard_after_forward=N`)", .usual = "none" },
-  { { "zero_quantized_weights", JSON_BOOL, PLAN(sharding.quantized_weights) }, .object = "zero_optimization",
+  { { "zero_quantized_weights", JSON_BOOL, PLAN(sharding.quantized_weights) }, .choice = CHOICE_QWZ,
+    .object = "zero_optimization",
     .part = PLAN_STATES, .meaning = "ZeRO++ qwZ: weights travel in int8", .usual = "`false`" },
-  { { "zero_quantized_gradients", JSON_BOOL, PLAN(sharding.quantized_gradients) }, .object = "zero_optimization",
+  { { "zero_quantized_gradients", JSON_BOOL, PLAN(sharding.quantized_gradients) }, .choice = CHOICE_QGZ,
+    .object = "zero_optimization",
     .part = PLAN_STATES,
     .meaning = "ZeRO++ qgZ: gradients travel in int4, all-to-all in nodes and then between them", .usual = "`false`" },
-  { { "tiling_factor", JSON_INT, PLAN(sharding.tiling), FALSE, 1, 1024 }, .object = "zero_optimization",
+  { { "tiling_factor", JSON_INT, PLAN(sharding.tiling), FALSE, 1, 1024 }, .choice = CHOICE_TILING,
+    .object = "zero_optimization",
     .part = PLAN_STATES, .unit = "tiles",
     .meaning = "of each product, gathered one after the other: divides live weights and their gradients, not "
                "activations", .usual = "1" },
-  { { "gradient_as_bucket_view", JSON_BOOL, PLAN(sharding.bucket_view) }, .object = "zero_optimization",
+  { { "gradient_as_bucket_view", JSON_BOOL, PLAN(sharding.bucket_view) }, .choice = CHOICE_BUCKET_VIEW,
+    .object = "zero_optimization",
     .part = PLAN_STATES, .meaning = "DDP keeps no second copy of gradients", .usual = "`false`" },
   { { "recompute_granularity", JSON_ENUM, PLAN(recompute), .names = recompute_names }, .id = KEY_RECOMPUTE,
     .shorter = "recompute", .fix = FIX_OWN, .choices = granularities, .part = PLAN_PASSES, .always = TRUE,
@@ -167,7 +179,8 @@ const PlanKey plan_keys[] = {
     .write = write_recompute_modules,
     .unit = "a list of `core_attn`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `moe_act`, `shared_experts`",
     .meaning = "of `selective`: what is made again", .usual = "`core_attn`" },
-  { { "partition_activations", JSON_BOOL, PLAN(partition_activations) }, .part = PLAN_PASSES,
+  { { "partition_activations", JSON_BOOL, PLAN(partition_activations) }, .choice = CHOICE_PARTITION,
+    .part = PLAN_PASSES,
     .meaning = "what full recomputation keeps is divided over tensor-parallel ranks, and gathered for the backward",
     .usual = "`false`" },
   { { "precision", JSON_ENUM, AS_FILE(precision), .names = dtype_names }, .always = TRUE,
@@ -203,21 +216,26 @@ const PlanKey plan_keys[] = {
   { { "offload", JSON_ANY }, .id = KEY_OFFLOAD, .shorter = "offload", .fix = FIX_SWITCH, .choices = offloads,
     .part = PLAN_STATES, .read = read_offload, .write = write_offload, .unit = "`none`, `optimizer`, an object",
     .meaning = "states in host memory, where Adam runs; or what the object says (below)", .usual = "`none`" },
-  { { "optimizer", JSON_ENUM, PLAN(offload.optimizer), .names = store_names }, .object = "offload",
+  { { "optimizer", JSON_ENUM, PLAN(offload.optimizer), .names = store_names }, .choice = CHOICE_OFFLOAD_OPTIMIZER,
+    .object = "offload",
     .part = PLAN_STATES,
     .meaning = "fp32 weights and moments. Gradients go down, Adam runs on the host, weights come up; from and to NVMe "
                "16 bytes a parameter each way. Needs a ZeRO stage where ranks share weights", .usual = "`none`" },
-  { { "parameters", JSON_ENUM, PLAN(offload.parameters), .names = store_names }, .object = "offload",
+  { { "parameters", JSON_ENUM, PLAN(offload.parameters), .names = store_names }, .choice = CHOICE_OFFLOAD_PARAMETERS,
+    .object = "offload",
     .part = PLAN_STATES, .meaning = "ZeRO-3's part of the weights: comes up before it is gathered, a piece earlier",
     .usual = "`none`" },
-  { { "activations", JSON_ENUM, PLAN(offload.activations), .names = store_names }, .object = "offload",
+  { { "activations", JSON_ENUM, PLAN(offload.activations), .names = store_names },
+    .choice = CHOICE_OFFLOAD_ACTIVATIONS, .object = "offload",
     .part = PLAN_PASSES,
     .meaning = "what full recomputation keeps leaves behind a block's forward and comes back beside the pass before "
                "its backward", .usual = "`none`" },
-  { { "delayed_update", JSON_BOOL, PLAN(offload.delayed) }, .object = "offload", .part = PLAN_STATES,
+  { { "delayed_update", JSON_BOOL, PLAN(offload.delayed) }, .choice = CHOICE_DELAYED, .object = "offload",
+    .part = PLAN_STATES,
     .meaning = "the host's Adam runs beside the next step's passes, one step late (ZeRO-Offload); copies stay. ZeRO-1 "
                "and 2", .usual = "`false`" },
-  { { "sub_group_size", JSON_REAL, PLAN(offload.sub_group), FALSE, 1, PARAMS_MAX }, .object = "offload",
+  { { "sub_group_size", JSON_REAL, PLAN(offload.sub_group), FALSE, 1, PARAMS_MAX }, .choice = CHOICE_SUB_GROUP,
+    .object = "offload",
     .part = PLAN_STATES, .whole = TRUE, .unit = "parameters",
     .meaning = "that go through NVMe, Adam and the copy up at once, so that these overlap", .usual = "all" },
   { { "attention", JSON_ENUM, PLAN(attention), .names = attention_kernel_names }, .always = TRUE,
@@ -253,12 +271,83 @@ const PlanKey *plan_key_members(const PlanKey *key)
   return !key->object && g_strcmp0(key[1].object, key->field.key) == 0 ? key + 1 : NULL;
 }
 
+/* Rows by what they are asked for, and the plan that every default is compared with. */
+typedef struct {
+  const PlanKey *by_id[KEY_COUNT], *by_choice[CHOICE_COUNT];
+  Plan usual;
+} KeyIndex;
+
+static gpointer make_index(gpointer unused G_GNUC_UNUSED)
+{
+  static const Model model;
+  static const Framework framework;
+  static KeyIndex index;
+
+  index.usual = plan_default(&model, &framework);
+  for (const PlanKey *key = plan_keys; key->field.key; key++) {
+    index.by_id[key->id] = key;
+    index.by_choice[key->choice] = key;
+  }
+  return &index;
+}
+
+static const KeyIndex *key_index(void)
+{
+  static GOnce once = G_ONCE_INIT;
+  return g_once(&once, make_index, NULL);
+}
+
 const PlanKey *plan_key_of(PlanKeyId id)
 {
-  const PlanKey *key = plan_keys;
+  return key_index()->by_id[id];
+}
 
-  while (key->field.key && key->id != id)
-    key++;
-  g_assert(key->field.key);
-  return key;
+gboolean plan_key_is_usual(const PlanKey *key, const Plan *p)
+{
+  const Plan *usual = &key_index()->usual;
+  gsize at = key->field.offset;
+
+  return key->field.type == JSON_REAL ? G_STRUCT_MEMBER(double, p, at) == G_STRUCT_MEMBER(double, usual, at)
+                                      : G_STRUCT_MEMBER(int, p, at) == G_STRUCT_MEMBER(int, usual, at);
+}
+
+/* ---- choices of engines ---- */
+
+gboolean plan_takes(const Plan *p, PlanChoice choice)
+{
+  const PlanKey *key = key_index()->by_choice[choice];
+  const Offload *o = &p->offload;
+
+  if (choice == CHOICE_NVME)
+    return o->optimizer == STORE_NVME || o->parameters == STORE_NVME || o->activations == STORE_NVME;
+  return !plan_key_is_usual(key, p);
+}
+
+static void to_cpu(Store *store)
+{
+  *store = MIN(*store, STORE_CPU);
+}
+
+void plan_leave(Plan *p, PlanChoice choice)
+{
+  const PlanKey *key = key_index()->by_choice[choice];
+
+  if (choice == CHOICE_NVME) {
+    to_cpu(&p->offload.optimizer);
+    to_cpu(&p->offload.parameters);
+    to_cpu(&p->offload.activations);
+    return;
+  }
+  gsize at = key->field.offset, size = key->field.type == JSON_REAL ? sizeof(double) : sizeof(int);
+  memcpy((char *)p + at, (const char *)&key_index()->usual + at, size);
+}
+
+const char *plan_choice_name(PlanChoice choice)
+{
+  static const char *const stores[] = { [CHOICE_OFFLOAD_OPTIMIZER] = "offload optimizer",
+                                        [CHOICE_OFFLOAD_PARAMETERS] = "offload parameters",
+                                        [CHOICE_OFFLOAD_ACTIVATIONS] = "offload activations",
+                                        [CHOICE_NVME] = "offload nvme" };
+
+  return choice < G_N_ELEMENTS(stores) && stores[choice] ? stores[choice] : key_index()->by_choice[choice]->field.key;
 }

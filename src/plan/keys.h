@@ -22,12 +22,20 @@ typedef enum {
   KEY_COUNT,
 } PlanKeyId;
 
+/* What not every engine has: a framework's file lists those that it runs (Framework.choices). A plan takes a choice
+ * where its key is not as usual. */
+typedef enum {
+  CHOICE_NONE,
+  CHOICE_BUCKET, CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_NO_SYNC, CHOICE_HPZ,
+  CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING, CHOICE_BUCKET_VIEW, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_OFFLOAD_PARAMETERS,
+  CHOICE_OFFLOAD_ACTIVATIONS, CHOICE_NVME, CHOICE_DELAYED, CHOICE_SUB_GROUP, CHOICE_PARTITION, CHOICE_COUNT,
+} PlanChoice;
+
 /* A plan as its file says it: what stands otherwise there than in Plan follows it. */
 typedef struct {
   Plan plan;
   char *schedule, *framework; /* names */
   DType precision;            /* plan_format() */
-  gboolean reshard;           /* weights do not stay gathered from forward to backward */
 } PlanFile;
 
 /* What `--fix` takes for a key. */
@@ -51,6 +59,8 @@ typedef struct {
   gboolean always;     /* written whatever its value, else where that is not the default */
   gboolean (*matters)(const Plan *plan); /* written where this holds; NULL = as `always` says */
   gboolean whole;      /* a JSON_REAL that is written without a fraction */
+  gboolean negated;    /* a JSON_BOOL of which the plan has the contrary */
+  PlanChoice choice;   /* CHOICE_NONE: every engine has it */
   gboolean (*read)(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
   gboolean (*write)(const Plan *plan, JsonWriter *writer); /* FALSE, or NULL: its object of keys says it */
   const char *unit;    /* what a number counts, or the form of a value without type or names; NULL = none */
@@ -65,6 +75,19 @@ const PlanKey *plan_key_of(PlanKeyId id);
 
 /* The first of an object's own keys, which stand in a row; NULL if the key is none of an object. */
 const PlanKey *plan_key_members(const PlanKey *key);
+
+/* Whether a key of one number or name has the value of plan_default() for an empty model and framework: what a plan has
+ * where file, model and framework say nothing. */
+gboolean plan_key_is_usual(const PlanKey *key, const Plan *plan);
+
+/* Whether the plan takes a choice; of NVMe, whether anything is there. */
+gboolean plan_takes(const Plan *plan, PlanChoice choice);
+
+/* Sets what the choice is made by to its default; of NVMe, to host memory. */
+void plan_leave(Plan *plan, PlanChoice choice);
+
+/* As frameworks list it: the key, "offload KEY" where something is stored, "offload nvme". */
+const char *plan_choice_name(PlanChoice choice);
 
 /* The plan as its file says it; strings are not newly allocated. */
 PlanFile plan_as_file(const Plan *plan);

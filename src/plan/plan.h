@@ -228,12 +228,6 @@ typedef enum {
 /* The first of the part's own rules that the plan breaks. */
 PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part);
 
-/* Whether the plan takes a choice that not every engine has. */
-gboolean plan_takes(const Plan *plan, ShardingChoice choice);
-
-/* Sets what the choice is made by to its default; of NVMe, to host memory. */
-void plan_leave(Plan *plan, ShardingChoice choice);
-
 /* Sets a lower ZeRO stage, and leaves the choices that it has no meaning for. */
 void plan_lower(Plan *plan, int zero);
 

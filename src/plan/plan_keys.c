@@ -58,18 +58,29 @@ static void resolve_degrees(Plan *p)
   p->gpus = p->gpus > 0 ? p->gpus : others > G_MAXINT / p->dp ? G_MAXINT : (int)others * p->dp;
 }
 
+/* Turns the keys that the plan has the contrary of, as the file has them, and back. */
+static void negate_members(const char *object, PlanFile *file)
+{
+  for (const PlanKey *key = plan_keys; key->field.key; key++)
+    if (key->negated && stands_in(key, object))
+      G_STRUCT_MEMBER(gboolean, file, key->field.offset) = !G_STRUCT_MEMBER(gboolean, file, key->field.offset);
+}
+
 /* The members of an object, all but those that are read by a function. */
 static gboolean read_members(const JsonDoc *doc, const cJSON *node, const char *object, PlanFile *out, GError **error)
 {
   JsonField fields[KEYS_MAX];
   gsize n = 0;
 
+  negate_members(object, out);
   for (const PlanKey *key = plan_keys; key->field.key; key++)
     if (stands_in(key, object)) {
       g_assert(n < KEYS_MAX);
       fields[n++] = key->field;
     }
-  return json_read(doc, node, fields, n, out, error);
+  gboolean ok = json_read(doc, node, fields, n, out, error);
+  negate_members(object, out);
+  return ok;
 }
 
 /* What is no single number or name. */
@@ -118,7 +129,6 @@ static gboolean read_file(const JsonDoc *doc, Framework *framework, PlanFile *f,
   plan_set_schedule(p, schedule, p->vpp ? p->vpp : default_chunks(schedule, framework));
   if (!read_values(doc, f, error) || !check_method(doc, error))
     return FALSE;
-  p->sharding.keeps_gathered = !f->reshard;
   if (p->sharding.secondary == 1)
     p->sharding.secondary = 0; /* DeepSpeed's way to say none */
   return TRUE;
@@ -134,7 +144,7 @@ static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Fram
     g_prefix_error(error, "%s: ", json_name(doc));
     return FALSE;
   }
-  PlanFile f = { .plan = plan_default(model, loaded), .precision = DTYPE_BF16, .reshard = TRUE };
+  PlanFile f = { .plan = plan_default(model, loaded), .precision = DTYPE_BF16 };
   gboolean ok = read_file(doc, loaded, &f, error);
   g_free(f.schedule);
   g_free(f.framework);
@@ -161,29 +171,15 @@ gboolean plan_parse(const char *text, gsize length, const char *name, const Mode
 
 PlanFile plan_as_file(const Plan *p)
 {
-  return (PlanFile) { *p, (char *)p->schedule->name, p->framework->name, plan_format(p), !p->sharding.keeps_gathered };
+  return (PlanFile) { *p, (char *)p->schedule->name, p->framework->name, plan_format(p) };
 }
 
-/* What plan_default() gives every plan; what models and frameworks give is always written. */
-static PlanFile usual_file(void)
+/* What models and frameworks give is always written. */
+static gboolean is_written(const PlanKey *key, const Plan *p)
 {
-  static const Model model;
-  static const Framework framework;
-  const Plan usual = plan_default(&model, &framework);
-
-  return plan_as_file(&usual);
-}
-
-static gboolean is_written(const PlanKey *key, const PlanFile *file, const PlanFile *usual)
-{
-  gsize offset = key->field.offset;
-
-  if (key->matters || key->always)
-    return key->matters ? key->matters(&file->plan) : TRUE;
-  return key->field.type == JSON_REAL
-             ? G_STRUCT_MEMBER(double, file, offset) != G_STRUCT_MEMBER(double, usual, offset)
-             : key->field.type != JSON_ANY &&
-               G_STRUCT_MEMBER(int, file, offset) != G_STRUCT_MEMBER(int, usual, offset);
+  if (key->matters)
+    return key->matters(p);
+  return key->always || (key->field.type != JSON_ANY && !plan_key_is_usual(key, p));
 }
 
 static void write_value(const PlanKey *key, const PlanFile *file, JsonWriter *w)
@@ -196,7 +192,7 @@ static void write_value(const PlanKey *key, const PlanFile *file, JsonWriter *w)
   else if (field->type == JSON_REAL)
     json_put_int(w, field->key, (gint64)*(const double *)slot);
   else if (field->type == JSON_BOOL)
-    json_put_bool(w, field->key, *(const gboolean *)slot);
+    json_put_bool(w, field->key, *(const gboolean *)slot != key->negated);
   else if (field->type == JSON_INT)
     json_put_int(w, field->key, *(const int *)slot);
   else
@@ -204,12 +200,12 @@ static void write_value(const PlanKey *key, const PlanFile *file, JsonWriter *w)
 }
 
 /* The keys of an object that say something; nothing where none does. */
-static void write_members(const PlanKey *owner, const PlanFile *file, const PlanFile *usual, JsonWriter *w)
+static void write_members(const PlanKey *owner, const PlanFile *file, JsonWriter *w)
 {
   gboolean open = FALSE;
 
   for (const PlanKey *key = plan_key_members(owner); stands_in(key, owner->field.key); key++) {
-    if (!is_written(key, file, usual))
+    if (!is_written(key, &file->plan))
       continue;
     if (!open)
       json_open(w, owner->field.key, '{');
@@ -222,15 +218,15 @@ static void write_members(const PlanKey *owner, const PlanFile *file, const Plan
 
 void plan_write(const Plan *p, JsonWriter *w, const char *name)
 {
-  const PlanFile file = plan_as_file(p), usual = usual_file();
+  const PlanFile file = plan_as_file(p);
 
   json_open(w, name, '{');
   for (const PlanKey *key = plan_keys; key->field.key; key++)
     if (key->object || (key->write && key->write(p, w)))
       continue;
     else if (plan_key_members(key))
-      write_members(key, &file, &usual, w);
-    else if (is_written(key, &file, &usual))
+      write_members(key, &file, w);
+    else if (is_written(key, p))
       write_value(key, &file, w);
   json_close(w, '}');
 }

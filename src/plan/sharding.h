@@ -9,9 +9,8 @@
  * 2104.07857), ZeRO++ (Wang et al. 2023, arXiv 2306.10209). docs/plan.md says
  * what each key does, cost/offload.h what copies take.
  *
- * Each choice that not every engine has is a ShardingChoice; a framework's file
- * lists those that it runs. To add one: a line here, its name and when a plan
- * takes it in check_sharding.c, its row in keys.c.
+ * Each choice that not every engine has is a PlanChoice (keys.h); a framework's
+ * file lists those that it runs.
  */
 #ifndef TDP_PLAN_SHARDING_H
 #define TDP_PLAN_SHARDING_H
@@ -44,14 +43,6 @@ typedef struct {
   int tiling;         /* tiles of each product, gathered one after the other; 1 = whole */
   gboolean bucket_view; /* DDP's gradients are views of the buckets, not copies */
 } ShardingOptions;
-
-typedef enum {
-  CHOICE_BUCKET, CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_NO_SYNC, CHOICE_HPZ,
-  CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING, CHOICE_BUCKET_VIEW, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_OFFLOAD_PARAMETERS,
-  CHOICE_OFFLOAD_ACTIVATIONS, CHOICE_NVME, CHOICE_DELAYED, CHOICE_SUB_GROUP, CHOICE_PARTITION, CHOICE_COUNT,
-} ShardingChoice;
-
-extern const char *const sharding_choice_names[]; /* as frameworks list them: the plan's keys */
 
 static inline ShardingOptions sharding_options_default(void)
 {

@@ -103,7 +103,7 @@ static gboolean offers_activations(const Walk *w)
   const SearchOptions *o = w->options;
 
   return o->space & SPACE_OFFLOAD && o->fixed.value[KEY_OFFLOAD] < 0 &&
-         o->base->framework->sharding >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
+         o->base->framework->choices >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
 }
 
 /* With one rank on an axis, what divides it means nothing and is left out of the space. */

@@ -53,7 +53,7 @@ static gboolean offers(const Asked *w, const Plan *plan, int zero, int offload)
   with.zero = zero;
   with.offload = offloads[offload];
   for (int choice = CHOICE_OFFLOAD_OPTIMIZER; choice < CHOICE_COUNT; choice++)
-    runs &= !plan_takes(&with, choice) || plan->framework->sharding >> choice & 1;
+    runs &= !plan_takes(&with, choice) || plan->framework->choices >> choice & 1;
   return offload == 0 ||
          (w->options->space & SPACE_OFFLOAD && runs &&
           (offload == 1 ? zero > 0 || !plan_has_replicas(plan) : zero == 3));
@@ -66,7 +66,7 @@ static int secondary_ranks(const Asked *w, const Plan *plan)
   int network = w->cluster->network_tier;
   GroupShape replicas = replicas_of(w, plan);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
-  gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->sharding & needs) == needs;
+  gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->choices & needs) == needs;
 
   gboolean divides = inside > 1 && inside < replicas.size && replicas.size % inside == 0;
   return may && divides && !plan_experts_apart(plan) ? inside : 0;
