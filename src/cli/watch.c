@@ -104,11 +104,6 @@ static void add_expert_tensor(GString *s, const Plan *p)
   g_string_append_printf(s, "%d", plan_expert_tensor(p));
 }
 
-static void add_schedule(GString *s, const Plan *p)
-{
-  g_string_append(s, p->schedule->name);
-}
-
 static void add_types(GString *s, const Plan *p)
 {
   for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
@@ -156,22 +151,22 @@ static void add_overlaps(GString *s, const Plan *p)
                          on->tensor ? "t" : "", any ? "" : "none");
 }
 
-static void add_cell(GString *s, const PlanKey *key, const Plan *plan)
+static void add_cell(GString *s, const PlanKey *key, const PlanFile *file)
 {
   static void (*const own[KEY_COLUMNS_END])(GString *, const Plan *) = {
-    [KEY_ETP] = add_expert_tensor, [KEY_SCHEDULE] = add_schedule, [KEY_TYPES] = add_types, [KEY_OFFLOAD] = add_offload,
+    [KEY_ETP] = add_expert_tensor, [KEY_TYPES] = add_types, [KEY_OFFLOAD] = add_offload,
     [KEY_OPTIMIZER] = add_optimizer, [KEY_RECOMPUTE] = add_recompute, [KEY_OVERLAP] = add_overlaps };
 
   if (own[key->id]) {
-    own[key->id](s, plan);
+    own[key->id](s, &file->plan);
     return;
   }
   const char *const *names = key->choices ? key->choices : key->field.names;
-  int value = G_STRUCT_MEMBER(int, plan, key->field.offset);
-  if (names)
-    g_string_append(s, names[value]);
+  gconstpointer slot = G_STRUCT_MEMBER_P(file, key->field.offset);
+  if (key->field.type == JSON_STRING || names)
+    g_string_append(s, key->field.type == JSON_STRING ? *(char *const *)slot : names[*(const int *)slot]);
   else
-    g_string_append_printf(s, "%d", value);
+    g_string_append_printf(s, "%d", *(const int *)slot);
 }
 
 /* Of several plans that are settled at once, keys in which they may differ are `any`: overlaps; where a rule turned them
@@ -179,6 +174,7 @@ static void add_cell(GString *s, const PlanKey *key, const Plan *plan)
 static void write_settled(gpointer data, const Plan *p, int how, double value, gint64 plans)
 {
   GString *s = ((Watch *)data)->certificate;
+  const PlanFile file = plan_as_file(p);
   char number[G_ASCII_DTOSTR_BUF_SIZE] = "";
 
   if (!isnan(value))
@@ -188,7 +184,7 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
     if (plans > 1 && (id == KEY_OVERLAP || (how < REJECT_MEMORY && key->part >= PLAN_PASSES)))
       g_string_append(s, "any");
     else
-      add_cell(s, key, p);
+      add_cell(s, key, &file);
     g_string_append_c(s, ',');
   }
   g_string_append_printf(s, "%" G_GINT64_FORMAT ",%s,%s\n", plans, settled_name(how), number);

@@ -64,7 +64,8 @@ typedef struct {
   gboolean (*read)(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
   gboolean (*write)(const Plan *plan, JsonWriter *writer); /* FALSE, or NULL: its object of keys says it */
   const char *unit;    /* what a number counts, or the form of a value without type or names; NULL = none */
-  const char *meaning, *usual; /* for docs/plan.md: what it does, and its default where a plan file lacks it */
+  const char *meaning; /* what it does, for docs/plan.md */
+  const char *usual;   /* the rule of its default, likewise; NULL = the value that plan_default() gives every plan */
 } PlanKey;
 
 /* Ends with a row without field.key; keys of an object stand behind it. */

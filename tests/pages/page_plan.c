@@ -43,18 +43,36 @@ static char *values_text(const PlanKey *key)
   return g_strdup_printf("%s%s%s", key->unit ? key->unit : "", key->unit ? ", " : "", range);
 }
 
+static char *usual_text(const PlanKey *key)
+{
+  static const Model model;
+  static const Framework framework;
+  const Plan usual = plan_default(&model, &framework);
+  const PlanFile file = plan_as_file(&usual);
+  gconstpointer slot = G_STRUCT_MEMBER_P(&file, key->field.offset);
+
+  if (key->usual || key->field.type == JSON_ANY || key->field.type == JSON_STRING)
+    return g_strdup(key->usual ? key->usual : "");
+  if (key->field.type == JSON_REAL)
+    return g_strdup_printf("%g", *(const double *)slot);
+  if (key->field.type == JSON_BOOL)
+    return g_strdup(*(const gboolean *)slot != key->negated ? "`true`" : "`false`");
+  return key->field.names ? g_strdup_printf("`%s`", key->field.names[*(const int *)slot])
+                          : g_strdup_printf("%d", *(const int *)slot);
+}
+
 static void put_keys(const char *object)
 {
   printf("| key |%s values | meaning | default |\n|---|%s---|---|---|\n", object ? "" : " short |",
          object ? "" : "---|");
   for (const PlanKey *key = plan_keys; key->field.key; key++) {
-    g_autofree char *values = values_text(key);
+    g_autofree char *values = values_text(key), *usual = usual_text(key);
     if (g_strcmp0(key->object, object) != 0)
       continue;
     printf("| `%s` |", key->field.key);
     if (!object)
       printf(key->shorter ? " `%s` |" : " |", key->shorter);
-    printf(" %s | %s |%s%s |\n", values, key->meaning, key->usual ? " " : "", key->usual ? key->usual : "");
+    printf(" %s | %s |%s%s |\n", values, key->meaning, *usual ? " " : "", usual);
   }
 }
 
