@@ -231,6 +231,26 @@ static void fix_any(const char *key, Fixed *out)
   ck_abort_msg("no value for %s", key);
 }
 
+/* Another value of each key of one number or name of the plan that all start from. */
+static void check_base(Instance *in, const char *usual)
+{
+  const Plan base = in->base;
+
+  for (const PlanKey *key = plan_keys; key->field.key; key++) {
+    gpointer slot = G_STRUCT_MEMBER_P(&in->base, key->field.offset);
+    if (key->field.type == JSON_ANY || key->field.offset >= sizeof(Plan))
+      continue;
+    if (key->field.type == JSON_REAL)
+      *(double *)slot += 1;
+    else if (key->field.type == JSON_INT)
+      *(int *)slot += 1;
+    else
+      *(int *)slot = !*(int *)slot;
+    check_other(in, usual, key->field.key);
+    in->base = base;
+  }
+}
+
 START_TEST(questions_are_told_apart)
 {
   GRand *rand = g_rand_new_with_seed(1);
@@ -245,6 +265,8 @@ START_TEST(questions_are_told_apart)
     check_other(&in, usual, keys[i]);
   }
   ck_assert_uint_ge(g_strv_length(keys), 19);
+  in.options.fixed = fixed_none();
+  check_base(&in, usual);
   in.options.fixed = fixed_none();
   in.options.space = SPACE_STATES;
   check_other(&in, usual, "space");

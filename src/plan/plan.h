@@ -191,6 +191,10 @@ gboolean plan_parse(const char *text, gsize length, const char *name, const Mode
 /* Writes the whole plan as an object under `key`. */
 void plan_write(const Plan *plan, JsonWriter *writer, const char *key);
 
+/* The same with every key of one number or name, also those that say nothing for this plan: what tells it from others
+ * that a search may make of it. */
+void plan_write_all(const Plan *plan, JsonWriter *writer, const char *key);
+
 /* One line: "tp 8, pp 8, dp 16, 1f1b, ...". Newly allocated. */
 char *plan_label(const Plan *plan);
 

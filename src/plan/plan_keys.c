@@ -175,11 +175,11 @@ PlanFile plan_as_file(const Plan *p)
 }
 
 /* What models and frameworks give is always written. */
-static gboolean is_written(const PlanKey *key, const Plan *p)
+static gboolean is_written(const PlanKey *key, const Plan *p, gboolean all)
 {
-  if (key->matters)
+  if (!all && key->matters)
     return key->matters(p);
-  return key->always || (key->field.type != JSON_ANY && !plan_key_is_usual(key, p));
+  return all || key->always || !plan_key_is_usual(key, p);
 }
 
 static void write_value(const PlanKey *key, const PlanFile *file, JsonWriter *w)
@@ -200,12 +200,12 @@ static void write_value(const PlanKey *key, const PlanFile *file, JsonWriter *w)
 }
 
 /* The keys of an object that say something; nothing where none does. */
-static void write_members(const PlanKey *owner, const PlanFile *file, JsonWriter *w)
+static void write_members(const PlanKey *owner, const PlanFile *file, gboolean all, JsonWriter *w)
 {
   gboolean open = FALSE;
 
   for (const PlanKey *key = plan_key_members(owner); stands_in(key, owner->field.key); key++) {
-    if (!is_written(key, &file->plan))
+    if (!is_written(key, &file->plan, all))
       continue;
     if (!open)
       json_open(w, owner->field.key, '{');
@@ -216,7 +216,7 @@ static void write_members(const PlanKey *owner, const PlanFile *file, JsonWriter
     json_close(w, '}');
 }
 
-void plan_write(const Plan *p, JsonWriter *w, const char *name)
+static void write_plan(const Plan *p, JsonWriter *w, const char *name, gboolean all)
 {
   const PlanFile file = plan_as_file(p);
 
@@ -225,8 +225,18 @@ void plan_write(const Plan *p, JsonWriter *w, const char *name)
     if (key->object || (key->write && key->write(p, w)))
       continue;
     else if (plan_key_members(key))
-      write_members(key, &file, w);
-    else if (is_written(key, p))
+      write_members(key, &file, all, w);
+    else if (key->field.type != JSON_ANY && is_written(key, p, all))
       write_value(key, &file, w);
   json_close(w, '}');
+}
+
+void plan_write(const Plan *p, JsonWriter *w, const char *name)
+{
+  write_plan(p, w, name, FALSE);
+}
+
+void plan_write_all(const Plan *p, JsonWriter *w, const char *name)
+{
+  write_plan(p, w, name, TRUE);
 }

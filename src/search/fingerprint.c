@@ -43,7 +43,7 @@ static void add_question(GChecksum *sum, const SearchOptions *o)
 
   fixed.value[KEY_OPTIMIZER] = -1; /* the plan has it */
   json_writer_init(&w, text);
-  plan_write(&plan, &w, NULL);
+  plan_write_all(&plan, &w, NULL);
   fixed_write(&fixed, text);
   g_string_append_printf(text, "space %u of %s and %s", o->space, o->objective ? o->objective->name : "time",
                          o->second ? o->second->name : "nothing");
