@@ -15,7 +15,7 @@ static LayerPrice price_of(const Planned *f, const LayerWork *work)
   LayerTimes times = layer_times(work, PASSES(&f->plan), f->cluster, NULL);
   LayerPrice price;
 
-  layer_price_at(&price, work, &times, PASSES(&f->plan), f->cluster);
+  layer_price_at(&price, NULL, work, &times, PASSES(&f->plan), f->cluster);
   g_free(times.forward_s);
   g_free(times.backward_s);
   return price;

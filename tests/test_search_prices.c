@@ -80,7 +80,7 @@ static LayerPrice price_directly(const Instance *in, const Plan *plan, int spec)
 
   layer_work_init(&work, in->model, &in->model->specs[spec], PASSES(plan), in->cluster);
   LayerTimes times = layer_times(&work, PASSES(plan), in->cluster, NULL);
-  layer_price_at(&price, &work, &times, PASSES(plan), in->cluster);
+  layer_price_at(&price, NULL, &work, &times, PASSES(plan), in->cluster);
   layer_work_clear(&work);
   g_free(times.forward_s);
   g_free(times.backward_s);

@@ -72,7 +72,7 @@ static Trace *simulate_all(const EngineOptions *o, const Model *model, const Clu
 {
   g_autoptr(GArray) stragglers = parse_stragglers(o, plan->gpus, error);
   const Layout layout = layout_of(plan);
-  g_autoptr(PriceTable) prices = stragglers ? price_table_new(model, &layout, cluster) : NULL;
+  g_autoptr(PriceTable) prices = stragglers ? price_table_described(model, &layout, cluster) : NULL;
   g_autoptr(Program) program = stragglers ? program_new(model, &layout, cluster, prices) : NULL;
   g_autoptr(RankRun) run = NULL;
 

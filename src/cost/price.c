@@ -177,16 +177,28 @@ typedef struct {
   const Cluster *cluster;
   const LayerTimes *times;
   Lanes lanes; /* of the pass that is priced */
+  GArray *ops;   /* PassOp of it, NULL = not wanted */
 } Priced;
+
+static void describe_op(const Priced *w, const Op *op, double op_seconds, double share)
+{
+  PassOp described = { .op = *op, .share = share, .seconds = share * op_seconds };
+
+  if (op->kind == OP_COLLECTIVE)
+    described.cost = collective_cost(w->cluster, op->collective.what, op->collective.bytes, &op->collective.group);
+  g_array_append_val(w->ops, described);
+}
 
 static void price_op(gpointer data, const Op *op, double share)
 {
   Priced *w = data;
   gboolean forward = op->pass == PASS_FORWARD;
   const GArray *ops = forward ? w->work->forward : w->work->backward;
-  const double *seconds = forward ? w->times->forward_s : w->times->backward_s;
+  double seconds = (forward ? w->times->forward_s : w->times->backward_s)[op - (const Op *)ops->data];
 
-  lay_op(&w->lanes, op, seconds[op - (const Op *)ops->data], op_crowding(op, w->cluster), share);
+  lay_op(&w->lanes, op, seconds, op_crowding(op, w->cluster), share);
+  if (w->ops)
+    describe_op(w, op, seconds, share);
 }
 
 static void price_pass(Priced *w, Pass pass, PassPrice *price)
@@ -301,13 +313,21 @@ LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cl
   return t;
 }
 
-void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times,
+void layer_ops_free(LayerOps *ops)
+{
+  for (int pass = 0; pass < PASS_COUNT; pass++)
+    g_clear_pointer(&ops->pass[pass], g_array_unref);
+  g_free(ops);
+}
+
+void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, const LayerTimes *times,
                     const PassLayout *layout, const Cluster *cluster)
 {
   static const Pass passes[] = { PASS_FORWARD, PASS_BACKWARD, PASS_INPUT, PASS_WEIGHT };
-  Priced w = { work, layout, cluster, times, { 0 } };
+  Priced w = { work, layout, cluster, times };
 
   *price = (LayerPrice) {
+    .ops = ops,
     .apart_s = times->apart_s,
     .params = work->params,
     .expert_params = work->expert_params,
@@ -319,8 +339,11 @@ void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *
     .recomputed_bytes = work->recomputed_bytes,
     .transient_bytes = work->transient_bytes,
   };
-  for (gsize i = 0; i < G_N_ELEMENTS(passes); i++)
+  for (gsize i = 0; i < G_N_ELEMENTS(passes); i++) {
+    if (ops)
+      w.ops = ops->pass[passes[i]] = g_array_new(FALSE, FALSE, sizeof(PassOp));
     price_pass(&w, passes[i], &price->pass[passes[i]]);
+  }
 }
 
 static OptimizerPrice step_price(const StateLayout *states, const Cluster *cluster, double params)

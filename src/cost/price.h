@@ -23,6 +23,19 @@ typedef struct {
   double host_s;    /* that the host takes to issue it */
 } PassPrice;
 
+/* An op as a pass runs it. */
+typedef struct {
+  Op op;
+  double share;        /* of the op: less than 1 of what is made again in part */
+  double seconds;      /* of that share on its own, on the slowest of the plan's devices */
+  CollectiveCost cost; /* of a collective: on the links, of the whole op */
+} PassOp;
+
+/* What the passes of a layer run, in order: PassOp; NULL of passes that are not priced. */
+typedef struct {
+  GArray *pass[PASS_COUNT];
+} LayerOps;
+
 /* What a layer's part of the optimizer's step takes beyond its parameters: cost/orthogonal.h. */
 typedef struct {
   double state_bytes; /* LayerWork's */
@@ -34,6 +47,7 @@ typedef struct {
 /* Passes of one layer under a layout; the backward ones include recomputation. */
 typedef struct {
   PassPrice pass[PASS_COUNT];
+  const LayerOps *ops;    /* that the passes were priced from; NULL in tables that describe nothing */
   double params;          /* but expert_params */
   double expert_params;   /* of experts that are apart */
   double largest;         /* of all, in the largest tensor */
@@ -54,8 +68,10 @@ typedef struct {
 } LayerTimes;
 
 LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known);
-void layer_price_at(LayerPrice *price, const LayerWork *work, const LayerTimes *times,
+/* Fills `ops`, empty before, with what the passes run, which the price refers to; NULL = nobody asks. */
+void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, const LayerTimes *times,
                     const PassLayout *layout, const Cluster *cluster);
+void layer_ops_free(LayerOps *ops);
 
 /* Prices of all layers, on a mixed cluster on the devices of each node type. An entry is a spec of the model, or a
  * layer where recomputation treats the layers of a stage differently or runs of layers have strategies of their own. A
@@ -67,6 +83,7 @@ typedef struct {
   int n;              /* entries */
   int n_types;        /* of nodes; 1 where all are alike */
   gboolean by_layer;  /* an entry is a layer */
+  GPtrArray *ops;     /* LayerOps that entries refer to, owned; NULL = the table describes nothing */
 } PriceTable;
 
 /* Of a layer of the model on devices of a node type. */
@@ -76,6 +93,10 @@ static inline LayerPrice *price_of_layer(const PriceTable *table, const Model *m
 }
 
 PriceTable *price_table_new(const Model *model, const Layout *layout, const Cluster *cluster);
+
+/* The same prices, with the ops that they were made from: for programs whose traces are reported. What a change of
+ * division between layers of several strategies takes is in the prices alone. */
+PriceTable *price_table_described(const Model *model, const Layout *layout, const Cluster *cluster);
 void price_table_free(PriceTable *table);
 
 /* The ops of all layers with their times, from which come the tables of all layouts that differ from

@@ -11,12 +11,14 @@ struct PriceWork {
   int n;            /* entries */
   LayerWork *works; /* [node type][spec] */
   LayerTimes *times;
+  GPtrArray *ops;   /* of the tables that are made: PriceTable's, NULL = they describe nothing */
 };
 
-static PriceTable *table_new(const Cluster *cluster, int n)
+static PriceTable *table_new(const Cluster *cluster, int n, GPtrArray *ops)
 {
   PriceTable *table = g_new0(PriceTable, 1);
 
+  table->ops = ops ? g_ptr_array_ref(ops) : NULL;
   table->n = n;
   table->n_types = MAX(cluster->n_types, 1);
   table->layers = g_new(LayerPrice, table->n_types * n);
@@ -52,6 +54,7 @@ void price_work_free(PriceWork *w)
     g_free(w->times[i].forward_s);
     g_free(w->times[i].backward_s);
   }
+  g_clear_pointer(&w->ops, g_ptr_array_unref);
   g_free(w->works);
   g_free(w->times);
   g_free(w);
@@ -60,11 +63,15 @@ void price_work_free(PriceWork *w)
 static PriceTable *specs_new(PriceWork *w, const PassLayout *passes)
 {
   const Model *model = w->model;
-  PriceTable *table = table_new(w->cluster, model->n_specs);
+  PriceTable *table = table_new(w->cluster, model->n_specs, w->ops);
 
   for (int i = 0; i < w->n; i++) {
+    LayerOps *ops = w->ops ? g_new0(LayerOps, 1) : NULL;
+    if (ops)
+      g_ptr_array_add(w->ops, ops);
     layer_work_recompute(&w->works[i], model, &model->specs[i % model->n_specs], passes);
-    layer_price_at(&table->layers[i], &w->works[i], &w->times[i], passes, cluster_of(w->cluster, i / model->n_specs));
+    layer_price_at(&table->layers[i], ops, &w->works[i], &w->times[i], passes,
+                   cluster_of(w->cluster, i / model->n_specs));
   }
   return table;
 }
@@ -131,26 +138,35 @@ static void price_changes(LayerPrice *layers, const Model *model, const Layout *
     add_change(&layers[end - 1], model, &before, &l->passes, site);
 }
 
-static void price_specs(LayerPrice *layers, const Model *model, const PassLayout *passes, const Cluster *site)
+static PriceWork *work_described(const Model *model, const PassLayout *passes, const Cluster *cluster, GPtrArray *ops)
 {
-  g_autoptr(PriceWork) work = price_work_new(model, passes, site, NULL);
+  PriceWork *work = price_work_new(model, passes, cluster, NULL);
+
+  work->ops = ops ? g_ptr_array_ref(ops) : NULL;
+  return work;
+}
+
+static void price_specs(LayerPrice *layers, const Model *model, const PassLayout *passes, const Cluster *site,
+                        GPtrArray *ops)
+{
+  g_autoptr(PriceWork) work = work_described(model, passes, site, ops);
   g_autoptr(PriceTable) table = specs_new(work, passes);
 
   memcpy(layers, table->layers, table->n * sizeof *layers);
 }
 
 /* Layers that several strategies price, each once. */
-static void price_runs(LayerPrice *layers, const Model *model, const Layout *l, const Cluster *site)
+static void price_runs(LayerPrice *layers, const Model *model, const Layout *l, const Cluster *site, GPtrArray *ops)
 {
   g_autofree LayerPrice *specs = g_new(LayerPrice, model->n_specs);
   int layer = 1;
 
-  price_specs(specs, model, &l->passes, site);
+  price_specs(specs, model, &l->passes, site, ops);
   for (int i = 0; i < model->n_layers; i++)
     layers[i] = specs[model->layers[i]];
   for (int run = 0; run < l->n_runs; run++) {
     Layout own = layout_of_run(l, run);
-    price_specs(specs, model, &own.passes, site);
+    price_specs(specs, model, &own.passes, site, ops);
     for (int end = layer + layout_run(l, run).layers; layer < end; layer++)
       layers[layer] = specs[model->layers[layer]];
   }
@@ -158,13 +174,13 @@ static void price_runs(LayerPrice *layers, const Model *model, const Layout *l, 
     price_changes(layers, model, l, stage, site);
 }
 
-static PriceTable *runs_new(const Model *model, const Layout *l, const Cluster *cluster)
+static PriceTable *runs_new(const Model *model, const Layout *l, const Cluster *cluster, GPtrArray *ops)
 {
-  PriceTable *table = table_new(cluster, model->n_layers);
+  PriceTable *table = table_new(cluster, model->n_layers, ops);
 
   table->by_layer = TRUE;
   for (int type = 0; type < table->n_types; type++)
-    price_runs(table->layers + type * table->n, model, l, cluster->n_types ? cluster->types[type] : cluster);
+    price_runs(table->layers + type * table->n, model, l, cluster_of(cluster, type), ops);
   return table;
 }
 
@@ -180,7 +196,7 @@ PriceTable *price_work_table(PriceWork *w, const PassLayout *passes)
   pass_layout_keep(&keeps);
   g_autoptr(PriceTable) some = again;
   g_autoptr(PriceTable) kept = specs_new(w, &keeps);
-  PriceTable *table = table_new(w->cluster, model->n_layers);
+  PriceTable *table = table_new(w->cluster, model->n_layers, w->ops);
   table->by_layer = TRUE;
   for (int type = 0; type < table->n_types; type++)
     for (int stage = 0; stage < r->cut.stages; stage++)
@@ -188,18 +204,31 @@ PriceTable *price_work_table(PriceWork *w, const PassLayout *passes)
   return table;
 }
 
-PriceTable *price_table_new(const Model *model, const Layout *layout, const Cluster *cluster)
+static PriceTable *new_table(const Model *model, const Layout *layout, const Cluster *cluster, GPtrArray *ops)
 {
   if (layout->n_runs > 0)
-    return runs_new(model, layout, cluster);
-  g_autoptr(PriceWork) work = price_work_new(model, &layout->passes, cluster, NULL);
+    return runs_new(model, layout, cluster, ops);
+  g_autoptr(PriceWork) work = work_described(model, &layout->passes, cluster, ops);
   return price_work_table(work, &layout->passes);
+}
+
+PriceTable *price_table_new(const Model *model, const Layout *layout, const Cluster *cluster)
+{
+  return new_table(model, layout, cluster, NULL);
+}
+
+PriceTable *price_table_described(const Model *model, const Layout *layout, const Cluster *cluster)
+{
+  g_autoptr(GPtrArray) ops = g_ptr_array_new_with_free_func((GDestroyNotify)layer_ops_free);
+
+  return new_table(model, layout, cluster, ops);
 }
 
 void price_table_free(PriceTable *table)
 {
   if (!table)
     return;
+  g_clear_pointer(&table->ops, g_ptr_array_unref);
   g_free(table->layers);
   g_free(table);
 }

@@ -118,6 +118,7 @@ void prices_init(ProgramBuild *b, gboolean remake);
 void prices_clear(ProgramBuild *b);
 const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer);
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases);
+void segment_clear(gpointer segment);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
 Piece stage_layers(const ProgramBuild *b, int stage);

@@ -20,6 +20,8 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
   Segment beside = pass_segment(b, other_chunk, chunk_whole(other_chunk), other->pass, FALSE);
 
   double share = exposed_share(&whole, &beside);
+  segment_clear(&whole);
+  segment_clear(&beside);
   s.seconds = s.compute_s + share * (s.seconds - s.compute_s);
   s.context_s *= share;
   s.expert_s *= share;

@@ -30,6 +30,38 @@ static void move_table(const ProgramBuild *b, const Model *model, LayerPrice *la
   layer->optimizer[0].state_bytes += sign * table_state_bytes(model, &b->layout->passes);
 }
 
+/* Prices that describe as much as the layout's own. */
+static PriceTable *new_prices(const ProgramBuild *b, const Model *model, const Layout *layout)
+{
+  return (b->prices->ops ? price_table_described : price_table_new)(model, layout, b->cluster);
+}
+
+static gboolean runs(const GArray *ops, const char *name)
+{
+  for (guint i = 0; i < ops->len; i++)
+    if (g_str_equal(g_array_index(ops, PassOp, i).op.name, name))
+      return TRUE;
+  return FALSE;
+}
+
+/* What the passes of one layer run beyond those of another. */
+static LayerOps *ops_difference(const LayerOps *a, const LayerOps *b)
+{
+  LayerOps *more = g_new0(LayerOps, 1);
+
+  for (int pass = 0; pass < PASS_COUNT; pass++) {
+    if (!a->pass[pass])
+      continue;
+    more->pass[pass] = g_array_new(FALSE, FALSE, sizeof(PassOp));
+    for (guint i = 0; i < a->pass[pass]->len; i++) {
+      const PassOp *op = &g_array_index(a->pass[pass], PassOp, i);
+      if (!runs(b->pass[pass], op->op.name))
+        g_array_append_vals(more->pass[pass], op, 1);
+    }
+  }
+  return more;
+}
+
 static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
 {
   for (int i = 0; i < PASS_COUNT; i++) {
@@ -59,12 +91,17 @@ static PriceTable *shares_new(ProgramBuild *b)
   int type = b->sites[pipeline_rank(&b->layout->pipeline, b->stages - 1, 0)].type;
 
   share.vocab = (b->model->vocab + b->shape.ranks - 1) / b->shape.ranks;
-  g_autoptr(PriceTable) normed = price_table_new(&share, b->layout, b->cluster);
+  g_autoptr(PriceTable) normed = new_prices(b, &share, b->layout);
   share.specs = g_memdup2(share.specs, share.n_specs * sizeof *share.specs);
   share.specs[last].norms = 0;
-  PriceTable *prices = price_table_new(&share, b->layout, b->cluster);
-  b->final_norm = price_difference(*price_of_layer(normed, &share, type, end),
-                                   price_of_layer(prices, &share, type, end));
+  PriceTable *prices = new_prices(b, &share, b->layout);
+  const LayerPrice *bare = price_of_layer(prices, &share, type, end);
+  b->final_norm = price_difference(*price_of_layer(normed, &share, type, end), bare);
+  if (prices->ops) {
+    LayerOps *norm = ops_difference(b->final_norm.ops, bare->ops);
+    g_ptr_array_add(prices->ops, norm);
+    b->final_norm.ops = norm;
+  }
   move_table(b, &share, price_of_layer(prices, &share, 0, 0), -1);
   move_table(b, &share, price_of_layer(prices, &share, 0, end), 1);
   g_free(share.specs);
@@ -76,7 +113,7 @@ void prices_init(ProgramBuild *b, gboolean remake)
   Layout keeping = layout_keeping(b->layout);
 
   if (remake)
-    b->stored = price_table_new(b->model, &keeping, b->cluster);
+    b->stored = new_prices(b, b->model, &keeping);
   if (b->layout->pipeline.schedule->vocabulary)
     b->shares = shares_new(b);
 }
@@ -128,8 +165,37 @@ static const LayerPrice *stored_of(const ProgramBuild *b, int node_type, int lay
   return b->stored ? price_of_layer(b->stored, b->model, node_type, layer) : price_of(b, node_type, layer);
 }
 
-static void add_price(Segment *s, const PassPrice *price)
+void segment_clear(gpointer segment)
 {
+  g_clear_pointer(&((Segment *)segment)->passes, g_array_unref);
+}
+
+static void clear_pass(gpointer pass)
+{
+  g_array_unref(((LayerPass *)pass)->ops);
+}
+
+static void add_pass(Segment *s, int layer, Pass pass, GArray *ops)
+{
+  LayerPass run = { layer, pass, g_array_ref(ops) };
+  gboolean backward = s->pass == PASS_BACKWARD || s->pass == PASS_INPUT || s->pass == PASS_WEIGHT;
+
+  if (!s->passes) {
+    s->passes = g_array_new(FALSE, FALSE, sizeof(LayerPass));
+    g_array_set_clear_func(s->passes, clear_pass);
+  }
+  if (backward) /* the last layer comes first */
+    g_array_prepend_val(s->passes, run);
+  else
+    g_array_append_val(s->passes, run);
+}
+
+static void add_price(Segment *s, int layer, const LayerPrice *priced, Pass pass)
+{
+  const PassPrice *price = &priced->pass[pass];
+
+  if (priced->ops)
+    add_pass(s, layer, pass, priced->ops->pass[pass]);
   s->seconds += price->seconds;
   s->compute_s += price->compute_s;
   s->tensor_s += price->tensor_s;
@@ -140,16 +206,16 @@ static void add_price(Segment *s, const PassPrice *price)
 }
 
 /* S and T of the share; with one barrier S makes the input gradient already. */
-static void add_vocabulary(const ProgramBuild *b, Segment *s, const LayerPrice *price, Pass pass)
+static void add_vocabulary(const ProgramBuild *b, Segment *s, int layer, const LayerPrice *price, Pass pass)
 {
   gboolean early = b->layout->pipeline.schedule->vocabulary == 1;
 
   if (pass == PASS_LOGITS) {
-    add_price(s, &price->pass[PASS_FORWARD]);
+    add_price(s, layer, price, PASS_FORWARD);
     if (early)
-      add_price(s, &price->pass[PASS_INPUT]);
+      add_price(s, layer, price, PASS_INPUT);
   } else {
-    add_price(s, &price->pass[early ? PASS_WEIGHT : PASS_BACKWARD]);
+    add_price(s, layer, price, early ? PASS_WEIGHT : PASS_BACKWARD);
   }
 }
 
@@ -194,14 +260,14 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
     const LayerPrice *price = recomputes ? stored_of(b, type, i) : price_of(b, type, i);
     if (is_vocabulary(pass))
-      add_vocabulary(b, &s, price, pass);
+      add_vocabulary(b, &s, i, price, pass);
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
-      add_price(&s, &price->pass[pass == PASS_RECOMPUTE ? PASS_FORWARD : pass]);
+      add_price(&s, i, price, pass == PASS_RECOMPUTE ? PASS_FORWARD : pass);
     s.activation_bytes += held_bytes(price_of(b, type, i), stored_of(b, type, i), chunk, pass);
     s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (recomputes ? price->recomputed_bytes : 0));
   }
   if (b->shares && !is_vocabulary(pass) && piece.first_layer + piece.n_layers == b->model->n_layers - 1) {
-    add_price(&s, &b->final_norm.pass[pass]);
+    add_price(&s, b->model->n_layers - 1, &b->final_norm, pass);
     s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
   s.activation_bytes += received_bytes(b, chunk, piece, pass);

@@ -194,6 +194,7 @@ Program *program_new(const Model *model, const Layout *layout, const Cluster *cl
   p->n_rows = pipeline->shape.ranks;
   p->rows = g_new0(ProgramRow, p->n_rows);
   p->segments = g_array_new(FALSE, FALSE, sizeof(Segment));
+  g_array_set_clear_func(p->segments, segment_clear);
   p->tasks = g_array_new(FALSE, FALSE, sizeof(Task));
   p->row_ranks = layout->mesh.places;
   p->nodes = (ranks + cluster->devices_per_node - 1) / cluster->devices_per_node;

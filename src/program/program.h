@@ -106,6 +106,13 @@ typedef enum {
   EXCHANGE_COUNT,
 } Exchange;
 
+/* A pass of one layer, as the passes of segments are made of them. */
+typedef struct {
+  int layer;
+  Pass pass;
+  GArray *ops; /* PassOp, in the order in which they run */
+} LayerPass;
+
 /* What alike tasks have in common. Layers are indices into Model.layers. */
 typedef struct {
   TaskKind kind;
@@ -129,6 +136,8 @@ typedef struct {
   double comm_bytes;
   GroupShape group;
   Exchange exchange;       /* of TASK_VOCAB */
+  GArray *passes;          /* of a pass: LayerPass, in the order in which they run; NULL where the program's prices
+                              describe nothing */
 } Segment;
 
 typedef struct {

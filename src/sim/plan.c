@@ -19,7 +19,7 @@ Trace *simulate_plan_with(const Model *model, const Cluster *cluster, const Plan
                           GError **error)
 {
   const Layout layout = layout_of(plan);
-  g_autoptr(PriceTable) prices = price_table_new(model, &layout, cluster);
+  g_autoptr(PriceTable) prices = price_table_described(model, &layout, cluster);
   g_autoptr(Program) program = program_new(model, &layout, cluster, prices);
   g_autoptr(SimLinks) links = options->share_links ? sim_links_new(program, &layout, cluster) : NULL;
 
