@@ -24,7 +24,7 @@ Run run_new(Shape s)
   if (plan_check(&r.plan, r.model, r.cluster, &error) != RULE_NONE)
     g_error("%s", error->message);
   g_autoptr(PriceTable) prices =
-      s.real ? price_table_new(r.model, LAYOUT(&r.plan), r.cluster)
+      s.real ? price_table_described(r.model, LAYOUT(&r.plan), r.cluster)
              : fixture_prices(r.model, s.pp * s.vpp / 8.0, s.pp * s.vpp / 4.0, 10 * 0x1p30 * s.pp * s.vpp / 8.0);
   g_autoptr(Program) program = program_new(r.model, LAYOUT(&r.plan), r.cluster, prices);
   r.trace = simulate(program);

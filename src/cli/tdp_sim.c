@@ -156,7 +156,7 @@ static void print_text(const Options *o, const Subject *s)
     printf("\nCommunication\n%s", comm);
   }
   if (o->ops) {
-    g_autofree char *ops = report_ops(result);
+    g_autofree char *ops = report_ops(result, s->trace);
     printf("\nOperators of a micro-batch\n%s", ops);
   }
   if (s->ranks)

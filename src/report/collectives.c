@@ -19,12 +19,8 @@ typedef struct {
 } Use;
 
 typedef struct {
-  const Result *result;
-  const Cluster *site; /* of the critical row */
-  Layout layout;       /* of the plan */
+  const Cluster *cluster;
   GArray *uses;    /* Use, in order of first appearance */
-  LayerWork *work; /* by spec of the model, or by layer where strategies differ */
-  gboolean *known; /* whether work is there */
 } Walk;
 
 /* What a task's communication is for; passes name the ops inside them, by axis. */
@@ -63,54 +59,29 @@ static void add_use(Walk *w, Use use)
       known->detail = NULL;
     return;
   }
-  if (!use.cost.algorithm)
-    use.cost = collective_cost(w->site, use.what, use.bytes, &use.group);
   g_array_append_val(w->uses, use);
 }
 
-/* Ops that a pass runs so many times. */
-typedef struct {
-  Walk *walk;
-  gint64 count;
-} Passes;
-
-static void add_op(gpointer data, const Op *op, double share)
+static void add_op(Walk *w, const PassOp *described, gint64 count)
 {
-  const Passes *p = data;
+  const Op *op = &described->op;
 
-  (void)share;
   if (op->kind == OP_COLLECTIVE && op->collective.group.size > 1)
-    add_use(p->walk, (Use) { .purpose = axis_purposes[op->collective.axis], .detail = op->name,
-                             .what = op->collective.what, .bytes = op->collective.bytes,
-                             .group = op->collective.group, .count = p->count });
-}
-
-static const LayerWork *work_of(Walk *w, int layer)
-{
-  const Result *r = w->result;
-  int at = r->plan.strategies.n > 0 ? layer : r->model->layers[layer];
-  Layout room;
-
-  if (!w->known[at])
-    layer_work_init(&w->work[at], r->model, model_layer(r->model, layer),
-                    &layout_of_layer(&w->layout, layer, &room)->passes, w->site);
-  w->known[at] = TRUE;
-  return &w->work[at];
+    add_use(w, (Use) { .purpose = axis_purposes[op->collective.axis], .detail = op->name,
+                       .what = op->collective.what, .bytes = op->collective.bytes, .group = op->collective.group,
+                       .cost = described->cost, .count = count });
 }
 
 static void add_segment(Walk *w, const Segment *s, gint64 count)
 {
-  if (s->kind == TASK_PASS) {
-    Passes passes = { w, count };
-    for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++)
-      layer_work_pass(work_of(w, i), &w->layout.passes, s->pass, add_op, &passes);
-  } else if (s->group.size > 1) {
-    Use use = { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
-                .count = count };
-    if (w->result->cluster->n_types > 0)
-      use.cost = s->cost;
-    add_use(w, use);
+  for (guint pass = 0; s->passes && pass < s->passes->len; pass++) {
+    const GArray *ops = g_array_index(s->passes, LayerPass, pass).ops;
+    for (guint i = 0; i < ops->len; i++)
+      add_op(w, &g_array_index(ops, PassOp, i), count);
   }
+  if (s->kind != TASK_PASS && s->group.size > 1)
+    add_use(w, (Use) { .purpose = purposes[s->kind], .what = s->collective, .bytes = s->comm_bytes, .group = s->group,
+                       .cost = s->cost, .count = count });
 }
 
 /* How often the critical row runs each segment; -1 = no row runs it. */
@@ -181,7 +152,7 @@ static char *table_of(const Walk *w)
   gboolean lacking = FALSE;
   for (guint i = 0; i < w->uses->len; i++) {
     const Use *use = &g_array_index(w->uses, Use, i);
-    add_row(table, w->result->cluster, use);
+    add_row(table, w->cluster, use);
     lacking = lacking || use->cost.runner_up_lacking;
   }
   g_autofree char *text = table_text(table, 0);
@@ -190,20 +161,14 @@ static char *table_of(const Walk *w)
 
 char *report_collectives(const Result *result, const Trace *trace)
 {
-  int n = MAX(result->model->n_specs, result->model->n_layers);
   g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
-  g_autofree LayerWork *work = g_new0(LayerWork, n);
-  g_autofree gboolean *known = g_new0(gboolean, n);
   g_autofree gint64 *count = count_segments(trace, result->metrics.critical_row);
-  Walk w = { result, result_site(result, result->metrics.critical_row), layout_of(&result->plan), uses, work, known };
+  Walk w = { result->cluster, uses };
 
   /* rows of a mixed cluster differ: those of the critical row's devices alone */
   for (guint i = 0; i < trace->segments->len; i++)
     if (count[i] >= (result->cluster->n_types > 0))
       add_segment(&w, &g_array_index(trace->segments, Segment, i), count[i]);
-  for (int i = 0; i < n; i++)
-    if (known[i])
-      layer_work_clear(&work[i]);
   g_array_sort(uses, by_time);
   return uses->len > 0 ? table_of(&w) : g_strdup("no communication\n");
 }

@@ -52,7 +52,7 @@ char *report_explain(const Result *result, const Trace *trace);
 /* A table of each distinct communication: what it is for, kind, size, group, the
  * algorithm chosen with its time and bus bandwidth, the runner-up with its time,
  * and how often the critical stage does it in a step. The longest in all comes
- * first. What runs inside passes (tensor parallel) is taken from the layers' work. */
+ * first. The trace is of a program that describes its passes. */
 char *report_collectives(const Result *result, const Trace *trace);
 
 /* One line a stage, F and B with the micro-batch where there is room, bubble and
@@ -61,7 +61,8 @@ char *report_collectives(const Result *result, const Trace *trace);
 char *report_stages(const Trace *trace);                         /* peak memory of each stage by part */
 /* Of a mixed cluster: each stage's devices and load. */
 char *report_placement(const Result *result, const Trace *trace);
-char *report_ops(const Result *result);                          /* each operator of each distinct layer */
+/* Each operator of each distinct pass of a layer, as it runs; `layer` is the first that runs it. */
+char *report_ops(const Result *result, const Trace *trace);
 char *report_timeline(const Trace *trace, int columns);
 
 /* One line a span, in order of stage, lane and time; `after` is the id of the span
