@@ -1,26 +1,21 @@
 #include "ask/notes.h"
 
 #include "base/units.h"
-#include "op/op.h"
+#include "cost/price.h"
 #include "plan/excludes.h"
 
 /* Share of a block's activations below which recomputing them is not worth a word of a plan. */
 #define WORTH 0.05
 
+/* Most that a block keeps. */
 static double saved_bytes(const Model *model, const Plan *plan, const Cluster *cluster)
 {
+  const Layout layout = layout_of(plan);
+  g_autoptr(PriceTable) prices = price_table_new(model, &layout, cluster);
   double saved = 0;
-  PassLayout passes;
 
-  pass_layout_init(&passes, plan);
-  for (int i = 0; i < model->n_layers; i++) {
-    LayerWork work;
-    if (model_layer(model, i)->kind != LAYER_BLOCK || (i > 1 && model->layers[i] == model->layers[i - 1]))
-      continue;
-    layer_work_init(&work, model, model_layer(model, i), &passes, cluster);
-    saved = MAX(saved, work.saved_bytes);
-    layer_work_clear(&work);
-  }
+  for (int i = 1; i <= model->blocks; i++)
+    saved = MAX(saved, price_of_layer(prices, model, 0, i)->saved_bytes);
   return saved;
 }
 
