@@ -31,7 +31,7 @@ static Op exchange(const Core *c, const char *name, Collective what, double byte
       group.per_domain[t] = group.per_domain[t] == group.size ? 2 : 1;
     group.size = 2;
   }
-  return (Op) { .name = name, .kind = OP_COLLECTIVE,
+  return (Op) { .name = name, .kind = OP_COLLECTIVE, .redone = module_of(c),
                 .collective = { .what = what, .bytes = bytes, .group = group, .axis = AXIS_CONTEXT } };
 }
 
@@ -87,7 +87,7 @@ static void gather(Core *c)
   int ranks = c->b->passes->cp;
   double seq = c->rows * ranks;
 
-  add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes))->redone = module_of(c);
+  add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes));
   add(c, core(c, c->heads, c->rows, seq, seq, c->b->attention->causal));
   if (c->pass != PASS_FORWARD)
     add(c, exchange(c, "sum key gradients", COLLECTIVE_REDUCE_SCATTER, ranks * c->keys_bytes));
@@ -124,7 +124,6 @@ void build_context_core(Build *b, double heads, double keys_bytes)
 
   cores[b->passes->context](&c);
   g_array_index(b->work->forward, Op, first).saved_bytes = 4 * heads * b->tokens; /* log-sum-exp of each row */
-  g_array_index(b->work->forward, Op, first).redone = module_of(&c);
   g_array_index(b->work->forward, Op, first).dropped = module_of(&c);
   c.ops = ops;
   c.pass = PASS_INPUT;
