@@ -340,7 +340,7 @@ START_TEST(expert_collectives_mirror)
   }
   ck_assert_int_eq(found[0][0], 2);
   ck_assert_int_eq(found[0][1], 2);
-  ck_assert_int_eq(found[1][0], 3); /* attention's input again, both outputs' gradients */
+  ck_assert_int_eq(found[1][0], 4); /* both inputs again, both outputs' gradients */
   ck_assert_int_eq(found[1][1], 2);
   layer_work_clear(&work);
   planned_clear(&f);
