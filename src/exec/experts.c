@@ -253,30 +253,41 @@ static void experts_weight(const LayerRun *r, const Experts *w, const Visits *v,
               by_expert(in, out, r->wide_bytes));
 }
 
-/* The shared experts' part, or NULL. */
-static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w,
-                            const void *in)
+/* What shared experts make of rows, summed over ranks but where the routed experts' part is still to be, too. */
+static void *shared_rows(const LayerRun *r, const Experts *w, void *part)
+{
+  return w->path ? rows_sum(r, part) : part;
+}
+
+/* The shared experts' part, of the rows of `all`, or NULL. */
+static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *all)
 {
   int tokens = r->shape.tokens, hidden = r->shape.hidden;
   void **kept = state->kept;
 
   if (w->shared == 0)
     return NULL;
+  void *in = w->path ? rows_gather(r, kept[NORM2], hidden) : all;
   kept[SHARED_UP] = run_keep(r, (gsize)tokens * w->shared_up);
   linear_forward(r, tokens, hidden, w->shared_up, in, lw->weight[BLOCK_SHARED_UP], NULL, kept[SHARED_UP]);
+  rows_ungather(r, in, all);
   kept[SHARED_ACT] = run_keep(r, (gsize)tokens * w->shared);
   activate(r, lw->spec, tokens, w->shared, kept[SHARED_UP], kept[SHARED_ACT]);
   void *out = run_buffer(r, (gsize)tokens * hidden);
   linear_forward(r, tokens, w->shared, hidden, kept[SHARED_ACT], lw->weight[BLOCK_SHARED_DOWN], NULL, out);
-  return out;
+  return shared_rows(r, w, out);
+}
+
+/* Whether the gradient of the feed-forward's output is read on the rows of all tensor-parallel ranks. */
+static gboolean reads_all_rows(const Experts *w)
+{
+  return !w->path || w->shared > 0;
 }
 
 /* Joins what routed and shared experts make of rows, or of their gradients, and sums it over ranks as far as it is
  * a part; takes both over. */
 static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *shared)
 {
-  if (w->path && shared)
-    shared = rows_sum(r, shared);
   if (shared)
     r->b->add(r->b, r->s, (gsize)w->rows * r->shape.hidden, shared, routed);
   run_drop(r, &shared);
@@ -321,15 +332,17 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
 static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
   Experts w = experts_of(&r->shape, lw->spec);
-  void **kept = state->kept, *all = norm_input(r, lw, state), *in = w.path ? kept[NORM2] : all;
+  void **kept = state->kept;
 
+  norm_input(r, lw, state);
+  void *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], r->shape.hidden);
   route(r, lw, state, &w, in);
   if (w.path)
     w.path->agree(r, state, &w);
   visits_keep(r, state, &w);
   void *out = routed_forward(r, lw, state, &w, in);
-  out = sum_parts(r, &w, out, shared_forward(r, lw, state, &w, all));
-  rows_ungather(r, all, kept[NORM2]);
+  out = sum_parts(r, &w, out, shared_forward(r, lw, state, &w, in));
+  rows_ungather(r, in, kept[NORM2]);
   return half_residual(r, out, NULL, kept[X2]);
 }
 
@@ -348,7 +361,7 @@ static void *shared_input(const LayerRun *r, const LayerWeights *lw, LayerState 
   run_drop(r, &dact);
   void *part = run_buffer(r, (gsize)tokens * hidden);
   linear_input(r, tokens, hidden, w->shared_up, kept[D_SHARED_UP], lw->weight[BLOCK_SHARED_UP], part);
-  return part;
+  return shared_rows(r, w, part);
 }
 
 /* Gradients of the experts' outputs, returned, and of the logits. */
@@ -411,34 +424,43 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
 static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state, void *dy)
 {
   Experts w = experts_of(&r->shape, lw->spec);
-  void **kept = state->kept, *dx = half_split(r, dy, &kept[D_DOWN]);
-  void *dnorm = input_routed(r, lw, state, &w, w.path ? dx : kept[D_DOWN]);
+  void **kept = state->kept, *dx = reads_all_rows(&w) ? half_split(r, dy, &kept[D_DOWN]) : dy;
+  void *shared = shared_input(r, lw, state, &w);
+  void *dnorm = sum_parts(r, &w, input_routed(r, lw, state, &w, w.path ? dx : kept[D_DOWN]), shared);
 
-  dnorm = sum_parts(r, &w, dnorm, shared_input(r, lw, state, &w));
   norm_backward(r, kept[X2], lw->weight[BLOCK_NORM2], kept[STATS2], dnorm, dx, lw->gradient[BLOCK_NORM2],
                 lw->gradient[BLOCK_NORM2_BIAS]);
   run_drop(r, &dnorm);
   return dx;
 }
 
+static void shared_weight(const LayerRun *r, const LayerWeights *lw, LayerState *state, const Experts *w, void *all)
+{
+  int tokens = r->shape.tokens, hidden = r->shape.hidden;
+  void **kept = state->kept;
+
+  if (w->shared == 0)
+    return;
+  linear_weight(r, tokens, w->shared, hidden, kept[SHARED_ACT], kept[D_DOWN], lw->gradient[BLOCK_SHARED_DOWN], NULL);
+  void *in = w->path ? rows_gather(r, kept[NORM2], hidden) : all;
+  linear_weight(r, tokens, hidden, w->shared_up, in, kept[D_SHARED_UP], lw->gradient[BLOCK_SHARED_UP], NULL);
+  rows_ungather(r, in, all);
+}
+
 static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
   Experts w = experts_of(&r->shape, lw->spec);
-  int tokens = r->shape.tokens, hidden = r->shape.hidden;
-  void **kept = state->kept, *all = rows_gather(r, kept[NORM2], hidden);
+  int hidden = r->shape.hidden;
+  void **kept = state->kept, *in = w.path ? kept[NORM2] : rows_gather(r, kept[NORM2], hidden);
   Visits v;
 
+  shared_weight(r, lw, state, &w, in);
   visits_load(state, &w, &v);
   experts_weight(r, &w, &v, w.ffn, hidden, kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
   experts_weight(r, &w, &v, hidden, w.up, kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
   visits_clear(&v);
-  linear_weight(r, w.rows, hidden, w.experts, w.path ? kept[NORM2] : all, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER],
-                NULL);
-  if (w.shared > 0) {
-    linear_weight(r, tokens, w.shared, hidden, kept[SHARED_ACT], kept[D_DOWN], lw->gradient[BLOCK_SHARED_DOWN], NULL);
-    linear_weight(r, tokens, hidden, w.shared_up, all, kept[D_SHARED_UP], lw->gradient[BLOCK_SHARED_UP], NULL);
-  }
-  rows_ungather(r, all, kept[NORM2]);
+  linear_weight(r, w.rows, hidden, w.experts, in, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER], NULL);
+  rows_ungather(r, in, kept[NORM2]);
 }
 
 const FeedForwardKind feed_forward_experts = { params, forward, input, weight,

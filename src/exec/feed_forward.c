@@ -19,8 +19,10 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
 {
   int hidden = r->shape.hidden, tokens = r->shape.tokens, ffn = ffn_width(&r->shape, lw->spec);
   int up = up_width(lw->spec, ffn);
-  void **kept = state->kept, *in = norm_input(r, lw, state);
+  void **kept = state->kept;
 
+  norm_input(r, lw, state);
+  void *in = rows_gather(r, kept[NORM2], hidden);
   kept[UP] = run_keep(r, (gsize)tokens * up);
   kept[ACT] = run_keep(r, (gsize)tokens * ffn);
   if (lw->spec->ffn.kind == MLP_SWIGLU) {

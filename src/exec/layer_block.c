@@ -100,14 +100,13 @@ void activate_backward(const LayerRun *r, const LayerSpec *spec, gsize rows, int
     r->b->gelu_backward(r->b, r->s, rows * ffn, up, dact, dup);
 }
 
-void *norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state)
+void norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
   void **kept = state->kept;
 
   kept[STATS2] = run_keep_wide(r, 2 * r->shape.rows);
   kept[NORM2] = run_keep(r, (gsize)r->shape.rows * r->shape.hidden);
   norm_forward(r, kept[X2], lw->weight[BLOCK_NORM2], lw->weight[BLOCK_NORM2_BIAS], kept[STATS2], kept[NORM2]);
-  return rows_gather(r, kept[NORM2], r->shape.hidden);
 }
 
 void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x)
