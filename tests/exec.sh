@@ -1,5 +1,5 @@
 #!/bin/sh
-# The executor: PyTorch's losses, data of each communication call, numbers that are not
+# The executor: PyTorch's losses, data of each communication call, what passes run, op by op, numbers that are not
 # finite, the loss scale, parity of some plans with one rank, over TCP and where there
 # is mpirun over MPI. PLANS (2): how many of each number of ranks; all: the whole table, also of 8 ranks, printed.
 set -u
@@ -63,6 +63,7 @@ for model in tiny tiny-llama; do check "PyTorch, $model" reference $model; done
 for launcher in $launchers; do
   check "communication, 3 ranks by $launcher" "$launcher" 3 "$BUILD/tests/mpi/comm_check"
 done
+for ranks in 1 2 4; do check "passes as predicted, $ranks ranks by tcp" tcp $ranks "$BUILD/tests/mpi/pass_ops"; done
 check "not a number" nan
 check "loss scale, 2 ranks by tcp" tcp 2 "$BUILD/tests/mpi/scaling"
 parity tcp 2

@@ -60,9 +60,9 @@ static void check_program(const Planned *f, const Program *plain)
 
 static void check_plan(Planned *f)
 {
-  planned_build_with(f, price_table_described(f->model, &f->plan, f->cluster));
-  g_autoptr(PriceTable) prices = price_table_new(f->model, &f->plan, f->cluster);
-  g_autoptr(Program) plain = program_new(f->model, &f->plan, f->cluster, prices);
+  planned_build_with(f, price_table_described(f->model, LAYOUT(&f->plan), f->cluster));
+  g_autoptr(PriceTable) prices = price_table_new(f->model, LAYOUT(&f->plan), f->cluster);
+  g_autoptr(Program) plain = program_new(f->model, LAYOUT(&f->plan), f->cluster, prices);
 
   check_program(f, plain);
 }
