@@ -11,7 +11,7 @@ static gboolean overlaps_all(const Instance *in, const Plan *plan)
   const Overlap *base = &in->base.overlap, *own = &plan->overlap;
   Plan all = *plan;
 
-  if (in->options.fixed.overlap >= 0)
+  if (in->options.fixed.value[KEY_OVERLAP] >= 0)
     return TRUE;
   all.overlap.gradients = base->gradients;
   all.overlap.parameters = base->parameters;

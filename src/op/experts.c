@@ -83,7 +83,7 @@ static void experts_whole(Build *b)
   combine(b, 2 * routed * row_bytes);
   shared(b, TRUE);
   build_exit(b);
-  if (b->plan->sequence_parallel) /* of the rows that are kept, for the router's weights and the shared experts' */
+  if (b->passes->sequence_parallel) /* of the rows that are kept, for the router's weights and the shared experts' */
     build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, b->tokens * row_bytes, PASS_WEIGHT, FALSE);
 }
 

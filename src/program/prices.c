@@ -175,9 +175,8 @@ static void clear_pass(gpointer pass)
   g_array_unref(((LayerPass *)pass)->ops);
 }
 
-static void add_pass(Segment *s, int layer, Pass pass, GArray *ops)
+static void add_pass(Segment *s, LayerPass run)
 {
-  LayerPass run = { layer, pass, g_array_ref(ops) };
   gboolean backward = s->pass == PASS_BACKWARD || s->pass == PASS_INPUT || s->pass == PASS_WEIGHT;
 
   if (!s->passes) {
@@ -195,7 +194,7 @@ static void add_price(Segment *s, int layer, const LayerPrice *priced, Pass pass
   const PassPrice *price = &priced->pass[pass];
 
   if (priced->ops)
-    add_pass(s, layer, pass, priced->ops->pass[pass]);
+    add_pass(s, (LayerPass) { layer, pass, price->seconds, g_array_ref(priced->ops->pass[pass]) });
   s->seconds += price->seconds;
   s->compute_s += price->compute_s;
   s->tensor_s += price->tensor_s;

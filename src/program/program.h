@@ -110,7 +110,8 @@ typedef enum {
 typedef struct {
   int layer;
   Pass pass;
-  GArray *ops; /* PassOp, in the order in which they run */
+  double seconds; /* as priced: beside others' passes or among slower devices it takes longer */
+  GArray *ops;    /* PassOp, in the order in which they run */
 } LayerPass;
 
 /* What alike tasks have in common. Layers are indices into Model.layers. */

@@ -24,22 +24,36 @@ static int blocks_of(const Result *r, int rank)
   return blocks;
 }
 
+/* Both ways through one of a row's blocks. */
+static double block_s(const Result *r, const Trace *trace, int row)
+{
+  double seconds[PASS_COUNT] = { 0 };
+
+  for (guint i = 0; i < trace->spans->len; i++) {
+    const Span *s = &g_array_index(trace->spans, Span, i);
+    const GArray *passes = g_array_index(trace->segments, Segment, s->segment).passes;
+    for (guint k = 0; passes && s->row == row && k < passes->len; k++) {
+      const LayerPass *pass = &g_array_index(passes, LayerPass, k);
+      if (model_layer(r->model, pass->layer)->kind == LAYER_BLOCK)
+        seconds[pass->pass] = pass->seconds;
+    }
+  }
+  return seconds[PASS_FORWARD] + seconds[PASS_BACKWARD] + seconds[PASS_INPUT] + seconds[PASS_WEIGHT];
+}
+
 char *report_placement(const Result *r, const Trace *trace)
 {
-  const Layout layout = layout_of(&r->plan);
-  g_autoptr(PriceTable) prices = price_table_new(r->model, &layout, r->cluster);
   g_autoptr(Table) t = table_new("stage|<nodes|<device|ranks|blocks|a block|computes|idle|peak|of");
 
   for (int row = 0; row < trace->n_rows; row++) {
     const Cluster *site = result_site(r, row);
-    const PassPrice *pass = price_of_layer(prices, r->model, mesh_node_type(&layout.mesh, r->cluster, row), 1)->pass;
     double bytes[PART_COUNT], peak = trace_row_peak(trace, row, bytes);
     table_add(t, "%d", row);
     table_add(t, "%s", site->name);
     table_add(t, "%s", site->device.name);
     table_add(t, "%d", r->plan.gpus / r->plan.pp);
     table_add(t, "%d", blocks_of(r, row));
-    add_taken(t, format_seconds(pass[PASS_FORWARD].seconds + pass[PASS_BACKWARD].seconds));
+    add_taken(t, format_seconds(block_s(r, trace, row)));
     add_taken(t, format_seconds(trace_row_compute(trace, row)));
     table_add(t, "%.1f %%", 100 * trace_row_bubble(trace, row));
     add_taken(t, format_bytes(peak));
