@@ -2,7 +2,6 @@
 #include "planned.h"
 #include "sim/ranks.h"
 #include "sim/simulate.h"
-#include "sim/sweep.h"
 
 #define FORWARD_S 1.0
 #define BACKWARD_S 5.3
@@ -108,7 +107,6 @@ START_TEST(faster_than_in_order)
 
   setup(&f, 1);
   g_autoptr(Trace) trace = simulate(f.program);
-  ck_assert_ptr_null(sweep_new(f.program));
   f.program->opportunistic = FALSE;
   g_autoptr(Trace) strict = simulate(f.program);
   ck_assert_double_lt(last_pass_end(trace), last_pass_end(strict));

@@ -38,30 +38,83 @@ static void check_traces(const Trace *full, const Trace *folded)
   check_near(a.hardware_flops, b.hardware_flops);
 }
 
-/* Powers of two fall evenly on nodes: every rank does what its row does. */
+/* Every rank does what its row does, within a tolerance of each time; 0 asks for the same double. Returns how many
+ * passes were slowed. */
+static int check_folded(const Program *program, const Layout *layout, const Cluster *cluster, double tolerance)
+{
+  g_autoptr(Trace) folded = simulate(program);
+  g_autoptr(RankRun) run = simulate_ranks(program, layout, cluster, NULL, 0);
+  int slowed = 0;
+
+  ck_assert_int_eq(run->n_rows * run->replicas, layout->passes.ranks);
+  ck_assert_double_le(fabs(run->end_s - folded->end_s), tolerance * folded->end_s);
+  check_traces(run->trace, folded);
+  for (guint i = 0; i < folded->spans->len; i++) {
+    const Span *x = &g_array_index(run->trace->spans, Span, i), *y = &g_array_index(folded->spans, Span, i);
+    double seconds = g_array_index(program->segments, Segment, y->segment).seconds;
+    ck_assert_double_le(fabs(x->end - y->end), tolerance * y->end);
+    slowed += y->end - y->start > seconds * (1 + 1e-9);
+  }
+  for (int rank = 0; rank < layout->passes.ranks; rank++)
+    check_near(run->pass_s[rank], run->pass_s[rank - rank % run->replicas]);
+  return slowed;
+}
+
+/* Powers of two fall evenly on nodes. */
 START_TEST(full_is_folded)
 {
   g_autoptr(Model) model = fixture_model(16, 256, 8, 64, 512);
   g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
   g_autoptr(Framework) framework = fixture_framework("torchtitan");
   GRand *rand = g_rand_new_with_seed(3);
+  int slowed = 0;
 
-  for (int tried = 0; tried < 100;) {
+  for (int tried = 0; tried < 200;) {
     Plan plan;
     if (!fixture_draw_plan(rand, model, cluster, framework, &plan))
       continue;
     tried++;
     g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
     g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
-    g_autoptr(Trace) folded = simulate(program);
-    g_autoptr(RankRun) run = simulate_ranks(program, LAYOUT(&plan), cluster, NULL, 0);
-    ck_assert_int_eq(run->n_rows * run->replicas, plan.gpus);
-    check_near(run->end_s, folded->end_s);
-    check_traces(run->trace, folded);
-    for (int rank = 0; rank < plan.gpus; rank++)
-      check_near(run->pass_s[rank], run->pass_s[rank - rank % run->replicas]);
+    slowed += check_folded(program, LAYOUT(&plan), cluster, 1e-12);
+    for (guint i = 0; i < program->segments->len; i++)
+      g_array_index(program->segments, Segment, i).slowdown = 1;
+    ck_assert_int_eq(check_folded(program, LAYOUT(&plan), cluster, 0), 0);
   }
+  ck_assert_int_ge(slowed, 300); /* else the test would not see slowdowns */
   g_rand_free(rand);
+}
+END_TEST
+
+/* A pass on each of two rows, each beside what slows it and waits for the other row's pass; of a kind that takes the
+ * same time wherever its ranks are. */
+START_TEST(refuses_what_it_cannot_do)
+{
+  Planned f;
+  Segment segments[] = { { .kind = TASK_PASS, .seconds = 10, .compute_s = 10, .slowdown = 1 },
+                         { .kind = TASK_OPTIMIZER, .seconds = 4, .compute_s = 4, .slowdown = 2 } };
+  Task tasks[] = { { .segment = 0, .lane = LANE_COMPUTE, .kind = TASK_PASS, .row = 0 },
+                   { .segment = 1, .lane = LANE_DATA, .kind = TASK_OPTIMIZER, .row = 0, .n_deps = 1, .first_dep = 0 },
+                   { .segment = 0, .lane = LANE_COMPUTE, .kind = TASK_PASS, .row = 1 },
+                   { .segment = 1, .lane = LANE_DATA, .kind = TASK_OPTIMIZER, .row = 1, .n_deps = 1, .first_dep = 1 } };
+  int lane_first[] = { 0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4 }, lane_tasks[] = { 0, 1, 2, 3 }, deps[] = { 2, 0 };
+  ProgramRow rows[2] = { { { 0 } } };
+  Program program = { .n_rows = 2, .rows = rows, .lane_first = lane_first, .lane_tasks = lane_tasks, .deps = deps };
+
+  setup(&f, 1, 1, 2);
+  program.segments = g_array_new(FALSE, FALSE, sizeof(Segment));
+  program.tasks = g_array_new(FALSE, FALSE, sizeof(Task));
+  g_array_append_vals(program.segments, segments, 2);
+  g_array_append_vals(program.tasks, tasks, 4);
+  ck_assert_ptr_null(simulate_ranks(&program, LAYOUT(&f.plan), f.cluster, NULL, 0));
+  deps[0] = 0;
+  deps[1] = 2;
+  g_autoptr(RankRun) run = simulate_ranks(&program, LAYOUT(&f.plan), f.cluster, NULL, 0);
+  ck_assert_ptr_nonnull(run);
+  ck_assert_double_eq(run->end_s, 14);
+  g_array_unref(program.segments);
+  g_array_unref(program.tasks);
+  planned_clear(&f);
 }
 END_TEST
 
@@ -182,4 +235,4 @@ START_TEST(same_bytes_again)
 END_TEST
 
 TEST_MAIN("ranks", full_is_folded, straggler_by_hand, straggler_slows_its_group, uneven_placement,
-          context_ranks_are_replicas, same_bytes_again)
+          context_ranks_are_replicas, same_bytes_again, refuses_what_it_cannot_do)

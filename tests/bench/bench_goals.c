@@ -34,7 +34,6 @@ static const Question questions[] = {
 #define STARTS 20
 #define START_GOAL_MS 20
 #define DECIDED_GOAL 1e6
-#define SIMULATED_GOAL 5e4
 #define MEMORY_GOAL_MIB 200
 
 typedef struct {
@@ -158,18 +157,6 @@ static void start_up(const char *programs)
   print_row("start-up to first output", measured, "<= 20 ms", verdict(least <= START_GOAL_MS), "-");
 }
 
-static void simulate(const char *programs)
-{
-  g_autofree char *command = g_strdup_printf("%s/bench/sim sweep-1f1b-8", programs);
-  Run r = run(command);
-  double rate = number_before(r.out, " plans/s");
-  g_autofree char *measured = g_strdup_printf("%.2g /s", rate);
-
-  print_row("plans simulated, cached program", measured, ">= 5e4 /s", verdict(rate >= SIMULATED_GOAL),
-            "Calculon 1,160 /s in closed form, SimuMax 29 /s");
-  run_clear(&r);
-}
-
 int main(int argc, char **argv)
 {
   const char *programs = argc > 1 ? argv[1] : "build";
@@ -181,7 +168,6 @@ int main(int argc, char **argv)
   g_autofree char *rate = g_strdup_printf("%.2g /s", decided), *memory = g_strdup_printf("%.0f MiB", mib);
   print_row("plans decided", rate, ">= 1e6 /s", verdict(decided >= DECIDED_GOAL),
             "Calculon 310 /s (4,360 without its log), llm-analysis 4,400 /s");
-  simulate(programs);
   start_up(programs);
   print_row("memory, most of all questions", memory, "<= 200 MiB", verdict(mib <= MEMORY_GOAL_MIB), "-");
   return 0;
