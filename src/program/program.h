@@ -189,6 +189,13 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
 void program_time_passes(Program *program, const double *forward_s, const double *backward_s);
 
 /*
+ * Tasks so that each comes behind its dependencies, its lane's previous task and,
+ * where `also` is not NULL, task also[i] (-1 = none). `order` has an entry a task;
+ * returns how many could be placed: fewer than all if the rest wait for each other.
+ */
+int program_order(const Program *program, const int *also, int *order);
+
+/*
  * Every dependency exists; no deadlock through dependencies and lane orders;
  * each send has one receiver; each pass of each chunk and micro-batch runs once,
  * with all of the chunk's layers, and on the side of one copy only; the copies'

@@ -22,9 +22,7 @@ int *sim_receivers(const Program *p)
   return receiver;
 }
 
-/* What each send waits for as the n-th of its pair and direction: the task that consumed the
- * (n-k)-th, -1 = none; NULL without a limit. */
-static int *window_waits(const Program *p, int receive_buffers)
+int *sim_receive_windows(const Program *p, int receive_buffers)
 {
   if (receive_buffers <= 0)
     return NULL;
@@ -48,53 +46,29 @@ static int *window_waits(const Program *p, int receive_buffers)
   return waits;
 }
 
-static int count_waits(const Program *p)
-{
-  const Task *tasks = (const Task *)p->tasks->data;
-  int n = 0;
-
-  for (guint i = 0; i < p->tasks->len; i++)
-    n += tasks[i].n_deps;
-  return n;
-}
-
-/* What tasks wait for, and how many wait for each by an edge: at first_after's next entry. */
-static void fill_waits(SimGraph *g, const Program *p, const int *previous, const int *window)
+/* Who waits for each task by an edge: first_after[i + 1] is where the next one of i goes, its end once all are there. */
+static void fill_after(SimGraph *g, const Program *p, const int *window)
 {
   const Task *tasks = (const Task *)p->tasks->data;
   const int *deps = p->deps;
-  int *first = g->first_wait = g_new(int, g->n + 1), *after = g->first_after = g_new0(int, g->n + 2);
-  int *waits = g->waits = g_new(int, MAX(count_waits(p) + (window ? 2 : 1) * g->n, 1)), n = 0;
+  int *first = g->first_after = g_new0(int, g->n + 2);
 
   for (int i = 0; i < g->n; i++) {
-    const Task *t = &tasks[i];
-    first[i] = n;
-    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
-      waits[n++] = deps[d];
-      after[deps[d] + 2]++;
-    }
-    if (window && window[i] >= 0) {
-      waits[n++] = window[i];
-      after[window[i] + 2]++;
-    }
-    if (previous[i] >= 0)
-      waits[n++] = previous[i];
+    gboolean waits = window && window[i] >= 0;
+    for (int d = tasks[i].first_dep; d < tasks[i].first_dep + tasks[i].n_deps; d++)
+      first[deps[d] + 2]++;
+    if (waits)
+      first[window[i] + 2]++;
+    g->n_waits[i] += tasks[i].n_deps + waits;
   }
-  first[g->n] = n;
-}
-
-/* Turns the lists of edges around: first_after[i + 1] is where the next entry of i goes, its end once all are there. */
-static void fill_after(SimGraph *g, const int *previous)
-{
-  int *first = g->first_after;
-
   for (int i = 2; i <= g->n + 1; i++)
     first[i] += first[i - 1];
-  g->after = g_new(int, MAX(first[g->n + 1], 1));
+  g->after = g_new(int, first[g->n + 1]);
   for (int i = 0; i < g->n; i++) {
-    int end = g->first_wait[i + 1] - (previous[i] >= 0); /* the last entry may be its lane's previous task */
-    for (int w = g->first_wait[i]; w < end; w++)
-      g->after[first[g->waits[w] + 1]++] = i;
+    for (int d = tasks[i].first_dep; d < tasks[i].first_dep + tasks[i].n_deps; d++)
+      g->after[first[deps[d] + 1]++] = i;
+    if (window && window[i] >= 0)
+      g->after[first[window[i] + 1]++] = i;
   }
 }
 
@@ -102,25 +76,21 @@ SimGraph *sim_graph_new(const Program *p, int receive_buffers)
 {
   SimGraph *g = g_new0(SimGraph, 1);
   int n = g->n = p->tasks->len;
-  g_autofree int *previous = g_new(int, n + 1);
-  g_autofree int *window = window_waits(p, receive_buffers);
+  g_autofree int *window = sim_receive_windows(p, receive_buffers);
 
-  g->lane = g_new(int, MAX(n, 1));
-  g->next = g_new(int, MAX(n, 1));
+  g->lane = g_new(int, n);
+  g->next = g_new(int, n);
+  g->n_waits = g_new(int, n);
   for (int lane = 0; lane < p->n_rows * LANE_COUNT; lane++) {
-    int before = -1;
-    for (int i = p->lane_first[lane]; i < p->lane_first[lane + 1]; i++) {
+    int end = p->lane_first[lane + 1];
+    for (int i = p->lane_first[lane]; i < end; i++) {
       int task = p->lane_tasks[i];
       g->lane[task] = lane;
-      previous[task] = before;
-      g->next[task] = -1;
-      if (before >= 0)
-        g->next[before] = task;
-      before = task;
+      g->next[task] = i + 1 < end ? p->lane_tasks[i + 1] : -1;
+      g->n_waits[task] = i > p->lane_first[lane];
     }
   }
-  fill_waits(g, p, previous, window);
-  fill_after(g, previous);
+  fill_after(g, p, window);
   return g;
 }
 
@@ -130,8 +100,7 @@ void sim_graph_free(SimGraph *g)
     return;
   g_free(g->lane);
   g_free(g->next);
-  g_free(g->first_wait);
-  g_free(g->waits);
+  g_free(g->n_waits);
   g_free(g->first_after);
   g_free(g->after);
   g_free(g);

@@ -2,7 +2,6 @@
 
 typedef struct {
   const Program *program;
-  const SimGraph *graph;
   SimOverlap *overlap;
   int *place; /* of a task on its lane */
 } OverlapBuild;
@@ -27,15 +26,17 @@ static int slowing_lane(const Program *p, int row)
   return found;
 }
 
-/* How many tasks of a lane a task waits for directly: those up to the last. */
+/* How many tasks of another lane a task waits for directly: those up to the last. */
 static int waits_for_lane(const OverlapBuild *b, int task, int lane)
 {
-  const SimGraph *g = b->graph;
+  const Task *tasks = (const Task *)b->program->tasks->data, *t = &tasks[task];
   int n = 0;
 
-  for (int w = g->first_wait[task]; w < g->first_wait[task + 1]; w++)
-    if (g->lane[g->waits[w]] == lane)
-      n = MAX(n, b->place[g->waits[w]] + 1);
+  for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
+    const Task *dep = &tasks[b->program->deps[d]];
+    if (dep->row * LANE_COUNT + dep->lane == lane)
+      n = MAX(n, b->place[b->program->deps[d]] + 1);
+  }
   return n;
 }
 
@@ -63,11 +64,11 @@ static void add_row(OverlapBuild *b, int row, int slowing)
   }
 }
 
-SimOverlap *sim_overlap_new(const Program *p, const SimGraph *graph)
+SimOverlap *sim_overlap_new(const Program *p)
 {
   g_autoptr(SimOverlap) overlap = g_new0(SimOverlap, 1);
-  g_autofree int *place = g_new(int, MAX(graph->n, 1));
-  OverlapBuild b = { p, graph, overlap, place };
+  g_autofree int *place = g_new(int, p->tasks->len);
+  OverlapBuild b = { p, overlap, place };
 
   overlap->tasks = g_array_new(FALSE, FALSE, sizeof(int));
   overlap->passes = g_array_new(FALSE, FALSE, sizeof(OverlapPass));
@@ -93,14 +94,15 @@ void sim_overlap_free(SimOverlap *overlap)
   g_free(overlap);
 }
 
-GArray *sim_overlap_edges(const SimOverlap *overlap)
+int *sim_overlap_last(const SimOverlap *overlap, const Program *p)
 {
-  GArray *edges = g_array_new(FALSE, FALSE, sizeof(SimEdge));
+  int *last = g_new(int, p->tasks->len);
 
+  for (guint i = 0; i < p->tasks->len; i++)
+    last[i] = -1;
   for (guint i = 0; i < overlap->passes->len; i++) {
     const OverlapPass *pass = &g_array_index(overlap->passes, OverlapPass, i);
-    SimEdge edge = { pass->task, g_array_index(overlap->tasks, int, pass->last) };
-    g_array_append_val(edges, edge);
+    last[pass->task] = g_array_index(overlap->tasks, int, pass->last);
   }
-  return edges;
+  return last;
 }

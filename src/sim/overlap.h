@@ -8,7 +8,7 @@
 #ifndef TDP_SIM_OVERLAP_H
 #define TDP_SIM_OVERLAP_H
 
-#include "sim/graph.h"
+#include "program/program.h"
 
 /* A pass that some slowing collectives neither wait for nor are waited for by. */
 typedef struct {
@@ -23,12 +23,12 @@ typedef struct {
 } SimOverlap;
 
 /* NULL if more than one lane of a row slows its computation. */
-SimOverlap *sim_overlap_new(const Program *program, const SimGraph *graph);
+SimOverlap *sim_overlap_new(const Program *program);
 void sim_overlap_free(SimOverlap *overlap);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimOverlap, sim_overlap_free)
 
-/* Edges that a sweep's order must keep: SimEdge. */
-GArray *sim_overlap_edges(const SimOverlap *overlap);
+/* By task: the last collective that a pass may run beside, -1 = none. The order of a sweep has it before the pass. */
+int *sim_overlap_last(const SimOverlap *overlap, const Program *program);
 
 /* Takes a pass with `left` seconds of work at time `since` through a collective;
  * TRUE if it ends at since + left. Collectives of a lane come in order. */

@@ -4,14 +4,14 @@
 
 gboolean sim_options_check(const SimOptions *options, const Program *program, GError **error)
 {
-  g_autoptr(SimGraph) graph = sim_graph_new(program, options->receive_buffers);
-  g_autofree int *order = g_new(int, MAX(graph->n, 1));
-  int left = graph->n - sim_graph_sort(graph, NULL, order);
+  g_autofree int *windows = sim_receive_windows(program, options->receive_buffers);
+  g_autofree int *order = g_new(int, program->tasks->len);
+  int tasks = program->tasks->len, left = tasks - program_order(program, windows, order);
 
   if (left > 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "receive buffers: %d: the schedule deadlocks, %d of %d tasks never run: expected more",
-                options->receive_buffers, left, graph->n);
+                options->receive_buffers, left, tasks);
   return left == 0;
 }
 

@@ -8,24 +8,30 @@
 
 #include <string.h>
 
-/* The sweep of one program; times of nodes stand in slots of `replicas` doubles,
- * given to another node once nobody will read them. */
+/* The sweep of one program; ends of tasks stand in slots of `replicas` doubles,
+ * given to another task once nobody will read them. */
 typedef struct {
   const Program *program;
   RankTimes times;
-  SimNodes *nodes;
   const SimOverlap *overlap;
-  const OverlapPass **pass; /* by node: runs beside collectives; NULL for others */
-  int *start_slot;          /* by node: starts of a collective that passes run beside, -1 = not kept */
-  int *slot;                /* by node: ends */
-  int *first_dying, *dying; /* by node: nodes that it is the last to read */
+  const int *order;         /* tasks, each behind what it waits for */
+  int *previous;            /* by task: of its lane, -1 = none */
+  const OverlapPass **pass; /* by task: runs beside collectives; NULL for others */
+  int *start_slot;          /* by task: starts of a collective that passes run beside, -1 = not kept */
+  int *slot;                /* by task: ends */
+  int *first_dying, *dying; /* by place in the order: tasks whose ends that place is the last to read */
   GArray *free_slots;       /* int */
   int n_slots;
-  int *cursor;              /* by rank: see sweep.c */
+  int *cursor;              /* by rank: first collective that had not ended when its last pass started */
   double *slots, *ready;
   RankRun *run;
   int recorded;             /* replica whose spans are kept */
 } Ranks;
+
+static const Task *task_at(const Ranks *r, int task)
+{
+  return &g_array_index(r->program->tasks, Task, task);
+}
 
 static int take_slot(Ranks *r)
 {
@@ -36,68 +42,90 @@ static int take_slot(Ranks *r)
   return slot;
 }
 
-static int beside_node(const Ranks *r, int i)
+static int beside_task(const Ranks *r, int i)
 {
-  return r->nodes->node[g_array_index(r->overlap->tasks, int, i)];
+  return g_array_index(r->overlap->tasks, int, i);
 }
 
 static void mark_passes(Ranks *r)
 {
-  r->pass = g_new0(const OverlapPass *, r->nodes->n);
-  r->start_slot = g_new(int, r->nodes->n);
-  for (int i = 0; i < r->nodes->n; i++)
+  int n = r->program->tasks->len;
+
+  r->pass = g_new0(const OverlapPass *, n);
+  r->start_slot = g_new(int, n);
+  for (int i = 0; i < n; i++)
     r->start_slot[i] = -1;
   for (guint i = 0; i < r->overlap->passes->len; i++) {
     const OverlapPass *pass = &g_array_index(r->overlap->passes, OverlapPass, i);
-    r->pass[r->nodes->node[pass->task]] = pass;
+    r->pass[pass->task] = pass;
     for (int b = pass->first; b <= pass->last; b++)
-      r->start_slot[beside_node(r, b)] = 0;
+      r->start_slot[beside_task(r, b)] = 0;
   }
 }
 
-/* Which node reads each for the last time; nobody reads a node's own end: itself. */
+static void find_previous(Ranks *r)
+{
+  const Program *p = r->program;
+
+  r->previous = g_new(int, p->tasks->len);
+  for (int lane = 0; lane < p->n_rows * LANE_COUNT; lane++)
+    for (int i = p->lane_first[lane]; i < p->lane_first[lane + 1]; i++)
+      r->previous[p->lane_tasks[i]] = i > p->lane_first[lane] ? p->lane_tasks[i - 1] : -1;
+}
+
+/* Where in the order each task's end is read for the last time; where nobody reads it: its own place. */
 static void find_dying(Ranks *r)
 {
-  const SimNodes *s = r->nodes;
-  g_autofree int *last = g_new(int, s->n);
+  const Program *p = r->program;
+  int n = p->tasks->len;
+  g_autofree int *last = g_new(int, n);
 
-  for (int i = 0; i < s->n; i++) {
-    last[i] = last[s->a[i]] = last[s->b[i]] = i;
-    for (int b = r->pass[i] ? r->pass[i]->first : 0; r->pass[i] && b <= r->pass[i]->last; b++)
-      last[beside_node(r, b)] = i;
+  for (int i = 0; i < n; i++) {
+    int task = r->order[i];
+    const Task *t = task_at(r, task);
+    const OverlapPass *pass = r->pass[task];
+    last[task] = i;
+    for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++)
+      last[p->deps[d]] = i;
+    if (r->previous[task] >= 0)
+      last[r->previous[task]] = i;
+    for (int b = pass ? pass->first : 0; pass && b <= pass->last; b++)
+      last[beside_task(r, b)] = i;
   }
-  last[0] = s->n - 1;
-  r->first_dying = g_new0(int, s->n + 1);
-  r->dying = g_new(int, s->n);
-  for (int i = 0; i < s->n; i++)
+  r->first_dying = g_new0(int, n + 1);
+  r->dying = g_new(int, n);
+  for (int i = 0; i < n; i++)
     r->first_dying[last[i] + 1]++;
-  for (int i = 0; i < s->n; i++)
+  for (int i = 0; i < n; i++)
     r->first_dying[i + 1] += r->first_dying[i];
-  g_autofree int *next = g_memdup2(r->first_dying, s->n * sizeof(int));
-  for (int i = 0; i < s->n; i++)
+  g_autofree int *next = g_memdup2(r->first_dying, n * sizeof(int));
+  for (int i = 0; i < n; i++)
     r->dying[next[last[i]]++] = i;
 }
 
 static void give_slots(Ranks *r)
 {
-  r->slot = g_new(int, r->nodes->n);
+  int n = r->program->tasks->len;
+
+  r->slot = g_new(int, n);
   r->free_slots = g_array_new(FALSE, FALSE, sizeof(int));
-  for (int i = 0; i < r->nodes->n; i++) {
-    r->slot[i] = take_slot(r);
-    if (r->start_slot[i] == 0)
-      r->start_slot[i] = take_slot(r);
+  for (int i = 0; i < n; i++) {
+    int task = r->order[i];
+    r->slot[task] = take_slot(r);
+    if (r->start_slot[task] == 0)
+      r->start_slot[task] = take_slot(r);
     for (int d = r->first_dying[i]; d < r->first_dying[i + 1]; d++) {
-      int node = r->dying[d];
-      g_array_append_val(r->free_slots, r->slot[node]);
-      if (r->start_slot[node] >= 0)
-        g_array_append_val(r->free_slots, r->start_slot[node]);
+      int dead = r->dying[d];
+      g_array_append_val(r->free_slots, r->slot[dead]);
+      if (r->start_slot[dead] >= 0)
+        g_array_append_val(r->free_slots, r->start_slot[dead]);
     }
   }
 }
 
-static double *ends_of(const Ranks *r, int node)
+static double *ends_of(const Ranks *r, int task)
 {
-  return r->slots + (gsize)r->slot[node] * r->times.replicas;
+  return r->slots + (gsize)r->slot[task] * r->times.replicas;
 }
 
 /* All of a group are ready when the last is. */
@@ -131,15 +159,14 @@ static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, con
   for (int rank = 0; rank < r->times.replicas; rank++) {
     double since = r->ready[rank], left = own ? own[rank] : segment->seconds;
     int i = MAX(cursor[rank], pass->first);
-    while (i <= pass->last && ends_of(r, beside_node(r, i))[rank] <= since)
+    while (i <= pass->last && ends_of(r, beside_task(r, i))[rank] <= since)
       i++;
     cursor[rank] = i;
     for (; i <= pass->last; i++) {
-      int node = beside_node(r, i), task = g_array_index(r->overlap->tasks, int, i);
-      const Segment *s =
-          &g_array_index(r->program->segments, Segment, g_array_index(r->program->tasks, Task, task).segment);
-      double start = r->slots[(gsize)r->start_slot[node] * r->times.replicas + rank];
-      if (overlap_meet(&since, &left, start, ends_of(r, node)[rank], s->slowdown))
+      int task = beside_task(r, i);
+      const Segment *s = &g_array_index(r->program->segments, Segment, task_at(r, task)->segment);
+      double start = r->slots[(gsize)r->start_slot[task] * r->times.replicas + rank];
+      if (overlap_meet(&since, &left, start, ends_of(r, task)[rank], s->slowdown))
         break;
     }
     end[rank] = since + left;
@@ -150,7 +177,7 @@ static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, con
 /* Sums of each rank, and the span of the one that is kept. */
 static void record(Ranks *r, int task, const double *end)
 {
-  const Task *t = &g_array_index(r->program->tasks, Task, task);
+  const Task *t = task_at(r, task);
   int n = r->times.replicas;
   double *pass_s = r->run->pass_s + (gsize)t->row * n, *finish_s = r->run->finish_s + (gsize)t->row * n;
 
@@ -164,26 +191,37 @@ static void record(Ranks *r, int task, const double *end)
                .paired = t->paired };
 }
 
-static void run_node(Ranks *r, int node)
+/* When all that a task waits for has ended. */
+static void find_ready(Ranks *r, int task)
 {
-  const double *a = ends_of(r, r->nodes->a[node]), *b = ends_of(r, r->nodes->b[node]);
-  double *end = ends_of(r, node);
-  int n = r->times.replicas, task = r->nodes->task[node];
+  const Task *t = task_at(r, task);
+  int n = r->times.replicas;
+  const double *last = r->previous[task] >= 0 ? ends_of(r, r->previous[task]) : memset(r->ready, 0, n * sizeof *last);
 
-  for (int i = 0; i < n; i++)
-    r->ready[i] = MAX(a[i], b[i]);
-  if (task < 0) {
-    memcpy(end, r->ready, n * sizeof *end);
-    return;
+  if (t->n_deps == 0 && last != r->ready)
+    memcpy(r->ready, last, n * sizeof *last);
+  for (int d = t->first_dep; d < t->first_dep + t->n_deps; d++) {
+    const double *end = ends_of(r, r->program->deps[d]);
+    for (int i = 0; i < n; i++)
+      r->ready[i] = MAX(last[i], end[i]);
+    last = r->ready;
   }
-  const Task *t = &g_array_index(r->program->tasks, Task, task);
+}
+
+static void run_task(Ranks *r, int task)
+{
+  const Task *t = task_at(r, task);
   const Segment *segment = &g_array_index(r->program->segments, Segment, t->segment);
   const double *own = rank_times_of(&r->times, task);
+  double *end = ends_of(r, task);
+  int n = r->times.replicas;
+
+  find_ready(r, task);
   join(r->ready, n, rank_join_of(&r->times, segment));
-  if (r->start_slot[node] >= 0)
-    memcpy(r->slots + (gsize)r->start_slot[node] * n, r->ready, n * sizeof *end);
-  if (r->pass[node])
-    run_beside(r, r->pass[node], own, segment, end);
+  if (r->start_slot[task] >= 0)
+    memcpy(r->slots + (gsize)r->start_slot[task] * n, r->ready, n * sizeof *end);
+  if (r->pass[task])
+    run_beside(r, r->pass[task], own, segment, end);
   else
     add_seconds(r->ready, own, segment->seconds, end, n);
   record(r, task, end);
@@ -219,15 +257,15 @@ static RankRun *sweep(Ranks *r, int recorded)
   r->run = run_new(r->program, n);
   r->recorded = recorded;
   memset(r->cursor, 0, (gsize)r->program->n_rows * n * sizeof *r->cursor);
-  memset(ends_of(r, 0), 0, n * sizeof(double));
-  for (int node = 1; node < r->nodes->n; node++)
-    run_node(r, node);
+  for (guint i = 0; i < r->program->tasks->len; i++)
+    run_task(r, r->order[i]);
   finish_run(r->run, r->program);
   return r->run;
 }
 
 static void ranks_init(Ranks *r, const Program *p)
 {
+  find_previous(r);
   mark_passes(r);
   find_dying(r);
   give_slots(r);
@@ -239,7 +277,7 @@ static void ranks_init(Ranks *r, const Program *p)
 static void ranks_clear(Ranks *r)
 {
   rank_times_clear(&r->times);
-  sim_nodes_free(r->nodes);
+  g_free(r->previous);
   g_free(r->pass);
   g_free(r->start_slot);
   g_free(r->slot);
@@ -255,15 +293,13 @@ static void ranks_clear(Ranks *r)
 static RankRun *run_ranks(const Program *p, const Layout *layout, const Cluster *cluster, const Straggler *stragglers,
                           int n_stragglers)
 {
-  g_autoptr(SimGraph) graph = sim_graph_new(p, 0);
-  g_autoptr(SimOverlap) overlap = sim_overlap_new(p, graph);
-  g_autoptr(GArray) also = overlap ? sim_overlap_edges(overlap) : NULL;
-  g_autofree int *order = g_new(int, MAX(graph->n, 1));
-  Ranks r = { .program = p, .overlap = overlap };
+  g_autoptr(SimOverlap) overlap = sim_overlap_new(p);
+  g_autofree int *last = overlap ? sim_overlap_last(overlap, p) : NULL;
+  g_autofree int *order = g_new(int, p->tasks->len);
+  Ranks r = { .program = p, .overlap = overlap, .order = order };
 
-  if (!overlap || sim_graph_sort(graph, also, order) < graph->n)
+  if (!overlap || program_order(p, last, order) < (int)p->tasks->len)
     return NULL;
-  r.nodes = sim_nodes_new(graph, order);
   rank_times_init(&r.times, p, layout, cluster, stragglers, n_stragglers);
   ranks_init(&r, p);
   RankRun *run = sweep(&r, 0);

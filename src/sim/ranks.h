@@ -3,9 +3,9 @@
  *
  * A program's row stands for tp x cp x dp alike ranks. Here each of them has
  * its own times, while the tasks are shared: the program is swept once in an
- * order in which each task comes behind what it waits for, and each step of the
- * sweep is a loop over the row's ranks, of whose times only those that a later
- * step reads are kept. Nothing is shared between transfers (as in simulate()).
+ * order in which each task comes behind what it waits for (program_order), and
+ * each step of the sweep is a loop over the row's ranks, of whose times only
+ * those that a later step reads are kept. Nothing is shared between transfers (as in simulate()).
  *
  * What joins ranks: a pass starts when all ranks of its tensor and context
  * groups are ready and takes as long as their slowest; a gather or reduction
@@ -18,8 +18,9 @@
  * straggler; and where a group lies on nodes otherwise than the folded row's
  * (which is taken as spread as the worst), its own price. Tensor groups are
  * priced as in the folded row. Rows of an opportunistic program keep the order
- * that simulate() finds, whatever their ranks' times. Where ranks are alike the result is simulate()'s,
- * as close as the sweep's (sweep.h).
+ * that simulate() finds, whatever their ranks' times. Where ranks are alike the result is simulate()'s:
+ * to the last bit where no pass runs beside a collective that slows it, within rounding (1e-12 of itself) where one
+ * does. Devices of a node that slow one another (Program.crowds) are left out.
  */
 #ifndef TDP_SIM_RANKS_H
 #define TDP_SIM_RANKS_H
@@ -41,10 +42,10 @@ typedef struct {
   Trace *trace;     /* the replica of the slowest rank in each row */
 } RankRun;
 
-/* NULL where one sweep cannot do it (sweep_new says when). */
+/* NULL where one sweep cannot do it: more than one lane of a row slows its computation, or collectives that slow rows
+ * wait for one another's passes across rows. */
 RankRun *simulate_ranks(const Program *program, const Layout *layout, const Cluster *cluster,
-                        const Straggler *stragglers,
-                        int n_stragglers);
+                        const Straggler *stragglers, int n_stragglers);
 void rank_run_free(RankRun *run);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RankRun, rank_run_free)
 

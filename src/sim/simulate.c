@@ -207,7 +207,7 @@ static void sim_init(Sim *s, const Program *program, const SimGraph *graph, cons
   s->net = links ? sim_links_net_new(links) : NULL;
   s->running = g_new(Running, n_lanes);
   s->memory = g_new0(MemoryPoint, program->n_rows);
-  s->waiting = g_new(int, MAX(graph->n, 1));
+  s->waiting = g_memdup2(graph->n_waits, graph->n * sizeof(int));
   for (int lane = 0; lane < n_lanes; lane++)
     s->running[lane] = (Running) { .task = -1, .slows = 1, .event = NO_EVENT };
   s->trace->spans->len = graph->n; /* trace_new made room; each is set below */
@@ -217,7 +217,6 @@ static void sim_init(Sim *s, const Program *program, const SimGraph *graph, cons
     s->spans[i] = (Span) { .segment = t->segment, .micro = t->micro, .row = t->row, .chunk = t->chunk,
                            .lane = t->lane, .kind = t->kind, .pass = t->pass, .paired = t->paired, .cause = -1,
                            .end = -1 };
-    s->waiting[i] = graph->first_wait[i + 1] - graph->first_wait[i];
   }
   s->done = g_array_new(FALSE, FALSE, sizeof(int));
   reserve_points(s);
