@@ -44,6 +44,67 @@ static double check_rank(const Schedule *s, const ScheduleShape *shape, const Re
   return sum;
 }
 
+/* Ends of a micro-batch's passes: of each stage, and the latest of all ranks' S and T. */
+typedef struct {
+  double *forward, *gradient; /* by stage and micro-batch */
+  double *logits, *vocab;     /* by micro-batch */
+} Ends;
+
+static void note_end(const Ends *ends, const Slot *slot, int at, double end)
+{
+  if (slot->pass == PASS_FORWARD)
+    ends->forward[at] = end;
+  if (slot->pass == PASS_BACKWARD || slot->pass == PASS_INPUT)
+    ends->gradient[at] = end;
+  if (slot->pass == PASS_LOGITS)
+    ends->logits[slot->micro] = MAX(ends->logits[slot->micro], end);
+  if (slot->pass == PASS_VOCAB)
+    ends->vocab[slot->micro] = MAX(ends->vocab[slot->micro], end);
+}
+
+/* When what schedule.h says that a pass waits for has ended. */
+static double waits_until(const Schedule *s, const ScheduleShape *shape, const Ends *ends, const Slot *slot, int stage)
+{
+  int m = shape->micro, at = stage * m + slot->micro, last = schedule_stages(s, shape) - 1;
+
+  switch (slot->pass) {
+  case PASS_FORWARD:
+    return stage == 0 ? 0 : ends->forward[at - m];
+  case PASS_WEIGHT:
+    return ends->gradient[at];
+  case PASS_RECOMPUTE:
+    return ends->forward[at];
+  case PASS_LOGITS:
+    return ends->forward[last * m + slot->micro];
+  case PASS_VOCAB:
+    return ends->logits[slot->micro];
+  default:
+    if (stage < last)
+      return ends->gradient[at + m];
+    return s->vocabulary == 2   ? ends->vocab[slot->micro]
+           : s->vocabulary == 1 ? ends->logits[slot->micro]
+                                : ends->forward[at];
+  }
+}
+
+static void check_waits(const Schedule *s, const ScheduleShape *shape, const Replay *r)
+{
+  int m = shape->micro, stages = schedule_stages(s, shape);
+  g_autofree double *room = g_new0(double, 2 * (stages + 1) * m);
+  Ends ends = { room, room + stages * m, room + 2 * stages * m, room + (2 * stages + 1) * m };
+
+  for (int check = 0; check < 2; check++)
+    for (int rank = 0; rank < shape->ranks; rank++)
+      for (int i = r->order->first[rank]; i < r->order->first[rank + 1]; i++) {
+        const Slot *slot = &r->order->slots[i];
+        int stage = schedule_stage(s, shape, rank, slot->chunk);
+        if (!check)
+          note_end(&ends, slot, stage * m + slot->micro, r->end[i]);
+        else
+          require(r->start[i] >= waits_until(s, shape, &ends, slot, stage), "a pass starts too early", s, shape);
+      }
+}
+
 static void check_replay(const Schedule *s, const ScheduleShape *shape, const double *t, double pair)
 {
   g_autoptr(Replay) r = schedule_replay(s, shape, t, pair);
@@ -52,6 +113,7 @@ static void check_replay(const Schedule *s, const ScheduleShape *shape, const do
   require(r != NULL, "deadlock", s, shape);
   for (int rank = 0; rank < shape->ranks; rank++)
     sum += check_rank(s, shape, r, rank);
+  check_waits(s, shape, r);
   require(r->makespan >= r->busy - 1e-9, "shorter than the busiest rank", s, shape);
   require(pair < 1 || r->makespan >= critical_path(s, shape, t) - 1e-9, "shorter than the critical path", s, shape);
   require(r->makespan <= sum + 1e-9, "longer than all passes one by one", s, shape);
