@@ -26,18 +26,25 @@ extern const Schedule schedule_vocab_1;
 extern const Schedule schedule_vocab_2;
 extern const Schedule schedule_vocab_interlaced;
 
-static inline void slot_add(GArray *slots, Pass pass, int chunk, int micro)
+static inline void slot_append(SlotList *slots, Slot slot)
 {
-  Slot slot = { .micro = micro, .chunk = chunk, .pass = pass };
-  g_array_append_val(slots, slot);
+  if (slots->n == slots->room) {
+    slots->room = MAX(2 * slots->room, 64);
+    slots->slots = g_renew(Slot, slots->slots, slots->room);
+  }
+  slots->slots[slots->n++] = slot;
+}
+
+static inline void slot_add(SlotList *slots, Pass pass, int chunk, int micro)
+{
+  slot_append(slots, (Slot) { .micro = micro, .chunk = chunk, .pass = pass });
 }
 
 /* A forward overlapped with a backward. */
-static inline void slot_add_pair(GArray *slots, int forward_chunk, int forward_micro, int backward_chunk,
+static inline void slot_add_pair(SlotList *slots, int forward_chunk, int forward_micro, int backward_chunk,
                                  int backward_micro)
 {
-  slot_add(slots, PASS_FORWARD, forward_chunk, forward_micro);
-  g_array_index(slots, Slot, slots->len - 1).paired = TRUE;
+  slot_append(slots, (Slot) { .micro = forward_micro, .chunk = forward_chunk, .pass = PASS_FORWARD, .paired = TRUE });
   slot_add(slots, PASS_BACKWARD, backward_chunk, backward_micro);
 }
 
@@ -61,6 +68,6 @@ typedef struct {
   int in_flight;
 } Greedy;
 
-void greedy_order(const Greedy *greedy, GArray **slots);
+void greedy_order(const Greedy *greedy, SlotList *slots);
 
 #endif

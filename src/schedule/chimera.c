@@ -24,7 +24,7 @@ static gint64 key(const ScheduleShape *shape, int stage, const Slot *slot)
   return slot->pass == PASS_FORWARD ? (gint64)shape->micro + slot->micro : slot->micro;
 }
 
-static void order_all(const ScheduleShape *shape, GArray **slots)
+static void order_all(const ScheduleShape *shape, SlotList *slots)
 {
   Greedy greedy = { &schedule_chimera, shape, key, shape->ranks / 2 };
   greedy_order(&greedy, slots);

@@ -8,7 +8,7 @@
 #include "schedule/all.h"
 
 typedef struct {
-  GArray *slots;
+  SlotList *slots;
   int chunk[2];    /* of the direction that begins here, and of the other */
   int forward[2];  /* next micro-batch of each */
   int backward[2];
@@ -25,7 +25,7 @@ static void add_backward(Steps *s, int way, gboolean split)
 {
   Slot slot = { .pass = split ? PASS_INPUT : PASS_BACKWARD, .chunk = s->chunk[way], .micro = s->backward[way]++ };
 
-  g_array_append_val(s->slots, slot);
+  slot_append(s->slots, slot);
   if (split)
     s->pending[s->n_pending++] = slot;
 }
@@ -116,7 +116,7 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   return TRUE;
 }
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   int p = shape->ranks, half = shape->micro / 2;
   gboolean upper = rank >= p / 2;
@@ -155,7 +155,7 @@ static gboolean check_v(const ScheduleShape *shape, GError **error)
   return TRUE;
 }
 
-static void order_v(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_v(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   Steps s = { .slots = slots, .chunk = { 0, 1 } };
   add_steps(&s, shape->ranks, rank, shape->micro);

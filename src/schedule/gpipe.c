@@ -1,7 +1,7 @@
 /* All forwards, then all backwards in reverse order (Huang et al. 2018, arXiv 1811.06965). */
 #include "schedule/all.h"
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   (void)rank;
   for (int i = 0; i < shape->micro; i++)

@@ -2,8 +2,8 @@
 
 typedef struct {
   const Greedy *g;
-  GArray **slots;
-  GArray **ready; /* Slot, that each rank may run */
+  SlotList *slots;
+  SlotList *ready; /* that each rank may run */
   Slot *running;  /* of each rank in this quantum; pass PASS_COUNT = none */
   int stages, copies;
   int started[2], finished[2]; /* micro-batches of each copy */
@@ -12,7 +12,7 @@ typedef struct {
 static void offer(State *s, Pass pass, int stage, int micro)
 {
   Place place = schedule_place(s->g->schedule, s->g->shape, stage, micro % s->copies);
-  slot_add(s->ready[place.rank], pass, place.chunk, micro);
+  slot_add(&s->ready[place.rank], pass, place.chunk, micro);
 }
 
 /* Offers the next micro-batch of a copy if it may start. */
@@ -34,24 +34,24 @@ static int stage_of(const State *s, int rank, const Slot *slot)
 /* Takes the ready pass with the least key. */
 static gboolean start_best(State *s, int rank)
 {
-  GArray *ready = s->ready[rank];
+  SlotList *ready = &s->ready[rank];
   gint64 least = G_MAXINT64;
-  guint best = 0;
+  int best = 0;
 
   s->running[rank].pass = PASS_COUNT;
-  if (ready->len == 0)
+  if (ready->n == 0)
     return FALSE;
-  for (guint i = 0; i < ready->len; i++) {
-    const Slot *slot = &g_array_index(ready, Slot, i);
+  for (int i = 0; i < ready->n; i++) {
+    const Slot *slot = &ready->slots[i];
     gint64 key = s->g->key(s->g->shape, stage_of(s, rank, slot), slot);
     if (key < least) {
       least = key;
       best = i;
     }
   }
-  s->running[rank] = g_array_index(ready, Slot, best);
-  g_array_append_val(s->slots[rank], s->running[rank]);
-  g_array_remove_index_fast(ready, best);
+  s->running[rank] = ready->slots[best];
+  slot_append(&s->slots[rank], s->running[rank]);
+  ready->slots[best] = ready->slots[--ready->n];
   return TRUE;
 }
 
@@ -76,16 +76,14 @@ static void follow(State *s, int rank)
     admit(s, copy);
 }
 
-void greedy_order(const Greedy *greedy, GArray **slots)
+void greedy_order(const Greedy *greedy, SlotList *slots)
 {
   int p = greedy->shape->ranks, ran;
   State s = { .g = greedy, .slots = slots, .copies = schedule_copies(greedy->schedule) };
 
   s.stages = schedule_stages(greedy->schedule, greedy->shape);
   s.running = g_new(Slot, p);
-  s.ready = g_new(GArray *, p);
-  for (int rank = 0; rank < p; rank++)
-    s.ready[rank] = g_array_new(FALSE, FALSE, sizeof(Slot));
+  s.ready = g_new0(SlotList, p);
   for (int copy = 0; copy < s.copies; copy++)
     admit(&s, copy);
   do {
@@ -96,7 +94,7 @@ void greedy_order(const Greedy *greedy, GArray **slots)
       follow(&s, rank);
   } while (ran > 0);
   for (int rank = 0; rank < p; rank++)
-    g_array_unref(s.ready[rank]);
+    g_free(s.ready[rank].slots);
   g_free(s.ready);
   g_free(s.running);
 }

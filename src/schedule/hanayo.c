@@ -21,7 +21,7 @@ static gint64 key(const ScheduleShape *shape, int stage, const Slot *slot)
   return slot->pass == PASS_FORWARD ? (stages - stage) * m + slot->micro : slot->micro;
 }
 
-static void order_all(const ScheduleShape *shape, GArray **slots)
+static void order_all(const ScheduleShape *shape, SlotList *slots)
 {
   Greedy greedy = { &schedule_hanayo, shape, key, shape->ranks };
   greedy_order(&greedy, slots);

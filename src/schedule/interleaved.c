@@ -43,7 +43,7 @@ static int warmup_of(const ScheduleShape *shape, int rank)
   return MIN(2 * (shape->ranks - rank - 1) + (shape->chunks - 1) * group_of(shape), all);
 }
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   int all = shape->micro * shape->chunks, last = shape->chunks - 1;
   int warmup = warmup_of(shape, rank);
@@ -101,7 +101,7 @@ static gboolean check_rounds(const ScheduleShape *shape, GError **error)
   return TRUE;
 }
 
-static void order_rounds(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_rounds(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   ScheduleShape rounds = in_rounds(shape);
   order(&rounds, rank, slots);

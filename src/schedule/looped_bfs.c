@@ -2,7 +2,7 @@
  * (Lamy-Poirier 2022, arXiv 2211.05953; PyTorch's ScheduleLoopedBFS). */
 #include "schedule/all.h"
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   (void)rank;
   for (int chunk = 0; chunk < shape->chunks; chunk++)

@@ -1,7 +1,7 @@
 /* One micro-batch in the pipeline at a time. */
 #include "schedule/all.h"
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   (void)rank;
   for (int i = 0; i < shape->micro; i++) {

@@ -3,7 +3,7 @@
  * spread unevenly to make up for the vocabulary ("1f1b-redistributed"). */
 #include "schedule/all.h"
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   int m = shape->micro;
   int warmup = MIN(shape->ranks - rank - 1, m);

@@ -95,30 +95,23 @@ gboolean schedule_check(const Schedule *schedule, const ScheduleShape *shape, GE
 ScheduleOrder *schedule_order_new(const Schedule *schedule, const ScheduleShape *shape)
 {
   ScheduleOrder *order = g_new(ScheduleOrder, 1);
-  g_autofree GArray **ranks = g_new(GArray *, shape->ranks);
-  guint expected = 2 * (guint)shape->micro * shape->chunks;
-  int n = 0;
+  g_autofree SlotList *ranks = g_new0(SlotList, shape->ranks);
+  SlotList all = { .room = 2 * shape->micro * shape->chunks * shape->ranks };
 
-  for (int rank = 0; rank < shape->ranks; rank++) {
-    ranks[rank] = g_array_sized_new(FALSE, FALSE, sizeof(Slot), expected);
-    if (schedule->order)
-      schedule->order(shape, rank, ranks[rank]);
-  }
+  all.slots = g_new(Slot, all.room);
+  *order = (ScheduleOrder) { .ranks = shape->ranks, .first = g_new(int, shape->ranks + 1) };
   if (schedule->order_all)
     schedule->order_all(shape, ranks);
-  order->ranks = shape->ranks;
-  order->first = g_new(int, shape->ranks + 1);
   for (int rank = 0; rank < shape->ranks; rank++) {
-    order->first[rank] = n;
-    n += ranks[rank]->len;
+    order->first[rank] = all.n;
+    if (schedule->order)
+      schedule->order(shape, rank, &all);
+    for (int i = 0; i < ranks[rank].n; i++)
+      slot_append(&all, ranks[rank].slots[i]);
+    g_free(ranks[rank].slots);
   }
-  order->first[shape->ranks] = n;
-  order->slots = g_new(Slot, MAX(n, 1));
-  for (int rank = 0; rank < shape->ranks; rank++) {
-    if (ranks[rank]->len > 0)
-      memcpy(order->slots + order->first[rank], ranks[rank]->data, ranks[rank]->len * sizeof(Slot));
-    g_array_unref(ranks[rank]);
-  }
+  order->first[shape->ranks] = all.n;
+  order->slots = all.slots;
   return order;
 }
 

@@ -85,6 +85,12 @@ typedef struct {
   guint8 paired; /* runs overlapped with the next slot of the rank, as one */
 } Slot;
 
+/* Slots that a schedule appends; zeros = none. */
+typedef struct {
+  Slot *slots;
+  int n, room;
+} SlotList;
+
 typedef struct {
   const char *name;
   const char *title; /* for people */
@@ -108,9 +114,9 @@ typedef struct {
   gboolean (*check)(const ScheduleShape *shape, GError **error);
 
   /* Appends the slots of one rank, in order; or, where orders follow from each
-   * other, of every rank to its own array. One of the two is set. */
-  void (*order)(const ScheduleShape *shape, int rank, GArray *slots);
-  void (*order_all)(const ScheduleShape *shape, GArray **slots);
+   * other, of every rank to its own list. One of the two is set. */
+  void (*order)(const ScheduleShape *shape, int rank, SlotList *slots);
+  void (*order_all)(const ScheduleShape *shape, SlotList *slots);
 
   /* Activations that a rank holds at once at least, whatever passes take, in
    * micro-batches of one chunk: exactly what its order holds, where that is known

@@ -166,10 +166,12 @@ static gboolean check(const ScheduleShape *shape, GError **error)
                       "and %d", t->name, t->ranks, t->chunks, t->micro, shape->ranks, shape->chunks, shape->micro);
 }
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   const ScheduleOrder *all = shape->table->order;
-  g_array_append_vals(slots, all->slots + all->first[rank], all->first[rank + 1] - all->first[rank]);
+
+  for (int i = all->first[rank]; i < all->first[rank + 1]; i++)
+    slot_append(slots, all->slots[i]);
 }
 
 static ScheduleTable *table_new(const Reader *r)

@@ -49,7 +49,7 @@ static const Slot *find_pass(const Block *block, int time, int micro, Slot *out)
   return NULL;
 }
 
-static void order_with(const ScheduleShape *shape, Block block, GArray *slots)
+static void order_with(const ScheduleShape *shape, Block block, SlotList *slots)
 {
   g_autofree Slot *pending = g_new(Slot, 2 * shape->micro);
   int n_pending = 0, done = 0;
@@ -58,7 +58,7 @@ static void order_with(const ScheduleShape *shape, Block block, GArray *slots)
   for (int time = 0; time < end; time++) {
     Slot slot;
     if (find_pass(&block, time, shape->micro, &slot)) {
-      g_array_append_val(slots, slot);
+      slot_append(slots, slot);
       if (slot.pass == PASS_INPUT)
         pending[n_pending++] = slot;
     } else if (done < n_pending) {
@@ -70,12 +70,12 @@ static void order_with(const ScheduleShape *shape, Block block, GArray *slots)
     slot_add(slots, PASS_WEIGHT, pending[done].chunk, pending[done].micro);
 }
 
-static void order_half(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_half(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   order_with(shape, block_half(shape->ranks, rank), slots);
 }
 
-static void order_min(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_min(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   order_with(shape, block_min(shape->ranks, rank), slots);
 }

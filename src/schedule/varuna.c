@@ -51,7 +51,7 @@ static void release(Stage *stages, int n, int stage, int queue)
   }
 }
 
-static void order_all(const ScheduleShape *shape, GArray **slots)
+static void order_all(const ScheduleShape *shape, SlotList *slots)
 {
   static const Pass passes[N_QUEUES] = { PASS_WEIGHT, PASS_BACKWARD, PASS_RECOMPUTE, PASS_FORWARD };
   int p = shape->ranks;
@@ -64,7 +64,7 @@ static void order_all(const ScheduleShape *shape, GArray **slots)
     for (int i = 0; i < p; i++) {
       served[i] = serve(&stages[i]);
       if (served[i] > QUEUE_WEIGHT)
-        slot_add(slots[i], passes[served[i]], 0, stages[i].lines[served[i]].taken - 1);
+        slot_add(&slots[i], passes[served[i]], 0, stages[i].lines[served[i]].taken - 1);
     }
     for (int i = 0; i < p; i++)
       release(stages, p, i, served[i]);

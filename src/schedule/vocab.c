@@ -21,7 +21,7 @@
 #include "schedule/all.h"
 
 typedef struct {
-  GArray *slots;
+  SlotList *slots;
   int micro;
   int forward, backward, step;
 } Build;
@@ -79,7 +79,7 @@ static Turn turn_of(const ScheduleShape *shape, int rank)
   return turn;
 }
 
-static void order_with(const ScheduleShape *shape, int rank, int barriers, GArray *slots)
+static void order_with(const ScheduleShape *shape, int rank, int barriers, SlotList *slots)
 {
   Build b = { .slots = slots, .micro = shape->micro };
   Turn turn = turn_of(shape, rank);
@@ -104,12 +104,12 @@ static void order_with(const ScheduleShape *shape, int rank, int barriers, GArra
     add_step(&b);
 }
 
-static void order_1(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_1(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   order_with(shape, rank, 2, slots);
 }
 
-static void order_2(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_2(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   order_with(shape, rank, 1, slots);
 }
@@ -138,7 +138,7 @@ static int interlaced_warmup(const ScheduleShape *shape, int rank)
 }
 
 /* Neighbours take forward and backward in turns, so that a forward passes two ranks in an interval. */
-static void order_interlaced(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_interlaced(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   Build b = { .slots = slots, .micro = shape->micro };
   int p = shape->ranks, warmup = interlaced_warmup(shape, rank), behind = MIN(p - rank, shape->micro);

@@ -21,7 +21,7 @@ typedef struct {
   double time[PASS_COUNT], transfer;
   int limit; /* activations of a rank */
   gboolean bubble_first, input_first, fill;
-  GArray **slots;
+  SlotList *slots;
   double *end[2];            /* of forward and input gradient, by rank and micro-batch */
   int *forwards, *inputs, *weights; /* run by each rank */
   double *clock, *idle;      /* idle since its first forward */
@@ -59,14 +59,14 @@ static void put(Auto *a, int rank, Pass pass)
   int *count = pass == PASS_FORWARD ? a->forwards : pass == PASS_INPUT ? a->inputs : a->weights;
   int micro = count[rank]++;
 
-  if (a->slots[rank]->len > 0) {
+  if (a->slots[rank].n > 0) {
     a->idle[rank] += start - a->clock[rank];
     a->idle_max = MAX(a->idle_max, a->idle[rank]);
   }
   a->clock[rank] = start + a->time[pass];
   if (pass != PASS_WEIGHT)
     a->end[pass == PASS_INPUT][(gsize)rank * a->shape->micro + micro] = a->clock[rank];
-  slot_add(a->slots[rank], pass, 0, micro);
+  slot_add(&a->slots[rank], pass, 0, micro);
 }
 
 /* Weight gradients until the input of the next pass is there. */
@@ -164,7 +164,7 @@ static double run(Auto *a)
   for (int rank = 0; rank < p; rank++) {
     a->forwards[rank] = a->inputs[rank] = a->weights[rank] = 0;
     a->clock[rank] = a->idle[rank] = 0;
-    g_array_set_size(a->slots[rank], 0);
+    a->slots[rank].n = 0;
   }
   a->idle_max = 0;
   run_first(a, scratch);
@@ -185,7 +185,7 @@ static void choose(Auto *a, int choice)
   a->fill = (choice & 4) != 0;
 }
 
-static void order_within(const ScheduleShape *shape, int limit, GArray **slots)
+static void order_within(const ScheduleShape *shape, int limit, SlotList *slots)
 {
   int p = shape->ranks, best = 0;
   Auto a = { .shape = shape, .transfer = shape->transfer, .limit = limit, .slots = slots };
@@ -228,12 +228,12 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   return TRUE;
 }
 
-static void order_1p(const ScheduleShape *shape, GArray **slots)
+static void order_1p(const ScheduleShape *shape, SlotList *slots)
 {
   order_within(shape, limit_of(shape, 1), slots);
 }
 
-static void order_2p(const ScheduleShape *shape, GArray **slots)
+static void order_2p(const ScheduleShape *shape, SlotList *slots)
 {
   order_within(shape, limit_of(shape, 2), slots);
 }

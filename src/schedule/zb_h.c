@@ -16,7 +16,7 @@ static Lead lead_of(const ScheduleShape *shape, int rank, int depth)
   return (Lead) { .forwards = depth * (shape->ranks - rank - 1), .pending = depth * rank };
 }
 
-static void order_with(const ScheduleShape *shape, Lead lead, GArray *slots)
+static void order_with(const ScheduleShape *shape, Lead lead, SlotList *slots)
 {
   int m = shape->micro, forwards = 0, weights = 0;
 
@@ -33,12 +33,12 @@ static void order_with(const ScheduleShape *shape, Lead lead, GArray *slots)
     slot_add(slots, PASS_WEIGHT, 0, weights++);
 }
 
-static void order_h1(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_h1(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   order_with(shape, lead_of(shape, rank, 1), slots);
 }
 
-static void order_h2(const ScheduleShape *shape, int rank, GArray *slots)
+static void order_h2(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   order_with(shape, lead_of(shape, rank, 2), slots);
 }

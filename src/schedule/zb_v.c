@@ -12,13 +12,13 @@ static gboolean check(const ScheduleShape *shape, GError **error)
   return TRUE;
 }
 
-static void add_input_weight(GArray *slots, int chunk, int input, int weight)
+static void add_input_weight(SlotList *slots, int chunk, int input, int weight)
 {
   slot_add(slots, PASS_INPUT, chunk, input);
   slot_add(slots, PASS_WEIGHT, chunk, weight);
 }
 
-static void order(const ScheduleShape *shape, int rank, GArray *slots)
+static void order(const ScheduleShape *shape, int rank, SlotList *slots)
 {
   int p = shape->ranks, m = shape->micro;
   int forward[2] = { 0, 0 }, input[2] = { 0, 0 }, weight[2] = { 0, 0 };
