@@ -48,6 +48,16 @@ static inline void slot_add_pair(SlotList *slots, int forward_chunk, int forward
   slot_add(slots, PASS_BACKWARD, backward_chunk, backward_micro);
 }
 
+/* So many times the same value; the caller frees it. */
+static inline double *doubles_new(gsize n, double value)
+{
+  double *all = g_new(double, n);
+
+  for (gsize i = 0; i < n; i++)
+    all[i] = value;
+  return all;
+}
+
 /* Sets TDP_ERROR_INPUT and returns FALSE. */
 gboolean shape_refuse(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 

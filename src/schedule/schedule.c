@@ -128,3 +128,33 @@ int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank
 {
   return schedule->peak ? schedule->peak(shape, rank) : 1;
 }
+
+/* What a slot adds to what its rank holds, in what a forward of its chunk saves. */
+static int held_by(const Schedule *schedule, const ScheduleShape *shape, int rank, const Slot *slot)
+{
+  switch (slot->pass) {
+  case PASS_FORWARD: /* where it is made again the first one leaves nothing */
+    return !schedule->recompute ||
+           schedule_stage(schedule, shape, rank, slot->chunk) == schedule_stages(schedule, shape) - 1;
+  case PASS_RECOMPUTE:
+    return 1;
+  case PASS_BACKWARD:
+  case PASS_WEIGHT:
+    return -1;
+  default:
+    return 0;
+  }
+}
+
+double schedule_order_peak(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order, int rank,
+                           const double *saved)
+{
+  double held = 0, peak = 0;
+
+  for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
+    const Slot *slot = &order->slots[i];
+    held += held_by(schedule, shape, rank, slot) * saved[slot->chunk];
+    peak = MAX(peak, held);
+  }
+  return peak;
+}

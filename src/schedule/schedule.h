@@ -211,6 +211,10 @@ gboolean schedule_order_check(const Schedule *schedule, const ScheduleShape *sha
 /* The schedule's closed form, 1 where it has none. */
 int schedule_peak(const Schedule *schedule, const ScheduleShape *shape, int rank);
 
+/* Most that a rank holds at once in an order, where what a forward of each of its chunks saves is `saved[chunk]`. */
+double schedule_order_peak(const Schedule *schedule, const ScheduleShape *shape, const ScheduleOrder *order, int rank,
+                           const double *saved);
+
 /* A dry run with given pass times and free communication. */
 typedef struct {
   double makespan;

@@ -76,21 +76,6 @@ double bound_memory(const Layout *l, const BoundRanks *all)
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }
 
-/* Most that a rank's passes hold when a backward begins, in the order in which they run. */
-static double peak_by_order(const Bound *b, int rank, const ScheduleOrder *order)
-{
-  double held = 0, peak = 0;
-
-  for (int i = order->first[rank]; i < order->first[rank + 1]; i++) {
-    const Slot *slot = &order->slots[i];
-    double saved = sum_of_stage(b, b->sums->saved, bound_stage(b, rank, slot->chunk));
-    if (slot->pass == PASS_BACKWARD)
-      peak = MAX(peak, held);
-    held += slot->pass == PASS_FORWARD ? saved : slot->pass == PASS_BACKWARD ? -saved : 0;
-  }
-  return peak;
-}
-
 double bound_memory_by_order(const Model *model, const Layout *l, const PriceSums *sums)
 {
   Bound b = bound_of(model, l, NULL, sums);
@@ -102,7 +87,11 @@ double bound_memory_by_order(const Model *model, const Layout *l, const PriceSum
   /* more micro-batches never hold less, and by then the pipeline is full */
   b.shape.micro = MIN(b.shape.micro, 4 * MAX(b.shape.ranks, b.shape.group));
   g_autoptr(ScheduleOrder) order = schedule_order_new(schedule, &b.shape);
-  for (int rank = 0; rank < b.shape.ranks; rank++)
-    add_rank(&all, rank_bytes(&b, rank, peak_by_order(&b, rank, order)));
+  g_autofree double *saved = g_new(double, b.shape.chunks);
+  for (int rank = 0; rank < b.shape.ranks; rank++) {
+    for (int chunk = 0; chunk < b.shape.chunks; chunk++)
+      saved[chunk] = sum_of_stage(&b, sums->saved, bound_stage(&b, rank, chunk));
+    add_rank(&all, rank_bytes(&b, rank, schedule_order_peak(schedule, &b.shape, order, rank, saved)));
+  }
   return bound_memory(l, &all);
 }

@@ -1,3 +1,4 @@
+#include "schedule/sweep.h"
 #include "search/bound_parts.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@ typedef struct {
 } PieceTimes;
 
 typedef struct {
-  int stage, left;    /* left: backwards that have not run */
+  int left;           /* backwards that have not run */
   gboolean gathered, begun; /* its weights have been; its first forward has run */
   PieceTimes *pieces; /* in model order */
   int n_pieces;
@@ -20,7 +21,6 @@ typedef struct {
 
 typedef struct {
   ChunkTimes *chunks;
-  const Slot *next, *end; /* slots left */
   double clock;    /* when the next pass may start */
   double ended;    /* the last pass */
   double lane;     /* when the data lane has done what it has */
@@ -29,14 +29,14 @@ typedef struct {
 } RankTimes;
 
 typedef struct {
+  OrderSweep sweep;
   Bound *bound;
   RankTimes *ranks;
-  double *arrival[2]; /* [backward][stage * micro + micro-batch]: of what the stage passes on, -1 = not yet */
   gboolean sums_each;      /* micro-batch's gradients */
   gboolean late_sums;      /* behind all passes */
   gboolean waits_for_sums; /* behind each pass that makes gradients */
   gboolean gathers_early, gathers_serially, fetches;
-} OrderSweep;
+} TimedOrder;
 
 static gboolean can_sweep(const Layout *l)
 {
@@ -74,7 +74,7 @@ static double send_s(const Bound *b, int stage, int to)
 }
 
 /* Behind the last layer of the piece that begins with `first`, as programs cut them. */
-static int piece_end(const OrderSweep *s, int first, int end)
+static int piece_end(const TimedOrder *s, int first, int end)
 {
   const Bound *b = s->bound;
   const StateLayout *p = bound_states(b, 0);
@@ -94,7 +94,7 @@ static double of_layers(const double *sum, int first, int end)
   return sum[end] - sum[first];
 }
 
-static PieceTimes piece_times(const OrderSweep *s, int first, int end, int node_type)
+static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_type)
 {
   const Bound *b = s->bound;
   const PriceSums *sums = b->sums;
@@ -115,12 +115,12 @@ static PieceTimes piece_times(const OrderSweep *s, int first, int end, int node_
 }
 
 /* `pieces`: where the chunk's may be stored. */
-static ChunkTimes chunk_times(const OrderSweep *s, int rank, int chunk, PieceTimes *pieces)
+static ChunkTimes chunk_times(const TimedOrder *s, int rank, int chunk, PieceTimes *pieces)
 {
   const Bound *b = s->bound;
-  ChunkTimes c = { .stage = bound_stage(b, rank, chunk), .left = b->shape.micro, .pieces = pieces };
+  ChunkTimes c = { .left = b->shape.micro, .pieces = pieces };
   int type = b->mixed ? mesh_node_type(&b->layout->mesh, b->sums->cluster, rank) : 0;
-  int begin = bound_first_layer(b, c.stage), end = bound_first_layer(b, c.stage + 1);
+  int stage = bound_stage(b, rank, chunk), begin = bound_first_layer(b, stage), end = bound_first_layer(b, stage + 1);
   PieceTimes whole = piece_times(s, begin, end, type);
 
   for (int first = begin, next; first < end; first = next) {
@@ -129,17 +129,20 @@ static ChunkTimes chunk_times(const OrderSweep *s, int rank, int chunk, PieceTim
   }
   c.sum_s = whole.sum_s;
   c.across_s = whole.across_s;
-  c.pass_s[0] = sum_of_stage_on(b, b->sums->forward_s, c.stage, type);
-  c.pass_s[1] = sum_of_stage_on(b, b->sums->backward_s, c.stage, type);
-  c.send_s[0] = send_s(b, c.stage, c.stage + 1);
-  c.send_s[1] = send_s(b, c.stage, c.stage - 1);
+  c.pass_s[0] = sum_of_stage_on(b, b->sums->forward_s, stage, type);
+  c.pass_s[1] = sum_of_stage_on(b, b->sums->backward_s, stage, type);
+  c.send_s[0] = send_s(b, stage, stage + 1);
+  c.send_s[1] = send_s(b, stage, stage - 1);
   return c;
 }
 
 /* Weights that the data lane brings at the step's start, in order of use. */
-static void gather_early(const OrderSweep *s, RankTimes *r)
+static void gather_early(const TimedOrder *s, RankTimes *r, int rank)
 {
-  for (const Slot *slot = r->next; s->gathers_early && slot < r->end; slot++) {
+  const ScheduleOrder *order = s->sweep.order;
+
+  for (int k = order->first[rank]; s->gathers_early && k < order->first[rank + 1]; k++) {
+    const Slot *slot = &order->slots[k];
     ChunkTimes *c = &r->chunks[slot->chunk];
     if (slot->pass != PASS_FORWARD)
       break;
@@ -163,7 +166,7 @@ static double least_slowdown(const Bound *b)
   return isinf(least) ? 1 : least;
 }
 
-static void rank_begin(OrderSweep *s, int rank, const ScheduleOrder *order, PieceTimes *pieces)
+static void rank_begin(TimedOrder *s, int rank, PieceTimes *pieces)
 {
   Bound *b = s->bound;
   RankTimes *r = &s->ranks[rank];
@@ -173,9 +176,7 @@ static void rank_begin(OrderSweep *s, int rank, const ScheduleOrder *order, Piec
   r->slowdown = least_slowdown(b);
   for (int chunk = 0; chunk < b->shape.chunks; chunk++)
     r->chunks[chunk] = chunk_times(s, rank, chunk, pieces + bound_first_layer(b, bound_stage(b, rank, chunk)));
-  r->next = order->slots + order->first[rank];
-  r->end = order->slots + order->first[rank + 1];
-  gather_early(s, r);
+  gather_early(s, r, rank);
 }
 
 /* When so much work is done from `start` on. */
@@ -188,7 +189,7 @@ static double work_end(const RankTimes *r, double start, double work_s)
 }
 
 /* Gradients of a piece that are there at `end`; behind that comes the next pass, or beside them. */
-static void sum_piece(const OrderSweep *s, RankTimes *r, double sum_s)
+static void sum_piece(const TimedOrder *s, RankTimes *r, double sum_s)
 {
   r->lane = MAX(r->lane, r->ended) + sum_s;
   if (s->waits_for_sums)
@@ -198,7 +199,7 @@ static void sum_piece(const OrderSweep *s, RankTimes *r, double sum_s)
 }
 
 /* A pass of which pieces wait for their weights, or leave gradients. */
-static void run_pieces(OrderSweep *s, RankTimes *r, ChunkTimes *c, gboolean back, gboolean sums, double input)
+static void run_pieces(TimedOrder *s, RankTimes *r, ChunkTimes *c, gboolean back, gboolean sums, double input)
 {
   for (int i = 0; i < c->n_pieces; i++) {
     const PieceTimes *piece = &c->pieces[back ? c->n_pieces - 1 - i : i];
@@ -214,8 +215,11 @@ static void run_pieces(OrderSweep *s, RankTimes *r, ChunkTimes *c, gboolean back
   c->begun = TRUE;
 }
 
-static void run_slot(OrderSweep *s, RankTimes *r, const Slot *slot, gsize here, double input)
+static double run_slot(gpointer data, int rank, int i, double input)
 {
+  TimedOrder *s = data;
+  RankTimes *r = &s->ranks[rank];
+  const Slot *slot = &s->sweep.order->slots[i];
   ChunkTimes *c = &r->chunks[slot->chunk];
   gboolean back = slot->pass == PASS_BACKWARD;
 
@@ -229,30 +233,10 @@ static void run_slot(OrderSweep *s, RankTimes *r, const Slot *slot, gsize here, 
     if (sums)
       sum_piece(s, r, c->sum_s + (c->left == 0 ? c->across_s : 0));
   }
-  s->arrival[back][here] = r->ended + c->send_s[back];
+  double arrival = r->ended + c->send_s[back];
   if (!s->bound->layout->pipeline.overlaps_sends)
-    r->clock = MAX(r->clock, s->arrival[back][here]);
-}
-
-/* Runs a rank as far as its inputs are known; whether it came further. */
-static gboolean run_rank(OrderSweep *s, int rank)
-{
-  RankTimes *r = &s->ranks[rank];
-  const Slot *from = r->next;
-  int micro = s->bound->shape.micro, last = s->bound->stages - 1;
-
-  for (; r->next < r->end; r->next++) {
-    gboolean back = r->next->pass == PASS_BACKWARD;
-    int stage = r->chunks[r->next->chunk].stage;
-    gsize here = (gsize)stage * micro + r->next->micro;
-    double input = 0;
-    if (back ? stage < last : stage > 0)
-      input = s->arrival[back][back ? here + micro : here - micro];
-    if (input < 0)
-      break;
-    run_slot(s, r, r->next, here, input);
-  }
-  return r->next > from;
+    r->clock = MAX(r->clock, arrival);
+  return arrival;
 }
 
 static double tied_s(const Bound *b)
@@ -266,7 +250,7 @@ static double tied_s(const Bound *b)
 }
 
 /* When the rank's gradients are summed. */
-static double rank_finish(const OrderSweep *s, const RankTimes *r)
+static double rank_finish(const TimedOrder *s, const RankTimes *r)
 {
   double finish = r->ended;
 
@@ -275,16 +259,12 @@ static double rank_finish(const OrderSweep *s, const RankTimes *r)
   return MAX(finish, r->lane);
 }
 
-static double sweep_end(OrderSweep *s)
+static double sweep_end(TimedOrder *s)
 {
   int pp = s->bound->shape.ranks;
   double longest = 0;
 
-  for (gboolean ran = TRUE; ran;) {
-    ran = FALSE;
-    for (int rank = 0; rank < pp; rank++)
-      ran |= run_rank(s, rank);
-  }
+  order_sweep_run(&s->sweep, run_slot, s);
   for (int rank = 0; rank < pp; rank++)
     longest = MAX(longest, rank_finish(s, &s->ranks[rank]));
   return MAX(longest, MAX(rank_finish(s, &s->ranks[0]), rank_finish(s, &s->ranks[pp - 1])) + tied_s(s->bound));
@@ -308,24 +288,23 @@ double bound_time_by_order(const Model *model, const Layout *l, const Cluster *c
   if (!can_sweep(l))
     return 0;
   Bound b = bound_of(model, l, cluster, sums);
-  gsize turns = (gsize)b.stages * b.shape.micro;
   const StateLayout *p = &l->states[0];
   gboolean each = p->sums_each, kept = p->sharding.persistence > 0;
   g_autoptr(ScheduleOrder) order = schedule_order_new(l->pipeline.schedule, &b.shape);
   g_autofree RankTimes *ranks = g_new0(RankTimes, b.shape.ranks);
   g_autofree ChunkTimes *chunks = g_new0(ChunkTimes, b.stages);
   g_autofree PieceTimes *pieces = g_new(PieceTimes, model->n_layers);
-  g_autofree double *arrival = g_new(double, 2 * turns);
-  OrderSweep s = { .bound = &b, .ranks = ranks, .arrival = { arrival, arrival + turns }, .sums_each = each,
-                   .late_sums = !each && !p->overlap_gradients, .waits_for_sums = each && !p->overlap_gradients,
+  TimedOrder s = { .bound = &b, .ranks = ranks, .sums_each = each, .late_sums = !each && !p->overlap_gradients,
+                   .waits_for_sums = each && !p->overlap_gradients,
                    .gathers_early = p->gathers_ahead && p->zero < 3 && !kept,
                    .gathers_serially = gathers_serially(p), .fetches = p->zero == 3 };
 
-  for (gsize i = 0; i < 2 * turns; i++)
-    arrival[i] = -1;
+  order_sweep_init(&s.sweep, l->pipeline.schedule, &b.shape, order);
   for (int rank = 0; rank < b.shape.ranks; rank++) {
     ranks[rank].chunks = chunks + rank * b.shape.chunks;
-    rank_begin(&s, rank, order, pieces);
+    rank_begin(&s, rank, pieces);
   }
-  return (sweep_end(&s) + after_norm(&b)) * (1 - 1e-9) + l->passes.framework->step_s;
+  double end = sweep_end(&s);
+  order_sweep_clear(&s.sweep);
+  return (end + after_norm(&b)) * (1 - 1e-9) + l->passes.framework->step_s;
 }
