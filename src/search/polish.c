@@ -148,37 +148,52 @@ static int stage_with(const Polish *p, const LayerSplit *split, int rank, int si
   return found;
 }
 
-static void propose_layers(const Polish *p, GArray *proposals)
+/* Whether layers may move between the stages of a plan. */
+static gboolean layers_move(const Polish *p)
 {
-  int stages = plan_stages(&p->plan), busiest = 0;
-  Plan start = p->plan;
+  const Plan *plan = &p->plan;
 
-  if (p->plan.pp == 1 || stages > SPLIT_STAGES_MAX || start.framework->splits == SPLITS_EVEN ||
-      recompute_counts(&start.scope) || schedule_copies(start.schedule) > 1 || p->cluster->n_types > 0 ||
-      start.split_rank > 0)
-    return;
-  if (!start.split.stages) {
-    start.split.stages = stages;
-    for (int stage = 0; stage < stages; stage++)
-      start.split.layers[stage] = stage_layers(p, stage);
-  }
-  Plan balanced = start;
-  const Layout layout = layout_of(&p->plan);
-  if (balance_by_room(p->model, p->cluster, &layout, p->sums->prices, &balanced.split))
-    propose(proposals, &balanced);
+  return plan->pp > 1 && plan_stages(plan) <= SPLIT_STAGES_MAX && plan->framework->splits != SPLITS_EVEN &&
+         !recompute_counts(&plan->scope) && schedule_copies(plan->schedule) == 1 && p->cluster->n_types == 0 &&
+         plan->split_rank == 0;
+}
+
+/* One layer from the busiest rank to each other one. */
+static void propose_moves(const Polish *p, const Plan *start, GArray *proposals)
+{
   g_autofree double *seconds = rank_seconds(p);
-  for (int rank = 1; rank < start.pp; rank++)
+  int busiest = 0;
+
+  for (int rank = 1; rank < start->pp; rank++)
     busiest = seconds[rank] > seconds[busiest] ? rank : busiest;
-  int from = stage_with(p, &start.split, busiest, 1);
-  for (int rank = 0; rank < start.pp && start.split.layers[from] > 0; rank++) {
-    Plan plan = start;
-    int to = stage_with(p, &start.split, rank, -1);
+  int from = stage_with(p, &start->split, busiest, 1);
+  for (int rank = 0; rank < start->pp && start->split.layers[from] > 0; rank++) {
+    Plan plan = *start;
+    int to = stage_with(p, &start->split, rank, -1);
     if (rank == busiest || plan.split.layers[to] == SPLIT_LAYERS_MAX)
       continue;
     plan.split.layers[from]--;
     plan.split.layers[to]++;
     propose(proposals, &plan);
   }
+}
+
+static void propose_layers(const Polish *p, GArray *proposals)
+{
+  Plan start = p->plan;
+
+  if (!layers_move(p))
+    return;
+  if (!start.split.stages) {
+    start.split.stages = plan_stages(&p->plan);
+    for (int stage = 0; stage < start.split.stages; stage++)
+      start.split.layers[stage] = stage_layers(p, stage);
+  }
+  Plan balanced = start;
+  const Layout layout = layout_of(&p->plan);
+  if (balance_by_room(p->model, p->cluster, &layout, p->sums->prices, &balanced.split))
+    propose(proposals, &balanced);
+  propose_moves(p, &start, proposals);
 }
 
 static char *say_layers(const Plan *plan)

@@ -207,19 +207,27 @@ static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, BoundRanks *ranks)
   leaf->without = last->without;
 }
 
-/* Members under one choice of passes, those of the states from..to-1 that `rules` let through; they share a split. */
-static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, const int *rules, gboolean uneven,
-                        gboolean *first)
+/* The states of plans of one schedule and chunk count, under one choice of passes. */
+typedef struct {
+  const Plan *group;
+  int pass;
+  const int *rules; /* of each state: which one turns it down */
+  gboolean uneven;  /* layers are split by what they take */
+} PassStates;
+
+/* Members under one choice of passes, those of the states from..to-1 that its rules let through; they share a split. */
+static void walk_states(Walk *w, const PassStates *states, int from, int to, gboolean *first)
 {
-  SpaceLeaf leaf = { .group = group, .pass = w->passes[pass] };
-  Plan plan = *group;
+  const PassChoice *pass = &w->passes[states->pass];
+  SpaceLeaf leaf = { .group = states->group, .pass = *pass };
+  Plan plan = *states->group;
   const LayerSplit *split = NULL;
 
   w->stopped = w->stopped || (w->visitor->stops && w->visitor->stops(w->visitor->data));
   if (w->stopped)
     return;
-  space_choose(&plan, &w->passes[pass], &w->states[from]);
-  if (uneven) {
+  space_choose(&plan, pass, &w->states[from]);
+  if (states->uneven) {
     split = price_cache_split(w->prices, &plan);
     plan.split = split ? *split : plan.split;
     if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, count_variants(w, from, to)))
@@ -231,12 +239,12 @@ static void walk_states(Walk *w, const Plan *group, int pass, int from, int to, 
   leaf.plan = &plan;
   leaf.ranks = &ranks;
   for (int i = from; i < to; i++) {
-    space_choose(&plan, &w->passes[pass], &w->states[i]);
+    space_choose(&plan, pass, &w->states[i]);
     gint64 variants = count_variants(w, i, i + 1);
-    if (reject(w, &plan, rules[i], variants))
+    if (reject(w, &plan, states->rules[i], variants))
       continue;
     layout = layout_of(&plan);
-    price_leaf(w, pass, &leaf, &ranks);
+    price_leaf(w, states->pass, &leaf, &ranks);
     leaf.first = *first;
     leaf.state = w->states[i];
     leaf.ends = &w->ends[i];
@@ -265,13 +273,13 @@ static int alike_states(const Walk *w, Plan plan, int pass, int from)
 }
 
 /* States with the same prices have the same best split; on a mixed cluster that goes by memory too. */
-static void walk_pass(Walk *w, const Plan *group, int pass, const int *rules, gboolean uneven, gboolean *first)
+static void walk_pass(Walk *w, const PassStates *states, gboolean *first)
 {
   gboolean mixed = w->cluster->n_types > 0;
 
   for (int from = 0, to; from < w->n_states; from = to) {
-    to = mixed ? from + 1 : uneven ? alike_states(w, *group, pass, from) : w->n_states;
-    walk_states(w, group, pass, from, to, rules, uneven || mixed, first);
+    to = mixed ? from + 1 : states->uneven ? alike_states(w, *states->group, states->pass, from) : w->n_states;
+    walk_states(w, states, from, to, first);
   }
 }
 
@@ -302,7 +310,8 @@ static void walk_leaves(Walk *w, Plan plan)
       continue;
     if (host)
       check_states(w, plan, i, hosted);
-    walk_pass(w, &group, i, host ? hosted : rules, rule == RULE_LAYERS, &first);
+    const PassStates states = { &group, i, host ? hosted : rules, rule == RULE_LAYERS || w->cluster->n_types > 0 };
+    walk_pass(w, &states, &first);
   }
 }
 

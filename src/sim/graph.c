@@ -46,7 +46,7 @@ int *sim_receive_windows(const Program *p, int receive_buffers)
   return waits;
 }
 
-/* Who waits for each task by an edge: first_after[i + 1] is where the next one of i goes, its end once all are there. */
+/* Who waits for each task by an edge: first_after[i + 1] is where the next one of i goes, its end when all are in. */
 static void fill_after(SimGraph *g, const Program *p, const int *window)
 {
   const Task *tasks = (const Task *)p->tasks->data;
