@@ -155,6 +155,17 @@ typedef struct {
 StateBytes op_states(const StateLayout *states);
 double op_state_bytes(const StateLayout *states);
 
+/* What a device holds from a step's start to its end of so many parameters: their states, what the optimizer keeps
+ * beyond optimizer_param_bytes of each (`extra_bytes`, LayerWork.state_bytes, divided as its states are), and buckets
+ * of their gradients. The one model of it, of which programs, bounds of memory and splits of layers are made. */
+typedef struct {
+  StateBytes states;
+  double bucket_bytes;
+} HeldBytes;
+
+HeldBytes op_held(const StateLayout *states, double params, double extra_bytes);
+double held_state_bytes(const HeldBytes *held); /* all but the buckets */
+
 /* Parameters of a bucket of gradients, at least. */
 double op_bucket_params(const StateLayout *states);
 

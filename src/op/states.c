@@ -126,6 +126,20 @@ double op_bucket_bytes(const StateLayout *s, double params)
   return (held * MIN(params, op_bucket_params(s)) + (copies ? params : 0)) * s->reduce_bytes + ddp;
 }
 
+HeldBytes op_held(const StateLayout *s, double params, double extra_bytes)
+{
+  StateBytes each = op_states(s);
+  double extra = extra_bytes / s->optimizer_parts;
+
+  return (HeldBytes) { { params * each.weights, params * each.gradients, params * each.optimizer + extra },
+                       op_bucket_bytes(s, params) };
+}
+
+double held_state_bytes(const HeldBytes *held)
+{
+  return held->states.weights + held->states.gradients + held->states.optimizer;
+}
+
 double op_step_bytes(const StateLayout *s, double params, double largest)
 {
   double partition = params / s->optimizer_parts, piece = MIN(largest, partition);

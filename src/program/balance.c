@@ -87,8 +87,7 @@ static void room_init(Room *r, const Model *model, const Cluster *cluster, const
 {
   const ScheduleShape *shape = &l->pipeline.shape;
   int stages = l->pipeline.cut.stages;
-  double bytes = op_state_bytes(&l->states[0]), expert_bytes = op_state_bytes(&l->states[1]);
-  double overhead = op_overhead_bytes(l), shards = l->states[0].optimizer_parts;
+  double overhead = op_overhead_bytes(l);
 
   *r = (Room) { model, l, prices, shape->chunks, g_new0(Held, model->n_layers + 1), g_new(double, stages),
                 g_new(double, stages) };
@@ -97,8 +96,9 @@ static void room_init(Room *r, const Model *model, const Cluster *cluster, const
     Held *held = &r->before[i + 1];
     *held = r->before[i];
     held->params += price->params + price->expert_params;
-    held->states += price->params * bytes + price->expert_params * expert_bytes +
-                    (price->optimizer[0].state_bytes + price->optimizer[1].state_bytes) / shards;
+    HeldBytes dense = op_held(&l->states[0], price->params, price->optimizer[0].state_bytes);
+    HeldBytes apart = op_held(&l->states[1], price->expert_params, price->optimizer[1].state_bytes);
+    held->states += held_state_bytes(&dense) + held_state_bytes(&apart);
     held->saved += price->saved_bytes;
   }
   for (int stage = 0; stage < stages; stage++) {

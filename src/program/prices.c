@@ -326,12 +326,12 @@ RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
 
 static void add_states(const StateLayout *s, double params, double extra_bytes, double bytes[PART_COUNT])
 {
-  StateBytes states = op_states(s);
+  HeldBytes held = op_held(s, params, extra_bytes);
 
-  bytes[PART_WEIGHTS] += params * states.weights;
-  bytes[PART_GRADIENTS] += params * states.gradients;
-  bytes[PART_OPTIMIZER] += params * states.optimizer + extra_bytes / s->optimizer_parts;
-  bytes[PART_BUFFERS] += op_bucket_bytes(s, params);
+  bytes[PART_WEIGHTS] += held.states.weights;
+  bytes[PART_GRADIENTS] += held.states.gradients;
+  bytes[PART_OPTIMIZER] += held.states.optimizer;
+  bytes[PART_BUFFERS] += held.bucket_bytes;
 }
 
 /* Whether a strategy's groups are another one's, which has been counted. */

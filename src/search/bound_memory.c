@@ -60,18 +60,22 @@ BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sum
   return all;
 }
 
+static double held_bytes(const StateLayout *states, double params)
+{
+  HeldBytes held = op_held(states, params, 0);
+  return held_state_bytes(&held) + held.bucket_bytes;
+}
+
 double bound_memory(const Layout *l, const BoundRanks *all)
 {
   const StateLayout *states = l->states;
   gboolean apart = l->passes.experts_apart;
-  double state_bytes = op_state_bytes(&states[0]), expert_bytes = apart ? op_state_bytes(&states[1]) : 0, most = 0;
+  double most = 0;
 
   for (int i = 0; i < all->n; i++) {
     const RankBytes *r = &all->ranks[i];
-    double bytes = state_bytes * r->params + op_bucket_bytes(&states[0], r->params) + r->dynamic;
-    if (apart)
-      bytes += expert_bytes * r->expert_params + op_bucket_bytes(&states[1], r->expert_params);
-    most = MAX(most, bytes);
+    double held = held_bytes(&states[0], r->params) + (apart ? held_bytes(&states[1], r->expert_params) : 0);
+    most = MAX(most, held + r->dynamic);
   }
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);
 }

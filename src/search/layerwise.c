@@ -303,7 +303,8 @@ static double update_s(const Stage *stage, const StateLayout states[2], const La
 
 static double layer_state_bytes(const StateLayout *states, const LayerPrice *l)
 {
-  return l->params * op_state_bytes(states) + l->optimizer[0].state_bytes / states->optimizer_parts;
+  HeldBytes held = op_held(states, l->params, l->optimizer[0].state_bytes);
+  return held_state_bytes(&held);
 }
 
 static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p, int strategy)
