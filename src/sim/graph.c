@@ -22,26 +22,33 @@ int *sim_receivers(const Program *p)
   return receiver;
 }
 
+/* Sends of a pair of rows in one direction. */
+typedef struct {
+  int sent, last; /* how many; the last of them */
+  int held;       /* the oldest that no later one has waited for */
+} Pair;
+
 int *sim_receive_windows(const Program *p, int receive_buffers)
 {
   if (receive_buffers <= 0)
     return NULL;
-  int *waits = g_new(int, MAX(p->tasks->len, 1));
+  int *waits = g_new(int, p->tasks->len);
   g_autofree int *receiver = sim_receivers(p);
-  g_autofree int *sent = g_new0(int, 2 * p->n_rows * p->n_rows);
-  int buffers = MIN(receive_buffers, p->shape.chunks * p->shape.micro); /* a pair sends no more */
-  g_autofree int *ring = g_new(int, (gsize)2 * p->n_rows * p->n_rows * buffers);
+  g_autofree int *next = g_new(int, p->tasks->len); /* send of the same pair */
+  g_autofree Pair *pairs = g_new0(Pair, 2 * p->n_rows * p->n_rows);
   for (int i = 0; i < (int)p->tasks->len; i++) {
     int task = p->lane_tasks[i];
     const Task *t = task_at(p, task);
     waits[task] = -1;
     if (t->kind != TASK_SEND || receiver[task] < 0)
       continue;
-    int pair = (t->row * p->n_rows + task_at(p, receiver[task])->row) * 2 + (t->pass != PASS_FORWARD);
-    int *buffer = &ring[(gsize)pair * buffers + sent[pair] % buffers];
-    if (sent[pair]++ >= buffers)
-      waits[task] = *buffer;
-    *buffer = receiver[task];
+    Pair *pair = &pairs[(t->row * p->n_rows + task_at(p, receiver[task])->row) * 2 + (t->pass != PASS_FORWARD)];
+    *(pair->sent > 0 ? &next[pair->last] : &pair->held) = task;
+    pair->last = task;
+    if (++pair->sent > receive_buffers) {
+      waits[task] = receiver[pair->held];
+      pair->held = next[pair->held];
+    }
   }
   return waits;
 }
