@@ -154,7 +154,25 @@ START_TEST(passes_communicate)
 }
 END_TEST
 
-/* The same, and at 10.2 s, when the pass has computed, a second gather begins
+/* The same where a part of it is between experts' ranks, over the same port. */
+START_TEST(passes_share_with_experts)
+{
+  Hand h;
+  Segment both = pass(10, 6);
+
+  hand_init(&h, 2);
+  h.plan.ep = 4;
+  both.expert_s = 1;
+  int pass_task = add(&h, 0, LANE_COMPUTE, both, -1);
+  int gather = add(&h, 0, LANE_DATA, transfer(TASK_GATHER, 1, 1, 0), -1);
+  g_autoptr(Trace) shared = run_shared(&h);
+  ck_assert_double_eq_tol(end_of(shared, gather), 1.4, 1e-12);
+  ck_assert_double_eq_tol(end_of(shared, pass_task), 10.4, 1e-12);
+  hand_clear(&h);
+}
+END_TEST
+
+/* The first again, and at 10.2 s, when the pass has computed, a second gather begins
  * that slows computation: the pass's last 0.2 s of communication take 0.28. */
 START_TEST(computed_passes_are_not_slowed)
 {
@@ -465,6 +483,6 @@ START_TEST(deadlock_is_refused)
 END_TEST
 
 TEST_MAIN("links", receiver_is_shared, ways_are_apart, lanes_share_a_port, passes_communicate,
-          computed_passes_are_not_slowed, faster_can_be_slower, nodes_share_their_nics,
+          passes_share_with_experts, computed_passes_are_not_slowed, faster_can_be_slower, nodes_share_their_nics,
           nothing_shared_is_alone, sharing_is_sound, more_bandwidth_is_never_slower, same_bytes_again, receive_windows,
           window_by_hand, deadlock_is_refused)

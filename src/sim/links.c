@@ -147,7 +147,7 @@ static int transfer_spec(LinksBuild *b, const Segment *s, int row, int to)
   return add_spec(b->links, first_use, latency_s, s->seconds - latency_s);
 }
 
-/* Communication inside a pass, where the row's transfers use the same links. */
+/* Communication inside a pass, where the row's transfers use the same links; both groups share a tier as one use. */
 static int pass_spec(LinksBuild *b, const Segment *s, int row)
 {
   Layout room;
@@ -156,14 +156,20 @@ static int pass_spec(LinksBuild *b, const Segment *s, int row)
                                 pass_group(passes, b->cluster, RANKS_EXPERT_BLOCK) };
   const double exposed_s[] = { s->seconds - s->compute_s - s->expert_s, s->expert_s };
   guint first_use = b->links->uses->len;
+  double weights[G_N_ELEMENTS(groups)] = { 0 };
+  int tiers[G_N_ELEMENTS(groups)];
 
   for (gsize i = 0; i < G_N_ELEMENTS(groups); i++) {
-    int tier = group_tier(b->cluster, &groups[i]);
     double weight = s->seconds > 0 ? exposed_s[i] / s->seconds : 0;
-    if (groups[i].size < 2 || !(weight > 0) || !b->used[row * b->links->n_tiers + tier])
+    tiers[i] = group_tier(b->cluster, &groups[i]);
+    if (groups[i].size > 1 && weight > 0 && b->used[row * b->links->n_tiers + tiers[i]])
+      weights[i > 0 && tiers[i] == tiers[0] ? 0 : i] += weight;
+  }
+  for (gsize i = 0; i < G_N_ELEMENTS(groups); i++) {
+    if (!(weights[i] > 0))
       continue;
-    occupy(b, row, tier, WAY_OUT, weight);
-    occupy(b, row, tier, WAY_IN, weight);
+    occupy(b, row, tiers[i], WAY_OUT, weights[i]);
+    occupy(b, row, tiers[i], WAY_IN, weights[i]);
   }
   return add_spec(b->links, first_use, 0, s->seconds);
 }
