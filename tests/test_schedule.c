@@ -1,5 +1,5 @@
 #include "main.h"
-#include "schedule/schedule.h"
+#include "schedule_text.h"
 
 static const double unit_times[PASS_COUNT] = { 1, 2, 1, 1, 1, 1, 1 };
 

@@ -2,7 +2,7 @@
  * TDP_GOLDEN=rewrite writes the files instead (make golden); read the diff. */
 #include "main.h"
 #include "base/files.h"
-#include "schedule/schedule.h"
+#include "schedule_text.h"
 
 static const double times[PASS_COUNT] = { 1, 2, 1, 1, 1, 0.5, 0.5 };
 

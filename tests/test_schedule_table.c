@@ -2,6 +2,7 @@
 
 #include "base/files.h"
 #include "schedule/table.h"
+#include "schedule_text.h"
 
 #include <glib/gstdio.h>
 

@@ -239,11 +239,4 @@ Replay *schedule_replay_order(const Schedule *schedule, const ScheduleShape *sha
 void replay_free(Replay *replay);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Replay, replay_free)
 
-/* The schedule drawn as text, one line a rank, one column a `unit` of time.
- * Passes of the first chunk are F, B, I, W, R, S, T with their micro-batch,
- * those of further chunks f, b, i, w with "a", "b" ... before it; a pair is
- * drawn as "F0&b1". */
-char *schedule_draw(const Schedule *schedule, const ScheduleShape *shape,
-                    const double pass_time[PASS_COUNT], double pair, double unit);
-
 #endif

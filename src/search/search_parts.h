@@ -49,7 +49,6 @@ void search_skip_candidate(Search *s, const Candidate *c, double value, gboolean
 gboolean search_promises(const Search *s, double value, double second);
 gboolean search_variant_promises(const Search *s, double value, double second);
 
-Found search_found(const Search *s, const Candidate *base, const Simulation *simulated);
 void search_keep(const Search *s, const Found *found); /* if it is among the best */
 
 /* A simulated plan, counted and kept; FALSE if it does not fit. */

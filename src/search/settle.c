@@ -52,7 +52,7 @@ double search_need(const Search *s, const Metrics *m)
   return memory_in_room(s->cluster, m->peak_memory_bytes, m->capacity_bytes);
 }
 
-Found search_found(const Search *s, const Candidate *base, const Simulation *simulated)
+static Found found_of(const Search *s, const Candidate *base, const Simulation *simulated)
 {
   const Metrics *m = &simulated->metrics;
   Found f = { .plan = simulated->plan, .metrics = *m, .bound_s = base->bound_s, .index = simulated->index,
@@ -70,7 +70,7 @@ Found search_evaluate(const Search *s, const Candidate *c)
   g_autoptr(PriceTable) prices = price_cache_own(s->prices, &simulation.plan);
 
   simulation_complete(s->model, s->cluster, prices, &simulation);
-  return search_found(s, c, &simulation);
+  return found_of(s, c, &simulation);
 }
 
 static gboolean beats(const Found *a, const Found *b)
@@ -178,7 +178,7 @@ gboolean search_settle(Search *s, const Candidate *base, const Simulation *simul
     search_reject(s, &simulated->plan, REJECT_MEMORY, search_need(s, m), 1);
     return FALSE;
   }
-  Found f = search_found(s, base, simulated);
+  Found f = found_of(s, base, simulated);
   s->result->simulated++;
   settled(s, &f.plan, SETTLED_SIMULATED, f.value, 1);
   search_keep(s, &f);

@@ -124,6 +124,7 @@ static void pass_choices(Walk *w, const Plan *plan)
   }
 }
 
+/* Overlaps that mean something for the plan. */
 guint space_switches(const Plan *p)
 {
   const Overlap *on = &p->overlap;
