@@ -78,11 +78,7 @@ void trace_complete(Trace *trace, const Program *p)
   Span *spans = (Span *)trace->spans->data;
 
   find_causes(spans, p);
-  for (guint i = 0; i < p->tasks->len; i++) {
-    span_expose(&spans[i], segment_of(p, i));
-    trace->end_s = MAX(trace->end_s, spans[i].end);
-  }
-  trace->end_s += trace->step_s;
+  trace_finish(trace);
   for (int row = 0; row < p->n_rows; row++)
     walk_row(p, row, spans, trace->rows[row].points);
 }

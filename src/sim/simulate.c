@@ -223,19 +223,6 @@ static void sim_init(Sim *s, const Program *program, const SimGraph *graph, cons
   event_queue_init(&s->queue);
 }
 
-/* A pass that was slowed keeps its proportion of exposed communication. */
-static void finish_trace(Sim *s)
-{
-  Trace *t = s->trace;
-
-  for (guint i = 0; i < t->spans->len; i++) {
-    Span *span = &s->spans[i];
-    span_expose(span, &s->segments[span->segment]);
-    t->end_s = MAX(t->end_s, span->end);
-  }
-  t->end_s += t->step_s;
-}
-
 static void sim_clear(Sim *s)
 {
   event_queue_clear(&s->queue);
@@ -317,7 +304,7 @@ static Trace *run(const Program *program, const SimLinks *links, int receive_buf
     run_shared(&s);
   else
     run_alone(&s);
-  finish_trace(&s);
+  trace_finish(s.trace);
   *lane_tasks = s.order ? lane_order_tasks(s.order) : NULL;
   if (s.order)
     lane_order_clear(s.order);

@@ -39,7 +39,7 @@ static double exposed_part(double part_s, double exposed_s, double all_s)
   return part_s > 0 && exposed_s > 0 ? MIN(1, part_s / exposed_s) * all_s : 0;
 }
 
-void span_expose(Span *span, const Segment *segment)
+static void expose(Span *span, const Segment *segment)
 {
   double exposed_s = segment->seconds - segment->compute_s;
 
@@ -48,6 +48,18 @@ void span_expose(Span *span, const Segment *segment)
   span->exposed_tensor_s = exposed_s / segment->seconds * (span->end - span->start);
   span->exposed_context_s = exposed_part(segment->context_s, exposed_s, span->exposed_tensor_s);
   span->exposed_expert_s = exposed_part(segment->expert_s, exposed_s, span->exposed_tensor_s);
+}
+
+void trace_finish(Trace *t)
+{
+  Span *spans = (Span *)t->spans->data;
+  const Segment *segments = (const Segment *)t->segments->data;
+
+  for (guint i = 0; i < t->spans->len; i++) {
+    expose(&spans[i], &segments[spans[i].segment]);
+    t->end_s = MAX(t->end_s, spans[i].end);
+  }
+  t->end_s += t->step_s;
 }
 
 void trace_memory(const Trace *t, int row, const MemoryPoint *point, double bytes[PART_COUNT])

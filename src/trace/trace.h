@@ -53,8 +53,9 @@ Trace *trace_new(const Program *program);
 void trace_free(Trace *trace);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Trace, trace_free)
 
-/* Sets what a predicted pass exposes: of its time, however slowed, its segment's share. */
-void span_expose(Span *span, const Segment *segment);
+/* Once all spans of a predicted trace have their times: the step's end, and what each pass exposes: of its time,
+ * however slowed, its segment's share. */
+void trace_finish(Trace *trace);
 
 /* Bytes by part of a row at a moment. */
 void trace_memory(const Trace *trace, int row, const MemoryPoint *point, double bytes[PART_COUNT]);
