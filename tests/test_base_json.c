@@ -251,7 +251,7 @@ START_TEST(fields_are_stored)
   gboolean read = read_text("{\"layers\": 64, \"any_int\": -2147483648, \"at_least\": 2147483647,"
                             "\"kind\": \"relu2\", \"ratio\": 0.25, \"latency_us\": 5,"
                             "\"positive\": 1e300, \"real\": -1.5, \"huge_tflops\": 989.5,"
-                            "\"tied\": true, \"name\": \"µ\\n\", \"mode\": \"gelu\","
+                            "\"tied\": true, \"name\": \"µm\", \"mode\": \"gelu\","
                             "\"extra\": [1]}",
                             &t, &error);
   ck_assert_msg(read, "%s", error ? error->message : "");
@@ -263,7 +263,7 @@ START_TEST(fields_are_stored)
   ck_assert_double_eq_tol(t.latency_s, 5e-6, 1e-20);
   ck_assert_double_eq_tol(t.huge_flops, 989.5e12, 1);
   ck_assert(t.tied == TRUE);
-  ck_assert_str_eq(t.name, "µ\n");
+  ck_assert_str_eq(t.name, "µm");
   ck_assert_str_eq(t.mode, "gelu");
 }
 END_TEST
@@ -320,10 +320,10 @@ START_TEST(bad_others)
 {
   rejects("{\"tied\": 1}", "f: tied: 1: expected true or false");
   rejects("{\"tied\": \"true\"}", "f: tied: \"true\": expected true or false");
-  rejects("{\"name\": \"\"}", "f: name: \"\": expected a non-empty string");
-  rejects("{\"name\": {\"a\": 1}}", "f: name: {…}: expected a non-empty string");
-  rejects("{\"name\": {}}", "f: name: {}: expected a non-empty string");
-  rejects("{\"name\": []}", "f: name: []: expected a non-empty string");
+  rejects("{\"name\": \"\"}", "f: name: \"\": expected a non-empty string without control characters");
+  rejects("{\"name\": {\"a\": 1}}", "f: name: {…}: expected a non-empty string without control characters");
+  rejects("{\"name\": {}}", "f: name: {}: expected a non-empty string without control characters");
+  rejects("{\"name\": []}", "f: name: []: expected a non-empty string without control characters");
   rejects("{\"kind\": \"silu\"}", "f: kind: \"silu\": expected one of gelu, swiglu, relu2");
   rejects("{\"kind\": \"GELU\"}", "f: kind: \"GELU\": expected one of gelu, swiglu, relu2");
   rejects("{\"kind\": 0}", "f: kind: 0: expected one of gelu, swiglu, relu2");

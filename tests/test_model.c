@@ -334,7 +334,7 @@ START_TEST(native_refusals)
     {NATIVE(",\"positions\":\"relative\""),
      "f: positions: \"relative\": expected one of none, learned, rope, alibi"},
     {NATIVE(",\"bias\":1"), "f: bias: 1: expected true or false"},
-    {NATIVE(",\"name\":\"\""), "f: name: \"\": expected a non-empty string"},
+    {NATIVE(",\"name\":\"\""), "f: name: \"\": expected a non-empty string without control characters"},
     {NATIVE(",\"dropout\":\"yes\""),
      "f: dropout: \"yes\": expected true, false or a rate from 0 up to 1"},
     {NATIVE(",\"dropout\":1.5"), "f: dropout: 1.5: expected true, false or a rate from 0 up to 1"},
