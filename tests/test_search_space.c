@@ -3,6 +3,8 @@
 #include "search/variants.h"
 #include "search_instance.h"
 
+#include <math.h>
+
 /* ---- bounds of variants ---- */
 
 typedef struct {
@@ -229,5 +231,40 @@ START_TEST(activations_go_to_the_host)
 }
 END_TEST
 
+/* A search that may choose how tokens travel finds what searches with each way find, in time and in memory. */
+START_TEST(dispatchers_are_searched)
+{
+  static const char *const frameworks[] = { "megatron-core", "megatron-core-2026", "automodel-2025" };
+  g_autoptr(Model) model = model_load("models/qwen3-30b-a3b.json", NULL);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", _i % 2 ? 16 : 32);
+  g_autoptr(Framework) framework = fixture_framework(frameworks[_i % 3]);
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+  int differ = 0;
+
+  base.gpus = base.global_batch = cluster->devices;
+  options.fixed.value[KEY_OVERLAP] = options.fixed.value[KEY_CP] = options.fixed.value[KEY_PP] = 1;
+  for (int ep = 2; ep <= 32; ep *= 4)
+    for (int objective = 0; objective <= 2; objective += 2) {
+      double best = INFINITY, usual = INFINITY;
+      options.objective = &objectives[objective];
+      options.fixed.value[KEY_EP] = ep;
+      for (int d = 0; d < DISPATCH_COUNT; d++) {
+        options.fixed.value[KEY_DISPATCH] = d;
+        g_autoptr(SearchResult) one = search(model, cluster, &options, NULL);
+        double value = one->best->len ? g_array_index(one->best, Found, 0).value : INFINITY;
+        best = MIN(best, value);
+        usual = d == (int)base.dispatch ? value : usual;
+      }
+      options.fixed.value[KEY_DISPATCH] = -1;
+      g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+      ck_assert_double_eq(r->best->len ? g_array_index(r->best, Found, 0).value : INFINITY, best);
+      differ += best < usual;
+    }
+  ck_assert(differ > 0 || base.dispatch != DISPATCH_ALL_TO_ALL); /* the newer ones win somewhere */
+}
+END_TEST
+
 TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 },
-           { activations_go_to_the_host, 8 }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 })
+           { activations_go_to_the_host, 8 }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
+           { dispatchers_are_searched, 6 })

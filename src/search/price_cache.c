@@ -235,3 +235,25 @@ gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, con
         return FALSE;
   return TRUE;
 }
+
+static gboolean layer_is_better(const LayerPrice *a, const LayerPrice *b)
+{
+  for (int pass = 0; pass < PASS_COUNT; pass++) {
+    const PassPrice *x = &a->pass[pass], *y = &b->pass[pass];
+    if (x->seconds < y->seconds || x->compute_s < y->compute_s || x->tensor_s < y->tensor_s ||
+        x->crowded_s < y->crowded_s)
+      return TRUE;
+  }
+  return a->saved_bytes < b->saved_bytes || a->deferred_bytes < b->deferred_bytes ||
+         a->recomputed_bytes < b->recomputed_bytes || a->transient_bytes < b->transient_bytes;
+}
+
+gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
+{
+  const PriceTable *a = find_priced(cache, passes)->prices, *b = find_priced(cache, other)->prices;
+
+  for (int i = 0; i < a->n_types * a->n; i++)
+    if (layer_is_better(&a->layers[i], &b->layers[i]))
+      return FALSE;
+  return TRUE;
+}

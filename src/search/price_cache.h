@@ -33,6 +33,10 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes);
  * NULL if there is none. On a mixed cluster: balance_by_room(). */
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);
 
+/* Whether nothing of the passes is better than the others': no pass takes less, computes or communicates less, and no
+ * layer keeps or needs less memory. */
+gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, const PassLayout *other);
+
 /* Whether no pass takes less, or computes less, than the same pass of the other. */
 gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other);
 

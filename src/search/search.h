@@ -11,7 +11,9 @@
  * recomputation), ZeRO++, narrower formats of Adam's states and both orders of ranks
  * (mesh.h) are in it where SearchOptions.space asks for them. Of a model with experts, where the framework divides them
  * over ranks: every expert parallelism that divides the experts and a stage's ranks, an
- * expert's matrices over the tensor-parallel ranks or whole. On a mixed cluster also
+ * expert's matrices over the tensor-parallel ranks or whole, and every dispatcher of tokens that the framework runs but
+ * those that are no faster in any pass, and no smaller, than another with the same degrees and micro-batch
+ * (price_cache_never_better): a plan with one of these is never better than the same with the other. On a mixed cluster also
  * every order of the node types along the pipeline.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a

@@ -400,6 +400,57 @@ static void walk_members(Walk *w, Plan plan)
   }
 }
 
+/* Whether the same plan with another dispatcher is as fast and as small in every pass, whatever it makes again. */
+static gboolean is_beaten(const Walk *w, Plan plan, ExpertDispatch other)
+{
+  Plan rival = plan;
+
+  rival.dispatch = other;
+  for (int i = 0; i < w->n_passes; i++) {
+    PassLayout own, theirs;
+    space_choose(&plan, &w->passes[i], &w->states[0]);
+    space_choose(&rival, &w->passes[i], &w->states[0]);
+    pass_layout_init(&own, &plan);
+    pass_layout_init(&theirs, &rival);
+    if (check_part(w, &plan, PLAN_PASSES) == RULE_NONE && !price_cache_never_better(w->prices, &own, &theirs))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* Ways for tokens to reach experts that are apart, but those that another one beats: bit i is ExpertDispatch i. */
+static guint dispatchers(const Walk *w, const Plan *plan)
+{
+  gboolean open = w->options->fixed.value[KEY_DISPATCH] < 0 && plan_experts_apart(plan) && w->n_states > 0;
+  guint runs = open ? plan->framework->dispatch : 1u << plan->dispatch, kept = 0;
+  Plan own = *plan;
+
+  for (int i = DISPATCH_COUNT - 1; i >= 0 && open; i--) { /* the newest first */
+    gboolean beaten = FALSE;
+    own.dispatch = i;
+    if (!(runs >> i & 1) || check_part(w, &own, PLAN_DEGREES) != RULE_NONE)
+      continue;
+    for (int k = i + 1; k < DISPATCH_COUNT && !beaten; k++)
+      beaten = kept >> k & 1 && is_beaten(w, own, k);
+    kept |= !beaten * 1u << i;
+  }
+  return kept ? kept : 1u << plan->dispatch;
+}
+
+static void walk_orders(Walk *w, Plan plan)
+{
+  guint kept = dispatchers(w, &plan);
+
+  for (int order = 0; order < count_orders(w); order++) {
+    set_order(w, &plan, order);
+    for (int i = 0; i < DISPATCH_COUNT; i++) {
+      plan.dispatch = i;
+      if (kept >> i & 1)
+        walk_members(w, plan);
+    }
+  }
+}
+
 static void walk_batches(Walk *w, Plan plan)
 {
   const Fixed *f = &w->options->fixed;
@@ -411,12 +462,8 @@ static void walk_batches(Walk *w, Plan plan)
 
   for (guint i = 0; i < sizes->len; i++) {
     plan.micro_batch = g_array_index(sizes, int, i);
-    if (excluded(f, KEY_MICRO_BATCH, plan.micro_batch) && divides)
-      continue;
-    for (int order = 0; order < count_orders(w); order++) {
-      set_order(w, &plan, order);
-      walk_members(w, plan);
-    }
+    if (!excluded(f, KEY_MICRO_BATCH, plan.micro_batch) || !divides)
+      walk_orders(w, plan);
   }
 }
 

@@ -1,1 +1,1 @@
-tdp-plan --model mixtral-8x7b --cluster dgx-h100 --gpus 64 --why-not dispatcher=flex | sed -n "1,/^$/p;/A search/p"
+tdp-plan --model gpt3 --cluster dgx --gpus 128 --why-not order=tp-pp-dp | sed -n "1,/^$/p;/A search/p"
