@@ -213,8 +213,9 @@ START_TEST(others)
   GError *error = NULL;
   test_text(lost(&c, "bridge"), "");
   test_text(lost(&c, "accelerate"),
-            "pipeline_schedule: interleaved with 2 chunks a rank: not in accelerate of 2026-08, "
-            "written as 1f1b without chunks\n");
+            "pipeline_schedule: interleaved with 2 chunks a rank: not in accelerate 1.15, "
+            "written as 1f1b without chunks\n"
+            "recompute_granularity: selective: not in accelerate 1.15, written as none\n");
   ck_assert_ptr_null(export_plan(exporter_find("nanotron"), c.model, c.cluster, &c.plan, NULL, &error));
   test_error(&error, TDP_ERROR_INFEASIBLE, "nanotron: model gpt3: expected a model of Llama's shape, dense and without "
                                            "biases");
@@ -223,6 +224,52 @@ START_TEST(others)
   test_text(lost(&c, "accelerate"), "");
   test_text(lost(&c, "nanotron"), "zero_stage: 3: expected at most 1, which is what nanotron-2025 runs, written as "
                                   "1\n");
+  case_clear(&c);
+}
+END_TEST
+
+/* accelerate reads an absent granularity as full and absent context ranks as two. */
+START_TEST(accelerate_says_its_defaults)
+{
+  Case c = llama_70b();
+  c.plan.framework = &c.framework;
+  test_text(lost(&c, "accelerate"), "");
+  has(&c, "accelerate", "  megatron_lm_context_parallel_size: 1\n");
+  has(&c, "accelerate", "_granularity: full\n  megatron_lm_recompute_method: block\n"
+                        "  megatron_lm_recompute_num_layers: 0\n");
+  has(&c, "accelerate", "  megatron_lm_use_rotary_position_embeddings: true\n");
+  c.plan.recompute = RECOMPUTE_FULL;
+  has(&c, "accelerate", "_method: uniform\n  megatron_lm_recompute_num_layers: 1\n");
+  c.plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = 7 };
+  c.plan.split = (LayerSplit) { 4, { 21, 21, 21, 17 } };
+  c.plan.offload.optimizer = STORE_CPU;
+  c.plan.overlap.offload = TRUE;
+  c.framework.choices = ~0u;
+  test_text(lost(&c, "accelerate"), "");
+  has(&c, "accelerate", "_method: block\n  megatron_lm_recompute_num_layers: 7\n");
+  has(&c, "accelerate", "  megatron_lm_decoder_last_pipeline_num_layers: 17\n");
+  has(&c, "accelerate", "  megatron_lm_optimizer_cpu_offload: true\n  megatron_lm_use_precision_aware_optimizer: true\n"
+                        "  megatron_lm_overlap_cpu_optimizer_d2h_h2d: true\n");
+  c.plan.split = (LayerSplit) { 4, { 21, 20, 20, 19 } };
+  test_text(lost(&c, "accelerate"), "layer_split: [21,20,20,19]: not in accelerate 1.15, left out\n");
+  case_clear(&c);
+}
+END_TEST
+
+START_TEST(accelerate_keeps_sequences_whole)
+{
+  Case c = llama_70b();
+  Framework f = framework;
+
+  f.context = 1u << CONTEXT_RING;
+  c.plan.framework = &f;
+  c.plan.dp = 4;
+  c.plan.cp = 2;
+  test_text(lost(&c, "accelerate"),
+            "data_parallel_size: 4: its loader hands out micro-batches as if these were copies, written as 8\n"
+            "context_parallel_size: 2: its loader hands out micro-batches as if these were copies, written as 1\n"
+            "cp_comm_type: p2p: its loader hands out micro-batches as if these were copies, left out\n");
+  has(&c, "accelerate", "_context_parallel_size: 1\n  megatron_lm_num_micro_batches: 64\n");
   case_clear(&c);
 }
 END_TEST
@@ -350,6 +397,8 @@ TEST_MAIN("export", gpt3_files,
           torchtitan_batch_and_stages,
           torchtitan_flavors,
           others,
+          accelerate_says_its_defaults,
+          accelerate_keeps_sequences_whole,
           lossy_export_is_refused,
           errors,
           names_stay_in_their_line,

@@ -1,6 +1,6 @@
 /* Hugging Face accelerate: its launch configuration. Megatron-LM is the back
  * end where there are stages or whole weights, FSDP2 where weights are sharded. */
-#include "export/target.h"
+#include "export/nearest.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {0}};
 
@@ -16,39 +16,115 @@ static void put_machines(const Export *e, const char *type, GString *text)
   g_string_append(text, "rdzv_backend: static\nsame_network: true\nmain_training_function: main\n");
 }
 
+/* Whether all stages but the last are equal, which is all that decoder_last_pipeline_num_layers says. */
+static gboolean last_apart(const LayerSplit *split)
+{
+  for (int i = 1; i < split->stages - 1; i++)
+    if (split->layers[i] != split->layers[0])
+      return FALSE;
+  return TRUE;
+}
+
 /* What the back end of Megatron-LM is told. */
 static Plan said_to_megatron(const Export *e)
 {
   Plan said = export_plainest(e);
 
-  said.shard_group = said.etp = 0;
-  said.offload = (Offload) { 0 };
+  said.shard_group = 0;
+  said.offload = (Offload) { .optimizer = said.offload.optimizer ? STORE_CPU : STORE_DEVICE };
+  said.overlap.offload = e->plan->overlap.offload;
   said.zero = MIN(said.zero, 1);
-  said.scope = (RecomputeScope) { 0 };
-  said.split.stages = 0;
-  said.dp *= said.cp;
-  said.cp = 1;
-  if (said.recompute == RECOMPUTE_FULL)
-    said.recompute = RECOMPUTE_SELECTIVE;
+  if (said.recompute == RECOMPUTE_SELECTIVE)
+    said.recompute = RECOMPUTE_NONE;
+  said.scope = said.recompute && !said.scope.stages.stages ? said.scope : (RecomputeScope) { 0 };
+  if (!last_apart(&said.split))
+    said.split.stages = 0;
+  if (plan_experts_apart(&said))
+    said.dispatch = DISPATCH_GATHER; /* Megatron Core's own choice */
   return said;
+}
+
+/* accelerate takes context-parallel ranks for copies of the model when it counts micro-batches, so that their
+ * iterator ends too early (Accelerator._prepare_megatron_lm): sequences stay whole. */
+static Plan whole_sequences(Export *e)
+{
+  Plan whole = *e->plan;
+
+  whole.dp *= whole.cp;
+  whole.cp = 1;
+  if (whole.global_batch % (whole.dp * whole.micro_batch) != 0)
+    whole.global_batch = whole.dp * whole.micro_batch * MAX(1, plan_micro_batches(&whole));
+  nearest_lose(e, e->plan, &whole, "its loader hands out micro-batches as if these were copies");
+  return whole;
+}
+
+/* accelerate turns full recomputation on where nothing is said, and knows no word for none: that of no layers is it. */
+static void put_recompute(const Plan *p, GString *text)
+{
+  gboolean full = p->recompute == RECOMPUTE_FULL;
+
+  g_string_append_printf(text, "  megatron_lm_recompute_granularity: full\n  megatron_lm_recompute_method: %s\n"
+                               "  megatron_lm_recompute_num_layers: %d\n",
+                         recompute_method_names[full ? p->scope.method : RECOMPUTE_BLOCK],
+                         full ? MAX(1, p->scope.layers) : 0);
+}
+
+/* Keys whose absence means something else than Megatron-LM's default are always written. */
+static void put_model(const Model *m, GString *text)
+{
+  const char *dropout = m->dropout ? "0.1" : "0.0";
+
+  g_string_append_printf(text, "  megatron_lm_attention_dropout: %s\n  megatron_lm_hidden_dropout: %s\n", dropout,
+                         dropout);
+  g_string_append_printf(text, "  megatron_lm_use_rotary_position_embeddings: %s\n",
+                         export_truth(m->positions == POSITIONS_ROPE));
+}
+
+static void put_states(const Plan *p, GString *text)
+{
+  gboolean offloads = p->offload.optimizer != STORE_DEVICE;
+
+  g_string_append_printf(text, "  megatron_lm_use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
+  if (offloads)
+    g_string_append_printf(text, "  megatron_lm_optimizer_cpu_offload: true\n"
+                                 "  megatron_lm_use_precision_aware_optimizer: true\n"
+                                 "  megatron_lm_overlap_cpu_optimizer_d2h_h2d: %s\n",
+                           export_truth(p->overlap.offload));
+}
+
+static void note_megatron(Export *e)
+{
+  const Plan *p = e->plan;
+
+  if (plan_has_replicas(p) && (p->overlap.gradients || (p->zero > 0 && p->overlap.parameters)))
+    export_note(e, "overlap: gradients, parameters: no keys of accelerate: Megatron-LM overlaps them when the script's "
+                   "command line has --overlap-grad-reduce --overlap-param-gather.");
+  if (p->recompute == RECOMPUTE_NONE)
+    export_note(e, "recompute_granularity: none is said as full recomputation of no layers: accelerate takes full "
+                   "where the key is absent.");
 }
 
 static void put_megatron(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
-  const Plan said = said_to_megatron(e);
+  const Plan said = said_to_megatron(e), *p = e->plan;
 
   export_schedule(e, schedule_names);
   export_lose_unsaid(e, &said);
+  note_megatron(e);
   put_machines(e, "MEGATRON_LM", text);
   g_string_append_printf(text, "megatron_lm_config:\n  megatron_lm_tp_degree: %d\n  megatron_lm_pp_degree: %d\n", p->tp,
                          p->pp);
-  g_string_append_printf(text, "  megatron_lm_num_micro_batches: %d\n  megatron_lm_sequence_parallelism: %s\n",
-                         plan_micro_batches(p), export_truth(p->sequence_parallel));
-  g_string_append_printf(text, "  megatron_lm_recompute_activations: %s\n  megatron_lm_use_distributed_optimizer: %s\n",
-                         export_truth(p->recompute != RECOMPUTE_NONE), export_truth(p->zero > 0));
-  if (p->ep > 1)
-    g_string_append_printf(text, "  megatron_lm_expert_model_parallel_size: %d\n", p->ep);
+  g_string_append_printf(text, "  megatron_lm_context_parallel_size: 1\n  megatron_lm_num_micro_batches: %d\n",
+                         plan_micro_batches(p));
+  if (said.split.stages)
+    g_string_append_printf(text, "  megatron_lm_decoder_last_pipeline_num_layers: %d\n",
+                           said.split.layers[said.split.stages - 1]);
+  g_string_append_printf(text, "  megatron_lm_sequence_parallelism: %s\n", export_truth(p->sequence_parallel));
+  put_recompute(&said, text);
+  put_states(&said, text);
+  g_string_append_printf(text, "  megatron_lm_expert_model_parallel_size: %d\n"
+                               "  megatron_lm_expert_tensor_parallel_size: %d\n", p->ep, plan_expert_tensor(p));
+  put_model(e->model, text);
   g_string_append(text, "  megatron_lm_gradient_clipping: 1.0\n");
 }
 
@@ -108,13 +184,15 @@ static void note_optimizer(Export *e)
 
 static gboolean render(Export *e, GString *text, GError **error)
 {
-  const Plan *p = e->plan;
+  gboolean sharded = e->plan->pp == 1 && e->plan->zero >= 2;
+  const Plan whole = sharded ? *e->plan : whole_sequences(e), *p = &whole;
 
   (void)error;
+  e->plan = p;
   note_optimizer(e);
   export_note(e, "The script has the model, the data, seq_length %d and micro_batch_size %d, of which a step has %d.",
               p->seq, p->micro_batch, plan_micro_batches(p));
-  if (p->pp == 1 && p->zero >= 2)
+  if (sharded)
     put_fsdp(e, text);
   else
     put_megatron(e, text);
@@ -132,7 +210,7 @@ static void launch(Export *e, const char *file, GString *line)
 
 const Exporter exporter_accelerate = {
   .name = "accelerate",
-  .target = "accelerate of 2026-08",
+  .target = "accelerate 1.15",
   .extension = "yaml",
   .comments = TRUE,
   .render = render,
