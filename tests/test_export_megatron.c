@@ -159,7 +159,7 @@ START_TEST(megatron_experts)
   has(&c, "megatron", "--group-query-attention --num-query-groups 8 --swiglu --ffn-hidden-size 14336\n"
                       "  --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 14336 --moe-grouped-gemm\n"
                       "  --normalization RMSNorm --untie-embeddings-and-output-weights --disable-bias-linear\n"
-                      "  --attention-dropout 0 --hidden-dropout 0\n");
+                      "  --attention-dropout 0 --hidden-dropout 0 --no-create-attention-mask-in-dataloader\n");
   test_text(lost(&c, "megatron"), "");
   c.plan.tp = 8;
   c.plan.dp = 8;

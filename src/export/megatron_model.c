@@ -258,4 +258,6 @@ void megatron_model_flags(Export *e, GString *flags)
   export_end_line(flags);
   if (!m->dropout)
     export_words(flags, "--attention-dropout 0 --hidden-dropout 0");
+  if (!m->encoder_blocks && !m->mlm_head)
+    export_words(flags, "--no-create-attention-mask-in-dataloader"); /* kernels mask; its loader would make squares */
 }

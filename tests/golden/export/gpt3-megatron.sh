@@ -9,6 +9,7 @@ set -eu
 MODEL=(
   --num-layers 96 --hidden-size 12288 --num-attention-heads 96
   --seq-length 2048 --max-position-embeddings 2048
+  --no-create-attention-mask-in-dataloader
 )
 PLAN=(
   --tensor-model-parallel-size 8 --sequence-parallel
