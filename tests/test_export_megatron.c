@@ -191,9 +191,18 @@ START_TEST(megatron_windows)
   Case c = case_new("gpt-oss-20b", "dgx-h100", 64);
   has(&c, "megatron", "--kv-channels 64 --softmax-type learnable --window-size 127,0 "
                       "--window-attn-skip-freq '([1]*1+[0]*1)*12'");
-  test_text(lost(&c, "megatron"), "model: bias of the router: not in Megatron-LM core 0.20, left out\n");
+  test_text(lost(&c, "megatron"), "");
   has(&c, "megatron", "# - attention: flash: Megatron-LM chooses ");
   has_not(&c, "megatron", "--attention-backend");
+  c.plan.tp = 2;
+  c.plan.dp = 32;
+  c.plan.sequence_parallel = TRUE;
+  test_text(lost(&c, "megatron"),
+            "expert_tensor_parallel_size: TransformerConfig asserts expert tensor parallelism 1 where experts have "
+            "biases, written as 1\n"
+            "moe_token_dispatcher_type: TransformerConfig asserts expert tensor parallelism 1 where experts have "
+            "biases, written as alltoall\n");
+  has(&c, "megatron", "--expert-tensor-parallel-size 1 ");
   c.plan.seq = 128;
   has_not(&c, "megatron", "--window");
   case_clear(&c);

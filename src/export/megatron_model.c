@@ -151,7 +151,7 @@ static void lose_model(Export *e, const LayerSpec *block)
   const LayerSpec *head = model_layer(m, m->n_layers - 1), *sparse = export_block(m, TRUE);
   const Attention *a = &block->attention;
   gboolean all_biases = a->qkv_bias && a->out_bias && block->ffn.bias;
-  gboolean some_biases = !all_biases && (a->out_bias || block->ffn.bias);
+  gboolean biases = a->out_bias || block->ffn.bias, some_biases = !all_biases && biases;
   const struct {
     gboolean lost;
     const char *what, *instead;
@@ -169,7 +169,8 @@ static void lose_model(Export *e, const LayerSpec *block)
     {m->embed_dim != m->hidden, "projected embedding", "written without projection"},
     {m->positions == POSITIONS_ALIBI, "alibi", "written without positions"},
     {some_biases, "biases in some projections", "written with biases in all"},
-    {sparse && sparse->ffn.router_bias, "bias of the router", "left out"},
+    {sparse && sparse->ffn.router_bias && !biases, "bias of the router alone", "left out"},
+    {sparse && !sparse->ffn.router_bias && biases, "no bias of the router beside others", "written with one"},
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)

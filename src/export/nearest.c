@@ -30,11 +30,11 @@ static char *value_text(const cJSON *value)
   return text;
 }
 
-/* Lists of objects are too long for a line: they are named alone. */
+/* Lists of objects are too long for a line: they are named alone, and so is what no file said before. */
 static void lose_key(Export *e, const char *path, const cJSON *before, const cJSON *after, const char *reason)
 {
-  gboolean shown = !cJSON_IsArray(before) || !cJSON_IsObject(before->child);
-  g_autofree char *old = value_text(before), *new = after ? value_text(after) : NULL;
+  gboolean shown = before && (!cJSON_IsArray(before) || !cJSON_IsObject(before->child));
+  g_autofree char *old = shown ? value_text(before) : NULL, *new = after ? value_text(after) : NULL;
   g_autofree char *instead = new ? g_strdup_printf("written as %s", new) : g_strdup("left out");
   g_autofree char *missing = g_strdup_printf("not in %s", e->exporter->target);
 
@@ -53,6 +53,11 @@ static void lose_object(Export *e, const char *prefix, const cJSON *before, cons
       lose_object(e, inner, item, other, reason);
     else if (!other || !cJSON_Compare(item, other, TRUE))
       lose_key(e, path, item, other, reason);
+  }
+  cJSON_ArrayForEach(item, after) {
+    g_autofree char *path = g_strconcat(prefix, item->string, NULL);
+    if (!json_get(before, item->string))
+      lose_key(e, path, NULL, item, reason);
   }
 }
 

@@ -42,6 +42,16 @@ static gboolean experts(const Plan *p, const Model *m)
   return any;
 }
 
+/* Biases of experts whose matrices several ranks share. */
+static gboolean divided_expert_biases(const Plan *p, const Model *m)
+{
+  gboolean any = FALSE;
+
+  for (int i = 0; i < m->n_specs; i++)
+    any |= m->specs[i].ffn.experts > 0 && m->specs[i].ffn.bias;
+  return any && plan_expert_tensor(p) > 1;
+}
+
 static gboolean unshared(const Plan *p, const Model *m)
 {
   (void)m;
@@ -151,6 +161,7 @@ static void to_whole_products(Plan *p) { p->sharding.tiling = 1; }
 static void to_cut_by_layers(Plan *p) { p->split_rank = 0; }
 static void to_one_group(Plan *p) { p->offload.sub_group = 0; }
 static void to_no_momentum(Plan *p) { p->optimizer.momentum = 0; }
+static void to_whole_experts(Plan *p) { p->etp = 1; }
 static void to_cpu(Plan *p) { p->offload.activations = STORE_CPU; }
 
 static void to_no_capacity(Plan *p)
@@ -200,6 +211,7 @@ static const struct {
   [FEATURE_EXPERT_CAPACITY] = { "expert_capacity", capacity, PLAN_DEGREES, to_no_capacity },
   [FEATURE_EXPERTS] = { "experts", experts, PLAN_DEGREES, NULL },
   [FEATURE_EXPERT_PARALLEL] = { "expert_parallel", expert_parallel, PLAN_DEGREES, NULL },
+  [FEATURE_DIVIDED_EXPERT_BIASES] = { "divided_expert_biases", divided_expert_biases, PLAN_DEGREES, to_whole_experts },
   [FEATURE_FP16] = { "fp16", fp16, PLAN_DEGREES, to_bf16 },
   [FEATURE_UNSHARED_16_BIT] = { "unshared_16_bit", unshared, PLAN_DEGREES, to_fp32 },
   [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
