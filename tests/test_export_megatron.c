@@ -159,6 +159,7 @@ START_TEST(megatron_experts)
   has(&c, "megatron", "--group-query-attention --num-query-groups 8 --swiglu --ffn-hidden-size 14336\n"
                       "  --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 14336 --moe-grouped-gemm\n"
                       "  --normalization RMSNorm --untie-embeddings-and-output-weights --disable-bias-linear\n"
+                      "  --rotary-base 1000000 --norm-epsilon 1e-05 --moe-aux-loss-coeff 0.02\n"
                       "  --attention-dropout 0 --hidden-dropout 0 --no-create-attention-mask-in-dataloader\n");
   test_text(lost(&c, "megatron"), "");
   c.plan.tp = 8;
@@ -235,6 +236,29 @@ START_TEST(megatron_other_models)
     Case c = case_new(cases[i].model, "dgx-h100", 64);
     c.plan.global_batch = 64;
     test_text(lost(&c, "megatron"), cases[i].losses);
+    has(&c, "megatron", cases[i].part);
+    case_clear(&c);
+  }
+}
+END_TEST
+
+/* What Megatron-LM would take by itself is said where the model's file says otherwise. */
+START_TEST(megatron_constants)
+{
+  static const struct {
+    const char *model, *part;
+  } cases[] = {
+    {"llama-3.1-8b", "--rotary-base 500000 --norm-epsilon 1e-05\n"},
+    {"pythia-1b", "--rotary-base 10000 --rotary-percent 0.25 --norm-epsilon 1e-05\n"},
+    {"qwen3-30b-a3b", "--rotary-base 1000000 --norm-epsilon 1e-06 --moe-aux-loss-coeff 0.001\n"},
+    {"deepseek-v3", "--rotary-base 10000 --norm-epsilon 1e-06\n"},
+    {"bert-base", "--norm-epsilon 1e-12\n"},
+    {"mistral-nemo-12b", "# - model: rope_theta: not in its file, so Megatron-LM takes 10000\n"
+                         "# - model: norm_epsilon: not in its file, so Megatron-LM takes 1e-05\n"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new(cases[i].model, "dgx-h100", 64);
+    c.plan.global_batch = 64;
     has(&c, "megatron", cases[i].part);
     case_clear(&c);
   }
@@ -377,4 +401,5 @@ TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
           megatron_latent_attention,
           megatron_windows,
           megatron_other_models,
+          megatron_constants,
           megatron_encoders, one_node_needs_no_batch_system, megatron_optimizers, megatron_recipes, groups_are_written)

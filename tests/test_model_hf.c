@@ -417,6 +417,32 @@ START_TEST(dropout)
 }
 END_TEST
 
+/* Version 5 of transformers keeps rotary positions in an object, or in one for each kind of layer. */
+START_TEST(constants)
+{
+  static const struct {
+    const char *text;
+    double theta, share, epsilon, balance;
+  } cases[] = {
+    {"{" LLAMA "}", 1e4, 1, 1e-6, 0},
+    {"{" LLAMA ",\"rope_theta\":500000.0,\"rms_norm_eps\":1e-05}", 5e5, 1, 1e-5, 0},
+    {"{" LLAMA ",\"rope_parameters\":{\"rope_theta\":500000,\"partial_rotary_factor\":0.5}}", 5e5, 0.5, 1e-6, 0},
+    {"{" AS("gemma3_text") ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":2e6},\"sliding_attention\":"
+     "{\"rope_theta\":1e4}}}", 2e6, 1, 1e-6, 0},
+    {"{" AS("mixtral") ",\"num_local_experts\":8,\"num_experts_per_tok\":2,\"router_aux_loss_coef\":0.02}", 1e6, 1,
+     1e-5, 0.02},
+    {"{" GPT2 "}", 0, 1, 1e-5, 0},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = parsed(cases[i].text);
+    ck_assert_double_eq(m->rope_theta, cases[i].theta);
+    ck_assert_double_eq(m->rotary_share, cases[i].share);
+    ck_assert_double_eq(m->norm_epsilon, cases[i].epsilon);
+    ck_assert_double_eq(m->balance_loss, cases[i].balance);
+  }
+}
+END_TEST
+
 START_TEST(t5)
 {
   g_autoptr(Model) m = parsed(
@@ -548,5 +574,5 @@ END_TEST
 
 TEST_MAIN("model_hf", expected, aliases, aliases_that_differ, null_zero_absent, head_dim_of_its_own,
           falcon, biases_not_in_the_file, tied_by_default, trainable, sparse_layers, shared_experts,
-          vocabulary_as_published, expert_width, numbers, unknown_model_type, windows, opt, dropout,
+          vocabulary_as_published, expert_width, numbers, unknown_model_type, windows, opt, dropout, constants,
           t5, vit, gemma3_text_config, own_keys, keys_of_other_families, same_as_native)

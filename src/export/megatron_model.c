@@ -232,6 +232,26 @@ static void note_family(Export *e)
                 100 * m->predicted);
 }
 
+/* Numbers whose defaults are Megatron-LM's: what a model's file does not say keeps them. */
+static void add_constants(Export *e, GString *flags)
+{
+  const Model *m = e->model;
+
+  if (m->rope_theta > 0)
+    export_words(flags, "--rotary-base %.0f", m->rope_theta);
+  else if (m->positions == POSITIONS_ROPE)
+    export_note(e, "model: rope_theta: not in its file, so Megatron-LM takes 10000");
+  if (m->positions == POSITIONS_ROPE && m->rotary_share < 1)
+    export_words(flags, "--rotary-percent %g", m->rotary_share);
+  if (m->norm_epsilon > 0)
+    export_words(flags, "--norm-epsilon %g", m->norm_epsilon);
+  else
+    export_note(e, "model: norm_epsilon: not in its file, so Megatron-LM takes 1e-05");
+  if (m->balance_loss > 0)
+    export_words(flags, "--moe-aux-loss-coeff %g", m->balance_loss);
+  export_end_line(flags);
+}
+
 void megatron_model_flags(Export *e, GString *flags)
 {
   const Model *m = e->model;
@@ -257,6 +277,7 @@ void megatron_model_flags(Export *e, GString *flags)
     export_words(flags, "--untie-embeddings-and-output-weights");
   add_biases(block, flags);
   export_end_line(flags);
+  add_constants(e, flags);
   if (!m->dropout)
     export_words(flags, "--attention-dropout 0 --hidden-dropout 0");
   if (!m->encoder_blocks && !m->mlm_head)

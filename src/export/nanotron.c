@@ -41,6 +41,10 @@ static void put_model(const Export *e, GString *text)
   g_string_append_printf(text, "    num_attention_heads: %d\n    num_key_value_heads: %d\n", block->attention.heads,
                          block->attention.kv_heads);
   g_string_append_printf(text, "    max_position_embeddings: %d\n", e->plan->seq);
+  if (m->rope_theta > 0)
+    g_string_append_printf(text, "    rope_theta: %.1f\n", m->rope_theta);
+  if (m->norm_epsilon > 0)
+    g_string_append_printf(text, "    rms_norm_eps: %.1e\n", m->norm_epsilon);
   g_string_append_printf(text, "    vocab_size: %d\n    tie_word_embeddings: %s\n", m->vocab,
                          export_truth(m->tied_embeddings));
   g_string_append_printf(text, "  dtype: %s\n  make_vocab_size_divisible_by: %d\n  ddp_bucket_cap_mb: 25\n",

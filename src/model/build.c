@@ -141,6 +141,10 @@ static Model *model_new(Recipe *r)
     .token_types = r->token_types,
     .mlm_head = r->mlm_head,
     .pooler = r->pooler,
+    .rope_theta = r->position_kind == POSITIONS_ROPE ? r->rope_theta : 0,
+    .rotary_share = r->rotary_share ? r->rotary_share : 1,
+    .norm_epsilon = r->norm_epsilon,
+    .balance_loss = r->experts ? r->balance_loss : 0,
     .predicted = r->sparse_prediction ? r->mlm_probability : 1,
     .sparse = g_steal_pointer(&r->sparse),
   };

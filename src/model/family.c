@@ -66,7 +66,8 @@ static void derive_vit(Recipe *r)
 #define BERT                                                                                         \
   .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
   .position_kind = POSITIONS_LEARNED, .positions = 512, .tied = TRUE, .head_bias = TRUE,             \
-  .bidirectional = TRUE, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15, .dropout = 0.1
+  .bidirectional = TRUE, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15, .dropout = 0.1,     \
+  .norm_epsilon = 1e-12
 #define QWEN .window = 4096, .window_from = 28, .positions = 32768, .norms = 2
 #define FALCON \
   GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .tied = TRUE, .parallel = TRUE
@@ -76,7 +77,7 @@ static void derive_vit(Recipe *r)
 #define GEMMA3                                                                                 \
   LLAMA, .norms = 4, .hidden = 2304, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, \
          .ffn = 9216, .vocab = 262208, .positions = 131072, .tied = TRUE, .qk_norm = TRUE,     \
-         .use_window = TRUE, .window = 4096, .window_pattern = 6
+         .use_window = TRUE, .window = 4096, .window_pattern = 6, .rope_theta = 1e6
 
 static const Family families[] = {
   {"gpt2",
@@ -84,7 +85,7 @@ static const Family families[] = {
     .dropout = 0.1},
    wide_ffn},
   {"gpt_neox",
-   {GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .attention_bias = TRUE,
+   {GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.25, .attention_bias = TRUE,
     .ffn_bias = TRUE, .parallel = TRUE}},
   {"opt",
    {GPT, .position_kind = POSITIONS_LEARNED, .positions = 2048, .extra_rows = 2, .tied = TRUE,
@@ -106,11 +107,14 @@ static const Family families[] = {
   {"megatron-bert", {BERT, .final_norm = TRUE}},
   {"llama", {LLAMA, .norms = 2, .positions = 2048}},
   {"mistral", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .window = 4096}},
-  {"mixtral", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .needs_experts = TRUE}},
+  {"mixtral",
+   {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .needs_experts = TRUE, .rope_theta = 1e6,
+    .norm_epsilon = 1e-5, .balance_loss = 0.001}},
   {"qwen2", {LLAMA, QWEN, .qkv_bias = TRUE}},
-  {"qwen2_moe", {LLAMA, QWEN, .qkv_bias = TRUE, .shared_gate = TRUE, .needs_experts = TRUE}},
+  {"qwen2_moe",
+   {LLAMA, QWEN, .qkv_bias = TRUE, .shared_gate = TRUE, .needs_experts = TRUE, .balance_loss = 0.001}},
   {"qwen3", {LLAMA, QWEN, .head_dim = 128, .qk_norm = TRUE}},
-  {"qwen3_moe", {LLAMA, QWEN, .qk_norm = TRUE, .needs_experts = TRUE}},
+  {"qwen3_moe", {LLAMA, QWEN, .qk_norm = TRUE, .needs_experts = TRUE, .balance_loss = 0.001}},
   {"deepseek_v2", {DEEPSEEK, .positions = 2048}, derive_deepseek_v2},
   {"deepseek_v3", {DEEPSEEK, .positions = 4096}, derive_deepseek_v3},
   {"t5",
@@ -127,7 +131,7 @@ static const Family families[] = {
    derive_t5},
   {"vit",
    {GPT, .position_kind = POSITIONS_LEARNED, .image = 224, .patch = 16, .channels = 3,
-    .classes = 1000, .qkv_bias = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .head_bias = TRUE,
+    .classes = 1000, .norm_epsilon = 1e-12, .qkv_bias = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .head_bias = TRUE,
     .bidirectional = TRUE},
    derive_vit},
   {"gemma2",
@@ -135,11 +139,11 @@ static const Family families[] = {
     .window = 4096, .window_pattern = 2}},
   {"gemma3_text", {GEMMA3}},
   {"gemma3", {GEMMA3}, NULL, "text_config"},
-  {"phi3", {LLAMA, .norms = 2, .positions = 4096, .use_window = TRUE}},
+  {"phi3", {LLAMA, .norms = 2, .positions = 4096, .use_window = TRUE, .norm_epsilon = 1e-5}},
   {"gpt_oss",
    {LLAMA, .norms = 2, .head_dim = 64, .positions = 131072, .use_window = TRUE, .window = 128,
     .window_pattern = 2, .attention_bias = TRUE, .ffn_bias = TRUE, .router_bias = TRUE,
-    .sinks = TRUE, .needs_experts = TRUE}},
+    .sinks = TRUE, .needs_experts = TRUE, .rope_theta = 150000, .norm_epsilon = 1e-5, .balance_loss = 0.001}},
 };
 
 const Family *family_find(const char *model_type)

@@ -76,11 +76,20 @@ static const JsonField fields[] = {
   RECIPE_BOOL("_remove_final_layer_norm", remove_final_norm),
   RECIPE_STRING("feed_forward_proj", ffn_projection),
   RECIPE_STRING("topk_method", topk_method),
-  {"resid_pdrop", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
-  {"dropout", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
-  {"dropout_rate", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
-  {"hidden_dropout", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
-  {"hidden_dropout_prob", JSON_REAL, offsetof(Recipe, dropout), FALSE, 0, 1},
+  RECIPE_REAL("resid_pdrop", dropout, 0, 1),
+  RECIPE_REAL("dropout", dropout, 0, 1),
+  RECIPE_REAL("dropout_rate", dropout, 0, 1),
+  RECIPE_REAL("hidden_dropout", dropout, 0, 1),
+  RECIPE_REAL("hidden_dropout_prob", dropout, 0, 1),
+  RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
+  RECIPE_REAL("rotary_emb_base", rope_theta, 1, 1e15),
+  RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
+  RECIPE_REAL("rotary_pct", rotary_share, 0, 1),
+  RECIPE_REAL("rms_norm_eps", norm_epsilon, 1e-30, 1),
+  RECIPE_REAL("layer_norm_eps", norm_epsilon, 1e-30, 1),
+  RECIPE_REAL("layer_norm_epsilon", norm_epsilon, 1e-30, 1),
+  RECIPE_REAL("router_aux_loss_coef", balance_loss, 0, 1e6),
+  RECIPE_REAL("aux_loss_alpha", balance_loss, 0, 1e6),
 };
 
 /* Ours, which a copy of their file in models/ may carry. */
@@ -89,7 +98,7 @@ static const JsonField own_fields[] = {
   RECIPE_INT("mtp_num_layers", mtp, 0, 16),
   RECIPE_INT("global_batch_size", global_batch_size, 1, G_MAXINT),
   RECIPE_BOOL("sparse_prediction", sparse_prediction),
-  {"mlm_probability", JSON_REAL, offsetof(Recipe, mlm_probability), FALSE, 0.001, 1},
+  RECIPE_REAL("mlm_probability", mlm_probability, 0.001, 1),
 };
 
 static gboolean check_aliases(const RecipeSource *source, GError **error)
@@ -160,6 +169,20 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
   return TRUE;
 }
 
+/* Since version 5 of transformers rotary positions have an object, or one for each kind of layer. */
+static gboolean read_rope(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField rope[] = {
+    RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
+    RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
+  };
+  const cJSON *object = json_get(source->object, "rope_parameters");
+  const cJSON *full = cJSON_IsObject(object) ? json_get(object, "full_attention") : NULL;
+
+  object = cJSON_IsObject(full) ? full : object;
+  return !cJSON_IsObject(object) || json_read_foreign(source->doc, object, rope, G_N_ELEMENTS(rope), r, error);
+}
+
 /* Named classes count if their number is not given. */
 static void read_classes(const cJSON *object, Recipe *r)
 {
@@ -196,12 +219,21 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
       !check_aliases(source, error) || !read_dense_layers(source, r, error) ||
-      !read_layer_types(source, r, error))
+      !read_layer_types(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);
   read_heads(source->object, r);
   r->name = read_name(doc);
   return TRUE;
+}
+
+/* What most configuration classes take where neither the file nor the family says it. */
+static void fill_usual(Recipe *r)
+{
+  if (!r->norm_epsilon)
+    r->norm_epsilon = r->norm == NORM_RMSNORM ? 1e-6 : 1e-5;
+  if (!r->rope_theta)
+    r->rope_theta = 10000;
 }
 
 /* Keys that mean something in other families only. */
@@ -248,6 +280,7 @@ Model *huggingface_read(const JsonDoc *doc, GError **error)
   Model *m = NULL;
   if (read_recipe(&source, &r, error)) {
     drop_foreign(&r, &family->defaults);
+    fill_usual(&r);
     if (family->derive)
       family->derive(&r);
     if (recipe_read_sparse(&r, doc, error) && recipe_settle(&r, &source, error))

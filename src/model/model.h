@@ -109,6 +109,10 @@ typedef struct {
   int token_types;         /* rows of the table of token types, 0 = none */
   gboolean mlm_head;       /* a dense layer, its activation and a norm before the logits (BERT) */
   gboolean pooler;         /* a dense layer and two classes on the first token of a sequence (BERT's next sentence) */
+  double rope_theta;       /* base of the rotary positions' wavelengths, 0 = not said */
+  double rotary_share;     /* of a head's width, that positions turn; 1 = all */
+  double norm_epsilon;     /* added to variances, 0 = not said */
+  double balance_loss;     /* coefficient of the routers' balancing loss, 0 = none or not said */
   double predicted;        /* share of tokens for which the head makes logits */
   SparseAttention *sparse; /* of the blocks' attention to their own stream; owned, NULL = dense */
   LayerSpec *specs;   /* distinct layers */

@@ -76,6 +76,7 @@ typedef struct {
   gboolean post_norm, mlm_head, pooler, sparse_prediction;
   double mlm_probability; /* tokens that masked training predicts */
   double dropout;     /* rate */
+  double rope_theta, rotary_share, norm_epsilon, balance_loss; /* of model.h */
 
   /* Read for the family's hook. */
   int decoder_layers;
@@ -95,6 +96,7 @@ typedef struct {
 
 #define RECIPE_INT(key, field, low, high) {key, JSON_INT, offsetof(Recipe, field), FALSE, low, high}
 #define RECIPE_BOOL(key, field) {key, JSON_BOOL, offsetof(Recipe, field)}
+#define RECIPE_REAL(key, field, low, high) {key, JSON_REAL, offsetof(Recipe, field), FALSE, low, high}
 #define RECIPE_STRING(key, field) {key, JSON_STRING, offsetof(Recipe, field)}
 
 /* The member for the field at `offset` under the first spelling that stands in

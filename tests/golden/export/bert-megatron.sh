@@ -12,6 +12,7 @@ set -eu
 MODEL=(
   --num-layers 24 --hidden-size 1024 --num-attention-heads 16
   --seq-length 512 --max-position-embeddings 512
+  --norm-epsilon 1e-12
 )
 PLAN=(
   --tensor-model-parallel-size 1

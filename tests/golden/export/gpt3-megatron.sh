@@ -1,5 +1,7 @@
 #!/bin/bash
 # Written by tdp for Megatron-LM core 0.20: gpt3 on dgx, 128 nodes x 8 GPUs
+# Notes:
+# - model: norm_epsilon: not in its file, so Megatron-LM takes 1e-05
 #SBATCH --nodes=128
 #SBATCH --gpus-per-node=8
 #SBATCH --ntasks-per-node=1

@@ -11,6 +11,7 @@ MODEL=(
   --seq-length 8192 --max-position-embeddings 8192 --position-embedding-type rope
   --group-query-attention --num-query-groups 8 --swiglu --ffn-hidden-size 14336
   --normalization RMSNorm --untie-embeddings-and-output-weights --disable-bias-linear
+  --rotary-base 500000 --norm-epsilon 1e-05
   --attention-dropout 0 --hidden-dropout 0 --no-create-attention-mask-in-dataloader
 )
 PLAN=(

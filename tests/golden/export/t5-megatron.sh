@@ -14,6 +14,7 @@ MODEL=(
   --encoder-seq-length 512 --decoder-seq-length 128 --max-position-embeddings 512 --position-embedding-type relative
   --kv-channels 128 --ffn-hidden-size 16384
   --normalization RMSNorm --disable-bias-linear
+  --norm-epsilon 1e-06
 )
 PLAN=(
   --tensor-model-parallel-size 2
