@@ -359,8 +359,18 @@ START_TEST(megatron_recipes)
   has(&c, "megatron", "--bf16 --fp8-format hybrid --fp8-recipe delayed");
   c.plan.fp8_recipe = FP8_BLOCKWISE;
   has(&c, "megatron", "--fp8-format e4m3 --fp8-recipe blockwise");
-  g_autofree char *losses = lost(&c, "bridge");
-  ck_assert_ptr_nonnull(strstr(losses, "precision: fp8: not in Megatron-Bridge"));
+  test_text(lost(&c, "bridge"), "");
+  has(&c, "bridge", "mixed_precision: bf16_with_fp8_subchannel_scaling_mixed\n");
+  has_not(&c, "bridge", "# - framework:");
+  c.plan.fp8_recipe = FP8_CURRENT;
+  has(&c, "bridge", "mixed_precision: bf16_with_fp8_current_scaling_mixed\n");
+  has(&c, "bridge", "# - precision: fp8: the recipe keeps the first and the last block in bf16\n");
+  has(&c, "bridge", "# - framework: test: the recipe gathers weights in 8 bits\n");
+  case_clear(&c);
+  c = case_new("llama-3.1-8b", "hgx-b200", 64);
+  plan_set_format(&c.plan, DTYPE_FP4);
+  test_text(lost(&c, "bridge"), "");
+  has(&c, "bridge", "mixed_precision: bf16_with_nvfp4_mixed\n");
   case_clear(&c);
 }
 END_TEST

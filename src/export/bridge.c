@@ -6,6 +6,19 @@ static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interle
 
 static const char *const precision_names[DTYPE_COUNT] = {[DTYPE_FP16] = "fp16_mixed", [DTYPE_BF16] = "bf16_mixed"};
 
+/* Its recipes of narrow products (training/mixed_precision.py), and whether ranks gather weights in that format. */
+static const struct {
+  const char *name;
+  gboolean gathers;
+} narrow_names[FP8_COUNT] = {
+  [FP8_DELAYED] = { "bf16_with_fp8_delayed_scaling_mixed", TRUE },
+  [FP8_CURRENT] = { "bf16_with_fp8_current_scaling_mixed", TRUE },
+  [FP8_TENSORWISE] = { "bf16_with_fp8_current_scaling_mixed", TRUE },
+  [FP8_BLOCKWISE] = { "bf16_with_fp8_subchannel_scaling_mixed", FALSE },
+  [FP8_MXFP8] = { "bf16_with_mxfp8_mixed", TRUE },
+  [FP8_NVFP4] = { "bf16_with_nvfp4_mixed", TRUE },
+};
+
 static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_grads_params"};
 
 static void put_model(Export *e, GString *text)
@@ -101,6 +114,8 @@ static void lose_unsaid(Export *e)
   const Plan *p = e->plan;
   Plan said = export_plainest(e);
 
+  said.products = p->products;
+  said.fp8_recipe = p->fp8_recipe;
   said.overlap = p->overlap;
   said.graph = p->graph;
   said.dispatch = p->dispatch;
@@ -117,6 +132,21 @@ static void lose_unsaid(Export *e)
   export_say_overlaps(e, OVERLAP_GRADIENTS | OVERLAP_PARAMETERS | OVERLAP_PIPELINE | OVERLAP_OFFLOAD);
 }
 
+static void put_precision(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+  Fp8Recipe recipe = plan_narrow(p) ? plan_recipe(p) : FP8_NONE;
+
+  if (recipe && p->framework->fp8_primary != narrow_names[recipe].gathers)
+    export_note(e, "framework: %s: the recipe gathers weights in %s bits", p->framework->name,
+                !narrow_names[recipe].gathers ? "16" : recipe == FP8_NVFP4 ? "4" : "8");
+  if (recipe && (recipe == FP8_CURRENT || recipe == FP8_TENSORWISE))
+    export_note(e, "precision: fp8: the recipe keeps the first and the last block in bf16");
+  if (recipe || precision_names[p->precision])
+    g_string_append_printf(text, "mixed_precision: %s\n",
+                           recipe ? narrow_names[recipe].name : precision_names[p->precision]);
+}
+
 static gboolean render(Export *e, GString *text, GError **error)
 {
   const Plan *p = e->plan;
@@ -128,8 +158,7 @@ static gboolean render(Export *e, GString *text, GError **error)
   g_string_append_printf(text, "train:\n  micro_batch_size: %d\n  global_batch_size: %d\n  train_iters: %d\n",
                          p->micro_batch, p->global_batch, EXPORT_STEPS);
   put_data(e, text);
-  if (precision_names[p->precision])
-    g_string_append_printf(text, "mixed_precision: %s\n", precision_names[p->precision]);
+  put_precision(e, text);
   g_string_append_printf(text, "dataset:\n  seq_length: %d\n", p->seq);
   return TRUE;
 }
