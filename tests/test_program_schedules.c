@@ -3,7 +3,7 @@
 #include "search/balanced.h"
 #include "search/bound.h"
 #include "sim/simulate.h"
-#include "schedule_text.h"
+#include "schedule/table.h"
 
 #include <glib/gstdio.h>
 #include <math.h>

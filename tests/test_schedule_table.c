@@ -2,7 +2,6 @@
 
 #include "base/files.h"
 #include "schedule/table.h"
-#include "schedule_text.h"
 
 #include <glib/gstdio.h>
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
-#include "export/export.h"
+#include "cli/exports.h"
 
 #include <string.h>
 
@@ -22,21 +22,6 @@ void plan_options_clear(PlanOptions *o)
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   g_strfreev(o->exports);
-}
-
-static gboolean check_exports(char **exports, GError **error)
-{
-  for (int i = 0; exports && exports[i]; i++) {
-    g_auto(GStrv) pair = g_strsplit(exports[i], "=", 2);
-    if (pair[0] && pair[1] && *pair[1] && exporter_find(pair[0]))
-      continue;
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--export: %s: expected TOOL=FILE with a tool of megatron, deepspeed, torchtitan, bridge, accelerate, "
-                "nanotron",
-                exports[i]);
-    return FALSE;
-  }
-  return TRUE;
 }
 
 /* Whether what is asked goes with the rest: other answers than the best plan take few options. */
@@ -69,10 +54,7 @@ gboolean plan_options_check_paths(const PlanOptions *o, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i] && !files_check_write(files[i], error))
       return FALSE;
-  for (int i = 0; o->exports && o->exports[i]; i++)
-    if (!files_check_write(strchr(o->exports[i], '=') + 1, error))
-      return FALSE;
-  return !o->plots || files_check_folder(o->plots, error);
+  return exports_check_paths(o->exports, error) && (!o->plots || files_check_folder(o->plots, error));
 }
 
 gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **error)
@@ -145,5 +127,5 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
          cli_check_count("--global-batch", &o->global_batch, error) &&
          cli_check_count("--seq", &o->seq, error) && cli_check_count("--top", &o->top, error) &&
          cli_check_count("--threads", &o->threads, error) &&
-         check_exports(o->exports, error);
+         exports_check(o->exports, error);
 }

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/exports.h"
 #include "ask/explain.h"
 #include "ask/layer_strategies.h"
 #include "ask/notes.h"
@@ -308,9 +309,8 @@ static void note_unwritten(Planning *p, GError *error)
 static void write_exports(Planning *p, const PlanOptions *o)
 {
   for (int i = 0; o->exports && o->exports[i]; i++) {
-    g_auto(GStrv) pair = g_strsplit(o->exports[i], "=", 2);
     GError *error = NULL;
-    export_write(exporter_find(pair[0]), p->model, p->cluster, &p->chosen, pair[1], o->lossy, &error);
+    exports_write(o->exports[i], o->lossy, p->model, p->cluster, &p->chosen, &error);
     note_unwritten(p, error);
   }
 }

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/engine.h"
+#include "cli/exports.h"
 #include "ask/notes.h"
 #include "report/compare.h"
 #include "kineto/kineto.h"
@@ -16,7 +17,8 @@
 typedef struct {
   char *model, *cluster, *plan, *csv, *plots, *trace, *trace_merged;
   char **compared; /* plans */
-  gboolean json, collectives, ops, explain, compare;
+  char **exports;  /* TOOL=FILE */
+  gboolean lossy, json, collectives, ops, explain, compare;
   EngineOptions engine;
 } Options;
 
@@ -39,7 +41,7 @@ static gboolean check_compare(const Options *o, GError **error)
     const char *option;
     gboolean given;
   } single[] = { { "--plan", o->plan != NULL }, { "--csv", o->csv != NULL }, { "--trace", o->trace != NULL },
-                 { "--collectives", o->collectives }, { "--ops", o->ops }, { "--explain", o->explain } };
+                 { "--export", o->exports != NULL }, { "--collectives", o->collectives }, { "--ops", o->ops }, { "--explain", o->explain } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(single); i++)
     if (single[i].given) {
@@ -64,7 +66,7 @@ static gboolean check_options(const Options *o, GError **error)
   if (!o->plan)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
-  return o->plan != NULL;
+  return o->plan && exports_check(o->exports, error) && exports_check_paths(o->exports, error);
 }
 
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
@@ -85,6 +87,9 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "contention", 0, 0, G_OPTION_ARG_NONE, &o->engine.contention, "Let a device's transfers share its links", NULL },
     { "receive-buffers", 0, 0, G_OPTION_ARG_INT, &o->engine.receive_buffers,
       "Buffers for what a stage sends to another", "N" },
+    { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports,
+      "Write the plan for another tool, or its schedule as torch-schedule", "TOOL=FILE" },
+    { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write every task with its times", "FILE" },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory, or the comparison", "DIR" },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
@@ -195,6 +200,10 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
     print_json(s);
   else
     print_text(o, s);
+  fflush(stdout); /* what went wrong stands behind it */
+  for (int i = 0; o->exports && o->exports[i]; i++)
+    if (!exports_write(o->exports[i], o->lossy, s->model, s->cluster, &s->plan, error))
+      return FALSE;
   return TRUE;
 }
 
@@ -237,6 +246,7 @@ static void options_clear(Options *o)
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   g_strfreev(o->compared);
+  g_strfreev(o->exports);
   engine_options_clear(&o->engine);
 }
 

@@ -16,7 +16,16 @@ const Exporter *exporter_find(const char *name)
   for (int i = 0; exporters[i]; i++)
     if (g_str_equal(exporters[i]->name, name))
       return exporters[i];
-  return NULL;
+  return g_str_equal(exporter_torch_schedule.name, name) ? &exporter_torch_schedule : NULL;
+}
+
+char *exporter_list(void)
+{
+  GString *text = g_string_new(NULL);
+
+  for (int i = 0; exporters[i]; i++)
+    g_string_append_printf(text, "%s, ", exporters[i]->name);
+  return g_string_free(g_string_append(text, exporter_torch_schedule.name), FALSE);
 }
 
 /* ---- losses and notes ---- */

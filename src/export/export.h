@@ -44,11 +44,17 @@ typedef struct {
   void (*launch)(Export *subject, const char *file, GString *line);
 } Exporter;
 
-/* All exporters, ending with NULL. */
+/* All exporters of whole plans, ending with NULL. */
 extern const Exporter *const exporters[];
 
-/* NULL if there is none of this name. */
+/* "torch-schedule": the orders of passes of a plan and nothing else of it, so without losses; nothing launches it. */
+extern const Exporter exporter_torch_schedule;
+
+/* Either kind; NULL if there is none of this name. */
 const Exporter *exporter_find(const char *name);
+
+/* The names of all, separated by commas; newly allocated. */
+char *exporter_list(void);
 
 /* The file's text, newly allocated; NULL on error. Losses are appended to
  * `losses` (may be NULL) as newly allocated strings. */

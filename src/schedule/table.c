@@ -279,3 +279,35 @@ Place schedule_table_place(const ScheduleTable *table, int stage)
 {
   return table->places[stage];
 }
+
+static void put_slot(GString *text, const Schedule *schedule, const ScheduleShape *shape, int rank, const Slot *slot)
+{
+  g_string_append_printf(text, "%d%c%u", schedule_stage(schedule, shape, rank, slot->chunk), pass_letters[slot->pass],
+                         slot->micro);
+}
+
+char *schedule_table_text(const Schedule *schedule, const ScheduleShape *shape, GError **error)
+{
+  const char *reason = schedule_copies(schedule) > 1 ? "holds two copies of the model"
+                       : schedule->recompute ? "makes forwards again as passes of their own"
+                       : schedule->vocabulary ? "spreads the vocabulary over all ranks" : NULL;
+
+  if (reason) {
+    shape_refuse(error, "schedule %s %s, which PyTorch's schedule CSV cannot say", schedule->name, reason);
+    return NULL;
+  }
+  GString *text = g_string_new(NULL);
+  g_autoptr(ScheduleOrder) all = schedule_order_new(schedule, shape);
+  for (int rank = 0; rank < shape->ranks; rank++)
+    for (int i = all->first[rank]; i < all->first[rank + 1]; i++) {
+      g_autoptr(GString) cell = g_string_new(all->slots[i].paired ? "(" : "");
+      put_slot(cell, schedule, shape, rank, &all->slots[i]);
+      if (all->slots[i].paired) {
+        g_string_append_c(cell, ';');
+        put_slot(cell, schedule, shape, rank, &all->slots[++i]);
+        g_string_append(cell, ")OVERLAP_F_B");
+      }
+      csv_put(text, cell->str, i + 1 == all->first[rank + 1]);
+    }
+  return g_string_free(text, FALSE);
+}

@@ -38,4 +38,9 @@ ScheduleTable *schedule_table_parse(const char *text, const char *name, GError *
 void schedule_table_free(ScheduleTable *table);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(ScheduleTable, schedule_table_free)
 
+/* The orders of any schedule as such a text. NULL and TDP_ERROR_INPUT if the
+ * format has no words for it: two copies of the model, recompute slots,
+ * vocabulary passes. */
+char *schedule_table_text(const Schedule *schedule, const ScheduleShape *shape, GError **error);
+
 #endif

@@ -1,0 +1,46 @@
+#include "cli/exports.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "export/export.h"
+
+#include <string.h>
+
+static const char *file_of(const char *request)
+{
+  return strchr(request, '=') + 1;
+}
+
+static const Exporter *tool_of(const char *request)
+{
+  const char *end = strchr(request, '=');
+  g_autofree char *name = end && end[1] ? g_strndup(request, end - request) : NULL;
+
+  return name ? exporter_find(name) : NULL;
+}
+
+gboolean exports_check(char *const *exports, GError **error)
+{
+  for (int i = 0; exports && exports[i]; i++)
+    if (!tool_of(exports[i])) {
+      g_autofree char *tools = exporter_list();
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--export: %s: expected TOOL=FILE with a tool of %s", exports[i],
+                  tools);
+      return FALSE;
+    }
+  return TRUE;
+}
+
+gboolean exports_check_paths(char *const *exports, GError **error)
+{
+  for (int i = 0; exports && exports[i]; i++)
+    if (!files_check_write(file_of(exports[i]), error))
+      return FALSE;
+  return TRUE;
+}
+
+gboolean exports_write(const char *request, gboolean lossy, const Model *model, const Cluster *cluster,
+                       const Plan *plan, GError **error)
+{
+  return export_write(tool_of(request), model, cluster, plan, file_of(request), lossy, error);
+}

@@ -1,0 +1,19 @@
+/*
+ * Plans written for other tools, as programs' option --export TOOL=FILE asks for them.
+ */
+#ifndef TDP_CLI_EXPORTS_H
+#define TDP_CLI_EXPORTS_H
+
+#include "plan/plan.h"
+
+/* FALSE and TDP_ERROR_INPUT where a request names no known tool or no file; `exports` ends with NULL, or is NULL. */
+gboolean exports_check(char *const *exports, GError **error);
+
+/* FALSE where a file could not be written (files_check_write). */
+gboolean exports_check_paths(char *const *exports, GError **error);
+
+/* Writes the file of one checked request; errors are export_write's. */
+gboolean exports_write(const char *request, gboolean lossy, const Model *model, const Cluster *cluster,
+                       const Plan *plan, GError **error);
+
+#endif
