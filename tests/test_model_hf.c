@@ -99,6 +99,9 @@ START_TEST(null_zero_absent)
   ck_assert_int_eq(block(null, 0)->attention.window, 0);
   ck_assert_int_eq(block(given, 0)->attention.window, 8);
 
+  g_autoptr(Model) zero = parsed("{" AS("mistral") ",\"sliding_window\":0}");
+  ck_assert_int_eq(block(zero, 0)->attention.window, 0);
+
   static const char rest[] = "\"n_routed_experts\":8,\"num_experts_per_tok\":2}";
   g_autofree char *none = g_strdup_printf("{" AS("deepseek_v2") ",\"q_lora_rank\":null,%s", rest);
   g_autofree char *some = g_strdup_printf("{" AS("deepseek_v2") ",%s", rest);
@@ -332,14 +335,29 @@ START_TEST(numbers)
 }
 END_TEST
 
+/* What Python writes and JSON has not counts as null, but not in a string and not in files of ours. */
+START_TEST(numbers_of_python)
+{
+  g_autoptr(Model) m = parsed("{" LLAMA ",\"a\":[0.0,Infinity,-Infinity],\"b\":NaN,\"name\":\"NaN\\\\\\\"NaN\","
+                              "\"head_dim\":NaN}");
+  ck_assert_str_eq(m->name, "NaN\\\"NaN");
+  ck_assert_int_eq(block(m, 0)->attention.head_dim, 16);
+  refused("{" LLAMA ",\"hidden_size\":Infinity}", "f: hidden_size: duplicate key");
+  refused("{\"layers\":Infinity}", "f:1:11: expected a value, found 'Infinity'");
+}
+END_TEST
+
 START_TEST(unknown_model_type)
 {
   static const char list[] =
     "expected one of gpt2, gpt_neox, opt, bloom, falcon, RefinedWeb, RefinedWebModel, gptj, bert, "
     "megatron-bert, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, t5, vit, "
     "gemma2, gemma3_text, gemma3, phi3, gpt_oss";
-  g_autofree char *unknown = g_strdup_printf("f: model_type: \"mamba\": %s", list);
-  refused("{\"model_type\":\"mamba\"}", unknown);
+  g_autofree char *unknown = g_strdup_printf("f: model_type: \"mama\": %s", list);
+  refused("{\"model_type\":\"mama\"}", unknown);
+  g_autofree char *mamba = g_strdup_printf("f: model_type: \"mamba\": expected a model without layers of state spaces, "
+                                           "which have no cost here: %s", list + strlen("expected "));
+  refused("{\"model_type\":\"mamba\"}", mamba);
   g_autofree char *missing = g_strdup_printf("f: model_type: missing: %s", list);
   refused("{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64}", missing);
   g_autofree char *number = g_strdup_printf("f: model_type: 3: %s", list);
@@ -574,5 +592,5 @@ END_TEST
 
 TEST_MAIN("model_hf", expected, aliases, aliases_that_differ, null_zero_absent, head_dim_of_its_own,
           falcon, biases_not_in_the_file, tied_by_default, trainable, sparse_layers, shared_experts,
-          vocabulary_as_published, expert_width, numbers, unknown_model_type, windows, opt, dropout, constants,
+          vocabulary_as_published, expert_width, numbers, numbers_of_python, unknown_model_type, windows, opt, dropout, constants,
           t5, vit, gemma3_text_config, own_keys, keys_of_other_families, same_as_native)

@@ -154,6 +154,42 @@ const Family *family_find(const char *model_type)
   return NULL;
 }
 
+#define STATE_SPACES "layers of state spaces, which have no cost here"
+#define LINEAR "layers of linear attention, which have no cost here"
+#define TOWERS "parts for images or sound that a decoder of text lacks"
+
+/* Families of another kind, and what they have that is not simulated. */
+static const struct {
+  const char *model_type, *reason;
+} others[] = {
+  {"mamba", STATE_SPACES}, {"mamba2", STATE_SPACES}, {"falcon_mamba", STATE_SPACES}, {"jamba", STATE_SPACES},
+  {"bamba", STATE_SPACES}, {"zamba", STATE_SPACES}, {"zamba2", STATE_SPACES}, {"nemotron_h", STATE_SPACES},
+  {"granitemoehybrid", STATE_SPACES}, {"falcon_h1", STATE_SPACES}, {"xlstm", STATE_SPACES},
+  {"recurrent_gemma", "recurrent layers, which have no cost here"}, {"rwkv", "recurrent layers, which have no cost here"},
+  {"qwen3_next", LINEAR}, {"qwen3_5", LINEAR}, {"qwen3_5_text", LINEAR}, {"qwen3_5_moe", LINEAR},
+  {"qwen3_5_moe_text", LINEAR}, {"minimax", LINEAR}, {"kimi_linear", LINEAR}, {"olmo_hybrid", LINEAR},
+  {"lfm2", "convolutions beside attention, which have no cost here"},
+  {"lfm2_moe", "convolutions beside attention, which have no cost here"},
+  {"deepseek_v32", "an indexer that chooses keys (sparse attention), which has no cost here"},
+  {"deepseek_v4", "compressed attention, which has no cost here"},
+  {"glm_moe_dsa", "an indexer that chooses keys (sparse attention), which has no cost here"},
+  {"llama4", "attention by chunks, which has no cost here"}, {"llama4_text", "attention by chunks, which has no cost here"},
+  {"gemma3n", "embeddings for each layer, which have no cost here"},
+  {"gemma3n_text", "embeddings for each layer, which have no cost here"},
+  {"gemma4", "embeddings for each layer, which have no cost here"},
+  {"gemma4_text", "embeddings for each layer, which have no cost here"},
+  {"whisper", TOWERS}, {"wav2vec2", TOWERS}, {"hubert", TOWERS}, {"clip", TOWERS}, {"siglip", TOWERS},
+  {"mllama", TOWERS}, {"blip-2", TOWERS}, {"idefics", TOWERS},
+};
+
+const char *family_reason(const char *model_type)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(others); i++)
+    if (strcmp(others[i].model_type, model_type) == 0)
+      return others[i].reason;
+  return NULL;
+}
+
 char *family_list(void)
 {
   GString *text = g_string_new(NULL);

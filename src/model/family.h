@@ -21,6 +21,9 @@ typedef struct {
 /* NULL if there is none of that model_type. */
 const Family *family_find(const char *model_type);
 
+/* Why a model_type that is known has no row, as "state-space layers, which have no cost here"; NULL if it is not. */
+const char *family_reason(const char *model_type);
+
 /* All model_types, separated by commas; newly allocated. */
 char *family_list(void);
 

@@ -49,7 +49,7 @@ static const JsonField fields[] = {
   RECIPE_INT("first_k_dense_replace", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("moe_layer_freq", sparse_freq, 1, MAX_LAYERS),
   RECIPE_INT("decoder_sparse_step", sparse_step, 1, MAX_LAYERS),
-  RECIPE_INT("sliding_window", window, 1, MAX_SEQ),
+  RECIPE_INT("sliding_window", window, 0, MAX_SEQ),
   RECIPE_INT("max_window_layers", window_from, 0, MAX_LAYERS),
   RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
   RECIPE_INT("_sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
@@ -257,8 +257,11 @@ static const Family *find_family(const JsonDoc *doc, GError **error)
   const Family *family = cJSON_IsString(type) ? family_find(type->valuestring) : NULL;
   if (family)
     return family;
+  const char *reason = cJSON_IsString(type) ? family_reason(type->valuestring) : NULL;
   g_autofree char *list = family_list();
-  if (type)
+  if (reason)
+    json_error(doc, type, error, "a model without %s: one of %s", reason, list);
+  else if (type)
     json_error(doc, type, error, "one of %s", list);
   else
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model_type: missing: expected one of %s",

@@ -127,7 +127,8 @@ typedef struct {
 } Model;
 
 /* Reads a native or Hugging Face file, or the config.json of a directory
- * ("-" = stdin). Errors: TDP_ERROR_INPUT. */
+ * ("-" = stdin). Infinity and NaN, which Python writes, count as null in
+ * theirs. Errors: TDP_ERROR_INPUT. */
 Model *model_load(const char *path, GError **error);
 
 /* As model_load, from text; `name` stands for the file in messages. */
