@@ -1,5 +1,7 @@
 #include "test_model.h"
 
+#include "model/family.h"
+
 #include <cjson/cJSON.h>
 
 #define LLAMA                                                                                      \
@@ -349,10 +351,7 @@ END_TEST
 
 START_TEST(unknown_model_type)
 {
-  static const char list[] =
-    "expected one of gpt2, gpt_neox, opt, bloom, falcon, RefinedWeb, RefinedWebModel, gptj, bert, "
-    "megatron-bert, llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2, deepseek_v3, t5, vit, "
-    "gemma2, gemma3_text, gemma3, phi3, gpt_oss";
+  g_autofree char *names = family_list(), *list = g_strconcat("expected one of ", names, NULL);
   g_autofree char *unknown = g_strdup_printf("f: model_type: \"mama\": %s", list);
   refused("{\"model_type\":\"mama\"}", unknown);
   g_autofree char *mamba = g_strdup_printf("f: model_type: \"mamba\": expected a model without layers of state spaces, "

@@ -210,7 +210,8 @@ gboolean export_llama_like(const Model *m)
 {
   const LayerSpec *block = model_layer(m, 1);
   return m->norm == NORM_RMSNORM && m->positions == POSITIONS_ROPE && block->ffn.kind == MLP_SWIGLU &&
-         block->norms == 2 && !block->parallel;
+         block->norms == 2 && !block->parallel && !m->output_norms && !m->nope_interval &&
+         !block->attention.qk_norm_whole;
 }
 
 /* ---- text ---- */

@@ -158,6 +158,8 @@ static void lose_model(Export *e, const LayerSpec *block)
   } parts[] = {
     {block->parallel, "attention and feed-forward side by side", "written one after the other"},
     {!block->parallel && block->norms != 2, "norms behind attention and feed-forward", "left out"},
+    {m->output_norms, "norms behind attention and feed-forward alone", "written before them"},
+    {a->qk_norm_whole, "norms over the queries and keys of all heads", "written for each head"},
     {m->norm == NORM_LAYERNORM && !m->norm_bias, "layernorm without bias", "written with one"},
     {m->embedding_norm, "norm behind the embedding", "left out"},
     {head->norms == 0, "no norm before the head", "written with one"},
@@ -243,6 +245,8 @@ static void add_constants(Export *e, GString *flags)
     export_note(e, "model: rope_theta: not in its file, so Megatron-LM takes 10000");
   if (m->positions == POSITIONS_ROPE && m->rotary_share < 1)
     export_words(flags, "--rotary-percent %g", m->rotary_share);
+  if (m->nope_interval > 0)
+    export_words(flags, "--no-rope-freq %d", m->nope_interval);
   if (m->norm_epsilon > 0)
     export_words(flags, "--norm-epsilon %g", m->norm_epsilon);
   else

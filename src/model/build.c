@@ -35,6 +35,7 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .qkv_bias = r->qkv_bias || r->attention_bias || r->bias,
     .out_bias = r->out_bias || r->attention_bias || r->bias,
     .qk_norm = r->qk_norm,
+    .qk_norm_whole = r->qk_norm && r->qk_norm_whole,
     .causal = causal,
   };
 }
@@ -137,6 +138,8 @@ static Model *model_new(Recipe *r)
     .embedding_norm = r->embedding_norm,
     .dropout = r->dropout > 0,
     .head_bias = r->head_bias,
+    .output_norms = r->output_norms,
+    .nope_interval = r->nope_interval,
     .post_norm = r->post_norm,
     .token_types = r->token_types,
     .mlm_head = r->mlm_head,

@@ -41,6 +41,19 @@ static void derive_deepseek_v3(Recipe *r)
   r->router_correction = !r->topk_method || strcmp(r->topk_method, "noaux_tc") == 0;
 }
 
+/* Its attention_bias is of queries, keys and values alone. */
+static void derive_glm(Recipe *r)
+{
+  r->qkv_bias = r->qkv_bias || r->attention_bias;
+  r->attention_bias = FALSE;
+}
+
+static void derive_bigcode(Recipe *r)
+{
+  wide_ffn(r);
+  r->kv_heads = r->multi_query ? 1 : r->heads;
+}
+
 static void derive_t5(Recipe *r)
 {
   if (r->ffn_projection && g_str_has_prefix(r->ffn_projection, "gated"))
@@ -74,6 +87,17 @@ static void derive_vit(Recipe *r)
 #define DEEPSEEK                                                                                \
   LLAMA, .norms = 2, .q_lora_rank = 1536, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64, \
          .v_head_dim = 128, .needs_experts = TRUE
+#define OLMO2                                                                                        \
+  LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .qk_norm_whole = TRUE, .output_norms = TRUE, \
+         .norm_epsilon = 1e-5
+/* Without biases of norms; those of queries and keys, where there are any, have a weight for each head's. */
+#define COHERE                                                                                          \
+  .norm = NORM_LAYERNORM, .mlp = MLP_SWIGLU, .norms = 1, .final_norm = TRUE, .parallel = TRUE,          \
+  .position_kind = POSITIONS_ROPE, .positions = 8192, .tied = TRUE, .qk_norm_whole = TRUE
+#define GLM_ATTENTION \
+  .head_dim = 128, .positions = 131072, .rotary_share = 0.5, .attention_bias = TRUE, .norm_epsilon = 1.5625e-7
+#define GLM LLAMA, .norms = 2, GLM_ATTENTION
+#define GLM4 LLAMA, .norms = 4, GLM_ATTENTION
 #define GEMMA3                                                                                 \
   LLAMA, .norms = 4, .hidden = 2304, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, \
          .ffn = 9216, .vocab = 262208, .positions = 131072, .tied = TRUE, .qk_norm = TRUE,     \
@@ -103,6 +127,23 @@ static const Family families[] = {
     .position_kind = POSITIONS_ROPE, .positions = 2048, .ffn_bias = TRUE, .head_bias = TRUE,
     .parallel = TRUE},
    wide_ffn},
+  {"codegen",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 1, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 2048, .ffn_bias = TRUE, .head_bias = TRUE,
+    .parallel = TRUE},
+   wide_ffn},
+  {"gpt_bigcode",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 1024, .tied = TRUE, .bias = TRUE, .multi_query = TRUE,
+    .dropout = 0.1},
+   derive_bigcode},
+  {"phi",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 1, .final_norm = TRUE, .bias = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.5, .head_bias = TRUE, .parallel = TRUE}},
+  {"starcoder2",
+   {GPT, .position_kind = POSITIONS_ROPE, .positions = 4096, .bias = TRUE, .tied = TRUE, .use_window = TRUE}},
+  {"nemotron",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 4096, .rotary_share = 0.5}},
   {"bert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"megatron-bert", {BERT, .final_norm = TRUE}},
   {"llama", {LLAMA, .norms = 2, .positions = 2048}},
@@ -115,8 +156,51 @@ static const Family families[] = {
    {LLAMA, QWEN, .qkv_bias = TRUE, .shared_gate = TRUE, .needs_experts = TRUE, .balance_loss = 0.001}},
   {"qwen3", {LLAMA, QWEN, .head_dim = 128, .qk_norm = TRUE}},
   {"qwen3_moe", {LLAMA, QWEN, .qk_norm = TRUE, .needs_experts = TRUE, .balance_loss = 0.001}},
+  {"qwen2_vl", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen2_vl_text", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen2_5_vl", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen2_5_vl_text", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen3_vl_text", {LLAMA, .positions = 128000, .norms = 2, .head_dim = 128, .qk_norm = TRUE, .rope_theta = 5e6}},
+  {"qwen3_vl_moe_text",
+   {LLAMA, .positions = 128000, .norms = 2, .qk_norm = TRUE, .needs_experts = TRUE, .rope_theta = 5e6,
+    .balance_loss = 0.001}},
   {"deepseek_v2", {DEEPSEEK, .positions = 2048}, derive_deepseek_v2},
   {"deepseek_v3", {DEEPSEEK, .positions = 4096}, derive_deepseek_v3},
+  {"kimi_k2", {DEEPSEEK, .positions = 4096}, derive_deepseek_v3},
+  {"olmo2", {OLMO2}},
+  {"olmo3", {OLMO2, .use_window = TRUE, .window = 4096, .window_pattern = 4, .rope_theta = 5e5}},
+  {"olmoe",
+   {LLAMA, .norms = 2, .positions = 4096, .qk_norm = TRUE, .qk_norm_whole = TRUE, .needs_experts = TRUE,
+    .norm_epsilon = 1e-5, .balance_loss = 0.01}},
+  {"minimax_m2",
+   {LLAMA, .norms = 2, .positions = 196608, .qk_norm = TRUE, .qk_norm_whole = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .rope_theta = 5e6, .balance_loss = 0.001}},
+  {"exaone4",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .output_norms = TRUE, .use_window = TRUE, .window = 4096,
+    .window_pattern = 4, .norm_epsilon = 1e-5}},
+  {"granite", {LLAMA, .norms = 2, .positions = 2048}},
+  {"granitemoe", {LLAMA, .norms = 2, .positions = 2048, .needs_experts = TRUE, .balance_loss = 0.001}},
+  {"cohere", {COHERE, .rope_theta = 5e5}},
+  {"cohere2", {COHERE, .use_window = TRUE, .window = 4096, .window_pattern = 4}},
+  {"smollm3", {LLAMA, .norms = 2, .positions = 32768, .tied = TRUE, .nope_interval = 4, .rope_theta = 2e6}},
+  {"glm", {GLM}, derive_glm},
+  {"glm4", {GLM4}, derive_glm},
+  {"glm4_moe",
+   {LLAMA, .norms = 2, .positions = 131072, .rotary_share = 0.5, .router_correction = TRUE, .needs_experts = TRUE,
+    .norm_epsilon = 1e-5},
+   derive_glm},
+  {"seed_oss", {LLAMA, .norms = 2, .positions = 524288, .head_dim = 128, .attention_bias = TRUE}, derive_glm},
+  {"phimoe",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 131072, .use_window = TRUE, .needs_experts = TRUE,
+    .rope_theta = 1e6, .balance_loss = 0.001}},
+  {"arcee",
+   {.norm = NORM_RMSNORM, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_ROPE,
+    .positions = 4096, .norm_epsilon = 1e-5}},
+  {"helium", {LLAMA, .norms = 2, .positions = 4096, .head_dim = 128, .rope_theta = 1e5, .norm_epsilon = 1e-8}},
+  {"ernie4_5",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .tied = TRUE, .rope_theta = 5e5, .norm_epsilon = 1e-5}},
+  {"ministral3", {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .rope_theta = 1e6, .norm_epsilon = 1e-5}},
   {"t5",
    {.norm = NORM_RMSNORM,
     .mlp = MLP_GELU,
@@ -134,6 +218,7 @@ static const Family families[] = {
     .classes = 1000, .norm_epsilon = 1e-12, .qkv_bias = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .head_bias = TRUE,
     .bidirectional = TRUE},
    derive_vit},
+  {"gemma", {LLAMA, .norms = 2, .head_dim = 256, .positions = 8192, .tied = TRUE}},
   {"gemma2",
    {LLAMA, .norms = 4, .head_dim = 256, .positions = 8192, .tied = TRUE, .use_window = TRUE,
     .window = 4096, .window_pattern = 2}},
@@ -156,6 +241,11 @@ const Family *family_find(const char *model_type)
 
 #define STATE_SPACES "layers of state spaces, which have no cost here"
 #define LINEAR "layers of linear attention, which have no cost here"
+#define RECURRENT "recurrent layers, which have no cost here"
+#define CHUNKS "attention by chunks, which has no cost here"
+#define LAYER_EMBEDDINGS "embeddings for each layer, which have no cost here"
+#define CONVOLUTIONS "convolutions beside attention, which have no cost here"
+#define CHOSEN_KEYS "an indexer that chooses keys (sparse attention), which has no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
 
 /* Families of another kind, and what they have that is not simulated. */
@@ -165,19 +255,19 @@ static const struct {
   {"mamba", STATE_SPACES}, {"mamba2", STATE_SPACES}, {"falcon_mamba", STATE_SPACES}, {"jamba", STATE_SPACES},
   {"bamba", STATE_SPACES}, {"zamba", STATE_SPACES}, {"zamba2", STATE_SPACES}, {"nemotron_h", STATE_SPACES},
   {"granitemoehybrid", STATE_SPACES}, {"falcon_h1", STATE_SPACES}, {"xlstm", STATE_SPACES},
-  {"recurrent_gemma", "recurrent layers, which have no cost here"}, {"rwkv", "recurrent layers, which have no cost here"},
+  {"recurrent_gemma", RECURRENT}, {"rwkv", RECURRENT},
   {"qwen3_next", LINEAR}, {"qwen3_5", LINEAR}, {"qwen3_5_text", LINEAR}, {"qwen3_5_moe", LINEAR},
   {"qwen3_5_moe_text", LINEAR}, {"minimax", LINEAR}, {"kimi_linear", LINEAR}, {"olmo_hybrid", LINEAR},
-  {"lfm2", "convolutions beside attention, which have no cost here"},
-  {"lfm2_moe", "convolutions beside attention, which have no cost here"},
-  {"deepseek_v32", "an indexer that chooses keys (sparse attention), which has no cost here"},
+  {"lfm2", CONVOLUTIONS},
+  {"lfm2_moe", CONVOLUTIONS},
+  {"deepseek_v32", CHOSEN_KEYS},
   {"deepseek_v4", "compressed attention, which has no cost here"},
-  {"glm_moe_dsa", "an indexer that chooses keys (sparse attention), which has no cost here"},
-  {"llama4", "attention by chunks, which has no cost here"}, {"llama4_text", "attention by chunks, which has no cost here"},
-  {"gemma3n", "embeddings for each layer, which have no cost here"},
-  {"gemma3n_text", "embeddings for each layer, which have no cost here"},
-  {"gemma4", "embeddings for each layer, which have no cost here"},
-  {"gemma4_text", "embeddings for each layer, which have no cost here"},
+  {"glm_moe_dsa", CHOSEN_KEYS},
+  {"llama4", CHUNKS}, {"llama4_text", CHUNKS},
+  {"gemma3n", LAYER_EMBEDDINGS},
+  {"gemma3n_text", LAYER_EMBEDDINGS},
+  {"gemma4", LAYER_EMBEDDINGS},
+  {"gemma4_text", LAYER_EMBEDDINGS},
   {"whisper", TOWERS}, {"wav2vec2", TOWERS}, {"hubert", TOWERS}, {"clip", TOWERS}, {"siglip", TOWERS},
   {"mllama", TOWERS}, {"blip-2", TOWERS}, {"idefics", TOWERS},
 };

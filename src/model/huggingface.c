@@ -54,6 +54,7 @@ static const JsonField fields[] = {
   RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
   RECIPE_INT("_sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
   RECIPE_BOOL("use_sliding_window", use_window),
+  RECIPE_INT("no_rope_layer_interval", nope_interval, 0, MAX_LAYERS),
   RECIPE_INT("relative_attention_num_buckets", buckets, 1, 65536),
   RECIPE_INT("type_vocab_size", token_types, 1, MAX_SEQ),
   RECIPE_INT("image_size", image, 1, MAX_IMAGE),
@@ -64,9 +65,13 @@ static const JsonField fields[] = {
   RECIPE_BOOL("tie_word_embeddings", tied),
   RECIPE_BOOL("attention_bias", attention_bias),
   RECIPE_BOOL("mlp_bias", ffn_bias),
+  RECIPE_BOOL("attention_out_bias", out_bias),
   RECIPE_BOOL("qkv_bias", qkv_bias),
+  RECIPE_BOOL("lm_head_bias", head_bias),
   RECIPE_BOOL("bias", bias),
   RECIPE_BOOL("enable_bias", bias),
+  RECIPE_BOOL("use_bias", bias),
+  RECIPE_BOOL("use_qk_norm", qk_norm),
   RECIPE_BOOL("parallel_attn", parallel),
   RECIPE_BOOL("use_parallel_residual", parallel),
   RECIPE_BOOL("multi_query", multi_query),
@@ -81,6 +86,7 @@ static const JsonField fields[] = {
   RECIPE_REAL("dropout_rate", dropout, 0, 1),
   RECIPE_REAL("hidden_dropout", dropout, 0, 1),
   RECIPE_REAL("hidden_dropout_prob", dropout, 0, 1),
+  RECIPE_REAL("residual_dropout", dropout, 0, 1),
   RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
   RECIPE_REAL("rotary_emb_base", rope_theta, 1, 1e15),
   RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
@@ -88,6 +94,8 @@ static const JsonField fields[] = {
   RECIPE_REAL("rms_norm_eps", norm_epsilon, 1e-30, 1),
   RECIPE_REAL("layer_norm_eps", norm_epsilon, 1e-30, 1),
   RECIPE_REAL("layer_norm_epsilon", norm_epsilon, 1e-30, 1),
+  RECIPE_REAL("norm_epsilon", norm_epsilon, 1e-30, 1),
+  RECIPE_REAL("norm_eps", norm_epsilon, 1e-30, 1),
   RECIPE_REAL("router_aux_loss_coef", balance_loss, 0, 1e6),
   RECIPE_REAL("aux_loss_alpha", balance_loss, 0, 1e6),
 };
@@ -212,13 +220,25 @@ static char *read_name(const JsonDoc *doc)
   return recipe_default_name(doc);
 }
 
+/* Norms of queries and keys that have biases too are not counted. */
+static gboolean check_unread(const RecipeSource *source, GError **error)
+{
+  const cJSON *item = json_get(source->object, "qk_layernorm");
+
+  return !cJSON_IsTrue(item) || json_error(source->doc, item, error, "false, as its norms have no cost here");
+}
+
 static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **error)
 {
+  static const JsonField outer[] = { RECIPE_BOOL("tie_word_embeddings", tied) };
   const JsonDoc *doc = source->doc;
   clear_nulls(source->object, r);
+  if (source->object != json_root(doc) &&
+      !json_read_foreign(doc, json_root(doc), outer, G_N_ELEMENTS(outer), r, error))
+    return FALSE;
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
-      !check_aliases(source, error) || !read_dense_layers(source, r, error) ||
+      !check_aliases(source, error) || !check_unread(source, error) || !read_dense_layers(source, r, error) ||
       !read_layer_types(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);
@@ -251,31 +271,51 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->experts = 0;
 }
 
-static const Family *find_family(const JsonDoc *doc, GError **error)
+/* Of a decoder inside of a model for images or sound, whose other parts are left out. */
+static const Family *find_inner(const JsonDoc *doc, const cJSON **object)
 {
-  const cJSON *type = json_get(json_root(doc), "model_type");
-  const Family *family = cJSON_IsString(type) ? family_find(type->valuestring) : NULL;
-  if (family)
-    return family;
+  const cJSON *inner = json_get(json_root(doc), "text_config");
+  const cJSON *type = cJSON_IsObject(inner) ? json_get(inner, "model_type") : NULL;
+
+  *object = inner;
+  return cJSON_IsString(type) ? family_find(type->valuestring) : NULL;
+}
+
+static gboolean refuse_type(const JsonDoc *doc, const cJSON *type, GError **error)
+{
   const char *reason = cJSON_IsString(type) ? family_reason(type->valuestring) : NULL;
   g_autofree char *list = family_list();
+
   if (reason)
-    json_error(doc, type, error, "a model without %s: one of %s", reason, list);
-  else if (type)
-    json_error(doc, type, error, "one of %s", list);
-  else
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model_type: missing: expected one of %s",
-                json_name(doc), list);
-  return NULL;
+    return json_error(doc, type, error, "a model without %s: one of %s", reason, list);
+  if (type)
+    return json_error(doc, type, error, "one of %s", list);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: model_type: missing: expected one of %s", json_name(doc), list);
+  return FALSE;
+}
+
+/* The family, and the object that holds its keys. */
+static const Family *find_family(const JsonDoc *doc, const cJSON **object, GError **error)
+{
+  const cJSON *type = json_get(json_root(doc), "model_type");
+  const char *name = cJSON_IsString(type) ? type->valuestring : "";
+  const Family *family = family_find(name);
+
+  *object = json_root(doc);
+  if (family && family->nested)
+    *object = json_get_object(doc, json_root(doc), family->nested, TRUE, error);
+  else if (!family && !family_reason(name))
+    family = find_inner(doc, object);
+  if (!family)
+    refuse_type(doc, type, error);
+  return family && *object ? family : NULL;
 }
 
 Model *huggingface_read(const JsonDoc *doc, GError **error)
 {
-  const Family *family = find_family(doc, error);
+  const cJSON *object;
+  const Family *family = find_family(doc, &object, error);
   if (!family)
-    return NULL;
-  const cJSON *object = json_root(doc);
-  if (family->nested && !(object = json_get_object(doc, object, family->nested, TRUE, error)))
     return NULL;
   RecipeSource source = {doc, object, fields, G_N_ELEMENTS(fields)};
   Recipe r = family->defaults;

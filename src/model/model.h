@@ -50,6 +50,7 @@ typedef struct {
   int extra_params;    /* sinks, relative-position tables */
   gboolean qkv_bias, out_bias;
   gboolean qk_norm;    /* norm on each head's query and key, head_dim weights each */
+  gboolean qk_norm_whole; /* one norm over the queries of all heads instead, one over all keys */
   gboolean causal;
 } Attention;
 
@@ -105,6 +106,8 @@ typedef struct {
   gboolean embedding_norm; /* a norm behind the embedding (BLOOM) */
   gboolean dropout;        /* trained with dropout: masks are kept */
   gboolean head_bias;
+  gboolean output_norms;   /* norms of what attention and feed-forward give, not of what they read (OLMo 2) */
+  int nope_interval;       /* every n-th block turns no positions, 0 = all do */
   gboolean post_norm;      /* norms behind the residual sums (BERT), not before attention and feed-forward */
   int token_types;         /* rows of the table of token types, 0 = none */
   gboolean mlm_head;       /* a dense layer, its activation and a norm before the logits (BERT) */

@@ -53,7 +53,8 @@ static Weights attention_weights(const Attention *a, gint64 hidden)
   if (!a->heads)
     return (Weights){0};
   Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
-  w.rest += a->extra_params + (a->qk_norm ? 2 * a->head_dim : 0);
+  gint64 normed = a->qk_norm_whole ? (gint64)a->heads + a->kv_heads : 2;
+  w.rest += a->extra_params + (a->qk_norm ? normed * a->head_dim : 0);
   return sum(w, linear(1, (gint64)a->heads * a->v_head_dim, hidden, a->out_bias));
 }
 

@@ -1,0 +1,204 @@
+/* Families of Hugging Face configurations: what each counts, and what it is made of. */
+#include "test_model.h"
+
+#include "model/family.h"
+
+/* Keys in single quotes, as a file has them in double ones; newly allocated. */
+static char *quoted(const char *text)
+{
+  return g_strdelimit(g_strdup(text), "'", '"');
+}
+
+static Model *read_quoted(const char *text)
+{
+  g_autofree char *file = quoted(text);
+  return parsed(file);
+}
+
+/*
+ * Configurations as published, or as the classes of transformers 5.23 have them, and the trainable weights of the
+ * models that these classes build from them, tied ones once; with the correction values of routers, which are no
+ * weights there.
+ */
+START_TEST(counts)
+{
+  static const struct {
+    const char *text;
+    gint64 params;
+  } cases[] = {
+    {"{'model_type':'gemma','hidden_size':3072,'num_attention_heads':16,'num_key_value_heads':16,'head_dim':256,"
+     "'intermediate_size':24576,'vocab_size':256000,'tie_word_embeddings':true,'num_hidden_layers':28,"
+     "'attention_bias':false}",
+     G_GINT64_CONSTANT(8537680896)},
+    {"{'model_type':'phi','hidden_size':2048,'num_attention_heads':32,'num_key_value_heads':32,"
+     "'intermediate_size':8192,'vocab_size':51200,'tie_word_embeddings':false,'num_hidden_layers':24}",
+     G_GINT64_CONSTANT(1418270720)},
+    {"{'model_type':'granite','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':32,"
+     "'intermediate_size':11008,'vocab_size':32000,'tie_word_embeddings':true,'num_hidden_layers':32,"
+     "'attention_bias':true,'mlp_bias':false}",
+     G_GINT64_CONSTANT(6607867904)},
+    {"{'model_type':'granitemoe','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':32,"
+     "'intermediate_size':11008,'vocab_size':32000,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':false,'num_local_experts':8,'num_experts_per_tok':2}",
+     G_GINT64_CONSTANT(37039116288)},
+    {"{'model_type':'cohere','hidden_size':8192,'num_attention_heads':64,'num_key_value_heads':64,"
+     "'intermediate_size':22528,'vocab_size':256000,'tie_word_embeddings':true,'num_hidden_layers':40,"
+     "'attention_bias':false,'use_qk_norm':false}",
+     G_GINT64_CONSTANT(34980831232)},
+    {"{'model_type':'cohere','hidden_size':12288,'num_attention_heads':96,'num_key_value_heads':8,"
+     "'intermediate_size':33792,'vocab_size':256000,'tie_word_embeddings':true,'num_hidden_layers':64,"
+     "'attention_bias':false,'use_qk_norm':true}",
+     G_GINT64_CONSTANT(103810674688)},
+    {"{'model_type':'cohere2','hidden_size':8192,'num_attention_heads':64,'num_key_value_heads':64,'head_dim':128,"
+     "'intermediate_size':22528,'vocab_size':256000,'tie_word_embeddings':true,'num_hidden_layers':40,"
+     "'attention_bias':false,'sliding_window':4096}",
+     G_GINT64_CONSTANT(34980831232)},
+    {"{'model_type':'olmo2','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':32,"
+     "'intermediate_size':11008,'vocab_size':50304,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':false}",
+     G_GINT64_CONSTANT(6888624128)},
+    {"{'model_type':'olmo2','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':8,"
+     "'intermediate_size':11008,'vocab_size':50304,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':false}",
+     G_GINT64_CONSTANT(6083219456)},
+    {"{'model_type':'olmo3','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':32,"
+     "'intermediate_size':11008,'vocab_size':50304,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':false,'sliding_window':4096}",
+     G_GINT64_CONSTANT(6888624128)},
+    {"{'model_type':'olmoe','hidden_size':2048,'num_attention_heads':16,'num_key_value_heads':16,"
+     "'intermediate_size':1024,'vocab_size':50304,'tie_word_embeddings':false,'num_hidden_layers':16,"
+     "'attention_bias':false,'num_experts':64,'num_experts_per_tok':8}",
+     G_GINT64_CONSTANT(6919161856)},
+    {"{'model_type':'smollm3','hidden_size':2048,'num_attention_heads':16,'num_key_value_heads':4,"
+     "'intermediate_size':11008,'vocab_size':128256,'tie_word_embeddings':true,'num_hidden_layers':36,"
+     "'attention_bias':false,'mlp_bias':false}",
+     G_GINT64_CONSTANT(3075098624)},
+    {"{'model_type':'starcoder2','hidden_size':3072,'num_attention_heads':24,'num_key_value_heads':2,"
+     "'intermediate_size':12288,'vocab_size':49152,'tie_word_embeddings':true,'num_hidden_layers':30,"
+     "'use_bias':true}",
+     G_GINT64_CONSTANT(3030371328)},
+    {"{'model_type':'nemotron','hidden_size':6144,'num_attention_heads':48,'num_key_value_heads':8,'head_dim':128,"
+     "'intermediate_size':24576,'vocab_size':256000,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':false,'mlp_bias':false}",
+     G_GINT64_CONSTANT(15628775424)},
+    {"{'model_type':'glm','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':2,'head_dim':128,"
+     "'intermediate_size':13696,'vocab_size':151552,'tie_word_embeddings':false,'num_hidden_layers':40,"
+     "'attention_bias':true}",
+     G_GINT64_CONSTANT(9399951360)},
+    {"{'model_type':'glm4','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':2,'head_dim':128,"
+     "'intermediate_size':13696,'vocab_size':151552,'tie_word_embeddings':false,'num_hidden_layers':40,"
+     "'attention_bias':true}",
+     G_GINT64_CONSTANT(9400279040)},
+    {"{'model_type':'glm4_moe','hidden_size':4096,'num_attention_heads':96,'num_key_value_heads':8,'head_dim':128,"
+     "'intermediate_size':10944,'vocab_size':151552,'tie_word_embeddings':false,'num_hidden_layers':46,"
+     "'attention_bias':true,'use_qk_norm':false,'num_experts_per_tok':8,'moe_intermediate_size':1408,"
+     "'n_shared_experts':1,'n_routed_experts':128,'first_k_dense_replace':1}",
+     G_GINT64_CONSTANT(106852251264)},
+    {"{'model_type':'glm4_moe','hidden_size':5120,'num_attention_heads':96,'num_key_value_heads':8,'head_dim':128,"
+     "'intermediate_size':12288,'vocab_size':151552,'tie_word_embeddings':false,'num_hidden_layers':92,"
+     "'attention_bias':true,'use_qk_norm':true,'num_experts_per_tok':8,'moe_intermediate_size':1536,"
+     "'n_shared_experts':1,'n_routed_experts':160,'first_k_dense_replace':3}",
+     G_GINT64_CONSTANT(352797829024)},
+    {"{'model_type':'minimax_m2','hidden_size':3072,'num_attention_heads':48,'num_key_value_heads':8,"
+     "'head_dim':128,'intermediate_size':1536,'vocab_size':200064,'tie_word_embeddings':false,"
+     "'num_hidden_layers':62,'num_local_experts':256,'num_experts_per_tok':8}",
+     G_GINT64_CONSTANT(228689764864)},
+    {"{'model_type':'seed_oss','hidden_size':4096,'num_attention_heads':80,'num_key_value_heads':8,'head_dim':128,"
+     "'intermediate_size':27648,'vocab_size':155136,'tie_word_embeddings':false,'num_hidden_layers':64,"
+     "'attention_bias':true,'attention_out_bias':false,'mlp_bias':false}",
+     G_GINT64_CONSTANT(28921040896)},
+    {"{'model_type':'exaone4','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':32,"
+     "'intermediate_size':16384,'vocab_size':102400,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'sliding_window':4096}",
+     G_GINT64_CONSTANT(9429069824)},
+    {"{'model_type':'phimoe','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':8,"
+     "'intermediate_size':6400,'vocab_size':32064,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':true,'lm_head_bias':true,'num_local_experts':16,'num_experts_per_tok':2}",
+     G_GINT64_CONSTANT(41873153344)},
+    {"{'model_type':'arcee','hidden_size':2560,'num_attention_heads':32,'num_key_value_heads':32,'head_dim':80,"
+     "'intermediate_size':18432,'vocab_size':32000,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':false,'mlp_bias':false}",
+     G_GINT64_CONSTANT(4022766080)},
+    {"{'model_type':'helium','hidden_size':2560,'num_attention_heads':20,'num_key_value_heads':20,'head_dim':128,"
+     "'intermediate_size':7040,'vocab_size':48000,'tie_word_embeddings':false,'num_hidden_layers':24,"
+     "'attention_bias':false,'mlp_bias':false}",
+     G_GINT64_CONSTANT(2172643840)},
+    {"{'model_type':'ernie4_5','hidden_size':1024,'num_attention_heads':16,'num_key_value_heads':2,'head_dim':128,"
+     "'intermediate_size':3072,'vocab_size':103424,'tie_word_embeddings':true,'num_hidden_layers':18,"
+     "'use_bias':false}",
+     G_GINT64_CONSTANT(360748032)},
+    {"{'model_type':'ministral3','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':8,"
+     "'head_dim':128,'intermediate_size':14336,'vocab_size':131072,'tie_word_embeddings':false,"
+     "'num_hidden_layers':34}",
+     G_GINT64_CONSTANT(8489553920)},
+    {"{'model_type':'gpt_bigcode','num_key_value_heads':1,'vocab_size':50257,'tie_word_embeddings':true,"
+     "'n_embd':768,'n_layer':12,'n_head':12,'multi_query':true}",
+     G_GINT64_CONSTANT(111446784)},
+    {"{'model_type':'gpt_bigcode','vocab_size':50257,'tie_word_embeddings':true,'n_embd':768,'n_layer':12,"
+     "'n_head':12,'multi_query':false}",
+     G_GINT64_CONSTANT(124439808)},
+    {"{'model_type':'codegen','vocab_size':50400,'tie_word_embeddings':false,'n_embd':4096,'n_layer':28,"
+     "'n_head':16}",
+     G_GINT64_CONSTANT(6050882784)},
+    {"{'model_type':'kimi_k2','hidden_size':7168,'num_attention_heads':64,'num_key_value_heads':64,"
+     "'intermediate_size':18432,'vocab_size':163840,'tie_word_embeddings':false,'num_hidden_layers':61,"
+     "'attention_bias':false,'num_experts_per_tok':8,'moe_intermediate_size':2048,'n_shared_experts':1,"
+     "'n_routed_experts':384,'first_k_dense_replace':1,'q_lora_rank':1536,'kv_lora_rank':512,"
+     "'qk_nope_head_dim':128,'qk_rope_head_dim':64,'v_head_dim':128}",
+     G_GINT64_CONSTANT(1026408232448)},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = read_quoted(cases[i].text);
+    ck_assert_msg(m->params == cases[i].params, "%s: %" G_GINT64_FORMAT ", expected %" G_GINT64_FORMAT, cases[i].text,
+                  m->params, cases[i].params);
+  }
+}
+END_TEST
+
+#define SIZES                                                                                                \
+  "'hidden_size':64,'num_hidden_layers':8,'vocab_size':100,'num_attention_heads':4,'num_key_value_heads':2," \
+  "'intermediate_size':96"
+
+/* The decoder of a model for images; its keys stand in an object, whether tied or not beside it. */
+START_TEST(decoders_inside)
+{
+  g_autoptr(Model) alone = read_quoted("{'model_type':'qwen3_vl_text'," SIZES ",'tie_word_embeddings':true}");
+  g_autoptr(Model) inside = read_quoted("{'model_type':'qwen3_vl','vision_config':{'hidden_size':8},"
+                                        "'tie_word_embeddings':true,"
+                                        "'text_config':{'model_type':'qwen3_vl_text'," SIZES "}}");
+  g_autoptr(Model) mistral = read_quoted("{'model_type':'mistral3','text_config':{'model_type':'mistral'," SIZES "}}");
+  g_autofree char *list = family_list();
+  g_autofree char *other = g_strdup_printf("f: model_type: \"any\": expected one of %s", list);
+  g_autofree char *unknown = quoted("{'model_type':'any','text_config':{'model_type':'any2'," SIZES "}}");
+
+  ck_assert_int_eq(inside->params, alone->params);
+  ck_assert(inside->tied_embeddings);
+  ck_assert_str_eq(mistral->family, "mistral");
+  refused(unknown, other);
+}
+END_TEST
+
+/* What decides no count but what runs, or where it can be exported to. */
+START_TEST(shapes)
+{
+  g_autoptr(Model) olmo = read_quoted("{'model_type':'olmo3'," SIZES "}");
+  ck_assert(olmo->output_norms && block(olmo, 0)->attention.qk_norm_whole);
+  ck_assert_int_eq(block(olmo, 0)->attention.window, 4096);
+  ck_assert_int_eq(block(olmo, 3)->attention.window, 0);
+  g_autoptr(Model) exaone = read_quoted("{'model_type':'exaone4'," SIZES "}");
+  ck_assert(exaone->output_norms && block(exaone, 0)->attention.qk_norm && !block(exaone, 0)->attention.qk_norm_whole);
+  g_autoptr(Model) cohere = read_quoted("{'model_type':'cohere2'," SIZES "}");
+  ck_assert(block(cohere, 0)->parallel && !cohere->norm_bias && !block(cohere, 0)->attention.qk_norm_whole);
+  ck_assert_int_eq(block(cohere, 0)->attention.window, 4096);
+  g_autoptr(Model) glm = read_quoted("{'model_type':'glm4'," SIZES "}");
+  ck_assert(block(glm, 0)->attention.qkv_bias && !block(glm, 0)->attention.out_bias);
+  ck_assert_int_eq(block(glm, 0)->norms, 4);
+  ck_assert_double_eq(glm->rotary_share, 0.5);
+  g_autoptr(Model) smol = read_quoted("{'model_type':'smollm3'," SIZES "}");
+  ck_assert_int_eq(smol->nope_interval, 4);
+  g_autofree char *phi = quoted("{'model_type':'phi'," SIZES ",'qk_layernorm':true}");
+  refused(phi, "f: qk_layernorm: true: expected false, as its norms have no cost here");
+}
+END_TEST
+
+TEST_MAIN("model families", counts, decoders_inside, shapes)
