@@ -265,6 +265,38 @@ START_TEST(megatron_constants)
 }
 END_TEST
 
+/* Facts of families that Megatron-LM is told, or cannot be. */
+START_TEST(megatron_families)
+{
+  static const struct {
+    const char *type, *losses, *part;
+  } cases[] = {
+    {"olmo2",
+     "model: norms behind attention and feed-forward alone: not in Megatron-LM core 0.20, written before them\n"
+     "model: norms over the queries and keys of all heads: not in Megatron-LM core 0.20, written for each head\n",
+     "--qk-layernorm"},
+    {"smollm3", "", "--rotary-base 2000000 --no-rope-freq 4 --norm-epsilon 1e-06\n"},
+    {"phi",
+     "model: attention and feed-forward side by side: not in Megatron-LM core 0.20, written one after the other\n"
+     "model: bias of the head: not in Megatron-LM core 0.20, left out\n",
+     "--rotary-percent 0.5"},
+    {"arcee", "", "--squared-relu"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new("llama-3.1-8b", "dgx-h100", 64);
+    g_autofree char *text = g_strdup_printf("{\"model_type\":\"%s\",\"hidden_size\":64,\"num_hidden_layers\":8,"
+                                            "\"vocab_size\":100,\"num_attention_heads\":4,\"intermediate_size\":96}",
+                                            cases[i].type);
+    model_free(c.model);
+    c.model = model_parse(text, strlen(text), "f", NULL);
+    c.plan.seq = c.model->seq;
+    test_text(lost(&c, "megatron"), cases[i].losses);
+    has(&c, "megatron", cases[i].part);
+    case_clear(&c);
+  }
+}
+END_TEST
+
 START_TEST(megatron_encoders)
 {
   GError *error = NULL;
@@ -412,4 +444,5 @@ TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
           megatron_windows,
           megatron_other_models,
           megatron_constants,
+          megatron_families,
           megatron_encoders, one_node_needs_no_batch_system, megatron_optimizers, megatron_recipes, groups_are_written)

@@ -69,6 +69,9 @@ START_TEST(counts)
      "'intermediate_size':1024,'vocab_size':50304,'tie_word_embeddings':false,'num_hidden_layers':16,"
      "'attention_bias':false,'num_experts':64,'num_experts_per_tok':8}",
      G_GINT64_CONSTANT(6919161856)},
+    {"{'model_type':'flex_olmo','vocab_size':100352,'hidden_size':4096,'intermediate_size':11008,"
+     "'num_hidden_layers':32,'num_attention_heads':32,'num_experts':7,'num_experts_per_tok':5}",
+     G_GINT64_CONSTANT(33270665216)},
     {"{'model_type':'smollm3','hidden_size':2048,'num_attention_heads':16,'num_key_value_heads':4,"
      "'intermediate_size':11008,'vocab_size':128256,'tie_word_embeddings':true,'num_hidden_layers':36,"
      "'attention_bias':false,'mlp_bias':false}",
