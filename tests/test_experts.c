@@ -4,7 +4,7 @@
 
 static void setup(Planned *f, int experts, int devices)
 {
-  planned_init(f, fixture_experts(1, 512, 8, experts, 1024, 1000), fixture_cluster("dgx", devices), "megatron-core");
+  planned_init(f, fixture_experts(1, 512, 8, experts, 1024, 1000), fixture_cluster("dgx-h100", devices), "megatron-core");
   planned_spread(f, 1);
 }
 

@@ -61,6 +61,9 @@ static gboolean check_expert_placement(const Subject *s, GError **error)
   if (!(f->dispatch >> p->dispatch & 1))
     return broken(error, "moe_token_dispatcher_type: \"%s\": expected one that %s runs",
                   expert_dispatch_names[p->dispatch], f->name);
+  if (p->dispatch >= DISPATCH_FLEX && s->cluster->device.kernels.dispatch.s_per_byte == 0)
+    return broken(error, "moe_token_dispatcher_type: \"%s\": expected alltoall or allgather, no kernels of it are known "
+                         "for %s", expert_dispatch_names[p->dispatch], s->cluster->device.name);
   return TRUE;
 }
 
