@@ -112,17 +112,17 @@ static gboolean shards_plainly(const ShardingOptions *o)
 
 /* What runs in an order found at run time, pairs that stretch each other, weights that
  * are summed over two kinds of groups, and what goes to the host follow no such rule. */
-static gboolean ruled(const Plan *p)
+static gboolean ruled(const Layout *l)
 {
-  return !p->schedule->opportunistic && !plan_experts_apart(p) && !offload_any(&p->offload) &&
-         !p->framework->single_process && shards_plainly(&p->sharding);
+  return !l->pipeline.schedule->opportunistic && !l->passes.experts_apart && !offload_any(&l->states[0].offload) &&
+         !l->passes.framework->single_process && shards_plainly(&l->states[0].sharding);
 }
 
-static double find_slack(const Program *program, const Trace *trace, const Plan *plan)
+static double find_slack(const Program *program, const Trace *trace, const Layout *layout)
 {
   gboolean slowed = FALSE;
 
-  if (!ruled(plan))
+  if (!ruled(layout))
     return INFINITY;
   for (guint i = 0; i < trace->spans->len; i++) {
     const Span *span = &g_array_index(trace->spans, Span, i);
@@ -137,14 +137,14 @@ static double find_slack(const Program *program, const Trace *trace, const Plan 
 void simulation_complete(const Model *model, const Cluster *cluster, const PriceTable *prices, Simulation *s)
 {
   const Layout layout = layout_of(&s->plan);
+  const StateLayout *states = &layout.states[0];
   g_autoptr(Program) program = program_new(model, &layout, cluster, prices);
   g_autoptr(Trace) trace = simulate(program);
-  int zero = s->plan.zero;
 
   trace_metrics(trace, &s->metrics);
-  s->slack_s = find_slack(program, trace, &s->plan);
-  s->gradients_s = s->plan.overlap.gradients ? gradient_gain(trace, cluster, &layout) : 0;
-  s->parameters_s = s->plan.overlap.parameters && zero > 0 && zero < 3 ? parameter_gain(trace, cluster, &layout) : 0;
+  s->slack_s = find_slack(program, trace, &layout);
+  s->gradients_s = states->overlap_gradients ? gradient_gain(trace, cluster, &layout) : 0;
+  s->parameters_s = states->gathers_ahead && states->zero < 3 ? parameter_gain(trace, cluster, &layout) : 0;
   s->trace = s->keeps ? g_steal_pointer(&trace) : NULL;
 }
 

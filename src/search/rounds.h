@@ -6,7 +6,6 @@
 #ifndef TDP_SEARCH_ROUNDS_H
 #define TDP_SEARCH_ROUNDS_H
 
-#include "plan/plan.h"
 #include "search/journal.h"
 #include "search/price_cache.h"
 #include "search/search.h"
