@@ -107,9 +107,10 @@ static char *simulate_both(const Layerwise *l, double step_s, Plan *better)
   if (plan_check(&plan, r->model, r->cluster, &error) != RULE_NONE)
     return g_strdup_printf("Not simulated: %s\n", error->message);
   g_autoptr(Trace) trace = simulate_plan(r->model, r->cluster, &plan);
+  const Layout own = layout_of(&r->plan), best = layout_of(&plan);
   Result layered = result_of(r->model, r->cluster, &plan, trace);
-  add_row(t, "alike", layerwise_step_s(&r->plan, l->own.times), l->own.bytes, r);
-  add_row(t, "each its own", layerwise_step_s(&plan, l->best.times), l->best.bytes, &layered);
+  add_row(t, "alike", layerwise_step_s(&own, l->own.times), l->own.bytes, r);
+  add_row(t, "each its own", layerwise_step_s(&best, l->best.times), l->best.bytes, &layered);
   g_autofree char *rows = table_text(t, 2);
   if (layered.fits && layered.metrics.iteration_s < step_s)
     *better = plan;
@@ -134,18 +135,19 @@ static char *outcome(const Layerwise *l, double step_s, Plan *better)
 char *explain_layerwise(const Result *r, double step_s, Plan *better)
 {
   g_autoptr(Table) table = table_new("stage|own|best|own needs|best needs|of|<strategies of its blocks");
-  int stages = plan_stages(&r->plan);
+  const Layout layout = layout_of(&r->plan);
+  int stages = layout.pipeline.cut.stages;
   g_autofree StageTime *own = g_new(StageTime, stages), *best = g_new(StageTime, stages);
   Layerwise l = { .result = r, .table = table, .own = { own, 0 }, .best = { best, 0 }, .holds = TRUE };
 
   if (r->plan.pipeline_inner)
     return g_strdup("Strategies by layer: not of plans with use_tp_pp_dp_mapping.\n");
-  if (plan_experts_apart(&r->plan) || schedule_copies(r->plan.schedule) > 1 || r->plan.schedule->vocabulary)
+  if (layout.passes.experts_apart || schedule_copies(r->plan.schedule) > 1 || r->plan.schedule->vocabulary)
     return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model "
                     "or a spread vocabulary.\n");
   for (int stage = 0; stage < stages; stage++)
     try_stage(&l, stage);
-  double before = layerwise_step_s(&r->plan, own), after = layerwise_step_s(&r->plan, best);
+  double before = layerwise_step_s(&layout, own), after = layerwise_step_s(&layout, best);
   g_autofree char *rows = table_text(table, 2), *from = format_seconds(before), *to = format_seconds(after);
   g_autofree char *says = outcome(&l, step_s, better);
   return g_strdup_printf("Strategies by layer: the blocks of each stage, by sums over the layers\n%s"

@@ -163,7 +163,7 @@ static double group_bytes(const LayerwiseProblem *p, const GArray *variants, con
     gboolean counted = v->tp == own->tp;
     for (int k = 0; k < i; k++)
       counted |= g_array_index(variants, Plan, choice[k]).tp == v->tp;
-    bytes += counted ? 0 : op_layer_groups(&layout) * v->framework->group_bytes;
+    bytes += counted ? 0 : op_layer_groups(&layout) * layout.passes.framework->group_bytes;
   }
   return bytes;
 }
@@ -203,18 +203,18 @@ StageTime layerwise_stage_time(const LayerwiseProblem *p, const int *choice, int
   return t;
 }
 
-double layerwise_step_s(const Plan *plan, const StageTime *stages)
+double layerwise_step_s(const Layout *layout, const StageTime *stages)
 {
+  const ScheduleShape *shape = &layout->pipeline.shape;
   double most = 0, sum = 0, once = 0;
-  int n = plan_stages(plan);
 
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < layout->pipeline.cut.stages; i++) {
     most = MAX(most, stages[i].pass_s);
     sum += stages[i].pass_s;
     once = MAX(once, stages[i].once_s);
   }
   /* chunks of a rank take turns: a rank's share of the passes, the stages one after the other */
-  return (plan_micro_batches(plan) * most * plan->vpp - most) + sum + once * plan->vpp + plan->framework->step_s;
+  return (shape->micro * most * shape->chunks - most) + sum + once * shape->chunks + layout->passes.framework->step_s;
 }
 
 gboolean layerwise_append(const LayerwiseProblem *p, const int *choice, const GArray *variants, LayerStrategies *out)
@@ -311,7 +311,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
 {
   const Layout layout = layout_of(v);
   g_autoptr(PriceTable) prices = price_table_new(stage->model, &layout, stage->site);
-  double m = layout.pipeline.shape.micro;
+  double m = layout.pipeline.shape.micro, lost = layout.passes.framework->fragmentation;
 
   for (int i = 0; i < p->layers; i++) {
     const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->first + i);
@@ -320,7 +320,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
     p->pass_s[at] = passes;
     p->seconds[at] = m * passes + exposed_s(&layout, stage->site, l->params, passes) +
                      update_s(stage, layout.states, l);
-    p->bytes[at] = layer_state_bytes(layout.states, l) + stage->held * l->saved_bytes * (1 + v->framework->fragmentation);
+    p->bytes[at] = layer_state_bytes(layout.states, l) + stage->held * l->saved_bytes * (1 + lost);
   }
 }
 
@@ -370,14 +370,15 @@ LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster,
                                      GArray *variants)
 {
   const Layout layout = layout_of(plan);
-  ScheduleShape shape = plan_shape(plan);
-  int rank = pipeline_rank(&layout.pipeline, stage_index, 0);
-  int end = MIN(plan_stage_first_layer(plan, model, stage_index + 1), model->n_layers - 1);
+  const PipelineLayout *pipeline = &layout.pipeline;
+  const ScheduleShape *shape = &pipeline->shape;
+  int rank = pipeline_rank(pipeline, stage_index, 0);
+  int end = MIN(stage_first_layer(&pipeline->cut, model, stage_index + 1), model->n_layers - 1);
   Stage stage = { model, mesh_site(&layout.mesh, cluster, rank),
-                  MAX(plan_stage_first_layer(plan, model, stage_index), 1),
-                  (double)schedule_peak(plan->schedule, &shape, rank) / shape.chunks };
+                  MAX(stage_first_layer(&pipeline->cut, model, stage_index), 1),
+                  (double)schedule_peak(pipeline->schedule, shape, rank) / shape->chunks };
   LayerwiseProblem *p = g_new0(LayerwiseProblem, 1);
-  double m = plan_micro_batches(plan);
+  double m = shape->micro;
 
   add_variants(model, cluster, plan, variants);
   p->layers = end - stage.first;
@@ -387,8 +388,8 @@ LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster,
   p->change_s = g_new(double, p->strategies * p->strategies);
   p->pass_s = g_new(double, p->layers * p->strategies);
   p->fixed_bytes = fixed_bytes(&stage, variants, end) +
-                   fill_ends(&stage, &layout, stage_index == 0, stage_index == plan_stages(plan) - 1, p);
-  p->room = stage.site->device.memory_bytes / plan->vpp - p->fixed_bytes;
+                   fill_ends(&stage, &layout, stage_index == 0, stage_index == pipeline->cut.stages - 1, p);
+  p->room = stage.site->device.memory_bytes / shape->chunks - p->fixed_bytes;
   for (int s = 0; s < p->strategies; s++) {
     const Plan *strategy = &g_array_index(variants, Plan, s);
     PassLayout from, to;

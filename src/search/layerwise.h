@@ -51,7 +51,7 @@ typedef struct {
 StageTime layerwise_stage_time(const LayerwiseProblem *problem, const int *choice, int micro_batches);
 
 /* Seconds of a step of a pipeline of such stages. */
-double layerwise_step_s(const Plan *plan, const StageTime *stages);
+double layerwise_step_s(const Layout *layout, const StageTime *stages);
 
 /* Appends the choice as runs of the variants' strategies; FALSE if a plan cannot hold so many. */
 gboolean layerwise_append(const LayerwiseProblem *problem, const int *choice, const GArray *variants,
