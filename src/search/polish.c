@@ -12,7 +12,8 @@ typedef struct {
   const Model *model;
   const Cluster *cluster;
   Plan plan; /* the best so far */
-  Metrics metrics; /* of it, as what follows */
+  Layout layout;   /* of it, as what follows */
+  Metrics metrics;
   const Trace *trace;
   Trace *own;      /* the same, unless it is the caller's */
   PriceSums *sums;
@@ -26,15 +27,15 @@ static void propose(GArray *proposals, const Plan *plan)
 
 static int stage_layers(const Polish *p, int stage)
 {
-  int first = MAX(1, plan_stage_first_layer(&p->plan, p->model, stage));
+  const StageCut *cut = &p->layout.pipeline.cut;
+  int first = MAX(1, stage_first_layer(cut, p->model, stage));
 
-  return MIN(p->model->n_layers - 1, plan_stage_first_layer(&p->plan, p->model, stage + 1)) - first;
+  return MIN(p->model->n_layers - 1, stage_first_layer(cut, p->model, stage + 1)) - first;
 }
 
 static int rank_of(const Polish *p, int stage)
 {
-  ScheduleShape shape = plan_shape(&p->plan);
-  return schedule_place(p->plan.schedule, &shape, stage, 0).rank;
+  return pipeline_rank(&p->layout.pipeline, stage, 0);
 }
 
 /* ---- recompute ---- */
@@ -53,7 +54,7 @@ static double kept_bytes(const Polish *p)
   g_autoptr(PriceTable) kept = price_table_new(p->model, &keeping, p->cluster);
   g_autoptr(PriceTable) made = price_table_new(p->model, &making, p->cluster);
   double bytes = price_of_layer(kept, p->model, 0, block)->saved_bytes;
-  return (bytes - price_of_layer(made, p->model, 0, block)->saved_bytes) * (1 + p->plan.framework->fragmentation);
+  return (bytes - price_of_layer(made, p->model, 0, block)->saved_bytes) * (1 + keeping.passes.framework->fragmentation);
 }
 
 /* Takes `layers` from what the stages of a rank make again, those with most first. */
@@ -76,12 +77,12 @@ static void keep_more(const Polish *p, Plan *plan, int rank, int layers)
 static void propose_recompute(const Polish *p, GArray *proposals)
 {
   static const double shares[] = { 1, 0.8, 0.6, 0.3 };
-  ScheduleShape shape = plan_shape(&p->plan);
-  int stages = plan_stages(&p->plan);
+  const PipelineLayout *pipeline = &p->layout.pipeline;
+  int stages = pipeline->cut.stages;
   Plan start = p->plan;
 
   if (start.recompute != RECOMPUTE_FULL || (start.scope.method == RECOMPUTE_UNIFORM && start.scope.layers > 1) ||
-      start.schedule->recompute || schedule_copies(start.schedule) > 1 || stages > SPLIT_STAGES_MAX)
+      pipeline->schedule->recompute || schedule_copies(pipeline->schedule) > 1 || stages > SPLIT_STAGES_MAX)
     return;
   start.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .stages.stages = stages };
   for (int stage = 0; stage < stages; stage++)
@@ -90,11 +91,11 @@ static void propose_recompute(const Polish *p, GArray *proposals)
                                            : stage_layers(p, stage);
   const Trace *trace = p->trace;
   double each = kept_bytes(p);
-  for (gsize i = 0; each > 0 && trace->n_rows == start.pp && i < G_N_ELEMENTS(shares); i++) {
+  for (gsize i = 0; each > 0 && trace->n_rows == pipeline->shape.ranks && i < G_N_ELEMENTS(shares); i++) {
     Plan plan = start;
-    for (int rank = 0; rank < plan.pp; rank++) {
+    for (int rank = 0; rank < trace->n_rows; rank++) {
       double bytes[PART_COUNT], room = trace->rows[rank].capacity_bytes - trace_row_peak(trace, rank, bytes);
-      double held = MAX(1, (double)schedule_peak(plan.schedule, &shape, rank) / plan.vpp);
+      double held = MAX(1, (double)schedule_peak(pipeline->schedule, &pipeline->shape, rank) / pipeline->shape.chunks);
       keep_more(p, &plan, rank, (int)floor(shares[i] * MAX(0, room) / (each * held)));
     }
     if (memcmp(&plan.scope, &start.scope, sizeof plan.scope) != 0)
@@ -127,11 +128,12 @@ static char *say_recompute(const Plan *plan)
 static double *rank_seconds(const Polish *p)
 {
   const double *forward = p->sums->forward_s, *backward = p->sums->backward_s;
-  double *seconds = g_new0(double, p->plan.pp);
+  const PipelineLayout *pipeline = &p->layout.pipeline;
+  double *seconds = g_new0(double, pipeline->shape.ranks);
 
-  for (int stage = 0; stage < plan_stages(&p->plan); stage++) {
-    int first = plan_stage_first_layer(&p->plan, p->model, stage);
-    int end = plan_stage_first_layer(&p->plan, p->model, stage + 1);
+  for (int stage = 0; stage < pipeline->cut.stages; stage++) {
+    int first = stage_first_layer(&pipeline->cut, p->model, stage);
+    int end = stage_first_layer(&pipeline->cut, p->model, stage + 1);
     seconds[rank_of(p, stage)] += forward[end] - forward[first] + backward[end] - backward[first];
   }
   return seconds;
@@ -151,23 +153,23 @@ static int stage_with(const Polish *p, const LayerSplit *split, int rank, int si
 /* Whether layers may move between the stages of a plan. */
 static gboolean layers_move(const Polish *p)
 {
-  const Plan *plan = &p->plan;
+  const PipelineLayout *pipeline = &p->layout.pipeline;
 
-  return plan->pp > 1 && plan_stages(plan) <= SPLIT_STAGES_MAX && plan->framework->splits != SPLITS_EVEN &&
-         !recompute_counts(&plan->scope) && schedule_copies(plan->schedule) == 1 && p->cluster->n_types == 0 &&
-         plan->split_rank == 0;
+  return pipeline->shape.ranks > 1 && pipeline->cut.stages <= SPLIT_STAGES_MAX && pipeline->cut.split_rank == 0 &&
+         p->layout.passes.framework->splits != SPLITS_EVEN && !recompute_counts(&p->plan.scope) &&
+         schedule_copies(pipeline->schedule) == 1 && p->cluster->n_types == 0;
 }
 
 /* One layer from the busiest rank to each other one. */
 static void propose_moves(const Polish *p, const Plan *start, GArray *proposals)
 {
   g_autofree double *seconds = rank_seconds(p);
-  int busiest = 0;
+  int busiest = 0, ranks = p->layout.pipeline.shape.ranks;
 
-  for (int rank = 1; rank < start->pp; rank++)
+  for (int rank = 1; rank < ranks; rank++)
     busiest = seconds[rank] > seconds[busiest] ? rank : busiest;
   int from = stage_with(p, &start->split, busiest, 1);
-  for (int rank = 0; rank < start->pp && start->split.layers[from] > 0; rank++) {
+  for (int rank = 0; rank < ranks && start->split.layers[from] > 0; rank++) {
     Plan plan = *start;
     int to = stage_with(p, &start->split, rank, -1);
     if (rank == busiest || plan.split.layers[to] == SPLIT_LAYERS_MAX)
@@ -185,13 +187,12 @@ static void propose_layers(const Polish *p, GArray *proposals)
   if (!layers_move(p))
     return;
   if (!start.split.stages) {
-    start.split.stages = plan_stages(&p->plan);
+    start.split.stages = p->layout.pipeline.cut.stages;
     for (int stage = 0; stage < start.split.stages; stage++)
       start.split.layers[stage] = stage_layers(p, stage);
   }
   Plan balanced = start;
-  const Layout layout = layout_of(&p->plan);
-  if (balance_by_room(p->model, p->cluster, &layout, p->sums->prices, &balanced.split))
+  if (balance_by_room(p->model, p->cluster, &p->layout, p->sums->prices, &balanced.split))
     propose(proposals, &balanced);
   propose_moves(p, &start, proposals);
 }
@@ -206,10 +207,11 @@ static char *say_layers(const Plan *plan)
 
 static void propose_groups(const Polish *p, GArray *proposals)
 {
-  int pp = p->plan.pp, micro = plan_micro_batches(&p->plan);
+  const ScheduleShape *shape = &p->layout.pipeline.shape;
+  int pp = shape->ranks, micro = shape->micro;
   const int sizes[] = { pp, pp + 1, pp * 5 / 4, pp * 3 / 2, 2 * pp, 3 * pp, 4 * pp, micro / 2, micro };
 
-  for (gsize i = 0; p->plan.schedule->grouped && i < G_N_ELEMENTS(sizes); i++) {
+  for (gsize i = 0; p->layout.pipeline.schedule->grouped && i < G_N_ELEMENTS(sizes); i++) {
     Plan plan = p->plan;
     plan.micro_group = sizes[i] == pp ? 0 : sizes[i];
     if (plan.micro_group != p->plan.micro_group)
@@ -225,11 +227,10 @@ static char *say_groups(const Plan *plan)
 static void propose_buckets(const Polish *p, GArray *proposals)
 {
   static const double factors[] = { 0.125, 0.25, 0.5, 2, 4 };
-  const Layout layout = layout_of(&p->plan);
 
-  for (gsize i = 0; layout.has_replicas && i < G_N_ELEMENTS(factors); i++) {
+  for (gsize i = 0; p->layout.has_replicas && i < G_N_ELEMENTS(factors); i++) {
     Plan plan = p->plan;
-    plan.sharding.bucket = round(op_bucket_params(&layout.states[0]) * factors[i]);
+    plan.sharding.bucket = round(op_bucket_params(&p->layout.states[0]) * factors[i]);
     propose(proposals, &plan);
   }
 }
@@ -241,9 +242,9 @@ static char *say_buckets(const Plan *plan)
 
 static void propose_prefetch(const Polish *p, GArray *proposals)
 {
-  double layer = model_layer(p->model, p->model->n_layers / 2)->params / p->plan.tp;
+  double layer = model_layer(p->model, p->model->n_layers / 2)->params / p->layout.passes.tp;
 
-  for (int layers = 2; p->plan.zero == 3 && plan_has_replicas(&p->plan) && layers <= 4; layers++) {
+  for (int layers = 2; p->layout.states[0].zero == 3 && p->layout.has_replicas && layers <= 4; layers++) {
     Plan plan = p->plan;
     plan.sharding.prefetch = layers * layer;
     propose(proposals, &plan);
@@ -328,11 +329,11 @@ static GArray *rank(const Polish *p, const GArray *proposals)
 static void take(Polish *p, const Plan *plan, const Metrics *metrics, const Trace *trace)
 {
   p->plan = *plan;
+  p->layout = layout_of(&p->plan);
   p->metrics = *metrics;
   p->trace = trace;
   price_sums_free(p->sums);
-  const Layout layout = layout_of(plan);
-  p->sums = price_sums_new(p->model, &layout, p->cluster);
+  p->sums = price_sums_new(p->model, &p->layout, p->cluster);
 }
 
 /* One change of a kind; FALSE if none gains. */

@@ -5,11 +5,13 @@
 
 static int largest_stage(const Plan *plan, const Model *model)
 {
+  const Layout layout = layout_of(plan);
+  const StageCut *cut = &layout.pipeline.cut;
   int most = 0;
 
-  for (int stage = 0; stage < plan_stages(plan); stage++) {
-    int first = MAX(1, plan_stage_first_layer(plan, model, stage));
-    most = MAX(most, MIN(model->n_layers - 1, plan_stage_first_layer(plan, model, stage + 1)) - first);
+  for (int stage = 0; stage < cut->stages; stage++) {
+    int first = MAX(1, stage_first_layer(cut, model, stage));
+    most = MAX(most, MIN(model->n_layers - 1, stage_first_layer(cut, model, stage + 1)) - first);
   }
   return MIN(most, SPLIT_LAYERS_MAX);
 }
