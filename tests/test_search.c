@@ -217,7 +217,7 @@ static void check_certificate(Instance *in, const GArray *values)
   in->options.data = &a;
   for (guint i = 0; i < values->len; i++) {
     const Found *f = &g_array_index(values, Found, i);
-    best = MIN(best, in->options.objective->value(&f->plan, in->cluster, f->value, f->second));
+    best = MIN(best, in->options.objective->value(LAYOUT(&f->plan), in->cluster, f->value, f->second));
   }
   g_autoptr(SearchResult) r = search(in->model, in->cluster, &in->options, NULL);
   in->options.audit = NULL;
@@ -252,8 +252,8 @@ static void check_front(Instance *in, const GArray *values, const Objective *sec
     Found *f = &g_array_index(values, Found, i);
     double step_s = f->metrics.iteration_s, bytes = f->metrics.peak_memory_bytes;
     gboolean beaten = FALSE;
-    f->value = in->options.objective->value(&f->plan, in->cluster, step_s, bytes);
-    f->second = second->value(&f->plan, in->cluster, step_s, bytes);
+    f->value = in->options.objective->value(LAYOUT(&f->plan), in->cluster, step_s, bytes);
+    f->second = second->value(LAYOUT(&f->plan), in->cluster, step_s, bytes);
     for (guint k = 0; k < r->best->len; k++) {
       const Found *b = &g_array_index(r->best, Found, k);
       beaten |= b->value <= f->value && b->second <= f->second;

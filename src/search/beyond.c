@@ -72,7 +72,8 @@ static gboolean refine(Search *s, const Plan *plan, gint64 index, gint64 family,
     return FALSE;
   out->index = index;
   out->family = family;
-  out->value = search_value(s, s->objective, plan, out->metrics.iteration_s, search_need(s, &out->metrics));
+  const Layout layout = layout_of(plan);
+  out->value = search_value(s, s->objective, &layout, out->metrics.iteration_s, search_need(s, &out->metrics));
   return TRUE;
 }
 

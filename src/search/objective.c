@@ -3,39 +3,39 @@
 #include "base/error.h"
 #include "base/units.h"
 
-static double time_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+static double time_of(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes)
 {
-  (void)plan, (void)cluster, (void)memory_bytes;
+  (void)layout, (void)cluster, (void)memory_bytes;
   return step_s;
 }
 
-static double memory_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+static double memory_of(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes)
 {
-  (void)plan, (void)cluster, (void)step_s;
+  (void)layout, (void)cluster, (void)step_s;
   return memory_bytes;
 }
 
-static double token_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+static double token_of(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes)
 {
   (void)cluster, (void)memory_bytes;
-  return step_s * plan->gpus / ((double)plan->global_batch * plan->seq);
+  return step_s * layout->passes.ranks / ((double)layout->global_batch * layout->passes.seq);
 }
 
-static double hours_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+static double hours_of(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes)
 {
   (void)cluster, (void)memory_bytes;
-  return step_s * plan->gpus / 3600;
+  return step_s * layout->passes.ranks / 3600;
 }
 
-static double money_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+static double money_of(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes)
 {
-  return hours_of(plan, cluster, step_s, memory_bytes) * cluster->usd_per_device_hour;
+  return hours_of(layout, cluster, step_s, memory_bytes) * cluster->usd_per_device_hour;
 }
 
-static double energy_of(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes)
+static double energy_of(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes)
 {
   (void)memory_bytes;
-  return step_s * plan->gpus * cluster_power_w(cluster);
+  return step_s * layout->passes.ranks * cluster_power_w(cluster);
 }
 
 const Objective objectives[] = {

@@ -13,13 +13,13 @@
 #ifndef TDP_SEARCH_OBJECTIVE_H
 #define TDP_SEARCH_OBJECTIVE_H
 
-#include "plan/plan.h"
+#include "layout/layout.h"
 
 typedef struct {
   const char *name;  /* as on the command line */
   const char *key;   /* in JSON, with the unit */
   const char *title; /* for people, with the unit */
-  double (*value)(const Plan *plan, const Cluster *cluster, double step_s, double memory_bytes); /* less is better */
+  double (*value)(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes); /* less is better */
   double shown;      /* what people see is the value times this; negative: this over the value */
 } Objective;
 

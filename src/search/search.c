@@ -36,7 +36,7 @@ static void bound_leaf(gpointer data, const SpaceLeaf *leaf)
     return;
   }
   c.bound_s = bound_of(s, leaf);
-  c.value = search_value(s, s->objective, leaf->plan, c.bound_s, c.memory_bytes);
+  c.value = search_value(s, s->objective, leaf->layout, c.bound_s, c.memory_bytes);
   g_array_append_val(s->candidates, c);
 }
 
@@ -45,7 +45,8 @@ static Variants *keep_variants(Search *s, const Candidate *c, const Plan *plan)
 {
   if (!c->switches)
     return NULL;
-  if (!search_variant_promises(s, c->value, search_second(s, plan, c->bound_s, c->memory_bytes))) {
+  const Layout layout = layout_of(plan);
+  if (!search_variant_promises(s, c->value, search_second(s, &layout, c->bound_s, c->memory_bytes))) {
     Plan others = *plan;
     space_switch_off(&others, c->switches);
     search_skip(s, &others, c->value, FALSE, variant_count(c->switches) - 1);
@@ -92,14 +93,14 @@ static void bound_next(Search *s, Candidate c)
   const Layout layout = layout_of(&plan);
   const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
   c.memory_bytes = bound_memory_by_order(s->model, &layout, sums);
-  c.value = search_value(s, s->objective, &plan, c.bound_s, c.memory_bytes);
+  c.value = search_value(s, s->objective, &layout, c.bound_s, c.memory_bytes);
   if (c.memory_bytes > s->cluster->device.memory_bytes) {
     search_put_over(s, c, &plan, c.memory_bytes);
-  } else if (!search_promises(s, c.value, search_second(s, &plan, c.bound_s, c.memory_bytes))) {
+  } else if (!search_promises(s, c.value, search_second(s, &layout, c.bound_s, c.memory_bytes))) {
     search_skip_candidate(s, &c, c.value, FALSE);
   } else {
     double order_s = MAX(c.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
-    Near near = { c, order_s, search_value(s, s->objective, &plan, order_s, c.memory_bytes) };
+    Near near = { c, order_s, search_value(s, s->objective, &layout, order_s, c.memory_bytes) };
     put_near(s, &near);
   }
 }
@@ -122,7 +123,8 @@ static int pick_round(Search *s, guint *next, Candidate *picks, Simulation *simu
     Near near = *first;
     g_array_set_size(s->near, s->near->len - 1);
     Plan plan = search_plan(s, &near.candidate);
-    if (search_promises(s, near.value, search_second(s, &plan, near.order_s, near.candidate.memory_bytes))) {
+    const Layout layout = layout_of(&plan);
+    if (search_promises(s, near.value, search_second(s, &layout, near.order_s, near.candidate.memory_bytes))) {
       simulations[n] = (Simulation) { .plan = plan, .index = near.candidate.index };
       picks[n++] = near.candidate;
     } else {
@@ -157,8 +159,8 @@ static gboolean variant_bounded(Search *s, Variants *v, guint off, const Plan *p
 
   for (int closer = 0;; closer++) {
     bound = MAX(bound, variant_bound(v, off));
-    *value = search_value(s, s->objective, plan, bound, memory);
-    if (!search_variant_promises(s, *value, search_second(s, plan, bound, memory)))
+    *value = search_value(s, s->objective, &layout, bound, memory);
+    if (!search_variant_promises(s, *value, search_second(s, &layout, bound, memory)))
       return FALSE;
     if (closer || v->order_s[off] > 0)
       return TRUE;

@@ -5,7 +5,6 @@
 #ifndef TDP_SEARCH_PARTS_H
 #define TDP_SEARCH_PARTS_H
 
-#include "plan/plan.h"
 #include "search/search.h"
 #include "search/variants.h"
 
@@ -32,8 +31,10 @@ typedef struct {
 } Search;
 
 Plan search_plan(const Search *s, const Candidate *c);
-double search_value(const Search *s, const Objective *objective, const Plan *plan, double step_s, double memory_bytes);
-double search_second(const Search *s, const Plan *plan, double bound_s, double memory_bytes); /* of the second objective */
+double search_value(const Search *s, const Objective *objective, const Layout *layout, double step_s,
+                    double memory_bytes);
+/* Of the second objective. */
+double search_second(const Search *s, const Layout *layout, double bound_s, double memory_bytes);
 double search_need(const Search *s, const Metrics *m); /* memory, in room (bound.h) */
 
 /* `plans` that a rule turned down, and one that is too large, with what is known of its need. */

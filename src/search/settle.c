@@ -41,10 +41,10 @@ void search_put_over(Search *s, Candidate candidate, const Plan *plan, double me
   g_array_append_val(s->over, candidate);
 }
 
-double search_value(const Search *s, const Objective *objective, const Plan *plan, double step_s,
-                       double memory_bytes)
+double search_value(const Search *s, const Objective *objective, const Layout *layout, double step_s,
+                    double memory_bytes)
 {
-  return objective ? objective->value(plan, s->cluster, step_s, memory_bytes) : 0;
+  return objective ? objective->value(layout, s->cluster, step_s, memory_bytes) : 0;
 }
 
 double search_need(const Search *s, const Metrics *m)
@@ -55,11 +55,12 @@ double search_need(const Search *s, const Metrics *m)
 static Found found_of(const Search *s, const Candidate *base, const Simulation *simulated)
 {
   const Metrics *m = &simulated->metrics;
+  const Layout layout = layout_of(&simulated->plan);
   Found f = { .plan = simulated->plan, .metrics = *m, .bound_s = base->bound_s, .index = simulated->index,
               .family = base->index };
 
-  f.value = search_value(s, s->objective, &f.plan, m->iteration_s, search_need(s, m));
-  f.second = search_value(s, s->options->second, &f.plan, m->iteration_s, search_need(s, m));
+  f.value = search_value(s, s->objective, &layout, m->iteration_s, search_need(s, m));
+  f.second = search_value(s, s->options->second, &layout, m->iteration_s, search_need(s, m));
   return f;
 }
 
@@ -164,9 +165,9 @@ void search_skip_candidate(Search *s, const Candidate *c, double value, gboolean
   search_skip(s, &plan, value, stopped, variant_count(c->switches));
 }
 
-double search_second(const Search *s, const Plan *plan, double bound_s, double memory_bytes)
+double search_second(const Search *s, const Layout *layout, double bound_s, double memory_bytes)
 {
-  return search_value(s, s->options->second, plan, bound_s, memory_bytes);
+  return search_value(s, s->options->second, layout, bound_s, memory_bytes);
 }
 
 /* A simulated plan, counted and kept; FALSE if it does not fit. */

@@ -26,7 +26,6 @@
 #ifndef TDP_SEARCH_VARIANTS_H
 #define TDP_SEARCH_VARIANTS_H
 
-#include "plan/plan.h"
 #include "search/candidates.h"
 #include "search/rounds.h"
 
