@@ -2,6 +2,7 @@
 
 #include "cost/redistribute.h"
 #include "cost/orthogonal.h"
+#include "plan/plan.h"
 
 #include <math.h>
 #include <string.h>

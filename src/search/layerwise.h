@@ -22,7 +22,6 @@
 #define TDP_SEARCH_LAYERWISE_H
 
 #include "cost/price.h"
-#include "plan/plan.h"
 
 typedef struct {
   int layers, strategies;

@@ -1,5 +1,6 @@
 #include "search/price_cache.h"
 
+#include "plan/plan.h"
 #include "program/balance.h"
 
 #include <string.h>

@@ -8,7 +8,6 @@
 #ifndef TDP_SEARCH_PRICE_CACHE_H
 #define TDP_SEARCH_PRICE_CACHE_H
 
-#include "plan/plan.h"
 #include "search/bound.h"
 
 typedef struct PriceCache PriceCache;

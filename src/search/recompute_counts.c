@@ -1,5 +1,6 @@
 #include "search/recompute_counts.h"
 
+#include "plan/plan.h"
 #include "search/excluded.h"
 #include "search/rounds.h"
 

@@ -12,7 +12,6 @@
 #ifndef TDP_SEARCH_RECOMPUTE_COUNTS_H
 #define TDP_SEARCH_RECOMPUTE_COUNTS_H
 
-#include "plan/plan.h"
 #include "search/price_cache.h"
 #include "search/search.h"
 
