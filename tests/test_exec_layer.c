@@ -13,7 +13,7 @@
 typedef struct {
   Backend *b;
   Memory memory;
-  Plan plan;
+  Layout layout;
   Framework *framework;
   Model *model;
   const LayerSpec *spec;
@@ -55,15 +55,16 @@ static void case_init(Case *c, Model *model, int layer, Recompute recompute, int
   char message[EXEC_ERROR_SIZE];
 
   *c = (Case) { .model = model, .framework = fixture_framework("megatron-core"), .spec = model_layer(model, layer) };
-  c->plan = plan_default(model, c->framework);
-  c->plan.micro_batch = 2;
-  c->plan.recompute = recompute;
-  c->plan.expert_capacity = drops & DROPS ? 0.9 : 0;
-  c->plan.expert_drop = drops & BY_POSITION ? DROP_POSITION : DROP_PROBS;
-  c->plan.expert_padded = (drops & PADDED) != 0;
+  Plan plan = plan_default(model, c->framework);
+  plan.micro_batch = 2;
+  plan.recompute = recompute;
+  plan.expert_capacity = drops & DROPS ? 0.9 : 0;
+  plan.expert_drop = drops & BY_POSITION ? DROP_POSITION : DROP_PROBS;
+  plan.expert_padded = (drops & PADDED) != 0;
+  c->layout = layout_of(&plan);
   c->b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F64 }, message);
   memory_init(&c->memory, c->b, 0);
-  c->run = (LayerRun) { .shape = layer_shape(model, &c->plan, 0), .b = c->b, .s = c->b->stream_new(c->b, TRUE),
+  c->run = (LayerRun) { .shape = layer_shape(model, &c->layout, 0), .b = c->b, .s = c->b->stream_new(c->b, TRUE),
                         .memory = &c->memory, .kept_as = PART_ACTIVATIONS, .bytes = 8, .wide_bytes = 8,
                         .token_share = 0.1, .loss_scale = 1, .loss = &c->loss };
   c->w.spec = c->spec;

@@ -119,7 +119,7 @@ START_TEST(skipped_steps_do_not_count_in_the_correction)
   options.scaler.back_off = 0x1p-40;
   g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
   g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
-  g_autoptr(Exec) x = exec_new(model, &plan, program, b, &options, NULL);
+  g_autoptr(Exec) x = exec_new(model, LAYOUT(&plan), program, b, &options, NULL);
   for (int i = 0; i < 2; i++) {
     exec_step(x, &out);
     ck_assert(out.skipped && out.loss_scale == 0x1p140 && isfinite(out.loss) && !isfinite(out.grad_norm));

@@ -216,7 +216,7 @@ START_TEST(shards_join_to_the_whole)
   g_autoptr(Model) model = fixture_gpt_plain(2, 16, 4, 8, 16);
   Framework *framework = fixture_framework("tdp-run");
   Plan plan = plan_default(model, framework);
-  LayerShape shape = layer_shape(model, &plan, 0);
+  LayerShape shape = layer_shape(model, LAYOUT(&plan), 0);
   gboolean present[4] = { TRUE, TRUE, TRUE, TRUE }, cuts[5] = { TRUE, FALSE, TRUE };
   Memory m;
   Shards whole, part;
@@ -259,7 +259,7 @@ static void refuses(Model *model, void (*change)(Plan *), const char *expected)
   change(&plan);
   g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
   g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
-  ck_assert(!exec_check(model, &plan, program, &error));
+  ck_assert(!exec_check(model, &plan, LAYOUT(&plan), program, &error));
   test_error(&error, 2, expected);
   cluster_free(cluster);
   framework_free(framework);
@@ -366,7 +366,7 @@ START_TEST(offloaded_states_are_on_the_host)
   Framework *framework = fixture_framework("tdp-run");
   Plan plan = plan_default(model, framework);
   plan.offload.optimizer = STORE_CPU;
-  LayerShape shape = layer_shape(model, &plan, 0);
+  LayerShape shape = layer_shape(model, LAYOUT(&plan), 0);
   gboolean present[4] = { TRUE, TRUE, TRUE, TRUE }, cuts[5] = { TRUE };
   Shards shards;
   Memory m;

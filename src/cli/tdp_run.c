@@ -35,6 +35,7 @@ typedef struct {
   Cluster *cluster;
   Framework *framework;
   Plan plan;
+  Layout layout; /* of the plan */
   PriceTable *prices;
   Program *program;
   Trace *predicted;
@@ -178,10 +179,10 @@ static gboolean load(Run *r, GError **error)
   r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
   if (!r->cluster || !cli_load_plan(r->options.plan, r->model, r->cluster, &r->plan, &r->framework, &path, error))
     return FALSE;
-  const Layout layout = layout_of(&r->plan);
-  r->prices = price_table_new(r->model, &layout, r->cluster);
-  r->program = program_new(r->model, &layout, r->cluster, r->prices);
-  if (!exec_check(r->model, &r->plan, r->program, error)) {
+  r->layout = layout_of(&r->plan);
+  r->prices = price_table_new(r->model, &r->layout, r->cluster);
+  r->program = program_new(r->model, &r->layout, r->cluster, r->prices);
+  if (!exec_check(r->model, &r->plan, &r->layout, r->program, error)) {
     g_prefix_error(error, "%s: ", path);
     return FALSE;
   }
@@ -362,7 +363,7 @@ static gboolean start(Run *r, GError **error)
   r->steps = g_array_new(FALSE, FALSE, sizeof(RunStep));
   if (!read_fault(r, error) || !open_backend(r, error) || !start_health(r, error))
     return FALSE;
-  Exec *exec = exec_new(r->model, &r->plan, r->program, r->backend, &r->exec_options, error);
+  Exec *exec = exec_new(r->model, &r->layout, r->program, r->backend, &r->exec_options, error);
   g_atomic_pointer_set(&r->exec, exec);
   if (exec && r->options.speed && !(r->speed = speed_new(r->backend, r->world)))
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "--speed: out of memory");

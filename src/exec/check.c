@@ -85,14 +85,16 @@ static gboolean check_model(const Model *m, GError **error)
   return TRUE;
 }
 
-static gboolean check_recompute(const Plan *p, GError **error)
+static gboolean check_recompute(const PassLayout *p, GError **error)
 {
-  if (p->recompute == RECOMPUTE_SELECTIVE && p->framework->selective_products)
+  const RecomputeLayout *r = &p->recompute;
+
+  if (r->granularity == RECOMPUTE_SELECTIVE && p->framework->selective_products)
     return refuse(error, "plan: recompute_granularity: selective: expected none or full to execute as %s does",
                   p->framework->name);
-  if (recompute_counts(&p->scope))
+  if (recompute_counts(&r->scope))
     return refuse(error, "plan: recompute_num_layers: expected 1 layer uniformly to execute");
-  if (recompute_modules(&p->scope) != 1u << MODULE_CORE_ATTN)
+  if (recompute_modules(&r->scope) != 1u << MODULE_CORE_ATTN)
     return refuse(error, "plan: recompute_modules: expected core_attn alone to execute");
   return TRUE;
 }
@@ -110,46 +112,65 @@ static gboolean check_optimizer(const Optimizer *o, GError **error)
   return TRUE;
 }
 
-static gboolean check_plan(const Plan *p, GError **error)
+static gboolean check_experts_apart(const Layout *l, GError **error)
 {
-  const Layout layout = layout_of(p);
-  g_autofree char *offloaded = offload_label(&p->offload);
+  const PassLayout *p = &l->passes;
 
-  if (p->attention == ATTENTION_UNFUSED)
-    return refuse(error, "plan: attention: unfused: expected flash to execute");
-  if (!check_recompute(p, error) || !check_optimizer(&p->optimizer, error))
-    return FALSE;
-  if (plan_experts_apart(p) && p->dispatch >= DISPATCH_FLEX)
+  if (p->experts_apart && p->dispatch >= DISPATCH_FLEX)
     return refuse(error, "plan: moe_token_dispatcher_type: %s: expected %s or %s to execute",
                   expert_dispatch_names[p->dispatch], expert_dispatch_names[DISPATCH_ALL_TO_ALL],
                   expert_dispatch_names[DISPATCH_GATHER]);
-  if (p->schedule->vocabulary && p->zero > 1 && plan_replicas(p) > 1)
-    return refuse(error, "plan: zero_stage: %d: expected 0 or 1 to execute pipeline_schedule %s", p->zero,
-                  p->schedule->name);
-  if (p->expert_capacity > 0 && !p->expert_padded && p->framework->capacity == CAPACITY_PAD)
+  if (l->expert_capacity > 0 && !l->expert_padded && p->framework->capacity == CAPACITY_PAD)
     return refuse(error, "plan: moe_expert_capacity_factor: %g: expected moe_pad_expert_input_to_capacity to execute "
-                         "as %s does", p->expert_capacity, p->framework->name);
-  if (p->strategies.n > 0)
-    return refuse(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own strategy");
-  if (p->types[0])
-    return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
-  if (p->overlap.experts)
+                         "as %s does", l->expert_capacity, p->framework->name);
+  return TRUE;
+}
+
+static gboolean check_passes(const PassLayout *p, GError **error)
+{
+  if (p->attention == ATTENTION_UNFUSED)
+    return refuse(error, "plan: attention: unfused: expected flash to execute");
+  if (p->overlap_experts)
     return refuse(error, "plan: overlap.experts: true: expected false to execute");
-  if (p->overlap.exchange || p->graph)
-    return refuse(error, "plan: %s: expected %s to execute", p->graph ? "cuda_graph" : "overlap.exchange: true",
-                  p->graph ? "none" : "false");
-  if (p->products)
-    return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute", dtype_names[plan_format(p)]);
-  if (p->offload.optimizer == STORE_NVME || p->offload.parameters || p->offload.activations)
+  if (p->overlap_exchange)
+    return refuse(error, "plan: overlap.exchange: true: expected false to execute");
+  if (p->graph)
+    return refuse(error, "plan: cuda_graph: expected none to execute");
+  if (p->formats.products)
+    return refuse(error, "plan: precision: %s: expected bf16, fp16 or fp32 to execute",
+                  dtype_names[formats_product(&p->formats)]);
+  return check_recompute(p, error);
+}
+
+static gboolean check_states(const StateLayout *s, const Schedule *schedule, GError **error)
+{
+  if (schedule->vocabulary && s->zero > 1 && s->sums)
+    return refuse(error, "plan: zero_stage: %d: expected 0 or 1 to execute pipeline_schedule %s", s->zero,
+                  schedule->name);
+  if (s->offload.optimizer == STORE_NVME || s->offload.parameters || s->offload.activations) {
+    g_autofree char *offloaded = offload_label(&s->offload);
     return refuse(error, "plan: offload: %s: expected none, or the optimizer on the host, to execute", offloaded);
-  if (layout.states[0].stores_gradients)
+  }
+  if (s->stores_gradients)
     return refuse(error, "plan: overlap.offload: true: expected false to execute");
-  for (int choice = CHOICE_NONE + 1; choice < CHOICE_COUNT; choice++)
-    if (choice != CHOICE_BUCKET && choice != CHOICE_OFFLOAD_OPTIMIZER && plan_takes(p, choice))
-      return refuse(error, "plan: %s: expected nothing to execute", plan_choice_name(choice));
-  if (plan_shards(p) < plan_replicas(p))
+  if (s->shards < s->replicas)
     return refuse(error, "plan: shard_group_size: %d: expected all %d ranks that hold the same weights to execute",
-                  p->shard_group, plan_replicas(p));
+                  s->shards, s->replicas);
+  return check_optimizer(&s->optimizer, error);
+}
+
+static gboolean check_plan(const Plan *plan, const Layout *l, GError **error)
+{
+  if (!check_passes(&l->passes, error) || !check_experts_apart(l, error) ||
+      !check_states(&l->states[0], l->pipeline.schedule, error))
+    return FALSE;
+  if (l->n_runs > 0)
+    return refuse(error, "plan: layer_strategies: expected none to execute: all layers run the plan's own strategy");
+  if (l->mesh.types[0])
+    return refuse(error, "plan: hetero_device_types: expected none to execute: ranks are taken to be alike");
+  for (int choice = CHOICE_NONE + 1; choice < CHOICE_COUNT; choice++)
+    if (choice != CHOICE_BUCKET && choice != CHOICE_OFFLOAD_OPTIMIZER && plan_takes(plan, choice))
+      return refuse(error, "plan: %s: expected nothing to execute", plan_choice_name(choice));
   return TRUE;
 }
 
@@ -172,12 +193,11 @@ static gboolean check_program(const Program *program, GError **error)
 
 /* Gradients of a tied table come from the embedding and from the head: where one
  * rank has both, the table may be reduced only when neither adds any more. */
-static gboolean check_shared_table(const Model *model, const Plan *plan, const Program *program, GError **error)
+static gboolean check_shared_table(const Model *model, const Layout *layout, const Program *program, GError **error)
 {
   int last[2] = { -1, -1 }; /* place on a lane of the last weight gradient of the head, of the embedding */
 
-  const Layout layout = layout_of(plan);
-  if (!model->tied_embeddings || !layout.passes.ends_meet || !layout.states[0].sums)
+  if (!model->tied_embeddings || !layout->passes.ends_meet || !layout->states[0].sums)
     return TRUE;
   for (int row = 0; row < program->n_rows; row++) {
     int lane = row * LANE_COUNT + LANE_COMPUTE;
@@ -196,13 +216,13 @@ static gboolean check_shared_table(const Model *model, const Plan *plan, const P
       return refuse(error,
                     "plan: pipeline_schedule: %s: expected untied embeddings to execute with %d ranks of equal "
                     "weights: the head adds to the shared table after the embedding's gradient is reduced",
-                    plan->schedule->name, plan_replicas(plan));
+                    layout->pipeline.schedule->name, layout->states[0].replicas);
   }
   return TRUE;
 }
 
-gboolean exec_check(const Model *model, const Plan *plan, const Program *program, GError **error)
+gboolean exec_check(const Model *model, const Plan *plan, const Layout *layout, const Program *program, GError **error)
 {
-  return check_model(model, error) && check_plan(plan, error) && check_program(program, error) &&
-         check_shared_table(model, plan, program, error);
+  return check_model(model, error) && check_plan(plan, layout, error) && check_program(program, error) &&
+         check_shared_table(model, layout, program, error);
 }

@@ -8,7 +8,7 @@ static const CoreKind *kind_of(const LayerRun *r)
     [CONTEXT_RING] = &core_ring, [CONTEXT_GATHER] = &core_gather, [CONTEXT_ALL_TO_ALL] = &core_all_to_all,
   };
 
-  return r->shape.cp > 1 ? kinds[r->shape.plan->context] : &core_alone;
+  return r->shape.cp > 1 ? kinds[r->shape.layout->passes.context] : &core_alone;
 }
 
 void core_forward(const LayerRun *r, const Core *c, void **kept)

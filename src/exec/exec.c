@@ -14,7 +14,7 @@ static gboolean *present_layers(const Exec *x)
 {
   gboolean *present = g_new0(gboolean, x->model->n_layers);
 
-  for (int c = 0; c < x->schedule.chunks; c++)
+  for (int c = 0; c < x->layout->pipeline.shape.chunks; c++)
     for (int layer = x->chunks[c].first_layer; layer < x->chunks[c].end_layer; layer++)
       present[layer] = TRUE;
   present[x->model->n_layers - 1] |= x->shape.spread;
@@ -51,21 +51,23 @@ static gboolean remakes(const Exec *x, int row, int chunk)
 /* States of the chunk's layers and of a norm behind them. */
 static void init_micro(Exec *x, ChunkState *chunk)
 {
-  chunk->micro = g_new0(MicroState, x->schedule.micro);
-  for (int m = 0; m < x->schedule.micro; m++)
+  chunk->micro = g_new0(MicroState, x->layout->pipeline.shape.micro);
+  for (int m = 0; m < x->layout->pipeline.shape.micro; m++)
     chunk->micro[m].layers = g_new0(LayerState, chunk->end_layer - chunk->first_layer + 1);
 }
 
 static void init_chunks(Exec *x)
 {
-  x->chunks = g_new0(ChunkState, x->schedule.chunks);
-  for (int c = 0; c < x->schedule.chunks; c++) {
+  const PipelineLayout *p = &x->layout->pipeline;
+
+  x->chunks = g_new0(ChunkState, p->shape.chunks);
+  for (int c = 0; c < p->shape.chunks; c++) {
     ChunkState *chunk = &x->chunks[c];
-    chunk->stage = schedule_stage(x->plan->schedule, &x->schedule, x->row, c);
-    chunk->copy = schedule_copy(x->plan->schedule, c);
+    chunk->stage = schedule_stage(p->schedule, &p->shape, x->row, c);
+    chunk->copy = schedule_copy(p->schedule, c);
     chunk->keeps = remakes(x, -1, 0) && !remakes(x, x->row, c);
-    chunk->first_layer = plan_stage_first_layer(x->plan, x->model, chunk->stage);
-    chunk->end_layer = MIN(plan_stage_first_layer(x->plan, x->model, chunk->stage + 1),
+    chunk->first_layer = stage_first_layer(&p->cut, x->model, chunk->stage);
+    chunk->end_layer = MIN(stage_first_layer(&p->cut, x->model, chunk->stage + 1),
                            x->model->n_layers - x->shape.spread);
     init_micro(x, chunk);
   }
@@ -114,8 +116,8 @@ static void init_runs(Exec *x)
     append_lane(x, x->row, lane, FALSE, lane);
   if (x->shape.spread && x->row > 0)
     append_lane(x, 0, LANE_PIPELINE, TRUE, LANE_LOOKUPS);
-  if (x->shape.spread && x->row < x->plan->pp - 1)
-    append_lane(x, x->plan->pp - 1, LANE_PIPELINE, TRUE, LANE_SHARES);
+  if (x->shape.spread && x->row < x->program->n_rows - 1)
+    append_lane(x, x->program->n_rows - 1, LANE_PIPELINE, TRUE, LANE_SHARES);
   join_norm(x);
   for (int lane = 0; lane < ALL_LANES; lane++)
     for (guint i = 0; i < x->order[lane]->len; i++) {
@@ -132,7 +134,7 @@ static void init_streams(Exec *x)
   for (int lane = 0; lane < ALL_LANES; lane++)
     if (lane == LANE_COMPUTE || x->order[lane]->len > 0)
       x->lanes[lane] = x->b->stream_new(x->b, lane == LANE_COMPUTE);
-  if (x->plan->cp > 1 || exec_overlaps_sums(x))
+  if (x->layout->passes.cp > 1 || exec_overlaps_sums(x))
     x->beside = x->b->stream_new(x->b, FALSE);
 }
 
@@ -140,9 +142,9 @@ static void init_parameters(Exec *x)
 {
   g_autofree gboolean *present = present_layers(x), *cuts = cut_layers(x);
 
-  shards_init(&x->shards, &x->shape, &x->memory, x->plan->zero,
-              (ShardGroup) { plan_replicas(x->plan), exec_replica(x) },
-              (ShardGroup) { plan_expert_replicas(x->plan), x->expert_coordinates[EXPERT_DATA] }, present, cuts);
+  shards_init(&x->shards, &x->shape, &x->memory, x->layout->states[0].zero,
+              (ShardGroup) { x->layout->states[0].replicas, exec_replica(x) },
+              (ShardGroup) { x->layout->states[1].replicas, x->expert_coordinates[EXPERT_DATA] }, present, cuts);
   shards_allocate(&x->shards, x->run.s, x->options.seed);
   x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, SUM_COUNT * sizeof(double));
   if (!x->shape.spread)
@@ -165,36 +167,36 @@ static void init_run(Exec *x)
     .beside = x->beside, .ready = x->b->event_new(x->b), .arrived = x->b->event_new(x->b),
     .kept_as = PART_ACTIVATIONS,
     .bytes = exec_type_bytes(b->dtype), .wide_bytes = exec_type_bytes(exec_wide(b->dtype)),
-    .token_share = 1.0 / ((double)x->plan->global_batch * x->plan->seq),
+    .token_share = 1.0 / ((double)x->layout->global_batch * x->tokens.seq),
   };
 }
 
 /* Products and lookups add to a tied share from two streams. */
-static gboolean check_backend(const Model *model, const Plan *plan, const Backend *backend, GError **error)
+static gboolean check_backend(const Model *model, const Layout *layout, const Backend *backend, GError **error)
 {
-  if (!plan->schedule->vocabulary || !model->tied_embeddings || !backend->concurrent)
+  if (!layout->passes.spread_vocabulary || !model->tied_embeddings || !backend->concurrent)
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "plan: pipeline_schedule: %s: expected untied embeddings to execute on %s", plan->schedule->name,
-              backend->name);
+              "plan: pipeline_schedule: %s: expected untied embeddings to execute on %s",
+              layout->pipeline.schedule->name, backend->name);
   return FALSE;
 }
 
-Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Backend *backend,
+Exec *exec_new(const Model *model, const Layout *layout, const Program *program, Backend *backend,
                const ExecOptions *options, GError **error)
 {
   Exec *x;
 
-  if (!check_backend(model, plan, backend, error))
+  if (!check_backend(model, layout, backend, error))
     return NULL;
   x = g_new0(Exec, 1);
-  *x = (Exec) { .model = model, .plan = plan, .layout = layout_of(plan), .program = program,
-                .options = *options, .b = backend, .schedule = plan_shape(plan), .norm_task = -1, .current = -1 };
-  mesh_coordinates(&x->layout.mesh, backend->rank, x->coordinates);
-  mesh_expert_coordinates(&x->layout.mesh, backend->rank, x->expert_coordinates);
+  *x = (Exec) { .model = model, .layout = layout, .program = program, .options = *options, .b = backend,
+                .norm_task = -1, .current = -1 };
+  mesh_coordinates(&x->layout->mesh, backend->rank, x->coordinates);
+  mesh_expert_coordinates(&x->layout->mesh, backend->rank, x->expert_coordinates);
   x->row = x->coordinates[AXIS_PIPELINE];
-  x->shape = layer_shape(model, plan, backend->rank);
-  if (plan->schedule->vocabulary)
+  x->shape = layer_shape(model, layout, backend->rank);
+  if (layout->passes.spread_vocabulary)
     layer_shape_spread(&x->shape, x->row);
   memory_init(&x->memory, backend, options->memory_limit);
   x->memory.fatal = options->fatal;
@@ -203,7 +205,7 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
   init_chunks(x);
   init_runs(x);
   init_streams(x);
-  if (!tokens_init(&x->tokens, options->tokens, options->seed, model->vocab, plan->seq, error) ||
+  if (!tokens_init(&x->tokens, options->tokens, options->seed, model->vocab, layout->passes.seq, error) ||
       !groups_init(x, error)) {
     exec_free(x);
     return NULL;
@@ -220,14 +222,14 @@ Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Bac
 
 static void clear_micro(const Exec *x, ChunkState *chunk)
 {
-  for (int m = 0; chunk->micro && m < x->schedule.micro; m++)
+  for (int m = 0; chunk->micro && m < x->layout->pipeline.shape.micro; m++)
     g_free(chunk->micro[m].layers);
   g_free(chunk->micro);
 }
 
 static void free_chunks(Exec *x)
 {
-  for (int c = 0; c < x->schedule.chunks; c++)
+  for (int c = 0; c < x->layout->pipeline.shape.chunks; c++)
     clear_micro(x, &x->chunks[c]);
   clear_micro(x, &x->share);
   g_free(x->chunks);

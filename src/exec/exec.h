@@ -17,7 +17,7 @@
 
 #include "exec/backend.h"
 #include "exec/loss_scaler.h"
-#include "plan/plan.h"
+#include "layout/layout.h"
 #include "trace/trace.h"
 
 typedef struct Exec Exec;
@@ -51,11 +51,12 @@ typedef struct {
   double withheld;  /* largest share of it that a rank lacked its processor, alike on all ranks; -1 = not known */
 } ExecStep;
 
-gboolean exec_check(const Model *model, const Plan *plan, const Program *program, GError **error);
+/* Of a plan, whose layout and program these are: it alone knows which choices it takes (plan/keys.h). */
+gboolean exec_check(const Model *model, const Plan *plan, const Layout *layout, const Program *program, GError **error);
 
 /* Makes groups and parameters: called by all ranks at once. The arguments
  * outlive the Exec, which does not own the backend. */
-Exec *exec_new(const Model *model, const Plan *plan, const Program *program, Backend *backend,
+Exec *exec_new(const Model *model, const Layout *layout, const Program *program, Backend *backend,
                const ExecOptions *options, GError **error);
 void exec_free(Exec *exec);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Exec, exec_free)

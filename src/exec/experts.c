@@ -11,15 +11,15 @@ static const ExpertPath *const paths[DISPATCH_COUNT] = {
 static Experts experts_of(const LayerShape *shape, const LayerSpec *spec)
 {
   const FeedForward *f = &spec->ffn;
-  const Plan *plan = shape->plan;
-  gboolean apart = plan_experts_apart(plan);
-  Experts w = { .path = apart ? paths[plan->dispatch] : NULL, .experts = f->experts, .top = f->experts_per_token,
-                .rows = apart ? shape->rows : shape->tokens, .ep = plan->ep, .local = f->experts / plan->ep,
-                .etp = apart ? plan_expert_tensor(plan) : 1, .etp_rank = apart ? shape->etp_rank : 0,
-                .ffn = f->width / plan_expert_tensor(plan), .shared = f->shared_width / shape->tp };
+  const PassLayout *p = &shape->layout->passes;
+  gboolean apart = p->experts_apart;
+  Experts w = { .path = apart ? paths[p->dispatch] : NULL, .experts = f->experts, .top = f->experts_per_token,
+                .rows = apart ? shape->rows : shape->tokens, .ep = p->ep, .local = f->experts / p->ep,
+                .etp = apart ? p->etp : 1, .etp_rank = apart ? shape->etp_rank : 0,
+                .ffn = f->width / p->etp, .shared = f->shared_width / shape->tp };
 
   w.first_expert = w.local * shape->ep_rank;
-  w.capacity = ceil((double)w.rows * w.top / w.experts * plan->expert_capacity);
+  w.capacity = ceil((double)w.rows * w.top / w.experts * shape->layout->expert_capacity);
   w.up = up_width(spec, w.ffn);
   w.shared_up = up_width(spec, w.shared);
   return w;
@@ -76,8 +76,8 @@ ExecRoute route_in(const LayerRun *r, const Experts *w, void *block, int rows, i
   char *at = block;
 
   return (ExecRoute) { .rows = rows, .experts = experts, .top = w->top, .capacity = w->capacity,
-                       .by_position = r->shape.plan->expert_drop == DROP_POSITION,
-                       .padded = r->shape.plan->expert_padded,
+                       .by_position = r->shape.layout->expert_drop == DROP_POSITION,
+                       .padded = r->shape.layout->expert_padded,
                        .weight = at, .chosen = (int32_t *)(at + weights), .place = (int32_t *)(at + weights + places),
                        .first = (int32_t *)(at + weights + 2 * places) };
 }
@@ -166,7 +166,7 @@ static void *room_for_copies(const LayerRun *r, const Visits *v)
   gsize n = (gsize)v->own * r->shape.hidden;
   void *copies = run_buffer(r, n);
 
-  if (r->shape.plan->expert_padded)
+  if (r->shape.layout->expert_padded)
     r->b->zero(r->b, r->s, copies, n * r->bytes);
   return copies;
 }

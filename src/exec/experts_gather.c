@@ -29,7 +29,7 @@ static void give_places(const LayerRun *r, const Experts *w, const ExecRoute *al
       place[i] = first[expert + 1]++;
   }
   for (int e = 0; e < w->local; e++)
-    first[e + 1] = first[e] + (r->shape.plan->expert_padded ? all->capacity : first[e + 1]);
+    first[e + 1] = first[e] + (r->shape.layout->expert_padded ? all->capacity : first[e + 1]);
   for (gsize i = 0; i < n; i++)
     if (place[i] >= 0)
       place[i] += first[chosen[i] - w->first_expert];

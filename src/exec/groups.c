@@ -20,7 +20,7 @@ static int group_color(const Exec *x, Axis axis)
 
   memcpy(at, x->coordinates, sizeof at);
   at[axis] = 0;
-  return mesh_rank(&x->layout.mesh, at);
+  return mesh_rank(&x->layout->mesh, at);
 }
 
 static BackendComm *axis_comm(Exec *x, Axis axis, GError **error)
@@ -32,17 +32,17 @@ static BackendComm *expert_comm(Exec *x, ExpertAxis axis, GError **error)
 {
   int own = x->expert_coordinates[axis];
 
-  int place = mesh_place(&x->layout.mesh, x->b->rank) - own * x->layout.mesh.experts[axis].stride;
+  int place = mesh_place(&x->layout->mesh, x->b->rank) - own * x->layout->mesh.experts[axis].stride;
 
-  return split(x, mesh_rank_at(&x->layout.mesh, x->row, place), own, error);
+  return split(x, mesh_rank_at(&x->layout->mesh, x->row, place), own, error);
 }
 
 /* Neighbours that hold one copy of a stage's experts. */
 static BackendComm *expert_block_comm(Exec *x, GError **error)
 {
-  int place = mesh_place(&x->layout.mesh, x->b->rank), own = place % x->layout.mesh.experts[EXPERT_DATA].stride;
+  int place = mesh_place(&x->layout->mesh, x->b->rank), own = place % x->layout->mesh.experts[EXPERT_DATA].stride;
 
-  return split(x, mesh_rank_at(&x->layout.mesh, x->row, place - own), own, error);
+  return split(x, mesh_rank_at(&x->layout->mesh, x->row, place - own), own, error);
 }
 
 static BackendComm *replicas_comm(Exec *x, GError **error)
@@ -51,7 +51,7 @@ static BackendComm *replicas_comm(Exec *x, GError **error)
 
   memcpy(at, x->coordinates, sizeof at);
   at[AXIS_CONTEXT] = at[AXIS_DATA] = 0;
-  return split(x, mesh_rank(&x->layout.mesh, at), exec_replica(x), error);
+  return split(x, mesh_rank(&x->layout->mesh, at), exec_replica(x), error);
 }
 
 /* The ranks of two rows with equal other coordinates. */
@@ -76,14 +76,15 @@ static void find_tied(const Program *p, int rows[2])
 /* Ranks of the rows r and p-1-r, which hold the same stages of two copies. */
 static BackendComm *copies_comm(Exec *x, GError **error)
 {
-  int other = x->plan->pp - 1 - x->row;
+  int other = x->program->n_rows - 1 - x->row;
 
-  return split(x, group_color(x, AXIS_PIPELINE) + MIN(x->row, other) * x->plan->gpus, x->row < other ? 0 : 1, error);
+  return split(x, group_color(x, AXIS_PIPELINE) + MIN(x->row, other) * x->layout->mesh.ranks, x->row < other ? 0 : 1,
+               error);
 }
 
 ChunkState *chunk_find(const Exec *x, int stage, int copy)
 {
-  for (int c = 0; c < x->schedule.chunks; c++)
+  for (int c = 0; c < x->layout->pipeline.shape.chunks; c++)
     if (x->chunks[c].stage == stage && x->chunks[c].copy == copy)
       return &x->chunks[c];
   return NULL;
@@ -123,7 +124,7 @@ static gboolean init_pairs(Exec *x, GError **error)
       Arrival arrival = { .send = p->lane_tasks[i], .taker = find_taker(p, p->lane_tasks[i], &to) };
       if (!known[from * p->n_rows + to]) {
         BackendComm *comm = pair_comm(x, from, to, error);
-        BackendComm *gather = x->layout.pipeline.scatters_sends ? axis_comm(x, AXIS_TENSOR, error) : NULL;
+        BackendComm *gather = x->layout->pipeline.scatters_sends ? axis_comm(x, AXIS_TENSOR, error) : NULL;
         known[from * p->n_rows + to] = TRUE;
         if (x->row == from)
           x->outgoing[to] = comm;
@@ -166,11 +167,11 @@ static void greet_pair(Exec *x, int from, int to, int32_t *word)
  * one order. */
 static gboolean meet(Exec *x, GError **error)
 {
-  const Plan *plan = x->plan;
+  const PassLayout *p = &x->layout->passes;
   BackendComm *const comms[] = { x->context, x->expert, x->expert_tensor };
-  const int ranks[] = { plan->cp, plan->ep, plan_experts_apart(plan) ? plan_expert_tensor(plan) : 1 };
+  const int ranks[] = { p->cp, p->ep, p->experts_apart ? p->etp : 1 };
   BackendStream *s = x->lanes[LANE_COMPUTE];
-  gsize bytes = 2 * (gsize)plan->gpus * sizeof(int32_t);
+  gsize bytes = 2 * (gsize)x->layout->mesh.ranks * sizeof(int32_t);
   int32_t *words = x->b->alloc(x->b, s, bytes);
 
   x->b->zero(x->b, s, words, bytes);
@@ -210,7 +211,7 @@ gboolean groups_init(Exec *x, GError **error)
   x->expert_block = expert_block_comm(x, &found);
   if (tied[0] >= 0)
     x->tied = pair_comm(x, tied[0], tied[1], &found);
-  if (schedule_copies(x->plan->schedule) == 2)
+  if (schedule_copies(x->layout->pipeline.schedule) == 2)
     x->copies = copies_comm(x, &found);
   for (int i = 0; i < 2 && x->shape.spread; i++)
     x->shares[i] = axis_comm(x, AXIS_PIPELINE, &found);
@@ -308,8 +309,9 @@ static void hand_over(Exec *x, Arrival *a)
 {
   const Task *send = exec_task(x, a->send);
   gboolean backward = send->pass != PASS_FORWARD;
-  int stage = schedule_stage(x->plan->schedule, &x->schedule, send->row, send->chunk) + (backward ? -1 : 1);
-  ChunkState *chunk = chunk_find(x, stage, schedule_copy(x->plan->schedule, send->chunk));
+  const PipelineLayout *p = &x->layout->pipeline;
+  int stage = schedule_stage(p->schedule, &p->shape, send->row, send->chunk) + (backward ? -1 : 1);
+  ChunkState *chunk = chunk_find(x, stage, schedule_copy(p->schedule, send->chunk));
 
   chunk->micro[send->micro].in[backward] = g_steal_pointer(&a->buffer);
 }

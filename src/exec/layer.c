@@ -7,46 +7,43 @@ static const LayerType *const types[] = {
 };
 
 /* The whole sequence, or two runs as far from its middle. */
-static ExecPlaces places_of(const Plan *plan, int cp_rank)
+static ExecPlaces places_of(const PassLayout *passes, int cp_rank)
 {
-  int seq = plan->seq / plan->cp, half = seq / 2;
+  int seq = passes->seq / passes->cp, half = seq / 2;
 
-  if (plan->cp == 1)
+  if (passes->cp == 1)
     return exec_places_whole(seq);
   return (ExecPlaces) { .seq = seq, .half = half, .first = cp_rank * half,
-                        .second = (2 * plan->cp - 1 - cp_rank) * half };
+                        .second = (2 * passes->cp - 1 - cp_rank) * half };
 }
 
-LayerShape layer_shape(const Model *model, const Plan *plan, int rank)
+LayerShape layer_shape(const Model *model, const Layout *layout, int rank)
 {
+  const PassLayout *p = &layout->passes;
   int at[AXIS_COUNT], expert_at[EXPERT_AXIS_COUNT];
-  int tokens = plan->micro_batch * plan->seq / plan->cp;
-  const Layout layout = layout_of(plan);
-  int vocab_rows = op_vocab(model, &layout.passes) / plan->tp;
+  int tokens = p->micro_batch * p->seq / p->cp, vocab_rows = op_vocab(model, p) / p->tp;
 
-  mesh_coordinates(&layout.mesh, rank, at);
-  mesh_expert_coordinates(&layout.mesh, rank, expert_at);
+  mesh_coordinates(&layout->mesh, rank, at);
+  mesh_expert_coordinates(&layout->mesh, rank, expert_at);
   return (LayerShape) {
-    .model = model, .plan = plan, .tp = plan->tp, .tp_rank = at[AXIS_TENSOR], .cp = plan->cp,
-    .cp_rank = at[AXIS_CONTEXT], .ep_rank = expert_at[EXPERT_PARALLEL],
-    .etp_rank = expert_at[EXPERT_TENSOR], .sp = plan->sequence_parallel, .hidden = model->hidden,
-    .seq = plan->seq / plan->cp, .places = places_of(plan, at[AXIS_CONTEXT]), .micro_batch = plan->micro_batch,
-    .tokens = tokens,
-    .rows = plan->sequence_parallel ? tokens / plan->tp : tokens, .vocab_rows = vocab_rows,
+    .model = model, .layout = layout, .tp = p->tp, .tp_rank = at[AXIS_TENSOR], .cp = p->cp,
+    .cp_rank = at[AXIS_CONTEXT], .ep_rank = expert_at[EXPERT_PARALLEL], .etp_rank = expert_at[EXPERT_TENSOR],
+    .sp = p->sequence_parallel, .hidden = model->hidden, .seq = p->seq / p->cp,
+    .places = places_of(p, at[AXIS_CONTEXT]), .micro_batch = p->micro_batch, .tokens = tokens,
+    .rows = p->sequence_parallel ? tokens / p->tp : tokens, .vocab_rows = vocab_rows,
     .vocab_first = vocab_rows * at[AXIS_TENSOR],
   };
 }
 
 void layer_shape_spread(LayerShape *shape, int row)
 {
+  int rows = shape->layout->pipeline.shape.ranks;
   Model share = *shape->model;
-  PassLayout passes;
 
-  share.vocab = (shape->model->vocab + shape->plan->pp - 1) / shape->plan->pp;
+  share.vocab = (shape->model->vocab + rows - 1) / rows;
   shape->spread = TRUE;
-  shape->final_norm = row == shape->plan->pp - 1;
-  pass_layout_init(&passes, shape->plan);
-  shape->vocab_rows = op_vocab(&share, &passes) / shape->tp;
+  shape->final_norm = row == rows - 1;
+  shape->vocab_rows = op_vocab(&share, &shape->layout->passes) / shape->tp;
   shape->vocab_first = shape->vocab_rows * (row * shape->tp + shape->tp_rank);
 }
 
@@ -63,7 +60,7 @@ void *layer_forward(const LayerRun *r, const LayerWeights *w, LayerState *state,
 
   if (!type->forget || keep)
     return type->forward(r, w, state, x);
-  if (r->shape.plan->recompute == RECOMPUTE_FULL)
+  if (r->shape.layout->passes.recompute.granularity == RECOMPUTE_FULL)
     passing.kept_as = PART_BUFFERS;
   void *y = type->forward(&passing, w, state, x);
   memory_retag(r->memory, y, r->kept_as);

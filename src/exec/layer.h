@@ -20,7 +20,7 @@
 
 #include "exec/exposure.h"
 #include "exec/memory.h"
-#include "plan/plan.h"
+#include "layout/layout.h"
 
 /* Parameters of a layer, by slot. */
 enum { BLOCK_NORM1, BLOCK_NORM1_BIAS, BLOCK_QKV, BLOCK_QKV_BIAS, BLOCK_PROJECTION, BLOCK_PROJECTION_BIAS, BLOCK_NORM2,
@@ -62,10 +62,10 @@ static inline gsize param_size(const Param *p)
   return rows * p->cols * MAX(p->experts, 1);
 }
 
-/* What of model and plan decides a rank's shapes. */
+/* What of model and layout decides a rank's shapes. */
 typedef struct {
   const Model *model;
-  const Plan *plan;
+  const Layout *layout;
   int tp, tp_rank, cp, cp_rank, ep_rank, etp_rank;
   gboolean sp;
   int hidden, micro_batch;
@@ -77,7 +77,8 @@ typedef struct {
   gboolean final_norm; /* of such ranks, whether this one has the norm of the head */
 } LayerShape;
 
-LayerShape layer_shape(const Model *model, const Plan *plan, int rank);
+/* The arguments outlive it. */
+LayerShape layer_shape(const Model *model, const Layout *layout, int rank);
 
 /* Divides the vocabulary over the pipeline ranks, of which this is one. */
 void layer_shape_spread(LayerShape *shape, int row);

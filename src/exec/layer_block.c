@@ -237,9 +237,11 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 /* Everything but the input, or what the attention core makes. */
 static void forget(const LayerRun *r, LayerState *state)
 {
-  if (r->shape.plan->recompute == RECOMPUTE_FULL)
+  Recompute recompute = r->shape.layout->passes.recompute.granularity;
+
+  if (recompute == RECOMPUTE_FULL)
     state_drop(r, state, ~(1u << X));
-  else if (r->shape.plan->recompute == RECOMPUTE_SELECTIVE)
+  else if (recompute == RECOMPUTE_SELECTIVE)
     state_drop(r, state, 1u << LSE | 1u << HEADS);
 }
 

@@ -58,13 +58,11 @@ typedef struct {
 
 struct Exec {
   const Model *model;
-  const Plan *plan;
-  Layout layout;
+  const Layout *layout;
   const Program *program;
   ExecOptions options;
   Backend *b;
   int row, coordinates[AXIS_COUNT], expert_coordinates[EXPERT_AXIS_COUNT];
-  ScheduleShape schedule;
   LayerShape shape;
   LayerRun run;
   Exposure exposure;
@@ -114,13 +112,13 @@ static inline const Segment *exec_segment(const Exec *x, int task)
 /* This rank's number among those that hold the same weights. */
 static inline int exec_replica(const Exec *x)
 {
-  return x->coordinates[AXIS_DATA] * x->plan->cp + x->coordinates[AXIS_CONTEXT];
+  return x->coordinates[AXIS_DATA] * x->layout->passes.cp + x->coordinates[AXIS_CONTEXT];
 }
 
 /* Whether sums of input gradients over tensor-parallel ranks run beside weight gradients. */
 static inline gboolean exec_overlaps_sums(const Exec *x)
 {
-  return x->plan->overlap.tensor && x->plan->tp > 1;
+  return x->layout->passes.overlap_tensor && x->layout->passes.tp > 1;
 }
 
 /* Communicators, streams and what each row receives (groups.c). */

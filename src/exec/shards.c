@@ -65,7 +65,7 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, S
   Open open;
 
   *s = (Shards) { .shape = shape, .memory = memory, .zero = zero, .groups = { rest, apart },
-                  .host = shape->plan->offload.optimizer == STORE_CPU,
+                  .host = shape->layout->states[0].offload.optimizer == STORE_CPU,
                   .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
   s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
   close_units(&open);

@@ -12,17 +12,17 @@ static MicroState *micro_of(Exec *x, int task)
 int32_t *tokens_host(const Exec *x, int micro)
 {
   const LayerShape *shape = &x->shape;
-  guint64 first = (guint64)(x->step - 1) * x->plan->global_batch +
-                  ((guint64)micro * x->plan->dp + x->coordinates[AXIS_DATA]) * shape->micro_batch;
-  g_autofree int32_t *whole = g_new(int32_t, 2 * x->plan->seq);
+  int seq = x->tokens.seq, dealt = micro * x->layout->mesh.dense[AXIS_DATA].size + x->coordinates[AXIS_DATA];
+  guint64 first = (guint64)(x->step - 1) * x->layout->global_batch + (guint64)dealt * shape->micro_batch;
+  g_autofree int32_t *whole = g_new(int32_t, 2 * seq);
   int32_t *host = g_new(int32_t, 2 * (gsize)shape->tokens);
 
   for (int i = 0; i < shape->micro_batch; i++) {
-    tokens_sequence(&x->tokens, first + i, whole, whole + x->plan->seq);
+    tokens_sequence(&x->tokens, first + i, whole, whole + seq);
     for (int row = 0; row < shape->seq; row++) {
       int place = exec_place(&shape->places, row), at = i * shape->seq + row;
       host[at] = whole[place];
-      host[shape->tokens + at] = whole[x->plan->seq + place];
+      host[shape->tokens + at] = whole[seq + place];
     }
   }
   return host;
@@ -245,13 +245,13 @@ static int row_after(const Exec *x, int task)
   const ChunkState *chunk = &x->chunks[exec_task(x, task)->chunk];
   int stage = chunk->stage + (exec_task(x, task)->pass == PASS_FORWARD ? 1 : -1);
 
-  return schedule_place(x->plan->schedule, &x->schedule, stage, chunk->copy).rank;
+  return pipeline_rank(&x->layout->pipeline, stage, chunk->copy);
 }
 
 static void work_send(Exec *x, int task, BackendStream *s)
 {
   gboolean backward = exec_task(x, task)->pass != PASS_FORWARD;
-  gboolean scatter = x->layout.pipeline.scatters_sends;
+  gboolean scatter = x->layout->pipeline.scatters_sends;
   gsize n = (gsize)x->shape.rows * x->shape.hidden / (scatter ? x->shape.tp : 1);
   char *buffer = g_steal_pointer(&micro_of(x, task)->out[backward]);
 

@@ -135,7 +135,7 @@ static void sum_stretch(Exec *x, const Stretch *stretch, BackendStream *s)
 static void add_square(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data)
 {
   Stretch *stretch = data;
-  gboolean twice = p->copy || (x->copies && x->row > x->plan->pp - 1 - x->row) ||
+  gboolean twice = p->copy || (x->copies && x->row > x->program->n_rows - 1 - x->row) ||
                    (p->replicated && x->shape.tp_rank > 0) || (u->zero == 0 && u->group.rank > 0);
 
   if (twice)

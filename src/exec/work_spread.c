@@ -93,13 +93,13 @@ static void hand_out(Exec *x, int task, BackendStream *s)
 
   if (!m->in[0])
     m->in[0] = memory_alloc(&x->memory, s, PART_BUFFERS, own_rows(x) * x->run.bytes);
-  x->b->broadcast(x->b, x->shares[1], s, m->in[0], own_rows(x), x->b->dtype, x->plan->pp - 1);
+  x->b->broadcast(x->b, x->shares[1], s, m->in[0], own_rows(x), x->b->dtype, x->program->n_rows - 1);
 }
 
 /* The head's input gradient, of which every share has a part. */
 static void sum_input(Exec *x, int task, BackendStream *s, void *part)
 {
-  MicroState *last = stage_of(x, task, x->plan->pp - 1);
+  MicroState *last = stage_of(x, task, x->program->n_rows - 1);
 
   x->b->all_reduce(x->b, x->shares[1], s, part, own_rows(x), x->b->dtype, EXEC_SUM);
   if (last)

@@ -130,7 +130,7 @@ static gboolean legal(const Suite *s, const Choice *c)
     return FALSE;
   g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), s->cluster);
   g_autoptr(Program) program = program_new(model, LAYOUT(&plan), s->cluster, prices);
-  return exec_check(model, &plan, program, NULL);
+  return exec_check(model, &plan, LAYOUT(&plan), program, NULL);
 }
 
 static int pair_index(int a, int va, int b, int vb)
@@ -206,7 +206,7 @@ static void stop(void *data, const char *message)
 }
 
 /* Runs a plan; its steps and the last one's trace. */
-static Trace *run(Suite *s, const Model *model, const Plan *plan, Backend *backend, const Program *program,
+static Trace *run(Suite *s, const Model *model, const Layout *layout, Backend *backend, const Program *program,
                   ExecStep steps[STEPS], double *host_bytes)
 {
   ExecOptions options = exec_options_default();
@@ -214,7 +214,7 @@ static Trace *run(Suite *s, const Model *model, const Plan *plan, Backend *backe
 
   options.fatal = stop;
   options.data = s;
-  Exec *x = exec_new(model, plan, program, backend, &options, &error);
+  Exec *x = exec_new(model, layout, program, backend, &options, &error);
   if (!x)
     stop(s, error->message);
   for (int i = 0; i < s->steps; i++)
@@ -325,10 +325,11 @@ static void make_reference(Suite *s, int which, int drop, int group)
   plan.micro_batch = group;
   plan.precision = DTYPE_FP32;
   set_drops(&plan, drop);
-  g_autoptr(PriceTable) prices = price_table_new(s->models[which], LAYOUT(&plan), one);
-  g_autoptr(Program) program = program_new(s->models[which], LAYOUT(&plan), one, prices);
+  const Layout *layout = LAYOUT(&plan);
+  g_autoptr(PriceTable) prices = price_table_new(s->models[which], layout, one);
+  g_autoptr(Program) program = program_new(s->models[which], layout, one, prices);
   double host_bytes;
-  trace_free(run(s, s->models[which], &plan, alone, program, s->reference[which][drop][group - 1], &host_bytes));
+  trace_free(run(s, s->models[which], layout, alone, program, s->reference[which][drop][group - 1], &host_bytes));
   alone->free(alone);
   cluster_free(one);
 }
@@ -363,7 +364,7 @@ static void check_plan(Suite *s, const Choice *c)
     printf("%-6s %-13s %s%s%s, ", model->name, plan.framework->name, label, dispatch_label(&plan),
            drop_labels[c->value[DROP]]);
   fflush(stdout); /* names the plan that hangs */
-  g_autoptr(Trace) trace = run(s, model, &plan, s->backend, program, steps, &host_bytes);
+  g_autoptr(Trace) trace = run(s, model, LAYOUT(&plan), s->backend, program, steps, &host_bytes);
   g_autoptr(Trace) predicted = simulate(program);
   double worst = difference(steps, reference_of(s, c, &plan), s->steps);
   double activations = activation_error(s, model, &plan, trace);

@@ -140,6 +140,7 @@ typedef struct {
   Model *models[MODELS];
   int schedules;
   int plans, passes, calls, failed;
+  const char *label; /* of the plan that runs */
 } Suite;
 
 static Plan plan_of(const Suite *s, const Case *c)
@@ -272,14 +273,14 @@ static void add_op(GArray *calls, const Op *op)
 }
 
 /* Whether the exchange before attention is among what a layer makes again. */
-static gboolean is_kept(const Op *op, Pass pass, const Plan *plan)
+static gboolean is_kept(const Op *op, Pass pass, Recompute recompute)
 {
-  return plan->recompute == RECOMPUTE_SELECTIVE && op->pass == PASS_FORWARD && pass != PASS_FORWARD &&
+  return recompute == RECOMPUTE_SELECTIVE && op->pass == PASS_FORWARD && pass != PASS_FORWARD &&
          op->kind == OP_COLLECTIVE && g_str_equal(op->name, "heads for rows");
 }
 
 /* Of a pass of a layer: what is no weight gradient first. */
-static void add_layer(GArray *calls, const LayerPass *pass, const Plan *plan)
+static void add_layer(GArray *calls, const LayerPass *pass, Recompute recompute)
 {
   gboolean weights = FALSE;
 
@@ -291,19 +292,19 @@ static void add_layer(GArray *calls, const LayerPass *pass, const Plan *plan)
       differences[WEIGHTS_LAST].times += last == 0 && weights && !weight;
       if (op->op.kind == OP_MEMORY || weight != last)
         continue;
-      if (is_kept(&op->op, pass->pass, plan))
+      if (is_kept(&op->op, pass->pass, recompute))
         differences[HEADS_KEPT].times++;
       else
         add_op(calls, &op->op);
     }
 }
 
-static GArray *said(const Segment *s, const Plan *plan)
+static GArray *said(const Segment *s, Recompute recompute)
 {
   GArray *calls = g_array_new(FALSE, FALSE, sizeof(Call));
 
   for (guint i = 0; s->passes && i < s->passes->len; i++)
-    add_layer(calls, &g_array_index(s->passes, LayerPass, i), plan);
+    add_layer(calls, &g_array_index(s->passes, LayerPass, i), recompute);
   return calls;
 }
 
@@ -361,12 +362,11 @@ static void fail(Suite *s, const Exec *x, int task, const char *format, ...)
 {
   va_list args;
   const Task *t = exec_task(x, task);
-  g_autofree char *label = plan_label(x->plan);
 
   va_start(args, format);
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
-  printf("rank %d: %s, %s, %s of chunk %d: %s\n", s->backend->rank, x->model->name, label, pass_names[t->pass],
+  printf("rank %d: %s, %s, %s of chunk %d: %s\n", s->backend->rank, x->model->name, s->label, pass_names[t->pass],
          t->chunk, message);
   s->failed++;
 }
@@ -431,12 +431,12 @@ static void print_lists(const GArray *found, const GArray *expected)
 static void check_task(Suite *s, const Exec *x, int task)
 {
   g_autoptr(GArray) found = done(x, task);
-  g_autoptr(GArray) expected = said(exec_segment(x, task), x->plan);
+  g_autoptr(GArray) expected = said(exec_segment(x, task), x->layout->passes.recompute.granularity);
   gboolean same;
 
   differences[COLLECTIVES_TOGETHER].times += join(found, OP_COLLECTIVE) != join(expected, OP_COLLECTIVE);
   differences[BLOCKS_TOGETHER].times += join(found, OP_ATTENTION) != join(expected, OP_ATTENTION);
-  if (x->plan->overlap.tensor && exec_segment(x, task)->pass == PASS_BACKWARD) {
+  if (x->layout->passes.overlap_tensor && exec_segment(x, task)->pass == PASS_BACKWARD) {
     differences[WEIGHTS_ANYWHERE].times++;
     g_array_sort(found, by_size);
     g_array_sort(expected, by_size);
@@ -466,6 +466,7 @@ static gboolean run_case(Suite *s, const Case *c, GError **error)
 {
   const Model *model = s->models[c->model];
   Plan plan = plan_of(s, c);
+  g_autofree char *label = plan_label(&plan);
   ExecOptions options = exec_options_default();
   ExecStep step;
 
@@ -473,11 +474,13 @@ static gboolean run_case(Suite *s, const Case *c, GError **error)
   options.data = s;
   if (plan_check(&plan, model, s->cluster, error) != RULE_NONE)
     return FALSE;
-  g_autoptr(PriceTable) prices = price_table_described(model, LAYOUT(&plan), s->cluster);
-  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), s->cluster, prices);
-  if (!exec_check(model, &plan, program, error))
+  const Layout *layout = LAYOUT(&plan);
+  s->label = label;
+  g_autoptr(PriceTable) prices = price_table_described(model, layout, s->cluster);
+  g_autoptr(Program) program = program_new(model, layout, s->cluster, prices);
+  if (!exec_check(model, &plan, layout, program, error))
     return FALSE;
-  Exec *x = exec_new(model, &plan, program, s->backend, &options, error);
+  Exec *x = exec_new(model, layout, program, s->backend, &options, error);
   if (!x)
     return FALSE;
   recorder_begin(x);

@@ -149,20 +149,21 @@ static Outcome train(Suite *s, const Case *c, const Format *format, Backend *bac
   Cluster *cluster = fixture_cluster("cpu", backend->size);
   ExecOptions options = exec_options_default();
   Plan plan = plan_of(s, c, format, backend->size);
+  const Layout *layout = LAYOUT(&plan);
   const Model *model = s->models[c->model];
   GError *error = NULL;
   Outcome out;
 
   cluster->host_memory_bytes = 0x1p34;
   cluster->host_memory_bytes_per_s = 1e10;
-  g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&plan), cluster);
-  g_autoptr(Program) program = program_new(model, LAYOUT(&plan), cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(model, layout, cluster);
+  g_autoptr(Program) program = program_new(model, layout, cluster, prices);
   options.scaler = scaler;
   options.fatal = stop;
   options.data = s;
   Exec *x = NULL;
-  if (exec_check(model, &plan, program, &error))
-    x = exec_new(model, &plan, program, backend, &options, &error);
+  if (exec_check(model, &plan, layout, program, &error))
+    x = exec_new(model, layout, program, backend, &options, &error);
   if (!x)
     stop(s, error->message);
   g_autofree char *before = state_sum(x);
