@@ -136,13 +136,14 @@ char *explain_layerwise(const Result *r, double step_s, Plan *better)
 {
   g_autoptr(Table) table = table_new("stage|own|best|own needs|best needs|of|<strategies of its blocks");
   const Layout layout = layout_of(&r->plan);
+  const Schedule *schedule = layout.pipeline.schedule;
   int stages = layout.pipeline.cut.stages;
   g_autofree StageTime *own = g_new(StageTime, stages), *best = g_new(StageTime, stages);
   Layerwise l = { .result = r, .table = table, .own = { own, 0 }, .best = { best, 0 }, .holds = TRUE };
 
   if (r->plan.pipeline_inner)
     return g_strdup("Strategies by layer: not of plans with use_tp_pp_dp_mapping.\n");
-  if (layout.passes.experts_apart || schedule_copies(r->plan.schedule) > 1 || r->plan.schedule->vocabulary)
+  if (layout.passes.experts_apart || schedule_copies(schedule) > 1 || schedule->vocabulary)
     return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model "
                     "or a spread vocabulary.\n");
   for (int stage = 0; stage < stages; stage++)

@@ -8,10 +8,9 @@
 #define WORTH 0.05
 
 /* Most that a block keeps. */
-static double saved_bytes(const Model *model, const Plan *plan, const Cluster *cluster)
+static double saved_bytes(const Model *model, const Layout *layout, const Cluster *cluster)
 {
-  const Layout layout = layout_of(plan);
-  g_autoptr(PriceTable) prices = price_table_new(model, &layout, cluster);
+  g_autoptr(PriceTable) prices = price_table_new(model, layout, cluster);
   double saved = 0;
 
   for (int i = 1; i <= model->blocks; i++)
@@ -19,36 +18,37 @@ static double saved_bytes(const Model *model, const Plan *plan, const Cluster *c
   return saved;
 }
 
-char *note_recompute(const Model *model, const Plan *plan, const Cluster *cluster)
+char *note_recompute(const Model *model, const Layout *layout, const Cluster *cluster)
 {
-  Plan keeps = *plan;
+  const Layout keeps = layout_keeping(layout);
 
-  if (plan->recompute != RECOMPUTE_SELECTIVE)
+  if (layout->passes.recompute.granularity != RECOMPUTE_SELECTIVE)
     return NULL;
-  keeps.recompute = RECOMPUTE_NONE;
-  double all = saved_bytes(model, &keeps, cluster), kept = saved_bytes(model, plan, cluster);
+  double all = saved_bytes(model, &keeps, cluster), kept = saved_bytes(model, layout, cluster);
   if (all - kept >= WORTH * all)
     return NULL;
   g_autofree char *freed = format_bytes(all - kept), *whole = format_bytes(all);
   return g_strdup_printf("recompute_granularity: selective: saves %s of the %s that a block keeps%s", freed, whole,
-                         plan->attention == ATTENTION_UNFUSED
+                         layout->passes.attention == ATTENTION_UNFUSED
                              ? ""
                              : ", as fused attention keeps no scores; none is as good");
 }
 
-char *note_schedule(const Plan *plan)
+char *note_schedule(const Layout *layout)
 {
+  const Framework *framework = layout->passes.framework;
+  const Schedule *schedule = layout->pipeline.schedule;
   g_autoptr(GPtrArray) names = g_ptr_array_new();
 
-  if (plan->pp == 1 || plan->schedule->placement == PLACE_TABLE || framework_runs(plan->framework, plan->schedule))
+  if (layout->pipeline.shape.ranks == 1 || schedule->placement == PLACE_TABLE || framework_runs(framework, schedule))
     return NULL;
   for (int i = 0; schedules[i]; i++)
-    if (framework_runs(plan->framework, schedules[i]))
+    if (framework_runs(framework, schedules[i]))
       g_ptr_array_add(names, (char *)schedules[i]->name);
   g_ptr_array_add(names, NULL);
   g_autofree char *runs = g_strjoinv(", ", (char **)names->pdata);
   return g_strdup_printf("pipeline_schedule: %s: not among what %s runs (%s), simulated all the same",
-                         plan->schedule->name, plan->framework->name, runs);
+                         schedule->name, framework->name, runs);
 }
 
 char *note_excluded(const Model *model, const Plan *plan)

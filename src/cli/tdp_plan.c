@@ -273,7 +273,8 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *rule = p->cluster->n_types > 0
                                 ? explain_placement(&p->results[0], &options)
                                 : strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
-    g_autofree char *note = note_recompute(p->model, &p->results[0].plan, p->cluster);
+    const Layout best = layout_of(&p->results[0].plan);
+    g_autofree char *note = note_recompute(p->model, &best, p->cluster);
     if (note)
       g_printerr("tdp-plan: note: %s\n", note);
     printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
@@ -333,7 +334,8 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
   double step_s = p->refined ? p->refined->metrics.iteration_s : p->results[0].metrics.iteration_s;
 
   p->chosen = p->refined ? p->refined->plan : p->results[0].plan;
-  g_autofree char *note = note_schedule(&p->chosen), *excluded = note_excluded(p->model, &p->chosen);
+  const Layout layout = layout_of(&p->chosen);
+  g_autofree char *note = note_schedule(&layout), *excluded = note_excluded(p->model, &p->chosen);
   if (note)
     g_printerr("tdp-plan: note: %s\n", note);
   if (excluded)

@@ -118,7 +118,8 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (!s->trace)
     return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
-  g_autofree char *note = note_recompute(s->model, &s->plan, s->cluster), *schedule = note_schedule(&s->plan);
+  const Layout layout = layout_of(&s->plan);
+  g_autofree char *note = note_recompute(s->model, &layout, s->cluster), *schedule = note_schedule(&layout);
   if (note)
     g_printerr("tdp-sim: note: %s\n", note);
   if (schedule)
