@@ -205,7 +205,7 @@ START_TEST(memory_is_counted_by_part)
 }
 END_TEST
 
-static const ShardGroup one = { 1, 0 };
+static const int lone[2] = { 0, 0 };
 
 /* Each data-parallel rank's part of the weights, one after another, is the whole. */
 START_TEST(shards_join_to_the_whole)
@@ -222,14 +222,16 @@ START_TEST(shards_join_to_the_whole)
   Shards whole, part;
 
   memory_init(&m, b, 0);
-  shards_init(&whole, &shape, &m, 0, one, one, present, cuts);
+  shards_init(&whole, &shape, &m, lone, present, cuts);
   shards_allocate(&whole, s, 3);
+  plan.gpus = plan.dp = plan.global_batch = plan.zero = 3;
+  LayerShape divided = layer_shape(model, LAYOUT(&plan), 0);
   gint64 params = 0;
   for (Unit *u = shards_next(&whole, NULL, 0, 0); u; u = shards_next(&whole, u, 0, 0))
     params += u->n;
   ck_assert_int_eq(params, model->params);
   for (int rank = 0; rank < 3; rank++) {
-    shards_init(&part, &shape, &m, 3, (ShardGroup) { 3, rank }, one, present, cuts);
+    shards_init(&part, &divided, &m, (const int[]) { rank, 0 }, present, cuts);
     shards_allocate(&part, s, 3);
     Unit *a = shards_next(&whole, NULL, 0, 0), *c = shards_next(&part, NULL, 0, 0);
     for (; a && c; a = shards_next(&whole, a, 0, 0), c = shards_next(&part, c, 0, 0)) {
@@ -372,7 +374,7 @@ START_TEST(offloaded_states_are_on_the_host)
   Memory m;
 
   memory_init(&m, b, 0);
-  shards_init(&shards, &shape, &m, 0, one, one, present, cuts);
+  shards_init(&shards, &shape, &m, lone, present, cuts);
   shards_allocate(&shards, s, 3);
   ck_assert_double_eq(m.host_held, 16.0 * model->params);
   ck_assert_double_eq(m.held[PART_OPTIMIZER], 0);

@@ -141,10 +141,9 @@ static void init_streams(Exec *x)
 static void init_parameters(Exec *x)
 {
   g_autofree gboolean *present = present_layers(x), *cuts = cut_layers(x);
+  const int numbers[] = { exec_replica(x), x->expert_coordinates[EXPERT_DATA] };
 
-  shards_init(&x->shards, &x->shape, &x->memory, x->layout->states[0].zero,
-              (ShardGroup) { x->layout->states[0].replicas, exec_replica(x) },
-              (ShardGroup) { x->layout->states[1].replicas, x->expert_coordinates[EXPERT_DATA] }, present, cuts);
+  shards_init(&x->shards, &x->shape, &x->memory, numbers, present, cuts);
   shards_allocate(&x->shards, x->run.s, x->options.seed);
   x->sums = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, SUM_COUNT * sizeof(double));
   if (!x->shape.spread)

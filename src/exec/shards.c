@@ -14,10 +14,9 @@ static void close_units(Open *open)
 
 static void add_unit(Shards *s, int layer, gboolean apart, Open *open)
 {
-  ShardGroup group = s->groups[apart];
-  Unit unit = { .first_layer = layer, .apart = apart, .zero = group.size > 1 ? s->zero : 0, .group = group,
-                .params = g_array_new(FALSE, FALSE, sizeof(Param)), .layers = g_array_new(FALSE, FALSE, sizeof(int)),
-                .gathered = g_queue_new() };
+  Unit unit = { .first_layer = layer, .apart = apart, .states = &s->shape->layout->states[apart],
+                .number = s->numbers[apart], .params = g_array_new(FALSE, FALSE, sizeof(Param)),
+                .layers = g_array_new(FALSE, FALSE, sizeof(int)), .gathered = g_queue_new() };
 
   open->at[apart] = s->units->len;
   g_array_append_val(s->units, unit);
@@ -58,13 +57,13 @@ static void add_layer(Shards *s, int layer, Open *open)
   }
 }
 
-void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, ShardGroup rest, ShardGroup apart,
-                 const gboolean *present, const gboolean *cuts)
+void shards_init(Shards *s, const LayerShape *shape, Memory *memory, const int numbers[2], const gboolean *present,
+                 const gboolean *cuts)
 {
   int n = shape->model->n_layers;
   Open open;
 
-  *s = (Shards) { .shape = shape, .memory = memory, .zero = zero, .groups = { rest, apart },
+  *s = (Shards) { .shape = shape, .memory = memory, .numbers = { numbers[0], numbers[1] },
                   .host = shape->layout->states[0].offload.optimizer == STORE_CPU,
                   .units = g_array_new(FALSE, FALSE, sizeof(Unit)) };
   s->share_table = shape->model->tied_embeddings && present[0] && present[n - 1];
@@ -77,7 +76,7 @@ void shards_init(Shards *s, const LayerShape *shape, Memory *memory, int zero, S
   }
   for (guint i = 0; i < s->units->len; i++) {
     Unit *u = &g_array_index(s->units, Unit, i);
-    u->part = u->zero > 0 ? (u->n + u->group.size - 1) / u->group.size : u->n;
+    u->part = (u->n + u->states->optimizer_parts - 1) / u->states->optimizer_parts;
   }
 }
 
@@ -92,48 +91,48 @@ void shards_clear(Shards *s)
   g_array_unref(s->units);
 }
 
-static gsize unit_size(const Unit *u)
-{
-  return u->part * (u->zero > 0 ? u->group.size : 1);
-}
+/* Elements of a unit, and where they go. */
+typedef struct {
+  gsize first, n;
+  char *out;
+  ExecType type;
+} Range;
 
-/* Of a param's values, those among elements first .. first + n of its unit. */
-static void fill_param(Backend *b, BackendStream *stream, const Param *p, guint64 seed, gsize first, gsize n, char *out,
-                       ExecType type)
+/* Of a param's values, those in the range. */
+static void fill_param(Backend *b, BackendStream *stream, guint64 seed, const Param *p, const Range *r)
 {
   gsize at = p->offset;
 
   for (int part = 0; part < p->n_rows * MAX(p->experts, 1); part++) {
     const ParamRows *rows = &p->rows[part % p->n_rows];
-    gsize end = at + (gsize)rows->rows * p->cols, low = MAX(at, first), high = MIN(end, first + n);
+    gsize end = at + (gsize)rows->rows * p->cols, low = MAX(at, r->first), high = MIN(end, r->first + r->n);
     guint64 expert = p->first_expert + part / p->n_rows;
     if (high > low)
       b->fill(b, stream, &(ExecFill) { .seed = seed, .stream = p->id, .end_row = p->end_row,
                                        .first_row = expert * p->expert_rows + rows->first, .first_col = p->first_col,
                                        .cols = p->cols, .all_cols = p->all_cols, .mean = p->mean,
                                        .deviation = p->deviation, .from = low - at, .n = high - low },
-              out + (low - first) * exec_type_bytes(type), type);
+              r->out + (low - r->first) * exec_type_bytes(r->type), r->type);
     at = end;
   }
 }
 
-static void fill_range(Backend *b, BackendStream *stream, const Unit *u, guint64 seed, gsize first, gsize n, char *out,
-                       ExecType type)
+static void fill_range(Backend *b, BackendStream *stream, guint64 seed, const Unit *u, const Range *r)
 {
-  b->zero(b, stream, out, n * exec_type_bytes(type)); /* what pads the last part */
+  b->zero(b, stream, r->out, r->n * exec_type_bytes(r->type)); /* what pads the last part */
   for (guint i = 0; i < u->params->len; i++)
-    fill_param(b, stream, &g_array_index(u->params, Param, i), seed, first, n, out, type);
+    fill_param(b, stream, seed, &g_array_index(u->params, Param, i), r);
 }
 
 /* The optimizer's wide copy of the rank's part. */
-static void fill_master(Shards *s, Unit *u, BackendStream *stream, guint64 seed, gsize own)
+static void fill_master(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
 {
   Backend *b = s->memory->backend;
   ExecType wide = exec_wide(b->dtype);
   gsize bytes = u->part * exec_type_bytes(wide);
   char *device = s->host ? memory_alloc(s->memory, stream, PART_BUFFERS, bytes) : u->master;
 
-  fill_range(b, stream, u, seed, own, u->part, device, wide);
+  fill_range(b, stream, seed, u, &(Range) { unit_own(u), u->part, device, wide });
   if (!s->host)
     return;
   b->host_down(b, stream, u->master, device, bytes);
@@ -143,15 +142,14 @@ static void fill_master(Shards *s, Unit *u, BackendStream *stream, guint64 seed,
 static void fill_unit(Shards *s, Unit *u, BackendStream *stream, guint64 seed)
 {
   Backend *b = s->memory->backend;
-  gsize own = u->part * u->group.rank * (u->zero > 0);
 
   if (u->weights) {
-    fill_range(b, stream, u, seed, 0, unit_size(u), u->weights, b->dtype);
-    u->own_weights = u->weights + own * exec_type_bytes(b->dtype);
+    fill_range(b, stream, seed, u, &(Range) { 0, unit_size(u), u->weights, b->dtype });
+    u->own_weights = u->weights + unit_own(u) * exec_type_bytes(b->dtype);
   } else
-    fill_range(b, stream, u, seed, own, u->part, u->own_weights, b->dtype);
+    fill_range(b, stream, seed, u, &(Range) { unit_own(u), u->part, u->own_weights, b->dtype });
   if (u->master)
-    fill_master(s, u, stream, seed, own);
+    fill_master(s, u, stream, seed);
 }
 
 static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
@@ -159,13 +157,13 @@ static void allocate_unit(Shards *s, Unit *u, BackendStream *stream)
   Backend *b = s->memory->backend;
   gsize all = unit_size(u), wide = exec_type_bytes(exec_wide(b->dtype)), bytes = exec_type_bytes(b->dtype);
 
-  if (u->zero < 3)
+  if (u->states->weight_parts == 1)
     u->weights = memory_alloc(s->memory, stream, PART_WEIGHTS, all * bytes);
   else
     u->own_weights = memory_alloc(s->memory, stream, PART_WEIGHTS, u->part * bytes);
-  if (u->zero < 2) {
+  if (u->states->gradient_parts == 1) {
     u->gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, all * wide);
-    u->own_gradients = u->gradients + (u->zero > 0 ? u->part * u->group.rank * wide : 0);
+    u->own_gradients = u->gradients + unit_own(u) * wide;
   } else
     u->own_gradients = memory_alloc_zero(s->memory, stream, PART_GRADIENTS, u->part * wide);
   if (s->host) {
@@ -243,7 +241,7 @@ void shards_weights(const Shards *s, int layer, LayerWeights *out)
 
 gsize shards_own(const Unit *u, const Param *p, gsize *offset)
 {
-  gsize first = u->zero > 0 ? u->part * u->group.rank : 0, end = first + u->part;
+  gsize first = unit_own(u), end = first + u->part;
   gsize low = MAX(p->offset, first), high = MIN(p->offset + param_size(p), end);
 
   *offset = low > first ? low - first : 0;

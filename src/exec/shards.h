@@ -1,6 +1,6 @@
 /*
  * A rank's parameters with their gradients and optimizer states, divided over the
- * ranks that hold the same as the plan's ZeRO stage says.
+ * ranks that hold the same as StateLayout says.
  *
  * Parameters lie in units: runs of layers that no task of the program cuts, so
  * that a gather or a reduction is a few units, each one contiguous buffer. A
@@ -27,19 +27,14 @@
 
 #include "exec/layer.h"
 
-/* Ranks that hold the same weights, and this one's number among them. */
-typedef struct {
-  int size, rank;
-} ShardGroup;
-
 typedef struct {
   int first_layer, end_layer;
   gboolean apart;    /* holds experts that are divided over ranks otherwise than the rest */
-  int zero;          /* the plan's, 0 where one rank holds the weights */
-  ShardGroup group;
+  const StateLayout *states; /* over how many ranks what is divided */
+  int number;        /* of this rank, among those that hold the same weights */
   GArray *params;   /* Param */
   GArray *layers;   /* int: layer of each param */
-  gsize n, part;    /* elements; of a data-parallel rank's part */
+  gsize n, part;    /* elements; of a rank's part, or of the whole where nothing is divided */
   char *weights;    /* whole; NULL under ZeRO-3 */
   char *own_weights, *own_gradients, *master, *m, *v; /* parts; master NULL where weights are wide */
   char *host_gradients; /* part, where the optimizer is on the host; else NULL */
@@ -51,16 +46,27 @@ typedef struct {
 typedef struct {
   const LayerShape *shape;
   Memory *memory;
-  int zero;
-  ShardGroup groups[2]; /* of all but experts that are apart, and of these */
+  int numbers[2];       /* of this rank, among those that hold the same of all but experts that are apart, of these */
   gboolean host;        /* the optimizer's states are there */
   gboolean share_table; /* embedding and head are on one rank and the table is tied */
   GArray *units;        /* Unit */
 } Shards;
 
+/* Elements of the whole, padded. */
+static inline gsize unit_size(const Unit *u)
+{
+  return u->part * u->states->optimizer_parts;
+}
+
+/* Elements before this rank's own part. */
+static inline gsize unit_own(const Unit *u)
+{
+  return u->states->optimizer_parts > 1 ? u->part * u->number : 0;
+}
+
 /* `cuts` has n_layers + 1 entries: whether the program cuts before the layer;
  * `present` n_layers: whether this rank has it. */
-void shards_init(Shards *shards, const LayerShape *shape, Memory *memory, int zero, ShardGroup rest, ShardGroup apart,
+void shards_init(Shards *shards, const LayerShape *shape, Memory *memory, const int numbers[2],
                  const gboolean *present, const gboolean *cuts);
 void shards_clear(Shards *shards);
 

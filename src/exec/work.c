@@ -192,8 +192,8 @@ static void open_gradients(Exec *x, const Segment *s)
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0)) {
     gboolean mine = u->first_layer >= s->first_layer && u->end_layer <= s->first_layer + s->n_layers;
     gboolean table = x->shards.share_table && head && u->first_layer == 0;
-    if (u->zero >= 2 && (mine || table) && !u->gradients)
-      u->gradients = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, u->part * u->group.size * x->run.wide_bytes);
+    if (u->states->gradient_parts > 1 && (mine || table) && !u->gradients)
+      u->gradients = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, unit_size(u) * x->run.wide_bytes);
   }
 }
 
@@ -202,7 +202,7 @@ static void close_weights(Exec *x, const Segment *s)
 {
   for (Unit *u = shards_next(&x->shards, NULL, s->first_layer, s->n_layers); u;
        u = shards_next(&x->shards, u, s->first_layer, s->n_layers)) {
-    if (u->zero < 3)
+    if (u->states->weight_parts == 1)
       continue;
     void *used = g_queue_pop_head(u->gathered);
     if (x->shards.share_table && u->first_layer == 0 && !u->held)

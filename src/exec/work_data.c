@@ -21,8 +21,8 @@ void work_gather(Exec *x, int task, BackendStream *s)
 {
   for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
     char *whole = u->weights;
-    if (u->zero == 3) {
-      whole = memory_alloc(&x->memory, s, PART_BUFFERS, u->part * u->group.size * x->run.bytes);
+    if (u->states->weight_parts > 1) {
+      whole = memory_alloc(&x->memory, s, PART_BUFFERS, unit_size(u) * x->run.bytes);
       g_queue_push_tail(u->gathered, whole);
     }
     x->b->all_gather(x->b, comm_of(x, u), s, u->own_weights, whole, u->part, x->b->dtype);
@@ -33,10 +33,10 @@ void work_gather(Exec *x, int task, BackendStream *s)
 static void scatter_unit(Exec *x, Unit *u, BackendStream *s)
 {
   ExecType wide = exec_wide(x->b->dtype);
-  char *own = u->gradients + u->part * u->group.rank * x->run.wide_bytes;
+  char *own = u->gradients + unit_own(u) * x->run.wide_bytes;
 
   x->b->reduce_scatter(x->b, comm_of(x, u), s, u->gradients, own, u->part, wide);
-  if (u->zero == 1)
+  if (u->states->gradient_parts == 1)
     return;
   x->b->add_wide(x->b, s, u->part, own, u->own_gradients);
   memory_release(&x->memory, s, g_steal_pointer(&u->gradients));
@@ -45,7 +45,7 @@ static void scatter_unit(Exec *x, Unit *u, BackendStream *s)
 void work_reduce(Exec *x, int task, BackendStream *s)
 {
   for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
-    if (u->zero == 0)
+    if (u->states->optimizer_parts == 1)
       x->b->all_reduce(x->b, comm_of(x, u), s, u->gradients, u->n, exec_wide(x->b->dtype), EXEC_SUM);
     else
       scatter_unit(x, u, s);
@@ -136,7 +136,7 @@ static void add_square(Exec *x, const Unit *u, const Param *p, char *gradient, g
 {
   Stretch *stretch = data;
   gboolean twice = p->copy || (x->copies && x->row > x->program->n_rows - 1 - x->row) ||
-                   (p->replicated && x->shape.tp_rank > 0) || (u->zero == 0 && u->group.rank > 0);
+                   (p->replicated && x->shape.tp_rank > 0) || (u->states->optimizer_parts == 1 && u->number > 0);
 
   if (twice)
     return;
@@ -187,7 +187,7 @@ static void update(Exec *x, Unit *u, BackendStream *s)
   else
     x->b->adam(x->b, s, &a);
   if (u->gradients)
-    x->b->zero(x->b, s, u->gradients, u->part * (u->zero > 0 ? u->group.size : 1) * x->run.wide_bytes);
+    x->b->zero(x->b, s, u->gradients, unit_size(u) * x->run.wide_bytes);
   else
     x->b->zero(x->b, s, u->own_gradients, u->part * x->run.wide_bytes);
 }
