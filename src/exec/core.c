@@ -78,57 +78,57 @@ void core_unpack(const LayerRun *r, const Core *c, void *dkv, void *dqkv)
 
 /* The queries and keys of a block that see each other; `skip`: rows of a sequence
  * before its first query. */
-static ExecAttention block_of(const LayerRun *r, const Core *c, void *const *kept, const void *kv, int from, int *skip)
+static ExecAttention block_of(const LayerRun *r, const Core *c, void *const *kept, const CoreBlock *block, int *skip)
 {
   ExecAttention a = core_attention(r, c, r->shape.seq, kept);
   int half = r->shape.seq / 2;
 
-  a.k = kv;
-  a.v = core_at(r, kv, c->kv);
+  a.k = block->kv;
+  a.v = core_at(r, block->kv, c->kv);
   a.ld_kv = 2 * c->kv;
   *skip = 0;
-  if (a.causal && from < r->shape.cp_rank)
+  if (a.causal && block->from < r->shape.cp_rank)
     a.kv_len = half;
-  else if (a.causal && from > r->shape.cp_rank) {
+  else if (a.causal && block->from > r->shape.cp_rank) {
     a.q_len -= half;
     *skip = half;
   }
-  a.causal = a.causal && from == r->shape.cp_rank;
+  a.causal = a.causal && block->from == r->shape.cp_rank;
   a.q = core_at(r, a.q, (gsize)*skip * a.ld_q);
   a.context = core_at(r, a.context, (gsize)*skip * c->q);
   a.lse = (char *)a.lse + *skip * r->wide_bytes;
   return a;
 }
 
-void core_block_forward(const LayerRun *r, const Core *c, void **kept, const void *kv, int from)
+void core_block_forward(const LayerRun *r, const Core *c, void **kept, const CoreBlock *block)
 {
   int skip;
-  ExecAttention own = block_of(r, c, kept, kv, from, &skip), block = own;
+  ExecAttention own = block_of(r, c, kept, block, &skip), other = own;
 
-  if (from == r->shape.cp_rank) {
+  if (block->from == r->shape.cp_rank) {
     r->b->attention_forward(r->b, r->s, &own);
     return;
   }
   void *context = run_buffer(r, (gsize)r->shape.tokens * c->q);
   void *lse = memory_alloc(r->memory, r->s, PART_BUFFERS, (gsize)c->heads * r->shape.tokens * r->wide_bytes);
-  block.context = core_at(r, context, (gsize)skip * c->q);
-  block.lse = (char *)lse + skip * r->wide_bytes;
-  r->b->attention_forward(r->b, r->s, &block);
-  r->b->attention_merge(r->b, r->s, &own, block.context, block.lse);
+  other.context = core_at(r, context, (gsize)skip * c->q);
+  other.lse = (char *)lse + skip * r->wide_bytes;
+  r->b->attention_forward(r->b, r->s, &other);
+  r->b->attention_merge(r->b, r->s, &own, other.context, other.lse);
   run_drop(r, &context);
   run_drop(r, &lse);
 }
 
-void core_block_backward(const LayerRun *r, const Core *c, void **kept, const void *kv, int from, const void *dcontext,
-                         void *dqkv, void *dkv)
+void core_block_backward(const LayerRun *r, const Core *c, void **kept, const CoreBlock *block, const void *dcontext,
+                         void *dqkv)
 {
   int skip;
-  ExecAttention a = block_of(r, c, kept, kv, from, &skip);
+  ExecAttention a = block_of(r, c, kept, block, &skip);
 
   a.dcontext = core_at(r, dcontext, (gsize)skip * c->q);
   a.dq = core_at(r, dqkv, (gsize)skip * c->qkv);
-  a.dk = dkv;
-  a.dv = core_at(r, dkv, c->kv);
+  a.dk = block->dkv;
+  a.dv = core_at(r, block->dkv, c->kv);
   a.add = TRUE;
   r->b->attention_backward(r->b, r->s, &a);
 }

@@ -34,6 +34,13 @@ typedef struct {
   gboolean again; /* made again: QKV is laid out as the first time left it */
 } Core;
 
+/* Packed keys and values of a rank, and their gradients. */
+typedef struct {
+  int from;
+  const void *kv;
+  void *dkv;
+} CoreBlock;
+
 typedef struct {
   void (*forward)(const LayerRun *r, const Core *c, void **kept);
   /* dqkv has the layout of rows of q, k and v of this rank's tokens. */
@@ -54,11 +61,11 @@ void *core_pack(const LayerRun *r, const Core *c, const void *qkv);
 void core_unpack(const LayerRun *r, const Core *c, void *dkv, void *dqkv); /* takes dkv over */
 gsize core_pack_size(const LayerRun *r, const Core *c); /* elements */
 
-/* The block of this rank's queries and the packed keys of rank `from`; the own
- * block comes first and is written, others are merged. Gradients are added. */
-void core_block_forward(const LayerRun *r, const Core *c, void **kept, const void *kv, int from);
-void core_block_backward(const LayerRun *r, const Core *c, void **kept, const void *kv, int from, const void *dcontext,
-                         void *dqkv, void *dkv);
+/* This rank's queries on a block; the own block comes first and is written,
+ * others are merged. Gradients are added. */
+void core_block_forward(const LayerRun *r, const Core *c, void **kept, const CoreBlock *block);
+void core_block_backward(const LayerRun *r, const Core *c, void **kept, const CoreBlock *block, const void *dcontext,
+                         void *dqkv);
 
 static inline void *core_at(const LayerRun *r, const void *x, gsize elements)
 {

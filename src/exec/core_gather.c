@@ -18,7 +18,7 @@ static void forward(const LayerRun *r, const Core *c, void **kept)
 
   for (int i = 0; i < r->shape.cp; i++) {
     int from = (r->shape.cp_rank + i) % r->shape.cp;
-    core_block_forward(r, c, kept, core_at(r, all, from * n), from);
+    core_block_forward(r, c, kept, &(CoreBlock) { from, core_at(r, all, from * n), NULL });
   }
   run_drop(r, &all);
 }
@@ -32,7 +32,8 @@ static void backward(const LayerRun *r, const Core *c, void **kept, const void *
   r->b->zero(r->b, r->s, dqkv, (gsize)r->shape.tokens * c->qkv * r->bytes);
   r->b->zero(r->b, r->s, sums, n * cp * r->bytes);
   for (int from = 0; from < cp; from++)
-    core_block_backward(r, c, kept, core_at(r, all, from * n), from, dcontext, dqkv, core_at(r, sums, from * n));
+    core_block_backward(r, c, kept, &(CoreBlock) { from, core_at(r, all, from * n), core_at(r, sums, from * n) },
+                        dcontext, dqkv);
   run_drop(r, &all);
   own = run_buffer(r, n);
   exchange_reduce_scatter(r, GROUP_CONTEXT, sums, own, n, r->b->dtype);

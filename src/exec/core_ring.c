@@ -29,7 +29,7 @@ static void forward(const LayerRun *r, const Core *c, void **kept)
 
   for (int step = 0; step < r->shape.cp; step++) {
     void *next = step < r->shape.cp - 1 ? pass_on(r, kv, n) : NULL;
-    core_block_forward(r, c, kept, kv, owner(r, step));
+    core_block_forward(r, c, kept, &(CoreBlock) { owner(r, step), kv, NULL });
     if (next)
       exchange_wait(r, GROUP_CONTEXT);
     run_drop(r, &kv);
@@ -48,7 +48,7 @@ static void backward(const LayerRun *r, const Core *c, void **kept, const void *
     void *next = step < r->shape.cp - 1 ? pass_on(r, kv, n) : NULL;
     void *sums = passed ? pass_on(r, passed, n) : NULL, *dkv = run_buffer(r, n);
     r->b->zero(r->b, r->s, dkv, n * r->bytes);
-    core_block_backward(r, c, kept, kv, owner(r, step), dcontext, dqkv, dkv);
+    core_block_backward(r, c, kept, &(CoreBlock) { owner(r, step), kv, dkv }, dcontext, dqkv);
     exchange_wait(r, GROUP_CONTEXT);
     if (sums)
       r->b->add(r->b, r->s, n, sums, dkv);
