@@ -188,69 +188,82 @@ static void *return_copies(const LayerRun *r, const Experts *w, const Visits *v,
 }
 
 /* A product of each expert's weights with its copies. */
-typedef void (*Product)(const LayerRun *r, int rows, int in, int out, const void *a, const void *b, void *c);
+typedef void (*Product)(const LayerRun *r, LinearSize z, const void *a, const void *b, void *c);
 
-static void forward_product(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, void *y)
+static void forward_product(const LayerRun *r, LinearSize z, const void *x, const void *w, void *y)
 {
-  linear_forward(r, rows, in, out, x, w, NULL, y);
+  linear_forward(r, z, x, w, NULL, y);
 }
 
-static void weight_product(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw)
+static void weight_product(const LayerRun *r, LinearSize z, const void *x, const void *dy, void *dw)
 {
-  linear_weight(r, rows, in, out, x, dy, dw, NULL);
+  linear_weight(r, z, x, dy, dw, NULL);
 }
 
-/* Bytes from an expert's part of an argument to the next copy's, or to the next expert's. */
+/* An argument of all experts, with the bytes from an expert's part to the next copy's, or to the next expert's. */
 typedef struct {
+  const void *all;
   gsize copy, expert;
-} Step;
+} Argument;
 
-static char *at(const void *x, Step step, int copy, int expert)
+static void *part_of(const Argument *a, int copy, int expert)
 {
-  return (char *)x + copy * step.copy + expert * step.expert;
+  return (char *)a->all + copy * a->copy + expert * a->expert;
 }
 
-static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Product product, int in, int out,
-                        const void *a, Step sa, const void *b, Step sb, void *c, Step sc)
+/* Of an expert's products; rows are each expert's own. */
+static LinearSize up_size(const LayerRun *r, const Experts *w)
+{
+  return (LinearSize) { .in = r->shape.hidden, .out = w->up };
+}
+
+static LinearSize down_size(const LayerRun *r, const Experts *w)
+{
+  return (LinearSize) { .in = w->ffn, .out = r->shape.hidden };
+}
+
+static void each_expert(const LayerRun *r, const Experts *w, const Visits *v, Product product, LinearSize z,
+                        const Argument a[3])
 {
   const int32_t *first = v->first;
 
   for (int e = 0; e < w->local; e++) {
-    int i = first[e], n = first[e + 1] - i;
-    if (n > 0)
-      product(r, n, in, out, at(a, sa, i, e), at(b, sb, i, e), at(c, sc, i, e));
+    int i = first[e];
+    z.rows = first[e + 1] - i;
+    if (z.rows > 0)
+      product(r, z, part_of(&a[0], i, e), part_of(&a[1], i, e), part_of(&a[2], i, e));
   }
 }
 
-static Step by_copy(const LayerRun *r, int width)
+static Argument by_copy(const LayerRun *r, const void *all, int width)
 {
-  return (Step) { .copy = width * r->bytes };
+  return (Argument) { all, .copy = width * r->bytes };
 }
 
-static Step by_expert(int in, int out, gsize bytes)
+static Argument by_expert(const void *all, LinearSize z, gsize bytes)
 {
-  return (Step) { .expert = (gsize)in * out * bytes };
+  return (Argument) { all, .expert = (gsize)z.in * z.out * bytes };
 }
 
-static void experts_forward(const LayerRun *r, const Experts *w, const Visits *v, int in, int out, const void *x,
-                    const void *weights, void *y)
+static void experts_forward(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *x,
+                            const void *weights, void *y)
 {
-  each_expert(r, w, v, forward_product, in, out, x, by_copy(r, in), weights, by_expert(in, out, r->bytes), y,
-              by_copy(r, out));
+  each_expert(r, w, v, forward_product, z,
+              (Argument[]) { by_copy(r, x, z.in), by_expert(weights, z, r->bytes), by_copy(r, y, z.out) });
 }
 
-static void experts_input(const LayerRun *r, const Experts *w, const Visits *v, int in, int out, const void *dy,
-                    const void *weights, void *dx)
+static void experts_input(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *dy,
+                          const void *weights, void *dx)
 {
-  each_expert(r, w, v, linear_input, in, out, dy, by_copy(r, out), weights, by_expert(in, out, r->bytes), dx,
-              by_copy(r, in));
+  each_expert(r, w, v, linear_input, z,
+              (Argument[]) { by_copy(r, dy, z.out), by_expert(weights, z, r->bytes), by_copy(r, dx, z.in) });
 }
 
-static void experts_weight(const LayerRun *r, const Experts *w, const Visits *v, int in, int out, const void *x,
-                    const void *dy, void *dweights)
+static void experts_weight(const LayerRun *r, const Experts *w, const Visits *v, LinearSize z, const void *x,
+                           const void *dy, void *dweights)
 {
-  each_expert(r, w, v, weight_product, in, out, x, by_copy(r, in), dy, by_copy(r, out), dweights,
-              by_expert(in, out, r->wide_bytes));
+  each_expert(r, w, v, weight_product, z,
+              (Argument[]) { by_copy(r, x, z.in), by_copy(r, dy, z.out), by_expert(dweights, z, r->wide_bytes) });
 }
 
 /* What shared experts make of rows, summed over ranks but where the routed experts' part is still to be, too. */
@@ -269,12 +282,14 @@ static void *shared_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
     return NULL;
   void *in = w->path ? rows_gather(r, kept[NORM2], hidden) : all;
   kept[SHARED_UP] = run_keep(r, (gsize)tokens * w->shared_up);
-  linear_forward(r, tokens, hidden, w->shared_up, in, lw->weight[BLOCK_SHARED_UP], NULL, kept[SHARED_UP]);
+  linear_forward(r, (LinearSize) { tokens, hidden, w->shared_up }, in, lw->weight[BLOCK_SHARED_UP], NULL,
+                 kept[SHARED_UP]);
   rows_ungather(r, in, all);
   kept[SHARED_ACT] = run_keep(r, (gsize)tokens * w->shared);
   activate(r, lw->spec, tokens, w->shared, kept[SHARED_UP], kept[SHARED_ACT]);
   void *out = run_buffer(r, (gsize)tokens * hidden);
-  linear_forward(r, tokens, w->shared, hidden, kept[SHARED_ACT], lw->weight[BLOCK_SHARED_DOWN], NULL, out);
+  linear_forward(r, (LinearSize) { tokens, w->shared, hidden }, kept[SHARED_ACT], lw->weight[BLOCK_SHARED_DOWN], NULL,
+                 out);
   return shared_rows(r, w, out);
 }
 
@@ -317,11 +332,11 @@ static void *routed_forward(const LayerRun *r, const LayerWeights *lw, LayerStat
   rows_ungather(r, rows, in);
   kept[EXPERT_IN] = send_copies(r, w, &v, copies, r->kept_as);
   kept[UP] = run_keep(r, (gsize)v.copies * w->up);
-  experts_forward(r, w, &v, hidden, w->up, kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
+  experts_forward(r, w, &v, up_size(r, w), kept[EXPERT_IN], lw->weight[BLOCK_UP], kept[UP]);
   kept[ACT] = run_keep(r, (gsize)v.copies * w->ffn);
   activate(r, lw->spec, v.copies, w->ffn, kept[UP], kept[ACT]);
   void *out = run_buffer(r, (gsize)v.copies * hidden);
-  experts_forward(r, w, &v, w->ffn, hidden, kept[ACT], lw->weight[BLOCK_DOWN], out);
+  experts_forward(r, w, &v, down_size(r, w), kept[ACT], lw->weight[BLOCK_DOWN], out);
   kept[EXPERT_OUT] = return_copies(r, w, &v, out, r->kept_as);
   visits_clear(&v);
   void *all = run_buffer(r, (gsize)seen.rows * hidden);
@@ -355,12 +370,12 @@ static void *shared_input(const LayerRun *r, const LayerWeights *lw, LayerState 
   if (w->shared == 0)
     return NULL;
   void *dact = run_buffer(r, (gsize)tokens * w->shared);
-  linear_input(r, tokens, w->shared, hidden, kept[D_DOWN], lw->weight[BLOCK_SHARED_DOWN], dact);
+  linear_input(r, (LinearSize) { tokens, w->shared, hidden }, kept[D_DOWN], lw->weight[BLOCK_SHARED_DOWN], dact);
   kept[D_SHARED_UP] = run_buffer(r, (gsize)tokens * w->shared_up);
   activate_backward(r, lw->spec, tokens, w->shared, kept[SHARED_UP], dact, kept[D_SHARED_UP]);
   run_drop(r, &dact);
   void *part = run_buffer(r, (gsize)tokens * hidden);
-  linear_input(r, tokens, hidden, w->shared_up, kept[D_SHARED_UP], lw->weight[BLOCK_SHARED_UP], part);
+  linear_input(r, (LinearSize) { tokens, hidden, w->shared_up }, kept[D_SHARED_UP], lw->weight[BLOCK_SHARED_UP], part);
   return shared_rows(r, w, part);
 }
 
@@ -390,12 +405,12 @@ static void *input_experts(const LayerRun *r, const LayerWeights *lw, LayerState
 
   kept[D_EXPERT_OUT] = send_copies(r, w, v, dcopies, PART_BUFFERS);
   void *dact = run_buffer(r, (gsize)v->copies * w->ffn);
-  experts_input(r, w, v, w->ffn, hidden, kept[D_EXPERT_OUT], lw->weight[BLOCK_DOWN], dact);
+  experts_input(r, w, v, down_size(r, w), kept[D_EXPERT_OUT], lw->weight[BLOCK_DOWN], dact);
   kept[D_UP] = run_buffer(r, (gsize)v->copies * w->up);
   activate_backward(r, lw->spec, v->copies, w->ffn, kept[UP], dact, kept[D_UP]);
   run_drop(r, &dact);
   void *din = run_buffer(r, (gsize)v->copies * hidden);
-  experts_input(r, w, v, hidden, w->up, kept[D_UP], lw->weight[BLOCK_UP], din);
+  experts_input(r, w, v, up_size(r, w), kept[D_UP], lw->weight[BLOCK_UP], din);
   return return_copies(r, w, v, din, PART_BUFFERS);
 }
 
@@ -415,7 +430,7 @@ static void *input_routed(const LayerRun *r, const LayerWeights *lw, LayerState 
   visits_clear(&v);
   all = routed_rows(r, w, all, hidden, r->b->dtype);
   void *dnorm = run_buffer(r, n);
-  linear_input(r, w->rows, hidden, w->experts, state->kept[D_LOGITS], lw->weight[BLOCK_ROUTER], dnorm);
+  linear_input(r, (LinearSize) { w->rows, hidden, w->experts }, state->kept[D_LOGITS], lw->weight[BLOCK_ROUTER], dnorm);
   r->b->add(r->b, r->s, n, all, dnorm);
   run_drop(r, &all);
   return dnorm;
@@ -428,8 +443,7 @@ static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state,
   void *shared = shared_input(r, lw, state, &w);
   void *dnorm = sum_parts(r, &w, input_routed(r, lw, state, &w, w.path ? dx : kept[D_DOWN]), shared);
 
-  norm_backward(r, kept[X2], lw->weight[BLOCK_NORM2], kept[STATS2], dnorm, dx, lw->gradient[BLOCK_NORM2],
-                lw->gradient[BLOCK_NORM2_BIAS]);
+  norm_backward(r, lw, BLOCK_NORM2, kept[X2], kept[STATS2], dnorm, dx);
   run_drop(r, &dnorm);
   return dx;
 }
@@ -441,9 +455,11 @@ static void shared_weight(const LayerRun *r, const LayerWeights *lw, LayerState 
 
   if (w->shared == 0)
     return;
-  linear_weight(r, tokens, w->shared, hidden, kept[SHARED_ACT], kept[D_DOWN], lw->gradient[BLOCK_SHARED_DOWN], NULL);
+  linear_weight(r, (LinearSize) { tokens, w->shared, hidden }, kept[SHARED_ACT], kept[D_DOWN],
+                lw->gradient[BLOCK_SHARED_DOWN], NULL);
   void *in = w->path ? rows_gather(r, kept[NORM2], hidden) : all;
-  linear_weight(r, tokens, hidden, w->shared_up, in, kept[D_SHARED_UP], lw->gradient[BLOCK_SHARED_UP], NULL);
+  linear_weight(r, (LinearSize) { tokens, hidden, w->shared_up }, in, kept[D_SHARED_UP], lw->gradient[BLOCK_SHARED_UP],
+                NULL);
   rows_ungather(r, in, all);
 }
 
@@ -456,10 +472,10 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 
   shared_weight(r, lw, state, &w, in);
   visits_load(state, &w, &v);
-  experts_weight(r, &w, &v, w.ffn, hidden, kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
-  experts_weight(r, &w, &v, hidden, w.up, kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
+  experts_weight(r, &w, &v, down_size(r, &w), kept[ACT], kept[D_EXPERT_OUT], lw->gradient[BLOCK_DOWN]);
+  experts_weight(r, &w, &v, up_size(r, &w), kept[EXPERT_IN], kept[D_UP], lw->gradient[BLOCK_UP]);
   visits_clear(&v);
-  linear_weight(r, w.rows, hidden, w.experts, in, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER], NULL);
+  linear_weight(r, (LinearSize) { w.rows, hidden, w.experts }, in, kept[D_LOGITS], lw->gradient[BLOCK_ROUTER], NULL);
   rows_ungather(r, in, kept[NORM2]);
 }
 

@@ -26,11 +26,12 @@ static void *forward(const LayerRun *r, const LayerWeights *lw, LayerState *stat
   kept[UP] = run_keep(r, (gsize)tokens * up);
   kept[ACT] = run_keep(r, (gsize)tokens * ffn);
   if (lw->spec->ffn.kind == MLP_SWIGLU) {
-    linear_forward(r, tokens, hidden, up, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS], kept[UP]);
+    linear_forward(r, (LinearSize) { tokens, hidden, up }, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS],
+                   kept[UP]);
     activate(r, lw->spec, tokens, ffn, kept[UP], kept[ACT]);
   } else
-    linear_forward_gelu(r, tokens, hidden, up, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS], kept[UP],
-                        kept[ACT]);
+    linear_forward_gelu(r, (LinearSize) { tokens, hidden, up }, in, lw->weight[BLOCK_UP], lw->weight[BLOCK_UP_BIAS],
+                        kept[UP], kept[ACT]);
   rows_ungather(r, in, kept[NORM2]);
   return half_join(r, ffn, kept[ACT], lw->weight[BLOCK_DOWN], lw->weight[BLOCK_DOWN_BIAS], kept[X2]);
 }
@@ -43,11 +44,11 @@ static void *input_up(const LayerRun *r, const LayerWeights *lw, int ffn, void *
 
   if (lw->spec->ffn.kind != MLP_SWIGLU) {
     dup = run_buffer(r, (gsize)tokens * ffn);
-    linear_input_gelu(r, tokens, ffn, hidden, dy, lw->weight[BLOCK_DOWN], inner, dup);
+    linear_input_gelu(r, (LinearSize) { tokens, ffn, hidden }, dy, lw->weight[BLOCK_DOWN], inner, dup);
     return dup;
   }
   void *dact = run_buffer(r, (gsize)tokens * ffn);
-  linear_input(r, tokens, ffn, hidden, dy, lw->weight[BLOCK_DOWN], dact);
+  linear_input(r, (LinearSize) { tokens, ffn, hidden }, dy, lw->weight[BLOCK_DOWN], dact);
   dup = run_buffer(r, (gsize)tokens * up_width(lw->spec, ffn));
   activate_backward(r, lw->spec, tokens, ffn, inner, dact, dup);
   run_drop(r, &dact);
@@ -68,7 +69,7 @@ static void *input(const LayerRun *r, const LayerWeights *lw, LayerState *state,
 
   kept[D_UP] = input_up(r, lw, ffn, kept[UP], kept[D_DOWN]);
   void *dnorm = run_buffer(r, (gsize)tokens * hidden);
-  linear_input(r, tokens, hidden, up, kept[D_UP], lw->weight[BLOCK_UP], dnorm);
+  linear_input(r, (LinearSize) { tokens, hidden, up }, kept[D_UP], lw->weight[BLOCK_UP], dnorm);
   half_behind_norm(r, lw, state, BLOCK_NORM2, dnorm, weight_up, dx);
   return dx;
 }
@@ -78,8 +79,8 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   int ffn = ffn_width(&r->shape, lw->spec);
   void **kept = state->kept;
 
-  linear_weight(r, r->shape.tokens, ffn, r->shape.hidden, kept[ACT], kept[D_DOWN], lw->gradient[BLOCK_DOWN],
-                lw->gradient[BLOCK_DOWN_BIAS]);
+  linear_weight(r, (LinearSize) { r->shape.tokens, ffn, r->shape.hidden }, kept[ACT], kept[D_DOWN],
+                lw->gradient[BLOCK_DOWN], lw->gradient[BLOCK_DOWN_BIAS]);
   if (!r->overlaps)
     weight_up(r, lw, state);
 }

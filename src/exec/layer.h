@@ -187,19 +187,22 @@ void params_norm(const LayerShape *shape, int layer, int slot, GArray *params);
 Param param_matrix(int layer, int slot, int cols, double deviation);
 void params_add(GArray *params, Param p);
 
+/* Of a product: x has rows x in, y rows x out. */
+typedef struct {
+  int rows, in, out;
+} LinearSize;
+
 /* y = x w^T + bias; dx = dy w; dw += dy^T x, dbias += columns of dy. */
-void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
-                    void *y);
+void linear_forward(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *y);
 /* GELU behind it, of what goes to `inner`; `added` to it. */
-void linear_forward_gelu(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
-                         void *inner, void *y);
-void linear_forward_added(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+void linear_forward_gelu(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *inner,
+                         void *y);
+void linear_forward_added(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias,
                           const void *added, void *y);
-void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx);
+void linear_input(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *dx);
 /* dx is taken through the GELU of `inner` before. */
-void linear_input_gelu(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *inner,
-                       void *dx);
-void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias);
+void linear_input_gelu(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *inner, void *dx);
+void linear_weight(const LayerRun *r, LinearSize z, const void *x, const void *dy, void *dw, void *dbias);
 
 /* The backend's collectives on the stream of the passes; their time there counts as exposed. */
 void exchange_all_reduce(const LayerRun *r, Group g, void *x, gsize n, ExecType type, ExecReduce op);
@@ -230,9 +233,10 @@ typedef void (*WeightGradient)(const LayerRun *r, const LayerWeights *lw, LayerS
 void *rows_sum_beside(const LayerRun *r, void *partial, WeightGradient weight, const LayerWeights *lw,
                       LayerState *state);
 
-/* A norm of this rank's rows with the model's kind. `stats` has 2 rows elements. */
-void norm_forward(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats, void *y);
-void norm_backward(const LayerRun *r, const void *x, const void *weight, void *stats, const void *dy, void *dx,
-                   void *dweight, void *dbias); /* dx += */
+/* A norm of this rank's rows with the model's kind; its weight is in the slot, its bias in the next. `stats` has 2 rows
+ * elements. */
+void norm_forward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, void *y);
+void norm_backward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, const void *dy,
+                   void *dx); /* dx += */
 
 #endif

@@ -106,7 +106,7 @@ void norm_input(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 
   kept[STATS2] = run_keep_wide(r, 2 * r->shape.rows);
   kept[NORM2] = run_keep(r, (gsize)r->shape.rows * r->shape.hidden);
-  norm_forward(r, kept[X2], lw->weight[BLOCK_NORM2], lw->weight[BLOCK_NORM2_BIAS], kept[STATS2], kept[NORM2]);
+  norm_forward(r, lw, BLOCK_NORM2, kept[X2], kept[STATS2], kept[NORM2]);
 }
 
 void *half_residual(const LayerRun *r, void *y, const void *bias, const void *x)
@@ -124,10 +124,10 @@ void *half_join(const LayerRun *r, int in, const void *rows, const void *weight,
   void *out = run_buffer(r, (gsize)tokens * hidden);
 
   if (r->shape.tp > 1) {
-    linear_forward(r, tokens, in, hidden, rows, weight, NULL, out);
+    linear_forward(r, (LinearSize) { tokens, in, hidden }, rows, weight, NULL, out);
     return half_residual(r, rows_sum(r, out), bias, x);
   }
-  linear_forward_added(r, tokens, in, hidden, rows, weight, bias, x, out);
+  linear_forward_added(r, (LinearSize) { tokens, in, hidden }, rows, weight, bias, x, out);
   memory_retag(r->memory, out, r->kept_as);
   return out;
 }
@@ -140,10 +140,11 @@ static void *half_attention(const LayerRun *r, const LayerWeights *lw, LayerStat
 
   kept[STATS1] = run_keep_wide(r, 2 * r->shape.rows);
   kept[NORM1] = run_keep(r, (gsize)r->shape.rows * hidden);
-  norm_forward(r, kept[X], lw->weight[BLOCK_NORM1], lw->weight[BLOCK_NORM1_BIAS], kept[STATS1], kept[NORM1]);
+  norm_forward(r, lw, BLOCK_NORM1, kept[X], kept[STATS1], kept[NORM1]);
   void *in = rows_gather(r, kept[NORM1], hidden);
   kept[QKV] = run_keep(r, (gsize)tokens * c.qkv);
-  linear_forward(r, tokens, hidden, c.qkv, in, lw->weight[BLOCK_QKV], lw->weight[BLOCK_QKV_BIAS], kept[QKV]);
+  linear_forward(r, (LinearSize) { tokens, hidden, c.qkv }, in, lw->weight[BLOCK_QKV], lw->weight[BLOCK_QKV_BIAS],
+                 kept[QKV]);
   rows_ungather(r, in, kept[NORM1]);
   rotate(r, &c, kept[QKV], 1);
   kept[CONTEXT] = run_keep(r, (gsize)tokens * c.q);
@@ -176,8 +177,7 @@ void half_behind_norm(const LayerRun *r, const LayerWeights *lw, LayerState *sta
   void *dnorm = rows_sum_beside(r, partial, weight, lw, state), **kept = state->kept;
   gboolean first = slot == BLOCK_NORM1;
 
-  norm_backward(r, kept[first ? X : X2], lw->weight[slot], kept[first ? STATS1 : STATS2], dnorm, dx,
-                lw->gradient[slot], lw->gradient[slot + 1]);
+  norm_backward(r, lw, slot, kept[first ? X : X2], kept[first ? STATS1 : STATS2], dnorm, dx);
   run_drop(r, &dnorm);
 }
 
@@ -193,13 +193,13 @@ static void *input_attention(const LayerRun *r, const LayerWeights *lw, LayerSta
   void **kept = state->kept, *dx = half_split(r, dy, &kept[D_PROJECTION]);
   void *dcontext = run_buffer(r, (gsize)tokens * c.q);
 
-  linear_input(r, tokens, c.q, hidden, kept[D_PROJECTION], lw->weight[BLOCK_PROJECTION], dcontext);
+  linear_input(r, (LinearSize) { tokens, c.q, hidden }, kept[D_PROJECTION], lw->weight[BLOCK_PROJECTION], dcontext);
   kept[D_QKV] = run_buffer(r, (gsize)tokens * c.qkv);
   core_backward(r, &c, &kept[QKV], dcontext, kept[D_QKV]);
   run_drop(r, &dcontext);
   rotate(r, &c, kept[D_QKV], -1);
   void *dnorm = run_buffer(r, (gsize)tokens * hidden);
-  linear_input(r, tokens, hidden, c.qkv, kept[D_QKV], lw->weight[BLOCK_QKV], dnorm);
+  linear_input(r, (LinearSize) { tokens, hidden, c.qkv }, kept[D_QKV], lw->weight[BLOCK_QKV], dnorm);
   half_behind_norm(r, lw, state, BLOCK_NORM1, dnorm, weight_qkv, dx);
   return dx;
 }
@@ -218,7 +218,8 @@ void weight_column(const LayerRun *r, const LayerWeights *lw, int slot, int out,
 {
   void *in = rows_gather(r, x, r->shape.hidden);
 
-  linear_weight(r, r->shape.tokens, r->shape.hidden, out, in, dy, lw->gradient[slot], lw->gradient[slot + 1]);
+  linear_weight(r, (LinearSize) { r->shape.tokens, r->shape.hidden, out }, in, dy, lw->gradient[slot],
+                lw->gradient[slot + 1]);
   rows_ungather(r, in, x);
 }
 
@@ -228,7 +229,7 @@ static void weight(const LayerRun *r, const LayerWeights *lw, LayerState *state)
   void **kept = state->kept;
 
   feed_forward_of(lw->spec)->weight(r, lw, state);
-  linear_weight(r, r->shape.tokens, c.q, r->shape.hidden, kept[CONTEXT], kept[D_PROJECTION],
+  linear_weight(r, (LinearSize) { r->shape.tokens, c.q, r->shape.hidden }, kept[CONTEXT], kept[D_PROJECTION],
                 lw->gradient[BLOCK_PROJECTION], lw->gradient[BLOCK_PROJECTION_BIAS]);
   if (!r->overlaps)
     weight_qkv(r, lw, state);

@@ -77,11 +77,11 @@ static void *forward(const LayerRun *r, const LayerWeights *w, LayerState *state
   kept[X] = x;
   kept[STATS] = run_keep_wide(r, 2 * shape->rows);
   kept[NORM] = run_keep(r, (gsize)shape->rows * shape->hidden);
-  norm_forward(r, x, w->weight[HEAD_NORM], w->weight[HEAD_NORM_BIAS], kept[STATS], kept[NORM]);
+  norm_forward(r, w, HEAD_NORM, x, kept[STATS], kept[NORM]);
   void *in = rows_gather(r, kept[NORM], shape->hidden);
   kept[LOGITS] = run_keep(r, (gsize)tokens * width);
-  linear_forward(r, tokens, shape->hidden, width, in, w->weight[HEAD_LOGITS], w->weight[HEAD_LOGITS_BIAS],
-                 kept[LOGITS]);
+  linear_forward(r, (LinearSize) { tokens, shape->hidden, width }, in, w->weight[HEAD_LOGITS],
+                 w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
   rows_ungather(r, in, kept[NORM]);
   kept[SOFTMAX] = run_keep_wide(r, 3 * tokens);
   ExecLoss loss = loss_of(r, state);
@@ -96,7 +96,7 @@ static void weight_logits(const LayerRun *r, const LayerWeights *w, LayerState *
   const LayerShape *shape = &r->shape;
   void *in = rows_gather(r, state->kept[NORM], shape->hidden);
 
-  linear_weight(r, shape->tokens, shape->hidden, shape->vocab_rows, in, state->kept[LOGITS],
+  linear_weight(r, (LinearSize) { shape->tokens, shape->hidden, shape->vocab_rows }, in, state->kept[LOGITS],
                 w->gradient[HEAD_LOGITS], w->gradient[HEAD_LOGITS_BIAS]);
   rows_ungather(r, in, state->kept[NORM]);
 }
@@ -111,12 +111,11 @@ static void *input(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   g_assert(!dy);
   r->b->loss_backward(r->b, r->s, &loss, r->loss_scale * r->token_share);
   void *dnorm = run_buffer(r, (gsize)tokens * shape->hidden);
-  linear_input(r, tokens, shape->hidden, width, state->kept[LOGITS], w->weight[HEAD_LOGITS], dnorm);
+  linear_input(r, (LinearSize) { tokens, shape->hidden, width }, state->kept[LOGITS], w->weight[HEAD_LOGITS], dnorm);
   dnorm = rows_sum_beside(r, dnorm, weight_logits, w, state);
   void *dx = run_buffer(r, n);
   r->b->zero(r->b, r->s, dx, n * r->bytes);
-  norm_backward(r, state->kept[X], w->weight[HEAD_NORM], state->kept[STATS], dnorm, dx, w->gradient[HEAD_NORM],
-                w->gradient[HEAD_NORM_BIAS]);
+  norm_backward(r, w, HEAD_NORM, state->kept[X], state->kept[STATS], dnorm, dx);
   run_drop(r, &dnorm);
   state_drop(r, state, 1u << X | 1u << STATS | 1u << SOFTMAX);
   return dx;

@@ -27,7 +27,7 @@ void *spread_norm(const LayerRun *r, const LayerWeights *w, LayerState *state, v
 
   state->kept[X] = x;
   state->kept[STATS] = run_keep_wide(r, 2 * r->shape.rows);
-  norm_forward(r, x, w->weight[HEAD_NORM], w->weight[HEAD_NORM_BIAS], state->kept[STATS], y);
+  norm_forward(r, w, HEAD_NORM, x, state->kept[STATS], y);
   return y;
 }
 
@@ -37,8 +37,7 @@ void *spread_norm_backward(const LayerRun *r, const LayerWeights *w, LayerState 
   void *dx = run_buffer(r, n);
 
   r->b->zero(r->b, r->s, dx, n * r->bytes);
-  norm_backward(r, state->kept[X], w->weight[HEAD_NORM], state->kept[STATS], dy, dx, w->gradient[HEAD_NORM],
-                w->gradient[HEAD_NORM_BIAS]);
+  norm_backward(r, w, HEAD_NORM, state->kept[X], state->kept[STATS], dy, dx);
   run_drop(r, &dy);
   state_drop(r, state, ~0u);
   return dx;
@@ -69,8 +68,8 @@ static void *input_part(const LayerRun *r, const LayerWeights *w, const LayerSta
 {
   void *part = run_buffer(r, (gsize)r->shape.tokens * r->shape.hidden);
 
-  linear_input(r, r->shape.tokens, r->shape.hidden, r->shape.vocab_rows, state->kept[LOGITS], table_of(w->weight),
-               part);
+  linear_input(r, (LinearSize) { r->shape.tokens, r->shape.hidden, r->shape.vocab_rows }, state->kept[LOGITS],
+               table_of(w->weight), part);
   return rows_sum(r, part);
 }
 
@@ -92,7 +91,8 @@ void spread_logits(const LayerRun *r, const LayerWeights *w, LayerState *state, 
   memory_retag(r->memory, normed, r->kept_as);
   void *in = rows_gather(r, normed, r->shape.hidden);
   kept[LOGITS] = run_keep(r, (gsize)tokens * width);
-  linear_forward(r, tokens, r->shape.hidden, width, in, table_of(w->weight), w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
+  linear_forward(r, (LinearSize) { tokens, r->shape.hidden, width }, in, table_of(w->weight),
+                 w->weight[HEAD_LOGITS_BIAS], kept[LOGITS]);
   rows_ungather(r, in, normed);
   kept[SOFTMAX] = run_keep_wide(r, 4 * tokens);
   ExecLoss loss = loss_of(r, state), share = loss;
@@ -144,7 +144,7 @@ void *spread_gradients(const LayerRun *r, const LayerWeights *w, LayerState *sta
   if (!early)
     part = input_part(r, w, state);
   void *in = rows_gather(r, state->kept[NORMED], r->shape.hidden);
-  linear_weight(r, r->shape.tokens, r->shape.hidden, r->shape.vocab_rows, in, state->kept[LOGITS],
+  linear_weight(r, (LinearSize) { r->shape.tokens, r->shape.hidden, r->shape.vocab_rows }, in, state->kept[LOGITS],
                 table_of(w->gradient), w->gradient[HEAD_LOGITS_BIAS]);
   rows_ungather(r, in, state->kept[NORMED]);
   state_drop(r, state, ~0u);

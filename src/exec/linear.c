@@ -60,68 +60,66 @@ void params_norm(const LayerShape *shape, int layer, int slot, GArray *params)
   params_add(params, p);
 }
 
-static ExecGemm forward_product(int rows, int in, int out, const void *x, const void *w, const void *bias, void *y)
+static ExecGemm forward_product(LinearSize z, const void *x, const void *w, const void *bias, void *y)
 {
-  return (ExecGemm) { .transpose_b = 1, .m = rows, .n = out, .k = in, .batch = 1, .alpha = 1, .a = x, .b = w, .c = y,
-                      .lda = in, .ldb = in, .ldc = out, .bias = bias };
+  return (ExecGemm) { .transpose_b = 1, .m = z.rows, .n = z.out, .k = z.in, .batch = 1, .alpha = 1, .a = x, .b = w,
+                      .c = y, .lda = z.in, .ldb = z.in, .ldc = z.out, .bias = bias };
 }
 
-void linear_forward(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
-                    void *y)
+void linear_forward(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *y)
 {
-  ExecGemm g = forward_product(rows, in, out, x, w, bias, y);
+  ExecGemm g = forward_product(z, x, w, bias, y);
 
   r->b->gemm(r->b, r->s, &g);
 }
 
-void linear_forward_gelu(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
-                         void *inner, void *y)
+void linear_forward_gelu(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias, void *inner,
+                         void *y)
 {
-  ExecGemm g = forward_product(rows, in, out, x, w, bias, y);
+  ExecGemm g = forward_product(z, x, w, bias, y);
 
   g.behind = EXEC_GELU;
   g.inner = inner;
   r->b->gemm(r->b, r->s, &g);
 }
 
-void linear_forward_added(const LayerRun *r, int rows, int in, int out, const void *x, const void *w, const void *bias,
+void linear_forward_added(const LayerRun *r, LinearSize z, const void *x, const void *w, const void *bias,
                           const void *added, void *y)
 {
-  ExecGemm g = forward_product(rows, in, out, x, w, bias, y);
+  ExecGemm g = forward_product(z, x, w, bias, y);
 
   g.added = added;
   g.beta = 1;
   r->b->gemm(r->b, r->s, &g);
 }
 
-static ExecGemm input_product(int rows, int in, int out, const void *dy, const void *w, void *dx)
+static ExecGemm input_product(LinearSize z, const void *dy, const void *w, void *dx)
 {
-  return (ExecGemm) { .m = rows, .n = in, .k = out, .batch = 1, .alpha = 1, .a = dy, .b = w, .c = dx, .lda = out,
-                      .ldb = in, .ldc = in };
+  return (ExecGemm) { .m = z.rows, .n = z.in, .k = z.out, .batch = 1, .alpha = 1, .a = dy, .b = w, .c = dx,
+                      .lda = z.out, .ldb = z.in, .ldc = z.in };
 }
 
-void linear_input(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *dx)
+void linear_input(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *dx)
 {
-  ExecGemm g = input_product(rows, in, out, dy, w, dx);
+  ExecGemm g = input_product(z, dy, w, dx);
 
   r->b->gemm(r->b, r->s, &g);
 }
 
-void linear_input_gelu(const LayerRun *r, int rows, int in, int out, const void *dy, const void *w, void *inner,
-                       void *dx)
+void linear_input_gelu(const LayerRun *r, LinearSize z, const void *dy, const void *w, void *inner, void *dx)
 {
-  ExecGemm g = input_product(rows, in, out, dy, w, dx);
+  ExecGemm g = input_product(z, dy, w, dx);
 
   g.behind = EXEC_GELU_BACKWARD;
   g.inner = inner;
   r->b->gemm(r->b, r->s, &g);
 }
 
-void linear_weight(const LayerRun *r, int rows, int in, int out, const void *x, const void *dy, void *dw, void *dbias)
+void linear_weight(const LayerRun *r, LinearSize z, const void *x, const void *dy, void *dw, void *dbias)
 {
-  r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_a = 1, .wide_c = 1, .m = out, .n = in, .k = rows, .batch = 1,
-                                       .alpha = 1, .beta = 1, .a = dy, .b = x, .c = dw, .lda = out, .ldb = in,
-                                       .ldc = in, .sums = dbias });
+  r->b->gemm(r->b, r->s, &(ExecGemm) { .transpose_a = 1, .wide_c = 1, .m = z.out, .n = z.in, .k = z.rows,
+                                       .batch = 1, .alpha = 1, .beta = 1, .a = dy, .b = x, .c = dw, .lda = z.out,
+                                       .ldb = z.in, .ldc = z.in, .sums = dbias });
 }
 
 void *rows_gather(const LayerRun *r, void *x, int width)
@@ -178,24 +176,24 @@ void *rows_sum_beside(const LayerRun *r, void *partial, WeightGradient weight, c
   return own;
 }
 
-static ExecNormArgs norm_args(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats)
+static ExecNormArgs norm_args(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats)
 {
   return (ExecNormArgs) {
     .kind = r->shape.model->norm == NORM_LAYERNORM ? EXEC_LAYERNORM : EXEC_RMSNORM,
-    .rows = r->shape.rows, .width = r->shape.hidden, .epsilon = NORM_EPSILON, .x = x, .weight = weight, .bias = bias,
-    .mean = stats, .rstd = (char *)stats + r->shape.rows * r->wide_bytes,
+    .rows = r->shape.rows, .width = r->shape.hidden, .epsilon = NORM_EPSILON, .x = x, .weight = w->weight[slot],
+    .bias = w->weight[slot + 1], .mean = stats, .rstd = (char *)stats + r->shape.rows * r->wide_bytes,
   };
 }
 
-void norm_forward(const LayerRun *r, const void *x, const void *weight, const void *bias, void *stats, void *y)
+void norm_forward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, void *y)
 {
-  ExecNormArgs a = norm_args(r, x, weight, bias, stats);
+  ExecNormArgs a = norm_args(r, w, slot, x, stats);
   r->b->norm_forward(r->b, r->s, &a, y);
 }
 
-void norm_backward(const LayerRun *r, const void *x, const void *weight, void *stats, const void *dy, void *dx,
-                   void *dweight, void *dbias)
+void norm_backward(const LayerRun *r, const LayerWeights *w, int slot, const void *x, void *stats, const void *dy,
+                   void *dx)
 {
-  ExecNormArgs a = norm_args(r, x, weight, NULL, stats);
-  r->b->norm_backward(r->b, r->s, &a, dy, dx, TRUE, dweight, dbias);
+  ExecNormArgs a = norm_args(r, w, slot, x, stats);
+  r->b->norm_backward(r->b, r->s, &a, dy, dx, TRUE, w->gradient[slot], w->gradient[slot + 1]);
 }
