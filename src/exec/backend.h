@@ -101,6 +101,17 @@ typedef struct {
   int add; /* gradients are += */
 } ExecAttention;
 
+/* Rows in memory, `pitch` bytes from one's start to the next's. */
+typedef struct {
+  void *first;
+  size_t pitch;
+} ExecRows;
+
+/* Elements to each rank of a group and from each. */
+typedef struct {
+  const size_t *to, *from;
+} ExecCounts;
+
 /* Where a sequence's rows stand in it: the first `half` from `first` on, the others
  * from `second` on. */
 typedef struct {
@@ -210,9 +221,8 @@ struct Backend {
   void (*upload)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
   void (*download)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
   void (*copy)(Backend *b, BackendStream *s, void *to, const void *from, size_t bytes);
-  /* `rows` runs of `bytes`, to_pitch and from_pitch bytes apart. */
-  void (*copy_rows)(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                    size_t bytes, size_t rows);
+  /* The first `bytes` of each of `n` rows. */
+  void (*copy_rows)(Backend *b, BackendStream *s, ExecRows to, ExecRows from, size_t bytes, size_t n);
   void (*zero)(Backend *b, BackendStream *s, void *p, size_t bytes);
 
   /* The host's own memory, from which and to which copies run in the order of a
@@ -315,7 +325,7 @@ struct Backend {
    * error). A communicator is used from one stream at a time. Buffers may be the
    * same where the operation allows it: all_gather's own part may stand in place,
    * reduce_scatter's result may be its own part of the source.
-   * all_to_all sends x_n[i] elements to rank i and receives y_n[i] from it; the
+   * all_to_all sends n.to[i] elements to rank i and receives n.from[i] from it; the
    * blocks lie one behind the other in the order of ranks.
    * send and recv on a communicator match in order.
    */
@@ -326,8 +336,8 @@ struct Backend {
                      ExecType type);
   void (*reduce_scatter)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n_each,
                          ExecType type);
-  void (*all_to_all)(Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y,
-                     const size_t *y_n, ExecType type);
+  void (*all_to_all)(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, ExecCounts n,
+                     ExecType type);
   void (*send)(Backend *b, BackendComm *c, BackendStream *s, const void *x, size_t n, ExecType type, int to);
   void (*recv)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int from);
   void (*broadcast)(Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int root);

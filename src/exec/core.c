@@ -60,19 +60,26 @@ gsize core_pack_size(const LayerRun *r, const Core *c)
   return (gsize)r->shape.tokens * 2 * c->kv;
 }
 
+/* Keys and values in rows of q, k and v. */
+static ExecRows pairs_of(const LayerRun *r, const Core *c, const void *qkv)
+{
+  return (ExecRows) { core_at(r, qkv, c->q), c->qkv * r->bytes };
+}
+
 void *core_pack(const LayerRun *r, const Core *c, const void *qkv)
 {
   void *kv = run_buffer(r, core_pack_size(r, c));
+  ExecRows packed = { kv, 2 * c->kv * r->bytes };
 
-  r->b->copy_rows(r->b, r->s, kv, 2 * c->kv * r->bytes, core_at(r, qkv, c->q), c->qkv * r->bytes, 2 * c->kv * r->bytes,
-                  r->shape.tokens);
+  r->b->copy_rows(r->b, r->s, packed, pairs_of(r, c, qkv), packed.pitch, r->shape.tokens);
   return kv;
 }
 
 void core_unpack(const LayerRun *r, const Core *c, void *dkv, void *dqkv)
 {
-  r->b->copy_rows(r->b, r->s, core_at(r, dqkv, c->q), c->qkv * r->bytes, dkv, 2 * c->kv * r->bytes,
-                  2 * c->kv * r->bytes, r->shape.tokens);
+  ExecRows packed = { dkv, 2 * c->kv * r->bytes };
+
+  r->b->copy_rows(r->b, r->s, pairs_of(r, c, dqkv), packed, packed.pitch, r->shape.tokens);
   run_drop(r, &dkv);
 }
 

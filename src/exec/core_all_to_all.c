@@ -26,10 +26,9 @@ static void sort_heads(const LayerRun *r, const Row *row, void *rows, void *bloc
     gsize first = 0, at = 0;
     for (int i = 0; i < row->n; i++) {
       gsize part = row->width[i] / r->shape.cp;
-      char *wide = core_at(r, rows, first + rank * part), *narrow = core_at(r, blocks, rank * tokens * share + at);
-      gsize pitches[2] = { row->row * r->bytes, share * r->bytes };
-      r->b->copy_rows(r->b, r->s, back ? wide : narrow, pitches[!back], back ? narrow : wide, pitches[back],
-                      part * r->bytes, tokens);
+      ExecRows wide = { core_at(r, rows, first + rank * part), row->row * r->bytes };
+      ExecRows narrow = { core_at(r, blocks, rank * tokens * share + at), share * r->bytes };
+      r->b->copy_rows(r->b, r->s, back ? wide : narrow, back ? narrow : wide, part * r->bytes, tokens);
       first += row->width[i];
       at += part;
     }
@@ -59,7 +58,7 @@ static void *exchange(const LayerRun *r, const Row *row, void *x)
 
   for (int i = 0; i < r->shape.cp; i++)
     counts[i] = n / r->shape.cp;
-  exchange_all_to_all(r, GROUP_CONTEXT, x, counts, y, counts, r->b->dtype);
+  exchange_all_to_all(r, GROUP_CONTEXT, x, y, (ExecCounts) { counts, counts }, r->b->dtype);
   run_drop(r, &x);
   return y;
 }

@@ -17,7 +17,7 @@ static void *pass_on(const LayerRun *r, const void *x, gsize n)
 
   out[(rank + 1) % cp] = in[(rank - 1 + cp) % cp] = n;
   exchange_begin_beside(r);
-  r->b->all_to_all(r->b, r->groups[GROUP_CONTEXT], r->beside, x, out, y, in, r->b->dtype);
+  r->b->all_to_all(r->b, r->groups[GROUP_CONTEXT], r->beside, x, y, (ExecCounts) { out, in }, r->b->dtype);
   exchange_end_beside(r);
   return y;
 }

@@ -28,11 +28,10 @@ void exchange_reduce_scatter(const LayerRun *r, Group g, const void *x, void *y,
   exposure_end(r->exposure, r->s);
 }
 
-void exchange_all_to_all(const LayerRun *r, Group g, const void *x, const gsize *x_n, void *y, const gsize *y_n,
-                         ExecType type)
+void exchange_all_to_all(const LayerRun *r, Group g, const void *x, void *y, ExecCounts n, ExecType type)
 {
   exposure_begin(r->exposure, r->s, exposed_of[g]);
-  r->b->all_to_all(r->b, r->groups[g], r->s, x, x_n, y, y_n, type);
+  r->b->all_to_all(r->b, r->groups[g], r->s, x, y, n, type);
   exposure_end(r->exposure, r->s);
 }
 

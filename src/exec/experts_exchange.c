@@ -18,7 +18,7 @@ static void agree(const LayerRun *r, LayerState *state, const Experts *w)
   state->kept[VISITS] = memory_alloc(r->memory, r->s, r->kept_as, w->etp * bytes);
   char *own = (char *)state->kept[VISITS] + w->etp_rank * bytes;
   r->b->upload(r->b, r->s, counts, first, bytes);
-  exchange_all_to_all(r, GROUP_EXPERT, counts, each, own, each, EXEC_I32);
+  exchange_all_to_all(r, GROUP_EXPERT, counts, own, (ExecCounts) { each, each }, EXEC_I32);
   if (w->etp > 1)
     exchange_all_gather(r, GROUP_EXPERT_TENSOR, own, state->kept[VISITS], w->experts, EXEC_I32);
   run_drop(r, &counts);
@@ -81,7 +81,7 @@ static void exchange(const LayerRun *r, Group group, int ranks, const void *x, c
     x_n[i] = x_rows[i] * r->shape.hidden;
     y_n[i] = y_rows[i] * r->shape.hidden;
   }
-  exchange_all_to_all(r, group, x, x_n, y, y_n, r->b->dtype);
+  exchange_all_to_all(r, group, x, y, (ExecCounts) { x_n, y_n }, r->b->dtype);
 }
 
 /* Where what arrived at rank i of those that share matrices starts, in rows. */

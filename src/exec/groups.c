@@ -149,7 +149,8 @@ static void greet_all(Exec *x, BackendComm *comm, int ranks, int32_t *words)
 
   for (int i = 0; i < ranks; i++)
     each[i] = 1;
-  x->b->all_to_all(x->b, comm, x->lanes[LANE_COMPUTE], words, each, words + ranks, each, EXEC_I32);
+  x->b->all_to_all(x->b, comm, x->lanes[LANE_COMPUTE], words, words + ranks, (ExecCounts) { each, each },
+                   EXEC_I32);
 }
 
 static void greet_pair(Exec *x, int from, int to, int32_t *word)

@@ -208,8 +208,7 @@ void linear_weight(const LayerRun *r, LinearSize z, const void *x, const void *d
 void exchange_all_reduce(const LayerRun *r, Group g, void *x, gsize n, ExecType type, ExecReduce op);
 void exchange_all_gather(const LayerRun *r, Group g, const void *x, void *y, gsize n_each, ExecType type);
 void exchange_reduce_scatter(const LayerRun *r, Group g, const void *x, void *y, gsize n_each, ExecType type);
-void exchange_all_to_all(const LayerRun *r, Group g, const void *x, const gsize *x_n, void *y, const gsize *y_n,
-                         ExecType type);
+void exchange_all_to_all(const LayerRun *r, Group g, const void *x, void *y, ExecCounts n, ExecType type);
 void exchange_broadcast(const LayerRun *r, Group g, void *x, gsize n, ExecType type, int root);
 
 /* Around what is given to r->beside, behind all that is enqueued on r->s; and the wait for it, which alone is

@@ -133,7 +133,7 @@ static void check_all_to_all(Check *c)
       c->x[at] = value(c->rank + i, k);
   }
   begin(c);
-  c->b->all_to_all(c->b, c->world, c->s, c->dx, out, c->dy, in, EXEC_F32);
+  c->b->all_to_all(c->b, c->world, c->s, c->dx, c->dy, (ExecCounts) { out, in }, EXEC_F32);
   finish(c);
   at = 0;
   for (int i = 0; i < c->n_ranks; i++)

@@ -172,9 +172,9 @@ RECORDED(all_reduce, record_collective(s, "all_reduce", c, COLLECTIVE_ALL_REDUCE
 RECORDED(broadcast, record_collective(s, "broadcast", c, COLLECTIVE_BROADCAST, n, type),
          (Backend *b, BackendComm *c, BackendStream *s, void *x, size_t n, ExecType type, int root),
          b, c, s, x, n, type, root)
-RECORDED(all_to_all, record_all_to_all(s, c, x_n, type),
-         (Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y, const size_t *y_n,
-          ExecType type), b, c, s, x, x_n, y, y_n, type)
+RECORDED(all_to_all, record_all_to_all(s, c, n.to, type),
+         (Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, ExecCounts n, ExecType type),
+         b, c, s, x, y, n, type)
 
 RECORDED(all_gather, record_collective(s, "all_gather", c, COLLECTIVE_ALL_GATHER, n, type),
          (Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, size_t n, ExecType type),

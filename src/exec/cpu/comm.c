@@ -56,15 +56,15 @@ static void reduce_scatter(Backend *b, BackendComm *c, BackendStream *s, const v
   call(b, s, &(CpuMessage) { .kind = COMM_REDUCE_SCATTER, .comm = c, .x = x, .y = y, .n = n_each, .type = type });
 }
 
-static void all_to_all(Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y,
-                       const size_t *y_n, ExecType type)
+static void all_to_all(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, ExecCounts n,
+                       ExecType type)
 {
-  CpuMessage m = { .kind = COMM_ALL_TO_ALL, .comm = c, .x = x, .y = y, .n = x_n[0], .type = type };
+  CpuMessage m = { .kind = COMM_ALL_TO_ALL, .comm = c, .x = x, .y = y, .n = n.to[0], .type = type };
 
   if (c->size > 1) {
     m.counts = g_new(gsize, 2 * c->size);
-    memcpy(m.counts, x_n, c->size * sizeof *x_n);
-    memcpy(m.counts + c->size, y_n, c->size * sizeof *y_n);
+    memcpy(m.counts, n.to, c->size * sizeof *n.to);
+    memcpy(m.counts + c->size, n.from, c->size * sizeof *n.from);
   }
   call(b, s, &m);
 }

@@ -209,21 +209,20 @@ static void host_free(Backend *b, void *p)
   free(p);
 }
 
-typedef struct { char *to; const char *from; size_t to_pitch, from_pitch, bytes, rows; } CopyRows;
+typedef struct { ExecRows to, from; size_t bytes, n; } CopyRows;
 
 static void run_copy_rows(Backend *b, void *args)
 {
   CopyRows *c = args;
 
   (void)b;
-  for (size_t i = 0; i < c->rows; i++)
-    memcpy(c->to + i * c->to_pitch, c->from + i * c->from_pitch, c->bytes);
+  for (size_t i = 0; i < c->n; i++)
+    memcpy((char *)c->to.first + i * c->to.pitch, (const char *)c->from.first + i * c->from.pitch, c->bytes);
 }
 
-static void copy_rows(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                      size_t bytes, size_t rows)
+static void copy_rows(Backend *b, BackendStream *s, ExecRows to, ExecRows from, size_t bytes, size_t n)
 {
-  CopyRows c = { to, from, to_pitch, from_pitch, bytes, rows };
+  CopyRows c = { to, from, bytes, n };
   cpu_run(b, s, run_copy_rows, &c, sizeof c);
 }
 

@@ -131,26 +131,26 @@ static void reduce_scatter(Backend *b, BackendComm *c, BackendStream *s, const v
     keep(b, s, x, y, n_each, type);
 }
 
-static void all_to_all(Backend *b, BackendComm *c, BackendStream *s, const void *x, const size_t *x_n, void *y,
-                       const size_t *y_n, ExecType type)
+static void all_to_all(Backend *b, BackendComm *c, BackendStream *s, const void *x, void *y, ExecCounts n,
+                       ExecType type)
 {
   const char *out = (const char *)x;
   char *in = (char *)y;
   int size = 0;
 
   if (!c->comm) {
-    keep(b, s, x, y, x_n[0], type);
+    keep(b, s, x, y, n.to[0], type);
     return;
   }
   nccl_check(b, "all-to-all", ncclCommCount(c->comm, &size));
   nccl_check(b, "all-to-all", ncclGroupStart());
   for (int i = 0; i < size; i++) {
-    if (x_n[i] > 0)
-      nccl_check(b, "all-to-all", ncclSend(out, x_n[i], nccl_type(type), i, c->comm, s->stream));
-    if (y_n[i] > 0)
-      nccl_check(b, "all-to-all", ncclRecv(in, y_n[i], nccl_type(type), i, c->comm, s->stream));
-    out += x_n[i] * exec_type_bytes(type);
-    in += y_n[i] * exec_type_bytes(type);
+    if (n.to[i] > 0)
+      nccl_check(b, "all-to-all", ncclSend(out, n.to[i], nccl_type(type), i, c->comm, s->stream));
+    if (n.from[i] > 0)
+      nccl_check(b, "all-to-all", ncclRecv(in, n.from[i], nccl_type(type), i, c->comm, s->stream));
+    out += n.to[i] * exec_type_bytes(type);
+    in += n.from[i] * exec_type_bytes(type);
   }
   nccl_check(b, "all-to-all", ncclGroupEnd());
 }

@@ -60,11 +60,10 @@ static void copy(Backend *b, BackendStream *s, void *to, const void *from, size_
   cuda_check(b, "copy", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s->stream));
 }
 
-static void copy_rows(Backend *b, BackendStream *s, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                      size_t bytes, size_t rows)
+static void copy_rows(Backend *b, BackendStream *s, ExecRows to, ExecRows from, size_t bytes, size_t n)
 {
-  cuda_check(b, "copy of rows",
-             cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, bytes, rows, cudaMemcpyDeviceToDevice, s->stream));
+  cuda_check(b, "copy of rows", cudaMemcpy2DAsync(to.first, to.pitch, from.first, from.pitch, bytes, n,
+                                                  cudaMemcpyDeviceToDevice, s->stream));
 }
 
 static void zero(Backend *b, BackendStream *s, void *p, size_t bytes)
