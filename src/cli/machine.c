@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "calibrate/measure.h"
+#include "exec/control.h"
 #include "exec/exec.h"
-#include "exec/launch.h"
 
 #include <unistd.h>
 
@@ -16,11 +16,11 @@ static ExecType type_of(DType precision)
   return precision == DTYPE_BF16 ? EXEC_BF16 : precision == DTYPE_FP16 ? EXEC_F16 : EXEC_F32;
 }
 
-static Backend *open_backend(const MachineOptions *o, const Launch *launch, GError **error)
+static Backend *open_backend(const MachineOptions *o, const Launch *launch, Control *control, GError **error)
 {
   char message[EXEC_ERROR_SIZE] = "no such backend in this program";
   BackendOptions options = { .rank = launch->rank, .size = launch->size, .local_rank = launch->local_rank,
-                             .dtype = type_of(o->precision), .address = launch->address[0] ? launch->address : NULL };
+                             .dtype = type_of(o->precision), .share = control_share_in_place, .share_data = control };
   Backend *backend = NULL;
 
   for (const BackendKind *kind = backends; kind->name && !backend; kind++)
@@ -59,30 +59,43 @@ static void describe(const Backend *backend, const Launch *launch, const Machine
                                  .bytes_per_s;
 }
 
-gboolean machine_measure(const MachineOptions *options, MachineHead *head, GArray **points, GError **error)
+static gboolean measure(const MachineOptions *options, const Launch *launch, Control *control, MachineHead *head,
+                        GArray **points, GError **error)
 {
-  MeasureOptions measure = { .rounds = ROUNDS, .budget_s = options->budget_s, .limit_s = MAX(LIMIT_S, options->budget_s),
-                             .progress = options->progress,
-                             .data = options->data };
+  MeasureOptions how = { .rounds = ROUNDS, .budget_s = options->budget_s, .limit_s = MAX(LIMIT_S, options->budget_s),
+                         .progress = options->progress, .data = options->data };
+  Backend *backend = open_backend(options, launch, control, error);
   MeasureCounts counts = { 0 };
   g_autoptr(GArray) all = NULL;
-  Launch launch;
   gboolean done;
 
-  *points = NULL;
-  if (!launch_detect(&launch, error))
-    return FALSE;
-  Backend *backend = open_backend(options, &launch, error);
   if (!backend)
     return FALSE;
-  describe(backend, &launch, options, head);
-  measure.processors = head->processors;
+  describe(backend, launch, options, head);
+  how.processors = head->processors;
   all = points_design(head);
-  done = measure_points(backend, &measure, all, &counts, error);
+  done = measure_points(backend, &how, all, &counts, error);
   head->samples = counts.taken;
   head->discarded = counts.discarded;
   if (done && backend->rank == 0)
     *points = g_steal_pointer(&all);
   backend->free(backend);
   return done;
+}
+
+gboolean machine_measure(const MachineOptions *options, MachineHead *head, GArray **points, GError **error)
+{
+  Launch launch;
+
+  *points = NULL;
+  if (!launch_detect(&launch, error))
+    return FALSE;
+  if (launch.local_size == 0)
+    launch.local_size = launch.size;
+  ControlOptions watched = control_options_default(&launch);
+  Control *control = control_open(&watched);
+  if (!measure(options, &launch, control, head, points, error))
+    control_fail(control, tdp_error_exit_code(*error), (*error)->message);
+  control_close(control);
+  return TRUE;
 }

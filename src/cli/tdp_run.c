@@ -3,10 +3,10 @@
 #include "base/files.h"
 #include "calibrate/speed.h"
 #include "cli/cli.h"
+#include "cli/run_fingerprint.h"
 #include "cli/run_steps.h"
+#include "exec/control.h"
 #include "exec/exec.h"
-#include "exec/health.h"
-#include "exec/launch.h"
 #include "report/compare.h"
 #include "kineto/kineto.h"
 #include "report/measured.h"
@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define SILENCE_S 4
 #define STALL_S 6 /* and what is predicted for the longest task, twice: nobody sees it get on */
 
 typedef struct {
@@ -24,7 +23,7 @@ typedef struct {
       *loss_scale;
   int steps, retake;
   gint64 seed;
-  double rate, epsilon, initial_loss_scale, tolerance; /* share, 0 = not asked for */
+  double rate, epsilon, initial_loss_scale, meet_s, tolerance; /* share, 0 = not asked for */
   gboolean json, speed;
 } Options;
 
@@ -40,15 +39,18 @@ typedef struct {
   Program *program;
   Trace *predicted;
   ExecOptions exec_options;
+  const BackendKind *backend_kind;
   Backend *backend;
   BackendComm *world;
-  Health *health;
+  Control *control;
+  const char *stage; /* for messages, where no step runs */
   LossScaler loss_scaler;
   Exec *exec;
   Speed *speed;     /* NULL = not asked for */
   GMutex lock;      /* of what follows: a lost rank is reported from another thread */
   GArray *steps;    /* RunStep, finished */
   Trace *measured;  /* of the last of them */
+  gboolean reported;
 } Run;
 
 static void options_clear(Options *o)
@@ -123,6 +125,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
       "Scale of the loss: a number or dynamic (dynamic in fp16, else none)", "S" },
     { "initial-loss-scale", 0, 0, G_OPTION_ARG_DOUBLE, &o->initial_loss_scale,
       "Dynamic loss scale of the first step (65536)", "S" },
+    { "meet", 0, 0, G_OPTION_ARG_DOUBLE, &o->meet_s, "Seconds in which all ranks must have come (8)", "S" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
     { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged,
@@ -132,7 +135,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     G_OPTION_ENTRY_NULL,
   };
 
-  *o = (Options) { .steps = 10, .seed = 1, .rate = 1e-3, .epsilon = 1e-8,
+  *o = (Options) { .steps = 10, .seed = 1, .rate = 1e-3, .epsilon = 1e-8, .meet_s = 8,
                    .initial_loss_scale = loss_scaler_dynamic().scale };
   if (!cli_parse(argc, argv, entries, "Executes one training plan, one process a rank.", error))
     return FALSE;
@@ -145,6 +148,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--seed: %" G_GINT64_FORMAT ": expected 0 or more", o->seed);
   else if (o->retake < 0)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--retake: %d: expected 0 or more", o->retake);
+  else if (!(o->meet_s > 0))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--meet: %g: expected above 0", o->meet_s);
   else if (!(o->rate >= 0))
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--rate: %g: expected 0 or more", o->rate);
   else if (!(o->epsilon > 0))
@@ -246,28 +251,29 @@ static void print_report(Run *r, const char *failure)
   fflush(stdout);
 }
 
-/* Called once, by the thread that watches. */
-static void end_run(void *data, gboolean speaks, const char *message)
+/* Called once, by the thread that watches. A report that is being printed is finished first. */
+static void end_run(void *data, gboolean reports, int code, const char *message)
 {
   Run *r = data;
 
-  if (speaks) {
-    fprintf(stderr, "tdp-run: %s\n", message);
-    g_mutex_lock(&r->lock);
+  fprintf(stderr, "tdp-run: %s\n", message);
+  g_mutex_lock(&r->lock);
+  if (reports && r->steps && !r->reported)
     print_report(r, message);
-  }
-  _exit(TDP_ERROR_RUNTIME);
+  fflush(stdout);
+  _exit(code);
 }
 
 static void phase(void *data, char *text, gsize size)
 {
   Run *r = data;
   Exec *exec = g_atomic_pointer_get(&r->exec);
+  const char *stage = g_atomic_pointer_get(&r->stage);
 
-  if (exec)
-    exec_phase(exec, text, size);
+  if (stage)
+    g_strlcpy(text, stage, size);
   else
-    g_strlcpy(text, "start", size);
+    exec_phase(exec, text, size);
 }
 
 static guint64 progress(void *data)
@@ -286,6 +292,12 @@ static guint64 waits(void *data)
   return exec ? exec_waits(exec) : 0;
 }
 
+/* NULL = a step runs. */
+static void enter(Run *r, const char *stage)
+{
+  g_atomic_pointer_set(&r->stage, stage);
+}
+
 static void fatal(void *data, const char *message)
 {
   Run *r = data;
@@ -293,33 +305,37 @@ static void fatal(void *data, const char *message)
 
   phase(r, where, sizeof where);
   g_autofree char *text = g_strdup_printf("rank %d: %s: %s", r->launch.rank, where, message);
-  if (r->health)
-    health_fail(r->health, text);
-  end_run(r, TRUE, text);
+  control_fail(r->control, TDP_ERROR_RUNTIME, text);
+}
+
+static gboolean choose_backend(Run *r, GError **error)
+{
+  for (r->backend_kind = backends; r->backend_kind->name; r->backend_kind++)
+    if (!r->options.backend || g_str_equal(r->options.backend, r->backend_kind->name))
+      break;
+  if (!r->backend_kind->name)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: no such backend in this program",
+                r->options.backend);
+  else if (r->plan.precision != DTYPE_FP32 && g_str_equal(r->backend_kind->name, "cpu"))
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "plan: precision: %s: expected fp32 on the cpu backend",
+                dtype_names[r->plan.precision]);
+  else
+    return TRUE;
+  return FALSE;
 }
 
 static gboolean open_backend(Run *r, GError **error)
 {
-  char message[EXEC_ERROR_SIZE] = "no such backend in this program";
+  char message[EXEC_ERROR_SIZE] = "";
   BackendOptions options = { .rank = r->launch.rank, .size = r->launch.size, .local_rank = r->launch.local_rank,
-                             .dtype = EXEC_F32, .address = r->launch.address[0] ? r->launch.address : NULL };
+                             .share = control_share_in_place, .share_data = r->control };
 
-  for (const BackendKind *kind = backends; kind->name && !r->backend; kind++)
-    if (!r->options.backend || g_str_equal(r->options.backend, kind->name)) {
-      if (r->plan.precision != DTYPE_FP32 && g_str_equal(kind->name, "cpu")) {
-        g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "plan: precision: %s: expected fp32 on the cpu backend",
-                    dtype_names[r->plan.precision]);
-        return FALSE;
-      }
-      options.dtype = r->plan.precision == DTYPE_FP32   ? EXEC_F32
-                      : r->plan.precision == DTYPE_FP16 ? EXEC_F16
-                                                        : EXEC_BF16;
-      r->backend = kind->open(&options, message);
-      break;
-    }
+  options.dtype = r->plan.precision == DTYPE_FP32   ? EXEC_F32
+                  : r->plan.precision == DTYPE_FP16 ? EXEC_F16
+                                                    : EXEC_BF16;
+  r->backend = r->backend_kind->open(&options, message);
   if (!r->backend)
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", r->options.backend ? r->options.backend : "",
-                message);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "backend %s: %s", r->backend_kind->name, message);
   return r->backend != NULL;
 }
 
@@ -332,25 +348,48 @@ static double stall_s(const Program *program)
   return STALL_S + 2 * longest_s;
 }
 
-static gboolean start_health(Run *r, GError **error)
+static void open_control(Run *r)
 {
-  char message[EXEC_ERROR_SIZE] = "";
-  HealthOptions options = {
-    .rank = r->launch.rank, .size = r->launch.size, .one_host = r->launch.local_size == r->launch.size,
-    .silence_s = SILENCE_S, .stall_s = stall_s(r->program), .phase = phase, .progress = progress, .waits = waits,
-    .end = end_run, .data = r,
-  };
+  ControlOptions options = control_options_default(&r->launch);
 
-  r->world = r->backend->comm_new(r->backend, 0, r->launch.rank, message);
-  if (r->world)
-    r->health = health_start(&options, r->backend, r->world, error);
-  else
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "rank %d: %s", r->launch.rank, message);
-  return r->health != NULL;
+  options.meet_s = r->options.meet_s;
+  options.phase = phase;
+  options.progress = progress;
+  options.waits = waits;
+  options.end = end_run;
+  options.data = r;
+  r->control = control_open(&options);
+}
+
+/* Whether this rank was given what rank 0 was. */
+static gboolean agree(Run *r, GError **error)
+{
+  const Options *o = &r->options;
+  const Stated stated[] = {
+    { "version", g_strdup(TDP_VERSION) },
+    { "--backend", g_strdup(r->backend_kind->name) },
+    { "--steps", g_strdup_printf("%d", o->steps) },
+    { "--retake", g_strdup_printf("%d", o->retake) },
+    { "--speed", g_strdup(o->speed ? "yes" : "no") },
+    { "--seed", g_strdup_printf("%" G_GINT64_FORMAT, o->seed) },
+    { "--rate", g_strdup_printf("%.17g", o->rate) },
+    { "--epsilon", g_strdup_printf("%.17g", o->epsilon) },
+    { "--loss-scale", g_strdup(o->loss_scale) },
+    { "--initial-loss-scale", g_strdup_printf("%.17g", o->initial_loss_scale) },
+    { "--tokens", fingerprint_of_file(o->tokens) },
+    { "model", g_strdup_printf("%s, digest %.12s", r->model->name, r->model->digest) },
+    { "cluster", g_strdup_printf("%s, digest %.12s", r->cluster->name, r->cluster->digest) },
+  };
+  g_autofree char *own = fingerprint_new(stated, G_N_ELEMENTS(stated), &r->plan);
+  g_autoptr(GBytes) first = control_share(r->control, own, r->launch.rank == 0 ? strlen(own) + 1 : 0);
+
+  return r->launch.rank == 0 || fingerprint_check(own, g_bytes_get_data(first, NULL), error);
 }
 
 static gboolean start(Run *r, GError **error)
 {
+  char message[EXEC_ERROR_SIZE] = "";
+
   r->exec_options = exec_options_default();
   r->exec_options.seed = r->options.seed;
   r->exec_options.tokens = r->options.tokens;
@@ -360,9 +399,22 @@ static gboolean start(Run *r, GError **error)
   r->exec_options.fatal = fatal;
   r->exec_options.data = r;
   r->predicted = simulate_plan(r->model, r->cluster, &r->plan);
-  r->steps = g_array_new(FALSE, FALSE, sizeof(RunStep));
-  if (!read_fault(r, error) || !open_backend(r, error) || !start_health(r, error))
+  if (!read_fault(r, error) || !choose_backend(r, error))
     return FALSE;
+  enter(r, "start, comparing what ranks were given");
+  if (!agree(r, error))
+    return FALSE;
+  enter(r, "start, opening the backend");
+  if (!open_backend(r, error))
+    return FALSE;
+  r->steps = g_array_new(FALSE, FALSE, sizeof(RunStep));
+  enter(r, "start, making groups and weights");
+  r->world = r->backend->comm_new(r->backend, 0, r->launch.rank, message);
+  if (!r->world) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s", message);
+    return FALSE;
+  }
+  control_watch_stall(r->control, stall_s(r->program));
   Exec *exec = exec_new(r->model, &r->layout, r->program, r->backend, &r->exec_options, error);
   g_atomic_pointer_set(&r->exec, exec);
   if (exec && r->options.speed && !(r->speed = speed_new(r->backend, r->world)))
@@ -440,7 +492,10 @@ static int finish(Run *r)
 
   if (r->launch.rank > 0)
     return 0;
+  g_mutex_lock(&r->lock);
   print_report(r, NULL);
+  r->reported = TRUE;
+  g_mutex_unlock(&r->lock);
   if (!write_traces(r, &error) || !check_prediction(r, &error))
     return cli_fail("tdp-run", error);
   return cli_finish("tdp-run");
@@ -454,6 +509,7 @@ static void run_clear(Run *r)
     r->backend->comm_free(r->backend, r->world);
     r->backend->free(r->backend);
   }
+  control_close(r->control);
   g_clear_pointer(&r->steps, g_array_unref);
   g_clear_pointer(&r->measured, trace_free);
   g_clear_pointer(&r->predicted, trace_free);
@@ -465,36 +521,34 @@ static void run_clear(Run *r)
   options_clear(&r->options);
 }
 
-/* What all ranks find wrong alike, rank 0 says. */
-static int refuse(const Run *r, GError *error)
+/* Ends the run on all ranks. */
+G_NORETURN static void refuse(const Run *r, GError *error)
 {
-  int code = tdp_error_exit_code(error);
+  g_autofree char *text = r->launch.rank == 0 ? g_strdup(error->message)
+                                              : g_strdup_printf("rank %d: %s", r->launch.rank, error->message);
 
-  if (r->launch.rank == 0 || r->health)
-    return cli_fail("tdp-run", error);
-  g_error_free(error);
-  g_usleep(G_USEC_PER_SEC / 4); /* a launcher ends all when the first one ends */
-  return code;
+  control_fail(r->control, tdp_error_exit_code(error), text);
 }
 
 int main(int argc, char **argv)
 {
-  Run r = { 0 };
+  Run r = { .stage = "start" };
   GError *error = NULL;
   int status;
 
   g_set_prgname("tdp-run");
   g_mutex_init(&r.lock);
-  health_catch_signals();
-  if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error) || !load(&r, &error) ||
-      !start(&r, &error)) {
-    status = refuse(&r, error);
-    if (!r.backend) /* else the other ranks may wait in it */
-      run_clear(&r);
-    return status;
-  }
+  control_catch_signals();
+  if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error))
+    return cli_fail("tdp-run", error);
+  open_control(&r);
+  enter(&r, "start, reading files");
+  if (!load(&r, &error) || !start(&r, &error))
+    refuse(&r, error);
+  enter(&r, NULL);
   run_steps(&r);
-  health_stop(r.health);
+  control_watch_stall(r.control, 0);
+  enter(&r, "the report, behind the last step");
   status = finish(&r);
   run_clear(&r);
   return status;

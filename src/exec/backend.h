@@ -1,7 +1,7 @@
 /*
  * What a machine must do for the executor: memory, streams, kernels and
  * communication, as a table of functions. cpu/ fills it with loops, OpenBLAS and
- * MPI or TCP, cuda/ with kernels, cuBLAS and NCCL. Layers and schedules are written
+ * MPI, cuda/ with kernels, cuBLAS and NCCL. Layers and schedules are written
  * once above it. Plain C without GLib, so that .cu files can include it.
  *
  * Streams run their work in order. Everything is enqueued: a function may return
@@ -190,7 +190,9 @@ typedef struct {
 typedef struct {
   int rank, size, local_rank;
   ExecType dtype;
-  const char *address; /* "host:port" where ranks meet rank 0; NULL = MPI started them */
+  /* Rank 0's bytes to all ranks, by all at once; NULL where there is one rank. */
+  void (*share)(void *data, void *bytes, size_t n);
+  void *share_data;
 } BackendOptions;
 
 struct Backend {

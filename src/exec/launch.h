@@ -6,7 +6,8 @@
  *
  * Ranks meet at MASTER_ADDR, at the port behind MASTER_PORT (29500), which torchrun
  * keeps for itself; under srun without it at the step's first host, at a port made
- * from the job's number.
+ * from the job's number. Where MPI can be started (by mpirun, by srun --mpi=pmix, by others that set PMI_RANK and no
+ * MASTER_ADDR) rank 0 says over MPI where they meet.
  */
 #ifndef TDP_EXEC_LAUNCH_H
 #define TDP_EXEC_LAUNCH_H
@@ -15,8 +16,11 @@
 
 typedef struct {
   const char *launcher; /* "torchrun", "mpirun", "pmi", "srun", "none" */
-  int rank, size, local_rank, local_size;
-  char address[320]; /* "host:port" where ranks meet rank 0; empty = MPI brings them together */
+  int rank, size, local_rank;
+  int local_size;    /* ranks on this host, 0 = not known */
+  gboolean mpi;      /* a rank of MPI, once MPI is started */
+  char address[320]; /* "host:port" where ranks meet rank 0; empty = not known */
+  char job[128];     /* the launcher's name of the run, "" = it has none; no secret */
 } Launch;
 
 /* Errors: TDP_ERROR_INPUT, a variable that is no number. */

@@ -207,11 +207,10 @@ int main(int argc, char **argv)
 {
   static const gsize sizes[] = { 1, 3, 1000, 1024, 65537, 1 << 20 };
   char message[EXEC_ERROR_SIZE] = "";
-  Check c = { .b = backend_open_rank(argc > 1 ? argv[1] : "cpu", message) };
+  Control *control;
+  Check c = { .b = backend_open_rank(argc > 1 ? argv[1] : "cpu", EXEC_F32, &control) };
   double wrong;
 
-  if (!c.b)
-    g_error("%s", message);
   c.rank = c.b->rank;
   c.n_ranks = c.b->size;
   c.world = c.b->comm_new(c.b, 0, c.rank, message);
@@ -234,5 +233,6 @@ int main(int argc, char **argv)
   c.b->stream_free(c.b, c.s);
   c.b->comm_free(c.b, c.world);
   c.b->free(c.b);
+  control_close(control);
   return wrong > 0;
 }

@@ -59,6 +59,7 @@ typedef struct {
   Model *models[MODELS];
   Framework *software[G_N_ELEMENTS(software_list)];
   Cluster *cluster;
+  Control *control;
   Backend *backend;
   int steps;
   const char *only; /* schedule, NULL = all */
@@ -386,12 +387,8 @@ static void check_plan(Suite *s, const Choice *c)
 
 static void suite_init(Suite *s, const char *backend, int steps)
 {
-  char message[EXEC_ERROR_SIZE] = "";
-
   *s = (Suite) { .steps = CLAMP(steps, 1, STEPS) };
-  s->backend = backend_open_rank(backend, message);
-  if (!s->backend)
-    g_error("%s", message);
+  s->backend = backend_open_rank(backend, EXEC_F32, &s->control);
   s->models[0] = fixture_gpt_plain(8, 32, 8, 16, 61);
   s->models[1] = fixture_llama(8, 32, 8, 4, 16, 61);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
@@ -405,6 +402,7 @@ static void suite_init(Suite *s, const char *backend, int steps)
 static void suite_clear(Suite *s)
 {
   s->backend->free(s->backend);
+  control_close(s->control);
   cluster_free(s->cluster);
   for (gsize i = 0; i < G_N_ELEMENTS(software_list); i++)
     framework_free(s->software[i]);

@@ -10,7 +10,7 @@
  *              one does not; and losses and norms are those of a single rank on cores that does the same in fp32
  *   struck     scaled, with an infinity among the gradients of the last rank alone in one step: all ranks skip that one
  *
- *   tests/ranks N build/tests/mpi/scaling [BACKEND FORMAT [TEXT]]
+ *   mpirun -np N build/tests/mpi/scaling [BACKEND FORMAT [TEXT]]
  *
  * prints a line a plan, of those with TEXT in their name; exit 1 if one fails. In fp16 plain and scaled are left out.
  */
@@ -73,6 +73,7 @@ typedef struct {
   Model *models[MODELS];
   Framework *software;
   const Format *format;
+  Control *control;
   Backend *backend;
 } Suite;
 
@@ -289,17 +290,12 @@ static gboolean check(Suite *s, const Case *c, BackendComm *world, BackendStream
 
 static void suite_init(Suite *s, const char *backend, const char *format)
 {
-  Launch launch;
-  GError *error = NULL;
-
   for (gsize i = 0; i < G_N_ELEMENTS(formats); i++)
     if (g_str_equal(formats[i].name, format))
       s->format = &formats[i];
-  if (!s->format || !launch_detect(&launch, &error))
-    g_error("%s", error ? error->message : format);
-  s->backend = open_backend(backend, &(BackendOptions) { .rank = launch.rank, .size = launch.size,
-                                                         .local_rank = launch.local_rank, .dtype = s->format->type,
-                                                         .address = launch.address[0] ? launch.address : NULL });
+  if (!s->format)
+    g_error("%s: no such format", format);
+  s->backend = backend_open_rank(backend, s->format->type, &s->control);
   s->models[GPT] = fixture_gpt_plain(4, 32, 8, 16, 61);
   s->models[LLAMA] = fixture_llama(4, 32, 8, 4, 16, 61);
   s->models[MOE] = fixture_moe(4, 32, 8, 16, 61, 4, 2, 16);
@@ -326,6 +322,7 @@ int main(int argc, char **argv)
   b->comm_free(b, world);
   b->stream_free(b, stream);
   b->free(b);
+  control_close(s.control);
   framework_free(s.software);
   for (int i = 0; i < MODELS; i++)
     model_free(s.models[i]);

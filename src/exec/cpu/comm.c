@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TOP_PAD_BYTES = 1 << 26 };
+enum { TOP_PAD_BYTES = 1 << 26, PRODUCT_MS = 5000 };
 
 static BackendComm *comm_new(Backend *b, int color, int key, char *error)
 {
@@ -107,12 +107,8 @@ void cpu_fill_comm(Backend *b)
 
 static void backend_free(Backend *b)
 {
-  CpuBackend *cpu = cpu_of(b);
-
-  if (cpu->driver)
-    cpu->driver->close(cpu);
-  g_ptr_array_unref(cpu->streams);
-  g_free(cpu);
+  g_ptr_array_unref(cpu_of(b)->streams);
+  g_free(b);
 }
 
 /* Memory that was freed stays with the process, else each large buffer would be
@@ -159,18 +155,44 @@ static gboolean computes_in(ExecType type, char *error)
   return FALSE;
 }
 
+/* Larger than what OpenBLAS multiplies without its buffers. */
+static gpointer multiply(gpointer data)
+{
+  enum { SIDE = 128 };
+  g_autofree double *x = g_new0(double, SIDE * SIDE), *y = g_new0(double, SIDE * SIDE);
+
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, x, SIDE, x, SIDE, 0, y, SIDE);
+  g_atomic_int_set((gint *)data, TRUE);
+  return NULL;
+}
+
+/* Where OpenBLAS finds no memory for its buffers, which it keeps from the first product on, it asks for ever. */
+static gboolean multiplies(char *error)
+{
+  static gint done;
+  GThread *thread = g_thread_try_new("product", multiply, &done, NULL);
+
+  for (int ms = 0; thread && ms < PRODUCT_MS && !g_atomic_int_get(&done); ms++)
+    g_usleep(1000);
+  if (g_atomic_int_get(&done)) {
+    g_thread_join(thread);
+    return TRUE;
+  }
+  g_snprintf(error, EXEC_ERROR_SIZE, "out of memory: OpenBLAS makes no first product: there is no room for its buffers "
+             "or its thread");
+  return FALSE;
+}
+
 Backend *cpu_open(const BackendOptions *options, char *error)
 {
-  if (!computes_in(options->dtype, error))
+  if (!computes_in(options->dtype, error) || !multiplies(error))
     return NULL;
   if (options->size == 1)
     return cpu_new(options, NULL);
-  if (options->address)
-    return cpu_tcp_open(options, error);
 #ifdef TDP_MPI
   return cpu_mpi_open(options, error);
 #else
-  g_strlcpy(error, "built without MPI: expected MASTER_ADDR, the host of rank 0", EXEC_ERROR_SIZE);
+  g_strlcpy(error, "built without MPI, by which ranks on cores talk: expected one rank", EXEC_ERROR_SIZE);
   return NULL;
 #endif
 }

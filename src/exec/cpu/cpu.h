@@ -1,6 +1,6 @@
 /*
  * The CPU backend: one thread a rank, computation synchronous, communication by
- * MPI or TCP on streams that advance whenever a kernel starts or the rank waits.
+ * MPI on streams that advance whenever a kernel starts or the rank waits.
  *
  * A stream that does not compute is a queue of commands; cpu_poll runs each queue
  * as far as it goes: waits whose event is done, records, small kernels, and
@@ -43,7 +43,6 @@ typedef struct {
   void (*comm_free)(BackendComm *c);
   void (*begin)(CpuBackend *b, CpuMessage *m);
   gboolean (*test)(CpuBackend *b, CpuMessage *m); /* whether it has ended */
-  void (*close)(CpuBackend *b);
 } CpuDriver;
 
 struct BackendComm {
@@ -59,7 +58,6 @@ struct BackendStream {
 struct CpuBackend {
   Backend base;
   const CpuDriver *driver;
-  void *driver_data;
   GPtrArray *streams; /* BackendStream */
   double napped_s;    /* while nothing moved */
   char error[EXEC_ERROR_SIZE];
@@ -92,10 +90,8 @@ void cpu_fill_kernels_f64(Backend *b);
 /* Sends a message in turn on a stream. */
 void cpu_send(Backend *b, BackendStream *s, const CpuMessage *message);
 
-/* The backend of one process; of processes that meet at options->address; of those
- * of an MPI run (mpi.c, where built). */
+/* The backend of one process; of the processes of an MPI run, in which MPI has been started (mpi.c, where built). */
 Backend *cpu_open(const BackendOptions *options, char *error);
-Backend *cpu_tcp_open(const BackendOptions *options, char *error);
 Backend *cpu_mpi_open(const BackendOptions *options, char *error);
 Backend *cpu_new(const BackendOptions *options, const CpuDriver *driver);
 

@@ -26,24 +26,19 @@ static ncclDataType_t nccl_type(ExecType type)
   }
 }
 
-/* Every rank derives the same id from the address; rank 0 listens there. */
 int cuda_open_comm(CudaBackend *c, const BackendOptions *options, char *error)
 {
   ncclUniqueId id;
-  ncclResult_t status;
+  ncclResult_t status = ncclSuccess;
 
   if (options->size == 1)
     return 0;
-  if (options->address)
-    setenv("NCCL_COMM_ID", options->address, 1);
-  if (!getenv("NCCL_COMM_ID")) {
-    snprintf(error, EXEC_ERROR_SIZE, "cuda: NCCL_COMM_ID: missing: expected host:port of rank 0 for %d ranks",
-             options->size);
-    return -1;
-  }
-  status = ncclGetUniqueId(&id);
-  if (status == ncclSuccess)
+  if (options->rank == 0)
+    status = ncclGetUniqueId(&id);
+  if (status == ncclSuccess) {
+    options->share(options->share_data, &id, sizeof id);
     status = ncclCommInitRank(&c->world, options->size, id, options->rank);
+  }
   if (status != ncclSuccess) {
     snprintf(error, EXEC_ERROR_SIZE, "cuda: NCCL: %s", ncclGetErrorString(status));
     return -1;
