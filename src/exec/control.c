@@ -142,7 +142,6 @@ static void lost(Control *c, Peer *peer, const char *how)
 {
   g_autofree char *message = g_strdup_printf("rank %d %s; last seen in %s", peer->rank, how, peer->phase);
 
-  line_close(&peer->line);
   if (is_root(c))
     control_end(c, TDP_ERROR_RUNTIME, message);
   leave(c, c->rank == 1, TDP_ERROR_RUNTIME, message);

@@ -1,0 +1,410 @@
+/* The control channel between processes on one host, and what strangers do to it. */
+#include "exec/control_state.h"
+#include "main.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 4, SILENT = 80, SHARED = 1000 };
+
+typedef void (*Job)(Control *c, int rank);
+
+typedef struct {
+  pid_t pid;
+  int said; /* descriptor */
+  char text[4096];
+  int status;
+} Rank;
+
+typedef struct {
+  int size, port;
+  double meet_s;
+  Job job;
+  Rank ranks[RANKS_MAX];
+} World;
+
+/* A port that was free a moment ago. */
+static World world_of(int size, Job job)
+{
+  struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+  int fd = net_listen(&at);
+
+  ck_assert_int_ge(fd, 0);
+  close(fd);
+  g_unsetenv("TDP_RUN_SECRET");
+  g_unsetenv("TDP_RUN_SECRET_FILE");
+  return (World) { .size = size, .port = ntohs(at.sin_port), .meet_s = 20, .job = job };
+}
+
+static void run_rank(const World *w, int rank, int size)
+{
+  Launch launch = { .launcher = "torchrun", .rank = rank, .size = size, .local_rank = rank, .local_size = size };
+
+  g_snprintf(launch.address, sizeof launch.address, "127.0.0.1:%d", w->port);
+  g_set_prgname("tdp-run");
+  control_catch_signals();
+  ControlOptions options = control_options_default(&launch);
+  options.meet_s = w->meet_s;
+  options.silence_s = 1;
+  Control *c = control_open(&options);
+  w->job(c, rank);
+  control_close(c);
+  _exit(0);
+}
+
+static void start_as(World *w, int rank, int size)
+{
+  Rank *r = &w->ranks[rank];
+  int ends[2];
+
+  ck_assert_int_eq(pipe(ends), 0);
+  r->said = ends[0];
+  r->pid = fork();
+  if (r->pid == 0) {
+    dup2(ends[1], 2);
+    close(ends[0]);
+    close(ends[1]);
+    run_rank(w, rank, size);
+  }
+  close(ends[1]);
+}
+
+static void start(World *w, int from, int until)
+{
+  for (int i = from; i < until; i++)
+    start_as(w, i, w->size);
+}
+
+/* What it said and how it ended; within seconds, or the test's limit ends the test. */
+static void finish(World *w, int rank)
+{
+  Rank *r = &w->ranks[rank];
+  gsize n = strlen(r->text);
+  ssize_t got;
+
+  while ((got = read(r->said, r->text + n, sizeof r->text - 1 - n)) > 0)
+    n += got;
+  close(r->said);
+  waitpid(r->pid, &r->status, 0);
+}
+
+static void wait_until_said(World *w, int rank, const char *text)
+{
+  Rank *r = &w->ranks[rank];
+
+  while (!strstr(r->text, text)) {
+    ssize_t got = read(r->said, r->text + strlen(r->text), sizeof r->text - 1 - strlen(r->text));
+    ck_assert_msg(got > 0, "rank %d never said %s: %s", rank, text, r->text);
+  }
+}
+
+static void expect(World *w, int rank, int code, const char *text)
+{
+  Rank *r = &w->ranks[rank];
+
+  finish(w, rank);
+  ck_assert_msg(WIFEXITED(r->status) && WEXITSTATUS(r->status) == code, "rank %d: status %x, said %s", rank, r->status,
+                r->text);
+  ck_assert_msg(g_str_equal(r->text, text), "rank %d said: %s", rank, r->text);
+}
+
+static void share(Control *c, int rank)
+{
+  guint8 own[SHARED] = { 0 };
+
+  for (int i = 0; i < SHARED && rank == 0; i++)
+    own[i] = i * 7;
+  for (int round = 0; round < 3; round++) {
+    control_share_in_place(c, own, SHARED);
+    for (int i = 0; i < SHARED; i++)
+      if (own[i] != (guint8)(i * 7))
+        control_fail(c, 1, "another byte");
+  }
+}
+
+START_TEST(ranks_meet_and_share)
+{
+  World w = world_of(4, share);
+
+  start(&w, 1, 4);
+  g_usleep(100000);
+  start(&w, 0, 1);
+  for (int i = 0; i < 4; i++)
+    expect(&w, i, 0, "");
+}
+END_TEST
+
+static int call_root(const World *w)
+{
+  struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                            .sin_port = htons(w->port) };
+  int fd;
+
+  while ((fd = net_connect(&at)) < 0)
+    g_usleep(1000);
+  return fd;
+}
+
+/* Garbage, frames that claim to be enormous, connections that say nothing and that hang up: the ranks meet all the
+ * same, at once, and each is told up to a number. */
+START_TEST(strangers_are_dropped)
+{
+  guint64 garbage[64];
+  World w = world_of(2, share);
+  int silent[SILENT];
+
+  start(&w, 0, 1);
+  for (gsize i = 0; i < G_N_ELEMENTS(garbage); i++)
+    garbage[i] = G_MAXUINT64;
+  int talker = call_root(&w);
+  ck_assert_int_eq(send(talker, garbage, sizeof garbage, MSG_NOSIGNAL), sizeof garbage);
+  wait_until_said(&w, 0, "it does not speak as a rank of this version does\n");
+  close(call_root(&w));
+  wait_until_said(&w, 0, "it hung up\n");
+  for (int i = 0; i < SILENT; i++)
+    silent[i] = call_root(&w);
+  gint64 began = g_get_monotonic_time();
+  start(&w, 1, 2);
+  finish(&w, 0);
+  expect(&w, 1, 0, "");
+  ck_assert_int_eq(w.ranks[0].status, 0);
+  ck_assert_int_lt(g_get_monotonic_time() - began, 2 * G_USEC_PER_SEC);
+  ck_assert_ptr_nonnull(strstr(w.ranks[0].text, "too many others wait; more are not told\n"));
+  for (int i = 0; i < SILENT; i++)
+    close(silent[i]);
+  close(talker);
+}
+END_TEST
+
+START_TEST(silent_strangers_are_dropped)
+{
+  World w = world_of(2, share);
+
+  start(&w, 0, 1);
+  int silent = call_root(&w);
+  wait_until_said(&w, 0, ": it has said nothing for three seconds\n");
+  start(&w, 1, 2);
+  expect(&w, 1, 0, "");
+  finish(&w, 0);
+  ck_assert_int_eq(w.ranks[0].status, 0);
+  close(silent);
+}
+END_TEST
+
+/* Rank 0 goes on waiting for the right one. */
+START_TEST(another_secret_is_refused)
+{
+  World w = world_of(2, share);
+  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: rank 0 at 127.0.0.1:%d does not want it as rank 1 of "
+                                          "2: its secret is another\n", w.port);
+
+  g_setenv("TDP_RUN_SECRET", "right", TRUE);
+  start(&w, 0, 1);
+  g_setenv("TDP_RUN_SECRET", "wrong", TRUE);
+  start(&w, 1, 2);
+  expect(&w, 1, 1, line);
+  wait_until_said(&w, 0, ": it says that it is rank 1 of 2: its secret is another\n");
+  g_autofree char *folder = test_directory(), *file = g_build_filename(folder, "secret", NULL);
+  ck_assert(g_file_set_contents(file, "right\n", -1, NULL));
+  g_unsetenv("TDP_RUN_SECRET");
+  g_setenv("TDP_RUN_SECRET_FILE", file, TRUE);
+  memset(&w.ranks[1], 0, sizeof w.ranks[1]);
+  start(&w, 1, 2);
+  expect(&w, 1, 0, "");
+  finish(&w, 0);
+  ck_assert_int_eq(w.ranks[0].status, 0);
+  unlink(file);
+  rmdir(folder);
+}
+END_TEST
+
+START_TEST(a_missing_secret_is_bad_input)
+{
+  World w = world_of(2, share);
+
+  g_setenv("TDP_RUN_SECRET_FILE", "/nowhere/secret", TRUE);
+  start(&w, 1, 2);
+  expect(&w, 1, 2, "tdp-run: rank 1: TDP_RUN_SECRET_FILE: /nowhere/secret: No such file or directory\n");
+  g_setenv("TDP_RUN_SECRET", "", TRUE);
+  start(&w, 0, 1);
+  expect(&w, 0, 2, "tdp-run: TDP_RUN_SECRET: empty: expected some characters that nobody can guess\n");
+}
+END_TEST
+
+START_TEST(another_number_of_ranks_is_refused)
+{
+  World w = world_of(2, share);
+
+  start(&w, 0, 1);
+  start_as(&w, 3, 4);
+  wait_until_said(&w, 3, "as rank 3 of 4: the run has another number of ranks\n");
+  start(&w, 1, 2);
+  finish(&w, 3);
+  finish(&w, 0);
+  expect(&w, 1, 0, "");
+  ck_assert_int_eq(w.ranks[0].status, 0);
+  ck_assert_ptr_nonnull(strstr(w.ranks[0].text, ": it says that it is rank 3 of 4: the run has another number of ranks\n"));
+}
+END_TEST
+
+START_TEST(a_rank_that_is_there_already_is_refused)
+{
+  World w = world_of(3, share);
+
+  start(&w, 0, 2);
+  g_usleep(200000);
+  Rank first = w.ranks[1];
+  memset(&w.ranks[1], 0, sizeof w.ranks[1]);
+  start(&w, 1, 2);
+  wait_until_said(&w, 1, "as rank 1 of 3: that rank is there already\n");
+  finish(&w, 1);
+  w.ranks[1] = first;
+  start(&w, 2, 3);
+  expect(&w, 1, 0, "");
+  expect(&w, 2, 0, "");
+  finish(&w, 0);
+  ck_assert_int_eq(w.ranks[0].status, 0);
+}
+END_TEST
+
+/* Rank 0's deadline is 1 s, the others' a second more; rank 1 is there to be told. */
+START_TEST(ranks_that_never_start_are_named)
+{
+  World w = world_of(4, share);
+  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: the ranks have not met within 2 s: cannot reach rank "
+                                          "0 at 127.0.0.1:%d: Connection refused\n", w.port);
+
+  w.meet_s = 1;
+  start(&w, 0, 2);
+  expect(&w, 0, 1, "tdp-run: rank 0: start: the ranks have not met within 1 s: no word of rank 2, 3\n");
+  expect(&w, 1, 1, "tdp-run: rank 1 ends: rank 0: start: the ranks have not met within 1 s: no word of rank 2, 3\n");
+  memset(&w.ranks[1], 0, sizeof w.ranks[1]);
+  start(&w, 1, 2);
+  expect(&w, 1, 1, line);
+}
+END_TEST
+
+static void wait_for_ever(Control *c, int rank)
+{
+  (void)c, (void)rank;
+  fprintf(stderr, "met\n");
+  for (;;)
+    pause();
+}
+
+static void strike(World *w, int rank, int signal)
+{
+  for (int i = 0; i < w->size; i++)
+    wait_until_said(w, i, "met\n");
+  kill(w->ranks[rank].pid, signal);
+}
+
+START_TEST(a_rank_that_dies_is_named_by_all)
+{
+  World w = world_of(3, wait_for_ever);
+
+  start(&w, 0, 3);
+  strike(&w, 1, SIGKILL);
+  expect(&w, 0, 1, "met\ntdp-run: rank 1 died; last seen in start\n");
+  expect(&w, 2, 1, "met\ntdp-run: rank 2 ends: rank 1 died; last seen in start\n");
+}
+END_TEST
+
+START_TEST(where_rank_0_dies_all_say_so)
+{
+  World w = world_of(3, wait_for_ever);
+
+  start(&w, 0, 3);
+  strike(&w, 0, SIGKILL);
+  expect(&w, 1, 1, "met\ntdp-run: rank 0 died; last seen in start\n");
+  expect(&w, 2, 1, "met\ntdp-run: rank 2 ends: rank 0 died; last seen in start\n");
+}
+END_TEST
+
+/* It is left as it is, and ends by itself when it goes on. */
+START_TEST(a_stopped_rank_ends_the_run)
+{
+  World w = world_of(3, wait_for_ever);
+  int status;
+
+  start(&w, 0, 3);
+  strike(&w, 2, SIGSTOP);
+  expect(&w, 0, 1, "met\ntdp-run: rank 2 has stopped answering; last seen in start\n");
+  expect(&w, 1, 1, "met\ntdp-run: rank 1 ends: rank 2 has stopped answering; last seen in start\n");
+  ck_assert_int_eq(waitpid(w.ranks[2].pid, &status, WNOHANG), 0);
+  kill(w.ranks[2].pid, SIGCONT);
+  expect(&w, 2, 1, "met\ntdp-run: rank 2 ends: rank 2 has stopped answering; last seen in start\n");
+}
+END_TEST
+
+START_TEST(sigterm_ends_all)
+{
+  World w = world_of(2, wait_for_ever);
+
+  start(&w, 0, 2);
+  strike(&w, 0, SIGTERM);
+  expect(&w, 0, 1, "met\ntdp-run: rank 0: start: ended by SIGTERM\n");
+  expect(&w, 1, 1, "met\ntdp-run: rank 1 ends: rank 0: start: ended by SIGTERM\n");
+}
+END_TEST
+
+static void fail_on_1(Control *c, int rank)
+{
+  if (rank == 1)
+    control_fail(c, 2, "rank 1: a key: a value: expected another");
+  for (;;)
+    pause();
+}
+
+START_TEST(a_failure_ends_all_with_its_status)
+{
+  World w = world_of(3, fail_on_1);
+
+  start(&w, 0, 3);
+  expect(&w, 0, 2, "tdp-run: rank 1: a key: a value: expected another\n");
+  expect(&w, 1, 2, "tdp-run: rank 1: a key: a value: expected another\n");
+  expect(&w, 2, 2, "tdp-run: rank 2 ends: rank 1: a key: a value: expected another\n");
+}
+END_TEST
+
+static Frame forged;
+
+static void forge_on_1(Control *c, int rank)
+{
+  while (rank == 1 && c->peers[0].line.fd >= 0 && send(c->peers[0].line.fd, &forged, sizeof forged, MSG_NOSIGNAL) > 0)
+    pause();
+  for (;;)
+    pause();
+}
+
+/* Frames that no rank sends: of a kind that is none, of things that rank 0 alone shares, enormous ones. */
+START_TEST(forged_frames_end_the_run)
+{
+  static const Frame frames[] = {
+    { .kind = 77 }, { .kind = FRAME_SHARE, .total = 1, .bytes = 1 },
+    { .kind = FRAME_SHARE, .total = G_MAXUINT32, .bytes = G_MAXUINT32 },
+  };
+  static const char *const lines[] = {
+    "tdp-run: rank 1 says what no rank says; last seen in start\n",
+    "tdp-run: the control channel is out of step\n", "tdp-run: the control channel is out of step\n",
+  };
+  World w = world_of(2, forge_on_1);
+
+  forged = frames[_i];
+  start(&w, 0, 2);
+  expect(&w, 0, 1, lines[_i]);
+  finish(&w, 1);
+  ck_assert_int_eq(WEXITSTATUS(w.ranks[1].status), 1);
+}
+END_TEST
+
+TEST_LOOPS("control", { ranks_meet_and_share }, { strangers_are_dropped }, { silent_strangers_are_dropped },
+           { another_secret_is_refused }, { a_missing_secret_is_bad_input }, { another_number_of_ranks_is_refused },
+           { a_rank_that_is_there_already_is_refused }, { ranks_that_never_start_are_named },
+           { a_rank_that_dies_is_named_by_all }, { where_rank_0_dies_all_say_so }, { a_stopped_rank_ends_the_run },
+           { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { forged_frames_end_the_run, 3 })
