@@ -272,11 +272,10 @@ START_TEST(a_rank_that_is_there_already_is_refused)
 }
 END_TEST
 
-/* Rank 0's deadline is 1 s, the others' a second more; rank 1 is there to be told. */
 START_TEST(ranks_that_never_start_are_named)
 {
   World w = world_of(4, share);
-  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: the ranks have not met within 2 s: cannot reach rank "
+  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: the ranks have not met within 1 s: cannot reach rank "
                                           "0 at 127.0.0.1:%d: Connection refused\n", w.port);
 
   w.meet_s = 1;

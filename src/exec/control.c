@@ -299,7 +299,7 @@ static void check_signal(Control *c, gint64 now)
   if (terminated && !c->signal_us)
     c->signal_us = now;
   /* a launcher that kills all because one died: rather hear what happened */
-  if (!c->signal_us || now - c->signal_us <= LAST_WORDS_MS * 1000 * (is_root(c) ? 1 : 3))
+  if (!c->signal_us || (!all_gone(c) && now - c->signal_us <= LAST_WORDS_MS * 1000 * (is_root(c) ? 1 : 3)))
     return;
   c->options.phase(c->options.data, c->own.phase, sizeof c->own.phase);
   message = g_strdup_printf("rank %d: %s: ended by SIGTERM", c->rank, c->own.phase);
@@ -339,7 +339,7 @@ static gboolean check_self(Control *c, gint64 now)
 
 static void check_deadline(Control *c, gint64 now, gboolean arranged)
 {
-  double limit_s = c->options.meet_s + (is_root(c) ? 0 : LATE_S);
+  double limit_s = c->options.meet_s + (is_root(c) || all_gone(c) ? 0 : LATE_S);
   char doing[CONTROL_TEXT];
 
   if (now - c->began_us < limit_s * G_USEC_PER_SEC)

@@ -5,8 +5,8 @@
  *
  * It carries the meeting of the ranks, what rank 0 shares with all (the run's
  * fingerprint, NCCL's id), a beat four times a second with what each rank is doing, and failures. The run
- * ends when not all ranks meet within `meet_s` of their start (others than rank 0 wait a second longer, so that they
- * can be told who is missing), a connection closes before its rank said goodbye (it died), nothing is
+ * ends when not all ranks meet within `meet_s` of their start (those that rank 0 knows wait a second longer, to be told
+ * who is missing), a connection closes before its rank said goodbye (it died), nothing is
  * heard of a rank for `silence_s` (it was stopped, or its host is gone), nobody
  * has moved for the stall time (a rank hangs: of those that do not wait for others the
  * one furthest behind), a rank reports a failure, or SIGTERM comes.
