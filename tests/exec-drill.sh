@@ -1,90 +1,172 @@
 #!/bin/sh
-# Kills, stops, hangs, memory that is out and errors, of random ranks at random
-# moments: each must end the run within 10 s, with one line that names the rank, a
-# status that is not 0, no process left, and the finished steps reported.
-# SIGTERM to all ranks must end them within 1 s. Every second run is started by
-# mpirun, where there is one, the others talk over TCP. DRILLS (4): how many; SEED (1).
+# What can go wrong with a run, from before its ranks meet to behind its last step: each fault must end it within 10 s
+# (SIGTERM to all within 1 s) with a status that is not 0, a line of every rank that can still speak, one with the
+# reason, no process left, and the finished steps reported. DRILLS (4): how many random ones, kills, stops, hangs, memory
+# that is out and errors, of random ranks at random moments; SEED (1). tests/test_exec_control.c has what strangers do,
+# secrets, and ranks that are not started by mpirun.
 set -u
 
-if ! command -v tdp-run >/dev/null; then
-  echo "skip drill: no tdp-run"
+if ! command -v tdp-run >/dev/null || ! command -v mpirun >/dev/null; then
+  echo "skip drill: no tdp-run or no mpirun"
   exit 0
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-seed=${SEED:-1} by=ranks
+seed=${SEED:-1}
 draw() { # draw N: below N
   seed=$(((seed * 1103515245 + 12345) % 2147483648))
   drawn=$((seed / 65536 % $1))
 }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
-start() { # start PLAN ARGS...: in the background
-  plan=$1
-  shift
-  : >"$work/err"
-  if [ "$by" = ranks ] && command -v mpirun >/dev/null; then by=mpirun; else by=ranks; fi
-  if [ "$by" = mpirun ]; then launch="mpirun --oversubscribe -np"; else launch=tests/ranks; fi
-  # shellcheck disable=SC2086 # several words
-  PORT=$((29900 + $$ % 1000)) timeout -k 1 60 $launch 4 tdp-run -m tiny -c cpu -p "$plan" --steps 100000 "$@" >"$work/out" 2>"$work/err" &
+# What one rank does instead of starting as the others: on RANK WHAT COMMAND...
+cat >"$work/on" <<'END'
+#!/bin/sh
+rank=$1 what=$2
+shift 2
+if [ "$rank" = "$OMPI_COMM_WORLD_RANK" ]; then eval "$what"; fi
+exec "$@"
+END
+chmod +x "$work/on"
+
+start() { # start NAME RANKS PLAN [RANK WHAT] [-- OPTIONS...]: in the background
+  name=$1 ranks=$2
+  mkdir "$work/$name"
+  cp "plans/$3.json" "$work/$name/plan.json"
+  shift 3
+  on=none what=true
+  if [ $# -ge 2 ] && [ "$1" != -- ]; then
+    on=$1 what=$2
+    shift 2
+  fi
+  if [ $# -gt 0 ]; then shift; fi
+  began=$(now_ms) struck=$began
+  timeout -k 1 60 mpirun --oversubscribe -np "$ranks" "$work/on" "$on" "$what" tdp-run -m tiny -c cpu \
+    -p "$work/$name/plan.json" --steps 100000 "$@" >"$work/$name/out" 2>"$work/$name/err" &
   run=$!
 }
 
 wait_line() { # wait, at most a minute and while it runs, until the run has said it
   for _ in $(seq 600); do
-    if grep -q "$1" "$work/err"; then return 0; fi
+    if grep -q "$1" "$work/$name/err"; then return 0; fi
     case $(ps -o stat= -p "$run") in '' | Z*) break ;; esac
     sleep 0.1
   done
-  if grep -q "$1" "$work/err"; then return 0; fi
-  echo "not ok drill: the run never said $1"
-  cat "$work/err"
+  if grep -q "$1" "$work/$name/err"; then return 0; fi
+  echo "not ok drill, $name: the run never said $1"
+  cat "$work/$name/err"
   exit 1
 }
 wait_step() { wait_line "^step $1 of"; }
 
-# Processes of the run's ranks, in order.
-ranks() {
-  launcher=$(ps -o pid= --ppid "$run" | tr -d ' ')
-  if [ -n "$launcher" ]; then ps -o pid= --ppid "$launcher" | sort -n; fi
+# Processes of the run's ranks, in order; one that has ended waits for mpirun as a zombie.
+pids() {
+  ps -ww -C tdp-run,on,sleep -o pid=,stat=,args= |
+    awk -v plan="$work/$name/plan.json" '$2 !~ /^Z/ && index($0, plan) && !/mpirun/ { print $1 }' | sort -n
+}
+strike() { # strike SIGNAL RANK
+  struck=$(now_ms)
+  kill "-$1" "$(pids | sed -n $(($2 + 1))p)"
 }
 
-alive() { # a process that has ended waits for mpirun as a zombie
-  if [ -z "$pids" ]; then return 1; fi
-  # shellcheck disable=SC2086 # one word a process
-  n=$(ps -o stat= -p "$(echo $pids | tr ' ' ,)" | grep -cv '^Z')
-  [ "$n" -gt 0 ]
-}
-
-judge() { # judge NAME PATTERN LIMIT_MS: of the time until no rank is left
-  for _ in $(seq 1200); do
-    if ! alive; then break; fi
+judge() { # judge STATUS SPEAKERS STEPS PATTERN [LIMIT_MS]: status 0 = any but that, pattern - = none
+  while [ -n "$(pids)" ] || kill -0 "$run" 2>/dev/null; do
+    if [ "$struck" -ne "$began" ] && [ -z "$(pids)" ]; then break; fi
     sleep 0.05
   done
   took=$(($(now_ms) - struck))
   wait "$run"
   status=$?
-  lines=$(grep -c '^tdp-run: ' "$work/err")
-  steps=$(grep -c '^ *[0-9][0-9]*  [0-9.]*  *[0-9.]*  ' "$work/out")
-  said=$(grep '^tdp-run: ' "$work/err" | head -n 1)
-  if [ "$status" -eq 0 ]; then
-    echo "not ok $1: exit status 0"
-  elif [ "$took" -gt "$3" ]; then
-    echo "not ok $1: took $took ms"
-  elif [ "$lines" -ne 1 ] || ! echo "$said" | grep -q "$2"; then
-    echo "not ok $1: $lines lines: $said"
-    grep -v '^step' "$work/err"
-  elif alive; then
-    echo "not ok $1: $n processes left"
-  elif [ "$steps" -lt 2 ]; then
-    echo "not ok $1: reports $steps steps"
+  lines=$(grep '^tdp-run: ' "$work/$name/err" | grep -vc ': dropped a connection')
+  steps=$(grep -c '^ *[0-9][0-9]*  [0-9.]*  *[0-9.]*  ' "$work/$name/out")
+  said=$(grep '^tdp-run: ' "$work/$name/err" | grep "$4" | head -n 1)
+  if [ "$status" -eq 0 ] || { [ "$1" -ne 0 ] && [ "$status" -ne "$1" ]; }; then
+    wrong="exit status $status"
+  elif [ "$took" -gt "${5:-10000}" ]; then
+    wrong="took $took ms"
+  elif [ "$lines" -lt "$2" ] || [ "$lines" -gt "$ranks" ]; then
+    wrong="$lines lines, expected $2"
+  elif [ -z "$said" ] && [ "$4" != - ]; then
+    wrong="nobody said $4"
+  elif [ -n "$(pids)" ]; then
+    wrong="processes left: $(pids)"
+  elif [ "$steps" -lt "$3" ]; then
+    wrong="reports $steps steps"
   else
-    echo "ok $1: $took ms, $said"
+    echo "ok drill, $name: $took ms, $said"
+    return
   fi
+  echo "not ok drill, $name: $wrong"
+  grep -v '^step' "$work/$name/err"
 }
 
-drill() { # drill NUMBER
+# ---- before the ranks meet: deadlines, so all at once ----
+
+(
+  start "rank 0 never starts" 2 tiny-dp2 0 "exec sleep 60" -- --meet 4
+  judge 1 1 0 "rank 1: start: the ranks have not met within 4 s: "
+) &
+(
+  start "rank 1 stopped at 0.02 s" 2 tiny-dp2 1 '(sleep 0.02 && kill -STOP $$) &' -- --meet 4
+  judge 1 1 0 "rank 0: start: the ranks have not met within 4 s: "
+) &
+(
+  start "300 MB of address space on rank 1" 2 tiny-dp2 1 "ulimit -v 300000"
+  judge 1 2 0 "rank 1: .*out of memory"
+) &
+# While rank 1 is late, garbage and a silent connection: they are dropped, and the ranks meet. Then they find that
+# they were not started by MPI.
+(
+  name=strangers
+  mkdir "$work/$name"
+  export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((21000 + $$ % 9000))
+  RANK=0 timeout 30 tdp-run -m tiny -c cpu -p tiny-dp2 2>"$work/$name/err" &
+  run=$!
+  # shellcheck disable=SC2016 # bash's
+  timeout 30 bash -c '
+    until exec 3<>/dev/tcp/127.0.0.1/$0; do sleep 0.05; done 2>/dev/null
+    exec 4<>/dev/tcp/127.0.0.1/$0
+    head -c 100000 /dev/zero >&4
+    sleep 4' $((MASTER_PORT + 1)) 2>/dev/null &
+  sleep 4
+  RANK=1 timeout 30 tdp-run -m tiny -c cpu -p tiny-dp2 2>"$work/$name/other"
+  wait "$run"
+  if [ "$(grep -c 'dropped a connection' "$work/$name/err")" -eq 2 ] && grep -q 'talk by MPI' "$work/$name/err" &&
+    grep -q 'talk by MPI' "$work/$name/other"; then
+    echo "ok drill, $name: $(grep 'dropped' "$work/$name/err" | head -n 1)"
+  else
+    echo "not ok drill, $name"
+    cat "$work/$name/err" "$work/$name/other"
+  fi
+) &
+
+for rank in 0 1; do
+  start "rank $rank killed at 0.02 s" 2 tiny-dp2 $rank '(sleep 0.02 && kill -KILL $$) &'
+  judge 0 0 0 - # the other may not have come to main
+done
+
+# ---- different orders ----
+
+sed 's/"micro_batch_size":2/"micro_batch_size":1/' plans/tiny-dp2.json >"$work/other.json"
+while read -r options line; do
+  start "$(echo "$options" | tr -d /) on rank 1 alone" 2 tiny-dp2 1 "set -- \"\$@\" $(echo "$options" | tr = ' ')"
+  judge 2 2 0 "$line"
+done <<END
+--steps=7 rank 1: --steps: 7: expected 100000, as rank 0 has it
+--seed=2 rank 1: --seed: 2: expected 1, as rank 0 has it
+--rate=0.5 rank 1: --rate: 0.5: expected 0.001
+-m=tiny-llama rank 1: model: .*: expected .*, as rank 0 has it
+-p=$work/other.json rank 1: plan.micro_batch_size: 1: expected 2, as rank 0 has it
+-c=nowhere rank 1: .*nowhere
+END
+
+# ---- while it runs ----
+
+start "a loss that is no number" 2 tiny-dp2 -- --rate 1e9
+judge 1 2 1 "step [0-9]*, .*: loss .*nan"
+
+random() { # random NUMBER
   draw 4
   rank=$drawn
   draw 2
@@ -92,35 +174,40 @@ drill() { # drill NUMBER
   draw 5
   kind=$(echo kill stop hang memory error | cut -d ' ' -f $((drawn + 1)))
   draw 150
-  task=$((120 + drawn))
+  task=$((120 + drawn)) speakers=4
   case $kind in
   kill | stop)
-    start "$plan"
+    speakers=3
+    start "$1, $kind of rank $rank in $plan" 4 $plan
     wait_step 2
     sleep "0.$drawn"
-    pids=$(ranks)
-    struck=$(now_ms)
-    kill "-$(echo $kind | tr a-z A-Z)" $(echo "$pids" | sed -n $((rank + 1))p)
+    strike "$(echo $kind | tr a-z A-Z)" "$rank"
     ;;
   *)
-    start "$plan" --fault "$kind:$rank:$task"
-    wait_step 2
-    pids=$(ranks)
+    start "$1, $kind of rank $rank in $plan" 4 $plan -- --fault "$kind:$rank:$task"
     wait_line '^drill'
     struck=$(now_ms)
     ;;
   esac
-  judge "drill $1, $kind of rank $rank in $plan by $by" "rank $rank" 10000
+  judge 0 $speakers 2 "rank $rank"
 }
+for i in $(seq "${DRILLS:-4}"); do random "$i"; done
 
-for i in $(seq "${DRILLS:-4}"); do drill "$i"; done
+start "SIGTERM" 4 tiny-1f1b
+wait_step 2
+struck=$(now_ms)
+# shellcheck disable=SC2046 # one word a process
+kill -TERM $(pids)
+judge 0 4 2 "SIGTERM" 1000
 
-for i in 1 2; do
-  start tiny-1f1b
+# ---- behind the last step: rank 0 writes to a pipe that nobody reads ----
+
+mkfifo "$work/pipe"
+for kind in KILL STOP; do
+  start "$kind of rank 1 behind the last step" 2 tiny-dp2 -- --steps 2 --trace-merged "$work/pipe"
   wait_step 2
-  pids=$(ranks)
-  struck=$(now_ms)
-  # shellcheck disable=SC2086 # one word a process
-  kill -TERM $pids
-  judge "drill SIGTERM by $by" "SIGTERM" 1000
+  sleep 0.5
+  strike $kind 1
+  judge 0 1 2 "rank 1 .*; last seen in the report, behind the last step"
 done
+wait
