@@ -153,15 +153,18 @@ static Word first_word(Control *c)
   return w;
 }
 
-/* Keeps the first address whose network all hosts are in; TRUE where there is none. */
+/* Keeps the first address whose network all hosts are in; TRUE where there is none. A host with the same addresses is
+ * rank 0's. */
 static gboolean choose_ip(Word *w)
 {
-  guint32 near = 0;
+  guint32 own[CONTROL_ADDRESSES], near = 0;
+  gboolean same;
 
   if (w->ips[0] == htonl(INADDR_LOOPBACK))
     return FALSE;
+  same = net_own_ips(own) == (int)w->n && memcmp(own, w->ips, w->n * sizeof *own) == 0;
   for (guint32 i = 0; i < w->n; i++)
-    near |= (guint32)net_is_near(w->ips[i]) << i;
+    near |= (guint32)(same || net_is_near(w->ips[i])) << i;
   near = control_mpi_common(near);
   if (near == 0)
     return TRUE;

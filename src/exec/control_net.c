@@ -101,6 +101,7 @@ static void each_ip(gboolean (*visit)(guint32 ip, guint32 mask, void *data), voi
 typedef struct {
   guint32 *ips, wanted;
   int n;
+  gboolean own;
 } Search;
 
 static gboolean note_ip(guint32 ip, guint32 mask, void *data)
@@ -117,7 +118,8 @@ static gboolean holds_ip(guint32 ip, guint32 mask, void *data)
   Search *s = data;
 
   s->n += ((ip ^ s->wanted) & mask) == 0;
-  return s->n > 0;
+  s->own |= ip == s->wanted;
+  return FALSE;
 }
 
 int net_own_ips(guint32 out[CONTROL_ADDRESSES])
@@ -133,7 +135,7 @@ gboolean net_is_near(guint32 ip)
   Search s = { .wanted = ip };
 
   each_ip(holds_ip, &s);
-  return s.n > 0;
+  return s.n > 0 && !s.own;
 }
 
 gboolean net_is_loopback(const struct sockaddr_in *address)

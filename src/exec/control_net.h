@@ -49,7 +49,7 @@ int line_receive(Line *line, gsize n);
 int net_resolve(const char *text, struct sockaddr_in *out, char *why, gsize size);
 
 /* The addresses of this host's interfaces without loopback; and whether another host's address is in the network of one
- * of them. */
+ * of them, and not one that this host has too (as that of a bridge of containers). */
 int net_own_ips(guint32 out[CONTROL_ADDRESSES]);
 gboolean net_is_near(guint32 ip);
 
