@@ -14,7 +14,8 @@ static const char *const variables[] = {
   "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
   "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID",
   "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
-  "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "MASTER_ADDR", "MASTER_PORT",
+  "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "MASTER_ADDR", "MASTER_PORT", "PMIX_RANK",
+  "PMIX_NAMESPACE", "TORCHELASTIC_RUN_ID",
 };
 
 static Launch launch_with(const char *first, ...)
@@ -64,12 +65,36 @@ START_TEST(ranks_know_where_to_meet)
   ck_assert_str_eq(l.address, "host:1235");
   l = launch_with("RANK", "0", "WORLD_SIZE", "2", "MASTER_ADDR", "host", NULL);
   ck_assert_str_eq(l.address, "host:29501");
+  ck_assert(!l.mpi);
+  ck_assert_int_eq(l.local_size, 0); /* not said: there may be other hosts */
   for (gsize i = 0; i < G_N_ELEMENTS(lists); i++) {
     l = launch_with("SLURM_PROCID", "1", "SLURM_STEP_NUM_TASKS", "7", "SLURM_STEP_ID", "0", "SLURM_JOB_ID", "40017",
                     "SLURM_STEP_TASKS_PER_NODE", "2(x3),1", "SLURM_STEP_NODELIST", lists[i][0], NULL);
     ck_assert_str_eq(l.address, lists[i][1]);
     ck_assert_int_eq(l.local_size, 2);
+    ck_assert_str_eq(l.job, "40017 0 ");
+    ck_assert(!l.mpi);
   }
+}
+END_TEST
+
+/* Of a build with MPI. */
+START_TEST(ranks_of_mpi_meet_by_it)
+{
+  Launch l = launch_with("OMPI_COMM_WORLD_RANK", "0", "OMPI_COMM_WORLD_SIZE", "2", "MASTER_ADDR", "host", NULL);
+
+  ck_assert_str_eq(l.address, "host:29501"); /* where the user says so */
+  if (!l.mpi)
+    return;
+  l = launch_with("SLURM_PROCID", "1", "SLURM_STEP_NUM_TASKS", "2", "SLURM_STEP_ID", "0", "PMIX_RANK", "1",
+                  "SLURM_STEP_NODELIST", "a,b", NULL);
+  ck_assert(l.mpi);
+  ck_assert_str_eq(l.address, "");
+  ck_assert(launch_with("PMI_RANK", "0", "PMI_SIZE", "2", NULL).mpi);
+  ck_assert(!launch_with("PMI_RANK", "0", "PMI_SIZE", "2", "MASTER_ADDR", "host", NULL).mpi);
+  /* torchrun within a rank of MPI */
+  ck_assert(!launch_with("RANK", "0", "WORLD_SIZE", "2", "PMIX_RANK", "0", "OMPI_COMM_WORLD_RANK", "0",
+                         "OMPI_COMM_WORLD_SIZE", "1", NULL).mpi);
 }
 END_TEST
 
@@ -388,7 +413,8 @@ START_TEST(offloaded_states_are_on_the_host)
 }
 END_TEST
 
-TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, bad_ranks_are_refused,
+TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_mpi_meet_by_it,
+          bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
           files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole,
           offloaded_states_are_on_the_host,
