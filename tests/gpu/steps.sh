@@ -253,6 +253,7 @@ two_ranks() { # two_ranks WAY NAME MODEL KEYS
 }
 
 step_ranks() {
+  [ "$backend" != cpu ] || { echo "ranks on cores talk by MPI, which is not bundled"; return 77; }
   tries=0 right=0 way=none plans=0
   reference tiny && reference tiny-moe || return
   for try in hosts shared; do
