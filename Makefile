@@ -33,7 +33,7 @@ EXEC_PACKAGES := openblas $(EXEC_MPI)
 EXEC := $(shell pkg-config --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
 EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA)$(EMULATED),-DTDP_CUDA)
 EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(EMULATED),-lstdc++ -lpthread,$(if $(CUDA),$(CUDA_LIBS))) -lm
-EXEC_SRC := $(filter-out $(if $(EXEC_MPI),,%mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
+EXEC_SRC := $(filter-out $(if $(EXEC_MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
 $(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
 
 # The CUDA runtime is linked statically; cuBLAS and NCCL come with the toolkit or

@@ -1,9 +1,9 @@
 #!/bin/sh
 # What can go wrong with a run, from before its ranks meet to behind its last step: each fault must end it within 10 s
 # (SIGTERM to all within 1 s) with a status that is not 0, a line of every rank that can still speak, one with the
-# reason, no process left, and the finished steps reported. DRILLS (4): how many random ones, kills, stops, hangs, memory
-# that is out and errors, of random ranks at random moments; SEED (1). tests/test_exec_control.c has what strangers do,
-# secrets, and ranks that are not started by mpirun.
+# reason, no process left, and the finished steps reported. DRILLS (4): how many random ones, kills, stops, hangs,
+# memory that is out and errors, of random ranks at random moments; SEED (1). tests/test_exec_control.c has what strangers
+# do, secrets, and ranks that are not started by mpirun.
 set -u
 
 if ! command -v tdp-run >/dev/null || ! command -v mpirun >/dev/null; then

@@ -72,7 +72,8 @@ judge "by torchrun's variables" $?
 rank 0 $a one &
 rank 1 $b other
 wait
-grep -q 'rank 0: dropped a connection from 10.97.0.2:' "$work/rank0.out" && grep -q 'no word of rank 1$' "$work/rank0.out" &&
+grep -q 'rank 0: dropped a connection from 10.97.0.2:' "$work/rank0.out" &&
+  grep -q 'no word of rank 1$' "$work/rank0.out" &&
   grep -q 'rank 1: start: rank 0 at 10.97.0.1:29501 .*: its secret is another' "$work/rank1.out"
 judge "with another secret" $?
 

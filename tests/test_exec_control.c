@@ -200,8 +200,8 @@ END_TEST
 START_TEST(another_secret_is_refused)
 {
   World w = world_of(2, share);
-  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: rank 0 at 127.0.0.1:%d does not want it as rank 1 of "
-                                          "2: its secret is another\n", w.port);
+  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: rank 0 at 127.0.0.1:%d does not want it as rank 1 "
+                                          "of 2: its secret is another\n", w.port);
 
   g_setenv("TDP_RUN_SECRET", "right", TRUE);
   start(&w, 0, 1);
@@ -248,7 +248,8 @@ START_TEST(another_number_of_ranks_is_refused)
   finish(&w, 0);
   expect(&w, 1, 0, "");
   ck_assert_int_eq(w.ranks[0].status, 0);
-  ck_assert_ptr_nonnull(strstr(w.ranks[0].text, ": it says that it is rank 3 of 4: the run has another number of ranks\n"));
+  ck_assert_ptr_nonnull(strstr(w.ranks[0].text, ": it says that it is rank 3 of 4: the run has another number of "
+                                                "ranks\n"));
 }
 END_TEST
 
@@ -275,13 +276,13 @@ END_TEST
 START_TEST(ranks_that_never_start_are_named)
 {
   World w = world_of(4, share);
-  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: the ranks have not met within 1 s: cannot reach rank "
-                                          "0 at 127.0.0.1:%d: Connection refused\n", w.port);
+  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: the ranks have not met within 1 s: cannot reach "
+                                          "rank 0 at 127.0.0.1:%d: Connection refused\n", w.port);
 
   w.meet_s = 1;
   start(&w, 0, 2);
-  expect(&w, 0, 1, "tdp-run: rank 0: start: the ranks have not met within 1 s: no word of rank 2, 3\n");
-  expect(&w, 1, 1, "tdp-run: rank 1 ends: rank 0: start: the ranks have not met within 1 s: no word of rank 2, 3\n");
+  expect(&w, 0, 1, "tdp-run: rank 0: start: the ranks have not met within 1 s: no word of rank 2 3\n");
+  expect(&w, 1, 1, "tdp-run: rank 1 ends: rank 0: start: the ranks have not met within 1 s: no word of rank 2 3\n");
   memset(&w.ranks[1], 0, sizeof w.ranks[1]);
   start(&w, 1, 2);
   expect(&w, 1, 1, line);

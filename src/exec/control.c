@@ -2,16 +2,13 @@
 
 #include "base/error.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { TICK_MS = 50, MEET_TICK_MS = 10, BEAT_MS = 250, LAST_WORDS_MS = 200, WAITING_US = 2 * G_USEC_PER_SEC,
-       LATE_S = 1 };
+enum { TICK_MS = 20, BEAT_MS = 250, LAST_WORDS_MS = 200, WAITING_US = 2 * G_USEC_PER_SEC, LATE_S = 1 };
 
 /* A handler has no other place to note it. */
 static volatile sig_atomic_t terminated;
@@ -104,6 +101,9 @@ G_NORETURN static void leave(Control *c, gboolean reports, int code, const char 
   gboolean names_it = reports || g_str_has_prefix(message, own);
   g_autofree char *text = names_it ? g_strdup(message) : g_strdup_printf("rank %d ends: %s", c->rank, message);
 
+  for (char *at = text; *at; at++) /* one line, whatever a file or another rank said */
+    if ((guchar)*at < 0x20)
+      *at = ' ';
   c->options.end(c->options.data, reports, code, text);
   _exit(code);
 }
@@ -187,7 +187,8 @@ static void hear(Control *c, Peer *peer, Frame *f)
     f->text[CONTROL_TEXT - 1] = 0;
   switch (f->kind) {
   case FRAME_START:
-    hear_start(c);
+    if (!is_root(c))
+      hear_start(c);
     break;
   case FRAME_BEAT:
     g_strlcpy(peer->phase, f->text, sizeof peer->phase);
@@ -353,7 +354,7 @@ static void check_deadline(Control *c, gint64 now, gboolean arranged)
   end_self(c, TDP_ERROR_RUNTIME, message);
 }
 
-static gboolean go_on_meeting(Control *c, gint64 now)
+static void go_on_meeting(Control *c, gint64 now)
 {
   gboolean arranged, met;
 
@@ -361,31 +362,23 @@ static gboolean go_on_meeting(Control *c, gint64 now)
   arranged = c->arranged;
   met = c->met;
   g_mutex_unlock(&c->lock);
-  if (met)
-    return TRUE;
-  if (arranged && meet_advance(c, now)) {
+  if (!met && arranged && meet_advance(c, now)) {
     meet_clear(c);
     hear_start(c);
-  } else
+  } else if (!met)
     check_deadline(c, now, arranged);
-  return FALSE;
 }
 
-static void wait_events(Control *c, int tick_ms)
+static void wait_events(Control *c)
 {
-  g_autofree struct pollfd *fds = g_new0(struct pollfd, c->n_peers + 1);
-  guint64 woken;
+  g_autofree struct pollfd *fds = g_new0(struct pollfd, c->n_peers);
 
   for (int i = 0; i < c->n_peers; i++)
     fds[i] = (struct pollfd) { c->peers[i].line.fd, POLLIN, 0 };
-  fds[c->n_peers] = (struct pollfd) { c->wake, POLLIN, 0 };
-  if (poll(fds, c->n_peers + 1, tick_ms) > 0) {
-    if (fds[c->n_peers].revents && read(c->wake, &woken, sizeof woken) < 0)
-      g_assert(errno == EAGAIN);
+  if (poll(fds, c->n_peers, TICK_MS) > 0)
     for (int i = 0; i < c->n_peers; i++)
       if (fds[i].revents)
         read_peer(c, &c->peers[i]);
-  }
   flush_all(c);
 }
 
@@ -394,20 +387,12 @@ static gpointer watch(gpointer data)
   Control *c = data;
 
   for (gint64 now = g_get_monotonic_time(); !check_self(c, now); now = g_get_monotonic_time()) {
-    gboolean met = c->size == 1 || go_on_meeting(c, now);
+    go_on_meeting(c, now);
     if (!c->said_bye)
       send_beat(c, now);
-    wait_events(c, met ? TICK_MS : MEET_TICK_MS);
+    wait_events(c);
   }
   return NULL;
-}
-
-static void wake(Control *c)
-{
-  guint64 one = 1;
-
-  if (write(c->wake, &one, sizeof one) < 0)
-    g_assert(errno == EAGAIN);
 }
 
 static Control *control_new(const ControlOptions *options)
@@ -417,14 +402,14 @@ static Control *control_new(const ControlOptions *options)
   c->options = *options;
   c->rank = options->launch.rank;
   c->size = options->launch.size;
+  c->met = c->size == 1;
   c->n_peers = is_root(c) ? c->size - 1 : 1;
-  c->peers = g_new0(Peer, MAX(c->n_peers, 1));
+  c->peers = g_new0(Peer, c->n_peers);
   for (int i = 0; i < c->n_peers; i++)
     c->peers[i] = (Peer) { .rank = is_root(c) ? i + 1 : 0, .line.fd = -1, .phase = "start" };
   c->own.rank = c->rank;
   c->meeting = (Meeting) { .listener = -1, .callers = g_array_new(FALSE, FALSE, sizeof(Caller)) };
   c->incoming = g_byte_array_new();
-  c->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   c->began_us = c->moved_us = g_get_monotonic_time();
   g_mutex_init(&c->lock);
   g_cond_init(&c->changed);
@@ -461,7 +446,6 @@ GBytes *control_share(Control *c, const void *data, gsize n)
   while (!bytes && !(bytes = g_queue_pop_head(&c->shared)))
     g_cond_wait(&c->changed, &c->lock);
   g_mutex_unlock(&c->lock);
-  wake(c);
   return bytes;
 }
 
@@ -491,7 +475,6 @@ void control_fail(Control *c, int code, const char *message)
     c->failure = g_strdup(message);
   c->code = code;
   g_mutex_unlock(&c->lock);
-  wake(c);
   for (;;)
     pause();
 }
@@ -499,19 +482,14 @@ void control_fail(Control *c, int code, const char *message)
 void control_close(Control *c)
 {
   control_watch_stall(c, 0);
-#ifdef TDP_MPI
-  if (c->mpi)
-    control_mpi_stop();
-#endif
+  meet_stop_mpi(c);
   g_mutex_lock(&c->lock);
   c->closing = TRUE;
   g_mutex_unlock(&c->lock);
-  wake(c);
   g_thread_join(c->thread);
   meet_clear(c);
   for (int i = 0; i < c->n_peers; i++)
     line_close(&c->peers[i].line);
-  close(c->wake);
   g_array_unref(c->meeting.callers);
   g_byte_array_unref(c->incoming);
   g_queue_clear_full(&c->shared, (GDestroyNotify)g_bytes_unref);

@@ -1,30 +1,29 @@
 /*
- * The run's control channel: a TCP connection of every rank to rank 0, opened before
- * anything else that ranks do together and closed behind all of it, watched by a
- * thread of each process.
+ * The run's control channel: a TCP connection of every rank to rank 0, opened before anything else that ranks do
+ * together and closed behind all of it, watched by a thread of each process.
  *
- * It carries the meeting of the ranks, what rank 0 shares with all (the run's
- * fingerprint, NCCL's id), a beat four times a second with what each rank is doing, and failures. The run
- * ends when not all ranks meet within `meet_s` of their start (those that rank 0 knows wait a second longer, to be told
- * who is missing), a connection closes before its rank said goodbye (it died), nothing is
- * heard of a rank for `silence_s` (it was stopped, or its host is gone), nobody
- * has moved for the stall time (a rank hangs: of those that do not wait for others the
- * one furthest behind), a rank reports a failure, or SIGTERM comes.
+ * It carries the meeting of the ranks, what rank 0 shares with all (the run's fingerprint, NCCL's id), a beat four
+ * times a second with what each rank is doing, and failures. The run ends when not all ranks meet within `meet_s` of
+ * their start (those that rank 0 knows wait a second longer, to be told who is missing), a connection closes before
+ * its rank said goodbye (it died), nothing is heard of a rank for `silence_s` (it was stopped, or its host is gone),
+ * nobody has moved for the stall time (a rank hangs: of those that do not wait for others the one furthest behind), a
+ * rank reports a failure, or SIGTERM comes.
  *
- * Ending means: each process ends itself, by the `end` function, called once from the watching thread with a line
- * that names the rank, what it was doing and the reason; it must not return. `reports` is TRUE on one rank: rank
- * 0, or rank 1 where that is gone. Rank 0 tells all others; no process ends another.
+ * Ending means: each process ends itself, by the `end` function, called once from the watching thread with a line that
+ * names the rank, what it was doing and the reason; it must not return. `reports` is TRUE on one rank: rank 0, or rank
+ * 1 where that is gone. Rank 0 tells all others; no process ends another.
  *
- * Where ranks meet. MPI's own ranks (Launch.mpi) hear from rank 0, over MPI, its address and the run's key. Others meet
- * at Launch.address, and the key is made of TDP_RUN_SECRET, or of what the file TDP_RUN_SECRET_FILE says. Rank 0 listens
- * until all have come: on the loopback where all ranks are on its host, else at the interface that has the address (of
- * MPI's ranks: whose network all other hosts are in); at all interfaces only where it cannot know which one it is.
+ * Where ranks meet. MPI's own ranks (Launch.mpi) hear from rank 0, over MPI, its address and the run's key. Others
+ * meet at Launch.address, and the key is made of TDP_RUN_SECRET, or of what the file TDP_RUN_SECRET_FILE says. Rank 0
+ * listens until all have come: on the loopback where all ranks are on its host, else at the interface that has the
+ * address (of MPI's ranks: whose network all other hosts are in); at all interfaces only where it cannot know which
+ * one it is.
  *
  * Both sides prove by a challenge that they know the key (HMAC-SHA256), so nobody without it becomes a rank, or rank
  * 0. Whoever else calls, or says nothing for three seconds, is dropped with a line and takes no memory and no time
  * from the others. Without MPI and without a secret the key follows from the job's id alone, which is not secret: that
- * tells runs apart and keeps away what speaks another protocol, not who wants to disturb. In no case is it hidden what is
- * said, nor safe from those who can alter packets on their way.
+ * tells runs apart and keeps away what speaks another protocol, not who wants to disturb. In no case is it hidden what
+ * is said, nor safe from those who can alter packets on their way.
  *
  * A process has one channel at a time. One with a single rank has no connections, but is watched in the same way.
  */

@@ -4,6 +4,10 @@
 #include "base/error.h"
 #include "base/files.h"
 
+#ifdef TDP_MPI
+#include <mpi.h>
+#endif
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -133,7 +137,7 @@ static void meet_at(Control *c, const char *address)
     g_usleep(RETRY_US);
   }
   if (c->rank == 0)
-    listen_at(c, is_name && !on_one_host(c) && net_is_loopback(&m->addresses[0]));
+    listen_at(c, is_name && !on_one_host(c) && ntohl(m->addresses[0].sin_addr.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
 #ifdef TDP_MPI
@@ -165,7 +169,7 @@ static gboolean choose_ip(Word *w)
   same = net_own_ips(own) == (int)w->n && memcmp(own, w->ips, w->n * sizeof *own) == 0;
   for (guint32 i = 0; i < w->n; i++)
     near |= (guint32)(same || net_is_near(w->ips[i])) << i;
-  near = control_mpi_common(near);
+  MPI_Allreduce(MPI_IN_PLACE, &near, 1, MPI_UINT32_T, MPI_BAND, MPI_COMM_WORLD);
   if (near == 0)
     return TRUE;
   w->ips[0] = w->ips[g_bit_nth_lsf(near, -1)];
@@ -173,18 +177,36 @@ static gboolean choose_ip(Word *w)
   return FALSE;
 }
 
+static void start_mpi(Control *c)
+{
+  int rank, size;
+
+  control_note(c, "MPI_Init has not returned: not all ranks have come to it");
+  MPI_Init(NULL, NULL);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (rank == c->rank && size == c->size)
+    return;
+  g_autofree char *why = g_strdup_printf("MPI says that this is rank %d of %d, the launcher that it is rank %d of %d: "
+                                         "expected a start by mpirun, or by srun --mpi=pmix", rank, size, c->rank,
+                                         c->size);
+  control_fail(c, TDP_ERROR_RUNTIME, why);
+}
+
+static void tell_all(void *data, int n)
+{
+  MPI_Bcast(data, n, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
 static void arrange_by_mpi(Control *c)
 {
   Meeting *m = &c->meeting;
 
-  control_note(c, "MPI_Init has not returned: not all ranks have come to it");
-  g_autofree char *why = control_mpi_start(c->rank, c->size);
-  if (why)
-    control_fail(c, TDP_ERROR_RUNTIME, why);
-  c->mpi = TRUE;
+  start_mpi(c);
   control_note(c, "rank 0 has not said over MPI where it listens");
   Word w = first_word(c);
-  control_mpi_tell(&w, sizeof w);
+  tell_all(&w, sizeof w);
   memcpy(m->key, w.key, KEY_BYTES);
   if (w.address[0]) {
     meet_at(c, w.address);
@@ -197,7 +219,7 @@ static void arrange_by_mpi(Control *c)
   if (c->rank == 0)
     listen_at(c, any);
   w.port = m->addresses[0].sin_port;
-  control_mpi_tell(&w.port, sizeof w.port);
+  tell_all(&w.port, sizeof w.port);
   for (guint32 i = 0; i < w.n; i++)
     m->addresses[i].sin_port = w.port;
 }
@@ -315,15 +337,10 @@ gboolean meet_advance(Control *c, gint64 now)
 char *meet_missing(const Control *c)
 {
   g_autoptr(GString) text = g_string_new("no word of rank");
-  int told = 0, missing = 0;
 
-  for (int i = 0; i < c->n_peers; i++) {
-    missing += !c->peers[i].came;
-    if (!c->peers[i].came && told++ < STRANGERS_TOLD)
-      g_string_append_printf(text, "%s %d", missing > 1 ? "," : "", i + 1);
-  }
-  if (missing > STRANGERS_TOLD)
-    g_string_append_printf(text, " and %d more", missing - STRANGERS_TOLD);
+  for (int i = 0; i < c->n_peers && text->len < CONTROL_TEXT / 2; i++)
+    if (!c->peers[i].came)
+      g_string_append_printf(text, " %d", i + 1);
   return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
@@ -401,6 +418,15 @@ void meet_arrange(Control *c)
   }
   if (c->rank > 0)
     call_root(c);
+}
+
+void meet_stop_mpi(const Control *c)
+{
+#ifdef TDP_MPI
+  if (c->size > 1 && c->options.launch.mpi)
+    MPI_Finalize();
+#endif
+  (void)c;
 }
 
 void meet_clear(Control *c)

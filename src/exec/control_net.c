@@ -138,11 +138,6 @@ gboolean net_is_near(guint32 ip)
   return s.n > 0 && !s.own;
 }
 
-gboolean net_is_loopback(const struct sockaddr_in *address)
-{
-  return ntohl(address->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-}
-
 char *net_text(const struct sockaddr_in *address)
 {
   char host[INET_ADDRSTRLEN];

@@ -53,7 +53,6 @@ int net_resolve(const char *text, struct sockaddr_in *out, char *why, gsize size
 int net_own_ips(guint32 out[CONTROL_ADDRESSES]);
 gboolean net_is_near(guint32 ip);
 
-gboolean net_is_loopback(const struct sockaddr_in *address);
 char *net_text(const struct sockaddr_in *address);
 
 /* A socket that listens at an address, -1 and errno. Neither it nor what it accepts blocks. A port of 0 becomes
@@ -67,7 +66,7 @@ int net_connect(const struct sockaddr_in *address);
 /* Bytes that nobody can guess. */
 void net_random(void *out, gsize n);
 
-/* HMAC-SHA256 (RFC 2104) under the key, and whether two are the same, in a time that does not tell where they differ. */
+/* HMAC-SHA256 (RFC 2104) under the key; whether two are the same, in a time that does not tell where they differ. */
 void net_proof(const guint8 key[KEY_BYTES], const void *data, gsize n, guint8 out[PROOF_BYTES]);
 gboolean net_same(const guint8 a[PROOF_BYTES], const guint8 b[PROOF_BYTES]);
 

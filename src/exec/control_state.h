@@ -1,5 +1,4 @@
-/* The channel's state, between what watches (control.c), what brings ranks together (control_meet.c) and MPI
- * (control_mpi.c); private to control*.c. */
+/* The channel's state, between what watches (control.c) and what brings ranks together (control_meet.c). */
 #ifndef TDP_EXEC_CONTROL_STATE_H
 #define TDP_EXEC_CONTROL_STATE_H
 
@@ -41,8 +40,6 @@ struct Control {
   Peer *peers;          /* of rank 0: ranks 1 and up; of others: rank 0 */
   int n_peers;
   Meeting meeting;
-  gboolean mpi;         /* was started */
-  int wake;             /* descriptor */
   GThread *thread;
   gint64 began_us, moved_us; /* when any rank last moved */
   gint64 beat_us, signal_us; /* last beat; SIGTERM, 0 = none */
@@ -76,13 +73,10 @@ char *meet_missing(const Control *c);
 
 void meet_clear(Control *c);
 
+/* Where meet_arrange has started it. */
+void meet_stop_mpi(const Control *c);
+
 /* Ends the run from the watching thread. */
 G_NORETURN void control_end(Control *c, int code, const char *message);
-
-/* MPI, started by the main thread: NULL or why not; rank 0's bytes to all; bits that are set on all ranks. */
-char *control_mpi_start(int rank, int size);
-void control_mpi_tell(void *data, int n);
-guint32 control_mpi_common(guint32 bits);
-void control_mpi_stop(void);
 
 #endif

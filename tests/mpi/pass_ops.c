@@ -134,6 +134,7 @@ static const struct {
 };
 
 typedef struct {
+  Control *control;
   Backend *backend;
   Cluster *cluster;
   Framework *framework;
@@ -524,11 +525,8 @@ static void run_drawn(Suite *s, int n)
 
 static void suite_init(Suite *s)
 {
-  char message[EXEC_ERROR_SIZE] = "";
-
-  *s = (Suite) { .backend = backend_open_rank("cpu", message), .framework = fixture_framework("tdp-run") };
-  if (!s->backend)
-    g_error("%s", message);
+  *s = (Suite) { .framework = fixture_framework("tdp-run") };
+  s->backend = backend_open_rank("cpu", EXEC_F32, &s->control);
   recorder_init(s->backend);
   while (schedules[s->schedules])
     s->schedules++;
@@ -542,6 +540,7 @@ static void suite_init(Suite *s)
 static void suite_clear(Suite *s)
 {
   s->backend->free(s->backend);
+  control_close(s->control);
   cluster_free(s->cluster);
   framework_free(s->framework);
   for (int i = 0; i < MODELS; i++)
