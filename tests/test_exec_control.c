@@ -236,20 +236,24 @@ START_TEST(a_missing_secret_is_bad_input)
 }
 END_TEST
 
-START_TEST(another_number_of_ranks_is_refused)
+/* Of 4 ranks where there are 2, and rank 3 of these 2. */
+START_TEST(ranks_of_no_such_number_are_refused)
 {
+  static const int sizes[] = { 4, 2 };
+  static const char *const whys[] = { "the run has another number of ranks", "there is no such rank" };
   World w = world_of(2, share);
+  g_autofree char *own = g_strdup_printf("as rank 3 of %d: %s\n", sizes[_i], whys[_i]);
+  g_autofree char *line = g_strdup_printf(": it says that it is rank 3 of %d: %s\n", sizes[_i], whys[_i]);
 
   start(&w, 0, 1);
-  start_as(&w, 3, 4);
-  wait_until_said(&w, 3, "as rank 3 of 4: the run has another number of ranks\n");
+  start_as(&w, 3, sizes[_i]);
+  wait_until_said(&w, 3, own);
   start(&w, 1, 2);
   finish(&w, 3);
   finish(&w, 0);
   expect(&w, 1, 0, "");
   ck_assert_int_eq(w.ranks[0].status, 0);
-  ck_assert_ptr_nonnull(strstr(w.ranks[0].text, ": it says that it is rank 3 of 4: the run has another number of "
-                                                "ranks\n"));
+  ck_assert_ptr_nonnull(strstr(w.ranks[0].text, line));
 }
 END_TEST
 
@@ -373,38 +377,70 @@ START_TEST(a_failure_ends_all_with_its_status)
 END_TEST
 
 static Frame forged;
+static int forger;
 
-static void forge_on_1(Control *c, int rank)
+static void forge(Control *c, int rank)
 {
-  while (rank == 1 && c->peers[0].line.fd >= 0 && send(c->peers[0].line.fd, &forged, sizeof forged, MSG_NOSIGNAL) > 0)
-    pause();
+  if (rank == forger)
+    ck_assert_int_eq(send(c->peers[0].line.fd, &forged, sizeof forged, MSG_NOSIGNAL), sizeof forged);
   for (;;)
     pause();
 }
 
-/* Frames that no rank sends: of a kind that is none, of things that rank 0 alone shares, enormous ones. */
+/* Frames that no rank sends: of a kind that is none, of things that rank 0 alone shares, longer than they are. */
 START_TEST(forged_frames_end_the_run)
 {
   static const Frame frames[] = {
     { .kind = 77 }, { .kind = FRAME_SHARE, .total = 1, .bytes = 1 },
-    { .kind = FRAME_SHARE, .total = G_MAXUINT32, .bytes = G_MAXUINT32 },
+    { .kind = FRAME_SHARE, .total = G_MAXUINT32, .bytes = 1 },
+    { .kind = FRAME_SHARE, .total = CONTROL_TEXT + 8, .bytes = CONTROL_TEXT + 8 },
+    { .kind = FRAME_SHARE, .total = 1, .bytes = 2 },
   };
-  static const char *const lines[] = {
-    "tdp-run: rank 1 says what no rank says; last seen in start\n",
-    "tdp-run: the control channel is out of step\n", "tdp-run: the control channel is out of step\n",
-  };
-  World w = world_of(2, forge_on_1);
+  static const int forgers[] = { 1, 1, 0, 0, 0 };
+  World w = world_of(2, forge);
+  g_autofree char *line = g_strdup_printf("tdp-run: rank %d says what no rank says; last seen in start\n", forgers[_i]);
 
   forged = frames[_i];
+  forger = forgers[_i];
   start(&w, 0, 2);
-  expect(&w, 0, 1, lines[_i]);
-  finish(&w, 1);
-  ck_assert_int_eq(WEXITSTATUS(w.ranks[1].status), 1);
+  expect(&w, 1 - forger, 1, line);
+  finish(&w, forger);
+  ck_assert_int_eq(WEXITSTATUS(w.ranks[forger].status), 1);
+}
+END_TEST
+
+/* It listens where rank 0 should, and knows how rank 0 speaks but not the key. */
+START_TEST(another_rank_0_is_refused)
+{
+  World real = world_of(2, share), w = world_of(2, share);
+  struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                            .sin_port = htons(w.port) }, from;
+  guint8 challenge[8 + NONCE_BYTES], hello[8 + 8 + NONCE_BYTES + PROOF_BYTES], answer[8 + 8 + PROOF_BYTES] = { 0 };
+  g_autofree char *line = g_strdup_printf("tdp-run: rank 1: start: rank 0 at 127.0.0.1:%d does not want it as rank 1 "
+                                          "of 2: its secret is another\n", w.port);
+  int listener = net_listen(&at), fd;
+
+  start(&real, 0, 1);
+  start(&w, 1, 2);
+  int caller = call_root(&real);
+  ck_assert_int_eq(recv(caller, challenge, sizeof challenge, MSG_WAITALL), sizeof challenge);
+  while ((fd = net_accept(listener, &from)) < 0)
+    g_usleep(1000);
+  ck_assert_int_eq(fcntl(fd, F_SETFL, 0), 0);
+  ck_assert_int_eq(send(fd, challenge, sizeof challenge, MSG_NOSIGNAL), sizeof challenge);
+  ck_assert_int_eq(recv(fd, hello, sizeof hello, MSG_WAITALL), sizeof hello);
+  memcpy(answer, hello, 8);
+  answer[12] = 2; /* behind the verdict, which is welcome */
+  ck_assert_int_eq(send(fd, answer, sizeof answer, MSG_NOSIGNAL), sizeof answer);
+  expect(&w, 1, 1, line);
+  kill(real.ranks[0].pid, SIGKILL);
+  finish(&real, 0);
 }
 END_TEST
 
 TEST_LOOPS("control", { ranks_meet_and_share }, { strangers_are_dropped }, { silent_strangers_are_dropped },
-           { another_secret_is_refused }, { a_missing_secret_is_bad_input }, { another_number_of_ranks_is_refused },
+           { another_secret_is_refused }, { a_missing_secret_is_bad_input }, { ranks_of_no_such_number_are_refused, 2 },
            { a_rank_that_is_there_already_is_refused }, { ranks_that_never_start_are_named },
            { a_rank_that_dies_is_named_by_all }, { where_rank_0_dies_all_say_so }, { a_stopped_rank_ends_the_run },
-           { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { forged_frames_end_the_run, 3 })
+           { sigterm_ends_all }, { a_failure_ends_all_with_its_status }, { forged_frames_end_the_run, 5 },
+           { another_rank_0_is_refused })

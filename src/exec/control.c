@@ -167,10 +167,10 @@ static void hear_start(Control *c)
   g_mutex_unlock(&c->lock);
 }
 
-static void hear_share(Control *c, const Frame *f)
+static void hear_share(Control *c, Peer *peer, const Frame *f)
 {
   if (is_root(c) || f->bytes > CONTROL_TEXT || f->total > CONTROL_SHARE_MAX || c->incoming->len + f->bytes > f->total)
-    control_fail(c, TDP_ERROR_RUNTIME, "the control channel is out of step");
+    lost(c, peer, "says what no rank says");
   g_byte_array_append(c->incoming, (const guint8 *)f->text, f->bytes);
   if (c->incoming->len < f->total)
     return;
@@ -196,7 +196,7 @@ static void hear(Control *c, Peer *peer, Frame *f)
       c->moved_us = peer->heard_us;
     break;
   case FRAME_SHARE:
-    hear_share(c, f);
+    hear_share(c, peer, f);
     break;
   case FRAME_FAIL:
   case FRAME_END:
