@@ -41,6 +41,7 @@ start() { # start NAME RANKS PLAN [RANK WHAT] [-- OPTIONS...]: in the background
     shift 2
   fi
   if [ $# -gt 0 ]; then shift; fi
+  : >"$work/$name/err"
   began=$(now_ms) struck=$began
   timeout -k 1 60 mpirun --oversubscribe -np "$ranks" "$work/on" "$on" "$what" tdp-run -m tiny -c cpu \
     -p "$work/$name/plan.json" --steps 100000 "$@" >"$work/$name/out" 2>"$work/$name/err" &
@@ -150,7 +151,7 @@ done
 
 sed 's/"micro_batch_size":2/"micro_batch_size":1/' plans/tiny-dp2.json >"$work/other.json"
 while read -r options line; do
-  start "$(echo "$options" | tr -d /) on rank 1 alone" 2 tiny-dp2 1 "set -- \"\$@\" $(echo "$options" | tr = ' ')"
+  start "${options##*/} on rank 1 alone" 2 tiny-dp2 1 "set -- \"\$@\" $(echo "$options" | tr = ' ')"
   judge 2 2 0 "$line"
 done <<END
 --steps=7 rank 1: --steps: 7: expected 100000, as rank 0 has it
