@@ -3,7 +3,7 @@
 # MPI=no for one device alone), EMULATED=1 with it on an emulated device (in
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
 # deps, check, build-tests, unit-tests, test, layers, parity, demo, golden, pages, claims, fit,
-# validate, baseline, predict-cpu, plan-loop, bench, bench-table, bench-check,
+# validate, baseline, accuracy, predict-cpu, plan-loop, bench, bench-table, bench-check,
 # search-scale, simgrid, schedules-sheet, install (PREFIX, DESTDIR), clean.
 
 CC ?= cc
@@ -278,16 +278,20 @@ validate: all
 baseline: all
 	$(BUILD)/tdp-validate $(CASES) --write-baseline tests/validation/baseline.csv
 
+# What these runs say of predictions: the margin of memory, intervals of time; programs read it.
+accuracy: all
+	$(BUILD)/tdp-validate $(CASES) --write-accuracy accuracy
+
 install: all
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/tdp)
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
-	cp -R models hardware plans plots $(DESTDIR)$(PREFIX)/share/tdp
+	cp -R models hardware plans plots accuracy $(DESTDIR)$(PREFIX)/share/tdp
 	chmod -R u=rwX,go=rX $(DESTDIR)$(PREFIX)/share/tdp
 
 clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline FORCE
+.PHONY: all emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
 .SECONDARY:

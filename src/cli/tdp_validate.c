@@ -4,14 +4,14 @@
 #include "base/table.h"
 #include "cli/cli.h"
 #include "report/scatter.h"
-#include "validate/validate.h"
+#include "validate/residuals.h"
 
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct {
-  char *csv, *plots, *baseline, *write_baseline;
+  char *csv, *plots, *baseline, *write_baseline, *write_accuracy;
   gboolean json, rows, ablate, timed_passes;
 } Options;
 
@@ -27,6 +27,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
       "Let passes take the times that the rows' notes give", NULL },
     { "baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->baseline, "Exit 4 if an accuracy of this file is lost", "FILE" },
     { "write-baseline", 0, 0, G_OPTION_ARG_FILENAME, &o->write_baseline, "Write the accuracy reached", "FILE" },
+    { "write-accuracy", 0, 0, G_OPTION_ARG_FILENAME, &o->write_accuracy,
+      "Write what the errors say of predictions: files of accuracy/", "DIR" },
     G_OPTION_ENTRY_NULL,
   };
 
@@ -93,6 +95,8 @@ static gboolean run(char **files, const Options *o, GError **error)
     return FALSE;
   if (o->write_baseline && !write_text(o->write_baseline, validation_baseline(v), error))
     return FALSE;
+  if (o->write_accuracy && !residuals_write(v, o->write_accuracy, error))
+    return FALSE;
   if (o->plots && !report_scatter(v, o->plots, error))
     return FALSE;
   g_autofree char *text = o->json ? validation_json(v) : validation_text(v, o->rows);
@@ -110,7 +114,7 @@ int main(int argc, char **argv)
   gsl_set_error_handler_off();
   g_set_prgname("tdp-validate");
   gboolean ok = read_options(&argc, &argv, &o, &error) && run(argv + 1, &o, &error);
-  char *const strings[] = { o.csv, o.plots, o.baseline, o.write_baseline };
+  char *const strings[] = { o.csv, o.plots, o.baseline, o.write_baseline, o.write_accuracy };
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   return ok ? cli_finish("tdp-validate") : cli_fail("tdp-validate", error);

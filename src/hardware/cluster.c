@@ -307,6 +307,22 @@ gboolean cluster_resize(Cluster *cluster, int devices, GError **error)
   return TRUE;
 }
 
+/* ---- memory kept free ---- */
+
+void cluster_keep_free(Cluster *cluster, double share)
+{
+  g_assert(cluster->memory_margin == 0 && share >= 0 && share < 1);
+  cluster->memory_margin = share;
+  cluster->device.memory_bytes *= 1 - share;
+  for (int i = 0; i < cluster->n_types; i++)
+    cluster_keep_free(cluster->types[i], share);
+}
+
+double cluster_whole_bytes(const Cluster *cluster, double bytes)
+{
+  return bytes / (1 - cluster->memory_margin);
+}
+
 /* ---- means and sums ---- */
 
 double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype)

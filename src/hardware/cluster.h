@@ -86,6 +86,7 @@ struct Cluster {
   double host_memory_bytes_per_s;
   double nvme_bytes;             /* a node, 0 = none */
   double nvme_read_bytes_per_s, nvme_write_bytes_per_s;
+  double memory_margin;          /* share of each device's memory that is kept free (cluster_keep_free) */
   double usd_per_device_hour;    /* 0 = not known; of a mixed cluster, the mean */
   int n_types;                   /* of nodes; 0: all are alike, and `types` is empty */
   Cluster *types[NODE_TYPES_MAX]; /* each of alike nodes, in the order of the file */
@@ -110,6 +111,13 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Cluster, cluster_free)
  * (docs.coreweave.com, topology scheduling): 64 of an NVL72's 72 devices.
  * TDP_ERROR_INPUT if it is neither; nothing changes then. */
 gboolean cluster_resize(Cluster *cluster, int devices, GError **error);
+
+/* Keeps a share of each device's memory free: from then on device.memory_bytes, of node types too, is what plans may
+ * fill. Once, after loading; 0 <= share < 1. */
+void cluster_keep_free(Cluster *cluster, double share);
+
+/* What a device holds of which plans may fill so many bytes. */
+double cluster_whole_bytes(const Cluster *cluster, double bytes);
 
 /* Dense peak of a device; of a mixed cluster, of the mean one. */
 double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype);

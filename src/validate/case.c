@@ -41,6 +41,14 @@ void case_say_default(Case *c, const char *column)
   g_ptr_array_add(c->defaulted, (gpointer)column);
 }
 
+gboolean case_has_default(const Case *c, const char *column)
+{
+  for (guint i = 0; i < c->defaulted->len; i++)
+    if (g_str_equal(g_ptr_array_index(c->defaulted, i), column))
+      return TRUE;
+  return FALSE;
+}
+
 static void take_default(Case *c, int *value, const char *column, int otherwise)
 {
   if (*value >= 0)

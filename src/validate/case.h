@@ -51,6 +51,8 @@ gboolean case_init_report(Case *c, const char *text, const char *name, double *s
 /* Notes a column that took a default. */
 void case_say_default(Case *c, const char *column);
 
+gboolean case_has_default(const Case *c, const char *column);
+
 /* The defaulted columns, blanks between. Newly allocated. */
 char *case_defaulted(const Case *c);
 void case_clear(Case *c);

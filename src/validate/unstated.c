@@ -119,17 +119,9 @@ gboolean unstated_is_named(const char *generation, const char *found)
           strncmp(generation, found, a.length) == 0 && g_str_equal(a.variant, b.variant));
 }
 
-static gboolean is_open(const Case *c, const char *column)
-{
-  for (guint i = 0; i < c->defaulted->len; i++)
-    if (g_str_equal(g_ptr_array_index(c->defaulted, i), column))
-      return TRUE;
-  return FALSE;
-}
-
 static gboolean more_sequence(Case *c)
 {
-  gboolean can = is_open(c, "sp") && c->plan.tp > 1 && !c->plan.sequence_parallel;
+  gboolean can = case_has_default(c, "sp") && c->plan.tp > 1 && !c->plan.sequence_parallel;
 
   if (can)
     c->plan.sequence_parallel = TRUE;
@@ -140,7 +132,7 @@ static gboolean more_zero(Case *c)
 {
   const Framework *f = c->framework;
   int most = c->plan.pp > 1 ? f->zero_max_pipeline : f->zero_max;
-  gboolean can = is_open(c, "zero") && c->plan.zero == 0 && plan_replicas(&c->plan) > 1 && most > 0;
+  gboolean can = case_has_default(c, "zero") && c->plan.zero == 0 && plan_replicas(&c->plan) > 1 && most > 0;
 
   if (can)
     c->plan.zero = 1;
@@ -149,7 +141,7 @@ static gboolean more_zero(Case *c)
 
 static gboolean to_selective(Case *c)
 {
-  gboolean can = is_open(c, "recompute") && c->plan.recompute == RECOMPUTE_NONE;
+  gboolean can = case_has_default(c, "recompute") && c->plan.recompute == RECOMPUTE_NONE;
 
   if (can)
     c->plan.recompute = RECOMPUTE_SELECTIVE;
@@ -178,7 +170,7 @@ static gboolean more_blocks(Case *c)
 
 static gboolean smaller_micro_batch(Case *c)
 {
-  gboolean can = is_open(c, "micro_batch") && c->plan.micro_batch % 2 == 0;
+  gboolean can = case_has_default(c, "micro_batch") && c->plan.micro_batch % 2 == 0;
 
   if (can)
     c->plan.micro_batch /= 2;

@@ -25,6 +25,7 @@ static void case_result_free(gpointer data)
   g_free(r->key);
   g_free(r->skipped);
   g_free(r->defaulted);
+  g_free(r->publisher);
   g_free(r);
 }
 
@@ -69,11 +70,10 @@ static double memory_counted(MemoryCount count, const Trace *trace, const Metric
   return count == MEMORY_RESERVED ? m->peak_memory_bytes - outside : m->peak_memory_bytes;
 }
 
-static Trace *simulate_case(const Case *c, const TimedPasses *passes)
+static Trace *simulate_case(const Case *c, const Layout *layout, const TimedPasses *passes)
 {
-  const Layout layout = layout_of(&c->plan);
-  g_autoptr(PriceTable) prices = price_table_new(c->model, &layout, c->cluster);
-  g_autoptr(Program) program = program_new(c->model, &layout, c->cluster, prices);
+  g_autoptr(PriceTable) prices = price_table_new(c->model, layout, c->cluster);
+  g_autoptr(Program) program = program_new(c->model, layout, c->cluster, prices);
 
   if (passes->forward_s)
     program_time_passes(program, passes->forward_s, passes->backward_s);
@@ -83,7 +83,8 @@ static Trace *simulate_case(const Case *c, const TimedPasses *passes)
 /* Whether it fits its devices. */
 static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *out)
 {
-  g_autoptr(Trace) trace = simulate_case(c, passes);
+  const Layout layout = layout_of(&c->plan);
+  g_autoptr(Trace) trace = simulate_case(c, &layout, passes);
   Metrics metrics;
 
   trace_metrics(trace, &metrics);
@@ -93,6 +94,8 @@ static gboolean run_case(const Case *c, const TimedPasses *passes, CaseResult *o
   out->peak_flops_per_s = c->cluster->device.peak_flops_per_s[plan_format(&c->plan)];
   out->flops_per_gpu = model_flops(c->model, c->plan.seq) * c->plan.global_batch / c->plan.gpus *
                        (c->plan.recompute == RECOMPUTE_FULL && !recompute_counts(&c->plan.scope) ? 4.0 / 3 : 1);
+  out->memory = c->memory;
+  out->kind = run_kind(c->model, &layout, c->cluster, &metrics);
   return out->memory_need <= 1;
 }
 
@@ -109,6 +112,7 @@ static gboolean try_row(const Validation *v, const Csv *csv, int row, OpenChoice
   g_free(out->defaulted);
   out->defaulted = case_defaulted(&c);
   out->micro_batch_open = c.micro_batch_open;
+  out->version_unknown = case_has_default(&c, "generation");
   if (ok && !out->skipped && v->timed_passes &&
       !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
     out->skipped = g_strdup("passes not timed");
@@ -145,6 +149,7 @@ static gboolean tune_row(const Validation *v, const Csv *csv, int row, CaseResul
       r->predicted_memory_bytes = trial.predicted_memory_bytes;
       r->memory_need = trial.memory_need;
       r->flops_per_gpu = trial.flops_per_gpu;
+      r->kind = trial.kind;
     }
     g_free(trial.skipped);
     g_free(trial.defaulted);
@@ -169,6 +174,14 @@ static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult
   return fit_row(v, csv, row, 0, r, error) && tune_row(v, csv, row, r, error);
 }
 
+static char *publisher_of(const Csv *csv, int row, const char *file)
+{
+  const char *source = csv_cell(csv, row, "source");
+  gsize length = strcspn(source, " ,;");
+
+  return length ? g_strndup(source, length) : g_strdup(file);
+}
+
 /* FALSE if a cell makes no sense; the row is skipped for that reason. */
 static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row, GError **error)
 {
@@ -180,6 +193,7 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
   r->sweep = g_strdup(csv_cell(csv, row, "sweep"));
   r->file = g_strdup(file);
   r->defaulted = g_strdup("");
+  r->publisher = publisher_of(csv, row, file);
   r->key = g_strdup_printf("%s %s", csv_cell(csv, row, "cluster"), csv_cell(csv, row, "precision"));
   if (run_row(v, csv, row, r, &bad))
     return TRUE;
@@ -202,6 +216,7 @@ static gboolean add_report(Validation *v, const char *text, const char *path, GE
   r->id = g_path_get_basename(path);
   r->sweep = g_path_get_basename(folder);
   r->file = g_strdup("tdp-run");
+  r->publisher = g_strdup(r->sweep);
   ok = case_init_report(&c, text, path, &r->measured_s, &r->measured_memory_bytes, error);
   r->defaulted = case_defaulted(&c);
   if (ok) {

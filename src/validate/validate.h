@@ -14,6 +14,7 @@
 #ifndef TDP_VALIDATE_VALIDATE_H
 #define TDP_VALIDATE_VALIDATE_H
 
+#include "accuracy/accuracy.h"
 #include "base/csv.h"
 #include "base/json.h"
 
@@ -28,6 +29,10 @@ typedef struct {
   double peak_flops_per_s;
   double measured_memory_bytes, predicted_memory_bytes; /* 0 = not measured */
   double memory_need; /* predicted peak over what the device holds: a run that was made is refused above 1 */
+  char *publisher;          /* first word of the source column, else the file: whose runs share what we do not know */
+  MemoryCount memory;       /* what the measured memory counts */
+  RunKind kind;             /* of what was simulated */
+  gboolean version_unknown; /* the software's generation took a default */
 } CaseResult;
 
 /* Errors of a set of rows, in percent. */

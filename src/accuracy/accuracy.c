@@ -1,0 +1,186 @@
+#include "accuracy/accuracy.h"
+
+#include "base/files.h"
+
+#include <math.h>
+
+#define SCALE_COMPUTED 0.05
+#define SCALE_EXPOSED 0.15
+#define SCALE_EXPERTS 2.5
+#define SCALE_VERSION 3
+#define SCALE_OUTSIDE 1.4
+
+/* Ratios measured / predicted of an engine's runs. */
+typedef struct {
+  char *engine; /* NULL = all */
+  double margin;
+  double *ratios; /* rising */
+  int n;
+} Ratios;
+
+struct Accuracy {
+  Domain *domain;
+  GArray *ratios; /* Ratios; all first */
+  AccuracyTails tails[LEVEL_COUNT];
+};
+
+const double accuracy_levels[LEVEL_COUNT] = { 0.8, 0.9 };
+
+double accuracy_scale(const RunKind *kind, gboolean version_unknown, gboolean outside)
+{
+  double scale = SCALE_COMPUTED + SCALE_EXPOSED * kind->exposed;
+
+  return scale * (kind->experts ? SCALE_EXPERTS : 1) * (version_unknown ? SCALE_VERSION : 1) *
+         (outside ? SCALE_OUTSIDE : 1);
+}
+
+double accuracy_share(const double *ratios, int n, double ratio)
+{
+  int within = 0;
+
+  while (within < n && ratios[within] <= ratio)
+    within++;
+  return within / (n + 1.0);
+}
+
+double accuracy_margin_of(const double *ratios, int n)
+{
+  int place = (int)ceil((1 - ACCURACY_EXCEEDING) * (n + 1) - 1e-9);
+  double ratio = ratios[MIN(place, n) - 1];
+
+  return ratio > 1 ? ceil(1000 * (1 - 1 / ratio)) / 1000 : 0;
+}
+
+static void ratios_clear(gpointer data)
+{
+  Ratios *r = data;
+
+  g_free(r->engine);
+  g_free(r->ratios);
+}
+
+void accuracy_free(Accuracy *a)
+{
+  if (!a)
+    return;
+  domain_free(a->domain);
+  g_array_unref(a->ratios);
+  g_free(a);
+}
+
+static JsonDoc *load(const char *name, GError **error)
+{
+  g_autofree char *below = g_strdup_printf("accuracy/%s.json", name), *path = files_data_path(below);
+  return json_load(path, error);
+}
+
+static gboolean read_ratios(const JsonDoc *doc, const cJSON *object, Ratios *out, GError **error)
+{
+  const JsonField fields[] = {
+    { "engine", JSON_STRING, G_STRUCT_OFFSET(Ratios, engine) },
+    { "margin", JSON_REAL, G_STRUCT_OFFSET(Ratios, margin), TRUE, 0, 0.99 },
+    { "ratios", JSON_ANY, .required = TRUE },
+  };
+  const cJSON *list;
+
+  if (!json_read_foreign(doc, object, fields, G_N_ELEMENTS(fields), out, error) ||
+      !(list = json_get_array(doc, object, "ratios", TRUE, error)))
+    return FALSE;
+  int n = cJSON_GetArraySize(list);
+  out->ratios = g_new0(double, n + 1);
+  out->n = json_get_reals(doc, list, out->ratios, n, error);
+  for (int i = 0; i < out->n; i++)
+    if (!(out->ratios[i] > 0) || (i > 0 && out->ratios[i] < out->ratios[i - 1]))
+      return json_error(doc, list, error, "numbers above 0 that do not fall");
+  return out->n > 0 || (out->n == 0 && json_error(doc, list, error, "at least one number"));
+}
+
+static gboolean read_memory(Accuracy *a, GError **error)
+{
+  g_autoptr(JsonDoc) doc = load("memory", error);
+  const cJSON *engines = doc ? json_get_array(doc, json_root(doc), "engines", TRUE, error) : NULL, *item;
+
+  cJSON_ArrayForEach(item, engines) {
+    Ratios ratios = { 0 };
+    gboolean ok = read_ratios(doc, item, &ratios, error);
+    g_array_append_val(a->ratios, ratios);
+    if (!ok)
+      return FALSE;
+  }
+  return engines && (a->ratios->len > 0 || json_error(doc, engines, error, "an entry for all engines first"));
+}
+
+static gboolean read_time(Accuracy *a, GError **error)
+{
+  static const JsonField fields[] = {
+    { "low", JSON_REAL, G_STRUCT_OFFSET(AccuracyTails, low), TRUE, -100, 0 },
+    { "high", JSON_REAL, G_STRUCT_OFFSET(AccuracyTails, high), TRUE, 0, 100 },
+  };
+  g_autoptr(JsonDoc) doc = load("time", error);
+  const cJSON *levels = doc ? json_get_array(doc, json_root(doc), "levels", TRUE, error) : NULL;
+
+  if (levels && cJSON_GetArraySize(levels) != LEVEL_COUNT)
+    return json_error(doc, levels, error, "%d levels", LEVEL_COUNT);
+  for (int i = 0; levels && i < LEVEL_COUNT; i++)
+    if (!json_read_foreign(doc, cJSON_GetArrayItem(levels, i), fields, G_N_ELEMENTS(fields), &a->tails[i], error))
+      return FALSE;
+  return levels != NULL;
+}
+
+static gboolean read_domain(Accuracy *a, GError **error)
+{
+  g_autoptr(JsonDoc) doc = load("domain", error);
+
+  a->domain = doc ? domain_read(doc, json_root(doc), error) : NULL;
+  return a->domain != NULL;
+}
+
+Accuracy *accuracy_load(GError **error)
+{
+  g_autoptr(Accuracy) a = g_new0(Accuracy, 1);
+
+  a->ratios = g_array_new(FALSE, FALSE, sizeof(Ratios));
+  g_array_set_clear_func(a->ratios, ratios_clear);
+  if (!read_domain(a, error) || !read_memory(a, error) || !read_time(a, error))
+    return NULL;
+  return g_steal_pointer(&a);
+}
+
+static const Ratios *ratios_of(const Accuracy *a, const char *engine)
+{
+  for (guint i = 1; i < a->ratios->len; i++)
+    if (g_strcmp0(g_array_index(a->ratios, Ratios, i).engine, engine) == 0)
+      return &g_array_index(a->ratios, Ratios, i);
+  return &g_array_index(a->ratios, Ratios, 0);
+}
+
+double accuracy_margin(const Accuracy *a, const char *engine)
+{
+  return ratios_of(a, engine)->margin;
+}
+
+Estimate accuracy_estimate_kind(const Accuracy *a, const RunKind *kind, gboolean version_unknown, double iteration_s,
+                                double need)
+{
+  const Ratios *ratios = ratios_of(a, kind->names[KIND_ENGINE]);
+  const AccuracyTails *tails = &a->tails[LEVEL_80];
+  g_autofree char *outside = domain_outside(a->domain, kind);
+  double scale = accuracy_scale(kind, version_unknown, outside != NULL);
+
+  return (Estimate) {
+    .low_s = iteration_s * exp(tails->low * scale),
+    .high_s = iteration_s * exp(tails->high * scale),
+    .fit_probability = need > 0 ? accuracy_share(ratios->ratios, ratios->n, 1 / need) : 1,
+    .outside = outside ? g_intern_string(outside) : NULL,
+  };
+}
+
+Estimate accuracy_estimate(const Accuracy *a, const Model *model, const Layout *layout, const Cluster *cluster,
+                           const Metrics *m)
+{
+  RunKind kind = run_kind(model, layout, cluster, m);
+  gboolean version_unknown = domain_runs(a->domain, KIND_ENGINE, kind.names[KIND_ENGINE]) == 0;
+
+  return accuracy_estimate_kind(a, &kind, version_unknown, m->iteration_s,
+                                m->peak_memory_bytes / cluster_whole_bytes(cluster, m->capacity_bytes));
+}

@@ -1,0 +1,150 @@
+#include "accuracy/domain.h"
+
+#include "base/units.h"
+
+#include <string.h>
+
+typedef struct {
+  const char *value; /* interned or static */
+  int runs;
+} Seen;
+
+struct Domain {
+  GArray *seen[KIND_NAMES]; /* Seen, by value */
+  double most[KIND_SIZES];
+};
+
+Domain *domain_new(void)
+{
+  Domain *d = g_new0(Domain, 1);
+
+  for (int i = 0; i < KIND_NAMES; i++)
+    d->seen[i] = g_array_new(FALSE, FALSE, sizeof(Seen));
+  return d;
+}
+
+void domain_free(Domain *d)
+{
+  for (int i = 0; d && i < KIND_NAMES; i++)
+    g_array_unref(d->seen[i]);
+  g_free(d);
+}
+
+static void add_seen(GArray *all, const char *value, int runs)
+{
+  guint at = 0;
+
+  while (at < all->len && strcmp(g_array_index(all, Seen, at).value, value) < 0)
+    at++;
+  if (at == all->len || !g_str_equal(g_array_index(all, Seen, at).value, value)) {
+    Seen seen = { value, 0 };
+    g_array_insert_val(all, at, seen);
+  }
+  g_array_index(all, Seen, at).runs += runs;
+}
+
+void domain_add(Domain *d, const RunKind *kind)
+{
+  for (int i = 0; i < KIND_NAMES; i++)
+    if (kind->names[i])
+      add_seen(d->seen[i], kind->names[i], 1);
+  for (int i = 0; i < KIND_SIZES; i++)
+    d->most[i] = MAX(d->most[i], kind->sizes[i]);
+}
+
+int domain_runs(const Domain *d, KindName name, const char *value)
+{
+  for (guint i = 0; i < d->seen[name]->len; i++)
+    if (g_str_equal(g_array_index(d->seen[name], Seen, i).value, value))
+      return g_array_index(d->seen[name], Seen, i).runs;
+  return 0;
+}
+
+static char *size_text(KindSize size, double value)
+{
+  return size == KIND_PARAMS ? format_count(value) : g_strdup_printf("%.0f", value);
+}
+
+static void say_size(GString *s, KindSize size, double value, double most)
+{
+  g_autofree char *number = size_text(size, value), *limit = size_text(size, most);
+  gboolean counted = size == KIND_GPUS || size >= KIND_SEQ;
+
+  if (counted)
+    g_string_append_printf(s, "%s %s", number, kind_size_titles[size]);
+  else
+    g_string_append_printf(s, "%s %s", kind_size_titles[size], number);
+  g_string_append_printf(s, " (%s at most)", limit);
+}
+
+char *domain_outside(const Domain *d, const RunKind *kind)
+{
+  g_autoptr(GString) s = g_string_new(NULL);
+
+  for (int i = 0; i < KIND_NAMES; i++) {
+    int runs = kind->names[i] ? domain_runs(d, i, kind->names[i]) : DOMAIN_RUNS_MIN;
+    if (runs >= DOMAIN_RUNS_MIN)
+      continue;
+    g_string_append_printf(s, "%s%s %s", s->len ? ", " : "", kind_name_titles[i], kind->names[i]);
+    if (runs == 0)
+      g_string_append(s, " (no run)");
+    else
+      g_string_append_printf(s, " (%d run%s)", runs, runs == 1 ? "" : "s");
+  }
+  for (int i = 0; i < KIND_SIZES; i++)
+    if (kind->sizes[i] > d->most[i]) {
+      g_string_append(s, s->len ? ", " : "");
+      say_size(s, i, kind->sizes[i], d->most[i]);
+    }
+  return s->len ? g_string_free(g_steal_pointer(&s), FALSE) : NULL;
+}
+
+void domain_write(const Domain *d, JsonWriter *w)
+{
+  json_open(w, "names", '{');
+  for (int i = 0; i < KIND_NAMES; i++) {
+    json_open(w, kind_name_keys[i], '{');
+    for (guint j = 0; j < d->seen[i]->len; j++)
+      json_put_int(w, g_array_index(d->seen[i], Seen, j).value, g_array_index(d->seen[i], Seen, j).runs);
+    json_close(w, '}');
+  }
+  json_close(w, '}');
+  json_open(w, "sizes", '{');
+  for (int i = 0; i < KIND_SIZES; i++)
+    json_put_real(w, kind_size_keys[i], d->most[i]);
+  json_close(w, '}');
+}
+
+static gboolean read_seen(const JsonDoc *doc, const cJSON *object, GArray *seen, GError **error)
+{
+  for (const cJSON *item = object->child; item; item = item->next) {
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 1 && item->valuedouble <= 1e9))
+      return json_error(doc, item, error, "a number of runs");
+    add_seen(seen, g_intern_string(item->string), (int)item->valuedouble);
+  }
+  return TRUE;
+}
+
+static gboolean read_sizes(const JsonDoc *doc, const cJSON *object, Domain *d, GError **error)
+{
+  JsonField fields[KIND_SIZES];
+
+  for (int i = 0; i < KIND_SIZES; i++)
+    fields[i] = (JsonField) { .key = kind_size_keys[i], .type = JSON_REAL, .required = TRUE, .min = 0, .max = 1e18,
+                              .offset = G_STRUCT_OFFSET(Domain, most) + i * sizeof(double) };
+  return json_read(doc, object, fields, KIND_SIZES, d, error);
+}
+
+Domain *domain_read(const JsonDoc *doc, const cJSON *object, GError **error)
+{
+  g_autoptr(Domain) d = domain_new();
+  const cJSON *names = json_get_object(doc, object, "names", TRUE, error);
+  const cJSON *sizes = names ? json_get_object(doc, object, "sizes", TRUE, error) : NULL;
+
+  for (int i = 0; sizes && i < KIND_NAMES; i++) {
+    const cJSON *seen = json_get_object(doc, names, kind_name_keys[i], TRUE, error);
+    if (!seen || !read_seen(doc, seen, d->seen[i], error))
+      return NULL;
+  }
+  return sizes && read_sizes(doc, sizes, d, error) ? g_steal_pointer(&d) : NULL;
+}

@@ -1,0 +1,67 @@
+#include "accuracy/run_kind.h"
+
+const char *const kind_name_keys[KIND_NAMES + 1] = {
+  "device", "format", "engine", "schedule", "attention", "dispatcher", "context_exchange", "zero_stage", "recompute",
+  "tensor_parallel", "offload", NULL,
+};
+const char *const kind_name_titles[KIND_NAMES] = {
+  "device", "format", "software family", "schedule", "attention", "dispatcher", "context exchange", "ZeRO stage",
+  "recomputation", "tensor parallelism", "offload",
+};
+const char *const kind_size_keys[KIND_SIZES + 1] = { "gpus", "tp", "pp", "vpp", "cp", "ep", "seq", "parameters", NULL };
+const char *const kind_size_titles[KIND_SIZES] = { "GPUs",        "tp", "pp",        "chunks",
+                                                   "cp",          "ep", "tokens a sequence",
+                                                   "parameters" };
+
+static gboolean has_experts(const Model *model)
+{
+  for (int i = 0; i < model->n_specs; i++)
+    if (model->specs[i].ffn.experts > 0)
+      return TRUE;
+  return FALSE;
+}
+
+/* How far tensor-parallel ranks are apart; NULL = there is one. */
+static const char *tensor_reach(const Layout *l, const Cluster *cluster)
+{
+  if (l->passes.tp == 1)
+    return NULL;
+  for (int rank = 0; rank < l->pipeline.shape.ranks; rank++) {
+    const Cluster *site = mesh_site(&l->mesh, cluster, rank);
+    GroupShape shape = pass_group(&l->passes, site, RANKS_TENSOR);
+    if (group_tier(site, &shape) > 0)
+      return "over nodes";
+  }
+  return "in a node";
+}
+
+static const char *offloaded(const Offload *o)
+{
+  return o->optimizer || o->parameters ? "states" : o->activations ? "activations" : NULL;
+}
+
+RunKind run_kind(const Model *model, const Layout *l, const Cluster *cluster, const Metrics *metrics)
+{
+  static const char *const stages[] = { "0", "1", "2", "3" };
+  const PassLayout *p = &l->passes;
+  const ScheduleShape *shape = &l->pipeline.shape;
+  RunKind kind = {
+    .names = { [KIND_DEVICE] = g_intern_string(cluster->n_types ? cluster->name : cluster->device.name),
+               [KIND_FORMAT] = dtype_names[formats_product(&p->formats)],
+               [KIND_ENGINE] = g_intern_string(p->framework->engine),
+               [KIND_SCHEDULE] = shape->ranks > 1 ? l->pipeline.schedule->name : NULL,
+               [KIND_ATTENTION] = attention_kernel_names[p->attention],
+               [KIND_DISPATCH] = p->ep > 1 ? expert_dispatch_names[p->dispatch] : NULL,
+               [KIND_CONTEXT] = p->cp > 1 ? context_exchange_names[p->context] : NULL,
+               [KIND_ZERO] = stages[l->states[0].zero],
+               [KIND_RECOMPUTE] = recompute_names[p->recompute.granularity],
+               [KIND_TENSOR] = tensor_reach(l, cluster),
+               [KIND_OFFLOAD] = offloaded(&l->states[0].offload) },
+    .sizes = { [KIND_GPUS] = p->ranks, [KIND_TP] = p->tp, [KIND_PP] = shape->ranks, [KIND_VPP] = shape->chunks,
+               [KIND_CP] = p->cp, [KIND_EP] = p->ep, [KIND_SEQ] = p->seq, [KIND_PARAMS] = model->params },
+    .exposed = metrics->iteration_s > 0 ? MAX(0, 1 - metrics->compute_s / metrics->iteration_s) : 0,
+    .experts = has_experts(model),
+  };
+
+  return kind;
+}

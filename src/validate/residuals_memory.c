@@ -1,0 +1,121 @@
+/* memory.json: measured over predicted peaks, by engine and by what the figure counts. */
+#include "validate/residuals.h"
+
+#include <gsl/gsl_sort.h>
+#include <math.h>
+
+/* Rows of an engine (NULL = any) whose memory counts this (-1 = whatever), but not of a publisher (NULL = of all). */
+typedef struct {
+  const char *engine;
+  int memory;
+  const char *without;
+} Wanted;
+
+/* Rising, with four decimals. */
+static GArray *ratios_of(const GPtrArray *rows, Wanted wanted)
+{
+  GArray *ratios = g_array_new(FALSE, FALSE, sizeof(double));
+
+  for (guint i = 0; i < rows->len; i++) {
+    const CaseResult *r = g_ptr_array_index(rows, i);
+    double ratio = round(1e4 * r->measured_memory_bytes / r->predicted_memory_bytes) / 1e4;
+    if ((!wanted.engine || wanted.engine == r->kind.names[KIND_ENGINE]) &&
+        (wanted.memory < 0 || wanted.memory == (int)r->memory) &&
+        (!wanted.without || !g_str_equal(wanted.without, r->publisher)))
+      g_array_append_val(ratios, ratio);
+  }
+  gsl_sort((double *)ratios->data, 1, ratios->len);
+  return ratios;
+}
+
+static double margin_of(const GArray *ratios)
+{
+  return accuracy_margin_of((const double *)ratios->data, ratios->len);
+}
+
+/* Engines in order of first appearance. */
+static GPtrArray *engines_of(const GPtrArray *rows)
+{
+  GPtrArray *engines = g_ptr_array_new();
+
+  for (guint i = 0; i < rows->len; i++) {
+    const CaseResult *r = g_ptr_array_index(rows, i);
+    if (!g_ptr_array_find(engines, r->kind.names[KIND_ENGINE], NULL))
+      g_ptr_array_add(engines, (gpointer)r->kind.names[KIND_ENGINE]);
+  }
+  return engines;
+}
+
+static void write_ratios(const GPtrArray *rows, const char *engine, JsonWriter *w)
+{
+  g_autoptr(GArray) ratios = ratios_of(rows, (Wanted) { engine, -1, NULL });
+
+  if (ratios->len < ACCURACY_RUNS_MIN && engine)
+    return;
+  json_open(w, NULL, '{');
+  if (engine)
+    json_put_string(w, "engine", engine);
+  json_put_int(w, "runs", ratios->len);
+  residuals_put(w, "margin", margin_of(ratios));
+  json_open_line(w, "ratios", '[');
+  for (guint i = 0; i < ratios->len; i++)
+    residuals_put(w, NULL, g_array_index(ratios, double, i));
+  json_close_line(w, ']');
+  json_close(w, '}');
+}
+
+static void write_figure(const GPtrArray *rows, const char *engine, int memory, JsonWriter *w)
+{
+  g_autoptr(GArray) ratios = ratios_of(rows, (Wanted) { engine, memory, NULL });
+  const double *values = (const double *)ratios->data;
+
+  if (ratios->len == 0)
+    return;
+  json_open(w, NULL, '{');
+  json_put_string(w, "engine", engine);
+  json_put_string(w, "memory_kind", memory_count_names[memory]);
+  json_put_int(w, "runs", ratios->len);
+  residuals_put(w, "median", residuals_quantile(values, NULL, ratios->len, 0.5));
+  residuals_put(w, "least", values[0]);
+  residuals_put(w, "most", values[ratios->len - 1]);
+  residuals_put(w, "margin", margin_of(ratios));
+  json_close(w, '}');
+}
+
+/* Runs that measure more than the card, filled but for the margin that runs of other publishers give. */
+static void write_exceeding(const GPtrArray *rows, JsonWriter *w)
+{
+  g_autoptr(GPtrArray) publishers = residuals_publishers(rows);
+  int over = 0, over_without_margin = 0;
+
+  for (guint i = 0; i < rows->len; i++) {
+    const CaseResult *r = g_ptr_array_index(rows, i);
+    Wanted wanted = { r->kind.names[KIND_ENGINE], -1, r->publisher };
+    g_autoptr(GArray) own = ratios_of(rows, wanted);
+    wanted.engine = NULL;
+    g_autoptr(GArray) all = ratios_of(rows, wanted);
+    double margin = margin_of(own->len >= ACCURACY_RUNS_MIN ? own : all);
+    double ratio = r->measured_memory_bytes / r->predicted_memory_bytes;
+    over += ratio * (1 - margin) > 1;
+    over_without_margin += ratio > 1;
+  }
+  residuals_put(w, "exceeding_pct_left_out", 100.0 * over / rows->len);
+  residuals_put(w, "exceeding_pct_without_margin", 100.0 * over_without_margin / rows->len);
+}
+
+void residuals_write_memory(const GPtrArray *rows, JsonWriter *w)
+{
+  g_autoptr(GPtrArray) engines = engines_of(rows);
+
+  write_exceeding(rows, w);
+  json_open(w, "engines", '[');
+  write_ratios(rows, NULL, w);
+  for (guint i = 0; i < engines->len; i++)
+    write_ratios(rows, g_ptr_array_index(engines, i), w);
+  json_close(w, ']');
+  json_open(w, "figures", '[');
+  for (guint i = 0; i < engines->len; i++)
+    for (int memory = 0; memory_count_names[memory]; memory++)
+      write_figure(rows, g_ptr_array_index(engines, i), memory, w);
+  json_close(w, ']');
+}

@@ -1,0 +1,146 @@
+#include "main.h"
+
+#include "accuracy/accuracy.h"
+#include "validate/residuals.h"
+
+#include <math.h>
+#include <stdio.h>
+
+START_TEST(scale_of_a_run)
+{
+  const RunKind dense = { .exposed = 0.2 }, sparse = { .exposed = 0.2, .experts = TRUE };
+
+  ck_assert_double_eq_tol(accuracy_scale(&dense, FALSE, FALSE), 0.08, 1e-12);
+  ck_assert_double_eq_tol(accuracy_scale(&sparse, FALSE, FALSE), 0.2, 1e-12);
+  ck_assert_double_eq_tol(accuracy_scale(&dense, TRUE, FALSE), 0.24, 1e-12);
+  ck_assert_double_eq_tol(accuracy_scale(&dense, FALSE, TRUE), 0.112, 1e-12);
+}
+END_TEST
+
+/* With the margin kept free no more than a tenth of the ratios are too large; with a little less, more are. */
+START_TEST(margin_is_the_smallest)
+{
+  for (int n = 10; n <= 100; n++) {
+    double ratios[100];
+    for (int i = 0; i < n; i++)
+      ratios[i] = 0.8 + 0.4 * (i + 1.0) / n;
+    double margin = accuracy_margin_of(ratios, n);
+    ck_assert_double_ge(accuracy_share(ratios, n, 1 / (1 - margin)), 0.9 - 1e-9);
+    ck_assert_double_lt(accuracy_share(ratios, n, 1 / (1 - (margin - 0.0011))), 0.9);
+  }
+}
+END_TEST
+
+START_TEST(no_margin_where_predictions_are_high)
+{
+  double ratios[20];
+
+  for (int i = 0; i < 20; i++)
+    ratios[i] = 0.5 + i / 50.0;
+  ck_assert_double_eq(accuracy_margin_of(ratios, 20), 0);
+}
+END_TEST
+
+START_TEST(weighted_quantiles)
+{
+  const double values[] = { 5, 1, 3, 2, 4 }, weights[] = { 1, 1, 1, 1, 6 };
+
+  ck_assert_double_eq(residuals_quantile(values, NULL, 5, 0.5), 3);
+  ck_assert_double_eq(residuals_quantile(values, NULL, 5, 0.2), 1);
+  ck_assert_double_eq(residuals_quantile(values, NULL, 5, 1), 5);
+  ck_assert_double_eq(residuals_quantile(values, weights, 5, 0.3), 3);
+  ck_assert_double_eq(residuals_quantile(values, weights, 5, 0.31), 4);
+}
+END_TEST
+
+static RunKind small_kind(void)
+{
+  RunKind kind = { .names = { [KIND_DEVICE] = "a", [KIND_FORMAT] = "bf16", [KIND_ENGINE] = "megatron" },
+                   .exposed = 0.1 };
+
+  for (int i = 0; i < KIND_SIZES; i++)
+    kind.sizes[i] = 8;
+  return kind;
+}
+
+static Domain *small_domain(void)
+{
+  Domain *domain = domain_new();
+  RunKind kind = small_kind();
+
+  for (int i = 0; i < DOMAIN_RUNS_MIN; i++)
+    domain_add(domain, &kind);
+  kind.names[KIND_FORMAT] = "fp4";
+  domain_add(domain, &kind);
+  return domain;
+}
+
+START_TEST(what_is_outside)
+{
+  g_autoptr(Domain) domain = small_domain();
+  RunKind kind = small_kind();
+
+  ck_assert_ptr_null(domain_outside(domain, &kind));
+  kind.names[KIND_FORMAT] = "fp4";
+  kind.names[KIND_DEVICE] = "b";
+  kind.names[KIND_SCHEDULE] = "zb-v";
+  kind.sizes[KIND_GPUS] = 16;
+  kind.sizes[KIND_TP] = 16;
+  kind.sizes[KIND_PARAMS] = 8e9;
+  g_autofree char *text = domain_outside(domain, &kind);
+  ck_assert_str_eq(text, "device b (no run), format fp4 (1 run), schedule zb-v (no run), 16 GPUs (8 at most), "
+                         "tp 16 (8 at most), 8.00 G parameters (8 at most)");
+}
+END_TEST
+
+START_TEST(domain_is_read_as_written)
+{
+  g_autoptr(Domain) domain = small_domain();
+  g_autoptr(GString) text = g_string_new(NULL), again = g_string_new(NULL);
+  GError *error = NULL;
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  json_open(&w, NULL, '{');
+  domain_write(domain, &w);
+  json_close(&w, '}');
+  g_autoptr(JsonDoc) doc = json_parse(text->str, text->len, "domain.json", &error);
+  g_autoptr(Domain) read = domain_read(doc, json_root(doc), &error);
+  ck_assert_ptr_nonnull(read);
+  json_writer_init(&w, again);
+  json_open(&w, NULL, '{');
+  domain_write(read, &w);
+  json_close(&w, '}');
+  ck_assert_str_eq(again->str, text->str);
+}
+END_TEST
+
+/* The project's own files: a plan like its runs, and one that nobody ran. */
+START_TEST(estimate_of_a_run)
+{
+  GError *error = NULL;
+  g_autoptr(Accuracy) a = accuracy_load(&error);
+  RunKind kind = { .names = { [KIND_DEVICE] = "h100-sxm5-80gb", [KIND_FORMAT] = "bf16", [KIND_ENGINE] = "megatron" },
+                   .exposed = 0.1 };
+
+  ck_assert_ptr_nonnull(a);
+  Estimate e = accuracy_estimate_kind(a, &kind, FALSE, 10, 0.75);
+  Estimate full = accuracy_estimate_kind(a, &kind, FALSE, 10, 1);
+  ck_assert_ptr_null(e.outside);
+  ck_assert(e.low_s > 8 && e.low_s < 10 && e.high_s > 10 && e.high_s < 13);
+  ck_assert(e.fit_probability > 0.95 && e.fit_probability < 1);
+  ck_assert(full.fit_probability > 0.1 && full.fit_probability < 0.6);
+  double margin = accuracy_margin(a, "megatron");
+  ck_assert(margin > 0 && margin < 0.3);
+  Estimate at = accuracy_estimate_kind(a, &kind, FALSE, 10, 1 - margin);
+  ck_assert_double_ge(at.fit_probability, 0.9);
+  kind.sizes[KIND_GPUS] = 1e6;
+  Estimate beyond = accuracy_estimate_kind(a, &kind, FALSE, 10, 0.75);
+  ck_assert_str_eq(beyond.outside, "1000000 GPUs (6144 at most)");
+  ck_assert_double_gt(beyond.high_s, e.high_s);
+  ck_assert_double_lt(beyond.low_s, e.low_s);
+}
+END_TEST
+
+TEST_MAIN("accuracy", scale_of_a_run, margin_is_the_smallest, no_margin_where_predictions_are_high, weighted_quantiles,
+          what_is_outside, domain_is_read_as_written, estimate_of_a_run)
