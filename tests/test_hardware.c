@@ -507,6 +507,21 @@ START_TEST(resize)
 }
 END_TEST
 
+/* ---- memory kept free ---- */
+
+START_TEST(keep_free)
+{
+  g_autoptr(Cluster) c = load("a100-v100-mixed");
+  double all = c->device.memory_bytes, other = c->types[1]->device.memory_bytes;
+
+  cluster_keep_free(c, 0.25);
+  ck_assert_double_eq(c->device.memory_bytes, 0.75 * all);
+  ck_assert_double_eq(c->types[1]->device.memory_bytes, 0.75 * other);
+  ck_assert_double_eq_tol(cluster_whole_bytes(c, c->device.memory_bytes), all, 1);
+  ck_assert_double_eq_tol(cluster_whole_bytes(c->types[1], c->types[1]->device.memory_bytes), other, 1);
+}
+END_TEST
+
 TEST_MAIN("hardware", every_file_loads, one_file_in_base_units, one_file_link_and_kernels,
           formats_stand_for_each_other, known_clusters, like_overrides, single_device_needs_no_tier,
-          paths_are_relative_to_the_file, bad_input, bad_whole, resize)
+          paths_are_relative_to_the_file, bad_input, bad_whole, resize, keep_free)

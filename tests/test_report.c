@@ -54,7 +54,8 @@ START_TEST(json_has_the_contract_keys)
 {
   static const char *const keys[] = {
     "plan", "iteration_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
-    "mfu", "hfu", "bubble_fraction", "breakdown", "peak_memory_bytes", "memory", "fits", NULL,
+    "mfu", "hfu", "bubble_fraction", "breakdown", "peak_memory_bytes", "memory", "fits",
+    "memory_margin", NULL,
   };
   static const char *const causes[] = {
     "compute_s", "tensor_comm_s", "context_comm_s", "expert_comm_s", "pipeline_comm_s", "data_comm_s", "offload_s",
@@ -73,6 +74,33 @@ START_TEST(json_has_the_contract_keys)
   ck_assert(cJSON_IsTrue(json_get(root, "fits")));
   ck_assert_double_eq_tol(sum(json_get(root, "breakdown")) / number(root, "iteration_s"), 1, 1e-9);
   ck_assert_double_eq_tol(sum(json_get(root, "memory")) / number(root, "peak_memory_bytes"), 1, 1e-9);
+  run_clear(&r);
+}
+END_TEST
+
+START_TEST(estimates_stand_beside)
+{
+  static const char *const keys[] = {
+    "plan", "iteration_s", "iteration_s_low", "iteration_s_high", "tokens_per_s", "tokens_per_s_per_gpu",
+    "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown",
+    "peak_memory_bytes", "memory", "fits", "memory_margin", "fit_probability", "beyond_measured", NULL,
+  };
+  Run r = run_new((Shape) { 2, 2, 1, 2, 8, TRUE });
+  GError *error = NULL;
+  g_autoptr(Accuracy) accuracy = accuracy_load(&error);
+
+  ck_assert_ptr_nonnull(accuracy);
+  r.cluster->device.name[0] = 'x'; /* a device of no run */
+  result_estimate(&r.result, accuracy);
+  g_autoptr(JsonDoc) doc = written(&r.result, NULL);
+  const cJSON *root = json_root(doc);
+  check_keys(root, keys);
+  ck_assert_double_lt(number(root, "iteration_s_low"), number(root, "iteration_s"));
+  ck_assert_double_gt(number(root, "iteration_s_high"), number(root, "iteration_s"));
+  g_autofree char *summary = report_summary(&r.result);
+  g_autofree char *beyond = g_strdup_printf("\nbeyond what was measured: device %s (no run)", r.cluster->device.name);
+  ck_assert_ptr_nonnull(strstr(summary, beyond));
+  ck_assert_ptr_nonnull(strstr(summary, "fits with 9"));
   run_clear(&r);
 }
 END_TEST
@@ -415,7 +443,7 @@ START_TEST(gnuplot_that_fails)
 }
 END_TEST
 
-TEST_MAIN("report", json_has_the_contract_keys, rates_follow_from_the_step, json_has_every_stage,
+TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step, json_has_every_stage,
           what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper,
           further_chunks_are_small, pairs_are_one_box, explanation_by_hand, comparison_has_a_panel_a_plan,
           timeline_keeps_to_its_columns, collectives_are_counted_by_hand, one_device_does_not_communicate,

@@ -287,6 +287,34 @@ START_TEST(small_spaces_agree)
 }
 END_TEST
 
+/* With a margin that leaves less than the best plan needs the best of those that fit the rest is found. */
+START_TEST(margin_stays_free)
+{
+  GRand *rand = g_rand_new_with_seed(1200 + _i);
+  int changed = 0;
+
+  for (int i = 0; i < 20; i++) {
+    Instance in;
+    instance_small_init(&in, rand);
+    g_autoptr(SearchResult) whole = search(in.model, in.cluster, &in.options, NULL);
+    if (whole->best->len > 0) {
+      const Found *best = &g_array_index(whole->best, Found, 0);
+      double room = 0.9999 * best->metrics.peak_memory_bytes;
+      cluster_keep_free(in.cluster, 1 - room / in.cluster->device.memory_bytes);
+      instance_check(&in);
+      g_autoptr(SearchResult) left = search(in.model, in.cluster, &in.options, NULL);
+      for (guint k = 0; k < left->best->len; k++, changed++) {
+        ck_assert_double_le(g_array_index(left->best, Found, k).metrics.peak_memory_bytes, room * (1 + 1e-12));
+        ck_assert_double_ge(g_array_index(left->best, Found, k).value, best->value);
+      }
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(changed, 3);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* Both orders of ranks, on nodes of 2: bounds hold, and the best of all is found. */
 START_TEST(orders_agree)
 {
@@ -528,6 +556,7 @@ TEST_LOOPS("search", { brute_force_agrees, 60 },
            { families_agree, 4 }, { split_ranks_are_searched },
            { small_spaces_agree, 20 },
            { orders_agree, 2 },
+           { margin_stays_free, 2 },
            { resumed_is_the_same },
            { stopped_in_the_walk },
            { fixed_optimizer_is_another_search },

@@ -286,6 +286,9 @@ START_TEST(questions_are_told_apart)
   in.cluster->usd_per_device_hour += 1;
   check_other(&in, usual, "price");
   in.cluster->usd_per_device_hour -= 1;
+  in.cluster->memory_margin = 0.05;
+  check_other(&in, usual, "margin");
+  in.cluster->memory_margin = 0;
   in.base.global_batch *= 2;
   check_other(&in, usual, "batch");
   instance_clear(&in);

@@ -37,16 +37,17 @@ static void say_limit(GString *s, const SearchResult *f, const Result *best)
 {
   double capacity = best->metrics.capacity_bytes;
   g_autofree char *free_text = format_bytes(capacity - best->metrics.peak_memory_bytes), *all = format_bytes(capacity);
+  const char *left = best->cluster->memory_margin > 0 ? " that the margin leaves" : "";
 
   if (!f->has_over) {
-    g_string_append_printf(s, "Limit: none of the larger plans that were tried is faster; %s of %s stay free.\n",
-                           free_text, all);
+    g_string_append_printf(s, "Limit: none of the larger plans that were tried is faster; %s of %s%s stay free.\n",
+                           free_text, all, left);
     return;
   }
   g_autofree char *label = plan_label(&f->over.plan), *need = format_bytes(f->over.metrics.peak_memory_bytes);
   g_autofree char *step = format_seconds(f->over.metrics.iteration_s);
-  g_string_append_printf(s, "Limit: memory. %s would take %s (%.1f %% less) but needs %s of %s a GPU.\n", label, step,
-                         100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all);
+  g_string_append_printf(s, "Limit: memory. %s would take %s (%.1f %% less) but needs %s of %s a GPU%s.\n", label, step,
+                         100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all, left);
 }
 
 char *explain_tie(const SearchResult *found, double tie)
@@ -95,6 +96,18 @@ static char *why_rejected(const SearchResult *f, int reason, const Model *model,
   return reason == RULE_FRAMEWORK ? note_excluded(model, plan) : g_strdup(reject_name(reason));
 }
 
+/* What a plan that does not fit needs, beside what there is. */
+static char *needs(const Found *f, const Cluster *cluster)
+{
+  const Mesh mesh = mesh_of(&f->plan);
+  const Device *device = &mesh_site(&mesh, cluster, f->metrics.peak_row)->device;
+  g_autofree char *need = format_bytes(f->metrics.peak_memory_bytes), *may = format_bytes(device->memory_bytes);
+  g_autofree char *have = format_bytes(cluster_whole_bytes(cluster, device->memory_bytes));
+  g_autofree char *left = cluster->memory_margin > 0 ? g_strdup_printf(", of which the margin leaves %s", may) : NULL;
+
+  return g_strdup_printf("needs %s a GPU and %s has %s%s", need, device->name, have, left ? left : "");
+}
+
 char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean fits, const char *values)
 {
   g_autofree char *best = plan_label(&pair[0].plan);
@@ -105,9 +118,9 @@ char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean 
   } else if (!fits) {
     g_autofree char *why = NULL;
     int reason = nearest_reason(asked);
-    if (asked->rejected[REJECT_MEMORY])
-      g_string_append_printf(s, "No plan with %s fits in memory: the smallest tried needs more than %s has.\n", values,
-                             pair[0].cluster->device.name);
+    if (asked->has_least)
+      g_string_append_printf(s, "No plan with %s fits in memory: the smallest %s.\n", values,
+                             (why = needs(&asked->least, pair[0].cluster)));
     else
       g_string_append_printf(s, "No plan with %s is legal. The nearest fail as this one: %s\n", values,
                              (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)));
@@ -147,6 +160,13 @@ static char *relaxation(const Model *model, const Cluster *cluster, const Search
   SearchOptions free_options = *options;
   Cluster larger = *cluster;
 
+  if (cluster->memory_margin > 0 && cluster->n_types == 0) {
+    larger.device.memory_bytes = cluster_whole_bytes(cluster, cluster->device.memory_bytes);
+    larger.memory_margin = 0;
+    if (fits(model, &larger, options, base->global_batch, base->seq))
+      return g_strdup("with --memory-margin 0 a plan fits");
+    larger = *cluster;
+  }
   free_options.fixed = fixed_none();
   if (fits(model, cluster, &free_options, base->global_batch, base->seq))
     return g_strdup("without --fix a plan fits");
@@ -177,10 +197,6 @@ char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *
   if (!f->has_least)
     return explain_illegal(f, model, cluster);
   g_autofree char *change = relaxation(model, cluster, options);
-  g_autofree char *label = plan_label(&f->least.plan), *need = format_bytes(f->least.metrics.peak_memory_bytes);
-  const Mesh mesh = mesh_of(&f->least.plan);
-  const Device *device = &mesh_site(&mesh, cluster, f->least.metrics.peak_row)->device;
-  g_autofree char *have = format_bytes(device->memory_bytes);
-  return g_strdup_printf("no plan fits: the smallest (%s) needs %s a GPU and %s has %s; %s", label, need,
-                         device->name, have, change);
+  g_autofree char *label = plan_label(&f->least.plan), *lacks = needs(&f->least, cluster);
+  return g_strdup_printf("no plan fits: the smallest (%s) %s; %s", label, lacks, change);
 }

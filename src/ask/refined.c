@@ -43,6 +43,7 @@ void refined_write(const Polished *p, const Result *best, JsonWriter *w)
 {
   Result refined = result_of_metrics(best->model, best->cluster, &p->plan, &p->metrics);
 
+  result_estimate(&refined, best->accuracy);
   json_open(w, "refined", '{');
   json_put_real(w, "gained_s", p->gained_s);
   json_open(w, "changes", '[');

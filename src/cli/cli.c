@@ -104,6 +104,21 @@ gboolean cli_check_count(const char *option, int *value, GError **error)
   return FALSE;
 }
 
+static gboolean all_support(const Cluster *cluster, DType dtype)
+{
+  for (int i = 0; i < cluster->n_types; i++)
+    if (cluster->types[i]->device.peak_flops_per_s[dtype] <= 0)
+      return FALSE;
+  return cluster->device.peak_flops_per_s[dtype] > 0;
+}
+
+DType cli_best_precision(const Cluster *cluster)
+{
+  if (all_support(cluster, DTYPE_BF16))
+    return DTYPE_BF16;
+  return all_support(cluster, DTYPE_FP16) ? DTYPE_FP16 : DTYPE_FP32;
+}
+
 gboolean cli_precision(const char *name, DType *out, GError **error)
 {
   const DType choices[] = { DTYPE_FP32, DTYPE_TF32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4 };
@@ -114,6 +129,17 @@ gboolean cli_precision(const char *name, DType *out, GError **error)
       return TRUE;
     }
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", name);
+  return FALSE;
+}
+
+gboolean cli_share(const char *option, const char *text, double *out, GError **error)
+{
+  char *end = NULL;
+
+  *out = text ? g_ascii_strtod(text, &end) : -1;
+  if (!text || (end != text && *end == '\0' && *out >= 0 && *out < 1))
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a share from 0 to below 1", option, text);
   return FALSE;
 }
 

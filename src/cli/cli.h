@@ -23,8 +23,14 @@ gboolean cli_load_plan(const char *name, const Model *model, Cluster *cluster, P
 #define CLI_ABSENT G_MININT
 gboolean cli_check_count(const char *option, int *value, GError **error);
 
+/* bf16 where all devices have it, else fp16, else fp32. */
+DType cli_best_precision(const Cluster *cluster);
+
 /* Reads fp32, tf32, fp16, bf16, fp8 or fp4. */
 gboolean cli_precision(const char *name, DType *out, GError **error);
+
+/* Reads a share from 0 to below 1; NULL leaves -1. */
+gboolean cli_share(const char *option, const char *text, double *out, GError **error);
 
 /* Prints the error on stderr as one line and returns the exit status. */
 int cli_fail(const char *program, GError *error);

@@ -17,7 +17,7 @@ void plan_options_clear(PlanOptions *o)
 {
   char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->framework, o->precision,
                             o->objective, o->pareto, o->question, o->why_not, o->state, o->certificate, o->tokens,
-                            o->price, o->time_limit };
+                            o->price, o->time_limit, o->memory_margin };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -73,6 +73,9 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "Training software: a name of plans/frameworks/ (default: the cluster's, else megatron-core)", "NAME" },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision,
       "bf16, fp16, fp32, tf32, fp8 or fp4 (default: the first of bf16, fp16, fp32 that the device has)", "FORMAT" },
+    { "memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->memory_margin,
+      "Share of each device's memory to keep free, as in 0.05 (default: with which nine of ten measured runs fit)",
+      "SHARE" },
     { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
       "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
     { "gpus-from", 0, 0, G_OPTION_ARG_INT, &o->gpus_from, "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },

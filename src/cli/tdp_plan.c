@@ -28,12 +28,14 @@ typedef struct {
   Model *model;
   Cluster *cluster;
   Framework *framework;
+  Accuracy *accuracy;
   Plan base;
   Fixed fixed, why_not; /* why_not: what --why-not asks for, with --fix */
   guint space;          /* SpaceExtra */
   const Objective *objective, *second; /* second: of --pareto */
   const Question *question;
   double tokens, price, time_limit_s; /* 0 = not given */
+  double memory_margin;               /* -1 = not given */
   SearchResult *found;
   double tie; /* SearchOptions.tie */
   Result *results;
@@ -43,22 +45,6 @@ typedef struct {
   Plan chosen;       /* what is written and exported */
   GError *unwritten; /* the first file that was not: said behind the report */
 } Planning;
-
-static gboolean all_support(const Cluster *cluster, DType dtype)
-{
-  for (int i = 0; i < cluster->n_types; i++)
-    if (cluster->types[i]->device.peak_flops_per_s[dtype] <= 0)
-      return FALSE;
-  return cluster->device.peak_flops_per_s[dtype] > 0;
-}
-
-/* bf16 where the devices have it, else fp16, else fp32. */
-static DType best_precision(const Cluster *cluster)
-{
-  if (all_support(cluster, DTYPE_BF16))
-    return DTYPE_BF16;
-  return all_support(cluster, DTYPE_FP16) ? DTYPE_FP16 : DTYPE_FP32;
-}
 
 static gboolean read_objective(const char *option, const char *name, const Objective **out, GError **error)
 {
@@ -113,6 +99,7 @@ static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
   }
   return (!o->objective || read_objective("--objective", o->objective, &p->objective, error)) &&
          (!o->pareto || read_pareto(p, o->pareto, error)) && (!o->question || check_question(p, o->question, error)) &&
+         cli_share("--memory-margin", o->memory_margin, &p->memory_margin, error) &&
          read_positive("--tokens", o->tokens, &p->tokens, error) &&
          read_positive("--price", o->price, &p->price, error) &&
          read_positive("--time-limit", o->time_limit, &p->time_limit_s, error);
@@ -150,7 +137,7 @@ static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
 /* What all plans of the search have in common. */
 static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
 {
-  DType format = best_precision(p->cluster);
+  DType format = cli_best_precision(p->cluster);
 
   p->base = plan_default(p->model, p->framework);
   if (o->precision && !cli_precision(o->precision, &format, error))
@@ -175,7 +162,12 @@ static gboolean prepare(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   const char *usual = p->cluster->framework ? p->cluster->framework : FRAMEWORK_USUAL;
   p->framework = framework_load(o->framework ? o->framework : usual, error);
-  return p->framework && read_space(p, o, error) && set_base(p, o, error);
+  p->accuracy = p->framework ? accuracy_load(error) : NULL;
+  if (!p->accuracy)
+    return FALSE;
+  cluster_keep_free(p->cluster, p->memory_margin >= 0 ? p->memory_margin
+                                                      : accuracy_margin(p->accuracy, p->framework->engine));
+  return read_space(p, o, error) && set_base(p, o, error);
 }
 
 static void write_counts(const SearchResult *found, JsonWriter *w)
@@ -435,6 +427,14 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
   return !p->second || !o->plots || report_front(a, p->objective->title, p->second->title, o->plots, error);
 }
 
+static Result result_of_found(const Planning *p, const Found *f)
+{
+  Result r = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
+
+  result_estimate(&r, p->accuracy);
+  return r;
+}
+
 /* The best plan with the values of --why-not, beside the best of all. */
 static gboolean why_not(Planning *p, const PlanOptions *o, GError **error)
 {
@@ -449,9 +449,9 @@ static gboolean why_not(Planning *p, const PlanOptions *o, GError **error)
   if (p->found->best->len == 0)
     return no_plan(p, &options, error);
   const Found *best = &g_array_index(p->found->best, Found, 0), *other = &g_array_index(asked->best, Found, 0);
-  pair[0] = result_of_metrics(p->model, p->cluster, &best->plan, &best->metrics);
+  pair[0] = result_of_found(p, best);
   if (asked->best->len > 0)
-    pair[1] = result_of_metrics(p->model, p->cluster, &other->plan, &other->metrics);
+    pair[1] = result_of_found(p, other);
   g_autofree char *text = explain_why_not(asked, pair, asked->best->len > 0, o->why_not);
   if (o->json)
     return why_not_json(p, asked, pair, text);
@@ -482,6 +482,7 @@ static SearchResult *watched_search(Planning *p, SearchOptions *options, gint64 
 
   watch_init(&watch, p->time_limit_s, certificate != NULL);
   watch.began = began;
+  watch.memory_margin = p->cluster->memory_margin;
   watch_join(&watch, options);
   SearchResult *found = search(p->model, p->cluster, options, error);
   say_stopped(&watch, found);
@@ -520,11 +521,11 @@ static void set_results(Planning *p, int top)
   const Found *first = p->tie > 0 ? &p->found->robust : &g_array_index(best, Found, 0);
 
   p->results = g_new(Result, best->len + 1);
-  p->results[p->n++] = result_of_metrics(p->model, p->cluster, &first->plan, &first->metrics);
+  p->results[p->n++] = result_of_found(p, first);
   for (guint i = 0; i < best->len && p->n < top; i++) {
     const Found *f = &g_array_index(best, Found, i);
     if (f->index != first->index || f->plan.scope.layers != first->plan.scope.layers)
-      p->results[p->n++] = result_of_metrics(p->model, p->cluster, &f->plan, &f->metrics);
+      p->results[p->n++] = result_of_found(p, f);
   }
 }
 
@@ -578,6 +579,7 @@ int main(int argc, char **argv)
   g_clear_pointer(&p.refined, polished_free);
   g_clear_pointer(&p.trace, trace_free);
   g_free(p.results);
+  g_clear_pointer(&p.accuracy, accuracy_free);
   g_clear_pointer(&p.framework, framework_free);
   g_clear_pointer(&p.cluster, cluster_free);
   g_clear_pointer(&p.model, model_free);

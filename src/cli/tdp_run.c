@@ -33,6 +33,7 @@ typedef struct {
   Model *model;
   Cluster *cluster;
   Framework *framework;
+  Accuracy *accuracy;
   Plan plan;
   Layout layout; /* of the plan */
   PriceTable *prices;
@@ -180,7 +181,8 @@ static gboolean load(Run *r, GError **error)
 {
   g_autofree char *path = NULL;
 
-  r->model = cli_load_model(r->options.model, error);
+  r->accuracy = accuracy_load(error);
+  r->model = r->accuracy ? cli_load_model(r->options.model, error) : NULL;
   r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
   if (!r->cluster || !cli_load_plan(r->options.plan, r->model, r->cluster, &r->plan, &r->framework, &path, error))
     return FALSE;
@@ -240,6 +242,7 @@ static void print_report(Run *r, const char *failure)
   Result results[2];
 
   results[0] = result_of(r->model, r->cluster, &r->plan, r->predicted);
+  result_estimate(&results[0], r->accuracy);
   predicted.result = &results[0];
   if (r->measured)
     results[1] = result_of(r->model, r->cluster, &r->plan, r->measured);
@@ -518,6 +521,7 @@ static void run_clear(Run *r)
   g_clear_pointer(&r->framework, framework_free);
   g_clear_pointer(&r->cluster, cluster_free);
   g_clear_pointer(&r->model, model_free);
+  g_clear_pointer(&r->accuracy, accuracy_free);
   options_clear(&r->options);
 }
 

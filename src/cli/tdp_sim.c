@@ -28,6 +28,7 @@ typedef struct {
   Model *model;
   Cluster *cluster;
   Framework *framework;
+  const Accuracy *accuracy;
   Plan plan;
   Trace *trace;
   char *ranks; /* with --ranks all, a table of them */
@@ -118,6 +119,7 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (!s->trace)
     return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
+  result_estimate(&s->result, s->accuracy);
   const Layout layout = layout_of(&s->plan);
   g_autofree char *note = note_recompute(s->model, &layout, s->cluster), *schedule = note_schedule(&layout);
   if (note)
@@ -261,7 +263,10 @@ static int sim_main(const Options *o)
 
   for (int i = 0; i < n; i++)
     subjects[i].name = o->compare ? o->compared[i] : o->plan;
-  ok = run(subjects, n, o, &error);
+  g_autoptr(Accuracy) accuracy = accuracy_load(&error);
+  for (int i = 0; i < n; i++)
+    subjects[i].accuracy = accuracy;
+  ok = accuracy && run(subjects, n, o, &error);
   for (int i = 0; i < n; i++)
     subject_clear(&subjects[i]);
   return ok ? cli_finish("tdp-sim") : cli_fail("tdp-sim", error);

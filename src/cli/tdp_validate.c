@@ -41,11 +41,12 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   return *argc >= 2;
 }
 
-static Validation *validate(char **files, const Options *o, int ablation, GError **error)
+static Validation *validate(char **files, const Options *o, int ablation, const Accuracy *accuracy, GError **error)
 {
   g_autoptr(Validation) v = validation_new(ablation);
 
   v->timed_passes = o->timed_passes;
+  v->accuracy = accuracy;
   for (; *files; files++)
     if (!validation_add_file(v, *files, error))
       return NULL;
@@ -68,7 +69,7 @@ static gboolean print_ablation(char **files, const Options *o, const Validation 
 
   add_ablation(table, "nothing", &all);
   for (int i = 0; ablation_name(i); i++) {
-    g_autoptr(Validation) v = validate(files, o, i, error);
+    g_autoptr(Validation) v = validate(files, o, i, NULL, error);
     if (!v)
       return FALSE;
     CaseSummary s = validation_summary(v, NULL);
@@ -87,8 +88,11 @@ static gboolean write_text(const char *path, char *text, GError **error)
 
 static gboolean run(char **files, const Options *o, GError **error)
 {
-  g_autoptr(Validation) v = validate(files, o, -1, error);
-
+  /* what is written anew need not be there */
+  g_autoptr(Accuracy) accuracy = o->write_accuracy ? NULL : accuracy_load(error);
+  if (!accuracy && !o->write_accuracy)
+    return FALSE;
+  g_autoptr(Validation) v = validate(files, o, -1, accuracy, error);
   if (!v)
     return FALSE;
   if (o->csv && !write_text(o->csv, validation_csv(v), error))

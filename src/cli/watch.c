@@ -17,7 +17,7 @@ static GString *certificate_new(void)
 
   for (int id = KEY_OTHER + 1; id < KEY_COLUMNS_END; id++)
     g_string_append_printf(s, "%s,", plan_key_of(id)->shorter);
-  return g_string_append(s, "plans,settled,value\n");
+  return g_string_append(s, "plans,memory_margin,settled,value\n");
 }
 
 void watch_init(Watch *w, double limit_s, gboolean certificate)
@@ -187,7 +187,8 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
       add_cell(s, key, &file);
     g_string_append_c(s, ',');
   }
-  g_string_append_printf(s, "%" G_GINT64_FORMAT ",%s,%s\n", plans, settled_name(how), number);
+  g_string_append_printf(s, "%" G_GINT64_FORMAT ",%g,%s,%s\n", plans, ((const Watch *)data)->memory_margin,
+                         settled_name(how), number);
 }
 
 void watch_join(Watch *w, SearchOptions *o)

@@ -20,6 +20,7 @@ typedef struct {
   int searches;         /* begun, where there are several; -1 = there is one */
   sigset_t signals, before;
   GString *certificate; /* CSV; NULL = not asked for */
+  double memory_margin; /* that it is with */
   const char *stopped;  /* why, NULL = it was not */
 } Watch;
 

@@ -11,7 +11,7 @@ static void put_device(JsonWriter *w, const Result *r, int device)
   json_open(w, NULL, '{');
   json_put_int(w, "id", device);
   json_put_string(w, "name", r->cluster->device.name);
-  json_put_int(w, "totalGlobalMem", (gint64)r->cluster->device.memory_bytes);
+  json_put_int(w, "totalGlobalMem", (gint64)cluster_whole_bytes(r->cluster, r->cluster->device.memory_bytes));
   json_close(w, '}');
   json_close(w, ']');
 }

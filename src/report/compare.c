@@ -11,13 +11,14 @@ static double exposed_s(const Metrics *m)
 
 char *report_compare(const Compared *plans, int n)
 {
-  g_autoptr(Table) t = table_new("<plan|GPUs|step|ratio|tokens/s/GPU|MFU|bubble|peak memory|<|exposed comm|<");
+  g_autoptr(Table) t =
+      table_new("<plan|GPUs|<step (80 % between)|ratio|tokens/s/GPU|MFU|bubble|peak memory|fits|exposed comm|<");
   g_autoptr(Table) what = table_new("<|<");
 
   for (int i = 0; i < n; i++) {
     const Result *r = plans[i].result;
     const Metrics *m = &r->metrics;
-    g_autofree char *step = format_seconds(m->iteration_s), *memory = format_bytes(m->peak_memory_bytes);
+    g_autofree char *step = result_step_text(r), *memory = format_bytes(m->peak_memory_bytes);
     g_autofree char *exposed = format_seconds(exposed_s(m)), *label = plan_label(&r->plan);
     table_add(t, "%s", plans[i].name);
     table_add(t, "%d", r->plan.gpus);
@@ -27,7 +28,10 @@ char *report_compare(const Compared *plans, int n)
     table_add(t, "%.1f %%", 100 * r->mfu);
     table_add(t, "%.1f %%", 100 * m->bubble_fraction);
     table_add(t, "%s", memory);
-    table_add(t, "%s", r->fits ? "" : "too much");
+    if (r->accuracy)
+      table_add(t, "%.0f %%%s", 100 * r->estimate.fit_probability, r->fits ? "" : ", too much");
+    else
+      table_add(t, "%s", r->fits ? "yes" : "too much");
     table_add(t, "%s", exposed);
     table_add(t, "%.1f %%", 100 * exposed_s(m) / m->iteration_s);
     table_add(what, "%s", plans[i].name);

@@ -144,9 +144,13 @@ char *report_measured(const Side *predicted, const Side *measured)
   g_autofree char *before = format_count(predicted->result->tokens_per_s);
   g_autofree char *now = format_count(measured->result->tokens_per_s);
 
-  return g_strdup_printf("%s\n%s\ntokens  %s/s predicted, %s/s measured\nbubble  %.1f %% predicted, %.1f %% measured\n",
+  g_autofree char *step = result_step_text(predicted->result), *fit = result_fit_text(predicted->result);
+  g_autofree char *beyond = result_beyond_text(predicted->result);
+
+  return g_strdup_printf("%s\n%s\ntokens  %s/s predicted, %s/s measured\nbubble  %.1f %% predicted, %.1f %% measured\n"
+                         "step    %s predicted\nmemory  predicted: %s\n%s",
                          times, bytes, before, now, 100 * predicted->result->metrics.bubble_fraction,
-                         100 * measured->result->metrics.bubble_fraction);
+                         100 * measured->result->metrics.bubble_fraction, step, fit, beyond);
 }
 
 void measured_write_operations(const Side *predicted, const Side *measured, JsonWriter *w)

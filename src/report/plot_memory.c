@@ -138,7 +138,7 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
 {
   g_autofree char *title = plot_title(r), *label = plan_label(&r->plan);
   g_autofree char *peak = format_bytes(r->metrics.peak_memory_bytes),
-                  *capacity = format_bytes(r->metrics.capacity_bytes);
+                  *capacity = format_bytes(cluster_whole_bytes(r->cluster, r->metrics.capacity_bytes));
   g_autofree char *panel = g_strdup_printf("stage %d, the fullest: peak %s of %s", r->metrics.peak_row, peak, capacity);
   const char *unit;
 
@@ -152,7 +152,7 @@ static void set_text(const Result *r, const Trace *t, Picture *p)
 
 static void set_numbers(const Result *r, const MemoryPlot *m, Picture *p)
 {
-  double capacity = r->metrics.capacity_bytes, peak = r->metrics.peak_memory_bytes;
+  double capacity = cluster_whole_bytes(r->cluster, r->metrics.capacity_bytes), peak = r->metrics.peak_memory_bytes;
 
   picture_set_text(p, "size", m->unit_bytes == GIB ? "GiB" : "MiB");
   picture_set_real(p, "end", m->trace->end_s / m->time_unit_s);

@@ -12,19 +12,21 @@ static char *precise_seconds(double s)
 char *report_ranking(const Result *results, int n)
 {
   gboolean context = FALSE, experts = FALSE; /* a column only where some plan has it */
+  gboolean estimates = n > 0 && results[0].accuracy;
 
   for (int i = 0; i < n; i++) {
     context |= results[i].plan.cp > 1;
     experts |= plan_experts_apart(&results[i].plan);
   }
   g_autofree char *columns = g_strdup_printf(
-      "#|tp|sp|pp|chunks|%s%sdp|zero|micro|<recompute|<schedule|step|tokens/s/GPU|MFU|bubble|memory",
-      context ? "cp|" : "", experts ? "ep|" : "");
+      "#|tp|sp|pp|chunks|%s%sdp|zero|micro|<recompute|<schedule|step|%stokens/s/GPU|MFU|bubble|memory%s",
+      context ? "cp|" : "", experts ? "ep|" : "", estimates ? "80 % between|" : "", estimates ? "|fits" : "");
   g_autoptr(Table) t = table_new(columns);
 
   for (int i = 0; i < n; i++) {
     const Result *r = &results[i];
     g_autofree char *step = precise_seconds(r->metrics.iteration_s),
+                    *interval = estimates ? result_interval_text(r) : NULL,
                     *memory = format_bytes(r->metrics.peak_memory_bytes);
     table_add(t, "%d", i + 1);
     table_add(t, "%d", r->plan.tp);
@@ -52,10 +54,14 @@ char *report_ranking(const Result *results, int n)
       table_add(t, "%s", recompute_names[r->plan.recompute]);
     table_add(t, "%s", r->plan.schedule->name);
     table_add(t, "%s", step);
+    if (estimates)
+      table_add(t, "%s", interval);
     table_add(t, "%.0f", r->tokens_per_s_per_gpu);
     table_add(t, "%.1f %%", 100 * r->mfu);
     table_add(t, "%.1f %%", 100 * r->metrics.bubble_fraction);
     table_add(t, "%s", memory);
+    if (estimates)
+      table_add(t, "%.0f %%", 100 * r->estimate.fit_probability);
   }
   return table_text(t, 2);
 }

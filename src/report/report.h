@@ -10,6 +10,7 @@
 #ifndef TDP_REPORT_REPORT_H
 #define TDP_REPORT_REPORT_H
 
+#include "accuracy/accuracy.h"
 #include "base/json.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
@@ -26,13 +27,25 @@ typedef struct {
   double model_flops_per_s_per_gpu;    /* without recomputation */
   double hardware_flops_per_s_per_gpu; /* with it */
   double mfu, hfu;                 /* shares of the dense peak of the plan's precision */
-  gboolean fits;
+  gboolean fits;                   /* within what the cluster's margin leaves (cluster_keep_free) */
+  const Accuracy *accuracy;        /* that `estimate` is by; not owned, NULL = by none */
+  Estimate estimate;
 } Result;
 
 Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace);
 
 /* The same where the trace is gone and its metrics are kept. */
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics);
+
+/* Fills in how far the prediction holds; NULL = nothing is known. */
+void result_estimate(Result *result, const Accuracy *accuracy);
+
+/* Of a result with an estimate: "12.1 to 14.4 s". Of any: "13.2 s (12.1 to 14.4)", "fits with 93 % the 80.0 GiB of a
+ * device", and a line on what is beyond all measured runs, or nothing. */
+char *result_interval_text(const Result *result);
+char *result_step_text(const Result *result);
+char *result_fit_text(const Result *result);
+char *result_beyond_text(const Result *result);
 
 /* The cluster whose devices a row runs on: a node type of a mixed one. */
 const Cluster *result_site(const Result *result, int row);

@@ -67,7 +67,7 @@ static void write_site(const Cluster *site, JsonWriter *w)
 {
   json_put_string(w, "node_type", site->name);
   json_put_string(w, "device", site->device.name);
-  json_put_real(w, "capacity_bytes", site->device.memory_bytes);
+  json_put_real(w, "capacity_bytes", cluster_whole_bytes(site, site->device.memory_bytes));
 }
 
 static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
@@ -93,11 +93,25 @@ static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
   json_close(w, ']');
 }
 
+static void write_fit(const Result *r, JsonWriter *w)
+{
+  json_put_bool(w, "fits", r->fits);
+  json_put_real(w, "memory_margin", r->cluster->memory_margin);
+  if (r->accuracy)
+    json_put_real(w, "fit_probability", r->estimate.fit_probability);
+  if (r->accuracy && r->estimate.outside)
+    json_put_string(w, "beyond_measured", r->estimate.outside);
+}
+
 void result_write(const Result *r, const Trace *trace, JsonWriter *w, const char *key)
 {
   json_open(w, key, '{');
   plan_write(&r->plan, w, "plan");
   json_put_real(w, "iteration_s", r->metrics.iteration_s);
+  if (r->accuracy) {
+    json_put_real(w, "iteration_s_low", r->estimate.low_s);
+    json_put_real(w, "iteration_s_high", r->estimate.high_s);
+  }
   json_put_real(w, "tokens_per_s", r->tokens_per_s);
   json_put_real(w, "tokens_per_s_per_gpu", r->tokens_per_s_per_gpu);
   json_put_real(w, "model_tflops_per_gpu", r->model_flops_per_s_per_gpu / 1e12);
@@ -108,7 +122,7 @@ void result_write(const Result *r, const Trace *trace, JsonWriter *w, const char
   write_breakdown(&r->metrics, w);
   json_put_real(w, "peak_memory_bytes", r->metrics.peak_memory_bytes);
   write_memory(r->metrics.memory, w);
-  json_put_bool(w, "fits", r->fits);
+  write_fit(r, w);
   if (trace)
     write_stages(r, trace, w);
   json_close(w, '}');

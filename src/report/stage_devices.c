@@ -57,7 +57,7 @@ char *report_placement(const Result *r, const Trace *trace)
     add_taken(t, format_seconds(trace_row_compute(trace, row)));
     table_add(t, "%.1f %%", 100 * trace_row_bubble(trace, row));
     add_taken(t, format_bytes(peak));
-    add_taken(t, format_bytes(site->device.memory_bytes));
+    add_taken(t, format_bytes(cluster_whole_bytes(site, site->device.memory_bytes)));
   }
   return table_text(t, 2);
 }

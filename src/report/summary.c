@@ -48,7 +48,8 @@ static void add_device(Table *table, const Cluster *c, DType precision)
 {
   const Device *d = &c->device;
   g_autofree char *flops = format_count(d->peak_flops_per_s[precision]);
-  g_autofree char *memory = format_bytes(d->memory_bytes), *rate = format_count(d->memory_bytes_per_s);
+  g_autofree char *memory = format_bytes(cluster_whole_bytes(c, d->memory_bytes));
+  g_autofree char *rate = format_count(d->memory_bytes_per_s);
 
   table_add(table, "device");
   table_add(table, "%sFLOP/s %s, %s at %sB/s (kernels %s: %s)", flops, dtype_names[precision], memory, rate,
@@ -106,7 +107,7 @@ static void append_speed(GString *text, const Result *r)
 {
   g_autoptr(Table) table = table_new("<|<");
   g_autofree char *label = plan_label(&r->plan);
-  g_autofree char *step = format_seconds(r->metrics.iteration_s), *tokens = format_count(r->tokens_per_s),
+  g_autofree char *step = result_step_text(r), *tokens = format_count(r->tokens_per_s),
                   *each = format_count(r->tokens_per_s_per_gpu), *model = format_count(r->model_flops_per_s_per_gpu),
                   *hardware = format_count(r->hardware_flops_per_s_per_gpu);
 
@@ -164,15 +165,13 @@ static void append_memory(GString *text, const Result *r)
 {
   const Metrics *m = &r->metrics;
   Line lines[PART_COUNT + 1];
-  g_autofree char *capacity = format_bytes(m->capacity_bytes);
+  g_autofree char *fit = result_fit_text(r);
 
   for (int part = 0; part < PART_COUNT; part++)
     lines[part] = (Line) { memory_part_names[part], m->memory[part] };
   lines[PART_COUNT] = (Line) { "peak", m->peak_memory_bytes };
-  g_string_append_printf(text, "\nmemory of stage %d, the fullest one: %s the %s of %s\n", m->peak_row,
-                         r->fits ? "fits" : "DOES NOT FIT", capacity,
-                         r->cluster->n_types ? result_site(r, m->peak_row)->device.name : "a device");
-  append_shares(text, lines, PART_COUNT + 1, m->capacity_bytes, format_bytes);
+  g_string_append_printf(text, "\nmemory of stage %d, the fullest one: %s\n", m->peak_row, fit);
+  append_shares(text, lines, PART_COUNT + 1, cluster_whole_bytes(r->cluster, m->capacity_bytes), format_bytes);
 }
 
 char *report_summary(const Result *result)
@@ -182,5 +181,8 @@ char *report_summary(const Result *result)
   append_speed(text, result);
   append_time(text, &result->metrics);
   append_memory(text, result);
+  g_autofree char *beyond = result_beyond_text(result);
+  if (*beyond)
+    g_string_append_printf(text, "\n%s", beyond);
   return g_string_free(text, FALSE);
 }

@@ -31,6 +31,7 @@ static void add_cluster(GChecksum *sum, const Cluster *c)
   add_text(sum, c->digest);
   add_bytes(sum, &c->devices, sizeof c->devices);
   add_bytes(sum, &c->device.memory_bytes, sizeof c->device.memory_bytes);
+  add_bytes(sum, &c->memory_margin, sizeof c->memory_margin);
   add_bytes(sum, &c->usd_per_device_hour, sizeof c->usd_per_device_hour);
 }
 

@@ -27,7 +27,16 @@ static void write_defaulted(JsonWriter *w, const CaseResult *r)
   json_close(w, ']');
 }
 
-static void write_case(JsonWriter *w, const CaseResult *r)
+static void write_estimate(JsonWriter *w, const Estimate *e)
+{
+  json_put_real(w, "iteration_s_low", e->low_s);
+  json_put_real(w, "iteration_s_high", e->high_s);
+  json_put_real(w, "fit_probability", e->fit_probability);
+  if (e->outside)
+    json_put_string(w, "beyond_measured", e->outside);
+}
+
+static void write_case(JsonWriter *w, const Validation *v, const CaseResult *r)
 {
   json_open(w, NULL, '{');
   json_put_string(w, "id", r->id);
@@ -38,6 +47,8 @@ static void write_case(JsonWriter *w, const CaseResult *r)
     json_put_string(w, "reason", r->skipped);
   else
     json_put_real(w, "predicted_s", r->predicted_s);
+  if (!r->skipped && v->accuracy)
+    write_estimate(w, &r->estimate);
   if (case_is_timed(r)) {
     json_put_real(w, "error_pct", case_error_pct(r));
     json_put_real(w, "naive_s", r->naive_s);
@@ -105,7 +116,7 @@ char *validation_json(const Validation *v)
   json_open(&w, NULL, '{');
   json_open(&w, "cases", '[');
   for (guint i = 0; i < v->cases->len; i++)
-    write_case(&w, case_at(v, i));
+    write_case(&w, v, case_at(v, i));
   json_close(&w, ']');
   write_summary(&w, v);
   json_close(&w, '}');
@@ -191,7 +202,10 @@ static void add_figure(Table *t, gboolean known, const char *format, double valu
 static char *table_of_rows(const Validation *v)
 {
   g_autoptr(Table) t =
-      table_new("<case|measured s|predicted s|error %|naive error %|memory GiB|predicted|error %|<defaulted");
+      table_new(v->accuracy ? "<case|measured s|predicted s|80 % from|to|error %|naive error %|memory GiB|predicted|"
+                              "error %|fits %|<defaulted"
+                            : "<case|measured s|predicted s|error %|naive error %|memory GiB|predicted|error %|"
+                              "<defaulted");
 
   for (guint i = 0; i < v->cases->len; i++) {
     const CaseResult *r = case_at(v, i);
@@ -201,11 +215,17 @@ static char *table_of_rows(const Validation *v)
     table_add(t, "%s", r->id);
     add_figure(t, timed, "%.3f", r->measured_s);
     table_add(t, "%.3f", r->predicted_s);
+    if (v->accuracy) {
+      table_add(t, "%.3f", r->estimate.low_s);
+      table_add(t, "%.3f", r->estimate.high_s);
+    }
     add_figure(t, timed, "%+.1f", timed ? case_error_pct(r) : 0);
     add_figure(t, timed, "%+.1f", timed ? 100 * (r->naive_s / r->measured_s - 1) : 0);
     add_figure(t, memory, "%.1f", r->measured_memory_bytes / 1073741824.0);
     add_figure(t, memory, "%.1f", r->predicted_memory_bytes / 1073741824.0);
     add_figure(t, memory, "%+.1f", memory ? memory_error_pct(r) : 0);
+    if (v->accuracy)
+      table_add(t, "%.0f", 100 * r->estimate.fit_probability);
     table_add(t, "%s", *r->defaulted ? r->defaulted : "-");
   }
   return table_text(t, 0);

@@ -281,12 +281,19 @@ static double naive_efficiency(const Validation *v, const char *key)
   return median_of(values);
 }
 
+static void estimate(const Validation *v, CaseResult *r)
+{
+  if (v->accuracy && !r->skipped)
+    r->estimate = accuracy_estimate_kind(v->accuracy, &r->kind, r->version_unknown, r->predicted_s, r->memory_need);
+}
+
 void validation_finish(Validation *v)
 {
   for (guint i = 0; i < v->cases->len; i++) {
     CaseResult *r = g_ptr_array_index(v->cases, i);
     if (case_is_timed(r))
       r->naive_s = r->flops_per_gpu / (r->peak_flops_per_s * naive_efficiency(v, r->key));
+    estimate(v, r);
   }
 }
 

@@ -33,6 +33,7 @@ typedef struct {
   MemoryCount memory;       /* what the measured memory counts */
   RunKind kind;             /* of what was simulated */
   gboolean version_unknown; /* the software's generation took a default */
+  Estimate estimate;        /* where Validation.accuracy is */
 } CaseResult;
 
 /* Errors of a set of rows, in percent. */
@@ -58,6 +59,7 @@ typedef struct {
 typedef struct {
   GPtrArray *cases; /* CaseResult */
   int ablation;     /* as ablation_name() counts, -1 = none */
+  const Accuracy *accuracy; /* that estimates are by; not owned, NULL = there are none */
   gboolean timed_passes; /* passes take what the rows' notes say (passes.h); other rows are skipped */
 } Validation;
 
@@ -74,7 +76,7 @@ const char *ablation_name(int ablation);
  * without a column. */
 gboolean validation_add_file(Validation *validation, const char *path, GError **error);
 
-/* Fills in the naive predictions; after all files. */
+/* Fills in the naive predictions, and estimates; after all files. */
 void validation_finish(Validation *validation);
 
 /* Of all rows (NULL), of the fully stated ones (CASES_STATED), or of one file's. */

@@ -1,1 +1,1 @@
-tdp-plan --model llama-3.1-8b --cluster dgx-h100 --gpus 32 --framework torchtitan --global-batch 128 --seq 8192 --top 1 --fix zero=1 --export torchtitan="$TMP/x.toml" --output "$TMP/plan.json"; code=$?; ls "$TMP"; exit $code
+tdp-plan --model llama-3.1-8b --cluster dgx-h100 --gpus 32 --framework torchtitan --global-batch 128 --seq 8192 --top 1 --fix zero=1 --memory-margin 0 --export torchtitan="$TMP/x.toml" --output "$TMP/plan.json"; code=$?; ls "$TMP"; exit $code

@@ -1,0 +1,73 @@
+/* How far a prediction holds, for people. */
+#include "report/report.h"
+
+#include "base/units.h"
+
+#include <string.h>
+
+void result_estimate(Result *r, const Accuracy *accuracy)
+{
+  const Layout layout = layout_of(&r->plan);
+
+  r->accuracy = accuracy;
+  if (accuracy)
+    r->estimate = accuracy_estimate(accuracy, r->model, &layout, r->cluster, &r->metrics);
+}
+
+/* Drops the unit of a number where another text ends in it. */
+static void drop_unit(char *text, const char *other)
+{
+  char *unit = strrchr(text, ' ');
+  const char *same = strrchr(other, ' ');
+
+  if (unit && same && g_str_equal(unit, same))
+    *unit = '\0';
+}
+
+char *result_interval_text(const Result *r)
+{
+  g_autofree char *low = format_seconds(r->estimate.low_s), *high = format_seconds(r->estimate.high_s);
+
+  drop_unit(low, high);
+  return g_strdup_printf("%s to %s", low, high);
+}
+
+char *result_step_text(const Result *r)
+{
+  g_autofree char *step = format_seconds(r->metrics.iteration_s);
+  g_autofree char *interval = r->accuracy ? result_interval_text(r) : NULL;
+
+  if (!interval)
+    return g_steal_pointer(&step);
+  drop_unit(interval, step);
+  return g_strdup_printf("%s (%s)", step, interval);
+}
+
+char *result_fit_text(const Result *r)
+{
+  const Metrics *m = &r->metrics;
+  double missing = m->peak_memory_bytes - m->capacity_bytes, margin = r->cluster->memory_margin;
+  g_autofree char *whole = format_bytes(cluster_whole_bytes(r->cluster, m->capacity_bytes));
+  const char *device = r->cluster->n_types ? result_site(r, m->peak_row)->device.name : "a device";
+  GString *s = g_string_new(r->fits ? "fits" : "DOES NOT FIT");
+
+  if (r->accuracy && r->fits)
+    g_string_append_printf(s, " with %.0f %%", 100 * r->estimate.fit_probability);
+  g_string_append_printf(s, " the %s of %s", whole, device);
+  if (margin > 0)
+    g_string_append_printf(s, ", %.1f %% of them kept free", 100 * margin);
+  if (!r->fits) {
+    g_autofree char *over = format_bytes(missing);
+    g_string_append_printf(s, ": %s too much, %.1f %%", over, 100 * missing / m->capacity_bytes);
+  }
+  if (r->accuracy && !r->fits)
+    g_string_append_printf(s, "; fits all the same with %.0f %%", 100 * r->estimate.fit_probability);
+  return g_string_free(s, FALSE);
+}
+
+char *result_beyond_text(const Result *r)
+{
+  if (!r->accuracy || !r->estimate.outside)
+    return g_strdup("");
+  return g_strdup_printf("beyond what was measured: %s\n", r->estimate.outside);
+}
