@@ -553,6 +553,9 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
   if (p->found->best->len == 0)
     return no_plan(p, &options, error);
   set_results(p, options.top);
+  for (int i = 0; i < p->n; i++)
+    if (!result_check(&p->results[i], error))
+      return FALSE;
   p->trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
   if (o->refine)
     p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, p->trace, o->threads);

@@ -119,6 +119,8 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (!s->trace)
     return FALSE;
   s->result = result_of(s->model, s->cluster, &s->plan, s->trace);
+  if (!result_check(&s->result, error))
+    return FALSE;
   result_estimate(&s->result, s->accuracy);
   const Layout layout = layout_of(&s->plan);
   g_autofree char *note = note_recompute(s->model, &layout, s->cluster), *schedule = note_schedule(&layout);

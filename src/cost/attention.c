@@ -74,7 +74,7 @@ static double utilization(const Kernels *kernels, const AttentionWork *work)
 }
 
 /* Narrow formats' attention runs in 16 bits, which the curves are of; wide ones reach their own peak at most. */
-static double peak_flops_per_s(const Device *device, DType dtype)
+double attention_peak_flops_per_s(const Device *device, DType dtype)
 {
   double narrow = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
   return narrow > 0 && dtype_bytes[dtype] <= 2 ? narrow : device->peak_flops_per_s[dtype];
@@ -85,8 +85,8 @@ double attention_s(const Device *device, const AttentionWork *work)
   double flops = attention_flops(work);
   if (!(flops > 0))
     return 0;
-  double rate =
-      peak_flops_per_s(device, work->dtype) * device->sustained_fraction * utilization(&device->kernels, work);
+  double rate = attention_peak_flops_per_s(device, work->dtype) * device->sustained_fraction *
+                utilization(&device->kernels, work);
   if (work->dropout)
     rate *= work->backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;
   double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);

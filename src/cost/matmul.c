@@ -137,12 +137,24 @@ static double block_model_s(const MatmulModel *model, double peak_flops_per_s, d
   return model->launch_s + flops / rate + matmul->bytes / (memory_bytes_per_s * model->bandwidth_fraction);
 }
 
-double matmul_s(const Device *device, const Matmul *matmul)
+/* The format itself, or the next wider one that the device has. */
+static DType run_format(const Device *device, DType dtype)
 {
-  DType dtype = matmul->dtype;
   while (dtype != wider_dtype[dtype] &&
          (device->peak_flops_per_s[dtype] <= 0 || !device->kernels.matmul[dtype].known))
     dtype = wider_dtype[dtype];
+  return dtype;
+}
+
+double matmul_peak_flops_per_s(const Device *device, DType dtype)
+{
+  return device->peak_flops_per_s[run_format(device, dtype)];
+}
+
+double matmul_s(const Device *device, const Matmul *matmul)
+{
+  DType dtype = run_format(device, matmul->dtype);
+
   if (matmul->block > 0)
     return block_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype] * device->sustained_fraction,
                          device->memory_bytes_per_s, matmul);

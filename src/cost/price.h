@@ -145,6 +145,9 @@ OptimizerPrice optimizer_price(const StateLayout states[2], const Cluster *clust
 /* Seconds of one op on its own, on a device of mean speed. */
 double op_s(const Op *op, const PassLayout *passes, const Cluster *cluster);
 
+/* What its matrix arithmetic takes at the peak of its format: op_s() is never below. */
+double op_least_s(const Op *op, const PassLayout *passes, const Cluster *cluster);
+
 /* How much longer an op takes while all devices of its node compute; 1 for
  * communication, which is measured among ranks that wait. */
 double op_crowding(const Op *op, const Cluster *cluster);

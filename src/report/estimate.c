@@ -1,9 +1,22 @@
 /* How far a prediction holds, for people. */
 #include "report/report.h"
 
+#include "base/error.h"
 #include "base/units.h"
 
 #include <string.h>
+
+gboolean result_check(const Result *r, GError **error)
+{
+  double share = MAX(r->mfu, r->hfu);
+
+  if (share <= 1)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME,
+              "%s on %s: predicted to use %.1f %% of the peak in %s: expected at most 100 %%",
+              r->model->name, r->cluster->name, 100 * share, dtype_names[plan_format(&r->plan)]);
+  return FALSE;
+}
 
 void result_estimate(Result *r, const Accuracy *accuracy)
 {

@@ -37,6 +37,10 @@ Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, c
 /* The same where the trace is gone and its metrics are kept. */
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics);
 
+/* FALSE with TDP_ERROR_RUNTIME if a prediction would use more than all of the devices' arithmetic: no answer is better
+ * than that one. */
+gboolean result_check(const Result *result, GError **error);
+
 /* Fills in how far the prediction holds; NULL = nothing is known. */
 void result_estimate(Result *result, const Accuracy *accuracy);
 
