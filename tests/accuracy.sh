@@ -31,3 +31,11 @@ for level in 0.8 0.9; do
     else echo "not ok accuracy-$level-$key: more than two points off in accuracy/time.json"; fi
   done
 done
+
+# The comment on TIE_SHARE cites the medians of pairs.
+absent=$(awk '$1 == "\"median\":" { printf "%.1f %%\n", 100 * $2 }' accuracy/differences.json |
+  while read -r median; do
+    sed -n '/Share of a step within/,/#define TIE_SHARE/p' src/search/search.h | grep -qF "$median" || echo "$median"
+  done)
+if [ -z "$absent" ]; then echo "ok accuracy-ties"
+else echo "not ok accuracy-ties: src/search/search.h does not cite" $absent; fi
