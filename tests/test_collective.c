@@ -132,6 +132,19 @@ START_TEST(all_to_all)
 }
 END_TEST
 
+/* A rank whose peers are in three other nodes loses two thirds of p2p_spread, one with a single other node nothing. */
+START_TEST(all_to_all_over_many_nodes)
+{
+  Cluster two = plain(2), four = plain(4);
+  two.tiers[1].link.p2p_spread = four.tiers[1].link.p2p_spread = 0.3;
+  two.tiers[0].link.p2p_spread = four.tiers[0].link.p2p_spread = 0.3;
+  GroupShape of_two = group_shape(&two, 16, 1), of_four = group_shape(&four, 32, 1);
+  near(pairwise_ports(&two, COLLECTIVE_ALL_TO_ALL, 16e9, &of_two).transfer_s, 0.8, 1e-9);
+  near(pairwise_ports(&four, COLLECTIVE_ALL_TO_ALL, 32e9, &of_four).transfer_s, 2.4 / (1 - 0.3 * 2 / 3), 1e-9);
+  near(pairwise_efficiency(&four, &of_four, 0), 1, 1e-9);
+}
+END_TEST
+
 START_TEST(send)
 {
   Cluster cluster = plain(2);
@@ -255,6 +268,7 @@ START_TEST(dgx_h100_of_many_nodes)
 END_TEST
 
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
-          slowest_tier_rules, mesh_has_links_of_its_members, all_to_all, send, tree_over_many_nodes,
+          slowest_tier_rules, mesh_has_links_of_its_members, all_to_all,
+          all_to_all_over_many_nodes, send, tree_over_many_nodes,
           adding_in_the_switch, runner_up_that_the_library_lacks, more_bytes_take_longer, plateaus,
           dgx_h100_of_many_nodes)

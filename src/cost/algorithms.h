@@ -30,6 +30,10 @@ int tier_members(const GroupShape *group, int tier);
  * the other members count. */
 double rank_rate(const Cluster *cluster, const GroupShape *group, int tier);
 
+/* Share of that rate which a rank reaches that sends to all others: p2p_efficiency (1 - p2p_spread (1 - 1 / d)), where
+ * it sends to d other domains of the tier below; in the lowest tier p2p_efficiency. */
+double pairwise_efficiency(const Cluster *cluster, const GroupShape *group, int tier);
+
 /* How many of a domain's ranks send beyond it at the same time. */
 int ranks_at_once(const Cluster *cluster, int ranks);
 

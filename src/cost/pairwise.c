@@ -5,6 +5,14 @@
 /* Sends to several peers are batched: a further peer costs a part of a hop. */
 #define PEERS_AT_ONCE 8.0
 
+double pairwise_efficiency(const Cluster *cluster, const GroupShape *group, int tier)
+{
+  const Link *link = &cluster->tiers[tier].link;
+  double others = (double)group->size / ranks_below(group, tier) - 1;
+
+  return link->p2p_efficiency * (tier && others > 1 ? 1 - link->p2p_spread * (1 - 1 / others) : 1);
+}
+
 /* Each rank sends its part to each other rank; traffic of all tiers at once. */
 double pairwise_s(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group)
 {
@@ -18,7 +26,8 @@ double pairwise_s(const Cluster *cluster, Collective collective, double bytes, c
       continue;
     const Link *link = &cluster->tiers[t].link;
     int beyond = group->size - ranks_below(group, t);
-    transfer_s = fmax(transfer_s, part * (t ? beyond : peers) / (link->p2p_efficiency * rank_rate(cluster, group, t)));
+    transfer_s = fmax(transfer_s, part * (t ? beyond : peers) /
+                                      (pairwise_efficiency(cluster, group, t) * rank_rate(cluster, group, t)));
     peers_s += (peers - 1) * link->hop_s / PEERS_AT_ONCE;
   }
   const Link *link = &cluster->tiers[top].link;

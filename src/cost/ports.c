@@ -81,7 +81,7 @@ PortUse pairwise_ports(const Cluster *cluster, Collective collective, double byt
       continue;
     double rate = rank_rate(cluster, group, t);
     double seconds = part * (t ? group->size - ranks_below(group, t) : peers) /
-                     (cluster->tiers[t].link.p2p_efficiency * rate);
+                     (pairwise_efficiency(cluster, group, t) * rate);
     use.port_s[t] = share_s(cluster, t, rate, 1, seconds);
     use.transfer_s = fmax(use.transfer_s, seconds);
   }

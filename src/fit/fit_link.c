@@ -19,6 +19,8 @@ static const LinkParameter parameters[] = {
   {AT(tree_hop_s), FIT_LINK_TREE, 1e-6, 40, 0, 1000, 10},
   {AT(p2p_base_s), FIT_LINK_P2P, 1e-6, 10, 0, 1000, 4},
   {AT(p2p_efficiency), FIT_LINK_P2P, 1, 0.8, 0.02, 1, -0.05},
+  {AT(p2p_efficiency), FIT_LINK_SPREAD, 1, 0.8, 0.02, 1, -0.05},
+  {AT(p2p_spread), FIT_LINK_SPREAD, 1, 0.1, 0, 0.9, 0.1},
   {AT(reduce_slowdown), FIT_LINK_REDUCE, 1, 1.5, 1, 20, 0.5},
   {AT(in_switch_base_s), FIT_LINK_IN_SWITCH, 1e-6, 20, 0, 30, 5},
   {AT(in_switch_efficiency), FIT_LINK_IN_SWITCH, 1, 1.1, 0.02, 2, -0.05},

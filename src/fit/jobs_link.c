@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 static const struct {
   const char *name;
   int mask;
 } masks[] = {
   {"base", FIT_LINK_BASE}, {"hop", FIT_LINK_HOP}, {"rate", FIT_LINK_RATE},
-  {"tree", FIT_LINK_TREE}, {"p2p", FIT_LINK_P2P}, {"in-switch", FIT_LINK_IN_SWITCH},
+  {"tree", FIT_LINK_TREE}, {"p2p", FIT_LINK_P2P}, {"in-switch", FIT_LINK_IN_SWITCH}, {"spread", FIT_LINK_SPREAD},
 };
 
 static const struct {
@@ -25,7 +26,8 @@ static const struct {
   {"sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, sqrt_s_per_byte), 1e6, FIT_LINK_RATE},
   {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e6, FIT_LINK_TREE},
   {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e6, FIT_LINK_P2P},
-  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P},
+  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P | FIT_LINK_SPREAD},
+  {"p2p_spread", G_STRUCT_OFFSET(Link, p2p_spread), 1, FIT_LINK_SPREAD},
   {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e6, FIT_LINK_IN_SWITCH},
   {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH},
   {"in_switch_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, in_switch_sqrt_s_per_byte), 1e6, FIT_LINK_IN_SWITCH},
@@ -112,7 +114,11 @@ gboolean fit_link_check_job(const FitData *data, const FitJob *job, gboolean dry
   g_autoptr(GArray) rows = read_rows(data, job, clusters, error);
   if (!rows)
     return FALSE;
-  for (guint i = 0; i < rows->len; i++)
+  int only = names_find(collective_names, job->constants);
+  for (guint i = rows->len; i > 0 && only >= 0; i--)
+    if ((int)g_array_index(rows, CollectiveRow, i - 1).collective != only)
+      g_array_remove_index(rows, i - 1);
+  for (guint i = 0; i < rows->len && only < 0; i++)
     g_array_index(rows, CollectiveRow, i).check = TRUE;
   *result = fit_link_errors((const CollectiveRow *)(gpointer)rows->data, (int)rows->len);
   return TRUE;

@@ -46,7 +46,8 @@ typedef struct {
   double reduce_slowdown;    /* of a byte of a ring that adds, where the ranks' processors do; >= 1. An
                                 all-reduce adds on one of its two rounds */
   double p2p_base_s;         /* send/receive pair */
-  double p2p_efficiency;
+  double p2p_efficiency;     /* of a rank whose peers beyond its domain are all in one other domain */
+  double p2p_spread;         /* lost of it by one whose peers are in many; in [0, 1) */
   double compute_slowdown;   /* of a device's kernels beside a collective at the full rate of the lowest tier; >= 1 */
   gboolean in_switch;        /* the switch can add (NVLS, SHARP) */
   double in_switch_base_s;

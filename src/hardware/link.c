@@ -17,6 +17,7 @@ static const JsonField link_fields[] = {
   {"sqrt_us_per_sqrt_byte", JSON_REAL, G_STRUCT_OFFSET(Link, sqrt_s_per_byte), ANY_US},
   {"p2p_base_us", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_base_s), TRUE, ANY_US},
   {"p2p_efficiency", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_efficiency), TRUE, SHARE_UP_TO(1)},
+  {"p2p_spread", JSON_REAL, G_STRUCT_OFFSET(Link, p2p_spread), .max = 0.99},
   {"compute_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, compute_slowdown), FALSE, 1, 10},
   {"reduce_slowdown", JSON_REAL, G_STRUCT_OFFSET(Link, reduce_slowdown), FALSE, 1, 100},
   {"in_switch", JSON_BOOL, G_STRUCT_OFFSET(Link, in_switch)},
