@@ -188,6 +188,26 @@ START_TEST(attention_falls_back)
 }
 END_TEST
 
+/* In 8 bits shares are of the 8-bit peak, where a curve and a peak are known; else the kernel runs in 16. */
+START_TEST(attention_in_eight_bits)
+{
+  Device device = attention_device();
+  AttentionCurve with[] = {curves[0], curves[1], {.kernel = ATTENTION_FLASH, .causal = TRUE, .narrow = TRUE,
+                                                   .head_dim = 160, .n = 1, .seq = {4096}, .utilization = {0.5}}};
+  AttentionWork work = work_of(4096, 128);
+  work.dtype = DTYPE_FP8;
+  device.peak_flops_per_s[DTYPE_FP8] = 2 * PEAK;
+  near(share(&device, &work), 0.6, 1e-9);
+  device.kernels.attention = with;
+  device.kernels.n_attention = G_N_ELEMENTS(with);
+  near(share(&device, &work), 2 * 0.5, 1e-9);
+  device.peak_flops_per_s[DTYPE_FP8] = 0;
+  near(share(&device, &work), 0.6, 1e-9);
+  work.dtype = DTYPE_BF16;
+  near(share(&device, &work), 0.6, 1e-9);
+}
+END_TEST
+
 START_TEST(dropout_slows_attention)
 {
   Device device = attention_device();
@@ -311,6 +331,7 @@ END_TEST
 
 TEST_MAIN("cost_kernels", large_matmul_is_arithmetic, thin_matmul_is_memory, tiny_matmul_is_launch, last_wave,
           grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, sustained_rate,
-          attention_work, attention_between_points, attention_falls_back, dropout_slows_attention,
+          attention_work, attention_between_points, attention_falls_back, attention_in_eight_bits,
+          dropout_slows_attention,
           few_blocks_fill_a_part, memory_bound,
           fitted_parts, separate_attention, fitted_attention, attention_within_peak)

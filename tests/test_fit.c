@@ -227,10 +227,10 @@ END_TEST
 START_TEST(passes_are_split)
 {
   GError *error = NULL;
-  g_autoptr(Csv) csv = csv_of("source,gpu,kernel,pass,causal,head_dim,heads,kv_heads,batch,seq,time_us\n"
-                              "s,a,flash,forward,1,64,32,32,4,512,2\ns,a,flash,both,1,64,32,32,4,512,7\n"
-                              "s,b,flash,both,1,64,32,32,4,512,14\n"
-                              "s,b,flash1,both,1,64,32,32,4,512,28\n");
+  g_autoptr(Csv) csv = csv_of("source,gpu,kernel,pass,causal,head_dim,heads,kv_heads,batch,seq,time_us,dtype\n"
+                              "s,a,flash,forward,1,64,32,32,4,512,2,bf16\ns,a,flash,both,1,64,32,32,4,512,7,bf16\n"
+                              "s,b,flash,both,1,64,32,32,4,512,14,bf16\n"
+                              "s,b,flash1,both,1,64,32,32,4,512,28,bf16\n");
   static const struct { const char *gpu, *kernel; double forward, backward; } cases[] = {
     {"a", "flash", 2e-6, 5e-6}, {"b", "flash", 4e-6, 10e-6}, {"b", "flash1", 8e-6, 20e-6},
   };
@@ -242,6 +242,12 @@ START_TEST(passes_are_split)
     near(backward->seconds, cases[i].backward, 1e-9);
     ck_assert(!forward->work.backward && backward->work.backward);
   }
+  g_autoptr(Csv) apart = csv_of("source,gpu,kernel,pass,causal,head_dim,heads,kv_heads,batch,seq,time_us,dtype\n"
+                                "s,a,flash,forward,1,64,32,32,4,512,2,fp8\ns,a,flash,backward,1,64,32,32,4,512,5,fp8\n");
+  g_autoptr(GArray) rows = data_attention(apart, "s", "a", "flash", "a", &error);
+  ck_assert_int_eq(rows->len, 2);
+  near(g_array_index(rows, AttentionRow, 1).seconds, 5e-6, 1e-9);
+  ck_assert_int_eq(g_array_index(rows, AttentionRow, 1).work.dtype, DTYPE_FP8);
 }
 END_TEST
 

@@ -154,6 +154,48 @@ START_TEST(casts_of_experts)
 }
 END_TEST
 
+/* Attention is in 8 bits only where the framework says so, in mxfp8, in steps that are one graph. */
+START_TEST(attention_in_8_bits)
+{
+  static const struct {
+    gboolean narrow;
+    DType format;
+    Fp8Recipe recipe;
+    CudaGraph graph;
+    DType attention;
+  } cases[] = { { TRUE, DTYPE_FP8, FP8_MXFP8, GRAPH_FULL, DTYPE_FP8 },
+                { FALSE, DTYPE_FP8, FP8_MXFP8, GRAPH_FULL, DTYPE_BF16 },
+                { TRUE, DTYPE_FP8, FP8_MXFP8, GRAPH_PARTIAL, DTYPE_BF16 },
+                { TRUE, DTYPE_FP8, FP8_CURRENT, GRAPH_FULL, DTYPE_BF16 },
+                { TRUE, DTYPE_FP4, FP8_NONE, GRAPH_FULL, DTYPE_BF16 },
+                { TRUE, DTYPE_BF16, FP8_NONE, GRAPH_FULL, DTYPE_BF16 } };
+  Planned f;
+
+  setup(&f);
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    int found = 0;
+    LayerWork work;
+    plan_set_format(&f.plan, cases[i].format);
+    f.plan.fp8_recipe = cases[i].recipe;
+    f.plan.graph = cases[i].graph;
+    f.framework->narrow_attention = cases[i].narrow;
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    const GArray *const passes[] = { work.forward, work.backward };
+    for (int p = 0; p < 2; p++)
+      for (guint o = 0; o < passes[p]->len; o++) {
+        const Op *op = &g_array_index(passes[p], Op, o);
+        if (op->kind != OP_ATTENTION)
+          continue;
+        found++;
+        ck_assert_int_eq(op->attention.dtype, cases[i].attention);
+      }
+    ck_assert_int_eq(found, 2);
+    layer_work_clear(&work);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 /* Rows over multiprocessors, by hand; where the links take longer, they count; HybridEP's calls take longer than its
  * kernels. */
 START_TEST(rows_are_sent_by_multiprocessors)
@@ -185,4 +227,4 @@ START_TEST(rows_are_sent_by_multiprocessors)
 END_TEST
 
 TEST_MAIN("host", rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
-          exchanges_hide_behind_other_passes, rules_of_graphs_and_exchanges, casts_of_experts)
+          exchanges_hide_behind_other_passes, rules_of_graphs_and_exchanges, attention_in_8_bits, casts_of_experts)

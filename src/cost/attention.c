@@ -32,12 +32,13 @@ static double curve_at(const AttentionCurve *curve, double seq)
 }
 
 /* Between the two curves of the kind with the nearest head sizes; 0 if there is none. */
-static double kind_at(const Kernels *kernels, AttentionKernel kernel, gboolean backward, gboolean causal,
-                      double head_dim, double seq) {
+static double kind_at(const Kernels *kernels, const AttentionCurve *kind, double head_dim, double seq)
+{
   const AttentionCurve *below = NULL, *above = NULL;
   for (int i = 0; i < kernels->n_attention; i++) {
     const AttentionCurve *curve = &kernels->attention[i];
-    if (curve->kernel != kernel || curve->backward != backward || curve->causal != causal || curve->n == 0)
+    if (curve->kernel != kind->kernel || curve->backward != kind->backward || curve->causal != kind->causal ||
+        curve->narrow != kind->narrow || curve->n == 0)
       continue;
     if (curve->head_dim <= head_dim && (!below || curve->head_dim > below->head_dim))
       below = curve;
@@ -54,7 +55,7 @@ static double kind_at(const Kernels *kernels, AttentionKernel kernel, gboolean b
 
 /* Share of peak: of the kernel asked for, else of another one; of the pass,
  * else by ratio from the forward; of the mask, else of the other mask. */
-static double utilization(const Kernels *kernels, const AttentionWork *work)
+static double utilization(const Kernels *kernels, const AttentionWork *work, gboolean narrow)
 {
   double head_dim = (work->head_dim + work->v_head_dim) / 2.0;
   double seq = sqrt(work->q_len * work->kv_len);
@@ -63,21 +64,32 @@ static double utilization(const Kernels *kernels, const AttentionWork *work)
     for (int forward = !work->backward; forward <= 1; forward++) {
       double share = forward && work->backward ? BACKWARD_SHARE : 1;
       for (int other_mask = 0; other_mask <= 1; other_mask++) {
-        double found =
-            kind_at(kernels, kernels_by_choice[i], !forward, other_mask ? !work->causal : work->causal, head_dim, seq);
+        AttentionCurve kind = {.kernel = kernels_by_choice[i], .backward = !forward, .narrow = narrow,
+                               .causal = other_mask ? !work->causal : !!work->causal};
+        double found = kind_at(kernels, &kind, head_dim, seq);
         if (found > 0)
           return share * found;
       }
     }
   }
-  return UTILIZATION_UNKNOWN;
+  return narrow ? 0 : UTILIZATION_UNKNOWN;
 }
 
-/* Narrow formats' attention runs in 16 bits, which the curves are of; wide ones reach their own peak at most. */
-double attention_peak_flops_per_s(const Device *device, DType dtype)
+/* Whether it runs in 8 bits: where that is measured. */
+static gboolean is_narrow(const Device *device, const AttentionWork *work)
 {
-  double narrow = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
-  return narrow > 0 && dtype_bytes[dtype] <= 2 ? narrow : device->peak_flops_per_s[dtype];
+  return work->dtype == DTYPE_FP8 && device->peak_flops_per_s[DTYPE_FP8] > 0 &&
+         utilization(&device->kernels, work, TRUE) > 0;
+}
+
+/* Other curves are of 16 bits; wide formats reach their own peak at most. */
+double attention_peak_flops_per_s(const Device *device, const AttentionWork *work)
+{
+  double most = fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]);
+
+  if (is_narrow(device, work))
+    return device->peak_flops_per_s[DTYPE_FP8];
+  return most > 0 && dtype_bytes[work->dtype] <= 2 ? most : device->peak_flops_per_s[work->dtype];
 }
 
 double attention_s(const Device *device, const AttentionWork *work)
@@ -85,8 +97,8 @@ double attention_s(const Device *device, const AttentionWork *work)
   double flops = attention_flops(work);
   if (!(flops > 0))
     return 0;
-  double rate = attention_peak_flops_per_s(device, work->dtype) * device->sustained_fraction *
-                utilization(&device->kernels, work);
+  double rate = attention_peak_flops_per_s(device, work) * device->sustained_fraction *
+                utilization(&device->kernels, work, is_narrow(device, work));
   if (work->dropout)
     rate *= work->backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;
   double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);

@@ -39,10 +39,10 @@ typedef struct {
   DType dtype;
 } AttentionWork;
 
-/* FLOP/s that no product, and no attention kernel, of this format exceeds: the peak of the format, or of the one that
- * stands for it where the device lacks it; 16-bit for attention of narrower ones. */
+/* FLOP/s that no product of this format exceeds, and not the kernel that runs this attention: the peak of the format,
+ * or of the one that stands for it where the device lacks it; 16-bit for attention that is not measured in fewer. */
 double matmul_peak_flops_per_s(const Device *device, DType dtype);
-double attention_peak_flops_per_s(const Device *device, DType dtype);
+double attention_peak_flops_per_s(const Device *device, const AttentionWork *work);
 
 double attention_flops(const AttentionWork *work);
 double attention_s(const Device *device, const AttentionWork *work);

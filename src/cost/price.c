@@ -46,7 +46,7 @@ double op_least_s(const Op *op, const PassLayout *passes, const Cluster *cluster
   if (op->kind != OP_ATTENTION)
     return 0;
   AttentionWork work = attention_work(op, passes);
-  return attention_flops(&work) / attention_peak_flops_per_s(device, work.dtype);
+  return attention_flops(&work) / attention_peak_flops_per_s(device, &work);
 }
 
 static double kernel_s(const Op *op, const PassLayout *passes, const Cluster *cluster)

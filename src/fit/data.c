@@ -67,24 +67,27 @@ static gboolean read_attention(const Csv *csv, int i, AttentionRow *row, Pass *p
   static const char *const columns[] = {"causal", "head_dim", "heads", "kv_heads", "batch", "seq", "time_us", NULL};
   double x[7];
   int p = names_find(pass_names, csv_cell(csv, i, "pass")),
-      kernel = names_find(attention_kernel_names, csv_cell(csv, i, "kernel"));
+      kernel = names_find(attention_kernel_names, csv_cell(csv, i, "kernel")),
+      dtype = names_find(dtype_names, csv_cell(csv, i, "dtype"));
   if (p < 0)
     return fail(csv, i, error, "pass", "forward, backward or both");
   if (kernel < 0)
     return fail(csv, i, error, "kernel", "flash1, flash or flash3");
+  if (dtype < 0)
+    return fail(csv, i, error, "dtype", "bf16 or fp8");
   if (!reals(csv, i, columns, x, error))
     return FALSE;
   *pass = (Pass)p;
   *row = (AttentionRow){
     .work = {.batch = x[4], .heads = x[2], .q_len = x[5], .kv_len = x[5], .head_dim = (int)x[1],
              .v_head_dim = (int)x[1], .causal = x[0] != 0, .backward = p == PASS_BACKWARD,
-             .kernel = (AttentionKernel)kernel, .dtype = DTYPE_BF16},
+             .kernel = (AttentionKernel)kernel, .dtype = (DType)dtype},
     .seconds = x[6] * US,
     .check = fit_is_check(x, 6),
   };
   if (is(csv, i, "source", "server"))
     row->cache_bytes = 2 * x[3] * x[1] * x[4] * x[5] * dtype_bytes[DTYPE_BF16];
-  else
+  else if (is(csv, i, "source", "flash-attention"))
     row->check = FALSE; /* one row a point */
   return TRUE;
 }
@@ -149,9 +152,11 @@ GArray *data_attention(const Csv *csv, const char *source, const char *gpu, cons
   g_autoptr(GArray) both = rows ? attention_pass(csv, source, gpu, kernel, PASS_BOTH, error) : NULL;
   g_autoptr(GArray) split_forward = both ? attention_pass(csv, source, split, like, PASS_FORWARD, error) : NULL;
   g_autoptr(GArray) split_both = split_forward ? attention_pass(csv, source, split, like, PASS_BOTH, error) : NULL;
-  if (!split_both)
+  g_autoptr(GArray) backward = split_both ? attention_pass(csv, source, gpu, kernel, PASS_BACKWARD, error) : NULL;
+  if (!backward)
     return NULL;
   split_passes(rows, both, split_forward, split_both);
+  g_array_append_vals(rows, backward->data, backward->len);
   return some(g_steal_pointer(&rows), csv, gpu, error);
 }
 

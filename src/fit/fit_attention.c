@@ -9,7 +9,8 @@
 static double row_share(const AttentionRow *row, const Device *device, double taken_s)
 {
   AttentionCurve unit = {.kernel = row->work.kernel, .backward = row->work.backward, .causal = row->work.causal,
-                         .head_dim = row->work.head_dim, .n = 1, .seq = {1}, .utilization = {1}};
+                         .narrow = row->work.dtype == DTYPE_FP8, .head_dim = row->work.head_dim, .n = 1,
+                         .seq = {1}, .utilization = {1}};
   Device bare = *device;
   bare.kernels.attention = &unit;
   bare.kernels.n_attention = 1;
@@ -21,7 +22,7 @@ static double row_share(const AttentionRow *row, const Device *device, double ta
 static gboolean same_curve(const AttentionRow *row, const AttentionWork *work)
 {
   return row->work.kernel == work->kernel && row->work.backward == work->backward &&
-         !row->work.causal == !work->causal && row->work.head_dim == work->head_dim;
+         !row->work.causal == !work->causal && row->work.head_dim == work->head_dim && row->work.dtype == work->dtype;
 }
 
 static double median(double *values, int n)
@@ -99,7 +100,7 @@ void fit_attention_serving(AttentionRow *rows, int n, const Device *device)
 gboolean fit_attention_curve(const AttentionRow *rows, int n, const Device *device, AttentionCurve *curve)
 {
   AttentionWork work = {.kernel = curve->kernel, .backward = curve->backward, .causal = curve->causal,
-                        .head_dim = curve->head_dim};
+                        .head_dim = curve->head_dim, .dtype = curve->narrow ? DTYPE_FP8 : DTYPE_BF16};
   g_autofree double *shares = g_new(double, (gsize)n);
   int n_points = 0;
   for (int p = 0; p < curve->n; p++) {

@@ -8,7 +8,7 @@
 #include "base/json.h"
 
 static const double lengths[] = {512, 1024, 2048, 4096, 8192, 16384};
-static const int head_dims[] = {64, 128, 256};
+static const int head_dims[] = {64, 128, 160, 256};
 
 #define BACKWARD_SHARE 0.8 /* of the forward's, of kernels whose backward nobody published */
 
@@ -21,6 +21,7 @@ static gboolean is_curve(const cJSON *item, const AttentionCurve *curve)
   return kernel && pass && strcmp(kernel, attention_kernel_names[curve->kernel]) == 0 &&
          strcmp(pass, curve->backward ? "backward" : "forward") == 0 &&
          !cJSON_IsTrue(json_get(item, "causal")) == !curve->causal &&
+         !cJSON_IsTrue(json_get(item, "narrow")) == !curve->narrow &&
          cJSON_GetNumberValue(json_get(item, "head_dim")) == curve->head_dim;
 }
 
@@ -40,6 +41,8 @@ static void put_curve(const PartFile *file, const AttentionCurve *curve, const c
   part_file_string(item, "kernel", attention_kernel_names[curve->kernel]);
   part_file_string(item, "pass", curve->backward ? "backward" : "forward");
   part_file_bool(item, "causal", curve->causal);
+  if (curve->narrow)
+    part_file_bool(item, "narrow", TRUE);
   part_file_number(item, "head_dim", curve->head_dim);
   part_file_numbers(item, "seq", curve->seq, curve->n);
   part_file_numbers(item, "utilization", curve->utilization, curve->n);
@@ -63,6 +66,7 @@ static gboolean load(const FitJob *job, PartFile *file, Device *device, int *ker
 typedef struct {
   gboolean server; /* times of a server's kernels */
   gboolean split;  /* forward passes are shares of another GPU */
+  gboolean apart;  /* both passes were timed apart */
 } Origin;
 
 static GArray *read_rows(const FitData *data, const FitJob *job, Origin *origin, GError **error)
@@ -72,7 +76,8 @@ static GArray *read_rows(const FitData *data, const FitJob *job, Origin *origin,
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "fits.csv: %s: expected SOURCE/GPU/SPLIT", job->data);
     return NULL;
   }
-  *origin = (Origin){strcmp(words[0], "server") == 0, strcmp(words[1], words[2]) != 0};
+  *origin = (Origin){strcmp(words[0], "server") == 0, strcmp(words[1], words[2]) != 0,
+                     strcmp(words[0], "cudnn") == 0};
   return data_attention(data->attention, words[0], words[1], job->constants, words[2], error);
 }
 
@@ -83,18 +88,20 @@ static char *source_of(const FitJob *job, const Origin *origin, const AttentionC
     how = ", a server's fixed time and cache writes taken off";
   else if (origin->split)
     how = ", both passes together split as those of FlashAttention-2 on the last-named GPU";
-  else if (curve->backward)
+  else if (curve->backward && !origin->apart)
     how = ", both passes together less the forward one";
   return g_strdup_printf("fitted: %s (hardware/data/attention.csv)%s", job->data, how);
 }
+
+#define N_KINDS 8 /* of curves for a head size */
 
 static int fit_curves(const GArray *rows, const Device *device, int kernel, AttentionCurve *curves)
 {
   int n = 0;
   for (guint h = 0; h < G_N_ELEMENTS(head_dims); h++) {
-    for (int kind = 0; kind < 4; kind++) {
-      AttentionCurve curve = {.kernel = (AttentionKernel)kernel, .backward = kind / 2, .causal = kind % 2,
-                              .head_dim = head_dims[h], .n = G_N_ELEMENTS(lengths)};
+    for (int kind = 0; kind < N_KINDS; kind++) {
+      AttentionCurve curve = {.kernel = (AttentionKernel)kernel, .narrow = kind / 4, .backward = kind / 2 % 2,
+                              .causal = kind % 2, .head_dim = head_dims[h], .n = G_N_ELEMENTS(lengths)};
       memcpy(curve.seq, lengths, sizeof lengths);
       if (fit_attention_curve((const AttentionRow *)(gpointer)rows->data, (int)rows->len, device, &curve))
         curves[n++] = curve;
@@ -122,7 +129,7 @@ gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_
     return FALSE;
   if (origin.server)
     fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
-  AttentionCurve curves[4 * G_N_ELEMENTS(head_dims)];
+  AttentionCurve curves[N_KINDS * G_N_ELEMENTS(head_dims)];
   int n = fit_curves(rows, &device, kernel, curves);
   *result = errors_with(rows, &device, curves, n);
   for (int i = 0; i < n; i++) {
@@ -157,7 +164,7 @@ static const AttentionCurve *curve_of(const Kernels *kernels, const AttentionCur
   for (int i = 0; i < kernels->n_attention; i++) {
     const AttentionCurve *c = &kernels->attention[i];
     if (c->kernel == like->kernel && c->backward == like->backward && !c->causal == !like->causal &&
-        c->head_dim == like->head_dim)
+        !c->narrow == !like->narrow && c->head_dim == like->head_dim)
       return c;
   }
   return NULL;
@@ -171,14 +178,12 @@ static double at(const AttentionCurve *curve, double seq)
   return curve->utilization[curve->n - 1];
 }
 
-/* `base` times b / a at each length. */
-static AttentionCurve scaled(const AttentionCurve *base, const AttentionCurve *a, const AttentionCurve *b)
+/* `theirs` times own / other at each length, of one kind of curve that both parts have. */
+static AttentionCurve scaled(const AttentionCurve *theirs, const AttentionCurve *own, const AttentionCurve *other)
 {
-  AttentionCurve out = *base;
-  out.backward = b->backward;
-  out.causal = b->causal;
+  AttentionCurve out = *theirs;
   for (int i = 0; i < out.n; i++)
-    out.utilization[i] = fmin(1, out.utilization[i] * at(b, out.seq[i]) / at(a, out.seq[i]));
+    out.utilization[i] = fmin(1, out.utilization[i] * at(own, out.seq[i]) / at(other, out.seq[i]));
   return out;
 }
 
@@ -196,29 +201,40 @@ static void put_backward(const PartFile *file, const Kernels *kernels, int kerne
   }
 }
 
-/* Curves that the other part has and this one lacks: this one's forward causal
- * curve times the other's ratio; without one, the other's curve. */
+/* A curve that was measured on this part and that the other part has too, nearest in kind to `theirs`: the forward
+ * causal one of that head size, then the same pass and mask of another, then any forward causal one; NULL without. */
+static const AttentionCurve *basis(const Kernels *own, const Kernels *other, const AttentionCurve *theirs)
+{
+  const AttentionCurve *best = NULL;
+  int best_rank = 0;
+
+  for (int i = 0; i < own->n_attention; i++) {
+    const AttentionCurve *c = &own->attention[i];
+    gboolean first = !c->backward && c->causal && !c->narrow;
+    gboolean alike = !c->backward == !theirs->backward && !c->causal == !theirs->causal &&
+                     !c->narrow == !theirs->narrow;
+    int rank = first && c->head_dim == theirs->head_dim ? 3 : alike ? 2 : first;
+    if (c->kernel == theirs->kernel && c->provenance != PROVENANCE_DEFAULT && rank > best_rank && curve_of(other, c)) {
+      best = c;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+/* Curves that the other part has and this one lacks: one of its own times the other's ratio; without one, the
+ * other's curve. */
 static void put_missing(const PartFile *file, const Kernels *own, const Kernels *other, int kernel, const char *name)
 {
-  gboolean any = FALSE;
-  for (int i = 0; i < own->n_attention; i++)
-    any |= own->attention[i].kernel == (AttentionKernel)kernel && own->attention[i].provenance != PROVENANCE_DEFAULT;
   for (int i = 0; i < other->n_attention; i++) {
     const AttentionCurve *theirs = &other->attention[i], *mine = curve_of(own, theirs);
     if (theirs->kernel != (AttentionKernel)kernel || (mine && mine->provenance != PROVENANCE_DEFAULT))
       continue;
-    AttentionCurve forward = *theirs;
-    forward.backward = FALSE;
-    forward.causal = TRUE;
-    const AttentionCurve *base = curve_of(own, &forward), *their_base = curve_of(other, &forward);
-    g_autofree char *copied = g_strdup_printf("default: %s", name);
-    g_autofree char *by_ratio = g_strdup_printf("default: own forward causal curve times the ratio on %s", name);
-    if (any && base && their_base) {
-      AttentionCurve curve = scaled(base, their_base, theirs);
-      put_curve(file, &curve, by_ratio);
-    } else if (!any) {
-      put_curve(file, theirs, copied);
-    }
+    const AttentionCurve *base = basis(own, other, theirs);
+    AttentionCurve curve = base ? scaled(theirs, base, curve_of(other, base)) : *theirs;
+    g_autofree char *source =
+      g_strdup_printf(base ? "default: an own curve times the ratio on %s" : "default: %s", name);
+    put_curve(file, &curve, source);
   }
 }
 

@@ -62,10 +62,11 @@ typedef struct {
   AttentionKernel kernel;
   gboolean backward;
   gboolean causal;
+  gboolean narrow; /* products in 8 bits */
   int head_dim;
   int n;
   double seq[ATTENTION_POINTS_MAX];         /* tokens, rising */
-  double utilization[ATTENTION_POINTS_MAX]; /* of the 16-bit dense peak, full-work FLOPs
+  double utilization[ATTENTION_POINTS_MAX]; /* of the dense peak of 16 bits, of narrow ones 8: full-work FLOPs
                                                (halved when causal) over time */
   Provenance provenance;
 } AttentionCurve;

@@ -70,6 +70,7 @@ static const JsonField curve_fields[] = {
   {"kernel", JSON_ENUM, G_STRUCT_OFFSET(CurveText, curve.kernel), TRUE, .names = attention_kernel_names},
   {"pass", JSON_ENUM, G_STRUCT_OFFSET(CurveText, pass), TRUE, .names = pass_names},
   {"causal", JSON_BOOL, G_STRUCT_OFFSET(CurveText, curve.causal), TRUE},
+  {"narrow", JSON_BOOL, G_STRUCT_OFFSET(CurveText, curve.narrow)},
   {"head_dim", JSON_INT, G_STRUCT_OFFSET(CurveText, curve.head_dim), TRUE, 1, 65536},
   {"seq", JSON_ANY, 0, TRUE},
   {"utilization", JSON_ANY, 0, TRUE},
@@ -100,7 +101,8 @@ static gboolean read_points(const PartSource *source, AttentionCurve *curve, GEr
 
 static gboolean same_curve(const AttentionCurve *a, const AttentionCurve *b)
 {
-  return a->kernel == b->kernel && a->backward == b->backward && a->causal == b->causal && a->head_dim == b->head_dim;
+  return a->kernel == b->kernel && a->backward == b->backward && a->causal == b->causal && a->narrow == b->narrow &&
+         a->head_dim == b->head_dim;
 }
 
 static gboolean read_curve(const PartSource *source, AttentionCurve *out, GError **error)
@@ -131,7 +133,7 @@ static gboolean read_curves(const PartSource *above, const cJSON *array, Kernels
       return FALSE;
     for (int i = 0; i < kernels->n_attention; i++)
       if (same_curve(&kernels->attention[i], curve))
-        return json_error(above->doc, item, error, "another kernel, pass, causal or head_dim than curves[%d]", i);
+        return json_error(above->doc, item, error, "another kernel, pass, causal, narrow or head_dim than curves[%d]", i);
     kernels->n_attention++;
   }
   return TRUE;

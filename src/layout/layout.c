@@ -75,6 +75,13 @@ static double expert_tokens(const Plan *p)
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
 }
 
+static DType attention_format(const PassLayout *l)
+{
+  gboolean narrow = l->formats.products == PRODUCTS_FP8 && l->formats.recipe == FP8_MXFP8 && l->graph == GRAPH_FULL;
+
+  return narrow && l->framework->narrow_attention ? DTYPE_FP8 : l->formats.precision;
+}
+
 void pass_layout_init(PassLayout *l, const Plan *p)
 {
   const ScheduleShape shape = plan_shape(p);
@@ -99,6 +106,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->attention = p->attention;
   l->graph = p->graph;
   l->formats = plan_formats(p);
+  l->attention_format = attention_format(l);
   l->gradient_bytes = gradient_bytes(p);
   l->sum_bytes = state_format_bytes(&p->optimizer, STATE_TENSOR_REDUCE, dtype_bytes[p->precision]);
   see_optimizer(&l->optimizer, &p->optimizer);

@@ -68,6 +68,7 @@ typedef struct {
   AttentionKernel attention;
   CudaGraph graph;              /* of a layer's kernels */
   Formats formats;
+  DType attention_format;       /* of the products in attention's core */
   double gradient_bytes;        /* of an accumulated gradient */
   double sum_bytes;             /* of an element that tensor-parallel ranks sum, on the wire */
   Optimizer optimizer;          /* as far as tensors have states and work of their own under it */

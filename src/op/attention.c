@@ -233,7 +233,7 @@ static void core_fused(Build *b)
     .dropped = 1u << MODULE_CORE_ATTN, .captured = b->captured,
     .attention = { .batch = batch, .heads = heads, .q_len = s, .kv_len = kv, .head_dim = a->head_dim,
                    .v_head_dim = a->v_head_dim, .causal = a->causal && !a->sparse && kv == s,
-                   .dropout = b->model->dropout, .dtype = b->passes->formats.precision },
+                   .dropout = b->model->dropout, .dtype = b->passes->attention_format },
     .flops = 2 * batch * heads * s * kv * (a->head_dim + a->v_head_dim),
     .saved_bytes = 4 * heads * b->tokens, /* log-sum-exp of each row */
   };

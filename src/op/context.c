@@ -44,7 +44,7 @@ static Op core(const Core *c, double heads, double rows, double keys, double squ
   return (Op) {
     .name = "attention", .kind = OP_ATTENTION, .redone = module_of(c), .dropped = module_of(c),
     .attention = { .batch = batch, .heads = heads, .q_len = rows, .kv_len = keys, .head_dim = a->head_dim,
-                   .v_head_dim = a->v_head_dim, .causal = causal, .dtype = c->b->passes->formats.precision },
+                   .v_head_dim = a->v_head_dim, .causal = causal, .dtype = c->b->passes->attention_format },
     .flops = (c->pass == PASS_FORWARD ? 2 : 4) * batch * heads * rows * square * (a->head_dim + a->v_head_dim),
   };
 }
