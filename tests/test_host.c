@@ -94,6 +94,26 @@ START_TEST(exchanges_hide_behind_other_passes)
 }
 END_TEST
 
+/* What a backward exchanges again for what it makes anew is waited for: no other pass of those tokens is in flight. */
+START_TEST(exchanges_made_again_are_waited_for)
+{
+  Planned f;
+
+  setup(&f);
+  f.plan.graph = GRAPH_FULL;
+  f.model->specs[f.model->layers[1]].ffn.width = 65536;
+  f.plan.overlap.exchange = TRUE;
+  PassPrice kept = pass_of(&f, PASS_BACKWARD);
+  f.plan.recompute = RECOMPUTE_FULL;
+  PassPrice again = pass_of(&f, PASS_BACKWARD), forward = pass_of(&f, PASS_FORWARD);
+  ck_assert_double_eq(kept.expert_s, 0);
+  ck_assert_double_eq(forward.expert_s, 0);
+  ck_assert_double_gt(forward.tensor_s, 0);
+  ck_assert_double_eq_tol(again.expert_s, forward.tensor_s, 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(rules_of_graphs_and_exchanges)
 {
   Planned f;
@@ -227,4 +247,5 @@ START_TEST(rows_are_sent_by_multiprocessors)
 END_TEST
 
 TEST_MAIN("host", rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
-          exchanges_hide_behind_other_passes, rules_of_graphs_and_exchanges, attention_in_8_bits, casts_of_experts)
+          exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_graphs_and_exchanges,
+          attention_in_8_bits, casts_of_experts)

@@ -110,6 +110,7 @@ typedef struct {
   double slowdown; /* of computation while the communication lane is busy */
   Axis axis;       /* of the last collective */
   const PassLayout *passes;
+  Pass pass;
   double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
   double exchange_slowdown;
 } Lanes;
@@ -144,6 +145,14 @@ static double beside_tensor_lane(const Lanes *l, double seconds)
   return MIN(seconds * l->slowdown, seconds + busy * (1 - 1 / l->slowdown));
 }
 
+/* Whether tokens travel beside a pass of another micro-batch; what recomputation exchanges again does not: no forward
+ * of its own is in flight. */
+static gboolean is_beside(const Lanes *l, const Op *op)
+{
+  return l->passes->overlap_exchange && op->kind == OP_COLLECTIVE && op->collective.axis == AXIS_EXPERT &&
+         (op->pass == PASS_FORWARD) == (l->pass == PASS_FORWARD);
+}
+
 static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, double share)
 {
   PassPrice *p = l->price;
@@ -152,7 +161,7 @@ static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, d
   p->host_s += share * issue_s(op, l->passes, &l->cluster->device);
   if (op->joins)
     join(l);
-  if (op->kind == OP_COLLECTIVE && op->collective.axis == AXIS_EXPERT && l->passes->overlap_exchange) {
+  if (is_beside(l, op)) {
     l->exchange_s += seconds;
     l->exchange_slowdown = overlap_slowdown(l->cluster, &op->collective.group);
     p->tensor_s += seconds;
@@ -231,7 +240,7 @@ static void price_op(gpointer data, const Op *op, double share)
 
 static void price_pass(Priced *w, Pass pass, PassPrice *price)
 {
-  w->lanes = (Lanes) { .price = price, .cluster = w->cluster, .passes = w->passes, .slowdown = 1 };
+  w->lanes = (Lanes) { .price = price, .cluster = w->cluster, .passes = w->passes, .pass = pass, .slowdown = 1 };
   layer_work_pass(w->work, w->passes, pass, price_op, w);
   finish(&w->lanes);
 }
