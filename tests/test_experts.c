@@ -279,6 +279,30 @@ START_TEST(the_busiest_rank_counts)
 }
 END_TEST
 
+/* An expert's output bias is 28 bytes of traffic an element forward and 36 backward, in 16 bits. */
+START_TEST(biases_of_experts_outputs)
+{
+  Planned f;
+  double bytes[2] = { 0 };
+  LayerWork work;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 8;
+  f.model->specs[f.model->layers[1]].ffn.bias = TRUE;
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+  const GArray *const passes[] = { work.forward, work.backward };
+  for (int p = 0; p < 2; p++)
+    for (guint i = 0; i < passes[p]->len; i++) {
+      const Op *op = &g_array_index(passes[p], Op, i);
+      bytes[p] += g_str_equal(op->name, "experts bias") ? op->memory.bytes : 0;
+    }
+  ck_assert_double_eq(bytes[0], 28.0 * 1024 * 2 * 512);
+  ck_assert_double_eq(bytes[1], 36.0 * 1024 * 2 * 512);
+  layer_work_clear(&work);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Padded, every expert gets its capacity, however the tokens fall: work, messages and activations are those of as
  * many tokens; without a capacity there is nothing to fill up to. */
 START_TEST(places_up_to_the_capacity)
@@ -434,5 +458,6 @@ END_TEST
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
           flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
           second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
+          biases_of_experts_outputs,
           states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules,
           dense_models_have_none)

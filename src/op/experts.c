@@ -87,6 +87,18 @@ static void experts_whole(Build *b)
     build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, b->tokens * row_bytes, PASS_WEIGHT, FALSE);
 }
 
+/* Each expert's output bias, times the probability of the row: in fp32 one expert after another, joined and cast back
+ * (Megatron Core's TEGroupedMLP._apply_bias, with probabilities in fp32). Backward the gradient is cast up and down,
+ * and both factors' gradients are a product and a sum. */
+static void output_bias(Build *b, double tokens, int local)
+{
+  double elements = tokens * b->hidden, e = b->bytes, wide = dtype_bytes[DTYPE_FP32];
+
+  build_stream(b, &(Stream) { .name = "experts bias", .forward_bytes = (6 * wide + 2 * e) * elements,
+                              .forward_kernels = 2 * local + 2, .backward_bytes = (8 * wide + 2 * e) * elements,
+                              .backward_kernels = 5 * local + 1, .forward_operations = 2 * local + 5 });
+}
+
 /* This rank's experts on `tokens` of them in all, the weights counted as experts'. */
 static void local_experts(Build *b, double tokens)
 {
@@ -100,6 +112,8 @@ static void local_experts(Build *b, double tokens)
                         .width = (double)f->width / b->passes->etp,
                         .batch = local, .rows = tokens / local, .saved = b->bytes * tokens * b->hidden,
                         .module = MODULE_MOE_ACT, .inside = TRUE });
+  if (f->bias)
+    output_bias(b, tokens, local);
   b->experts = FALSE;
   b->work->expert_params += b->work->params - before;
   b->work->params = before;
