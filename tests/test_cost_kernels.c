@@ -106,6 +106,23 @@ START_TEST(wider_format_where_one_is_missing)
 END_TEST
 
 /* A device that works for hours does arithmetic slower than in a benchmark. */
+/* Experts of a rank in one kernel have constants of their own, where these are known. */
+START_TEST(grouped_products)
+{
+  Device device = {.memory_bytes_per_s = BANDWIDTH, .sms = SMS, .sustained_fraction = 1};
+  device.peak_flops_per_s[DTYPE_BF16] = PEAK;
+  device.kernels.matmul[DTYPE_BF16] = ideal();
+  Matmul experts = {.m = 8192, .n = 8192, .k = 8192, .batch = 4, .dtype = DTYPE_BF16, .grouped = TRUE};
+  double flops = 2.0 * 8192 * 8192 * 8192 * 4;
+  near(matmul_s(&device, &experts), flops / (0.8 * PEAK), 0.01);
+  device.kernels.grouped[DTYPE_BF16] = ideal();
+  device.kernels.grouped[DTYPE_BF16].efficiency = 0.5;
+  near(matmul_s(&device, &experts), flops / (0.5 * PEAK), 0.01);
+  experts.grouped = FALSE;
+  near(matmul_s(&device, &experts), flops / (0.8 * PEAK), 0.01);
+}
+END_TEST
+
 START_TEST(sustained_rate)
 {
   Device device = {.sms = SMS, .memory_bytes_per_s = BANDWIDTH, .sustained_fraction = 1};
@@ -330,7 +347,8 @@ START_TEST(attention_within_peak)
 END_TEST
 
 TEST_MAIN("cost_kernels", large_matmul_is_arithmetic, thin_matmul_is_memory, tiny_matmul_is_launch, last_wave,
-          grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, sustained_rate,
+          grows_with_each_side, odd_sides_are_slower, wider_format_where_one_is_missing, grouped_products,
+          sustained_rate,
           attention_work, attention_between_points, attention_falls_back, attention_in_eight_bits,
           dropout_slows_attention,
           few_blocks_fill_a_part, memory_bound,

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "fit/data.h"
+#include "fit/jobs.h"
 #include "main.h"
 
 #define PEAK 1000e12
@@ -224,6 +225,42 @@ START_TEST(rows_of_products)
 END_TEST
 
 /* GPU a: both passes 7, forward 2. GPU b: both 14 alone, so forward 4. FlashAttention-1's 28 as flash on a. */
+START_TEST(grouped_constants)
+{
+  static const double tokens[] = {512, 1024, 2048, 4096, 8192, 16384}, hidden[] = {2048, 4096, 7168},
+                      width[] = {512, 768, 1536, 2048};
+  Device device = {0};
+  GError *error = NULL;
+  g_autoptr(GString) text = g_string_new("gpu,dtype,tokens,hidden,width,topk,experts,local,time_us\n");
+  ck_assert(device_load("h100-sxm5-80gb", &device, &error));
+  MatmulModel model = device.kernels.matmul[DTYPE_BF16];
+  model.efficiency = 0.6;
+  model.bandwidth_fraction = 0.7;
+  for (guint t = 0; t < G_N_ELEMENTS(tokens); t++)
+    for (guint h = 0; h < G_N_ELEMENTS(hidden); h++)
+      for (guint w = 0; w < G_N_ELEMENTS(width); w++) {
+        double m = tokens[t] * 8 / 64, n = width[w], k = hidden[h];
+        Matmul up = {m, 2 * n, k, 16, DTYPE_BF16}, down = {m, k, n, 16, DTYPE_BF16};
+        double seconds = 30e-6 + memory_s(&device, 2 * 16 * m * (2 * k + 3 * n) + 2 * tokens[t] * k, 0);
+        const Matmul *both[] = {&up, &down};
+        for (int i = 0; i < 2; i++)
+          seconds += matmul_model_s(&model, device.peak_flops_per_s[DTYPE_BF16], device.memory_bytes_per_s, device.sms,
+                                    both[i]) - model.launch_s;
+        g_string_append_printf(text, "h100,bf16,%g,%g,%g,8,64,16,%.3f\n", tokens[t], k, n, seconds * 1e6);
+      }
+  FitData data = {.grouped = csv_of(text->str)};
+  const FitJob job = {"grouped", "h100", "h100-sxm5-80gb", "h100", "bf16"}, none = {"grouped", "x", "l40s", "x", "bf16"};
+  FitResult result;
+  ck_assert(fit_job_run(&data, &job, TRUE, &result, &error));
+  ck_assert_int_eq(result.fit.n + result.check.n, 72);
+  ck_assert_double_lt(result.check.mean, 0.02);
+  ck_assert(!fit_job_run(&data, &none, TRUE, &result, &error));
+  test_error(&error, TDP_ERROR_INPUT, "f.csv: no rows of x in bf16");
+  csv_free(data.grouped);
+  device_clear(&device);
+}
+END_TEST
+
 START_TEST(passes_are_split)
 {
   GError *error = NULL;
@@ -272,4 +309,5 @@ END_TEST
 
 TEST_MAIN("fit", error_statistics, a_third_is_for_checking, minimum_and_bounds, matmul_constants,
           quantization_is_told_apart, attention_of_a_server, link_constants, rows_of_products,
+          grouped_constants,
           passes_are_split, curves_of_collectives)

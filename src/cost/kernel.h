@@ -17,6 +17,7 @@ typedef struct {
   double block;            /* 0, or the side of blocks of which one factor or the product is made: m, n and k count
                               those that are there alone */
   double bytes;            /* of such a product: read and written */
+  gboolean grouped;        /* `batch` experts of a rank in one kernel */
 } Matmul;
 
 double matmul_s(const Device *device, const Matmul *matmul);

@@ -158,6 +158,9 @@ double matmul_s(const Device *device, const Matmul *matmul)
   if (matmul->block > 0)
     return block_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype] * device->sustained_fraction,
                          device->memory_bytes_per_s, matmul);
-  return matmul_model_s(&device->kernels.matmul[dtype], device->peak_flops_per_s[dtype] * device->sustained_fraction,
+  const MatmulModel *model = &device->kernels.matmul[dtype], *grouped = &device->kernels.grouped[dtype];
+  if (matmul->grouped && grouped->known)
+    model = grouped;
+  return matmul_model_s(model, device->peak_flops_per_s[dtype] * device->sustained_fraction,
                         device->memory_bytes_per_s, device->sms, matmul);
 }

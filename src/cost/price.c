@@ -58,7 +58,8 @@ static double kernel_s(const Op *op, const PassLayout *passes, const Cluster *cl
   case OP_MATMUL:
     return matmul_s(device, &(Matmul) { op->matmul.m, op->matmul.n, op->matmul.k, op->matmul.batch, op->matmul.dtype,
                                         op->matmul.activations, op->matmul.accumulate_bytes, op->matmul.block,
-                                        op->matmul.bytes }) /
+                                        op->matmul.bytes,
+                                        op->matmul.batch > 1 && !op->matmul.activations && op->matmul.loops == 0 }) /
            product_share(device, passes->framework);
   case OP_ATTENTION:
     attention = attention_work(op, passes);

@@ -19,6 +19,7 @@ static const struct {
   {"link", fit_link_job},
   {"link-check", fit_link_check_job},
   {"dispatch", fit_dispatch_job},
+  {"grouped", fit_grouped_job},
 };
 
 static Csv *load(const char *name, GError **error)
@@ -33,7 +34,7 @@ FitData *fit_data_load(GError **error)
   g_autoptr(FitData) data = g_new0(FitData, 1);
   if (!(data->fits = load("fits.csv", error)) || !(data->matmul = load("gemm.csv", error)) ||
       !(data->attention = load("attention.csv", error)) || !(data->collectives = load("collectives.csv", error)) ||
-      !(data->dispatch = load("dispatch.csv", error)))
+      !(data->dispatch = load("dispatch.csv", error)) || !(data->grouped = load("grouped.csv", error)))
     return NULL;
   data->n_jobs = (int)data->fits->rows->len;
   data->jobs = g_new0(FitJob, (gsize)data->n_jobs);
@@ -46,7 +47,8 @@ FitData *fit_data_load(GError **error)
 
 void fit_data_free(FitData *data)
 {
-  Csv *files[] = {data->fits, data->matmul, data->attention, data->collectives, data->dispatch};
+  Csv *files[] = {data->fits, data->matmul, data->attention, data->collectives, data->dispatch,
+                  data->grouped};
   for (guint i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i])
       csv_free(files[i]);

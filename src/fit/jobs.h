@@ -16,7 +16,7 @@ typedef struct {
 } FitJob;
 
 typedef struct {
-  Csv *fits, *matmul, *attention, *collectives, *dispatch;
+  Csv *fits, *matmul, *attention, *collectives, *dispatch, *grouped;
   FitJob *jobs;
   int n_jobs;
 } FitData;
@@ -38,6 +38,7 @@ gboolean fit_attention_like_job(const FitData *data, const FitJob *job, gboolean
 gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                                  GError **error);
 gboolean fit_dispatch_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
+gboolean fit_grouped_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
 gboolean fit_link_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
 gboolean fit_link_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                             GError **error);

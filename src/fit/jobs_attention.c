@@ -201,8 +201,13 @@ static void put_backward(const PartFile *file, const Kernels *kernels, int kerne
   }
 }
 
-/* A curve that was measured on this part and that the other part has too, nearest in kind to `theirs`: the forward
- * causal one of that head size, then the same pass and mask of another, then any forward causal one; NULL without. */
+static gboolean is_measured(const AttentionCurve *curve)
+{
+  return curve && curve->provenance != PROVENANCE_DEFAULT;
+}
+
+/* A curve that was measured on both parts, nearest in kind to `theirs`: the forward causal one of that head size, then
+ * the same pass and mask of another, then any forward causal one; NULL without. */
 static const AttentionCurve *basis(const Kernels *own, const Kernels *other, const AttentionCurve *theirs)
 {
   const AttentionCurve *best = NULL;
@@ -214,7 +219,7 @@ static const AttentionCurve *basis(const Kernels *own, const Kernels *other, con
     gboolean alike = !c->backward == !theirs->backward && !c->causal == !theirs->causal &&
                      !c->narrow == !theirs->narrow;
     int rank = first && c->head_dim == theirs->head_dim ? 3 : alike ? 2 : first;
-    if (c->kernel == theirs->kernel && c->provenance != PROVENANCE_DEFAULT && rank > best_rank && curve_of(other, c)) {
+    if (c->kernel == theirs->kernel && rank > best_rank && is_measured(c) && is_measured(curve_of(other, c))) {
       best = c;
       best_rank = rank;
     }
@@ -228,7 +233,7 @@ static void put_missing(const PartFile *file, const Kernels *own, const Kernels 
 {
   for (int i = 0; i < other->n_attention; i++) {
     const AttentionCurve *theirs = &other->attention[i], *mine = curve_of(own, theirs);
-    if (theirs->kernel != (AttentionKernel)kernel || (mine && mine->provenance != PROVENANCE_DEFAULT))
+    if (theirs->kernel != (AttentionKernel)kernel || is_measured(mine))
       continue;
     const AttentionCurve *base = basis(own, other, theirs);
     AttentionCurve curve = base ? scaled(theirs, base, curve_of(other, base)) : *theirs;

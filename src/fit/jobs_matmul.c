@@ -1,18 +1,6 @@
 #include "fit/jobs.h"
 #include "fit/part_file.h"
 
-static void put_model(cJSON *object, const MatmulModel *model)
-{
-  part_file_number(object, "launch_us", model->launch_s * 1e6);
-  part_file_number(object, "efficiency", model->efficiency);
-  part_file_number(object, "tile_overhead_us", model->tile_overhead_s * 1e6);
-  part_file_number(object, "bandwidth_fraction", model->bandwidth_fraction);
-  part_file_number(object, "tile_exponent", model->tile_exponent);
-  part_file_number(object, "overlap_power", model->overlap_power);
-  part_file_number(object, "split_us", model->split_s * 1e6);
-  part_file_number(object, "wave_weight", model->wave_weight);
-}
-
 static gboolean save(const FitJob *job, const MatmulModel *model, const Quantize *quantize, const FitResult *result,
                      GError **error)
 {
@@ -21,7 +9,7 @@ static gboolean save(const FitJob *job, const MatmulModel *model, const Quantize
   if (!part_file_load(&file, below, error))
     return FALSE;
   cJSON *object = part_file_member(part_file_member(file.root, "matmul", FALSE), job->constants, FALSE);
-  put_model(object, model);
+  part_file_model(object, model);
   g_autofree char *source = g_strdup_printf(
     "fitted: %d shapes of %s %s in hardware/data/gemm.csv; %d others: mean error %.1f %%, p90 %.1f %%",
     result->fit.n, job->data, job->constants, result->check.n, 100 * result->check.mean, 100 * result->check.p90);

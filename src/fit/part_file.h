@@ -9,6 +9,8 @@
 #include <cjson/cJSON.h>
 #include <glib.h>
 
+#include "hardware/device.h"
+
 typedef struct {
   char *path;
   cJSON *root;
@@ -27,6 +29,9 @@ void part_file_number(cJSON *object, const char *key, double value);
 void part_file_numbers(cJSON *object, const char *key, const double *values, int n);
 void part_file_bool(cJSON *object, const char *key, gboolean value);
 void part_file_string(cJSON *object, const char *key, const char *value);
+
+/* The constants of a matrix product. */
+void part_file_model(cJSON *object, const MatmulModel *model);
 
 /* The source of one key; a source for all keys becomes that of the rest. */
 void part_file_source(cJSON *object, const char *key, const char *source);

@@ -94,6 +94,7 @@ typedef struct {
 typedef struct {
   char *name;
   MatmulModel matmul[DTYPE_COUNT];
+  MatmulModel grouped[DTYPE_COUNT]; /* products of several experts at once; not known = as others */
   AttentionCurve *attention;
   int n_attention;
   double attention_launch_s;

@@ -22,7 +22,7 @@ static const JsonField matmul_fields[] = {
   {"crowding", JSON_REAL, G_STRUCT_OFFSET(MatmulModel, crowding), CROWDING},
 };
 
-static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError **error)
+static gboolean read_models(const PartSource *source, Kernels *kernels, MatmulModel *models, GError **error)
 {
   JsonField formats[DTYPE_COUNT];
   for (int d = 0; d < DTYPE_COUNT; d++)
@@ -31,7 +31,7 @@ static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError *
     return FALSE;
   for (int d = 0; d < DTYPE_COUNT; d++) {
     const cJSON *item = json_get(source->object, dtype_names[d]);
-    MatmulModel *model = &kernels->matmul[d];
+    MatmulModel *model = &models[d];
     PartSource inside;
     if (!item)
       continue;
@@ -47,6 +47,16 @@ static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError *
       return FALSE;
   }
   return TRUE;
+}
+
+static gboolean read_matmul(const PartSource *source, Kernels *kernels, GError **error)
+{
+  return read_models(source, kernels, kernels->matmul, error);
+}
+
+static gboolean read_grouped(const PartSource *source, Kernels *kernels, GError **error)
+{
+  return read_models(source, kernels, kernels->grouped, error);
 }
 
 static void borrow(Kernels *kernels, DType to, DType from, gboolean as_default)
@@ -231,6 +241,7 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
   static const JsonField fields[] = {
     {"name", JSON_STRING, G_STRUCT_OFFSET(Kernels, name), TRUE},
     {"matmul", JSON_ANY, .required = TRUE},
+    {"grouped", JSON_ANY},
     {"attention", JSON_ANY},
     {"early", JSON_ANY},
     {"memory", JSON_ANY, .required = TRUE},
@@ -238,6 +249,7 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
   };
   return part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error) &&
          read_section(source, "matmul", out, read_matmul, error) &&
+         read_section(source, "grouped", out, read_grouped, error) &&
          read_section(source, "attention", out, read_attention, error) &&
          read_section(source, "early", out, read_early, error) &&
          read_section(source, "memory", out, read_memory, error) &&

@@ -1,0 +1,153 @@
+#include "fit/jobs.h"
+#include "fit/part_file.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+
+/* An expert MLP as a server runs it: rows copied to their experts, gate and up in one grouped product, the activation,
+ * down in another, and all tokens' rows summed. */
+typedef struct {
+  Matmul up, down;
+  double moved_bytes, summed_bytes; /* of the copies and the activation; of the sum */
+  double seconds;
+  gboolean check;
+} GroupedRow;
+
+typedef struct {
+  const GroupedRow *rows;
+  int n;
+  const Device *device;
+  MatmulModel plain;
+} Data;
+
+/* Fixed time, and how many times as long as their bytes the kernels between the products take: not products'. */
+typedef struct {
+  double base_s, moved, summed;
+} Between;
+
+/* These kernels are bound by memory, so that their bytes take about what they take anywhere. */
+static const FitParameter parameters[] = {
+  {30, 0, 200, 5},       /* base */
+  {1.2, 1, 1.5, 0.1},    /* moved */
+  {1, 0, 1.5, 0.2},      /* summed */
+  {0.75, 0.2, 1, 0.05},  /* efficiency */
+  {0.85, 0.3, 2, 0.1},   /* bandwidth_fraction */
+  {0.3, 0, 1, 0.2},      /* wave_weight */
+  {0.5, 0, 20, 0.5},     /* tile_overhead_s */
+};
+
+static void unpack(const double *x, const Data *data, MatmulModel *model, Between *between)
+{
+  *between = (Between){x[0] * 1e-6, x[1], x[2]};
+  *model = data->plain;
+  model->efficiency = x[3];
+  model->bandwidth_fraction = x[4];
+  model->wave_weight = x[5];
+  model->tile_overhead_s = x[6] * 1e-6;
+}
+
+static double row_ratio(const Data *data, const GroupedRow *row, const MatmulModel *model, const Between *between)
+{
+  const Device *d = data->device;
+  double peak = d->peak_flops_per_s[row->up.dtype], bandwidth = d->memory_bytes_per_s;
+  double products = matmul_model_s(model, peak, bandwidth, d->sms, &row->up) +
+                    matmul_model_s(model, peak, bandwidth, d->sms, &row->down) - 2 * model->launch_s;
+  double bytes = between->moved * row->moved_bytes + between->summed * row->summed_bytes;
+  return (between->base_s + products + memory_s(d, bytes, 0)) / row->seconds;
+}
+
+static double loss(const double *x, gpointer p)
+{
+  const Data *data = p;
+  MatmulModel model;
+  Between between;
+  double sum = 0;
+  int n = 0;
+  unpack(x, data, &model, &between);
+  for (int i = 0; i < data->n; i++) {
+    if (data->rows[i].check)
+      continue;
+    sum += fabs(log(row_ratio(data, &data->rows[i], &model, &between)));
+    n++;
+  }
+  return sum / MAX(n, 1);
+}
+
+static gboolean read_row(const Csv *csv, int i, DType dtype, GroupedRow *row, GError **error)
+{
+  static const char *const columns[] = {"tokens", "hidden", "width", "topk", "experts", "local", "time_us"};
+  double x[G_N_ELEMENTS(columns)];
+  for (guint c = 0; c < G_N_ELEMENTS(columns); c++)
+    if (!csv_real(csv, i, columns[c], &x[c], error))
+      return FALSE;
+  double m = x[0] * x[3] / x[4], hidden = x[1], width = x[2], rows = m * x[5];
+  *row = (GroupedRow){
+    .up = {.m = m, .n = 2 * width, .k = hidden, .batch = x[5], .dtype = dtype},
+    .down = {.m = m, .n = hidden, .k = width, .batch = x[5], .dtype = dtype},
+    .moved_bytes = 2 * rows * (2 * hidden + 3 * width),
+    .summed_bytes = 2 * x[0] * hidden,
+    .seconds = x[6] * 1e-6,
+    .check = fit_is_check(x, 6),
+  };
+  return TRUE;
+}
+
+static GArray *read_rows(const FitData *data, const FitJob *job, DType dtype, GError **error)
+{
+  g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(GroupedRow));
+  for (int i = 0; i < (int)data->grouped->rows->len; i++) {
+    GroupedRow row;
+    if (strcmp(csv_cell(data->grouped, i, "gpu"), job->data) != 0 ||
+        strcmp(csv_cell(data->grouped, i, "dtype"), job->constants) != 0)
+      continue;
+    if (!read_row(data->grouped, i, dtype, &row, error))
+      return NULL;
+    g_array_append_val(rows, row);
+  }
+  if (rows->len)
+    return g_steal_pointer(&rows);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no rows of %s in %s", data->grouped->name, job->data,
+              job->constants);
+  return NULL;
+}
+
+static gboolean save(const FitJob *job, const MatmulModel *model, const FitResult *result, GError **error)
+{
+  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
+  g_auto(PartFile) file = {NULL, NULL};
+  if (!part_file_load(&file, below, error))
+    return FALSE;
+  cJSON *object = part_file_member(part_file_member(file.root, "grouped", FALSE), job->constants, FALSE);
+  part_file_model(object, model);
+  g_autofree char *source = g_strdup_printf(
+    "fitted: %d expert MLPs of %s %s in hardware/data/grouped.csv, launch, exponent and power as of single products; %d "
+    "others: mean error %.1f %%, p90 %.1f %%", result->fit.n, job->data, job->constants, result->check.n,
+    100 * result->check.mean, 100 * result->check.p90);
+  part_file_string(object, "source", source);
+  return part_file_save(&file, error);
+}
+
+gboolean fit_grouped_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+{
+  int dtype = names_find(dtype_names, job->constants);
+  g_autoptr(GArray) rows = read_rows(data, job, (DType)MAX(dtype, 0), error);
+  Device device = {0};
+  if (!rows || !device_load(job->hardware, &device, error))
+    return FALSE;
+  Data fitted = {(const GroupedRow *)(gpointer)rows->data, (int)rows->len, &device, device.kernels.matmul[dtype]};
+  double x[G_N_ELEMENTS(parameters)];
+  fit_minimize(parameters, G_N_ELEMENTS(parameters), loss, &fitted, x);
+  MatmulModel model;
+  Between between;
+  unpack(x, &fitted, &model, &between);
+  FitSides sides;
+  fit_sides_init(&sides, fitted.n);
+  for (int i = 0; i < fitted.n; i++)
+    fit_sides_add(&sides, fitted.rows[i].check, row_ratio(&fitted, &fitted.rows[i], &model, &between));
+  *result = fit_sides_clear(&sides);
+  device_clear(&device);
+  return dry_run || save(job, &model, result, error);
+}
