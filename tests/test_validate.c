@@ -235,6 +235,34 @@ END_TEST
   ",64,none,fp16,,,,9,,,\n"
 
 /* An open micro-batch is the fastest of its doublings. */
+/* What is only known to have run, or not to have fitted, is not made lighter until it does, has no error, and counts in
+ * how often that is predicted. */
+START_TEST(outcomes_are_predicted)
+{
+#define RUN(blocks, outcome)                                                                                       \
+  "a,s,src,megatron,megatron-core,GPT," blocks ",12288,49152,96,96,2048,51200,gelu,flash,dgx,8,8,1,1,1,,1,1,1,1,"   \
+  "64,,bf16,,,,,,,," outcome "\n"
+  g_autoptr(Validation) v = validation_new(-1);
+  g_autofree char *columns = g_strconcat(header, NULL);
+  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
+  GError *error = NULL;
+
+  columns[strlen(columns) - 1] = '\0';
+  g_autofree char *text = g_strconcat(columns, ",outcome\n", RUN("2", "ran"), RUN("2", "oom"), RUN("96", "oom"),
+                                      RUN("96", "ran"), RUN("96", "oom"), RUN("2", "broke"), RUN("2", ""), NULL);
+  ck_assert(files_write(path, text, strlen(text), NULL));
+  ck_assert(validation_add_file(v, path, &error));
+  remove(path);
+  remove(folder);
+  OutcomeSummary ran = validation_outcomes(v, OUTCOME_RAN), oom = validation_outcomes(v, OUTCOME_OOM);
+  ck_assert(ran.count == 2 && ran.right == 1 && oom.count == 3 && oom.right == 2);
+  const CaseResult *odd = g_ptr_array_index(v->cases, 5), *blank = g_ptr_array_index(v->cases, 6);
+  ck_assert(g_str_has_suffix(odd->skipped, "line 7: outcome: \"broke\": expected ran, oom or nothing"));
+  ck_assert_str_eq(blank->skipped, "blank iteration_s");
+  ck_assert_int_eq(validation_summary(v, NULL).count, 0);
+}
+END_TEST
+
 START_TEST(open_micro_batches_are_tuned)
 {
   g_autoptr(Validation) v = validation_new(-1);
@@ -395,7 +423,7 @@ END_TEST
 
 TEST_LOOPS("validate", { rows_are_read, G_N_ELEMENTS(reads) }, { bad_cells_are_refused, G_N_ELEMENTS(bad) },
            { bad_cells_skip_the_row, G_N_ELEMENTS(bad) }, { generations_are_found, G_N_ELEMENTS(generations) },
-           { open_runs_fit }, { open_micro_batches_are_tuned }, { a_share_of_blocks_is_recomputed },
+           { open_runs_fit }, { outcomes_are_predicted }, { open_micro_batches_are_tuned }, { a_share_of_blocks_is_recomputed },
            { memory_is_counted_alike }, { families_have_habits, G_N_ELEMENTS(families) }, { summary_of_what_is_stated },
            { summary_by_hand }, { sweep_by_hand }, { sweep_without_order },
            { lost_accuracy_is_noticed }, { ablations_leave_something_out })

@@ -19,7 +19,9 @@ static const char *find_blank(const Csv *csv, int row)
   for (int i = 0; needed[i] && !(described && g_str_equal(needed[i], "layers")); i++)
     if (!*csv_cell(csv, row, needed[i]))
       return needed[i];
-  return *csv_cell(csv, row, "iteration_s") || *csv_cell(csv, row, "memory_gib") ? NULL : "iteration_s";
+  gboolean known = *csv_cell(csv, row, "iteration_s") || *csv_cell(csv, row, "memory_gib") ||
+                   *cells_optional(csv, row, "outcome");
+  return known ? NULL : "iteration_s";
 }
 
 /* The schedule of a cell; 1F1B with layers moved between stages is 1F1B, the split says which. */

@@ -10,6 +10,8 @@ static const CaseResult *case_at(const Validation *v, guint i)
   return g_ptr_array_index(v->cases, i);
 }
 
+static const char *const outcome_names[OUTCOME_COUNT] = { [OUTCOME_RAN] = "ran", [OUTCOME_OOM] = "out_of_memory" };
+
 static double memory_error_pct(const CaseResult *r)
 {
   return 100 * (r->predicted_memory_bytes / r->measured_memory_bytes - 1);
@@ -90,6 +92,15 @@ static void write_summary(JsonWriter *w, const Validation *v)
   json_open(w, "fully_stated", '{');
   write_errors(w, &stated);
   json_close(w, '}');
+  for (int o = OUTCOME_RAN; o < OUTCOME_COUNT; o++) {
+    OutcomeSummary outcome = validation_outcomes(v, o);
+    if (outcome.count == 0)
+      continue;
+    json_open(w, outcome_names[o], '{');
+    json_put_int(w, "count", outcome.count);
+    json_put_int(w, "predicted_so", outcome.right);
+    json_close(w, '}');
+  }
   json_open(w, "sweeps", '[');
   for (guint i = 0; i < sweeps->len; i++) {
     const SweepSummary *sweep = &g_array_index(sweeps, SweepSummary, i);
@@ -273,6 +284,26 @@ static void say_defaulted(GString *s, const Validation *v)
                            (const char *)g_ptr_array_index(columns, i));
 }
 
+/* Runs said to have fitted, or not, and of how many that is predicted; nothing without any. */
+static void say_outcomes(GString *s, const Validation *v)
+{
+  static const char *const titles[OUTCOME_COUNT] = { [OUTCOME_RAN] = "ran", [OUTCOME_OOM] = "out of memory" };
+  g_autoptr(Table) t = table_new("<outcome|runs|predicted so|%");
+  int runs = 0;
+
+  for (int o = OUTCOME_OOM; o >= OUTCOME_RAN; o--) {
+    OutcomeSummary outcome = validation_outcomes(v, o);
+    table_add(t, "%s", titles[o]);
+    table_add(t, "%d", outcome.count);
+    table_add(t, "%d", outcome.right);
+    table_add(t, "%.0f", 100.0 * outcome.right / MAX(1, outcome.count));
+    runs += outcome.count;
+  }
+  g_autofree char *text = table_text(t, 0);
+  if (runs)
+    g_string_append_printf(s, "\n%s", text);
+}
+
 static void say_sweeps(GString *s, const Validation *v)
 {
   g_autoptr(GArray) sweeps = validation_sweeps(v);
@@ -304,6 +335,7 @@ char *validation_text(const Validation *v, gboolean rows)
   g_string_append(s, by_file);
   say_skipped(s, v);
   say_defaulted(s, v);
+  say_outcomes(s, v);
   say_sweeps(s, v);
   return g_string_free(s, FALSE);
 }

@@ -5,6 +5,7 @@
 #include "sim/simulate.h"
 #include "validate/ablation.h"
 #include "validate/case.h"
+#include "validate/cells.h"
 #include "validate/passes.h"
 #include "validate/unstated.h"
 
@@ -118,7 +119,7 @@ static gboolean try_row(const Validation *v, const Csv *csv, int row, OpenChoice
     out->skipped = g_strdup("passes not timed");
   if (ok && !out->skipped) {
     ablate(v->ablation, c.cluster, c.framework);
-    *again = !run_case(&c, &passes, out) && unstated_lighten(&c, 1);
+    *again = !run_case(&c, &passes, out) && out->outcome == OUTCOME_UNSAID && unstated_lighten(&c, 1);
   }
   timed_passes_clear(&passes);
   case_clear(&c);
@@ -157,12 +158,21 @@ static gboolean tune_row(const Validation *v, const Csv *csv, int row, CaseResul
   return ok;
 }
 
+static gboolean read_outcome(const Csv *csv, int row, Outcome *outcome, GError **error)
+{
+  static const char *const names[] = { "", "ran", "oom", NULL };
+  int found = names_find(names, cells_optional(csv, row, "outcome"));
+
+  *outcome = MAX(found, 0);
+  return found >= 0 || cells_bad(csv, row, "outcome", "ran, oom or nothing", error);
+}
+
 static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
 {
   double memory_gib = 0;
 
   if (!csv_real(csv, row, "iteration_s", &r->measured_s, error) ||
-      !csv_real(csv, row, "memory_gib", &memory_gib, error))
+      !csv_real(csv, row, "memory_gib", &memory_gib, error) || !read_outcome(csv, row, &r->outcome, error))
     return FALSE;
   gboolean bad_time = *csv_cell(csv, row, "iteration_s") && !(r->measured_s > 0 && r->measured_s <= MOST);
   if (bad_time || memory_gib < 0 || memory_gib > MOST) {
@@ -171,7 +181,7 @@ static gboolean run_row(const Validation *v, const Csv *csv, int row, CaseResult
     return FALSE;
   }
   r->measured_memory_bytes = memory_gib * 1073741824.0;
-  return fit_row(v, csv, row, 0, r, error) && tune_row(v, csv, row, r, error);
+  return fit_row(v, csv, row, 0, r, error) && (r->outcome || tune_row(v, csv, row, r, error));
 }
 
 static char *publisher_of(const Csv *csv, int row, const char *file)
@@ -328,7 +338,7 @@ CaseSummary validation_summary(const Validation *v, const char *file)
       continue;
     }
     s.defaulted += *r->defaulted != '\0';
-    s.refused += r->memory_need > 1;
+    s.refused += r->outcome != OUTCOME_OOM && r->memory_need > 1;
     if (r->measured_memory_bytes > 0)
       put(memory, 100 * fabs(r->predicted_memory_bytes / r->measured_memory_bytes - 1));
     if (!case_is_timed(r))
@@ -346,6 +356,20 @@ CaseSummary validation_summary(const Validation *v, const char *file)
   s.naive_median_ape_pct = median_of(naive);
   s.memory_count = memory->len;
   s.memory_mape_pct = mean_of(memory);
+  return s;
+}
+
+OutcomeSummary validation_outcomes(const Validation *v, Outcome outcome)
+{
+  OutcomeSummary s = { 0 };
+
+  for (guint i = 0; i < v->cases->len; i++) {
+    const CaseResult *r = case_at(v, i);
+    if (r->skipped || r->outcome != outcome)
+      continue;
+    s.count++;
+    s.right += (r->memory_need <= 1) == (outcome == OUTCOME_RAN);
+  }
   return s;
 }
 

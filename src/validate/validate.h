@@ -5,7 +5,9 @@
  * skipped with a named reason and counted. Columns that a row leaves open take
  * documented defaults (case.h) and are named; a row that does so is simulated
  * but not fully stated, and summaries are given with and without such rows. A
- * row of which only memory was measured counts in the memory errors alone.
+ * row of which only memory was measured counts in the memory errors alone. One of
+ * which nothing is known but whether it ran or ran out of memory (`outcome`)
+ * counts in whether we say the same: what it leaves open stays at its defaults.
  *
  * Beside our prediction stands the naive one: the row's model FLOPs (4/3 of
  * them under full recomputation) over one constant efficiency for each cluster
@@ -17,6 +19,9 @@
 #include "accuracy/accuracy.h"
 #include "base/csv.h"
 #include "base/json.h"
+
+/* What became of a run: whether it fitted its devices is not said of every one. */
+typedef enum { OUTCOME_UNSAID, OUTCOME_RAN, OUTCOME_OOM, OUTCOME_COUNT } Outcome;
 
 typedef struct {
   char *id, *sweep, *file; /* file: the case file's name without folder and ending */
@@ -34,6 +39,7 @@ typedef struct {
   RunKind kind;             /* of what was simulated */
   gboolean version_unknown; /* the software's generation took a default */
   Estimate estimate;        /* where Validation.accuracy is */
+  Outcome outcome;
 } CaseResult;
 
 /* Errors of a set of rows, in percent. */
@@ -45,7 +51,7 @@ typedef struct {
   double naive_mape_pct, naive_median_ape_pct;
   int memory_count;
   double memory_mape_pct;
-  int refused;        /* simulated rows, all of which ran, that are predicted not to fit */
+  int refused;        /* simulated rows of runs that were made that are predicted not to fit */
 } CaseSummary;
 
 /* One sweep of at least five simulated rows. */
@@ -85,6 +91,14 @@ CaseSummary validation_summary(const Validation *validation, const char *file);
 
 /* SweepSummary in order of first appearance; the caller unrefs. */
 GArray *validation_sweeps(const Validation *validation);
+
+/* Rows simulated of those with an outcome, and of how many the prediction says the same: that it fits where it ran,
+ * that it does not where it ran out of memory. */
+typedef struct {
+  int count, right;
+} OutcomeSummary;
+
+OutcomeSummary validation_outcomes(const Validation *validation, Outcome outcome);
 
 /* Whether the row was simulated and has a measured time to compare with. */
 gboolean case_is_timed(const CaseResult *result);
