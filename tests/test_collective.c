@@ -132,6 +132,25 @@ START_TEST(all_to_all)
 }
 END_TEST
 
+/* The faster of two protocols: short messages by their own fixed time and rate of each peer's part, with its own fill. */
+START_TEST(all_to_all_of_short_messages)
+{
+  Cluster cluster = plain(1);
+  cluster.tiers[0].link.p2p_base_s = 15e-6;
+  cluster.tiers[0].link.sqrt_s_per_byte = 1e-9;
+  near(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8e3, 8, 1).seconds, 15e-6 + 7e3 / (100 * GB) + 1e3 / (230 * GB) +
+       1e-9 * sqrt(7e3), 1e-9);
+  cluster.tiers[0].link.p2p_sqrt_s_per_byte = 4e-9;
+  near(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8e3, 8, 1).seconds, 15e-6 + 7e3 / (100 * GB) + 1e3 / (230 * GB) +
+       4e-9 * sqrt(7e3), 1e-9);
+  cluster.tiers[0].link.short_base_s = 6e-6;
+  cluster.tiers[0].link.short_bytes_per_s = 5 * GB;
+  near(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8e3, 8, 1).seconds, 6e-6 + 1e3 / (5 * GB), 1e-9);
+  near(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 8e9, 8, 1).seconds, 0.07, 0.1);
+  near(cost_of(&cluster, COLLECTIVE_SEND, 8e3, 2, 1).seconds, 15e-6 + 8e3 / (100 * GB), 1e-9);
+}
+END_TEST
+
 /* A rank whose peers are in three other nodes loses two thirds of p2p_spread, one with a single other node nothing. */
 START_TEST(all_to_all_over_many_nodes)
 {
@@ -269,6 +288,6 @@ END_TEST
 
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
           slowest_tier_rules, mesh_has_links_of_its_members, all_to_all,
-          all_to_all_over_many_nodes, send, tree_over_many_nodes,
+          all_to_all_of_short_messages, all_to_all_over_many_nodes, send, tree_over_many_nodes,
           adding_in_the_switch, runner_up_that_the_library_lacks, more_bytes_take_longer, plateaus,
           dgx_h100_of_many_nodes)

@@ -61,6 +61,7 @@ static void scale_latency(Cluster *c, int tier, double f)
   l->hop_s *= f;
   l->tree_hop_s *= f;
   l->p2p_base_s *= f;
+  l->short_base_s *= f;
   l->in_switch_base_s *= f;
 }
 

@@ -214,9 +214,12 @@ static gboolean fit_rows(Rows *rows, Machine *machine, const LinkPoint *points, 
   if (!place_rows(rows, machine, points, error) ||
       !machine_start(machine, &rows->rows[0].cluster->tiers[rows->tier].link, error))
     return FALSE;
-  Link start = machine->link, link = start;
+  Link start = machine->link;
   set_link(rows, &start);
   int mask = told_constants(rows, &start);
+  if (mask & FIT_LINK_P2P) /* what is fitted here is of one protocol, whose fill is the rings' */
+    start.p2p_sqrt_s_per_byte = start.short_bytes_per_s = 0;
+  Link link = start;
   if (!check_count(rows, points[0].file, mask, error))
     return FALSE;
   *out = (LinkCalibration){.fitted = mask, .held_out = held_out_errors(rows, mask, &start)};

@@ -34,6 +34,10 @@ char *link_calibration_json(const LinkCalibration *c, const char *name, const ch
   for (const LinkConstant *constant = link_constants; constant->key; constant++)
     if (constant->mask & c->fitted)
       json_put_real(&w, constant->key, rounded(link_constant_get(&c->link, constant) / constant->unit));
+  if (c->fitted & FIT_LINK_P2P) { /* not those of the link that it is like */
+    json_put_real(&w, "p2p_sqrt_us_per_sqrt_byte", 0);
+    json_put_real(&w, "short_gb_per_s", 0);
+  }
   json_put_string(&w, "note", note);
   json_put_string(&w, "source", source->str);
   json_close(&w, '}');

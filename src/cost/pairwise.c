@@ -32,7 +32,11 @@ double pairwise_s(const Cluster *cluster, Collective collective, double bytes, c
   }
   const Link *link = &cluster->tiers[top].link;
   double sent = part * (group->size - 1);
-  double fill_s = collective == COLLECTIVE_SEND ? 0 : link->sqrt_s_per_byte * sqrt(sent);
+  double fill = link->p2p_sqrt_s_per_byte > 0 ? link->p2p_sqrt_s_per_byte : link->sqrt_s_per_byte;
+  double fill_s = collective == COLLECTIVE_SEND ? 0 : fill * sqrt(sent);
   double own_s = collective == COLLECTIVE_SEND ? 0 : own_copy_s(cluster, part);
-  return link->p2p_base_s + peers_s + transfer_s + own_s + fill_s;
+  double long_s = link->p2p_base_s + peers_s + transfer_s + own_s + fill_s;
+  if (collective == COLLECTIVE_SEND || link->short_bytes_per_s <= 0)
+    return long_s;
+  return fmin(long_s, link->short_base_s + peers_s + part / link->short_bytes_per_s);
 }

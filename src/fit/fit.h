@@ -114,6 +114,7 @@ enum {
   FIT_LINK_IN_SWITCH = 1 << 5, /* the three of in_switch */
   FIT_LINK_REDUCE = 1 << 6,    /* reduce_slowdown */
   FIT_LINK_SPREAD = 1 << 7,    /* p2p_efficiency, p2p_spread */
+  FIT_LINK_SHORT = 1 << 8,     /* p2p base and efficiency, the two of short messages */
 };
 
 /* `link` has the constants that are not free, and gets those that are; all

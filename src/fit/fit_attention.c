@@ -22,7 +22,8 @@ static double row_share(const AttentionRow *row, const Device *device, double ta
 static gboolean same_curve(const AttentionRow *row, const AttentionWork *work)
 {
   return row->work.kernel == work->kernel && row->work.backward == work->backward &&
-         !row->work.causal == !work->causal && row->work.head_dim == work->head_dim && row->work.dtype == work->dtype;
+         !row->work.causal == !work->causal && row->work.head_dim == work->head_dim &&
+         (row->work.dtype == DTYPE_FP8) == (work->dtype == DTYPE_FP8);
 }
 
 static double median(double *values, int n)

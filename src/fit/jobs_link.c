@@ -12,6 +12,7 @@ static const struct {
 } masks[] = {
   {"base", FIT_LINK_BASE}, {"hop", FIT_LINK_HOP}, {"rate", FIT_LINK_RATE},
   {"tree", FIT_LINK_TREE}, {"p2p", FIT_LINK_P2P}, {"in-switch", FIT_LINK_IN_SWITCH}, {"spread", FIT_LINK_SPREAD},
+  {"short", FIT_LINK_SHORT},
 };
 
 static const struct {
@@ -25,8 +26,11 @@ static const struct {
   {"efficiency", G_STRUCT_OFFSET(Link, efficiency), 1, FIT_LINK_RATE},
   {"sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, sqrt_s_per_byte), 1e6, FIT_LINK_RATE},
   {"tree_hop_us", G_STRUCT_OFFSET(Link, tree_hop_s), 1e6, FIT_LINK_TREE},
-  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e6, FIT_LINK_P2P},
-  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P | FIT_LINK_SPREAD},
+  {"p2p_base_us", G_STRUCT_OFFSET(Link, p2p_base_s), 1e6, FIT_LINK_P2P | FIT_LINK_SHORT},
+  {"p2p_efficiency", G_STRUCT_OFFSET(Link, p2p_efficiency), 1, FIT_LINK_P2P | FIT_LINK_SPREAD | FIT_LINK_SHORT},
+  {"p2p_sqrt_us_per_sqrt_byte", G_STRUCT_OFFSET(Link, p2p_sqrt_s_per_byte), 1e6, FIT_LINK_SHORT},
+  {"short_base_us", G_STRUCT_OFFSET(Link, short_base_s), 1e6, FIT_LINK_SHORT},
+  {"short_gb_per_s", G_STRUCT_OFFSET(Link, short_bytes_per_s), 1e-9, FIT_LINK_SHORT},
   {"p2p_spread", G_STRUCT_OFFSET(Link, p2p_spread), 1, FIT_LINK_SPREAD},
   {"in_switch_base_us", G_STRUCT_OFFSET(Link, in_switch_base_s), 1e6, FIT_LINK_IN_SWITCH},
   {"in_switch_efficiency", G_STRUCT_OFFSET(Link, in_switch_efficiency), 1, FIT_LINK_IN_SWITCH},
@@ -94,6 +98,13 @@ static gboolean save(const FitJob *job, const Link *link, int mask, const FitRes
   return part_file_save(&file, error);
 }
 
+static void keep_only(GArray *rows, Collective collective)
+{
+  for (guint i = rows->len; i > 0; i--)
+    if (g_array_index(rows, CollectiveRow, i - 1).collective != collective)
+      g_array_remove_index(rows, i - 1);
+}
+
 gboolean fit_link_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
 {
   g_autoptr(GPtrArray) clusters = g_ptr_array_new_with_free_func((GDestroyNotify)cluster_free);
@@ -101,6 +112,8 @@ gboolean fit_link_job(const FitData *data, const FitJob *job, gboolean dry_run, 
   int tier = rows ? tier_of(clusters, job, error) : -1, mask = mask_of(job->constants);
   if (tier < 0)
     return FALSE;
+  if (mask & FIT_LINK_SHORT)
+    keep_only(rows, COLLECTIVE_ALL_TO_ALL);
   Link link = ((const Cluster *)g_ptr_array_index(clusters, 0))->tiers[tier].link;
   *result = fit_link((CollectiveRow *)(gpointer)rows->data, (int)rows->len, tier, mask, &link);
   return dry_run || save(job, &link, mask, result, error);
@@ -115,9 +128,8 @@ gboolean fit_link_check_job(const FitData *data, const FitJob *job, gboolean dry
   if (!rows)
     return FALSE;
   int only = names_find(collective_names, job->constants);
-  for (guint i = rows->len; i > 0 && only >= 0; i--)
-    if ((int)g_array_index(rows, CollectiveRow, i - 1).collective != only)
-      g_array_remove_index(rows, i - 1);
+  if (only >= 0)
+    keep_only(rows, (Collective)only);
   for (guint i = 0; i < rows->len && only < 0; i++)
     g_array_index(rows, CollectiveRow, i).check = TRUE;
   *result = fit_link_errors((const CollectiveRow *)(gpointer)rows->data, (int)rows->len);

@@ -48,6 +48,9 @@ typedef struct {
   double p2p_base_s;         /* send/receive pair */
   double p2p_efficiency;     /* of a rank whose peers beyond its domain are all in one other domain */
   double p2p_spread;         /* lost of it by one whose peers are in many; in [0, 1) */
+  double p2p_sqrt_s_per_byte; /* pipeline fill of an all-to-all; 0 = as sqrt_s_per_byte */
+  double short_base_s;       /* the two of an all-to-all by a protocol for short messages: */
+  double short_bytes_per_s;  /* of each peer's part; 0 = not known */
   double compute_slowdown;   /* of a device's kernels beside a collective at the full rate of the lowest tier; >= 1 */
   gboolean in_switch;        /* the switch can add (NVLS, SHARP) */
   double in_switch_base_s;

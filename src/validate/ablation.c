@@ -68,7 +68,7 @@ static void each_link(Cluster *c, void (*change)(Link *))
 
 static void no_latency(Link *l)
 {
-  l->base_s = l->hop_s = l->tree_hop_s = l->p2p_base_s = l->in_switch_base_s = 0;
+  l->base_s = l->hop_s = l->tree_hop_s = l->p2p_base_s = l->short_base_s = l->in_switch_base_s = 0;
 }
 
 static void latency(Cluster *c, Framework *f)
@@ -79,7 +79,7 @@ static void latency(Cluster *c, Framework *f)
 
 static void no_fill(Link *l)
 {
-  l->sqrt_s_per_byte = l->in_switch_sqrt_s_per_byte = 0;
+  l->sqrt_s_per_byte = l->p2p_sqrt_s_per_byte = l->in_switch_sqrt_s_per_byte = 0;
 }
 
 static void fill(Cluster *c, Framework *f)
