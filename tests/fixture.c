@@ -93,6 +93,7 @@ Cluster *fixture_free_cluster(int devices)
     Link *l = &tier->link;
     tier->bytes_per_s = tier->port_bytes_per_s = INFINITY;
     l->base_s = l->hop_s = l->tree_hop_s = l->sqrt_s_per_byte = l->p2p_base_s = 0;
+    l->p2p_sqrt_s_per_byte = l->short_base_s = 0;
     l->in_switch_base_s = l->in_switch_sqrt_s_per_byte = 0;
   }
   return cluster;

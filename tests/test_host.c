@@ -246,6 +246,38 @@ START_TEST(rows_are_sent_by_multiprocessors)
 }
 END_TEST
 
+/* Bytes of the cast before the product of this name, 0 without one. */
+static double cast_before(const GArray *ops, const char *name)
+{
+  for (guint i = 1; i < ops->len; i++)
+    if (g_str_equal(g_array_index(ops, Op, i).name, name)) {
+      const Op *before = &g_array_index(ops, Op, i - 1);
+      return g_str_equal(before->name, "cast") ? before->memory.bytes : 0;
+    }
+  ck_abort_msg("%s", name);
+  return 0;
+}
+
+/* With scales of earlier steps a norm writes fp8; what experts' rows and activations are is cast, 4 bytes a value. */
+START_TEST(casts_with_scales_of_earlier_steps)
+{
+  Planned f;
+  LayerWork work;
+
+  setup(&f);
+  plan_set_format(&f.plan, DTYPE_FP8);
+  f.plan.fp8_recipe = FP8_DELAYED;
+  f.plan.ep = 1;
+  double rows = op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token;
+  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+  ck_assert_double_eq(cast_before(work.forward, "qkv"), 0);
+  ck_assert_double_eq(cast_before(work.forward, "experts up"), 4 * rows * 512);
+  ck_assert_double_eq(cast_before(work.forward, "experts down"), 4 * rows * model_layer(f.model, 1)->ffn.width);
+  layer_work_clear(&work);
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_MAIN("host", rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
           exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_graphs_and_exchanges,
-          attention_in_8_bits, casts_of_experts)
+          attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)

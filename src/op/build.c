@@ -207,7 +207,7 @@ static double cast_in_bytes(const Build *b, const Linear *l)
   const Fp8Work *w = fp8_work(&b->passes->formats);
   double weights = w->each_pass ? w->weight_bytes * l->in * l->out : 0;
 
-  return ((l->unmade ? w->cast_bytes : w->made_bytes) * l->rows * l->in + weights) * l->batch;
+  return ((l->unmade || l->apart ? w->cast_bytes : w->made_bytes) * l->rows * l->in + weights) * l->batch;
 }
 
 static gboolean is_looped(const Build *b, const Linear *l)

@@ -38,6 +38,7 @@ typedef struct {
   gboolean no_gather; /* a column-parallel input that is gathered already */
   gboolean kept;      /* its input is kept for another product; a copy in 8 bits is its own */
   gboolean leaf;      /* its input needs no gradient */
+  gboolean apart;     /* its input is cast by a kernel of its own, whatever made it */
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
 } Linear;
 

@@ -29,7 +29,7 @@ void build_mlp_up(Build *b, const Mlp *m)
   build_linear(b, &(Linear) {
     .name = m->up, .in = b->hidden, .out = gates * m->width, .batch = m->batch, .rows = m->rows,
     .bias = b->spec->ffn.bias, .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel,
-    .kept = m->kept,
+    .kept = m->kept, .apart = m->module == MODULE_MOE_ACT,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   b->dropped |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
@@ -46,7 +46,7 @@ void build_mlp_down(Build *b, const Mlp *m)
   build_linear(b, &(Linear) {
     .name = m->down, .in = m->width, .out = b->hidden, .batch = m->batch, .rows = m->rows,
     .bias = b->spec->ffn.bias, .saved = b->bytes * m->rows * m->batch * m->width, .split = LINEAR_ROW,
-    .no_reduce = m->inside,
+    .no_reduce = m->inside, .apart = TRUE,
   });
   build_leave(b, m->module);
 }

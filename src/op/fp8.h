@@ -6,8 +6,9 @@
  * and everything else stay in 16 bits (attention's core but where the layout says so), master weights and
  * optimizer states in 32. A framework's recipe says how scales are found:
  *
- * delayed     from the largest values of earlier steps: norms and activations
- *             write fp8 as they go (Transformer Engine)
+ * delayed     from the largest values of earlier steps: norms write fp8 as they
+ *             go (Transformer Engine); what activations make, and experts' rows,
+ *             kernels of their own cast, as Megatron's activation writes 16 bits
  * current     from the tensor itself, which is read once more (Transformer Engine)
  * tensorwise  the same without kernels of its own for both layouts; inputs are
  *             kept in 16 bits, FSDP gathers weights in fp8 (torchao)
@@ -28,7 +29,7 @@
 #include "plan/choices.h"
 
 typedef struct {
-  double made_bytes;  /* traffic for an element of an input that a norm or an activation made */
+  double made_bytes;  /* traffic for an element of an input that a norm made */
   double cast_bytes;  /* for one of another input, or of an output's gradient */
   double weight_bytes; /* for a weight; once a step, or each pass */
   gboolean each_pass;
