@@ -86,6 +86,14 @@ static gboolean write_text(const char *path, char *text, GError **error)
   return files_write(path, owned, strlen(owned), error);
 }
 
+static gboolean write_files(const Validation *v, const Options *o, GError **error)
+{
+  return (!o->csv || write_text(o->csv, validation_csv(v), error)) &&
+         (!o->write_baseline || write_text(o->write_baseline, validation_baseline(v), error)) &&
+         (!o->write_accuracy || residuals_write(v, o->write_accuracy, error)) &&
+         (!o->plots || report_scatter(v, o->plots, error));
+}
+
 static gboolean run(char **files, const Options *o, GError **error)
 {
   /* what is written anew need not be there */
@@ -93,15 +101,7 @@ static gboolean run(char **files, const Options *o, GError **error)
   if (!accuracy && !o->write_accuracy)
     return FALSE;
   g_autoptr(Validation) v = validate(files, o, -1, accuracy, error);
-  if (!v)
-    return FALSE;
-  if (o->csv && !write_text(o->csv, validation_csv(v), error))
-    return FALSE;
-  if (o->write_baseline && !write_text(o->write_baseline, validation_baseline(v), error))
-    return FALSE;
-  if (o->write_accuracy && !residuals_write(v, o->write_accuracy, error))
-    return FALSE;
-  if (o->plots && !report_scatter(v, o->plots, error))
+  if (!v || !write_files(v, o, error))
     return FALSE;
   g_autofree char *text = o->json ? validation_json(v) : validation_text(v, o->rows);
   fputs(text, stdout);

@@ -21,7 +21,7 @@ static const struct {
 
 static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_grads_params"};
 
-static void put_model(Export *e, GString *text)
+static void put_pipeline(Export *e, GString *text)
 {
   const Plan *p = e->plan;
   const ScheduleName *schedule = export_schedule(e, schedule_names);
@@ -43,9 +43,12 @@ static void put_model(Export *e, GString *text)
     g_autofree char *layout = export_layout(p, e->model->mtp);
     g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", layout);
   }
-  g_string_append_printf(text, "  context_parallel_size: %d\n", p->cp);
-  if (p->cp > 1)
-    g_string_append_printf(text, "  cp_comm_type: %s\n", context_exchange_names[p->context]);
+}
+
+static void put_experts(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+
   g_string_append_printf(text, "  expert_model_parallel_size: %d\n", p->ep);
   if (plan_experts_apart(p))
     g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n",
@@ -64,11 +67,37 @@ static void put_model(Export *e, GString *text)
     g_string_append_printf(text, "  moe_token_drop_policy: %s\n", expert_drop_names[p->expert_drop]);
   if (p->expert_padded)
     g_string_append(text, "  moe_pad_expert_input_to_capacity: true\n");
+}
+
+static void put_model(Export *e, GString *text)
+{
+  const Plan *p = e->plan;
+
+  put_pipeline(e, text);
+  g_string_append_printf(text, "  context_parallel_size: %d\n", p->cp);
+  if (p->cp > 1)
+    g_string_append_printf(text, "  cp_comm_type: %s\n", context_exchange_names[p->context]);
+  put_experts(e, text);
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
   export_recompute_yaml(e, text);
   if (p->partition_activations)
     g_string_append(text, "  distribute_saved_activations: true\n");
   g_string_append_printf(text, "  seq_length: %d\n", p->seq);
+}
+
+static void put_optimizer(const Plan *p, GString *text)
+{
+  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
+                                                     [OPTIMIZER_SGD] = "sgd"};
+
+  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
+  if (p->offload.optimizer)
+    g_string_append_printf(text, "  optimizer_cpu_offload: true\n  use_precision_aware_optimizer: true\n"
+                                 "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(p->overlap.offload));
+  if (types[p->optimizer.name] && p->optimizer.name != OPTIMIZER_ADAM)
+    g_string_append_printf(text, "  optimizer: %s\n", types[p->optimizer.name]);
+  if (p->optimizer.name == OPTIMIZER_SGD)
+    g_string_append_printf(text, "  sgd_momentum: %g\n", p->optimizer.momentum);
 }
 
 static void put_data(Export *e, GString *text)
@@ -77,9 +106,6 @@ static void put_data(Export *e, GString *text)
   const Mesh mesh = mesh_of(p);
   gboolean gradients = plan_has_replicas(p) && (p->overlap.gradients || p->zero >= 2);
   gboolean parameters = gradients && (p->zero == 3 || (p->zero > 0 && p->overlap.parameters));
-
-  static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
-                                                     [OPTIMIZER_SGD] = "sgd"};
 
   g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
   if (plan_shards(p) < plan_replicas(p))
@@ -92,14 +118,7 @@ static void put_data(Export *e, GString *text)
     g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
                                  "  data_parallel_sharding_strategy: %s\n",
                            sharding_names[p->zero]);
-  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
-  if (p->offload.optimizer)
-    g_string_append_printf(text, "  optimizer_cpu_offload: true\n  use_precision_aware_optimizer: true\n"
-                                 "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(p->overlap.offload));
-  if (types[p->optimizer.name] && p->optimizer.name != OPTIMIZER_ADAM)
-    g_string_append_printf(text, "  optimizer: %s\n", types[p->optimizer.name]);
-  if (p->optimizer.name == OPTIMIZER_SGD)
-    g_string_append_printf(text, "  sgd_momentum: %g\n", p->optimizer.momentum);
+  put_optimizer(p, text);
   if (p->zero >= 2 || mesh.inner)
     g_string_append(text, "dist:\n");
   if (mesh.inner)

@@ -145,21 +145,41 @@ static void add_biases(const LayerSpec *block, GString *flags)
     export_words(flags, "--add-qkv-bias");
 }
 
+typedef struct {
+  gboolean lost;
+  const char *what, *instead;
+} Loss;
+
+static void lose_parts(Export *e, const Loss *parts, gsize n)
+{
+  for (gsize i = 0; i < n; i++)
+    if (parts[i].lost)
+      export_lose(e, "model: %s: not in %s, %s", parts[i].what, e->exporter->target, parts[i].instead);
+}
+
+static void lose_biases(Export *e, const LayerSpec *block)
+{
+  const LayerSpec *sparse = export_block(e->model, TRUE);
+  const Attention *a = &block->attention;
+  gboolean all = a->qkv_bias && a->out_bias && block->ffn.bias, biases = a->out_bias || block->ffn.bias;
+  const Loss parts[] = {
+    {!all && biases, "biases in some projections", "written with biases in all"},
+    {sparse && sparse->ffn.router_bias && !biases, "bias of the router alone", "left out"},
+    {sparse && !sparse->ffn.router_bias && biases, "no bias of the router beside others", "written with one"},
+  };
+
+  lose_parts(e, parts, G_N_ELEMENTS(parts));
+}
+
 static void lose_model(Export *e, const LayerSpec *block)
 {
   const Model *m = e->model;
-  const LayerSpec *head = model_layer(m, m->n_layers - 1), *sparse = export_block(m, TRUE);
-  const Attention *a = &block->attention;
-  gboolean all_biases = a->qkv_bias && a->out_bias && block->ffn.bias;
-  gboolean biases = a->out_bias || block->ffn.bias, some_biases = !all_biases && biases;
-  const struct {
-    gboolean lost;
-    const char *what, *instead;
-  } parts[] = {
+  const LayerSpec *head = model_layer(m, m->n_layers - 1);
+  const Loss parts[] = {
     {block->parallel, "attention and feed-forward side by side", "written one after the other"},
     {!block->parallel && block->norms != 2, "norms behind attention and feed-forward", "left out"},
     {m->output_norms, "norms behind attention and feed-forward alone", "written before them"},
-    {a->qk_norm_whole, "norms over the queries and keys of all heads", "written for each head"},
+    {block->attention.qk_norm_whole, "norms over the queries and keys of all heads", "written for each head"},
     {m->norm == NORM_LAYERNORM && !m->norm_bias, "layernorm without bias", "written with one"},
     {m->embedding_norm, "norm behind the embedding", "left out"},
     {head->norms == 0, "no norm before the head", "written with one"},
@@ -170,14 +190,10 @@ static void lose_model(Export *e, const LayerSpec *block)
      "which builds both as deep as the encoder"},
     {m->embed_dim != m->hidden, "projected embedding", "written without projection"},
     {m->positions == POSITIONS_ALIBI, "alibi", "written without positions"},
-    {some_biases, "biases in some projections", "written with biases in all"},
-    {sparse && sparse->ffn.router_bias && !biases, "bias of the router alone", "left out"},
-    {sparse && !sparse->ffn.router_bias && biases, "no bias of the router beside others", "written with one"},
   };
 
-  for (gsize i = 0; i < G_N_ELEMENTS(parts); i++)
-    if (parts[i].lost)
-      export_lose(e, "model: %s: not in %s, %s", parts[i].what, e->exporter->target, parts[i].instead);
+  lose_parts(e, parts, G_N_ELEMENTS(parts));
+  lose_biases(e, block);
 }
 
 /* Scripts of other models than decoders read preprocessed text alone. */

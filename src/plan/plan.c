@@ -57,29 +57,37 @@ static void label_overlaps(const Plan *p, GString *s)
     g_string_append_printf(s, ", no overlap of %s", names);
 }
 
-char *plan_label(const Plan *p)
+static void label_experts(const Plan *p, GString *s)
 {
-  GString *s = g_string_new(NULL);
-
-  g_string_append_printf(s, "tp %d", p->tp);
-  if (p->sequence_parallel)
-    g_string_append(s, "+sp");
-  g_string_append_printf(s, ", pp %d", p->pp);
-  if (p->vpp > 1)
-    g_string_append_printf(s, " x %d chunks", p->vpp);
-  if (p->split_rank)
-    g_string_append_printf(s, " (encoder on %d)", p->split_rank);
-  if (p->cp > 1)
-    g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
   if (plan_experts_apart(p))
     g_string_append_printf(s, ", ep %d", p->ep);
   if (plan_expert_tensor(p) != p->tp)
     g_string_append_printf(s, " (etp %d)", plan_expert_tensor(p));
   if (plan_experts_apart(p) && p->dispatch != DISPATCH_ALL_TO_ALL)
     g_string_append_printf(s, " by %s", expert_dispatch_names[p->dispatch]);
+}
+
+static void label_degrees(const Plan *p, GString *s)
+{
+  g_string_append_printf(s, "tp %d%s, pp %d", p->tp, p->sequence_parallel ? "+sp" : "", p->pp);
+  if (p->vpp > 1)
+    g_string_append_printf(s, " x %d chunks", p->vpp);
+  if (p->split_rank)
+    g_string_append_printf(s, " (encoder on %d)", p->split_rank);
+  if (p->cp > 1)
+    g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
+  label_experts(p, s);
   g_string_append_printf(s, ", dp %d%s, zero %d", p->dp, p->pipeline_inner ? " around pp" : "", p->zero);
   if (plan_shards(p) < plan_replicas(p))
     g_string_append_printf(s, " over %d", plan_shards(p));
+}
+
+char *plan_label(const Plan *p)
+{
+  GString *s = g_string_new(NULL);
+  g_autofree char *offloaded = offload_label(&p->offload);
+
+  label_degrees(p, s);
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
   recompute_label(&p->scope, s);
   if (p->strategies.n > 0)
@@ -87,7 +95,6 @@ char *plan_label(const Plan *p)
   g_string_append_printf(s, ", %s", p->schedule->name);
   if (p->micro_group)
     g_string_append_printf(s, " in groups of %d", p->micro_group);
-  g_autofree char *offloaded = offload_label(&p->offload);
   if (offloaded)
     g_string_append_printf(s, ", offloaded %s", offloaded);
   for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)

@@ -9,59 +9,83 @@ static char *precise_seconds(double s)
   return s >= 1 ? g_strdup_printf("%.3f s", s) : g_strdup_printf("%.3f ms", 1e3 * s);
 }
 
-char *report_ranking(const Result *results, int n)
+/* Columns that are there only where some plan has them. */
+typedef struct {
+  gboolean context, experts, estimates;
+} RankingColumns;
+
+static RankingColumns ranking_columns(const Result *results, int n)
 {
-  gboolean context = FALSE, experts = FALSE; /* a column only where some plan has it */
-  gboolean estimates = n > 0 && results[0].accuracy;
+  RankingColumns c = { .estimates = n > 0 && results[0].accuracy };
 
   for (int i = 0; i < n; i++) {
-    context |= results[i].plan.cp > 1;
-    experts |= plan_experts_apart(&results[i].plan);
+    c.context |= results[i].plan.cp > 1;
+    c.experts |= plan_experts_apart(&results[i].plan);
   }
+  return c;
+}
+
+static void add_degrees(Table *t, const Plan *p, const RankingColumns *c)
+{
+  table_add(t, "%d", p->tp);
+  table_add(t, "%s", p->sequence_parallel ? "on" : "off");
+  if (p->split_rank)
+    table_add(t, "%d, encoder %d", p->pp, p->split_rank);
+  else
+    table_add(t, "%d", p->pp);
+  table_add(t, "%d", p->vpp);
+  if (c->context)
+    table_add(t, "%d", p->cp);
+  if (c->experts && plan_expert_tensor(p) != p->tp)
+    table_add(t, "%d, etp %d", p->ep, plan_expert_tensor(p));
+  else if (c->experts)
+    table_add(t, "%d", p->ep);
+  table_add(t, "%d%s", p->dp, p->pipeline_inner ? " around pp" : "");
+}
+
+static void add_choices(Table *t, const Plan *p)
+{
+  if (plan_shards(p) < plan_replicas(p))
+    table_add(t, "%d/%d", p->zero, plan_shards(p));
+  else
+    table_add(t, "%d", p->zero);
+  table_add(t, "%d", p->micro_batch);
+  if (p->scope.layers)
+    table_add(t, "%s:%d", recompute_names[p->recompute], p->scope.layers);
+  else
+    table_add(t, "%s", recompute_names[p->recompute]);
+  table_add(t, "%s", p->schedule->name);
+}
+
+static void add_figures(Table *t, const Result *r, const RankingColumns *c)
+{
+  g_autofree char *step = precise_seconds(r->metrics.iteration_s), *memory = format_bytes(r->metrics.peak_memory_bytes);
+  g_autofree char *interval = c->estimates ? result_interval_text(r) : NULL;
+
+  table_add(t, "%s", step);
+  if (c->estimates)
+    table_add(t, "%s", interval);
+  table_add(t, "%.0f", r->tokens_per_s_per_gpu);
+  table_add(t, "%.1f %%", 100 * r->mfu);
+  table_add(t, "%.1f %%", 100 * r->metrics.bubble_fraction);
+  table_add(t, "%s", memory);
+  if (c->estimates)
+    table_add(t, "%.0f %%", 100 * r->estimate.fit_probability);
+}
+
+char *report_ranking(const Result *results, int n)
+{
+  const RankingColumns c = ranking_columns(results, n);
   g_autofree char *columns = g_strdup_printf(
       "#|tp|sp|pp|chunks|%s%sdp|zero|micro|<recompute|<schedule|step|%stokens/s/GPU|MFU|bubble|memory%s",
-      context ? "cp|" : "", experts ? "ep|" : "", estimates ? "80 % between|" : "", estimates ? "|fits" : "");
+      c.context ? "cp|" : "", c.experts ? "ep|" : "", c.estimates ? "80 % between|" : "", c.estimates ? "|fits" : "");
   g_autoptr(Table) t = table_new(columns);
 
   for (int i = 0; i < n; i++) {
-    const Result *r = &results[i];
-    g_autofree char *step = precise_seconds(r->metrics.iteration_s),
-                    *interval = estimates ? result_interval_text(r) : NULL,
-                    *memory = format_bytes(r->metrics.peak_memory_bytes);
     table_add(t, "%d", i + 1);
-    table_add(t, "%d", r->plan.tp);
-    table_add(t, "%s", r->plan.sequence_parallel ? "on" : "off");
-    if (r->plan.split_rank)
-      table_add(t, "%d, encoder %d", r->plan.pp, r->plan.split_rank);
-    else
-      table_add(t, "%d", r->plan.pp);
-    table_add(t, "%d", r->plan.vpp);
-    if (context)
-      table_add(t, "%d", r->plan.cp);
-    if (experts && plan_expert_tensor(&r->plan) != r->plan.tp)
-      table_add(t, "%d, etp %d", r->plan.ep, plan_expert_tensor(&r->plan));
-    else if (experts)
-      table_add(t, "%d", r->plan.ep);
-    table_add(t, "%d%s", r->plan.dp, r->plan.pipeline_inner ? " around pp" : "");
-    if (plan_shards(&r->plan) < plan_replicas(&r->plan))
-      table_add(t, "%d/%d", r->plan.zero, plan_shards(&r->plan));
-    else
-      table_add(t, "%d", r->plan.zero);
-    table_add(t, "%d", r->plan.micro_batch);
-    if (r->plan.scope.layers)
-      table_add(t, "%s:%d", recompute_names[r->plan.recompute], r->plan.scope.layers);
-    else
-      table_add(t, "%s", recompute_names[r->plan.recompute]);
-    table_add(t, "%s", r->plan.schedule->name);
-    table_add(t, "%s", step);
-    if (estimates)
-      table_add(t, "%s", interval);
-    table_add(t, "%.0f", r->tokens_per_s_per_gpu);
-    table_add(t, "%.1f %%", 100 * r->mfu);
-    table_add(t, "%.1f %%", 100 * r->metrics.bubble_fraction);
-    table_add(t, "%s", memory);
-    if (estimates)
-      table_add(t, "%.0f %%", 100 * r->estimate.fit_probability);
+    add_degrees(t, &results[i].plan, &c);
+    add_choices(t, &results[i].plan);
+    add_figures(t, &results[i], &c);
   }
   return table_text(t, 2);
 }
