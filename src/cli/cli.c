@@ -18,9 +18,10 @@ static gboolean print_version(const char *option, const char *value, gpointer da
 static gboolean print_help(const char *option, const char *value, gpointer data, GError **error)
 {
   (void)option, (void)value, (void)error;
-  g_autofree char *text = g_option_context_get_help(data, TRUE, NULL);
+  char *text = g_option_context_get_help(data, TRUE, NULL);
 
   printf("%s", text);
+  g_free(text);
   exit(cli_finish(g_get_prgname()));
 }
 

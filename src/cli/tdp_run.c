@@ -543,8 +543,10 @@ int main(int argc, char **argv)
   g_set_prgname("tdp-run");
   g_mutex_init(&r.lock);
   control_catch_signals();
-  if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error))
+  if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error)) {
+    options_clear(&r.options);
     return cli_fail("tdp-run", error);
+  }
   open_control(&r);
   enter(&r, "start, reading files");
   if (!load(&r, &error) || !start(&r, &error))
