@@ -126,5 +126,35 @@ START_TEST(nothing_ties_unless_asked)
 }
 END_TEST
 
+static gboolean stop_at_once(gpointer data, const SearchProgress *at)
+{
+  (void)data;
+  return at->best != NULL;
+}
+
+/* Who stopped a search is not kept waiting for what ties. */
+START_TEST(a_stopped_search_looks_no_further)
+{
+  GRand *rand = g_rand_new_with_seed(4300);
+  int open = 0;
+
+  for (int i = 0; i < 30; i++) {
+    Instance in;
+    instance_small_init(&in, rand);
+    in.options.tie = 0.3;
+    in.options.watch = stop_at_once;
+    g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+    if (r->open > 0 && r->best->len > 0) {
+      open++;
+      ck_assert_mem_eq(&r->robust, r->best->data, sizeof(Found));
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(open, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_LOOPS("search ties", { the_most_robust_is_found, 4 }, { whole_frameworks_agree, 4 },
-           { nothing_ties_unless_asked, 1 })
+           { nothing_ties_unless_asked, 1 },
+           { a_stopped_search_looks_no_further, 1 })

@@ -57,6 +57,27 @@ gboolean plan_options_check_paths(const PlanOptions *o, GError **error)
   return exports_check_paths(o->exports, error) && (!o->plots || files_check_folder(o->plots, error));
 }
 
+/* What options ask for, alone and together. */
+static gboolean check_values(PlanOptions *o, GError **error)
+{
+  if (o->layerwise && o->json) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --json with it");
+    return FALSE;
+  }
+  if (o->refine && o->objective && g_str_equal(o->objective, "memory")) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--refine: expected another objective than memory: it shortens steps");
+    return FALSE;
+  }
+  if (!check_together(o, error))
+    return FALSE;
+  return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
+         cli_check_count("--global-batch", &o->global_batch, error) &&
+         cli_check_count("--seq", &o->seq, error) && cli_check_count("--top", &o->top, error) &&
+         cli_check_count("--threads", &o->threads, error) &&
+         exports_check(o->exports, error);
+}
+
 gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **error)
 {
   const GOptionEntry entries[] = {
@@ -92,7 +113,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "top", 0, 0, G_OPTION_ARG_INT, &o->top, "Plans to show (default: 5)", "K" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the best plan to a file", "FILE" },
     { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports,
-      "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron", "TOOL=FILE" },
+      "Write the best plan for megatron, deepspeed, torchtitan, bridge, accelerate or nanotron, or its torch-schedule",
+      "TOOL=FILE" },
     { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
     { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
@@ -115,20 +137,5 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected no further argument", (*argv)[1]);
     return FALSE;
   }
-  if (o->layerwise && o->json) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --json with it");
-    return FALSE;
-  }
-  if (o->refine && o->objective && g_str_equal(o->objective, "memory")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-                "--refine: expected another objective than memory: it shortens steps");
-    return FALSE;
-  }
-  if (!check_together(o, error))
-    return FALSE;
-  return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
-         cli_check_count("--global-batch", &o->global_batch, error) &&
-         cli_check_count("--seq", &o->seq, error) && cli_check_count("--top", &o->top, error) &&
-         cli_check_count("--threads", &o->threads, error) &&
-         exports_check(o->exports, error);
+  return check_values(o, error);
 }

@@ -409,10 +409,12 @@ static gboolean is_beaten(const Walk *w, Plan plan, ExpertDispatch other)
   for (int i = 0; i < w->n_passes; i++) {
     PassLayout own, theirs;
     space_choose(&plan, &w->passes[i], &w->states[0]);
+    if (check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
+      continue;
     space_choose(&rival, &w->passes[i], &w->states[0]);
     pass_layout_init(&own, &plan);
     pass_layout_init(&theirs, &rival);
-    if (check_part(w, &plan, PLAN_PASSES) == RULE_NONE && !price_cache_never_better(w->prices, &own, &theirs))
+    if (!price_cache_never_better(w->prices, &own, &theirs))
       return FALSE;
   }
   return TRUE;
@@ -422,13 +424,13 @@ static gboolean is_beaten(const Walk *w, Plan plan, ExpertDispatch other)
 static guint dispatchers(const Walk *w, const Plan *plan)
 {
   gboolean open = w->options->fixed.value[KEY_DISPATCH] < 0 && plan_experts_apart(plan) && w->n_states > 0;
-  guint runs = open ? plan->framework->dispatch : 1u << plan->dispatch, kept = 0;
+  guint kept = 0;
   Plan own = *plan;
 
   for (int i = DISPATCH_COUNT - 1; i >= 0 && open; i--) { /* the newest first */
     gboolean beaten = FALSE;
     own.dispatch = i;
-    if (!(runs >> i & 1) || check_part(w, &own, PLAN_DEGREES) != RULE_NONE)
+    if (!(plan->framework->dispatch >> i & 1) || check_part(w, &own, PLAN_DEGREES) != RULE_NONE)
       continue;
     for (int k = i + 1; k < DISPATCH_COUNT && !beaten; k++)
       beaten = kept >> k & 1 && is_beaten(w, own, k);

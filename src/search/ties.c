@@ -80,6 +80,8 @@ void search_ties(Search *s)
   if (r->best->len == 0 || s->options->tie <= 0 || s->options->second || s->objective != &objectives[0])
     return;
   r->robust = g_array_index(r->best, Found, 0);
+  if (r->open > 0 || r->cut) /* who stopped the search waits for it */
+    return;
   double limit_s = r->robust.metrics.iteration_s * (1 + s->options->tie);
   Standing known = standing_of_found(s, &r->robust);
   g_autoptr(GArray) list = tied_candidates(s, limit_s, &known);
