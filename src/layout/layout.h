@@ -1,6 +1,7 @@
 /*
  * What a checked plan means on its ranks, worked out once: who shares what, what is divided over whom, what moves and
- * when. Floors above read layouts, never a plan's degrees; a rule about who shares what stands here or nowhere.
+ * when. Floors above read layouts, not a plan's degrees (`tests/layers` lists those that still do); a rule about who
+ * shares what stands here.
  *
  * A layout has parts, so that types say what may depend on what:
  *
