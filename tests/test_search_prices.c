@@ -177,7 +177,7 @@ static void keep_leaf(gpointer data, const SpaceLeaf *leaf)
                  bound_memory(LAYOUT(leaf->plan), leaf->ranks) };
   Plan without = one.plan;
 
-  space_switch_off(&without, OFF_TENSOR);
+  space_switch_off(&without, OVERLAP_TENSOR);
   if (leaf->without)
     one.without_s = bound_time(in->model, LAYOUT(&without), in->cluster, leaf->without, leaf->ends);
   g_array_append_val(w->walked, one);
@@ -214,7 +214,7 @@ static void check_afresh(const Instance *in, const Walked *w, PriceCache *warm)
   check_same(&w->plan, "memory", x.memory_bytes, y.memory_bytes);
   check_same(&w->plan, "memory in the walk", w->memory_bytes, y.memory_bytes);
   check_same(&w->plan, "memory by order", x.memory_by_order_bytes, y.memory_by_order_bytes);
-  space_switch_off(&without, OFF_TENSOR);
+  space_switch_off(&without, OVERLAP_TENSOR);
   if (w->without_s > 0)
     check_same(&without, "time in the walk", w->without_s,
                bound_time(in->model, LAYOUT(&without), in->cluster, price_cache_sums(cold, PASSES(&without)), NULL));

@@ -17,9 +17,7 @@ static gboolean overlaps_all(const Instance *in, const Plan *plan)
   all.overlap.parameters = base->parameters;
   all.overlap.tensor = base->tensor;
   plan_set_schedule(&all, plan->schedule, plan->vpp); /* and whether sends overlap */
-  guint on = space_switches(&all), off = !own->gradients * OFF_GRADIENTS | !own->parameters * OFF_PARAMETERS |
-                                         !own->pipeline * OFF_PIPELINE | !own->tensor * OFF_TENSOR;
-  return !(on & off);
+  return !(space_switches(&all) & ~overlap_bits(own));
 }
 
 static double standing(const Instance *in, const Plan *plan, const Metrics *m)

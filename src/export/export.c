@@ -162,23 +162,13 @@ Plan export_plainest(const Export *e)
 
 void export_say_overlaps(Export *e, guint written)
 {
-  const Plan *p = e->plan;
-  gboolean replicas = plan_replicas(p) > 1;
-  const struct {
-    const char *name;
-    gboolean matters, on, usual;
-  } overlaps[] = {
-    { "gradients", replicas, p->overlap.gradients, e->own->overlap_gradients },
-    { "parameters", replicas && p->zero > 0, p->overlap.parameters, e->own->overlap_parameters },
-    { "pipeline", p->pp > 1, p->overlap.pipeline, e->own->overlap_pipeline },
-    { "tensor", p->tp > 1, p->overlap.tensor, e->own->overlap_tensor },
-    { "offload", p->offload.optimizer, p->overlap.offload, e->own->overlap_offload },
-  };
+  const Overlap usual = framework_overlap(e->own);
+  guint on = overlap_bits(&e->plan->overlap), said = plan_overlaps(e->plan) & (on ^ overlap_bits(&usual)) & ~written;
 
-  for (gsize i = 0; i < G_N_ELEMENTS(overlaps); i++)
-    if (overlaps[i].matters && overlaps[i].on != overlaps[i].usual && !(written >> i & 1))
+  for (int i = 0; i < OVERLAP_BITS; i++)
+    if (said >> i & 1)
       (e->exporter->comments ? export_note : export_lose)(e, "overlap: %s: %s: %s has no switch for it",
-                                                          overlaps[i].name, export_truth(overlaps[i].on),
+                                                          overlap_names[i], export_truth(on >> i & 1),
                                                           e->exporter->target);
 }
 

@@ -55,10 +55,7 @@ const char *export_dispatcher(const Plan *plan);
 Plan export_plainest(const Export *e);
 
 /* What runs beside computation otherwise than the tool runs it by itself: a note, or a loss of a format without
- * comments. `written`: bits of ExportOverlap that the file says. */
-typedef enum {
-  OVERLAP_GRADIENTS = 1, OVERLAP_PARAMETERS = 2, OVERLAP_PIPELINE = 4, OVERLAP_TENSOR = 8, OVERLAP_OFFLOAD = 16,
-} ExportOverlap;
+ * comments. `written`: bits of those that the file says. */
 void export_say_overlaps(Export *e, guint written);
 
 /* The optimizer's name in a table of the target's own, its AdamW for those that it lacks. */

@@ -54,4 +54,19 @@ typedef struct {
                           (overlap_moe_expert_parallel_comm) */
 } Overlap;
 
+/* The first of these as bits, for sets of them; overlap_names has their keys in this order. */
+typedef enum {
+  OVERLAP_GRADIENTS = 1, OVERLAP_PARAMETERS = 2, OVERLAP_PIPELINE = 4, OVERLAP_TENSOR = 8, OVERLAP_OFFLOAD = 16,
+  OVERLAP_SWITCHES = OVERLAP_OFFLOAD - 1, /* those that a search may do without */
+} OverlapBit;
+#define OVERLAP_BITS 5
+
+extern const char *const overlap_names[];
+
+/* Those that are on. */
+guint overlap_bits(const Overlap *overlap);
+
+/* What a framework runs so unless a plan says otherwise. */
+Overlap framework_overlap(const Framework *framework);
+
 #endif

@@ -1,6 +1,19 @@
 #include "plan/plan.h"
 
 const char *const expert_drop_names[] = { "probs", "position", NULL };
+const char *const overlap_names[] = { "gradients", "parameters", "pipeline", "tensor", "offload", NULL };
+
+guint overlap_bits(const Overlap *o)
+{
+  return (o->gradients ? OVERLAP_GRADIENTS : 0) | (o->parameters ? OVERLAP_PARAMETERS : 0) |
+         (o->pipeline ? OVERLAP_PIPELINE : 0) | (o->tensor ? OVERLAP_TENSOR : 0) | (o->offload ? OVERLAP_OFFLOAD : 0);
+}
+
+Overlap framework_overlap(const Framework *f)
+{
+  return (Overlap) { .gradients = f->overlap_gradients, .parameters = f->overlap_parameters,
+                     .pipeline = f->overlap_pipeline, .tensor = f->overlap_tensor, .offload = f->overlap_offload };
+}
 
 Plan plan_default(const Model *model, const Framework *framework)
 {
@@ -15,13 +28,7 @@ Plan plan_default(const Model *model, const Framework *framework)
     .optimizer = optimizer_default(),
     .context = framework->context_first,
     .attention = model->sparse && framework->sparse == 1u << SPARSE_SEPARATE ? ATTENTION_UNFUSED : framework->attention,
-    .overlap = {
-      .gradients = framework->overlap_gradients,
-      .parameters = framework->overlap_parameters,
-      .pipeline = framework->overlap_pipeline,
-      .tensor = framework->overlap_tensor,
-      .offload = framework->overlap_offload,
-    },
+    .overlap = framework_overlap(framework),
     .sharding = sharding_options_default(),
     .schedule = schedule_find("1f1b"),
     .framework = framework,
@@ -35,26 +42,27 @@ void plan_set_schedule(Plan *p, const Schedule *schedule, int chunks)
   p->overlap.pipeline = p->framework->overlap_pipeline && (chunks > 1 || !p->framework->overlap_chunks_only);
 }
 
+guint plan_overlaps(const Plan *p)
+{
+  gboolean replicas = plan_has_replicas(p);
+  const Overlap matters = {
+    .gradients = replicas, .parameters = p->zero > 0 && replicas,
+    .pipeline = p->pp > 1 && !p->schedule->opportunistic, .tensor = p->tp > 1, .offload = p->offload.optimizer,
+  };
+  return overlap_bits(&matters);
+}
+
 /* Overlaps that the framework has, that mean something for the plan, and that it does without. */
 static void label_overlaps(const Plan *p, GString *s)
 {
   Plan usual = *p;
-  gboolean replicas = plan_has_replicas(p);
-  const char *off[5] = { NULL };
-  int n = 0;
 
+  usual.overlap = framework_overlap(p->framework);
   plan_set_schedule(&usual, p->schedule, p->vpp);
-  if (p->framework->overlap_gradients && !p->overlap.gradients && replicas)
-    off[n++] = "gradients";
-  if (p->framework->overlap_parameters && !p->overlap.parameters && replicas && p->zero > 0)
-    off[n++] = "parameters";
-  if (usual.overlap.pipeline && !p->overlap.pipeline && p->pp > 1)
-    off[n++] = "pipeline";
-  if (p->framework->overlap_tensor && !p->overlap.tensor && p->tp > 1)
-    off[n++] = "tensor";
-  g_autofree char *names = g_strjoinv(", ", (char **)off);
-  if (n > 0)
-    g_string_append_printf(s, ", no overlap of %s", names);
+  guint off = plan_overlaps(p) & overlap_bits(&usual.overlap) & ~overlap_bits(&p->overlap) & OVERLAP_SWITCHES;
+  for (int i = 0, n = 0; i < OVERLAP_BITS; i++)
+    if (off >> i & 1)
+      g_string_append_printf(s, "%s%s", n++ ? ", " : ", no overlap of ", overlap_names[i]);
 }
 
 static void label_experts(const Plan *p, GString *s)

@@ -67,6 +67,9 @@ Plan plan_default(const Model *model, const Framework *framework);
 /* Sets schedule and chunks, and whether sends overlap as the framework does it. */
 void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 
+/* The overlaps that mean something for the plan, as bits: there is something to move, and it can wait. */
+guint plan_overlaps(const Plan *plan);
+
 /* Micro-batches of a step on each data-parallel rank. */
 static inline int plan_micro_batches(const Plan *p)
 {

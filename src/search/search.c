@@ -19,7 +19,7 @@ static double bound_of(const Search *s, const SpaceLeaf *leaf)
 
   if (!leaf->without)
     return bound;
-  space_switch_off(&without, OFF_TENSOR);
+  space_switch_off(&without, OVERLAP_TENSOR);
   const Layout layout = layout_of(&without);
   return MIN(bound, bound_time(s->model, &layout, s->cluster, leaf->without, leaf->ends));
 }

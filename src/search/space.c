@@ -124,24 +124,17 @@ static void pass_choices(Walk *w, const Plan *plan)
   }
 }
 
-/* Overlaps that mean something for the plan. */
 guint space_switches(const Plan *p)
 {
-  const Overlap *on = &p->overlap;
-  gboolean replicas = plan_has_replicas(p);
-
-  return (on->gradients && replicas ? OFF_GRADIENTS : 0) |
-         (on->parameters && replicas && p->zero > 0 ? OFF_PARAMETERS : 0) |
-         (on->pipeline && p->pp > 1 && !p->schedule->opportunistic ? OFF_PIPELINE : 0) |
-         (on->tensor && p->tp > 1 ? OFF_TENSOR : 0);
+  return plan_overlaps(p) & overlap_bits(&p->overlap) & OVERLAP_SWITCHES;
 }
 
 void space_switch_off(Plan *plan, guint off)
 {
-  plan->overlap.gradients &= !(off & OFF_GRADIENTS);
-  plan->overlap.parameters &= !(off & OFF_PARAMETERS);
-  plan->overlap.pipeline &= !(off & OFF_PIPELINE);
-  plan->overlap.tensor &= !(off & OFF_TENSOR);
+  plan->overlap.gradients &= !(off & OVERLAP_GRADIENTS);
+  plan->overlap.parameters &= !(off & OVERLAP_PARAMETERS);
+  plan->overlap.pipeline &= !(off & OVERLAP_PIPELINE);
+  plan->overlap.tensor &= !(off & OVERLAP_TENSOR);
 }
 
 static int check_part(const Walk *w, const Plan *plan, PlanPart part)
@@ -164,9 +157,9 @@ static const PriceSums *sums_without(const Walk *w, Plan plan, const PassLayout 
 {
   PassLayout without;
 
-  if (w->options->fixed.value[KEY_OVERLAP] >= 0 || !(space_switches(&plan) & OFF_TENSOR))
+  if (w->options->fixed.value[KEY_OVERLAP] >= 0 || !(space_switches(&plan) & OVERLAP_TENSOR))
     return NULL;
-  space_switch_off(&plan, OFF_TENSOR);
+  space_switch_off(&plan, OVERLAP_TENSOR);
   pass_layout_init(&without, &plan);
   return price_cache_never_less(w->prices, &without, with) ? NULL : price_cache_sums(w->prices, &without);
 }

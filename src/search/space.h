@@ -24,10 +24,10 @@
 /* The plan that the others start from: the caller's, with what is fixed. */
 Plan space_base(const SearchOptions *options);
 
-/* Overlaps that a plan may do without. */
-enum { OFF_GRADIENTS = 1, OFF_PARAMETERS = 2, OFF_PIPELINE = 4, OFF_TENSOR = 8, VARIANTS_MAX = 16 };
+/* Plans that differ in what they overlap alone. */
+enum { VARIANTS_MAX = OVERLAP_SWITCHES + 1 };
 
-/* Those that mean something for the plan. */
+/* Overlaps of a plan that it may do without, as bits. */
 guint space_switches(const Plan *plan);
 
 /* Turns off what is in `off`. */

@@ -6,7 +6,7 @@ Variants variants_of(PriceCache *prices, const Candidate *base, const Plan *plan
   Plan without = v.plan;
   PassLayout passes, others;
 
-  space_switch_off(&without, OFF_TENSOR);
+  space_switch_off(&without, OVERLAP_TENSOR);
   pass_layout_init(&passes, &v.plan);
   pass_layout_init(&others, &without);
   v.tensor_slower = !v.plan.schedule->by_time && !v.plan.schedule->vocabulary &&
@@ -56,7 +56,8 @@ gint64 variant_index(const Variants *v, guint off)
 /* What the time of a simulated variant says of one that has `more` overlaps off beside. */
 static double bound_from(const VariantTimes *t, guint more)
 {
-  double gain = t->slack_s + (more & OFF_GRADIENTS ? t->gradients_s : 0) + (more & OFF_PARAMETERS ? t->parameters_s : 0);
+  double gain = t->slack_s + (more & OVERLAP_GRADIENTS ? t->gradients_s : 0) +
+                (more & OVERLAP_PARAMETERS ? t->parameters_s : 0);
   return (t->step_s - gain) * (1 - 1e-9);
 }
 
@@ -66,11 +67,11 @@ double variant_bound(const Variants *v, guint off)
 
   for (guint less = 0; less < off; less++) {
     guint more = off & ~less;
-    if ((less & ~off) || (more & OFF_TENSOR && !v->tensor_slower))
+    if ((less & ~off) || (more & OVERLAP_TENSOR && !v->tensor_slower))
       continue;
     if (v->simulated >> less & 1)
       longest = MAX(longest, bound_from(&v->known[less], more));
-    if (!(more & (OFF_GRADIENTS | OFF_PARAMETERS)))
+    if (!(more & (OVERLAP_GRADIENTS | OVERLAP_PARAMETERS)))
       longest = MAX(longest, v->order_s[less]);
   }
   return longest;
