@@ -245,6 +245,59 @@ START_TEST(plans_mean_what_they_say)
 }
 END_TEST
 
+/* ---- overlaps ---- */
+
+/* The plan with one overlap the other way. */
+static Plan with_other(const Plan *p, int bit)
+{
+  Plan other = *p;
+  gboolean *const switches[] = { &other.overlap.gradients, &other.overlap.parameters, &other.overlap.pipeline,
+                                 &other.overlap.tensor, &other.overlap.offload };
+
+  *switches[bit] ^= 1;
+  ck_assert_uint_eq(overlap_bits(&p->overlap) ^ overlap_bits(&other.overlap), 1u << bit);
+  return other;
+}
+
+/* Which of a plan's overlaps change its simulated step: none but those that mean something. */
+static guint changing(const Instance *in, const Plan *p)
+{
+  guint changed = 0;
+  Metrics as_it_is, m;
+
+  instance_simulate(in, p, NULL, &as_it_is);
+  for (int bit = 0; bit < OVERLAP_BITS; bit++) {
+    const Plan other = with_other(p, bit);
+    if (plan_check(&other, in->model, in->cluster, NULL) != RULE_NONE)
+      continue;
+    instance_simulate(in, &other, NULL, &m);
+    changed |= memcmp(&m, &as_it_is, sizeof m) != 0 ? 1u << bit : 0;
+  }
+  g_autofree char *label = plan_label(p);
+  ck_assert_msg(!(changed & ~plan_overlaps(p)), "%s: %x change the step, %x mean something", label, changed,
+                plan_overlaps(p));
+  return changed;
+}
+
+START_TEST(overlaps_mean_something_or_change_nothing)
+{
+  GRand *rand = g_rand_new_with_seed(900);
+  guint changed = 0;
+
+  for (guint i = 0; i < 10 * G_N_ELEMENTS(frameworks); i++) {
+    Instance in;
+    instance_framework_init(&in, rand, frameworks[i % G_N_ELEMENTS(frameworks)]);
+    instance_fix(&in, rand);
+    g_autoptr(GArray) all = instance_plans(&in);
+    for (guint k = 0; k < all->len; k += 1 + all->len / 12)
+      changed |= changing(&in, &g_array_index(all, Plan, k));
+    instance_clear(&in);
+  }
+  ck_assert_uint_eq(changed & OVERLAP_SWITCHES, OVERLAP_SWITCHES);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* ---- strategies of layers ---- */
 
 START_TEST(layers_have_their_runs)
@@ -283,4 +336,5 @@ START_TEST(layers_have_their_runs)
 END_TEST
 
 TEST_LOOPS("layout", { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
+           { overlaps_mean_something_or_change_nothing, 1 },
            { ends_meet_where_one_rank_has_both, 1 })

@@ -46,7 +46,7 @@ guint plan_overlaps(const Plan *p)
 {
   gboolean replicas = plan_has_replicas(p);
   const Overlap matters = {
-    .gradients = replicas, .parameters = p->zero > 0 && replicas,
+    .gradients = replicas, .parameters = p->zero > 0 && (replicas || p->offload.parameters),
     .pipeline = p->pp > 1 && !p->schedule->opportunistic, .tensor = p->tp > 1, .offload = p->offload.optimizer,
   };
   return overlap_bits(&matters);
