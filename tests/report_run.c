@@ -28,12 +28,14 @@ Run run_new(Shape s)
              : fixture_prices(r.model, s.pp * s.vpp / 8.0, s.pp * s.vpp / 4.0, 10 * 0x1p30 * s.pp * s.vpp / 8.0);
   g_autoptr(Program) program = program_new(r.model, LAYOUT(&r.plan), r.cluster, prices);
   r.trace = simulate(program);
-  r.result = result_of(r.model, r.cluster, &r.plan, r.trace);
+  r.kept = g_memdup2(&r.plan, sizeof r.plan);
+  r.result = result_of(r.model, r.cluster, r.kept, r.trace);
   return r;
 }
 
 void run_clear(Run *r)
 {
+  g_free(r->kept);
   trace_free(r->trace);
   framework_free(r->framework);
   cluster_free(r->cluster);

@@ -2,6 +2,7 @@
 #ifndef TDP_TESTS_REPORT_RUN_H
 #define TDP_TESTS_REPORT_RUN_H
 
+#include "plan/plan.h"
 #include "report/report.h"
 
 /* A plan run on devices whose blocks take 1 s forward and 2 s backward, and
@@ -11,6 +12,7 @@ typedef struct {
   Cluster *cluster;
   Framework *framework;
   Plan plan;
+  Plan *kept; /* the same where the result refers to it: a Run is moved */
   Trace *trace;
   Result result;
 } Run;

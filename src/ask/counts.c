@@ -18,9 +18,12 @@ static const AnswerColumn training_columns[] = {
 
 static void add_training(Answer *a, const Asked *q, const Found *f)
 {
-  Training t = f ? training_of(&f->plan, q->cluster, f->metrics.iteration_s, q->tokens)
-                 : (Training) { .seconds = NAN, .gpu_hours = NAN };
+  Training t = { .seconds = NAN, .gpu_hours = NAN };
 
+  if (f) {
+    const Layout layout = layout_of(&f->plan);
+    t = training_of(&layout, q->cluster, f->metrics.iteration_s, q->tokens);
+  }
   answer_add(a, t.seconds / 86400);
   answer_add(a, round(t.gpu_hours));
   answer_add(a, t.usd > 0 ? round(t.usd) : NAN);

@@ -110,11 +110,12 @@ static char *needs(const Found *f, const Cluster *cluster)
 
 char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean fits, const char *values)
 {
-  g_autofree char *best = plan_label(&pair[0].plan);
+  g_autofree char *best = plan_label(pair[0].plan);
   GString *s = g_string_new(NULL);
 
   if (asked->space == 0) {
-    g_string_append_printf(s, "No plan has %s: no split of %d GPUs has these values.\n", values, pair[0].plan.gpus);
+    g_string_append_printf(s, "No plan has %s: no split of %d GPUs has these values.\n", values,
+                           pair[0].layout.mesh.ranks);
   } else if (!fits) {
     g_autofree char *why = NULL;
     int reason = nearest_reason(asked);
@@ -126,7 +127,7 @@ char *explain_why_not(const SearchResult *asked, const Result pair[2], gboolean 
                              (why = why_rejected(asked, reason, pair[0].model, pair[0].cluster)));
   } else {
     double lost = pair[1].metrics.iteration_s - pair[0].metrics.iteration_s;
-    g_autofree char *label = plan_label(&pair[1].plan), *losses = report_losses(pair, 2);
+    g_autofree char *label = plan_label(pair[1].plan), *losses = report_losses(pair, 2);
     if (lost == 0)
       g_string_append_printf(s, "The best plan with %s is as fast as the best of all.\n%s", values, losses);
     else

@@ -2,6 +2,7 @@
 
 #include "base/table.h"
 #include "base/units.h"
+#include "plan/plan.h"
 #include "search/layerwise.h"
 #include "sim/simulate.h"
 
@@ -61,7 +62,7 @@ static void try_stage(Layerwise *l, int stage)
 {
   const Result *r = l->result;
   g_autoptr(GArray) variants = g_array_new(FALSE, FALSE, sizeof(Plan));
-  g_autoptr(LayerwiseProblem) p = layerwise_of_stage(r->model, r->cluster, &r->plan, stage, variants);
+  g_autoptr(LayerwiseProblem) p = layerwise_of_stage(r->model, r->cluster, r->plan, stage, variants);
   g_autofree int *choice = g_new0(int, MAX(p->layers, 1));
   double uniform = layerwise_seconds(p, choice), needs = layerwise_bytes(p, choice), seconds = uniform;
 
@@ -101,16 +102,15 @@ static char *simulate_both(const Layerwise *l, double step_s, Plan *better)
   const Result *r = l->result;
   g_autoptr(Table) t = table_new("<layers|step: estimate|simulated|off|memory: estimate|simulated|off");
   g_autoptr(GError) error = NULL;
-  Plan plan = r->plan;
+  Plan plan = *r->plan;
 
   plan.strategies = l->strategies;
   if (plan_check(&plan, r->model, r->cluster, &error) != RULE_NONE)
     return g_strdup_printf("Not simulated: %s\n", error->message);
   g_autoptr(Trace) trace = simulate_plan(r->model, r->cluster, &plan);
-  const Layout own = layout_of(&r->plan), best = layout_of(&plan);
   Result layered = result_of(r->model, r->cluster, &plan, trace);
-  add_row(t, "alike", layerwise_step_s(&own, l->own.times), l->own.bytes, r);
-  add_row(t, "each its own", layerwise_step_s(&best, l->best.times), l->best.bytes, &layered);
+  add_row(t, "alike", layerwise_step_s(&r->layout, l->own.times), l->own.bytes, r);
+  add_row(t, "each its own", layerwise_step_s(&layered.layout, l->best.times), l->best.bytes, &layered);
   g_autofree char *rows = table_text(t, 2);
   if (layered.fits && layered.metrics.iteration_s < step_s)
     *better = plan;
@@ -122,11 +122,11 @@ static char *simulate_both(const Layerwise *l, double step_s, Plan *better)
 
 static char *outcome(const Layerwise *l, double step_s, Plan *better)
 {
-  const Plan *p = &l->result->plan;
+  const Framework *framework = l->result->layout.passes.framework;
 
-  if (!p->framework->strategies)
+  if (!framework->strategies)
     return g_strdup_printf("%s runs one strategy for all layers: --framework galvatron simulates such plans.\n",
-                           p->framework->name);
+                           framework->name);
   if (!l->holds)
     return g_strdup_printf("Not simulated: more than the %d runs of layers that a plan can hold.\n", STRATEGY_RUNS_MAX);
   return simulate_both(l, step_s, better);
@@ -135,20 +135,19 @@ static char *outcome(const Layerwise *l, double step_s, Plan *better)
 char *explain_layerwise(const Result *r, double step_s, Plan *better)
 {
   g_autoptr(Table) table = table_new("stage|own|best|own needs|best needs|of|<strategies of its blocks");
-  const Layout layout = layout_of(&r->plan);
-  const Schedule *schedule = layout.pipeline.schedule;
-  int stages = layout.pipeline.cut.stages;
+  const Schedule *schedule = r->layout.pipeline.schedule;
+  int stages = r->layout.pipeline.cut.stages;
   g_autofree StageTime *own = g_new(StageTime, stages), *best = g_new(StageTime, stages);
   Layerwise l = { .result = r, .table = table, .own = { own, 0 }, .best = { best, 0 }, .holds = TRUE };
 
-  if (r->plan.pipeline_inner)
+  if (r->plan->pipeline_inner)
     return g_strdup("Strategies by layer: not of plans with use_tp_pp_dp_mapping.\n");
-  if (layout.passes.experts_apart || schedule_copies(schedule) > 1 || schedule->vocabulary)
+  if (r->layout.passes.experts_apart || schedule_copies(schedule) > 1 || schedule->vocabulary)
     return g_strdup("Strategies by layer: not of plans with experts apart, two copies of the model "
                     "or a spread vocabulary.\n");
   for (int stage = 0; stage < stages; stage++)
     try_stage(&l, stage);
-  double before = layerwise_step_s(&layout, own), after = layerwise_step_s(&layout, best);
+  double before = layerwise_step_s(&r->layout, own), after = layerwise_step_s(&r->layout, best);
   g_autofree char *rows = table_text(table, 2), *from = format_seconds(before), *to = format_seconds(after);
   g_autofree char *says = outcome(&l, step_s, better);
   return g_strdup_printf("Strategies by layer: the blocks of each stage, by sums over the layers\n%s"

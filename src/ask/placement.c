@@ -101,7 +101,7 @@ char *explain_placement(const Result *best, const SearchOptions *options)
 {
   g_autoptr(Table) table = table_new("<stages on|<split|step|against the best|<fits");
   Orders o = { best, table };
-  Plan plan = best->plan;
+  Plan plan = *best->plan;
 
   try_orders(&o, &plan, 0);
   for (int i = 0; i < best->cluster->n_types; i++)

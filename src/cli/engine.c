@@ -70,8 +70,8 @@ static GArray *parse_stragglers(const EngineOptions *o, int ranks, GError **erro
 static Trace *simulate_all(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan,
                            char **ranks_text, GError **error)
 {
-  g_autoptr(GArray) stragglers = parse_stragglers(o, plan->gpus, error);
   const Layout layout = layout_of(plan);
+  g_autoptr(GArray) stragglers = parse_stragglers(o, layout.mesh.ranks, error);
   g_autoptr(PriceTable) prices = stragglers ? price_table_described(model, &layout, cluster) : NULL;
   g_autoptr(Program) program = stragglers ? program_new(model, &layout, cluster, prices) : NULL;
   g_autoptr(RankRun) run = NULL;

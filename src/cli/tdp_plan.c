@@ -265,13 +265,12 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *rule = p->cluster->n_types > 0
                                 ? explain_placement(&p->results[0], &options)
                                 : strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
-    const Layout best = layout_of(&p->results[0].plan);
-    g_autofree char *note = note_recompute(p->model, &best, p->cluster);
+    g_autofree char *note = note_recompute(p->model, &p->results[0].layout, p->cluster);
     if (note)
       g_printerr("tdp-plan: note: %s\n", note);
     printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
     if (tool && p->cluster->n_types == 0) {
-      g_autofree char *launch = launch_line(tool, p->model, p->cluster, &p->results[0].plan, NULL);
+      g_autofree char *launch = launch_line(tool, p->model, p->cluster, p->results[0].plan, NULL);
       printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
     }
   }
@@ -325,7 +324,7 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
 {
   double step_s = p->refined ? p->refined->metrics.iteration_s : p->results[0].metrics.iteration_s;
 
-  p->chosen = p->refined ? p->refined->plan : p->results[0].plan;
+  p->chosen = p->refined ? p->refined->plan : *p->results[0].plan;
   const Layout layout = layout_of(&p->chosen);
   g_autofree char *note = note_schedule(&layout), *excluded = note_excluded(p->model, &p->chosen);
   if (note)
@@ -556,9 +555,9 @@ static gboolean run(Planning *p, const PlanOptions *o, GError **error)
   for (int i = 0; i < p->n; i++)
     if (!result_check(&p->results[i], error))
       return FALSE;
-  p->trace = simulate_plan(p->model, p->cluster, &p->results[0].plan);
+  p->trace = simulate_plan(p->model, p->cluster, p->results[0].plan);
   if (o->refine)
-    p->refined = polish_plan(p->model, p->cluster, &p->results[0].plan, p->trace, o->threads);
+    p->refined = polish_plan(p->model, p->cluster, p->results[0].plan, p->trace, o->threads);
   return deliver(p, o, error);
 }
 

@@ -122,8 +122,8 @@ static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
   if (!result_check(&s->result, error))
     return FALSE;
   result_estimate(&s->result, s->accuracy);
-  const Layout layout = layout_of(&s->plan);
-  g_autofree char *note = note_recompute(s->model, &layout, s->cluster), *schedule = note_schedule(&layout);
+  const Layout *layout = &s->result.layout;
+  g_autofree char *note = note_recompute(s->model, layout, s->cluster), *schedule = note_schedule(layout);
   if (note)
     g_printerr("tdp-sim: note: %s\n", note);
   if (schedule)

@@ -75,14 +75,14 @@ static void index_passes(TraceIndex *x, int i)
 /* The row that a send goes to, and the chunk there; -1 if there is none. */
 static int receiver(const TraceIndex *x, const Span *send, int *chunk)
 {
-  const Plan *plan = &x->view->result->plan;
-  ScheduleShape shape = plan_shape(plan);
+  const Schedule *schedule = x->layout->pipeline.schedule;
+  const ScheduleShape *shape = &x->layout->pipeline.shape;
   int rank = send->row / x->rows_of_stage;
-  int stage = schedule_stage(plan->schedule, &shape, rank, send->chunk) + (send->pass == PASS_FORWARD ? 1 : -1);
+  int stage = schedule_stage(schedule, shape, rank, send->chunk) + (send->pass == PASS_FORWARD ? 1 : -1);
 
-  if (stage < 0 || stage >= schedule_stages(plan->schedule, &shape))
+  if (stage < 0 || stage >= schedule_stages(schedule, shape))
     return -1;
-  Place place = schedule_place(plan->schedule, &shape, stage, schedule_copy(plan->schedule, send->chunk));
+  Place place = schedule_place(schedule, shape, stage, schedule_copy(schedule, send->chunk));
   *chunk = place.chunk;
   return send->row + (place.rank - rank) * x->rows_of_stage;
 }
@@ -99,9 +99,9 @@ void trace_index_init(TraceIndex *x, const TraceView *view)
 {
   const Trace *t = view->trace;
 
-  *x = (TraceIndex) { .view = view, .layout = layout_of(&view->result->plan) };
-  const ScheduleShape *shape = &x->layout.pipeline.shape;
-  x->ranks_of_row = x->layout.mesh.ranks / t->n_rows;
+  *x = (TraceIndex) { .view = view, .layout = &view->result->layout };
+  const ScheduleShape *shape = &x->layout->pipeline.shape;
+  x->ranks_of_row = x->layout->mesh.ranks / t->n_rows;
   x->rows_of_stage = MAX(t->n_rows / shape->ranks, 1);
   x->chunks = shape->chunks;
   x->micros = shape->micro;
@@ -221,7 +221,7 @@ static void put_sizes(EventSink *sink, const TraceIndex *x, const Segment *segme
   json_put_int(sink->w, "Out msg nelems", scatters ? share : bytes);
   json_put_string(sink->w, "dtype", "Byte");
   Layout room;
-  const Layout *view = layout_of_layer(&x->layout, segment->first_layer, &room);
+  const Layout *view = layout_of_layer(x->layout, segment->first_layer, &room);
   group_put_args(sink->w, view, group_of_segment(view, segment), sink->rank);
 }
 
@@ -246,7 +246,7 @@ static void put_pass(EventSink *sink, const TraceIndex *x, const Span *s)
     open_slice(sink, x, "kernel", "ncclDevKernel_TensorParallel", STREAM_TENSOR, middle, to);
     json_put_string(sink->w, "of", title);
     Layout room;
-    const Layout *view = layout_of_layer(&x->layout, segment->first_layer, &room);
+    const Layout *view = layout_of_layer(x->layout, segment->first_layer, &room);
     group_put_args(sink->w, view, GROUP_TENSOR, sink->rank);
     close_slice(sink);
   }
@@ -401,9 +401,9 @@ void row_events(const TraceIndex *x, int row, EventSink *sink)
 
   put_step(sink, t);
   for (int lane = 0; lane < LANE_COUNT; lane++)
-    if (!is_host_lane(lane) || offload_any(&x->view->result->plan.offload))
+    if (!is_host_lane(lane) || offload_any(&x->layout->states[0].offload))
       name_stream(sink, lanes[lane].stream, lanes[lane].title);
-  if (x->view->result->plan.tp > 1)
+  if (x->layout->passes.tp > 1)
     name_stream(sink, STREAM_TENSOR, "tensor parallel");
   for (guint i = 0; i < x->spans[row]->len; i++)
     put_span(sink, x, g_array_index(x->spans[row], int, i));

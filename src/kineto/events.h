@@ -7,7 +7,7 @@
 /* A trace indexed for writing. */
 typedef struct {
   const TraceView *view;
-  Layout layout; /* of its plan */
+  const Layout *layout; /* of its plan */
   int ranks_of_row;
   int rows_of_stage; /* rows that share a place in the pipeline */
   GArray **receives; /* by row: indices of the sends that it receives, by time */

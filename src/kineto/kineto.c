@@ -36,12 +36,10 @@ static void put_distributed(JsonWriter *w, const Layout *layout, int rank)
 /* The file's head, up to its open list of events. */
 static void open_file(JsonWriter *w, const Result *r, int rank, int device, const char *name)
 {
-  const Layout layout = layout_of(&r->plan);
-
   json_open(w, NULL, '{');
   json_put_int(w, "schemaVersion", 1);
   put_device(w, r, device);
-  put_distributed(w, &layout, rank);
+  put_distributed(w, &r->layout, rank);
   json_put_string(w, "displayTimeUnit", "ms");
   json_put_int(w, "baseTimeNanoseconds", 0);
   json_put_string(w, "traceName", name);
@@ -69,8 +67,8 @@ static char *process_name(const TraceIndex *index, int row, int first, int n)
 {
   int stage = row / index->rows_of_stage;
 
-  if (n > 1 && index->layout.mesh.inner) {
-    g_autofree char *ranks = mesh_stage_text(&index->layout.mesh, stage);
+  if (n > 1 && index->layout->mesh.inner) {
+    g_autofree char *ranks = mesh_stage_text(&index->layout->mesh, stage);
     return g_strdup_printf("%sranks %s, stage %d", index->view->prefix, ranks, stage);
   }
   if (n > 1)
@@ -106,7 +104,7 @@ gboolean report_trace_merged(const TraceView *views, int n, const char *path, GE
     TraceIndex index;
     trace_index_init(&index, &views[i]);
     for (int row = 0; row < views[i].trace->n_rows; row++) {
-      sink.rank = mesh_rank_at(&index.layout.mesh, row, 0);
+      sink.rank = mesh_rank_at(&index.layout->mesh, row, 0);
       sink.pid = views[i].first_pid + sink.rank;
       put_row(&index, row, index.ranks_of_row, &sink);
     }
@@ -125,7 +123,7 @@ static gboolean write_rank(const TraceIndex *index, int rank, const char *folder
   EventSink sink = { .w = &w, .rank = rank, .pid = rank % r->cluster->devices_per_node };
   int at[AXIS_COUNT];
 
-  mesh_coordinates(&index->layout.mesh, rank, at);
+  mesh_coordinates(&index->layout->mesh, rank, at);
   json_writer_init(&w, text);
   open_file(&w, r, rank, sink.pid, name);
   put_row(index, at[AXIS_PIPELINE], 1, &sink);
@@ -140,7 +138,7 @@ gboolean report_trace_ranks(const TraceView *view, const char *folder, GError **
   if (!plot_folder(folder, error))
     return FALSE;
   trace_index_init(&index, view);
-  for (int rank = 0; ok && rank < view->result->plan.gpus; rank++)
+  for (int rank = 0; ok && rank < view->result->layout.mesh.ranks; rank++)
     ok = write_rank(&index, rank, folder, error);
   trace_index_clear(&index);
   return ok;

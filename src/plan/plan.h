@@ -13,6 +13,7 @@
 #include "hardware/cluster.h"
 #include "model/model.h"
 #include "plan/choices.h"
+#include "plan/describe.h"
 #include "plan/optimizer.h"
 #include "plan/recompute.h"
 #include "plan/sharding.h"
@@ -20,7 +21,7 @@
 #include "plan/strategies.h"
 #include "schedule/schedule.h"
 
-typedef struct Plan {
+struct Plan {
   int gpus;
   int global_batch, micro_batch; /* sequences */
   int seq;                       /* tokens */
@@ -58,7 +59,7 @@ typedef struct Plan {
                                         [0] NULL: in the cluster's order */
   const Schedule *schedule;
   const Framework *framework; /* not owned: outlives the plan */
-} Plan;
+};
 
 /* A plan for one device with every default of the framework: batch, sequence
  * from the model. */
@@ -190,16 +191,6 @@ int plan_mechanisms(const Plan *plan);
 gboolean plan_load(const char *path, const Model *model, Plan *out, Framework **framework, GError **error);
 gboolean plan_parse(const char *text, gsize length, const char *name, const Model *model, Plan *out,
                     Framework **framework, GError **error);
-
-/* Writes the whole plan as an object under `key`. */
-void plan_write(const Plan *plan, JsonWriter *writer, const char *key);
-
-/* The same with every key of one number or name, also those that say nothing for this plan: what tells it from others
- * that a search may make of it. */
-void plan_write_all(const Plan *plan, JsonWriter *writer, const char *key);
-
-/* One line: "tp 8, pp 8, dp 16, 1f1b, ...". Newly allocated. */
-char *plan_label(const Plan *plan);
 
 /* The rules that a plan must keep; search counts rejections by rule. */
 typedef enum {

@@ -19,9 +19,9 @@ char *report_compare(const Compared *plans, int n)
     const Result *r = plans[i].result;
     const Metrics *m = &r->metrics;
     g_autofree char *step = result_step_text(r), *memory = format_bytes(m->peak_memory_bytes);
-    g_autofree char *exposed = format_seconds(exposed_s(m)), *label = plan_label(&r->plan);
+    g_autofree char *exposed = format_seconds(exposed_s(m)), *label = plan_label(r->plan);
     table_add(t, "%s", plans[i].name);
-    table_add(t, "%d", r->plan.gpus);
+    table_add(t, "%d", r->layout.mesh.ranks);
     table_add(t, "%s", step);
     table_add(t, "%.3f", m->iteration_s / plans[0].result->metrics.iteration_s);
     table_add(t, "%.0f", r->tokens_per_s_per_gpu);

@@ -14,17 +14,15 @@ gboolean result_check(const Result *r, GError **error)
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME,
               "%s on %s: predicted to use %.1f %% of the peak in %s: expected at most 100 %%",
-              r->model->name, r->cluster->name, 100 * share, dtype_names[plan_format(&r->plan)]);
+              r->model->name, r->cluster->name, 100 * share, dtype_names[formats_product(&r->layout.passes.formats)]);
   return FALSE;
 }
 
 void result_estimate(Result *r, const Accuracy *accuracy)
 {
-  const Layout layout = layout_of(&r->plan);
-
   r->accuracy = accuracy;
   if (accuracy)
-    r->estimate = accuracy_estimate(accuracy, r->model, &layout, r->cluster, &r->metrics);
+    r->estimate = accuracy_estimate(accuracy, r->model, &r->layout, r->cluster, &r->metrics);
 }
 
 /* Drops the unit of a number where another text ends in it. */

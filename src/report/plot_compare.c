@@ -37,7 +37,7 @@ static char *panel_title(const Compared *plan, const Compared *first)
 
 static char *panel_label(const Panel *p)
 {
-  g_autofree char *label = plan_label(&p->result->plan);
+  g_autofree char *label = plan_label(p->result->plan);
 
   if (p->n_rows < p->trace->n_rows)
     return g_strdup_printf("%s · %d of %d stages shown", label, p->n_rows, p->trace->n_rows);

@@ -136,7 +136,7 @@ static void set_legend(const Result *r, Picture *p)
 
 static void set_text(const Result *r, const Trace *t, Picture *p)
 {
-  g_autofree char *title = plot_title(r), *label = plan_label(&r->plan);
+  g_autofree char *title = plot_title(r), *label = plan_label(r->plan);
   g_autofree char *peak = format_bytes(r->metrics.peak_memory_bytes),
                   *capacity = format_bytes(cluster_whole_bytes(r->cluster, r->metrics.capacity_bytes));
   g_autofree char *panel = g_strdup_printf("stage %d, the fullest: peak %s of %s", r->metrics.peak_row, peak, capacity);

@@ -11,7 +11,7 @@
 static char *subtitle(const Panel *p)
 {
   GString *text = g_string_new(NULL);
-  g_autofree char *label = plan_label(&p->result->plan);
+  g_autofree char *label = plan_label(p->result->plan);
 
   g_string_append(text, label);
   if (p->n_rows < p->trace->n_rows)

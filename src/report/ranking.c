@@ -19,42 +19,47 @@ static RankingColumns ranking_columns(const Result *results, int n)
   RankingColumns c = { .estimates = n > 0 && results[0].accuracy };
 
   for (int i = 0; i < n; i++) {
-    c.context |= results[i].plan.cp > 1;
-    c.experts |= plan_experts_apart(&results[i].plan);
+    c.context |= results[i].layout.passes.cp > 1;
+    c.experts |= results[i].layout.passes.experts_apart;
   }
   return c;
 }
 
-static void add_degrees(Table *t, const Plan *p, const RankingColumns *c)
+static void add_degrees(Table *t, const Layout *l, const RankingColumns *c)
 {
+  const PassLayout *p = &l->passes;
+
   table_add(t, "%d", p->tp);
   table_add(t, "%s", p->sequence_parallel ? "on" : "off");
-  if (p->split_rank)
-    table_add(t, "%d, encoder %d", p->pp, p->split_rank);
+  if (l->pipeline.cut.split_rank)
+    table_add(t, "%d, encoder %d", l->pipeline.shape.ranks, l->pipeline.cut.split_rank);
   else
-    table_add(t, "%d", p->pp);
-  table_add(t, "%d", p->vpp);
+    table_add(t, "%d", l->pipeline.shape.ranks);
+  table_add(t, "%d", l->pipeline.shape.chunks);
   if (c->context)
     table_add(t, "%d", p->cp);
-  if (c->experts && plan_expert_tensor(p) != p->tp)
-    table_add(t, "%d, etp %d", p->ep, plan_expert_tensor(p));
+  if (c->experts && p->etp != p->tp)
+    table_add(t, "%d, etp %d", p->ep, p->etp);
   else if (c->experts)
     table_add(t, "%d", p->ep);
-  table_add(t, "%d%s", p->dp, p->pipeline_inner ? " around pp" : "");
+  table_add(t, "%d%s", l->mesh.dense[AXIS_DATA].size, l->mesh.inner ? " around pp" : "");
 }
 
-static void add_choices(Table *t, const Plan *p)
+static void add_choices(Table *t, const Layout *l)
 {
-  if (plan_shards(p) < plan_replicas(p))
-    table_add(t, "%d/%d", p->zero, plan_shards(p));
+  const StateLayout *s = &l->states[0];
+  const RecomputeLayout *r = &l->passes.recompute;
+
+  if (s->copies > 1)
+    table_add(t, "%d/%d", s->zero, s->shards);
   else
-    table_add(t, "%d", p->zero);
-  table_add(t, "%d", p->micro_batch);
-  if (p->scope.layers)
-    table_add(t, "%s:%d", recompute_names[p->recompute], p->scope.layers);
+    table_add(t, "%d", s->zero);
+  table_add(t, "%d", l->passes.micro_batch);
+  if (r->scope.layers)
+    table_add(t, "%s:%d", recompute_names[r->granularity], r->scope.layers);
   else
-    table_add(t, "%s", recompute_names[p->recompute]);
-  table_add(t, "%s", p->schedule->name);
+    table_add(t, "%s", recompute_names[r->granularity]);
+  table_add(t, "%s", l->pipeline.schedule->name);
 }
 
 static void add_figures(Table *t, const Result *r, const RankingColumns *c)
@@ -83,8 +88,8 @@ char *report_ranking(const Result *results, int n)
 
   for (int i = 0; i < n; i++) {
     table_add(t, "%d", i + 1);
-    add_degrees(t, &results[i].plan, &c);
-    add_choices(t, &results[i].plan);
+    add_degrees(t, &results[i].layout, &c);
+    add_choices(t, &results[i].layout);
     add_figures(t, &results[i], &c);
   }
   return table_text(t, 2);
@@ -112,7 +117,7 @@ char *report_losses(const Result *results, int n)
 
   for (int i = 0; i < n; i++) {
     const Metrics *m = &results[i].metrics, *best = &results[0].metrics;
-    g_autofree char *label = plan_label(&results[i].plan), *step = precise_seconds(m->iteration_s);
+    g_autofree char *label = plan_label(results[i].plan), *step = precise_seconds(m->iteration_s);
     table_add(t, "%d: %s", i + 1, label);
     table_add(t, "%s", step);
     table_add(t, "%+.3f s", m->iteration_s - best->iteration_s);
@@ -155,7 +160,7 @@ static void say_balance(GString *s, const Trace *t)
 /* Seconds of each pass for a micro-batch on a mean row; FALSE if pairs shorten them. */
 static gboolean mean_passes(const Result *r, const Trace *t, double seconds[PASS_COUNT])
 {
-  double share = 1.0 / t->n_rows / plan_micro_batches(&r->plan);
+  double share = 1.0 / t->n_rows / r->layout.pipeline.shape.micro;
 
   for (int pass = 0; pass < PASS_COUNT; pass++)
     seconds[pass] = 0;
@@ -172,15 +177,16 @@ static gboolean mean_passes(const Result *r, const Trace *t, double seconds[PASS
 /* The bubble beside what the order alone would leave. */
 static void say_bubble(GString *s, const Result *r, const Trace *t)
 {
-  ScheduleShape shape = plan_shape(&r->plan);
+  const PipelineLayout *pipeline = &r->layout.pipeline;
   double seconds[PASS_COUNT], busy = 0;
 
   g_string_append_printf(s, "Stages idle %.1f %% of the pipeline phase", 100 * r->metrics.bubble_fraction);
-  g_autoptr(Replay) ideal = mean_passes(r, t, seconds) ? schedule_replay(r->plan.schedule, &shape, seconds, 1) : NULL;
+  g_autoptr(Replay) ideal =
+      mean_passes(r, t, seconds) ? schedule_replay(pipeline->schedule, &pipeline->shape, seconds, 1) : NULL;
   for (int pass = 0; ideal && pass < PASS_COUNT; pass++)
-    busy += seconds[pass] * shape.micro;
+    busy += seconds[pass] * pipeline->shape.micro;
   if (ideal)
-    g_string_append_printf(s, "; with equal stages and free transfers %s would idle %.1f %%", r->plan.schedule->name,
+    g_string_append_printf(s, "; with equal stages and free transfers %s would idle %.1f %%", pipeline->schedule->name,
                            100 * (1 - busy / ideal->makespan));
   g_string_append(s, ".\n");
 }

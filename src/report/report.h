@@ -12,15 +12,17 @@
 
 #include "accuracy/accuracy.h"
 #include "base/json.h"
-#include "plan/plan.h"
+#include "layout/layout.h"
+#include "plan/describe.h"
 #include "trace/trace.h"
 
-/* One plan with what came out of it, in the contract's terms. Model and cluster
- * are not owned. */
+/* One plan with what came out of it, in the contract's terms. Model, cluster and plan
+ * are not owned and outlive it; reports name the plan, and read its layout. */
 typedef struct {
   const Model *model;
   const Cluster *cluster;
-  Plan plan;
+  const Plan *plan;
+  Layout layout;
   Metrics metrics;
   double tokens;                   /* of a step */
   double tokens_per_s, tokens_per_s_per_gpu;

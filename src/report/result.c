@@ -7,15 +7,15 @@ static double ratio(double value, double of)
 
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics)
 {
-  Result r = { .model = model, .cluster = cluster, .plan = *plan, .metrics = *metrics };
-  double peak = cluster_peak_flops_per_s(cluster, plan_format(plan));
+  Result r = { .model = model, .cluster = cluster, .plan = plan, .layout = layout_of(plan), .metrics = *metrics };
+  const PassLayout *p = &r.layout.passes;
+  double peak = cluster_peak_flops_per_s(cluster, formats_product(&p->formats)), batch = r.layout.global_batch;
 
-  r.tokens = (double)plan->global_batch * plan->seq;
+  r.tokens = batch * p->seq;
   r.tokens_per_s = ratio(r.tokens, r.metrics.iteration_s);
-  r.tokens_per_s_per_gpu = r.tokens_per_s / plan->gpus;
+  r.tokens_per_s_per_gpu = r.tokens_per_s / p->ranks;
   r.model_flops_per_s_per_gpu =
-      ratio(model_flops_of_both(model, plan->seq, plan_stream_seq(plan, FALSE)) * plan->global_batch,
-            r.metrics.iteration_s * plan->gpus);
+      ratio(model_flops_of_both(model, p->seq, p->decoder_seq) * batch, r.metrics.iteration_s * p->ranks);
   r.hardware_flops_per_s_per_gpu = ratio(r.metrics.hardware_flops, r.metrics.iteration_s);
   r.mfu = ratio(r.model_flops_per_s_per_gpu, peak);
   r.hfu = ratio(r.hardware_flops_per_s_per_gpu, peak);
@@ -27,8 +27,7 @@ Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan 
 
 const Cluster *result_site(const Result *r, int row)
 {
-  const Mesh mesh = mesh_of(&r->plan);
-  return mesh_site(&mesh, r->cluster, MIN(row, r->plan.pp - 1));
+  return mesh_site(&r->layout.mesh, r->cluster, MIN(row, r->layout.pipeline.shape.ranks - 1));
 }
 
 Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, const Trace *trace)
@@ -72,15 +71,15 @@ static void write_site(const Cluster *site, JsonWriter *w)
 
 static void write_stages(const Result *r, const Trace *t, JsonWriter *w)
 {
-  const Mesh mesh = mesh_of(&r->plan);
-  int ranks = r->plan.gpus / t->n_rows, rows_of_stage = MAX(t->n_rows / r->plan.pp, 1);
+  const Mesh *mesh = &r->layout.mesh;
+  int ranks = mesh->ranks / t->n_rows, rows_of_stage = MAX(t->n_rows / r->layout.pipeline.shape.ranks, 1);
 
   json_open(w, "stages", '[');
   for (int row = 0; row < t->n_rows; row++) {
     double bytes[PART_COUNT], peak = trace_row_peak(t, row, bytes);
     json_open(w, NULL, '{');
     json_put_int(w, "stage", row / rows_of_stage);
-    json_put_int(w, "first_rank", mesh_rank_at(&mesh, row / rows_of_stage, 0));
+    json_put_int(w, "first_rank", mesh_rank_at(mesh, row / rows_of_stage, 0));
     json_put_int(w, "ranks", ranks);
     if (r->cluster->n_types > 0)
       write_site(result_site(r, row), w);
@@ -106,7 +105,7 @@ static void write_fit(const Result *r, JsonWriter *w)
 void result_write(const Result *r, const Trace *trace, JsonWriter *w, const char *key)
 {
   json_open(w, key, '{');
-  plan_write(&r->plan, w, "plan");
+  plan_write(r->plan, w, "plan");
   json_put_real(w, "iteration_s", r->metrics.iteration_s);
   if (r->accuracy) {
     json_put_real(w, "iteration_s_low", r->estimate.low_s);

@@ -12,13 +12,12 @@ static void add_taken(Table *table, char *cell)
 /* Blocks that a pipeline rank holds, over all its chunks. */
 static int blocks_of(const Result *r, int rank)
 {
-  ScheduleShape shape = plan_shape(&r->plan);
+  const PipelineLayout *p = &r->layout.pipeline;
   int blocks = 0;
 
-  for (int chunk = 0; chunk < r->plan.vpp; chunk++) {
-    int stage = schedule_stage(r->plan.schedule, &shape, rank, chunk);
-    int first = plan_stage_first_layer(&r->plan, r->model, stage);
-    int end = plan_stage_first_layer(&r->plan, r->model, stage + 1);
+  for (int chunk = 0; chunk < p->shape.chunks; chunk++) {
+    int stage = schedule_stage(p->schedule, &p->shape, rank, chunk);
+    int first = stage_first_layer(&p->cut, r->model, stage), end = stage_first_layer(&p->cut, r->model, stage + 1);
     blocks += MIN(end, r->model->n_layers - 1) - MAX(first, 1);
   }
   return blocks;
@@ -51,7 +50,7 @@ char *report_placement(const Result *r, const Trace *trace)
     table_add(t, "%d", row);
     table_add(t, "%s", site->name);
     table_add(t, "%s", site->device.name);
-    table_add(t, "%d", r->plan.gpus / r->plan.pp);
+    table_add(t, "%d", r->layout.mesh.places);
     table_add(t, "%d", blocks_of(r, row));
     add_taken(t, format_seconds(block_s(r, trace, row)));
     add_taken(t, format_seconds(trace_row_compute(trace, row)));

@@ -76,37 +76,39 @@ static void add_type(Table *table, const Cluster *c, DType precision)
   add_tiers(table, c);
 }
 
-static void add_run(Table *table, const Plan *p, double tokens)
+static void add_run(Table *table, const Result *r)
 {
-  g_autofree char *count = format_count(tokens);
+  const PassLayout *p = &r->layout.passes;
+  g_autofree char *count = format_count(r->tokens);
 
   table_add(table, "software");
-  table_add(table, "%s, %s, %s attention", p->framework->name, dtype_names[plan_format(p)],
+  table_add(table, "%s, %s, %s attention", p->framework->name, dtype_names[formats_product(&p->formats)],
             attention_kernel_names[p->attention]);
   table_add(table, "batch");
-  table_add(table, "%d sequences of %d tokens = %s tokens a step", p->global_batch, p->seq, count);
+  table_add(table, "%d sequences of %d tokens = %s tokens a step", r->layout.global_batch, p->seq, count);
 }
 
 char *report_inputs(const Result *r)
 {
   g_autoptr(Table) table = table_new("<|<");
+  DType format = formats_product(&r->layout.passes.formats);
 
   add_model(table, r->model);
   add_nodes(table, r->cluster);
   for (int i = 0; i < r->cluster->n_types; i++)
-    add_type(table, r->cluster->types[i], plan_format(&r->plan));
+    add_type(table, r->cluster->types[i], format);
   if (r->cluster->n_types == 0) {
-    add_device(table, r->cluster, plan_format(&r->plan));
+    add_device(table, r->cluster, format);
     add_tiers(table, r->cluster);
   }
-  add_run(table, &r->plan, r->tokens);
+  add_run(table, r);
   return table_text(table, 0);
 }
 
 static void append_speed(GString *text, const Result *r)
 {
   g_autoptr(Table) table = table_new("<|<");
-  g_autofree char *label = plan_label(&r->plan);
+  g_autofree char *label = plan_label(r->plan);
   g_autofree char *step = result_step_text(r), *tokens = format_count(r->tokens_per_s),
                   *each = format_count(r->tokens_per_s_per_gpu), *model = format_count(r->model_flops_per_s_per_gpu),
                   *hardware = format_count(r->hardware_flops_per_s_per_gpu);
@@ -114,8 +116,9 @@ static void append_speed(GString *text, const Result *r)
   table_add(table, "plan");
   table_add(table, "%s", label);
   table_add(table, "pipeline");
-  int micro = plan_micro_batches(&r->plan);
-  table_add(table, "%d micro-batch%s on each of %d pipelines", micro, micro == 1 ? "" : "es", r->plan.dp);
+  int micro = r->layout.pipeline.shape.micro;
+  table_add(table, "%d micro-batch%s on each of %d pipelines", micro, micro == 1 ? "" : "es",
+            r->layout.mesh.dense[AXIS_DATA].size);
   table_add(table, "step");
   table_add(table, "%s", step);
   table_add(table, "tokens");

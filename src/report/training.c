@@ -4,20 +4,20 @@
 
 #include <math.h>
 
-Training training_of(const Plan *plan, const Cluster *cluster, double step_s, double tokens)
+Training training_of(const Layout *layout, const Cluster *cluster, double step_s, double tokens)
 {
-  Training t = { .steps = ceil(tokens / ((double)plan->global_batch * plan->seq)) };
+  Training t = { .steps = ceil(tokens / ((double)layout->global_batch * layout->passes.seq)) };
 
   t.seconds = t.steps * step_s;
-  t.gpu_hours = t.seconds * plan->gpus / 3600;
+  t.gpu_hours = t.seconds * layout->mesh.ranks / 3600;
   t.usd = t.gpu_hours * cluster->usd_per_device_hour;
-  t.joules = t.seconds * plan->gpus * cluster_power_w(cluster);
+  t.joules = t.seconds * layout->mesh.ranks * cluster_power_w(cluster);
   return t;
 }
 
 static Training of_result(const Result *r, double tokens)
 {
-  return training_of(&r->plan, r->cluster, r->metrics.iteration_s, tokens);
+  return training_of(&r->layout, r->cluster, r->metrics.iteration_s, tokens);
 }
 
 char *training_text(const Result *r, double tokens)

@@ -10,7 +10,7 @@ typedef struct {
   double steps, seconds, gpu_hours, usd, joules; /* usd, joules: 0 = not known */
 } Training;
 
-Training training_of(const Plan *plan, const Cluster *cluster, double step_s, double tokens);
+Training training_of(const Layout *layout, const Cluster *cluster, double step_s, double tokens);
 
 char *training_text(const Result *result, double tokens);
 void training_write(const Result *result, double tokens, JsonWriter *writer); /* as the object "training" */

@@ -42,8 +42,9 @@ static const char *text_of(const cJSON *run, const char *key, const char *otherw
 
 static void finish(ClaimRun *r, const Plan *plan)
 {
-  r->trace = simulate_plan(r->model, r->cluster, plan);
-  r->result = result_of(r->model, r->cluster, plan, r->trace);
+  r->plan = *plan;
+  r->trace = simulate_plan(r->model, r->cluster, &r->plan);
+  r->result = result_of(r->model, r->cluster, &r->plan, r->trace);
   r->done = TRUE;
 }
 
@@ -188,7 +189,7 @@ static double stage_least_states(const ClaimRun *r) { return stage_states(r, FAL
 static double stage_most_states(const ClaimRun *r) { return stage_states(r, TRUE); }
 static double stage_least(const ClaimRun *r) { return stage_peak(r, FALSE); }
 static double stage_most(const ClaimRun *r) { return stage_peak(r, TRUE); }
-static double micro_batches(const ClaimRun *r) { return plan_micro_batches(&r->result.plan); }
+static double micro_batches(const ClaimRun *r) { return plan_micro_batches(&r->plan); }
 static double model_tflops(const ClaimRun *r) { return r->result.model_flops_per_s_per_gpu / 1e12; }
 static double mfu(const ClaimRun *r) { return r->result.mfu; }
 static double tokens_per_s(const ClaimRun *r) { return r->result.tokens_per_s; }
@@ -214,7 +215,7 @@ static double sent_bytes(const ClaimRun *r) { return pipeline_bytes(r->trace, r-
 
 static BlockVolume tensor(const ClaimRun *r)
 {
-  return block_volume(r->model, &r->result.plan, r->cluster, AXIS_TENSOR);
+  return block_volume(r->model, &r->plan, r->cluster, AXIS_TENSOR);
 }
 
 static double tensor_gathers(const ClaimRun *r) { return tensor(r).calls[COLLECTIVE_ALL_GATHER]; }
@@ -227,7 +228,7 @@ static double tensor_sum_error(const ClaimRun *r)
 {
   static const StateFormat of_precision[DTYPE_COUNT] = { [DTYPE_FP32] = FORMAT_FP32, [DTYPE_FP16] = FORMAT_FP16,
                                                          [DTYPE_BF16] = FORMAT_BF16 };
-  const Plan *p = &r->result.plan;
+  const Plan *p = &r->plan;
   StateFormat chosen = p->optimizer.formats[STATE_TENSOR_REDUCE];
 
   return ring_sum_error(p->tp, chosen ? chosen : of_precision[p->precision]);
@@ -235,7 +236,7 @@ static double tensor_sum_error(const ClaimRun *r)
 
 static double saved_bytes(const ClaimRun *r)
 {
-  return block_saved_bytes(r->model, &r->result.plan, r->cluster);
+  return block_saved_bytes(r->model, &r->plan, r->cluster);
 }
 
 /* Of runs that were done. */
@@ -278,7 +279,7 @@ static gboolean done_metric(const ClaimRun *r, const char *name, double *out)
     }
   for (gsize i = 0; i < G_N_ELEMENTS(of_plan); i++)
     if (g_str_equal(name, of_plan[i].name)) {
-      *out = r->done ? G_STRUCT_MEMBER(int, &r->result.plan, of_plan[i].offset) : NAN;
+      *out = r->done ? G_STRUCT_MEMBER(int, &r->plan, of_plan[i].offset) : NAN;
       return TRUE;
     }
   for (int part = 0; part < PART_COUNT; part++)

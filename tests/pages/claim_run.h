@@ -13,12 +13,14 @@
 #ifndef TDP_TESTS_PAGES_CLAIM_RUN_H
 #define TDP_TESTS_PAGES_CLAIM_RUN_H
 
+#include "plan/plan.h"
 #include "report/report.h"
 
 typedef struct {
   Model *model;
   Cluster *cluster;
   Framework *framework;
+  Plan plan;      /* if done */
   Result result;  /* if done */
   Trace *trace;   /* if done */
   gboolean done;  /* legal, and found */

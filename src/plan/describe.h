@@ -1,0 +1,21 @@
+/*
+ * A plan's text, for those who name it and do not look into it: what it means is read from its layout (layout/layout.h).
+ */
+#ifndef TDP_PLAN_DESCRIBE_H
+#define TDP_PLAN_DESCRIBE_H
+
+#include "base/json.h"
+
+typedef struct Plan Plan; /* plan/plan.h */
+
+/* One line: "tp 8, pp 8, dp 16, 1f1b, ...". Newly allocated. */
+char *plan_label(const Plan *plan);
+
+/* Writes the whole plan as an object under `key`. */
+void plan_write(const Plan *plan, JsonWriter *writer, const char *key);
+
+/* The same with every key of one number or name, also those that say nothing for this plan: what tells it from others
+ * that a search may make of it. */
+void plan_write_all(const Plan *plan, JsonWriter *writer, const char *key);
+
+#endif
