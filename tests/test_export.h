@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "export/export.h"
+#include "plan/plan.h"
 
 /* Plans do not come from files here, and frameworks change: its own one. */
 static const Framework framework = {

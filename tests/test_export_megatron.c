@@ -93,6 +93,10 @@ START_TEST(megatron_sharding)
   has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
   has(&c, "megatron", "# - overlap: gradients: false: ");
   has_not(&c, "megatron", "MAX_CONNECTIONS=1");
+  c.plan.zero = 3;
+  c.plan.overlap.parameters = FALSE; /* what is always so is written so */
+  has(&c, "megatron", "  --overlap-grad-reduce --overlap-param-gather\n");
+  has(&c, "bridge", "  overlap_grad_reduce: true\n  overlap_param_gather: true\n");
   case_clear(&c);
 }
 END_TEST

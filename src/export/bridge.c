@@ -23,55 +23,57 @@ static const char *const sharding_names[] = {NULL, NULL, "optim_grads", "optim_g
 
 static void put_pipeline(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
+  const Layout *l = &e->layout;
+  const ScheduleShape *shape = &l->pipeline.shape;
   const ScheduleName *schedule = export_schedule(e, schedule_names);
+  gboolean overlaps = l->pipeline.overlaps_sends;
 
-  g_string_append_printf(text, "model:\n  tensor_model_parallel_size: %d\n  pipeline_model_parallel_size: %d\n", p->tp,
-                         p->pp);
+  g_string_append_printf(text, "model:\n  tensor_model_parallel_size: %d\n  pipeline_model_parallel_size: %d\n",
+                         l->passes.tp, shape->ranks);
   if (schedule->chunks)
-    g_string_append_printf(text, "  virtual_pipeline_model_parallel_size: %d\n", p->vpp);
+    g_string_append_printf(text, "  virtual_pipeline_model_parallel_size: %d\n", shape->chunks);
   else
     g_string_append(text, "  virtual_pipeline_model_parallel_size: null\n");
-  if (schedule->chunks && p->pp > 2)
-    g_string_append_printf(text, "  overlap_p2p_comm: %s\n", export_truth(p->overlap.pipeline));
-  else if (p->pp > 1 && p->overlap.pipeline != schedule->chunks)
-    export_note(e, "overlap: pipeline: %s: Megatron overlaps it where it interleaves",
-                export_truth(p->overlap.pipeline));
-  if (p->micro_group)
-    g_string_append_printf(text, "  microbatch_group_size_per_vp_stage: %d\n", p->micro_group);
-  if (p->split.stages) {
-    g_autofree char *layout = export_layout(p, e->model->mtp);
-    g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", layout);
+  if (schedule->chunks && shape->ranks > 2)
+    g_string_append_printf(text, "  overlap_p2p_comm: %s\n", export_truth(overlaps));
+  else if (l->overlaps_open & OVERLAP_PIPELINE && overlaps != schedule->chunks)
+    export_note(e, "overlap: pipeline: %s: Megatron overlaps it where it interleaves", export_truth(overlaps));
+  if (shape->group)
+    g_string_append_printf(text, "  microbatch_group_size_per_vp_stage: %d\n", shape->group);
+  if (l->pipeline.cut.split.stages) {
+    g_autofree char *stages = export_stages(e);
+    g_string_append_printf(text, "  pipeline_model_parallel_layout: \"%s\"\n", stages);
   }
 }
 
 static void put_experts(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
+  const Layout *l = &e->layout;
+  const PassLayout *p = &l->passes;
 
   g_string_append_printf(text, "  expert_model_parallel_size: %d\n", p->ep);
-  if (plan_experts_apart(p))
-    g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n",
-                           plan_expert_tensor(p), export_dispatcher(p));
+  if (p->experts_apart)
+    g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n", p->etp,
+                           export_dispatcher(e));
   if (p->dispatch == DISPATCH_HYBRID)
     g_string_append(text, "  moe_flex_dispatcher_backend: hybridep\n");
-  if (p->overlap.experts)
+  if (p->overlap_experts)
     g_string_append(text, "  moe_shared_expert_overlap: true\n");
   if (p->graph)
     g_string_append_printf(text, "  cuda_graph_impl: %s\n", p->graph == GRAPH_FULL ? "local" : "transformer_engine");
-  if (p->overlap.exchange)
+  if (p->overlap_exchange)
     export_note(e, "overlap: exchange: true: set comm_overlap.overlap_moe_expert_parallel_comm beside the model");
-  if (p->expert_capacity > 0)
-    g_string_append_printf(text, "  moe_expert_capacity_factor: %g\n", p->expert_capacity);
-  if (p->expert_drop)
-    g_string_append_printf(text, "  moe_token_drop_policy: %s\n", expert_drop_names[p->expert_drop]);
-  if (p->expert_padded)
+  if (l->expert_capacity > 0)
+    g_string_append_printf(text, "  moe_expert_capacity_factor: %g\n", l->expert_capacity);
+  if (l->expert_drop)
+    g_string_append_printf(text, "  moe_token_drop_policy: %s\n", expert_drop_names[l->expert_drop]);
+  if (l->expert_padded)
     g_string_append(text, "  moe_pad_expert_input_to_capacity: true\n");
 }
 
 static void put_model(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
 
   put_pipeline(e, text);
   g_string_append_printf(text, "  context_parallel_size: %d\n", p->cp);
@@ -85,97 +87,91 @@ static void put_model(Export *e, GString *text)
   g_string_append_printf(text, "  seq_length: %d\n", p->seq);
 }
 
-static void put_optimizer(const Plan *p, GString *text)
+static void put_optimizer(const StateLayout *s, GString *text)
 {
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
                                                      [OPTIMIZER_SGD] = "sgd"};
+  const Optimizer *o = &s->optimizer;
 
-  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
-  if (p->offload.optimizer)
+  g_string_append_printf(text, "optimizer:\n  use_distributed_optimizer: %s\n", export_truth(s->zero > 0));
+  if (s->offload.optimizer)
     g_string_append_printf(text, "  optimizer_cpu_offload: true\n  use_precision_aware_optimizer: true\n"
-                                 "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(p->overlap.offload));
-  if (types[p->optimizer.name] && p->optimizer.name != OPTIMIZER_ADAM)
-    g_string_append_printf(text, "  optimizer: %s\n", types[p->optimizer.name]);
-  if (p->optimizer.name == OPTIMIZER_SGD)
-    g_string_append_printf(text, "  sgd_momentum: %g\n", p->optimizer.momentum);
+                                 "  overlap_cpu_optimizer_d2h_h2d: %s\n", export_truth(s->stores_gradients));
+  if (types[o->name] && o->name != OPTIMIZER_ADAM)
+    g_string_append_printf(text, "  optimizer: %s\n", types[o->name]);
+  if (o->name == OPTIMIZER_SGD)
+    g_string_append_printf(text, "  sgd_momentum: %g\n", o->momentum);
 }
 
 static void put_data(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
-  const Mesh mesh = mesh_of(p);
-  gboolean gradients = plan_has_replicas(p) && (p->overlap.gradients || p->zero >= 2);
-  gboolean parameters = gradients && (p->zero == 3 || (p->zero > 0 && p->overlap.parameters));
+  const StateLayout *s = &e->layout.states[0];
+  gboolean inner = e->layout.mesh.inner, fsdp = megatron_fsdp(e);
+  gboolean gradients = e->layout.has_replicas && (s->overlap_gradients || fsdp);
+  gboolean parameters = gradients && (s->gathers_ahead || s->zero == 3);
 
-  g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(p->zero > 0));
-  if (plan_shards(p) < plan_replicas(p))
-    g_string_append_printf(text, "  num_distributed_optimizer_instances: %d\n", plan_replicas(p) / plan_shards(p));
+  g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(s->zero > 0));
+  if (s->copies > 1)
+    g_string_append_printf(text, "  num_distributed_optimizer_instances: %d\n", s->copies);
   g_string_append_printf(text, "  overlap_grad_reduce: %s\n  overlap_param_gather: %s\n", export_truth(gradients),
                          export_truth(parameters));
-  if (p->sharding.bucket > 0)
-    g_string_append_printf(text, "  bucket_size: %.0f\n", p->sharding.bucket);
-  if (p->zero >= 2)
+  if (s->sharding.bucket > 0)
+    g_string_append_printf(text, "  bucket_size: %.0f\n", s->sharding.bucket);
+  if (fsdp)
     g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
                                  "  data_parallel_sharding_strategy: %s\n",
-                           sharding_names[p->zero]);
-  put_optimizer(p, text);
-  if (p->zero >= 2 || mesh.inner)
+                           sharding_names[s->zero]);
+  put_optimizer(s, text);
+  if (fsdp || inner)
     g_string_append(text, "dist:\n");
-  if (mesh.inner)
+  if (inner)
     g_string_append(text, "  use_tp_pp_dp_mapping: true\n");
-  if (p->zero >= 2)
+  if (fsdp)
     g_string_append(text, "  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
 }
 
 /* The rest is Megatron-LM's, as its overrides are. */
-static void lose_unsaid(Export *e)
+static void lose_untold(Export *e)
 {
-  const Plan *p = e->plan;
-  Plan said = export_plainest(e);
+  gboolean muon = e->layout.states[0].optimizer.name == OPTIMIZER_MUON;
+  const ToldKey told[] = {
+    { "fp8_recipe" }, { "overlap" }, { "cuda_graph" }, { "moe_token_dispatcher_type" },
+    { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
+    { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
+    { "zero_optimization: reduce_bucket_size" }, { "optimizer", muon ? optimizer_names[OPTIMIZER_ADAM] : NULL },
+    { "muon_num_ns_steps", muon ? "" : NULL }, { "muon_tp_mode", muon ? "" : NULL }, TOLD_ALWAYS,
+  };
 
-  said.products = p->products;
-  said.fp8_recipe = p->fp8_recipe;
-  said.overlap = p->overlap;
-  said.graph = p->graph;
-  said.dispatch = p->dispatch;
-  said.expert_capacity = p->expert_capacity;
-  said.expert_drop = p->expert_drop;
-  said.expert_padded = p->expert_padded;
-  said.micro_group = p->micro_group;
-  said.pipeline_inner = p->pipeline_inner;
-  said.partition_activations = p->partition_activations;
-  said.sharding.bucket = p->sharding.bucket;
-  if (p->optimizer.name == OPTIMIZER_MUON)
-    said.optimizer = optimizer_default();
-  export_lose_unsaid(e, &said);
+  export_lose_untold(e, told);
   export_say_overlaps(e, OVERLAP_GRADIENTS | OVERLAP_PARAMETERS | OVERLAP_PIPELINE | OVERLAP_OFFLOAD);
 }
 
 static void put_precision(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
-  Fp8Recipe recipe = plan_narrow(p) ? plan_recipe(p) : FP8_NONE;
+  const Formats *f = &e->layout.passes.formats;
+  const Framework *framework = e->layout.passes.framework;
+  Fp8Recipe recipe = f->recipe;
 
-  if (recipe && p->framework->fp8_primary != narrow_names[recipe].gathers)
-    export_note(e, "framework: %s: the recipe gathers weights in %s bits", p->framework->name,
+  if (recipe && framework->fp8_primary != narrow_names[recipe].gathers)
+    export_note(e, "framework: %s: the recipe gathers weights in %s bits", framework->name,
                 !narrow_names[recipe].gathers ? "16" : recipe == FP8_NVFP4 ? "4" : "8");
-  if (recipe && (recipe == FP8_CURRENT || recipe == FP8_TENSORWISE))
+  if (recipe == FP8_CURRENT || recipe == FP8_TENSORWISE)
     export_note(e, "precision: fp8: the recipe keeps the first and the last block in bf16");
-  if (recipe || precision_names[p->precision])
+  if (recipe || precision_names[f->precision])
     g_string_append_printf(text, "mixed_precision: %s\n",
-                           recipe ? narrow_names[recipe].name : precision_names[p->precision]);
+                           recipe ? narrow_names[recipe].name : precision_names[f->precision]);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
 
   (void)error;
   export_note(e, "The model itself is the recipe's; train_iters is a placeholder.");
-  lose_unsaid(e);
+  lose_untold(e);
   put_model(e, text);
   g_string_append_printf(text, "train:\n  micro_batch_size: %d\n  global_batch_size: %d\n  train_iters: %d\n",
-                         p->micro_batch, p->global_batch, EXPORT_STEPS);
+                         p->micro_batch, e->layout.global_batch, EXPORT_STEPS);
   put_data(e, text);
   put_precision(e, text);
   g_string_append_printf(text, "dataset:\n  seq_length: %d\n", p->seq);

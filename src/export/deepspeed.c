@@ -9,56 +9,47 @@ static const char *const precision_names[DTYPE_COUNT] = {
   [DTYPE_FP32] = "fp32", [DTYPE_FP16] = "fp16", [DTYPE_BF16] = "bf16",
 };
 
-static const char *format_of(const Plan *p, int bytes)
+static const char *format_of(const StateLayout *s, double bytes)
 {
-  return precision_names[bytes >= 4 ? DTYPE_FP32 : p->precision];
-}
-
-static const char *accumulation_of(const Plan *p)
-{
-  const Layout layout = layout_of(p);
-  return format_of(p, p->zero > 0 ? layout.states[0].gradient_bytes : 2);
+  return precision_names[bytes >= 4 ? DTYPE_FP32 : s->formats.precision];
 }
 
 /* What the section of the precision cannot say, and runs beside computation whatever a plan says. */
 static void lose_rest(Export *e)
 {
-  const Plan *p = e->plan;
-  const Layout layout = layout_of(p);
-  gboolean accumulates_wide = p->precision != DTYPE_FP32 && layout.states[0].gradient_bytes >= 4;
+  const StateLayout *s = &e->layout.states[0];
+  gboolean accumulates_wide = s->formats.precision != DTYPE_FP32 && s->gradient_bytes >= 4;
 
-  export_say_overlaps(e, OVERLAP_GRADIENTS | (p->pp == 1 ? OVERLAP_TENSOR : 0) |
-                           (p->zero == 3 ? OVERLAP_PARAMETERS : 0));
-  if (p->zero == 0 && accumulates_wide)
+  export_say_overlaps(e, OVERLAP_GRADIENTS | (e->layout.pipeline.shape.ranks == 1 ? OVERLAP_TENSOR : 0) |
+                           (s->zero == 3 ? OVERLAP_PARAMETERS : 0));
+  if (s->zero == 0 && accumulates_wide)
     export_lose(e, "framework: %s: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as %s",
-                p->framework->name, precision_names[p->precision]);
+                s->framework->name, precision_names[s->formats.precision]);
 }
 
 /* With tensor parallelism of its own, DeepSpeed multiplies by all ranks, so the
  * batch is given by the two numbers that do not depend on that. */
-static void put_batch(const Plan *p, JsonWriter *w)
+static void put_batch(const Layout *l, JsonWriter *w)
 {
-  if (p->pp > 1 || p->tp == 1)
-    json_put_int(w, "train_batch_size", p->global_batch);
-  json_put_int(w, "train_micro_batch_size_per_gpu", p->micro_batch);
-  json_put_int(w, "gradient_accumulation_steps", plan_micro_batches(p));
+  if (l->pipeline.shape.ranks > 1 || l->passes.tp == 1)
+    json_put_int(w, "train_batch_size", l->global_batch);
+  json_put_int(w, "train_micro_batch_size_per_gpu", l->passes.micro_batch);
+  json_put_int(w, "gradient_accumulation_steps", l->pipeline.shape.micro);
   json_put_int(w, "steps_per_print", 1);
   json_put_real(w, "gradient_clipping", 1.0);
 }
 
-static void put_formats(const Plan *p, JsonWriter *w)
+static void put_formats(const StateLayout *s, JsonWriter *w)
 {
-  const Layout layout = layout_of(p);
-
-  if (p->precision != DTYPE_FP32) {
-    json_open(w, precision_names[p->precision], '{');
+  if (s->formats.precision != DTYPE_FP32) {
+    json_open(w, precision_names[s->formats.precision], '{');
     json_put_bool(w, "enabled", TRUE);
     json_close(w, '}');
   }
   json_open(w, "data_types", '{');
-  json_put_string(w, "grad_accum_dtype", accumulation_of(p));
+  json_put_string(w, "grad_accum_dtype", format_of(s, s->zero > 0 ? s->gradient_bytes : 2));
   json_close(w, '}');
-  json_put_string(w, "communication_data_type", format_of(p, layout.states[0].reduce_bytes));
+  json_put_string(w, "communication_data_type", format_of(s, s->reduce_bytes));
 }
 
 static const char *const optimizer_types[OPTIMIZER_COUNT] = {
@@ -67,7 +58,7 @@ static const char *const optimizer_types[OPTIMIZER_COUNT] = {
 
 static void put_optimizer(Export *e, JsonWriter *w)
 {
-  const Optimizer *o = &e->plan->optimizer;
+  const Optimizer *o = &e->layout.states[0].optimizer;
   const char *type = export_optimizer(e, optimizer_types);
 
   json_open(w, "optimizer", '{');
@@ -107,60 +98,61 @@ static void put_size(JsonWriter *w, const char *key, double params)
 }
 
 /* Gathers of stage 3, and ZeRO++. */
-static void put_stage3(const Plan *p, JsonWriter *w)
+static void put_stage3(const StateLayout *s, JsonWriter *w)
 {
-  const ShardingOptions *o = &p->sharding;
+  const ShardingOptions *o = &s->sharding;
 
   json_put_int(w, "stage3_prefetch_bucket_size", o->prefetch >= 0 ? (gint64)o->prefetch
-                                                 : p->overlap.parameters ? 50000000 : 0);
+                                                 : s->overlap_parameters ? 50000000 : 0);
   put_size(w, "stage3_max_live_parameters", o->live);
   put_size(w, "stage3_param_persistence_threshold", o->persistence);
-  if (plan_shards(p) < plan_replicas(p))
-    json_put_int(w, "mics_shard_size", plan_shards(p));
+  if (s->copies > 1)
+    json_put_int(w, "mics_shard_size", s->shards);
   put_size(w, "zero_hpz_partition_size", o->secondary);
   if (o->quantized_weights)
     json_put_bool(w, "zero_quantized_weights", TRUE);
   if (o->quantized_gradients)
     json_put_bool(w, "zero_quantized_gradients", TRUE);
-  put_store(w, "offload_param", p->offload.parameters);
+  put_store(w, "offload_param", s->offload.parameters);
 }
 
-static void put_zero(const Plan *p, JsonWriter *w)
+static void put_zero(const Layout *l, JsonWriter *w)
 {
-  const Layout layout = layout_of(p);
-  int stage = p->zero;
+  const StateLayout *s = &l->states[0];
 
   json_open(w, "zero_optimization", '{');
-  json_put_int(w, "stage", stage);
-  if (stage > 0) {
-    json_put_bool(w, "overlap_comm", p->overlap.gradients && p->pp == 1);
+  json_put_int(w, "stage", s->zero);
+  if (s->zero > 0) {
+    json_put_bool(w, "overlap_comm", s->overlap_gradients && l->pipeline.shape.ranks == 1);
     json_put_bool(w, "contiguous_gradients", TRUE);
     json_put_bool(w, "reduce_scatter", TRUE);
-    json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(&layout.states[0]));
-    put_store(w, "offload_optimizer", p->offload.optimizer);
-    put_size(w, "sub_group_size", p->offload.sub_group);
+    json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(s));
+    put_store(w, "offload_optimizer", s->offload.optimizer);
+    put_size(w, "sub_group_size", s->offload.sub_group);
   }
-  if (stage == 3)
-    put_stage3(p, w);
+  if (s->zero == 3)
+    put_stage3(s, w);
   json_close(w, '}');
 }
 
 /* Without a pipeline the model's code makes blocks again, one by one, when the script is told to (launch). */
-static gboolean asks_model(const Plan *p)
+static gboolean asks_model(const Layout *l)
 {
-  return p->recompute == RECOMPUTE_FULL && p->pp == 1;
+  return l->passes.recompute.granularity == RECOMPUTE_FULL && l->pipeline.shape.ranks == 1;
 }
 
 static void put_checkpoints(const Export *e, JsonWriter *w)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
+  Store store = e->layout.states[0].offload.activations;
+  gboolean asks = asks_model(&e->layout);
 
-  if (!p->partition_activations && !p->offload.activations && !asks_model(p))
+  if (!p->partition_activations && !store && !asks)
     return;
   json_open(w, "activation_checkpointing", '{');
   json_put_bool(w, "partition_activations", p->partition_activations);
-  json_put_bool(w, "cpu_checkpointing", p->offload.activations != STORE_DEVICE);
-  if (asks_model(p))
+  json_put_bool(w, "cpu_checkpointing", store != STORE_DEVICE);
+  if (asks)
     json_put_int(w, "number_checkpoints", e->model->blocks);
   json_close(w, '}');
 }
@@ -236,30 +228,34 @@ static void put_sparse(Export *e, JsonWriter *w)
   json_close(w, '}');
 }
 
-static void put_pipeline(const Plan *p, JsonWriter *w)
+static void put_pipeline(const PassLayout *p, JsonWriter *w)
 {
+  const RecomputeLayout *r = &p->recompute;
+
   json_open(w, "pipeline", '{');
-  json_put_int(w, "activation_checkpoint_interval", p->recompute == RECOMPUTE_FULL ? MAX(1, p->scope.layers) : 0);
+  json_put_int(w, "activation_checkpoint_interval", r->granularity == RECOMPUTE_FULL ? MAX(1, r->scope.layers) : 0);
   json_put_bool(w, "pipe_partitioned", p->framework->scatter_gather);
   json_put_bool(w, "grad_partitioned", p->framework->scatter_gather);
   json_close(w, '}');
 }
 
-static void put_tensor(const Plan *p, JsonWriter *w)
+static void put_tensor(const PassLayout *p, JsonWriter *w)
 {
   json_open(w, "tensor_parallel", '{');
   json_put_int(w, "autotp_size", p->tp);
-  if (p->overlap.tensor)
+  if (p->overlap_tensor)
     json_put_bool(w, "tp_overlap_comm", TRUE);
   json_close(w, '}');
 }
 
 /* Ulysses' mesh, and AutoEP. */
-static void put_parallel(const Plan *p, JsonWriter *w)
+static void put_parallel(const Layout *l, JsonWriter *w)
 {
+  const PassLayout *p = &l->passes;
+
   if (p->cp > 1) {
     json_put_int(w, "sequence_parallel_size", p->cp);
-    json_put_int(w, "data_parallel_size", p->dp);
+    json_put_int(w, "data_parallel_size", l->mesh.dense[AXIS_DATA].size);
   }
   if (p->ep > 1) {
     json_open(w, "expert_parallel", '{');
@@ -267,7 +263,7 @@ static void put_parallel(const Plan *p, JsonWriter *w)
     json_put_int(w, "autoep_size", p->ep);
     json_close(w, '}');
   }
-  if (p->pp > 1)
+  if (l->pipeline.shape.ranks > 1)
     put_pipeline(p, w);
   else if (p->tp > 1)
     put_tensor(p, w);
@@ -281,12 +277,12 @@ static gboolean render(Export *e, GString *text, GError **error)
   lose_rest(e);
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
-  put_batch(e->plan, &w);
-  put_formats(e->plan, &w);
+  put_batch(&e->layout, &w);
+  put_formats(&e->layout.states[0], &w);
   put_optimizer(e, &w);
-  put_zero(e->plan, &w);
+  put_zero(&e->layout, &w);
   put_checkpoints(e, &w);
-  put_parallel(e->plan, &w);
+  put_parallel(&e->layout, &w);
   put_sparse(e, &w);
   json_put_bool(&w, "wall_clock_breakdown", FALSE);
   json_close(&w, '}');
@@ -295,19 +291,20 @@ static gboolean render(Export *e, GString *text, GError **error)
 
 static void launch(Export *e, const char *file, GString *line)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
+  int stages = e->layout.pipeline.shape.ranks;
 
   export_words(line, "deepspeed");
   if (e->nodes > 1)
     export_words(line, "--hostfile hostfile --num_nodes %d", e->nodes);
   export_words(line, "--num_gpus %d train.py --deepspeed --deepspeed_config ", e->node_gpus);
   export_shell(line, file);
-  if (p->pp > 1)
-    export_words(line, "--pipe-parallel-size %d --model-parallel-size %d", p->pp, p->tp);
-  if (asks_model(p))
+  if (stages > 1)
+    export_words(line, "--pipe-parallel-size %d --model-parallel-size %d", stages, p->tp);
+  if (asks_model(&e->layout))
     export_words(line, "--gradient-checkpointing");
   export_words(line, "--seq-length %d", p->seq);
-  if (p->decoder_seq)
+  if (p->decoder_seq != p->seq)
     export_words(line, "--decoder-seq-length %d", p->decoder_seq);
 }
 

@@ -1,7 +1,8 @@
-#include "export/nearest.h"
+#include "export/target.h"
 
 #include "base/error.h"
 #include "base/files.h"
+#include "plan/describe.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -77,15 +78,15 @@ void export_note(Export *e, const char *format, ...)
 
 const ScheduleName *export_schedule(Export *e, const ScheduleName *table)
 {
-  const Plan *p = e->plan;
+  const PipelineLayout *p = &e->layout.pipeline;
 
   for (const ScheduleName *row = table; row->ours; row++)
     if (g_str_equal(row->ours, p->schedule->name))
       return row;
-  if (p->vpp > 1)
+  if (p->shape.chunks > 1)
     export_lose(e, "pipeline_schedule: %s with %d chunks a rank: not in %s, written as %s without chunks",
-                p->schedule->name, p->vpp, e->exporter->target, table->ours);
-  else if (p->pp > 1)
+                p->schedule->name, p->shape.chunks, e->exporter->target, table->ours);
+  else if (p->shape.ranks > 1)
     export_lose(e, "pipeline_schedule: %s: not in %s, written as %s", p->schedule->name, e->exporter->target,
                 table->ours);
   return table;
@@ -93,19 +94,22 @@ const ScheduleName *export_schedule(Export *e, const ScheduleName *table)
 
 int export_chunk_blocks(const Export *e, const ScheduleName *row)
 {
-  return e->model->blocks / (e->plan->pp * (row->chunks ? e->plan->vpp : 1));
+  const ScheduleShape *shape = &e->layout.pipeline.shape;
+
+  return e->model->blocks / (shape->ranks * (row->chunks ? shape->chunks : 1));
 }
 
-char *export_layout(const Plan *p, int mtp)
+char *export_stages(const Export *e)
 {
+  const LayerSplit *split = &e->layout.pipeline.cut.split;
   GString *text = g_string_new("E");
 
-  for (int stage = 0; stage < p->split.stages; stage++) {
-    if (p->split.layers[stage] > 0)
-      g_string_append_printf(text, "t*%d", p->split.layers[stage]);
-    for (int i = 0; i < mtp && stage == p->split.stages - 1; i++)
+  for (int stage = 0; stage < split->stages; stage++) {
+    if (split->layers[stage] > 0)
+      g_string_append_printf(text, "t*%d", split->layers[stage]);
+    for (int i = 0; i < e->model->mtp && stage == split->stages - 1; i++)
       g_string_append_c(text, 'm');
-    g_string_append_c(text, stage < p->split.stages - 1 ? '|' : 'L');
+    g_string_append_c(text, stage < split->stages - 1 ? '|' : 'L');
   }
   return g_string_free(text, FALSE);
 }
@@ -122,48 +126,40 @@ const LayerSpec *export_block(const Model *m, gboolean experts)
 
 int export_copies(Export *e)
 {
-  const Plan *p = e->plan;
-  int copies = plan_replicas(p) / plan_shards(p);
+  const StateLayout *s = &e->layout.states[0];
 
-  if (p->dp % copies == 0)
-    return copies;
-  export_lose(e, "shard_group_size: %d: expected a multiple of context_parallel_size %d, left out", p->shard_group,
-              p->cp);
+  if (e->layout.mesh.dense[AXIS_DATA].size % s->copies == 0)
+    return s->copies;
+  export_lose(e, "shard_group_size: %d: expected a multiple of context_parallel_size %d, left out", s->shards,
+              e->layout.passes.cp);
   return 1;
 }
 
-void export_lose_unsaid(Export *e, const Plan *said)
+static void lose_key(gpointer subject, const char *key, const char *before, const char *after, const char *reason)
 {
-  nearest_lose(e, e->plan, said, NULL);
+  Export *e = subject;
+  g_autofree char *instead = after ? g_strdup_printf("written as %s", after) : g_strdup("left out");
+  g_autofree char *missing = g_strdup_printf("not in %s", e->exporter->target);
+
+  export_lose(e, "%s%s%s: %s, %s", key, before ? ": " : "", before ? before : "", reason ? reason : missing, instead);
 }
 
-Plan export_plainest(const Export *e)
+PlanListener export_listener(Export *e)
 {
-  Plan usual = plan_default(e->model, e->plan->framework), p = *e->plan;
+  return (PlanListener) { lose_key, e };
+}
 
-  plan_set_schedule(&usual, p.schedule, p.vpp);
-  p.overlap = usual.overlap;
-  p.strategies.n = 0;
-  p.products = plan_narrow(&p) ? PRODUCTS_PLAIN : p.products;
-  p.fp8_recipe = FP8_NONE;
-  p.attention = usual.attention;
-  p.sharding = usual.sharding;
-  p.dispatch = usual.dispatch;
-  p.expert_capacity = 0;
-  p.expert_drop = DROP_PROBS;
-  p.expert_padded = FALSE;
-  p.graph = GRAPH_NONE;
-  p.optimizer.remainders = FALSE;
-  memset(p.optimizer.formats, 0, sizeof p.optimizer.formats);
-  p.decoder_seq = p.split_rank = p.micro_group = 0;
-  p.pipeline_inner = p.partition_activations = FALSE;
-  return p;
+void export_lose_untold(Export *e, const ToldKey *told)
+{
+  const PlanListener losses = export_listener(e);
+
+  plan_compare_told(e->plan, e->model, told, &losses);
 }
 
 void export_say_overlaps(Export *e, guint written)
 {
   const Overlap usual = framework_overlap(e->own);
-  guint on = overlap_bits(&e->plan->overlap), said = plan_overlaps(e->plan) & (on ^ overlap_bits(&usual)) & ~written;
+  guint on = e->layout.overlaps, said = e->layout.overlaps_open & (on ^ overlap_bits(&usual)) & ~written;
 
   for (int i = 0; i < OVERLAP_BITS; i++)
     if (said >> i & 1)
@@ -216,14 +212,15 @@ void export_words(GString *text, const char *format, ...)
   va_end(args);
 }
 
-const char *export_dispatcher(const Plan *plan)
+const char *export_dispatcher(const Export *e)
 {
-  return expert_dispatch_names[plan->dispatch == DISPATCH_HYBRID ? DISPATCH_FLEX : plan->dispatch];
+  ExpertDispatch dispatch = e->layout.passes.dispatch;
+  return expert_dispatch_names[dispatch == DISPATCH_HYBRID ? DISPATCH_FLEX : dispatch];
 }
 
 const char *export_optimizer(Export *e, const char *const names[OPTIMIZER_COUNT])
 {
-  OptimizerName name = e->plan->optimizer.name;
+  OptimizerName name = e->layout.states[0].optimizer.name;
 
   if (!names[name])
     export_lose(e, "optimizer: %s: not in %s, written as %s", optimizer_names[name], e->exporter->target,
@@ -263,39 +260,57 @@ void export_torchrun(const Export *e, GString *line)
 
 /* ---- the file ---- */
 
+static void set_plan(Export *e, const Plan *plan)
+{
+  e->plan = plan;
+  e->layout = layout_of(plan);
+}
+
+void export_take_plan(Export *e, Plan *plan)
+{
+  set_plan(e, plan);
+  g_free(e->taken);
+  e->taken = plan;
+}
+
+static void export_clear(Export *e)
+{
+  g_free(e->taken);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Export, export_clear)
+
 static Export export_of(const Exporter *exporter, const Model *model, const Cluster *cluster, const Plan *plan)
 {
-  int node_gpus = MIN(cluster->devices_per_node, plan->gpus);
+  Export e = { .exporter = exporter, .model = model, .cluster = cluster };
 
-  g_assert(plan->gpus % node_gpus == 0);
-  return (Export) {
-    .exporter = exporter,
-    .model = model,
-    .cluster = cluster,
-    .plan = plan,
-    .nodes = plan->gpus / node_gpus,
-    .node_gpus = node_gpus,
-  };
+  set_plan(&e, plan);
+  e.node_gpus = MIN(cluster->devices_per_node, e.layout.mesh.ranks);
+  e.nodes = e.layout.mesh.ranks / e.node_gpus;
+  g_assert(e.nodes * e.node_gpus == e.layout.mesh.ranks);
+  return e;
 }
 
 /* Has the export write the nearest plan that its tool runs. */
-static gboolean to_target(Export *e, Plan *nearest, GError **error)
+static gboolean to_target(Export *e, GError **error)
 {
-  *nearest = *e->plan;
-  if (e->exporter->framework && (!e->own || !nearest_plan(e, e->own, nearest, error)))
-    return FALSE;
-  e->plan = nearest;
-  return TRUE;
+  const PlanListener losses = export_listener(e);
+  Plan *nearest = plan_nearest(e->plan, e->model, e->cluster, e->own, &losses, error);
+
+  if (nearest)
+    export_take_plan(e, nearest);
+  else
+    g_prefix_error(error, "%s: ", e->exporter->name);
+  return nearest != NULL;
 }
 
 /* What a prediction takes for granted, and no tool is told. */
 static void note_assumptions(Export *e)
 {
-  if (e->plan->products == PRODUCTS_TF32)
+  if (e->layout.passes.formats.products == PRODUCTS_TF32)
     export_note(e, "precision: tf32: the script sets torch.set_float32_matmul_precision(\"high\")");
-  if (e->plan->expert_load > 1)
+  if (e->layout.expert_load > 1)
     export_note(e, "moe_load_imbalance: %g: what the prediction takes experts' loads to be, no setting",
-                e->plan->expert_load);
+                e->layout.expert_load);
 }
 
 static void put_list(GString *text, const char *title, const GPtrArray *lines)
@@ -324,7 +339,7 @@ static void put_header(GString *text, const Export *e)
 char *export_plan(const Exporter *exporter, const Model *model, const Cluster *cluster, const Plan *plan,
                   GPtrArray *losses, GError **error)
 {
-  if (plan_check(plan, model, cluster, error) != RULE_NONE)
+  if (!plan_is_legal(plan, model, cluster, error))
     return NULL;
   if (cluster->n_types > 0) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: expected a cluster of alike nodes, %s has %d types",
@@ -335,13 +350,12 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
   g_autoptr(GPtrArray) notes = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GString) body = g_string_new(NULL);
   g_autoptr(Framework) own = exporter->framework ? framework_load(exporter->framework, error) : NULL;
-  Plan nearest;
-  Export e = export_of(exporter, model, cluster, plan);
+  g_auto(Export) e = export_of(exporter, model, cluster, plan);
 
   e.own = own;
   e.losses = found;
   e.notes = notes;
-  if (!to_target(&e, &nearest, error))
+  if (exporter->framework && (!own || !to_target(&e, error)))
     return NULL;
   note_assumptions(&e);
   if (!exporter->render(&e, body, error))
@@ -375,13 +389,13 @@ char *launch_line(const Exporter *exporter, const Model *model, const Cluster *c
                   const char *file)
 {
   g_autofree char *usual = g_strdup_printf("%s.%s", exporter->name, exporter->extension);
-  Export e = export_of(exporter, model, cluster, plan);
   g_autoptr(Framework) own = exporter->framework ? framework_load(exporter->framework, NULL) : NULL;
+  g_auto(Export) e = export_of(exporter, model, cluster, plan);
   GString *line = g_string_new(NULL);
-  Plan nearest;
 
   e.own = own;
-  to_target(&e, &nearest, NULL); /* what cannot be told is launched as it stands */
+  if (own)
+    to_target(&e, NULL); /* what cannot be told is launched as it stands */
   exporter->launch(&e, file ? file : usual, line);
   return g_string_free(line, FALSE);
 }

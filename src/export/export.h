@@ -25,7 +25,6 @@
 #define TDP_EXPORT_EXPORT_H
 
 #include "layout/layout.h"
-#include "plan/plan.h"
 
 typedef struct Export Export; /* target.h */
 

@@ -2,7 +2,6 @@
 #include "export/target.h"
 
 #include "op/op.h"
-#include "plan/excludes.h"
 
 static const ScheduleName schedule_names[] = {{"1f1b", "1f1b", FALSE}, {"interleaved", "interleaved", TRUE}, {0}};
 
@@ -43,41 +42,43 @@ static void add(GString *flags, const char *words)
 
 static void add_expert_parallel(Export *e, GString *flags)
 {
-  const Plan *p = e->plan;
+  const Layout *l = &e->layout;
+  const PassLayout *p = &l->passes;
 
   if (p->ep > 1)
     export_words(flags, "--expert-model-parallel-size %d", p->ep);
-  if (plan_expert_tensor(p) != p->tp)
-    export_words(flags, "--expert-tensor-parallel-size %d", plan_expert_tensor(p));
-  if (plan_experts_apart(p))
-    export_words(flags, "--moe-token-dispatcher-type %s", export_dispatcher(p));
+  if (p->etp != p->tp)
+    export_words(flags, "--expert-tensor-parallel-size %d", p->etp);
+  if (p->experts_apart)
+    export_words(flags, "--moe-token-dispatcher-type %s", export_dispatcher(e));
   if (p->dispatch == DISPATCH_HYBRID)
     add(flags, "--moe-flex-dispatcher-backend hybridep");
-  if (p->overlap.experts)
+  if (p->overlap_experts)
     add(flags, "--moe-shared-expert-overlap");
-  if (p->overlap.exchange)
+  if (p->overlap_exchange)
     add(flags, "--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
   if (p->graph)
     add(flags, p->graph == GRAPH_FULL ? "--cuda-graph-impl full_iteration"
                                       : "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router "
                                         "moe_preprocess");
-  if (p->expert_capacity > 0)
-    export_words(flags, "--moe-expert-capacity-factor %g", p->expert_capacity);
-  if (p->expert_drop)
-    export_words(flags, "--moe-token-drop-policy %s", expert_drop_names[p->expert_drop]);
-  if (p->expert_padded)
+  if (l->expert_capacity > 0)
+    export_words(flags, "--moe-expert-capacity-factor %g", l->expert_capacity);
+  if (l->expert_drop)
+    export_words(flags, "--moe-token-drop-policy %s", expert_drop_names[l->expert_drop]);
+  if (l->expert_padded)
     export_words(flags, "--moe-pad-expert-input-to-capacity");
   export_end_line(flags);
 }
 
 static void add_tensor(Export *e, GString *flags)
 {
-  const Plan *p = e->plan;
+  const Layout *l = &e->layout;
+  const PassLayout *p = &l->passes;
 
   export_words(flags, "--tensor-model-parallel-size %d", p->tp);
   if (p->sequence_parallel)
     add(flags, "--sequence-parallel");
-  if (p->tp > 1 && !p->overlap.tensor && p->zero < 2)
+  if (l->overlaps_open & ~l->overlaps & OVERLAP_TENSOR && !megatron_fsdp(e))
     export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
   if (p->cp > 1)
     export_words(flags, "--context-parallel-size %d --cp-comm-type %s", p->cp, context_exchange_names[p->context]);
@@ -87,39 +88,38 @@ static void add_tensor(Export *e, GString *flags)
 
 static void add_pipeline(Export *e, GString *flags)
 {
-  const Plan *p = e->plan;
+  const Layout *l = &e->layout;
+  const ScheduleShape *shape = &l->pipeline.shape;
   const ScheduleName *schedule = export_schedule(e, schedule_names);
-  const Mesh mesh = mesh_of(p);
+  gboolean overlaps = l->overlaps & OVERLAP_PIPELINE;
 
-  export_words(flags, "--pipeline-model-parallel-size %d", p->pp);
-  if (p->split.stages) {
-    g_autofree char *layout = export_layout(p, e->model->mtp);
-    export_words(flags, "--pipeline-model-parallel-layout '%s'", layout);
+  export_words(flags, "--pipeline-model-parallel-size %d", shape->ranks);
+  if (l->pipeline.cut.split.stages) {
+    g_autofree char *stages = export_stages(e);
+    export_words(flags, "--pipeline-model-parallel-layout '%s'", stages);
   } else if (schedule->chunks)
     export_words(flags, "--num-layers-per-virtual-pipeline-stage %d", export_chunk_blocks(e, schedule));
-  if (mesh.inner)
+  if (l->mesh.inner)
     add(flags, "--use-tp-pp-dp-mapping");
-  if (p->micro_group)
-    export_words(flags, "--microbatch-group-size-per-virtual-pipeline-stage %d", p->micro_group);
-  if (schedule->chunks && !p->overlap.pipeline && p->pp > 2)
+  if (shape->group)
+    export_words(flags, "--microbatch-group-size-per-virtual-pipeline-stage %d", shape->group);
+  if (schedule->chunks && !overlaps && shape->ranks > 2)
     add(flags, "--no-overlap-p2p-communication");
-  if (schedule->chunks && !p->overlap.pipeline && p->pp == 2)
+  if (schedule->chunks && !overlaps && shape->ranks == 2)
     export_note(e, "overlap: pipeline: false: Megatron-LM interleaves 2 stages with it only");
-  if (!schedule->chunks && p->overlap.pipeline && p->pp > 1)
+  if (!schedule->chunks && l->overlaps & l->overlaps_open & OVERLAP_PIPELINE)
     export_note(e, "overlap: pipeline: true: Megatron-LM overlaps it only when it interleaves");
   export_end_line(flags);
 }
 
-/* Both are forced where gradients, or parameters too, are sharded. */
 static void add_overlap(Export *e, GString *flags)
 {
-  const Plan *p = e->plan;
-  gboolean gradients = p->overlap.gradients || p->zero >= 2;
-  gboolean parameters = p->zero == 3 || (p->zero > 0 && p->overlap.parameters);
+  const StateLayout *s = &e->layout.states[0];
+  gboolean gradients = s->overlap_gradients || megatron_fsdp(e), parameters = s->gathers_ahead || s->zero == 3;
 
-  if (p->zero >= 2 && !p->overlap.gradients)
+  if (megatron_fsdp(e) && !s->overlap_gradients)
     export_note(e, "overlap: gradients: false: Megatron-FSDP always overlaps them");
-  if (p->zero == 3 && !p->overlap.parameters)
+  if (s->zero == 3 && !s->overlap_parameters)
     export_note(e, "overlap: parameters: false: Megatron-FSDP always overlaps them when they are sharded");
   if (gradients)
     add(flags, "--overlap-grad-reduce");
@@ -131,19 +131,19 @@ static void add_overlap(Export *e, GString *flags)
 
 static void add_gradients(Export *e, GString *flags)
 {
-  const Framework *f = e->plan->framework;
-  const Layout layout = layout_of(e->plan);
-  const StateLayout *states = &layout.states[0];
-  double params = e->plan->sharding.bucket > 0 ? e->plan->sharding.bucket : f->bucket_params;
-  gint64 usual = MAX(40000000, (gint64)1000000 * plan_replicas(e->plan)), bucket = (gint64)params;
+  const StateLayout *s = &e->layout.states[0];
+  const Framework *f = s->framework;
+  DType precision = s->formats.precision;
+  double params = s->sharding.bucket > 0 ? s->sharding.bucket : f->bucket_params;
+  gint64 usual = MAX(40000000, (gint64)1000000 * s->replicas), bucket = (gint64)params;
 
-  if (e->plan->precision == DTYPE_BF16 && states->reduce_bytes == 2)
+  if (precision == DTYPE_BF16 && s->reduce_bytes == 2)
     add(flags, "--grad-reduce-in-bf16");
-  if (e->plan->precision == DTYPE_BF16 && states->reduce_bytes == 2 && states->gradient_bytes == 4)
+  if (precision == DTYPE_BF16 && s->reduce_bytes == 2 && s->gradient_bytes == 4)
     export_note(e, "framework: %s: Megatron-LM accumulates gradients in the 16 bits in which it reduces them", f->name);
-  if (e->plan->precision == DTYPE_FP16 && states->gradient_bytes == 4)
+  if (precision == DTYPE_FP16 && s->gradient_bytes == 4)
     add(flags, "--accumulate-allreduce-grads-in-fp32");
-  if (e->plan->overlap.gradients && e->plan->zero < 2 && bucket != usual)
+  if (s->overlap_gradients && !megatron_fsdp(e) && bucket != usual)
     export_words(flags, "--ddp-bucket-size %" G_GINT64_FORMAT, bucket);
 }
 
@@ -154,21 +154,21 @@ static void add_formats(Export *e, GString *flags)
                                               [STATE_MAIN_GRADS] = "--main-grads-dtype",
                                               [STATE_EXP_AVG] = "--exp-avg-dtype",
                                               [STATE_EXP_AVG_SQ] = "--exp-avg-sq-dtype" };
-  const Plan *p = e->plan;
-  const Optimizer *o = &p->optimizer;
+  const StateLayout *s = &e->layout.states[0];
+  const Optimizer *o = &s->optimizer;
 
-  if (!plan_has(p, e->model, FEATURE_STATE_FORMATS))
+  if (!optimizer_has_formats(o))
     return;
-  if (p->zero == 0)
+  if (s->zero == 0)
     add(flags, "--use-distributed-optimizer"); /* of one rank */
-  if (!p->offload.optimizer)
+  if (!s->offload.optimizer)
     add(flags, "--use-precision-aware-optimizer");
   for (gsize i = 0; i < G_N_ELEMENTS(format_flags); i++)
     if (o->formats[i])
       export_words(flags, "%s %s", format_flags[i], state_format_names[o->formats[i]]);
   if (o->remainders)
     export_note(e, "store_param_remainders: true: Megatron-LM keeps them with this optimizer");
-  else if (p->precision == DTYPE_BF16 && o->formats[STATE_MAIN_PARAMS] <= FORMAT_FP32)
+  else if (s->formats.precision == DTYPE_BF16 && o->formats[STATE_MAIN_PARAMS] <= FORMAT_FP32)
     export_note(e, "store_param_remainders: false: Megatron-LM keeps remainders with this optimizer");
 }
 
@@ -176,34 +176,35 @@ static void add_optimizer(Export *e, GString *flags)
 {
   static const char *const names[OPTIMIZER_COUNT] = { [OPTIMIZER_ADAM] = "adam", [OPTIMIZER_ADAMW] = "adam",
                                                       [OPTIMIZER_SGD] = "sgd", [OPTIMIZER_MUON] = "muon" };
-  const Optimizer *o = &e->plan->optimizer;
+  const StateLayout *s = &e->layout.states[0];
+  const Optimizer *o = &s->optimizer;
   const char *name = export_optimizer(e, names);
 
   if (o->name == OPTIMIZER_SGD)
     export_words(flags, "--optimizer sgd --sgd-momentum %g", o->momentum);
   else if (o->name == OPTIMIZER_MUON)
-    export_words(flags, "--optimizer %s --muon-num-ns-steps %d --muon-tp-mode %s", e->plan->zero ? "dist_muon" : name,
+    export_words(flags, "--optimizer %s --muon-num-ns-steps %d --muon-tp-mode %s", s->zero ? "dist_muon" : name,
                  o->newton_steps, muon_mode_names[o->muon_mode]);
   add_formats(e, flags);
 }
 
 static void add_data(Export *e, GString *flags)
 {
-  const Plan *p = e->plan;
+  const StateLayout *s = &e->layout.states[0];
 
-  if (p->optimizer.name != OPTIMIZER_MUON) /* dist_muon divides whole layers by itself */
-    add(flags, zero_flags[p->zero]);
-  if (p->offload.optimizer)
+  if (s->optimizer.name != OPTIMIZER_MUON) /* dist_muon divides whole layers by itself */
+    add(flags, zero_flags[s->zero]);
+  if (s->offload.optimizer)
     add(flags, "--optimizer-cpu-offload --use-precision-aware-optimizer");
-  if (p->offload.optimizer && p->overlap.offload)
+  if (s->stores_gradients)
     add(flags, "--overlap-cpu-optimizer-d2h-h2d");
-  if (plan_shards(p) < plan_replicas(p))
-    export_words(flags, "--num-distributed-optimizer-instances %d", plan_replicas(p) / plan_shards(p));
-  if (plan_shards(p) < plan_replicas(p) && p->zero >= 2)
+  if (s->copies > 1)
+    export_words(flags, "--num-distributed-optimizer-instances %d", s->copies);
+  if (s->copies > 1 && megatron_fsdp(e))
     add(flags, "--outer-dp-sharding-strategy no_shard");
   add_optimizer(e, flags);
   export_end_line(flags);
-  if (plan_has_replicas(p)) {
+  if (e->layout.has_replicas) {
     add_overlap(e, flags);
     add_gradients(e, flags);
   }
@@ -212,8 +213,8 @@ static void add_data(Export *e, GString *flags)
 
 static void add_kernels(Export *e, GString *flags)
 {
-  const Plan *p = e->plan;
-  gboolean flash = p->attention != ATTENTION_UNFUSED, wide = p->precision == DTYPE_FP32;
+  const PassLayout *p = &e->layout.passes;
+  gboolean flash = p->attention != ATTENTION_UNFUSED, wide = p->formats.precision == DTYPE_FP32;
 
   export_recompute_flags(e, flags);
   if (p->partition_activations)
@@ -245,27 +246,28 @@ static void add_recipe(Export *e, GString *flags)
   static const char *const recipes[FP8_COUNT] = { [FP8_DELAYED] = "delayed", [FP8_CURRENT] = "tensorwise",
                                                   [FP8_TENSORWISE] = "tensorwise", [FP8_BLOCKWISE] = "blockwise",
                                                   [FP8_MXFP8] = "mxfp8" };
-  const Plan *p = e->plan;
+  const Formats *f = &e->layout.passes.formats;
 
-  if (p->products == PRODUCTS_FP8) {
-    export_words(flags, "--fp8-format %s --fp8-recipe %s", plan_recipe(p) >= FP8_BLOCKWISE ? "e4m3" : "hybrid",
-                 recipes[plan_recipe(p)]);
-    add(flags, p->framework->fp8_primary ? "--fp8-param-gather" : NULL);
+  if (f->products == PRODUCTS_FP8) {
+    export_words(flags, "--fp8-format %s --fp8-recipe %s", f->recipe >= FP8_BLOCKWISE ? "e4m3" : "hybrid",
+                 recipes[f->recipe]);
+    add(flags, e->layout.passes.framework->fp8_primary ? "--fp8-param-gather" : NULL);
   }
-  if (p->products == PRODUCTS_FP4)
+  if (f->products == PRODUCTS_FP4)
     add(flags, "--fp4-format e2m1 --fp4-recipe nvfp4");
 }
 
 static void plan_flags(Export *e, GString *flags)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
 
   add_tensor(e, flags);
   add_pipeline(e, flags);
   add_data(e, flags);
   add_kernels(e, flags);
-  export_words(flags, "--micro-batch-size %d --global-batch-size %d", p->micro_batch, p->global_batch);
-  add(flags, precision_flags[p->precision]);
+  export_words(flags, "--micro-batch-size %d --global-batch-size %d", p->micro_batch,
+               e->layout.global_batch);
+  add(flags, precision_flags[p->formats.precision]);
   add_recipe(e, flags);
 }
 
@@ -291,16 +293,16 @@ static void put_array(GString *text, const char *name, const GString *flags)
 }
 
 /* Megatron-FSDP refuses what tensor parallelism asks for. */
-static const char *connections(const Plan *p)
+static const char *connections(const Export *e)
 {
-  return p->zero >= 2 ? "unset CUDA_DEVICE_MAX_CONNECTIONS" : "export CUDA_DEVICE_MAX_CONNECTIONS=1";
+  return megatron_fsdp(e) ? "unset CUDA_DEVICE_MAX_CONNECTIONS" : "export CUDA_DEVICE_MAX_CONNECTIONS=1";
 }
 
 static void put_start(const Export *e, const char *trainer, GString *text)
 {
   g_autofree char *script = g_strconcat(trainer, " \"${MODEL[@]}\" \"${PLAN[@]}\" \"${OTHER[@]}\" \"$@\"", NULL);
 
-  g_string_append_printf(text, "\n%s\n", connections(e->plan));
+  g_string_append_printf(text, "\n%s\n", connections(e));
   if (e->nodes == 1) {
     g_string_append_printf(text, "torchrun --standalone --nproc-per-node %d \\\n  %s\n", e->node_gpus, script);
     return;
@@ -348,7 +350,7 @@ static void launch(Export *e, const char *file, GString *line)
   (void)file;
   plan_flags(e, flags);
   g_string_replace(flags, "\n", " ", 0);
-  if (e->plan->zero < 2)
+  if (!megatron_fsdp(e))
     export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
   export_torchrun(e, line);
   export_words(line, "%s %s", trainer ? trainer->script : "pretrain_gpt.py", flags->str);

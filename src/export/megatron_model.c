@@ -77,7 +77,7 @@ static int window_of(const Model *m, int seq)
 static void add_attention(const Export *e, const Attention *a, GString *flags)
 {
   const Model *m = e->model;
-  int window = window_of(m, e->plan->seq);
+  int window = window_of(m, e->layout.passes.seq);
   g_autofree char *windowed = pattern(m, is_windowed);
 
   if (a->kv_lora_rank) {
@@ -123,7 +123,7 @@ static void add_experts(const Export *e, GString *flags)
   const FeedForward *f = &sparse->ffn;
   export_words(flags, "--num-experts %d --moe-router-topk %d --moe-ffn-hidden-size %d", f->experts,
                f->experts_per_token, f->width);
-  if (e->plan->precision == DTYPE_BF16)
+  if (e->layout.passes.formats.precision == DTYPE_BF16)
     export_words(flags, "--moe-grouped-gemm");
   if (layers)
     export_words(flags, "--moe-layer-freq '%s'", layers);
@@ -207,11 +207,11 @@ const MegatronTrainer *megatron_trainer(const Export *e, GError **error)
                                       TEXT " --tokenizer-type BertWordPieceCase --vocab-extra-ids 100", FALSE, FALSE };
   const Model *m = e->model;
   const MegatronTrainer *trainer = m->encoder_blocks ? &t5 : m->mlm_head ? &bert : &gpt;
-  const char *expected = m->patch                                     ? "a model without patch_size"
-                         : m->sparse                                  ? "a model without sparse_attention"
-                         : !trainer->pipeline && e->plan->pp > 1      ? "pipeline_model_parallel_size 1"
-                         : !trainer->context && e->plan->cp > 1       ? "context_parallel_size 1"
-                                                                      : NULL;
+  const char *expected = m->patch                                                 ? "a model without patch_size"
+                         : m->sparse                                              ? "a model without sparse_attention"
+                         : !trainer->pipeline && e->layout.pipeline.shape.ranks > 1 ? "pipeline_model_parallel_size 1"
+                         : !trainer->context && e->layout.passes.cp > 1           ? "context_parallel_size 1"
+                                                                                  : NULL;
 
   if (expected)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: model %s: expected %s, which is what %s trains",
@@ -223,7 +223,7 @@ const MegatronTrainer *megatron_trainer(const Export *e, GError **error)
 static void add_sizes(const Export *e, const LayerSpec *block, GString *flags)
 {
   const Model *m = e->model;
-  int decoder_seq = plan_stream_seq(e->plan, FALSE), longest = MAX(e->plan->seq, m->position_rows);
+  int seq = e->layout.passes.seq, decoder_seq = e->layout.passes.decoder_seq, longest = MAX(seq, m->position_rows);
 
   if (m->encoder_blocks)
     export_words(flags, "--encoder-num-layers %d --decoder-num-layers %d", m->encoder_blocks,
@@ -232,10 +232,10 @@ static void add_sizes(const Export *e, const LayerSpec *block, GString *flags)
     export_words(flags, "--num-layers %d", m->blocks);
   export_words(flags, "--hidden-size %d --num-attention-heads %d\n", m->hidden, block->attention.heads);
   if (m->encoder_blocks)
-    export_words(flags, "--encoder-seq-length %d --decoder-seq-length %d --max-position-embeddings %d", e->plan->seq,
+    export_words(flags, "--encoder-seq-length %d --decoder-seq-length %d --max-position-embeddings %d", seq,
                  decoder_seq, MAX(longest, decoder_seq));
   else
-    export_words(flags, "--seq-length %d --max-position-embeddings %d", e->plan->seq, longest);
+    export_words(flags, "--seq-length %d --max-position-embeddings %d", seq, longest);
 }
 
 /* What scripts of other models take otherwise than ours mean it. */

@@ -23,7 +23,7 @@ static gboolean trains(const Model *m)
 static void put_family(const Export *e, GString *text)
 {
   g_string_append(text, "model:\n  init_method:\n    std: 0.02\n  model_config:\n");
-  if (e->plan->cp > 1)
+  if (e->layout.passes.cp > 1)
     g_string_append(text, "    is_qwen2_config: true\n    attention_bias: false\n"
                           "    _attn_implementation: llama3_ring_attention\n    ring_attn_heads_k_stride: 1\n");
   else
@@ -40,7 +40,7 @@ static void put_model(const Export *e, GString *text)
                          block->ffn.width, m->blocks);
   g_string_append_printf(text, "    num_attention_heads: %d\n    num_key_value_heads: %d\n", block->attention.heads,
                          block->attention.kv_heads);
-  g_string_append_printf(text, "    max_position_embeddings: %d\n", e->plan->seq);
+  g_string_append_printf(text, "    max_position_embeddings: %d\n", e->layout.passes.seq);
   if (m->rope_theta > 0)
     g_string_append_printf(text, "    rope_theta: %.1f\n", m->rope_theta);
   if (m->norm_epsilon > 0)
@@ -48,45 +48,45 @@ static void put_model(const Export *e, GString *text)
   g_string_append_printf(text, "    vocab_size: %d\n    tie_word_embeddings: %s\n", m->vocab,
                          export_truth(m->tied_embeddings));
   g_string_append_printf(text, "  dtype: %s\n  make_vocab_size_divisible_by: %d\n  ddp_bucket_cap_mb: 25\n",
-                         precision_names[e->plan->precision], e->plan->framework->vocab_multiple);
+                         precision_names[e->layout.passes.formats.precision],
+                         e->layout.passes.framework->vocab_multiple);
 }
 
 static void put_optimizer(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
-  const Layout layout = layout_of(p);
-
+  const StateLayout *s = &e->layout.states[0];
   static const char *const types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = "adamW", [OPTIMIZER_ADAMW] = "adamW",
                                                      [OPTIMIZER_SGD] = "sgd"};
   const char *type = export_optimizer(e, types);
 
-  g_string_append_printf(text, "optimizer:\n  zero_stage: %d\n", p->zero);
+  g_string_append_printf(text, "optimizer:\n  zero_stage: %d\n", s->zero);
   g_string_append(text, "  weight_decay: 0.1\n  clip_grad: 1.0\n");
-  g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(layout.states[0].gradient_bytes >= 4));
+  g_string_append_printf(text, "  accumulate_grad_in_fp32: %s\n", export_truth(s->gradient_bytes >= 4));
   g_string_append_printf(text, "  learning_rate_scheduler:\n    learning_rate: " EXPORT_LR "\n    lr_warmup_steps: 2\n"
                         "    lr_warmup_style: linear\n    lr_decay_style: cosine\n    min_decay_lr: " EXPORT_MIN_LR "\n"
                         "  optimizer_factory:\n    name: %s\n", type);
-  if (p->optimizer.name != OPTIMIZER_SGD)
+  if (s->optimizer.name != OPTIMIZER_SGD)
     g_string_append(text, "    adam_beta1: 0.9\n    adam_beta2: 0.95\n"
                           "    adam_eps: 1.0e-8\n    torch_adam_is_fused: true\n");
 }
 
 static void put_parallelism(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
+  const ScheduleShape *shape = &e->layout.pipeline.shape;
   const ScheduleName *schedule = export_schedule(e, schedule_names);
 
-  g_string_append_printf(text, "parallelism:\n  tp: %d\n  pp: %d\n  dp: %d\n  pp_engine: %s\n", p->tp, p->pp, p->dp,
-                         schedule->theirs);
+  g_string_append_printf(text, "parallelism:\n  tp: %d\n  pp: %d\n  dp: %d\n  pp_engine: %s\n", p->tp, shape->ranks,
+                         e->layout.mesh.dense[AXIS_DATA].size, schedule->theirs);
   g_string_append_printf(text, "  tp_mode: %s\n  tp_linear_async_communication: %s\n",
                          p->sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE",
-                         export_truth(p->sequence_parallel && p->overlap.tensor));
+                         export_truth(p->sequence_parallel && p->overlap_tensor));
   export_say_overlaps(e, p->sequence_parallel ? OVERLAP_TENSOR : 0);
-  g_string_append_printf(text, "  recompute_layer: %s\n", export_truth(p->recompute == RECOMPUTE_FULL));
+  g_string_append_printf(text, "  recompute_layer: %s\n", export_truth(p->recompute.granularity == RECOMPUTE_FULL));
   g_string_append_printf(text, "  expert_parallel_size: %d\n  context_parallel_size: %d\n", p->ep, p->cp);
   g_string_append_printf(text, "tokens:\n  sequence_length: %d\n  train_steps: %d\n  micro_batch_size: %d\n"
                                "  batch_accumulation_per_replica: %d\n",
-                         p->seq, EXPORT_STEPS, p->micro_batch, plan_micro_batches(p));
+                         p->seq, EXPORT_STEPS, p->micro_batch, shape->micro);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)
@@ -115,7 +115,7 @@ static gboolean render(Export *e, GString *text, GError **error)
 
 static void launch(Export *e, const char *file, GString *line)
 {
-  if (e->plan->tp > 1)
+  if (e->layout.passes.tp > 1)
     export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
   export_torchrun(e, line);
   export_words(line, "run_train.py --config-file ");

@@ -4,7 +4,7 @@
 /* Layers of each stage or of a group; stages that differ take the largest number. */
 static int layers_of(Export *e)
 {
-  const RecomputeScope *s = &e->plan->scope;
+  const RecomputeScope *s = &e->layout.passes.recompute.scope;
   int most = 0;
 
   for (int i = 0; i < s->stages.stages; i++)
@@ -26,26 +26,26 @@ static char *modules_of(const RecomputeScope *s, const char *between)
 
 void export_recompute_flags(Export *e, GString *flags)
 {
-  const RecomputeScope *s = &e->plan->scope;
-  g_autofree char *modules = modules_of(s, " ");
+  const RecomputeLayout *r = &e->layout.passes.recompute;
+  g_autofree char *modules = modules_of(&r->scope, " ");
 
-  if (e->plan->recompute == RECOMPUTE_SELECTIVE)
+  if (r->granularity == RECOMPUTE_SELECTIVE)
     export_words(flags, "--recompute-granularity selective --recompute-modules %s", modules);
-  if (e->plan->recompute == RECOMPUTE_FULL)
+  if (r->granularity == RECOMPUTE_FULL)
     export_words(flags, "--recompute-granularity full --recompute-method %s --recompute-num-layers %d",
-                 recompute_method_names[s->method], layers_of(e));
+                 recompute_method_names[r->scope.method], layers_of(e));
 }
 
 void export_recompute_yaml(Export *e, GString *text)
 {
-  const RecomputeScope *s = &e->plan->scope;
-  g_autofree char *modules = modules_of(s, ", ");
+  const RecomputeLayout *r = &e->layout.passes.recompute;
+  g_autofree char *modules = modules_of(&r->scope, ", ");
 
-  if (e->plan->recompute == RECOMPUTE_NONE)
+  if (r->granularity == RECOMPUTE_NONE)
     g_string_append(text, "  recompute_granularity: null\n");
-  if (e->plan->recompute == RECOMPUTE_SELECTIVE)
+  if (r->granularity == RECOMPUTE_SELECTIVE)
     g_string_append_printf(text, "  recompute_granularity: selective\n  recompute_modules: [%s]\n", modules);
-  if (e->plan->recompute == RECOMPUTE_FULL)
+  if (r->granularity == RECOMPUTE_FULL)
     g_string_append_printf(text, "  recompute_granularity: full\n  recompute_method: %s\n  recompute_num_layers: %d\n",
-                           recompute_method_names[s->method], layers_of(e));
+                           recompute_method_names[r->scope.method], layers_of(e));
 }

@@ -3,13 +3,17 @@
 #define TDP_EXPORT_TARGET_H
 
 #include "export/export.h"
+#include "plan/nearest.h"
 
-/* One export: what is written, and what was found that cannot be. */
+/* One export: what is written, and what was found that cannot be. What the plan means, and the values of its keys, are
+ * read from its layout. */
 struct Export {
   const Exporter *exporter;
   const Model *model;
   const Cluster *cluster;
   const Plan *plan;
+  Plan *taken; /* the plan, where it is the export's own */
+  Layout layout;
   const Framework *own; /* what the tool runs; NULL where the exporter says itself what it loses */
   int nodes, node_gpus;
   GPtrArray *losses, *notes; /* NULL while nobody asks */
@@ -42,17 +46,30 @@ int export_chunk_blocks(const Export *e, const ScheduleName *row);
 
 /* The stages as Megatron's layout says them, "Et*8|t*9|t*9|t*8L", with an m for each module that
  * predicts further tokens; newly allocated. */
-char *export_layout(const Plan *plan, int mtp);
+char *export_stages(const Export *e);
 
-/* Loses each key in which the plan differs from `said`, what a file says of it without a framework's own. */
-void export_lose_unsaid(Export *e, const Plan *said);
+/* Has the export write another plan, which it takes. */
+void export_take_plan(Export *e, Plan *plan);
+
+/* Hears of keys as losses. */
+PlanListener export_listener(Export *e);
+
+/* Loses each key that a file does not say: `told` names those that it does. */
+void export_lose_untold(Export *e, const ToldKey *told);
+
+/* At the end of such an array: keys that every target is told, and that end it. */
+#define TOLD_ALWAYS \
+  { "gpus" }, { "global_batch_size" }, { "micro_batch_size" }, { "seq_length" }, { "tensor_model_parallel_size" }, \
+  { "sequence_parallel" }, { "pipeline_model_parallel_size" }, { "virtual_pipeline_model_parallel_size" }, \
+  { "pipeline_schedule" }, { "layer_split" }, { "hetero_device_types" }, { "data_parallel_size" }, \
+  { "context_parallel_size" }, { "cp_comm_type" }, { "expert_model_parallel_size" }, \
+  { "expert_tensor_parallel_size" }, { "moe_load_imbalance" }, { "zero_stage" }, { "shard_group_size" }, \
+  { "recompute_granularity" }, { "recompute_method" }, { "recompute_num_layers" }, { "recompute_modules" }, \
+  { "precision" }, { "optimizer" }, { "sgd_momentum" }, { "optimizer_block_size" }, { "muon_num_ns_steps" }, \
+  { "muon_tp_mode" }, { "offload" }, { "framework" }, { NULL }
 
 /* Megatron Core's name of the way in which tokens reach experts. */
-const char *export_dispatcher(const Plan *plan);
-
-/* The plan with what no target without a framework's file can be told as usual: strategies by layer, narrow products,
- * formats of states, choices of sharding and of experts' tokens, overlaps, recorded graphs. */
-Plan export_plainest(const Export *e);
+const char *export_dispatcher(const Export *e);
 
 /* What runs beside computation otherwise than the tool runs it by itself: a note, or a loss of a format without
  * comments. `written`: bits of those that the file says. */
@@ -91,6 +108,12 @@ static inline const char *export_truth(gboolean value)
 /* What Megatron Core is told to recompute, as flags and as lines of "model:". */
 void export_recompute_flags(Export *e, GString *flags);
 void export_recompute_yaml(Export *e, GString *text);
+
+/* Whether Megatron-FSDP runs the plan: it divides gradients, or parameters too, and always overlaps what it divides. */
+static inline gboolean megatron_fsdp(const Export *e)
+{
+  return e->layout.states[0].zero >= 2;
+}
 
 /* FALSE and an error where a model is no decoder of text with dense attention, which most targets alone train. */
 gboolean export_decoders_only(const Export *e, GError **error);

@@ -5,8 +5,8 @@
 
 static gboolean render(Export *e, GString *text, GError **error)
 {
-  const ScheduleShape shape = plan_shape(e->plan);
-  g_autofree char *table = schedule_table_text(e->plan->schedule, &shape, error);
+  const PipelineLayout *p = &e->layout.pipeline;
+  g_autofree char *table = schedule_table_text(p->schedule, &p->shape, error);
 
   if (table)
     g_string_append(text, table);

@@ -61,17 +61,17 @@ static const struct {
   [FP8_MXFP8] = { "quantize.linear.mx", "mxfp8_cublas" },
 };
 
-static void put_converter(const Plan *p, GString *text)
+static void put_converter(const Formats *f, GString *text)
 {
-  if (p->products == PRODUCTS_FP8)
-    g_string_append_printf(text, "converters = [\"%s\"]\n", recipes[plan_recipe(p)].converter);
+  if (f->products == PRODUCTS_FP8)
+    g_string_append_printf(text, "converters = [\"%s\"]\n", recipes[f->recipe].converter);
 }
 
-static void put_recipe(const Plan *p, GString *text)
+static void put_recipe(const Formats *f, GString *text)
 {
-  if (p->products == PRODUCTS_FP8)
-    g_string_append_printf(text, "\n[%s]\nrecipe_name = \"%s\"\n", recipes[plan_recipe(p)].converter,
-                           recipes[plan_recipe(p)].recipe);
+  if (f->products == PRODUCTS_FP8)
+    g_string_append_printf(text, "\n[%s]\nrecipe_name = \"%s\"\n", recipes[f->recipe].converter,
+                           recipes[f->recipe].recipe);
 }
 
 static void put_model(Export *e, GString *text)
@@ -83,12 +83,12 @@ static void put_model(Export *e, GString *text)
     export_lose(e, "model: %s: not among torchtitan's flavors, written as one to register", m->name);
   else if (flavor < 0)
     export_lose(e, "model: %s: torchtitan has no such blocks, written as a Llama flavor to register", m->name);
-  if (m->tied_embeddings && e->plan->pp > 1)
+  if (m->tied_embeddings && e->layout.pipeline.shape.ranks > 1)
     export_lose(e, "model: tied embeddings: torchtitan cannot tie them across stages, written as it stands");
   g_string_append_printf(text, "[model]\nname = \"%s\"\nflavor = ", flavor < 0 ? "llama3" : flavors[flavor].name);
   export_quoted(text, flavor < 0 ? m->name : flavors[flavor].flavor);
   g_string_append_c(text, '\n');
-  put_converter(e->plan, text);
+  put_converter(&e->layout.passes.formats, text);
   g_string_append_c(text, '\n');
 }
 
@@ -97,14 +97,15 @@ static const char *const optimizer_types[OPTIMIZER_COUNT] = {[OPTIMIZER_ADAM] = 
 /* A pipeline splits its local batch; without one each is an accumulation step. */
 static void put_training(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
+  const ScheduleShape *shape = &e->layout.pipeline.shape;
 
   g_string_append_printf(text, "[training]\nlocal_batch_size = %d\nglobal_batch_size = %d\nseq_len = %d\nsteps = %d\n",
-                         p->pp > 1 ? p->micro_batch * plan_micro_batches(p) : p->micro_batch, p->global_batch, p->seq,
-                         EXPORT_STEPS);
-  if (p->offload.optimizer)
+                         shape->ranks > 1 ? p->micro_batch * shape->micro : p->micro_batch, e->layout.global_batch,
+                         p->seq, EXPORT_STEPS);
+  if (e->layout.states[0].offload.optimizer)
     g_string_append(text, "enable_cpu_offload = true\n");
-  g_string_append_printf(text, "mixed_precision_param = \"%s\"\n\n", precision_names[p->precision]);
+  g_string_append_printf(text, "mixed_precision_param = \"%s\"\n\n", precision_names[p->formats.precision]);
   g_string_append_printf(text, "[optimizer]\nname = \"%s\"\nlr = " EXPORT_LR "\n\n",
                          export_optimizer(e, optimizer_types));
 }
@@ -112,22 +113,22 @@ static void put_training(Export *e, GString *text)
 /* DDP stands alone only; all else is FSDP2, which shards gradients too. */
 static void put_data(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
-  gboolean alone = p->tp == 1 && p->pp == 1 && p->cp == 1;
-  gboolean replicate = p->zero == 0 && alone;
+  const Layout *l = &e->layout;
+  const StateLayout *s = &l->states[0];
+  gboolean replicate = s->zero == 0 && s->replicas == l->mesh.ranks && l->passes.cp == 1;
+  int ranks = l->mesh.dense[AXIS_DATA].size, copies = replicate ? ranks : export_copies(e);
 
-  int copies = replicate ? p->dp : export_copies(e);
   g_string_append_printf(text, "data_parallel_replicate_degree = %d\ndata_parallel_shard_degree = %d\n", copies,
-                         p->dp / copies);
+                         ranks / copies);
   if (!replicate)
     g_string_append_printf(text, "fsdp_reshard_after_forward = \"%s\"\n",
-                           p->zero == 3 && !p->sharding.keeps_gathered ? "always" : "never");
+                           s->zero == 3 && !s->sharding.keeps_gathered ? "always" : "never");
 }
 
 /* A stage of each line: what torchtitan's models call their modules. */
 static void put_stages(const Export *e, GString *text)
 {
-  const LayerSplit *split = &e->plan->split;
+  const LayerSplit *split = &e->layout.pipeline.cut.split;
   int block = 0;
 
   g_string_append(text, "module_fqns_per_model_part = [\n");
@@ -152,32 +153,33 @@ static void put_equal_stages(const Export *e, const ScheduleName *schedule, GStr
 
 static void note_pipeline(Export *e)
 {
-  const Plan *p = e->plan;
+  const StateLayout *s = &e->layout.states[0];
 
-  if (p->zero >= 2)
+  if (s->zero >= 2)
     export_note(e, "no_sync: %s: torchtitan's pipelines reduce gradients with the last micro-batch alone",
-                export_truth(p->sharding.no_sync));
+                export_truth(s->sharding.no_sync));
 }
 
 static void put_pipeline(Export *e, GString *text)
 {
   const ScheduleName *schedule = export_schedule(e, schedule_names);
+  int stages = e->layout.pipeline.shape.ranks;
 
-  g_string_append_printf(text, "pipeline_parallel_degree = %d\n", e->plan->pp);
-  if (e->plan->pp == 1)
+  g_string_append_printf(text, "pipeline_parallel_degree = %d\n", stages);
+  if (stages == 1)
     return;
   note_pipeline(e);
   g_string_append_printf(text, "pipeline_parallel_schedule = \"%s\"\n", schedule->theirs);
-  if (e->plan->split.stages)
+  if (e->layout.pipeline.cut.split.stages)
     put_stages(e, text);
   else
     put_equal_stages(e, schedule, text);
-  g_string_append_printf(text, "pipeline_parallel_microbatch_size = %d\n", e->plan->micro_batch);
+  g_string_append_printf(text, "pipeline_parallel_microbatch_size = %d\n", e->layout.passes.micro_batch);
 }
 
 static void put_parallelism(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
 
   export_say_overlaps(e, 0);
   g_string_append(text, "[parallelism]\n");
@@ -186,21 +188,22 @@ static void put_parallelism(Export *e, GString *text)
   put_pipeline(e, text);
   g_string_append_printf(text, "context_parallel_degree = %d\nexpert_parallel_degree = %d\n", p->cp, p->ep);
   if (p->ep > 1)
-    g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", plan_expert_tensor(p) == p->tp ? p->tp : 1);
+    g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", p->etp == p->tp ? p->tp : 1);
   g_string_append_c(text, '\n');
 }
 
 static void put_kernels(Export *e, GString *text)
 {
-  const Plan *p = e->plan;
+  const PassLayout *p = &e->layout.passes;
+  Recompute recompute = p->recompute.granularity;
 
-  if (p->recompute == RECOMPUTE_SELECTIVE && !p->framework->selective_products)
+  if (recompute == RECOMPUTE_SELECTIVE && !p->framework->selective_products)
     export_lose(e, "recompute_granularity: selective: torchtitan's own kind keeps attention and every other product");
-  g_string_append_printf(text, "[activation_checkpoint]\nmode = \"%s\"\n", recompute_modes[p->recompute]);
-  if (p->recompute == RECOMPUTE_SELECTIVE)
+  g_string_append_printf(text, "[activation_checkpoint]\nmode = \"%s\"\n", recompute_modes[recompute]);
+  if (recompute == RECOMPUTE_SELECTIVE)
     g_string_append(text, "selective_ac_option = \"op\"\n");
   g_string_append_printf(text, "\n[compile]\nenable = %s\n", p->framework->fused_activation ? "true" : "false");
-  put_recipe(p, text);
+  put_recipe(&p->formats, text);
 }
 
 static gboolean render(Export *e, GString *text, GError **error)

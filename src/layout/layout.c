@@ -239,6 +239,7 @@ Layout layout_of(const Plan *p)
   Layout l = {
     .plan = p->strategies.n > 0 ? p : NULL, .mesh = mesh_of(p), .pipeline = pipeline_of(p),
     .has_replicas = plan_has_replicas(p), .global_batch = p->global_batch, .n_runs = p->strategies.n,
+    .overlaps = overlap_bits(&p->overlap), .overlaps_open = plan_overlaps(p),
     .expert_load = p->expert_load, .expert_capacity = p->expert_capacity, .expert_drop = p->expert_drop,
     .expert_padded = p->expert_padded,
   };

@@ -1,6 +1,6 @@
 /*
  * What a checked plan means on its ranks, worked out once: who shares what, what is divided over whom, what moves and
- * when. Floors above read layouts, not a plan's degrees (`tests/layers` lists those that still do); a rule about who
+ * when. Floors above read layouts, not a plan's degrees (`tests/layers` lists those who make plans); a rule about who
  * shares what stands here.
  *
  * A layout has parts, so that types say what may depend on what:
@@ -148,6 +148,7 @@ typedef struct {
   gboolean has_replicas; /* any weights stand on several ranks; ask this, not for a degree */
   gboolean keeps;        /* blocks keep everything, whatever their run says */
   int global_batch;      /* sequences of a step */
+  guint overlaps, overlaps_open; /* OverlapBits: what runs beside computation; for which of them that means something */
   int n_runs;            /* runs of blocks with strategies of their own, in model order; 0 = all layers are alike */
   double expert_load;    /* tokens of the busiest rank's experts over the mean, before capacity; >= 1 */
   double expert_capacity; /* most tokens of an expert over the mean; 0 = none is dropped */

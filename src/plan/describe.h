@@ -1,10 +1,12 @@
 /*
- * A plan's text, for those who name it and do not look into it: what it means is read from its layout (layout/layout.h).
+ * A plan for those who name it and do not look into it: what it means is read from its layout (layout/layout.h).
  */
 #ifndef TDP_PLAN_DESCRIBE_H
 #define TDP_PLAN_DESCRIBE_H
 
 #include "base/json.h"
+#include "hardware/cluster.h"
+#include "model/model.h"
 
 typedef struct Plan Plan; /* plan/plan.h */
 
@@ -17,5 +19,8 @@ void plan_write(const Plan *plan, JsonWriter *writer, const char *key);
 /* The same with every key of one number or name, also those that say nothing for this plan: what tells it from others
  * that a search may make of it. */
 void plan_write_all(const Plan *plan, JsonWriter *writer, const char *key);
+
+/* FALSE with the error of the first rule that the plan breaks, as plan_check() says it. */
+gboolean plan_is_legal(const Plan *plan, const Model *model, const Cluster *cluster, GError **error);
 
 #endif

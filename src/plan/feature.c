@@ -109,12 +109,8 @@ static gboolean muon(const Plan *p, const Model *m)
 
 static gboolean state_formats(const Plan *p, const Model *m)
 {
-  gboolean any = p->optimizer.remainders;
-
   (void)m;
-  for (gsize i = 0; i < G_N_ELEMENTS(states); i++)
-    any |= p->optimizer.formats[states[i]] != FORMAT_USUAL;
-  return any;
+  return optimizer_has_formats(&p->optimizer);
 }
 
 static gboolean narrow_reduction(const Plan *p, const Model *m)

@@ -96,6 +96,12 @@ double optimizer_tensor_bytes(const Optimizer *o, const Tensor *t)
   return 0;
 }
 
+gboolean optimizer_has_formats(const Optimizer *o)
+{
+  return o->remainders || o->formats[STATE_MAIN_PARAMS] || o->formats[STATE_MAIN_GRADS] || o->formats[STATE_EXP_AVG] ||
+         o->formats[STATE_EXP_AVG_SQ];
+}
+
 void optimizer_label(const Optimizer *o, GString *text)
 {
   if (o->name != OPTIMIZER_ADAM)

@@ -76,6 +76,9 @@ typedef struct {
   guint formats;                /* that mean something: bit i is OptimizerState i */
 } OptimizerKind;
 
+/* Whether formats of the states themselves, not of what is summed, are not as usual. */
+gboolean optimizer_has_formats(const Optimizer *optimizer);
+
 /* Adam, and every format as usual. */
 Optimizer optimizer_default(void);
 

@@ -77,12 +77,6 @@ static inline int plan_micro_batches(const Plan *p)
   return p->global_batch / (p->dp * p->micro_batch);
 }
 
-/* Tokens of a sequence in the layers of a stream. */
-static inline int plan_stream_seq(const Plan *p, gboolean encoder)
-{
-  return !encoder && p->decoder_seq ? p->decoder_seq : p->seq;
-}
-
 static inline Fp8Recipe plan_recipe(const Plan *p)
 {
   return p->products == PRODUCTS_FP4 ? FP8_NVFP4 : p->fp8_recipe ? p->fp8_recipe : p->framework->fp8;

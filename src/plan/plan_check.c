@@ -536,6 +536,11 @@ PlanRule plan_check(const Plan *plan, const Model *model, const Cluster *cluster
   return RULE_NONE;
 }
 
+gboolean plan_is_legal(const Plan *plan, const Model *model, const Cluster *cluster, GError **error)
+{
+  return plan_check(plan, model, cluster, error) == RULE_NONE;
+}
+
 PlanRule plan_check_part(const Plan *plan, const Model *model, const Cluster *cluster, PlanPart part)
 {
   Subject s = { plan, model, cluster };

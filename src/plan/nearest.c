@@ -1,0 +1,341 @@
+#include "plan/nearest.h"
+
+#include "base/error.h"
+#include "plan/excludes.h"
+#include "plan/keys.h"
+
+#include <string.h>
+
+/* ---- what changed ---- */
+
+static JsonDoc *doc_of(const Plan *plan)
+{
+  g_autoptr(GString) text = g_string_new(NULL);
+  JsonWriter w;
+
+  json_writer_init(&w, text);
+  plan_write(plan, &w, NULL);
+  return json_parse(text->str, text->len, "plan", NULL);
+}
+
+/* As a line says it: words without quotes. */
+static char *value_text(const cJSON *value)
+{
+  if (cJSON_IsString(value))
+    return g_strdup(value->valuestring);
+  if (cJSON_IsNumber(value))
+    return g_strdup_printf("%.15g", value->valuedouble);
+  char *printed = cJSON_PrintUnformatted(value), *text = g_strdup(printed);
+  cJSON_free(printed);
+  return text;
+}
+
+/* How two plans are compared. */
+typedef struct {
+  const ToldKey *told; /* NULL: by what they say */
+  const char *reason;
+  const PlanListener *to;
+} Comparison;
+
+/* What a reader is told of the key, in its own words; NULL: nothing of its own is said of it. */
+static const ToldKey *find_told(const ToldKey *told, const char *key)
+{
+  while (told && told->key && !g_str_equal(told->key, key))
+    told++;
+  return told && told->key ? told : NULL;
+}
+
+/* Lists of objects are too long for a line. */
+static void tell(const Comparison *c, const char *key, const cJSON *before, const char *after)
+{
+  gboolean shown = before && (!cJSON_IsArray(before) || !cJSON_IsObject(before->child));
+  g_autofree char *old = before ? value_text(before) : NULL;
+
+  if (g_strcmp0(old, after) != 0)
+    c->to->changed(c->to->data, key, shown ? old : NULL, after, c->reason);
+}
+
+static void compare_objects(const Comparison *c, const char *prefix, const cJSON *before, const cJSON *after)
+{
+  const cJSON *item;
+
+  cJSON_ArrayForEach(item, before) {
+    const cJSON *other = cJSON_IsObject(after) ? json_get(after, item->string) : NULL;
+    g_autofree char *path = g_strconcat(prefix, item->string, NULL), *inner = g_strconcat(path, ": ", NULL);
+    g_autofree char *value = other ? value_text(other) : NULL;
+    const ToldKey *told = find_told(c->told, path);
+    if (told && told->instead)
+      tell(c, path, item, *told->instead ? told->instead : NULL);
+    else if (!told && cJSON_IsObject(item) && (c->told || !other || cJSON_IsObject(other)))
+      compare_objects(c, inner, item, other);
+    else if (!told)
+      tell(c, path, item, value);
+  }
+  cJSON_ArrayForEach(item, after) {
+    g_autofree char *path = g_strconcat(prefix, item->string, NULL), *value = value_text(item);
+    if (!json_get(before, item->string))
+      tell(c, path, NULL, value);
+  }
+}
+
+static void compare_plans(const Comparison *c, const Plan *before, const Plan *after)
+{
+  g_autoptr(JsonDoc) old = doc_of(before);
+  g_autoptr(JsonDoc) new = doc_of(after);
+
+  compare_objects(c, "", json_root(old), json_root(new));
+}
+
+void plan_compare(const Plan *before, const Plan *after, const char *reason, const PlanListener *to)
+{
+  compare_plans(&(Comparison) { NULL, reason, to }, before, after);
+}
+
+void plan_compare_told(const Plan *plan, const Model *model, const ToldKey *told, const PlanListener *to)
+{
+  Plan usual = plan_default(model, plan->framework);
+
+  plan_set_schedule(&usual, plan->schedule, plan->vpp);
+  compare_plans(&(Comparison) { told, NULL, to }, plan, &usual);
+}
+
+/* ---- what a rule leaves ---- */
+
+static void whole_sequences(Plan *p)
+{
+  p->dp *= p->cp;
+  p->cp = 1;
+}
+
+Plan *plan_of_whole_sequences(const Plan *plan)
+{
+  Plan *whole = g_memdup2(plan, sizeof *plan);
+
+  whole_sequences(whole);
+  if (whole->global_batch % (whole->dp * whole->micro_batch) != 0)
+    whole->global_batch = whole->dp * whole->micro_batch * MAX(1, plan_micro_batches(whole));
+  return whole;
+}
+
+/* Another exchange; where there is none, sequences stay whole. */
+static void other_exchange(Plan *p, const Framework *own)
+{
+  if (own->context && !(own->context >> p->context & 1)) {
+    p->context = own->context_first;
+    return;
+  }
+  whole_sequences(p);
+}
+
+/* Those that it lacks; where it has all of them, those that hang on how passes recompute. */
+static void without_choices(Plan *p, const Framework *own)
+{
+  const Plan before = *p;
+
+  for (int choice = CHOICE_NONE + 1; choice < CHOICE_COUNT; choice++)
+    if (plan_takes(p, choice) && !(own->choices >> choice & 1))
+      plan_leave(p, choice);
+  if (memcmp(&before, p, sizeof before) == 0) {
+    plan_leave(p, CHOICE_PARTITION);
+    plan_leave(p, CHOICE_OFFLOAD_ACTIVATIONS);
+  }
+}
+
+static void other_precision(Plan *p, const Framework *own)
+{
+  gboolean casts = p->products == PRODUCTS_FP8 && own->fp8 != FP8_NONE;
+
+  p->fp8_recipe = FP8_NONE;
+  p->products = casts ? PRODUCTS_FP8 : PRODUCTS_PLAIN;
+}
+
+static void other_optimizer(Plan *p, const Framework *own)
+{
+  Optimizer *o = &p->optimizer;
+
+  if (!(own->optimizers >> o->name & 1))
+    *o = optimizer_default();
+  for (int state = 0; state < STATE_COUNT; state++)
+    if (!(own->state_formats >> state & 1))
+      o->formats[state] = FORMAT_USUAL;
+  o->remainders &= own->state_formats >> STATE_MAIN_PARAMS & 1;
+}
+
+static void other_experts(Plan *p, const Framework *own)
+{
+  p->overlap.experts &= own->shared_overlap;
+  if (own->capacity == CAPACITY_NONE) {
+    p->expert_capacity = 0;
+    p->expert_drop = DROP_PROBS;
+    p->expert_padded = FALSE;
+  }
+  if (own->experts == EXPERTS_WHOLE)
+    p->ep = 1;
+  if (own->experts != EXPERTS_FOLDED)
+    p->etp = 0;
+  if (!(own->dispatch >> p->dispatch & 1))
+    p->dispatch = own->dispatch_first;
+}
+
+/* Changes what the rule of a framework's turns down; FALSE: it is one of degrees or of models. */
+static gboolean mend_broken(Plan *p, const Framework *own, PlanRule rule)
+{
+  switch (rule) {
+  case RULE_PLACEMENT:
+    p->pipeline_inner = FALSE;
+    break;
+  case RULE_SCHEDULE:
+    p->micro_group = 0;
+    break;
+  case RULE_RECOMPUTE:
+    p->scope = (RecomputeScope) { 0 };
+    break;
+  case RULE_CONTEXT:
+    other_exchange(p, own);
+    break;
+  case RULE_ZERO:
+    plan_lower(p, MIN(p->zero, p->pp > 1 ? MIN(own->zero_max, own->zero_max_pipeline) : own->zero_max));
+    break;
+  case RULE_SHARD_GROUP:
+    p->shard_group = 0;
+    break;
+  case RULE_SHARDING:
+  case RULE_OFFLOAD:
+    without_choices(p, own);
+    break;
+  case RULE_PRECISION:
+    other_precision(p, own);
+    break;
+  case RULE_OPTIMIZER:
+    other_optimizer(p, own);
+    break;
+  case RULE_EXPERTS:
+    other_experts(p, own);
+    break;
+  case RULE_STRATEGIES:
+    p->strategies.n = 0;
+    break;
+  case RULE_LAYERS:
+    p->split.stages = 0;
+    break;
+  default:
+    return FALSE;
+  }
+  return TRUE;
+}
+
+/* ---- one step ---- */
+
+/* Schedules are alike on one stage. */
+static gboolean runs_schedule(const Plan *p, const Framework *own)
+{
+  return p->pp == 1 || framework_runs(own, p->schedule);
+}
+
+/* Another order of the same chunks, or none. */
+static gboolean like_chunks(Plan *p, const Framework *own)
+{
+  static const char *const orders[] = { "interleaved", "interleaved-rounds" };
+  ScheduleShape shape = plan_shape(p);
+
+  for (gsize i = 0; i < G_N_ELEMENTS(orders) && p->vpp > 1; i++) {
+    const Schedule *other = schedule_find(orders[i]);
+    if (!framework_runs(own, other) || !schedule_check(other, &shape, NULL) ||
+        p->schedule->placement != other->placement)
+      continue;
+    p->schedule = other;
+    return TRUE;
+  }
+  return FALSE;
+}
+
+static void other_schedule(Plan *p, const Framework *own)
+{
+  if (like_chunks(p, own))
+    return;
+  p->schedule = schedule_find("1f1b");
+  p->vpp = 1;
+  p->micro_group = 0;
+  if (p->split.stages != p->pp)
+    p->split.stages = 0;
+  if (p->scope.stages.stages != p->pp)
+    p->scope.stages.stages = 0;
+}
+
+/* A plan on its way to a framework. */
+typedef struct {
+  Plan *plan;
+  const Model *model;
+  const Cluster *cluster;
+  const Framework *own;
+} Way;
+
+static gboolean refuse(const char *why, GError **error)
+{
+  g_set_error_literal(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, why);
+  return FALSE;
+}
+
+/* A rule that nothing mends: of a model's family, or of degrees. */
+static gboolean refuse_rule(const Way *w, PlanRule rule, const char *why, GError **error)
+{
+  g_autofree char *family = g_strdup_printf("model %s: %s", w->model->name, why);
+
+  return refuse(rule == RULE_FAMILY && !g_str_has_prefix(why, "model ") ? family : why, error);
+}
+
+/* Mends the first rule of `own` that the plan breaks; `reason`: what the rule expects, newly allocated. */
+static gboolean mend_rule(const Way *w, char **reason, gboolean *done, GError **error)
+{
+  Plan under = *w->plan;
+  g_autoptr(GError) why = NULL;
+
+  under.framework = w->own;
+  PlanRule rule = plan_check(&under, w->model, w->cluster, &why);
+  *done = rule == RULE_NONE;
+  if (*done)
+    return TRUE;
+  if (!mend_broken(w->plan, w->own, rule))
+    return refuse_rule(w, rule, why->message + strlen("plan: "), error);
+  *reason = g_strdup(strstr(why->message, "expected"));
+  return TRUE;
+}
+
+/* Changes what stands first in the way, or nothing: `done`. */
+static gboolean mend(const Way *w, char **reason, gboolean *done, GError **error)
+{
+  guint64 excluded = plan_excluded(w->plan, w->model, w->own);
+
+  if (!runs_schedule(w->plan, w->own)) {
+    other_schedule(w->plan, w->own);
+    return TRUE;
+  }
+  if (!excluded)
+    return mend_rule(w, reason, done, error);
+  const Exclusion *first = &g_array_index(w->own->excludes, Exclusion, g_bit_nth_lsf(excluded, -1));
+  *reason = g_strdup(first->reason);
+  return plan_drop(w->plan, first->changed) || refuse(first->reason, error);
+}
+
+Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *own,
+                   const PlanListener *listener, GError **error)
+{
+  g_autofree Plan *nearest = g_memdup2(plan, sizeof *plan);
+  const Way way = { nearest, model, cluster, own };
+  gboolean done = FALSE;
+
+  if (plan->products == PRODUCTS_FP8)
+    nearest->fp8_recipe = plan_recipe(plan);
+  for (int step = 0; !done; step++) {
+    Plan before = *nearest;
+    g_autofree char *reason = NULL;
+    if (!mend(&way, &reason, &done, error))
+      return NULL;
+    if (!done && (step == RULE_COUNT + EXCLUSIONS_MAX || memcmp(&before, nearest, sizeof before) == 0)) {
+      refuse(reason ? reason : "no nearer plan that it runs", error);
+      return NULL;
+    }
+    plan_compare(&before, nearest, reason, listener);
+  }
+  return g_steal_pointer(&nearest);
+}

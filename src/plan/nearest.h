@@ -1,0 +1,46 @@
+/*
+ * The nearest plan that a framework runs, and how plans differ, key by key. What a framework runs is in its file: its
+ * rules in plan_check, its schedules, and what it excludes (plan/feature.h); so what changes on the way follows from
+ * that file, and stands nowhere else.
+ */
+#ifndef TDP_PLAN_NEAREST_H
+#define TDP_PLAN_NEAREST_H
+
+#include "hardware/cluster.h"
+#include "model/model.h"
+#include "plan/framework.h"
+
+typedef struct Plan Plan; /* plan/plan.h */
+
+/* Hears of each key of a plan file that changes: `key` with its object before it, "overlap: tensor", and its values in
+ * one line. `before` is NULL where no file said the key, or where its value is a list of objects; `after` is NULL where
+ * it is left out; `reason` is what the framework expects, NULL where nothing says why. */
+typedef struct {
+  void (*changed)(gpointer data, const char *key, const char *before, const char *after, const char *reason);
+  gpointer data;
+} PlanListener;
+
+/* A key of plans, named as above, that a reader of something else than a plan file is told. An object stands for all of
+ * its keys. */
+typedef struct {
+  const char *key;     /* NULL ends an array */
+  const char *instead; /* what it is told, in a file's words; "" = nothing, NULL = what the plan says */
+} ToldKey;
+
+/* A copy of a legal plan, changed until `own` runs it; its framework stays. Free it with g_free(). NULL and
+ * TDP_ERROR_INFEASIBLE where nothing but other degrees or another model would do. */
+Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *own,
+                   const PlanListener *listener, GError **error);
+
+/* A copy whose context-parallel ranks each have sequences of their own, of more of which a step then consists where
+ * they do not divide it. */
+Plan *plan_of_whole_sequences(const Plan *plan);
+
+/* Tells each key in which two plans differ. */
+void plan_compare(const Plan *before, const Plan *after, const char *reason, const PlanListener *listener);
+
+/* Tells each key in which what a reader knows differs from the plan: one that is not told has its default. The first
+ * entry of a key counts. */
+void plan_compare_told(const Plan *plan, const Model *model, const ToldKey *told, const PlanListener *listener);
+
+#endif
