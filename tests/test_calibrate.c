@@ -324,6 +324,7 @@ static void add_run(GString *text, const char *op, Collective collective, int ra
 {
   Cluster cluster = {.devices_per_node = 8, .nodes = 1, .devices = 8, .n_tiers = 1, .network_tier = -1};
   cluster.tiers[0] = (Tier){.devices = 8, .bytes_per_s = 300e9, .port_bytes_per_s = 300e9, .link = truth};
+  ck_assert(library_load(LIBRARY_USUAL, &cluster.library, NULL));
   GroupShape group = group_shape(&cluster, ranks, 1);
   guint32 state = (guint32)ranks;
   g_string_append_printf(text, "# nThread 1 nGpus %d minBytes 1024\n# Collective test starting: %s_perf\n", ranks, op);

@@ -19,6 +19,7 @@ static Cluster plain(int nodes)
   cluster.tiers[0] = (Tier){.devices = 8, .bytes_per_s = 100 * GB, .link = {.efficiency = 1, .p2p_efficiency = 1}};
   cluster.tiers[1] = (Tier){.devices = INT_MAX, .bytes_per_s = 10 * GB,
                             .link = {.kind = LINK_NETWORK, .efficiency = 1, .p2p_efficiency = 1}};
+  ck_assert(library_load(LIBRARY_USUAL, &cluster.library, NULL));
   return cluster;
 }
 
@@ -220,6 +221,29 @@ START_TEST(adding_in_the_switch)
 }
 END_TEST
 
+/* Each constant of the library where it acts: own copies, ports beyond a domain, sends at once, ranks of a switch. */
+START_TEST(another_library)
+{
+  Cluster cluster = plain(4);
+  cluster.library = (CollectiveLibrary){.own_copy_rate = 1, .ports_at_once = 16, .peers_at_once = 2,
+                                        .in_switch_ranks = 4};
+  near(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1e9, 4, 1).seconds, 1.5 / 100 + 0.25 / 100, 1e-9);
+  cluster.tiers[0].link.hop_s = 1;
+  near(cost_of(&cluster, COLLECTIVE_ALL_TO_ALL, 4, 4, 1).seconds, 2 / 2.0, 1e-6);
+  cluster.tiers[0].link.hop_s = 0;
+  cluster.tiers[0].link.in_switch = TRUE;
+  cluster.tiers[0].link.in_switch_efficiency = 2;
+  ck_assert_str_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1e9, 4, 1).algorithm, "in-switch");
+  ck_assert_str_eq(cost_of(&cluster, COLLECTIVE_ALL_REDUCE, 1e9, 2, 1).algorithm, "ring");
+  cluster.tiers[0].devices = 32; /* a domain larger than a node */
+  cluster.devices *= 2;
+  GroupShape all = group_shape(&cluster, cluster.devices, 1);
+  near(tier_rate(&cluster, &all, 1), 16 * 10 * GB, 1e-9);
+  cluster.library.ports_at_once = 4; /* a node has more */
+  near(tier_rate(&cluster, &all, 1), 8 * 10 * GB, 1e-9);
+}
+END_TEST
+
 START_TEST(more_bytes_take_longer)
 {
   GError *error = NULL;
@@ -289,5 +313,5 @@ END_TEST
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
           slowest_tier_rules, mesh_has_links_of_its_members, all_to_all,
           all_to_all_of_short_messages, all_to_all_over_many_nodes, send, tree_over_many_nodes,
-          adding_in_the_switch, runner_up_that_the_library_lacks, more_bytes_take_longer, plateaus,
+          adding_in_the_switch, runner_up_that_the_library_lacks, another_library, more_bytes_take_longer, plateaus,
           dgx_h100_of_many_nodes)

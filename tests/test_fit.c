@@ -177,6 +177,7 @@ START_TEST(link_constants)
                 .p2p_efficiency = 0.75};
   Cluster cluster = {.name = "c", .devices_per_node = 8, .nodes = 1, .devices = 8, .n_tiers = 1};
   cluster.tiers[0] = (Tier){.devices = 8, .bytes_per_s = 300e9, .link = given};
+  ck_assert(library_load(LIBRARY_USUAL, &cluster.library, NULL));
   static const Collective collectives[] = {COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER, COLLECTIVE_ALL_TO_ALL};
   CollectiveRow rows[200];
   int n = 0;

@@ -153,6 +153,13 @@ static void load_link(const char *name)
   ck_assert_str_eq(cluster->tiers[1].link.name, name);
 }
 
+static void load_library(const char *name)
+{
+  CollectiveLibrary library;
+  GError *error = NULL;
+  ck_assert_msg(library_load(name, &library, &error), "%s", error ? error->message : name);
+}
+
 START_TEST(every_file_loads)
 {
   ck_assert_int_ge(each_file("hardware", load_cluster), 27);
@@ -160,6 +167,7 @@ START_TEST(every_file_loads)
   ck_assert_int_ge(each_file("hardware/gpus", load_device), 26);
   ck_assert_int_ge(each_file("hardware/kernels", load_kernels), 2);
   ck_assert_int_ge(each_file("hardware/links", load_link), 16);
+  ck_assert_int_ge(each_file("hardware/libraries", load_library), 1);
 }
 END_TEST
 
@@ -342,6 +350,12 @@ static void write_file(const char *folder, const char *name, const char *text)
   ck_assert(g_file_set_contents(path, text, -1, NULL));
 }
 
+static void remove_folder(const char *folder)
+{
+  g_autofree char *remove = g_strdup_printf("rm -r '%s'", folder);
+  ck_assert_int_eq(system(remove), 0);
+}
+
 START_TEST(paths_are_relative_to_the_file)
 {
   g_autofree char *folder = test_directory();
@@ -357,8 +371,26 @@ START_TEST(paths_are_relative_to_the_file)
   ck_assert_ptr_null(cluster_load(loop, &error));
   ck_assert_msg(strstr(error->message, "does not lead back to itself") != NULL, "%s", error->message);
 
-  g_autofree char *remove = g_strdup_printf("rm -r '%s'", folder);
-  ck_assert_int_eq(system(remove), 0);
+  remove_folder(folder);
+}
+END_TEST
+
+/* The usual library where none is named, keys over it where one is like it; a cluster has that of the one it is like. */
+START_TEST(libraries)
+{
+  g_autofree char *folder = test_directory();
+  write_file(folder, "own.json", "{\"like\": \"dgx\", \"library\": {\"like\": \"nccl\", \"ports_at_once\": 4,"
+                                 " \"own_copy_rate\": 3, \"source\": \"default: x\"}}");
+  write_file(folder, "as.json", "{\"like\": \"./own.json\"}");
+  g_autofree char *path = g_build_filename(folder, "as.json", NULL);
+  g_autoptr(Cluster) usual = load("dgx"), own = load(path);
+  CollectiveLibrary nccl;
+  ck_assert(library_load(LIBRARY_USUAL, &nccl, NULL));
+  ck_assert_mem_eq(&usual->library, &nccl, sizeof nccl);
+  nccl.ports_at_once = 4;
+  nccl.own_copy_rate = 3;
+  ck_assert_mem_eq(&own->library, &nccl, sizeof nccl);
+  remove_folder(folder);
 }
 END_TEST
 
@@ -441,6 +473,11 @@ static const struct {
   {"\"oversubscription\": 4", "\"oversubscription\": 0.5", "oversubscription: 0.5: expected a number from 1 to 1000"},
   {"\"nic_gbit_per_s\": 200", "\"nic_gbit_per_s\": 0", "network.nic_gbit_per_s: 0: expected a number above 0"},
   {"\"nics_per_node\": 4, ", "", "network.nics_per_node: missing"},
+  /* library */
+  {"\"nodes\": 4", "\"nodes\": 4, \"library\": \"ncll\"", "did you mean \"nccl\"?"},
+  {"\"nodes\": 4", "\"nodes\": 4, \"library\": {\"name\": \"x\"}", "library.own_copy_rate: missing"},
+  {"\"nodes\": 4", "\"nodes\": 4, \"library\": {\"like\": \"nccl\", \"peers_at_once\": 0}",
+   "peers_at_once: 0: expected"},
 };
 
 START_TEST(bad_input)
@@ -524,4 +561,4 @@ END_TEST
 
 TEST_MAIN("hardware", every_file_loads, one_file_in_base_units, one_file_link_and_kernels,
           formats_stand_for_each_other, known_clusters, like_overrides, single_device_needs_no_tier,
-          paths_are_relative_to_the_file, bad_input, bad_whole, resize, keep_free)
+          paths_are_relative_to_the_file, libraries, bad_input, bad_whole, resize, keep_free)

@@ -163,7 +163,8 @@ END_TEST
 START_TEST(hardware_files_are_told_apart)
 {
   static const char *const files[] = { "dgx-h100.json", "servers/dgx-h100.json", "gpus/h100-sxm5-80gb.json",
-                                       "kernels/h100.json", "links/nvlink4-switch.json", "links/infiniband-ndr.json" };
+                                       "kernels/h100.json", "links/nvlink4-switch.json", "links/infiniband-ndr.json",
+                                       "libraries/nccl.json" };
   char *data = copy_data();
 
   for (gsize i = 0; i < G_N_ELEMENTS(files); i++) {

@@ -166,7 +166,9 @@ static Cluster *flat_cluster(const Machine *machine, const LinkPoint *point, GEr
     return NULL;
   }
   int node_devices = network ? 1 : MAX(point->node_ranks, machine->devices);
-  Cluster *cluster = g_new0(Cluster, 1);
+  g_autoptr(Cluster) cluster = g_new0(Cluster, 1);
+  if (!library_load(LIBRARY_USUAL, &cluster->library, error))
+    return NULL;
   cluster->name = g_strdup(machine->link.name);
   cluster->devices_per_node = node_devices;
   cluster->nodes = point->nodes;
@@ -177,7 +179,7 @@ static Cluster *flat_cluster(const Machine *machine, const LinkPoint *point, GEr
   *tier = (Tier){.name = g_strdup(machine->link.name), .link = machine->link, .devices = cluster->devices,
                  .bytes_per_s = machine->bytes_per_s, .port_bytes_per_s = machine->bytes_per_s};
   tier->link.name = g_strdup(machine->link.name);
-  return cluster;
+  return g_steal_pointer(&cluster);
 }
 
 /* Ranks that work alone on a node have its NICs to themselves. */

@@ -192,7 +192,7 @@ static void set_memory(const GArray *points, MachineFit *fit)
 gboolean machine_fit(const MachineHead *head, const GArray *points, MachineFit *out, GError **error)
 {
   *out = (MachineFit) { .head = *head };
-  if (!set_rates(points, out, error))
+  if (!library_load(LIBRARY_USUAL, &out->library, error) || !set_rates(points, out, error))
     return FALSE;
   machine_fit_spread(points, out);
   set_matmul(points, out);

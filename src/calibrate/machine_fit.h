@@ -24,6 +24,7 @@ typedef struct {
   Kernels kernels;
   FitResult matmul, attention;
   FitErrors memory;
+  CollectiveLibrary library;
   Link link;               /* of a node's ranks */
   FitErrors link_errors;   /* n is 0 where a node has one rank */
   Link network;

@@ -58,6 +58,7 @@ static Cluster *machine_of(const MachineFit *fit, int at_work)
   c->nodes = nodes;
   c->devices = fit->head.ranks;
   c->network_tier = nodes > 1 ? node > 1 : -1;
+  c->library = fit->library;
   for (int t = node > 1 ? 0 : 1; t <= (nodes > 1); t++) {
     Tier *tier = &c->tiers[c->n_tiers++];
     *tier = (Tier) { .name = g_strdup(t ? "network" : "memory"), .link = t ? fit->network : fit->link,

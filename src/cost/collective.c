@@ -11,12 +11,6 @@ static const CollectiveAlgorithm algorithms[] = {
     {NULL, FALSE, NULL, NULL},
 };
 
-/* Few ranks: NCCL 2.27-2.29 adds in the switch from 5 (H200) or 6 (B200) ranks on. */
-#define IN_SWITCH_RANKS_MIN 5
-
-/* Times the nominal rate of the lowest tier's link. */
-#define OWN_COPY_RATE 2.3
-
 double collective_bus_factor(Collective collective, int ranks)
 {
   switch (collective) {
@@ -57,10 +51,6 @@ int ring_steps(const GroupShape *group, int tier)
   return tier_domains(group, tier - 1) - tier_domains(group, tier);
 }
 
-/* Ranks of one domain whose NICs one group drives at once: NCCL's 16 channels,
- * two a NIC. Only domains larger than a node have more (NVL72). */
-#define NICS_AT_ONCE 8
-
 /* Of a mesh, only links to the other members count. */
 static double mesh_share(const Cluster *cluster, const GroupShape *group, int tier)
 {
@@ -74,9 +64,10 @@ double rank_rate(const Cluster *cluster, const GroupShape *group, int tier)
   return cluster->tiers[tier].bytes_per_s * mesh_share(cluster, group, tier);
 }
 
+/* Only domains larger than a node have more ranks than this (NVL72). */
 int ranks_at_once(const Cluster *cluster, int ranks)
 {
-  return MIN(ranks, MAX(NICS_AT_ONCE, cluster->devices_per_node));
+  return MIN(ranks, MAX(cluster->library.ports_at_once, cluster->devices_per_node));
 }
 
 double tier_rate(const Cluster *cluster, const GroupShape *group, int tier)
@@ -91,14 +82,14 @@ double tier_rate(const Cluster *cluster, const GroupShape *group, int tier)
 double switch_transfer_s(const Cluster *cluster, const GroupShape *group, int tier, double bytes)
 {
   const Link *link = &cluster->tiers[tier].link;
-  if (!link->in_switch || (tier == 0 && group->per_domain[0] < IN_SWITCH_RANKS_MIN))
+  if (!link->in_switch || (tier == 0 && group->per_domain[0] < cluster->library.in_switch_ranks))
     return INFINITY;
   return 2 * bytes / (link->in_switch_efficiency * tier_rate(cluster, group, tier));
 }
 
 double own_copy_s(const Cluster *cluster, double bytes)
 {
-  return bytes / (OWN_COPY_RATE * cluster->tiers[0].bytes_per_s);
+  return bytes / (cluster->library.own_copy_rate * cluster->tiers[0].bytes_per_s);
 }
 
 CollectiveCost collective_cost(const Cluster *cluster, Collective collective, double bytes, const GroupShape *group)

@@ -2,9 +2,6 @@
 
 #include <math.h>
 
-/* Sends to several peers are batched: a further peer costs a part of a hop. */
-#define PEERS_AT_ONCE 8.0
-
 double pairwise_efficiency(const Cluster *cluster, const GroupShape *group, int tier)
 {
   const Link *link = &cluster->tiers[tier].link;
@@ -28,7 +25,7 @@ double pairwise_s(const Cluster *cluster, Collective collective, double bytes, c
     int beyond = group->size - ranks_below(group, t);
     transfer_s = fmax(transfer_s, part * (t ? beyond : peers) /
                                       (pairwise_efficiency(cluster, group, t) * rank_rate(cluster, group, t)));
-    peers_s += (peers - 1) * link->hop_s / PEERS_AT_ONCE;
+    peers_s += (peers - 1) * link->hop_s / cluster->library.peers_at_once;
   }
   const Link *link = &cluster->tiers[top].link;
   double sent = part * (group->size - 1);

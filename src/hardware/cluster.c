@@ -21,6 +21,7 @@ typedef struct {
   Server server;
   int n_fabric;
   FabricLevel fabric[TIER_MAX];
+  CollectiveLibrary library;
   gboolean hierarchical_collectives;
 } ClusterText;
 
@@ -81,6 +82,16 @@ static gboolean read_server(const PartSource *source, Server *server, GError **e
   return part_read(&server_part, source, item, server, error);
 }
 
+/* The usual one where neither this object nor the one below names any. */
+static gboolean read_library(const PartSource *source, CollectiveLibrary *library, GError **error)
+{
+  const cJSON usual = {.type = cJSON_String, .valuestring = (char[]){LIBRARY_USUAL}};
+  const cJSON *item = json_get(source->object, "library");
+  if (!item && library->own_copy_rate > 0)
+    return TRUE;
+  return part_read(&library_part, source, item ? item : &usual, library, error);
+}
+
 static gboolean read_cluster(const PartSource *source, gpointer out, GError **error)
 {
   static const JsonField fields[] = {
@@ -91,11 +102,13 @@ static gboolean read_cluster(const PartSource *source, gpointer out, GError **er
     {"server", JSON_ANY, .required = TRUE},
     {"network", JSON_ANY},
     {"fabric", JSON_ANY},
+    {"library", JSON_ANY},
   };
   ClusterText *text = out;
   const cJSON *fabric = json_get(source->object, "fabric");
   return part_fields(source, fields, G_N_ELEMENTS(fields), text, NULL, error) &&
          read_server(source, &text->server, error) && network_read(source, &text->server.network, error) &&
+         read_library(source, &text->library, error) &&
          (!fabric || read_fabric(source, fabric, text, error));
 }
 
@@ -203,6 +216,7 @@ static Cluster *cluster_build(ClusterText *text)
   cluster->processors = MIN(server->processors ? server->processors : INT_MAX, server->devices_per_node);
   cluster->nodes = text->nodes;
   cluster->devices = text->nodes * server->devices_per_node;
+  cluster->library = text->library;
   cluster->hierarchical_collectives = text->hierarchical_collectives;
   cluster->host_memory_bytes = server->host_memory_bytes;
   cluster->host_memory_bytes_per_s = server->host_memory_bytes_per_s;

@@ -15,7 +15,7 @@
  * slowest: they price what joins nodes of different types.
  *
  * Files: hardware/NAME.json is a cluster: `nodes`, a `server` (a name of
- * hardware/servers/ or an object with the same keys), `network` and `fabric`.
+ * hardware/servers/ or an object with the same keys), `network`, `fabric` and `library`.
  * A server names its GPU (hardware/gpus/) in the same way. hardware/README.md
  * lists every key with its unit. Sources as device.h says.
  */
@@ -68,6 +68,17 @@ typedef struct {
   double port_bytes_per_s;   /* the most one device can send when others are silent */
 } Tier;
 
+/* What the library of collectives does alike on all links: hardware/libraries/NAME.json. */
+typedef struct {
+  double own_copy_rate; /* at which a kernel also copies its rank's own part, over the nominal rate of the lowest tier */
+  int ports_at_once;    /* of a domain that send beyond it for one group, unless a node has more devices */
+  int peers_at_once;    /* sends that start together: one more costs a hop over this */
+  int in_switch_ranks;  /* of a lowest domain, from which on the switch adds */
+} CollectiveLibrary;
+
+/* The library of a cluster that names none. */
+#define LIBRARY_USUAL "nccl"
+
 /* Types of nodes in a cluster at most. */
 #define NODE_TYPES_MAX 4
 
@@ -85,6 +96,7 @@ struct Cluster {
   int n_tiers;               /* 0 only if there is a single device */
   int network_tier;          /* the lowest tier made of NICs, -1: one node only */
   Tier tiers[TIER_MAX];
+  CollectiveLibrary library;
   gboolean hierarchical_collectives; /* the library reduces inside nodes first (NCCL does not) */
   double host_memory_bytes;      /* a node, 0 = not known */
   double host_memory_bytes_per_s;
@@ -100,6 +112,9 @@ struct Cluster {
 /* Reads hardware/links/NAME.json (a bare name or a path). Its name is
  * the caller's to free. */
 gboolean link_load(const char *name, Link *out, GError **error);
+
+/* Reads hardware/libraries/NAME.json likewise. TDP_ERROR_INPUT. */
+gboolean library_load(const char *name, CollectiveLibrary *out, GError **error);
 
 /* Reads a cluster by path or bare name ("-" = stdin). TDP_ERROR_INPUT. */
 Cluster *cluster_load(const char *path, GError **error);

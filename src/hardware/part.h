@@ -30,6 +30,7 @@ typedef struct {
 } PartKind;
 
 extern const PartKind link_part;    /* Link */
+extern const PartKind library_part; /* CollectiveLibrary */
 extern const PartKind kernels_part; /* Kernels */
 extern const PartKind device_part;  /* Device */
 extern const PartKind server_part;  /* Server */
