@@ -180,7 +180,7 @@ START_TEST(attention_between_points)
 {
   Device device = attention_device();
   struct { double seq; int head_dim; double share; } cases[] = {
-    {4096, 128, 0.6}, {1024, 128, 0.4}, {2048, 128, 0.5}, {2048, 64, 0.3}, {2048, 96, 0.4},
+    {4096, 128, 0.6}, {1024, 128, 0.4}, {2048, 128, 0.5}, {2048, 64, 0.3}, {2048, 80, 0.35},
     {512, 128, 0.4},  {65536, 128, 0.6}, {2048, 256, 0.5}, {2048, 32, 0.3},
   };
   for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {

@@ -31,26 +31,31 @@ static double curve_at(const AttentionCurve *curve, double seq)
   return curve->utilization[i - 1] + part * (curve->utilization[i] - curve->utilization[i - 1]);
 }
 
+static gboolean same_kind(const AttentionCurve *a, const AttentionCurve *b)
+{
+  return a->kernel == b->kernel && a->backward == b->backward && a->causal == b->causal && a->narrow == b->narrow;
+}
+
 /* Between the two curves of the kind with the nearest head sizes; 0 if there is none. */
 static double kind_at(const Kernels *kernels, const AttentionCurve *kind, double head_dim, double seq)
 {
-  const AttentionCurve *below = NULL, *above = NULL;
+  const AttentionCurve *nearest[2] = {NULL, NULL}; /* at most as large, at least as large */
+  double gap[2] = {INFINITY, INFINITY};
   for (int i = 0; i < kernels->n_attention; i++) {
     const AttentionCurve *curve = &kernels->attention[i];
-    if (curve->kernel != kind->kernel || curve->backward != kind->backward || curve->causal != kind->causal ||
-        curve->narrow != kind->narrow || curve->n == 0)
-      continue;
-    if (curve->head_dim <= head_dim && (!below || curve->head_dim > below->head_dim))
-      below = curve;
-    if (curve->head_dim >= head_dim && (!above || curve->head_dim < above->head_dim))
-      above = curve;
+    double gaps[2] = {head_dim - curve->head_dim, curve->head_dim - head_dim};
+    for (int side = 0; side < 2; side++)
+      if (same_kind(curve, kind) && curve->n > 0 && gaps[side] >= 0 && gaps[side] < gap[side]) {
+        nearest[side] = curve;
+        gap[side] = gaps[side];
+      }
   }
-  if (!below || !above || below == above) {
-    const AttentionCurve *only = below ? below : above;
+  if (!nearest[0] || !nearest[1] || nearest[0] == nearest[1]) {
+    const AttentionCurve *only = nearest[0] ? nearest[0] : nearest[1];
     return only ? curve_at(only, seq) : 0;
   }
-  double part = (head_dim - below->head_dim) / (above->head_dim - below->head_dim);
-  return (1 - part) * curve_at(below, seq) + part * curve_at(above, seq);
+  double part = gap[0] / (gap[0] + gap[1]);
+  return (1 - part) * curve_at(nearest[0], seq) + part * curve_at(nearest[1], seq);
 }
 
 /* Share of peak: of the kernel asked for, else of another one; of the pass,
