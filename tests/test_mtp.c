@@ -79,6 +79,24 @@ START_TEST(modules_are_on_the_last_stage)
 }
 END_TEST
 
+/* Modules are no blocks of their stage, also where it holds no other: they are never counted, made again or moved. */
+START_TEST(modules_are_no_blocks)
+{
+  Planned f;
+
+  setup(&f, "deepseek-v3-mtp", 8);
+  StageCut cut = { .stages = 3, .split = { 3, { 31, 30, 0 } } };
+  for (int stage = 0, next = 1; stage < 3; stage++) {
+    StageBlocks blocks = stage_blocks(&cut, f.model, stage);
+    ck_assert_int_eq(blocks.first, next);
+    ck_assert_int_eq(blocks.end - blocks.first, cut.split.layers[stage]);
+    next = blocks.end;
+  }
+  ck_assert_int_eq(stage_first_layer(&cut, f.model, 3) - stage_first_layer(&cut, f.model, 2), 3);
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(modules_have_rules)
 {
   Planned f;
@@ -138,5 +156,6 @@ START_TEST(latents_are_gathered)
 }
 END_TEST
 
-TEST_MAIN("mtp", modules_count, modules_work, modules_are_on_the_last_stage, modules_have_rules, latent_attention_keeps,
+TEST_MAIN("mtp", modules_count, modules_work, modules_are_on_the_last_stage, modules_are_no_blocks,
+          modules_have_rules, latent_attention_keeps,
           latents_are_gathered)

@@ -95,8 +95,9 @@ START_TEST(balance_is_exact)
   for (int stage = 0; stage < stages; stage++)
     types[stage] = g_rand_int_range(rand, 0, 2);
   for (int kind = SPLITS_EVEN; kind <= SPLITS_ANY; kind++) {
-    SplitProblem p = { .seconds = seconds, .n_layers = blocks + 2, .stages = stages, .least_at_ends = _i % 2,
-                       .types = _i % 5 ? types : NULL, .fits = _i % 4 ? has_room : NULL, .data = &room };
+    SplitProblem p = { .seconds = seconds, .n_layers = blocks + 2, .blocks = blocks, .stages = stages,
+                       .least_at_ends = _i % 2, .types = _i % 5 ? types : NULL,
+                       .fits = _i % 4 ? has_room : NULL, .data = &room };
     LayerSplit found, split = { .stages = stages };
     Best best = { .slowest = INFINITY, .time = INFINITY };
     try_all(&p, kind, &split, 0, 0, &best);
@@ -124,7 +125,7 @@ END_TEST
 START_TEST(balance_by_hand)
 {
   double seconds[129] = { 0 };
-  SplitProblem p = { .seconds = seconds, .n_layers = 128, .stages = 16 };
+  SplitProblem p = { .seconds = seconds, .n_layers = 128, .blocks = 126, .stages = 16 };
   LayerSplit s;
 
   for (int i = 0; i < 128; i++)

@@ -107,6 +107,38 @@ START_TEST(later_stages_keep_more)
 }
 END_TEST
 
+/* DeepSeek-V3's module is no block of its stage: the last of two equal stages, which has room for one block at most,
+ * makes no more of them again than it holds. */
+START_TEST(modules_are_not_made_again)
+{
+  g_autoptr(Model) model = fixture_known_model("deepseek-v3-14-layers");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h200", 64);
+  Framework *framework = fixture_framework("megatron-core");
+  Plan plan = plan_default(model, framework);
+  double bytes[PART_COUNT];
+
+  plan.gpus = 64;
+  plan.pp = 2;
+  plan.dp = plan.ep = 32;
+  plan.zero = 1;
+  plan.global_batch = 512;
+  plan.recompute = RECOMPUTE_FULL;
+  g_autoptr(Trace) full = simulate_plan(model, cluster, &plan);
+  Plan none = plan;
+  none.recompute = RECOMPUTE_NONE;
+  g_autoptr(Trace) kept = simulate_plan(model, cluster, &none);
+  double least = trace_row_peak(full, 1, bytes), block = (trace_row_peak(kept, 1, bytes) - least) / 7;
+  cluster->device.memory_bytes = MAX(least, trace_row_peak(full, 0, bytes)) + 1.2 * block;
+  g_autoptr(Trace) start = simulate_plan(model, cluster, &plan);
+  g_autoptr(Polished) p = polish_plan(model, cluster, &plan, start, 1);
+  check_polished(model, cluster, &plan, p);
+  ck_assert_int_eq(p->plan.scope.stages.stages, 2);
+  ck_assert_int_lt(p->plan.scope.stages.layers[0], 7);
+  ck_assert_int_le(p->plan.scope.stages.layers[1], 7);
+  framework_free(framework);
+}
+END_TEST
+
 /* A head as wide as several blocks: the last stage gives layers away. */
 START_TEST(a_wide_head_gives_layers_away)
 {
@@ -129,4 +161,5 @@ START_TEST(a_wide_head_gives_layers_away)
 }
 END_TEST
 
-TEST_LOOPS("polish", { drawn_plans_get_no_worse, 6 }, { later_stages_keep_more }, { a_wide_head_gives_layers_away })
+TEST_LOOPS("polish", { drawn_plans_get_no_worse, 6 }, { later_stages_keep_more }, { modules_are_not_made_again },
+           { a_wide_head_gives_layers_away })

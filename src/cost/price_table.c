@@ -93,14 +93,14 @@ static void price_stage(LayerPrice *layers, const Model *model, const RecomputeL
                         const PriceTable *again, const PriceTable *kept)
 {
   int first = stage_first_layer(&r->cut, model, stage), end = stage_first_layer(&r->cut, model, stage + 1);
-  int from = MAX(first, 1), to = MIN(end, 1 + model->blocks), size = MAX(1, r->scope.layers);
-  int counted = recompute_of_stage(&r->scope, stage, to - from);
+  StageBlocks blocks = stage_blocks(&r->cut, model, stage);
+  int size = MAX(1, r->scope.layers), counted = recompute_of_stage(&r->scope, stage, blocks.end - blocks.first);
 
   for (int i = first; i < end; i++)
-    layers[i] = *price_of_layer(i < from + counted ? again : kept, model, type, i);
+    layers[i] = *price_of_layer(i < blocks.first + counted ? again : kept, model, type, i);
   if (r->scope.method == RECOMPUTE_UNIFORM)
-    for (int i = from; i < to; i += size)
-      make_group(layers, i, MIN(size, to - i));
+    for (int i = blocks.first; i < blocks.end; i += size)
+      make_group(layers, i, MIN(size, blocks.end - i));
 }
 
 /* Forward, an activation goes from the division under one layout to that under the other; its gradient goes back. */

@@ -189,6 +189,18 @@ static inline int stage_first_layer(const StageCut *cut, const Model *model, int
   return split_first_layer(&cut->split, cut->stages, cut->split_rank, model, stage);
 }
 
+/* Blocks of a stage, as indices into Model.layers up to `end`; neither the embedding, nor what stands behind the last
+ * block: modules for multi-token prediction and the head. */
+typedef struct {
+  int first, end;
+} StageBlocks;
+
+static inline StageBlocks stage_blocks(const StageCut *cut, const Model *model, int stage)
+{
+  return (StageBlocks) { MAX(1, stage_first_layer(cut, model, stage)),
+                         MIN(1 + model->blocks, stage_first_layer(cut, model, stage + 1)) };
+}
+
 /* Tokens of a sequence in the layers of a stream. */
 static inline int pass_seq(const PassLayout *passes, gboolean encoder)
 {

@@ -87,11 +87,6 @@ static const double *seconds_of(const SplitProblem *p, int stage)
   return p->types ? p->seconds + (gsize)p->types[stage] * (p->n_layers + 1) : p->seconds;
 }
 
-static int blocks_of(const SplitProblem *p)
-{
-  return p->n_layers - 2 - p->behind;
-}
-
 static int least_of(const SplitProblem *p, int stage)
 {
   return stage == 0 || stage == p->stages - 1 ? p->least_at_ends : 1;
@@ -120,14 +115,14 @@ static double find_stage_s(const SplitProblem *p, int stage, int from, int to)
 
 static double stage_s(const SplitProblem *p, int stage, int from, int to)
 {
-  gsize width = blocks_of(p) + 1;
+  gsize width = p->blocks + 1;
   return p->known ? p->known[(stage * width + from) * width + to] : find_stage_s(p, stage, from, to);
 }
 
 /* Times of all stages that may be asked for, for problems that ask often what fits. */
 static double *stage_times(const SplitProblem *p)
 {
-  gsize width = blocks_of(p) + 1;
+  gsize width = p->blocks + 1;
   double *times = g_new(double, p->stages * width * width);
 
   for (int stage = 0; stage < p->stages; stage++)
@@ -176,7 +171,7 @@ static gboolean may_hold(const Table *t, int stage, int from, int to)
 static void find_windows(Table *t)
 {
   const SplitProblem *p = t->problem;
-  int last = p->stages - 1, blocks = blocks_of(p);
+  int last = p->stages - 1, blocks = p->blocks;
 
   for (int stage = 0, to = 0; stage <= last; stage++) {
     int from = to;
@@ -218,7 +213,7 @@ static void fill_cell(Table *t, int stage, int blocks, int width)
 static double run_table(Table *t)
 {
   const SplitProblem *p = t->problem;
-  int width = blocks_of(p) + 1;
+  int width = p->blocks + 1;
   const Window *window = t->windows;
 
   find_windows(t);
@@ -240,16 +235,16 @@ static gboolean blocks_alike(const SplitProblem *p)
 {
   double first = p->seconds[2] - p->seconds[1], slack = 1e-12 * p->seconds[p->n_layers];
 
-  for (int i = 2; i < p->n_layers - 1 - p->behind; i++)
+  for (int i = 2; i <= p->blocks; i++)
     if (fabs(p->seconds[i + 1] - p->seconds[i] - first) > slack)
       return FALSE;
-  return blocks_of(p) > 0;
+  return p->blocks > 0;
 }
 
 /* Blocks that are alike, one after the other to the stage that takes least so far. */
 static gboolean balance_alike(const SplitProblem *p, LayerSplit *out)
 {
-  int last = p->stages - 1, left = blocks_of(p), end = 1 + left;
+  int last = p->stages - 1, left = p->blocks, end = 1 + left;
   double block = (p->seconds[end] - p->seconds[1]) / left;
   double load[SPLIT_STAGES_MAX] = { 0 };
 
@@ -277,7 +272,7 @@ static gboolean balance_alike(const SplitProblem *p, LayerSplit *out)
 static void read_table(const Table *t, LayerSplit *out)
 {
   const SplitProblem *p = t->problem;
-  int width = blocks_of(p) + 1;
+  int width = p->blocks + 1;
 
   for (int stage = p->stages - 1, left = width - 1; stage >= 0; left -= out->layers[stage--])
     out->layers[stage] = t->taken[(gsize)stage * width + left];
@@ -296,8 +291,8 @@ static GArray *limits_between(const SplitProblem *p, double from, double to)
   GArray *limits = g_array_new(FALSE, FALSE, sizeof(double));
 
   for (int stage = 0; stage < p->stages; stage++)
-    for (int first = 0; first <= (stage == 0 ? 0 : blocks_of(p)); first++)
-      for (int end = stage == p->stages - 1 ? blocks_of(p) : first + least_of(p, stage); end <= blocks_of(p); end++) {
+    for (int first = 0; first <= (stage == 0 ? 0 : p->blocks); first++)
+      for (int end = stage == p->stages - 1 ? p->blocks : first + least_of(p, stage); end <= p->blocks; end++) {
         double s = stage_s(p, stage, first, end);
         if (s > to)
           break;
@@ -358,7 +353,7 @@ static gboolean balance_any(const SplitProblem *p, LayerSplit *out)
   if (!p->fits && !p->types && p->repeats == 0 && blocks_alike(p))
     return balance_alike(p, out);
 
-  int width = blocks_of(p) + 1;
+  int width = p->blocks + 1;
   SplitProblem asked = *p;
   g_autofree double *times = p->repeats > 0 && p->fits ? stage_times(p) : NULL;
   g_autofree double *best = g_new(double, (gsize)p->stages * width);
@@ -408,7 +403,7 @@ static void offer(const SplitProblem *p, const LayerSplit *split, Best *best)
 
 static void offer_ends(const SplitProblem *p, Best *best)
 {
-  int between = p->stages - 2, blocks = blocks_of(p);
+  int between = p->stages - 2, blocks = p->blocks;
 
   for (int each = 1; each * between <= blocks && each <= SPLIT_LAYERS_MAX; each++)
     for (int first = 0, ends = blocks - each * between; first <= ends; first++) {
@@ -426,7 +421,7 @@ static void offer_filled(const SplitProblem *p, Best *best)
 {
   for (int ends = 0; ends < 2; ends++) {
     LayerSplit s = { 0 };
-    if (split_fill(blocks_of(p), p->stages, ends, &s))
+    if (split_fill(p->blocks, p->stages, ends, &s))
       offer(p, &s, best);
   }
 }
@@ -435,7 +430,7 @@ static void offer_even(const SplitProblem *p, Best *best)
 {
   LayerSplit s = { 0 };
 
-  if (blocks_of(p) % p->stages == 0 && split_fill(blocks_of(p), p->stages, 0, &s))
+  if (p->blocks % p->stages == 0 && split_fill(p->blocks, p->stages, 0, &s))
     offer(p, &s, best);
 }
 
@@ -444,7 +439,7 @@ gboolean split_balance(const SplitProblem *p, SplitKind kind, LayerSplit *out)
   Best best = { .slowest = INFINITY };
 
   *out = (LayerSplit) { 0 };
-  if (p->stages > SPLIT_STAGES_MAX || needed(p) > blocks_of(p))
+  if (p->stages > SPLIT_STAGES_MAX || needed(p) > p->blocks)
     return FALSE;
   if (kind == SPLITS_ANY || (kind == SPLITS_ENDS && p->stages < 3))
     return balance_any(p, out);

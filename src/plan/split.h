@@ -52,7 +52,7 @@ typedef struct {
   const double *extra_s; /* seconds of each stage beside its layers'; NULL = none */
   double repeats;        /* above 0: least repeats x slowest + sum, of splits of any kind; else least slowest */
   int n_layers;
-  int behind;            /* of them, those between the last block and the head, which stay with it */
+  int blocks;            /* of them, behind the embedding; what stands behind them stays with the head */
   int stages;
   int least_at_ends; /* 0 where a first or last stage may be without layers, else 1 */
   /* Whether a stage may hold these layers; NULL = always. */

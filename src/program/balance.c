@@ -47,7 +47,7 @@ static double *send_seconds(const Model *model, const Layout *l, const Cluster *
 
 static SplitProblem problem_of(const Model *model, const PassLayout *passes, int stages, const double *seconds)
 {
-  return (SplitProblem) { .seconds = seconds, .n_layers = model->n_layers, .behind = 2 * model->mtp,
+  return (SplitProblem) { .seconds = seconds, .n_layers = model->n_layers, .blocks = model->blocks,
                           .stages = stages,
                           .least_at_ends = passes->spread_vocabulary ? 1 : 0 };
 }

@@ -16,9 +16,8 @@ static int blocks_of(const Result *r, int rank)
   int blocks = 0;
 
   for (int chunk = 0; chunk < p->shape.chunks; chunk++) {
-    int stage = schedule_stage(p->schedule, &p->shape, rank, chunk);
-    int first = stage_first_layer(&p->cut, r->model, stage), end = stage_first_layer(&p->cut, r->model, stage + 1);
-    blocks += MIN(end, r->model->n_layers - 1) - MAX(first, 1);
+    StageBlocks held = stage_blocks(&p->cut, r->model, schedule_stage(p->schedule, &p->shape, rank, chunk));
+    blocks += held.end - held.first;
   }
   return blocks;
 }

@@ -288,7 +288,7 @@ static double exposed_s(const Layout *l, const Cluster *site, double params, dou
 typedef struct {
   const Model *model;
   const Cluster *site;
-  int first; /* layer */
+  StageBlocks blocks;
   double held; /* micro-batches in flight */
 } Stage;
 
@@ -315,7 +315,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
   double m = layout.pipeline.shape.micro, lost = layout.passes.framework->fragmentation;
 
   for (int i = 0; i < p->layers; i++) {
-    const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->first + i);
+    const LayerPrice *l = price_of_layer(prices, stage->model, 0, stage->blocks.first + i);
     double passes = l->pass[PASS_FORWARD].seconds + l->pass[PASS_BACKWARD].seconds;
     int at = i * p->strategies + strategy;
     p->pass_s[at] = passes;
@@ -327,7 +327,7 @@ static void fill_strategy(const Stage *stage, const Plan *v, LayerwiseProblem *p
 
 /* Bytes of a stage that no choice of its blocks changes: the ends, libraries, and
  * buckets and scratch as large as any strategy's. */
-static double fixed_bytes(const Stage *stage, const GArray *variants, int end)
+static double fixed_bytes(const Stage *stage, const GArray *variants)
 {
   double most = 0;
 
@@ -335,7 +335,7 @@ static double fixed_bytes(const Stage *stage, const GArray *variants, int end)
     const Layout layout = layout_of(&g_array_index(variants, Plan, s));
     g_autoptr(PriceTable) prices = price_table_new(stage->model, &layout, stage->site);
     double scratch = 0, params = 0;
-    for (int i = stage->first; i < end; i++) {
+    for (int i = stage->blocks.first; i < stage->blocks.end; i++) {
       const LayerPrice *l = price_of_layer(prices, stage->model, 0, i);
       scratch = MAX(scratch, l->transient_bytes + l->recomputed_bytes);
       params += l->params;
@@ -374,21 +374,20 @@ LayerwiseProblem *layerwise_of_stage(const Model *model, const Cluster *cluster,
   const PipelineLayout *pipeline = &layout.pipeline;
   const ScheduleShape *shape = &pipeline->shape;
   int rank = pipeline_rank(pipeline, stage_index, 0);
-  int end = MIN(stage_first_layer(&pipeline->cut, model, stage_index + 1), model->n_layers - 1);
-  Stage stage = { model, mesh_site(&layout.mesh, cluster, rank),
-                  MAX(stage_first_layer(&pipeline->cut, model, stage_index), 1),
+  StageBlocks blocks = stage_blocks(&pipeline->cut, model, stage_index);
+  Stage stage = { model, mesh_site(&layout.mesh, cluster, rank), blocks,
                   (double)schedule_peak(pipeline->schedule, shape, rank) / shape->chunks };
   LayerwiseProblem *p = g_new0(LayerwiseProblem, 1);
   double m = shape->micro;
 
   add_variants(model, cluster, plan, variants);
-  p->layers = end - stage.first;
+  p->layers = blocks.end - blocks.first;
   p->strategies = variants->len;
   p->seconds = g_new(double, p->layers * p->strategies);
   p->bytes = g_new(double, p->layers * p->strategies);
   p->change_s = g_new(double, p->strategies * p->strategies);
   p->pass_s = g_new(double, p->layers * p->strategies);
-  p->fixed_bytes = fixed_bytes(&stage, variants, end) +
+  p->fixed_bytes = fixed_bytes(&stage, variants) +
                    fill_ends(&stage, &layout, stage_index == 0, stage_index == pipeline->cut.stages - 1, p);
   p->room = stage.site->device.memory_bytes / shape->chunks - p->fixed_bytes;
   for (int s = 0; s < p->strategies; s++) {

@@ -27,10 +27,9 @@ static void propose(GArray *proposals, const Plan *plan)
 
 static int stage_layers(const Polish *p, int stage)
 {
-  const StageCut *cut = &p->layout.pipeline.cut;
-  int first = MAX(1, stage_first_layer(cut, p->model, stage));
+  StageBlocks blocks = stage_blocks(&p->layout.pipeline.cut, p->model, stage);
 
-  return MIN(p->model->n_layers - 1, stage_first_layer(cut, p->model, stage + 1)) - first;
+  return blocks.end - blocks.first;
 }
 
 static int rank_of(const Polish *p, int stage)

@@ -11,8 +11,8 @@ static int largest_stage(const Plan *plan, const Model *model)
   int most = 0;
 
   for (int stage = 0; stage < cut->stages; stage++) {
-    int first = MAX(1, stage_first_layer(cut, model, stage));
-    most = MAX(most, MIN(model->n_layers - 1, stage_first_layer(cut, model, stage + 1)) - first);
+    StageBlocks blocks = stage_blocks(cut, model, stage);
+    most = MAX(most, blocks.end - blocks.first);
   }
   return MIN(most, SPLIT_LAYERS_MAX);
 }
