@@ -140,6 +140,7 @@ void instance_fix(Instance *in, GRand *rand)
     f->value[KEY_RECOMPUTE] = RECOMPUTE_FULL;
     f->value[KEY_RECOMPUTE_LAYERS] = 0; /* any count of layers */
   }
+  f->value[KEY_CONTEXT] = in->framework->context ? maybe(rand, 3, one_of(rand, in->framework->context)) : -1;
   f->value[KEY_DISPATCH] = maybe(rand, 3, one_of(rand, in->framework->dispatch));
   in->options.space = g_rand_int_range(rand, 0, 16);
   gboolean persists = in->framework->choices >> CHOICE_PERSISTENCE & 1 && g_rand_boolean(rand);

@@ -221,7 +221,7 @@ static GStrv fixable(void)
 
 static void fix_any(const char *key, Fixed *out)
 {
-  static const char *const values[] = { "1", "2", "full:any", "full", "allgather", "tp-pp-dp", "muon", "gpipe", NULL };
+  static const char *const values[] = { "1", "2", "full:any", "full", "allgather", "tp-pp-dp", "muon", "gpipe", "a2a", NULL };
 
   for (int i = 0; values[i]; i++) {
     g_autofree char *text = g_strdup_printf("%s=%s", key, values[i]);

@@ -15,8 +15,9 @@ static GString *certificate_new(void)
 {
   GString *s = g_string_new(NULL);
 
-  for (int id = KEY_OTHER + 1; id < KEY_COLUMNS_END; id++)
-    g_string_append_printf(s, "%s,", plan_key_of(id)->shorter);
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++)
+    if (plan_key_of(id)->shorter)
+      g_string_append_printf(s, "%s,", plan_key_of(id)->shorter);
   return g_string_append(s, "plans,memory_margin,settled,value\n");
 }
 
@@ -153,7 +154,7 @@ static void add_overlaps(GString *s, const Plan *p)
 
 static void add_cell(GString *s, const PlanKey *key, const PlanFile *file)
 {
-  static void (*const own[KEY_COLUMNS_END])(GString *, const Plan *) = {
+  static void (*const own[KEY_COUNT])(GString *, const Plan *) = {
     [KEY_ETP] = add_expert_tensor, [KEY_TYPES] = add_types, [KEY_OFFLOAD] = add_offload,
     [KEY_OPTIMIZER] = add_optimizer, [KEY_RECOMPUTE] = add_recompute, [KEY_OVERLAP] = add_overlaps };
 
@@ -161,6 +162,8 @@ static void add_cell(GString *s, const PlanKey *key, const PlanFile *file)
     own[key->id](s, &file->plan);
     return;
   }
+  if (key->matters && !key->matters(&file->plan))
+    return;
   const char *const *names = key->choices ? key->choices : key->field.names;
   gconstpointer slot = G_STRUCT_MEMBER_P(file, key->field.offset);
   if (key->field.type == JSON_STRING || names)
@@ -179,8 +182,10 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
 
   if (!isnan(value))
     g_ascii_dtostr(number, sizeof number, value);
-  for (int id = KEY_OTHER + 1; id < KEY_COLUMNS_END; id++) {
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
     const PlanKey *key = plan_key_of(id);
+    if (!key->shorter)
+      continue;
     if (plans > 1 && (id == KEY_OVERLAP || (how < REJECT_MEMORY && key->part >= PLAN_PASSES)))
       g_string_append(s, "any");
     else

@@ -12,13 +12,13 @@
 
 #include "plan/plan.h"
 
-/* Keys that a search chooses, in the order of a certificate's columns, which end with the overlaps. */
+/* Keys that a search chooses, in the order of a certificate's columns: those with a short name; layers that are made
+ * again stand with the granularity. */
 typedef enum {
   KEY_OTHER, /* no search chooses it */
-  KEY_TP, KEY_PP, KEY_VPP, KEY_SPLIT_RANK, KEY_DP, KEY_CP, KEY_EP, KEY_ETP, KEY_MICRO_BATCH, KEY_SCHEDULE, KEY_ORDER,
-  KEY_TYPES, KEY_ZERO, KEY_SHARD_GROUP, KEY_SECONDARY, KEY_OFFLOAD, KEY_OPTIMIZER, KEY_SEQUENCE_PARALLEL, KEY_RECOMPUTE,
-  KEY_OVERLAP, KEY_COLUMNS_END,
-  KEY_DISPATCH = KEY_COLUMNS_END, KEY_RECOMPUTE_LAYERS,
+  KEY_TP, KEY_PP, KEY_VPP, KEY_SPLIT_RANK, KEY_DP, KEY_CP, KEY_CONTEXT, KEY_EP, KEY_ETP, KEY_DISPATCH, KEY_MICRO_BATCH,
+  KEY_SCHEDULE, KEY_ORDER, KEY_TYPES, KEY_ZERO, KEY_SHARD_GROUP, KEY_SECONDARY, KEY_OFFLOAD, KEY_OPTIMIZER,
+  KEY_SEQUENCE_PARALLEL, KEY_RECOMPUTE, KEY_RECOMPUTE_LAYERS, KEY_OVERLAP,
   KEY_COUNT,
 } PlanKeyId;
 

@@ -509,7 +509,7 @@ static void walk_context(Walk *w, Plan plan)
     for (int context = 0; context < CONTEXT_COUNT; context++) {
       gboolean runs = w->options->base->framework->context >> context & 1;
       plan.context = plan.cp > 1 ? context : (int)w->options->base->context;
-      if (plan.cp > 1 ? runs : context == 0)
+      if (plan.cp > 1 ? runs && !excluded(f, KEY_CONTEXT, context) : context == 0)
         walk_experts(w, plan);
     }
   }
