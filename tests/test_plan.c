@@ -1,5 +1,8 @@
+#include <glib/gstdio.h>
+
 #include "base/json.h"
 #include "main.h"
+#include "plan/keys.h"
 #include "planned.h"
 
 static void setup(Planned *f, int devices)
@@ -257,6 +260,31 @@ START_TEST(unknown_framework)
 }
 END_TEST
 
+/* Choices go by either name, and not by both. */
+START_TEST(choices_have_an_older_name)
+{
+  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "f.json", NULL);
+  static const char *const texts[] = { "\"choices\": [\"partition_activations\"]",
+                                       "\"sharding_options\": [\"partition_activations\"]",
+                                       "\"choices\": [], \"sharding_options\": []" };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(texts); i++) {
+    GError *error = NULL;
+    g_autofree char *text = g_strdup_printf("{\"name\": \"f\", \"like\": \"deepspeed\", %s, \"source\": {}}",
+                                             texts[i]);
+    ck_assert(g_file_set_contents(path, text, -1, NULL));
+    Framework *f = framework_load(path, &error);
+    ck_assert_int_eq(f != NULL, i < 2);
+    ck_assert(i == 2 ? strstr(error->message, "sharding_options: []: expected none, where choices") != NULL
+                     : f->choices == 1u << CHOICE_PARTITION);
+    g_clear_error(&error);
+    framework_free(f);
+  }
+  ck_assert_int_eq(g_unlink(path), 0);
+  ck_assert_int_eq(g_rmdir(folder), 0);
+}
+END_TEST
+
 TEST_LOOPS("plan", { rules_name_their_numbers },
            { devices_must_match },
            { one_device_has_no_links },
@@ -269,4 +297,4 @@ TEST_LOOPS("plan", { rules_name_their_numbers },
            { mesh_counts_tensor_fastest },
            { mesh_shapes },
            { stages_hold_all_layers },
-           { unknown_framework })
+           { unknown_framework }, { choices_have_an_older_name })

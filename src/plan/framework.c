@@ -51,7 +51,8 @@ static const JsonField fields[] = {
   { "shard_groups", JSON_BOOL, FIELD(shard_groups) },
   { "microbatch_groups", JSON_BOOL, FIELD(micro_groups) },
   { "tp_pp_dp_mapping", JSON_BOOL, FIELD(tp_pp_dp) },
-  { "sharding_options", JSON_ANY },
+  { "choices", JSON_ANY },
+  { "sharding_options", JSON_ANY }, /* the older name of choices */
   { "optimizers", JSON_ANY },
   { "state_dtypes", JSON_ANY },
   { "copied_buckets", JSON_BOOL, FIELD(copied_buckets) },
@@ -120,7 +121,7 @@ static const JsonField fields[] = {
   { "source", JSON_ANY, .required = TRUE },
 };
 
-static const char *const optional_keys[] = { "like", "description", "unstated", NULL };
+static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */
@@ -134,7 +135,8 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
     const char *key = fields[i].key;
     gboolean number = fields[i].type == JSON_REAL || fields[i].type == JSON_INT;
     gboolean optional = names_find(optional_keys, key) >= 0;
-    if (whole && !optional && !json_get(root, key))
+    gboolean older = g_str_equal(key, "choices") && json_get(root, "sharding_options");
+    if (whole && !optional && !older && !json_get(root, key))
       return json_error(doc, root, error, "the key %s, or \"like\" with the name of another framework", key);
     if (number && json_get(root, key) && !cJSON_IsString(json_get(source, key)))
       return json_error(doc, source, error, "a string that says where %s comes from", key);
@@ -232,10 +234,14 @@ static PlanChoice find_choice(const cJSON *name)
 /* Names of choices as bits. */
 static gboolean read_choices(const JsonDoc *doc, guint *out, GError **error)
 {
-  const cJSON *names = json_get_array(doc, json_root(doc), "sharding_options", FALSE, error), *name;
+  const cJSON *root = json_root(doc), *older = json_get(root, "sharding_options"), *name;
+  const char *key = older ? "sharding_options" : "choices";
 
+  if (older && json_get(root, "choices"))
+    return json_error(doc, older, error, "none, where choices, its newer name, stands");
+  const cJSON *names = json_get_array(doc, root, key, FALSE, error);
   if (!names)
-    return !json_get(json_root(doc), "sharding_options");
+    return !json_get(root, key);
   *out = 0;
   cJSON_ArrayForEach(name, names) {
     PlanChoice choice = find_choice(name);
