@@ -104,21 +104,18 @@ static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, CaseNum
                                    : MAX(1, n->global_batch / n->dp / n->pp));
 }
 
-/* A cell that is one of `names`; an empty one takes `otherwise`. */
-static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column, const char *const *names,
-                            int otherwise, int *out, GError **error)
+/* A cell that is one of `names`; an empty one leaves `out`, the default. */
+static gboolean read_choice(Case *c, const Csv *csv, int row, const char *column, const char *const *names, int *out,
+                            GError **error)
 {
   const char *cell = csv_cell(csv, row, column);
 
   if (!*cell) {
-    *out = -1;
-    take_default(c, out, column, otherwise);
+    case_say_default(c, column);
     return TRUE;
   }
   *out = names_find(names, cell);
-  if (*out >= 0)
-    return TRUE;
-  return cells_not_one_of(csv, row, column, names, error);
+  return *out >= 0 || cells_not_one_of(csv, row, column, names, error);
 }
 
 /* A number of ranks, or "gpus_per_node": what is empty is all, or under hybrid sharding a node. */
@@ -176,7 +173,7 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *cell = csv_cell(csv, row, "recompute");
   gint64 layers;
-  int recompute;
+  int recompute = c->unstated.recompute;
 
   if (g_str_has_prefix(cell, "full:")) {
     if (!g_ascii_string_to_signed(cell + strlen("full:"), 10, 1, SPLIT_LAYERS_MAX, &layers, NULL))
@@ -188,9 +185,7 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
   /* "other": the note says what, in words */
   if (g_str_equal(cell, "other")) {
     case_say_default(c, "recompute");
-    recompute = c->unstated.recompute;
-  } else if (!read_choice(c, csv, row, "recompute", recompute_names, c->unstated.recompute, &recompute,
-                          error)) {
+  } else if (!read_choice(c, csv, row, "recompute", recompute_names, &recompute, error)) {
     return FALSE;
   }
   c->plan.recompute = recompute;
@@ -202,26 +197,40 @@ static gboolean read_recompute(Case *c, const Csv *csv, int row, GError **error)
   return TRUE;
 }
 
+/* Columns that are named as keys of plans which take a name or are switches. */
+static gboolean read_keys(Case *c, const Csv *csv, int row, GError **error)
+{
+  static const char *const stated[] = { "attention", "precision", NULL };
+  AttentionKernel usual = c->framework->attention;
+  PlanFile file = plan_as_file(&c->plan);
+
+  for (const PlanKey *key = plan_keys; key->field.key; key++)
+    if (!key->object && (!key->matters || key->matters(&c->plan)) && !cells_read_key(csv, row, key, &file, error))
+      return FALSE;
+  c->plan = file.plan;
+  plan_set_format(&c->plan, file.precision);
+  for (int i = 0; stated[i]; i++)
+    if (!*csv_cell(csv, row, stated[i]))
+      case_say_default(c, stated[i]);
+  if (c->plan.products != PRODUCTS_FP8)
+    c->plan.fp8_recipe = FP8_NONE;
+  /* "flash" is the generation's own fused kernel where that is older */
+  if (c->plan.attention == ATTENTION_FLASH)
+    c->plan.attention = MIN(usual, ATTENTION_FLASH);
+  return TRUE;
+}
+
 static gboolean read_choices(Case *c, const Csv *csv, int row, GError **error)
 {
-  const Framework *f = c->framework;
-  int attention, precision, memory;
+  int memory = c->unstated.memory;
 
-  if (!read_zero(c, csv, row, error) || !read_overlap(c, csv, row, error) ||
-      !read_recompute(c, csv, row, error) ||
-      !read_choice(c, csv, row, "attention", attention_kernel_names, f->attention, &attention, error) ||
-      !read_choice(c, csv, row, "precision", dtype_names, c->plan.precision, &precision, error))
+  if (!read_zero(c, csv, row, error) || !read_overlap(c, csv, row, error) || !read_recompute(c, csv, row, error) ||
+      !read_keys(c, csv, row, error) || !case_read_modules(c, csv, row, error))
     return FALSE;
-  plan_set_format(&c->plan, precision);
-  if (!case_read_recipe(c, csv, row, error) || !case_read_modules(c, csv, row, error) ||
-      !case_read_graph(c, csv, row, error))
-    return FALSE;
-  /* "flash" is the generation's own fused kernel where that is older */
-  if (attention != ATTENTION_FLASH || f->attention >= ATTENTION_FLASH)
-    c->plan.attention = attention;
+  case_fill_graph(c, csv, row);
   if (!*csv_cell(csv, row, "memory_gib"))
     return TRUE;
-  if (!read_choice(c, csv, row, "memory_kind", memory_count_names, c->unstated.memory, &memory, error))
+  if (!read_choice(c, csv, row, "memory_kind", memory_count_names, &memory, error))
     return FALSE;
   c->memory = memory;
   return TRUE;

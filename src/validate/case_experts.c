@@ -84,18 +84,13 @@ gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *
   return read_dispatcher(c, csv, row, error) && read_load(c, csv, row, error) && read_exchange(c, csv, row, error);
 }
 
-gboolean case_read_graph(Case *c, const Csv *csv, int row, GError **error)
+void case_fill_graph(Case *c, const Csv *csv, int row)
 {
-  const char *cell = cells_optional(csv, row, "cuda_graph");
-  int usual = has_experts(c->model) ? c->unstated.graph : GRAPH_NONE;
-  int graph = *cell ? names_find(cuda_graph_names, cell) : usual;
-
-  if (graph < 0)
-    return cells_not_one_of(csv, row, "cuda_graph", cuda_graph_names, error);
-  if (!*cell && c->framework->operation_s > 0 && has_experts(c->model))
+  if (*cells_optional(csv, row, "cuda_graph") || !has_experts(c->model))
+    return;
+  c->plan.graph = c->unstated.graph;
+  if (c->framework->operation_s > 0)
     case_say_default(c, "cuda_graph");
-  c->plan.graph = graph;
-  return TRUE;
 }
 
 gboolean case_read_modules(Case *c, const Csv *csv, int row, GError **error)
@@ -108,18 +103,6 @@ gboolean case_read_modules(Case *c, const Csv *csv, int row, GError **error)
       return cells_not_one_of(csv, row, "recompute_modules", recompute_module_names, error);
     c->plan.scope.modules |= *names[i] ? 1u << module : 0;
   }
-  return TRUE;
-}
-
-gboolean case_read_recipe(Case *c, const Csv *csv, int row, GError **error)
-{
-  const char *cell = cells_optional(csv, row, "fp8_recipe");
-  int recipe = *cell ? names_find(fp8_recipe_names, cell) : FP8_NONE;
-
-  if (recipe < 0)
-    return cells_not_one_of(csv, row, "fp8_recipe", fp8_recipe_names, error);
-  if (c->plan.products == PRODUCTS_FP8)
-    c->plan.fp8_recipe = recipe;
   return TRUE;
 }
 

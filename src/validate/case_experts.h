@@ -1,8 +1,7 @@
 /*
- * The columns of runs with experts and narrow formats: `ep`, `etp`,
- * `moe_dispatcher`, `moe_load`, `moe_a2a_overlap`, `cuda_graph`, `recompute_modules`, `fp8_recipe`. A load that
- * is not stated is taken as balanced, and a dispatcher as the generation's own;
- * both are named as defaults of models that have experts.
+ * The columns of runs with experts that are no keys of plans by name: `ep`, `etp`, `moe_dispatcher`, `moe_load`,
+ * `moe_a2a_overlap`, `recompute_modules`. A load that is not stated is taken as balanced, and a dispatcher as the
+ * generation's own; both are named as defaults of models that have experts.
  */
 #ifndef TDP_VALIDATE_CASE_EXPERTS_H
 #define TDP_VALIDATE_CASE_EXPERTS_H
@@ -11,9 +10,10 @@
 #include "validate/cells.h"
 
 gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error);
-gboolean case_read_graph(Case *c, const Csv *csv, int row, GError **error);
 gboolean case_read_modules(Case *c, const Csv *csv, int row, GError **error);
-gboolean case_read_recipe(Case *c, const Csv *csv, int row, GError **error);
+
+/* The generation's graphs, for models with experts, where the row says none. */
+void case_fill_graph(Case *c, const Csv *csv, int row);
 
 /* Layers of each stage from the note's "pipeline layout ", as Megatron Core writes it: stages between bars, of them E
  * (embedding), t (a block), m (a module for multi-token prediction) and L (loss), each or a group in parentheses with

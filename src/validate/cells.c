@@ -58,3 +58,17 @@ gboolean cells_read_numbers(const Csv *csv, int row, CaseNumbers *n, GError **er
       return FALSE;
   return TRUE;
 }
+
+gboolean cells_read_key(const Csv *csv, int row, const PlanKey *key, PlanFile *out, GError **error)
+{
+  static const char *const switches[] = { "0", "1", NULL };
+  const char *column = key->field.key, *cell = cells_optional(csv, row, column);
+  const char *const *names = key->field.type == JSON_BOOL ? switches : key->field.names;
+  int found = names && *cell ? names_find(names, cell) : -1;
+
+  if (names && *cell && found < 0)
+    return cells_not_one_of(csv, row, column, names, error);
+  if (found >= 0)
+    G_STRUCT_MEMBER(int, out, key->field.offset) = found;
+  return TRUE;
+}

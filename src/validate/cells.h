@@ -7,6 +7,7 @@
 #define TDP_VALIDATE_CELLS_H
 
 #include "base/csv.h"
+#include "plan/keys.h"
 
 /* The whole numbers of a row; -1 where the cell is empty. */
 typedef struct {
@@ -25,5 +26,9 @@ gboolean cells_not_one_of(const Csv *csv, int row, const char *column, const cha
 
 /* A cell, "" where the file has no such column. */
 const char *cells_optional(const Csv *csv, int row, const char *column);
+
+/* Fills a key that takes a name or is a switch (0 or 1) from the column of that name; as it was where the cell is empty
+ * or the key of another type. */
+gboolean cells_read_key(const Csv *csv, int row, const PlanKey *key, PlanFile *out, GError **error);
 
 #endif
