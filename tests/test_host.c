@@ -39,13 +39,15 @@ START_TEST(operations_are_counted)
 }
 END_TEST
 
-/* Small passes last as long as the host; a partial graph takes attention and router from it, a full one all. A slower
- * host takes as much longer as it is slower. */
+/* Small passes last as long as the host, which knows how many rows experts have; a partial graph takes attention and
+ * router from it, a full one all. A slower host takes as much longer as it is slower. */
 START_TEST(graphs_spare_the_host)
 {
   Planned f;
 
   setup(&f);
+  f.plan.expert_capacity = 1;
+  f.plan.expert_padded = TRUE;
   for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass += PASS_BACKWARD - PASS_FORWARD) {
     f.plan.graph = GRAPH_NONE;
     PassPrice none = pass_of(&f, pass);
@@ -66,6 +68,57 @@ START_TEST(graphs_spare_the_host)
     ck_assert_double_eq_tol(pass_of(&f, pass).seconds, full.seconds, 1e-15);
     f.framework->operation_s = 30e-6;
   }
+  planned_clear(&f);
+}
+END_TEST
+
+/* Seconds a pass of many in a row, op by op: the host issues one after the other, and waits where it asks the device
+ * for counts of rows; the device runs what was issued, in order. */
+static double pass_in_a_row(const GArray *ops, double operation_s, const Framework *framework, gboolean graph)
+{
+  double host_s = 0, device_s = 0, warm_s = 0;
+
+  for (int pass = 0; pass < 20; pass++) {
+    warm_s = pass == 10 ? device_s : warm_s;
+    for (guint i = 0; i < ops->len; i++) {
+      const PassOp *op = &g_array_index(ops, PassOp, i);
+      host_s = op->op.counted ? MAX(host_s, device_s) : host_s;
+      host_s += graph && op->op.captured ? 0 : op->share * op_operations(&op->op, framework) * operation_s;
+      device_s = MAX(device_s, host_s) + op->seconds;
+    }
+  }
+  return (device_s - warm_s) / 10;
+}
+
+/* Where experts take what comes, the host waits for their rows to be counted, and the device for the host behind that:
+ * as long as the passes of many layers take, run one by one. A host that is fast enough costs nothing. */
+START_TEST(the_host_waits_for_counts)
+{
+  static const double operations_s[] = { 0, 1e-6, 10e-6, 30e-6, 100e-6 };
+  Planned f;
+
+  setup(&f);
+  f.model->specs[f.model->layers[1]].ffn.width = 8192;
+  f.plan.recompute = RECOMPUTE_FULL;
+  for (int graph = GRAPH_NONE; graph <= GRAPH_PARTIAL; graph++)
+    for (gsize i = 0; i < G_N_ELEMENTS(operations_s); i++) {
+      f.plan.graph = graph;
+      f.framework->operation_s = operations_s[i];
+      f.framework->issue_s = 0;
+      planned_accept(&f);
+      g_autoptr(PriceTable) prices = price_table_described(f.model, LAYOUT(&f.plan), f.cluster);
+      const LayerPrice *p = &prices->layers[f.model->layers[1]];
+      for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass += PASS_BACKWARD - PASS_FORWARD) {
+        double expected = pass_in_a_row(p->ops->pass[pass], operations_s[i], f.framework, graph);
+        ck_assert_double_eq_tol(p->pass[pass].seconds, expected, 1e-12);
+      }
+    }
+  PassPrice asks = pass_of(&f, PASS_FORWARD);
+  f.plan.expert_capacity = 1;
+  f.plan.expert_padded = TRUE;
+  PassPrice knows = pass_of(&f, PASS_FORWARD);
+  ck_assert_double_eq_tol(asks.host_s, knows.host_s, 1e-12);
+  ck_assert_double_gt(asks.seconds, 1.01 * knows.seconds);
   planned_clear(&f);
 }
 END_TEST
@@ -279,5 +332,6 @@ START_TEST(casts_with_scales_of_earlier_steps)
 END_TEST
 
 TEST_MAIN("host", rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
+          the_host_waits_for_counts,
           exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_graphs_and_exchanges,
           attention_in_8_bits, casts_of_experts, casts_with_scales_of_earlier_steps)

@@ -103,6 +103,25 @@ double op_crowding(const Op *op, const Cluster *cluster)
   }
 }
 
+/* Ops in a row that the host issues one after the other, and the device runs as they are issued and in order. */
+typedef struct {
+  double host_s, device_s; /* of each, alone */
+  double both_s;           /* until the device is done, where both begin together */
+} Issued;
+
+static void issue(Issued *run, double host_s, double device_s)
+{
+  run->host_s += host_s;
+  run->both_s = MAX(run->both_s, run->host_s) + device_s;
+  run->device_s += device_s;
+}
+
+/* Of the ops of `a` and then those of `b`. */
+static double issued_both_s(const Issued *a, const Issued *b)
+{
+  return MAX(a->both_s + b->device_s, a->host_s + b->both_s);
+}
+
 /* Two lanes while a pass is laid out. */
 typedef struct {
   PassPrice *price;
@@ -112,6 +131,9 @@ typedef struct {
   Axis axis;       /* of the last collective */
   const PassLayout *passes;
   Pass pass;
+  Issued first, run; /* ops before the host first waits for the device; since it last did, or all */
+  double waited_s;   /* between waits of the host */
+  gboolean waits;
   double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
   double exchange_slowdown;
 } Lanes;
@@ -154,12 +176,26 @@ static gboolean is_beside(const Lanes *l, const Op *op)
          (op->pass == PASS_FORWARD) == (l->pass == PASS_FORWARD);
 }
 
+/* The host waits until the device has done all that was issued. */
+static void drain(Lanes *l)
+{
+  if (l->waits)
+    l->waited_s += l->run.both_s;
+  else
+    l->first = l->run;
+  l->waits = TRUE;
+  l->run = (Issued) { 0 };
+}
+
 static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, double share)
 {
   PassPrice *p = l->price;
-  double seconds = share * op_seconds;
+  double seconds = share * op_seconds, host_s = share * issue_s(op, l->passes, &l->cluster->device);
+  double before_s = l->compute_end;
 
-  p->host_s += share * issue_s(op, l->passes, &l->cluster->device);
+  p->host_s += host_s;
+  if (op->counted)
+    drain(l);
   if (op->joins)
     join(l);
   if (is_beside(l, op)) {
@@ -179,6 +215,7 @@ static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, d
     p->compute_s += seconds;
     p->crowded_s += seconds * (crowding - 1);
   }
+  issue(&l->run, host_s, l->compute_end - before_s);
   p->flops += share * op->flops;
 }
 
@@ -196,16 +233,25 @@ static void lay_exchange(Lanes *l)
   p->expert_s += waited;
 }
 
+/* What a pass takes that the host issues, in a row of its like: host or device, whichever takes longer; where the
+ * host waits for the device, the device stands still behind that until the host has issued more. */
+static double issued_s(const Lanes *l)
+{
+  return l->waits ? l->waited_s + issued_both_s(&l->run, &l->first) : l->run.host_s;
+}
+
 static void finish(Lanes *l)
 {
   PassPrice *p = l->price;
+  double before_s = l->compute_end;
 
   join(l);
+  issue(&l->run, 0, l->compute_end - before_s);
   lay_exchange(l);
   p->seconds = l->compute_end;
-  if (p->host_s > p->seconds) {
-    p->compute_s += p->host_s - p->seconds;
-    p->seconds = p->host_s;
+  if (issued_s(l) > p->seconds) {
+    p->compute_s += issued_s(l) - p->seconds;
+    p->seconds = issued_s(l);
   }
 }
 

@@ -4,7 +4,8 @@
  * tensor-, context- and expert-parallel groups). A
  * collective waits for the op before it; later ops wait for the collective
  * unless it is asynchronous, and a pass ends when both lanes have. A pass
- * cannot take less than the host needs to launch its kernels.
+ * cannot take less than the host needs to launch its kernels, and the device
+ * stands still where the host has waited for it and has to launch more (Op.counted).
  */
 #ifndef TDP_COST_PRICE_H
 #define TDP_COST_PRICE_H

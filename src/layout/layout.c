@@ -103,6 +103,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->dispatch = p->dispatch;
   l->expert_tokens = expert_tokens(p);
   l->expert_copies = pads(p) ? p->expert_capacity : 1;
+  l->expert_rows_known = pads(p);
   l->attention = p->attention;
   l->graph = p->graph;
   l->formats = plan_formats(p);

@@ -66,6 +66,7 @@ typedef struct {
                                    limit */
   double expert_copies;         /* rows that a rank sends to experts over its tokens' choices: more where each expert
                                    gets its capacity */
+  gboolean expert_rows_known;   /* each expert gets its capacity: no device needs to be asked how many rows it has */
   AttentionKernel attention;
   CudaGraph graph;              /* of a layer's kernels */
   Formats formats;

@@ -8,6 +8,8 @@ static void add_forward(Build *b, Op op)
   op.redone |= b->redone;
   op.dropped |= b->dropped;
   op.captured = b->captured;
+  op.counted = b->counted;
+  b->counted = FALSE;
   g_array_append_val(b->work->forward, op);
 }
 

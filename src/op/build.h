@@ -23,6 +23,7 @@ typedef struct {
   double hidden;
   gboolean experts;  /* weights that are added are those of experts that are apart */
   gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
+  gboolean counted;  /* the next forward op is Op.counted */
   guint redone, dropped; /* of the forward ops that are added: modules, as Op's */
 } Build;
 

@@ -24,7 +24,10 @@ static void router(Build *b, double rows)
   build_params(b, f->router_correction ? f->experts : 0);
 }
 
-/* Top-k of `rows` tokens, and `moved` bytes to the places from which their experts read them. */
+/* Top-k of `rows` tokens, and `moved` bytes to the places from which their experts read them. How many rows each expert
+ * gets the host reads back before it issues what works on them, unless each gets its capacity: splits of exchanges and
+ * of grouped products are lists of the host (Megatron Core 0.17, token_dispatcher.py, experts.py; HybridEP's blocking
+ * dispatch drains the stream for the same reason, NVIDIA-NeMo/Automodel#3931). */
 static void dispatch(Build *b, double rows, double moved)
 {
   double logits = ROUTER_BYTES * rows * b->spec->ffn.experts;
@@ -34,6 +37,7 @@ static void dispatch(Build *b, double rows, double moved)
                               .forward_operations = DISPATCH_OPERATIONS,
                               .backward_operations = DISPATCH_BACKWARD_OPERATIONS });
   b->captured = FALSE;
+  b->counted = !b->passes->expert_rows_known;
 }
 
 static void combine(Build *b, double moved)

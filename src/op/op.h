@@ -42,6 +42,7 @@ typedef struct {
   gboolean async;   /* a collective that later ops of the pass need not wait for */
   gboolean joins;   /* waits for the asynchronous collectives before it */
   gboolean captured; /* recorded by a partial CUDA graph: framework.h */
+  gboolean counted;  /* issued when the host has read back from the device how many rows it works on */
   union {
     struct {
       double m, n, k, batch;
