@@ -101,6 +101,49 @@ START_TEST(what_is_open_is_named)
 END_TEST
 
 static const struct {
+  const char *note;
+  double factor; /* 0 = none */
+} capacities[] = {
+  { "alltoall, capacity factor 1 padded (so balanced work)", 1 },
+  { "moe_expert_capacity_factor 1.25 padded (tokens dropped)", 1.25 },
+  { "token dropping (table says tokendrop; capacity factor not printed)", 1 },
+  { "CUDA graphs full_iteration , experts padded to capacity 1.5 with paged stash", 0 },
+  { "capacity factor 2", 0 },
+  { "", 0 },
+};
+
+START_TEST(capacities_are_noted)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(capacities); i++) {
+    double factor;
+    gboolean noted = case_noted_capacity(capacities[i].note, &factor);
+    ck_assert_int_eq(noted, capacities[i].factor > 0);
+    ck_assert(!noted || factor == capacities[i].factor);
+  }
+}
+END_TEST
+
+static double seconds_of(const char *cluster, const char *note, const char *graph)
+{
+  g_autofree char *row = g_strdup_printf("a,s,src,megatron,nemo-25.11,Qwen3-30B-A3B,48,,,,,4096,,,flash3,%s,16,1,1,1,,,"
+                                         "16,1,1,1,64,none,fp8,,,data,9,,,%s,qwen3-30b-a3b,8,1,alltoall,,1,current,0,"
+                                         "%s\n", cluster, note, graph);
+  return read_row(row, NULL).predicted_s;
+}
+
+/* What software of that time recorded as graphs by default: on Blackwell attention and router, with token drop all of a
+ * layer; nothing on H100. */
+START_TEST(graphs_by_default)
+{
+  ck_assert_double_eq(seconds_of("dgx-h100", "", ""), seconds_of("dgx-h100", "", "none"));
+  ck_assert_double_gt(seconds_of("dgx-h100", "", ""), seconds_of("dgx-h100", "", "partial"));
+  ck_assert_double_eq(seconds_of("hgx-b200", "", ""), seconds_of("hgx-b200", "", "partial"));
+  ck_assert_double_eq(seconds_of("hgx-b200", "token dropping", ""), seconds_of("hgx-b200", "token dropping", "full"));
+  ck_assert_double_lt(seconds_of("hgx-b200", "token dropping", "none"), seconds_of("hgx-b200", "", "none"));
+}
+END_TEST
+
+static const struct {
   const char *row, *reason;
 } bad[] = {
   { EXPERTS("none", "bf16", "16,1,pigeon,,1,,0,full"), "moe_dispatcher: \"pigeon\": expected alltoall" },
@@ -208,4 +251,4 @@ END_TEST
 TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(changes) }, { recipes_differ },
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
            { key_value_heads_are_divided }, { proxies_are_cut }, { layouts_are_read, G_N_ELEMENTS(layouts) },
-           { containers_are_generations, G_N_ELEMENTS(containers) })
+           { containers_are_generations, G_N_ELEMENTS(containers) }, { capacities_are_noted }, { graphs_by_default })

@@ -75,20 +75,52 @@ static gboolean read_exchange(Case *c, const Csv *csv, int row, GError **error)
   return TRUE;
 }
 
+gboolean case_noted_capacity(const char *note, double *factor)
+{
+  static const char *const keys[] = { "capacity_factor ", "capacity factor " };
+  char *end;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++) {
+    const char *at = strstr(note, keys[i]);
+    *factor = at ? g_ascii_strtod(at + strlen(keys[i]), &end) : 0;
+    if (*factor > 0 && g_str_has_prefix(end, " padded"))
+      return TRUE;
+  }
+  *factor = 1;
+  return strstr(note, "token drop") != NULL;
+}
+
+static void fill_capacity(Case *c, const Csv *csv, int row)
+{
+  double factor;
+
+  if (!case_noted_capacity(csv_cell(csv, row, "note"), &factor) || c->framework->capacity == CAPACITY_NONE)
+    return;
+  c->plan.expert_capacity = factor;
+  c->plan.expert_padded = TRUE;
+}
+
 gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error)
 {
   if (!has_experts(c->model))
     return TRUE;
   c->plan.ep = MAX(n->ep, 1);
   fill_expert_tensor(c, n->etp);
+  fill_capacity(c, csv, row);
   return read_dispatcher(c, csv, row, error) && read_load(c, csv, row, error) && read_exchange(c, csv, row, error);
 }
 
 void case_fill_graph(Case *c, const Csv *csv, int row)
 {
+  const char *arch = c->unstated.graph_arch;
+  double factor;
+
   if (*cells_optional(csv, row, "cuda_graph") || !has_experts(c->model))
     return;
-  c->plan.graph = c->unstated.graph;
+  c->plan.graph = !arch || g_str_has_prefix(c->cluster->device.arch, arch) ? c->unstated.graph : GRAPH_NONE;
+  /* whole layers are recorded where their experts' rows are known: Megatron-Bridge 0.1's recipes with token drop */
+  if (c->plan.graph == GRAPH_PARTIAL && case_noted_capacity(csv_cell(csv, row, "note"), &factor))
+    c->plan.graph = GRAPH_FULL;
   if (c->framework->operation_s > 0)
     case_say_default(c, "cuda_graph");
 }

@@ -15,6 +15,11 @@ gboolean case_read_modules(Case *c, const Csv *csv, int row, GError **error);
 /* The generation's graphs, for models with experts, where the row says none. */
 void case_fill_graph(Case *c, const Csv *csv, int row);
 
+/* Whether the note says that each expert gets its capacity, which tokens beyond it do without: "capacity factor 1.25
+ * padded", or "token drop" without a figure, 1 by the defaults of NeMo's and Megatron-Bridge's MegatronTokenDropCallback
+ * and apply_moe_token_drop(). Sets the factor. */
+gboolean case_noted_capacity(const char *note, double *factor);
+
 /* Layers of each stage from the note's "pipeline layout ", as Megatron Core writes it: stages between bars, of them E
  * (embedding), t (a block), m (a module for multi-token prediction) and L (loss), each or a group in parentheses with
  * xN for N times. FALSE if the note has none that fits the blocks and stages. */

@@ -23,18 +23,24 @@ static const JsonField fields[] = {
   { "dropout", JSON_BOOL, FIELD(dropout) },
   { "memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
   { "family", JSON_STRING, FIELD(family) },
+  { "cuda_graph_arch", JSON_STRING, FIELD(graph_arch) },
   { "source", JSON_ANY, .required = TRUE },
 };
 
-/* Every key must have its reason, and a file that is like no other every key but the family. */
+static gboolean is_optional(const JsonField *field)
+{
+  return field->type == JSON_ANY || field->type == JSON_STRING;
+}
+
+/* Every key must have its reason, and a file that is like no other every key but those of text. */
 static gboolean check_keys(const JsonDoc *doc, const cJSON *object, gboolean whole, GError **error)
 {
   const cJSON *source = json_get(object, "source");
 
   for (gsize i = 0; i < G_N_ELEMENTS(fields); i++) {
     const char *key = fields[i].key;
-    gboolean own = fields[i].type == JSON_ANY, optional = own || g_str_equal(key, "family");
-    if (whole && !optional && !json_get(object, key))
+    gboolean own = fields[i].type == JSON_ANY;
+    if (whole && !is_optional(&fields[i]) && !json_get(object, key))
       return json_error(doc, object, error, "the key %s", key);
     if (!own && json_get(object, key) && !cJSON_IsString(json_get(source, key)))
       return json_error(doc, source, error, "a string that says where %s comes from", key);
@@ -71,4 +77,5 @@ gboolean habits_read(const char *framework, Habits *out, GError **error)
 void habits_clear(Habits *habits)
 {
   g_clear_pointer(&habits->family, g_free);
+  g_clear_pointer(&habits->graph_arch, g_free);
 }

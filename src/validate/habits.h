@@ -10,7 +10,8 @@
 
 typedef struct {
   Recompute recompute;
-  CudaGraph graph;            /* of models with experts */
+  CudaGraph graph;            /* of models with experts, */
+  char *graph_arch;           /* on devices whose architecture begins with this; NULL = on all */
   int micro_batch;            /* 0 = the rank's batch over the pipeline's stages */
   int vocab, zero;
   gboolean sequence_parallel;
