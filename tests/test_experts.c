@@ -330,6 +330,47 @@ START_TEST(places_up_to_the_capacity)
 }
 END_TEST
 
+/* Bytes of the op of this name, 0 without one; before it comes `before`. */
+static double exchanged(const GArray *ops, const char *name, const char *before)
+{
+  for (guint i = 1; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    if (!g_str_equal(op->name, name))
+      continue;
+    ck_assert_str_eq((op - 1)->name, before);
+    return op->collective.bytes;
+  }
+  return 0;
+}
+
+/* Where routes go apart, ranks gather a count of 8 bytes for each expert from each, before the host asks for them, and
+ * the rows that were sent are followed by 4 bytes each, whose gradient comes back; experts that get their capacity need
+ * no counts. */
+START_TEST(routes_go_apart)
+{
+  Planned f;
+  LayerWork work;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 8;
+  for (int i = 0; i < 3; i++) { /* together, apart, with a capacity */
+    f.framework->routes_apart = i > 0;
+    f.plan.expert_padded = i == 2;
+    f.plan.expert_capacity = i == 2 ? 1 : 0;
+    planned_accept(&f);
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    double rows = op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token;
+    double counts = 8.0 * model_layer(f.model, 1)->ffn.experts * 8;
+    ck_assert_double_eq(exchanged(work.forward, "gather counts", "router"), i == 1 ? counts : 0);
+    ck_assert_double_eq(exchanged(work.backward, "gather counts", ""), 0);
+    ck_assert_double_eq(exchanged(work.forward, "dispatch probabilities", "dispatch tokens"), i > 0 ? 4 * rows : 0);
+    ck_assert_double_eq(exchanged(work.backward, "dispatch probabilities", "sort tokens"), i > 0 ? 4 * rows : 0);
+    layer_work_clear(&work);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 /* States of experts are divided over the ranks that hold the same: Megatron's
  * 6 + 12/d with bf16 weights and fp32 gradients, d of the experts' own. */
 START_TEST(states_over_their_own_ranks)
@@ -458,6 +499,5 @@ END_TEST
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
           flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
           second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
-          biases_of_experts_outputs,
-          states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules,
-          dense_models_have_none)
+          routes_go_apart, biases_of_experts_outputs, states_over_their_own_ranks, gradients_over_their_own_ranks,
+          breakdown_adds_up, experts_have_rules, dense_models_have_none)

@@ -162,17 +162,23 @@ static Collective mirror_image(Collective what)
   }
 }
 
+static Op exchange(const char *name, Collective what, double bytes, const GroupShape *group)
+{
+  return (Op) { .name = name, .kind = OP_COLLECTIVE, .pass = PASS_INPUT,
+                .collective = { .what = what, .bytes = bytes, .group = *group, .axis = AXIS_EXPERT } };
+}
+
+void build_forward_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group)
+{
+  if (group->size > 1)
+    add_forward(b, exchange(name, what, bytes, group));
+}
+
 void build_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group)
 {
-  Op op = { .name = name, .kind = OP_COLLECTIVE,
-            .collective = { .what = what, .bytes = bytes, .group = *group, .axis = AXIS_EXPERT } };
-
-  if (group->size < 2)
-    return;
-  add_forward(b, op);
-  op.pass = PASS_INPUT;
-  op.collective.what = mirror_image(what);
-  add_backward(b, op);
+  build_forward_exchange(b, name, what, bytes, group);
+  if (group->size > 1)
+    add_backward(b, exchange(name, mirror_image(what), bytes, group));
 }
 
 static double activation_bytes(const Build *b)

@@ -86,7 +86,10 @@ void build_backward_collective(Build *b, const char *name, Collective what, doub
 void build_forward_sum(Build *b, const char *name, double bytes);
 void build_backward_sum(Build *b, const char *name, double bytes, gboolean async);
 
-/* A collective over a group of the experts' grid and, backward, its mirror image; nothing over one rank. */
+/* A collective over a group of the experts' grid; nothing over one rank. */
+void build_forward_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group);
+
+/* The same and, backward, its mirror image. */
 void build_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group);
 
 /* Where tensor-parallel ranks enter a part together: under sequence parallelism

@@ -194,6 +194,30 @@ static guint build_beside(Build *b, Mark before, void (*part)(Build *, const Mlp
   return b->work->forward->len;
 }
 
+#define COUNT_BYTES 8       /* of a number of rows */
+#define PROBABILITY_BYTES 4 /* of a row's, which comes of the router's logits */
+
+/* What ranks tell each other before rows go: how many for each expert, unless all get their capacity. */
+static void exchange_counts(Build *b)
+{
+  double experts = b->spec->ffn.experts;
+
+  if (b->passes->framework->routes_apart && !b->passes->expert_rows_known)
+    build_forward_exchange(b, "gather counts", COLLECTIVE_ALL_GATHER, COUNT_BYTES * experts * b->expert_block.size,
+                           &b->expert_block);
+}
+
+/* And what the rows that were sent weigh. */
+static void exchange_probabilities(Build *b, double received)
+{
+  double bytes = PROBABILITY_BYTES * received;
+
+  if (!b->passes->framework->routes_apart)
+    return;
+  build_exchange(b, "dispatch probabilities", COLLECTIVE_ALL_TO_ALL, bytes, &b->expert);
+  build_exchange(b, "gather probabilities", COLLECTIVE_ALL_GATHER, bytes * b->passes->etp, &b->expert_tensor);
+}
+
 /* Each rank sends the rows of its own tokens to the ranks of their experts, whose tensor-parallel group
  * gathers them. Shared experts' first products may run beside the way there, their second one beside the
  * way back, as Megatron Core does it (moe_shared_expert_overlap). */
@@ -205,10 +229,12 @@ static void by_all_to_all(Build *b)
 
   routed *= b->passes->expert_copies;
   router(b, b->rows);
+  exchange_counts(b);
   dispatch(b, b->rows, 2 * routed * row_bytes);
   Mark there = mark(b);
   build_exchange(b, "dispatch tokens", COLLECTIVE_ALL_TO_ALL, received * row_bytes, &b->expert);
   build_exchange(b, "gather tokens", COLLECTIVE_ALL_GATHER, etp * received * row_bytes, &b->expert_tensor);
+  exchange_probabilities(b, received);
   guint next = build_beside(b, there, build_mlp_up);
   sort(b, "sort tokens", etp * received);
   local_experts(b, etp * received);

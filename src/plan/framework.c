@@ -60,6 +60,7 @@ static const JsonField fields[] = {
   { "layer_splits", JSON_ENUM, G_STRUCT_OFFSET(Parsed, splits), .names = split_kind_names },
   { "excludes", JSON_ANY },
   { "moe_grouped_kernels", JSON_BOOL, FIELD(grouped_kernels) },
+  { "moe_routes_apart", JSON_BOOL, FIELD(routes_apart) },
   { "narrow_attention", JSON_BOOL, FIELD(narrow_attention) },
   { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },
   { "cuda_graphs", JSON_ANY },
