@@ -155,7 +155,7 @@ START_TEST(exchanges_made_again_are_waited_for)
   setup(&f);
   f.plan.graph = GRAPH_FULL;
   f.model->specs[f.model->layers[1]].ffn.width = 65536;
-  f.plan.overlap.exchange = TRUE;
+  f.plan.overlap.exchange = f.framework->exchange_recompute = TRUE;
   PassPrice kept = pass_of(&f, PASS_BACKWARD);
   f.plan.recompute = RECOMPUTE_FULL;
   PassPrice again = pass_of(&f, PASS_BACKWARD), forward = pass_of(&f, PASS_FORWARD);
@@ -173,9 +173,23 @@ START_TEST(rules_of_graphs_and_exchanges)
 
   setup(&f);
   f.plan.overlap.exchange = f.plan.overlap.experts = TRUE;
-  planned_refuse(&f, RULE_EXPERTS, "plan: overlap: exchange: true: expected false but where nemo-2026-04 exchanges "
-                                   "tokens over ranks, and without overlap of shared experts");
+  static const char elsewhere[] = "plan: overlap: exchange: true: expected false but where nemo-2026-04 sends tokens to "
+                                  "experts on other ranks, not by allgather, and without overlap of shared experts";
+  planned_refuse(&f, RULE_EXPERTS, elsewhere);
   f.plan.overlap.experts = FALSE;
+  f.plan.dispatch = DISPATCH_GATHER;
+  planned_refuse(&f, RULE_EXPERTS, elsewhere);
+  f.plan.dispatch = DISPATCH_ALL_TO_ALL;
+  for (int full = 0; full < 2; full++) {
+    f.plan.recompute = full ? RECOMPUTE_FULL : RECOMPUTE_SELECTIVE;
+    f.plan.scope.modules = full ? 0 : 1u << MODULE_MOE;
+    planned_refuse(&f, RULE_EXPERTS, "plan: overlap: exchange: true: expected false where backwards exchange again what "
+                                     "they recompute, which nemo-2026-04 cannot do beside other passes");
+    f.framework->exchange_recompute = TRUE;
+    planned_accept(&f);
+    f.framework->exchange_recompute = FALSE;
+  }
+  f.plan.recompute = RECOMPUTE_NONE;
   f.plan.pp = 2;
   f.plan.dp = f.plan.ep = 8;
   planned_refuse(&f, RULE_EXPERTS, "plan: overlap: exchange: true: expected virtual_pipeline_model_parallel_size above "

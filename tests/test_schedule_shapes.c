@@ -166,6 +166,42 @@ START_TEST(groups)
 }
 END_TEST
 
+/* Passes of a rank of which each forward could run beside the backward behind it: the backward is of another forward. */
+static gboolean has_independent_pairs(const ScheduleOrder *order, int rank)
+{
+  for (int i = order->first[rank]; i + 1 < order->first[rank + 1]; i++) {
+    const Slot *a = &order->slots[i], *b = a + 1;
+    if (a->pass == PASS_FORWARD && b->pass == PASS_BACKWARD && a->chunk == b->chunk && a->micro == b->micro)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* One pass further ahead a forward and the backward behind it are of different micro-batches, also on the last rank,
+ * unless all forwards run first. */
+START_TEST(forwards_ahead)
+{
+  const Schedule *s = schedule_find("interleaved");
+  int dependent = 0;
+
+  for (int p = 2; p <= 5; p++)
+    for (int m = p + 1; m <= 20; m++)
+      for (int v = 2; v <= 4; v++) {
+        ScheduleShape shape = { .ranks = p, .micro = m, .chunks = v };
+        if (!schedule_check(s, &shape, NULL) || (v - 1) * p + 1 >= m * v)
+          continue;
+        g_autoptr(ScheduleOrder) usual = schedule_order_new(s, &shape);
+        dependent += !has_independent_pairs(usual, p - 1);
+        shape.ahead = TRUE;
+        g_autoptr(ScheduleOrder) order = schedule_order_new(s, &shape);
+        for (int rank = 0; rank < p; rank++)
+          ck_assert_msg(has_independent_pairs(order, rank), "p=%d m=%d v=%d rank %d", p, m, v, rank);
+        check_shape(s, shape, times[0]);
+      }
+  ck_assert_int_gt(dependent, 20);
+}
+END_TEST
+
 /* Processor time of the shortest of a few runs. */
 static double order_s(const Schedule *s, int micro)
 {
@@ -194,4 +230,5 @@ END_TEST
 TEST_LOOPS("schedule shapes",
            { shapes, RANKS_MAX },
            { groups },
+           { forwards_ahead },
            { cost_of_orders })

@@ -78,15 +78,25 @@ static gboolean check_shared(const Subject *s, GError **error)
   return TRUE;
 }
 
-static gboolean check_exchange(const Subject *s, GError **error)
+/* Whether backwards exchange tokens again for what they recompute. */
+static gboolean exchanges_again(const Plan *p)
+{
+  return p->recompute == RECOMPUTE_FULL ||
+         (p->recompute == RECOMPUTE_SELECTIVE && recompute_modules(&p->scope) >> MODULE_MOE & 1);
+}
+
+gboolean check_exchange(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
 
   if (!p->overlap.exchange)
     return TRUE;
-  if (!p->framework->exchange_overlap || !plan_experts_apart(p) || p->overlap.experts)
-    return broken(error, "overlap: exchange: true: expected false but where %s exchanges tokens over ranks, and "
-                         "without overlap of shared experts", p->framework->name);
+  if (!p->framework->exchange_overlap || p->ep == 1 || p->dispatch == DISPATCH_GATHER || p->overlap.experts)
+    return broken(error, "overlap: exchange: true: expected false but where %s sends tokens to experts on other ranks, "
+                         "not by allgather, and without overlap of shared experts", p->framework->name);
+  if (exchanges_again(p) && !p->framework->exchange_recompute)
+    return broken(error, "overlap: exchange: true: expected false where backwards exchange again what they recompute, "
+                         "which %s cannot do beside other passes", p->framework->name);
   if (p->pp > 1 && p->vpp == 1)
     return broken(error, "overlap: exchange: true: expected virtual_pipeline_model_parallel_size above 1 with a "
                          "pipeline, which runs a forward beside a backward");
@@ -117,7 +127,7 @@ gboolean check_experts(const Subject *s, GError **error)
 {
   gboolean any = FALSE;
 
-  if (!check_shared(s, error) || !check_capacity(s, error) || !check_exchange(s, error) || !check_graph(s, error))
+  if (!check_shared(s, error) || !check_capacity(s, error) || !check_graph(s, error))
     return FALSE;
   if ((s->plan->expert_padded || s->plan->expert_drop) && s->plan->expert_capacity <= 0)
     return broken(error, "%s: expected a moe_expert_capacity_factor beside it",

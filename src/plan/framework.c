@@ -63,6 +63,7 @@ static const JsonField fields[] = {
   { "moe_routes_apart", JSON_BOOL, FIELD(routes_apart) },
   { "narrow_attention", JSON_BOOL, FIELD(narrow_attention) },
   { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },
+  { "moe_exchange_recompute", JSON_BOOL, FIELD(exchange_recompute) },
   { "cuda_graphs", JSON_ANY },
   { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },

@@ -94,7 +94,8 @@ typedef struct {
   gboolean routes_apart;      /* before an all-to-all of rows, ranks gather each other's counts of rows, and what rows
                                  weigh goes by an all-to-all of its own (moe_routes_apart) */
   gboolean narrow_attention;  /* in mxfp8, steps that are one CUDA graph attend in 8 bits */
-  gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches */
+  gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches, */
+  gboolean exchange_recompute; /* also of layers that are recomputed with their exchange */
   guint graphs;               /* that it runs: bit i is CudaGraph i */
   gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
   SplitKind splits;           /* how it can cut the model into stages */

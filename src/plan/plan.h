@@ -158,7 +158,7 @@ StrategyRun plan_run(const Plan *plan);
 static inline ScheduleShape plan_shape(const Plan *p)
 {
   return (ScheduleShape) { .ranks = p->pp, .micro = plan_micro_batches(p), .chunks = p->vpp,
-                           .group = p->micro_group,
+                           .group = p->micro_group, .ahead = p->overlap.exchange,
                            .table = p->schedule->placement == PLACE_TABLE ? p->framework->table : NULL };
 }
 

@@ -520,6 +520,7 @@ static const struct {
   { RULE_FAMILY, check_mtp, PLAN_SCHEDULE },
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
+  { RULE_EXPERTS, check_exchange, PLAN_PASSES },
   { RULE_EXPERTS, check_expert_copies, PLAN_STATES },
   { RULE_STRATEGIES, check_strategies, PLAN_STATES },
   { RULE_LAYERS, check_layers, PLAN_SCHEDULE },

@@ -40,7 +40,7 @@ static void fill_table(const ScheduleShape *shape, Slot *table)
 static int warmup_of(const ScheduleShape *shape, int rank)
 {
   int all = shape->micro * shape->chunks;
-  return MIN(2 * (shape->ranks - rank - 1) + (shape->chunks - 1) * group_of(shape), all);
+  return MIN(2 * (shape->ranks - rank - 1) + (shape->chunks - 1) * group_of(shape) + shape->ahead, all);
 }
 
 static void order(const ScheduleShape *shape, int rank, SlotList *slots)

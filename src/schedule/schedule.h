@@ -65,6 +65,8 @@ typedef struct {
   int chunks; /* v, of each rank */
   int group;  /* micro-batches that an interleaved schedule runs through a chunk
                  before the next chunk; 0 = ranks */
+  gboolean ahead; /* forwards of an interleaved schedule run one pass further ahead of backwards, so that each forward
+                     is independent of the backward behind it */
 
   /* For schedules that place passes by how long they take: unitless times of a
    * whole rank's forward, input gradient, weight gradient, and of a transfer;
