@@ -197,7 +197,10 @@ parity: $(MPI_TESTS) $(PROGRAMS)
 
 # Speed, and instruction counts against those of tests/bench/instructions.txt.
 bench: $(BENCHES)
-	for bench in $(filter-out %/goals,$(BENCHES)); do $$bench || exit; done
+	for bench in $(filter-out %/goals %/published,$(BENCHES)); do $$bench || exit; done
+# Whether a published layout beats what the planner finds for its question; half an hour.
+published: all $(BENCHES)
+	$(BUILD)/bench/published $(CASES)
 # The goals of the search, measured, beside the best known; a minute or two.
 bench-table: all $(BENCHES)
 	@$(BUILD)/bench/goals $(BUILD)
@@ -293,5 +296,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
+.PHONY: all published emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
 .SECONDARY:
