@@ -25,7 +25,9 @@ check() { # check NAME COMMAND...
 
 mpi() { mpirun --oversubscribe -np "$@"; }
 
-reference() { # reference MODEL: losses and norms within 1e-5 of PyTorch's
+# Losses within 1e-6 of PyTorch's, and norms of gradients within 1e-4: these move with the order of sums, as Adam's
+# first steps divide small gradients by themselves (OpenBLAS's kernels for one processor differ by 3e-6 to 2e-5).
+reference() { # reference MODEL
   tdp-run -m "$1" -c cpu -p tiny-single --json 2>/dev/null |
     awk -v model="$1" -F '[:,]' '
       BEGIN {
@@ -36,8 +38,11 @@ reference() { # reference MODEL: losses and norms within 1e-5 of PyTorch's
       }
       function off(found, expected) { d = found / expected - 1; return d < 0 ? -d : d }
       /"loss"/ { n++; if (off($2, loss[n]) > worst) worst = off($2, loss[n]) }
-      /"grad_norm"/ { if (off($2, norm[n]) > worst) worst = off($2, norm[n]) }
-      END { print n " steps, worst difference " worst; exit !(n == 10 && worst < 1e-5) }'
+      /"grad_norm"/ { if (off($2, norm[n]) > norms) norms = off($2, norm[n]) }
+      END {
+        print n " steps, worst difference of losses " worst ", of norms " norms
+        exit !(n == 10 && worst < 1e-6 && norms < 1e-4)
+      }'
 }
 
 parity() { # parity N
