@@ -301,6 +301,43 @@ START_TEST(megatron_families)
 }
 END_TEST
 
+/* Rotary positions are scaled as Llama 3.1 scales them, or that is lost. */
+START_TEST(rope_scaling)
+{
+#define LLAMA "\"rope_type\":\"llama3\",\"factor\":32,\"low_freq_factor\":1,\"original_max_position_embeddings\":8192"
+  static const struct {
+    const char *key, *losses, *part;
+  } cases[] = {
+    {"\"rope_scaling\":{" LLAMA ",\"high_freq_factor\":4}", "", " --use-rope-scaling --rope-scaling-factor 32 "},
+    {"\"rope_parameters\":{\"rope_theta\":5e5," LLAMA ",\"high_freq_factor\":4}", "",
+     "--rotary-base 500000 --use-rope-scaling --rope-scaling-factor 32 "},
+    {"\"rope_scaling\":{" LLAMA ",\"high_freq_factor\":1}",
+     "model: rope_scaling: llama3: expected llama3 with the wavelengths of Llama 3.1, left out\n", "--rotary-base"},
+    {"\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40}",
+     "model: rope_scaling: yarn: expected llama3 with the wavelengths of Llama 3.1, left out\n", "--rotary-base"},
+    {"\"rope_scaling\":null", "", "--rotary-base"},
+    {"\"rope_parameters\":{\"rope_type\":\"default\"}", "", "--rotary-base"},
+  };
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new("llama-3.1-8b", "dgx-h100", 64);
+    g_autofree char *text = g_strdup_printf("{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":8,"
+                                            "\"vocab_size\":100,\"num_attention_heads\":4,\"intermediate_size\":96,%s}",
+                                            cases[i].key);
+    model_free(c.model);
+    c.model = model_parse(text, strlen(text), "f", NULL);
+    c.plan.seq = c.model->seq;
+    test_text(lost(&c, "megatron"), cases[i].losses);
+    has(&c, "megatron", cases[i].part);
+    if (!strstr(cases[i].part, "scaling"))
+      has_not(&c, "megatron", "--use-rope-scaling");
+    g_autofree char *other = lost(&c, "nanotron");
+    ck_assert_int_eq(strstr(other, "model: rope_scaling: ") != NULL, c.model->rope_scaling.kind != NULL);
+    case_clear(&c);
+  }
+#undef LLAMA
+}
+END_TEST
+
 START_TEST(megatron_encoders)
 {
   GError *error = NULL;
@@ -441,7 +478,7 @@ END_TEST
 TEST_MAIN("export megatron", megatron_loses_nothing_of_its_own,
           megatron_schedules,
           megatron_splits,
-          orders_of_ranks, megatron_sharding,
+          orders_of_ranks, rope_scaling, megatron_sharding,
           context_ranks_are_replicas, megatron_formats_and_kernels,
           megatron_experts,
           megatron_latent_attention,

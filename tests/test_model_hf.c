@@ -460,6 +460,23 @@ START_TEST(constants)
 }
 END_TEST
 
+START_TEST(rope_scaling)
+{
+  g_autoptr(Model) none = parsed("{" LLAMA "}");
+  ck_assert_ptr_null(none->rope_scaling.kind);
+  g_autoptr(Model) old = parsed("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}");
+  ck_assert_str_eq(old->rope_scaling.kind, "linear");
+  ck_assert_double_eq(old->rope_scaling.factor, 4);
+  g_autoptr(Model) new = parsed("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8,"
+                                "\"low_freq_factor\":1,\"high_freq_factor\":4,"
+                                "\"original_max_position_embeddings\":8192}}");
+  ck_assert_str_eq(new->rope_scaling.kind, "llama3");
+  ck_assert_double_eq(new->rope_scaling.low, 1);
+  ck_assert_double_eq(new->rope_scaling.high, 4);
+  ck_assert_double_eq(new->rope_scaling.tokens, 8192);
+}
+END_TEST
+
 START_TEST(t5)
 {
   g_autoptr(Model) m = parsed(
@@ -592,4 +609,4 @@ END_TEST
 TEST_MAIN("model_hf", expected, aliases, aliases_that_differ, null_zero_absent, head_dim_of_its_own,
           falcon, biases_not_in_the_file, tied_by_default, trainable, sparse_layers, shared_experts,
           vocabulary_as_published, expert_width, numbers, numbers_of_python, unknown_model_type, windows, opt, dropout, constants,
-          t5, vit, gemma3_text_config, own_keys, keys_of_other_families, same_as_native)
+          rope_scaling, t5, vit, gemma3_text_config, own_keys, keys_of_other_families, same_as_native)

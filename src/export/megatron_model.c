@@ -250,6 +250,18 @@ static void note_family(Export *e)
                 100 * m->predicted);
 }
 
+/* Megatron-LM scales as Llama 3.1 does, whatever the factor (RotaryEmbedding._apply_scaling at 00caa53). */
+static void add_rope_scaling(Export *e, GString *flags)
+{
+  const RopeScaling *s = &e->model->rope_scaling;
+  gboolean llama = g_strcmp0(s->kind, "llama3") == 0 && s->low == 1 && s->high == 4 && s->tokens == 8192;
+
+  if (llama && s->factor > 0)
+    export_words(flags, "--use-rope-scaling --rope-scaling-factor %g", s->factor);
+  else if (s->kind)
+    export_lose(e, "model: rope_scaling: %s: expected llama3 with the wavelengths of Llama 3.1, left out", s->kind);
+}
+
 /* Numbers whose defaults are Megatron-LM's: what a model's file does not say keeps them. */
 static void add_constants(Export *e, GString *flags)
 {
@@ -259,6 +271,7 @@ static void add_constants(Export *e, GString *flags)
     export_words(flags, "--rotary-base %.0f", m->rope_theta);
   else if (m->positions == POSITIONS_ROPE)
     export_note(e, "model: rope_theta: not in its file, so Megatron-LM takes 10000");
+  add_rope_scaling(e, flags);
   if (m->positions == POSITIONS_ROPE && m->rotary_share < 1)
     export_words(flags, "--rotary-percent %g", m->rotary_share);
   if (m->nope_interval > 0)

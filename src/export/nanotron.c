@@ -30,7 +30,7 @@ static void put_family(const Export *e, GString *text)
     g_string_append(text, "    is_llama_config: true\n");
 }
 
-static void put_model(const Export *e, GString *text)
+static void put_model(Export *e, GString *text)
 {
   const Model *m = e->model;
   const LayerSpec *block = model_layer(m, 1);
@@ -41,6 +41,8 @@ static void put_model(const Export *e, GString *text)
   g_string_append_printf(text, "    num_attention_heads: %d\n    num_key_value_heads: %d\n", block->attention.heads,
                          block->attention.kv_heads);
   g_string_append_printf(text, "    max_position_embeddings: %d\n", e->layout.passes.seq);
+  if (m->rope_scaling.kind)
+    export_lose(e, "model: rope_scaling: %s: left out", m->rope_scaling.kind);
   if (m->rope_theta > 0)
     g_string_append_printf(text, "    rope_theta: %.1f\n", m->rope_theta);
   if (m->norm_epsilon > 0)

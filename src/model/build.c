@@ -145,6 +145,7 @@ static Model *model_new(Recipe *r)
     .mlm_head = r->mlm_head,
     .pooler = r->pooler,
     .rope_theta = r->position_kind == POSITIONS_ROPE ? r->rope_theta : 0,
+    .rope_scaling = r->rope_scaling,
     .rotary_share = r->rotary_share ? r->rotary_share : 1,
     .norm_epsilon = r->norm_epsilon,
     .balance_loss = r->experts ? r->balance_loss : 0,

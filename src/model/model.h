@@ -87,6 +87,14 @@ typedef struct {
                                  device with this layer but not the first holds a copy */
 } LayerSpec;
 
+/* How rotary positions are stretched for texts longer than a model was first trained on. Costs nothing. */
+typedef struct {
+  const char *kind; /* as Hugging Face files name it: "llama3", "yarn"; interned, NULL = they are not */
+  double factor;    /* of the longest wavelengths; 0 = not said, as below */
+  double low, high; /* "llama3": shares of `tokens` beyond and below which wavelengths get all and nothing of it */
+  double tokens;    /* of a text before */
+} RopeScaling;
+
 typedef struct {
   char *name;
   char *family; /* "gpt" for native files, else the model_type */
@@ -113,6 +121,7 @@ typedef struct {
   gboolean mlm_head;       /* a dense layer, its activation and a norm before the logits (BERT) */
   gboolean pooler;         /* a dense layer and two classes on the first token of a sequence (BERT's next sentence) */
   double rope_theta;       /* base of the rotary positions' wavelengths, 0 = not said */
+  RopeScaling rope_scaling;
   double rotary_share;     /* of a head's width, that positions turn; 1 = all */
   double norm_epsilon;     /* added to variances, 0 = not said */
   double balance_loss;     /* coefficient of the routers' balancing loss, 0 = none or not said */

@@ -78,6 +78,7 @@ typedef struct {
   double mlm_probability; /* tokens that masked training predicts */
   double dropout;     /* rate */
   double rope_theta, rotary_share, norm_epsilon, balance_loss; /* of model.h */
+  RopeScaling rope_scaling;
 
   /* Read for the family's hook. */
   int decoder_layers;
