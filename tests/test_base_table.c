@@ -7,7 +7,7 @@ START_TEST(columns_are_aligned)
   g_autoptr(Table) table = table_new("<name|step|<note");
   table_add(table, "gpt3");
   table_add(table, "%.1f", 18.25);
-  table_add(table, "slow");
+  table_take(table, g_strdup("slow"));
   table_add(table, "t");
   table_add(table, "%d", 12345);
   table_add(table, "x");

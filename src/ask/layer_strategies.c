@@ -43,12 +43,6 @@ static char *runs_text(const LayerwiseProblem *p, const int *choice, const GArra
   return g_string_free(s, FALSE);
 }
 
-static void add_taken(Table *table, char *cell)
-{
-  table_add(table, "%s", cell);
-  g_free(cell);
-}
-
 static void add_stage(Pipeline *pipeline, int stage, const LayerwiseProblem *p, const GArray *variants,
                       const int *choice)
 {
@@ -74,12 +68,12 @@ static void try_stage(Layerwise *l, int stage)
   add_stage(&l->best, stage, p, variants, choice);
   l->holds &= layerwise_append(p, choice, variants, &l->strategies);
   table_add(l->table, "%d", stage);
-  add_taken(l->table, format_seconds(uniform));
-  add_taken(l->table, format_seconds(seconds));
-  add_taken(l->table, format_bytes(needs));
-  add_taken(l->table, format_bytes(layerwise_bytes(p, choice)));
-  add_taken(l->table, format_bytes(p->room));
-  add_taken(l->table, runs_text(p, choice, variants));
+  table_take(l->table, format_seconds(uniform));
+  table_take(l->table, format_seconds(seconds));
+  table_take(l->table, format_bytes(needs));
+  table_take(l->table, format_bytes(layerwise_bytes(p, choice)));
+  table_take(l->table, format_bytes(p->room));
+  table_take(l->table, runs_text(p, choice, variants));
 }
 
 static void add_row(Table *t, const char *name, double estimate_s, double estimate_bytes, const Result *simulated)
@@ -88,11 +82,11 @@ static void add_row(Table *t, const char *name, double estimate_s, double estima
   double off_bytes = 100 * (estimate_bytes / simulated->metrics.peak_memory_bytes - 1);
 
   table_add(t, "%s", name);
-  add_taken(t, format_seconds(estimate_s));
-  add_taken(t, format_seconds(simulated->metrics.iteration_s));
+  table_take(t, format_seconds(estimate_s));
+  table_take(t, format_seconds(simulated->metrics.iteration_s));
   table_add(t, "%+.1f %%", off);
-  add_taken(t, format_bytes(estimate_bytes));
-  add_taken(t, format_bytes(simulated->metrics.peak_memory_bytes));
+  table_take(t, format_bytes(estimate_bytes));
+  table_take(t, format_bytes(simulated->metrics.peak_memory_bytes));
   table_add(t, "%+.1f %%", off_bytes);
 }
 

@@ -246,13 +246,11 @@ static void say_verdict(GString *out, const Tried *t, double best_s)
 static void add_found(Table *table, const Found *found, double best_s)
 {
   double step_s = found->metrics.iteration_s;
-  g_autofree char *step = format_seconds(step_s), *label = plan_label(&found->plan);
-  g_autofree char *memory = format_bytes(found->metrics.peak_memory_bytes);
 
-  table_add(table, "%s", step);
+  table_take(table, format_seconds(step_s));
   table_add(table, "%+.1f %%", 100 * (step_s / best_s - 1));
-  table_add(table, "%s", memory);
-  table_add(table, "%s", label);
+  table_take(table, format_bytes(found->metrics.peak_memory_bytes));
+  table_take(table, plan_label(&found->plan));
 }
 
 static void try_all(const Situation *s, Tried *t, double best_s, Table *table)

@@ -38,9 +38,14 @@ void table_add(Table *table, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
-  g_autofree char *cell = g_strdup_vprintf(format, args);
+  table_take(table, g_strdup_vprintf(format, args));
   va_end(args);
+}
+
+void table_take(Table *table, char *cell)
+{
   g_ptr_array_add(table->cells, g_utf8_make_valid(cell, -1));
+  g_free(cell);
 }
 
 static int text_width(const char *text)

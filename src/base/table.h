@@ -19,6 +19,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Table, table_free)
 /* Appends a cell; rows fill from the left and wrap at the last column. */
 void table_add(Table *table, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
+/* The same of a newly allocated text, which it frees. */
+void table_take(Table *table, char *cell);
+
 /* The table as text, each line ending in a newline, `indent` spaces first. */
 char *table_text(const Table *table, int indent);
 

@@ -61,16 +61,13 @@ static Columns columns_of(const GArray *steps)
 
 static void add_step(Table *table, guint number, const ExecStep *s, Columns columns, double tokens)
 {
-  g_autofree char *time = format_seconds(s->step_s);
-  g_autofree char *rate = format_count(tokens / s->step_s);
-
   table_add(table, "%u", number);
   table_add(table, "%.6f", s->loss);
   table_add(table, "%.6f", s->grad_norm);
   if (columns.scaled)
     table_add(table, "%g%s", s->loss_scale, s->skipped ? ", skipped" : "");
-  table_add(table, "%s", time);
-  table_add(table, "%s", rate);
+  table_take(table, format_seconds(s->step_s));
+  table_take(table, format_count(tokens / s->step_s));
   if (columns.withheld)
     table_add(table, "%.1f %%", 100 * s->withheld);
 }

@@ -89,9 +89,8 @@ char *answer_text(const Answer *a)
   g_autoptr(Table) table = table_new(titles->str);
   for (guint i = 0; i < a->cells->len; i++) {
     const AnswerColumn *column = &a->columns[i % a->n_columns];
-    g_autofree char *cell = shown(&g_array_index(a->cells, Cell, i), column->kind);
     if (column->title)
-      table_add(table, "%s", cell);
+      table_take(table, shown(&g_array_index(a->cells, Cell, i), column->kind));
   }
   g_autofree char *rows = table_text(table, 2);
   return g_strconcat(a->says->str, a->says->len ? "\n" : "", a->cells->len ? rows : "", NULL);

@@ -119,12 +119,6 @@ static char *group_text(const Cluster *c, const GroupShape *g)
   return g_strdup_printf("%d, %d a %s", g->size, near, node);
 }
 
-static void add_taken(Table *table, char *cell)
-{
-  table_add(table, "%s", cell);
-  g_free(cell);
-}
-
 static void add_row(Table *table, const Cluster *c, const Use *u)
 {
   g_autofree char *rate = format_count(u->cost.bus_bytes_per_s);
@@ -134,15 +128,15 @@ static void add_row(Table *table, const Cluster *c, const Use *u)
   else
     table_add(table, "%s", u->purpose);
   table_add(table, "%s", collective_names[u->what]);
-  add_taken(table, format_bytes(u->bytes));
-  add_taken(table, group_text(c, &u->group));
+  table_take(table, format_bytes(u->bytes));
+  table_take(table, group_text(c, &u->group));
   table_add(table, "%s", u->cost.algorithm ? u->cost.algorithm : "-");
-  add_taken(table, format_seconds(u->cost.seconds));
+  table_take(table, format_seconds(u->cost.seconds));
   table_add(table, "%sB/s", rate);
   table_add(table, "%s%s", u->cost.runner_up ? u->cost.runner_up : "-", u->cost.runner_up_lacking ? " *" : "");
-  add_taken(table, u->cost.runner_up ? format_seconds(u->cost.runner_up_s) : g_strdup("-"));
+  table_take(table, u->cost.runner_up ? format_seconds(u->cost.runner_up_s) : g_strdup("-"));
   table_add(table, "%" G_GINT64_FORMAT, u->count);
-  add_taken(table, format_seconds(u->count * u->cost.seconds));
+  table_take(table, format_seconds(u->count * u->cost.seconds));
 }
 
 static char *table_of(const Walk *w)

@@ -18,24 +18,22 @@ char *report_compare(const Compared *plans, int n)
   for (int i = 0; i < n; i++) {
     const Result *r = plans[i].result;
     const Metrics *m = &r->metrics;
-    g_autofree char *step = result_step_text(r), *memory = format_bytes(m->peak_memory_bytes);
-    g_autofree char *exposed = format_seconds(exposed_s(m)), *label = plan_label(r->plan);
     table_add(t, "%s", plans[i].name);
     table_add(t, "%d", r->layout.mesh.ranks);
-    table_add(t, "%s", step);
+    table_take(t, result_step_text(r));
     table_add(t, "%.3f", m->iteration_s / plans[0].result->metrics.iteration_s);
     table_add(t, "%.0f", r->tokens_per_s_per_gpu);
     table_add(t, "%.1f %%", 100 * r->mfu);
     table_add(t, "%.1f %%", 100 * m->bubble_fraction);
-    table_add(t, "%s", memory);
+    table_take(t, format_bytes(m->peak_memory_bytes));
     if (r->accuracy)
       table_add(t, "%.0f %%%s", 100 * r->estimate.fit_probability, r->fits ? "" : ", too much");
     else
       table_add(t, "%s", r->fits ? "yes" : "too much");
-    table_add(t, "%s", exposed);
+    table_take(t, format_seconds(exposed_s(m)));
     table_add(t, "%.1f %%", 100 * exposed_s(m) / m->iteration_s);
     table_add(what, "%s", plans[i].name);
-    table_add(what, "%s", label);
+    table_take(what, plan_label(r->plan));
   }
   g_autofree char *numbers = table_text(t, 0), *labels = table_text(what, 0);
   return g_strconcat(numbers, "\n", labels, NULL);

@@ -64,16 +64,13 @@ static void add_choices(Table *t, const Layout *l)
 
 static void add_figures(Table *t, const Result *r, const RankingColumns *c)
 {
-  g_autofree char *step = precise_seconds(r->metrics.iteration_s), *memory = format_bytes(r->metrics.peak_memory_bytes);
-  g_autofree char *interval = c->estimates ? result_interval_text(r) : NULL;
-
-  table_add(t, "%s", step);
+  table_take(t, precise_seconds(r->metrics.iteration_s));
   if (c->estimates)
-    table_add(t, "%s", interval);
+    table_take(t, result_interval_text(r));
   table_add(t, "%.0f", r->tokens_per_s_per_gpu);
   table_add(t, "%.1f %%", 100 * r->mfu);
   table_add(t, "%.1f %%", 100 * r->metrics.bubble_fraction);
-  table_add(t, "%s", memory);
+  table_take(t, format_bytes(r->metrics.peak_memory_bytes));
   if (c->estimates)
     table_add(t, "%.0f %%", 100 * r->estimate.fit_probability);
 }
@@ -117,9 +114,9 @@ char *report_losses(const Result *results, int n)
 
   for (int i = 0; i < n; i++) {
     const Metrics *m = &results[i].metrics, *best = &results[0].metrics;
-    g_autofree char *label = plan_label(results[i].plan), *step = precise_seconds(m->iteration_s);
+    g_autofree char *label = plan_label(results[i].plan);
     table_add(t, "%d: %s", i + 1, label);
-    table_add(t, "%s", step);
+    table_take(t, precise_seconds(m->iteration_s));
     table_add(t, "%+.3f s", m->iteration_s - best->iteration_s);
     for (gsize c = 0; c < G_N_ELEMENTS(causes); c++)
       table_add(t, "%+.3f s", causes[c].seconds(m) - causes[c].seconds(best));

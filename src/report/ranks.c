@@ -3,12 +3,6 @@
 #include "base/table.h"
 #include "base/units.h"
 
-static void add_seconds(Table *t, double seconds)
-{
-  g_autofree char *text = format_seconds(seconds);
-  table_add(t, "%s", text);
-}
-
 static int rank_of(const RankRun *run, const Layout *layout, int slot)
 {
   return mesh_rank_at(&layout->mesh, slot / run->replicas, slot % run->replicas);
@@ -25,11 +19,10 @@ static void add_stage(Table *t, const RankRun *run, const Layout *layout, int ro
     sum += run->pass_s[rank];
   }
   table_add(t, "%d", row);
-  g_autofree char *ranks = mesh_stage_text(&layout->mesh, row);
-  table_add(t, "%s", ranks);
-  add_seconds(t, run->pass_s[least]);
-  add_seconds(t, sum / run->replicas);
-  add_seconds(t, run->pass_s[most]);
+  table_take(t, mesh_stage_text(&layout->mesh, row));
+  table_take(t, format_seconds(run->pass_s[least]));
+  table_take(t, format_seconds(sum / run->replicas));
+  table_take(t, format_seconds(run->pass_s[most]));
   table_add(t, "%d", rank_of(run, layout, most));
 }
 

@@ -3,12 +3,6 @@
 #include "base/units.h"
 #include "report/report.h"
 
-static void add_taken(Table *table, char *cell)
-{
-  table_add(table, "%s", cell);
-  g_free(cell);
-}
-
 /* Blocks that a pipeline rank holds, over all its chunks. */
 static int blocks_of(const Result *r, int rank)
 {
@@ -51,11 +45,11 @@ char *report_placement(const Result *r, const Trace *trace)
     table_add(t, "%s", site->device.name);
     table_add(t, "%d", r->layout.mesh.places);
     table_add(t, "%d", blocks_of(r, row));
-    add_taken(t, format_seconds(block_s(r, trace, row)));
-    add_taken(t, format_seconds(trace_row_compute(trace, row)));
+    table_take(t, format_seconds(block_s(r, trace, row)));
+    table_take(t, format_seconds(trace_row_compute(trace, row)));
     table_add(t, "%.1f %%", 100 * trace_row_bubble(trace, row));
-    add_taken(t, format_bytes(peak));
-    add_taken(t, format_bytes(cluster_whole_bytes(site, site->device.memory_bytes)));
+    table_take(t, format_bytes(peak));
+    table_take(t, format_bytes(cluster_whole_bytes(site, site->device.memory_bytes)));
   }
   return table_text(t, 2);
 }

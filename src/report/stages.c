@@ -5,12 +5,6 @@
 
 #define STAGES_MAX 24 /* more are shown by first, last and every n-th */
 
-static void add_bytes(Table *t, double bytes)
-{
-  g_autofree char *text = format_bytes(bytes);
-  table_add(t, "%s", text);
-}
-
 char *report_stages(const Trace *trace)
 {
   g_autoptr(Table) t = table_new("stage|weights|gradients|optimizer|activations|buffers|overhead|peak");
@@ -22,8 +16,8 @@ char *report_stages(const Trace *trace)
       continue;
     table_add(t, "%d", row);
     for (int part = 0; part < PART_COUNT; part++)
-      add_bytes(t, bytes[part]);
-    add_bytes(t, peak);
+      table_take(t, format_bytes(bytes[part]));
+    table_take(t, format_bytes(peak));
   }
   return table_text(t, 2);
 }

@@ -9,13 +9,6 @@ typedef struct {
   double value;
 } Line;
 
-/* A cell that owns its text for the moment of the call. */
-static void add_taken(Table *table, char *cell)
-{
-  table_add(table, "%s", cell);
-  g_free(cell);
-}
-
 static void append_table(GString *text, const Table *table, int indent)
 {
   g_autofree char *lines = table_text(table, indent);
@@ -108,19 +101,18 @@ char *report_inputs(const Result *r)
 static void append_speed(GString *text, const Result *r)
 {
   g_autoptr(Table) table = table_new("<|<");
-  g_autofree char *label = plan_label(r->plan);
-  g_autofree char *step = result_step_text(r), *tokens = format_count(r->tokens_per_s),
-                  *each = format_count(r->tokens_per_s_per_gpu), *model = format_count(r->model_flops_per_s_per_gpu),
+  g_autofree char *tokens = format_count(r->tokens_per_s), *each = format_count(r->tokens_per_s_per_gpu),
+                  *model = format_count(r->model_flops_per_s_per_gpu),
                   *hardware = format_count(r->hardware_flops_per_s_per_gpu);
 
   table_add(table, "plan");
-  table_add(table, "%s", label);
+  table_take(table, plan_label(r->plan));
   table_add(table, "pipeline");
   int micro = r->layout.pipeline.shape.micro;
   table_add(table, "%d micro-batch%s on each of %d pipelines", micro, micro == 1 ? "" : "es",
             r->layout.mesh.dense[AXIS_DATA].size);
   table_add(table, "step");
-  table_add(table, "%s", step);
+  table_take(table, result_step_text(r));
   table_add(table, "tokens");
   table_add(table, "%s/s, %s/s a GPU", tokens, each);
   table_add(table, "model");
@@ -140,7 +132,7 @@ static void append_shares(GString *text, const Line *lines, int n, double total,
   for (int i = 0; i < n; i++)
     if (lines[i].value != 0) {
       table_add(table, "%s", lines[i].name);
-      add_taken(table, format(lines[i].value));
+      table_take(table, format(lines[i].value));
       table_add(table, "%.1f %%", total > 0 ? 100 * lines[i].value / total : 0);
     }
   append_table(text, table, 2);
