@@ -128,6 +128,8 @@ START_TEST(context_ranks_are_replicas)
   has_not(&c, "megatron", "--ddp-bucket-size");
   f.bucket_params = 40e6;
   has(&c, "megatron", "--ddp-bucket-size 40000000");
+  f.bucket_params_per_rank = 1e6; /* which is megatron-core's too */
+  has_not(&c, "megatron", "--ddp-bucket-size");
   case_clear(&c);
 }
 END_TEST

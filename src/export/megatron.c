@@ -132,15 +132,14 @@ static void add_overlap(Export *e, GString *flags)
 static void add_gradients(Export *e, GString *flags)
 {
   const StateLayout *s = &e->layout.states[0];
-  const Framework *f = s->framework;
   DType precision = s->formats.precision;
-  double params = s->sharding.bucket > 0 ? s->sharding.bucket : f->bucket_params;
-  gint64 usual = MAX(40000000, (gint64)1000000 * s->replicas), bucket = (gint64)params;
+  gint64 usual = MAX(40000000, (gint64)1000000 * s->replicas), bucket = (gint64)op_bucket_params(s);
 
   if (precision == DTYPE_BF16 && s->reduce_bytes == 2)
     add(flags, "--grad-reduce-in-bf16");
   if (precision == DTYPE_BF16 && s->reduce_bytes == 2 && s->gradient_bytes == 4)
-    export_note(e, "framework: %s: Megatron-LM accumulates gradients in the 16 bits in which it reduces them", f->name);
+    export_note(e, "framework: %s: Megatron-LM accumulates gradients in the 16 bits in which it reduces them",
+                s->framework->name);
   if (precision == DTYPE_FP16 && s->gradient_bytes == 4)
     add(flags, "--accumulate-allreduce-grads-in-fp32");
   if (s->overlap_gradients && !megatron_fsdp(e) && bucket != usual)
