@@ -129,10 +129,13 @@ END_TEST
 /* The plan as the layer's run has it. */
 static Plan plan_of_layer(const Plan *plan, int layer)
 {
-  StrategyRun own = plan_run(plan);
-  gboolean block = layer >= 1 && layer <= strategies_layers(&plan->strategies);
+  const StrategyRun own = plan_run(plan);
+  int end = 1;
 
-  return plan_of_run(plan, block ? strategies_find(&plan->strategies, layer - 1) : &own);
+  for (int i = 0; i < plan->strategies.n && layer >= 1; i++)
+    if (layer < (end += plan->strategies.runs[i].layers))
+      return plan_of_run(plan, &plan->strategies.runs[i]);
+  return plan_of_run(plan, &own);
 }
 
 /* A layer takes what it takes in its own plan, and the change of layout in front of it. */

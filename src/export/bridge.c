@@ -180,9 +180,7 @@ static gboolean render(Export *e, GString *text, GError **error)
 
 static void launch(Export *e, const char *file, GString *line)
 {
-  export_torchrun(e, line);
-  export_words(line, "train.py --config-file ");
-  export_shell(line, file);
+  export_torchrun(e, line, "train.py --config-file", file);
 }
 
 const Exporter exporter_bridge = {

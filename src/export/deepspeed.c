@@ -165,46 +165,36 @@ static void put_ints(JsonWriter *w, const char *key, const int *values, int n)
   json_close_line(w, ']');
 }
 
-static void put_fixed(const SparseAttention *a, JsonWriter *w)
-{
-  json_put_int(w, "num_local_blocks", a->local);
-  json_put_int(w, "num_global_blocks", a->global);
-  json_put_int(w, "num_different_global_patterns", a->patterns);
-}
-
-static void put_ranges(const SparseAttention *a, JsonWriter *w)
-{
-  put_ints(w, "global_block_indices", a->first, a->n_ranges);
-  put_ints(w, "global_block_end_indices", a->end, a->n_ranges);
-}
-
-static void put_variable(const SparseAttention *a, JsonWriter *w)
-{
-  json_put_int(w, "num_random_blocks", a->random);
-  put_ints(w, "local_window_blocks", a->windows, a->n_windows);
-  put_ranges(a, w);
-}
-
-static void put_bigbird(const SparseAttention *a, JsonWriter *w)
-{
-  json_put_int(w, "num_random_blocks", a->random);
-  json_put_int(w, "num_sliding_window_blocks", a->sliding);
-  json_put_int(w, "num_global_blocks", a->global);
-}
-
-static void put_bslongformer(const SparseAttention *a, JsonWriter *w)
-{
-  json_put_int(w, "num_sliding_window_blocks", a->sliding);
-  put_ranges(a, w);
-}
-
 /* Modes of the configuration (deepspeed/runtime/config.py); the others are classes that the model's code makes. */
-static void (*const put_modes[SPARSE_MODE_COUNT])(const SparseAttention *, JsonWriter *) = {
-  [SPARSE_FIXED] = put_fixed,
-  [SPARSE_VARIABLE] = put_variable,
-  [SPARSE_BIGBIRD] = put_bigbird,
-  [SPARSE_BSLONGFORMER] = put_bslongformer,
+enum {
+  AS_FIXED = 1 << SPARSE_FIXED, AS_VARIABLE = 1 << SPARSE_VARIABLE, AS_BIGBIRD = 1 << SPARSE_BIGBIRD,
+  AS_BSLONGFORMER = 1 << SPARSE_BSLONGFORMER,
 };
+
+static void put_mode(const SparseAttention *a, guint mode, JsonWriter *w)
+{
+  const struct {
+    const char *key;
+    int value;
+    guint modes;
+  } counts[] = {
+    { "num_random_blocks", a->random, AS_VARIABLE | AS_BIGBIRD },
+    { "num_sliding_window_blocks", a->sliding, AS_BIGBIRD | AS_BSLONGFORMER },
+    { "num_local_blocks", a->local, AS_FIXED },
+    { "num_global_blocks", a->global, AS_FIXED | AS_BIGBIRD },
+    { "num_different_global_patterns", a->patterns, AS_FIXED },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(counts); i++)
+    if (counts[i].modes & mode)
+      json_put_int(w, counts[i].key, counts[i].value);
+  if (mode == AS_VARIABLE)
+    put_ints(w, "local_window_blocks", a->windows, a->n_windows);
+  if (mode & (AS_VARIABLE | AS_BSLONGFORMER)) {
+    put_ints(w, "global_block_indices", a->first, a->n_ranges);
+    put_ints(w, "global_block_end_indices", a->end, a->n_ranges);
+  }
+}
 
 static void put_sparse(Export *e, JsonWriter *w)
 {
@@ -212,7 +202,8 @@ static void put_sparse(Export *e, JsonWriter *w)
 
   if (!a || a->mode == SPARSE_DENSE)
     return;
-  if (!put_modes[a->mode]) {
+  guint mode = 1u << a->mode;
+  if (!(mode & (AS_FIXED | AS_VARIABLE | AS_BIGBIRD | AS_BSLONGFORMER))) {
     export_lose(e, "sparse_attention.mode: %s: no mode of DeepSpeed's configuration, left to the model's code",
                 sparse_mode_names[a->mode]);
     return;
@@ -222,9 +213,9 @@ static void put_sparse(Export *e, JsonWriter *w)
   json_put_int(w, "block", a->block);
   json_put_bool(w, "different_layout_per_head", a->patterns > 1);
   json_put_string(w, "attention", a->unidirectional ? "unidirectional" : "bidirectional");
-  if (a->mode == SPARSE_FIXED || a->mode == SPARSE_VARIABLE)
+  if (mode & (AS_FIXED | AS_VARIABLE))
     json_put_bool(w, "horizontal_global_attention", a->horizontal);
-  put_modes[a->mode](a, w);
+  put_mode(a, mode, w);
   json_close(w, '}');
 }
 

@@ -248,7 +248,7 @@ void export_shell(GString *text, const char *word)
   g_string_append(text, word[0] && word[strspn(word, plain)] == '\0' ? word : quoted);
 }
 
-void export_torchrun(const Export *e, GString *line)
+void export_torchrun(const Export *e, GString *line, const char *program, const char *file)
 {
   if (e->nodes == 1)
     export_words(line, "torchrun --standalone --nproc-per-node %d", e->node_gpus);
@@ -256,6 +256,9 @@ void export_torchrun(const Export *e, GString *line)
     export_words(line,
                  "torchrun --nnodes %d --nproc-per-node %d --rdzv-backend c10d --rdzv-endpoint \"$MASTER_ADDR:29500\"",
                  e->nodes, e->node_gpus);
+  export_words(line, "%s", program);
+  if (file)
+    export_shell(g_string_append_c(line, ' '), file);
 }
 
 /* ---- the file ---- */

@@ -351,8 +351,8 @@ static void launch(Export *e, const char *file, GString *line)
   g_string_replace(flags, "\n", " ", 0);
   if (!megatron_fsdp(e))
     export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
-  export_torchrun(e, line);
-  export_words(line, "%s %s", trainer ? trainer->script : "pretrain_gpt.py", flags->str);
+  export_torchrun(e, line, trainer ? trainer->script : "pretrain_gpt.py", NULL);
+  export_words(line, "%s", flags->str);
 }
 
 const Exporter exporter_megatron = {

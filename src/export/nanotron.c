@@ -119,9 +119,7 @@ static void launch(Export *e, const char *file, GString *line)
 {
   if (e->layout.passes.tp > 1)
     export_words(line, "CUDA_DEVICE_MAX_CONNECTIONS=1");
-  export_torchrun(e, line);
-  export_words(line, "run_train.py --config-file ");
-  export_shell(line, file);
+  export_torchrun(e, line, "run_train.py --config-file", file);
 }
 
 const Exporter exporter_nanotron = {

@@ -96,8 +96,8 @@ void export_quoted(GString *text, const char *value);
 /* A word of a shell command, quoted if it must be. */
 void export_shell(GString *text, const char *word);
 
-/* torchrun with its options, for a terminal on each node. */
-void export_torchrun(const Export *e, GString *line);
+/* torchrun with its options and what it runs, for a terminal on each node; `file` behind it, unless it is NULL. */
+void export_torchrun(const Export *e, GString *line, const char *program, const char *file);
 
 /* "true" or "false". */
 static inline const char *export_truth(gboolean value)

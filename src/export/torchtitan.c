@@ -220,9 +220,7 @@ static gboolean render(Export *e, GString *text, GError **error)
 
 static void launch(Export *e, const char *file, GString *line)
 {
-  export_torchrun(e, line);
-  export_words(line, "-m torchtitan.train --job.config_file ");
-  export_shell(line, file);
+  export_torchrun(e, line, "-m torchtitan.train --job.config_file", file);
 }
 
 const Exporter exporter_torchtitan = {

@@ -4,9 +4,6 @@
 
 #include "plan/plan.h"
 
-/* Whether the plan has the feature. */
-gboolean plan_has(const Plan *plan, const Model *model, Feature feature);
-
 /* Whether the plan has all features of an exclusion. */
 gboolean plan_has_all(const Plan *plan, const Model *model, const Exclusion *exclusion);
 

@@ -239,11 +239,6 @@ static const struct {
   [FEATURE_NVME_ACTIVATIONS] = { "nvme_activations", nvme_activations, PLAN_STATES, to_cpu },
 };
 
-gboolean plan_has(const Plan *plan, const Model *model, Feature feature)
-{
-  return features[feature].has(plan, model);
-}
-
 gboolean plan_drop(Plan *plan, Feature feature)
 {
   if (!features[feature].drop)

@@ -17,15 +17,6 @@ static const JsonField fields[] = {
   { "recompute_granularity", JSON_ENUM, FIELD(recompute), .names = recompute_names },
 };
 
-const StrategyRun *strategies_find(const LayerStrategies *s, int block)
-{
-  int i = 0;
-
-  for (; i < s->n - 1 && block >= s->runs[i].layers; i++)
-    block -= s->runs[i].layers;
-  return &s->runs[i];
-}
-
 gboolean strategies_differ(const StrategyRun *a, const StrategyRun *b)
 {
   return a->tp != b->tp || a->sequence_parallel != b->sequence_parallel || a->zero != b->zero ||

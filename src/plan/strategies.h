@@ -33,9 +33,6 @@ typedef struct {
   StrategyRun runs[STRATEGY_RUNS_MAX];
 } LayerStrategies;
 
-/* The run of a block, counted from 0. */
-const StrategyRun *strategies_find(const LayerStrategies *strategies, int block);
-
 /* Whether two runs differ in more than their counts. */
 gboolean strategies_differ(const StrategyRun *a, const StrategyRun *b);
 
