@@ -303,6 +303,40 @@ START_TEST(biases_of_experts_outputs)
 }
 END_TEST
 
+/* Clamped gates and ups are read and written by clamps and by what joins them, and kept besides; backward each half
+ * reads what it clamped too. Kernels that take all experts of a rank clamp as they go. */
+START_TEST(clamps_are_kernels)
+{
+  Planned f;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 8;
+  double plain = block_of(&f).saved_bytes, rows = 1024 * 2, width = 1024;
+  f.model->specs[f.model->layers[1]].ffn.clamped = TRUE;
+  for (int grouped = 0; grouped < 2; grouped++) {
+    double bytes[2] = { 0 };
+    LayerWork work;
+    f.framework->grouped_kernels = grouped;
+    if (grouped) {
+      plan_set_format(&f.plan, DTYPE_FP8);
+      f.plan.fp8_recipe = FP8_MXFP8;
+    }
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    const GArray *const passes[] = { work.forward, work.backward };
+    for (int p = 0; p < 2; p++)
+      for (guint i = 0; i < passes[p]->len; i++) {
+        const Op *op = &g_array_index(passes[p], Op, i);
+        bytes[p] += g_str_equal(op->name, "clamp") ? op->memory.bytes : 0;
+      }
+    ck_assert_double_eq(bytes[0], grouped ? 0 : (2 + 2 + 2 + 2) * 2 * rows * width);
+    ck_assert_double_eq(bytes[1], grouped ? 0 : (2 + 2 + 2 + 2 + 2) * 2 * rows * width);
+    ck_assert(grouped || work.saved_bytes == plain + 2 * 2 * rows * width);
+    layer_work_clear(&work);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
 /* Padded, every expert gets its capacity, however the tokens fall: work, messages and activations are those of as
  * many tokens; without a capacity there is nothing to fill up to. */
 START_TEST(places_up_to_the_capacity)
@@ -499,5 +533,5 @@ END_TEST
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
           flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
           second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
-          routes_go_apart, biases_of_experts_outputs, states_over_their_own_ranks, gradients_over_their_own_ranks,
-          breakdown_adds_up, experts_have_rules, dense_models_have_none)
+          routes_go_apart, biases_of_experts_outputs, clamps_are_kernels, states_over_their_own_ranks,
+          gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules, dense_models_have_none)

@@ -176,7 +176,7 @@ START_TEST(biases_not_in_the_file)
   ck_assert(block(llama, 0)->attention.out_bias && block(llama, 0)->ffn.bias);
   g_autoptr(Model) oss = loaded("tests/data/hf", "gpt-oss-120b");
   ck_assert(block(oss, 0)->attention.out_bias && block(oss, 0)->ffn.bias);
-  ck_assert(block(oss, 0)->ffn.router_bias);
+  ck_assert(block(oss, 0)->ffn.router_bias && block(oss, 0)->ffn.clamped && !block(llama, 0)->ffn.clamped);
   ck_assert_int_eq(block(oss, 0)->attention.extra_params, 64);
   /* DeepSeek's number of key-value heads means nothing */
   g_autoptr(Model) a = loaded("tests/data/hf", "deepseek-v3");

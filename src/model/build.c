@@ -57,6 +57,7 @@ static FeedForward sparse_of(const Recipe *r)
     .groups_per_token = r->groups_per_token,
     .shared_width = r->shared_ffn,
     .shared_gate = r->shared_gate && r->shared_ffn,
+    .clamped = r->clamped,
     .router_bias = r->router_bias,
     .router_correction = r->router_correction,
   };

@@ -231,7 +231,7 @@ static const Family families[] = {
   {"gpt_oss",
    {LLAMA, .norms = 2, .head_dim = 64, .positions = 131072, .use_window = TRUE, .window = 128,
     .window_pattern = 2, .attention_bias = TRUE, .ffn_bias = TRUE, .router_bias = TRUE,
-    .sinks = TRUE, .needs_experts = TRUE, .rope_theta = 150000, .norm_epsilon = 1e-5, .balance_loss = 0.001}},
+    .sinks = TRUE, .clamped = TRUE, .needs_experts = TRUE, .rope_theta = 150000, .norm_epsilon = 1e-5, .balance_loss = 0.001}},
 };
 
 const Family *family_find(const char *model_type)

@@ -65,6 +65,7 @@ typedef struct {
   int shared_width;      /* total width of the experts every token visits, 0 = none */
   gboolean shared_gate;  /* a hidden x 1 gate on the shared experts */
   gboolean bias;
+  gboolean clamped;      /* gate and up are clamped before the activation (gpt-oss) */
   gboolean router_bias;
   gboolean router_correction; /* a correction value per expert (no gradient) */
 } FeedForward;

@@ -69,7 +69,7 @@ typedef struct {
   int norms;          /* per block; cross-attention adds one */
   gboolean qkv_bias, out_bias, ffn_bias; /* each also set by those that cover it: */
   gboolean attention_bias, bias;         /* all of attention; all */
-  gboolean qk_norm, qk_norm_whole, output_norms, sinks, shared_gate, router_bias, router_correction;
+  gboolean qk_norm, qk_norm_whole, output_norms, sinks, shared_gate, router_bias, router_correction, clamped;
   gboolean parallel, tied, bidirectional;
   int nope_interval;
   int causal;         /* of native files */

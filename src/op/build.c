@@ -218,11 +218,14 @@ static double cast_in_bytes(const Build *b, const Linear *l)
   return ((l->unmade || l->apart ? w->cast_bytes : w->made_bytes) * l->rows * l->in + weights) * l->batch;
 }
 
+gboolean build_groups(const Build *b)
+{
+  return b->passes->framework->grouped_kernels && b->passes->formats.recipe == FP8_MXFP8;
+}
+
 static gboolean is_looped(const Build *b, const Linear *l)
 {
-  gboolean grouped = b->passes->framework->grouped_kernels && b->passes->formats.recipe == FP8_MXFP8;
-
-  return l->batch > 1 && !(grouped && is_narrow(b, l));
+  return l->batch > 1 && !(build_groups(b) && is_narrow(b, l));
 }
 
 /* Kernels of a cast: of the experts of a rank, that of each one but with scales of earlier steps (Transformer Engine's

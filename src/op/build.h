@@ -108,6 +108,10 @@ void build_residual(Build *b);
 void build_params(Build *b, double params);
 void build_table(Build *b, double rows, double columns);
 
+/* Whether what all experts of a rank compute is one kernel a step, not one an expert: products, casts, and clamps with
+ * the activation. */
+gboolean build_groups(const Build *b);
+
 static inline gboolean build_has_block(const Build *b)
 {
   return b->spec->kind == LAYER_BLOCK || b->spec->kind == LAYER_MTP;

@@ -1,6 +1,19 @@
 /* Feed-forward of a block: dense, or experts (experts.c). */
 #include "op/build.h"
 
+/* Of gate and up, each by a kernel of its own, and joined by a third, whose result is kept besides; backward each
+ * clamp reads its half of the gradient and what it clamped, and the halves are joined again (Megatron Core 0.15 to
+ * 0.17, fused_bias_geglu.py, weighted_bias_quick_geglu_impl()). Grouped kernels clamp as they go. */
+static void clamp(Build *b, double elements)
+{
+  double e = b->bytes;
+
+  if (b->spec->ffn.clamped && !build_groups(b))
+    build_stream(b, &(Stream) { .name = "clamp", .forward_bytes = 8 * e * elements, .forward_kernels = 3,
+                                .backward_bytes = 10 * e * elements, .backward_kernels = 3,
+                                .saved = 2 * e * elements });
+}
+
 static void activation(Build *b, double elements)
 {
   gboolean one = b->passes->framework->fused_activation;
@@ -34,6 +47,7 @@ void build_mlp_up(Build *b, const Mlp *m)
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   b->dropped |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
   b->redone |= 1u << m->module;
+  clamp(b, elements);
   activation(b, elements);
   build_leave(b, m->module);
   b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);
