@@ -139,8 +139,7 @@ static void add_optimizer(GString *s, const Plan *p)
 static void add_recompute(GString *s, const Plan *p)
 {
   g_string_append(s, recompute_names[p->recompute]);
-  if (recompute_counts(&p->scope))
-    g_string_append_printf(s, ":%d", p->scope.layers);
+  recompute_short(&p->scope, s);
 }
 
 static void add_overlaps(GString *s, const Plan *p)

@@ -58,6 +58,27 @@ static gboolean unshared(const Plan *p, const Model *m)
   return p->precision != DTYPE_FP32 && plan_replicas(p) == 1;
 }
 
+static gboolean delayed_scaling(const Plan *p, const Model *m)
+{
+  (void)m;
+  return plan_narrow(p) && plan_recipe(p) == FP8_DELAYED;
+}
+
+/* Modules of which the output alone is dropped, and made again from what products keep. */
+#define OUTPUT_MODULES (1u << MODULE_LAYERNORM | 1u << MODULE_MOE_ACT)
+
+static gboolean outputs_again(const Plan *p, const Model *m)
+{
+  return selective(p, m) && p->scope.modules & OUTPUT_MODULES;
+}
+
+static gboolean shared_overlap(const Plan *p, const Model *m) { return (void)m, p->overlap.experts; }
+
+static gboolean shared_again(const Plan *p, const Model *m)
+{
+  return selective(p, m) && p->scope.modules >> MODULE_SHARED_EXPERTS & 1;
+}
+
 static gboolean recompute_block(const Plan *p, const Model *m)
 {
   (void)m;
@@ -181,6 +202,18 @@ static void to_no_recompute(Plan *p)
   p->scope = (RecomputeScope) { 0 };
 }
 
+/* Of selective recomputation, without these modules. */
+static void leave_modules(Plan *p, guint modules)
+{
+  p->scope.modules &= ~modules;
+  if (!p->scope.modules)
+    to_no_recompute(p);
+}
+
+static void to_kept_outputs(Plan *p) { leave_modules(p, OUTPUT_MODULES); }
+static void to_kept_shared(Plan *p) { leave_modules(p, 1u << MODULE_SHARED_EXPERTS); }
+static void to_shared_apart(Plan *p) { p->overlap.experts = FALSE; }
+
 static void to_usual_formats(Plan *p)
 {
 
@@ -211,6 +244,10 @@ static const struct {
   [FEATURE_FP16] = { "fp16", fp16, PLAN_DEGREES, to_bf16 },
   [FEATURE_UNSHARED_16_BIT] = { "unshared_16_bit", unshared, PLAN_DEGREES, to_fp32 },
   [FEATURE_OTHER_ATTENTION] = { "other_attention", other_attention, PLAN_DEGREES, to_flash },
+  [FEATURE_DELAYED_SCALING] = { "delayed_scaling", delayed_scaling, PLAN_DEGREES, NULL },
+  [FEATURE_SHARED_OVERLAP] = { "shared_expert_overlap", shared_overlap, PLAN_DEGREES, to_shared_apart },
+  [FEATURE_OUTPUTS_AGAIN] = { "recomputed_outputs", outputs_again, PLAN_PASSES, to_kept_outputs },
+  [FEATURE_SHARED_AGAIN] = { "recomputed_shared_experts", shared_again, PLAN_PASSES, to_kept_shared },
   [FEATURE_SPLIT_RANK] = { "split_rank", split_rank, PLAN_SCHEDULE, to_cut_by_layers },
   [FEATURE_SEQUENCE_PARALLEL] = { "sequence_parallel", sequence_parallel, PLAN_PASSES, to_whole_rows },
   [FEATURE_WHOLE_ROWS] = { "whole_rows", whole_rows, PLAN_PASSES, to_divided_rows },

@@ -77,6 +77,7 @@ static const JsonField fields[] = {
   { "fused_loss", JSON_BOOL, FIELD(fused_loss) },
   { "selective_products", JSON_BOOL, FIELD(selective_products) },
   { "copied_rows", JSON_BOOL, FIELD(copied_rows) },
+  { "recompute_modules", JSON_ANY },
   { "recompute_alike", JSON_BOOL, FIELD(recompute_alike) },
   { "recompute_stops_early", JSON_BOOL, FIELD(recompute_stops_early) },
   { "whole_tensors", JSON_BOOL, FIELD(whole_tensors) },
@@ -224,6 +225,26 @@ static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **err
          read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error);
 }
 
+/* Names of modules in their order. */
+static gboolean read_modules(const JsonDoc *doc, Framework *out, GError **error)
+{
+  const cJSON *names = json_get_array(doc, json_root(doc), "recompute_modules", FALSE, error), *name;
+
+  if (!names)
+    return !json_get(json_root(doc), "recompute_modules");
+  out->n_recompute_modules = 0;
+  cJSON_ArrayForEach(name, names) {
+    int i = cJSON_IsString(name) ? names_find(recompute_module_names, name->valuestring) : -1;
+    gboolean fresh = i > MODULE_CORE_ATTN;
+    for (int k = 0; k < out->n_recompute_modules; k++)
+      fresh &= out->recompute_modules[k] != i;
+    if (!fresh)
+      return json_error(doc, name, error, "each once, of layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts");
+    out->recompute_modules[out->n_recompute_modules++] = i;
+  }
+  return TRUE;
+}
+
 static PlanChoice find_choice(const cJSON *name)
 {
   PlanChoice choice = CHOICE_COUNT - 1;
@@ -306,6 +327,7 @@ static gboolean read_file(const char *name, Parsed *parsed, int depth, GError **
          read_context(doc, &parsed->framework, error) && read_dispatch(doc, &parsed->framework, error) &&
          read_choices(doc, &parsed->framework.choices, error) && read_sparse(doc, &parsed->framework, error) &&
          read_optimizers(doc, &parsed->framework, error) && read_excludes(doc, &parsed->framework, error) &&
+         read_modules(doc, &parsed->framework, error) &&
          check_keys(doc, parsed->like == NULL, error);
 }
 

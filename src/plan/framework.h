@@ -10,6 +10,7 @@
 #include "hardware/device.h"
 #include "plan/feature.h"
 #include "plan/optimizer.h"
+#include "plan/recompute.h"
 #include "plan/sharding.h"
 #include "plan/split.h"
 #include "schedule/table.h"
@@ -112,6 +113,9 @@ typedef struct {
   gboolean selective_products; /* selective recomputation keeps every other 16-bit product and what is scattered, not
                                   all but attention's core */
   gboolean copied_rows;       /* activations are batch first: rows that tensor-parallel ranks exchange are copied */
+  guint8 recompute_modules[MODULE_COUNT]; /* RecomputeModule: those that it makes again beside the attention core, in the
+                                             order in which a search adds them */
+  int n_recompute_modules;
   gboolean recompute_alike;   /* recomputation has neither numbers of layers nor modules to choose */
   gboolean recompute_stops_early; /* full recomputation ends with the last input that a backward needs */
   gboolean whole_tensors;     /* ZeRO-1 and 2 give each rank whole tensors: a reduction and a broadcast for

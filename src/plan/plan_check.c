@@ -284,26 +284,9 @@ static gboolean check_schedule(const Subject *s, GError **error)
   return error || schedule_check(s->plan->schedule, &shape, NULL);
 }
 
-/* The modules of a model, as bits. */
-static guint modules_of(const Model *m)
-{
-  guint modules = 1u << MODULE_CORE_ATTN | 1u << MODULE_LAYERNORM;
-
-  for (int i = 0; i < m->n_specs; i++) {
-    const LayerSpec *spec = &m->specs[i];
-    if (spec->kind != LAYER_BLOCK)
-      continue;
-    modules |= 1u << (spec->ffn.experts ? MODULE_MOE : MODULE_MLP);
-    modules |= spec->ffn.experts ? 1u << MODULE_MOE_ACT : 0;
-    modules |= spec->ffn.shared_width ? 1u << MODULE_SHARED_EXPERTS : 0;
-    modules |= spec->attention.kv_lora_rank ? 1u << MODULE_MLA_UP_PROJ : 0;
-  }
-  return modules;
-}
-
 static gboolean check_modules(const Subject *s, GError **error)
 {
-  guint missing = s->plan->scope.modules & ~modules_of(s->model);
+  guint missing = s->plan->scope.modules & ~recompute_modules_of(s->model);
 
   if (s->plan->recompute != RECOMPUTE_SELECTIVE)
     return broken(error, "recompute_modules: expected recompute_granularity selective, it is %s",

@@ -11,17 +11,58 @@ int recompute_of_stage(const RecomputeScope *scope, int stage, int n)
   return scope->method == RECOMPUTE_BLOCK && scope->layers ? MIN(n, scope->layers) : n;
 }
 
+guint recompute_modules_of(const Model *m)
+{
+  guint modules = 1u << MODULE_CORE_ATTN | 1u << MODULE_LAYERNORM;
+
+  for (int i = 0; i < m->n_specs; i++) {
+    const LayerSpec *spec = &m->specs[i];
+    if (spec->kind != LAYER_BLOCK)
+      continue;
+    modules |= 1u << (spec->ffn.experts ? MODULE_MOE : MODULE_MLP);
+    modules |= spec->ffn.experts ? 1u << MODULE_MOE_ACT : 0;
+    modules |= spec->ffn.shared_width ? 1u << MODULE_SHARED_EXPERTS : 0;
+    modules |= spec->attention.kv_lora_rank ? 1u << MODULE_MLA_UP_PROJ : 0;
+  }
+  return modules;
+}
+
+guint recompute_modules_parse(const char *text)
+{
+  g_auto(GStrv) names = g_strsplit(text, "+", -1);
+  guint modules = 0;
+
+  for (int i = 0; names[i]; i++) {
+    int module = names_find(recompute_module_names, names[i]);
+    if (module < 0 || modules >> module & 1)
+      return 0;
+    modules |= 1u << module;
+  }
+  return modules;
+}
+
+/* " of " or another beginning, then the modules. */
+static void add_modules(const RecomputeScope *s, const char *before, GString *text)
+{
+  for (int i = 0; i < MODULE_COUNT; i++)
+    if (s->modules >> i & 1) {
+      g_string_append_printf(text, "%s%s", before, recompute_module_names[i]);
+      before = "+";
+    }
+}
+
+void recompute_short(const RecomputeScope *s, GString *text)
+{
+  if (s->layers)
+    g_string_append_printf(text, ":%d", s->layers);
+  add_modules(s, ":", text);
+}
+
 void recompute_label(const RecomputeScope *s, GString *text)
 {
-  const char *between = " of ";
-
   if (s->stages.stages)
     g_string_append(text, " by stage");
   else if (recompute_counts(s))
     g_string_append_printf(text, " %s %d", recompute_method_names[s->method], s->layers);
-  for (int i = 0; i < MODULE_COUNT; i++)
-    if (s->modules >> i & 1) {
-      g_string_append_printf(text, "%s%s", between, recompute_module_names[i]);
-      between = "+";
-    }
+  add_modules(s, " of ", text);
 }

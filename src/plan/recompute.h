@@ -20,6 +20,7 @@
 #define TDP_PLAN_RECOMPUTE_H
 
 #include "base/json.h"
+#include "model/model.h"
 #include "plan/split.h"
 
 typedef enum {
@@ -49,8 +50,17 @@ static inline guint recompute_modules(const RecomputeScope *scope)
   return scope->modules ? scope->modules : 1u << MODULE_CORE_ATTN;
 }
 
+/* The modules that blocks of the model have. */
+guint recompute_modules_of(const Model *model);
+
+/* The modules of a list joined by +, as "mlp+layernorm"; 0 if it is none. */
+guint recompute_modules_parse(const char *text);
+
 /* Layers of a stage that are made again, of `n`. */
 int recompute_of_stage(const RecomputeScope *scope, int stage, int n);
+
+/* Appends ":4" or ":mlp+layernorm" as short forms of a plan have it; nothing for the default. */
+void recompute_short(const RecomputeScope *scope, GString *text);
 
 /* Appends " block 4" or " of mlp+layernorm" to a label; nothing for the default. */
 void recompute_label(const RecomputeScope *scope, GString *text);

@@ -49,16 +49,15 @@ static void add_choices(Table *t, const Layout *l)
 {
   const StateLayout *s = &l->states[0];
   const RecomputeLayout *r = &l->passes.recompute;
+  g_autoptr(GString) scope = g_string_new(NULL);
 
   if (s->copies > 1)
     table_add(t, "%d/%d", s->zero, s->shards);
   else
     table_add(t, "%d", s->zero);
   table_add(t, "%d", l->passes.micro_batch);
-  if (r->scope.layers)
-    table_add(t, "%s:%d", recompute_names[r->granularity], r->scope.layers);
-  else
-    table_add(t, "%s", recompute_names[r->granularity]);
+  recompute_short(&r->scope, scope);
+  table_add(t, "%s%s", recompute_names[r->granularity], scope->str);
   table_add(t, "%s", l->pipeline.schedule->name);
 }
 
