@@ -102,6 +102,26 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
 }
 
+#define LATENT                                                                                                     \
+  "{\"model_type\":\"deepseek_v3\",\"vocab_size\":256,\"hidden_size\":256,\"intermediate_size\":512,"              \
+  "\"moe_intermediate_size\":128,\"num_hidden_layers\":%d,\"num_attention_heads\":4,\"n_routed_experts\":4,"       \
+  "\"n_shared_experts\":1,\"n_group\":1,\"topk_group\":1,\"num_experts_per_tok\":2,\"first_k_dense_replace\":1,"   \
+  "\"moe_layer_freq\":1,\"q_lora_rank\":64,\"kv_lora_rank\":64,\"qk_nope_head_dim\":64,\"qk_rope_head_dim\":64,"   \
+  "\"v_head_dim\":64,\"topk_method\":\"noaux_tc\",\"tie_word_embeddings\":false,\"seq\":%d}"
+
+void instance_latent_init(Instance *in, GRand *rand)
+{
+  instance_framework_init(in, rand, "megatron-core-2026");
+  model_free(in->model);
+  g_autofree char *text = g_strdup_printf(LATENT, g_rand_int_range(rand, 2, 5), g_rand_boolean(rand) ? 64 : 4096);
+  in->model = model_parse(text, strlen(text), "latent", NULL);
+  g_assert(cluster_resize(in->cluster, g_rand_boolean(rand) ? 2 : 4, NULL));
+  in->base = plan_default(in->model, in->framework);
+  in->base.gpus = in->cluster->devices;
+  in->base.global_batch = 4 << g_rand_int_range(rand, 0, 2);
+  in->options.fixed.value[KEY_CP] = 1;
+}
+
 /* Each degree of one way to divide the devices, in one of three draws. */
 static void fix_degrees(Instance *in, GRand *rand)
 {
@@ -155,7 +175,7 @@ typedef struct {
   GArray *plans;
 } Taken;
 
-static void take_plan(gpointer data, const SpaceLeaf *leaf)
+static gboolean take_plan(gpointer data, const SpaceLeaf *leaf)
 {
   const Taken *t = data;
 
@@ -171,6 +191,7 @@ static void take_plan(gpointer data, const SpaceLeaf *leaf)
     if (plan_excluded(&plan, t->in->model, plan.framework) & ~excluded_asked(&t->in->options))
       g_error("%s is excluded", label = plan_label(&plan));
   }
+  return TRUE;
 }
 
 static void take_none(gpointer data, const Plan *plan, int rule, gint64 plans)
@@ -184,7 +205,7 @@ static void take_none(gpointer data, const Plan *plan, int rule, gint64 plans)
 GArray *instance_plans(const Instance *in)
 {
   Taken taken = { in, g_array_new(FALSE, FALSE, sizeof(Plan)) };
-  const SpaceVisitor visitor = { take_plan, take_none, &taken };
+  const SpaceVisitor visitor = { take_plan, TRUE, take_none, &taken };
   g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
 
   space_walk(in->model, in->cluster, &in->options, prices, &visitor);

@@ -27,6 +27,9 @@ void instance_small_init(Instance *in, GRand *rand);
  * few devices in small nodes; the host may take states. Nothing is fixed yet. */
 void instance_framework_init(Instance *in, GRand *rand, const char *framework);
 
+/* A question to megatron-core-2026 about a small model with every module that may be made again. */
+void instance_latent_init(Instance *in, GRand *rand);
+
 /* Fixes keys at random in place of those that were fixed, and opens parts of the space that are shut by default. */
 void instance_fix(Instance *in, GRand *rand);
 

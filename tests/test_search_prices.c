@@ -169,7 +169,7 @@ typedef struct {
   GArray *walked;
 } Walks;
 
-static void keep_leaf(gpointer data, const SpaceLeaf *leaf)
+static gboolean keep_leaf(gpointer data, const SpaceLeaf *leaf)
 {
   const Walks *w = data;
   const Instance *in = w->in;
@@ -181,6 +181,7 @@ static void keep_leaf(gpointer data, const SpaceLeaf *leaf)
   if (leaf->without)
     one.without_s = bound_time(in->model, LAYOUT(&without), in->cluster, leaf->without, leaf->ends);
   g_array_append_val(w->walked, one);
+  return TRUE;
 }
 
 static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
@@ -246,7 +247,7 @@ static gint64 check_caches(Instance *in, GRand *rand)
   g_autoptr(GArray) walked = g_array_new(FALSE, FALSE, sizeof(Walked));
   g_autoptr(PriceCache) warm = price_cache_new(in->model, in->cluster);
   Walks walks = { in, walked };
-  const SpaceVisitor visitor = { keep_leaf, pass_over, &walks };
+  const SpaceVisitor visitor = { keep_leaf, TRUE, pass_over, &walks };
 
   for (int i = 0; i < QUESTIONS; i++) {
     space_walk(in->model, in->cluster, &in->options, warm, &visitor);

@@ -47,15 +47,16 @@ static void check_family(Families *f, const Candidate *base)
   }
 }
 
-static void visit_family(gpointer data, const SpaceLeaf *leaf)
+static gboolean visit_family(gpointer data, const SpaceLeaf *leaf)
 {
   Families *f = data;
   Candidate c = candidates_add(&f->store, leaf);
 
   if (!leaf->switches || f->left-- > 0)
-    return;
+    return TRUE;
   f->left = 16;
   check_family(f, &c);
+  return TRUE;
 }
 
 static void pass_over(gpointer data, const Plan *plan, int rule, gint64 plans)
@@ -74,8 +75,9 @@ START_TEST(variants_are_bounded)
   in.base.global_batch = 8;
   g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
   Families f = { .in = &in, .prices = prices, .left = _i };
-  const SpaceVisitor visitor = { visit_family, pass_over, &f };
-  candidates_init(&f.store, prices);
+  const SpaceVisitor visitor = { visit_family, TRUE, pass_over, &f };
+  const ModuleSets sets = space_module_sets(in.model, &in.base);
+  candidates_init(&f.store, prices, &sets);
   space_walk(in.model, in.cluster, &in.options, prices, &visitor);
   ck_assert_int_gt(f.bounds, 0);
   candidates_clear(&f.store);

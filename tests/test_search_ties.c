@@ -153,6 +153,26 @@ START_TEST(a_stopped_search_looks_no_further)
 }
 END_TEST
 
+/* Of sets of modules that are made again, the one with memory to spare. */
+START_TEST(sets_of_modules_tie)
+{
+  GRand *rand = g_rand_new_with_seed(4200 + _i);
+  int others = 0;
+
+  for (int i = 0; i < 12; i++) {
+    Instance in;
+    instance_latent_init(&in, rand);
+    in.options.fixed.value[KEY_ZERO] = 1;
+    in.options.fixed.value[KEY_RECOMPUTE] = i % 2 ? RECOMPUTE_SELECTIVE : -1;
+    in.options.fixed.value[KEY_RECOMPUTE_MODULES] = i % 2 ? 0 : -1;
+    others += check_ties(&in, g_rand_double_range(rand, 0.02, 0.3), rand);
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(others, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_LOOPS("search ties", { the_most_robust_is_found, 4 }, { whole_frameworks_agree, 4 },
            { nothing_ties_unless_asked, 1 },
-           { a_stopped_search_looks_no_further, 1 })
+           { a_stopped_search_looks_no_further, 1 }, { sets_of_modules_tie, 4 })

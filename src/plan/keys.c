@@ -13,8 +13,8 @@
 static const char *const orders[] = { "tp-dp-pp", "tp-pp-dp", NULL };
 static const char *const offloads[] = { "none", "optimizer", "parameters", "nvme", NULL };
 static const char *const a_schedule[] = { "the name of a schedule", NULL };
-static const char *const granularities[] = { "none", "selective", "full", "full:N (layers of a stage)",
-                                            "full:any", NULL };
+static const char *const granularities[] = { "none", "selective", "selective:A+B (modules)", "selective:any", "full",
+                                            "full:N (layers of a stage)", "full:any", NULL };
 
 /* ---- what is said only where it means something ---- */
 
@@ -166,7 +166,7 @@ const PlanKey plan_keys[] = {
   { { "recompute_num_layers", JSON_ANY }, .id = KEY_RECOMPUTE_LAYERS, .part = PLAN_PASSES,
     .read = read_recompute_layers, .write = write_recompute_layers,
     .unit = "a number; of `block` also a list of one a stage", .meaning = "the N of `recompute_method`" },
-  { { "recompute_modules", JSON_ANY }, .part = PLAN_PASSES, .read = read_recompute_modules,
+  { { "recompute_modules", JSON_ANY }, .id = KEY_RECOMPUTE_MODULES, .part = PLAN_PASSES, .read = read_recompute_modules,
     .write = write_recompute_modules,
     .unit = "a list of `core_attn`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `moe_act`, `shared_experts`",
     .meaning = "of `selective`: what is made again", .usual = "`core_attn`" },

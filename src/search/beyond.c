@@ -98,7 +98,7 @@ void search_refine(Search *s)
     const Found *last = best->len ? &g_array_index(best, Found, 0) : &g_array_index(found, Found, 0);
     Plan plan = search_plan(s, c);
     if (c->value < last->metrics.iteration_s &&
-        refine(s, &plan, c->index, c->index, last->metrics.iteration_s, &better))
+        refine(s, &plan, c->index, c->family, last->metrics.iteration_s, &better))
       g_array_append_val(found, better);
   }
   for (guint i = 0; i < found->len; i++)

@@ -1,7 +1,8 @@
 #include "search/candidates.h"
 
-void candidates_init(Candidates *c, PriceCache *prices)
+void candidates_init(Candidates *c, PriceCache *prices, const ModuleSets *sets)
 {
+  c->sets = *sets;
   c->groups = g_array_new(FALSE, FALSE, sizeof(Plan));
   c->prices = prices;
 }
@@ -15,8 +16,25 @@ Candidate candidates_add(Candidates *c, const SpaceLeaf *leaf)
 {
   if (leaf->first)
     g_array_append_val(c->groups, *leaf->group);
-  return (Candidate) { .index = leaf->index, .group = c->groups->len - 1, .pass = leaf->pass, .state = leaf->state,
-                       .switches = leaf->switches, .split = leaf->plan->split.stages > 0 };
+  return (Candidate) { .index = leaf->index, .family = leaf->family, .group = c->groups->len - 1, .pass = leaf->pass,
+                       .state = leaf->state, .switches = leaf->switches, .behind = leaf->behind,
+                       .split = leaf->plan->split.stages > 0 };
+}
+
+gint64 candidate_plans(const Candidate *c)
+{
+  return (gint64)(1 + c->pass.after) << __builtin_popcount(c->switches);
+}
+
+Candidate candidate_next(const Candidates *candidates, const Candidate *c)
+{
+  Candidate next = *c;
+
+  next.index += 1 << __builtin_popcount(c->switches);
+  next.pass.recompute = RECOMPUTE_SELECTIVE;
+  next.pass.modules = candidates->sets.sets[candidates->sets.n - c->pass.after];
+  next.pass.after--;
+  return next;
 }
 
 Plan candidate_plan(const Candidates *c, const Candidate *candidate)

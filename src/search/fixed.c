@@ -57,19 +57,34 @@ static gboolean fix_name(const PlanKey *key, const char *value, Fixed *out, GErr
   return out->value[key->id] >= 0 || bad_name(key, names, value, error);
 }
 
-/* A granularity; "full:4" are 4 layers of each stage, "full:any" some. */
+/* What stands behind a granularity's colon: layers or modules. Returns whether it has such. */
+static gboolean read_scope(int recompute, const char *text, int *layers, int *modules)
+{
+  gint64 number = 0;
+  gboolean any = g_str_equal(text, "any");
+
+  if (recompute == RECOMPUTE_SELECTIVE) {
+    *modules = any ? 0 : (int)recompute_modules_parse(text);
+    return any || *modules > 0;
+  }
+  if (recompute != RECOMPUTE_FULL || !(any || g_ascii_string_to_signed(text, 10, 1, SPLIT_LAYERS_MAX, &number, NULL)))
+    return FALSE;
+  *layers = (int)number;
+  return TRUE;
+}
+
+/* A granularity; "full:4" are 4 layers of each stage, "selective:mlp+layernorm" these modules, "full:any" and
+ * "selective:any" some. */
 static gboolean fix_recompute(const PlanKey *key, const char *value, Fixed *out, GError **error)
 {
   g_auto(GStrv) parts = g_strsplit(value, ":", 2);
-  gint64 layers = 0;
-  int recompute = parts[0] ? names_find(recompute_names, parts[0]) : -1;
+  int recompute = parts[0] ? names_find(recompute_names, parts[0]) : -1, layers = -1, modules = -1;
 
-  if (recompute < 0 || (parts[1] && recompute != RECOMPUTE_FULL) ||
-      (parts[1] && !g_str_equal(parts[1], "any") &&
-       !g_ascii_string_to_signed(parts[1], 10, 1, SPLIT_LAYERS_MAX, &layers, NULL)))
+  if (recompute < 0 || (parts[1] && !read_scope(recompute, parts[1], &layers, &modules)))
     return bad_name(key, key->choices, value, error);
   out->value[KEY_RECOMPUTE] = recompute;
-  out->value[KEY_RECOMPUTE_LAYERS] = parts[1] ? (int)layers : -1;
+  out->value[KEY_RECOMPUTE_LAYERS] = layers;
+  out->value[KEY_RECOMPUTE_MODULES] = modules;
   return TRUE;
 }
 

@@ -41,7 +41,7 @@ static double energy_of(const Layout *layout, const Cluster *cluster, double ste
 const Objective objectives[] = {
   { "time", "step_s", "step s", time_of, 1 },
   { "tokens-per-gpu", "tokens_per_s_per_gpu", "tokens/s/GPU", token_of, -1 },
-  { "memory", "peak_memory_bytes", "memory GiB", memory_of, 1 / GIB },
+  { "memory", "peak_memory_bytes", "memory GiB", memory_of, 1 / GIB, TRUE },
   { "gpu-hours", "gpu_hours_per_step", "GPU-hours/step", hours_of, 1 },
   { "money", "usd_per_step", "USD/step", money_of, 1 },
   { "energy", "joules_per_step", "kWh/step", energy_of, 1 / 3.6e6 },

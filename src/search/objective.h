@@ -21,6 +21,7 @@ typedef struct {
   const char *title; /* for people, with the unit */
   double (*value)(const Layout *layout, const Cluster *cluster, double step_s, double memory_bytes); /* less is better */
   double shown;      /* what people see is the value times this; negative: this over the value */
+  gboolean by_memory; /* the value is of memory */
 } Objective;
 
 extern const Objective objectives[]; /* ends with a NULL name; the first is time */

@@ -211,7 +211,9 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
   Plan whole = *plan; /* counts of recomputed layers ask for a split */
   SplitKey key;
 
-  whole.scope = (RecomputeScope) { .modules = plan->scope.modules };
+  if (plan->scope.modules)
+    whole.recompute = RECOMPUTE_NONE;
+  whole.scope = (RecomputeScope) { 0 };
   memset(&key, 0, sizeof key);
   pass_layout_init(&key.passes, &whole);
   key.stages = plan_stages(plan);
@@ -237,7 +239,7 @@ gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, con
   return TRUE;
 }
 
-static gboolean layer_is_better(const LayerPrice *a, const LayerPrice *b)
+static gboolean layer_is_faster(const LayerPrice *a, const LayerPrice *b)
 {
   for (int pass = 0; pass < PASS_COUNT; pass++) {
     const PassPrice *x = &a->pass[pass], *y = &b->pass[pass];
@@ -245,8 +247,13 @@ static gboolean layer_is_better(const LayerPrice *a, const LayerPrice *b)
         x->crowded_s < y->crowded_s)
       return TRUE;
   }
+  return FALSE;
+}
+
+static gboolean layer_is_smaller(const LayerPrice *a, const LayerPrice *b)
+{
   return a->saved_bytes < b->saved_bytes || a->deferred_bytes < b->deferred_bytes ||
-         a->recomputed_bytes < b->recomputed_bytes || a->transient_bytes < b->transient_bytes;
+         a->transient_bytes < b->transient_bytes;
 }
 
 gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
@@ -254,7 +261,18 @@ gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, c
   const PriceTable *a = find_priced(cache, passes)->prices, *b = find_priced(cache, other)->prices;
 
   for (int i = 0; i < a->n_types * a->n; i++)
-    if (layer_is_better(&a->layers[i], &b->layers[i]))
+    if (layer_is_faster(&a->layers[i], &b->layers[i]) || layer_is_smaller(&a->layers[i], &b->layers[i]) ||
+        a->layers[i].recomputed_bytes < b->layers[i].recomputed_bytes)
+      return FALSE;
+  return TRUE;
+}
+
+gboolean price_cache_made_again_in_vain(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
+{
+  const PriceTable *a = find_priced(cache, passes)->prices, *b = find_priced(cache, other)->prices;
+
+  for (int i = 0; i < a->n_types * a->n; i++)
+    if (layer_is_faster(&a->layers[i], &b->layers[i]) || layer_is_smaller(&a->layers[i], &b->layers[i]))
       return FALSE;
   return TRUE;
 }

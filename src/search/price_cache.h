@@ -28,13 +28,17 @@ const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes);
 /* Forgets prices and sums if they take more than that; they are made again, alike, when they are asked for. */
 void price_cache_trim(PriceCache *cache, gsize most_bytes);
 
-/* The best split of the plan's layers that its framework can run, by time alone;
- * NULL if there is none. On a mixed cluster: balance_by_room(). */
+/* The best split of the plan's layers that its framework can run, by time alone; a plan that names modules to make
+ * again has that of the plan which keeps everything. NULL if there is none. On a mixed cluster: balance_by_room(). */
 const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan);
 
 /* Whether nothing of the passes is better than the others': no pass takes less, computes or communicates less, and no
  * layer keeps or needs less memory. */
 gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, const PassLayout *other);
+
+/* The same of passes that differ in what is made again, of any amount: while a backward makes it, there is as much of a
+ * layer as it would keep of it otherwise. */
+gboolean price_cache_made_again_in_vain(PriceCache *cache, const PassLayout *passes, const PassLayout *other);
 
 /* Whether no pass takes less, or computes less, than the same pass of the other. */
 gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other);

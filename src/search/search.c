@@ -11,33 +11,96 @@ static void reject_rule(gpointer data, const Plan *plan, int rule, gint64 plans)
   search_reject(data, plan, rule, NAN, plans);
 }
 
-/* Of all the leaf's variants. */
-static double bound_of(const Search *s, const SpaceLeaf *leaf)
+/* Of all the plan's variants; `without`: as of SpaceLeaf. */
+static double bound_of(const Search *s, const Plan *plan, const Layout *layout, const PriceSums *sums,
+                       const PriceSums *without, BoundEnds *ends)
 {
-  double bound = bound_time(s->model, leaf->layout, s->cluster, leaf->sums, leaf->ends);
-  Plan without = *leaf->plan;
+  double bound = bound_time(s->model, layout, s->cluster, sums, ends);
+  Plan switched = *plan;
 
-  if (!leaf->without)
+  if (!without)
     return bound;
-  space_switch_off(&without, OVERLAP_TENSOR);
-  const Layout layout = layout_of(&without);
-  return MIN(bound, bound_time(s->model, &layout, s->cluster, leaf->without, leaf->ends));
+  space_switch_off(&switched, OVERLAP_TENSOR);
+  const Layout other = layout_of(&switched);
+  return MIN(bound, bound_time(s->model, &other, s->cluster, without, ends));
 }
 
-/* Bounds of a legal plan; one that cannot fit is put aside. */
-static void bound_leaf(gpointer data, const SpaceLeaf *leaf)
+/* Bounds of a legal plan; one that cannot fit is put aside, of several the smallest. */
+static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
 {
   Search *s = data;
   Candidate c = candidates_add(&s->store, leaf);
 
+  if (s->by_memory)
+    c.pass.after = 0;
   c.memory_bytes = bound_memory(leaf->layout, leaf->ranks);
   if (c.memory_bytes > s->cluster->device.memory_bytes) {
     search_put_over(s, c, leaf->plan, c.memory_bytes);
-    return;
+    return TRUE;
   }
-  c.bound_s = bound_of(s, leaf);
+  c.bound_s = bound_of(s, leaf->plan, leaf->layout, leaf->sums, leaf->without, leaf->ends);
   c.value = search_value(s, s->objective, leaf->layout, c.bound_s, c.memory_bytes);
   g_array_append_val(s->candidates, c);
+  return FALSE;
+}
+
+static void put_later(Search *s, const Candidate *c)
+{
+  guint at = s->later->len;
+
+  while (at > 0 && candidate_by_bound(&g_array_index(s->later, Candidate, at - 1), c) < 0)
+    at--;
+  g_array_insert_val(s->later, at, *c);
+}
+
+/* Whether a plan with these bounds may be listed: of a family that already is, as the best alone. */
+static gboolean promises(const Search *s, gint64 family, double value, double second)
+{
+  gboolean listed = FALSE;
+
+  for (guint i = 0; i < s->result->best->len && !s->options->second; i++)
+    listed |= g_array_index(s->result->best, Found, i).family == family;
+  return (listed ? search_variant_promises : search_promises)(s, value, second);
+}
+
+gboolean search_bound(const Search *s, Candidate *c)
+{
+  Plan plan = search_plan(s, c);
+  const Layout layout = layout_of(&plan);
+  const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+  const BoundRanks ranks = bound_ranks(s->model, &layout, sums);
+
+  c->behind = FALSE;
+  c->memory_bytes = bound_memory(&layout, &ranks);
+  if (c->memory_bytes > s->cluster->device.memory_bytes)
+    return FALSE;
+  const PriceSums *without = space_sums_without(s->options, s->prices, plan);
+  c->bound_s = MAX(c->bound_s, bound_of(s, &plan, &layout, sums, without, NULL));
+  c->value = search_value(s, s->objective, &layout, c->bound_s, c->memory_bytes);
+  return TRUE;
+}
+
+/* Bounds of its own for a candidate, or for the first behind it that may fit. */
+static void put_bounded(Search *s, Candidate c)
+{
+  gboolean fits = search_bound(s, &c);
+
+  for (gboolean more = TRUE; !fits && more;) {
+    Plan plan = search_plan(s, &c);
+    search_put_over(s, c, &plan, c.memory_bytes);
+    more = c.pass.after > 0;
+    c = more ? candidate_next(&s->store, &c) : c;
+    fits = more && search_bound(s, &c);
+  }
+  if (fits)
+    put_later(s, &c);
+}
+
+/* The candidate is settled: bounds what it stands for beside. */
+static void put_next(Search *s, const Candidate *c)
+{
+  if (c->pass.after > 0)
+    put_bounded(s, candidate_next(&s->store, c));
 }
 
 /* The first variant is settled: keeps the others if they may be better than all. */
@@ -57,13 +120,19 @@ static Variants *keep_variants(Search *s, const Candidate *c, const Plan *plan)
   return &g_array_index(s->families, Variants, s->families->len - 1);
 }
 
-/* The first variant cannot be among the best: its time by order. */
+/* The first variant cannot be among the best: its time by order. With a further set of modules it takes no less, so
+ * that other variants alone, of either, may be better. */
 static void skip_first(Search *s, const Candidate *c, const Plan *plan, double order_s, double value)
 {
   search_skip(s, plan, value, FALSE, 1);
   Variants *family = keep_variants(s, c, plan);
-  if (family)
+  if (family) {
     family->order_s[0] = order_s;
+    put_next(s, c);
+  } else if (c->pass.after > 0) {
+    Candidate next = candidate_next(&s->store, c);
+    search_skip_candidate(s, &next, value, FALSE);
+  }
 }
 
 static int by_order(const Near *a, const Near *b)
@@ -85,8 +154,12 @@ static void put_near(Search *s, const Near *near)
 /* Bounds the next candidate by its order of passes. */
 static void bound_next(Search *s, Candidate c)
 {
-  if (!s->options->second && !search_promises(s, c.value, 0)) {
+  if (!s->options->second && !promises(s, c.family, c.value, 0)) {
     search_skip_candidate(s, &c, c.value, FALSE);
+    return;
+  }
+  if (c.behind) {
+    put_bounded(s, c);
     return;
   }
   Plan plan = search_plan(s, &c);
@@ -96,13 +169,34 @@ static void bound_next(Search *s, Candidate c)
   c.value = search_value(s, s->objective, &layout, c.bound_s, c.memory_bytes);
   if (c.memory_bytes > s->cluster->device.memory_bytes) {
     search_put_over(s, c, &plan, c.memory_bytes);
-  } else if (!search_promises(s, c.value, search_second(s, &layout, c.bound_s, c.memory_bytes))) {
+    put_next(s, &c);
+  } else if (!promises(s, c.family, c.value, search_second(s, &layout, c.bound_s, c.memory_bytes))) {
     search_skip_candidate(s, &c, c.value, FALSE);
   } else {
     double order_s = MAX(c.bound_s, bound_time_by_order(s->model, &layout, s->cluster, sums));
     Near near = { c, order_s, search_value(s, s->objective, &layout, order_s, c.memory_bytes) };
     put_near(s, &near);
   }
+}
+
+/* The candidate of least value that was not looked at; NULL = none is left. */
+static const Candidate *first_open(const Search *s, guint next)
+{
+  const Candidate *listed = next < s->candidates->len ? &g_array_index(s->candidates, Candidate, next) : NULL;
+  const Candidate *later = s->later->len ? &g_array_index(s->later, Candidate, s->later->len - 1) : NULL;
+
+  return later && (!listed || candidate_by_bound(later, listed) < 0) ? later : listed;
+}
+
+static Candidate take_open(Search *s, guint *next, const Candidate *open)
+{
+  Candidate c = *open;
+
+  if (*next < s->candidates->len && open == &g_array_index(s->candidates, Candidate, *next))
+    ++*next;
+  else
+    g_array_set_size(s->later, s->later->len - 1);
+  return c;
 }
 
 /* Picks those next whose bounds by order promise something; returns how many. */
@@ -113,9 +207,9 @@ static int pick_round(Search *s, guint *next, Candidate *picks, Simulation *simu
   price_cache_trim(s->prices, PRICES_HELD_BYTES);
   while (n < ROUND) {
     const Near *first = s->near->len ? &g_array_index(s->near, Near, s->near->len - 1) : NULL;
-    if (*next < s->candidates->len &&
-        (!first || g_array_index(s->candidates, Candidate, *next).value <= first->value)) {
-      bound_next(s, g_array_index(s->candidates, Candidate, (*next)++));
+    const Candidate *open = first_open(s, *next);
+    if (open && (!first || open->value <= first->value)) {
+      bound_next(s, take_open(s, next, open));
       continue;
     }
     if (!first)
@@ -124,7 +218,8 @@ static int pick_round(Search *s, guint *next, Candidate *picks, Simulation *simu
     g_array_set_size(s->near, s->near->len - 1);
     Plan plan = search_plan(s, &near.candidate);
     const Layout layout = layout_of(&plan);
-    if (search_promises(s, near.value, search_second(s, &layout, near.order_s, near.candidate.memory_bytes))) {
+    double second = search_second(s, &layout, near.order_s, near.candidate.memory_bytes);
+    if (promises(s, near.candidate.family, near.value, second)) {
       simulations[n] = (Simulation) { .plan = plan, .index = near.candidate.index };
       picks[n++] = near.candidate;
     } else {
@@ -144,6 +239,7 @@ static void settle_round(Search *s, const Candidate *picks, const Simulation *si
     Variants *family = keep_variants(s, &picks[i], &simulations[i].plan);
     if (family)
       variant_known(family, 0, &simulations[i]);
+    put_next(s, &picks[i]);
   }
 }
 
@@ -208,7 +304,8 @@ static int pick_variants(Search *s, gboolean stopped, guint *which, guint *offs,
 static double gap_at(const Search *s, guint next)
 {
   const GArray *best = s->result->best;
-  double least = next < s->candidates->len ? g_array_index(s->candidates, Candidate, next).value : INFINITY;
+  const Candidate *open = first_open(s, next);
+  double least = open ? open->value : INFINITY;
 
   for (guint i = 0; i < s->near->len; i++)
     least = MIN(least, g_array_index(s->near, Near, i).candidate.value);
@@ -224,7 +321,8 @@ static double gap_at(const Search *s, guint next)
 static gboolean stops(const Search *s, guint next)
 {
   const SearchResult *r = s->result;
-  SearchProgress at = { .candidates = s->candidates->len, .settled = next - s->near->len, .simulated = r->simulated,
+  gint64 settled = (gint64)next - s->near->len - s->later->len;
+  SearchProgress at = { .candidates = s->candidates->len, .settled = MAX(0, settled), .simulated = r->simulated,
                         .best = r->best->len ? &g_array_index(r->best, Found, 0) : NULL, .gap = gap_at(s, next) };
 
   return s->options->watch && s->options->watch(s->options->data, &at);
@@ -271,11 +369,11 @@ static void run_rounds(Search *s)
     rounds_run(s->rounds, simulations, n);
     settle_round(s, picks, simulations, n);
   }
-  gboolean stopped = next < s->candidates->len || s->near->len > 0;
+  gboolean stopped = first_open(s, next) || s->near->len > 0;
   s->result->gap = stopped ? gap_at(s, next) : 0;
-  for (; next < s->candidates->len; next++) {
-    const Candidate *c = &g_array_index(s->candidates, Candidate, next);
-    search_skip_candidate(s, c, c->value, TRUE);
+  for (const Candidate *open; (open = first_open(s, next));) {
+    Candidate c = take_open(s, &next, open);
+    search_skip_candidate(s, &c, c.value, TRUE);
   }
   for (guint i = 0; i < s->near->len; i++) {
     const Candidate *c = &g_array_index(s->near, Near, i).candidate;
@@ -312,7 +410,7 @@ static GArray *journal_plans(const Search *s)
 
   for (guint i = 0; i < s->candidates->len; i++) {
     const Candidate *c = &g_array_index(s->candidates, Candidate, i);
-    JournalPlan plan = { c->index, variant_count(c->switches), c->bound_s };
+    JournalPlan plan = { c->index, candidate_plans(c), c->bound_s };
     g_array_append_val(plans, plan);
   }
   g_array_sort(plans, by_place);
@@ -332,14 +430,18 @@ static gboolean open_journal(Search *s, GError **error)
 static void search_init(Search *s)
 {
   s->objective = s->options->objective ? s->options->objective : &objectives[0];
+  s->by_memory = s->options->second || s->objective->by_memory;
   s->result = g_new0(SearchResult, 1);
   s->result->least_bound = INFINITY;
   s->result->best = g_array_new(FALSE, FALSE, sizeof(Found));
   s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  s->later = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->near = g_array_new(FALSE, FALSE, sizeof(Near));
   s->over = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->prices = price_cache_new(s->model, s->cluster);
-  candidates_init(&s->store, s->prices);
+  Plan base = space_base(s->options);
+  const ModuleSets sets = space_module_sets(s->model, &base);
+  candidates_init(&s->store, s->prices, &sets);
   s->families = g_array_new(FALSE, FALSE, sizeof(Variants));
 }
 
@@ -348,6 +450,7 @@ static void search_clear(Search *s)
   candidates_clear(&s->store);
   price_cache_free(s->prices);
   g_array_unref(s->candidates);
+  g_array_unref(s->later);
   g_array_unref(s->near);
   g_array_unref(s->over);
   g_array_unref(s->families);
@@ -357,9 +460,8 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
 {
   Search s = { .model = model, .cluster = cluster, .options = options };
 
-  const SpaceVisitor visitor = { bound_leaf, reject_rule, &s, ends_walk };
-
   search_init(&s);
+  const SpaceVisitor visitor = { bound_leaf, s.by_memory, reject_rule, &s, ends_walk };
   s.result->space = space_walk(model, cluster, options, s.prices, &visitor);
   g_array_sort(s.candidates, candidate_by_bound);
   gboolean opened = open_journal(&s, error);

@@ -13,7 +13,9 @@
  * over ranks: every expert parallelism that divides the experts and a stage's ranks, an
  * expert's matrices over the tensor-parallel ranks or whole, and every dispatcher of tokens that the framework runs but
  * those that are no faster in any pass, and no smaller, than another with the same degrees and micro-batch
- * (price_cache_never_better): a plan with one of these is never better than the same with the other. On a mixed cluster also
+ * (price_cache_never_better): a plan with one of these is never better than the same with the other. Selective
+ * recomputation is of the attention core, where that is of use, and of each set of modules that the framework's file
+ * leads to (ModuleSets in space.h): such plans have the split of layers that is best where everything is kept. On a mixed cluster also
  * every order of the node types along the pipeline.
  *
  * Each plan of it is settled in one of three ways and counted: rejected by a
@@ -60,7 +62,8 @@
 
 /* Values that a plan of the space must have, by PlanKeyId; -1 = any. Names are indices into the key's; offload one into
  * what --fix takes for it, order whether the pipeline counts before data, schedule one into schedules[], overlap 0 for
- * none and 1 for all. Layers of each stage that are made again: 0 = any number. */
+ * none and 1 for all. Layers of each stage that are made again: 0 = any number; bits
+ * of modules that are, 0 = any set that the space has. */
 typedef struct {
   int value[KEY_COUNT];
 } Fixed;

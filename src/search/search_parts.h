@@ -19,8 +19,10 @@ typedef struct {
   const Cluster *cluster;
   const SearchOptions *options;
   const Objective *objective;
+  gboolean by_memory; /* more memory may make a plan worse: each set of modules has bounds of its own */
   SearchResult *result;
   GArray *candidates; /* Candidate */
+  GArray *later;      /* Candidate: with the next set of modules, of those that were looked at; best last */
   GArray *near;       /* Near: those of the first candidates that promise something, best last */
   GArray *over;       /* Candidate: legal, but too large */
   Candidates store;   /* what their plans are */
@@ -40,6 +42,9 @@ double search_need(const Search *s, const Metrics *m); /* memory, in room (bound
 /* `plans` that a rule turned down, and one that is too large, with what is known of its need. */
 void search_reject(Search *s, const Plan *plan, int reason, double value, gint64 plans);
 void search_put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes);
+
+/* Gives a candidate the bounds of its own set of modules; FALSE if it is too large. */
+gboolean search_bound(const Search *s, Candidate *candidate);
 
 /* Plans passed over for a bound; `stopped`: because nobody looked. */
 void search_skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans);

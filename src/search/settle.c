@@ -33,11 +33,28 @@ void search_reject(Search *s, const Plan *plan, int reason, double value, gint64
   settled(s, plan, reason, value, plans);
 }
 
-/* A plan that is too large, with what is known of its need. */
+/* The candidate with the next set of modules behind it, if it stands for that; and its plan where it is shown. */
+static gboolean next_set(const Search *s, Candidate *c, Plan *plan)
+{
+  if (c->pass.after == 0)
+    return FALSE;
+  *c = candidate_next(&s->store, c);
+  if (s->options->audit)
+    *plan = search_plan(s, c);
+  return TRUE;
+}
+
+/* Of all the sets behind one, the last keeps least. */
 void search_put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes)
 {
+  gint64 variants = variant_count(candidate.switches);
+  Plan next;
+
+  search_reject(s, plan, REJECT_MEMORY, memory_bytes, variants);
+  while (candidate.behind && next_set(s, &candidate, &next))
+    search_reject(s, &next, REJECT_MEMORY, memory_bytes, variants);
   candidate.memory_bytes = memory_bytes;
-  search_reject(s, plan, REJECT_MEMORY, memory_bytes, variant_count(candidate.switches));
+  candidate.pass.after = candidate.behind = 0;
   g_array_append_val(s->over, candidate);
 }
 
@@ -57,7 +74,7 @@ static Found found_of(const Search *s, const Candidate *base, const Simulation *
   const Metrics *m = &simulated->metrics;
   const Layout layout = layout_of(&simulated->plan);
   Found f = { .plan = simulated->plan, .metrics = *m, .bound_s = base->bound_s, .index = simulated->index,
-              .family = base->index };
+              .family = base->family };
 
   f.value = search_value(s, s->objective, &layout, m->iteration_s, search_need(s, m));
   f.second = search_value(s, s->options->second, &layout, m->iteration_s, search_need(s, m));
@@ -159,10 +176,15 @@ void search_skip(Search *s, const Plan *plan, double value, gboolean stopped, gi
   settled(s, plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value, plans);
 }
 
-void search_skip_candidate(Search *s, const Candidate *c, double value, gboolean stopped)
+void search_skip_candidate(Search *s, const Candidate *candidate, double value, gboolean stopped)
 {
-  Plan plan = s->options->audit ? search_plan(s, c) : (Plan) { 0 };
-  search_skip(s, &plan, value, stopped, variant_count(c->switches));
+  gint64 variants = variant_count(candidate->switches);
+  Candidate c = *candidate;
+  Plan plan = s->options->audit ? search_plan(s, &c) : (Plan) { 0 };
+
+  do
+    search_skip(s, &plan, value, stopped, variants);
+  while (next_set(s, &c, &plan));
 }
 
 double search_second(const Search *s, const Layout *layout, double bound_s, double memory_bytes)

@@ -4,10 +4,6 @@
 
 #include <string.h>
 
-/* Of a group, at most. */
-#define COUNT_CHOICES 24 /* of recomputed layers */
-#define PASS_CHOICES (2 * (4 + COUNT_CHOICES))
-
 /* Prices of the last plan under a choice of passes: most plans that come behind it have the same. */
 typedef struct {
   PassLayout passes; /* without ranks: none was asked for yet */
@@ -21,14 +17,15 @@ typedef struct {
   PriceCache *prices;
   const SpaceVisitor *visitor;
   gint64 space;
-  PassChoice passes[PASS_CHOICES];
+  PassChoice offered[PASS_CHOICES], passes[PASS_CHOICES]; /* for a micro-batch: those of its dispatchers' walks */
   StateChoice states[STATE_CHOICES];
   BoundEnds ends[STATE_CHOICES];
   PassSums sums[PASS_CHOICES];
   guint switches[STATE_CHOICES];
-  int n_passes, n_states;
+  int n_offered, n_passes, n_states;
   gint64 variants; /* plans of all states of one choice of passes */
   int experts;   /* of the model's layers, the fewest; 1 if it has none */
+  ModuleSets sets;
   guint64 asked; /* exclusions that are fixed as they stand */
   gboolean stopped;
 } Walk;
@@ -82,61 +79,6 @@ static GArray *chunk_counts(const Walk *w, const Schedule *schedule, int pp)
   return kept;
 }
 
-/* The choice as it stands or, where that is fixed, with some number of recomputed
- * layers: all of them and up to COUNT_CHOICES fewer of a rank's, evenly spaced. */
-static void add_counts(Walk *w, const Plan *plan, PassChoice choice)
-{
-  int fixed = w->options->fixed.value[KEY_RECOMPUTE_LAYERS];
-  int layers = MIN(w->model->blocks / plan->pp, SPLIT_LAYERS_MAX);
-
-  choice.recompute_layers = MAX(fixed, 0);
-  w->passes[w->n_passes++] = choice;
-  for (int n = 1, step = 1 + layers / COUNT_CHOICES; fixed == 0 && n < layers; n += step) {
-    choice.recompute_layers = n;
-    w->passes[w->n_passes++] = choice;
-  }
-}
-
-/* Whether what full recomputation keeps may go to the host: where that is asked for. */
-static gboolean offers_activations(const Walk *w)
-{
-  const SearchOptions *o = w->options;
-
-  return o->space & SPACE_OFFLOAD && o->fixed.value[KEY_OFFLOAD] < 0 &&
-         o->base->framework->choices >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
-}
-
-/* With one rank on an axis, what divides it means nothing and is left out of the space. */
-static void pass_choices(Walk *w, const Plan *plan)
-{
-  const Fixed *f = &w->options->fixed;
-
-  G_STATIC_ASSERT(2 * (RECOMPUTE_COUNT + 1) <= PASS_CHOICES);
-  w->n_passes = 0;
-  for (int sp = 0; sp <= (plan->tp > 1); sp++) {
-    if (excluded(f, KEY_SEQUENCE_PARALLEL, sp))
-      continue;
-    for (int recompute = 0; recompute < RECOMPUTE_COUNT; recompute++)
-      if (!excluded(f, KEY_RECOMPUTE, recompute))
-        add_counts(w, plan, (PassChoice) { sp, recompute, 0, FALSE });
-    if (offers_activations(w) && !excluded(f, KEY_RECOMPUTE, RECOMPUTE_FULL))
-      w->passes[w->n_passes++] = (PassChoice) { sp, RECOMPUTE_FULL, MAX(f->value[KEY_RECOMPUTE_LAYERS], 0), TRUE };
-  }
-}
-
-guint space_switches(const Plan *p)
-{
-  return plan_overlaps(p) & overlap_bits(&p->overlap) & OVERLAP_SWITCHES;
-}
-
-void space_switch_off(Plan *plan, guint off)
-{
-  plan->overlap.gradients &= !(off & OVERLAP_GRADIENTS);
-  plan->overlap.parameters &= !(off & OVERLAP_PARAMETERS);
-  plan->overlap.pipeline &= !(off & OVERLAP_PIPELINE);
-  plan->overlap.tensor &= !(off & OVERLAP_TENSOR);
-}
-
 static int check_part(const Walk *w, const Plan *plan, PlanPart part)
 {
   return excluded_check_part(plan, w->model, w->cluster, part, w->asked);
@@ -150,18 +92,6 @@ static gboolean reject(Walk *w, const Plan *plan, int rule, gint64 plans)
   w->visitor->rejected(w->visitor->data, plan, rule, plans);
   w->space += plans;
   return TRUE;
-}
-
-/* Prices without the tensor overlap where a plan may do without it and take less, else NULL. */
-static const PriceSums *sums_without(const Walk *w, Plan plan, const PassLayout *with)
-{
-  PassLayout without;
-
-  if (w->options->fixed.value[KEY_OVERLAP] >= 0 || !(space_switches(&plan) & OVERLAP_TENSOR))
-    return NULL;
-  space_switch_off(&plan, OVERLAP_TENSOR);
-  pass_layout_init(&without, &plan);
-  return price_cache_never_less(w->prices, &without, with) ? NULL : price_cache_sums(w->prices, &without);
 }
 
 /* Plans of the states from..to-1 of one choice of passes. */
@@ -184,8 +114,13 @@ static void update_switches(Walk *w, Plan plan)
   w->variants = count_variants(w, 0, w->n_states);
 }
 
-/* Prices of the leaf's plan, and what its ranks hold under them. */
-static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, BoundRanks *ranks)
+/* What ranks hold under some prices. */
+typedef struct {
+  const PriceSums *sums; /* NULL: nothing is known yet */
+  BoundRanks ranks;
+} Holding;
+
+static const PassSums *pass_sums(Walk *w, int pass, const SpaceLeaf *leaf)
 {
   PassSums *last = &w->sums[pass];
   const PassLayout *passes = &leaf->layout->passes;
@@ -193,12 +128,39 @@ static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, BoundRanks *ranks)
   if (memcmp(&last->passes, passes, sizeof *passes) != 0) {
     memcpy(&last->passes, passes, sizeof *passes);
     last->sums = price_cache_sums(w->prices, passes);
-    last->without = sums_without(w, *leaf->plan, passes);
+    last->without = space_sums_without(w->options, w->prices, *leaf->plan);
   }
-  if (leaf->sums != last->sums)
-    *ranks = bound_ranks(w->model, leaf->layout, last->sums);
+  return last;
+}
+
+/* Prices of the leaf's plan, and what its ranks hold under them. */
+static void price_leaf(Walk *w, int pass, SpaceLeaf *leaf, Holding *holding)
+{
+  const PassSums *last = pass_sums(w, pass, leaf);
+
+  if (holding->sums != last->sums)
+    *holding = (Holding) { last->sums, bound_ranks(w->model, leaf->layout, last->sums) };
+  leaf->ranks = &holding->ranks;
   leaf->sums = last->sums;
   leaf->without = last->without;
+}
+
+/* What ranks hold at least with any of the sets of modules behind a choice: as much as with the last, which keeps
+ * least; beside it no more is made again for a backward than for that choice, whose prices the leaf has. */
+static void hold_least(Walk *w, SpaceLeaf *leaf, Plan plan, const PassChoice *last, Holding *holding)
+{
+  PassLayout passes;
+
+  space_choose(&plan, last, &leaf->state);
+  pass_layout_init(&passes, &plan);
+  const PriceSums *sums = price_cache_sums(w->prices, &passes);
+  if (holding->sums != sums) {
+    PriceSums least = *leaf->sums;
+    least.saved = sums->saved;
+    least.deferred = sums->deferred;
+    *holding = (Holding) { sums, bound_ranks(w->model, leaf->layout, &least) };
+  }
+  leaf->ranks = &holding->ranks;
 }
 
 /* The states of plans of one schedule and chunk count, under one choice of passes. */
@@ -209,11 +171,39 @@ typedef struct {
   gboolean uneven;  /* layers are split by what they take */
 } PassStates;
 
-/* Members under one choice of passes, those of the states from..to-1 that its rules let through; they share a split. */
+/* A plan and, where it alone is too large, the same with the sets of modules behind its choice of passes. */
+static void walk_sets(Walk *w, Plan *plan, const PassStates *states, SpaceLeaf *leaf, Holding *holdings)
+{
+  const PassChoice *pass = &w->passes[states->pass];
+  gint64 variants = 1 << __builtin_popcount(leaf->switches), end = w->space + variants * (1 + pass->after);
+
+  leaf->family = w->space;
+  leaf->behind = FALSE;
+  for (int i = 0; i <= pass->after && !leaf->behind && w->space < end; i++) {
+    space_choose(plan, &pass[i], &leaf->state);
+    const Layout layout = layout_of(plan);
+    leaf->plan = plan;
+    leaf->layout = &layout;
+    leaf->pass = pass[i];
+    leaf->index = w->space;
+    leaf->behind = i > 0 && !w->visitor->each;
+    if (leaf->behind)
+      hold_least(w, leaf, *plan, &pass[pass->after], &holdings[1]);
+    else
+      price_leaf(w, states->pass + i, leaf, &holdings[w->visitor->each ? i : 0]);
+    gboolean next = w->visitor->legal(w->visitor->data, leaf) || w->visitor->each;
+    w->space = next && !leaf->behind ? w->space + variants : end;
+    leaf->first = FALSE;
+  }
+}
+
+/* Members under one choice of passes and the sets of modules behind it, those of the states from..to-1 that its rules
+ * let through; they share a split. */
 static void walk_states(Walk *w, const PassStates *states, int from, int to, gboolean *first)
 {
   const PassChoice *pass = &w->passes[states->pass];
-  SpaceLeaf leaf = { .group = states->group, .pass = *pass };
+  Holding holdings[1 + MODULE_COUNT] = { 0 };
+  SpaceLeaf leaf = { .group = states->group, .first = *first };
   Plan plan = *states->group;
   const LayerSplit *split = NULL;
 
@@ -222,32 +212,22 @@ static void walk_states(Walk *w, const PassStates *states, int from, int to, gbo
     return;
   space_choose(&plan, pass, &w->states[from]);
   if (states->uneven) {
+    gint64 plans = count_variants(w, from, to) * (1 + pass->after);
     split = price_cache_split(w->prices, &plan);
     plan.split = split ? *split : plan.split;
-    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, count_variants(w, from, to)))
+    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, plans))
       return;
   }
-  BoundRanks ranks;
-  Layout layout;
-  leaf.layout = &layout;
-  leaf.plan = &plan;
-  leaf.ranks = &ranks;
   for (int i = from; i < to; i++) {
     space_choose(&plan, pass, &w->states[i]);
-    gint64 variants = count_variants(w, i, i + 1);
-    if (reject(w, &plan, states->rules[i], variants))
+    if (reject(w, &plan, states->rules[i], count_variants(w, i, i + 1) * (1 + pass->after)))
       continue;
-    layout = layout_of(&plan);
-    price_leaf(w, states->pass, &leaf, &ranks);
-    leaf.first = *first;
     leaf.state = w->states[i];
     leaf.ends = &w->ends[i];
     leaf.switches = w->switches[i];
-    leaf.index = w->space;
-    w->space += variants;
-    *first = FALSE;
-    w->visitor->legal(w->visitor->data, &leaf);
+    walk_sets(w, &plan, states, &leaf, holdings);
   }
+  *first = leaf.first;
 }
 
 /* Behind the last of the states from `from` on that have its prices. */
@@ -297,10 +277,10 @@ static void walk_leaves(Walk *w, Plan plan)
   if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
     return;
   check_states(w, plan, 0, rules);
-  for (int i = 0; i < w->n_passes; i++) {
+  for (int i = 0; i < w->n_passes; i += 1 + w->passes[i].after) {
     gboolean host = w->passes[i].activations;
     space_choose(&plan, &w->passes[i], &w->states[0]);
-    if (reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->variants))
+    if (reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->variants * (1 + w->passes[i].after)))
       continue;
     if (host)
       check_states(w, plan, i, hosted);
@@ -370,10 +350,42 @@ static void walk_splits(Walk *w, Plan plan, int rule)
       walk_leaves(w, plan);
 }
 
+/* Whether it is no use to make the attention core again rather than the first set of modules, as where fused kernels
+ * keep nothing of it: that frees less and takes longer. */
+static gboolean core_is_beaten(const Walk *w, Plan plan, const PassChoice *core)
+{
+  PassChoice first = *core;
+  PassLayout own, theirs;
+
+  space_choose(&plan, core, &w->states[0]);
+  if (check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
+    return FALSE;
+  pass_layout_init(&own, &plan);
+  first.modules = w->sets.sets[0];
+  space_choose(&plan, &first, &w->states[0]);
+  pass_layout_init(&theirs, &plan);
+  return price_cache_made_again_in_vain(w->prices, &own, &theirs);
+}
+
+/* Choices of passes that are of use for plans of these degrees and micro-batch. */
+static void choose_passes(Walk *w, const Plan *plan, int rule)
+{
+  gboolean free = w->options->fixed.value[KEY_RECOMPUTE] < 0 && w->sets.n > 0 && w->n_states > 0 && rule == RULE_NONE;
+
+  w->n_passes = 0;
+  for (int i = 0; i < w->n_offered; i++) {
+    const PassChoice *p = &w->offered[i];
+    gboolean core = p->recompute == RECOMPUTE_SELECTIVE && !p->modules;
+    if (!(free && core && core_is_beaten(w, *plan, p)))
+      w->passes[w->n_passes++] = *p;
+  }
+}
+
 static void walk_members(Walk *w, Plan plan)
 {
   int rule = check_part(w, &plan, PLAN_DEGREES);
 
+  choose_passes(w, &plan, rule);
   memset(w->sums, 0, w->n_passes * sizeof *w->sums);
   for (int i = 0; i < w->n_states; i++)
     w->ends[i].n = 0;
@@ -393,18 +405,22 @@ static void walk_members(Walk *w, Plan plan)
   }
 }
 
-/* Whether the same plan with another dispatcher is as fast and as small in every pass, whatever it makes again. */
+/* Whether the same plan with another dispatcher is as fast and as small in every pass, whatever it makes again:
+ * nothing, most, all; between these it makes no other ops of the exchange again. */
 static gboolean is_beaten(const Walk *w, Plan plan, ExpertDispatch other)
 {
+  int last = w->sets.n > 0 ? w->sets.sets[w->sets.n - 1] : 0;
   Plan rival = plan;
 
   rival.dispatch = other;
-  for (int i = 0; i < w->n_passes; i++) {
+  for (int i = 0; i < w->n_offered; i++) {
     PassLayout own, theirs;
-    space_choose(&plan, &w->passes[i], &w->states[0]);
+    space_choose(&plan, &w->offered[i], &w->states[0]);
+    if (w->sets.n > 0 && w->offered[i].recompute == RECOMPUTE_SELECTIVE && w->offered[i].modules != last)
+      continue;
     if (check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
       continue;
-    space_choose(&rival, &w->passes[i], &w->states[0]);
+    space_choose(&rival, &w->offered[i], &w->states[0]);
     pass_layout_init(&own, &plan);
     pass_layout_init(&theirs, &rival);
     if (!price_cache_never_better(w->prices, &own, &theirs))
@@ -451,7 +467,7 @@ static void walk_batches(Walk *w, Plan plan)
   const Fixed *f = &w->options->fixed;
   gboolean divides = plan.global_batch % plan.dp == 0;
 
-  pass_choices(w, &plan);
+  w->n_offered = space_passes(w->options, w->model, &w->sets, &plan, w->offered);
   w->n_states = space_states(w->options, w->cluster, &plan, w->states);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
 
@@ -546,6 +562,8 @@ gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOption
   Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
              .experts = fewest_experts(model), .asked = excluded_asked(options) };
   Plan plan = space_base(options);
+
+  w.sets = space_module_sets(model, &plan);
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {

@@ -11,7 +11,7 @@
  * pipeline, and each plan gets the best split that fits (as Metis, ATC 2024, orders
  * types and splits layers by what they do).
  *
- * To add a choice: a field of one of the two, its values in pass_choices() or
+ * To add a choice: a field of one of the two, its values in space_passes() or
  * space_states(), and its place in the plan in space_choose() (space_states.c).
  */
 #ifndef TDP_SEARCH_SPACE_H
@@ -33,11 +33,29 @@ guint space_switches(const Plan *plan);
 /* Turns off what is in `off`. */
 void space_switch_off(Plan *plan, guint off);
 
+/* Sets of modules that the space has for selective recomputation, beside the attention core: each has all of the one
+ * before it, so that it takes no less time in any pass and keeps no more of a layer. */
+typedef struct {
+  int n;
+  guint8 sets[MODULE_COUNT]; /* RecomputeScope.modules */
+} ModuleSets;
+
+/* Those that the framework has for such plans of the model: what it excludes is asked of the base plan. */
+ModuleSets space_module_sets(const Model *model, const Plan *base);
+
 typedef struct {
   guint8 sequence_parallel, recompute;
+  guint8 modules;          /* of selective recomputation; 0 = the framework's */
+  guint8 after;            /* sets of modules behind this one, or behind none at all (ModuleSets) */
   guint8 recompute_layers; /* of each stage, the others are kept; 0 = no count */
   guint8 activations; /* what full recomputation keeps goes to the host; the states' rules read it too */
 } PassChoice;
+
+/* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */
+#define COUNT_CHOICES 24 /* of recomputed layers */
+#define PASS_CHOICES (2 * (4 + COUNT_CHOICES + MODULE_COUNT))
+int space_passes(const SearchOptions *options, const Model *model, const ModuleSets *sets, const Plan *plan,
+                 PassChoice *passes);
 
 typedef struct {
   guint8 zero, offload; /* offload: index into what --fix takes for it */
@@ -53,6 +71,9 @@ int space_states(const SearchOptions *options, const Cluster *cluster, const Pla
 /* Sets what a member of a group chooses. */
 void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state);
 
+/* Prices without the tensor overlap where a plan may do without it and take less, else NULL. */
+const PriceSums *space_sums_without(const SearchOptions *options, PriceCache *prices, Plan plan);
+
 /* A legal plan of the space; all of it lives only during the call. */
 typedef struct {
   const Plan *plan;
@@ -61,16 +82,23 @@ typedef struct {
   gboolean first;    /* of that group, schedule and chunk count */
   PassChoice pass;
   StateChoice state;
+  gboolean behind;         /* a set of modules, with those behind it: prices are of the plan before it, which takes no
+                              more time; `ranks` is of what any of them holds at least */
   const PriceSums *sums;
   const PriceSums *without; /* the same without the tensor overlap where that may be off and take less, else NULL */
   BoundEnds *ends;         /* for bound_time */
   const BoundRanks *ranks; /* for bound_memory */
   guint switches;  /* overlaps of which each may be on or off: the leaf is so many plans */
-  gint64 index;    /* of the first of them in the space */
+  gint64 family;   /* the index of the same plan without the sets of modules behind it */
+  gint64 index;    /* of the first of them in the space; those of the next set of modules come behind all of them */
 } SpaceLeaf;
 
 typedef struct {
-  void (*legal)(gpointer data, const SpaceLeaf *leaf);
+  /* TRUE: the leaf is too large for a device, and stands for its own plan alone; else for those with the sets of
+   * modules behind it too. These come next, all at once, with bounds that hold for each of them (`behind`), or one by
+   * one where the visitor wants `each`. */
+  gboolean (*legal)(gpointer data, const SpaceLeaf *leaf);
+  gboolean each;
   /* `plans` of them break the rule, this one among them. */
   void (*rejected)(gpointer data, const Plan *plan, int rule, gint64 plans);
   gpointer data;

@@ -126,6 +126,7 @@ void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
   plan->recompute = pass->recompute;
   plan->scope.method = pass->recompute_layers ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM;
   plan->scope.layers = pass->recompute_layers;
+  plan->scope.modules = pass->modules;
   plan->zero = state->zero;
   plan->offload = offloads[state->offload];
   plan->offload.activations = pass->activations ? STORE_CPU : STORE_DEVICE;

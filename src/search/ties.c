@@ -42,6 +42,21 @@ static int by_standing(gconstpointer a, gconstpointer b)
   return order ? order : candidate_by_bound(&x->candidate, &y->candidate);
 }
 
+/* Of the plans that a candidate stands for, one for each set of modules, those whose bounds allow it. */
+static void add_tied(const Search *s, Candidate c, double limit_s, const Standing *known, GArray *list)
+{
+  for (gboolean own = !c.behind, more = TRUE; more; own = FALSE) {
+    gboolean fits = own || search_bound(s, &c);
+    Plan plan = search_plan(s, &c);
+    Tied t = { c, standing_of(s, &plan, c.memory_bytes, c.bound_s) };
+    t.candidate.pass.after = 0;
+    if (fits && c.bound_s <= limit_s && compare_standings(&t.standing, known) < 0)
+      g_array_append_val(list, t);
+    more = c.pass.after > 0 && c.bound_s <= limit_s;
+    c = more ? candidate_next(&s->store, &c) : c;
+  }
+}
+
 /* Those whose bounds allow a step of that length, and a standing before this one. */
 static GArray *tied_candidates(const Search *s, double limit_s, const Standing *known)
 {
@@ -51,10 +66,7 @@ static GArray *tied_candidates(const Search *s, double limit_s, const Standing *
     const Candidate *c = &g_array_index(s->candidates, Candidate, i);
     if (c->bound_s > limit_s)
       break; /* they are sorted by it */
-    Plan plan = search_plan(s, c);
-    Tied t = { *c, standing_of(s, &plan, c->memory_bytes, c->bound_s) };
-    if (compare_standings(&t.standing, known) < 0)
-      g_array_append_val(list, t);
+    add_tied(s, *c, limit_s, known, list);
   }
   g_array_sort(list, by_standing);
   return list;

@@ -1,0 +1,94 @@
+/* What changes passes in the space: sequence parallelism, and what backwards make again. */
+#include "search/space.h"
+
+#include "plan/excludes.h"
+
+ModuleSets space_module_sets(const Model *model, const Plan *base)
+{
+  const Framework *f = base->framework;
+  guint left = recompute_modules_of(model);
+  ModuleSets sets = { 0 };
+  Plan plan = *base;
+
+  plan.recompute = RECOMPUTE_SELECTIVE;
+  plan.scope = (RecomputeScope) { 0 };
+  guint64 excluded = plan_excluded(&plan, model, f);
+  for (int i = 0; i < f->n_recompute_modules; i++) {
+    guint before = plan.scope.modules, module = 1u << f->recompute_modules[i];
+    plan.scope.modules = before | module;
+    if (!(left & module) || plan_excluded(&plan, model, f) & ~excluded)
+      plan.scope.modules = before;
+    else
+      sets.sets[sets.n++] = plan.scope.modules;
+  }
+  return sets;
+}
+
+/* The choice as it stands or, where that is fixed, with some number of recomputed
+ * layers: all of them and up to COUNT_CHOICES fewer of a rank's, evenly spaced. */
+static int add_counts(const Fixed *f, int layers, PassChoice choice, PassChoice *passes)
+{
+  int fixed = f->value[KEY_RECOMPUTE_LAYERS], n_passes = 0;
+
+  choice.recompute_layers = MAX(fixed, 0);
+  passes[n_passes++] = choice;
+  for (int n = 1, step = 1 + layers / COUNT_CHOICES; fixed == 0 && n < layers; n += step) {
+    choice.recompute_layers = n;
+    passes[n_passes++] = choice;
+  }
+  return n_passes;
+}
+
+/* Each set, followed by those behind it. */
+static int add_sets(const ModuleSets *sets, int sp, PassChoice *passes)
+{
+  for (int i = 0; i < sets->n; i++)
+    passes[i] = (PassChoice) { .sequence_parallel = sp, .recompute = RECOMPUTE_SELECTIVE, .modules = sets->sets[i],
+                               .after = sets->n - 1 - i };
+  return sets->n;
+}
+
+/* Whether what full recomputation keeps may go to the host: where that is asked for. */
+static gboolean offers_activations(const SearchOptions *o)
+{
+  return o->space & SPACE_OFFLOAD && o->fixed.value[KEY_OFFLOAD] < 0 &&
+         o->base->framework->choices >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
+}
+
+/* Those with one choice of sequence parallelism. */
+static int add_passes(const SearchOptions *o, const ModuleSets *sets, int layers, int sp, PassChoice *passes)
+{
+  const Fixed *f = &o->fixed;
+  int fixed = f->value[KEY_RECOMPUTE], modules = f->value[KEY_RECOMPUTE_MODULES], n = 0;
+
+  if (fixed < 0 || fixed == RECOMPUTE_NONE) {
+    passes[n++] = (PassChoice) { .sequence_parallel = sp, .after = fixed < 0 ? sets->n : 0 };
+    n += fixed < 0 ? add_sets(sets, sp, passes + n) : 0;
+  }
+  if (fixed < 0 || fixed == RECOMPUTE_SELECTIVE) {
+    passes[n++] = (PassChoice) { .sequence_parallel = sp, .recompute = RECOMPUTE_SELECTIVE,
+                                 .modules = MAX(modules, 0) };
+    n += modules == 0 ? add_sets(sets, sp, passes + n) : 0;
+  }
+  if (fixed < 0 || fixed == RECOMPUTE_FULL) {
+    PassChoice full = { .sequence_parallel = sp, .recompute = RECOMPUTE_FULL };
+    n += add_counts(f, layers, full, passes + n);
+    full.recompute_layers = MAX(f->value[KEY_RECOMPUTE_LAYERS], 0);
+    full.activations = TRUE;
+    if (offers_activations(o))
+      passes[n++] = full;
+  }
+  return n;
+}
+
+int space_passes(const SearchOptions *o, const Model *model, const ModuleSets *sets, const Plan *plan,
+                 PassChoice *passes)
+{
+  int fixed = o->fixed.value[KEY_SEQUENCE_PARALLEL], layers = MIN(model->blocks / plan->pp, SPLIT_LAYERS_MAX), n = 0;
+
+  /* with one rank on an axis, what divides it means nothing and is left out of the space */
+  for (int sp = 0; sp <= (plan->tp > 1); sp++)
+    if (fixed < 0 || fixed == sp)
+      n += add_passes(o, sets, layers, sp, passes + n);
+  return n;
+}
