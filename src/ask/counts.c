@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#define COUNT_COLUMNS { "gpus", "GPUs", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, \
-                      { "value", "objective", CELL_REAL }, { "peak_memory_bytes", "memory", CELL_BYTES }
+#define COUNT_COLUMNS { "gpus", "GPUs", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, INTERVAL_COLUMNS, \
+                      { "value", "objective", CELL_REAL }, { "peak_memory_bytes", "memory", CELL_BYTES }, FIT_COLUMN
 
 static const AnswerColumn count_columns[] = { COUNT_COLUMNS, { "plan", "<plan", CELL_TEXT } };
 
@@ -40,12 +40,17 @@ Answer *answer_counts(const Asked *q, int from)
     g_string_append_printf(a->says, " Training is on %.4g tokens.", q->tokens);
   for (int gpus = from; gpus <= q->cluster->devices; gpus *= 2) {
     Found f;
+    Result r;
     gboolean found = ask_best(q->model, q->cluster, q->options, gpus, &f);
     g_autofree char *label = found ? plan_label(&f.plan) : g_strdup("none fits");
+    if (found)
+      r = ask_result(q, q->model, &f);
     answer_add(a, gpus);
     answer_add(a, found ? f.metrics.iteration_s : NAN);
+    answer_add_interval(a, found ? &r : NULL);
     answer_add(a, found ? objective_shown(objective, f.value) : NAN);
     answer_add(a, found ? f.metrics.peak_memory_bytes : NAN);
+    answer_add_fit(a, found ? &r : NULL);
     if (q->tokens > 0)
       add_training(a, q, found ? &f : NULL);
     answer_add_text(a, label);
@@ -85,25 +90,28 @@ static GArray *gather_fronts(const Asked *q, int from)
 Answer *answer_front(const Asked *q, int from)
 {
   const Objective *first = q->options->objective, *second = q->options->second;
-  AnswerColumn *columns = g_new(AnswerColumn, 4);
+  const AnswerColumn columns[] = {
+    { first->key, first->title, CELL_REAL }, { second->key, second->title, CELL_REAL }, INTERVAL_COLUMNS, FIT_COLUMN,
+    { "gpus", "GPUs", CELL_INT }, { "plan", "<plan", CELL_TEXT },
+  };
   g_autoptr(GArray) all = gather_fronts(q, from);
   double least = INFINITY;
 
-  columns[0] = (AnswerColumn) { first->key, first->title, CELL_REAL };
-  columns[1] = (AnswerColumn) { second->key, second->title, CELL_REAL };
-  columns[2] = (AnswerColumn) { "gpus", "GPUs", CELL_INT };
-  columns[3] = (AnswerColumn) { "plan", "<plan", CELL_TEXT };
-  Answer *a = answer_new(columns, 4);
-  a->owned = columns;
+  AnswerColumn *owned = g_memdup2(columns, sizeof columns);
+  Answer *a = answer_new(owned, G_N_ELEMENTS(columns));
+  a->owned = owned;
   g_string_printf(a->says, "The plans that no other beats in both %s and %s:", first->title, second->title);
   for (guint i = 0; i < all->len; i++) {
     const Found *f = &g_array_index(all, Found, i);
     if (f->second >= least)
       continue;
     least = f->second;
+    const Result r = ask_result(q, q->model, f);
     g_autofree char *label = plan_label(&f->plan);
     answer_add(a, objective_shown(first, f->value));
     answer_add(a, objective_shown(second, f->second));
+    answer_add_interval(a, &r);
+    answer_add_fit(a, &r);
     answer_add(a, f->plan.gpus);
     answer_add_text(a, label);
   }

@@ -94,12 +94,36 @@ gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOption
 
 static const AnswerColumn plan_columns[] = {
   { "gpus", "GPUs", CELL_INT }, { "layers", "layers", CELL_INT }, { "seq_length", "context", CELL_INT },
-  { "micro_batch_size", "micro-batch", CELL_INT }, { "iteration_s", "step", CELL_SECONDS },
-  { "peak_memory_bytes", "memory", CELL_BYTES }, { "plan", "<plan", CELL_TEXT },
+  { "micro_batch_size", "micro-batch", CELL_INT }, { "iteration_s", "step", CELL_SECONDS }, INTERVAL_COLUMNS,
+  { "peak_memory_bytes", "memory", CELL_BYTES }, FIT_COLUMN, { "plan", "<plan", CELL_TEXT },
 };
 
-static void add_plan(Answer *a, const Model *model, const Found *f)
+Result ask_result(const Asked *q, const Model *model, const Found *f)
 {
+  Result r = result_of_metrics(model, q->cluster, &f->plan, &f->metrics);
+
+  result_estimate(&r, q->accuracy);
+  return r;
+}
+
+void answer_add_interval(Answer *a, const Result *r)
+{
+  gboolean known = r && r->accuracy;
+  g_autofree char *text = known ? result_interval_text(r) : g_strdup("-");
+
+  answer_add(a, known ? r->estimate.low_s : NAN);
+  answer_add(a, known ? r->estimate.high_s : NAN);
+  answer_add_text(a, text);
+}
+
+void answer_add_fit(Answer *a, const Result *r)
+{
+  answer_add(a, r && r->accuracy ? r->estimate.fit_probability : NAN);
+}
+
+static void add_plan(Answer *a, const Asked *q, const Model *model, const Found *f)
+{
+  const Result r = ask_result(q, model, f);
   g_autofree char *label = plan_label(&f->plan);
 
   answer_add(a, f->plan.gpus);
@@ -107,7 +131,9 @@ static void add_plan(Answer *a, const Model *model, const Found *f)
   answer_add(a, f->plan.seq);
   answer_add(a, f->plan.micro_batch);
   answer_add(a, f->metrics.iteration_s);
+  answer_add_interval(a, &r);
   answer_add(a, f->metrics.peak_memory_bytes);
+  answer_add_fit(a, &r);
   answer_add_text(a, label);
 }
 
@@ -142,7 +168,7 @@ static Answer *fewest_gpus(const Asked *q)
     if (ask_fits(q->model, q->cluster, q->options, devices, FALSE, &likely) &&
         ask_best(q->model, q->cluster, q->options, devices, &found)) {
       g_string_printf(a->says, "%s fits on %d GPUs and on no fewer.", q->model->name, devices);
-      add_plan(a, q->model, &found);
+      add_plan(a, q, q->model, &found);
       return a;
     }
   } while (devices < most);
@@ -207,7 +233,7 @@ static Answer *largest_context(const Asked *q)
   g_string_printf(a->says, "Sequences of %d tokens fit, in steps of %d.", most, step);
   if (q->model->position_rows && most + step > q->model->position_rows)
     g_string_append_printf(a->says, " The model's %d learned positions allow no more.", q->model->position_rows);
-  add_plan(a, q->model, &best);
+  add_plan(a, q, q->model, &best);
   return a;
 }
 
@@ -281,7 +307,7 @@ static Answer *largest_model(const Asked *q)
                   q->model->name, params, step);
   if (most + step > BLOCKS_MAX)
     g_string_append_printf(a->says, " More than %d were not tried.", BLOCKS_MAX);
-  add_plan(a, &model, &best);
+  add_plan(a, q, &model, &best);
   return a;
 }
 
@@ -300,7 +326,7 @@ static Answer *largest_batch(const Asked *q)
       g_string_printf(a->says,
                       "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
                       "gradients are accumulated over micro-batches.", size);
-      add_plan(a, q->model, &best);
+      add_plan(a, q, q->model, &best);
       return a;
     }
   }

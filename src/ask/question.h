@@ -7,6 +7,7 @@
 #define TDP_ASK_QUESTION_H
 
 #include "report/answer.h"
+#include "report/report.h"
 #include "search/search.h"
 
 typedef struct {
@@ -14,6 +15,7 @@ typedef struct {
   const Cluster *cluster;
   const SearchOptions *options; /* without audit and state */
   double tokens; /* to train on, for answer_counts(); 0 = not asked */
+  const Accuracy *accuracy; /* how far predictions hold; NULL = not known */
 } Asked;
 
 typedef struct {
@@ -30,6 +32,17 @@ char *question_list(void); /* names, newly allocated */
 /* The best plan when devices and options are these; FALSE if none fits, or the
  * cluster cannot have so many devices. */
 gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out);
+
+/* What was found for the model, or a changed one, with how far it holds; it refers to the model and what was asked
+ * about. */
+Result ask_result(const Asked *asked, const Model *model, const Found *found);
+
+/* Columns for the interval of a step and for its chance of fitting, and their cells; NULL = nothing was found. */
+#define INTERVAL_COLUMNS { "iteration_s_low", NULL, CELL_SECONDS }, { "iteration_s_high", NULL, CELL_SECONDS }, \
+                         { NULL, "80 % between", CELL_TEXT }
+#define FIT_COLUMN { "fit_probability", "fits", CELL_SHARE }
+void answer_add_interval(Answer *answer, const Result *result);
+void answer_add_fit(Answer *answer, const Result *result);
 
 /* Whether any plan fits these devices: plans that may need least come first, and the first one found ends the search.
  * `lean`: only micro-batches of one sequence with full recomputation are tried, where both are free, so that what is

@@ -197,7 +197,7 @@ Answer *answer_sensitivity(const Asked *q)
 {
   Answer *a = answer_new(sensitivity_columns, G_N_ELEMENTS(sensitivity_columns));
   SearchOptions options = *q->options;
-  Asked asked = { q->model, q->cluster, &options, 0 };
+  Asked asked = { q->model, q->cluster, &options, 0, q->accuracy };
   g_autoptr(GArray) effects = g_array_new(FALSE, FALSE, sizeof(Effect));
   Found best;
 
@@ -212,10 +212,11 @@ Answer *answer_sensitivity(const Asked *q)
       Effect e = effect_of(&asked, &best, &knobs[k], tier);
       g_array_append_val(effects, e);
     }
-  g_autofree char *label = plan_label(&best.plan);
+  const Result r = ask_result(q, q->model, &best);
+  g_autofree char *label = plan_label(&best.plan), *step = result_step_text(&r);
   g_string_printf(a->says,
-                  "Of %s, %.4g s a step: the change of its step, and of the best plan's, when one number changes.",
-                  label, best.metrics.iteration_s);
+                  "Of %s, %s a step: the change of its step, and of the best plan's, when one number changes.",
+                  label, step);
   say_strongest(a->says, effects);
   for (guint i = 0; i < effects->len; i++)
     add_effect(a, &g_array_index(effects, Effect, i));
@@ -226,7 +227,7 @@ Answer *answer_sensitivity(const Asked *q)
 
 static const AnswerColumn scaling_columns[] = {
   { "scaling", "<scaling", CELL_TEXT }, { "gpus", "GPUs", CELL_INT }, { "global_batch_size", "batch", CELL_INT },
-  { "iteration_s", "step", CELL_SECONDS }, { "tokens_per_s", "tokens/s", CELL_REAL },
+  { "iteration_s", "step", CELL_SECONDS }, INTERVAL_COLUMNS, FIT_COLUMN, { "tokens_per_s", "tokens/s", CELL_REAL },
   { "tokens_per_s_per_gpu", "tokens/s/GPU", CELL_REAL }, { "efficiency", "per GPU against the first", CELL_PERCENT },
   { "plan", "<plan", CELL_TEXT },
 };
@@ -236,17 +237,22 @@ static double add_scaled(Answer *a, const Asked *q, gboolean weak, int factor, d
   Plan base = *q->options->base;
   SearchOptions o = *q->options;
   int gpus = q->cluster->devices * factor;
+  Result r;
   Found f;
 
   base.global_batch *= weak ? factor : 1;
   o.base = &base;
   gboolean found = ask_best(q->model, q->cluster, &o, gpus, &f);
   g_autofree char *label = found ? plan_label(&f.plan) : g_strdup("none");
+  if (found)
+    r = ask_result(q, q->model, &f);
   double rate = found ? (double)base.global_batch * base.seq / f.metrics.iteration_s : NAN;
   answer_add_text(a, weak ? "weak" : "strong");
   answer_add(a, gpus);
   answer_add(a, base.global_batch);
   answer_add(a, found ? f.metrics.iteration_s : NAN);
+  answer_add_interval(a, found ? &r : NULL);
+  answer_add_fit(a, found ? &r : NULL);
   answer_add(a, rate);
   answer_add(a, rate / gpus);
   answer_add(a, factor == 1 ? 0 : rate / gpus / first - 1);

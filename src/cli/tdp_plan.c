@@ -394,7 +394,7 @@ static void say_limits(const Model *m, const Framework *framework)
 static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
 {
   SearchOptions options = search_options(p, o);
-  Asked asked = { p->model, p->cluster, &options, p->tokens };
+  Asked asked = { p->model, p->cluster, &options, p->tokens, p->accuracy };
   int from = o->gpus_from > 0 ? o->gpus_from : p->cluster->devices;
   const char *key = p->question ? p->question->name : p->second ? "pareto" : "gpus";
   Watch watch;

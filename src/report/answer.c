@@ -74,6 +74,8 @@ static char *shown(const Cell *cell, CellKind kind)
     return format_bytes(cell->value);
   case CELL_PERCENT:
     return g_strdup_printf("%+.2f %%", 100 * cell->value);
+  case CELL_SHARE:
+    return g_strdup_printf("%.0f %%", 100 * cell->value);
   default:
     return g_strdup_printf("%.5g", cell->value);
   }

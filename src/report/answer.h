@@ -8,10 +8,11 @@
 
 #include "base/json.h"
 
-typedef enum { CELL_TEXT, CELL_INT, CELL_SECONDS, CELL_BYTES, CELL_PERCENT, CELL_REAL } CellKind;
+typedef enum { CELL_TEXT, CELL_INT, CELL_SECONDS, CELL_BYTES, CELL_PERCENT, CELL_SHARE, CELL_REAL } CellKind;
 
 typedef struct {
-  const char *key;   /* in JSON, with the unit; percents are given there as shares; NULL = not in it */
+  const char *key;   /* in JSON, with the unit; percents (of a change, with its sign; of a share) are given there as
+                        shares; NULL = not in it */
   const char *title; /* for people; "<" first = to the left; NULL = not for them */
   CellKind kind;
 } AnswerColumn;
