@@ -186,7 +186,7 @@ gboolean check_offload(const Subject *s, GError **error)
   return !offload_any(&s->plan->offload) || check_room(s, error);
 }
 
-/* What reads how passes recompute. */
+/* What reads how passes are divided and recompute. */
 gboolean check_activations(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -194,8 +194,8 @@ gboolean check_activations(const Subject *s, GError **error)
   if (p->offload.activations && (p->recompute != RECOMPUTE_FULL || p->schedule->recompute || p->schedule->vocabulary))
     return broken(error, "offload activations: expected recompute_granularity full and a schedule that keeps what "
                   "forwards leave (%s, %s)", recompute_names[p->recompute], p->schedule->name);
-  if (p->partition_activations && (p->tp == 1 || p->sequence_parallel || p->recompute != RECOMPUTE_FULL))
-    return broken(error, "partition_activations: true: expected tensor parallelism without sequence_parallel, and "
-                  "recompute_granularity full");
+  for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
+    if (!plan_key_is_usual(*key, p) && !(*key)->allowed(p))
+      return broken(error, "%s: true: expected %s", (*key)->field.key, (*key)->needs);
   return TRUE;
 }

@@ -33,6 +33,11 @@ static gboolean offloads_any(const Plan *p)
   return offload_any(&p->offload);
 }
 
+static gboolean partitions(const Plan *p)
+{
+  return p->tp > 1 && !p->sequence_parallel && p->recompute == RECOMPUTE_FULL;
+}
+
 const PlanKey plan_keys[] = {
   { { "gpus", JSON_INT, PLAN(gpus), FALSE, 1, DEGREE_MAX }, .always = TRUE,
     .meaning = "of the cluster that the plan takes", .usual = "tensor x pipeline x context x data" },
@@ -171,7 +176,8 @@ const PlanKey plan_keys[] = {
     .unit = "a list of `core_attn`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `moe_act`, `shared_experts`",
     .meaning = "of `selective`: what is made again", .usual = "`core_attn`" },
   { { "partition_activations", JSON_BOOL, PLAN(partition_activations) }, .choice = CHOICE_PARTITION,
-    .part = PLAN_PASSES,
+    .part = PLAN_PASSES, .allowed = partitions,
+    .needs = "tensor parallelism without sequence_parallel, and recompute_granularity full",
     .meaning = "what full recomputation keeps is divided over tensor-parallel ranks, and gathered for the backward" },
   { { "precision", JSON_ENUM, AS_FILE(precision), .names = dtype_names }, .always = TRUE,
     .meaning = "of weights and activations; `tf32`: fp32 with products in tf32; `fp16`, with loss scaling; `fp8`, "
@@ -259,7 +265,7 @@ const PlanKey *plan_key_members(const PlanKey *key)
 
 /* Rows by what they are asked for, and the plan that every default is compared with. */
 typedef struct {
-  const PlanKey *by_id[KEY_COUNT], *by_choice[CHOICE_COUNT];
+  const PlanKey *by_id[KEY_COUNT], *by_choice[CHOICE_COUNT], *switches[SWITCHES_MAX + 1];
   Plan usual;
 } KeyIndex;
 
@@ -270,9 +276,14 @@ static gpointer make_index(gpointer unused G_GNUC_UNUSED)
   static KeyIndex index;
 
   index.usual = plan_default(&model, &framework);
+  int n = 0;
   for (const PlanKey *key = plan_keys; key->field.key; key++) {
     index.by_id[key->id] = key;
     index.by_choice[key->choice] = key;
+    if (key->allowed) {
+      g_assert(n < SWITCHES_MAX);
+      index.switches[n++] = key;
+    }
   }
   return &index;
 }
@@ -286,6 +297,11 @@ static const KeyIndex *key_index(void)
 const PlanKey *plan_key_of(PlanKeyId id)
 {
   return key_index()->by_id[id];
+}
+
+const PlanKey *const *plan_pass_switches(void)
+{
+  return key_index()->switches;
 }
 
 gboolean plan_key_is_usual(const PlanKey *key, const Plan *p)

@@ -5,7 +5,9 @@
  * or names each key (tests/test_export_keys.c).
  *
  * To add a key: a field of Plan, or of a struct in it, with its default in plan_default(), and a row of the table in
- * keys.c, where files have the key in their order. A key that a search chooses also has an entry of PlanKeyId.
+ * keys.c, where files have the key in their order. A key that a search chooses also has an entry of PlanKeyId. A switch
+ * of passes that not every engine has (`id`, `choice`, PLAN_PASSES) needs no more for the search to offer it, for
+ * frameworks to say that they run it and for the executor to refuse it.
  */
 #ifndef TDP_PLAN_KEYS_H
 #define TDP_PLAN_KEYS_H
@@ -61,6 +63,9 @@ typedef struct {
   gboolean whole;      /* a JSON_REAL that is written without a fraction */
   gboolean negated;    /* a JSON_BOOL of which the plan has the contrary */
   PlanChoice choice;   /* CHOICE_NONE: every engine has it */
+  gboolean (*allowed)(const Plan *plan); /* of a switch of passes: it may be on where this holds; NULL = a rule of
+                                            plan_check() says it */
+  const char *needs;   /* the same in words */
   gboolean (*read)(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
   gboolean (*write)(const Plan *plan, JsonWriter *writer); /* FALSE, or NULL: its object of keys says it */
   const char *unit;    /* what a number counts, or the form of a value without type or names; NULL = none */
@@ -76,6 +81,11 @@ const PlanKey *plan_key_of(PlanKeyId id);
 
 /* The first of an object's own keys, which stand in a row; NULL if the key is none of an object. */
 const PlanKey *plan_key_members(const PlanKey *key);
+
+/* Switches of passes with `allowed`, NULL-terminated; a search turns those with an id on where the framework runs them
+ * and they are allowed. */
+#define SWITCHES_MAX 8
+const PlanKey *const *plan_pass_switches(void);
 
 /* Whether a key of one number or name has the value of plan_default() for an empty model and framework: what a plan has
  * where file, model and framework say nothing. */

@@ -49,6 +49,7 @@ typedef struct {
   guint8 after;            /* sets of modules behind this one, or behind none at all (ModuleSets) */
   guint8 recompute_layers; /* of each stage, the others are kept; 0 = no count */
   guint8 activations; /* what full recomputation keeps goes to the host; the states' rules read it too */
+  guint8 switches; /* bit i: plan_pass_switches()[i] is on */
 } PassChoice;
 
 /* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */

@@ -81,6 +81,21 @@ static int add_passes(const SearchOptions *o, const ModuleSets *sets, int layers
   return n;
 }
 
+/* Switches of passes, where they are allowed: as they are fixed, else on if the framework runs them. */
+static void set_switches(const SearchOptions *o, const Plan *plan, PassChoice *choice)
+{
+  const PlanKey *const *keys = plan_pass_switches();
+  const StateChoice state = { 0 };
+  Plan with = *plan;
+
+  space_choose(&with, choice, &state);
+  for (int i = 0; keys[i]; i++) {
+    int fixed = o->fixed.value[keys[i]->id];
+    gboolean offered = plan->framework->choices >> keys[i]->choice & 1 && keys[i]->allowed(&with);
+    choice->switches |= (fixed >= 0 ? fixed : offered) << i;
+  }
+}
+
 int space_passes(const SearchOptions *o, const Model *model, const ModuleSets *sets, const Plan *plan,
                  PassChoice *passes)
 {
@@ -90,5 +105,7 @@ int space_passes(const SearchOptions *o, const Model *model, const ModuleSets *s
   for (int sp = 0; sp <= (plan->tp > 1); sp++)
     if (fixed < 0 || fixed == sp)
       n += add_passes(o, sets, layers, sp, passes + n);
+  for (int i = 0; i < n; i++)
+    set_switches(o, plan, &passes[i]);
   return n;
 }

@@ -122,11 +122,16 @@ int space_states(const SearchOptions *options, const Cluster *cluster, const Pla
 
 void space_choose(Plan *plan, const PassChoice *pass, const StateChoice *state)
 {
+  const PlanKey *const *keys = plan_pass_switches();
+
   plan->sequence_parallel = pass->sequence_parallel;
   plan->recompute = pass->recompute;
   plan->scope.method = pass->recompute_layers ? RECOMPUTE_BLOCK : RECOMPUTE_UNIFORM;
   plan->scope.layers = pass->recompute_layers;
   plan->scope.modules = pass->modules;
+  for (int i = 0; keys[i]; i++)
+    if (keys[i]->id)
+      G_STRUCT_MEMBER(gboolean, plan, keys[i]->field.offset) = pass->switches >> i & 1;
   plan->zero = state->zero;
   plan->offload = offloads[state->offload];
   plan->offload.activations = pass->activations ? STORE_CPU : STORE_DEVICE;
