@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include "plan/keys.h"
+
 const char *const expert_drop_names[] = { "probs", "position", NULL };
 const char *const overlap_names[] = { "gradients", "parameters", "pipeline", "tensor", "offload", NULL };
 
@@ -108,6 +110,9 @@ char *plan_label(const Plan *p)
   for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
     g_string_append_printf(s, "%s%s", i == 0 ? ", on " : " then ", p->types[i]);
   optimizer_label(&p->optimizer, s);
+  for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
+    if ((*key)->shorter && !plan_key_is_usual(*key, p))
+      g_string_append_printf(s, ", %s", (*key)->shorter);
   label_overlaps(p, s);
   return g_string_free(s, FALSE);
 }
@@ -156,9 +161,14 @@ static gboolean narrows_states(const Optimizer *o)
 int plan_mechanisms(const Plan *p)
 {
   const ShardingOptions *o = &p->sharding;
+  int switches = 0;
+
+  for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
+    switches += (*key)->shorter && !plan_key_is_usual(*key, p);
 
   return (p->tp > 1) + (p->cp > 1) + plan_experts_apart(p) + schedule_mechanisms(p) + MAX(0, p->zero - 1) +
          (p->recompute != RECOMPUTE_NONE) + recompute_counts(&p->scope) + 2 * offload_any(&p->offload) +
          (p->split.stages > 0) + (p->strategies.n > 0) + narrows_states(&p->optimizer) + p->pipeline_inner + (p->shard_group > 0) + (o->secondary > 0) +
-         (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) + p->overlap.exchange;
+         (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) + p->overlap.exchange +
+         switches;
 }
