@@ -97,7 +97,6 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
   if (in->framework->fp8 && in->base.precision == DTYPE_BF16 && g_rand_int_range(rand, 0, 4) == 0)
     in->base.products = PRODUCTS_FP8;
   in->base.overlap.experts = in->framework->shared_overlap && g_rand_int_range(rand, 0, 3) == 0;
-  in->base.overlap.exchange = in->framework->exchange_overlap && !in->base.overlap.experts && g_rand_boolean(rand);
   in->base.graph = one_of(rand, in->framework->graphs);
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
 }

@@ -51,7 +51,7 @@ START_TEST(sets_win)
   GRand *rand = g_rand_new_with_seed(1390);
   int wins = 0;
 
-  for (int i = 0; i < 24; i++) {
+  for (int i = 0; i < 36; i++) {
     Instance in;
     instance_latent_init(&in, rand);
     draw_memory(&in, rand);

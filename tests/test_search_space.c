@@ -238,14 +238,15 @@ START_TEST(dispatchers_are_searched)
 {
   static const char *const frameworks[] = { "megatron-core", "megatron-core-2026", "automodel-2025" };
   g_autoptr(Model) model = model_load("models/qwen3-30b-a3b.json", NULL);
-  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", _i % 2 ? 16 : 32);
+  g_autoptr(Cluster) cluster = fixture_cluster(_i < 3 ? "dgx-h100" : "dgx-a100-80gb", _i % 2 ? 16 : 32);
   g_autoptr(Framework) framework = fixture_framework(frameworks[_i % 3]);
   Plan base = plan_default(model, framework);
   SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
   int differ = 0;
 
   base.gpus = base.global_batch = cluster->devices;
-  options.fixed.value[KEY_OVERLAP] = options.fixed.value[KEY_CP] = options.fixed.value[KEY_PP] = 1;
+  options.fixed.value[KEY_OVERLAP] = options.fixed.value[KEY_CP] = 1;
+  options.fixed.value[KEY_PP] = _i < 3 || _i == 5 ? 1 : 2;
   for (int ep = 2; ep <= 32; ep *= 4)
     for (int objective = 0; objective <= 2; objective += 2) {
       double best = INFINITY, usual = INFINITY;
@@ -267,6 +268,42 @@ START_TEST(dispatchers_are_searched)
 }
 END_TEST
 
+/* Of a space, those plans whose tokens travel beside passes of other micro-batches; all are legal. */
+static int count_exchanges(const Instance *in)
+{
+  g_autoptr(GArray) all = instance_plans(in);
+  int beside = 0;
+
+  for (guint i = 0; i < all->len; i++) {
+    const Plan *p = &g_array_index(all, Plan, i);
+    ck_assert_int_eq(plan_check(p, in->model, in->cluster, NULL), RULE_NONE);
+    beside += p->overlap.exchange;
+  }
+  return beside;
+}
+
+/* The experts' exchange is tried beside other passes where the framework can, and the best such plan is found. */
+START_TEST(exchanges_are_searched)
+{
+  static const char *const frameworks[] = { "nemo-2026-04", "megatron-core-dev-2026", "megatron-core" };
+  GRand *rand = g_rand_new_with_seed(2300 + _i);
+  Instance in;
+
+  do {
+    instance_framework_init(&in, rand, frameworks[_i % 3]);
+    if (in.model->specs[in.model->layers[1]].ffn.experts > 1 && !in.base.overlap.experts)
+      break;
+    instance_clear(&in);
+  } while (TRUE);
+  ck_assert_int_eq(count_exchanges(&in) > 0, in.framework->exchange_overlap);
+  instance_check(&in);
+  in.options.fixed.value[KEY_OVERLAP] = 0;
+  ck_assert_int_eq(count_exchanges(&in), 0);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8 }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
-           { dispatchers_are_searched, 6 })
+           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9 })

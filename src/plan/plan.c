@@ -114,6 +114,7 @@ char *plan_label(const Plan *p)
     if ((*key)->shorter && !plan_key_is_usual(*key, p))
       g_string_append_printf(s, ", %s", (*key)->shorter);
   label_overlaps(p, s);
+  g_string_append(s, p->overlap.exchange ? ", exchange of tokens overlapped" : "");
   return g_string_free(s, FALSE);
 }
 

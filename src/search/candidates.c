@@ -28,11 +28,14 @@ gint64 candidate_plans(const Candidate *c)
 
 Candidate candidate_next(const Candidates *candidates, const Candidate *c)
 {
+  const guint8 *set = candidates->sets.sets;
   Candidate next = *c;
 
+  while (*set <= c->pass.modules) /* each set has all of the one before it */
+    set++;
   next.index += 1 << __builtin_popcount(c->switches);
   next.pass.recompute = RECOMPUTE_SELECTIVE;
-  next.pass.modules = candidates->sets.sets[candidates->sets.n - c->pass.after];
+  next.pass.modules = *set;
   next.pass.after--;
   return next;
 }

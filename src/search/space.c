@@ -405,22 +405,24 @@ static void walk_members(Walk *w, Plan plan)
   }
 }
 
-/* Whether the same plan with another dispatcher is as fast and as small in every pass, whatever it makes again:
- * nothing, most, all; between these it makes no other ops of the exchange again. */
+/* Whether the same plan with another dispatcher is legal, as fast and as small in every pass, whatever it makes again:
+ * of sets of modules with the last, those before it make no other ops of the exchange again. */
 static gboolean is_beaten(const Walk *w, Plan plan, ExpertDispatch other)
 {
-  int last = w->sets.n > 0 ? w->sets.sets[w->sets.n - 1] : 0;
+  plan.vpp = MAX(plan.vpp, 2); /* chunks enough for passes side by side */
   Plan rival = plan;
 
   rival.dispatch = other;
   for (int i = 0; i < w->n_offered; i++) {
     PassLayout own, theirs;
     space_choose(&plan, &w->offered[i], &w->states[0]);
-    if (w->sets.n > 0 && w->offered[i].recompute == RECOMPUTE_SELECTIVE && w->offered[i].modules != last)
+    if (w->offered[i].recompute == RECOMPUTE_SELECTIVE && w->offered[i].after > 0)
       continue;
     if (check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
       continue;
     space_choose(&rival, &w->offered[i], &w->states[0]);
+    if (check_part(w, &rival, PLAN_PASSES) != RULE_NONE)
+      return FALSE;
     pass_layout_init(&own, &plan);
     pass_layout_init(&theirs, &rival);
     if (!price_cache_never_better(w->prices, &own, &theirs))

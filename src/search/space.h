@@ -48,13 +48,14 @@ typedef struct {
   guint8 modules;          /* of selective recomputation; 0 = the framework's */
   guint8 after;            /* sets of modules behind this one, or behind none at all (ModuleSets) */
   guint8 recompute_layers; /* of each stage, the others are kept; 0 = no count */
+  guint8 exchange;    /* tokens travel to experts beside passes of other micro-batches */
   guint8 activations; /* what full recomputation keeps goes to the host; the states' rules read it too */
   guint8 switches; /* bit i: plan_pass_switches()[i] is on */
 } PassChoice;
 
 /* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
-#define PASS_CHOICES (2 * (4 + COUNT_CHOICES + MODULE_COUNT))
+#define PASS_CHOICES (2 * 2 * (4 + COUNT_CHOICES + MODULE_COUNT))
 int space_passes(const SearchOptions *options, const Model *model, const ModuleSets *sets, const Plan *plan,
                  PassChoice *passes);
 

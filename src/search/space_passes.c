@@ -40,11 +40,14 @@ static int add_counts(const Fixed *f, int layers, PassChoice choice, PassChoice 
 }
 
 /* Each set, followed by those behind it. */
-static int add_sets(const ModuleSets *sets, int sp, PassChoice *passes)
+static int add_sets(const ModuleSets *sets, PassChoice choice, PassChoice *passes)
 {
-  for (int i = 0; i < sets->n; i++)
-    passes[i] = (PassChoice) { .sequence_parallel = sp, .recompute = RECOMPUTE_SELECTIVE, .modules = sets->sets[i],
-                               .after = sets->n - 1 - i };
+  choice.recompute = RECOMPUTE_SELECTIVE;
+  for (int i = 0; i < sets->n; i++) {
+    passes[i] = choice;
+    passes[i].modules = sets->sets[i];
+    passes[i].after = sets->n - 1 - i;
+  }
   return sets->n;
 }
 
@@ -55,23 +58,39 @@ static gboolean offers_activations(const SearchOptions *o)
          o->base->framework->choices >> CHOICE_OFFLOAD_ACTIVATIONS & 1;
 }
 
-/* Those with one choice of sequence parallelism. */
-static int add_passes(const SearchOptions *o, const ModuleSets *sets, int layers, int sp, PassChoice *passes)
+/* Sets with which the exchange of tokens can travel beside other passes: not behind one that makes it again. */
+static ModuleSets sets_beside_exchange(const ModuleSets *sets)
+{
+  ModuleSets kept = *sets;
+
+  while (kept.n > 0 && kept.sets[kept.n - 1] >> MODULE_MOE & 1)
+    kept.n--;
+  return kept;
+}
+
+/* Those with one choice of sequence parallelism and of the experts' exchange. */
+static int add_passes(const SearchOptions *o, const ModuleSets *offered, int layers, PassChoice choice,
+                      PassChoice *passes)
 {
   const Fixed *f = &o->fixed;
   int fixed = f->value[KEY_RECOMPUTE], modules = f->value[KEY_RECOMPUTE_MODULES], n = 0;
+  gboolean waits = choice.exchange && !o->base->framework->exchange_recompute;
+  ModuleSets sets = waits ? sets_beside_exchange(offered) : *offered;
 
   if (fixed < 0 || fixed == RECOMPUTE_NONE) {
-    passes[n++] = (PassChoice) { .sequence_parallel = sp, .after = fixed < 0 ? sets->n : 0 };
-    n += fixed < 0 ? add_sets(sets, sp, passes + n) : 0;
+    passes[n] = choice;
+    passes[n++].after = fixed < 0 ? sets.n : 0;
+    n += fixed < 0 ? add_sets(&sets, choice, passes + n) : 0;
   }
   if (fixed < 0 || fixed == RECOMPUTE_SELECTIVE) {
-    passes[n++] = (PassChoice) { .sequence_parallel = sp, .recompute = RECOMPUTE_SELECTIVE,
-                                 .modules = MAX(modules, 0) };
-    n += modules == 0 ? add_sets(sets, sp, passes + n) : 0;
+    passes[n] = choice;
+    passes[n].recompute = RECOMPUTE_SELECTIVE;
+    passes[n++].modules = MAX(modules, 0);
+    n += modules == 0 ? add_sets(&sets, choice, passes + n) : 0;
   }
-  if (fixed < 0 || fixed == RECOMPUTE_FULL) {
-    PassChoice full = { .sequence_parallel = sp, .recompute = RECOMPUTE_FULL };
+  if ((fixed < 0 && !waits) || fixed == RECOMPUTE_FULL) {
+    PassChoice full = choice;
+    full.recompute = RECOMPUTE_FULL;
     n += add_counts(f, layers, full, passes + n);
     full.recompute_layers = MAX(f->value[KEY_RECOMPUTE_LAYERS], 0);
     full.activations = TRUE;
@@ -96,6 +115,13 @@ static void set_switches(const SearchOptions *o, const Plan *plan, PassChoice *c
   }
 }
 
+/* Whether tokens may travel beside passes of other micro-batches. */
+static gboolean offers_exchange(const SearchOptions *o, const Plan *plan)
+{
+  return plan->framework->exchange_overlap && plan->ep > 1 && !plan->overlap.experts &&
+         o->fixed.value[KEY_OVERLAP] != 0;
+}
+
 int space_passes(const SearchOptions *o, const Model *model, const ModuleSets *sets, const Plan *plan,
                  PassChoice *passes)
 {
@@ -103,8 +129,8 @@ int space_passes(const SearchOptions *o, const Model *model, const ModuleSets *s
 
   /* with one rank on an axis, what divides it means nothing and is left out of the space */
   for (int sp = 0; sp <= (plan->tp > 1); sp++)
-    if (fixed < 0 || fixed == sp)
-      n += add_passes(o, sets, layers, sp, passes + n);
+    for (int exchange = 0; exchange <= offers_exchange(o, plan) && (fixed < 0 || fixed == sp); exchange++)
+      n += add_passes(o, sets, layers, (PassChoice) { .sequence_parallel = sp, .exchange = exchange }, passes + n);
   for (int i = 0; i < n; i++)
     set_switches(o, plan, &passes[i]);
   return n;
