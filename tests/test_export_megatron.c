@@ -168,6 +168,9 @@ START_TEST(megatron_experts)
                       "  --rotary-base 1000000 --norm-epsilon 1e-05 --moe-aux-loss-coeff 0.02\n"
                       "  --attention-dropout 0 --hidden-dropout 0 --no-create-attention-mask-in-dataloader\n");
   test_text(lost(&c, "megatron"), "");
+  c.plan.dispatch = DISPATCH_HYBRID; /* of no meaning where each rank has all experts */
+  has_not(&c, "megatron", "dispatcher");
+  has_not(&c, "bridge", "dispatcher");
   c.plan.tp = 8;
   c.plan.dp = 8;
   test_text(lost(&c, "megatron"),

@@ -55,7 +55,7 @@ static void put_experts(Export *e, GString *text)
   if (p->experts_apart)
     g_string_append_printf(text, "  expert_tensor_parallel_size: %d\n  moe_token_dispatcher_type: %s\n", p->etp,
                            export_dispatcher(e));
-  if (p->dispatch == DISPATCH_HYBRID)
+  if (p->experts_apart && p->dispatch == DISPATCH_HYBRID)
     g_string_append(text, "  moe_flex_dispatcher_backend: hybridep\n");
   if (p->overlap_experts)
     g_string_append(text, "  moe_shared_expert_overlap: true\n");
@@ -107,8 +107,8 @@ static void put_data(Export *e, GString *text)
 {
   const StateLayout *s = &e->layout.states[0];
   gboolean inner = e->layout.mesh.inner, fsdp = megatron_fsdp(e);
-  gboolean gradients = e->layout.has_replicas && (s->overlap_gradients || fsdp);
-  gboolean parameters = gradients && (s->gathers_ahead || s->zero == 3);
+  gboolean gradients = e->layout.has_replicas && megatron_overlaps(e) & OVERLAP_GRADIENTS;
+  gboolean parameters = gradients && megatron_overlaps(e) & OVERLAP_PARAMETERS;
 
   g_string_append_printf(text, "ddp:\n  use_distributed_optimizer: %s\n", export_truth(s->zero > 0));
   if (s->copies > 1)

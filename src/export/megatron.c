@@ -51,7 +51,7 @@ static void add_expert_parallel(Export *e, GString *flags)
     export_words(flags, "--expert-tensor-parallel-size %d", p->etp);
   if (p->experts_apart)
     export_words(flags, "--moe-token-dispatcher-type %s", export_dispatcher(e));
-  if (p->dispatch == DISPATCH_HYBRID)
+  if (p->experts_apart && p->dispatch == DISPATCH_HYBRID)
     add(flags, "--moe-flex-dispatcher-backend hybridep");
   if (p->overlap_experts)
     add(flags, "--moe-shared-expert-overlap");
@@ -115,7 +115,7 @@ static void add_pipeline(Export *e, GString *flags)
 static void add_overlap(Export *e, GString *flags)
 {
   const StateLayout *s = &e->layout.states[0];
-  gboolean gradients = s->overlap_gradients || megatron_fsdp(e), parameters = s->gathers_ahead || s->zero == 3;
+  gboolean gradients = megatron_overlaps(e) & OVERLAP_GRADIENTS, parameters = megatron_overlaps(e) & OVERLAP_PARAMETERS;
 
   if (megatron_fsdp(e) && !s->overlap_gradients)
     export_note(e, "overlap: gradients: false: Megatron-FSDP always overlaps them");

@@ -115,6 +115,15 @@ static inline gboolean megatron_fsdp(const Export *e)
   return e->layout.states[0].zero >= 2;
 }
 
+/* What Megatron Core overlaps of gradients and parameters, as bits. */
+static inline guint megatron_overlaps(const Export *e)
+{
+  const StateLayout *s = &e->layout.states[0];
+
+  return (s->overlap_gradients || megatron_fsdp(e) ? OVERLAP_GRADIENTS : 0) |
+         (s->gathers_ahead || s->zero == 3 ? OVERLAP_PARAMETERS : 0);
+}
+
 /* FALSE and an error where a model is no decoder of text with dense attention, which most targets alone train. */
 gboolean export_decoders_only(const Export *e, GError **error);
 
