@@ -1,8 +1,9 @@
 /* Answers to questions: what stands beside their steps. */
 #include "main.h"
 
+#include "ask/held.h"
 #include "ask/question.h"
-#include "fixture.h"
+#include "search_instance.h"
 
 #include <math.h>
 
@@ -75,4 +76,99 @@ START_TEST(all_that_name_plans_have_them)
 }
 END_TEST
 
-TEST_MAIN("ask", estimates_are_those_of_the_plan, all_that_name_plans_have_them)
+/* ---- what was held fixed ---- */
+
+static double gain(const Answer *a, const char *freed_by)
+{
+  for (int row = 0; row < answer_rows(a); row++)
+    if (g_str_equal(answer_label(a, row, 1), freed_by))
+      return cell(a, row, "gain_at_most");
+  return NAN;
+}
+
+/* The best step of the space that is freed by an option; infinite where nothing fits. */
+static double freed_s(const Instance *in, guint space, int key, int value, int second, int other)
+{
+  SearchOptions o = in->options;
+
+  o.space |= space;
+  o.fixed.value[key] = value;
+  o.fixed.value[second] = other;
+  g_autoptr(SearchResult) r = search(in->model, in->cluster, &o, NULL);
+  return r->best->len ? g_array_index(r->best, Found, 0).metrics.iteration_s : INFINITY;
+}
+
+/* No freed dimension gains more than its line says. */
+START_TEST(gains_are_bounded)
+{
+  static const char *const frameworks[] = { "megatron-core", "deepspeed", "megatron-core-2026", "torchtitan" };
+  static const struct {
+    const char *freed_by;
+    guint space;
+  } spaces[] = { { "--space offload", SPACE_OFFLOAD }, { "--space states", SPACE_STATES },
+                 { "--space zero++", SPACE_ZERO_PP }, { "--space order", SPACE_ORDER } };
+  GRand *rand = g_rand_new_with_seed(5000 + _i);
+  int gained = 0, checked = 0;
+
+  for (int i = 0; i < 12; i++) {
+    Instance in;
+    instance_framework_init(&in, rand, frameworks[_i]);
+    in.cluster->device.memory_bytes *= g_rand_double_range(rand, 0.4, 0.9);
+    in.options.objective = &objectives[0];
+    g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+    if (r->best->len > 0) {
+      const Found *best = &g_array_index(r->best, Found, 0);
+      Result result = result_of_metrics(in.model, in.cluster, &best->plan, &best->metrics);
+      g_autoptr(Answer) a = held_answer(&in.options, r, &result);
+      double step_s = best->metrics.iteration_s;
+      for (gsize k = 0; k < G_N_ELEMENTS(spaces); k++) {
+        double most = gain(a, spaces[k].freed_by), free_s = freed_s(&in, spaces[k].space, KEY_OTHER, -1, KEY_OTHER, -1);
+        if (isnan(most)) {
+          ck_assert_double_eq(free_s, step_s); /* it is not held */
+          continue;
+        }
+        ck_assert_double_ge(free_s, step_s * (1 - most));
+        gained += free_s < step_s;
+        checked++;
+      }
+      double counts_s = freed_s(&in, 0, KEY_RECOMPUTE, RECOMPUTE_FULL, KEY_RECOMPUTE_LAYERS, 0);
+      ck_assert(isnan(gain(a, "--fix recompute=full:any")) ||
+                counts_s >= step_s * (1 - gain(a, "--fix recompute=full:any")));
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(checked, 0);
+  ck_assert(gained > 0 || _i % 2); /* these hold little that gains */
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Nor does any schedule, on pipelines whose bubble is large. */
+START_TEST(schedules_are_bounded)
+{
+  GRand *rand = g_rand_new_with_seed(5100 + _i);
+  int gained = 0;
+
+  for (int i = 0; i < 4; i++) {
+    Instance in;
+    instance_framework_init(&in, rand, "megatron-core");
+    in.options.objective = &objectives[0];
+    in.options.fixed.value[KEY_PP] = 2;
+    in.options.fixed.value[KEY_CP] = 1;
+    g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+    for (int s = 0; s < 21 && r->best->len > 0; s++) {
+      const Found *best = &g_array_index(r->best, Found, 0);
+      Result result = result_of_metrics(in.model, in.cluster, &best->plan, &best->metrics);
+      g_autoptr(Answer) a = held_answer(&in.options, r, &result);
+      double step_s = best->metrics.iteration_s, free_s = freed_s(&in, 0, KEY_SCHEDULE, s, KEY_OTHER, -1);
+      ck_assert_double_ge(free_s, step_s * (1 - gain(a, "--fix schedule=NAME")));
+      gained += free_s < step_s;
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(gained, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("ask", { schedules_are_bounded, 2 }, { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })

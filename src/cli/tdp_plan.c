@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/exports.h"
 #include "ask/explain.h"
+#include "ask/held.h"
 #include "ask/layer_strategies.h"
 #include "ask/notes.h"
 #include "ask/placement.h"
@@ -190,8 +191,16 @@ static void write_counts(const SearchResult *found, JsonWriter *w)
     json_put_real(w, "least_bound", found->least_bound);
 }
 
-static void write_json(const Planning *p)
+static SearchOptions search_options(const Planning *p, const PlanOptions *o)
 {
+  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space,
+                           .top = o->top > 0 ? o->top : 5, .threads = o->threads,
+                           .over = o->explain, .objective = p->objective, .second = p->second };
+}
+
+static void write_json(const Planning *p, const SearchOptions *options)
+{
+  g_autoptr(Answer) held = held_answer(options, p->found, &p->results[0]);
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
@@ -212,6 +221,7 @@ static void write_json(const Planning *p)
     json_put_real(&w, "fastest_s", g_array_index(p->found->best, Found, 0).metrics.iteration_s);
   }
   json_close(&w, '}');
+  answer_write(held, &w, "held_fixed");
   if (p->refined)
     refined_write(p->refined, &p->results[0], &w);
   if (p->tokens > 0)
@@ -220,18 +230,12 @@ static void write_json(const Planning *p)
   printf("%s\n", text->str);
 }
 
-static SearchOptions search_options(const Planning *p, const PlanOptions *o)
-{
-  return (SearchOptions) { .base = &p->base, .fixed = p->fixed, .space = p->space,
-                           .top = o->top > 0 ? o->top : 5, .threads = o->threads,
-                           .over = o->explain, .objective = p->objective, .second = p->second };
-}
-
 static void print_text(const Planning *p, const PlanOptions *o, const Trace *trace, const char *layers)
 {
   g_autofree char *inputs = report_inputs(&p->results[0]);
   g_autofree char *ranking = report_ranking(p->results, p->n), *summary = report_summary(&p->results[0]);
   g_autofree char *counts = explain_counts(p->found), *tie = explain_tie(p->found, p->tie);
+  SearchOptions options = search_options(p, o);
 
   printf("%s", inputs);
   if (!p->model->global_batch_size && o->global_batch <= 0)
@@ -249,7 +253,9 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
     g_autofree char *training = training_text(&p->results[0], p->tokens);
     printf("\n%s", training);
   }
-  printf("\n%s", counts);
+  g_autoptr(Answer) held = held_answer(&options, p->found, &p->results[0]);
+  g_autofree char *left = answer_text(held);
+  printf("\n%s\n%s", counts, left);
   if (p->refined) {
     g_autofree char *refined = refined_text(p->refined, &p->results[0]);
     printf("\n%s", refined);
@@ -257,7 +263,6 @@ static void print_text(const Planning *p, const PlanOptions *o, const Trace *tra
   if (layers)
     printf("\n%s", layers);
   if (o->explain) {
-    SearchOptions options = search_options(p, o);
     Asked asked = { .model = p->model, .cluster = p->cluster, .options = &options };
     g_autofree char *why = explain_choice(p->found, p->results, p->n);
     g_autofree char *comm = report_collectives(&p->results[0], trace);
@@ -333,8 +338,9 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
     g_printerr("tdp-plan: note: %s\n", excluded);
   g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], step_s, &p->chosen) : NULL;
   write_files(p, o);
+  SearchOptions options = search_options(p, o);
   if (o->json)
-    write_json(p);
+    write_json(p, &options);
   else
     print_text(p, o, p->trace, layers);
   fflush(stdout); /* what went wrong stands behind it */

@@ -59,6 +59,11 @@ double answer_value(const Answer *a, int row, int column)
   return g_array_index(a->cells, Cell, row * a->n_columns + column).value;
 }
 
+const char *answer_label(const Answer *a, int row, int column)
+{
+  return g_array_index(a->cells, Cell, row * a->n_columns + column).text;
+}
+
 static char *shown(const Cell *cell, CellKind kind)
 {
   if (cell->text)

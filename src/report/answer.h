@@ -34,6 +34,7 @@ void answer_add(Answer *answer, double value);
 void answer_add_text(Answer *answer, const char *text);
 int answer_rows(const Answer *answer);
 double answer_value(const Answer *answer, int row, int column); /* of a number */
+const char *answer_label(const Answer *answer, int row, int column); /* of a text */
 
 char *answer_text(const Answer *answer);
 void answer_write(const Answer *answer, JsonWriter *writer, const char *key);

@@ -64,8 +64,12 @@ typedef struct {
 double bound_time(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums,
                   BoundEnds *ends);
 
+/* Seconds of a step that no way to cut the layers into stages, to order passes or to communicate beside them goes below:
+ * its passes shared evenly by the pipeline's ranks; with `compute`, what computes of them alone. */
+double bound_passes(const Model *model, const Layout *layout, const PriceSums *sums, gboolean compute);
+
 /*
- * The same, closer where stages stand in a loop and backwards are whole: one sweep over every rank's order of passes,
+ * The same as bound_time(), closer where stages stand in a loop and backwards are whole: one sweep over every rank's order of passes,
  * each of which starts once its rank is free and what the neighbouring stage sends has arrived. 0 where the order or
  * what is sent depends on more. Tests find it a few hundred-thousandths below the simulation where the gradients go
  * once a step.

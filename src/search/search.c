@@ -25,6 +25,20 @@ static double bound_of(const Search *s, const Plan *plan, const Layout *layout, 
   return MIN(bound, bound_time(s->model, &other, s->cluster, without, ends));
 }
 
+/* What no plan goes below however its passes are cut, ordered and communicate, kept for what the space leaves out. */
+static void lower_floors(Search *s, const SpaceLeaf *leaf, gboolean fits)
+{
+  const PriceSums *const sums[] = { leaf->sums, leaf->without };
+  SearchResult *r = s->result;
+
+  for (int i = 0; i < 2 && sums[i]; i++) {
+    double compute = bound_passes(s->model, leaf->layout, sums[i], TRUE);
+    r->floors.passes_s = MIN(r->floors.passes_s, bound_passes(s->model, leaf->layout, sums[i], FALSE));
+    r->floors.compute_s = MIN(r->floors.compute_s, compute);
+    r->floors.fitting_s = MIN(r->floors.fitting_s, fits ? compute : INFINITY);
+  }
+}
+
 /* Bounds of a legal plan; one that cannot fit is put aside, of several the smallest. */
 static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
 {
@@ -34,6 +48,7 @@ static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
   if (s->by_memory)
     c.pass.after = 0;
   c.memory_bytes = bound_memory(leaf->layout, leaf->ranks);
+  lower_floors(s, leaf, c.memory_bytes <= s->cluster->device.memory_bytes);
   if (c.memory_bytes > s->cluster->device.memory_bytes) {
     search_put_over(s, c, leaf->plan, c.memory_bytes);
     return TRUE;
@@ -433,6 +448,7 @@ static void search_init(Search *s)
   s->by_memory = s->options->second || s->objective->by_memory;
   s->result = g_new0(SearchResult, 1);
   s->result->least_bound = INFINITY;
+  s->result->floors.passes_s = s->result->floors.compute_s = s->result->floors.fitting_s = INFINITY;
   s->result->best = g_array_new(FALSE, FALSE, sizeof(Found));
   s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->later = g_array_new(FALSE, FALSE, sizeof(Candidate));

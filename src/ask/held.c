@@ -1,0 +1,215 @@
+#include "ask/held.h"
+
+#include <math.h>
+
+typedef struct {
+  const SearchOptions *options;
+  const Framework *framework;
+  const Result *best;
+} Held;
+
+/* ---- whether it is held ---- */
+
+static gboolean runs(const Held *h, PlanChoice choice)
+{
+  return h->framework->choices >> choice & 1;
+}
+
+static gboolean shut(const Held *h, SpaceExtra extra)
+{
+  return !(h->options->space & extra);
+}
+
+static gboolean has_experts(const Model *m, gboolean shared)
+{
+  gboolean any = FALSE;
+
+  for (int i = 0; i < m->n_specs; i++)
+    any |= shared ? m->specs[i].ffn.shared_width > 0 : m->specs[i].ffn.experts > 0;
+  return any;
+}
+
+static gboolean any_fixed(const Held *h)
+{
+  gboolean any = FALSE;
+
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++)
+    any |= h->options->fixed.value[id] >= 0;
+  return any;
+}
+
+static gboolean host(const Held *h)
+{
+  gboolean can = runs(h, CHOICE_OFFLOAD_OPTIMIZER) || runs(h, CHOICE_OFFLOAD_PARAMETERS) ||
+                 runs(h, CHOICE_OFFLOAD_ACTIVATIONS);
+  return shut(h, SPACE_OFFLOAD) && h->options->fixed.value[KEY_OFFLOAD] < 0 && can;
+}
+
+static gboolean narrow_states(const Held *h)
+{
+  guint moments = 1u << STATE_EXP_AVG | 1u << STATE_EXP_AVG_SQ;
+  return shut(h, SPACE_STATES) && (h->framework->state_formats & moments) == moments;
+}
+
+static gboolean quantized(const Held *h)
+{
+  return shut(h, SPACE_ZERO_PP) && runs(h, CHOICE_HPZ) && runs(h, CHOICE_QWZ) && runs(h, CHOICE_QGZ);
+}
+
+static gboolean orders(const Held *h)
+{
+  return shut(h, SPACE_ORDER) && h->framework->tp_pp_dp && h->best->cluster->n_types == 0 &&
+         h->options->fixed.value[KEY_ORDER] < 0;
+}
+
+static gboolean counts(const Held *h)
+{
+  return h->options->fixed.value[KEY_RECOMPUTE] < 0 && !h->framework->recompute_alike;
+}
+
+static gboolean graphs(const Held *h)
+{
+  return h->framework->graphs & ~(1u << h->options->base->graph);
+}
+
+static gboolean exchange(const Held *h)
+{
+  const Overlap *on = &h->options->base->overlap;
+  gboolean shared = h->framework->shared_overlap && has_experts(h->best->model, TRUE);
+
+  gboolean travels = h->framework->exchange_overlap && has_experts(h->best->model, FALSE);
+
+  return !on->experts && !on->exchange && (shared || travels);
+}
+
+static gboolean products(const Held *h)
+{
+  return g_str_equal(h->framework->engine, "megatron");
+}
+
+static gboolean strategies(const Held *h)
+{
+  return h->framework->strategies;
+}
+
+static gboolean schedules_left(const Held *h)
+{
+  return fixed_schedule(&h->options->fixed) == NULL;
+}
+
+static gboolean zero_left(const Held *h)
+{
+  return h->framework->zero_max_pipeline < 3 && h->options->fixed.value[KEY_ZERO] < 0;
+}
+
+static gboolean dispatchers_left(const Held *h)
+{
+  return has_experts(h->best->model, FALSE) && h->options->fixed.value[KEY_DISPATCH] < 0 &&
+         h->framework->dispatch != (1u << DISPATCH_COUNT) - 1;
+}
+
+static gboolean always(const Held *h)
+{
+  return h != NULL;
+}
+
+/* ---- what of the best plan it may take ---- */
+
+static double waits(const Metrics *m) { return m->data_comm_s + m->pipeline_comm_s + m->idle_s; }
+static double tensor(const Metrics *m) { return m->tensor_comm_s; }
+static double experts(const Metrics *m) { return m->expert_comm_s; }
+static double data(const Metrics *m) { return m->data_comm_s; }
+
+typedef enum { GAIN_MEMORY, GAIN_COMMUNICATION, GAIN_CUTS, GAIN_ARITHMETIC } Gain;
+
+static const struct {
+  const char *what, *how;
+  gboolean (*held)(const Held *held);
+  Gain gain;
+  double (*of_plan)(const Metrics *metrics); /* seconds; NULL = it cannot be told */
+} dimensions[] = {
+  { "what --fix names", "without --fix", any_fixed, GAIN_ARITHMETIC, NULL },
+  { "states and activations on the GPU", "--space offload", host, GAIN_MEMORY, NULL },
+  { "moments in 32 bits", "--space states", narrow_states, GAIN_MEMORY, NULL },
+  { "whole weights and gradients on the wire", "--space zero++", quantized, GAIN_COMMUNICATION, data },
+  { "data-parallel ranks closer than stages", "--space order", orders, GAIN_COMMUNICATION, waits },
+  { "one strategy for all layers", "--layerwise", strategies, GAIN_CUTS, NULL },
+  { "recomputed layers: all of a stage, or near the best plans", "--fix recompute=full:any", counts, GAIN_MEMORY, NULL },
+  { "even stages, groups and buckets as usual", "--refine", always, GAIN_CUTS, waits },
+  { "schedules that the framework does not run", "--fix schedule=NAME", schedules_left, GAIN_CUTS, waits },
+  { "ZeRO stages that the framework does not run", "--framework NAME", zero_left, GAIN_MEMORY, NULL },
+  { "dispatchers that the framework does not run", "--framework NAME", dispatchers_left, GAIN_COMMUNICATION, experts },
+  { "tensor-parallel sums behind products (tp_comm_overlap)", "not modelled", products, GAIN_COMMUNICATION, tensor },
+  { "tokens of experts before other work", "overlap of a plan file", exchange, GAIN_COMMUNICATION, experts },
+  { "kernels launched one by one", "cuda_graph of a plan file", graphs, GAIN_ARITHMETIC, NULL },
+};
+
+/* Seconds that it cannot go below. */
+static double floor_of(const SearchResult *found, const Result *best, Gain gain)
+{
+  switch (gain) {
+  case GAIN_MEMORY:
+    return found->floors.passes_s;
+  case GAIN_COMMUNICATION:
+    return found->floors.fitting_s;
+  case GAIN_CUTS:
+    return found->floors.compute_s;
+  default:
+    return best->mfu * best->metrics.iteration_s;
+  }
+}
+
+typedef struct {
+  gsize dimension;
+  double gain;
+} Line;
+
+static int by_gain(gconstpointer a, gconstpointer b)
+{
+  const Line *x = a, *y = b;
+
+  if (x->gain != y->gain)
+    return x->gain > y->gain ? -1 : 1;
+  return x->dimension < y->dimension ? -1 : x->dimension > y->dimension;
+}
+
+static void add_line(Answer *a, const Line *line, const Result *best)
+{
+  double (*of_plan)(const Metrics *) = dimensions[line->dimension].of_plan;
+  double share = of_plan ? of_plan(&best->metrics) / best->metrics.iteration_s : NAN;
+  g_autofree char *most = g_strdup_printf("%.1f %%", 100 * line->gain);
+  g_autofree char *own = of_plan ? g_strdup_printf("%.1f %%", 100 * share) : g_strdup("-");
+
+  answer_add_text(a, dimensions[line->dimension].what);
+  answer_add_text(a, dimensions[line->dimension].how);
+  answer_add(a, line->gain);
+  answer_add(a, share);
+  answer_add_text(a, most);
+  answer_add_text(a, own);
+}
+
+Answer *held_answer(const SearchOptions *options, const SearchResult *found, const Result *best)
+{
+  static const AnswerColumn columns[] = {
+    { "held", "<held fixed", CELL_TEXT }, { "freed_by", "<freed by", CELL_TEXT },
+    { "gain_at_most", NULL, CELL_REAL }, { "gain_at_most_of_plan", NULL, CELL_REAL },
+    { NULL, "gains at most", CELL_TEXT }, { NULL, "this plan", CELL_TEXT },
+  };
+  Answer *a = answer_new(columns, G_N_ELEMENTS(columns));
+  const Held h = { options, options->base->framework, best };
+  g_autoptr(GArray) lines = g_array_new(FALSE, FALSE, sizeof(Line));
+  double fastest_s = g_array_index(found->best, Found, 0).metrics.iteration_s;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(dimensions) && !found->cut; i++) {
+    Line line = { i, MAX(0, 1 - floor_of(found, best, dimensions[i].gain) / fastest_s) };
+    if (dimensions[i].held(&h))
+      g_array_append_val(lines, line);
+  }
+  g_array_sort(lines, by_gain);
+  if (lines->len > 0)
+    g_string_assign(a->says, "What the search held fixed, and what freeing it gains at most: of any plan, and of the "
+                             "best one as it is");
+  for (guint i = 0; i < lines->len; i++)
+    add_line(a, &g_array_index(lines, Line, i), best);
+  return a;
+}
