@@ -72,14 +72,25 @@ static gboolean graphs(const Held *h)
   return h->framework->graphs & ~(1u << h->options->base->graph);
 }
 
-static gboolean exchange(const Held *h)
+static gboolean shared_experts(const Held *h)
 {
-  const Overlap *on = &h->options->base->overlap;
-  gboolean shared = h->framework->shared_overlap && has_experts(h->best->model, TRUE);
+  return !h->options->base->overlap.experts && h->framework->shared_overlap && has_experts(h->best->model, TRUE);
+}
 
-  gboolean travels = h->framework->exchange_overlap && has_experts(h->best->model, FALSE);
+static gboolean margin(const Held *h)
+{
+  return h->best->cluster->memory_margin > 0;
+}
 
-  return !on->experts && !on->exchange && (shared || travels);
+/* Where a node has more GPUs than some layer has heads of keys and values. */
+static gboolean heads(const Held *h)
+{
+  const Model *m = h->best->model;
+  gboolean few = FALSE;
+
+  for (int i = 0; i < m->n_specs; i++)
+    few |= m->specs[i].attention.kv_heads > 0 && m->specs[i].attention.kv_heads < h->best->cluster->devices_per_node;
+  return few && !h->framework->kv_heads_divided;
 }
 
 static gboolean products(const Held *h)
@@ -140,7 +151,9 @@ static const struct {
   { "ZeRO stages that the framework does not run", "--framework NAME", zero_left, GAIN_MEMORY, NULL },
   { "dispatchers that the framework does not run", "--framework NAME", dispatchers_left, GAIN_COMMUNICATION, experts },
   { "tensor-parallel sums behind products (tp_comm_overlap)", "not modelled", products, GAIN_COMMUNICATION, tensor },
-  { "tokens of experts before other work", "overlap of a plan file", exchange, GAIN_COMMUNICATION, experts },
+  { "tokens of experts before shared experts", "overlap of a plan file", shared_experts, GAIN_COMMUNICATION, experts },
+  { "a share of the memory free", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
+  { "as many tensor-parallel ranks as key-value heads", "--framework NAME", heads, GAIN_ARITHMETIC, NULL },
   { "kernels launched one by one", "cuda_graph of a plan file", graphs, GAIN_ARITHMETIC, NULL },
 };
 
