@@ -123,12 +123,17 @@ START_TEST(capacities_are_noted)
 }
 END_TEST
 
-static double seconds_of(const char *cluster, const char *note, const char *graph)
+static double seconds_with(const char *cluster, const char *note, const char *graph, const char *dispatcher)
 {
   g_autofree char *row = g_strdup_printf("a,s,src,megatron,nemo-25.11,Qwen3-30B-A3B,48,,,,,4096,,,flash3,%s,16,1,1,1,,,"
-                                         "16,1,1,1,64,none,fp8,,,data,9,,,%s,qwen3-30b-a3b,8,1,alltoall,,1,current,0,"
-                                         "%s\n", cluster, note, graph);
+                                         "16,1,1,1,64,none,fp8,,,data,9,,,%s,qwen3-30b-a3b,8,1,%s,,1,current,0,"
+                                         "%s\n", cluster, note, dispatcher, graph);
   return read_row(row, NULL).predicted_s;
+}
+
+static double seconds_of(const char *cluster, const char *note, const char *graph)
+{
+  return seconds_with(cluster, note, graph, "");
 }
 
 /* What software of that time recorded as graphs by default: on Blackwell attention and router, with token drop all of a
@@ -140,6 +145,18 @@ START_TEST(graphs_by_default)
   ck_assert_double_eq(seconds_of("hgx-b200", "", ""), seconds_of("hgx-b200", "", "partial"));
   ck_assert_double_eq(seconds_of("hgx-b200", "token dropping", ""), seconds_of("hgx-b200", "token dropping", "full"));
   ck_assert_double_lt(seconds_of("hgx-b200", "token dropping", "none"), seconds_of("hgx-b200", "", "none"));
+}
+END_TEST
+
+/* Tokens travel by HybridEP where recipes of that time set it, on racks, and by all-to-all elsewhere. */
+START_TEST(dispatchers_by_default)
+{
+  double rack = seconds_of("gb200-nvl72", "", ""), server = seconds_of("hgx-b200", "", "");
+
+  ck_assert_double_eq(rack, seconds_with("gb200-nvl72", "", "", "hybridep"));
+  ck_assert_double_ne(rack, seconds_with("gb200-nvl72", "", "", "alltoall"));
+  ck_assert_double_eq(server, seconds_with("hgx-b200", "", "", "alltoall"));
+  ck_assert_double_ne(server, seconds_with("hgx-b200", "", "", "hybridep"));
 }
 END_TEST
 
@@ -251,4 +268,5 @@ END_TEST
 TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(changes) }, { recipes_differ },
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
            { key_value_heads_are_divided }, { proxies_are_cut }, { layouts_are_read, G_N_ELEMENTS(layouts) },
-           { containers_are_generations, G_N_ELEMENTS(containers) }, { capacities_are_noted }, { graphs_by_default })
+           { containers_are_generations, G_N_ELEMENTS(containers) }, { capacities_are_noted }, { graphs_by_default },
+           { dispatchers_by_default })

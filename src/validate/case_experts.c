@@ -27,6 +27,8 @@ static gboolean read_dispatcher(Case *c, const Csv *csv, int row, GError **error
   const char *cell = cells_optional(csv, row, "moe_dispatcher");
 
   if (!*cell) {
+    if (c->unstated.hybrid_device && g_str_has_prefix(c->cluster->device.name, c->unstated.hybrid_device))
+      c->plan.dispatch = DISPATCH_HYBRID;
     if (plan_experts_apart(&c->plan))
       case_say_default(c, "moe_dispatcher");
     return TRUE;

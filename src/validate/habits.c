@@ -24,6 +24,7 @@ static const JsonField fields[] = {
   { "memory_kind", JSON_ENUM, G_STRUCT_OFFSET(Parsed, memory), .names = memory_count_names },
   { "family", JSON_STRING, FIELD(family) },
   { "cuda_graph_arch", JSON_STRING, FIELD(graph_arch) },
+  { "hybridep_device", JSON_STRING, FIELD(hybrid_device) },
   { "source", JSON_ANY, .required = TRUE },
 };
 
@@ -78,4 +79,5 @@ void habits_clear(Habits *habits)
 {
   g_clear_pointer(&habits->family, g_free);
   g_clear_pointer(&habits->graph_arch, g_free);
+  g_clear_pointer(&habits->hybrid_device, g_free);
 }

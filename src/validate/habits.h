@@ -12,6 +12,7 @@ typedef struct {
   Recompute recompute;
   CudaGraph graph;            /* of models with experts, */
   char *graph_arch;           /* on devices whose architecture begins with this; NULL = on all */
+  char *hybrid_device;        /* tokens travel by HybridEP on devices whose name begins with this; NULL = on none */
   int micro_batch;            /* 0 = the rank's batch over the pipeline's stages */
   int vocab, zero;
   gboolean sequence_parallel;
