@@ -160,6 +160,28 @@ START_TEST(dispatchers_by_default)
 }
 END_TEST
 
+static double seconds_apart(const char *batch, const char *ranks, char **defaulted)
+{
+  g_autofree char *row = g_strdup_printf("a,s,src,megatron,nemo-26.04.01,Qwen3-30B-A3B,48,,,,,4096,,,flash3,dgx-h100,"
+                                         "16,1,1,1,1,,16,1,1,%s,2048,none,bf16,,,data,9,,,,qwen3-30b-a3b,%s,1,deepep,"
+                                         ",1,,0,none\n", batch, ranks);
+  return read_row(row, defaulted).predicted_s;
+}
+
+/* Where a row says only that DeepEP divides experts, it is over a node, or over more where that is faster. */
+START_TEST(open_ranks_of_experts_are_the_fastest)
+{
+  double node = seconds_apart("2", "8", NULL), both = seconds_apart("1", "16", NULL);
+  g_autofree char *defaulted = NULL;
+
+  ck_assert_double_lt(node, seconds_apart("2", "16", NULL));
+  ck_assert_double_lt(both, seconds_apart("1", "8", NULL));
+  ck_assert_double_eq(seconds_apart("2", "", NULL), node);
+  ck_assert_double_eq(seconds_apart("1", "", &defaulted), both);
+  ck_assert_str_eq(defaulted, "ep");
+}
+END_TEST
+
 static const struct {
   const char *row, *reason;
 } bad[] = {
@@ -269,4 +291,4 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
            { key_value_heads_are_divided }, { proxies_are_cut }, { layouts_are_read, G_N_ELEMENTS(layouts) },
            { containers_are_generations, G_N_ELEMENTS(containers) }, { capacities_are_noted }, { graphs_by_default },
-           { dispatchers_by_default })
+           { dispatchers_by_default }, { open_ranks_of_experts_are_the_fastest })

@@ -87,6 +87,17 @@ static void fill_architecture(Case *c, const Csv *csv, int row, CaseNumbers *n)
   take_default(c, &n->kv_heads, "kv_heads", n->heads);
 }
 
+/* DeepEP and HybridEP divide experts: where the ranks are not said, over those of a node at first, then doubled. */
+static void fill_experts(Case *c, const Csv *csv, int row, int doublings, CaseNumbers *n)
+{
+  const char *cell = cells_optional(csv, row, "moe_dispatcher");
+
+  if (n->ep >= 0 || !g_str_has_suffix(cell, "ep"))
+    return;
+  take_default(c, &n->ep, "ep", MIN(c->cluster->devices_per_node, n->gpus) << (c->doubles ? 0 : MIN(doublings, 20)));
+  c->doubles = TRUE;
+}
+
 /* Empty cells of which the framework or the family knows a default. */
 static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, CaseNumbers *n)
 {
@@ -98,10 +109,10 @@ static void fill_blanks(Case *c, const Csv *csv, int row, int doublings, CaseNum
   if (n->tp == 1)
     n->sp = 0;
   take_default(c, &n->sp, "sp", c->unstated.sequence_parallel);
-  c->micro_batch_open = n->micro_batch < 0 && c->unstated.micro_batch > 0;
+  c->doubles = n->micro_batch < 0 && c->unstated.micro_batch > 0;
   take_default(c, &n->micro_batch, "micro_batch",
-               c->micro_batch_open ? c->unstated.micro_batch << MIN(doublings, 20)
-                                   : MAX(1, n->global_batch / n->dp / n->pp));
+               c->doubles ? c->unstated.micro_batch << MIN(doublings, 20) : MAX(1, n->global_batch / n->dp / n->pp));
+  fill_experts(c, csv, row, doublings, n);
 }
 
 /* A cell that is one of `names`; an empty one leaves `out`, the default. */

@@ -25,7 +25,7 @@ typedef struct {
   Plan plan;
   const CaseFamily *family;
   MemoryCount memory;   /* what the measured memory counts, if it was measured */
-  gboolean micro_batch_open; /* the micro-batch is not stated, and its default may be doubled */
+  gboolean doubles;     /* the micro-batch, else the ranks of experts, is not stated, and its default may be doubled */
   gboolean blocks_open; /* which blocks are recomputed is not stated */
   GPtrArray *defaulted; /* const char *: columns that were empty and took a default */
 } Case;
@@ -36,7 +36,7 @@ gboolean case_check_columns(const Csv *csv, GError **error);
 /* What is made of cells that a row leaves open, beside the defaults. */
 typedef struct {
   int steps;     /* lighter in memory, at most (unstated.h) */
-  int doublings; /* of the micro-batch */
+  int doublings; /* of the micro-batch, else of the ranks that experts are divided over */
 } OpenChoice;
 
 /* Reads row `row`. FALSE with an error on bad input; TRUE with `skipped` set (newly allocated) where the row needs what

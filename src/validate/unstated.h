@@ -10,7 +10,9 @@
  *
  * Its micro-batch: published runs were tuned, so from the generation's default it
  * doubles as long as the run is predicted to become faster. Where the software
- * itself derives one (`micro_batch_size` 0), that.
+ * itself derives one (`micro_batch_size` 0), that. Likewise the ranks that experts are
+ * divided over, from those of a node, where only their dispatcher is stated and the
+ * micro-batch too.
  *
  * What saves memory: a run that was measured fitted its devices. Where the
  * defaults do not fit, the columns that took them are changed towards less

@@ -112,7 +112,7 @@ static gboolean try_row(const Validation *v, const Csv *csv, int row, OpenChoice
   *again = FALSE;
   g_free(out->defaulted);
   out->defaulted = case_defaulted(&c);
-  out->micro_batch_open = c.micro_batch_open;
+  out->doubles = c.doubles;
   out->version_unknown = case_has_default(&c, "generation");
   if (ok && !out->skipped && v->timed_passes &&
       !timed_passes_init(&passes, csv_cell(csv, row, "note"), plan_stages(&c.plan)))
@@ -136,10 +136,10 @@ static gboolean fit_row(const Validation *v, const Csv *csv, int row, int doubli
   return TRUE;
 }
 
-/* Where the micro-batch is open, doubled as long as that is faster. */
+/* What is open and may be doubled is, as long as that is faster. */
 static gboolean tune_row(const Validation *v, const Csv *csv, int row, CaseResult *r, GError **error)
 {
-  gboolean faster = !r->skipped && r->micro_batch_open, ok = TRUE;
+  gboolean faster = !r->skipped && r->doubles, ok = TRUE;
 
   for (int doublings = 1; ok && faster; doublings++) {
     CaseResult trial = { 0 };
