@@ -182,6 +182,26 @@ START_TEST(open_ranks_of_experts_are_the_fastest)
 }
 END_TEST
 
+static CaseResult recomputed(const char *kind, const char *modules)
+{
+  g_autofree char *row = g_strdup_printf("a,s,src,megatron,nemo-25.11,DeepSeek-V3,61,,,,,4096,,,flash3,gb200-nvl72,"
+                                         "256,1,0,8,4,,32,1,1,1,4096,%s,fp8,,,,16,,,,deepseek-v3,32,1,hybridep,%s,1,"
+                                         "mxfp8,0,none\n", kind, modules);
+  return read_row(row, NULL);
+}
+
+/* Where a run does not fit that says nothing of it, latent attention's keys and values are recomputed before blocks. */
+START_TEST(latent_attention_is_recomputed_first)
+{
+  CaseResult open = recomputed("", ""), none = recomputed("none", ""), latent = recomputed("selective", "mla_up_proj");
+
+  ck_assert_double_gt(none.memory_need, 1);
+  ck_assert_double_eq(open.memory_need, latent.memory_need);
+  ck_assert_double_eq(open.predicted_s, latent.predicted_s);
+  ck_assert_double_lt(open.predicted_s, recomputed("full", "").predicted_s);
+}
+END_TEST
+
 static const struct {
   const char *row, *reason;
 } bad[] = {
@@ -291,4 +311,5 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
            { key_value_heads_are_divided }, { proxies_are_cut }, { layouts_are_read, G_N_ELEMENTS(layouts) },
            { containers_are_generations, G_N_ELEMENTS(containers) }, { capacities_are_noted }, { graphs_by_default },
-           { dispatchers_by_default }, { open_ranks_of_experts_are_the_fastest })
+           { dispatchers_by_default }, { open_ranks_of_experts_are_the_fastest },
+           { latent_attention_is_recomputed_first })

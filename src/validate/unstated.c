@@ -148,6 +148,27 @@ static gboolean to_selective(Case *c)
   return can;
 }
 
+static gboolean is_latent(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].attention.kv_lora_rank)
+      return TRUE;
+  return FALSE;
+}
+
+/* Keys and values of latent attention again, which is little work for much memory: Megatron-Bridge 0.2's recipes of
+ * DeepSeek-V3 recompute mla_up_proj (scripts/performance/configs/deepseek/workload_base_configs.py). */
+static gboolean to_latent(Case *c)
+{
+  const Framework *f = c->framework;
+  gboolean can = case_has_default(c, "recompute") && c->plan.recompute == RECOMPUTE_SELECTIVE &&
+                 !c->plan.scope.modules && is_latent(c->model) && !f->selective_products && !f->recompute_alike;
+
+  if (can)
+    c->plan.scope.modules = 1u << MODULE_MLA_UP_PROJ;
+  return can;
+}
+
 /* Shares of a stage's blocks, one after the other; all where the software knows no share. */
 static gboolean more_blocks(Case *c)
 {
@@ -179,8 +200,8 @@ static gboolean smaller_micro_batch(Case *c)
 
 gboolean unstated_lighten(Case *c, int steps)
 {
-  static gboolean (*const kinds[])(Case *) = { more_sequence, more_zero, to_selective, more_blocks,
-                                               smaller_micro_batch };
+  static gboolean (*const kinds[])(Case *) = { more_sequence, more_zero, to_selective, to_latent,
+                                               more_blocks, smaller_micro_batch };
   gsize kind = 0;
 
   while (steps > 0 && kind < G_N_ELEMENTS(kinds))

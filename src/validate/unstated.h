@@ -17,9 +17,10 @@
  * What saves memory: a run that was measured fitted its devices. Where the
  * defaults do not fit, the columns that took them are changed towards less
  * memory, in the order of what that costs in time: sequence parallelism on, ZeRO
- * stage 1, recomputation selective, then of the least share of whole blocks that
- * fits, then smaller micro-batches. Of software whose selective recomputation is
- * that of a share of blocks (`selective_blocks`) the share is open, too.
+ * stage 1, recomputation selective, then of latent attention's keys and values, then
+ * of the least share of whole blocks that fits, then smaller micro-batches. Of software
+ * whose selective recomputation is that of a share of blocks (`selective_blocks`) the
+ * share is open, too.
  * A run that fits with none of this is taken as light as it can be.
  */
 #ifndef TDP_VALIDATE_UNSTATED_H
