@@ -16,8 +16,8 @@ SANITIZE := -fsanitize=address,undefined
 PACKAGES := glib-2.0 libcjson gsl
 override CPPFLAGS += -Isrc -D_GNU_SOURCE -DGLIB_VERSION_MIN_REQUIRED=GLIB_VERSION_2_74 \
   -DGLIB_VERSION_MAX_ALLOWED=GLIB_VERSION_2_74 -DTDP_VERSION='"$(VERSION)"' -DTDP_DATADIR='"$(PREFIX)/share/tdp"'
-# Variable tracking would take most of a sanitizer build's time.
-CFLAGS ?= $(if $(SAN),-O1 -g1,-O2 -g)
+# Variable tracking would take most of a sanitizer build's time, -O1 a third more than -Og.
+CFLAGS ?= $(if $(SAN),-Og -g1,-O2 -g)
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -ffp-contract=off $(if $(CI),-Werror) \
   $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
@@ -73,6 +73,10 @@ TEST_LIB_SRC := $(filter-out tests/test_%,$(wildcard tests/*.c))
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 host_obj = $(patsubst %.c,$(HOST)/obj/%.o,$(1))
+
+# Few of the executor's objects depend on its backends; the others are the host's.
+EXEC_OWN := $(shell grep -lE 'TDP_(CUDA|MPI)' $(EXEC_SRC))
+EXEC_OBJ := $(call obj,$(EXEC_OWN)) $(call host_obj,$(filter-out $(EXEC_OWN),$(EXEC_SRC)))
 
 LIB := $(HOST)/libtdp.a
 EXEC_LIB := $(BUILD)/libtdp-exec.a
@@ -131,13 +135,13 @@ endif
 $(BUILD)/obj/src/exec/cuda/random.cu.o: private CUDA_FLAGS += -fmad=false
 $(BUILD)/obj/src/exec/cuda/random.cu.o: src/exec/random.h
 
-$(EXEC_LIB): $(call obj,$(EXEC_SRC)) $(CUDA_OBJ)
+$(EXEC_LIB): $(EXEC_OBJ) $(CUDA_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(call obj,$(EXEC_SRC)): override CPPFLAGS += $(EXEC_CFLAGS)
+$(EXEC_OBJ): override CPPFLAGS += $(EXEC_CFLAGS)
 
-$(BUILD)/tdp-run: $(BUILD)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
+$(BUILD)/tdp-run: $(HOST)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 # Measuring needs the executor's kernels, fitting needs GSL: OpenBLAS comes first.
@@ -151,7 +155,7 @@ $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
 
-$(BUILD)/tests/mpi/%: $(BUILD)/obj/tests/mpi/%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
+$(BUILD)/tests/mpi/%: $(HOST)/obj/tests/mpi/%.o $(call host_obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
@@ -180,7 +184,7 @@ $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c)
 	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
 # A backend's kernels against the CPU's: CUDA's with CUDA=1.
-$(BUILD)/gpu-kernels: $(call obj,$(wildcard tests/gpu/*.c)) $(EXEC_LIB) $(LIB)
+$(BUILD)/gpu-kernels: $(call host_obj,$(wildcard tests/gpu/*.c)) $(EXEC_LIB) $(LIB)
 	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 unit-tests: $(TESTS)
