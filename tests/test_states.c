@@ -375,7 +375,7 @@ START_TEST(checkpoints_are_partitioned)
                           inputs / 100);
   ck_assert(part.m.tensor_comm_s > whole.m.tensor_comm_s);
   f.plan.sequence_parallel = TRUE;
-  planned_refuse(&f, RULE_OFFLOAD, "plan: partition_activations: true: expected tensor parallelism without "
+  planned_refuse(&f, RULE_SHARDING, "plan: partition_activations: true: expected tensor parallelism without "
                                    "sequence_parallel, and recompute_granularity full");
   planned_clear(&f);
 }

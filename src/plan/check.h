@@ -18,6 +18,7 @@ gboolean check_process(const Subject *subject, GError **error);
 gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_optimizer(const Subject *subject, GError **error); /* check_optimizer.c */
 gboolean check_offload(const Subject *subject, GError **error);
+gboolean check_switches(const Subject *subject, GError **error); /* plan_pass_switches() */
 gboolean check_activations(const Subject *subject, GError **error);
 
 /* Of check_experts.c. */

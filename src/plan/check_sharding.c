@@ -181,12 +181,12 @@ static gboolean check_parts(const Subject *s, GError **error)
 
 gboolean check_offload(const Subject *s, GError **error)
 {
-  if (!check_engine(s, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_COUNT, error) || !check_parts(s, error))
+  if (!check_engine(s, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_PARTITION, error) || !check_parts(s, error))
     return FALSE;
   return !offload_any(&s->plan->offload) || check_room(s, error);
 }
 
-/* What reads how passes are divided and recompute. */
+/* What reads how passes recompute. */
 gboolean check_activations(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -194,8 +194,18 @@ gboolean check_activations(const Subject *s, GError **error)
   if (p->offload.activations && (p->recompute != RECOMPUTE_FULL || p->schedule->recompute || p->schedule->vocabulary))
     return broken(error, "offload activations: expected recompute_granularity full and a schedule that keeps what "
                   "forwards leave (%s, %s)", recompute_names[p->recompute], p->schedule->name);
-  for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
-    if (!plan_key_is_usual(*key, p) && !(*key)->allowed(p))
+  return TRUE;
+}
+
+gboolean check_switches(const Subject *s, GError **error)
+{
+  for (const PlanKey *const *key = plan_pass_switches(); *key; key++) {
+    if (plan_key_is_usual(*key, s->plan))
+      continue;
+    if (!check_engine(s, (*key)->choice, (*key)->choice + 1, error))
+      return FALSE;
+    if (!(*key)->allowed(s->plan))
       return broken(error, "%s: true: expected %s", (*key)->field.key, (*key)->needs);
+  }
   return TRUE;
 }

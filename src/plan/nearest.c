@@ -136,7 +136,8 @@ static void without_choices(Plan *p, const Framework *own)
     if (plan_takes(p, choice) && !(own->choices >> choice & 1))
       plan_leave(p, choice);
   if (memcmp(&before, p, sizeof before) == 0) {
-    plan_leave(p, CHOICE_PARTITION);
+    for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
+      plan_leave(p, (*key)->choice);
     plan_leave(p, CHOICE_OFFLOAD_ACTIVATIONS);
   }
 }

@@ -492,6 +492,7 @@ static const struct {
   { RULE_SHARD_GROUP, check_shard_group, PLAN_STATES },
   { RULE_PROCESS, check_process, PLAN_DEGREES },
   { RULE_SHARDING, check_sharding, PLAN_STATES },
+  { RULE_SHARDING, check_switches, PLAN_PASSES },
   { RULE_PRECISION, check_precision, PLAN_DEGREES },
   { RULE_OPTIMIZER, check_optimizer, PLAN_STATES },
   { RULE_OFFLOAD, check_offload, PLAN_STATES },
