@@ -204,7 +204,7 @@ gboolean check_switches(const Subject *s, GError **error)
       continue;
     if (!check_engine(s, (*key)->choice, (*key)->choice + 1, error))
       return FALSE;
-    if (!(*key)->allowed(s->plan))
+    if (!(*key)->allowed(s->plan, s->cluster))
       return broken(error, "%s: true: expected %s", (*key)->field.key, (*key)->needs);
   }
   return TRUE;

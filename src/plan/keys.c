@@ -33,8 +33,9 @@ static gboolean offloads_any(const Plan *p)
   return offload_any(&p->offload);
 }
 
-static gboolean partitions(const Plan *p)
+static gboolean partitions(const Plan *p, const Cluster *cluster)
 {
+  (void)cluster;
   return p->tp > 1 && !p->sequence_parallel && p->recompute == RECOMPUTE_FULL;
 }
 

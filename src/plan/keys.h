@@ -63,8 +63,8 @@ typedef struct {
   gboolean whole;      /* a JSON_REAL that is written without a fraction */
   gboolean negated;    /* a JSON_BOOL of which the plan has the contrary */
   PlanChoice choice;   /* CHOICE_NONE: every engine has it */
-  gboolean (*allowed)(const Plan *plan); /* of a switch of passes: it may be on where this holds; NULL = a rule of
-                                            plan_check() says it */
+  gboolean (*allowed)(const Plan *plan, const Cluster *cluster); /* of a switch of passes: it may be on where this holds;
+                                                                    NULL = a rule of plan_check() says it */
   const char *needs;   /* the same in words */
   gboolean (*read)(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
   gboolean (*write)(const Plan *plan, JsonWriter *writer); /* FALSE, or NULL: its object of keys says it */

@@ -469,7 +469,7 @@ static void walk_batches(Walk *w, Plan plan)
   const Fixed *f = &w->options->fixed;
   gboolean divides = plan.global_batch % plan.dp == 0;
 
-  w->n_offered = space_passes(w->options, w->model, &w->sets, &plan, w->offered);
+  w->n_offered = space_passes(w->options, w->model, w->cluster, &w->sets, &plan, w->offered);
   w->n_states = space_states(w->options, w->cluster, &plan, w->states);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
 

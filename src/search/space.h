@@ -56,8 +56,8 @@ typedef struct {
 /* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define PASS_CHOICES (2 * 2 * (4 + COUNT_CHOICES + MODULE_COUNT))
-int space_passes(const SearchOptions *options, const Model *model, const ModuleSets *sets, const Plan *plan,
-                 PassChoice *passes);
+int space_passes(const SearchOptions *options, const Model *model, const Cluster *cluster, const ModuleSets *sets,
+                 const Plan *plan, PassChoice *passes);
 
 typedef struct {
   guint8 zero, offload; /* offload: index into what --fix takes for it */

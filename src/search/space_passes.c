@@ -101,7 +101,7 @@ static int add_passes(const SearchOptions *o, const ModuleSets *offered, int lay
 }
 
 /* Switches of passes, where they are allowed: as they are fixed, else on if the framework runs them. */
-static void set_switches(const SearchOptions *o, const Plan *plan, PassChoice *choice)
+static void set_switches(const SearchOptions *o, const Cluster *cluster, const Plan *plan, PassChoice *choice)
 {
   const PlanKey *const *keys = plan_pass_switches();
   const StateChoice state = { 0 };
@@ -110,7 +110,7 @@ static void set_switches(const SearchOptions *o, const Plan *plan, PassChoice *c
   space_choose(&with, choice, &state);
   for (int i = 0; keys[i]; i++) {
     int fixed = o->fixed.value[keys[i]->id];
-    gboolean offered = plan->framework->choices >> keys[i]->choice & 1 && keys[i]->allowed(&with);
+    gboolean offered = plan->framework->choices >> keys[i]->choice & 1 && keys[i]->allowed(&with, cluster);
     choice->switches |= (fixed >= 0 ? fixed : offered) << i;
   }
 }
@@ -122,8 +122,8 @@ static gboolean offers_exchange(const SearchOptions *o, const Plan *plan)
          o->fixed.value[KEY_OVERLAP] != 0;
 }
 
-int space_passes(const SearchOptions *o, const Model *model, const ModuleSets *sets, const Plan *plan,
-                 PassChoice *passes)
+int space_passes(const SearchOptions *o, const Model *model, const Cluster *cluster, const ModuleSets *sets,
+                 const Plan *plan, PassChoice *passes)
 {
   int fixed = o->fixed.value[KEY_SEQUENCE_PARALLEL], layers = MIN(model->blocks / plan->pp, SPLIT_LAYERS_MAX), n = 0;
 
@@ -132,6 +132,6 @@ int space_passes(const SearchOptions *o, const Model *model, const ModuleSets *s
     for (int exchange = 0; exchange <= offers_exchange(o, plan) && (fixed < 0 || fixed == sp); exchange++)
       n += add_passes(o, sets, layers, (PassChoice) { .sequence_parallel = sp, .exchange = exchange }, passes + n);
   for (int i = 0; i < n; i++)
-    set_switches(o, plan, &passes[i]);
+    set_switches(o, cluster, plan, &passes[i]);
   return n;
 }
