@@ -32,6 +32,8 @@ static const Change changes[] = {
   { "decoder_seq_length", MEGATRON, "", "\"decoder_seq_length\": 64", "t5-base" },
   { "tensor_model_parallel_size", MEGATRON, "", TENSOR },
   { "sequence_parallel", MEGATRON, TENSOR, TENSOR ", \"sequence_parallel\": true" },
+  { "tp_comm_overlap", MEGATRON, TENSOR ", \"sequence_parallel\": true",
+    TENSOR ", \"sequence_parallel\": true, \"tp_comm_overlap\": true" },
   { "pipeline_model_parallel_size", MEGATRON, "\"zero_stage\": 1", PIPE },
   { "pipeline_model_parallel_split_rank", MEGATRON, "\"pipeline_model_parallel_size\": 4",
     "\"pipeline_model_parallel_size\": 4, \"pipeline_model_parallel_split_rank\": 1", "t5-base" },

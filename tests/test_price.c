@@ -70,6 +70,116 @@ START_TEST(collectives_wait_or_hide)
 }
 END_TEST
 
+/* Time of n chunks, each of which goes through the links and then the product, or the other way round. */
+static double in_chunks(double first_s, double second_s, int n)
+{
+  double first = 0, second = 0;
+
+  for (int i = 0; i < n; i++) {
+    first += first_s / n;
+    second = MAX(first, second) + second_s / n;
+  }
+  return second;
+}
+
+/* A block of eight ranks whose rows travel in chunks: each gather is pipelined with the product behind it, each
+ * scatter with the one before, where nothing slows the products meanwhile. */
+START_TEST(rows_travel_in_chunks)
+{
+  Planned f;
+
+  planned_init(&f, fixture_model(2, 4096, 32, 2048, 1024), fixture_cluster("dgx", 8), "megatron-core");
+  f.plan.gpus = f.plan.tp = 8;
+  f.plan.sequence_parallel = TRUE;
+  f.framework->issue_s = 0;
+  f.cluster->tiers[0].link.compute_slowdown = 1;
+  for (int bulk = 0; bulk <= 2; bulk++) { /* the last on links that products do not hide */
+    f.plan.overlap.tensor = bulk > 0;
+    f.cluster->tiers[0].bytes_per_s /= bulk == 2 ? 20 : 1;
+    f.plan.comm_chunks = FALSE;
+    Layout layout = layout_of(&f.plan);
+    g_autoptr(PriceTable) whole = price_table_described(f.model, &layout, f.cluster);
+    f.plan.comm_chunks = TRUE;
+    planned_accept(&f);
+    layout = layout_of(&f.plan);
+    g_autoptr(PriceTable) chunks = price_table_described(f.model, &layout, f.cluster);
+    const LayerPrice *a = price_of_layer(whole, f.model, 0, 1), *b = price_of_layer(chunks, f.model, 0, 1);
+    for (int pass = PASS_FORWARD; pass <= PASS_BACKWARD; pass++) {
+      const GArray *ops = a->ops->pass[pass];
+      double saved = 0, product_s = 0;
+      int pairs = 0;
+      for (guint i = 0; i < ops->len; i++) {
+        const PassOp *op = &g_array_index(ops, PassOp, i), *next;
+        product_s = op->op.kind == OP_MATMUL ? op->seconds : product_s;
+        if (op->op.kind != OP_COLLECTIVE || op->op.async)
+          continue;
+        gboolean gathers = op->op.collective.what == COLLECTIVE_ALL_GATHER;
+        for (next = op; gathers && (next->op.kind != OP_MATMUL || next->op.pass != op->op.pass); next++)
+          ;
+        double beside_s = gathers ? next->seconds : product_s;
+        saved += op->seconds + beside_s - in_chunks(op->seconds, beside_s, 8);
+        pairs++;
+      }
+      ck_assert_int_eq(pairs, pass == PASS_FORWARD ? 4 : bulk ? 2 : 6);
+      ck_assert_double_gt(saved, 0);
+      ck_assert_double_eq_tol((a->pass[pass].seconds - b->pass[pass].seconds) / saved, 1, 1e-9);
+    }
+    ck_assert_double_eq(a->saved_bytes, b->saved_bytes);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* Whatever slows products meanwhile, chunks take no longer than the whole, and no less than the longer of the two. */
+START_TEST(chunks_are_never_slower)
+{
+  Planned f;
+
+  planned_init(&f, fixture_model(2, 1024, 16, 512, 1024), fixture_cluster("dgx-h100", 8), "megatron-core");
+  f.plan.gpus = f.plan.tp = 8;
+  f.plan.sequence_parallel = TRUE;
+  double least = INFINITY;
+  for (double slowdown = 1; slowdown < 1e9; slowdown *= 1.5) {
+    f.cluster->tiers[0].link.compute_slowdown = slowdown;
+    f.plan.comm_chunks = FALSE;
+    Layout layout = layout_of(&f.plan);
+    g_autoptr(PriceTable) whole = price_table_new(f.model, &layout, f.cluster);
+    f.plan.comm_chunks = TRUE;
+    layout = layout_of(&f.plan);
+    g_autoptr(PriceTable) chunks = price_table_new(f.model, &layout, f.cluster);
+    for (int layer = 0; layer < f.model->n_layers; layer++)
+      for (int pass = 0; pass < PASS_COUNT; pass++) {
+        const PassPrice *a = &price_of_layer(whole, f.model, 0, layer)->pass[pass];
+        const PassPrice *b = &price_of_layer(chunks, f.model, 0, layer)->pass[pass];
+        ck_assert_double_le(b->seconds, a->seconds);
+        ck_assert_double_ge(b->seconds * (1 + 1e-12), b->compute_s);
+        ck_assert_double_eq(b->tensor_s, a->tensor_s);
+      }
+    double saved = price_of_layer(whole, f.model, 0, 1)->pass[PASS_FORWARD].seconds -
+                   price_of_layer(chunks, f.model, 0, 1)->pass[PASS_FORWARD].seconds;
+    ck_assert(saved <= least && (slowdown > 1 || saved > 0));
+    least = saved;
+  }
+  ck_assert_double_lt(least, 1e-9);
+  f.plan.sequence_parallel = FALSE;
+  planned_refuse(&f, RULE_SHARDING, "plan: tp_comm_overlap: true: expected sequence_parallel, by ranks that "
+                                    "NVLink or the like joins");
+  f.plan.sequence_parallel = TRUE;
+  for (int kind = 0; kind < LINK_KIND_COUNT; kind++) {
+    f.cluster->tiers[0].link.kind = kind;
+    gboolean linked = kind == LINK_SWITCH || kind == LINK_MESH;
+    ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), linked ? RULE_NONE : RULE_SHARDING);
+  }
+  planned_divide(&f, 16, 1, 1);
+  f.cluster->tiers[0].link.kind = LINK_SWITCH;
+  ck_assert_int_eq(plan_check(&f.plan, f.model, f.cluster, NULL), RULE_SHARDING);
+  planned_divide(&f, 8, 1, 1);
+  f.framework->choices = 0;
+  planned_refuse(&f, RULE_SHARDING, "plan: tp_comm_overlap: expected nothing, megatron-core does not run it");
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(slower_links_slow_less)
 {
   g_autoptr(Cluster) cluster = fixture_cluster("dgx", 16);
@@ -227,6 +337,7 @@ START_TEST(remembered_ops_cost_the_same)
 }
 END_TEST
 
-TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, slower_links_slow_less,
+TEST_MAIN("price", remembered_ops_cost_the_same, collectives_wait_or_hide, rows_travel_in_chunks,
+          chunks_are_never_slower, slower_links_slow_less,
           the_host_can_be_the_limit, the_slowest_of_many, products_lose_by_switching, recomputation_is_paid,
           recomputation_may_stop_early, early_libraries_are_slower)

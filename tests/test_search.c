@@ -502,7 +502,7 @@ START_TEST(fix_is_read)
   f = fixed_none();
   ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
   test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, split_rank, dp, cp, cp_comm, "
-                        "ep, etp, dispatcher, mbs, schedule, order, zero, shard, offload, optimizer, sp, recompute, "
+                        "ep, etp, dispatcher, mbs, schedule, order, zero, shard, offload, optimizer, sp, tp_overlap, recompute, "
                         "overlap");
 }
 END_TEST

@@ -304,6 +304,57 @@ START_TEST(exchanges_are_searched)
 }
 END_TEST
 
+typedef struct {
+  int plans, chunked, whole; /* that divide rows */
+} Rows;
+
+static void count_rows(gpointer data, const Plan *p, int how, double value, gint64 plans)
+{
+  Rows *rows = data;
+
+  (void)value;
+  ck_assert(how < REJECT_MEMORY || !p->comm_chunks || (p->sequence_parallel && p->tp > 1));
+  rows->plans += (int)plans;
+  rows->chunked += p->comm_chunks;
+  rows->whole += p->sequence_parallel && !p->comm_chunks;
+}
+
+/* Rows travel in chunks in all plans that divide them where the framework runs that, unless it is fixed; the space is
+ * as large. */
+START_TEST(chunks_are_searched)
+{
+  static const struct {
+    const char *framework;
+    int fixed;
+    gboolean chunked;
+  } cases[] = { { "megatron-core", -1, TRUE }, { "megatron-core", 1, TRUE }, { "megatron-core", 0, FALSE },
+                { "nanotron-2025", -1, FALSE }, { "torchtitan-2024-eager", -1, FALSE } };
+  double best[G_N_ELEMENTS(cases)];
+  Rows rows[G_N_ELEMENTS(cases)] = { 0 };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) model = fixture_model(4, 1024, 16, 512, 1024);
+    g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+    g_autoptr(Framework) framework = fixture_framework(cases[i].framework);
+    Plan base = plan_default(model, framework);
+    SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1, .audit = count_rows,
+                              .data = &rows[i] };
+    base.gpus = base.global_batch = 8;
+    options.fixed.value[KEY_COMM_CHUNKS] = cases[i].fixed;
+    options.fixed.value[KEY_TP] = 4;
+    options.fixed.value[KEY_SEQUENCE_PARALLEL] = 1;
+    g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(r->best->len, 1);
+    best[i] = g_array_index(r->best, Found, 0).value;
+    ck_assert_int_eq(rows[i].chunked > 0, cases[i].chunked);
+    ck_assert_int_eq(rows[i].whole > 0, !cases[i].chunked);
+  }
+  ck_assert_int_eq(rows[0].plans, rows[2].plans);
+  ck_assert_double_eq(best[0], best[1]);
+  ck_assert_double_lt(best[0], best[2]);
+}
+END_TEST
+
 TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8 }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
-           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9 })
+           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9 }, { chunks_are_searched, 1 })

@@ -20,6 +20,8 @@ static const char header[] =
 #define EXPERTS(recompute, precision, more) ROW("48", "1", "16", recompute, precision, "qwen3-30b-a3b," more)
 #define PLAIN EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,full")
 
+#define DENSE ROW("32", "8", "2", "none", "bf16", "llama-3.1-8b,,,,,,,0,full")
+
 static void add(Validation *v, const char *row, GError **error)
 {
   g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
@@ -44,6 +46,42 @@ static CaseResult read_row(const char *row, char **defaulted)
     *defaulted = g_strdup(r->defaulted);
   return *r;
 }
+
+/* Of a row of eight tensor-parallel ranks with a column more. */
+static double seconds_with_column(const char *column, const char *cell, char **skipped)
+{
+  g_autoptr(Validation) v = validation_new(-1);
+  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "cases.csv", NULL);
+  g_autofree char *text = g_strdup_printf("%.*s,%s\n%.*s,%s\n", (int)strlen(header) - 1, header, column,
+                                          (int)strlen(DENSE) - 1, DENSE, cell);
+  GError *error = NULL;
+
+  ck_assert(files_write(path, text, strlen(text), NULL));
+  validation_add_file(v, path, &error);
+  remove(path);
+  remove(folder);
+  *skipped = error ? g_strdup(error->message) : NULL;
+  g_clear_error(&error);
+  return *skipped ? 0 : ((const CaseResult *)g_ptr_array_index(v->cases, 0))->predicted_s;
+}
+
+/* Columns named as keys of plans are read by the table of keys: no code here knows of these. */
+START_TEST(keys_are_columns)
+{
+  char *bad;
+  double usual = seconds_with_column("tp_comm_overlap", "", &bad), off = seconds_with_column("tp_comm_overlap", "0", &bad);
+  double on = seconds_with_column("tp_comm_overlap", "1", &bad);
+
+  ck_assert(usual > 0 && off == usual && on < usual);
+  seconds_with_column("tp_comm_overlap", "2", &bad);
+  ck_assert_msg(g_str_has_suffix(bad, "tp_comm_overlap: \"2\": expected one of 0, 1"), "%s", bad);
+  g_free(bad);
+  ck_assert_double_eq(seconds_with_column("moe_pad_expert_input_to_capacity", "0", &bad), usual);
+  seconds_with_column("muon_tp_mode", "none", &bad);
+  ck_assert_msg(g_strrstr(bad, "muon_tp_mode: \"none\": expected one of ") != NULL, "%s", bad);
+  g_free(bad);
+}
+END_TEST
 
 typedef struct {
   const char *row;
@@ -309,7 +347,7 @@ END_TEST
 
 TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(changes) }, { recipes_differ },
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
-           { key_value_heads_are_divided }, { proxies_are_cut }, { layouts_are_read, G_N_ELEMENTS(layouts) },
-           { containers_are_generations, G_N_ELEMENTS(containers) }, { capacities_are_noted }, { graphs_by_default },
-           { dispatchers_by_default }, { open_ranks_of_experts_are_the_fastest },
-           { latent_attention_is_recomputed_first })
+           { key_value_heads_are_divided }, { keys_are_columns }, { proxies_are_cut },
+           { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
+           { capacities_are_noted }, { graphs_by_default }, { dispatchers_by_default },
+           { open_ranks_of_experts_are_the_fastest }, { latent_attention_is_recomputed_first })

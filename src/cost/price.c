@@ -134,6 +134,7 @@ typedef struct {
   Issued first, run; /* ops before the host first waits for the device; since it last did, or all */
   double waited_s;   /* between waits of the host */
   gboolean waits;
+  double product_s;  /* of the product that a collective in chunks feeds or follows; 0 = it runs whole */
   double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
   double exchange_slowdown;
 } Lanes;
@@ -187,6 +188,15 @@ static void drain(Lanes *l)
   l->run = (Issued) { 0 };
 }
 
+/* What products hide of a collective in n chunks, of which the first or the last has none beside it: the n - 1 others
+ * take the longer of the transfer and of the product, which runs slower as long as there is one. */
+static double hidden_in_chunks(const Lanes *l, const Op *op, double seconds, double share)
+{
+  int n = op->collective.group.size;
+
+  return (n - 1.0) / n * MIN(share * l->product_s, seconds / l->slowdown);
+}
+
 static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, double share)
 {
   PassPrice *p = l->price;
@@ -203,8 +213,8 @@ static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, d
     l->exchange_slowdown = overlap_slowdown(l->cluster, &op->collective.group);
     p->tensor_s += seconds;
   } else if (op->kind == OP_COLLECTIVE) {
-    l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds;
     l->slowdown = overlap_slowdown(l->cluster, &op->collective.group);
+    l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds - hidden_in_chunks(l, op, seconds, share);
     l->axis = op->collective.axis;
     p->tensor_s += seconds;
     if (!op->async)
@@ -273,13 +283,30 @@ static void describe_op(const Priced *w, const Op *op, double op_seconds, double
   g_array_append_val(w->ops, described);
 }
 
+/* Seconds of the product that rows are gathered for, or scattered behind, where these travel in chunks: the next op of
+ * its kind of pass, or the one before, kernels bound by memory aside. */
+static double product_of(const Priced *w, const Op *op, const GArray *ops, const double *seconds)
+{
+  const Op *first = (const Op *)(gpointer)ops->data, *end = first + ops->len;
+  int step = op->collective.what == COLLECTIVE_ALL_GATHER ? 1 : -1;
+
+  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op->async || op->collective.axis != AXIS_TENSOR)
+    return 0;
+  for (const Op *next = op + step; next >= first && next < end; next += step)
+    if (next->pass == op->pass && next->kind != OP_MEMORY)
+      return next->kind == OP_MATMUL ? seconds[next - first] : 0;
+  return 0;
+}
+
 static void price_op(gpointer data, const Op *op, double share)
 {
   Priced *w = data;
   gboolean forward = op->pass == PASS_FORWARD;
   const GArray *ops = forward ? w->work->forward : w->work->backward;
-  double seconds = (forward ? w->times->forward_s : w->times->backward_s)[op - (const Op *)ops->data];
+  const double *times = forward ? w->times->forward_s : w->times->backward_s;
+  double seconds = times[op - (const Op *)ops->data];
 
+  w->lanes.product_s = product_of(w, op, ops, times);
   lay_op(&w->lanes, op, seconds, op_crowding(op, w->cluster), share);
   if (w->ops)
     describe_op(w, op, seconds, share);

@@ -81,6 +81,8 @@ static void put_model(Export *e, GString *text)
     g_string_append_printf(text, "  cp_comm_type: %s\n", context_exchange_names[p->context]);
   put_experts(e, text);
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
+  if (p->comm_chunks)
+    export_note(e, "tp_comm_overlap: true: set comm_overlap.tp_comm_overlap beside the model");
   export_recompute_yaml(e, text);
   if (p->partition_activations)
     g_string_append(text, "  distribute_saved_activations: true\n");
@@ -135,7 +137,7 @@ static void lose_untold(Export *e)
 {
   gboolean muon = e->layout.states[0].optimizer.name == OPTIMIZER_MUON;
   const ToldKey told[] = {
-    { "fp8_recipe" }, { "overlap" }, { "cuda_graph" }, { "moe_token_dispatcher_type" },
+    { "tp_comm_overlap" }, { "fp8_recipe" }, { "overlap" }, { "cuda_graph" }, { "moe_token_dispatcher_type" },
     { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
     { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
     { "zero_optimization: reduce_bucket_size" }, { "optimizer", muon ? optimizer_names[OPTIMIZER_ADAM] : NULL },

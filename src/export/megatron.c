@@ -78,6 +78,8 @@ static void add_tensor(Export *e, GString *flags)
   export_words(flags, "--tensor-model-parallel-size %d", p->tp);
   if (p->sequence_parallel)
     add(flags, "--sequence-parallel");
+  if (p->comm_chunks)
+    add(flags, "--tp-comm-overlap");
   if (l->overlaps_open & ~l->overlaps & OVERLAP_TENSOR && !megatron_fsdp(e))
     export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
   if (p->cp > 1)

@@ -185,6 +185,8 @@ static void put_parallelism(Export *e, GString *text)
   g_string_append(text, "[parallelism]\n");
   put_data(e, text);
   g_string_append_printf(text, "tensor_parallel_degree = %d\n", p->tp);
+  if (p->comm_chunks)
+    g_string_append(text, "enable_async_tensor_parallel = true\n");
   put_pipeline(e, text);
   g_string_append_printf(text, "context_parallel_degree = %d\nexpert_parallel_degree = %d\n", p->cp, p->ep);
   if (p->ep > 1)

@@ -99,6 +99,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->etp = plan_expert_tensor(p);
   l->experts_apart = plan_experts_apart(p);
   l->sequence_parallel = p->sequence_parallel;
+  l->comm_chunks = p->comm_chunks;
   l->context = p->context;
   l->dispatch = p->dispatch;
   l->expert_tokens = expert_tokens(p);

@@ -60,6 +60,8 @@ typedef struct {
   int ep, etp;                  /* ranks that experts are divided over; that share an expert's matrices */
   gboolean experts_apart;       /* experts are divided over ranks otherwise than the rest of their layers */
   gboolean sequence_parallel;
+  gboolean comm_chunks;         /* rows that tensor-parallel ranks gather or scatter travel in chunks beside the
+                                   products that they feed or follow */
   ContextExchange context;      /* of keys and values, where cp > 1 */
   ExpertDispatch dispatch;      /* of tokens, where experts are apart */
   double expert_tokens;         /* that the busiest rank's experts see over the mean; of a framework that pads, the

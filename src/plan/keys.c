@@ -33,6 +33,15 @@ static gboolean offloads_any(const Plan *p)
   return offload_any(&p->offload);
 }
 
+/* Chunks are written to the memory of other ranks, which NVLink or its like reaches. */
+static gboolean reaches_rows(const Plan *p, const Cluster *cluster)
+{
+  const Tier *lowest = &cluster->tiers[0];
+  gboolean linked = lowest->link.kind == LINK_SWITCH || lowest->link.kind == LINK_MESH;
+
+  return p->tp > 1 && p->sequence_parallel && linked && p->tp <= lowest->devices;
+}
+
 static gboolean partitions(const Plan *p, const Cluster *cluster)
 {
   (void)cluster;
@@ -58,6 +67,11 @@ const PlanKey plan_keys[] = {
   { { "sequence_parallel", JSON_BOOL, PLAN(sequence_parallel) }, .id = KEY_SEQUENCE_PARALLEL, .shorter = "sp",
     .fix = FIX_NUMBER, .part = PLAN_PASSES, .always = TRUE,
     .meaning = "norms and residuals divided over the tensor-parallel ranks" },
+  { { "tp_comm_overlap", JSON_BOOL, PLAN(comm_chunks) }, .id = KEY_COMM_CHUNKS, .shorter = "tp_overlap",
+    .fix = FIX_NUMBER, .choice = CHOICE_COMM_CHUNKS, .part = PLAN_PASSES, .allowed = reaches_rows,
+    .needs = "sequence_parallel, by ranks that NVLink or the like joins",
+    .meaning = "rows that these ranks gather and scatter travel in chunks beside the products that they feed or "
+               "follow (below)" },
   { { "pipeline_model_parallel_size", JSON_INT, PLAN(pp), FALSE, 1, DEGREE_MAX }, .id = KEY_PP, .shorter = "pp",
     .fix = FIX_NUMBER, .always = TRUE, .unit = "ranks",
     .meaning = "of a pipeline; with the chunks divides the layers, unless `layer_split` says how many each stage "

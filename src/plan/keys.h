@@ -20,17 +20,18 @@ typedef enum {
   KEY_OTHER, /* no search chooses it */
   KEY_TP, KEY_PP, KEY_VPP, KEY_SPLIT_RANK, KEY_DP, KEY_CP, KEY_CONTEXT, KEY_EP, KEY_ETP, KEY_DISPATCH, KEY_MICRO_BATCH,
   KEY_SCHEDULE, KEY_ORDER, KEY_TYPES, KEY_ZERO, KEY_SHARD_GROUP, KEY_SECONDARY, KEY_OFFLOAD, KEY_OPTIMIZER,
-  KEY_SEQUENCE_PARALLEL, KEY_RECOMPUTE, KEY_RECOMPUTE_LAYERS, KEY_RECOMPUTE_MODULES, KEY_OVERLAP,
+  KEY_SEQUENCE_PARALLEL, KEY_COMM_CHUNKS, KEY_RECOMPUTE, KEY_RECOMPUTE_LAYERS, KEY_RECOMPUTE_MODULES, KEY_OVERLAP,
   KEY_COUNT,
 } PlanKeyId;
 
 /* What not every engine has: a framework's file lists those that it runs (Framework.choices). A plan takes a choice
- * where its key is not as usual. */
+ * where its key is not as usual. Switches of passes stand last. */
 typedef enum {
   CHOICE_NONE,
   CHOICE_BUCKET, CHOICE_PREFETCH, CHOICE_LIVE, CHOICE_PERSISTENCE, CHOICE_RESHARD, CHOICE_NO_SYNC, CHOICE_HPZ,
   CHOICE_QWZ, CHOICE_QGZ, CHOICE_TILING, CHOICE_BUCKET_VIEW, CHOICE_OFFLOAD_OPTIMIZER, CHOICE_OFFLOAD_PARAMETERS,
-  CHOICE_OFFLOAD_ACTIVATIONS, CHOICE_NVME, CHOICE_DELAYED, CHOICE_SUB_GROUP, CHOICE_PARTITION, CHOICE_COUNT,
+  CHOICE_OFFLOAD_ACTIVATIONS, CHOICE_NVME, CHOICE_DELAYED, CHOICE_SUB_GROUP, CHOICE_PARTITION,
+  CHOICE_COMM_CHUNKS, CHOICE_COUNT,
 } PlanChoice;
 
 /* A plan as its file says it: what stands otherwise there than in Plan follows it. */
@@ -63,8 +64,8 @@ typedef struct {
   gboolean whole;      /* a JSON_REAL that is written without a fraction */
   gboolean negated;    /* a JSON_BOOL of which the plan has the contrary */
   PlanChoice choice;   /* CHOICE_NONE: every engine has it */
-  gboolean (*allowed)(const Plan *plan, const Cluster *cluster); /* of a switch of passes: it may be on where this holds;
-                                                                    NULL = a rule of plan_check() says it */
+  /* Of a switch of passes: it may be on where this holds; NULL = a rule of plan_check() says it. */
+  gboolean (*allowed)(const Plan *plan, const Cluster *cluster);
   const char *needs;   /* the same in words */
   gboolean (*read)(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
   gboolean (*write)(const Plan *plan, JsonWriter *writer); /* FALSE, or NULL: its object of keys says it */

@@ -38,6 +38,7 @@ struct Plan {
   gboolean expert_padded; /* each expert gets as many rows as its capacity */
   ContextExchange context; /* of keys and values, where cp > 1 */
   gboolean sequence_parallel;
+  gboolean comm_chunks; /* rows that tensor-parallel ranks gather and scatter travel in chunks beside products */
   int zero; /* 0 to 3 */
   int shard_group; /* ranks over which ZeRO divides; 0 = all that hold the same weights */
   Recompute recompute;
