@@ -13,11 +13,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A test that runs `times` times with _i counting from 0; 0 means once. */
+/* A test that runs `times` times with _i counting from 0; 0 means once. What `drawn` cases differ in is numbers, not the
+ * code that they run: every test_stride()-th of them is enough. */
 typedef struct {
   const TTest *test;
   int times;
+  gboolean drawn;
 } TestLoop;
+
+/* 1, so that all drawn cases are tried, except in builds with sanitizers: these look at what the code does to memory,
+ * which one drawn case shows as well as another. STRIDE in the environment is taken instead. */
+static inline int test_stride(void)
+{
+  const char *text = g_getenv("STRIDE");
+#ifdef __SANITIZE_ADDRESS__
+  const int usual = 7;
+#else
+  const int usual = 1;
+#endif
+  return text ? MAX(1, atoi(text)) : usual;
+}
 
 static inline int test_main(const char *name, const TestLoop *tests, gsize n)
 {
@@ -25,7 +40,8 @@ static inline int test_main(const char *name, const TestLoop *tests, gsize n)
   TCase *tcase = tcase_create(name);
   tcase_set_timeout(tcase, 120);
   for (gsize i = 0; i < n; i++)
-    tcase_add_loop_test(tcase, tests[i].test, 0, MAX(tests[i].times, 1));
+    for (int k = 0; k < MAX(tests[i].times, 1); k += tests[i].drawn ? test_stride() : 1)
+      tcase_add_loop_test(tcase, tests[i].test, k, k + 1);
   suite_add_tcase(suite, tcase);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
@@ -38,13 +54,13 @@ static inline int test_main(const char *name, const TestLoop *tests, gsize n)
   int main(void)                                        \
   {                                                     \
     const TTest *const all[] = {__VA_ARGS__};           \
-    TestLoop tests[G_N_ELEMENTS(all)] = {{NULL, 0}};    \
+    TestLoop tests[G_N_ELEMENTS(all)] = {{NULL, 0, FALSE}};    \
     for (gsize i = 0; i < G_N_ELEMENTS(all); i++)       \
       tests[i].test = all[i];                           \
     return test_main(name, tests, G_N_ELEMENTS(tests)); \
   }
 
-/* The same from { test, times } pairs. */
+/* The same from { test, times, drawn }. */
 #define TEST_LOOPS(name, ...)                           \
   int main(void)                                        \
   {                                                     \

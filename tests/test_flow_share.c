@@ -199,6 +199,6 @@ START_TEST(more_bandwidth_is_never_slower_alone)
 }
 END_TEST
 
-TEST_LOOPS("flow_share", { rates_are_fair_and_bytes_kept, 60 }, { same_calls_same_bytes, 4 },
+TEST_LOOPS("flow_share", { rates_are_fair_and_bytes_kept, 60, TRUE }, { same_calls_same_bytes, 4 },
            { one_chain_is_the_sum, 4 },
            { more_bandwidth_is_never_slower_alone, 2 })

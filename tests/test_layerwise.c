@@ -115,4 +115,4 @@ START_TEST(stages_of_a_plan)
 }
 END_TEST
 
-TEST_LOOPS("layerwise", { solver_is_exact, 200 }, { layouts_by_hand }, { stages_of_a_plan })
+TEST_LOOPS("layerwise", { solver_is_exact, 200, TRUE }, { layouts_by_hand }, { stages_of_a_plan })

@@ -31,5 +31,5 @@ START_TEST(exporters_read_their_frameworks)
 }
 END_TEST
 
-TEST_LOOPS("natives", { megatron, NATIVE_QUESTIONS }, { deepspeed, NATIVE_QUESTIONS }, { torchtitan, NATIVE_QUESTIONS },
-           { nanotron, NATIVE_QUESTIONS }, { exporters_read_their_frameworks, 1 })
+TEST_LOOPS("natives", { megatron, NATIVE_QUESTIONS, TRUE }, { deepspeed, NATIVE_QUESTIONS, TRUE }, { torchtitan, NATIVE_QUESTIONS, TRUE },
+           { nanotron, NATIVE_QUESTIONS, TRUE }, { exporters_read_their_frameworks, 1 })

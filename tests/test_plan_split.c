@@ -237,5 +237,5 @@ START_TEST(frameworks_limit_splits)
 }
 END_TEST
 
-TEST_LOOPS("plan split", { balance_is_exact, 200 }, { balance_by_hand }, { counted_layers, G_N_ELEMENTS(filled) },
+TEST_LOOPS("plan split", { balance_is_exact, 200, TRUE }, { balance_by_hand }, { counted_layers, G_N_ELEMENTS(filled) },
            { splits_are_read_and_checked, G_N_ELEMENTS(given) }, { frameworks_limit_splits })

@@ -413,7 +413,7 @@ START_TEST(resumed_is_the_same)
   in.options.top = 20;
   g_autoptr(SearchResult) whole = search(in.model, in.cluster, &in.options, NULL);
   in.options.state = path;
-  for (int rounds = 0; rounds < 50; rounds++) {
+  for (int rounds = 0; rounds < 50; rounds += test_stride()) {
     int left = rounds % 10;
     remove(path);
     in.options.watch = stop_after;
@@ -552,10 +552,10 @@ START_TEST(fix_holds)
 }
 END_TEST
 
-TEST_LOOPS("search", { brute_force_agrees, 60 },
-           { experts_agree, 12 },
+TEST_LOOPS("search", { brute_force_agrees, 60, TRUE },
+           { experts_agree, 12, TRUE },
            { families_agree, 4 }, { split_ranks_are_searched },
-           { small_spaces_agree, 20 },
+           { small_spaces_agree, 20, TRUE },
            { orders_agree, 2 },
            { margin_stays_free, 2 },
            { resumed_is_the_same },
@@ -563,4 +563,4 @@ TEST_LOOPS("search", { brute_force_agrees, 60 },
            { fixed_optimizer_is_another_search },
            { threads_do_not_matter },
            { fix_is_read },
-           { refined_is_better, 24 }, { fix_holds })
+           { refined_is_better, 24, TRUE }, { fix_holds })

@@ -355,6 +355,6 @@ START_TEST(chunks_are_searched)
 }
 END_TEST
 
-TEST_LOOPS("search space", { variants_are_bounded, 8 }, { varuna_agrees, 8 }, { prediction_modules_agree, 6 },
-           { activations_go_to_the_host, 8 }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
-           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9 }, { chunks_are_searched, 1 })
+TEST_LOOPS("search space", { variants_are_bounded, 8, TRUE }, { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
+           { activations_go_to_the_host, 8, TRUE }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
+           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { chunks_are_searched, 1 })

@@ -145,15 +145,18 @@ START_TEST(framework_files_are_told_apart)
   char *data = copy_data();
   g_autofree char *folder = g_build_filename(data, "plans/frameworks", NULL);
   GDir *dir = g_dir_open(folder, 0, NULL);
-  int told = 0, files = 0;
+  int told = 0, files = 0, asked = 0;
 
   for (const char *file = g_dir_read_name(dir); file; file = g_dir_read_name(dir), files++) {
+    if (files % test_stride() > 0)
+      continue;
     g_autofree char *path = g_build_filename(folder, file, NULL);
+    asked++;
     told += check_file(path, path, digest_of_framework);
   }
   g_dir_close(dir);
   ck_assert_int_ge(files, 30);
-  ck_assert_int_gt(told, 20 * files);
+  ck_assert_int_gt(told, 20 * asked);
   g_autofree char *base = g_build_filename(folder, "megatron-core.json", NULL);
   ck_assert_int_gt(check_file(base, "megatron-core-2026", digest_of_framework), 90); /* which starts from it */
   remove_data(data);

@@ -373,5 +373,5 @@ END_TEST
 TEST_LOOPS("strategies", { what_is_written_is_read }, { wrong_keys_are_refused, G_N_ELEMENTS(wrong) }, { rules },
            { one_strategy_is_the_plan, 8 }, { prices_are_those_of_their_plans },
            { states_add_up, G_N_ELEMENTS(with_states) },
-           { communication_over_own_groups, 2 }, { muon_by_strategy }, { any_mixture_runs, 150 },
+           { communication_over_own_groups, 2 }, { muon_by_strategy }, { any_mixture_runs, 150, TRUE },
            { mixtures_lie_between })
