@@ -9,7 +9,7 @@ if [ ! -x "$BUILD/emulated/tdp-run" ] || [ ! -x "$BUILD/emulated/tests/mpi/scali
 fi
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export EMULATED_TIMEOUT_S=120
+export EMULATED_TIMEOUT_S=120 OPENBLAS_NUM_THREADS=1
 
 # Probabilities of 2^-14 over 2^12 tokens: of the logits' gradients fp16 holds the labels' alone.
 echo '{ "name": "wide", "source": "made up", "layers": 1, "hidden": 16, "heads": 2, "vocab": 16384, "seq": 16,
