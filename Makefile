@@ -2,7 +2,7 @@
 # SAN=1 builds with sanitizers, CUDA=1 with the CUDA backend (in build/cuda; with
 # MPI=no for one device alone), EMULATED=1 with it on an emulated device (in
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
-# deps, check, build-tests, unit-tests, test, layers, parity, demo, golden, pages, claims, fit,
+# deps, check, check-long, build-tests, unit-tests, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, accuracy, predict-cpu, plan-loop, bench, bench-table, bench-check,
 # search-scale, simgrid, schedules-sheet, install (PREFIX, DESTDIR), clean.
 
@@ -248,12 +248,23 @@ AGAIN = $(MAKE) -s $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 check: deps
 	@echo "building the programs and tests, twice" >&2
-	+@$(AGAIN) layers all build-tests
-	+@$(AGAIN) SAN=1 all unit-tests
-	+@if command -v $(CXX) >/dev/null; then $(AGAIN) EMULATED=1 $(EMULATED_PROGRAMS); fi
-	+@if command -v $(NVCC) >/dev/null; then echo "building with CUDA" >&2; $(AGAIN) CUDA=1 CUDA_ARCHS=90 build/cuda/tdp-run build/cuda/gpu-kernels; \
-	  else echo "no $(NVCC): the CUDA backend is not built" >&2; fi
+	+@$(AGAIN) check-emulated check-cuda check-sanitized
 	@tests/run $(sort $(BUILD) build/san)
+
+# What check builds, side by side; the emulated device and CUDA share the host's objects.
+check-host: layers
+	+@$(MAKE) all build-tests
+check-sanitized:
+	+@$(MAKE) SAN=1 all unit-tests
+check-emulated: check-host
+	+@if command -v $(CXX) >/dev/null; then $(MAKE) EMULATED=1 $(EMULATED_PROGRAMS); fi
+check-cuda: check-host
+	+@if command -v $(NVCC) >/dev/null; then $(MAKE) CUDA=1 CUDA_ARCHS=90 build/cuda/tdp-run build/cuda/gpu-kernels; \
+	  else echo "no $(NVCC): the CUDA backend is not built" >&2; fi
+
+# The check with all that it takes a sample of; an hour or more.
+check-long:
+	+@STRIDE=1 CASES=5 PLANS=8 DRILLS=20 EMULATED_TABLE=all TEST_TIMEOUT=7200 $(MAKE) check
 
 demo: deps
 	@echo "building" >&2
@@ -300,5 +311,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all published emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
+.PHONY: all published emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
 .SECONDARY:
