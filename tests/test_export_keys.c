@@ -47,6 +47,8 @@ static const Change changes[] = {
     "\"context_parallel_size\": 2, \"cp_comm_type\": \"a2a\"" },
   { "cp_comm_type", MEGATRON, "\"context_parallel_size\": 2, \"cp_comm_type\": \"all_gather\"",
     "\"context_parallel_size\": 2, \"cp_comm_type\": \"p2p\"" },
+  { "context_parallel_a2a_size", MEGATRON, "\"context_parallel_size\": 4, \"cp_comm_type\": \"a2a+p2p\"",
+    "\"context_parallel_size\": 4, \"cp_comm_type\": \"a2a+p2p\", \"context_parallel_a2a_size\": 2" },
   { "expert_model_parallel_size", MEGATRON, "", EXPERTS, "mixtral-8x7b" },
   { "expert_tensor_parallel_size", MEGATRON, EXPERTS ", " TENSOR ", \"sequence_parallel\": true",
     EXPERTS ", " TENSOR ", \"sequence_parallel\": true, \"expert_tensor_parallel_size\": 1", "mixtral-8x7b" },

@@ -304,6 +304,41 @@ START_TEST(exchanges_are_searched)
 }
 END_TEST
 
+/* Long sequences on two nodes, more ranks than key-value heads: what a search finds that may choose how these exchange
+ * keys and values is the best of what it finds for each way, and groups within nodes win; in one node none is tried. */
+START_TEST(ways_of_sequences_are_searched)
+{
+  for (int nodes = 1; nodes <= 2; nodes++) {
+    g_autoptr(Model) model = fixture_llama(4, 1024, 16, 8, 65536, 1000);
+    g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8 * nodes);
+    g_autoptr(Framework) framework = fixture_framework("megatron-core");
+    Plan base = plan_default(model, framework);
+    SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+    double best = INFINITY;
+
+    base.gpus = 8 * nodes;
+    base.global_batch = 1;
+    options.fixed.value[KEY_CP] = 8 * nodes;
+    for (int context = 0; context < CONTEXT_COUNT; context++) {
+      options.fixed.value[KEY_CONTEXT] = context;
+      g_autoptr(SearchResult) one = search(model, cluster, &options, NULL);
+      gboolean any = one && one->best->len > 0;
+      ck_assert_int_eq(any, context == CONTEXT_BOTH ? nodes > 1 : context != CONTEXT_ALL_TO_ALL || nodes == 1);
+      double value = any ? g_array_index(one->best, Found, 0).value : INFINITY;
+      ck_assert(context != CONTEXT_BOTH || nodes == 1 || value < best);
+      best = MIN(best, value);
+    }
+    options.fixed.value[KEY_CONTEXT] = -1;
+    g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+    ck_assert_double_eq(g_array_index(r->best, Found, 0).value, best);
+    options.fixed.value[KEY_CONTEXT] = CONTEXT_BOTH;
+    options.fixed.value[KEY_CONTEXT_INNER] = 2;
+    g_autoptr(SearchResult) two = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(g_array_index(two->best, Found, 0).plan.context_inner, 2);
+  }
+}
+END_TEST
+
 typedef struct {
   int plans, chunked, whole; /* that divide rows */
 } Rows;
@@ -357,4 +392,5 @@ END_TEST
 
 TEST_LOOPS("search space", { variants_are_bounded, 8, TRUE }, { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8, TRUE }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
-           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { chunks_are_searched, 1 })
+           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { chunks_are_searched, 1 },
+           { ways_of_sequences_are_searched, 1 })

@@ -36,7 +36,7 @@ START_TEST(context_divides_the_work)
   setup(&f, 16384, 8);
   LayerSums whole = block_of(&f);
   for (int cp = 2; cp <= 8; cp *= 2)
-    for (int context = 0; context < CONTEXT_COUNT; context++) {
+    for (int context = 0; context < CONTEXT_BOTH; context++) {
       divide_context(&f, cp, context);
       LayerSums part = block_of(&f);
       double keys = 2.0 * 16384 / cp * 8 * 64 * 2, queries = 2.0 * 16384 / cp * 1024;
@@ -49,6 +49,76 @@ START_TEST(context_divides_the_work)
                     part.sent[AXIS_CONTEXT], sent[context]);
     }
   planned_clear(&f);
+}
+END_TEST
+
+/* Heads for rows among `inner` neighbours and a ring of such groups: the volumes of both, queries and outputs included in
+ * the first, and an output that is kept in both places. */
+START_TEST(rings_of_groups_divide_the_work)
+{
+  Planned f;
+
+  setup(&f, 16384, 8);
+  LayerSums whole = block_of(&f);
+  divide_context(&f, 8, CONTEXT_BOTH);
+  for (int inner = 2; inner <= 4; inner *= 2) {
+    f.plan.context_inner = inner;
+    planned_accept(&f);
+    LayerSums part = block_of(&f);
+    double keys = 2.0 * 16384 / 8 * 8 * 64 * 2, queries = 2.0 * 16384 / 8 * 1024;
+    double sent = (inner - 1.0) / inner * 2 * (keys + 2 * queries) + (3 * (8.0 / inner) - 2) * keys;
+    ck_assert_double_eq_tol(part.flops * 8 / whole.flops, 1, 1e-12);
+    ck_assert_double_eq_tol((part.saved_bytes - queries) * 8 / whole.saved_bytes, 1, 1e-12);
+    ck_assert_double_eq_tol(part.sent[AXIS_CONTEXT] / sent, 1, 1e-12);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* One group is a2a, groups of one rank are a ring, to the last bit; as much is made again. */
+START_TEST(rings_of_groups_have_two_ends)
+{
+  static const ContextExchange ends[] = { CONTEXT_RING, CONTEXT_ALL_TO_ALL };
+
+  for (int i = 0; i < 2 * RECOMPUTE_COUNT; i++) {
+    Planned f;
+    setup(&f, 32768, 8);
+    f.plan.recompute = i / 2;
+    f.plan.tp = 2;
+    divide_context(&f, 4, ends[i % 2]);
+    f.plan.dp = 1;
+    planned_build(&f);
+    g_autofree LayerPrice *own = g_memdup2(f.prices->layers, f.prices->n * sizeof *own);
+    f.plan.context = CONTEXT_BOTH;
+    f.plan.context_inner = i % 2 ? 4 : 1;
+    planned_build(&f);
+    for (int k = 0; k < f.prices->n; k++) {
+      const LayerPrice *other = &f.prices->layers[k];
+      ck_assert_mem_eq(own[k].pass, other->pass, sizeof own[k].pass);
+      ck_assert_double_eq(own[k].saved_bytes, other->saved_bytes);
+      ck_assert_double_eq(own[k].transient_bytes, other->transient_bytes);
+      ck_assert_double_eq(own[k].recomputed_bytes, other->recomputed_bytes);
+    }
+    planned_clear(&f);
+  }
+}
+END_TEST
+
+/* On two nodes, groups within them take less than a ring through both. */
+START_TEST(rings_of_groups_win_across_nodes)
+{
+  Planned f;
+  double step_s[2];
+
+  for (int both = 0; both <= 1; both++) {
+    setup(&f, 32768, 16);
+    divide_context(&f, 16, both ? CONTEXT_BOTH : CONTEXT_RING);
+    f.plan.context_inner = both ? 8 : 1;
+    f.plan.global_batch = 1;
+    step_s[both] = planned_run(&f).iteration_s;
+    planned_clear(&f);
+  }
+  ck_assert_double_lt(step_s[1], step_s[0]);
 }
 END_TEST
 
@@ -109,7 +179,19 @@ START_TEST(context_has_rules)
   f.model->specs[1].attention.kv_heads = 4;
   planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected that with tensor parallel 1 it divides "
                                    "the 4 key-value heads under cp_comm_type a2a");
+  f.plan.context = CONTEXT_BOTH;
+  f.plan.context_inner = 3;
+  planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_a2a_size: 3: expected a divisor of context_parallel_size 8");
+  f.plan.context_inner = 8;
+  planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_a2a_size: 8: expected that with tensor parallel 1 it divides "
+                                   "the 4 key-value heads under cp_comm_type a2a+p2p");
+  f.plan.context_inner = 4;
+  planned_accept(&f);
+  f.model->specs[1].attention.window = 128;
+  planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected 1, or cp_comm_type a2a, for a window of 128 "
+                                   "tokens");
   f.plan.context = CONTEXT_GATHER;
+  f.model->specs[1].attention.window = 0;
   f.framework->context = 1 << CONTEXT_ALL_TO_ALL;
   planned_refuse(&f, RULE_CONTEXT, "plan: context_parallel_size: 8: expected 1, megatron-core does not run "
                                    "cp_comm_type all_gather");
@@ -303,5 +385,7 @@ START_TEST(shards_are_copied_for_replicas)
 END_TEST
 
 TEST_MAIN("shard", optimizer_on_the_host, states_over_a_node, shard_groups_have_rules, fp8_is_of_the_blocks,
-          fp8_is_faster, context_divides_the_work, rings_hide_behind_long_blocks, context_shards_states,
+          fp8_is_faster, context_divides_the_work, rings_of_groups_divide_the_work,
+          rings_of_groups_have_two_ends, rings_of_groups_win_across_nodes, rings_hide_behind_long_blocks,
+          context_shards_states,
           context_has_rules, shards_are_copied_for_replicas)

@@ -128,6 +128,10 @@ static gboolean check_experts_apart(const Layout *l, GError **error)
 
 static gboolean check_passes(const PassLayout *p, GError **error)
 {
+  if (p->cp > 1 && p->context == CONTEXT_BOTH)
+    return refuse(error, "plan: cp_comm_type: %s: expected %s, %s or %s to execute",
+                  context_exchange_names[CONTEXT_BOTH], context_exchange_names[CONTEXT_RING],
+                  context_exchange_names[CONTEXT_GATHER], context_exchange_names[CONTEXT_ALL_TO_ALL]);
   if (p->attention == ATTENTION_UNFUSED)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
   if (p->overlap_experts)

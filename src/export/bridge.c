@@ -79,6 +79,9 @@ static void put_model(Export *e, GString *text)
   g_string_append_printf(text, "  context_parallel_size: %d\n", p->cp);
   if (p->cp > 1)
     g_string_append_printf(text, "  cp_comm_type: %s\n", context_exchange_names[p->context]);
+  if (p->cp > 1 && p->context == CONTEXT_BOTH)
+    g_string_append_printf(text, "  hierarchical_context_parallel_sizes: [%d, %d]\n", p->context_inner,
+                           p->cp / p->context_inner);
   put_experts(e, text);
   g_string_append_printf(text, "  sequence_parallel: %s\n", export_truth(p->sequence_parallel));
   if (p->comm_chunks)
@@ -137,7 +140,8 @@ static void lose_untold(Export *e)
 {
   gboolean muon = e->layout.states[0].optimizer.name == OPTIMIZER_MUON;
   const ToldKey told[] = {
-    { "tp_comm_overlap" }, { "fp8_recipe" }, { "overlap" }, { "cuda_graph" }, { "moe_token_dispatcher_type" },
+    { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "overlap" }, { "cuda_graph" },
+    { "moe_token_dispatcher_type" },
     { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
     { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
     { "zero_optimization: reduce_bucket_size" }, { "optimizer", muon ? optimizer_names[OPTIMIZER_ADAM] : NULL },

@@ -84,6 +84,8 @@ static void add_tensor(Export *e, GString *flags)
     export_note(e, "overlap: tensor: false: Megatron-LM always reduces the input gradient beside the weight gradient");
   if (p->cp > 1)
     export_words(flags, "--context-parallel-size %d --cp-comm-type %s", p->cp, context_exchange_names[p->context]);
+  if (p->cp > 1 && p->context == CONTEXT_BOTH)
+    export_words(flags, "--hierarchical-context-parallel-sizes %d %d", p->context_inner, p->cp / p->context_inner);
   export_end_line(flags);
   add_expert_parallel(e, flags);
 }

@@ -101,6 +101,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->sequence_parallel = p->sequence_parallel;
   l->comm_chunks = p->comm_chunks;
   l->context = p->context;
+  l->context_inner = p->context == CONTEXT_ALL_TO_ALL ? p->cp : p->context == CONTEXT_BOTH ? p->context_inner : 1;
   l->dispatch = p->dispatch;
   l->expert_tokens = expert_tokens(p);
   l->expert_copies = pads(p) ? p->expert_capacity : 1;
@@ -136,6 +137,10 @@ GroupShape pass_group(const PassLayout *l, const Cluster *cluster, PassGroup gro
     return group_shape(cluster, l->tp, 1);
   case RANKS_CONTEXT:
     return group_shape(cluster, l->cp, l->tp);
+  case RANKS_CONTEXT_INNER:
+    return group_shape(cluster, l->context_inner, l->tp);
+  case RANKS_CONTEXT_OUTER:
+    return group_shape(cluster, l->cp / l->context_inner, l->tp * l->context_inner);
   case RANKS_EXPERT:
     return group_shape(cluster, l->ep, l->etp);
   case RANKS_EXPERT_TENSOR:

@@ -63,6 +63,8 @@ typedef struct {
   gboolean comm_chunks;         /* rows that tensor-parallel ranks gather or scatter travel in chunks beside the
                                    products that they feed or follow */
   ContextExchange context;      /* of keys and values, where cp > 1 */
+  int context_inner;            /* neighbours of cp that change heads for rows: none, all, or those of a group among
+                                   which keys and values go round */
   ExpertDispatch dispatch;      /* of tokens, where experts are apart */
   double expert_tokens;         /* that the busiest rank's experts see over the mean; of a framework that pads, the
                                    limit */
@@ -89,6 +91,7 @@ typedef struct {
 /* Groups of ranks that communicate inside passes; their shapes do not depend on the order of ranks. */
 typedef enum {
   RANKS_TENSOR, RANKS_CONTEXT,
+  RANKS_CONTEXT_INNER, RANKS_CONTEXT_OUTER, /* that change heads for rows; one of each such group */
   RANKS_EXPERT,        /* ranks that experts are divided over, */
   RANKS_EXPERT_TENSOR, /* that share an expert's matrices, */
   RANKS_EXPERT_BLOCK,  /* that hold one copy of all experts of a layer: neighbours */

@@ -13,6 +13,7 @@ typedef struct {
   const LayerSpec *spec;
   const PassLayout *passes;
   GroupShape tensor, context; /* the tensor- and the context-parallel group */
+  GroupShape context_inner, context_outer; /* of it, ranks that change heads for rows, and one of each such group */
   GroupShape expert, expert_tensor, expert_block; /* of experts that are apart: mesh.h */
   double tp;
   const Attention *attention; /* of the block, or its cross attention */

@@ -22,10 +22,8 @@ static Op *add(Core *c, Op op)
   return &g_array_index(c->ops, Op, c->ops->len - 1);
 }
 
-static Op exchange(const Core *c, const char *name, Collective what, double bytes)
+static Op exchange(const Core *c, const char *name, Collective what, double bytes, GroupShape group)
 {
-  GroupShape group = c->b->context;
-
   if (what == COLLECTIVE_SEND) {
     for (int t = 0; t < TIER_MAX; t++)
       group.per_domain[t] = group.per_domain[t] == group.size ? 2 : 1;
@@ -54,13 +52,15 @@ static Op sum(const Core *c, const char *name, double bytes)
   return (Op) { .name = name, .kind = OP_MEMORY, .redone = module_of(c), .memory = { .bytes = bytes, .kernels = 1 } };
 }
 
-/* One step a rank: the first on its own block, with the causal mask; of the others
+/* One step a rank of the ring: the first on its own block, with the causal mask; of the others
  * a mask leaves half, as all of the queries on half of the keys. The next block
  * travels meanwhile; backward, the gradients of the last block travel with it,
  * and once more to their owner. */
 static void ring(Core *c)
 {
-  int ranks = c->b->passes->cp;
+  const GroupShape *group = &c->b->context_outer;
+  int ranks = group->size, inner = c->b->passes->context_inner;
+  double heads = c->heads / inner, rows = c->rows * inner;
   gboolean causal = c->b->attention->causal, backward = c->pass != PASS_FORWARD;
   double out_bytes = c->b->bytes * c->b->tokens * c->heads * c->b->attention->v_head_dim;
   double sums_bytes = 3 * (backward ? out_bytes + c->keys_bytes : out_bytes);
@@ -68,10 +68,10 @@ static void ring(Core *c)
   for (int step = 0; step < ranks; step++) {
     gboolean last = step == ranks - 1;
     double blocks = !last + (backward && step > 0);
-    Op next = exchange(c, "pass keys on", COLLECTIVE_SEND, blocks * c->keys_bytes);
+    Op next = exchange(c, "pass keys on", COLLECTIVE_SEND, blocks * c->keys_bytes, *group);
     next.async = TRUE;
     next.joins = step > 0;
-    Op attention = core(c, c->heads, c->rows, causal && step > 0 ? c->rows / 2 : c->rows, c->rows, causal && step == 0);
+    Op attention = core(c, heads, rows, causal && step > 0 ? rows / 2 : rows, rows, causal && step == 0);
     attention.joins = last && !backward;
     if (blocks > 0)
       add(c, next);
@@ -79,7 +79,7 @@ static void ring(Core *c)
     add(c, sum(c, "sum blocks", sums_bytes));
   }
   if (backward)
-    add(c, exchange(c, "return key gradients", COLLECTIVE_SEND, c->keys_bytes));
+    add(c, exchange(c, "return key gradients", COLLECTIVE_SEND, c->keys_bytes, *group));
 }
 
 static void gather(Core *c)
@@ -87,32 +87,54 @@ static void gather(Core *c)
   int ranks = c->b->passes->cp;
   double seq = c->rows * ranks;
 
-  add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes));
+  add(c, exchange(c, "gather keys", COLLECTIVE_ALL_GATHER, ranks * c->keys_bytes, c->b->context));
   add(c, core(c, c->heads, c->rows, seq, seq, c->b->attention->causal));
   if (c->pass != PASS_FORWARD)
-    add(c, exchange(c, "sum key gradients", COLLECTIVE_REDUCE_SCATTER, ranks * c->keys_bytes));
+    add(c, exchange(c, "sum key gradients", COLLECTIVE_REDUCE_SCATTER, ranks * c->keys_bytes, c->b->context));
   c->b->work->transient_bytes = MAX(c->b->work->transient_bytes, 2 * ranks * c->keys_bytes);
 }
 
-/* The core keeps its own output for the backward, beside that which went back to
- * rows (Transformer Engine's context_parallel.py, AttnFuncWithCPAndQKVOA2A). */
+/* Of all rows of the inner ranks: a ring's, or where these are all ranks, a window's too. */
+static void whole_core(Core *c)
+{
+  const Attention *a = c->b->attention;
+  double seq = c->rows * c->b->passes->cp, keys = a->window > 0 ? MIN(a->window, seq) : seq;
+
+  if (c->b->context_outer.size > 1)
+    ring(c);
+  else
+    add(c, core(c, c->heads / c->b->passes->cp, seq, keys, keys, a->causal && keys == seq));
+}
+
+/* Heads change places with rows among the inner ranks, and back. The core keeps its own output for the backward, beside
+ * that which went back to rows (Transformer Engine's context_parallel.py, AttnFuncWithCPAndQKVOA2A and, with a ring
+ * between, AttnFuncWithCPAndKVP2P). */
 static void all_to_all(Core *c)
 {
   const Attention *a = c->b->attention;
-  int ranks = c->b->passes->cp;
-  double seq = c->rows * ranks, in = c->keys_bytes + c->b->bytes * c->b->tokens * c->heads * a->head_dim;
-  double out = c->b->bytes * c->b->tokens * c->heads * a->v_head_dim, keys = a->window > 0 ? MIN(a->window, seq) : seq;
+  const GroupShape *group = &c->b->context_inner;
+  double in = c->keys_bytes + c->b->bytes * c->b->tokens * c->heads * a->head_dim;
+  double out = c->b->bytes * c->b->tokens * c->heads * a->v_head_dim;
   gboolean backward = c->pass != PASS_FORWARD;
+  guint at = c->ops->len;
 
-  add(c, exchange(c, "heads for rows", COLLECTIVE_ALL_TO_ALL, backward ? out : in));
-  add(c, core(c, c->heads / ranks, seq, keys, keys, a->causal && keys == seq))->saved_bytes = backward ? 0 : out;
-  add(c, exchange(c, "rows for heads", COLLECTIVE_ALL_TO_ALL, backward ? in : out));
+  if (group->size == 1) {
+    ring(c);
+    return;
+  }
+  add(c, exchange(c, "heads for rows", COLLECTIVE_ALL_TO_ALL, backward ? out : in, *group));
+  whole_core(c);
+  while (g_array_index(c->ops, Op, at).kind != OP_ATTENTION)
+    at++;
+  g_array_index(c->ops, Op, at).saved_bytes = backward ? 0 : out;
+  add(c, exchange(c, "rows for heads", COLLECTIVE_ALL_TO_ALL, backward ? in : out, *group));
 }
 
 static void (*const cores[CONTEXT_COUNT])(Core *) = {
   [CONTEXT_RING] = ring,
   [CONTEXT_GATHER] = gather,
   [CONTEXT_ALL_TO_ALL] = all_to_all,
+  [CONTEXT_BOTH] = all_to_all,
 };
 
 void build_context_core(Build *b, double heads, double keys_bytes)

@@ -241,6 +241,8 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
 
   b.tensor = pass_group(passes, cluster, RANKS_TENSOR);
   b.context = pass_group(passes, cluster, RANKS_CONTEXT);
+  b.context_inner = pass_group(passes, cluster, RANKS_CONTEXT_INNER);
+  b.context_outer = pass_group(passes, cluster, RANKS_CONTEXT_OUTER);
   if (passes->experts_apart) {
     b.expert = pass_group(passes, cluster, RANKS_EXPERT);
     b.expert_tensor = pass_group(passes, cluster, RANKS_EXPERT_TENSOR);

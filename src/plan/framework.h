@@ -27,8 +27,11 @@ extern const char *const memory_count_names[];
  * round a ring beside the attention to the block before (ring attention, Liu et
  * al. 2023, arXiv 2310.01889; Transformer Engine's p2p); all are gathered first
  * (Llama 3, arXiv 2407.21783, section 3.3.2); or sequence and heads change
- * places (DeepSpeed-Ulysses, arXiv 2309.14509). */
-typedef enum { CONTEXT_RING, CONTEXT_GATHER, CONTEXT_ALL_TO_ALL, CONTEXT_COUNT } ContextExchange;
+ * places (DeepSpeed-Ulysses, arXiv 2309.14509); or these change places within groups of neighbours, among
+ * which keys and values go round (Transformer Engine's a2a+p2p). */
+typedef enum {
+  CONTEXT_RING, CONTEXT_GATHER, CONTEXT_ALL_TO_ALL, CONTEXT_BOTH, CONTEXT_COUNT,
+} ContextExchange;
 extern const char *const context_exchange_names[];
 
 /* How scales of fp8 tensors, with the last one of fp4 tensors, are found: op/fp8.h. */

@@ -23,6 +23,11 @@ static gboolean divides_sequences(const Plan *p)
   return p->cp > 1;
 }
 
+static gboolean divides_both(const Plan *p)
+{
+  return p->cp > 1 && p->context == CONTEXT_BOTH;
+}
+
 static gboolean counts_layers(const Plan *p)
 {
   return p->scope.layers || p->scope.stages.stages;
@@ -113,6 +118,10 @@ const PlanKey plan_keys[] = {
   { { "cp_comm_type", JSON_ENUM, PLAN(context), .names = context_exchange_names }, .id = KEY_CONTEXT,
     .shorter = "cp_comm", .fix = FIX_NAME, .matters = divides_sequences,
     .meaning = "how these exchange keys and values (below)", .usual = "the framework's first" },
+  { { "context_parallel_a2a_size", JSON_INT, PLAN(context_inner), FALSE, 1, DEGREE_MAX }, .id = KEY_CONTEXT_INNER,
+    .shorter = "cp_a2a", .fix = FIX_NUMBER, .matters = divides_both, .unit = "ranks",
+    .meaning = "of a context-parallel group, neighbours that change heads for rows under `a2a+p2p`; divides the group "
+               "and the heads of a rank" },
   { { "expert_model_parallel_size", JSON_INT, PLAN(ep), FALSE, 1, DEGREE_MAX }, .id = KEY_EP, .shorter = "ep",
     .fix = FIX_NUMBER, .always = TRUE, .unit = "ranks",
     .meaning = "over which the experts of a layer are divided; divides their number" },

@@ -23,6 +23,7 @@ Plan plan_default(const Model *model, const Framework *framework)
     .gpus = 1,
     .global_batch = model->global_batch_size ? model->global_batch_size : 1,
     .micro_batch = 1,
+    .context_inner = 1,
     .seq = model->seq,
     .tp = 1, .pp = 1, .vpp = 1, .dp = 1, .cp = 1, .ep = 1, .expert_load = 1,
     .dispatch = framework->dispatch_first,
@@ -84,7 +85,9 @@ static void label_degrees(const Plan *p, GString *s)
     g_string_append_printf(s, " x %d chunks", p->vpp);
   if (p->split_rank)
     g_string_append_printf(s, " (encoder on %d)", p->split_rank);
-  if (p->cp > 1)
+  if (p->cp > 1 && p->context == CONTEXT_BOTH)
+    g_string_append_printf(s, ", cp %d (a2a %d, p2p %d)", p->cp, p->context_inner, p->cp / p->context_inner);
+  else if (p->cp > 1)
     g_string_append_printf(s, ", cp %d (%s)", p->cp, context_exchange_names[p->context]);
   label_experts(p, s);
   g_string_append_printf(s, ", dp %d%s, zero %d", p->dp, p->pipeline_inner ? " around pp" : "", p->zero);

@@ -37,6 +37,7 @@ struct Plan {
   CudaGraph graph;        /* of a layer's kernels */
   gboolean expert_padded; /* each expert gets as many rows as its capacity */
   ContextExchange context; /* of keys and values, where cp > 1 */
+  int context_inner;       /* neighbours of cp that change heads for rows under CONTEXT_BOTH */
   gboolean sequence_parallel;
   gboolean comm_chunks; /* rows that tensor-parallel ranks gather and scatter travel in chunks beside products */
   int zero; /* 0 to 3 */

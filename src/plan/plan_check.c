@@ -363,17 +363,33 @@ static gboolean check_context_blocks(const Subject *s, const Attention *a, GErro
 
 static gboolean check_context_heads(const Subject *s, const Attention *a, GError **error)
 {
-  int ranks = s->plan->tp * s->plan->cp, kv_heads = a->kv_lora_rank ? a->heads : a->kv_heads;
+  gboolean both = s->plan->context == CONTEXT_BOTH;
+  int cp = both ? s->plan->context_inner : s->plan->cp, ranks = s->plan->tp * cp;
+  int kv_heads = a->kv_lora_rank ? a->heads : a->kv_heads;
 
   if (a->heads % ranks != 0 || kv_heads % ranks != 0)
     return broken(error,
-                  "context_parallel_size: %d: expected that with tensor parallel %d it divides the %d key-value heads "
-                  "under cp_comm_type a2a", s->plan->cp, s->plan->tp, kv_heads);
+                  "context_parallel_%ssize: %d: expected that with tensor parallel %d it divides the %d key-value heads "
+                  "under cp_comm_type %s", both ? "a2a_" : "", cp, s->plan->tp, kv_heads,
+                  context_exchange_names[s->plan->context]);
   return TRUE;
+}
+
+/* Those of the inner ranks, and the blocks of the outer ones. */
+static gboolean check_context_both(const Subject *s, const Attention *a, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->cp % p->context_inner != 0)
+    return broken(error, "context_parallel_a2a_size: %d: expected a divisor of context_parallel_size %d",
+                  p->context_inner, p->cp);
+  return check_context_heads(s, a, error) && (p->context_inner == p->cp || check_context_blocks(s, a, error));
 }
 
 static gboolean check_context(const Subject *s, GError **error)
 {
+  static gboolean (*const divides[CONTEXT_COUNT])(const Subject *, const Attention *, GError **) = {
+    check_context_blocks, check_context_blocks, check_context_heads, check_context_both };
   const Plan *p = s->plan;
 
   if (p->cp == 1)
@@ -391,7 +407,7 @@ static gboolean check_context(const Subject *s, GError **error)
                   "by tensor_model_parallel_size under sequence_parallel", p->cp, p->seq);
   for (int i = 0; i < s->model->n_specs; i++) {
     const Attention *a = &s->model->specs[i].attention;
-    if (a->heads && !(p->context == CONTEXT_ALL_TO_ALL ? check_context_heads : check_context_blocks)(s, a, error))
+    if (a->heads && !divides[p->context](s, a, error))
       return FALSE;
   }
   return TRUE;

@@ -36,7 +36,7 @@ static const char *const schedule_list[] = {
   "vocab-interlaced",
 };
 static const char *const software_list[] = { "megatron-core", "deepspeed", "fsdp", "tdp-run" };
-enum { CONTEXTS = 1 + 2 * CONTEXT_COUNT }; /* none, then each exchange over 2 and over 4 ranks */
+enum { CONTEXTS = 1 + 2 * CONTEXT_BOTH }; /* none, then each exchange over 2 and over 4 ranks */
 static const struct { int ep, etp; } expert_list[] = { /* 0: as tensor */
   { 1, 0 }, { 1, 1 }, { 2, 1 }, { 4, 1 }, { 1, 2 }, { 2, 2 },
 };
@@ -96,8 +96,8 @@ static Plan plan_of(const Suite *s, const Choice *c)
   plan.tp = 1 << v[TENSOR];
   plan.pp = 1 << v[PIPELINE];
   if (v[CONTEXT] > 0) {
-    plan.cp = 2 << (v[CONTEXT] - 1) / CONTEXT_COUNT;
-    plan.context = (v[CONTEXT] - 1) % CONTEXT_COUNT;
+    plan.cp = 2 << (v[CONTEXT] - 1) / CONTEXT_BOTH;
+    plan.context = (v[CONTEXT] - 1) % CONTEXT_BOTH;
   }
   plan.ep = expert_list[v[EXPERT]].ep;
   plan.etp = expert_list[v[EXPERT]].etp == plan.tp ? 0 : expert_list[v[EXPERT]].etp;

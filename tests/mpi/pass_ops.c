@@ -516,7 +516,7 @@ static void run_drawn(Suite *s, int n)
       s->backend->size, g_rand_int_range(random, 0, MODELS), 1 << g_rand_int_range(random, 0, 3),
       1 << g_rand_int_range(random, 0, 3), 1 << g_rand_int_range(random, 0, 3), 1 << g_rand_int_range(random, 0, 3),
       1 << g_rand_int_range(random, 0, 2), g_rand_boolean(random), g_rand_boolean(random),
-      g_rand_int_range(random, 0, CONTEXT_COUNT), g_rand_int_range(random, 0, DISPATCH_FLEX),
+      g_rand_int_range(random, 0, CONTEXT_BOTH), g_rand_int_range(random, 0, DISPATCH_FLEX),
       g_rand_int_range(random, 0, 4), g_rand_int_range(random, 0, RECOMPUTE_COUNT),
       schedules[g_rand_int_range(random, 0, s->schedules)]->name,
     }, NULL);
