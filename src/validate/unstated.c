@@ -148,25 +148,22 @@ static gboolean to_selective(Case *c)
   return can;
 }
 
-static gboolean is_latent(const Model *m)
-{
-  for (int i = 0; i < m->n_specs; i++)
-    if (m->specs[i].attention.kv_lora_rank)
-      return TRUE;
-  return FALSE;
-}
-
 /* Keys and values of latent attention again, which is little work for much memory: Megatron-Bridge 0.2's recipes of
  * DeepSeek-V3 recompute mla_up_proj (scripts/performance/configs/deepseek/workload_base_configs.py). */
 static gboolean to_latent(Case *c)
 {
   const Framework *f = c->framework;
-  gboolean can = case_has_default(c, "recompute") && c->plan.recompute == RECOMPUTE_SELECTIVE &&
-                 !c->plan.scope.modules && is_latent(c->model) && !f->selective_products && !f->recompute_alike;
+  guint modules = 0;
 
-  if (can)
-    c->plan.scope.modules = 1u << MODULE_MLA_UP_PROJ;
-  return can;
+  for (int i = 0; i < f->n_recompute_modules; i++)
+    modules |= 1u << f->recompute_modules[i];
+  modules &= recompute_modules_of(c->model) & 1u << MODULE_MLA_UP_PROJ;
+  if (!modules || !case_has_default(c, "recompute"))
+    return FALSE;
+  if (c->plan.recompute != RECOMPUTE_SELECTIVE || c->plan.scope.modules)
+    return FALSE;
+  c->plan.scope.modules = modules;
+  return TRUE;
 }
 
 /* Shares of a stage's blocks, one after the other; all where the software knows no share. */
