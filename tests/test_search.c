@@ -177,11 +177,11 @@ typedef struct {
   double least_bound;
 } Audit;
 
-static void audit(gpointer data, const Plan *plan, int how, double value, gint64 plans)
+static void audit(gpointer data, const Plan *plan, int how, double value, gint64 plans, int open)
 {
   Audit *a = data;
 
-  (void)plan;
+  (void)plan, (void)open;
   a->settled[how] += plans;
   a->groups += plans > 1;
   if (how == SETTLED_SIMULATED)

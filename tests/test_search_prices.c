@@ -222,6 +222,9 @@ static void check_afresh(const Instance *in, const Walked *w, PriceCache *warm)
   memset(&whole.split, 0, sizeof whole.split);
   if (w->plan.split.stages > 0)
     ck_assert_mem_eq(price_cache_split(cold, &whole), &w->plan.split, sizeof whole.split);
+  LeastWork least = price_cache_least(warm, PASSES(&without)), least_afresh = price_cache_least(cold, PASSES(&without));
+  if (w->plan.scope.layers == 0)
+    ck_assert_mem_eq(&least, &least_afresh, sizeof least);
   const LayerSplit *split = price_cache_split(warm, &whole), *fresh_split = price_cache_split(cold, &whole);
   ck_assert_int_eq(split != NULL, fresh_split != NULL);
   if (split)
@@ -284,6 +287,106 @@ END_TEST
 /* ---- answers ---- */
 
 #define BRUTE_FORCED 250 /* plans of a space, at most */
+
+typedef struct {
+  const Instance *in;
+  GArray *parts;   /* SpacePart: those of which leaves are visited, outer ones first */
+  SpaceWalk *walk;
+  PriceCache *prices;
+  gint64 met, rejected, legal; /* plans */
+  double closest;  /* most of a simulated step that a bound of its part is */
+} Parts;
+
+static void check_in_part(const Parts *p, const SpacePart *part, const SpaceLeaf *leaf, const Metrics *m)
+{
+  double peak = memory_in_room(p->in->cluster, m->peak_memory_bytes, m->capacity_bytes);
+  g_autofree char *label = NULL;
+
+  ck_assert_int_ge(leaf->index, part->index);
+  if (part->bound_s > m->iteration_s || part->memory_bytes > peak)
+    ck_abort_msg("%s: bounds of a part %.9g s, %.0f bytes, simulated %.9g s, %.0f bytes",
+                 label = plan_label(leaf->plan), part->bound_s, part->memory_bytes, m->iteration_s, peak);
+}
+
+static gboolean visit_leaf(gpointer data, const SpaceLeaf *leaf)
+{
+  Parts *p = data;
+
+  p->legal += 1 << __builtin_popcount(leaf->switches);
+  for (guint off = 0; off <= leaf->switches; off++) {
+    Plan plan = *leaf->plan;
+    Metrics m;
+    if (off & ~leaf->switches)
+      continue;
+    space_switch_off(&plan, off);
+    instance_simulate(p->in, &plan, NULL, &m);
+    for (guint i = 0; i < p->parts->len; i++) {
+      const SpacePart *part = &g_array_index(p->parts, SpacePart, i);
+      check_in_part(p, part, leaf, &m);
+      p->closest = MAX(p->closest, part->bound_s / m.iteration_s);
+    }
+  }
+  return FALSE;
+}
+
+static void count_rejected(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)plan, (void)rule;
+  ((Parts *)data)->rejected += plans;
+}
+
+/* Enters each part as it is met. */
+static void visit_part(gpointer data, const SpacePart *part)
+{
+  Parts *p = data;
+
+  if (part->pass < 0)
+    p->met += part->plans;
+  g_array_append_val(p->parts, *part);
+}
+
+/* What parts say of their plans, however deep: no plan takes less or needs less, and each is in one. */
+START_TEST(parts_are_bounded)
+{
+  g_autofree char *name = framework_name(_i);
+  GRand *rand = g_rand_new_with_seed(600 + _i);
+  double closest = 0;
+
+  for (int done = 0; done < 2 * cases();) {
+    Instance in;
+    g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES), met = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+    g_autoptr(GArray) inner = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+    g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
+    Parts p = { .in = &in, .parts = met };
+    const SpaceVisitor visitor = { visit_leaf, TRUE, count_rejected, &p, NULL, visit_part };
+    ck_assert_ptr_nonnull(all);
+    g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &visitor);
+    gint64 space = all->len <= BRUTE_FORCED ? space_walk_all(walk) : 0;
+    ck_assert_int_eq(space, p.met + p.rejected);
+    for (guint i = 0; i < met->len; i++) {
+      const SpacePart outer = g_array_index(met, SpacePart, i);
+      gint64 before = p.legal + p.rejected;
+      g_array_set_size(inner, 0);
+      p.parts = inner;
+      space_walk_enter(walk, &outer);
+      g_autoptr(GArray) choices = g_array_copy(inner);
+      for (guint k = choices->len; k-- > 0;) { /* in any order */
+        const SpacePart choice = g_array_index(choices, SpacePart, k);
+        g_array_set_size(inner, 0);
+        g_array_append_val(inner, outer);
+        g_array_append_val(inner, choice);
+        space_walk_enter(walk, &choice);
+      }
+      ck_assert_int_eq(p.legal + p.rejected - before, outer.plans);
+    }
+    closest = MAX(closest, p.closest);
+    done += all->len <= BRUTE_FORCED;
+    instance_clear(&in);
+  }
+  ck_assert_double_gt(closest, 0.3); /* they say something */
+  g_rand_free(rand);
+}
+END_TEST
 
 /* Every plan of spaces of whole frameworks is simulated: no bound exceeds it, and the search's answer is the best. */
 START_TEST(frameworks_agree)
@@ -370,4 +473,5 @@ START_TEST(zero3_first_stage)
 END_TEST
 
 TEST_LOOPS("search prices", { tables_are_of_their_passes, FRAMEWORKS, TRUE }, { caches_do_not_matter, FRAMEWORKS, TRUE },
-           { frameworks_agree, FRAMEWORKS, TRUE }, { fixed_to_the_best, FRAMEWORKS, TRUE }, { zero3_first_stage, 1 })
+           { parts_are_bounded, FRAMEWORKS, TRUE }, { frameworks_agree, FRAMEWORKS, TRUE },
+           { fixed_to_the_best, FRAMEWORKS, TRUE }, { zero3_first_stage, 1 })

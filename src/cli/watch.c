@@ -171,9 +171,14 @@ static void add_cell(GString *s, const PlanKey *key, const PlanFile *file)
     g_string_append_printf(s, "%d", *(const int *)slot);
 }
 
-/* Of several plans that are settled at once, keys in which they may differ are `any`: overlaps; where a rule turned them
- * down, all keys of passes and states. */
-static void write_settled(gpointer data, const Plan *p, int how, double value, gint64 plans)
+/* Whether plans that are settled at once may differ in a key; `open` as of SearchOptions.audit. */
+static gboolean is_any(const PlanKey *key, int open)
+{
+  return key->id == KEY_OVERLAP || (int)key->part >= open ||
+         (open == PLAN_SCHEDULE && (key->id == KEY_TYPES || key->id == KEY_DISPATCH));
+}
+
+static void write_settled(gpointer data, const Plan *p, int how, double value, gint64 plans, int open)
 {
   GString *s = ((Watch *)data)->certificate;
   const PlanFile file = plan_as_file(p);
@@ -185,7 +190,7 @@ static void write_settled(gpointer data, const Plan *p, int how, double value, g
     const PlanKey *key = plan_key_of(id);
     if (!key->shorter)
       continue;
-    if (plans > 1 && (id == KEY_OVERLAP || (how < REJECT_MEMORY && key->part >= PLAN_PASSES)))
+    if (plans > 1 && is_any(key, open))
       g_string_append(s, "any");
     else
       add_cell(s, key, &file);

@@ -2,31 +2,46 @@
 
 #include "search/recompute_counts.h"
 
+#include <math.h>
+
 /* The least memory that would buy a faster plan: of the plans whose bound is
  * clearly below the best time, a few are tried in order of need. */
 #define OVER_TRIES 6
 #define OVER_GAIN 0.995
 
+/* The next plan that memory forbade, those with least need first; parts that are no faster than `limit_s` are left out.
+ * NULL if there is none. */
+static const Candidate *next_over(Search *s, double limit_s)
+{
+  s->late = TRUE;
+  while (s->over_queue->len > 0) {
+    QueueItem item = queue_pop(s->over_queue);
+    if (item.kind != QUEUE_PART)
+      return &g_array_index(s->over, Candidate, item.at);
+    const SpacePart part = g_array_index(s->parts, SpacePart, item.at);
+    if (part.bound_s < limit_s)
+      space_walk_enter(s->walk, &part);
+  }
+  return NULL;
+}
+
 void search_note_over(Search *s)
 {
   SearchResult *r = s->result;
+  double best = r->best->len > 0 ? g_array_index(r->best, Found, 0).metrics.iteration_s : INFINITY;
+  const Candidate *c;
 
-  g_array_sort(s->over, candidate_by_memory);
-  if (r->best->len == 0) {
-    r->has_least = s->over->len > 0;
-    if (r->has_least)
-      r->least = search_evaluate(s, &g_array_index(s->over, Candidate, 0));
-    return;
+  if (r->best->len == 0 && (c = next_over(s, INFINITY))) {
+    r->has_least = TRUE;
+    r->least = search_evaluate(s, c);
   }
-  double best = g_array_index(r->best, Found, 0).metrics.iteration_s;
-  for (guint i = s->options->over ? 0 : s->over->len, tries = 0; i < s->over->len && !r->has_over && tries < OVER_TRIES;
-       i++) {
-    Candidate *c = &g_array_index(s->over, Candidate, i);
+  for (int tries = 0; r->best->len > 0 && s->options->over && !r->has_over && tries < OVER_TRIES;) {
+    if (!(c = next_over(s, OVER_GAIN * best)))
+      return;
     Plan plan = search_plan(s, c);
     const Layout layout = layout_of(&plan);
     const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
-    c->bound_s = bound_time(s->model, &layout, s->cluster, sums, NULL);
-    if (c->bound_s >= OVER_GAIN * best)
+    if (bound_time(s->model, &layout, s->cluster, sums, NULL) >= OVER_GAIN * best)
       continue;
     tries++;
     r->over = search_evaluate(s, c);
@@ -39,21 +54,33 @@ void search_note_over(Search *s)
 #define REFINE_BOUNDED 16
 #define REFINE_TRIES 4
 
-static GArray *nearly_fitting(Search *s)
+/* Of the plans that keep everything, and may take less than so long, those that need least. */
+static GArray *least_over(Search *s, double limit_s)
 {
   GArray *near = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  g_autoptr(GArray) popped = g_array_new(FALSE, FALSE, sizeof(QueueItem));
 
-  for (guint i = 0; i < s->over->len; i++) {
-    const Candidate *c = &g_array_index(s->over, Candidate, i);
-    guint at = near->len;
-    if (c->pass.recompute != RECOMPUTE_NONE)
+  s->late = TRUE;
+  while (near->len < REFINE_BOUNDED && s->over_queue->len > 0) {
+    const QueueItem item = queue_pop(s->over_queue);
+    const SpacePart part = item.kind == QUEUE_PART ? g_array_index(s->parts, SpacePart, item.at) : (SpacePart) { 0 };
+    if (item.kind == QUEUE_PART && part.pass >= 0 && part.recompute == RECOMPUTE_NONE && part.bound_s < limit_s) {
+      space_walk_enter(s->walk, &part);
       continue;
-    while (at > 0 && candidate_by_memory(&g_array_index(near, Candidate, at - 1), c) > 0)
-      at--;
-    if (at < REFINE_BOUNDED)
-      g_array_insert_val(near, at, *c);
-    g_array_set_size(near, MIN(near->len, REFINE_BOUNDED));
+    }
+    g_array_append_val(popped, item);
+    if (item.kind != QUEUE_PART && g_array_index(s->over, Candidate, item.at).pass.recompute == RECOMPUTE_NONE)
+      g_array_append_val(near, g_array_index(s->over, Candidate, item.at));
   }
+  for (guint i = 0; i < popped->len; i++)
+    queue_push(s->over_queue, &g_array_index(popped, QueueItem, i));
+  return near;
+}
+
+static GArray *nearly_fitting(Search *s)
+{
+  GArray *near = least_over(s, g_array_index(s->result->best, Found, 0).metrics.iteration_s);
+
   for (guint i = 0; i < near->len; i++) {
     Candidate *c = &g_array_index(near, Candidate, i);
     Plan plan = search_plan(s, c);

@@ -68,6 +68,9 @@ double bound_time(const Model *model, const Layout *layout, const Cluster *clust
  * its passes shared evenly by the pipeline's ranks; with `compute`, what computes of them alone. */
 double bound_passes(const Model *model, const Layout *layout, const PriceSums *sums, gboolean compute);
 
+/* From the passes alone, whatever becomes of states: no more than that of any plan with them. */
+double bound_time_of_passes(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
+
 /*
  * The same as bound_time(), closer where stages stand in a loop and backwards are whole: one sweep over every rank's order of passes,
  * each of which starts once its rank is free and what the neighbouring stage sends has arrived. 0 where the order or

@@ -108,7 +108,8 @@ static double before_stage(const Bound *b, const double *sum, int stage)
   return stage == 0 ? 0 : sum[MIN(bound_first_layer(b, stage), b->model->n_layers - spread)] - sum[spread];
 }
 
-/* The slowest rank's passes with what comes before the first and behind the last. */
+/* The slowest rank's passes with what comes before the first and behind the last; `ends` NULL: but for what becomes of
+ * states. */
 static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
 {
   const Schedule *schedule = b->layout->pipeline.schedule;
@@ -123,7 +124,7 @@ static double pipeline_s(Bound *b, BoundEnds *ends, double *lane, double *last)
     double drain = MAX(0, before_stage(b, back, stage) - again) + sends_s, work = m * micro_s(b, rank);
     double passing = schedule->split ? m * sum_of_rank(b, b->sums->least_input_s, rank) : work;
     b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
-    const RankEnd *end = find_rank_end(b, rank, ends);
+    const RankEnd none = { 0 }, *end = ends ? find_rank_end(b, rank, ends) : &none;
     longest = MAX(longest, fill + MAX(passing + drain, work + MAX(end->tail, end->slowed)));
     *lane = MAX(*lane, end->lane);
     *last = MAX(*last, end->last);
@@ -157,4 +158,12 @@ double bound_passes(const Model *model, const Layout *l, const PriceSums *sums, 
     seconds = MIN(seconds, least ? computing : forward + backward);
   }
   return seconds * l->pipeline.shape.micro / l->pipeline.shape.ranks * (1 - 1e-9);
+}
+
+double bound_time_of_passes(const Model *model, const Layout *l, const Cluster *cluster, const PriceSums *sums)
+{
+  Bound b = bound_of(model, l, cluster, sums);
+  double lane = 0, last = 0;
+
+  return pipeline_s(&b, NULL, &lane, &last) * (1 - 1e-9) + l->passes.framework->step_s;
 }

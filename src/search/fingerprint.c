@@ -1,6 +1,6 @@
 #include "search/fingerprint.h"
 
-#include "search/candidates.h"
+#include "search/space.h"
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void add_question(GChecksum *sum, const SearchOptions *o)
   add_text(sum, text->str);
 }
 
-char *search_fingerprint(const Model *model, const Cluster *cluster, const SearchOptions *o, const GArray *candidates)
+char *search_fingerprint(const Model *model, const Cluster *cluster, const SearchOptions *o, const GArray *parts)
 {
   g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
 
@@ -60,9 +60,9 @@ char *search_fingerprint(const Model *model, const Cluster *cluster, const Searc
   add_text(sum, o->base->framework->digest);
   add_cluster(sum, cluster);
   add_question(sum, o);
-  for (guint i = 0; i < candidates->len; i++) {
-    const Candidate *c = &g_array_index(candidates, Candidate, i);
-    const double bounds[] = { (double)c->index, c->bound_s, c->memory_bytes };
+  for (guint i = 0; i < parts->len; i++) {
+    const SpacePart *part = &g_array_index(parts, SpacePart, i);
+    const double bounds[] = { (double)part->index, part->bound_s, part->memory_bytes };
     add_bytes(sum, bounds, sizeof bounds);
   }
   return g_strdup(g_checksum_get_string(sum));

@@ -12,6 +12,12 @@ typedef struct {
   int stages;
 } SplitKey;
 
+/* What a layer without experts takes does not depend on theirs: the layout is one without any. */
+typedef struct {
+  PassLayout passes;
+  gsize at; /* [node type][spec] */
+} LayerKey;
+
 typedef struct {
   PriceTable *prices;
   PriceSums *sums; /* owns the prices; NULL until they are asked for */
@@ -21,12 +27,15 @@ struct PriceCache {
   const Model *model;
   const Cluster *cluster;
   GHashTable *priced; /* PassLayout to Priced; looked up, never iterated */
+  GHashTable *least;  /* PassLayout to LeastWork */
+  GHashTable *layers; /* LayerKey to LeastLayer */
   gsize held_bytes;   /* by these */
   OpTimes *times;
   struct {
     PassLayout passes; /* without recomputation */
     PriceWork *work;   /* NULL: none yet */
-  } last[2];          /* that was priced, by tensor overlap: the next plan often differs in recomputation only */
+  } last[2 * DISPATCH_COUNT]; /* that was priced, by dispatcher and tensor overlap: the next plan often differs in
+                                 recomputation only */
   GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
   GHashTable *freely; /* the same of a mixed cluster, to splits that need not fit */
 };
@@ -37,7 +46,7 @@ static guint passes_hash(gconstpointer p)
   const PassLayout *k = p;
   guint hash = ((k->tp * 8191u + k->cp * 4 + k->context) * 127u + k->micro_batch) * 31u + k->sequence_parallel;
 
-  hash = ((hash * 1009u + k->ep) * 61u + k->etp) * 31u + 2 * k->copies_shards[0] + k->copies_shards[1];
+  hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u + 2 * k->copies_shards[0] + k->copies_shards[1];
   hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
   return ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
 }
@@ -45,6 +54,17 @@ static guint passes_hash(gconstpointer p)
 static gboolean passes_equal(gconstpointer a, gconstpointer b)
 {
   return memcmp(a, b, sizeof(PassLayout)) == 0;
+}
+
+static guint layer_hash(gconstpointer p)
+{
+  const LayerKey *k = p;
+  return passes_hash(&k->passes) * 31u + (guint)k->at;
+}
+
+static gboolean layer_equal(gconstpointer a, gconstpointer b)
+{
+  return memcmp(a, b, sizeof(LayerKey)) == 0;
 }
 
 static guint split_hash(gconstpointer p)
@@ -79,6 +99,8 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->cluster = cluster;
   cache->times = op_times_new();
   cache->priced = g_hash_table_new_full(passes_hash, passes_equal, g_free, priced_free);
+  cache->least = g_hash_table_new_full(passes_hash, passes_equal, g_free, g_free);
+  cache->layers = g_hash_table_new_full(layer_hash, layer_equal, g_free, g_free);
   cache->splits = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   cache->freely = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   return cache;
@@ -89,6 +111,8 @@ void price_cache_free(PriceCache *cache)
   if (!cache)
     return;
   g_hash_table_unref(cache->priced);
+  g_hash_table_unref(cache->least);
+  g_hash_table_unref(cache->layers);
   g_hash_table_unref(cache->splits);
   g_hash_table_unref(cache->freely);
   for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
@@ -102,6 +126,8 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes)
   if (cache->held_bytes <= most_bytes)
     return;
   g_hash_table_remove_all(cache->priced);
+  g_hash_table_remove_all(cache->least);
+  g_hash_table_remove_all(cache->layers);
   cache->held_bytes = 0;
 }
 
@@ -111,10 +137,9 @@ static PriceTable *new_prices(PriceCache *cache, const PassLayout *passes)
   PassLayout same = *passes;
 
   pass_layout_keep(&same);
-  for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
-    if (cache->last[i].work && passes_equal(&cache->last[i].passes, &same))
-      return price_work_table(cache->last[i].work, passes);
-  gsize at = passes->overlap_tensor != 0;
+  gsize at = 2 * passes->dispatch + (passes->overlap_tensor != 0);
+  if (cache->last[at].work && passes_equal(&cache->last[at].passes, &same))
+    return price_work_table(cache->last[at].work, passes);
   price_work_free(cache->last[at].work);
   cache->last[at].passes = same;
   cache->last[at].work = price_work_new(cache->model, &same, cache->cluster, cache->times);
@@ -146,6 +171,69 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
   pass_layout_init(&passes, plan);
   g_autoptr(PriceWork) work = price_work_new(cache->model, &passes, cache->cluster, cache->times);
   return price_work_table(work, &passes);
+}
+
+static void leave_experts_out(PassLayout *l)
+{
+  l->ep = 1;
+  l->etp = l->tp;
+  l->experts_apart = l->overlap_experts = l->overlap_exchange = l->copies_shards[1] = FALSE;
+  l->dispatch = 0;
+  l->expert_tokens = l->expert_copies = 1;
+  l->expert_rows_known = FALSE;
+}
+
+static LeastLayer new_layer(PriceCache *cache, const PassLayout *passes, const LayerSpec *spec, const Cluster *site)
+{
+  LayerWork work;
+  LayerPrice price;
+
+  layer_work_init(&work, cache->model, spec, passes, site);
+  LayerTimes times = layer_times(&work, passes, site, cache->times);
+  layer_price_at(&price, NULL, &work, &times, passes, site);
+  layer_work_clear(&work);
+  g_free(times.forward_s);
+  g_free(times.backward_s);
+  return least_layer(&price);
+}
+
+static LeastLayer find_layer(PriceCache *cache, const PassLayout *passes, int at)
+{
+  const LayerSpec *spec = &cache->model->specs[at % cache->model->n_specs];
+  const Cluster *site = cache->cluster->n_types ? cache->cluster->types[at / cache->model->n_specs] : cache->cluster;
+  LayerKey key;
+
+  if (spec->ffn.experts > 0)
+    return new_layer(cache, passes, spec, site);
+  memset(&key, 0, sizeof key);
+  memcpy(&key.passes, passes, sizeof *passes);
+  leave_experts_out(&key.passes);
+  key.at = at;
+  LeastLayer *known = g_hash_table_lookup(cache->layers, &key);
+  if (!known) {
+    known = g_new(LeastLayer, 1);
+    *known = new_layer(cache, passes, spec, site);
+    cache->held_bytes += sizeof key + sizeof *known;
+    g_hash_table_insert(cache->layers, g_memdup2(&key, sizeof key), known);
+  }
+  return *known;
+}
+
+LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes)
+{
+  LeastWork *least = g_hash_table_lookup(cache->least, passes);
+
+  if (!least) {
+    int n = cache->model->n_specs, all = n * MAX(cache->cluster->n_types, 1);
+    g_autofree LeastLayer *layers = g_new(LeastLayer, all);
+    for (int i = 0; i < all; i++)
+      layers[i] = find_layer(cache, passes, i);
+    least = g_new(LeastWork, 1);
+    *least = least_work(cache->model, &(LeastLayers) { layers, n, FALSE }, cache->cluster);
+    cache->held_bytes += sizeof *passes + sizeof *least;
+    g_hash_table_insert(cache->least, g_memdup2(passes, sizeof *passes), least);
+  }
+  return *least;
 }
 
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes)

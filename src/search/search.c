@@ -8,7 +8,10 @@
 
 static void reject_rule(gpointer data, const Plan *plan, int rule, gint64 plans)
 {
-  search_reject(data, plan, rule, NAN, plans);
+  Search *s = data;
+
+  if (!s->late)
+    search_reject(s, plan, rule, NAN, plans, PLAN_PASSES);
 }
 
 /* Of all the plan's variants; `without`: as of SpaceLeaf. */
@@ -25,20 +28,6 @@ static double bound_of(const Search *s, const Plan *plan, const Layout *layout, 
   return MIN(bound, bound_time(s->model, &other, s->cluster, without, ends));
 }
 
-/* What no plan goes below however its passes are cut, ordered and communicate, kept for what the space leaves out. */
-static void lower_floors(Search *s, const SpaceLeaf *leaf, gboolean fits)
-{
-  const PriceSums *const sums[] = { leaf->sums, leaf->without };
-  SearchResult *r = s->result;
-
-  for (int i = 0; i < 2 && sums[i]; i++) {
-    double compute = bound_passes(s->model, leaf->layout, sums[i], TRUE);
-    r->floors.passes_s = MIN(r->floors.passes_s, bound_passes(s->model, leaf->layout, sums[i], FALSE));
-    r->floors.compute_s = MIN(r->floors.compute_s, compute);
-    r->floors.fitting_s = MIN(r->floors.fitting_s, fits ? compute : INFINITY);
-  }
-}
-
 /* Bounds of a legal plan; one that cannot fit is put aside, of several the smallest. */
 static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
 {
@@ -48,24 +37,55 @@ static gboolean bound_leaf(gpointer data, const SpaceLeaf *leaf)
   if (s->by_memory)
     c.pass.after = 0;
   c.memory_bytes = bound_memory(leaf->layout, leaf->ranks);
-  lower_floors(s, leaf, c.memory_bytes <= s->cluster->device.memory_bytes);
-  if (c.memory_bytes > s->cluster->device.memory_bytes) {
-    search_put_over(s, c, leaf->plan, c.memory_bytes);
+  if (s->late || c.memory_bytes > s->cluster->device.memory_bytes) {
+    search_put_over(s, c, s->late ? NULL : leaf->plan, c.memory_bytes);
     return TRUE;
   }
   c.bound_s = bound_of(s, leaf->plan, leaf->layout, leaf->sums, leaf->without, leaf->ends);
   c.value = search_value(s, s->objective, leaf->layout, c.bound_s, c.memory_bytes);
+  QueueItem item = { .value = c.value, .index = c.index, .at = s->candidates->len, .kind = QUEUE_CANDIDATE };
   g_array_append_val(s->candidates, c);
+  queue_push(s->queue, &item);
   return FALSE;
+}
+
+/* A part by its bounds; one that cannot fit is put aside. */
+static void queue_part(Search *s, guint at)
+{
+  const SpacePart *part = &g_array_index(s->parts, SpacePart, at);
+  QueueItem item = { .index = part->index, .at = at, .kind = QUEUE_PART };
+
+  if (s->late || part->memory_bytes > s->cluster->device.memory_bytes) {
+    search_put_part_over(s, at);
+    return;
+  }
+  item.value = search_value(s, s->objective, &s->layout, part->bound_s, part->memory_bytes);
+  queue_push(s->queue, &item);
+}
+
+/* What no plan goes below however it communicates is kept for what the space leaves out. */
+static void meet_part(gpointer data, const SpacePart *part)
+{
+  Search *s = data;
+  SearchResult *r = s->result;
+
+  if (part->pass < 0) {
+    double passes_s = part->bound_s - s->options->base->framework->step_s;
+    r->floors.passes_s = MIN(r->floors.passes_s, passes_s);
+    r->floors.compute_s = MIN(r->floors.compute_s, part->compute_s);
+    if (part->memory_bytes <= s->cluster->device.memory_bytes)
+      r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
+  }
+  g_array_append_val(s->parts, *part);
+  queue_part(s, s->parts->len - 1);
 }
 
 static void put_later(Search *s, const Candidate *c)
 {
-  guint at = s->later->len;
+  QueueItem item = { .value = c->value, .index = c->index, .at = s->later->len, .kind = QUEUE_LATER };
 
-  while (at > 0 && candidate_by_bound(&g_array_index(s->later, Candidate, at - 1), c) < 0)
-    at--;
-  g_array_insert_val(s->later, at, *c);
+  g_array_append_val(s->later, *c);
+  queue_push(s->queue, &item);
 }
 
 /* Whether a plan with these bounds may be listed: of a family that already is, as the best alone. */
@@ -194,37 +214,38 @@ static void bound_next(Search *s, Candidate c)
   }
 }
 
-/* The candidate of least value that was not looked at; NULL = none is left. */
-static const Candidate *first_open(const Search *s, guint next)
+/* Looks into what comes first of the queue. */
+static void look_into(Search *s, const QueueItem *item)
 {
-  const Candidate *listed = next < s->candidates->len ? &g_array_index(s->candidates, Candidate, next) : NULL;
-  const Candidate *later = s->later->len ? &g_array_index(s->later, Candidate, s->later->len - 1) : NULL;
-
-  return later && (!listed || candidate_by_bound(later, listed) < 0) ? later : listed;
+  if (item->kind != QUEUE_PART) {
+    bound_next(s, g_array_index(item->kind == QUEUE_LATER ? s->later : s->candidates, Candidate, item->at));
+    return;
+  }
+  const SpacePart part = g_array_index(s->parts, SpacePart, item->at);
+  if (search_promises(s, item->value, search_second(s, &s->layout, part.bound_s, part.memory_bytes)))
+    space_walk_enter(s->walk, &part);
+  else
+    search_skip_part(s, &part, item->value, FALSE);
 }
 
-static Candidate take_open(Search *s, guint *next, const Candidate *open)
+/* Whether the queue may hold something that promises more than a value; what comes first with one objective tells. */
+static gboolean queue_promises(const Search *s, double value)
 {
-  Candidate c = *open;
-
-  if (*next < s->candidates->len && open == &g_array_index(s->candidates, Candidate, *next))
-    ++*next;
-  else
-    g_array_set_size(s->later, s->later->len - 1);
-  return c;
+  const QueueItem *first = queue_first(s->queue);
+  return first && first->value <= value && (s->options->second || search_promises(s, first->value, 0));
 }
 
 /* Picks those next whose bounds by order promise something; returns how many. */
-static int pick_round(Search *s, guint *next, Candidate *picks, Simulation *simulations)
+static int pick_round(Search *s, Candidate *picks, Simulation *simulations)
 {
   int n = 0;
 
   price_cache_trim(s->prices, PRICES_HELD_BYTES);
   while (n < ROUND) {
     const Near *first = s->near->len ? &g_array_index(s->near, Near, s->near->len - 1) : NULL;
-    const Candidate *open = first_open(s, *next);
-    if (open && (!first || open->value <= first->value)) {
-      bound_next(s, take_open(s, next, open));
+    if (queue_promises(s, first ? first->value : INFINITY)) {
+      QueueItem item = queue_pop(s->queue);
+      look_into(s, &item);
       continue;
     }
     if (!first)
@@ -248,8 +269,7 @@ static void settle_round(Search *s, const Candidate *picks, const Simulation *si
 {
   for (int i = 0; i < n; i++) {
     if (!search_settle(s, &picks[i], &simulations[i])) {
-      g_array_append_val(s->over, picks[i]);
-      g_array_index(s->over, Candidate, s->over->len - 1).memory_bytes = search_need(s, &simulations[i].metrics);
+      search_put_over(s, picks[i], NULL, search_need(s, &simulations[i].metrics));
     }
     Variants *family = keep_variants(s, &picks[i], &simulations[i].plan);
     if (family)
@@ -316,11 +336,11 @@ static int pick_variants(Search *s, gboolean stopped, guint *which, guint *offs,
 /* ---- the search ---- */
 
 /* Share by which a plan not yet settled could be better than the best found. */
-static double gap_at(const Search *s, guint next)
+static double gap_at(const Search *s)
 {
   const GArray *best = s->result->best;
-  const Candidate *open = first_open(s, next);
-  double least = open ? open->value : INFINITY;
+  const QueueItem *first = queue_first(s->queue);
+  double least = first ? first->value : INFINITY;
 
   for (guint i = 0; i < s->near->len; i++)
     least = MIN(least, g_array_index(s->near, Near, i).candidate.value);
@@ -333,12 +353,12 @@ static double gap_at(const Search *s, guint next)
   return best->len == 0 ? 1 : MAX(0, 1 - least / g_array_index(best, Found, 0).value);
 }
 
-static gboolean stops(const Search *s, guint next)
+static gboolean stops(const Search *s)
 {
   const SearchResult *r = s->result;
-  gint64 settled = (gint64)next - s->near->len - s->later->len;
-  SearchProgress at = { .candidates = s->candidates->len, .settled = MAX(0, settled), .simulated = r->simulated,
-                        .best = r->best->len ? &g_array_index(r->best, Found, 0) : NULL, .gap = gap_at(s, next) };
+  guint met = s->parts->len + s->candidates->len;
+  SearchProgress at = { .candidates = met, .settled = met - s->queue->len - s->near->len, .simulated = r->simulated,
+                        .best = r->best->len ? &g_array_index(r->best, Found, 0) : NULL, .gap = gap_at(s) };
 
   return s->options->watch && s->options->watch(s->options->data, &at);
 }
@@ -347,7 +367,7 @@ static gboolean stops(const Search *s, guint next)
 static gboolean ends_walk(gpointer data)
 {
   Search *s = data;
-  SearchProgress at = { .walking = TRUE, .candidates = s->candidates->len, .gap = 1 };
+  SearchProgress at = { .walking = TRUE, .candidates = s->parts->len, .gap = 1 };
 
   s->result->cut = s->options->watch && s->options->watch(s->options->data, &at);
   return s->result->cut;
@@ -359,9 +379,9 @@ static void run_variants(Search *s, gboolean stopped)
   guint which[ROUND], offs[ROUND];
 
   for (int n = 1; n > 0;) {
-    if (!stopped && stops(s, s->candidates->len)) {
+    if (!stopped && stops(s)) {
       stopped = TRUE;
-      s->result->gap = gap_at(s, s->candidates->len);
+      s->result->gap = gap_at(s);
     }
     n = pick_variants(s, stopped, which, offs, simulations);
     rounds_run(s->rounds, simulations, n);
@@ -373,27 +393,45 @@ static void run_variants(Search *s, gboolean stopped)
   }
 }
 
+/* Settles what nobody needs to look into, but for plans that may tie with the best (ties.h). */
+static void settle_rest(Search *s, gboolean stopped)
+{
+  const GArray *best = s->result->best;
+  gboolean ties = !stopped && best->len > 0 && !s->options->second && s->objective == &objectives[0];
+  double limit = ties ? g_array_index(best, Found, 0).value * (1 + s->options->tie) : 0;
+
+  for (guint i = 0; i < s->near->len; i++) {
+    const Candidate *c = &g_array_index(s->near, Near, i).candidate;
+    search_skip_candidate(s, c, c->value, stopped);
+  }
+  while (s->queue->len > 0) {
+    QueueItem item = queue_pop(s->queue);
+    gboolean is_part = item.kind == QUEUE_PART;
+    const SpacePart part = is_part ? g_array_index(s->parts, SpacePart, item.at) : (SpacePart) { 0 };
+    const GArray *list = item.kind == QUEUE_LATER ? s->later : s->candidates;
+    if (!is_part)
+      search_skip_candidate(s, &g_array_index(list, Candidate, item.at), item.value, stopped);
+    else if (s->options->tie > 0 && item.value <= limit)
+      space_walk_enter(s->walk, &part);
+    else
+      search_skip_part(s, &part, item.value, stopped);
+  }
+}
+
 static void run_rounds(Search *s)
 {
   Candidate picks[ROUND];
   Simulation simulations[ROUND];
-  guint next = 0;
-  int n;
+  gboolean stopped = FALSE;
+  int n = 1;
 
-  while (!stops(s, next) && (n = pick_round(s, &next, picks, simulations)) > 0) {
+  while (n > 0 && !(stopped = stops(s)) && (n = pick_round(s, picks, simulations)) > 0) {
     rounds_run(s->rounds, simulations, n);
     settle_round(s, picks, simulations, n);
   }
-  gboolean stopped = first_open(s, next) || s->near->len > 0;
-  s->result->gap = stopped ? gap_at(s, next) : 0;
-  for (const Candidate *open; (open = first_open(s, next));) {
-    Candidate c = take_open(s, &next, open);
-    search_skip_candidate(s, &c, c.value, TRUE);
-  }
-  for (guint i = 0; i < s->near->len; i++) {
-    const Candidate *c = &g_array_index(s->near, Near, i).candidate;
-    search_skip_candidate(s, c, c->value, TRUE);
-  }
+  stopped = stopped && (s->near->len > 0 || queue_promises(s, INFINITY));
+  s->result->gap = stopped ? gap_at(s) : 0;
+  settle_rest(s, stopped);
   run_variants(s, stopped);
   if (s->result->cut)
     s->result->gap = 1;
@@ -413,22 +451,15 @@ static void complete_best(Search *s)
   }
 }
 
-static int by_place(gconstpointer a, gconstpointer b)
-{
-  const JournalPlan *x = a, *y = b;
-  return x->first < y->first ? -1 : x->first > y->first;
-}
-
 static GArray *journal_plans(const Search *s)
 {
   GArray *plans = g_array_new(FALSE, FALSE, sizeof(JournalPlan));
 
-  for (guint i = 0; i < s->candidates->len; i++) {
-    const Candidate *c = &g_array_index(s->candidates, Candidate, i);
-    JournalPlan plan = { c->index, candidate_plans(c), c->bound_s };
+  for (guint i = 0; i < s->parts->len; i++) {
+    const SpacePart *part = &g_array_index(s->parts, SpacePart, i);
+    JournalPlan plan = { part->index, part->plans, part->bound_s };
     g_array_append_val(plans, plan);
   }
-  g_array_sort(plans, by_place);
   return plans;
 }
 
@@ -436,7 +467,7 @@ static gboolean open_journal(Search *s, GError **error)
 {
   if (!s->options->state || s->result->cut)
     return TRUE;
-  g_autofree char *fingerprint = search_fingerprint(s->model, s->cluster, s->options, s->candidates);
+  g_autofree char *fingerprint = search_fingerprint(s->model, s->cluster, s->options, s->parts);
   g_autoptr(GArray) plans = journal_plans(s);
   s->journal = journal_open(s->options->state, fingerprint, plans, error);
   return s->journal != NULL;
@@ -446,6 +477,7 @@ static void search_init(Search *s)
 {
   s->objective = s->options->objective ? s->options->objective : &objectives[0];
   s->by_memory = s->options->second || s->objective->by_memory;
+  s->visitor.each = s->by_memory;
   s->result = g_new0(SearchResult, 1);
   s->result->least_bound = INFINITY;
   s->result->floors.passes_s = s->result->floors.compute_s = s->result->floors.fitting_s = INFINITY;
@@ -454,11 +486,16 @@ static void search_init(Search *s)
   s->later = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->near = g_array_new(FALSE, FALSE, sizeof(Near));
   s->over = g_array_new(FALSE, FALSE, sizeof(Candidate));
+  s->over_queue = g_array_new(FALSE, FALSE, sizeof(QueueItem));
+  s->parts = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+  s->queue = g_array_new(FALSE, FALSE, sizeof(QueueItem));
   s->prices = price_cache_new(s->model, s->cluster);
   Plan base = space_base(s->options);
   const ModuleSets sets = space_module_sets(s->model, &base);
   candidates_init(&s->store, s->prices, &sets);
   s->families = g_array_new(FALSE, FALSE, sizeof(Variants));
+  s->walk = space_walk_new(s->model, s->cluster, s->options, s->prices, &s->visitor);
+  s->layout = layout_of(s->options->base);
 }
 
 static void search_clear(Search *s)
@@ -469,6 +506,10 @@ static void search_clear(Search *s)
   g_array_unref(s->later);
   g_array_unref(s->near);
   g_array_unref(s->over);
+  g_array_unref(s->over_queue);
+  g_array_unref(s->parts);
+  g_array_unref(s->queue);
+  space_walk_free(s->walk);
   g_array_unref(s->families);
 }
 
@@ -476,14 +517,14 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
 {
   Search s = { .model = model, .cluster = cluster, .options = options };
 
+  s.visitor = (SpaceVisitor) { bound_leaf, FALSE, reject_rule, &s, ends_walk, meet_part };
   search_init(&s);
-  const SpaceVisitor visitor = { bound_leaf, s.by_memory, reject_rule, &s, ends_walk };
-  s.result->space = space_walk(model, cluster, options, s.prices, &visitor);
-  g_array_sort(s.candidates, candidate_by_bound);
+  s.result->space = space_walk_all(s.walk);
   gboolean opened = open_journal(&s, error);
   if (opened) {
     s.rounds = rounds_new(model, cluster, s.prices, s.journal, options->threads);
     run_rounds(&s);
+    g_array_sort(s.candidates, candidate_by_bound);
     complete_best(&s);
     if (options->refine && !options->second && options->fixed.value[KEY_RECOMPUTE] < 0)
       search_refine(&s);

@@ -87,8 +87,9 @@ gboolean fixed_parse(const char *option, const char *text, Fixed *fixed, GError 
 /* Appends every key with its number, -1 where it is free: what tells one question from another. */
 void fixed_write(const Fixed *fixed, GString *text);
 
-/* Why a plan was turned down: a rule of plan_check, or memory. */
-enum { REJECT_MEMORY = RULE_COUNT, REJECT_COUNT };
+/* Why a plan was turned down: a rule of plan_check, memory, or that the same plan with another
+ * dispatcher, or set of modules, is no worse. */
+enum { REJECT_MEMORY = RULE_COUNT, REJECT_BEATEN, REJECT_COUNT };
 const char *reject_name(int reason);
 
 typedef struct {
@@ -155,10 +156,10 @@ typedef struct {
   const char *state; /* path of the journal; NULL = none */
   /* Called between rounds and often while the space is walked; TRUE stops the search. NULL = never. */
   gboolean (*watch)(gpointer data, const SearchProgress *progress);
-  /* Called for each plan once it is settled, in the same order each time; `value` is
-   * its bound or value. Of a group that is settled at once, for one of its `plans`
-   * members, which share what the rule reads. NULL = nobody asks. */
-  void (*audit)(gpointer data, const Plan *plan, int how, double value, gint64 plans);
+  /* Called for each plan once it is settled, in the same order each time; `value` is its bound or value. Of a group
+   * that is settled at once, for one of its `plans` members: they have what PlanParts before `open` read in common (but
+   * dispatcher and order of node types where that is PLAN_SCHEDULE), or differ in overlaps only. NULL = nobody asks. */
+  void (*audit)(gpointer data, const Plan *plan, int how, double value, gint64 plans, int open);
   gpointer data; /* of both */
 } SearchOptions;
 

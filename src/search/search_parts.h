@@ -5,6 +5,7 @@
 #ifndef TDP_SEARCH_PARTS_H
 #define TDP_SEARCH_PARTS_H
 
+#include "search/queue.h"
 #include "search/search.h"
 #include "search/variants.h"
 
@@ -21,10 +22,17 @@ typedef struct {
   const Objective *objective;
   gboolean by_memory; /* more memory may make a plan worse: each set of modules has bounds of its own */
   SearchResult *result;
+  SpaceVisitor visitor;
+  SpaceWalk *walk;
+  Layout layout;      /* of some plan, for what all plans have in common */
+  GArray *parts;      /* SpacePart, as they were met */
+  GArray *queue;      /* QueueItem: parts and candidates that nobody has looked into */
   GArray *candidates; /* Candidate */
   GArray *later;      /* Candidate: with the next set of modules, of those that were looked at; best last */
   GArray *near;       /* Near: those of the first candidates that promise something, best last */
   GArray *over;       /* Candidate: legal, but too large */
+  GArray *over_queue; /* QueueItem: parts and candidates that are too large, by memory */
+  gboolean late;      /* what is met has been counted as too large */
   Candidates store;   /* what their plans are */
   PriceCache *prices;
   GArray *families;   /* Variants: of each candidate whose first variant is settled, while others are not */
@@ -39,15 +47,21 @@ double search_value(const Search *s, const Objective *objective, const Layout *l
 double search_second(const Search *s, const Layout *layout, double bound_s, double memory_bytes);
 double search_need(const Search *s, const Metrics *m); /* memory, in room (bound.h) */
 
-/* `plans` that a rule turned down, and one that is too large, with what is known of its need. */
-void search_reject(Search *s, const Plan *plan, int reason, double value, gint64 plans);
+/* Of SearchOptions.audit: members differ in overlaps only. */
+#define OPEN_OVERLAPS (PLAN_STATES + 1)
+
+/* `plans` that a rule turned down; one that is too large, with what is known of its need, `plan` NULL: counted already;
+ * and a part of the space. */
+void search_reject(Search *s, const Plan *plan, int reason, double value, gint64 plans, int open);
 void search_put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes);
+void search_put_part_over(Search *s, guint at);
 
 /* Gives a candidate the bounds of its own set of modules; FALSE if it is too large. */
 gboolean search_bound(const Search *s, Candidate *candidate);
 
 /* Plans passed over for a bound; `stopped`: because nobody looked. */
 void search_skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans);
+void search_skip_part(Search *s, const SpacePart *part, double value, gboolean stopped);
 void search_skip_candidate(Search *s, const Candidate *c, double value, gboolean stopped);
 
 /* Whether plans with these bounds may still be among the best, and a variant better than all (on a front, than those it

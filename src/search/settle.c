@@ -4,7 +4,9 @@
 
 const char *reject_name(int reason)
 {
-  return reason == REJECT_MEMORY ? "does not fit in memory" : plan_rule_names[reason];
+  return reason == REJECT_MEMORY     ? "does not fit in memory"
+         : reason == REJECT_BEATEN ? "another choice is no worse"
+                                     : plan_rule_names[reason];
 }
 
 const char *settled_name(int how)
@@ -18,19 +20,19 @@ Plan search_plan(const Search *s, const Candidate *c)
   return candidate_plan(&s->store, c);
 }
 
-static void settled(const Search *s, const Plan *plan, int how, double value, gint64 plans)
+static void settled(const Search *s, const Plan *plan, int how, double value, gint64 plans, int open)
 {
   if (s->options->audit)
-    s->options->audit(s->options->data, plan, how, value, plans);
+    s->options->audit(s->options->data, plan, how, value, plans, open);
 }
 
-void search_reject(Search *s, const Plan *plan, int reason, double value, gint64 plans)
+void search_reject(Search *s, const Plan *plan, int reason, double value, gint64 plans, int open)
 {
   if (s->result->rejected[reason] == 0)
     s->result->sample[reason] = *plan;
   s->result->rejected[reason] += plans;
   s->result->grouped += plans > 1 ? plans : 0;
-  settled(s, plan, reason, value, plans);
+  settled(s, plan, reason, value, plans, open);
 }
 
 /* The candidate with the next set of modules behind it, if it stands for that; and its plan where it is shown. */
@@ -47,15 +49,37 @@ static gboolean next_set(const Search *s, Candidate *c, Plan *plan)
 /* Of all the sets behind one, the last keeps least. */
 void search_put_over(Search *s, Candidate candidate, const Plan *plan, double memory_bytes)
 {
+  QueueItem item = { .value = memory_bytes, .index = candidate.index, .at = s->over->len, .kind = QUEUE_CANDIDATE };
   gint64 variants = variant_count(candidate.switches);
-  Plan next;
+  Plan next = { 0 };
 
-  search_reject(s, plan, REJECT_MEMORY, memory_bytes, variants);
+  if (plan)
+    search_reject(s, plan, REJECT_MEMORY, memory_bytes, variants, OPEN_OVERLAPS);
   while (candidate.behind && next_set(s, &candidate, &next))
-    search_reject(s, &next, REJECT_MEMORY, memory_bytes, variants);
+    if (plan)
+      search_reject(s, &next, REJECT_MEMORY, memory_bytes, variants, OPEN_OVERLAPS);
   candidate.memory_bytes = memory_bytes;
   candidate.pass.after = candidate.behind = 0;
   g_array_append_val(s->over, candidate);
+  queue_push(s->over_queue, &item);
+}
+
+/* In what the plans of a part may differ. */
+static int open_of(const SpacePart *part)
+{
+  return part->pass < 0 ? PLAN_SCHEDULE : PLAN_STATES;
+}
+
+void search_put_part_over(Search *s, guint at)
+{
+  const SpacePart *part = &g_array_index(s->parts, SpacePart, at);
+  QueueItem item = { .value = part->memory_bytes, .index = part->index, .at = at, .kind = QUEUE_PART };
+  gboolean shown = s->options->audit || s->result->rejected[REJECT_MEMORY] == 0;
+  Plan plan = shown ? space_part_plan(s->walk, part) : (Plan) { 0 };
+
+  if (!s->late)
+    search_reject(s, &plan, REJECT_MEMORY, part->memory_bytes, part->plans, open_of(part));
+  queue_push(s->over_queue, &item);
 }
 
 double search_value(const Search *s, const Objective *objective, const Layout *layout, double step_s,
@@ -166,14 +190,19 @@ gboolean search_variant_promises(const Search *s, double value, double second)
   return best->len == 0 || value < g_array_index(best, Found, 0).value;
 }
 
-void search_skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans)
+static void skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans, int open)
 {
   SearchResult *r = s->result;
 
   *(stopped ? &r->open : &r->bounded) += plans;
   r->grouped += plans > 1 ? plans : 0;
   r->least_bound = MIN(r->least_bound, value);
-  settled(s, plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value, plans);
+  settled(s, plan, stopped ? SETTLED_OPEN : SETTLED_BOUNDED, value, plans, open);
+}
+
+void search_skip(Search *s, const Plan *plan, double value, gboolean stopped, gint64 plans)
+{
+  skip(s, plan, value, stopped, plans, OPEN_OVERLAPS);
 }
 
 void search_skip_candidate(Search *s, const Candidate *candidate, double value, gboolean stopped)
@@ -187,6 +216,12 @@ void search_skip_candidate(Search *s, const Candidate *candidate, double value, 
   while (next_set(s, &c, &plan));
 }
 
+void search_skip_part(Search *s, const SpacePart *part, double value, gboolean stopped)
+{
+  Plan plan = s->options->audit ? space_part_plan(s->walk, part) : (Plan) { 0 };
+  skip(s, &plan, value, stopped, part->plans, open_of(part));
+}
+
 double search_second(const Search *s, const Layout *layout, double bound_s, double memory_bytes)
 {
   return search_value(s, s->options->second, layout, bound_s, memory_bytes);
@@ -198,12 +233,12 @@ gboolean search_settle(Search *s, const Candidate *base, const Simulation *simul
   const Metrics *m = &simulated->metrics;
 
   if (m->peak_memory_bytes > m->capacity_bytes) {
-    search_reject(s, &simulated->plan, REJECT_MEMORY, search_need(s, m), 1);
+    search_reject(s, &simulated->plan, REJECT_MEMORY, search_need(s, m), 1, OPEN_OVERLAPS);
     return FALSE;
   }
   Found f = found_of(s, base, simulated);
   s->result->simulated++;
-  settled(s, &f.plan, SETTLED_SIMULATED, f.value, 1);
+  settled(s, &f.plan, SETTLED_SIMULATED, f.value, 1, OPEN_OVERLAPS);
   search_keep(s, &f);
   return TRUE;
 }

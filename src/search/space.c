@@ -1,34 +1,8 @@
-#include "search/space.h"
+#include "search/space_walk.h"
 
 #include "search/excluded.h"
 
 #include <string.h>
-
-/* Prices of the last plan under a choice of passes: most plans that come behind it have the same. */
-typedef struct {
-  PassLayout passes; /* without ranks: none was asked for yet */
-  const PriceSums *sums, *without; /* as of SpaceLeaf */
-} PassSums;
-
-typedef struct {
-  const Model *model;
-  const Cluster *cluster;
-  const SearchOptions *options;
-  PriceCache *prices;
-  const SpaceVisitor *visitor;
-  gint64 space;
-  PassChoice offered[PASS_CHOICES], passes[PASS_CHOICES]; /* for a micro-batch: those of its dispatchers' walks */
-  StateChoice states[STATE_CHOICES];
-  BoundEnds ends[STATE_CHOICES];
-  PassSums sums[PASS_CHOICES];
-  guint switches[STATE_CHOICES];
-  int n_offered, n_passes, n_states;
-  gint64 variants; /* plans of all states of one choice of passes */
-  int experts;   /* of the model's layers, the fewest; 1 if it has none */
-  ModuleSets sets;
-  guint64 asked; /* exclusions that are fixed as they stand */
-  gboolean stopped;
-} Walk;
 
 /* Divisors in rising order. */
 static GArray *divisors(int n)
@@ -79,7 +53,7 @@ static GArray *chunk_counts(const Walk *w, const Schedule *schedule, int pp)
   return kept;
 }
 
-static int check_part(const Walk *w, const Plan *plan, PlanPart part)
+int space_check_part(const Walk *w, const Plan *plan, PlanPart part)
 {
   return excluded_check_part(plan, w->model, w->cluster, part, w->asked);
 }
@@ -122,7 +96,7 @@ typedef struct {
 
 static const PassSums *pass_sums(Walk *w, int pass, const SpaceLeaf *leaf)
 {
-  PassSums *last = &w->sums[pass];
+  PassSums *last = &w->pass_sums[pass];
   const PassLayout *passes = &leaf->layout->passes;
 
   if (memcmp(&last->passes, passes, sizeof *passes) != 0) {
@@ -163,14 +137,6 @@ static void hold_least(Walk *w, SpaceLeaf *leaf, Plan plan, const PassChoice *la
   leaf->ranks = &holding->ranks;
 }
 
-/* The states of plans of one schedule and chunk count, under one choice of passes. */
-typedef struct {
-  const Plan *group;
-  int pass;
-  const int *rules; /* of each state: which one turns it down */
-  gboolean uneven;  /* layers are split by what they take */
-} PassStates;
-
 /* A plan and, where it alone is too large, the same with the sets of modules behind its choice of passes. */
 static void walk_sets(Walk *w, Plan *plan, const PassStates *states, SpaceLeaf *leaf, Holding *holdings)
 {
@@ -197,6 +163,27 @@ static void walk_sets(Walk *w, Plan *plan, const PassStates *states, SpaceLeaf *
   }
 }
 
+/* Takes the states from..to-1 out; those that their own rules turn down were counted where their part was met. */
+static gboolean reject_states(Walk *w, const Plan *plan, int rule, const PassStates *states, int from,
+                              int to)
+{
+  gint64 counted = 0, sets = 1 + w->passes[states->pass].after;
+
+  for (int i = from; i < to && w->visitor->part; i++)
+    counted += states->rules[i] == RULE_NONE ? 0 : sets * count_variants(w, i, i + 1);
+  gint64 plans = sets * count_variants(w, from, to) - counted;
+  if (rule == RULE_NONE)
+    return FALSE;
+  w->space += counted;
+  return plans == 0 || reject(w, plan, rule, plans);
+}
+
+gboolean space_stops(Walk *w)
+{
+  w->stopped = w->stopped || (w->visitor->stops && w->visitor->stops(w->visitor->data));
+  return w->stopped;
+}
+
 /* Members under one choice of passes and the sets of modules behind it, those of the states from..to-1 that its rules
  * let through; they share a split. */
 static void walk_states(Walk *w, const PassStates *states, int from, int to, gboolean *first)
@@ -207,20 +194,18 @@ static void walk_states(Walk *w, const PassStates *states, int from, int to, gbo
   Plan plan = *states->group;
   const LayerSplit *split = NULL;
 
-  w->stopped = w->stopped || (w->visitor->stops && w->visitor->stops(w->visitor->data));
-  if (w->stopped)
+  if (!w->visitor->part && space_stops(w))
     return;
   space_choose(&plan, pass, &w->states[from]);
   if (states->uneven) {
-    gint64 plans = count_variants(w, from, to) * (1 + pass->after);
     split = price_cache_split(w->prices, &plan);
     plan.split = split ? *split : plan.split;
-    if (reject(w, &plan, split ? check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, plans))
+    if (reject_states(w, &plan, split ? space_check_part(w, &plan, PLAN_SCHEDULE) : RULE_LAYERS, states, from, to))
       return;
   }
   for (int i = from; i < to; i++) {
     space_choose(&plan, pass, &w->states[i]);
-    if (reject(w, &plan, states->rules[i], count_variants(w, i, i + 1) * (1 + pass->after)))
+    if (reject_states(w, &plan, states->rules[i], states, i, i + 1))
       continue;
     leaf.state = w->states[i];
     leaf.ends = &w->ends[i];
@@ -247,13 +232,13 @@ static int alike_states(const Walk *w, Plan plan, int pass, int from)
 }
 
 /* States with the same prices have the same best split; on a mixed cluster that goes by memory too. */
-static void walk_pass(Walk *w, const PassStates *states, gboolean *first)
+static void walk_pass(Walk *w, const PassStates *states)
 {
-  gboolean mixed = w->cluster->n_types > 0;
+  gboolean mixed = w->cluster->n_types > 0, first = TRUE;
 
   for (int from = 0, to; from < w->n_states; from = to) {
     to = mixed ? from + 1 : states->uneven ? alike_states(w, *states->group, states->pass, from) : w->n_states;
-    walk_states(w, states, from, to, first);
+    walk_states(w, states, from, to, &first);
   }
 }
 
@@ -262,16 +247,20 @@ static void check_states(const Walk *w, Plan plan, int pass, int *rules)
 {
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[pass], &w->states[i]);
-    rules[i] = check_part(w, &plan, PLAN_STATES);
+    rules[i] = space_check_part(w, &plan, PLAN_STATES);
   }
+}
+
+static gboolean is_uneven(const Walk *w, int rule)
+{
+  return rule == RULE_LAYERS || w->cluster->n_types > 0;
 }
 
 /* Members of one schedule and chunk count. */
 static void walk_leaves(Walk *w, Plan plan)
 {
-  int rules[STATE_CHOICES], hosted[STATE_CHOICES], rule = check_part(w, &plan, PLAN_SCHEDULE);
+  int rules[STATE_CHOICES], hosted[STATE_CHOICES], rule = space_check_part(w, &plan, PLAN_SCHEDULE);
   Plan group = plan;
-  gboolean first = TRUE;
 
   space_choose(&plan, &w->passes[0], &w->states[0]);
   if (rule != RULE_LAYERS && reject(w, &plan, rule, w->n_passes * w->variants))
@@ -280,13 +269,24 @@ static void walk_leaves(Walk *w, Plan plan)
   for (int i = 0; i < w->n_passes; i += 1 + w->passes[i].after) {
     gboolean host = w->passes[i].activations;
     space_choose(&plan, &w->passes[i], &w->states[0]);
-    if (reject(w, &plan, check_part(w, &plan, PLAN_PASSES), w->variants * (1 + w->passes[i].after)))
+    gint64 plans = w->variants * (1 + w->passes[i].after);
+    if (reject(w, &plan, space_check_part(w, &plan, PLAN_PASSES), plans) ||
+        reject(w, &plan, w->beaten[i] ? (int)REJECT_BEATEN : RULE_NONE, plans))
       continue;
     if (host)
       check_states(w, plan, i, hosted);
-    const PassStates states = { &group, i, host ? hosted : rules, rule == RULE_LAYERS || w->cluster->n_types > 0 };
-    walk_pass(w, &states, &first);
+    const PassStates states = { &group, i, host ? hosted : rules, is_uneven(w, rule) };
+    (w->visitor->part ? space_meet_choice : walk_pass)(w, &states);
   }
+}
+
+void space_walk_choice(Walk *w, const Plan *group, int pass)
+{
+  int rules[STATE_CHOICES];
+
+  check_states(w, *group, pass, rules);
+  const PassStates states = { group, pass, rules, is_uneven(w, space_check_part(w, group, PLAN_SCHEDULE)) };
+  walk_pass(w, &states);
 }
 
 /* Schedules are alike on one stage: 1F1B stands for all. */
@@ -302,7 +302,7 @@ static gboolean in_space(const Walk *w, const Schedule *schedule, int pp)
 }
 
 /* Orders of a mixed cluster's node types along the pipeline. */
-static int count_orders(const Walk *w)
+int space_count_orders(const Walk *w)
 {
   int orders = 1;
 
@@ -312,7 +312,7 @@ static int count_orders(const Walk *w)
 }
 
 /* The i-th order in the plan; the first is the cluster's own. */
-static void set_order(const Walk *w, Plan *plan, int i)
+void space_set_order(const Walk *w, Plan *plan, int i)
 {
   int n = w->cluster->n_types, left[NODE_TYPES_MAX];
 
@@ -341,15 +341,6 @@ static gboolean has_split_rank(const Walk *w, const Plan *p, int rank)
   return f->value[KEY_SPLIT_RANK] == rank || encoder / rank != decoder / rest;
 }
 
-static void walk_splits(Walk *w, Plan plan, int rule)
-{
-  int most = w->model->encoder_blocks > 0 ? plan.pp - 1 : 0;
-
-  for (plan.split_rank = 0; plan.split_rank <= most; plan.split_rank++)
-    if (has_split_rank(w, &plan, plan.split_rank) && !reject(w, &plan, rule, w->n_passes * w->variants))
-      walk_leaves(w, plan);
-}
-
 /* Whether it is no use to make the attention core again rather than the first set of modules, as where fused kernels
  * keep nothing of it: that frees less and takes longer. */
 static gboolean core_is_beaten(const Walk *w, Plan plan, const PassChoice *core)
@@ -358,7 +349,7 @@ static gboolean core_is_beaten(const Walk *w, Plan plan, const PassChoice *core)
   PassLayout own, theirs;
 
   space_choose(&plan, core, &w->states[0]);
-  if (check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
+  if (space_check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
     return FALSE;
   pass_layout_init(&own, &plan);
   first.modules = w->sets.sets[0];
@@ -367,28 +358,32 @@ static gboolean core_is_beaten(const Walk *w, Plan plan, const PassChoice *core)
   return price_cache_made_again_in_vain(w->prices, &own, &theirs);
 }
 
-/* Choices of passes that are of use for plans of these degrees and micro-batch. */
-static void choose_passes(Walk *w, const Plan *plan, int rule)
+static gboolean is_core(const PassChoice *pass)
 {
-  gboolean free = w->options->fixed.value[KEY_RECOMPUTE] < 0 && w->sets.n > 0 && w->n_states > 0 && rule == RULE_NONE;
-
-  w->n_passes = 0;
-  for (int i = 0; i < w->n_offered; i++) {
-    const PassChoice *p = &w->offered[i];
-    gboolean core = p->recompute == RECOMPUTE_SELECTIVE && !p->modules;
-    if (!(free && core && core_is_beaten(w, *plan, p)))
-      w->passes[w->n_passes++] = *p;
-  }
+  return pass->recompute == RECOMPUTE_SELECTIVE && !pass->modules;
 }
 
-static void walk_members(Walk *w, Plan plan)
+/* Which choices of passes are of no use for plans of these degrees, micro-batch and dispatcher. */
+static void find_beaten(Walk *w, const Plan *plan, int rule)
 {
-  int rule = check_part(w, &plan, PLAN_DEGREES);
+  gboolean open = w->options->fixed.value[KEY_RECOMPUTE] < 0 && w->sets.n > 0 && w->n_states > 0 && rule == RULE_NONE;
 
-  choose_passes(w, &plan, rule);
-  memset(w->sums, 0, w->n_passes * sizeof *w->sums);
-  for (int i = 0; i < w->n_states; i++)
-    w->ends[i].n = 0;
+  for (int i = 0; i < w->n_passes; i++)
+    w->beaten[i] = open && is_core(&w->passes[i]) && core_is_beaten(w, *plan, &w->passes[i]);
+}
+
+void space_set_schedule(Walk *w, Plan *plan, const Schedule *schedule, int chunks)
+{
+  plan_set_schedule(plan, schedule, chunks);
+  if (w->options->fixed.value[KEY_OVERLAP] == 0)
+    space_switch_off(plan, VARIANTS_MAX - 1);
+  update_switches(w, *plan);
+}
+
+void space_each_group(Walk *w, Plan plan, SpaceGroupFunc each, gconstpointer data)
+{
+  int splits = w->model->encoder_blocks > 0 ? plan.pp : 1;
+
   for (int s = 0; schedules[s] && w->n_passes * w->n_states > 0; s++) {
     if (!in_space(w, schedules[s], plan.pp))
       continue;
@@ -396,72 +391,50 @@ static void walk_members(Walk *w, Plan plan)
     for (guint c = 0; c < chunks->len; c++) {
       if (excluded(&w->options->fixed, KEY_VPP, g_array_index(chunks, int, c)))
         continue;
-      plan_set_schedule(&plan, schedules[s], g_array_index(chunks, int, c));
-      if (w->options->fixed.value[KEY_OVERLAP] == 0)
-        space_switch_off(&plan, VARIANTS_MAX - 1);
-      update_switches(w, plan);
-      walk_splits(w, plan, rule);
+      space_set_schedule(w, &plan, schedules[s], g_array_index(chunks, int, c));
+      for (plan.split_rank = 0; plan.split_rank < splits; plan.split_rank++)
+        if (has_split_rank(w, &plan, plan.split_rank))
+          each(w, &plan, data);
     }
   }
 }
 
-/* Whether the same plan with another dispatcher is legal, as fast and as small in every pass, whatever it makes again:
- * of sets of modules with the last, those before it make no other ops of the exchange again. */
-static gboolean is_beaten(const Walk *w, Plan plan, ExpertDispatch other)
+static void walk_group(Walk *w, const Plan *group, gconstpointer rule)
 {
-  plan.vpp = MAX(plan.vpp, 2); /* chunks enough for passes side by side */
-  Plan rival = plan;
-
-  rival.dispatch = other;
-  for (int i = 0; i < w->n_offered; i++) {
-    PassLayout own, theirs;
-    space_choose(&plan, &w->offered[i], &w->states[0]);
-    if (w->offered[i].recompute == RECOMPUTE_SELECTIVE && w->offered[i].after > 0)
-      continue;
-    if (check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
-      continue;
-    space_choose(&rival, &w->offered[i], &w->states[0]);
-    if (check_part(w, &rival, PLAN_PASSES) != RULE_NONE)
-      return FALSE;
-    pass_layout_init(&own, &plan);
-    pass_layout_init(&theirs, &rival);
-    if (!price_cache_never_better(w->prices, &own, &theirs))
-      return FALSE;
-  }
-  return TRUE;
+  if (!reject(w, group, *(const int *)rule, w->n_passes * w->variants))
+    walk_leaves(w, *group);
 }
 
-/* Ways for tokens to reach experts that are apart, but those that another one beats: bit i is ExpertDispatch i. */
-static guint dispatchers(const Walk *w, const Plan *plan)
+void space_forget(Walk *w)
 {
-  gboolean open = w->options->fixed.value[KEY_DISPATCH] < 0 && plan_experts_apart(plan) && w->n_states > 0;
-  guint kept = 0;
-  Plan own = *plan;
-
-  for (int i = DISPATCH_COUNT - 1; i >= 0 && open; i--) { /* the newest first */
-    gboolean beaten = FALSE;
-    own.dispatch = i;
-    if (!(plan->framework->dispatch >> i & 1) || check_part(w, &own, PLAN_DEGREES) != RULE_NONE)
-      continue;
-    for (int k = i + 1; k < DISPATCH_COUNT && !beaten; k++)
-      beaten = kept >> k & 1 && is_beaten(w, own, k);
-    kept |= !beaten * 1u << i;
-  }
-  return kept ? kept : 1u << plan->dispatch;
+  memset(w->pass_sums, 0, w->n_passes * sizeof *w->pass_sums);
+  for (int i = 0; i < w->n_states; i++)
+    w->ends[i].n = 0;
 }
 
-static void walk_orders(Walk *w, Plan plan)
+void space_walk_orders(Walk *w, Plan plan)
 {
-  guint kept = dispatchers(w, &plan);
+  guint open = space_dispatchers(w, &plan), beaten = space_beaten(w, &plan, open);
 
-  for (int order = 0; order < count_orders(w); order++) {
-    set_order(w, &plan, order);
+  for (int order = 0; order < space_count_orders(w); order++) {
+    w->order = order;
+    space_set_order(w, &plan, order);
     for (int i = 0; i < DISPATCH_COUNT; i++) {
+      if (!(open >> i & 1))
+        continue;
       plan.dispatch = i;
-      if (kept >> i & 1)
-        walk_members(w, plan);
+      int rule = beaten >> i & 1 ? REJECT_BEATEN : (int)space_check_part(w, &plan, PLAN_DEGREES);
+      find_beaten(w, &plan, rule);
+      space_forget(w);
+      space_each_group(w, plan, walk_group, &rule);
     }
   }
+}
+
+void space_choices(Walk *w, const Plan *plan)
+{
+  w->n_passes = space_passes(w->options, w->model, w->cluster, &w->sets, plan, w->passes);
+  w->n_states = space_states(w->options, w->cluster, plan, w->states);
 }
 
 static void walk_batches(Walk *w, Plan plan)
@@ -469,14 +442,19 @@ static void walk_batches(Walk *w, Plan plan)
   const Fixed *f = &w->options->fixed;
   gboolean divides = plan.global_batch % plan.dp == 0;
 
-  w->n_offered = space_passes(w->options, w->model, w->cluster, &w->sets, &plan, w->offered);
-  w->n_states = space_states(w->options, w->cluster, &plan, w->states);
+  space_choices(w, &plan);
   g_autoptr(GArray) sizes = divisors(divides ? plan.global_batch / plan.dp : 1);
+  if (w->visitor->part)
+    space_begin_degrees(w, &plan);
 
   for (guint i = 0; i < sizes->len; i++) {
     plan.micro_batch = g_array_index(sizes, int, i);
-    if (!excluded(f, KEY_MICRO_BATCH, plan.micro_batch) || !divides)
-      walk_orders(w, plan);
+    if (excluded(f, KEY_MICRO_BATCH, plan.micro_batch) && divides)
+      continue;
+    if (!w->visitor->part)
+      space_walk_orders(w, plan);
+    else if (!space_stops(w))
+      space_meet_batch(w, &plan);
   }
 }
 
@@ -583,26 +561,59 @@ Plan space_base(const SearchOptions *options)
   return file.plan;
 }
 
-gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
-                  const SpaceVisitor *visitor)
+SpaceWalk *space_walk_new(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
+                          const SpaceVisitor *visitor)
 {
-  const Fixed *f = &options->fixed;
-  Walk w = { .model = model, .cluster = cluster, .options = options, .prices = prices, .visitor = visitor,
-             .experts = fewest_experts(model), .asked = excluded_asked(options) };
-  Plan plan = space_base(options);
+  Walk *w = g_new0(Walk, 1);
 
-  w.sets = space_module_sets(model, &plan);
+  w->model = model;
+  w->cluster = cluster;
+  w->options = options;
+  w->prices = prices;
+  w->visitor = visitor;
+  w->experts = fewest_experts(model);
+  w->asked = excluded_asked(options);
+  const Plan base = space_base(options);
+  w->sets = space_module_sets(model, &base);
+  w->degrees = g_array_new(FALSE, FALSE, sizeof(Plan));
+  w->bound.least = g_array_new(FALSE, FALSE, sizeof(LeastPasses));
+  w->bound.shapes = g_array_new(FALSE, FALSE, sizeof(LeastShape));
+  return w;
+}
+
+void space_walk_free(SpaceWalk *w)
+{
+  if (!w)
+    return;
+  g_array_unref(w->degrees);
+  g_array_unref(w->bound.least);
+  g_array_unref(w->bound.shapes);
+  g_free(w);
+}
+
+gint64 space_walk_all(SpaceWalk *w)
+{
+  const Fixed *f = &w->options->fixed;
+  Plan plan = space_base(w->options);
   g_autoptr(GArray) tps = divisors(plan.gpus);
 
   for (guint i = 0; i < tps->len; i++) {
     plan.tp = g_array_index(tps, int, i);
-    price_cache_trim(prices, PRICES_HELD_BYTES);
+    price_cache_trim(w->prices, PRICES_HELD_BYTES);
     g_autoptr(GArray) pps = divisors(plan.gpus / plan.tp);
     for (guint j = 0; j < pps->len && !excluded(f, KEY_TP, plan.tp); j++) {
       plan.pp = g_array_index(pps, int, j);
       if (!excluded(f, KEY_PP, plan.pp))
-        walk_context(&w, plan);
+        walk_context(w, plan);
     }
   }
-  return w.space;
+  return w->space;
+}
+
+gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
+                  const SpaceVisitor *visitor)
+{
+  g_autoptr(SpaceWalk) walk = space_walk_new(model, cluster, options, prices, visitor);
+
+  return space_walk_all(walk);
 }

@@ -95,6 +95,23 @@ typedef struct {
   gint64 index;    /* of the first of them in the space; those of the next set of modules come behind all of them */
 } SpaceLeaf;
 
+/*
+ * Plans that are bounded as one before any of them is looked at: all of some degrees and a micro-batch, or of these
+ * the ones of a schedule, chunk count and choice of passes, with every state. The bounds are below those of each of
+ * its plans.
+ */
+typedef struct {
+  gint64 index, plans; /* place of the first in the space; how many there are, but those that rules turn down */
+  double bound_s, memory_bytes;
+  double compute_s;    /* what computes at least of the passes; of a part of degrees and a micro-batch */
+  guint degrees;       /* private to the walk, as what follows */
+  int micro_batch;
+  gint16 pass;         /* choice of passes; -1 = all of the degrees and micro-batch */
+  guint16 chunks;
+  guint8 order, dispatch, schedule, split_rank;
+  guint8 recompute;    /* of its choice of passes; where that is open, 0 */
+} SpacePart;
+
 typedef struct {
   /* TRUE: the leaf is too large for a device, and stands for its own plan alone; else for those with the sets of
    * modules behind it too. These come next, all at once, with bounds that hold for each of them (`behind`), or one by
@@ -104,8 +121,27 @@ typedef struct {
   /* `plans` of them break the rule, this one among them. */
   void (*rejected)(gpointer data, const Plan *plan, int rule, gint64 plans);
   gpointer data;
-  gboolean (*stops)(gpointer data); /* asked for each choice of passes; TRUE ends the walk; NULL = never */
+  gboolean (*stops)(gpointer data); /* asked for each part of degrees, else for each choice of passes; TRUE ends the walk; NULL = never */
+  void (*part)(gpointer data, const SpacePart *part); /* what is in it comes once it is entered; NULL = at once */
 } SpaceVisitor;
+
+/* A walk that meets parts, which may be entered in any order, later or not at all. What it is given must outlive it,
+ * the visitor too. */
+typedef struct SpaceWalk SpaceWalk;
+SpaceWalk *space_walk_new(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
+                          const SpaceVisitor *visitor);
+void space_walk_free(SpaceWalk *walk);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SpaceWalk, space_walk_free)
+
+/* Meets all parts of degrees and micro-batches, in the order of the space; returns how many plans it has, of a walk
+ * that was ended, how many it met. */
+gint64 space_walk_all(SpaceWalk *walk);
+
+/* Meets what is in a part: smaller ones, or plans. */
+void space_walk_enter(SpaceWalk *walk, const SpacePart *part);
+
+/* One of its plans, which may break a rule. */
+Plan space_part_plan(SpaceWalk *walk, const SpacePart *part);
 
 /* Visits the whole space in its order; returns how many plans it has, of a walk that was ended, how many it met. */
 gint64 space_walk(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,

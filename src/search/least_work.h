@@ -1,0 +1,53 @@
+/*
+ * What a micro-batch costs at least on all layers together, whatever stages hold them: of it are made the bounds of
+ * plans that are looked at as one, before their layers are split.
+ *
+ * A step takes no less than the work of its busiest rank, and that no less than the mean of all ranks: micro-batches
+ * times seconds of all layers over the ranks. On a mixed cluster the mean is weighted: with any weights of the node
+ * types that are 1 on average over the ranks, no step is shorter than micro-batches times the sum over the layers of
+ * the least weighted time of each, over the ranks (the dual of the linear program that spreads layers over types
+ * freely). Weights under which the model takes as long on each type make it close.
+ */
+#ifndef TDP_SEARCH_LEAST_WORK_H
+#define TDP_SEARCH_LEAST_WORK_H
+
+#include "cost/price.h"
+
+/* What of its passes a schedule is sure to take: forward and backward as they are; their computation, where passes may
+ * run as one or are split; backwards, where forwards may be dropped. */
+typedef enum { LEAST_WHOLE, LEAST_COMPUTE, LEAST_BACKWARD, LEAST_COUNT } Least;
+
+typedef struct {
+  double seconds[LEAST_COUNT];
+  double params, expert_params, saved_bytes;
+} LeastLayer;
+
+LeastLayer least_layer(const LayerPrice *price);
+
+/* Of all layers, as a PriceTable has them: an entry is a spec of the model, or a layer. */
+typedef struct {
+  const LeastLayer *layers; /* [node type][entry] */
+  int n;
+  gboolean by_layer;
+} LeastLayers;
+
+typedef struct {
+  double seconds[LEAST_COUNT][2]; /* [without the embedding and the head]; on a mixed cluster of its mean device */
+  double block_s;                 /* forward and backward of the quickest block; 0 on a mixed cluster */
+  double params, expert_params, saved_bytes;
+} LeastWork;
+
+LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluster *cluster);
+LeastWork least_work_of(const Model *model, const PriceTable *prices, const Cluster *cluster);
+
+/*
+ * Seconds of a step from its passes alone, however layers are split.
+ *
+ * With whole backwards in a loop of stages a rank waits for all stages before its first one, both ways, for p seconds,
+ * and runs m micro-batches of w seconds: it ends at p + m w. With one chunk a rank p is the sum of w of the ranks before
+ * it: if no rank ends behind T, T - p falls by no more than a factor of 1 - 1/m from rank to rank, and what all take is
+ * at most T (1 - (1 - 1/m)^ranks). With more chunks each stage but the first and the last has one block at least.
+ */
+double least_step_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape);
+
+#endif

@@ -1,0 +1,381 @@
+/* Parts of the space: bounds of many plans as one, and the way back to them. */
+#include "search/space_walk.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- dispatchers ---- */
+
+guint space_dispatchers(const Walk *w, const Plan *plan)
+{
+  gboolean open = w->options->fixed.value[KEY_DISPATCH] < 0 && plan_experts_apart(plan) && w->n_states > 0;
+  guint runs = 0;
+  Plan own = *plan;
+
+  for (int i = 0; i < DISPATCH_COUNT && open; i++) {
+    own.dispatch = i;
+    if (plan->framework->dispatch >> i & 1 && space_check_part(w, &own, PLAN_DEGREES) == RULE_NONE)
+      runs |= 1u << i;
+  }
+  return runs ? runs : 1u << plan->dispatch;
+}
+
+/* Whether the same plan with another dispatcher is legal, as fast and as small in every pass, whatever it makes again:
+ * of sets of modules with the last, those before it make no other ops of the exchange again. */
+static gboolean is_beaten(const Walk *w, Plan plan, ExpertDispatch other)
+{
+  plan.vpp = MAX(plan.vpp, 2); /* chunks enough for passes side by side */
+  Plan rival = plan;
+
+  rival.dispatch = other;
+  for (int i = 0; i < w->n_passes; i++) {
+    PassLayout own, theirs;
+    space_choose(&plan, &w->passes[i], &w->states[0]);
+    if (w->passes[i].recompute == RECOMPUTE_SELECTIVE && w->passes[i].after > 0)
+      continue;
+    if (space_check_part(w, &plan, PLAN_PASSES) != RULE_NONE)
+      continue;
+    space_choose(&rival, &w->passes[i], &w->states[0]);
+    if (space_check_part(w, &rival, PLAN_PASSES) != RULE_NONE)
+      return FALSE;
+    pass_layout_init(&own, &plan);
+    pass_layout_init(&theirs, &rival);
+    if (!price_cache_never_better(w->prices, &own, &theirs))
+      return FALSE;
+  }
+  return TRUE;
+}
+
+guint space_beaten(const Walk *w, const Plan *plan, guint open)
+{
+  guint beaten = 0;
+  Plan own = *plan;
+
+  for (int i = DISPATCH_COUNT - 1; i >= 0; i--) { /* the newest first */
+    own.dispatch = i;
+    for (int k = i + 1; k < DISPATCH_COUNT && open >> i & 1 && !(beaten >> i & 1); k++)
+      beaten |= open >> k & ~beaten >> k & 1 && is_beaten(w, own, k) ? 1u << i : 0;
+  }
+  return beaten;
+}
+
+/* ---- micro-batches ---- */
+
+static void add_least(Walk *w, const Plan *plan)
+{
+  LeastPasses own = { .schedules = 1u << schedule_index(plan->schedule) };
+
+  pass_layout_init(&own.passes, plan);
+  pass_layout_keep(&own.passes);
+  for (guint i = 0; i < w->bound.least->len; i++) {
+    LeastPasses *known = &g_array_index(w->bound.least, LeastPasses, i);
+    if (memcmp(&known->passes, &own.passes, sizeof own.passes) == 0) {
+      known->schedules |= own.schedules;
+      return;
+    }
+  }
+  g_array_append_val(w->bound.least, own);
+}
+
+/* Prices differ by what divides activations, by whether ZeRO-3 gathers, by dispatcher and tensor overlap. */
+static void add_group(Walk *w, const Plan *group, gconstpointer dispatchers)
+{
+  Plan plan = *group;
+
+  LeastShape shape = { schedule_index(group->schedule), group->vpp };
+
+  w->bound.plans += w->n_passes * w->variants;
+  g_array_append_val(w->bound.shapes, shape);
+  for (int d = 0; d < DISPATCH_COUNT; d++)
+    for (int i = 0; i < w->n_passes && *(const guint *)dispatchers >> d & 1; i++) {
+      const PassChoice *pass = &w->passes[i], *before = i > 0 ? pass - 1 : NULL;
+      if (before && pass->sequence_parallel == before->sequence_parallel && pass->exchange == before->exchange &&
+          pass->switches == before->switches)
+        continue;
+      for (int k = 0; k < w->n_states; k++) {
+        if (k > 0 && (w->states[k].zero == 3) == (w->states[k - 1].zero == 3))
+          continue;
+        plan.dispatch = d;
+        space_choose(&plan, &w->passes[i], &w->states[k]);
+        add_least(w, &plan);
+        if (w->options->fixed.value[KEY_OVERLAP] < 0 && space_switches(&plan) & OVERLAP_TENSOR) {
+          Plan without = plan;
+          space_switch_off(&without, OVERLAP_TENSOR);
+          add_least(w, &without);
+        }
+      }
+    }
+}
+
+/* Works out what bounds of the degrees go by. */
+static void bound_degrees(Walk *w, guint degrees)
+{
+  Plan plan = g_array_index(w->degrees, Plan, degrees);
+
+  if (w->bound.of == degrees + 1)
+    return;
+  plan.micro_batch = 1;
+  guint open = space_dispatchers(w, &plan);
+  plan.dispatch = g_bit_nth_lsf(open, -1);
+  w->bound.of = degrees + 1;
+  w->bound.plans = 0;
+  w->bound.state_bytes = -1;
+  g_array_set_size(w->bound.least, 0);
+  g_array_set_size(w->bound.shapes, 0);
+  if (space_check_part(w, &plan, PLAN_DEGREES) == RULE_NONE)
+    space_each_group(w, plan, add_group, &open);
+  w->bound.plans *= space_count_orders(w) * __builtin_popcount(open);
+}
+
+void space_begin_degrees(Walk *w, const Plan *plan)
+{
+  g_array_append_val(w->degrees, *plan);
+  w->at = w->degrees->len;
+  bound_degrees(w, w->degrees->len - 1);
+}
+
+/* Bytes that a device may hold, on average. */
+static double mean_capacity(const Cluster *c)
+{
+  double bytes = c->n_types ? 0 : c->device.memory_bytes;
+
+  for (int i = 0; i < c->n_types; i++)
+    bytes += c->types[i]->device.memory_bytes * c->types[i]->devices / c->devices;
+  return bytes;
+}
+
+/* What becomes of weights, and what is held beside it, on the average rank. */
+static double mean_state_bytes(const Layout *l, const LeastWork *work)
+{
+  double ranks = l->pipeline.shape.ranks;
+  HeldBytes dense = op_held(&l->states[0], work->params / ranks, 0);
+  HeldBytes apart = op_held(&l->states[1], work->expert_params / ranks, 0);
+
+  return op_overhead_bytes(l) + held_state_bytes(&dense) + (l->passes.experts_apart ? held_state_bytes(&apart) : 0);
+}
+
+static double least_state_bytes(const Walk *w, Plan plan, const LeastPasses *least)
+{
+  LeastWork work = price_cache_least(w->prices, &least->passes);
+  double bytes = INFINITY;
+
+  plan_set_schedule(&plan, schedules[g_bit_nth_lsf(least->schedules, -1)], 1);
+  for (int i = 0; i < w->n_states; i++) {
+    space_choose(&plan, &w->passes[0], &w->states[i]);
+    const Layout layout = layout_of(&plan);
+    double own = mean_state_bytes(&layout, &work);
+    if (own < bytes) /* what a state that rules turn down comes to is no number */
+      bytes = own;
+  }
+  return isinf(bytes) ? 0 : memory_in_room(w->cluster, bytes, mean_capacity(w->cluster)) * (1 - 1e-9);
+}
+
+/* Of all schedules that run so many micro-batches; INFINITY if none does. */
+static double least_of_shapes(const Walk *w, const Plan *plan, const LeastPasses *least, const LeastWork *work)
+{
+  int micro = plan->global_batch / plan->dp / plan->micro_batch;
+  double least_s = INFINITY;
+
+  for (guint k = 0; k < w->bound.shapes->len; k++) {
+    const LeastShape *shape = &g_array_index(w->bound.shapes, LeastShape, k);
+    ScheduleShape own = { .ranks = plan->pp, .micro = micro, .chunks = shape->chunks };
+    if (least->schedules >> shape->schedule & 1 && schedule_check(schedules[shape->schedule], &own, NULL))
+      least_s = MIN(least_s, least_step_s(work, schedules[shape->schedule], &own));
+  }
+  return least_s;
+}
+
+/* Of all plans of a micro-batch: nothing made again, and nothing but passes. */
+static double batch_bound_s(Walk *w, const Plan *plan, double *compute_s)
+{
+  double least_s = INFINITY;
+
+  for (guint i = 0; i < w->bound.least->len; i++) {
+    LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
+    least->passes.micro_batch = plan->micro_batch;
+    LeastWork work = price_cache_least(w->prices, &least->passes);
+    least_s = MIN(least_s, least_of_shapes(w, plan, least, &work));
+    *compute_s = MIN(*compute_s, work.seconds[LEAST_COMPUTE][1] * (plan->global_batch / plan->dp / plan->micro_batch) / plan->pp);
+  }
+  return (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
+}
+
+void space_meet_batch(Walk *w, const Plan *plan)
+{
+  SpacePart part = { .index = w->space, .plans = w->bound.plans, .degrees = w->degrees->len - 1,
+                     .micro_batch = plan->micro_batch, .pass = -1 };
+
+  if (w->bound.least->len == 0) { /* a rule turns all of it down */
+    space_walk_orders(w, *plan);
+    return;
+  }
+  if (w->bound.state_bytes < 0) {
+    LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, 0);
+    least->passes.micro_batch = plan->micro_batch;
+    w->bound.state_bytes = least_state_bytes(w, *plan, least);
+  }
+  part.memory_bytes = w->bound.state_bytes;
+  part.compute_s = INFINITY;
+  part.bound_s = batch_bound_s(w, plan, &part.compute_s);
+  w->space += part.plans;
+  w->visitor->part(w->visitor->data, &part);
+}
+
+/* While the last stage turns a micro-batch around, all ranks hold what its forwards saved. */
+static double turning_bytes(const LeastWork *work, const Plan *plan)
+{
+  gboolean keeps = !plan->schedule->recompute && !plan->offload.activations;
+  return keeps ? work->saved_bytes / plan->pp * (1 + plan->framework->fragmentation) : 0;
+}
+
+/* ---- choices of passes ---- */
+
+static double unsplit_bytes(const Walk *w, const Plan *plan, const Layout *l, const LeastWork *work)
+{
+  double bytes = mean_state_bytes(l, work) + turning_bytes(work, plan);
+  return memory_in_room(w->cluster, bytes, mean_capacity(w->cluster)) * (1 - 1e-9);
+}
+
+/* Seconds of a step of any state under prices. */
+static double passes_bound_s(const Walk *w, const Layout *l, gboolean uneven, const PriceSums *sums)
+{
+  if (!uneven)
+    return bound_time_of_passes(w->model, l, w->cluster, sums);
+  LeastWork work = least_work_of(w->model, sums->prices, w->cluster);
+  return least_step_s(&work, l->pipeline.schedule, &l->pipeline.shape) + l->passes.framework->step_s;
+}
+
+/* The same, with what layers keep under the last of the sets of modules behind the choice, which keeps least. */
+static PriceSums keep_least(Walk *w, const PassStates *states, Plan plan, int state, const PriceSums *sums)
+{
+  const PassChoice *pass = &w->passes[states->pass];
+  PriceSums least = *sums;
+  PassLayout passes;
+
+  if (pass->after == 0)
+    return least;
+  space_choose(&plan, &pass[pass->after], &w->states[state]);
+  pass_layout_init(&passes, &plan);
+  const PriceSums *last = price_cache_sums(w->prices, &passes);
+  least.prices = last->prices;
+  least.saved = last->saved;
+  least.deferred = last->deferred;
+  return least;
+}
+
+/* The states have prices in common but where ZeRO-3 gathers. */
+static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
+{
+  const PriceSums *sums = NULL;
+  Plan plan = *states->group;
+  PassLayout passes = { 0 };
+  BoundRanks ranks;
+  LeastWork work;
+
+  for (int i = 0; i < w->n_states; i++) {
+    if (states->rules[i] != RULE_NONE)
+      continue;
+    space_choose(&plan, &w->passes[states->pass], &w->states[i]);
+    const Layout layout = layout_of(&plan);
+    if (!sums || memcmp(&passes, &layout.passes, sizeof passes) != 0) {
+      sums = price_cache_sums(w->prices, &layout.passes);
+      memcpy(&passes, &layout.passes, sizeof passes);
+      work = least_work_of(w->model, sums->prices, w->cluster);
+      const PriceSums least = keep_least(w, states, plan, i, sums);
+      work.saved_bytes = least_work_of(w->model, least.prices, w->cluster).saved_bytes;
+      if (!states->uneven)
+        ranks = bound_ranks(w->model, &layout, &least);
+      const PriceSums *without = space_sums_without(w->options, w->prices, plan);
+      double with_s = passes_bound_s(w, &layout, states->uneven, sums);
+      double without_s = without ? passes_bound_s(w, &layout, states->uneven, without) : INFINITY;
+      part->bound_s = MIN(part->bound_s, MIN(with_s, without_s));
+    }
+    double bytes = states->uneven ? unsplit_bytes(w, &plan, &layout, &work) : bound_memory(&layout, &ranks);
+    part->memory_bytes = MIN(part->memory_bytes, bytes);
+  }
+}
+
+/* Counts the plans of the states that rules turn down; returns how many are left. */
+static gint64 reject_broken(Walk *w, const PassStates *states)
+{
+  Plan plan = *states->group;
+  gint64 left = 0;
+
+  for (int i = 0; i < w->n_states; i++) {
+    gint64 variants = (1 + w->passes[states->pass].after) << __builtin_popcount(w->switches[i]);
+    left += states->rules[i] == RULE_NONE ? variants : 0;
+    if (states->rules[i] == RULE_NONE)
+      continue;
+    space_choose(&plan, &w->passes[states->pass], &w->states[i]);
+    w->visitor->rejected(w->visitor->data, &plan, states->rules[i], variants);
+  }
+  return left;
+}
+
+void space_meet_choice(Walk *w, const PassStates *states)
+{
+  const Plan *group = states->group;
+  const PassChoice *pass = &w->passes[states->pass];
+  SpacePart part = { .index = w->space, .plans = reject_broken(w, states), .bound_s = INFINITY, .memory_bytes = INFINITY,
+                     .degrees = w->at - 1, .micro_batch = group->micro_batch, .pass = states->pass,
+                     .chunks = group->vpp, .order = w->order, .dispatch = group->dispatch,
+                     .schedule = schedule_index(group->schedule), .split_rank = group->split_rank,
+                     .recompute = pass->recompute };
+
+  w->space += w->variants * (1 + pass->after);
+  if (part.plans == 0)
+    return;
+  if (states->uneven && pass->recompute_layers > 0) /* prices go by the split */
+    part.bound_s = part.memory_bytes = 0;
+  else
+    bound_choice(w, states, &part);
+  w->visitor->part(w->visitor->data, &part);
+}
+
+/* ---- the way back ---- */
+
+static Plan degrees_of(SpaceWalk *w, const SpacePart *part)
+{
+  Plan plan = g_array_index(w->degrees, Plan, part->degrees);
+
+  if (w->at != part->degrees + 1)
+    space_choices(w, &plan);
+  w->at = part->degrees + 1;
+  plan.micro_batch = part->micro_batch;
+  return plan;
+}
+
+static Plan group_of(SpaceWalk *w, const SpacePart *part)
+{
+  Plan plan = degrees_of(w, part);
+
+  space_set_order(w, &plan, part->order);
+  plan.dispatch = part->dispatch;
+  space_set_schedule(w, &plan, schedules[part->schedule], part->chunks);
+  plan.split_rank = part->split_rank;
+  return plan;
+}
+
+Plan space_part_plan(SpaceWalk *w, const SpacePart *part)
+{
+  if (part->pass < 0)
+    return degrees_of(w, part);
+  Plan plan = group_of(w, part);
+  space_choose(&plan, &w->passes[part->pass], &w->states[0]);
+  return plan;
+}
+
+void space_walk_enter(SpaceWalk *w, const SpacePart *part)
+{
+  price_cache_trim(w->prices, PRICES_HELD_BYTES);
+  if (part->pass < 0) {
+    const Plan plan = degrees_of(w, part);
+    w->space = part->index;
+    space_walk_orders(w, plan);
+    return;
+  }
+  const Plan plan = group_of(w, part);
+  w->space = part->index;
+  space_forget(w);
+  space_walk_choice(w, &plan, part->pass);
+}

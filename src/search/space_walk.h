@@ -1,0 +1,106 @@
+/*
+ * The walk through the space. Private to src/search/space*.c: space.c visits plans in order, space_parts.c bounds many
+ * of them as one and comes back to those that are asked for.
+ */
+#ifndef TDP_SEARCH_SPACE_WALK_H
+#define TDP_SEARCH_SPACE_WALK_H
+
+#include "search/space.h"
+
+/* Prices of the last plan under a choice of passes: most plans that come behind it have the same. */
+typedef struct {
+  PassLayout passes; /* without ranks: none was asked for yet */
+  const PriceSums *sums, *without; /* as of SpaceLeaf */
+} PassSums;
+
+/* What the plans of some degrees pass through: nothing is made again, under each choice that changes prices. */
+typedef struct {
+  PassLayout passes;
+  guint schedules;  /* bit i: of schedules[i] */
+} LeastPasses;
+
+/* A schedule and chunk count of the space. */
+typedef struct {
+  int schedule, chunks;
+} LeastShape;
+
+typedef struct {
+  GArray *least;     /* LeastPasses */
+  GArray *shapes;    /* LeastShape */
+  guint of;          /* one more than the degrees that these are of */
+  gint64 plans;      /* of a micro-batch */
+  double state_bytes; /* that a rank holds at least on average; negative: not known yet */
+} DegreesBound;
+
+struct SpaceWalk {
+  const Model *model;
+  const Cluster *cluster;
+  const SearchOptions *options;
+  PriceCache *prices;
+  const SpaceVisitor *visitor;
+  gint64 space;      /* place of the next plan */
+  GArray *degrees;   /* Plan: degrees that parts have */
+  guint at;          /* of them, one more than those that choices are of */
+  DegreesBound bound;
+  int order;          /* of node types, that is walked */
+  PassChoice passes[PASS_CHOICES];
+  StateChoice states[STATE_CHOICES];
+  BoundEnds ends[STATE_CHOICES];
+  PassSums pass_sums[PASS_CHOICES];
+  guint switches[STATE_CHOICES];
+  int n_passes, n_states;
+  gint64 variants; /* plans of all states of one choice of passes */
+  int experts;   /* of the model's layers, the fewest; 1 if it has none */
+  ModuleSets sets;
+  gboolean beaten[PASS_CHOICES]; /* choices of no use with the dispatcher that is walked */
+  guint64 asked; /* exclusions that are fixed as they stand */
+  gboolean stopped;
+};
+
+typedef struct SpaceWalk Walk;
+
+/* The states of plans of one schedule and chunk count, under one choice of passes. */
+typedef struct {
+  const Plan *group;
+  int pass;
+  const int *rules; /* of each state: which one turns it down */
+  gboolean uneven;  /* layers are split by what they take */
+} PassStates;
+
+/* Choices of passes and states that plans of these degrees have. */
+void space_choices(Walk *walk, const Plan *plan);
+
+/* Calls for each schedule, chunk count and split rank of the space. */
+typedef void (*SpaceGroupFunc)(Walk *walk, const Plan *group, gconstpointer data);
+void space_each_group(Walk *walk, Plan plan, SpaceGroupFunc each, gconstpointer data);
+void space_set_schedule(Walk *walk, Plan *plan, const Schedule *schedule, int chunks);
+
+/* The i-th order of a mixed cluster's node types in the plan; the first is the cluster's own. */
+int space_count_orders(const Walk *walk);
+void space_set_order(const Walk *walk, Plan *plan, int i);
+
+int space_check_part(const Walk *walk, const Plan *plan, PlanPart part);
+gboolean space_stops(Walk *walk);
+
+/* Walks all of a micro-batch; and one choice of passes of a group. Prices that plans before them had are to be
+ * forgotten. */
+void space_walk_orders(Walk *walk, Plan plan);
+void space_walk_choice(Walk *walk, const Plan *group, int pass);
+void space_forget(Walk *walk);
+
+/* ---- space_parts.c ---- */
+
+/* Ways for tokens to reach experts that are apart: bit i is ExpertDispatch i. */
+guint space_dispatchers(const Walk *walk, const Plan *plan);
+
+/* Of these, those that another one beats under the plan's degrees and micro-batch. */
+guint space_beaten(const Walk *walk, const Plan *plan, guint open);
+
+/* Meets a micro-batch of the degrees that were begun last. */
+void space_begin_degrees(Walk *walk, const Plan *plan);
+void space_meet_batch(Walk *walk, const Plan *plan);
+
+/* Meets a choice of passes of a group, but for the states that rules turn down. */
+void space_meet_choice(Walk *walk, const PassStates *states);
+
+#endif
