@@ -8,7 +8,7 @@
 /* Microseconds between two lines of progress. */
 #define SHOWN_EVERY 200000
 
-/* And between two looks at signals while a space is walked. */
+/* And between two looks at signals while a space is walked or looked into. */
 #define LOOKED_EVERY 5000
 
 static GString *certificate_new(void)
@@ -42,11 +42,17 @@ void watch_init_row(Watch *w)
   pthread_sigmask(SIG_BLOCK, &w->signals, &w->before);
 }
 
-static gboolean signalled(void)
+/* The first signal asks for a stop, another one ends the program. */
+static gboolean signalled(const Watch *w)
 {
-  sigset_t pending;
+  const struct timespec none = { 0 };
+  gboolean any = FALSE;
 
-  return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT));
+  while (sigtimedwait(&w->signals, NULL, &none) > 0)
+    any = TRUE;
+  if (any)
+    pthread_sigmask(SIG_SETMASK, &w->before, NULL);
+  return any;
 }
 
 void watch_clear(Watch *w)
@@ -85,15 +91,15 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
   Watch *w = data;
   gint64 time = g_get_monotonic_time();
 
-  if (at->walking && time - w->looked < LOOKED_EVERY)
+  if ((at->walking || at->entering) && time - w->looked < LOOKED_EVERY)
     return w->stopped != NULL;
   w->looked = time;
-  w->searches += w->searches >= 0 && !at->walking && at->settled == 0 && at->simulated == 0;
+  w->searches += w->searches >= 0 && !at->walking && !at->entering && at->settled == 0 && at->simulated == 0;
   show(w, at, time);
   gboolean late = w->limit_s > 0 && time - w->began >= 1e6 * w->limit_s;
-  if (signalled())
+  if (!w->stopped && signalled(w))
     w->stopped = "a signal";
-  else if (late && at->simulated > 0)
+  else if (!w->stopped && late && at->simulated > 0)
     w->stopped = "--time-limit";
   return w->stopped || (late && at->walking);
 }

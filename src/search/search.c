@@ -235,13 +235,24 @@ static gboolean queue_promises(const Search *s, double value)
   return first && first->value <= value && (s->options->second || search_promises(s, first->value, 0));
 }
 
+/* Asked for each part that is looked into: n are picked. */
+static gboolean interrupted(Search *s, int n)
+{
+  SearchProgress at = { .entering = TRUE, .candidates = s->parts->len + s->candidates->len, .gap = 1,
+                        .simulated = s->result->simulated + n };
+
+  at.settled = at.candidates - s->queue->len;
+  s->halted = s->options->watch && s->options->watch(s->options->data, &at);
+  return s->halted;
+}
+
 /* Picks those next whose bounds by order promise something; returns how many. */
 static int pick_round(Search *s, Candidate *picks, Simulation *simulations)
 {
   int n = 0;
 
   price_cache_trim(s->prices, PRICES_HELD_BYTES);
-  while (n < ROUND) {
+  while (n < ROUND && !interrupted(s, n)) {
     const Near *first = s->near->len ? &g_array_index(s->near, Near, s->near->len - 1) : NULL;
     if (queue_promises(s, first ? first->value : INFINITY)) {
       QueueItem item = queue_pop(s->queue);
@@ -429,7 +440,7 @@ static void run_rounds(Search *s)
     rounds_run(s->rounds, simulations, n);
     settle_round(s, picks, simulations, n);
   }
-  stopped = stopped && (s->near->len > 0 || queue_promises(s, INFINITY));
+  stopped = (stopped || s->halted) && (s->near->len > 0 || queue_promises(s, INFINITY));
   s->result->gap = stopped ? gap_at(s) : 0;
   settle_rest(s, stopped);
   run_variants(s, stopped);
@@ -526,10 +537,12 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     run_rounds(&s);
     g_array_sort(s.candidates, candidate_by_bound);
     complete_best(&s);
-    if (options->refine && !options->second && options->fixed.value[KEY_RECOMPUTE] < 0)
+    gboolean whole = s.result->open == 0 && !s.result->cut; /* who stopped the search waits for it */
+    if (whole && options->refine && !options->second && options->fixed.value[KEY_RECOMPUTE] < 0)
       search_refine(&s);
     search_ties(&s);
-    search_note_over(&s);
+    if (whole)
+      search_note_over(&s);
     rounds_free(s.rounds);
   }
   journal_close(s.journal, &s.result->unkept);

@@ -134,6 +134,7 @@ typedef struct {
 /* How far a search is, between two rounds or, `walking`, on its way through the space. */
 typedef struct {
   gboolean walking;
+  gboolean entering; /* between rounds it looks into parts of the space; `simulated` counts what is picked, too */
   gint64 candidates, settled, simulated;
   const Found *best; /* NULL: none yet */
   double gap;

@@ -32,6 +32,7 @@ typedef struct {
   GArray *near;       /* Near: those of the first candidates that promise something, best last */
   GArray *over;       /* Candidate: legal, but too large */
   GArray *over_queue; /* QueueItem: parts and candidates that are too large, by memory */
+  gboolean halted;    /* a round was cut short by the watch */
   gboolean late;      /* what is met has been counted as too large */
   Candidates store;   /* what their plans are */
   PriceCache *prices;
