@@ -91,16 +91,15 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
   Watch *w = data;
   gint64 time = g_get_monotonic_time();
 
-  if ((at->walking || at->entering) && time - w->looked < LOOKED_EVERY)
+  gboolean between = !at->walking && !at->entering; /* rounds */
+  if (!between && time - w->looked < LOOKED_EVERY)
     return w->stopped != NULL;
   w->looked = time;
-  w->searches += w->searches >= 0 && !at->walking && !at->entering && at->settled == 0 && at->simulated == 0;
+  w->searches += w->searches >= 0 && between && at->settled == 0 && at->simulated == 0;
   show(w, at, time);
   gboolean late = w->limit_s > 0 && time - w->began >= 1e6 * w->limit_s;
-  if (!w->stopped && signalled(w))
-    w->stopped = "a signal";
-  else if (!w->stopped && late && at->simulated > 0)
-    w->stopped = "--time-limit";
+  if (!w->stopped)
+    w->stopped = signalled(w) ? "a signal" : late && at->simulated > 0 ? "--time-limit" : NULL;
   return w->stopped || (late && at->walking);
 }
 

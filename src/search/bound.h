@@ -72,8 +72,8 @@ double bound_passes(const Model *model, const Layout *layout, const PriceSums *s
 double bound_time_of_passes(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 
 /*
- * The same as bound_time(), closer where stages stand in a loop and backwards are whole: one sweep over every rank's order of passes,
- * each of which starts once its rank is free and what the neighbouring stage sends has arrived. 0 where the order or
+ * The same as bound_time(), closer where stages stand in a loop and backwards are whole: one sweep over every rank's
+ * order of passes, each of which starts once its rank is free and what the neighbouring stage sends has arrived. 0 where the order or
  * what is sent depends on more. Tests find it a few hundred-thousandths below the simulation where the gradients go
  * once a step.
  *
