@@ -143,6 +143,39 @@ START_TEST(gains_are_bounded)
 }
 END_TEST
 
+static gboolean holds(const Instance *in, const SearchResult *r, const char *what)
+{
+  const Found *best = &g_array_index(r->best, Found, 0);
+  Result result = result_of_metrics(in->model, in->cluster, &best->plan, &best->metrics);
+  g_autoptr(Answer) a = held_answer(&in->options, r, &result);
+  gboolean held = FALSE;
+
+  for (int row = 0; row < answer_rows(a); row++)
+    held |= strstr(answer_label(a, row, 0), what) != NULL;
+  return held;
+}
+
+/* What a framework runs, and the space has, is not said to be held. */
+START_TEST(what_is_free_is_not_held)
+{
+  GRand *rand = g_rand_new_with_seed(5200);
+  Instance in;
+
+  instance_framework_init(&in, rand, "megatron-core");
+  in.options.objective = &objectives[0];
+  in.cluster->device.memory_bytes = 1e11;
+  g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert(!holds(&in, r, "tp_comm_overlap"));
+  ck_assert(holds(&in, r, "moments"));
+  in.framework->choices &= ~(1u << CHOICE_COMM_CHUNKS);
+  ck_assert(holds(&in, r, "tp_comm_overlap"));
+  in.options.space |= SPACE_STATES;
+  ck_assert(!holds(&in, r, "moments"));
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* Nor does any schedule, on pipelines whose bubble is large. */
 START_TEST(schedules_are_bounded)
 {
@@ -171,4 +204,4 @@ START_TEST(schedules_are_bounded)
 }
 END_TEST
 
-TEST_LOOPS("ask", { schedules_are_bounded, 2 }, { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })
+TEST_LOOPS("ask", { what_is_free_is_not_held, 1 }, { schedules_are_bounded, 2 }, { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })

@@ -95,7 +95,7 @@ static gboolean heads(const Held *h)
 
 static gboolean products(const Held *h)
 {
-  return g_str_equal(h->framework->engine, "megatron");
+  return !runs(h, CHOICE_COMM_CHUNKS) && h->options->fixed.value[KEY_COMM_CHUNKS] < 0;
 }
 
 static gboolean strategies(const Held *h)
@@ -150,7 +150,7 @@ static const struct {
   { "schedules that the framework does not run", "--fix schedule=NAME", schedules_left, GAIN_CUTS, waits },
   { "ZeRO stages that the framework does not run", "--framework NAME", zero_left, GAIN_MEMORY, NULL },
   { "dispatchers that the framework does not run", "--framework NAME", dispatchers_left, GAIN_COMMUNICATION, experts },
-  { "tensor-parallel sums behind products (tp_comm_overlap)", "not modelled", products, GAIN_COMMUNICATION, tensor },
+  { "tensor-parallel sums behind products (tp_comm_overlap)", "--framework NAME", products, GAIN_COMMUNICATION, tensor },
   { "tokens of experts before shared experts", "overlap of a plan file", shared_experts, GAIN_COMMUNICATION, experts },
   { "a share of the memory free", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
   { "as many tensor-parallel ranks as key-value heads", "--framework NAME", heads, GAIN_ARITHMETIC, NULL },
