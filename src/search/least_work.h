@@ -45,8 +45,8 @@ LeastWork least_work_of(const Model *model, const PriceTable *prices, const Clus
  *
  * With whole backwards in a loop of stages a rank waits for all stages before its first one, both ways, for p seconds,
  * and runs m micro-batches of w seconds: it ends at p + m w. With one chunk a rank p is the sum of w of the ranks
- * before it: if no rank ends behind T, T - p falls by no more than a factor of 1 - 1/m from rank to rank, and what all take is
- * at most T (1 - (1 - 1/m)^ranks). With more chunks each stage but the first and the last has one block at least.
+ * before it: if no rank ends behind T, T - p falls by no more than a factor of 1 - 1/m from rank to rank, and what all
+ * take is at most T (1 - (1 - 1/m)^ranks). With more chunks each stage but the first and the last has one block at least.
  */
 double least_step_s(const LeastWork *work, const Schedule *schedule, const ScheduleShape *shape);
 

@@ -358,10 +358,9 @@ static Plan group_of(SpaceWalk *w, const SpacePart *part)
 
 Plan space_part_plan(SpaceWalk *w, const SpacePart *part)
 {
-  if (part->pass < 0)
-    return degrees_of(w, part);
-  Plan plan = group_of(w, part);
-  space_choose(&plan, &w->passes[part->pass], &w->states[0]);
+  Plan plan = part->pass < 0 ? degrees_of(w, part) : group_of(w, part);
+
+  space_choose(&plan, &w->passes[MAX(part->pass, 0)], &w->states[0]);
   return plan;
 }
 
