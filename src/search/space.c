@@ -489,34 +489,23 @@ static void walk_experts(Walk *w, Plan plan)
   }
 }
 
-/* Heads for rows within the lowest tier's domains and a ring across them, where the group lies in several. */
-static void walk_both(Walk *w, Plan plan)
+/* Heads change places with rows within the lowest tier's domains, where context-parallel ranks lie in several. */
+static gboolean has_inner(const Walk *w, const Plan *p)
 {
-  const Fixed *f = &w->options->fixed;
-  int inside = w->cluster->n_tiers > 1 ? w->cluster->tiers[0].devices / plan.tp : plan.cp;
-  g_autoptr(GArray) inners = divisors(plan.cp);
+  int fixed = w->options->fixed.value[KEY_CONTEXT_INNER], inner = p->context_inner;
+  int inside = w->cluster->n_tiers > 1 ? w->cluster->tiers[0].devices / p->tp : p->cp;
 
-  for (guint i = 0; i < inners->len; i++) {
-    plan.context_inner = g_array_index(inners, int, i);
-    gboolean offered = plan.context_inner > 1 && plan.context_inner <= inside && inside < plan.cp;
-    if (f->value[KEY_CONTEXT_INNER] < 0 ? offered : plan.context_inner == f->value[KEY_CONTEXT_INNER])
-      walk_experts(w, plan);
-  }
+  return p->cp % inner == 0 && (fixed < 0 ? inner > 1 && inner <= inside && inside < p->cp : inner == fixed);
 }
 
-/* Ways to exchange keys and values over context-parallel ranks; of a single one, as it is. */
 static void walk_exchanges(Walk *w, Plan plan)
 {
-  const Fixed *f = &w->options->fixed;
-
-  if (plan.cp == 1) {
-    walk_experts(w, plan);
-    return;
-  }
   for (int context = 0; context < CONTEXT_COUNT; context++) {
+    gboolean runs = w->options->base->framework->context >> context & 1, both = context == CONTEXT_BOTH;
     plan.context = context;
-    if (w->options->base->framework->context >> context & 1 && !excluded(f, KEY_CONTEXT, context))
-      (context == CONTEXT_BOTH ? walk_both : walk_experts)(w, plan);
+    for (plan.context_inner = 1; plan.context_inner <= (both ? plan.cp : 1); plan.context_inner++)
+      if (runs && !excluded(&w->options->fixed, KEY_CONTEXT, context) && (!both || has_inner(w, &plan)))
+        walk_experts(w, plan);
   }
 }
 
@@ -533,7 +522,7 @@ static void walk_context(Walk *w, Plan plan)
     if (excluded(f, KEY_CP, plan.cp) || excluded(f, KEY_DP, plan.dp) ||
         (plan.cp > 1 && f->value[KEY_CP] < 0 && plan.seq / plan.cp < CONTEXT_TOKENS_MIN))
       continue;
-    walk_exchanges(w, plan);
+    (plan.cp > 1 ? walk_exchanges : walk_experts)(w, plan);
   }
 }
 

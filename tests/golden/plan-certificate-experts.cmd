@@ -1,2 +1,2 @@
-tdp-plan --model mixtral-8x7b --cluster dgx-h100 --gpus 16 --fix tp=1,pp=1,cp=2,ep=8,mbs=1,zero=1,recompute=none --seq 32768 --top 1 --certificate $TMP/c.csv >/dev/null 2>&1; cut -d, -f6-10 $TMP/c.csv | sort -u
-tdp-plan --model mixtral-8x7b --cluster dgx-h100 --gpus 16 --fix tp=1,pp=1,cp=2,ep=8,mbs=1,zero=1,recompute=none,cp_comm=a2a,dispatcher=alltoall --seq 32768 --top 1 --certificate $TMP/c.csv >/dev/null 2>&1; cut -d, -f6-10 $TMP/c.csv | sort -u
+tdp-plan --model mixtral-8x7b --cluster dgx-h100 --gpus 16 --fix tp=1,pp=1,cp=2,ep=8,mbs=1,zero=1,recompute=none --seq 32768 --top 1 --certificate $TMP/c.csv >/dev/null 2>&1; cut -d, -f6-11 $TMP/c.csv | sort -u
+tdp-plan --model mixtral-8x7b --cluster dgx-h100 --gpus 16 --fix tp=1,pp=1,cp=2,ep=8,mbs=1,zero=1,recompute=none,cp_comm=a2a,dispatcher=alltoall --seq 32768 --top 1 --certificate $TMP/c.csv >/dev/null 2>&1; cut -d, -f6-11 $TMP/c.csv | sort -u
