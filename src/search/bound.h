@@ -64,10 +64,6 @@ typedef struct {
 double bound_time(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums,
                   BoundEnds *ends);
 
-/* Seconds of a step that no way to cut the layers into stages, to order passes or to communicate beside them goes below:
- * its passes shared evenly by the pipeline's ranks; with `compute`, what computes of them alone. */
-double bound_passes(const Model *model, const Layout *layout, const PriceSums *sums, gboolean compute);
-
 /* From the passes alone, whatever becomes of states: no more than that of any plan with them. */
 double bound_time_of_passes(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 

@@ -142,24 +142,6 @@ double bound_time(const Model *model, const Layout *l, const Cluster *cluster, c
   return (MAX(passes, lane) + last) * (1 - 1e-9) + l->passes.framework->step_s;
 }
 
-double bound_passes(const Model *model, const Layout *l, const PriceSums *sums, gboolean compute)
-{
-  const Schedule *schedule = l->pipeline.schedule;
-  gboolean least = compute || schedule->split || schedule->placement != PLACE_LOOP;
-  int first = schedule->vocabulary > 0, end = model->n_layers - first;
-  double seconds = INFINITY;
-
-  for (int type = 0; type < sums->prices->n_types; type++) {
-    int at = type * (model->n_layers + 1);
-    double computing = sums->least_s[at + end] - sums->least_s[at + first];
-    double backward = sums->backward_s[at + end] - sums->backward_s[at + first];
-    /* the last stage of some schedules does not make its forwards again */
-    double forward = schedule->recompute ? 0 : sums->forward_s[at + end] - sums->forward_s[at + first];
-    seconds = MIN(seconds, least ? computing : forward + backward);
-  }
-  return seconds * l->pipeline.shape.micro / l->pipeline.shape.ranks * (1 - 1e-9);
-}
-
 double bound_time_of_passes(const Model *model, const Layout *l, const Cluster *cluster, const PriceSums *sums)
 {
   Bound b = bound_of(model, l, cluster, sums);

@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include "base/error.h"
+#include "search/space.h"
 
 Fixed fixed_none(void)
 {
@@ -165,4 +166,18 @@ gboolean space_parse(const char *option, const char *text, guint *space, GError 
     *space |= 1u << named;
   }
   return TRUE;
+}
+
+/* Keys of one number; walks set those that they choose again. */
+Plan space_base(const SearchOptions *options)
+{
+  PlanFile file = { .plan = *options->base };
+
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
+    const JsonField *field = &plan_key_of(id)->field;
+    gboolean number = field->type == JSON_INT || field->type == JSON_BOOL || field->type == JSON_ENUM;
+    if (number && options->fixed.value[id] >= 0)
+      G_STRUCT_MEMBER(int, &file, field->offset) = options->fixed.value[id];
+  }
+  return file.plan;
 }

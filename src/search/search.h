@@ -120,7 +120,7 @@ typedef struct {
   struct {
     double passes_s, compute_s; /* of all legal plans, whatever they need */
     double fitting_s;           /* computation of those that may fit */
-  } floors;          /* the least of bound_passes() over plans, infinite if there is none */
+  } floors;          /* seconds of a step that none of its plans goes below, infinite if there is none */
   gboolean cut;      /* stopped before the whole space was walked: `space` is what was met of it */
   double gap;        /* the best is better by at most this share; 0 if the search is complete, 1 where it was cut */
   GError *unkept;     /* why the journal was not written to its end, of an answer that stands all the same; NULL = it was */

@@ -536,20 +536,6 @@ static int fewest_experts(const Model *m)
   return MAX(fewest, 1);
 }
 
-/* Keys of one number; walks set those that they choose again. */
-Plan space_base(const SearchOptions *options)
-{
-  PlanFile file = { .plan = *options->base };
-
-  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
-    const JsonField *field = &plan_key_of(id)->field;
-    gboolean number = field->type == JSON_INT || field->type == JSON_BOOL || field->type == JSON_ENUM;
-    if (number && options->fixed.value[id] >= 0)
-      G_STRUCT_MEMBER(int, &file, field->offset) = options->fixed.value[id];
-  }
-  return file.plan;
-}
-
 SpaceWalk *space_walk_new(const Model *model, const Cluster *cluster, const SearchOptions *options, PriceCache *prices,
                           const SpaceVisitor *visitor)
 {
