@@ -392,7 +392,33 @@ START_TEST(chunks_are_searched)
 }
 END_TEST
 
+/* A tied table stands once on a rank under some schedules and twice under others: what a part holds at least is by the
+ * schedule that holds least. */
+START_TEST(tied_tables_are_held_once)
+{
+  g_autoptr(Model) model = model_load("models/gemma-2-2b.json", NULL);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 2);
+  g_autoptr(Framework) framework = fixture_framework("megatron-2024");
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+  double best[2];
+
+  base.gpus = 2;
+  base.global_batch = 16;
+  base.seq = 64;
+  cluster_keep_free(cluster, 0.69);
+  ck_assert(fixed_parse("--fix", "pp=2,tp=1,zero=0,mbs=1,vpp=1,offload=none", &options.fixed, NULL));
+  for (int one = 0; one < 2; one++) {
+    ck_assert(!one || fixed_parse("--fix", "schedule=vocab-2", &options.fixed, NULL));
+    g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(r->best->len, 1);
+    best[one] = g_array_index(r->best, Found, 0).value;
+  }
+  ck_assert_double_eq(best[0], best[1]);
+}
+END_TEST
+
 TEST_LOOPS("search space", { variants_are_bounded, 8, TRUE }, { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8, TRUE }, { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
            { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { chunks_are_searched, 1 },
-           { ways_of_sequences_are_searched, 1 })
+           { ways_of_sequences_are_searched, 1 }, { tied_tables_are_held_once, 1 })

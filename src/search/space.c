@@ -502,6 +502,8 @@ static void walk_exchanges(Walk *w, Plan plan)
 {
   for (int context = 0; context < CONTEXT_COUNT; context++) {
     gboolean runs = w->options->base->framework->context >> context & 1, both = context == CONTEXT_BOTH;
+    if (!both && w->options->fixed.value[KEY_CONTEXT_INNER] > 1)
+      continue;
     plan.context = context;
     for (plan.context_inner = 1; plan.context_inner <= (both ? plan.cp : 1); plan.context_inner++)
       if (runs && !excluded(&w->options->fixed, KEY_CONTEXT, context) && (!both || has_inner(w, &plan)))

@@ -210,9 +210,12 @@ void space_meet_batch(Walk *w, const Plan *plan)
     return;
   }
   if (w->bound.state_bytes < 0) {
-    LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, 0);
-    least->passes.micro_batch = plan->micro_batch;
-    w->bound.state_bytes = least_state_bytes(w, *plan, least);
+    w->bound.state_bytes = INFINITY;
+    for (guint i = 0; i < w->bound.least->len; i++) {
+      LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
+      least->passes.micro_batch = plan->micro_batch;
+      w->bound.state_bytes = MIN(w->bound.state_bytes, least_state_bytes(w, *plan, least));
+    }
   }
   part.memory_bytes = w->bound.state_bytes;
   part.compute_s = INFINITY;
