@@ -165,6 +165,7 @@ static void other_optimizer(Plan *p, const Framework *own)
 static void other_experts(Plan *p, const Framework *own)
 {
   p->overlap.experts &= own->shared_overlap;
+  p->overlap.exchange &= own->exchange_overlap;
   if (own->capacity == CAPACITY_NONE) {
     p->expert_capacity = 0;
     p->expert_drop = DROP_PROBS;
@@ -318,11 +319,27 @@ static gboolean mend(const Way *w, char **reason, gboolean *done, GError **error
   return plan_drop(w->plan, first->changed) || refuse(first->reason, error);
 }
 
+/* A framework as newer software of its engine runs it, where the plan is of such: what that can, it can. */
+static Framework as_new_as(const Framework *own, const Framework *of)
+{
+  Framework with = *own;
+
+  if (g_strcmp0(own->engine, of->engine) == 0) {
+    with.exchange_overlap |= of->exchange_overlap;
+    with.exchange_recompute |= of->exchange_recompute;
+    with.dispatch |= of->dispatch;
+    with.graphs |= of->graphs;
+    with.kv_heads_divided |= of->kv_heads_divided;
+  }
+  return with;
+}
+
 Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster, const Framework *own,
                    const PlanListener *listener, GError **error)
 {
   g_autofree Plan *nearest = g_memdup2(plan, sizeof *plan);
-  const Way way = { nearest, model, cluster, own };
+  const Framework with = as_new_as(own, plan->framework);
+  const Way way = { nearest, model, cluster, &with };
   gboolean done = FALSE;
 
   if (plan->products == PRODUCTS_FP8)
