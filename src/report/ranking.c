@@ -103,13 +103,13 @@ static double data(const Metrics *m) { return m->data_comm_s; }
 static double optimizer(const Metrics *m) { return m->optimizer_s; }
 
 static const Cause causes[] = {
-  { "compute", compute }, { "tensor comm", tensor }, { "bubble and sends", pipeline },
+  { "compute", compute }, { "tp, cp, ep comm", tensor }, { "bubble and sends", pipeline },
   { "data comm", data }, { "optimizer", optimizer },
 };
 
 char *report_losses(const Result *results, int n)
 {
-  g_autoptr(Table) t = table_new("<plan|step|lost|compute|tensor comm|bubble, sends|data comm|optimizer");
+  g_autoptr(Table) t = table_new("<plan|step|lost|compute|tp, cp, ep comm|bubble, sends|data comm|optimizer");
 
   for (int i = 0; i < n; i++) {
     const Metrics *m = &results[i].metrics, *best = &results[0].metrics;
@@ -128,9 +128,10 @@ char *report_bottleneck(const Result *r)
   const Metrics *m = &r->metrics;
   g_autofree char *step = format_seconds(m->iteration_s);
 
-  return g_strdup_printf("Of each step of %s the busiest stage computes %.1f %%, waits for tensor-parallel "
-                         "communication %.1f %%, for data-parallel %.1f %%, for other stages %.1f %%.\n",
-                         step, 100 * m->compute_s / m->iteration_s, 100 * m->tensor_comm_s / m->iteration_s,
+  return g_strdup_printf("Of each step of %s the busiest stage computes %.1f %%, waits for communication of "
+                         "tensor, context and expert parallelism %.1f %%, of data parallelism %.1f %%, for other "
+                         "stages %.1f %%.\n",
+                         step, 100 * m->compute_s / m->iteration_s, 100 * tensor(m) / m->iteration_s,
                          100 * m->data_comm_s / m->iteration_s,
                          100 * (m->idle_s + m->pipeline_comm_s) / m->iteration_s);
 }
