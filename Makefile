@@ -202,7 +202,7 @@ parity: $(MPI_TESTS) $(PROGRAMS)
 # Speed, and instruction counts against those of tests/bench/instructions.txt.
 bench: $(BENCHES)
 	for bench in $(filter-out %/goals %/published,$(BENCHES)); do $$bench || exit; done
-# Whether a published layout beats what the planner finds for its question; half an hour.
+# Whether a published layout beats what the planner finds for its question; some minutes.
 published: all $(BENCHES)
 	$(BUILD)/bench/published $(CASES)
 # The goals of the search, measured, beside the best known; a minute or two.
@@ -262,7 +262,7 @@ check-cuda: check-host
 	+@if command -v $(NVCC) >/dev/null; then $(MAKE) CUDA=1 CUDA_ARCHS=90 build/cuda/tdp-run build/cuda/gpu-kernels; \
 	  else echo "no $(NVCC): the CUDA backend is not built" >&2; fi
 
-# The check with all that it takes a sample of; an hour or more.
+# The check with all that it takes a sample of.
 check-long:
 	+@STRIDE=1 CASES=5 PLANS=8 DRILLS=20 EMULATED_TABLE=all TEST_TIMEOUT=7200 $(MAKE) check
 

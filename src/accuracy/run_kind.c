@@ -13,14 +13,6 @@ const char *const kind_size_titles[KIND_SIZES] = { "GPUs",        "tp", "pp",   
                                                    "cp",          "ep", "tokens a sequence",
                                                    "parameters" };
 
-static gboolean has_experts(const Model *model)
-{
-  for (int i = 0; i < model->n_specs; i++)
-    if (model->specs[i].ffn.experts > 0)
-      return TRUE;
-  return FALSE;
-}
-
 /* How far tensor-parallel ranks are apart; NULL = there is one. */
 static const char *tensor_reach(const Layout *l, const Cluster *cluster)
 {
@@ -60,7 +52,7 @@ RunKind run_kind(const Model *model, const Layout *l, const Cluster *cluster, co
     .sizes = { [KIND_GPUS] = p->ranks, [KIND_TP] = p->tp, [KIND_PP] = shape->ranks, [KIND_VPP] = shape->chunks,
                [KIND_CP] = p->cp, [KIND_EP] = p->ep, [KIND_SEQ] = p->seq, [KIND_PARAMS] = model->params },
     .exposed = metrics->iteration_s > 0 ? MAX(0, 1 - metrics->compute_s / metrics->iteration_s) : 0,
-    .experts = has_experts(model),
+    .experts = model_has_experts(model),
   };
 
   return kind;

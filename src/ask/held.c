@@ -15,17 +15,18 @@ static gboolean runs(const Held *h, PlanChoice choice)
   return h->framework->choices >> choice & 1;
 }
 
+/* Whether the framework runs what the space has only on demand, and nobody asked for it. */
 static gboolean shut(const Held *h, SpaceExtra extra)
 {
-  return !(h->options->space & extra);
+  return !(h->options->space & extra) && space_can(h->framework, extra);
 }
 
-static gboolean has_experts(const Model *m, gboolean shared)
+static gboolean has_shared_experts(const Model *m)
 {
   gboolean any = FALSE;
 
   for (int i = 0; i < m->n_specs; i++)
-    any |= shared ? m->specs[i].ffn.shared_width > 0 : m->specs[i].ffn.experts > 0;
+    any |= m->specs[i].ffn.shared_width > 0;
   return any;
 }
 
@@ -40,25 +41,22 @@ static gboolean any_fixed(const Held *h)
 
 static gboolean host(const Held *h)
 {
-  gboolean can = runs(h, CHOICE_OFFLOAD_OPTIMIZER) || runs(h, CHOICE_OFFLOAD_PARAMETERS) ||
-                 runs(h, CHOICE_OFFLOAD_ACTIVATIONS);
-  return shut(h, SPACE_OFFLOAD) && h->options->fixed.value[KEY_OFFLOAD] < 0 && can;
+  return shut(h, SPACE_OFFLOAD) && h->options->fixed.value[KEY_OFFLOAD] < 0;
 }
 
 static gboolean narrow_states(const Held *h)
 {
-  guint moments = 1u << STATE_EXP_AVG | 1u << STATE_EXP_AVG_SQ;
-  return shut(h, SPACE_STATES) && (h->framework->state_formats & moments) == moments;
+  return shut(h, SPACE_STATES);
 }
 
 static gboolean quantized(const Held *h)
 {
-  return shut(h, SPACE_ZERO_PP) && runs(h, CHOICE_HPZ) && runs(h, CHOICE_QWZ) && runs(h, CHOICE_QGZ);
+  return shut(h, SPACE_ZERO_PP);
 }
 
 static gboolean orders(const Held *h)
 {
-  return shut(h, SPACE_ORDER) && h->framework->tp_pp_dp && h->best->cluster->n_types == 0 &&
+  return shut(h, SPACE_ORDER) && h->best->cluster->n_types == 0 &&
          h->options->fixed.value[KEY_ORDER] < 0;
 }
 
@@ -74,7 +72,7 @@ static gboolean graphs(const Held *h)
 
 static gboolean shared_experts(const Held *h)
 {
-  return !h->options->base->overlap.experts && h->framework->shared_overlap && has_experts(h->best->model, TRUE);
+  return !h->options->base->overlap.experts && h->framework->shared_overlap && has_shared_experts(h->best->model);
 }
 
 static gboolean margin(const Held *h)
@@ -115,7 +113,7 @@ static gboolean zero_left(const Held *h)
 
 static gboolean dispatchers_left(const Held *h)
 {
-  return has_experts(h->best->model, FALSE) && h->options->fixed.value[KEY_DISPATCH] < 0 &&
+  return model_has_experts(h->best->model) && h->options->fixed.value[KEY_DISPATCH] < 0 &&
          h->framework->dispatch != (1u << DISPATCH_COUNT) - 1;
 }
 
@@ -145,12 +143,14 @@ static const struct {
   { "whole weights and gradients on the wire", "--space zero++", quantized, GAIN_COMMUNICATION, data },
   { "data-parallel ranks closer than stages", "--space order", orders, GAIN_COMMUNICATION, waits },
   { "one strategy for all layers", "--layerwise", strategies, GAIN_CUTS, NULL },
-  { "recomputed layers: all of a stage, or near the best plans", "--fix recompute=full:any", counts, GAIN_MEMORY, NULL },
+  { "recomputed layers: all of a stage, or near the best plans", "--fix recompute=full:any", counts, GAIN_MEMORY,
+    NULL },
   { "even stages, groups and buckets as usual", "--refine", always, GAIN_CUTS, waits },
   { "schedules that the framework does not run", "--fix schedule=NAME", schedules_left, GAIN_CUTS, waits },
   { "ZeRO stages that the framework does not run", "--framework NAME", zero_left, GAIN_MEMORY, NULL },
   { "dispatchers that the framework does not run", "--framework NAME", dispatchers_left, GAIN_COMMUNICATION, experts },
-  { "tensor-parallel sums behind products (tp_comm_overlap)", "--framework NAME", products, GAIN_COMMUNICATION, tensor },
+  { "tensor-parallel sums behind products (tp_comm_overlap)", "--framework NAME", products, GAIN_COMMUNICATION,
+    tensor },
   { "tokens of experts before shared experts", "overlap of a plan file", shared_experts, GAIN_COMMUNICATION, experts },
   { "a share of the memory free", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
   { "as many tensor-parallel ranks as key-value heads", "--framework NAME", heads, GAIN_ARITHMETIC, NULL },

@@ -170,4 +170,7 @@ double model_flops(const Model *model, int seq);
 /* The same of an encoder-decoder whose decoder has another length. */
 double model_flops_of_both(const Model *model, int seq, int decoder_seq);
 
+/* Whether any layer has experts. */
+gboolean model_has_experts(const Model *model);
+
 #endif

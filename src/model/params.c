@@ -216,3 +216,11 @@ double model_flops(const Model *m, int seq)
 {
   return model_flops_of_both(m, seq, seq);
 }
+
+gboolean model_has_experts(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].ffn.experts > 0)
+      return TRUE;
+  return FALSE;
+}

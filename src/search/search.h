@@ -76,6 +76,9 @@ const Schedule *fixed_schedule(const Fixed *fixed);
 /* Choices that the space has only on demand. */
 typedef enum { SPACE_OFFLOAD = 1, SPACE_ZERO_PP = 2, SPACE_STATES = 4, SPACE_ORDER = 8 } SpaceExtra;
 
+/* Whether a framework runs what `extra` adds, at least in part. */
+gboolean space_can(const Framework *framework, SpaceExtra extra);
+
 /* Adds "offload,zero++,states,order" to what the space has. The error begins with the option's
  * name: TDP_ERROR_INPUT. */
 gboolean space_parse(const char *option, const char *text, guint *space, GError **error);

@@ -462,7 +462,7 @@ static void walk_batches(Walk *w, Plan plan)
 static void walk_placements(Walk *w, Plan plan)
 {
   gboolean differ = plan.pp > 1 && plan.dp > 1, given = plan.pipeline_inner;
-  gboolean both = w->options->space & SPACE_ORDER && plan.framework->tp_pp_dp && w->cluster->n_types == 0;
+  gboolean both = w->options->space & SPACE_ORDER && space_can(plan.framework, SPACE_ORDER) && w->cluster->n_types == 0;
   int fixed = w->options->fixed.value[KEY_ORDER];
 
   for (int inner = 0; inner <= 1; inner++) {

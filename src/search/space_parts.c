@@ -173,7 +173,7 @@ static double least_state_bytes(const Walk *w, Plan plan, const LeastPasses *lea
 /* Of all schedules that run so many micro-batches; INFINITY if none does. */
 static double least_of_shapes(const Walk *w, const Plan *plan, const LeastPasses *least, const LeastWork *work)
 {
-  int micro = plan->global_batch / plan->dp / plan->micro_batch;
+  int micro = plan_micro_batches(plan);
   double least_s = INFINITY;
 
   for (guint k = 0; k < w->bound.shapes->len; k++) {
@@ -195,7 +195,7 @@ static double batch_bound_s(Walk *w, const Plan *plan, double *compute_s)
     least->passes.micro_batch = plan->micro_batch;
     LeastWork work = price_cache_least(w->prices, &least->passes);
     least_s = MIN(least_s, least_of_shapes(w, plan, least, &work));
-    *compute_s = MIN(*compute_s, work.seconds[LEAST_COMPUTE][1] * (plan->global_batch / plan->dp / plan->micro_batch) / plan->pp);
+    *compute_s = MIN(*compute_s, work.seconds[LEAST_COMPUTE][1] * plan_micro_batches(plan) / plan->pp);
   }
   return (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
 }
@@ -319,8 +319,8 @@ void space_meet_choice(Walk *w, const PassStates *states)
 {
   const Plan *group = states->group;
   const PassChoice *pass = &w->passes[states->pass];
-  SpacePart part = { .index = w->space, .plans = reject_broken(w, states), .bound_s = INFINITY, .memory_bytes = INFINITY,
-                     .degrees = w->at - 1, .micro_batch = group->micro_batch, .pass = states->pass,
+  SpacePart part = { .index = w->space, .plans = reject_broken(w, states), .bound_s = INFINITY,
+                     .memory_bytes = INFINITY, .degrees = w->at - 1, .micro_batch = group->micro_batch, .pass = states->pass,
                      .chunks = group->vpp, .order = w->order, .dispatch = group->dispatch,
                      .schedule = schedule_index(group->schedule), .split_rank = group->split_rank,
                      .recompute = pass->recompute };

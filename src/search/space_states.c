@@ -3,6 +3,24 @@
 
 #include "layout/layout.h"
 
+gboolean space_can(const Framework *f, SpaceExtra extra)
+{
+  guint host = 1u << CHOICE_OFFLOAD_OPTIMIZER | 1u << CHOICE_OFFLOAD_PARAMETERS | 1u << CHOICE_OFFLOAD_ACTIVATIONS;
+  guint zero_pp = 1u << CHOICE_HPZ | 1u << CHOICE_QWZ | 1u << CHOICE_QGZ;
+  guint moments = 1u << STATE_EXP_AVG | 1u << STATE_EXP_AVG_SQ;
+
+  switch (extra) {
+  case SPACE_OFFLOAD:
+    return (f->choices & host) != 0;
+  case SPACE_ZERO_PP:
+    return (f->choices & zero_pp) == zero_pp;
+  case SPACE_STATES:
+    return (f->state_formats & moments) == moments;
+  default:
+    return f->tp_pp_dp;
+  }
+}
+
 typedef struct {
   const SearchOptions *options;
   const Cluster *cluster;
@@ -62,11 +80,10 @@ static gboolean offers(const Asked *w, const Plan *plan, int zero, int offload)
 /* Ranks of a node that may share ZeRO++'s second copy, 0 = none. */
 static int secondary_ranks(const Asked *w, const Plan *plan)
 {
-  guint needs = 1u << CHOICE_HPZ | 1u << CHOICE_QWZ | 1u << CHOICE_QGZ;
   int network = w->cluster->network_tier;
   GroupShape replicas = replicas_of(w, plan);
   int inside = network > 0 ? replicas.per_domain[network - 1] : 1;
-  gboolean may = w->options->space & SPACE_ZERO_PP && (plan->framework->choices & needs) == needs;
+  gboolean may = w->options->space & SPACE_ZERO_PP && space_can(plan->framework, SPACE_ZERO_PP);
 
   gboolean divides = inside > 1 && inside < replicas.size && replicas.size % inside == 0;
   return may && divides && !plan_experts_apart(plan) ? inside : 0;
@@ -82,9 +99,8 @@ static const struct {
 /* The formats that the space has: the base plan's, or all from the second on. */
 static int first_formats(const Asked *w, const Plan *plan, int *end)
 {
-  guint moments = 1u << STATE_EXP_AVG | 1u << STATE_EXP_AVG_SQ;
   gboolean adam = plan->optimizer.name == OPTIMIZER_ADAM || plan->optimizer.name == OPTIMIZER_ADAMW;
-  gboolean may = w->options->space & SPACE_STATES && adam && (plan->framework->state_formats & moments) == moments;
+  gboolean may = w->options->space & SPACE_STATES && adam && space_can(plan->framework, SPACE_STATES);
   gboolean remainders = plan->framework->state_formats >> STATE_MAIN_PARAMS & 1 && plan->precision == DTYPE_BF16;
 
   *end = !may ? 1 : remainders ? (int)G_N_ELEMENTS(state_formats) : (int)G_N_ELEMENTS(state_formats) - 1;

@@ -3,14 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static gboolean has_experts(const Model *m)
-{
-  for (int i = 0; i < m->n_specs; i++)
-    if (m->specs[i].ffn.experts > 0)
-      return TRUE;
-  return FALSE;
-}
-
 /* As case files spell dispatchers. */
 static const struct {
   const char *name;
@@ -104,7 +96,7 @@ static void fill_capacity(Case *c, const Csv *csv, int row)
 
 gboolean case_read_experts(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error)
 {
-  if (!has_experts(c->model))
+  if (!model_has_experts(c->model))
     return TRUE;
   c->plan.ep = MAX(n->ep, 1);
   fill_expert_tensor(c, n->etp);
@@ -117,7 +109,7 @@ void case_fill_graph(Case *c, const Csv *csv, int row)
   const char *arch = c->unstated.graph_arch;
   double factor;
 
-  if (*cells_optional(csv, row, "cuda_graph") || !has_experts(c->model))
+  if (*cells_optional(csv, row, "cuda_graph") || !model_has_experts(c->model))
     return;
   c->plan.graph = !arch || g_str_has_prefix(c->cluster->device.arch, arch) ? c->unstated.graph : GRAPH_NONE;
   /* whole layers are recorded where their experts' rows are known: Megatron-Bridge 0.1's recipes with token drop */
