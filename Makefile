@@ -202,7 +202,7 @@ parity: $(MPI_TESTS) $(PROGRAMS)
 # Speed, and instruction counts against those of tests/bench/instructions.txt.
 bench: $(BENCHES)
 	for bench in $(filter-out %/goals %/published,$(BENCHES)); do $$bench || exit; done
-# Whether a published layout beats what the planner finds for its question; some minutes.
+# Whether a published layout beats what the planner finds for its question; ten minutes.
 published: all $(BENCHES)
 	$(BUILD)/bench/published $(CASES)
 # The goals of the search, measured, beside the best known; a minute or two.
@@ -211,7 +211,7 @@ bench-table: all $(BENCHES)
 bench-check: all $(BENCHES)
 	BUILD=$(BUILD) tests/bench.sh
 
-# Predicted against measured steps of this machine's cores; some minutes.
+# Predicted against measured steps of this machine's cores; ten minutes.
 predict-cpu: all
 	BUILD=$(BUILD) tests/bench/predict-cpu
 
