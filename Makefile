@@ -4,7 +4,7 @@
 # MPI=no for one device alone), EMULATED=1 with it on an emulated device (in
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
 # deps, check, check-long, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
-# validate, baseline, accuracy, predict-cpu, plan-loop, bench, bench-table, bench-check,
+# validate, baseline, accuracy, figures, predict-cpu, plan-loop, bench, bench-table, bench-check,
 # search-scale, simgrid, schedules-sheet, install (PREFIX, DESTDIR), clean.
 
 CC ?= cc
@@ -334,6 +334,10 @@ baseline: all
 accuracy: all
 	$(BUILD)/tdp-validate $(CASES) --write-accuracy accuracy
 
+# Blocks of Markdown that commands print; some take minutes.
+figures: all
+	BUILD=$(BUILD) tests/figures.sh --rewrite
+
 install: all
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/tdp)
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
@@ -355,5 +359,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean demo deps fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
+.PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean demo deps figures fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
 .SECONDARY:
