@@ -130,6 +130,39 @@ START_TEST(rows_travel_in_chunks)
 }
 END_TEST
 
+/* The head's rows travel so, too; sums of its loss are of all logits and wait for the product. */
+START_TEST(sums_travel_whole)
+{
+  Planned f;
+
+  planned_init(&f, fixture_model(2, 4096, 32, 2048, 32768), fixture_cluster("dgx", 8), "megatron-core");
+  f.plan.gpus = f.plan.tp = 8;
+  f.plan.sequence_parallel = TRUE;
+  f.framework->issue_s = 0;
+  f.cluster->tiers[0].link.compute_slowdown = 1;
+  Layout layout = layout_of(&f.plan);
+  g_autoptr(PriceTable) whole = price_table_described(f.model, &layout, f.cluster);
+  f.plan.comm_chunks = TRUE;
+  layout = layout_of(&f.plan);
+  g_autoptr(PriceTable) chunks = price_table_described(f.model, &layout, f.cluster);
+  int head = f.model->n_layers - 1, sums = 0;
+  const LayerPrice *a = price_of_layer(whole, f.model, 0, head), *b = price_of_layer(chunks, f.model, 0, head);
+  const GArray *ops = a->ops->pass[PASS_FORWARD];
+  double gather_s = 0, logits_s = 0;
+  for (guint i = 0; i < ops->len; i++) {
+    const PassOp *op = &g_array_index(ops, PassOp, i);
+    gather_s = op->op.kind == OP_COLLECTIVE && op->op.collective.what == COLLECTIVE_ALL_GATHER ? op->seconds : gather_s;
+    logits_s = op->op.kind == OP_MATMUL ? op->seconds : logits_s;
+    sums += op->op.kind == OP_COLLECTIVE && op->op.collective.what == COLLECTIVE_ALL_REDUCE;
+  }
+  ck_assert_int_gt(sums, 0);
+  ck_assert_double_gt(gather_s, 0);
+  ck_assert_double_eq_tol(a->pass[PASS_FORWARD].seconds - b->pass[PASS_FORWARD].seconds,
+                          gather_s + logits_s - in_chunks(gather_s, logits_s, 8), 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
 /* Whatever slows products meanwhile, chunks take no longer than the whole, and no less than the longer of the two. */
 START_TEST(chunks_are_never_slower)
 {
@@ -369,6 +402,7 @@ START_TEST(remembered_ops_cost_the_same)
 END_TEST
 
 TEST_LOOPS("price", { remembered_ops_cost_the_same }, { collectives_wait_or_hide }, { rows_travel_in_chunks },
+           { sums_travel_whole },
            { chunks_are_never_slower }, { slower_links_slow_less }, { the_host_can_be_the_limit },
            { the_slowest_of_many }, { products_lose_by_switching }, { recomputation_is_paid },
            { recomputation_may_stop_early }, { early_libraries_are_slower },

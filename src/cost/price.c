@@ -299,9 +299,11 @@ static void describe_op(const Priced *w, const Op *op, double op_seconds, double
 static double product_of(const Priced *w, const Op *op, const GArray *ops, const double *seconds)
 {
   const Op *first = (const Op *)(gpointer)ops->data, *end = first + ops->len;
-  int step = op->collective.what == COLLECTIVE_ALL_GATHER ? 1 : -1;
+  Collective what = op->collective.what;
+  int step = what == COLLECTIVE_ALL_GATHER ? 1 : -1;
 
-  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op->async || op->collective.axis != AXIS_TENSOR)
+  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op->async || op->collective.axis != AXIS_TENSOR ||
+      (what != COLLECTIVE_ALL_GATHER && what != COLLECTIVE_REDUCE_SCATTER))
     return 0;
   for (const Op *next = op + step; next >= first && next < end; next += step)
     if (next->pass == op->pass && next->kind != OP_MEMORY)
