@@ -148,3 +148,17 @@ gboolean fixture_draw_plan(GRand *rand, const Model *model, Cluster *cluster, co
   plan->schedule = schedules[g_rand_int_range(rand, 0, 4)];
   return cluster_resize(cluster, plan->gpus, NULL) && plan_check(plan, model, cluster, NULL) == RULE_NONE;
 }
+
+int fixture_cases(void)
+{
+  const char *text = g_getenv("CASES");
+  return text ? MAX(1, atoi(text)) : 1;
+}
+
+char *fixture_framework_name(int i)
+{
+  g_auto(GStrv) names = files_names("plans/frameworks");
+
+  g_assert_cmpuint(g_strv_length(names), ==, FIXTURE_FRAMEWORKS);
+  return g_strdup(names[i]);
+}

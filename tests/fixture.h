@@ -27,6 +27,13 @@ Cluster *fixture_free_cluster(int devices);
 
 Framework *fixture_framework(const char *name);
 
+/* Files of plans/frameworks, and the i-th of them by name without its suffix; newly allocated. */
+#define FIXTURE_FRAMEWORKS 44
+char *fixture_framework_name(int i);
+
+/* How often what is drawn is drawn again: CASES of the environment, else 1. */
+int fixture_cases(void);
+
 /* Every block takes `forward` and `backward` seconds, half of these for either
  * gradient, other layers nothing; each block keeps `saved` bytes, half of them for
  * the weight gradient. */

@@ -1,4 +1,3 @@
-#include "base/files.h"
 #include "main.h"
 #include "search/space.h"
 #include "search_instance.h"
@@ -10,48 +9,10 @@
  * plans/frameworks. CASES=N asks each test N times as much, and prints how much that was.
  */
 
-static int cases(void)
-{
-  const char *text = g_getenv("CASES");
-  return text ? MAX(1, atoi(text)) : 1;
-}
-
 static void say_cases(const char *what, const char *framework, gint64 plans)
 {
   if (g_getenv("CASES"))
     fprintf(stderr, "%s: %s: %" G_GINT64_FORMAT " plans, no miss\n", what, framework, plans);
-}
-
-static int by_name(gconstpointer a, gconstpointer b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Names of plans/frameworks, in order. */
-static GPtrArray *framework_names(void)
-{
-  g_autofree char *path = files_data_path("plans/frameworks");
-  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
-  GDir *dir = g_dir_open(path, 0, NULL);
-
-  ck_assert_ptr_nonnull(dir);
-  for (const char *name = g_dir_read_name(dir); name; name = g_dir_read_name(dir))
-    if (g_str_has_suffix(name, ".json"))
-      g_ptr_array_add(names, g_strndup(name, strlen(name) - strlen(".json")));
-  g_dir_close(dir);
-  g_ptr_array_sort(names, by_name);
-  return names;
-}
-
-/* The loop counts frameworks; of more cases than there are files it says so. */
-#define FRAMEWORKS 44
-
-static char *framework_name(int i)
-{
-  g_autoptr(GPtrArray) names = framework_names();
-
-  ck_assert_uint_eq(names->len, FRAMEWORKS);
-  return g_strdup(names->pdata[i]);
 }
 
 /* A question, with all plans of its space (Plan): one at least, unless `tries` draws give none; NULL then. */
@@ -126,11 +87,11 @@ static void check_table(const Instance *in, const Plan *plan)
 
 START_TEST(tables_are_of_their_passes)
 {
-  g_autofree char *name = framework_name(_i);
+  g_autofree char *name = fixture_framework_name(_i);
   GRand *rand = g_rand_new_with_seed(100 + _i);
   gint64 checked = 0;
 
-  for (int i = 0; i < 4 * cases(); i++) {
+  for (int i = 0; i < 4 * fixture_cases(); i++) {
     Instance in;
     g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
     ck_assert_ptr_nonnull(all);
@@ -268,11 +229,11 @@ static gint64 check_caches(Instance *in, GRand *rand)
 
 START_TEST(caches_do_not_matter)
 {
-  g_autofree char *name = framework_name(_i);
+  g_autofree char *name = fixture_framework_name(_i);
   GRand *rand = g_rand_new_with_seed(200 + _i);
   gint64 checked = 0;
 
-  for (int i = 0; i < 3 * cases(); i++) {
+  for (int i = 0; i < 3 * fixture_cases(); i++) {
     Instance in;
     g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
     ck_assert_ptr_nonnull(all);
@@ -348,11 +309,11 @@ static void visit_part(gpointer data, const SpacePart *part)
 /* What parts say of their plans, however deep: no plan takes less or needs less, and each is in one. */
 START_TEST(parts_are_bounded)
 {
-  g_autofree char *name = framework_name(_i);
+  g_autofree char *name = fixture_framework_name(_i);
   GRand *rand = g_rand_new_with_seed(600 + _i);
   double closest = 0;
 
-  for (int done = 0; done < 2 * cases();) {
+  for (int done = 0; done < 2 * fixture_cases();) {
     Instance in;
     g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES), met = g_array_new(FALSE, FALSE, sizeof(SpacePart));
     g_autoptr(GArray) inner = g_array_new(FALSE, FALSE, sizeof(SpacePart));
@@ -391,11 +352,11 @@ END_TEST
 /* Every plan of spaces of whole frameworks is simulated: no bound exceeds it, and the search's answer is the best. */
 START_TEST(frameworks_agree)
 {
-  g_autofree char *name = framework_name(_i);
+  g_autofree char *name = fixture_framework_name(_i);
   GRand *rand = g_rand_new_with_seed(300 + _i);
   gint64 checked = 0;
 
-  for (int done = 0; done < 3 * cases();) {
+  for (int done = 0; done < 3 * fixture_cases();) {
     Instance in;
     g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
     ck_assert_ptr_nonnull(all);
@@ -423,10 +384,10 @@ static void fix_to(Fixed *f, const Plan *p)
 /* The best plan stays the best, to the last bit, where the space is cut down to plans of its own degrees. */
 START_TEST(fixed_to_the_best)
 {
-  g_autofree char *name = framework_name(_i);
+  g_autofree char *name = fixture_framework_name(_i);
   GRand *rand = g_rand_new_with_seed(400 + _i);
 
-  for (int i = 0; i < 2 * cases(); i++) {
+  for (int i = 0; i < 2 * fixture_cases(); i++) {
     Instance in;
     g_autoptr(GArray) plans = draw_question(&in, rand, name, TRIES);
     ck_assert_ptr_nonnull(plans);
@@ -472,6 +433,7 @@ START_TEST(zero3_first_stage)
 }
 END_TEST
 
-TEST_LOOPS("search prices", { tables_are_of_their_passes, FRAMEWORKS, TRUE }, { caches_do_not_matter, FRAMEWORKS, TRUE },
-           { parts_are_bounded, FRAMEWORKS, TRUE }, { frameworks_agree, FRAMEWORKS, TRUE },
-           { fixed_to_the_best, FRAMEWORKS, TRUE }, { zero3_first_stage, 1 })
+TEST_LOOPS("search prices", { tables_are_of_their_passes, FIXTURE_FRAMEWORKS, TRUE },
+           { caches_do_not_matter, FIXTURE_FRAMEWORKS, TRUE }, { parts_are_bounded, FIXTURE_FRAMEWORKS, TRUE },
+           { frameworks_agree, FIXTURE_FRAMEWORKS, TRUE }, { fixed_to_the_best, FIXTURE_FRAMEWORKS, TRUE },
+           { zero3_first_stage, 1 })
