@@ -3,7 +3,7 @@
 # CUDA=1 with the CUDA backend (in build/cuda; with
 # MPI=no for one device alone), EMULATED=1 with it on an emulated device (in
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
-# deps, check, check-long, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
+# deps, check, check-long, lint, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, accuracy, figures, predict-cpu, plan-loop, bench, bench-table, bench-check,
 # search-scale, simgrid, schedules-sheet, install (PREFIX, DESTDIR), clean.
 
@@ -266,6 +266,14 @@ fuzz:
 	  else echo "no $(CLANG): fixed changes of the seeds in place of libFuzzer" >&2; \
 	    $(AGAIN) SAN=1 fuzzers && RUNS=20000 BUILD=build tests/fuzz.sh; fi
 
+# What cppcheck finds in the sources: nothing. Macros of GLib and cJSON that it has to know are spelt out.
+LINT_MACROS = '-DG_GNUC_PRINTF(a,b)=' '-DG_GNUC_UNUSED=' '-DG_GNUC_WARN_UNUSED_RESULT=' '-DG_GNUC_NULL_TERMINATED=' \
+  '-DG_DEFINE_QUARK(a,b)=' '-DG_DEFINE_AUTOPTR_CLEANUP_FUNC(a,b)=' '-DG_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(a,b)=' \
+  '-DG_STATIC_ASSERT(a)=' '-DcJSON_ArrayForEach(a,b)=while((a=b))'
+lint: # needs cppcheck
+	cppcheck --enable=warning,performance,portability --library=gtk --suppressions-list=tests/lint.txt -q -Isrc -D_GNU_SOURCE \
+	  $(LINT_MACROS) --error-exitcode=1 src
+
 # Installs missing packages with apt; nothing where all are there.
 deps:
 	@tests/install-deps
@@ -359,5 +367,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean demo deps figures fit golden install layers pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
+.PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean demo deps figures fit golden install layers lint pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
 .SECONDARY:

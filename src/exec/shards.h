@@ -71,7 +71,7 @@ void shards_init(Shards *shards, const LayerShape *shape, Memory *memory, const 
 void shards_clear(Shards *shards);
 
 /* Allocates what is held all the time and fills it with the seed's weights. */
-void shards_allocate(Shards *shards, BackendStream *s, guint64 seed);
+void shards_allocate(Shards *s, BackendStream *stream, guint64 seed);
 
 /* Units of layers first .. first + n; all if n is 0. Returns the next after
  * `previous` (NULL = the first), NULL at the end. */

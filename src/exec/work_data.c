@@ -91,11 +91,11 @@ static void pack(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n
 {
   Packing *packing = data;
   (void)u;
-  char *at = packing->buffer + packing->n * x->run.wide_bytes;
 
   if (!p->partial)
     return;
-  if (packing->buffer)
+  char *at = packing->buffer ? packing->buffer + packing->n * x->run.wide_bytes : NULL;
+  if (at)
     x->b->copy(x->b, s, packing->back ? gradient : at, packing->back ? at : gradient, n * x->run.wide_bytes);
   packing->n += n;
 }

@@ -85,7 +85,7 @@ static gboolean recognises(const char *text)
 {
   g_auto(GStrv) lines = g_strsplit(text, "\n", HEADER_WITHIN);
 
-  for (int i = 0; lines[i] && i < HEADER_WITHIN - 1; i++) {
+  for (int i = 0; i < HEADER_WITHIN - 1 && lines[i]; i++) {
     Columns unused;
     if (!strstr(lines[i], "Name") && !strstr(lines[i], "Operation"))
       continue;

@@ -36,6 +36,6 @@ const char *timeline_kind_title(TaskKind kind);
 guint32 timeline_ink(guint32 rgb);
 
 /* Appends what occurs: names (newly allocated) and colours (double). */
-void timeline_legend(const TimelineColors *colors, GPtrArray *names, GArray *rgb);
+void timeline_legend(const TimelineColors *c, GPtrArray *names, GArray *colors);
 
 #endif

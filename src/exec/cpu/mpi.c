@@ -100,13 +100,14 @@ static void begin_scatter(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
 /* Counts and places as MPI wants them; they stay until the end. */
 static void begin_all_to_all(CpuBackend *b, CpuMessage *m, MPI_Datatype type)
 {
-  int size = m->comm->size, *counts = malloc(4 * size * sizeof *counts), *places = counts + 2 * size;
+  int size = m->comm->size, *counts = malloc(4 * size * sizeof *counts);
 
   m->scratch = counts;
   if (!counts) {
     cpu_fail(b, "out of memory: counts of an all-to-all");
     return;
   }
+  int *places = counts + 2 * size;
   for (int i = 0; i < 2 * size; i++) {
     counts[i] = m->counts[i];
     places[i] = i % size == 0 ? 0 : places[i - 1] + counts[i - 1];
