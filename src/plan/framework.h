@@ -174,7 +174,7 @@ typedef struct {
 } Framework;
 
 /* Of plans and published runs that name none. */
-#define FRAMEWORK_USUAL "megatron-core"
+#define FRAMEWORK_USUAL "megatron-core-2026"
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule);
 
