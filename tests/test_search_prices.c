@@ -319,7 +319,7 @@ START_TEST(parts_are_bounded)
     g_autoptr(GArray) inner = g_array_new(FALSE, FALSE, sizeof(SpacePart));
     g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
     Parts p = { .in = &in, .parts = met };
-    const SpaceVisitor visitor = { visit_leaf, TRUE, count_rejected, &p, NULL, visit_part };
+    const SpaceVisitor visitor = { visit_leaf, TRUE, count_rejected, &p, NULL, visit_part, INFINITY };
     ck_assert_ptr_nonnull(all);
     g_autoptr(SpaceWalk) walk = space_walk_new(in.model, in.cluster, &in.options, prices, &visitor);
     gint64 space = all->len <= BRUTE_FORCED ? space_walk_all(walk) : 0;

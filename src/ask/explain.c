@@ -189,7 +189,7 @@ static gboolean fits(const Model *model, const Cluster *cluster, const SearchOpt
   changed.state = NULL;
   changed.watch = NULL; /* but its stop is heard */
   changed.audit = NULL;
-  return ask_fits(model, cluster, &changed, cluster->devices, TRUE, &likely);
+  return ask_fits(model, cluster, &changed, cluster->devices, TRY_LEAN, &likely);
 }
 
 static char *relaxation(const Model *model, const Cluster *cluster, const SearchOptions *options)

@@ -17,6 +17,9 @@ static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o,
   base.gpus = changed.devices;
   o.base = &base;
   o.top = 1;
+  o.tie = 0;
+  o.over = FALSE;
+  o.brief = TRUE;
   g_autoptr(SearchResult) found = search(model, &changed, &o, NULL);
   if (found->best->len == 0)
     return FALSE;
@@ -36,11 +39,19 @@ static gboolean until_one(gpointer data, const SearchProgress *at)
   return (o->watch && o->watch(o->data, at)) || at->best != NULL;
 }
 
-/* Whether the plan with the batch and sequence that are asked for is of the space, and fits. */
-static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan)
+double ask_known(const Cluster *cluster, const SearchOptions *o, const Plan *plan, const Metrics *m)
 {
-  Metrics m;
+  const Layout layout = layout_of(plan);
 
+  return m->peak_memory_bytes <= m->capacity_bytes && plan->split.stages == 0 && !recompute_counts(&plan->scope)
+             ? o->objective->value(&layout, cluster, m->iteration_s, m->peak_memory_bytes)
+             : 0;
+}
+
+/* Whether the plan with the batch and sequence that are asked for is of the space, and fits. */
+static gboolean still_fits(const Model *model, const Cluster *cluster, const SearchOptions *o, int devices, Plan *plan,
+                           Metrics *m)
+{
   if (stop_asked(o->stop))
     return FALSE;
   plan->seq = o->base->seq;
@@ -49,8 +60,8 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
       o->fixed.value[KEY_MICRO_BATCH] >= 0 || plan_check(plan, model, cluster, NULL) != RULE_NONE)
     return FALSE;
   g_autoptr(Trace) trace = simulate_plan(model, cluster, plan);
-  trace_metrics(trace, &m);
-  return m.peak_memory_bytes <= m.capacity_bytes;
+  trace_metrics(trace, m);
+  return m->peak_memory_bytes <= m->capacity_bytes;
 }
 
 /* Divided over all devices, with all parameters on them. */
@@ -63,19 +74,22 @@ static gboolean weights_alone_exceed(const Model *model, const Cluster *cluster,
          options->fixed.value[KEY_OFFLOAD] < 0;
 }
 
-/* With the least of what a plan holds for each micro-batch, where that is free: few plans that fit have none of these. */
+/* With the least of what a plan holds for each micro-batch, where that is free, and nothing beside computation: few
+ * plans that fit have none of these. */
 static gboolean ask_lean(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out)
 {
   int *size = &o.fixed.value[KEY_MICRO_BATCH], *recompute = &o.fixed.value[KEY_RECOMPUTE];
+  int *overlap = &o.fixed.value[KEY_OVERLAP];
 
   if (*size >= 0 && *recompute >= 0)
     return FALSE;
+  *overlap = *overlap < 0 ? 0 : *overlap;
   *size = *size < 0 ? 1 : *size;
   *recompute = *recompute < 0 ? RECOMPUTE_FULL : *recompute;
   return ask(model, cluster, o, devices, out);
 }
 
-gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, gboolean lean,
+gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, guint tried,
                   Plan *likely)
 {
   SearchOptions o = *options;
@@ -83,13 +97,14 @@ gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOption
 
   if (weights_alone_exceed(model, cluster, options, devices))
     return FALSE;
-  if (still_fits(model, cluster, options, devices, likely))
+  if (still_fits(model, cluster, options, devices, likely, &found.metrics))
     return TRUE;
   o.objective = objective_find("memory");
   o.refine = FALSE;
   o.watch = until_one;
   o.data = (gpointer)options;
-  if (!ask_lean(model, cluster, o, devices, &found) && (lean || !ask(model, cluster, o, devices, &found)))
+  if (!(tried & TRY_LEAN && ask_lean(model, cluster, o, devices, &found)) &&
+      !(tried & TRY_ALL && ask(model, cluster, o, devices, &found)))
     return FALSE;
   *likely = found.plan;
   return TRUE;
@@ -169,7 +184,7 @@ static Answer *fewest_gpus(const Asked *q)
     int before = devices;
     devices = next_devices(q->cluster, devices);
     tried++;
-    if (ask_fits(q->model, q->cluster, q->options, devices, FALSE, &likely) &&
+    if (ask_fits(q->model, q->cluster, q->options, devices, TRY_LEAN | TRY_ALL, &likely) &&
         ask_best(q->model, q->cluster, q->options, devices, &found)) {
       g_string_printf(a->says, "%s fits on %d GPUs and on no fewer.", q->model->name, devices);
       add_plan(a, q, q->model, &found);
@@ -197,8 +212,8 @@ static void add_likely(Answer *a, const Asked *q, const Model *model, const Plan
   add_plan(a, q, model, &f);
 }
 
-/* Whether a value fits, and with `best` which plan is best there. */
-typedef gboolean (*Fits)(const Asked *asked, int value, Plan *likely, Found *best);
+/* Whether a value fits, as of ask_fits(); with `best` which plan is best there. */
+typedef gboolean (*Fits)(const Asked *asked, int value, guint tried, Plan *likely, Found *best);
 
 /* Of a large value, the last step is at most this part. */
 #define GROWTH_STEPS 32
@@ -210,11 +225,11 @@ typedef struct {
   Plan plan; /* one that fits at `most` */
 } Grown;
 
-static gboolean grows(const Asked *q, Fits fits, int value, Grown *g)
+static gboolean grows(const Asked *q, Fits fits, int value, guint tried, Grown *g)
 {
   Plan likely = g->plan;
 
-  if (!fits(q, value, &likely, NULL))
+  if (!fits(q, value, tried, &likely, NULL))
     return FALSE;
   g->most = value;
   g->plan = likely;
@@ -223,19 +238,29 @@ static gboolean grows(const Asked *q, Fits fits, int value, Grown *g)
 
 /* The largest value that fits: doubling from the first, then halving the step, down to `least` or to a part of the
  * value. */
-static Grown grow(const Asked *q, Fits fits, int first, int least, int limit)
+static Grown climb(const Asked *q, Fits fits, int first, int least, int limit, guint tried)
 {
   Grown g = { .step = first };
 
-  for (int value = first; value <= limit && grows(q, fits, value, &g); value *= 2)
+  for (int value = first; value <= limit && grows(q, fits, value, tried, &g); value *= 2)
     ;
   g.step = g.most ? g.most : first;
   while (g.step / 2 >= MAX(least, g.most / GROWTH_STEPS) && !stop_heard(q->options->stop)) {
     g.step /= 2;
     if (g.most + g.step <= limit)
-      grows(q, fits, g.most + g.step, &g);
+      grows(q, fits, g.most + g.step, tried, &g);
   }
   return g;
+}
+
+/* The same: that nothing fits is proved of the next value alone, since what does not fit fits no larger one either. */
+static Grown grow(const Asked *q, Fits fits, int first, int least, int limit)
+{
+  Grown g = climb(q, fits, first, least, limit, TRY_LEAN), next = g;
+
+  if (g.most + g.step > limit || !grows(q, fits, g.most + g.step, TRY_ALL, &next))
+    return g;
+  return climb(q, fits, first, least, limit, TRY_LEAN | TRY_ALL);
 }
 
 /* What is known of such a question after a stop. */
@@ -247,22 +272,27 @@ static void say_grown(Answer *a, const Grown *g, const char *unit)
     g_string_assign(a->says, "Stopped before anything that fits was found.");
 }
 
-static gboolean ask_either(const Asked *q, const Model *model, const SearchOptions *options, Plan *likely, Found *best)
+/* `likely` is known to fit where the best plan is asked for. */
+static gboolean ask_either(const Asked *q, const Model *model, SearchOptions o, guint tried, Plan *likely, Found *best)
 {
   int devices = q->cluster->devices;
+  Metrics m;
 
-  return best ? ask_best(model, q->cluster, options, devices, best)
-              : ask_fits(model, q->cluster, options, devices, FALSE, likely);
+  if (!best)
+    return ask_fits(model, q->cluster, &o, devices, tried, likely);
+  if (still_fits(model, q->cluster, &o, devices, likely, &m))
+    o.known = ask_known(q->cluster, &o, likely, &m);
+  return ask_best(model, q->cluster, &o, devices, best);
 }
 
-static gboolean fits_context(const Asked *q, int seq, Plan *likely, Found *best)
+static gboolean fits_context(const Asked *q, int seq, guint tried, Plan *likely, Found *best)
 {
   Plan base = *q->options->base;
   SearchOptions o = *q->options;
 
   base.seq = seq;
   o.base = &base;
-  return ask_either(q, q->model, &o, likely, best);
+  return ask_either(q, q->model, o, tried, likely, best);
 }
 
 static Answer *largest_context(const Asked *q)
@@ -273,7 +303,7 @@ static Answer *largest_context(const Asked *q)
   Found best;
   Grown g = grow(q, fits_context, seq, least, limit);
   int most = g.most, step = g.step;
-  gboolean found = most > 0 && fits_context(q, most, NULL, &best);
+  gboolean found = most > 0 && fits_context(q, most, 0, &g.plan, &best);
 
   if (!found && stop_heard(q->options->stop)) {
     say_grown(a, &g, "tokens of context");
@@ -331,12 +361,12 @@ static Model deeper(const Model *m, int blocks, int **layers)
   return copy;
 }
 
-static gboolean fits_depth(const Asked *q, int blocks, Plan *likely, Found *best)
+static gboolean fits_depth(const Asked *q, int blocks, guint tried, Plan *likely, Found *best)
 {
   g_autofree int *layers = NULL;
   Model model = deeper(q->model, blocks, &layers);
 
-  return ask_either(q, &model, q->options, likely, best);
+  return ask_either(q, &model, *q->options, tried, likely, best);
 }
 
 /* More layers are not tried. */
@@ -348,7 +378,7 @@ static Answer *largest_model(const Asked *q)
   Found best;
   Grown g = grow(q, fits_depth, q->model->blocks, MAX(1, q->model->blocks / 8), BLOCKS_MAX);
   int most = g.most, step = g.step;
-  gboolean found = most > 0 && fits_depth(q, most, NULL, &best);
+  gboolean found = most > 0 && fits_depth(q, most, 0, &g.plan, &best);
   g_autofree int *layers = NULL;
   Model model = deeper(q->model, MAX(most, 1), &layers);
 
@@ -381,8 +411,8 @@ static Answer *largest_batch(const Asked *q)
 
   for (int size = batch; size >= 1; size--) {
     o.fixed.value[KEY_MICRO_BATCH] = size;
-    if (batch % size == 0 && ask_either(q, q->model, &o, &likely, NULL) &&
-        ask_either(q, q->model, &o, NULL, &best)) {
+    if (batch % size == 0 && ask_either(q, q->model, o, TRY_LEAN | TRY_ALL, &likely, NULL) &&
+        ask_either(q, q->model, o, 0, &likely, &best)) {
       g_string_printf(a->says,
                       "A GPU can hold micro-batches of %d sequences. Memory does not limit the global batch, as "
                       "gradients are accumulated over micro-batches.", size);

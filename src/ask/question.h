@@ -36,6 +36,9 @@ char *question_list(void); /* names, newly allocated */
  * found before a stop, or the cluster cannot have so many devices. */
 gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out);
 
+/* A value for SearchOptions.known: what the plan comes to, where it fits and the space may have it; else 0. */
+double ask_known(const Cluster *cluster, const SearchOptions *options, const Plan *plan, const Metrics *metrics);
+
 /* What was found for the model, or a changed one, with how far it holds; it refers to the model and what was asked
  * about. */
 Result ask_result(const Asked *asked, const Model *model, const Found *found);
@@ -51,10 +54,12 @@ void answer_add_interval(Answer *answer, const Result *result);
 void answer_add_fit(Answer *answer, const Result *result);
 
 /* Whether any plan fits these devices: plans that may need least come first, and the first one found ends the search.
- * `lean`: only micro-batches of one sequence with full recomputation are tried, where both are free, so that what is
- * found fits but FALSE proves nothing. `likely`, a plan that fitted a like question, is tried before all others; what
- * fits is left in it. It starts as zeros. A stop is FALSE too, and proves nothing. */
-gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, gboolean lean,
+ * `tried`: those of a micro-batch of one sequence, with full recomputation and nothing beside computation where that is
+ * free, which are few and fit where any does but rarely; all. Without these FALSE proves nothing. `likely`, a plan that
+ * fitted a like question, is tried before all others; what fits is left in it. It starts as zeros. A stop is FALSE too,
+ * and proves nothing. */
+enum { TRY_LEAN = 1, TRY_ALL = 2 };
+gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, guint tried,
                   Plan *likely);
 
 /* What changes when a number of the hardware does; how plans scale (what_if.c). */

@@ -115,11 +115,9 @@ static void effect_clear(gpointer effect)
 /* The best plan on a changed cluster. The plan that was best, if it is of the space there too, is a plan to beat. */
 static gboolean best_there(const Asked *q, const Cluster *cluster, const Plan *plan, const Metrics *m, Found *out)
 {
-  const Layout layout = layout_of(plan);
   SearchOptions o = *q->options;
 
-  if (m->peak_memory_bytes <= m->capacity_bytes && plan->split.stages == 0 && !recompute_counts(&plan->scope))
-    o.known = o.objective->value(&layout, cluster, m->iteration_s, m->peak_memory_bytes);
+  o.known = ask_known(cluster, &o, plan, m);
   return ask_best(q->model, cluster, &o, cluster->devices, out);
 }
 

@@ -263,7 +263,7 @@ const PlanKey plan_keys[] = {
     .meaning = "its kernels; `flash` is FlashAttention-2, which GPUs before Ampere run otherwise",
     .usual = "the framework's" },
   { { "framework", JSON_STRING, AS_FILE(framework) }, .always = TRUE, .unit = "a file of `plans/frameworks/`",
-    .meaning = "the software that trains", .usual = "`megatron-core`" },
+    .meaning = "the software that trains", .usual = "`" FRAMEWORK_USUAL "`" },
   { { "overlap", JSON_ANY, 0, FALSE, 0, 1 }, .id = KEY_OVERLAP, .shorter = "overlap", .fix = FIX_NUMBER,
     .part = PLAN_STATES, .unit = "an object",
     .meaning = "what runs beside computation (below); `--fix` 0: nothing, 1: all that the framework can",

@@ -467,6 +467,9 @@ static void search_init(Search *s)
   s->objective = s->options->objective ? s->options->objective : &objectives[0];
   s->by_memory = s->options->second || s->objective->by_memory;
   s->visitor.each = s->by_memory;
+  s->visitor.timed_bytes = !s->options->brief || s->options->second ? INFINITY
+                           : s->objective->by_memory                ? 0
+                                                                    : s->cluster->device.memory_bytes;
   s->result = g_new0(SearchResult, 1);
   s->result->least_bound = INFINITY;
   s->result->floors.passes_s = s->result->floors.compute_s = s->result->floors.fitting_s = INFINITY;
@@ -521,7 +524,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     if (whole && options->refine && !options->second && options->fixed.value[KEY_RECOMPUTE] < 0)
       search_refine(&s);
     search_ties(&s);
-    if (whole)
+    if (whole && !options->brief)
       search_note_over(&s);
     rounds_free(s.rounds);
     s.result->halted = stop_heard(options->stop);

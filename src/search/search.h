@@ -154,6 +154,7 @@ typedef struct {
   gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (recompute_counts.h); not with `second` or
                       a fixed recomputation */
   gboolean over; /* look for a faster plan that memory forbids */
+  gboolean brief; /* the best plans alone are asked for: neither `floors` nor, where nothing fits, `least` */
   const Objective *objective; /* NULL = time */
   const Objective *second;    /* NULL = none */
   double known;      /* value of some plan of the space that fits: what is worse need not be simulated, and the answer

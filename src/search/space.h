@@ -125,6 +125,7 @@ typedef struct {
   gpointer data;
   gboolean (*stops)(gpointer data); /* asked for each part and choice of passes; TRUE ends the walk; NULL = never */
   void (*part)(gpointer data, const SpacePart *part); /* what is in it comes once it is entered; NULL = at once */
+  double timed_bytes; /* parts that need more are not asked how long they take: bound_s and compute_s are 0 */
 } SpaceVisitor;
 
 /* A walk that meets parts, which may be entered in any order, later or not at all. What it is given must outlive it,

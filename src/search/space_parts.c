@@ -247,8 +247,10 @@ void space_meet_batch(Walk *w, const Plan *plan)
     }
   }
   part.memory_bytes = w->bound.state_bytes;
-  part.compute_s = INFINITY;
-  part.bound_s = batch_bound_s(w, plan, &part.compute_s);
+  if (part.memory_bytes <= w->visitor->timed_bytes) {
+    part.compute_s = INFINITY;
+    part.bound_s = batch_bound_s(w, plan, &part.compute_s);
+  }
   w->space += part.plans;
   w->visitor->part(w->visitor->data, &part);
 }
@@ -277,7 +279,15 @@ static double passes_bound_s(const Walk *w, const Layout *l, gboolean uneven, co
   return least_step_s(&work, l->pipeline.schedule, &l->pipeline.shape) + l->passes.framework->step_s;
 }
 
-/* The same, with what layers keep under the last of the sets of modules behind the choice, which keeps least. */
+/* The same with the tensor overlap or without, whichever takes less. */
+static double choice_bound_s(const Walk *w, const Plan *plan, const Layout *l, gboolean uneven, const PriceSums *sums)
+{
+  const PriceSums *without = space_sums_without(w->options, w->prices, *plan);
+  double with_s = passes_bound_s(w, l, uneven, sums);
+  return MIN(with_s, without ? passes_bound_s(w, l, uneven, without) : INFINITY);
+}
+
+/* What layers take under some prices, with what they keep under the last of the sets of modules behind the choice, which keeps least. */
 static PriceSums keep_least(Walk *w, const PassStates *states, Plan plan, int state, const PriceSums *sums)
 {
   const PassChoice *pass = &w->passes[states->pass];
@@ -301,6 +311,7 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
   const PriceSums *sums = NULL;
   Plan plan = *states->group;
   PassLayout passes = { 0 };
+  gboolean timed = FALSE;
   BoundRanks ranks;
   LeastWork work;
 
@@ -317,14 +328,16 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
       work.saved_bytes = least_work_of(w->model, least.prices, w->cluster).saved_bytes;
       if (!states->uneven)
         ranks = bound_ranks(w->model, &layout, &least);
-      const PriceSums *without = space_sums_without(w->options, w->prices, plan);
-      double with_s = passes_bound_s(w, &layout, states->uneven, sums);
-      double without_s = without ? passes_bound_s(w, &layout, states->uneven, without) : INFINITY;
-      part->bound_s = MIN(part->bound_s, MIN(with_s, without_s));
+      timed = FALSE;
     }
     double bytes = states->uneven ? unsplit_bytes(w, &plan, &layout, &work) : bound_memory(&layout, &ranks);
     part->memory_bytes = MIN(part->memory_bytes, bytes);
+    if (!timed && bytes <= w->visitor->timed_bytes)
+      part->bound_s = MIN(part->bound_s, choice_bound_s(w, &plan, &layout, states->uneven, sums));
+    timed |= bytes <= w->visitor->timed_bytes;
   }
+  if (part->memory_bytes > w->visitor->timed_bytes)
+    part->bound_s = 0;
 }
 
 /* Counts the plans of the states that rules turn down; returns how many are left. */
