@@ -70,7 +70,7 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
   return FALSE;
 }
 
-/* A question instead of a plan: its answer alone is printed. */
+/* A question instead of a plan: its answer alone is printed. That it is no plan is an error as well. */
 static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
 {
   g_autoptr(Answer) a = planning_answer(p, o);
@@ -79,7 +79,13 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
   if (stop_heard(&p->watch.stop))
     g_printerr("tdp-plan: stopped by %s: the answer is partial\n", p->watch.stopped);
   printf("%s", text);
-  fflush(stdout);
+  fflush(stdout); /* what went wrong stands behind it */
+  if (answer_is_empty(a)) {
+    gboolean stopped = stop_heard(&p->watch.stop);
+    g_set_error(error, TDP_ERROR, stopped ? TDP_ERROR_RUNTIME : TDP_ERROR_INFEASIBLE, "nothing was found%s",
+                stopped ? " before the stop" : "");
+    return FALSE;
+  }
   return !p->second || !o->plots || report_front(a, p->objective->title, p->second->title, o->plots, error);
 }
 

@@ -63,6 +63,17 @@ const char *answer_label(const Answer *a, int row, int column)
   return g_array_index(a->cells, Cell, row * a->n_columns + column).text;
 }
 
+gboolean answer_is_empty(const Answer *a)
+{
+  int step = 0, rows = answer_rows(a), found = 0;
+
+  while (step < a->n_columns && g_strcmp0(a->columns[step].key, "iteration_s") != 0)
+    step++;
+  for (int row = 0; row < rows; row++)
+    found += step == a->n_columns || isfinite(answer_value(a, row, step));
+  return found == 0;
+}
+
 static char *shown(const Cell *cell, CellKind kind)
 {
   if (cell->text)

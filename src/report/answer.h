@@ -37,6 +37,9 @@ int answer_rows(const Answer *answer);
 double answer_value(const Answer *answer, int row, int column); /* of a number */
 const char *answer_label(const Answer *answer, int row, int column); /* of a text */
 
+/* Whether it has no rows, or each stands for a step ("iteration_s") that was not found. */
+gboolean answer_is_empty(const Answer *answer);
+
 /* Newly allocated: what people see of the rows; with the sentences before them. */
 Table *answer_table(const Answer *answer);
 char *answer_text(const Answer *answer);
