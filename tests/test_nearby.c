@@ -78,7 +78,7 @@ START_TEST(poor_plan)
   p->recompute = RECOMPUTE_FULL;
   p->zero = 1;
   p->overlap.gradients = p->overlap.parameters = FALSE;
-  g_autoptr(NearbyPlans) near = nearby_plans(c.model, c.cluster, p, 1);
+  g_autoptr(NearbyPlans) near = nearby_plans(c.model, c.cluster, p, NULL, 1);
 
   ck_assert(near->legal && near->fits);
   ck_assert_double_eq(near->metrics.iteration_s, simulated_s(&c, p));
@@ -100,7 +100,7 @@ START_TEST(the_end_of_a_path)
   c.plan.dp = 2;
   Plan at = c.plan;
   for (int i = 0; i < 6; i++) {
-    g_autoptr(NearbyPlans) near = nearby_plans(c.model, c.cluster, &at, 1);
+    g_autoptr(NearbyPlans) near = nearby_plans(c.model, c.cluster, &at, NULL, 1);
     if (near->path->len == 0) {
       clear(&c);
       return;
@@ -115,14 +115,14 @@ END_TEST
 START_TEST(plans_that_do_not_run)
 {
   Case c = llama(8);
-  g_autoptr(NearbyPlans) whole = nearby_plans(c.model, c.cluster, &c.plan, 1);
+  g_autoptr(NearbyPlans) whole = nearby_plans(c.model, c.cluster, &c.plan, NULL, 1);
   ck_assert(whole->legal && !whole->fits); /* 8 G parameters with states on each */
   ck_assert_uint_gt(whole->path->len, 0);
   holds(&c, whole->changes, INFINITY, FALSE);
   c.plan.tp = 8;
   c.plan.dp = 1;
   c.plan.micro_batch = 24; /* does not divide the batch */
-  g_autoptr(NearbyPlans) none = nearby_plans(c.model, c.cluster, &c.plan, 1);
+  g_autoptr(NearbyPlans) none = nearby_plans(c.model, c.cluster, &c.plan, NULL, 1);
   ck_assert(!none->legal);
   holds(&c, none->changes, INFINITY, FALSE);
   clear(&c);
@@ -134,8 +134,8 @@ START_TEST(threads_are_no_matter)
   Case c = llama(16);
   c.plan.tp = 8;
   c.plan.dp = 2;
-  g_autoptr(NearbyPlans) one = nearby_plans(c.model, c.cluster, &c.plan, 1);
-  g_autoptr(NearbyPlans) two = nearby_plans(c.model, c.cluster, &c.plan, 2);
+  g_autoptr(NearbyPlans) one = nearby_plans(c.model, c.cluster, &c.plan, NULL, 1);
+  g_autoptr(NearbyPlans) two = nearby_plans(c.model, c.cluster, &c.plan, NULL, 2);
 
   ck_assert_uint_eq(one->changes->len, two->changes->len);
   for (guint i = 0; i < one->changes->len; i++)
@@ -144,4 +144,40 @@ START_TEST(threads_are_no_matter)
 }
 END_TEST
 
-TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, threads_are_no_matter)
+static gboolean counted(gpointer data)
+{
+  return --*(int *)data <= 0;
+}
+
+/* What is known by then is true, and no less of it than one change after enough time. */
+START_TEST(stops_are_heard)
+{
+  Case c = llama(16);
+  guint last = 0;
+  int all = 1 << 20;
+
+  c.plan.tp = 8;
+  c.plan.dp = 2;
+  c.plan.recompute = RECOMPUTE_FULL;
+  Stop never = { counted, &all };
+  g_autoptr(NearbyPlans) whole = nearby_plans(c.model, c.cluster, &c.plan, &never, 1);
+  all = (1 << 20) - all; /* times that it asked */
+  ck_assert_int_gt(all, 20);
+  for (int asks = 1; asks <= all; asks += all / 8) {
+    int left = asks;
+    Stop stop = { counted, &left };
+    g_autoptr(NearbyPlans) near = nearby_plans(c.model, c.cluster, &c.plan, &stop, 1);
+    ck_assert(stop.asked && near->legal && near->fits);
+    ck_assert_double_eq(near->metrics.iteration_s, whole->metrics.iteration_s);
+    holds(&c, near->changes, near->metrics.iteration_s, FALSE);
+    holds(&c, near->path, near->metrics.iteration_s, TRUE);
+    ck_assert_uint_ge(near->changes->len, last);
+    last = near->changes->len;
+    ck_assert(asks > 1 || (near->changes->len == 0 && near->path->len == 0));
+  }
+  ck_assert_uint_gt(last, 0);
+  clear(&c);
+}
+END_TEST
+
+TEST_MAIN("nearby", poor_plan, the_end_of_a_path, plans_that_do_not_run, threads_are_no_matter, stops_are_heard)

@@ -114,7 +114,8 @@ static void append_near(const Improvement *m, GString *text)
   g_autoptr(Answer) few = table_of(m, m->near->path, NEARBY_CHANGES);
 
   if (m->near->changes->len == 0)
-    g_string_append_printf(text, "\nNo single change %s.\n", m->near->fits ? "gains" : "makes it run");
+    g_string_append_printf(text, "\nNo single change %s%s.\n", m->near->fits ? "gains" : "makes it run",
+                           m->found->halted ? ", of those tried before the stop" : "");
   else
     append_answer(text, m->near->fits ? "One change" : "One change that makes it run", alone);
   if (m->near->path->len > 1)
@@ -123,13 +124,18 @@ static void append_near(const Improvement *m, GString *text)
 
 static void append_best(const Improvement *m, GString *text)
 {
-  if (m->found->best->len == 0) {
-    g_string_append(text, "\nNo plan of the space fits.\n");
+  const SearchResult *found = m->found;
+
+  if (found->best->len == 0) {
+    g_string_append(text, found->halted ? "\nStopped before any plan of the space that fits was found.\n"
+                                        : "\nNo plan of the space fits.\n");
     return;
   }
   g_autoptr(Answer) best = best_of(m);
-  g_autofree char *label = plan_label(&m->found->robust.plan);
-  g_autofree char *title = g_strdup_printf("The best of all %" G_GINT64_FORMAT " plans: %s", m->found->space, label);
+  g_autofree char *label = plan_label(&found->robust.plan);
+  g_autofree char *title = found->halted
+                               ? g_strdup_printf("The best plan by then: %s", label)
+                               : g_strdup_printf("The best of all %" G_GINT64_FORMAT " plans: %s", found->space, label);
   append_answer(text, title, best);
 }
 
@@ -208,5 +214,6 @@ void improvement_write(const Improvement *m, JsonWriter *w)
     const Result r = result_for(m, &m->found->robust.plan, &m->found->robust.metrics);
     result_write(&r, NULL, w, "best");
   }
+  json_put_bool(w, "complete", !m->found->halted);
   json_close(w, '}');
 }

@@ -7,7 +7,9 @@
 #include "cli/cli.h"
 #include "cli/exports.h"
 #include "cli/launch_file.h"
+#include "cli/watch.h"
 #include "export/export.h"
+#include "plan/keys.h"
 #include "plan/nearest.h"
 #include "search/balanced.h"
 
@@ -29,6 +31,7 @@ typedef struct {
   SearchOptions search;
   NearbyPlans *near;
   SearchResult *found;
+  Watch watch;
   Plan chosen;     /* what is written */
   const char *chose;
 } Improve;
@@ -36,6 +39,7 @@ typedef struct {
 static void improve_clear(Improve *m)
 {
   g_free(m->path);
+  watch_clear(&m->watch);
   g_clear_error(&m->refused);
   g_clear_pointer(&m->near, nearby_plans_free);
   g_clear_pointer(&m->found, search_result_free);
@@ -65,12 +69,14 @@ static gboolean load_plan(Improve *m, GError **error)
 static gboolean load(Improve *m, GError **error)
 {
   const PlanOptions *o = m->options;
-  double margin;
+  double margin, limit_s = 0;
 
   m->path = files_find(o->improve, "plans", error);
   if (!m->path || !launch_file(m->path, "plans", o->gpus, o->framework, &m->launch, error) ||
-      !cli_share("--memory-margin", o->memory_margin, &margin, error))
+      !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
+      !cli_positive("--time-limit", o->time_limit, &limit_s, error))
     return FALSE;
+  watch_init(&m->watch, limit_s);
   gboolean tells = m->launch && m->launch->model && !o->model;
   m->model = tells ? launch_model(m->launch, m->path, error) : cli_load_model(o->model, error);
   m->cluster = m->model ? cli_load_cluster(o->cluster, error) : NULL;
@@ -83,32 +89,12 @@ static gboolean load(Improve *m, GError **error)
 
 /* ---- the search of all ---- */
 
-/* What a search keeps of the user's plan: batch, lengths, formats, optimizer, software. */
-static Plan base_of(const Improve *m)
-{
-  Plan base = plan_default(m->model, m->framework);
-
-  base.gpus = m->plan.gpus;
-  base.global_batch = m->plan.global_batch;
-  base.seq = m->plan.seq;
-  base.decoder_seq = m->plan.decoder_seq;
-  base.precision = m->plan.precision;
-  base.products = m->plan.products;
-  base.fp8_recipe = m->plan.fp8_recipe;
-  base.optimizer = m->plan.optimizer;
-  base.expert_capacity = m->plan.expert_capacity;
-  base.expert_drop = m->plan.expert_drop;
-  base.expert_padded = m->plan.expert_padded;
-  base.expert_load = m->plan.expert_load;
-  base.graph = m->plan.graph;
-  return base;
-}
-
 static void find_best(Improve *m)
 {
-  m->base = base_of(m);
+  m->base = plan_given(m->model, &m->plan);
   m->search = (SearchOptions) { .base = &m->base, .fixed = fixed_none(), .top = 1, .threads = m->options->threads,
                                 .refine = TRUE, .objective = &objectives[0], .tie = TIE_SHARE };
+  watch_join(&m->watch, &m->search);
   m->found = search(m->model, m->cluster, &m->search, NULL);
 }
 
@@ -128,6 +114,10 @@ static gboolean choose(Improve *m, GError **error)
   }
   if (near || best || m->near->fits)
     return TRUE;
+  if (m->found->halted) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: stopped before any plan that fits was found", m->path);
+    return FALSE;
+  }
   g_autofree char *why = explain_nothing(m->found, m->model, m->cluster, &m->search);
   g_set_error(error, TDP_ERROR, TDP_ERROR_INFEASIBLE, "%s: %s", m->path, why);
   return FALSE;
@@ -151,6 +141,8 @@ static void print_answer(const Improve *m)
     printf("%s", text);
   }
   fflush(stdout); /* what went wrong stands behind it */
+  if (stop_heard(&m->watch.stop))
+    g_printerr("tdp-plan: stopped by %s: the answer is partial\n", m->watch.stopped);
 }
 
 /* ---- files ---- */
@@ -226,7 +218,7 @@ gboolean improve_run(const PlanOptions *options, GError **error)
 
   if (!load(&m, error) || !plan_options_check_paths(options, error))
     return FALSE;
-  m.near = nearby_plans(m.model, m.cluster, &m.plan, options->threads);
+  m.near = nearby_plans(m.model, m.cluster, &m.plan, &m.watch.stop, options->threads);
   find_best(&m);
   print_answer(&m);
   return choose(&m, error) && write_files(&m, error);

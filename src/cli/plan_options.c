@@ -46,7 +46,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--objective", o->objective && o->improve }, { "--precision", o->precision && o->improve },
     { "--global-batch", o->improve && o->global_batch != CLI_ABSENT },
     { "--seq", o->improve && o->seq != CLI_ABSENT }, { "--report", o->report != NULL },
-    { "--time-limit", o->improve && o->time_limit }, { "--price", o->improve && o->price },
+    { "--price", o->improve && o->price },
     { "--operations", o->improve && o->operations },
     { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise },
     { "--certificate", o->certificate != NULL },

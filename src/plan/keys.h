@@ -60,6 +60,7 @@ typedef struct {
   FixKind fix;
   const char *const *choices; /* names that --fix takes in place of the field's, NULL-terminated */
   PlanPart part;       /* of the plan that it belongs to: which rules read it, and whether it changes passes */
+  gboolean given;      /* of what a search is asked, which it leaves as it is (plan_given) */
   gboolean always;     /* written whatever its value, else where that is not the default */
   gboolean (*matters)(const Plan *plan); /* written where this holds; NULL = as `always` says */
   gboolean whole;      /* a JSON_REAL that is written without a fraction */
@@ -104,5 +105,9 @@ const char *plan_choice_name(PlanChoice choice);
 
 /* The plan as its file says it; strings are not newly allocated. */
 PlanFile plan_as_file(const Plan *plan);
+
+/* The default plan of the model and the plan's framework with what is given of the plan: batch, lengths, formats,
+ * optimizer; what a search for a better one starts from. */
+Plan plan_given(const Model *model, const Plan *plan);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 
+#include <string.h>
+
 #define KEYS_MAX 128
 
 static gboolean stands_in(const PlanKey *key, const char *object)
@@ -172,6 +174,19 @@ gboolean plan_parse(const char *text, gsize length, const char *name, const Mode
 PlanFile plan_as_file(const Plan *p)
 {
   return (PlanFile) { *p, (char *)p->schedule->name, p->framework->name, plan_format(p) };
+}
+
+Plan plan_given(const Model *model, const Plan *p)
+{
+  PlanFile from = plan_as_file(p), to = { .plan = plan_default(model, p->framework) };
+
+  for (const PlanKey *key = plan_keys; key->field.key; key++) {
+    gpointer own = G_STRUCT_MEMBER_P(&to, key->field.offset), theirs = G_STRUCT_MEMBER_P(&from, key->field.offset);
+    if (key->given)
+      memcpy(own, theirs, key->field.type == JSON_REAL ? sizeof(double) : sizeof(int));
+  }
+  plan_set_format(&to.plan, to.precision);
+  return to.plan;
 }
 
 /* What models and frameworks give is always written. */

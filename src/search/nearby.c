@@ -5,6 +5,7 @@
 #include "search/bound.h"
 #include "search/excluded.h"
 #include "search/rounds.h"
+#include "sim/simulate.h"
 
 #include <math.h>
 
@@ -223,6 +224,7 @@ typedef struct {
   const Model *model;
   const Cluster *cluster;
   Rounds *rounds;
+  Stop *stop;
 } Walk;
 
 typedef struct {
@@ -254,7 +256,7 @@ static GArray *rank(const Walk *w, const Plan *from, double least, const GArray 
 {
   GArray *ranked = g_array_new(FALSE, FALSE, sizeof(Ranked));
 
-  for (guint i = 0; i < proposals->len; i++) {
+  for (guint i = 0; i < proposals->len && !stop_asked(w->stop); i++) {
     const Plan *plan = &g_array_index(proposals, Plan, i);
     g_autofree char *change = nearby_change(from, plan);
     if (!*change || plan_check(plan, w->model, w->cluster, NULL) != RULE_NONE ||
@@ -308,7 +310,7 @@ static GArray *changes_of(const Walk *w, const Plan *from, double least)
     for (int i = 0; i < n; i++) {
       const Metrics *m = &tried[i].metrics;
       Nearby change = { tried[i].plan, *m, NULL };
-      if (m->peak_memory_bytes > m->capacity_bytes || m->iteration_s >= least)
+      if (!tried[i].done || m->peak_memory_bytes > m->capacity_bytes || m->iteration_s >= least)
         continue;
       change.change = nearby_change(from, &tried[i].plan);
       g_array_append_val(found, change);
@@ -320,22 +322,20 @@ static GArray *changes_of(const Walk *w, const Plan *from, double least)
 
 static void measure(const Walk *w, const Plan *plan, NearbyPlans *out)
 {
-  Simulation own = { .plan = *plan };
-
   out->legal = plan_check(plan, w->model, w->cluster, NULL) == RULE_NONE;
   if (!out->legal)
     return;
-  rounds_run(w->rounds, &own, 1);
-  out->metrics = own.metrics;
-  out->fits = own.metrics.peak_memory_bytes <= own.metrics.capacity_bytes;
+  g_autoptr(Trace) trace = simulate_plan(w->model, w->cluster, plan);
+  trace_metrics(trace, &out->metrics);
+  out->fits = out->metrics.peak_memory_bytes <= out->metrics.capacity_bytes;
 }
 
-NearbyPlans *nearby_plans(const Model *model, const Cluster *cluster, const Plan *plan, int threads)
+NearbyPlans *nearby_plans(const Model *model, const Cluster *cluster, const Plan *plan, Stop *stop, int threads)
 {
   NearbyPlans *out = g_new0(NearbyPlans, 1);
   g_autoptr(PriceCache) prices = price_cache_new(model, cluster);
-  g_autoptr(Rounds) rounds = rounds_new(model, cluster, prices, NULL, NULL, threads);
-  const Walk w = { model, cluster, rounds };
+  g_autoptr(Rounds) rounds = rounds_new(model, cluster, prices, NULL, stop, threads);
+  const Walk w = { model, cluster, rounds, stop };
   Plan at = *plan;
 
   measure(&w, plan, out);

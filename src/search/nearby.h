@@ -15,6 +15,7 @@
 #ifndef TDP_SEARCH_NEARBY_H
 #define TDP_SEARCH_NEARBY_H
 
+#include "base/stop.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
 
@@ -34,8 +35,9 @@ typedef struct {
   GArray *path;         /* Nearby: each from the one before */
 } NearbyPlans;
 
-/* threads: 0 = one for each processor; what comes out does not depend on it. */
-NearbyPlans *nearby_plans(const Model *model, const Cluster *cluster, const Plan *plan, int threads);
+/* threads: 0 = one for each processor; what comes out does not depend on it. After a stop (NULL = none) changes are those
+ * that were tried by then; the plan's own metrics are always there. */
+NearbyPlans *nearby_plans(const Model *model, const Cluster *cluster, const Plan *plan, Stop *stop, int threads);
 void nearby_plans_free(NearbyPlans *plans);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(NearbyPlans, nearby_plans_free)
 

@@ -6,6 +6,7 @@
  * own layout as simulated. Prints each layout that is faster than what was found, both plans, and how many were
  * looked at; exit 1 if one was faster.
  */
+#include "plan/keys.h"
 #include "search/search.h"
 #include "sim/simulate.h"
 #include "validate/case.h"
@@ -35,23 +36,9 @@ static gboolean simulated(const Case *c, double *seconds)
 /* What the row's owner would ask: all that is not the planner's to choose is the row's. */
 static Plan question_of(const Case *c)
 {
-  Plan base = plan_default(c->model, c->framework);
-  const Plan *p = &c->plan;
+  Plan base = plan_given(c->model, &c->plan);
 
-  base.gpus = p->gpus;
-  base.global_batch = p->global_batch;
-  base.seq = p->seq;
-  base.decoder_seq = p->decoder_seq;
-  base.precision = p->precision;
-  base.products = p->products;
-  base.fp8_recipe = p->fp8_recipe;
-  base.optimizer = p->optimizer;
-  base.attention = p->attention;
-  base.graph = p->graph;
-  base.expert_load = p->expert_load;
-  base.expert_capacity = p->expert_capacity;
-  base.expert_drop = p->expert_drop;
-  base.expert_padded = p->expert_padded;
+  base.attention = c->plan.attention;
   return base;
 }
 

@@ -1,0 +1,1 @@
+tdp-plan --cluster dgx-h100 --improve tests/data/launch/arrays.sh --time-limit 1e-9 --json | grep -A1 '"few_changes"\|"complete"'; tdp-plan --cluster dgx-h100 --improve tests/data/launch/arrays.sh --time-limit 1e-9 | tail -n 8
