@@ -16,7 +16,7 @@ char *explain_counts(const SearchResult *f)
                          f->space, f->simulated, f->bounded);
   if (f->refined > 0)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " plans beyond the space are better: they recompute "
-                           "some layers of each stage\n",
+                           "some layers of each stage, or divide over fewer ranks\n",
                            f->refined);
   if (f->cut)
     g_string_append_printf(s, "  %8" G_GINT64_FORMAT " open, and all plans that were not met: the search was stopped "

@@ -1,5 +1,6 @@
 #include "search/search_parts.h"
 
+#include "search/excluded.h"
 #include "search/recompute_counts.h"
 
 #include <math.h>
@@ -105,8 +106,46 @@ static gboolean refine(Search *s, const Plan *plan, gint64 index, gint64 family,
   return TRUE;
 }
 
-/* Counts of recomputed layers for what was found and for what nearly fits (recompute_counts.h). */
-void search_refine(Search *s)
+/* The plan as it takes least time with ZeRO-3 over a part of the ranks that the space does not divide over; FALSE where
+ * all take as long. */
+static gboolean regroup(Search *s, const Found *found, Found *out)
+{
+  const int ranks = plan_replicas(&found->plan);
+  gboolean open = s->options->fixed.value[KEY_SHARD_GROUP] < 0 && found->plan.framework->shard_groups;
+
+  *out = *found;
+  for (int copies = 2; open && found->plan.zero == 3 && ranks % copies == 0 && copies < ranks; copies *= 2) {
+    Simulation with = { .plan = found->plan, .index = found->index };
+    with.plan.shard_group = ranks / copies;
+    if (search_stops(s) || excluded_newly(&with.plan, &found->plan, s->model) ||
+        plan_check(&with.plan, s->model, s->cluster, NULL) != RULE_NONE)
+      continue;
+    g_autoptr(PriceTable) prices = price_cache_own(s->prices, &with.plan);
+    simulation_complete(s->model, s->cluster, prices, &with);
+    const Layout layout = layout_of(&with.plan);
+    double value = search_value(s, s->objective, &layout, with.metrics.iteration_s, search_need(s, &with.metrics));
+    if (with.metrics.peak_memory_bytes > with.metrics.capacity_bytes || value >= out->value)
+      continue;
+    out->plan = with.plan;
+    out->metrics = with.metrics;
+    out->value = value;
+  }
+  return out->value < found->value;
+}
+
+static void refine_groups(Search *s)
+{
+  g_autoptr(GArray) best = g_array_copy(s->result->best);
+  Found better;
+
+  for (guint i = 0; i < best->len; i++)
+    if (regroup(s, &g_array_index(best, Found, i), &better)) {
+      search_keep(s, &better);
+      s->result->refined++;
+    }
+}
+
+static void refine_counts(Search *s)
 {
   GArray *best = s->result->best;
   g_autoptr(GArray) near = best->len ? nearly_fitting(s) : NULL;
@@ -132,4 +171,13 @@ void search_refine(Search *s)
   for (guint i = 0; i < found->len; i++)
     search_keep(s, &g_array_index(found, Found, i));
   s->result->refined = found->len;
+}
+
+/* Counts of recomputed layers for what was found and for what nearly fits (recompute_counts.h); ranks that ZeRO-3
+ * divides over. */
+void search_refine(Search *s)
+{
+  if (s->options->fixed.value[KEY_RECOMPUTE] < 0)
+    refine_counts(s);
+  refine_groups(s);
 }

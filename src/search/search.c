@@ -521,7 +521,7 @@ SearchResult *search(const Model *model, const Cluster *cluster, const SearchOpt
     g_array_sort(s.candidates, candidate_by_bound);
     complete_best(&s);
     gboolean whole = s.result->open == 0 && !s.result->cut; /* who stopped the search waits for it */
-    if (whole && options->refine && !options->second && options->fixed.value[KEY_RECOMPUTE] < 0)
+    if (whole && options->refine && !options->second)
       search_refine(&s);
     search_ties(&s);
     if (whole && !options->brief)

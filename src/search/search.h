@@ -25,8 +25,8 @@
  * missed: that is the certificate, and SearchOptions.audit hands it out plan by plan.
  * Rules that a whole group of plans breaks settle it at once, with its count.
  *
- * With `refine`, plans that recompute some layers of each stage are tried beside
- * the exact answer: they lie beyond the space, and only replace it where better.
+ * With `refine`, plans that recompute some layers of each stage, and ZeRO-3 over halves, quarters ... of the ranks, are
+ * tried beside the exact answer: they lie beyond the space, and only replace it where better.
  *
  * Plans are simulated in rounds of fixed size in order of their bounds by order of
  * passes, which are closer and asked for only where those from prices promise
@@ -118,7 +118,7 @@ typedef struct {
   Plan sample[REJECT_COUNT]; /* the first plan that each reason turned down */
   gint64 bounded;    /* skipped by a bound */
   gint64 simulated;
-  gint64 refined;    /* plans beyond the space, with counts of recomputed layers, that were better */
+  gint64 refined;    /* plans beyond the space that were better: counts of recomputed layers, groups of ZeRO-3 */
   gint64 open;       /* neither, because the search was stopped */
   double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
   struct {
@@ -151,8 +151,8 @@ typedef struct {
   guint space;   /* SpaceExtra */
   int top;
   int threads;   /* 0 = one for each processor */
-  gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (recompute_counts.h); not with `second` or
-                      a fixed recomputation */
+  gboolean refine; /* counts of recomputed layers for the best and nearly fitting plans (recompute_counts.h), but for a
+                      fixed recomputation; groups of ZeRO-3 for the best; not with `second` */
   gboolean over; /* look for a faster plan that memory forbids */
   gboolean brief; /* the best plans alone are asked for: neither `floors` nor, where nothing fits, `least` */
   const Objective *objective; /* NULL = time */

@@ -1,0 +1,151 @@
+/* Questions are rows of searches: each row against a search of its own that knows of no other. */
+#include "main.h"
+
+#include "ask/question.h"
+#include "search_instance.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static double cell(const Answer *a, int row, const char *key)
+{
+  int column = 0;
+
+  while (g_strcmp0(a->columns[column].key, key) != 0)
+    ck_assert_int_lt(++column, a->n_columns);
+  return answer_value(a, row, column);
+}
+
+/* The least of the objective over the whole space, with all that a search looks for beside; INFINITY if nothing fits. */
+static double fresh(const Model *model, const Cluster *cluster, const Plan *base, SearchOptions o)
+{
+  o.base = base;
+  o.tie = TIE_SHARE;
+  o.over = TRUE;
+  g_autoptr(SearchResult) r = search(model, cluster, &o, NULL);
+  return r->best->len ? g_array_index(r->best, Found, 0).value : INFINITY;
+}
+
+static void draw(Instance *in, GRand *rand)
+{
+  static const char *const frameworks[] = { "megatron-core", "deepspeed", "megatron-core-2026", "torchtitan" };
+
+  instance_framework_init(in, rand, frameworks[g_rand_int_range(rand, 0, 4)]);
+  in->cluster->device.memory_bytes *= g_rand_double_range(rand, 0.4, 0.9);
+  in->options.objective = &objectives[0];
+  in->options.top = 1;
+}
+
+START_TEST(brief_is_the_same)
+{
+  GRand *rand = g_rand_new_with_seed(6000 + _i);
+  int found = 0;
+
+  for (int i = 0; i < 12; i++) {
+    Instance in;
+    Found best;
+    draw(&in, rand);
+    in.options.refine = i % 2;
+    in.options.objective = &objectives[i / 2 % 3]; /* time, tokens, memory */
+    double value = fresh(in.model, in.cluster, &in.base, in.options);
+    gboolean fits = ask_best(in.model, in.cluster, &in.options, in.cluster->devices, &best);
+    ck_assert_int_eq(fits, isfinite(value));
+    ck_assert(!fits || best.value == value);
+    found += fits;
+    instance_clear(&in);
+  }
+  ck_assert(found > 0);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Whether anything fits, by a search for the best. */
+static gboolean context_fits(const Instance *in, int seq)
+{
+  Plan base = in->base;
+
+  base.seq = seq;
+  return isfinite(fresh(in->model, in->cluster, &base, in->options));
+}
+
+START_TEST(contexts_are_the_longest)
+{
+  GRand *rand = g_rand_new_with_seed(6100 + _i);
+  int found = 0, longer = 0;
+
+  for (int i = 0; i < 4; i++) {
+    Instance in;
+    int seq, step;
+    draw(&in, rand);
+    in.model->position_rows = 0;
+    if (i == 3) { /* nothing is lean */
+      in.options.fixed.value[KEY_MICRO_BATCH] = 1;
+      in.options.fixed.value[KEY_RECOMPUTE] = RECOMPUTE_NONE;
+    }
+    const Asked asked = { in.model, in.cluster, &in.options, 0, NULL };
+    g_autoptr(Answer) a = question_find("largest-context")->answer(&asked);
+    if (answer_rows(a) == 0) {
+      ck_assert(!context_fits(&in, in.base.seq));
+    } else {
+      ck_assert_int_eq(sscanf(a->says->str, "Sequences of %d tokens fit, in steps of %d", &seq, &step), 2);
+      Plan base = in.base;
+      base.seq = seq;
+      ck_assert_double_eq(cell(a, 0, "iteration_s"), fresh(in.model, in.cluster, &base, in.options));
+      if (!in.model->position_rows || seq + step <= in.model->position_rows) {
+        ck_assert(!context_fits(&in, seq + step));
+        longer++;
+      }
+      found++;
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(longer, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
+static int row_of(const Answer *a, const char *title)
+{
+  int row = 0;
+
+  while (!g_str_equal(answer_label(a, row, 0), title))
+    ck_assert_int_lt(++row, answer_rows(a));
+  return row;
+}
+
+/* What the best plan gains by twice the figure. */
+static void check_doubled(const Instance *in, const Answer *a, double own, const char *title, double *figure)
+{
+  *figure *= 2;
+  double best = fresh(in->model, in->cluster, &in->base, in->options), said = cell(a, row_of(a, title), "best_change_double");
+  *figure /= 2;
+  ck_assert_double_eq_tol(said, best / own - 1, 1e-12);
+}
+
+START_TEST(sensitivities_are_those_of_fresh_searches)
+{
+  GRand *rand = g_rand_new_with_seed(6200 + _i);
+  int found = 0;
+
+  for (int i = 0; i < 3; i++) {
+    Instance in;
+    draw(&in, rand);
+    Device *d = &in.cluster->device;
+    const Asked asked = { in.model, in.cluster, &in.options, 0, NULL };
+    g_autoptr(Answer) a = answer_sensitivity(&asked);
+    double own = fresh(in.model, in.cluster, &in.base, in.options);
+    ck_assert_int_eq(answer_rows(a) > 0, isfinite(own));
+    if (isfinite(own)) {
+      found++;
+      check_doubled(&in, a, own, "memory bandwidth", &d->memory_bytes_per_s);
+      check_doubled(&in, a, own, "memory size", &d->memory_bytes);
+    }
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(found, 0);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_LOOPS("questions", { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
+           { sensitivities_are_those_of_fresh_searches, 4 })

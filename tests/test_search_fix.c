@@ -1,0 +1,88 @@
+/* What --fix takes, and that plans have it. */
+#include "main.h"
+#include "search_instance.h"
+
+START_TEST(fix_is_read)
+{
+  GError *error = NULL;
+  Fixed f = fixed_none();
+
+  ck_assert(fixed_parse("--fix", "tp=8, zero=1,recompute=full,schedule=gpipe", &f, &error));
+  ck_assert_int_eq(f.value[KEY_TP], 8);
+  ck_assert_int_eq(f.value[KEY_ZERO], 1);
+  ck_assert_int_eq(f.value[KEY_RECOMPUTE], RECOMPUTE_FULL);
+  ck_assert_str_eq(fixed_schedule(&f)->name, "gpipe");
+  ck_assert_int_eq(f.value[KEY_PP], -1);
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp=x", &f, &error));
+  test_error(&error, 2, "--fix: tp: x: expected an integer from 1 to 10000000");
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "zero=4", &f, &error));
+  test_error(&error, 2, "--fix: zero: 4: expected an integer from 0 to 3");
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp", &f, &error));
+  test_error(&error, 2, "--fix: tp: no value: expected KEY=VALUE, as in tp=8,zero=1");
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tp=8,tp=4", &f, &error));
+  test_error(&error, 2, "--fix: tp: 4: expected each key once");
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "", &f, &error));
+  test_error(&error, 2, "--fix: \"\": no value: expected KEY=VALUE, as in tp=8,zero=1");
+  f = fixed_none();
+  ck_assert(!fixed_parse("--fix", "tq=8", &f, &error));
+  test_error(&error, 2, "--fix: tq: 8: expected one of the keys tp, pp, vpp, split_rank, dp, cp, cp_comm, cp_a2a, "
+                        "ep, etp, dispatcher, mbs, schedule, order, zero, shard, offload, offload_layers, optimizer, sp, "
+                        "tp_overlap, ep_overlap, recompute, overlap");
+}
+END_TEST
+
+/* Each number of each key is a question, however little sense it makes: answered, or refused by a rule. */
+START_TEST(fix_takes_any_number)
+{
+  g_autoptr(Model) model = fixture_model(4, 512, 8, 128, 512);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan base = plan_default(model, framework);
+
+  base.gpus = 8;
+  base.global_batch = 16;
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
+    const PlanKey *key = plan_key_of(id);
+    for (int value = 0; (key->fix == FIX_NUMBER || key->fix == FIX_COUNT) && value <= 33; value++)
+      for (int zero = -1; zero <= 1; zero += 2) {
+        SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+        g_autofree char *text = g_strdup_printf("%s=%d", key->shorter, value);
+        if (!fixed_parse("--fix", text, &options.fixed, NULL))
+          continue;
+        if (id != KEY_ZERO)
+          options.fixed.value[KEY_ZERO] = zero;
+        g_autoptr(SearchResult) found = search(model, cluster, &options, NULL);
+        if (found->best->len > 0)
+          ck_assert_int_eq(plan_check(&g_array_index(found->best, Found, 0).plan, model, cluster, NULL), RULE_NONE);
+      }
+  }
+}
+END_TEST
+
+START_TEST(fix_holds)
+{
+  Instance in;
+  GRand *rand = g_rand_new_with_seed(5);
+
+  instance_init(&in, rand);
+  in.cluster->device.memory_bytes = 1e12;
+  ck_assert(cluster_resize(in.cluster, 8, NULL));
+  in.base.gpus = 8;
+  ck_assert(fixed_parse("--fix", "tp=2,dp=4,zero=3,mbs=1", &in.options.fixed, NULL));
+  g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert_uint_gt(r->best->len, 0);
+  for (guint i = 0; i < r->best->len; i++) {
+    const Plan *p = &g_array_index(r->best, Found, i).plan;
+    ck_assert(p->tp == 2 && p->dp == 4 && p->zero == 3 && p->micro_batch == 1);
+  }
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+TEST_MAIN("search_fix", fix_is_read, fix_takes_any_number, fix_holds)

@@ -1,0 +1,105 @@
+/* What lies beyond the space, near the best plans: counts of recomputed layers, groups of ZeRO-3. */
+#include "main.h"
+#include "search_instance.h"
+
+#include <math.h>
+
+/* A count of recomputed layers only replaces what it beats, and fits. */
+START_TEST(refined_is_better)
+{
+  GRand *rand = g_rand_new_with_seed(_i + 1);
+  Instance in;
+
+  instance_init(&in, rand);
+  g_autoptr(SearchResult) plain = search(in.model, in.cluster, &in.options, NULL);
+  in.options.refine = TRUE;
+  g_autoptr(SearchResult) refined = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert_int_eq(plain->best->len > 0, refined->best->len > 0);
+  ck_assert_int_eq(plain->refined, 0);
+  for (guint i = 0; i < refined->best->len; i++) {
+    const Found *f = &g_array_index(refined->best, Found, i);
+    ck_assert_double_le(f->metrics.peak_memory_bytes, in.cluster->device.memory_bytes);
+    ck_assert(refined->refined > 0 || !recompute_counts(&f->plan.scope));
+  }
+  if (plain->best->len > 0)
+    ck_assert_double_le(g_array_index(refined->best, Found, 0).value, g_array_index(plain->best, Found, 0).value);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Counts that are looked for behind a search are as good as a space of them, in which every plan has some. */
+START_TEST(counts_are_found)
+{
+  GRand *rand = g_rand_new_with_seed(_i + 100);
+  Instance in;
+
+  instance_init(&in, rand);
+  in.options.refine = TRUE;
+  g_autoptr(SearchResult) refined = search(in.model, in.cluster, &in.options, NULL);
+  in.options.refine = FALSE;
+  ck_assert(fixed_parse("--fix", "recompute=full:any", &in.options.fixed, NULL));
+  g_autoptr(SearchResult) counted = search(in.model, in.cluster, &in.options, NULL);
+  if (counted->best->len > 0 && g_str_equal(in.framework->name, "megatron-core")) { /* the others count none */
+    ck_assert_uint_gt(refined->best->len, 0);
+    ck_assert_double_le(g_array_index(refined->best, Found, 0).value,
+                        g_array_index(counted->best, Found, 0).value * (1 + 1e-9));
+  }
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* The best plan, with ZeRO-3 over any half, quarter ... of its ranks. */
+static double best_group_s(const Instance *in, const Plan *plan)
+{
+  int ranks = plan_replicas(plan);
+  double least_s = INFINITY;
+
+  for (int copies = 1; ranks % copies == 0 && copies < ranks; copies *= 2) {
+    Plan with = *plan;
+    Metrics m;
+    with.shard_group = copies > 1 ? ranks / copies : 0;
+    if (plan_check(&with, in->model, in->cluster, NULL) != RULE_NONE)
+      continue;
+    instance_simulate(in, &with, NULL, &m);
+    if (m.peak_memory_bytes <= m.capacity_bytes)
+      least_s = MIN(least_s, m.iteration_s);
+  }
+  return least_s;
+}
+
+/* Behind a search no such group is faster; within a node of many ranks the space has but all of them. */
+START_TEST(groups_are_found)
+{
+  static const char *const frameworks[] = { "megatron-core-2026", "torchtitan", "deepspeed" };
+  int faster = 0;
+
+  for (gsize f = 0; f < G_N_ELEMENTS(frameworks); f++) {
+    Instance in = { .model = fixture_model(4, 1024, 16, 512, 4096), .cluster = fixture_cluster("gb200-nvl72", 64),
+                    .framework = fixture_framework(frameworks[f]) };
+    in.base = plan_default(in.model, in.framework);
+    in.base.gpus = 64;
+    in.base.global_batch = 256;
+    in.options = (SearchOptions) { .base = &in.base, .fixed = fixed_none(), .top = 3, .threads = 1 };
+    in.options.fixed.value[KEY_ZERO] = 3;
+    in.options.fixed.value[KEY_PP] = 1;
+    g_autoptr(SearchResult) plain = search(in.model, in.cluster, &in.options, NULL);
+    in.options.refine = TRUE;
+    g_autoptr(SearchResult) refined = search(in.model, in.cluster, &in.options, NULL);
+    const Found *found = &g_array_index(refined->best, Found, 0);
+    ck_assert_double_eq(found->metrics.iteration_s, best_group_s(&in, &found->plan));
+    ck_assert_double_le(found->value, g_array_index(plain->best, Found, 0).value);
+    ck_assert(in.framework->shard_groups || found->plan.shard_group == 0);
+    faster += found->plan.shard_group > 0;
+    in.options.fixed.value[KEY_SHARD_GROUP] = 64;
+    g_autoptr(SearchResult) fixed = search(in.model, in.cluster, &in.options, NULL);
+    for (guint i = 0; i < fixed->best->len; i++)
+      ck_assert_int_eq(g_array_index(fixed->best, Found, i).plan.shard_group, 64);
+    instance_clear(&in);
+  }
+  ck_assert_int_gt(faster, 0);
+}
+END_TEST
+
+TEST_LOOPS("search_refine", { refined_is_better, 24, TRUE }, { counts_are_found, 48 }, { groups_are_found })
