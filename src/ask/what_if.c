@@ -127,6 +127,7 @@ static Effect effect_of(const Asked *q, const Found *best, const Knob *knob, int
   const char *name = knob->title;
   Effect e = { .title = knob->of_tier ? g_strdup_printf("%s %s", q->cluster->tiers[tier].name, name) : g_strdup(name) };
   g_autofree char *label = plan_label(&best->plan);
+  Cluster before = *q->cluster;
 
   for (int i = 0; i < FACTORS; i++) {
     Cluster cluster = *q->cluster;
@@ -137,6 +138,13 @@ static Effect effect_of(const Asked *q, const Found *best, const Knob *knob, int
       e.others[i] = g_strdup("no");
       continue;
     }
+    if (i > 0 && memcmp(&cluster, &before, sizeof cluster) == 0) { /* both at the limit */
+      e.step[i] = e.step[i - 1];
+      e.best[i] = e.best[i - 1];
+      e.others[i] = g_strdup(e.others[i - 1]);
+      continue;
+    }
+    before = cluster;
     g_autoptr(Trace) trace = simulate_plan(q->model, &cluster, &best->plan);
     trace_metrics(trace, &m);
     gboolean fits = best_there(q, &cluster, &best->plan, &m, &found);
