@@ -229,8 +229,9 @@ typedef struct {
   double saved, most; /* bytes of a logit: for backward, and at the worst moment */
 } Loss;
 
-static const Loss losses[] = { { "megatron-core", 4, 10 }, { "fsdp", 4, 12 }, { "torchtitan", 4, 6 },
-                               { "torchtitan-2024-compile", 4, 12 }, { "torchtitan-2026-05", 0.5, 1.5 } };
+static const Loss losses[] = { { "megatron-core", 4, 6 }, { "megatron-2021", 4, 6 }, { "nanotron-2025", 4, 10 },
+                               { "fsdp", 4, 12 }, { "torchtitan", 4, 6 }, { "torchtitan-2024-compile", 4, 12 },
+                               { "torchtitan-2026-05", 0.5, 1.5 } };
 
 START_TEST(bytes_of_logits)
 {
@@ -245,6 +246,31 @@ START_TEST(bytes_of_logits)
   ck_assert_double_eq_tol(work.saved_bytes, losses[_i].saved * logits + 4 * 512 * 1024, 0.5);
   ck_assert_double_eq_tol(work.transient_bytes, (losses[_i].most - losses[_i].saved) * logits, 0.5);
   ck_assert_double_eq_tol(work.largest, 64000.0 * 1024, 0.5);
+  layer_work_clear(&work);
+}
+END_TEST
+
+static double bytes_moved(const GArray *ops, const char *name)
+{
+  for (guint i = 0; i < ops->len; i++)
+    if (g_str_equal(g_array_index(ops, Op, i).name, name))
+      return g_array_index(ops, Op, i).memory.bytes;
+  return 0;
+}
+
+/* Of 16-bit logits by kernels: cast, largest, less it, exponentials, sum, divided by it; backward scaled and cast. */
+START_TEST(traffic_of_the_loss)
+{
+  g_autoptr(Model) model = fixture_llama(2, 1024, 16, 4, 512, 64000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan plan = plan_default(model, framework);
+  double logits = 512.0 * 64000, cast = 2 + 4, both = 4 + 4, one = 4;
+  LayerWork work;
+
+  layer_work_init(&work, model, model_layer(model, model->n_layers - 1), PASSES(&plan), cluster);
+  ck_assert_double_eq_tol(bytes_moved(work.forward, "loss"), (cast + one + both + both + one + both) * logits, 0.5);
+  ck_assert_double_eq_tol(bytes_moved(work.backward, "loss"), (both + cast) * logits, 0.5);
   layer_work_clear(&work);
 }
 END_TEST
@@ -449,6 +475,7 @@ TEST_LOOPS("op", { activations_of_gpt },
            { activations_of_every_other_narrow_product },
            { bytes_of_logits, G_N_ELEMENTS(losses) },
            { bytes_of_divided_logits },
+           { traffic_of_the_loss },
            { whole_vocabulary },
            { gradients_by_precision, G_N_ELEMENTS(gradients) },
            { step_of_fp16 },

@@ -10,8 +10,9 @@ static double token_bytes(const Build *b)
   return dtype_bytes[DTYPE_FP32] * (values + (values > 0 && b->passes->spread_vocabulary));
 }
 
-/* The loss keeps probabilities in fp32. Megatron's casts the logits to fp32 and
- * walks over them several times; a fused one reads and writes once each way. */
+/* The loss keeps probabilities in fp32. Bytes of a logit: Megatron's casts it to fp32 (6), looks for the largest (4),
+ * subtracts that (8), takes exponentials (8), their sum (4) and divides by it (8); backward it scales (8) and casts
+ * (6). A fused one reads and writes once each way. */
 static void build_loss(Build *b, double logits)
 {
   const Framework *f = b->passes->framework;
@@ -24,7 +25,7 @@ static void build_loss(Build *b, double logits)
 
   build_stream(b, &(Stream) {
     .name = "loss",
-    .forward_bytes = (one ? 8 : 30) * logits, .forward_kernels = one ? 1 : 8,
+    .forward_bytes = (one ? 8 : 38) * logits, .forward_kernels = one ? 1 : 8,
     .backward_bytes = (one ? 8 : 14) * logits, .backward_kernels = one ? 1 : 3,
     .saved = saved * held + token_bytes(b) * b->tokens,
   });
