@@ -255,6 +255,29 @@ START_TEST(few_blocks_fill_a_part)
 }
 END_TEST
 
+/* Behind 160 blocks on 100 multiprocessors, which hold each tile's queries, half of the longest one's time is waited
+ * for: of the mean one's under no mask, under a causal mask of one as long as 8 of 4.5 tiles on average. */
+START_TEST(multiprocessors_wait_for_the_longest_block)
+{
+  Device device = attention_device();
+  AttentionWork work = work_of(1024, 128);
+  double s[2];
+
+  work.batch = 1;
+  work.heads = 20;
+  for (int causal = 0; causal < 2; causal++) {
+    work.causal = causal;
+    device.kernels.attention_tail = 0;
+    s[0] = attention_s(&device, &work) - device.kernels.attention_launch_s;
+    device.kernels.attention_tail = 0.5;
+    s[1] = attention_s(&device, &work) - device.kernels.attention_launch_s;
+    near(s[1] / s[0], 1 + 0.5 * (causal ? 8 / 4.5 : 1) / 1.6, 1e-9);
+  }
+  work.batch = 1000;
+  near(attention_s(&device, &work), 1000 * s[0] + device.kernels.attention_launch_s, 2e-3);
+}
+END_TEST
+
 /* ---- parts of hardware/ ---- */
 
 START_TEST(memory_bound)
@@ -382,5 +405,5 @@ TEST_LOOPS("cost_kernels",
            { grows_with_each_side }, { odd_sides_are_slower }, { wider_format_where_one_is_missing },
            { grouped_products }, { sustained_rate }, { attention_work }, { attention_between_points },
            { attention_falls_back }, { attention_in_eight_bits }, { dropout_slows_attention },
-           { few_blocks_fill_a_part }, { memory_bound }, { fitted_parts }, { separate_attention },
-           { rowwise_linears, 4 }, { fitted_attention }, { attention_within_peak })
+           { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
+           { fitted_parts }, { separate_attention }, { rowwise_linears, 4 }, { fitted_attention }, { attention_within_peak })

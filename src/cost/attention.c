@@ -97,6 +97,16 @@ double attention_peak_flops_per_s(const Device *device, const AttentionWork *wor
   return most > 0 && dtype_bytes[work->dtype] <= 2 ? most : device->peak_flops_per_s[work->dtype];
 }
 
+/* How much longer it takes than with as many blocks as one likes: at its end multiprocessors run out of blocks, of
+ * which the longest has all keys, under a causal mask twice as many as the mean. */
+static double tail(const Device *device, const AttentionWork *work)
+{
+  double tiles = ceil(work->q_len / BLOCK_TOKENS), longest = work->causal ? 2 * tiles / (tiles + 1) : 1;
+  double waves = work->batch * work->heads * tiles / device->sms;
+
+  return fmax(1 / waves, 1 + device->kernels.attention_tail * longest / waves);
+}
+
 double attention_s(const Device *device, const AttentionWork *work)
 {
   double flops = attention_flops(work);
@@ -106,7 +116,5 @@ double attention_s(const Device *device, const AttentionWork *work)
                 utilization(&device->kernels, work, is_narrow(device, work));
   if (work->dropout)
     rate *= work->backward ? DROPOUT_BACKWARD : DROPOUT_FORWARD;
-  double blocks = work->batch * work->heads * ceil(work->q_len / BLOCK_TOKENS);
-  double fill = fmin(1, blocks / device->sms);
-  return device->kernels.attention_launch_s + flops / (rate * fill);
+  return device->kernels.attention_launch_s + flops / rate * tail(device, work);
 }

@@ -36,7 +36,8 @@ static double median(double *values, int n)
 
 typedef struct {
   const AttentionRow *rows;
-  const Device *device;
+  Device *device;
+  gboolean tail;   /* x[2] is the device's */
   double *shares;  /* room for all rows */
   const int *next; /* rows of equal length in a ring: row i, then next[i] */
   const int *first;
@@ -66,20 +67,24 @@ static double serving_loss(const double *x, gpointer p)
 {
   const Serving *serving = p;
   double sum = 0;
+  if (serving->tail)
+    serving->device->kernels.attention_tail = x[2];
   for (int g = 0; g < serving->n_groups; g++)
     sum += group_spread(serving, serving->first[g], x);
   return sum;
 }
 
-void fit_attention_serving(AttentionRow *rows, int n, const Device *device)
+void fit_attention_serving(AttentionRow *rows, int n, Device *device, gboolean tail)
 {
-  static const FitParameter parameters[] = {{8, 0, 40, 3}, {0.5, 0, 10, 0.3}};
+  static const FitParameter parameters[] = {{8, 0, 40, 3}, {0.5, 0, 10, 0.3}, {0.5, 0, 2, 0.2}};
   g_autofree int *next = g_new(int, (gsize)n);
   g_autofree int *first = g_new(int, (gsize)n);
   g_autofree double *shares = g_new(double, (gsize)n);
-  Serving serving = {rows, device, shares, next, first, 0};
+  Serving serving = {rows, device, tail, shares, next, first, 0};
   for (int i = 0; i < n; i++) {
     int g = 0;
+    if (rows[i].check)
+      continue;
     while (g < serving.n_groups && !(same_curve(&rows[i], &rows[first[g]].work) &&
                                      rows[i].work.q_len == rows[first[g]].work.q_len))
       g++;
@@ -87,8 +92,10 @@ void fit_attention_serving(AttentionRow *rows, int n, const Device *device)
     first[g] = i;
     serving.n_groups = MAX(serving.n_groups, g + 1);
   }
-  double x[2];
-  fit_minimize(parameters, 2, serving_loss, &serving, x);
+  double x[3];
+  fit_minimize(parameters, tail ? 3 : 2, serving_loss, &serving, x);
+  if (tail)
+    device->kernels.attention_tail = x[2];
   for (int i = 0; i < n; i++) {
     double taken = fmin(taken_s(x, &rows[i]), 0.9 * rows[i].seconds);
     rows[i].seconds += device->kernels.attention_launch_s - taken;

@@ -14,6 +14,7 @@ static const struct {
 } kinds[] = {
   {"matmul", fit_matmul_job},
   {"attention", fit_attention_job},
+  {"attention-tail", fit_attention_tail_job},
   {"attention-like", fit_attention_like_job},
   {"attention-check", fit_attention_check_job},
   {"link", fit_link_job},

@@ -33,6 +33,8 @@ gboolean fit_job_run(const FitData *data, const FitJob *job, gboolean dry_run, F
 gboolean fit_matmul_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error);
 gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                            GError **error);
+gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+                                GError **error);
 gboolean fit_attention_like_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                                 GError **error);
 gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,

@@ -128,7 +128,7 @@ gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_
   if (!rows || !load(job, &file, &device, &kernel, error))
     return FALSE;
   if (origin.server)
-    fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+    fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, FALSE);
   AttentionCurve curves[N_KINDS * G_N_ELEMENTS(head_dims)];
   int n = fit_curves(rows, &device, kernel, curves);
   *result = errors_with(rows, &device, curves, n);
@@ -136,6 +136,29 @@ gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_
     g_autofree char *source = source_of(job, &origin, &curves[i]);
     put_curve(&file, &curves[i], source);
   }
+  device_clear(&device);
+  return dry_run || part_file_save(&file, error);
+}
+
+gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
+                                GError **error)
+{
+  Origin origin = {0};
+  int kernel = 0;
+  g_auto(PartFile) file = {NULL, NULL};
+  g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
+  Device device = {0};
+  if (!rows || !load(job, &file, &device, &kernel, error))
+    return FALSE;
+  fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, TRUE);
+  AttentionCurve curves[N_KINDS * G_N_ELEMENTS(head_dims)];
+  *result = errors_with(rows, &device, curves, fit_curves(rows, &device, kernel, curves));
+  cJSON *attention = part_file_member(file.root, "attention", FALSE);
+  g_autofree char *source = g_strdup_printf(
+    "fitted: %d times of %s in hardware/data/attention.csv, with a server's fixed time and cache writes", result->fit.n,
+    job->data);
+  part_file_number(attention, "tail", device.kernels.attention_tail);
+  part_file_string(part_file_member(attention, "source", FALSE), "tail", source);
   device_clear(&device);
   return dry_run || part_file_save(&file, error);
 }
@@ -149,7 +172,7 @@ gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolea
   Device device = {0};
   if (!rows || !device_load(job->hardware, &device, error))
     return FALSE;
-  fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);
+  fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, FALSE);
   for (guint i = 0; i < rows->len; i++)
     g_array_index(rows, AttentionRow, i).check = TRUE;
   *result = fit_attention_errors((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &device);

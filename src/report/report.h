@@ -40,7 +40,7 @@ Result result_of(const Model *model, const Cluster *cluster, const Plan *plan, c
 Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan *plan, const Metrics *metrics);
 
 /* FALSE with TDP_ERROR_RUNTIME if a prediction would use more than all of the devices' arithmetic: no answer is better
- * than that one. */
+ * than that one. What causal masks hide, which MFU and HFU count and kernels leave out, is deducted. */
 gboolean result_check(const Result *result, GError **error);
 
 /* Fills in how far the prediction holds; NULL = nothing is known. */
