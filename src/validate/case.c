@@ -112,7 +112,14 @@ static void fill_chunks(Case *c, const Csv *csv, int row, int chunks, CaseNumber
     n->vpp = -1;
   open &= n->vpp < 0;
   take_default(c, &n->vpp, "vpp", open ? MAX(1, chunks) : 1);
-  c->chunks_most = open && n->layers > 0 && n->layers % n->pp == 0 ? n->layers / n->pp : 1;
+  c->chunks_open = open;
+}
+
+static int most_chunks(const Case *c, int stages)
+{
+  int blocks = c->model->blocks;
+
+  return c->chunks_open && !model_has_experts(c->model) && blocks % stages == 0 ? blocks / stages : 1;
 }
 
 /* Empty cells of which the framework or the family knows a default. */
@@ -449,6 +456,7 @@ static gboolean load_parts(Case *c, const Csv *csv, int row, OpenChoice choice, 
   c->model = case_model(csv, row, c->family, c->framework->mtp, n, error);
   if (!of_line(csv, row, c->model, error) || !make_plan(c, csv, row, n, error))
     return FALSE;
+  c->chunks_most = most_chunks(c, n->pp);
   c->model->dropout = c->unstated.dropout && c->family->dropout;
   return TRUE;
 }

@@ -26,7 +26,8 @@ typedef struct {
   const CaseFamily *family;
   MemoryCount memory;   /* what the measured memory counts, if it was measured */
   gboolean doubles;     /* the micro-batch, else the ranks of experts, is not stated, and its default may be doubled */
-  int chunks_most;      /* chunks of a rank that interleaving may have, where it is not stated; 1 = no choice */
+  gboolean chunks_open; /* interleaving is not stated, of software whose runs were tuned for it */
+  int chunks_most;      /* chunks of a rank that it may then have, of models without experts; 1 = no choice */
   gboolean blocks_open; /* which blocks are recomputed is not stated */
   GPtrArray *defaulted; /* const char *: columns that were empty and took a default */
 } Case;
