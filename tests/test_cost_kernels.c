@@ -311,6 +311,33 @@ START_TEST(fitted_parts)
 }
 END_TEST
 
+/* NVFP4 products of 15,872 rows, all three passes of four linear layers, on the B300 that Transformer Engine's
+ * gemm_profiling times, and 8192 on each side on B200 (deepseek-ai/DeepGEMM#348). Four bits are not three times as fast
+ * as eight on B300, as its peaks say. */
+START_TEST(products_in_four_bits)
+{
+  static const double layers[][2] = { { 4096, 12288 }, { 4096, 4096 }, { 4096, 16384 }, { 16384, 4096 } };
+  double rows = 15872, seconds[DTYPE_COUNT] = { 0 };
+  Device device = { 0 };
+
+  ck_assert(device_load("b300-sxm-288gb", &device, NULL));
+  for (guint i = 0; i < G_N_ELEMENTS(layers); i++)
+    for (int dtype = DTYPE_FP8; dtype <= DTYPE_FP4; dtype++) {
+      double k = layers[i][0], n = layers[i][1];
+      seconds[dtype] += matmul_s(&device, &(Matmul) { rows, n, k, 1, dtype }) +
+                        matmul_s(&device, &(Matmul) { rows, k, n, 1, dtype }) +
+                        matmul_s(&device, &(Matmul) { k, n, rows, 1, dtype });
+    }
+  near(seconds[DTYPE_FP4], 3.764e-3, 0.01);
+  near(seconds[DTYPE_FP8] / seconds[DTYPE_FP4], 7.161 / 3.764, 0.04);
+  device_clear(&device);
+  ck_assert(device_load("b200-sxm-180gb", &device, NULL));
+  device.sustained_fraction = 1;
+  near(2 * pow(8192, 3) / matmul_s(&device, &(Matmul) { 8192, 8192, 8192, 1, DTYPE_FP4 }), 5239e12, 0.01);
+  device_clear(&device);
+}
+END_TEST
+
 /* Both passes of standard attention at 16k tokens, hidden 2048, not causal:
  * the bars of FlashAttention-2's figures (assets/ of Dao-AILab/flash-attention). */
 START_TEST(separate_attention)
@@ -358,12 +385,14 @@ START_TEST(rowwise_linears)
 }
 END_TEST
 
-/* FlashAttention's published rates at 8192 tokens, TFLOP/s. */
+/* Rates at 8192 tokens, TFLOP/s, as FlashAttention publishes them, and cuDNN of Blackwell. */
 START_TEST(fitted_attention)
 {
   static const struct { const char *gpu; AttentionKernel kernel; gboolean backward; double tflops; } rows[] = {
     {"h100-sxm5-80gb", ATTENTION_FLASH, FALSE, 333}, {"h100-sxm5-80gb", ATTENTION_FLASH3, FALSE, 602},
     {"h200-sxm5-141gb", ATTENTION_FLASH3, FALSE, 602}, {"a100-sxm4-80gb", ATTENTION_FLASH, TRUE, 180},
+    {"gb200-186gb", ATTENTION_FLASH3, FALSE, 1574}, {"gb200-186gb", ATTENTION_FLASH3, TRUE, 1332},
+    {"gb300-288gb", ATTENTION_FLASH3, FALSE, 1856}, {"gb300-288gb", ATTENTION_FLASH3, TRUE, 1435},
   };
   for (guint i = 0; i < G_N_ELEMENTS(rows); i++) {
     GError *error = NULL;
@@ -406,4 +435,5 @@ TEST_LOOPS("cost_kernels",
            { grouped_products }, { sustained_rate }, { attention_work }, { attention_between_points },
            { attention_falls_back }, { attention_in_eight_bits }, { dropout_slows_attention },
            { few_blocks_fill_a_part }, { multiprocessors_wait_for_the_longest_block }, { memory_bound },
-           { fitted_parts }, { separate_attention }, { rowwise_linears, 4 }, { fitted_attention }, { attention_within_peak })
+           { fitted_parts }, { products_in_four_bits }, { separate_attention }, { rowwise_linears, 4 },
+           { fitted_attention }, { attention_within_peak })
