@@ -320,6 +320,7 @@ START_TEST(clamps_are_kernels)
     if (grouped) {
       plan_set_format(&f.plan, DTYPE_FP8);
       f.plan.fp8_recipe = FP8_MXFP8;
+      f.plan.graph = GRAPH_FULL;
     }
     layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
     const GArray *const passes[] = { work.forward, work.backward };

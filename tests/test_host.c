@@ -205,15 +205,17 @@ START_TEST(rules_of_graphs_and_exchanges)
 END_TEST
 
 /* Casts of a rank's experts: a kernel each, all in one with scales of earlier steps, or where the framework groups
- * them. */
+ * them: in mxfp8, in steps that are one graph. */
 START_TEST(casts_of_experts)
 {
   static const struct {
     Fp8Recipe recipe;
     gboolean grouped;
+    CudaGraph graph;
     double kernels;
-  } casts[] = { { FP8_CURRENT, FALSE, 12 }, { FP8_BLOCKWISE, FALSE, 4 }, { FP8_MXFP8, FALSE, 4 },
-                { FP8_MXFP8, TRUE, 1 }, { FP8_CURRENT, TRUE, 12 } };
+  } casts[] = { { FP8_CURRENT, FALSE, GRAPH_NONE, 12 }, { FP8_BLOCKWISE, FALSE, GRAPH_NONE, 4 },
+                { FP8_MXFP8, FALSE, GRAPH_FULL, 4 }, { FP8_MXFP8, TRUE, GRAPH_FULL, 1 },
+                { FP8_MXFP8, TRUE, GRAPH_PARTIAL, 4 }, { FP8_CURRENT, TRUE, GRAPH_FULL, 12 } };
   Planned f;
 
   setup(&f);
@@ -224,6 +226,7 @@ START_TEST(casts_of_experts)
     plan_set_format(&f.plan, DTYPE_FP8);
     f.plan.fp8_recipe = casts[i].recipe;
     f.framework->grouped_kernels = casts[i].grouped;
+    f.plan.graph = casts[i].graph;
     layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
     for (guint o = 1; o < work.forward->len; o++) {
       const Op *op = &g_array_index(work.forward, Op, o), *cast = op - 1;

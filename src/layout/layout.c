@@ -77,11 +77,14 @@ static double expert_tokens(const Plan *p)
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
 }
 
+gboolean pass_is_mxfp8_graph(const PassLayout *l)
+{
+  return l->formats.products == PRODUCTS_FP8 && l->formats.recipe == FP8_MXFP8 && l->graph == GRAPH_FULL;
+}
+
 static DType attention_format(const PassLayout *l)
 {
-  gboolean narrow = l->formats.products == PRODUCTS_FP8 && l->formats.recipe == FP8_MXFP8 && l->graph == GRAPH_FULL;
-
-  return narrow && l->framework->narrow_attention ? DTYPE_FP8 : l->formats.precision;
+  return pass_is_mxfp8_graph(l) && l->framework->narrow_attention ? DTYPE_FP8 : l->formats.precision;
 }
 
 void pass_layout_init(PassLayout *l, const Plan *p)

@@ -207,6 +207,10 @@ static inline StageBlocks stage_blocks(const StageCut *cut, const Model *model, 
                          MIN(1 + model->blocks, stage_first_layer(cut, model, stage + 1)) };
 }
 
+/* Whether steps are one CUDA graph in mxfp8, for which frameworks have kernels of their own (Framework.grouped_kernels,
+ * narrow_attention). */
+gboolean pass_is_mxfp8_graph(const PassLayout *passes);
+
 /* Tokens of a sequence in the layers of a stream. */
 static inline int pass_seq(const PassLayout *passes, gboolean encoder)
 {

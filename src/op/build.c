@@ -229,7 +229,7 @@ static double cast_in_bytes(const Build *b, const Linear *l)
 
 gboolean build_groups(const Build *b)
 {
-  return b->passes->framework->grouped_kernels && b->passes->formats.recipe == FP8_MXFP8;
+  return b->passes->framework->grouped_kernels && pass_is_mxfp8_graph(b->passes);
 }
 
 static gboolean is_looped(const Build *b, const Linear *l)

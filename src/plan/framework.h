@@ -93,8 +93,8 @@ typedef struct {
   gboolean single_process;    /* one process drives all devices from the first one (torch.nn.DataParallel) */
   gboolean micro_groups;      /* interleaved schedules may run other groups than of the pipeline ranks */
   gboolean tp_pp_dp;          /* ranks may count the pipeline before data */
-  gboolean grouped_kernels;   /* in mxfp8, casts and products of all experts of a rank are one kernel each, not one an
-                                 expert */
+  gboolean grouped_kernels;   /* in mxfp8, in steps that are one CUDA graph, casts and products of all experts of a rank
+                                 are one kernel each, not one an expert */
   gboolean routes_apart;      /* before an all-to-all of rows, ranks gather each other's counts of rows, and what rows
                                  weigh goes by an all-to-all of its own (moe_routes_apart) */
   gboolean narrow_attention;  /* in mxfp8, steps that are one CUDA graph attend in 8 bits */
