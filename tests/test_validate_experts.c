@@ -83,6 +83,36 @@ START_TEST(keys_are_columns)
 }
 END_TEST
 
+#define PIPELINE(generation, vpp, model, layers, overlap, graph)                                                      \
+  "a,s,src,megatron," generation "," model "," layers ",,,,,4096,,,flash3,hgx-b200,16,1,1,2," vpp                      \
+  ",,8,1,1,1,64,none,fp8,,,data,9,60,max_allocated,," model ",8,1,alltoall,,1,mxfp8," overlap "," graph "\n"
+
+/* What recipes of a generation do that a row leaves open: pipelines of dense models are cut into chunks, those of models
+ * with experts are not; steps that are one graph exchange tokens beside other passes, others do not. */
+START_TEST(recipes_fill_what_is_open)
+{
+  static const struct {
+    const char *open, *stated, *defaulted;
+  } rows[] = {
+    { PIPELINE("nemo-25.11", "", "llama-3.1-8b", "32", "", "full"),
+      PIPELINE("nemo-25.11", "4", "llama-3.1-8b", "32", "", "full"), "vpp" },
+    { PIPELINE("nemo-25.11", "", "qwen3-30b-a3b", "48", "", "full"),
+      PIPELINE("nemo-25.11", "1", "qwen3-30b-a3b", "48", "0", "full"), "vpp" },
+    { PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "", "full"),
+      PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "1", "full"), "moe_a2a_overlap" },
+    { PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "", "partial"),
+      PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "0", "partial"), "" },
+    { PIPELINE("nemo-26.04", "2", "qwen3-30b-a3b", "48", "", "full"),
+      PIPELINE("nemo-26.04", "2", "qwen3-30b-a3b", "48", "0", "full"), "" },
+  };
+  g_autofree char *defaulted = NULL;
+  CaseResult open = read_row(rows[_i].open, &defaulted), stated = read_row(rows[_i].stated, NULL);
+
+  ck_assert_str_eq(defaulted, rows[_i].defaulted);
+  ck_assert_double_eq(open.predicted_s, stated.predicted_s);
+}
+END_TEST
+
 typedef struct {
   const char *row;
   int time, memory; /* sign of the change against PLAIN; 2 = any */
@@ -351,7 +381,7 @@ END_TEST
 
 TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(changes) }, { recipes_differ },
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
-           { key_value_heads_are_divided }, { keys_are_columns }, { proxies_are_cut },
+           { key_value_heads_are_divided }, { keys_are_columns }, { recipes_fill_what_is_open, 5 }, { proxies_are_cut },
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
            { capacities_are_noted }, { graphs_by_default }, { dispatchers_by_default },
            { open_ranks_of_experts_are_the_fastest }, { latent_attention_is_recomputed_first })

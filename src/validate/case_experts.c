@@ -61,11 +61,14 @@ static void fill_expert_tensor(Case *c, int etp)
 static gboolean read_exchange(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *cell = cells_optional(csv, row, "moe_a2a_overlap");
+  gboolean usual = !*cell && c->unstated.graph_overlaps && c->plan.graph == GRAPH_FULL;
 
   if (*cell && !g_str_equal(cell, "0") && !g_str_equal(cell, "1"))
     return cells_bad(csv, row, "moe_a2a_overlap", "0, 1 or nothing", error);
-  c->plan.overlap.exchange = g_str_equal(cell, "1") && plan_experts_apart(&c->plan) && c->framework->exchange_overlap &&
-                             (c->plan.pp == 1 || c->plan.vpp > 1);
+  c->plan.overlap.exchange = (usual || g_str_equal(cell, "1")) && plan_experts_apart(&c->plan) &&
+                             c->framework->exchange_overlap && (c->plan.pp == 1 || c->plan.vpp > 1);
+  if (usual && c->plan.overlap.exchange)
+    case_say_default(c, "moe_a2a_overlap");
   return TRUE;
 }
 

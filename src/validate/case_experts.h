@@ -1,7 +1,8 @@
 /*
  * The columns of runs with experts that are no keys of plans by name: `ep`, `etp`, `moe_dispatcher`, `moe_load`,
  * `moe_a2a_overlap`, `recompute_modules`. A load that is not stated is taken as balanced, and a dispatcher as the
- * generation's own; both are named as defaults of models that have experts.
+ * generation's own; both are named as defaults of models that have experts. So is the overlap of exchanges that a
+ * generation has in steps that are one graph.
  */
 #ifndef TDP_VALIDATE_CASE_EXPERTS_H
 #define TDP_VALIDATE_CASE_EXPERTS_H

@@ -7,7 +7,7 @@
 
 typedef struct {
   int recompute, memory, graph;
-  char *modules, *shard_group, *chunks;
+  char *modules, *shard_group, *chunks, *exchange;
   Habits habits;
 } Parsed;
 
@@ -29,6 +29,7 @@ static const JsonField fields[] = {
   { "recompute_modules", JSON_STRING, G_STRUCT_OFFSET(Parsed, modules) },
   { "virtual_pipeline_model_parallel_size", JSON_STRING, G_STRUCT_OFFSET(Parsed, chunks) },
   { "shard_group", JSON_STRING, G_STRUCT_OFFSET(Parsed, shard_group) },
+  { "moe_a2a_overlap", JSON_STRING, G_STRUCT_OFFSET(Parsed, exchange) },
   { "family", JSON_STRING, FIELD(family) },
   { "cuda_graph_arch", JSON_STRING, FIELD(graph_arch) },
   { "hybridep_device", JSON_STRING, FIELD(hybrid_device) },
@@ -83,10 +84,13 @@ static gboolean read_words(Parsed *p, const char *framework, GError **error)
   p->habits.recompute_modules = p->modules ? recompute_modules_parse(p->modules) : 0;
   p->habits.chunks_tuned = g_strcmp0(p->chunks, "fastest") == 0;
   p->habits.node_shards = g_strcmp0(p->shard_group, "gpus_per_node") == 0;
+  p->habits.graph_overlaps = g_strcmp0(p->exchange, "full_graph") == 0;
   if (p->modules && !p->habits.recompute_modules)
     return bad_word(framework, "recompute_modules", p->modules, "modules joined by +, each once", error);
   if (p->chunks && !p->habits.chunks_tuned)
     return bad_word(framework, "virtual_pipeline_model_parallel_size", p->chunks, "fastest", error);
+  if (p->exchange && !p->habits.graph_overlaps)
+    return bad_word(framework, "moe_a2a_overlap", p->exchange, "full_graph", error);
   return !p->shard_group || p->habits.node_shards ||
          bad_word(framework, "shard_group", p->shard_group, "gpus_per_node", error);
 }
@@ -99,6 +103,7 @@ gboolean habits_read(const char *framework, Habits *out, GError **error)
   g_free(parsed.modules);
   g_free(parsed.shard_group);
   g_free(parsed.chunks);
+  g_free(parsed.exchange);
   *out = parsed.habits;
   out->recompute = parsed.recompute;
   out->memory = parsed.memory;

@@ -13,6 +13,7 @@ typedef struct {
   guint recompute_modules;    /* of selective; 0 = attention's core; behind others come those of the framework */
   CudaGraph graph;            /* of models with experts, */
   char *graph_arch;           /* on devices whose architecture begins with this; NULL = on all */
+  gboolean graph_overlaps;    /* in steps that are one graph tokens travel beside passes of other micro-batches */
   char *hybrid_device;        /* tokens travel by HybridEP on devices whose name begins with this; NULL = on none */
   int micro_batch;            /* 0 = the rank's batch over the pipeline's stages */
   int vocab, zero;
