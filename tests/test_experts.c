@@ -143,6 +143,36 @@ START_TEST(flex_sends_once_to_a_node)
 }
 END_TEST
 
+/* Rows that DeepEP's kernels send, by where a token's experts may be: of two drawn from 16 ranks 16 (1 - (15/16)^2)
+ * ranks, of a group of 8 of them 8 (1 - (7/8)^2). */
+START_TEST(groups_narrow_what_kernels_send)
+{
+  Planned f;
+  double rows[2];
+
+  setup(&f, 16, 16);
+  f.plan.ep = 16;
+  f.plan.dispatch = DISPATCH_FLEX;
+  for (int grouped = 0; grouped < 2; grouped++) {
+    LayerWork work;
+    f.model->specs[f.model->layers[1]].ffn.groups = 2 * grouped;
+    f.model->specs[f.model->layers[1]].ffn.groups_per_token = grouped;
+    planned_accept(&f);
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    rows[grouped] = 0;
+    for (guint i = 0; i < work.forward->len; i++) {
+      const Op *op = &g_array_index(work.forward, Op, i);
+      if (op->kind == OP_COLLECTIVE)
+        rows[grouped] = MAX(rows[grouped], op->collective.rows);
+    }
+    layer_work_clear(&work);
+  }
+  ck_assert_double_eq_tol(rows[0], 1024 * 16 * (1 - 225 / 256.0), 1e-9);
+  ck_assert_double_eq_tol(rows[1], 1024 * 8 * (1 - 49 / 64.0), 1e-9);
+  planned_clear(&f);
+}
+END_TEST
+
 enum { NO_SHARED, ALONE, BESIDE, VARIANTS };
 
 /* Shared experts beside the exchange do the same work, hide the exchange as far as they last, and leave the rest
@@ -532,7 +562,8 @@ START_TEST(dense_models_have_none)
 END_TEST
 
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
-          flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
-          second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
+          flex_sends_once_to_a_node, groups_narrow_what_kernels_send, shared_experts_hide_the_exchange,
+          capacity_is_the_frameworks, second_copies_of_experts, options_beside_experts, the_busiest_rank_counts,
+          places_up_to_the_capacity,
           routes_go_apart, biases_of_experts_outputs, clamps_are_kernels, states_over_their_own_ranks,
           gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules, dense_models_have_none)

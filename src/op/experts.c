@@ -266,11 +266,18 @@ static void by_all_to_all(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
 }
 
-/* Places that a token's experts are expected on: nodes, or ranks where all are in one. Experts
- * are taken at random, of the groups that a token may visit. */
+/* Of `places` that hold as many experts each, those that a token's experts are expected on. These are taken at random, of
+ * the groups that the token may visit. */
+static double reached(const FeedForward *f, double places)
+{
+  if (f->groups)
+    places = MAX(1, places * f->groups_per_token / f->groups);
+  return places * (1 - pow(1 - 1 / places, f->experts_per_token));
+}
+
+/* Nodes that a token's experts are expected on, or ranks where all are in one. */
 static double places_of_token(const Build *b)
 {
-  const FeedForward *f = &b->spec->ffn;
   double places = b->expert.size;
 
   for (int t = TIER_MAX - 1; t >= 0; t--)
@@ -278,17 +285,7 @@ static double places_of_token(const Build *b)
       places = (double)b->expert.size / b->expert.per_domain[t];
       break;
     }
-  if (f->groups)
-    places = MAX(1, places * f->groups_per_token / f->groups);
-  return places * (1 - pow(1 - 1 / places, f->experts_per_token));
-}
-
-/* Ranks of those that a token's experts are expected on. */
-static double ranks_of_token(const Build *b)
-{
-  double ranks = b->expert.size;
-
-  return ranks * (1 - pow(1 - 1 / ranks, b->spec->ffn.experts_per_token));
+  return reached(&b->spec->ffn, places);
 }
 
 #define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
@@ -320,7 +317,7 @@ static void by_place(Build *b)
   double etp = b->passes->etp, routed = b->rows * f->experts_per_token;
   double received = routed * b->passes->expert_tokens, row_bytes = b->bytes * b->routed;
   double sent = b->rows * places_of_token(b) * b->passes->expert_tokens;
-  double delivered = b->rows * ranks_of_token(b) * b->passes->expert_tokens;
+  double delivered = b->rows * reached(f, b->expert.size) * b->passes->expert_tokens;
 
   router(b, b->rows);
   dispatch(b, b->rows, 0);
