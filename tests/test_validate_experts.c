@@ -331,6 +331,37 @@ START_TEST(proxies_are_cut)
 }
 END_TEST
 
+/* The note's "DeepEP not supported": as by all-to-all. */
+START_TEST(dispatchers_that_were_not_there)
+{
+#define NOTED(dispatcher, note)                                                                                        \
+  "a,s,src,megatron,nemo-26.04.01,Qwen3-30B-A3B,48,,,,,4096,,,flash3,dgx-h100,16,1,1,1,,,16,1,1,1,64,none,bf16,,,"     \
+  "data,9,60,max_allocated," note ",qwen3-30b-a3b,16,1," dispatcher ",,1,,0,full\n"
+  double pairs = read_row(NOTED("alltoall", ""), NULL).predicted_s;
+  double kernels = read_row(NOTED("deepep", ""), NULL).predicted_s;
+
+  ck_assert_double_ne(pairs, kernels);
+  ck_assert_double_eq(read_row(NOTED("deepep", "DeepEP not supported in the container"), NULL).predicted_s, pairs);
+  ck_assert_double_ne(read_row(NOTED("hybridep", "DeepEP not supported in the container"), NULL).predicted_s, pairs);
+}
+END_TEST
+
+/* AutoModel's layers of Transformer Engine attend by its kernel, whatever the cell calls it; others as it says. */
+START_TEST(layers_of_an_engine_attend_by_its_kernel)
+{
+#define LAYERS(attention, note)                                                                                        \
+  "a,s,src,automodel,automodel-2025-10,Qwen3-30B-A3B,48,,,,,4096,,," attention ",dgx-h100,8,1,0,1,,,8,1,3,1,64,full,"  \
+  "bf16,,,,9,,," note ",qwen3-30b-a3b,8,,deepep,,1,,,\n"
+  double engine = read_row(LAYERS("flash3", ""), NULL).predicted_s;
+  double plain = read_row(LAYERS("flash", ""), NULL).predicted_s;
+
+  ck_assert_double_lt(engine, plain);
+  ck_assert_double_eq(read_row(LAYERS("flash", "gate; TE + DeepEP; yaml"), NULL).predicted_s, engine);
+  ck_assert_double_eq(read_row(LAYERS("flash", "gate; TE + DeepEP + SDPA"), NULL).predicted_s, plain);
+  ck_assert_double_eq(read_row(LAYERS("flash", "gate; FlexAttention"), NULL).predicted_s, plain);
+}
+END_TEST
+
 static const struct {
   const char *note;
   int blocks, stages, first, last; /* first < 0: not read */
@@ -383,5 +414,6 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { what_is_open_is_named, G_N_ELEMENTS(blanks) }, { nonsense_is_refused, G_N_ELEMENTS(bad) },
            { key_value_heads_are_divided }, { keys_are_columns }, { recipes_fill_what_is_open, 5 }, { proxies_are_cut },
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
-           { capacities_are_noted }, { graphs_by_default }, { dispatchers_by_default },
+           { capacities_are_noted }, { dispatchers_that_were_not_there }, { layers_of_an_engine_attend_by_its_kernel },
+           { graphs_by_default }, { dispatchers_by_default },
            { open_ranks_of_experts_are_the_fastest }, { latent_attention_is_recomputed_first })

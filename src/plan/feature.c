@@ -20,9 +20,10 @@ static gboolean fp16(const Plan *p, const Model *m) { return (void)m, p->precisi
 /* But what PyTorch chooses where there is no FlashAttention. */
 static gboolean other_attention(const Plan *p, const Model *m)
 {
-  gboolean chosen = p->attention == ATTENTION_EFFICIENT && p->framework->attention_without_flash == p->attention;
+  const Framework *f = p->framework;
+  gboolean chosen = p->attention == ATTENTION_EFFICIENT && f->attention_without_flash == p->attention;
 
-  return !m->sparse && p->attention != ATTENTION_FLASH && !chosen;
+  return !m->sparse && p->attention != ATTENTION_FLASH && p->attention != f->attention && !chosen;
 }
 
 static gboolean sequence_parallel(const Plan *p, const Model *m) { return (void)m, p->sequence_parallel; }

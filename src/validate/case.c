@@ -103,6 +103,13 @@ static gboolean notes_no_chunks(const char *note)
   return strstr(note, "interleave not given") || strstr(note, "not stated for this plot");
 }
 
+/* Whether the note says that layers are Transformer Engine's ("TE + DeepEP"), and names no kernel of another's: attention
+ * is then by the generation's own, whatever the cell calls flash. */
+static gboolean notes_engine_layers(const char *note)
+{
+  return strstr(note, "TE + ") && !strstr(note, "SDPA");
+}
+
 /* Interleaving that is not stated, of software whose runs were tuned for it: none at first, then as many as asked. */
 static void fill_chunks(Case *c, const Csv *csv, int row, int chunks, CaseNumbers *n)
 {
@@ -269,7 +276,7 @@ static gboolean read_keys(Case *c, const Csv *csv, int row, GError **error)
     c->plan.fp8_recipe = FP8_NONE;
   /* "flash" is the generation's own fused kernel where that is older */
   if (c->plan.attention == ATTENTION_FLASH)
-    c->plan.attention = MIN(usual, ATTENTION_FLASH);
+    c->plan.attention = notes_engine_layers(csv_cell(csv, row, "note")) ? usual : MIN(usual, ATTENTION_FLASH);
   return TRUE;
 }
 

@@ -14,6 +14,12 @@ static const struct {
   { "hybridep", DISPATCH_HYBRID },
 };
 
+/* A container without DeepEP ran NCCL's all-to-all, whatever its recipe asked for. */
+static ExpertDispatch dispatch_noted(ExpertDispatch dispatch, const char *note)
+{
+  return dispatch == DISPATCH_FLEX && strstr(note, "DeepEP not supported") ? DISPATCH_ALL_TO_ALL : dispatch;
+}
+
 static gboolean read_dispatcher(Case *c, const Csv *csv, int row, GError **error)
 {
   const char *cell = cells_optional(csv, row, "moe_dispatcher");
@@ -27,7 +33,7 @@ static gboolean read_dispatcher(Case *c, const Csv *csv, int row, GError **error
   }
   for (gsize i = 0; i < G_N_ELEMENTS(dispatchers); i++)
     if (g_str_equal(cell, dispatchers[i].name)) {
-      c->plan.dispatch = dispatchers[i].dispatch;
+      c->plan.dispatch = dispatch_noted(dispatchers[i].dispatch, csv_cell(csv, row, "note"));
       return TRUE;
     }
   return cells_bad(csv, row, "moe_dispatcher", "alltoall, allgather, deepep, hybridep or nothing", error);
