@@ -362,6 +362,16 @@ START_TEST(layers_of_an_engine_attend_by_its_kernel)
 }
 END_TEST
 
+/* AutoModel's gate of benchmarks sends a token to few ranks. */
+START_TEST(gates_in_turn_are_noted)
+{
+  double drawn = read_row(LAYERS("flash3", ""), NULL).predicted_s;
+
+  ck_assert_double_lt(read_row(LAYERS("flash3", "PyTorch; fake balanced gate; more"), NULL).predicted_s, drawn);
+  ck_assert_double_eq(read_row(LAYERS("flash3", "balanced gate"), NULL).predicted_s, drawn);
+}
+END_TEST
+
 static const struct {
   const char *note;
   int blocks, stages, first, last; /* first < 0: not read */
@@ -415,5 +425,6 @@ TEST_LOOPS("validate_experts", { columns_change_what_they_say, G_N_ELEMENTS(chan
            { key_value_heads_are_divided }, { keys_are_columns }, { recipes_fill_what_is_open, 5 }, { proxies_are_cut },
            { layouts_are_read, G_N_ELEMENTS(layouts) }, { containers_are_generations, G_N_ELEMENTS(containers) },
            { capacities_are_noted }, { dispatchers_that_were_not_there }, { layers_of_an_engine_attend_by_its_kernel },
+           { gates_in_turn_are_noted },
            { graphs_by_default }, { dispatchers_by_default },
            { open_ranks_of_experts_are_the_fastest }, { latent_attention_is_recomputed_first })

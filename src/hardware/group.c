@@ -22,16 +22,16 @@ static int fewest_of_group(int start, int size, int stride, int domain)
   return fewest;
 }
 
-static int gcd(int a, int b)
+int group_divisor(int a, int b)
 {
-  return b == 0 ? a : gcd(b, a % b);
+  return b == 0 ? a : group_divisor(b, a % b);
 }
 
 /* Goes through the places where groups begin in a domain, until they repeat. */
 static int fewest_of_all(int size, int stride, int domain, int devices)
 {
   int block = size * stride;
-  int blocks = MIN(MAX(devices / block, 1), domain / gcd(block % domain, domain));
+  int blocks = MIN(MAX(devices / block, 1), domain / group_divisor(block % domain, domain));
   int fewest = size;
   for (int b = 0; b < blocks && fewest > 1; b++)
     for (int i = 0; i < stride && fewest > 1; i++) {

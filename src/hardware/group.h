@@ -33,4 +33,7 @@ GroupShape group_shape_at(const Cluster *cluster, int first, int size, int strid
 /* The lowest tier that joins all ranks of the group; 0 for one rank. */
 int group_tier(const Cluster *cluster, const GroupShape *shape);
 
+/* The greatest common divisor: what groups of so many repeat in. */
+int group_divisor(int a, int b);
+
 #endif

@@ -266,10 +266,21 @@ static void by_all_to_all(Build *b)
   b->work->transient_bytes = MAX(b->work->transient_bytes, (routed + (1 + etp) * received) * row_bytes);
 }
 
-/* Of `places` that hold as many experts each, those that a token's experts are expected on. These are taken at random, of
- * the groups that the token may visit. */
-static double reached(const FeedForward *f, double places)
+/* Places of `held` experts each on which a token's are, where tokens take theirs in turn: the first one lies at each
+ * multiple of the common divisor in its place alike. */
+static double reached_in_turn(int held, int taken)
 {
+  return 1 + (taken - group_divisor(taken, held)) / (double)held;
+}
+
+/* Of `places` that hold as many experts each, those that a token's are expected on: taken at random, of the groups that
+ * the token may visit. */
+static double reached(const Build *b, double places)
+{
+  const FeedForward *f = &b->spec->ffn;
+
+  if (b->passes->framework->gate_in_turn && fmod(f->experts, places) == 0)
+    return MIN(places, reached_in_turn(f->experts / (int)places, f->experts_per_token));
   if (f->groups)
     places = MAX(1, places * f->groups_per_token / f->groups);
   return places * (1 - pow(1 - 1 / places, f->experts_per_token));
@@ -285,7 +296,7 @@ static double places_of_token(const Build *b)
       places = (double)b->expert.size / b->expert.per_domain[t];
       break;
     }
-  return reached(&b->spec->ffn, places);
+  return reached(b, places);
 }
 
 #define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */
@@ -317,7 +328,7 @@ static void by_place(Build *b)
   double etp = b->passes->etp, routed = b->rows * f->experts_per_token;
   double received = routed * b->passes->expert_tokens, row_bytes = b->bytes * b->routed;
   double sent = b->rows * places_of_token(b) * b->passes->expert_tokens;
-  double delivered = b->rows * reached(f, b->expert.size) * b->passes->expert_tokens;
+  double delivered = b->rows * reached(b, b->expert.size) * b->passes->expert_tokens;
 
   router(b, b->rows);
   dispatch(b, b->rows, 0);

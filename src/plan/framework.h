@@ -78,6 +78,9 @@ typedef struct {
   gboolean mtp;               /* multi-token prediction */
   ExpertPlacement experts;
   ExpertCapacity capacity;
+  gboolean gate_in_turn;      /* a token takes the experts that follow on those of the token before it: AutoModel's
+                                 FakeBalancedGate, for benchmarks. No key of the file: validate/case_experts.c sets
+                                 it for runs that had it */
   gboolean shared_overlap;    /* shared experts can run beside the exchange of tokens */
   guint dispatch;             /* that it runs: bit i is ExpertDispatch i */
   ExpertDispatch dispatch_first; /* plan default */

@@ -10,16 +10,11 @@ static const int joins[TASK_KIND_COUNT] = {
   [TASK_PASS] = JOIN_TENSOR, [TASK_GATHER] = JOIN_DATA, [TASK_REDUCE] = JOIN_DATA, [TASK_NORM] = JOIN_ALL,
 };
 
-static int gcd(int a, int b)
-{
-  return b == 0 ? a : gcd(b, a % b);
-}
-
 /* Ranks that wait for each other within a pass: groups that overlap, whole. */
 static int pass_neighbours(const PassLayout *p)
 {
   int dense = p->tp * p->cp, experts = p->experts_apart ? p->etp * p->ep : 1;
-  return dense / gcd(dense, experts) * experts;
+  return dense / group_divisor(dense, experts) * experts;
 }
 
 /* Ranks that gather or sum the same weights: those over which ZeRO divides them are neighbours among their replicas,
