@@ -1,7 +1,7 @@
 #!/bin/sh
 # The executor: PyTorch's losses, data of each communication call, what passes run, op by op, numbers that are not
-# finite, the loss scale, parity of some plans with one rank. PLANS (2): how many of each number of ranks; all: the
-# whole table, also of 8 ranks, printed.
+# finite, the loss scale, parity of some plans with one rank. PLANS (cover: each setting and schedule once, for three
+# steps): how many of each number of ranks; all: the whole table, also of 8 ranks, printed.
 set -u
 
 if ! command -v tdp-run >/dev/null; then
@@ -46,7 +46,7 @@ reference() { # reference MODEL
 }
 
 parity() { # parity N
-  check "parity, $1 ranks" mpi "$1" "$BUILD/tests/mpi/parity" "$plans"
+  check "parity, $1 ranks" mpi "$1" "$BUILD/tests/mpi/parity" "$plans" 1/1 cpu $steps
   if [ "$plans" = all ]; then cat "$work/out"; fi
 }
 
@@ -57,7 +57,8 @@ nan() {
     grep '^tdp-run: rank 1: step 5, .*: loss nan, gradient norm nan$' "$work/said"
 }
 
-plans=${PLANS:-2}
+plans=${PLANS:-cover}
+if [ "$plans" = cover ]; then steps=3; else steps=10; fi
 for model in tiny tiny-llama; do check "PyTorch, $model" reference $model; done
 if ! command -v mpirun >/dev/null; then
   echo "skip exec with several ranks: no mpirun"

@@ -133,6 +133,25 @@ static void write_step(const RunStep *run, JsonWriter *w)
   json_close(w, '}');
 }
 
+static void write_moved(const ExecStep *s, JsonWriter *w)
+{
+  json_open(w, "moved", '{');
+  for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+    const ExecMoved *moved = &s->moved[kind];
+    if (moved->tasks == 0)
+      continue;
+    json_open(w, task_kind_names[kind], '{');
+    json_put_int(w, "tasks", moved->tasks);
+    json_put_int(w, "differing", moved->differing);
+    json_put_real(w, "elements", moved->elements);
+    json_put_real(w, "expected", moved->expected);
+    json_close(w, '}');
+  }
+  json_close(w, '}');
+  json_put_int(w, "remade_blocks", s->remade);
+  json_put_int(w, "remade_blocks_expected", s->remade_expected);
+}
+
 void run_steps_write(const GArray *steps, gboolean means, JsonWriter *w)
 {
   json_open(w, "steps", '[');
@@ -144,6 +163,7 @@ void run_steps_write(const GArray *steps, gboolean means, JsonWriter *w)
   if (!means)
     return;
   const StepMeans m = run_step_means(steps);
+  write_moved(step_at(steps, steps->len - 1), w);
   json_put_real(w, "mean_step_s", m.mean_s);
   if (m.withheld < 0)
     return;

@@ -26,7 +26,8 @@ StepMeans run_step_means(const GArray *steps);
 /* A table for people, with the tokens of a step; newly allocated. */
 char *run_steps_text(const GArray *steps, double tokens);
 
-/* "steps", how many were skipped where the loss is scaled, then, if `means`, the means. */
+/* "steps", how many were skipped where the loss is scaled, then, if `means`, what rank 0 moved and made again in the
+ * last step beside what the program says, and the means. */
 void run_steps_write(const GArray *steps, gboolean means, JsonWriter *writer);
 
 #endif

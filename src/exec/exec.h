@@ -41,6 +41,13 @@ typedef struct {
 
 ExecOptions exec_options_default(void);
 
+/* What tasks of a kind did in a step for this rank's row, the receives of others' sends among them, and what the
+ * program says of them. Counted where the backend is called, in elements: a format may differ from the program's. */
+typedef struct {
+  int tasks, differing;      /* that move something; of them, those that moved something else than the program says */
+  double elements, expected; /* what pads parts to one size is left out */
+} ExecMoved;
+
 typedef struct {
   double loss;      /* mean over the tokens of the global batch; as the norm not finite only in a skipped step, or
                        where a 16-bit logit was not */
@@ -49,6 +56,8 @@ typedef struct {
   gboolean skipped; /* on all ranks, since the gradients were not finite: nothing was updated */
   double step_s;    /* of this rank, barrier to end */
   double withheld;  /* largest share of it that a rank lacked its processor, alike on all ranks; -1 = not known */
+  ExecMoved moved[TASK_KIND_COUNT]; /* between ranks, by tasks of their own: zeros for passes, norm and optimizer */
+  int remade, remade_expected;      /* blocks whose activations were made again, and of how many the program says it */
 } ExecStep;
 
 /* Of a plan, whose layout and program these are: it alone knows which choices it takes (plan/keys.h). */

@@ -254,6 +254,7 @@ static void post(Exec *x, Incoming *in, Arrival *a)
   a->buffer = memory_alloc(&x->memory, in->stream, PART_BUFFERS, n * bytes);
   char *own = (char *)a->buffer + (in->gather ? part * x->shape.tp_rank * bytes : 0);
   x->b->recv(x->b, in->comm, in->stream, own, part, x->b->dtype, 0);
+  x->runs[a->send].moved += part;
   if (in->gather)
     x->b->all_gather(x->b, in->gather, in->stream, own, a->buffer, part, x->b->dtype);
   x->b->event_record(x->b, a->event, in->stream);

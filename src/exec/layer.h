@@ -112,6 +112,7 @@ typedef struct {
   double loss_scale; /* of gradients, 1 = they are the loss's own */
   double *loss;      /* on the device, += mean of this rank's share, not scaled */
   double *visits;    /* on the host, += rows at this rank's experts, and an even share of them; NULL = not counted */
+  int *remade;       /* on the host, += blocks of which something is made again; NULL = not counted */
 } LayerRun;
 
 /* A layer's parameters as they lie now; gradients may be NULL in a forward. */

@@ -248,10 +248,16 @@ static void forget(const LayerRun *r, LayerState *state)
 
 static void remake(const LayerRun *r, const LayerWeights *lw, LayerState *state)
 {
-  if (!state->kept[NORM1]) {
+  gboolean all = !state->kept[NORM1];
+
+  if (!all && state->kept[LSE])
+    return;
+  if (r->remade)
+    ++*r->remade;
+  if (all) {
     void *y = forward(r, lw, state, state->kept[X]);
     run_drop(r, &y);
-  } else if (!state->kept[LSE]) {
+  } else {
     Core c = core_of(&r->shape, lw->spec);
     c.again = TRUE;
     core_forward(r, &c, &state->kept[QKV]);

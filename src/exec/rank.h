@@ -26,6 +26,7 @@ typedef struct {
   gboolean issued;
   double peak_activations, peak_buffers;   /* held at the worst moment of the task */
   double after_activations, after_buffers; /* when it had been issued */
+  double moved;                            /* elements between ranks, without padding */
 } TaskRun;
 
 typedef struct {
@@ -91,6 +92,7 @@ struct Exec {
   LossScaler scaler;
   int updates;             /* steps that were not skipped */
   double visits[2];        /* of the step: rows at this rank's experts, an even share */
+  int remade;              /* of the step: blocks whose activations were made again */
   BackendEvent *begin;
   BackendWithheld withheld; /* at the beginning */
   BackendMemory device;     /* of the last step */
@@ -146,6 +148,9 @@ G_NORETURN void exec_fail(Exec *x, const char *message);
 /* The first step's loss scale; what became of a step and the next one's scale, by all ranks at once (outcome.c). */
 void outcome_init(Exec *x);
 void outcome_note(Exec *x, ExecStep *out);
+
+/* What the tasks of the step moved and made again, and should have (moved.c). */
+void moved_note(const Exec *x, ExecStep *out);
 
 /* Tokens and labels of a micro-batch: on the host, for the caller to free; on the device, once. */
 int32_t *tokens_host(const Exec *x, int micro);

@@ -167,12 +167,14 @@ static BackendMemory device_memory(Exec *x, gboolean restart)
 static void start_step(Exec *x)
 {
   x->step++;
-  for (guint i = 0; i < x->program->tasks->len; i++)
+  for (guint i = 0; i < x->program->tasks->len; i++) {
     x->runs[i].issued = FALSE;
+    x->runs[i].moved = 0;
+  }
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].taken = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
-  x->visits[0] = x->visits[1] = 0;
+  x->visits[0] = x->visits[1] = x->remade = 0;
   exposure_restart(&x->exposure);
   device_memory(x, TRUE);
   x->b->barrier(x->b, x->world, x->run.s);
@@ -208,6 +210,7 @@ void exec_step(Exec *x, ExecStep *out)
   start_step(x);
   walk(x);
   outcome_note(x, out);
+  moved_note(x, out);
   g_atomic_int_set(&x->current, -1);
   out->step_s = x->b->now_s(x->b) - x->b->event_s(x->b, x->begin);
   out->withheld = withheld_share(x, out->step_s);

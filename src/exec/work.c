@@ -257,6 +257,7 @@ static void work_send(Exec *x, int task, BackendStream *s)
 
   x->b->send(x->b, x->outgoing[row_after(x, task)], s, buffer + (scatter ? n * x->shape.tp_rank * x->run.bytes : 0), n,
              x->b->dtype, 1);
+  x->runs[task].moved += n;
   memory_release(&x->memory, s, buffer);
 }
 

@@ -17,6 +17,12 @@ static BackendComm *comm_of(const Exec *x, const Unit *u)
   return u->apart ? x->expert_data : x->data;
 }
 
+/* What a unit's collective moves of it: all parts but what pads the last. */
+static void moved(Exec *x, int task, const Unit *u, gsize n)
+{
+  x->runs[task].moved += n - (unit_size(u) - u->n);
+}
+
 void work_gather(Exec *x, int task, BackendStream *s)
 {
   for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
@@ -26,6 +32,7 @@ void work_gather(Exec *x, int task, BackendStream *s)
       g_queue_push_tail(u->gathered, whole);
     }
     x->b->all_gather(x->b, comm_of(x, u), s, u->own_weights, whole, u->part, x->b->dtype);
+    moved(x, task, u, u->part * u->states->optimizer_parts);
   }
 }
 
@@ -49,22 +56,27 @@ void work_reduce(Exec *x, int task, BackendStream *s)
       x->b->all_reduce(x->b, comm_of(x, u), s, u->gradients, u->n, exec_wide(x->b->dtype), EXEC_SUM);
     else
       scatter_unit(x, u, s);
+    moved(x, task, u, u->part * u->states->optimizer_parts);
   }
 }
 
 void work_tied(Exec *x, int task, BackendStream *s)
 {
-  (void)task;
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
-    if (g_array_index(u->params, Param, 0).tied)
-      x->b->all_reduce(x->b, x->tied, s, u->own_gradients, u->part, exec_wide(x->b->dtype), EXEC_SUM);
+    if (g_array_index(u->params, Param, 0).tied) {
+      gboolean whole = u->states->gradient_parts == 1;
+      gsize n = whole ? u->n : u->part;
+      x->b->all_reduce(x->b, x->tied, s, whole ? u->gradients : u->own_gradients, n, exec_wide(x->b->dtype), EXEC_SUM);
+      x->runs[task].moved += n;
+    }
 }
 
 void work_copies(Exec *x, int task, BackendStream *s)
 {
-  (void)task;
-  for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
+  for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0)) {
     x->b->all_reduce(x->b, x->copies, s, u->own_gradients, u->part, exec_wide(x->b->dtype), EXEC_SUM);
+    x->runs[task].moved += u->part;
+  }
 }
 
 typedef void (*VisitOwn)(Exec *x, const Unit *u, const Param *p, char *gradient, gsize n, BackendStream *s, void *data);

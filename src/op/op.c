@@ -50,7 +50,8 @@ static double stream_bytes(const Model *model, const PassLayout *p, gboolean enc
 double op_tied_bytes(const Model *model, const Layout *l)
 {
   double width = model->embed_dim ? model->embed_dim : model->hidden;
-  return op_vocab(model, &l->passes) / (double)l->passes.tp * width * l->states[0].reduce_bytes;
+  return op_vocab(model, &l->passes) / (double)l->passes.tp * width * l->states[0].reduce_bytes /
+         l->states[0].gradient_parts;
 }
 
 double op_boundary_bytes(const Model *model, const PassLayout *p)

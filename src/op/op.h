@@ -196,7 +196,8 @@ double op_step_bytes(const StateLayout *states, double params, double largest);
  * of vocab_multiple x tp). */
 int op_vocab(const Model *model, const PassLayout *passes);
 
-/* Gradients of a tensor-parallel rank's part of the embedding's table, on the wire. */
+/* Gradients of a tensor-parallel rank's part of the embedding's table, on the wire: all that it holds of them behind
+ * their reduction, so only its shard where ZeRO-2 leaves no more. */
 double op_tied_bytes(const Model *model, const Layout *layout);
 
 /* Bytes that a device sends to the next stage for one micro-batch; of an encoder-decoder the least, that of encoder

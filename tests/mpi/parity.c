@@ -2,14 +2,18 @@
  * Whether every way to divide a step gives the step of one rank: plans drawn so
  * that all pairs of settings occur run for some steps, and loss and gradient norm
  * must be those of a single rank. Also checked of each plan: that tasks ran in the
- * program's order on each lane and behind what they wait for, and what was held.
- * Activations are compared for every plan and summed up for those of framework
- * tdp-run, which says what this executor keeps; others describe other software.
+ * program's order on each lane and behind what they wait for, what was held, and that
+ * each task of its own moved between ranks, and each pass made again, what the program
+ * says (exec_step). Over all plans passes must begin while gradients are on their way, a
+ * tenth as often at least as is predicted: ranks that share cores stay behind. Activations, buffers and the peak are compared for every
+ * plan and summed up for those of framework tdp-run, which says what this executor
+ * keeps; others describe other software.
  *
  *   mpirun -np N build/tests/mpi/parity [PLANS [PART [BACKEND [STEPS]]]]
  *
- * runs the plans of N ranks and prints the table; at most PLANS of them unless
- * that is "all", those first that add most pairs. PART: a schedule whose plans
+ * runs the plans of N ranks and prints the table, plain data parallelism first; at most PLANS of them unless
+ * that is "all", those first that add most pairs; "cover": as few as have each setting once, schedules with a
+ * pipeline. PART: a schedule whose plans
  * alone are drawn, or I/M, every M-th plan from the I-th on. BACKEND (cpu) runs
  * them, for STEPS (10) steps; the single rank's is always cpu's.
  */
@@ -46,6 +50,7 @@ static const struct { double capacity; ExpertDrop drop; gboolean padded; } drop_
 };
 static const char *const drop_labels[] = { "", ", capacity 1", ", capacity 1.25 by position", ", capacity 1 padded" };
 enum { DROPS = G_N_ELEMENTS(drop_list), GROUPS = 2 };
+enum { HELD_ACTIVATIONS, HELD_BUFFERS, HELD_ALL, HELD_KINDS };
 static const int values[FACTORS] = {
   MODELS, 3, 2, CONTEXTS, G_N_ELEMENTS(expert_list), G_N_ELEMENTS(dispatch_list), DROPS, 3, G_N_ELEMENTS(schedule_list),
   4, 2, 3, 2, G_N_ELEMENTS(software_list), 2,
@@ -63,10 +68,12 @@ typedef struct {
   Backend *backend;
   int steps;
   const char *only; /* schedule, NULL = all */
+  gboolean covers;  /* each setting once, not each pair of them */
   ExecStep reference[MODELS][DROPS][GROUPS][STEPS]; /* by drops, and by sequences that are routed together */
   gboolean made[MODELS][DROPS][GROUPS];
-  double worst, worst_activations;
+  double worst, worst_held[HELD_KINDS];
   int run, failed, ordered; /* plans */
+  int beside[2];            /* sums of gradients beside which passes begin: measured, predicted */
 } Suite;
 
 static void set_drops(Plan *plan, int drop)
@@ -121,6 +128,8 @@ static gboolean legal(const Suite *s, const Choice *c)
 
   if (s->only && !g_str_equal(s->only, schedule_list[c->value[SCHEDULE]]))
     return FALSE;
+  if (s->covers && c->value[SCHEDULE] > 0 && plan.pp == 1)
+    return FALSE;
   if (plan.zero > 0 && plan_replicas(&plan) == 1)
     return FALSE;
   if (c->value[DROP] > 0 && group_of(&plan) == 0)
@@ -139,13 +148,13 @@ static int pair_index(int a, int va, int b, int vb)
   return ((a * 32 + va) * FACTORS + b) * 32 + vb;
 }
 
-/* Marks the pairs of a choice and returns how many were unmarked. */
-static int new_pairs(const Choice *c, guint8 *seen, gboolean mark)
+/* Marks the pairs of a choice, or its settings alone, and returns how many were unmarked. */
+static int new_pairs(const Suite *s, const Choice *c, guint8 *seen, gboolean mark)
 {
   int n = 0;
 
   for (int a = 0; a < FACTORS; a++)
-    for (int b = a + 1; b < FACTORS; b++) {
+    for (int b = s->covers ? a : a + 1; b < (s->covers ? a + 1 : FACTORS); b++) {
       guint8 *at = &seen[pair_index(a, c->value[a], b, c->value[b])];
       n += !*at;
       *at |= mark;
@@ -165,7 +174,14 @@ static void settle(const Suite *s, Choice *c)
     c->value[ORDER] = 0;
 }
 
-/* Legal choices such that every pair that occurs in the pool occurs in one of them. */
+static void take(const Suite *s, const Choice *c, guint8 *seen, GArray *drawn)
+{
+  new_pairs(s, c, seen, TRUE);
+  g_array_append_val(drawn, *c);
+}
+
+/* Legal choices such that every pair that occurs in the pool occurs in one of them; ranks with the same weights, and
+ * nothing else, in the first. */
 static GArray *draw(const Suite *s)
 {
   GArray *pool = g_array_new(FALSE, FALSE, sizeof(Choice)), *drawn = g_array_new(FALSE, FALSE, sizeof(Choice));
@@ -180,20 +196,21 @@ static GArray *draw(const Suite *s)
     if (legal(s, &c))
       g_array_append_val(pool, c);
   }
+  const Choice plain = { .value[SOFTWARE] = G_N_ELEMENTS(software_list) - 1 };
+  if (legal(s, &plain))
+    take(s, &plain, seen, drawn);
   for (int gain = 1; gain > 0;) {
     int best = -1;
     gain = 0;
     for (guint i = 0; i < pool->len; i++) {
-      int n = new_pairs(&g_array_index(pool, Choice, i), seen, FALSE);
+      int n = new_pairs(s, &g_array_index(pool, Choice, i), seen, FALSE);
       if (n > gain) {
         gain = n;
         best = i;
       }
     }
-    if (best >= 0) {
-      new_pairs(&g_array_index(pool, Choice, best), seen, TRUE);
-      g_array_append_val(drawn, g_array_index(pool, Choice, best));
-    }
+    if (best >= 0)
+      take(s, &g_array_index(pool, Choice, best), seen, drawn);
   }
   g_rand_free(random);
   g_array_unref(pool);
@@ -279,17 +296,26 @@ static gboolean host_exact(double host_bytes, const Suite *s, const Model *model
   return fabs(host_bytes - (plan->offload.optimizer ? 2 * states : 0)) < 0.5;
 }
 
-static double most_activations(const Trace *trace, int row)
+static double held(const Trace *trace, int row, const MemoryPoint *point, int kind)
+{
+  double all = point->activations + point->buffers;
+
+  for (int part = PART_WEIGHTS; part <= PART_OPTIMIZER; part++)
+    all += trace->rows[row].static_bytes[part];
+  return kind == HELD_ACTIVATIONS ? point->activations : kind == HELD_BUFFERS ? point->buffers : all;
+}
+
+static double most(const Trace *trace, int row, int kind)
 {
   double most = 0;
 
   for (guint i = 0; i < trace->rows[row].points->len; i++)
-    most = fmax(most, g_array_index(trace->rows[row].points, MemoryPoint, i).activations);
+    most = fmax(most, held(trace, row, &g_array_index(trace->rows[row].points, MemoryPoint, i), kind));
   return most;
 }
 
-/* What a row is predicted to hold if its experts get as many rows as they got. */
-static double predicted_activations(const Suite *s, const Model *model, const Plan *plan, int row, double load)
+/* What rows are predicted to hold if one's experts get as many rows as they got. */
+static Trace *predict(const Suite *s, const Model *model, const Plan *plan, double load)
 {
   Plan busy = *plan;
 
@@ -297,22 +323,59 @@ static double predicted_activations(const Suite *s, const Model *model, const Pl
     busy.expert_load = load;
   g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&busy), s->cluster);
   g_autoptr(Program) program = program_new(model, LAYOUT(&busy), s->cluster, prices);
-  g_autoptr(Trace) trace = simulate(program);
-  return most_activations(trace, row);
+  return simulate(program);
 }
 
-/* How far the most activations of any row are from the predicted ones. */
-static double activation_error(const Suite *s, const Model *model, const Plan *plan, const Trace *trace)
+/* How far the most that any row holds is from what is predicted; buffers against all that is held. */
+static void held_errors(const Suite *s, const Model *model, const Plan *plan, const Trace *trace,
+                        double errors[HELD_KINDS])
 {
-  double worst = 0;
-
+  memset(errors, 0, HELD_KINDS * sizeof *errors);
   for (int row = 0; row < trace->n_rows; row++) {
-    double predicted = predicted_activations(s, model, plan, row, trace->rows[row].expert_load);
-    double error = most_activations(trace, row) / predicted - 1;
-    if (fabs(error) > fabs(worst))
-      worst = error;
+    g_autoptr(Trace) predicted = predict(s, model, plan, trace->rows[row].expert_load);
+    for (int kind = 0; kind < HELD_KINDS; kind++) {
+      double error = most(trace, row, kind) / most(predicted, row, kind) - 1;
+      if (fabs(error) > fabs(errors[kind]))
+        errors[kind] = error;
+    }
   }
-  return worst;
+}
+
+/* Whether each task moved what the program says, and as many blocks were made again. */
+static gboolean moved_exactly(const Suite *s, const ExecStep *step)
+{
+  gboolean exact = step->remade == step->remade_expected;
+
+  for (int kind = 0; kind < TASK_KIND_COUNT; kind++) {
+    const ExecMoved *m = &step->moved[kind];
+    exact &= m->differing == 0;
+    if (m->differing > 0)
+      printf("rank %d: %d of %d tasks %s moved %g elements, expected %g\n", s->backend->rank, m->differing, m->tasks,
+             task_kind_names[kind], m->elements, m->expected);
+  }
+  if (step->remade != step->remade_expected)
+    printf("rank %d: %d blocks made again, expected %d\n", s->backend->rank, step->remade, step->remade_expected);
+  return exact;
+}
+
+/* Sums of gradients beside which a pass of their row begins. */
+static int count_beside(const Trace *trace, const Program *p)
+{
+  int n = 0;
+
+  for (int row = 0; row < p->n_rows; row++) {
+    const int *first = &p->lane_first[row * LANE_COUNT];
+    for (int i = first[LANE_DATA]; i < first[LANE_DATA + 1]; i++) {
+      const Span *sum = &g_array_index(trace->spans, Span, p->lane_tasks[i]);
+      gboolean beside = FALSE;
+      for (int k = first[LANE_COMPUTE]; k < first[LANE_COMPUTE + 1] && !beside; k++) {
+        const Span *pass = &g_array_index(trace->spans, Span, p->lane_tasks[k]);
+        beside = pass->kind == TASK_PASS && pass->start >= sum->start && pass->start < sum->end;
+      }
+      n += beside && sum->kind == TASK_REDUCE;
+    }
+  }
+  return n;
 }
 
 static void make_reference(Suite *s, int which, int drop, int group)
@@ -368,20 +431,27 @@ static void check_plan(Suite *s, const Choice *c)
   g_autoptr(Trace) trace = run(s, model, LAYOUT(&plan), s->backend, program, steps, &host_bytes);
   g_autoptr(Trace) predicted = simulate(program);
   double worst = difference(steps, reference_of(s, c, &plan), s->steps);
-  double activations = activation_error(s, model, &plan, trace);
+  gboolean moved = moved_exactly(s, &steps[s->steps - 1]);
+  double errors[HELD_KINDS];
+
+  held_errors(s, model, &plan, trace, errors);
+  s->beside[0] += count_beside(trace, program);
+  s->beside[1] += count_beside(predicted, program);
   gboolean ordered = in_order(trace, program) && (program->opportunistic || in_order(predicted, program));
   gboolean exact = memory_exact(trace, program) && host_exact(host_bytes, s, model, &plan);
 
   s->worst = fmax(s->worst, worst);
-  if (g_str_equal(plan.framework->name, "tdp-run") && fabs(activations) > fabs(s->worst_activations))
-    s->worst_activations = activations;
-  gboolean bad = worst > TOLERANCE || !ordered || !exact;
+  for (int kind = 0; kind < HELD_KINDS && g_str_equal(plan.framework->name, "tdp-run"); kind++)
+    if (fabs(errors[kind]) > fabs(s->worst_held[kind]))
+      s->worst_held[kind] = errors[kind];
+  gboolean bad = worst > TOLERANCE || !ordered || !exact || !moved;
   s->run++;
   s->failed += bad;
   s->ordered += ordered;
   if (s->backend->rank == 0)
-    printf("%.1e%s%s activations %+.1f %%\n", worst, ordered ? "" : " OUT OF ORDER", exact ? "" : " MEMORY",
-           100 * activations);
+    printf("%.1e%s%s%s activations %+.1f, buffers %+.1f, peak %+.1f %%\n", worst, ordered ? "" : " OUT OF ORDER",
+           exact ? "" : " MEMORY", moved ? "" : " MOVED", 100 * errors[HELD_ACTIVATIONS], 100 * errors[HELD_BUFFERS],
+           100 * errors[HELD_ALL]);
   fflush(stdout);
 }
 
@@ -418,16 +488,18 @@ int main(int argc, char **argv)
   suite_init(&s, argc > 3 ? argv[3] : "cpu", argc > 4 ? atoi(argv[4]) : STEPS);
   if (argc > 2 && sscanf(argv[2], "%u/%u", &part, &parts) != 2)
     s.only = argv[2];
+  s.covers = argc > 1 && g_str_equal(argv[1], "cover");
   GArray *plans = draw(&s);
-  if (argc > 1 && !g_str_equal(argv[1], "all"))
+  if (argc > 1 && !g_str_equal(argv[1], "all") && !s.covers)
     g_array_set_size(plans, MIN(plans->len, strtoul(argv[1], NULL, 10)));
   for (guint i = part - 1; i < plans->len; i += MAX(parts, 1))
     check_plan(&s, &g_array_index(plans, Choice, i));
   if (s.backend->rank == 0)
     printf("%d ranks: %d plans, %d failed, worst difference %.1e, %d in the simulator's order on every lane, "
-           "activations of tdp-run's at most %+.1f %% off\n", s.backend->size, s.run, s.failed, s.worst, s.ordered,
-           100 * s.worst_activations);
+           "passes beside %d of %d sums; of tdp-run's activations at most %+.1f, buffers %+.1f, peak %+.1f %% off\n",
+           s.backend->size, s.run, s.failed, s.worst, s.ordered, s.beside[0], s.beside[1],
+           100 * s.worst_held[HELD_ACTIVATIONS], 100 * s.worst_held[HELD_BUFFERS], 100 * s.worst_held[HELD_ALL]);
   g_array_unref(plans);
   suite_clear(&s);
-  return s.failed > 0;
+  return s.failed > 0 || 10 * s.beside[0] < s.beside[1];
 }

@@ -1,0 +1,81 @@
+/* Whether a step did what the program says, counted where the backend is called. */
+#include "exec/rank.h"
+#include "op/op.h"
+
+#include <math.h>
+
+/* Bytes that the program counts for an element; 0 = what tasks of the kind move is not counted here. */
+static double element_bytes(const Exec *x, int task)
+{
+  const Segment *s = exec_segment(x, task);
+  const StateLayout *states = &x->layout->states[s->experts];
+
+  switch (s->kind) {
+  case TASK_GATHER:
+    return op_gathered_weight_bytes(states);
+  case TASK_REDUCE:
+  case TASK_TIED:
+  case TASK_COPIES:
+    return x->layout->states[0].reduce_bytes;
+  case TASK_SEND:
+    return MIN(x->run.bytes, exec_type_bytes(EXEC_F32));
+  default:
+    return 0;
+  }
+}
+
+static void note_task(const Exec *x, int task, ExecMoved *moved)
+{
+  double bytes = element_bytes(x, task), expected = bytes > 0 ? exec_segment(x, task)->comm_bytes / bytes : 0;
+  double elements = x->runs[task].moved;
+
+  moved->tasks += bytes > 0;
+  moved->differing += fabs(elements - expected) >= x->shards.units->len; /* parts of units are rounded up */
+  moved->elements += elements;
+  moved->expected += expected;
+}
+
+/* Whether another row's send is received by this rank. */
+static gboolean receives(const Exec *x, int send)
+{
+  const Incoming *in = &x->incoming[exec_task(x, send)->row];
+
+  for (guint i = 0; in->arrivals && i < in->arrivals->len; i++)
+    if (g_array_index(in->arrivals, Arrival, i).send == send)
+      return TRUE;
+  return FALSE;
+}
+
+/* Blocks of a pass that find no activations: of a schedule's own slots for that, else of what goes back. */
+static int remade_by(const Exec *x, const Task *t, gboolean slots)
+{
+  const Segment *s = &g_array_index(x->program->segments, Segment, t->segment);
+  gboolean remakes = slots ? t->pass == PASS_RECOMPUTE : t->pass == PASS_BACKWARD || t->pass == PASS_INPUT;
+  int n = 0;
+
+  for (int layer = s->first_layer; remakes && layer < s->first_layer + s->n_layers; layer++)
+    n += model_layer(x->model, layer)->kind == LAYER_BLOCK;
+  return n;
+}
+
+static gboolean has_slots(const Program *p)
+{
+  for (guint i = 0; i < p->tasks->len; i++)
+    if (g_array_index(p->tasks, Task, i).kind == TASK_PASS && g_array_index(p->tasks, Task, i).pass == PASS_RECOMPUTE)
+      return TRUE;
+  return FALSE;
+}
+
+void moved_note(const Exec *x, ExecStep *out)
+{
+  gboolean slots = has_slots(x->program);
+
+  for (guint i = 0; i < x->program->tasks->len; i++) {
+    const Task *t = exec_task(x, i);
+    if (t->row == x->row || (t->kind == TASK_SEND && receives(x, i)))
+      note_task(x, i, &out->moved[t->kind]);
+    if (t->row == x->row && t->kind == TASK_PASS && x->layout->passes.recompute.granularity != RECOMPUTE_NONE)
+      out->remade_expected += remade_by(x, t, slots);
+  }
+  out->remade = x->remade;
+}
