@@ -27,8 +27,8 @@ mpi() { mpirun --oversubscribe -np "$@"; }
 
 # Losses within 1e-6 of PyTorch's, and norms of gradients within 1e-4: these move with the order of sums, as Adam's
 # first steps divide small gradients by themselves (OpenBLAS's kernels for one processor differ by 3e-6 to 2e-5).
-reference() { # reference MODEL
-  tdp-run -m "$1" -c cpu -p tiny-single --json 2>/dev/null |
+reference() { # reference CASE MODEL PLAN
+  tdp-run -m "$2" -c cpu -p "$3" --json 2>/dev/null |
     awk -v model="$1" -F '[:,]' '
       BEGIN {
         while ((getline line < "tests/reference/losses.csv") > 0) {
@@ -59,7 +59,10 @@ nan() {
 
 plans=${PLANS:-cover}
 if [ "$plans" = cover ]; then steps=3; else steps=10; fi
-for model in tiny tiny-llama; do check "PyTorch, $model" reference $model; done
+for model in tiny tiny-llama; do check "PyTorch, $model" reference $model $model tiny-single; done
+own=tests/reference
+for model in window shared; do check "PyTorch, $model" reference $model $own/$model.json tiny-single; done
+for plan in drop-probs drop-position; do check "PyTorch, $plan" reference $plan tiny-moe $own/$plan.json; done
 if ! command -v mpirun >/dev/null; then
   echo "skip exec with several ranks: no mpirun"
   exit 0
