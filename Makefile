@@ -253,8 +253,10 @@ search-scale: all
 simgrid: $(SIMGRID)
 	$(if $(SIMGRID),$(SIMGRID) && $(SIMGRID) --speed,@echo "simgrid: install g++ and libsimgrid-dev first" >&2)
 
-# Breaks the CUDA backend on purpose, one way at a time; an hour or more.
+# Breaks the executor and its CUDA backend on purpose, one way at a time; two hours or more.
 mutations:
+	tests/mutations/run exec
+	tests/mutations/run passes
 	tests/mutations/run cuda
 
 # Each target of tests/fuzz for so many seconds, with libFuzzer where there is clang; what ends one stays in build/fuzz.

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The executor: PyTorch's losses, data of each communication call, what passes run, op by op, numbers that are not
 # finite, the loss scale, parity of some plans with one rank. PLANS (cover: each setting and schedule once, for three
-# steps): how many of each number of ranks; all: the whole table, also of 8 ranks, printed.
+# steps): how many of each number of ranks; all: the whole table, also of 8 ranks, printed. STOP: exit 1 where a check
+# fails.
 set -u
 
 if ! command -v tdp-run >/dev/null; then
@@ -20,6 +21,7 @@ check() { # check NAME COMMAND...
   else
     echo "not ok $name: exit status $?: $(tail -n 1 "$work/out")"
     cat "$work/out" "$work/err"
+    [ -z "${STOP-}" ] || exit 1
   fi
 }
 
@@ -67,12 +69,12 @@ if ! command -v mpirun >/dev/null; then
   echo "skip exec with several ranks: no mpirun"
   exit 0
 fi
+parity 2
+parity 4
 check "communication, 3 ranks" mpi 3 "$BUILD/tests/mpi/comm_check"
 for ranks in 1 2 4; do check "passes as predicted, $ranks ranks" mpi $ranks "$BUILD/tests/mpi/pass_ops"; done
 check "not a number" nan
 check "loss scale, 2 ranks" mpi 2 "$BUILD/tests/mpi/scaling"
-parity 2
-parity 4
 if [ "$plans" = all ]; then
   check "loss scale, 4 ranks" mpi 4 "$BUILD/tests/mpi/scaling"
   parity 8

@@ -57,6 +57,7 @@ typedef struct {
   double step_s;    /* of this rank, barrier to end */
   double withheld;  /* largest share of it that a rank lacked its processor, alike on all ranks; -1 = not known */
   ExecMoved moved[TASK_KIND_COUNT]; /* between ranks, by tasks of their own: zeros for passes, norm and optimizer */
+  double held_bytes; /* of device memory when the step had ended */
   int remade, remade_expected;      /* blocks whose activations were made again, and of how many the program says it */
 } ExecStep;
 

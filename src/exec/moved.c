@@ -78,4 +78,6 @@ void moved_note(const Exec *x, ExecStep *out)
       out->remade_expected += remade_by(x, t, slots);
   }
   out->remade = x->remade;
+  for (int part = 0; part < PART_COUNT; part++)
+    out->held_bytes += x->memory.held[part];
 }

@@ -210,6 +210,15 @@ static void gather_more(Segment *s, double share)
   s->cost.runner_up_s *= 1 + share;
 }
 
+/* The norm behind the blocks stays with the last rank's part of a spread vocabulary; it travels with that part, and its
+ * few bytes are no buffers. */
+static double norm_params(const ProgramBuild *b, const Chunk *chunk, Piece piece, gboolean experts)
+{
+  gboolean head = piece.first_layer + piece.n_layers == b->model->n_layers;
+
+  return b->shares && head && !experts && chunk->rank == b->shape.ranks - 1 ? b->final_norm.params : 0;
+}
+
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again)
 {
   const StateLayout *own = own_states(b);
@@ -219,7 +228,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     Piece p = g_array_index(chunk->pieces, Piece, piece);
     const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
-    double params = gathered_params(b, p, experts);
+    double own_params = gathered_params(b, p, experts), params = own_params + norm_params(b, chunk, p, experts);
     GroupShape group = again && site->secondary[experts].size > 1 ? site->secondary[experts] : site->data[experts];
     Collective what = own->framework->single_process ? COLLECTIVE_BROADCAST : COLLECTIVE_ALL_GATHER;
     double bytes = params * op_gathered_weight_bytes(states);
@@ -230,7 +239,7 @@ int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
       quantize(b, &s, quantized_gather_cost(site->cluster, params, &group), what, params * QUANTIZED_WEIGHT_BYTES);
     if (again)
       gather_more(&s, regathered_share(b, p, params));
-    set_gather_memory(states, &s, params);
+    set_gather_memory(states, &s, own_params);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
@@ -266,7 +275,8 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
     Piece p = piece_at(chunk, piece);
     const StateLayout *states = states_of(b, p.strategy, experts);
     const Site *site = site_of(b, p.strategy, chunk->rank);
-    double params = params_of(b, p, experts), bytes = params * own->reduce_bytes;
+    double own_params = params_of(b, p, experts), params = own_params + norm_params(b, chunk, p, experts);
+    double bytes = params * own->reduce_bytes;
     Collective what = own->framework->single_process ? COLLECTIVE_BROADCAST
                       : states->zero > 0                ? COLLECTIVE_REDUCE_SCATTER
                                                       : COLLECTIVE_ALL_REDUCE;
@@ -275,7 +285,7 @@ int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean expe
       quantize(b, &s, quantized_scatter_cost(site->cluster, params, &site->data[experts]), COLLECTIVE_ALL_TO_ALL,
                params * QUANTIZED_GRADIENT_BYTES);
     s.seconds += bucket_copies_s(b, site->cluster, bytes) + reduce_casts_s(b, site->cluster, params);
-    s.free_bytes = own->framework->single_process ? host_output_bytes(b) : freed_gradients(states, params);
+    s.free_bytes = own->framework->single_process ? host_output_bytes(b) : freed_gradients(states, own_params);
     *known = add_comm(b, s, p, experts);
   }
   return *known;
