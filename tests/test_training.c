@@ -108,6 +108,22 @@ START_TEST(intervals)
 }
 END_TEST
 
+/* Slow devices lengthen all steps, those that are lost too, and are told apart from the quiet ones. */
+START_TEST(slow_devices)
+{
+  Interruptions i = drawn(1);
+  Campaign quiet = { .steps = 1e4, .step_s = 10, .interruptions = i, .interval_s = interval_best_s(&i) }, slow = quiet;
+  CampaignSummary a, b;
+
+  slow.slow_share = slow.slow_share_low = slow.slow_share_high = 0.2;
+  ck_assert(campaign_summary(&quiet, &a));
+  ck_assert(campaign_summary(&slow, &b));
+  ck_assert_double_eq_tol(b.mean.spent_s[SPENT_STEPS], 1e5, 1e-3);
+  ck_assert_double_eq_tol(b.mean.spent_s[SPENT_SLOW], 2e4, 1e-3);
+  ck_assert_double_eq_tol(b.mean.total_s / a.mean.total_s, 1.2, 0.01);
+}
+END_TEST
+
 START_TEST(operations_file)
 {
   Operations o;
@@ -121,4 +137,4 @@ START_TEST(operations_file)
 END_TEST
 
 TEST_LOOPS("training", { best_interval, 4 }, { draws_follow_the_closed_form, 4 }, { late_checkpoints }, { nothing_fails },
-           { does_not_end }, { intervals }, { operations_file })
+           { does_not_end }, { intervals }, { slow_devices }, { operations_file })

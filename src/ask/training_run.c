@@ -43,9 +43,7 @@ static gboolean best_plan(const Asked *q, Found *out, gboolean *halted)
 /* Weights and what the optimizer keeps, each once. */
 static double checkpoint_bytes(const Model *model, const Layout *layout)
 {
-  const StateLayout *s = &layout->states[0];
-
-  return model->params * (op_weight_bytes(s) + optimizer_param_bytes(&s->optimizer, s->formats.precision));
+  return model->params * op_checkpoint_bytes(&layout->states[0]);
 }
 
 /* A rank's part of a checkpoint, to host memory; where that is not known, as fast as the device's link. */
@@ -77,14 +75,23 @@ static void plan_campaign(Run *r)
                                        .safe_s = each / o->storage_bytes_per_s };
   c->between_low_s = o->failure_device_low_s / devices;
   c->between_high_s = o->failure_device_high_s / devices;
+  c->slow_share = o->slow_share;
+  c->slow_share_low = o->slow_share_low;
+  c->slow_share_high = o->slow_share_high;
   c->interval_s = interval_best_s(&c->interruptions);
+}
+
+/* In steps that last, slow or not. */
+static double lasting_s(const CampaignRun *run)
+{
+  return run->spent_s[SPENT_STEPS] + run->spent_s[SPENT_SLOW];
 }
 
 static double joules_of(const Run *r)
 {
   const Operations *o = r->asked->operations;
   const CampaignRun *mean = &r->summary.mean;
-  double working = mean->spent_s[SPENT_STEPS] + mean->spent_s[SPENT_LOST];
+  double working = lasting_s(mean) + mean->spent_s[SPENT_LOST];
   double waiting = mean->total_s - working, limit_w = cluster_power_w(r->asked->cluster);
   double device_j = limit_w * (working * o->training_power_share + waiting * o->waiting_power_share);
 
@@ -125,7 +132,8 @@ static const Quantity days = { "days", "days", shown_amount }, gpu_hours = { "gp
 
 /* Shares of the time. */
 static const Quantity spent[SPENT_COUNT] = {
-  [SPENT_STEPS] = { "steps_share", "steps that last", shown_share },
+  [SPENT_STEPS] = { "steps_share", "steps as on a quiet cluster", shown_share },
+  [SPENT_SLOW] = { "slow_share", "  slow devices and links", shown_share },
   [SPENT_COPIES] = { "copies_share", "copying checkpoints", shown_share },
   [SPENT_LOST] = { "lost_share", "steps lost and made again", shown_share },
   [SPENT_RESTARTS] = { "restarts_share", "noticing and restarting", shown_share },
@@ -181,7 +189,7 @@ static void add_interruptions(Answer *a, const Run *r)
   const CampaignSummary *s = &r->summary;
   const Campaign *c = &r->campaign;
 
-  add_known(a, &share, s->mean.spent_s[SPENT_STEPS] / s->mean.total_s);
+  add_known(a, &share, lasting_s(&s->mean) / s->mean.total_s);
   add(a, &failures, s->failures_mean, s->failures_low, s->failures_high);
   add_known(a, &size, r->checkpoint_bytes);
   add_known(a, &interval, c->interval_s);
@@ -202,7 +210,7 @@ static void say(GString *says, const Run *r)
   g_string_append_printf(says, "%s on %s tokens with %d devices of %s: %s steps of %s. %s days, of which %.1f %% go "
                                "into steps that last.\n", r->asked->model->name, tokens, r->result.layout.mesh.ranks,
                          r->asked->cluster->name, steps, step, whole,
-                         100 * s->mean.spent_s[SPENT_STEPS] / s->mean.total_s);
+                         100 * lasting_s(&s->mean) / s->mean.total_s);
   g_string_append_printf(says, "plan: %s\n", label);
   g_string_append_printf(says, "A device causes a stop every %.0f hours (%.0f to %.0f), %.0f minutes pass until steps run "
                                "again, checkpoints are written beside the steps; --operations says otherwise.\n",

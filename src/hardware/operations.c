@@ -7,6 +7,9 @@
 #define MINUTE 60.0
 #define DAY 86400.0
 #define FIELD(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), TRUE
+#define OPTIONAL(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), FALSE
+#define SHARE(member) OPTIONAL(member), 0, 10
+#define SPREAD(member) OPTIONAL(member), 0, 0.3
 
 static const JsonField fields[] = {
   {"name", JSON_ANY, .required = TRUE},
@@ -17,6 +20,11 @@ static const JsonField fields[] = {
   {"restart_min", FIELD(restart_s), 0, 1e5, MINUTE},
   {"planned_stops_per_day", FIELD(planned_per_s), 0, 1000, 1 / DAY},
   {"storage_gb_per_s_per_gpu", FIELD(storage_bytes_per_s), PLAUSIBLE_GB_PER_S, 1e9},
+  {"slow_share", SHARE(slow_share)},
+  {"slow_share_low", SHARE(slow_share_low)},
+  {"slow_share_high", SHARE(slow_share_high)},
+  {"pass_spread", SPREAD(pass_spread)},
+  {"link_spread", SPREAD(link_spread)},
   {"training_power_share", FIELD(training_power_share), 0, 1},
   {"waiting_power_share", FIELD(waiting_power_share), 0, 1},
   {"host_w_per_gpu", FIELD(host_w), 0, 1e5},
@@ -32,6 +40,9 @@ static gboolean finish_operations(const PartSource *source, gpointer out, GError
 {
   const Operations *o = out;
 
+  if (!(o->slow_share_low <= o->slow_share && o->slow_share <= o->slow_share_high))
+    return json_error(source->doc, json_get(source->object, "slow_share"), error,
+                      "from slow_share_low to slow_share_high, %g to %g", o->slow_share_low, o->slow_share_high);
   if (o->failure_device_low_s <= o->failure_device_s && o->failure_device_s <= o->failure_device_high_s)
     return TRUE;
   return json_error(source->doc, json_get(source->object, "failure_gpu_hours"), error,

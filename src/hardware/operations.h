@@ -17,6 +17,10 @@ typedef struct {
   double restart_s;                  /* from then until steps run again, the checkpoint loaded */
   double planned_per_s;              /* stops for upkeep; each takes a restart */
   double storage_bytes_per_s;        /* of each device to storage that survives it, all at once */
+  double slow_share;                 /* that steps last longer because of slow devices and links, of the quiet step */
+  double slow_share_low, slow_share_high; /* what eight of ten trainings have */
+  double pass_spread;                /* standard deviation of a pass's computation, one pass and device to the next */
+  double link_spread;                /* and of a device's transfers, one step to the next */
   double training_power_share;       /* of a device's power limit, in a step on average */
   double waiting_power_share;        /* while the job stands still */
   double host_w;                     /* of hosts, network and fans for each device */

@@ -137,6 +137,10 @@ double op_weight_bytes(const StateLayout *states);
 double op_gathered_weight_bytes(const StateLayout *states);
 double op_weight_cast_bytes(const StateLayout *states);
 
+/* Of a parameter in a checkpoint: its weight and what the optimizer keeps, each once; where a main copy is the only
+ * weight that devices keep (FSDP), that. */
+double op_checkpoint_bytes(const StateLayout *states);
+
 /* Traffic for a parameter of the optimizer's step: the framework's of Adam, with each byte of state more or less
  * read and written once, and each of the accumulated gradient read by the norm and the step and cleared; in fp16
  * gradients are unscaled and looked through for overflow besides. */

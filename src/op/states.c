@@ -85,6 +85,13 @@ static double sole_main_bytes(const StateLayout *s)
   return sole ? optimizer_main_bytes(&s->optimizer, s->formats.precision) : 0;
 }
 
+double op_checkpoint_bytes(const StateLayout *s)
+{
+  double main = sole_main_bytes(s);
+
+  return (main > 0 ? 0 : op_weight_bytes(s)) + optimizer_param_bytes(&s->optimizer, s->formats.precision);
+}
+
 /* Divided weights, unless the host has them, and the second copy for backwards (ZeRO++, section 3.2). */
 static double kept_weights(const StateLayout *s)
 {

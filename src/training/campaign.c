@@ -57,10 +57,12 @@ static double last_s(const Campaign *c, const Interruptions *i, double left_s)
 static gboolean draw(const Campaign *c, gsl_rng *rng, CampaignRun *run)
 {
   Interruptions i = c->interruptions;
-  double left = c->steps * draw_around(rng, c->step_s, c->step_low_s, c->step_high_s), up;
+  double quiet = c->steps * draw_around(rng, c->step_s, c->step_low_s, c->step_high_s), left, slow, up;
 
   i.between_s = draw_around(rng, i.between_s, c->between_low_s, c->between_high_s);
-  *run = (CampaignRun) { 0 };
+  slow = quiet * draw_around(rng, c->slow_share, c->slow_share_low, c->slow_share_high);
+  left = quiet + slow;
+  *run = (CampaignRun) { .spent_s = { [SPENT_STEPS] = -slow, [SPENT_SLOW] = slow } };
   while ((up = isinf(i.between_s) ? INFINITY : gsl_ran_exponential(rng, i.between_s)) < last_s(c, &i, left)) {
     left -= run_until(c, &i, up, left, run);
     run->spent_s[SPENT_RESTARTS] += draw_restart(rng, &i, run);

@@ -16,10 +16,11 @@ typedef struct {
   Interruptions interruptions;
   double between_low_s, between_high_s;
   double interval_s;
+  double slow_share, slow_share_low, slow_share_high; /* that slow devices and links add to the steps */
   double planned_per_s; /* stops for upkeep: of each a restart, nothing is lost */
 } Campaign;
 
-typedef enum { SPENT_STEPS, SPENT_COPIES, SPENT_LOST, SPENT_RESTARTS, SPENT_PLANNED, SPENT_COUNT } Spent;
+typedef enum { SPENT_STEPS, SPENT_SLOW, SPENT_COPIES, SPENT_LOST, SPENT_RESTARTS, SPENT_PLANNED, SPENT_COUNT } Spent;
 
 /* One run: seconds by what they went into, and how often it failed. */
 typedef struct {
