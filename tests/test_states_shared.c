@@ -208,6 +208,23 @@ START_TEST(checkpoints_are_partitioned)
 }
 END_TEST
 
+/* A checkpoint holds the weights beside Adam's three fp32 copies; where FSDP keeps fp32 weights alone, these only. */
+START_TEST(checkpoints_hold_each_state_once)
+{
+  static const struct {
+    const char *framework;
+    int zero;
+    double bytes;
+  } cases[] = { { "megatron-core", 1, 14 }, { "deepspeed", 3, 14 }, { "fsdp", 2, 14 }, { "fsdp", 3, 12 } };
+  Planned f;
+
+  stated_init(&f, cases[_i].framework, 8);
+  f.plan.zero = cases[_i].zero;
+  ck_assert_double_eq(op_checkpoint_bytes(STATES(&f.plan)), cases[_i].bytes);
+  planned_clear(&f);
+}
+END_TEST
+
 TEST_LOOPS("states_shared", { windows_bound_gathers }, { fsdp_policies }, { small_tensors_persist },
            { volumes_fall_to_a_quarter }, { quantizing_takes_time }, { ddp_copies_gradients }, { first_gpu_is_the_hub },
-           { checkpoints_are_partitioned })
+           { checkpoints_are_partitioned }, { checkpoints_hold_each_state_once, 4 })

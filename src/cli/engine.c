@@ -2,12 +2,16 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "hardware/operations.h"
 #include "report/ranks.h"
 #include "sim/ranks.h"
+
+#define DRAWS_MAX 1000000
 
 void engine_options_clear(EngineOptions *o)
 {
   g_free(o->ranks);
+  g_free(o->operations);
   g_strfreev(o->stragglers);
 }
 
@@ -19,14 +23,25 @@ static gboolean refuse(GError **error, const char *message)
 
 gboolean engine_options_check(EngineOptions *o, GError **error)
 {
-  if (!cli_check_count("--receive-buffers", &o->receive_buffers, error))
+  if (!cli_check_count("--receive-buffers", &o->receive_buffers, error) ||
+      !cli_check_count("--draws", &o->draws, error))
     return FALSE;
   if (o->ranks && !g_str_equal(o->ranks, "all")) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--ranks: \"%s\": expected all", o->ranks);
     return FALSE;
   }
-  if (o->stragglers && !o->ranks)
-    return refuse(error, "--straggler: expected --ranks all with it");
+  if (o->stragglers && !o->ranks && o->draws == 0)
+    return refuse(error, "--straggler: expected --ranks all or --draws with it");
+  if (o->operations && o->draws == 0)
+    return refuse(error, "--operations: expected --draws with it");
+  if (o->draws > DRAWS_MAX) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--draws: %d: expected at most %d", o->draws, DRAWS_MAX);
+    return FALSE;
+  }
+  if (o->draws > 0 && o->contention)
+    return refuse(error, "--contention: expected no --draws with it");
+  if (o->draws > 0 && o->receive_buffers > 0)
+    return refuse(error, "--receive-buffers: expected no --draws with it");
   if (o->ranks && o->contention)
     return refuse(error, "--contention: expected no --ranks all with it");
   if (o->ranks && o->receive_buffers > 0)
@@ -67,6 +82,14 @@ static GArray *parse_stragglers(const EngineOptions *o, int ranks, GError **erro
   return g_steal_pointer(&stragglers);
 }
 
+static gboolean refuse_plan(GError **error, const char *option)
+{
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+              "%s: collectives of this plan that slow computation wait for one another across stages: "
+              "expected a plan whose gradients are not reduced beside computation", option);
+  return FALSE;
+}
+
 static Trace *simulate_all(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan,
                            char **ranks_text, GError **error)
 {
@@ -80,8 +103,7 @@ static Trace *simulate_all(const EngineOptions *o, const Model *model, const Clu
     return NULL;
   run = simulate_ranks(program, &layout, cluster, (const Straggler *)stragglers->data, stragglers->len);
   if (!run) {
-    refuse(error, "--ranks all: collectives of this plan that slow computation wait for one another across stages: "
-                  "expected a plan whose gradients are not reduced beside computation");
+    refuse_plan(error, "--ranks all");
     return NULL;
   }
   *ranks_text = report_ranks(run, &layout);
@@ -94,12 +116,33 @@ Trace *engine_simulate(const EngineOptions *o, const Model *model, const Cluster
   SimOptions options = { .share_links = o->contention, .receive_buffers = o->receive_buffers };
 
   *ranks_text = NULL;
-  if (cluster->n_types > 0 && (o->ranks || o->contention)) {
+  if (cluster->n_types > 0 && (o->ranks || o->contention || o->draws > 0)) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a cluster of alike nodes, %s has %d types",
-                o->ranks ? "--ranks" : "--contention", cluster->name, cluster->n_types);
+                o->ranks ? "--ranks" : o->contention ? "--contention" : "--draws", cluster->name, cluster->n_types);
     return NULL;
   }
   if (o->ranks)
     return simulate_all(o, model, cluster, plan, ranks_text, error);
   return simulate_plan_with(model, cluster, plan, &options, error);
+}
+
+gboolean engine_draw(const EngineOptions *o, const Model *model, const Cluster *cluster, const Plan *plan, Draws *draws,
+                     GError **error)
+{
+  Operations operations;
+
+  *draws = (Draws) { 0 };
+  if (o->draws == 0)
+    return TRUE;
+  const Layout layout = layout_of(plan);
+  g_autoptr(GArray) stragglers = parse_stragglers(o, layout.mesh.ranks, error);
+  if (!stragglers || !operations_load(o->operations ? o->operations : OPERATIONS_USUAL, &operations, error))
+    return FALSE;
+  const Jitter jitter = { .pass = operations.pass_spread, .link = operations.link_spread };
+  g_autofree double *seconds = simulate_plan_draws(model, cluster, plan, &jitter, (const Straggler *)stragglers->data,
+                                                   stragglers->len, o->draws);
+  if (!seconds)
+    return refuse_plan(error, "--draws");
+  *draws = draws_of(seconds, o->draws);
+  return TRUE;
 }

@@ -2,6 +2,7 @@
 #ifndef TDP_CLI_ENGINE_H
 #define TDP_CLI_ENGINE_H
 
+#include "report/draws.h"
 #include "sim/simulate.h"
 
 typedef struct {
@@ -9,6 +10,8 @@ typedef struct {
   char **stragglers;  /* "RANK=FACTOR" */
   gboolean contention;
   int receive_buffers; /* CLI_ABSENT = no limit */
+  int draws;           /* of the step; CLI_ABSENT = none */
+  char *operations;    /* what varies in a draw; NULL = the usual */
 } EngineOptions;
 
 void engine_options_clear(EngineOptions *options);
@@ -19,5 +22,9 @@ gboolean engine_options_check(EngineOptions *options, GError **error);
 /* With --ranks all `ranks_text` is a table of ranks, newly allocated, else NULL. */
 Trace *engine_simulate(const EngineOptions *options, const Model *model, const Cluster *cluster, const Plan *plan,
                        char **ranks_text, GError **error);
+
+/* Draws the step as often as is asked for; count 0 = not asked. */
+gboolean engine_draw(const EngineOptions *options, const Model *model, const Cluster *cluster, const Plan *plan,
+                     Draws *draws, GError **error);
 
 #endif

@@ -1,6 +1,6 @@
 #include "cli/sim_document.h"
 
-char *sim_document(const Result *result, const Trace *trace)
+char *sim_document(const Result *result, const Trace *trace, const Draws *draws)
 {
   GString *text = g_string_new(NULL);
   JsonWriter w;
@@ -13,6 +13,8 @@ char *sim_document(const Result *result, const Trace *trace)
   json_put_string(&w, "cluster", result->cluster->name);
   json_close(&w, '}');
   result_put(result, trace, &w);
+  if (draws && draws->count > 0)
+    draws_put(draws, &w);
   json_close(&w, '}');
   return g_string_free(g_string_append_c(text, '\n'), FALSE);
 }

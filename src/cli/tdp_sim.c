@@ -36,6 +36,7 @@ typedef struct {
   Plan plan;
   Trace *trace;
   char *ranks; /* with --ranks all, a table of them */
+  Draws draws;
   Result result;
 } Subject;
 
@@ -47,7 +48,8 @@ static gboolean check_compare(const Options *o, GError **error)
     gboolean given;
   } single[] = { { "--plan", o->plan != NULL }, { "--csv", o->csv != NULL }, { "--trace", o->trace != NULL },
                  { "--export", o->exports != NULL }, { "--report", o->report != NULL },
-                 { "--collectives", o->collectives }, { "--ops", o->ops }, { "--explain", o->explain } };
+                 { "--collectives", o->collectives }, { "--ops", o->ops }, { "--explain", o->explain },
+                 { "--draws", o->engine.draws > 0 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(single); i++)
     if (single[i].given) {
@@ -73,7 +75,7 @@ static gboolean check_drawn(const Options *o, GError **error)
                   { "--trace-merged", o->trace_merged != NULL }, { "--explain", o->explain },
                   { "--collectives", o->collectives }, { "--ops", o->ops }, { "--ranks", o->engine.ranks != NULL },
                   { "--contention", o->engine.contention },
-                  { "--receive-buffers", o->engine.receive_buffers > 0 } };
+                  { "--receive-buffers", o->engine.receive_buffers > 0 }, { "--draws", o->engine.draws > 0 } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(planned); i++)
     if (planned[i].given) {
@@ -132,6 +134,10 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "contention", 0, 0, G_OPTION_ARG_NONE, &o->engine.contention, "Let a device's transfers share its links", NULL },
     { "receive-buffers", 0, 0, G_OPTION_ARG_INT, &o->engine.receive_buffers,
       "Buffers for what a stage sends to another", "N" },
+    { "draws", 0, 0, G_OPTION_ARG_INT, &o->engine.draws,
+      "Draw the step so often, with devices, passes and links that vary", "N" },
+    { "operations", 0, 0, G_OPTION_ARG_FILENAME, &o->engine.operations,
+      "How much passes and links vary in --draws: a file or a name of hardware/operations/", "O" },
     { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports,
       "Write the plan for another tool, or its schedule as torch-schedule", "TOOL=FILE" },
     { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
@@ -169,6 +175,8 @@ static gboolean load(Subject *s, const Options *o, GError **error)
 
 static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
 {
+  if (!engine_draw(&o->engine, s->model, s->cluster, &s->plan, &s->draws, error))
+    return FALSE;
   s->trace = engine_simulate(&o->engine, s->model, s->cluster, &s->plan, &s->ranks, error);
   if (!s->trace)
     return FALSE;
@@ -192,6 +200,10 @@ static void print_text(const Options *o, const Subject *s)
   g_autofree char *timeline = report_timeline(s->trace, TIMELINE_COLUMNS);
 
   printf("%s\n%s\n", inputs, summary);
+  if (s->draws.count > 0) {
+    g_autofree char *draws = report_draws(&s->draws, result->metrics.iteration_s);
+    printf("%s\n", draws);
+  }
   if (s->trace->n_rows > 1) {
     g_autofree char *stages = report_stages(s->trace);
     printf("memory of each stage at its peak\n%s\n", stages);
@@ -262,7 +274,7 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
       return FALSE;
   }
   if (o->json) {
-    g_autofree char *document = sim_document(&s->result, s->trace);
+    g_autofree char *document = sim_document(&s->result, s->trace, &s->draws);
     printf("%s", document);
   } else {
     print_text(o, s);
@@ -344,7 +356,7 @@ static int sim_main(const Options *o)
 
 int main(int argc, char **argv)
 {
-  Options o = { .engine.receive_buffers = CLI_ABSENT,
+  Options o = { .engine = { .receive_buffers = CLI_ABSENT, .draws = CLI_ABSENT },
                 .drawn = { .stages = CLI_ABSENT, .chunks = CLI_ABSENT, .micro = CLI_ABSENT } };
   GError *error = NULL;
   int status;

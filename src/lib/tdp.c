@@ -213,7 +213,7 @@ static char *simulated(const JsonDoc *doc, const Model *model, Cluster *cluster,
   g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
   Result result = result_of(model, cluster, &plan, trace);
   result_estimate(&result, accuracy);
-  return result_check(&result, error) ? sim_document(&result, trace) : NULL;
+  return result_check(&result, error) ? sim_document(&result, trace, NULL) : NULL;
 }
 
 tdp_answer *tdp_simulate(const char *question)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define STEPS_MAX 64 /* swept at once: more gains nothing */
+
 enum { JOIN_NONE, JOIN_TENSOR, JOIN_DATA, JOIN_ALL };
 
 static const int joins[TASK_KIND_COUNT] = {
@@ -27,7 +29,8 @@ static RankJoin data_join(const Layout *view, const Segment *s)
   return (RankJoin) { s->group.size, across ? states->stride * states->shards : states->stride };
 }
 
-RankJoin rank_join_of(const RankTimes *t, const Segment *s)
+/* Without folding. */
+static RankJoin join_of(const RankTimes *t, const Segment *s)
 {
   Layout room;
   const Layout *view = layout_of_layer(t->layout, s->first_layer, &room);
@@ -38,10 +41,36 @@ RankJoin rank_join_of(const RankTimes *t, const Segment *s)
   case JOIN_DATA:
     return data_join(view, s);
   case JOIN_ALL:
-    return (RankJoin) { t->replicas, 1 };
+    return (RankJoin) { t->layout->mesh.places, 1 };
   default:
     return (RankJoin) { 1, 1 };
   }
+}
+
+RankJoin rank_join_of(const RankTimes *t, const Segment *s)
+{
+  RankJoin join = join_of(t, s);
+
+  if (join.stride == 1)
+    return (RankJoin) { MAX(join.size / t->fold, 1), 1 };
+  return (RankJoin) { join.size, join.stride / t->fold };
+}
+
+/* Neighbours that wait for one another in each pass, and meet the others as one. */
+static int neighbours_alike(const RankTimes *t)
+{
+  const Program *p = t->program;
+  int alike = t->layout->mesh.places;
+
+  for (guint i = 0; i < p->segments->len; i++) {
+    const Segment *s = &g_array_index(p->segments, Segment, i);
+    RankJoin join = join_of(t, s);
+    if (joins[s->kind] != JOIN_NONE && join.size > 1)
+      alike = group_divisor(alike, joins[s->kind] == JOIN_DATA ? join.stride : join.size);
+    else if (s->kind == TASK_PASS)
+      alike = 1;
+  }
+  return alike;
 }
 
 /* Two ranks, wherever they are. */
@@ -94,6 +123,30 @@ static double priced(const RankTimes *t, const Segment *s, const GroupShape *sha
   return collective_cost(t->cluster, s->collective, s->comm_bytes, shape).seconds;
 }
 
+void rank_join_slowest(double *values, int replicas, RankJoin group)
+{
+  int block = group.size * group.stride;
+
+  for (int first = 0; first < replicas && group.size > 1; first += block)
+    for (int offset = first; offset < first + group.stride; offset++) {
+      double last = values[offset];
+      for (int i = offset; i < offset + block; i += group.stride)
+        last = MAX(last, values[i]);
+      for (int i = offset; i < offset + block; i += group.stride)
+        values[i] = last;
+    }
+}
+
+/* A group's transfer is as slow as its slowest member's. */
+static void slow_links(const RankTimes *t, const Task *task, double *seconds)
+{
+  g_autofree double *slowest = g_memdup2(t->link + (gsize)task->row * t->replicas, t->replicas * sizeof *slowest);
+
+  rank_join_slowest(slowest, t->replicas, rank_join_of(t, &g_array_index(t->program->segments, Segment, task->segment)));
+  for (int r = 0; r < t->replicas; r++)
+    seconds[r] *= slowest[r];
+}
+
 /* Seconds of each replica's transfer; all of one shape are priced once. */
 static double *transfer_seconds(const RankTimes *t, const Task *task, int to)
 {
@@ -101,11 +154,11 @@ static double *transfer_seconds(const RankTimes *t, const Task *task, int to)
   g_autofree double *seconds = g_new(double, t->replicas);
   double folded = priced(t, s, &s->group), own = folded;
   GroupShape shape, last = s->group;
-  gboolean differs = FALSE;
+  gboolean differs = t->link != NULL;
 
-  for (int r = 0; r < t->replicas; r++) {
+  for (int r = 0; r < t->places; r++) {
     seconds[r] = s->seconds;
-    if (!own_shape(t, task, to, r, &shape))
+    if (!own_shape(t, task, to, r * t->fold, &shape))
       continue;
     if (memcmp(&shape, &last, sizeof shape) != 0)
       own = priced(t, s, &shape);
@@ -113,6 +166,10 @@ static double *transfer_seconds(const RankTimes *t, const Task *task, int to)
     seconds[r] += own - folded;
     differs = TRUE;
   }
+  for (int r = t->places; r < t->replicas; r++)
+    seconds[r] = seconds[r - t->places];
+  if (t->link)
+    slow_links(t, task, seconds);
   return differs ? g_steal_pointer(&seconds) : NULL;
 }
 
@@ -159,29 +216,57 @@ static int *find_partners(const Program *p)
   return partner;
 }
 
-/* Where a rank's figures stand: by row, then by place. */
-static gsize rank_slot(const RankTimes *t, int rank)
+gsize rank_times_slot(const RankTimes *t, int rank, int step)
 {
   int at[AXIS_COUNT];
 
   mesh_coordinates(&t->layout->mesh, rank, at);
-  return (gsize)at[AXIS_PIPELINE] * t->replicas + mesh_place(&t->layout->mesh, rank);
+  return (gsize)at[AXIS_PIPELINE] * t->replicas + step * t->places + mesh_place(&t->layout->mesh, rank) / t->fold;
+}
+
+static void start(RankTimes *t, int steps)
+{
+  gsize n = (gsize)t->program->n_rows * (t->replicas = steps * t->places);
+
+  t->factor = g_new(double, n);
+  t->seconds = g_new0(double *, (gsize)MAX(t->program->segments->len, 1) * t->program->n_rows);
+  for (gsize i = 0; i < n; i++)
+    t->factor[i] = 1;
 }
 
 void rank_times_init(RankTimes *t, const Program *p, const Layout *layout, const Cluster *cluster,
                      const Straggler *stragglers, int n_stragglers)
 {
-  gsize n = (gsize)MAX(p->segments->len, 1) * p->n_rows;
-  g_autofree gboolean *known = g_new0(gboolean, n);
+  *t = (RankTimes) { .program = p, .layout = layout, .cluster = cluster, .fold = 1, .places = layout->mesh.places };
+  start(t, 1);
+  for (int i = 0; i < n_stragglers; i++)
+    t->factor[rank_times_slot(t, stragglers[i].rank, 0)] *= stragglers[i].factor;
+  rank_times_price(t);
+}
+
+void rank_times_init_steps(RankTimes *t, const Program *p, const Layout *layout, const Cluster *cluster, int most,
+                           gboolean links)
+{
+  *t = (RankTimes) { .program = p, .layout = layout, .cluster = cluster, .fold = 1 };
+  t->fold = neighbours_alike(t);
+  t->places = layout->mesh.places / t->fold;
+  start(t, CLAMP(most / t->places, 1, STEPS_MAX));
+  t->link = links ? g_new(double, (gsize)p->n_rows * t->replicas) : NULL;
+}
+
+static void forget_seconds(RankTimes *t)
+{
+  for (gsize i = 0; i < (gsize)t->program->segments->len * t->program->n_rows; i++)
+    g_clear_pointer(&t->seconds[i], g_free);
+}
+
+void rank_times_price(RankTimes *t)
+{
+  const Program *p = t->program;
+  g_autofree gboolean *known = g_new0(gboolean, (gsize)MAX(p->segments->len, 1) * p->n_rows);
   g_autofree int *partner = find_partners(p);
 
-  *t = (RankTimes) { .program = p, .layout = layout, .cluster = cluster, .replicas = layout->mesh.places };
-  t->factor = g_new(double, (gsize)p->n_rows * t->replicas);
-  t->seconds = g_new0(double *, n);
-  for (int rank = 0; rank < p->n_rows * t->replicas; rank++)
-    t->factor[rank] = 1;
-  for (int i = 0; i < n_stragglers; i++)
-    t->factor[rank_slot(t, stragglers[i].rank)] *= stragglers[i].factor;
+  forget_seconds(t);
   for (guint i = 0; i < p->tasks->len; i++) {
     const Task *task = &g_array_index(p->tasks, Task, i);
     gsize key = (gsize)task->segment * p->n_rows + task->row;
@@ -194,10 +279,10 @@ void rank_times_init(RankTimes *t, const Program *p, const Layout *layout, const
 
 void rank_times_clear(RankTimes *t)
 {
-  for (gsize i = 0; i < (gsize)t->program->segments->len * t->program->n_rows; i++)
-    g_free(t->seconds[i]);
+  forget_seconds(t);
   g_free(t->seconds);
   g_free(t->factor);
+  g_free(t->link);
 }
 
 const double *rank_times_of(const RankTimes *t, int task)

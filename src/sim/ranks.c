@@ -1,6 +1,7 @@
 #include "sim/ranks.h"
 
 #include "sim/lane_order.h"
+#include "sim/noise.h"
 #include "sim/overlap.h"
 #include "sim/rank_times.h"
 #include "sim/rank_trace.h"
@@ -26,6 +27,9 @@ typedef struct {
   double *slots, *ready;
   RankRun *run;
   int recorded;             /* replica whose spans are kept */
+  double *device_noise, *link_noise, *pass_noise; /* quantiles of the slowest of a place's ranks; pass: NULL = none */
+  guint64 *random;          /* by step */
+  double *noisy;            /* by replica */
 } Ranks;
 
 static const Task *task_at(const Ranks *r, int task)
@@ -128,21 +132,6 @@ static double *ends_of(const Ranks *r, int task)
   return r->slots + (gsize)r->slot[task] * r->times.replicas;
 }
 
-/* All of a group are ready when the last is. */
-static void join(double *ready, int replicas, RankJoin group)
-{
-  int block = group.size * group.stride;
-
-  for (int first = 0; first < replicas && group.size > 1; first += block)
-    for (int offset = first; offset < first + group.stride; offset++) {
-      double last = ready[offset];
-      for (int i = offset; i < offset + block; i += group.stride)
-        last = MAX(last, ready[i]);
-      for (int i = offset; i < offset + block; i += group.stride)
-        ready[i] = last;
-    }
-}
-
 static void add_seconds(const double *ready, const double *own, double seconds, double *end, int n)
 {
   for (int i = 0; i < n && own; i++)
@@ -171,7 +160,7 @@ static void run_beside(Ranks *r, const OverlapPass *pass, const double *own, con
     }
     end[rank] = since + left;
   }
-  join(end, r->times.replicas, rank_join_of(&r->times, segment));
+  rank_join_slowest(end, r->times.replicas, rank_join_of(&r->times, segment));
 }
 
 /* Sums of each rank, and the span of the one that is kept. */
@@ -208,6 +197,17 @@ static void find_ready(Ranks *r, int task)
   }
 }
 
+/* Seconds of a pass as each replica draws it: a group has the slowest's. */
+static const double *drawn(Ranks *r, const Segment *s, const double *own)
+{
+  const RankTimes *t = &r->times;
+
+  for (int i = 0; i < t->replicas; i++)
+    r->noisy[i] = (own ? own[i] : s->seconds) + s->compute_s * noise_draw(r->pass_noise, &r->random[i / t->places]);
+  rank_join_slowest(r->noisy, t->replicas, rank_join_of(t, s));
+  return r->noisy;
+}
+
 static void run_task(Ranks *r, int task)
 {
   const Task *t = task_at(r, task);
@@ -216,8 +216,10 @@ static void run_task(Ranks *r, int task)
   double *end = ends_of(r, task);
   int n = r->times.replicas;
 
+  if (r->pass_noise && t->kind == TASK_PASS)
+    own = drawn(r, segment, own);
   find_ready(r, task);
-  join(r->ready, n, rank_join_of(&r->times, segment));
+  rank_join_slowest(r->ready, n, rank_join_of(&r->times, segment));
   if (r->start_slot[task] >= 0)
     memcpy(r->slots + (gsize)r->start_slot[task] * n, r->ready, n * sizeof *end);
   if (r->pass[task])
@@ -327,6 +329,115 @@ RankRun *simulate_ranks(const Program *p, const Layout *layout, const Cluster *c
   if (run)
     lane_order_sort_spans(run->trace, p, lane_tasks);
   return run;
+}
+
+/* ---- draws ---- */
+
+#define REPLICAS_MAX 4096 /* of all steps that are swept at once */
+#define SEED 20260101u
+
+/* One step's factors, from a generator that goes on with its passes. */
+static void draw_factors(Ranks *r, int step)
+{
+  RankTimes *t = &r->times;
+
+  for (int row = 0; row < r->program->n_rows; row++)
+    for (int i = step * t->places; i < (step + 1) * t->places; i++) {
+      gsize at = (gsize)row * t->replicas + i;
+      t->factor[at] = 1 + noise_draw(r->device_noise, &r->random[step]);
+      if (t->link)
+        t->link[at] = 1 + noise_draw(r->link_noise, &r->random[step]);
+    }
+}
+
+static void slow_down(RankTimes *t, const Straggler *stragglers, int n)
+{
+  for (int i = 0; i < n; i++)
+    for (int step = 0; step < t->replicas / t->places; step++)
+      t->factor[rank_times_slot(t, stragglers[i].rank, step)] *= stragglers[i].factor;
+}
+
+static double end_of_step(const Ranks *r, int step)
+{
+  const RankTimes *t = &r->times;
+  double end = 0;
+
+  for (int row = 0; row < r->program->n_rows; row++)
+    for (int i = step * t->places; i < (step + 1) * t->places; i++)
+      end = MAX(end, r->run->finish_s[(gsize)row * t->replicas + i]);
+  return end + r->program->step_s;
+}
+
+/* Steps from `first` on, as many as are swept at once. */
+static void draw_steps(Ranks *r, const Straggler *stragglers, int n_stragglers, int first)
+{
+  RankTimes *t = &r->times;
+
+  for (int step = 0; step < t->replicas / t->places; step++) {
+    r->random[step] = (SEED + (guint64)first + step) * 0xd1342543de82ef95u;
+    draw_factors(r, step);
+  }
+  slow_down(t, stragglers, n_stragglers);
+  rank_times_price(t);
+  sweep(r, 0);
+}
+
+static double *draw(Ranks *r, const Straggler *stragglers, int n_stragglers, int n)
+{
+  int at_once = r->times.replicas / r->times.places;
+  double *seconds = g_new(double, MAX(n, 1));
+
+  for (int i = 0; i < n; i++) {
+    if (i % at_once == 0)
+      draw_steps(r, stragglers, n_stragglers, i);
+    seconds[i] = end_of_step(r, i % at_once);
+    if (i % at_once == at_once - 1 || i == n - 1)
+      rank_run_free(r->run);
+  }
+  return seconds;
+}
+
+double *simulate_draws(const Program *p, const Layout *layout, const Cluster *cluster, const Jitter *jitter,
+                       const Straggler *stragglers, int n_stragglers, int n)
+{
+  g_autofree int *lane_tasks = simulate_order(p), *order = g_new(int, p->tasks->len);
+  Program ordered = *p;
+
+  ordered.lane_tasks = lane_tasks ? lane_tasks : p->lane_tasks;
+  g_autoptr(SimOverlap) overlap = sim_overlap_new(&ordered);
+  g_autofree int *last = overlap ? sim_overlap_last(overlap, &ordered) : NULL;
+  if (!overlap || program_order(&ordered, last, order) < (int)p->tasks->len)
+    return NULL;
+
+  Ranks r = { .program = &ordered, .overlap = overlap, .order = order };
+  rank_times_init_steps(&r.times, &ordered, layout, cluster, REPLICAS_MAX, jitter->link > 0);
+  ranks_init(&r, &ordered);
+  r.device_noise = noise_quantiles(r.times.fold, jitter->device);
+  r.link_noise = noise_quantiles(r.times.fold, jitter->link);
+  r.pass_noise = jitter->pass > 0 ? noise_quantiles(r.times.fold, jitter->pass) : NULL;
+  r.random = g_new(guint64, r.times.replicas / r.times.places);
+  r.noisy = g_new(double, r.times.replicas);
+  double *seconds = draw(&r, stragglers, n_stragglers, n);
+  g_free(r.device_noise);
+  g_free(r.link_noise);
+  g_free(r.pass_noise);
+  g_free(r.random);
+  g_free(r.noisy);
+  ranks_clear(&r);
+  return seconds;
+}
+
+double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Plan *plan, const Jitter *jitter,
+                            const Straggler *stragglers, int n_stragglers, int n)
+{
+  const Layout layout = layout_of(plan);
+  const Jitter own = { cluster->device.rate_spread, jitter->pass, jitter->link };
+  Cluster even = *cluster;
+
+  even.device.rate_spread = 0;
+  g_autoptr(PriceTable) prices = price_table_new(model, &layout, &even);
+  g_autoptr(Program) program = program_new(model, &layout, &even, prices);
+  return simulate_draws(program, &layout, &even, &own, stragglers, n_stragglers, n);
 }
 
 void rank_run_free(RankRun *run)

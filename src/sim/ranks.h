@@ -21,6 +21,11 @@
  * that simulate() finds, whatever their ranks' times. Where ranks are alike the result is simulate()'s:
  * to the last bit where no pass runs beside a collective that slows it, within rounding (1e-12 of itself) where one
  * does. Devices of a node that slow one another (Program.crowds) are left out.
+ *
+ * A step as a distribution (simulate_draws): the same sweep through many steps
+ * beside one another. What they draw are rates of devices and of their links for
+ * the whole step, and each pass's by itself; ranks of which a pass waits for the
+ * slowest anyway stand for one place, that draws the slowest of them.
  */
 #ifndef TDP_SIM_RANKS_H
 #define TDP_SIM_RANKS_H
@@ -46,6 +51,23 @@ typedef struct {
  * wait for one another's passes across rows. */
 RankRun *simulate_ranks(const Program *program, const Layout *layout, const Cluster *cluster,
                         const Straggler *stragglers, int n_stragglers);
+/* Standard deviations, of what takes 1 on average. */
+typedef struct {
+  double device; /* of computation, from one device to the next, over a step */
+  double pass;   /* from one pass to the next */
+  double link;   /* of a rank's transfers, over a step */
+} Jitter;
+
+/* Seconds of each of `n` steps, newly allocated, or NULL where simulate_ranks() is. Prices are of devices without
+ * spread (Device.rate_spread 0), which is drawn here. Step i is the same whatever n is. */
+double *simulate_draws(const Program *program, const Layout *layout, const Cluster *cluster, const Jitter *jitter,
+                       const Straggler *stragglers, int n_stragglers, int n);
+
+/* Prices a plan that plan_check accepts without spread, and draws it with that of its devices; the jitter's is not
+ * read. */
+double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Plan *plan, const Jitter *jitter,
+                            const Straggler *stragglers, int n_stragglers, int n);
+
 void rank_run_free(RankRun *run);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(RankRun, rank_run_free)
 

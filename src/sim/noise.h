@@ -1,0 +1,26 @@
+/*
+ * Random numbers of a distribution of steps: the largest of `size` normal ones,
+ * from a table of quantiles. Each step has a generator of its own (splitmix64,
+ * Steele et al. 2014), so that it draws the same whatever is drawn beside it.
+ * Private to src/sim.
+ */
+#ifndef TDP_SIM_NOISE_H
+#define TDP_SIM_NOISE_H
+
+#include <glib.h>
+
+#define NOISE_BITS 14
+
+/* 2^NOISE_BITS quantiles; the caller frees them. */
+double *noise_quantiles(int size, double deviation);
+
+static inline double noise_draw(const double *quantiles, guint64 *state)
+{
+  guint64 z = *state += 0x9e3779b97f4a7c15u;
+
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return quantiles[(z ^ (z >> 31)) >> (64 - NOISE_BITS)];
+}
+
+#endif

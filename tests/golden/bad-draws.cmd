@@ -1,0 +1,1 @@
+tdp-sim --model gpt3 --cluster dgx --plan gpt3-128 --draws 10 --contention

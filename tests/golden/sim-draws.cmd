@@ -1,0 +1,1 @@
+tdp-sim --model gpt3 --cluster dgx --plan gpt3-128 --draws 200 | grep drawn; tdp-sim --model gpt3 --cluster dgx --plan gpt3-128 --draws 200 --straggler 3=1.2 | grep drawn; tdp-sim --model gpt3 --cluster dgx --plan gpt3-128 --draws 3 --json | sed -n '/"draws"/,/}/p'
