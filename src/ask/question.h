@@ -11,13 +11,26 @@
 #include "report/report.h"
 #include "search/search.h"
 
+/* A number of the cluster, and what it is set to. */
+typedef struct {
+  const struct VaryKey *key;
+  double value;
+} Varied;
+
+/* Reads lists as "memory=80,141 network=400,800"; values of what cannot be set so on the cluster are refused.
+ * TDP_ERROR_INPUT. */
+GArray *vary_parse(char **lists, const Cluster *cluster, GError **error);
+
 typedef struct {
   const Model *model;
   const Cluster *cluster;
   const SearchOptions *options; /* without audit and state */
   double tokens; /* to train on, for answer_counts() and answer_training(); 0 = not asked */
   const Accuracy *accuracy; /* how far predictions hold; NULL = not known */
-  const Operations *operations; /* for answer_training() */
+  const Operations *operations; /* for answer_training() and answer_jitter() */
+  int from;                     /* fewest GPUs for answer_training(); 0 = those of the cluster alone */
+  double deadline_s;            /* of a training; 0 = none */
+  const GArray *vary;           /* Varied, for answer_training(); NULL = nothing varies */
 } Asked;
 
 typedef struct {
@@ -66,7 +79,8 @@ gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOption
 Answer *answer_sensitivity(const Asked *asked);
 Answer *answer_scaling(const Asked *asked);
 
-/* What training on the tokens takes in all: days, failures, checkpoints, money, energy (training_run.c). */
+/* What training on the tokens takes in all: days, failures, checkpoints, money, energy (training_run.c); on several
+ * numbers of GPUs or on a cluster that varies: training_table.c. */
 Answer *answer_training(const Asked *asked);
 
 /* The best plan of each number of devices, doubling from `from` to the cluster's,

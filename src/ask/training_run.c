@@ -1,10 +1,9 @@
 /* A whole training run on the best plan: days, failures, money and energy. */
-#include "ask/question.h"
+#include "ask/training_run.h"
 
 #include "base/units.h"
 #include "cost/offload.h"
 #include "op/op.h"
-#include "training/campaign.h"
 
 #include <math.h>
 
@@ -17,22 +16,16 @@ static const AnswerColumn columns[] = {
   { "high", NULL, CELL_REAL }, { NULL, "expected", CELL_TEXT }, { NULL, "80 % between", CELL_TEXT },
 };
 
-typedef struct {
-  const Asked *asked;
-  Result result; /* of the plan that is recommended */
-  Campaign campaign;
-  CampaignSummary summary;
-  double checkpoint_bytes;
-} Run;
-
-/* `halted`: not all plans were looked at. */
-static gboolean best_plan(const Asked *q, Found *out, gboolean *halted)
+static gboolean best_plan(const Asked *q, const Cluster *cluster, Found *out, gboolean *halted)
 {
   SearchOptions o = *q->options;
+  Plan base = *o.base;
 
+  base.gpus = cluster->devices;
+  o.base = &base;
   o.top = 1;
   o.tie = TIE_SHARE;
-  g_autoptr(SearchResult) found = search(q->model, q->cluster, &o, NULL);
+  g_autoptr(SearchResult) found = search(q->model, cluster, &o, NULL);
   *halted = found->halted;
   if (found->best->len == 0)
     return FALSE;
@@ -58,7 +51,7 @@ static double copy_s(const Cluster *cluster, const StateLayout *states, double b
 static void plan_campaign(Run *r)
 {
   const Operations *o = r->asked->operations;
-  const Cluster *cluster = r->asked->cluster;
+  const Cluster *cluster = r->cluster;
   const Layout *layout = &r->result.layout;
   double devices = layout->mesh.ranks, each = r->checkpoint_bytes / devices;
   Campaign *c = &r->campaign;
@@ -87,15 +80,42 @@ static double lasting_s(const CampaignRun *run)
   return run->spent_s[SPENT_STEPS] + run->spent_s[SPENT_SLOW];
 }
 
-static double joules_of(const Run *r)
+double run_goodput(const Run *r)
+{
+  return lasting_s(&r->summary.mean) / r->summary.mean.total_s;
+}
+
+static double gpu_hours_of(const Run *r)
+{
+  return r->summary.mean.total_s * r->result.layout.mesh.ranks / HOUR;
+}
+
+double run_usd(const Run *r)
+{
+  return gpu_hours_of(r) * r->cluster->usd_per_device_hour;
+}
+
+double run_joules(const Run *r)
 {
   const Operations *o = r->asked->operations;
   const CampaignRun *mean = &r->summary.mean;
   double working = lasting_s(mean) + mean->spent_s[SPENT_LOST];
-  double waiting = mean->total_s - working, limit_w = cluster_power_w(r->asked->cluster);
+  double waiting = mean->total_s - working, limit_w = cluster_power_w(r->cluster);
   double device_j = limit_w * (working * o->training_power_share + waiting * o->waiting_power_share);
 
-  return r->result.layout.mesh.ranks * o->pue * (device_j + mean->total_s * o->host_w);
+  return limit_w > 0 ? r->result.layout.mesh.ranks * o->pue * (device_j + mean->total_s * o->host_w) : 0;
+}
+
+RunEnd run_of(const Asked *q, const Cluster *cluster, Run *r, gboolean *halted)
+{
+  *r = (Run) { .asked = q, .cluster = cluster };
+  if (!best_plan(q, cluster, &r->best, halted))
+    return RUN_NO_PLAN;
+  r->result = result_of_metrics(q->model, cluster, &r->best.plan, &r->best.metrics);
+  result_estimate(&r->result, q->accuracy);
+  r->checkpoint_bytes = checkpoint_bytes(q->model, &r->result.layout);
+  plan_campaign(r);
+  return campaign_summary(&r->campaign, &r->summary) ? RUN_ENDS : RUN_ENDLESS;
 }
 
 /* ---- rows ---- */
@@ -172,16 +192,12 @@ static void add_timed(Answer *a, const Run *r, const Quantity *q, double of_mean
 
 static void add_costs(Answer *a, const Run *r)
 {
-  const Cluster *cluster = r->asked->cluster;
-  double total_s = r->summary.mean.total_s, devices = r->result.layout.mesh.ranks;
-  double price = cluster->usd_per_device_hour;
-
-  add_timed(a, r, &days, total_s / DAY);
-  add_timed(a, r, &gpu_hours, total_s * devices / HOUR);
-  if (price > 0)
-    add_timed(a, r, &usd, total_s * devices / HOUR * price);
-  if (cluster_power_w(cluster) > 0)
-    add_timed(a, r, &energy, joules_of(r) / MWH);
+  add_timed(a, r, &days, r->summary.mean.total_s / DAY);
+  add_timed(a, r, &gpu_hours, gpu_hours_of(r));
+  if (run_usd(r) > 0)
+    add_timed(a, r, &usd, run_usd(r));
+  if (run_joules(r) > 0)
+    add_timed(a, r, &energy, run_joules(r) / MWH);
 }
 
 static void add_interruptions(Answer *a, const Run *r)
@@ -189,7 +205,7 @@ static void add_interruptions(Answer *a, const Run *r)
   const CampaignSummary *s = &r->summary;
   const Campaign *c = &r->campaign;
 
-  add_known(a, &share, lasting_s(&s->mean) / s->mean.total_s);
+  add_known(a, &share, run_goodput(r));
   add(a, &failures, s->failures_mean, s->failures_low, s->failures_high);
   add_known(a, &size, r->checkpoint_bytes);
   add_known(a, &interval, c->interval_s);
@@ -210,7 +226,7 @@ static void say(GString *says, const Run *r)
   g_string_append_printf(says, "%s on %s tokens with %d devices of %s: %s steps of %s. %s days, of which %.1f %% go "
                                "into steps that last.\n", r->asked->model->name, tokens, r->result.layout.mesh.ranks,
                          r->asked->cluster->name, steps, step, whole,
-                         100 * lasting_s(&s->mean) / s->mean.total_s);
+                         100 * run_goodput(r));
   g_string_append_printf(says, "plan: %s\n", label);
   g_string_append_printf(says, "A device causes a stop every %.0f hours (%.0f to %.0f), %.0f minutes pass until steps run "
                                "again, checkpoints are written beside the steps; --operations says otherwise.\n",
@@ -222,21 +238,22 @@ static void say(GString *says, const Run *r)
 
 Answer *answer_training(const Asked *q)
 {
-  Answer *a = answer_new(columns, G_N_ELEMENTS(columns));
-  Run r = { .asked = q };
-  Found best;
   gboolean halted;
+  Run r;
 
-  if (!best_plan(q, &best, &halted)) {
+  if (q->vary)
+    return answer_training_varied(q);
+  if (q->from > 0)
+    return answer_training_counts(q);
+  Answer *a = answer_new(columns, G_N_ELEMENTS(columns));
+  RunEnd end = run_of(q, q->cluster, &r, &halted);
+  if (end == RUN_NO_PLAN) {
     g_string_append(a->says, halted ? "Stopped before any plan that fits was found." : "No plan fits.");
     return a;
   }
   if (halted)
     g_string_append(a->says, "Stopped before all plans were looked at: what follows is of the best so far.\n");
-  r.result = ask_result(q, q->model, &best);
-  r.checkpoint_bytes = checkpoint_bytes(q->model, &r.result.layout);
-  plan_campaign(&r);
-  if (!campaign_summary(&r.campaign, &r.summary)) {
+  if (end == RUN_ENDLESS) {
     g_string_append_printf(a->says, "The training does not end: %d devices fail every %.0f s, and it takes %.0f s until "
                                     "steps run again.", r.result.layout.mesh.ranks, r.campaign.interruptions.between_s,
                            r.campaign.interruptions.restart_s);

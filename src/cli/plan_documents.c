@@ -40,6 +40,10 @@ static void begin(JsonWriter *w, GString *text, const char *schema, const Planni
   json_put_string(w, "precision", dtype_names[formats_product(&layout.passes.formats)]);
   json_put_string(w, "objective", p->objective->name);
   json_put_real(w, "memory_margin", p->cluster->memory_margin);
+  if (p->question && o->gpus_from > 0)
+    json_put_int(w, "gpus_from", o->gpus_from);
+  if (p->deadline_days > 0)
+    json_put_real(w, "deadline_days", p->deadline_days);
   if (o->fix)
     json_put_string(w, "fix", o->fix);
   if (o->space)

@@ -19,13 +19,15 @@ void plan_options_clear(PlanOptions *o)
 {
   char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->report, o->framework,
                             o->precision, o->objective, o->pareto, o->question, o->why_not, o->state, o->certificate,
-                            o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve, o->list };
+                            o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve, o->list,
+                            o->deadline };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
   for (gsize i = 0; i < COUNT_OPTIONS; i++)
     g_free(o->counts[i]);
   g_strfreev(o->exports);
+  g_strfreev(o->vary);
 }
 
 /* Whether what is asked goes with the rest: other answers than the best plan take few options. */
@@ -40,7 +42,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
   gboolean tokens = (counts && !o->pareto) || training;
   const struct { const char *option; gboolean given; } others[] = {
     { "--output", o->output && !o->improve }, { "--export", o->exports && !o->improve },
-    { "--plots", o->plots && !o->pareto }, { "--question", o->question && o->improve },
+    { "--plots", o->plots && !o->pareto && !(training && o->gpus_from != CLI_ABSENT && !o->vary) }, { "--question", o->question && o->improve },
     { "--pareto", o->pareto && o->improve }, { "--why-not", o->why_not && o->improve },
     { "--fix", o->fix && o->improve }, { "--space", o->space && o->improve },
     { "--objective", o->objective && o->improve }, { "--precision", o->precision && o->improve },
@@ -51,11 +53,19 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise },
     { "--certificate", o->certificate != NULL },
     { "--state", o->state != NULL }, { "--top", o->top != CLI_ABSENT }, { "--tokens", o->tokens && !tokens },
-    { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts },
+    { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts && !(training && !o->vary) },
   };
 
   if (o->operations && !o->improve && !training) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--operations: expected --question training with it");
+    return FALSE;
+  }
+  if (o->vary && !training) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--vary: expected --question training with it");
+    return FALSE;
+  }
+  if (o->deadline && !(training && o->gpus_from != CLI_ABSENT)) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--deadline: expected --question training and --gpus-from with it");
     return FALSE;
   }
   for (gsize i = 0; asked && i < G_N_ELEMENTS(others); i++)
@@ -151,6 +161,10 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
     { "operations", 0, 0, G_OPTION_ARG_FILENAME, &o->operations,
       "Failures, storage and power for --question training: a file or a name of hardware/operations/", "O" },
+    { "deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline,
+      "With --question training and --gpus-from: the cheapest that ends in so many days", "DAYS" },
+    { "vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,
+      "With --question training: numbers of the cluster, as in \"memory=80,141 network=400,800\"", "KEY=V,V" },
     { "improve", 0, 0, G_OPTION_ARG_FILENAME, &o->improve,
       "What to change in a plan, or in a file of Megatron-LM, nanotron, torchtitan or DeepSpeed; --export writes it",
       "FILE" },

@@ -54,7 +54,18 @@ static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
          cli_share("--memory-margin", o->memory_margin, &p->memory_margin, error) &&
          cli_positive("--tokens", o->tokens, &p->tokens, error) &&
          cli_positive("--price", o->price, &p->price, error) &&
+         cli_positive("--deadline", o->deadline, &p->deadline_days, error) &&
          cli_positive("--time-limit", o->time_limit, &p->time_limit_s, error);
+}
+
+/* A front of days and dollars has dollars. */
+static gboolean check_priced(const Planning *p, const PlanOptions *o, GError **error)
+{
+  if (!p->question || !o->plots || p->cluster->usd_per_device_hour > 0)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: expected --price with it, as %s has no price",
+              p->cluster->name);
+  return FALSE;
 }
 
 static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
@@ -124,5 +135,9 @@ gboolean planning_prepare(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   cluster_keep_free(p->cluster, p->memory_margin >= 0 ? p->memory_margin
                                                       : accuracy_margin(p->accuracy, p->framework->engine));
+  if (!check_priced(p, o, error))
+    return FALSE;
+  if (o->vary && !(p->vary = vary_parse(o->vary, p->cluster, error)))
+    return FALSE;
   return read_space(p, o, error) && set_base(p, o, error);
 }

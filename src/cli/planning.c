@@ -15,6 +15,7 @@ void planning_init(Planning *p)
 void planning_clear(Planning *p)
 {
   watch_clear(&p->watch);
+  g_clear_pointer(&p->vary, g_array_unref);
   g_clear_pointer(&p->found, search_result_free);
   g_clear_pointer(&p->asked, search_result_free);
   g_clear_pointer(&p->why, g_free);
@@ -138,7 +139,8 @@ gboolean planning_why_not(Planning *p, const PlanOptions *o, GError **error)
 Answer *planning_answer(Planning *p, const PlanOptions *o)
 {
   SearchOptions options = planning_search(p, o);
-  Asked asked = { p->model, p->cluster, &options, p->tokens, p->accuracy, &p->operations };
+  Asked asked = { p->model, p->cluster, &options, p->tokens, p->accuracy, &p->operations, MAX(o->gpus_from, 0),
+                  p->deadline_days * 86400, p->vary };
   int from = o->gpus_from > 0 ? o->gpus_from : p->cluster->devices;
 
   say_limits(p);

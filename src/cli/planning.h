@@ -25,6 +25,8 @@ typedef struct {
   double tokens, price, time_limit_s; /* 0 = not given */
   double memory_margin;               /* -1 = not given */
   Operations operations;
+  double deadline_days; /* 0 = not given */
+  GArray *vary;         /* Varied; NULL = not given */
   SearchResult *found;
   double tie; /* SearchOptions.tie */
   Result *results; /* the recommended plan, then the others by their value */

@@ -86,7 +86,10 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
                 stopped ? " before the stop" : "");
     return FALSE;
   }
-  return !p->second || !o->plots || report_front(a, p->objective->title, p->second->title, o->plots, error);
+  if (!o->plots)
+    return TRUE;
+  return p->second ? report_front(a, p->objective->title, p->second->title, o->plots, error)
+                   : report_front(a, "days", "USD", o->plots, error);
 }
 
 /* The best plan with the values of --why-not, beside the one that is recommended without. */

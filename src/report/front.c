@@ -5,13 +5,23 @@
 
 #include <errno.h>
 
+/* Where an answer says which of its rows are on the front: column "front". */
+static gboolean drawn(const Answer *a, int row)
+{
+  for (int c = 0; c < a->n_columns; c++)
+    if (g_strcmp0(a->columns[c].key, "front") == 0)
+      return g_str_equal(answer_label(a, row, c), "yes");
+  return TRUE;
+}
+
 static gboolean draw(Picture *p, const Answer *front, const char *x_title, const char *y_title, const char *folder,
                      GError **error)
 {
   g_autoptr(GString) data = g_string_new(NULL);
 
   for (int row = 0; row < answer_rows(front); row++)
-    g_string_append_printf(data, "%.9g %.9g\n", answer_value(front, row, 0), answer_value(front, row, 1));
+    if (drawn(front, row))
+      g_string_append_printf(data, "%.9g %.9g\n", answer_value(front, row, 0), answer_value(front, row, 1));
   picture_set_text(p, "x_title", x_title);
   picture_set_text(p, "y_title", y_title);
   return picture_write(p, "pareto.dat", data, error) && picture_draw(p, folder, error);

@@ -1,0 +1,31 @@
+/* A whole training run on the best plan of a cluster: what training_run.c tells of one, training_table.c of several. */
+#ifndef TDP_ASK_TRAINING_RUN_H
+#define TDP_ASK_TRAINING_RUN_H
+
+#include "ask/question.h"
+#include "training/campaign.h"
+
+typedef struct {
+  const Asked *asked;
+  const Cluster *cluster;
+  Found best;
+  Result result; /* of the plan that is recommended; refers to `best` */
+  Campaign campaign;
+  CampaignSummary summary;
+  double checkpoint_bytes;
+} Run;
+
+typedef enum { RUN_ENDS, RUN_ENDLESS, RUN_NO_PLAN } RunEnd;
+
+/* The run on all of a cluster, which it refers to; `halted`: not all plans were looked at. */
+RunEnd run_of(const Asked *asked, const Cluster *cluster, Run *run, gboolean *halted);
+
+double run_goodput(const Run *run); /* share of the time in steps that last */
+double run_usd(const Run *run);     /* 0: the cluster has no price */
+double run_joules(const Run *run);  /* 0: its power is not known */
+
+/* The runs of several numbers of GPUs, from Asked.from on, and on a cluster that varies. */
+Answer *answer_training_counts(const Asked *asked);
+Answer *answer_training_varied(const Asked *asked);
+
+#endif

@@ -1,0 +1,159 @@
+/* Trainings beside one another: each row is the run that is asked for alone. */
+#include "main.h"
+
+#include "ask/training_run.h"
+#include "search_instance.h"
+
+#include <math.h>
+
+#define DAY 86400.0
+
+typedef struct {
+  Model *model;
+  Cluster *cluster;
+  Framework *framework;
+  Accuracy *accuracy;
+  Plan base;
+  SearchOptions options;
+  Operations operations;
+  Asked asked;
+} Case;
+
+static void setup(Case *c, const char *cluster, int devices)
+{
+  *c = (Case) { .model = fixture_known_model("tiny"), .cluster = fixture_cluster(cluster, devices),
+                .framework = fixture_framework("megatron-core"), .accuracy = accuracy_load(NULL) };
+  ck_assert(operations_load(OPERATIONS_USUAL, &c->operations, NULL));
+  c->cluster->usd_per_device_hour = 2;
+  c->base = plan_default(c->model, c->framework);
+  c->base.gpus = devices;
+  c->base.global_batch = 64;
+  c->options = (SearchOptions) { .base = &c->base, .fixed = fixed_none(), .top = 1, .threads = 1,
+                                 .objective = &objectives[0] };
+  c->asked = (Asked) { .model = c->model, .cluster = c->cluster, .options = &c->options, .tokens = 1e12,
+                       .accuracy = c->accuracy, .operations = &c->operations };
+}
+
+static void clear(Case *c)
+{
+  accuracy_free(c->accuracy);
+  framework_free(c->framework);
+  cluster_free(c->cluster);
+  model_free(c->model);
+}
+
+static int column(const Answer *a, const char *key)
+{
+  int at = 0;
+
+  while (g_strcmp0(a->columns[at].key, key) != 0)
+    ck_assert_int_lt(++at, a->n_columns);
+  return at;
+}
+
+static double cell(const Answer *a, int row, const char *key)
+{
+  return answer_value(a, row, column(a, key));
+}
+
+static gboolean beaten(const Answer *a, int row)
+{
+  for (int i = 0; i < answer_rows(a); i++)
+    if (i != row && cell(a, i, "days") <= cell(a, row, "days") && cell(a, i, "usd") <= cell(a, row, "usd"))
+      return TRUE;
+  return FALSE;
+}
+
+/* On each number of GPUs days and dollars are those of the question there; the front is what no other row beats. */
+START_TEST(each_count_is_its_own_question)
+{
+  Case c;
+
+  setup(&c, "dgx-h100", 32);
+  c.asked.from = 4;
+  g_autoptr(Answer) a = answer_training(&c.asked);
+  ck_assert_int_eq(answer_rows(a), 4);
+  c.asked.from = 0;
+  for (int row = 0; row < 4; row++) {
+    Cluster there = *c.cluster;
+    Asked alone = c.asked;
+    Run run;
+    gboolean halted;
+    ck_assert(cluster_resize(&there, 4 << row, NULL));
+    ck_assert_int_eq(run_of(&alone, &there, &run, &halted), RUN_ENDS);
+    ck_assert_int_eq(cell(a, row, "gpus"), 4 << row);
+    ck_assert_double_eq(cell(a, row, "days"), run.summary.mean.total_s / DAY);
+    ck_assert_double_eq(cell(a, row, "usd"), round(run.summary.mean.total_s / 3600 * 2 * (4 << row)));
+    ck_assert_str_eq(answer_label(a, row, column(a, "front")), beaten(a, row) ? "-" : "yes");
+  }
+  clear(&c);
+}
+END_TEST
+
+/* Of the runs that end in time, the cheapest is named; none, if none does. */
+START_TEST(deadline)
+{
+  Case c;
+
+  setup(&c, "dgx-h100", 32);
+  c.asked.from = 4;
+  g_autoptr(Answer) a = answer_training(&c.asked);
+  for (int row = 0; row < 4; row++) {
+    int cheapest = -1;
+    c.asked.deadline_s = cell(a, row, "days_high") * DAY * 1.0001;
+    for (int i = 0; i < 4; i++)
+      if (cell(a, i, "days_high") * DAY <= c.asked.deadline_s &&
+          (cheapest < 0 || cell(a, i, "usd") < cell(a, cheapest, "usd")))
+        cheapest = i;
+    g_autoptr(Answer) in_time = answer_training(&c.asked);
+    g_autofree char *named = g_strdup_printf(": %d GPUs are the cheapest", 4 << cheapest);
+    ck_assert_msg(strstr(in_time->says->str, named) != NULL, "%s: %s", named, in_time->says->str);
+  }
+  c.asked.deadline_s = 1;
+  g_autoptr(Answer) never = answer_training(&c.asked);
+  ck_assert_ptr_nonnull(strstr(never->says->str, " None ends"));
+  clear(&c);
+}
+END_TEST
+
+/* A number set to what it is changes nothing; more of it is what the cluster with more of it has. */
+START_TEST(numbers_vary)
+{
+  static const char *const keys[] = { "memory", "memory_rate", "tflops", "nvlink", "network" };
+  Case c;
+
+  setup(&c, "dgx-h100", 16);
+  const double is[] = { c.cluster->device.memory_bytes / 1073741824.0, c.cluster->device.memory_bytes_per_s / 1e9,
+                        c.cluster->device.peak_flops_per_s[DTYPE_BF16] / 1e12, c.cluster->tiers[0].bytes_per_s / 1e9,
+                        c.cluster->tiers[1].bytes_per_s * 8 / 1e9 };
+  g_autofree char *list = g_strdup_printf("%s=%.17g,%.17g", keys[_i], is[_i], is[_i] / 64);
+  g_autoptr(GArray) vary = vary_parse((char *[]) { list, NULL }, c.cluster, NULL);
+  c.asked.vary = vary;
+  g_autoptr(Answer) a = answer_training(&c.asked);
+  ck_assert_double_eq_tol(cell(a, 1, "days_change"), 0, 1e-12);
+  if (_i > 0) {
+    ck_assert_int_eq(answer_rows(a), 3);
+    ck_assert_double_gt(cell(a, 2, "days"), cell(a, 0, "days") * 1.0001);
+    ck_assert_double_eq_tol(cell(a, 2, "days_change"), cell(a, 2, "days") / cell(a, 0, "days") - 1, 1e-12);
+  }
+  clear(&c);
+}
+END_TEST
+
+/* Domains of several nodes are joined by the lowest links. */
+START_TEST(domains_grow)
+{
+  Case c;
+
+  setup(&c, "dgx-h100", 64);
+  g_autoptr(GArray) vary = vary_parse((char *[]) { (char *)"nvlink_domain=8,32", NULL }, c.cluster, NULL);
+  c.asked.vary = vary;
+  g_autoptr(Answer) a = answer_training(&c.asked);
+  ck_assert_double_eq(cell(a, 1, "days_change"), 0);
+  ck_assert_double_lt(cell(a, 2, "days_change"), 0);
+  ck_assert_int_eq(c.cluster->tiers[0].devices, 8);
+  clear(&c);
+}
+END_TEST
+
+TEST_LOOPS("training_table", { each_count_is_its_own_question }, { deadline }, { numbers_vary, 5 }, { domains_grow })
