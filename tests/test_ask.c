@@ -3,7 +3,9 @@
 
 #include "ask/held.h"
 #include "ask/question.h"
+#include "report/draws.h"
 #include "search_instance.h"
+#include "sim/ranks.h"
 
 #include <math.h>
 
@@ -73,6 +75,39 @@ START_TEST(all_that_name_plans_have_them)
     ck_assert_double_lt(cell(front, row, "iteration_s_low"), answer_value(front, row, 0));
     ck_assert_double_gt(cell(front, row, "iteration_s_high"), answer_value(front, row, 0));
   }
+}
+END_TEST
+
+/* The best plans stand by the 95th percentile of their draws, which are those of the plans alone. */
+START_TEST(plans_by_their_draws)
+{
+  g_autoptr(Model) model = fixture_known_model("tiny");
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx", 8);
+  g_autoptr(Framework) framework = fixture_framework("megatron-core");
+  Plan base = plan_default(model, framework);
+  SearchOptions o = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1, .objective = &objectives[0] };
+  Operations operations;
+
+  base.gpus = 8;
+  ck_assert(operations_load(OPERATIONS_USUAL, &operations, NULL));
+  const Asked asked = { .model = model, .cluster = cluster, .options = &o, .operations = &operations };
+  g_autoptr(Answer) a = answer_jitter(&asked);
+  o.top = 10;
+  g_autoptr(SearchResult) r = search(model, cluster, &o, NULL);
+  ck_assert_int_eq(answer_rows(a), r->best->len);
+  ck_assert_int_gt(answer_rows(a), 3);
+  const Jitter jitter = { .pass = operations.pass_spread };
+  int found = 0;
+  for (int row = 0; row < answer_rows(a); row++) {
+    ck_assert_double_ge(cell(a, row, "p95_s"), row ? cell(a, row - 1, "p95_s") : 0);
+    ck_assert_double_le(cell(a, row, "mean_s"), cell(a, row, "p95_s"));
+    for (guint i = 0; i < r->best->len; i++) {
+      const Plan *plan = &g_array_index(r->best, Found, i).plan;
+      g_autofree double *seconds = simulate_plan_draws(model, cluster, plan, &jitter, NULL, 0, 400);
+      found += seconds && draws_of(seconds, 400).p95_s == cell(a, row, "p95_s");
+    }
+  }
+  ck_assert_int_ge(found, answer_rows(a));
 }
 END_TEST
 
@@ -205,4 +240,4 @@ START_TEST(schedules_are_bounded)
 }
 END_TEST
 
-TEST_LOOPS("ask", { what_is_free_is_not_held, 1 }, { schedules_are_bounded, 2 }, { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })
+TEST_LOOPS("ask", { plans_by_their_draws, 1 }, { what_is_free_is_not_held, 1 }, { schedules_are_bounded, 2 }, { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })

@@ -435,7 +435,8 @@ const Question questions[] = {
   { "largest-context", "The longest context", largest_context },
   { "sensitivity", "What the hardware's numbers change", answer_sensitivity },
   { "scaling", "More GPUs", answer_scaling },
-  { "training", "The whole training run", answer_training, TRUE },
+  { "jitter", "Steps that vary", answer_jitter, .operations = TRUE },
+  { "training", "The whole training run", answer_training, TRUE, TRUE },
   { .name = NULL },
 };
 

@@ -38,6 +38,7 @@ typedef struct {
   const char *title;
   Answer *(*answer)(const Asked *asked); /* after a stop what was known by then, which it says */
   gboolean tokens; /* it needs Asked.tokens */
+  gboolean operations; /* it reads Asked.operations */
 } Question;
 
 extern const Question questions[]; /* ends with a NULL name */
@@ -82,6 +83,9 @@ Answer *answer_scaling(const Asked *asked);
 /* What training on the tokens takes in all: days, failures, checkpoints, money, energy (training_run.c); on several
  * numbers of GPUs or on a cluster that varies: training_table.c. */
 Answer *answer_training(const Asked *asked);
+
+/* The best plans by the 95th percentile of drawn steps (jitter.c). */
+Answer *answer_jitter(const Asked *asked);
 
 /* The best plan of each number of devices, doubling from `from` to the cluster's,
  * or the front of two objectives over all of them (counts.c). */

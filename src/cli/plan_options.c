@@ -56,8 +56,8 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts && !(training && !o->vary) },
   };
 
-  if (o->operations && !o->improve && !training) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--operations: expected --question training with it");
+  if (o->operations && !o->improve && !(o->question && (!question || question->operations))) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--operations: expected --question training or jitter with it");
     return FALSE;
   }
   if (o->vary && !training) {
@@ -156,11 +156,11 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
     { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },
     { "question", 0, 0, G_OPTION_ARG_STRING, &o->question,
-      "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity, scaling or training", "NAME" },
+      "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity, scaling, jitter or training", "NAME" },
     { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not,
       "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
     { "operations", 0, 0, G_OPTION_ARG_FILENAME, &o->operations,
-      "Failures, storage and power for --question training: a file or a name of hardware/operations/", "O" },
+      "Failures, storage, power and jitter for --question training or jitter: a file or a name of hardware/operations/", "O" },
     { "deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline,
       "With --question training and --gpus-from: the cheapest that ends in so many days", "DAYS" },
     { "vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,
