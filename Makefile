@@ -5,36 +5,44 @@
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
 # deps, check, check-long, lint, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, accuracy, figures, predict-cpu, plan-loop, bench, bench-table, bench-check,
-# search-scale, simgrid, schedules-sheet, install (PREFIX, DESTDIR), clean.
+# search-scale, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, clean.
 
 CC ?= cc
+PKG_CONFIG ?= pkg-config
 comma := ,
 HOST := build$(if $(FUZZ),/fuzz,$(if $(SAN),/san))
 BUILD := $(HOST)$(if $(EMULATED),/emulated,$(if $(CUDA),/cuda))
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+# Where programs look that find no data above themselves; what PREFIX is, they need not know.
+DATADIR ?= /usr/local/share/tdp
 VERSION := 0.1.0
 SANITIZE := -fsanitize=$(if $(FUZZ),fuzzer-no-link$(comma))address,undefined
 
+# A line a command, as "CC src/op/op.c": the whole command with V=1, nothing with -s.
+SILENT := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+run = $(if $(V),,@$(if $(SILENT),,printf '%-4s %s\n' $1 '$2';) )
+
 PACKAGES := glib-2.0 libcjson gsl
 override CPPFLAGS += -Isrc -D_GNU_SOURCE -DGLIB_VERSION_MIN_REQUIRED=GLIB_VERSION_2_74 \
-  -DGLIB_VERSION_MAX_ALLOWED=GLIB_VERSION_2_74 -DTDP_VERSION='"$(VERSION)"' -DTDP_DATADIR='"$(PREFIX)/share/tdp"'
+  -DGLIB_VERSION_MAX_ALLOWED=GLIB_VERSION_2_74 -DTDP_VERSION='"$(VERSION)"' -DTDP_DATADIR='"$(DATADIR)"'
 # Variable tracking would take most of a sanitizer build's time, -O1 a third more than -Og.
 CFLAGS ?= $(if $(SAN),-Og -g1,-O2 -g)
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Wno-missing-field-initializers -ffp-contract=off -fPIC -fvisibility=hidden $(if $(CI),-Werror) \
   $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
 override LDFLAGS += $(if $(SAN),$(SANITIZE))
-PKG_CFLAGS = $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null)
-PKG_LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
+PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm
 
 # The executor needs OpenBLAS, and Open MPI to be started by mpirun; without them
 # everything else is built. It is kept free of GSL, whose BLAS would take OpenBLAS's
 # place.
-EXEC_MPI := $(if $(filter no,$(MPI)),,$(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c))
+EXEC_MPI := $(if $(filter no,$(MPI)),,$(shell $(PKG_CONFIG) --exists ompi-c 2>/dev/null && echo ompi-c))
 EXEC_PACKAGES := openblas $(EXEC_MPI)
-EXEC := $(shell pkg-config --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
-EXEC_CFLAGS = $(shell pkg-config --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA)$(EMULATED),-DTDP_CUDA)
-EXEC_LIBS = $(shell pkg-config --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(EMULATED),-lstdc++ -lpthread,$(if $(CUDA),$(CUDA_LIBS))) -lm
+EXEC := $(shell $(PKG_CONFIG) --exists $(EXEC_PACKAGES) 2>/dev/null && echo yes)
+EXEC_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(EXEC_PACKAGES)) $(if $(EXEC_MPI),-DTDP_MPI) $(if $(CUDA)$(EMULATED),-DTDP_CUDA)
+EXEC_LIBS = $(shell $(PKG_CONFIG) --libs $(filter-out gsl,$(PACKAGES)) $(EXEC_PACKAGES)) $(if $(EMULATED),-lstdc++ -lpthread,$(if $(CUDA),$(CUDA_LIBS))) -lm
 EXEC_SRC := $(filter-out $(if $(EXEC_MPI),,%/mpi.c),$(wildcard src/exec/*.c src/exec/cpu/*.c))
 $(if $(EXEC),,$(info tdp-run is left out: it needs OpenBLAS (libopenblas-dev)))
 
@@ -62,7 +70,7 @@ EMULATOR := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard tests/emulated/*.cpp))
 CUDA_OBJ := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(EMULATED_SRC)) $(EMULATOR)
 EMULATED_FLAGS = -std=c++17 -O2 -g1 -ffp-contract=off -fno-math-errno -Itests/emulated/include -Itests/emulated -I$(BUILD)/src -Isrc \
   -Wall -Wextra -Wno-unknown-pragmas -Wno-sign-compare $(if $(CI),-Werror) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer -DEMULATED_SANITIZED) \
-  $(shell pkg-config --cflags openblas)
+  $(shell $(PKG_CONFIG) --cflags openblas)
 EMULATED_CHECKS = $(if $(SAN),,-fsanitize=alignment,bounds -fno-sanitize-recover=all)
 endif
 
@@ -88,13 +96,16 @@ FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/fuzz-%,$(wildcard tests/fuzz/
 BENCHES := $(patsubst tests/bench/bench_%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 PAGES := $(patsubst tests/pages/page_%.c,$(BUILD)/pages/%,$(wildcard tests/pages/page_*.c))
 PAGE_LIB_SRC := $(filter-out tests/pages/page_%,$(wildcard tests/pages/*.c))
-SIMGRID := $(if $(SAN),,$(shell pkg-config --exists simgrid 2>/dev/null && command -v $(CXX) >/dev/null && echo $(BUILD)/simgrid-compare))
+SIMGRID := $(if $(SAN),,$(shell $(PKG_CONFIG) --exists simgrid 2>/dev/null && command -v $(CXX) >/dev/null && echo $(BUILD)/simgrid-compare))
 
 # The library for others: tdp.h, JSON in and out. Without the executor.
 SHARED := $(if $(SAN)$(EMULATED),,$(BUILD)/libtdp.so)
 SONAME := libtdp.so.1
 
 all: $(PROGRAMS) $(SHARED)
+
+# Objects are the same bytes wherever the tree lies.
+MAP = -ffile-prefix-map=$(CURDIR)=.
 
 # What objects were compiled with: other flags make them again.
 FLAGS = $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS)
@@ -105,40 +116,40 @@ FLAGS = $(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) $(LDFLAGS)
 define compile
 $1/obj/%.o: %.c $1/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) $$(PKG_CFLAGS) $$(CFLAGS) -MMD -MP -c $$< -o $$@
+	$$(call run,CC,$$<)$$(CC) $$(CPPFLAGS) $$(PKG_CFLAGS) $$(CFLAGS) $$(MAP) -MMD -MP -c $$< -o $$@
 endef
 $(foreach folder,$(sort $(HOST) $(BUILD)),$(eval $(call compile,$(folder))))
 
 $(LIB): $(call host_obj,$(LIB_SRC) $(CLI_LIB_SRC))
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call run,AR,$@)$(AR) rcs $@ $^
 
 $(BUILD)/libtdp.so: $(call obj,$(wildcard src/lib/*.c)) $(LIB)
-	$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(call run,LD,$@)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 ifdef EMULATED
 $(BUILD)/src/%: src/% tests/emulated/launches
 	@mkdir -p $(@D)
-	tests/emulated/launches $< >$@
+	$(call run,GEN,$@)tests/emulated/launches $< >$@
 
 $(BUILD)/obj/%.cu.o: $(BUILD)/%.cu $(EMULATED_HEADERS) src/exec/backend.h $(wildcard tests/emulated/include/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(EMULATED_FLAGS) $(EMULATED_CHECKS) -x c++ -c $< -o $@
+	$(call run,CXX,$<)$(CXX) $(EMULATED_FLAGS) $(EMULATED_CHECKS) -x c++ -c $< -o $@
 
 $(BUILD)/tests/emulated/%.cu: tests/emulated/%.cu tests/emulated/launches
 	@mkdir -p $(@D)
-	tests/emulated/launches $< >$@
+	$(call run,GEN,$@)tests/emulated/launches $< >$@
 
 $(BUILD)/selftest: $(BUILD)/obj/tests/emulated/selftest.cu.o $(EMULATOR)
-	$(CXX) $(LDFLAGS) $^ $(shell pkg-config --libs openblas) -lpthread -o $@
+	$(call run,LD,$@)$(CXX) $(LDFLAGS) $^ $(shell $(PKG_CONFIG) --libs openblas) -lpthread -o $@
 
 $(BUILD)/obj/tests/emulated/%.o: tests/emulated/%.cpp $(wildcard tests/emulated/*.h tests/emulated/include/*.h) $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CXX) $(EMULATED_FLAGS) -c $< -o $@
+	$(call run,CXX,$<)$(CXX) $(EMULATED_FLAGS) -c $< -o $@
 else
 $(BUILD)/obj/%.cu.o: %.cu $(wildcard src/exec/cuda/*.h) src/exec/backend.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(NVCC) $(CUDA_FLAGS) -c $< -o $@
+	$(call run,NVCC,$<)$(NVCC) $(CUDA_FLAGS) -c $< -o $@
 endif
 
 # Initial weights are the host's to the bit.
@@ -147,34 +158,34 @@ $(BUILD)/obj/src/exec/cuda/random.cu.o: src/exec/random.h
 
 $(EXEC_LIB): $(EXEC_OBJ) $(CUDA_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call run,AR,$@)$(AR) rcs $@ $^
 
 $(EXEC_OBJ): override CPPFLAGS += $(EXEC_CFLAGS)
 
 $(BUILD)/tdp-run: $(HOST)/obj/src/cli/tdp_run.o $(EXEC_LIB) $(LIB)
-	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 # Measuring needs the executor's kernels, fitting needs GSL: OpenBLAS comes first.
 ifneq ($(EXEC),)
 $(call obj,src/cli/tdp_calibrate.c): private override CPPFLAGS += -DTDP_EXEC
 $(BUILD)/tdp-calibrate: $(BUILD)/obj/src/cli/tdp_calibrate.o $(LIB) $(EXEC_LIB)
-	$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell pkg-config --libs gsl) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(EXEC_LIB) $(LIB) $(EXEC_LIBS) $(shell $(PKG_CONFIG) --libs gsl) -o $@
 endif
 
 $(BUILD)/tests/test_exec%: $(BUILD)/obj/tests/test_exec%.o $(call obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) $(shell $(PKG_CONFIG) --libs check 2>/dev/null) -o $@
 
 $(BUILD)/tests/mpi/%: $(HOST)/obj/tests/mpi/%.o $(call host_obj,$(TEST_LIB_SRC)) $(EXEC_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 $(BUILD)/tdp-%: $(BUILD)/obj/src/cli/tdp_%.o $(LIB)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(shell pkg-config --libs check 2>/dev/null) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(shell $(PKG_CONFIG) --libs check 2>/dev/null) -o $@
 
 # This one counts what is done between two looks at a request to stop.
 $(BUILD)/tests/test_stop: private override LDFLAGS += $(foreach f,simulate price_table_new price_table_described \
@@ -182,31 +193,31 @@ $(BUILD)/tests/test_stop: private override LDFLAGS += $(foreach f,simulate price
 
 $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/bench_%.o $(call obj,$(TEST_LIB_SRC)) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 # Readers and the whole way of a plan, given bytes: by libFuzzer, else by replay.c's fixed changes. Files come from
 # memory; the control channel's sources stand in its target.
 $(call obj,tests/fuzz/fuzz_control.c): src/exec/control.c src/exec/control_meet.c
 $(BUILD)/fuzz-control: $(call obj,src/exec/control_net.c)
 $(BUILD)/fuzz-%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(call obj,tests/fuzz/served.c $(if $(FUZZ),,tests/fuzz/replay.c)) $(LIB)
-	$(CC) $(LDFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) -Wl,--wrap=files_read $(filter %.o,$^) $(LIB) $(PKG_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) -Wl,--wrap=files_read $(filter %.o,$^) $(LIB) $(PKG_LIBS) -o $@
 
 # Pages of docs/ that are computed: what they say is checked by tests/pages.sh.
 $(call obj,$(wildcard tests/pages/*.c)): private override CPPFLAGS += -Itests
 $(BUILD)/pages/%: $(BUILD)/obj/tests/pages/page_%.o $(call obj,$(PAGE_LIB_SRC) $(TEST_LIB_SRC)) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 $(BUILD)/obj/tests/simgrid/simgrid.o: tests/simgrid/simgrid.cpp tests/simgrid/simgrid.h tests/flow_graph.h
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -Wall -Wextra $(if $(CI),-Werror) -Isrc $(PKG_CFLAGS) -c $< -o $@
+	$(call run,CXX,$<)$(CXX) -std=c++17 -O2 -Wall -Wextra $(if $(CI),-Werror) -Isrc $(PKG_CFLAGS) -c $< -o $@
 
 $(BUILD)/simgrid-compare: $(call obj,tests/simgrid/compare.c tests/flow_graph.c) $(BUILD)/obj/tests/simgrid/simgrid.o $(LIB)
-	$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
+	$(call run,LD,$@)$(CXX) $(LDFLAGS) $^ $(PKG_LIBS) -lsimgrid -o $@
 
 # A backend's kernels against the CPU's: CUDA's with CUDA=1.
 $(BUILD)/gpu-kernels: $(call host_obj,$(wildcard tests/gpu/*.c)) $(EXEC_LIB) $(LIB)
-	$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
+	$(call run,LD,$@)$(CC) $(LDFLAGS) $^ $(EXEC_LIBS) -o $@
 
 unit-tests: $(TESTS)
 fuzzers: $(FUZZERS)
@@ -348,26 +359,44 @@ accuracy: all
 figures: all
 	BUILD=$(BUILD) tests/figures.sh --rewrite
 
+# The prefix may be moved as a whole: programs and the library look for their data from where they lie, tdp.pc too.
+put = install -D -m $1 -t $(DESTDIR)$2 $3
+SHARE := $(PREFIX)/share
 install: all
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin share/man/man1 share/tdp)
-	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(wildcard docs/man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig)
-	install -m 755 $(SHARED) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libtdp.so
-	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib
-	install -m 644 src/lib/tdp.h $(DESTDIR)$(PREFIX)/include
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' src/lib/tdp.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/tdp.pc
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/tdp.pc
-	cp -R models hardware plans plots accuracy $(DESTDIR)$(PREFIX)/share/tdp
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions fish/vendor_completions.d)
-	for p in $(notdir $(PROGRAMS)); do install -m 644 completions/tdp.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p; done
-	install -m 644 completions/tdp.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	chmod -R u=rwX,go=rX $(DESTDIR)$(PREFIX)/share/tdp
+	$(call put,755,$(PREFIX)/bin,$(PROGRAMS))
+	$(call put,644,$(SHARE)/man/man1,$(wildcard docs/man/*.1))
+	$(call put,644,$(PREFIX)/include,src/lib/tdp.h)
+	$(call put,644,$(LIBDIR),$(LIB))
+	install -m 644 $(SHARED) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libtdp.so
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(SHARE)/tdp $(DESTDIR)$(SHARE)/bash-completion/completions
+	sed 's|@PREFIX@|$(if $(filter $(PREFIX)/lib,$(LIBDIR)),$${pcfiledir}/../..,$(PREFIX))|; s|@LIBDIR@|$(patsubst \
+	  $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|' src/lib/tdp.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/tdp.pc
+	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/tdp.pc
+	cp -R models hardware plans plots accuracy $(DESTDIR)$(SHARE)/tdp
+	chmod -R u=rwX,go=rX $(DESTDIR)$(SHARE)/tdp
+	for p in $(notdir $(PROGRAMS)); do \
+	  install -m 644 completions/tdp.bash $(DESTDIR)$(SHARE)/bash-completion/completions/$$p || exit; done
+	$(call put,644,$(SHARE)/fish/vendor_completions.d,completions/tdp.fish)
+
+# What install would put there goes away again, and the folder of data, which is ours alone.
+uninstall: all
+	stage=$$(mktemp -d) && $(MAKE) -s install DESTDIR=$$stage && \
+	  (cd $$stage && find . ! -type d -exec sh -c 'for f; do rm -f "$(DESTDIR)/$$f"; done' sh {} +) && \
+	  rm -rf $$stage $(DESTDIR)$(SHARE)/tdp
+
+# The last commit as a source archive, the same bytes each time; the Debian packages that are made of it.
+DIST := build/tdp-$(VERSION).tar.gz
+dist:
+	@mkdir -p build
+	git archive --prefix=tdp-$(VERSION)/ HEAD | gzip -9n >$(DIST)
+deb: dist
+	docs/packaging/deb $(DIST) $(VERSION)
 
 clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
 .PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean demo deps figures fit golden install layers lint pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
+.PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean deb demo deps dist fit golden install layers pages parity schedules-sheet simgrid test uninstall validate baseline accuracy FORCE
 .SECONDARY:

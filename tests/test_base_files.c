@@ -126,22 +126,33 @@ START_TEST(data_directory)
 }
 END_TEST
 
-/* A copy of the program outside the source tree finds the installed data. */
-START_TEST(data_directory_of_an_installed_program)
+/* What a copy of this program in DIRECTORY/bin says of its data. */
+static char *said_by_copy(const char *directory)
 {
-  g_autofree char *directory = test_directory();
-  g_autofree char *program = g_file_read_link("/proc/self/exe", NULL);
-  g_autofree char *copy = g_build_filename(directory, "copy", NULL);
-  g_autofree char *bytes = NULL;
+  g_autofree char *program = g_file_read_link("/proc/self/exe", NULL), *bytes = NULL;
+  g_autofree char *copy = g_build_filename(directory, "bin", "copy", NULL);
+  const char *argv[] = {copy, "--data", NULL};
+  char *out = NULL;
   gsize length;
+  ck_assert(g_mkdir_with_parents("bin", 0777) == 0);
   ck_assert(g_file_get_contents(program, &bytes, &length, NULL));
   ck_assert(g_file_set_contents_full(copy, bytes, length, G_FILE_SET_CONTENTS_NONE, 0777, NULL));
-  g_autofree char *out = NULL;
-  const char *argv[] = {copy, "--data", NULL};
+  ck_assert(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_DEFAULT, NULL, NULL, &out, NULL, NULL, NULL));
+  return out;
+}
+
+/* A copy of the program outside of the source tree finds data beside its folder, else those of the build. */
+START_TEST(data_directory_of_an_installed_program)
+{
+  g_autofree char *directory = enter_directory(), *real = g_canonicalize_filename(".", NULL);
+  g_autofree char *beside = g_build_filename(real, "share", "tdp", "models\n", NULL);
   g_unsetenv("TDP_DATA");
-  ck_assert(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_DEFAULT, NULL, NULL, &out, NULL, NULL,
-                         NULL));
-  ck_assert_str_eq(out, TDP_DATADIR "/models\n");
+  test_text(said_by_copy(real), TDP_DATADIR "/models\n");
+  ck_assert(g_mkdir_with_parents("share/tdp/models", 0777) == 0);
+  ck_assert(g_mkdir_with_parents("share/tdp/hardware", 0777) == 0);
+  test_text(said_by_copy(real), TDP_DATADIR "/models\n"); /* not whole */
+  ck_assert(g_mkdir_with_parents("share/tdp/plots", 0777) == 0);
+  test_text(said_by_copy(real), beside);
   leave_directory(directory);
 }
 END_TEST

@@ -24,7 +24,7 @@ static gboolean has_folder(const char *directory, const char *name)
   return g_file_test(path, G_FILE_TEST_IS_DIR);
 }
 
-static gboolean is_source_tree(const char *directory)
+static gboolean has_data(const char *directory)
 {
   return has_folder(directory, "models") && has_folder(directory, "hardware") &&
          has_folder(directory, "plots");
@@ -38,18 +38,20 @@ void files_set_home(const char *path)
   home = g_canonicalize_filename(path, NULL);
 }
 
-/* The nearest directory above this program that looks like ours, or NULL. */
-static char *find_source_tree(void)
+/* The nearest directory above this program that has the data, or has them in share/tdp, or NULL. */
+static char *find_above(void)
 {
-  char *directory = home ? g_strdup(home) : g_file_read_link("/proc/self/exe", NULL);
+  g_autofree char *directory = home ? g_strdup(home) : g_file_read_link("/proc/self/exe", NULL);
   while (directory && strcmp(directory, "/") != 0) {
     char *parent = g_path_get_dirname(directory);
     g_free(directory);
     directory = parent;
-    if (is_source_tree(directory))
-      return directory;
+    g_autofree char *installed = g_build_filename(directory, "share", "tdp", NULL);
+    if (has_data(directory))
+      return g_steal_pointer(&directory);
+    if (has_data(installed))
+      return g_steal_pointer(&installed);
   }
-  g_free(directory);
   return NULL;
 }
 
@@ -58,8 +60,8 @@ static char *data_directory(void)
   const char *chosen = g_getenv("TDP_DATA");
   if (chosen && *chosen)
     return g_strdup(chosen);
-  char *tree = find_source_tree();
-  return tree ? tree : g_strdup(TDP_DATADIR);
+  char *above = find_above();
+  return above ? above : g_strdup(TDP_DATADIR);
 }
 
 char *files_data_path(const char *below)

@@ -5,7 +5,9 @@
  * models/, hardware/, plans/ of the source tree or of the installed data
  * directory, with or without .json. The data directory is $TDP_DATA if set,
  * else the first directory above the program that holds models/, hardware/ and
- * plots/ (the source tree of a program in build/), else the installed one.
+ * plots/ (the source tree of a program in build/) or has a share/tdp that does
+ * (the prefix of an installed bin/ or lib/, wherever it was moved), else
+ * TDP_DATADIR, which is fixed when the program is built.
  * Only regular files are found; a name with a slash is taken as it stands.
  */
 #ifndef TDP_BASE_FILES_H
