@@ -102,7 +102,20 @@ SIMGRID := $(if $(SAN),,$(shell $(PKG_CONFIG) --exists simgrid 2>/dev/null && co
 SHARED := $(if $(SAN)$(EMULATED),,$(BUILD)/libtdp.so)
 SONAME := libtdp.so.1
 
-all: $(PROGRAMS) $(SHARED)
+# Pages of section 5 follow from those that say what each file holds.
+FORMATS := $(addprefix $(HOST)/man/tdp-,model.5 cluster.5 plan.5 framework.5 cases.5)
+
+all: $(PROGRAMS) $(SHARED) $(FORMATS)
+
+$(HOST)/man/tdp-model.5: src/model/README.md
+$(HOST)/man/tdp-cluster.5: hardware/README.md
+$(HOST)/man/tdp-plan.5 $(HOST)/man/tdp-framework.5: docs/plan.md
+$(HOST)/man/tdp-cases.5: docs/cases.md
+$(HOST)/man/tdp-plan.5: private SECTIONS = -v until=Frameworks
+$(HOST)/man/tdp-framework.5: private SECTIONS = -v from=Frameworks
+$(FORMATS): docs/man/page.awk
+	@mkdir -p $(@D)
+	$(call run,MAN,$@)awk -v name=$(basename $(@F)) -v version=$(VERSION) $(SECTIONS) -f $^ >$@
 
 # Objects are the same bytes wherever the tree lies.
 MAP = -ffile-prefix-map=$(CURDIR)=.
@@ -365,6 +378,7 @@ SHARE := $(PREFIX)/share
 install: all
 	$(call put,755,$(PREFIX)/bin,$(PROGRAMS))
 	$(call put,644,$(SHARE)/man/man1,$(wildcard docs/man/*.1))
+	$(call put,644,$(SHARE)/man/man5,$(FORMATS))
 	$(call put,644,$(PREFIX)/include,src/lib/tdp.h)
 	$(call put,644,$(LIBDIR),$(LIB))
 	install -m 644 $(SHARED) $(DESTDIR)$(LIBDIR)/$(SONAME)

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Manual pages: groff finds no fault in them, each option of a program stands in its page, and each key that a reader
+# takes stands in the page of its format.
+set -u
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+missing() { # name, file, what must stand in it, one a line on stdin
+  page=$1 words=0
+  while read -r word; do
+    words=$((words + 1))
+    grep -qF -- "$word" "$2" || echo "$word"
+  done >"$work/missing"
+  if [ "$words" -lt 3 ]; then echo "not ok man-$page: $words words were looked for"
+  elif [ -s "$work/missing" ]; then echo "not ok man-$page: lacks $(paste -sd ' ' "$work/missing")"
+  else echo "ok man-$page"; fi
+}
+
+for program in "$BUILD"/tdp-*; do
+  name=$(basename "$program")
+  page=docs/man/$name.1
+  [ -x "$program" ] && [ -f "$page" ] || continue
+  sed 's/\\-/-/g' "$page" >"$work/page"
+  "$program" --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+' | missing "$name-options" "$work/page"
+done
+
+# Keys of the tables that files are read by; in the pages keys stand in code.
+keys() { grep -ohE '\{ ?"[a-z_0-9]+", JSON_|(RECIPE|FRAMEWORK)_[A-Z]+\("[a-z_0-9]+"' "$@" | grep -oE '"[a-z_0-9]+"' | tr '"' '`' | sort -u; }
+rows() { sed 's/^|\([^|]*\)|.*/\1/' "$1" >"$work/page"; } # what rows are of, and what stands outside of tables
+rows src/model/README.md
+keys src/model/native.c src/model/sparse_keys.c | missing model "$work/page"
+rows hardware/README.md
+keys src/hardware/cluster.c src/hardware/server.c src/hardware/device.c src/hardware/kernels.c src/hardware/link.c \
+  src/hardware/library.c src/hardware/mixed.c | missing cluster "$work/page"
+rows docs/plan.md
+keys src/plan/framework.c | missing framework "$work/page"
+sed -n '/columns\[\] = {/,/};/p' src/validate/case.c | grep -oE '"[a-z_]+"' | sed 's/"\(.*\)"/`\1` ●/' | missing cases docs/cases.md
+
+command -v man >/dev/null || { echo "skip man-warnings: no man"; exit; }
+for page in docs/man/*.1 "$BUILD"/man/*.5; do
+  said=$(LC_ALL=C.UTF-8 man --warnings=all -l "$page" 2>&1 >/dev/null | head -n 1)
+  if [ -z "$said" ]; then echo "ok man-warnings-$(basename "$page")"
+  else echo "not ok man-warnings-$(basename "$page"): $said"; fi
+done
