@@ -1,26 +1,49 @@
 #!/bin/sh
-# What README.md shows of tdp-plan is what it prints, and each key of a plan has an example in plans/.
+# What README.md and the guide show of tdp-plan is what it prints, and each key of a plan has an example in plans/.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
+pages="README.md docs/guide.md"
+# shellcheck disable=SC2086 # several files
 {
-  echo "tdp-plan --model gpt3 --cluster dgx --explain"
-  echo "tdp-plan --model gpt3 --cluster dgx --question fewest-gpus"
-  grep -oE '`build/tdp-plan [^`]*`' README.md | tr -d '`' | sed 's|^build/||'
-} >"$work/commands"
+  grep -ohE '`build/tdp-plan [^`]*`' $pages | tr -d '`'
+  sed -n 's/^\$ //p' $pages | sed 's/ --plots .*//'
+} | sed 's|^build/||' | sort -u >"$work/commands"
 while read -r command; do $command; done <"$work/commands" >"$work/printed" 2>&1
-awk '/^```/ { inside = !inside; shown = inside && $0 == "```"; next }
-  /^## Run the plan/ { exit }
-  shown && NF && !/^\$ /' README.md >"$work/shown"
-if missing=$(grep -vxFf "$work/printed" "$work/shown"); then
-  echo "not ok readme: lines that no command of it prints"
-  echo "$missing"
-else
-  echo "ok readme: $(wc -l <"$work/shown") lines of $(wc -l <"$work/commands") commands"
-fi
+for page in $pages; do
+  awk '/^```/ { inside = !inside; shown = inside && $0 == "```"; next }
+    shown && NF && !/^\$ /' "$page" >"$work/shown"
+  if missing=$(grep -vxFf "$work/printed" "$work/shown"); then
+    echo "not ok readme: lines of $page that no command of it prints"
+    echo "$missing"
+  else
+    echo "ok readme: $(wc -l <"$work/shown") lines of $page, $(wc -l <"$work/commands") commands"
+  fi
+done
+
+# Options of commands to be pasted are ones that their programs have.
+awk '/^```/ { inside = $0 == "```sh"; next } inside' $pages | sed 's/  *#.*//' |
+  while read -r line; do
+    program=$(echo "$line" | grep -oE 'tdp-[a-z]+' | head -n 1)
+    [ -n "$program" ] || continue
+    "$program" --help >"$work/help"
+    for option in $(echo "$line" | grep -oE -- '--[a-z][a-z-]+' | grep -vxE -- '--(allow-run-as-root|oversubscribe)'); do
+      grep -qE -- "$option(=|\$|[^a-z-])" "$work/help" || echo "$program $option"
+    done
+  done >"$work/unknown"
+if [ -s "$work/unknown" ]; then echo "not ok readme: options that there are not: $(sort -u "$work/unknown" | paste -sd ',')"
+else echo "ok readme: options"; fi
+
+lines=$(wc -l <README.md)
+if [ "$lines" -le 130 ]; then echo "ok readme: $lines lines"; else echo "not ok readme: $lines lines, expected at most 130"; fi
+for page in $pages docs/architecture.md; do
+  for target in $(grep -oE '\]\([^)#]*' "$page" | sed 's/](//' | grep -v '^http'); do
+    [ -e "$(dirname "$page")/$target" ] || echo "not ok readme: $page refers to $target, which is not there"
+  done
+done
 
 keys=$(sed -n 's/^  { { *"\([a-z][a-z0-9_]*\)",.*/\1/p; s/^  { "\([a-z][a-z0-9_]*\)",.*/\1/p' src/plan/keys.c src/plan/strategies.c)
 without=
