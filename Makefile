@@ -411,6 +411,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean demo deps figures fit golden install layers lint pages parity schedules-sheet simgrid test validate baseline accuracy FORCE
-.PHONY: all published questions emulated emulated-programs mutations plan-loop search-scale predict-cpu bench bench-table bench-check build-tests unit-tests fuzz fuzzers check check-cuda check-emulated check-host check-long check-sanitized claims clean deb demo deps dist fit golden install layers pages parity schedules-sheet simgrid test uninstall validate baseline accuracy FORCE
+.PHONY: accuracy all baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean deb demo deps dist emulated emulated-programs figures fit fuzz fuzzers golden install layers lint mutations pages parity plan-loop predict-cpu published questions schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
 .SECONDARY:

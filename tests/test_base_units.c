@@ -28,6 +28,27 @@ START_TEST(seconds_change_unit_where_they_round_up)
 }
 END_TEST
 
+START_TEST(durations_have_two_whole_units)
+{
+  test_text(format_duration(152830.254), "1 d 18 h");
+  test_text(format_duration(1067.4), "17 min 47 s");
+  test_text(format_duration(3599.6), "1 h");
+  test_text(format_duration(3600), "1 h");
+  test_text(format_duration(3661), "1 h 1 min");
+  test_text(format_duration(59.4), "59 s");
+  test_text(format_duration(0.2), "0 s");
+  test_text(format_duration(INFINITY), "inf s");
+}
+END_TEST
+
+START_TEST(exact_seconds_say_what_is_long_otherwise_too)
+{
+  test_text(format_seconds_exact(152830.2541), "152830.254 s (1 d 18 h)");
+  test_text(format_seconds_exact(999.9), "999.900 s");
+  test_text(format_seconds_exact(0.0372341), "37.234 ms");
+}
+END_TEST
+
 START_TEST(zero_and_non_finite)
 {
   test_text(format_seconds(0), "0 s");
@@ -100,6 +121,7 @@ START_TEST(reals_read_back)
 }
 END_TEST
 
-TEST_MAIN("units", seconds_have_three_digits, seconds_change_unit_where_they_round_up,
+TEST_MAIN("units", seconds_have_three_digits, seconds_change_unit_where_they_round_up, durations_have_two_whole_units,
+          exact_seconds_say_what_is_long_otherwise_too,
           zero_and_non_finite, bytes_are_binary, counts_are_decimal, integers_are_grouped,
           reals_are_short, reals_read_back)

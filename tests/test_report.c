@@ -185,7 +185,7 @@ START_TEST(timeline_is_the_figure_of_the_paper)
 {
   Run r = run_new((Shape) { 1, 4, 1, 1, 6, FALSE });
 
-  test_text(report_timeline(r.trace, 82),
+  test_text(report_timeline(r.trace, 82, FALSE),
             "                                                                  bubble      peak\n"
             "stage 0 |F0F1F2F3............B0==F4B1==F5B2==..B3==..B4==..B5==|  33.3 %  40.0 GiB\n"
             "stage 1 |..F0F1F2........B0==F3B1==F4B2==F5B3==..B4==..B5==....|  33.3 %  30.0 GiB\n"
@@ -202,7 +202,7 @@ START_TEST(further_chunks_are_small)
 {
   Run r = run_new((Shape) { 1, 2, 2, 1, 2, FALSE });
 
-  test_text(report_timeline(r.trace, 73),
+  test_text(report_timeline(r.trace, 73, FALSE),
             "                                                         bubble      peak\n"
             "stage 0 |F0-F1-fa0fa1......ba0===...ba1===B0====B1====|  20.0 %  40.0 GiB\n"
             "stage 1 |...F0-F1-fa0ba0===fa1ba1===B0====B1====......|  20.0 %  30.0 GiB\n"
@@ -218,7 +218,7 @@ START_TEST(pairs_are_one_box)
   Run r = run_new((Shape) { 1, 2, 1, 1, 4, FALSE });
 
   run_pair(&r);
-  test_text(report_timeline(r.trace, 82),
+  test_text(report_timeline(r.trace, 82, FALSE),
             "                                                                  bubble      peak\n"
             "stage 0 |F0--F1-.......B0======F2&B1#####F3&B2######....B3=====|  20.0 %  20.0 GiB\n"
             "stage 1 |....F0&B0#####F1&B1######F2&B2######F3&B3######.......|  20.0 %  10.0 GiB\n"
@@ -243,12 +243,53 @@ START_TEST(explanation_by_hand)
 }
 END_TEST
 
+/* Text without a terminal's escapes. */
+static char *without_colors(const char *text)
+{
+  g_autoptr(GRegex) escapes = g_regex_new("\033\\[[0-9;]*m", 0, 0, NULL);
+  return g_regex_replace_literal(escapes, text, -1, 0, "", 0, NULL);
+}
+
+START_TEST(colors_change_no_letter)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 6, FALSE });
+
+  for (int columns = 30; columns < 200; columns += 10) {
+    g_autofree char *colored = report_timeline(r.trace, columns, TRUE), *plain = report_timeline(r.trace, columns, FALSE);
+    ck_assert_ptr_nonnull(strstr(colored, "\033["));
+    ck_assert_ptr_null(strstr(plain, "\033["));
+    test_text(without_colors(colored), plain);
+  }
+  run_clear(&r);
+}
+END_TEST
+
+/* Stage 0 keeps the inputs of four micro-batches at most: its area rises over them to 40 GiB and falls behind. */
+START_TEST(memory_is_drawn_as_high_as_it_is)
+{
+  Run r = run_new((Shape) { 1, 4, 1, 1, 6, FALSE });
+  g_autofree char *drawn = report_memory_drawn(&r.result, r.trace, 60, FALSE);
+  g_autofree char *colored = report_memory_drawn(&r.result, r.trace, 60, TRUE);
+  g_auto(GStrv) lines = g_strsplit(drawn, "\n", -1);
+
+  ck_assert_msg(g_str_has_prefix(lines[0], "40.0 GiB "), "%s", drawn);
+  ck_assert_msg(g_str_has_prefix(lines[4], "20.0 GiB "), "%s", drawn);
+  for (int i = 0; i < 8; i++)
+    ck_assert_int_le(g_utf8_strlen(lines[i], -1), 60);
+  ck_assert_int_lt(g_utf8_strlen(lines[0], -1), g_utf8_strlen(lines[7], -1));
+  g_autofree char *plain = without_colors(colored);
+  ck_assert_msg(g_str_has_prefix(plain, lines[0]), "%s", plain);
+  ck_assert_ptr_nonnull(strstr(plain, "█ activations"));
+  run_clear(&r);
+}
+END_TEST
+
 START_TEST(timeline_keeps_to_its_columns)
 {
   Run r = run_new((Shape) { 1, 4, 1, 1, 64, FALSE });
 
   for (int columns = 16; columns < 200; columns++) {
-    g_autofree char *text = report_timeline(r.trace, columns);
+    g_autofree char *text = report_timeline(r.trace, columns, FALSE);
     g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     for (int i = 0; lines[i]; i++)
       ck_assert_int_le(strlen(lines[i]), columns);
@@ -446,6 +487,7 @@ END_TEST
 TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_follow_from_the_step, json_has_every_stage,
           what_is_too_large_does_not_fit, summary_names_what_matters, timeline_is_the_figure_of_the_paper,
           further_chunks_are_small, pairs_are_one_box, explanation_by_hand, comparison_has_a_panel_a_plan,
-          timeline_keeps_to_its_columns, collectives_are_counted_by_hand, one_device_does_not_communicate,
+          timeline_keeps_to_its_columns, colors_change_no_letter,
+          memory_is_drawn_as_high_as_it_is, collectives_are_counted_by_hand, one_device_does_not_communicate,
           csv_has_a_line_a_span, plots_are_drawn, plots_of_long_steps_stay_small, folder_that_cannot_be_made,
           no_gnuplot, gnuplot_that_fails)

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#define LONG_S 1000 /* nobody reads longer times in seconds */
+
 typedef struct {
   const char *name; /* NULL ends a list */
   double size;
@@ -53,6 +55,31 @@ static char *format_value(double value, const Unit *units, const char *base)
 char *format_seconds(double seconds)
 {
   return format_value(seconds, SECONDS, "s");
+}
+
+char *format_duration(double seconds)
+{
+  static const Unit units[] = { { "d", 86400 }, { "h", 3600 }, { "min", 60 }, { "s", 1 } };
+  guint first = 0, last = G_N_ELEMENTS(units) - 1;
+
+  if (!isfinite(seconds) || seconds >= 1e15)
+    return format_seconds(seconds);
+  while (first < last && round(seconds) < units[first].size)
+    first++;
+  const double small = units[MIN(first + 1, last)].size, count = round(seconds / small), in = units[first].size / small;
+  const double whole = floor(count / in), rest = count - whole * in;
+  if (first == last || rest == 0)
+    return g_strdup_printf("%.0f %s", first == last ? count : whole, units[first].name);
+  return g_strdup_printf("%.0f %s %.0f %s", whole, units[first].name, rest, units[first + 1].name);
+}
+
+char *format_seconds_exact(double seconds)
+{
+  g_autofree char *duration = seconds >= LONG_S ? format_duration(seconds) : NULL;
+
+  if (duration)
+    return g_strdup_printf("%.3f s (%s)", seconds, duration);
+  return seconds >= 1 ? g_strdup_printf("%.3f s", seconds) : g_strdup_printf("%.3f ms", 1e3 * seconds);
 }
 
 char *format_bytes(double bytes)

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/launch_file.h"
+#include "cli/say.h"
 #include "search/balanced.h"
 
 #include <locale.h>
@@ -23,7 +24,7 @@ static gboolean print_help(const char *option, const char *value, gpointer data,
   (void)option, (void)value, (void)error;
   char *text = g_option_context_get_help(data, TRUE, NULL);
 
-  printf("%s", text);
+  say("%s", text);
   g_free(text);
   exit(cli_finish(g_get_prgname()));
 }

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/exports.h"
 #include "cli/launch_file.h"
+#include "cli/say.h"
 #include "cli/watch.h"
 #include "export/export.h"
 #include "plan/keys.h"
@@ -138,7 +139,7 @@ static void print_answer(const Improve *m)
     printf("%s\n", json->str);
   } else {
     g_autofree char *text = improvement_text(&answer);
-    printf("%s", text);
+    say("%s", text);
   }
   fflush(stdout); /* what went wrong stands behind it */
   if (stop_heard(&m->watch.stop))
@@ -197,7 +198,7 @@ static gboolean write_changed(const Improve *m, const char *request, GError **er
   if (!files_write(path, changed, strlen(changed), error))
     return FALSE;
   if (strcmp(path, "-") != 0 && !m->options->json)
-    printf("\nWritten to %s: %s with %s.\n", path, m->path, m->chose);
+    say("\nWritten to %s: %s with %s.\n", path, m->path, m->chose);
   return TRUE;
 }
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/units.h"
+#include "cli/say.h"
 #include "plan/keys.h"
 #include "report/answer.h"
 
@@ -188,6 +189,6 @@ gboolean list_print(const char *what, gboolean json, GError **error)
     g_autofree char *table = answer_text(a);
     g_string_append(text, table);
   }
-  printf("%s", text->str);
+  say_or_print(json, text->str);
   return TRUE;
 }

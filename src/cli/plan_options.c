@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/drawn.h"
 #include "ask/question.h"
 #include "cli/exports.h"
 #include "report/page.h"
@@ -84,7 +85,8 @@ gboolean plan_options_check_paths(const PlanOptions *o, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i] && !files_check_write(files[i], error))
       return FALSE;
-  return exports_check_paths(o->exports, error) && (!o->plots || files_check_folder(o->plots, error)) &&
+  return exports_check_paths(o->exports, error) && drawn_check(o->plots, o->json, error) &&
+         (!o->plots || (drawn_asked(o->plots) && !o->pareto) || files_check_folder(o->plots, error)) &&
          (!o->report || page_check(o->report, error));
 }
 
@@ -183,7 +185,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "TOOL=FILE" },
     { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
     { "report", 0, 0, G_OPTION_ARG_FILENAME, &o->report, "Write a web page or Markdown", "FILE.html|FILE.md" },
-    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan", "DIR" },
+    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory of the best plan; -: here", "DIR" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "explain", 0, 0, G_OPTION_ARG_NONE, &o->explain, "Say why the best plan won and what it communicates", NULL },
     { "exact", 0, 0, G_OPTION_ARG_NONE, &o->exact,

@@ -1,6 +1,8 @@
 /* What tdp-plan found, for people. */
 #include "cli/planning.h"
 
+#include "cli/drawn.h"
+#include "cli/say.h"
 #include "ask/explain.h"
 #include "ask/held.h"
 #include "ask/notes.h"
@@ -26,11 +28,12 @@ static void print_why(Planning *p, const SearchOptions *options)
     g_free(rule);
     rule = g_strdup("Not compared with what else could be done: stopped before that.\n");
   }
+  watch_hide(&p->watch);
   planning_note(p, note_recompute(p->model, &best->layout, p->cluster));
-  printf("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
+  say("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
   if (tool && p->cluster->n_types == 0) {
     g_autofree char *launch = launch_line(tool, p->model, p->cluster, best->plan, NULL);
-    printf("\nTo run it (see --export for the whole script)\n  %s\n", launch);
+    printf("\nTo run it (see --export for the whole script)\n  %s\n", launch); /* to be copied */
   }
 }
 
@@ -42,31 +45,36 @@ void planning_print(Planning *p, const PlanOptions *o, const char *layers)
   g_autofree char *counts = explain_counts(p->found), *tie = explain_tie(p->found, p->tie);
   SearchOptions options = planning_search(p, o);
 
-  printf("%s", inputs);
+  say("%s", inputs);
   if (!p->model->global_batch_size && o->global_batch <= 0)
-    printf("         (the model names no batch: one sequence a GPU)\n");
-  printf("\nBest plans\n%s%s\nThe best of them\n%s", ranking, tie, summary);
+    say("         (the model names no batch: one sequence a GPU)\n");
+  say("\nBest plans\n%s%s\nThe best of them\n%s", ranking, tie, summary);
   if (trace->n_rows > 1) {
     g_autofree char *stages = report_stages(trace);
-    printf("\nmemory of each stage at its peak\n%s", stages);
+    say("\nmemory of each stage at its peak\n%s", stages);
+  }
+  if (drawn_asked(o->plots)) {
+    say("\nthe step\n");
+    drawn_timeline(trace);
+    drawn_memory(&p->results[0], trace);
   }
   if (p->cluster->n_types > 0) {
     g_autofree char *placement = report_placement(&p->results[0], trace);
-    printf("\nstages and their devices\n%s", placement);
+    say("\nstages and their devices\n%s", placement);
   }
   if (p->tokens > 0) {
     g_autofree char *training = training_text(&p->results[0], p->tokens);
-    printf("\n%s", training);
+    say("\n%s", training);
   }
   g_autoptr(Answer) held = held_answer(&options, p->found, &p->results[0]);
   g_autofree char *left = answer_text(held);
-  printf("\n%s\n%s", counts, left);
+  say("\n%s\n%s", counts, left);
   if (p->refined) {
     g_autofree char *refined = refined_text(p->refined, &p->results[0]);
-    printf("\n%s", refined);
+    say("\n%s", refined);
   }
   if (layers)
-    printf("\n%s", layers);
+    say("\n%s", layers);
   if (o->explain)
     print_why(p, &options);
 }

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/drawn.h"
+#include "cli/say.h"
 #include "report/page.h"
 #include "report/schedule_trace.h"
 #include "schedule/table.h"
@@ -183,7 +185,7 @@ static gboolean write_page(const Drawn *d, const char *path, GError **error)
   return page_write(page, path, error);
 }
 
-static gboolean deliver(const Drawn *d, gboolean json, const char *report, int columns, GError **error)
+static gboolean deliver(const Drawn *d, gboolean json, const char *report, GError **error)
 {
   if (report && !write_page(d, report, error))
     return FALSE;
@@ -191,21 +193,23 @@ static gboolean deliver(const Drawn *d, gboolean json, const char *report, int c
     print_json(d);
     return TRUE;
   }
-  g_autofree char *title = heading(d), *text = says(d), *timeline = report_timeline(d->trace, columns);
+  g_autofree char *title = heading(d), *text = says(d);
   g_autoptr(Table) ranks = ranks_table(d);
   g_autofree char *rows = table_text(ranks, 0);
-  printf("%s\n%s\n\n%s\n%s", title, text, timeline, rows);
+  say("%s\n%s\n\n", title, text);
+  drawn_timeline(d->trace);
+  say("\n%s", rows);
   return TRUE;
 }
 
-gboolean sim_schedule(const ScheduleOptions *o, gboolean json, const char *report, int columns, GError **error)
+gboolean sim_schedule(const ScheduleOptions *o, gboolean json, const char *report, GError **error)
 {
   Drawn d = { 0 };
   gboolean ok = find(&d, o->schedule, error) && read_times(&d, o->times, error) && make_shape(&d, o, error);
 
   if (ok) {
     run(&d);
-    ok = deliver(&d, json, report, columns, error);
+    ok = deliver(&d, json, report, error);
   }
   g_clear_pointer(&d.trace, trace_free);
   g_clear_pointer(&d.replay, replay_free);

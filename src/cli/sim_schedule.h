@@ -12,6 +12,6 @@ typedef struct {
 } ScheduleOptions;
 
 /* Prints timeline and figures, or JSON; writes a page (report/page.h) to `report` if that is not NULL. */
-gboolean sim_schedule(const ScheduleOptions *options, gboolean json, const char *report, int columns, GError **error);
+gboolean sim_schedule(const ScheduleOptions *options, gboolean json, const char *report, GError **error);
 
 #endif

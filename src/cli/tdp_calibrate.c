@@ -8,6 +8,7 @@
 #include "calibrate/machine_fit.h"
 #include "cli/cli.h"
 #include "cli/machine.h"
+#include "cli/say.h"
 #include "import/import.h"
 #include "import/nccl_tests.h"
 #include "plan/framework.h"
@@ -197,7 +198,10 @@ static gboolean put(const Options *o, const char *table, const char *json, GErro
 {
   gboolean alone = o->output && g_str_equal(o->output, "-");
 
-  fputs(table, alone ? stderr : stdout);
+  if (alone)
+    fputs(table, stderr);
+  else
+    say("%s", table);
   if (!o->output)
     printf("\n%s", json);
   return !o->output || files_write(o->output, json, strlen(json), error);

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/table.h"
 #include "cli/cli.h"
+#include "cli/say.h"
 #include "fit/jobs.h"
 
 #include <gsl/gsl_errno.h>
@@ -74,7 +75,7 @@ static gboolean run(const Options *options, GError **error)
     return FALSE;
   }
   g_autofree char *text = table_text(table, 0);
-  fputs(text, stdout);
+  say("%s", text);
   return TRUE;
 }
 

@@ -2,11 +2,13 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/drawn.h"
 #include "cli/exports.h"
 #include "cli/improve.h"
 #include "cli/list.h"
 #include "cli/plan_report.h"
 #include "cli/planning.h"
+#include "cli/say.h"
 #include "ask/layer_strategies.h"
 #include "ask/explain.h"
 #include "export/export.h"
@@ -44,7 +46,7 @@ static void write_files(Planning *p, const PlanOptions *o)
     exports_write_plan(&p->chosen, o->output, &output);
   planning_unwritten(p, output);
   write_exports(p, o);
-  if (o->plots)
+  if (o->plots && !drawn_asked(o->plots))
     report_plots(&p->results[0], p->trace, o->plots, &plots);
   planning_unwritten(p, plots);
   if (o->report)
@@ -56,6 +58,7 @@ static gboolean deliver(Planning *p, const PlanOptions *o, GError **error)
   double step_s = p->refined ? p->refined->metrics.iteration_s : p->results[0].metrics.iteration_s;
   g_autofree char *layers = o->layerwise ? explain_layerwise(&p->results[0], step_s, &p->watch.stop, &p->chosen) : NULL;
 
+  watch_hide(&p->watch);
   write_files(p, o);
   if (o->json) {
     g_autofree char *text = planning_json(p, o);
@@ -76,9 +79,10 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
   g_autoptr(Answer) a = planning_answer(p, o);
   g_autofree char *text = o->json ? planning_answer_json(p, o, a) : answer_text(a);
 
+  watch_hide(&p->watch);
   if (stop_heard(&p->watch.stop))
     g_printerr("tdp-plan: stopped by %s: the answer is partial\n", p->watch.stopped);
-  printf("%s", text);
+  say_or_print(o->json, text);
   fflush(stdout); /* what went wrong stands behind it */
   if (answer_is_empty(a)) {
     gboolean stopped = stop_heard(&p->watch.stop);
@@ -97,13 +101,14 @@ static gboolean why_not(Planning *p, const PlanOptions *o, GError **error)
 {
   if (!planning_why_not(p, o, error))
     return FALSE;
+  watch_hide(&p->watch);
   if (o->json) {
     g_autofree char *text = planning_why_not_json(p, o);
     printf("%s", text);
     return TRUE;
   }
   g_autofree char *counts = explain_counts(p->asked);
-  printf("%s\n%s", p->why, counts);
+  say("%s\n%s", p->why, counts);
   return TRUE;
 }
 

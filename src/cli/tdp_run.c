@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/run_fingerprint.h"
 #include "cli/run_steps.h"
+#include "cli/say.h"
 #include "exec/control.h"
 #include "exec/exec.h"
 #include "report/compare.h"
@@ -254,7 +255,9 @@ static void print_report(Run *r, const char *failure)
   const Side *side = r->measured ? &measured : NULL;
   g_autofree char *text = r->options.json ? report_json(r, &predicted, side, failure)
                                          : report_text(r, &predicted, side);
-  printf("%s%s", text, r->options.json ? "\n" : "");
+  say_or_print(r->options.json, text);
+  if (r->options.json)
+    putchar('\n');
   fflush(stdout);
 }
 

@@ -2,8 +2,10 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/drawn.h"
 #include "cli/engine.h"
 #include "cli/exports.h"
+#include "cli/say.h"
 #include "cli/sim_document.h"
 #include "cli/sim_schedule.h"
 #include "ask/notes.h"
@@ -14,8 +16,6 @@
 #include <gsl/gsl_errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#define TIMELINE_COLUMNS 120
 
 typedef struct {
   char *model, *cluster, *plan, *csv, *plots, *trace, *trace_merged, *report;
@@ -112,7 +112,7 @@ static gboolean check_options(const Options *o, GError **error)
   if (!o->plan)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
-  return o->plan && exports_check(o->exports, error) && exports_check_paths(o->exports, error) &&
+  return o->plan && drawn_check(o->plots, o->json, error) && exports_check(o->exports, error) && exports_check_paths(o->exports, error) &&
          (!o->report || page_check(o->report, error));
 }
 
@@ -149,7 +149,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "times", 0, 0, G_OPTION_ARG_STRING, &o->drawn.times,
       "Times of forward, input and weight gradient, with --schedule (1,1,1)", "F,I,W" },
     { "csv", 0, 0, G_OPTION_ARG_FILENAME, &o->csv, "Write every task with its times", "FILE" },
-    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory, or the comparison", "DIR" },
+    { "plots", 0, 0, G_OPTION_ARG_FILENAME, &o->plots, "Draw timeline and memory, or the comparison; -: here", "DIR" },
     { "report", 0, 0, G_OPTION_ARG_FILENAME, &o->report, "Write a web page or Markdown", "FILE.html|FILE.md" },
     { "trace", 0, 0, G_OPTION_ARG_FILENAME, &o->trace, "Write a trace of each rank for torch's tools", "DIR" },
     { "trace-merged", 0, 0, G_OPTION_ARG_FILENAME, &o->trace_merged,
@@ -197,36 +197,37 @@ static void print_text(const Options *o, const Subject *s)
 {
   const Result *result = &s->result;
   g_autofree char *inputs = report_inputs(result), *summary = report_summary(result);
-  g_autofree char *timeline = report_timeline(s->trace, TIMELINE_COLUMNS);
 
-  printf("%s\n%s\n", inputs, summary);
+  say("%s\n%s\n", inputs, summary);
   if (s->draws.count > 0) {
     g_autofree char *draws = report_draws(&s->draws, result->metrics.iteration_s);
-    printf("%s\n", draws);
+    say("%s\n", draws);
   }
   if (s->trace->n_rows > 1) {
     g_autofree char *stages = report_stages(s->trace);
-    printf("memory of each stage at its peak\n%s\n", stages);
+    say("memory of each stage at its peak\n%s\n", stages);
   }
   if (s->cluster->n_types > 0) {
     g_autofree char *placement = report_placement(result, s->trace);
-    printf("stages and their devices\n%s\n", placement);
+    say("stages and their devices\n%s\n", placement);
   }
-  printf("%s", timeline);
+  drawn_timeline(s->trace);
+  if (drawn_asked(o->plots))
+    drawn_memory(result, s->trace);
   if (o->explain) {
     g_autofree char *why = report_explain(result, s->trace);
-    printf("\nWhy\n%s", why);
+    say("\nWhy\n%s", why);
   }
   if (o->collectives || o->explain) {
     g_autofree char *comm = report_collectives(result, s->trace);
-    printf("\nCommunication\n%s", comm);
+    say("\nCommunication\n%s", comm);
   }
   if (o->ops) {
     g_autofree char *ops = report_ops(result, s->trace);
-    printf("\nOperators of a micro-batch\n%s", ops);
+    say("\nOperators of a micro-batch\n%s", ops);
   }
   if (s->ranks)
-    printf("\n%s", s->ranks);
+    say("\n%s", s->ranks);
 }
 
 /* One trace after another: pids of a plan lie behind those of the one before. */
@@ -262,7 +263,7 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
 {
   const TraceView view = { &s->result, s->trace, "", TRUE, 0 };
 
-  if (o->plots && !report_plots(&s->result, s->trace, o->plots, error))
+  if (o->plots && !drawn_asked(o->plots) && !report_plots(&s->result, s->trace, o->plots, error))
     return FALSE;
   if (o->trace && !report_trace_ranks(&view, o->trace, error))
     return FALSE;
@@ -295,7 +296,7 @@ static gboolean deliver_comparison(const Options *o, const Subject *subjects, in
   if (o->plots && !report_compare_plot(plans, n, o->plots, error))
     return FALSE;
   g_autofree char *text = o->json ? report_compare_json(plans, n) : report_compare(plans, n);
-  printf("%s", text);
+  say_or_print(o->json, text);
   return TRUE;
 }
 
@@ -336,8 +337,8 @@ static int sim_main(const Options *o)
   GError *failed = NULL;
 
   if (o->drawn.schedule)
-    return sim_schedule(&o->drawn, o->json, o->report, TIMELINE_COLUMNS, &failed) ? cli_finish("tdp-sim")
-                                                                                  : cli_fail("tdp-sim", failed);
+    return sim_schedule(&o->drawn, o->json, o->report, &failed) ? cli_finish("tdp-sim")
+                                                                      : cli_fail("tdp-sim", failed);
   int n = o->compare ? (int)g_strv_length(o->compared) : 1;
   g_autofree Subject *subjects = g_new0(Subject, n);
   GError *error = NULL;

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/table.h"
 #include "cli/cli.h"
+#include "cli/say.h"
 #include "report/page.h"
 #include "report/scatter.h"
 #include "validate/residuals.h"
@@ -78,7 +79,7 @@ static gboolean print_ablation(char **files, const Options *o, const Validation 
     add_ablation(table, ablation_name(i), &s);
   }
   g_autofree char *text = table_text(table, 0);
-  printf("\n%s", text);
+  say("\n%s", text);
   return TRUE;
 }
 
@@ -136,7 +137,7 @@ static gboolean run(char **files, const Options *o, GError **error)
   if (!v || !write_files(v, o, error))
     return FALSE;
   g_autofree char *text = o->json ? validation_json(v) : validation_text(v, o->rows);
-  fputs(text, stdout);
+  say_or_print(o->json, text);
   if (o->ablate && !print_ablation(files, o, v, error))
     return FALSE;
   return !o->baseline || validation_check(v, o->baseline, error);

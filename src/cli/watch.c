@@ -1,5 +1,8 @@
 #include "cli/watch.h"
 
+#include "base/units.h"
+#include "cli/say.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +61,7 @@ void watch_init(Watch *w, double limit_s)
 {
   watch_init_deaf(w, limit_s);
   w->deaf = FALSE;
-  w->terminal = isatty(STDERR_FILENO);
+  w->columns = say_columns_of(STDERR_FILENO);
   sigemptyset(&w->signals);
   sigaddset(&w->signals, SIGTERM);
   sigaddset(&w->signals, SIGINT);
@@ -76,6 +79,13 @@ void watch_row(Watch *w)
   w->searches = 0;
 }
 
+void watch_hide(Watch *w)
+{
+  if (w->columns > 0 && w->shown > w->began)
+    fprintf(stderr, "\r\033[K");
+  w->shown = w->began;
+}
+
 void watch_clear(Watch *w)
 {
   const struct timespec none = { 0 };
@@ -86,30 +96,52 @@ void watch_clear(Watch *w)
     ;
   if (!w->deaf)
     pthread_sigmask(SIG_SETMASK, &w->before, NULL);
-  if (w->terminal && w->shown > w->began)
-    fprintf(stderr, "\r\033[K");
+  watch_hide(w);
   if (w->certificate)
     g_string_free(w->certificate, TRUE);
 }
 
-static void show(Watch *w, const SearchProgress *at)
+/* Seconds until all plans are settled, if those to come take as long as those before, or until the time limit. */
+static double left_s(const Watch *w, const SearchProgress *at, gint64 time)
 {
-  gint64 time = w->terminal ? g_get_monotonic_time() : 0;
+  double spent = (time - w->settling) / 1e6, left = INFINITY;
 
-  if (!w->terminal || time - w->shown < SHOWN_EVERY)
-    return;
-  w->shown = time;
-  fprintf(stderr, "\r\033[K");
+  if (at->settled > 0 && spent > 0)
+    left = spent * (at->candidates - at->settled) / at->settled;
+  return w->limit_s > 0 ? MIN(left, w->limit_s - (time - w->began) / 1e6) : left;
+}
+
+static void append_progress(const Watch *w, const SearchProgress *at, gint64 time, GString *line)
+{
+  double left = left_s(w, at, time);
+
   if (w->searches > 0)
-    fprintf(stderr, "search %d: ", w->searches);
+    g_string_append_printf(line, "search %d: ", w->searches);
   if (at->walking) {
-    fprintf(stderr, "%" G_GINT64_FORMAT " plans to look at", at->candidates);
+    g_string_append_printf(line, "%" G_GINT64_FORMAT " plans to look at", at->candidates);
     return;
   }
-  fprintf(stderr, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT " simulated",
-          at->settled, at->candidates, at->simulated);
+  if (isfinite(left) && left >= 1) {
+    g_autofree char *duration = format_duration(left);
+    g_string_append_printf(line, "about %s left, ", duration);
+  }
+  g_string_append_printf(line, "%" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " plans settled, %" G_GINT64_FORMAT
+                         " simulated", at->settled, at->candidates, at->simulated);
   if (at->best)
-    fprintf(stderr, ", best %.4g s, at most %.1f %% better left", at->best->metrics.iteration_s, 100 * at->gap);
+    g_string_append_printf(line, ", best %.4g s, at most %.1f %% better left", at->best->metrics.iteration_s,
+                           100 * at->gap);
+}
+
+static void show(Watch *w, const SearchProgress *at)
+{
+  gint64 time = w->columns > 0 ? g_get_monotonic_time() : 0;
+
+  if (w->columns <= 0 || time - w->shown < SHOWN_EVERY)
+    return;
+  g_autoptr(GString) line = g_string_new(NULL);
+  w->shown = time;
+  append_progress(w, at, time, line);
+  fprintf(stderr, "\r\033[K%.*s", w->columns - 1, line->str);
 }
 
 /* Shows how far a search is; what ends it is asked for in another place. */
@@ -119,6 +151,8 @@ static gboolean watch_search(gpointer data, const SearchProgress *at)
   gboolean between = !at->walking && !at->entering; /* rounds */
 
   w->searches += w->searches >= 0 && between && at->settled == 0 && at->simulated == 0;
+  if (w->columns > 0 && (at->walking || at->settled == 0))
+    w->settling = g_get_monotonic_time();
   show(w, at);
   return FALSE;
 }

@@ -17,8 +17,9 @@
 typedef struct {
   Stop stop;
   double limit_s;       /* 0 = none */
-  gint64 began, shown, looked; /* monotonic microseconds */
-  gboolean terminal, deaf;
+  gint64 began, shown, looked, settling; /* monotonic microseconds; settling: since the first plan was settled */
+  int columns;          /* of the terminal that progress is shown on, 0 = on none */
+  gboolean deaf;
   int searches;         /* begun, where there are several; -1 = there is one */
   sigset_t signals, before;
   GString *certificate; /* CSV; NULL = not asked for */
@@ -34,6 +35,9 @@ void watch_clear(Watch *watch); /* of zeros: nothing was begun */
 
 /* Searches that are joined from here on write a certificate, with this margin. */
 void watch_certify(Watch *watch, double memory_margin);
+
+/* Takes progress off the terminal, before something else is printed. */
+void watch_hide(Watch *watch);
 
 /* Those are a row, and progress counts them. */
 void watch_row(Watch *watch);

@@ -84,7 +84,7 @@ static char *shown(const Cell *cell, CellKind kind)
   case CELL_INT:
     return g_strdup_printf("%.0f", cell->value);
   case CELL_SECONDS:
-    return cell->value >= 1 ? g_strdup_printf("%.3f s", cell->value) : format_seconds(cell->value);
+    return cell->value >= 1 ? format_seconds_exact(cell->value) : format_seconds(cell->value);
   case CELL_BYTES:
     return format_bytes(cell->value);
   case CELL_PERCENT:

@@ -2,8 +2,7 @@
 
 #include "base/error.h"
 #include "report/gnuplot.h"
-
-#include <errno.h>
+#include "report/plots.h"
 
 /* Where an answer says which of its rows are on the front: column "front". */
 static gboolean drawn(const Answer *a, int row)
@@ -35,10 +34,8 @@ gboolean report_front(const Answer *front, const char *x_title, const char *y_ti
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: no plan fits: nothing to draw");
     return FALSE;
   }
-  if (g_mkdir_with_parents(folder, 0777) != 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make the folder: %s", folder, g_strerror(errno));
+  if (!plot_folder(folder, error))
     return FALSE;
-  }
   if (!picture_init(&p, "pareto", "pareto", error))
     return FALSE;
   gboolean ok = draw(&p, front, x_title, y_title, folder, error);

@@ -225,7 +225,7 @@ static void put_timeline(Timeline *t, const int *rows, int n)
 void page_timeline(Page *page, const char *heading, const Trace *trace, int fullest)
 {
   Timeline t = { .page = page, .trace = trace, .tick_s = MAX(trace->end_s / TICKS, 1e-9) };
-  g_autofree char *text = report_timeline(trace, TEXT_COLUMNS);
+  g_autofree char *text = report_timeline(trace, TEXT_COLUMNS, FALSE);
   int n;
   g_autofree int *rows = panel_rows(trace, fullest, rows_that_fit(trace), &n);
 

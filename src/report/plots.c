@@ -19,6 +19,10 @@ char *plot_title(const Result *r)
 
 gboolean plot_folder(const char *folder, GError **error)
 {
+  if (g_str_equal(folder, "-")) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: -: expected a folder: of this no picture is drawn with letters");
+    return FALSE;
+  }
   if (g_mkdir_with_parents(folder, 0777) == 0)
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make this folder: %s", folder, g_strerror(errno));

@@ -4,12 +4,6 @@
 #include "plan/describe.h"
 #include "report/tables.h"
 
-/* Enough digits to tell neighbours apart. */
-static char *precise_seconds(double s)
-{
-  return s >= 1 ? g_strdup_printf("%.3f s", s) : g_strdup_printf("%.3f ms", 1e3 * s);
-}
-
 /* Columns that are there only where some plan has them. */
 typedef struct {
   gboolean context, experts, estimates;
@@ -89,7 +83,7 @@ static void add_choices(Table *t, const Result *result, const RankingColumns *c)
 
 static void add_figures(Table *t, const Result *r, const RankingColumns *c)
 {
-  table_take(t, precise_seconds(r->metrics.iteration_s));
+  table_take(t, format_seconds_exact(r->metrics.iteration_s));
   if (c->estimates)
     table_take(t, result_interval_text(r));
   table_add(t, "%.0f", r->tokens_per_s_per_gpu);
@@ -149,7 +143,7 @@ char *report_losses(const Result *results, int n)
     const Metrics *m = &results[i].metrics, *best = &results[0].metrics;
     g_autofree char *label = plan_label(results[i].plan);
     table_add(t, "%d: %s", i + 1, label);
-    table_take(t, precise_seconds(m->iteration_s));
+    table_take(t, format_seconds_exact(m->iteration_s));
     table_add(t, "%+.3f s", m->iteration_s - best->iteration_s);
     for (gsize c = 0; c < G_N_ELEMENTS(causes); c++)
       table_add(t, "%+.3f s", causes[c].seconds(m) - causes[c].seconds(best));

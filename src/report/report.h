@@ -75,15 +75,20 @@ char *report_explain(const Result *result, const Trace *trace);
  * first. The trace is of a program that describes its passes. */
 char *report_collectives(const Result *result, const Trace *trace);
 
-/* One line a stage, F and B with the micro-batch where there is room, bubble and
- * peak memory at the right, time below. No line is longer than `columns`, if
- * these are at least 16. */
 char *report_stages(const Trace *trace);                         /* peak memory of each stage by part */
 /* Of a mixed cluster: each stage's devices and load. */
 char *report_placement(const Result *result, const Trace *trace);
 /* Each operator of each distinct pass of a layer, as it runs; `layer` is the first that runs it. */
 char *report_ops(const Result *result, const Trace *trace);
-char *report_timeline(const Trace *trace, int columns);
+
+/* One line a stage, F and B with the micro-batch where there is room, bubble and
+ * peak memory at the right, time below; `colored` by a terminal's escapes, in the
+ * colours of the pictures. No line is longer than `columns`, if these are at least 16. */
+char *report_timeline(const Trace *trace, int columns, gboolean colored);
+
+/* The memory of the fullest stage over the step as an area of blocks; with colours by part, for a terminal. No line has
+ * more columns than that. */
+char *report_memory_drawn(const Result *result, const Trace *trace, int columns, gboolean colored);
 
 /* One line a span, in order of stage, lane and time; `after` is the id of the span
  * that it waited for last. Empty cells do not apply. */

@@ -2,8 +2,7 @@
 
 #include "base/error.h"
 #include "report/gnuplot.h"
-
-#include <errno.h>
+#include "report/plots.h"
 
 /* One block of points for each case file with simulated rows, blank lines between. */
 static int write_points(const Validation *v, GString *data, GPtrArray *titles)
@@ -48,10 +47,8 @@ gboolean report_scatter(const Validation *v, const char *folder, GError **error)
 {
   Picture p;
 
-  if (g_mkdir_with_parents(folder, 0777) != 0) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "%s: cannot make the folder: %s", folder, g_strerror(errno));
+  if (!plot_folder(folder, error))
     return FALSE;
-  }
   if (!picture_init(&p, "scatter", "scatter", error))
     return FALSE;
   gboolean ok = draw(&p, v, folder, error);

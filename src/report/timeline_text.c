@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "report/boxes.h"
+#include "report/timeline_colors.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,6 +29,8 @@ typedef struct {
   int peak_width;  /* 0 = no peaks do */
   gboolean seen[LETTER_COUNT];
   gboolean pairs;  /* some box has two passes */
+  TimelineColors colors;
+  guint32 *rgb;    /* of each cell of a row, 0 = none; NULL: letters alone */
 } Chart;
 
 /* ---- cells ---- */
@@ -49,6 +52,12 @@ static void append_label(GString *text, const BoxPass *pass)
   if (pass->chunk > 0)
     g_string_append_c(text, 'a' + (pass->chunk - 1) % 26);
   g_string_append_printf(text, "%u", pass->micro);
+}
+
+static void paint(Chart *c, int from, int to, guint32 rgb)
+{
+  for (int cell = from; c->rgb && cell < to; cell++)
+    c->rgb[cell] = rgb;
 }
 
 /* As many of the passes' labels as there is room for, at least the first's letter. */
@@ -74,11 +83,13 @@ static void draw_box(Chart *c, char *line, const Box *box)
 
   if (n == 0) {
     memset(line + from, letters[LETTER_OPTIMIZER], to - from);
+    paint(c, from, to, timeline_kind_color(TASK_OPTIMIZER));
     c->seen[LETTER_OPTIMIZER] = TRUE;
     return;
   }
   memset(line + from, n == 2 ? PAIR_LETTER : passes[0].pass == PASS_FORWARD ? '-' : '=', to - from);
   write_label(line + from, to - from, passes, n);
+  paint(c, from, to, timeline_pass_color(&c->colors, &passes[0]));
   c->pairs |= n == 2;
   for (int i = 0; i < n; i++)
     c->seen[letter_of(&passes[i])] = TRUE;
@@ -111,7 +122,10 @@ static void draw_weights(Chart *c, char *line, const double *weights)
     }
     if (line[cell] != IDLE_LETTER || busy < 0.5)
       continue;
+    const BoxPass pass = { most % PASS_COUNT, most / PASS_COUNT, 0 };
     line[cell] = letters[most];
+    paint(c, cell, cell + 1, most == LETTER_OPTIMIZER ? timeline_kind_color(TASK_OPTIMIZER)
+                                                      : timeline_pass_color(&c->colors, &pass));
     c->seen[most] = TRUE;
   }
 }
@@ -132,6 +146,40 @@ static char *draw_row(Chart *c, const GArray *boxes)
   return line;
 }
 
+/* Cells in the colours of what fills them. */
+static void append_painted(GString *text, const char *line, const guint32 *rgb)
+{
+  for (int cell = 0; line[cell]; cell++) {
+    guint32 ink = timeline_ink(rgb[cell]);
+    if (rgb[cell] && (cell == 0 || rgb[cell] != rgb[cell - 1]))
+      g_string_append_printf(text, "\033[48;2;%u;%u;%u;38;2;%u;%u;%um", rgb[cell] >> 16, rgb[cell] >> 8 & 255,
+                             rgb[cell] & 255, ink >> 16, ink >> 8 & 255, ink & 255);
+    g_string_append_c(text, line[cell]);
+    if (rgb[cell] && rgb[cell + 1] != rgb[cell])
+      g_string_append(text, "\033[0m");
+  }
+}
+
+static void append_row(Chart *c, int row, const GArray *boxes)
+{
+  g_autofree char *label = g_strdup_printf("stage %d", row);
+
+  if (c->rgb)
+    memset(c->rgb, 0, c->cells * sizeof *c->rgb);
+  g_autofree char *line = draw_row(c, boxes);
+  g_string_append_printf(c->text, "%-*s |", c->label, label);
+  if (c->rgb)
+    append_painted(c->text, line, c->rgb);
+  else
+    g_string_append(c->text, line);
+  g_string_append_c(c->text, '|');
+  if (c->right)
+    g_string_append_printf(c->text, " %5.1f %%", 100 * trace_row_bubble(c->trace, row));
+  if (c->peak_width)
+    g_string_append_printf(c->text, "  %*s", c->peak_width, c->peaks[row]);
+  g_string_append_c(c->text, '\n');
+}
+
 static void append_rows(Chart *c)
 {
   Boxes boxes;
@@ -140,16 +188,8 @@ static void append_rows(Chart *c)
   if (c->right)
     g_string_append_printf(c->text, "%*s  bubble%*s\n", c->label + c->cells + 3, "", c->peak_width ? c->peak_width + 2 : 0,
                            c->peak_width ? "peak" : "");
-  for (int row = 0; row < c->trace->n_rows; row++) {
-    g_autofree char *label = g_strdup_printf("stage %d", row);
-    g_autofree char *line = draw_row(c, boxes_lane(&boxes, row, LANE_COMPUTE));
-    g_string_append_printf(c->text, "%-*s |%s|", c->label, label, line);
-    if (c->right)
-      g_string_append_printf(c->text, " %5.1f %%", 100 * trace_row_bubble(c->trace, row));
-    if (c->peak_width)
-      g_string_append_printf(c->text, "  %*s", c->peak_width, c->peaks[row]);
-    g_string_append_c(c->text, '\n');
-  }
+  for (int row = 0; row < c->trace->n_rows; row++)
+    append_row(c, row, boxes_lane(&boxes, row, LANE_COMPUTE));
   boxes_clear(&boxes);
 }
 
@@ -245,14 +285,17 @@ static void chart_init(Chart *c, const Trace *trace, int columns)
   c->cell_s = trace->end_s / c->cells;
 }
 
-char *report_timeline(const Trace *trace, int columns)
+char *report_timeline(const Trace *trace, int columns, gboolean colored)
 {
   Chart c;
 
   chart_init(&c, trace, columns);
+  timeline_colors_init(&c.colors, trace);
+  c.rgb = colored ? g_new0(guint32, c.cells + 1) : NULL;
   append_rows(&c);
   append_axis(&c);
   append_legend(&c, columns);
   g_strfreev(c.peaks);
+  g_free(c.rgb);
   return g_string_free(c.text, FALSE);
 }

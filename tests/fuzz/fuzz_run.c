@@ -188,7 +188,7 @@ static void check_reports(const Result *result, const Trace *trace)
 {
   char *texts_of[] = { report_inputs(result), report_summary(result), report_explain(result, trace),
                        report_collectives(result, trace), report_stages(trace), report_ops(result, trace),
-                       report_timeline(trace, 80), report_csv(trace) };
+                       report_timeline(trace, 80, FALSE), report_csv(trace) };
   GError *error = NULL;
   JsonWriter writer;
 

@@ -1,0 +1,73 @@
+#!/bin/sh
+# What programs print on a terminal: no wider than it, coloured unless that is refused, progress taken away again. To a
+# pipe the same as ever.
+set -u
+
+command -v python3 >/dev/null || { echo "skip terminal: no python3"; exit; }
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cat >"$work/terminal.py" <<'END'
+import fcntl, os, pty, struct, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 40, int(sys.argv[1]), 0, 0))
+    os.execvp(sys.argv[2], sys.argv[2:])
+said = b""
+while True:
+    try:
+        more = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not more:
+        break
+    said += more
+sys.stdout.buffer.write(said.replace(b"\r\n", b"\n"))
+END
+on() { # columns, command...
+  env -u COLUMNS -u NO_COLOR TERM=xterm "$@"
+}
+terminal() {
+  columns=$1
+  shift
+  on python3 "$work/terminal.py" "$columns" "$@"
+}
+widest() { # of what is on stdin: without escapes, and what a carriage return writes over
+  python3 -c '
+import re, sys
+text = re.sub("\x1b\\[[0-9;]*[mK]", "", sys.stdin.buffer.read().decode())
+print(max(len(part) for line in text.split("\n") for part in line.split("\r") if not "torchrun" in line))'
+}
+
+for columns in 60 80 132; do
+  for command in "tdp-plan --model gpt3 --cluster dgx --explain --plots -" "tdp-plan --list frameworks" "tdp-plan --help" \
+    "tdp-sim --model gpt3 --cluster dgx --plan gpt3-128 --ops --collectives" "tdp-sim --schedule zb-v --stages 4" \
+    "tdp-validate tests/validation/zb.csv --rows"; do
+    # shellcheck disable=SC2086 # several words
+    found=$(terminal $columns $command | tee "$work/said" | widest)
+    if [ "$found" -le "$columns" ]; then echo "ok terminal-$columns"
+    else echo "not ok terminal-$columns: $command has a line of $found"; fi
+  done
+done
+
+question="tdp-sim --model tiny --cluster cpu --plan tiny-1f1b --plots -"
+# shellcheck disable=SC2086 # several words
+{
+  terminal 120 $question >"$work/colored"
+  terminal 120 env NO_COLOR=1 $question >"$work/refused"
+  terminal 120 env TERM=dumb $question >"$work/dumb"
+  terminal 120 env COLUMNS=50 $question >"$work/told"
+  env -u NO_COLOR COLUMNS=50 $question >"$work/piped"
+}
+escape=$(printf '\033')
+if grep -q "$escape\[48" "$work/colored"; then echo "ok terminal-colors"; else echo "not ok terminal-colors: none"; fi
+if grep -q "$escape" "$work/refused" "$work/dumb" "$work/piped"; then echo "not ok terminal-refused: colours all the same"
+else echo "ok terminal-refused"; fi
+if cmp -s "$work/piped" "$work/refused"; then echo "ok terminal-piped"
+else echo "not ok terminal-piped: a pipe gets other text than a terminal of 120 columns"; fi
+if [ "$(widest <"$work/told")" -le 50 ]; then echo "ok terminal-told"; else echo "not ok terminal-told: COLUMNS is not obeyed"; fi
+
+# Progress is erased before the answer, which begins a line of its own.
+terminal 80 tdp-plan --model gpt3 --cluster dgx --gpus 1024 --threads 1 --exact >"$work/said"
+if ! grep -q 'settled' "$work/said"; then echo "skip terminal-progress: too fast to be seen"
+elif tr '\r' '\n' <"$work/said" | grep -q "^$escape\[Kmodel  "; then echo "ok terminal-progress"
+else echo "not ok terminal-progress: it is left beside the answer"; fi
