@@ -259,6 +259,11 @@ START_TEST(colors_change_no_letter)
     ck_assert_ptr_nonnull(strstr(colored, "\033["));
     ck_assert_ptr_null(strstr(plain, "\033["));
     test_text(without_colors(colored), plain);
+    g_auto(GStrv) lines = g_strsplit(colored, "\n", -1);
+    for (int i = 0; lines[i]; i++) { /* behind the row nothing is coloured */
+      const char *last = strrchr(lines[i], '\033');
+      ck_assert_msg(!last || g_str_has_prefix(last, "\033[0m"), "%s", lines[i]);
+    }
   }
   run_clear(&r);
 }
