@@ -61,8 +61,19 @@ function niceStep(span, most) {
 
 /* Sentences as paragraphs, aligned columns as they are. */
 function showText(section, root) {
-  if (/ {2}/.test(section.text)) root.append(el("pre", { tabindex: "0" }, section.text));
-  else root.append(...section.text.trim().split("\n").map(line => el("p", {}, line)));
+  let columns = [];
+  const put = () => {
+    const style = "--columns: " + Math.max(...columns.map(line => line.length));
+    if (columns.length > 0) root.append(el("pre", { tabindex: "0", style }, columns.join("\n")));
+    columns = [];
+  };
+  for (const line of section.text.trimEnd().split("\n"))
+    if (/ {2}/.test(line)) columns.push(line);
+    else {
+      put();
+      if (line) root.append(el("p", {}, line));
+    }
+  put();
 }
 
 function shareOf(cell) {
@@ -444,10 +455,11 @@ function memoryFrame(node, height, most, limits, width) {
     node.append(svg("line", { x1: LABEL_WIDTH, x2: w, y1: y(at), y2: y(at), class: "axis" }));
     node.append(svg("text", { x: LABEL_WIDTH - 6, y: y(at) + 4, "text-anchor": "end", class: "soft" }, bytes(at)));
   }
-  for (const [value, text] of limits) {
+  limits.forEach(([value, text], i) => {
+    const close = i > 0 && y(value) - y(limits[0][0]) < 16; /* below its line, where the other stands above */
     node.append(svg("line", { x1: LABEL_WIDTH, x2: w, y1: y(value), y2: y(value), class: "limit" }));
-    node.append(svg("text", { x: w - 2, y: y(value) - 4, "text-anchor": "end" }, text + " " + bytes(value)));
-  }
+    node.append(svg("text", { x: w - 2, y: y(value) + (close ? 12 : -4), "text-anchor": "end" }, text + " " + bytes(value)));
+  });
   return { w, y };
 }
 
@@ -555,9 +567,91 @@ function drawPoints(section, node, shown, detail, width) {
   });
 }
 
+/* ---- what an answer draws ---- */
+
+const CURVE_UNITS = { seconds, bytes, change: v => (v > 0 ? "+" : "") + (100 * v).toFixed(1) + " %", share: v => (100 * v).toFixed(0) + " %",
+  count: v => String(v), real: scaled };
+const CURVE_COLORS = ["#2b6cb0", "#d9730d", "#2e8b64", "#6b46c1"];
+
+function scaled(value) {
+  const [size, name] = [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e4, " k"], [0, ""]].find(([s]) => Math.abs(value) >= s);
+  return +(value / (name === " k" ? 1e3 : size || 1)).toPrecision(4) + name;
+}
+
+/* Names have bars beside them, numbers are places on two axes; a line joins the points of a series. */
+function showCurve(section, root) {
+  const node = svg("svg", { role: "img", "aria-label": section.y.title + " over " + section.x.title });
+  const detail = el("div", { class: "detail", "aria-live": "polite" }, el("p", { class: "soft" }, "A click on a point names its plan."));
+  const named = section.x.unit === "name";
+  root.append(node);
+  if (section.series.length > 1)
+    root.append(el("div", { class: "legend" }, ...section.series.map((series, i) => {
+      const square = el("i");
+      square.style.background = CURVE_COLORS[i % CURVE_COLORS.length];
+      return el("span", {}, square, series.name);
+    })));
+  if (!named) root.append(detail);
+  drawAtWidth(node, width => (named ? drawBars : drawCurve)(section, node, detail, width));
+}
+
+/* An axis from the least to the most value, by powers where they differ much. */
+function curveAxis(values, from, to, doubling) {
+  const least = Math.min(...values), most = Math.max(...values), powers = least > 0 && most / least > 8;
+  const low = powers ? Math.log2(least) : least, high = powers ? Math.log2(most) : most, span = high - low || Math.abs(high) || 1;
+  const at = v => from + ((powers ? Math.log2(v) : v) - low + 0.05 * span) / (1.1 * span) * (to - from);
+  const step = niceStep(span, 5), ticks = [];
+  if (powers && doubling)
+    for (let t = low; t <= high + 1e-9; t += Math.max(Math.round(span / 6), 1)) ticks.push(Math.pow(2, t));
+  else if (powers)
+    for (let power = Math.pow(10, Math.floor(Math.log10(least))); power <= most; power *= 10)
+      ticks.push(...[1, 2, 5].map(x => x * power).filter(t => t >= least && t <= most));
+  else
+    for (let t = Math.ceil(low / step) * step; t <= high + span * 1e-9; t += step) ticks.push(+t.toPrecision(12));
+  return { at, ticks };
+}
+
+function drawCurve(section, node, detail, width) {
+  const w = width || node.clientWidth || 800, h = Math.min(w * 0.6, 420), left = 84;
+  const points = section.series.map(s => s.points.filter((p, i) => i % 3 === 0).map((p, i) => s.points.slice(3 * i, 3 * i + 3)));
+  const x = curveAxis(points.flat().map(p => p[0]), left, w - 12, section.x.unit === "count"), y = curveAxis(points.flat().map(p => p[1]), h - 40, 22);
+  const say = (axis, v) => CURVE_UNITS[axis.unit](v);
+  node.setAttribute("viewBox", "0 0 " + w + " " + h);
+  node.setAttribute("height", h);
+  node.replaceChildren();
+  for (const t of x.ticks)
+    node.append(svg("line", { x1: x.at(t), x2: x.at(t), y1: 22, y2: h - 40, class: "axis" }), svg("text", { x: x.at(t), y: h - 24, "text-anchor": "middle", class: "soft" }, say(section.x, t)));
+  for (const t of y.ticks)
+    node.append(svg("line", { x1: left, x2: w, y1: y.at(t), y2: y.at(t), class: "axis" }), svg("text", { x: left - 6, y: y.at(t) + 4, "text-anchor": "end", class: "soft" }, say(section.y, t)));
+  node.append(svg("text", { x: w - 4, y: h - 6, "text-anchor": "end" }, section.x.title), svg("text", { x: 4, y: 12 }, section.y.title));
+  points.forEach((series, i) => {
+    node.append(svg("polyline", { points: series.map(p => x.at(p[0]).toFixed(1) + "," + y.at(p[1]).toFixed(1)).join(" "), fill: "none", stroke: CURVE_COLORS[i % CURVE_COLORS.length], "stroke-width": 1.5 }));
+    for (const p of series) {
+      const point = svg("circle", { cx: x.at(p[0]).toFixed(1), cy: y.at(p[1]).toFixed(1), r: 5, fill: CURVE_COLORS[i % CURVE_COLORS.length] });
+      point.addEventListener("click", () => detail.replaceChildren(el("p", {}, [section.x.title + " " + say(section.x, p[0]), section.y.title + " " + say(section.y, p[1]), p[2]].join(" · "))));
+      node.append(point);
+    }
+  });
+}
+
+function drawBars(section, node, detail, width) {
+  const points = section.series[0].points, rows = points.length / 3, w = width || node.clientWidth || 800, narrow = w < 560;
+  const each = narrow ? 40 : 26, left = narrow ? 0 : 230, top = narrow ? 16 : 0; /* names stand above their bars */
+  const values = points.filter((p, i) => i % 3 === 1), low = Math.min(0, ...values), high = Math.max(0, ...values), room = w - left - 140;
+  const x = v => left + 70 + (v - low) / (high - low || 1) * room;
+  node.setAttribute("viewBox", "0 0 " + w + " " + (rows * each + 24));
+  node.setAttribute("height", rows * each + 24);
+  node.replaceChildren(svg("text", { x: w - 4, y: 14, "text-anchor": "end", class: "soft" }, section.y.title));
+  for (let i = 0; i < rows; i++) {
+    const value = points[3 * i + 1], y = 24 + i * each, text = CURVE_UNITS[section.y.unit](value);
+    node.append(svg("text", narrow ? { x: 0, y: y + 12 } : { x: left - 6, y: y + 16, "text-anchor": "end" }, points[3 * i]));
+    node.append(svg("rect", { x: Math.min(x(0), x(value)), y: y + top + 4, width: Math.max(Math.abs(x(value) - x(0)), 1), height: each - top - 8, fill: value < 0 ? "#2e8b64" : "#d9730d" }));
+    node.append(svg("text", value < 0 ? { x: x(value) - 5, y: y + top + 16, "text-anchor": "end", class: "soft" } : { x: x(value) + 5, y: y + top + 16, class: "soft" }, text));
+  }
+}
+
 /* ---- the page ---- */
 
-const KINDS = { text: showText, table: showTable, timeline: (section, root) => new Timeline(section, root), memory: showMemory, points: showPoints };
+const KINDS = { text: showText, table: showTable, timeline: (section, root) => new Timeline(section, root), memory: showMemory, points: showPoints, curve: showCurve };
 
 function showReport(data) {
   const root = document.getElementById("report"), nav = el("nav", { "aria-label": "sections" });

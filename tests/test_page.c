@@ -9,6 +9,7 @@
 #include "report_run.h"
 
 #include <glib/gstdio.h>
+#include <math.h>
 
 #define HOSTILE "</script><script>alert(1)</script> & <b>|`* \"x\"\n```\n"
 
@@ -115,6 +116,44 @@ static const cJSON *section_of(const JsonDoc *doc, const char *kind)
       return s;
   ck_abort_msg("no %s", kind);
 }
+
+/* Rows are points of their series, those without a number are none; a single row, or one that draws nothing, has no
+ * picture. Markdown has the table alone. */
+START_TEST(answers_are_drawn)
+{
+  static const AnswerColumn columns[] = { { "kind", "<kind", CELL_TEXT }, { "gpus", "GPUs", CELL_INT },
+                                          { "s", "step", CELL_SECONDS }, { "plan", "<plan", CELL_TEXT } };
+  const double steps[] = { 8, 4, NAN, 8, 9 };
+  g_autoptr(Answer) a = answer_new(columns, G_N_ELEMENTS(columns));
+  g_autoptr(Page) page = page_new("asked", HOSTILE), none = page_new("asked", "");
+  gsize length;
+
+  for (int i = 0; i < 5; i++) {
+    answer_add_text(a, i < 3 ? "strong" : "weak");
+    answer_add(a, 1 << i);
+    answer_add(a, steps[i]);
+    answer_add_text(a, HOSTILE);
+  }
+  page_asked(none, "a picture", a);
+  answer_draw(a, 0, 1, 2);
+  page_asked(page, "a picture", a);
+  g_autofree char *html = written(page, "a.html", &length), *plain = written(none, "a.html", &length);
+  g_autofree char *markdown = written(page, "a.md", &length);
+  g_autoptr(JsonDoc) doc = data_of(html);
+  const cJSON *curve = section_of(doc, "curve"), *series = json_get(curve, "series")->child;
+  ck_assert_ptr_null(strstr(plain, "\"curve\""));
+  ck_assert_ptr_null(strstr(markdown, "a picture"));
+  ck_assert_str_eq(json_get(json_get(curve, "y"), "unit")->valuestring, "seconds");
+  ck_assert_str_eq(json_get(json_get(curve, "x"), "title")->valuestring, "GPUs");
+  ck_assert_str_eq(json_get(series, "name")->valuestring, "strong");
+  const cJSON *points = json_get(series, "points");
+  ck_assert_int_eq(cJSON_GetArraySize(points), 6);
+  ck_assert(cJSON_GetArrayItem(points, 3)->valuedouble == 2 && cJSON_GetArrayItem(points, 4)->valuedouble == 4);
+  ck_assert_str_eq(cJSON_GetArrayItem(points, 5)->valuestring, HOSTILE);
+  ck_assert_int_eq(cJSON_GetArraySize(json_get(series->next, "points")), 6);
+  ck_assert_ptr_null(series->next->next);
+}
+END_TEST
 
 /* Every span of the trace stands in its lane, when it ran, with its micro-batch. */
 START_TEST(timeline_has_every_span)
@@ -247,6 +286,7 @@ TEST_LOOPS("page",
            { page_stands_alone },
            { timeline_has_every_span },
            { long_steps_are_cut },
+           { answers_are_drawn },
            { memory_reaches_its_peak },
            { other_endings_are_refused },
            { all_schedules_are_tried },

@@ -35,6 +35,7 @@ Answer *answer_counts(const Asked *q, int from)
                             : answer_new(count_columns, G_N_ELEMENTS(count_columns));
   const Objective *objective = q->options->objective;
 
+  answer_draw(a, -1, 0, 1);
   g_string_printf(a->says, "The best plan on each number of GPUs; the objective is %s.", objective->title);
   if (q->tokens > 0)
     g_string_append_printf(a->says, " Training is on %.4g tokens.", q->tokens);
@@ -104,6 +105,7 @@ Answer *answer_front(const Asked *q, int from)
   AnswerColumn *owned = g_memdup2(columns, sizeof columns);
   Answer *a = answer_new(owned, G_N_ELEMENTS(columns));
   a->owned = owned;
+  answer_draw(a, -1, 0, 1);
   g_string_printf(a->says, "The plans that no other beats in both %s and %s:", first->title, second->title);
   if (stop_heard(q->options->stop))
     g_string_append(a->says, " (stopped: of those that were simulated)");

@@ -228,6 +228,7 @@ Answer *answer_sensitivity(const Asked *q)
     return a;
   }
   g_array_set_clear_func(effects, effect_clear);
+  answer_draw(a, -1, 0, 1 + FACTORS + PLUS);
   add_effects(&asked, &best, effects);
   const Result r = ask_result(q, q->model, &best);
   g_autofree char *label = plan_label(&best.plan), *step = result_step_text(&r);
@@ -244,6 +245,8 @@ Answer *answer_sensitivity(const Asked *q)
 }
 
 /* ---- scaling ---- */
+
+enum { SCALING_KIND, SCALING_GPUS, SCALING_RATE = 8 }; /* columns that are drawn */
 
 static const AnswerColumn scaling_columns[] = {
   { "scaling", "<scaling", CELL_TEXT }, { "gpus", "GPUs", CELL_INT }, { "global_batch_size", "batch", CELL_INT },
@@ -287,6 +290,7 @@ Answer *answer_scaling(const Asked *q)
 {
   Answer *a = answer_new(scaling_columns, G_N_ELEMENTS(scaling_columns));
 
+  answer_draw(a, SCALING_KIND, SCALING_GPUS, SCALING_RATE);
   g_string_printf(a->says,
                   "The best plan on 1 to 16 times %d GPUs: strong scaling keeps the global batch, weak scaling keeps "
                   "the batch of a GPU.", q->cluster->devices);

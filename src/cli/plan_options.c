@@ -48,7 +48,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--fix", o->fix && o->improve }, { "--space", o->space && o->improve },
     { "--objective", o->objective && o->improve }, { "--precision", o->precision && o->improve },
     { "--global-batch", o->improve && o->global_batch != CLI_ABSENT },
-    { "--seq", o->improve && o->seq != CLI_ABSENT }, { "--report", o->report != NULL },
+    { "--seq", o->improve && o->seq != CLI_ABSENT }, { "--report", o->report && (o->improve || o->why_not) },
     { "--price", o->improve && o->price },
     { "--operations", o->improve && o->operations },
     { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise },

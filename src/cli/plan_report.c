@@ -35,3 +35,13 @@ gboolean plan_report(const PlanReport *r, const char *path, GError **error)
   page_inputs(page, best);
   return page_write(page, path, error);
 }
+
+gboolean plan_report_asked(const Answer *answer, const char *title, const char *model, const Cluster *cluster,
+                           const char *path, GError **error)
+{
+  g_autofree char *subtitle = g_strdup_printf("%s on %d devices of %s", model, cluster->devices, cluster->name);
+  g_autoptr(Page) page = page_new(title, subtitle);
+
+  page_asked(page, "In a picture", answer);
+  return page_write(page, path, error);
+}

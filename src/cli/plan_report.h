@@ -2,6 +2,7 @@
 #ifndef TDP_CLI_PLAN_REPORT_H
 #define TDP_CLI_PLAN_REPORT_H
 
+#include "report/answer.h"
 #include "report/report.h"
 #include "search/search.h"
 
@@ -15,6 +16,10 @@ typedef struct {
   const Trace *trace;    /* of the first */
   const char *launch;    /* the line that runs it elsewhere, NULL = none */
 } PlanReport;
+
+/* The answer to a question about a model on a cluster, `title` in words, which is asked of `devices`. */
+gboolean plan_report_asked(const Answer *answer, const char *title, const char *model, const Cluster *cluster,
+                           const char *path, GError **error);
 
 /* `path` is one that page_check() accepts. */
 gboolean plan_report(const PlanReport *report, const char *path, GError **error);

@@ -90,6 +90,9 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
                 stopped ? " before the stop" : "");
     return FALSE;
   }
+  const char *title = p->question ? p->question->title : p->second ? "Plans that no other beats" : "Numbers of GPUs";
+  if (o->report && !plan_report_asked(a, title, p->model->name, p->cluster, o->report, error))
+    return FALSE;
   if (!o->plots)
     return TRUE;
   return p->second ? report_front(a, p->objective->title, p->second->title, o->plots, error)

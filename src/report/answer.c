@@ -48,6 +48,13 @@ void answer_add_text(Answer *a, const char *text)
   g_array_append_val(a->cells, cell);
 }
 
+void answer_draw(Answer *a, int series, int x, int y)
+{
+  a->drawn.series = series;
+  a->drawn.x = x;
+  a->drawn.y = y;
+}
+
 int answer_rows(const Answer *a)
 {
   return a->cells->len / a->n_columns;
@@ -92,7 +99,7 @@ static char *shown(const Cell *cell, CellKind kind)
   case CELL_SHARE:
     return g_strdup_printf("%.0f %%", 100 * cell->value);
   default:
-    return g_strdup_printf("%.5g", cell->value);
+    return g_strdup_printf(fabs(cell->value) < 1e5 ? "%.5g" : "%.0f", cell->value);
   }
 }
 

@@ -22,6 +22,9 @@ typedef struct {
   const AnswerColumn *columns;
   int n_columns;
   AnswerColumn *owned; /* columns made for this answer, else NULL */
+  struct {
+    int series, x, y; /* columns; series: rows of one text belong together, -1 = all do */
+  } drawn;            /* what a picture of the answer shows; y 0 = there is none. The last column is a text then */
   GArray *cells; /* private */
   GString *says;
 } Answer;
@@ -33,6 +36,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Answer, answer_free)
 /* Cells fill rows from the left. A value that is not finite is shown as "-". */
 void answer_add(Answer *answer, double value);
 void answer_add_text(Answer *answer, const char *text);
+void answer_draw(Answer *answer, int series, int x, int y);
 int answer_rows(const Answer *answer);
 double answer_value(const Answer *answer, int row, int column); /* of a number */
 const char *answer_label(const Answer *answer, int row, int column); /* of a text */

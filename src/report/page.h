@@ -10,6 +10,7 @@
 #define TDP_REPORT_PAGE_H
 
 #include "base/table.h"
+#include "report/answer.h"
 #include "report/measured.h"
 
 typedef struct Page Page;
@@ -40,6 +41,9 @@ typedef struct {
 } PagePoint;
 
 void page_points(Page *page, const char *heading, const char *says, const PagePoint *points, int n);
+
+/* An answer: a picture of the columns that it draws (answer_draw), if there are any and several rows, and its table. */
+void page_asked(Page *page, const char *heading, const Answer *answer);
 
 /* What reports of a plan have in common: speed, time and memory of a step in figures; the step in pictures with why it
  * takes what it takes; what the figures rest on. */

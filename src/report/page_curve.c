@@ -1,0 +1,72 @@
+/* What an answer's numbers look like beside each other, as a section of a page. */
+#include "report/page_sections.h"
+
+#include <math.h>
+
+static const char *const unit_names[] = {
+  [CELL_TEXT] = "name", [CELL_INT] = "count", [CELL_SECONDS] = "seconds", [CELL_BYTES] = "bytes",
+  [CELL_PERCENT] = "change", [CELL_SHARE] = "share", [CELL_REAL] = "real",
+};
+
+static void put_axis(JsonWriter *w, const char *key, const AnswerColumn *column)
+{
+  json_open(w, key, '{');
+  json_put_string(w, "title", column->title[0] == '<' ? column->title + 1 : column->title);
+  json_put_string(w, "unit", unit_names[column->kind]);
+  json_close(w, '}');
+}
+
+static const char *series_of(const Answer *a, int row)
+{
+  return a->drawn.series >= 0 ? answer_label(a, row, a->drawn.series) : "";
+}
+
+/* The place of each row on both axes, a name or a number, and what its plan is; rows without a number are left out. */
+static void put_points(JsonWriter *w, const Answer *a, const char *series)
+{
+  json_open(w, "points", '[');
+  for (int row = 0; row < answer_rows(a); row++) {
+    const char *name = answer_label(a, row, a->drawn.x);
+    double x = answer_value(a, row, a->drawn.x), y = answer_value(a, row, a->drawn.y);
+    if (!g_str_equal(series_of(a, row), series) || !isfinite(y) || (!name && !isfinite(x)))
+      continue;
+    if (name)
+      json_put_string(w, NULL, name);
+    else
+      json_put_real(w, NULL, x);
+    json_put_real(w, NULL, y);
+    json_put_string(w, NULL, answer_label(a, row, a->n_columns - 1));
+  }
+  json_close(w, ']');
+}
+
+static void put_series(JsonWriter *w, const Answer *a)
+{
+  json_open(w, "series", '[');
+  for (int row = 0; row < answer_rows(a); row++) {
+    if (row > 0 && g_str_equal(series_of(a, row), series_of(a, row - 1)))
+      continue;
+    json_open(w, NULL, '{');
+    json_put_string(w, "name", series_of(a, row));
+    put_points(w, a, series_of(a, row));
+    json_close(w, '}');
+  }
+  json_close(w, ']');
+}
+
+void page_asked(Page *page, const char *heading, const Answer *a)
+{
+  g_autoptr(Table) rows = answer_table(a);
+  JsonWriter *w = &page->writer;
+
+  page_table(page, "The answer", a->says->str, rows);
+  if (a->drawn.y == 0 || answer_rows(a) < 2)
+    return;
+  json_open(w, NULL, '{'); /* not in Markdown, whose readers have the table */
+  json_put_string(w, "kind", "curve");
+  json_put_string(w, "heading", heading);
+  put_axis(w, "x", &a->columns[a->drawn.x]);
+  put_axis(w, "y", &a->columns[a->drawn.y]);
+  put_series(w, a);
+  json_close(w, '}');
+}
