@@ -249,7 +249,7 @@ Cluster *cluster_read(const PartSource *above, const cJSON *item, GError **error
 
 static Cluster *read_doc(JsonDoc *doc, GError **error)
 {
-  g_autoptr(JsonDoc) owned = doc;
+  g_autoptr(JsonDoc) owned G_GNUC_UNUSED = doc;
   g_auto(ClusterText) text = {0};
   if (!doc)
     return NULL;
