@@ -14,14 +14,24 @@ static const char *format_of(const StateLayout *s, double bytes)
   return precision_names[bytes >= 4 ? DTYPE_FP32 : s->formats.precision];
 }
 
+/* Its switch is of ZeRO, and is turned off with a pipeline (overlap_gradients_by_zero of its framework). */
+static gboolean overlaps(const Layout *l)
+{
+  return l->states[0].zero > 0 && l->states[0].overlap_gradients && l->pipeline.shape.ranks == 1;
+}
+
 /* What the section of the precision cannot say, and runs beside computation whatever a plan says. */
 static void lose_rest(Export *e)
 {
-  const StateLayout *s = &e->layout.states[0];
+  const Layout *l = &e->layout;
+  const StateLayout *s = &l->states[0];
   gboolean accumulates_wide = s->formats.precision != DTYPE_FP32 && s->gradient_bytes >= 4;
 
-  export_say_overlaps(e, OVERLAP_GRADIENTS | (e->layout.pipeline.shape.ranks == 1 ? OVERLAP_TENSOR : 0) |
+  export_say_overlaps(e, OVERLAP_GRADIENTS | (l->pipeline.shape.ranks == 1 ? OVERLAP_TENSOR : 0) |
                            (s->zero == 3 ? OVERLAP_PARAMETERS : 0));
+  if (l->overlaps & l->overlaps_open & OVERLAP_GRADIENTS && !overlaps(l))
+    export_lose(e, "overlap: gradients: true: DeepSpeed overlaps them under ZeRO and without a pipeline, written as "
+                "false");
   if (s->zero == 0 && accumulates_wide)
     export_lose(e, "framework: %s: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as %s",
                 s->framework->name, precision_names[s->formats.precision]);
@@ -123,7 +133,7 @@ static void put_zero(const Layout *l, JsonWriter *w)
   json_open(w, "zero_optimization", '{');
   json_put_int(w, "stage", s->zero);
   if (s->zero > 0) {
-    json_put_bool(w, "overlap_comm", s->overlap_gradients && l->pipeline.shape.ranks == 1);
+    json_put_bool(w, "overlap_comm", overlaps(l));
     json_put_bool(w, "contiguous_gradients", TRUE);
     json_put_bool(w, "reduce_scatter", TRUE);
     json_put_int(w, "reduce_bucket_size", (gint64)op_bucket_params(s));

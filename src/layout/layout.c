@@ -158,14 +158,15 @@ GroupShape pass_group(const PassLayout *l, const Cluster *cluster, PassGroup gro
 /* ---- states ---- */
 
 /* What follows from who holds what. */
-static void set_rules(StateLayout *s, const Overlap *overlap)
+static void set_rules(StateLayout *s, const Plan *p)
 {
+  const Overlap *overlap = &p->overlap;
   gboolean divides = s->zero >= 2 && !s->sharding.no_sync;
 
   s->optimizer_parts = s->zero >= 1 ? s->shards : 1;
   s->gradient_parts = divides ? s->shards : 1;
   s->weight_parts = s->zero == 3 ? s->shards : 1;
-  s->overlap_gradients = overlap->gradients;
+  s->overlap_gradients = overlap->gradients && plan_sums_beside(p);
   s->overlap_parameters = overlap->parameters;
   s->sums = s->replicas > 1;
   s->sums_each = divides;
@@ -195,8 +196,8 @@ static void init_states(StateLayout states[2], const Plan *p)
   states[1].replicas = plan_expert_replicas(p);
   states[1].shards = states[1].replicas / states[1].copies;
   states[1].sharding.secondary = (gint64)p->sharding.secondary * p->tp / states[1].stride;
-  set_rules(&states[0], &p->overlap);
-  set_rules(&states[1], &p->overlap);
+  set_rules(&states[0], p);
+  set_rules(&states[1], p);
 }
 
 GroupShape state_group(const Layout *l, const Cluster *cluster, gboolean experts, StateGroup group)

@@ -170,7 +170,7 @@ static gboolean nvme_activations(const Plan *p, const Model *m)
 /* ---- the nearest plan without it ---- */
 
 static void to_bf16(Plan *p) { p->precision = DTYPE_BF16; }
-static void to_fp32(Plan *p) { p->precision = DTYPE_FP32; }
+static void to_fp32(Plan *p) { plan_set_format(p, DTYPE_FP32); }
 static void to_flash(Plan *p) { p->attention = ATTENTION_FLASH; }
 static void to_whole_rows(Plan *p) { p->sequence_parallel = FALSE; }
 static void to_divided_rows(Plan *p) { p->sequence_parallel = TRUE; }

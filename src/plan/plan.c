@@ -49,7 +49,8 @@ guint plan_overlaps(const Plan *p)
 {
   gboolean replicas = plan_has_replicas(p);
   const Overlap matters = {
-    .gradients = replicas, .parameters = p->zero > 0 && (replicas || p->offload.parameters),
+    .gradients = replicas && plan_sums_beside(p),
+    .parameters = p->zero > 0 && (replicas || p->offload.parameters),
     .pipeline = p->pp > 1 && !p->schedule->opportunistic, .tensor = p->tp > 1, .offload = p->offload.optimizer,
   };
   return overlap_bits(&matters);

@@ -70,6 +70,12 @@ Plan plan_default(const Model *model, const Framework *framework);
 /* Sets schedule and chunks, and whether sends overlap as the framework does it. */
 void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 
+/* Whether the framework can sum gradients beside backwards of the plan. */
+static inline gboolean plan_sums_beside(const Plan *p)
+{
+  return !p->framework->overlap_gradients_by_zero || (p->zero > 0 && p->pp == 1);
+}
+
 /* The overlaps that mean something for the plan, as bits: there is something to move, and it can wait. */
 guint plan_overlaps(const Plan *plan);
 
