@@ -221,7 +221,7 @@ static void put_states(const Layout *l, JsonWriter *w)
   const StateLayout *s = &l->states[0];
   const Optimizer *o = &s->optimizer;
   guint overlaps = l->overlaps & l->overlaps_open;
-  int zero = s->replicas > 1 ? s->zero : 0; /* one rank has nothing to divide */
+  int zero = l->has_replicas ? s->zero : 0; /* one rank has nothing to divide */
 
   json_put_int(w, "zero", zero);
   json_put_int(w, "copies", zero > 0 ? s->copies : 1);

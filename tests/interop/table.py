@@ -28,7 +28,7 @@ FOLLOWS = {
     "recompute_layers": ("recompute_granularity", "recompute_method"), "recompute_modules": ("recompute_granularity",),
     "micro_batches": ("global_batch_size", "context_parallel_size"), "momentum": ("optimizer",),
     "fp8_recipe": ("precision",), "overlap_pipeline": ("pipeline_schedule", "virtual_pipeline_model_parallel_size"),
-    "overlap_gradients": ("zero_stage", "expert_tensor_parallel_size"),
+    "zero": ("expert_tensor_parallel_size",), "overlap_gradients": ("zero_stage", "expert_tensor_parallel_size"),
     "overlap_parameters": ("zero_stage", "expert_tensor_parallel_size"),
     "vpp": ("virtual_pipeline_model_parallel_size",), "schedule": ("virtual_pipeline_model_parallel_size",),
     "dp": ("context_parallel_size",), "cp_comm": ("context_parallel_size",), "gradients_fp32": ("precision", "optimizer"),
@@ -60,7 +60,8 @@ def same(field, expected, found):
 
 def meant(resolved):
     """One rank has nothing to divide, and nothing to sum."""
-    if resolved.get("dp", 2) * resolved.get("cp", 1) > 1 or resolved.get("etp", resolved.get("tp")) != resolved.get("tp"):
+    tp, experts = resolved.get("tp"), resolved.get("ep", 1) * resolved.get("etp", resolved.get("tp", 1))
+    if resolved.get("dp", 2) * resolved.get("cp", 1) > 1 or experts != tp:
         return resolved
     alone = {"zero": 0, "overlap_gradients": False, "overlap_parameters": False}
     return {key: alone.get(key, value) for key, value in resolved.items()}
