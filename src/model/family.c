@@ -398,6 +398,16 @@ const char *family_reason(const char *model_type)
   return NULL;
 }
 
+const char *family_near(const char *model_type)
+{
+  const char *names[G_N_ELEMENTS(families) + 1] = { NULL };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(families); i++)
+    names[i] = families[i].model_type;
+  const char *nearest = names_nearest(names, model_type);
+  return names_near(nearest, model_type) ? nearest : NULL;
+}
+
 char *family_list(void)
 {
   GString *text = g_string_new(NULL);

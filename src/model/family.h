@@ -24,6 +24,9 @@ const Family *family_find(const char *model_type);
 /* Why a model_type that is known has no row, as "state-space layers, which have no cost here"; NULL if it is not. */
 const char *family_reason(const char *model_type);
 
+/* The model_type that one without a row may have meant; NULL if none is near. */
+const char *family_near(const char *model_type);
+
 /* All model_types, separated by commas; newly allocated. */
 char *family_list(void);
 

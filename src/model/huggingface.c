@@ -404,8 +404,11 @@ static const Family *find_inner(const JsonDoc *doc, const cJSON **object)
 static gboolean refuse_type(const JsonDoc *doc, const cJSON *type, GError **error)
 {
   const char *reason = cJSON_IsString(type) ? family_reason(type->valuestring) : NULL;
+  const char *near = cJSON_IsString(type) ? family_near(type->valuestring) : NULL;
   g_autofree char *list = family_list();
 
+  if (!reason && near)
+    return json_error(doc, type, error, "one of %s; did you mean \"%s\"?", list, near);
   if (reason)
     return json_error(doc, type, error, "a model without %s: one of %s", reason, list);
   if (type)

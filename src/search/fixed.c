@@ -94,7 +94,15 @@ static gboolean fix_schedule(const PlanKey *key, const char *value, Fixed *out, 
   const Schedule *schedule = schedule_find(value);
 
   out->value[KEY_SCHEDULE] = schedule ? schedule_index(schedule) : -1;
-  return schedule || bad_name(key, key->choices, value, error);
+  if (schedule)
+    return TRUE;
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  for (int i = 0; schedules[i]; i++)
+    g_ptr_array_add(names, (char *)schedules[i]->name);
+  g_ptr_array_add(names, NULL);
+  g_autofree char *hint = names_hint((const char *const *)names->pdata, value);
+  g_autofree char *expected = g_strdup_printf("%s: %s", key->choices[0], hint);
+  return bad_fix(error, key->shorter, value, expected);
 }
 
 static gboolean fix_value(const PlanKey *key, const char *value, Fixed *out, GError **error)
@@ -108,7 +116,9 @@ static gboolean fix_value(const PlanKey *key, const char *value, Fixed *out, GEr
 
 static gboolean fix_one(const char *name, const char *value, Fixed *out, GError **error)
 {
+  const char *names[KEY_COUNT + 1] = { NULL };
   g_autoptr(GString) known = g_string_new("one of the keys ");
+  int n = 0;
 
   for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
     const PlanKey *key = plan_key_of(id);
@@ -116,8 +126,12 @@ static gboolean fix_one(const char *name, const char *value, Fixed *out, GError 
       continue;
     if (g_str_equal(key->shorter, name))
       return fix_value(key, value, out, error);
-    g_string_append_printf(known, "%s%s", id == KEY_OTHER + 1 ? "" : ", ", key->shorter);
+    g_string_append_printf(known, "%s%s", n ? ", " : "", key->shorter);
+    names[n++] = key->shorter;
   }
+  const char *nearest = names_nearest(names, name);
+  if (names_near(nearest, name))
+    g_string_append_printf(known, "; did you mean \"%s\"?", nearest);
   return bad_fix(error, name, value, known->str);
 }
 

@@ -1,0 +1,37 @@
+# Thirty slips of the hand, and what is answered.
+ask() { echo "\$ $*"; "$@" 2>&1 >"$TMP/out" | sed 1q; }
+p() { printf '{ "gpus": 8, %s }' "$1" >"$TMP/plan.json"; ask tdp-sim --model tiny --cluster dgx --plan "$TMP/plan.json"; }
+m() { printf '{ %s }' "$1" >"$TMP/model.json"; ask tdp-plan --model "$TMP/model.json" --cluster dgx; }
+q() { ask tdp-plan --model tiny --cluster dgx "$@"; }
+q --model llama3-8b
+q --model gtp3
+q --model mixtral-8x7
+q --model qwen3-30b
+q --cluster dgx-h10
+q --cluster azure-nd96
+q --cluster h1000
+q --glbal-batch 8
+q --gpu 8
+q --top3
+q --global-batch 8x
+q --seq 8kk
+q --fix tpp=8
+q --fix tp=eight
+q --fix recompute=ful
+q --fix schedule=1f2b
+q --fix dispatcher=deeppe
+q --framework megatorn-core
+q --space ofload
+q --question trainin
+q --list model
+p '"tensor_paralel_size": 2'
+p '"pipeline_schedule": "1fb1"'
+p '"precision": "bf61"'
+p '"recompute_granularity": "ful"'
+p '"optimizer": "adamv"'
+p '"overlap": { "gradient": true }'
+p '"framework": "mgatron-core"'
+m '"layers": 2, "hiden": 64'
+m '"model_type": "lama"'
+ask tdp-sim --model tiny --cluster dgx --plan tiny-1fb1
+ask tdp-sim --model tiny --cluster dgx --plan tiny-1f1b --export megtron=x.sh
