@@ -52,6 +52,7 @@ static const Drawn drawn[] = {
   { "llama-3.1-8b", "megatron-core", 16 }, { "gpt3", "megatron-core", 64 },
   { "mixtral-8x7b", "megatron-core-2026", 16 },
   { "deepseek-v2-lite", "megatron-core-2026", 16 }, { "qwen3-0.6b", "megatron-core", 8 },
+  { "nemotron-h-8b", "megatron-core", 16 }, { "nemotron-3-super-120b-a12b-mtp", "megatron-core-2026", 64 },
 };
 
 #define DRAWN_EACH 200
@@ -308,9 +309,10 @@ START_TEST(bad_scripts)
           "x.sh: --num-layers: nothing behind it: expected a number");
   refuses("python pretrain_gpt.py " SIZES "--train-iters 5\n",
           "x.sh: --num-layers: missing: expected the arguments of a whole model");
-  refuses("python pretrain_gpt.py " SIZES "--num-layers 2 --hybrid-layer-pattern M-M\n",
-          "x.sh: --hybrid-layer-pattern: expected none: models by pattern are not read from scripts, --model and "
-          "--plan take them");
+  refuses("python pretrain_hybrid.py " SIZES "--hybrid-layer-pattern 'M-M/M-/M*'\n",
+          "x.sh: --hybrid-layer-pattern: M-M/M-/M*: expected modules for multi-token prediction that are alike");
+  refuses("python pretrain_hybrid.py " SIZES "--pipeline-model-parallel-size 2 --hybrid-layer-pattern 'M-|M|-M'\n",
+          "x.sh: --hybrid-layer-pattern: M-|M|-M: expected a multiple of 2 stages");
   refuses("python pretrain_gpt.py " SIZES "--num-layers 2 --tensor-model-parallel-size 4000000 "
           "--pipeline-model-parallel-size 4000000\n",
           "x.sh: --tensor-model-parallel-size: 4000000: expected degrees of at most 10000000 ranks in all");

@@ -2,6 +2,7 @@
 #ifndef TDP_IMPORT_MEGATRON_LAUNCH_H
 #define TDP_IMPORT_MEGATRON_LAUNCH_H
 
+#include "base/json.h"
 #include "import/arguments.h"
 #include "import/launch.h"
 
@@ -39,5 +40,16 @@ gboolean megatron_plan(Reading *r);
 
 /* Blocks of the model. */
 int megatron_layers(Reading *r);
+
+/* The pattern of a model's layers, "MEM-|*M-E/ME": a letter a layer, stages between bars, modules for multi-token
+ * prediction behind slashes; "" where there is none. */
+const char *pattern_text(Reading *r);
+
+/* Its layers; its stages, with the layers of the first `most` of them. */
+int pattern_layers(const char *pattern);
+int pattern_stages(const char *pattern, int *layers, int most);
+
+/* What it says of a model file, with the sizes of Mamba-2. */
+void pattern_put(Reading *r, JsonWriter *w);
 
 #endif

@@ -65,9 +65,9 @@ gboolean reading_fail(Reading *r, const char *format, ...)
 int megatron_layers(Reading *r)
 {
   int encoder = reading_int(r, "encoder_num_layers", 0), decoder = reading_int(r, "decoder_num_layers", 0);
-  int layers = reading_int(r, "num_layers", 0);
+  int layers = reading_int(r, "num_layers", 0), lettered = pattern_layers(pattern_text(r));
 
-  return layers ? layers : encoder + decoder;
+  return lettered ? lettered : layers ? layers : encoder + decoder;
 }
 
 /* Tokens of tokenizers that scripts name by their kind alone. */
@@ -248,7 +248,10 @@ static void put_rest(Reading *r, JsonWriter *w)
   if (reading_flag(r, "embed_layernorm"))
     json_put_bool(w, "embedding_norm", TRUE);
   json_put_bool(w, "dropout", reading_real(r, "attention_dropout", 0.1) + reading_real(r, "hidden_dropout", 0.1) > 0);
-  put_positive(w, "mtp_num_layers", reading_int(r, "mtp_num_layers", 0), TRUE);
+  if (*pattern_text(r))
+    pattern_put(r, w);
+  else
+    put_positive(w, "mtp_num_layers", reading_int(r, "mtp_num_layers", 0), TRUE);
 }
 
 /* ---- families ---- */
@@ -316,13 +319,7 @@ static void put_decoder(Reading *r, JsonWriter *w)
 static gboolean check(Reading *r, gboolean encoder)
 {
   static const char *const needed[] = { "hidden_size", "num_attention_heads" };
-  const char *pattern = reading_text(r, "hybrid_layer_pattern");
 
-  if (!*pattern)
-    pattern = reading_text(r, "hybrid_override_pattern");
-  if (*pattern)
-    return reading_fail(r, "--hybrid-layer-pattern: expected none: models by pattern are not read from scripts, "
-                        "--model and --plan take them");
   for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
     if (reading_int(r, needed[i], 0) < 1) {
       g_autofree char *flag = g_strdup(needed[i]);

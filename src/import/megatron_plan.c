@@ -79,6 +79,22 @@ static void read_layout(Reading *r, Degrees *d, const char *layout)
   d->vpp = d->stages / d->pp;
 }
 
+/* Stages of a pattern of layers; equal ones need no split. */
+static void read_pattern(Reading *r, Degrees *d, const char *pattern)
+{
+  gboolean equal = TRUE;
+
+  d->stages = pattern_stages(pattern, d->split, SPLIT_STAGES_MAX);
+  if (d->stages > SPLIT_STAGES_MAX || d->stages % d->pp != 0) {
+    reading_fail(r, "--hybrid-layer-pattern: %s: expected a multiple of %d stages", pattern, d->pp);
+    return;
+  }
+  for (int i = 1; i < d->stages; i++)
+    equal = equal && d->split[i] == d->split[0];
+  d->vpp = d->stages / d->pp;
+  d->stages = equal ? 0 : d->stages;
+}
+
 /* First and last stages with numbers of their own, the rest in equal ones. */
 static void read_ends(Reading *r, Degrees *d, int first, int last)
 {
@@ -104,7 +120,9 @@ static void read_stages(Reading *r, Degrees *d)
   d->vpp = MAX(d->vpp, reading_int(r, "virtual_pipeline_model_parallel_size", 1));
   if (chunk > 0 && d->pp > 0)
     d->vpp = MAX(1, d->layers / d->pp / chunk);
-  if (*layout)
+  if (strchr(pattern_text(r), '|'))
+    read_pattern(r, d, pattern_text(r));
+  else if (*layout)
     read_layout(r, d, layout);
   else if (first || last)
     read_ends(r, d, first, last);

@@ -1,0 +1,73 @@
+/* Megatron-LM's pattern of layers. */
+#include "import/megatron_launch.h"
+
+#include <string.h>
+
+const char *pattern_text(Reading *r)
+{
+  const char *text = reading_text(r, "hybrid_layer_pattern"), *older = reading_text(r, "hybrid_override_pattern");
+
+  return *text ? text : older;
+}
+
+int pattern_stages(const char *pattern, int *layers, int most)
+{
+  int stages = 0, here = 0;
+
+  for (const char *c = pattern;; c++) {
+    gboolean ends = *c == '\0' || *c == '/';
+    if (!ends && *c != '|') {
+      here++;
+      continue;
+    }
+    if (stages < most)
+      layers[stages] = here;
+    stages++;
+    here = 0;
+    if (ends)
+      return stages;
+  }
+}
+
+int pattern_layers(const char *pattern)
+{
+  int n = 0;
+
+  for (const char *c = pattern; *c && *c != '/'; c++)
+    n += *c != '|';
+  return n;
+}
+
+static void put_mamba(Reading *r, JsonWriter *w)
+{
+  int width = reading_int(r, "mamba_head_dim", 64), hidden = reading_int(r, "hidden_size", 0);
+
+  json_put_string(w, "linear_attention", "mamba2");
+  json_put_int(w, "linear_heads", reading_int(r, "mamba_num_heads", width > 0 ? 2 * hidden / width : 0));
+  json_put_int(w, "linear_head_dim", width);
+  json_put_int(w, "linear_groups", reading_int(r, "mamba_num_groups", 8));
+  json_put_int(w, "linear_state", reading_int(r, "mamba_state_dim", 128));
+  json_put_int(w, "linear_chunk", 128); /* MambaMixer's, whatever its arguments say */
+}
+
+void pattern_put(Reading *r, JsonWriter *w)
+{
+  g_auto(GStrv) parts = g_strsplit(pattern_text(r), "/", -1); /* the layers, then a module each */
+  g_auto(GStrv) stages = g_strsplit(parts[0], "|", -1);
+  g_autofree char *letters = g_strjoinv(NULL, stages);
+  int modules = (int)g_strv_length(parts) - 1;
+
+  for (int i = 2; i <= modules; i++)
+    if (!g_str_equal(parts[i], parts[1]))
+      reading_fail(r, "--hybrid-layer-pattern: %s: expected modules for multi-token prediction that are alike",
+                   pattern_text(r));
+  reading_flag(r, "spec");
+  reading_int(r, "mtp_num_layers", 0);
+  json_put_string(w, "layer_pattern", letters);
+  if (strchr(letters, 'M'))
+    put_mamba(r, w);
+  if (modules > 0) {
+    json_put_int(w, "mtp_num_layers", modules);
+    json_put_string(w, "mtp_layer_pattern", parts[1]);
+  }
+}
