@@ -106,6 +106,58 @@ START_TEST(counts)
      "'head_dim':128,'intermediate_size':1536,'vocab_size':200064,'tie_word_embeddings':false,"
      "'num_hidden_layers':62,'num_local_experts':256,'num_experts_per_tok':8}",
      G_GINT64_CONSTANT(228689764864)},
+    /* defaults of transformers 5.23's classes, built without memory */
+    {"{'model_type':'roberta','hidden_size':768,'num_attention_heads':12,'intermediate_size':3072,"
+     "'vocab_size':50265,'type_vocab_size':2,'tie_word_embeddings':true,'num_hidden_layers':12,"
+     "'max_position_embeddings':512}",
+     G_GINT64_CONSTANT(124696665)},
+    {"{'model_type':'camembert','hidden_size':768,'num_attention_heads':12,'intermediate_size':3072,"
+     "'vocab_size':30522,'type_vocab_size':2,'tie_word_embeddings':true,'num_hidden_layers':12,"
+     "'max_position_embeddings':512}",
+     G_GINT64_CONSTANT(109514298)},
+    {"{'model_type':'xlm-roberta','hidden_size':768,'num_attention_heads':12,'intermediate_size':3072,"
+     "'vocab_size':30522,'type_vocab_size':2,'tie_word_embeddings':true,'num_hidden_layers':12,"
+     "'max_position_embeddings':512}",
+     G_GINT64_CONSTANT(109514298)},
+    {"{'model_type':'xlm-roberta-xl','hidden_size':2560,'num_attention_heads':32,'intermediate_size':10240,"
+     "'vocab_size':250880,'type_vocab_size':1,'tie_word_embeddings':true,'num_hidden_layers':36,"
+     "'max_position_embeddings':514}",
+     G_GINT64_CONSTANT(3482741760)},
+    {"{'model_type':'cwm','hidden_size':6144,'num_attention_heads':48,'num_key_value_heads':8,"
+     "'head_dim':128,'intermediate_size':21504,'vocab_size':128256,'tie_word_embeddings':false,"
+     "'num_hidden_layers':64,'mlp_bias':false,'max_position_embeddings':131072,'sliding_window':8192}",
+     G_GINT64_CONSTANT(32581097472)},
+    {"{'model_type':'iquestcoder','hidden_size':5120,'num_attention_heads':40,'num_key_value_heads':8,"
+     "'head_dim':128,'intermediate_size':27648,'vocab_size':76800,'tie_word_embeddings':false,"
+     "'num_hidden_layers':80,'attention_bias':false,'mlp_bias':false,'max_position_embeddings':131072}",
+     G_GINT64_CONSTANT(39794283520)},
+    {"{'model_type':'internlm3','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':2,"
+     "'head_dim':128,'intermediate_size':10240,'vocab_size':128512,'tie_word_embeddings':false,"
+     "'num_hidden_layers':48,'attention_bias':false,'mlp_bias':false,'max_position_embeddings':32768}",
+     G_GINT64_CONSTANT(8804241408)},
+    {"{'model_type':'jais2','hidden_size':3328,'num_attention_heads':26,'num_key_value_heads':26,"
+     "'head_dim':128,'intermediate_size':26624,'vocab_size':150272,'tie_word_embeddings':false,"
+     "'num_hidden_layers':32,'attention_bias':true,'mlp_bias':true,'max_position_embeddings':8192}",
+     G_GINT64_CONSTANT(8090401280)},
+    {"{'model_type':'mellum','hidden_size':2304,'num_attention_heads':32,'num_key_value_heads':4,"
+     "'head_dim':128,'intermediate_size':7168,'vocab_size':98304,'tie_word_embeddings':false,"
+     "'num_hidden_layers':28,'attention_bias':false,'num_local_experts':64,'num_experts_per_tok':8,"
+     "'moe_intermediate_size':896,'max_position_embeddings':131072,'sliding_window':1024}",
+     G_GINT64_CONSTANT(12149923072)},
+    {"{'model_type':'solar_open','hidden_size':4096,'num_attention_heads':64,'num_key_value_heads':8,"
+     "'head_dim':128,'vocab_size':196608,'tie_word_embeddings':false,'num_hidden_layers':48,"
+     "'attention_bias':false,'n_routed_experts':128,'num_experts_per_tok':8,'n_shared_experts':1,"
+     "'moe_intermediate_size':1280,'max_position_embeddings':131072}",
+     G_GINT64_CONSTANT(102651799552)},
+    {"{'model_type':'granitemoeshared','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':32,"
+     "'intermediate_size':11008,'vocab_size':32000,'tie_word_embeddings':false,'num_hidden_layers':32,"
+     "'attention_bias':false,'num_local_experts':8,'num_experts_per_tok':2,'shared_intermediate_size':0,"
+     "'max_position_embeddings':2048}",
+     G_GINT64_CONSTANT(37039116288)},
+    {"{'model_type':'vaultgemma','hidden_size':2304,'num_attention_heads':8,'num_key_value_heads':4,"
+     "'head_dim':256,'intermediate_size':9216,'vocab_size':256000,'tie_word_embeddings':true,"
+     "'num_hidden_layers':26,'attention_bias':false,'max_position_embeddings':8192,'sliding_window':4096}",
+     G_GINT64_CONSTANT(2614222080)},
     {"{'model_type':'seed_oss','hidden_size':4096,'num_attention_heads':80,'num_key_value_heads':8,'head_dim':128,"
      "'intermediate_size':27648,'vocab_size':155136,'tie_word_embeddings':false,'num_hidden_layers':64,"
      "'attention_bias':true,'attention_out_bias':false,'mlp_bias':false}",
