@@ -284,9 +284,9 @@ START_TEST(megatron_hybrids)
   c.plan.pp = 8;
   c.plan.dp = 8;
   c.plan.global_batch = 64;
-  has(&c, "megatron", "  --hybrid-layer-pattern 'MEMEMEM*EME|MEMEM*EMEME|MEM*EMEMEME|MEM*EMEMEME|MEM*EMEMEME|MEM*EMEMEME|MEM*"
-                      "EMEMEME|M*EMEMEMEME/*E/*E' --spec megatron.core.models.hybrid.hybrid_layer_specs "
-                      "hybrid_stack_spec\n");
+  has(&c, "megatron", " --hybrid-layer-pattern 'MEMEMEM*EME|MEMEM*EMEME|MEM*EMEMEME|MEM*EMEMEME|MEM*EMEMEME|MEM*EMEMEME|MEM*"
+                      "EMEMEME|M*EMEMEMEME/*E/*E'");
+  has(&c, "megatron", "  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n");
   has(&c, "bridge", "  hybrid_layer_pattern: \"MEMEMEM*EME|MEMEM*EMEME|MEM*EMEMEME|");
   has_not(&c, "bridge", "pipeline_model_parallel_layout");
   has(&c, "megatron", "--mamba-num-heads 128 --mamba-head-dim 64 --mamba-num-groups 8 --mamba-state-dim 128\n");

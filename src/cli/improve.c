@@ -20,7 +20,9 @@
 
 typedef struct {
   const PlanOptions *options;
-  char *path;
+  char *path;      /* of the user's file, "stdin" where it is "-" */
+  char *text;      /* of it */
+  gsize length;
   Launch *launch; /* NULL: a plan file of ours */
   Model *model;
   Cluster *cluster;
@@ -41,6 +43,7 @@ static void improve_clear(Improve *m)
 {
   g_free(m->path);
   watch_clear(&m->watch);
+  g_free(m->text);
   g_clear_error(&m->refused);
   g_clear_pointer(&m->near, nearby_plans_free);
   g_clear_pointer(&m->found, search_result_free);
@@ -56,7 +59,8 @@ G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Improve, improve_clear)
 
 static gboolean load_plan(Improve *m, GError **error)
 {
-  if (!launch_plan(m->launch, m->path, m->model, &m->plan, &m->framework, error))
+  if (m->launch ? !launch_plan(m->launch, m->path, m->model, &m->plan, &m->framework, error)
+                : !plan_parse(m->text, m->length, m->path, m->model, &m->plan, &m->framework, error))
     return FALSE;
   if (!cluster_resize(m->cluster, m->plan.gpus, error)) {
     g_prefix_error(error, "%s: gpus: ", m->path);
@@ -67,13 +71,22 @@ static gboolean load_plan(Improve *m, GError **error)
   return TRUE;
 }
 
+static gboolean read_text(Improve *m, const char *name, GError **error)
+{
+  g_autofree char *path = files_find(name, "plans", error);
+
+  m->text = path ? files_read(path, &m->length, error) : NULL;
+  m->path = g_strdup(g_strcmp0(path, "-") == 0 ? "stdin" : path);
+  return m->text != NULL;
+}
+
 static gboolean load(Improve *m, GError **error)
 {
   const PlanOptions *o = m->options;
   double margin, limit_s = 0;
 
-  m->path = files_find(o->improve, "plans", error);
-  if (!m->path || !launch_file(m->path, "plans", o->gpus, o->framework, &m->launch, error) ||
+  if (!read_text(m, o->improve, error) ||
+      !launch_text(m->text, m->length, m->path, o->gpus, o->framework, &m->launch, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
     return FALSE;
@@ -178,17 +191,12 @@ static char *told(const Improve *m, const Plan *plan, GError **error)
 
 static gboolean write_changed(const Improve *m, const char *request, GError **error)
 {
-  gsize length;
-  g_autofree char *text = files_read(m->path, &length, error);
   g_autoptr(GPtrArray) undone = g_ptr_array_new_with_free_func(g_free);
-
-  if (!text)
-    return FALSE;
   g_autofree char *before = told(m, &m->plan, error);
   g_autofree char *after = before ? told(m, &m->chosen, error) : NULL;
   if (!after)
     return FALSE;
-  g_autofree char *changed = launch_change(text, m->path, before, after, undone);
+  g_autofree char *changed = launch_change(m->text, m->path, before, after, undone);
   for (guint i = 0; i < undone->len; i++)
     g_printerr("tdp-plan: note: %s: no place in the script: write it yourself\n", (const char *)undone->pdata[i]);
   g_autofree char *other = misread(m, changed);

@@ -5,16 +5,11 @@
 
 #include <string.h>
 
-gboolean launch_file(const char *name, const char *folder, int gpus, const char *framework, Launch **out,
+gboolean launch_text(const char *text, gsize length, const char *path, int gpus, const char *framework, Launch **out,
                      GError **error)
 {
-  gsize length;
-  g_autofree char *path = strcmp(name, "-") == 0 ? NULL : files_find(name, folder, NULL);
-  gboolean file = path && g_file_test(path, G_FILE_TEST_IS_REGULAR);
-  g_autofree char *text = file ? files_read(path, &length, NULL) : NULL;
-
   *out = NULL;
-  if (!text || strlen(text) != length)
+  if (strlen(text) != length)
     return TRUE;
   if (launch_recognises(text)) {
     *out = launch_read(text, path, gpus, framework, error);
@@ -25,6 +20,18 @@ gboolean launch_file(const char *name, const char *folder, int gpus, const char 
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected a JSON file, a script or log with arguments of "
               "Megatron-LM, or settings of nanotron, torchtitan or DeepSpeed", path);
   return FALSE;
+}
+
+gboolean launch_file(const char *name, const char *folder, int gpus, const char *framework, Launch **out,
+                     GError **error)
+{
+  gsize length;
+  g_autofree char *path = strcmp(name, "-") == 0 ? NULL : files_find(name, folder, NULL);
+  gboolean file = path && g_file_test(path, G_FILE_TEST_IS_REGULAR);
+  g_autofree char *text = file ? files_read(path, &length, NULL) : NULL;
+
+  *out = NULL;
+  return !text || launch_text(text, length, path, gpus, framework, out, error);
 }
 
 Model *launch_model(const Launch *launch, const char *name, GError **error)

@@ -13,6 +13,10 @@
 gboolean launch_file(const char *name, const char *folder, int gpus, const char *framework, Launch **out,
                      GError **error);
 
+/* The same in the text of a file already read, whose name is for messages. */
+gboolean launch_text(const char *text, gsize length, const char *path, int gpus, const char *framework, Launch **out,
+                     GError **error);
+
 /* Its model; NULL and the error. */
 Model *launch_model(const Launch *launch, const char *name, GError **error);
 

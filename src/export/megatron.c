@@ -101,7 +101,8 @@ static void add_pipeline(Export *e, GString *flags)
 
   export_words(flags, "--pipeline-model-parallel-size %d", shape->ranks);
   if (megatron_hybrid(e->model)) {
-    /* stages stand in the pattern of layers */
+    g_autofree char *letters = megatron_pattern(e);
+    export_words(flags, "--hybrid-layer-pattern '%s'", letters);
   } else if (l->pipeline.cut.split.stages) {
     g_autofree char *stages = export_stages(e);
     export_words(flags, "--pipeline-model-parallel-layout '%s'", stages);

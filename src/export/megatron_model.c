@@ -241,14 +241,6 @@ char *megatron_pattern(const Export *e)
   return g_string_free(text, FALSE);
 }
 
-static void add_pattern(const Export *e, GString *flags)
-{
-  g_autofree char *letters = megatron_pattern(e);
-
-  export_words(flags, "--hybrid-layer-pattern '%s'", letters);
-  export_words(flags, "--spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n");
-}
-
 static const LinearAttention *linear_of(const Model *m)
 {
   for (int i = 0; i < m->n_specs; i++)
@@ -318,7 +310,7 @@ static void add_sizes(const Export *e, const LayerSpec *block, GString *flags)
     export_words(flags, "--encoder-num-layers %d --decoder-num-layers %d", m->encoder_blocks,
                  m->blocks - m->encoder_blocks);
   else if (megatron_hybrid(m))
-    add_pattern(e, flags);
+    export_words(flags, "--spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n");
   else
     export_words(flags, "--num-layers %d", m->blocks);
   export_words(flags, "--hidden-size %d --num-attention-heads %d\n", m->hidden, block->attention.heads);
