@@ -35,6 +35,18 @@ static void build_mixer(Build *b)
   b->captured = FALSE;
 }
 
+/* What a recorded part of a block reads lies where it was recorded: its input is copied there, in place of which the
+ * backward keeps it, whose gradient is copied likewise (Transformer Engine's graph.py, static_input_surface and
+ * static_grad_outputs). */
+static void build_graph_input(Build *b)
+{
+  double bytes = b->rows * b->hidden * b->bytes;
+
+  if (b->passes->graph == GRAPH_PARTIAL)
+    build_stream(b, &(Stream) { .name = "graph input", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                                .backward_bytes = 2 * bytes, .backward_kernels = 1 });
+}
+
 /* A block of one part has a norm for that. */
 void build_block(Build *b)
 {
@@ -47,6 +59,7 @@ void build_block(Build *b)
   }
   if (b->spec->entry)
     build_entry_embedding(b);
+  build_graph_input(b);
   if (mixes)
     build_mixer(b);
   if (b->spec->cross.heads) {
