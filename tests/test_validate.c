@@ -272,6 +272,17 @@ START_TEST(outcomes_are_predicted)
   remove(folder);
   OutcomeSummary ran = validation_outcomes(v, OUTCOME_RAN), oom = validation_outcomes(v, OUTCOME_OOM);
   ck_assert(ran.count == 2 && ran.right == 1 && oom.count == 3 && oom.right == 2);
+  ck_assert(ran.right_kept == ran.right && oom.right_kept == oom.right); /* no margin is known */
+
+  /* just within the card: fits, but not with the margin */
+  g_autoptr(Accuracy) accuracy = accuracy_load(NULL);
+  CaseResult *first = g_ptr_array_index(v->cases, 0), *second = g_ptr_array_index(v->cases, 1);
+  v->accuracy = accuracy;
+  first->memory_need = second->memory_need = 0.999;
+  ran = validation_outcomes(v, OUTCOME_RAN);
+  oom = validation_outcomes(v, OUTCOME_OOM);
+  ck_assert(ran.right == 1 && ran.right_kept == 0 && oom.right == 2 && oom.right_kept == 3);
+  v->accuracy = NULL;
   const CaseResult *odd = g_ptr_array_index(v->cases, 5), *blank = g_ptr_array_index(v->cases, 6);
   ck_assert(g_str_has_suffix(odd->skipped, "line 7: outcome: \"broke\": expected ran, oom or nothing"));
   ck_assert_str_eq(blank->skipped, "blank iteration_s");

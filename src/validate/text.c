@@ -99,6 +99,7 @@ static void write_summary(JsonWriter *w, const Validation *v)
     json_open(w, outcome_names[o], '{');
     json_put_int(w, "count", outcome.count);
     json_put_int(w, "predicted_so", outcome.right);
+    json_put_int(w, "predicted_so_at_margin", outcome.right_kept);
     json_close(w, '}');
   }
   json_open(w, "sweeps", '[');
@@ -289,7 +290,7 @@ static void say_defaulted(GString *s, const Validation *v)
 static void say_outcomes(GString *s, const Validation *v)
 {
   static const char *const titles[OUTCOME_COUNT] = { [OUTCOME_RAN] = "ran", [OUTCOME_OOM] = "out of memory" };
-  g_autoptr(Table) t = table_new("<outcome|runs|predicted so|%");
+  g_autoptr(Table) t = table_new("<outcome|runs|predicted so|%|at the default margin|%");
   int runs = 0;
 
   for (int o = OUTCOME_OOM; o >= OUTCOME_RAN; o--) {
@@ -298,6 +299,8 @@ static void say_outcomes(GString *s, const Validation *v)
     table_add(t, "%d", outcome.count);
     table_add(t, "%d", outcome.right);
     table_add(t, "%.0f", 100.0 * outcome.right / MAX(1, outcome.count));
+    table_add(t, "%d", outcome.right_kept);
+    table_add(t, "%.0f", 100.0 * outcome.right_kept / MAX(1, outcome.count));
     runs += outcome.count;
   }
   g_autofree char *text = table_text(t, 0);

@@ -383,8 +383,10 @@ OutcomeSummary validation_outcomes(const Validation *v, Outcome outcome)
     const CaseResult *r = case_at(v, i);
     if (r->skipped || r->outcome != outcome)
       continue;
+    double margin = v->accuracy ? accuracy_margin(v->accuracy, r->kind.names[KIND_ENGINE]) : 0;
     s.count++;
     s.right += (r->memory_need <= 1) == (outcome == OUTCOME_RAN);
+    s.right_kept += (r->memory_need <= 1 - margin) == (outcome == OUTCOME_RAN);
   }
   return s;
 }

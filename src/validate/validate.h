@@ -95,9 +95,10 @@ CaseSummary validation_summary(const Validation *validation, const char *file);
 GArray *validation_sweeps(const Validation *validation);
 
 /* Rows simulated of those with an outcome, and of how many the prediction says the same: that it fits where it ran,
- * that it does not where it ran out of memory. */
+ * that it does not where it ran out of memory; and of how many with the default margin kept free, as plans are made
+ * (Validation.accuracy; without it the margin is 0). */
 typedef struct {
-  int count, right;
+  int count, right, right_kept;
 } OutcomeSummary;
 
 OutcomeSummary validation_outcomes(const Validation *validation, Outcome outcome);
