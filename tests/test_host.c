@@ -244,8 +244,8 @@ START_TEST(casts_of_experts)
 }
 END_TEST
 
-/* A recorded part's input is copied to where it was recorded, and its output's gradient; the host issues both copies. What
- * blocks keep is the same. */
+/* A recorded part's input is copied to where it was recorded, and its output's gradient; the host issues both copies.
+ * What blocks keep is the same. */
 START_TEST(recorded_inputs_are_copied)
 {
   Planned f;

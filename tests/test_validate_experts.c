@@ -87,8 +87,8 @@ END_TEST
   "a,s,src,megatron," generation "," model "," layers ",,,,,4096,,,flash3,hgx-b200,16,1,1,2," vpp                      \
   ",,8,1,1,1,64,none,fp8,,,data,9,60,max_allocated,," model ",8,1,alltoall,,1,mxfp8," overlap "," graph "\n"
 
-/* What recipes of a generation do that a row leaves open: pipelines of dense models are cut into chunks, those of models
- * with experts are not; steps that are one graph exchange tokens beside other passes, others do not. */
+/* What recipes of a generation do that a row leaves open: pipelines of dense models are cut into chunks, those of
+ * models with experts are not; steps that are one graph exchange tokens beside other passes, others do not. */
 START_TEST(recipes_fill_what_is_open)
 {
   static const struct {
