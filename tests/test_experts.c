@@ -181,6 +181,45 @@ START_TEST(groups_narrow_what_kernels_send)
 }
 END_TEST
 
+/* Ranks on which a token's experts are expected, over all sets of groups that it may visit. */
+static double counted_groups(int groups, int visited, int taken, int ranks)
+{
+  int sets = 0, each = groups / ranks;
+  double sum = 0;
+
+  for (guint set = 0; set < 1u << groups; set++) {
+    if (__builtin_popcount(set) != visited)
+      continue;
+    sets++;
+    for (int rank = 0; rank < ranks; rank++) {
+      int here = __builtin_popcount(set >> rank * each & ((1u << each) - 1));
+      sum += 1 - pow(1 - (double)here / visited, taken);
+    }
+  }
+  return sum / sets;
+}
+
+/* Ranks that hold several groups each, of which a token may visit few. */
+START_TEST(ranks_hold_several_groups)
+{
+  Planned f;
+  FeedForward *ffn;
+
+  setup(&f, 16, 16);
+  f.plan.dispatch = DISPATCH_FLEX;
+  ffn = &f.model->specs[f.model->layers[1]].ffn;
+  ffn->groups = 8;
+  ffn->experts_per_token = 6;
+  for (int ep = 2; ep <= 8; ep *= 2)
+    for (int visited = 1; visited <= 8; visited++) {
+      f.plan.ep = ep;
+      ffn->groups_per_token = visited;
+      ck_assert_double_eq_tol(rows_of_token(&f), counted_groups(8, visited, 6, ep), 1e-12);
+    }
+  planned_clear(&f);
+}
+END_TEST
+
 /* Ranks of the tokens of a gate that takes experts in turn, counted one by one. */
 static double counted_in_turn(int experts, int taken, int ranks)
 {
@@ -601,8 +640,8 @@ START_TEST(dense_models_have_none)
 END_TEST
 
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
-          flex_sends_once_to_a_node, groups_narrow_what_kernels_send, experts_in_turn_are_counted,
-          shared_experts_hide_the_exchange, capacity_is_the_frameworks, second_copies_of_experts,
-          options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity, routes_go_apart,
-          biases_of_experts_outputs, clamps_are_kernels, states_over_their_own_ranks, gradients_over_their_own_ranks,
-          breakdown_adds_up, experts_have_rules, dense_models_have_none)
+          flex_sends_once_to_a_node, groups_narrow_what_kernels_send, ranks_hold_several_groups,
+          experts_in_turn_are_counted, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
+          second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
+          routes_go_apart, biases_of_experts_outputs, clamps_are_kernels, states_over_their_own_ranks,
+          gradients_over_their_own_ranks, breakdown_adds_up, experts_have_rules, dense_models_have_none)

@@ -273,6 +273,28 @@ static double reached_in_turn(int held, int taken)
   return 1 + (taken - group_divisor(taken, held)) / (double)held;
 }
 
+static double choose(int n, int k)
+{
+  double ways = k >= 0 && k <= n;
+
+  for (int i = 0; i < k; i++)
+    ways *= (double)(n - i) / (i + 1);
+  return ways;
+}
+
+/* Chance that none of a token's experts is in a place that holds so many whole groups: of the groups that the token may
+ * visit as many may be the place's as hypergeometric draws give, and each expert is of any visited group alike. */
+static double missed(const FeedForward *f, int held)
+{
+  double chance = 0;
+
+  for (int here = 0; here <= MIN(held, f->groups_per_token); here++)
+    chance += choose(held, here) * choose(f->groups - held, f->groups_per_token - here) /
+              choose(f->groups, f->groups_per_token) *
+              pow(1 - (double)here / f->groups_per_token, f->experts_per_token);
+  return chance;
+}
+
 /* Of `places` that hold as many experts each, those that a token's are expected on: taken at random, of the groups that
  * the token may visit. */
 static double reached(const Build *b, double places)
@@ -281,6 +303,8 @@ static double reached(const Build *b, double places)
 
   if (b->passes->framework->gate_in_turn && fmod(f->experts, places) == 0)
     return MIN(places, reached_in_turn(f->experts / (int)places, f->experts_per_token));
+  if (f->groups && fmod(f->groups, places) == 0)
+    return places * (1 - missed(f, f->groups / (int)places));
   if (f->groups)
     places = MAX(1, places * f->groups_per_token / f->groups);
   return places * (1 - pow(1 - 1 / places, f->experts_per_token));
