@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cost/algorithms.h"
+#include "fixture.h"
 #include "main.h"
 
 #define GB 1e9
@@ -162,6 +163,49 @@ START_TEST(all_to_all_over_many_nodes)
   near(pairwise_ports(&two, COLLECTIVE_ALL_TO_ALL, 16e9, &of_two).transfer_s, 0.8, 1e-9);
   near(pairwise_ports(&four, COLLECTIVE_ALL_TO_ALL, 32e9, &of_four).transfer_s, 2.4 / (1 - 0.3 * 2 / 3), 1e-9);
   near(pairwise_efficiency(&four, &of_four, 0), 1, 1e-9);
+}
+END_TEST
+
+/* Half of 16 GB leave a node of two at half of 10 GB/s, three quarters one of four; HybridEP's kernels pass all of it on.
+ * No kernel is faster than its link. */
+START_TEST(kernels_send_over_nodes)
+{
+  Cluster two = plain(2), four = plain(4);
+  GroupShape of_two = group_shape(&two, 16, 1), of_four = group_shape(&four, 32, 1), inside = group_shape(&two, 8, 1);
+
+  near(dispatch_link_s(&two, 16e9, &of_two, FALSE, 7), 7, 1e-9); /* the link says nothing of kernels */
+  two.tiers[1].link.kernel_efficiency = four.tiers[1].link.kernel_efficiency = 0.5;
+  two.tiers[1].link.p2p_base_s = 0.1;
+  near(dispatch_link_s(&two, 16e9, &inside, FALSE, 7), 7, 1e-9);
+  near(dispatch_link_s(&two, 16e9, &of_two, FALSE, 7), 0.1 + 8e9 / 5e9, 1e-9);
+  near(dispatch_link_s(&four, 16e9, &of_four, FALSE, 7), 12e9 / 5e9, 1e-9);
+  four.device.kernels.dispatch.hybrid_bytes_per_s = two.device.kernels.dispatch.hybrid_bytes_per_s = 6e9;
+  near(dispatch_link_s(&two, 16e9, &of_two, FALSE, 7), 0.1 + 8e9 / 5e9, 1e-9);
+  near(dispatch_link_s(&two, 16e9, &of_two, TRUE, 7), 0.1 + 16e9 / 6e9, 1e-9);
+  four.device.kernels.dispatch.hybrid_bytes_per_s = 1e12;
+  near(dispatch_link_s(&four, 16e9, &of_four, TRUE, 7), 12e9 / 5e9, 1e-9);
+  four.tiers[1].link.kernel_efficiency = 1;
+  near(dispatch_link_s(&four, 16e9, &of_four, TRUE, 7), 12e9 / rank_rate(&four, &of_four, 1), 1e-9);
+}
+END_TEST
+
+/* DeepEP's and HybridEP's own tables, which the constants were read from, through the constants: microseconds of 4,096
+ * rows of 7,168 in bf16, by places of 4, 8 nodes and of two. */
+START_TEST(kernels_tables_are_met)
+{
+  static const struct {
+    int nodes;
+    gboolean hybrid;
+    double gb_per_s[2]; /* of rows, the own node's too: there, back */
+  } tables[] = { { 4, FALSE, { 58, 57 } }, { 8, FALSE, { 51, 50 } }, { 2, TRUE, { 71.7, 63.0 } },
+                 { 4, TRUE, { 57.7, 57.5 } }, { 8, TRUE, { 50.0, 49.8 } } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(tables); i++) {
+    g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8 * tables[i].nodes);
+    GroupShape group = group_shape(cluster, 8 * tables[i].nodes, 1);
+    double mean = (tables[i].gb_per_s[0] + tables[i].gb_per_s[1]) / 2 * GB;
+    near(dispatch_link_s(cluster, 211e6, &group, tables[i].hybrid, 1), 211e6 / mean, 0.02);
+  }
 }
 END_TEST
 
@@ -332,6 +376,6 @@ END_TEST
 
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
           slowest_tier_rules, mesh_has_links_of_its_members, all_to_all,
-          all_to_all_of_short_messages, all_to_all_over_many_nodes, send, tree_over_many_nodes,
+          all_to_all_of_short_messages, all_to_all_over_many_nodes, kernels_send_over_nodes, kernels_tables_are_met, send, tree_over_many_nodes,
           adding_in_the_switch, runner_up_that_the_library_lacks, another_library, more_bytes_take_longer, plateaus,
           dgx_h100_of_many_nodes, rows_over_efa)

@@ -1,3 +1,4 @@
+#include "cost/algorithms.h"
 #include "cost/kernel.h"
 
 double dispatch_s(const DispatchModel *model, double rows, double row_bytes, double sms)
@@ -5,4 +6,17 @@ double dispatch_s(const DispatchModel *model, double rows, double row_bytes, dou
   if (model->s_per_byte <= 0 || sms <= 0)
     return 0;
   return model->base_s + rows * (model->row_s + row_bytes * model->s_per_byte) / sms;
+}
+
+double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *group, gboolean hybrid, double pairs_s)
+{
+  int top = group_tier(cluster, group);
+  const Link *link = &cluster->tiers[top].link;
+  double passed = cluster->device.kernels.dispatch.hybrid_bytes_per_s;
+
+  if (top == 0 || link->kernel_efficiency <= 0)
+    return pairs_s;
+  double beyond = bytes * (1 - (double)ranks_below(group, top) / group->size);
+  double sent_s = beyond / (link->kernel_efficiency * rank_rate(cluster, group, top));
+  return link->p2p_base_s + MAX(sent_s, hybrid && passed > 0 ? bytes / passed : 0);
 }

@@ -19,10 +19,12 @@ static double product_share(const Device *device, const Framework *framework, co
          (unaligned > 0 && matmul->activations && !matmul_is_aligned(matmul) ? unaligned : 1);
 }
 
-/* What takes a collective that long on the links, by kernels of its own. */
-static double exchange_kernel_s(const Op *op, const Device *device, double link_s)
+/* What takes a collective that long by the library, by kernels of its own. */
+static double exchange_kernel_s(const Op *op, const Cluster *cluster, double library_s)
 {
-  const DispatchModel *model = &device->kernels.dispatch;
+  const DispatchModel *model = &cluster->device.kernels.dispatch;
+  double link_s = op->collective.sms > 0 ? dispatch_link_s(cluster, op->collective.bytes, &op->collective.group,
+                                                           op->collective.hybrid, library_s) : library_s;
 
   if (op->collective.hybrid)
     return link_s * model->hybrid_slowdown;
@@ -72,7 +74,7 @@ static double kernel_s(const Op *op, const PassLayout *passes, const Cluster *cl
     return named_memory_s(device, op->name, op->pass != PASS_FORWARD, op->memory.bytes, op->memory.kernels,
                           op->flops);
   default:
-    return exchange_kernel_s(op, device, collective_cost(cluster, op->collective.what, op->collective.bytes,
+    return exchange_kernel_s(op, cluster, collective_cost(cluster, op->collective.what, op->collective.bytes,
                                                          &op->collective.group).seconds) +
            (op->collective.group.size > 1 ? passes->framework->collective_s : 0);
   }

@@ -92,6 +92,7 @@ typedef struct {
   double base_s;          /* fixed time of such a kernel */
   double row_s;           /* of a multiprocessor for a row, */
   double s_per_byte;      /* and for each byte of it (DeepEP); 0 = not known: no plan has such dispatchers */
+  double hybrid_bytes_per_s; /* of HybridEP's kernels over nodes: rows for all of these, its own too; 0 = no limit */
   double hybrid_slowdown; /* of HybridEP's calls over its kernels, which the links bound; >= 1 */
   Provenance provenance;
 } DispatchModel;

@@ -227,6 +227,7 @@ static gboolean read_dispatch(const PartSource *source, Kernels *kernels, GError
     {"base_us", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, base_s), TRUE, ANY_US},
     {"row_us", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, row_s), TRUE, ANY_US},
     {"ns_per_byte", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, s_per_byte), TRUE, .max = 1e9, .scale = 1e-9},
+    {"hybrid_gb_per_s", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, hybrid_bytes_per_s), .max = 1e6, .scale = 1e9},
     {"hybrid_slowdown", JSON_REAL, G_STRUCT_OFFSET(DispatchModel, hybrid_slowdown), TRUE, 1, 100},
   };
   kernels->dispatch.provenance = PROVENANCE_MEASURED;
