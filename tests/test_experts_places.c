@@ -1,0 +1,122 @@
+/* Nodes and ranks that a token's experts are on: drawn, of groups, or in turn. */
+#include "main.h"
+#include "planned.h"
+
+#include <math.h>
+
+static void setup(Planned *f, int experts, int devices)
+{
+  planned_init(f, fixture_experts(1, 512, 8, experts, 1024, 1000), fixture_cluster("dgx-h100", devices),
+               "megatron-core");
+  planned_spread(f, 1);
+}
+
+/* Rows that DeepEP's kernels send for a token of the block, on average. */
+static double rows_of_token(const Planned *f)
+{
+  LayerWork work;
+  double rows = 0;
+
+  planned_accept(f);
+  layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
+  for (guint i = 0; i < work.forward->len; i++) {
+    const Op *op = &g_array_index(work.forward, Op, i);
+    if (op->kind == OP_COLLECTIVE)
+      rows = MAX(rows, op->collective.rows);
+  }
+  layer_work_clear(&work);
+  return rows / 1024;
+}
+
+/* By where a token's experts may be: of two drawn from 16 ranks 16 (1 - (15/16)^2) ranks, of a group of 8 of them
+ * 8 (1 - (7/8)^2). */
+START_TEST(groups_narrow_what_kernels_send)
+{
+  Planned f;
+  double rows[2];
+
+  setup(&f, 16, 16);
+  f.plan.ep = 16;
+  f.plan.dispatch = DISPATCH_FLEX;
+  for (int grouped = 0; grouped < 2; grouped++) {
+    f.model->specs[f.model->layers[1]].ffn.groups = 2 * grouped;
+    f.model->specs[f.model->layers[1]].ffn.groups_per_token = grouped;
+    rows[grouped] = rows_of_token(&f);
+  }
+  ck_assert_double_eq_tol(rows[0], 16 * (1 - 225 / 256.0), 1e-12);
+  ck_assert_double_eq_tol(rows[1], 8 * (1 - 49 / 64.0), 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Ranks on which a token's experts are expected, over all sets of groups that it may visit. */
+static double counted_groups(int groups, int visited, int taken, int ranks)
+{
+  int sets = 0, each = groups / ranks;
+  double sum = 0;
+
+  for (guint set = 0; set < 1u << groups; set++) {
+    if (__builtin_popcount(set) != visited)
+      continue;
+    sets++;
+    for (int rank = 0; rank < ranks; rank++) {
+      int here = __builtin_popcount(set >> rank * each & ((1u << each) - 1));
+      sum += 1 - pow(1 - (double)here / visited, taken);
+    }
+  }
+  return sum / sets;
+}
+
+/* Ranks that hold several groups each, of which a token may visit few. */
+START_TEST(ranks_hold_several_groups)
+{
+  Planned f;
+  FeedForward *ffn;
+
+  setup(&f, 16, 16);
+  f.plan.dispatch = DISPATCH_FLEX;
+  ffn = &f.model->specs[f.model->layers[1]].ffn;
+  ffn->groups = 8;
+  ffn->experts_per_token = 6;
+  for (int ep = 2; ep <= 8; ep *= 2)
+    for (int visited = 1; visited <= 8; visited++) {
+      f.plan.ep = ep;
+      ffn->groups_per_token = visited;
+      ck_assert_double_eq_tol(rows_of_token(&f), counted_groups(8, visited, 6, ep), 1e-12);
+    }
+  planned_clear(&f);
+}
+END_TEST
+
+/* Ranks of the tokens of a gate that takes experts in turn, counted one by one. */
+static double counted_in_turn(int experts, int taken, int ranks)
+{
+  int sum = 0;
+
+  for (int token = 0; token < experts; token++) {
+    guint64 seen = 0;
+    for (int i = 0; i < taken; i++)
+      seen |= (guint64)1 << (token * taken + i) % experts / (experts / ranks);
+    sum += __builtin_popcountll(seen);
+  }
+  return (double)sum / experts;
+}
+
+START_TEST(experts_in_turn_are_counted)
+{
+  Planned f;
+
+  setup(&f, 16, 16);
+  f.plan.dispatch = DISPATCH_FLEX;
+  f.framework->gate_in_turn = TRUE;
+  for (int ep = 2; ep <= 16; ep *= 2)
+    for (int taken = 1; taken <= 16; taken++) {
+      f.plan.ep = ep;
+      f.model->specs[f.model->layers[1]].ffn.experts_per_token = taken;
+      ck_assert_double_eq_tol(rows_of_token(&f), counted_in_turn(16, taken, ep), 1e-12);
+    }
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("experts_places", groups_narrow_what_kernels_send, ranks_hold_several_groups, experts_in_turn_are_counted)
