@@ -1,8 +1,8 @@
 /*
  * The answers to questions as users ask them, and whether any other choice beats them. bench/questions [FIRST [EVERY]]
  *
- * Prints docs/questions.md, and on stderr what is faster: for each of the models on each of the clusters below what tdp-plan recommends, how long it
- * takes, how sure that is, and how many of its five best tie. Each answer is then attacked as --why-not does: every
+ * Prints the table of docs/questions.md, and on stderr what is faster: for each of the models on each of the clusters
+ * below what tdp-plan recommends, how long it takes, how sure that is, and how many of its five best tie. Each answer is then attacked as --why-not does: every
  * key that --fix takes gets each of its values in turn, and the search is asked for anything faster than the fastest
  * plan (SearchOptions.known). All else is free where the space has less than FREE plans; in larger ones the fastest
  * plan's degrees, micro-batch and ZeRO stage are kept, but for the data-parallel degree and, where that is tried, one
@@ -238,19 +238,6 @@ static int answer(const char *model, const char *cluster, int gpus, const Accura
   return tried.faster;
 }
 
-static const char head[] =
-  "# Questions and answers\n\n"
-  "`make questions` prints this page: what `tdp-plan --model M --cluster C --gpus N --global-batch B --seq S` recommends, with\n"
-  "the default software; how long a step takes and between what eight of ten runs like it lay; the memory of the fullest\n"
-  "stage and its share of the device; the chance that it fits; how many of the five best tie with the fastest, and what the\n"
-  "recommended one costs over it. Each answer is attacked: every value of every key that `--fix` takes is fixed in turn, all\n"
-  "else free, and anything faster than the fastest plan is looked for; in spaces of more than 3 million plans all else is\n"
-  "free but the fastest plan's degrees, micro-batch and ZeRO stage. The last column says how many of these questions found\n"
-  "something. What an answer says that it holds fixed is not tried: schedules that the framework does not run, counts of\n"
-  "recomputed layers, other orders of ranks, other optimizers, states and layers on the host.\n\n"
-  "| model | cluster | GPUs | batch | plan | step | 80 % between | memory | fits | ties, costs | faster |\n"
-  "|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|\n";
-
 int main(int argc, char **argv)
 {
   int first = argc > 1 ? atoi(argv[1]) : 0, every = argc > 2 ? atoi(argv[2]) : 1, n = 0, faster = 0;
@@ -259,7 +246,8 @@ int main(int argc, char **argv)
 
   if (!accuracy)
     fail(error);
-  printf("%s", head);
+  printf("| model | cluster | GPUs | batch | plan | step | 80 %% between | memory | fits | ties, costs | faster |\n"
+         "|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|\n");
   for (gsize c = 0; c < G_N_ELEMENTS(clusters); c++)
     for (gsize m = 0; m < G_N_ELEMENTS(models); m++, n++)
       if (n >= first && (n - first) % every == 0)
