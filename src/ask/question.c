@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* The best plan, or the first one found, of the cluster with so many devices. */
-static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out)
+static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o, int devices, Found *out,
+                    GArray **bounds)
 {
   Cluster changed = *cluster;
   Plan base = *o.base;
@@ -24,12 +25,20 @@ static gboolean ask(const Model *model, const Cluster *cluster, SearchOptions o,
   if (found->best->len == 0)
     return FALSE;
   *out = g_array_index(found->best, Found, 0);
+  if (bounds)
+    *bounds = g_array_ref(found->bounds);
   return TRUE;
+}
+
+gboolean ask_bounded(const Model *model, const Cluster *cluster, const SearchOptions *options, Found *out,
+                     GArray **bounds)
+{
+  return ask(model, cluster, *options, cluster->devices, out, bounds);
 }
 
 gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out)
 {
-  return ask(model, cluster, *options, devices, out);
+  return ask(model, cluster, *options, devices, out, NULL);
 }
 
 static gboolean until_one(gpointer data, const SearchProgress *at)
@@ -86,7 +95,7 @@ static gboolean ask_lean(const Model *model, const Cluster *cluster, SearchOptio
   *overlap = *overlap < 0 ? 0 : *overlap;
   *size = *size < 0 ? 1 : *size;
   *recompute = *recompute < 0 ? RECOMPUTE_FULL : *recompute;
-  return ask(model, cluster, o, devices, out);
+  return ask(model, cluster, o, devices, out, NULL);
 }
 
 gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, guint tried,
@@ -104,7 +113,7 @@ gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOption
   o.watch = until_one;
   o.data = (gpointer)options;
   if (!(tried & TRY_LEAN && ask_lean(model, cluster, o, devices, &found)) &&
-      !(tried & TRY_ALL && ask(model, cluster, o, devices, &found)))
+      !(tried & TRY_ALL && ask(model, cluster, o, devices, &found, NULL)))
     return FALSE;
   *likely = found.plan;
   return TRUE;

@@ -53,6 +53,10 @@ gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOption
 /* A value for SearchOptions.known: what the plan comes to, where it fits and the space may have it; else 0. */
 double ask_known(const Cluster *cluster, const SearchOptions *options, const Plan *plan, const Metrics *metrics);
 
+/* The same on all devices, and SearchResult.bounds, the caller's to unref; untouched where none fits. */
+gboolean ask_bounded(const Model *model, const Cluster *cluster, const SearchOptions *options, Found *out,
+                     GArray **bounds);
+
 /* What was found for the model, or a changed one, with how far it holds; it refers to the model and what was asked
  * about. */
 Result ask_result(const Asked *asked, const Model *model, const Found *found);

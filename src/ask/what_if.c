@@ -12,6 +12,9 @@ typedef struct {
   const char *title;
   void (*scale)(Cluster *cluster, int tier, double factor);
   gboolean of_tier;
+  gboolean costs; /* steps take longer with more of it */
+  gboolean alone; /* nothing is faster with less of it, or, if it costs, with more: slowdown by a transfer's rate is */
+  gboolean room;  /* nothing takes another time */
 } Knob;
 
 static void scale_math(Cluster *c, int tier, double f)
@@ -71,14 +74,14 @@ static void scale_slowdown(Cluster *c, int tier, double f)
 }
 
 static const Knob knobs[] = {
-  { "matrix FLOP/s", scale_math, FALSE },
-  { "sustained share of them", scale_sustained, FALSE },
-  { "memory bandwidth", scale_memory_rate, FALSE },
-  { "memory size", scale_memory, FALSE },
-  { "kernel launch time", scale_launches, FALSE },
-  { "bandwidth", scale_bandwidth, TRUE },
-  { "latency", scale_latency, TRUE },
-  { "slowdown of kernels beside", scale_slowdown, TRUE },
+  { "matrix FLOP/s", scale_math, .alone = TRUE },
+  { "sustained share of them", scale_sustained, .alone = TRUE },
+  { "memory bandwidth", scale_memory_rate, .alone = TRUE },
+  { "memory size", scale_memory, .room = TRUE },
+  { "kernel launch time", scale_launches, .costs = TRUE, .alone = TRUE },
+  { "bandwidth", scale_bandwidth, .of_tier = TRUE },
+  { "latency", scale_latency, .of_tier = TRUE, .costs = TRUE, .alone = TRUE },
+  { "slowdown of kernels beside", scale_slowdown, .of_tier = TRUE, .costs = TRUE, .alone = TRUE },
 };
 
 /* What each number is multiplied by. */
@@ -112,12 +115,26 @@ static void effect_clear(gpointer effect)
     g_free(e->others[i]);
 }
 
+/* What bounds of time come to at least when a number changes: each is a sum of maxima of parts, none of which falls by
+ * more than the number changes; where all rise, no less than they were. 0 where a device waits less for others the
+ * quicker it is, and on mixed nodes, whose devices the change leaves alone. */
+static double floor_scale(const Cluster *c, const Knob *knob, double factor)
+{
+  gboolean slower = knob->costs ? factor > 1 : factor < 1;
+
+  if (c->device.rate_jitter > 0 || c->n_types > 0)
+    return 0;
+  return knob->room || (slower && knob->alone) ? 1 : MIN(factor, 1 / factor);
+}
+
 /* The best plan on a changed cluster. The plan that was best, if it is of the space there too, is a plan to beat. */
-static gboolean best_there(const Asked *q, const Cluster *cluster, const Plan *plan, const Metrics *m, Found *out)
+static gboolean best_there(const Asked *q, const Cluster *cluster, double scale, const Plan *plan, const Metrics *m,
+                           Found *out)
 {
   SearchOptions o = *q->options;
 
   o.known = ask_known(cluster, &o, plan, m);
+  o.floor_scale = scale;
   return ask_best(q->model, cluster, &o, cluster->devices, out);
 }
 
@@ -147,7 +164,7 @@ static Effect effect_of(const Asked *q, const Found *best, const Knob *knob, int
     before = cluster;
     g_autoptr(Trace) trace = simulate_plan(q->model, &cluster, &best->plan);
     trace_metrics(trace, &m);
-    gboolean fits = best_there(q, &cluster, &best->plan, &m, &found);
+    gboolean fits = best_there(q, &cluster, floor_scale(&cluster, knob, factors[i]), &best->plan, &m, &found);
     g_autofree char *other = fits ? plan_label(&found.plan) : g_strdup("none fits");
     e.step[i] = m.iteration_s / step - 1;
     e.best[i] = fits ? found.metrics.iteration_s / step - 1 : NAN;
@@ -219,14 +236,16 @@ Answer *answer_sensitivity(const Asked *q)
   SearchOptions options = *q->options;
   Asked asked = { q->model, q->cluster, &options, 0, q->accuracy };
   g_autoptr(GArray) effects = g_array_new(FALSE, FALSE, sizeof(Effect));
+  g_autoptr(GArray) bounds = NULL;
   Found best;
 
   options.refine = FALSE; /* what is best is to be best in one space each time */
-  if (!ask_best(q->model, q->cluster, &options, q->cluster->devices, &best)) {
+  if (!ask_bounded(q->model, q->cluster, &options, &best, &bounds)) {
     gboolean stopped = stop_heard(options.stop);
     g_string_assign(a->says, stopped ? "Stopped before any plan that fits was found." : "No plan fits.");
     return a;
   }
+  options.floors = options.objective == &objectives[0] ? bounds : NULL;
   g_array_set_clear_func(effects, effect_clear);
   answer_draw(a, -1, 0, 1 + FACTORS + PLUS);
   add_effects(&asked, &best, effects);

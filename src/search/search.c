@@ -75,6 +75,7 @@ static void meet_part(gpointer data, const SpacePart *part)
     r->floors.compute_s = MIN(r->floors.compute_s, part->compute_s);
     if (part->memory_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
+    g_array_append_val(r->bounds, part->bound_s);
   }
   g_array_append_val(s->parts, *part);
   queue_part(s, s->parts->len - 1);
@@ -474,6 +475,7 @@ static void search_init(Search *s)
   s->result->least_bound = INFINITY;
   s->result->floors.passes_s = s->result->floors.compute_s = s->result->floors.fitting_s = INFINITY;
   s->result->best = g_array_new(FALSE, FALSE, sizeof(Found));
+  s->result->bounds = g_array_new(FALSE, FALSE, sizeof(double));
   s->candidates = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->later = g_array_new(FALSE, FALSE, sizeof(Candidate));
   s->near = g_array_new(FALSE, FALSE, sizeof(Near));
@@ -542,5 +544,6 @@ void search_result_free(SearchResult *r)
     return;
   g_clear_error(&r->unkept);
   g_array_unref(r->best);
+  g_array_unref(r->bounds);
   g_free(r);
 }

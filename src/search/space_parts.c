@@ -229,11 +229,28 @@ static double batch_bound_s(Walk *w, const Plan *plan, double *compute_s)
   return (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
 }
 
+/* Whether a like search knows enough of the part. */
+static gboolean too_slow(Walk *w, SpacePart *part)
+{
+  const SearchOptions *o = w->options;
+  guint at = w->met++;
+
+  if (!o->floors || at >= o->floors->len)
+    return FALSE;
+  part->bound_s = g_array_index(o->floors, double, at) * o->floor_scale * (1 - 1e-9);
+  return part->bound_s > o->known && o->known > 0;
+}
+
 void space_meet_batch(Walk *w, const Plan *plan)
 {
   SpacePart part = { .index = w->space, .plans = w->bound.plans, .degrees = w->degrees->len - 1,
                      .micro_batch = plan->micro_batch, .pass = -1 };
 
+  if (w->bound.least->len > 0 && too_slow(w, &part)) {
+    w->space += part.plans;
+    w->visitor->part(w->visitor->data, &part);
+    return;
+  }
   if (w->bound.least->len == 0) { /* a rule turns all of it down */
     space_walk_orders(w, *plan);
     return;
@@ -247,6 +264,7 @@ void space_meet_batch(Walk *w, const Plan *plan)
     }
   }
   part.memory_bytes = w->bound.state_bytes;
+  part.bound_s = 0;
   if (part.memory_bytes <= w->visitor->timed_bytes) {
     part.compute_s = INFINITY;
     part.bound_s = batch_bound_s(w, plan, &part.compute_s);

@@ -39,6 +39,7 @@ struct SpaceWalk {
   PriceCache *prices;
   const SpaceVisitor *visitor;
   gint64 space;      /* place of the next plan */
+  guint met;         /* parts of degrees and a micro-batch */
   GArray *degrees;   /* Plan: degrees that parts have */
   guint at;          /* of them, one more than those that choices are of */
   DegreesBound bound;
