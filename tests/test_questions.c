@@ -113,17 +113,29 @@ static int row_of(const Answer *a, const char *title)
   return row;
 }
 
-/* What the best plan gains by twice the figure. */
-static void check_doubled(const Instance *in, const Answer *a, double own, const char *title, double *figure)
+/* What the best plan gains when figures change together. */
+static void check_gain(const Instance *in, const Answer *a, double own, const char *title, double factor,
+                       double *const *figures)
 {
-  *figure *= 2;
-  double best = fresh(in->model, in->cluster, &in->base, in->options), said = cell(a, row_of(a, title), "best_change_double");
-  *figure /= 2;
-  ck_assert_double_eq_tol(said, best / own - 1, 1e-12);
+  const char *key = factor == 2 ? "best_change_double" : factor > 1 ? "best_change_plus" : "best_change_minus";
+  double before[8];
+  int n = 0;
+
+  for (; figures[n]; n++) {
+    before[n] = *figures[n];
+    *figures[n] *= factor;
+  }
+  double best = fresh(in->model, in->cluster, &in->base, in->options), said = cell(a, row_of(a, title), key);
+  while (n-- > 0)
+    *figures[n] = before[n];
+  ck_assert(isnan(said) == isinf(best));
+  ck_assert_msg(isnan(said) || fabs(said - (best / own - 1)) < 1e-12, "%s x %g: %.17g, %.17g", title, factor, said,
+                best / own - 1);
 }
 
 START_TEST(sensitivities_are_those_of_fresh_searches)
 {
+  static const double factors[] = { 0.9, 1.1, 2 };
   GRand *rand = g_rand_new_with_seed(6200 + _i);
   int found = 0;
 
@@ -131,14 +143,27 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
     Instance in;
     draw(&in, rand);
     Device *d = &in.cluster->device;
+    Tier *t = &in.cluster->tiers[0];
+    g_autofree char *bandwidth = g_strdup_printf("%s bandwidth", t->name);
+    g_autofree char *latency = g_strdup_printf("%s latency", t->name);
+    double *math[DTYPE_COUNT + 1] = { NULL };
+    for (int type = 0; type < DTYPE_COUNT; type++)
+      math[type] = &d->peak_flops_per_s[type];
     const Asked asked = { in.model, in.cluster, &in.options, 0, NULL };
     g_autoptr(Answer) a = answer_sensitivity(&asked);
     double own = fresh(in.model, in.cluster, &in.base, in.options);
     ck_assert_int_eq(answer_rows(a) > 0, isfinite(own));
     if (isfinite(own)) {
       found++;
-      check_doubled(&in, a, own, "memory bandwidth", &d->memory_bytes_per_s);
-      check_doubled(&in, a, own, "memory size", &d->memory_bytes);
+      for (gsize k = 0; k < G_N_ELEMENTS(factors); k++) {
+        check_gain(&in, a, own, "memory bandwidth", factors[k], (double *[]) { &d->memory_bytes_per_s, NULL });
+        check_gain(&in, a, own, "memory size", factors[k], (double *[]) { &d->memory_bytes, NULL });
+        check_gain(&in, a, own, "matrix FLOP/s", factors[k], math);
+        check_gain(&in, a, own, bandwidth, factors[k], (double *[]) { &t->bytes_per_s, &t->port_bytes_per_s, NULL });
+        check_gain(&in, a, own, latency, factors[k],
+                   (double *[]) { &t->link.base_s, &t->link.hop_s, &t->link.tree_hop_s, &t->link.p2p_base_s,
+                                  &t->link.short_base_s, &t->link.in_switch_base_s, NULL });
+      }
     }
     instance_clear(&in);
   }
