@@ -146,7 +146,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "Also try states on the host, ZeRO++, narrow moments, other orders of ranks: some of offload, zero++, states, "
       "order", "LIST" },
     { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
-      "Training software: a name of plans/frameworks/ (default: the cluster's, else megatron-core)", "NAME" },
+      "Training software: a name of plans/frameworks/ (default: the cluster's, else " FRAMEWORK_USUAL ")", "NAME" },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision,
       "bf16, fp16, fp32, tf32, fp8 or fp4 (default: the first of bf16, fp16, fp32 that the device has)", "FORMAT" },
     { "memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->memory_margin,
