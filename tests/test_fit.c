@@ -127,6 +127,28 @@ START_TEST(quantization_is_told_apart)
 }
 END_TEST
 
+/* Products whose rows start at words and at any byte, with weights and without, made by a known model. */
+START_TEST(unaligned_rows)
+{
+  static const double slower[2][2] = { { 1.2, 1.5 }, { 3, 2 } };
+  MatmulModel model = { .efficiency = 0.8, .bandwidth_fraction = 0.9, .overlap_power = 3, .wave_weight = 0.5 };
+  g_autoptr(GArray) rows = g_array_new(FALSE, TRUE, sizeof(MatmulRow));
+
+  memcpy(model.unaligned, slower, sizeof slower);
+  for (int k = 1001; k < 1064; k++) {
+    MatmulRow row = { .shape = { 4096, 4096, k, 1, DTYPE_FP16, .activations = k % 3 == 0 } };
+    row.seconds = matmul_model_s(&model, PEAK, 2e12, SMS, &row.shape) * noise(0.05);
+    if (matmul_alignment(&row.shape) != ALIGNED_FULLY)
+      g_array_append_val(rows, row);
+  }
+  memset(model.unaligned, 0, sizeof model.unaligned);
+  FitResult found = fit_unaligned((MatmulRow *)(gpointer)rows->data, (int)rows->len, PEAK, 2e12, SMS, &model);
+  ck_assert_double_lt(found.fit.mean, 0.05);
+  for (int kind = 0; kind < 4; kind++)
+    near(model.unaligned[kind / 2][kind % 2], slower[kind / 2][kind % 2], 0.06);
+}
+END_TEST
+
 /* ---- attention ---- */
 
 /* A server's kernels at shares 0.3, 0.5 and 0.6 of peak, with 14 us and 1 ps a
@@ -335,5 +357,5 @@ START_TEST(curves_of_collectives)
 END_TEST
 
 TEST_LOOPS("fit", { error_statistics }, { a_third_is_for_checking }, { minimum_and_bounds }, { matmul_constants },
-           { quantization_is_told_apart }, { attention_of_a_server, 2 }, { link_constants }, { exchange_constants },
-           { rows_of_products }, { grouped_constants }, { passes_are_split }, { curves_of_collectives })
+           { quantization_is_told_apart }, { unaligned_rows }, { attention_of_a_server, 2 }, { link_constants },
+           { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split }, { curves_of_collectives })

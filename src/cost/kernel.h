@@ -22,8 +22,10 @@ typedef struct {
 
 double matmul_s(const Device *device, const Matmul *matmul);
 
-/* Whether rows of both factors start at multiples of what the fast kernels load at once. */
-gboolean matmul_is_aligned(const Matmul *matmul);
+/* Where rows of both factors start: at multiples of what fast kernels load at once (16 bytes), of words, anywhere. */
+typedef enum { ALIGNED_FULLY, ALIGNED_AT_WORDS, ALIGNED_AT_BYTES } Alignment;
+
+Alignment matmul_alignment(const Matmul *matmul);
 
 /* The same with explicit constants. `memory_bytes_per_s` and `sms` are what the
  * kernel has to itself (all, unless communication kernels take a part), `peak`

@@ -53,23 +53,24 @@ static double p_norm(double a, double b, double power)
   return high * pow(1 + pow(low / high, power), 1 / power);
 }
 
-/* Arithmetic of products whose rows start at words, or anywhere: with weights, and of activations. */
-static const double unaligned_slowdowns[][2] = { { 1.47, 1.4 }, { 3.47, 2.5 } };
-
 /* Its lowest bit is that of the sides that rows start at. */
 static gint64 row_bytes(const Matmul *matmul)
 {
   return (gint64)(matmul->k * dtype_bytes[matmul->dtype]) | (gint64)(matmul->n * dtype_bytes[matmul->dtype]);
 }
 
-gboolean matmul_is_aligned(const Matmul *matmul)
+Alignment matmul_alignment(const Matmul *matmul)
 {
-  return row_bytes(matmul) % ALIGNED_BYTES == 0;
+  gint64 bytes = row_bytes(matmul);
+
+  return bytes % ALIGNED_BYTES == 0 ? ALIGNED_FULLY : bytes % ODD_BYTES == 0 ? ALIGNED_AT_WORDS : ALIGNED_AT_BYTES;
 }
 
-static double unaligned_slowdown(const Matmul *matmul)
+static double unaligned_slowdown(const MatmulModel *model, const Matmul *matmul)
 {
-  return matmul_is_aligned(matmul) ? 1 : unaligned_slowdowns[row_bytes(matmul) % ODD_BYTES != 0][matmul->activations];
+  Alignment rows = matmul_alignment(matmul);
+
+  return rows == ALIGNED_FULLY ? 1 : MAX(1, model->unaligned[rows == ALIGNED_AT_BYTES][!!matmul->activations]);
 }
 
 static void lay_tiles(const MatmulModel *model, double sm_flops_per_s, const Matmul *matmul, Tiling *out)
@@ -83,7 +84,7 @@ static void lay_tiles(const MatmulModel *model, double sm_flops_per_s, const Mat
     }
     return;
   }
-  rate /= unaligned_slowdown(matmul);
+  rate /= unaligned_slowdown(model, matmul);
   for (int i = 0; i < N_SIDES; i++) {
     rows[i] = round_up(matmul->m / tile_sides[i]) * matmul->batch;
     columns[i] = round_up(matmul->n / tile_sides[i]);

@@ -16,7 +16,7 @@ static double product_share(const Device *device, const Framework *framework, co
   if (framework->cuda_version >= kernels->early_cuda_version)
     return 1;
   return kernels->early_product_share *
-         (unaligned > 0 && matmul->activations && !matmul_is_aligned(matmul) ? unaligned : 1);
+         (unaligned > 0 && matmul->activations && matmul_alignment(matmul) != ALIGNED_FULLY ? unaligned : 1);
 }
 
 /* What takes a collective that long by the library, by kernels of its own. */

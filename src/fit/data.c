@@ -57,6 +57,28 @@ GArray *data_matmul(const Csv *csv, const char *gpu, const char *dtype, GError *
   return some(g_steal_pointer(&rows), csv, gpu, error);
 }
 
+GArray *data_unaligned(const Csv *csv, const char *gpu, GError **error)
+{
+  static const char *const columns[] = {"batch", "m", "n", "k", "time_us", NULL};
+  g_autoptr(GArray) rows = g_array_new(FALSE, FALSE, sizeof(MatmulRow));
+  for (int i = 0; i < (int)csv->rows->len; i++) {
+    double x[5];
+    if (!is(csv, i, "gpu", gpu))
+      continue;
+    if (!reals(csv, i, columns, x, error))
+      return NULL;
+    MatmulRow row = {.shape = {.batch = x[0], .m = x[1], .n = x[2], .k = x[3], .dtype = DTYPE_FP16,
+                               .activations = is(csv, i, "factors", "activations")},
+                     .seconds = x[4] * US, .check = fit_is_check(x, 4)};
+    if (!row.shape.activations && !is(csv, i, "factors", "weights"))
+      return fail(csv, i, error, "factors", "weights or activations"), NULL;
+    if (matmul_alignment(&row.shape) == ALIGNED_FULLY)
+      return fail(csv, i, error, "k", "rows that do not start at 16 bytes"), NULL;
+    g_array_append_val(rows, row);
+  }
+  return some(g_steal_pointer(&rows), csv, gpu, error);
+}
+
 /* ---- attention ---- */
 
 typedef enum { PASS_FORWARD, PASS_BACKWARD, PASS_BOTH } Pass;

@@ -13,6 +13,9 @@
 /* GArray of MatmulRow: those of a GPU and a number format. */
 GArray *data_matmul(const Csv *csv, const char *gpu, const char *dtype, GError **error);
 
+/* GArray of MatmulRow: those of a GPU, in fp16, whose rows are not aligned. */
+GArray *data_unaligned(const Csv *csv, const char *gpu, GError **error);
+
 /* GArray of AttentionRow: those of a source, GPU and kernel. Where only both
  * passes together were timed, the forward pass is taken off: its time if it was
  * measured too, else the share it has on the GPU `split` (of FlashAttention-1:

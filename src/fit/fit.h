@@ -73,6 +73,10 @@ typedef struct {
 FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
                      MatmulModel *model, Quantize *quantize);
 
+/* `unaligned` of a model whose other constants are known; rows of all four kinds. */
+FitResult fit_unaligned(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                        MatmulModel *model);
+
 typedef struct {
   AttentionWork work;
   double seconds;

@@ -97,3 +97,43 @@ FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, doub
   model->provenance = PROVENANCE_FITTED;
   return errors(model, quantize, &data);
 }
+
+/* ---- rows that are not aligned ---- */
+
+typedef struct {
+  const Data *data;
+  MatmulModel *model;
+  gboolean bytes, activations; /* which constant is tried */
+} Unaligned;
+
+static double unaligned_loss(const double *x, gpointer p)
+{
+  const Unaligned *u = p;
+  const Quantize none = {0};
+  double sum = 0;
+
+  u->model->unaligned[u->bytes][u->activations] = x[0];
+  for (int i = 0; i < u->data->n; i++) {
+    const MatmulRow *row = &u->data->rows[i];
+    gboolean bytes = matmul_alignment(&row->shape) == ALIGNED_AT_BYTES;
+    if (!row->check && bytes == u->bytes && row->shape.activations == u->activations)
+      sum += fabs(log(row_ratio(u->model, &none, u->data, row)));
+  }
+  return sum;
+}
+
+FitResult fit_unaligned(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
+                        MatmulModel *model)
+{
+  static const FitParameter parameter = {1.5, 1, 10, 0.5};
+  const Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, model->tile, sms};
+  const Quantize none = {0};
+
+  for (int kind = 0; kind < 4; kind++) {
+    Unaligned u = {&data, model, kind / 2, kind % 2};
+    double x;
+    fit_minimize(&parameter, 1, unaligned_loss, &u, &x);
+    model->unaligned[kind / 2][kind % 2] = x;
+  }
+  return errors(model, &none, &data);
+}

@@ -13,6 +13,7 @@ static const struct {
   JobFunction run;
 } kinds[] = {
   {"matmul", fit_matmul_job},
+  {"unaligned", fit_unaligned_job},
   {"attention", fit_attention_job},
   {"attention-tail", fit_attention_tail_job},
   {"attention-like", fit_attention_like_job},
@@ -35,7 +36,8 @@ FitData *fit_data_load(GError **error)
   g_autoptr(FitData) data = g_new0(FitData, 1);
   if (!(data->fits = load("fits.csv", error)) || !(data->matmul = load("gemm.csv", error)) ||
       !(data->attention = load("attention.csv", error)) || !(data->collectives = load("collectives.csv", error)) ||
-      !(data->dispatch = load("dispatch.csv", error)) || !(data->grouped = load("grouped.csv", error)))
+      !(data->dispatch = load("dispatch.csv", error)) || !(data->grouped = load("grouped.csv", error)) ||
+      !(data->unaligned = load("unaligned.csv", error)))
     return NULL;
   data->n_jobs = (int)data->fits->rows->len;
   data->jobs = g_new0(FitJob, (gsize)data->n_jobs);
@@ -49,7 +51,7 @@ FitData *fit_data_load(GError **error)
 void fit_data_free(FitData *data)
 {
   Csv *files[] = {data->fits, data->matmul, data->attention, data->collectives, data->dispatch,
-                  data->grouped};
+                  data->grouped, data->unaligned};
   for (guint i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i])
       csv_free(files[i]);

@@ -37,3 +37,33 @@ gboolean fit_matmul_job(const FitData *data, const FitJob *job, gboolean dry_run
   device_clear(&device);
   return dry_run || save(job, &model, &quantize, result, error);
 }
+
+static gboolean save_unaligned(const FitJob *job, const MatmulModel *model, const FitResult *result, GError **error)
+{
+  static const char *const names[2][2] = {{"words", "words_of_activations"}, {"bytes", "bytes_of_activations"}};
+  g_autofree char *below = g_strdup_printf("hardware/kernels/%s.json", job->target);
+  g_auto(PartFile) file = {NULL, NULL};
+  if (!part_file_load(&file, below, error))
+    return FALSE;
+  cJSON *object = part_file_member(file.root, "unaligned", FALSE);
+  for (int kind = 0; kind < 4; kind++)
+    part_file_number(object, names[kind / 2][kind % 2], model->unaligned[kind / 2][kind % 2]);
+  g_autofree char *source = g_strdup_printf(
+    "fitted: %d products of %s in hardware/data/unaligned.csv; %d others: mean error %.1f %%, p90 %.1f %%",
+    result->fit.n, job->data, result->check.n, 100 * result->check.mean, 100 * result->check.p90);
+  part_file_string(object, "source", source);
+  return part_file_save(&file, error);
+}
+
+gboolean fit_unaligned_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+{
+  g_autoptr(GArray) rows = data_unaligned(data->unaligned, job->data, error);
+  Device device = {0};
+  if (!rows || !device_load(job->hardware, &device, error))
+    return FALSE;
+  MatmulModel model = device.kernels.matmul[DTYPE_FP16];
+  *result = fit_unaligned((const MatmulRow *)(gpointer)rows->data, (int)rows->len,
+                          device.peak_flops_per_s[DTYPE_FP16], device.memory_bytes_per_s, device.sms, &model);
+  device_clear(&device);
+  return dry_run || save_unaligned(job, &model, result, error);
+}

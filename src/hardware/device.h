@@ -46,6 +46,8 @@ typedef struct {
   double wave_weight;        /* share of the last, partly filled wave that counts */
   double tile;               /* side of the only tile; 0 = those that GPU libraries have */
   double crowding;           /* how much longer while all devices of the node compute; >= 1 */
+  double unaligned[2][2];    /* [rows start at any byte, not at words][no factor is a weight]: how much slower
+                                arithmetic is than where they start at 16 bytes; below 1 = as these */
   Provenance provenance;
   gboolean known; /* FALSE: no constants for this format */
 } MatmulModel;
@@ -100,6 +102,7 @@ typedef struct {
 /* Constants of the kernels of one architecture: hardware/kernels/NAME.json. */
 typedef struct {
   char *name;
+  double unaligned[2][2]; /* as each MatmulModel has it */
   MatmulModel matmul[DTYPE_COUNT];
   MatmulModel grouped[DTYPE_COUNT]; /* products of several experts at once; not known = as others */
   AttentionCurve *attention;

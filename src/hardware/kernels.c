@@ -1,4 +1,6 @@
 #include "hardware/part.h"
+
+#include <string.h>
 #include "hardware/plausible.h"
 
 const char *const attention_kernel_names[] = {"unfused", "efficient", "triton", "flash1", "flash", "flash3", NULL};
@@ -163,6 +165,19 @@ static gboolean read_attention(const PartSource *source, Kernels *kernels, GErro
          (!curves || read_curves(source, curves, kernels, error));
 }
 
+/* ---- rows that are not aligned ---- */
+
+static gboolean read_unaligned(const PartSource *source, Kernels *kernels, GError **error)
+{
+  static const JsonField fields[] = {
+    {"words", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[0][0]), TRUE, 1, 100},
+    {"words_of_activations", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[0][1]), TRUE, 1, 100},
+    {"bytes", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][0]), TRUE, 1, 100},
+    {"bytes_of_activations", JSON_REAL, G_STRUCT_OFFSET(Kernels, unaligned[1][1]), TRUE, 1, 100},
+  };
+  return part_fields(source, fields, G_N_ELEMENTS(fields), kernels, NULL, error);
+}
+
 /* ---- early libraries ---- */
 
 static gboolean read_early(const PartSource *source, Kernels *kernels, GError **error)
@@ -251,6 +266,7 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
     {"matmul", JSON_ANY, .required = TRUE},
     {"grouped", JSON_ANY},
     {"attention", JSON_ANY},
+    {"unaligned", JSON_ANY},
     {"early", JSON_ANY},
     {"memory", JSON_ANY, .required = TRUE},
     {"dispatch", JSON_ANY},
@@ -259,6 +275,7 @@ static gboolean read_kernels(const PartSource *source, gpointer out, GError **er
          read_section(source, "matmul", out, read_matmul, error) &&
          read_section(source, "grouped", out, read_grouped, error) &&
          read_section(source, "attention", out, read_attention, error) &&
+         read_section(source, "unaligned", out, read_unaligned, error) &&
          read_section(source, "early", out, read_early, error) &&
          read_section(source, "memory", out, read_memory, error) &&
          read_section(source, "dispatch", out, read_dispatch, error);
@@ -274,8 +291,11 @@ static gboolean finish_kernels(const PartSource *source, gpointer out, GError **
   borrow(kernels, DTYPE_BF16, DTYPE_FP16, FALSE);
   if (!kernels->matmul[DTYPE_BF16].known)
     return part_missing(source, "matmul", error, "constants for bf16 or fp16");
-  for (int d = 0; d < DTYPE_COUNT; d++)
+  for (int d = 0; d < DTYPE_COUNT; d++) {
     borrow(kernels, d, DTYPE_BF16, TRUE);
+    memcpy(kernels->matmul[d].unaligned, kernels->unaligned, sizeof kernels->unaligned);
+    memcpy(kernels->grouped[d].unaligned, kernels->unaligned, sizeof kernels->unaligned);
+  }
   return TRUE;
 }
 
