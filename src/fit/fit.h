@@ -69,7 +69,7 @@ typedef struct {
 } Quantize;
 
 /* Peak, bandwidth and sms as matmul_model_s takes them. Where rows have
- * quantized elements and `model` is known, its launch time is kept; its tile is kept always. */
+ * quantized elements and `model` is known, its launch time is kept; its tile and `unaligned` are kept always. */
 FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
                      MatmulModel *model, Quantize *quantize);
 

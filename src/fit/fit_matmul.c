@@ -6,8 +6,9 @@
 typedef struct {
   const MatmulRow *rows;
   int n;
-  double peak_flops_per_s, memory_bytes_per_s, tile;
+  double peak_flops_per_s, memory_bytes_per_s;
   int sms;
+  MatmulModel kept; /* tile and slowdowns of rows that are not aligned */
 } Data;
 
 /* In microseconds, the last in picoseconds: the simplex wants numbers of like size. */
@@ -26,9 +27,8 @@ static const FitParameter all_parameters[] = {
 #define N_ALL ((int)G_N_ELEMENTS(all_parameters))
 #define N_QUANTIZE 2
 
-static void unpack(const double *x, double tile, MatmulModel *model, Quantize *quantize)
+static void unpack(const double *x, MatmulModel *model, Quantize *quantize)
 {
-  model->tile = tile;
   model->launch_s = x[0] * 1e-6;
   model->efficiency = x[1];
   model->tile_overhead_s = x[2] * 1e-6;
@@ -52,9 +52,9 @@ static double row_ratio(const MatmulModel *model, const Quantize *quantize, cons
 static double loss(const double *x, gpointer p)
 {
   const Data *data = p;
-  MatmulModel model = {0};
+  MatmulModel model = data->kept;
   Quantize quantize = {0};
-  unpack(x, data->tile, &model, &quantize);
+  unpack(x, &model, &quantize);
   double sum = 0;
   int n = 0;
   for (int i = 0; i < data->n; i++) {
@@ -78,7 +78,7 @@ static FitResult errors(const MatmulModel *model, const Quantize *quantize, cons
 FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, double memory_bytes_per_s, int sms,
                      MatmulModel *model, Quantize *quantize)
 {
-  Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, model->tile, sms};
+  Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, sms, *model};
   FitParameter parameters[N_ALL];
   double x[N_ALL];
   memcpy(parameters, all_parameters, sizeof parameters);
@@ -92,7 +92,7 @@ FitResult fit_matmul(const MatmulRow *rows, int n, double peak_flops_per_s, doub
   for (int i = N_ALL - N_QUANTIZE; i < N_ALL && !quantized; i++)
     x[i] = 0;
   fit_minimize(parameters, quantized ? N_ALL : N_ALL - N_QUANTIZE, loss, &data, x);
-  unpack(x, data.tile, model, quantize);
+  unpack(x, model, quantize);
   model->known = TRUE;
   model->provenance = PROVENANCE_FITTED;
   return errors(model, quantize, &data);
@@ -126,7 +126,7 @@ FitResult fit_unaligned(const MatmulRow *rows, int n, double peak_flops_per_s, d
                         MatmulModel *model)
 {
   static const FitParameter parameter = {1.5, 1, 10, 0.5};
-  const Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, model->tile, sms};
+  const Data data = {rows, n, peak_flops_per_s, memory_bytes_per_s, sms, *model};
   const Quantize none = {0};
 
   for (int kind = 0; kind < 4; kind++) {
