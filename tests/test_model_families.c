@@ -158,6 +158,16 @@ START_TEST(counts)
      "'head_dim':256,'intermediate_size':9216,'vocab_size':256000,'tie_word_embeddings':true,"
      "'num_hidden_layers':26,'attention_bias':false,'max_position_embeddings':8192,'sliding_window':4096}",
      G_GINT64_CONSTANT(2614222080)},
+    {"{'model_type':'gpt-sw3','n_embd':768,'n_layer':12,'n_head':12,'vocab_size':50257,'n_positions':1024}",
+     G_GINT64_CONSTANT(124439808)},
+    {"{'model_type':'mt5','vocab_size':250112,'d_model':512,'d_kv':64,'d_ff':1024,'num_layers':8,'num_heads':6,"
+     "'feed_forward_proj':'gated-gelu','tie_word_embeddings':true}",
+     G_GINT64_CONSTANT(172119424)},
+    {"{'model_type':'deepseek_v32','hidden_size':7168,'num_attention_heads':128,'num_key_value_heads':128,"
+     "'intermediate_size':18432,'vocab_size':129280,'num_hidden_layers':3,'first_k_dense_replace':3,"
+     "'n_routed_experts':256,'num_experts_per_tok':8,'moe_intermediate_size':2048,'n_shared_experts':1,"
+     "'layer_types':['indexed_attention','indexed_attention','indexed_attention']}",
+     G_GINT64_CONSTANT(3645693696)},
     {"{'model_type':'seed_oss','hidden_size':4096,'num_attention_heads':80,'num_key_value_heads':8,'head_dim':128,"
      "'intermediate_size':27648,'vocab_size':155136,'tie_word_embeddings':false,'num_hidden_layers':64,"
      "'attention_bias':true,'attention_out_bias':false,'mlp_bias':false}",

@@ -222,7 +222,8 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
   r->sliding = g_new0(guint8, most_layers(r));
   r->parts = r->has_linear ? g_new0(guint8, r->layers) : NULL;
   cJSON_ArrayForEach(item, array) {
-    int kind = cJSON_IsString(item) ? names_find(type_names, item->valuestring) : -1;
+    gboolean indexed = r->index_heads && cJSON_IsString(item) && g_str_equal(item->valuestring, "indexed_attention");
+    int kind = indexed ? 0 : cJSON_IsString(item) ? names_find(type_names, item->valuestring) : -1;
     if (kind < 0 || kind >= known)
       return refuse_layer_type(source->doc, item, known, error);
     if (r->parts)
