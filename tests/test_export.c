@@ -81,8 +81,9 @@ START_TEST(deepspeed_losses)
             "sequence_parallel: true: DeepSpeed shards no activations by tensor rank, written as false\n"
             "recompute_granularity: selective: DeepSpeed recomputes whole layers, written as none\n"
             "overlap: pipeline: true: DeepSpeed 0.19.6 has no switch for it\n"
-            "overlap: tensor: true: DeepSpeed 0.19.6 has no switch for it\n");
-  c.plan.overlap.pipeline = c.plan.overlap.tensor = FALSE;
+            "overlap: tensor: true: DeepSpeed 0.19.6 has no switch for it\n"
+            "overlap: gradients: true: DeepSpeed overlaps them under ZeRO and without a pipeline, written as false\n");
+  c.plan.overlap = (Overlap) { .parameters = c.plan.overlap.parameters };
   c.plan.zero = 3;
   c.plan.vpp = 1;
   c.plan.schedule = schedule_find("1f1b");
@@ -127,13 +128,16 @@ START_TEST(deepspeed_formats)
   c.plan.recompute = RECOMPUTE_NONE;
   c.plan.zero = 0;
   test_text(lost(&c, "deepspeed"),
+            "overlap: gradients: true: DeepSpeed overlaps them under ZeRO and without a pipeline, written as false\n"
             "framework: test: DeepSpeed accumulates gradients in fp32 under ZeRO only, written as bf16\n");
   has(&c, "deepspeed", "\"grad_accum_dtype\": \"bf16\"");
   c.plan.precision = DTYPE_FP32;
+  c.plan.overlap.gradients = FALSE;
   test_text(lost(&c, "deepspeed"), "");
   has(&c, "deepspeed", "\"grad_accum_dtype\": \"fp32\"");
   has_not(&c, "deepspeed", "enabled");
   c.plan.precision = DTYPE_FP16;
+  c.plan.overlap.gradients = TRUE;
   c.plan.zero = 1;
   test_text(lost(&c, "deepspeed"), "");
   has(&c, "deepspeed", "\"fp16\": {\n    \"enabled\": true\n  }");
@@ -187,6 +191,10 @@ START_TEST(torchtitan_batch_and_stages)
   test_text(lost(&c, "torchtitan"),
             "precision: bf16: it mixes precisions through FSDP, or autocast where nothing else is parallel "
             "(maybe_enable_amp), written as fp32\n");
+  plan_set_format(&c.plan, DTYPE_FP8);
+  c.plan.fp8_recipe = FP8_TENSORWISE;
+  has(&c, "torchtitan", "# - precision: fp8: it mixes precisions through FSDP");
+  has_not(&c, "torchtitan", "float8");
   case_clear(&c);
 }
 END_TEST

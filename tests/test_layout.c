@@ -335,6 +335,30 @@ START_TEST(layers_have_their_runs)
 }
 END_TEST
 
-TEST_LOOPS("layout", { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
+/* DeepSpeed's pipelines, and its data parallelism without ZeRO, sum gradients behind backwards. */
+START_TEST(gradients_overlap_where_the_framework_does_it)
+{
+  static const struct {
+    const char *framework;
+    int pp, zero;
+    gboolean overlaps;
+  } cases[] = { { "deepspeed", 1, 1, TRUE },  { "deepspeed", 1, 0, FALSE },    { "deepspeed", 2, 1, FALSE },
+                { "deepspeed", 1, 3, TRUE },  { "megatron-core", 2, 1, TRUE }, { "megatron-core", 1, 0, TRUE } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Planned p;
+    planned_init(&p, fixture_llama(4, 64, 4, 4, 32, 128), fixture_cluster("dgx", 8), cases[i].framework);
+    planned_divide(&p, 1, cases[i].pp, 8 / cases[i].pp);
+    p.plan.zero = cases[i].zero;
+    p.plan.overlap.gradients = TRUE;
+    Layout l = layout_of(&p.plan);
+    ck_assert_int_eq(l.states[0].overlap_gradients, cases[i].overlaps);
+    ck_assert_int_eq((l.overlaps_open & OVERLAP_GRADIENTS) != 0, cases[i].overlaps);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
+TEST_LOOPS("layout", { gradients_overlap_where_the_framework_does_it, 1 }, { plans_mean_what_they_say, G_N_ELEMENTS(frameworks) }, { layers_have_their_runs, 1 },
            { overlaps_mean_something_or_change_nothing, 1 },
            { ends_meet_where_one_rank_has_both, 1 })
