@@ -425,6 +425,13 @@ static gboolean far_from_peak(const Plan *plan, double error)
   return known && fabs(error) > PEAK_TOLERANCE;
 }
 
+static void print_found(double worst, gboolean ordered, gboolean exact, gboolean moved, const double errors[HELD_KINDS])
+{
+  printf("%.1e%s%s%s activations %+.1f, buffers %+.1f, peak %+.1f %%\n", worst, ordered ? "" : " OUT OF ORDER",
+         exact ? "" : " MEMORY", moved ? "" : " MOVED", 100 * errors[HELD_ACTIVATIONS], 100 * errors[HELD_BUFFERS],
+         100 * errors[HELD_ALL]);
+}
+
 static void check_plan(Suite *s, const Choice *c)
 {
   const Model *model = s->models[c->value[MODEL]];
@@ -461,9 +468,7 @@ static void check_plan(Suite *s, const Choice *c)
   s->failed += bad;
   s->ordered += ordered;
   if (s->backend->rank == 0)
-    printf("%.1e%s%s%s activations %+.1f, buffers %+.1f, peak %+.1f %%\n", worst, ordered ? "" : " OUT OF ORDER",
-           exact ? "" : " MEMORY", moved ? "" : " MOVED", 100 * errors[HELD_ACTIVATIONS], 100 * errors[HELD_BUFFERS],
-           100 * errors[HELD_ALL]);
+    print_found(worst, ordered, exact, moved, errors);
   fflush(stdout);
 }
 
