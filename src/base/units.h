@@ -14,8 +14,8 @@
 char *format_seconds(double seconds); /* "12.3 us", "4.56 ms", "18.1 s" */
 char *format_duration(double seconds); /* in two units, whole: "1 d 18 h", "17 min 48 s", "12 s" */
 
-/* Enough digits to tell neighbours apart: "129.455 s", "37.234 ms"; what is long also as a duration, "1067.400 s (17 min
- * 47 s)". */
+/* Enough digits to tell neighbours apart: "129.455 s", "37.234 ms"; what is long also as a duration: "1067.400 s
+ * (17 min 47 s)". */
 char *format_seconds_exact(double seconds);
 char *format_bytes(double bytes);     /* "512 B", "1.50 MiB", "71.2 GiB" */
 char *format_count(double count);     /* "950", "1.54 k", "175 G" */

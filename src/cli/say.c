@@ -170,7 +170,8 @@ static GArray *slices_of(const Line *lines, int n)
 static gboolean put_piece(GString *out, const Line *line, Slice slice, int room, int k)
 {
   const gunichar *text = line->text + MIN(slice.from, line->length);
-  int length = CLAMP(line->length - slice.from, 0, slice.width), own = skip_blanks(text, length, 0), at = own, piece = 0;
+  int length = CLAMP(line->length - slice.from, 0, slice.width), own = skip_blanks(text, length, 0);
+  int at = own, piece = 0;
 
   while (length > own && text[length - 1] == ' ')
     length--;

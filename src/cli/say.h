@@ -1,9 +1,9 @@
 /*
  * What programs say to people, as wide as they can read it.
  *
- * Where stdout is a terminal no line is wider than it (but for single words that are): columns of a table that do not
- * fit stand below, behind the first one again, and sentences go on in the next line, under what they belong to. Anywhere
- * else text stays as it is. JSON, scripts and what else machines read is printed, not said.
+ * Where stdout is a terminal no line is wider than it (but for single words that are): columns of a table that do
+ * not fit stand below, behind the first one again, and sentences go on in the next line, under what they belong to.
+ * Anywhere else text stays as it is. JSON, scripts and what else machines read is printed, not said.
  */
 #ifndef TDP_CLI_SAY_H
 #define TDP_CLI_SAY_H

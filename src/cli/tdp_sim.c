@@ -112,7 +112,8 @@ static gboolean check_options(const Options *o, GError **error)
   if (!o->plan)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "--plan: missing: expected a plan file or name, as in --plan gpt3-128");
-  return o->plan && drawn_check(o->plots, o->json, error) && exports_check(o->exports, error) && exports_check_paths(o->exports, error) &&
+  return o->plan && drawn_check(o->plots, o->json, error) && exports_check(o->exports, error) &&
+         exports_check_paths(o->exports, error) &&
          (!o->report || page_check(o->report, error));
 }
 

@@ -270,7 +270,7 @@ static char *read_log(const char *text, ImportNotes *notes, GError **error)
     if (*g_strstrip(lines[i]) && !read_line(&log, lines[i]))
       import_strange(notes, lines[i]);
   }
-  g_autofree char *rank = log.rank;
+  g_autofree char *rank G_GNUC_UNUSED = log.rank;
   if (rates->len + first->len == 0)
     return import_error(notes, error, "no step with its speed: expected \"step:  2  loss: 7.6  ... tps: 10,050\"");
   return row_of(&log, notes);

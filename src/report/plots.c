@@ -20,7 +20,7 @@ char *plot_title(const Result *r)
 gboolean plot_folder(const char *folder, GError **error)
 {
   if (g_str_equal(folder, "-")) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: -: expected a folder: of this no picture is drawn with letters");
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: -: expected a folder; letters draw one plan alone");
     return FALSE;
   }
   if (g_mkdir_with_parents(folder, 0777) == 0)
