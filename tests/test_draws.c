@@ -89,6 +89,34 @@ START_TEST(slowest_of_n)
 }
 END_TEST
 
+/* Passes vary each by itself: a group of ranks that all wait for one another takes the sum of the slowest, which many
+ * passes average out. */
+START_TEST(passes_average_out)
+{
+  static const struct {
+    int tp;
+    double mean, deviation; /* of the largest of so many normal values */
+  } cases[] = { { 1, 0, 1 }, { 8, 1.423600, 0.610653 } };
+  const double spread = 0.02;
+  double mean, deviation, sum = 0, squares = 0;
+  Planned f;
+
+  setup(&f, cases[_i].tp, 1, 1);
+  g_autofree double *all = draws(&f, (Jitter) { .pass = spread }, NULL, DRAWS);
+  for (guint i = 0; i < f.program->tasks->len; i++) {
+    const Task *t = &g_array_index(f.program->tasks, Task, i);
+    double compute = t->kind == TASK_PASS ? g_array_index(f.program->segments, Segment, t->segment).compute_s : 0;
+    sum += compute;
+    squares += compute * compute;
+  }
+  g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
+  moments(all, DRAWS, &mean, &deviation);
+  ck_assert_double_eq_tol((mean - run->end_s) / (spread * sum), cases[_i].mean, 0.01);
+  ck_assert_double_eq_tol(deviation / (spread * sqrt(squares)) / cases[_i].deviation, 1, 0.03);
+  planned_clear(&f);
+}
+END_TEST
+
 /* A step is the same however many are drawn, and its parts add to what is drawn. */
 START_TEST(steps_are_their_own)
 {
@@ -134,5 +162,5 @@ START_TEST(links)
 }
 END_TEST
 
-TEST_LOOPS("draws", { nothing_drawn, G_N_ELEMENTS(degrees) }, { slowest_of_n, 4 },
+TEST_LOOPS("draws", { nothing_drawn, G_N_ELEMENTS(degrees) }, { slowest_of_n, 4 }, { passes_average_out, 2 },
            { steps_are_their_own, G_N_ELEMENTS(degrees) }, { links })

@@ -21,6 +21,22 @@ static gboolean refuse(GError **error, const char *message)
   return FALSE;
 }
 
+/* What goes with draws, and what they go with. */
+static gboolean check_draws(const EngineOptions *o, GError **error)
+{
+  if (o->operations && o->draws == 0)
+    return refuse(error, "--operations: expected --draws with it");
+  if (o->draws > DRAWS_MAX) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--draws: %d: expected at most %d", o->draws, DRAWS_MAX);
+    return FALSE;
+  }
+  if (o->draws > 0 && o->contention)
+    return refuse(error, "--contention: expected no --draws with it");
+  if (o->draws > 0 && o->receive_buffers > 0)
+    return refuse(error, "--receive-buffers: expected no --draws with it");
+  return TRUE;
+}
+
 gboolean engine_options_check(EngineOptions *o, GError **error)
 {
   if (!cli_check_count("--receive-buffers", &o->receive_buffers, error) ||
@@ -32,21 +48,11 @@ gboolean engine_options_check(EngineOptions *o, GError **error)
   }
   if (o->stragglers && !o->ranks && o->draws == 0)
     return refuse(error, "--straggler: expected --ranks all or --draws with it");
-  if (o->operations && o->draws == 0)
-    return refuse(error, "--operations: expected --draws with it");
-  if (o->draws > DRAWS_MAX) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--draws: %d: expected at most %d", o->draws, DRAWS_MAX);
-    return FALSE;
-  }
-  if (o->draws > 0 && o->contention)
-    return refuse(error, "--contention: expected no --draws with it");
-  if (o->draws > 0 && o->receive_buffers > 0)
-    return refuse(error, "--receive-buffers: expected no --draws with it");
   if (o->ranks && o->contention)
     return refuse(error, "--contention: expected no --ranks all with it");
   if (o->ranks && o->receive_buffers > 0)
     return refuse(error, "--receive-buffers: expected no --ranks all with it");
-  return TRUE;
+  return check_draws(o, error);
 }
 
 /* Reads "RANK=FACTOR". */

@@ -31,6 +31,27 @@ void plan_options_clear(PlanOptions *o)
   g_strfreev(o->vary);
 }
 
+/* What only some questions read. */
+static gboolean check_questions(const PlanOptions *o, GError **error)
+{
+  const Question *question = o->question ? question_find(o->question) : NULL;
+  gboolean unknown = o->question && !question; /* is refused elsewhere */
+  gboolean training = unknown || (question && question->tokens), counts = training && o->gpus_from != CLI_ABSENT;
+  const struct { const char *option; gboolean misplaced; const char *with; } some[] = {
+    { "--operations", o->operations && !o->improve && !unknown && !(question && question->operations),
+      "--question training or jitter" },
+    { "--vary", o->vary && !training, "--question training" },
+    { "--deadline", o->deadline && !counts, "--question training and --gpus-from" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(some); i++)
+    if (some[i].misplaced) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected %s with it", some[i].option, some[i].with);
+      return FALSE;
+    }
+  return TRUE;
+}
+
 /* Whether what is asked goes with the rest: other answers than the best plan take few options. */
 static gboolean check_together(const PlanOptions *o, GError **error)
 {
@@ -40,10 +61,10 @@ static gboolean check_together(const PlanOptions *o, GError **error)
   gboolean counts = o->gpus_from != CLI_ABSENT && !o->question && !o->why_not;
   const Question *question = o->question ? question_find(o->question) : NULL;
   gboolean training = o->question && (!question || question->tokens); /* one that there is not is refused elsewhere */
-  gboolean tokens = (counts && !o->pareto) || training;
+  gboolean tokens = (counts && !o->pareto) || training, trainings = training && o->gpus_from != CLI_ABSENT && !o->vary;
   const struct { const char *option; gboolean given; } others[] = {
     { "--output", o->output && !o->improve }, { "--export", o->exports && !o->improve },
-    { "--plots", o->plots && !o->pareto && !(training && o->gpus_from != CLI_ABSENT && !o->vary) }, { "--question", o->question && o->improve },
+    { "--plots", o->plots && !o->pareto && !trainings }, { "--question", o->question && o->improve },
     { "--pareto", o->pareto && o->improve }, { "--why-not", o->why_not && o->improve },
     { "--fix", o->fix && o->improve }, { "--space", o->space && o->improve },
     { "--objective", o->objective && o->improve }, { "--precision", o->precision && o->improve },
@@ -54,21 +75,9 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise },
     { "--certificate", o->certificate != NULL },
     { "--state", o->state != NULL }, { "--top", o->top != CLI_ABSENT }, { "--tokens", o->tokens && !tokens },
-    { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts && !(training && !o->vary) },
+    { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts && !trainings },
   };
 
-  if (o->operations && !o->improve && !(o->question && (!question || question->operations))) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--operations: expected --question training or jitter with it");
-    return FALSE;
-  }
-  if (o->vary && !training) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--vary: expected --question training with it");
-    return FALSE;
-  }
-  if (o->deadline && !(training && o->gpus_from != CLI_ABSENT)) {
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--deadline: expected --question training and --gpus-from with it");
-    return FALSE;
-  }
   for (gsize i = 0; asked && i < G_N_ELEMENTS(others); i++)
     if (others[i].given) {
       g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected without %s, which answers something else",
@@ -111,7 +120,7 @@ gboolean plan_options_check(PlanOptions *o, GError **error)
                 "--refine: expected another objective than memory: it shortens steps");
     return FALSE;
   }
-  if (!read_counts(o, error) || !check_together(o, error))
+  if (!read_counts(o, error) || !check_questions(o, error) || !check_together(o, error))
     return FALSE;
   return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
          cli_check_count("--global-batch", &o->global_batch, error) &&
@@ -162,11 +171,9 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not,
       "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
     { "operations", 0, 0, G_OPTION_ARG_FILENAME, &o->operations,
-      "Failures, storage, power and jitter for --question training or jitter: a file or a name of hardware/operations/", "O" },
-    { "deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline,
-      "With --question training and --gpus-from: the cheapest that ends in so many days", "DAYS" },
-    { "vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary,
-      "With --question training: numbers of the cluster, as in \"memory=80,141 network=400,800\"", "KEY=V,V" },
+      "Failures, storage, power and jitter for questions: a file or a name of hardware/operations/", "O" },
+    { "deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "Which training ends in time and is cheapest", "DAYS" },
+    { "vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary, "Train on a cluster with other numbers", "KEY=V,V" },
     { "improve", 0, 0, G_OPTION_ARG_FILENAME, &o->improve,
       "What to change in a plan, or in a file of Megatron-LM, nanotron, torchtitan or DeepSpeed; --export writes it",
       "FILE" },
