@@ -7,13 +7,22 @@
 
 #define DRAWS 10000
 
-static void setup(Planned *f, int tp, int pp, int dp)
+/* With ZeRO nothing of data parallelism runs beside the passes. */
+static void setup_zero(Planned *f, int tp, int pp, int dp, int zero)
 {
   planned_init(f, fixture_model(12, 2048, 16, 64, 512), fixture_cluster("dgx", 8), "torchtitan");
   planned_divide(f, tp, pp, dp);
   f->plan.global_batch = 8 * dp;
   f->plan.schedule = schedule_find("1f1b");
+  f->plan.zero = zero;
+  if (zero)
+    f->plan.overlap.parameters = f->plan.overlap.gradients = FALSE;
   planned_build(f);
+}
+
+static void setup(Planned *f, int tp, int pp, int dp)
+{
+  setup_zero(f, tp, pp, dp, 0);
 }
 
 static double *draws(const Planned *f, Jitter jitter, const Straggler *straggler, int n)
@@ -40,6 +49,20 @@ static void moments(const double *values, int n, double *mean, double *deviation
   for (int i = 0; i < n; i++)
     squares += pow(values[i] - *mean, 2);
   *deviation = sqrt(squares / (n - 1));
+}
+
+/* In passes, of a rank. */
+static double computed_s(const Planned *f, double *squares)
+{
+  double sum = 0;
+
+  for (guint i = 0; i < f->program->tasks->len; i++) {
+    const Task *t = &g_array_index(f->program->tasks, Task, i);
+    double compute = t->kind == TASK_PASS ? g_array_index(f->program->segments, Segment, t->segment).compute_s : 0;
+    sum += compute;
+    *squares += compute * compute;
+  }
+  return sum;
 }
 
 static const int degrees[][3] = { { 1, 1, 8 }, { 4, 1, 2 }, { 2, 2, 2 }, { 1, 4, 1 }, { 8, 1, 8 }, { 2, 4, 8 } };
@@ -98,22 +121,35 @@ START_TEST(passes_average_out)
     double mean, deviation; /* of the largest of so many normal values */
   } cases[] = { { 1, 0, 1 }, { 8, 1.423600, 0.610653 } };
   const double spread = 0.02;
-  double mean, deviation, sum = 0, squares = 0;
+  double mean, deviation, squares = 0;
   Planned f;
 
   setup(&f, cases[_i].tp, 1, 1);
   g_autofree double *all = draws(&f, (Jitter) { .pass = spread }, NULL, DRAWS);
-  for (guint i = 0; i < f.program->tasks->len; i++) {
-    const Task *t = &g_array_index(f.program->tasks, Task, i);
-    double compute = t->kind == TASK_PASS ? g_array_index(f.program->segments, Segment, t->segment).compute_s : 0;
-    sum += compute;
-    squares += compute * compute;
-  }
+  double sum = computed_s(&f, &squares);
   g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
   moments(all, DRAWS, &mean, &deviation);
   ck_assert_double_eq_tol((mean - run->end_s) / (spread * sum), cases[_i].mean, 0.01);
   ck_assert_double_eq_tol(deviation / (spread * sqrt(squares)) / cases[_i].deviation, 1, 0.03);
   planned_clear(&f);
+}
+END_TEST
+
+/* Ranks that gather weights wait for the slowest of each piece, not of the step alone. */
+START_TEST(gathers_join_ranks)
+{
+  double mean, deviation, longer[2], squares = 0;
+
+  for (int i = 0; i < 2; i++) {
+    Planned f;
+    setup_zero(&f, 2, 1, 4, i ? 3 : 1);
+    g_autoptr(RankRun) run = simulate_ranks(f.program, LAYOUT(&f.plan), f.cluster, NULL, 0);
+    g_autofree double *all = draws(&f, (Jitter) { .pass = 0.05 }, NULL, 2000);
+    moments(all, 2000, &mean, &deviation);
+    longer[i] = (mean - run->end_s) / computed_s(&f, &squares);
+    planned_clear(&f);
+  }
+  ck_assert_msg(longer[1] > 1.2 * longer[0], "%g %g", longer[0], longer[1]);
 }
 END_TEST
 
@@ -162,5 +198,5 @@ START_TEST(links)
 }
 END_TEST
 
-TEST_LOOPS("draws", { nothing_drawn, G_N_ELEMENTS(degrees) }, { slowest_of_n, 4 }, { passes_average_out, 2 },
+TEST_LOOPS("draws", { nothing_drawn, G_N_ELEMENTS(degrees) }, { slowest_of_n, 4 }, { passes_average_out, 2 }, { gathers_join_ranks },
            { steps_are_their_own, G_N_ELEMENTS(degrees) }, { links })
