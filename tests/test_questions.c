@@ -16,7 +16,7 @@ static double cell(const Answer *a, int row, const char *key)
   return answer_value(a, row, column);
 }
 
-/* The least of the objective over the whole space, with all that a search looks for beside; INFINITY if nothing fits. */
+/* The least of the objective over the space, with all that a search looks for beside; INFINITY if nothing fits. */
 static double fresh(const Model *model, const Cluster *cluster, const Plan *base, SearchOptions o)
 {
   o.base = base;

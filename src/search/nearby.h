@@ -35,8 +35,8 @@ typedef struct {
   GArray *path;         /* Nearby: each from the one before */
 } NearbyPlans;
 
-/* threads: 0 = one for each processor; what comes out does not depend on it. After a stop (NULL = none) changes are those
- * that were tried by then; the plan's own metrics are always there. */
+/* threads: 0 = one for each processor; what comes out does not depend on it. After a stop (NULL = none) changes are
+ * those that were tried by then; the plan's own metrics are always there. */
 NearbyPlans *nearby_plans(const Model *model, const Cluster *cluster, const Plan *plan, Stop *stop, int threads);
 void nearby_plans_free(NearbyPlans *plans);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(NearbyPlans, nearby_plans_free)

@@ -305,7 +305,8 @@ static double choice_bound_s(const Walk *w, const Plan *plan, const Layout *l, g
   return MIN(with_s, without ? passes_bound_s(w, l, uneven, without) : INFINITY);
 }
 
-/* What layers take under some prices, with what they keep under the last of the sets of modules behind the choice, which keeps least. */
+/* What layers take under some prices, with what they keep under the last of the sets of modules behind the choice, which
+ * keeps least. */
 static PriceSums keep_least(Walk *w, const PassStates *states, Plan plan, int state, const PriceSums *sums)
 {
   const PassChoice *pass = &w->passes[states->pass];
