@@ -298,6 +298,29 @@ static void refuses(const char *text, const char *expected)
 
 #define SIZES "--hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
 
+/* A hybrid's letters, between bars its stages, behind slashes its modules for further tokens. */
+START_TEST(patterns)
+{
+  static const char *const cases[][4] = {
+    { "'M-M-*|M-'", "2", "\"layer_split\": [5, 2]", "\"layer_pattern\": \"M-M-*M-\"" },
+    { "'M-|M*|M-|M-'", "2", "\"virtual_pipeline_model_parallel_size\": 2", "\"linear_groups\": 8" },
+    { "'M-*-/*-/*-'", "1", "\"virtual_pipeline_model_parallel_size\": 1", "\"mtp_num_layers\": 2" },
+    { "'*-*-/*-'", "1", "\"zero_stage\": 0", "\"mtp_layer_pattern\": \"*-\"" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = g_strdup_printf("python pretrain_hybrid.py " SIZES "--pipeline-model-parallel-size %s "
+                                            "--hybrid-layer-pattern %s\n", cases[i][1], cases[i][0]);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) launch = launch_read(text, "x.sh", 8, NULL, &error);
+    ck_assert_msg(launch != NULL, "%s", error ? error->message : "");
+    ck_assert_msg(strstr(launch->plan, cases[i][2]) != NULL, "%s", launch->plan);
+    ck_assert_msg(strstr(launch->model, cases[i][3]) != NULL, "%s", launch->model);
+    ck_assert_int_eq(strstr(launch->plan, "layer_split") != NULL, i == 0);
+  }
+}
+END_TEST
+
 START_TEST(bad_scripts)
 {
   refuses("ls\n",
@@ -549,7 +572,7 @@ END_TEST
 
 TEST_LOOPS("launch", { megatron_is_read_back, DRAWN_EACH * G_N_ELEMENTS(drawn), TRUE },
            { settings_are_read_back, DRAWN_EACH * G_N_ELEMENTS(files), TRUE },
-           { told_is_read_back, G_N_ELEMENTS(told) }, { arrays }, { strings }, { bad_scripts },
+           { told_is_read_back, G_N_ELEMENTS(told) }, { arrays }, { strings }, { patterns }, { bad_scripts },
            { changes_where_it_stands }, { adds_and_removes }, { undone }, { settings },
            { bad_settings }, { settings_are_changed }, { log_of_megatron }, { other_encodings, 4 },
            { damage, 600 })
