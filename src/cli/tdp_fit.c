@@ -38,7 +38,7 @@ static void add_errors(Table *table, const FitErrors *errors)
   table_add(table, "%d", errors->n);
   const double shown[] = {errors->mean, errors->median, errors->p90};
   for (guint i = 0; i < G_N_ELEMENTS(shown); i++)
-    table_add(table, errors->n ? "%.1f" : "", 100 * shown[i]);
+    table_take(table, errors->n ? g_strdup_printf("%.1f", 100 * shown[i]) : g_strdup(""));
 }
 
 static void add_result(Table *table, const FitJob *job, const FitResult *result)

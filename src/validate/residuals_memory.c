@@ -85,7 +85,7 @@ static void write_figure(const GPtrArray *rows, const char *engine, int memory, 
 /* Runs that measure more than the card, filled but for the margin that runs of other publishers give. */
 static void write_exceeding(const GPtrArray *rows, JsonWriter *w)
 {
-  g_autoptr(GPtrArray) publishers = residuals_publishers(rows);
+  g_autoptr(GPtrArray) publishers G_GNUC_UNUSED = residuals_publishers(rows);
   int over = 0, over_without_margin = 0;
 
   for (guint i = 0; i < rows->len; i++) {
