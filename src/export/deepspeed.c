@@ -14,7 +14,7 @@ static const char *format_of(const StateLayout *s, double bytes)
   return precision_names[bytes >= 4 ? DTYPE_FP32 : s->formats.precision];
 }
 
-/* Its switch is of ZeRO, and is turned off with a pipeline (overlap_gradients_by_zero of its framework). */
+/* Its switch is of ZeRO, and is turned off with a pipeline (overlap_by_zero of its framework). */
 static gboolean overlaps(const Layout *l)
 {
   return l->states[0].zero > 0 && l->states[0].overlap_gradients && l->pipeline.shape.ranks == 1;

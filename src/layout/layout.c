@@ -167,12 +167,12 @@ static void set_rules(StateLayout *s, const Plan *p)
   s->gradient_parts = divides ? s->shards : 1;
   s->weight_parts = s->zero == 3 ? s->shards : 1;
   s->overlap_gradients = overlap->gradients && plan_sums_beside(p);
-  s->overlap_parameters = overlap->parameters;
+  s->overlap_parameters = overlap->parameters && plan_gathers_beside(p);
   s->sums = s->replicas > 1;
   s->sums_each = divides;
   s->fetches_weights = s->zero == 3 && (s->sums || s->offload.parameters);
-  s->gathers_ahead = s->zero > 0 && overlap->parameters;
-  s->gathers_at_end = s->sums && (s->zero == 1 || s->zero == 2) && !overlap->parameters;
+  s->gathers_ahead = s->zero > 0 && s->overlap_parameters;
+  s->gathers_at_end = s->sums && (s->zero == 1 || s->zero == 2) && !s->overlap_parameters;
   s->stores_gradients = s->offload.optimizer && overlap->offload;
   s->drops_gradients = divides && (s->sums || s->stores_gradients);
 }

@@ -87,7 +87,7 @@ static const JsonField fields[] = {
   { "whole_tensors", JSON_BOOL, FIELD(whole_tensors) },
   { "scatter_gather", JSON_BOOL, FIELD(scatter_gather) },
   { "overlap_gradients", JSON_BOOL, FIELD(overlap_gradients) },
-  { "overlap_gradients_by_zero", JSON_BOOL, FIELD(overlap_gradients_by_zero) },
+  { "overlap_by_zero", JSON_BOOL, FIELD(overlap_by_zero) },
   { "overlap_parameters", JSON_BOOL, FIELD(overlap_parameters) },
   { "overlap_pipeline", JSON_BOOL, FIELD(overlap_pipeline) },
   { "overlap_chunks_only", JSON_BOOL, FIELD(overlap_chunks_only) },

@@ -131,7 +131,8 @@ typedef struct {
                                  every rank */
   gboolean scatter_gather;    /* pipeline transfers carry 1/tp and are gathered behind */
   gboolean overlap_gradients, overlap_parameters, overlap_pipeline, overlap_tensor, overlap_offload; /* plan defaults */
-  gboolean overlap_gradients_by_zero; /* of these, gradients holds only under ZeRO and without a pipeline */
+  gboolean overlap_by_zero;   /* of these, gradients holds only under ZeRO and without a pipeline, parameters only
+                                 under ZeRO-3 */
   gboolean overlap_chunks_only; /* of these, pipeline holds only where ranks have several chunks */
   AttentionKernel attention;  /* plan default */
   AttentionKernel attention_without_flash; /* that runs instead on devices without FlashAttention: unfused, efficient */

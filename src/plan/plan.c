@@ -50,7 +50,7 @@ guint plan_overlaps(const Plan *p)
   gboolean replicas = plan_has_replicas(p);
   const Overlap matters = {
     .gradients = replicas && plan_sums_beside(p),
-    .parameters = p->zero > 0 && (replicas || p->offload.parameters),
+    .parameters = p->zero > 0 && plan_gathers_beside(p) && (replicas || p->offload.parameters),
     .pipeline = p->pp > 1 && !p->schedule->opportunistic, .tensor = p->tp > 1, .offload = p->offload.optimizer,
   };
   return overlap_bits(&matters);

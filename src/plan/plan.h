@@ -73,7 +73,13 @@ void plan_set_schedule(Plan *plan, const Schedule *schedule, int chunks);
 /* Whether the framework can sum gradients beside backwards of the plan. */
 static inline gboolean plan_sums_beside(const Plan *p)
 {
-  return !p->framework->overlap_gradients_by_zero || (p->zero > 0 && p->pp == 1);
+  return !p->framework->overlap_by_zero || (p->zero > 0 && p->pp == 1);
+}
+
+/* Whether it can gather weights beside passes of the plan. */
+static inline gboolean plan_gathers_beside(const Plan *p)
+{
+  return !p->framework->overlap_by_zero || p->zero == 3;
 }
 
 /* The overlaps that mean something for the plan, as bits: there is something to move, and it can wait. */
