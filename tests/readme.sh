@@ -39,6 +39,14 @@ else echo "ok readme: options"; fi
 
 lines=$(wc -l <README.md)
 if [ "$lines" -le 130 ]; then echo "ok readme: $lines lines"; else echo "not ok readme: $lines lines, expected at most 130"; fi
+counted() { # FOLDER WORDS: how many files there are, as README.md says it
+  found=$(find "$1" -maxdepth 1 -name '*.json' | wc -l)
+  if grep -q "\b$found $2" README.md; then echo "ok readme: $found $2"; else echo "not ok readme: $1 holds $found, README.md says otherwise"; fi
+}
+counted models "of them"
+counted hardware clusters
+counted hardware/servers servers
+counted hardware/gpus GPUs
 for page in $pages docs/architecture.md; do
   for target in $(grep -oE '\]\([^)#]*' "$page" | sed 's/](//' | grep -v '^http'); do
     [ -e "$(dirname "$page")/$target" ] || echo "not ok readme: $page refers to $target, which is not there"
