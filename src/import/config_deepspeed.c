@@ -16,7 +16,7 @@ static int number(ConfigReading *r, const char *path, int usual)
 {
   if (!g_str_equal(settings_text(r->from, path), "auto"))
     return config_int(r, path, usual);
-  config_assume(r, "%s: %d: the file says auto", path, usual);
+  launch_assume(&r->to, "%s: %d: the file says auto", path, usual);
   return usual;
 }
 
@@ -85,7 +85,7 @@ static void put_recompute(ConfigReading *r, JsonWriter *w)
 
   json_put_string(w, "recompute_granularity", told || stages ? "full" : "none");
   if (!told && !stages)
-    config_assume(r, "recompute_granularity: none: whether blocks are made again stands in the program");
+    launch_assume(&r->to, "recompute_granularity: none: whether blocks are made again stands in the program");
   if (settings_true(r->from, "activation_checkpointing.partition_activations", FALSE))
     json_put_bool(w, "partition_activations", TRUE);
 }
@@ -101,8 +101,8 @@ static gboolean read_both(ConfigReading *r)
     return FALSE;
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
-  json_put_int(&w, "gpus", r->out->gpus);
-  put_batch(r, r->out->gpus / (MAX(1, tp) * MAX(1, cp)), &w);
+  json_put_int(&w, "gpus", r->to.out->gpus);
+  put_batch(r, r->to.out->gpus / (MAX(1, tp) * MAX(1, cp)), &w);
   json_put_int(&w, "tensor_model_parallel_size", tp);
   json_put_int(&w, "context_parallel_size", cp);
   json_put_int(&w, "expert_model_parallel_size", ep);
@@ -111,8 +111,8 @@ static gboolean read_both(ConfigReading *r)
   json_put_string(&w, "precision", precision_of(r));
   json_put_string(&w, "framework", r->framework ? r->framework : "deepspeed");
   json_close(&w, '}');
-  r->out->plan = g_string_free(g_steal_pointer(&text), FALSE);
-  return !r->failed;
+  r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
+  return !r->to.failed;
 }
 
 static const SettingGroup groups[] = {

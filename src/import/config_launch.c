@@ -1,8 +1,5 @@
 #include "import/config_launch.h"
 
-#include "base/error.h"
-#include "import/launch_parts.h"
-
 #include <fnmatch.h>
 #include <string.h>
 
@@ -22,30 +19,8 @@ int config_int(ConfigReading *r, const char *path, int usual)
 {
   int value = usual;
 
-  r->failed = !settings_int(r->from, r->file, path, &value, r->failed ? NULL : r->error) || r->failed;
+  r->to.failed = !settings_int(r->from, r->to.file, path, &value, r->to.failed ? NULL : r->to.error) || r->to.failed;
   return value;
-}
-
-gboolean config_fail(ConfigReading *r, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  g_autofree char *text = g_strdup_vprintf(format, args);
-  va_end(args);
-  if (!r->failed)
-    g_set_error(r->error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", r->file, text);
-  r->failed = TRUE;
-  return FALSE;
-}
-
-void config_assume(ConfigReading *r, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  g_ptr_array_add(r->out->assumed, g_strdup_vprintf(format, args));
-  va_end(args);
 }
 
 gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each)
@@ -53,15 +28,15 @@ gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each)
   gint64 gpus = r->gpus > 0 ? r->gpus : told;
 
   if (each < 1 || each > 10000000)
-    return config_fail(r, "degrees of %" G_GINT64_FORMAT " ranks in all: expected 1 to 10000000", each);
+    return launch_fail(&r->to, "degrees of %" G_GINT64_FORMAT " ranks in all: expected 1 to 10000000", each);
   if (r->gpus > 0 && gpus % each)
-    return config_fail(r, "--gpus: %d: expected a multiple of the %d that the degrees divide", r->gpus, (int)each);
+    return launch_fail(&r->to, "--gpus: %d: expected a multiple of the %d that the degrees divide", r->gpus, (int)each);
   if (gpus <= 0) {
     gpus = each;
-    config_assume(r, "gpus: %d: the file does not say how many it runs on (--gpus)", (int)gpus);
+    launch_assume(&r->to, "gpus: %d: the file does not say how many it runs on (--gpus)", (int)gpus);
   }
-  r->out->gpus = (int)gpus;
-  return !r->failed;
+  r->to.out->gpus = (int)gpus;
+  return !r->to.failed;
 }
 
 /* ---- what is not read ---- */
@@ -108,12 +83,12 @@ Launch *config_read(const ConfigTool *tool, const char *text, const char *name, 
   g_autoptr(Settings) settings = tool->parse(text);
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
-  ConfigReading r = { settings, name, gpus, framework, out, &first, FALSE };
+  ConfigReading r = { settings, gpus, framework, { name, out, &first, FALSE } };
 
   out->tool = tool->tool;
   out->title = tool->title;
   out->editable = out->whole = TRUE;
-  if (!tool->read(&r) || r.failed) {
+  if (!tool->read(&r) || r.to.failed) {
     g_propagate_error(error, g_steal_pointer(&first));
     return NULL;
   }

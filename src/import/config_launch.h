@@ -3,7 +3,7 @@
 #define TDP_IMPORT_CONFIG_LAUNCH_H
 
 #include "base/json.h"
-#include "import/launch.h"
+#include "import/launch_parts.h"
 #include "import/settings.h"
 
 /* Settings that are not read, by what they are about. */
@@ -15,20 +15,13 @@ typedef struct {
 
 typedef struct {
   const Settings *from;
-  const char *file;
   int gpus;        /* asked for; 0 = not */
   const char *framework; /* asked for; NULL = the tool's usual one */
-  Launch *out;
-  GError **error;  /* the first */
-  gboolean failed;
+  LaunchReading to;
 } ConfigReading;
 
 /* A number, `usual` where it is absent. */
 int config_int(ConfigReading *r, const char *path, int usual);
-
-/* FALSE, and the error "FILE: ..." unless there is one. */
-gboolean config_fail(ConfigReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
-void config_assume(ConfigReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Sets the GPUs: those asked for, else `told`, else as few as divide by `each`; FALSE where they do not. */
 gboolean config_gpus(ConfigReading *r, gint64 told, gint64 each);

@@ -34,12 +34,12 @@ static gboolean read_model(ConfigReading *r)
   gboolean llama = settings_true(s, MODEL "is_llama_config", FALSE), qwen = settings_true(s, MODEL "is_qwen2_config",
                                                                                           FALSE);
   g_autoptr(GString) text = g_string_new(NULL);
-  g_autofree char *base = g_path_get_basename(r->file);
+  g_autofree char *base = g_path_get_basename(r->to.file);
   const char *theta = settings_text(s, MODEL "rope_theta"), *epsilon = settings_text(s, MODEL "rms_norm_eps");
   JsonWriter w;
 
   if (!llama && !qwen)
-    return config_fail(r,
+    return launch_fail(&r->to,
                        MODEL "is_llama_config: expected it, or is_qwen2_config, to be true: other models are not read");
   json_writer_init(&w, text);
   json_open(&w, NULL, '{');
@@ -63,8 +63,8 @@ static gboolean read_model(ConfigReading *r)
   json_put_bool(&w, "tied_embeddings", settings_true(s, MODEL "tie_word_embeddings", FALSE));
   put_experts(r, &w);
   json_close(&w, '}');
-  r->out->model = g_string_free(g_steal_pointer(&text), FALSE);
-  return !r->failed;
+  r->to.out->model = g_string_free(g_steal_pointer(&text), FALSE);
+  return !r->to.failed;
 }
 
 static const char *precision_of(const Settings *s)
@@ -79,7 +79,7 @@ static void put_degrees(ConfigReading *r, JsonWriter *w)
   int cp = config_int(r, "parallelism.context_parallel_size", 1), micro = config_int(r, "tokens.micro_batch_size", 1);
   int dp = config_int(r, "parallelism.dp", 1);
 
-  json_put_int(w, "gpus", r->out->gpus);
+  json_put_int(w, "gpus", r->to.out->gpus);
   json_put_int(w, "global_batch_size", (gint64)dp * micro * config_int(r, "tokens.batch_accumulation_per_replica", 1));
   json_put_int(w, "micro_batch_size", micro);
   json_put_int(w, "seq_length", config_int(r, "tokens.sequence_length", 1));
@@ -119,8 +119,8 @@ static gboolean read_plan(ConfigReading *r)
   json_close(&w, '}');
   json_put_string(&w, "framework", r->framework ? r->framework : "nanotron-2025");
   json_close(&w, '}');
-  r->out->plan = g_string_free(g_steal_pointer(&text), FALSE);
-  return !r->failed;
+  r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
+  return !r->to.failed;
 }
 
 static gboolean read_both(ConfigReading *r)

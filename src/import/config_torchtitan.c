@@ -40,10 +40,10 @@ static int read_model(ConfigReading *r)
       continue;
     path = files_find(flavors[i].model, "models", NULL);
     g_autoptr(Model) model = path ? model_load(path, NULL) : NULL;
-    if (model && g_file_get_contents(path, &r->out->model, NULL, NULL))
+    if (model && g_file_get_contents(path, &r->to.out->model, NULL, NULL))
       return model->blocks;
   }
-  config_assume(r, "model: %s %s: not among the models of this program (--model)", name, flavor);
+  launch_assume(&r->to, "model: %s %s: not among the models of this program (--model)", name, flavor);
   return 0;
 }
 
@@ -66,7 +66,7 @@ static gboolean read_degrees(ConfigReading *r, Degrees *d)
   if (!config_gpus(r, d->shard > 0 ? each : 0, each))
     return FALSE;
   if (d->shard < 1)
-    d->shard = (int)(r->out->gpus / each);
+    d->shard = (int)(r->to.out->gpus / each);
   return TRUE;
 }
 
@@ -76,7 +76,7 @@ static void put_batch(ConfigReading *r, const Degrees *d, JsonWriter *w)
   int data = d->replicate * d->shard, batch = config_int(r, "training.global_batch_size", -1);
   int seq = config_int(r, "training.seq_len", 2048);
 
-  json_put_int(w, "gpus", r->out->gpus);
+  json_put_int(w, "gpus", r->to.out->gpus);
   json_put_int(w, "global_batch_size", batch > 0 ? batch : (gint64)d->local * data);
   json_put_int(w, "micro_batch_size", d->micro);
   json_put_int(w, "seq_length", seq);
@@ -181,8 +181,8 @@ static gboolean read_both(ConfigReading *r)
   put_kernels(r, &w);
   json_put_string(&w, "framework", r->framework ? r->framework : "torchtitan");
   json_close(&w, '}');
-  r->out->plan = g_string_free(g_steal_pointer(&text), FALSE);
-  return !r->failed;
+  r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
+  return !r->to.failed;
 }
 
 static const SettingGroup groups[] = {

@@ -29,6 +29,28 @@ Launch *launch_new(void)
   return l;
 }
 
+gboolean launch_fail(LaunchReading *r, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  g_autofree char *text = g_strdup_vprintf(format, args);
+  va_end(args);
+  if (!r->failed)
+    g_set_error(r->error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", r->file, text);
+  r->failed = TRUE;
+  return FALSE;
+}
+
+void launch_assume(LaunchReading *r, const char *format, ...)
+{
+  va_list args;
+
+  va_start(args, format);
+  g_ptr_array_add(r->out->assumed, g_strdup_vprintf(format, args));
+  va_end(args);
+}
+
 void launch_free(Launch *l)
 {
   g_free(l->model);
@@ -247,8 +269,8 @@ Launch *launch_read(const char *text, const char *name, int gpus, const char *fr
   g_autoptr(Arguments) a = log ? arguments_of_log(text) : launch_command(script);
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
-  Reading r = { .from = a, .file = name, .framework = framework, .gpus = gpus, .asked = gpus > 0, .out = out,
-                .error = &first };
+  Reading r = { .from = a, .framework = framework, .gpus = gpus, .asked = gpus > 0,
+                .to = { .file = name, .out = out, .error = &first } };
 
   if (!a) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,

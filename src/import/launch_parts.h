@@ -1,9 +1,23 @@
-/* What launch.c and launch_change.c share. Private to this folder. */
+/* What readers of launches share. Private to this folder. */
 #ifndef TDP_IMPORT_LAUNCH_PARTS_H
 #define TDP_IMPORT_LAUNCH_PARTS_H
 
 #include "import/arguments.h"
 #include "import/launch.h"
+
+/* Where a reading goes to, whatever the text is of. */
+typedef struct {
+  const char *file; /* for messages */
+  Launch *out;
+  GError **error;   /* the first */
+  gboolean failed;
+} LaunchReading;
+
+/* FALSE, and the error "FILE: ..." unless there is one. */
+gboolean launch_fail(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Takes a line for granted. */
+void launch_assume(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 Launch *launch_new(void);
 

@@ -3,20 +3,16 @@
 #define TDP_IMPORT_MEGATRON_LAUNCH_H
 
 #include "base/json.h"
-#include "import/arguments.h"
-#include "import/launch.h"
+#include "import/launch_parts.h"
 
 /* What is being read. */
 typedef struct {
   const Arguments *from;
-  const char *file;      /* for messages */
   const char *framework; /* asked for, NULL = by the arguments */
   int gpus;              /* asked for, or of the launcher; 0 = not told */
   gboolean asked;        /* the first of these */
   const char *settings;  /* DeepSpeed's configuration that the script writes; NULL = none */
-  Launch *out;           /* assumed */
-  GError **error;        /* the first */
-  gboolean failed;
+  LaunchReading to;
 } Reading;
 
 /* An argument's number, `usual` where it is absent. */
@@ -26,11 +22,6 @@ double reading_real(Reading *r, const char *name, double usual);
 /* Whether a switch is there; its text, "" where it is absent, which lives as long as the launch. */
 gboolean reading_flag(Reading *r, const char *name);
 const char *reading_text(Reading *r, const char *name);
-
-void reading_assume(Reading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
-
-/* FALSE, and the error "FILE: ..." unless there is one. */
-gboolean reading_fail(Reading *r, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Model files; newly allocated, NULL and the error. */
 char *megatron_model(Reading *r);

@@ -1,7 +1,6 @@
 /* Megatron-LM's arguments of a model. */
 #include "import/megatron_launch.h"
 
-#include "base/error.h"
 #include "base/json.h"
 
 #include <stdio.h>
@@ -13,7 +12,8 @@ int reading_int(Reading *r, const char *name, int usual)
 {
   int value = usual;
 
-  r->failed = !argument_int(r->from->arguments, r->file, name, &value, r->failed ? NULL : r->error) || r->failed;
+  r->to.failed = !argument_int(r->from->arguments, r->to.file, name, &value, r->to.failed ? NULL : r->to.error) ||
+                 r->to.failed;
   return value;
 }
 
@@ -21,7 +21,8 @@ double reading_real(Reading *r, const char *name, double usual)
 {
   double value = usual;
 
-  r->failed = !argument_real(r->from->arguments, r->file, name, &value, r->failed ? NULL : r->error) || r->failed;
+  r->to.failed = !argument_real(r->from->arguments, r->to.file, name, &value, r->to.failed ? NULL : r->to.error) ||
+                 r->to.failed;
   return value;
 }
 
@@ -36,28 +37,6 @@ const char *reading_text(Reading *r, const char *name)
   g_autofree char *text = a ? argument_text(a) : g_strdup("");
 
   return g_intern_string(text);
-}
-
-void reading_assume(Reading *r, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  g_ptr_array_add(r->out->assumed, g_strdup_vprintf(format, args));
-  va_end(args);
-}
-
-gboolean reading_fail(Reading *r, const char *format, ...)
-{
-  va_list args;
-
-  va_start(args, format);
-  g_autofree char *text = g_strdup_vprintf(format, args);
-  va_end(args);
-  if (!r->failed)
-    g_set_error(r->error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s", r->file, text);
-  r->failed = TRUE;
-  return FALSE;
 }
 
 /* ---- parts of a model ---- */
@@ -96,8 +75,8 @@ static int read_vocab(Reading *r)
   for (gsize i = 0; i < G_N_ELEMENTS(tokenizers); i++)
     if (g_str_equal(tokenizers[i].tokenizer, *tokenizer ? tokenizer : known))
       return tokenizers[i].vocab + extra;
-  reading_assume(r, "vocabulary: %d tokens: the file does not say how many %s has (--vocab-size)", VOCAB_USUAL,
-                 tokenizer);
+  launch_assume(&r->to, "vocabulary: %d tokens: the file does not say how many %s has (--vocab-size)", VOCAB_USUAL,
+                tokenizer);
   return VOCAB_USUAL;
 }
 
@@ -127,7 +106,7 @@ static void put_positions(Reading *r, JsonWriter *w)
   else if (rotary || none)
     json_put_string(w, "positions", rotary ? "rope" : "none");
   else if (*kind && !g_str_equal(kind, "learned_absolute"))
-    reading_assume(r, "--position-embedding-type %s: taken as learned", kind);
+    launch_assume(&r->to, "--position-embedding-type %s: taken as learned", kind);
   if (rotary) {
     json_put_real(w, "rope_theta", base);
     if (share < 1 && share > 0)
@@ -210,7 +189,7 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   if (dense > 0)
     json_put_int(w, "first_dense_layers", dense);
   else if (dense < 0 && *freq && !g_str_equal(freq, "1"))
-    reading_fail(r, "--moe-layer-freq: %s: expected 1, or leading dense layers as in ([0]*3+[1]*58)", freq);
+    launch_fail(&r->to, "--moe-layer-freq: %s: expected 1, or leading dense layers as in ([0]*3+[1]*58)", freq);
 }
 
 static void put_feed_forward(Reading *r, JsonWriter *w)
@@ -323,19 +302,20 @@ static gboolean check(Reading *r, gboolean encoder)
   for (gsize i = 0; i < G_N_ELEMENTS(needed); i++)
     if (reading_int(r, needed[i], 0) < 1) {
       g_autofree char *flag = g_strdup(needed[i]);
-      return reading_fail(r, "--%s: missing: expected the arguments of a whole model", g_strdelimit(flag, "_", '-'));
+      return launch_fail(&r->to, "--%s: missing: expected the arguments of a whole model",
+                         g_strdelimit(flag, "_", '-'));
     }
   if (megatron_layers(r) < 1 || (!encoder && reading_int(r, "seq_length", 0) < 1))
-    return reading_fail(r, "--%s: missing: expected the arguments of a whole model",
-                        megatron_layers(r) < 1 ? "num-layers" : "seq-length");
-  return !r->failed;
+    return launch_fail(&r->to, "--%s: missing: expected the arguments of a whole model",
+                       megatron_layers(r) < 1 ? "num-layers" : "seq-length");
+  return !r->to.failed;
 }
 
 char *megatron_model(Reading *r)
 {
   const char *program = r->from->program ? r->from->program : "";
   gboolean encoder = strstr(program, "t5") || reading_int(r, "encoder_num_layers", 0) > 0;
-  g_autofree char *base = g_path_get_basename(r->file);
+  g_autofree char *base = g_path_get_basename(r->to.file);
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
@@ -352,5 +332,5 @@ char *megatron_model(Reading *r)
   else
     put_decoder(r, &w);
   json_close(&w, '}');
-  return r->failed ? NULL : g_string_free(g_steal_pointer(&text), FALSE);
+  return r->to.failed ? NULL : g_string_free(g_steal_pointer(&text), FALSE);
 }

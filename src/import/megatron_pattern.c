@@ -59,8 +59,8 @@ void pattern_put(Reading *r, JsonWriter *w)
 
   for (int i = 2; i <= modules; i++)
     if (!g_str_equal(parts[i], parts[1]))
-      reading_fail(r, "--hybrid-layer-pattern: %s: expected modules for multi-token prediction that are alike",
-                   pattern_text(r));
+      launch_fail(&r->to, "--hybrid-layer-pattern: %s: expected modules for multi-token prediction that are alike",
+                  pattern_text(r));
   reading_flag(r, "spec");
   reading_int(r, "mtp_num_layers", 0);
   json_put_string(w, "layer_pattern", letters);

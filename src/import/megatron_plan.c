@@ -73,7 +73,7 @@ static void read_layout(Reading *r, Degrees *d, const char *layout)
       break;
   }
   if (d->pp < 1 || d->stages % d->pp != 0) {
-    reading_fail(r, "--pipeline-model-parallel-layout: %s: expected a multiple of %d stages", layout, d->pp);
+    launch_fail(&r->to, "--pipeline-model-parallel-layout: %s: expected a multiple of %d stages", layout, d->pp);
     return;
   }
   d->vpp = d->stages / d->pp;
@@ -86,7 +86,7 @@ static void read_pattern(Reading *r, Degrees *d, const char *pattern)
 
   d->stages = pattern_stages(pattern, d->split, SPLIT_STAGES_MAX);
   if (d->stages > SPLIT_STAGES_MAX || d->stages % d->pp != 0) {
-    reading_fail(r, "--hybrid-layer-pattern: %s: expected a multiple of %d stages", pattern, d->pp);
+    launch_fail(&r->to, "--hybrid-layer-pattern: %s: expected a multiple of %d stages", pattern, d->pp);
     return;
   }
   for (int i = 1; i < d->stages; i++)
@@ -101,7 +101,8 @@ static void read_ends(Reading *r, Degrees *d, int first, int last)
   int others = d->pp - (first > 0) - (last > 0), rest = d->layers - first - last;
 
   if (d->pp < 2 || d->vpp > 1 || others < 1 || rest < 0 || rest % others || d->pp > SPLIT_STAGES_MAX) {
-    reading_fail(r, "--decoder-first-pipeline-num-layers: %d: expected stages of whole layers without chunks", first);
+    launch_fail(&r->to, "--decoder-first-pipeline-num-layers: %d: expected stages of whole layers without chunks",
+                first);
     return;
   }
   d->stages = d->pp;
@@ -145,7 +146,7 @@ static void put_stages(Reading *r, const Degrees *d, JsonWriter *w)
     json_close_line(w, ']');
   } else if (*reading_text(r, "pp_partition_method") && d->pp > 1 && d->layers % d->pp) {
     json_put_string(w, "layer_split", "balanced");
-    reading_assume(r, "layer_split: balanced: as near as this is to --pp-partition-method");
+    launch_assume(&r->to, "layer_split: balanced: as near as this is to --pp-partition-method");
   }
 }
 
@@ -171,7 +172,7 @@ static int read_zero(Reading *r)
 /* DeepSpeed's own file has the last word on its stage. */
 static void read_settings(Reading *r, Degrees *d)
 {
-  g_autoptr(JsonDoc) doc = r->settings ? json_parse(r->settings, strlen(r->settings), r->file, NULL) : NULL;
+  g_autoptr(JsonDoc) doc = r->settings ? json_parse(r->settings, strlen(r->settings), r->to.file, NULL) : NULL;
   const cJSON *zero = doc ? json_get(json_root(doc), "zero_optimization") : NULL;
   const cJSON *stage = zero ? json_get(zero, "stage") : NULL;
   const cJSON *bf16 = doc ? json_get(json_root(doc), "bf16") : NULL;
@@ -180,7 +181,7 @@ static void read_settings(Reading *r, Degrees *d)
     d->zero = (int)stage->valuedouble;
   if (d->zero == 0 && cJSON_IsTrue(bf16 ? json_get(bf16, "enabled") : NULL)) {
     d->zero = 1;
-    reading_assume(r, "zero_stage: 1: DeepSpeed's optimizer for bf16 divides states under stage 0 too");
+    launch_assume(&r->to, "zero_stage: 1: DeepSpeed's optimizer for bf16 divides states under stage 0 too");
   }
 }
 
@@ -288,7 +289,7 @@ static void put_experts(Reading *r, const Degrees *d, JsonWriter *w)
     put_text(w, "moe_token_drop_policy", policy);
     put_flag(w, "moe_pad_expert_input_to_capacity", padded);
   } else if (capacity > 0) {
-    reading_assume(r, "moe_expert_capacity_factor: %g: taken as no limit", capacity);
+    launch_assume(&r->to, "moe_expert_capacity_factor: %g: taken as no limit", capacity);
   }
 }
 
@@ -396,19 +397,20 @@ static void read_gpus(Reading *r, Degrees *d)
   gint64 each = (gint64)d->tp * d->pp * d->cp, experts = (gint64)d->ep * d->etp;
 
   if ((gint64)d->tp * d->pp > RANKS_MAX || each > RANKS_MAX || each * experts > RANKS_MAX) {
-    reading_fail(r, "--tensor-model-parallel-size: %d: expected degrees of at most %d ranks in all", d->tp, RANKS_MAX);
+    launch_fail(&r->to, "--tensor-model-parallel-size: %d: expected degrees of at most %d ranks in all", d->tp,
+                RANKS_MAX);
     return;
   }
   d->gpus = divided(d, r->gpus, (int)each, (int)experts);
   if (r->asked && r->gpus % each)
-    reading_fail(r, "--gpus: %d: expected a multiple of tensor x pipeline x context = %d", r->gpus, (int)each);
+    launch_fail(&r->to, "--gpus: %d: expected a multiple of tensor x pipeline x context = %d", r->gpus, (int)each);
   else if (r->asked)
     d->gpus = r->gpus;
   else if (r->gpus > 0 && d->gpus != r->gpus)
-    reading_assume(r, "gpus: %d: the launch line's %d do not divide into tensor %d x pipeline %d x context %d and "
-                   "experts over %d (--gpus)", d->gpus, r->gpus, d->tp, d->pp, d->cp, (int)experts);
+    launch_assume(&r->to, "gpus: %d: the launch line's %d do not divide into tensor %d x pipeline %d x context %d and "
+                  "experts over %d (--gpus)", d->gpus, r->gpus, d->tp, d->pp, d->cp, (int)experts);
   else if (r->gpus <= 0)
-    reading_assume(r, "gpus: %d: the file does not say how many it runs on (--gpus)", d->gpus);
+    launch_assume(&r->to, "gpus: %d: the file does not say how many it runs on (--gpus)", d->gpus);
 }
 
 static int read_batch(Reading *r, const Degrees *d)
@@ -419,12 +421,12 @@ static int read_batch(Reading *r, const Degrees *d)
   for (gsize i = 0; i < G_N_ELEMENTS(ramps) && !r->from->listed; i++) {
     g_autofree char *flag = g_strdelimit(g_strdup(ramps[i]), "_", '-');
     if (reading_flag(r, ramps[i]))
-      reading_assume(r, "global_batch_size: %d: the last one, behind what --%s says", batch, flag);
+      launch_assume(&r->to, "global_batch_size: %d: the last one, behind what --%s says", batch, flag);
   }
   if (batch > 0)
     return batch;
-  reading_assume(r, "global_batch_size: %d: one micro-batch a data-parallel rank, as no argument says more",
-                 d->micro * data);
+  launch_assume(&r->to, "global_batch_size: %d: one micro-batch a data-parallel rank, as no argument says more",
+                d->micro * data);
   return d->micro * data;
 }
 
@@ -443,9 +445,9 @@ static gboolean read_degrees(Reading *r, Degrees *d)
   d->zero = read_zero(r);
   read_settings(r, d);
   read_stages(r, d);
-  if (!r->failed)
+  if (!r->to.failed)
     read_gpus(r, d);
-  return !r->failed;
+  return !r->to.failed;
 }
 
 gboolean megatron_plan(Reading *r)
@@ -480,7 +482,7 @@ gboolean megatron_plan(Reading *r)
   put_overlap(r, &d, &w);
   json_put_string(&w, "framework", r->framework ? r->framework : framework_of(r, &d));
   json_close(&w, '}');
-  r->out->gpus = d.gpus;
-  r->out->plan = g_string_free(g_steal_pointer(&text), FALSE);
-  return !r->failed;
+  r->to.out->gpus = d.gpus;
+  r->to.out->plan = g_string_free(g_steal_pointer(&text), FALSE);
+  return !r->to.failed;
 }
