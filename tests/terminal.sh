@@ -23,13 +23,8 @@ while True:
     said += more
 sys.stdout.buffer.write(said.replace(b"\r\n", b"\n"))
 END
-on() { # columns, command...
-  env -u COLUMNS -u NO_COLOR TERM=xterm "$@"
-}
-terminal() {
-  columns=$1
-  shift
-  on python3 "$work/terminal.py" "$columns" "$@"
+terminal() { # columns, command...
+  env -u COLUMNS -u NO_COLOR TERM=xterm python3 "$work/terminal.py" "$@"
 }
 widest() { # of what is on stdin: without escapes, and what a carriage return writes over
   python3 -c '
@@ -67,7 +62,7 @@ else echo "not ok terminal-piped: a pipe gets other text than a terminal of 120 
 if [ "$(widest <"$work/told")" -le 50 ]; then echo "ok terminal-told"; else echo "not ok terminal-told: COLUMNS is not obeyed"; fi
 
 # Progress is erased before the answer, which begins a line of its own.
-terminal 80 tdp-plan --model gpt3 --cluster dgx --gpus 1024 --threads 1 --exact >"$work/said"
+terminal 80 tdp-plan --model mixtral-8x22b --cluster dgx-h100 --gpus 2048 --threads 1 --exact >"$work/said"
 if ! grep -q 'settled' "$work/said"; then echo "skip terminal-progress: too fast to be seen"
 elif tr '\r' '\n' <"$work/said" | grep -q "^$escape\[Kmodel  "; then echo "ok terminal-progress"
 else echo "not ok terminal-progress: it is left beside the answer"; fi
