@@ -17,12 +17,6 @@ static BackendComm *comm_of(const Exec *x, const Unit *u)
   return u->apart ? x->expert_data : x->data;
 }
 
-/* What a unit's collective moves of it: all parts but what pads the last. */
-static void moved(Exec *x, int task, const Unit *u, gsize n)
-{
-  x->runs[task].moved += n - (unit_size(u) - u->n);
-}
-
 void work_gather(Exec *x, int task, BackendStream *s)
 {
   for (Unit *u = next_unit(x, task, NULL); u; u = next_unit(x, task, u)) {
@@ -32,7 +26,7 @@ void work_gather(Exec *x, int task, BackendStream *s)
       g_queue_push_tail(u->gathered, whole);
     }
     x->b->all_gather(x->b, comm_of(x, u), s, u->own_weights, whole, u->part, x->b->dtype);
-    moved(x, task, u, u->part * u->states->optimizer_parts);
+    x->runs[task].moved += u->n;
   }
 }
 
@@ -56,7 +50,7 @@ void work_reduce(Exec *x, int task, BackendStream *s)
       x->b->all_reduce(x->b, comm_of(x, u), s, u->gradients, u->n, exec_wide(x->b->dtype), EXEC_SUM);
     else
       scatter_unit(x, u, s);
-    moved(x, task, u, u->part * u->states->optimizer_parts);
+    x->runs[task].moved += u->n;
   }
 }
 
