@@ -166,8 +166,8 @@ START_TEST(all_to_all_over_many_nodes)
 }
 END_TEST
 
-/* Half of 16 GB leave a node of two at half of 10 GB/s, three quarters one of four; HybridEP's kernels pass all of it on.
- * No kernel is faster than its link. */
+/* Half of 16 GB leave a node of two at half of 10 GB/s, three quarters one of four; HybridEP's kernels pass all of it
+ * on. No kernel is faster than its link. */
 START_TEST(kernels_send_over_nodes)
 {
   Cluster two = plain(2), four = plain(4);
@@ -186,6 +186,23 @@ START_TEST(kernels_send_over_nodes)
   near(dispatch_link_s(&four, 16e9, &of_four, TRUE, 7), 12e9 / 5e9, 1e-9);
   four.tiers[1].link.kernel_efficiency = 1;
   near(dispatch_link_s(&four, 16e9, &of_four, TRUE, 7), 12e9 / rank_rate(&four, &of_four, 1), 1e-9);
+}
+END_TEST
+
+/* Of pairs of nodes behind a spine three quarters leave a node, half a pair: the slower of the two counts. */
+START_TEST(kernels_send_over_a_spine)
+{
+  Cluster four = plain(4);
+
+  four.tiers[1].link.kernel_efficiency = 0.5;
+  four.tiers[2] = four.tiers[1];
+  four.tiers[1].devices = 16;
+  four.n_tiers = 3;
+  GroupShape group = group_shape(&four, 32, 1);
+  ck_assert_int_eq(group_tier(&four, &group), 2);
+  near(dispatch_link_s(&four, 16e9, &group, FALSE, 7), 12e9 / 5e9, 1e-9);
+  four.tiers[2].bytes_per_s /= 4;
+  near(dispatch_link_s(&four, 16e9, &group, FALSE, 7), 8e9 / (5e9 / 4), 1e-9);
 }
 END_TEST
 
@@ -376,6 +393,7 @@ END_TEST
 
 TEST_MAIN("collective", nothing_costs_nothing, bus_factors, ring_in_a_node, fixed_times, shares_of_the_network,
           slowest_tier_rules, mesh_has_links_of_its_members, all_to_all,
-          all_to_all_of_short_messages, all_to_all_over_many_nodes, kernels_send_over_nodes, kernels_tables_are_met, send, tree_over_many_nodes,
+          all_to_all_of_short_messages, all_to_all_over_many_nodes, kernels_send_over_nodes,
+          kernels_send_over_a_spine, kernels_tables_are_met, send, tree_over_many_nodes,
           adding_in_the_switch, runner_up_that_the_library_lacks, another_library, more_bytes_take_longer, plateaus,
           dgx_h100_of_many_nodes, rows_over_efa)

@@ -11,21 +11,24 @@ static void setup(Planned *f, int experts, int devices)
   planned_spread(f, 1);
 }
 
-/* Rows that DeepEP's kernels send for a token of the block, on average. */
-static double rows_of_token(const Planned *f)
+typedef struct {
+  double ranks, nodes; /* to which DeepEP's kernels send a token's row, on average */
+} Places;
+
+static Places places_of_token(const Planned *f)
 {
   LayerWork work;
-  double rows = 0;
+  Places places = { 0, 0 };
 
   planned_accept(f);
   layer_work_init(&work, f->model, model_layer(f->model, 1), PASSES(&f->plan), f->cluster);
   for (guint i = 0; i < work.forward->len; i++) {
     const Op *op = &g_array_index(work.forward, Op, i);
-    if (op->kind == OP_COLLECTIVE)
-      rows = MAX(rows, op->collective.rows);
+    if (op->kind == OP_COLLECTIVE && op->collective.rows > 0)
+      places = (Places) { op->collective.rows / 1024, op->collective.bytes / op->collective.row_bytes / 1024 };
   }
   layer_work_clear(&work);
-  return rows / 1024;
+  return places;
 }
 
 /* By where a token's experts may be: of two drawn from 16 ranks 16 (1 - (15/16)^2) ranks, of a group of 8 of them
@@ -41,7 +44,7 @@ START_TEST(groups_narrow_what_kernels_send)
   for (int grouped = 0; grouped < 2; grouped++) {
     f.model->specs[f.model->layers[1]].ffn.groups = 2 * grouped;
     f.model->specs[f.model->layers[1]].ffn.groups_per_token = grouped;
-    rows[grouped] = rows_of_token(&f);
+    rows[grouped] = places_of_token(&f).ranks;
   }
   ck_assert_double_eq_tol(rows[0], 16 * (1 - 225 / 256.0), 1e-12);
   ck_assert_double_eq_tol(rows[1], 8 * (1 - 49 / 64.0), 1e-12);
@@ -82,7 +85,7 @@ START_TEST(ranks_hold_several_groups)
     for (int visited = 1; visited <= 8; visited++) {
       f.plan.ep = ep;
       ffn->groups_per_token = visited;
-      ck_assert_double_eq_tol(rows_of_token(&f), counted_groups(8, visited, 6, ep), 1e-12);
+      ck_assert_double_eq_tol(places_of_token(&f).ranks, counted_groups(8, visited, 6, ep), 1e-12);
     }
   planned_clear(&f);
 }
@@ -113,10 +116,36 @@ START_TEST(experts_in_turn_are_counted)
     for (int taken = 1; taken <= 16; taken++) {
       f.plan.ep = ep;
       f.model->specs[f.model->layers[1]].ffn.experts_per_token = taken;
-      ck_assert_double_eq_tol(rows_of_token(&f), counted_in_turn(16, taken, ep), 1e-12);
+      ck_assert_double_eq_tol(places_of_token(&f).ranks, counted_in_turn(16, taken, ep), 1e-12);
     }
   planned_clear(&f);
 }
 END_TEST
 
-TEST_MAIN("experts_places", groups_narrow_what_kernels_send, ranks_hold_several_groups, experts_in_turn_are_counted)
+/* DeepEP's kernels send a row once to each node, whatever joins the nodes: in 8 places of two experts each. */
+START_TEST(nodes_behind_a_spine_are_counted)
+{
+  Planned f;
+  double rows[2];
+
+  setup(&f, 16, 64);
+  f.plan.ep = 16;
+  f.plan.dispatch = DISPATCH_FLEX;
+  f.cluster->tiers[0].devices = f.cluster->devices_per_node = 2;
+  f.cluster->tiers[0].devices_whole = 2;
+  for (int spine = 0; spine < 2; spine++) {
+    if (spine) {
+      f.cluster->tiers[2] = f.cluster->tiers[1];
+      f.cluster->tiers[1].devices = 8;
+      f.cluster->n_tiers = 3;
+    }
+    rows[spine] = places_of_token(&f).nodes;
+  }
+  ck_assert_double_eq_tol(rows[0], 8 * (1 - 49 / 64.0), 1e-12);
+  ck_assert_double_eq_tol(rows[1], rows[0], 1e-12);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("experts_places", groups_narrow_what_kernels_send, ranks_hold_several_groups, experts_in_turn_are_counted,
+          nodes_behind_a_spine_are_counted)

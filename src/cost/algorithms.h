@@ -63,7 +63,7 @@ double own_copy_s(const Cluster *cluster, double bytes);
 double switch_transfer_s(const Cluster *cluster, const GroupShape *group, int tier, double bytes);
 
 /* Kernels of DeepEP or HybridEP (`hybrid`) that send rows of `bytes` in all from each rank over several nodes: the
- * longer of what passes the links and, of HybridEP, what its kernels pass on. In one node, and where the link says
+ * longest of what passes each tier's links and, of HybridEP, what its kernels pass on. In one node, and where the link says
  * nothing of such kernels, `pairs_s`, which an all-to-all takes. What calls add is not in it. */
 double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *group, gboolean hybrid, double pairs_s);
 

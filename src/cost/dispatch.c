@@ -16,7 +16,11 @@ double dispatch_link_s(const Cluster *cluster, double bytes, const GroupShape *g
 
   if (top == 0 || link->kernel_efficiency <= 0)
     return pairs_s;
-  double beyond = bytes * (1 - (double)ranks_below(group, top) / group->size);
-  double sent_s = beyond / (link->kernel_efficiency * rank_rate(cluster, group, top));
-  return link->p2p_base_s + MAX(sent_s, hybrid && passed > 0 ? bytes / passed : 0);
+  double longest_s = hybrid && passed > 0 ? bytes / passed : 0;
+  for (int t = 1; t <= top; t++) {
+    double rate = cluster->tiers[t].link.kernel_efficiency * rank_rate(cluster, group, t);
+    double beyond = bytes * (1 - (double)ranks_below(group, t) / group->size);
+    longest_s = rate > 0 ? MAX(longest_s, beyond / rate) : longest_s;
+  }
+  return link->p2p_base_s + longest_s;
 }

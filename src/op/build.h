@@ -15,6 +15,7 @@ typedef struct {
   GroupShape tensor, context; /* the tensor- and the context-parallel group */
   GroupShape context_inner, context_outer; /* of it, ranks that change heads for rows, and one of each such group */
   GroupShape expert, expert_tensor, expert_block; /* of experts that are apart: mesh.h */
+  int network_tier; /* the lowest between nodes; -1: none */
   double tp;
   const Attention *attention; /* of the block, or its cross attention */
   AttentionKernel kernel;     /* of its core on this device */

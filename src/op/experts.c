@@ -313,14 +313,9 @@ static double reached(const Build *b, double places)
 /* Nodes that a token's experts are expected on, or ranks where all are in one. */
 static double places_of_token(const Build *b)
 {
-  double places = b->expert.size;
+  int in_node = b->network_tier > 0 ? b->expert.per_domain[b->network_tier - 1] : 1;
 
-  for (int t = TIER_MAX - 1; t >= 0; t--)
-    if (b->expert.per_domain[t] < b->expert.size) {
-      places = (double)b->expert.size / b->expert.per_domain[t];
-      break;
-    }
-  return reached(b, places);
+  return reached(b, (double)b->expert.size / (in_node < b->expert.size ? in_node : 1));
 }
 
 #define DEEPEP_SMS 20 /* moe_deepep_num_sms of Megatron Core (transformer_config.py) */

@@ -246,6 +246,7 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
   Build b = build_of(work, model, spec, passes);
 
   b.kernel = framework_attention(passes->framework, passes->attention, &cluster->device);
+  b.network_tier = cluster->network_tier;
   b.tensor = pass_group(passes, cluster, RANKS_TENSOR);
   b.context = pass_group(passes, cluster, RANKS_CONTEXT);
   b.context_inner = pass_group(passes, cluster, RANKS_CONTEXT_INNER);
