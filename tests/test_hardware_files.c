@@ -1,0 +1,237 @@
+/* The files of hardware/, and files of one's own beside each other. */
+#include <limits.h>
+#include <math.h>
+
+#include "base/files.h"
+#include "main.h"
+#include "whole.h"
+
+/* ---- every file ---- */
+
+typedef void (*FileCheck)(const char *name);
+
+static int each_file(const char *below, FileCheck check)
+{
+  g_autofree char *folder = files_data_path(below);
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  ck_assert_ptr_nonnull(dir);
+  int n = 0;
+  for (const char *file; (file = g_dir_read_name(dir)); n += g_str_has_suffix(file, ".json"))
+    if (g_str_has_suffix(file, ".json")) {
+      g_autofree char *name = g_strndup(file, strlen(file) - strlen(".json"));
+      check(name);
+    }
+  return n;
+}
+
+static void check_device(const Device *device)
+{
+  if (device->sms == 1) { /* a core of a processor */
+    ck_assert_double_gt(device->peak_flops_per_s[DTYPE_FP32], 1e9);
+    ck_assert_double_lt(device->peak_flops_per_s[DTYPE_FP32], 1e12);
+    return;
+  }
+  ck_assert_double_gt(fmax(device->peak_flops_per_s[DTYPE_BF16], device->peak_flops_per_s[DTYPE_FP16]), 1e12);
+  ck_assert_double_gt(device->peak_flops_per_s[DTYPE_FP32], 1e12);
+  ck_assert_double_gt(device->memory_bytes, 1e10);
+  ck_assert_double_lt(device->memory_bytes, 4e11);
+  ck_assert_double_gt(device->memory_bytes_per_s, 1e11);
+  ck_assert_double_gt(device->host_bytes_per_s, 1e10);
+  ck_assert_double_gt(device->power_w, 50);
+  ck_assert_double_gt(device->kernels.memory_fraction, 0.5);
+  for (int d = 0; d < DTYPE_COUNT; d++)
+    ck_assert(device->kernels.matmul[d].known);
+}
+
+static void check_cluster(const Cluster *cluster)
+{
+  check_device(&cluster->device);
+  ck_assert_int_eq(cluster->devices, cluster->nodes * cluster->devices_per_node);
+  ck_assert_int_ge(cluster->n_tiers, 1);
+  ck_assert_int_eq(cluster->tiers[cluster->n_tiers - 1].devices, INT_MAX);
+  for (int t = 0; t < cluster->n_tiers; t++) {
+    const Tier *tier = &cluster->tiers[t];
+    ck_assert_double_gt(tier->bytes_per_s, 1e8);
+    ck_assert_double_ge(tier->port_bytes_per_s, tier->bytes_per_s);
+    ck_assert_double_gt(tier->link.efficiency, 0);
+    ck_assert_ptr_nonnull(tier->name);
+    ck_assert_ptr_nonnull(tier->link.name);
+    ck_assert_int_eq(tier->link.kind == LINK_NETWORK, cluster->network_tier >= 0 && t >= cluster->network_tier);
+  }
+}
+
+static void load_cluster(const char *name)
+{
+  GError *error = NULL;
+  g_autoptr(Cluster) cluster = cluster_load(name, &error);
+  ck_assert_msg(cluster != NULL, "%s", error ? error->message : name);
+  ck_assert_str_eq(cluster->name, name);
+  check_cluster(cluster);
+}
+
+static void load_server(const char *name)
+{
+  g_autofree char *text =
+    g_strdup_printf("{\"name\": \"c\", \"nodes\": 1, \"server\": \"%s\", \"source\": \"default: x\"}", name);
+  g_autoptr(Cluster) cluster = whole_parse(text);
+  ck_assert_str_eq(cluster->server, name);
+  check_cluster(cluster);
+}
+
+static void load_device(const char *name)
+{
+  GError *error = NULL;
+  Device device;
+  ck_assert_msg(device_load(name, &device, &error), "%s", error ? error->message : name);
+  ck_assert_str_eq(device.name, name);
+  check_device(&device);
+  device_clear(&device);
+}
+
+static void load_kernels(const char *name)
+{
+  g_autofree char *gpu = g_strdup_printf("\"gpu\": {\"like\": \"v100-sxm2-16gb\", \"kernels\": \"%s\"}", name);
+  const char *from = strstr(whole_text, "\"gpu\""), *to = strstr(whole_text, "\"tiers\"");
+  g_autofree char *text = g_strdup_printf("%.*s%s,\n%s", (int)(from - whole_text), whole_text, gpu, to);
+  g_autoptr(Cluster) cluster = whole_parse(text);
+  ck_assert_str_eq(cluster->device.kernels.name, name);
+}
+
+static void load_link(const char *name)
+{
+  g_autofree char *link = g_strdup_printf("\"link\": \"%s\"", name);
+  g_autofree char *text = whole_replace(whole_text, "\"link\": \"roce\"", link);
+  g_autoptr(Cluster) cluster = whole_parse(text);
+  ck_assert_str_eq(cluster->tiers[1].link.name, name);
+}
+
+static void load_library(const char *name)
+{
+  CollectiveLibrary library;
+  GError *error = NULL;
+  ck_assert_msg(library_load(name, &library, &error), "%s", error ? error->message : name);
+}
+
+START_TEST(every_file_loads)
+{
+  ck_assert_int_ge(each_file("hardware", load_cluster), 27);
+  ck_assert_int_ge(each_file("hardware/servers", load_server), 44);
+  ck_assert_int_ge(each_file("hardware/gpus", load_device), 26);
+  ck_assert_int_ge(each_file("hardware/kernels", load_kernels), 2);
+  ck_assert_int_ge(each_file("hardware/links", load_link), 16);
+  ck_assert_int_ge(each_file("hardware/libraries", load_library), 1);
+}
+END_TEST
+
+/* ---- files beside each other ---- */
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+  g_autofree char *path = g_build_filename(folder, name, NULL);
+  ck_assert(g_file_set_contents(path, text, -1, NULL));
+}
+
+static void remove_folder(const char *folder)
+{
+  g_autofree char *remove = g_strdup_printf("rm -r '%s'", folder);
+  ck_assert_int_eq(system(remove), 0);
+}
+
+START_TEST(paths_are_relative_to_the_file)
+{
+  g_autofree char *folder = test_directory();
+  write_file(folder, "c.json", "{\"name\": \"c\", \"nodes\": 1, \"server\": \"./s.json\", \"source\": \"default: x\"}");
+  write_file(folder, "s.json", "{\"like\": \"dgx-a100-80gb\", \"name\": \"mine\"}");
+  write_file(folder, "loop.json", "{\"like\": \"./loop.json\", \"nodes\": 2, \"source\": \"default: x\"}");
+  g_autofree char *path = g_build_filename(folder, "c.json", NULL);
+  g_autoptr(Cluster) c = whole_load(path);
+  ck_assert_str_eq(c->server, "mine");
+
+  g_autofree char *loop = g_build_filename(folder, "loop.json", NULL);
+  g_autoptr(GError) error = NULL;
+  ck_assert_ptr_null(cluster_load(loop, &error));
+  ck_assert_msg(strstr(error->message, "does not lead back to itself") != NULL, "%s", error->message);
+
+  remove_folder(folder);
+}
+END_TEST
+
+/* A server stands for one node of it, a GPU for its usual server. */
+START_TEST(servers_are_clusters)
+{
+  g_autoptr(Cluster) server = whole_load("azure-nd96isr-h100-v5"), gpu = whole_load("h100");
+  g_autoptr(Cluster) sxm = whole_load("a100-sxm4-40gb");
+  g_autoptr(GError) error = NULL;
+
+  ck_assert_int_eq(server->devices, 8);
+  ck_assert(cluster_resize(server, 64, NULL));
+  ck_assert_int_eq(server->nodes, 8);
+  ck_assert_str_eq(server->name, "azure-nd96isr-h100-v5");
+  ck_assert_str_eq(gpu->server, "dgx-h100");
+  ck_assert_str_eq(sxm->device.name, "a100-sxm4-40gb");
+  ck_assert_ptr_null(cluster_load("t4", &error)); /* no server has it */
+  ck_assert(g_str_has_prefix(error->message, "t4: no such cluster"));
+  g_clear_error(&error);
+  ck_assert_ptr_null(cluster_load("dgxh100", &error));
+  ck_assert_msg(strstr(error->message, "did you mean \"dgx-h100\"?") != NULL, "%s", error->message);
+}
+END_TEST
+
+/* Each GPU's usual server has that GPU, and no short name stands twice. */
+START_TEST(usual_servers)
+{
+  g_auto(GStrv) gpus = files_names("hardware/gpus");
+  g_autoptr(GHashTable) seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+
+  for (int i = 0; gpus[i]; i++) {
+    g_autofree char *below = g_strdup_printf("hardware/gpus/%s.json", gpus[i]), *path = files_data_path(below);
+    g_autoptr(JsonDoc) doc = json_load(path, NULL);
+    const cJSON *server = json_get(json_root(doc), "usual_server"), *name = json_get(json_root(doc), "short_name");
+    ck_assert_msg(!name || g_hash_table_add(seen, g_strdup(name->valuestring)), "%s", gpus[i]);
+    if (!server)
+      continue;
+    g_autoptr(Cluster) c = whole_load(gpus[i]);
+    ck_assert_str_eq(c->device.name, gpus[i]);
+  }
+}
+END_TEST
+
+/* Numbers of a user's own file need no source, and are said to be the user's. */
+START_TEST(own_files_need_no_source)
+{
+  g_autofree char *folder = test_directory();
+  write_file(folder, "c.json", "{\"name\": \"c\", \"nodes\": 2, \"server\": {\"like\": \"dgx-a100-80gb\", \"tiers\": "
+                               "[{\"name\": \"nvlink\", \"gb_per_s\": 200, \"source\": \"seen on Tuesday\", \"link\": "
+                               "{\"like\": \"nvlink3-switch\", \"efficiency\": 0.5}}]}}");
+  g_autofree char *path = g_build_filename(folder, "c.json", NULL);
+  g_autoptr(Cluster) c = whole_load(path);
+
+  ck_assert_int_eq(c->nodes, 2);
+  ck_assert_int_eq(c->tiers[0].link.provenance, PROVENANCE_YOURS);
+  ck_assert_int_ne(c->tiers[1].link.provenance, PROVENANCE_YOURS);
+  remove_folder(folder);
+}
+END_TEST
+
+/* The usual library where none is named, keys over it where one is like it; a cluster has that of the one it
+ * is like. */
+START_TEST(libraries)
+{
+  g_autofree char *folder = test_directory();
+  write_file(folder, "own.json", "{\"like\": \"dgx\", \"library\": {\"like\": \"nccl\", \"ports_at_once\": 4,"
+                                 " \"own_copy_rate\": 3, \"source\": \"default: x\"}}");
+  write_file(folder, "as.json", "{\"like\": \"./own.json\"}");
+  g_autofree char *path = g_build_filename(folder, "as.json", NULL);
+  g_autoptr(Cluster) usual = whole_load("dgx"), own = whole_load(path);
+  CollectiveLibrary nccl;
+  ck_assert(library_load(LIBRARY_USUAL, &nccl, NULL));
+  ck_assert_mem_eq(&usual->library, &nccl, sizeof nccl);
+  nccl.ports_at_once = 4;
+  nccl.own_copy_rate = 3;
+  ck_assert_mem_eq(&own->library, &nccl, sizeof nccl);
+  remove_folder(folder);
+}
+END_TEST
+
+TEST_MAIN("hardware_files", every_file_loads, paths_are_relative_to_the_file, servers_are_clusters, usual_servers,
+          own_files_need_no_source, libraries)
