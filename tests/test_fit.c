@@ -358,4 +358,5 @@ END_TEST
 
 TEST_LOOPS("fit", { error_statistics }, { a_third_is_for_checking }, { minimum_and_bounds }, { matmul_constants },
            { quantization_is_told_apart }, { unaligned_rows }, { attention_of_a_server, 2 }, { link_constants },
-           { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split }, { curves_of_collectives })
+           { exchange_constants }, { rows_of_products }, { grouped_constants }, { passes_are_split },
+           { curves_of_collectives })

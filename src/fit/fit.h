@@ -86,8 +86,9 @@ typedef struct {
 
 /* A server's attention has a longer fixed time than the kernel alone and writes
  * a cache. Finds both such that rows of equal length agree best on the share of
- * peak, takes them off `seconds` and puts the device's launch time there. Rows for checking get the same, but say nothing
- * of it. With `tail` the device's attention_tail is found beside them. */
+ * peak, takes them off `seconds` and puts the device's launch time there. Rows
+ * for checking get the same, but say nothing of it. With `tail` the device's
+ * attention_tail is found beside them. */
 void fit_attention_serving(AttentionRow *rows, int n, Device *device, gboolean tail);
 
 /* One curve from the rows of its kernel, pass, mask and head_dim; others, and

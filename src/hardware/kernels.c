@@ -1,6 +1,6 @@
-#include "hardware/part.h"
-
 #include <string.h>
+
+#include "hardware/part.h"
 #include "hardware/plausible.h"
 
 const char *const attention_kernel_names[] = {"unfused", "efficient", "triton", "flash1", "flash", "flash3", NULL};

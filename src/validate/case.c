@@ -103,8 +103,8 @@ static gboolean notes_no_chunks(const char *note)
   return strstr(note, "interleave not given") || strstr(note, "not stated for this plot");
 }
 
-/* Whether the note says that layers are Transformer Engine's ("TE + DeepEP"), and names no kernel of another's: attention
- * is then by the generation's own, whatever the cell calls flash. */
+/* Whether the note says that layers are Transformer Engine's ("TE + DeepEP"), and names no kernel of another's:
+ * attention is then by the generation's own, whatever the cell calls flash. */
 static gboolean notes_engine_layers(const char *note)
 {
   return strstr(note, "TE + ") && !strstr(note, "SDPA");
