@@ -1,5 +1,6 @@
 #!/bin/sh
-# What README.md and the guide show of tdp-plan is what it prints, and each key of a plan has an example in plans/.
+# Commands and links of README.md and the guide are ones that there are, README is short, and each key of a plan has an
+# example in plans/. What they show of outputs is tests/figures.sh's.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -7,23 +8,6 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
 pages="README.md docs/guide.md"
-# shellcheck disable=SC2086 # several files
-{
-  grep -ohE '`build/tdp-plan [^`]*`' $pages | tr -d '`'
-  sed -n 's/^\$ //p' $pages | sed 's/ --plots .*//'
-} | sed 's|^build/||' | sort -u >"$work/commands"
-while read -r command; do $command; done <"$work/commands" >"$work/printed" 2>&1
-for page in $pages; do
-  awk '/^```/ { inside = !inside; shown = inside && $0 == "```"; next }
-    shown && NF && !/^\$ /' "$page" >"$work/shown"
-  if missing=$(grep -vxFf "$work/printed" "$work/shown"); then
-    echo "not ok readme: lines of $page that no command of it prints"
-    echo "$missing"
-  else
-    echo "ok readme: $(wc -l <"$work/shown") lines of $page, $(wc -l <"$work/commands") commands"
-  fi
-done
-
 # Options of commands to be pasted are ones that their programs have.
 awk '/^```/ { inside = $0 == "```sh"; next } inside' $pages | sed 's/  *#.*//' |
   while read -r line; do
