@@ -7,6 +7,7 @@
 #include "ask/question.h"
 #include "cli/exports.h"
 #include "report/page.h"
+#include "report/plots.h"
 
 #include <string.h>
 
@@ -31,59 +32,101 @@ void plan_options_clear(PlanOptions *o)
   g_strfreev(o->vary);
 }
 
-/* What only some questions read. */
-static gboolean check_questions(const PlanOptions *o, GError **error)
+/* What is asked; other answers than the best plan take few options. */
+typedef enum {
+  ASKED_PLAN = 1 << 0,
+  ASKED_IMPROVE = 1 << 1,
+  ASKED_QUESTION = 1 << 2,   /* one that is none of the following */
+  ASKED_OPERATED = 1 << 3,   /* that reads --operations, but trains nothing */
+  ASKED_TRAINING = 1 << 4,   /* of a cluster, or of one that varies */
+  ASKED_TRAININGS = 1 << 5,  /* of several numbers of GPUs */
+  ASKED_PARETO = 1 << 6,
+  ASKED_WHY_NOT = 1 << 7,
+  ASKED_COUNTS = 1 << 8,
+  ASKED_UNKNOWN = 1 << 9,    /* a question that there is not */
+} AskedKind;
+
+#define ASKED_ALL (ASKED_UNKNOWN - 1)
+
+static AskedKind question_kind(const PlanOptions *o)
 {
   const Question *question = o->question ? question_find(o->question) : NULL;
-  gboolean unknown = o->question && !question; /* is refused elsewhere */
-  gboolean training = unknown || (question && question->tokens), counts = training && o->gpus_from != CLI_ABSENT;
-  const struct { const char *option; gboolean misplaced; const char *with; } some[] = {
-    { "--operations", o->operations && !o->improve && !unknown && !(question && question->operations),
-      "--question training or jitter" },
-    { "--vary", o->vary && !training, "--question training" },
-    { "--deadline", o->deadline && !counts, "--question training and --gpus-from" },
-  };
 
-  for (gsize i = 0; i < G_N_ELEMENTS(some); i++)
-    if (some[i].misplaced) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected %s with it", some[i].option, some[i].with);
-      return FALSE;
-    }
-  return TRUE;
+  if (!question)
+    return ASKED_UNKNOWN;
+  if (question->tokens)
+    return o->gpus_from != CLI_ABSENT && !o->vary ? ASKED_TRAININGS : ASKED_TRAINING;
+  return question->operations ? ASKED_OPERATED : ASKED_QUESTION;
 }
 
-/* Whether what is asked goes with the rest: other answers than the best plan take few options. */
-static gboolean check_together(const PlanOptions *o, GError **error)
+static AskedKind asked_kind(const PlanOptions *o, const char **option)
 {
-  const char *asked = o->improve ? "--improve" : o->question ? "--question" : o->pareto ? "--pareto" :
-                      o->why_not ? "--why-not" :
-                      o->gpus_from != CLI_ABSENT ? "--gpus-from" : NULL;
-  gboolean counts = o->gpus_from != CLI_ABSENT && !o->question && !o->why_not;
-  const Question *question = o->question ? question_find(o->question) : NULL;
-  gboolean training = o->question && (!question || question->tokens); /* one that there is not is refused elsewhere */
-  gboolean tokens = (counts && !o->pareto) || training, trainings = training && o->gpus_from != CLI_ABSENT && !o->vary;
-  const struct { const char *option; gboolean given; } others[] = {
-    { "--output", o->output && !o->improve }, { "--export", o->exports && !o->improve },
-    { "--plots", o->plots && !o->pareto && !trainings }, { "--question", o->question && o->improve },
-    { "--pareto", o->pareto && o->improve }, { "--why-not", o->why_not && o->improve },
-    { "--fix", o->fix && o->improve }, { "--space", o->space && o->improve },
-    { "--objective", o->objective && o->improve }, { "--precision", o->precision && o->improve },
-    { "--global-batch", o->improve && o->global_batch != CLI_ABSENT },
-    { "--seq", o->improve && o->seq != CLI_ABSENT }, { "--report", o->report && (o->improve || o->why_not) },
-    { "--price", o->improve && o->price },
-    { "--operations", o->improve && o->operations },
-    { "--explain", o->explain }, { "--refine", o->refine }, { "--layerwise", o->layerwise },
-    { "--certificate", o->certificate != NULL },
-    { "--state", o->state != NULL }, { "--top", o->top != CLI_ABSENT }, { "--tokens", o->tokens && !tokens },
-    { "--gpus-from", o->gpus_from != CLI_ABSENT && !counts && !trainings },
+  const struct { AskedKind kind; gboolean given; const char *option; } asked[] = {
+    { ASKED_IMPROVE, o->improve != NULL, "--improve" },
+    { question_kind(o), o->question != NULL, "--question" },
+    { ASKED_PARETO, o->pareto != NULL, "--pareto" },
+    { ASKED_WHY_NOT, o->why_not != NULL, "--why-not" },
+    { ASKED_COUNTS, o->gpus_from != CLI_ABSENT, "--gpus-from" },
   };
 
-  for (gsize i = 0; asked && i < G_N_ELEMENTS(others); i++)
-    if (others[i].given) {
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected without %s, which answers something else",
-                  others[i].option, asked);
-      return FALSE;
+  for (gsize i = 0; i < G_N_ELEMENTS(asked); i++)
+    if (asked[i].given) {
+      *option = asked[i].option;
+      return asked[i].kind;
     }
+  return ASKED_PLAN;
+}
+
+static gboolean refuse_together(const char *option, const char *needs, const char *asked, GError **error)
+{
+  if (needs)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected %s with it", option, needs);
+  else
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected without %s, which answers something else", option,
+                asked);
+  return FALSE;
+}
+
+/* Whether options go with what is asked; those that only some questions read say which. */
+static gboolean check_together(const PlanOptions *o, GError **error)
+{
+  const char *asked = NULL;
+  AskedKind kind = asked_kind(o, &asked);
+  const guint besides = ASKED_ALL & ~ASKED_IMPROVE, trainings = ASKED_TRAINING | ASKED_TRAININGS;
+  const struct { const char *option; gboolean given; guint with; const char *needs; } options[] = {
+    { "--operations", o->operations != NULL, ASKED_IMPROVE | ASKED_OPERATED | trainings,
+      "--question training or jitter" },
+    { "--vary", o->vary != NULL, trainings, "--question training" },
+    { "--deadline", o->deadline != NULL, o->gpus_from != CLI_ABSENT ? trainings : 0,
+      "--question training and --gpus-from" },
+    { "--output", o->output != NULL, ASKED_PLAN | ASKED_IMPROVE, NULL },
+    { "--export", o->exports != NULL, ASKED_PLAN | ASKED_IMPROVE, NULL },
+    { "--plots", o->plots != NULL, ASKED_PLAN | ASKED_PARETO | ASKED_TRAININGS, NULL },
+    { "--question", o->question != NULL, besides, NULL },
+    { "--pareto", o->pareto != NULL, besides, NULL },
+    { "--why-not", o->why_not != NULL, besides, NULL },
+    { "--fix", o->fix != NULL, besides, NULL },
+    { "--space", o->space != NULL, besides, NULL },
+    { "--objective", o->objective != NULL, besides, NULL },
+    { "--precision", o->precision != NULL, besides, NULL },
+    { "--global-batch", o->global_batch != CLI_ABSENT, besides, NULL },
+    { "--seq", o->seq != CLI_ABSENT, besides, NULL },
+    { "--report", o->report != NULL, besides & ~ASKED_WHY_NOT, NULL },
+    { "--price", o->price != NULL, besides, NULL },
+    { "--operations", o->operations != NULL, besides, NULL },
+    { "--explain", o->explain, ASKED_PLAN, NULL },
+    { "--refine", o->refine, ASKED_PLAN, NULL },
+    { "--layerwise", o->layerwise, ASKED_PLAN, NULL },
+    { "--certificate", o->certificate != NULL, ASKED_PLAN, NULL },
+    { "--state", o->state != NULL, ASKED_PLAN, NULL },
+    { "--top", o->top != CLI_ABSENT, ASKED_PLAN, NULL },
+    { "--tokens", o->tokens != NULL, ASKED_PLAN | ASKED_COUNTS | trainings, NULL },
+    { "--gpus-from", o->gpus_from != CLI_ABSENT, ASKED_COUNTS | ASKED_PARETO | ASKED_TRAININGS, NULL },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(options) && kind != ASKED_UNKNOWN; i++) /* which is refused elsewhere */
+    if (options[i].given && !(options[i].with & kind))
+      return refuse_together(options[i].option, options[i].needs, asked, error);
   return TRUE;
 }
 
@@ -94,8 +137,10 @@ gboolean plan_options_check_paths(const PlanOptions *o, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i] && !files_check_write(files[i], error))
       return FALSE;
+  if (drawn_asked(o->plots) && (o->pareto || o->question))
+    return plot_folder(o->plots, error); /* refuses it, before there is an answer */
   return exports_check_paths(o->exports, error) && drawn_check(o->plots, o->json, error) &&
-         (!o->plots || (drawn_asked(o->plots) && !o->pareto) || files_check_folder(o->plots, error)) &&
+         (!o->plots || drawn_asked(o->plots) || files_check_folder(o->plots, error)) &&
          (!o->report || page_check(o->report, error));
 }
 
@@ -120,7 +165,7 @@ gboolean plan_options_check(PlanOptions *o, GError **error)
                 "--refine: expected another objective than memory: it shortens steps");
     return FALSE;
   }
-  if (!read_counts(o, error) || !check_questions(o, error) || !check_together(o, error))
+  if (!read_counts(o, error) || !check_together(o, error))
     return FALSE;
   return cli_check_count("--gpus", &o->gpus, error) && cli_check_count("--gpus-from", &o->gpus_from, error) &&
          cli_check_count("--global-batch", &o->global_batch, error) &&
