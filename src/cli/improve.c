@@ -139,13 +139,14 @@ static gboolean choose(Improve *m, GError **error)
 
 /* ---- the answer ---- */
 
-static void print_answer(const Improve *m)
+static void print_answer(Improve *m)
 {
   const Improvement answer = { m->path, m->launch, m->model, m->cluster, m->accuracy, &m->plan,
                                m->refused ? m->refused->message : NULL, m->near, m->found };
   g_autoptr(GString) json = g_string_new(NULL);
   JsonWriter w;
 
+  watch_hide(&m->watch);
   if (m->options->json) {
     json_writer_init(&w, json);
     improvement_write(&answer, &w);
