@@ -59,9 +59,10 @@ static void say(Answer *a, const Asked *q, const GArray *all)
     if (d->draws.count > 0 && d->found->metrics.iteration_s < fastest->found->metrics.iteration_s)
       fastest = d;
   }
-  g_string_printf(a->says, "The %u best plans, each drawn %d times: rates of devices vary by %.1f %%, those of passes by "
-                           "%.1f %%, of links by %.1f %%. ", all->len, DRAWS, 100 * q->cluster->device.rate_spread,
-                  100 * q->operations->pass_spread, 100 * q->operations->link_spread);
+  g_string_printf(a->says, "The %u best plans, each drawn %d times: rates of devices vary by %.1f %%, those of passes "
+                           "by %.1f %%, of links by %.1f %%. ", all->len, DRAWS,
+                  100 * q->cluster->device.rate_spread, 100 * q->operations->pass_spread,
+                  100 * q->operations->link_spread);
   if (best->draws.count == 0)
     g_string_append(a->says, "None can be drawn: their collectives wait for one another's passes across stages.");
   else if (best == fastest)
@@ -78,10 +79,6 @@ Answer *answer_jitter(const Asked *q)
   g_autoptr(GArray) all = g_array_new(FALSE, FALSE, sizeof(Drawn));
   SearchOptions o = *q->options;
 
-  if (q->cluster->n_types > 0) {
-    g_string_append(a->says, "Steps are drawn on clusters of alike nodes only.");
-    return a;
-  }
   o.top = PLANS;
   g_autoptr(SearchResult) found = search(q->model, q->cluster, &o, NULL);
   for (guint i = 0; i < found->best->len && !stop_asked(o.stop); i++) {

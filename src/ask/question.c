@@ -444,7 +444,7 @@ const Question questions[] = {
   { "largest-context", "The longest context", largest_context },
   { "sensitivity", "What the hardware's numbers change", answer_sensitivity },
   { "scaling", "More GPUs", answer_scaling },
-  { "jitter", "Steps that vary", answer_jitter, .operations = TRUE },
+  { "jitter", "Steps that vary", answer_jitter, .operations = TRUE, .alike = TRUE },
   { "training", "The whole training run", answer_training, TRUE, TRUE },
   { .name = NULL },
 };

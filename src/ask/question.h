@@ -39,6 +39,7 @@ typedef struct {
   Answer *(*answer)(const Asked *asked); /* after a stop what was known by then, which it says */
   gboolean tokens; /* it needs Asked.tokens */
   gboolean operations; /* it reads Asked.operations */
+  gboolean alike; /* it is of clusters of alike nodes alone */
 } Question;
 
 extern const Question questions[]; /* ends with a NULL name */

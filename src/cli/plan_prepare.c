@@ -68,6 +68,15 @@ static gboolean check_priced(const Planning *p, const PlanOptions *o, GError **e
   return FALSE;
 }
 
+static gboolean check_alike(const Planning *p, GError **error)
+{
+  if (!p->question || !p->question->alike || p->cluster->n_types == 0)
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected a cluster of alike nodes, %s has %d types",
+              p->question->name, p->cluster->name, p->cluster->n_types);
+  return FALSE;
+}
+
 static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
 {
   if (!p->cluster)
@@ -135,7 +144,7 @@ gboolean planning_prepare(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   cluster_keep_free(p->cluster, p->memory_margin >= 0 ? p->memory_margin
                                                       : accuracy_margin(p->accuracy, p->framework->engine));
-  if (!check_priced(p, o, error))
+  if (!check_priced(p, o, error) || !check_alike(p, error))
     return FALSE;
   if (o->vary && !(p->vary = vary_parse(o->vary, p->cluster, error)))
     return FALSE;
