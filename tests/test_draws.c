@@ -103,7 +103,8 @@ START_TEST(slowest_of_n)
   for (guint i = 0; i < f.program->segments->len; i++)
     g_array_index(f.program->segments, Segment, i).slowdown = 1;
   g_autofree double *all = draws(&f, (Jitter) { .device = spread }, NULL, DRAWS);
-  double quiet = with_straggler(&f, (Straggler) { 0, 1 }), gain = with_straggler(&f, (Straggler) { 0, 1 + spread }) - quiet;
+  double quiet = with_straggler(&f, (Straggler) { 0, 1 });
+  double gain = with_straggler(&f, (Straggler) { 0, 1 + spread }) - quiet;
   moments(all, DRAWS, &mean, &deviation);
   ck_assert_double_eq_tol((mean - quiet) / gain / cases[_i].mean, 1, 0.01);
   ck_assert_double_eq_tol(mean / (quiet + gain * cases[_i].mean), 1, 0.001);
@@ -198,5 +199,5 @@ START_TEST(links)
 }
 END_TEST
 
-TEST_LOOPS("draws", { nothing_drawn, G_N_ELEMENTS(degrees) }, { slowest_of_n, 4 }, { passes_average_out, 2 }, { gathers_join_ranks },
-           { steps_are_their_own, G_N_ELEMENTS(degrees) }, { links })
+TEST_LOOPS("draws", { nothing_drawn, G_N_ELEMENTS(degrees) }, { slowest_of_n, 4 }, { passes_average_out, 2 },
+           { gathers_join_ranks }, { steps_are_their_own, G_N_ELEMENTS(degrees) }, { links })

@@ -228,8 +228,8 @@ static void say(GString *says, const Run *r)
                          r->asked->cluster->name, steps, step, whole,
                          100 * run_goodput(r));
   g_string_append_printf(says, "plan: %s\n", label);
-  g_string_append_printf(says, "A device causes a stop every %.0f hours (%.0f to %.0f), %.0f minutes pass until steps run "
-                               "again, checkpoints are written beside the steps; --operations says otherwise.\n",
+  g_string_append_printf(says, "A device causes a stop every %.0f hours (%.0f to %.0f), %.0f minutes pass until steps "
+                               "run again, checkpoints are written beside the steps; --operations says otherwise.\n",
                          o->failure_device_s / HOUR, o->failure_device_low_s / HOUR, o->failure_device_high_s / HOUR,
                          (o->detect_s + o->restart_s) / 60);
   if (r->asked->cluster->usd_per_device_hour <= 0)

@@ -120,8 +120,9 @@ static gboolean parse_list(const char *list, const Cluster *cluster, GArray *out
     if (end == *text || *end != '\0' || !(v.value > 0 && v.value <= 1e6))
       return refuse(error, list, "numbers above 0 and up to a million");
     if (key->can && !key->can(cluster, v.value))
-      return refuse(error, list, key->set == set_domain ? "a multiple of the node's GPUs, on a cluster of nodes and one "
-                                                          "network" : "a cluster that has it");
+      return refuse(error, list, key->set == set_domain
+                                     ? "a multiple of the node's GPUs, on a cluster of nodes and one network"
+                                     : "a cluster that has it");
     g_array_append_val(out, v);
   }
   return TRUE;
@@ -289,8 +290,8 @@ Answer *answer_training_varied(const Asked *q)
   Run *first = run_on(q, q->cluster, q->cluster->devices);
   g_autofree char *tokens = format_count(q->tokens);
 
-  g_string_printf(a->says, "%s on %s tokens with %d GPUs of %s, one number changed at a time and the best plan searched "
-                           "anew; kernels are those measured on its device, prices stay.", q->model->name, tokens,
+  g_string_printf(a->says, "%s on %s tokens with %d GPUs of %s, one number changed at a time and the best plan "
+                           "searched anew; kernels are those measured on its device, prices stay.", q->model->name, tokens,
                   q->cluster->devices, q->cluster->name);
   if (!first) {
     g_string_append(a->says, " As it is it fits no plan, or does not end.");

@@ -225,7 +225,6 @@ const PlanKey plan_keys[] = {
   { { "store_param_remainders", JSON_BOOL, PLAN(optimizer.remainders) }, .given = TRUE, .part = PLAN_STATES,
     .meaning = "fp32 master weights beside bf16 ones as the 16 bits that these lack" },
   { { "main_params_dtype", JSON_ENUM, PLAN(optimizer.formats[STATE_MAIN_PARAMS]), .names = state_format_names },
-
     .given = TRUE, .part = PLAN_STATES, .meaning = "of the weights that the optimizer updates (below)",
     .usual = "`fp32`" },
   { { "main_grads_dtype", JSON_ENUM, PLAN(optimizer.formats[STATE_MAIN_GRADS]), .names = state_format_names },
@@ -235,11 +234,9 @@ const PlanKey plan_keys[] = {
   { { "exp_avg_sq_dtype", JSON_ENUM, PLAN(optimizer.formats[STATE_EXP_AVG_SQ]), .names = state_format_names },
     .given = TRUE, .part = PLAN_STATES, .meaning = "of the second moment", .usual = "`fp32`" },
   { { "grad_reduce_dtype", JSON_ENUM, PLAN(optimizer.formats[STATE_GRAD_REDUCE]), .names = state_format_names },
-
     .given = TRUE, .part = PLAN_STATES, .meaning = "of gradients on the wire between data-parallel ranks",
     .usual = "as accumulated" },
   { { "tensor_reduce_dtype", JSON_ENUM, PLAN(optimizer.formats[STATE_TENSOR_REDUCE]), .names = state_format_names },
-
     .given = TRUE, .part = PLAN_STATES, .meaning = "of the sums over tensor-parallel ranks",
     .usual = "the activations'" },
   { { "offload", JSON_ANY }, .id = KEY_OFFLOAD, .shorter = "offload", .fix = FIX_SWITCH, .choices = offloads,

@@ -140,9 +140,10 @@ void rank_join_slowest(double *values, int replicas, RankJoin group)
 /* A group's transfer is as slow as its slowest member's. */
 static void slow_links(const RankTimes *t, const Task *task, double *seconds)
 {
+  const Segment *s = &g_array_index(t->program->segments, Segment, task->segment);
   g_autofree double *slowest = g_memdup2(t->link + (gsize)task->row * t->replicas, t->replicas * sizeof *slowest);
 
-  rank_join_slowest(slowest, t->replicas, rank_join_of(t, &g_array_index(t->program->segments, Segment, task->segment)));
+  rank_join_slowest(slowest, t->replicas, rank_join_of(t, s));
   for (int r = 0; r < t->replicas; r++)
     seconds[r] *= slowest[r];
 }

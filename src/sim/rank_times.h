@@ -27,7 +27,8 @@ void rank_times_init(RankTimes *times, const Program *program, const Layout *lay
                      const Straggler *stragglers, int n_stragglers);
 
 /* Of several steps beside one another, with `most` replicas in all or one step, folded as far as the program lets;
- * `links`: transfers have factors too. rank_times_price makes times of what factors are set to, as often as they are. */
+ * `links`: transfers have factors too, unset. rank_times_price makes times of what factors are set to, as often as they
+ * are. */
 void rank_times_init_steps(RankTimes *times, const Program *program, const Layout *layout, const Cluster *cluster,
                            int most, gboolean links);
 void rank_times_price(RankTimes *times);

@@ -51,6 +51,7 @@ typedef struct {
  * wait for one another's passes across rows. */
 RankRun *simulate_ranks(const Program *program, const Layout *layout, const Cluster *cluster,
                         const Straggler *stragglers, int n_stragglers);
+
 /* Standard deviations, of what takes 1 on average. */
 typedef struct {
   double device; /* of computation, from one device to the next, over a step */

@@ -2,8 +2,8 @@
  * The answers to questions as users ask them, and whether any other choice beats them. bench/questions [FIRST [EVERY]]
  *
  * Prints the table of docs/questions.md, and on stderr what is faster: for each of the models on each of the clusters
- * below what tdp-plan recommends, how long it takes, how sure that is, and how many of its five best tie. Each answer is then attacked as --why-not does: every
- * key that --fix takes gets each of its values in turn, and the search is asked for anything faster than the fastest
+ * below what tdp-plan recommends, how long it takes, how sure that is, and how many of its five best tie. Each answer
+ * is then attacked as --why-not does: every key that --fix takes gets each of its values in turn, and the search is asked for anything faster than the fastest
  * plan (SearchOptions.known). All else is free where the space has less than FREE plans; in larger ones the fastest
  * plan's degrees, micro-batch and ZeRO stage are kept, but for the data-parallel degree and, where that is tried, one
  * degree after the other that it depends on. What --fix opens beyond the default space and the answer's last table
@@ -211,8 +211,8 @@ static void print_answer(const Question *q, const SearchResult *found, const Acc
   g_autofree char *label = plan_label(&first->plan), *interval = result_interval_text(&r);
   g_autofree char *step = format_seconds(first->metrics.iteration_s);
   g_autofree char *gain = tried->faster ? g_strdup_printf(", by %.3f %%", 100 * tried->gain) : g_strdup("");
-  printf("| %s | %s | %d | %d x %d | %s | %s | %s | %.1f GiB, %.0f %% | %.0f %% | %d, %+.2f %% | %d of %d%s |\n", q->model->name,
-         q->cluster->name, q->base.gpus, q->base.global_batch, q->base.seq, label, step, interval,
+  printf("| %s | %s | %d | %d x %d | %s | %s | %s | %.1f GiB, %.0f %% | %.0f %% | %d, %+.2f %% | %d of %d%s |\n",
+         q->model->name, q->cluster->name, q->base.gpus, q->base.global_batch, q->base.seq, label, step, interval,
          first->metrics.peak_memory_bytes / 0x1p30,
          100 * first->metrics.peak_memory_bytes / cluster_whole_bytes(q->cluster, first->metrics.capacity_bytes),
          100 * r.estimate.fit_probability, tie, 100 * (first->metrics.iteration_s / fastest->metrics.iteration_s - 1),
