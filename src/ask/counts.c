@@ -29,34 +29,40 @@ static void add_training(Answer *a, const Asked *q, const Found *f)
   answer_add(a, t.usd > 0 ? round(t.usd) : NAN);
 }
 
+/* A row; NULL = no plan fits. */
+static void add_count(Answer *a, const Asked *q, int gpus, const Found *f)
+{
+  g_autofree char *label = f ? plan_label(&f->plan) : g_strdup("none fits");
+  Result r;
+
+  if (f)
+    r = ask_result(q, q->model, f);
+  answer_add(a, gpus);
+  answer_add(a, f ? f->metrics.iteration_s : NAN);
+  answer_add_interval(a, f ? &r : NULL);
+  answer_add(a, f ? objective_shown(q->options->objective, f->value) : NAN);
+  answer_add(a, f ? f->metrics.peak_memory_bytes : NAN);
+  answer_add_fit(a, f ? &r : NULL);
+  if (q->tokens > 0)
+    add_training(a, q, f);
+  answer_add_text(a, label);
+}
+
 Answer *answer_counts(const Asked *q, int from)
 {
   Answer *a = q->tokens > 0 ? answer_new(training_columns, G_N_ELEMENTS(training_columns))
                             : answer_new(count_columns, G_N_ELEMENTS(count_columns));
-  const Objective *objective = q->options->objective;
 
   answer_draw(a, -1, 0, 1);
-  g_string_printf(a->says, "The best plan on each number of GPUs; the objective is %s.", objective->title);
+  g_string_printf(a->says, "The best plan on each number of GPUs; the objective is %s.", q->options->objective->title);
   if (q->tokens > 0)
     g_string_append_printf(a->says, " Training is on %.4g tokens.", q->tokens);
   for (int gpus = from; gpus <= q->cluster->devices && !stop_asked(q->options->stop); gpus *= 2) {
     Found f;
-    Result r;
     gboolean found = ask_best(q->model, q->cluster, q->options, gpus, &f);
     if (!found && stop_heard(q->options->stop))
       break;
-    g_autofree char *label = found ? plan_label(&f.plan) : g_strdup("none fits");
-    if (found)
-      r = ask_result(q, q->model, &f);
-    answer_add(a, gpus);
-    answer_add(a, found ? f.metrics.iteration_s : NAN);
-    answer_add_interval(a, found ? &r : NULL);
-    answer_add(a, found ? objective_shown(objective, f.value) : NAN);
-    answer_add(a, found ? f.metrics.peak_memory_bytes : NAN);
-    answer_add_fit(a, found ? &r : NULL);
-    if (q->tokens > 0)
-      add_training(a, q, found ? &f : NULL);
-    answer_add_text(a, label);
+    add_count(a, q, gpus, found ? &f : NULL);
   }
   if (stop_heard(q->options->stop))
     g_string_append(a->says, ANSWER_STOPPED);
