@@ -94,7 +94,7 @@ static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
                 o->gpus_from, p->cluster->devices);
     return FALSE;
   }
-  return objective_check(p->objective, p->cluster, error) &&
+  return check_priced(p, o, error) && check_alike(p, error) && objective_check(p->objective, p->cluster, error) &&
          (!p->second || objective_check(p->second, p->cluster, error));
 }
 
@@ -144,8 +144,6 @@ gboolean planning_prepare(Planning *p, const PlanOptions *o, GError **error)
     return FALSE;
   cluster_keep_free(p->cluster, p->memory_margin >= 0 ? p->memory_margin
                                                       : accuracy_margin(p->accuracy, p->framework->engine));
-  if (!check_priced(p, o, error) || !check_alike(p, error))
-    return FALSE;
   if (o->vary && !(p->vary = vary_parse(o->vary, p->cluster, error)))
     return FALSE;
   return read_space(p, o, error) && set_base(p, o, error);
