@@ -5,10 +5,10 @@
 #include <math.h>
 
 #define SCALE_COMPUTED 0.05
-#define SCALE_EXPOSED 0.10
+#define SCALE_EXPOSED 0.05
 #define SCALE_EXPERTS 2.5
-#define SCALE_VERSION 3
-#define SCALE_OUTSIDE 1.4
+#define SCALE_VERSION 2.5
+#define SCALE_OUTSIDE 1.2
 
 /* Ratios measured / predicted of an engine's runs. */
 typedef struct {
