@@ -41,7 +41,7 @@ for path in sorted(glob.glob("tests/golden/*.out")):
     print(f"not ok schema-{path}: {found[0]}" if found else f"ok schema-{path}")
 
 wrong = {
-    "a share above 1": lambda d: d["plans"][0].update(mfu=1.2),
+    "a share above 1": lambda d: d["plans"][0].update(fit_probability=1.2),
     "no plan": lambda d: d.update(plans=[]),
     "a time below 0": lambda d: d["plans"][0].update(iteration_s=-1),
     "a text for a number": lambda d: d["plans"][0].update(peak_memory_bytes="1 GiB"),

@@ -136,6 +136,8 @@ START_TEST(nodes_behind_a_spine_are_counted)
   for (int spine = 0; spine < 2; spine++) {
     if (spine) {
       f.cluster->tiers[2] = f.cluster->tiers[1];
+      f.cluster->tiers[2].name = g_strdup(f.cluster->tiers[1].name);
+      f.cluster->tiers[2].link.name = g_strdup(f.cluster->tiers[1].link.name);
       f.cluster->tiers[1].devices = 8;
       f.cluster->n_tiers = 3;
     }
