@@ -142,6 +142,10 @@ static void derive_llama4(Recipe *r)
 /* RMSNorm, gated, rotary. */
 #define LLAMA \
   .norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .position_kind = POSITIONS_ROPE, .final_norm = TRUE
+/* RMSNorm, distances in buckets; gated or not by its configuration. */
+#define T5                                                                                                       \
+  .norm = NORM_RMSNORM, .mlp = MLP_GELU, .norms = 2, .final_norm = TRUE, .head_dim = 64, .buckets = 32,            \
+  .position_kind = POSITIONS_RELATIVE, .positions = 512, .tied = TRUE, .dropout = 0.1
 /* LayerNorm and biases everywhere, all tokens see all. */
 #define BERT                                                                                         \
   .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
@@ -350,30 +354,8 @@ static const Family families[] = {
   {"ernie4_5",
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .tied = TRUE, .rope_theta = 5e5, .norm_epsilon = 1e-5}},
   {"ministral3", {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .rope_theta = 1e6, .norm_epsilon = 1e-5}},
-  {"t5",
-   {.norm = NORM_RMSNORM,
-    .mlp = MLP_GELU,
-    .norms = 2,
-    .final_norm = TRUE,
-    .head_dim = 64,
-    .buckets = 32,
-    .position_kind = POSITIONS_RELATIVE,
-    .positions = 512,
-    .tied = TRUE,
-    .dropout = 0.1},
-   derive_t5},
-  {"mt5",
-   {.norm = NORM_RMSNORM,
-    .mlp = MLP_GELU,
-    .norms = 2,
-    .final_norm = TRUE,
-    .head_dim = 64,
-    .buckets = 32,
-    .position_kind = POSITIONS_RELATIVE,
-    .positions = 512,
-    .tied = TRUE,
-    .dropout = 0.1},
-   derive_t5},
+  {"t5", {T5}, derive_t5},
+  {"mt5", {T5}, derive_t5},
   {"vit",
    {GPT, .position_kind = POSITIONS_LEARNED, .image = 224, .patch = 16, .channels = 3,
     .classes = 1000, .norm_epsilon = 1e-12, .qkv_bias = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .head_bias = TRUE,
