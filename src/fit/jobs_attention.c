@@ -118,7 +118,28 @@ static FitResult errors_with(const GArray *rows, const Device *device, Attention
   return fit_attention_errors((const AttentionRow *)(gpointer)rows->data, (int)rows->len, &fitted);
 }
 
-gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+static void put_curves(PartFile *file, const FitJob *job, const Origin *origin, const AttentionCurve *curves, int n)
+{
+  for (int i = 0; i < n; i++) {
+    g_autofree char *source = source_of(job, origin, &curves[i]);
+    put_curve(file, &curves[i], source);
+  }
+}
+
+static void put_tail(PartFile *file, const FitJob *job, double tail, int times)
+{
+  cJSON *attention = part_file_member(file->root, "attention", FALSE);
+  g_autofree char *source = g_strdup_printf(
+    "fitted: %d times of %s in hardware/data/attention.csv, with a server's fixed time and cache writes", times,
+    job->data);
+
+  part_file_number(attention, "tail", tail);
+  part_file_string(part_file_member(attention, "source", FALSE), "tail", source);
+}
+
+/* Fits curves, and with `tail` how blocks end; of either it writes what the job is for. */
+static gboolean fit(const FitData *data, const FitJob *job, gboolean tail, gboolean dry_run, FitResult *result,
+                    GError **error)
 {
   Origin origin = {0};
   int kernel = 0;
@@ -127,40 +148,28 @@ gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_
   Device device = {0};
   if (!rows || !load(job, &file, &device, &kernel, error))
     return FALSE;
-  if (origin.server)
-    fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, FALSE);
+  if (tail || origin.server)
+    fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, tail);
   AttentionCurve curves[N_KINDS * G_N_ELEMENTS(head_dims)];
   int n = fit_curves(rows, &device, kernel, curves);
   *result = errors_with(rows, &device, curves, n);
-  for (int i = 0; i < n; i++) {
-    g_autofree char *source = source_of(job, &origin, &curves[i]);
-    put_curve(&file, &curves[i], source);
-  }
+  if (tail)
+    put_tail(&file, job, device.kernels.attention_tail, result->fit.n);
+  else
+    put_curves(&file, job, &origin, curves, n);
   device_clear(&device);
   return dry_run || part_file_save(&file, error);
+}
+
+gboolean fit_attention_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result, GError **error)
+{
+  return fit(data, job, FALSE, dry_run, result, error);
 }
 
 gboolean fit_attention_tail_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
                                 GError **error)
 {
-  Origin origin = {0};
-  int kernel = 0;
-  g_auto(PartFile) file = {NULL, NULL};
-  g_autoptr(GArray) rows = read_rows(data, job, &origin, error);
-  Device device = {0};
-  if (!rows || !load(job, &file, &device, &kernel, error))
-    return FALSE;
-  fit_attention_serving((AttentionRow *)(gpointer)rows->data, (int)rows->len, &device, TRUE);
-  AttentionCurve curves[N_KINDS * G_N_ELEMENTS(head_dims)];
-  *result = errors_with(rows, &device, curves, fit_curves(rows, &device, kernel, curves));
-  cJSON *attention = part_file_member(file.root, "attention", FALSE);
-  g_autofree char *source = g_strdup_printf(
-    "fitted: %d times of %s in hardware/data/attention.csv, with a server's fixed time and cache writes", result->fit.n,
-    job->data);
-  part_file_number(attention, "tail", device.kernels.attention_tail);
-  part_file_string(part_file_member(attention, "source", FALSE), "tail", source);
-  device_clear(&device);
-  return dry_run || part_file_save(&file, error);
+  return fit(data, job, TRUE, dry_run, result, error);
 }
 
 gboolean fit_attention_check_job(const FitData *data, const FitJob *job, gboolean dry_run, FitResult *result,
