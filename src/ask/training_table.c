@@ -31,21 +31,12 @@ static void set_memory_rate(Cluster *c, double gb_per_s)
 
 static void set_peak(Cluster *c, double tflops)
 {
-  double factor = tflops * 1e12 / c->device.peak_flops_per_s[DTYPE_BF16];
-
-  for (int t = 0; t < DTYPE_COUNT; t++)
-    c->device.peak_flops_per_s[t] *= factor;
-}
-
-static void scale_tier(Tier *t, double factor)
-{
-  t->bytes_per_s *= factor;
-  t->port_bytes_per_s *= factor;
+  cluster_scale_peak(c, tflops * 1e12 / c->device.peak_flops_per_s[DTYPE_BF16]);
 }
 
 static void set_nvlink(Cluster *c, double gb_per_s)
 {
-  scale_tier(&c->tiers[0], gb_per_s * 1e9 / c->tiers[0].bytes_per_s);
+  tier_scale_rate(&c->tiers[0], gb_per_s * 1e9 / c->tiers[0].bytes_per_s);
 }
 
 static void set_network(Cluster *c, double gbit_per_s)
@@ -53,7 +44,7 @@ static void set_network(Cluster *c, double gbit_per_s)
   double factor = gbit_per_s / 8 * 1e9 / c->tiers[c->network_tier].bytes_per_s;
 
   for (int t = c->network_tier; t < c->n_tiers; t++)
-    scale_tier(&c->tiers[t], factor);
+    tier_scale_rate(&c->tiers[t], factor);
 }
 
 static void set_domain(Cluster *c, double gpus)

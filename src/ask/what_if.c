@@ -20,8 +20,7 @@ typedef struct {
 static void scale_math(Cluster *c, int tier, double f)
 {
   (void)tier;
-  for (int t = 0; t < DTYPE_COUNT; t++)
-    c->device.peak_flops_per_s[t] *= f;
+  cluster_scale_peak(c, f);
 }
 
 static void scale_memory_rate(Cluster *c, int tier, double f)
@@ -53,8 +52,7 @@ static void scale_sustained(Cluster *c, int tier, double f)
 
 static void scale_bandwidth(Cluster *c, int tier, double f)
 {
-  c->tiers[tier].bytes_per_s *= f;
-  c->tiers[tier].port_bytes_per_s *= f;
+  tier_scale_rate(&c->tiers[tier], f);
 }
 
 static void scale_latency(Cluster *c, int tier, double f)

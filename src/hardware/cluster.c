@@ -413,3 +413,15 @@ double cluster_power_w(const Cluster *cluster)
   }
   return sum / cluster->devices;
 }
+
+void cluster_scale_peak(Cluster *cluster, double factor)
+{
+  for (int t = 0; t < DTYPE_COUNT; t++)
+    cluster->device.peak_flops_per_s[t] *= factor;
+}
+
+void tier_scale_rate(Tier *tier, double factor)
+{
+  tier->bytes_per_s *= factor;
+  tier->port_bytes_per_s *= factor;
+}

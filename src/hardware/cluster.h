@@ -148,6 +148,10 @@ double cluster_whole_bytes(const Cluster *cluster, double bytes);
 /* Dense peak of a device; of a mixed cluster, of the mean one. */
 double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype);
 
+/* Other hardware for a question: every format's peak, a tier's rate of a device and of a port, times a factor above 0. */
+void cluster_scale_peak(Cluster *cluster, double factor);
+void tier_scale_rate(Tier *tier, double factor);
+
 /* Power of a device, or of the mean one; 0 = not known. */
 double cluster_power_w(const Cluster *cluster);
 
