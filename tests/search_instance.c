@@ -85,6 +85,13 @@ static int one_of(GRand *rand, guint bits)
   return bit;
 }
 
+/* Graphs that the framework runs of models: with experts whole steps only where their rows may stay on the device, which
+ * a search tries without being asked. */
+static guint graphs_of(const Framework *framework, const Model *model)
+{
+  return framework->graphs & ~(model_has_experts(model) ? 1u << GRAPH_FULL : 0);
+}
+
 void instance_framework_init(Instance *in, GRand *rand, const char *framework)
 {
   in->framework = fixture_framework(framework);
@@ -97,7 +104,7 @@ void instance_framework_init(Instance *in, GRand *rand, const char *framework)
   if (in->framework->fp8 && in->base.precision == DTYPE_BF16 && g_rand_int_range(rand, 0, 4) == 0)
     in->base.products = PRODUCTS_FP8;
   in->base.overlap.experts = in->framework->shared_overlap && g_rand_int_range(rand, 0, 3) == 0;
-  in->base.graph = one_of(rand, in->framework->graphs);
+  in->base.graph = one_of(rand, graphs_of(in->framework, in->model));
   in->options = (SearchOptions) { .base = &in->base, .fixed = fixed_none(), .top = 1, .threads = 1 };
 }
 

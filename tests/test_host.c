@@ -99,10 +99,10 @@ START_TEST(the_host_waits_for_counts)
 
   setup(&f);
   f.model->specs[f.model->layers[1]].ffn.width = 8192;
-  f.plan.recompute = RECOMPUTE_FULL;
   for (int graph = GRAPH_NONE; graph <= GRAPH_PARTIAL; graph++)
     for (gsize i = 0; i < G_N_ELEMENTS(operations_s); i++) {
       f.plan.graph = graph;
+      f.plan.recompute = graph ? RECOMPUTE_SELECTIVE : RECOMPUTE_FULL;
       f.framework->operation_s = operations_s[i];
       f.framework->issue_s = 0;
       planned_accept(&f);
@@ -130,7 +130,7 @@ START_TEST(exchanges_hide_behind_other_passes)
   Planned f;
 
   setup(&f);
-  f.plan.graph = GRAPH_FULL;
+  f.framework->operation_s = f.framework->issue_s = 0;
   for (int bytes = 0; bytes < 2; bytes++) {
     f.model->specs[f.model->layers[1]].ffn.width = bytes ? 64 : 65536; /* bound by exchange, by computation */
     f.plan.overlap.exchange = FALSE;
@@ -153,7 +153,7 @@ START_TEST(exchanges_made_again_are_waited_for)
   Planned f;
 
   setup(&f);
-  f.plan.graph = GRAPH_FULL;
+  f.framework->operation_s = f.framework->issue_s = 0;
   f.model->specs[f.model->layers[1]].ffn.width = 65536;
   f.plan.overlap.exchange = f.framework->exchange_recompute = TRUE;
   PassPrice kept = pass_of(&f, PASS_BACKWARD);
@@ -167,7 +167,7 @@ START_TEST(exchanges_made_again_are_waited_for)
 }
 END_TEST
 
-START_TEST(rules_of_graphs_and_exchanges)
+START_TEST(rules_of_exchanges)
 {
   Planned f;
 
@@ -197,9 +197,62 @@ START_TEST(rules_of_graphs_and_exchanges)
   f.plan.pp = 1;
   f.plan.dp = f.plan.ep = 16;
   planned_accept(&f);
-  f.framework->graphs = 1u << GRAPH_NONE;
+  planned_clear(&f);
+}
+END_TEST
+
+/* A step is recorded whole where all shapes are known before it, or rows that only the device counts stay there. */
+START_TEST(rules_of_graphs)
+{
+  static const char stays[] = "plan: cuda_graph: \"full\": expected experts padded to a capacity, or on other ranks by "
+                              "hybridep, the host knows no number of rows while a recorded step runs";
+  Planned f;
+
+  setup(&f);
   f.plan.graph = GRAPH_FULL;
-  planned_refuse(&f, RULE_EXPERTS, "plan: cuda_graph: \"full\": expected one that nemo-2026-04 runs");
+  planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"full\": expected experts padded to a capacity, the host knows no "
+                                 "number of rows while a recorded step runs");
+  f.plan.dispatch = DISPATCH_HYBRID;
+  f.framework->paged_stash = TRUE;
+  f.cluster->device.kernels.dispatch.s_per_byte = 1e-11;
+  planned_accept(&f);
+  f.plan.recompute = RECOMPUTE_FULL;
+  planned_accept(&f);
+  f.plan.dispatch = DISPATCH_FLEX;
+  planned_refuse(&f, RULE_GRAPH, stays);
+  f.plan.dispatch = DISPATCH_HYBRID;
+  f.plan.ep = 1; /* nothing is sent */
+  planned_refuse(&f, RULE_GRAPH, stays);
+  f.plan.expert_capacity = 1;
+  f.plan.expert_padded = TRUE;
+  planned_accept(&f);
+  f.plan.graph = GRAPH_PARTIAL;
+  planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"partial\": expected none or full where recompute_granularity is "
+                                 "full: what is recorded of a layer cannot be made again with the rest of it");
+  f.plan.recompute = RECOMPUTE_SELECTIVE;
+  planned_accept(&f);
+  f.framework->graphs = 1u << GRAPH_NONE;
+  planned_refuse(&f, RULE_GRAPH, "plan: cuda_graph: \"partial\": expected one that nemo-2026-04 runs");
+  planned_clear(&f);
+}
+END_TEST
+
+/* Parts that are recorded have no router where whole experts are made again: the host then issues it both times. */
+START_TEST(routers_of_remade_experts_are_issued)
+{
+  Planned f;
+
+  setup(&f);
+  f.plan.graph = GRAPH_PARTIAL;
+  f.plan.recompute = RECOMPUTE_SELECTIVE;
+  f.plan.scope.modules = 1u << MODULE_MOE_ACT;
+  PassPrice recorded = pass_of(&f, PASS_FORWARD);
+  f.plan.scope.modules = 1u << MODULE_MOE;
+  PassPrice issued = pass_of(&f, PASS_FORWARD);
+  f.plan.graph = GRAPH_NONE;
+  PassPrice none = pass_of(&f, PASS_FORWARD);
+  ck_assert_double_gt(issued.host_s, recorded.host_s + 20 * f.framework->operation_s);
+  ck_assert_double_lt(issued.host_s, none.host_s);
   planned_clear(&f);
 }
 END_TEST
@@ -381,6 +434,6 @@ START_TEST(casts_with_scales_of_earlier_steps)
 END_TEST
 
 TEST_MAIN("host", rows_are_sent_by_multiprocessors, operations_are_counted, graphs_spare_the_host,
-          the_host_waits_for_counts,
-          exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_graphs_and_exchanges,
+          the_host_waits_for_counts, rules_of_graphs, routers_of_remade_experts_are_issued,
+          exchanges_hide_behind_other_passes, exchanges_made_again_are_waited_for, rules_of_exchanges,
           attention_in_8_bits, casts_of_experts, recorded_inputs_are_copied, casts_with_scales_of_earlier_steps)

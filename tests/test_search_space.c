@@ -375,6 +375,51 @@ START_TEST(exchanges_are_searched)
 }
 END_TEST
 
+/* Steps as one graph are tried where rows of experts may stay on the device: what a search finds that may choose is the
+ * best of what it finds with each, and of all plans. Elsewhere nothing is tried that is not asked for. */
+START_TEST(graphs_are_searched)
+{
+  static const char *const frameworks[] = { "nemo-2026-06", "megatron-core-dev-2026", "megatron-core-2026" };
+  GRand *rand = g_rand_new_with_seed(8100 + _i);
+  gboolean tries = _i % 3 < 2;
+  double best = INFINITY;
+  int recorded = 0, stay = 0; /* plans; those whose rows may stay on the device */
+  Instance in;
+
+  do {
+    instance_framework_init(&in, rand, frameworks[_i % 3]);
+    if (in.model->specs[in.model->layers[1]].ffn.experts > 1)
+      break;
+    instance_clear(&in);
+  } while (TRUE);
+  g_autoptr(Cluster) known = fixture_cluster("dgx-h100", 8); /* whose kernels send rows */
+  in.cluster->device.kernels.dispatch = known->device.kernels.dispatch;
+  in.base.graph = GRAPH_NONE;
+  in.base.overlap.experts = FALSE; /* by alltoall alone */
+  g_autoptr(GArray) all = instance_plans(&in);
+  for (guint i = 0; i < all->len; i++) {
+    const Plan *p = &g_array_index(all, Plan, i);
+    ck_assert_int_eq(plan_check(p, in.model, in.cluster, NULL), RULE_NONE);
+    ck_assert_int_ne(p->graph, GRAPH_PARTIAL);
+    recorded += p->graph == GRAPH_FULL;
+    stay += p->graph == GRAPH_NONE && p->dispatch == DISPATCH_HYBRID && plan_experts_apart(p);
+  }
+  ck_assert_int_eq(recorded > 0, tries && stay > 0);
+  instance_check(&in);
+  for (int graph = GRAPH_NONE; graph <= GRAPH_FULL; graph += GRAPH_FULL - GRAPH_NONE) {
+    in.options.fixed.value[KEY_GRAPH] = graph;
+    g_autoptr(SearchResult) one = search(in.model, in.cluster, &in.options, NULL);
+    ck_assert(one->best->len == 0 || (int)g_array_index(one->best, Found, 0).plan.graph == graph);
+    best = one->best->len && (graph == GRAPH_NONE || tries) ? MIN(best, g_array_index(one->best, Found, 0).value) : best;
+  }
+  in.options.fixed.value[KEY_GRAPH] = -1;
+  g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert_double_eq(r->best->len ? g_array_index(r->best, Found, 0).value : INFINITY, best);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* Long sequences on two nodes, more ranks than key-value heads: what a search finds that may choose how these exchange
  * keys and values is the best of what it finds for each way, and groups within nodes win; in one node none is tried. */
 START_TEST(ways_of_sequences_are_searched)
@@ -492,5 +537,6 @@ END_TEST
 TEST_LOOPS("search space", { variants_are_bounded, 8, TRUE }, { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8, TRUE }, { layers_go_to_the_host, 8, TRUE }, { layers_on_the_host_win },
            { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
-           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { chunks_are_searched, 1 },
+           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { graphs_are_searched, 9, TRUE },
+           { chunks_are_searched, 1 },
            { ways_of_sequences_are_searched, 1 }, { tied_tables_are_held_once, 1 })

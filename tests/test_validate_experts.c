@@ -16,9 +16,9 @@ static const char header[] =
 
 #define ROW(layers, tp, dp, recompute, precision, more)                                                               \
   "a,s,src,megatron,nemo-26.04.01,Qwen3-30B-A3B," layers ",,,,,4096,,,flash3,dgx-h100,16," tp ",1,1,1,," dp            \
-  ",1,1,1,64," recompute "," precision ",,,data,9,60,max_allocated,," more "\n"
+  ",1,1,4,64," recompute "," precision ",,,data,9,60,max_allocated,," more "\n"
 #define EXPERTS(recompute, precision, more) ROW("48", "1", "16", recompute, precision, "qwen3-30b-a3b," more)
-#define PLAIN EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,full")
+#define PLAIN EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,partial")
 
 #define DENSE ROW("32", "8", "2", "none", "bf16", "llama-3.1-8b,,,,,,,0,full")
 
@@ -85,7 +85,7 @@ END_TEST
 
 #define PIPELINE(generation, vpp, model, layers, overlap, graph)                                                      \
   "a,s,src,megatron," generation "," model "," layers ",,,,,4096,,,flash3,hgx-b200,16,1,1,2," vpp                      \
-  ",,8,1,1,1,64,none,fp8,,,data,9,60,max_allocated,," model ",8,1,alltoall,,1,mxfp8," overlap "," graph "\n"
+  ",,8,1,1,1,64,none,fp8,,,data,9,60,max_allocated,," model ",8,1,hybridep,,1,mxfp8," overlap "," graph "\n"
 
 /* What recipes of a generation do that a row leaves open: pipelines of dense models are cut into chunks, those of
  * models with experts are not; steps that are one graph exchange tokens beside other passes, others do not. */
@@ -96,14 +96,14 @@ START_TEST(recipes_fill_what_is_open)
   } rows[] = {
     { PIPELINE("nemo-25.11", "", "llama-3.1-8b", "32", "", "full"),
       PIPELINE("nemo-25.11", "4", "llama-3.1-8b", "32", "", "full"), "vpp" },
-    { PIPELINE("nemo-25.11", "", "qwen3-30b-a3b", "48", "", "full"),
-      PIPELINE("nemo-25.11", "1", "qwen3-30b-a3b", "48", "0", "full"), "vpp" },
+    { PIPELINE("nemo-25.11", "", "qwen3-30b-a3b", "48", "", "partial"),
+      PIPELINE("nemo-25.11", "1", "qwen3-30b-a3b", "48", "0", "partial"), "vpp" },
     { PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "", "full"),
       PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "1", "full"), "moe_a2a_overlap" },
     { PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "", "partial"),
       PIPELINE("nemo-26.06", "2", "qwen3-30b-a3b", "48", "0", "partial"), "" },
-    { PIPELINE("nemo-26.04", "2", "qwen3-30b-a3b", "48", "", "full"),
-      PIPELINE("nemo-26.04", "2", "qwen3-30b-a3b", "48", "0", "full"), "" },
+    { PIPELINE("nemo-26.04", "2", "qwen3-30b-a3b", "48", "", "partial"),
+      PIPELINE("nemo-26.04", "2", "qwen3-30b-a3b", "48", "0", "partial"), "" },
   };
   g_autofree char *defaulted = NULL;
   CaseResult open = read_row(rows[_i].open, &defaulted), stated = read_row(rows[_i].stated, NULL);
@@ -119,13 +119,13 @@ typedef struct {
 } Change;
 
 static const Change changes[] = {
-  { EXPERTS("none", "bf16", "8,1,alltoall,,1,,0,full"), 2, 1 },
-  { EXPERTS("none", "bf16", "16,1,deepep,,1,,0,full"), -1, 2 },
-  { EXPERTS("none", "bf16", "16,1,alltoall,,1.5,,0,full"), 1, 1 },
-  { EXPERTS("selective", "bf16", "16,1,alltoall,moe_act layernorm,1,,0,full"), 1, -1 },
-  { EXPERTS("none", "fp8", "16,1,alltoall,,1,current,0,full"), 2, 2 },
-  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,1,full"), -1, 0 },
-  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,none"), 1, 0 },
+  { EXPERTS("none", "bf16", "8,1,alltoall,,1,,0,partial"), 2, 1 },
+  { EXPERTS("none", "bf16", "16,1,deepep,,1,,0,partial"), -1, 2 },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1.5,,0,partial"), 1, 1 },
+  { EXPERTS("selective", "bf16", "16,1,alltoall,moe_act layernorm,1,,0,partial"), 1, -1 },
+  { EXPERTS("none", "fp8", "16,1,alltoall,,1,current,0,partial"), 2, 2 },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,1,partial"), -1, 0 },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,none"), -1, 0 }, /* nothing is copied to where it was recorded */
 };
 
 START_TEST(columns_change_what_they_say)
@@ -142,8 +142,8 @@ END_TEST
 /* Recipes of fp8 differ, though only in their casts. */
 START_TEST(recipes_differ)
 {
-  CaseResult current = read_row(EXPERTS("none", "fp8", "16,1,alltoall,,1,current,0,full"), NULL);
-  CaseResult blocks = read_row(EXPERTS("none", "fp8", "16,1,alltoall,,1,blockwise,0,full"), NULL);
+  CaseResult current = read_row(EXPERTS("none", "fp8", "16,1,alltoall,,1,current,0,partial"), NULL);
+  CaseResult blocks = read_row(EXPERTS("none", "fp8", "16,1,alltoall,,1,blockwise,0,partial"), NULL);
 
   ck_assert_double_ne(current.predicted_s, blocks.predicted_s);
 }
@@ -153,8 +153,8 @@ static const struct {
   const char *row, *defaulted;
 } blanks[] = {
   { PLAIN, "" },
-  { EXPERTS("none", "bf16", "16,1,,,,,0,full"), "moe_dispatcher moe_load" },
-  { ROW("", "2", "8", "none", "bf16", "qwen3-30b-a3b,16,,alltoall,,1,,0,full"), "etp" },
+  { EXPERTS("none", "bf16", "16,1,,,,,0,partial"), "moe_dispatcher moe_load" },
+  { ROW("", "2", "8", "none", "bf16", "qwen3-30b-a3b,16,,alltoall,,1,,0,partial"), "etp" },
   { EXPERTS("none", "bf16", "16,1,alltoall,,1,,,"), "cuda_graph" },
   { ROW("32", "1", "16", "none", "bf16", "llama-3.1-8b,,,,,,,0,full"), "" }, /* without experts nothing is open */
 };
@@ -277,16 +277,16 @@ END_TEST
 static const struct {
   const char *row, *reason;
 } bad[] = {
-  { EXPERTS("none", "bf16", "16,1,pigeon,,1,,0,full"), "moe_dispatcher: \"pigeon\": expected alltoall" },
-  { EXPERTS("none", "bf16", "16,1,alltoall,,0.5,,0,full"), "moe_load: \"0.5\": expected a number from 1" },
-  { EXPERTS("selective", "bf16", "16,1,alltoall,moe_akt,1,,0,full"),
+  { EXPERTS("none", "bf16", "16,1,pigeon,,1,,0,partial"), "moe_dispatcher: \"pigeon\": expected alltoall" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,0.5,,0,partial"), "moe_load: \"0.5\": expected a number from 1" },
+  { EXPERTS("selective", "bf16", "16,1,alltoall,moe_akt,1,,0,partial"),
     "recompute_modules: \"moe_akt\": expected one of" },
-  { EXPERTS("none", "fp8", "16,1,alltoall,,1,rough,0,full"), "fp8_recipe: \"rough\": expected one of" },
-  { EXPERTS("none", "bf16", "0,1,alltoall,,1,,0,full"), "ep: \"0\": expected an integer from 1" },
-  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,2,full"), "moe_a2a_overlap: \"2\": expected 0, 1 or nothing" },
+  { EXPERTS("none", "fp8", "16,1,alltoall,,1,rough,0,partial"), "fp8_recipe: \"rough\": expected one of" },
+  { EXPERTS("none", "bf16", "0,1,alltoall,,1,,0,partial"), "ep: \"0\": expected an integer from 1" },
+  { EXPERTS("none", "bf16", "16,1,alltoall,,1,,2,partial"), "moe_a2a_overlap: \"2\": expected 0, 1 or nothing" },
   { EXPERTS("none", "bf16", "16,1,alltoall,,1,,0,some"), "cuda_graph: \"some\": expected one of none, partial, full" },
-  { ROW("47", "1", "16", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,full"), "layers: \"47\": expected 48" },
-  { ROW("", "1", "16", "none", "bf16", "qwen9,16,1,alltoall,,1,,0,full"), "qwen9" },
+  { ROW("47", "1", "16", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,partial"), "layers: \"47\": expected 48" },
+  { ROW("", "1", "16", "none", "bf16", "qwen9,16,1,alltoall,,1,,0,partial"), "qwen9" },
 };
 
 START_TEST(nonsense_is_refused)
@@ -304,8 +304,8 @@ END_TEST
 /* More ranks than key-value heads, in software that has it: their queries, keys and values are gathered besides. */
 START_TEST(key_value_heads_are_divided)
 {
-  static const char *const rows[] = { ROW("", "4", "4", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,full"),
-                                      ROW("", "8", "2", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,full") };
+  static const char *const rows[] = { ROW("", "4", "4", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,partial"),
+                                      ROW("", "8", "2", "none", "bf16", "qwen3-30b-a3b,16,1,alltoall,,1,,0,partial") };
   CaseResult four = read_row(rows[0], NULL), eight = read_row(rows[1], NULL);
 
   ck_assert_double_gt(eight.predicted_s, four.predicted_s);
@@ -336,7 +336,7 @@ START_TEST(dispatchers_that_were_not_there)
 {
 #define NOTED(dispatcher, note)                                                                                        \
   "a,s,src,megatron,nemo-26.04.01,Qwen3-30B-A3B,48,,,,,4096,,,flash3,dgx-h100,16,1,1,1,,,16,1,1,1,64,none,bf16,,,"     \
-  "data,9,60,max_allocated," note ",qwen3-30b-a3b,16,1," dispatcher ",,1,,0,full\n"
+  "data,9,60,max_allocated," note ",qwen3-30b-a3b,16,1," dispatcher ",,1,,0,partial\n"
   double pairs = read_row(NOTED("alltoall", ""), NULL).predicted_s;
   double kernels = read_row(NOTED("deepep", ""), NULL).predicted_s;
 

@@ -1,5 +1,7 @@
 #include "ask/held.h"
 
+#include "search/space.h"
+
 #include <math.h>
 
 typedef struct {
@@ -67,7 +69,8 @@ static gboolean counts(const Held *h)
 
 static gboolean graphs(const Held *h)
 {
-  return h->framework->graphs & ~(1u << h->options->base->graph);
+  gboolean tried = space_records_steps(h->framework) && model_has_experts(h->best->model);
+  return !tried && h->options->fixed.value[KEY_GRAPH] < 0 && h->framework->graphs & ~(1u << h->options->base->graph);
 }
 
 static gboolean shared_experts(const Held *h)
@@ -154,7 +157,7 @@ static const struct {
   { "tokens of experts before shared experts", "overlap of a plan file", shared_experts, GAIN_COMMUNICATION, experts },
   { "a share of the memory free", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
   { "as many tensor-parallel ranks as key-value heads", "--framework NAME", heads, GAIN_ARITHMETIC, NULL },
-  { "kernels launched one by one", "cuda_graph of a plan file", graphs, GAIN_ARITHMETIC, NULL },
+  { "kernels launched one by one", "--fix graph=NAME", graphs, GAIN_ARITHMETIC, NULL },
 };
 
 /* Seconds that it cannot go below. */

@@ -146,12 +146,21 @@ typedef struct {
   const GroupShape *exchange; /* of these ranks */
 } Lanes;
 
+/* Whether the host launches an op with others as one graph. The router is left out of the recorded parts of layers
+ * whose experts are made again (Megatron Core's transformer_config.py). */
+static gboolean is_recorded(const Op *op, const PassLayout *passes)
+{
+  gboolean again = op->redone >> MODULE_MOE & 1 && pass_makes_experts_again(passes);
+
+  return passes->graph == GRAPH_FULL || (passes->graph == GRAPH_PARTIAL && op->captured && !again);
+}
+
 /* Seconds of the host for an op. */
 static double issue_s(const Op *op, const PassLayout *passes, const Device *device)
 {
   const Framework *f = passes->framework;
 
-  if (passes->graph == GRAPH_FULL || (passes->graph == GRAPH_PARTIAL && op->captured))
+  if (is_recorded(op, passes))
     return 0;
   if (f->operation_s > 0)
     return op_operations(op, f) * f->operation_s * device->host_slowdown;

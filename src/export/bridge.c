@@ -49,6 +49,23 @@ static void put_pipeline(Export *e, GString *text)
   }
 }
 
+static void put_graph(const Export *e, GString *text)
+{
+  const PassLayout *p = &e->layout.passes;
+  gboolean routes = model_has_experts(e->model);
+
+  if (p->graph == GRAPH_NONE)
+    return;
+  g_string_append(text, "  use_te_rng_tracker: true\n");
+  if (p->graph == GRAPH_PARTIAL)
+    g_string_append_printf(text, "  cuda_graph_impl: transformer_engine\n  cuda_graph_scope: [attn%s]\n",
+                           routes && !pass_makes_experts_again(p) ? ", moe_router, moe_preprocess" : "");
+  else
+    g_string_append_printf(text, "  cuda_graph_impl: local\n  cuda_graph_scope: [full_iteration]\n%s",
+                           routes && !p->expert_rows_known ? "  moe_paged_stash: true\n"
+                                                             "  moe_expert_rank_capacity_factor: 1.5\n" : "");
+}
+
 static void put_experts(Export *e, GString *text)
 {
   const Layout *l = &e->layout;
@@ -62,8 +79,7 @@ static void put_experts(Export *e, GString *text)
     g_string_append(text, "  moe_flex_dispatcher_backend: hybridep\n");
   if (p->overlap_experts)
     g_string_append(text, "  moe_shared_expert_overlap: true\n");
-  if (p->graph)
-    g_string_append_printf(text, "  cuda_graph_impl: %s\n", p->graph == GRAPH_FULL ? "local" : "transformer_engine");
+  put_graph(e, text);
   if (p->overlap_exchange)
     export_note(e, "overlap: exchange: true: set comm_overlap.overlap_moe_expert_parallel_comm beside the model");
   if (l->expert_capacity > 0)

@@ -40,6 +40,28 @@ static void add(GString *flags, const char *words)
     export_words(flags, "%s", words);
 }
 
+/* What recorded kernels need beside their own flags: a capacity of the ranks' rows with room for 1.5 times their mean,
+ * as Megatron-Bridge's recipes have. */
+static void add_graph(const Export *e, GString *flags)
+{
+  const PassLayout *p = &e->layout.passes;
+
+  if (p->graph == GRAPH_NONE)
+    return;
+  add(flags, "--te-rng-tracker");
+  if (p->graph == GRAPH_FULL) {
+    add(flags, "--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad");
+    if (model_has_experts(e->model) && !p->expert_rows_known)
+      add(flags, "--moe-paged-stash --moe-expert-rank-capacity-factor 1.5 --use-transformer-engine-op-fuser");
+    return;
+  }
+  add(flags, "--cuda-graph-impl transformer_engine --cuda-graph-modules attn");
+  if (model_has_experts(e->model) && !pass_makes_experts_again(p))
+    add(flags, "moe_router moe_preprocess");
+  if (megatron_hybrid(e->model))
+    add(flags, "mamba");
+}
+
 static void add_expert_parallel(Export *e, GString *flags)
 {
   const Layout *l = &e->layout;
@@ -57,12 +79,7 @@ static void add_expert_parallel(Export *e, GString *flags)
     add(flags, "--moe-shared-expert-overlap");
   if (p->overlap_exchange)
     add(flags, "--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
-  if (p->graph)
-    add(flags, p->graph == GRAPH_FULL ? "--cuda-graph-impl full_iteration"
-                                      : "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router "
-                                        "moe_preprocess");
-  if (p->graph == GRAPH_PARTIAL && megatron_hybrid(e->model))
-    add(flags, "mamba");
+  add_graph(e, flags);
   if (l->expert_capacity > 0)
     export_words(flags, "--moe-expert-capacity-factor %g", l->expert_capacity);
   if (l->expert_drop)

@@ -64,15 +64,9 @@ static void see_recompute(RecomputeLayout *r, const Plan *p)
     r->cut = (StageCut) { plan_stages(p), p->split_rank, p->split };
 }
 
-/* Whether experts get as many rows as their capacity. */
-static gboolean pads(const Plan *p)
-{
-  return p->expert_padded || (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD);
-}
-
 static double expert_tokens(const Plan *p)
 {
-  if (pads(p))
+  if (plan_pads_experts(p))
     return p->expert_capacity;
   return p->expert_capacity > 0 ? MIN(p->expert_load, p->expert_capacity) : p->expert_load;
 }
@@ -80,6 +74,11 @@ static double expert_tokens(const Plan *p)
 gboolean pass_is_mxfp8_graph(const PassLayout *l)
 {
   return l->formats.products == PRODUCTS_FP8 && l->formats.recipe == FP8_MXFP8 && l->graph == GRAPH_FULL;
+}
+
+gboolean pass_makes_experts_again(const PassLayout *l)
+{
+  return l->recompute.granularity == RECOMPUTE_SELECTIVE && recompute_modules(&l->recompute.scope) >> MODULE_MOE & 1;
 }
 
 static DType attention_format(const PassLayout *l)
@@ -109,8 +108,8 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->context_inner = p->context == CONTEXT_ALL_TO_ALL ? p->cp : p->context == CONTEXT_BOTH ? p->context_inner : 1;
   l->dispatch = p->dispatch;
   l->expert_tokens = expert_tokens(p);
-  l->expert_copies = pads(p) ? p->expert_capacity : 1;
-  l->expert_rows_known = pads(p);
+  l->expert_copies = plan_pads_experts(p) ? p->expert_capacity : 1;
+  l->expert_rows_known = plan_pads_experts(p);
   l->attention = p->attention;
   l->graph = p->graph;
   l->formats = plan_formats(p);

@@ -211,6 +211,9 @@ static inline StageBlocks stage_blocks(const StageCut *cut, const Model *model, 
  * narrow_attention). */
 gboolean pass_is_mxfp8_graph(const PassLayout *passes);
 
+/* Whether selective recomputation makes whole experts again, with their router. */
+gboolean pass_makes_experts_again(const PassLayout *passes);
+
 /* Tokens of a sequence in the layers of a stream. */
 static inline int pass_seq(const PassLayout *passes, gboolean encoder)
 {

@@ -23,6 +23,7 @@ gboolean check_activations(const Subject *subject, GError **error);
 
 /* Of check_experts.c. */
 gboolean check_experts(const Subject *subject, GError **error);
+gboolean check_graph(const Subject *subject, GError **error);
 gboolean check_expert_rows(const Subject *subject, GError **error);
 gboolean check_exchange(const Subject *subject, GError **error); /* as Megatron Core's transformer_config.py has it */
 gboolean check_expert_copies(const Subject *subject, GError **error);

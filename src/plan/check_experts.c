@@ -103,13 +103,34 @@ gboolean check_exchange(const Subject *s, GError **error)
   return TRUE;
 }
 
-static gboolean check_graph(const Subject *s, GError **error)
+
+/* Whether the shapes of all kernels are known before a step: how many rows experts get is not, but for those with a
+ * capacity that is filled up, and where no kernel of the host's goes by it. */
+static gboolean rows_are_static(const Subject *s)
 {
   const Plan *p = s->plan;
 
-  if (p->graph && !(p->framework->graphs >> p->graph & 1))
+  return !model_has_experts(s->model) || plan_pads_experts(p) ||
+         (p->framework->paged_stash && plan_experts_apart(p) && p->dispatch == DISPATCH_HYBRID);
+}
+
+/* As Megatron Core's transformer_config.py has it, and Megatron-Bridge's documents of graphs. */
+gboolean check_graph(const Subject *s, GError **error)
+{
+  const Plan *p = s->plan;
+
+  if (p->graph == GRAPH_NONE)
+    return TRUE;
+  if (!(p->framework->graphs >> p->graph & 1))
     return broken(error, "cuda_graph: \"%s\": expected one that %s runs", cuda_graph_names[p->graph],
                   p->framework->name);
+  if (p->graph == GRAPH_PARTIAL && p->recompute == RECOMPUTE_FULL)
+    return broken(error, "cuda_graph: \"partial\": expected none or full where recompute_granularity is full: what is "
+                         "recorded of a layer cannot be made again with the rest of it");
+  if (p->graph == GRAPH_FULL && !rows_are_static(s))
+    return broken(error, "cuda_graph: \"full\": expected experts padded to a capacity%s, the host knows no number of "
+                         "rows while a recorded step runs",
+                  p->framework->paged_stash ? ", or on other ranks by hybridep" : "");
   return TRUE;
 }
 
@@ -127,7 +148,7 @@ gboolean check_experts(const Subject *s, GError **error)
 {
   gboolean any = FALSE;
 
-  if (!check_shared(s, error) || !check_capacity(s, error) || !check_graph(s, error))
+  if (!check_shared(s, error) || !check_capacity(s, error))
     return FALSE;
   if ((s->plan->expert_padded || s->plan->expert_drop) && s->plan->expert_capacity <= 0)
     return broken(error, "%s: expected a moe_expert_capacity_factor beside it",

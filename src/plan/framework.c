@@ -67,6 +67,7 @@ static const JsonField fields[] = {
   { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },
   { "moe_exchange_recompute", JSON_BOOL, FIELD(exchange_recompute) },
   { "cuda_graphs", JSON_ANY },
+  { "moe_paged_stash", JSON_BOOL, FIELD(paged_stash) },
   { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },

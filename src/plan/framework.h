@@ -104,6 +104,8 @@ typedef struct {
   gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches, */
   gboolean exchange_recompute; /* also of layers that are recomputed with their exchange */
   guint graphs;               /* that it runs: bit i is CudaGraph i */
+  gboolean paged_stash;       /* rows that HybridEP sends are kept in pages whose use only the device knows: with
+                                 experts, too, a step can be one CUDA graph (moe_paged_stash) */
   gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
   SplitKind splits;           /* how it can cut the model into stages */
   gboolean strategies;        /* layers of a stage may differ in strategy (plan/strategies.h) */

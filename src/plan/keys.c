@@ -138,7 +138,8 @@ const PlanKey plan_keys[] = {
     .meaning = "which tokens: those of least weight, or the last ones of each rank" },
   { { "moe_pad_expert_input_to_capacity", JSON_BOOL, PLAN(expert_padded) }, .given = TRUE,
     .meaning = "each expert gets as many rows as its capacity, empty ones behind its tokens" },
-  { { "cuda_graph", JSON_ENUM, PLAN(graph), .names = cuda_graph_names }, .given = TRUE,
+  { { "cuda_graph", JSON_ENUM, PLAN(graph), .names = cuda_graph_names }, .given = TRUE, .id = KEY_GRAPH,
+    .shorter = "graph", .fix = FIX_NAME, .part = PLAN_PASSES,
     .meaning = "what the host launches as recorded graphs: attention, router and what prepares the exchange "
                "(`partial`); the whole step (`full`)" },
   { { "moe_load_imbalance", JSON_REAL, PLAN(expert_load), FALSE, 1, 1e6 }, .given = TRUE,

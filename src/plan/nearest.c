@@ -215,6 +215,9 @@ static gboolean mend_broken(Plan *p, const Framework *own, PlanRule rule)
   case RULE_EXCHANGE:
     other_experts(p, own);
     break;
+  case RULE_GRAPH:
+    p->graph = GRAPH_NONE;
+    break;
   case RULE_STRATEGIES:
     p->strategies.n = 0;
     break;
@@ -330,6 +333,7 @@ static Framework as_new_as(const Framework *own, const Framework *of)
     with.exchange_recompute |= of->exchange_recompute;
     with.dispatch |= of->dispatch;
     with.graphs |= of->graphs;
+    with.paged_stash |= of->paged_stash;
     with.kv_heads_divided |= of->kv_heads_divided;
   }
   return with;

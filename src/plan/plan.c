@@ -96,6 +96,8 @@ static void label_degrees(const Plan *p, GString *s)
     g_string_append_printf(s, " over %d", plan_shards(p));
 }
 
+static const char *const graph_labels[] = { "", ", parts of layers as CUDA graphs", ", step as one CUDA graph" };
+
 char *plan_label(const Plan *p)
 {
   GString *s = g_string_new(NULL);
@@ -119,7 +121,13 @@ char *plan_label(const Plan *p)
       g_string_append_printf(s, ", %s", (*key)->shorter);
   label_overlaps(p, s);
   g_string_append(s, p->overlap.exchange ? ", exchange of tokens overlapped" : "");
+  g_string_append(s, graph_labels[p->graph]);
   return g_string_free(s, FALSE);
+}
+
+gboolean plan_pads_experts(const Plan *p)
+{
+  return p->expert_padded || (p->expert_capacity > 0 && p->framework->capacity == CAPACITY_PAD);
 }
 
 StrategyRun plan_run(const Plan *p)

@@ -151,6 +151,9 @@ static inline gboolean plan_experts_apart(const Plan *p)
   return p->ep > 1 || plan_expert_tensor(p) != p->tp;
 }
 
+/* Whether experts work on as many rows as their capacity, empty ones behind their tokens. */
+gboolean plan_pads_experts(const Plan *plan);
+
 /* Ranks that hold the same experts' weights. */
 static inline int plan_expert_replicas(const Plan *p)
 {
@@ -207,7 +210,7 @@ typedef enum {
   RULE_RECOMPUTE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OPTIMIZER, RULE_OFFLOAD,
-  RULE_FAMILY, RULE_EXPERTS, RULE_EXCHANGE, RULE_STRATEGIES,
+  RULE_FAMILY, RULE_EXPERTS, RULE_EXCHANGE, RULE_GRAPH, RULE_STRATEGIES,
   RULE_FRAMEWORK, /* of spaces alone: what the framework's file excludes (feature.h) */
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,

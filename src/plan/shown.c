@@ -1,7 +1,7 @@
 #include "plan/describe.h"
 #include "plan/keys.h"
 
-static const PlanKeyId shown[PLAN_SHOWN] = { KEY_CONTEXT, KEY_DISPATCH, KEY_EXCHANGE };
+static const PlanKeyId shown[PLAN_SHOWN] = { KEY_CONTEXT, KEY_DISPATCH, KEY_EXCHANGE, KEY_GRAPH };
 
 const char *plan_shown_name(int i)
 {
@@ -16,5 +16,5 @@ const char *plan_shown(const Plan *plan, int i)
 
   if (shown[i] == KEY_EXCHANGE)
     return !plan_experts_apart(plan) ? NULL : value ? "on" : "off";
-  return key->matters(plan) ? key->field.names[value] : NULL;
+  return !key->matters || key->matters(plan) ? key->field.names[value] : NULL;
 }

@@ -5,6 +5,7 @@
 #include "search/bound.h"
 #include "search/excluded.h"
 #include "search/rounds.h"
+#include "search/space.h"
 #include "sim/simulate.h"
 
 #include <math.h>
@@ -154,6 +155,16 @@ static void kernels(const Plan *p, GArray *out)
   propose(out, &plan);
 }
 
+static void graphs(const Plan *p, GArray *out)
+{
+  Plan plan = *p;
+
+  plan.graph = GRAPH_NONE;
+  propose(out, &plan);
+  plan.graph = space_records_steps(p->framework) ? GRAPH_FULL : p->graph;
+  propose(out, &plan);
+}
+
 static void exchanges(const Plan *p, GArray *out)
 {
   for (int i = 0; i < DISPATCH_COUNT; i++) {
@@ -216,7 +227,8 @@ static void experts(const Plan *p, GArray *out)
 }
 
 static void (*const kinds[])(const Plan *plan, GArray *out) = { micro_batches, recomputation, rows, chunks, sharding,
-                                                               overlaps, kernels, exchanges, degrees, experts };
+                                                               overlaps, kernels, graphs, exchanges,
+                                                               degrees, experts };
 
 /* ---- the search ---- */
 

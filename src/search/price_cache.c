@@ -31,6 +31,14 @@ typedef struct {
   gboolean known;
 } KnownWork;
 
+/* Places of works that are kept: plans that differ in dispatcher, graph and tensor overlap come by turns. */
+#define WORKS (2 * 3 * DISPATCH_COUNT)
+
+static gsize work_place(const PassLayout *passes)
+{
+  return 2 * (3 * passes->dispatch + passes->graph) + (passes->overlap_tensor != 0);
+}
+
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;
@@ -42,8 +50,7 @@ struct PriceCache {
   struct {
     PassLayout passes; /* without recomputation */
     PriceWork *work;   /* NULL: none yet */
-  } last[2 * DISPATCH_COUNT]; /* that was priced, by dispatcher and tensor overlap: the next plan often differs in
-                                 recomputation only */
+  } last[WORKS]; /* that was priced, by work_place(): the next plan often differs in recomputation only */
   KnownWork *works; /* of the layers that LeastLayers were made of last: [node type][spec][WORKS] */
   int n_works;      /* the model and the cluster may be gone when they are freed */
   GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
@@ -59,7 +66,7 @@ static guint passes_hash(gconstpointer p)
   hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u + 2 * k->copies_shards[0] + k->copies_shards[1];
   hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
   hash = ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
-  return ((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks;
+  return (((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks) * 3 + k->graph;
 }
 
 static gboolean passes_equal(gconstpointer a, gconstpointer b)
@@ -90,9 +97,6 @@ static gboolean split_equal(gconstpointer a, gconstpointer b)
 {
   return memcmp(a, b, sizeof(SplitKey)) == 0;
 }
-
-/* Works that are kept of a layer: by dispatcher and tensor overlap. */
-#define WORKS (2 * DISPATCH_COUNT)
 
 static void known_work_clear(KnownWork *known)
 {
@@ -165,7 +169,7 @@ static PriceTable *new_prices(PriceCache *cache, const PassLayout *passes)
   PassLayout same = *passes;
 
   pass_layout_keep(&same);
-  gsize at = 2 * passes->dispatch + (passes->overlap_tensor != 0);
+  gsize at = work_place(passes);
   if (cache->last[at].work && passes_equal(&cache->last[at].passes, &same))
     return price_work_table(cache->last[at].work, passes);
   price_work_free(cache->last[at].work);
@@ -213,7 +217,7 @@ static void leave_experts_out(PassLayout *l)
 
 static const KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at, const Cluster *site)
 {
-  KnownWork *w = &cache->works[at * WORKS + 2 * passes->dispatch + (passes->overlap_tensor != 0)];
+  KnownWork *w = &cache->works[at * WORKS + work_place(passes)];
   PassLayout same = *passes;
 
   same.overlap_exchange = FALSE;

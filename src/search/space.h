@@ -49,15 +49,20 @@ typedef struct {
   guint8 after;            /* sets of modules behind this one, or behind none at all (ModuleSets) */
   guint8 recompute_layers; /* of each stage, the others are kept; 0 = no count */
   guint8 exchange;    /* tokens travel to experts beside passes of other micro-batches */
+  guint8 graph;       /* CudaGraph */
   guint8 activations; /* what full recomputation keeps goes to the host; the states' rules read it too */
   guint8 offload_layers; /* what so many blocks keep goes there; likewise */
   guint8 switches; /* bit i: plan_pass_switches()[i] is on */
 } PassChoice;
 
+/* Whether steps of models with experts are tried as one CUDA graph: with software whose published runs are recorded so.
+ * Other graphs are not, as what they cost of memory is not known and what they gain is less than the host's time. */
+gboolean space_records_steps(const Framework *framework);
+
 /* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define OFFLOAD_CHOICES 8 /* of offloaded layers */
-#define PASS_CHOICES (2 * 2 * (4 + COUNT_CHOICES + OFFLOAD_CHOICES + MODULE_COUNT))
+#define PASS_CHOICES (2 * 2 * 2 * (4 + COUNT_CHOICES + OFFLOAD_CHOICES + MODULE_COUNT))
 int space_passes(const SearchOptions *options, const Model *model, const Cluster *cluster, const ModuleSets *sets,
                  const Plan *plan, PassChoice *passes);
 

@@ -64,7 +64,7 @@ static gboolean offers_layers(const SearchOptions *o, const Cluster *cluster, co
 {
   const int *fixed = o->fixed.value;
 
-  return plan->framework->choices >> CHOICE_OFFLOAD_LAYERS & 1 && plan->pp == 1 && plan->graph == GRAPH_NONE &&
+  return plan->framework->choices >> CHOICE_OFFLOAD_LAYERS & 1 && plan->pp == 1 &&
          (cluster->device.host_coherent || o->space & SPACE_OFFLOAD) && fixed[KEY_OFFLOAD_LAYERS] != 0 &&
          fixed[KEY_OFFLOAD] <= 0 && fixed[KEY_RECOMPUTE] <= RECOMPUTE_NONE;
 }
@@ -154,18 +154,40 @@ static gboolean offers_exchange(const SearchOptions *o, const Plan *plan)
          o->fixed.value[KEY_OVERLAP] != 0;
 }
 
+gboolean space_records_steps(const Framework *f)
+{
+  return f->paged_stash && f->graphs >> GRAPH_FULL & 1;
+}
+
+/* Kinds of CUDA graphs, in the order of the enumeration: as it is fixed or given; else with experts whole steps too, where
+ * the framework can record these. */
+static int graphs(const SearchOptions *o, const Model *model, CudaGraph *out)
+{
+  const Framework *f = o->base->framework;
+  int fixed = o->fixed.value[KEY_GRAPH], n = 0;
+
+  out[n++] = fixed >= 0 ? (CudaGraph)fixed : o->base->graph;
+  if (fixed < 0 && out[0] == GRAPH_NONE && space_records_steps(f) && model_has_experts(model))
+    out[n++] = GRAPH_FULL;
+  return n;
+}
+
 int space_passes(const SearchOptions *o, const Model *model, const Cluster *cluster, const ModuleSets *sets,
                  const Plan *plan, PassChoice *passes)
 {
   int fixed = o->fixed.value[KEY_SEQUENCE_PARALLEL], beside = o->fixed.value[KEY_EXCHANGE];
   int layers = MIN(model->blocks / plan->pp, SPLIT_LAYERS_MAX), n = 0;
   int first = MAX(beside, 0), last = beside >= 0 ? beside : offers_exchange(o, plan);
+  CudaGraph kinds[2];
+  int n_graphs = graphs(o, model, kinds);
 
   /* with one rank on an axis, what divides it means nothing and is left out of the space */
   for (int sp = 0; sp <= (plan->tp > 1); sp++)
     for (int exchange = first; exchange <= last && (fixed < 0 || fixed == sp); exchange++)
-      n += add_passes(o, sets, layers, (PassChoice) { .sequence_parallel = sp, .exchange = exchange }, passes + n);
-  for (int sp = 0; sp <= (plan->tp > 1) && offers_layers(o, cluster, plan); sp++)
+      for (int g = 0; g < n_graphs; g++)
+        n += add_passes(o, sets, layers,
+                        (PassChoice) { .sequence_parallel = sp, .exchange = exchange, .graph = kinds[g] }, passes + n);
+  for (int sp = 0; sp <= (plan->tp > 1) && kinds[0] == GRAPH_NONE && offers_layers(o, cluster, plan); sp++)
     if ((fixed < 0 || fixed == sp) && o->fixed.value[KEY_OFFLOAD_LAYERS] < 0)
       n += add_offloads(model, (PassChoice) { .sequence_parallel = sp }, passes + n);
   for (int i = 0; i < n; i++)

@@ -224,6 +224,8 @@ static gboolean more_blocks(Case *c)
       continue;
     c->plan.recompute = RECOMPUTE_FULL;
     c->plan.scope = (RecomputeScope) { .method = RECOMPUTE_BLOCK, .layers = i + 1 < G_N_ELEMENTS(shares) ? layers : 0 };
+    if (case_has_default(c, "cuda_graph") && c->plan.graph == GRAPH_PARTIAL)
+      c->plan.graph = GRAPH_NONE;
     return TRUE;
   }
   return FALSE;
