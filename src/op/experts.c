@@ -38,18 +38,49 @@ static void leave_latent(Build *b, double rows)
                                 .bias = f->bias, .saved = b->bytes * rows * f->latent, .split = LINEAR_REPLICATED });
 }
 
+/* Of `moved` bytes, each of a token's rows read and written, what is read but once. */
+static double read_once(const Build *b, double moved)
+{
+  return moved / 2 * (1 + 1.0 / b->spec->ffn.experts_per_token);
+}
+
+/* Rows of tokens to where their experts read them, by index_select; its gradient adds them up where they came from. */
+static void take_rows(Build *b, double moved)
+{
+  double bytes = read_once(b, moved);
+
+  build_stream(b, &(Stream) { .name = "take rows", .forward_bytes = bytes, .forward_kernels = 1,
+                              .backward_bytes = bytes, .backward_kernels = 2 });
+}
+
+/* The way back, by scatter_add. */
+static void add_rows(Build *b, double moved)
+{
+  double bytes = read_once(b, moved);
+
+  build_stream(b, &(Stream) { .name = "add rows", .forward_bytes = bytes, .forward_kernels = 2,
+                              .backward_bytes = bytes, .backward_kernels = 1 });
+}
+
+static gboolean takes_rows(const Build *b, double moved)
+{
+  return moved > 0 && !b->passes->framework->fused_permutation;
+}
+
 /* Top-k of `rows` tokens, and `moved` bytes to the places from which their experts read them. How many rows each expert
  * gets the host reads back before it issues what works on them, unless each gets its capacity: splits of exchanges and
  * of grouped products are lists of the host (Megatron Core 0.17, token_dispatcher.py, experts.py; HybridEP's blocking
  * dispatch drains the stream for the same reason, NVIDIA-NeMo/Automodel#3931). */
 static void dispatch(Build *b, double rows, double moved)
 {
-  double logits = ROUTER_BYTES * rows * b->spec->ffn.experts;
+  double logits = ROUTER_BYTES * rows * b->spec->ffn.experts, fused = takes_rows(b, moved) ? 0 : moved;
 
-  build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = moved + 2 * logits, .forward_kernels = 4,
-                              .backward_bytes = moved, .backward_kernels = 2, .saved = logits,
+  build_stream(b, &(Stream) { .name = "dispatch", .forward_bytes = fused + 2 * logits, .forward_kernels = 4,
+                              .backward_bytes = fused, .backward_kernels = 2, .saved = logits,
                               .forward_operations = DISPATCH_OPERATIONS,
                               .backward_operations = DISPATCH_BACKWARD_OPERATIONS });
+  if (takes_rows(b, moved))
+    take_rows(b, moved);
   b->captured = FALSE;
   b->counted = !b->passes->expert_rows_known;
 }
@@ -58,6 +89,8 @@ static void combine(Build *b, double moved)
 {
   build_stream(b, &(Stream) { .name = "combine", .forward_bytes = moved, .forward_kernels = 2,
                               .backward_bytes = 1.5 * moved, .backward_kernels = 2, .saved = moved / 2 });
+  if (takes_rows(b, moved))
+    add_rows(b, moved);
 }
 
 /* Their input is the router's. */

@@ -100,6 +100,8 @@ typedef struct {
                                  are one kernel each, not one an expert */
   gboolean routes_apart;      /* before an all-to-all of rows, ranks gather each other's counts of rows, and what rows
                                  weigh goes by an all-to-all of its own (moe_routes_apart) */
+  gboolean fused_permutation; /* one kernel each way lays rows out by expert, not PyTorch's indexing and sums of
+                                 scattered rows (moe_fused_permutation) */
   gboolean narrow_attention;  /* in mxfp8, steps that are one CUDA graph attend in 8 bits */
   gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches, */
   gboolean exchange_recompute; /* also of layers that are recomputed with their exchange */
