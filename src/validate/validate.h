@@ -61,7 +61,7 @@ typedef struct {
   const char *sweep;
   int count;
   double spearman;        /* NAN where all are predicted, or measured, alike */
-  double top1_regret_pct; /* time lost by running the plan predicted fastest */
+  double top1_regret_pct; /* time lost by running the plan predicted fastest; of rows predicted alike, in the mean */
 } SweepSummary;
 
 typedef struct {
