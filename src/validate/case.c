@@ -384,6 +384,12 @@ static void use_bf16_states(Optimizer *o)
   o->formats[STATE_MAIN_PARAMS] = o->formats[STATE_EXP_AVG] = o->formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
 }
 
+/* Moments in bf16 beside weights in fp32, as a precision-aware optimizer keeps them. */
+static gboolean notes_bf16_moments(const char *note)
+{
+  return strstr(note, "BF16 optimizer moments") != NULL;
+}
+
 static gboolean make_plan(Case *c, const Csv *csv, int row, const CaseNumbers *n, GError **error)
 {
   const char *schedule = csv_cell(csv, row, "schedule");
@@ -415,6 +421,8 @@ static gboolean make_plan(Case *c, const Csv *csv, int row, const CaseNumbers *n
     p->sharding.no_sync = TRUE;
   if (p->precision == DTYPE_BF16 && c->unstated.bf16_states)
     use_bf16_states(&p->optimizer);
+  if (notes_bf16_moments(csv_cell(csv, row, "note")))
+    p->optimizer.formats[STATE_EXP_AVG] = p->optimizer.formats[STATE_EXP_AVG_SQ] = FORMAT_BF16;
   return read_split(c, csv, row, error);
 }
 
