@@ -462,6 +462,29 @@ START_TEST(rows_at_measured_rates)
 }
 END_TEST
 
+/* Who weighs a token's rows where they are added up keeps what experts made of them, 2 bytes an element, and reads it
+ * again; who weighs them inside does neither. */
+START_TEST(rows_are_weighed)
+{
+  Planned f;
+  LayerWork work;
+  double saved[2], rows = 0;
+
+  setup(&f, 16, 16);
+  f.plan.ep = 8;
+  for (int i = 0; i < 2; i++) {
+    f.framework->weighs_inside = i;
+    planned_accept(&f);
+    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
+    rows = op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token;
+    saved[i] = work.saved_bytes;
+    layer_work_clear(&work);
+  }
+  ck_assert_double_eq_tol(saved[0] - saved[1], 2 * rows * f.model->hidden, 0.5);
+  planned_clear(&f);
+}
+END_TEST
+
 /* States of experts are divided over the ranks that hold the same: Megatron's
  * 6 + 12/d with bf16 weights and fp32 gradients, d of the experts' own. */
 START_TEST(states_over_their_own_ranks)
@@ -590,6 +613,6 @@ END_TEST
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
           flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
           second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
-          routes_go_apart, rows_without_a_kernel, rows_at_measured_rates, biases_of_experts_outputs,
+          routes_go_apart, rows_without_a_kernel, rows_at_measured_rates, rows_are_weighed, biases_of_experts_outputs,
           clamps_are_kernels, states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up,
           experts_have_rules, dense_models_have_none)

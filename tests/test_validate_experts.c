@@ -252,8 +252,8 @@ END_TEST
 
 static CaseResult recomputed(const char *generation, const char *kind, const char *modules)
 {
-  g_autofree char *row = g_strdup_printf("a,s,src,megatron,%s,DeepSeek-V3,61,,,,,4096,,,flash3,gb200-nvl72,256,1,0,8,4,,"
-                                         "32,1,1,1,4096,%s,bf16,,,,16,,,,deepseek-v3,32,1,alltoall,%s,1,,0,none\n",
+  g_autofree char *row = g_strdup_printf("a,s,src,megatron,%s,DeepSeek-V3,61,,,,,4096,,,flash3,gb200-nvl72,256,1,0,8,1,,"
+                                         "32,1,1,2,4096,%s,bf16,,,,16,,,,deepseek-v3,32,1,alltoall,%s,1,,0,none\n",
                                          generation, kind, modules);
   return read_row(row, NULL);
 }

@@ -85,10 +85,13 @@ static void dispatch(Build *b, double rows, double moved)
   b->counted = !b->passes->expert_rows_known;
 }
 
+/* Half of what is moved is what experts made: kept, and read again, where rows are weighed here. */
 static void combine(Build *b, double moved)
 {
+  double kept = b->passes->framework->weighs_inside ? 0 : moved / 2;
+
   build_stream(b, &(Stream) { .name = "combine", .forward_bytes = moved, .forward_kernels = 2,
-                              .backward_bytes = 1.5 * moved, .backward_kernels = 2, .saved = moved / 2 });
+                              .backward_bytes = moved + kept, .backward_kernels = 2, .saved = kept });
   if (takes_rows(b, moved))
     add_rows(b, moved);
 }

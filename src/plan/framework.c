@@ -64,6 +64,7 @@ static const JsonField fields[] = {
   { "moe_grouped_kernels", JSON_BOOL, FIELD(grouped_kernels) },
   { "moe_routes_apart", JSON_BOOL, FIELD(routes_apart) },
   { "moe_fused_permutation", JSON_BOOL, FIELD(fused_permutation) },
+  { "moe_weighs_inside", JSON_BOOL, FIELD(weighs_inside) },
   { "narrow_attention", JSON_BOOL, FIELD(narrow_attention) },
   { "moe_exchange_overlap", JSON_BOOL, FIELD(exchange_overlap) },
   { "moe_exchange_recompute", JSON_BOOL, FIELD(exchange_recompute) },

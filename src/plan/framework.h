@@ -102,6 +102,8 @@ typedef struct {
                                  weigh goes by an all-to-all of its own (moe_routes_apart) */
   gboolean fused_permutation; /* one kernel each way lays rows out by expert, not PyTorch's indexing and sums of
                                  scattered rows (moe_fused_permutation) */
+  gboolean weighs_inside;     /* experts weigh rows in their activation (moe_weighs_inside), so that what adds a token's
+                                 rows up needs none of them again; else it keeps them all for the weights' gradient */
   gboolean narrow_attention;  /* in mxfp8, steps that are one CUDA graph attend in 8 bits */
   gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches, */
   gboolean exchange_recompute; /* also of layers that are recomputed with their exchange */
