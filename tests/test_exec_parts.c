@@ -230,6 +230,37 @@ START_TEST(memory_is_counted_by_part)
 }
 END_TEST
 
+/* What another stream frees is held until it comes to that. */
+START_TEST(memory_is_held_until_it_is_freed)
+{
+  char message[EXEC_ERROR_SIZE];
+  Backend *b = cpu_open(&(BackendOptions) { .size = 1, .dtype = EXEC_F32 }, message);
+  BackendStream *computes = b->stream_new(b, TRUE), *beside = b->stream_new(b, FALSE);
+  BackendEvent *event = b->event_new(b);
+  Memory m;
+
+  memory_init(&m, b, 0);
+  m.computes = computes;
+  void *x = memory_alloc(&m, computes, PART_BUFFERS, 100), *y = memory_alloc(&m, computes, PART_BUFFERS, 30);
+  event->recorded++; /* by something that is not there yet */
+  b->event_wait(b, event, beside);
+  memory_release(&m, beside, x);
+  memory_release(&m, computes, y);
+  ck_assert_double_eq(memory_held(&m, PART_BUFFERS), 100);
+  memory_alloc(&m, computes, PART_BUFFERS, 50);
+  ck_assert_double_eq(m.peak_buffers, 150);
+  event->done = event->recorded;
+  b->sync(b, beside);
+  memory_mark(&m);
+  ck_assert_double_eq(m.peak_buffers, 50);
+  b->event_free(b, event);
+  b->stream_free(b, beside);
+  memory_clear(&m);
+  b->stream_free(b, computes);
+  b->free(b);
+}
+END_TEST
+
 static const int lone[2] = { 0, 0 };
 
 /* Each data-parallel rank's part of the weights, one after another, is the whole. */
@@ -434,6 +465,7 @@ END_TEST
 TEST_MAIN("exec", launchers_are_told_apart, ranks_know_where_to_meet, ranks_of_mpi_meet_by_it,
           bad_ranks_are_refused,
           random_numbers_are_normal, series_are_exact, parts_of_weights_are_those_of_the_whole, labels_follow_inputs,
-          files_of_tokens_are_cut, memory_is_counted_by_part, shards_join_to_the_whole,
+          files_of_tokens_are_cut, memory_is_counted_by_part, memory_is_held_until_it_is_freed,
+          shards_join_to_the_whole,
           offloaded_states_are_on_the_host,
           plans_that_are_not_executed_are_refused, models_that_are_not_executed_are_refused)

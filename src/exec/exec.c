@@ -204,6 +204,7 @@ Exec *exec_new(const Model *model, const Layout *layout, const Program *program,
   init_chunks(x);
   init_runs(x);
   init_streams(x);
+  x->memory.computes = backend->concurrent ? NULL : x->lanes[LANE_COMPUTE];
   if (!tokens_init(&x->tokens, options->tokens, options->seed, model->vocab, layout->passes.seq, error) ||
       !groups_init(x, error)) {
     exec_free(x);

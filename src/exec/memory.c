@@ -7,9 +7,16 @@ typedef struct {
   MemoryPart part;
 } Block;
 
+/* A block that is freed when a stream comes to it. */
+typedef struct {
+  Block block;
+  BackendEvent *freed;
+} Leaving;
+
 void memory_init(Memory *m, Backend *backend, double limit)
 {
   *m = (Memory) { .backend = backend, .limit = limit };
+  m->leaving = g_array_new(FALSE, FALSE, sizeof(Leaving));
   m->blocks = g_hash_table_new_full(NULL, NULL, NULL, g_free);
   m->host_blocks = g_hash_table_new(NULL, NULL);
 }
@@ -25,6 +32,9 @@ void memory_clear(Memory *m)
     m->backend->dealloc(m->backend, s, block, ((Block *)info)->bytes);
   m->backend->sync(m->backend, s);
   m->backend->stream_free(m->backend, s);
+  for (guint i = 0; i < m->leaving->len; i++)
+    m->backend->event_free(m->backend, g_array_index(m->leaving, Leaving, i).freed);
+  g_clear_pointer(&m->leaving, g_array_unref);
   g_hash_table_iter_init(&iter, m->host_blocks);
   while (g_hash_table_iter_next(&iter, &block, NULL))
     m->backend->host_free(m->backend, block);
@@ -41,8 +51,30 @@ static void count(Memory *m, MemoryPart part, double bytes)
   }
 }
 
+/* What has been freed by now is no longer held. */
+static void settle(Memory *m)
+{
+  for (guint i = 0; i < m->leaving->len;) {
+    Leaving *l = &g_array_index(m->leaving, Leaving, i);
+    if (!m->backend->event_done(m->backend, l->freed)) {
+      i++;
+      continue;
+    }
+    count(m, l->block.part, -(double)l->block.bytes);
+    m->backend->event_free(m->backend, l->freed);
+    g_array_remove_index(m->leaving, i);
+  }
+}
+
+double memory_held(Memory *m, MemoryPart part)
+{
+  settle(m);
+  return m->held[part];
+}
+
 void memory_mark(Memory *m)
 {
+  settle(m);
   m->peak_activations = m->held[PART_ACTIVATIONS];
   m->peak_buffers = m->held[PART_BUFFERS];
 }
@@ -84,8 +116,10 @@ void *memory_alloc_host(Memory *m, gsize bytes)
 
 void *memory_alloc(Memory *m, BackendStream *s, MemoryPart part, gsize bytes)
 {
-  void *p = over_limit(m, bytes) ? NULL : m->backend->alloc(m->backend, s, bytes);
+  void *p;
 
+  settle(m);
+  p = over_limit(m, bytes) ? NULL : m->backend->alloc(m->backend, s, bytes);
   if (!p)
     out_of_memory(m, memory_part_names[part], held_bytes(m), bytes);
   Block *block = g_new(Block, 1);
@@ -105,15 +139,21 @@ void *memory_alloc_zero(Memory *m, BackendStream *s, MemoryPart part, gsize byte
 
 void memory_release(Memory *m, BackendStream *s, void *p)
 {
-  const Block *block = p ? g_hash_table_lookup(m->blocks, p) : NULL;
+  const Block *found = p ? g_hash_table_lookup(m->blocks, p) : NULL;
 
   if (!p)
     return;
-  g_assert(block);
-  count(m, block->part, -(double)block->bytes);
-  gsize bytes = block->bytes;
+  g_assert(found);
+  Block block = *found;
   g_hash_table_remove(m->blocks, p);
-  m->backend->dealloc(m->backend, s, p, bytes);
+  m->backend->dealloc(m->backend, s, p, block.bytes);
+  if (!m->computes || s == m->computes) {
+    count(m, block.part, -(double)block.bytes);
+    return;
+  }
+  Leaving leaving = { block, m->backend->event_new(m->backend) };
+  m->backend->event_record(m->backend, leaving.freed, s);
+  g_array_append_val(m->leaving, leaving);
 }
 
 void memory_retag(Memory *m, void *p, MemoryPart part)

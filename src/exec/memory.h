@@ -1,8 +1,9 @@
 /*
  * The executor's allocator: hands out memory of the backend and keeps account of
  * bytes by part, so that what a rank really held can stand beside what was
- * predicted. Blocks are freed in the order of the stream that is named. Memory
- * that is out ends in the `fatal` function, which does not return.
+ * predicted. Blocks are freed in the order of the stream that is named, and are held
+ * until it comes to that, unless it is the one that computes, whose next block takes
+ * their place. Memory that is out ends in the `fatal` function, which does not return.
  */
 #ifndef TDP_EXEC_MEMORY_H
 #define TDP_EXEC_MEMORY_H
@@ -13,7 +14,9 @@
 typedef struct {
   Backend *backend;
   GHashTable *blocks;        /* pointer to its Block */
-  double held[PART_COUNT];   /* bytes */
+  BackendStream *computes;   /* NULL = of a device, to which the host is ahead: it hands on what is freed by itself */
+  GArray *leaving;           /* blocks that other streams have yet to free */
+  double held[PART_COUNT];   /* bytes, as of the last change: memory_held */
   GHashTable *host_blocks;   /* on the host: pointer to its bytes */
   double host_held;          /* bytes, apart from the device's */
   double limit;              /* bytes in all, 0 = none */
@@ -34,6 +37,9 @@ void memory_retag(Memory *memory, void *block, MemoryPart part);
 
 /* The host's memory, counted apart, zeroed; held until memory_clear. */
 void *memory_alloc_host(Memory *memory, gsize bytes);
+
+/* Bytes of a part that are held now. */
+double memory_held(Memory *memory, MemoryPart part);
 
 /* Starts a new largest sum. */
 void memory_mark(Memory *memory);

@@ -66,7 +66,7 @@ static gboolean has_slots(const Program *p)
   return FALSE;
 }
 
-void moved_note(const Exec *x, ExecStep *out)
+void moved_note(Exec *x, ExecStep *out)
 {
   gboolean slots = has_slots(x->program);
 
@@ -79,5 +79,5 @@ void moved_note(const Exec *x, ExecStep *out)
   }
   out->remade = x->remade;
   for (int part = 0; part < PART_COUNT; part++)
-    out->held_bytes += x->memory.held[part];
+    out->held_bytes += memory_held(&x->memory, part);
 }

@@ -150,7 +150,7 @@ void outcome_init(Exec *x);
 void outcome_note(Exec *x, ExecStep *out);
 
 /* What the tasks of the step moved and made again, and should have (moved.c). */
-void moved_note(const Exec *x, ExecStep *out);
+void moved_note(Exec *x, ExecStep *out);
 
 /* Tokens and labels of a micro-batch: on the host, for the caller to free; on the device, once. */
 int32_t *tokens_host(const Exec *x, int micro);

@@ -108,8 +108,8 @@ static void issue(Exec *x, int task, int lane)
   x->b->event_record(x->b, run->end, s);
   run->peak_activations = x->memory.peak_activations;
   run->peak_buffers = x->memory.peak_buffers;
-  run->after_activations = x->memory.held[PART_ACTIVATIONS];
-  run->after_buffers = x->memory.held[PART_BUFFERS];
+  run->after_activations = memory_held(&x->memory, PART_ACTIVATIONS);
+  run->after_buffers = memory_held(&x->memory, PART_BUFFERS);
   run->issued = TRUE;
   __atomic_add_fetch(&x->progress, 1, __ATOMIC_RELAXED);
   check_backend(x);
