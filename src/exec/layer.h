@@ -48,10 +48,12 @@ typedef struct {
   double mean, deviation; /* at the start */
   gboolean replicated; /* the same on every tensor-parallel rank */
   gboolean partial;    /* each tensor-parallel rank has a part of its gradient's sum */
+  gboolean early;      /* its gradient is made by the input's pass: of a norm */
   gboolean apart;      /* of experts that are divided over ranks otherwise than the rest */
   gboolean tied;       /* the table that embedding and head share */
   gboolean copy;       /* of the table on another rank: not counted in the norm */
   gsize offset;        /* in its unit, elements */
+  gsize early_offset;  /* among the early ones of its unit */
 } Param;
 
 static inline gsize param_size(const Param *p)

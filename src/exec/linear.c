@@ -51,6 +51,7 @@ void params_norm(const LayerShape *shape, int layer, int slot, GArray *params)
   p.mean = 1;
   p.replicated = TRUE;
   p.partial = shape->sp;
+  p.early = TRUE;
   params_add(params, p);
   if (!shape->model->norm_bias)
     return;

@@ -28,16 +28,12 @@ static void add_param(Shards *s, Param p, int layer, Open *open)
     add_unit(s, layer, p.apart, open);
   Unit *unit = &g_array_index(s->units, Unit, open->at[p.apart]);
   p.offset = unit->n;
+  p.early_offset = unit->n_early;
   unit->n += param_size(&p);
+  unit->n_early += p.early ? param_size(&p) : 0;
   unit->end_layer = layer + 1;
   g_array_append_val(unit->params, p);
   g_array_append_val(unit->layers, layer);
-}
-
-/* Whether the param needs a unit of its own. */
-static gboolean stands_apart(const Shards *s, const Param *p)
-{
-  return p->tied && !s->share_table;
 }
 
 static void add_layer(Shards *s, int layer, Open *open)
@@ -49,10 +45,10 @@ static void add_layer(Shards *s, int layer, Open *open)
     const Param *p = &g_array_index(params, Param, i);
     if (p->copy && s->share_table)
       continue;
-    if (stands_apart(s, p))
+    if (p->tied)
       close_units(open);
     add_param(s, *p, layer, open);
-    if (stands_apart(s, p))
+    if (p->tied)
       close_units(open);
   }
 }
@@ -188,6 +184,41 @@ void shards_allocate(Shards *s, BackendStream *stream, guint64 seed)
   s->memory->backend->sync(s->memory->backend, stream);
 }
 
+void shards_open_early(Shards *s, Unit *u, BackendStream *stream)
+{
+  gsize wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
+
+  if (u->states->gradient_parts > 1 && u->n_early > 0 && !u->early)
+    u->early = memory_alloc_zero(s->memory, stream, PART_BUFFERS, u->n_early * wide);
+}
+
+/* Early gradients take their place among the others. */
+static void close_early(Shards *s, Unit *u, BackendStream *stream)
+{
+  Backend *b = s->memory->backend;
+  gsize wide = exec_type_bytes(exec_wide(b->dtype));
+
+  if (!u->early)
+    return;
+  for (guint i = 0; i < u->params->len; i++) {
+    const Param *p = &g_array_index(u->params, Param, i);
+    if (p->early)
+      b->add_wide(b, stream, param_size(p), u->early + p->early_offset * wide, u->gradients + p->offset * wide);
+  }
+  memory_release(s->memory, stream, g_steal_pointer(&u->early));
+}
+
+void shards_open(Shards *s, Unit *u, BackendStream *stream)
+{
+  gsize wide = exec_type_bytes(exec_wide(s->memory->backend->dtype));
+
+  if (u->states->gradient_parts == 1)
+    return;
+  if (!u->gradients)
+    u->gradients = memory_alloc_zero(s->memory, stream, PART_BUFFERS, unit_size(u) * wide);
+  close_early(s, u, stream);
+}
+
 Unit *shards_next(const Shards *s, const Unit *previous, int first, int n)
 {
   Unit *units = (Unit *)s->units->data;
@@ -217,6 +248,8 @@ static void take_params(const Shards *s, const Unit *u, int layer, LayerWeights 
       continue;
     out->weight[p->slot] = weights ? weights + p->offset * bytes : NULL;
     out->gradient[p->slot] = u->gradients ? u->gradients + p->offset * wide : NULL;
+    if (u->early && p->early)
+      out->gradient[p->slot] = u->early + p->early_offset * wide;
   }
 }
 

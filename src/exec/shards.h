@@ -4,7 +4,9 @@
  *
  * Parameters lie in units: runs of layers that no task of the program cuts, so
  * that a gather or a reduction is a few units, each one contiguous buffer. A
- * table that stands on two pipeline ranks is a unit of its own, alike on both.
+ * table that embedding and head share is a unit of its own: alike on both ranks where
+ * these are on two, and its gradients, where these are divided, are whole from the
+ * head's backward to the embedding's.
  * Experts that are apart lie in units of their own, beside those of the same layers.
  * Rank i of the ranks that hold the same weights owns the i-th part of each unit (padded to
  * equal parts). What a rank holds:
@@ -15,6 +17,9 @@
  *   2     whole    part, whole in between  part
  *   3     part,    part, whole in between  part
  *         whole in between
+ *
+ * Gradients are whole from the pass that makes weights' on. Where that is not the input's, which makes those of
+ * norms, these wait apart for it.
  *
  * Where the optimizer is on the host, its part (moments, a wide copy of the weights,
  * and room for the gradients that come down) lies in the host's memory.
@@ -39,6 +44,8 @@ typedef struct {
   char *own_weights, *own_gradients, *master, *m, *v; /* parts; master NULL where weights are wide */
   char *host_gradients; /* part, where the optimizer is on the host; else NULL */
   char *gradients;  /* whole; under ZeRO-2 and 3 while they are made and reduced */
+  gsize n_early;    /* elements of early params */
+  char *early;      /* their gradients where the others' are not made yet; else NULL */
   GQueue *gathered; /* char *: whole weights under ZeRO-3, in order of use */
   char *held;       /* of them, the one with the table that the head reads */
 } Unit;
@@ -56,6 +63,12 @@ typedef struct {
 static inline gsize unit_size(const Unit *u)
 {
   return u->part * u->states->optimizer_parts;
+}
+
+/* Whether it is the table that embedding and head share. */
+static inline gboolean unit_is_table(const Unit *u)
+{
+  return g_array_index(u->params, Param, 0).tied;
 }
 
 /* Elements before this rank's own part. */
@@ -76,6 +89,11 @@ void shards_allocate(Shards *s, BackendStream *stream, guint64 seed);
 /* Units of layers first .. first + n; all if n is 0. Returns the next after
  * `previous` (NULL = the first), NULL at the end. */
 Unit *shards_next(const Shards *shards, const Unit *previous, int first, int n);
+
+/* Room for a unit's whole gradients, with the early ones that have been made; for early ones alone. Nothing where
+ * there is. */
+void shards_open(Shards *s, Unit *u, BackendStream *stream);
+void shards_open_early(Shards *s, Unit *u, BackendStream *stream);
 
 /* Where a layer's parameters lie now: in the gathered buffer under ZeRO-3. */
 void shards_weights(const Shards *shards, int layer, LayerWeights *out);

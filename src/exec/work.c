@@ -184,16 +184,17 @@ static void weight(Exec *x, int task)
   }
 }
 
-/* Whole gradients of ZeRO-2 and 3, from the first that adds to them until they are reduced. */
+/* Whole gradients of ZeRO-2 and 3, from the first pass that makes weights' until they are reduced. */
 static void open_gradients(Exec *x, const Segment *s)
 {
+  void (*open)(Shards *, Unit *, BackendStream *) = s->pass == PASS_INPUT ? shards_open_early : shards_open;
   gboolean head = s->first_layer + s->n_layers == x->model->n_layers;
 
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0)) {
     gboolean mine = u->first_layer >= s->first_layer && u->end_layer <= s->first_layer + s->n_layers;
-    gboolean table = x->shards.share_table && head && u->first_layer == 0;
-    if (u->states->gradient_parts > 1 && (mine || table) && !u->gradients)
-      u->gradients = memory_alloc_zero(&x->memory, x->run.s, PART_BUFFERS, unit_size(u) * x->run.wide_bytes);
+    gboolean table = x->shards.share_table && head && unit_is_table(u);
+    if (mine || table)
+      open(&x->shards, u, x->run.s);
   }
 }
 
@@ -205,7 +206,7 @@ static void close_weights(Exec *x, const Segment *s)
     if (u->states->weight_parts == 1)
       continue;
     void *used = g_queue_pop_head(u->gathered);
-    if (x->shards.share_table && u->first_layer == 0 && !u->held)
+    if (x->shards.share_table && unit_is_table(u) && !u->held)
       u->held = used;
     else
       memory_release(&x->memory, x->run.s, used);

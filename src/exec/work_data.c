@@ -57,7 +57,7 @@ void work_reduce(Exec *x, int task, BackendStream *s)
 void work_tied(Exec *x, int task, BackendStream *s)
 {
   for (Unit *u = shards_next(&x->shards, NULL, 0, 0); u; u = shards_next(&x->shards, u, 0, 0))
-    if (g_array_index(u->params, Param, 0).tied) {
+    if (unit_is_table(u)) {
       gboolean whole = u->states->gradient_parts == 1;
       gsize n = whole ? u->n : u->part;
       x->b->all_reduce(x->b, x->tied, s, whole ? u->gradients : u->own_gradients, n, exec_wide(x->b->dtype), EXEC_SUM);
