@@ -468,6 +468,32 @@ START_TEST(step_of_single_kernels)
 }
 END_TEST
 
+/* This executor's backward: of 32 hidden and 128 between, per token, 288 of gradients that wait (96 of queries, keys
+ * and values, twice 32 and 128), 32 that pass on, and the worst of 32 of a product's input and the core's: 32, on a
+ * ring of two with four blocks of 64, of three and more with five, gathered with twice those of all ranks. */
+static const struct { int cp; ContextExchange context; double worst; } scratches[] = {
+  { 1, CONTEXT_RING, 32 }, { 2, CONTEXT_RING, 32 + 4 * 64 }, { 4, CONTEXT_RING, 32 + 5 * 64 },
+  { 4, CONTEXT_GATHER, 32 + 2 * 4 * 64 }, { 2, CONTEXT_ALL_TO_ALL, 32 + 3 * 96 },
+};
+
+START_TEST(scratch_where_gradients_wait)
+{
+  g_autoptr(Model) model = fixture_gpt_plain(2, 32, 8, 16, 61);
+  g_autoptr(Cluster) cluster = fixture_cluster("cpu", 4);
+  g_autoptr(Framework) framework = fixture_framework("tdp-run");
+  Plan plan = plan_default(model, framework);
+  LayerWork work;
+
+  plan.precision = DTYPE_FP32;
+  plan.cp = scratches[_i].cp;
+  plan.context = scratches[_i].context;
+  plan.gpus = plan.cp;
+  layer_work_init(&work, model, model_layer(model, 1), PASSES(&plan), cluster);
+  ck_assert_double_eq_tol(work.transient_bytes, 16.0 / plan.cp * 4 * (288 + 32 + scratches[_i].worst), 0.5);
+  layer_work_clear(&work);
+}
+END_TEST
+
 TEST_LOOPS("op", { activations_of_gpt },
            { activations_of_llama },
            { activations_of_separate_gates },
@@ -486,4 +512,5 @@ TEST_LOOPS("op", { activations_of_gpt },
            { weights_are_the_parameters, G_N_ELEMENTS(counted) },
            { flops_are_the_models, G_N_ELEMENTS(worked) },
            { vocabulary_is_padded },
-           { passes_split_the_backward })
+           { passes_split_the_backward },
+           { scratch_where_gradients_wait, G_N_ELEMENTS(scratches) })

@@ -367,6 +367,7 @@ void build_linear(Build *b, const Linear *l)
 {
   linear_forward(b, l);
   linear_backward(b, l);
+  b->work->gradient_bytes += l->rows * l->out * l->batch * b->bytes;
   b->work->deferred_bytes += input_saved(b, l) + l->rows * l->out * l->batch * b->bytes;
   add_matrices(b, l);
   if (l->bias)

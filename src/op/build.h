@@ -47,6 +47,9 @@ typedef struct {
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
 } Linear;
 
+/* What a pass holds for a while, where gradients wait; behind all else of a layer (scratch.c). */
+void build_scratch(Build *b);
+
 /* A product with weights, with the collectives that its split asks for. */
 void build_linear(Build *b, const Linear *linear);
 

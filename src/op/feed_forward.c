@@ -50,7 +50,8 @@ void build_mlp_up(Build *b, const Mlp *m)
   clamp(b, elements);
   activation(b, elements);
   build_leave(b, m->module);
-  b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);
+  if (!b->passes->framework->gradients_wait)
+    b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);
 }
 
 void build_mlp_down(Build *b, const Mlp *m)

@@ -262,6 +262,8 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
     .backward = g_array_sized_new(FALSE, FALSE, sizeof(Op), OPS_USUAL),
   };
   builders[spec->kind](&b);
+  if (passes->framework->gradients_wait)
+    build_scratch(&b);
   if (passes->partition_activations && spec->kind == LAYER_BLOCK) /* reversed: runs first */
     build_backward_collective(&b, "gather checkpoint", COLLECTIVE_ALL_GATHER, b.rows * b.hidden * b.bytes, PASS_INPUT,
                               FALSE);

@@ -95,6 +95,7 @@ typedef struct {
   double saved_bytes;      /* kept for backward under the plan's recompute */
   double recomputed_bytes; /* alive only while the layer's backward runs */
   double deferred_bytes;   /* kept from an input-gradient pass for the weight-gradient pass */
+  double gradient_bytes;   /* of gradients of what its products make */
   double transient_bytes;  /* other scratch at the worst moment of the layer */
   int recompute_end;        /* forward ops from here on are not made again where recomputation stops early */
   Recompute recompute;      /* the plan's for blocks, none for other layers */

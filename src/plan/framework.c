@@ -131,6 +131,7 @@ static const JsonField fields[] = {
   { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
   { "divided_loss_bytes", JSON_REAL, FIELD(divided_loss_bytes), FALSE, 0, 40 },
   { "loss_chunks", JSON_INT, FIELD(loss_chunks), FALSE, 1, 1024 },
+  { "gradients_wait", JSON_BOOL, FIELD(gradients_wait) },
   { "loss_in_place", JSON_BOOL, FIELD(loss_in_place) },
   { "norm_row_values", JSON_INT, FIELD(norm_row_values), FALSE, 0, 4 },
   { "metric_bytes", JSON_REAL, FIELD(metric_bytes), FALSE, 0, 200 },
@@ -140,7 +141,7 @@ static const JsonField fields[] = {
   { "source", JSON_ANY, .required = TRUE },
 };
 
-static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", NULL };
+static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "gradients_wait", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

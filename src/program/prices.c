@@ -249,6 +249,22 @@ static double received_bytes(const ProgramBuild *b, const Chunk *chunk, Piece pi
   return held_bytes(&received, &received, chunk, pass);
 }
 
+/* What layers behind one keep that is not there while it runs, counted all the same: a forward has yet to reach them, a
+ * backward has been there. Only of a framework whose scratch is known to the byte; others' is the worst of a layer,
+ * as it was compared with what they held. */
+static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, Piece piece, int layer, Pass pass)
+{
+  gboolean grows = pass == PASS_FORWARD || pass == PASS_RECOMPUTE || pass == PASS_LOGITS;
+  int type = b->sites[chunk->rank].type;
+  double bytes = 0;
+
+  if (!b->layout->passes.framework->gradients_wait)
+    return 0;
+  for (int i = layer + 1; i < piece.first_layer + piece.n_layers; i++)
+    bytes += held_bytes(price_of(b, type, i), stored_of(b, type, i), chunk, pass);
+  return grows ? bytes : -bytes;
+}
+
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases)
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
@@ -263,7 +279,8 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
       add_price(&s, i, price, pass == PASS_RECOMPUTE ? PASS_FORWARD : pass);
     s.activation_bytes += held_bytes(price_of(b, type, i), stored_of(b, type, i), chunk, pass);
-    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (recomputes ? price->recomputed_bytes : 0));
+    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (recomputes ? price->recomputed_bytes : 0) -
+                                           absent_bytes(b, chunk, piece, i, pass));
   }
   if (b->shares && !is_vocabulary(pass) && piece.first_layer + piece.n_layers == b->model->n_layers - 1) {
     add_price(&s, b->model->n_layers - 1, &b->final_norm, pass);
