@@ -12,6 +12,7 @@ if ! command -v tdp-run >/dev/null || ! command -v mpirun >/dev/null; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 work=$(mktemp -d) || exit 1
+export OMPI_MCA_orte_tmpdir_base="$work" # what a killed mpirun leaves goes with it
 trap 'rm -rf "$work"' EXIT
 seed=${SEED:-1}
 draw() { # draw N: below N

@@ -15,6 +15,7 @@ if ! ip netns add $a 2>/dev/null || ! ip netns add $b 2>/dev/null; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 work=$(mktemp -d) || exit 1
+export OMPI_MCA_orte_tmpdir_base="$work" # what a killed mpirun leaves goes with it
 clear() {
   for host in $a $b; do
     # shellcheck disable=SC2046 # one word a process

@@ -11,6 +11,7 @@ if ! command -v tdp-run >/dev/null; then
 fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 work=$(mktemp -d) || exit 1
+export OMPI_MCA_orte_tmpdir_base="$work" # what a killed mpirun leaves goes with it
 trap 'rm -rf "$work"' EXIT
 
 check() { # check NAME COMMAND...
