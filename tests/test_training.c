@@ -124,6 +124,37 @@ START_TEST(slow_devices)
 }
 END_TEST
 
+/* Erlang's loss formula: of s nodes that can be away, all are, at so much load. */
+static double erlang_b(int s, double load)
+{
+  double b = 1;
+
+  for (int k = 1; k <= s; k++)
+    b = load * b / (k + load * b);
+  return b;
+}
+
+/* A job stops losing nodes while it waits, so nodes in repair are those of a system with s + 1 places that turns away
+ * what comes when it is full: the share of time that it waits is Erlang's, whatever repairs take. */
+START_TEST(spares_follow_erlang)
+{
+  static const struct { int spares; double node_share, repair_s; } cases[] = { { 0, 1, 3600 }, { 1, 0.5, 4 * HOUR },
+                                                                               { 3, 0.77, 24 * HOUR } };
+  const double between_s = 5 * HOUR, load = cases[_i].node_share * cases[_i].repair_s / between_s;
+  Campaign c = { .steps = 1e6, .step_s = 10, .interval_s = 10,
+                 .interruptions = { .between_s = between_s, .copy_s = 1e-3 },
+                 .spares = cases[_i].spares, .node_share = cases[_i].node_share, .repair_s = cases[_i].repair_s };
+  CampaignSummary s;
+
+  ck_assert(campaign_summary(&c, &s));
+  double up = 1 - s.mean.spent_s[SPENT_WAITING] / s.mean.total_s;
+  ck_assert_double_eq_tol(up / (1 - erlang_b(c.spares + 1, load)), 1, 0.01);
+  c.spares = -1;
+  ck_assert(campaign_summary(&c, &s));
+  ck_assert_double_eq(s.mean.spent_s[SPENT_WAITING], 0);
+}
+END_TEST
+
 START_TEST(operations_file)
 {
   Operations o;
@@ -131,10 +162,13 @@ START_TEST(operations_file)
 
   ck_assert_msg(operations_load(OPERATIONS_USUAL, &o, &error), "%s", error ? error->message : "");
   ck_assert_double_eq(o.failure_device_s, 30000 * HOUR);
+  ck_assert_int_eq(o.spares, -1);
+  ck_assert_double_eq_tol(o.grid_kg_per_j * 3.6e6, 0.385, 1e-12);
   ck_assert(!operations_load("none", &o, &error));
   g_clear_error(&error);
 }
 END_TEST
 
 TEST_LOOPS("training", { best_interval, 4 }, { draws_follow_the_closed_form, 4 }, { late_checkpoints }, { nothing_fails },
-           { does_not_end }, { intervals }, { slow_devices }, { operations_file })
+           { does_not_end }, { intervals }, { slow_devices }, { spares_follow_erlang, 3 },
+           { operations_file })

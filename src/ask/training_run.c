@@ -47,16 +47,23 @@ static double copy_s(const Cluster *cluster, const StateLayout *states, double b
   return isfinite(seconds) ? seconds : bytes / cluster->device.host_bytes_per_s;
 }
 
+/* Of a device to where a checkpoint outlives its node: storage, or the memory of another node. */
+static double safe_bytes_per_s(const Operations *o, const Cluster *c)
+{
+  return o->neighbour_checkpoints && c->network_tier > 0 ? c->tiers[c->network_tier].bytes_per_s
+                                                         : o->storage_bytes_per_s;
+}
+
 /* Copied to the hosts while the steps wait, written from there beside the steps that follow. */
 static void plan_campaign(Run *r)
 {
-  const Operations *o = r->asked->operations;
+  const Operations *o = &r->operations;
   const Cluster *cluster = r->cluster;
   const Layout *layout = &r->result.layout;
   double devices = layout->mesh.ranks, each = r->checkpoint_bytes / devices;
   Campaign *c = &r->campaign;
 
-  *c = (Campaign) { .steps = ceil(r->asked->tokens / r->result.tokens), .step_s = r->result.metrics.iteration_s,
+  *c = (Campaign) { .steps = ceil(r->tokens / r->result.tokens), .step_s = r->result.metrics.iteration_s,
                     .planned_per_s = o->planned_per_s };
   if (r->result.accuracy) {
     c->step_low_s = r->result.estimate.low_s;
@@ -65,7 +72,10 @@ static void plan_campaign(Run *r)
   c->interruptions = (Interruptions) { .between_s = o->failure_device_s / devices,
                                        .restart_s = o->detect_s + o->restart_s,
                                        .copy_s = copy_s(cluster, &layout->states[0], each),
-                                       .safe_s = each / o->storage_bytes_per_s };
+                                       .safe_s = each / safe_bytes_per_s(o, cluster) };
+  c->spares = o->spares;
+  c->node_share = o->node_share;
+  c->repair_s = o->node_repair_s;
   c->between_low_s = o->failure_device_low_s / devices;
   c->between_high_s = o->failure_device_high_s / devices;
   c->slow_share = o->slow_share;
@@ -85,32 +95,47 @@ double run_goodput(const Run *r)
   return lasting_s(&r->summary.mean) / r->summary.mean.total_s;
 }
 
-static double gpu_hours_of(const Run *r)
+/* Devices of spare nodes. */
+static double spare_devices(const Run *r)
 {
-  return r->summary.mean.total_s * r->result.layout.mesh.ranks / HOUR;
+  return MAX(r->operations.spares, 0) * (double)r->cluster->devices_per_node;
+}
+
+double run_gpu_hours(const Run *r)
+{
+  return r->summary.mean.total_s * (r->result.layout.mesh.ranks + spare_devices(r)) / HOUR;
 }
 
 double run_usd(const Run *r)
 {
-  return gpu_hours_of(r) * r->cluster->usd_per_device_hour;
+  return run_gpu_hours(r) * r->cluster->usd_per_device_hour;
 }
 
 double run_joules(const Run *r)
 {
-  const Operations *o = r->asked->operations;
+  const Operations *o = &r->operations;
   const CampaignRun *mean = &r->summary.mean;
   double working = lasting_s(mean) + mean->spent_s[SPENT_LOST];
   double waiting = mean->total_s - working, limit_w = cluster_power_w(r->cluster);
-  double device_j = limit_w * (working * o->training_power_share + waiting * o->waiting_power_share);
+  double host_j = mean->total_s * o->host_w, idle_w = limit_w * o->waiting_power_share;
+  double device_j = working * limit_w * o->training_power_share + waiting * idle_w + host_j;
+  double spare_j = mean->total_s * idle_w + host_j;
 
-  return limit_w > 0 ? r->result.layout.mesh.ranks * o->pue * (device_j + mean->total_s * o->host_w) : 0;
+  return limit_w > 0 ? o->pue * (r->result.layout.mesh.ranks * device_j + spare_devices(r) * spare_j) : 0;
 }
 
 RunEnd run_of(const Asked *q, const Cluster *cluster, Run *r, gboolean *halted)
 {
-  *r = (Run) { .asked = q, .cluster = cluster };
-  if (!best_plan(q, cluster, &r->best, halted))
-    return RUN_NO_PLAN;
+  Found best;
+
+  *r = (Run) { .cluster = cluster };
+  return best_plan(q, cluster, &best, halted) ? run_with(q, cluster, &best, r) : RUN_NO_PLAN;
+}
+
+RunEnd run_with(const Asked *q, const Cluster *cluster, const Found *best, Run *r)
+{
+  *r = (Run) { .model = q->model, .cluster = cluster, .tokens = q->tokens, .operations = *q->operations,
+                .best = *best };
   r->result = result_of_metrics(q->model, cluster, &r->best.plan, &r->best.metrics);
   result_estimate(&r->result, q->accuracy);
   r->checkpoint_bytes = checkpoint_bytes(q->model, &r->result.layout);
@@ -144,6 +169,7 @@ typedef struct {
 
 static const Quantity days = { "days", "days", shown_amount }, gpu_hours = { "gpu_hours", "GPU-hours", shown_integer },
                       usd = { "usd", "USD", shown_integer }, energy = { "energy_mwh", "MWh", shown_amount },
+                      carbon = { "co2_t", "t CO2", shown_amount },
                       share = { "goodput", "goodput", shown_share }, failures = { "failures", "failures", shown_integer },
                       size = { "checkpoint_bytes", "checkpoint", format_bytes },
                       interval = { "checkpoint_interval_s", "  one every", format_seconds },
@@ -157,6 +183,7 @@ static const Quantity spent[SPENT_COUNT] = {
   [SPENT_COPIES] = { "copies_share", "copying checkpoints", shown_share },
   [SPENT_LOST] = { "lost_share", "steps lost and made again", shown_share },
   [SPENT_RESTARTS] = { "restarts_share", "noticing and restarting", shown_share },
+  [SPENT_WAITING] = { "waiting_share", "waiting for nodes", shown_share },
   [SPENT_PLANNED] = { "planned_share", "planned stops", shown_share },
 };
 
@@ -193,11 +220,13 @@ static void add_timed(Answer *a, const Run *r, const Quantity *q, double of_mean
 static void add_costs(Answer *a, const Run *r)
 {
   add_timed(a, r, &days, r->summary.mean.total_s / DAY);
-  add_timed(a, r, &gpu_hours, gpu_hours_of(r));
+  add_timed(a, r, &gpu_hours, run_gpu_hours(r));
   if (run_usd(r) > 0)
     add_timed(a, r, &usd, run_usd(r));
   if (run_joules(r) > 0)
     add_timed(a, r, &energy, run_joules(r) / MWH);
+  if (run_joules(r) * r->operations.grid_kg_per_j > 0)
+    add_timed(a, r, &carbon, run_joules(r) * r->operations.grid_kg_per_j / 1000);
 }
 
 static void add_interruptions(Answer *a, const Run *r)
@@ -212,27 +241,32 @@ static void add_interruptions(Answer *a, const Run *r)
   add_known(a, &young, interval_young_s(&c->interruptions));
   add_known(a, &daly, interval_daly_s(&c->interruptions));
   for (int i = 0; i < SPENT_COUNT; i++)
-    add_known(a, &spent[i], s->mean.spent_s[i] / s->mean.total_s);
+    if (i != SPENT_WAITING || r->operations.spares >= 0)
+      add_known(a, &spent[i], s->mean.spent_s[i] / s->mean.total_s);
 }
 
 static void say(GString *says, const Run *r)
 {
   const CampaignSummary *s = &r->summary;
-  const Operations *o = r->asked->operations;
+  const Operations *o = &r->operations;
   g_autofree char *label = plan_label(r->result.plan), *step = result_step_text(&r->result);
   g_autofree char *whole = shown_amount(s->mean.total_s / DAY);
-  g_autofree char *tokens = format_count(r->asked->tokens), *steps = format_integer((gint64)r->campaign.steps);
+  g_autofree char *tokens = format_count(r->tokens), *steps = format_integer((gint64)r->campaign.steps);
 
   g_string_append_printf(says, "%s on %s tokens with %d devices of %s: %s steps of %s. %s days, of which %.1f %% go "
-                               "into steps that last.\n", r->asked->model->name, tokens, r->result.layout.mesh.ranks,
-                         r->asked->cluster->name, steps, step, whole,
+                               "into steps that last.\n", r->model->name, tokens, r->result.layout.mesh.ranks,
+                         r->cluster->name, steps, step, whole,
                          100 * run_goodput(r));
   g_string_append_printf(says, "plan: %s\n", label);
   g_string_append_printf(says, "A device causes a stop every %.0f hours (%.0f to %.0f), %.0f minutes pass until steps "
-                               "run again, checkpoints are written beside the steps; --operations says otherwise.\n",
+                               "run again, checkpoints are %s beside the steps; --operations says otherwise.\n",
                          o->failure_device_s / HOUR, o->failure_device_low_s / HOUR, o->failure_device_high_s / HOUR,
-                         (o->detect_s + o->restart_s) / 60);
-  if (r->asked->cluster->usd_per_device_hour <= 0)
+                         (o->detect_s + o->restart_s) / 60,
+                         o->neighbour_checkpoints ? "sent to other nodes' memory" : "written");
+  if (o->spares >= 0)
+    g_string_append_printf(says, "%d nodes are spare and paid for too; %.0f %% of the stops take a node away, for %.0f "
+                                 "hours.\n", o->spares, 100 * o->node_share, o->node_repair_s / HOUR);
+  if (r->cluster->usd_per_device_hour <= 0)
     g_string_append(says, "The cluster has no price: --price gives one.\n");
 }
 

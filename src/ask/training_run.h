@@ -6,8 +6,10 @@
 #include "training/campaign.h"
 
 typedef struct {
-  const Asked *asked;
+  const Model *model;
   const Cluster *cluster;
+  double tokens;
+  Operations operations;
   Found best;
   Result result; /* of the plan that is recommended; refers to `best` */
   Campaign campaign;
@@ -20,6 +22,10 @@ typedef enum { RUN_ENDS, RUN_ENDLESS, RUN_NO_PLAN } RunEnd;
 /* The run on all of a cluster, which it refers to; `halted`: not all plans were looked at. */
 RunEnd run_of(const Asked *asked, const Cluster *cluster, Run *run, gboolean *halted);
 
+/* The same of a plan that was found. */
+RunEnd run_with(const Asked *asked, const Cluster *cluster, const Found *best, Run *run);
+
+double run_gpu_hours(const Run *run); /* spare nodes' too */
 double run_goodput(const Run *run); /* share of the time in steps that last */
 double run_usd(const Run *run);     /* 0: the cluster has no price */
 double run_joules(const Run *run);  /* 0: its power is not known */

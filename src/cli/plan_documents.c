@@ -42,6 +42,8 @@ static void begin(JsonWriter *w, GString *text, const char *schema, const Planni
   json_put_real(w, "memory_margin", p->cluster->memory_margin);
   if (p->question && o->gpus_from > 0)
     json_put_int(w, "gpus_from", o->gpus_from);
+  if (p->power_limit_w > 0)
+    json_put_real(w, "power_limit_w", p->power_limit_w);
   if (p->deadline_days > 0)
     json_put_real(w, "deadline_days", p->deadline_days);
   if (o->fix)

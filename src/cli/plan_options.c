@@ -14,7 +14,7 @@
 void plan_options_init(PlanOptions *o)
 {
   *o = (PlanOptions) { .gpus = CLI_ABSENT, .gpus_from = CLI_ABSENT, .global_batch = CLI_ABSENT, .seq = CLI_ABSENT,
-                       .top = CLI_ABSENT, .threads = CLI_ABSENT };
+                       .top = CLI_ABSENT, .threads = CLI_ABSENT, .spares = CLI_ABSENT };
 }
 
 void plan_options_clear(PlanOptions *o)
@@ -22,7 +22,7 @@ void plan_options_clear(PlanOptions *o)
   char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->report, o->framework,
                             o->precision, o->objective, o->pareto, o->question, o->why_not, o->state, o->certificate,
                             o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve, o->list,
-                            o->deadline };
+                            o->deadline, o->power_limit };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -97,6 +97,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--operations", o->operations != NULL, ASKED_IMPROVE | ASKED_OPERATED | trainings,
       "--question training or jitter" },
     { "--vary", o->vary != NULL, trainings, "--question training" },
+    { "--spares", o->spares != CLI_ABSENT, trainings, "--question training" },
     { "--deadline", o->deadline != NULL, o->gpus_from != CLI_ABSENT ? trainings : 0,
       "--question training and --gpus-from" },
     { "--output", o->output != NULL, ASKED_PLAN | ASKED_IMPROVE, NULL },
@@ -113,6 +114,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--seq", o->seq != CLI_ABSENT, besides, NULL },
     { "--report", o->report != NULL, besides & ~ASKED_WHY_NOT, NULL },
     { "--price", o->price != NULL, besides, NULL },
+    { "--power-limit", o->power_limit != NULL, besides, NULL },
     { "--operations", o->operations != NULL, besides, NULL },
     { "--explain", o->explain, ASKED_PLAN, NULL },
     { "--refine", o->refine, ASKED_PLAN, NULL },
@@ -218,6 +220,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "operations", 0, 0, G_OPTION_ARG_FILENAME, &o->operations,
       "Failures, storage, power and jitter for questions: a file or a name of hardware/operations/", "O" },
     { "deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "Which training ends in time and is cheapest", "DAYS" },
+    { "spares", 0, 0, G_OPTION_ARG_INT, &o->spares,
+      "Nodes that stand by for the training (default: as many as fail)", "N" },
     { "vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary, "Train on a cluster with other numbers", "KEY=V,V" },
     { "improve", 0, 0, G_OPTION_ARG_FILENAME, &o->improve,
       "What to change in a plan, or in a file of Megatron-LM, nanotron, torchtitan or DeepSpeed; --export writes it",
@@ -227,6 +231,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "tokens", 0, 0, G_OPTION_ARG_STRING, &o->tokens,
       "Time and cost of training so many tokens, as in 300e9 or 15T", "T" },
     { "price", 0, 0, G_OPTION_ARG_STRING, &o->price, "USD for a GPU-hour (default: the cluster's)", "USD" },
+    { "power-limit", 0, 0, G_OPTION_ARG_STRING, &o->power_limit,
+      "Watts of a GPU, which lower its clock (default: the device's own)", "W" },
     { "time-limit", 0, 0, G_OPTION_ARG_STRING, &o->time_limit, "Stop with what is found after so many seconds", "S" },
     { "state", 0, 0, G_OPTION_ARG_FILENAME, &o->state, "Keep what was simulated in a file, and go on from it", "FILE" },
     { "certificate", 0, 0, G_OPTION_ARG_FILENAME, &o->certificate, "Write how each plan was settled, as CSV", "FILE" },

@@ -13,10 +13,10 @@ enum { COUNT_GPUS, COUNT_GPUS_FROM, COUNT_BATCH, COUNT_SEQ, COUNT_OPTIONS };
 typedef struct {
   char *model, *cluster, *fix, *space, *output, *plots, *report, *framework, *precision;
   char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *price, *time_limit, *memory_margin;
-  char *operations, *improve, *list, *deadline;
+  char *operations, *improve, *list, *deadline, *power_limit;
   char **exports, **vary;
   char *counts[COUNT_OPTIONS]; /* as typed, of the first four of these */
-  int gpus, gpus_from, global_batch, seq, top, threads;
+  int gpus, gpus_from, global_batch, seq, top, threads, spares;
   gboolean json, explain, exact, layerwise, refine, verbose, lossy;
 } PlanOptions;
 

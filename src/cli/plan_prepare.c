@@ -26,6 +26,14 @@ static gboolean read_pareto(Planning *p, const char *text, GError **error)
          read_objective("--pareto", names[1], &p->second, error);
 }
 
+static gboolean check_spares(const PlanOptions *o, GError **error)
+{
+  if (o->spares == CLI_ABSENT || (o->spares >= 0 && o->spares <= SPARES_MAX))
+    return TRUE;
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--spares: %d: expected 0 to %d nodes", o->spares, SPARES_MAX);
+  return FALSE;
+}
+
 static gboolean check_question(Planning *p, const char *name, const char *tokens, GError **error)
 {
   p->question = question_find(name);
@@ -51,9 +59,10 @@ static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
   return (!o->objective || read_objective("--objective", o->objective, &p->objective, error)) &&
          (!o->pareto || read_pareto(p, o->pareto, error)) &&
          (!o->question || check_question(p, o->question, o->tokens, error)) &&
-         cli_share("--memory-margin", o->memory_margin, &p->memory_margin, error) &&
+         check_spares(o, error) && cli_share("--memory-margin", o->memory_margin, &p->memory_margin, error) &&
          cli_positive("--tokens", o->tokens, &p->tokens, error) &&
          cli_positive("--price", o->price, &p->price, error) &&
+         cli_positive("--power-limit", o->power_limit, &p->power_limit_w, error) &&
          cli_positive("--deadline", o->deadline, &p->deadline_days, error) &&
          cli_positive("--time-limit", o->time_limit, &p->time_limit_s, error);
 }
@@ -77,6 +86,24 @@ static gboolean check_alike(const Planning *p, GError **error)
   return FALSE;
 }
 
+static gboolean limit_power(Planning *p, GError **error)
+{
+  Cluster *c = p->cluster;
+
+  if (p->power_limit_w > 0 && !cluster_can_limit_power(c, p->power_limit_w)) {
+    if (c->n_types > 0 || cluster_power_w(c) <= 0)
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--power-limit: expected a cluster of alike nodes whose devices "
+                                                     "have power_w");
+    else
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--power-limit: %g: expected %g to %g W of the device",
+                  p->power_limit_w, POWER_SHARE_LEAST * c->device.power_w, c->device.power_w);
+    return FALSE;
+  }
+  if (p->power_limit_w > 0)
+    cluster_limit_power(c, p->power_limit_w);
+  return TRUE;
+}
+
 static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
 {
   if (!p->cluster)
@@ -94,7 +121,8 @@ static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
                 o->gpus_from, p->cluster->devices);
     return FALSE;
   }
-  return check_priced(p, o, error) && check_alike(p, error) && objective_check(p->objective, p->cluster, error) &&
+  return limit_power(p, error) && check_priced(p, o, error) && check_alike(p, error) &&
+         objective_check(p->objective, p->cluster, error) &&
          (!p->second || objective_check(p->second, p->cluster, error));
 }
 
@@ -142,6 +170,8 @@ gboolean planning_prepare(Planning *p, const PlanOptions *o, GError **error)
   p->accuracy = p->framework ? accuracy_load(error) : NULL;
   if (!p->accuracy || !operations_load(o->operations ? o->operations : OPERATIONS_USUAL, &p->operations, error))
     return FALSE;
+  if (o->spares != CLI_ABSENT)
+    p->operations.spares = o->spares;
   cluster_keep_free(p->cluster, p->memory_margin >= 0 ? p->memory_margin
                                                       : accuracy_margin(p->accuracy, p->framework->engine));
   if (o->vary && !(p->vary = vary_parse(o->vary, p->cluster, error)))

@@ -22,7 +22,7 @@ typedef struct {
   guint space;          /* SpaceExtra */
   const Objective *objective, *second; /* second: of --pareto */
   const Question *question;
-  double tokens, price, time_limit_s; /* 0 = not given */
+  double tokens, price, time_limit_s, power_limit_w; /* 0 = not given */
   double memory_margin;               /* -1 = not given */
   Operations operations;
   double deadline_days; /* 0 = not given */

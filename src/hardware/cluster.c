@@ -1,6 +1,7 @@
 #include "hardware/cluster.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -418,6 +419,22 @@ void cluster_scale_peak(Cluster *cluster, double factor)
 {
   for (int t = 0; t < DTYPE_COUNT; t++)
     cluster->device.peak_flops_per_s[t] *= factor;
+}
+
+gboolean cluster_can_limit_power(const Cluster *c, double watts)
+{
+  return c->n_types == 0 && watts <= c->device.power_w && watts >= POWER_SHARE_LEAST * c->device.power_w && watts > 0;
+}
+
+void cluster_limit_power(Cluster *c, double watts)
+{
+  g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+
+  g_checksum_update(sum, (const guchar *)c->digest, -1);
+  g_checksum_update(sum, (const guchar *)&watts, sizeof watts);
+  json_digest_text(sum, c->digest);
+  cluster_scale_peak(c, cbrt(watts / c->device.power_w));
+  c->device.power_w = watts;
 }
 
 void tier_scale_rate(Tier *tier, double factor)

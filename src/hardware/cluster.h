@@ -152,6 +152,15 @@ double cluster_peak_flops_per_s(const Cluster *cluster, DType dtype);
 void cluster_scale_peak(Cluster *cluster, double factor);
 void tier_scale_rate(Tier *tier, double factor);
 
+/* A limit of power for each device below its own, which scales the clock and with it every format's peak. Dynamic power
+ * goes with the clock and the square of the voltage, which goes with the clock: rates go with the cube root of the
+ * power. Meta's GB200 at 1,000 of 1,200 W trained 5 % slower (arXiv 2605.24461), of which this makes 5.9 % of the
+ * products alone. Memory and links keep their clocks. Not below half of the device's own limit, where the voltage no
+ * longer falls with the clock; nor where its power is not known, nor on mixed clusters. The digest becomes another. */
+#define POWER_SHARE_LEAST 0.5
+gboolean cluster_can_limit_power(const Cluster *cluster, double watts);
+void cluster_limit_power(Cluster *cluster, double watts);
+
 /* Power of a device, or of the mean one; 0 = not known. */
 double cluster_power_w(const Cluster *cluster);
 

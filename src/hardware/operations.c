@@ -6,6 +6,7 @@
 #define HOUR 3600.0
 #define MINUTE 60.0
 #define DAY 86400.0
+#define KWH 3.6e6
 #define FIELD(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), TRUE
 #define OPTIONAL(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), FALSE
 #define SHARE(member) OPTIONAL(member), 0, 10
@@ -19,6 +20,10 @@ static const JsonField fields[] = {
   {"detect_min", FIELD(detect_s), 0, 1e5, MINUTE},
   {"restart_min", FIELD(restart_s), 0, 1e5, MINUTE},
   {"planned_stops_per_day", FIELD(planned_per_s), 0, 1000, 1 / DAY},
+  {"node_share", OPTIONAL(node_share), 0, 1},
+  {"node_repair_hours", OPTIONAL(node_repair_s), 0, 1e5, HOUR},
+  {"spares", JSON_INT, G_STRUCT_OFFSET(Operations, spares), FALSE, 0, SPARES_MAX},
+  {"neighbour_checkpoints", JSON_BOOL, G_STRUCT_OFFSET(Operations, neighbour_checkpoints)},
   {"storage_gb_per_s_per_gpu", FIELD(storage_bytes_per_s), PLAUSIBLE_GB_PER_S, 1e9},
   {"slow_share", SHARE(slow_share)},
   {"slow_share_low", SHARE(slow_share_low)},
@@ -28,6 +33,7 @@ static const JsonField fields[] = {
   {"training_power_share", FIELD(training_power_share), 0, 1},
   {"waiting_power_share", FIELD(waiting_power_share), 0, 1},
   {"host_w_per_gpu", FIELD(host_w), 0, 1e5},
+  {"grid_kg_co2_per_kwh", OPTIONAL(grid_kg_per_j), 0, 10, 1 / KWH},
   {"pue", FIELD(pue), 1, 10},
 };
 
@@ -54,6 +60,6 @@ static const PartKind operations_part = {"operations", "description of operation
 
 gboolean operations_load(const char *name, Operations *out, GError **error)
 {
-  *out = (Operations){0};
+  *out = (Operations){.spares = -1};
   return part_load(&operations_part, name, out, error);
 }

@@ -10,12 +10,18 @@
 
 #define OPERATIONS_USUAL "usual"
 
+#define SPARES_MAX 1000
+
 typedef struct {
   double failure_device_s;           /* of one device between failures that stop the job it is part of */
   double failure_device_low_s, failure_device_high_s; /* what eight of ten clusters have */
   double detect_s;                   /* from a failure until it is noticed */
   double restart_s;                  /* from then until steps run again, the checkpoint loaded */
   double planned_per_s;              /* stops for upkeep; each takes a restart */
+  double node_share;                 /* of failures that take the node away */
+  double node_repair_s;              /* until it is back, or another in its place */
+  int spares;                        /* nodes that stand by for the job; -1 = as many as are needed */
+  gboolean neighbour_checkpoints;    /* they are safe in the memory of another node, sent over the network */
   double storage_bytes_per_s;        /* of each device to storage that survives it, all at once */
   double slow_share;                 /* that steps last longer because of slow devices and links, of the quiet step */
   double slow_share_low, slow_share_high; /* what eight of ten trainings have */
@@ -24,6 +30,7 @@ typedef struct {
   double training_power_share;       /* of a device's power limit, in a step on average */
   double waiting_power_share;        /* while the job stands still */
   double host_w;                     /* of hosts, network and fans for each device */
+  double grid_kg_per_j;              /* CO2 of the electricity; 0 = not known */
   double pue;                        /* of the building: all power over that of the machines */
 } Operations;
 

@@ -33,6 +33,43 @@ static double draw_restart(gsl_rng *rng, const Interruptions *i, CampaignRun *ru
   }
 }
 
+/* Nodes in repair, by when they are back: each takes as long, so the first lost is the first back. */
+typedef struct {
+  double back_s[SPARES_MAX + 1];
+  int first, count;
+} Repair;
+
+static double past_s(const CampaignRun *run)
+{
+  double sum = 0;
+
+  for (int spent = 0; spent < SPENT_PLANNED; spent++)
+    sum += run->spent_s[spent];
+  return sum;
+}
+
+/* Nodes that so many failures take away now, and the wait where none is left to spare. */
+static void lose_nodes(const Campaign *c, gsl_rng *rng, int failures, Repair *r, CampaignRun *run)
+{
+  double now = past_s(run);
+
+  while (r->count > 0 && r->back_s[r->first] <= now) {
+    r->first = (r->first + 1) % (SPARES_MAX + 1);
+    r->count--;
+  }
+  for (int i = 0; i < failures; i++) {
+    if (gsl_rng_uniform(rng) >= c->node_share)
+      continue;
+    r->back_s[(r->first + r->count++) % (SPARES_MAX + 1)] = now + c->repair_s;
+    if (r->count <= c->spares)
+      continue;
+    run->spent_s[SPENT_WAITING] += r->back_s[r->first] - now;
+    now = r->back_s[r->first];
+    r->first = (r->first + 1) % (SPARES_MAX + 1);
+    r->count--;
+  }
+}
+
 /* Work until the next failure, of which what the last safe checkpoint holds lasts. */
 static double run_until(const Campaign *c, const Interruptions *i, double up_s, double left_s, CampaignRun *run)
 {
@@ -59,20 +96,24 @@ static gboolean draw(const Campaign *c, gsl_rng *rng, CampaignRun *run)
   Interruptions i = c->interruptions;
   double quiet = c->steps * draw_around(rng, c->step_s, c->step_low_s, c->step_high_s), left, slow, up;
 
+  Repair repair = { .count = 0 };
+
   i.between_s = draw_around(rng, i.between_s, c->between_low_s, c->between_high_s);
   slow = quiet * draw_around(rng, c->slow_share, c->slow_share_low, c->slow_share_high);
   left = quiet + slow;
   *run = (CampaignRun) { .spent_s = { [SPENT_STEPS] = -slow, [SPENT_SLOW] = slow } };
   while ((up = isinf(i.between_s) ? INFINITY : gsl_ran_exponential(rng, i.between_s)) < last_s(c, &i, left)) {
+    int before = run->failures;
     left -= run_until(c, &i, up, left, run);
     run->spent_s[SPENT_RESTARTS] += draw_restart(rng, &i, run);
+    if (c->spares >= 0)
+      lose_nodes(c, rng, run->failures - before, &repair, run);
     if (run->failures >= CAMPAIGN_FAILURES_MAX)
       return FALSE;
   }
   run->spent_s[SPENT_STEPS] += left;
   run->spent_s[SPENT_COPIES] += last_s(c, &i, left) - left;
-  for (int spent = 0; spent < SPENT_PLANNED; spent++)
-    run->total_s += run->spent_s[spent];
+  run->total_s = past_s(run);
   run->spent_s[SPENT_PLANNED] = run->total_s * c->planned_per_s * i.restart_s;
   run->total_s += run->spent_s[SPENT_PLANNED];
   return TRUE;

@@ -7,6 +7,7 @@
 #ifndef TDP_TRAINING_CAMPAIGN_H
 #define TDP_TRAINING_CAMPAIGN_H
 
+#include "hardware/operations.h"
 #include "training/goodput.h"
 
 /* What goes into it. Low and high are what eight of ten runs, or clusters, have. */
@@ -17,10 +18,14 @@ typedef struct {
   double between_low_s, between_high_s;
   double interval_s;
   double slow_share, slow_share_low, slow_share_high; /* that slow devices and links add to the steps */
+  int spares;           /* nodes that stand by; -1 = as many as are needed */
+  double node_share;    /* of failures take a node away, */
+  double repair_s;      /* for so long; without one to spare the job waits for the first that comes back */
   double planned_per_s; /* stops for upkeep: of each a restart, nothing is lost */
 } Campaign;
 
-typedef enum { SPENT_STEPS, SPENT_SLOW, SPENT_COPIES, SPENT_LOST, SPENT_RESTARTS, SPENT_PLANNED, SPENT_COUNT } Spent;
+typedef enum { SPENT_STEPS, SPENT_SLOW, SPENT_COPIES, SPENT_LOST, SPENT_RESTARTS, SPENT_WAITING, SPENT_PLANNED,
+               SPENT_COUNT } Spent;
 
 /* One run: seconds by what they went into, and how often it failed. */
 typedef struct {

@@ -1,0 +1,1 @@
+tdp-plan --model llama-3.1-70b --cluster dgx-h100 --gpus 4096 --global-batch 2048 --tokens 15T --price 2.5 --question training --vary "restart=68 storage=0.013 neighbour_checkpoints=1 spares=0,8,12,24 power_limit=400,600"
