@@ -18,7 +18,7 @@ _tdp() {
   --framework) words=$(_tdp_names frameworks) ;;
   --schedule) words=$(_tdp_names schedules) ;;
   --list) words="models clusters servers frameworks schedules keys" ;;
-  --question) words="fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter training" ;;
+  --question) words="fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter lost-nodes training" ;;
   --objective) words="time tokens-per-gpu memory gpu-hours money energy" ;;
   --precision) words="bf16 fp16 fp32 tf32 fp8 fp4" ;;
   --space) words="offload zero++ states order" ;;

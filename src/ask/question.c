@@ -445,6 +445,7 @@ const Question questions[] = {
   { "sensitivity", "What the hardware's numbers change", answer_sensitivity },
   { "scaling", "More GPUs", answer_scaling },
   { "jitter", "Steps that vary", answer_jitter, .operations = TRUE, .alike = TRUE },
+  { "lost-nodes", "Nodes that are lost", answer_lost_nodes, .operations = TRUE, .alike = TRUE },
   { "training", "The whole training run", answer_training, TRUE, TRUE },
   { .name = NULL },
 };

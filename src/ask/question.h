@@ -92,6 +92,9 @@ Answer *answer_training(const Asked *asked);
 /* The best plans by the 95th percentile of drawn steps (jitter.c). */
 Answer *answer_jitter(const Asked *asked);
 
+/* The best plan while nodes are away, and how many are best kept in reserve (lost_nodes.c). */
+Answer *answer_lost_nodes(const Asked *asked);
+
 /* The best plan of each number of devices, doubling from `from` to the cluster's,
  * or the front of two objectives over all of them (counts.c). */
 Answer *answer_counts(const Asked *asked, int from);

@@ -95,7 +95,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
   const guint besides = ASKED_ALL & ~ASKED_IMPROVE, trainings = ASKED_TRAINING | ASKED_TRAININGS;
   const struct { const char *option; gboolean given; guint with; const char *needs; } options[] = {
     { "--operations", o->operations != NULL, ASKED_IMPROVE | ASKED_OPERATED | trainings,
-      "--question training or jitter" },
+      "--question training, jitter or lost-nodes" },
     { "--vary", o->vary != NULL, trainings, "--question training" },
     { "--spares", o->spares != CLI_ABSENT, trainings, "--question training" },
     { "--deadline", o->deadline != NULL, o->gpus_from != CLI_ABSENT ? trainings : 0,
@@ -214,7 +214,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
     { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },
     { "question", 0, 0, G_OPTION_ARG_STRING, &o->question,
-      "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity, scaling, jitter or training", "NAME" },
+      "fewest-gpus, largest-model, largest-batch, largest-context, sensitivity, scaling, jitter, lost-nodes or "
+      "training", "NAME" },
     { "why-not", 0, 0, G_OPTION_ARG_STRING, &o->why_not,
       "Why no plan with these values won, as in tp=4,pp=16", "LIST" },
     { "operations", 0, 0, G_OPTION_ARG_FILENAME, &o->operations,
