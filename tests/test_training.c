@@ -108,6 +108,19 @@ START_TEST(intervals)
 }
 END_TEST
 
+/* What else is not known of a run widens its interval as its own logarithm's normal would. */
+START_TEST(whole_runs_differ)
+{
+  Campaign c = { .steps = 1e4, .step_s = 10, .interval_s = INFINITY, .interruptions = { .between_s = INFINITY },
+                 .whole_low = 0.8, .whole_high = 1.25 };
+  CampaignSummary s;
+
+  ck_assert(campaign_summary(&c, &s));
+  ck_assert_double_eq_tol(s.total_low_s / 1e5, 0.8, 0.03);
+  ck_assert_double_eq_tol(s.total_high_s / 1e5, 1.25, 0.04);
+}
+END_TEST
+
 /* Slow devices lengthen all steps, those that are lost too, and are told apart from the quiet ones. */
 START_TEST(slow_devices)
 {
@@ -170,5 +183,5 @@ START_TEST(operations_file)
 END_TEST
 
 TEST_LOOPS("training", { best_interval, 4 }, { draws_follow_the_closed_form, 4 }, { late_checkpoints }, { nothing_fails },
-           { does_not_end }, { intervals }, { slow_devices }, { spares_follow_erlang, 3 },
+           { does_not_end }, { intervals }, { slow_devices }, { whole_runs_differ }, { spares_follow_erlang, 3 },
            { operations_file })

@@ -73,6 +73,8 @@ static void plan_campaign(Run *r)
                                        .restart_s = o->detect_s + o->restart_s,
                                        .copy_s = copy_s(cluster, &layout->states[0], each),
                                        .safe_s = each / safe_bytes_per_s(o, cluster) };
+  c->whole_low = o->whole_low;
+  c->whole_high = o->whole_high;
   c->spares = o->spares;
   c->node_share = o->node_share;
   c->repair_s = o->node_repair_s;

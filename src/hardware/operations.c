@@ -28,6 +28,8 @@ static const JsonField fields[] = {
   {"slow_share", SHARE(slow_share)},
   {"slow_share_low", SHARE(slow_share_low)},
   {"slow_share_high", SHARE(slow_share_high)},
+  {"whole_low", OPTIONAL(whole_low), 0, 1},
+  {"whole_high", OPTIONAL(whole_high), 0, 10},
   {"pass_spread", SPREAD(pass_spread)},
   {"link_spread", SPREAD(link_spread)},
   {"training_power_share", FIELD(training_power_share), 0, 1},
@@ -49,6 +51,9 @@ static gboolean finish_operations(const PartSource *source, gpointer out, GError
   if (!(o->slow_share_low <= o->slow_share && o->slow_share <= o->slow_share_high))
     return json_error(source->doc, json_get(source->object, "slow_share"), error,
                       "from slow_share_low to slow_share_high, %g to %g", o->slow_share_low, o->slow_share_high);
+  if ((o->whole_low > 0) != (o->whole_high > 0) || (o->whole_high > 0 && o->whole_high < 1))
+    return json_error(source->doc, json_get(source->object, "whole_high"), error,
+                      "at least 1, and whole_low with it");
   if (o->failure_device_low_s <= o->failure_device_s && o->failure_device_s <= o->failure_device_high_s)
     return TRUE;
   return json_error(source->doc, json_get(source->object, "failure_gpu_hours"), error,

@@ -25,6 +25,7 @@ typedef struct {
   double storage_bytes_per_s;        /* of each device to storage that survives it, all at once */
   double slow_share;                 /* that steps last longer because of slow devices and links, of the quiet step */
   double slow_share_low, slow_share_high; /* what eight of ten trainings have */
+  double whole_low, whole_high;      /* what eight of ten trainings take of what steps and stops come to; 0 = not known */
   double pass_spread;                /* standard deviation of a pass's computation, one pass and device to the next */
   double link_spread;                /* and of a device's transfers, one step to the next */
   double training_power_share;       /* of a device's power limit, in a step on average */

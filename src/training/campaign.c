@@ -99,6 +99,7 @@ static gboolean draw(const Campaign *c, gsl_rng *rng, CampaignRun *run)
   Repair repair = { .count = 0 };
 
   i.between_s = draw_around(rng, i.between_s, c->between_low_s, c->between_high_s);
+  quiet *= draw_around(rng, 1, c->whole_low, c->whole_high);
   slow = quiet * draw_around(rng, c->slow_share, c->slow_share_low, c->slow_share_high);
   left = quiet + slow;
   *run = (CampaignRun) { .spent_s = { [SPENT_STEPS] = -slow, [SPENT_SLOW] = slow } };

@@ -18,6 +18,7 @@ typedef struct {
   double between_low_s, between_high_s;
   double interval_s;
   double slow_share, slow_share_low, slow_share_high; /* that slow devices and links add to the steps */
+  double whole_low, whole_high; /* what else lengthens or shortens all steps of a run, about 1; 0 = nothing is known */
   int spares;           /* nodes that stand by; -1 = as many as are needed */
   double node_share;    /* of failures take a node away, */
   double repair_s;      /* for so long; without one to spare the job waits for the first that comes back */
