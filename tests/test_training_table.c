@@ -237,5 +237,39 @@ START_TEST(power_limits)
 }
 END_TEST
 
+/* Two jobs at once: no division of the same runs ends sooner; a job alone is the training itself. */
+START_TEST(jobs_divide)
+{
+  static const double more[] = { 1, 3, 20 };
+  Case c;
+  g_autoptr(GArray) jobs = g_array_new(FALSE, FALSE, sizeof(Job));
+
+  setup(&c, "dgx-h100", 64);
+  Job other = { c.model, c.base, c.asked.tokens * more[_i] };
+  g_array_append_val(jobs, other);
+  c.asked.jobs = jobs;
+  g_autoptr(Answer) a = answer_training(&c.asked);
+  ck_assert_int_eq(answer_rows(a), 2);
+  double end = MAX(cell(a, 0, "days"), cell(a, 1, "days"));
+  ck_assert_double_le(cell(a, 0, "gpus") + cell(a, 1, "gpus"), 64);
+  Asked first = c.asked, second = c.asked;
+  first.jobs = second.jobs = NULL;
+  second.tokens = other.tokens;
+  for (int nodes = 1; nodes < 8; nodes++) {
+    Run *x = run_on(&first, c.cluster, 8 * nodes), *y = run_on(&second, c.cluster, 64 - 8 * nodes);
+    if (x && y && nodes % 2 == 0) /* 5 and 7 nodes are not looked at */
+      ck_assert_double_ge(MAX(x->summary.mean.total_s, y->summary.mean.total_s) / DAY, end * (1 - 1e-9));
+    g_clear_pointer(&x, run_free);
+    g_clear_pointer(&y, run_free);
+  }
+  if (_i == 0)
+    ck_assert_double_eq(cell(a, 0, "gpus"), cell(a, 1, "gpus"));
+  else
+    ck_assert_double_lt(cell(a, 0, "gpus"), cell(a, 1, "gpus"));
+  clear(&c);
+}
+END_TEST
+
 TEST_LOOPS("training_table", { each_count_is_its_own_question }, { deadline }, { numbers_vary, 5 }, { domains_grow },
-           { operations_vary, 7 }, { spares_cost }, { power_limits, 4 })
+           { operations_vary, 7 }, { spares_cost }, { power_limits, 4 },
+           { jobs_divide, 3 })

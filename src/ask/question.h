@@ -21,6 +21,13 @@ typedef struct {
  * TDP_ERROR_INPUT. */
 GArray *vary_parse(char **lists, const Cluster *cluster, GError **error);
 
+/* Another training on the same cluster. */
+typedef struct {
+  Model *model; /* owned by the list that it stands in */
+  Plan base;
+  double tokens;
+} Job;
+
 typedef struct {
   const Model *model;
   const Cluster *cluster;
@@ -31,6 +38,7 @@ typedef struct {
   int from;                     /* fewest GPUs for answer_training(); 0 = those of the cluster alone */
   double deadline_s;            /* of a training; 0 = none */
   const GArray *vary;           /* Varied, for answer_training(); NULL = nothing varies */
+  const GArray *jobs;           /* Job, beside the training, for answer_training(); NULL = none */
 } Asked;
 
 typedef struct {

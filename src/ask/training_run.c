@@ -145,6 +145,27 @@ RunEnd run_with(const Asked *q, const Cluster *cluster, const Found *best, Run *
   return campaign_summary(&r->campaign, &r->summary) ? RUN_ENDS : RUN_ENDLESS;
 }
 
+void run_free(gpointer run)
+{
+  Run *r = run;
+
+  g_free((gpointer)r->cluster);
+  g_free(r);
+}
+
+Run *run_on(const Asked *q, const Cluster *changed, int devices)
+{
+  Cluster *cluster = g_memdup2(changed, sizeof *changed);
+  Run *r = g_new(Run, 1);
+  gboolean halted = FALSE;
+
+  *r = (Run) { .cluster = cluster };
+  if (cluster_resize(cluster, devices, NULL) && run_of(q, cluster, r, &halted) == RUN_ENDS)
+    return r;
+  run_free(r);
+  return NULL;
+}
+
 /* ---- rows ---- */
 
 typedef char *(*Shown)(double value);
@@ -172,7 +193,8 @@ typedef struct {
 static const Quantity days = { "days", "days", shown_amount }, gpu_hours = { "gpu_hours", "GPU-hours", shown_integer },
                       usd = { "usd", "USD", shown_integer }, energy = { "energy_mwh", "MWh", shown_amount },
                       carbon = { "co2_t", "t CO2", shown_amount },
-                      share = { "goodput", "goodput", shown_share }, failures = { "failures", "failures", shown_integer },
+                      share = { "goodput", "goodput", shown_share },
+                      failures = { "failures", "failures", shown_integer },
                       size = { "checkpoint_bytes", "checkpoint", format_bytes },
                       interval = { "checkpoint_interval_s", "  one every", format_seconds },
                       young = { "young_interval_s", "  by Young's formula", format_seconds },
@@ -277,6 +299,8 @@ Answer *answer_training(const Asked *q)
   gboolean halted;
   Run r;
 
+  if (q->jobs)
+    return answer_training_jobs(q);
   if (q->vary)
     return answer_training_varied(q);
   if (q->from > 0)

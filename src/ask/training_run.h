@@ -30,8 +30,15 @@ double run_goodput(const Run *run); /* share of the time in steps that last */
 double run_usd(const Run *run);     /* 0: the cluster has no price */
 double run_joules(const Run *run);  /* 0: its power is not known */
 
+/* The run on so many devices of a cluster, of which it has a copy; NULL if none ends. */
+Run *run_on(const Asked *asked, const Cluster *cluster, int devices);
+void run_free(gpointer run);
+
 /* The runs of several numbers of GPUs, from Asked.from on, and on a cluster that varies. */
 Answer *answer_training_counts(const Asked *asked);
 Answer *answer_training_varied(const Asked *asked);
+
+/* Several at once on parts of the cluster, so that the last ends soonest: jobs.c. */
+Answer *answer_training_jobs(const Asked *asked);
 
 #endif

@@ -78,28 +78,6 @@ static void say_deadline(GString *says, const GPtrArray *runs, double deadline_s
     g_string_append_printf(says, " None ends in %.4g days nine times of ten.", deadline_s / DAY);
 }
 
-static void run_free(gpointer run)
-{
-  Run *r = run;
-
-  g_free((gpointer)r->cluster);
-  g_free(r);
-}
-
-/* The run on so many devices of a changed cluster, that belongs to it; NULL if none ends. */
-static Run *run_on(const Asked *q, const Cluster *changed, int devices)
-{
-  Cluster *cluster = g_memdup2(changed, sizeof *changed);
-  Run *r = g_new(Run, 1);
-  gboolean halted = FALSE;
-
-  *r = (Run) { .cluster = cluster };
-  if (cluster_resize(cluster, devices, NULL) && run_of(q, cluster, r, &halted) == RUN_ENDS)
-    return r;
-  run_free(r);
-  return NULL;
-}
-
 /* A run with one number changed; NULL if none ends. */
 static Run *run_varied(const Asked *q, const Varied *v, const Run *first)
 {

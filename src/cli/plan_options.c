@@ -30,6 +30,7 @@ void plan_options_clear(PlanOptions *o)
     g_free(o->counts[i]);
   g_strfreev(o->exports);
   g_strfreev(o->vary);
+  g_strfreev(o->jobs);
 }
 
 /* What is asked; other answers than the best plan take few options. */
@@ -97,6 +98,8 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--operations", o->operations != NULL, ASKED_IMPROVE | ASKED_OPERATED | trainings,
       "--question training, jitter or lost-nodes" },
     { "--vary", o->vary != NULL, trainings, "--question training" },
+    { "--job", o->jobs != NULL, o->vary || o->gpus_from != CLI_ABSENT ? 0 : ASKED_TRAINING,
+      "--question training, without --vary and --gpus-from," },
     { "--spares", o->spares != CLI_ABSENT, trainings, "--question training" },
     { "--deadline", o->deadline != NULL, o->gpus_from != CLI_ABSENT ? trainings : 0,
       "--question training and --gpus-from" },
@@ -223,6 +226,8 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
     { "deadline", 0, 0, G_OPTION_ARG_STRING, &o->deadline, "Which training ends in time and is cheapest", "DAYS" },
     { "spares", 0, 0, G_OPTION_ARG_INT, &o->spares,
       "Nodes that stand by for the training (default: as many as fail)", "N" },
+    { "job", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->jobs, "Another training on the cluster at the same time",
+      "MODEL:TOKENS[:BATCH]" },
     { "vary", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->vary, "Train on a cluster with other numbers", "KEY=V,V" },
     { "improve", 0, 0, G_OPTION_ARG_FILENAME, &o->improve,
       "What to change in a plan, or in a file of Megatron-LM, nanotron, torchtitan or DeepSpeed; --export writes it",

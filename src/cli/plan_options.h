@@ -14,7 +14,7 @@ typedef struct {
   char *model, *cluster, *fix, *space, *output, *plots, *report, *framework, *precision;
   char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *price, *time_limit, *memory_margin;
   char *operations, *improve, *list, *deadline, *power_limit;
-  char **exports, **vary;
+  char **exports, **vary, **jobs;
   char *counts[COUNT_OPTIONS]; /* as typed, of the first four of these */
   int gpus, gpus_from, global_batch, seq, top, threads, spares;
   gboolean json, explain, exact, layerwise, refine, verbose, lossy;

@@ -157,6 +157,47 @@ static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
   return TRUE;
 }
 
+static void job_clear(gpointer job)
+{
+  model_free(((Job *)job)->model);
+}
+
+/* MODEL:TOKENS[:BATCH], in the formats of the first. */
+static gboolean read_job(Planning *p, const char *text, GError **error)
+{
+  g_auto(GStrv) words = g_strsplit(text, ":", 3);
+  int n = (int)g_strv_length(words), batch = CLI_ABSENT;
+  Job job = { .base = p->base };
+
+  if (n < 2) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--job: %s: expected MODEL:TOKENS or MODEL:TOKENS:BATCH", text);
+    return FALSE;
+  }
+  if (!cli_positive("--job", words[1], &job.tokens, error) ||
+      (n == 3 && (!cli_read_count("--job", words[2], 1000, &batch, error) || !cli_check_count("--job", &batch, error))))
+    return FALSE;
+  job.model = cli_load_model(words[0], error);
+  if (!job.model)
+    return FALSE;
+  job.base = plan_default(job.model, p->framework);
+  plan_set_format(&job.base, plan_format(&p->base));
+  job.base.attention = p->base.attention;
+  if (batch > 0 || !job.model->global_batch_size)
+    job.base.global_batch = batch > 0 ? batch : p->cluster->devices;
+  g_array_append_val(p->jobs, job);
+  return TRUE;
+}
+
+static gboolean read_jobs(Planning *p, char **jobs, GError **error)
+{
+  p->jobs = g_array_new(FALSE, FALSE, sizeof(Job));
+  g_array_set_clear_func(p->jobs, job_clear);
+  for (; *jobs; jobs++)
+    if (!read_job(p, *jobs, error))
+      return FALSE;
+  return TRUE;
+}
+
 gboolean planning_prepare(Planning *p, const PlanOptions *o, GError **error)
 {
   if (!read_wishes(p, o, error))
@@ -176,5 +217,5 @@ gboolean planning_prepare(Planning *p, const PlanOptions *o, GError **error)
                                                       : accuracy_margin(p->accuracy, p->framework->engine));
   if (o->vary && !(p->vary = vary_parse(o->vary, p->cluster, error)))
     return FALSE;
-  return read_space(p, o, error) && set_base(p, o, error);
+  return read_space(p, o, error) && set_base(p, o, error) && (!o->jobs || read_jobs(p, o->jobs, error));
 }

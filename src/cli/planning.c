@@ -16,6 +16,7 @@ void planning_clear(Planning *p)
 {
   watch_clear(&p->watch);
   g_clear_pointer(&p->vary, g_array_unref);
+  g_clear_pointer(&p->jobs, g_array_unref);
   g_clear_pointer(&p->found, search_result_free);
   g_clear_pointer(&p->asked, search_result_free);
   g_clear_pointer(&p->why, g_free);
@@ -140,7 +141,7 @@ Answer *planning_answer(Planning *p, const PlanOptions *o)
 {
   SearchOptions options = planning_search(p, o);
   Asked asked = { p->model, p->cluster, &options, p->tokens, p->accuracy, &p->operations, MAX(o->gpus_from, 0),
-                  p->deadline_days * 86400, p->vary };
+                  p->deadline_days * 86400, p->vary, p->jobs };
   int from = o->gpus_from > 0 ? o->gpus_from : p->cluster->devices;
 
   say_limits(p);

@@ -26,6 +26,7 @@ typedef struct {
   double memory_margin;               /* -1 = not given */
   Operations operations;
   double deadline_days; /* 0 = not given */
+  GArray *jobs;         /* Job; NULL = not given */
   GArray *vary;         /* Varied; NULL = not given */
   SearchResult *found;
   double tie; /* SearchOptions.tie */
