@@ -119,6 +119,28 @@ START_TEST(deadline)
 }
 END_TEST
 
+/* With energy as the objective that is what there is least of, in time or whenever. */
+START_TEST(least_energy)
+{
+  Case c;
+  int least = 0;
+
+  setup(&c, "dgx-h100", 32);
+  c.asked.from = 4;
+  c.options.objective = objective_find("energy");
+  g_autoptr(Answer) a = answer_training(&c.asked);
+  for (int row = 1; row < 4; row++)
+    if (cell(a, row, "energy_mwh") < cell(a, least, "energy_mwh"))
+      least = row;
+  g_autofree char *named = g_strdup_printf(" %d GPUs take the least energy", 4 << least);
+  ck_assert_msg(strstr(a->says->str, named) != NULL, "%s: %s", named, a->says->str);
+  c.asked.deadline_s = cell(a, least, "days_high") * DAY * 1.0001;
+  g_autoptr(Answer) in_time = answer_training(&c.asked);
+  ck_assert_ptr_nonnull(strstr(in_time->says->str, named));
+  clear(&c);
+}
+END_TEST
+
 /* A number set to what it is changes nothing; more of it is what the cluster with more of it has. */
 START_TEST(numbers_vary)
 {
@@ -270,6 +292,6 @@ START_TEST(jobs_divide)
 }
 END_TEST
 
-TEST_LOOPS("training_table", { each_count_is_its_own_question }, { deadline }, { numbers_vary, 5 }, { domains_grow },
+TEST_LOOPS("training_table", { each_count_is_its_own_question }, { deadline }, { least_energy }, { numbers_vary, 5 }, { domains_grow },
            { operations_vary, 7 }, { spares_cost }, { power_limits, 4 },
            { jobs_divide, 3 })

@@ -81,14 +81,14 @@ static Cut try_plan(const Asked *q, const Plan *plan, const Cluster *cluster)
   return cut;
 }
 
-static Row row_of(const Asked *q, const SearchResult *found, int lost)
+static Row row_of(const Asked *q, const SearchResult *found, const Plan *recommended, int lost)
 {
   Cluster cluster = *q->cluster;
   Row row = { .same.tokens_per_s = 0 };
 
   if (!cluster_resize(&cluster, (q->cluster->nodes - lost) * q->cluster->devices_per_node, NULL))
     return row;
-  row.best = row.same = try_plan(q, &found->robust.plan, &cluster);
+  row.best = row.same = try_plan(q, recommended, &cluster);
   for (guint i = 0; i < found->best->len && !stop_asked(q->options->stop); i++) {
     Cut cut = try_plan(q, &g_array_index(found->best, Found, i).plan, &cluster);
     if (cut.tokens_per_s > row.best.tokens_per_s)
@@ -218,14 +218,14 @@ Answer *answer_lost_nodes(const Asked *q)
     return a;
   }
   options.top = CANDIDATES;
-  options.tie = TIE_SHARE;
+  options.tie = ask_tie(&options);
   g_autoptr(SearchResult) found = search(q->model, q->cluster, &options, NULL);
   if (found->best->len == 0) {
     g_string_append(a->says, found->halted ? "Stopped before any plan that fits was found." : "No plan fits.");
     return a;
   }
   for (; done < n && !stop_asked(q->options->stop); done++)
-    rows[done] = row_of(q, found, done);
+    rows[done] = row_of(q, found, &ask_recommended(found, options.tie)->plan, done);
   if (done == 0) {
     g_string_append(a->says, "Stopped before any number of nodes was looked at.");
     return a;

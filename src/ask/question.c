@@ -41,6 +41,16 @@ gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOption
   return ask(model, cluster, *options, devices, out, NULL);
 }
 
+double ask_tie(const SearchOptions *o)
+{
+  return o->objective == &objectives[0] ? TIE_SHARE : 0;
+}
+
+const Found *ask_recommended(const SearchResult *found, double tie)
+{
+  return tie > 0 ? &found->robust : &g_array_index(found->best, Found, 0);
+}
+
 static gboolean until_one(gpointer data, const SearchProgress *at)
 {
   const SearchOptions *o = data;

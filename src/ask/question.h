@@ -59,6 +59,10 @@ char *question_list(void); /* names, newly allocated */
  * found before a stop, or the cluster cannot have so many devices. */
 gboolean ask_best(const Model *model, const Cluster *cluster, const SearchOptions *options, int devices, Found *out);
 
+/* Within which share plans tie, and the plan that is recommended then: other objectives than time rank by their value. */
+double ask_tie(const SearchOptions *options);
+const Found *ask_recommended(const SearchResult *found, double tie);
+
 /* A value for SearchOptions.known: what the plan comes to, where it fits and the space may have it; else 0. */
 double ask_known(const Cluster *cluster, const SearchOptions *options, const Plan *plan, const Metrics *metrics);
 

@@ -24,12 +24,12 @@ static gboolean best_plan(const Asked *q, const Cluster *cluster, Found *out, gb
   base.gpus = cluster->devices;
   o.base = &base;
   o.top = 1;
-  o.tie = TIE_SHARE;
+  o.tie = ask_tie(&o);
   g_autoptr(SearchResult) found = search(q->model, cluster, &o, NULL);
   *halted = found->halted;
   if (found->best->len == 0)
     return FALSE;
-  *out = found->robust;
+  *out = *ask_recommended(found, o.tie);
   return TRUE;
 }
 

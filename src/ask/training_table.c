@@ -61,21 +61,32 @@ static gboolean on_front(const GPtrArray *runs, const Run *r)
   return TRUE;
 }
 
-/* The cheapest run that nine of ten times ends in time. */
-static void say_deadline(GString *says, const GPtrArray *runs, double deadline_s)
+/* What there is to be least of: energy where that is the objective, else what is paid. */
+static double least_of(const Run *r, const Objective *objective)
 {
+  return g_str_equal(objective->name, "energy") ? run_joules(r) : paid(r);
+}
+
+/* The run with the least of it that nine of ten times ends in time, where there is a time. */
+static void say_least(GString *says, const Asked *q, const GPtrArray *runs)
+{
+  const Objective *objective = q->options->objective;
+  const char *what = g_str_equal(objective->name, "energy") ? "take the least energy" : "are the cheapest";
   const Run *best = NULL;
 
   for (guint i = 0; i < runs->len; i++) {
     const Run *r = runs->pdata[i];
-    if (r->summary.total_high_s <= deadline_s && (!best || paid(r) < paid(best)))
+    if ((q->deadline_s == 0 || r->summary.total_high_s <= q->deadline_s) &&
+        (!best || least_of(r, objective) < least_of(best, objective)))
       best = r;
   }
-  if (best)
-    g_string_append_printf(says, " In %.4g days, nine times of ten: %d GPUs are the cheapest.", deadline_s / DAY,
-                           best->result.layout.mesh.ranks);
-  else
-    g_string_append_printf(says, " None ends in %.4g days nine times of ten.", deadline_s / DAY);
+  if (!best && q->deadline_s > 0)
+    g_string_append_printf(says, " None ends in %.4g days nine times of ten.", q->deadline_s / DAY);
+  else if (best && q->deadline_s > 0)
+    g_string_append_printf(says, " In %.4g days, nine times of ten: %d GPUs %s.", q->deadline_s / DAY,
+                           best->result.layout.mesh.ranks, what);
+  else if (best && objective != &objectives[0])
+    g_string_append_printf(says, " %d GPUs %s.", best->result.layout.mesh.ranks, what);
 }
 
 /* A run with one number changed; NULL if none ends. */
@@ -120,8 +131,7 @@ Answer *answer_training_counts(const Asked *q)
     answer_add_text(a, on_front(runs, r) ? "yes" : "-");
     answer_add_text(a, label);
   }
-  if (q->deadline_s > 0)
-    say_deadline(a->says, runs, q->deadline_s);
+  say_least(a->says, q, runs);
   if (stop_heard(q->options->stop))
     g_string_append(a->says, ANSWER_STOPPED);
   return a;

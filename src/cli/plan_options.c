@@ -212,7 +212,7 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "Share of each device's memory to keep free, as in 0.05 (default: with which nine of ten measured runs fit)",
       "SHARE" },
     { "objective", 0, 0, G_OPTION_ARG_STRING, &o->objective,
-      "time (default), tokens-per-gpu, memory, gpu-hours, money or energy", "NAME" },
+      "time (default) or days, tokens-per-gpu, memory, gpu-hours, money or cost, energy or carbon", "NAME" },
     { "gpus-from", 0, 0, G_OPTION_ARG_STRING, &o->counts[COUNT_GPUS_FROM],
       "Compare N, 2N, 4N ... GPUs up to --gpus", "N" },
     { "pareto", 0, 0, G_OPTION_ARG_STRING, &o->pareto, "Plans that no other beats in both objectives", "NAME,NAME" },

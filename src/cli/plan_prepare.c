@@ -4,9 +4,20 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
+/* What people who pay for a training call objectives. */
+static const char *objective_word(const char *name)
+{
+  static const char *const words[][2] = { { "days", "time" }, { "cost", "money" }, { "carbon", "energy" } };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(words); i++)
+    if (g_str_equal(name, words[i][0]))
+      return words[i][1];
+  return name;
+}
+
 static gboolean read_objective(const char *option, const char *name, const Objective **out, GError **error)
 {
-  *out = objective_find(name);
+  *out = objective_find(objective_word(name));
   if (*out)
     return TRUE;
   g_autofree char *list = objective_list();

@@ -91,7 +91,7 @@ static void say_limits(Planning *p)
 
 static void set_tie(Planning *p, const PlanOptions *o, SearchOptions *options)
 {
-  p->tie = options->tie = o->exact || o->refine || p->objective != &objectives[0] ? 0 : TIE_SHARE;
+  p->tie = options->tie = o->exact || o->refine ? 0 : ask_tie(options);
 }
 
 static const Found *recommended(const Planning *p)

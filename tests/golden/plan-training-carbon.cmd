@@ -1,0 +1,1 @@
+tdp-plan --model llama-2-7b --cluster dgx-h100 --gpus 256 --gpus-from 64 --global-batch 1024 --tokens 2T --question training --deadline 20 --objective carbon; tdp-plan --model llama-2-7b --cluster dgx-h100 --gpus 64 --gpus-from 32 --global-batch 1024 --tokens 2T --price 2 --question training --objective cost
