@@ -232,6 +232,25 @@ START_TEST(spares_cost)
 }
 END_TEST
 
+/* A checkpoint is safe when each device's part of it has gone to storage, or over the network to another node. */
+START_TEST(checkpoints_of_a_neighbour)
+{
+  Case c;
+  Run storage, neighbour;
+  gboolean halted;
+
+  setup(&c, "dgx-h100", 64);
+  ck_assert_int_eq(run_of(&c.asked, c.cluster, &storage, &halted), RUN_ENDS);
+  c.operations.neighbour_checkpoints = TRUE;
+  ck_assert_int_eq(run_of(&c.asked, c.cluster, &neighbour, &halted), RUN_ENDS);
+  double each = storage.checkpoint_bytes / 64, rate = c.cluster->tiers[c.cluster->network_tier].bytes_per_s;
+  ck_assert_double_eq_tol(storage.campaign.interruptions.safe_s, each / c.operations.storage_bytes_per_s, 1e-12);
+  ck_assert_double_eq_tol(neighbour.campaign.interruptions.safe_s, each / rate, 1e-12);
+  ck_assert_double_eq(storage.campaign.interruptions.copy_s, neighbour.campaign.interruptions.copy_s);
+  clear(&c);
+}
+END_TEST
+
 /* A limit of power slows products by the cube root of it, and no step by more; devices take less energy a step. Meta's
  * GB200 at 1,000 of 1,200 W: 5 % slower (arXiv 2605.24461), which with products alone would be 5.9 %. */
 START_TEST(power_limits)
@@ -293,5 +312,5 @@ START_TEST(jobs_divide)
 END_TEST
 
 TEST_LOOPS("training_table", { each_count_is_its_own_question }, { deadline }, { least_energy }, { numbers_vary, 5 }, { domains_grow },
-           { operations_vary, 7 }, { spares_cost }, { power_limits, 4 },
+           { operations_vary, 7 }, { spares_cost }, { checkpoints_of_a_neighbour }, { power_limits, 4 },
            { jobs_divide, 3 })
