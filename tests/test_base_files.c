@@ -98,17 +98,19 @@ START_TEST(missing_files)
 {
   g_autofree char *directory = enter_directory();
   g_autofree char *path = files_data_path("models/gpt3.json");
-  misses("gpt", "models", "gpt: no such model (looked in ., DIR)");
+  misses("gpt", "models", "gpt: no such model (looked in ., DIR); tdp-plan --list models names all");
   put(path);
   misses("gtp3", "models", "gtp3: no such model (looked in ., DIR); did you mean \"gpt3\"?");
   misses("gpt33.json", "models",
          "gpt33.json: no such model (looked in ., DIR); did you mean \"gpt3.json\"?");
-  misses("mixtral", "models", "mixtral: no such model (looked in ., DIR)");
-  misses("", "models", "\"\": no such model (looked in ., DIR)");
+  misses("mixtral", "models", "mixtral: no such model (looked in ., DIR); tdp-plan --list models names all");
+  misses("", "models", "\"\": no such model (looked in ., DIR); tdp-plan --list models names all");
+  misses("openai/GPT-3", "models",
+         "openai/GPT-3: no such file, and none is fetched: expected a config.json of that model, or a name as \"gpt3\"");
   put("mixtral-8x7b.json");
   misses("mixtral", "models",
          "mixtral: no such model (looked in ., DIR); did you mean \"mixtral-8x7b\"?");
-  misses("dgx", "hardware", "dgx: no such cluster (looked in ., DIR)");
+  misses("dgx", "hardware", "dgx: no such cluster (looked in ., DIR); tdp-plan --list clusters names all");
   misses("best", "plans", "best: no such plan (looked in ., DIR)");
   leave_directory(directory);
 }

@@ -54,6 +54,9 @@ START_TEST(hints)
   test_text(names_hint(LIST, "f1b"), "did you mean \"1f1b\"?");
   test_text(names_hint(LIST, "interleaved"), "known are gpipe, 1f1b, zb-h1");
   ck_assert_ptr_null(names_hint(NONE, "x"));
+  test_text(names_meant(LIST, "f1b"), "; did you mean \"1f1b\"?");
+  test_text(names_meant(LIST, "interleaved"), "");
+  test_text(names_meant(NONE, "x"), "");
 }
 END_TEST
 

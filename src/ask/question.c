@@ -468,6 +468,16 @@ const Question *question_find(const char *name)
   return NULL;
 }
 
+char *question_meant(const char *name)
+{
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+
+  for (const Question *q = questions; q->name; q++)
+    g_ptr_array_add(names, (gpointer)q->name);
+  g_ptr_array_add(names, NULL);
+  return names_meant((const char *const *)names->pdata, name);
+}
+
 char *question_list(void)
 {
   GString *s = g_string_new(NULL);

@@ -54,6 +54,7 @@ extern const Question questions[]; /* ends with a NULL name */
 
 const Question *question_find(const char *name);
 char *question_list(void); /* names, newly allocated */
+char *question_meant(const char *name); /* names_meant() of them */
 
 /* The best plan when devices and options are these, the best so far if a stop came first; FALSE if none fits, none was
  * found before a stop, or the cluster cannot have so many devices. */

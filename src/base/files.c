@@ -82,6 +82,14 @@ static const char *kind_of(const char *folder)
   return "file";
 }
 
+/* Behind an error, where all of them are named. */
+static const char *listing_of(const char *folder)
+{
+  gboolean model = strcmp(folder, "models") == 0, cluster = strcmp(folder, "hardware") == 0;
+
+  return model ? "; tdp-plan --list models names all" : cluster ? "; tdp-plan --list clusters names all" : "";
+}
+
 /* `path` or `path`.json if one is a regular file, else NULL. */
 static char *find_with_suffix(const char *path)
 {
@@ -135,22 +143,40 @@ static char *suggestion(const char *name, const char *folder)
   return g_strconcat(nearest, suffixed ? ".json" : NULL, NULL);
 }
 
+/* "meta-llama/Llama-3.1-8B": a name of a hub, where there is no such folder. */
+static gboolean is_hub_name(const char *name)
+{
+  const char *slash = strchr(name, '/');
+  g_autofree char *owner = slash ? g_strndup(name, slash - name) : NULL;
+
+  return owner && g_ascii_isalnum(*owner) && slash[1] && !strchr(slash + 1, '/') && !g_str_has_suffix(name, ".json") &&
+         !g_file_test(owner, G_FILE_TEST_EXISTS);
+}
+
 char *files_find(const char *name, const char *folder, GError **error)
 {
+  g_autofree char *directory = files_data_path(folder);
+
+  if (strcmp(folder, "models") == 0 && is_hub_name(name)) {
+    g_autofree char *near = suggestion(strchr(name, '/') + 1, directory);
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "%s: no such file, and none is fetched: expected a config.json of that model%s%s%s", name,
+                near ? ", or a name as \"" : "", near ? near : "", near ? "\"" : "");
+    return NULL;
+  }
   if (strchr(name, '/') || strcmp(name, "-") == 0)
     return g_strdup(name);
   char *found = find_with_suffix(name);
   if (found)
     return found;
-  g_autofree char *directory = files_data_path(folder);
   g_autofree char *path = g_build_filename(directory, name, NULL);
   found = find_with_suffix(path);
   if (found)
     return found;
   g_autofree char *meant = suggestion(name, directory);
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no such %s (looked in ., %s)%s%s%s",
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: no such %s (looked in ., %s)%s%s%s%s",
               *name ? name : "\"\"", kind_of(folder), directory, meant ? "; did you mean \"" : "",
-              meant ? meant : "", meant ? "\"?" : "");
+              meant ? meant : "", meant ? "\"?" : "", meant ? "" : listing_of(folder));
   return NULL;
 }
 

@@ -111,6 +111,10 @@ gboolean names_near(const char *a, const char *b);
  * `known are layers, hidden`; newly allocated, NULL if the list is empty. */
 char *names_hint(const char *const *names, const char *name);
 
+/* For messages that say what is expected before: `; did you mean "layers"?` if an entry is near, else nothing; newly
+ * allocated. */
+char *names_meant(const char *const *names, const char *name);
+
 /*
  * Writing: a cursor that appends to a string, indented by two spaces, keys in
  * the order of the calls. `key` is NULL inside arrays and at the root. Reals

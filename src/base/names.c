@@ -117,6 +117,13 @@ gboolean names_near(const char *a, const char *b)
   return shorter > 0 && name_distance(a, b) <= ((int)MIN(longer, 100) + 2) / 3;
 }
 
+char *names_meant(const char *const *names, const char *name)
+{
+  const char *nearest = names_nearest(names, name);
+
+  return nearest && names_near(nearest, name) ? g_strdup_printf("; did you mean \"%s\"?", nearest) : g_strdup("");
+}
+
 char *names_hint(const char *const *names, const char *name)
 {
   const char *nearest = names_nearest(names, name);

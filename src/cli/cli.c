@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "cli/launch_file.h"
 #include "cli/say.h"
+#include "plan/keys.h"
 #include "search/balanced.h"
 
 #include <locale.h>
@@ -35,24 +36,73 @@ static const GOptionEntry common[] = {
   G_OPTION_ENTRY_NULL,
 };
 
-/* Names the nearest option where one is not known. */
-static void suggest_option(const GOptionEntry *entries, GError **error)
+static const GOptionEntry *entry_of(const GOptionEntry *entries, const char *name, gsize length)
+{
+  for (; entries->long_name; entries++)
+    if (strlen(entries->long_name) == length && strncmp(entries->long_name, name, length) == 0)
+      return entries;
+  return NULL;
+}
+
+/* What an option of that name has here, which no spelling tells; NULL if nothing. */
+static const char *other_word(const char *name)
+{
+  static const char *const words[][2] = {
+    { "nodes", "gpus" }, { "num-nodes", "gpus" }, { "nnodes", "gpus" }, { "world-size", "gpus" },
+    { "sequence-length", "seq" }, { "context-length", "seq" }, { "max-seq-len", "seq" }, { "batch-size", "global-batch" },
+  };
+  g_autofree char *dashes = g_strdelimit(g_strdup(name), "_", '-');
+
+  for (gsize i = 0; i < G_N_ELEMENTS(words); i++)
+    if (g_str_equal(dashes, words[i][0]))
+      return words[i][1];
+  return NULL;
+}
+
+/* The option to take in place of one that is not known, "--gpus" or "--fix tp=...", newly allocated; NULL if none. */
+static char *option_meant(const GOptionEntry *entries, const char *name)
 {
   g_autoptr(GPtrArray) names = g_ptr_array_new();
-  const char *unknown = error && *error ? strstr((*error)->message, "--") : NULL;
+  const char *word = other_word(name);
+  const PlanKey *key = plan_key_named(name);
 
-  if (!unknown || !g_error_matches(*error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION))
-    return;
+  if (word && entry_of(entries, word, strlen(word)))
+    return g_strdup_printf("--%s", word);
+  if (key && key->fix != FIX_NONE && entry_of(entries, "fix", strlen("fix")))
+    return g_strdup_printf("--fix %s=...", key->shorter);
   for (; entries->long_name; entries++)
     if (*entries->long_name)
       g_ptr_array_add(names, (gpointer)entries->long_name);
   g_ptr_array_add(names, NULL);
-  const char *nearest = names_nearest((const char *const *)names->pdata, unknown + 2);
-  if (!nearest || !names_near(nearest, unknown + 2))
+  const char *nearest = names_nearest((const char *const *)names->pdata, name);
+  return nearest && names_near(nearest, name) ? g_strdup_printf("--%s", nearest) : NULL;
+}
+
+static void suggest_option(const GOptionEntry *entries, GError **error)
+{
+  const char *unknown = error && *error ? strstr((*error)->message, "--") : NULL;
+
+  if (!unknown || !g_error_matches(*error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION))
     return;
-  char *message = g_strdup_printf("%s: did you mean --%s?", unknown, nearest);
+  g_autofree char *meant = option_meant(entries, unknown + 2);
+  char *message = meant ? g_strdup_printf("%s: did you mean %s?", unknown, meant)
+                        : g_strdup_printf("%s: no such option, --help lists all", unknown);
   g_free((*error)->message);
   (*error)->message = message;
+}
+
+/* GLib passes over a value behind a switch, so that --exact=no would be --exact. */
+static gboolean check_switches(char **argv, const GOptionEntry *entries, GError **error)
+{
+  for (int i = 1; argv[i] && strcmp(argv[i], "--") != 0; i++) {
+    const char *end = g_str_has_prefix(argv[i], "--") ? strchr(argv[i], '=') : NULL;
+    const GOptionEntry *entry = end ? entry_of(entries, argv[i] + 2, (gsize)(end - argv[i] - 2)) : NULL;
+    if (entry && entry->arg == G_OPTION_ARG_NONE) {
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--%s: %s: expected no value", entry->long_name, end + 1);
+      return FALSE;
+    }
+  }
+  return TRUE;
 }
 
 gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const char *summary, GError **error)
@@ -71,6 +121,8 @@ gboolean cli_parse(int *argc, char ***argv, const GOptionEntry *entries, const c
   g_option_group_add_entries(all, help);
   g_option_group_add_entries(all, entries);
   g_option_group_add_entries(all, common);
+  if (!check_switches(*argv, entries, error))
+    return FALSE;
   if (g_option_context_parse(context, argc, argv, error))
     return TRUE;
   suggest_option(entries, error);
@@ -234,9 +286,12 @@ gboolean cli_share(const char *option, const char *text, double *out, GError **e
   char *end = NULL;
 
   *out = text ? g_ascii_strtod(text, &end) : -1;
-  if (!text || (end != text && *end == '\0' && *out >= 0 && *out < 1))
+  gboolean percent = text && end != text && *end == '%';
+  if (percent)
+    *out /= 100;
+  if (!text || (end != text && end[percent] == '\0' && *out >= 0 && *out < 1))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a share from 0 to below 1", option, text);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a share from 0 to below 1, or percent", option, text);
   return FALSE;
 }
 

@@ -24,8 +24,10 @@ gboolean exports_check(char *const *exports, GError **error)
   for (int i = 0; exports && exports[i]; i++)
     if (!tool_of(exports[i])) {
       g_autofree char *tools = exporter_list();
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--export: %s: expected TOOL=FILE with a tool of %s", exports[i],
-                  tools);
+      g_auto(GStrv) names = g_strsplit(tools, ", ", -1), parts = g_strsplit(exports[i], "=", 2);
+      g_autofree char *meant = names_meant((const char *const *)names, parts[0] ? parts[0] : "");
+      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--export: %s: expected TOOL=FILE with a tool of %s%s", exports[i],
+                  tools, meant);
       return FALSE;
     }
   return TRUE;

@@ -54,8 +54,8 @@ static gboolean check_question(Planning *p, const char *name, const char *tokens
   }
   if (p->question)
     return TRUE;
-  g_autofree char *list = question_list();
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected %s", name, list);
+  g_autofree char *list = question_list(), *meant = question_meant(name);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--question: %s: expected %s%s", name, list, meant);
   return FALSE;
 }
 

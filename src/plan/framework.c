@@ -310,6 +310,15 @@ static gboolean read_excludes(const JsonDoc *doc, Framework *out, GError **error
   return out->excludes != NULL;
 }
 
+static void reverse(char **names)
+{
+  for (guint i = 0, j = g_strv_length(names); i + 1 < j; i++) {
+    char *last = names[--j];
+    names[j] = names[i];
+    names[i] = last;
+  }
+}
+
 char *framework_path(const char *name, GError **error)
 {
   g_autofree char *below = g_strdup_printf("plans/frameworks/%s.json", name);
@@ -318,11 +327,10 @@ char *framework_path(const char *name, GError **error)
   if (g_file_test(path, G_FILE_TEST_IS_REGULAR))
     return g_steal_pointer(&path);
   g_auto(GStrv) names = files_names("plans/frameworks");
-  const char *nearest = names_nearest((const char *const *)names, name);
-  gboolean near = nearest && names_near(nearest, name);
+  reverse(names); /* of two as near, the newer */
+  g_autofree char *meant = names_meant((const char *const *)names, name);
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
-              "framework: %s: expected a file of plans/frameworks/ (looked for %s)%s%s%s", name, path,
-              near ? "; did you mean \"" : "", near ? nearest : "", near ? "\"?" : "");
+              "framework: %s: expected a file of plans/frameworks/ (looked for %s)%s", name, path, meant);
   return NULL;
 }
 

@@ -337,6 +337,23 @@ const PlanKey *plan_key_of(PlanKeyId id)
   return key_index()->by_id[id];
 }
 
+static gboolean same_name(const char *a, const char *b)
+{
+  g_autofree char *x = g_strdelimit(g_strdup(a), "-", '_'), *y = g_strdelimit(g_strdup(b), "-", '_');
+
+  return g_str_equal(x, y);
+}
+
+const PlanKey *plan_key_named(const char *name)
+{
+  for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
+    const PlanKey *key = plan_key_of((PlanKeyId)id);
+    if ((key->shorter && same_name(key->shorter, name)) || (!key->object && same_name(key->field.key, name)))
+      return key;
+  }
+  return NULL;
+}
+
 const PlanKey *const *plan_pass_switches(void)
 {
   return key_index()->switches;

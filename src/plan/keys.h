@@ -82,6 +82,9 @@ extern const PlanKey plan_keys[];
 /* The row of a key that a search chooses. */
 const PlanKey *plan_key_of(PlanKeyId id);
 
+/* The same by its short or its whole name, with dashes or underscores; NULL if there is none. */
+const PlanKey *plan_key_named(const char *name);
+
 /* The first of an object's own keys, which stand in a row; NULL if the key is none of an object. */
 const PlanKey *plan_key_members(const PlanKey *key);
 

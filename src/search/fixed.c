@@ -116,22 +116,23 @@ static gboolean fix_value(const PlanKey *key, const char *value, Fixed *out, GEr
 
 static gboolean fix_one(const char *name, const char *value, Fixed *out, GError **error)
 {
-  const char *names[KEY_COUNT + 1] = { NULL };
+  const char *names[2 * KEY_COUNT + 1] = { NULL };
   g_autoptr(GString) known = g_string_new("one of the keys ");
+  const PlanKey *named = plan_key_named(name);
   int n = 0;
 
+  if (named && named->fix != FIX_NONE)
+    return fix_value(named, value, out, error);
   for (int id = KEY_OTHER + 1; id < KEY_COUNT; id++) {
     const PlanKey *key = plan_key_of(id);
     if (key->fix == FIX_NONE)
       continue;
-    if (g_str_equal(key->shorter, name))
-      return fix_value(key, value, out, error);
     g_string_append_printf(known, "%s%s", n ? ", " : "", key->shorter);
     names[n++] = key->shorter;
+    names[n++] = key->field.key;
   }
-  const char *nearest = names_nearest(names, name);
-  if (names_near(nearest, name))
-    g_string_append_printf(known, "; did you mean \"%s\"?", nearest);
+  g_autofree char *meant = names_meant(names, name);
+  g_string_append(known, meant);
   return bad_fix(error, name, value, known->str);
 }
 

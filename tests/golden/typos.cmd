@@ -1,4 +1,4 @@
-# Thirty slips of the hand, and what is answered.
+# Slips of the hand, and what is answered.
 ask() { echo "\$ $*"; "$@" 2>&1 >"$TMP/out" | sed 1q; }
 p() { printf '{ "gpus": 8, %s }' "$1" >"$TMP/plan.json"; ask tdp-sim --model tiny --cluster dgx --plan "$TMP/plan.json"; }
 m() { printf '{ %s }' "$1" >"$TMP/model.json"; ask tdp-plan --model "$TMP/model.json" --cluster dgx; }
@@ -35,3 +35,15 @@ m '"layers": 2, "hiden": 64'
 m '"model_type": "lama"'
 ask tdp-sim --model tiny --cluster dgx --plan tiny-1fb1
 ask tdp-sim --model tiny --cluster dgx --plan tiny-1f1b --export megtron=x.sh
+q --nodes 4
+q --tp 8
+q --sequence-length 4k
+q --exact=no
+q --colour
+q --model meta-llama/Llama-3.1-8B
+q --cluster tpu-v5
+q --fix tensor_parallel=8
+q --framework megatron-lm
+q --question fewest-gpu
+q --export megatorn=x.sh
+q --memory-margin 110%
