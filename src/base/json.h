@@ -143,4 +143,7 @@ void json_put_thousandths(JsonWriter *w, const char *key, gint64 value);
 void json_put_bool(JsonWriter *w, const char *key, gboolean value);
 void json_put_string(JsonWriter *w, const char *key, const char *value);
 
+/* A value as it was read, with all that it holds. */
+void json_put_item(JsonWriter *w, const char *key, const cJSON *item);
+
 #endif

@@ -113,3 +113,22 @@ void json_put_string(JsonWriter *w, const char *key, const char *value)
   else
     g_string_append(w->text, "null");
 }
+
+void json_put_item(JsonWriter *w, const char *key, const cJSON *item)
+{
+  gboolean object = cJSON_IsObject(item);
+  const cJSON *child;
+
+  if (object || cJSON_IsArray(item)) {
+    json_open(w, key, object ? '{' : '[');
+    cJSON_ArrayForEach(child, item)
+      json_put_item(w, object ? child->string : NULL, child);
+    json_close(w, object ? '}' : ']');
+  } else if (cJSON_IsNumber(item)) {
+    json_put_real(w, key, item->valuedouble);
+  } else if (cJSON_IsBool(item)) {
+    json_put_bool(w, key, cJSON_IsTrue(item));
+  } else {
+    json_put_string(w, key, cJSON_IsString(item) ? item->valuestring : NULL);
+  }
+}

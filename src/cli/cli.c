@@ -49,7 +49,8 @@ static const char *other_word(const char *name)
 {
   static const char *const words[][2] = {
     { "nodes", "gpus" }, { "num-nodes", "gpus" }, { "nnodes", "gpus" }, { "world-size", "gpus" },
-    { "sequence-length", "seq" }, { "context-length", "seq" }, { "max-seq-len", "seq" }, { "batch-size", "global-batch" },
+    { "sequence-length", "seq" }, { "context-length", "seq" }, { "max-seq-len", "seq" },
+    { "batch-size", "global-batch" },
   };
   g_autofree char *dashes = g_strdelimit(g_strdup(name), "_", '-');
 
@@ -291,7 +292,8 @@ gboolean cli_share(const char *option, const char *text, double *out, GError **e
     *out /= 100;
   if (!text || (end != text && end[percent] == '\0' && *out >= 0 && *out < 1))
     return TRUE;
-  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a share from 0 to below 1, or percent", option, text);
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: expected a share from 0 to below 1, or percent", option,
+              text);
   return FALSE;
 }
 

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "calibrate/machine_fit.h"
 #include "cli/cli.h"
+#include "cli/import_machine.h"
 #include "cli/machine.h"
 #include "cli/say.h"
 #include "import/import.h"
@@ -49,7 +50,7 @@ static gboolean is_day(const char *text)
 /* An option that means nothing without files, NULL if there is none. */
 static const char *lone_option(const Options *o)
 {
-  const char *rate = isnan(o->gb_per_s) ? NULL : "gb-per-s";
+  const char *rate = isnan(o->gb_per_s) || (o->import && o->more) ? NULL : "gb-per-s";
 
   return o->like ? "like" : o->cluster ? "cluster" : o->collective ? "collective" : rate;
 }
@@ -71,7 +72,7 @@ static const char *discord(const Options *o)
   gboolean reads = o->import || o->nccl_tests, files = o->nccl_tests || o->points;
   gboolean others = files || o->backend || o->date;
   const struct { gboolean has; const char *says; } discords[] = {
-    { o->import && (o->fit || others), "--import: expected nothing but --gpu and --output beside it" },
+    { o->import && (o->fit || others), "--import: expected nothing but --gpu, --name and --output beside it" },
     { o->fit && others, "--fit: expected no --nccl-tests, --points, --backend or --date beside it" },
     { o->precision && (reads || o->fit),
       "--precision: expected no --import, --nccl-tests or --fit beside it, which measure nothing" },
@@ -109,8 +110,8 @@ static char *alone(const Options *o)
 {
   if (o->gpu && !o->import)
     return g_strdup("--gpu: expected --import FILE beside it");
-  if (!o->nccl_tests && !o->fit && o->more)
-    return g_strdup_printf("%s: expected no argument without --nccl-tests or --fit", o->more[0]);
+  if (!o->nccl_tests && !o->fit && !o->import && o->more)
+    return g_strdup_printf("%s: expected no argument without --nccl-tests, --import or --fit", o->more[0]);
   if (!o->nccl_tests && lone_option(o))
     return g_strdup_printf("--%s: expected --nccl-tests FILE beside it", lone_option(o));
   return NULL;
@@ -154,7 +155,7 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
     { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import,
       "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, log of Megatron "
-      "or torchtitan", "FILE" },
+      "or torchtitan; with more files (nccl-tests, a trace) behind a topology, write their cluster", "FILE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
     { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
     { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
@@ -318,12 +319,30 @@ static char *not_known(const Options *o, const char *text, const ImportNotes *no
   return import_error(notes, error, "is of nccl-tests, whose times are fitted: expected --nccl-tests in place of --import");
 }
 
+static gboolean put_import(const Options *o, const char *text, GError **error)
+{
+  return o->output ? files_write(o->output, text, strlen(text), error) : fputs(text, stdout) >= 0;
+}
+
+static gboolean import_several(const Options *o, GError **error)
+{
+  g_autoptr(GPtrArray) files = g_ptr_array_new();
+  g_autofree char *name = name_of(o, "imported");
+
+  g_ptr_array_add(files, o->import);
+  for (char **path = o->more; *path; path++)
+    g_ptr_array_add(files, *path);
+  g_ptr_array_add(files, NULL);
+  MachineSaid said = { name, o->gpu, isnan(o->gb_per_s) ? 0 : o->gb_per_s * 1e9 };
+  g_autofree char *text = import_machine((char *const *)files->pdata, &said, error);
+  return text && put_import(o, text, error);
+}
+
 static gboolean import(const Options *o, GError **error)
 {
   ImportNotes notes = { .file = o->import, .gpu = o->gpu };
   g_autofree char *text = import_load(o->import, error), *out = NULL;
   const Importer *importer = text ? importer_of(text) : NULL;
-  gboolean done = FALSE;
 
   if (importer)
     out = importer->read(text, &notes, error);
@@ -337,11 +356,7 @@ static gboolean import(const Options *o, GError **error)
   if (notes.untold)
     fprintf(stderr, "%s: not told, to be filled in: %s\n", o->import, notes.untold);
   import_notes_clear(&notes);
-  if (out && o->output)
-    done = files_write(o->output, out, strlen(out), error);
-  else if (out)
-    done = fputs(out, stdout) >= 0;
-  return done;
+  return out && put_import(o, out, error);
 }
 
 /* ---- this machine ---- */
@@ -450,6 +465,8 @@ static gboolean measure(const Options *o, GError **error)
 
 static gboolean run(const Options *o, GError **error)
 {
+  if (o->import && o->more)
+    return import_several(o, error);
   return o->import ? import(o, error) : o->nccl_tests ? fit(o, error) : o->fit ? fit_file(o, error) : measure(o, error);
 }
 

@@ -46,6 +46,9 @@ char *import_load(const char *path, GError **error);
 extern const Importer import_megatron_log, import_torchtitan_log, import_topology_matrix, import_nccl_topology,
                       import_kineto, import_nsys;
 
+/* The file of hardware/gpus/ for a device's name as its driver says it, "NVIDIA H100 80GB HBM3"; NULL if none is known. */
+const char *import_gpu_of(const char *driver_name);
+
 /* What topologies tell of a server. */
 typedef struct {
   int gpus;
