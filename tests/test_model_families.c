@@ -192,6 +192,62 @@ START_TEST(counts)
      "'intermediate_size':3072,'vocab_size':103424,'tie_word_embeddings':true,'num_hidden_layers':18,"
      "'use_bias':false}",
      G_GINT64_CONSTANT(360748032)},
+    /* small ones of transformers 5.24's classes */
+    {"{'model_type':'ernie4_5_moe','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'moe_intermediate_size':32,"
+     "'moe_num_experts':8,'moe_k':2,'moe_num_shared_experts':1,'moe_layer_start_index':1,"
+     "'moe_layer_end_index':4,'moe_layer_interval':1}",
+     398688},
+    {"{'model_type':'ernie4_5_moe','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'moe_intermediate_size':32,"
+     "'moe_num_experts':8,'moe_k':2,'moe_layer_interval':2,'moe_layer_start_index':2,'moe_layer_end_index':5}",
+     336208},
+    {"{'model_type':'exaone_moe','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'moe_intermediate_size':32,"
+     "'num_experts':8,'num_experts_per_tok':2,'num_shared_experts':2,'first_k_dense_replace':2,"
+     "'sliding_window':16}",
+     487456},
+    {"{'model_type':'glm4_moe_lite','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':4,'moe_intermediate_size':32,"
+     "'n_routed_experts':8,'num_experts_per_tok':2,'mlp_layer_types':['dense','sparse','sparse','dense',"
+     "'sparse','sparse'],'q_lora_rank':24,'kv_lora_rank':16,'qk_nope_head_dim':12,'qk_rope_head_dim':4,"
+     "'v_head_dim':20}",
+     458320},
+    {"{'model_type':'hy_v3','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':2,'head_dim':24,'moe_intermediate_size':32,'num_experts':8,"
+     "'num_experts_per_tok':2}",
+     537224},
+    {"{'model_type':'youtu','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':4,'q_lora_rank':24,'kv_lora_rank':16,'qk_nope_head_dim':12,"
+     "'qk_rope_head_dim':4,'v_head_dim':20}",
+     244784},
+    {"{'model_type':'minicpm3','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':4,'q_lora_rank':24,'kv_lora_rank':16,'qk_nope_head_dim':12,"
+     "'qk_rope_head_dim':4,'v_head_dim':20}",
+     244784},
+    {"{'model_type':'granite_swa','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'layer_types':['full_attention',"
+     "'sliding_attention','full_attention','sliding_attention','full_attention','sliding_attention']}",
+     249176},
+    {"{'model_type':'granitemoe_swa','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'num_local_experts':8,"
+     "'num_experts_per_tok':2}",
+     1090392},
+    {"{'model_type':'stablelm','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':2,'use_qkv_bias':true}",
+     314752},
+    {"{'model_type':'stablelm','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':2,'use_parallel_residual':true}",
+     313216},
+    {"{'model_type':'afmoe','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':2,'head_dim':24,'moe_intermediate_size':32,'num_experts':8,"
+     "'num_experts_per_tok':2,'num_shared_experts':1,'num_dense_layers':2}",
+     537472},
+    {"{'model_type':'cohere2_moe','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'head_dim':16,'num_experts':8,"
+     "'num_experts_per_tok':2,'num_shared_experts':1}",
+     1136576},
+    /* defaults again */
     {"{'model_type':'ministral3','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':8,"
      "'head_dim':128,'intermediate_size':14336,'vocab_size':131072,'tie_word_embeddings':false,"
      "'num_hidden_layers':34}",

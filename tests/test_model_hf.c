@@ -263,6 +263,19 @@ START_TEST(sparse_layers)
   check_sparse("{" AS("deepseek_v2") EXPERTS ",\"first_k_dense_replace\":3}", "ddds");
   check_sparse("{" AS("deepseek_v2") EXPERTS ",\"first_k_dense_replace\":1,\"moe_layer_freq\":2}",
                "ddsd");
+  check_sparse("{" AS("exaone_moe") EXPERTS ",\"first_k_dense_replace\":2,\"mlp_layer_types\":[\"dense\",\"sparse\","
+               "\"dense\",\"sparse\"]}", "dsds");
+  check_sparse("{" AS("ernie4_5_moe") EXPERTS ",\"moe_layer_start_index\":0,\"moe_layer_end_index\":2}", "sssd");
+  check_sparse("{" AS("ernie4_5_moe") EXPERTS ",\"moe_layer_end_index\":-1}", "dsss");
+  refused("{" AS("hy_v3") EXPERTS ",\"mlp_layer_types\":[\"dense\"]}",
+          "f: mlp_layer_types: […]: expected an array of 4 strings, one a layer");
+  refused("{" AS("hy_v3") EXPERTS ",\"mlp_layer_types\":[\"dense\",\"moe\",\"dense\",\"dense\"]}",
+          "f: mlp_layer_types[1]: \"moe\": expected one of dense, sparse");
+  refused("{" AS("ernie4_5_moe") EXPERTS ",\"moe_layer_end_index\":1.5}",
+          "f: moe_layer_end_index: 1.5: expected an integer of at least -1");
+  refused("{" AS("cohere2_moe") EXPERTS ",\"prefix_dense_intermediate_size\":128}",
+          "f: prefix_dense_intermediate_size: 128: expected null, as dense layers of a width of their own have no cost "
+          "here");
   refused("{" AS("qwen3_moe") EXPERTS ",\"mlp_only_layers\":[0.5]}",
           "f: mlp_only_layers[0]: 0.5: expected an integer from 0 to 100000");
   refused("{" AS("qwen3_moe") EXPERTS ",\"mlp_only_layers\":3}",

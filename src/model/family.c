@@ -48,6 +48,11 @@ static void derive_glm(Recipe *r)
   r->attention_bias = FALSE;
 }
 
+static void derive_stablelm(Recipe *r)
+{
+  r->norms = r->parallel ? 1 : 2;
+}
+
 static void derive_bigcode(Recipe *r)
 {
   wide_ffn(r);
@@ -353,6 +358,43 @@ static const Family families[] = {
   {"helium", {LLAMA, .norms = 2, .positions = 4096, .head_dim = 128, .rope_theta = 1e5, .norm_epsilon = 1e-8}},
   {"ernie4_5",
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .tied = TRUE, .rope_theta = 5e5, .norm_epsilon = 1e-5}},
+  {"afmoe",
+   {LLAMA, .norms = 4, .positions = 16384, .head_dim = 128, .qk_norm = TRUE, .attention_gate = TRUE,
+    .router_correction = TRUE, .needs_experts = TRUE, .first_dense = 1, .use_window = TRUE, .window = 1024,
+    .window_pattern = 4, .norm_epsilon = 1e-5}},
+  {"cohere2_moe",
+   {COHERE, .use_window = TRUE, .window = 4096, .window_pattern = 4, .needs_experts = TRUE}},
+  {"minicpm3",
+   {LLAMA, .norms = 2, .positions = 32768, .q_lora_rank = 768, .kv_lora_rank = 256, .nope_dim = 64, .rope_dim = 32,
+    .v_head_dim = 64, .tied = TRUE, .norm_epsilon = 1e-5}},
+  {"ernie4_5_moe",
+   {LLAMA, .norms = 2, .positions = 131072, .tied = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
+    .first_dense = 1, .experts = 64, .experts_per_token = 6, .shared_experts = 2, .rope_theta = 5e5,
+    .norm_epsilon = 1e-5, .balance_loss = 0.001}},
+  {"exaone_moe",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
+    .shared_experts = 1, .use_window = TRUE, .window = 4096, .window_pattern = 4, .norm_epsilon = 1e-5}},
+  {"glm4_moe_lite",
+   {LLAMA, .norms = 2, .positions = 202752, .q_lora_rank = 768, .kv_lora_rank = 512, .nope_dim = 192, .rope_dim = 64,
+    .v_head_dim = 256, .expert_ffn = 1536, .shared_experts = 1, .first_dense = 1, .needs_experts = TRUE,
+    .norm_epsilon = 1e-5},
+   derive_deepseek_v3},
+  {"hy_v3",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .qk_norm = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .shared_experts = 1, .first_dense = 1, .norm_epsilon = 1e-5}},
+  {"youtu",
+   {LLAMA, .norms = 2, .positions = 131072, .q_lora_rank = 1536, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64,
+    .v_head_dim = 128, .tied = TRUE}},
+  {"granite_swa",
+   {LLAMA, .norms = 2, .positions = 8192, .sinks = TRUE, .tied = TRUE, .use_window = TRUE, .window = 128,
+    .norm_epsilon = 1e-5}},
+  {"granitemoe_swa",
+   {LLAMA, .norms = 2, .positions = 2048, .sinks = TRUE, .use_window = TRUE, .window = 128, .needs_experts = TRUE,
+    .balance_loss = 0.001}},
+  {"stablelm",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_SWIGLU, .final_norm = TRUE, .position_kind = POSITIONS_ROPE,
+    .positions = 4096, .rotary_share = 0.25},
+   derive_stablelm},
   {"ministral3", {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .rope_theta = 1e6, .norm_epsilon = 1e-5}},
   {"t5", {T5}, derive_t5},
   {"mt5", {T5}, derive_t5},
@@ -387,6 +429,7 @@ const Family *family_find(const char *model_type)
 #define RECURRENT "recurrent layers, which have no cost here"
 #define LAYER_EMBEDDINGS "embeddings for each layer, which have no cost here"
 #define CONVOLUTIONS "convolutions beside attention, which have no cost here"
+#define PLAIN_NORMS "norms without weights, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
 
 /* Families of another kind, and what they have that is not simulated. */
@@ -397,9 +440,14 @@ static const struct {
   {"zamba", SELECTIVE_SCANS}, {"zamba2", "blocks that several layers share, which have no cost here"},
   {"falcon_h1", "state spaces beside attention in one layer, which have no cost here"},
   {"xlstm", RECURRENT}, {"recurrent_gemma", RECURRENT}, {"rwkv", RECURRENT},
-  {"kimi_linear", LINEAR}, {"olmo_hybrid", LINEAR},
-  {"lfm2", CONVOLUTIONS},
-  {"lfm2_moe", CONVOLUTIONS},
+  {"kimi_linear", LINEAR}, {"olmo_hybrid", LINEAR}, {"bailing_hybrid", LINEAR},
+  {"lfm2", CONVOLUTIONS}, {"lfm2_moe", CONVOLUTIONS}, {"lfm3", CONVOLUTIONS},
+  {"olmo", PLAIN_NORMS}, {"nanochat", PLAIN_NORMS},
+  {"apertus", "an activation with weights of its own, which has no cost here"},
+  {"mimo_v2_flash", "values of another width than keys, which only latent attention has here"},
+  {"longcat_flash", "two attentions in a layer and experts that do nothing, which have no cost here"},
+  {"laguna", "gates of one value a head behind attention, which have no cost here"},
+  {"persimmon", "norms of queries and keys with biases, which have no cost here"},
   {"deepseek_v4", "compressed attention, which has no cost here"},
   {"gemma3n", LAYER_EMBEDDINGS},
   {"gemma3n_text", LAYER_EMBEDDINGS},

@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "model/family.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Spellings of one field stand together, the usual one first. */
@@ -42,8 +43,10 @@ static const JsonField fields[] = {
   RECIPE_INT("num_experts", experts, 0, MAX_EXPERTS),
   RECIPE_INT("num_local_experts", experts, 0, MAX_EXPERTS),
   RECIPE_INT("n_routed_experts", experts, 0, MAX_EXPERTS),
+  RECIPE_INT("moe_num_experts", experts, 0, MAX_EXPERTS),
   RECIPE_INT("num_experts_per_tok", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("moe_k", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("n_group", groups, 1, MAX_EXPERTS),
   RECIPE_INT("topk_group", groups_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_intermediate_size", expert_ffn, 1, MAX_FFN),
@@ -52,7 +55,11 @@ static const JsonField fields[] = {
   RECIPE_INT("moe_shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
   RECIPE_INT("shared_intermediate_size", shared_ffn, 0, MAX_FFN),
   RECIPE_INT("n_shared_experts", shared_experts, 0, MAX_EXPERTS),
+  RECIPE_INT("num_shared_experts", shared_experts, 0, MAX_EXPERTS),
+  RECIPE_INT("moe_num_shared_experts", shared_experts, 0, MAX_EXPERTS),
   RECIPE_INT("first_k_dense_replace", first_dense, 0, MAX_LAYERS),
+  RECIPE_INT("moe_layer_start_index", first_dense, 0, MAX_LAYERS),
+  RECIPE_INT("num_dense_layers", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("moe_layer_freq", sparse_freq, 1, MAX_LAYERS),
   RECIPE_INT("decoder_sparse_step", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("full_attention_interval", attention_every, 1, MAX_LAYERS),
@@ -78,6 +85,7 @@ static const JsonField fields[] = {
   RECIPE_INT("mamba_expand", linear_expand, 1, 1024),
   RECIPE_INT("intermediate_size_mlp", ffn_dense, 1, MAX_FFN),
   RECIPE_INT("interleave_moe_layer_step", sparse_step, 1, MAX_LAYERS),
+  RECIPE_INT("moe_layer_interval", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("sliding_window", window, 0, MAX_SEQ),
   RECIPE_INT("attention_chunk_size", window, 0, MAX_SEQ),
   RECIPE_INT("max_window_layers", window_from, 0, MAX_LAYERS),
@@ -97,6 +105,7 @@ static const JsonField fields[] = {
   RECIPE_BOOL("mlp_bias", ffn_bias),
   RECIPE_BOOL("attention_out_bias", out_bias),
   RECIPE_BOOL("qkv_bias", qkv_bias),
+  RECIPE_BOOL("use_qkv_bias", qkv_bias),
   RECIPE_BOOL("lm_head_bias", head_bias),
   RECIPE_BOOL("bias", bias),
   RECIPE_BOOL("enable_bias", bias),
@@ -188,6 +197,47 @@ static gboolean read_dense_layers(const RecipeSource *source, Recipe *r, GError 
   for (int i = 0; i < n; i++)
     if (layers[i] < r->layers)
       r->dense[layers[i]] = TRUE;
+  return TRUE;
+}
+
+/* "dense" or "sparse" for each layer, which say more than the number of the first ones. */
+static gboolean read_mlp_types(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const char *const kinds[] = { "dense", "sparse", NULL };
+  const cJSON *array = json_get(source->object, "mlp_layer_types"), *item;
+  int i = 0;
+
+  if (!array || cJSON_IsNull(array) || !r->layers)
+    return TRUE;
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != r->layers)
+    return json_error(source->doc, array, error, "an array of %d strings, one a layer", r->layers);
+  g_free(r->dense);
+  r->dense = g_new0(guint8, most_layers(r));
+  r->first_dense = 0;
+  cJSON_ArrayForEach(item, array) {
+    int kind = cJSON_IsString(item) ? names_find(kinds, item->valuestring) : -1;
+    if (kind < 0)
+      return json_error(source->doc, item, error, "one of dense, sparse");
+    r->dense[i++] = kind == 0;
+  }
+  return TRUE;
+}
+
+/* The last layer with experts (ERNIE); -1 is the last of all. */
+static gboolean read_last_sparse(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *end = json_get(source->object, "moe_layer_end_index");
+
+  if (!end || cJSON_IsNull(end) || !r->layers)
+    return TRUE;
+  if (!cJSON_IsNumber(end) || end->valuedouble < -1 || end->valuedouble != floor(end->valuedouble))
+    return json_error(source->doc, end, error, "an integer of at least -1");
+  if (end->valuedouble < 0 || end->valuedouble >= r->layers - 1)
+    return TRUE;
+  if (!r->dense)
+    r->dense = g_new0(guint8, most_layers(r));
+  for (int i = (int)end->valuedouble + 1; i < r->layers; i++)
+    r->dense[i] = TRUE;
   return TRUE;
 }
 
@@ -335,7 +385,10 @@ static gboolean check_unread(const RecipeSource *source, GError **error)
 {
   const cJSON *norms = json_get(source->object, "qk_layernorm"), *every = json_get(source->object, "index_topk_freq");
   const cJSON *pattern = json_get(source->object, "index_topk_pattern");
+  const cJSON *prefix = json_get(source->object, "prefix_dense_intermediate_size");
 
+  if (prefix && !cJSON_IsNull(prefix))
+    return json_error(source->doc, prefix, error, "null, as dense layers of a width of their own have no cost here");
   if (cJSON_IsTrue(norms))
     return json_error(source->doc, norms, error, "false, as its norms have no cost here");
   if (cJSON_IsNumber(every) && every->valuedouble > 1)
@@ -355,6 +408,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
       !check_aliases(source, error) || !check_unread(source, error) || !read_dense_layers(source, r, error) ||
+      !read_mlp_types(source, r, error) || !read_last_sparse(source, r, error) ||
       !read_layer_types(source, r, error) || !read_pattern(source, r, error) || !read_attending(source, r, error) ||
       !read_rope(source, r, error))
     return FALSE;
