@@ -247,6 +247,33 @@ START_TEST(counts)
      "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'head_dim':16,'num_experts':8,"
      "'num_experts_per_tok':2,'num_shared_experts':1}",
      1136576},
+    {"{'model_type':'dots1','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':2,'pad_token_id':0,'n_routed_experts':8,'n_shared_experts':1,"
+     "'first_k_dense_replace':1,'moe_intermediate_size':32,'num_experts_per_tok':2}",
+     500264},
+    {"{'model_type':'hunyuan_v1_dense','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'pad_token_id':0,'head_dim':24}",
+     350304},
+    {"{'model_type':'hunyuan_v1_moe','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'pad_token_id':0,'head_dim':24,"
+     "'num_experts':8,'moe_topk':2}",
+     1238112},
+    {"{'model_type':'sarvam_moe','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':2,'pad_token_id':0,"
+     "'n_routed_experts':8,'first_k_dense_replace':2,'moe_intermediate_size':32,'num_experts_per_tok':2}",
+     684640},
+    {"{'model_type':'sarvam_mla','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,"
+     "'num_attention_heads':4,'intermediate_size':96,'num_key_value_heads':4,'n_routed_experts':8,"
+     "'n_shared_experts':2,'moe_intermediate_size':32,'num_experts_per_tok':2,'kv_lora_rank':16,"
+     "'qk_nope_head_dim':12,'qk_rope_head_dim':4,'v_head_dim':20}",
+     532424},
+    {"{'model_type':'exaone','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'intermediate_size':96,'num_key_value_heads':2,'pad_token_id':0}",
+     313152},
+    {"{'model_type':'kolibri1','hidden_size':64,'num_hidden_layers':6,'vocab_size':1000,'num_attention_heads':4,"
+     "'num_key_value_heads':2,'pad_token_id':0,'head_dim':24,'num_local_experts':8,"
+     "'shared_expert_intermediate_size':40,'moe_intermediate_size':32,'num_experts_per_tok':2}",
+     584592},
     /* defaults again */
     {"{'model_type':'ministral3','hidden_size':4096,'num_attention_heads':32,'num_key_value_heads':8,"
      "'head_dim':128,'intermediate_size':14336,'vocab_size':131072,'tie_word_embeddings':false,"

@@ -48,6 +48,12 @@ static void derive_glm(Recipe *r)
   r->attention_bias = FALSE;
 }
 
+/* Its shared expert is as wide as the others. */
+static void derive_hunyuan(Recipe *r)
+{
+  r->shared_ffn = r->ffn;
+}
+
 static void derive_stablelm(Recipe *r)
 {
   r->norms = r->parallel ? 1 : 2;
@@ -367,6 +373,24 @@ static const Family families[] = {
   {"minicpm3",
    {LLAMA, .norms = 2, .positions = 32768, .q_lora_rank = 768, .kv_lora_rank = 256, .nope_dim = 64, .rope_dim = 32,
     .v_head_dim = 64, .tied = TRUE, .norm_epsilon = 1e-5}},
+  {"dots1",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
+    .window_from = 62}},
+  {"hunyuan_v1_dense", {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .norm_epsilon = 1e-5}},
+  {"hunyuan_v1_moe",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .needs_experts = TRUE, .norm_epsilon = 1e-5},
+   derive_hunyuan},
+  {"sarvam_moe",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 64, .qk_norm = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .shared_experts = 1, .first_dense = 1, .rope_theta = 8e6}},
+  {"sarvam_mla",
+   {LLAMA, .norms = 2, .positions = 4096, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_head_dim = 128,
+    .needs_experts = TRUE, .shared_experts = 1, .first_dense = 1},
+   derive_deepseek_v3},
+  {"exaone", {LLAMA, .norms = 2, .positions = 4096, .norm_epsilon = 1e-5}},
+  {"kolibri1",
+   {LLAMA, .norms = 4, .positions = 262144, .head_dim = 128, .qk_norm = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .use_window = TRUE, .window = 513, .window_pattern = 5}},
   {"ernie4_5_moe",
    {LLAMA, .norms = 2, .positions = 131072, .tied = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
     .first_dense = 1, .experts = 64, .experts_per_token = 6, .shared_experts = 2, .rope_theta = 5e5,

@@ -47,6 +47,7 @@ static const JsonField fields[] = {
   RECIPE_INT("num_experts_per_tok", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_k", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("moe_topk", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("n_group", groups, 1, MAX_EXPERTS),
   RECIPE_INT("topk_group", groups_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_intermediate_size", expert_ffn, 1, MAX_FFN),
