@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "cli/cli.h"
 
+#define SEQ_USUAL 8192 /* tokens, up to which the longest sequence of a model is taken without a word */
+
 /* What people who pay for a training call objectives. */
 static const char *objective_word(const char *name)
 {
@@ -165,6 +167,9 @@ static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
     p->base.global_batch = o->global_batch;
   if (o->seq > 0)
     p->base.seq = o->seq;
+  else if (p->model->seq_longest && p->model->seq > SEQ_USUAL)
+    planning_note(p, g_strdup_printf("model %s names no training length: its longest is taken, %d tokens; --seq tells "
+                                     "another, as --seq 8k", p->model->name, p->model->seq));
   return TRUE;
 }
 

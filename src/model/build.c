@@ -166,6 +166,7 @@ static Model *model_new(Recipe *r)
     .classes = r->classes,
     .embed_dim = r->embed_dim,
     .seq = r->seq,
+    .seq_longest = r->seq_longest,
     .position_rows = learned ? r->positions + r->extra_rows : 0,
     .patch = r->patch,
     .channels = r->channels,

@@ -279,6 +279,7 @@ static const Family families[] = {
   {"qwen3_5_moe_text", {QWEN_NEXT_EXPERTS, .experts = 256, .experts_per_token = 8}},
   {"mamba2",
    {MAMBA2, .single = TRUE, .norm = NORM_RMSNORM, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_NONE,
+    .positions = 1048576, /* its files bound none */
     .heads = 128, .head_dim = 64, .linear_groups = 8, .linear_state = 128, .linear_chunk = 256, .norm_epsilon = 1e-5},
    derive_mamba2},
   {"nemotron_h",

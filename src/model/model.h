@@ -146,6 +146,7 @@ typedef struct {
   int classes;  /* outputs of the head if not the vocabulary */
   int embed_dim; /* width of the embedding, = hidden unless projected */
   int seq;      /* default sequence length: the file's seq, else the most positions */
+  gboolean seq_longest; /* which is the most positions, as the file says no other */
   int position_rows; /* rows of the learned position table, 0 = none */
   int patch, channels; /* ViT */
   int global_batch_size; /* default batch in sequences, 0 = not given */

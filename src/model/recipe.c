@@ -96,6 +96,7 @@ static gboolean settle_sizes(Recipe *r, const RecipeSource *source, GError **err
     return FAIL(vocab, "an integer from 1 to %d", MAX_VOCAB);
   if (!r->embed_dim)
     r->embed_dim = r->hidden;
+  r->seq_longest = !r->seq;
   if (!r->seq)
     r->seq = r->positions;
   return r->seq ? TRUE : FAIL(positions, "an integer from 1 to %d", MAX_SEQ);

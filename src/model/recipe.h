@@ -47,6 +47,7 @@ typedef struct {
   int ffn, vocab, classes;
   int embed_dim;      /* width of the embedding if projected */
   int seq;            /* sequence length asked for by the file */
+  gboolean seq_longest; /* it asks for none, so that it is the most positions */
   int positions;      /* the most positions */
   int extra_rows;     /* of the position table, beyond positions */
   int global_batch_size;
