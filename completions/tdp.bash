@@ -1,18 +1,37 @@
-# Completion of the programs of tdp in bash, and in zsh behind `autoload bashcompinit && bashcompinit`: options come from
-# --help, names from tdp-plan --list, so that nothing here grows stale.
+# Completion of the programs of tdp in bash: options come from --help, names from tdp-plan --list, the keys of --fix from
+# what tdp-plan says of a wrong one, so that these do not grow stale. _tdp does so in zsh, tdp.fish in fish.
 
 _tdp_names() {
   tdp-plan --list "$1" 2>/dev/null | awk 'NR > 1 { print $1 }'
 }
 
+_tdp_keys() {
+  tdp-plan --model tiny --cluster cpu --fix none=1 2>&1 | sed -n 's/.*of the keys //p' | tr -d ' ' | tr ',' '\n' | sed 's/$/=/'
+}
+
+# The word of the last option before the cursor, which --fix tp=8,pp leaves further away as "=" divides words.
+_tdp_option() {
+  local i=$((COMP_CWORD - 1))
+  while [ "$i" -gt 1 ] && [ "${COMP_WORDS[i]#--}" = "${COMP_WORDS[i]}" ]; do i=$((i - 1)); done
+  printf '%s' "${COMP_WORDS[i]}"
+}
+
 _tdp() {
-  local program=$1 word=$2 before=$3 words
+  local program=$1 word=$2 before=$3 words head=
   case $word in
   --*=*) before=${word%%=*} word=${word#*=} ;;
   esac
   [ "$before" = "=" ] && before=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$word" = "=" ] && word=
+  case $(_tdp_option) in
+  --fix | --why-not) [ "${word#-}" = "$word" ] && before=--fix ;;
+  esac
   case $before in
+  --fix | --why-not)
+    head=${word%"${word##*,}"}
+    words=$(_tdp_keys) word=${word##*,}
+    compopt -o nospace 2>/dev/null
+    ;;
   --model | -m) words=$(_tdp_names models) ;;
   --cluster | -c) words="$(_tdp_names clusters) $(_tdp_names servers)" ;;
   --framework) words=$(_tdp_names frameworks) ;;
@@ -27,7 +46,7 @@ _tdp() {
     words=$("$program" --help 2>/dev/null | grep -oE -- '(^| )--[a-z][a-z-]*' | sort -u)
     ;;
   esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  mapfile -t COMPREPLY < <(compgen -P "$head" -W "$words" -- "$word")
 }
 
 complete -o default -F _tdp tdp-plan tdp-sim tdp-run tdp-validate tdp-calibrate tdp-fit

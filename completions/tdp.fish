@@ -1,4 +1,4 @@
-# Completion of the programs of tdp in fish: options come from --help, names from tdp-plan --list.
+# Completion of the programs of tdp in fish: what tdp.bash offers in bash.
 
 function __tdp_names
     tdp-plan --list $argv[1] 2>/dev/null | awk 'NR > 1 { print $1 }'
@@ -9,6 +9,14 @@ function __tdp_options
     $program --help 2>/dev/null | grep -oE -- '(^| )--[a-z][a-z-]*' | string trim | sort -u
 end
 
+# Keys behind what stands before the last comma.
+function __tdp_keys
+    set -l head (commandline -ct | string replace -r '^--[a-z-]+=' '' | string match -r '^.*,')
+    for key in (tdp-plan --model tiny --cluster cpu --fix none=1 2>&1 | string replace -rf '.*of the keys ' '' | string split ', ')
+        echo "$head$key="
+    end
+end
+
 for program in tdp-plan tdp-sim tdp-run tdp-validate tdp-calibrate tdp-fit
     complete -c $program -n 'string match -q -- "-*" (commandline -ct)' -a '(__tdp_options)'
     complete -c $program -l model -s m -xa '(__tdp_names models)'
@@ -17,3 +25,9 @@ end
 complete -c tdp-plan -l framework -xa '(__tdp_names frameworks)'
 complete -c tdp-sim -l schedule -xa '(__tdp_names schedules)'
 complete -c tdp-plan -l list -xa 'models clusters servers frameworks schedules keys'
+complete -c tdp-plan -l question -xa 'fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter training'
+complete -c tdp-plan -l objective -xa 'time tokens-per-gpu memory gpu-hours money energy'
+complete -c tdp-plan -l precision -xa 'bf16 fp16 fp32 tf32 fp8 fp4'
+complete -c tdp-plan -l space -xa 'offload zero++ states order'
+complete -c tdp-plan -l fix -xa '(__tdp_keys)'
+complete -c tdp-plan -l why-not -xa '(__tdp_keys)'
