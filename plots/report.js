@@ -39,16 +39,22 @@ function timeUnit(seconds) {
   return TIME_UNITS.find(([size]) => seconds >= size) || TIME_UNITS[TIME_UNITS.length - 1];
 }
 
+/* Ties to even, as the programs print them. */
+function rounded(value, digits) {
+  const scale = Math.pow(10, digits - 1 - Math.floor(Math.log10(Math.abs(value) || 1))), x = value * scale, near = Math.round(x);
+  return +((x % 1 === 0.5 && near % 2 ? near - 1 : near) / scale).toPrecision(digits);
+}
+
 function seconds(value, unit) {
   const [size, name] = unit || timeUnit(Math.abs(value));
-  return String(+(value / size).toPrecision(4)) + " " + name;
+  return rounded(value / size, 4) + " " + name;
 }
 
 function bytes(value) {
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];
   let i = 0;
   for (; value >= 1024 && i < names.length - 1; i++) value /= 1024;
-  return String(+value.toPrecision(3)) + " " + names[i];
+  return rounded(value, 3) + " " + names[i];
 }
 
 /* Round steps of an axis, at most so many. */
@@ -74,6 +80,11 @@ function showText(section, root) {
       if (line) root.append(el("p", {}, line));
     }
   put();
+}
+
+/* A command to be copied: each option on a line of its own. */
+function showCommand(section, root) {
+  root.append(el("pre", { tabindex: "0", class: "command" }, section.text.trim().replace(/ (?=--\S)/g, " \\\n  ")));
 }
 
 function shareOf(cell) {
@@ -165,9 +176,9 @@ class Timeline {
     const s = this.section, parts = [];
     if (s.rows.length < s.stages) parts.push(s.rows.length + " of " + s.stages + " stages are shown, the fullest among them");
     if (s.end_s < s.step_s) parts.push("the first " + seconds(s.end_s) + " of " + seconds(s.step_s) + " are shown");
-    parts.push("wheel, pinch or + and − zoom, drag or arrows move, a click says what a bar is; wide passes show their operators, communication below computation");
-    const text = parts.join("; ") + ".";
-    return el("p", { class: "soft" }, text[0].toUpperCase() + text.slice(1));
+    const shown = parts.join("; "), help = "Wheel, pinch or + and − zoom, drag or arrows move, a click says what a bar is; " +
+      "wide passes show their operators, communication below computation.";
+    return el("p", { class: "soft" }, shown ? shown[0].toUpperCase() + shown.slice(1) + ". " : "", el("span", { class: "help" }, help));
   }
 
   legend() {
@@ -455,10 +466,12 @@ function memoryFrame(node, height, most, limits, width) {
     node.append(svg("line", { x1: LABEL_WIDTH, x2: w, y1: y(at), y2: y(at), class: "axis" }));
     node.append(svg("text", { x: LABEL_WIDTH - 6, y: y(at) + 4, "text-anchor": "end", class: "soft" }, bytes(at)));
   }
-  limits.forEach(([value, text], i) => {
-    const close = i > 0 && y(value) - y(limits[0][0]) < 16; /* below its line, where the other stands above */
+  const says = limits.map(([value, text]) => text + " " + bytes(value));
+  const close = limits.length > 1 && y(limits[1][0]) - y(limits[0][0]) < 16; /* then both names stand above the upper line */
+  if (close) says.splice(0, 2, says.join(", "));
+  limits.forEach(([value], i) => {
     node.append(svg("line", { x1: LABEL_WIDTH, x2: w, y1: y(value), y2: y(value), class: "limit" }));
-    node.append(svg("text", { x: w - 2, y: y(value) + (close ? 12 : -4), "text-anchor": "end" }, text + " " + bytes(value)));
+    if (says[i]) node.append(svg("text", { x: w - 2, y: y(value) - 4, "text-anchor": "end" }, says[i]));
   });
   return { w, y };
 }
@@ -506,7 +519,7 @@ function memoryPeaks(section, node, width) {
   section.rows.forEach((row, i) => {
     let sum = 0;
     row.parts.forEach((value, part) => {
-      node.append(svg("rect", { x: LABEL_WIDTH + i * each + 1, width: Math.max(each - 2, 1), y: y(sum + value), height: y(sum) - y(sum + value), fill: section.parts[part].color }));
+      node.prepend(svg("rect", { x: LABEL_WIDTH + i * each + 1, width: Math.max(each - 2, 1), y: y(sum + value), height: y(sum) - y(sum + value), fill: section.parts[part].color }));
       sum += value;
     });
     if (each > 22 || i % Math.ceil(30 / each) === 0)
@@ -651,7 +664,7 @@ function drawBars(section, node, detail, width) {
 
 /* ---- the page ---- */
 
-const KINDS = { text: showText, table: showTable, timeline: (section, root) => new Timeline(section, root), memory: showMemory, points: showPoints, curve: showCurve };
+const KINDS = { text: showText, command: showCommand, table: showTable, timeline: (section, root) => new Timeline(section, root), memory: showMemory, points: showPoints, curve: showCurve };
 
 function showReport(data) {
   const root = document.getElementById("report"), nav = el("nav", { "aria-label": "sections" });

@@ -19,6 +19,7 @@ for question in scaling sensitivity; do
 done
 tdp-plan --model gpt3 --cluster dgx --gpus 64 --pareto time,memory --report "$work/pareto.html" >/dev/null ||
   echo "not ok page: --pareto --report"
+tdp-plan --model gpt3 --cluster dgx --gpus 64 --report "$work/plan.html" >/dev/null || echo "not ok page: tdp-plan --report"
 tdp-plan --model llama-3.1-405b --cluster dgx-h100 --gpus 16384 --global-batch 2048 --report "$work/large.html" >/dev/null ||
   echo "not ok page: tdp-plan --report"
 for page in "$work"/*.html; do
@@ -32,16 +33,36 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
   exit
 }
 rm "$work/large.html" # like others, but for its size
+# A page in a frame, as windows cannot be as narrow as a phone: counts, how far it reaches beyond the frame, its words.
+framed() { # page, width
+  printf '<iframe id="frame" style="width: %dpx; height: 1200px; border: 0" srcdoc="' "$2"
+  sed 's/&/\&amp;/g; s/"/\&quot;/g' "$1"
+  cat <<'END'
+"></iframe><pre id="said"></pre><script>frame.onload = () => setTimeout(() => {
+  const page = frame.contentDocument, count = what => page.querySelectorAll(what).length;
+  said.textContent = ["COUNTS", count("section"), count("path, circle, rect"),
+    page.documentElement.scrollWidth - frame.clientWidth, "\n" + page.getElementById("report").textContent].join(" ");
+}, 500)</script>
+END
+}
 for page in "$work"/*.html; do
   for width in 1240 390; do
     name=page-$(basename "$page" .html)-$width
-    HOME=$work timeout 60 "$browser" --headless --no-sandbox --disable-gpu --window-size=$width,1200 \
-      --virtual-time-budget=4000 --enable-logging=stderr --dump-dom "file://$page" >"$work/dom" 2>"$work/log"
+    framed "$page" $width >"$work/frame"
+    mv "$work/frame" "$work/frame.htm"
+    HOME=$work timeout 60 "$browser" --headless --no-sandbox --disable-gpu --window-size=1300,1200 \
+      --virtual-time-budget=4000 --enable-logging=stderr --dump-dom "file://$work/frame.htm" >"$work/dom" 2>"$work/log"
     errors=$(grep -E 'CONSOLE|Uncaught' "$work/log" | head -1)
-    sections=$(grep -o '<section' "$work/dom" | wc -l)
-    paths=$(grep -oE '<(path|circle|rect)' "$work/dom" | wc -l)
+    counts=$(sed -n 's/.*COUNTS \([0-9]* [0-9]* -*[0-9]*\).*/\1/p' "$work/dom" | head -1)
+    # shellcheck disable=SC2086 # several words
+    set -- ${counts:-0 0 0}
     if [ -n "$errors" ]; then echo "not ok $name: $errors"
-    elif [ "$sections" -lt 2 ] || [ "$paths" -lt 4 ]; then echo "not ok $name: $sections sections, $paths paths"
+    elif [ "$1" -lt 2 ] || [ "$2" -lt 4 ]; then echo "not ok $name: $1 sections, $2 shapes"
+    elif [ "$3" -gt 0 ]; then echo "not ok $name: reaches $3 pixels beyond the screen"
     else echo "ok $name"; fi
+    [ "${name#page-plan}" = "$name" ] && continue
+    for words in 'device 79.2 GiB, less the margin ' '^  --tensor-model-parallel-size'; do # as programs print them
+      if grep -q -e "$words" "$work/dom"; then echo "ok $name-words"; else echo "not ok $name-words: no $words"; fi
+    done
   done
 done

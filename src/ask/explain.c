@@ -93,9 +93,8 @@ char *explain_tie(const SearchResult *found, double tie)
 char *explain_choice(const SearchResult *found, const Result *results, int n)
 {
   g_autofree char *losses = report_losses(results, n), *bottleneck = report_bottleneck(&results[0]);
-  GString *s = g_string_new("Why\n");
+  GString *s = g_string_new(bottleneck);
 
-  g_string_append(s, bottleneck);
   say_limit(s, found, &results[0]);
   g_string_append_printf(s, "Where the others lose, against the first\n%s", losses);
   return g_string_free(s, FALSE);

@@ -31,7 +31,7 @@ gboolean plan_report(const PlanReport *r, const char *path, GError **error)
   page_step(page, best, r->trace);
   add_search(page, r);
   if (r->launch)
-    page_text(page, "To run it", r->launch);
+    page_command(page, "To run it", r->launch);
   page_inputs(page, best);
   return page_write(page, path, error);
 }

@@ -30,7 +30,7 @@ static void print_why(Planning *p, const SearchOptions *options)
   }
   watch_hide(&p->watch);
   planning_note(p, note_recompute(p->model, &best->layout, p->cluster));
-  say("\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
+  say("\nWhy\n%s\n%s\nCommunication of the best plan\n%s", why, rule, comm);
   if (tool && p->cluster->n_types == 0) {
     g_autofree char *launch = launch_line(tool, p->model, p->cluster, best->plan, NULL);
     printf("\nTo run it (see --export for the whole script)\n  %s\n", launch); /* to be copied */

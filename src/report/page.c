@@ -76,6 +76,15 @@ void page_text(Page *page, const char *heading, const char *text)
   page_end(page);
 }
 
+void page_command(Page *page, const char *heading, const char *command)
+{
+  page_begin(page, "command", heading);
+  g_autofree char *valid = g_utf8_make_valid(command, -1);
+  json_put_string(&page->writer, "text", valid);
+  page_fenced(page, command);
+  page_end(page);
+}
+
 /* A cell of a Markdown table. */
 static void append_cell(GString *markdown, const char *cell)
 {

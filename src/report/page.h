@@ -23,6 +23,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Page, page_free)
 /* Sentences and aligned columns, as a terminal shows them; nothing if there are none. */
 void page_text(Page *page, const char *heading, const char *text);
 
+/* A command line to be copied; the page gives each of its options a line of its own. */
+void page_command(Page *page, const char *heading, const char *command);
+
 /* A table, and a sentence above it (NULL = none). Shares, as "12.3 %", get a bar behind them in the page. */
 void page_table(Page *page, const char *heading, const char *says, const Table *table);
 
