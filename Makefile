@@ -378,7 +378,7 @@ figures: all
 	BUILD=$(BUILD) tests/figures.sh --rewrite
 
 # The prefix may be moved as a whole: programs and the library look for their data from where they lie, tdp.pc too.
-put = install -D -m $1 -t $(DESTDIR)$2 $3
+put = install -D -m $1 -t "$(DESTDIR)$2" $3
 SHARE := $(PREFIX)/share
 install: all
 	$(call put,755,$(PREFIX)/bin,$(PROGRAMS))
@@ -386,16 +386,18 @@ install: all
 	$(call put,644,$(SHARE)/man/man5,$(FORMATS))
 	$(call put,644,$(PREFIX)/include,src/lib/tdp.h)
 	$(call put,644,$(LIBDIR),$(LIB))
-	install -m 644 $(SHARED) $(DESTDIR)$(LIBDIR)/$(SONAME)
-	ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libtdp.so
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(SHARE)/tdp $(DESTDIR)$(SHARE)/bash-completion/completions
-	sed 's|@PREFIX@|$(if $(filter $(PREFIX)/lib,$(LIBDIR)),$${pcfiledir}/../..,$(PREFIX))|; s|@LIBDIR@|$(patsubst \
-	  $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|' src/lib/tdp.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/tdp.pc
-	chmod 644 $(DESTDIR)$(LIBDIR)/pkgconfig/tdp.pc
-	cp -R models hardware plans plots accuracy $(DESTDIR)$(SHARE)/tdp
-	chmod -R u=rwX,go=rX $(DESTDIR)$(SHARE)/tdp
+	install -m 644 $(SHARED) "$(DESTDIR)$(LIBDIR)/$(SONAME)"
+	ln -sf $(SONAME) "$(DESTDIR)$(LIBDIR)/libtdp.so"
+	install -d "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(SHARE)/tdp" "$(DESTDIR)$(SHARE)/bash-completion/completions"
+	prefix="$(PREFIX)" && libdir="$(LIBDIR)" && case $$libdir in "$$prefix"/*) libdir="\$${prefix}$${libdir#"$$prefix"}" ;; esac && \
+	  if [ "$(LIBDIR)" = "$$prefix/lib" ]; then prefix='$${pcfiledir}/../..'; else prefix=$$(echo "$$prefix" | sed 's/ /\\\\ /g'); fi && \
+	  libdir=$$(echo "$$libdir" | sed 's/ /\\\\ /g') && sed "s|@PREFIX@|$$prefix|; s|@LIBDIR@|$$libdir|; s|@VERSION@|$(VERSION)|" \
+	  src/lib/tdp.pc.in >"$(DESTDIR)$(LIBDIR)/pkgconfig/tdp.pc"
+	chmod 644 "$(DESTDIR)$(LIBDIR)/pkgconfig/tdp.pc"
+	cp -R models hardware plans plots accuracy "$(DESTDIR)$(SHARE)/tdp"
+	chmod -R u=rwX,go=rX "$(DESTDIR)$(SHARE)/tdp"
 	for p in $(notdir $(PROGRAMS)); do \
-	  install -m 644 completions/tdp.bash $(DESTDIR)$(SHARE)/bash-completion/completions/$$p || exit; done
+	  install -m 644 completions/tdp.bash "$(DESTDIR)$(SHARE)/bash-completion/completions/$$p" || exit; done
 	$(call put,644,$(SHARE)/fish/vendor_completions.d,completions/tdp.fish)
 	$(call put,644,$(SHARE)/zsh/site-functions,completions/_tdp)
 
@@ -403,7 +405,7 @@ install: all
 uninstall: all
 	stage=$$(mktemp -d) && $(MAKE) -s install DESTDIR=$$stage && \
 	  (cd $$stage && find . ! -type d -exec sh -c 'for f; do rm -f "$(DESTDIR)/$$f"; done' sh {} +) && \
-	  rm -rf $$stage $(DESTDIR)$(SHARE)/tdp
+	  rm -rf $$stage "$(DESTDIR)$(SHARE)/tdp"
 
 # The last commit as a source archive, the same bytes each time; the Debian packages that are made of it.
 DIST := build/tdp-$(VERSION).tar.gz

@@ -11,7 +11,9 @@ verdict() { # status name why
 ours() { make -s BUILD="${BUILD##*/}" "$@"; }
 
 : >"$work/before"
-ours install PREFIX=/opt/elsewhere DESTDIR="$work/other" >"$work/log" 2>&1
+ours install PREFIX="/opt/else where" DESTDIR="$work/other" >"$work/log" 2>&1 &&
+  [ "$(find "$work/other" -mindepth 2 -maxdepth 2)" = "$work/other/opt/else where" ]
+verdict $? space "a prefix with a space: $(tail -n 1 "$work/log")"
 made=$(find "$BUILD"/obj/src/base/*.o "$BUILD"/tdp-* -newer "$work/before" | paste -sd ' ')
 [ -z "$made" ]
 verdict $? prefix "another prefix makes $made"
