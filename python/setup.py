@@ -5,6 +5,11 @@ from pathlib import Path
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70.1
+    from wheel.bdist_wheel import bdist_wheel
+
 TREE = Path(__file__).resolve().parent.parent
 DATA = ["models", "hardware", "plans", "plots", "accuracy"]
 
@@ -22,11 +27,18 @@ class BuildWithLibrary(build_py):
             shutil.copytree(TREE / folder, package / folder, dirs_exist_ok=True)
 
 
+class AnyPython(bdist_wheel):
+    """The library is reached by ctypes: one wheel a platform, for every Python 3."""
+
+    def get_tag(self):
+        return "py3", "none", super().get_tag()[2]
+
+
 class Native(Distribution):
-    """The wheel is of one platform, for every Python 3."""
 
     def has_ext_modules(self):
         return True
 
 
-setup(packages=["tdp"], package_data={"tdp": ["py.typed"]}, cmdclass={"build_py": BuildWithLibrary}, distclass=Native)
+setup(packages=["tdp"], package_data={"tdp": ["py.typed"]},
+      cmdclass={"build_py": BuildWithLibrary, "bdist_wheel": AnyPython}, distclass=Native)

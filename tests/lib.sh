@@ -55,3 +55,5 @@ for folder in models hardware plans plots accuracy; do ln -s "$PWD/$folder" "$wo
   python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q "$work"/wheels/*.whl >>"$work/log" 2>&1 &&
   (cd / && "$work/venv/bin/python" -c 'import tdp; assert tdp.plan("gpt3", "dgx", gpus=64)["plans"][0]["fits"]') >>"$work/log" 2>&1
 verdict $? wheel "$(tail -n 1 "$work/log")"
+[ -n "$(find "$work/wheels" -name 'tdp-*-py3-none-*.whl' 2>/dev/null)" ]
+verdict $? wheel-tag "is not for every Python 3: $(ls "$work/wheels" 2>&1)"
