@@ -420,6 +420,35 @@ START_TEST(graphs_are_searched)
 }
 END_TEST
 
+/* Steps of a thousand micro-batches are not recorded, those of larger ones are: bounds of all micro-batches count with
+ * them. */
+START_TEST(recorded_steps_have_few_micro_batches)
+{
+  g_autoptr(Model) model = fixture_experts(2, 512, 8, 8, 1024, 1000);
+  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h100", 8);
+  g_autoptr(Framework) framework = fixture_framework("nemo-2026-06");
+  Plan base = plan_default(model, framework);
+  SearchOptions options = { .base = &base, .fixed = fixed_none(), .top = 1, .threads = 1 };
+  double best = INFINITY;
+
+  base.gpus = 8;
+  base.global_batch = 8 * 1024;
+  framework->operation_s = 200e-6;
+  ck_assert(fixed_parse("--fix", "tp=1,pp=1,cp=1,mbs=2,overlap=1", &options.fixed, NULL));
+  for (int graph = GRAPH_NONE; graph <= GRAPH_FULL; graph += GRAPH_FULL - GRAPH_NONE) {
+    options.fixed.value[KEY_GRAPH] = graph;
+    g_autoptr(SearchResult) one = search(model, cluster, &options, NULL);
+    ck_assert_int_eq(one->best->len, 1);
+    best = MIN(best, g_array_index(one->best, Found, 0).value);
+  }
+  options.fixed.value[KEY_GRAPH] = -1;
+  g_autoptr(SearchResult) r = search(model, cluster, &options, NULL);
+  ck_assert_double_eq(g_array_index(r->best, Found, 0).value, best);
+  ck_assert_int_eq(g_array_index(r->best, Found, 0).plan.graph, GRAPH_FULL);
+  ck_assert_int_lt(plan_micro_batches(&g_array_index(r->best, Found, 0).plan), 1000);
+}
+END_TEST
+
 /* Long sequences on two nodes, more ranks than key-value heads: what a search finds that may choose how these exchange
  * keys and values is the best of what it finds for each way, and groups within nodes win; in one node none is tried. */
 START_TEST(ways_of_sequences_are_searched)
@@ -537,6 +566,6 @@ END_TEST
 TEST_LOOPS("search space", { variants_are_bounded, 8, TRUE }, { varuna_agrees, 8, TRUE }, { prediction_modules_agree, 6 },
            { activations_go_to_the_host, 8, TRUE }, { layers_go_to_the_host, 8, TRUE }, { layers_on_the_host_win },
            { encoder_decoders_agree, 4 }, { prices_forgotten, 1 },
-           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { graphs_are_searched, 9, TRUE },
+           { dispatchers_are_searched, 6 }, { exchanges_are_searched, 9, TRUE }, { graphs_are_searched, 9, TRUE }, { recorded_steps_have_few_micro_batches, 1 },
            { chunks_are_searched, 1 },
            { ways_of_sequences_are_searched, 1 }, { tied_tables_are_held_once, 1 })

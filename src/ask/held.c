@@ -69,7 +69,9 @@ static gboolean counts(const Held *h)
 
 static gboolean graphs(const Held *h)
 {
-  gboolean tried = space_records_steps(h->framework) && model_has_experts(h->best->model);
+  int by = h->options->fixed.value[KEY_DISPATCH];
+  gboolean tried = space_records_steps(h->framework) && model_has_experts(h->best->model) &&
+                   (by < 0 || by == DISPATCH_HYBRID) && h->best->cluster->device.kernels.dispatch.s_per_byte > 0;
   return !tried && h->options->fixed.value[KEY_GRAPH] < 0 && h->framework->graphs & ~(1u << h->options->base->graph);
 }
 

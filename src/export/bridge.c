@@ -51,19 +51,31 @@ static void put_pipeline(Export *e, GString *text)
 
 static void put_graph(const Export *e, GString *text)
 {
-  const PassLayout *p = &e->layout.passes;
-  gboolean routes = model_has_experts(e->model);
+  CudaGraph graph = e->layout.passes.graph;
+  double capacity = megatron_rank_capacity(e);
+  g_autofree char *modules = megatron_graph_modules(e, ", ");
 
-  if (p->graph == GRAPH_NONE)
+  if (graph == GRAPH_NONE)
     return;
   g_string_append(text, "  use_te_rng_tracker: true\n");
-  if (p->graph == GRAPH_PARTIAL)
-    g_string_append_printf(text, "  cuda_graph_impl: transformer_engine\n  cuda_graph_scope: [attn%s]\n",
-                           routes && !pass_makes_experts_again(p) ? ", moe_router, moe_preprocess" : "");
+  if (graph == GRAPH_PARTIAL)
+    g_string_append_printf(text, "  cuda_graph_impl: transformer_engine\n  cuda_graph_scope: [%s]\n", modules);
   else
-    g_string_append_printf(text, "  cuda_graph_impl: local\n  cuda_graph_scope: [full_iteration]\n%s",
-                           routes && !p->expert_rows_known ? "  moe_paged_stash: true\n"
-                                                             "  moe_expert_rank_capacity_factor: 1.5\n" : "");
+    g_string_append(text, "  cuda_graph_impl: local\n  cuda_graph_scope: [full_iteration]\n");
+  if (capacity > 0)
+    g_string_append_printf(text, "  moe_paged_stash: true\n  moe_expert_rank_capacity_factor: %g\n"
+                                 "  use_transformer_engine_op_fuser: true\n", capacity);
+}
+
+/* What stands beside model and ddp of recorded steps and parts. */
+static void put_graph_beside(const Export *e, GString *text)
+{
+  CudaGraph graph = e->layout.passes.graph;
+
+  if (graph)
+    g_string_append(text, "rng:\n  te_rng_tracker: true\n");
+  if (graph == GRAPH_FULL)
+    g_string_append(text, "rerun_state_machine:\n  check_for_nan_in_loss: false\n");
 }
 
 static void put_experts(Export *e, GString *text)
@@ -148,7 +160,12 @@ static void put_data(Export *e, GString *text)
     g_string_append_printf(text, "  average_in_collective: false\n  use_megatron_fsdp: true\n"
                                  "  data_parallel_sharding_strategy: %s\n",
                            sharding_names[s->zero]);
+  if (e->layout.passes.graph == GRAPH_FULL)
+    g_string_append_printf(text, "  check_for_nan_in_grad: false\n%s",
+                           fsdp ? "  megatron_fsdp_cuda_graph_mode: true\n"
+                                  "  fsdp_all_gather_in_start_param_sync: false\n" : "");
   put_optimizer(s, text);
+  put_graph_beside(e, text);
   if (fsdp || inner)
     g_string_append(text, "dist:\n");
   if (inner)

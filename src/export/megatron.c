@@ -40,26 +40,48 @@ static void add(GString *flags, const char *words)
     export_words(flags, "%s", words);
 }
 
-/* What recorded kernels need beside their own flags: a capacity of the ranks' rows with room for 1.5 times their mean,
- * as Megatron-Bridge's recipes have. */
-static void add_graph(const Export *e, GString *flags)
+/* The counts that the host reads without a capacity that is filled up are of moe_preprocess, which then is not recorded
+ * with all-to-alls of limited rows. */
+char *megatron_graph_modules(const Export *e, const char *between)
+{
+  const PassLayout *p = &e->layout.passes;
+  gboolean routes = model_has_experts(e->model) && !pass_makes_experts_again(p);
+  gboolean reads = e->layout.expert_capacity > 0 && !p->expert_rows_known && p->dispatch == DISPATCH_ALL_TO_ALL;
+  const char *modules[] = { "attn", "moe_router", "moe_preprocess", "mamba" };
+  const gboolean has[] = { TRUE, routes, routes && !reads, megatron_hybrid(e->model) };
+  GString *text = g_string_new(modules[0]);
+
+  for (gsize i = 1; i < G_N_ELEMENTS(modules); i++)
+    if (has[i])
+      g_string_append_printf(text, "%s%s", between, modules[i]);
+  return g_string_free(text, FALSE);
+}
+
+double megatron_rank_capacity(const Export *e)
 {
   const PassLayout *p = &e->layout.passes;
 
-  if (p->graph == GRAPH_NONE)
+  return p->graph == GRAPH_FULL && model_has_experts(e->model) && !p->expert_rows_known ? MAX(1.5, p->expert_tokens) : 0;
+}
+
+/* What recorded kernels need beside their own flags. */
+static void add_graph(const Export *e, GString *flags)
+{
+  CudaGraph graph = e->layout.passes.graph;
+  double capacity = megatron_rank_capacity(e);
+
+  if (graph == GRAPH_NONE)
     return;
   add(flags, "--te-rng-tracker");
-  if (p->graph == GRAPH_FULL) {
-    add(flags, "--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad");
-    if (model_has_experts(e->model) && !p->expert_rows_known)
-      add(flags, "--moe-paged-stash --moe-expert-rank-capacity-factor 1.5 --use-transformer-engine-op-fuser");
+  if (graph == GRAPH_PARTIAL) {
+    g_autofree char *modules = megatron_graph_modules(e, " ");
+    export_words(flags, "--cuda-graph-impl transformer_engine --cuda-graph-modules %s", modules);
     return;
   }
-  add(flags, "--cuda-graph-impl transformer_engine --cuda-graph-modules attn");
-  if (model_has_experts(e->model) && !pass_makes_experts_again(p))
-    add(flags, "moe_router moe_preprocess");
-  if (megatron_hybrid(e->model))
-    add(flags, "mamba");
+  add(flags, "--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad");
+  if (capacity > 0)
+    export_words(flags, "--moe-paged-stash --moe-expert-rank-capacity-factor %g --use-transformer-engine-op-fuser",
+                 capacity);
 }
 
 static void add_expert_parallel(Export *e, GString *flags)

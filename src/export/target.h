@@ -146,6 +146,13 @@ const MegatronTrainer *megatron_trainer(const Export *e, GError **error);
 /* Whether Megatron-LM builds the model from a pattern of layers: stages are told in it. */
 gboolean megatron_hybrid(const Model *model);
 
+/* Modules of layers that are recorded under cuda_graph partial, joined by `between`; g_free it. */
+char *megatron_graph_modules(const Export *e, const char *between);
+
+/* Of rows a rank's experts get room for so many times the mean while a whole step is recorded; 0 = none are counted on
+ * the device. At least 1.5, as Megatron-Bridge's recipes have. */
+double megatron_rank_capacity(const Export *e);
+
 /* Such a pattern with its stages, "MEM*|EM-E": a letter a part, a module for multi-token prediction behind each
  * slash; newly allocated. */
 char *megatron_pattern(const Export *e);

@@ -348,6 +348,7 @@ static void put_kernels(Reading *r, const Degrees *d, JsonWriter *w)
 
   divided = reading_flag(r, "distribute_checkpointed_activations") || divided;
   reading_text(r, "cuda_graph_modules");
+  reading_flag(r, "use_transformer_engine_op_fuser");
   put_flag(w, "partition_activations", divided && d->tp > 1);
   if (offloaded > 0)
     json_put_int(w, "cpu_offloading_num_layers", offloaded);
@@ -376,6 +377,8 @@ static const char *framework_of(Reading *r, const Degrees *d)
     return d->ep > 1 || reading_flag(r, "cpu_optimizer") ? "deepspeed" : "megatron-deepspeed-2022";
   if (old && !r->from->listed)
     return "megatron-2021";
+  if (reading_flag(r, "moe_paged_stash") || *reading_text(r, "moe_expert_rank_capacity_factor"))
+    return "nemo-2026-06";
   for (gsize i = 0; i < G_N_ELEMENTS(recent); i++)
     if (*reading_text(r, recent[i]) && !g_str_equal(reading_text(r, recent[i]), "none"))
       return "megatron-core-2026";

@@ -17,6 +17,7 @@ static void add_forward(Build *b, Op op)
 static void add_backward(Build *b, Op op)
 {
   op.saved_bytes = 0;
+  op.redone = b->redone;
   op.captured = b->captured;
   g_array_append_val(b->work->backward, op);
 }

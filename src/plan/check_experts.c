@@ -103,15 +103,15 @@ gboolean check_exchange(const Subject *s, GError **error)
   return TRUE;
 }
 
+#define STASHED_MICRO_BATCHES 1000 /* fewer, as Megatron Core 0.18's moe/paged_stash.py numbers what it keeps */
 
-/* Whether the shapes of all kernels are known before a step: how many rows experts get is not, but for those with a
- * capacity that is filled up, and where no kernel of the host's goes by it. */
-static gboolean rows_are_static(const Subject *s)
+/* Whether the host needs no number of rows: experts' are kept in pages, of whole experts alone, whose kernels are fused. */
+static gboolean rows_stay(const Subject *s)
 {
   const Plan *p = s->plan;
 
-  return !model_has_experts(s->model) || plan_pads_experts(p) ||
-         (p->framework->paged_stash && plan_experts_apart(p) && p->dispatch == DISPATCH_HYBRID);
+  return p->framework->paged_stash && plan_experts_apart(p) && p->dispatch == DISPATCH_HYBRID &&
+         plan_expert_tensor(p) == 1 && plan_micro_batches(p) < STASHED_MICRO_BATCHES;
 }
 
 /* As Megatron Core's transformer_config.py has it, and Megatron-Bridge's documents of graphs. */
@@ -127,10 +127,11 @@ gboolean check_graph(const Subject *s, GError **error)
   if (p->graph == GRAPH_PARTIAL && p->recompute == RECOMPUTE_FULL)
     return broken(error, "cuda_graph: \"partial\": expected none or full where recompute_granularity is full: what is "
                          "recorded of a layer cannot be made again with the rest of it");
-  if (p->graph == GRAPH_FULL && !rows_are_static(s))
+  if (p->graph == GRAPH_FULL && model_has_experts(s->model) && !plan_pads_experts(p) && !rows_stay(s))
     return broken(error, "cuda_graph: \"full\": expected experts padded to a capacity%s, the host knows no number of "
                          "rows while a recorded step runs",
-                  p->framework->paged_stash ? ", or on other ranks by hybridep" : "");
+                  p->framework->paged_stash ? ", or whole ones on other ranks by hybridep and fewer than 1000 "
+                                              "micro-batches" : "");
   return TRUE;
 }
 

@@ -60,7 +60,7 @@ typedef enum { CAPACITY_NONE, CAPACITY_DROP, CAPACITY_PAD } ExpertCapacity;
 /* Kernels that the host launches as recorded graphs: none; of layers with experts those of attention, router and what
  * prepares the exchange, whose shapes do not depend on the routing; all of a step (Megatron Core's cuda_graph_impl
  * none, transformer_engine with modules attn, moe_router and moe_preprocess, and full_iteration). */
-typedef enum { GRAPH_NONE, GRAPH_PARTIAL, GRAPH_FULL } CudaGraph;
+typedef enum { GRAPH_NONE, GRAPH_PARTIAL, GRAPH_FULL, GRAPH_COUNT } CudaGraph;
 extern const char *const cuda_graph_names[];
 
 typedef enum { ACCUMULATE_NONE, ACCUMULATE_SEPARATE, ACCUMULATE_FUSED } Accumulation;

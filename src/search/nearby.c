@@ -161,8 +161,10 @@ static void graphs(const Plan *p, GArray *out)
 
   plan.graph = GRAPH_NONE;
   propose(out, &plan);
-  plan.graph = space_records_steps(p->framework) ? GRAPH_FULL : p->graph;
-  propose(out, &plan);
+  plan.graph = GRAPH_FULL;
+  plan.dispatch = DISPATCH_HYBRID;
+  if (plan_experts_apart(p) && space_records_steps(p->framework))
+    propose(out, &plan);
 }
 
 static void exchanges(const Plan *p, GArray *out)

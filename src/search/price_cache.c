@@ -32,11 +32,11 @@ typedef struct {
 } KnownWork;
 
 /* Places of works that are kept: plans that differ in dispatcher, graph and tensor overlap come by turns. */
-#define WORKS (2 * 3 * DISPATCH_COUNT)
+#define WORKS (2 * GRAPH_COUNT * DISPATCH_COUNT)
 
 static gsize work_place(const PassLayout *passes)
 {
-  return 2 * (3 * passes->dispatch + passes->graph) + (passes->overlap_tensor != 0);
+  return 2 * (GRAPH_COUNT * passes->dispatch + passes->graph) + (passes->overlap_tensor != 0);
 }
 
 struct PriceCache {
@@ -66,7 +66,7 @@ static guint passes_hash(gconstpointer p)
   hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u + 2 * k->copies_shards[0] + k->copies_shards[1];
   hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
   hash = ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
-  return (((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks) * 3 + k->graph;
+  return (((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks) * GRAPH_COUNT + k->graph;
 }
 
 static gboolean passes_equal(gconstpointer a, gconstpointer b)

@@ -62,7 +62,7 @@ gboolean space_records_steps(const Framework *framework);
 /* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */
 #define COUNT_CHOICES 24 /* of recomputed layers */
 #define OFFLOAD_CHOICES 8 /* of offloaded layers */
-#define PASS_CHOICES (2 * 2 * 2 * (4 + COUNT_CHOICES + OFFLOAD_CHOICES + MODULE_COUNT))
+#define PASS_CHOICES (2 * 2 * GRAPH_COUNT * (4 + COUNT_CHOICES + OFFLOAD_CHOICES + MODULE_COUNT))
 int space_passes(const SearchOptions *options, const Model *model, const Cluster *cluster, const ModuleSets *sets,
                  const Plan *plan, PassChoice *passes);
 

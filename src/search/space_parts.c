@@ -77,11 +77,14 @@ static void add_least(Walk *w, const Plan *plan)
   g_array_append_val(w->bound.least, own);
 }
 
-/* Whether a rule that no micro-batch changes turns down a choice of passes under any state, a state under any such
- * choice: the framework runs no such ZeRO stage. */
+/* Whether a rule turns down a choice of passes under any state and micro-batch, of which the largest breaks none that
+ * a smaller one keeps; a state under any such choice: the framework runs no such ZeRO stage. */
 static gboolean passes_broken(const Walk *w, const Plan *plan)
 {
-  return space_check_part(w, plan, PLAN_PASSES) != RULE_NONE;
+  Plan fewest = *plan;
+
+  fewest.micro_batch = MAX(1, plan->global_batch / plan->dp);
+  return space_check_part(w, &fewest, PLAN_PASSES) != RULE_NONE;
 }
 
 static gboolean zero_broken(const Walk *w, const Plan *plan)

@@ -159,16 +159,18 @@ gboolean space_records_steps(const Framework *f)
   return f->paged_stash && f->graphs >> GRAPH_FULL & 1;
 }
 
-/* Kinds of CUDA graphs, in the order of the enumeration: as it is fixed or given; else with experts whole steps too, where
- * the framework can record these. */
+/* Kinds of CUDA graphs: the one that is fixed or given; with experts none and whole steps too, where the framework can
+ * record these. */
 static int graphs(const SearchOptions *o, const Model *model, CudaGraph *out)
 {
   const Framework *f = o->base->framework;
   int fixed = o->fixed.value[KEY_GRAPH], n = 0;
 
-  out[n++] = fixed >= 0 ? (CudaGraph)fixed : o->base->graph;
-  if (fixed < 0 && out[0] == GRAPH_NONE && space_records_steps(f) && model_has_experts(model))
-    out[n++] = GRAPH_FULL;
+  for (int kind = GRAPH_NONE; kind < GRAPH_COUNT; kind++) {
+    gboolean tried = kind != GRAPH_PARTIAL && space_records_steps(f) && model_has_experts(model);
+    if (fixed >= 0 ? kind == fixed : tried || kind == (int)o->base->graph)
+      out[n++] = kind;
+  }
   return n;
 }
 
@@ -178,7 +180,7 @@ int space_passes(const SearchOptions *o, const Model *model, const Cluster *clus
   int fixed = o->fixed.value[KEY_SEQUENCE_PARALLEL], beside = o->fixed.value[KEY_EXCHANGE];
   int layers = MIN(model->blocks / plan->pp, SPLIT_LAYERS_MAX), n = 0;
   int first = MAX(beside, 0), last = beside >= 0 ? beside : offers_exchange(o, plan);
-  CudaGraph kinds[2];
+  CudaGraph kinds[GRAPH_COUNT];
   int n_graphs = graphs(o, model, kinds);
 
   /* with one rank on an axis, what divides it means nothing and is left out of the space */

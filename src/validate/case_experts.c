@@ -125,6 +125,8 @@ void case_fill_graph(Case *c, const Csv *csv, int row)
   /* whole layers are recorded where their experts' rows are known: Megatron-Bridge 0.1's recipes with token drop */
   if (c->plan.graph == GRAPH_PARTIAL && case_noted_capacity(csv_cell(csv, row, "note"), &factor))
     c->plan.graph = GRAPH_FULL;
+  if (c->plan.graph == GRAPH_PARTIAL && c->plan.recompute == RECOMPUTE_FULL)
+    c->plan.graph = GRAPH_NONE;
   if (c->framework->operation_s > 0)
     case_say_default(c, "cuda_graph");
 }

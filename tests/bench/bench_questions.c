@@ -8,7 +8,7 @@
  * plan's degrees, micro-batch and ZeRO stage are kept, but for the data-parallel degree and, where that is tried, one
  * degree after the other that it depends on. What --fix opens beyond the default space and the answer's last table
  * says it holds fixed is left out: schedules that the framework does not run, counts of recomputed layers, another
- * optimizer, anything on the host. Exit 1 where something is faster. With arguments only each EVERY-th question from
+ * optimizer, anything on the host, CUDA graphs. Exit 1 where something is faster. With arguments only each EVERY-th question from
  * FIRST on, for a quick look.
  */
 #include "accuracy/accuracy.h"
@@ -97,6 +97,7 @@ static gboolean is_open(const Question *q, PlanKeyId id, int value)
     return framework_runs(q->framework, schedules[value]);
   case KEY_OFFLOAD:
   case KEY_OFFLOAD_LAYERS:
+  case KEY_GRAPH:
     return value == 0;
   case KEY_OPTIMIZER:
   case KEY_RECOMPUTE_LAYERS:

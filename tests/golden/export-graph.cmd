@@ -1,0 +1,4 @@
+tdp-plan --model mixtral-8x7b --cluster gb200-nvl72 --gpus 16 --global-batch 256 --seq 4096 --framework nemo-2026-06 --fix tp=1,pp=1,mbs=1,graph=full --top 1 --output $TMP/full.json --export megatron=$TMP/full.sh >/dev/null && grep -oE -- '--(te-rng|cuda-graph|no-check|moe-paged|moe-expert-rank|use-transformer-engine-op)[^\]*' $TMP/full.sh
+tdp-sim --model mixtral-8x7b --cluster gb200-nvl72 --plan $TMP/full.json --export bridge=$TMP/full.yaml --allow-lossy >/dev/null 2>&1; grep -E 'graph|paged|rank_capacity|op_fuser|te_rng|check_for_nan|^(rng|rerun)' $TMP/full.yaml
+tdp-plan --cluster gb200-nvl72 --improve $TMP/full.sh 2>/dev/null | grep -E '^(plan|refused|software)|left alone|op-fuser|paged' | head -n 5
+sed 's/"full"/"partial"/' $TMP/full.json >$TMP/partial.json; tdp-sim --model mixtral-8x7b --cluster gb200-nvl72 --plan $TMP/partial.json --export bridge=$TMP/partial.yaml --allow-lossy >/dev/null 2>&1; grep graph $TMP/partial.yaml
