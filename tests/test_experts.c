@@ -1,6 +1,5 @@
 /* Experts on other ranks than the rest of their layer: groups, work, states, rules. */
 #include "main.h"
-#include "cost/kernel.h"
 #include "planned.h"
 
 static void setup(Planned *f, int experts, int devices)
@@ -407,84 +406,6 @@ START_TEST(routes_go_apart)
 }
 END_TEST
 
-static const Op *named(const GArray *ops, const char *name)
-{
-  for (guint i = 0; i < ops->len; i++)
-    if (g_str_equal(g_array_index(ops, Op, i).name, name))
-      return &g_array_index(ops, Op, i);
-  return NULL;
-}
-
-/* Of rows that go to k experts each is read once and written k times, and the way back and the gradients are the same;
- * the dispatch then keeps its logits alone. A sum of scattered rows is slower than a copy of them. */
-START_TEST(rows_without_a_kernel)
-{
-  Planned f;
-  LayerWork fused, work;
-
-  setup(&f, 16, 16);
-  f.plan.ep = 8;
-  planned_accept(&f);
-  layer_work_init(&fused, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
-  f.framework->fused_permutation = FALSE;
-  layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
-  double k = model_layer(f.model, 1)->ffn.experts_per_token, row_bytes = 2.0 * f.model->hidden;
-  double rows = op_tokens(PASSES(&f.plan)), bytes = (1 + k) * rows * row_bytes;
-  ck_assert_ptr_null(named(fused.forward, "take rows"));
-  ck_assert_ptr_null(named(fused.backward, "add rows"));
-  ck_assert_ptr_nonnull(named(work.forward, "take rows"));
-  ck_assert_double_eq_tol(named(work.forward, "take rows")->memory.bytes, bytes, 1);
-  ck_assert_double_eq_tol(named(work.backward, "take rows")->memory.bytes, bytes, 1);
-  ck_assert_double_eq_tol(named(work.forward, "add rows")->memory.bytes, bytes, 1);
-  ck_assert_double_eq_tol(named(work.backward, "add rows")->memory.bytes, bytes, 1);
-  double kept = named(work.forward, "dispatch")->memory.bytes;
-  ck_assert_double_eq_tol(named(fused.forward, "dispatch")->memory.bytes - kept, 2 * k * rows * row_bytes, 1);
-  ck_assert_double_eq(named(fused.forward, "combine")->memory.bytes, named(work.forward, "combine")->memory.bytes);
-  layer_work_clear(&fused);
-  layer_work_clear(&work);
-  planned_clear(&f);
-}
-END_TEST
-
-/* TileOPs#608: 2,048 tokens of 4,096 summed up from two experts each, 0.20 ms with the product in 0.025; #603: 4,096 of
- * them taken to two experts in 0.08 ms. */
-START_TEST(rows_at_measured_rates)
-{
-  g_autoptr(Cluster) cluster = fixture_cluster("dgx-h200", 8);
-  const double rows = 4096, bytes = 2;
-
-  double add = named_memory_s(&cluster->device, "add rows", FALSE, 1.5 * rows * 4096 * bytes, 0, 0);
-  double take = named_memory_s(&cluster->device, "take rows", FALSE, 3 * rows * 4096 * bytes, 0, 0);
-  ck_assert_double_eq_tol(add, 0.175e-3, 0.01e-3);
-  ck_assert_double_eq_tol(take, 0.08e-3, 0.005e-3);
-  ck_assert_double_eq(named_memory_s(&cluster->device, "take rows", TRUE, 1.5 * rows * 4096 * bytes, 0, 0), add);
-  ck_assert_double_eq(named_memory_s(&cluster->device, "add rows", TRUE, 3 * rows * 4096 * bytes, 0, 0), take);
-}
-END_TEST
-
-/* Who weighs a token's rows where they are added up keeps what experts made of them, 2 bytes an element, and reads it
- * again; who weighs them inside does neither. */
-START_TEST(rows_are_weighed)
-{
-  Planned f;
-  LayerWork work;
-  double saved[2], rows = 0;
-
-  setup(&f, 16, 16);
-  f.plan.ep = 8;
-  for (int i = 0; i < 2; i++) {
-    f.framework->weighs_inside = i;
-    planned_accept(&f);
-    layer_work_init(&work, f.model, model_layer(f.model, 1), PASSES(&f.plan), f.cluster);
-    rows = op_tokens(PASSES(&f.plan)) * model_layer(f.model, 1)->ffn.experts_per_token;
-    saved[i] = work.saved_bytes;
-    layer_work_clear(&work);
-  }
-  ck_assert_double_eq_tol(saved[0] - saved[1], 2 * rows * f.model->hidden, 0.5);
-  planned_clear(&f);
-}
-END_TEST
-
 /* States of experts are divided over the ranks that hold the same: Megatron's
  * 6 + 12/d with bf16 weights and fp32 gradients, d of the experts' own. */
 START_TEST(states_over_their_own_ranks)
@@ -613,6 +534,6 @@ END_TEST
 TEST_MAIN("experts", groups_fold, experts_divide, shared_experts_read_the_routers_input, folding_conserves_work,
           flex_sends_once_to_a_node, shared_experts_hide_the_exchange, capacity_is_the_frameworks,
           second_copies_of_experts, options_beside_experts, the_busiest_rank_counts, places_up_to_the_capacity,
-          routes_go_apart, rows_without_a_kernel, rows_at_measured_rates, rows_are_weighed, biases_of_experts_outputs,
+          routes_go_apart, biases_of_experts_outputs,
           clamps_are_kernels, states_over_their_own_ranks, gradients_over_their_own_ranks, breakdown_adds_up,
           experts_have_rules, dense_models_have_none)

@@ -290,9 +290,8 @@ static gboolean check_schedule_recompute(const Subject *s, GError **error)
     return broken(error, "recompute_granularity: \"%s\": expected full, schedule %s makes whole forwards again",
                   recompute_names[s->plan->recompute], s->plan->schedule->name);
   if (s->plan->schedule->split && s->plan->recompute == RECOMPUTE_FULL)
-    return broken(error,
-                  "recompute_granularity: \"full\": expected none or selective, the weight gradients of schedule "
-                  "%s need what forwards saved", s->plan->schedule->name);
+    return broken(error, "recompute_granularity: \"full\": expected none or selective, the weight gradients of "
+                         "schedule %s need what forwards saved", s->plan->schedule->name);
   return TRUE;
 }
 
@@ -530,7 +529,7 @@ static gboolean check_precision(const Subject *s, GError **error)
   return check_recipe(s, error);
 }
 
-/* In the order of PlanRule; a rule that reads several parts of a plan in turn has a line for each. */
+/* In the order of PlanRule; a rule that reads several parts in turn has a line for each. */
 static const struct {
   PlanRule rule;
   gboolean (*holds)(const Subject *, GError **);
