@@ -63,6 +63,6 @@ if [ "$whole" = all ]; then
 else
   kernels random 1
   plans 2 16 2/8 others-first 2
-  plans 2 16 7/16 lazy 3
+  plans 2 16 11/16 lazy 3
   plans 4 16 3/8 random 4
 fi
