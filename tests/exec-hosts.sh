@@ -85,10 +85,11 @@ for _ in $(seq 600); do
   sleep 0.1
 done
 ip -n $b link set right down
+left() { ps -ww -C tdp-run -o args= | grep -- '-p tiny-dp2 --steps 100000'; }
+said() { grep -q '^tdp-run: rank 1 has stopped answering; last seen in step' "$work/cut.out"; } # once mpirun hands it on
 for _ in $(seq 100); do
-  if [ -z "$(ps -ww -C tdp-run -o args= | grep -- '-p tiny-dp2 --steps 100000')" ]; then break; fi
+  if [ -z "$(left)" ] && said; then break; fi
   sleep 0.1
 done
-grep -q '^tdp-run: rank 1 has stopped answering; last seen in step' "$work/cut.out" &&
-  [ -z "$(ps -ww -C tdp-run -o args= | grep -- '-p tiny-dp2 --steps 100000')" ]
+said && [ -z "$(left)" ]
 judge "the cable cut: both end within 10 s" $?
