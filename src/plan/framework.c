@@ -141,7 +141,8 @@ static const JsonField fields[] = {
   { "source", JSON_ANY, .required = TRUE },
 };
 
-static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "gradients_wait", NULL };
+static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "gradients_wait",
+                                             NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

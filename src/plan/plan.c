@@ -96,7 +96,8 @@ static void label_degrees(const Plan *p, GString *s)
     g_string_append_printf(s, " over %d", plan_shards(p));
 }
 
-static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as CUDA graphs", ", step as one CUDA graph" };
+static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as CUDA graphs",
+                                                       ", step as one CUDA graph" };
 
 char *plan_label(const Plan *p)
 {

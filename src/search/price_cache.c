@@ -66,7 +66,8 @@ static guint passes_hash(gconstpointer p)
   hash = (((hash * 1009u + k->ep) * 61u + k->etp) * 7u + k->dispatch) * 31u + 2 * k->copies_shards[0] + k->copies_shards[1];
   hash = ((hash * 31u + k->recompute.granularity) * 2 + k->overlap_tensor) * 2 + k->overlap_experts;
   hash = ((hash * 1021u + k->recompute.cut.stages) * 257u + k->recompute.scope.layers) * 2 + k->ends_meet;
-  return (((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks) * GRAPH_COUNT + k->graph;
+  hash = ((hash * 61u + k->recompute.scope.modules) * 2 + k->overlap_exchange) * 2 + k->comm_chunks;
+  return hash * GRAPH_COUNT + k->graph;
 }
 
 static gboolean passes_equal(gconstpointer a, gconstpointer b)
