@@ -56,7 +56,9 @@ static double p_norm(double a, double b, double power)
 /* Its lowest bit is that of the sides that rows start at. */
 static gint64 row_bytes(const Matmul *matmul)
 {
-  return (gint64)(matmul->k * dtype_bytes[matmul->dtype]) | (gint64)(matmul->n * dtype_bytes[matmul->dtype]);
+  double side = matmul->over_rows ? matmul->m : matmul->k;
+
+  return (gint64)(side * dtype_bytes[matmul->dtype]) | (gint64)(matmul->n * dtype_bytes[matmul->dtype]);
 }
 
 Alignment matmul_alignment(const Matmul *matmul)

@@ -28,6 +28,9 @@ typedef struct {
   RankRun *run;
   int recorded;             /* replica whose spans are kept */
   double *device_noise, *link_noise, *pass_noise; /* quantiles of the slowest of a place's ranks; pass: NULL = none */
+  const Routing *routing;   /* NULL = none */
+  int n_chunks;             /* of a row, at most */
+  double *load;             /* by step, row and chunk: beyond the routing's mean; NULL = drawn for each pass */
   guint64 *random;          /* by step */
   double *noisy;            /* by replica */
 } Ranks;
@@ -197,14 +200,36 @@ static void find_ready(Ranks *r, int task)
   }
 }
 
-/* Seconds of a pass as each replica draws it: a group has the slowest's. */
-static const double *drawn(Ranks *r, const Segment *s, const double *own)
+/* What the busiest experts of each step add to a pass of a task's layers; a group has its own tokens, in one pass. */
+static void add_loads(Ranks *r, const Task *task, RankJoin group)
 {
   const RankTimes *t = &r->times;
+  double slope = r->routing->slope[task->segment], load = 0;
+  int layers = r->routing->layers[task->segment];
 
-  for (int i = 0; i < t->replicas; i++)
-    r->noisy[i] = (own ? own[i] : s->seconds) + s->compute_s * noise_draw(r->pass_noise, &r->random[i / t->places]);
-  rank_join_slowest(r->noisy, t->replicas, rank_join_of(t, s));
+  for (int i = 0; i < t->replicas && layers > 0; i++) {
+    int step = i / t->places;
+    if (r->load)
+      load = r->load[((gsize)step * r->program->n_rows + task->row) * r->n_chunks + task->chunk];
+    else if (i % group.size == 0)
+      load = routing_draw(r->routing, layers, &r->random[step]);
+    r->noisy[i] += slope * load;
+  }
+}
+
+/* Seconds of a pass as each replica draws it: a group has the slowest's. */
+static const double *drawn(Ranks *r, const Task *task, const Segment *s, const double *own)
+{
+  const RankTimes *t = &r->times;
+  RankJoin group = rank_join_of(t, s);
+
+  for (int i = 0; i < t->replicas; i++) {
+    double noise = r->pass_noise ? noise_draw(r->pass_noise, &r->random[i / t->places]) : 0;
+    r->noisy[i] = (own ? own[i] : s->seconds) + s->compute_s * noise;
+  }
+  rank_join_slowest(r->noisy, t->replicas, group);
+  if (r->routing)
+    add_loads(r, task, group);
   return r->noisy;
 }
 
@@ -216,8 +241,8 @@ static void run_task(Ranks *r, int task)
   double *end = ends_of(r, task);
   int n = r->times.replicas;
 
-  if (r->pass_noise && t->kind == TASK_PASS)
-    own = drawn(r, segment, own);
+  if ((r->pass_noise || r->routing) && t->kind == TASK_PASS)
+    own = drawn(r, t, segment, own);
   find_ready(r, task);
   rank_join_slowest(r->ready, n, rank_join_of(&r->times, segment));
   if (r->start_slot[task] >= 0)
@@ -350,6 +375,21 @@ static void draw_factors(Ranks *r, int step)
     }
 }
 
+/* One step's loads of the experts of each row and chunk. */
+static void draw_loads(Ranks *r, int step)
+{
+  gsize n = (gsize)r->program->n_rows * r->n_chunks;
+  g_autofree int *layers = g_new0(int, n);
+
+  for (guint i = 0; i < r->program->tasks->len; i++) {
+    const Task *t = task_at(r, i);
+    int *most = &layers[t->row * r->n_chunks + t->chunk];
+    *most = MAX(*most, r->routing->layers[t->segment]);
+  }
+  for (gsize i = 0; i < n; i++)
+    r->load[step * n + i] = layers[i] > 0 ? routing_draw(r->routing, layers[i], &r->random[step]) : 0;
+}
+
 static void slow_down(RankTimes *t, const Straggler *stragglers, int n)
 {
   for (int i = 0; i < n; i++)
@@ -376,10 +416,21 @@ static void draw_steps(Ranks *r, const Straggler *stragglers, int n_stragglers, 
   for (int step = 0; step < t->replicas / t->places; step++) {
     r->random[step] = (SEED + (guint64)first + step) * 0xd1342543de82ef95u;
     draw_factors(r, step);
+    if (r->load)
+      draw_loads(r, step);
   }
   slow_down(t, stragglers, n_stragglers);
   rank_times_price(t);
   sweep(r, 0);
+}
+
+static void start_routing(Ranks *r, const Routing *routing)
+{
+  r->routing = routing;
+  for (guint i = 0; i < r->program->tasks->len; i++)
+    r->n_chunks = MAX(r->n_chunks, task_at(r, i)->chunk + 1);
+  if (routing && !routing->each_pass)
+    r->load = g_new(double, (gsize)r->times.replicas / r->times.places * r->program->n_rows * r->n_chunks);
 }
 
 static double *draw(Ranks *r, const Straggler *stragglers, int n_stragglers, int n)
@@ -417,12 +468,14 @@ double *simulate_draws(const Program *p, const Layout *layout, const Cluster *cl
   r.pass_noise = jitter->pass > 0 ? noise_quantiles(r.times.fold, jitter->pass) : NULL;
   r.random = g_new(guint64, r.times.replicas / r.times.places);
   r.noisy = g_new(double, r.times.replicas);
+  start_routing(&r, jitter->routing);
   double *seconds = draw(&r, stragglers, n_stragglers, n);
   g_free(r.device_noise);
   g_free(r.link_noise);
   g_free(r.pass_noise);
   g_free(r.random);
   g_free(r.noisy);
+  g_free(r.load);
   ranks_clear(&r);
   return seconds;
 }
@@ -431,12 +484,13 @@ double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Pl
                             const Straggler *stragglers, int n_stragglers, int n)
 {
   const Layout layout = layout_of(plan);
-  const Jitter own = { cluster->device.rate_spread, jitter->pass, jitter->link };
   Cluster even = *cluster;
 
   even.device.rate_spread = 0;
   g_autoptr(PriceTable) prices = price_table_new(model, &layout, &even);
   g_autoptr(Program) program = program_new(model, &layout, &even, prices);
+  g_autoptr(Routing) routing = routing_new(model, plan, &even, program);
+  const Jitter own = { cluster->device.rate_spread, jitter->pass, jitter->link, routing };
   return simulate_draws(program, &layout, &even, &own, stragglers, n_stragglers, n);
 }
 

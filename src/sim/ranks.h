@@ -25,11 +25,13 @@
  * A step as a distribution (simulate_draws): the same sweep through many steps
  * beside one another. What they draw are rates of devices and of their links for
  * the whole step, and each pass's by itself; ranks of which a pass waits for the
- * slowest anyway stand for one place, that draws the slowest of them.
+ * slowest anyway stand for one place, that draws the slowest of them. Tokens fall on
+ * experts as routing.h says.
  */
 #ifndef TDP_SIM_RANKS_H
 #define TDP_SIM_RANKS_H
 
+#include "sim/routing.h"
 #include "trace/trace.h"
 
 typedef struct {
@@ -52,11 +54,12 @@ typedef struct {
 RankRun *simulate_ranks(const Program *program, const Layout *layout, const Cluster *cluster,
                         const Straggler *stragglers, int n_stragglers);
 
-/* Standard deviations, of what takes 1 on average. */
+/* Standard deviations, of what takes 1 on average; and loads of experts. */
 typedef struct {
   double device; /* of computation, from one device to the next, over a step */
   double pass;   /* from one pass to the next */
   double link;   /* of a rank's transfers, over a step */
+  const Routing *routing; /* how uneven the busiest experts' loads are; NULL = as even as the prices take them to be */
 } Jitter;
 
 /* Seconds of each of `n` steps, newly allocated, or NULL where simulate_ranks() is. Prices are of devices without
@@ -64,8 +67,8 @@ typedef struct {
 double *simulate_draws(const Program *program, const Layout *layout, const Cluster *cluster, const Jitter *jitter,
                        const Straggler *stragglers, int n_stragglers, int n);
 
-/* Prices a plan that plan_check accepts without spread, and draws it with that of its devices; the jitter's is not
- * read. */
+/* Prices a plan that plan_check accepts without spread, and draws it with that of its devices and with its experts'
+ * loads; the jitter's are not read. */
 double *simulate_plan_draws(const Model *model, const Cluster *cluster, const Plan *plan, const Jitter *jitter,
                             const Straggler *stragglers, int n_stragglers, int n);
 
