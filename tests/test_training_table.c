@@ -232,6 +232,31 @@ START_TEST(spares_cost)
 }
 END_TEST
 
+/* Of what lasts and what is made again, the part that computes draws as products do, the rest as what waits. */
+START_TEST(power_by_what_runs)
+{
+  const double watts = 700, least = 0.2;
+  Case c;
+  Run alike, apart;
+  gboolean halted;
+
+  setup(&c, "dgx-h100", 64);
+  c.operations.exchange_power_share = 0;
+  ck_assert_int_eq(run_of(&c.asked, c.cluster, &alike, &halted), RUN_ENDS);
+  c.operations.exchange_power_share = least;
+  ck_assert_int_eq(run_of(&c.asked, c.cluster, &apart, &halted), RUN_ENDS);
+  const Metrics *m = &apart.result.metrics;
+  const double *spent = apart.summary.mean.spent_s;
+  double exchanging = m->tensor_comm_s + m->context_comm_s + m->expert_comm_s + m->pipeline_comm_s + m->data_comm_s +
+                      m->offload_s + m->idle_s;
+  double seconds = (spent[SPENT_STEPS] + spent[SPENT_SLOW] + spent[SPENT_LOST]) * exchanging / m->iteration_s;
+  ck_assert_double_gt(exchanging, 0.01 * m->iteration_s);
+  ck_assert_double_eq_tol((run_joules(&alike) - run_joules(&apart)) /
+                          (64 * seconds * watts * (c.operations.training_power_share - least) * c.operations.pue), 1, 1e-9);
+  clear(&c);
+}
+END_TEST
+
 /* A checkpoint is safe when each device's part of it has gone to storage, or over the network to another node. */
 START_TEST(checkpoints_of_a_neighbour)
 {
@@ -312,5 +337,6 @@ START_TEST(jobs_divide)
 END_TEST
 
 TEST_LOOPS("training_table", { each_count_is_its_own_question }, { deadline }, { least_energy }, { numbers_vary, 5 }, { domains_grow },
-           { operations_vary, 7 }, { spares_cost }, { checkpoints_of_a_neighbour }, { power_limits, 4 },
+           { operations_vary, 7 }, { spares_cost }, { power_by_what_runs },
+           { checkpoints_of_a_neighbour }, { power_limits, 4 },
            { jobs_divide, 3 })

@@ -113,6 +113,17 @@ double run_usd(const Run *r)
   return run_gpu_hours(r) * r->cluster->usd_per_device_hour;
 }
 
+/* Of a device's power limit, over a step. */
+static double step_power_share(const Run *r)
+{
+  const Operations *o = &r->operations;
+  const Metrics *m = &r->result.metrics;
+  double computing = (m->compute_s + m->optimizer_s) / m->iteration_s;
+  double waiting = o->exchange_power_share > 0 ? o->exchange_power_share : o->training_power_share;
+
+  return computing * o->training_power_share + (1 - computing) * waiting;
+}
+
 double run_joules(const Run *r)
 {
   const Operations *o = &r->operations;
@@ -120,7 +131,7 @@ double run_joules(const Run *r)
   double working = lasting_s(mean) + mean->spent_s[SPENT_LOST];
   double waiting = mean->total_s - working, limit_w = cluster_power_w(r->cluster);
   double host_j = mean->total_s * o->host_w, idle_w = limit_w * o->waiting_power_share;
-  double device_j = working * limit_w * o->training_power_share + waiting * idle_w + host_j;
+  double device_j = working * limit_w * step_power_share(r) + waiting * idle_w + host_j;
   double spare_j = mean->total_s * idle_w + host_j;
 
   return limit_w > 0 ? o->pue * (r->result.layout.mesh.ranks * device_j + spare_devices(r) * spare_j) : 0;
@@ -196,9 +207,19 @@ static const Quantity days = { "days", "days", shown_amount }, gpu_hours = { "gp
                       share = { "goodput", "goodput", shown_share },
                       failures = { "failures", "failures", shown_integer },
                       size = { "checkpoint_bytes", "checkpoint", format_bytes },
+                      kept = { "stored_bytes", "  of those kept at once", format_bytes },
+                      written = { "written_bytes", "  written in all", format_bytes },
                       interval = { "checkpoint_interval_s", "  one every", format_seconds },
                       young = { "young_interval_s", "  by Young's formula", format_seconds },
                       daly = { "daly_interval_s", "  by Daly's formula", format_seconds };
+
+static const Quantity failed[FAILURE_COUNT] = {
+  [FAILURE_GPU] = { "failures_gpu", "  of GPUs", shown_amount },
+  [FAILURE_GPU_MEMORY] = { "failures_gpu_memory", "  of their memory", shown_amount },
+  [FAILURE_HOST] = { "failures_host", "  of hosts", shown_amount },
+  [FAILURE_NETWORK] = { "failures_network", "  of switches and cables", shown_amount },
+  [FAILURE_SOFTWARE] = { "failures_software", "  of software", shown_amount },
+};
 
 /* Shares of the time. */
 static const Quantity spent[SPENT_COUNT] = {
@@ -253,14 +274,28 @@ static void add_costs(Answer *a, const Run *r)
     add_timed(a, r, &carbon, run_joules(r) * r->operations.grid_kg_per_j / 1000);
 }
 
+static void add_checkpoints(Answer *a, const Run *r)
+{
+  int kept_at_once = r->operations.checkpoints_kept;
+  double in_all = lasting_s(&r->summary.mean) / r->campaign.interval_s;
+
+  add_known(a, &size, r->checkpoint_bytes);
+  add_known(a, &kept, r->checkpoint_bytes * (kept_at_once > 0 ? MIN(kept_at_once, in_all) : in_all));
+  add_known(a, &written, r->checkpoint_bytes * in_all);
+}
+
 static void add_interruptions(Answer *a, const Run *r)
 {
   const CampaignSummary *s = &r->summary;
   const Campaign *c = &r->campaign;
+  const double *parts = r->operations.failure_share;
 
   add_known(a, &share, run_goodput(r));
   add(a, &failures, s->failures_mean, s->failures_low, s->failures_high);
-  add_known(a, &size, r->checkpoint_bytes);
+  for (int i = 0; i < FAILURE_COUNT; i++)
+    if (parts[i] > 0)
+      add(a, &failed[i], s->failures_mean * parts[i], s->failures_low * parts[i], s->failures_high * parts[i]);
+  add_checkpoints(a, r);
   add_known(a, &interval, c->interval_s);
   add_known(a, &young, interval_young_s(&c->interruptions));
   add_known(a, &daly, interval_daly_s(&c->interruptions));

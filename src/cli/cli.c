@@ -174,6 +174,23 @@ Cluster *cli_load_cluster(const char *name, GError **error)
   return cluster_load(name, error);
 }
 
+gboolean cli_limit_power(Cluster *c, double watts, GError **error)
+{
+  if (watts <= 0)
+    return TRUE;
+  if (cluster_can_limit_power(c, watts)) {
+    cluster_limit_power(c, watts);
+    return TRUE;
+  }
+  if (c->n_types > 0 || cluster_power_w(c) <= 0)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
+                "--power-limit: expected a cluster of alike nodes whose devices have power_w");
+  else
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--power-limit: %g: expected %g to %g W of the device", watts,
+                POWER_SHARE_LEAST * c->device.power_w, c->device.power_w);
+  return FALSE;
+}
+
 gboolean cli_fit_plan(const char *name, const Model *model, Cluster *cluster, Plan *plan, GError **error)
 {
   if (!cluster_resize(cluster, plan->gpus, error)) {

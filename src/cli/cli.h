@@ -19,6 +19,9 @@ Model *cli_load_model_of(const char *name, const char *plan, GError **error);
 
 Cluster *cli_load_cluster(const char *name, GError **error);
 
+/* As --power-limit says; 0 W change nothing. */
+gboolean cli_limit_power(Cluster *cluster, double watts, GError **error);
+
 /* Reads a plan, from our file or another tool's, and checks it; the cluster takes its size. `path`, where it was
  * found, to be freed by the caller also after an error. */
 gboolean cli_load_plan(const char *name, const Model *model, Cluster *cluster, Plan *plan, Framework **framework,

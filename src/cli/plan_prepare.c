@@ -99,24 +99,6 @@ static gboolean check_alike(const Planning *p, GError **error)
   return FALSE;
 }
 
-static gboolean limit_power(Planning *p, GError **error)
-{
-  Cluster *c = p->cluster;
-
-  if (p->power_limit_w > 0 && !cluster_can_limit_power(c, p->power_limit_w)) {
-    if (c->n_types > 0 || cluster_power_w(c) <= 0)
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--power-limit: expected a cluster of alike nodes whose devices "
-                                                     "have power_w");
-    else
-      g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--power-limit: %g: expected %g to %g W of the device",
-                  p->power_limit_w, POWER_SHARE_LEAST * c->device.power_w, c->device.power_w);
-    return FALSE;
-  }
-  if (p->power_limit_w > 0)
-    cluster_limit_power(c, p->power_limit_w);
-  return TRUE;
-}
-
 static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
 {
   if (!p->cluster)
@@ -134,7 +116,7 @@ static gboolean load_cluster(Planning *p, const PlanOptions *o, GError **error)
                 o->gpus_from, p->cluster->devices);
     return FALSE;
   }
-  return limit_power(p, error) && check_priced(p, o, error) && check_alike(p, error) &&
+  return cli_limit_power(p->cluster, p->power_limit_w, error) && check_priced(p, o, error) && check_alike(p, error) &&
          objective_check(p->objective, p->cluster, error) &&
          (!p->second || objective_check(p->second, p->cluster, error));
 }

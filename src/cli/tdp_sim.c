@@ -18,7 +18,8 @@
 #include <string.h>
 
 typedef struct {
-  char *model, *cluster, *plan, *csv, *plots, *trace, *trace_merged, *report;
+  char *model, *cluster, *plan, *csv, *plots, *trace, *trace_merged, *report, *power_limit;
+  double power_limit_w; /* 0 = not given */
   char **compared; /* plans */
   char **exports;  /* TOOL=FILE */
   gboolean lossy, json, collectives, ops, explain, compare;
@@ -75,7 +76,8 @@ static gboolean check_drawn(const Options *o, GError **error)
                   { "--trace-merged", o->trace_merged != NULL }, { "--explain", o->explain },
                   { "--collectives", o->collectives }, { "--ops", o->ops }, { "--ranks", o->engine.ranks != NULL },
                   { "--contention", o->engine.contention },
-                  { "--receive-buffers", o->engine.receive_buffers > 0 }, { "--draws", o->engine.draws > 0 } };
+                  { "--receive-buffers", o->engine.receive_buffers > 0 }, { "--draws", o->engine.draws > 0 },
+                  { "--power-limit", o->power_limit != NULL } };
 
   for (gsize i = 0; i < G_N_ELEMENTS(planned); i++)
     if (planned[i].given) {
@@ -139,6 +141,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
       "Draw the step so often, with devices, passes and links that vary", "N" },
     { "operations", 0, 0, G_OPTION_ARG_FILENAME, &o->engine.operations,
       "How much passes and links vary in --draws: a file or a name of hardware/operations/", "O" },
+    { "power-limit", 0, 0, G_OPTION_ARG_STRING, &o->power_limit,
+      "Watts of a GPU, which lower its clock (default: the device's own)", "W" },
     { "export", 0, 0, G_OPTION_ARG_STRING_ARRAY, &o->exports,
       "Write the plan for another tool, or its schedule as torch-schedule", "TOOL=FILE" },
     { "allow-lossy", 0, 0, G_OPTION_ARG_NONE, &o->lossy, "Export even what the tool cannot fully express", NULL },
@@ -162,7 +166,8 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
   return cli_parse(argc, argv, entries, "Simulates one training plan on a cluster, or compares several.", error) &&
          engine_options_check(&o->engine, error) && cli_check_count("--stages", &o->drawn.stages, error) &&
          cli_check_count("--chunks", &o->drawn.chunks, error) &&
-         cli_check_count("--micro-batches", &o->drawn.micro, error) && check_options(o, error);
+         cli_check_count("--micro-batches", &o->drawn.micro, error) &&
+         cli_positive("--power-limit", o->power_limit, &o->power_limit_w, error) && check_options(o, error);
 }
 
 static gboolean load(Subject *s, const Options *o, GError **error)
@@ -171,7 +176,8 @@ static gboolean load(Subject *s, const Options *o, GError **error)
 
   s->model = cli_load_model_of(o->model, s->name, error);
   s->cluster = s->model ? cli_load_cluster(o->cluster, error) : NULL;
-  return s->cluster && cli_load_plan(s->name, s->model, s->cluster, &s->plan, &s->framework, &path, error);
+  return s->cluster && cli_limit_power(s->cluster, o->power_limit_w, error) &&
+         cli_load_plan(s->name, s->model, s->cluster, &s->plan, &s->framework, &path, error);
 }
 
 static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
@@ -323,7 +329,7 @@ static void subject_clear(Subject *s)
 static void options_clear(Options *o)
 {
   char *const strings[] = { o->model, o->cluster, o->plan, o->csv, o->plots, o->trace, o->trace_merged, o->report,
-                            o->drawn.schedule, o->drawn.times };
+                            o->power_limit, o->drawn.schedule, o->drawn.times };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);

@@ -3,6 +3,9 @@
 #include "hardware/part.h"
 #include "hardware/plausible.h"
 
+#include <math.h>
+
+#define SHARES_ADD 0.005 /* rounded ones */
 #define HOUR 3600.0
 #define MINUTE 60.0
 #define DAY 86400.0
@@ -10,6 +13,7 @@
 #define FIELD(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), TRUE
 #define OPTIONAL(member) JSON_REAL, G_STRUCT_OFFSET(Operations, member), FALSE
 #define SHARE(member) OPTIONAL(member), 0, 10
+#define PART_SHARE(part) OPTIONAL(failure_share[part]), 0, 1
 #define SPREAD(member) OPTIONAL(member), 0, 0.3
 
 static const JsonField fields[] = {
@@ -20,10 +24,16 @@ static const JsonField fields[] = {
   {"detect_min", FIELD(detect_s), 0, 1e5, MINUTE},
   {"restart_min", FIELD(restart_s), 0, 1e5, MINUTE},
   {"planned_stops_per_day", FIELD(planned_per_s), 0, 1000, 1 / DAY},
+  {"failure_share_gpu", PART_SHARE(FAILURE_GPU)},
+  {"failure_share_gpu_memory", PART_SHARE(FAILURE_GPU_MEMORY)},
+  {"failure_share_host", PART_SHARE(FAILURE_HOST)},
+  {"failure_share_network", PART_SHARE(FAILURE_NETWORK)},
+  {"failure_share_software", PART_SHARE(FAILURE_SOFTWARE)},
   {"node_share", OPTIONAL(node_share), 0, 1},
   {"node_repair_hours", OPTIONAL(node_repair_s), 0, 1e5, HOUR},
   {"spares", JSON_INT, G_STRUCT_OFFSET(Operations, spares), FALSE, 0, SPARES_MAX},
   {"neighbour_checkpoints", JSON_BOOL, G_STRUCT_OFFSET(Operations, neighbour_checkpoints)},
+  {"checkpoints_kept", JSON_INT, G_STRUCT_OFFSET(Operations, checkpoints_kept), FALSE, 0, 1000000},
   {"storage_gb_per_s_per_gpu", FIELD(storage_bytes_per_s), PLAUSIBLE_GB_PER_S, 1e9},
   {"slow_share", SHARE(slow_share)},
   {"slow_share_low", SHARE(slow_share_low)},
@@ -33,6 +43,7 @@ static const JsonField fields[] = {
   {"pass_spread", SPREAD(pass_spread)},
   {"link_spread", SPREAD(link_spread)},
   {"training_power_share", FIELD(training_power_share), 0, 1},
+  {"exchange_power_share", OPTIONAL(exchange_power_share), 0, 1},
   {"waiting_power_share", FIELD(waiting_power_share), 0, 1},
   {"host_w_per_gpu", FIELD(host_w), 0, 1e5},
   {"grid_kg_co2_per_kwh", OPTIONAL(grid_kg_per_j), 0, 10, 1 / KWH},
@@ -44,10 +55,33 @@ static gboolean read_operations(const PartSource *source, gpointer out, GError *
   return part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error);
 }
 
+/* Shares of parts add to all of them, and say which take nodes away. */
+static gboolean see_parts(const PartSource *source, Operations *o, GError **error)
+{
+  double sum = 0, nodes = 0;
+
+  for (int part = 0; part < FAILURE_COUNT; part++) {
+    sum += o->failure_share[part];
+    nodes += part <= FAILURE_HOST ? o->failure_share[part] : 0;
+  }
+  if (sum == 0)
+    return TRUE;
+  if (fabs(sum - 1) > SHARES_ADD)
+    return json_error(source->doc, json_get(source->object, "failure_share_gpu"), error,
+                      "shares of GPUs, their memory, hosts, network and software that add to 1, not to %g", sum);
+  if (json_get(source->object, "node_share"))
+    return json_error(source->doc, json_get(source->object, "node_share"), error,
+                      "none, where failure_share_gpu and the like say it");
+  o->node_share = nodes / sum;
+  return TRUE;
+}
+
 static gboolean finish_operations(const PartSource *source, gpointer out, GError **error)
 {
   const Operations *o = out;
 
+  if (!see_parts(source, out, error))
+    return FALSE;
   if (!(o->slow_share_low <= o->slow_share && o->slow_share <= o->slow_share_high))
     return json_error(source->doc, json_get(source->object, "slow_share"), error,
                       "from slow_share_low to slow_share_high, %g to %g", o->slow_share_low, o->slow_share_high);

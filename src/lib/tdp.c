@@ -20,7 +20,7 @@ struct tdp_answer {
 /* A question as it is read. */
 typedef struct {
   PlanOptions options;
-  double memory_margin, price, tokens, time_limit; /* NAN = not given */
+  double memory_margin, price, tokens, time_limit, power_limit, deadline; /* NAN = not given */
 } PlanQuestion;
 
 int tdp_abi(void)
@@ -86,12 +86,17 @@ static const JsonField plan_fields[] = {
   { "price", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, price), FALSE, 0, 1e6 },
   { "tokens", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, tokens), FALSE, 1, 1e18 },
   { "time_limit", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, time_limit), FALSE, 0, 1e6 },
+  { "power_limit", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, power_limit), FALSE, 0, 1e5 },
+  { "deadline", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, deadline), FALSE, 0, 1e6 },
+  { "spares", JSON_INT, OPTION(spares), FALSE, 0, SPARES_MAX },
+  { "operations", JSON_STRING, OPTION(operations) },
 };
 
 static const JsonField sim_fields[] = {
   { "model", JSON_ANY, .required = TRUE },
   { "cluster", JSON_ANY, .required = TRUE },
   { "plan", JSON_ANY, .required = TRUE },
+  { "power_limit", JSON_REAL, 0, FALSE, 0, 1e5 },
 };
 
 /* The text of a value that is an object; NULL if it is a name or a path. */
@@ -148,7 +153,7 @@ static gboolean read_question(const JsonDoc *doc, PlanQuestion *q, GError **erro
   PlanOptions *o = &q->options;
 
   plan_options_init(o);
-  q->memory_margin = q->price = q->tokens = q->time_limit = NAN;
+  q->memory_margin = q->price = q->tokens = q->time_limit = q->power_limit = q->deadline = NAN;
   gboolean ok = json_read(doc, json_root(doc), plan_fields, G_N_ELEMENTS(plan_fields), q, error) &&
                 plan_options_check(o, error);
   set_counts(o);
@@ -156,6 +161,8 @@ static gboolean read_question(const JsonDoc *doc, PlanQuestion *q, GError **erro
   o->price = number_text(q->price);
   o->tokens = number_text(q->tokens);
   o->time_limit = number_text(q->time_limit);
+  o->power_limit = number_text(q->power_limit);
+  o->deadline = number_text(q->deadline);
   return ok;
 }
 
@@ -220,14 +227,14 @@ tdp_answer *tdp_simulate(const char *question)
 {
   GError *error = NULL;
   char *json = NULL;
-  char none;
+  double power_limit_w = 0;
 
   set_up();
   g_autoptr(JsonDoc) doc = json_parse(question, strlen(question), "question", &error);
-  if (doc && json_read(doc, json_root(doc), sim_fields, G_N_ELEMENTS(sim_fields), &none, &error)) {
+  if (doc && json_read(doc, json_root(doc), sim_fields, G_N_ELEMENTS(sim_fields), &power_limit_w, &error)) {
     g_autoptr(Model) model = read_model(doc, &error);
     g_autoptr(Cluster) cluster = model ? read_cluster(doc, &error) : NULL;
-    json = cluster ? simulated(doc, model, cluster, &error) : NULL;
+    json = cluster && cli_limit_power(cluster, power_limit_w, &error) ? simulated(doc, model, cluster, &error) : NULL;
   }
   return answer_of(json, error);
 }

@@ -1,0 +1,1 @@
+for keys in '"failure_share_gpu": 0.5' '"node_share": 0.8, "failure_share_gpu": 0.468'; do sed "0,/\"failure_share_gpu\": 0.468/s//$keys/" hardware/operations/usual.json >"$TMP/o.json"; tdp-plan --model tiny --cluster dgx --question training --tokens 1T --operations "$TMP/o.json"; done

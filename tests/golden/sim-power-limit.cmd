@@ -1,0 +1,1 @@
+for w in 700 400 100; do tdp-sim --model tiny --cluster dgx-h100 --plan tiny-dp2 --power-limit $w --json | grep -E '"(iteration_s|compute_s)"'; done; tdp-sim --schedule 1f1b --stages 2 --power-limit 400
