@@ -401,7 +401,27 @@ START_TEST(remembered_ops_cost_the_same)
 }
 END_TEST
 
-TEST_LOOPS("price", { remembered_ops_cost_the_same }, { collectives_wait_or_hide }, { rows_travel_in_chunks },
+/* A gradient of weights and one of inputs of the same sides differ in where their rows start. */
+START_TEST(remembered_by_pass)
+{
+  g_autoptr(OpTimes) times = op_times_new();
+  double seconds[2];
+  Planned f;
+
+  planned_init(&f, fixture_model(2, 1024, 8, 1024, 1000), fixture_cluster("dgx", 8), "megatron-core");
+  planned_spread(&f, 1);
+  for (int i = 0; i < 2; i++) {
+    Op op = { .name = "qkv", .kind = OP_MATMUL, .pass = i ? PASS_WEIGHT : PASS_INPUT,
+              .matmul = { .m = 4096, .n = 4096, .k = 4001, .batch = 1, .dtype = DTYPE_BF16 } };
+    seconds[i] = op_times_s(times, &op, PASSES(&f.plan), f.cluster);
+    ck_assert_double_eq(seconds[i], op_s(&op, PASSES(&f.plan), f.cluster));
+  }
+  ck_assert_double_gt(seconds[0], 1.2 * seconds[1]);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_LOOPS("price", { remembered_ops_cost_the_same }, { remembered_by_pass }, { collectives_wait_or_hide }, { rows_travel_in_chunks },
            { sums_travel_whole },
            { chunks_are_never_slower }, { slower_links_slow_less }, { the_host_can_be_the_limit },
            { the_slowest_of_many }, { products_lose_by_switching }, { recomputation_is_paid },

@@ -8,7 +8,6 @@ typedef struct {
   const Cluster *cluster;
   const Framework *framework;
   AttentionKernel attention;
-  gboolean backward;
   Op op; /* without its marks and what it keeps */
 } Key;
 
@@ -28,10 +27,8 @@ static void fill_key(Key *key, const Op *op, const PassLayout *passes, const Clu
   key->cluster = cluster;
   key->framework = passes->framework;
   key->attention = passes->attention;
-  key->backward = op->pass != PASS_FORWARD;
   key->op = *op;
   key->op.name = NULL;
-  key->op.pass = PASS_FORWARD;
   key->op.redone = key->op.dropped = 0;
   key->op.async = key->op.joins = key->op.captured = key->op.counted = FALSE;
   key->op.flops = key->op.saved_bytes = 0;

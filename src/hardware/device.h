@@ -82,6 +82,7 @@ typedef struct {
  * inside of it may take time besides. */
 typedef struct {
   char *name;       /* of the op, or the last words of its name: "norm" */
+  gsize name_length;
   gboolean backward;
   double fraction;  /* of memory bandwidth; above 1 where caches reuse */
   double sm_flops_per_s; /* of its products on a multiprocessor; 0 = they take no time of their own */

@@ -218,6 +218,7 @@ static gboolean read_memory_kernels(const PartSource *above, const cJSON *array,
         !part_fields(&inside, memory_kernel_fields, G_N_ELEMENTS(memory_kernel_fields), kernel, &kernel->provenance,
                      error))
       return FALSE;
+    kernel->name_length = strlen(kernel->name);
   }
   return TRUE;
 }
