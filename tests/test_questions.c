@@ -2,6 +2,7 @@
 #include "main.h"
 
 #include "ask/question.h"
+#include "base/units.h"
 #include "search_instance.h"
 
 #include <math.h>
@@ -56,6 +57,34 @@ START_TEST(brief_is_the_same)
   }
   ck_assert(found > 0);
   g_rand_free(rand);
+}
+END_TEST
+
+/* Memory in which a search just finds a plan is not said to be too little, and less of it is: of a model that is mostly
+ * states. */
+START_TEST(fits_where_a_search_finds)
+{
+  static const char *const frameworks[] = { "megatron-core", "torchtitan", "deepspeed", "megatron-core-2026" };
+  g_autoptr(Framework) framework = fixture_framework(frameworks[_i]);
+  Cluster *cluster = fixture_cluster("dgx", 4);
+  Model *model = fixture_model(8, 4096, 32, 512, 32000);
+  Plan base = plan_default(model, framework), likely = { 0 };
+  SearchOptions o = { .base = &base, .fixed = fixed_none(), .objective = &objectives[0], .top = 1, .threads = 1 };
+  double low = GIB, high = 80 * GIB;
+
+  base.gpus = 4;
+  base.global_batch = 8;
+  while (high / low > 1.01) {
+    double middle = cluster->device.memory_bytes = sqrt(low * high);
+    *(isfinite(fresh(model, cluster, &base, o)) ? &high : &low) = middle;
+  }
+  cluster->device.memory_bytes = high;
+  ck_assert(ask_fits(model, cluster, &o, 4, TRY_LEAN | TRY_ALL, &likely));
+  cluster->device.memory_bytes = low;
+  likely = (Plan) { 0 };
+  ck_assert(!ask_fits(model, cluster, &o, 4, TRY_LEAN | TRY_ALL, &likely));
+  cluster_free(cluster);
+  model_free(model);
 }
 END_TEST
 
@@ -172,5 +201,5 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 }
 END_TEST
 
-TEST_LOOPS("questions", { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
+TEST_LOOPS("questions", { fits_where_a_search_finds, 4 }, { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
            { sensitivities_are_those_of_fresh_searches, 4 })

@@ -83,13 +83,17 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
   return m->peak_memory_bytes <= m->capacity_bytes;
 }
 
-/* Divided over all devices, with all parameters on them. */
-static gboolean weights_alone_exceed(const Model *model, const Cluster *cluster, const SearchOptions *options,
-                                     int devices)
+/* Divided over all devices: weights, gradients and what the optimizer keeps, each once; where formats are open, weights
+ * alone. */
+static gboolean states_alone_exceed(const Model *model, const Cluster *cluster, const SearchOptions *options,
+                                    int devices)
 {
-  double bytes = (double)model->params * dtype_bytes[options->base->precision] / devices;
+  StateLayout states = layout_of(options->base).states[0];
+  double weight_bytes = dtype_bytes[options->base->precision];
 
-  return bytes > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
+  states.zero = 3;
+  double each = options->space & SPACE_STATES ? weight_bytes : op_checkpoint_bytes(&states) + states.gradient_bytes;
+  return model->params * each / devices > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
          options->fixed.value[KEY_OFFLOAD] < 0;
 }
 
@@ -114,7 +118,7 @@ gboolean ask_fits(const Model *model, const Cluster *cluster, const SearchOption
   SearchOptions o = *options;
   Found found;
 
-  if (weights_alone_exceed(model, cluster, options, devices))
+  if (states_alone_exceed(model, cluster, options, devices))
     return FALSE;
   if (still_fits(model, cluster, options, devices, likely, &found.metrics))
     return TRUE;
