@@ -11,13 +11,15 @@ typedef struct {
   Op op; /* without its marks and what it keeps */
 } Key;
 
-typedef struct {
+typedef struct Entry {
   Key key;
   double seconds;
+  struct Entry *next; /* that was asked for behind it the last time: most layouts ask for ops in the same order */
 } Entry;
 
 struct OpTimes {
   GHashTable *entries; /* Entry, known by its key, which comes first */
+  Entry *last;         /* asked for; NULL = none */
 };
 
 /* Compared as memory: what differs between members only makes an op unknown. */
@@ -62,7 +64,7 @@ OpTimes *op_times_new(void)
 {
   OpTimes *t = g_new(OpTimes, 1);
 
-  *t = (OpTimes) { g_hash_table_new_full(hash_of, same, g_free, NULL) };
+  *t = (OpTimes) { .entries = g_hash_table_new_full(hash_of, same, g_free, NULL) };
   return t;
 }
 
@@ -74,6 +76,18 @@ void op_times_free(OpTimes *t)
   g_free(t);
 }
 
+static Entry *entry_of(OpTimes *t, const Key *key, const Op *op, const PassLayout *passes, const Cluster *cluster)
+{
+  Entry *entry = g_hash_table_lookup(t->entries, key);
+
+  if (entry)
+    return entry;
+  entry = g_new(Entry, 1);
+  *entry = (Entry) { *key, op_s(op, passes, cluster), NULL };
+  g_hash_table_add(t->entries, entry);
+  return entry;
+}
+
 double op_times_s(OpTimes *t, const Op *op, const PassLayout *passes, const Cluster *cluster)
 {
   Key key;
@@ -81,11 +95,12 @@ double op_times_s(OpTimes *t, const Op *op, const PassLayout *passes, const Clus
   if (!t || op->kind == OP_MEMORY)
     return op_s(op, passes, cluster);
   fill_key(&key, op, passes, cluster);
-  const Entry *known = g_hash_table_lookup(t->entries, &key);
-  if (known)
-    return known->seconds;
-  Entry *entry = g_new(Entry, 1);
-  *entry = (Entry) { key, op_s(op, passes, cluster) };
-  g_hash_table_add(t->entries, entry);
+  Entry *entry = t->last ? t->last->next : NULL;
+  if (!entry || !same(entry, &key)) {
+    entry = entry_of(t, &key, op, passes, cluster);
+    if (t->last)
+      t->last->next = entry;
+  }
+  t->last = entry;
   return entry->seconds;
 }
