@@ -212,6 +212,9 @@ double model_flops(const Model *model, int seq);
 /* The same of an encoder-decoder whose decoder has another length. */
 double model_flops_of_both(const Model *model, int seq, int decoder_seq);
 
+/* Of these, products with weights: a third of them each makes outputs, gradients of inputs and of weights. */
+double model_matrix_flops(const Model *model, int seq, int decoder_seq);
+
 /* That less the half of the square which a causal mask hides, in layers that have one and attend to all before or by
  * chunks, and of an indexer's scores: FLOPs that kernels cannot leave out. */
 double model_flops_unmasked(const Model *model, int seq, int decoder_seq);

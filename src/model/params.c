@@ -221,16 +221,34 @@ static double layer_tokens(const Model *m, const LayerSpec *spec, double seq)
   return spec->kind == LAYER_EMBEDDING ? seq - 1 : 1;
 }
 
-/* Of queries on keys. */
-static double layer_flops(const Model *m, const LayerSpec *spec, int seq, int encoder_seq)
+/* Of products with weights. */
+static double matrix_flops(const Model *m, const LayerSpec *spec, int seq, int encoder_seq)
 {
   const Attention *cross = &spec->cross;
   double keys_and_values = (double)m->hidden * cross->kv_heads * (cross->head_dim + cross->v_head_dim);
 
-  return 6.0 * spec->matrix_params * layer_tokens(m, spec, seq) + attention_flops(&spec->attention, seq) +
+  return 6.0 * spec->matrix_params * layer_tokens(m, spec, seq) + 6.0 * keys_and_values * (encoder_seq - seq);
+}
+
+/* Of queries on keys. */
+static double layer_flops(const Model *m, const LayerSpec *spec, int seq, int encoder_seq)
+{
+  const Attention *cross = &spec->cross;
+
+  return matrix_flops(m, spec, seq, encoder_seq) + attention_flops(&spec->attention, seq) +
          3.0 * seq * (spec->linear.heads ? linear_state_flops(&spec->linear) : 0) +
-         6.0 * cross->heads * ((double)cross->head_dim + cross->v_head_dim) * seq * encoder_seq +
-         6.0 * keys_and_values * (encoder_seq - seq);
+         6.0 * cross->heads * ((double)cross->head_dim + cross->v_head_dim) * seq * encoder_seq;
+}
+
+double model_matrix_flops(const Model *m, int seq, int decoder_seq)
+{
+  double flops = 0;
+
+  for (int i = 0; i < m->n_layers; i++) {
+    const LayerSpec *spec = model_layer(m, i);
+    flops += matrix_flops(m, spec, spec->encoder ? seq : decoder_seq, seq);
+  }
+  return flops;
 }
 
 double model_flops_of_both(const Model *m, int seq, int decoder_seq)
