@@ -159,6 +159,8 @@ void domain_write(const Domain *d, JsonWriter *w)
 {
   json_open(w, "names", '{');
   for (int i = 0; i < KIND_NAMES; i++) {
+    if (d->seen[i]->len == 0)
+      continue;
     json_open(w, kind_name_keys[i], '{');
     for (guint j = 0; j < d->seen[i]->len; j++)
       json_put_int(w, g_array_index(d->seen[i], Seen, j).value, g_array_index(d->seen[i], Seen, j).runs);
@@ -223,6 +225,8 @@ Domain *domain_read(const JsonDoc *doc, const cJSON *object, GError **error)
   const cJSON *sizes = names ? json_get_object(doc, object, "sizes", TRUE, error) : NULL;
 
   for (int i = 0; sizes && i < KIND_NAMES; i++) {
+    if (!json_get(names, kind_name_keys[i])) /* no run has it */
+      continue;
     const cJSON *seen = json_get_object(doc, names, kind_name_keys[i], TRUE, error);
     if (!seen || !read_seen(doc, seen, d->seen[i], error))
       return NULL;

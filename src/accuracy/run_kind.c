@@ -2,11 +2,11 @@
 
 const char *const kind_name_keys[KIND_NAMES + 1] = {
   "device", "format", "engine", "schedule", "attention", "dispatcher", "context_exchange", "zero_stage", "recompute",
-  "tensor_parallel", "offload", NULL,
+  "tensor_parallel", "offload", "adapter", NULL,
 };
 const char *const kind_name_titles[KIND_NAMES] = {
   "device", "format", "software family", "schedule", "attention", "dispatcher", "context exchange", "ZeRO stage",
-  "recomputation", "tensor parallelism", "offload",
+  "recomputation", "tensor parallelism", "offload", "adapter",
 };
 const char *const kind_size_keys[KIND_SIZES + 1] = { "gpus", "tp", "pp", "vpp", "cp", "ep", "seq", "parameters", NULL };
 const char *const kind_size_titles[KIND_SIZES] = { "GPUs",        "tp", "pp",        "chunks",
@@ -36,7 +36,7 @@ double run_mfu(const Model *model, const Layout *l, const Cluster *cluster, doub
 {
   const PassLayout *p = &l->passes;
   double peak = cluster_peak_flops_per_s(cluster, formats_product(&p->formats));
-  double flops = model_flops_unmasked(model, p->seq, p->decoder_seq) * l->global_batch;
+  double flops = adapter_flops_unmasked(&p->adapter, model, p->seq, p->decoder_seq) * l->global_batch;
 
   return iteration_s > 0 && peak > 0 ? flops / (iteration_s * p->ranks * peak) : 0;
 }
@@ -59,7 +59,8 @@ RunKind run_kind(const Model *model, const Layout *l, const Cluster *cluster, co
                [KIND_ZERO] = stages[l->states[0].zero],
                [KIND_RECOMPUTE] = recompute_names[p->recompute.granularity],
                [KIND_TENSOR] = tensor_reach(l, cluster),
-               [KIND_OFFLOAD] = offloaded(&l->states[0].offload) },
+               [KIND_OFFLOAD] = offloaded(&l->states[0].offload),
+               [KIND_ADAPTER] = adapter_freezes(&p->adapter) ? adapter_kind_names[p->adapter.kind] : NULL },
     .sizes = { [KIND_GPUS] = p->ranks, [KIND_TP] = p->tp, [KIND_PP] = shape->ranks, [KIND_VPP] = shape->chunks,
                [KIND_CP] = p->cp, [KIND_EP] = p->ep, [KIND_SEQ] = p->seq, [KIND_PARAMS] = model->params },
     .exposed = metrics->iteration_s > 0 ? MAX(0, 1 - metrics->compute_s / metrics->iteration_s) : 0,

@@ -83,17 +83,20 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
   return m->peak_memory_bytes <= m->capacity_bytes;
 }
 
-/* Divided over all devices: weights, gradients and what the optimizer keeps, each once; where formats are open, weights
- * alone. */
+/* Divided over all devices: weights, gradients and what the optimizer keeps, each once; where formats are open, and of
+ * frozen ones, weights alone. */
 static gboolean states_alone_exceed(const Model *model, const Cluster *cluster, const SearchOptions *options,
                                     int devices)
 {
-  StateLayout states = layout_of(options->base).states[0];
-  double weight_bytes = dtype_bytes[options->base->precision];
+  const Plan *base = options->base;
+  StateLayout states = layout_of(base).states[0];
+  double params = adapter_trained(&base->adapter, model), each = dtype_bytes[base->precision];
 
   states.zero = 3;
-  double each = options->space & SPACE_STATES ? weight_bytes : op_checkpoint_bytes(&states) + states.gradient_bytes;
-  return model->params * each / devices > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
+  if (!(options->space & SPACE_STATES))
+    each = op_checkpoint_bytes(&states) + states.gradient_bytes;
+  double frozen = MAX(model->params - params, 0) * adapter_frozen_bytes(&base->adapter, base->precision, TRUE);
+  return (params * each + frozen) / devices > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
          options->fixed.value[KEY_OFFLOAD] < 0;
 }
 

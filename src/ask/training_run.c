@@ -33,10 +33,10 @@ static gboolean best_plan(const Asked *q, const Cluster *cluster, Found *out, gb
   return TRUE;
 }
 
-/* Weights and what the optimizer keeps, each once. */
+/* What is trained: weights and what the optimizer keeps, each once. */
 static double checkpoint_bytes(const Model *model, const Layout *layout)
 {
-  return model->params * op_checkpoint_bytes(&layout->states[0]);
+  return adapter_trained(&layout->passes.adapter, model) * op_checkpoint_bytes(&layout->states[0]);
 }
 
 /* A rank's part of a checkpoint, to host memory; where that is not known, as fast as the device's link. */

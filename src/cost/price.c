@@ -467,6 +467,7 @@ void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, con
     .apart_s = times->apart_s,
     .params = work->params,
     .expert_params = work->expert_params,
+    .frozen = { work->frozen[0], work->frozen[1] },
     .largest = work->largest,
     .whole = work->whole,
     .optimizer = { optimizer_work(work, FALSE, layout, cluster), optimizer_work(work, TRUE, layout, cluster) },

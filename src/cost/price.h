@@ -49,8 +49,9 @@ typedef struct {
 typedef struct {
   PassPrice pass[PASS_COUNT];
   const LayerOps *ops;    /* that the passes were priced from; NULL in tables that describe nothing */
-  double params;          /* but expert_params */
+  double params;          /* that are trained, but expert_params */
   double expert_params;   /* of experts that are apart */
+  Frozen frozen[2];       /* [experts that are apart]: LayerWork's */
   double largest;         /* of all, in the largest tensor */
   double whole;           /* of them, never divided: LayerWork's */
   OptimizerWork optimizer[2]; /* [experts that are apart] */

@@ -140,6 +140,10 @@ static gboolean check_passes(const PassLayout *p, GError **error)
     return refuse(error, "plan: cp_comm_type: %s: expected %s, %s or %s to execute",
                   context_exchange_names[CONTEXT_BOTH], context_exchange_names[CONTEXT_RING],
                   context_exchange_names[CONTEXT_GATHER], context_exchange_names[CONTEXT_ALL_TO_ALL]);
+  if (adapter_freezes(&p->adapter)) {
+    g_autofree char *adapter = adapter_text(&p->adapter);
+    return refuse(error, "plan: adapter: %s: expected none to execute: all weights are trained", adapter);
+  }
   if (p->attention == ATTENTION_UNFUSED)
     return refuse(error, "plan: attention: unfused: expected flash to execute");
   if (p->overlap_experts)

@@ -116,6 +116,7 @@ void pass_layout_init(PassLayout *l, const Plan *p)
   l->attention_format = attention_format(l);
   l->gradient_bytes = gradient_bytes(p);
   l->sum_bytes = state_format_bytes(&p->optimizer, STATE_TENSOR_REDUCE, dtype_bytes[p->precision]);
+  l->adapter = p->adapter;
   see_optimizer(&l->optimizer, &p->optimizer);
   l->persistence = p->zero == 3 ? p->sharding.persistence : 0;
   l->copies_shards[0] = copies && plan_replicas(p) > 1;
@@ -243,6 +244,13 @@ gboolean pipeline_entry_copies(const PipelineLayout *l, const Model *model)
   gboolean tied = model->tied_embeddings && rank == pipeline_rank(l, l->cut.stages - 1, 0);
 
   return rank != pipeline_rank(l, 0, 0) && !tied;
+}
+
+gboolean layout_sums_ends(const Layout *l, const Model *model)
+{
+  gboolean shared = model->tied_embeddings || model->mtp > 0;
+
+  return shared && !l->passes.ends_meet && !adapter_freezes(&l->passes.adapter);
 }
 
 /* ---- the whole ---- */

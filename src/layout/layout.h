@@ -30,6 +30,7 @@
 
 #include "layout/mesh.h"
 #include "model/model.h"
+#include "plan/adapter.h"
 #include "plan/choices.h"
 #include "plan/recompute.h"
 #include "plan/split.h"
@@ -77,6 +78,7 @@ typedef struct {
   DType attention_format;       /* of the products in attention's core */
   double gradient_bytes;        /* of an accumulated gradient */
   double sum_bytes;             /* of an element that tensor-parallel ranks sum, on the wire */
+  Adapter adapter;              /* what is trained beside weights that are frozen; of these no gradients are made */
   Optimizer optimizer;          /* as far as tensors have states and work of their own under it */
   double persistence;           /* ZeRO-3 leaves tensors of fewer parameters whole on each rank; else 0 */
   gboolean copies_shards[2];    /* [experts]: ZeRO-3's collectives copy weights and gradients (shard_copy_bytes) */
@@ -230,5 +232,9 @@ static inline int pipeline_rank(const PipelineLayout *pipeline, int stage, int c
  * it: neither the first stage, nor the last one with a tied head, is on the same rank. */
 int pipeline_entry_stage(const PipelineLayout *pipeline, const Model *model);
 gboolean pipeline_entry_copies(const PipelineLayout *pipeline, const Model *model);
+
+/* Whether the first and the last stage add up their gradients of a table that both hold, for a tied head or to predict
+ * further tokens: unless one rank holds both, or it is frozen. */
+gboolean layout_sums_ends(const Layout *layout, const Model *model);
 
 #endif

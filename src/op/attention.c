@@ -102,7 +102,7 @@ static void project_grouped(Build *b)
   build_linear(b, &(Linear) {
     .name = "qkv", .in = b->hidden, .out = qkv_width(b), .batch = 1,
     .rows = b->tokens, .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden,
-    .split = LINEAR_COLUMN,
+    .split = LINEAR_COLUMN, .matrix = MATRIX_QKV,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   gather_divided(b);
@@ -124,12 +124,13 @@ static void enter_latent(Build *b, double width)
 
 /* Down to a normed latent of `rank`, with `aside` that is not normed: weights on
  * every tensor-parallel rank whole, each on its own rows. */
-static void latent_down(Build *b, const char *name, double rank, double aside, double saved)
+static void latent_down(Build *b, const char *name, double rank, double aside, double saved, AdapterMatrix matrix)
 {
   double elements = b->rows * rank, e = b->bytes;
 
   build_linear(b, &(Linear) { .name = name, .in = b->hidden, .out = rank + aside, .batch = 1, .rows = b->rows,
-                              .bias = b->attention->qkv_bias, .saved = saved, .split = LINEAR_REPLICATED });
+                              .bias = b->attention->qkv_bias, .saved = saved, .split = LINEAR_REPLICATED,
+                              .matrix = matrix });
   build_stream(b, &(Stream) { .name = "latent norm", .forward_bytes = 2 * e * elements, .forward_kernels = 1,
                               .backward_bytes = 3 * e * elements, .backward_kernels = 2, .saved = e * elements });
   build_params(b, rank);
@@ -143,22 +144,23 @@ static void project_latent(Build *b)
 {
   const Attention *a = b->attention;
   double nope = a->head_dim - a->rope_head_dim, e = b->bytes, t = b->tokens, input = e * b->rows * b->hidden;
+  gboolean queries_keep = !b->frozen || build_adapts(b, a->q_lora_rank ? MATRIX_Q_A : MATRIX_Q_B);
 
   b->dropped |= 1u << MODULE_LAYERNORM;
   if (a->q_lora_rank)
-    latent_down(b, "q down", a->q_lora_rank, 0, input);
+    latent_down(b, "q down", a->q_lora_rank, 0, input, MATRIX_Q_A);
   b->dropped &= a->q_lora_rank ? ~(1u << MODULE_LAYERNORM) : ~0u;
   b->redone |= 1u << MODULE_MLA_UP_PROJ;
   build_linear(b, &(Linear) { .name = "q up", .in = a->q_lora_rank ? a->q_lora_rank : b->hidden, .out = query_width(b),
                               .batch = 1, .rows = t, .saved = a->q_lora_rank ? e * b->rows * a->q_lora_rank : input,
-                              .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0 });
+                              .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0, .matrix = MATRIX_Q_B });
   build_leave(b, MODULE_LAYERNORM);
   b->redone &= ~(1u << MODULE_MLA_UP_PROJ);
-  latent_down(b, "kv down", a->kv_lora_rank, a->rope_head_dim, 0);
+  latent_down(b, "kv down", a->kv_lora_rank, a->rope_head_dim, queries_keep ? 0 : input, MATRIX_KV_A);
   b->redone |= 1u << MODULE_MLA_UP_PROJ;
   build_linear(b, &(Linear) { .name = "kv up", .in = a->kv_lora_rank, .out = local_heads(b) * (nope + a->v_head_dim),
                               .batch = 1, .rows = t, .saved = e * b->rows * a->kv_lora_rank, .split = LINEAR_COLUMN,
-                              .no_gather = TRUE });
+                              .no_gather = TRUE, .matrix = MATRIX_KV_B });
   b->dropped |= 1u << MODULE_MLA_UP_PROJ;
 }
 
@@ -315,8 +317,9 @@ static void core_fused(Build *b)
   build_copies(b, "copy context", b->tokens * heads * a->v_head_dim);
 }
 
-/* The core and what makes its output hidden again; `kept_bytes` of queries, keys and values are kept by the core. */
-static void attend(Build *b, const char *projection, double kept_bytes)
+/* The core and what makes its output hidden again; `kept_bytes` of queries, keys and values are kept by the core, and
+ * by a fused one what it gives. */
+static void attend(Build *b, const char *projection, double kept_bytes, AdapterMatrix matrix)
 {
   const Attention *a = b->attention;
   double out_width = local_heads(b) * a->v_head_dim;
@@ -333,6 +336,7 @@ static void attend(Build *b, const char *projection, double kept_bytes)
   build_linear(b, &(Linear) {
     .name = projection, .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
     .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,
+    .stays = fused(b) && !a->gated, .matrix = matrix,
   });
 }
 
@@ -346,7 +350,7 @@ void build_attention(Build *b)
   build_leave(b, MODULE_MLA_UP_PROJ);
   if (b->attention->index_heads)
     choose_keys(b);
-  attend(b, "projection", b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b)));
+  attend(b, "projection", b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b)), MATRIX_PROJ);
 }
 
 /* Keys and values of the encoder's output, which the decoder's first block keeps for all; its gradients add up. */
@@ -363,7 +367,7 @@ static double project_memory(Build *b)
   build_linear(&memory, &(Linear) {
     .name = "cross kv", .in = b->hidden, .out = width, .batch = 1, .rows = memory.tokens,
             .bias = b->attention->qkv_bias,
-    .saved = b->spec->entry ? bytes : 0, .split = LINEAR_COLUMN,
+    .saved = b->spec->entry ? bytes : 0, .split = LINEAR_COLUMN, .matrix = MATRIX_CROSS_KV,
   });
   b->work->transient_bytes += bytes;
   return b->bytes * memory.tokens * width;
@@ -381,9 +385,10 @@ void build_cross_attention(Build *b)
   build_linear(b, &(Linear) {
     .name = "cross q", .in = b->hidden, .out = query_width(b), .batch = 1, .rows = b->tokens,
     .bias = b->attention->qkv_bias, .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN,
+    .matrix = MATRIX_CROSS_Q,
   });
   build_leave(b, MODULE_LAYERNORM);
-  attend(b, "cross projection", memory_bytes + b->bytes * b->tokens * query_width(b));
+  attend(b, "cross projection", memory_bytes + b->bytes * b->tokens * query_width(b), MATRIX_CROSS_PROJ);
   b->attention = own;
   b->keys = keys;
 }

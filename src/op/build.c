@@ -19,7 +19,8 @@ static void add_backward(Build *b, Op op)
   op.saved_bytes = 0;
   op.redone = b->redone;
   op.captured = b->captured;
-  g_array_append_val(b->work->backward, op);
+  if (!b->frozen || op.pass != PASS_WEIGHT) /* nothing makes gradients of frozen weights */
+    g_array_append_val(b->work->backward, op);
 }
 
 void build_enter(Build *b, RecomputeModule module)
@@ -45,6 +46,11 @@ static void add_tensor(Build *b, const Tensor *t)
 {
   double params = t->rows * MAX(1, t->columns) * t->count;
 
+  if (b->frozen) {
+    double bytes = adapter_frozen_bytes(&b->passes->adapter, b->passes->formats.precision, t->hidden && t->columns > 0);
+    b->work->frozen[0] = frozen_sum(b->work->frozen[0], (Frozen) { params, params * bytes });
+    return;
+  }
   note_small(b, params);
   b->work->params += params;
   b->work->largest = MAX(b->work->largest, params);
@@ -67,7 +73,7 @@ static void add_matrices(Build *b, const Linear *l)
   const OpMatrix m = { l->in, l->out, l->batch, l->split };
 
   add_tensor(b, &t);
-  if (b->work->matrices && t.hidden)
+  if (b->work->matrices && t.hidden && !b->frozen)
     g_array_append_val(b->work->matrices, m);
 }
 
@@ -268,6 +274,8 @@ static void cast_backward(Build *b, const Linear *l)
 
 static double input_saved(const Build *b, const Linear *l)
 {
+  if (b->frozen)
+    return build_frozen_saved(b, l);
   if (!is_narrow(b, l) || !fp8_work(&b->passes->formats)->keeps_narrow)
     return l->kept ? 0 : l->saved;
   return l->saved / b->bytes * fp8_work(&b->passes->formats)->value_bytes + (l->unmade ? l->saved : 0);
@@ -337,7 +345,7 @@ static void accumulate(Build *b, const Linear *l, Op *product)
 
 static void linear_backward(Build *b, const Linear *l)
 {
-  gboolean sp = b->passes->sequence_parallel, overlap = b->passes->overlap_tensor;
+  gboolean sp = b->passes->sequence_parallel, overlap = b->passes->overlap_tensor && !b->frozen;
   Op weight_gradient = product(b, l, PASS_WEIGHT, l->in, l->out, l->rows);
 
   /* reversed: what is added last runs first */
@@ -366,13 +374,20 @@ static void linear_backward(Build *b, const Linear *l)
 
 void build_linear(Build *b, const Linear *l)
 {
+  double made = l->rows * l->out * l->batch * b->bytes;
+  gboolean needed = !b->frozen || build_adapts(b, l->matrix); /* its input, for weight gradients */
+
+  if (b->frozen)
+    build_unpacked(b, l);
   linear_forward(b, l);
   linear_backward(b, l);
-  b->work->gradient_bytes += l->rows * l->out * l->batch * b->bytes;
-  b->work->deferred_bytes += input_saved(b, l) + l->rows * l->out * l->batch * b->bytes;
+  b->work->gradient_bytes += made;
+  b->work->deferred_bytes += (needed ? input_saved(b, l) : 0) + (b->frozen ? 0 : made);
   add_matrices(b, l);
   if (l->bias)
     build_params(b, l->out * l->batch);
+  if (b->frozen)
+    build_adapters(b, l);
 }
 
 void build_product(Build *b, const char *name, double m, double n, double k, double batch)

@@ -25,6 +25,7 @@ typedef struct {
   double bytes;      /* of an activation element */
   double hidden;
   double routed;     /* width of the rows that experts read and make */
+  gboolean frozen;   /* weights that are added are: no gradients of them are made */
   gboolean experts;  /* weights that are added are those of experts that are apart */
   gboolean captured; /* ops that are added are recorded by a partial CUDA graph */
   gboolean counted;  /* the next forward op is Op.counted */
@@ -45,13 +46,22 @@ typedef struct {
   gboolean leaf;      /* its input needs no gradient */
   gboolean apart;     /* its input is cast by a kernel of its own, whatever made it */
   gboolean unmade;    /* its input is kept in 16 bits by what made it, which no fused cast follows */
+  gboolean stays;     /* its input is kept whether or not its weights need it: by what made it */
+  AdapterMatrix matrix; /* that targets of adapters may name */
 } Linear;
 
 /* What a pass holds for a while, where gradients wait; behind all else of a layer (scratch.c). */
 void build_scratch(Build *b);
 
-/* A product with weights, with the collectives that its split asks for. */
+/* A product with weights, with the collectives that its split asks for, and with its adapters. */
 void build_linear(Build *b, const Linear *linear);
+
+/* Of a product with frozen weights (adapter.c): whether it has adapters; what of its input is kept; its weights made of
+ * 4 bits, before it; the adapters' products, behind it. */
+gboolean build_adapts(const Build *b, AdapterMatrix matrix);
+double build_frozen_saved(const Build *b, const Linear *linear);
+void build_unpacked(Build *b, const Linear *linear);
+void build_adapters(Build *b, const Linear *linear);
 
 /* A product of two activations; both its gradients are input gradients. */
 void build_product(Build *b, const char *name, double m, double n, double k, double batch);

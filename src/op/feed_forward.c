@@ -43,6 +43,7 @@ void build_mlp_up(Build *b, const Mlp *m)
     .name = m->up, .in = m->outer, .out = gates * m->width, .batch = m->batch, .rows = m->rows,
     .bias = b->spec->ffn.bias, .saved = m->saved, .split = LINEAR_COLUMN, .no_gather = m->inside || b->spec->parallel,
     .kept = m->kept, .apart = m->module == MODULE_MOE_ACT,
+    .matrix = m->module == MODULE_MLP ? MATRIX_FC1 : MATRIX_OTHER,
   });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   b->dropped |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
@@ -61,7 +62,7 @@ void build_mlp_down(Build *b, const Mlp *m)
   build_linear(b, &(Linear) {
     .name = m->down, .in = m->width, .out = m->outer, .batch = m->batch, .rows = m->rows,
     .bias = b->spec->ffn.bias, .saved = b->bytes * m->rows * m->batch * m->width, .split = LINEAR_ROW,
-    .no_reduce = m->inside, .apart = TRUE,
+    .no_reduce = m->inside, .apart = TRUE, .matrix = m->module == MODULE_MLP ? MATRIX_FC2 : MATRIX_OTHER,
   });
   build_leave(b, m->module);
 }
@@ -82,5 +83,6 @@ void build_feed_forward(Build *b)
     build_mlp(b, &(Mlp) { .up = "feed-forward up", .down = "feed-forward down", .outer = b->hidden,
                           .width = f->width / b->tp, .batch = 1, .rows = b->tokens,
                           .saved = b->bytes * b->rows * b->hidden, .module = MODULE_MLP,
-                          .kept = b->spec->parallel && b->spec->norms < 2 }); /* attention reads the same */
+                          .kept = b->spec->parallel && b->spec->norms < 2 && /* attention reads the same */
+                                  (!b->frozen || build_adapts(b, MATRIX_QKV)) });
 }

@@ -77,6 +77,7 @@ void build_head(Build *b)
   const Model *m = b->model;
   double vocab = op_vocab(m, b->passes) / b->tp;
   double weights, states;
+  Frozen frozen;
 
   if (b->spec->norms > 0)
     build_norm(b, "final norm");
@@ -91,6 +92,7 @@ void build_head(Build *b)
                                 .split = LINEAR_REPLICATED });
   weights = b->work->params;
   states = b->work->state_bytes[0];
+  frozen = b->work->frozen[0];
   build_linear(b, &(Linear) {
     .name = "logits", .in = m->embed_dim ? m->embed_dim : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
@@ -98,8 +100,10 @@ void build_head(Build *b)
   /* shared weights stand once where their owner is on the same device */
   if (b->spec->again || (m->tied_embeddings && b->passes->ends_meet)) {
     const Tensor bias = { vocab, 0, m->head_bias ? 1 : 0 };
-    b->work->params = weights + vocab * bias.count;
-    b->work->state_bytes[0] = states + optimizer_tensor_bytes(&b->passes->optimizer, &bias);
+    double params = vocab * bias.count, kept = b->frozen ? params : 0;
+    b->work->params = weights + params - kept;
+    b->work->state_bytes[0] = states + (b->frozen ? 0 : optimizer_tensor_bytes(&b->passes->optimizer, &bias));
+    b->work->frozen[0] = frozen_sum(frozen, (Frozen) { kept, kept * b->bytes });
   }
   if (!b->passes->framework->whole_vocabulary) {
     build_loss(b, b->tokens * vocab);

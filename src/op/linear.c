@@ -127,7 +127,7 @@ void build_linear_attention(Build *b)
 
   build_linear(b, &(Linear) { .name = "in projection", .in = b->hidden, .out = s.projected, .batch = 1,
                               .rows = b->tokens, .bias = l->bias, .saved = b->bytes * b->rows * b->hidden,
-                              .split = LINEAR_COLUMN });
+                              .split = LINEAR_COLUMN, .matrix = MATRIX_IN });
   exchange(b, "rows for heads", s.projected);
   convolve(b, &s);
   scan(b, &s);
@@ -135,5 +135,5 @@ void build_linear_attention(Build *b)
   gated_norm(b, &s);
   build_linear(b, &(Linear) { .name = "out projection", .in = s.values, .out = b->hidden, .batch = 1,
                               .rows = b->tokens, .bias = l->bias, .saved = b->bytes * b->tokens * s.values,
-                              .split = LINEAR_ROW, .unmade = TRUE });
+                              .split = LINEAR_ROW, .unmade = TRUE, .matrix = MATRIX_OUT });
 }

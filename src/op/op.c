@@ -225,7 +225,7 @@ static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec
     .work = work, .model = model, .spec = spec, .passes = passes, .attention = &spec->attention, .seq = seq,
     .keys = seq, .tp = passes->tp, .tokens = tokens,
     .rows = passes->sequence_parallel ? tokens / passes->tp : tokens, .bytes = dtype_bytes[passes->formats.precision],
-    .hidden = model->hidden, .routed = spec->ffn.latent ? spec->ffn.latent : model->hidden,
+    .frozen = adapter_freezes(&passes->adapter), .hidden = model->hidden, .routed = spec->ffn.latent ? spec->ffn.latent : model->hidden,
   };
 }
 
@@ -235,6 +235,14 @@ void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *
 
   work->recomputed_bytes = 0;
   apply_recompute(work, &b);
+}
+
+static void drop_backward(LayerWork *work)
+{
+  g_array_set_size(work->backward, 0);
+  work->deferred_bytes = 0;
+  for (guint i = 0; i < work->forward->len; i++)
+    g_array_index(work->forward, Op, i).saved_bytes = 0;
 }
 
 /* Ops that a pass of a layer seldom has more than. */
@@ -262,6 +270,8 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
     .backward = g_array_sized_new(FALSE, FALSE, sizeof(Op), OPS_USUAL),
   };
   builders[spec->kind](&b);
+  if (b.frozen && spec->kind == LAYER_EMBEDDING) /* which no gradient reaches */
+    drop_backward(work);
   if (passes->framework->gradients_wait)
     build_scratch(&b);
   if (passes->partition_activations && spec->kind == LAYER_BLOCK) /* reversed: runs first */

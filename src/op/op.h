@@ -83,11 +83,22 @@ typedef struct {
   gboolean experts; /* that are apart */
 } OpMatrix;
 
+/* Weights that a device keeps and nobody trains: what an adapter leaves. */
+typedef struct {
+  double params, bytes; /* bytes: as they are kept, and as ranks gather them */
+} Frozen;
+
+static inline Frozen frozen_sum(Frozen a, Frozen b)
+{
+  return (Frozen) { a.params + b.params, a.bytes + b.bytes };
+}
+
 typedef struct {
   GArray *forward;  /* Op */
   GArray *backward; /* Op, in order; without recomputation */
-  double params;    /* weights on this device, but expert_params */
+  double params;    /* weights on this device that are trained, but expert_params */
   double expert_params; /* those of experts that are apart (PassLayout.experts_apart): other ranks hold the same */
+  Frozen frozen[2]; /* [experts]: beside them, weights that are not */
   double state_bytes[2]; /* [experts]: of the optimizer, beyond optimizer_param_bytes of each parameter */
   GArray *matrices; /* OpMatrix: that Muon orthogonalises; NULL under another optimizer */
   double largest;   /* of them, in the largest tensor */
@@ -163,9 +174,11 @@ typedef struct {
 } StateBytes;
 
 StateBytes op_states(const StateLayout *states);
+double op_frozen_bytes(const StateLayout *states, Frozen frozen); /* likewise of frozen weights, all of them */
 double op_state_bytes(const StateLayout *states);
 
-/* What a device holds from a step's start to its end of so many parameters: their states, what the optimizer keeps
+/* What a device holds from a step's start to its end of so many parameters that are trained, and of those that are
+ * frozen: their states, what the optimizer keeps
  * beyond optimizer_param_bytes of each (`extra_bytes`, LayerWork.state_bytes, divided as its states are), and buckets
  * of their gradients. The one model of it, of which programs, bounds of memory and splits of layers are made. */
 typedef struct {
@@ -173,7 +186,7 @@ typedef struct {
   double bucket_bytes;
 } HeldBytes;
 
-HeldBytes op_held(const StateLayout *states, double params, double extra_bytes);
+HeldBytes op_held(const StateLayout *states, double params, Frozen frozen, double extra_bytes);
 double held_state_bytes(const HeldBytes *held); /* all but the buckets */
 
 /* Parameters of a bucket of gradients, at least. */

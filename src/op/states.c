@@ -156,12 +156,17 @@ double op_bucket_bytes(const StateLayout *s, double params)
   return (held * MIN(params, op_bucket_params(s)) + (copies ? params : 0)) * s->reduce_bytes + ddp;
 }
 
-HeldBytes op_held(const StateLayout *s, double params, double extra_bytes)
+double op_frozen_bytes(const StateLayout *s, Frozen frozen)
+{
+  return frozen.bytes / s->weight_parts;
+}
+
+HeldBytes op_held(const StateLayout *s, double params, Frozen frozen, double extra_bytes)
 {
   StateBytes each = op_states(s);
   double extra = extra_bytes / s->optimizer_parts;
 
-  return (HeldBytes) { { params * each.weights, params * each.gradients, params * each.optimizer + extra },
+  return (HeldBytes) { { params * each.weights + op_frozen_bytes(s, frozen), params * each.gradients, params * each.optimizer + extra },
                        op_bucket_bytes(s, params) };
 }
 

@@ -17,6 +17,7 @@ gboolean broken(GError **error, const char *format, ...) G_GNUC_PRINTF(2, 3);
 gboolean check_process(const Subject *subject, GError **error);
 gboolean check_sharding(const Subject *subject, GError **error);
 gboolean check_optimizer(const Subject *subject, GError **error); /* check_optimizer.c */
+gboolean check_precision(const Subject *subject, GError **error); /* likewise */
 gboolean check_offload(const Subject *subject, GError **error);
 gboolean check_switches(const Subject *subject, GError **error); /* plan_pass_switches() */
 gboolean check_activations(const Subject *subject, GError **error);
@@ -27,6 +28,12 @@ gboolean check_graph(const Subject *subject, GError **error);
 gboolean check_expert_rows(const Subject *subject, GError **error);
 gboolean check_exchange(const Subject *subject, GError **error); /* as Megatron Core's transformer_config.py has it */
 gboolean check_expert_copies(const Subject *subject, GError **error);
+
+/* Of check_adapter.c: of model, degrees and formats; of schedules; of passes; of states. */
+gboolean check_adapter(const Subject *subject, GError **error);
+gboolean check_adapter_schedule(const Subject *subject, GError **error);
+gboolean check_adapter_passes(const Subject *subject, GError **error);
+gboolean check_adapter_states(const Subject *subject, GError **error);
 
 /* Of check_strategies.c. */
 gboolean check_strategies(const Subject *subject, GError **error);

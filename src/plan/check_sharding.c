@@ -155,8 +155,8 @@ static void keep(HostMemory *m, Store store, double bytes, double buffer_bytes)
 static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *cluster)
 {
   HostMemory m = { 0 };
-  double params = model->params / ((double)p->tp * p->pp), weights = dtype_bytes[p->precision];
-  double owned = params / (p->zero > 0 ? plan_shards(p) : 1), ranks = MIN(cluster->devices_per_node, p->gpus);
+  double parts = (double)p->tp * p->pp * (p->zero > 0 ? plan_shards(p) : 1), weights = dtype_bytes[p->precision];
+  double owned = adapter_trained(&p->adapter, model) / parts, ranks = MIN(cluster->devices_per_node, p->gpus);
   double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
   double group = p->offload.sub_group > 0 ? p->offload.sub_group : NVME_SUB_GROUP;
 

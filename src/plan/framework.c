@@ -70,6 +70,7 @@ static const JsonField fields[] = {
   { "moe_exchange_recompute", JSON_BOOL, FIELD(exchange_recompute) },
   { "cuda_graphs", JSON_ANY },
   { "moe_paged_stash", JSON_BOOL, FIELD(paged_stash) },
+  { "adapters", JSON_ANY },
   { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
@@ -142,7 +143,7 @@ static const JsonField fields[] = {
 };
 
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "gradients_wait",
-                                             NULL };
+                                             "adapters", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */
@@ -163,6 +164,13 @@ static gboolean check_keys(const JsonDoc *doc, gboolean whole, GError **error)
       return json_error(doc, source, error, "a string that says where %s comes from", key);
   }
   return TRUE;
+}
+
+const char *framework_adapts_only(const Framework *f, const Adapter *a)
+{
+  if (!adapter_freezes(a) || f->adapters >> a->kind & 1)
+    return NULL;
+  return adapter_kind_names[f->adapters >> ADAPTER_LORA & 1 ? ADAPTER_LORA : ADAPTER_NONE];
 }
 
 gboolean framework_runs(const Framework *framework, const Schedule *schedule)
@@ -238,6 +246,7 @@ static gboolean read_optimizers(const JsonDoc *doc, Framework *out, GError **err
   int first;
 
   return read_names(doc, "cuda_graphs", cuda_graph_names, &out->graphs, &first, error) &&
+         read_names(doc, "adapters", adapter_kind_names, &out->adapters, &first, error) &&
          read_names(doc, "optimizers", optimizer_names, &out->optimizers, &first, error) &&
          read_names(doc, "state_dtypes", optimizer_state_names, &out->state_formats, &first, error) &&
          read_names(doc, "fp8_recipes", fp8_recipe_names, &out->fp8_recipes, &first, error);

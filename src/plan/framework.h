@@ -8,6 +8,7 @@
 #define TDP_PLAN_FRAMEWORK_H
 
 #include "hardware/cluster.h"
+#include "plan/adapter.h"
 #include "plan/feature.h"
 #include "plan/optimizer.h"
 #include "plan/recompute.h"
@@ -108,6 +109,7 @@ typedef struct {
   gboolean exchange_overlap;  /* tokens can travel beside passes of other micro-batches, */
   gboolean exchange_recompute; /* also of layers that are recomputed with their exchange */
   guint graphs;               /* that it runs: bit i is CudaGraph i */
+  guint adapters;             /* bits of AdapterKind: it trains them beside frozen weights, itself or what drives it */
   gboolean paged_stash;       /* rows that HybridEP sends are kept in pages whose use only the device knows: with
                                  experts, too, a step can be one CUDA graph (moe_paged_stash) */
   gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
@@ -211,5 +213,8 @@ char *framework_path(const char *name, GError **error);
 Framework *framework_load(const char *name, GError **error);
 void framework_free(Framework *framework);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Framework, framework_free)
+
+/* NULL where the framework trains such an adapter, or there is none; else what it does train: "lora" or "none". */
+const char *framework_adapts_only(const Framework *framework, const Adapter *adapter);
 
 #endif

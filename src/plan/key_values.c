@@ -127,3 +127,20 @@ gboolean write_offload(const Plan *p, JsonWriter *w)
   json_put_string(w, "offload", o->optimizer ? "optimizer" : "none");
   return TRUE;
 }
+
+gboolean read_adapter(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error)
+{
+  if (!cJSON_IsString(item))
+    return json_error(doc, item, error, "a text, as \"lora:r=16\"");
+  g_autofree char *expected = adapter_parse(item->valuestring, &out->adapter);
+  return !expected || json_error(doc, item, error, "%s", expected);
+}
+
+gboolean write_adapter(const Plan *p, JsonWriter *w)
+{
+  g_autofree char *text = adapter_text(&p->adapter);
+
+  if (adapter_freezes(&p->adapter))
+    json_put_string(w, "adapter", text);
+  return TRUE;
+}

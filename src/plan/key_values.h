@@ -18,6 +18,8 @@ gboolean read_recompute_modules(const JsonDoc *doc, const cJSON *item, Plan *out
 gboolean write_recompute_modules(const Plan *plan, JsonWriter *w);
 
 /* "offload" as a word; an object is read and written by its keys. */
+gboolean read_adapter(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
+gboolean write_adapter(const Plan *plan, JsonWriter *writer);
 gboolean read_offload(const JsonDoc *doc, const cJSON *item, Plan *out, GError **error);
 gboolean write_offload(const Plan *plan, JsonWriter *w);
 

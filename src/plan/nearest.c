@@ -117,6 +117,14 @@ Plan *plan_of_whole_sequences(const Plan *plan)
   return whole;
 }
 
+Plan *plan_of_all_weights(const Plan *plan)
+{
+  Plan *all = g_memdup2(plan, sizeof *plan);
+
+  all->adapter = (Adapter) { 0 };
+  return all;
+}
+
 /* Another exchange; where there is none, sequences stay whole. */
 static void other_exchange(Plan *p, const Framework *own)
 {

@@ -36,6 +36,9 @@ Plan *plan_nearest(const Plan *plan, const Model *model, const Cluster *cluster,
  * they do not divide it. */
 Plan *plan_of_whole_sequences(const Plan *plan);
 
+/* The same plan without its adapter, which trains all weights; g_free it. */
+Plan *plan_of_all_weights(const Plan *plan);
+
 /* Tells each key in which two plans differ. */
 void plan_compare(const Plan *before, const Plan *after, const char *reason, const PlanListener *listener);
 

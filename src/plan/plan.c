@@ -102,7 +102,7 @@ static const char *const graph_labels[GRAPH_COUNT] = { "", ", parts of layers as
 char *plan_label(const Plan *p)
 {
   GString *s = g_string_new(NULL);
-  g_autofree char *offloaded = offload_label(&p->offload);
+  g_autofree char *offloaded = offload_label(&p->offload), *adapter = adapter_text(&p->adapter);
 
   label_degrees(p, s);
   g_string_append_printf(s, ", micro-batch %d, recompute %s", p->micro_batch, recompute_names[p->recompute]);
@@ -116,6 +116,8 @@ char *plan_label(const Plan *p)
     g_string_append_printf(s, ", offloaded %s", offloaded);
   for (int i = 0; i < NODE_TYPES_MAX && p->types[i]; i++)
     g_string_append_printf(s, "%s%s", i == 0 ? ", on " : " then ", p->types[i]);
+  if (adapter_freezes(&p->adapter))
+    g_string_append_printf(s, ", %s", adapter);
   optimizer_label(&p->optimizer, s);
   for (const PlanKey *const *key = plan_pass_switches(); *key; key++)
     if ((*key)->shorter && !plan_key_is_usual(*key, p))

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "hardware/cluster.h"
 #include "model/model.h"
+#include "plan/adapter.h"
 #include "plan/choices.h"
 #include "plan/describe.h"
 #include "plan/optimizer.h"
@@ -47,6 +48,7 @@ struct Plan {
   DType precision; /* of weights and activations: fp32, fp16 or bf16 */
   Products products; /* formats of these */
   Fp8Recipe fp8_recipe; /* of narrow products; FP8_NONE = the framework's */
+  Adapter adapter; /* what is trained in place of the weights, if anything */
   Optimizer optimizer;
   Offload offload;
   ShardingOptions sharding;
@@ -210,7 +212,7 @@ typedef enum {
   RULE_RECOMPUTE,
   RULE_SEQUENCE, RULE_SEQUENCE_PARALLEL, RULE_CONTEXT, RULE_ZERO, RULE_SHARD_GROUP, RULE_PROCESS,
   RULE_SHARDING, RULE_PRECISION, RULE_OPTIMIZER, RULE_OFFLOAD,
-  RULE_FAMILY, RULE_EXPERTS, RULE_EXCHANGE, RULE_GRAPH, RULE_STRATEGIES,
+  RULE_FAMILY, RULE_ADAPTER, RULE_EXPERTS, RULE_EXCHANGE, RULE_GRAPH, RULE_STRATEGIES,
   RULE_FRAMEWORK, /* of spaces alone: what the framework's file excludes (feature.h) */
   RULE_LAYERS, /* last: a split may mend it, and nothing else */
   RULE_COUNT,

@@ -27,6 +27,7 @@ const char *const plan_rule_names[] = {
   "optimizer or format not applicable",
   "offload not applicable",
   "family that the schedule or framework does not run",
+  "adapter not applicable",
   "experts do not divide",
   "exchange of tokens not beside passes",
   "recorded kernels not applicable",
@@ -486,49 +487,6 @@ static gboolean check_shard_group(const Subject *s, GError **error)
   return TRUE;
 }
 
-/* Devices that multiply in fp4 are those that scale the blocks of mxfp8 in their matrix units (NVIDIA's Blackwell). */
-static gboolean scales_blocks(const Cluster *c)
-{
-  for (int i = 0; i < c->n_types; i++)
-    if (c->types[i]->device.peak_flops_per_s[DTYPE_FP4] <= 0)
-      return FALSE;
-  return c->n_types > 0 || c->device.peak_flops_per_s[DTYPE_FP4] > 0;
-}
-
-static gboolean check_recipe(const Subject *s, GError **error)
-{
-  const Plan *p = s->plan;
-  const Framework *f = p->framework;
-
-  if (p->fp8_recipe && (p->products != PRODUCTS_FP8 || p->fp8_recipe == FP8_NVFP4))
-    return broken(error, "fp8_recipe: \"%s\": expected nothing under precision %s", fp8_recipe_names[p->fp8_recipe],
-                  dtype_names[plan_format(p)]);
-  if (!plan_narrow(p))
-    return TRUE;
-  if (p->products == PRODUCTS_FP8 && f->fp8 == FP8_NONE)
-    return broken(error, "precision: \"fp8\": expected bf16, fp16 or fp32, %s has no fp8 recipe", f->name);
-  if (p->products == PRODUCTS_FP4 && !(f->fp8_recipes >> FP8_NVFP4 & 1))
-    return broken(error, "precision: \"fp4\": expected bf16, fp16 or fp32, %s has no fp4 recipe", f->name);
-  if (p->fp8_recipe && p->fp8_recipe != f->fp8 && !(f->fp8_recipes >> p->fp8_recipe & 1))
-    return broken(error, "fp8_recipe: \"%s\": expected one that %s runs", fp8_recipe_names[p->fp8_recipe], f->name);
-  if (plan_recipe(p) == FP8_MXFP8 && !scales_blocks(s->cluster))
-    return broken(error, "fp8_recipe: \"mxfp8\": expected devices that scale blocks, cluster %s has none",
-                  s->cluster->name);
-  return TRUE;
-}
-
-static gboolean check_precision(const Subject *s, GError **error)
-{
-  DType dtype = plan_format(s->plan);
-
-  for (int i = 0; i < MAX(s->cluster->n_types, 1); i++) {
-    const Device *device = s->cluster->n_types ? &s->cluster->types[i]->device : &s->cluster->device;
-    if (device->peak_flops_per_s[dtype] <= 0)
-      return broken(error, "precision: \"%s\": expected a format that %s supports", dtype_names[dtype], device->name);
-  }
-  return check_recipe(s, error);
-}
-
 /* In the order of PlanRule; a rule that reads several parts in turn has a line for each. */
 static const struct {
   PlanRule rule;
@@ -564,6 +522,10 @@ static const struct {
   { RULE_FAMILY, check_vocabulary, PLAN_SCHEDULE },
   { RULE_FAMILY, check_chunks, PLAN_SCHEDULE },
   { RULE_FAMILY, check_mtp, PLAN_SCHEDULE },
+  { RULE_ADAPTER, check_adapter, PLAN_DEGREES },
+  { RULE_ADAPTER, check_adapter_schedule, PLAN_SCHEDULE },
+  { RULE_ADAPTER, check_adapter_passes, PLAN_PASSES },
+  { RULE_ADAPTER, check_adapter_states, PLAN_STATES },
   { RULE_EXPERTS, check_experts, PLAN_DEGREES },
   { RULE_EXPERTS, check_expert_rows, PLAN_PASSES },
   { RULE_EXCHANGE, check_exchange, PLAN_PASSES },

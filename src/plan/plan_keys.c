@@ -185,6 +185,7 @@ Plan plan_given(const Model *model, const Plan *p)
     if (key->given)
       memcpy(own, theirs, key->field.type == JSON_REAL ? sizeof(double) : sizeof(int));
   }
+  to.plan.adapter = p->adapter;
   plan_set_format(&to.plan, to.precision);
   return to.plan;
 }

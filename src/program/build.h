@@ -123,11 +123,15 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 void segment_clear(gpointer segment);
 double params_of(const ProgramBuild *b, Piece piece, gboolean experts);
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts); /* that come for its passes */
+Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts);
+/* Of them, what comes for its passes: where these work on weights that do not stay, or that one process sends. */
+Frozen fetched_frozen(const ProgramBuild *b, Piece piece, gboolean experts);
 Piece stage_layers(const ProgramBuild *b, int stage);
 
 /* Of a rank's layers of one strategy, with what their optimizer does beyond parameters. */
 typedef struct {
   double params[2]; /* [experts] */
+  Frozen frozen[2]; /* [experts] */
   OptimizerWork optimizer[2];
   double largest;   /* parameters of the largest tensor */
   double whole;     /* parameters that are not divided, none of them experts that are apart */
@@ -145,8 +149,9 @@ int chunk_pass_segment(ProgramBuild *b, Chunk *chunk, int piece, Pass pass, gboo
 int chunk_gather_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts, gboolean again);
 int chunk_reduce_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
 int chunk_across_segment(ProgramBuild *b, Chunk *chunk, int piece, gboolean experts);
-/* Whether the piece has such weights, on several ranks. */
+/* Whether the piece has such weights to sum gradients of, on several ranks; to gather. */
 gboolean chunk_has(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts);
+gboolean chunk_gathers(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean experts);
 Segment comm_segment(const StateLayout *states, const Cluster *site, TaskKind kind, Collective what, double bytes,
                      GroupShape group);
 /* Before that stage. */

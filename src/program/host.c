@@ -5,11 +5,15 @@
 
 double piece_weight_bytes(const ProgramBuild *b, Piece piece)
 {
-  double params = 0;
+  double params = 0, frozen = 0;
 
   for (int experts = 0; experts < 2; experts++)
-    params += states_of(b, piece.strategy, experts)->fetches_weights ? gathered_params(b, piece, experts) : 0;
-  return params * op_gathered_weight_bytes(states_of(b, piece.strategy, FALSE)) / own_states(b)->sharding.tiling;
+    if (states_of(b, piece.strategy, experts)->fetches_weights) {
+      params += gathered_params(b, piece, experts);
+      frozen += fetched_frozen(b, piece, experts).bytes;
+    }
+  return (params * op_gathered_weight_bytes(states_of(b, piece.strategy, FALSE)) + frozen) /
+         own_states(b)->sharding.tiling;
 }
 
 double piece_gradient_bytes(const ProgramBuild *b, Piece piece)

@@ -23,6 +23,13 @@ static double table_state_bytes(const Model *model, const PassLayout *p)
   return optimizer_tensor_bytes(&p->optimizer, &table);
 }
 
+/* The same where it is not trained. */
+static Frozen frozen_table(const Model *model, const PassLayout *p)
+{
+  double params = matrix_params(model, p);
+  return (Frozen) { params, params * adapter_frozen_bytes(&p->adapter, p->formats.precision, FALSE) };
+}
+
 /* Adds the table to a layer, or takes it away. */
 static void move_table(const ProgramBuild *b, const Model *model, LayerPrice *layer, int sign)
 {
@@ -133,12 +140,25 @@ const LayerPrice *price_of(const ProgramBuild *b, int node_type, int layer)
   return price_of_layer(prices, b->model, node_type, layer);
 }
 
-/* Of a copy of the embedding's table that the layer's stage keeps. */
+/* Whether the layer's stage keeps a copy of the embedding's table. */
+static gboolean copies_table(const ProgramBuild *b, int layer)
+{
+  return model_layer(b->model, layer)->entry && pipeline_entry_copies(&b->layout->pipeline, b->model);
+}
+
 static double copied_params(const ProgramBuild *b, int layer)
 {
-  gboolean copied = model_layer(b->model, layer)->entry && pipeline_entry_copies(&b->layout->pipeline, b->model);
+  gboolean trained = !adapter_freezes(&b->layout->passes.adapter);
 
-  return copied ? matrix_params(b->model, &b->layout->passes) : 0;
+  return trained && copies_table(b, layer) ? matrix_params(b->model, &b->layout->passes) : 0;
+}
+
+static Frozen frozen_of_layer(const ProgramBuild *b, int layer, gboolean experts)
+{
+  gboolean copied = !experts && adapter_freezes(&b->layout->passes.adapter) && copies_table(b, layer);
+  Frozen own = price_of(b, 0, layer)->frozen[experts != 0];
+
+  return copied ? frozen_sum(own, frozen_table(b->model, &b->layout->passes)) : own;
 }
 
 /* Parameters are the same on all devices. */
@@ -148,6 +168,22 @@ double params_of(const ProgramBuild *b, Piece piece, gboolean experts)
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
     params += experts ? price_of(b, 0, i)->expert_params : price_of(b, 0, i)->params + copied_params(b, i);
   return params;
+}
+
+Frozen frozen_of(const ProgramBuild *b, Piece piece, gboolean experts)
+{
+  Frozen frozen = { 0 };
+
+  for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++)
+    frozen = frozen_sum(frozen, frozen_of_layer(b, i, experts));
+  return frozen;
+}
+
+Frozen fetched_frozen(const ProgramBuild *b, Piece piece, gboolean experts)
+{
+  const StateLayout *states = states_of(b, piece.strategy, experts);
+
+  return states->zero == 3 || states->framework->single_process ? frozen_of(b, piece, experts) : (Frozen) { 0 };
 }
 
 double gathered_params(const ProgramBuild *b, Piece piece, gboolean experts)
@@ -312,8 +348,10 @@ static void add_weights(const ProgramBuild *b, RankWeights *w, int strategy, Pie
       continue;
     const LayerPrice *layer = price_of(b, 0, i);
     double copied = copied_params(b, i);
-    for (int experts = 0; experts < 2; experts++)
+    for (int experts = 0; experts < 2; experts++) {
       optimizer_work_add(&w->optimizer[experts], &layer->optimizer[experts]);
+      w->frozen[experts] = frozen_sum(w->frozen[experts], frozen_of_layer(b, i, experts));
+    }
     w->params[0] += layer->params + copied;
     w->optimizer[0].state_bytes += copied > 0 ? table_state_bytes(b->model, &b->layout->passes) : 0;
     w->params[1] += layer->expert_params;
@@ -341,9 +379,9 @@ RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy)
   return w;
 }
 
-static void add_states(const StateLayout *s, double params, double extra_bytes, double bytes[PART_COUNT])
+static void add_states(const StateLayout *s, const RankWeights *w, gboolean experts, double bytes[PART_COUNT])
 {
-  HeldBytes held = op_held(s, params, extra_bytes);
+  HeldBytes held = op_held(s, w->params[experts], w->frozen[experts], w->optimizer[experts].state_bytes);
 
   bytes[PART_WEIGHTS] += held.states.weights;
   bytes[PART_GRADIENTS] += held.states.gradients;
@@ -366,7 +404,7 @@ static void add_strategy(const ProgramBuild *b, int rank, int strategy, ProgramR
   const StateLayout *states = states_of(b, strategy, FALSE);
 
   for (int experts = 0; experts < 2; experts++)
-    add_states(states_of(b, strategy, experts), w.params[experts], w.optimizer[experts].state_bytes, row->static_bytes);
+    add_states(states_of(b, strategy, experts), &w, experts, row->static_bytes);
   if (w.whole > 0)
     row->static_bytes[PART_WEIGHTS] += w.whole * (op_weight_bytes(states) - op_states(states).weights);
   row->cached_bytes += op_step_bytes(states, w.params[0] + w.params[1], w.largest);

@@ -37,10 +37,10 @@ static void add_tied(ProgramBuild *b)
 {
   double bytes = op_tied_bytes(b->model, b->layout);
 
-  if (pipeline_entry_copies(&b->layout->pipeline, b->model))
+  if (pipeline_entry_copies(&b->layout->pipeline, b->model) && !adapter_freezes(&b->layout->passes.adapter))
     add_pair(b, TASK_TIED, bytes, pipeline_rank(&b->layout->pipeline, 0, 0),
              pipeline_rank(&b->layout->pipeline, pipeline_entry_stage(&b->layout->pipeline, b->model), 0));
-  if ((b->model->tied_embeddings || b->model->mtp > 0) && !b->layout->passes.ends_meet)
+  if (layout_sums_ends(b->layout, b->model))
     add_pair(b, TASK_TIED, bytes, pipeline_rank(&b->layout->pipeline, 0, 0),
              pipeline_rank(&b->layout->pipeline, b->stages - 1, 0));
 }

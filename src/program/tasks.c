@@ -152,7 +152,9 @@ static void measure_gathers(RankBuild *r)
     if (!use->gather)
       continue;
     Piece piece = g_array_index(chunk_of(r, &use->slot)->pieces, Piece, use->piece);
-    double params = (params_of(r->b, piece, FALSE) + params_of(r->b, piece, TRUE)) / own_states(r->b)->sharding.tiling;
+    double params = (params_of(r->b, piece, FALSE) + params_of(r->b, piece, TRUE) +
+                     fetched_frozen(r->b, piece, FALSE).params + fetched_frozen(r->b, piece, TRUE).params) /
+                    own_states(r->b)->sharding.tiling;
     if (!single && !fetches_weights(r->b, piece.strategy))
       params = -1;
     g_array_append_val(r->gathered, params);
@@ -203,7 +205,7 @@ static int gather_weights(RankBuild *r, const Use *use, int after, int fetch)
   int last = fetch;
 
   for (int experts = 0; experts < 2; experts++) {
-    if (!chunk_has(b, chunk, use->piece, experts))
+    if (!chunk_gathers(b, chunk, use->piece, experts))
       continue;
     int segment = chunk_gather_segment(b, chunk, use->piece, experts, again);
     last = program_add_task(b, r->rank, LANE_DATA, segment, use->slot.chunk, use->slot.micro);

@@ -9,8 +9,9 @@
 gboolean result_check(const Result *r, GError **error)
 {
   const PassLayout *p = &r->layout.passes;
-  double run = model_flops_unmasked(r->model, p->seq, p->decoder_seq); /* kernels leave out what masks hide */
-  double share = MAX(r->mfu, r->hfu) * run / model_flops_of_both(r->model, p->seq, p->decoder_seq);
+  double all = adapter_model_flops(&p->adapter, r->model, p->seq, p->decoder_seq);
+  double run = adapter_flops_unmasked(&p->adapter, r->model, p->seq, p->decoder_seq); /* as kernels run */
+  double share = MAX(r->mfu, r->hfu) * run / all;
 
   if (share <= 1)
     return TRUE;

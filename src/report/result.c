@@ -15,7 +15,7 @@ Result result_of_metrics(const Model *model, const Cluster *cluster, const Plan 
   r.tokens_per_s = ratio(r.tokens, r.metrics.iteration_s);
   r.tokens_per_s_per_gpu = r.tokens_per_s / p->ranks;
   r.model_flops_per_s_per_gpu =
-      ratio(model_flops_of_both(model, p->seq, p->decoder_seq) * batch, r.metrics.iteration_s * p->ranks);
+      ratio(adapter_model_flops(&p->adapter, model, p->seq, p->decoder_seq) * batch, r.metrics.iteration_s * p->ranks);
   r.hardware_flops_per_s_per_gpu = ratio(r.metrics.hardware_flops, r.metrics.iteration_s);
   r.mfu = ratio(r.model_flops_per_s_per_gpu, peak);
   r.hfu = ratio(r.hardware_flops_per_s_per_gpu, peak);
@@ -105,6 +105,8 @@ static void write_fit(const Result *r, JsonWriter *w)
 void result_put(const Result *r, const Trace *trace, JsonWriter *w)
 {
   plan_write(r->plan, w, "plan");
+  if (adapter_freezes(&r->layout.passes.adapter))
+    json_put_int(w, "trained_parameters", adapter_params(&r->layout.passes.adapter, r->model));
   json_put_real(w, "iteration_s", r->metrics.iteration_s);
   if (r->accuracy) {
     json_put_real(w, "iteration_s_low", r->estimate.low_s);

@@ -20,6 +20,20 @@ static void add_model(Table *table, const Model *m)
     table_add(table, "%s: %s parameters, %d layers, hidden %d", m->name, params, m->blocks, m->hidden);
 }
 
+/* What is trained beside frozen weights. */
+static void add_adapter(Table *table, const Result *r)
+{
+  const Adapter *a = &r->layout.passes.adapter;
+  gint64 trained = adapter_trained(a, r->model);
+  g_autofree char *text = adapter_text(a), *params = format_integer(trained);
+
+  if (!adapter_freezes(a))
+    return;
+  table_add(table, "adapter");
+  table_add(table, "%s: %s parameters trained (%.2f %% of the model's, which are frozen)", text, params,
+            100.0 * (double)trained / (double)r->model->params);
+}
+
 static void add_nodes(Table *table, const Cluster *c)
 {
   table_add(table, "cluster");
@@ -98,6 +112,7 @@ Table *inputs_table(const Result *r)
   DType format = formats_product(&r->layout.passes.formats);
 
   add_model(table, r->model);
+  add_adapter(table, r);
   add_nodes(table, r->cluster);
   for (int i = 0; i < r->cluster->n_types; i++)
     add_type(table, r->cluster->types[i], format);

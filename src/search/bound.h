@@ -29,6 +29,7 @@ typedef struct {
   double *least_s;       /* computation of a forward and a backward, split or not */
   double *least_input_s; /* computation of a forward and an input gradient */
   double *params, *expert_params; /* expert_params: of experts that are apart */
+  double *frozen, *expert_frozen; /* bytes of weights that are not trained */
   double *saved;
   double *deferred;      /* what is saved, or what a weight gradient needs if that is less */
   gboolean alike;   /* all blocks are of one kind */
@@ -42,11 +43,16 @@ void price_sums_free(PriceSums *sums);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceSums, price_sums_free)
 gsize price_sums_bytes(const Model *model, const PriceSums *sums); /* that they take, beside the prices */
 
-/* What comes behind the passes of a rank that holds so many parameters (and so many of experts that are apart) and runs
- * so many micro-batches through each chunk. */
+/* Weights of a rank, [1] those of experts that are apart: parameters that are trained, bytes of those that are not. */
+typedef struct {
+  double params[2], frozen[2];
+} BoundWeights;
+
+/* What comes behind the passes of a rank that holds such weights and runs so many micro-batches through each chunk. */
 typedef struct {
   const Cluster *site; /* where it runs */
-  double params[2], micro;
+  BoundWeights weights;
+  double micro;
   double lane;   /* all that the data lane carries */
   double last;   /* from the norm to the end of the step */
   double tail;   /* gradients that wait for the last backward */
@@ -82,9 +88,10 @@ double bound_time_of_passes(const Model *model, const Layout *layout, const Clus
  */
 double bound_time_by_order(const Model *model, const Layout *layout, const Cluster *cluster, const PriceSums *sums);
 
-/* What a rank holds at least: parameters, and bytes beside states and buckets of them. */
+/* What a rank holds at least: weights, and bytes beside states and buckets of them. */
 typedef struct {
-  double params, expert_params, dynamic;
+  BoundWeights weights;
+  double dynamic;
 } RankBytes;
 
 /* The ranks of which one needs most memory, whatever becomes of states. */

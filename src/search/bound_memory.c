@@ -10,18 +10,25 @@ static double scratch(const Bound *b)
   return b->layout->pipeline.schedule->split || (split->stages && split->layers[0] == 0) ? 0 : b->sums->transient;
 }
 
+static gboolean as_much(const RankBytes *a, const RankBytes *b)
+{
+  gboolean all = a->dynamic >= b->dynamic;
+
+  for (int kind = 0; kind < 2; kind++)
+    all &= a->weights.params[kind] >= b->weights.params[kind] && a->weights.frozen[kind] >= b->weights.frozen[kind];
+  return all;
+}
+
 /* Keeps a rank unless another holds as much of both; of too many, any may go. */
 static void add_rank(BoundRanks *all, RankBytes rank)
 {
   int kept = 0;
 
   for (int i = 0; i < all->n; i++)
-    if (all->ranks[i].params >= rank.params && all->ranks[i].expert_params >= rank.expert_params &&
-        all->ranks[i].dynamic >= rank.dynamic)
+    if (as_much(&all->ranks[i], &rank))
       return;
   for (int i = 0; i < all->n; i++)
-    if (all->ranks[i].params > rank.params || all->ranks[i].expert_params > rank.expert_params ||
-        all->ranks[i].dynamic > rank.dynamic)
+    if (!as_much(&rank, &all->ranks[i]))
       all->ranks[kept++] = all->ranks[i];
   all->n = MIN(kept, BOUND_RANKS - 1);
   all->ranks[all->n++] = rank;
@@ -46,7 +53,7 @@ static RankBytes rank_bytes(const Bound *b, int rank, double activations)
 
   if (b->mixed)
     dynamic = memory_in_room(cluster, dynamic, mesh_site(&b->layout->mesh, cluster, rank)->device.memory_bytes);
-  return (RankBytes) { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank), dynamic };
+  return (RankBytes) { bound_weights(b, rank), dynamic };
 }
 
 double memory_in_room(const Cluster *cluster, double bytes, double capacity_bytes)
@@ -71,21 +78,20 @@ BoundRanks bound_ranks(const Model *model, const Layout *l, const PriceSums *sum
   return all;
 }
 
-static double held_bytes(const StateLayout *states, double params)
+static double held_bytes(const Layout *l, const BoundWeights *w, gboolean experts)
 {
-  HeldBytes held = op_held(states, params, 0);
+  HeldBytes held = op_held(&l->states[experts], w->params[experts], (Frozen) { .bytes = w->frozen[experts] }, 0);
   return held_state_bytes(&held) + held.bucket_bytes;
 }
 
 double bound_memory(const Layout *l, const BoundRanks *all)
 {
-  const StateLayout *states = l->states;
   gboolean apart = l->passes.experts_apart;
   double most = 0;
 
   for (int i = 0; i < all->n; i++) {
     const RankBytes *r = &all->ranks[i];
-    double held = held_bytes(&states[0], r->params) + (apart ? held_bytes(&states[1], r->expert_params) : 0);
+    double held = held_bytes(l, &r->weights, FALSE) + (apart ? held_bytes(l, &r->weights, TRUE) : 0);
     most = MAX(most, held + r->dynamic);
   }
   return (most + op_overhead_bytes(l)) * (1 - 1e-9);

@@ -95,6 +95,12 @@ static double of_layers(const double *sum, int first, int end)
   return sum[end] - sum[first];
 }
 
+static double gather_s(const Bound *b, double params, double frozen, int kind)
+{
+  gboolean comes = params > 0 || (bound_states(b, kind)->zero == 3 && frozen > 0);
+  return comes ? bound_gather_s(b, params, frozen, &b->data[kind]) : 0;
+}
+
 static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_type)
 {
   const Bound *b = s->bound;
@@ -105,12 +111,15 @@ static PieceTimes piece_times(const TimedOrder *s, int first, int end, int node_
 
   for (int kind = 0; kind < b->kinds; kind++) {
     double params = of_layers(kind ? sums->expert_params : sums->params, first, end);
-    if (!bound_states(b, kind)->sums || params <= 0)
+    double frozen = of_layers(kind ? sums->expert_frozen : sums->frozen, first, end);
+    if (!bound_states(b, kind)->sums)
+      continue;
+    if (s->gathers_early || s->gathers_serially)
+      t.gather_s += gather_s(b, params, frozen, kind);
+    if (params <= 0)
       continue;
     t.sum_s += bound_reduction_s(b, params, kind);
     t.across_s += bound_across_s(b, params * bound_states(b, 0)->reduce_bytes, kind);
-    if (s->gathers_early || s->gathers_serially)
-      t.gather_s += bound_gather_s(b, params, &b->data[kind]);
   }
   return t;
 }
@@ -244,7 +253,7 @@ static double tied_s(const Bound *b)
 {
   GroupShape pair;
 
-  if (!(b->model->tied_embeddings || b->model->mtp > 0) || b->layout->passes.ends_meet)
+  if (!layout_sums_ends(b->layout, b->model))
     return 0;
   const Cluster *between = mesh_pair_site(&b->layout->mesh, b->cluster, 0, b->shape.ranks - 1, &pair);
   return collective_cost(between, COLLECTIVE_ALL_REDUCE, op_tied_bytes(b->model, b->layout), &pair).seconds;
@@ -277,9 +286,9 @@ static double after_norm(Bound *b)
   double last = 0;
 
   for (int rank = 0; rank < b->shape.ranks; rank = bound_next_rank(b, rank)) {
-    double params[2] = { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank) };
+    const BoundWeights w = bound_weights(b, rank);
     b->site = b->mixed ? mesh_site(&b->layout->mesh, b->cluster, rank) : b->cluster;
-    last = MAX(last, bound_rank_end(b, params).last);
+    last = MAX(last, bound_rank_end(b, &w).last);
   }
   return last;
 }

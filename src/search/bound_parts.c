@@ -81,10 +81,10 @@ double bound_across_s(const Bound *b, double gradients, int kind)
   return collective_cost(b->site, COLLECTIVE_ALL_REDUCE, part, &b->part_copies[kind]).seconds;
 }
 
-double bound_gather_s(const Bound *b, double params, const GroupShape *group)
+double bound_gather_s(const Bound *b, double params, double frozen, const GroupShape *group)
 {
   const StateLayout *p = bound_states(b, 0);
-  double bytes = params * op_gathered_weight_bytes(p);
+  double bytes = params * op_gathered_weight_bytes(p) + (p->zero == 3 ? frozen : 0);
 
   if (p->sharding.quantized_weights)
     return quantized_gather_cost(b->site, params, group).seconds;
@@ -94,10 +94,12 @@ double bound_gather_s(const Bound *b, double params, const GroupShape *group)
 }
 
 /* Gathers of a step. Where weights stay gathered, or whole, what is left is not counted up. */
-static double gathers(const Bound *b, double params, int kind)
+static double gathers(const Bound *b, const BoundWeights *w, int kind)
 {
   const StateLayout *p = bound_states(b, 0);
-  double once = p->zero > 0 && p->sharding.persistence == 0 ? bound_gather_s(b, params, &b->data[kind]) : 0, again = once;
+  double params = w->params[kind], frozen = w->frozen[kind];
+  double once = p->zero > 0 && p->sharding.persistence == 0 ? bound_gather_s(b, params, frozen, &b->data[kind]) : 0;
+  double again = once;
 
   if (p->zero < 3)
     return p->overlap_parameters ? once : 0;
@@ -105,22 +107,23 @@ static double gathers(const Bound *b, double params, int kind)
     return once;
   if (p->sharding.secondary) {
     GroupShape secondary = state_group(b->layout, b->site, kind, RANKS_SECONDARY);
-    again = bound_gather_s(b, params, &secondary);
+    again = bound_gather_s(b, params, frozen, &secondary);
   }
   return bound_chunk_micro(b) * (once + again);
 }
 
 /* What the data lane carries before the norm whatever its order. One call is
  * never slower than its pieces. */
-static double data_lane(const Bound *b, const double params[2])
+static double data_lane(const Bound *b, const BoundWeights *w)
 {
   const StateLayout *p = bound_states(b, 0);
+  const double *params = w->params;
   double s = 0;
 
   for (int kind = 0; kind < b->kinds && !p->framework->single_process; kind++)
     if (bound_states(b, kind)->sums)
       s += bound_reduction_s(b, params[kind], kind) * (p->sums_each ? bound_chunk_micro(b) : 1) +
-           bound_across_s(b, params[kind] * p->reduce_bytes, kind) + gathers(b, params[kind], kind);
+           bound_across_s(b, params[kind] * p->reduce_bytes, kind) + gathers(b, w, kind);
   return s;
 }
 
@@ -177,14 +180,20 @@ void bound_rank_groups(Bound *b)
   }
 }
 
-RankEnd bound_rank_end(Bound *b, const double params[2])
+RankEnd bound_rank_end(Bound *b, const BoundWeights *w)
 {
+  const double *params = w->params;
+
   bound_rank_groups(b);
-  return (RankEnd) { b->site, { params[0], params[1] }, bound_chunk_micro(b), data_lane(b, params), after_norm(b, params),
+  return (RankEnd) { b->site, *w, bound_chunk_micro(b), data_lane(b, w), after_norm(b, params),
                      reduction_tail(b, params), slowed_by_reductions(b, params) };
 }
 
-double bound_expert_params(const Bound *b, int rank)
+BoundWeights bound_weights(const Bound *b, int rank)
 {
-  return b->kinds > 1 ? sum_of_rank(b, b->sums->expert_params, rank) : 0;
+  const PriceSums *s = b->sums;
+  gboolean apart = b->kinds > 1;
+
+  return (BoundWeights) { { sum_of_rank(b, s->params, rank), apart ? sum_of_rank(b, s->expert_params, rank) : 0 },
+                          { sum_of_rank(b, s->frozen, rank), apart ? sum_of_rank(b, s->expert_frozen, rank) : 0 } };
 }

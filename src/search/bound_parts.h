@@ -64,7 +64,7 @@ static inline gboolean bound_alike(const Bound *b)
 
 /* Of all stages of a rank. */
 double sum_of_rank(const Bound *b, const double *sum, int rank);
-double bound_expert_params(const Bound *b, int rank);
+BoundWeights bound_weights(const Bound *b, int rank);
 
 /* The next rank whose bound must be looked at. Ranks between the second and the
  * last but one hold the same as those where blocks are alike; what is held in
@@ -86,14 +86,15 @@ static inline const StateLayout *bound_states(const Bound *b, int kind)
 }
 
 /* Seconds of sums of gradients of a kind of weights, of those over copies of a part of them, once a step, and of a
- * gather. Bound.data and part_copies are to be the rank's: bound_rank_groups(). */
+ * gather, of which frozen weights are so many bytes. Bound.data and part_copies are to be the rank's:
+ * bound_rank_groups(). */
 double bound_reduction_s(const Bound *b, double params, int kind);
 double bound_across_s(const Bound *b, double gradients, int kind);
-double bound_gather_s(const Bound *b, double params, const GroupShape *group);
+double bound_gather_s(const Bound *b, double params, double frozen, const GroupShape *group);
 
 /* Data-parallel groups of a rank, at Bound.site. */
 void bound_rank_groups(Bound *b);
 
-RankEnd bound_rank_end(Bound *b, const double params[2]);
+RankEnd bound_rank_end(Bound *b, const BoundWeights *weights);
 
 #endif

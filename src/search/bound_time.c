@@ -1,19 +1,21 @@
 #include "search/bound_parts.h"
 
 #include <math.h>
+#include <string.h>
 
 /* What comes behind the passes of a rank; most hold the same as another. */
 static const RankEnd *find_rank_end(Bound *b, int rank, BoundEnds *ends)
 {
-  double micro = bound_chunk_micro(b), params[2] = { sum_of_rank(b, b->sums->params, rank), bound_expert_params(b, rank) };
+  double micro = bound_chunk_micro(b);
+  const BoundWeights w = bound_weights(b, rank);
 
   for (int i = 0; i < ends->n; i++) {
     const RankEnd *end = &ends->ends[i];
-    if (end->params[0] == params[0] && end->params[1] == params[1] && end->micro == micro && end->site == b->site)
+    if (memcmp(&end->weights, &w, sizeof w) == 0 && end->micro == micro && end->site == b->site)
       return end;
   }
   int at = ends->n < BOUND_ENDS ? ends->n++ : BOUND_ENDS - 1;
-  ends->ends[at] = bound_rank_end(b, params);
+  ends->ends[at] = bound_rank_end(b, &w);
   return &ends->ends[at];
 }
 

@@ -306,7 +306,7 @@ static double update_s(const Stage *stage, const StateLayout states[2], const La
 
 static double layer_state_bytes(const StateLayout *states, const LayerPrice *l)
 {
-  HeldBytes held = op_held(states, l->params, l->optimizer[0].state_bytes);
+  HeldBytes held = op_held(states, l->params, l->frozen[0], l->optimizer[0].state_bytes);
   return held_state_bytes(&held);
 }
 

@@ -14,6 +14,7 @@ LeastLayer least_layer(const LayerPrice *p)
                                        pass[PASS_INPUT].compute_s + pass[PASS_WEIGHT].compute_s),
                  [LEAST_BACKWARD] = backward_s },
     .params = p->params, .expert_params = p->expert_params, .saved_bytes = p->saved_bytes,
+    .frozen = { p->frozen[0], p->frozen[1] },
   };
 }
 
@@ -56,6 +57,8 @@ LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluste
     gboolean end = i == 0 || i == model->n_layers - 1;
     work.params += first->params;
     work.expert_params += first->expert_params;
+    for (int experts = 0; experts < 2; experts++)
+      work.frozen[experts] = frozen_sum(work.frozen[experts], first->frozen[experts]);
     double saved = INFINITY;
     for (int type = 0; type < types; type++)
       saved = MIN(saved, layer_at(layers, model, type, i)->saved_bytes);

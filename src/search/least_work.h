@@ -20,6 +20,7 @@ typedef enum { LEAST_WHOLE, LEAST_COMPUTE, LEAST_BACKWARD, LEAST_COUNT } Least;
 typedef struct {
   double seconds[LEAST_COUNT];
   double params, expert_params, saved_bytes;
+  Frozen frozen[2];
 } LeastLayer;
 
 LeastLayer least_layer(const LayerPrice *price);
@@ -35,6 +36,7 @@ typedef struct {
   double seconds[LEAST_COUNT][2]; /* [without the embedding and the head]; on a mixed cluster of its mean device */
   double block_s;                 /* forward and backward of the quickest block; 0 on a mixed cluster */
   double params, expert_params, saved_bytes;
+  Frozen frozen[2];
 } LeastWork;
 
 LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluster *cluster);

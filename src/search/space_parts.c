@@ -174,12 +174,17 @@ static double mean_capacity(const Cluster *c)
   return bytes;
 }
 
+static Frozen share(Frozen all, double ranks)
+{
+  return (Frozen) { all.params / ranks, all.bytes / ranks };
+}
+
 /* What becomes of weights, and what is held beside it, on the average rank. */
 static double mean_state_bytes(const Layout *l, const LeastWork *work)
 {
   double ranks = l->pipeline.shape.ranks;
-  HeldBytes dense = op_held(&l->states[0], work->params / ranks, 0);
-  HeldBytes apart = op_held(&l->states[1], work->expert_params / ranks, 0);
+  HeldBytes dense = op_held(&l->states[0], work->params / ranks, share(work->frozen[0], ranks), 0);
+  HeldBytes apart = op_held(&l->states[1], work->expert_params / ranks, share(work->frozen[1], ranks), 0);
 
   return op_overhead_bytes(l) + held_state_bytes(&dense) + (l->passes.experts_apart ? held_state_bytes(&apart) : 0);
 }
