@@ -39,6 +39,7 @@ _tdp() {
   --list) words="models clusters servers frameworks schedules keys" ;;
   --question) words="fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter lost-nodes training" ;;
   --objective) words="time tokens-per-gpu memory gpu-hours money energy" ;;
+  --adapter) words="lora:r= qlora:r=" && compopt -o nospace 2>/dev/null ;;
   --precision) words="bf16 fp16 fp32 tf32 fp8 fp4" ;;
   --space) words="offload zero++ states order" ;;
   *)

@@ -90,13 +90,15 @@ static gboolean states_alone_exceed(const Model *model, const Cluster *cluster, 
 {
   const Plan *base = options->base;
   StateLayout states = layout_of(base).states[0];
-  double params = adapter_trained(&base->adapter, model), each = dtype_bytes[base->precision];
+  double each = dtype_bytes[base->precision], bytes;
 
   states.zero = 3;
   if (!(options->space & SPACE_STATES))
     each = op_checkpoint_bytes(&states) + states.gradient_bytes;
-  double frozen = MAX(model->params - params, 0) * adapter_frozen_bytes(&base->adapter, base->precision, TRUE);
-  return (params * each + frozen) / devices > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
+  bytes = adapter_trained(&base->adapter, model) * each;
+  if (adapter_freezes(&base->adapter))
+    bytes += model->params * adapter_frozen_bytes(&base->adapter, base->precision, TRUE);
+  return bytes / devices > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
          options->fixed.value[KEY_OFFLOAD] < 0;
 }
 

@@ -203,11 +203,12 @@ gboolean cli_fit_plan(const char *name, const Model *model, Cluster *cluster, Pl
   return FALSE;
 }
 
-gboolean cli_load_plan(const char *name, const Model *model, Cluster *cluster, Plan *plan, Framework **framework,
-                       char **path, GError **error)
+gboolean cli_load_plan(const char *name, const char *adapter, const Model *model, Cluster *cluster, Plan *plan,
+                       Framework **framework, char **path, GError **error)
 {
   *path = files_find(name, "plans", error);
   return *path && read_plan(*path, model, plan, framework, error) &&
+         cli_adapter(adapter, model, &plan->adapter, error) &&
          cli_fit_plan(g_str_equal(*path, "-") ? "stdin" : *path, model, cluster, plan, error);
 }
 
@@ -297,6 +298,17 @@ gboolean cli_precision(const char *name, DType *out, GError **error)
     }
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--precision: %s: expected fp32, tf32, fp16, bf16, fp8 or fp4", name);
   return FALSE;
+}
+
+gboolean cli_adapter(const char *text, const Model *model, Adapter *out, GError **error)
+{
+  g_autofree char *expected = text ? adapter_parse(text, out) : NULL;
+
+  if (text && !expected)
+    expected = adapter_refusal(out, model);
+  if (expected)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--adapter: %s: expected %s", text, expected);
+  return !expected;
 }
 
 gboolean cli_share(const char *option, const char *text, double *out, GError **error)

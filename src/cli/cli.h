@@ -22,10 +22,11 @@ Cluster *cli_load_cluster(const char *name, GError **error);
 /* As --power-limit says; 0 W change nothing. */
 gboolean cli_limit_power(Cluster *cluster, double watts, GError **error);
 
-/* Reads a plan, from our file or another tool's, and checks it; the cluster takes its size. `path`, where it was
- * found, to be freed by the caller also after an error. */
-gboolean cli_load_plan(const char *name, const Model *model, Cluster *cluster, Plan *plan, Framework **framework,
-                       char **path, GError **error);
+/* Reads a plan, from our file or another tool's, and checks it; the cluster takes its size. `adapter`: text of one that
+ * the plan takes instead of its own, or NULL. `path`, where it was found, to be freed by the caller also after an
+ * error. */
+gboolean cli_load_plan(const char *name, const char *adapter, const Model *model, Cluster *cluster, Plan *plan,
+                       Framework **framework, char **path, GError **error);
 
 /* The last part of it, for a plan that was read: the cluster takes its size, the plan is balanced and checked; `name`
  * stands for it in messages. */
@@ -47,6 +48,9 @@ DType cli_best_precision(const Cluster *cluster);
 
 /* Reads fp32, tf32, fp16, bf16, fp8 or fp4. */
 gboolean cli_precision(const char *name, DType *out, GError **error);
+
+/* Reads an adapter of the model (plan/adapter.h); NULL leaves `out`. */
+gboolean cli_adapter(const char *text, const Model *model, Adapter *out, GError **error);
 
 /* Reads a share from 0 to below 1; NULL leaves -1. */
 gboolean cli_share(const char *option, const char *text, double *out, GError **error);

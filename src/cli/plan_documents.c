@@ -26,6 +26,7 @@ static void put_defaults(JsonWriter *w, const PlanOptions *o)
 static void begin(JsonWriter *w, GString *text, const char *schema, const Planning *p, const PlanOptions *o)
 {
   const Layout layout = layout_of(&p->base);
+  g_autofree char *adapter = adapter_text(&p->base.adapter);
 
   json_writer_init(w, text);
   json_open(w, NULL, '{');
@@ -38,6 +39,8 @@ static void begin(JsonWriter *w, GString *text, const char *schema, const Planni
   json_put_int(w, "seq_length", p->base.seq);
   json_put_string(w, "framework", p->framework->name);
   json_put_string(w, "precision", dtype_names[formats_product(&layout.passes.formats)]);
+  if (o->adapter)
+    json_put_string(w, "adapter", adapter);
   json_put_string(w, "objective", p->objective->name);
   json_put_real(w, "memory_margin", p->cluster->memory_margin);
   if (p->question && o->gpus_from > 0)

@@ -20,7 +20,8 @@ void plan_options_init(PlanOptions *o)
 void plan_options_clear(PlanOptions *o)
 {
   char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->report, o->framework,
-                            o->precision, o->objective, o->pareto, o->question, o->why_not, o->state, o->certificate,
+                            o->precision, o->adapter, o->objective, o->pareto, o->question, o->why_not, o->state,
+                            o->certificate,
                             o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve, o->list,
                             o->deadline, o->power_limit };
 
@@ -113,6 +114,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
     { "--space", o->space != NULL, besides, NULL },
     { "--objective", o->objective != NULL, besides, NULL },
     { "--precision", o->precision != NULL, besides, NULL },
+    { "--adapter", o->adapter != NULL, besides, NULL },
     { "--global-batch", o->global_batch != CLI_ABSENT, besides, NULL },
     { "--seq", o->seq != CLI_ABSENT, besides, NULL },
     { "--report", o->report != NULL, besides & ~ASKED_WHY_NOT, NULL },
@@ -165,6 +167,10 @@ gboolean plan_options_check(PlanOptions *o, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --json with it");
     return FALSE;
   }
+  if (o->layerwise && o->adapter) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--layerwise: expected no --adapter with it");
+    return FALSE;
+  }
   if (o->refine && o->objective && g_str_equal(o->objective, "memory")) {
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT,
                 "--refine: expected another objective than memory: it shortens steps");
@@ -208,6 +214,9 @@ gboolean plan_options_read(PlanOptions *o, int *argc, char ***argv, GError **err
       "Training software: a name of plans/frameworks/ (default: the cluster's, else " FRAMEWORK_USUAL ")", "NAME" },
     { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision,
       "bf16, fp16, fp32, tf32, fp8 or fp4 (default: the first of bf16, fp16, fp32 that the device has)", "FORMAT" },
+    { "adapter", 0, 0, G_OPTION_ARG_STRING, &o->adapter,
+      "Freeze the weights and train matrices of rank N beside them; qlora: weights in 4 bits (default: none)",
+      "lora:r=N[,targets=NAME,NAME]" },
     { "memory-margin", 0, 0, G_OPTION_ARG_STRING, &o->memory_margin,
       "Share of each device's memory to keep free, as in 0.05 (default: with which nine of ten measured runs fit)",
       "SHARE" },

@@ -11,7 +11,7 @@
 enum { COUNT_GPUS, COUNT_GPUS_FROM, COUNT_BATCH, COUNT_SEQ, COUNT_OPTIONS };
 
 typedef struct {
-  char *model, *cluster, *fix, *space, *output, *plots, *report, *framework, *precision;
+  char *model, *cluster, *fix, *space, *output, *plots, *report, *framework, *precision, *adapter;
   char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *price, *time_limit, *memory_margin;
   char *operations, *improve, *list, *deadline, *power_limit;
   char **exports, **vary, **jobs;

@@ -130,6 +130,17 @@ static gboolean read_space(Planning *p, const PlanOptions *o, GError **error)
          (!o->why_not || fixed_parse("--why-not", o->why_not, &p->why_not, error));
 }
 
+static gboolean read_adapter(Planning *p, const PlanOptions *o, GError **error)
+{
+  if (!cli_adapter(o->adapter, p->model, &p->base.adapter, error))
+    return FALSE;
+  const char *only = framework_adapts_only(p->framework, &p->base.adapter);
+  if (only)
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--adapter: %s: expected %s with --framework %s", o->adapter, only,
+                p->framework->name);
+  return !only;
+}
+
 /* What all plans of the search have in common. */
 static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
 {
@@ -139,6 +150,8 @@ static gboolean set_base(Planning *p, const PlanOptions *o, GError **error)
   if (o->precision && !cli_precision(o->precision, &format, error))
     return FALSE;
   plan_set_format(&p->base, format);
+  if (!read_adapter(p, o, error))
+    return FALSE;
   AttentionKernel kernel;
   if (framework_attention_on(p->framework, p->base.attention, p->cluster, &kernel))
     p->base.attention = kernel;
@@ -179,6 +192,13 @@ static gboolean read_job(Planning *p, const char *text, GError **error)
     return FALSE;
   job.base = plan_default(job.model, p->framework);
   plan_set_format(&job.base, plan_format(&p->base));
+  job.base.adapter = p->base.adapter;
+  g_autofree char *expected = adapter_refusal(&job.base.adapter, job.model);
+  if (expected) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--job: %s: expected with --adapter %s", words[0], expected);
+    job_clear(&job);
+    return FALSE;
+  }
   job.base.attention = p->base.attention;
   if (batch > 0 || !job.model->global_batch_size)
     job.base.global_batch = batch > 0 ? batch : p->cluster->devices;

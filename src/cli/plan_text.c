@@ -20,7 +20,7 @@ static void print_why(Planning *p, const SearchOptions *options)
   Asked asked = { .model = p->model, .cluster = p->cluster, .options = options };
   g_autofree char *why = explain_choice(p->found, p->results, p->n);
   g_autofree char *comm = report_collectives(best, p->trace);
-  const Exporter *tool = exporter_find(p->framework->engine);
+  const Exporter *tool = exporter_of_engine(p->framework->engine, best->plan);
   g_autofree char *rule = p->cluster->n_types > 0 ? explain_placement(best, options)
                                                   : strategy_text(&asked, &g_array_index(p->found->best, Found, 0));
 

@@ -29,8 +29,9 @@ static void write_exports(Planning *p, const PlanOptions *o)
 static void write_report(Planning *p, const PlanOptions *o)
 {
   SearchOptions options = planning_search(p, o);
-  const Exporter *tool = p->cluster->n_types == 0 ? exporter_find(p->framework->engine) : NULL;
-  g_autofree char *launch = tool ? launch_line(tool, p->model, p->cluster, p->results[0].plan, NULL) : NULL;
+  const Plan *best = p->results[0].plan;
+  const Exporter *tool = p->cluster->n_types == 0 ? exporter_of_engine(p->framework->engine, best) : NULL;
+  g_autofree char *launch = tool ? launch_line(tool, p->model, p->cluster, best, NULL) : NULL;
   const PlanReport report = { &options, p->found, p->results, p->n, p->tie, p->trace, launch };
   GError *error = NULL;
 

@@ -188,7 +188,7 @@ static gboolean load(Run *r, GError **error)
   r->accuracy = accuracy_load(error);
   r->model = r->accuracy ? cli_load_model_of(r->options.model, r->options.plan, error) : NULL;
   r->cluster = r->model ? cli_load_cluster(r->options.cluster, error) : NULL;
-  if (!r->cluster || !cli_load_plan(r->options.plan, r->model, r->cluster, &r->plan, &r->framework, &path, error))
+  if (!r->cluster || !cli_load_plan(r->options.plan, NULL, r->model, r->cluster, &r->plan, &r->framework, &path, error))
     return FALSE;
   r->layout = layout_of(&r->plan);
   r->prices = price_table_new(r->model, &r->layout, r->cluster);

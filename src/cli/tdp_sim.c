@@ -18,7 +18,7 @@
 #include <string.h>
 
 typedef struct {
-  char *model, *cluster, *plan, *csv, *plots, *trace, *trace_merged, *report, *power_limit;
+  char *model, *cluster, *plan, *adapter, *csv, *plots, *trace, *trace_merged, *report, *power_limit;
   double power_limit_w; /* 0 = not given */
   char **compared; /* plans */
   char **exports;  /* TOOL=FILE */
@@ -71,6 +71,7 @@ static gboolean check_drawn(const Options *o, GError **error)
     const char *option;
     gboolean given;
   } planned[] = { { "--plan", o->plan != NULL }, { "--model", o->model != NULL }, { "--cluster", o->cluster != NULL },
+                  { "--adapter", o->adapter != NULL },
                   { "--compare", o->compare }, { "--csv", o->csv != NULL }, { "--plots", o->plots != NULL },
                   { "--export", o->exports != NULL }, { "--trace", o->trace != NULL },
                   { "--trace-merged", o->trace_merged != NULL }, { "--explain", o->explain },
@@ -125,6 +126,9 @@ static gboolean read_options(int *argc, char ***argv, Options *o, GError **error
     { "model", 'm', 0, G_OPTION_ARG_FILENAME, &o->model, "Model: a file or a name of models/", "M" },
     { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster: a file or a name of hardware/", "C" },
     { "plan", 'p', 0, G_OPTION_ARG_FILENAME, &o->plan, "Plan: a file or a name of plans/", "P" },
+    { "adapter", 0, 0, G_OPTION_ARG_STRING, &o->adapter,
+      "Freeze the weights and train matrices of rank N beside them; qlora: weights in 4 bits (default: the plan's)",
+      "lora:r=N[,targets=NAME,NAME]" },
     { "json", 0, 0, G_OPTION_ARG_NONE, &o->json, "Print JSON", NULL },
     { "collectives", 0, 0, G_OPTION_ARG_NONE, &o->collectives, "List every collective with its algorithm", NULL },
     { "ops", 0, 0, G_OPTION_ARG_NONE, &o->ops, "List every operator of each kind of layer with its time", NULL },
@@ -177,7 +181,7 @@ static gboolean load(Subject *s, const Options *o, GError **error)
   s->model = cli_load_model_of(o->model, s->name, error);
   s->cluster = s->model ? cli_load_cluster(o->cluster, error) : NULL;
   return s->cluster && cli_limit_power(s->cluster, o->power_limit_w, error) &&
-         cli_load_plan(s->name, s->model, s->cluster, &s->plan, &s->framework, &path, error);
+         cli_load_plan(s->name, o->adapter, s->model, s->cluster, &s->plan, &s->framework, &path, error);
 }
 
 static gboolean simulate_subject(Subject *s, const Options *o, GError **error)
@@ -328,8 +332,8 @@ static void subject_clear(Subject *s)
 
 static void options_clear(Options *o)
 {
-  char *const strings[] = { o->model, o->cluster, o->plan, o->csv, o->plots, o->trace, o->trace_merged, o->report,
-                            o->power_limit, o->drawn.schedule, o->drawn.times };
+  char *const strings[] = { o->model, o->cluster, o->plan, o->adapter, o->csv, o->plots, o->trace, o->trace_merged,
+                            o->report, o->power_limit, o->drawn.schedule, o->drawn.times };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);

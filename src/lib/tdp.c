@@ -75,6 +75,7 @@ static const JsonField plan_fields[] = {
   { "threads", JSON_INT, OPTION(threads), FALSE, 1, 4096 },
   { "framework", JSON_STRING, OPTION(framework) },
   { "precision", JSON_STRING, OPTION(precision) },
+  { "adapter", JSON_STRING, OPTION(adapter) },
   { "objective", JSON_STRING, OPTION(objective) },
   { "fix", JSON_STRING, OPTION(fix) },
   { "space", JSON_STRING, OPTION(space) },
@@ -92,11 +93,17 @@ static const JsonField plan_fields[] = {
   { "operations", JSON_STRING, OPTION(operations) },
 };
 
+typedef struct {
+  char *adapter;
+  double power_limit_w; /* 0 = the device's own */
+} SimQuestion;
+
 static const JsonField sim_fields[] = {
   { "model", JSON_ANY, .required = TRUE },
   { "cluster", JSON_ANY, .required = TRUE },
   { "plan", JSON_ANY, .required = TRUE },
-  { "power_limit", JSON_REAL, 0, FALSE, 0, 1e5 },
+  { "adapter", JSON_STRING, G_STRUCT_OFFSET(SimQuestion, adapter) },
+  { "power_limit", JSON_REAL, G_STRUCT_OFFSET(SimQuestion, power_limit_w), FALSE, 0, 1e5 },
 };
 
 /* The text of a value that is an object; NULL if it is a name or a path. */
@@ -202,7 +209,7 @@ tdp_answer *tdp_plan(const char *question)
   return answer_of(json, error);
 }
 
-static char *simulated(const JsonDoc *doc, const Model *model, Cluster *cluster, GError **error)
+static char *simulated(const JsonDoc *doc, const char *adapter, const Model *model, Cluster *cluster, GError **error)
 {
   const cJSON *item = json_get(json_root(doc), "plan");
   g_autofree char *text = inline_text(item), *path = NULL;
@@ -210,9 +217,10 @@ static char *simulated(const JsonDoc *doc, const Model *model, Cluster *cluster,
   Plan plan;
 
   if (text ? !plan_parse(text, strlen(text), "plan", model, &plan, &framework, error) ||
+                 !cli_adapter(adapter, model, &plan.adapter, error) ||
                  !cli_fit_plan("plan", model, cluster, &plan, error)
            : !named(doc, item, error) ||
-                 !cli_load_plan(item->valuestring, model, cluster, &plan, &framework, &path, error))
+                 !cli_load_plan(item->valuestring, adapter, model, cluster, &plan, &framework, &path, error))
     return NULL;
   g_autoptr(Accuracy) accuracy = accuracy_load(error);
   if (!accuracy)
@@ -226,16 +234,19 @@ static char *simulated(const JsonDoc *doc, const Model *model, Cluster *cluster,
 tdp_answer *tdp_simulate(const char *question)
 {
   GError *error = NULL;
+  SimQuestion q = { 0 };
   char *json = NULL;
-  double power_limit_w = 0;
 
   set_up();
   g_autoptr(JsonDoc) doc = json_parse(question, strlen(question), "question", &error);
-  if (doc && json_read(doc, json_root(doc), sim_fields, G_N_ELEMENTS(sim_fields), &power_limit_w, &error)) {
+  if (doc && json_read(doc, json_root(doc), sim_fields, G_N_ELEMENTS(sim_fields), &q, &error)) {
     g_autoptr(Model) model = read_model(doc, &error);
     g_autoptr(Cluster) cluster = model ? read_cluster(doc, &error) : NULL;
-    json = cluster && cli_limit_power(cluster, power_limit_w, &error) ? simulated(doc, model, cluster, &error) : NULL;
+    json = cluster && cli_limit_power(cluster, q.power_limit_w, &error)
+               ? simulated(doc, q.adapter, model, cluster, &error)
+               : NULL;
   }
+  g_free(q.adapter);
   return answer_of(json, error);
 }
 

@@ -39,7 +39,7 @@ typedef struct tdp_answer tdp_answer;
  * The best plans, as tdp-plan finds them: tdp-plan-1. Keys of the question, those without a default first:
  *   model, cluster     a name of models/ or hardware/, a path, or an object as such a file holds
  *   gpus, global_batch_size, seq_length, gpus_from, top, threads, spares     integers
- *   framework, precision, objective, fix, space, operations                  texts, as the options of tdp-plan
+ *   framework, precision, adapter, objective, fix, space, operations         texts, as the options of tdp-plan
  *   memory_margin, price, tokens, time_limit, power_limit, deadline          numbers
  *   exact                                                            true or false
  * With one of `question`, `pareto`, `why_not` or with `gpus_from` the answer is to that instead: tdp-plan-answer-1,
@@ -47,8 +47,8 @@ typedef struct tdp_answer tdp_answer;
  */
 TDP_API tdp_answer *tdp_plan(const char *question);
 
-/* One plan, simulated: tdp-sim-1. Keys: model, cluster as above; plan, a name of plans/, a path, or an object; power_limit,
- * W of a GPU. */
+/* One plan, simulated: tdp-sim-1. Keys: model, cluster as above; plan, a name of plans/, a path, or an object; adapter, a
+ * text in place of the plan's own; power_limit, W of a GPU. */
 TDP_API tdp_answer *tdp_simulate(const char *question);
 
 /* 0: answered. Else as the exit status of the programs: 1 something failed, 2 the question makes no sense, 3 there is no
