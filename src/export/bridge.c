@@ -174,13 +174,45 @@ static void put_data(Export *e, GString *text)
     g_string_append(text, "  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\n");
 }
 
+static gboolean names_part(guint targets)
+{
+  return targets & (1u << TARGET_Q | 1u << TARGET_K | 1u << TARGET_V | 1u << TARGET_GATE | 1u << TARGET_UP);
+}
+
+/* CanonicalLoRA has an A for each of the matrices that Megatron keeps as one. */
+static void put_adapter(Export *e, GString *text)
+{
+  const Adapter *a = &e->layout.passes.adapter;
+  guint named = adapter_named(e->model) & a->targets;
+  const char *before = "";
+
+  if (!adapter_freezes(a))
+    return;
+  if (a->kind == ADAPTER_QLORA)
+    export_lose(e, "adapter: qlora: not in %s, written as lora", e->exporter->target);
+  export_note(e, "adapter: set checkpoint.pretrained_checkpoint to the weights that it starts from; alpha is a "
+                 "placeholder");
+  g_string_append_printf(text, "peft:\n  _target_: megatron.bridge.peft.%s\n  dim: %d\n  alpha: %d\n"
+                               "  target_modules: [",
+                         names_part(named) ? "canonical_lora.CanonicalLoRA" : "lora.LoRA", a->rank, 2 * a->rank);
+  for (int i = 0; i < TARGET_COUNT; i++)
+    if (named >> i & 1) {
+      if (adapter_bridge_name(i))
+        g_string_append_printf(text, "%s%s", before, adapter_bridge_name(i));
+      else
+        export_lose(e, "adapter: %s: not in %s, left out", adapter_target_name(i), e->exporter->target);
+      before = ", ";
+    }
+  g_string_append(text, "]\n");
+}
+
 /* The rest is Megatron-LM's, as its overrides are. */
 static void lose_untold(Export *e)
 {
   gboolean muon = e->layout.states[0].optimizer.name == OPTIMIZER_MUON;
   const ToldKey told[] = {
-    { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "overlap" }, { "cuda_graph" },
-    { "moe_token_dispatcher_type" },
+    { "adapter" }, { "tp_comm_overlap" }, { "context_parallel_a2a_size" }, { "fp8_recipe" }, { "overlap" },
+    { "cuda_graph" }, { "moe_token_dispatcher_type" },
     { "moe_expert_capacity_factor" }, { "moe_token_drop_policy" }, { "moe_pad_expert_input_to_capacity" },
     { "microbatch_group_size_per_vp_stage" }, { "use_tp_pp_dp_mapping" }, { "partition_activations" },
     { "cpu_offloading_num_layers" },
@@ -220,6 +252,7 @@ static gboolean render(Export *e, GString *text, GError **error)
                          p->micro_batch, e->layout.global_batch, EXPORT_STEPS);
   put_data(e, text);
   put_precision(e, text);
+  put_adapter(e, text);
   g_string_append_printf(text, "dataset:\n  seq_length: %d\n", p->seq);
   return TRUE;
 }
@@ -234,6 +267,7 @@ const Exporter exporter_bridge = {
   .target = "Megatron-Bridge of 2026-08",
   .extension = "yaml",
   .comments = TRUE,
+  .adapters = TRUE,
   .framework = "megatron-core",
   .render = render,
   .launch = launch,

@@ -20,6 +20,16 @@ const Exporter *exporter_find(const char *name)
   return g_str_equal(exporter_torch_schedule.name, name) ? &exporter_torch_schedule : NULL;
 }
 
+const Exporter *exporter_of_engine(const char *engine, const Plan *plan)
+{
+  const Exporter *usual = exporter_find(engine);
+  const Layout layout = layout_of(plan);
+
+  if (!usual || usual->adapters || !adapter_freezes(&layout.passes.adapter))
+    return usual;
+  return usual->adapting;
+}
+
 char *exporter_list(void)
 {
   GString *text = g_string_new(NULL);
@@ -297,6 +307,18 @@ static Export export_of(const Exporter *exporter, const Model *model, const Clus
   return e;
 }
 
+/* Of tools that are told nothing of what is trained, the plan with all of it. */
+static void lose_adapter(Export *e)
+{
+  const Adapter *a = &e->layout.passes.adapter;
+  g_autofree char *text = adapter_text(a);
+
+  if (!adapter_freezes(a) || e->exporter->adapters)
+    return;
+  export_lose(e, "adapter: %s: not in %s, left out", text, e->exporter->target);
+  export_take_plan(e, plan_of_all_weights(e->plan));
+}
+
 /* Has the export write the nearest plan that its tool runs. */
 static gboolean to_target(Export *e, GError **error)
 {
@@ -362,6 +384,7 @@ char *export_plan(const Exporter *exporter, const Model *model, const Cluster *c
   e.own = own;
   e.losses = found;
   e.notes = notes;
+  lose_adapter(&e);
   if (exporter->framework && (!own || !to_target(&e, error)))
     return NULL;
   note_assumptions(&e);
@@ -401,6 +424,7 @@ char *launch_line(const Exporter *exporter, const Model *model, const Cluster *c
   GString *line = g_string_new(NULL);
 
   e.own = own;
+  lose_adapter(&e);
   if (own)
     to_target(&e, NULL); /* what cannot be told is launched as it stands */
   exporter->launch(&e, file ? file : usual, line);

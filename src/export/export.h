@@ -28,12 +28,14 @@
 
 typedef struct Export Export; /* target.h */
 
-typedef struct {
+typedef struct Exporter {
   const char *name;       /* as the command line spells it: "megatron" */
   const char *target;     /* "Megatron-LM core 0.20" */
   const char *extension;  /* of its files: "sh" */
   const char *first_line; /* NULL if there is none */
   gboolean comments;      /* "#" starts a comment */
+  gboolean adapters;      /* it writes the adapter, or nothing that has to do with weights; else that is lost */
+  const struct Exporter *adapting; /* another for plans with an adapter, of the same engine; NULL: itself or none */
   const char *framework;  /* of plans/frameworks/: what the tool runs; NULL: the exporter says itself what it loses */
 
   /* Appends the file behind its header; FALSE if there is nothing to write. */
@@ -51,6 +53,9 @@ extern const Exporter exporter_torch_schedule;
 
 /* Either kind; NULL if there is none of this name. */
 const Exporter *exporter_find(const char *name);
+
+/* The one for plans that an engine trains, by its name; NULL if there is none that says what the plan trains. */
+const Exporter *exporter_of_engine(const char *engine, const Plan *plan);
 
 /* The names of all, separated by commas; newly allocated. */
 char *exporter_list(void);

@@ -422,6 +422,7 @@ const Exporter exporter_megatron = {
   .extension = "sh",
   .first_line = "#!/bin/bash",
   .comments = TRUE,
+  .adapting = &exporter_bridge,
   .framework = "megatron-core",
   .render = render,
   .launch = launch,

@@ -17,5 +17,6 @@ const Exporter exporter_torch_schedule = {
   .name = "torch-schedule",
   .target = "torch.distributed.pipelining",
   .extension = "csv",
+  .adapters = TRUE,
   .render = render,
 };
