@@ -1,0 +1,1 @@
+tdp-sim --model llama-3.1-70b --cluster dgx-h100 --plan llama-70b-qlora --ops
