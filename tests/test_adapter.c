@@ -248,6 +248,39 @@ START_TEST(frozen_blocks_keep_less)
 }
 END_TEST
 
+/* Bytes that kernels of one name move, both ways. */
+static double traffic_of(const LayerWork *work, const char *name)
+{
+  const GArray *const passes[] = { work->forward, work->backward };
+  double bytes = 0;
+
+  for (int i = 0; i < 2; i++)
+    for (guint k = 0; k < passes[i]->len; k++) {
+      const Op *op = &g_array_index(passes[i], Op, k);
+      bytes += g_str_equal(op->name, name) ? op->memory.bytes : 0;
+    }
+  return bytes;
+}
+
+/* Read and written once each way: r values of a token, or under PEFT the outputs; these are added to what they stand
+ * beside, as gradients of inputs are. */
+START_TEST(outputs_are_scaled_and_added)
+{
+  const double h = 1024, f = 3072, s = 512, r = 16, e = 2;
+
+  for (int outputs = 0; outputs < 2; outputs++) {
+    Planned p;
+    set_up(&p, fixture_llama(2, h, 8, 8, s, 512), "lora:r=16,targets=q_proj,down_proj", 1);
+    p.framework->adapter_scales_outputs = outputs;
+    LayerWork work = work_of(&p, 1);
+    ck_assert_double_eq(traffic_of(&work, "scale adapter"), 2 * 2 * e * s * (outputs ? 2 * h : 2 * r));
+    ck_assert_double_eq(traffic_of(&work, "add adapter"), 3 * e * s * (2 * h + h + f));
+    layer_work_clear(&work);
+    planned_clear(&p);
+  }
+}
+END_TEST
+
 /* No gradient reaches the embedding, and the head makes none of its own. */
 START_TEST(ends_are_frozen)
 {
@@ -515,6 +548,7 @@ END_TEST
 TEST_LOOPS("adapters", { texts_are_read, 1 }, { bad_texts_are_refused, 1 }, { counts_are_those_of_peft, 1 },
            { fused_matrices_share_an_a, 1 }, { devices_hold_what_is_counted, 1 },
            { frozen_weights_have_no_gradients, 1 }, { frozen_blocks_keep_less, 1 }, { ends_are_frozen, 1 },
+           { outputs_are_scaled_and_added, 1 },
            { blocks_are_in_4_bits, 1 }, { ranks_sum_adapters_alone, 1 }, { frozen_tables_are_not_summed, 1 },
            { large_models_fit_one_gpu, 1 }, { frozen_weights_are_divided, 1 }, { rules_are_said, 1 },
            { experts_are_not_adapted, 1 }, { bounds_hold_on_slow_links, 8 },

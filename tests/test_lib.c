@@ -40,6 +40,26 @@ START_TEST(plans_are_simulated)
 }
 END_TEST
 
+/* An adapter of the question: of all plans that are found, and in place of a plan's own. */
+START_TEST(adapters_are_taken)
+{
+  tdp_answer *found = tdp_plan("{" ASKS_GPT3 ", \"adapter\": \"lora:r=8,targets=qkv\", \"top\": 1}");
+  g_autoptr(JsonDoc) doc = document(found);
+  char *plan = cJSON_PrintUnformatted(json_get(json_get(json_root(doc), "plans")->child, "plan"));
+  g_autofree char *question = g_strdup_printf("{\"model\": \"gpt3\", \"cluster\": \"dgx\", \"plan\": %s, "
+                                              "\"adapter\": \"lora:r=16,targets=qkv\"}", plan);
+  tdp_answer *simulated = tdp_simulate(question);
+  g_autoptr(JsonDoc) one = document(simulated);
+
+  ck_assert_double_eq(number(doc, "plans", "trained_parameters"), 96.0 * 8 * (12288 + 3 * 12288));
+  ck_assert_double_eq(number(one, NULL, "trained_parameters"), 96.0 * 16 * (12288 + 3 * 12288));
+  ck_assert_str_eq(json_get(json_get(json_root(doc), "question"), "adapter")->valuestring, "lora:r=8,targets=qkv");
+  cJSON_free(plan);
+  tdp_free(found);
+  tdp_free(simulated);
+}
+END_TEST
+
 /* The same bytes each time, also from several threads at once. */
 static gpointer asked(gpointer data)
 {
@@ -80,6 +100,7 @@ static const struct {
   { "{" ASKS_GPT3 ", \"gpuz\": 1}", 2, "question: gpuz: unknown key, did you mean \"gpus\"?" },
   { "{" ASKS_GPT3 ", \"seq_length\": 0}", 2, "question: seq_length: 0" },
   { "{" ASKS_GPT3 ", \"fix\": \"tp=x\"}", 2, "--fix" },
+  { "{" ASKS_GPT3 ", \"adapter\": \"lora:r=x\"}", 2, "--adapter: lora:r=x: expected r=N" },
   { "{" ASKS_GPT3 ", \"question\": \"why\"}", 2, "--question: why" },
   { "{" ASKS_GPT3 ", \"question\": \"training\"}", 2, "expected --tokens" },
   { "{" ASKS_GPT3 ", \"question\": \"scaling\", \"pareto\": \"time,memory\"}", 2, "expected one of" },
@@ -148,5 +169,5 @@ START_TEST(nothing_is_asked)
 }
 END_TEST
 
-TEST_LOOPS("lib", { plans_are_simulated }, { threads }, { questions_are_refused, G_N_ELEMENTS(wrong) },
+TEST_LOOPS("lib", { plans_are_simulated }, { adapters_are_taken }, { threads }, { questions_are_refused, G_N_ELEMENTS(wrong) },
            { questions_of_all_kinds, 5 }, { stderr_is_left_alone }, { nothing_is_asked })

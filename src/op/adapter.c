@@ -45,7 +45,14 @@ static void small_product(Build *b, const char *name, double in, double out, dou
                               .split = LINEAR_REPLICATED });
 }
 
-/* Of what A made, between it and B: brought together, and scaled by alpha / r. */
+/* By alpha / r. */
+static void scale(Build *b, double bytes)
+{
+  build_stream(b, &(Stream) { .name = "scale adapter", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 2 * bytes, .backward_kernels = 1 });
+}
+
+/* Of what A made, between it and B: brought together. */
 static void join_small(Build *b, LinearSplit split, double rows, double rank)
 {
   double bytes = rows * rank * b->bytes;
@@ -56,8 +63,8 @@ static void join_small(Build *b, LinearSplit split, double rows, double rank)
     build_forward_collective(b, "sum adapter", COLLECTIVE_ALL_REDUCE, bytes);
   if (split != LINEAR_REPLICATED)
     build_backward_collective(b, "sum adapter gradient", COLLECTIVE_ALL_REDUCE, bytes, PASS_INPUT, FALSE);
-  build_stream(b, &(Stream) { .name = "scale adapter", .forward_bytes = 2 * bytes, .forward_kernels = 1,
-                              .backward_bytes = 2 * bytes, .backward_kernels = 1 });
+  if (!b->passes->framework->adapter_scales_outputs)
+    scale(b, bytes);
 }
 
 /* Added to what W made, and the gradient of x to W's. */
@@ -83,6 +90,8 @@ static void build_adapter(Build *b, const Linear *l, double out)
   if (row && b->passes->sequence_parallel)
     build_backward_collective(b, "gather adapter output gradient", COLLECTIVE_ALL_GATHER, tokens * out * e, PASS_INPUT,
                               FALSE);
+  if (b->passes->framework->adapter_scales_outputs)
+    scale(b, tokens * out * e);
   add_outputs(b, (row ? b->rows : tokens) * out * e, tokens * l->in * e);
 }
 

@@ -71,6 +71,7 @@ static const JsonField fields[] = {
   { "cuda_graphs", JSON_ANY },
   { "moe_paged_stash", JSON_BOOL, FIELD(paged_stash) },
   { "adapters", JSON_ANY },
+  { "adapter_scales_outputs", JSON_BOOL, FIELD(adapter_scales_outputs) },
   { "kv_heads_divided", JSON_BOOL, FIELD(kv_heads_divided) },
   { "layer_strategies", JSON_BOOL, FIELD(strategies) },
   { "fused_softmax", JSON_BOOL, FIELD(fused_softmax) },
@@ -143,7 +144,7 @@ static const JsonField fields[] = {
 };
 
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "gradients_wait",
-                                             "adapters", NULL };
+                                             "adapters", "adapter_scales_outputs", NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -110,6 +110,7 @@ typedef struct {
   gboolean exchange_recompute; /* also of layers that are recomputed with their exchange */
   guint graphs;               /* that it runs: bit i is CudaGraph i */
   guint adapters;             /* bits of AdapterKind: it trains them beside frozen weights, itself or what drives it */
+  gboolean adapter_scales_outputs; /* by alpha / r, not what the narrow of an adapter's products makes */
   gboolean paged_stash;       /* rows that HybridEP sends are kept in pages whose use only the device knows: with
                                  experts, too, a step can be one CUDA graph (moe_paged_stash) */
   gboolean kv_heads_divided;  /* tensor-parallel ranks may be a multiple of the key-value heads */
