@@ -164,6 +164,51 @@ START_TEST(t5)
 }
 END_TEST
 
+/* Parameters of published checkpoints. */
+START_TEST(counts_are_published)
+{
+  static const struct { const char *text; gint64 params; } known[] = {
+    { "\"gpt_neo\",\"hidden_size\":768,\"num_layers\":12,\"num_heads\":12,\"intermediate_size\":null,"
+      "\"vocab_size\":50257,\"attention_types\":[[[\"global\",\"local\"],6]]", 125198592 },
+    { "\"gpt_neo\",\"hidden_size\":2560,\"num_layers\":32,\"num_heads\":20,\"intermediate_size\":null,"
+      "\"vocab_size\":50257", 2651307520 },
+    { "\"openai-gpt\",\"n_embd\":768,\"n_layer\":12,\"n_head\":12,\"vocab_size\":40478", 116534784 },
+    { "\"biogpt\",\"hidden_size\":1024,\"num_hidden_layers\":24,\"num_attention_heads\":16,"
+      "\"intermediate_size\":4096,\"vocab_size\":42384", 346763264 },
+    { "\"xglm\",\"d_model\":1024,\"num_layers\":24,\"attention_heads\":16,\"ffn_dim\":4096,\"vocab_size\":256008",
+      564463616 },
+    { "\"mpt\",\"d_model\":4096,\"n_layers\":32,\"n_heads\":32,\"expansion_ratio\":4,\"max_seq_len\":2048,"
+      "\"vocab_size\":50432,\"no_bias\":true", 6649286656 },
+    { "\"umt5\",\"d_model\":512,\"d_ff\":1024,\"d_kv\":64,\"num_heads\":6,\"num_layers\":8,"
+      "\"num_decoder_layers\":8,\"vocab_size\":256384,\"tie_word_embeddings\":false", 306601984 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(known); i++) {
+    g_autofree char *text = g_strdup_printf("{\"model_type\":%s}", known[i].text);
+    g_autoptr(Model) m = parsed(text);
+    ck_assert_int_eq(m->params, known[i].params);
+  }
+}
+END_TEST
+
+/* GPT-Neo's local layers see 256 tokens, others all; what the list leaves out, or does not know, is refused. */
+START_TEST(gpt_neo)
+{
+  g_autoptr(Model) m = parsed("{" AS("gpt_neo") ",\"attention_types\":[[[\"global\"],2],[[\"local\"],2]]}");
+  g_autoptr(Model) usual = parsed("{" AS("gpt_neo") "}");
+  ck_assert_int_eq(model_layer(usual, 2)->attention.window, 256);
+  ck_assert_int_eq(model_layer(usual, 3)->attention.window, 0);
+  ck_assert_int_eq(model_layer(m, 1)->attention.window, 0);
+  ck_assert_int_eq(model_layer(m, 2)->attention.window, 0);
+  ck_assert_int_eq(model_layer(m, 3)->attention.window, 256);
+  ck_assert(model_layer(m, 1)->attention.out_bias && !model_layer(m, 1)->attention.qkv_bias);
+  refused("{" AS("gpt_neo") ",\"attention_types\":[[[\"global\"],1]]}",
+          "f: attention_types: […]: expected kinds of attention for all 4 layers");
+  refused("{" AS("gpt_neo") ",\"attention_types\":[[[\"dilated\"],2]]}",
+          "f: attention_types[0][0][0]: \"dilated\": expected global or local");
+}
+END_TEST
+
 START_TEST(vit)
 {
   g_autoptr(Model) m = loaded("tests/data/hf", "vit-base-16-224");
@@ -254,5 +299,5 @@ START_TEST(same_as_native)
 }
 END_TEST
 
-TEST_MAIN("model_hf_families", windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
+TEST_MAIN("model_hf_families", counts_are_published, gpt_neo, windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
           keys_of_other_families, same_as_native)

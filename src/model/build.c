@@ -89,7 +89,7 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
   spec->attention.window = recipe_window(r, i);
   spec->attention.chunked = r->chunked && spec->attention.window > 0;
   spec->attention.sparse = m->sparse;
-  spec->attention.extra_params = (r->sinks ? r->heads : 0) + (i == 0 ? r->buckets * r->heads : 0);
+  spec->attention.extra_params = (r->sinks ? r->heads : 0) + (i == 0 || r->buckets_each ? r->buckets * r->heads : 0);
 }
 
 /* A layer of one part has a norm for that alone. */

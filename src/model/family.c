@@ -8,6 +8,23 @@ static void wide_ffn(Recipe *r)
     r->ffn = r->hidden * 4;
 }
 
+static void derive_mpt(Recipe *r)
+{
+  r->ffn = r->hidden * (r->ffn_ratio ? r->ffn_ratio : 4);
+}
+
+/* Of attention the output alone has a bias; every other layer is local where its file does not say which are. */
+static void derive_gpt_neo(Recipe *r)
+{
+  wide_ffn(r);
+  r->out_bias = TRUE;
+  if (r->sliding || !r->layers)
+    return;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 1; i < r->layers; i += 2)
+    r->sliding[i] = TRUE;
+}
+
 static void derive_bloom(Recipe *r)
 {
   r->ffn = 0; /* files carry a stray n_inner */
@@ -72,6 +89,14 @@ static void derive_t5(Recipe *r)
   r->encoder_layers = r->layers;
   if (r->layers && r->decoder_layers)
     r->layers = r->decoder_layers;
+}
+
+/* Gated unless its file says otherwise. */
+static void derive_umt5(Recipe *r)
+{
+  if (!r->ffn_projection)
+    r->mlp = MLP_SWIGLU;
+  derive_t5(r);
 }
 
 static void derive_vit(Recipe *r)
@@ -209,6 +234,25 @@ static const Family families[] = {
    {GPT, .position_kind = POSITIONS_LEARNED, .positions = 1024, .tied = TRUE, .bias = TRUE,
     .dropout = 0.1},
    wide_ffn},
+  {"gpt_neo",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 2048, .tied = TRUE, .ffn_bias = TRUE, .window = 256},
+   derive_gpt_neo},
+  {"openai-gpt",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE, .post_norm = TRUE,
+    .position_kind = POSITIONS_LEARNED, .positions = 512, .tied = TRUE, .dropout = 0.1},
+   wide_ffn},
+  {"biogpt",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 1024, .extra_rows = 2, .tied = TRUE, .bias = TRUE,
+    .dropout = 0.1}},
+  {"xglm", /* sines for positions, which are no weights */
+   {GPT, .position_kind = POSITIONS_NONE, .positions = 2048, .tied = TRUE, .bias = TRUE, .dropout = 0.1}},
+  {"ctrl",
+   {GPT, .position_kind = POSITIONS_NONE, .positions = 256, .tied = TRUE, .bias = TRUE, .head_bias = TRUE,
+    .dropout = 0.1}},
+  {"mpt",
+   {.norm = NORM_LAYERNORM, .mlp = MLP_GELU, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_ALIBI,
+    .positions = 2048, .tied = TRUE},
+   derive_mpt},
   {"gpt_neox",
    {GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.25, .attention_bias = TRUE,
     .ffn_bias = TRUE, .parallel = TRUE}},
@@ -248,6 +292,8 @@ static const Family families[] = {
   {"bert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"megatron-bert", {BERT, .final_norm = TRUE}},
   {"roberta", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"data2vec-text", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"roberta-prelayernorm", {BERT, .embedding_norm = TRUE, .final_norm = TRUE}},
   {"camembert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta-xl", {BERT, .final_norm = TRUE}},
@@ -423,6 +469,7 @@ static const Family families[] = {
   {"ministral3", {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .rope_theta = 1e6, .norm_epsilon = 1e-5}},
   {"t5", {T5}, derive_t5},
   {"mt5", {T5}, derive_t5},
+  {"umt5", {T5, .buckets_each = TRUE}, derive_umt5},
   {"vit",
    {GPT, .position_kind = POSITIONS_LEARNED, .image = 224, .patch = 16, .channels = 3,
     .classes = 1000, .norm_epsilon = 1e-12, .qkv_bias = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .head_bias = TRUE,

@@ -13,10 +13,13 @@ static const JsonField fields[] = {
   RECIPE_INT("num_hidden_layers", layers, 1, MAX_LAYERS),
   RECIPE_INT("n_layer", layers, 1, MAX_LAYERS),
   RECIPE_INT("num_layers", layers, 1, MAX_LAYERS),
+  RECIPE_INT("n_layers", layers, 1, MAX_LAYERS),
   RECIPE_INT("num_decoder_layers", decoder_layers, 1, MAX_LAYERS),
   RECIPE_INT("num_attention_heads", heads, 1, MAX_HEADS),
   RECIPE_INT("n_head", heads, 1, MAX_HEADS),
   RECIPE_INT("num_heads", heads, 1, MAX_HEADS),
+  RECIPE_INT("n_heads", heads, 1, MAX_HEADS),
+  RECIPE_INT("attention_heads", heads, 1, MAX_HEADS),
   RECIPE_INT("num_key_value_heads", kv_heads, 1, MAX_HEADS),
   RECIPE_INT("num_kv_heads", kv_heads, 1, MAX_HEADS),
   RECIPE_INT("n_head_kv", kv_heads, 1, MAX_HEADS),
@@ -27,10 +30,13 @@ static const JsonField fields[] = {
   RECIPE_INT("ffn_dim", ffn, 1, MAX_FFN),
   RECIPE_INT("d_ff", ffn, 1, MAX_FFN),
   RECIPE_INT("ffn_hidden_size", ffn, 1, MAX_FFN),
+  RECIPE_INT("dff", ffn, 1, MAX_FFN),
+  RECIPE_INT("expansion_ratio", ffn_ratio, 1, 1024),
   RECIPE_INT("vocab_size", vocab, 1, MAX_VOCAB),
   RECIPE_INT("max_position_embeddings", positions, 1, MAX_SEQ),
   RECIPE_INT("n_positions", positions, 1, MAX_SEQ),
   RECIPE_INT("n_ctx", positions, 1, MAX_SEQ),
+  RECIPE_INT("max_seq_len", positions, 1, MAX_SEQ),
   RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
   RECIPE_INT("q_lora_rank", q_lora_rank, 1, MAX_HIDDEN),
   RECIPE_INT("kv_lora_rank", kv_lora_rank, 1, MAX_HIDDEN),
@@ -89,6 +95,7 @@ static const JsonField fields[] = {
   RECIPE_INT("moe_layer_interval", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("sliding_window", window, 0, MAX_SEQ),
   RECIPE_INT("attention_chunk_size", window, 0, MAX_SEQ),
+  RECIPE_INT("window_size", window, 0, MAX_SEQ),
   RECIPE_INT("max_window_layers", window_from, 0, MAX_LAYERS),
   RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
   RECIPE_INT("_sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
@@ -284,6 +291,31 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
   return TRUE;
 }
 
+/* Lists of "global" and "local", each with how often it stands in a row (GPT-Neo). */
+static gboolean read_attention_types(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const char *const kinds[] = { "global", "local", NULL };
+  const cJSON *groups = json_get(source->object, "attention_types"), *group, *name;
+  int layer = 0;
+
+  if (!cJSON_IsArray(groups) || !r->layers || r->sliding)
+    return TRUE;
+  r->sliding = g_new0(guint8, most_layers(r));
+  cJSON_ArrayForEach(group, groups) {
+    const cJSON *names = cJSON_GetArrayItem(group, 0), *times = cJSON_GetArrayItem(group, 1);
+    for (int i = 0; cJSON_IsArray(names) && cJSON_IsNumber(times) && i < times->valuedouble && layer < r->layers; i++)
+      cJSON_ArrayForEach(name, names) {
+        int kind = cJSON_IsString(name) ? names_find(kinds, name->valuestring) : -1;
+        if (kind < 0)
+          return json_error(source->doc, name, error, "global or local");
+        if (layer < r->layers)
+          r->sliding[layer++] = kind == 1;
+      }
+  }
+  return layer == r->layers ||
+         json_error(source->doc, groups, error, "kinds of attention for all %d layers", r->layers);
+}
+
 /* Layers with attention by their numbers (Bamba), or as 1 in a list of 0 and 1 (MiniMax). */
 static gboolean read_attending(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -410,8 +442,8 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
       !check_aliases(source, error) || !check_unread(source, error) || !read_dense_layers(source, r, error) ||
       !read_mlp_types(source, r, error) || !read_last_sparse(source, r, error) ||
-      !read_layer_types(source, r, error) || !read_pattern(source, r, error) || !read_attending(source, r, error) ||
-      !read_rope(source, r, error))
+      !read_layer_types(source, r, error) || !read_attention_types(source, r, error) ||
+      !read_pattern(source, r, error) || !read_attending(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);
   read_heads(source->object, r);

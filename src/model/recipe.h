@@ -87,7 +87,8 @@ typedef struct {
 
   SparseAttention *sparse; /* owned; NULL = dense */
 
-  int buckets;        /* of relative positions; one table a stack, in its first block */
+  int buckets;        /* of relative positions; one table a stack, in its first block, */
+  gboolean buckets_each; /* or one in each */
   int image, patch, channels;
 
   MlpKind mlp;
@@ -110,6 +111,7 @@ typedef struct {
   RopeScaling rope_scaling;
 
   /* Read for the family's hook. */
+  int ffn_ratio;      /* of the feed-forward's width to hidden */
   int ffn_dense;      /* width of dense layers where `ffn` is that of experts */
   int decoder_layers;
   gboolean multi_query, new_decoder, alibi, norm_before, remove_final_norm;
