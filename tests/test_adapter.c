@@ -364,6 +364,31 @@ START_TEST(ranks_sum_adapters_alone)
 }
 END_TEST
 
+/* Weights on the host, frozen ones with them: each rank's part comes up for every pass, and none stays. */
+START_TEST(frozen_weights_come_from_the_host)
+{
+  Planned p;
+  int fetches;
+
+  planned_init(&p, fixture_llama(4, 512, 8, 8, 128, 512), fixture_cluster("dgx", 8), "deepspeed");
+  p.cluster->host_memory_bytes = 1e12;
+  p.cluster->host_memory_bytes_per_s = 2e11;
+  p.cluster->device.host_bytes_per_s = 2.5e10;
+  planned_spread(&p, 1);
+  p.plan.zero = 3;
+  p.plan.offload.parameters = p.plan.offload.optimizer = STORE_CPU;
+  p.plan.adapter = adapter_of("qlora:r=8");
+  Metrics m = planned_run(&p);
+  double trained = adapter_params(&p.plan.adapter, p.model), frozen = 0;
+  for (int i = 0; i < p.model->n_layers; i++)
+    frozen += price_of_layer(p.prices, p.model, 0, i)->frozen[0].bytes;
+  double bytes = moved_bytes(&p, TASK_FETCH, &fetches);
+  ck_assert_double_eq_tol(bytes, 2 * (2 * trained + frozen) / 8, 1e-6 * bytes);
+  ck_assert_double_eq(m.memory[PART_WEIGHTS], 0);
+  planned_clear(&p);
+}
+END_TEST
+
 /* A tied table on two stages is a copy that nobody changes. */
 START_TEST(frozen_tables_are_not_summed)
 {
@@ -549,7 +574,8 @@ TEST_LOOPS("adapters", { texts_are_read, 1 }, { bad_texts_are_refused, 1 }, { co
            { fused_matrices_share_an_a, 1 }, { devices_hold_what_is_counted, 1 },
            { frozen_weights_have_no_gradients, 1 }, { frozen_blocks_keep_less, 1 }, { ends_are_frozen, 1 },
            { outputs_are_scaled_and_added, 1 },
-           { blocks_are_in_4_bits, 1 }, { ranks_sum_adapters_alone, 1 }, { frozen_tables_are_not_summed, 1 },
+           { blocks_are_in_4_bits, 1 }, { ranks_sum_adapters_alone, 1 },
+           { frozen_weights_come_from_the_host, 1 }, { frozen_tables_are_not_summed, 1 },
            { large_models_fit_one_gpu, 1 }, { frozen_weights_are_divided, 1 }, { rules_are_said, 1 },
            { experts_are_not_adapted, 1 }, { bounds_hold_on_slow_links, 8 },
            { searches_agree, FIXTURE_FRAMEWORKS, TRUE })

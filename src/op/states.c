@@ -158,7 +158,7 @@ double op_bucket_bytes(const StateLayout *s, double params)
 
 double op_frozen_bytes(const StateLayout *s, Frozen frozen)
 {
-  return frozen.bytes / s->weight_parts;
+  return s->zero == 3 && s->offload.parameters ? 0 : frozen.bytes / s->weight_parts;
 }
 
 HeldBytes op_held(const StateLayout *s, double params, Frozen frozen, double extra_bytes)

@@ -60,7 +60,6 @@ gboolean check_adapter_states(const Subject *s, GError **error)
     { "zero_optimization: zero_hpz_partition_size", o->secondary > 0 },
     { "zero_optimization: zero_quantized_weights", o->quantized_weights },
     { "zero_optimization: tiling_factor", o->tiling > 1 },
-    { "offload: parameters", p->offload.parameters != STORE_DEVICE },
     { "layer_strategies", p->strategies.n > 0 },
   };
 

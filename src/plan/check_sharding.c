@@ -155,13 +155,14 @@ static void keep(HostMemory *m, Store store, double bytes, double buffer_bytes)
 static HostMemory host_memory(const Plan *p, const Model *model, const Cluster *cluster)
 {
   HostMemory m = { 0 };
-  double parts = (double)p->tp * p->pp * (p->zero > 0 ? plan_shards(p) : 1), weights = dtype_bytes[p->precision];
+  double parts = (double)p->tp * p->pp * (p->zero > 0 ? plan_shards(p) : 1);
+  double weights = adapter_frozen_bytes(&p->adapter, p->precision, TRUE), all = model->params / parts;
   double owned = adapter_trained(&p->adapter, model) / parts, ranks = MIN(cluster->devices_per_node, p->gpus);
   double state = HOST_STATE_BYTES + optimizer_bytes_beyond(&p->optimizer, p->precision);
   double group = p->offload.sub_group > 0 ? p->offload.sub_group : NVME_SUB_GROUP;
 
   keep(&m, p->offload.optimizer, state * owned, state * group);
-  keep(&m, p->offload.parameters, weights * owned, weights * NVME_BUFFER_PARAMS);
+  keep(&m, p->offload.parameters, weights * all, weights * NVME_BUFFER_PARAMS);
   if (p->offload.activations) {
     double bytes = checkpoint_bytes(p, model);
     keep(&m, p->offload.activations, bytes, bytes / MAX(1, model->blocks / plan_stages(p)));

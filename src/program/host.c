@@ -37,6 +37,17 @@ static double owned_params(const ProgramBuild *b, Piece piece, gboolean gathered
   return owned;
 }
 
+/* The same of what is frozen, in bytes. */
+static double owned_frozen(const ProgramBuild *b, Piece piece)
+{
+  double owned = 0;
+
+  for (int experts = 0; experts < 2; experts++)
+    owned += fetched_frozen(b, piece, experts).bytes /
+             (own_states(b)->zero > 0 ? states_of(b, piece.strategy, experts)->shards : 1);
+  return owned;
+}
+
 /* What blocks keep for their backwards. */
 static double input_bytes(const ProgramBuild *b, Piece piece)
 {
@@ -69,7 +80,7 @@ static double copied_bytes(const ProgramBuild *b, Piece piece, Copy copy, Store 
            : p->offload.layers > 0       ? STORE_CPU
                                          : p->offload.activations;
   if (copy == COPY_WEIGHTS_UP)
-    return owned_params(b, piece, TRUE) * op_weight_bytes(p);
+    return owned_params(b, piece, TRUE) * op_weight_bytes(p) + owned_frozen(b, piece);
   if (copy == COPY_GRADIENTS_DOWN)
     return owned_params(b, piece, FALSE) * p->reduce_bytes;
   return input_bytes(b, piece);
@@ -84,7 +95,8 @@ static void set_memory(const ProgramBuild *b, Segment *s, Piece piece, Copy copy
   switch (copy) {
   case COPY_WEIGHTS_UP:
     for (int experts = 0; experts < 2; experts++)
-      s->alloc_bytes += gathered_params(b, piece, experts) * op_gathered_weight_bytes(kinds[0]) /
+      s->alloc_bytes += (gathered_params(b, piece, experts) * op_gathered_weight_bytes(kinds[0]) +
+                         fetched_frozen(b, piece, experts).bytes) /
                         (kinds[experts]->sums ? kinds[experts]->shards : kinds[0]->sharding.tiling);
     break;
   case COPY_GRADIENTS_DOWN:
