@@ -209,6 +209,18 @@ START_TEST(gpt_neo)
 }
 END_TEST
 
+/* Granite with norms behind attention and feed-forward, unless its file says otherwise. */
+START_TEST(hyperclovax)
+{
+  g_autoptr(Model) granite = parsed("{" AS("granite") "}");
+  g_autoptr(Model) usual = parsed("{" AS("hyperclovax") "}");
+  g_autoptr(Model) plain = parsed("{" AS("hyperclovax") ",\"use_post_norm\":false}");
+
+  ck_assert_int_eq(plain->params, granite->params);
+  ck_assert_int_eq(usual->params, granite->params + 4 * 2 * 64);
+}
+END_TEST
+
 START_TEST(vit)
 {
   g_autoptr(Model) m = loaded("tests/data/hf", "vit-base-16-224");
@@ -299,5 +311,5 @@ START_TEST(same_as_native)
 }
 END_TEST
 
-TEST_MAIN("model_hf_families", counts_are_published, gpt_neo, windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
+TEST_MAIN("model_hf_families", counts_are_published, gpt_neo, hyperclovax, windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
           keys_of_other_families, same_as_native)

@@ -71,6 +71,11 @@ static void derive_hunyuan(Recipe *r)
   r->shared_ffn = r->ffn;
 }
 
+static void derive_hyperclovax(Recipe *r)
+{
+  r->norms = r->norms_behind ? 4 : 2;
+}
+
 static void derive_stablelm(Recipe *r)
 {
   r->norms = r->parallel ? 1 : 2;
@@ -373,6 +378,7 @@ static const Family families[] = {
    {LLAMA, .norms = 2, .positions = 4096, .qk_norm = TRUE, .qk_norm_whole = TRUE, .output_norms = TRUE,
     .needs_experts = TRUE, .rope_theta = 5e5, .balance_loss = 0.01}},
   {"granite", {LLAMA, .norms = 2, .positions = 2048}},
+  {"hyperclovax", {LLAMA, .norms = 4, .norms_behind = TRUE, .positions = 2048}, derive_hyperclovax},
   {"granitemoe", {LLAMA, .norms = 2, .positions = 2048, .needs_experts = TRUE, .balance_loss = 0.001}},
   {"cohere", {COHERE, .rope_theta = 5e5}},
   {"cohere2", {COHERE, .use_window = TRUE, .window = 4096, .window_pattern = 4}},

@@ -122,6 +122,7 @@ static const JsonField fields[] = {
   RECIPE_BOOL("mamba_conv_bias", linear_conv_bias),
   RECIPE_BOOL("mamba_proj_bias", linear_bias),
   RECIPE_BOOL("use_qk_norm", qk_norm),
+  RECIPE_BOOL("use_post_norm", norms_behind),
   RECIPE_BOOL("parallel_attn", parallel),
   RECIPE_BOOL("use_parallel_residual", parallel),
   RECIPE_BOOL("multi_query", multi_query),

@@ -114,6 +114,7 @@ typedef struct {
   int ffn_ratio;      /* of the feed-forward's width to hidden */
   int ffn_dense;      /* width of dense layers where `ffn` is that of experts */
   int decoder_layers;
+  gboolean norms_behind; /* also of what attention and feed-forward give */
   gboolean multi_query, new_decoder, alibi, norm_before, remove_final_norm;
   int parallel_norms;
   char *ffn_projection, *topk_method, *position_type; /* owned */
