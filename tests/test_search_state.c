@@ -5,6 +5,7 @@
 #include "search_instance.h"
 
 #include <glib/gstdio.h>
+#include <sys/stat.h>
 
 /*
  * A state on disk belongs to one question: whatever a simulation may read of the files of framework, cluster and model
@@ -382,5 +383,63 @@ START_TEST(spoilt_lines_are_refused)
 }
 END_TEST
 
+/* What a full disk or a kill may leave of the first line is no state, and no other search's. */
+START_TEST(a_title_may_be_cut)
+{
+  char *folder = test_directory();
+  g_autofree char *path = g_build_filename(folder, "state", NULL), *text = NULL, *again = NULL;
+  GRand *rand = g_rand_new_with_seed(78);
+  Instance in;
+
+  instance_init(&in, rand);
+  in.options.state = path;
+  g_autoptr(SearchResult) whole = search(in.model, in.cluster, &in.options, NULL);
+  ck_assert(g_file_get_contents(path, &text, NULL, NULL));
+  gsize title = strchr(text, '\n') - text, name = strlen("tdp-plan state 3 ");
+  for (gsize n = 0; n <= title; n += n == 0 ? name : title - name) {
+    ck_assert(g_file_set_contents(path, text, n, NULL));
+    g_autoptr(SearchResult) resumed = search(in.model, in.cluster, &in.options, NULL);
+    ck_assert_ptr_nonnull(resumed);
+    ck_assert(g_file_get_contents(path, &again, NULL, NULL));
+    ck_assert_str_eq(again, text);
+    g_clear_pointer(&again, g_free);
+  }
+  check_refused(&in, path, "tdp", "expected the state of this very search, or a file that is not there");
+  g_remove(path);
+  g_rmdir(folder);
+  g_free(folder);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
+/* Nothing is read without end, and nobody is waited for. */
+START_TEST(a_state_is_a_file)
+{
+  char *folder = test_directory();
+  g_autofree char *pipe = g_build_filename(folder, "pipe", NULL);
+  const char *const paths[] = { "/dev/zero", "/dev/full", "/dev/null", folder, pipe };
+  GRand *rand = g_rand_new_with_seed(79);
+  Instance in;
+
+  ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+  instance_init(&in, rand);
+  for (gsize i = 0; i < G_N_ELEMENTS(paths); i++) {
+    GError *error = NULL;
+    g_autofree char *message =
+        g_strdup_printf("--state: %s: expected a file, not a folder, a device or a pipe", paths[i]);
+    in.options.state = paths[i];
+    ck_assert_ptr_null(search(in.model, in.cluster, &in.options, &error));
+    test_error(&error, 2, message);
+  }
+  g_remove(pipe);
+  g_rmdir(folder);
+  g_free(folder);
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 TEST_LOOPS("search state", { framework_files_are_told_apart }, { hardware_files_are_told_apart },
-           { model_files_are_told_apart }, { questions_are_told_apart }, { spoilt_lines_are_refused })
+           { model_files_are_told_apart }, { questions_are_told_apart }, { spoilt_lines_are_refused },
+           { a_title_may_be_cut }, { a_state_is_a_file })

@@ -79,14 +79,16 @@ static const char *parse_line(const GArray *plans, const char *line, JournalEntr
   return e->step_s < plan->bound_s ? "a step that takes no less than its bound" : NULL;
 }
 
-/* Reads what is there; `whole` becomes the length of its whole lines. */
+/* Reads what is there; `whole` becomes the length of its whole lines: 0 of a title that was cut. */
 static gboolean read_entries(Journal *j, char *text, const char *fingerprint, const GArray *plans, gsize *whole,
                              GError **error)
 {
   g_autofree char *title = g_strconcat(TITLE, fingerprint, "\n", NULL);
   char *line = text + strlen(title), *end;
 
-  if (*text == '\0')
+  gboolean cut = g_str_has_prefix(text, TITLE) && g_str_has_prefix(title, text) && strlen(text) < strlen(title);
+
+  if (*text == '\0' || cut)
     return TRUE;
   if (!g_str_has_prefix(text, title))
     return fail(j, error, TDP_ERROR_INPUT, "expected the state of this very search, or a file that is not there");
@@ -111,6 +113,8 @@ static gboolean read_file(Journal *j, const char *fingerprint, const GArray *pla
   g_autofree char *text = NULL;
   gsize length;
 
+  if (g_file_test(j->path, G_FILE_TEST_EXISTS) && !g_file_test(j->path, G_FILE_TEST_IS_REGULAR))
+    return fail(j, error, TDP_ERROR_INPUT, "expected a file, not a folder, a device or a pipe");
   if (!g_file_get_contents(j->path, &text, &length, &why))
     return g_error_matches(why, G_FILE_ERROR, G_FILE_ERROR_NOENT) ||
            fail(j, error, TDP_ERROR_RUNTIME, "cannot be read");

@@ -4,7 +4,8 @@
  * fingerprint of all that it reads, each further line is one plan,
  * appended when its round is done: its place in the space, step time, peak, and what
  * bounds its variants.
- * A last line that was cut off is dropped; one that no search writes is an error, and the file stays as it is.
+ * A last line that was cut off is dropped, the first one too; one that no search writes is an error, and the file stays
+ * as it is. Devices and pipes are refused.
  * As a simulation always gives the same, a search that reads its journal ends in the same bytes as one that had none.
  */
 #ifndef TDP_SEARCH_JOURNAL_H

@@ -6,3 +6,4 @@ sed 's/"name": "[^"]*"/"name": "x \\u009b"/' models/gpt3.json | tdp-sim --model 
 for option in --help --version; do for program in tdp-plan tdp-sim tdp-validate tdp-fit tdp-calibrate; do
   $program $option >/dev/full; echo $?
 done; done
+for file in /dev/zero "$TMP/nobody"; do tdp-plan --model tiny --cluster cpu --gpus 2 --state $file; echo $?; done
