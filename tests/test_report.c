@@ -6,6 +6,7 @@
 #include "report_run.h"
 
 #include <glib/gstdio.h>
+#include <signal.h>
 
 #include <math.h>
 
@@ -472,20 +473,52 @@ START_TEST(no_gnuplot)
 }
 END_TEST
 
-START_TEST(gnuplot_that_fails)
+/* Plots with this in gnuplot's place fail with a message. */
+static void check_gnuplot(const char *program, const char *message)
 {
   Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
-  g_autofree char *folder = test_directory(), *program = g_build_filename(folder, "gnuplot", NULL);
+  g_autofree char *folder = test_directory(), *path = g_build_filename(folder, "gnuplot", NULL);
+  g_autofree char *before = g_strdup(g_getenv("PATH")), *with = g_strdup_printf("%s:%s", folder, before);
   GError *error = NULL;
 
-  ck_assert(g_file_set_contents(program, "#!/bin/sh\necho first >&2\necho no terminal >&2\nexit 3\n", -1, NULL));
-  ck_assert_int_eq(g_chmod(program, 0755), 0);
-  g_setenv("PATH", folder, TRUE);
+  ck_assert(g_file_set_contents(path, program, -1, NULL));
+  ck_assert_int_eq(g_chmod(path, 0755), 0);
+  g_setenv("PATH", with, TRUE);
   ck_assert(!report_plots(&r.result, r.trace, folder, &error));
-  test_error(&error, TDP_ERROR_RUNTIME, "plots: gnuplot failed: no terminal");
-  g_remove(program);
+  g_setenv("PATH", before, TRUE);
+  test_error(&error, TDP_ERROR_RUNTIME, message);
+  g_remove(path);
   ck_assert_int_eq(g_rmdir(folder), 0);
   run_clear(&r);
+}
+
+START_TEST(gnuplot_that_fails)
+{
+  check_gnuplot("#!/bin/sh\necho first >&2\necho no terminal >&2\nexit 3\n", "plots: gnuplot failed: no terminal");
+  check_gnuplot("#!/bin/sh\nexit 3\n", "plots: gnuplot failed: ended with status 3");
+  check_gnuplot("#!/bin/sh\nkill -9 $$\n", "plots: gnuplot failed: ended by signal 9");
+  check_gnuplot("#!/bin/sh\nexit 0\n", "plots: gnuplot drew no timeline.svg");
+  check_gnuplot("#!/usr/bin/perl\nmy $left = alarm 0; print STDERR $left > 0 ? 'limited' : 'unlimited'; exit 1\n",
+                "plots: gnuplot failed: limited");
+}
+END_TEST
+
+/* One that its alarm ended left a process with its outputs open, for which nobody waits. */
+START_TEST(gnuplot_that_hangs)
+{
+  g_autofree char *folder = test_directory(), *note = g_build_filename(folder, "pid", NULL), *text = NULL;
+  g_autofree char *end = g_build_filename(folder, "end", NULL);
+  g_autofree char *program = g_strdup_printf("#!/bin/sh\nperl -e 'sleep 60; open F, \">%s\"' &\necho $! >%s\n"
+                                             "kill -ALRM $$\n", end, note);
+
+  check_gnuplot(program, "plots: gnuplot failed: took more than 120 s");
+  ck_assert(!g_file_test(end, G_FILE_TEST_EXISTS));
+  ck_assert(g_file_get_contents(note, &text, NULL, NULL));
+  int left = (int)g_ascii_strtoll(text, NULL, 10);
+  ck_assert_int_gt(left, 1);
+  ck_assert_int_eq(kill(left, SIGKILL), 0);
+  g_remove(note);
+  ck_assert_int_eq(g_rmdir(folder), 0);
 }
 END_TEST
 
@@ -495,4 +528,4 @@ TEST_MAIN("report", json_has_the_contract_keys, estimates_stand_beside, rates_fo
           timeline_keeps_to_its_columns, colors_change_no_letter,
           memory_is_drawn_as_high_as_it_is, collectives_are_counted_by_hand, one_device_does_not_communicate,
           csv_has_a_line_a_span, plots_are_drawn, plots_of_long_steps_stay_small, folder_that_cannot_be_made,
-          no_gnuplot, gnuplot_that_fails)
+          no_gnuplot, gnuplot_that_fails, gnuplot_that_hangs)

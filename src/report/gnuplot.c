@@ -4,6 +4,8 @@
 #include "base/files.h"
 #include "base/units.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <glib/gstdio.h>
 #include <signal.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #define GNUPLOT_MOST_S 120
+#define TALK "talk.txt" /* what gnuplot complains of */
 
 static const char *const formats[] = { "svg", "png" };
 
@@ -105,42 +108,54 @@ gboolean picture_write(Picture *p, const char *file, const GString *data, GError
 /* gnuplot repeats the command and points at the fault; the last line says what it is. */
 static char *last_line(char *text)
 {
-  char *line = strrchr(g_strchomp(text), '\n');
+  char *line = strrchr(text, '\n');
   return line ? line + 1 : text;
 }
 
-/* In gnuplot's process: an alarm ends it that nobody waits for. */
-static void limit_time(gpointer data)
+/* In gnuplot's process: an alarm ends it that nobody waits for. What it says goes to a file, as a pipe would stay open
+ * for as long as a process that it left behind. */
+static void enter_gnuplot(gpointer data)
 {
-  (void)data;
+  dup2(*(int *)data, STDERR_FILENO);
   signal(SIGALRM, SIG_DFL);
   alarm(GNUPLOT_MOST_S);
 }
 
-static char *failure_of(int status, char *talk)
+static char *failure_of(const Picture *p, int status)
 {
+  g_autofree char *path = g_build_filename(p->folder, TALK, NULL), *talk = NULL;
+
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
     return g_strdup_printf("took more than %d s", GNUPLOT_MOST_S);
   if (WIFSIGNALED(status))
     return g_strdup_printf("ended by signal %d", WTERMSIG(status));
-  return g_strdup(last_line(talk));
+  if (g_file_get_contents(path, &talk, NULL, NULL) && *g_strchomp(talk))
+    return g_utf8_make_valid(last_line(talk), -1);
+  return g_strdup_printf("ended with status %d", WEXITSTATUS(status));
 }
 
 static gboolean run(const Picture *p, const char *script, GError **error)
 {
   char *words[] = { "gnuplot", "-d", "variables.gp", (char *)script, NULL };
-  g_autofree char *out = NULL, *talk = NULL;
+  g_autofree char *path = g_build_filename(p->folder, TALK, NULL);
   g_autoptr(GError) cause = NULL;
-  int status = 0;
+  int status = 0, talk = g_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (talk < 0) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s: cannot write: %s", path, g_strerror(errno));
+    return FALSE;
+  }
+  gboolean ran = g_spawn_sync(p->folder, words, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL, enter_gnuplot,
+                              &talk, NULL, NULL, &status, &cause);
 
-  if (!g_spawn_sync(p->folder, words, NULL, G_SPAWN_SEARCH_PATH, limit_time, NULL, &out, &talk, &status, &cause)) {
+  close(talk);
+  if (!ran) {
     gboolean missing = g_error_matches(cause, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s",
                 missing ? "gnuplot is not installed (Debian: gnuplot-nox)" : cause->message);
     return FALSE;
   }
   if (!g_spawn_check_wait_status(status, NULL)) {
-    g_autofree char *failure = failure_of(status, talk);
+    g_autofree char *failure = failure_of(p, status);
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: gnuplot failed: %s", failure);
     return FALSE;
   }
