@@ -161,6 +161,24 @@ START_TEST(like_overrides)
 }
 END_TEST
 
+/* Lists take the place of those of the part that it is like. */
+START_TEST(like_overrides_kernels)
+{
+  g_autoptr(Cluster) c = whole_parse(
+    "{\"like\": \"dgx\", \"server\": {\"like\": \"dgx-a100-80gb\", \"gpu\": {\"like\": \"a100-sxm4-80gb\","
+    " \"kernels\": {\"like\": \"a100\", \"memory\": {\"fraction\": 0.5, \"launch_us\": 2, \"source\": \"default: x\","
+    "   \"kernels\": [{\"name\": \"mine\", \"pass\": \"forward\", \"fraction\": 0.25,"
+    "                  \"source\": \"default: x\"}]}}}}}");
+  const Kernels *kernels = &c->device.kernels;
+  ck_assert_str_eq(kernels->name, "a100");
+  NEAR(kernels->memory_fraction, 0.5);
+  ck_assert_int_eq(kernels->n_memory_kernels, 1);
+  ck_assert_str_eq(kernels->memory_kernels[0].name, "mine");
+  NEAR(kernels->memory_kernels[0].fraction, 0.25);
+  ck_assert_int_gt(kernels->n_attention, 1);
+}
+END_TEST
+
 START_TEST(single_device_needs_no_tier)
 {
   g_autoptr(Cluster) c =
@@ -215,4 +233,4 @@ START_TEST(keep_free)
 END_TEST
 
 TEST_MAIN("hardware", one_file_in_base_units, one_file_link_and_kernels, formats_stand_for_each_other, known_clusters,
-          like_overrides, single_device_needs_no_tier, resize, keep_free)
+          like_overrides, like_overrides_kernels, single_device_needs_no_tier, resize, keep_free)

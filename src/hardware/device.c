@@ -52,9 +52,7 @@ static void kernels_clear(Kernels *kernels)
 {
   g_free(kernels->name);
   g_free(kernels->attention);
-  for (int i = 0; i < kernels->n_memory_kernels; i++)
-    g_free(kernels->memory_kernels[i].name);
-  g_free(kernels->memory_kernels);
+  memory_kernels_clear(kernels);
   *kernels = (Kernels){0};
 }
 

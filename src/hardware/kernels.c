@@ -203,11 +203,19 @@ static const JsonField memory_kernel_fields[] = {
   {"crowding", JSON_REAL, G_STRUCT_OFFSET(MemoryKernel, crowding), CROWDING},
 };
 
+void memory_kernels_clear(Kernels *kernels)
+{
+  for (int i = 0; i < kernels->n_memory_kernels; i++)
+    g_free(kernels->memory_kernels[i].name);
+  g_clear_pointer(&kernels->memory_kernels, g_free);
+  kernels->n_memory_kernels = 0;
+}
+
 static gboolean read_memory_kernels(const PartSource *above, const cJSON *array, Kernels *kernels, GError **error)
 {
   if (!cJSON_IsArray(array))
     return json_error(above->doc, array, error, "an array of objects");
-  g_assert(!kernels->memory_kernels); /* kernels_clear came before */
+  memory_kernels_clear(kernels); /* of the part that it is like */
   kernels->memory_kernels = g_new0(MemoryKernel, cJSON_GetArraySize(array));
   const cJSON *item;
   cJSON_ArrayForEach(item, array) {

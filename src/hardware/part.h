@@ -35,6 +35,9 @@ extern const PartKind kernels_part; /* Kernels */
 extern const PartKind device_part;  /* Device */
 extern const PartKind server_part;  /* Server */
 
+/* Frees the memory kernels that were read and leaves none. */
+void memory_kernels_clear(Kernels *kernels);
+
 /* Reads the part that `item` names or holds; `above` is the object it stands in. */
 gboolean part_read(const PartKind *kind, const PartSource *above, const cJSON *item, gpointer out,
                    GError **error);
