@@ -261,6 +261,26 @@ START_TEST(unknown_framework)
 }
 END_TEST
 
+/* The plan's file and key are named, also where it is the framework's file that cannot be read. */
+START_TEST(frameworks_of_plans_are_refused)
+{
+  static const char *const said[][2] = {
+    { "{\"framework\": \"nosuch\"}", "p: framework: nosuch: expected a file of plans/frameworks/" },
+    { "{\"framework\": \"./COPYING\"}", "p: framework: ./COPYING:1:21: expected a value" },
+  };
+  g_autoptr(Model) model = model_load("models/tiny.json", NULL);
+  Framework *framework = NULL;
+  GError *error = NULL;
+  Plan plan;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(said); i++) {
+    ck_assert(!plan_parse(said[i][0], strlen(said[i][0]), "p", model, &plan, &framework, &error));
+    ck_assert_msg(g_str_has_prefix(error->message, said[i][1]), "%s", error->message);
+    g_clear_error(&error);
+  }
+}
+END_TEST
+
 /* At least three words beside the key itself; what nobody read begins with "default: ", and is spelled no other way. */
 static gboolean is_reason(const char *key, const char *reason)
 {
@@ -380,4 +400,4 @@ TEST_LOOPS("plan", { rules_name_their_numbers },
            { mesh_shapes },
            { stages_hold_all_layers },
            { every_value_has_a_source }, { a_value_without_source_is_found, 12 },
-           { unknown_framework }, { choices_have_an_older_name })
+           { unknown_framework }, { frameworks_of_plans_are_refused }, { choices_have_an_older_name })

@@ -143,7 +143,8 @@ static gboolean read_doc(const JsonDoc *doc, const Model *model, Plan *out, Fram
   g_autoptr(Framework) loaded = framework_load(named ? name->valuestring : FRAMEWORK_USUAL, error);
 
   if (!loaded) {
-    g_prefix_error(error, "%s: ", json_name(doc));
+    gboolean said = error && g_str_has_prefix((*error)->message, "framework: ");
+    g_prefix_error(error, "%s: %s", json_name(doc), said ? "" : "framework: ");
     return FALSE;
   }
   PlanFile f = { .plan = plan_default(model, loaded), .precision = DTYPE_BF16 };
