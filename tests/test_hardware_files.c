@@ -151,6 +151,15 @@ START_TEST(paths_are_relative_to_the_file)
   g_autoptr(GError) error = NULL;
   ck_assert_ptr_null(cluster_load(loop, &error));
   ck_assert_msg(strstr(error->message, "does not lead back to itself") != NULL, "%s", error->message);
+  g_clear_error(&error);
+
+  /* of a file that is none, who named it */
+  write_file(folder, "text", "text");
+  write_file(folder, "names.json", "{\"name\": \"c\", \"nodes\": 2, \"server\": \"./text\"}");
+  g_autofree char *names = g_build_filename(folder, "names.json", NULL);
+  g_autofree char *said = g_strdup_printf("%s: server: %s/./text:1:1: expected a value, found 'text'", names, folder);
+  ck_assert_ptr_null(cluster_load(names, &error));
+  ck_assert_str_eq(error->message, said);
 
   remove_folder(folder);
 }

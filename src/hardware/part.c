@@ -225,19 +225,24 @@ static gboolean read_object(const PartKind *kind, PartSource *source, gboolean w
   return !whole || !kind->finish || kind->finish(source, out, error);
 }
 
+static gboolean refuse_name(const PartSource *above, const cJSON *item, const char *why, GError **error)
+{
+  g_autofree char *path = json_path(above->doc, item);
+
+  g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s%s%s", json_name(above->doc), path, *path ? ": " : "", why);
+  return FALSE;
+}
+
 static gboolean read_named(const PartKind *kind, const PartSource *above, const cJSON *item, gboolean whole,
                            gpointer out, GError **error)
 {
   g_autoptr(GError) why = NULL;
   g_autofree char *file = find_file(kind, item->valuestring, json_name(above->doc), &why);
-  if (!file) {
-    g_autofree char *path = json_path(above->doc, item);
-    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: %s: %s", json_name(above->doc), path, why->message);
-    return FALSE;
-  }
-  g_autoptr(JsonDoc) doc = json_load(file, error);
+  if (!file)
+    return refuse_name(above, item, why->message, error);
+  g_autoptr(JsonDoc) doc = json_load(file, &why);
   if (!doc)
-    return FALSE;
+    return refuse_name(above, item, why->message, error);
   if (above->digest)
     json_digest(doc, above->digest);
   PartSource root = {.doc = doc, .depth = above->depth, .digest = above->digest};
