@@ -210,8 +210,11 @@ static gboolean put(const Options *o, const char *table, const char *json, GErro
 
 /* ---- links ---- */
 
-static void say_what_was_read(const NcclTests *tests)
+static void say_what_was_read(gpointer read, gpointer data)
 {
+  const NcclTests *tests = read;
+
+  (void)data;
   for (guint i = 0; i < tests->runs->len; i++) {
     const NcclRun *run = g_ptr_array_index(tests->runs, i);
     fprintf(stderr, "%s: %s of %d ranks on %d node%s of %s, %u rows%s\n", tests->name, run->op, run->ranks, run->nodes,
@@ -236,7 +239,6 @@ static gboolean read_file(const Options *o, const char *path, GPtrArray *all, GA
   if (!tests)
     return FALSE;
   g_ptr_array_add(all, tests);
-  say_what_was_read(tests);
   nccl_tests_points(tests, points);
   g_string_append_printf(names, "%s%s", names->len ? ", " : "", g_str_equal(base, "-") ? "standard input" : base);
   return TRUE;
@@ -300,6 +302,7 @@ static gboolean fit(const Options *o, GError **error)
   first = (const LinkPoint *)(gpointer)points->data;
   if (!calibrate_link(first, (int)points->len, &setup, &link, error) || !check_output(o, &link, error))
     return FALSE;
+  g_ptr_array_foreach(all, say_what_was_read, NULL);
   g_autofree char *name = name_of(o, link.link.name);
   g_autofree char *text = link_calibration_text(&link, first);
   g_autofree char *json = link_calibration_json(&link, name, names->str);
@@ -348,12 +351,12 @@ static gboolean import(const Options *o, GError **error)
     out = importer->read(text, &notes, error);
   else if (text)
     not_known(o, text, &notes, error);
-  if (importer)
+  if (out)
     fprintf(stderr, "%s: %s\n", o->import, importer->name);
-  if (notes.strange)
+  if (out && notes.strange)
     fprintf(stderr, "%s: parts not recognised: %d, the first is \"%s\"\n", o->import, notes.strange,
             notes.first_strange);
-  if (notes.untold)
+  if (out && notes.untold)
     fprintf(stderr, "%s: not told, to be filled in: %s\n", o->import, notes.untold);
   import_notes_clear(&notes);
   return out && put_import(o, out, error);
@@ -365,8 +368,10 @@ static gboolean fit_points(const Options *o, const MachineHead *head, const GArr
 {
   g_auto(MachineFit) machine = { 0 };
 
-  if (!machine_fit(head, points, &machine, error))
+  if (!machine_fit(head, points, &machine, error)) {
+    g_prefix_error(error, "%s: ", o->fit ? o->fit : "points");
     return FALSE;
+  }
   g_autofree char *name = name_of(o, "measured"), *text = machine_fit_text(&machine, points);
   g_autofree char *json = machine_fit_json(&machine, name, o->framework ? o->framework : FRAMEWORK);
   return put(o, text, json, error);
