@@ -5,7 +5,7 @@
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
 # deps, check, check-long, lint, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, accuracy, figures, predict-cpu, plan-loop, bench, bench-table, bench-check,
-# search-scale, interop, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, clean.
+# search-scale, interop, refusals, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, clean.
 
 CC ?= cc
 PKG_CONFIG ?= pkg-config
@@ -247,7 +247,7 @@ parity: $(MPI_TESTS) $(PROGRAMS)
 
 # Speed, and instruction counts against those of tests/bench/instructions.txt.
 bench: $(BENCHES)
-	for bench in $(filter-out %/goals %/published %/questions %/interop,$(BENCHES)); do $$bench || exit; done
+	for bench in $(filter-out %/goals %/published %/questions %/refusals %/interop,$(BENCHES)); do $$bench || exit; done
 # Whether a published layout beats what the planner finds for its question; ten minutes.
 published: all $(BENCHES)
 	$(BUILD)/bench/published $(CASES)
@@ -256,6 +256,9 @@ questions: all $(BENCHES)
 	$(BUILD)/bench/questions >$(BUILD)/answers.md; status=$$?; \
 	sed -i -e '/^<!-- answers -->$$/,/^<!-- end -->$$/{//!d}' -e '/^<!-- answers -->$$/r $(BUILD)/answers.md' docs/questions.md; \
 	exit $$status
+# 10,000 files that are wrong, over every kind of file, and how the programs meet them; some minutes.
+refusals: all $(BUILD)/bench/refusals
+	$(BUILD)/bench/refusals $(BUILD) 10000
 # Exports of random plans, read by the parsers of their targets: some minutes, after 3 GB of packages from PyPI.
 interop: all $(BUILD)/bench/interop
 	BUILD=$(BUILD) tests/interop/run
@@ -419,5 +422,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: accuracy all baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean deb demo deps dist emulated emulated-programs figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
+.PHONY: accuracy all baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean deb demo deps dist emulated emulated-programs figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
 .SECONDARY:
