@@ -49,7 +49,8 @@ gboolean case_init(Case *c, const Csv *csv, int row, OpenChoice choice, char **s
 /* A report of tdp-run --json as a case: model and cluster from the files that it
  * names, the plan from what it measured. `seconds` and `bytes` are what it measured:
  * the mean of the steps but the first, and the fullest rank. TDP_ERROR_INPUT. */
-gboolean case_init_report(Case *c, const char *text, const char *name, double *seconds, double *bytes, GError **error);
+gboolean case_init_report(Case *c, const char *text, gsize length, const char *name, double *seconds, double *bytes,
+                          GError **error);
 
 /* Notes a column that took a default. */
 void case_say_default(Case *c, const char *column);

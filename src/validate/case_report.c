@@ -10,11 +10,14 @@ static char *file_of(const JsonDoc *doc, const char *key, const char *folder, GE
 {
   const cJSON *item = json_get(json_root(doc), key);
 
-  if (!cJSON_IsString(item)) {
+  if (!cJSON_IsString(item) || g_str_equal(item->valuestring, "-")) {
     json_error(doc, item ? item : json_root(doc), error, "%s, the name of a file, as tdp-run --json writes it", key);
     return NULL;
   }
-  return files_find(item->valuestring, folder, error);
+  char *path = files_find(item->valuestring, folder, error);
+  if (!path)
+    g_prefix_error(error, "%s: %s: ", json_name(doc), key);
+  return path;
 }
 
 static gboolean read_plan(Case *c, const JsonDoc *doc, const cJSON *measured, GError **error)
@@ -38,9 +41,10 @@ static gboolean read_number(const JsonDoc *doc, const cJSON *object, const char 
   return TRUE;
 }
 
-gboolean case_init_report(Case *c, const char *text, const char *name, double *seconds, double *bytes, GError **error)
+gboolean case_init_report(Case *c, const char *text, gsize length, const char *name, double *seconds, double *bytes,
+                          GError **error)
 {
-  g_autoptr(JsonDoc) doc = json_parse(text, strlen(text), name, error);
+  g_autoptr(JsonDoc) doc = json_parse(text, length, name, error);
   g_autofree char *model = NULL, *cluster = NULL;
   const cJSON *measured;
 

@@ -230,7 +230,7 @@ static gboolean add_row(Validation *v, const Csv *csv, const char *file, int row
 }
 
 /* A report of tdp-run is one row; reports of one folder are a sweep. */
-static gboolean add_report(Validation *v, const char *text, const char *path, GError **error)
+static gboolean add_report(Validation *v, const char *text, gsize length, const char *path, GError **error)
 {
   g_autofree char *folder = g_path_get_dirname(path);
   const TimedPasses passes = { 0 };
@@ -243,7 +243,7 @@ static gboolean add_report(Validation *v, const char *text, const char *path, GE
   r->sweep = g_path_get_basename(folder);
   r->file = g_strdup("tdp-run");
   r->publisher = g_strdup(r->sweep);
-  ok = case_init_report(&c, text, path, &r->measured_s, &r->measured_memory_bytes, error);
+  ok = case_init_report(&c, text, length, path, &r->measured_s, &r->measured_memory_bytes, error);
   r->defaulted = case_defaulted(&c);
   if (ok) {
     r->key = g_strdup_printf("%s %s", c.cluster->name, dtype_names[c.plan.precision]);
@@ -269,7 +269,7 @@ gboolean validation_add_file(Validation *v, const char *path, GError **error)
   if (!text)
     return FALSE;
   if (is_json(text))
-    return add_report(v, text, path, error);
+    return add_report(v, text, length, path, error);
   g_autoptr(Csv) csv = strlen(text) == length ? csv_parse(text, path, error) : csv_load(path, error);
   if (!csv || !case_check_columns(csv, error))
     return FALSE;

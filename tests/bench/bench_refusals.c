@@ -2,8 +2,8 @@
  * How the programs meet files that are wrong: bench/refusals [FOLDER OF PROGRAMS (build) [COUNT (10000) [SEED (1)]]]
  *
  * COUNT structured mutations (tests/mutate.h) over every kind of file, each given to a program that reads the kind. A
- * file may be taken, or refused: exit 2, one line that names the program, the file, and the key or the place, at most
- * 64 MiB, what stood at the output's place untouched. A signal, another line or status, a file taken that no reader
+ * file may be taken, or refused: exit 2, one line that names the program, the file, and the key or the place (where a
+ * key is gone or misspelt, also another key, which it is missing beside or does not fit without), at most 64 MiB, what stood at the output's place untouched. A signal, another line or status, a file taken that no reader
  * may take, is a finding and printed; so is a refusal that names no key, up to 2 in 1,000. Exit 1 with findings.
  * Processor time is printed and no finding: a goal, 100 ms, for machines at rest.
  */
@@ -135,9 +135,23 @@ static gboolean names_place(const char *line, const char *file)
   return (at && at[strlen(file)] == ':' && g_ascii_isdigit(at[strlen(file) + 1])) || strstr(line, ": line ");
 }
 
+/* "FILE: a.b[1]: ", with "plan: " between where a rule between keys is broken. */
+static gboolean names_some_key(const char *line, const char *file)
+{
+  const char *at = strstr(line, file) + strlen(file);
+
+  at += g_str_has_prefix(at, ": plan: ") ? strlen(": plan: ") : strlen(": ");
+  gsize n = strspn(at, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_.[]");
+  return n > 0 && g_str_has_prefix(at + n, ": ");
+}
+
 static gboolean names_key(const Mutation *m, const char *line, const char *file)
 {
-  return !m->key || strstr(line, m->key) || (m->misspelt && strstr(line, m->misspelt)) || names_place(line, file);
+  gboolean gone = m->misspelt || g_str_equal(m->change, "no such key");
+
+  if (!m->key || strstr(line, m->key) || (m->misspelt && strstr(line, m->misspelt)))
+    return TRUE;
+  return (gone && names_some_key(line, file)) || names_place(line, file);
 }
 
 static gboolean untouched(const Bench *b)

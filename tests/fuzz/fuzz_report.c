@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
   fuzz_serve(data, size, NULL);
   g_autofree char *text = fuzz_text(data, size);
-  fuzz_judge(case_init_report(&c, text, "input", &seconds, &bytes, &error), &error);
+  fuzz_judge(case_init_report(&c, text, size, "input", &seconds, &bytes, &error), &error);
   case_clear(&c);
   return 0;
 }
