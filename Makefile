@@ -5,7 +5,7 @@
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
 # deps, check, check-long, lint, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, accuracy, figures, predict-cpu, plan-loop, bench, bench-table, bench-check,
-# search-scale, interop, refusals, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, clean.
+# search-scale, interop, refusals, faults, coverage, determinism, analyze, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, clean.
 
 CC ?= cc
 PKG_CONFIG ?= pkg-config
@@ -256,6 +256,11 @@ questions: all $(BENCHES)
 	$(BUILD)/bench/questions >$(BUILD)/answers.md; status=$$?; \
 	sed -i -e '/^<!-- answers -->$$/,/^<!-- end -->$$/{//!d}' -e '/^<!-- answers -->$$/r $(BUILD)/answers.md' docs/questions.md; \
 	exit $$status
+# Lines and branches that tests reach, by folder: half an hour. The same bytes from other compilers, levels, locales,
+# threads: as long. Faults at more moments, and each allocation failing: minutes.
+coverage: ; tests/coverage
+determinism: all ; tests/determinism
+faults: all ; KILLS=200 MEMORY=all tests/faults.sh
 # 10,000 files that are wrong, over every kind of file, and how the programs meet them; some minutes.
 refusals: all $(BUILD)/bench/refusals
 	$(BUILD)/bench/refusals $(BUILD) 10000
@@ -422,5 +427,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: accuracy all baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean deb demo deps dist emulated emulated-programs figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
+.PHONY: accuracy all analyze baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean coverage deb demo deps determinism dist emulated emulated-programs faults figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
 .SECONDARY:
