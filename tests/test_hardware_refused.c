@@ -33,6 +33,7 @@ static const struct {
   /* keys and types */
   {"\"memory_gib\": 40", "\"memory_gb\": 40", "memory_gb: unknown key"},
   {"\"memory_gib\": 40", "\"memory_gib\": \"40\"", "server.gpu.memory_gib: \"40\": expected a number"},
+  {"\"memory_gib\": 40", "\"memory_gib\": 1e-300", "memory_gib: 1e-300: expected a number from 0.001 to 1000000"},
   {"\"memory_gib\": 40, ", "", "missing"},
   {"\"memory_gib\": \"measured: x\", ", "\"memory\": \"measured: x\", ", "\"memory\" is not a number"},
   {"\"bf16\": 300", "\"int4\": 300", "int4: unknown key"},
@@ -66,6 +67,7 @@ static const struct {
    "\"borrowed\": expected one of default"},
   {"\"power_w\": 400", "\"power_w\": -400", "power_w: -400"},
   /* tiers */
+  {"\"gb_per_s\": 300", "\"gb_per_s\": 1e-300", "tiers[0].gb_per_s: 1e-300: expected a number from 0.001 to 1000000"},
   {"\"gb_per_s\": 300", "\"gb_per_s\": -300", "tiers[0].gb_per_s: -300: expected a number from 0.001 to 1000000"},
   {"\"gb_per_s\": 300", "\"gb_per_s\": 300, \"port_gb_per_s\": 200", "200: expected at least gb_per_s, 300"},
   {"\"gb_per_s\": 300", "\"gb_per_s\": 300, \"devices\": 3", "devices 3 to divide the 8 of a node"},

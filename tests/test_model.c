@@ -219,7 +219,7 @@ START_TEST(gated_width)
   static const int widths[][2] = {{4096, 11008}, {5120, 13824}, {6656, 17920}, {8192, 22016}};
   for (gsize i = 0; i < G_N_ELEMENTS(widths); i++) {
     g_autofree char *text = g_strdup_printf(
-      "{\"layers\":1,\"hidden\":%d,\"heads\":1,\"vocab\":1,\"seq\":1,\"mlp\":\"swiglu\"}",
+      "{\"layers\":1,\"hidden\":%d,\"heads\":1,\"vocab\":2,\"seq\":1,\"mlp\":\"swiglu\"}",
       widths[i][0]);
     g_autoptr(Model) m = parsed(text);
     ck_assert_int_eq(block(m, 0)->ffn.width, widths[i][1]);
@@ -316,18 +316,22 @@ START_TEST(native_refusals)
   static const char *const cases[][2] = {
     {"{}", "f: layers: missing: expected an integer from 1 to 100000"},
     {"{\"layers\":2,\"hidden\":64,\"heads\":4,\"seq\":1}",
-     "f: vocab: missing: expected an integer from 1 to 100000000"},
-    {"{\"layers\":2,\"hidden\":null,\"heads\":4,\"vocab\":1,\"seq\":1}",
+     "f: vocab: missing: expected an integer from 2 to 100000000"},
+    {"{\"layers\":2,\"hidden\":null,\"heads\":4,\"vocab\":2,\"seq\":1}",
      "f: hidden: null: expected an integer from 1 to 1048576"},
-    {"{\"layers\":\"2\",\"hidden\":64,\"heads\":4,\"vocab\":1,\"seq\":1}",
+    {"{\"layers\":\"2\",\"hidden\":64,\"heads\":4,\"vocab\":2,\"seq\":1}",
      "f: layers: \"2\": expected an integer from 1 to 100000"},
-    {"{\"layers\":2.5,\"hidden\":64,\"heads\":4,\"vocab\":1,\"seq\":1}",
+    {"{\"layers\":2.5,\"hidden\":64,\"heads\":4,\"vocab\":2,\"seq\":1}",
      "f: layers: 2.5: expected an integer from 1 to 100000"},
-    {"{\"layers\":2,\"hidden\":-64,\"heads\":4,\"vocab\":1,\"seq\":1}",
+    {"{\"layers\":2,\"hidden\":-64,\"heads\":4,\"vocab\":2,\"seq\":1}",
      "f: hidden: -64: expected an integer from 1 to 1048576"},
-    {"{\"layers\":2,\"hidden\":[64],\"heads\":4,\"vocab\":1,\"seq\":1}",
+    {"{\"layers\":2,\"hidden\":[64],\"heads\":4,\"vocab\":2,\"seq\":1}",
      "f: hidden: […]: expected an integer from 1 to 1048576"},
     {"[]", "f: []: expected an object"},
+    {"{\"layers\":2,\"hidden\":64,\"heads\":4,\"vocab\":1,\"seq\":1}",
+     "f: vocab: 1: expected an integer from 2 to 100000000"},
+    {"{\"layers\":2,\"hidden\":64,\"heads\":4,\"vocab\":1000000000,\"seq\":1}",
+     "f: vocab: 1000000000: expected an integer from 2 to 100000000"},
     {NATIVE(",\"kv_head\":2"), "f: kv_head: unknown key, did you mean \"kv_heads\"?"},
     {NATIVE(",\"mlp\":\"gelo\""), "f: mlp: \"gelo\": expected one of gelu, swiglu, relu2"},
     {NATIVE(",\"norm\":1"), "f: norm: 1: expected one of layernorm, rmsnorm"},
@@ -340,7 +344,7 @@ START_TEST(native_refusals)
     {NATIVE(",\"dropout\":1.5"), "f: dropout: 1.5: expected true, false or a rate from 0 up to 1"},
     {NATIVE(",\"kv_heads\":3"), "f: kv_heads: 3: expected a divisor of heads (4)"},
     {NATIVE(",\"kv_heads\":8"), "f: kv_heads: 8: expected a divisor of heads (4)"},
-    {"{\"layers\":2,\"hidden\":64,\"heads\":3,\"vocab\":1,\"seq\":1}",
+    {"{\"layers\":2,\"hidden\":64,\"heads\":3,\"vocab\":2,\"seq\":1}",
      "f: hidden: 64: expected a multiple of heads (3), or a head_dim given"},
     {NATIVE(",\"experts\":8"),
      "f: experts_per_token: missing: expected an integer from 1 to experts (8)"},
@@ -364,7 +368,7 @@ END_TEST
 
 START_TEST(too_many_parameters)
 {
-  refused("{\"layers\":100000,\"hidden\":1048576,\"heads\":1,\"vocab\":1,\"seq\":1,"
+  refused("{\"layers\":100000,\"hidden\":1048576,\"heads\":1,\"vocab\":2,\"seq\":1,"
           "\"ffn_hidden\":16777216,\"mlp\":\"swiglu\",\"experts\":65536,\"experts_per_token\":1}",
           "f: layers: 100000: expected fewer than 2^63 parameters in all");
   g_autoptr(Model) m = parsed(

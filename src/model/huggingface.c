@@ -32,7 +32,7 @@ static const JsonField fields[] = {
   RECIPE_INT("ffn_hidden_size", ffn, 1, MAX_FFN),
   RECIPE_INT("dff", ffn, 1, MAX_FFN),
   RECIPE_INT("expansion_ratio", ffn_ratio, 1, 1024),
-  RECIPE_INT("vocab_size", vocab, 1, MAX_VOCAB),
+  RECIPE_INT("vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
   RECIPE_INT("max_position_embeddings", positions, 1, MAX_SEQ),
   RECIPE_INT("n_positions", positions, 1, MAX_SEQ),
   RECIPE_INT("n_ctx", positions, 1, MAX_SEQ),

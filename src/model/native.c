@@ -22,7 +22,7 @@ static const JsonField fields[] = {
   RECIPE_INT("kv_heads", kv_heads, 1, MAX_HEADS),
   RECIPE_INT("head_dim", head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("ffn_hidden", ffn, 1, MAX_FFN),
-  REQUIRED_INT("vocab", vocab, MAX_VOCAB),
+  {"vocab", JSON_INT, offsetof(Recipe, vocab), TRUE, MIN_VOCAB, MAX_VOCAB},
   REQUIRED_INT("seq", seq, MAX_SEQ),
   ENUM("mlp", mlp, mlp_names),
   ENUM("norm", norm, norm_names),

@@ -93,7 +93,7 @@ static gboolean settle_sizes(Recipe *r, const RecipeSource *source, GError **err
   if (!r->heads && recipe_has(r, PART_ATTENTION))
     return FAIL(heads, "an integer from 1 to %d", MAX_HEADS);
   if (!r->vocab && !r->patch)
-    return FAIL(vocab, "an integer from 1 to %d", MAX_VOCAB);
+    return FAIL(vocab, "an integer from %d to %d", MIN_VOCAB, MAX_VOCAB);
   if (!r->embed_dim)
     r->embed_dim = r->hidden;
   r->seq_longest = !r->seq;

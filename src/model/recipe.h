@@ -19,6 +19,7 @@
 #define MAX_HEADS 16384
 #define MAX_HEAD_DIM 16384
 #define MAX_FFN 16777216
+#define MIN_VOCAB 2 /* of one token nothing is predicted */
 #define MAX_VOCAB 100000000
 #define MAX_SEQ 1000000000
 #define MAX_EXPERTS 65536
