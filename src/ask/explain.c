@@ -231,11 +231,24 @@ static char *explain_illegal(const SearchResult *f, const Model *model, const Cl
                          " come nearest and fail as this one: %s", f->space, f->rejected[reason], why);
 }
 
+/* Why the smallest plan does not take one sequence at a time, where that is not memory; "" if it does. */
+static char *why_not_lighter(const Plan *least, const Model *model, const Cluster *cluster)
+{
+  Plan lighter = *least;
+  g_autoptr(GError) why = NULL;
+
+  lighter.micro_batch = 1;
+  if (least->micro_batch == 1 || plan_check(&lighter, model, cluster, &why) == RULE_NONE)
+    return g_strdup("");
+  return g_strdup_printf("; with micro-batch 1, %s", why->message);
+}
+
 char *explain_nothing(const SearchResult *f, const Model *model, const Cluster *cluster, const SearchOptions *options)
 {
   if (!f->has_least)
     return explain_illegal(f, model, cluster);
   g_autofree char *change = relaxation(model, cluster, options);
   g_autofree char *label = plan_label(&f->least.plan), *lacks = needs(&f->least, cluster);
-  return g_strdup_printf("no plan fits: the smallest (%s) %s; %s", label, lacks, change);
+  g_autofree char *lighter = why_not_lighter(&f->least.plan, model, cluster);
+  return g_strdup_printf("no plan fits: the smallest (%s) %s%s; %s", label, lacks, lighter, change);
 }
