@@ -1,0 +1,4 @@
+tdp-calibrate --fit tests/fuzz/seeds/points/whole.csv --name café --output "$TMP/machine.json"
+tdp-sim --model tiny --cluster "$TMP/machine.json" --plan tiny-single | head -3
+tdp-calibrate --nccl-tests tests/data/nccl-tests/v2.8-all-reduce.txt --cluster dgx --like nvlink3-switch --name café --output "$TMP/link.json"
+grep '"name"' "$TMP/machine.json" "$TMP/link.json"
