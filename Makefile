@@ -260,6 +260,7 @@ questions: all $(BENCHES)
 # threads: as long. Faults at more moments, and each allocation failing: minutes.
 coverage: ; tests/coverage
 determinism: all ; tests/determinism
+analyze: ; tests/analyze
 faults: all ; KILLS=200 MEMORY=all tests/faults.sh
 # 10,000 files that are wrong, over every kind of file, and how the programs meet them; some minutes.
 refusals: all $(BUILD)/bench/refusals
