@@ -424,9 +424,13 @@ dist:
 deb: dist
 	docs/packaging/deb $(DIST) $(VERSION)
 
+# What the programs are made of, with the versions found here.
+sbom:
+	@docs/packaging/sbom $(VERSION)
+
 clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: accuracy all analyze baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean coverage deb demo deps determinism dist emulated emulated-programs faults figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
+.PHONY: accuracy all analyze baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean coverage deb demo deps determinism dist emulated emulated-programs faults figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals sbom schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
 .SECONDARY:
