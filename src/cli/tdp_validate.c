@@ -110,12 +110,22 @@ static void add_points(Page *page, const Validation *v)
 static gboolean write_report(const Validation *v, const char *path, GError **error)
 {
   g_autoptr(Page) page = page_new("Published runs, predicted", "Each run simulated as its source states it");
-  g_autofree char *sources = validation_text(v, FALSE);
-  g_autoptr(Table) rows = validation_rows(v);
+  g_autofree char *checks = validation_checks(v);
+  const struct {
+    const char *heading;
+    Table *table;
+  } tables[] = { { "By source", validation_sources(v) }, { "What was skipped", validation_skipped(v) },
+                 { "What was not stated", validation_defaulted(v) }, { "Every run", validation_rows(v) } };
+  const int last = G_N_ELEMENTS(tables) - 1;
 
   add_points(page, v);
-  page_text(page, "By source", sources);
-  page_table(page, "Every run", NULL, rows);
+  for (int i = 0; i <= last; i++) {
+    if (i == last)
+      page_text(page, "What fits, and the order of plans", checks);
+    if (table_rows(tables[i].table) > 0)
+      page_table(page, tables[i].heading, NULL, tables[i].table);
+    table_free(tables[i].table);
+  }
   return page_write(page, path, error);
 }
 

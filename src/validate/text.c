@@ -186,10 +186,10 @@ static void add_summary(Table *t, const char *title, const CaseSummary *s)
   table_add(t, "%d", s->refused);
 }
 
-static char *table_by_file(const Validation *v)
+Table *validation_sources(const Validation *v)
 {
-  g_autoptr(Table) t = table_new("<source|rows|skipped|defaulted|mean %|median %|max %|bias %|naive mean %|with memory|"
-                                 "memory mean %|said not to fit");
+  Table *t = table_new("<source|rows|skipped|defaulted|mean %|median %|max %|bias %|naive mean %|with memory|"
+                       "memory mean %|said not to fit");
   CaseSummary all = validation_summary(v, NULL), stated = validation_summary(v, CASES_STATED);
 
   for (guint i = 0; i < v->cases->len; i++) {
@@ -201,7 +201,7 @@ static char *table_by_file(const Validation *v)
   }
   add_summary(t, CASES_STATED, &stated);
   add_summary(t, "all", &all);
-  return table_text(t, 0);
+  return t;
 }
 
 static void add_figure(Table *t, gboolean known, const char *format, double value)
@@ -244,9 +244,10 @@ Table *validation_rows(const Validation *v)
   return t;
 }
 
-/* Reasons in order of first appearance, with how many rows each. */
-static void say_skipped(GString *s, const Validation *v)
+Table *validation_skipped(const Validation *v)
 {
+  Table *t = table_new("<skipped because of|rows");
+
   for (guint i = 0; i < v->cases->len; i++) {
     const char *reason = case_at(v, i)->skipped;
     int count = 0;
@@ -257,14 +258,17 @@ static void say_skipped(GString *s, const Validation *v)
         break;
       count++;
     }
-    if (count > 0)
-      g_string_append_printf(s, "  skipped %3d: %s\n", count, reason);
+    if (count > 0) {
+      table_add(t, "%s", reason);
+      table_add(t, "%d", count);
+    }
   }
+  return t;
 }
 
-/* Which columns took a default in how many simulated rows, in order of first appearance. */
-static void say_defaulted(GString *s, const Validation *v)
+Table *validation_defaulted(const Validation *v)
 {
+  Table *t = table_new("<column that took a default|rows");
   g_autoptr(GPtrArray) columns = g_ptr_array_new_with_free_func(g_free);
   g_autoptr(GArray) counts = g_array_new(FALSE, TRUE, sizeof(int));
 
@@ -281,9 +285,20 @@ static void say_defaulted(GString *s, const Validation *v)
       g_array_index(counts, int, at)++;
     }
   }
-  for (guint i = 0; i < columns->len; i++)
-    g_string_append_printf(s, "defaulted %3d: %s\n", g_array_index(counts, int, i),
-                           (const char *)g_ptr_array_index(columns, i));
+  for (guint i = 0; i < columns->len; i++) {
+    table_add(t, "%s", (const char *)g_ptr_array_index(columns, i));
+    table_add(t, "%d", g_array_index(counts, int, i));
+  }
+  return t;
+}
+
+/* The rows of a table of reasons and counts, a line each. */
+static void say_counts(GString *s, const char *what, Table *counts)
+{
+  g_autoptr(Table) owned = counts;
+
+  for (int row = 0; row < table_rows(owned); row++)
+    g_string_append_printf(s, "%s %3s: %s\n", what, table_cell(owned, row, 1), table_cell(owned, row, 0));
 }
 
 /* Runs said to have fitted, or not, and of how many that is predicted; nothing without any. */
@@ -329,18 +344,28 @@ static void say_sweeps(GString *s, const Validation *v)
   }
 }
 
+char *validation_checks(const Validation *v)
+{
+  GString *s = g_string_new(NULL);
+
+  say_outcomes(s, v);
+  say_sweeps(s, v);
+  return g_string_free(s, FALSE);
+}
+
 char *validation_text(const Validation *v, gboolean rows)
 {
   g_autoptr(Table) by_row = rows ? validation_rows(v) : NULL;
-  g_autofree char *by_file = table_by_file(v), *lines = rows ? table_text(by_row, 0) : NULL;
+  g_autoptr(Table) sources = validation_sources(v);
+  g_autofree char *by_file = table_text(sources, 0), *lines = rows ? table_text(by_row, 0) : NULL;
   GString *s = g_string_new(NULL);
 
   if (rows)
     g_string_append_printf(s, "%s\n", lines);
   g_string_append(s, by_file);
-  say_skipped(s, v);
-  say_defaulted(s, v);
-  say_outcomes(s, v);
-  say_sweeps(s, v);
+  say_counts(s, "  skipped", validation_skipped(v));
+  say_counts(s, "defaulted", validation_defaulted(v));
+  g_autofree char *checks = validation_checks(v);
+  g_string_append(s, checks);
   return g_string_free(s, FALSE);
 }

@@ -121,7 +121,17 @@ gboolean validation_check(const Validation *validation, const char *baseline_pat
 /* Each simulated row with its errors; newly allocated. */
 Table *validation_rows(const Validation *validation);
 
-/* Table by file, skipped reasons, and (if `rows`) each row. */
+/* A row for each file, one for all runs that are fully stated and one for all. Why rows were skipped, and which columns
+ * took a default, in order of first appearance, with how many rows each. Newly allocated. */
+Table *validation_sources(const Validation *validation);
+Table *validation_skipped(const Validation *validation);
+Table *validation_defaulted(const Validation *validation);
+
+/* Runs said to have fitted or not beside what is predicted, and each sweep's rank correlation and regret; empty without
+ * any. Newly allocated. */
+char *validation_checks(const Validation *validation);
+
+/* All of the above, each row (if `rows`) before. */
 char *validation_text(const Validation *validation, gboolean rows);
 
 #endif
