@@ -42,6 +42,6 @@ gboolean plan_report_asked(const Answer *answer, const char *title, const char *
   g_autofree char *subtitle = g_strdup_printf("%s on %d devices of %s", model, cluster->devices, cluster->name);
   g_autoptr(Page) page = page_new(title, subtitle);
 
-  page_asked(page, "In a picture", answer);
+  page_asked(page, answer);
   return page_write(page, path, error);
 }

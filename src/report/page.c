@@ -114,7 +114,7 @@ void page_markdown_table(Page *page, const Table *table)
   }
 }
 
-void page_table(Page *page, const char *heading, const char *says, const Table *table)
+void page_open_table(Page *page, const char *heading, const char *says, const Table *table)
 {
   JsonWriter *w = &page->writer;
 
@@ -135,6 +135,11 @@ void page_table(Page *page, const char *heading, const char *says, const Table *
   if (says)
     g_string_append_printf(page->markdown, "%s\n\n", says);
   page_markdown_table(page, table);
+}
+
+void page_table(Page *page, const char *heading, const char *says, const Table *table)
+{
+  page_open_table(page, heading, says, table);
   page_end(page);
 }
 
@@ -176,20 +181,19 @@ static gboolean append_file(GString *html, const char *below, GError **error)
   return text != NULL;
 }
 
-/* What stands for a name in the page's frame, "@style@" and so on. */
+/* What stands for a name in the page's frame: "@title@" and so on, else a file of plots/. */
 static gboolean append_part(GString *html, const Page *page, const char *name, GError **error)
 {
-  if (g_str_equal(name, "style"))
-    return append_file(html, "plots/report.css", error);
-  if (g_str_equal(name, "script"))
-    return append_file(html, "plots/report.js", error);
-  if (g_str_equal(name, "title"))
+  if (g_str_equal(name, "title")) {
     append_escaped(html, page->title);
-  else if (g_str_equal(name, "plain"))
+  } else if (g_str_equal(name, "plain")) {
     append_escaped(html, page->markdown->str);
-  else if (g_str_equal(name, "data")) {
+  } else if (g_str_equal(name, "data")) {
     append_embedded(html, page->json->str);
     g_string_append(html, "]}");
+  } else {
+    g_autofree char *below = g_strconcat("plots/", name, NULL);
+    return append_file(html, below, error);
   }
   return TRUE;
 }

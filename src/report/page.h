@@ -2,7 +2,7 @@
  * A report as one document: a web page that needs no network and no other file,
  * or Markdown for an issue or a pull request. What is added becomes a section,
  * in order; each section is kept twice, as JSON that the page's script shows
- * (plots/report.js, with plots/report.css and plots/report.html) and as Markdown.
+ * (plots/report.html is its frame and names the style and the scripts) and as Markdown.
  *
  * To add a kind of section: a function here, its "kind" in plots/report.js.
  */
@@ -45,8 +45,8 @@ typedef struct {
 
 void page_points(Page *page, const char *heading, const char *says, const PagePoint *points, int n);
 
-/* An answer: a picture of the columns that it draws (answer_draw), if there are any and several rows, and its table. */
-void page_asked(Page *page, const char *heading, const Answer *answer);
+/* An answer: what it says, a picture of the columns that it draws (answer_draw), if there are any and several rows, and its table. */
+void page_asked(Page *page, const Answer *answer);
 
 /* What reports of a plan have in common: speed, time and memory of a step in figures; the step in pictures with why it
  * takes what it takes; what the figures rest on. */

@@ -54,19 +54,21 @@ static void put_series(JsonWriter *w, const Answer *a)
   json_close(w, ']');
 }
 
-void page_asked(Page *page, const char *heading, const Answer *a)
+static void put_curve(JsonWriter *w, const Answer *a)
 {
-  g_autoptr(Table) rows = answer_table(a);
-  JsonWriter *w = &page->writer;
-
-  page_table(page, "The answer", a->says->str, rows);
-  if (a->drawn.y == 0 || answer_rows(a) < 2)
-    return;
-  json_open(w, NULL, '{'); /* not in Markdown, whose readers have the table */
-  json_put_string(w, "kind", "curve");
-  json_put_string(w, "heading", heading);
+  json_open(w, "curve", '{'); /* not in Markdown, whose readers have the table */
   put_axis(w, "x", &a->columns[a->drawn.x]);
   put_axis(w, "y", &a->columns[a->drawn.y]);
   put_series(w, a);
   json_close(w, '}');
+}
+
+void page_asked(Page *page, const Answer *a)
+{
+  g_autoptr(Table) rows = answer_table(a);
+
+  page_open_table(page, "The answer", a->says->str, rows);
+  if (a->drawn.y > 0 && answer_rows(a) > 1)
+    put_curve(&page->writer, a);
+  page_end(page);
 }

@@ -15,6 +15,9 @@ struct Page {
 void page_begin(Page *page, const char *kind, const char *heading);
 void page_end(Page *page);
 
+/* page_table() without its end: the caller may add members. */
+void page_open_table(Page *page, const char *heading, const char *says, const Table *table);
+
 /* A table in Markdown alone. */
 void page_markdown_table(Page *page, const Table *table);
 

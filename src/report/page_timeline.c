@@ -214,6 +214,7 @@ static void put_timeline(Timeline *t, const int *rows, int n)
   json_put_real(w, "end_s", t->end_s);
   json_put_real(w, "step_s", t->trace->end_s);
   json_put_real(w, "fixed_s", t->trace->step_s);
+  json_put_bool(w, "unitless", t->trace->unitless);
   json_put_int(w, "stages", t->trace->n_rows);
   json_open(w, "rows", '[');
   for (int i = 0; i < n; i++)

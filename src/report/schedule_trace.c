@@ -25,6 +25,7 @@ Trace *schedule_trace(const Replay *replay)
   Trace *t = g_new0(Trace, 1);
 
   t->n_rows = order->ranks;
+  t->unitless = TRUE;
   t->rows = g_new0(TraceRow, t->n_rows);
   t->spans = g_array_new(FALSE, TRUE, sizeof(Span));
   t->segments = g_array_new(FALSE, TRUE, sizeof(Segment));

@@ -200,11 +200,11 @@ typedef struct {
   double size;
 } Unit;
 
-static Unit unit_of(double seconds)
+static Unit unit_of(const Trace *trace)
 {
-  static const Unit units[] = { { "s", 1 }, { "ms", 1e-3 }, { "us", 1e-6 } };
-  int i = seconds >= 2 ? 0 : seconds >= 2e-3 ? 1 : 2;
-  return units[i];
+  static const Unit units[] = { { "s", 1 }, { "ms", 1e-3 }, { "us", 1e-6 } }, none = { "", 1 };
+  int i = trace->end_s >= 2 ? 0 : trace->end_s >= 2e-3 ? 1 : 2;
+  return trace->unitless ? none : units[i];
 }
 
 /* 1, 2 or 5 times a power of ten, not below `least`. */
@@ -225,7 +225,7 @@ static void put_at(char *line, int width, int at, const char *word)
 static void append_axis(Chart *c)
 {
   double end = c->trace->end_s;
-  Unit unit = unit_of(end);
+  Unit unit = unit_of(c->trace);
   int width = c->label + 3 + c->cells;
   g_autofree char *ruler = g_strnfill(width, ' '), *numbers = g_strnfill(width, ' ');
 

@@ -46,6 +46,7 @@ typedef struct {
   double fragmentation;
   double step_s; /* fixed time behind the last span, part of the step */
   double end_s;  /* when the step ends, step_s included */
+  gboolean unitless; /* times are in units of whoever gave them, not in seconds: a schedule alone */
 } Trace;
 
 /* An empty trace with the program's rows and segments. */
