@@ -103,6 +103,12 @@ static char *shown(const Cell *cell, CellKind kind)
   }
 }
 
+char *answer_shown(const Answer *a, int column, double value)
+{
+  const Cell cell = { .value = value };
+  return shown(&cell, a->columns[column].kind);
+}
+
 Table *answer_table(const Answer *a)
 {
   g_autoptr(GString) titles = g_string_new(NULL);

@@ -41,6 +41,9 @@ int answer_rows(const Answer *answer);
 double answer_value(const Answer *answer, int row, int column); /* of a number */
 const char *answer_label(const Answer *answer, int row, int column); /* of a text */
 
+/* A number as people see those of a column; newly allocated. */
+char *answer_shown(const Answer *answer, int column, double value);
+
 /* Whether it has no rows, or each stands for a step ("iteration_s") that was not found. */
 gboolean answer_is_empty(const Answer *answer);
 
@@ -48,5 +51,9 @@ gboolean answer_is_empty(const Answer *answer);
 Table *answer_table(const Answer *answer);
 char *answer_text(const Answer *answer);
 void answer_write(const Answer *answer, JsonWriter *writer, const char *key);
+
+/* The picture of an answer (answer_draw): points on two axes, logarithmic where values differ much, or bars beside names.
+ * NULL where it draws nothing. No line has more columns than that, if these are at least 40. */
+char *report_answer_drawn(const Answer *answer, int columns, gboolean colored);
 
 #endif
