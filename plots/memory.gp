@@ -24,10 +24,16 @@ set bmargin at screen down(height - bottom)
 set tics nomirror out scale 0.6 tc rgb soft
 set grid ytics lt 1 lc rgb '#DDE1E6' lw 0.7 back
 
-do for [format in 'svg png'] {
+do for [format in formats] {
   if (format eq 'svg') {
     set terminal svg size width, height font face.',11' background '#FFFFFF' noenhanced
-  } else {
+  }
+  if (format eq 'six') {
+    scale = pixels / width < 1.5 ? 1.0 * pixels / width : 1.5
+    set terminal sixelgd truecolor size scale * width, scale * height font face.',11' fontscale scale * 0.82 \
+      linewidth scale background '#FFFFFF' noenhanced
+  }
+  if (format eq 'png') {
     set terminal pngcairo size 1.5 * width, 1.5 * height font face.',11' fontscale 1.12 linewidth 1.5 noenhanced
   }
   set output name.'.'.format

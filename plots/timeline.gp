@@ -1,5 +1,5 @@
 # Training steps: a row a pipeline stage, communication as strips below it. tdp
-# writes variables.gp (where texts and the legend's squares stand, in pixels from
+# writes variables.gp (formats and, of sixels, pixels across; where texts and the legend's squares stand, in pixels from
 # the top left), boxes.dat, numbers.dat and small.dat (times, and such pixels).
 
 set encoding utf8
@@ -18,7 +18,7 @@ set bmargin at screen down(axis)
 set xrange [0:end]
 set yrange [axis:top]
 set xtics nomirror out scale 0.6 tc rgb soft
-set xlabel sprintf('time (%s)', unit) tc rgb soft offset 0,0.4
+set xlabel unit eq '' ? 'time' : sprintf('time (%s)', unit) tc rgb soft offset 0,0.4
 unset ytics
 unset key
 set border 1 lc rgb '#A0A8B2' lw 1
@@ -36,10 +36,16 @@ do for [i = 1:squares] {
     fs solid noborder fc rgb int(square_color[i]) front
 }
 
-do for [format in 'svg png'] {
+do for [format in formats] {
   if (format eq 'svg') {
     set terminal svg size width, height font face.',11' background '#FFFFFF' noenhanced
-  } else {
+  }
+  if (format eq 'six') {
+    scale = pixels / width < 1.5 ? 1.0 * pixels / width : 1.5
+    set terminal sixelgd truecolor size scale * width, scale * height font face.',11' fontscale scale * 0.82 \
+      linewidth scale background '#FFFFFF' noenhanced
+  }
+  if (format eq 'png') {
     set terminal pngcairo size 1.5 * width, 1.5 * height font face.',11' fontscale 1.12 linewidth 1.5 noenhanced
   }
   set output name.'.'.format

@@ -8,11 +8,13 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cat >"$work/terminal.py" <<'END'
 import fcntl, os, pty, struct, sys, termios
+answers = {"kitty": b"\033_Gi=31;OK\033\\\033[?62c", "sixel": b"\033[?62;4;22c"} # to what terminals are asked
 child, terminal = pty.fork()
 if child == 0:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 40, int(sys.argv[1]), 0, 0))
     os.execvp(sys.argv[2], sys.argv[2:])
 said = b""
+asked = False
 while True:
     try:
         more = os.read(terminal, 65536)
@@ -21,6 +23,9 @@ while True:
     if not more:
         break
     said += more
+    if not asked and b"\033[c" in said:
+        asked = True
+        os.write(terminal, answers.get(os.environ.get("SHOWS"), b"\033[?1;2c"))
 sys.stdout.buffer.write(said.replace(b"\r\n", b"\n"))
 END
 terminal() { # columns, command...
@@ -29,7 +34,7 @@ terminal() { # columns, command...
 widest() { # of what is on stdin: without escapes, and what a carriage return writes over
   python3 -c '
 import re, sys
-text = re.sub("\x1b\\[[0-9;]*[mK]", "", sys.stdin.buffer.read().decode())
+text = re.sub("\x1b\\[[0-9;]*[mKc]|\x1b_[^\x1b]*\x1b\\\\", "", sys.stdin.buffer.read().decode())
 print(max(len(part) for line in text.split("\n") for part in line.split("\r") if not "torchrun" in line))'
 }
 
@@ -60,6 +65,27 @@ else echo "ok terminal-refused"; fi
 if cmp -s "$work/piped" "$work/refused"; then echo "ok terminal-piped"
 else echo "not ok terminal-piped: a pipe gets other text than a terminal of 120 columns"; fi
 if [ "$(widest <"$work/told")" -le 50 ]; then echo "ok terminal-told"; else echo "not ok terminal-told: COLUMNS is not obeyed"; fi
+
+# A terminal that shows pixels gets pictures, if there is gnuplot: PNG files, which begin so in base64, or sixels.
+if command -v gnuplot >/dev/null; then
+  for step in "--schedule zb-v --stages 4:1" "--model gpt3 --cluster dgx --plan gpt3-128:3"; do
+    question=${step%:*} wanted=${step##*:}
+    # shellcheck disable=SC2086 # several words
+    {
+      SHOWS=kitty terminal 120 tdp-sim $question --plots - >"$work/kitty"
+      SHOWS=sixel terminal 120 tdp-sim $question --plots - >"$work/sixel"
+      SHOWS=kitty terminal 120 env NO_COLOR=1 tdp-sim $question --plots - >"$work/none"
+    }
+    kitty=$(grep -ao "f=100,q=2,c=120,m=1;iVBORw0KGgo" "$work/kitty" | wc -l)
+    sixel=$(grep -ao "${escape}Pq" "$work/sixel" | wc -l)
+    if [ "$kitty $sixel" = "$wanted $wanted" ]; then echo "ok terminal-pixels-$wanted"
+    else echo "not ok terminal-pixels-$wanted: $kitty PNG files and $sixel sixels of $wanted"; fi
+    if grep -q "^stage 0 |" "$work/kitty" "$work/sixel"; then echo "not ok terminal-pixels-$wanted: letters, too"
+    elif grep -q "$escape" "$work/none" || ! grep -q "^stage 0 |" "$work/none"; then
+      echo "not ok terminal-pixels-$wanted: NO_COLOR is not obeyed"
+    else echo "ok terminal-pixels-$wanted-alone"; fi
+  done
+else echo "skip terminal-pixels: no gnuplot"; fi
 
 # Progress is erased before the answer, which begins a line of its own.
 terminal 80 tdp-plan --model mixtral-8x22b --cluster dgx-h100 --gpus 2048 --threads 1 --exact >"$work/said"

@@ -106,7 +106,8 @@ static gboolean check_together(const PlanOptions *o, GError **error)
       "--question training and --gpus-from" },
     { "--output", o->output != NULL, ASKED_PLAN | ASKED_IMPROVE, NULL },
     { "--export", o->exports != NULL, ASKED_PLAN | ASKED_IMPROVE, NULL },
-    { "--plots", o->plots != NULL, ASKED_PLAN | ASKED_PARETO | ASKED_TRAININGS, NULL },
+    { "--plots", o->plots != NULL && !drawn_asked(o->plots), ASKED_PLAN | ASKED_PARETO | ASKED_TRAININGS, NULL },
+    { "--plots", drawn_asked(o->plots), besides & ~ASKED_WHY_NOT, NULL },
     { "--question", o->question != NULL, besides, NULL },
     { "--pareto", o->pareto != NULL, besides, NULL },
     { "--why-not", o->why_not != NULL, besides, NULL },
@@ -144,8 +145,6 @@ gboolean plan_options_check_paths(const PlanOptions *o, GError **error)
   for (gsize i = 0; i < G_N_ELEMENTS(files); i++)
     if (files[i] && !files_check_write(files[i], error))
       return FALSE;
-  if (drawn_asked(o->plots) && (o->pareto || o->question))
-    return plot_folder(o->plots, error); /* refuses it, before there is an answer */
   return exports_check_paths(o->exports, error) && drawn_check(o->plots, o->json, error) &&
          (!o->plots || drawn_asked(o->plots) || files_check_folder(o->plots, error)) &&
          (!o->report || page_check(o->report, error));

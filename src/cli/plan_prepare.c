@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/drawn.h"
 
 #define SEQ_USUAL 8192 /* tokens, up to which the longest sequence of a model is taken without a word */
 
@@ -83,7 +84,7 @@ static gboolean read_wishes(Planning *p, const PlanOptions *o, GError **error)
 /* A front of days and dollars has dollars. */
 static gboolean check_priced(const Planning *p, const PlanOptions *o, GError **error)
 {
-  if (!p->question || !o->plots || p->cluster->usd_per_device_hour > 0)
+  if (!p->question || !o->plots || drawn_asked(o->plots) || p->cluster->usd_per_device_hour > 0)
     return TRUE;
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--plots: expected --price with it, as %s has no price",
               p->cluster->name);

@@ -55,8 +55,7 @@ void planning_print(Planning *p, const PlanOptions *o, const char *layers)
   }
   if (drawn_asked(o->plots)) {
     say("\nthe step\n");
-    drawn_timeline(trace);
-    drawn_memory(&p->results[0], trace);
+    drawn_step(&p->results[0], trace);
   }
   if (p->cluster->n_types > 0) {
     g_autofree char *placement = report_placement(&p->results[0], trace);

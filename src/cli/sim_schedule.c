@@ -185,31 +185,45 @@ static gboolean write_page(const Drawn *d, const char *path, GError **error)
   return page_write(page, path, error);
 }
 
-static gboolean deliver(const Drawn *d, gboolean json, const char *report, GError **error)
+static void print_text(const Drawn *d, gboolean in_pixels)
 {
-  if (report && !write_page(d, report, error))
-    return FALSE;
-  if (json) {
-    print_json(d);
-    return TRUE;
-  }
   g_autofree char *title = heading(d), *text = says(d);
   g_autoptr(Table) ranks = ranks_table(d);
   g_autofree char *rows = table_text(ranks, 0);
+
   say("%s\n%s\n\n", title, text);
-  drawn_timeline(d->trace);
+  if (in_pixels)
+    drawn_schedule(d->trace, title, "");
+  else
+    drawn_timeline(d->trace);
   say("\n%s", rows);
+}
+
+static gboolean deliver(const Drawn *d, gboolean json, const char *report, const char *plots, GError **error)
+{
+  if (report && !write_page(d, report, error))
+    return FALSE;
+  if (plots && !drawn_asked(plots)) {
+    g_autofree char *title = heading(d), *text = says(d);
+    if (!report_schedule_plot(d->trace, title, g_strdelimit(text, "\n", ' '), plots, 0, error))
+      return FALSE;
+  }
+  if (json)
+    print_json(d);
+  else
+    print_text(d, drawn_asked(plots));
   return TRUE;
 }
 
-gboolean sim_schedule(const ScheduleOptions *o, gboolean json, const char *report, GError **error)
+gboolean sim_schedule(const ScheduleOptions *o, gboolean json, const char *report, const char *plots,
+                      GError **error)
 {
   Drawn d = { 0 };
   gboolean ok = find(&d, o->schedule, error) && read_times(&d, o->times, error) && make_shape(&d, o, error);
 
   if (ok) {
     run(&d);
-    ok = deliver(&d, json, report, error);
+    ok = deliver(&d, json, report, plots, error);
   }
   g_clear_pointer(&d.trace, trace_free);
   g_clear_pointer(&d.replay, replay_free);

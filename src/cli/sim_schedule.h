@@ -11,7 +11,9 @@ typedef struct {
   int stages, micro, chunks;
 } ScheduleOptions;
 
-/* Prints timeline and figures, or JSON; writes a page (report/page.h) to `report` if that is not NULL. */
-gboolean sim_schedule(const ScheduleOptions *options, gboolean json, const char *report, GError **error);
+/* Prints timeline and figures, or JSON; writes a page (report/page.h) to `report` and pictures to `plots`, a folder or "-"
+ * for the terminal (cli/drawn.h), if these are not NULL. */
+gboolean sim_schedule(const ScheduleOptions *options, gboolean json, const char *report, const char *plots,
+                      GError **error);
 
 #endif

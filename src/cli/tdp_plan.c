@@ -48,7 +48,7 @@ static void write_files(Planning *p, const PlanOptions *o)
   planning_unwritten(p, output);
   write_exports(p, o);
   if (o->plots && !drawn_asked(o->plots))
-    report_plots(&p->results[0], p->trace, o->plots, &plots);
+    report_plots(&p->results[0], p->trace, o->plots, 0, &plots);
   planning_unwritten(p, plots);
   if (o->report)
     write_report(p, o);
@@ -84,6 +84,8 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
   if (stop_heard(&p->watch.stop))
     g_printerr("tdp-plan: stopped by %s: the answer is partial\n", p->watch.stopped);
   say_or_print(o->json, text);
+  if (drawn_asked(o->plots) && !answer_is_empty(a))
+    drawn_answer(a);
   fflush(stdout); /* what went wrong stands behind it */
   if (answer_is_empty(a)) {
     gboolean stopped = stop_heard(&p->watch.stop);
@@ -94,7 +96,7 @@ static gboolean answer(Planning *p, const PlanOptions *o, GError **error)
   const char *title = p->question ? p->question->title : p->second ? "Plans that no other beats" : "Numbers of GPUs";
   if (o->report && !plan_report_asked(a, title, p->model->name, p->cluster, o->report, error))
     return FALSE;
-  if (!o->plots)
+  if (!o->plots || drawn_asked(o->plots))
     return TRUE;
   return p->second ? report_front(a, p->objective->title, p->second->title, o->plots, error)
                    : report_front(a, "days", "USD", o->plots, error);

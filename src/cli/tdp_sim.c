@@ -71,8 +71,7 @@ static gboolean check_drawn(const Options *o, GError **error)
     const char *option;
     gboolean given;
   } planned[] = { { "--plan", o->plan != NULL }, { "--model", o->model != NULL }, { "--cluster", o->cluster != NULL },
-                  { "--adapter", o->adapter != NULL },
-                  { "--compare", o->compare }, { "--csv", o->csv != NULL }, { "--plots", o->plots != NULL },
+                  { "--adapter", o->adapter != NULL }, { "--compare", o->compare }, { "--csv", o->csv != NULL },
                   { "--export", o->exports != NULL }, { "--trace", o->trace != NULL },
                   { "--trace-merged", o->trace_merged != NULL }, { "--explain", o->explain },
                   { "--collectives", o->collectives }, { "--ops", o->ops }, { "--ranks", o->engine.ranks != NULL },
@@ -86,7 +85,7 @@ static gboolean check_drawn(const Options *o, GError **error)
                   planned[i].option);
       return FALSE;
     }
-  return !o->report || page_check(o->report, error);
+  return drawn_check(o->plots, o->json, error) && (!o->report || page_check(o->report, error));
 }
 
 /* What only a schedule alone has: plans say their own. */
@@ -222,9 +221,10 @@ static void print_text(const Options *o, const Subject *s)
     g_autofree char *placement = report_placement(result, s->trace);
     say("stages and their devices\n%s\n", placement);
   }
-  drawn_timeline(s->trace);
   if (drawn_asked(o->plots))
-    drawn_memory(result, s->trace);
+    drawn_step(result, s->trace);
+  else
+    drawn_timeline(s->trace);
   if (o->explain) {
     g_autofree char *why = report_explain(result, s->trace);
     say("\nWhy\n%s", why);
@@ -274,7 +274,7 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
 {
   const TraceView view = { &s->result, s->trace, "", TRUE, 0 };
 
-  if (o->plots && !drawn_asked(o->plots) && !report_plots(&s->result, s->trace, o->plots, error))
+  if (o->plots && !drawn_asked(o->plots) && !report_plots(&s->result, s->trace, o->plots, 0, error))
     return FALSE;
   if (o->trace && !report_trace_ranks(&view, o->trace, error))
     return FALSE;
@@ -348,7 +348,7 @@ static int sim_main(const Options *o)
   GError *failed = NULL;
 
   if (o->drawn.schedule)
-    return sim_schedule(&o->drawn, o->json, o->report, &failed) ? cli_finish("tdp-sim")
+    return sim_schedule(&o->drawn, o->json, o->report, o->plots, &failed) ? cli_finish("tdp-sim")
                                                                       : cli_fail("tdp-sim", failed);
   int n = o->compare ? (int)g_strv_length(o->compared) : 1;
   g_autofree Subject *subjects = g_new0(Subject, n);

@@ -23,7 +23,7 @@ static gboolean draw(Picture *p, const Answer *front, const char *x_title, const
       g_string_append_printf(data, "%.9g %.9g\n", answer_value(front, row, 0), answer_value(front, row, 1));
   picture_set_text(p, "x_title", x_title);
   picture_set_text(p, "y_title", y_title);
-  return picture_write(p, "pareto.dat", data, error) && picture_draw(p, folder, error);
+  return picture_write(p, "pareto.dat", data, error) && picture_draw(p, &(PicturesTo) { .folder = folder }, error);
 }
 
 gboolean report_front(const Answer *front, const char *x_title, const char *y_title, const char *folder, GError **error)

@@ -15,7 +15,7 @@
 #define GNUPLOT_MOST_S 120
 #define TALK "talk.txt" /* what gnuplot complains of */
 
-static const char *const formats[] = { "svg", "png" };
+static const char *const files[] = { "svg", "png", NULL }, *const sixels[] = { "six", NULL };
 
 gboolean picture_init(Picture *p, const char *script, const char *name, GError **error)
 {
@@ -176,8 +176,11 @@ static gboolean move_picture(const Picture *p, const char *format, const char *f
   return FALSE;
 }
 
-gboolean picture_draw(Picture *p, const char *folder, GError **error)
+gboolean picture_draw(Picture *p, const PicturesTo *to, GError **error)
 {
+  const char *const *formats = to->pixels > 0 ? sixels : files;
+  g_autofree char *words = g_strjoinv(" ", (char **)formats);
+
   g_autofree char *below = g_strdup_printf("plots/%s.gp", p->script);
   g_autofree char *path = files_data_path(below), *script = g_canonicalize_filename(path, NULL);
 
@@ -185,10 +188,12 @@ gboolean picture_draw(Picture *p, const char *folder, GError **error)
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "plots: %s: expected gnuplot's script", script);
     return FALSE;
   }
+  picture_set_text(p, "formats", words);
+  picture_set_real(p, "pixels", to->pixels);
   if (!picture_write(p, "variables.gp", p->variables, error) || !run(p, script, error))
     return FALSE;
-  for (guint i = 0; i < G_N_ELEMENTS(formats); i++)
-    if (!move_picture(p, formats[i], folder, error))
+  for (int i = 0; formats[i]; i++)
+    if (!move_picture(p, formats[i], to->folder, error))
       return FALSE;
   return TRUE;
 }

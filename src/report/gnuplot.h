@@ -2,13 +2,20 @@
  * One picture by gnuplot; private to report.
  *
  * C decides what stands where and writes it as data files and variables into a
- * temporary folder; a script of plots/ says how it looks and writes NAME.svg and
- * NAME.png there, which are then moved to the user's folder.
+ * temporary folder; a script of plots/ says how it looks and writes NAME.FORMAT
+ * there for each word of its variable `formats`, which are then moved.
  */
 #ifndef TDP_REPORT_GNUPLOT_H
 #define TDP_REPORT_GNUPLOT_H
 
 #include <glib.h>
+
+/* Where pictures go: a folder that exists gets NAME.svg and NAME.png or, for terminals that show sixels, NAME.six, which
+ * is `pixels` wide. */
+typedef struct {
+  const char *folder;
+  int pixels; /* 0: svg and png */
+} PicturesTo;
 
 typedef struct {
   const char *script; /* of plots/ */
@@ -31,7 +38,7 @@ void picture_set_reals(Picture *picture, const char *variable, const double *val
 /* A data file of the script. */
 gboolean picture_write(Picture *picture, const char *file, const GString *data, GError **error);
 
-/* Runs the script and moves the pictures to `folder`, which must exist. */
-gboolean picture_draw(Picture *picture, const char *folder, GError **error);
+/* Runs the script and moves the pictures to where they go. TDP_ERROR_RUNTIME if gnuplot is missing or fails. */
+gboolean picture_draw(Picture *picture, const PicturesTo *to, GError **error);
 
 #endif

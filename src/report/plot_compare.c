@@ -88,8 +88,8 @@ static gboolean draw(TimelinePicture *t, Panel *panels, const Compared *plans, i
   g_autofree char *headline =
       g_strdup_printf("%s on %s: %d plans on one time axis", first->model->name, first->cluster->device.name, n);
   timeline_text(t, TIMELINE_LEFT, 24, FALSE, 14, TIMELINE_INK, headline);
-  panel_headings(t, TOP + 20);
-  return timeline_picture_draw(t, "compare", y, &colors, folder, error);
+  panel_headings(t, TOP + 20, TRUE);
+  return timeline_picture_draw(t, "compare", y, &colors, &(PicturesTo) { .folder = folder }, error);
 }
 
 gboolean report_compare_plot(const Compared *plans, int n, const char *folder, GError **error)
@@ -100,7 +100,7 @@ gboolean report_compare_plot(const Compared *plans, int n, const char *folder, G
 
   if (!plot_folder(folder, error))
     return FALSE;
-  timeline_picture_init(&t, longest_s(plans, n), TOP);
+  timeline_picture_init(&t, longest_s(plans, n), FALSE, TOP);
   for (int i = 0; i < n; i++)
     panel_init(&panels[i], plans[i].result, plans[i].trace, plans[i].trace, MAX(ROWS_MAX / n, 8));
   ok = draw(&t, panels, plans, n, folder, error);

@@ -129,7 +129,7 @@ static void set_numbers(const Result *r, const MemoryPlot *m, Picture *p)
   picture_set_real(p, "highest", (peak > 0.25 * capacity ? MAX(capacity, peak) * 1.06 : peak * 1.25) / m->unit_bytes);
 }
 
-gboolean plot_memory(const Result *result, const Trace *trace, const char *folder, GError **error)
+gboolean plot_memory(const Result *result, const Trace *trace, const PicturesTo *to, GError **error)
 {
   const char *unit;
   g_autoptr(GString) data = g_string_new(NULL);
@@ -146,7 +146,7 @@ gboolean plot_memory(const Result *result, const Trace *trace, const char *folde
   set_numbers(result, &m, &picture);
   set_legend(result, &picture);
   ok = picture_write(&picture, "memory.dat", data, error) && write_peaks(&m, &picture, error) &&
-       picture_draw(&picture, folder, error);
+       picture_draw(&picture, to, error);
   picture_clear(&picture);
   return ok;
 }

@@ -7,13 +7,11 @@
 #define TOP 84
 #define ROWS_MAX 32
 
-/* The plan, and what is not as usual. */
-static char *subtitle(const Panel *p)
+/* What is drawn, and what is not as usual. */
+static char *subtitle(const Panel *p, const char *label)
 {
-  GString *text = g_string_new(NULL);
-  g_autofree char *label = plan_label(p->result->plan);
+  GString *text = g_string_new(label);
 
-  g_string_append(text, label);
   if (p->n_rows < p->trace->n_rows)
     g_string_append_printf(text, " · %d of %d stages shown", p->n_rows, p->trace->n_rows);
   if (p->trace != p->whole) {
@@ -25,30 +23,48 @@ static char *subtitle(const Panel *p)
   return g_string_free(text, FALSE);
 }
 
-static gboolean plot(const Result *result, const Trace *trace, const Trace *whole, const char *name, const char *folder,
+static gboolean draw(Panel *panel, const char *name, const char *title, const char *below, const PicturesTo *to,
                      GError **error)
 {
   TimelinePicture t;
-  Panel panel;
-  double bottom;
-  gboolean ok;
 
-  timeline_picture_init(&t, trace->end_s, TOP);
-  panel_init(&panel, result, trace, whole, ROWS_MAX);
-  bottom = panel_draw(&panel, &t, TOP, panel.n_rows);
-  g_autofree char *title = plot_title(result), *below = subtitle(&panel);
+  timeline_picture_init(&t, panel->trace->end_s, panel->trace->unitless, TOP);
+  double bottom = panel_draw(panel, &t, TOP, panel->n_rows);
   timeline_text(&t, TIMELINE_LEFT, 24, FALSE, 14, TIMELINE_INK, title);
   timeline_text(&t, TIMELINE_LEFT, 47, FALSE, 10, TIMELINE_SOFT, below);
-  panel_headings(&t, TOP - 10);
-  ok = timeline_picture_draw(&t, name, bottom, &panel.colors, folder, error);
-  panel_clear(&panel);
+  panel_headings(&t, TOP - 10, panel->result != NULL);
+  gboolean ok = timeline_picture_draw(&t, name, bottom, &panel->colors, to, error);
   timeline_picture_clear(&t);
   return ok;
 }
 
-gboolean plot_timeline(const Result *result, const Trace *trace, const char *folder, GError **error)
+static gboolean plot(const Result *result, const Trace *trace, const Trace *whole, const char *name,
+                     const PicturesTo *to, GError **error)
 {
-  return plot(result, trace, trace, "timeline", folder, error);
+  Panel panel;
+  gboolean ok;
+
+  panel_init(&panel, result, trace, whole, ROWS_MAX);
+  g_autofree char *title = plot_title(result), *label = plan_label(result->plan), *below = subtitle(&panel, label);
+  ok = draw(&panel, name, title, below, to, error);
+  panel_clear(&panel);
+  return ok;
+}
+
+gboolean plot_timeline(const Result *result, const Trace *trace, const PicturesTo *to, GError **error)
+{
+  return plot(result, trace, trace, "timeline", to, error);
+}
+
+gboolean plot_schedule(const Trace *trace, const char *title, const char *says, const PicturesTo *to, GError **error)
+{
+  Panel panel;
+
+  panel_init(&panel, NULL, trace, trace, ROWS_MAX);
+  g_autofree char *below = subtitle(&panel, says);
+  gboolean ok = draw(&panel, "timeline", title, below, to, error);
+  panel_clear(&panel);
+  return ok;
 }
 
 /* When the first row has run as many passes as still get numbers; 0 if it never has more. */
@@ -81,14 +97,14 @@ static Trace clip(const Trace *trace, double end_s)
   return part;
 }
 
-gboolean plot_timeline_start(const Result *result, const Trace *trace, const char *folder, GError **error)
+gboolean plot_timeline_start(const Result *result, const Trace *trace, const PicturesTo *to, GError **error)
 {
   double end_s = start_of_too_many(trace);
 
   if (end_s <= 0)
     return TRUE;
   Trace part = clip(trace, end_s);
-  gboolean ok = plot(result, &part, trace, "timeline-start", folder, error);
+  gboolean ok = plot(result, &part, trace, "timeline-start", to, error);
   g_array_unref(part.spans);
   return ok;
 }

@@ -29,8 +29,18 @@ gboolean plot_folder(const char *folder, GError **error)
   return FALSE;
 }
 
-gboolean report_plots(const Result *result, const Trace *trace, const char *folder, GError **error)
+gboolean report_plots(const Result *result, const Trace *trace, const char *folder, int pixels, GError **error)
 {
-  return plot_folder(folder, error) && plot_timeline(result, trace, folder, error) &&
-         plot_timeline_start(result, trace, folder, error) && plot_memory(result, trace, folder, error);
+  const PicturesTo to = { folder, pixels };
+
+  return plot_folder(folder, error) && plot_timeline(result, trace, &to, error) &&
+         plot_timeline_start(result, trace, &to, error) && plot_memory(result, trace, &to, error);
+}
+
+gboolean report_schedule_plot(const Trace *trace, const char *title, const char *says, const char *folder, int pixels,
+                              GError **error)
+{
+  const PicturesTo to = { folder, pixels };
+
+  return plot_folder(folder, error) && plot_schedule(trace, title, says, &to, error);
 }

@@ -2,15 +2,18 @@
 #ifndef TDP_REPORT_PLOTS_H
 #define TDP_REPORT_PLOTS_H
 
+#include "report/gnuplot.h"
 #include "report/report.h"
 
-/* Draws timeline.svg and .png, memory.svg and .png, in a folder that exists. */
-gboolean plot_timeline(const Result *result, const Trace *trace, const char *folder, GError **error);
+/* Draws the pictures "timeline" and "memory". */
+gboolean plot_timeline(const Result *result, const Trace *trace, const PicturesTo *to, GError **error);
+gboolean plot_memory(const Result *result, const Trace *trace, const PicturesTo *to, GError **error);
 
-/* timeline-start.svg and .png: the first passes as boxes, where the whole step
- * has too many for boxes; nothing where it has not. */
-gboolean plot_timeline_start(const Result *result, const Trace *trace, const char *folder, GError **error);
-gboolean plot_memory(const Result *result, const Trace *trace, const char *folder, GError **error);
+/* "timeline-start": the first passes as boxes, where the whole step has too many for boxes; nothing where it has not. */
+gboolean plot_timeline_start(const Result *result, const Trace *trace, const PicturesTo *to, GError **error);
+
+/* "timeline" of a schedule alone, below a title and what it says. */
+gboolean plot_schedule(const Trace *trace, const char *title, const char *says, const PicturesTo *to, GError **error);
 
 /* Makes the folder of pictures if it is missing. */
 gboolean plot_folder(const char *folder, GError **error);

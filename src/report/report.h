@@ -94,10 +94,13 @@ char *report_memory_drawn(const Result *result, const Trace *trace, int columns,
  * that it waited for last. Empty cells do not apply. */
 char *report_csv(const Trace *trace);
 
-/* timeline.svg and .png, memory.svg and .png, and for a step of too many passes
- * timeline-start.svg and .png, in `folder` (made if missing), through
- * gnuplot and the scripts in plots/. TDP_ERROR_RUNTIME if gnuplot is missing or
- * fails, or the folder cannot be made or written. */
-gboolean report_plots(const Result *result, const Trace *trace, const char *folder, GError **error);
+/* timeline.svg and .png, memory.svg and .png, and for a step of too many passes timeline-start.svg and .png, in `folder`
+ * (made if missing), through gnuplot and the scripts in plots/; with `pixels` above 0 the same as .six, sixels for a
+ * terminal so wide. TDP_ERROR_RUNTIME if gnuplot is missing or fails, or the folder cannot be made or written. */
+gboolean report_plots(const Result *result, const Trace *trace, const char *folder, int pixels, GError **error);
+
+/* The timeline alone, of a schedule without a plan, below a title and what it says. */
+gboolean report_schedule_plot(const Trace *trace, const char *title, const char *says, const char *folder, int pixels,
+                              GError **error);
 
 #endif

@@ -40,7 +40,7 @@ static gboolean draw(Picture *p, const Validation *v, const char *folder, GError
   }
   picture_set_text(p, "summary", summary);
   picture_set_texts(p, "title", (char *const *)titles->pdata, titles->len);
-  return picture_write(p, "scatter.dat", data, error) && picture_draw(p, folder, error);
+  return picture_write(p, "scatter.dat", data, error) && picture_draw(p, &(PicturesTo) { .folder = folder }, error);
 }
 
 gboolean report_scatter(const Validation *v, const char *folder, GError **error)

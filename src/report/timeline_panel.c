@@ -44,7 +44,7 @@ void panel_init(Panel *p, const Result *result, const Trace *trace, const Trace 
 {
   *p = (Panel) { .result = result, .trace = trace, .whole = whole };
   timeline_colors_init(&p->colors, trace);
-  p->rows = panel_rows(trace, result->metrics.peak_row, MAX(most_rows, 2), &p->n_rows);
+  p->rows = panel_rows(trace, result ? result->metrics.peak_row : 0, MAX(most_rows, 2), &p->n_rows);
 }
 
 void panel_clear(Panel *p)
@@ -182,10 +182,11 @@ static void draw_lane(Panel *p, TimelinePicture *t, int place, int lane)
 #define BUBBLE_X (TIMELINE_WIDTH - TIMELINE_RIGHT + 58)
 #define PEAK_X (TIMELINE_WIDTH - 16)
 
-void panel_headings(TimelinePicture *t, double y)
+void panel_headings(TimelinePicture *t, double y, gboolean memory)
 {
   timeline_text(t, BUBBLE_X, y, TRUE, 10, TIMELINE_SOFT, "idle");
-  timeline_text(t, PEAK_X, y, TRUE, 10, TIMELINE_SOFT, "peak memory");
+  if (memory)
+    timeline_text(t, PEAK_X, y, TRUE, 10, TIMELINE_SOFT, "peak memory");
 }
 
 static void write_row(const Panel *p, TimelinePicture *t, int place)
@@ -199,7 +200,8 @@ static void write_row(const Panel *p, TimelinePicture *t, int place)
 
   timeline_text(t, TIMELINE_LEFT - 10, y, TRUE, size, TIMELINE_INK, name);
   timeline_text(t, BUBBLE_X, y, TRUE, size, TIMELINE_INK, idle);
-  timeline_text(t, PEAK_X, y, TRUE, size, full ? TIMELINE_ALARM : TIMELINE_INK, memory);
+  if (p->result)
+    timeline_text(t, PEAK_X, y, TRUE, size, full ? TIMELINE_ALARM : TIMELINE_INK, memory);
 }
 
 double panel_draw(Panel *p, TimelinePicture *t, double top, int rows_in_all)

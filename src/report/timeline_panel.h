@@ -13,7 +13,7 @@ typedef struct {
 } Strip;
 
 typedef struct {
-  const Result *result;
+  const Result *result; /* NULL: of a schedule alone */
   const Trace *trace; /* what is drawn */
   const Trace *whole; /* the step that it is a part of */
   TimelineColors colors;
@@ -41,7 +41,7 @@ void panel_clear(Panel *panel);
 /* Draws the rows from `top` on, of so many rows in the picture; returns where they end. */
 double panel_draw(Panel *panel, TimelinePicture *picture, double top, int rows_in_all);
 
-/* The titles of the columns beside the rows. */
-void panel_headings(TimelinePicture *picture, double y);
+/* The titles of the columns beside the rows, that of the memory too where rows have it. */
+void panel_headings(TimelinePicture *picture, double y, gboolean memory);
 
 #endif

@@ -1,6 +1,5 @@
 #include "report/timeline_picture.h"
 
-#include "report/gnuplot.h"
 #include "report/plots.h"
 
 #include <string.h>
@@ -15,11 +14,14 @@
 
 enum { PLACE_COLUMNS = 5, SQUARE_COLUMNS = 3 };
 
-void timeline_picture_init(TimelinePicture *t, double end_s, double top)
+void timeline_picture_init(TimelinePicture *t, double end_s, gboolean unitless, double top)
 {
-  const char *unit;
-
-  *t = (TimelinePicture) { .end_s = end_s, .top = top, .unit_s = plot_time_unit(end_s, &unit) };
+  *t = (TimelinePicture) { .end_s = end_s, .top = top };
+  t->unit_s = plot_time_unit(end_s, &t->unit);
+  if (unitless) {
+    t->unit_s = 1;
+    t->unit = "";
+  }
   t->pixel_s = end_s / (TIMELINE_WIDTH - TIMELINE_LEFT - TIMELINE_RIGHT);
   t->boxes = g_string_new(NULL);
   t->numbers = g_string_new(NULL);
@@ -129,16 +131,14 @@ static void set_marks(const TimelinePicture *t, Picture *p)
 }
 
 gboolean timeline_picture_draw(TimelinePicture *t, const char *name, double bottom, const TimelineColors *colors,
-                               const char *folder, GError **error)
+                               const PicturesTo *to, GError **error)
 {
   double below = lay_legend(t, colors, bottom);
-  const char *unit;
   Picture p;
   gboolean ok;
 
   if (!picture_init(&p, "timeline", name, error))
     return FALSE;
-  plot_time_unit(t->end_s, &unit);
   picture_set_real(&p, "width", TIMELINE_WIDTH);
   picture_set_real(&p, "height", bottom + below);
   picture_set_real(&p, "left", TIMELINE_LEFT);
@@ -146,10 +146,10 @@ gboolean timeline_picture_draw(TimelinePicture *t, const char *name, double bott
   picture_set_real(&p, "top", t->top);
   picture_set_real(&p, "axis", bottom);
   picture_set_real(&p, "end", t->end_s / t->unit_s);
-  picture_set_text(&p, "unit", unit);
+  picture_set_text(&p, "unit", t->unit);
   set_marks(t, &p);
   ok = picture_write(&p, "boxes.dat", t->boxes, error) && picture_write(&p, "numbers.dat", t->numbers, error) &&
-       picture_write(&p, "small.dat", t->small, error) && picture_draw(&p, folder, error);
+       picture_write(&p, "small.dat", t->small, error) && picture_draw(&p, to, error);
   picture_clear(&p);
   return ok;
 }

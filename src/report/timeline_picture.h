@@ -6,6 +6,7 @@
 #ifndef TDP_REPORT_TIMELINE_PICTURE_H
 #define TDP_REPORT_TIMELINE_PICTURE_H
 
+#include "report/gnuplot.h"
 #include "report/timeline_colors.h"
 
 #define TIMELINE_WIDTH 1400
@@ -16,8 +17,9 @@
 #define TIMELINE_ALARM 0xC53030
 
 typedef struct {
-  double end_s;   /* of the time axis */
-  double unit_s;  /* of its numbers */
+  double end_s;     /* of the time axis */
+  double unit_s;    /* of its numbers */
+  const char *unit; /* "" = times have none */
   double pixel_s;
   double top;     /* of what stands on the axis */
   GString *boxes, *numbers, *small; /* as the script reads them */
@@ -26,7 +28,7 @@ typedef struct {
   GArray *squares;  /* double: x, y below the axis, colour of each square of the legend */
 } TimelinePicture;
 
-void timeline_picture_init(TimelinePicture *t, double end_s, double top);
+void timeline_picture_init(TimelinePicture *t, double end_s, gboolean unitless, double top);
 void timeline_picture_clear(TimelinePicture *t);
 
 void timeline_box(TimelinePicture *t, double from_s, double to_s, double top, double height, guint32 rgb);
@@ -37,9 +39,8 @@ void timeline_number(TimelinePicture *t, double from_s, double to_s, double top,
 
 void timeline_text(TimelinePicture *t, double x, double y, gboolean right, int size, guint32 rgb, const char *text);
 
-/* Draws NAME.svg and NAME.png into a folder that exists; `bottom` is where the
- * time axis stands, the legend comes below it. */
+/* Draws the picture of that name; `bottom` is where the time axis stands, the legend comes below it. */
 gboolean timeline_picture_draw(TimelinePicture *t, const char *name, double bottom, const TimelineColors *colors,
-                               const char *folder, GError **error);
+                               const PicturesTo *to, GError **error);
 
 #endif

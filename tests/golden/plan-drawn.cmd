@@ -1,0 +1,1 @@
+tdp-plan --model gpt3 --cluster dgx --gpus 64 --pareto time,memory --plots - | sed '1,/^$/d'; tdp-plan --model llama-2-7b --cluster dgx --gpus 8 --question scaling --plots - | sed '1,/^$/d'; tdp-plan --model llama-2-7b --cluster dgx --gpus 8 --question sensitivity --plots - | sed '1,/^$/d'; tdp-plan --model llama-2-7b --cluster dgx --question fewest-gpus --plots - | head -n 1

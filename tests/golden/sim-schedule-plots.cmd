@@ -1,0 +1,1 @@
+tdp-sim --schedule gpipe --stages 2 --micro-batches 2 --plots - && tdp-sim --schedule gpipe --stages 2 --plots "$TMP/plots" --json >/dev/null && ls "$TMP/plots"; tdp-sim --schedule gpipe --stages 2 --plots - --json
