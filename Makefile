@@ -5,7 +5,7 @@
 # build/emulated), CI=true turns warnings into errors. Targets: all, emulated,
 # deps, check, check-long, lint, build-tests, unit-tests, fuzz, fuzzers, test, layers, parity, demo, golden, pages, claims, fit,
 # validate, baseline, accuracy, figures, predict-cpu, plan-loop, bench, bench-table, bench-check,
-# search-scale, interop, refusals, faults, coverage, determinism, analyze, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, clean.
+# search-scale, interop, refusals, faults, coverage, determinism, analyze, simgrid, schedules-sheet, install and uninstall (PREFIX, LIBDIR, DESTDIR), dist, deb, reproducible, sbom, clean.
 
 CC ?= cc
 PKG_CONFIG ?= pkg-config
@@ -139,6 +139,7 @@ $(LIB): $(call host_obj,$(LIB_SRC) $(CLI_LIB_SRC))
 
 $(BUILD)/libtdp.so: $(call obj,$(wildcard src/lib/*.c)) $(LIB)
 	$(call run,LD,$@)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,defs $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	@ln -sf $(@F) $(@D)/$(SONAME)
 
 ifdef EMULATED
 $(BUILD)/src/%: src/% tests/emulated/launches
@@ -428,9 +429,13 @@ deb: dist
 sbom:
 	@docs/packaging/sbom $(VERSION)
 
+# All that is made of the last commit, twice, in two folders: the same bytes. Some minutes.
+reproducible:
+	tests/reproducible
+
 clean:
 	rm -rf build
 
 -include $(shell find $(sort $(HOST)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
-.PHONY: accuracy all analyze baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean coverage deb demo deps determinism dist emulated emulated-programs faults figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals sbom schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
+.PHONY: accuracy all analyze baseline bench bench-check bench-table build-tests check check-cuda check-emulated check-host check-long check-sanitized claims clean coverage deb demo deps determinism dist emulated emulated-programs faults figures fit fuzz fuzzers golden install interop layers lint mutations pages parity plan-loop predict-cpu published questions refusals reproducible sbom schedules-sheet search-scale simgrid test uninstall unit-tests validate FORCE
 .SECONDARY:

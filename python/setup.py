@@ -1,4 +1,5 @@
 """Puts the library and its data into the package: run make first."""
+import os
 import shutil
 from pathlib import Path
 
@@ -11,11 +12,14 @@ except ImportError:  # before setuptools 70.1
     from wheel.bdist_wheel import bdist_wheel
 
 TREE = Path(__file__).resolve().parent.parent
+# The same tree makes the same bytes: files in the wheel are as old as this, not as the clone.
+os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")
 DATA = ["models", "hardware", "plans", "plots", "accuracy"]
 
 
 class BuildWithLibrary(build_py):
     def run(self):
+        shutil.rmtree(Path(self.build_lib), ignore_errors=True)  # of an earlier tree
         super().run()
         library = TREE / "build" / "libtdp.so"
         if not library.exists():

@@ -48,12 +48,32 @@ verdict $? same "the library's document is not tdp-plan's"
 command -v python3 >/dev/null || { echo "skip lib-python: no python3"; exit; }
 PYTHONPATH=python TDP_LIBRARY=$library python3 -c 'import doctest, sys, tdp; sys.exit(doctest.testmod(tdp).failed)' >"$work/log" 2>&1
 verdict $? python "$(grep -A 3 '^Failed' "$work/log" | tail -n 2 | paste -sd ' ')"
-python3 -c 'import setuptools, wheel, pip' 2>/dev/null || { echo "skip lib-wheel: python3-pip, -setuptools or -wheel is not installed"; exit; }
+for python in python3 /usr/bin/python3 none; do # several may be installed
+  $python -W ignore -c 'import setuptools, wheel, pip, venv, ensurepip' 2>/dev/null && break
+done
+if [ $python = none ]; then
+  echo "skip lib-wheel: python3-pip, -setuptools, -wheel or -venv is not installed"
+  exit
+fi
 cp -R python "$work/python" && mkdir "$work/build" && cp "$library" "$work/build"
 for folder in models hardware plans plots accuracy; do ln -s "$PWD/$folder" "$work/$folder"; done
-(cd "$work" && python3 -m pip wheel -q --no-build-isolation --no-deps -w wheels ./python) >"$work/log" 2>&1 &&
-  python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q "$work"/wheels/*.whl >>"$work/log" 2>&1 &&
+again=$work/again/longer # the same wheel is made there
+mkdir -p "$again"
+cp -R "$work/python" "$work/build" "$again" && for folder in models hardware plans plots accuracy; do ln -s "$PWD/$folder" "$again/$folder"; done
+touch -d 2001-01-01 "$again"/python/tdp/*.py
+(cd "$work" && $python -m pip wheel -q --no-build-isolation --no-deps -w wheels ./python) >"$work/log" 2>&1 &&
+  $python -m venv "$work/venv" && "$work/venv/bin/pip" install -q "$work"/wheels/*.whl >>"$work/log" 2>&1 &&
   (cd / && "$work/venv/bin/python" -c 'import tdp; assert tdp.plan("gpt3", "dgx", gpus=64)["plans"][0]["fits"]') >>"$work/log" 2>&1
 verdict $? wheel "$(tail -n 1 "$work/log")"
+(cd "$again" && $python -m pip wheel -q --no-build-isolation --no-deps -w wheels ./python) >"$work/log" 2>&1 &&
+  cmp "$work"/wheels/*.whl "$again"/wheels/*.whl >>"$work/log" 2>&1
+verdict $? wheel-bytes "$(tail -n 1 "$work/log")"
 [ -n "$(find "$work/wheels" -name 'tdp-*-py3-none-*.whl' 2>/dev/null)" ]
 verdict $? wheel-tag "is not for every Python 3: $(ls "$work/wheels" 2>&1)"
+if ! python3 -c 'import pandas' 2>/dev/null; then
+  echo "skip lib-example: pandas is not installed"
+  exit
+fi
+PYTHONPATH=python TDP_LIBRARY=$library python3 python/examples/clusters.py >"$work/table" 2>"$work/log" &&
+  [ "$(grep -c '^llama-3.1-70b ' "$work/table")" -eq 9 ]
+verdict $? example "$(tail -n 1 "$work/log")"

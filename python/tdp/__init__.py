@@ -11,7 +11,6 @@ Answers are the documents that the programs print with --json; their forms stand
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import json
 import os
 from pathlib import Path
@@ -45,6 +44,7 @@ def _candidates() -> Iterable[str]:
         return
     yield str(here / "lib" / "libtdp.so")  # of a wheel
     yield str(here.parent.parent / "build" / "libtdp.so")  # of the source tree
+    import ctypes.util  # which takes a third as long as all of tdp
     found = ctypes.util.find_library("tdp")
     if found:
         yield found
@@ -128,7 +128,7 @@ def sweep(models: Iterable[Source], clusters: Iterable[Source], gpus: Iterable[i
     >>> [(row["cluster"], row["gpus"]) for row in rows]
     [('dgx', 8), ('dgx', 16), ('dgx-h100', 8), ('dgx-h100', 16)]
 
-    pandas.DataFrame(rows) makes a table of it.
+    pandas.DataFrame(rows) makes a table of it: python/examples/clusters.py.
     """
     rows = []
     gpus = list(gpus)
