@@ -370,7 +370,7 @@ fit: all
 	$(BUILD)/tdp-fit
 
 schedules-sheet: all
-	BUILD=$(BUILD) tests/schedules-sheet docs/schedules.png
+	BUILD=$(BUILD) tests/schedules-sheet docs
 
 CASES = $(filter-out %/baseline.csv,$(wildcard tests/validation/*.csv))
 validate: all
