@@ -409,6 +409,9 @@ install: all
 	for p in $(notdir $(PROGRAMS)); do \
 	  install -m 644 completions/tdp.bash "$(DESTDIR)$(SHARE)/bash-completion/completions/$$p" || exit; done
 	$(call put,644,$(SHARE)/fish/vendor_completions.d,completions/tdp.fish)
+	for p in $(notdir $(PROGRAMS)); do \
+	  echo 'source (status dirname)/tdp.fish' >"$(DESTDIR)$(SHARE)/fish/vendor_completions.d/$$p.fish" && \
+	  chmod 644 "$(DESTDIR)$(SHARE)/fish/vendor_completions.d/$$p.fish" || exit; done
 	$(call put,644,$(SHARE)/zsh/site-functions,completions/_tdp)
 
 # What install would put there goes away again, and the folder of data, which is ours alone.

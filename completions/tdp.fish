@@ -1,4 +1,6 @@
-# Completion of the programs of tdp in fish: what tdp.bash offers in bash.
+# Completion of the programs of tdp in fish: what tdp.bash offers in bash. fish looks for a file of the program's name:
+# that of each reads this one, the first time.
+functions -q __tdp_names; and return
 
 function __tdp_names
     tdp-plan --list $argv[1] 2>/dev/null | awk 'NR > 1 { print $1 }'
@@ -25,7 +27,7 @@ end
 complete -c tdp-plan -l framework -xa '(__tdp_names frameworks)'
 complete -c tdp-sim -l schedule -xa '(__tdp_names schedules)'
 complete -c tdp-plan -l list -xa 'models clusters servers frameworks schedules keys'
-complete -c tdp-plan -l question -xa 'fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter training'
+complete -c tdp-plan -l question -xa 'fewest-gpus largest-model largest-batch largest-context sensitivity scaling jitter lost-nodes training'
 complete -c tdp-plan -l objective -xa 'time tokens-per-gpu memory gpu-hours money energy'
 complete -c tdp-plan -l adapter -xa 'lora:r= qlora:r='
 complete -c tdp-sim -l adapter -xa 'lora:r= qlora:r='

@@ -36,6 +36,25 @@ found=$(PKG_CONFIG_PATH=$work/moved/lib/pkgconfig pkg-config --variable=libdir t
 [ "$(realpath "${found:-/}")" = "$work/moved/lib" ]
 verdict $? pkg-config "tdp.pc names $found"
 
+# Shells find completions by themselves, each by its own rule.
+found="$(cd "$work/moved/share/bash-completion/completions" && echo tdp-*)"
+[ "$found" = "$(cd "$work/moved/bin" && echo tdp-*)" ]
+verdict $? bash "completions are there of $found"
+if command -v fish >/dev/null; then
+  # shellcheck disable=SC2016 # fish expands it
+  found=$(PATH=$work/moved/bin:$PATH XDG_DATA_DIRS=$work/moved/share XDG_CONFIG_HOME=$work HOME=$work \
+    fish -c 'complete -C"tdp-plan --wh"; complete -C"tdp-sim --cluster dgx-h1"' 2>&1 | cut -f 1 | paste -sd ' ')
+  [ "$found" = "--why-not dgx-h100" ]
+  verdict $? fish "offers $found"
+else echo "skip install-fish: no fish"; fi
+if command -v zsh >/dev/null; then
+  # shellcheck disable=SC2016 # zsh expands it
+  found=$(ZDOTDIR=$work zsh -fc 'fpath=($1 $fpath); autoload -U compinit; compinit -u -D; print $_comps[tdp-plan]' zsh \
+    "$work/moved/share/zsh/site-functions" 2>&1)
+  [ "$found" = _tdp ]
+  verdict $? zsh "completes by $found"
+else echo "skip install-zsh: no zsh"; fi
+
 ours install PREFIX=/opt/tdp DESTDIR="$work/root" >/dev/null 2>&1
 echo "another's" >"$work/root/opt/tdp/bin/other"
 ours uninstall PREFIX=/opt/tdp DESTDIR="$work/root" >"$work/log" 2>&1
