@@ -1,5 +1,5 @@
 #!/bin/sh
-# Manual pages: groff finds no fault in them, each option of a program stands in its page, and each key that a reader
+# Manual pages: neither groff nor mandoc finds a fault in them, each option of a program stands in its page, and each key that a reader
 # takes stands in the page of its format.
 set -u
 
@@ -42,4 +42,10 @@ for page in docs/man/*.1 "$BUILD"/man/*.5; do
   said=$(LC_ALL=C.UTF-8 man --warnings=all -l "$page" 2>&1 >/dev/null | head -n 1)
   if [ -z "$said" ]; then echo "ok man-warnings-$(basename "$page")"
   else echo "not ok man-warnings-$(basename "$page"): $said"; fi
+done
+command -v mandoc >/dev/null || { echo "skip man-mandoc: no mandoc"; exit; }
+for page in docs/man/*.1 "$BUILD"/man/*.5; do # pages have no date, as builds of one tree are the same bytes
+  said=$(mandoc -Tlint -W warning "$page" 2>&1 | grep -v 'missing date' | head -n 1)
+  if [ -z "$said" ]; then echo "ok man-mandoc-$(basename "$page")"
+  else echo "not ok man-mandoc-$(basename "$page"): $said"; fi
 done

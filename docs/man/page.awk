@@ -71,6 +71,7 @@ BEGIN {
   what["tdp-cases"] = "file of measured training runs"
   printf ".TH %s 5 \"\" \"tdp %s\" \"File formats\"\n.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n", plain(toupper(name)), version, plain(name), what[name]
   shown = from == ""
+  headed = 1
 }
 
 /^## / {
@@ -83,7 +84,8 @@ BEGIN {
 
 /^```/ {
   code = !code
-  print code ? ".PP\n.RS 4\n.nf" : ".fi\n.RE"
+  print code ? (headed ? "" : ".PP\n") ".RS 4\n.nf" : ".fi\n.RE"
+  blank = headed = 0
   next
 }
 code { put(plain($0)); next }
@@ -98,13 +100,19 @@ code { put(plain($0)); next }
       short = i
   next
 }
-/^\|/ { entry($0); next }
+/^\|/ { entry($0); blank = 1; headed = 0; next }
 { table = 0 }
-/^## / { print ".SH " toupper(inline(substr($0, 4))); next }
-/^### / { print ".SS " inline(substr($0, 5)); next }
-/^- / { print ".IP \\(bu 2"; put(inline(substr($0, 3))); next }
-/^$/ { print ".PP"; next }
-{ sub(/^ +/, ""); put(inline($0)) }
+/^## / { print ".SH " toupper(inline(substr($0, 4))); headed = 1; next }
+/^### / { print ".SS " inline(substr($0, 5)); headed = 1; next }
+/^- / { print ".IP \\(bu 2"; put(inline(substr($0, 3))); blank = headed = 0; next }
+/^$/ { blank = 1; next }
+{
+  if (blank && !headed)
+    print ".PP"
+  blank = headed = 0
+  sub(/^ +/, "")
+  put(inline($0))
+}
 
 END {
   printf ".SH SEE ALSO\n.BR tdp\\-plan (1),\n.BR tdp\\-sim (1),\n.BR tdp\\-validate (1)\n"
