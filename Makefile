@@ -393,6 +393,7 @@ SHARE := $(PREFIX)/share
 install: all
 	$(call put,755,$(PREFIX)/bin,$(PROGRAMS))
 	$(call put,644,$(SHARE)/man/man1,$(wildcard docs/man/*.1))
+	$(call put,644,$(SHARE)/man/man3,docs/man/libtdp.3)
 	$(call put,644,$(SHARE)/man/man5,$(FORMATS))
 	$(call put,644,$(PREFIX)/include,src/lib/tdp.h)
 	$(call put,644,$(LIBDIR),$(LIB))

@@ -28,6 +28,11 @@ done
 # Keys of the tables that files are read by; in the pages keys stand in code.
 keys() { grep -ohE '\{ ?"[a-z_0-9]+", JSON_|(RECIPE|FRAMEWORK)_[A-Z]+\("[a-z_0-9]+"' "$@" | grep -oE '"[a-z_0-9]+"' | tr '"' '`' | sort -u; }
 rows() { sed 's/^|\([^|]*\)|.*/\1/' "$1" >"$work/page"; } # what rows are of, and what stands outside of tables
+sed 's/\\[fFe-]//g; s/[",]//g' docs/man/libtdp.3 >"$work/page"
+{
+  grep -oE 'tdp_[a-z]+\(' src/lib/tdp.h | tr -d '('
+  sed -n '/_fields\[\] = {/,/^};/p' src/lib/tdp.c | grep -oE '^  \{ "[a-z_]+"' | grep -oE '[a-z_]+'
+} | sort -u | missing libtdp "$work/page"
 rows src/model/README.md
 keys src/model/native.c src/model/sparse_keys.c | missing model "$work/page"
 rows hardware/README.md
@@ -38,13 +43,13 @@ keys src/plan/framework.c | missing framework "$work/page"
 sed -n '/columns\[\] = {/,/};/p' src/validate/case.c | grep -oE '"[a-z_]+"' | sed 's/"\(.*\)"/`\1` ●/' | missing cases docs/cases.md
 
 command -v man >/dev/null || { echo "skip man-warnings: no man"; exit; }
-for page in docs/man/*.1 "$BUILD"/man/*.5; do
+for page in docs/man/*.[13] "$BUILD"/man/*.5; do
   said=$(LC_ALL=C.UTF-8 man --warnings=all -l "$page" 2>&1 >/dev/null | head -n 1)
   if [ -z "$said" ]; then echo "ok man-warnings-$(basename "$page")"
   else echo "not ok man-warnings-$(basename "$page"): $said"; fi
 done
 command -v mandoc >/dev/null || { echo "skip man-mandoc: no mandoc"; exit; }
-for page in docs/man/*.1 "$BUILD"/man/*.5; do # pages have no date, as builds of one tree are the same bytes
+for page in docs/man/*.[13] "$BUILD"/man/*.5; do # pages have no date, as builds of one tree are the same bytes
   said=$(mandoc -Tlint -W warning "$page" 2>&1 | grep -v 'missing date' | head -n 1)
   if [ -z "$said" ]; then echo "ok man-mandoc-$(basename "$page")"
   else echo "not ok man-mandoc-$(basename "$page"): $said"; fi
