@@ -104,6 +104,10 @@ static const struct {
   { "{" ASKS_GPT3 ", \"question\": \"why\"}", 2, "--question: why" },
   { "{" ASKS_GPT3 ", \"question\": \"training\"}", 2, "expected --tokens" },
   { "{" ASKS_GPT3 ", \"question\": \"scaling\", \"pareto\": \"time,memory\"}", 2, "expected one of" },
+  { "{" ASKS_GPT3 ", \"power_limit\": 0}", 2, "question: power_limit: 0" },
+  { "{" ASKS_GPT3 ", \"power_limit\": 1000}", 2, "1000: expected 200 to 400 W of the device" },
+  { "{" ASKS_GPT3 ", \"question\": \"training\", \"tokens\": 1e12, \"spares\": -1}", 2, "question: spares: -1" },
+  { "{" ASKS_GPT3 ", \"question\": \"training\", \"tokens\": 1e12, \"operations\": \"none\"}", 2, "known are" },
   { "{\"model\": \"gpt3\", \"cluster\": \"dgx\", \"gpus\": 8}", 3, "no plan fits" },
 };
 

@@ -63,6 +63,8 @@ static void say(Answer *a, const Asked *q, const GArray *all)
                            "by %.1f %%, of links by %.1f %%. ", all->len, DRAWS,
                   100 * q->cluster->device.rate_spread, 100 * q->operations->pass_spread,
                   100 * q->operations->link_spread);
+  if (model_has_experts(q->model))
+    g_string_append(a->says, "Tokens fall on experts by chance. ");
   if (best->draws.count == 0)
     g_string_append(a->says, "None can be drawn: their collectives wait for one another's passes across stages.");
   else if (best == fastest)

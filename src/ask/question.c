@@ -88,6 +88,8 @@ static gboolean still_fits(const Model *model, const Cluster *cluster, const Sea
 static gboolean states_alone_exceed(const Model *model, const Cluster *cluster, const SearchOptions *options,
                                     int devices)
 {
+  if (cluster->n_types > 0 || options->space & SPACE_OFFLOAD || options->fixed.value[KEY_OFFLOAD] >= 0)
+    return FALSE;
   const Plan *base = options->base;
   StateLayout states = layout_of(base).states[0];
   double each = dtype_bytes[base->precision], bytes;
@@ -98,8 +100,7 @@ static gboolean states_alone_exceed(const Model *model, const Cluster *cluster, 
   bytes = adapter_trained(&base->adapter, model) * each;
   if (adapter_freezes(&base->adapter))
     bytes += model->params * adapter_frozen_bytes(&base->adapter, base->precision, TRUE);
-  return bytes / devices > cluster->device.memory_bytes && !(options->space & SPACE_OFFLOAD) &&
-         options->fixed.value[KEY_OFFLOAD] < 0;
+  return bytes / devices > cluster->device.memory_bytes;
 }
 
 /* With the least of what a plan holds for each micro-batch, where that is free, and nothing beside computation: few

@@ -113,28 +113,29 @@ double run_usd(const Run *r)
   return run_gpu_hours(r) * r->cluster->usd_per_device_hour;
 }
 
-/* Of a device's power limit, over a step. */
-static double step_power_share(const Run *r)
+/* Of a device over a step: computing up to its limit, waiting what it draws under any limit. */
+static double step_w(const Run *r, double exchange_w)
 {
-  const Operations *o = &r->operations;
   const Metrics *m = &r->result.metrics;
   double computing = (m->compute_s + m->optimizer_s) / m->iteration_s;
-  double waiting = o->exchange_power_share > 0 ? o->exchange_power_share : o->training_power_share;
+  double computing_w = cluster_power_w(r->cluster) * r->operations.training_power_share;
 
-  return computing * o->training_power_share + (1 - computing) * waiting;
+  return computing * computing_w + (1 - computing) * MIN(exchange_w, computing_w);
 }
 
 double run_joules(const Run *r)
 {
   const Operations *o = &r->operations;
   const CampaignRun *mean = &r->summary.mean;
-  double working = lasting_s(mean) + mean->spent_s[SPENT_LOST];
-  double waiting = mean->total_s - working, limit_w = cluster_power_w(r->cluster);
-  double host_j = mean->total_s * o->host_w, idle_w = limit_w * o->waiting_power_share;
-  double device_j = working * limit_w * step_power_share(r) + waiting * idle_w + host_j;
+  double own_w = cluster_rated_power_w(r->cluster), idle_w = own_w * o->waiting_power_share;
+  double exchange_w = own_w * (o->exchange_power_share > 0 ? o->exchange_power_share : o->training_power_share);
+  double working = mean->spent_s[SPENT_STEPS] + mean->spent_s[SPENT_LOST], slow = mean->spent_s[SPENT_SLOW];
+  double host_j = mean->total_s * o->host_w; /* in what slow devices add most wait for few */
+  double device_j = working * step_w(r, exchange_w) + slow * MIN(exchange_w, step_w(r, exchange_w)) +
+                    (mean->total_s - working - slow) * idle_w + host_j;
   double spare_j = mean->total_s * idle_w + host_j;
 
-  return limit_w > 0 ? o->pue * (r->result.layout.mesh.ranks * device_j + spare_devices(r) * spare_j) : 0;
+  return own_w > 0 ? o->pue * (r->result.layout.mesh.ranks * device_j + spare_devices(r) * spare_j) : 0;
 }
 
 RunEnd run_of(const Asked *q, const Cluster *cluster, Run *r, gboolean *halted)
@@ -294,7 +295,7 @@ static void add_interruptions(Answer *a, const Run *r)
   add(a, &failures, s->failures_mean, s->failures_low, s->failures_high);
   for (int i = 0; i < FAILURE_COUNT; i++)
     if (parts[i] > 0)
-      add(a, &failed[i], s->failures_mean * parts[i], s->failures_low * parts[i], s->failures_high * parts[i]);
+      add_known(a, &failed[i], s->failures_mean * parts[i]);
   add_checkpoints(a, r);
   add_known(a, &interval, c->interval_s);
   add_known(a, &young, interval_young_s(&c->interruptions));

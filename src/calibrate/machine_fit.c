@@ -162,7 +162,8 @@ static void add_memory_kernel(const GArray *points, MachineFit *fit, const Machi
     g_array_append_val(fractions, fraction);
   }
   kernels->memory_kernels[kernels->n_memory_kernels++] = (MemoryKernel) {
-    .name = g_strdup(like_this->name), .name_length = strlen(like_this->name), .backward = like_this->backward, .fraction = points_median(fractions),
+    .name = g_strdup(like_this->name), .name_length = strlen(like_this->name), .backward = like_this->backward,
+    .fraction = points_median(fractions),
     .crowding = points_crowding(points, POINT_MEMORY, like_this->name, like_this->backward),
     .provenance = PROVENANCE_FITTED,
   };

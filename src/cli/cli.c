@@ -187,7 +187,7 @@ gboolean cli_limit_power(Cluster *c, double watts, GError **error)
                 "--power-limit: expected a cluster of alike nodes whose devices have power_w");
   else
     g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "--power-limit: %g: expected %g to %g W of the device", watts,
-                POWER_SHARE_LEAST * c->device.power_w, c->device.power_w);
+                POWER_SHARE_LEAST * cluster_rated_power_w(c), cluster_rated_power_w(c));
   return FALSE;
 }
 

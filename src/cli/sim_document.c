@@ -11,6 +11,8 @@ char *sim_document(const Result *result, const Trace *trace, const Draws *draws)
   json_open(&w, "question", '{');
   json_put_string(&w, "model", result->model->name);
   json_put_string(&w, "cluster", result->cluster->name);
+  if (result->cluster->device.rated_power_w > 0)
+    json_put_real(&w, "power_limit_w", result->cluster->device.power_w);
   json_close(&w, '}');
   result_put(result, trace, &w);
   if (draws && draws->count > 0)

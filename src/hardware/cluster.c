@@ -421,20 +421,34 @@ void cluster_scale_peak(Cluster *cluster, double factor)
     cluster->device.peak_flops_per_s[t] *= factor;
 }
 
+static double rated_power_w(const Device *d)
+{
+  return d->rated_power_w > 0 ? d->rated_power_w : d->power_w;
+}
+
 gboolean cluster_can_limit_power(const Cluster *c, double watts)
 {
-  return c->n_types == 0 && watts <= c->device.power_w && watts >= POWER_SHARE_LEAST * c->device.power_w && watts > 0;
+  double own = rated_power_w(&c->device);
+
+  return c->n_types == 0 && watts <= own && watts >= POWER_SHARE_LEAST * own && watts > 0;
 }
 
 void cluster_limit_power(Cluster *c, double watts)
 {
   g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+  Device *d = &c->device;
 
   g_checksum_update(sum, (const guchar *)c->digest, -1);
   g_checksum_update(sum, (const guchar *)&watts, sizeof watts);
   json_digest_text(sum, c->digest);
-  cluster_scale_peak(c, cbrt(watts / c->device.power_w));
-  c->device.power_w = watts;
+  cluster_scale_peak(c, cbrt(watts / d->power_w));
+  d->rated_power_w = rated_power_w(d);
+  d->power_w = watts;
+}
+
+double cluster_rated_power_w(const Cluster *c)
+{
+  return c->n_types == 0 ? rated_power_w(&c->device) : cluster_power_w(c);
 }
 
 void tier_scale_rate(Tier *tier, double factor)

@@ -163,5 +163,6 @@ void cluster_limit_power(Cluster *cluster, double watts);
 
 /* Power of a device, or of the mean one; 0 = not known. */
 double cluster_power_w(const Cluster *cluster);
+double cluster_rated_power_w(const Cluster *cluster); /* without a limit that was set */
 
 #endif

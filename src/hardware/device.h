@@ -82,7 +82,7 @@ typedef struct {
  * inside of it may take time besides. */
 typedef struct {
   char *name;       /* of the op, or the last words of its name: "norm" */
-  gsize name_length;
+  gsize name_length; /* which whoever sets the name sets */
   gboolean backward;
   double fraction;  /* of memory bandwidth; above 1 where caches reuse */
   double sm_flops_per_s; /* of its products on a multiprocessor; 0 = they take no time of their own */
@@ -133,6 +133,7 @@ typedef struct {
   int sms;                              /* or compute units */
   double host_bytes_per_s;              /* to host memory, per direction */
   gboolean host_coherent;               /* by a link between chips of one memory space (NVLink-C2C), not by PCIe */
+  double rated_power_w; /* its own, where power_w was lowered; 0 = it was not */
   double power_w;
   double host_slowdown;                 /* of its host's operations over a Xeon 8480C's; 1 unless known */
   double sustained_fraction;            /* of the rate of short benchmarks, held over long runs */

@@ -55,6 +55,21 @@ static gboolean read_operations(const PartSource *source, gpointer out, GError *
   return part_fields(source, fields, G_N_ELEMENTS(fields), out, NULL, error);
 }
 
+/* The key of one that is given. */
+static const char *first_share(const Operations *o)
+{
+  static const char *const keys[FAILURE_COUNT] = {
+    [FAILURE_GPU] = "failure_share_gpu", [FAILURE_GPU_MEMORY] = "failure_share_gpu_memory",
+    [FAILURE_HOST] = "failure_share_host", [FAILURE_NETWORK] = "failure_share_network",
+    [FAILURE_SOFTWARE] = "failure_share_software",
+  };
+  int part = 0;
+
+  while (part < FAILURE_COUNT - 1 && o->failure_share[part] == 0)
+    part++;
+  return keys[part];
+}
+
 /* Shares of parts add to all of them, and say which take nodes away. */
 static gboolean see_parts(const PartSource *source, Operations *o, GError **error)
 {
@@ -67,11 +82,13 @@ static gboolean see_parts(const PartSource *source, Operations *o, GError **erro
   if (sum == 0)
     return TRUE;
   if (fabs(sum - 1) > SHARES_ADD)
-    return json_error(source->doc, json_get(source->object, "failure_share_gpu"), error,
+    return json_error(source->doc, json_get(source->object, first_share(o)), error,
                       "shares of GPUs, their memory, hosts, network and software that add to 1, not to %g", sum);
   if (json_get(source->object, "node_share"))
     return json_error(source->doc, json_get(source->object, "node_share"), error,
-                      "none, where failure_share_gpu and the like say it");
+                      "it to be absent beside failure_share_gpu and the like, which say it");
+  for (int part = 0; part < FAILURE_COUNT; part++)
+    o->failure_share[part] /= sum;
   o->node_share = nodes / sum;
   return TRUE;
 }

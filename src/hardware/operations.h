@@ -13,7 +13,9 @@
 #define SPARES_MAX 1000
 
 /* What failures are of; of the first three they take the node away. */
-typedef enum { FAILURE_GPU, FAILURE_GPU_MEMORY, FAILURE_HOST, FAILURE_NETWORK, FAILURE_SOFTWARE, FAILURE_COUNT } FailurePart;
+typedef enum {
+  FAILURE_GPU, FAILURE_GPU_MEMORY, FAILURE_HOST, FAILURE_NETWORK, FAILURE_SOFTWARE, FAILURE_COUNT
+} FailurePart;
 
 typedef struct {
   double failure_device_s;           /* of one device between failures that stop the job it is part of */
@@ -34,8 +36,9 @@ typedef struct {
   double pass_spread;                /* standard deviation of a pass's computation, one pass and device to the next */
   double link_spread;                /* and of a device's transfers, one step to the next */
   double training_power_share;       /* of a device's power limit, while it computes in a step */
-  double exchange_power_share;       /* while it waits in a step, for others or for transfers; 0 = as it computes */
-  double waiting_power_share;        /* while the job stands still */
+  double exchange_power_share;       /* of its own power, while it waits in a step for others or for transfers; 0 = as
+                                        it computes */
+  double waiting_power_share;        /* of its own power, while the job stands still */
   double host_w;                     /* of hosts, network and fans for each device */
   double grid_kg_per_j;              /* CO2 of the electricity; 0 = not known */
   double pue;                        /* of the building: all power over that of the machines */

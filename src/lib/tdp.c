@@ -87,8 +87,8 @@ static const JsonField plan_fields[] = {
   { "price", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, price), FALSE, 0, 1e6 },
   { "tokens", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, tokens), FALSE, 1, 1e18 },
   { "time_limit", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, time_limit), FALSE, 0, 1e6 },
-  { "power_limit", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, power_limit), FALSE, 0, 1e5 },
-  { "deadline", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, deadline), FALSE, 0, 1e6 },
+  { "power_limit", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, power_limit), FALSE, 1, 1e5 },
+  { "deadline", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, deadline), FALSE, 1e-3, 1e6 },
   { "spares", JSON_INT, OPTION(spares), FALSE, 0, SPARES_MAX },
   { "operations", JSON_STRING, OPTION(operations) },
 };
@@ -103,7 +103,7 @@ static const JsonField sim_fields[] = {
   { "cluster", JSON_ANY, .required = TRUE },
   { "plan", JSON_ANY, .required = TRUE },
   { "adapter", JSON_STRING, G_STRUCT_OFFSET(SimQuestion, adapter) },
-  { "power_limit", JSON_REAL, G_STRUCT_OFFSET(SimQuestion, power_limit_w), FALSE, 0, 1e5 },
+  { "power_limit", JSON_REAL, G_STRUCT_OFFSET(SimQuestion, power_limit_w), FALSE, 1, 1e5 },
 };
 
 /* The text of a value that is an object; NULL if it is a name or a path. */

@@ -51,8 +51,11 @@ static void add_device(Table *table, const Cluster *c, DType precision)
   g_autofree char *memory = format_bytes(cluster_whole_bytes(c, d->memory_bytes));
   g_autofree char *rate = format_count(d->memory_bytes_per_s);
 
+  g_autofree char *limited =
+      d->rated_power_w > 0 ? g_strdup_printf(", %g of %g W", d->power_w, d->rated_power_w) : g_strdup("");
+
   table_add(table, "device");
-  table_add(table, "%sFLOP/s %s, %s at %sB/s (kernels %s: %s)", flops, dtype_names[precision], memory, rate,
+  table_add(table, "%sFLOP/s %s, %s at %sB/s%s (kernels %s: %s)", flops, dtype_names[precision], memory, rate, limited,
             d->kernels.name, provenance_names[d->kernels.matmul[precision].provenance]);
 }
 

@@ -23,4 +23,13 @@ static inline double noise_draw(const double *quantiles, guint64 *state)
   return quantiles[(z ^ (z >> 31)) >> (64 - NOISE_BITS)];
 }
 
+/* The state of a generator of its own for each `which` below another's. */
+static inline guint64 noise_apart(guint64 state, guint64 which)
+{
+  guint64 z = state + (which + 1) * 0xd1342543de82ef95u;
+
+  z = (z ^ (z >> 32)) * 0xff51afd7ed558ccdu;
+  return z ^ (z >> 29);
+}
+
 #endif

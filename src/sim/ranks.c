@@ -29,9 +29,8 @@ typedef struct {
   int recorded;             /* replica whose spans are kept */
   double *device_noise, *link_noise, *pass_noise; /* quantiles of the slowest of a place's ranks; pass: NULL = none */
   const Routing *routing;   /* NULL = none */
-  int n_chunks;             /* of a row, at most */
-  double *load;             /* by step, row and chunk: beyond the routing's mean; NULL = drawn for each pass */
   guint64 *random;          /* by step */
+  guint64 *loads;           /* by step: where the routing's draws begin */
   double *noisy;            /* by replica */
 } Ranks;
 
@@ -200,20 +199,17 @@ static void find_ready(Ranks *r, int task)
   }
 }
 
-/* What the busiest experts of each step add to a pass of a task's layers; a group has its own tokens, in one pass. */
+/* What the busiest experts add to a pass; a group has its own tokens. */
 static void add_loads(Ranks *r, const Task *task, RankJoin group)
 {
   const RankTimes *t = &r->times;
-  double slope = r->routing->slope[task->segment], load = 0;
-  int layers = r->routing->layers[task->segment];
+  double seconds = 0;
 
-  for (int i = 0; i < t->replicas && layers > 0; i++) {
-    int step = i / t->places;
-    if (r->load)
-      load = r->load[((gsize)step * r->program->n_rows + task->row) * r->n_chunks + task->chunk];
-    else if (i % group.size == 0)
-      load = routing_draw(r->routing, layers, &r->random[step]);
-    r->noisy[i] += slope * load;
+  for (int i = 0; i < t->replicas; i++) {
+    if (i % t->places == 0 || (!r->routing->popular && i % group.size == 0))
+      seconds = routing_s(r->routing, r->program, task->segment, r->loads[i / t->places], task->micro,
+                          task->row * t->places + i % t->places);
+    r->noisy[i] += seconds;
   }
 }
 
@@ -375,21 +371,6 @@ static void draw_factors(Ranks *r, int step)
     }
 }
 
-/* One step's loads of the experts of each row and chunk. */
-static void draw_loads(Ranks *r, int step)
-{
-  gsize n = (gsize)r->program->n_rows * r->n_chunks;
-  g_autofree int *layers = g_new0(int, n);
-
-  for (guint i = 0; i < r->program->tasks->len; i++) {
-    const Task *t = task_at(r, i);
-    int *most = &layers[t->row * r->n_chunks + t->chunk];
-    *most = MAX(*most, r->routing->layers[t->segment]);
-  }
-  for (gsize i = 0; i < n; i++)
-    r->load[step * n + i] = layers[i] > 0 ? routing_draw(r->routing, layers[i], &r->random[step]) : 0;
-}
-
 static void slow_down(RankTimes *t, const Straggler *stragglers, int n)
 {
   for (int i = 0; i < n; i++)
@@ -415,22 +396,12 @@ static void draw_steps(Ranks *r, const Straggler *stragglers, int n_stragglers, 
 
   for (int step = 0; step < t->replicas / t->places; step++) {
     r->random[step] = (SEED + (guint64)first + step) * 0xd1342543de82ef95u;
+    r->loads[step] = noise_apart(r->random[step], G_MAXINT);
     draw_factors(r, step);
-    if (r->load)
-      draw_loads(r, step);
   }
   slow_down(t, stragglers, n_stragglers);
   rank_times_price(t);
   sweep(r, 0);
-}
-
-static void start_routing(Ranks *r, const Routing *routing)
-{
-  r->routing = routing;
-  for (guint i = 0; i < r->program->tasks->len; i++)
-    r->n_chunks = MAX(r->n_chunks, task_at(r, i)->chunk + 1);
-  if (routing && !routing->each_pass)
-    r->load = g_new(double, (gsize)r->times.replicas / r->times.places * r->program->n_rows * r->n_chunks);
 }
 
 static double *draw(Ranks *r, const Straggler *stragglers, int n_stragglers, int n)
@@ -468,14 +439,15 @@ double *simulate_draws(const Program *p, const Layout *layout, const Cluster *cl
   r.pass_noise = jitter->pass > 0 ? noise_quantiles(r.times.fold, jitter->pass) : NULL;
   r.random = g_new(guint64, r.times.replicas / r.times.places);
   r.noisy = g_new(double, r.times.replicas);
-  start_routing(&r, jitter->routing);
+  r.loads = g_new(guint64, r.times.replicas / r.times.places);
+  r.routing = jitter->routing;
   double *seconds = draw(&r, stragglers, n_stragglers, n);
   g_free(r.device_noise);
   g_free(r.link_noise);
   g_free(r.pass_noise);
   g_free(r.random);
   g_free(r.noisy);
-  g_free(r.load);
+  g_free(r.loads);
   ranks_clear(&r);
   return seconds;
 }
