@@ -76,10 +76,10 @@ static Model *mt0_large(void)
   return m;
 }
 
-/* What print_trainable_parameters() of PEFT says: of Llama 2 7B as in its users' guides ("trainable params: 4,194,304
- * || all params: 6,742,609,920"), of Llama 3 8B ("41,943,040 of 8,072,204,288"), of mt0-large in PEFT's quick tour
- * ("trainable params: 2359296 || all params: 1231940608"); of Llama 2 7B with all linear layers 39,976,960 of
- * 6,778,392,576 (the same guides). */
+/* What print_trainable_parameters() of PEFT says (tests/interop/adapters.py asks it of more models): of Llama 2 7B as in
+ * guides to it ("trainable params: 4,194,304 || all params: 6,742,609,920"; with all linear layers 39,976,960 of
+ * 6,778,392,576), of Llama 3 8B (41,943,040 of 8,072,204,288), of mt0-large in PEFT's quick tour ("trainable params:
+ * 2359296 || all params: 1231940608"). */
 START_TEST(counts_are_those_of_peft)
 {
   static const struct { const char *model, *adapter; gint64 trained, all; } known[] = {
