@@ -209,6 +209,18 @@ START_TEST(gpt_neo)
 }
 END_TEST
 
+/* BERT's like, but for a table of tasks that a file may ask for. */
+START_TEST(ernie)
+{
+  g_autoptr(Model) bert = parsed("{" AS("bert") "}");
+  g_autoptr(Model) m = parsed("{" AS("ernie") ",\"use_task_id\":false}");
+
+  ck_assert_int_eq(m->params, bert->params);
+  refused("{" AS("ernie") ",\"use_task_id\":true}",
+          "f: use_task_id: true: expected false, as a table of tasks is not counted");
+}
+END_TEST
+
 /* Granite with norms behind attention and feed-forward, unless its file says otherwise. */
 START_TEST(hyperclovax)
 {
@@ -311,5 +323,5 @@ START_TEST(same_as_native)
 }
 END_TEST
 
-TEST_MAIN("model_hf_families", counts_are_published, gpt_neo, hyperclovax, windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
+TEST_MAIN("model_hf_families", counts_are_published, gpt_neo, ernie, hyperclovax, windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
           keys_of_other_families, same_as_native)

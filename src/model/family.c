@@ -297,6 +297,7 @@ static const Family families[] = {
   {"bert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"megatron-bert", {BERT, .final_norm = TRUE}},
   {"roberta", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"ernie", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"data2vec-text", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"roberta-prelayernorm", {BERT, .embedding_norm = TRUE, .final_norm = TRUE}},
   {"camembert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},

@@ -420,7 +420,10 @@ static gboolean check_unread(const RecipeSource *source, GError **error)
   const cJSON *norms = json_get(source->object, "qk_layernorm"), *every = json_get(source->object, "index_topk_freq");
   const cJSON *pattern = json_get(source->object, "index_topk_pattern");
   const cJSON *prefix = json_get(source->object, "prefix_dense_intermediate_size");
+  const cJSON *tasks = json_get(source->object, "use_task_id");
 
+  if (cJSON_IsTrue(tasks))
+    return json_error(source->doc, tasks, error, "false, as a table of tasks is not counted");
   if (prefix && !cJSON_IsNull(prefix))
     return json_error(source->doc, prefix, error, "null, as dense layers of a width of their own have no cost here");
   if (cJSON_IsTrue(norms))
