@@ -66,7 +66,8 @@ END_TEST
 static Model *mt0_large(void)
 {
   static const char text[] = "{\"model_type\": \"mt5\", \"d_model\": 1024, \"d_ff\": 2816, \"d_kv\": 64,"
-                             " \"num_heads\": 16, \"num_layers\": 24, \"num_decoder_layers\": 24, \"vocab_size\": 250112,"
+                             " \"num_heads\": 16, \"num_layers\": 24, \"num_decoder_layers\": 24,"
+                             " \"vocab_size\": 250112,"
                              " \"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false,"
                              " \"relative_attention_num_buckets\": 32}";
   GError *error = NULL;
@@ -76,8 +77,8 @@ static Model *mt0_large(void)
   return m;
 }
 
-/* What print_trainable_parameters() of PEFT says (tests/interop/adapters.py asks it of more models): of Llama 2 7B as in
- * guides to it ("trainable params: 4,194,304 || all params: 6,742,609,920"; with all linear layers 39,976,960 of
+/* What print_trainable_parameters() of PEFT says (tests/interop/adapters.py asks it of more models): of Llama 2 7B as
+ * in guides to it ("trainable params: 4,194,304 || all params: 6,742,609,920"; with all linear layers 39,976,960 of
  * 6,778,392,576), of Llama 3 8B (41,943,040 of 8,072,204,288), of mt0-large in PEFT's quick tour ("trainable params:
  * 2359296 || all params: 1231940608"). */
 START_TEST(counts_are_those_of_peft)
@@ -217,7 +218,8 @@ START_TEST(frozen_weights_have_no_gradients)
 END_TEST
 
 /* Of a block with queries, keys and values of hidden width h, gates of width f: frozen, the inputs of up and of down
- * go; attention's kernel keeps what the projection reads; an adapter keeps the input of A, and r numbers of each token. */
+ * go; attention's kernel keeps what the projection reads; an adapter keeps the input of A, and r numbers of each
+ * token (tests/interop/saved.py asks autograd). */
 START_TEST(frozen_blocks_keep_less)
 {
   const double h = 1024, f = 3072, s = 512, r = 16, e = 2;

@@ -173,5 +173,6 @@ START_TEST(nothing_is_asked)
 }
 END_TEST
 
-TEST_LOOPS("lib", { plans_are_simulated }, { adapters_are_taken }, { threads }, { questions_are_refused, G_N_ELEMENTS(wrong) },
+TEST_LOOPS("lib", { plans_are_simulated }, { adapters_are_taken },
+           { threads }, { questions_are_refused, G_N_ELEMENTS(wrong) },
            { questions_of_all_kinds, 5 }, { stderr_is_left_alone }, { nothing_is_asked })

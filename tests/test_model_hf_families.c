@@ -323,5 +323,6 @@ START_TEST(same_as_native)
 }
 END_TEST
 
-TEST_MAIN("model_hf_families", counts_are_published, gpt_neo, ernie, hyperclovax, windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
+TEST_MAIN("model_hf_families", counts_are_published, gpt_neo, ernie, hyperclovax,
+          windows, opt, dropout, constants, rope_scaling, t5, vit, gemma3_text_config, own_keys,
           keys_of_other_families, same_as_native)

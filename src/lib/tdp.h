@@ -47,8 +47,8 @@ typedef struct tdp_answer tdp_answer;
  */
 TDP_API tdp_answer *tdp_plan(const char *question);
 
-/* One plan, simulated: tdp-sim-1. Keys: model, cluster as above; plan, a name of plans/, a path, or an object; adapter, a
- * text in place of the plan's own; power_limit, W of a GPU. */
+/* One plan, simulated: tdp-sim-1. Keys: model, cluster as above; plan, a name of plans/, a path, or an object; adapter,
+ * a text in place of the plan's own; power_limit, W of a GPU. */
 TDP_API tdp_answer *tdp_simulate(const char *question);
 
 /* 0: answered. Else as the exit status of the programs: 1 something failed, 2 the question makes no sense, 3 there is no

@@ -225,7 +225,8 @@ static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec
     .work = work, .model = model, .spec = spec, .passes = passes, .attention = &spec->attention, .seq = seq,
     .keys = seq, .tp = passes->tp, .tokens = tokens,
     .rows = passes->sequence_parallel ? tokens / passes->tp : tokens, .bytes = dtype_bytes[passes->formats.precision],
-    .frozen = adapter_freezes(&passes->adapter), .hidden = model->hidden, .routed = spec->ffn.latent ? spec->ffn.latent : model->hidden,
+    .frozen = adapter_freezes(&passes->adapter), .hidden = model->hidden,
+    .routed = spec->ffn.latent ? spec->ffn.latent : model->hidden,
   };
 }
 

@@ -164,9 +164,9 @@ double op_frozen_bytes(const StateLayout *s, Frozen frozen)
 HeldBytes op_held(const StateLayout *s, double params, Frozen frozen, double extra_bytes)
 {
   StateBytes each = op_states(s);
-  double extra = extra_bytes / s->optimizer_parts;
+  double extra = extra_bytes / s->optimizer_parts, weights = params * each.weights + op_frozen_bytes(s, frozen);
 
-  return (HeldBytes) { { params * each.weights + op_frozen_bytes(s, frozen), params * each.gradients, params * each.optimizer + extra },
+  return (HeldBytes) { { weights, params * each.gradients, params * each.optimizer + extra },
                        op_bucket_bytes(s, params) };
 }
 
