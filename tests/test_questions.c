@@ -88,27 +88,6 @@ START_TEST(fits_where_a_search_finds)
 }
 END_TEST
 
-/* Of unlike nodes the first kind's memory says nothing. */
-START_TEST(fits_on_unlike_nodes)
-{
-  g_autoptr(Framework) framework = fixture_framework("megatron-core");
-  Cluster *cluster = cluster_load("a100-v100-mixed", NULL);
-  Model *model = fixture_model(8, 2048, 16, 512, 32000);
-  Plan base = plan_default(model, framework), likely = { 0 };
-  SearchOptions o = { .base = &base, .fixed = fixed_none(), .objective = &objectives[0], .top = 1, .threads = 1 };
-
-  ck_assert_int_gt(cluster->n_types, 1);
-  base.precision = DTYPE_FP16;
-  base.gpus = cluster->devices;
-  base.global_batch = cluster->devices;
-  cluster->device.memory_bytes = 0.1 * GIB;
-  ck_assert(isfinite(fresh(model, cluster, &base, o)));
-  ck_assert(ask_fits(model, cluster, &o, cluster->devices, TRY_ALL, &likely));
-  cluster_free(cluster);
-  model_free(model);
-}
-END_TEST
-
 /* Whether anything fits, by a search for the best. */
 static gboolean context_fits(const Instance *in, int seq)
 {
@@ -222,5 +201,5 @@ START_TEST(sensitivities_are_those_of_fresh_searches)
 }
 END_TEST
 
-TEST_LOOPS("questions", { fits_where_a_search_finds, 4 }, { fits_on_unlike_nodes }, { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
+TEST_LOOPS("questions", { fits_where_a_search_finds, 4 }, { brief_is_the_same, 4 }, { contexts_are_the_longest, 6 },
            { sensitivities_are_those_of_fresh_searches, 4 })
