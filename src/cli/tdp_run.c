@@ -49,6 +49,7 @@ typedef struct {
   LossScaler loss_scaler;
   Exec *exec;
   Speed *speed;     /* NULL = not asked for */
+  GMutex watched;   /* of exec: the control channel's thread looks at how far it is */
   GMutex lock;      /* of what follows: a lost rank is reported from another thread */
   GArray *steps;    /* RunStep, finished */
   Trace *measured;  /* of the last of them */
@@ -277,29 +278,34 @@ static void end_run(void *data, gboolean reports, int code, const char *message)
 static void phase(void *data, char *text, gsize size)
 {
   Run *r = data;
-  Exec *exec = g_atomic_pointer_get(&r->exec);
   const char *stage = g_atomic_pointer_get(&r->stage);
 
-  if (stage)
-    g_strlcpy(text, stage, size);
+  g_mutex_lock(&r->watched);
+  if (stage || !r->exec)
+    g_strlcpy(text, stage ? stage : "its end", size);
   else
-    exec_phase(exec, text, size);
+    exec_phase(r->exec, text, size);
+  g_mutex_unlock(&r->watched);
 }
 
 static guint64 progress(void *data)
 {
   Run *r = data;
-  Exec *exec = g_atomic_pointer_get(&r->exec);
 
-  return exec ? exec_progress(exec) : 0;
+  g_mutex_lock(&r->watched);
+  guint64 n = r->exec ? exec_progress(r->exec) : 0;
+  g_mutex_unlock(&r->watched);
+  return n;
 }
 
 static guint64 waits(void *data)
 {
   Run *r = data;
-  Exec *exec = g_atomic_pointer_get(&r->exec);
 
-  return exec ? exec_waits(exec) : 0;
+  g_mutex_lock(&r->watched);
+  guint64 n = r->exec ? exec_waits(r->exec) : 0;
+  g_mutex_unlock(&r->watched);
+  return n;
 }
 
 /* NULL = a step runs. */
@@ -426,7 +432,9 @@ static gboolean start(Run *r, GError **error)
   }
   control_watch_stall(r->control, stall_s(r->program));
   Exec *exec = exec_new(r->model, &r->layout, r->program, r->backend, &r->exec_options, error);
-  g_atomic_pointer_set(&r->exec, exec);
+  g_mutex_lock(&r->watched);
+  r->exec = exec;
+  g_mutex_unlock(&r->watched);
   if (exec && r->options.speed && !(r->speed = speed_new(r->backend, r->world)))
     g_set_error(error, TDP_ERROR, TDP_ERROR_RUNTIME, "--speed: out of memory");
   return exec && (r->speed || !r->options.speed);
@@ -529,7 +537,10 @@ static int finish(Run *r)
 static void run_clear(Run *r)
 {
   speed_free(r->speed);
-  exec_free(r->exec);
+  g_mutex_lock(&r->watched);
+  Exec *exec = g_steal_pointer(&r->exec);
+  g_mutex_unlock(&r->watched);
+  exec_free(exec);
   if (r->backend) {
     r->backend->comm_free(r->backend, r->world);
     r->backend->free(r->backend);
@@ -564,6 +575,7 @@ int main(int argc, char **argv)
 
   g_set_prgname("tdp-run");
   g_mutex_init(&r.lock);
+  g_mutex_init(&r.watched);
   control_catch_signals();
   if (!launch_detect(&r.launch, &error) || !read_options(&argc, &argv, &r.options, &error)) {
     options_clear(&r.options);
