@@ -146,7 +146,7 @@ static void add_square(Exec *x, const Unit *u, const Param *p, char *gradient, g
 
   if (twice)
     return;
-  if (gradient == stretch->first + stretch->n * x->run.wide_bytes) {
+  if (stretch->n > 0 && gradient == stretch->first + stretch->n * x->run.wide_bytes) {
     stretch->n += n;
     return;
   }
