@@ -14,6 +14,7 @@ except ImportError:  # before setuptools 70.1
 TREE = Path(__file__).resolve().parent.parent
 # The same tree makes the same bytes: files in the wheel are as old as this, not as the clone.
 os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")
+os.umask(0o022)
 DATA = ["models", "hardware", "plans", "plots", "accuracy"]
 
 
@@ -29,6 +30,8 @@ class BuildWithLibrary(build_py):
         shutil.copy(library, package / "lib")
         for folder in DATA:
             shutil.copytree(TREE / folder, package / folder, dirs_exist_ok=True)
+        for path in package.rglob("*"):  # whoever made the clone, everybody may read it
+            path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
 
 
 class AnyPython(bdist_wheel):

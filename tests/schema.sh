@@ -25,19 +25,22 @@ def problems(document):
     return [f"{'.'.join(map(str, e.path))}: {e.message[:120]}" for e in Validator(form).iter_errors(document)]
 
 
-seen = {}
+seen, explained = {}, set()
 for path in sorted(glob.glob("tests/golden/*.out")):
     text = open(path, encoding="utf-8").read()
-    if "--json" not in open(path[:-4] + ".cmd", encoding="utf-8").read() or not text.startswith("{"):
+    if "--json" not in open(path[:-4] + ".cmd", encoding="utf-8").read() or text[:1] not in ("{", "["):
         continue
     while text.strip(): # a plan file may stand before the document
         document, end = json.JSONDecoder().raw_decode(text)
         text = text[end:].lstrip()
-    if "schema" not in document:
+    documents = document if isinstance(document, list) else [document]
+    if not documents or any("schema" not in each for each in documents):
         print(f"not ok schema-{path}: says no schema")
         continue
-    seen[document["schema"]] = document
-    found = problems(document)
+    for document in documents:
+        seen.setdefault(document["schema"], document)
+        explained |= {document["schema"]} if "explain" in document else set()
+    found = [problem for document in documents for problem in problems(document)]
     print(f"not ok schema-{path}: {found[0]}" if found else f"ok schema-{path}")
 
 wrong = {
@@ -52,6 +55,8 @@ for name, spoil in wrong.items():
     document = copy.deepcopy(seen["tdp-plan-1"])
     spoil(document)
     print(f"ok schema refuses {name}" if problems(document) else f"not ok schema refuses {name}: accepted")
+for form in sorted({"tdp-plan-1", "tdp-sim-1"} - explained):
+    print(f"not ok schema-{form}: no golden document of it has what --explain says")
 for form in sorted(forms - set(seen) - {"tdp-run-1"}): # what a run measures is in no golden file
     print(f"not ok schema-{form}: no golden document has this form")
 END

@@ -387,7 +387,7 @@ static void check_plots(const Run *r, gboolean long_step, gsize most_bytes)
   g_autofree char *directory = test_directory(), *folder = g_build_filename(directory, "a", "b", NULL);
   GError *error = NULL;
 
-  ck_assert_msg(report_plots(&r->result, r->trace, folder, &error), "%s", error ? error->message : "");
+  ck_assert_msg(report_plots(&r->result, r->trace, folder, 0, &error), "%s", error ? error->message : "");
   for (guint i = 0; i < (long_step ? 6 : 4); i++) {
     g_autofree char *path = g_build_filename(folder, pictures[i], NULL), *content = NULL;
     gsize length = 0;
@@ -453,7 +453,7 @@ START_TEST(folder_that_cannot_be_made)
   Run r = run_new((Shape) { 1, 1, 1, 1, 1, FALSE });
   GError *error = NULL;
 
-  ck_assert(!report_plots(&r.result, r.trace, "/dev/null/plots", &error));
+  ck_assert(!report_plots(&r.result, r.trace, "/dev/null/plots", 0, &error));
   test_error(&error, TDP_ERROR_RUNTIME, "/dev/null/plots: cannot make this folder: Not a directory");
   run_clear(&r);
 }
@@ -466,7 +466,7 @@ START_TEST(no_gnuplot)
   GError *error = NULL;
 
   g_setenv("PATH", folder, TRUE);
-  ck_assert(!report_plots(&r.result, r.trace, folder, &error));
+  ck_assert(!report_plots(&r.result, r.trace, folder, 0, &error));
   test_error(&error, TDP_ERROR_RUNTIME, "plots: gnuplot is not installed (Debian: gnuplot-nox)");
   ck_assert_int_eq(g_rmdir(folder), 0);
   run_clear(&r);
@@ -484,7 +484,7 @@ static void check_gnuplot(const char *program, const char *message)
   ck_assert(g_file_set_contents(path, program, -1, NULL));
   ck_assert_int_eq(g_chmod(path, 0755), 0);
   g_setenv("PATH", with, TRUE);
-  ck_assert(!report_plots(&r.result, r.trace, folder, &error));
+  ck_assert(!report_plots(&r.result, r.trace, folder, 0, &error));
   g_setenv("PATH", before, TRUE);
   test_error(&error, TDP_ERROR_RUNTIME, message);
   g_remove(path);

@@ -76,6 +76,20 @@ static void say_limit(GString *s, const SearchResult *f, const Result *best)
                          100 * (1 - f->over.metrics.iteration_s / best->metrics.iteration_s), need, all, left);
 }
 
+void explain_write_limit(const SearchResult *f, const Result *best, JsonWriter *w)
+{
+  json_open(w, "limit", '{');
+  json_put_string(w, "by", f->has_over ? "memory" : f->halted ? "not looked for" : "none");
+  if (f->has_over) {
+    g_autofree char *label = plan_label(&f->over.plan);
+    json_put_string(w, "plan", label);
+    json_put_real(w, "iteration_s", f->over.metrics.iteration_s);
+    json_put_real(w, "peak_memory_bytes", f->over.metrics.peak_memory_bytes);
+    json_put_real(w, "usable_bytes", best->metrics.capacity_bytes);
+  }
+  json_close(w, '}');
+}
+
 char *explain_tie(const SearchResult *found, double tie)
 {
   const Found *best = &g_array_index(found->best, Found, 0), *robust = &found->robust;

@@ -15,6 +15,9 @@ char *explain_tie(const SearchResult *found, double tie);
 
 char *explain_choice(const SearchResult *found, const Result *results, int n);
 
+/* What keeps the next faster plan from being taken, as the object `limit`: memory with what that plan needs, or none. */
+void explain_write_limit(const SearchResult *found, const Result *best, JsonWriter *writer);
+
 /* Why plans with the values of --why-not lost or were rejected. pair[0] is what is recommended of all that was `found`,
  * pair[1] the fastest with these values if one `fits`. */
 char *explain_why_not(const SearchResult *found, const SearchResult *asked, const Result pair[2], gboolean fits,

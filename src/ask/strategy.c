@@ -208,6 +208,9 @@ static void say_situation(const Situation *s, GString *out)
 
 typedef struct {
   const Rule *rule;
+  int n;
+  Found found[RECIPES_MAX];     /* the best plan of each recipe, unless */
+  const char *why[RECIPES_MAX]; /* it has none */
   const Recipe *quickest, *slowest; /* NULL: none fits */
   double least_s, most_s, first_s;
 } Tried;
@@ -254,21 +257,36 @@ static void add_found(Table *table, const Found *found, double best_s)
   table_take(table, plan_label(&found->plan));
 }
 
-static void try_all(const Situation *s, Tried *t, double best_s, Table *table)
+static Table *table_of(const Tried *t, double best_s)
 {
-  for (int i = 0; i < RECIPES_MAX && t->rule->recipes[i]; i++) {
-    const Recipe *r = t->rule->recipes[i];
-    Found found;
-    table_add(table, "%s", r->name);
-    const char *why = try_recipe(s, r, &found);
-    if (why) {
-      for (int cell = 0; cell < 3; cell++)
-        table_add(table, "-");
-      table_add(table, "none: %s", why);
+  Table *table = table_new("<what it names|step|against the best|memory|<the best plan of its kind");
+
+  for (int i = 0; i < t->n; i++) {
+    table_add(table, "%s", t->rule->recipes[i]->name);
+    if (!t->why[i]) {
+      add_found(table, &t->found[i], best_s);
       continue;
     }
-    double step_s = found.metrics.iteration_s;
-    add_found(table, &found, best_s);
+    for (int cell = 0; cell < 3; cell++)
+      table_add(table, "-");
+    table_add(table, "none: %s", t->why[i]);
+  }
+  return table;
+}
+
+/* The rule that holds, with its recipes. */
+static void try_rule(const Situation *s, Tried *t)
+{
+  *t = (Tried) { .rule = rules, .least_s = INFINITY, .most_s = 0, .first_s = INFINITY };
+  while (!t->rule->holds(s))
+    t->rule++;
+  for (int i = 0; i < RECIPES_MAX && t->rule->recipes[i]; i++) {
+    const Recipe *r = t->rule->recipes[i];
+    t->why[i] = try_recipe(s, r, &t->found[i]);
+    t->n = i + 1;
+    if (t->why[i])
+      continue;
+    double step_s = t->found[i].metrics.iteration_s;
     t->first_s = i == 0 ? step_s : t->first_s;
     t->quickest = step_s < t->least_s ? r : t->quickest;
     t->slowest = step_s > t->most_s ? r : t->slowest;
@@ -280,18 +298,45 @@ static void try_all(const Situation *s, Tried *t, double best_s, Table *table)
 char *strategy_text(const Asked *asked, const Found *best)
 {
   Situation s = situation_of(asked);
-  Tried tried = { .rule = rules, .least_s = INFINITY, .most_s = 0, .first_s = INFINITY };
   double best_s = best->metrics.iteration_s;
   GString *out = g_string_new("Rule of thumb\n");
-  g_autoptr(Table) table = table_new("<what it names|step|against the best|memory|<the best plan of its kind");
+  Tried tried;
 
-  while (!tried.rule->holds(&s))
-    tried.rule++;
+  try_rule(&s, &tried);
   say_situation(&s, out);
   g_string_append_printf(out, "The rule: %s.\n", tried.rule->says);
-  try_all(&s, &tried, best_s, table);
+  g_autoptr(Table) table = table_of(&tried, best_s);
   g_autofree char *rows = table_text(table, 2);
   g_string_append(out, rows);
   say_verdict(out, &tried, best_s);
   return g_string_free(out, FALSE);
+}
+
+void strategy_write(const Asked *asked, const Found *best, JsonWriter *w, const char *key)
+{
+  Situation s = situation_of(asked);
+  Tried tried;
+
+  try_rule(&s, &tried);
+  json_open(w, key, '{');
+  json_put_bool(w, "fits_device", s.fits_device);
+  json_put_bool(w, "fits_node", s.fits_node);
+  json_put_string(w, "rule", tried.rule->says);
+  json_put_bool(w, "agrees", tried.quickest && tried.least_s <= best->metrics.iteration_s * (1 + AGREES));
+  json_open(w, "recipes", '[');
+  for (int i = 0; i < tried.n; i++) {
+    json_open(w, NULL, '{');
+    json_put_string(w, "name", tried.rule->recipes[i]->name);
+    if (tried.why[i]) {
+      json_put_string(w, "none", tried.why[i]);
+    } else {
+      g_autofree char *label = plan_label(&tried.found[i].plan);
+      json_put_real(w, "iteration_s", tried.found[i].metrics.iteration_s);
+      json_put_real(w, "peak_memory_bytes", tried.found[i].metrics.peak_memory_bytes);
+      json_put_string(w, "plan", label);
+    }
+    json_close(w, '}');
+  }
+  json_close(w, ']');
+  json_close(w, '}');
 }

@@ -25,4 +25,8 @@
  * whether `best`, the answer of the search, agrees. Newly allocated. */
 char *strategy_text(const Asked *asked, const Found *best);
 
+/* The same as an object: `rule`, whether the model fits, `agrees`, and each of `recipes` with its best plan, or why it has
+ * `none`. */
+void strategy_write(const Asked *asked, const Found *best, JsonWriter *writer, const char *key);
+
 #endif

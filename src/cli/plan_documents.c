@@ -3,6 +3,7 @@
 
 #include "ask/explain.h"
 #include "ask/held.h"
+#include "ask/strategy.h"
 #include "report/training.h"
 
 /* Names of what was not given. */
@@ -71,6 +72,18 @@ static char *end(JsonWriter *w, GString *text, const Planning *p)
   return g_string_free(g_string_append_c(text, '\n'), FALSE);
 }
 
+static void write_explain(const Planning *p, const SearchOptions *options, JsonWriter *w)
+{
+  Asked asked = { .model = p->model, .cluster = p->cluster, .options = options };
+
+  json_open(w, "explain", '{');
+  report_explain_write(&p->results[0], p->trace, w);
+  explain_write_limit(p->found, &p->results[0], w);
+  if (p->cluster->n_types == 0 && !stop_heard(options->stop))
+    strategy_write(&asked, &g_array_index(p->found->best, Found, 0), w, "rule_of_thumb");
+  json_close(w, '}');
+}
+
 char *planning_json(const Planning *p, const PlanOptions *o)
 {
   SearchOptions options = planning_search(p, o);
@@ -98,6 +111,8 @@ char *planning_json(const Planning *p, const PlanOptions *o)
     refined_write(p->refined, &p->results[0], &w);
   if (p->tokens > 0)
     training_write(&p->results[0], p->tokens, &w);
+  if (o->explain)
+    write_explain(p, &options, &w);
   return end(&w, text, p);
 }
 

@@ -286,7 +286,7 @@ static gboolean deliver_one(const Options *o, const Subject *s, GError **error)
       return FALSE;
   }
   if (o->json) {
-    g_autofree char *document = sim_document(&s->result, s->trace, &s->draws);
+    g_autofree char *document = sim_document(&s->result, s->trace, &s->draws, o->explain);
     printf("%s", document);
   } else {
     print_text(o, s);

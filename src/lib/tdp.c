@@ -83,6 +83,7 @@ static const JsonField plan_fields[] = {
   { "pareto", JSON_STRING, OPTION(pareto) },
   { "why_not", JSON_STRING, OPTION(why_not) },
   { "exact", JSON_BOOL, OPTION(exact) },
+  { "explain", JSON_BOOL, OPTION(explain) },
   { "memory_margin", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, memory_margin), FALSE, 0, 1 },
   { "price", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, price), FALSE, 0, 1e6 },
   { "tokens", JSON_REAL, G_STRUCT_OFFSET(PlanQuestion, tokens), FALSE, 1, 1e18 },
@@ -228,7 +229,7 @@ static char *simulated(const JsonDoc *doc, const char *adapter, const Model *mod
   g_autoptr(Trace) trace = simulate_plan(model, cluster, &plan);
   Result result = result_of(model, cluster, &plan, trace);
   result_estimate(&result, accuracy);
-  return result_check(&result, error) ? sim_document(&result, trace, NULL) : NULL;
+  return result_check(&result, error) ? sim_document(&result, trace, NULL, FALSE) : NULL;
 }
 
 tdp_answer *tdp_simulate(const char *question)

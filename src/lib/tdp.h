@@ -41,7 +41,7 @@ typedef struct tdp_answer tdp_answer;
  *   gpus, global_batch_size, seq_length, gpus_from, top, threads, spares     integers
  *   framework, precision, adapter, objective, fix, space, operations         texts, as the options of tdp-plan
  *   memory_margin, price, tokens, time_limit, power_limit, deadline          numbers
- *   exact                                                            true or false
+ *   exact, explain                                                           true or false
  * With one of `question`, `pareto`, `why_not` or with `gpus_from` the answer is to that instead: tdp-plan-answer-1,
  * tdp-plan-why-not-1.
  */

@@ -153,9 +153,10 @@ static char *table_of(const Walk *w)
   return g_strconcat(text, lacking ? "* not in this cluster's library (hierarchical_collectives)\n" : "", NULL);
 }
 
-char *report_collectives(const Result *result, const Trace *trace)
+/* All of a trace, the longest first. */
+static GArray *uses_of(const Result *result, const Trace *trace)
 {
-  g_autoptr(GArray) uses = g_array_new(FALSE, FALSE, sizeof(Use));
+  GArray *uses = g_array_new(FALSE, FALSE, sizeof(Use));
   g_autofree gint64 *count = count_segments(trace, result->metrics.critical_row);
   Walk w = { result->cluster, uses };
 
@@ -164,5 +165,51 @@ char *report_collectives(const Result *result, const Trace *trace)
     if (count[i] >= (result->cluster->n_types > 0))
       add_segment(&w, &g_array_index(trace->segments, Segment, i), count[i]);
   g_array_sort(uses, by_time);
+  return uses;
+}
+
+char *report_collectives(const Result *result, const Trace *trace)
+{
+  g_autoptr(GArray) uses = uses_of(result, trace);
+  const Walk w = { result->cluster, uses };
+
   return uses->len > 0 ? table_of(&w) : g_strdup("no communication\n");
+}
+
+static void write_use(JsonWriter *w, const Use *u)
+{
+  json_open(w, NULL, '{');
+  json_put_string(w, "for", u->purpose);
+  if (u->detail)
+    json_put_string(w, "operator", u->detail);
+  json_put_string(w, "kind", collective_names[u->what]);
+  json_put_real(w, "bytes", u->bytes);
+  json_put_int(w, "ranks", u->group.size);
+  if (u->cost.algorithm)
+    json_put_string(w, "algorithm", u->cost.algorithm);
+  json_put_real(w, "seconds", u->cost.seconds);
+  json_put_real(w, "bus_bytes_per_s", u->cost.bus_bytes_per_s);
+  if (u->cost.runner_up) {
+    json_put_string(w, "runner_up", u->cost.runner_up);
+    json_put_real(w, "runner_up_s", u->cost.runner_up_s);
+    json_put_bool(w, "runner_up_lacking", u->cost.runner_up_lacking);
+  }
+  json_put_int(w, "count", u->count);
+  json_close(w, '}');
+}
+
+void report_explain_write(const Result *result, const Trace *trace, JsonWriter *w)
+{
+  g_autofree char *text = report_explain(result, trace);
+  g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
+  g_autoptr(GArray) uses = uses_of(result, trace);
+
+  json_open(w, "why", '[');
+  for (int i = 0; lines[i]; i++)
+    json_put_string(w, NULL, lines[i]);
+  json_close(w, ']');
+  json_open(w, "communication", '[');
+  for (guint i = 0; i < uses->len; i++)
+    write_use(w, &g_array_index(uses, Use, i));
+  json_close(w, ']');
 }

@@ -46,8 +46,11 @@ char *report_compare_json(const Compared *plans, int n)
 
   json_writer_init(&w, text);
   json_open(&w, NULL, '[');
-  for (int i = 0; i < n; i++)
-    result_write(plans[i].result, plans[i].trace, &w, NULL);
+  for (int i = 0; i < n; i++) {
+    json_open(&w, NULL, '{');
+    result_put_document(plans[i].result, plans[i].trace, &w);
+    json_close(&w, '}');
+  }
   json_close(&w, ']');
   return g_string_free(text, FALSE);
 }

@@ -61,6 +61,9 @@ const Cluster *result_site(const Result *result, int row);
 void result_write(const Result *result, const Trace *trace, JsonWriter *writer, const char *key);
 void result_put(const Result *result, const Trace *trace, JsonWriter *writer); /* the keys into an open object */
 
+/* The same with what such a document begins with: its schema, tdp-sim-1, and the question. */
+void result_put_document(const Result *result, const Trace *trace, JsonWriter *writer);
+
 /* Inputs with the provenance of their constants, speed, time by cause, memory by part. */
 char *report_inputs(const Result *result);                       /* model, cluster, links, software, batch */
 char *report_summary(const Result *result);                      /* plan, speed, time breakdown, memory by part */
@@ -74,6 +77,9 @@ char *report_explain(const Result *result, const Trace *trace);
  * and how often the critical stage does it in a step. The longest in all comes
  * first. The trace is of a program that describes its passes. */
 char *report_collectives(const Result *result, const Trace *trace);
+
+/* Both into an open object: sentences as `why`, each distinct communication as an object of `communication`. */
+void report_explain_write(const Result *result, const Trace *trace, JsonWriter *writer);
 
 char *report_stages(const Trace *trace);                         /* peak memory of each stage by part */
 /* Of a mixed cluster: each stage's devices and load. */

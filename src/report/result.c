@@ -127,6 +127,18 @@ void result_put(const Result *r, const Trace *trace, JsonWriter *w)
     write_stages(r, trace, w);
 }
 
+void result_put_document(const Result *r, const Trace *trace, JsonWriter *w)
+{
+  json_put_string(w, "schema", "tdp-sim-1");
+  json_open(w, "question", '{');
+  json_put_string(w, "model", r->model->name);
+  json_put_string(w, "cluster", r->cluster->name);
+  if (r->cluster->device.rated_power_w > 0)
+    json_put_real(w, "power_limit_w", r->cluster->device.power_w);
+  json_close(w, '}');
+  result_put(r, trace, w);
+}
+
 void result_write(const Result *r, const Trace *trace, JsonWriter *w, const char *key)
 {
   json_open(w, key, '{');

@@ -118,7 +118,7 @@ static gboolean draw(const Claim *c, Picture *p, const char *folder, GError **er
   picture_set_real(p, "y_most", curves.most);
   picture_set_reals(p, "tic", (const double *)c->points->data, (int)c->points->len);
   picture_set_texts(p, "title", (char *const *)titles->pdata, (int)titles->len);
-  return picture_write(p, "curves.dat", data, error) && picture_draw(p, folder, error);
+  return picture_write(p, "curves.dat", data, error) && picture_draw(p, &(PicturesTo) { .folder = folder }, error);
 }
 
 gboolean claim_plot(const Claim *c, const char *folder, GError **error)
