@@ -270,6 +270,17 @@ Layout layout_of(const Plan *p)
   return l;
 }
 
+Layout layout_of_load(const Plan *plan, double expert_load)
+{
+  Plan other = *plan;
+  Layout l;
+
+  other.expert_load = expert_load;
+  l = layout_of(&other);
+  l.plan = l.plan ? plan : NULL;
+  return l;
+}
+
 Layout layout_keeping(const Layout *l)
 {
   Layout kept = *l;

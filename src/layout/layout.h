@@ -167,6 +167,9 @@ typedef struct {
 /* Of a plan that plan_check accepts. */
 Layout layout_of(const Plan *plan);
 
+/* The same with another expert_load, which layers that have strategies of their own do not see. */
+Layout layout_of_load(const Plan *plan, double expert_load);
+
 /* Its passes alone, for those who know prices again by them. */
 void pass_layout_init(PassLayout *passes, const Plan *plan);
 

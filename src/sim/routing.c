@@ -2,7 +2,6 @@
 
 #include "cost/price.h"
 #include "op/op.h"
-#include "plan/plan.h"
 #include "sim/noise.h"
 
 #include <math.h>
@@ -99,10 +98,9 @@ static void fill_quantiles(Routing *r, const Model *model, const Layout *layout)
     r->quantiles[i] = MIN(r->quantiles[i] * deviation, most);
 }
 
-static Program *loaded(const Model *model, Plan plan, const Cluster *cluster, double load)
+static Program *loaded(const Model *model, const Plan *plan, const Cluster *cluster, double load)
 {
-  plan.expert_load = load;
-  const Layout layout = layout_of(&plan);
+  const Layout layout = layout_of_load(plan, load);
   g_autoptr(PriceTable) prices = price_table_new(model, &layout, cluster);
 
   return program_new(model, &layout, cluster, prices);
@@ -110,8 +108,8 @@ static Program *loaded(const Model *model, Plan plan, const Cluster *cluster, do
 
 static void find_slopes(Routing *r, const Model *model, const Plan *plan, const Cluster *cluster, guint segments)
 {
-  double low = MAX(1, plan->expert_load - LOAD_STEP), high = plan->expert_load + LOAD_STEP;
-  g_autoptr(Program) less = loaded(model, *plan, cluster, low), more = loaded(model, *plan, cluster, high);
+  double load = layout_of(plan).expert_load, low = MAX(1, load - LOAD_STEP), high = load + LOAD_STEP;
+  g_autoptr(Program) less = loaded(model, plan, cluster, low), more = loaded(model, plan, cluster, high);
 
   g_assert(less->segments->len == segments && more->segments->len == segments);
   for (guint i = 0; i < segments; i++) {
