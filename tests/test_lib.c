@@ -127,7 +127,7 @@ END_TEST
 START_TEST(questions_of_all_kinds)
 {
   static const char *const kinds[] = {
-    "\"question\": \"scaling\"", "\"question\": \"training\", \"tokens\": 3e11", "\"pareto\": \"time,memory\"",
+    "\"question\": \"scaling\"", "\"question\": \"training\", \"tokens\": 3e11", "\"pareto\": \"time,memory\", \"fix\": \"tp=8,schedule=1f1b\"",
     "\"why_not\": \"tp=1\"", "\"exact\": true, \"top\": 2, \"price\": 2.5, \"memory_margin\": 0.2",
   };
   g_autofree char *question = g_strdup_printf("{" ASKS_GPT3 ", %s}", kinds[_i]);
