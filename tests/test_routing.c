@@ -1,6 +1,7 @@
 /* Loads of experts as steps draw them: against tokens thrown one by one and the step of a busier expert. */
 #include "main.h"
 #include "planned.h"
+#include "report/draws.h"
 #include "sim/ranks.h"
 #include "sim/simulate.h"
 
@@ -13,16 +14,12 @@
 #define EP 8
 #define EXPERTS 16
 
-static void moments(const double *values, int n, double *mean, double *deviation)
+static void moments(double *values, int n, double *mean, double *deviation)
 {
-  double sum = 0, squares = 0;
+  const Draws d = draws_of(values, n);
 
-  for (int i = 0; i < n; i++)
-    sum += values[i];
-  *mean = sum / n;
-  for (int i = 0; i < n; i++)
-    squares += pow(values[i] - *mean, 2);
-  *deviation = sqrt(squares / (n - 1));
+  *mean = d.mean_s;
+  *deviation = d.deviation_s;
 }
 
 /* Layers with experts, nothing that runs beside the passes. */

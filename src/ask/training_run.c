@@ -130,9 +130,9 @@ double run_joules(const Run *r)
   double own_w = cluster_rated_power_w(r->cluster), idle_w = own_w * o->waiting_power_share;
   double exchange_w = own_w * (o->exchange_power_share > 0 ? o->exchange_power_share : o->training_power_share);
   double working = mean->spent_s[SPENT_STEPS] + mean->spent_s[SPENT_LOST], slow = mean->spent_s[SPENT_SLOW];
-  double host_j = mean->total_s * o->host_w; /* in what slow devices add most wait for few */
-  double device_j = working * step_w(r, exchange_w) + slow * MIN(exchange_w, step_w(r, exchange_w)) +
-                    (mean->total_s - working - slow) * idle_w + host_j;
+  double host_j = mean->total_s * o->host_w, average_w = step_w(r, exchange_w);
+  double slow_w = MIN(exchange_w, average_w); /* most devices wait for few */
+  double device_j = working * average_w + slow * slow_w + (mean->total_s - working - slow) * idle_w + host_j;
   double spare_j = mean->total_s * idle_w + host_j;
 
   return own_w > 0 ? o->pue * (r->result.layout.mesh.ranks * device_j + spare_devices(r) * spare_j) : 0;
