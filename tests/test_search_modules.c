@@ -51,7 +51,7 @@ START_TEST(sets_win)
   GRand *rand = g_rand_new_with_seed(1390);
   int wins = 0;
 
-  for (int i = 0; i < 36; i++) {
+  for (int i = 0; i < 60; i++) {
     Instance in;
     instance_latent_init(&in, rand);
     draw_memory(&in, rand);
@@ -187,7 +187,8 @@ END_TEST
 
 /* ---- the attention core ---- */
 
-/* Where it is left out, the first set is as fast and as small in the simulation. */
+/* Where it is left out, the first set is as fast and as small in the simulation. Parts of layers that are graphs may make
+ * the core again in less of the host's time. */
 START_TEST(core_is_left_out_where_of_no_use)
 {
   GRand *rand = g_rand_new_with_seed(1500 + _i);
@@ -206,7 +207,7 @@ START_TEST(core_is_left_out_where_of_no_use)
     const Plan *first = &g_array_index(all, Plan, i);
     Plan core = *first;
     Metrics a, b;
-    in_space += first->recompute == RECOMPUTE_SELECTIVE && !first->scope.modules;
+    in_space += first->recompute == RECOMPUTE_SELECTIVE && !first->scope.modules && first->graph == GRAPH_NONE;
     if (first->scope.modules != sets.sets[0] || out >= 20)
       continue;
     core.scope.modules = 0;

@@ -67,12 +67,22 @@ static gboolean counts(const Held *h)
   return h->options->fixed.value[KEY_RECOMPUTE] < 0 && !h->framework->recompute_alike;
 }
 
+static gboolean offers_graph(const Held *h, CudaGraph kind)
+{
+  return h->options->fixed.value[KEY_GRAPH] < 0 && h->options->base->graph != kind && h->framework->graphs >> kind & 1;
+}
+
 static gboolean graphs(const Held *h)
 {
+  return !model_has_experts(h->best->model) && (offers_graph(h, GRAPH_PARTIAL) || offers_graph(h, GRAPH_FULL));
+}
+
+static gboolean whole_graphs(const Held *h)
+{
   int by = h->options->fixed.value[KEY_DISPATCH];
-  gboolean tried = space_records_steps(h->framework) && model_has_experts(h->best->model) &&
+  gboolean tried = space_tries_graph(h->framework, h->best->model, GRAPH_FULL) &&
                    (by < 0 || by == DISPATCH_HYBRID) && h->best->cluster->device.kernels.dispatch.s_per_byte > 0;
-  return !tried && h->options->fixed.value[KEY_GRAPH] < 0 && h->framework->graphs & ~(1u << h->options->base->graph);
+  return model_has_experts(h->best->model) && offers_graph(h, GRAPH_FULL) && !tried;
 }
 
 static gboolean shared_experts(const Held *h)
@@ -160,6 +170,7 @@ static const struct {
   { "a share of the memory free", "--memory-margin 0", margin, GAIN_MEMORY, NULL },
   { "as many tensor-parallel ranks as key-value heads", "--framework NAME", heads, GAIN_ARITHMETIC, NULL },
   { "kernels launched one by one", "--fix graph=NAME", graphs, GAIN_ARITHMETIC, NULL },
+  { "steps not recorded as one CUDA graph", "--fix graph=full", whole_graphs, GAIN_ARITHMETIC, NULL },
 };
 
 /* Seconds that it cannot go below. */

@@ -282,10 +282,9 @@ static void finish(Lanes *l)
   issue(&l->run, 0, l->compute_end - before_s);
   lay_exchange(l);
   p->seconds = l->compute_end;
-  if (issued_s(l) > p->seconds) {
-    p->compute_s += issued_s(l) - p->seconds;
-    p->seconds = issued_s(l);
-  }
+  p->idle_s = MAX(0, issued_s(l) - p->seconds);
+  p->compute_s += p->idle_s;
+  p->seconds += p->idle_s;
 }
 
 typedef struct {

@@ -21,6 +21,7 @@ typedef struct {
   double expert_s;  /* and for that between experts' ranks */
   double crowded_s; /* that computation takes longer while all devices of the node compute */
   double flops;
+  double idle_s;    /* of compute_s, what the device stands still for the host */
   double host_s;    /* that the host takes to issue it */
 } PassPrice;
 

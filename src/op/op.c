@@ -32,7 +32,10 @@ int op_layer_groups(const Layout *l)
 double op_overhead_bytes(const Layout *l)
 {
   const Framework *f = l->passes.framework;
-  return f->context_bytes + (op_layer_groups(l) + (l->pipeline.shape.ranks > 1)) * f->group_bytes;
+  gboolean stages = l->pipeline.shape.ranks > 1;
+  double graphs = l->passes.graph == GRAPH_NONE ? 0 : stages ? f->stage_graph_bytes : f->graph_bytes;
+
+  return f->context_bytes + (op_layer_groups(l) + stages) * f->group_bytes + graphs;
 }
 
 int op_vocab(const Model *model, const PassLayout *p)

@@ -192,7 +192,7 @@ double held_state_bytes(const HeldBytes *held); /* all but the buckets */
 /* Parameters of a bucket of gradients, at least. */
 double op_bucket_params(const StateLayout *states);
 
-/* Context, libraries and communicators of a device; communication buckets of
+/* Context, libraries, communicators and recorded graphs of a device; communication buckets of
  * a device with that many parameters. */
 double op_overhead_bytes(const Layout *layout);
 int op_layer_groups(const Layout *layout); /* communicators of a device but the pipeline's */

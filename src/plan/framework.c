@@ -128,6 +128,8 @@ static const JsonField fields[] = {
   { "gradient_passes", JSON_REAL, FIELD(gradient_passes), FALSE, 0, 20 },
   { "context_gib", JSON_REAL, FIELD(context_bytes), FALSE, 0, 100, 1073741824.0 },
   { "group_mib", JSON_REAL, FIELD(group_bytes), FALSE, 0, 1e5, 1048576.0 },
+  { "graph_gib", JSON_REAL, FIELD(graph_bytes), FALSE, 0, 100, 1073741824.0 },
+  { "stage_graph_gib", JSON_REAL, FIELD(stage_graph_bytes), FALSE, 0, 100, 1073741824.0 },
   { "bucket_copies", JSON_INT, FIELD(bucket_copies), FALSE, 0, 8 },
   { "ddp_bucket_bytes", JSON_REAL, FIELD(ddp_bucket_bytes), FALSE, 0, 8 },
   { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
@@ -144,7 +146,8 @@ static const JsonField fields[] = {
 };
 
 static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "gradients_wait",
-                                             "adapters", "adapter_scales_outputs", NULL };
+                                             "adapters", "adapter_scales_outputs", "graph_gib", "stage_graph_gib",
+                                             NULL };
 
 /* Every number of the file must have its reason, and a file
  * that starts from no other must have every key. */

@@ -173,6 +173,8 @@ typedef struct {
   double gradient_passes;     /* times that a step reads or writes all of a rank's gradients before a sum */
   double context_bytes;       /* CUDA context, kernels, libraries' workspaces */
   double group_bytes;         /* communicator buffers of each group that spans devices */
+  double graph_bytes;         /* that recorded graphs keep beside their tensors; with pipelines, where every micro-batch */
+  double stage_graph_bytes;   /* in flight has its own */
   int bucket_copies;          /* buckets of gradients held for communication besides the gradients */
   double ddp_bucket_bytes;    /* for a parameter, where ZeRO divides nothing: buckets of gradients besides */
   double loss_bytes;          /* for each logit at the loss's worst moment */

@@ -79,6 +79,7 @@ static LayerPrice price_difference(LayerPrice a, const LayerPrice *b)
     a.pass[i].expert_s -= b->pass[i].expert_s;
     a.pass[i].crowded_s -= b->pass[i].crowded_s;
     a.pass[i].flops -= b->pass[i].flops;
+    a.pass[i].idle_s -= b->pass[i].idle_s;
     a.pass[i].host_s -= b->pass[i].host_s;
   }
   a.params -= b->params;

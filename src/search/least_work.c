@@ -2,16 +2,20 @@
 
 #include <math.h>
 
-LeastLayer least_layer(const LayerPrice *p)
+LeastLayer least_layer(const LayerPrice *p, gboolean unhosted)
 {
-  const PassPrice *pass = p->pass;
-  double backward_s = pass[PASS_BACKWARD].seconds;
+  double compute_s[PASS_COUNT], idle_s[PASS_COUNT];
+
+  for (int i = 0; i < PASS_COUNT; i++) {
+    idle_s[i] = unhosted ? p->pass[i].idle_s : 0;
+    compute_s[i] = p->pass[i].compute_s - idle_s[i];
+  }
+  double backward_s = p->pass[PASS_BACKWARD].seconds - idle_s[PASS_BACKWARD];
 
   return (LeastLayer) {
-    .seconds = { [LEAST_WHOLE] = pass[PASS_FORWARD].seconds + backward_s,
-                 [LEAST_COMPUTE] = pass[PASS_FORWARD].compute_s +
-                                   MIN(pass[PASS_BACKWARD].compute_s,
-                                       pass[PASS_INPUT].compute_s + pass[PASS_WEIGHT].compute_s),
+    .seconds = { [LEAST_WHOLE] = p->pass[PASS_FORWARD].seconds - idle_s[PASS_FORWARD] + backward_s,
+                 [LEAST_COMPUTE] = compute_s[PASS_FORWARD] +
+                                   MIN(compute_s[PASS_BACKWARD], compute_s[PASS_INPUT] + compute_s[PASS_WEIGHT]),
                  [LEAST_BACKWARD] = backward_s },
     .params = p->params, .expert_params = p->expert_params, .saved_bytes = p->saved_bytes,
     .frozen = { p->frozen[0], p->frozen[1] },
@@ -82,7 +86,7 @@ LeastWork least_work_of(const Model *model, const PriceTable *prices, const Clus
   const LeastLayers layers = { list, prices->n, prices->by_layer };
 
   for (int i = 0; i < prices->n_types * prices->n; i++)
-    list[i] = least_layer(&prices->layers[i]);
+    list[i] = least_layer(&prices->layers[i], FALSE);
   return least_work(model, &layers, cluster);
 }
 

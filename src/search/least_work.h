@@ -23,7 +23,8 @@ typedef struct {
   Frozen frozen[2];
 } LeastLayer;
 
-LeastLayer least_layer(const LayerPrice *price);
+/* With a host that is never waited for, if `unhosted`: no pass takes less whatever part of its ops a graph records. */
+LeastLayer least_layer(const LayerPrice *price, gboolean unhosted);
 
 /* Of all layers, as a PriceTable has them: an entry is a spec of the model, or a layer. */
 typedef struct {

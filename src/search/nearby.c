@@ -161,9 +161,11 @@ static void graphs(const Plan *p, GArray *out)
 
   plan.graph = GRAPH_NONE;
   propose(out, &plan);
+  plan.graph = GRAPH_PARTIAL;
+  propose(out, &plan);
   plan.graph = GRAPH_FULL;
   plan.dispatch = DISPATCH_HYBRID;
-  if (plan_experts_apart(p) && space_records_steps(p->framework))
+  if (plan_experts_apart(p) && p->framework->paged_stash)
     propose(out, &plan);
 }
 

@@ -43,7 +43,7 @@ struct PriceCache {
   const Model *model;
   const Cluster *cluster;
   GHashTable *priced; /* PassLayout to Priced; looked up, never iterated */
-  GHashTable *least;  /* PassLayout to LeastWork */
+  GHashTable *least;  /* PassLayout to LeastWorkPair */
   GHashTable *layers; /* LayerKey to LeastLayer */
   gsize held_bytes;   /* by these */
   OpTimes *times;
@@ -232,16 +232,25 @@ static const KnownWork *find_work(PriceCache *cache, const PassLayout *passes, i
   return w;
 }
 
-static LeastLayer new_layer(PriceCache *cache, const PassLayout *passes, int at, const Cluster *site)
+/* As they are, and with a host that is never waited for. */
+typedef struct {
+  LeastLayer with[2];
+} LeastLayerPair;
+
+typedef struct {
+  LeastWork with[2];
+} LeastWorkPair;
+
+static LeastLayerPair new_layer(PriceCache *cache, const PassLayout *passes, int at, const Cluster *site)
 {
   const KnownWork *known = find_work(cache, passes, at, site);
   LayerPrice price;
 
   layer_price_at(&price, NULL, &known->work, &known->times, passes, site);
-  return least_layer(&price);
+  return (LeastLayerPair) { { least_layer(&price, FALSE), least_layer(&price, TRUE) } };
 }
 
-static LeastLayer find_layer(PriceCache *cache, const PassLayout *passes, int at)
+static LeastLayerPair find_layer(PriceCache *cache, const PassLayout *passes, int at)
 {
   const LayerSpec *spec = &cache->model->specs[at % cache->model->n_specs];
   const Cluster *site = cache->cluster->n_types ? cache->cluster->types[at / cache->model->n_specs] : cache->cluster;
@@ -253,9 +262,9 @@ static LeastLayer find_layer(PriceCache *cache, const PassLayout *passes, int at
   memcpy(&key.passes, passes, sizeof *passes);
   leave_experts_out(&key.passes);
   key.at = at;
-  LeastLayer *known = g_hash_table_lookup(cache->layers, &key);
+  LeastLayerPair *known = g_hash_table_lookup(cache->layers, &key);
   if (!known) {
-    known = g_new(LeastLayer, 1);
+    known = g_new(LeastLayerPair, 1);
     *known = new_layer(cache, passes, at, site);
     cache->held_bytes += sizeof key + sizeof *known;
     g_hash_table_insert(cache->layers, g_memdup2(&key, sizeof key), known);
@@ -263,21 +272,25 @@ static LeastLayer find_layer(PriceCache *cache, const PassLayout *passes, int at
   return *known;
 }
 
-LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes)
+LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted)
 {
-  LeastWork *least = g_hash_table_lookup(cache->least, passes);
+  LeastWorkPair *least = g_hash_table_lookup(cache->least, passes);
 
   if (!least) {
     int n = cache->model->n_specs, all = n * MAX(cache->cluster->n_types, 1);
-    g_autofree LeastLayer *layers = g_new(LeastLayer, all);
-    for (int i = 0; i < all; i++)
-      layers[i] = find_layer(cache, passes, i);
-    least = g_new(LeastWork, 1);
-    *least = least_work(cache->model, &(LeastLayers) { layers, n, FALSE }, cache->cluster);
+    g_autofree LeastLayer *layers = g_new(LeastLayer, 2 * all);
+    for (int i = 0; i < all; i++) {
+      LeastLayerPair own = find_layer(cache, passes, i);
+      layers[i] = own.with[FALSE];
+      layers[all + i] = own.with[TRUE];
+    }
+    least = g_new(LeastWorkPair, 1);
+    for (int i = 0; i < 2; i++)
+      least->with[i] = least_work(cache->model, &(LeastLayers) { layers + i * all, n, FALSE }, cache->cluster);
     cache->held_bytes += sizeof *passes + sizeof *least;
     g_hash_table_insert(cache->least, g_memdup2(passes, sizeof *passes), least);
   }
-  return *least;
+  return least->with[!!unhosted];
 }
 
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes)

@@ -11,7 +11,7 @@
  * and both orders of ranks (mesh.h) are in it where SearchOptions.space asks for them. Of a model with experts, where
  * the framework divides them over ranks: every expert parallelism that divides the experts and a stage's ranks, an
  * expert's matrices over the tensor-parallel ranks or whole, the exchange of tokens beside passes of other
- * micro-batches or not, steps as one CUDA graph or not (space_records_steps), and every dispatcher of tokens that the
+ * micro-batches or not, the CUDA graphs of space_tries_graph(), and every dispatcher of tokens that the
  * framework runs but those that are no faster in any pass, and no smaller, than another with the same degrees and
  * micro-batch (price_cache_never_better): a plan with one of these is never better than the same with the other.
  * Selective recomputation is of the attention core, where that is of use, and of each set of modules that the

@@ -55,9 +55,9 @@ typedef struct {
   guint8 switches; /* bit i: plan_pass_switches()[i] is on */
 } PassChoice;
 
-/* Whether steps of models with experts are tried as one CUDA graph: with software whose published runs are recorded so.
- * Other graphs are not, as what they cost of memory is not known and what they gain is less than the host's time. */
-gboolean space_records_steps(const Framework *framework);
+/* Whether plans are tried with such CUDA graphs: those of models with experts, whose many small kernels the host launches,
+ * with all that the framework runs; with whole steps where rows are kept in pages, as any number of rows goes then. */
+gboolean space_tries_graph(const Framework *framework, const Model *model, CudaGraph kind);
 
 /* Those of a group whose degrees `plan` has, at most PASS_CHOICES; behind each its `after` sets. Returns how many. */
 #define COUNT_CHOICES 24 /* of recomputed layers */

@@ -61,12 +61,31 @@ guint space_beaten(const Walk *w, const Plan *plan, guint open)
 
 /* ---- micro-batches ---- */
 
+/* Whether plans are tried with other graphs too than those of the first choice, which has none. */
+static gboolean graphs_differ(const Walk *w)
+{
+  gboolean others = FALSE;
+
+  for (int i = 1; i < w->n_passes; i++)
+    others |= w->passes[i].graph != GRAPH_NONE;
+  return w->passes[0].graph == GRAPH_NONE && others;
+}
+
+/* Whether the same without graphs, on a host that is never waited for, takes no longer and no more memory. */
+static gboolean is_stood_for(const Walk *w, const PassLayout *passes)
+{
+  return passes->graph != GRAPH_NONE && graphs_differ(w) && !pass_is_mxfp8_graph(passes);
+}
+
 static void add_least(Walk *w, const Plan *plan)
 {
   LeastPasses own = { .schedules = 1u << schedule_index(plan->schedule) };
 
   pass_layout_init(&own.passes, plan);
   pass_layout_keep(&own.passes);
+  own.unhosted = own.passes.graph == GRAPH_NONE && graphs_differ(w);
+  if (is_stood_for(w, &own.passes))
+    return;
   for (guint i = 0; i < w->bound.least->len; i++) {
     LeastPasses *known = &g_array_index(w->bound.least, LeastPasses, i);
     if (memcmp(&known->passes, &own.passes, sizeof own.passes) == 0) {
@@ -191,7 +210,7 @@ static double mean_state_bytes(const Layout *l, const LeastWork *work)
 
 static double least_state_bytes(const Walk *w, Plan plan, const LeastPasses *least)
 {
-  LeastWork work = price_cache_least(w->prices, &least->passes);
+  LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
   double bytes = INFINITY;
 
   plan_set_schedule(&plan, schedules[g_bit_nth_lsf(least->schedules, -1)], 1);
@@ -230,7 +249,7 @@ static double batch_bound_s(Walk *w, const Plan *plan, double *compute_s)
   for (guint i = 0; i < w->bound.least->len; i++) {
     LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
     least->passes.micro_batch = plan->micro_batch;
-    LeastWork work = price_cache_least(w->prices, &least->passes);
+    LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
     least_s = MIN(least_s, least_of_shapes(w, plan, least, &work));
     *compute_s = MIN(*compute_s, work.seconds[LEAST_COMPUTE][1] * plan_micro_batches(plan) / plan->pp);
   }

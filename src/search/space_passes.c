@@ -154,21 +154,20 @@ static gboolean offers_exchange(const SearchOptions *o, const Plan *plan)
          o->fixed.value[KEY_OVERLAP] != 0;
 }
 
-gboolean space_records_steps(const Framework *f)
+gboolean space_tries_graph(const Framework *f, const Model *model, CudaGraph kind)
 {
-  return f->paged_stash && f->graphs >> GRAPH_FULL & 1;
+  return model_has_experts(model) && f->graphs >> kind & 1 && (kind != GRAPH_FULL || f->paged_stash);
 }
 
-/* Kinds of CUDA graphs: the one that is fixed or given; with experts none and whole steps too, where the framework can
- * record these. */
+/* Kinds of CUDA graphs: the one that is fixed or given; with experts all that space_tries_graph() says. */
 static int graphs(const SearchOptions *o, const Model *model, CudaGraph *out)
 {
   const Framework *f = o->base->framework;
   int fixed = o->fixed.value[KEY_GRAPH], n = 0;
 
   for (int kind = GRAPH_NONE; kind < GRAPH_COUNT; kind++) {
-    gboolean tried = kind != GRAPH_PARTIAL && space_records_steps(f) && model_has_experts(model);
-    if (fixed >= 0 ? kind == fixed : tried || kind == (int)o->base->graph)
+    gboolean tried = space_tries_graph(f, model, kind) || kind == (int)o->base->graph;
+    if (fixed >= 0 ? kind == fixed : tried)
       out[n++] = kind;
   }
   return n;

@@ -16,7 +16,8 @@ typedef struct {
 /* What the plans of some degrees pass through: nothing is made again, under each choice that changes prices. */
 typedef struct {
   PassLayout passes;
-  guint schedules;  /* bit i: of schedules[i] */
+  guint schedules;   /* bit i: of schedules[i] */
+  gboolean unhosted; /* stands for whatever graphs record of these passes */
 } LeastPasses;
 
 /* A schedule and chunk count of the space. */

@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "report/report.h"
 #include "search/search.h"
+#include "search/space.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,8 +98,9 @@ static gboolean is_open(const Question *q, PlanKeyId id, int value)
     return framework_runs(q->framework, schedules[value]);
   case KEY_OFFLOAD:
   case KEY_OFFLOAD_LAYERS:
-  case KEY_GRAPH:
     return value == 0;
+  case KEY_GRAPH:
+    return value == GRAPH_NONE || space_tries_graph(q->framework, q->model, value);
   case KEY_OPTIMIZER:
   case KEY_RECOMPUTE_LAYERS:
   case KEY_TYPES:
