@@ -243,6 +243,8 @@ START_TEST(layers_go_to_the_host)
   instance_framework_init(&in, rand, _i % 2 ? "megatron-core" : "nemo-2026-04");
   in.cluster->device.host_coherent = _i < 6;
   in.options.space = _i < 6 ? 0 : SPACE_OFFLOAD;
+  in.base.graph = GRAPH_NONE; /* beside which nothing else goes there */
+  in.options.fixed.value[KEY_GRAPH] = GRAPH_NONE;
   g_autoptr(GArray) all = instance_plans(&in);
   for (guint i = 0; i < all->len; i++) {
     const Plan *p = &g_array_index(all, Plan, i);
