@@ -3,8 +3,8 @@
  * stands for a key that is absent (the default of the configuration class).
  * Private to model/.
  *
- * To add one: a row in the table of family.c; a new spelling of a key: a row
- * in huggingface.c.
+ * To add one: a row in one of the tables that family_rows.h names; a new spelling
+ * of a key: a row in huggingface.c.
  */
 #ifndef TDP_MODEL_FAMILY_H
 #define TDP_MODEL_FAMILY_H

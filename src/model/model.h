@@ -11,7 +11,7 @@
  * refused. Parameter counts are exact and include biases and norms. README.md
  * beside this file lists the keys.
  *
- * To add a family: a row in the table of family.c. To add a layer kind: its
+ * To add a family: a row in a table of family_rows.h. To add a layer kind: its
  * parameter count in params.c and its work in op/.
  */
 #ifndef TDP_MODEL_MODEL_H

@@ -1,0 +1,342 @@
+/* Families of decoders with attention in each layer. */
+#include "model/family_rows.h"
+
+#include <string.h>
+
+static void wide_ffn(Recipe *r)
+{
+  if (!r->ffn)
+    r->ffn = r->hidden * 4;
+}
+
+static void derive_mpt(Recipe *r)
+{
+  r->ffn = r->hidden * (r->ffn_ratio ? r->ffn_ratio : 4);
+}
+
+/* Of attention the output alone has a bias; every other layer is local where its file does not say which are. */
+static void derive_gpt_neo(Recipe *r)
+{
+  wide_ffn(r);
+  r->out_bias = TRUE;
+  if (r->sliding || !r->layers)
+    return;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 1; i < r->layers; i += 2)
+    r->sliding[i] = TRUE;
+}
+
+static void derive_bloom(Recipe *r)
+{
+  r->ffn = 0; /* files carry a stray n_inner */
+  wide_ffn(r);
+}
+
+static void derive_opt(Recipe *r)
+{
+  r->final_norm = r->norm_before && !r->remove_final_norm;
+}
+
+/* Falcon-7B says 71 key-value heads and has one. */
+static void derive_falcon(Recipe *r)
+{
+  wide_ffn(r);
+  if (!r->new_decoder && r->multi_query)
+    r->kv_heads = 1;
+  int parallel_norms = r->parallel_norms ? r->parallel_norms : r->new_decoder ? 2 : 1;
+  r->norms = r->parallel ? parallel_norms : 2;
+  if (r->alibi)
+    r->position_kind = POSITIONS_ALIBI;
+}
+
+static void derive_deepseek_v2(Recipe *r)
+{
+  r->router_correction = r->topk_method && strcmp(r->topk_method, "noaux_tc") == 0;
+}
+
+static void derive_deepseek_v3(Recipe *r)
+{
+  r->router_correction = !r->topk_method || strcmp(r->topk_method, "noaux_tc") == 0;
+}
+
+/* Its attention_bias is of queries, keys and values alone. */
+static void derive_glm(Recipe *r)
+{
+  r->qkv_bias = r->qkv_bias || r->attention_bias;
+  r->attention_bias = FALSE;
+}
+
+/* Its shared expert is as wide as the others. */
+static void derive_hunyuan(Recipe *r)
+{
+  r->shared_ffn = r->ffn;
+}
+
+static void derive_hyperclovax(Recipe *r)
+{
+  r->norms = r->norms_behind ? 4 : 2;
+}
+
+static void derive_stablelm(Recipe *r)
+{
+  r->norms = r->parallel ? 1 : 2;
+}
+
+static void derive_bigcode(Recipe *r)
+{
+  wide_ffn(r);
+  r->kv_heads = r->multi_query ? 1 : r->heads;
+}
+
+/* One width is that of experts, one that of dense layers; queries and keys are normed without weights. */
+static void derive_llama4(Recipe *r)
+{
+  r->expert_ffn = r->shared_ffn = r->ffn;
+  r->ffn = r->ffn_dense;
+  r->qk_norm = FALSE;
+}
+
+#define QWEN .window = 4096, .window_from = 28, .positions = 32768, .norms = 2
+#define FALCON \
+  GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .tied = TRUE, .parallel = TRUE
+#define DEEPSEEK                                                                                \
+  LLAMA, .norms = 2, .q_lora_rank = 1536, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64, \
+         .v_head_dim = 128, .needs_experts = TRUE
+#define OLMO2                                                                                        \
+  LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .qk_norm_whole = TRUE, .output_norms = TRUE, \
+         .norm_epsilon = 1e-5
+/* Without biases of norms; those of queries and keys, where there are any, have a weight for each head's. */
+#define COHERE                                                                                          \
+  .norm = NORM_LAYERNORM, .mlp = MLP_SWIGLU, .norms = 1, .final_norm = TRUE, .parallel = TRUE,          \
+  .position_kind = POSITIONS_ROPE, .positions = 8192, .tied = TRUE, .qk_norm_whole = TRUE
+#define GLM_ATTENTION \
+  .head_dim = 128, .positions = 131072, .rotary_share = 0.5, .attention_bias = TRUE, .norm_epsilon = 1.5625e-7
+#define GLM LLAMA, .norms = 2, GLM_ATTENTION
+#define GLM4 LLAMA, .norms = 4, GLM_ATTENTION
+#define GEMMA3                                                                                 \
+  LLAMA, .norms = 4, .hidden = 2304, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, \
+         .ffn = 9216, .vocab = 262208, .positions = 131072, .tied = TRUE, .qk_norm = TRUE,     \
+         .use_window = TRUE, .window = 4096, .window_pattern = 6, .rope_theta = 1e6
+
+static const Family rows[] = {
+  {"gpt2",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 1024, .tied = TRUE, .bias = TRUE,
+    .dropout = 0.1},
+   wide_ffn},
+  {"gpt-sw3",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 1024, .tied = TRUE, .bias = TRUE,
+    .dropout = 0.1},
+   wide_ffn},
+  {"gpt_neo",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 2048, .tied = TRUE, .ffn_bias = TRUE, .window = 256},
+   derive_gpt_neo},
+  {"openai-gpt",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE, .post_norm = TRUE,
+    .position_kind = POSITIONS_LEARNED, .positions = 512, .tied = TRUE, .dropout = 0.1},
+   wide_ffn},
+  {"biogpt",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 1024, .extra_rows = 2, .tied = TRUE, .bias = TRUE,
+    .dropout = 0.1}},
+  {"xglm", /* sines for positions, which are no weights */
+   {GPT, .position_kind = POSITIONS_NONE, .positions = 2048, .tied = TRUE, .bias = TRUE, .dropout = 0.1}},
+  {"ctrl",
+   {GPT, .position_kind = POSITIONS_NONE, .positions = 256, .tied = TRUE, .bias = TRUE, .head_bias = TRUE,
+    .dropout = 0.1}},
+  {"mpt",
+   {.norm = NORM_LAYERNORM, .mlp = MLP_GELU, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_ALIBI,
+    .positions = 2048, .tied = TRUE},
+   derive_mpt},
+  {"gpt_neox",
+   {GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.25, .attention_bias = TRUE,
+    .ffn_bias = TRUE, .parallel = TRUE}},
+  {"opt",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 2048, .extra_rows = 2, .tied = TRUE,
+    .bias = TRUE, .norm_before = TRUE, .dropout = 0.1},
+   derive_opt},
+  {"bloom",
+   {GPT, .position_kind = POSITIONS_ALIBI, .positions = 2048, .tied = TRUE, .bias = TRUE,
+    .embedding_norm = TRUE},
+   derive_bloom},
+  {"falcon", {FALCON, .multi_query = TRUE}, derive_falcon},
+  {"RefinedWeb", {FALCON, .new_decoder = TRUE}, derive_falcon},
+  {"RefinedWebModel", {FALCON}, derive_falcon},
+  {"gptj",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 1, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 2048, .ffn_bias = TRUE, .head_bias = TRUE,
+    .parallel = TRUE},
+   wide_ffn},
+  {"codegen",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 1, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 2048, .ffn_bias = TRUE, .head_bias = TRUE,
+    .parallel = TRUE},
+   wide_ffn},
+  {"gpt_bigcode",
+   {GPT, .position_kind = POSITIONS_LEARNED, .positions = 1024, .tied = TRUE, .bias = TRUE, .multi_query = TRUE,
+    .dropout = 0.1},
+   derive_bigcode},
+  {"phi",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 1, .final_norm = TRUE, .bias = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.5, .head_bias = TRUE, .parallel = TRUE}},
+  {"starcoder2",
+   {GPT, .position_kind = POSITIONS_ROPE, .positions = 4096, .bias = TRUE, .tied = TRUE, .use_window = TRUE}},
+  {"nemotron",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 4096, .rotary_share = 0.5}},
+  {"llama", {LLAMA, .norms = 2, .positions = 2048}},
+  {"llama4_text",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .kv_heads = 8, .ffn = 8192, .ffn_dense = 16384,
+    .experts = 16, .experts_per_token = 1, .needs_experts = TRUE, .use_window = TRUE, .chunked = TRUE, .window = 8192,
+    .window_pattern = 4, .nope_interval = 4, .rope_theta = 5e5, .norm_epsilon = 1e-5, .balance_loss = 0.001},
+   derive_llama4},
+  {"mistral", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .window = 4096}},
+  {"mixtral",
+   {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .needs_experts = TRUE, .rope_theta = 1e6,
+    .norm_epsilon = 1e-5, .balance_loss = 0.001}},
+  {"qwen2", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen2_moe",
+   {LLAMA, QWEN, .qkv_bias = TRUE, .shared_gate = TRUE, .needs_experts = TRUE, .balance_loss = 0.001}},
+  {"qwen3", {LLAMA, QWEN, .head_dim = 128, .qk_norm = TRUE}},
+  {"qwen3_moe", {LLAMA, QWEN, .qk_norm = TRUE, .needs_experts = TRUE, .balance_loss = 0.001}},
+  {"qwen2_vl", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen2_vl_text", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen2_5_vl", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen2_5_vl_text", {LLAMA, QWEN, .qkv_bias = TRUE}},
+  {"qwen3_vl_text", {LLAMA, .positions = 128000, .norms = 2, .head_dim = 128, .qk_norm = TRUE, .rope_theta = 5e6}},
+  {"qwen3_vl_moe_text",
+   {LLAMA, .positions = 128000, .norms = 2, .qk_norm = TRUE, .needs_experts = TRUE, .rope_theta = 5e6,
+    .balance_loss = 0.001}},
+  {"deepseek_v2", {DEEPSEEK, .positions = 2048}, derive_deepseek_v2},
+  {"deepseek_v3", {DEEPSEEK, .positions = 4096}, derive_deepseek_v3},
+  {"deepseek_v32",
+   {DEEPSEEK, .positions = 4096, .index_heads = 64, .index_dim = 128, .index_top = 2048},
+   derive_deepseek_v3},
+  {"glm_moe_dsa",
+   {LLAMA, .norms = 2, .positions = 202752, .q_lora_rank = 2048, .kv_lora_rank = 512, .nope_dim = 192, .rope_dim = 64,
+    .v_head_dim = 256, .index_heads = 32, .index_dim = 128, .index_top = 2048, .expert_ffn = 2048, .shared_experts = 1,
+    .first_dense = 3, .needs_experts = TRUE, .norm_epsilon = 1e-5},
+   derive_deepseek_v3},
+  {"kimi_k2", {DEEPSEEK, .positions = 4096}, derive_deepseek_v3},
+  {"olmo2", {OLMO2}},
+  {"olmo3", {OLMO2, .use_window = TRUE, .window = 4096, .window_pattern = 4, .rope_theta = 5e5}},
+  {"olmoe",
+   {LLAMA, .norms = 2, .positions = 4096, .qk_norm = TRUE, .qk_norm_whole = TRUE, .needs_experts = TRUE,
+    .norm_epsilon = 1e-5, .balance_loss = 0.01}},
+  {"minimax_m2",
+   {LLAMA, .norms = 2, .positions = 196608, .qk_norm = TRUE, .qk_norm_whole = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .rope_theta = 5e6, .balance_loss = 0.001}},
+  {"exaone4",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .output_norms = TRUE, .use_window = TRUE, .window = 4096,
+    .window_pattern = 4, .norm_epsilon = 1e-5}},
+  {"flex_olmo",
+   {LLAMA, .norms = 2, .positions = 4096, .qk_norm = TRUE, .qk_norm_whole = TRUE, .output_norms = TRUE,
+    .needs_experts = TRUE, .rope_theta = 5e5, .balance_loss = 0.01}},
+  {"granite", {LLAMA, .norms = 2, .positions = 2048}},
+  {"hyperclovax", {LLAMA, .norms = 4, .norms_behind = TRUE, .positions = 2048}, derive_hyperclovax},
+  {"granitemoe", {LLAMA, .norms = 2, .positions = 2048, .needs_experts = TRUE, .balance_loss = 0.001}},
+  {"cohere", {COHERE, .rope_theta = 5e5}},
+  {"cohere2", {COHERE, .use_window = TRUE, .window = 4096, .window_pattern = 4}},
+  {"smollm3", {LLAMA, .norms = 2, .positions = 32768, .tied = TRUE, .nope_interval = 4, .rope_theta = 2e6}},
+  {"glm", {GLM}, derive_glm},
+  {"glm4", {GLM4}, derive_glm},
+  {"glm4_moe",
+   {LLAMA, .norms = 2, .positions = 131072, .rotary_share = 0.5, .router_correction = TRUE, .needs_experts = TRUE,
+    .norm_epsilon = 1e-5},
+   derive_glm},
+  {"seed_oss", {LLAMA, .norms = 2, .positions = 524288, .head_dim = 128, .attention_bias = TRUE}, derive_glm},
+  {"cwm", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .window = 8192, .rope_theta = 1e6}},
+  {"iquestcoder", {LLAMA, .norms = 2, .positions = 131072}},
+  {"internlm3", {LLAMA, .norms = 2, .positions = 32768}},
+  {"jais2",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 8192, .attention_bias = TRUE, .ffn_bias = TRUE}},
+  {"mellum",
+   {LLAMA, .norms = 2, .positions = 131072, .qk_norm = TRUE, .head_dim = 128, .use_window = TRUE, .window = 1024,
+    .needs_experts = TRUE, .balance_loss = 0.001}},
+  {"solar_open",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .router_correction = TRUE, .needs_experts = TRUE,
+    .norm_epsilon = 1e-5},
+   derive_glm},
+  {"granitemoeshared", {LLAMA, .norms = 2, .positions = 2048, .needs_experts = TRUE, .balance_loss = 0.001}},
+  {"vaultgemma",
+   {LLAMA, .norms = 2, .head_dim = 256, .positions = 8192, .tied = TRUE, .use_window = TRUE, .window = 4096,
+    .window_pattern = 2}},
+  {"phimoe",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 131072, .use_window = TRUE, .needs_experts = TRUE,
+    .rope_theta = 1e6, .balance_loss = 0.001}},
+  {"arcee",
+   {.norm = NORM_RMSNORM, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_ROPE,
+    .positions = 4096, .norm_epsilon = 1e-5}},
+  {"helium", {LLAMA, .norms = 2, .positions = 4096, .head_dim = 128, .rope_theta = 1e5, .norm_epsilon = 1e-8}},
+  {"ernie4_5",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .tied = TRUE, .rope_theta = 5e5, .norm_epsilon = 1e-5}},
+  {"afmoe",
+   {LLAMA, .norms = 4, .positions = 16384, .head_dim = 128, .qk_norm = TRUE, .attention_gate = TRUE,
+    .router_correction = TRUE, .needs_experts = TRUE, .first_dense = 1, .use_window = TRUE, .window = 1024,
+    .window_pattern = 4, .norm_epsilon = 1e-5}},
+  {"cohere2_moe",
+   {COHERE, .use_window = TRUE, .window = 4096, .window_pattern = 4, .needs_experts = TRUE}},
+  {"minicpm3",
+   {LLAMA, .norms = 2, .positions = 32768, .q_lora_rank = 768, .kv_lora_rank = 256, .nope_dim = 64, .rope_dim = 32,
+    .v_head_dim = 64, .tied = TRUE, .norm_epsilon = 1e-5}},
+  {"dots1",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
+    .window_from = 62}},
+  {"hunyuan_v1_dense", {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .norm_epsilon = 1e-5}},
+  {"hunyuan_v1_moe",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .needs_experts = TRUE, .norm_epsilon = 1e-5},
+   derive_hunyuan},
+  {"sarvam_moe",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 64, .qk_norm = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .shared_experts = 1, .first_dense = 1, .rope_theta = 8e6}},
+  {"sarvam_mla",
+   {LLAMA, .norms = 2, .positions = 4096, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_head_dim = 128,
+    .needs_experts = TRUE, .shared_experts = 1, .first_dense = 1},
+   derive_deepseek_v3},
+  {"exaone", {LLAMA, .norms = 2, .positions = 4096, .norm_epsilon = 1e-5}},
+  {"kolibri1",
+   {LLAMA, .norms = 4, .positions = 262144, .head_dim = 128, .qk_norm = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .use_window = TRUE, .window = 513, .window_pattern = 5}},
+  {"ernie4_5_moe",
+   {LLAMA, .norms = 2, .positions = 131072, .tied = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
+    .first_dense = 1, .experts = 64, .experts_per_token = 6, .shared_experts = 2, .rope_theta = 5e5,
+    .norm_epsilon = 1e-5, .balance_loss = 0.001}},
+  {"exaone_moe",
+   {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
+    .shared_experts = 1, .use_window = TRUE, .window = 4096, .window_pattern = 4, .norm_epsilon = 1e-5}},
+  {"glm4_moe_lite",
+   {LLAMA, .norms = 2, .positions = 202752, .q_lora_rank = 768, .kv_lora_rank = 512, .nope_dim = 192, .rope_dim = 64,
+    .v_head_dim = 256, .expert_ffn = 1536, .shared_experts = 1, .first_dense = 1, .needs_experts = TRUE,
+    .norm_epsilon = 1e-5},
+   derive_deepseek_v3},
+  {"hy_v3",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .qk_norm = TRUE, .router_correction = TRUE,
+    .needs_experts = TRUE, .shared_experts = 1, .first_dense = 1, .norm_epsilon = 1e-5}},
+  {"youtu",
+   {LLAMA, .norms = 2, .positions = 131072, .q_lora_rank = 1536, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64,
+    .v_head_dim = 128, .tied = TRUE}},
+  {"granite_swa",
+   {LLAMA, .norms = 2, .positions = 8192, .sinks = TRUE, .tied = TRUE, .use_window = TRUE, .window = 128,
+    .norm_epsilon = 1e-5}},
+  {"granitemoe_swa",
+   {LLAMA, .norms = 2, .positions = 2048, .sinks = TRUE, .use_window = TRUE, .window = 128, .needs_experts = TRUE,
+    .balance_loss = 0.001}},
+  {"stablelm",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_SWIGLU, .final_norm = TRUE, .position_kind = POSITIONS_ROPE,
+    .positions = 4096, .rotary_share = 0.25},
+   derive_stablelm},
+  {"ministral3", {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .rope_theta = 1e6, .norm_epsilon = 1e-5}},
+  {"gemma", {LLAMA, .norms = 2, .head_dim = 256, .positions = 8192, .tied = TRUE}},
+  {"gemma2",
+   {LLAMA, .norms = 4, .head_dim = 256, .positions = 8192, .tied = TRUE, .use_window = TRUE,
+    .window = 4096, .window_pattern = 2}},
+  {"gemma3_text", {GEMMA3}},
+  {"gemma3", {GEMMA3}, NULL, "text_config"},
+  {"phi3", {LLAMA, .norms = 2, .positions = 4096, .use_window = TRUE, .norm_epsilon = 1e-5}},
+  {"gpt_oss",
+   {LLAMA, .norms = 2, .head_dim = 64, .positions = 131072, .use_window = TRUE, .window = 128,
+    .window_pattern = 2, .attention_bias = TRUE, .ffn_bias = TRUE, .router_bias = TRUE,
+    .sinks = TRUE, .clamped = TRUE, .needs_experts = TRUE, .rope_theta = 150000, .norm_epsilon = 1e-5, .balance_loss = 0.001}},
+};
+
+const FamilyRows family_decoders = {rows, G_N_ELEMENTS(rows)};
