@@ -333,7 +333,7 @@ START_TEST(native_refusals)
     {"{\"layers\":2,\"hidden\":64,\"heads\":4,\"vocab\":1000000000,\"seq\":1}",
      "f: vocab: 1000000000: expected an integer from 2 to 100000000"},
     {NATIVE(",\"kv_head\":2"), "f: kv_head: unknown key, did you mean \"kv_heads\"?"},
-    {NATIVE(",\"mlp\":\"gelo\""), "f: mlp: \"gelo\": expected one of gelu, swiglu, relu2"},
+    {NATIVE(",\"mlp\":\"gelo\""), "f: mlp: \"gelo\": expected one of gelu, swiglu, relu2, xielu"},
     {NATIVE(",\"norm\":1"), "f: norm: 1: expected one of layernorm, rmsnorm"},
     {NATIVE(",\"positions\":\"relative\""),
      "f: positions: \"relative\": expected one of none, learned, rope, alibi"},

@@ -400,8 +400,8 @@ START_TEST(shapes)
   ck_assert(!block(llama4, 3)->attention.chunked && !block(llama4, 3)->attention.window && llama4->nope_interval == 4);
   g_autoptr(Model) smol = read_quoted("{'model_type':'smollm3'," SIZES "}");
   ck_assert_int_eq(smol->nope_interval, 4);
-  g_autofree char *phi = quoted("{'model_type':'phi'," SIZES ",'qk_layernorm':true}");
-  refused(phi, "f: qk_layernorm: true: expected false, as its norms have no cost here");
+  g_autoptr(Model) phi = read_quoted("{'model_type':'phi'," SIZES ",'qk_layernorm':true}");
+  ck_assert_int_eq(block(phi, 0)->attention.qk_norm_vectors, 2);
 }
 END_TEST
 

@@ -36,17 +36,20 @@ static gboolean check_block(const Model *m, const LayerSpec *spec, GError **erro
 {
   const Attention *a = &spec->attention;
 
-  if (!a->heads || !spec->ffn.width)
+  if (!a->heads || !spec->ffn.width || spec->linear.heads)
     return refuse(error, "model %s: %s: expected attention and a feed-forward in each to execute", m->name,
                   spec->linear.heads ? "linear attention" : a->heads ? "a block without feed-forward"
                                                                      : "a block without attention");
   if (spec->ffn.experts > 0 && !check_experts(m, &spec->ffn, error))
     return FALSE;
-  if (spec->ffn.kind == MLP_RELU2)
-    return refuse(error, "model %s: mlp: relu2: expected gelu or swiglu to execute", m->name);
-  if (a->gated || a->chunked)
+  if (spec->ffn.kind == MLP_RELU2 || spec->ffn.kind == MLP_XIELU)
+    return refuse(error, "model %s: mlp: %s: expected gelu or swiglu to execute", m->name,
+                  spec->ffn.kind == MLP_RELU2 ? "relu2" : "xielu");
+  if (a->inner_norm || spec->ffn.inner_norm)
+    return refuse(error, "model %s: inner_norms: true: expected false to execute", m->name);
+  if (a->gated || a->chunked || (!a->kv_lora_rank && a->v_head_dim != a->head_dim))
     return refuse(error, "model %s: %s: expected attention without it to execute", m->name,
-                  a->gated ? "attention_gate" : "chunked");
+                  a->gate_of_head ? "head_gate" : a->gated ? "attention_gate" : a->chunked ? "chunked" : "v_head_dim");
   if (a->kv_lora_rank || a->qk_norm || a->extra_params)
     return refuse(error, "model %s: attention: %s: expected plain or grouped-query attention to execute", m->name,
                   a->kv_lora_rank ? "kv_lora_rank" : a->qk_norm ? "qk_norm" : "extra parameters");
@@ -64,7 +67,7 @@ static gboolean check_family(const Model *m, GError **error)
   const struct { const char *name; gboolean has; } parts[] = {
     { "sparse_attention", m->sparse != NULL }, { "norm_position: post", m->post_norm },
     { "type_vocab_size", m->token_types > 0 }, { "mlm_head", m->mlm_head }, { "encoder", m->encoder_blocks > 0 },
-    { "patch_size", m->patch > 0 },
+    { "patch_size", m->patch > 0 }, { "bare_norms", m->bare_norms },
     { "bias of the head", m->head_bias },
   };
 

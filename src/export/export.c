@@ -178,6 +178,24 @@ void export_say_overlaps(Export *e, guint written)
                                                           e->exporter->target);
 }
 
+/* A key of decoders that targets of models like Llama have not; NULL if there is none. */
+static const char *own_key(const Model *m)
+{
+  const LayerSpec *block = model_attending(m);
+  const Attention *a = &block->attention;
+  const struct { gboolean has; const char *key; } keys[] = {
+    { a->gated, a->gate_of_head ? "head_gate" : "attention_gate" }, { m->sparse != NULL, "sparse_attention" },
+    { m->bare_norms, "bare_norms" }, { a->inner_norm, "inner_norms" }, { block->ffn.kind == MLP_XIELU, "mlp: xielu" },
+    { a->qk_norm && a->qk_norm_vectors != 1, a->qk_norm_vectors ? "qk_norm_bias" : "bare_norms" },
+    { !a->kv_lora_rank && a->v_head_dim != a->head_dim, "v_head_dim" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
+    if (keys[i].has)
+      return keys[i].key;
+  return NULL;
+}
+
 /* What of a model is no decoder of text with dense attention; NULL if nothing is. */
 static const char *stranger_of(const Model *m)
 {
@@ -191,9 +209,7 @@ static const char *stranger_of(const Model *m)
     return "mlm_head";
   if (model_has_linear(m) || model_is_patterned(m))
     return model_has_linear(m) ? "linear_attention" : "layer_pattern";
-  if (model_attending(m)->attention.gated)
-    return "attention_gate";
-  return m->sparse ? "sparse_attention" : NULL;
+  return own_key(m);
 }
 
 gboolean export_decoders_only(const Export *e, GError **error)

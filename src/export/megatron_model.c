@@ -7,7 +7,8 @@ static const char *const position_names[] = {
   [POSITIONS_ALIBI] = "none", [POSITIONS_RELATIVE] = "relative",
 };
 
-static const char *const mlp_flags[] = {[MLP_GELU] = NULL, [MLP_SWIGLU] = "--swiglu", [MLP_RELU2] = "--squared-relu"};
+static const char *const mlp_flags[] = {[MLP_GELU] = NULL, [MLP_SWIGLU] = "--swiglu", [MLP_RELU2] = "--squared-relu",
+                                       [MLP_XIELU] = NULL};
 
 /* ---- what differs from block to block ---- */
 
@@ -185,6 +186,11 @@ static void lose_model(Export *e, const LayerSpec *block)
     {!block->parallel && block->norms != 1 + (block->ffn.width > 0), "norms behind attention and feed-forward",
      "left out"},
     {block->attention.gated, "a gate of attention", "left out"},
+    {m->bare_norms, "norms without weights", "written with them"},
+    {block->attention.inner_norm, "norms before the last product of attention and feed-forward", "left out"},
+    {block->ffn.kind == MLP_XIELU, "xielu", "written as gelu"},
+    {!block->attention.kv_lora_rank && block->attention.v_head_dim != block->attention.head_dim,
+     "values of another width than keys", "written as wide as these"},
     {block->attention.chunked && block->attention.window < e->layout.passes.seq, "attention by chunks",
      "written as a window of the last tokens"},
     {megatron_hybrid(m) && window_of(m, e->layout.passes.seq) > 0, "windows in a pattern of layers", "left out"},
@@ -272,6 +278,11 @@ static const char *hybrid_wants(const Model *m)
 
   if (!model_attending(m))
     return "a layer of attention";
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].linear.heads && m->specs[i].attention.heads)
+      return "attention or linear attention in a layer, not both";
+  if (l && l->plain)
+    return "linear attention with a norm (linear_plain false)";
   return l && l->kind != LINEAR_MAMBA2 ? "linear_attention mamba2" : NULL;
 }
 

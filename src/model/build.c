@@ -22,6 +22,11 @@ static void add_layer(Model *m, const LayerSpec *spec)
   m->layers[m->n_layers++] = i - 1;
 }
 
+static int qk_norm_vectors(const Recipe *r)
+{
+  return r->bare_norms ? 0 : r->qk_norm_bias ? 2 : 1;
+}
+
 static Attention attention_of(const Recipe *r, gboolean causal)
 {
   return (Attention){
@@ -39,7 +44,10 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .out_bias = r->out_bias || r->attention_bias || r->bias,
     .qk_norm = r->qk_norm,
     .qk_norm_whole = r->qk_norm && r->qk_norm_whole,
-    .gated = r->attention_gate,
+    .qk_norm_vectors = r->qk_norm ? qk_norm_vectors(r) : 0,
+    .gated = r->attention_gate || r->gate_of_head,
+    .gate_of_head = r->gate_of_head,
+    .inner_norm = r->inner_norms,
     .causal = causal,
   };
 }
@@ -54,6 +62,10 @@ static LinearAttention linear_of(const Recipe *r)
     .state = r->linear_state,
     .conv = r->linear_conv,
     .chunk = r->linear_chunk,
+    .rank = r->linear_rank,
+    .plain = r->linear_plain,
+    .step_norms = r->step_norms,
+    .bare_step_norms = r->bare_step_norms,
     .bias = r->linear_bias,
     .conv_bias = r->linear_conv_bias && r->linear_conv,
   };
@@ -61,7 +73,8 @@ static LinearAttention linear_of(const Recipe *r)
 
 static FeedForward dense_of(const Recipe *r)
 {
-  return (FeedForward){.kind = r->mlp, .width = r->ffn, .bias = r->ffn_bias || r->bias};
+  return (FeedForward){.kind = r->mlp, .width = r->ffn, .bias = r->ffn_bias || r->bias,
+                       .inner_norm = r->inner_norms};
 }
 
 static FeedForward sparse_of(const Recipe *r)
@@ -89,7 +102,10 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
   spec->attention.window = recipe_window(r, i);
   spec->attention.chunked = r->chunked && spec->attention.window > 0;
   spec->attention.sparse = m->sparse;
-  spec->attention.extra_params = (r->sinks ? r->heads : 0) + (i == 0 || r->buckets_each ? r->buckets * r->heads : 0);
+  if (r->window_kv_heads && spec->attention.window)
+    spec->attention.kv_heads = r->window_kv_heads;
+  spec->attention.extra_params = (r->sinks || (r->window_sinks && spec->attention.window) ? r->heads : 0) +
+                                 (i == 0 || r->buckets_each ? r->buckets * r->heads : 0);
 }
 
 /* A layer of one part has a norm for that alone. */
@@ -107,12 +123,28 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   spec.entry = stack->cross && i == 0;
   if (parts & PART_FEEDS)
     spec.ffn = parts & PART_EXPERTS ? sparse_of(r) : dense_of(r);
+  spec.norms += r->norm_of_experts && parts & PART_EXPERTS ? 1 : 0;
   return spec;
+}
+
+/* What encoders have of their own. */
+static Recipe recipe_of_stack(const Recipe *r, const Stack *stack)
+{
+  Recipe own = *r;
+
+  if (stack->encoder && r->encoder_heads) {
+    own.heads = own.kv_heads = r->encoder_heads;
+    own.head_dim = own.v_head_dim = r->hidden / r->encoder_heads;
+  }
+  if (stack->encoder && r->encoder_ffn)
+    own.ffn = own.expert_ffn = r->encoder_ffn;
+  return own;
 }
 
 static LayerSpec block_of(const Model *m, const Recipe *r, const Stack *stack, int i)
 {
-  return block_with(m, r, stack, i, recipe_parts(r, i));
+  Recipe own = recipe_of_stack(r, stack);
+  return block_with(m, &own, stack, i, recipe_parts(r, i));
 }
 
 static void add_stack(Model *m, const Recipe *r, const Stack *stack)
@@ -173,6 +205,7 @@ static Model *model_new(Recipe *r)
     .global_batch_size = r->global_batch_size,
     .norm = r->norm,
     .norm_bias = r->norm_bias,
+    .bare_norms = r->bare_norms,
     .positions = r->position_kind,
     .tied_embeddings = r->tied,
     .embedding_norm = r->embedding_norm,

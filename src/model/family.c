@@ -23,30 +23,18 @@ const Family *family_find(const char *model_type)
   return NULL;
 }
 
-#define SELECTIVE_SCANS "layers of Mamba-1, whose selective scans have no cost here"
-#define LINEAR "layers of linear attention of another kind than those that have a cost here"
+#define SHARED "blocks that several layers share, which have no cost here"
 #define RECURRENT "recurrent layers, which have no cost here"
 #define LAYER_EMBEDDINGS "embeddings for each layer, which have no cost here"
-#define CONVOLUTIONS "convolutions beside attention, which have no cost here"
-#define PLAIN_NORMS "norms without weights, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
 
 /* Families of another kind, and what they have that is not simulated. */
 static const struct {
   const char *model_type, *reason;
 } others[] = {
-  {"mamba", SELECTIVE_SCANS}, {"falcon_mamba", SELECTIVE_SCANS}, {"jamba", SELECTIVE_SCANS},
-  {"zamba", SELECTIVE_SCANS}, {"zamba2", "blocks that several layers share, which have no cost here"},
-  {"falcon_h1", "state spaces beside attention in one layer, which have no cost here"},
+  {"zamba", SHARED}, {"zamba2", SHARED},
   {"xlstm", RECURRENT}, {"recurrent_gemma", RECURRENT}, {"rwkv", RECURRENT},
-  {"kimi_linear", LINEAR}, {"olmo_hybrid", LINEAR}, {"bailing_hybrid", LINEAR},
-  {"lfm2", CONVOLUTIONS}, {"lfm2_moe", CONVOLUTIONS}, {"lfm3", CONVOLUTIONS},
-  {"olmo", PLAIN_NORMS}, {"nanochat", PLAIN_NORMS},
-  {"apertus", "an activation with weights of its own, which has no cost here"},
-  {"mimo_v2_flash", "values of another width than keys, which only latent attention has here"},
   {"longcat_flash", "two attentions in a layer and experts that do nothing, which have no cost here"},
-  {"laguna", "gates of one value a head behind attention, which have no cost here"},
-  {"persimmon", "norms of queries and keys with biases, which have no cost here"},
   {"deepseek_v4", "compressed attention, which has no cost here"},
   {"gemma3n", LAYER_EMBEDDINGS},
   {"gemma3n_text", LAYER_EMBEDDINGS},

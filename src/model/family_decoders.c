@@ -88,6 +88,32 @@ static void derive_bigcode(Recipe *r)
   r->kv_heads = r->multi_query ? 1 : r->heads;
 }
 
+/* Heads as wide as whole numbers allow. */
+static void derive_glm_moe(Recipe *r)
+{
+  derive_glm(r);
+  if (!r->head_dim && r->heads)
+    r->head_dim = r->hidden / r->heads;
+}
+
+/* Layers with a window have twice as many keys. */
+static void derive_mimo(Recipe *r)
+{
+  derive_glm(r);
+  r->window_kv_heads = 2 * r->kv_heads;
+  if (r->sliding || !r->layers)
+    return;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++)
+    r->sliding[i] = i > 0 && (i + 1) % 6 != 0;
+}
+
+/* Layers have a window where its file says so. */
+static void derive_laguna(Recipe *r)
+{
+  r->use_window = r->sliding != NULL;
+}
+
 /* One width is that of experts, one that of dense layers; queries and keys are normed without weights. */
 static void derive_llama4(Recipe *r)
 {
@@ -176,12 +202,16 @@ static const Family rows[] = {
    derive_bigcode},
   {"phi",
    {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 1, .final_norm = TRUE, .bias = TRUE,
-    .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.5, .head_bias = TRUE, .parallel = TRUE}},
+    .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.5, .head_bias = TRUE, .parallel = TRUE,
+    .qk_norm_bias = TRUE}},
   {"starcoder2",
    {GPT, .position_kind = POSITIONS_ROPE, .positions = 4096, .bias = TRUE, .tied = TRUE, .use_window = TRUE}},
   {"nemotron",
    {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE,
     .position_kind = POSITIONS_ROPE, .positions = 4096, .rotary_share = 0.5}},
+  {"persimmon",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE, .bias = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 16384, .rotary_share = 0.5, .qk_norm = TRUE, .qk_norm_bias = TRUE}},
   {"llama", {LLAMA, .norms = 2, .positions = 2048}},
   {"llama4_text",
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .kv_heads = 8, .ffn = 8192, .ffn_dense = 16384,
@@ -216,6 +246,12 @@ static const Family rows[] = {
     .first_dense = 3, .needs_experts = TRUE, .norm_epsilon = 1e-5},
    derive_deepseek_v3},
   {"kimi_k2", {DEEPSEEK, .positions = 4096}, derive_deepseek_v3},
+  {"olmo",
+   {.norm = NORM_LAYERNORM, .bare_norms = TRUE, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 2048}},
+  {"nanochat",
+   {.norm = NORM_RMSNORM, .bare_norms = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE, .qk_norm = TRUE,
+    .embedding_norm = TRUE, .position_kind = POSITIONS_ROPE, .positions = 2048}},
   {"olmo2", {OLMO2}},
   {"olmo3", {OLMO2, .use_window = TRUE, .window = 4096, .window_pattern = 4, .rope_theta = 5e5}},
   {"olmoe",
@@ -240,8 +276,8 @@ static const Family rows[] = {
   {"glm4", {GLM4}, derive_glm},
   {"glm4_moe",
    {LLAMA, .norms = 2, .positions = 131072, .rotary_share = 0.5, .router_correction = TRUE, .needs_experts = TRUE,
-    .norm_epsilon = 1e-5},
-   derive_glm},
+    .shared_experts = 1, .first_dense = 1, .norm_epsilon = 1e-5},
+   derive_glm_moe},
   {"seed_oss", {LLAMA, .norms = 2, .positions = 524288, .head_dim = 128, .attention_bias = TRUE}, derive_glm},
   {"cwm", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .window = 8192, .rope_theta = 1e6}},
   {"iquestcoder", {LLAMA, .norms = 2, .positions = 131072}},
@@ -264,6 +300,24 @@ static const Family rows[] = {
    {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE,
     .position_kind = POSITIONS_ROPE, .positions = 131072, .use_window = TRUE, .needs_experts = TRUE,
     .rope_theta = 1e6, .balance_loss = 0.001}},
+  {"apertus",
+   {.norm = NORM_RMSNORM, .mlp = MLP_XIELU, .norms = 2, .final_norm = TRUE, .qk_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 65536, .rope_theta = 1.2e7, .norm_epsilon = 1e-5}},
+  {"bitnet",
+   {LLAMA, .norms = 2, .positions = 2048, .inner_norms = TRUE, .rope_theta = 5e5, .norm_epsilon = 1e-5}},
+  {"axk1",
+   {DEEPSEEK, .positions = 32768, .first_dense = 1, .shared_experts = 1, .norm_of_experts = TRUE},
+   derive_deepseek_v3},
+  {"mimo_v2_flash",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 192, .v_head_dim = 128, .rotary_share = 0.334, .first_dense = 1,
+    .use_window = TRUE, .window = 129, .window_sinks = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
+    .rope_theta = 5e6, .norm_epsilon = 1e-5},
+   derive_mimo},
+  {"laguna",
+   {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .qk_norm = TRUE, .gate_of_head = TRUE,
+    .router_correction = TRUE, .needs_experts = TRUE, .first_dense = 1, .use_window = TRUE, .window = 512,
+    .rope_theta = 5e5, .balance_loss = 0.001},
+   derive_laguna},
   {"arcee",
    {.norm = NORM_RMSNORM, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_ROPE,
     .positions = 4096, .norm_epsilon = 1e-5}},
@@ -323,7 +377,7 @@ static const Family rows[] = {
     .balance_loss = 0.001}},
   {"stablelm",
    {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_SWIGLU, .final_norm = TRUE, .position_kind = POSITIONS_ROPE,
-    .positions = 4096, .rotary_share = 0.25},
+    .positions = 4096, .rotary_share = 0.25, .qk_norm_whole = TRUE},
    derive_stablelm},
   {"ministral3", {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .rope_theta = 1e6, .norm_epsilon = 1e-5}},
   {"gemma", {LLAMA, .norms = 2, .head_dim = 256, .positions = 8192, .tied = TRUE}},
@@ -336,7 +390,8 @@ static const Family rows[] = {
   {"gpt_oss",
    {LLAMA, .norms = 2, .head_dim = 64, .positions = 131072, .use_window = TRUE, .window = 128,
     .window_pattern = 2, .attention_bias = TRUE, .ffn_bias = TRUE, .router_bias = TRUE,
-    .sinks = TRUE, .clamped = TRUE, .needs_experts = TRUE, .rope_theta = 150000, .norm_epsilon = 1e-5, .balance_loss = 0.001}},
+    .sinks = TRUE, .clamped = TRUE, .needs_experts = TRUE, .rope_theta = 150000, .norm_epsilon = 1e-5,
+    .balance_loss = 0.001}},
 };
 
 const FamilyRows family_decoders = {rows, G_N_ELEMENTS(rows)};

@@ -18,6 +18,29 @@ static void derive_umt5(Recipe *r)
   derive_t5(r);
 }
 
+/* The decoder's sizes stand under names of their own. */
+static void derive_bart(Recipe *r)
+{
+  r->layers = r->decoder_layers;
+  r->heads = r->decoder_heads;
+  r->ffn = r->decoder_ffn;
+}
+
+/* Layers 1, 1 + step, ... have experts. */
+static void derive_switch(Recipe *r)
+{
+  int most = MAX(r->layers, r->decoder_layers), step = r->sparse_step;
+
+  derive_t5(r);
+  if (step < 2)
+    return;
+  g_free(r->dense);
+  r->dense = g_new0(guint8, most);
+  for (int i = 0; i < most; i++)
+    r->dense[i] = i % step != 1;
+  r->sparse_step = 1;
+}
+
 static void derive_vit(Recipe *r)
 {
   r->vocab = 0;
@@ -35,6 +58,16 @@ static void derive_vit(Recipe *r)
   .bidirectional = TRUE, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15, .dropout = 0.1,     \
   .norm_epsilon = 1e-12
 
+/* LayerNorm and biases everywhere, in an encoder and a decoder. */
+#define BART                                                                                         \
+  .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE, .tied = TRUE, \
+  .two_stacks = TRUE, .encoder_layers = 12, .decoder_layers = 12, .encoder_heads = 16,                \
+  .decoder_heads = 16, .encoder_ffn = 4096, .decoder_ffn = 4096, .positions = 1024, .dropout = 0.1
+/* Tables of positions, and norms behind the embedding. */
+#define BART_LEARNED BART, .position_kind = POSITIONS_LEARNED, .extra_rows = 2, .embedding_norm = TRUE
+/* Sines for positions. */
+#define M2M BART, .position_kind = POSITIONS_NONE, .final_norm = TRUE
+
 static const Family rows[] = {
   {"bert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"megatron-bert", {BERT, .final_norm = TRUE}},
@@ -45,6 +78,23 @@ static const Family rows[] = {
   {"camembert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta-xl", {BERT, .final_norm = TRUE}},
+  {"bart", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
+  {"mvp", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
+  {"plbart", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
+  {"mbart", {BART_LEARNED, .final_norm = TRUE}, derive_bart},
+  {"blenderbot", {BART, .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
+  {"blenderbot-small",
+   {BART, .position_kind = POSITIONS_LEARNED, .embedding_norm = TRUE, .post_norm = TRUE}, derive_bart},
+  /* sines for positions, in tables that files hold */
+  {"pegasus", {BART, .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
+  {"marian", {BART, .position_kind = POSITIONS_LEARNED, .post_norm = TRUE}, derive_bart},
+  {"m2m_100", {M2M}, derive_bart},
+  {"nllb-moe",
+   {M2M, .experts = 128, .experts_per_token = 2, .sparse_step = 4, .needs_experts = TRUE, .balance_loss = 0.001},
+   derive_bart},
+  {"switch_transformers",
+   {T5, .experts = 8, .experts_per_token = 1, .sparse_step = 4, .needs_experts = TRUE, .balance_loss = 0.001},
+   derive_switch},
   {"t5", {T5}, derive_t5},
   {"mt5", {T5}, derive_t5},
   {"umt5", {T5, .buckets_each = TRUE}, derive_umt5},

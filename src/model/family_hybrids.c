@@ -51,6 +51,100 @@ static void derive_granite_hybrid(Recipe *r)
   derive_mamba(r);
 }
 
+/* Mamba-1's biases stand under a name that others have for all. */
+static void derive_mamba1(Recipe *r)
+{
+  r->linear_bias = r->bias;
+  r->bias = FALSE;
+  fill_parts(r, PART_LINEAR, PART_LINEAR);
+}
+
+/* Attention and experts each in one layer of a few. */
+static void derive_jamba(Recipe *r)
+{
+  if (r->experts < 2)
+    r->experts = 0;
+  if (!r->layers || r->parts)
+    return;
+  r->parts = g_new(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++) {
+    gboolean attends = i % MAX(r->attention_every, 1) == r->attention_offset;
+    gboolean sparse = r->experts && i % MAX(r->expert_every, 1) == r->expert_offset;
+    r->parts[i] = (guint8)((attends ? PART_ATTENTION : PART_LINEAR) | (sparse ? PART_EXPERTS : PART_DENSE));
+  }
+}
+
+/* A state space beside attention in each layer, with a norm of its own or none. */
+static void derive_falcon_h1(Recipe *r)
+{
+  guint parts = PART_ATTENTION | PART_LINEAR | PART_FEED;
+
+  fill_parts(r, parts, parts);
+  r->linear_plain = !r->linear_normed;
+  if (!r->linear_width)
+    r->linear_width = r->linear_expand * r->hidden;
+  if (r->linear_heads)
+    r->linear_head_dim = r->linear_width / r->linear_heads;
+}
+
+/* A width of the feed-forward that a gate would add to, as Llama's. */
+static void derive_lfm2(Recipe *r)
+{
+  if (r->ffn_adjusted)
+    r->ffn = (int)(r->ffn_multiplier * (2 * (gint64)r->ffn / 3));
+  if (r->ffn_adjusted && r->ffn_multiple)
+    r->ffn = (r->ffn + r->ffn_multiple - 1) / r->ffn_multiple * r->ffn_multiple;
+  r->linear_conv_bias = r->linear_bias;
+}
+
+static void derive_lfm3(Recipe *r)
+{
+  r->norms = r->norms_behind ? 4 : 2;
+  r->linear_conv_bias = r->linear_bias;
+  if (r->parts || !r->layers)
+    return;
+  fill_parts(r, PART_ATTENTION | PART_FEED, PART_LINEAR | PART_FEED);
+  r->parts[0] = PART_LINEAR | PART_FEED;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 4; i < r->layers; i += 4)
+    r->sliding[i] = TRUE;
+}
+
+/* Keys are as wide as values. */
+static void derive_delta(Recipe *r)
+{
+  if (!r->linear_heads)
+    r->linear_heads = r->heads;
+  if (!r->linear_head_dim)
+    r->linear_head_dim = r->head_dim ? r->head_dim : 128;
+  r->linear_state = r->linear_head_dim;
+  if (r->longest)
+    r->positions = r->longest;
+}
+
+static void derive_kimi(Recipe *r)
+{
+  derive_delta(r);
+  r->linear_rank = r->linear_head_dim;
+  if (r->parts || !r->layers)
+    return;
+  fill_parts(r, PART_LINEAR | PART_FEED, PART_LINEAR | PART_FEED);
+  for (int i = 4; i < r->layers; i += 4)
+    r->parts[i] = PART_ATTENTION | PART_FEED;
+}
+
+static void derive_olmo_hybrid(Recipe *r)
+{
+  if (!r->linear_heads)
+    r->linear_heads = r->heads;
+  if (!r->linear_groups)
+    r->linear_groups = r->heads;
+  if (!r->linear_state && r->linear_groups)
+    r->linear_state = (int)(0.75 * r->hidden / r->linear_groups);
+  if (!r->linear_head_dim)
+    r->linear_head_dim = 2 * r->linear_state;
+}
+
 /* Lightning attention has the heads of attention, each with keys of its own. */
 static void derive_minimax(Recipe *r)
 {
@@ -75,6 +169,15 @@ static void derive_minimax(Recipe *r)
 #define QWEN_NEXT_EXPERTS                                                                               \
   QWEN_NEXT, .shared_gate = TRUE, .needs_experts = TRUE, .expert_ffn = 512, .shared_ffn = 512, .balance_loss = 0.001
 
+#define MAMBA1                                                                                               \
+  .norm = NORM_RMSNORM, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_NONE, .has_linear = TRUE, \
+  .linear = LINEAR_MAMBA1, .linear_state = 16, .linear_conv = 4, .linear_conv_bias = TRUE, .linear_expand = 2
+#define SHORT_CONV .has_linear = TRUE, .linear = LINEAR_SHORT_CONV
+#define KIMI_DELTA                                                                                           \
+  .norms = 2, .kv_lora_rank = 512, .nope_dim = 128, .rope_dim = 64, .v_head_dim = 128, .has_linear = TRUE,   \
+  .linear = LINEAR_KIMI_DELTA, .linear_conv = 4, .router_correction = TRUE,                               \
+  .needs_experts = TRUE, .shared_experts = 1
+
 static const Family rows[] = {
   {"qwen3_next", {QWEN_NEXT_EXPERTS, .experts = 512, .experts_per_token = 10}},
   {"qwen3_5_text", {QWEN_NEXT}},
@@ -91,6 +194,49 @@ static const Family rows[] = {
     .experts_per_token = 2, .expert_ffn = 7688, .shared_ffn = 7688, .router_correction = TRUE,
     .mtp_parts = PART_ATTENTION | PART_EXPERTS, .norm_epsilon = 1e-5},
    derive_nemotron_h},
+  {"mamba",
+   {MAMBA1, .single = TRUE, .positions = 1048576, .tied = TRUE, .norm_epsilon = 1e-5}, derive_mamba1},
+  {"falcon_mamba",
+   {MAMBA1, .single = TRUE, .positions = 1048576, .tied = TRUE, .step_norms = TRUE, .bare_step_norms = TRUE,
+    .norm_epsilon = 1e-5},
+   derive_mamba1},
+  {"jamba",
+   {MAMBA1, .mlp = MLP_SWIGLU, .positions = 262144, .kv_heads = 8, .step_norms = TRUE, .experts = 16,
+    .experts_per_token = 2, .attention_every = 8, .attention_offset = 4, .expert_every = 2, .expert_offset = 1,
+    .balance_loss = 0.001},
+   derive_jamba},
+  {"falcon_h1",
+   {BAMBA, .position_kind = POSITIONS_ROPE, .positions = 8192, .kv_heads = 8, .linear_width = 1024,
+    .norm_epsilon = 1e-5},
+   derive_falcon_h1},
+  {"lfm2",
+   {LLAMA, .norms = 2, .positions = 128000, .kv_heads = 8, .qk_norm = TRUE, .tied = TRUE, SHORT_CONV, .linear_conv = 3,
+    .ffn_adjusted = TRUE, .ffn_multiple = 256, .ffn_multiplier = 1, .rope_theta = 1e6, .norm_epsilon = 1e-5},
+   derive_lfm2},
+  {"lfm2_moe",
+   {LLAMA, .norms = 2, .positions = 128000, .kv_heads = 8, .qk_norm = TRUE, .tied = TRUE, SHORT_CONV, .linear_conv = 3,
+    .experts = 32, .experts_per_token = 4, .expert_ffn = 1792, .first_dense = 2, .router_correction = TRUE,
+    .needs_experts = TRUE, .rope_theta = 1e6, .norm_epsilon = 1e-5},
+   derive_lfm2},
+  {"lfm3",
+   {LLAMA, .positions = 128000, .kv_heads = 4, .head_dim = 128, .qk_norm = TRUE, .tied = TRUE, .gate_of_head = TRUE,
+    .norms_behind = TRUE, SHORT_CONV, .linear_conv = 7, .use_window = TRUE, .window = 256, .rope_theta = 1e6,
+    .norm_epsilon = 1e-5},
+   derive_lfm3},
+  {"kimi_linear",
+   {.norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, .position_kind = POSITIONS_NONE,
+    .positions = 1048576, KIMI_DELTA, .linear_heads = 32, .linear_head_dim = 128, .experts = 256,
+    .experts_per_token = 8, .expert_ffn = 1024, .first_dense = 1, .norm_epsilon = 1e-5},
+   derive_kimi},
+  {"bailing_hybrid",
+   {LLAMA, .positions = 262144, KIMI_DELTA, .gate_of_head = TRUE, .attention_every = 6, .experts = 512,
+    .experts_per_token = 8, .expert_ffn = 768, .first_dense = 2, .groups = 8, .groups_per_token = 4,
+    .rope_theta = 6e6},
+   derive_delta},
+  {"olmo_hybrid",
+   {LLAMA, .norms = 2, .positions = 65536, .qk_norm = TRUE, .qk_norm_whole = TRUE, .has_linear = TRUE,
+    .linear = LINEAR_GATED_DELTA, .linear_conv = 4, .attention_every = 4},
+   derive_olmo_hybrid},
   {"bamba",
    {BAMBA, .position_kind = POSITIONS_ROPE, .positions = 262144, .kv_heads = 8, .rotary_share = 0.5,
     .norm_epsilon = 1e-5},

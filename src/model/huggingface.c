@@ -15,6 +15,12 @@ static const JsonField fields[] = {
   RECIPE_INT("num_layers", layers, 1, MAX_LAYERS),
   RECIPE_INT("n_layers", layers, 1, MAX_LAYERS),
   RECIPE_INT("num_decoder_layers", decoder_layers, 1, MAX_LAYERS),
+  RECIPE_INT("decoder_layers", decoder_layers, 1, MAX_LAYERS),
+  RECIPE_INT("encoder_layers", encoder_layers, 1, MAX_LAYERS),
+  RECIPE_INT("encoder_attention_heads", encoder_heads, 1, MAX_HEADS),
+  RECIPE_INT("encoder_ffn_dim", encoder_ffn, 1, MAX_FFN),
+  RECIPE_INT("decoder_attention_heads", decoder_heads, 1, MAX_HEADS),
+  RECIPE_INT("decoder_ffn_dim", decoder_ffn, 1, MAX_FFN),
   RECIPE_INT("num_attention_heads", heads, 1, MAX_HEADS),
   RECIPE_INT("n_head", heads, 1, MAX_HEADS),
   RECIPE_INT("num_heads", heads, 1, MAX_HEADS),
@@ -31,12 +37,14 @@ static const JsonField fields[] = {
   RECIPE_INT("d_ff", ffn, 1, MAX_FFN),
   RECIPE_INT("ffn_hidden_size", ffn, 1, MAX_FFN),
   RECIPE_INT("dff", ffn, 1, MAX_FFN),
+  RECIPE_INT("block_ff_dim", ffn, 1, MAX_FFN),
   RECIPE_INT("expansion_ratio", ffn_ratio, 1, 1024),
   RECIPE_INT("vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
   RECIPE_INT("max_position_embeddings", positions, 1, MAX_SEQ),
   RECIPE_INT("n_positions", positions, 1, MAX_SEQ),
   RECIPE_INT("n_ctx", positions, 1, MAX_SEQ),
   RECIPE_INT("max_seq_len", positions, 1, MAX_SEQ),
+  RECIPE_INT("model_max_length", longest, 1, MAX_SEQ),
   RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
   RECIPE_INT("q_lora_rank", q_lora_rank, 1, MAX_HIDDEN),
   RECIPE_INT("kv_lora_rank", kv_lora_rank, 1, MAX_HIDDEN),
@@ -52,9 +60,11 @@ static const JsonField fields[] = {
   RECIPE_INT("moe_num_experts", experts, 0, MAX_EXPERTS),
   RECIPE_INT("num_experts_per_tok", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("experts_per_token", experts_per_token, 1, MAX_EXPERTS),
+  RECIPE_INT("num_experts_per_token", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_k", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_topk", experts_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("n_group", groups, 1, MAX_EXPERTS),
+  RECIPE_INT("num_expert_group", groups, 1, MAX_EXPERTS),
   RECIPE_INT("topk_group", groups_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_intermediate_size", expert_ffn, 1, MAX_FFN),
   RECIPE_INT("moe_latent_size", latent, 1, MAX_HIDDEN),
@@ -69,13 +79,21 @@ static const JsonField fields[] = {
   RECIPE_INT("num_dense_layers", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("moe_layer_freq", sparse_freq, 1, MAX_LAYERS),
   RECIPE_INT("decoder_sparse_step", sparse_step, 1, MAX_LAYERS),
+  RECIPE_INT("encoder_sparse_step", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("full_attention_interval", attention_every, 1, MAX_LAYERS),
+  RECIPE_INT("layer_group_size", attention_every, 1, MAX_LAYERS),
+  RECIPE_INT("attn_layer_period", attention_every, 1, MAX_LAYERS),
+  RECIPE_INT("attn_layer_offset", attention_offset, 0, MAX_LAYERS),
+  RECIPE_INT("expert_layer_period", expert_every, 1, MAX_LAYERS),
+  RECIPE_INT("expert_layer_offset", expert_offset, 0, MAX_LAYERS),
   RECIPE_INT("mamba_num_heads", linear_heads, 1, MAX_HEADS),
   RECIPE_INT("mamba_n_heads", linear_heads, 1, MAX_HEADS),
   RECIPE_INT("linear_num_value_heads", linear_heads, 1, MAX_HEADS),
+  RECIPE_INT("linear_num_heads", linear_heads, 1, MAX_HEADS),
   RECIPE_INT("mamba_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("mamba_d_head", linear_head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("linear_value_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("linear_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("n_groups", linear_groups, 1, MAX_HEADS),
   RECIPE_INT("mamba_n_groups", linear_groups, 1, MAX_HEADS),
   RECIPE_INT("linear_num_key_heads", linear_groups, 1, MAX_HEADS),
@@ -86,6 +104,10 @@ static const JsonField fields[] = {
   RECIPE_INT("conv_kernel", linear_conv, 1, MAX_CONV),
   RECIPE_INT("mamba_d_conv", linear_conv, 1, MAX_CONV),
   RECIPE_INT("linear_conv_kernel_dim", linear_conv, 1, MAX_CONV),
+  RECIPE_INT("short_conv_kernel_size", linear_conv, 1, MAX_CONV),
+  RECIPE_INT("conv_L_cache", linear_conv, 1, MAX_CONV),
+  RECIPE_INT("mamba_d_ssm", linear_width, 1, MAX_FFN),
+  RECIPE_INT("block_multiple_of", ffn_multiple, 1, MAX_FFN),
   RECIPE_INT("chunk_size", linear_chunk, 1, MAX_SEQ),
   RECIPE_INT("mamba_chunk_size", linear_chunk, 1, MAX_SEQ),
   RECIPE_INT("expand", linear_expand, 1, 1024),
@@ -109,9 +131,11 @@ static const JsonField fields[] = {
   RECIPE_INT("num_labels", classes, 1, MAX_VOCAB),
   RECIPE_INT("num_ln_in_parallel_attn", parallel_norms, 1, 2),
   RECIPE_BOOL("tie_word_embeddings", tied),
+  RECIPE_BOOL("tie_embedding", tied),
   RECIPE_BOOL("attention_bias", attention_bias),
   RECIPE_BOOL("mlp_bias", ffn_bias),
   RECIPE_BOOL("attention_out_bias", out_bias),
+  RECIPE_BOOL("router_bias", router_bias),
   RECIPE_BOOL("qkv_bias", qkv_bias),
   RECIPE_BOOL("use_qkv_bias", qkv_bias),
   RECIPE_BOOL("lm_head_bias", head_bias),
@@ -121,8 +145,15 @@ static const JsonField fields[] = {
   RECIPE_BOOL("use_conv_bias", linear_conv_bias),
   RECIPE_BOOL("mamba_conv_bias", linear_conv_bias),
   RECIPE_BOOL("mamba_proj_bias", linear_bias),
+  RECIPE_BOOL("conv_bias", linear_bias),
+  RECIPE_BOOL("mamba_rms_norm", linear_normed),
+  RECIPE_BOOL("block_auto_adjust_ff_dim", ffn_adjusted),
+  RECIPE_BOOL("use_attention_gate", gate_of_head),
+  RECIPE_BOOL("use_expert_bias", router_correction),
   RECIPE_BOOL("use_qk_norm", qk_norm),
+  RECIPE_BOOL("qk_layernorm", qk_norm),
   RECIPE_BOOL("use_post_norm", norms_behind),
+  RECIPE_BOOL("use_sandwich_norm", norms_behind),
   RECIPE_BOOL("parallel_attn", parallel),
   RECIPE_BOOL("use_parallel_residual", parallel),
   RECIPE_BOOL("multi_query", multi_query),
@@ -139,6 +170,7 @@ static const JsonField fields[] = {
   RECIPE_REAL("hidden_dropout", dropout, 0, 1),
   RECIPE_REAL("hidden_dropout_prob", dropout, 0, 1),
   RECIPE_REAL("residual_dropout", dropout, 0, 1),
+  RECIPE_REAL("block_ffn_dim_multiplier", ffn_multiplier, 1e-6, 1e6),
   RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
   RECIPE_REAL("rotary_emb_base", rope_theta, 1, 1e15),
   RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
@@ -184,170 +216,6 @@ static void clear_nulls(const cJSON *object, Recipe *r)
     if (fields[i].type == JSON_INT &&
         cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(object, fields[i].key)))
       G_STRUCT_MEMBER(int, r, fields[i].offset) = 0;
-}
-
-/* Of either stack. */
-static int most_layers(const Recipe *r)
-{
-  return MAX(r->layers, r->decoder_layers);
-}
-
-/* Layers that are dense whatever the step says. */
-static gboolean read_dense_layers(const RecipeSource *source, Recipe *r, GError **error)
-{
-  const cJSON *array = json_get(source->object, "mlp_only_layers");
-  if (!array || !r->layers)
-    return TRUE;
-  g_autofree int *layers = g_new(int, r->layers);
-  int n = json_get_ints(source->doc, array, layers, r->layers, 0, MAX_LAYERS, error);
-  if (n < 0)
-    return FALSE;
-  r->dense = g_new0(guint8, most_layers(r));
-  for (int i = 0; i < n; i++)
-    if (layers[i] < r->layers)
-      r->dense[layers[i]] = TRUE;
-  return TRUE;
-}
-
-/* "dense" or "sparse" for each layer, which say more than the number of the first ones. */
-static gboolean read_mlp_types(const RecipeSource *source, Recipe *r, GError **error)
-{
-  static const char *const kinds[] = { "dense", "sparse", NULL };
-  const cJSON *array = json_get(source->object, "mlp_layer_types"), *item;
-  int i = 0;
-
-  if (!array || cJSON_IsNull(array) || !r->layers)
-    return TRUE;
-  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != r->layers)
-    return json_error(source->doc, array, error, "an array of %d strings, one a layer", r->layers);
-  g_free(r->dense);
-  r->dense = g_new0(guint8, most_layers(r));
-  r->first_dense = 0;
-  cJSON_ArrayForEach(item, array) {
-    int kind = cJSON_IsString(item) ? names_find(kinds, item->valuestring) : -1;
-    if (kind < 0)
-      return json_error(source->doc, item, error, "one of dense, sparse");
-    r->dense[i++] = kind == 0;
-  }
-  return TRUE;
-}
-
-/* The last layer with experts (ERNIE); -1 is the last of all. */
-static gboolean read_last_sparse(const RecipeSource *source, Recipe *r, GError **error)
-{
-  const cJSON *end = json_get(source->object, "moe_layer_end_index");
-
-  if (!end || cJSON_IsNull(end) || !r->layers)
-    return TRUE;
-  if (!cJSON_IsNumber(end) || end->valuedouble < -1 || end->valuedouble != floor(end->valuedouble))
-    return json_error(source->doc, end, error, "an integer of at least -1");
-  if (end->valuedouble < 0 || end->valuedouble >= r->layers - 1)
-    return TRUE;
-  if (!r->dense)
-    r->dense = g_new0(guint8, most_layers(r));
-  for (int i = (int)end->valuedouble + 1; i < r->layers; i++)
-    r->dense[i] = TRUE;
-  return TRUE;
-}
-
-/* Kinds of layers by name: those that any family may have, that of one whose windows are chunks, then those of a family
- * with linear attention, then those of one whose layers are one part each. */
-static const char *const type_names[] = {"full_attention", "sliding_attention", "chunked_attention", "attention",
-                                         "linear_attention", "mamba", "mlp", "moe", NULL};
-static const guint type_parts[] = {PART_ATTENTION, PART_ATTENTION, PART_ATTENTION, PART_ATTENTION,
-                                   PART_LINEAR, PART_LINEAR, PART_DENSE, PART_EXPERTS};
-enum { TYPE_SLIDING = 1, TYPE_CHUNKED, TYPES_OF_LINEAR = 6, TYPES_OF_SINGLE = 8 };
-
-static gboolean refuse_layer_type(const JsonDoc *doc, const cJSON *item, int known, GError **error)
-{
-  g_autoptr(GString) list = g_string_new(NULL);
-
-  for (int i = 0; i < known; i++)
-    g_string_append_printf(list, "%s%s", i ? ", " : "", type_names[i]);
-  return json_error(doc, item, error, "one of %s", list->str);
-}
-
-static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError **error)
-{
-  const cJSON *types = json_get(source->object, "layer_types"), *item;
-  const cJSON *array = types ? types : json_get(source->object, "layers_block_type");
-  int known = r->single ? TYPES_OF_SINGLE : r->has_linear ? TYPES_OF_LINEAR : TYPE_SLIDING + 1 + r->chunked, i = 0;
-  if (r->single && !r->layers && cJSON_IsArray(array))
-    r->layers = cJSON_GetArraySize(array);
-  if (!array || !r->layers || (!types && !r->has_linear))
-    return TRUE;
-  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != r->layers)
-    return json_error(source->doc, array, error, "an array of %d strings, one a layer", r->layers);
-  r->sliding = g_new0(guint8, most_layers(r));
-  r->parts = r->has_linear ? g_new0(guint8, r->layers) : NULL;
-  cJSON_ArrayForEach(item, array) {
-    gboolean indexed = r->index_heads && cJSON_IsString(item) && g_str_equal(item->valuestring, "indexed_attention");
-    int kind = indexed ? 0 : cJSON_IsString(item) ? names_find(type_names, item->valuestring) : -1;
-    if (kind < 0 || kind >= known)
-      return refuse_layer_type(source->doc, item, known, error);
-    if (r->parts)
-      r->parts[i] = (guint8)(type_parts[kind] | (r->single ? 0 : PART_FEED));
-    r->sliding[i++] = kind == TYPE_SLIDING || kind == TYPE_CHUNKED;
-  }
-  return TRUE;
-}
-
-/* Lists of "global" and "local", each with how often it stands in a row (GPT-Neo). */
-static gboolean read_attention_types(const RecipeSource *source, Recipe *r, GError **error)
-{
-  static const char *const kinds[] = { "global", "local", NULL };
-  const cJSON *groups = json_get(source->object, "attention_types"), *group, *name;
-  int layer = 0;
-
-  if (!cJSON_IsArray(groups) || !r->layers || r->sliding)
-    return TRUE;
-  r->sliding = g_new0(guint8, most_layers(r));
-  cJSON_ArrayForEach(group, groups) {
-    const cJSON *names = cJSON_GetArrayItem(group, 0), *times = cJSON_GetArrayItem(group, 1);
-    for (int i = 0; cJSON_IsArray(names) && cJSON_IsNumber(times) && i < times->valuedouble && layer < r->layers; i++)
-      cJSON_ArrayForEach(name, names) {
-        int kind = cJSON_IsString(name) ? names_find(kinds, name->valuestring) : -1;
-        if (kind < 0)
-          return json_error(source->doc, name, error, "global or local");
-        if (layer < r->layers)
-          r->sliding[layer++] = kind == 1;
-      }
-  }
-  return layer == r->layers ||
-         json_error(source->doc, groups, error, "kinds of attention for all %d layers", r->layers);
-}
-
-/* Layers with attention by their numbers (Bamba), or as 1 in a list of 0 and 1 (MiniMax). */
-static gboolean read_attending(const RecipeSource *source, Recipe *r, GError **error)
-{
-  const cJSON *indices = json_get(source->object, "attn_layer_indices");
-  const cJSON *list = json_get(source->object, "attn_type_list");
-  const cJSON *array = indices ? indices : list;
-  if (!array || !r->has_linear || r->parts || !r->layers)
-    return TRUE;
-  g_autofree int *values = g_new(int, r->layers);
-  int n = json_get_ints(source->doc, array, values, r->layers, 0, indices ? r->layers - 1 : 1, error);
-  if (n < 0)
-    return FALSE;
-  if (!indices && n != r->layers)
-    return json_error(source->doc, array, error, "an array of %d numbers, one a layer", r->layers);
-  r->parts = g_new(guint8, r->layers);
-  for (int i = 0; i < r->layers; i++)
-    r->parts[i] = PART_FEED | (!indices && values[i] ? PART_ATTENTION : PART_LINEAR);
-  for (int i = 0; indices && i < n; i++)
-    r->parts[values[i]] = PART_FEED | PART_ATTENTION;
-  return TRUE;
-}
-
-static gboolean read_pattern(const RecipeSource *source, Recipe *r, GError **error)
-{
-  const cJSON *mtp = json_get(source->object, "mtp_hybrid_override_pattern");
-
-  if (!r->single)
-    return TRUE;
-  if (cJSON_IsString(mtp) && recipe_pattern_parts(mtp->valuestring))
-    r->mtp_parts = recipe_pattern_parts(mtp->valuestring);
-  return r->parts || recipe_read_pattern(r, source->doc, json_get(source->object, "hybrid_override_pattern"), error);
 }
 
 /* The kind "default" is none. */
@@ -413,25 +281,60 @@ static char *read_name(const JsonDoc *doc)
   return recipe_default_name(doc);
 }
 
-/* Norms of queries and keys that have biases too are not counted, nor layers that take the keys which the indexer of
- * another one chose. */
-static gboolean check_unread(const RecipeSource *source, GError **error)
-{
-  const cJSON *norms = json_get(source->object, "qk_layernorm"), *every = json_get(source->object, "index_topk_freq");
-  const cJSON *pattern = json_get(source->object, "index_topk_pattern");
-  const cJSON *prefix = json_get(source->object, "prefix_dense_intermediate_size");
-  const cJSON *tasks = json_get(source->object, "use_task_id");
+/* What a key would add that is not counted. */
+static const struct {
+  const char *key;
+  gboolean expected;
+  const char *what;
+} unread[] = {
+  {"use_task_id", FALSE, "a table of tasks"},
+  {"projectors_bias", FALSE, "a bias of the last projection alone"},
+  {"use_prompt", FALSE, "prompts that are trained"},
+  {"add_cross_attention", FALSE, "attention to another model"},
+  {"share_encoder_decoder_embeddings", TRUE, "a vocabulary of the decoder alone"},
+};
 
-  if (cJSON_IsTrue(tasks))
-    return json_error(source->doc, tasks, error, "false, as a table of tasks is not counted");
+static gboolean check_flags(const RecipeSource *source, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(unread); i++) {
+    const cJSON *item = json_get(source->object, unread[i].key);
+    if (cJSON_IsBool(item) && cJSON_IsTrue(item) != unread[i].expected)
+      return json_error(source->doc, item, error, "%s, as %s is not counted", unread[i].expected ? "true" : "false",
+                        unread[i].what);
+  }
+  return TRUE;
+}
+
+/* Layers that take the keys which the indexer of another one chose are not counted, nor those with heads of their own
+ * number. */
+static gboolean check_unread(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const cJSON *every = json_get(source->object, "index_topk_freq");
+  const cJSON *pattern = json_get(source->object, "index_topk_pattern");
+  const cJSON *prefix = json_get(source->object, "prefix_dense_intermediate_size"), *item;
+
+  cJSON_ArrayForEach(item, json_get(source->object, "num_attention_heads_per_layer"))
+    if (!cJSON_IsNumber(item) || item->valuedouble != r->heads)
+      return json_error(source->doc, item, error, "%d as in all layers, as others have no cost here", r->heads);
   if (prefix && !cJSON_IsNull(prefix))
     return json_error(source->doc, prefix, error, "null, as dense layers of a width of their own have no cost here");
-  if (cJSON_IsTrue(norms))
-    return json_error(source->doc, norms, error, "false, as its norms have no cost here");
   if (cJSON_IsNumber(every) && every->valuedouble > 1)
     return json_error(source->doc, every, error, "1, as layers that share an indexer have no cost here");
   return !pattern ||
          json_error(source->doc, pattern, error, "null, as layers that share an indexer have no cost here");
+}
+
+/* What one key of a family says of its gate or activation, in words or not. */
+static void read_words(const cJSON *object, Recipe *r)
+{
+  const cJSON *gating = json_get(object, "gating"), *act = json_get(object, "hidden_act");
+
+  if (r->gate_of_head && gating && !cJSON_IsTrue(gating)) {
+    r->gate_of_head = cJSON_IsString(gating) && g_str_equal(gating->valuestring, "per-head");
+    r->attention_gate = !r->gate_of_head;
+  }
+  if (r->mlp == MLP_XIELU && cJSON_IsString(act) && !g_str_equal(act->valuestring, "xielu"))
+    r->mlp = MLP_GELU;
 }
 
 static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **error)
@@ -444,13 +347,12 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
     return FALSE;
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
-      !check_aliases(source, error) || !check_unread(source, error) || !read_dense_layers(source, r, error) ||
-      !read_mlp_types(source, r, error) || !read_last_sparse(source, r, error) ||
-      !read_layer_types(source, r, error) || !read_attention_types(source, r, error) ||
-      !read_pattern(source, r, error) || !read_attending(source, r, error) || !read_rope(source, r, error))
+      !check_aliases(source, error) || !check_flags(source, error) || !check_unread(source, r, error) ||
+      !huggingface_read_layers(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);
   read_heads(source->object, r);
+  read_words(source->object, r);
   r->name = read_name(doc);
   return TRUE;
 }
@@ -471,10 +373,14 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->patch = r->classes = 0;
   if (!defaults->buckets)
     r->buckets = 0;
+  if (!defaults->two_stacks)
+    r->encoder_layers = r->encoder_heads = r->encoder_ffn = 0;
   if (!defaults->mlm_head)
     r->pooler = r->sparse_prediction = r->token_types = 0;
   if (!defaults->kv_lora_rank)
     r->q_lora_rank = r->kv_lora_rank = 0;
+  if (!defaults->v_head_dim)
+    r->v_head_dim = 0;
   if (!defaults->index_heads)
     r->index_heads = 0;
   if (!defaults->needs_experts && !defaults->experts)

@@ -13,6 +13,9 @@ static const struct {
   [LINEAR_GATED_DELTA] = {2, 2, TRUE, 7},
   /* decay, outer product, answer */
   [LINEAR_LIGHTNING] = {0, 0, FALSE, 5},
+  [LINEAR_MAMBA1] = {0, 2, FALSE, 7},
+  [LINEAR_KIMI_DELTA] = {1, 1, TRUE, 7},
+  [LINEAR_SHORT_CONV] = {0, 0, FALSE, 0},
 };
 
 gint64 linear_values(const LinearAttention *l)
@@ -20,14 +23,28 @@ gint64 linear_values(const LinearAttention *l)
   return (gint64)l->heads * l->head_dim;
 }
 
+gboolean linear_by_channel(LinearKind kind)
+{
+  return kind == LINEAR_MAMBA1 || kind == LINEAR_SHORT_CONV;
+}
+
 gint64 linear_keys(const LinearAttention *l)
 {
-  return (gint64)l->groups * l->state;
+  return linear_by_channel(l->kind) ? 0 : (gint64)l->groups * l->state;
+}
+
+/* Decays of each element of keys, and gates of values. */
+static gint64 decays_and_gates(const LinearAttention *l)
+{
+  return l->kind == LINEAR_KIMI_DELTA ? (gint64)l->heads * l->state + linear_values(l) : 0;
 }
 
 gint64 linear_projected(const LinearAttention *l)
 {
-  return 2 * linear_values(l) + 2 * linear_keys(l) + (gint64)kinds[l->kind].projected * l->heads;
+  gint64 values = l->kind == LINEAR_SHORT_CONV ? 3 : l->kind == LINEAR_KIMI_DELTA ? 1 : 2;
+
+  return values * linear_values(l) + 2 * linear_keys(l) + (gint64)kinds[l->kind].projected * l->heads +
+         (l->rank ? 0 : decays_and_gates(l));
 }
 
 gint64 linear_convolved(const LinearAttention *l)
@@ -35,15 +52,38 @@ gint64 linear_convolved(const LinearAttention *l)
   return l->conv ? linear_values(l) + 2 * linear_keys(l) : 0;
 }
 
+gint64 linear_inner_params(const LinearAttention *l, gint64 hidden)
+{
+  gint64 rank = l->rank;
+
+  if (l->kind == LINEAR_MAMBA1)
+    return linear_values(l) * (rank + 2 * l->state) + rank * linear_values(l);
+  return l->kind == LINEAR_KIMI_DELTA ? rank * (2 * hidden + decays_and_gates(l)) : 0;
+}
+
+static gint64 norm_params(const LinearAttention *l)
+{
+  if (l->plain || linear_by_channel(l->kind))
+    return l->step_norms && !l->bare_step_norms ? l->rank + 2 * l->state : 0;
+  return kinds[l->kind].norm_of_head ? l->head_dim : linear_values(l);
+}
+
+/* Decays of Mamba-1 are a value for each element of a state; Kimi's steps one for each of a key. */
+static gint64 state_params(const LinearAttention *l)
+{
+  return l->kind == LINEAR_MAMBA1 || l->kind == LINEAR_KIMI_DELTA ? (gint64)l->heads * l->state : 0;
+}
+
 gint64 linear_small_params(const LinearAttention *l)
 {
-  gint64 norm = kinds[l->kind].norm_of_head ? l->head_dim : linear_values(l);
-
-  return linear_convolved(l) * (l->conv + (l->conv_bias ? 1 : 0)) + (gint64)kinds[l->kind].weights * l->heads + norm;
+  return linear_convolved(l) * (l->conv + (l->conv_bias ? 1 : 0)) + (gint64)kinds[l->kind].weights * l->heads +
+         state_params(l) + norm_params(l);
 }
 
 double linear_state_flops(const LinearAttention *l)
 {
+  if (l->kind == LINEAR_SHORT_CONV) /* each token of the convolution, and two gates */
+    return (2.0 * l->conv + 2) * linear_values(l);
   return kinds[l->kind].state_flops * linear_values(l) * l->state;
 }
 

@@ -28,7 +28,7 @@ typedef enum {
 } LayerKind;
 
 typedef enum { NORM_LAYERNORM, NORM_RMSNORM } NormKind;
-typedef enum { MLP_GELU, MLP_SWIGLU, MLP_RELU2 } MlpKind; /* 2, 3, 2 matrices */
+typedef enum { MLP_GELU, MLP_SWIGLU, MLP_RELU2, MLP_XIELU } MlpKind; /* 2, 3, 2, 2 matrices */
 typedef enum {
   POSITIONS_NONE,
   POSITIONS_LEARNED,
@@ -41,7 +41,7 @@ typedef enum {
 typedef struct {
   int heads, kv_heads; /* queries; keys and values (= heads without grouping) */
   int head_dim;        /* of queries and keys; under MLA nope + rope parts */
-  int v_head_dim;      /* of values; = head_dim but for MLA */
+  int v_head_dim;      /* of values */
   int q_lora_rank;     /* MLA: rank of the compressed query, 0 = not compressed */
   int kv_lora_rank;    /* MLA: rank of the compressed keys and values, 0 = no MLA */
   int rope_head_dim;   /* MLA: the part of head_dim shared by all heads in keys */
@@ -54,7 +54,10 @@ typedef struct {
   gboolean qkv_bias, out_bias;
   gboolean qk_norm;    /* norm on each head's query and key, head_dim weights each */
   gboolean gated;      /* its output is multiplied by a sigmoid of as many values more that the projection makes */
+  gboolean gate_of_head; /* by one value more for each head */
   gboolean qk_norm_whole; /* one norm over the queries of all heads instead, one over all keys */
+  int qk_norm_vectors; /* that each of these norms has as weights: scale and bias; 0 = none */
+  gboolean inner_norm; /* a norm of what the heads give, before the projection */
   gboolean causal;
 } Attention;
 
@@ -62,6 +65,9 @@ typedef enum {
   LINEAR_MAMBA2,      /* state-space duality (Dao and Gu 2024, arXiv 2405.21060) */
   LINEAR_GATED_DELTA, /* gated delta network (Yang et al. 2024, arXiv 2412.06464) */
   LINEAR_LIGHTNING,   /* lightning attention (Qin et al. 2024, arXiv 2401.04658) */
+  LINEAR_MAMBA1,      /* selective state spaces (Gu and Dao 2023, arXiv 2312.00752): a head is one channel */
+  LINEAR_KIMI_DELTA,  /* Kimi delta attention (Kimi Team 2025, arXiv 2510.26692): a decay for each element of a key */
+  LINEAR_SHORT_CONV,  /* a short convolution between two gates (LFM2, arXiv 2511.23404), by channels; no state */
 } LinearKind;
 
 /*
@@ -69,7 +75,9 @@ typedef enum {
  * decays, takes in a key times a value, and answers a query. heads = 0 means that the block has none.
  *
  * One projection makes the gate (z), values (x), keys and queries (B and C), and numbers of each head (dt; of the
- * gated delta rule two); values, keys and queries go through a short convolution over time. linear.c has the widths.
+ * gated delta rule two); values, keys and queries go through a short convolution over time. Mamba-1 makes keys, queries
+ * and steps of the convolved values, the steps through a bottleneck of `rank`; Kimi's makes decays and gates of its
+ * input, through one of `rank` each or without. linear.c has the widths.
  */
 typedef struct {
   LinearKind kind;
@@ -77,8 +85,14 @@ typedef struct {
   int groups, state;   /* of keys and queries, each shared by heads / groups heads, and the width of one */
   int conv;            /* tokens that the convolution sees, 0 = there is none */
   int chunk;           /* tokens that its kernels take at once, by products */
+  int rank;            /* of steps (Mamba-1), of decays and gates (Kimi's; 0 = the projection makes them) */
   gboolean bias, conv_bias;
+  gboolean plain;      /* no gated norm before its last projection (Falcon-H1) */
+  gboolean step_norms, bare_step_norms; /* norms of steps, keys and queries (Jamba), without weights (Falcon Mamba) */
 } LinearAttention;
+
+/* Whether each channel is a head of its own, with a state of its own or none. */
+gboolean linear_by_channel(LinearKind kind);
 
 /* Widths of a linear attention: of all heads' values, of all keys (as many queries), of all that the projection makes,
  * and of what is convolved. */
@@ -86,6 +100,9 @@ gint64 linear_values(const LinearAttention *linear);
 gint64 linear_keys(const LinearAttention *linear);
 gint64 linear_projected(const LinearAttention *linear);
 gint64 linear_convolved(const LinearAttention *linear);
+
+/* Weights of the products between its first projection and its last. */
+gint64 linear_inner_params(const LinearAttention *linear, gint64 hidden);
 
 /* Weights that are no matrix: of the convolution, of each head (decay, step, skip), of the gated norm. */
 gint64 linear_small_params(const LinearAttention *linear);
@@ -106,6 +123,7 @@ typedef struct {
   gboolean shared_gate;  /* a hidden x 1 gate on the shared experts */
   gboolean bias;
   gboolean clamped;      /* gate and up are clamped before the activation (gpt-oss) */
+  gboolean inner_norm;   /* a norm of what the last matrix reads */
   gboolean router_bias;
   gboolean router_correction; /* a correction value per expert (no gradient) */
 } FeedForward;
@@ -152,6 +170,7 @@ typedef struct {
   int global_batch_size; /* default batch in sequences, 0 = not given */
   NormKind norm;
   gboolean norm_bias;
+  gboolean bare_norms; /* norms have no weights (OLMo) */
   PositionKind positions;
   gboolean tied_embeddings;
   gboolean embedding_norm; /* a norm behind the embedding (BLOOM) */
@@ -199,6 +218,22 @@ static inline const LayerSpec *model_layer(const Model *m, int i)
 
 /* Matrices of a feed-forward: 2, or 3 if gated. */
 int mlp_matrices(MlpKind kind);
+
+/* Weights of an activation itself: the two slopes of xIELU (Huang and Schlag 2024, arXiv 2411.13010). */
+static inline int mlp_activation_params(MlpKind kind)
+{
+  return kind == MLP_XIELU ? 2 : 0;
+}
+
+/* Vectors of weights of a norm: scale and bias. */
+static inline int norm_vectors(const Model *m)
+{
+  return m->bare_norms ? 0 : m->norm_bias ? 2 : 1;
+}
+
+/* Values that the projection makes for a gate; weights of the norms of queries and keys. */
+gint64 attention_gate(const Attention *attention);
+gint64 attention_norm_params(const Attention *attention);
 
 /*
  * Model FLOPs of one sequence of `seq` tokens, forward and backward (backward

@@ -5,10 +5,11 @@ enum { UNSET = -1 }; /* of a flag whose default depends on others */
 #define REQUIRED_INT(key, field, high) {key, JSON_INT, offsetof(Recipe, field), TRUE, 1, high}
 #define ENUM(key, field, list) {key, JSON_ENUM, offsetof(Recipe, field), .names = list}
 
-static const char *const mlp_names[] = {"gelu", "swiglu", "relu2", NULL};
+static const char *const mlp_names[] = {"gelu", "swiglu", "relu2", "xielu", NULL};
 static const char *const norm_names[] = {"layernorm", "rmsnorm", NULL};
 static const char *const norm_position_names[] = {"pre", "post", NULL};
-static const char *const linear_names[] = {"mamba2", "gated_delta_net", "lightning", NULL};
+static const char *const linear_names[] = {"mamba2", "gated_delta_net", "lightning", "mamba1", "kimi_delta",
+                                            "short_conv", NULL};
 static const char *const position_names[] = {"none", "learned", "rope", "alibi", NULL};
 
 /* README.md says what each means and its default. */
@@ -27,6 +28,8 @@ static const JsonField fields[] = {
   ENUM("mlp", mlp, mlp_names),
   ENUM("norm", norm, norm_names),
   RECIPE_BOOL("norm_bias", norm_bias),
+  RECIPE_BOOL("bare_norms", bare_norms),
+  RECIPE_BOOL("inner_norms", inner_norms),
   ENUM("positions", position_kind, position_names),
   RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
   RECIPE_REAL("partial_rotary_factor", rotary_share, 0, 1),
@@ -39,6 +42,7 @@ static const JsonField fields[] = {
   RECIPE_BOOL("embedding_norm", embedding_norm),
   RECIPE_BOOL("parallel_block", parallel),
   RECIPE_BOOL("qk_norm", qk_norm),
+  RECIPE_BOOL("qk_norm_bias", qk_norm_bias),
   RECIPE_INT("window", window, 1, MAX_SEQ),
   RECIPE_BOOL("chunked", chunked),
   RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
@@ -52,7 +56,11 @@ static const JsonField fields[] = {
   RECIPE_INT("linear_state", linear_state, 1, MAX_HEAD_DIM),
   RECIPE_INT("linear_conv", linear_conv, 0, MAX_CONV),
   RECIPE_INT("linear_chunk", linear_chunk, 1, MAX_SEQ),
+  RECIPE_INT("linear_rank", linear_rank, 1, MAX_HIDDEN),
+  RECIPE_BOOL("linear_plain", linear_plain),
+  RECIPE_BOOL("linear_step_norms", step_norms),
   RECIPE_BOOL("attention_gate", attention_gate),
+  RECIPE_BOOL("head_gate", gate_of_head),
   RECIPE_BOOL("causal", causal),
   ENUM("norm_position", post_norm, norm_position_names),
   RECIPE_INT("type_vocab_size", token_types, 1, MAX_SEQ),
@@ -98,7 +106,6 @@ static const struct {
   {offsetof(Recipe, q_lora_rank), offsetof(Recipe, kv_lora_rank), TRUE},
   {offsetof(Recipe, nope_dim), offsetof(Recipe, kv_lora_rank), TRUE},
   {offsetof(Recipe, rope_dim), offsetof(Recipe, kv_lora_rank), TRUE},
-  {offsetof(Recipe, v_head_dim), offsetof(Recipe, kv_lora_rank), TRUE},
   {offsetof(Recipe, index_heads), offsetof(Recipe, kv_lora_rank), TRUE},
   {offsetof(Recipe, index_dim), offsetof(Recipe, index_heads), TRUE},
   {offsetof(Recipe, index_top), offsetof(Recipe, index_heads), TRUE},
@@ -110,6 +117,9 @@ static const struct {
   {offsetof(Recipe, linear_state), offsetof(Recipe, linear), TRUE},
   {offsetof(Recipe, linear_conv), offsetof(Recipe, linear), TRUE},
   {offsetof(Recipe, linear_chunk), offsetof(Recipe, linear), TRUE},
+  {offsetof(Recipe, linear_rank), offsetof(Recipe, linear), TRUE},
+  {offsetof(Recipe, linear_plain), offsetof(Recipe, linear), TRUE},
+  {offsetof(Recipe, step_norms), offsetof(Recipe, linear), TRUE},
   {offsetof(Recipe, attention_every), offsetof(Recipe, linear), TRUE},
   {offsetof(Recipe, post_norm), offsetof(Recipe, parallel), FALSE},
   {offsetof(Recipe, pooler), offsetof(Recipe, mlm_head), TRUE},
@@ -118,6 +128,10 @@ static const struct {
   {offsetof(Recipe, kv_heads), offsetof(Recipe, kv_lora_rank), FALSE},
   {offsetof(Recipe, head_dim), offsetof(Recipe, kv_lora_rank), FALSE},
   {offsetof(Recipe, qk_norm), offsetof(Recipe, kv_lora_rank), FALSE},
+  {offsetof(Recipe, qk_norm_bias), offsetof(Recipe, qk_norm), TRUE},
+  {offsetof(Recipe, norm_bias), offsetof(Recipe, bare_norms), FALSE},
+  {offsetof(Recipe, qk_norm_bias), offsetof(Recipe, bare_norms), FALSE},
+  {offsetof(Recipe, gate_of_head), offsetof(Recipe, attention_gate), FALSE},
 };
 
 static gboolean check_rules(const RecipeSource *source, GError **error)
@@ -153,7 +167,7 @@ static void fill_defaults(Recipe *r, const JsonDoc *doc)
   r->head_bias = r->mlm_head;
   if (r->linear_conv == UNSET)
     r->linear_conv = r->linear == LINEAR_LIGHTNING ? 0 : 4;
-  r->linear_conv_bias = r->linear == LINEAR_MAMBA2;
+  r->linear_conv_bias = r->linear == LINEAR_MAMBA2 || r->linear == LINEAR_MAMBA1;
   r->final_norm = !r->post_norm;
   r->bidirectional = !r->causal;
   r->bias = FALSE;

@@ -8,7 +8,7 @@ typedef struct {
 
 int mlp_matrices(MlpKind kind)
 {
-  static const int matrices[] = {[MLP_GELU] = 2, [MLP_SWIGLU] = 3, [MLP_RELU2] = 2};
+  static const int matrices[] = {[MLP_GELU] = 2, [MLP_SWIGLU] = 3, [MLP_RELU2] = 2, [MLP_XIELU] = 2};
   return matrices[kind];
 }
 
@@ -21,6 +21,18 @@ static Weights sum(Weights a, Weights b)
 static Weights linear(gint64 times, gint64 in, gint64 out, gboolean bias)
 {
   return (Weights){times * in * out, bias ? times * out : 0};
+}
+
+gint64 attention_gate(const Attention *a)
+{
+  return a->gated ? (gint64)a->heads * (a->gate_of_head ? 1 : a->v_head_dim) : 0;
+}
+
+gint64 attention_norm_params(const Attention *a)
+{
+  gint64 normed = a->qk_norm_whole ? (gint64)a->heads + a->kv_heads : 2;
+
+  return a->qk_norm ? a->qk_norm_vectors * normed * a->head_dim : 0;
 }
 
 /* A projection to `out` through a normed bottleneck of `rank`, which may carry
@@ -46,14 +58,14 @@ static Weights latent_qkv(const Attention *a, gint64 hidden)
   Weights q = a->q_lora_rank ? low_rank(hidden, a->q_lora_rank, 0, heads * a->head_dim, a->qkv_bias)
                              : linear(1, hidden, heads * a->head_dim, FALSE);
   Weights kv = low_rank(hidden, a->kv_lora_rank, a->rope_head_dim, heads * (nope + a->v_head_dim), a->qkv_bias);
-  return sum(sum(q, kv), indexer_weights(a, hidden));
+  return sum(sum(sum(q, kv), indexer_weights(a, hidden)), linear(1, hidden, attention_gate(a), FALSE));
 }
 
 static Weights plain_qkv(const Attention *a, gint64 hidden)
 {
-  gint64 gate = a->gated ? (gint64)a->heads * a->v_head_dim : 0;
-  gint64 out = (gint64)a->heads * a->head_dim + gate + (gint64)a->kv_heads * (a->head_dim + a->v_head_dim);
-  return linear(1, hidden, out, a->qkv_bias);
+  gint64 out = (gint64)a->heads * a->head_dim + (gint64)a->kv_heads * (a->head_dim + a->v_head_dim);
+  gboolean gate_bias = a->qkv_bias && !a->gate_of_head;
+  return sum(linear(1, hidden, out, a->qkv_bias), linear(1, hidden, attention_gate(a), gate_bias));
 }
 
 static Weights attention_weights(const Attention *a, gint64 hidden)
@@ -61,9 +73,9 @@ static Weights attention_weights(const Attention *a, gint64 hidden)
   if (!a->heads)
     return (Weights){0};
   Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
-  gint64 normed = a->qk_norm_whole ? (gint64)a->heads + a->kv_heads : 2;
-  w.rest += a->extra_params + (a->qk_norm ? normed * a->head_dim : 0);
-  return sum(w, linear(1, (gint64)a->heads * a->v_head_dim, hidden, a->out_bias));
+  gint64 given = (gint64)a->heads * a->v_head_dim;
+  w.rest += a->extra_params + attention_norm_params(a) + (a->inner_norm ? given : 0);
+  return sum(w, linear(1, given, hidden, a->out_bias));
 }
 
 static Weights linear_weights(const LinearAttention *l, gint64 hidden)
@@ -71,15 +83,19 @@ static Weights linear_weights(const LinearAttention *l, gint64 hidden)
   if (!l->heads)
     return (Weights){0};
   Weights w = sum(linear(1, hidden, linear_projected(l), l->bias), linear(1, linear_values(l), hidden, l->bias));
+  w.matrix += linear_inner_params(l, hidden);
   w.rest += linear_small_params(l);
   return w;
 }
 
-static Weights mlp_weights(MlpKind kind, gint64 width, gint64 hidden, gboolean bias)
+/* `width` of its own experts, or of those that every token visits. */
+static Weights mlp_weights(const FeedForward *f, gint64 width, gint64 hidden)
 {
   if (!width)
     return (Weights){0};
-  return sum(linear(mlp_matrices(kind) - 1, hidden, width, bias), linear(1, width, hidden, bias));
+  Weights w = sum(linear(mlp_matrices(f->kind) - 1, hidden, width, f->bias), linear(1, width, hidden, f->bias));
+  w.rest += mlp_activation_params(f->kind) + (f->inner_norm ? width : 0);
+  return w;
 }
 
 static Weights router_weights(const FeedForward *f, gint64 hidden)
@@ -90,26 +106,32 @@ static Weights router_weights(const FeedForward *f, gint64 hidden)
   w.rest += f->router_correction ? f->experts : 0;
   w.matrix += f->shared_gate ? hidden : 0;
   if (f->shared_width)
-    w = sum(w, mlp_weights(f->kind, f->shared_width, hidden, f->bias));
+    w = sum(w, mlp_weights(f, f->shared_width, hidden));
   return w;
 }
 
 static gint64 norm_weights(const Model *m, int norms)
 {
-  return (gint64)norms * m->hidden * (m->norm_bias ? 2 : 1);
+  return (gint64)norms * m->hidden * norm_vectors(m);
+}
+
+/* What the decoder of an encoder-decoder has to embed its tokens, but their table. */
+static gint64 entry_weights(const Model *m)
+{
+  return (gint64)m->position_rows * m->hidden + norm_weights(m, m->embedding_norm ? 1 : 0);
 }
 
 static void count_block(const Model *m, LayerSpec *spec)
 {
   const FeedForward *f = &spec->ffn;
-  Weights one = mlp_weights(f->kind, f->width, f->latent ? f->latent : m->hidden, f->bias);
+  Weights one = mlp_weights(f, f->width, f->latent ? f->latent : m->hidden);
   Weights w =
     sum(attention_weights(&spec->attention, m->hidden), attention_weights(&spec->cross, m->hidden));
   w = sum(w, linear_weights(&spec->linear, m->hidden));
   int visited = f->experts ? f->experts_per_token : 1;
   if (f->experts)
     w = sum(w, router_weights(f, m->hidden));
-  w.rest += norm_weights(m, spec->norms);
+  w.rest += norm_weights(m, spec->norms) + (spec->entry ? entry_weights(m) : 0);
   spec->tied_params = spec->entry ? (gint64)m->vocab * m->embed_dim : 0;
   spec->expert_params = f->experts * (one.matrix + one.rest);
   spec->matrix_params = w.matrix + visited * one.matrix;

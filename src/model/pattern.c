@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-static const char letters[] = "M*-E";
-static const guint parts_of_letters[] = {PART_LINEAR, PART_ATTENTION, PART_DENSE, PART_EXPERTS};
+static const char letters[] = "M*H-E";
+static const guint parts_of_letters[] = {PART_LINEAR, PART_ATTENTION, PART_LINEAR | PART_ATTENTION, PART_DENSE,
+                                          PART_EXPERTS};
 
 static guint part_of(char letter)
 {
@@ -35,7 +36,7 @@ gboolean recipe_read_pattern(Recipe *r, const JsonDoc *doc, const cJSON *item, G
     return TRUE;
   if (!n || n > MAX_LAYERS || strspn(text, letters) != n)
     return json_error(doc, item, error,
-                      "a letter for each layer: M linear attention, * attention, - feed-forward, E experts");
+                      "a letter for each layer: M linear attention, * attention, H both, - feed-forward, E experts");
   if (!r->layers)
     r->layers = (int)n;
   if ((gsize)r->layers != n)
@@ -69,7 +70,19 @@ gboolean recipe_has(const Recipe *r, guint parts)
 /* Tokens that kernels take at once where the file does not say: those of Mamba's, and of flash-linear-attention. */
 static int usual_chunk(LinearKind kind)
 {
-  return kind == LINEAR_GATED_DELTA ? 64 : 256;
+  return kind == LINEAR_GATED_DELTA || kind == LINEAR_KIMI_DELTA ? 64 : 256;
+}
+
+/* A head for each channel, which shares nothing with others. */
+static void settle_channels(Recipe *r)
+{
+  if (!r->linear_heads && !r->linear_head_dim)
+    r->linear_heads = r->hidden * (r->linear_expand ? r->linear_expand : r->linear == LINEAR_MAMBA1 ? 2 : 1);
+  r->linear_heads *= MAX(r->linear_head_dim, 1);
+  r->linear_head_dim = 1;
+  r->linear_groups = r->linear_heads;
+  if (r->linear == LINEAR_MAMBA1 && !r->linear_rank)
+    r->linear_rank = (r->hidden + 15) / 16;
 }
 
 gboolean recipe_settle_linear(Recipe *r, const RecipeSource *source, GError **error)
@@ -78,13 +91,15 @@ gboolean recipe_settle_linear(Recipe *r, const RecipeSource *source, GError **er
     r->linear_heads = 0;
     return TRUE;
   }
+  if (linear_by_channel(r->linear))
+    settle_channels(r);
   if (!r->linear_heads && r->linear_expand && r->linear_head_dim)
     r->linear_heads = (int)((gint64)r->linear_expand * r->hidden / r->linear_head_dim);
   if (!r->linear_heads || r->linear_heads > MAX_HEADS)
     return FAIL(linear_heads, "an integer from 1 to %d", MAX_HEADS);
   if (!r->linear_head_dim)
     return FAIL(linear_head_dim, "an integer from 1 to %d", MAX_HEAD_DIM);
-  if (!r->linear_state)
+  if (!r->linear_state && r->linear != LINEAR_SHORT_CONV)
     return FAIL(linear_state, "an integer from 1 to %d", MAX_HEAD_DIM);
   if (!r->linear_groups)
     r->linear_groups = r->linear == LINEAR_MAMBA2 ? 1 : r->linear_heads;

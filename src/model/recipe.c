@@ -138,10 +138,13 @@ static gboolean settle_heads(Recipe *r, const RecipeSource *source, GError **err
                 KEY(head_dim));
   if (!r->head_dim)
     r->head_dim = r->hidden / r->heads;
-  r->v_head_dim = r->head_dim;
+  if (r->encoder_heads && r->hidden % r->encoder_heads)
+    return FAIL(hidden, "a multiple of %s (%d)", KEY(encoder_heads), r->encoder_heads);
+  if (!r->v_head_dim)
+    r->v_head_dim = r->head_dim;
   if (!r->kv_heads)
     r->kv_heads = r->heads;
-  if (r->heads % r->kv_heads)
+  if (r->heads % r->kv_heads || (r->window_kv_heads && r->heads % r->window_kv_heads))
     return FAIL(kv_heads, "a divisor of %s (%d)", KEY(heads), r->heads);
   return TRUE;
 }

@@ -43,13 +43,14 @@ typedef struct {
   char *name;        /* owned */
   const char *family; /* static */
   int hidden, layers; /* layers of the decoder, or of the only stack */
-  int encoder_layers;
+  int encoder_layers, encoder_heads, encoder_ffn; /* the last two 0 = as the decoder's */
   int heads, kv_heads, head_dim;
   int ffn, vocab, classes;
   int embed_dim;      /* width of the embedding if projected */
   int seq;            /* sequence length asked for by the file */
   gboolean seq_longest; /* it asks for none, so that it is the most positions */
   int positions;      /* the most positions */
+  int longest;        /* of Kimi Linear's kin; of others what a tokenizer takes */
   int extra_rows;     /* of the position table, beyond positions */
   int global_batch_size;
 
@@ -75,12 +76,21 @@ typedef struct {
   LinearKind linear;
   int linear_heads, linear_head_dim, linear_groups, linear_state, linear_conv, linear_chunk;
   int linear_expand;  /* width of its values over hidden, where its heads are not given */
+  int linear_rank;
   gboolean linear_bias, linear_conv_bias;
+  gboolean linear_normed; /* of a family whose state spaces may have no norm */
+  gboolean linear_plain, step_norms, bare_step_norms;
+  int attention_offset, expert_every, expert_offset; /* remainders of layers that have them, and in how many */
+  int linear_width;   /* of all its values */
+  gboolean ffn_adjusted; /* two thirds of the feed-forward's width, in multiples of ffn_multiple (LFM2) */
+  int ffn_multiple;
+  double ffn_multiplier;
 
   int mtp;            /* multi-token prediction modules */
   guint mtp_parts;    /* of each; 0 = as the last layer */
 
   int window;         /* tokens */
+  int window_kv_heads; /* key-value heads of layers with it, if others than of all */
   int window_from;    /* first layer with the window */
   int window_pattern; /* every n-th layer sees all, 0 = none does */
   gboolean use_window, chunked; /* the window is that of chunks */
@@ -100,6 +110,11 @@ typedef struct {
   gboolean qkv_bias, out_bias, ffn_bias; /* each also set by those that cover it: */
   gboolean attention_bias, bias;         /* all of attention; all */
   gboolean attention_gate; /* what attention gives is gated by as many values of its input */
+  gboolean gate_of_head;   /* or by one a head */
+  gboolean bare_norms, inner_norms; /* as of model.h */
+  gboolean qk_norm_bias;
+  gboolean window_sinks;   /* layers with a window alone have sinks */
+  gboolean norm_of_experts; /* one norm more behind experts */
   gboolean qk_norm, qk_norm_whole, output_norms, sinks, shared_gate, router_bias, router_correction, clamped;
   gboolean parallel, tied, bidirectional;
   int nope_interval;
@@ -114,7 +129,8 @@ typedef struct {
   /* Read for the family's hook. */
   int ffn_ratio;      /* of the feed-forward's width to hidden */
   int ffn_dense;      /* width of dense layers where `ffn` is that of experts */
-  int decoder_layers;
+  gboolean two_stacks; /* of a family whose files say the sizes of an encoder and a decoder */
+  int decoder_layers, decoder_heads, decoder_ffn;
   gboolean norms_behind; /* also of what attention and feed-forward give */
   gboolean multi_query, new_decoder, alibi, norm_before, remove_final_norm;
   int parallel_norms;
@@ -180,5 +196,8 @@ gboolean model_count(Model *model);
 
 Model *native_read(const JsonDoc *doc, GError **error);
 Model *huggingface_read(const JsonDoc *doc, GError **error);
+
+/* Of a Hugging Face config whose sizes are read: which layers are sparse, have a window, attention or another mixer. */
+gboolean huggingface_read_layers(const RecipeSource *source, Recipe *recipe, GError **error);
 
 #endif

@@ -59,17 +59,18 @@ static double value_width(const Build *b)
 
 static double gate_width(const Build *b)
 {
-  return b->attention->gated ? local_heads(b) * b->attention->v_head_dim : 0;
+  return attention_gate(b->attention) / b->tp;
 }
 
 /* What attention gave times a sigmoid of the gate, two kernels. */
 static void apply_gate(Build *b)
 {
-  double bytes = b->bytes * b->tokens * gate_width(b);
+  double gate = b->bytes * b->tokens * gate_width(b);
+  double out = b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
 
   if (b->attention->gated)
-    build_stream(b, &(Stream) { .name = "attention gate", .forward_bytes = 5 * bytes, .forward_kernels = 2,
-                                .backward_bytes = 8 * bytes, .backward_kernels = 3, .saved = 2 * bytes });
+    build_stream(b, &(Stream) { .name = "attention gate", .forward_bytes = 3 * gate + 2 * out, .forward_kernels = 2,
+                                .backward_bytes = 5 * gate + 3 * out, .backward_kernels = 3, .saved = gate + out });
 }
 
 /* Of this rank's part of the projection. */
@@ -108,9 +109,7 @@ static void project_grouped(Build *b)
   gather_divided(b);
 }
 
-/* Where tensor-parallel ranks take up a latent that all of them need: gathered from
- * their rows, or its gradient summed. */
-static void enter_latent(Build *b, double width)
+void build_enter_latent(Build *b, double width)
 {
   gboolean sp = b->passes->sequence_parallel;
   double bytes = b->bytes * b->tokens * width;
@@ -134,7 +133,7 @@ static void latent_down(Build *b, const char *name, double rank, double aside, d
   build_stream(b, &(Stream) { .name = "latent norm", .forward_bytes = 2 * e * elements, .forward_kernels = 1,
                               .backward_bytes = 3 * e * elements, .backward_kernels = 2, .saved = e * elements });
   build_params(b, rank);
-  enter_latent(b, rank + aside);
+  build_enter_latent(b, rank + aside);
 }
 
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): queries and
@@ -162,6 +161,9 @@ static void project_latent(Build *b)
                               .batch = 1, .rows = t, .saved = e * b->rows * a->kv_lora_rank, .split = LINEAR_COLUMN,
                               .no_gather = TRUE, .matrix = MATRIX_KV_B });
   b->dropped |= 1u << MODULE_MLA_UP_PROJ;
+  if (a->gated)
+    build_linear(b, &(Linear) { .name = "gate", .in = b->hidden, .out = gate_width(b), .batch = 1, .rows = t,
+                                .split = LINEAR_COLUMN, .kept = TRUE });
 }
 
 /*
@@ -180,7 +182,7 @@ static void choose_keys(Build *b)
   build_linear(b, &(Linear) { .name = "index keys", .in = b->hidden, .out = a->index_dim + a->index_heads, .batch = 1,
                               .rows = b->rows, .split = LINEAR_REPLICATED, .kept = TRUE });
   build_params(b, 2.0 * a->index_dim);
-  enter_latent(b, a->index_dim + a->index_heads);
+  build_enter_latent(b, a->index_dim + a->index_heads);
   if (!chosen(b))
     return;
   build_product(b, "index scores", s, s / 2, width, b->passes->micro_batch);
@@ -200,7 +202,7 @@ static void rotate(Build *b)
     build_stream(b, &(Stream) { .name = "qk norm", .forward_bytes = 2 * b->bytes * elements, .forward_kernels = 2,
                                 .backward_bytes = 4 * b->bytes * elements, .backward_kernels = 2,
                                 .saved = b->bytes * elements });
-    build_params(b, a->head_dim * 2.0);
+    build_params(b, attention_norm_params(a) / (a->qk_norm_whole ? b->tp : 1));
   }
   if (b->model->positions == POSITIONS_ROPE)
     build_stream(b, &(Stream) { .name = "rotary", .forward_bytes = (one ? 2 : 8) * b->bytes * elements,
@@ -333,10 +335,12 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
     core_unfused(b);
   build_params(b, a->extra_params / b->tp);
   apply_gate(b);
+  if (a->inner_norm)
+    build_inner_norm(b, "heads norm", b->tokens, out_width);
   build_linear(b, &(Linear) {
     .name = projection, .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
     .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,
-    .stays = fused(b) && !a->gated, .matrix = matrix,
+    .stays = fused(b) && !a->gated && !a->inner_norm, .matrix = matrix,
   });
 }
 

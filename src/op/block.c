@@ -14,9 +14,23 @@ static void build_post_norm_block(Build *b)
   build_attention(b);
   build_residual(b);
   build_norm(b, "attention norm");
+  if (b->spec->cross.heads) {
+    build_cross_attention(b);
+    build_residual(b);
+    build_norm(b, "cross norm");
+  }
   build_feed_forward(b);
   build_residual(b);
   build_norm(b, "feed-forward norm");
+}
+
+/* What attention gives to what linear attention of the same input does; both sum over the tensor-parallel ranks. */
+static void add_mixers(Build *b)
+{
+  double bytes = b->rows * b->hidden * b->bytes;
+
+  build_stream(b, &(Stream) { .name = "sum mixers", .forward_bytes = 3 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 3 * bytes, .backward_kernels = 1 });
 }
 
 static void build_mixer(Build *b)
@@ -28,8 +42,11 @@ static void build_mixer(Build *b)
     build_linear_attention(b);
   } else {
     build_norm(b, "attention norm");
-    build_attention(b);
   }
+  if (b->spec->attention.heads)
+    build_attention(b);
+  if (b->spec->linear.heads && b->spec->attention.heads)
+    add_mixers(b);
   if (!b->spec->parallel)
     build_residual(b);
   b->captured = FALSE;
@@ -53,12 +70,12 @@ void build_block(Build *b)
   gboolean mixes = spec_mixes(b->spec), feeds = b->spec->ffn.width > 0;
   int usual = MIN(b->spec->norms, mixes + feeds);
 
+  if (b->spec->entry)
+    build_entry_embedding(b);
   if (b->model->post_norm) {
     build_post_norm_block(b);
     return;
   }
-  if (b->spec->entry)
-    build_entry_embedding(b);
   build_graph_input(b);
   if (mixes)
     build_mixer(b);

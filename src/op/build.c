@@ -469,7 +469,18 @@ void build_norm(Build *b, const char *name)
     .saved = b->bytes * elements + dtype_bytes[DTYPE_FP32] * b->passes->framework->norm_row_values * b->rows,
   });
   b->redone &= ~(1u << MODULE_LAYERNORM);
-  build_params(b, b->hidden * (b->model->norm_bias ? 2 : 1));
+  build_params(b, b->hidden * norm_vectors(b->model));
+}
+
+void build_inner_norm(Build *b, const char *name, double rows, double width)
+{
+  double bytes = b->bytes * rows * width, wide = dtype_bytes[DTYPE_FP32];
+
+  build_stream(b, &(Stream) { .name = name, .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes + wide * rows });
+  build_forward_collective(b, "sum squares", COLLECTIVE_ALL_REDUCE, wide * rows);
+  build_backward_collective(b, "sum squares gradient", COLLECTIVE_ALL_REDUCE, wide * rows, PASS_INPUT, FALSE);
+  build_params(b, width);
 }
 
 void build_residual(Build *b)

@@ -112,6 +112,9 @@ void build_exchange(Build *b, const char *name, Collective what, double bytes, c
 /* The context-parallel ranks' all-to-all and, backward, its like. */
 void build_context_exchange(Build *b, const char *name, double bytes);
 
+/* Where tensor-parallel ranks take up a latent that all of them need: gathered from their rows, or its gradient summed. */
+void build_enter_latent(Build *b, double width);
+
 /* Where tensor-parallel ranks enter a part together: under sequence parallelism
  * rows are gathered, and either way the input's gradient is summed. */
 void build_entry(Build *b);
@@ -120,6 +123,9 @@ void build_entry(Build *b);
 void build_exit(Build *b);
 
 void build_norm(Build *b, const char *name);
+
+/* One over values that the tensor-parallel ranks have a part of each, which sum a number of each row. */
+void build_inner_norm(Build *b, const char *name, double rows, double width);
 
 /* Bias, dropout (if the model has it) and residual sum. */
 void build_residual(Build *b);
@@ -146,6 +152,7 @@ void build_mtp(Build *b);
 /* Parts of a block. */
 void build_attention(Build *b);
 void build_linear_attention(Build *b);
+void build_channels(Build *b); /* of kinds whose heads are channels */
 void build_cross_attention(Build *b);
 void build_entry_embedding(Build *b);
 void build_feed_forward(Build *b);

@@ -50,11 +50,24 @@ static void look_up(Build *b)
     build_backward_collective(b, "gather embedding gradient", COLLECTIVE_ALL_GATHER, gathered, PASS_WEIGHT, FALSE);
 }
 
-/* The table is the first layer's; a copy of it is counted where stages are known (pipeline_entry_copies). */
+/* Of the stack. */
+static void add_positions(Build *b)
+{
+  double rows = b->model->position_rows;
+
+  add_table(b, "positions", rows);
+  if (rows > 0)
+    build_table(b, rows, b->hidden);
+}
+
+/* The table of tokens is the first layer's; a copy of it is counted where stages are known (pipeline_entry_copies). */
 void build_entry_embedding(Build *b)
 {
   look_up(b);
+  add_positions(b);
   build_dropout(b);
+  if (b->model->embedding_norm)
+    build_norm(b, "embedding norm");
   b->work->deferred_bytes += b->rows * b->hidden * b->bytes;
 }
 
@@ -70,15 +83,13 @@ void build_embedding(Build *b)
   double gathered = b->tokens * width * b->bytes, rows = b->rows * b->hidden * b->bytes;
 
   look_up(b);
-  add_table(b, "positions", m->position_rows);
+  add_positions(b);
   add_table(b, "token types", m->token_types);
   build_dropout(b);
   if (m->embedding_norm)
     build_norm(b, "embedding norm");
   b->work->deferred_bytes += rows;
   build_table(b, op_vocab(m, b->passes) / (b->passes->framework->whole_vocabulary ? 1 : b->tp), width);
-  if (m->position_rows)
-    build_table(b, m->position_rows, b->hidden);
   if (m->token_types)
     build_table(b, m->token_types, b->hidden);
   if (width != b->hidden)

@@ -14,12 +14,29 @@ static void clamp(Build *b, double elements)
                                 .saved = 2 * e * elements });
 }
 
+/* xIELU is a kernel of its own (nickjbrowning/XIELU); step by step, of transformers' XIELUActivation, a dozen: squares,
+ * exponentials, their slopes and the choice by sign. Backward its slopes' gradients are summed over all elements. */
+static void xielu(Build *b, double elements)
+{
+  gboolean one = b->passes->framework->fused_activation;
+  double e = b->bytes;
+
+  build_stream(b, &(Stream) {
+    .name = "xielu", .forward_bytes = (one ? 2 : 28) * e * elements, .forward_kernels = one ? 1 : 12,
+    .backward_bytes = (one ? 3 : 34) * e * elements, .backward_kernels = one ? 2 : 16,
+    .saved = (one ? e : 4 * e + 1) * elements,
+  });
+  build_params(b, mlp_activation_params(b->spec->ffn.kind));
+}
+
 static void activation(Build *b, double elements)
 {
   gboolean one = b->passes->framework->fused_activation;
   double e = b->bytes;
 
-  if (b->spec->ffn.kind == MLP_SWIGLU)
+  if (b->spec->ffn.kind == MLP_XIELU)
+    xielu(b, elements);
+  else if (b->spec->ffn.kind == MLP_SWIGLU)
     build_stream(b, &(Stream) {
       .name = "swiglu", .forward_bytes = (one ? 3 : 5) * e * elements, .forward_kernels = one ? 1 : 2,
       .backward_bytes = (one ? 5 : 8) * e * elements, .backward_kernels = one ? 1 : 3,
@@ -50,6 +67,8 @@ void build_mlp_up(Build *b, const Mlp *m)
   b->redone |= 1u << m->module;
   clamp(b, elements);
   activation(b, elements);
+  if (b->spec->ffn.inner_norm)
+    build_inner_norm(b, "feed-forward inner norm", m->rows * m->batch, m->width);
   build_leave(b, m->module);
   if (!b->passes->framework->gradients_wait)
     b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);

@@ -1,4 +1,4 @@
-/* Linear attention of a block: Mamba-2, gated delta networks, lightning attention (model/model.h). */
+/* Linear attention of a block: Mamba-2, gated and Kimi's delta networks, lightning attention (model/model.h). */
 #include "op/build.h"
 
 /*
@@ -20,6 +20,7 @@ static const ScanKind kinds[] = {
   [LINEAR_MAMBA2] = { FALSE, { 5, 4, 2, 2, 0, 2, 5 }, { 16, 13, 7, 4, 0, 6, 16 } },
   [LINEAR_GATED_DELTA] = { TRUE, { 6, 9, 2, 0, 2, 2, 9 }, { 15, 21, 4, 0, 3, 0, 15 } },
   [LINEAR_LIGHTNING] = { FALSE, { 3, 3, 0, 2, 0, 0, 4 }, { 6, 7, 0, 4, 0, 0, 6 } },
+  [LINEAR_KIMI_DELTA] = { TRUE, { 6, 20, 2, 0, 2, 2, 10 }, { 15, 43, 4, 0, 3, 0, 16 } },
 };
 
 #define WIDE dtype_bytes[DTYPE_FP32]
@@ -31,7 +32,8 @@ static const ScanKind kinds[] = {
 typedef struct {
   const LinearAttention *linear;
   const ScanKind *kind;
-  double heads, values, keys, projected, convolved;
+  double heads, values, projected, convolved;
+  double decays, gates; /* that products behind the projection make */
   double scanned_keys, states, pairs; /* elements for a token, as kernels have them */
 } Scan;
 
@@ -41,9 +43,13 @@ static Scan scan_of(const Build *b)
   const ScanKind *kind = &kinds[l->kind];
   double groups = kind->repeated ? l->heads : l->groups;
   Scan s = { .linear = l, .kind = kind, .heads = l->heads / b->tp, .values = linear_values(l) / b->tp,
-             .keys = linear_keys(l) / b->tp, .projected = linear_projected(l) / b->tp,
+             .projected = linear_projected(l) / b->tp,
              .convolved = linear_convolved(l) / b->tp };
 
+  if (l->rank) {
+    s.decays = l->heads * l->state / b->tp;
+    s.gates = s.values;
+  }
   /* heads that context-parallel ranks take have keys of their own where these are fewer than the ranks */
   groups = MAX(groups / b->tp, b->passes->cp);
   s.scanned_keys = groups * l->state;
@@ -66,7 +72,8 @@ static double products(const Build *b, const Scan *s)
 {
   double chunk = s->linear->chunk, state = s->linear->state;
   double plain = 2 * s->pairs * state + 2 * s->values * (chunk + 2 * state);
-  double solved = s->linear->kind == LINEAR_GATED_DELTA ? 4 * s->pairs * state + 2 * s->values * (chunk + state) : 0;
+  gboolean delta = s->linear->kind == LINEAR_GATED_DELTA || s->linear->kind == LINEAR_KIMI_DELTA;
+  double solved = delta ? 4 * s->pairs * state + 2 * s->values * (chunk + state) : 0;
 
   return b->tokens * (plain + solved);
 }
@@ -104,7 +111,7 @@ static void scan(Build *b, const Scan *s)
     .name = "chunk scan",
     .forward_bytes = traffic(b, s, forward, STEP_BYTES), .forward_kernels = forward->kernels,
     .backward_bytes = traffic(b, s, backward, STEP_BACKWARD_BYTES), .backward_kernels = backward->kernels,
-    .saved = e * b->tokens * (s->projected + s->values),
+    .saved = e * b->tokens * (s->projected + s->decays + s->gates + s->values),
   });
   g_array_index(b->work->forward, Op, b->work->forward->len - 1).flops = products(b, s);
   g_array_index(b->work->backward, Op, b->work->backward->len - 1).flops = BACKWARD_PRODUCTS * products(b, s);
@@ -115,20 +122,43 @@ static void gated_norm(Build *b, const Scan *s)
 {
   double bytes = b->bytes * b->tokens * s->values;
 
-  build_stream(b, &(Stream) { .name = "gated norm", .forward_bytes = 2 * bytes, .forward_kernels = 1,
-                              .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes });
+  if (!s->linear->plain)
+    build_stream(b, &(Stream) { .name = "gated norm", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                                .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes });
   build_params(b, linear_small_params(s->linear) / b->tp);
+}
+
+/* Decays and gates, each through a bottleneck that every tensor-parallel rank makes of its own rows. */
+static void low_rank_gates(Build *b, const Scan *s)
+{
+  double rank = s->linear->rank, saved = b->bytes * b->rows * rank;
+
+  if (!s->linear->rank)
+    return;
+  build_linear(b, &(Linear) { .name = "gates down", .in = b->hidden, .out = 2 * rank, .batch = 1, .rows = b->rows,
+                              .split = LINEAR_REPLICATED, .kept = TRUE });
+  build_enter_latent(b, 2 * rank);
+  build_linear(b, &(Linear) { .name = "decays up", .in = rank, .out = s->decays, .batch = 1, .rows = b->tokens,
+                              .saved = saved, .split = LINEAR_COLUMN, .no_gather = TRUE });
+  build_linear(b, &(Linear) { .name = "gates up", .in = rank, .out = s->gates, .batch = 1, .rows = b->tokens,
+                              .saved = saved, .split = LINEAR_COLUMN, .no_gather = TRUE });
 }
 
 void build_linear_attention(Build *b)
 {
   const LinearAttention *l = &b->spec->linear;
+
+  if (linear_by_channel(l->kind)) {
+    build_channels(b);
+    return;
+  }
   Scan s = scan_of(b);
 
   build_linear(b, &(Linear) { .name = "in projection", .in = b->hidden, .out = s.projected, .batch = 1,
                               .rows = b->tokens, .bias = l->bias, .saved = b->bytes * b->rows * b->hidden,
                               .split = LINEAR_COLUMN, .matrix = MATRIX_IN });
-  exchange(b, "rows for heads", s.projected);
+  low_rank_gates(b, &s);
+  exchange(b, "rows for heads", s.projected + s.decays + s.gates);
   convolve(b, &s);
   scan(b, &s);
   exchange(b, "heads for rows", s.values);

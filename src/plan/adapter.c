@@ -198,7 +198,7 @@ static void add_latent(Parts *p, const Attention *a, gint64 hidden)
 
 static void add_attention(Parts *p, const Attention *a, gint64 hidden)
 {
-  gint64 q = (gint64)a->heads * (a->head_dim + (a->gated ? a->v_head_dim : 0));
+  gint64 q = (gint64)a->heads * a->head_dim + (a->gate_of_head ? 0 : attention_gate(a));
   gint64 k = (gint64)a->kv_heads * a->head_dim, v = (gint64)a->kv_heads * a->v_head_dim;
 
   if (a->kv_lora_rank) {
@@ -241,9 +241,9 @@ int adapter_parts(const LayerSpec *spec, int hidden, AdaptedPart parts[ADAPTED_M
   if (spec->linear.heads) {
     add_whole(&p, TARGET_IN, MATRIX_IN, hidden, linear_projected(&spec->linear));
     add_whole(&p, TARGET_OUT, MATRIX_OUT, linear_values(&spec->linear), hidden);
-  } else if (spec->attention.heads) {
-    add_attention(&p, &spec->attention, hidden);
   }
+  if (spec->attention.heads)
+    add_attention(&p, &spec->attention, hidden);
   if (spec->cross.heads)
     add_cross(&p, &spec->cross, hidden);
   if (spec->ffn.width > 0 && !spec->ffn.experts)
@@ -275,6 +275,12 @@ char *adapter_refusal(const Adapter *a, const Model *m)
   if (model_has_experts(m) && a->targets & TARGETS_MLP)
     return g_strdup_printf("targets of attention alone, as in targets=q_proj,k_proj,v_proj,o_proj: %s has experts, "
                            "adapters of which are not modelled", m->name);
+  if (model_attending(m) && model_attending(m)->attention.gate_of_head)
+    return g_strdup_printf("a model without gates of heads, adapters of which are not modelled: %s has them", m->name);
+  for (int i = 0; i < m->n_specs; i++)
+    if (linear_inner_params(&m->specs[i].linear, m->hidden) > 0)
+      return g_strdup_printf("a model without products inside of linear attention, adapters of which are not modelled: "
+                             "%s has them", m->name);
   for (int i = 0; i < TARGET_COUNT; i++)
     if (missing >> i & 1)
       return g_strdup_printf("targets that %s has, not %s", m->name, targets[i].names[0]);

@@ -121,7 +121,7 @@ static double kept_elements(const Plan *p, const Model *model, const LayerSpec *
   const FeedForward *f = &spec->ffn;
   double width = (f->experts ? f->experts_per_token : 1) * (double)f->width + f->shared_width;
   double heads = (double)(a->heads + a->kv_heads) * (a->head_dim + a->v_head_dim);
-  double linear = linear_projected(&spec->linear) + linear_values(&spec->linear);
+  double linear = spec->linear.heads ? linear_projected(&spec->linear) + linear_values(&spec->linear) : 0;
   double inputs = (double)model->hidden * (spec_mixes(spec) + (f->width > 0));
 
   return inputs / (p->sequence_parallel ? p->tp : 1) + (heads + linear + 2 * width) / p->tp;

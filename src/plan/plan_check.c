@@ -81,6 +81,8 @@ static gboolean check_linear(const Subject *s, GError **error)
 
   for (int i = 0; i < s->model->n_specs; i++) {
     const LinearAttention *l = &s->model->specs[i].linear;
+    if (l->heads && linear_by_channel(l->kind) && cp > 1)
+      return broken(error, "context_parallel_size: %d: expected 1 with a mixer of tokens by channels", cp);
     if (l->heads % tp != 0 || l->groups % tp != 0)
       return broken(error, "tensor_model_parallel_size: %d: expected a divisor of the %d heads and %d groups of linear "
                            "attention", tp, l->heads, l->groups);

@@ -23,7 +23,7 @@ transformers.logging.set_verbosity_error()
 
 def numbers(model):
     """Parameters, each once, and what routers correct their choice by, which checkpoints hold and no gradient reaches."""
-    corrections = [b for name, b in model.named_buffers() if name.endswith("e_score_correction_bias")]
+    corrections = [b for name, b in model.named_buffers() if name.endswith(("e_score_correction_bias", ".expert_bias"))]
     return sum(p.numel() for p in {id(p): p for p in model.parameters()}.values()) + sum(b.numel() for b in corrections)
 
 
@@ -86,4 +86,5 @@ def main():
     return 1 if rows["another count"] else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+/* What the layers of a Hugging Face config are made of, where its file says it of each or of some. */
+#include "model/recipe.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of either stack. */
+static int most_layers(const Recipe *r)
+{
+  return MAX(MAX(r->layers, r->decoder_layers), r->encoder_layers);
+}
+
+/* Layers that are dense whatever the step says. */
+static gboolean read_dense_layers(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *array = json_get(source->object, "mlp_only_layers");
+  if (!array || !r->layers)
+    return TRUE;
+  g_autofree int *layers = g_new(int, r->layers);
+  int n = json_get_ints(source->doc, array, layers, r->layers, 0, MAX_LAYERS, error);
+  if (n < 0)
+    return FALSE;
+  r->dense = g_new0(guint8, most_layers(r));
+  for (int i = 0; i < n; i++)
+    if (layers[i] < r->layers)
+      r->dense[layers[i]] = TRUE;
+  return TRUE;
+}
+
+/* "dense" or "sparse" for each layer, which say more than the number of the first ones. */
+static gboolean read_mlp_types(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const char *const kinds[] = { "dense", "sparse", NULL };
+  const cJSON *array = json_get(source->object, "mlp_layer_types"), *item;
+  int i = 0;
+
+  if (!array || cJSON_IsNull(array) || !r->layers)
+    return TRUE;
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != r->layers)
+    return json_error(source->doc, array, error, "an array of %d strings, one a layer", r->layers);
+  g_free(r->dense);
+  r->dense = g_new0(guint8, most_layers(r));
+  r->first_dense = 0;
+  cJSON_ArrayForEach(item, array) {
+    int kind = cJSON_IsString(item) ? names_find(kinds, item->valuestring) : -1;
+    if (kind < 0)
+      return json_error(source->doc, item, error, "one of dense, sparse");
+    r->dense[i++] = kind == 0;
+  }
+  return TRUE;
+}
+
+/* The last layer with experts (ERNIE); -1 is the last of all. */
+static gboolean read_last_sparse(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *end = json_get(source->object, "moe_layer_end_index");
+
+  if (!end || cJSON_IsNull(end) || !r->layers)
+    return TRUE;
+  if (!cJSON_IsNumber(end) || end->valuedouble < -1 || end->valuedouble != floor(end->valuedouble))
+    return json_error(source->doc, end, error, "an integer of at least -1");
+  if (end->valuedouble < 0 || end->valuedouble >= r->layers - 1)
+    return TRUE;
+  if (!r->dense)
+    r->dense = g_new0(guint8, most_layers(r));
+  for (int i = (int)end->valuedouble + 1; i < r->layers; i++)
+    r->dense[i] = TRUE;
+  return TRUE;
+}
+
+/* Kinds of layers by name: those that any family may have, that of one whose windows are chunks, then those of a family
+ * with linear attention, then those of one whose layers are one part each. */
+static const char *const type_names[] = {"full_attention", "sliding_attention", "chunked_attention", "attention",
+                                         "linear_attention", "mamba", "conv", "mlp", "moe", NULL};
+static const guint type_parts[] = {PART_ATTENTION, PART_ATTENTION, PART_ATTENTION, PART_ATTENTION,
+                                   PART_LINEAR, PART_LINEAR, PART_LINEAR, PART_DENSE, PART_EXPERTS};
+enum { TYPE_SLIDING = 1, TYPE_CHUNKED, TYPES_OF_LINEAR = 7, TYPES_OF_SINGLE = 9 };
+
+static gboolean refuse_layer_type(const JsonDoc *doc, const cJSON *item, int known, GError **error)
+{
+  g_autoptr(GString) list = g_string_new(NULL);
+
+  for (int i = 0; i < known; i++)
+    g_string_append_printf(list, "%s%s", i ? ", " : "", type_names[i]);
+  return json_error(doc, item, error, "one of %s", list->str);
+}
+
+static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *types = json_get(source->object, "layer_types"), *item;
+  const cJSON *array = types ? types : json_get(source->object, "layers_block_type");
+  int known = r->single ? TYPES_OF_SINGLE : r->has_linear ? TYPES_OF_LINEAR : TYPE_SLIDING + 1 + r->chunked, i = 0;
+  if (r->single && !r->layers && cJSON_IsArray(array))
+    r->layers = cJSON_GetArraySize(array);
+  if (!array || !r->layers || (!types && !r->has_linear))
+    return TRUE;
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != r->layers)
+    return json_error(source->doc, array, error, "an array of %d strings, one a layer", r->layers);
+  r->sliding = g_new0(guint8, most_layers(r));
+  r->parts = r->has_linear ? g_new0(guint8, r->layers) : NULL;
+  cJSON_ArrayForEach(item, array) {
+    gboolean indexed = r->index_heads && cJSON_IsString(item) && g_str_equal(item->valuestring, "indexed_attention");
+    int kind = indexed ? 0 : cJSON_IsString(item) ? names_find(type_names, item->valuestring) : -1;
+    if (kind < 0 || kind >= known)
+      return refuse_layer_type(source->doc, item, known, error);
+    if (r->parts)
+      r->parts[i] = (guint8)(type_parts[kind] | (r->single ? 0 : PART_FEED));
+    r->sliding[i++] = kind == TYPE_SLIDING || kind == TYPE_CHUNKED;
+  }
+  return TRUE;
+}
+
+/* Lists of "global" and "local", each with how often it stands in a row (GPT-Neo). */
+static gboolean read_attention_types(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const char *const kinds[] = { "global", "local", NULL };
+  const cJSON *groups = json_get(source->object, "attention_types"), *group, *name;
+  int layer = 0;
+
+  if (!cJSON_IsArray(groups) || !r->layers || r->sliding)
+    return TRUE;
+  r->sliding = g_new0(guint8, most_layers(r));
+  cJSON_ArrayForEach(group, groups) {
+    const cJSON *names = cJSON_GetArrayItem(group, 0), *times = cJSON_GetArrayItem(group, 1);
+    for (int i = 0; cJSON_IsArray(names) && cJSON_IsNumber(times) && i < times->valuedouble && layer < r->layers; i++)
+      cJSON_ArrayForEach(name, names) {
+        int kind = cJSON_IsString(name) ? names_find(kinds, name->valuestring) : -1;
+        if (kind < 0)
+          return json_error(source->doc, name, error, "global or local");
+        if (layer < r->layers)
+          r->sliding[layer++] = kind == 1;
+      }
+  }
+  return layer == r->layers ||
+         json_error(source->doc, groups, error, "kinds of attention for all %d layers", r->layers);
+}
+
+/* Layers with attention by their numbers (Bamba, LFM2), or as 1 in a list of 0 and 1 (MiniMax). */
+static gboolean read_attending(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *bamba = json_get(source->object, "attn_layer_indices");
+  const cJSON *indices = bamba ? bamba : json_get(source->object, "full_attn_idxs");
+  const cJSON *list = json_get(source->object, "attn_type_list");
+  const cJSON *array = indices ? indices : list;
+  if (!array || !r->has_linear || r->parts || !r->layers)
+    return TRUE;
+  g_autofree int *values = g_new(int, r->layers);
+  int n = json_get_ints(source->doc, array, values, r->layers, 0, indices ? r->layers - 1 : 1, error);
+  if (n < 0)
+    return FALSE;
+  if (!indices && n != r->layers)
+    return json_error(source->doc, array, error, "an array of %d numbers, one a layer", r->layers);
+  r->parts = g_new(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++)
+    r->parts[i] = PART_FEED | (!indices && values[i] ? PART_ATTENTION : PART_LINEAR);
+  for (int i = 0; indices && i < n; i++)
+    r->parts[values[i]] = PART_FEED | PART_ATTENTION;
+  return TRUE;
+}
+
+/* The rank of Mamba-1's steps, or "auto". */
+static gboolean read_rank(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField ranks[] = {
+    RECIPE_INT("time_step_rank", linear_rank, 1, MAX_HIDDEN), RECIPE_INT("mamba_dt_rank", linear_rank, 1, MAX_HIDDEN),
+  };
+  const cJSON *step = json_get(source->object, "time_step_rank");
+  const cJSON *rank = step ? step : json_get(source->object, "mamba_dt_rank");
+
+  if (r->linear != LINEAR_MAMBA1 || (cJSON_IsString(rank) && g_str_equal(rank->valuestring, "auto")))
+    return TRUE;
+  return json_read_foreign(source->doc, source->object, ranks, G_N_ELEMENTS(ranks), r, error);
+}
+
+/* What Kimi Linear's first files keep in an object of their own; layers from 1. */
+static gboolean read_delta(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField sizes[] = {
+    RECIPE_INT("num_heads", linear_heads, 1, MAX_HEADS), RECIPE_INT("head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
+    RECIPE_INT("short_conv_kernel_size", linear_conv, 1, MAX_CONV),
+  };
+  const cJSON *object = json_get(source->object, "linear_attn_config");
+  const cJSON *layers = cJSON_IsObject(object) ? json_get(object, "full_attn_layers") : NULL;
+
+  if (r->linear != LINEAR_KIMI_DELTA || !cJSON_IsObject(object))
+    return TRUE;
+  if (!json_read_foreign(source->doc, object, sizes, G_N_ELEMENTS(sizes), r, error))
+    return FALSE;
+  if (!layers || r->parts || !r->layers)
+    return TRUE;
+  g_autofree int *numbers = g_new(int, r->layers);
+  int n = json_get_ints(source->doc, layers, numbers, r->layers, 1, r->layers, error);
+  if (n < 0)
+    return FALSE;
+  r->parts = g_new(guint8, r->layers);
+  memset(r->parts, PART_FEED | PART_LINEAR, (gsize)r->layers);
+  for (int i = 0; i < n; i++)
+    r->parts[numbers[i] - 1] = PART_FEED | PART_ATTENTION;
+  return TRUE;
+}
+
+static gboolean read_pattern(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *mtp = json_get(source->object, "mtp_hybrid_override_pattern");
+
+  if (!r->single)
+    return TRUE;
+  if (cJSON_IsString(mtp) && recipe_pattern_parts(mtp->valuestring))
+    r->mtp_parts = recipe_pattern_parts(mtp->valuestring);
+  return r->parts || recipe_read_pattern(r, source->doc, json_get(source->object, "hybrid_override_pattern"), error);
+}
+
+gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError **error)
+{
+  return read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
+         read_last_sparse(source, r, error) && read_layer_types(source, r, error) &&
+         read_attention_types(source, r, error) && read_pattern(source, r, error) &&
+         read_attending(source, r, error) && read_rank(source, r, error) && read_delta(source, r, error);
+}

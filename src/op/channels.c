@@ -1,0 +1,90 @@
+/* Mixers of tokens whose heads are channels: Mamba-1, and a short convolution between two gates (model/model.h). */
+#include "op/build.h"
+
+#define WIDE dtype_bytes[DTYPE_FP32]
+#define SCAN_TOKENS 2048 /* that mamba-ssm's selective_scan_fwd_kernel takes before it keeps a state for the backward */
+
+/* Of this rank. */
+static double channels(const Build *b)
+{
+  return linear_values(&b->spec->linear) / b->tp;
+}
+
+/* The backward makes its output again. */
+static void convolve(Build *b, double values)
+{
+  double bytes = b->bytes * b->tokens * values;
+
+  build_stream(b, &(Stream) { .name = "convolution", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 5 * bytes, .backward_kernels = 2 });
+}
+
+/* Steps' latent, keys and queries of all channels, which tensor-parallel ranks sum, and whose gradients they sum. */
+static void select_states(Build *b, double values)
+{
+  const LinearAttention *l = &b->spec->linear;
+  double width = l->rank + 2.0 * l->state, e = b->bytes, bytes = e * b->tokens * width;
+
+  build_linear(b, &(Linear) { .name = "select", .in = values, .out = width, .batch = 1, .rows = b->tokens,
+                              .saved = l->step_norms ? e * b->tokens * values : 0, .split = LINEAR_ROW,
+                              .no_reduce = TRUE });
+  build_forward_collective(b, "sum selected", COLLECTIVE_ALL_REDUCE, bytes);
+  build_backward_collective(b, "sum selected gradient", COLLECTIVE_ALL_REDUCE, bytes, PASS_INPUT, FALSE);
+  if (l->step_norms)
+    build_stream(b, &(Stream) { .name = "step norms", .forward_bytes = 2 * bytes, .forward_kernels = 3,
+                                .backward_bytes = 4 * bytes, .backward_kernels = 6, .saved = bytes });
+  build_linear(b, &(Linear) { .name = "steps", .in = l->rank, .out = values, .batch = 1, .rows = b->tokens,
+                              .bias = TRUE, .saved = bytes, .split = LINEAR_COLUMN, .no_gather = TRUE });
+}
+
+/*
+ * One kernel each way (mamba-ssm, csrc/selective_scan): forward it reads values, steps, gates, keys and queries and
+ * writes what it gives with and without the gate; backward it reads these and two gradients' worth besides. Without
+ * norms between, what is convolved and its steps are made again (mamba_inner_fn, checkpoint_lvl 1).
+ */
+static void scan(Build *b, double values)
+{
+  const LinearAttention *l = &b->spec->linear;
+  double e = b->bytes, row = e * values, keys = e * 2 * l->state;
+  double kept = e * (2 + (l->step_norms ? 2 : 1)) * values + 2 * WIDE * values * l->state / SCAN_TOKENS;
+
+  build_stream(b, &(Stream) { .name = "selective scan", .forward_bytes = b->tokens * (5 * row + keys),
+                              .forward_kernels = 1, .backward_bytes = b->tokens * (9 * row + 3 * keys),
+                              .backward_kernels = l->step_norms ? 1 : 2, .saved = b->tokens * kept });
+  b->work->transient_bytes = MAX(b->work->transient_bytes, 3 * b->tokens * row);
+}
+
+/* A gate before and one behind, and rows for channels and back (transformers' Lfm2ShortConv). */
+static void gated_convolution(Build *b, double values)
+{
+  double bytes = b->bytes * b->tokens * values;
+
+  build_stream(b, &(Stream) { .name = "gate in", .forward_bytes = 3 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 11 * bytes, .backward_kernels = 3, .saved = 4 * bytes });
+  convolve(b, values);
+  build_stream(b, &(Stream) { .name = "gate out", .forward_bytes = 5 * bytes, .forward_kernels = 2,
+                              .backward_bytes = 8 * bytes, .backward_kernels = 3, .saved = bytes });
+}
+
+void build_channels(Build *b)
+{
+  const LinearAttention *l = &b->spec->linear;
+  double values = channels(b), small = linear_small_params(l), shared = 0;
+
+  build_linear(b, &(Linear) { .name = "in projection", .in = b->hidden, .out = linear_projected(l) / b->tp, .batch = 1,
+                              .rows = b->tokens, .bias = l->bias, .saved = b->bytes * b->rows * b->hidden,
+                              .split = LINEAR_COLUMN, .matrix = MATRIX_IN });
+  if (l->kind == LINEAR_SHORT_CONV) {
+    gated_convolution(b, values);
+  } else {
+    convolve(b, values);
+    select_states(b, values);
+    scan(b, values);
+    shared = l->step_norms && !l->bare_step_norms ? l->rank + 2 * l->state : 0;
+    small -= linear_values(l); /* the steps' biases */
+  }
+  build_params(b, (small - shared) / b->tp + shared);
+  build_linear(b, &(Linear) { .name = "out projection", .in = values, .out = b->hidden, .batch = 1, .rows = b->tokens,
+                              .bias = l->bias, .saved = b->bytes * b->tokens * values, .split = LINEAR_ROW,
+                              .unmade = TRUE, .matrix = MATRIX_OUT });
+}

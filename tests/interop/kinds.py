@@ -1,0 +1,85 @@
+"""Small models of kinds whose fields are their own, counted by transformers: tests/data/hf/kinds.txt.
+
+    kinds.py FILE
+
+A line is a count and a configuration with the keys that were set; tests/test_kinds.c holds ours against them.
+"""
+import json
+import sys
+
+import torch
+import transformers
+
+from registry import numbers
+
+LLAMA = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 256, "pad_token_id": 0}
+PLAIN = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads"}
+EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+LATENT = {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+          "num_key_value_heads": 4, "n_group": 1, "topk_group": 1}
+BART = {"d_model": 64, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 8, "vocab_size": 128,
+        "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 128, "max_position_embeddings": 256,
+        "pad_token_id": 0}
+MAMBA = {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 128, "state_size": 8}
+BERT = dict(PLAIN, is_decoder=True)
+
+KINDS = [
+    ("olmo", LLAMA), ("nanochat", LLAMA), ("persimmon", PLAIN), ("persimmon", dict(PLAIN, qk_layernorm=False)),
+    ("stablelm", dict(LLAMA, qk_layernorm=True)), ("phi", dict(LLAMA, qk_layernorm=True)),
+    ("apertus", LLAMA), ("apertus", dict(LLAMA, hidden_act="relu2")), ("bitnet", LLAMA),
+    ("axk1", dict(LLAMA, **LATENT, **EXPERTS, n_routed_experts=8, first_k_dense_replace=2)),
+    ("glm4_moe", dict(LLAMA, **EXPERTS, n_routed_experts=8, hidden_size=72, num_attention_heads=16, use_qk_norm=True,
+                      attention_bias=True)),
+    ("mimo_v2_flash", dict(LLAMA, **EXPERTS, n_routed_experts=8, head_dim=24, v_head_dim=16, num_hidden_layers=7,
+                           num_key_value_heads=1)),
+    ("laguna", dict(LLAMA, **EXPERTS, num_experts=8, head_dim=16, shared_expert_intermediate_size=32)),
+    ("laguna", dict(LLAMA, **EXPERTS, num_experts=8, head_dim=16, shared_expert_intermediate_size=48,
+                    gating="per-element", layer_types=["sliding_attention", "full_attention"] * 2)),
+    ("mamba", MAMBA), ("mamba", dict(MAMBA, use_bias=True, time_step_rank=6, expand=3)),
+    ("falcon_mamba", dict(MAMBA, use_conv_bias=False)),
+    ("jamba", dict(LLAMA, num_experts=4, mamba_d_state=8, attn_layer_period=4, attn_layer_offset=2)),
+    ("jamba", dict(LLAMA, num_experts=1, mamba_d_state=8, mamba_proj_bias=True, mamba_dt_rank=6)),
+    ("falcon_h1", dict(LLAMA, mamba_d_ssm=128, mamba_n_heads=8, mamba_d_state=16)),
+    ("falcon_h1", dict(LLAMA, mamba_d_ssm=64, mamba_n_heads=4, mamba_d_state=16, mamba_n_groups=2,
+                       mamba_rms_norm=True, mamba_conv_bias=False)),
+    ("lfm2", dict(LLAMA, full_attn_idxs=[1, 3])),
+    ("lfm2", dict(LLAMA, full_attn_idxs=[1], conv_bias=True, block_multiple_of=24, block_ffn_dim_multiplier=1.3)),
+    ("lfm2", dict(LLAMA, block_auto_adjust_ff_dim=False)),
+    ("lfm2_moe", dict(LLAMA, **EXPERTS, num_experts=8, num_dense_layers=1,
+                      layer_types=["conv", "full_attention"] * 2)),
+    ("lfm3", dict(LLAMA, head_dim=16)), ("lfm3", dict(LLAMA, head_dim=32, use_attention_gate=False,
+                                                      use_sandwich_norm=False, conv_bias=True)),
+    ("kimi_linear", dict(LLAMA, **dict(LATENT, q_lora_rank=None), **EXPERTS, num_local_experts=8, linear_head_dim=16,
+                         linear_num_heads=4, num_hidden_layers=6)),
+    ("bailing_hybrid", dict(LLAMA, **LATENT, **EXPERTS, num_local_experts=8, head_dim=16, num_hidden_layers=6,
+                            first_k_dense_replace=1)),
+    ("olmo_hybrid", LLAMA), ("olmo_hybrid", dict(LLAMA, linear_num_value_heads=8, linear_num_key_heads=4,
+                                                 linear_key_head_dim=16, linear_value_head_dim=24)),
+    ("bart", BART), ("mvp", BART), ("plbart", BART), ("mbart", BART), ("blenderbot", BART), ("blenderbot-small", BART),
+    ("pegasus", BART), ("marian", dict(BART, decoder_vocab_size=128)), ("m2m_100", BART),
+    ("nllb-moe", dict(BART, num_experts=4, encoder_sparse_step=2, decoder_sparse_step=2, router_bias=True)),
+    ("switch_transformers", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 6, "num_decoder_layers": 6,
+                             "num_heads": 4, "num_experts": 4, "num_sparse_encoder_layers": 2, "vocab_size": 128,
+                             "num_sparse_decoder_layers": 2}),
+]
+
+
+def model_of(config):
+    for name in ("AutoModelForSeq2SeqLM", "AutoModelForCausalLM"):
+        if name == "AutoModelForSeq2SeqLM" and not getattr(config, "is_encoder_decoder", False):
+            continue
+        with torch.device("meta"):
+            return getattr(transformers, name).from_config(config)
+
+
+def main():
+    with open(sys.argv[1], "w") as file:
+        for kind, keys in KINDS:
+            config = transformers.AutoConfig.for_model(kind, **keys)
+            set_keys = {key: value for key, value in keys.items() if value is not None or key == "q_lora_rank"}
+            written = dict(model_type=kind, **set_keys)
+            file.write("%d %s\n" % (numbers(model_of(config)), json.dumps(written)))
+
+
+main()

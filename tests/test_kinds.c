@@ -1,0 +1,201 @@
+/* Small models of kinds with fields of their own, as transformers counts them (tests/interop/kinds.py): parameters,
+ * that the weights of their work are these, and that tensor parallelism divides what it can. */
+#include "main.h"
+#include "planned.h"
+#include "test_model.h"
+
+typedef struct {
+  char *text;
+  gint64 params;
+} Kind;
+
+static void free_kind(gpointer kind)
+{
+  g_free(((Kind *)kind)->text);
+}
+
+/* A line is a count and a configuration. */
+static GArray *read_kinds(void)
+{
+  g_autofree char *path = files_data_path("tests/data/hf/kinds.txt");
+  gsize length;
+  g_autofree char *text = files_read(path, &length, NULL);
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  GArray *kinds = g_array_new(FALSE, FALSE, sizeof(Kind));
+
+  g_array_set_clear_func(kinds, free_kind);
+  for (int i = 0; lines[i] && *lines[i]; i++) {
+    char *rest;
+    Kind kind = { .params = g_ascii_strtoll(lines[i], &rest, 10) };
+    kind.text = g_strdup(rest + 1);
+    g_array_append_val(kinds, kind);
+  }
+  ck_assert_uint_gt(kinds->len, 0);
+  return kinds;
+}
+
+static void setup(Planned *f, const char *text, int devices)
+{
+  planned_init(f, parsed(text), fixture_cluster("dgx-h100", devices), "megatron-core");
+  f->plan.gpus = f->plan.tp = devices;
+  f->plan.dp = f->plan.global_batch = 1;
+  f->plan.seq = f->plan.decoder_seq = 128;
+  f->plan.recompute = RECOMPUTE_NONE;
+  if (!f->model->encoder_blocks)
+    f->plan.decoder_seq = 0;
+  planned_build(f);
+}
+
+/* The vocabulary is a multiple of what it is padded to, so that no weight is added. */
+static double weights(const Planned *f)
+{
+  double params = 0;
+
+  for (int i = 0; i < f->model->n_layers; i++)
+    params += planned_layer(f, i).params;
+  return params;
+}
+
+static void check_count(const Kind *kind)
+{
+  g_autoptr(Model) m = parsed(kind->text);
+
+  ck_assert_msg(m->params == kind->params, "%s: %" G_GINT64_FORMAT " not %" G_GINT64_FORMAT, kind->text, m->params,
+                kind->params);
+}
+
+static void check_work(const Kind *kind)
+{
+  Planned f;
+
+  setup(&f, kind->text, 1);
+  double params = weights(&f);
+  ck_assert_msg(params == kind->params, "%s: %.0f not %" G_GINT64_FORMAT, kind->text, params, kind->params);
+  planned_clear(&f);
+}
+
+/* Norms, tables of positions and what is shared by heads stand whole on both ranks. */
+static void check_division(const Kind *kind)
+{
+  g_autoptr(Model) m = parsed(kind->text);
+  Planned f;
+
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].attention.kv_heads % 2 || m->specs[i].linear.groups % 2)
+      return;
+  setup(&f, kind->text, 2);
+  double part = weights(&f);
+  ck_assert_msg(2 * part >= kind->params && part <= 0.7 * kind->params,
+                "%s: %.0f of %" G_GINT64_FORMAT, kind->text, part, kind->params);
+  planned_clear(&f);
+}
+
+static void check_all(void (*check)(const Kind *))
+{
+  GArray *kinds = read_kinds();
+
+  for (guint i = 0; i < kinds->len; i++)
+    check(&g_array_index(kinds, Kind, i));
+  g_array_free(kinds, TRUE);
+}
+
+START_TEST(counted)
+{
+  check_all(check_count);
+}
+END_TEST
+
+START_TEST(worked)
+{
+  check_all(check_work);
+}
+END_TEST
+
+START_TEST(divided)
+{
+  check_all(check_division);
+}
+END_TEST
+
+/* A file of transformers and one with our keys. */
+START_TEST(native_keys)
+{
+#define SIZES "\"hidden\":64,\"heads\":4,\"kv_heads\":2,\"vocab\":128,\"seq\":256,\"ffn_hidden\":96," \
+              "\"positions\":\"rope\",\"tied_embeddings\":false"
+#define RMS SIZES ",\"norm\":\"rmsnorm\",\"mlp\":\"swiglu\""
+#define HF "\"hidden_size\":64,\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
+           "\"vocab_size\":128,\"max_position_embeddings\":256"
+  static const char *const pairs[][2] = {
+    { "{\"model_type\":\"olmo\",\"num_hidden_layers\":2," HF "}",
+      "{\"layers\":2," SIZES ",\"mlp\":\"swiglu\",\"bias\":false,\"bare_norms\":true}" },
+    { "{\"model_type\":\"apertus\",\"num_hidden_layers\":2," HF "}",
+      "{\"layers\":2," SIZES ",\"norm\":\"rmsnorm\",\"mlp\":\"xielu\",\"qk_norm\":true}" },
+    { "{\"model_type\":\"bitnet\",\"num_hidden_layers\":2," HF "}", "{\"layers\":2," RMS ",\"inner_norms\":true}" },
+    { "{\"model_type\":\"phi\",\"num_hidden_layers\":2,\"qk_layernorm\":true," HF "}",
+      "{\"layers\":2," SIZES ",\"parallel_block\":true,\"bias\":true,\"qk_norm\":true,\"qk_norm_bias\":true}" },
+    { "{\"model_type\":\"falcon_h1\",\"num_hidden_layers\":1,\"mamba_d_ssm\":128,\"mamba_n_heads\":8,"
+      "\"mamba_d_state\":16," HF "}",
+      "{\"layers\":2," RMS ",\"layer_pattern\":\"H-\",\"linear_attention\":\"mamba2\",\"linear_heads\":8,"
+      "\"linear_head_dim\":16,\"linear_state\":16,\"linear_plain\":true}" },
+    { "{\"model_type\":\"jamba\",\"num_hidden_layers\":2,\"attn_layer_period\":2,\"attn_layer_offset\":1,"
+      "\"num_experts\":1,\"mamba_d_state\":8," HF "}",
+      "{\"layers\":4," RMS ",\"layer_pattern\":\"M-*-\",\"linear_attention\":\"mamba1\","
+      "\"linear_state\":8,\"linear_step_norms\":true}" },
+    { "{\"model_type\":\"lfm3\",\"num_hidden_layers\":2,\"head_dim\":16,\"use_sandwich_norm\":false,"
+      "\"tie_word_embeddings\":false,\"layer_types\":[\"conv\",\"full_attention\"]," HF "}",
+      "{\"layers\":4," RMS ",\"qk_norm\":true,\"head_gate\":true,\"layer_pattern\":\"M-*-\","
+      "\"linear_attention\":\"short_conv\",\"linear_conv\":7}" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(pairs); i++) {
+    g_autoptr(Model) theirs = parsed(pairs[i][0]), native = parsed(pairs[i][1]);
+    gint64 bias = theirs->head_bias ? theirs->vocab : 0;
+    ck_assert_msg(theirs->params == native->params + bias, "%s: %" G_GINT64_FORMAT, pairs[i][0], native->params);
+    ck_assert_double_eq(model_flops(theirs, 256), model_flops(native, 256));
+  }
+}
+END_TEST
+
+/* What files ask for that is not counted. */
+START_TEST(refused_keys)
+{
+  static const char *const cases[][2] = {
+    { "{\"model_type\":\"falcon_h1\",\"num_hidden_layers\":2,\"projectors_bias\":true," HF "}",
+      "f: projectors_bias: true: expected false, as a bias of the last projection alone is not counted" },
+    { "{\"model_type\":\"bart\",\"add_cross_attention\":true," HF "}",
+      "f: add_cross_attention: true: expected false, as attention to another model is not counted" },
+    { "{\"model_type\":\"marian\",\"share_encoder_decoder_embeddings\":false," HF "}",
+      "f: share_encoder_decoder_embeddings: false: expected true, as a vocabulary of the decoder alone is not counted" },
+    { "{\"model_type\":\"laguna\",\"num_hidden_layers\":2,\"num_experts\":4,\"num_experts_per_tok\":2,"
+      "\"num_attention_heads_per_layer\":[4,8]," HF "}",
+      "f: num_attention_heads_per_layer[1]: 8: expected 4 as in all layers, as others have no cost here" },
+    { "{\"model_type\":\"mamba\",\"num_hidden_layers\":2,\"time_step_rank\":\"a\"," HF "}",
+      "f: time_step_rank: \"a\": expected an integer from 1 to 1048576" },
+    { "{\"layers\":2," SIZES ",\"qk_norm_bias\":true}", "f: qk_norm_bias: true: expected this key only beside qk_norm" },
+    { "{\"layers\":2," SIZES ",\"attention_gate\":true,\"head_gate\":true}",
+      "f: head_gate: true: expected this key only without attention_gate" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
+    refused(cases[i][0], cases[i][1]);
+}
+END_TEST
+
+/* Channels share what they select with: its sums, and no context parallelism. */
+START_TEST(channels)
+{
+  Planned f;
+
+  setup(&f, "{\"model_type\":\"jamba\",\"num_hidden_layers\":2,\"num_experts\":1,\"mamba_d_state\":8," HF "}", 2);
+  double selected = 2.0 * 128 * (4 + 2 * 8);
+  double rows = 2.0 * 128 * 64; /* of the last product, and the input's gradient; the same of the feed-forward */
+  ck_assert_double_eq_tol(planned_layer(&f, 1).sent[AXIS_TENSOR], 4 * rows + 2 * selected, 1e-6);
+  f.plan.tp = 1;
+  f.plan.cp = 2;
+  planned_refuse(&f, RULE_HEADS,
+                 "plan: context_parallel_size: 2: expected 1 with a mixer of tokens by channels");
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, channels)
