@@ -36,7 +36,13 @@ static GArray *read_kinds(void)
 
 static void setup(Planned *f, const char *text, int devices)
 {
-  planned_init(f, parsed(text), fixture_cluster("dgx-h100", devices), "megatron-core");
+  g_autoptr(Model) m = parsed(text);
+  gboolean sparse = m->sparse != NULL;
+
+  planned_init(f, g_steal_pointer(&m), fixture_cluster("dgx-h100", devices), sparse ? "deepspeed"
+                                                                                    : "megatron-core");
+  if (sparse)
+    f->plan.attention = ATTENTION_UNFUSED;
   f->plan.gpus = f->plan.tp = devices;
   f->plan.dp = f->plan.global_batch = 1;
   f->plan.seq = f->plan.decoder_seq = 128;
@@ -165,19 +171,47 @@ START_TEST(refused_keys)
     { "{\"model_type\":\"bart\",\"add_cross_attention\":true," HF "}",
       "f: add_cross_attention: true: expected false, as attention to another model is not counted" },
     { "{\"model_type\":\"marian\",\"share_encoder_decoder_embeddings\":false," HF "}",
-      "f: share_encoder_decoder_embeddings: false: expected true, as a vocabulary of the decoder alone is not counted" },
+      "f: share_encoder_decoder_embeddings: false: expected true, as a vocabulary of the decoder alone is not "
+      "counted" },
     { "{\"model_type\":\"laguna\",\"num_hidden_layers\":2,\"num_experts\":4,\"num_experts_per_tok\":2,"
       "\"num_attention_heads_per_layer\":[4,8]," HF "}",
       "f: num_attention_heads_per_layer[1]: 8: expected 4 as in all layers, as others have no cost here" },
     { "{\"model_type\":\"mamba\",\"num_hidden_layers\":2,\"time_step_rank\":\"a\"," HF "}",
       "f: time_step_rank: \"a\": expected an integer from 1 to 1048576" },
-    { "{\"layers\":2," SIZES ",\"qk_norm_bias\":true}", "f: qk_norm_bias: true: expected this key only beside qk_norm" },
+    { "{\"layers\":2," SIZES ",\"qk_norm_bias\":true}",
+      "f: qk_norm_bias: true: expected this key only beside qk_norm" },
+    { "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":6,\"enable_moe_block\":true," HF "}",
+      "f: enable_moe_block: true: expected false, as a layer of experts beside a feed-forward is not counted" },
+    { "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":6,\"layer_types\":[\"sliding_attention\","
+      "\"full_attention\",\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"full_attention\"],"
+      "\"per_layer_config\":{\"1\":{\"head_dim\":32},\"3\":{\"head_dim\":64},\"5\":{\"head_dim\":32}}," HF "}",
+      "f: per_layer_config.3: {…}: expected sizes of layers of full attention alone, the same of all" },
     { "{\"layers\":2," SIZES ",\"attention_gate\":true,\"head_gate\":true}",
       "f: head_gate: true: expected this key only without attention_gate" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
     refused(cases[i][0], cases[i][1]);
+}
+END_TEST
+
+/* Layers that read what others made stay on one stage. */
+START_TEST(shared_keys)
+{
+  Planned f;
+
+  setup(&f, "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":12,\"num_kv_shared_layers\":4,\"head_dim\":16,"
+            "\"hidden_size_per_layer_input\":0," HF "}", 2);
+  const LayerSpec *own = block(f.model, 6), *shared = block(f.model, 9);
+  ck_assert_int_eq(own->params - shared->params, 64 * 2 * 2 * 16 + 16);
+  f.plan.tp = 1;
+  LayerSums a = planned_layer(&f, 7), b = planned_layer(&f, 10);
+  ck_assert_double_eq(a.attention_s, b.attention_s);
+  ck_assert_double_eq(a.saved_bytes - b.saved_bytes, 128 * 2.0 * (2 * 2 * 16 + 2 * 16));
+  f.plan.pp = 2;
+  planned_refuse(&f, RULE_FAMILY, "plan: pipeline_model_parallel_size: 2: expected 1, layers of model f read what "
+                                  "others made: keys and values");
+  planned_clear(&f);
 }
 END_TEST
 
@@ -198,4 +232,4 @@ START_TEST(channels)
 }
 END_TEST
 
-TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, channels)
+TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, shared_keys, channels)

@@ -47,6 +47,9 @@ static gboolean check_block(const Model *m, const LayerSpec *spec, GError **erro
                   spec->ffn.kind == MLP_RELU2 ? "relu2" : "xielu");
   if (a->inner_norm || spec->ffn.inner_norm)
     return refuse(error, "model %s: inner_norms: true: expected false to execute", m->name);
+  if (a->keyless || a->key_is_value)
+    return refuse(error, "model %s: %s: expected keys and values of each layer's own to execute", m->name,
+                  a->keyless ? "num_kv_shared_layers" : "attention_k_eq_v");
   if (a->gated || a->chunked || (!a->kv_lora_rank && a->v_head_dim != a->head_dim))
     return refuse(error, "model %s: %s: expected attention without it to execute", m->name,
                   a->gate_of_head ? "head_gate" : a->gated ? "attention_gate" : a->chunked ? "chunked" : "v_head_dim");
@@ -68,6 +71,7 @@ static gboolean check_family(const Model *m, GError **error)
     { "sparse_attention", m->sparse != NULL }, { "norm_position: post", m->post_norm },
     { "type_vocab_size", m->token_types > 0 }, { "mlm_head", m->mlm_head }, { "encoder", m->encoder_blocks > 0 },
     { "patch_size", m->patch > 0 }, { "bare_norms", m->bare_norms },
+    { "hidden_size_per_layer_input", m->side > 0 },
     { "bias of the head", m->head_bias },
   };
 

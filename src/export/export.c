@@ -178,6 +178,24 @@ void export_say_overlaps(Export *e, guint written)
                                                           e->exporter->target);
 }
 
+const char *export_unlike(const Model *m)
+{
+  const LayerSpec *first = model_attending(m);
+
+  if (m->side)
+    return "hidden_size_per_layer_input";
+  for (int i = 0; first && i < m->n_specs; i++) {
+    const Attention *a = &m->specs[i].attention;
+    if (a->keyless || a->key_is_value)
+      return a->keyless ? "num_kv_shared_layers" : "attention_k_eq_v";
+    if (a->heads && a->head_dim != first->attention.head_dim)
+      return "global_head_dim";
+    if (a->heads && a->kv_heads != first->attention.kv_heads)
+      return "key-value heads of each layer's own number";
+  }
+  return NULL;
+}
+
 /* A key of decoders that targets of models like Llama have not; NULL if there is none. */
 static const char *own_key(const Model *m)
 {
@@ -209,7 +227,7 @@ static const char *stranger_of(const Model *m)
     return "mlm_head";
   if (model_has_linear(m) || model_is_patterned(m))
     return model_has_linear(m) ? "linear_attention" : "layer_pattern";
-  return own_key(m);
+  return export_unlike(m) ? export_unlike(m) : own_key(m);
 }
 
 gboolean export_decoders_only(const Export *e, GError **error)

@@ -298,8 +298,10 @@ const MegatronTrainer *megatron_trainer(const Export *e, GError **error)
   static const MegatronTrainer hybrid = { "pretrain_hybrid.py", NULL, TRUE, TRUE };
   const Model *m = e->model;
   const MegatronTrainer *trainer = m->encoder_blocks ? &t5 : m->mlm_head ? &bert : megatron_hybrid(m) ? &hybrid : &gpt;
+  g_autofree char *unlike = export_unlike(m) ? g_strdup_printf("a model without %s", export_unlike(m)) : NULL;
   const char *expected = m->patch                                                 ? "a model without patch_size"
                          : m->sparse                                              ? "a model without sparse_attention"
+                         : export_unlike(m)                                       ? unlike
                          : trainer == &hybrid && hybrid_wants(m)                  ? hybrid_wants(m)
                          : !trainer->pipeline && e->layout.pipeline.shape.ranks > 1 ? "pipeline_model_parallel_size 1"
                          : !trainer->context && e->layout.passes.cp > 1           ? "context_parallel_size 1"

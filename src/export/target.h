@@ -127,6 +127,9 @@ static inline guint megatron_overlaps(const Export *e)
 /* FALSE and an error where a model is no decoder of text with dense attention, which most targets alone train. */
 gboolean export_decoders_only(const Export *e, GError **error);
 
+/* A key by which layers differ, or read what others made, as no target has them; NULL if there is none. */
+const char *export_unlike(const Model *model);
+
 /* Llama's blocks: RMSNorm, gated feed-forward, rotary positions. */
 gboolean export_llama_like(const Model *model);
 

@@ -96,6 +96,11 @@ static FeedForward sparse_of(const Recipe *r)
   };
 }
 
+static gboolean makes_no_keys(const Recipe *r, int layer)
+{
+  return r->keyless > 0 && layer >= r->layers - r->keyless;
+}
+
 static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, const Stack *stack, int i)
 {
   spec->attention = attention_of(r, stack->causal);
@@ -104,6 +109,12 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
   spec->attention.sparse = m->sparse;
   if (r->window_kv_heads && spec->attention.window)
     spec->attention.kv_heads = r->window_kv_heads;
+  if (r->full_head_dim && !spec->attention.window)
+    spec->attention.head_dim = spec->attention.v_head_dim = r->full_head_dim;
+  if (r->full_kv_heads && !spec->attention.window)
+    spec->attention.kv_heads = r->full_kv_heads;
+  spec->attention.keyless = makes_no_keys(r, i);
+  spec->attention.key_is_value = r->full_key_is_value && !spec->attention.window && !spec->attention.keyless;
   spec->attention.extra_params = (r->sinks || (r->window_sinks && spec->attention.window) ? r->heads : 0) +
                                  (i == 0 || r->buckets_each ? r->buckets * r->heads : 0);
 }
@@ -123,6 +134,10 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   spec.entry = stack->cross && i == 0;
   if (parts & PART_FEEDS)
     spec.ffn = parts & PART_EXPERTS ? sparse_of(r) : dense_of(r);
+  if (r->keyless_wide && makes_no_keys(r, i))
+    spec.ffn.width *= 2;
+  spec.side = r->side;
+  spec.norms += r->side ? 1 : 0;
   spec.norms += r->norm_of_experts && parts & PART_EXPERTS ? 1 : 0;
   return spec;
 }
@@ -197,6 +212,7 @@ static Model *model_new(Recipe *r)
     .vocab = r->vocab,
     .classes = r->classes,
     .embed_dim = r->embed_dim,
+    .narrow_embedding = r->narrow_embedding && r->embed_dim != r->hidden,
     .seq = r->seq,
     .seq_longest = r->seq_longest,
     .position_rows = learned ? r->positions + r->extra_rows : 0,
@@ -215,8 +231,11 @@ static Model *model_new(Recipe *r)
     .nope_interval = r->nope_interval,
     .post_norm = r->post_norm,
     .token_types = r->token_types,
+    .side = r->side,
+    .side_vocab = r->side ? r->side_vocab : 0,
     .mlm_head = r->mlm_head,
     .pooler = r->pooler,
+    .bare_pooler = r->bare_pooler,
     .rope_theta = r->position_kind == POSITIONS_ROPE ? r->rope_theta : 0,
     .rope_scaling = r->rope_scaling,
     .rotary_share = r->rotary_share ? r->rotary_share : 1,

@@ -38,8 +38,6 @@ static const struct {
   {"deepseek_v4", "compressed attention, which has no cost here"},
   {"gemma3n", LAYER_EMBEDDINGS},
   {"gemma3n_text", LAYER_EMBEDDINGS},
-  {"gemma4", LAYER_EMBEDDINGS},
-  {"gemma4_text", LAYER_EMBEDDINGS},
   {"whisper", TOWERS}, {"wav2vec2", TOWERS}, {"hubert", TOWERS}, {"clip", TOWERS}, {"siglip", TOWERS},
   {"mllama", TOWERS}, {"blip-2", TOWERS}, {"idefics", TOWERS},
 };

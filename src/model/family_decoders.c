@@ -108,6 +108,22 @@ static void derive_mimo(Recipe *r)
     r->sliding[i] = i > 0 && (i + 1) % 6 != 0;
 }
 
+/* The last layer sees all; numbers of global heads count where they make keys and values at once. */
+static void derive_gemma4(Recipe *r)
+{
+  if (!r->layers)
+    return;
+  if (!r->sliding) {
+    r->sliding = g_new0(guint8, r->layers);
+    for (int i = 0; i < r->layers; i++)
+      r->sliding[i] = (i + 1) % 6 != 0;
+  }
+  r->sliding[r->layers - 1] = FALSE;
+  r->keyless = MIN(r->keyless, r->layers);
+  if (r->full_key_is_value && !r->full_kv_heads)
+    r->full_kv_heads = r->global_kv_heads;
+}
+
 /* Layers have a window where its file says so. */
 static void derive_laguna(Recipe *r)
 {
@@ -143,6 +159,10 @@ static void derive_llama4(Recipe *r)
   LLAMA, .norms = 4, .hidden = 2304, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, \
          .ffn = 9216, .vocab = 262208, .positions = 131072, .tied = TRUE, .qk_norm = TRUE,     \
          .use_window = TRUE, .window = 4096, .window_pattern = 6, .rope_theta = 1e6
+
+#define GEMMA4                                                                                                \
+  LLAMA, .norms = 4, .hidden = 2304, .layers = 30, .heads = 8, .kv_heads = 4, .head_dim = 256, .ffn = 9216,   \
+  .vocab = 262144, .tied = TRUE, .qk_norm = TRUE, .use_window = TRUE, .full_head_dim = 512, .rope_theta = 1e6
 
 static const Family rows[] = {
   {"gpt2",
@@ -303,6 +323,16 @@ static const Family rows[] = {
   {"apertus",
    {.norm = NORM_RMSNORM, .mlp = MLP_XIELU, .norms = 2, .final_norm = TRUE, .qk_norm = TRUE,
     .position_kind = POSITIONS_ROPE, .positions = 65536, .rope_theta = 1.2e7, .norm_epsilon = 1e-5}},
+  {"apertus1p5_text",
+   {.norm = NORM_RMSNORM, .mlp = MLP_XIELU, .norms = 2, .final_norm = TRUE, .qk_norm = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 65536, .rope_theta = 1.2e7, .norm_epsilon = 1e-5}},
+  {"aria_text",
+   {LLAMA, .norms = 2, .positions = 2048, .experts = 8, .experts_per_token = 2, .shared_experts = 2,
+    .needs_experts = TRUE}},
+  {"flint",
+   {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .qk_norm = TRUE, .sinks = TRUE, .use_window = TRUE,
+    .window = 513, .needs_experts = TRUE, .expert_ffn = 512, .shared_ffn = 1024, .balance_loss = 0.0005},
+   derive_laguna},
   {"bitnet",
    {LLAMA, .norms = 2, .positions = 2048, .inner_norms = TRUE, .rope_theta = 5e5, .norm_epsilon = 1e-5}},
   {"axk1",
@@ -386,6 +416,9 @@ static const Family rows[] = {
     .window = 4096, .window_pattern = 2}},
   {"gemma3_text", {GEMMA3}},
   {"gemma3", {GEMMA3}, NULL, "text_config"},
+  {"gemma4_text",
+   {GEMMA4, .positions = 131072, .window = 512, .side = 256, .side_vocab = 262144}, derive_gemma4},
+  {"gemma4_unified_text", {GEMMA4, .positions = 262144, .window = 1024}, derive_gemma4},
   {"phi3", {LLAMA, .norms = 2, .positions = 4096, .use_window = TRUE, .norm_epsilon = 1e-5}},
   {"gpt_oss",
    {LLAMA, .norms = 2, .head_dim = 64, .positions = 131072, .use_window = TRUE, .window = 128,

@@ -18,6 +18,23 @@ static void derive_umt5(Recipe *r)
   derive_t5(r);
 }
 
+/* Blocks of its window, two that all see and that see all, and some at random. */
+static void derive_big_bird(Recipe *r)
+{
+  if (r->sparse || (r->attention_type && !g_str_equal(r->attention_type, "block_sparse")))
+    return;
+  r->sparse = g_new(SparseAttention, 1);
+  *r->sparse = (SparseAttention){
+    .mode = SPARSE_BIGBIRD, .block = r->sparse_block, .patterns = 1, .global = 2, .random = r->random_blocks,
+    .sliding = 3, .horizontal = TRUE,
+  };
+}
+
+static void derive_xlm(Recipe *r)
+{
+  r->ffn = 4 * r->hidden;
+}
+
 /* The decoder's sizes stand under names of their own. */
 static void derive_bart(Recipe *r)
 {
@@ -52,11 +69,11 @@ static void derive_vit(Recipe *r)
   .norm = NORM_RMSNORM, .mlp = MLP_GELU, .norms = 2, .final_norm = TRUE, .head_dim = 64, .buckets = 32,            \
   .position_kind = POSITIONS_RELATIVE, .positions = 512, .tied = TRUE, .dropout = 0.1
 /* LayerNorm and biases everywhere, all tokens see all. */
-#define BERT                                                                                         \
+#define ENCODER                                                                                      \
   .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
   .position_kind = POSITIONS_LEARNED, .positions = 512, .tied = TRUE, .head_bias = TRUE,             \
-  .bidirectional = TRUE, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15, .dropout = 0.1,     \
-  .norm_epsilon = 1e-12
+  .bidirectional = TRUE, .dropout = 0.1, .norm_epsilon = 1e-12
+#define BERT ENCODER, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15
 
 /* LayerNorm and biases everywhere, in an encoder and a decoder. */
 #define BART                                                                                         \
@@ -78,6 +95,13 @@ static const Family rows[] = {
   {"camembert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta-xl", {BERT, .final_norm = TRUE}},
+  {"electra", {BERT, .embedding_norm = TRUE, .post_norm = TRUE, .embed_dim = 128, .narrow_embedding = TRUE}},
+  {"big_bird",
+   {BERT, .embedding_norm = TRUE, .post_norm = TRUE, .pooler = TRUE, .bare_pooler = TRUE,
+    .sparse_block = 64, .random_blocks = 3},
+   derive_big_bird},
+  {"bert-generation", {ENCODER, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"xlm", {ENCODER, .embedding_norm = TRUE, .post_norm = TRUE}, derive_xlm},
   {"bart", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
   {"mvp", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
   {"plbart", {BART_LEARNED, .post_norm = TRUE}, derive_bart},

@@ -10,6 +10,7 @@ static const JsonField fields[] = {
   RECIPE_INT("n_embd", hidden, 1, MAX_HIDDEN),
   RECIPE_INT("d_model", hidden, 1, MAX_HIDDEN),
   RECIPE_INT("n_embed", hidden, 1, MAX_HIDDEN),
+  RECIPE_INT("emb_dim", hidden, 1, MAX_HIDDEN),
   RECIPE_INT("num_hidden_layers", layers, 1, MAX_LAYERS),
   RECIPE_INT("n_layer", layers, 1, MAX_LAYERS),
   RECIPE_INT("num_layers", layers, 1, MAX_LAYERS),
@@ -46,6 +47,9 @@ static const JsonField fields[] = {
   RECIPE_INT("max_seq_len", positions, 1, MAX_SEQ),
   RECIPE_INT("model_max_length", longest, 1, MAX_SEQ),
   RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
+  RECIPE_INT("embedding_size", embed_dim, 1, MAX_HIDDEN),
+  RECIPE_INT("block_size", sparse_block, 1, MAX_SEQ),
+  RECIPE_INT("num_random_blocks", random_blocks, 0, MAX_SEQ),
   RECIPE_INT("q_lora_rank", q_lora_rank, 1, MAX_HIDDEN),
   RECIPE_INT("kv_lora_rank", kv_lora_rank, 1, MAX_HIDDEN),
   RECIPE_INT("qk_nope_head_dim", nope_dim, 1, MAX_HEAD_DIM),
@@ -125,6 +129,11 @@ static const JsonField fields[] = {
   RECIPE_INT("no_rope_layer_interval", nope_interval, 0, MAX_LAYERS),
   RECIPE_INT("relative_attention_num_buckets", buckets, 1, 65536),
   RECIPE_INT("type_vocab_size", token_types, 1, MAX_SEQ),
+  RECIPE_INT("hidden_size_per_layer_input", side, 0, MAX_HIDDEN),
+  RECIPE_INT("vocab_size_per_layer_input", side_vocab, 1, MAX_VOCAB),
+  RECIPE_INT("global_head_dim", full_head_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("num_global_key_value_heads", global_kv_heads, 1, MAX_HEADS),
+  RECIPE_INT("num_kv_shared_layers", keyless, 0, MAX_LAYERS),
   RECIPE_INT("image_size", image, 1, MAX_IMAGE),
   RECIPE_INT("patch_size", patch, 1, MAX_IMAGE),
   RECIPE_INT("num_channels", channels, 1, MAX_CHANNELS),
@@ -139,6 +148,8 @@ static const JsonField fields[] = {
   RECIPE_BOOL("qkv_bias", qkv_bias),
   RECIPE_BOOL("use_qkv_bias", qkv_bias),
   RECIPE_BOOL("lm_head_bias", head_bias),
+  RECIPE_BOOL("attention_k_eq_v", full_key_is_value),
+  RECIPE_BOOL("use_double_wide_mlp", keyless_wide),
   RECIPE_BOOL("bias", bias),
   RECIPE_BOOL("enable_bias", bias),
   RECIPE_BOOL("use_bias", bias),
@@ -164,6 +175,7 @@ static const JsonField fields[] = {
   RECIPE_STRING("feed_forward_proj", ffn_projection),
   RECIPE_STRING("topk_method", topk_method),
   RECIPE_STRING("position_embedding_type", position_type),
+  RECIPE_STRING("attention_type", attention_type),
   RECIPE_REAL("resid_pdrop", dropout, 0, 1),
   RECIPE_REAL("dropout", dropout, 0, 1),
   RECIPE_REAL("dropout_rate", dropout, 0, 1),
@@ -266,8 +278,10 @@ static void read_heads(const cJSON *object, Recipe *r)
   const cJSON *names = json_get(object, "architectures"), *name;
 
   cJSON_ArrayForEach(name, names)
-    if (cJSON_IsString(name) && g_str_has_suffix(name->valuestring, "ForPreTraining"))
+    if (cJSON_IsString(name) && g_str_has_suffix(name->valuestring, "ForPreTraining")) {
       r->pooler = TRUE;
+      r->bare_pooler = FALSE;
+    }
 }
 
 static char *read_name(const JsonDoc *doc)
@@ -290,6 +304,8 @@ static const struct {
   {"use_task_id", FALSE, "a table of tasks"},
   {"projectors_bias", FALSE, "a bias of the last projection alone"},
   {"use_prompt", FALSE, "prompts that are trained"},
+  {"asm", FALSE, "a softmax by clusters"},
+  {"enable_moe_block", FALSE, "a layer of experts beside a feed-forward"},
   {"add_cross_attention", FALSE, "attention to another model"},
   {"share_encoder_decoder_embeddings", TRUE, "a vocabulary of the decoder alone"},
 };
@@ -312,6 +328,15 @@ static gboolean check_unread(const RecipeSource *source, const Recipe *r, GError
   const cJSON *every = json_get(source->object, "index_topk_freq");
   const cJSON *pattern = json_get(source->object, "index_topk_pattern");
   const cJSON *prefix = json_get(source->object, "prefix_dense_intermediate_size"), *item;
+  const cJSON *both = json_get(source->object, "use_bidirectional_attention");
+  const cJSON *outputs = json_get(source->object, "output_vocab_size"), *langs = json_get(source->object, "n_langs");
+
+  if (cJSON_IsNumber(outputs) && outputs->valuedouble != r->vocab)
+    return json_error(source->doc, outputs, error, "null, as a head of another vocabulary is not counted");
+  if (cJSON_IsString(both) && g_str_equal(both->valuestring, "all"))
+    return json_error(source->doc, both, error, "null or \"vision\", as text that sees what follows has no cost here");
+  if (cJSON_IsNumber(langs) && langs->valuedouble > 1)
+    return json_error(source->doc, langs, error, "1, as a table of languages is not counted");
 
   cJSON_ArrayForEach(item, json_get(source->object, "num_attention_heads_per_layer"))
     if (!cJSON_IsNumber(item) || item->valuedouble != r->heads)
@@ -373,6 +398,10 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->patch = r->classes = 0;
   if (!defaults->buckets)
     r->buckets = 0;
+  if (!defaults->full_head_dim)
+    r->side = r->full_kv_heads = r->keyless = r->full_head_dim = r->full_key_is_value = 0;
+  if (!defaults->narrow_embedding && !defaults->norm_before)
+    r->embed_dim = 0;
   if (!defaults->two_stacks)
     r->encoder_layers = r->encoder_heads = r->encoder_ffn = 0;
   if (!defaults->mlm_head)

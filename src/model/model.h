@@ -58,6 +58,8 @@ typedef struct {
   gboolean qk_norm_whole; /* one norm over the queries of all heads instead, one over all keys */
   int qk_norm_vectors; /* that each of these norms has as weights: scale and bias; 0 = none */
   gboolean inner_norm; /* a norm of what the heads give, before the projection */
+  gboolean keyless;    /* keys and values are those that an earlier layer made */
+  gboolean key_is_value; /* one projection makes both */
   gboolean causal;
 } Attention;
 
@@ -134,6 +136,8 @@ typedef struct {
   LinearAttention linear;     /* LAYER_BLOCK, in the place of attention */
   FeedForward ffn;            /* LAYER_BLOCK */
   int norms;                  /* of hidden width in the layer */
+  int side;                   /* width of the layer's own embedding of the tokens, which is gated and added (Gemma 4);
+                                 0 = none */
   gboolean parallel;          /* attention and feed-forward read the same input */
   gboolean again;             /* a head that shares the weights of the model's, but the norm */
   gboolean entry;             /* the decoder's first block, of an encoder-decoder: looks its tokens up in the first
@@ -163,6 +167,8 @@ typedef struct {
   int vocab;    /* rows of the embedding as published, not padded; 0 = none (ViT) */
   int classes;  /* outputs of the head if not the vocabulary */
   int embed_dim; /* width of the embedding, = hidden unless projected */
+  gboolean narrow_embedding; /* positions, types and norm of the embedding are as narrow, and what is before the logits
+                                (ELECTRA); its projection has a bias */
   int seq;      /* default sequence length: the file's seq, else the most positions */
   gboolean seq_longest; /* which is the most positions, as the file says no other */
   int position_rows; /* rows of the learned position table, 0 = none */
@@ -180,8 +186,10 @@ typedef struct {
   int nope_interval;       /* every n-th block turns no positions, 0 = all do */
   gboolean post_norm;      /* norms behind the residual sums (BERT), not before attention and feed-forward */
   int token_types;         /* rows of the table of token types, 0 = none */
+  int side, side_vocab;    /* width of each layer's own embedding of the tokens, 0 = none, and rows of their table */
   gboolean mlm_head;       /* a dense layer, its activation and a norm before the logits (BERT) */
   gboolean pooler;         /* a dense layer and two classes on the first token of a sequence (BERT's next sentence) */
+  gboolean bare_pooler;    /* without the classes (BigBird) */
   double rope_theta;       /* base of the rotary positions' wavelengths, 0 = not said */
   RopeScaling rope_scaling;
   double rotary_share;     /* of a head's width, that positions turn; 1 = all */
@@ -230,6 +238,9 @@ static inline int norm_vectors(const Model *m)
 {
   return m->bare_norms ? 0 : m->norm_bias ? 2 : 1;
 }
+
+/* Values of keys and values that the projection makes. */
+gint64 attention_made_keys(const Attention *attention);
 
 /* Values that the projection makes for a gate; weights of the norms of queries and keys. */
 gint64 attention_gate(const Attention *attention);

@@ -28,9 +28,14 @@ gint64 attention_gate(const Attention *a)
   return a->gated ? (gint64)a->heads * (a->gate_of_head ? 1 : a->v_head_dim) : 0;
 }
 
+gint64 attention_made_keys(const Attention *a)
+{
+  return a->keyless ? 0 : (gint64)a->kv_heads * (a->head_dim + (a->key_is_value ? 0 : a->v_head_dim));
+}
+
 gint64 attention_norm_params(const Attention *a)
 {
-  gint64 normed = a->qk_norm_whole ? (gint64)a->heads + a->kv_heads : 2;
+  gint64 normed = a->qk_norm_whole ? (gint64)a->heads + a->kv_heads : a->keyless ? 1 : 2;
 
   return a->qk_norm ? a->qk_norm_vectors * normed * a->head_dim : 0;
 }
@@ -63,7 +68,7 @@ static Weights latent_qkv(const Attention *a, gint64 hidden)
 
 static Weights plain_qkv(const Attention *a, gint64 hidden)
 {
-  gint64 out = (gint64)a->heads * a->head_dim + (gint64)a->kv_heads * (a->head_dim + a->v_head_dim);
+  gint64 out = (gint64)a->heads * a->head_dim + attention_made_keys(a);
   gboolean gate_bias = a->qkv_bias && !a->gate_of_head;
   return sum(linear(1, hidden, out, a->qkv_bias), linear(1, hidden, attention_gate(a), gate_bias));
 }
@@ -128,6 +133,7 @@ static void count_block(const Model *m, LayerSpec *spec)
   Weights w =
     sum(attention_weights(&spec->attention, m->hidden), attention_weights(&spec->cross, m->hidden));
   w = sum(w, linear_weights(&spec->linear, m->hidden));
+  w.matrix += 2 * (gint64)spec->side * m->hidden;
   int visited = f->experts ? f->experts_per_token : 1;
   if (f->experts)
     w = sum(w, router_weights(f, m->hidden));
@@ -153,18 +159,30 @@ static void count_mtp(const Model *m, LayerSpec *spec)
   spec->active_params += join.matrix + join.rest;
 }
 
+/* Of all layers' own embeddings: a table, and a projection of the tokens' embedding that is normed and added to it. */
+static Weights side_weights(const Model *m)
+{
+  gint64 width = (gint64)m->blocks * m->side;
+  Weights w = linear(1, m->hidden, width, FALSE);
+
+  w.rest += width * m->side_vocab + m->side * norm_vectors(m);
+  return w;
+}
+
 static void count_embedding(const Model *m, LayerSpec *spec)
 {
-  gint64 table = (gint64)m->vocab * m->embed_dim;
-  Weights w = {0, norm_weights(m, spec->norms)};
+  gint64 table = (gint64)m->vocab * m->embed_dim, width = m->narrow_embedding ? m->embed_dim : m->hidden;
+  Weights w = {0, width * spec->norms * norm_vectors(m)};
   if (m->patch)
     w = sum(w, linear(1, (gint64)m->patch * m->patch * m->channels, m->hidden, TRUE));
   if (m->patch)
     w.rest += m->hidden; /* the class token */
   if (m->embed_dim != m->hidden)
-    w.matrix += (gint64)m->embed_dim * m->hidden;
-  w.rest += ((gint64)m->position_rows + m->token_types) * m->hidden;
+    w = sum(w, linear(1, m->embed_dim, m->hidden, m->narrow_embedding));
+  w.rest += ((gint64)m->position_rows + m->token_types) * width;
   w.rest += table;
+  if (m->side)
+    w = sum(w, side_weights(m));
   spec->matrix_params = w.matrix;
   spec->params = spec->active_params = w.matrix + w.rest;
 }
@@ -174,18 +192,20 @@ static Weights masked_head_weights(const Model *m)
 {
   Weights w = {0};
   if (m->mlm_head) {
-    w = linear(1, m->hidden, m->hidden, TRUE);
-    w.rest += norm_weights(m, 1);
+    gint64 width = m->narrow_embedding ? m->embed_dim : m->hidden;
+    w = linear(1, m->hidden, width, TRUE);
+    w.rest += width * norm_vectors(m);
   }
   if (m->pooler)
-    w.rest += (gint64)m->hidden * (m->hidden + 1) + 2 * ((gint64)m->hidden + 1);
+    w.rest += (m->hidden + (m->bare_pooler ? 0 : 2)) * ((gint64)m->hidden + 1);
   return w;
 }
 
 static void count_head(const Model *m, LayerSpec *spec)
 {
   gint64 outputs = m->vocab ? m->vocab : m->classes;
-  gint64 projection = m->embed_dim == m->hidden ? 0 : (gint64)m->hidden * m->embed_dim;
+  gboolean projected = m->embed_dim != m->hidden && !m->narrow_embedding;
+  gint64 projection = projected ? (gint64)m->hidden * m->embed_dim : 0;
   Weights out = linear(1, m->embed_dim, outputs, m->head_bias), masked = masked_head_weights(m);
   spec->tied_params = m->tied_embeddings ? out.matrix : 0;
   spec->matrix_params = projection + masked.matrix + out.matrix;

@@ -144,7 +144,8 @@ static gboolean settle_heads(Recipe *r, const RecipeSource *source, GError **err
     r->v_head_dim = r->head_dim;
   if (!r->kv_heads)
     r->kv_heads = r->heads;
-  if (r->heads % r->kv_heads || (r->window_kv_heads && r->heads % r->window_kv_heads))
+  if (r->heads % r->kv_heads || (r->window_kv_heads && r->heads % r->window_kv_heads) ||
+      (r->full_kv_heads && r->heads % r->full_kv_heads))
     return FAIL(kv_heads, "a divisor of %s (%d)", KEY(heads), r->heads);
   return TRUE;
 }
@@ -222,4 +223,5 @@ void recipe_clear(Recipe *r)
   g_free(r->ffn_projection);
   g_free(r->topk_method);
   g_free(r->position_type);
+  g_free(r->attention_type);
 }

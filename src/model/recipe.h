@@ -47,6 +47,7 @@ typedef struct {
   int heads, kv_heads, head_dim;
   int ffn, vocab, classes;
   int embed_dim;      /* width of the embedding if projected */
+  gboolean narrow_embedding;
   int seq;            /* sequence length asked for by the file */
   gboolean seq_longest; /* it asks for none, so that it is the most positions */
   int positions;      /* the most positions */
@@ -91,6 +92,12 @@ typedef struct {
 
   int window;         /* tokens */
   int window_kv_heads; /* key-value heads of layers with it, if others than of all */
+  int full_head_dim, full_kv_heads; /* of layers without it, likewise */
+  int global_kv_heads; /* the latter where one projection makes keys and values */
+  gboolean full_key_is_value;
+  int keyless;        /* last layers that make no keys and values of their own */
+  gboolean keyless_wide; /* feed-forwards of these are twice as wide */
+  int side, side_vocab; /* of model.h */
   int window_from;    /* first layer with the window */
   int window_pattern; /* every n-th layer sees all, 0 = none does */
   gboolean use_window, chunked; /* the window is that of chunks */
@@ -120,7 +127,7 @@ typedef struct {
   int nope_interval;
   int causal;         /* of native files */
   int token_types;
-  gboolean post_norm, mlm_head, pooler, sparse_prediction;
+  gboolean post_norm, mlm_head, pooler, bare_pooler, sparse_prediction;
   double mlm_probability; /* tokens that masked training predicts */
   double dropout;     /* rate */
   double rope_theta, rotary_share, norm_epsilon, balance_loss; /* of model.h */
@@ -134,7 +141,8 @@ typedef struct {
   gboolean norms_behind; /* also of what attention and feed-forward give */
   gboolean multi_query, new_decoder, alibi, norm_before, remove_final_norm;
   int parallel_norms;
-  char *ffn_projection, *topk_method, *position_type; /* owned */
+  int sparse_block, random_blocks; /* of BigBird */
+  char *ffn_projection, *topk_method, *position_type, *attention_type; /* owned */
 } Recipe;
 
 /* Where a recipe was read from, so that messages name the file's own keys.

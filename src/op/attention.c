@@ -77,7 +77,7 @@ static void apply_gate(Build *b)
 static double qkv_width(const Build *b)
 {
   const Attention *a = b->attention;
-  return query_width(b) + gate_width(b) + a->kv_heads / b->tp * (a->head_dim + a->v_head_dim);
+  return query_width(b) + gate_width(b) + attention_made_keys(a) / b->tp;
 }
 
 /* Of more ranks than key-value heads each makes a part of a head's queries, keys and values; all gather all of them and
@@ -85,7 +85,7 @@ static double qkv_width(const Build *b)
 static void gather_divided(Build *b)
 {
   const Attention *a = b->attention;
-  double width = b->tp * (query_width(b) + gate_width(b)) + (double)a->kv_heads * (a->head_dim + a->v_head_dim);
+  double width = b->tp * (query_width(b) + gate_width(b)) + attention_made_keys(a);
   double bytes = b->bytes * b->tokens * width;
 
   if (a->kv_lora_rank || a->kv_heads >= b->tp)
@@ -195,7 +195,7 @@ static void choose_keys(Build *b)
 static void rotate(Build *b)
 {
   const Attention *a = b->attention;
-  double elements = b->tokens * (query_width(b) + key_width(b));
+  double elements = b->tokens * (query_width(b) + (a->keyless ? 0 : key_width(b)));
   gboolean one = b->passes->framework->fused_rope;
 
   if (a->qk_norm) {
@@ -344,6 +344,20 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
   });
 }
 
+/* Keys and values that the layer keeps: of its own. */
+static double kept_keys(const Build *b)
+{
+  return b->attention->keyless ? 0 : key_width(b) + value_width(b);
+}
+
+/* Of keys and values to those that other layers give to their maker. */
+static void add_gradients(Build *b)
+{
+  double bytes = b->bytes * b->tokens * (key_width(b) + value_width(b));
+
+  build_stream(b, &(Stream) { .name = "sum key gradient", .backward_bytes = 3 * bytes, .backward_kernels = 2 });
+}
+
 void build_attention(Build *b)
 {
   if (b->attention->kv_lora_rank)
@@ -354,7 +368,9 @@ void build_attention(Build *b)
   build_leave(b, MODULE_MLA_UP_PROJ);
   if (b->attention->index_heads)
     choose_keys(b);
-  attend(b, "projection", b->bytes * b->tokens * (query_width(b) + key_width(b) + value_width(b)), MATRIX_PROJ);
+  if (b->attention->keyless)
+    add_gradients(b);
+  attend(b, "projection", b->bytes * b->tokens * (query_width(b) + kept_keys(b)), MATRIX_PROJ);
 }
 
 /* Keys and values of the encoder's output, which the decoder's first block keeps for all; its gradients add up. */

@@ -64,6 +64,23 @@ static void build_graph_input(Build *b)
                                 .backward_bytes = 2 * bytes, .backward_kernels = 1 });
 }
 
+/* The layer's own embedding of the tokens, gated by what goes through the layer (transformers' Gemma4TextDecoderLayer);
+ * the whole of it on every tensor-parallel rank. */
+static void build_side(Build *b)
+{
+  double side = b->spec->side, bytes = b->bytes * b->rows * side;
+
+  if (!b->spec->side)
+    return;
+  build_linear(b, &(Linear) { .name = "side gate", .in = b->hidden, .out = side, .batch = 1, .rows = b->rows,
+                              .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "side activation", .forward_bytes = 5 * bytes, .forward_kernels = 2,
+                              .backward_bytes = 8 * bytes, .backward_kernels = 3, .saved = 2 * bytes });
+  build_linear(b, &(Linear) { .name = "side up", .in = side, .out = b->hidden, .batch = 1, .rows = b->rows,
+                              .saved = bytes, .split = LINEAR_REPLICATED });
+  build_residual(b);
+}
+
 /* A block of one part has a norm for that. */
 void build_block(Build *b)
 {
@@ -90,5 +107,6 @@ void build_block(Build *b)
     build_feed_forward(b);
     build_residual(b);
   }
+  build_side(b);
   extra_norms(b, usual + (b->spec->cross.heads > 0));
 }

@@ -112,7 +112,7 @@ void build_exchange(Build *b, const char *name, Collective what, double bytes, c
 /* The context-parallel ranks' all-to-all and, backward, its like. */
 void build_context_exchange(Build *b, const char *name, double bytes);
 
-/* Where tensor-parallel ranks take up a latent that all of them need: gathered from their rows, or its gradient summed. */
+/* Where tensor-parallel ranks take up a latent that all need: gathered from their rows, or its gradient summed. */
 void build_enter_latent(Build *b, double width);
 
 /* Where tensor-parallel ranks enter a part together: under sequence parallelism

@@ -60,6 +60,24 @@ static void add_positions(Build *b)
     build_table(b, rows, b->hidden);
 }
 
+/* What is added to tokens' rows, at the width of these. */
+static void add_to_tokens(Build *b)
+{
+  const Model *m = b->model;
+  double hidden = b->hidden;
+
+  if (m->narrow_embedding)
+    b->hidden = m->embed_dim;
+  add_positions(b);
+  add_table(b, "token types", m->token_types);
+  build_dropout(b);
+  if (m->embedding_norm)
+    build_norm(b, "embedding norm");
+  if (m->token_types)
+    build_table(b, m->token_types, b->hidden);
+  b->hidden = hidden;
+}
+
 /* The table of tokens is the first layer's; a copy of it is counted where stages are known (pipeline_entry_copies). */
 void build_entry_embedding(Build *b)
 {
@@ -69,6 +87,25 @@ void build_entry_embedding(Build *b)
   if (b->model->embedding_norm)
     build_norm(b, "embedding norm");
   b->work->deferred_bytes += b->rows * b->hidden * b->bytes;
+}
+
+/* All layers' own embeddings: looked up, and a projection of the tokens' embedding normed and added. */
+static void build_sides(Build *b)
+{
+  const Model *m = b->model;
+  double width = (double)m->blocks * m->side, bytes = b->bytes * b->tokens * width;
+
+  if (!m->side)
+    return;
+  build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * bytes, .forward_kernels = b->tp > 1 ? 4 : 1,
+                              .backward_bytes = 3 * bytes, .backward_kernels = 2, .weights = TRUE });
+  build_forward_collective(b, "sum embeddings", COLLECTIVE_ALL_REDUCE, bytes);
+  build_table(b, (double)m->side_vocab / b->tp, width);
+  build_linear(b, &(Linear) { .name = "side projection", .in = b->hidden, .out = width, .batch = 1, .rows = b->tokens,
+                              .saved = b->bytes * b->tokens * b->hidden, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "side norm", .forward_bytes = 5 * bytes, .forward_kernels = 2,
+                              .backward_bytes = 6 * bytes, .backward_kernels = 3, .saved = bytes });
+  build_params(b, m->side * norm_vectors(m));
 }
 
 void build_embedding(Build *b)
@@ -83,16 +120,12 @@ void build_embedding(Build *b)
   double gathered = b->tokens * width * b->bytes, rows = b->rows * b->hidden * b->bytes;
 
   look_up(b);
-  add_positions(b);
-  add_table(b, "token types", m->token_types);
-  build_dropout(b);
-  if (m->embedding_norm)
-    build_norm(b, "embedding norm");
+  add_to_tokens(b);
   b->work->deferred_bytes += rows;
   build_table(b, op_vocab(m, b->passes) / (b->passes->framework->whole_vocabulary ? 1 : b->tp), width);
-  if (m->token_types)
-    build_table(b, m->token_types, b->hidden);
+  build_sides(b);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,
-                                .rows = b->tokens, .saved = gathered, .split = LINEAR_REPLICATED });
+                                .rows = b->tokens, .saved = gathered, .split = LINEAR_REPLICATED,
+                                .bias = m->narrow_embedding });
 }

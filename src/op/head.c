@@ -53,10 +53,10 @@ static void build_masked_head(Build *b)
   const Model *m = b->model;
   double picked = 2 * b->rows * m->predicted * b->hidden * b->bytes;
 
-  if (m->pooler) {
+  if (m->pooler)
     build_classes(b, "pooler", b->hidden);
+  if (m->pooler && !m->bare_pooler)
     build_classes(b, "next sentence", 2);
-  }
   if (m->predicted < 1)
     build_stream(b, &(Stream) { .name = "pick tokens", .forward_bytes = picked, .forward_kernels = 1,
                                 .backward_bytes = picked, .backward_kernels = 2 });
@@ -64,9 +64,11 @@ static void build_masked_head(Build *b)
   b->rows *= m->predicted;
   if (!m->mlm_head)
     return;
-  double bytes = b->rows * b->hidden * b->bytes;
-  build_linear(b, &(Linear) { .name = "head dense", .in = b->hidden, .out = b->hidden, .batch = 1, .rows = b->rows,
-                              .bias = TRUE, .saved = bytes, .split = LINEAR_REPLICATED });
+  double saved = b->rows * b->hidden * b->bytes, width = m->narrow_embedding ? m->embed_dim : b->hidden;
+  double bytes = b->rows * width * b->bytes;
+  build_linear(b, &(Linear) { .name = "head dense", .in = b->hidden, .out = width, .batch = 1, .rows = b->rows,
+                              .bias = TRUE, .saved = saved, .split = LINEAR_REPLICATED });
+  b->hidden = width;
   build_stream(b, &(Stream) { .name = "activation", .forward_bytes = 2 * bytes, .forward_kernels = 1,
                               .backward_bytes = 3 * bytes, .backward_kernels = 1, .saved = bytes });
   build_norm(b, "head norm");
@@ -86,7 +88,7 @@ void build_head(Build *b)
     return;
   }
   build_masked_head(b);
-  if (m->embed_dim && m->embed_dim != m->hidden)
+  if (m->embed_dim && m->embed_dim != b->hidden)
     build_linear(b, &(Linear) { .name = "head projection", .in = b->hidden, .out = m->embed_dim, .batch = 1,
                                 .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,
                                 .split = LINEAR_REPLICATED });

@@ -199,7 +199,7 @@ static void add_latent(Parts *p, const Attention *a, gint64 hidden)
 static void add_attention(Parts *p, const Attention *a, gint64 hidden)
 {
   gint64 q = (gint64)a->heads * a->head_dim + (a->gate_of_head ? 0 : attention_gate(a));
-  gint64 k = (gint64)a->kv_heads * a->head_dim, v = (gint64)a->kv_heads * a->v_head_dim;
+  gint64 k = a->keyless ? 0 : (gint64)a->kv_heads * a->head_dim, v = attention_made_keys(a) - k;
 
   if (a->kv_lora_rank) {
     add_latent(p, a, hidden);
@@ -277,6 +277,9 @@ char *adapter_refusal(const Adapter *a, const Model *m)
                            "adapters of which are not modelled", m->name);
   if (model_attending(m) && model_attending(m)->attention.gate_of_head)
     return g_strdup_printf("a model without gates of heads, adapters of which are not modelled: %s has them", m->name);
+  if (m->side)
+    return g_strdup_printf("a model without embeddings for each layer, adapters of which are not modelled: %s has them",
+                           m->name);
   for (int i = 0; i < m->n_specs; i++)
     if (linear_inner_params(&m->specs[i].linear, m->hidden) > 0)
       return g_strdup_printf("a model without products inside of linear attention, adapters of which are not modelled: "

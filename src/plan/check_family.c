@@ -41,6 +41,15 @@ gboolean check_stacks(const Subject *s, GError **error)
   return TRUE;
 }
 
+/* Whether layers attend to keys of others. */
+static gboolean keyless(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (m->specs[i].attention.keyless)
+      return TRUE;
+  return FALSE;
+}
+
 gboolean check_family(const Subject *s, GError **error)
 {
   const Plan *p = s->plan;
@@ -49,6 +58,9 @@ gboolean check_family(const Subject *s, GError **error)
   if (p->decoder_seq && !m->encoder_blocks)
     return broken(error, "decoder_seq_length: %d: expected nothing, model %s has no encoder beside its decoder",
                   p->decoder_seq, m->name);
+  if (p->pp > 1 && (m->side || keyless(m)))
+    return broken(error, "pipeline_model_parallel_size: %d: expected 1, layers of model %s read what others made: %s",
+                  p->pp, m->name, m->side ? "embeddings for each" : "keys and values");
   if (m->encoder_blocks && p->cp > 1)
     return broken(error, "context_parallel_size: %d: expected 1, model %s has cross attention", p->cp, m->name);
   return TRUE;

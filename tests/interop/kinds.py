@@ -24,6 +24,9 @@ BART = {"d_model": 64, "encoder_layers": 3, "decoder_layers": 2, "encoder_attent
 MAMBA = {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 128, "state_size": 8}
 BERT = dict(PLAIN, is_decoder=True)
 
+GEMMA4 = dict(LLAMA, head_dim=16, global_head_dim=32, num_hidden_layers=12, hidden_size_per_layer_input=8,
+              vocab_size_per_layer_input=128)
+
 KINDS = [
     ("olmo", LLAMA), ("nanochat", LLAMA), ("persimmon", PLAIN), ("persimmon", dict(PLAIN, qk_layernorm=False)),
     ("stablelm", dict(LLAMA, qk_layernorm=True)), ("phi", dict(LLAMA, qk_layernorm=True)),
@@ -56,6 +59,22 @@ KINDS = [
                             first_k_dense_replace=1)),
     ("olmo_hybrid", LLAMA), ("olmo_hybrid", dict(LLAMA, linear_num_value_heads=8, linear_num_key_heads=4,
                                                  linear_key_head_dim=16, linear_value_head_dim=24)),
+    ("gemma4_text", GEMMA4), ("gemma4_text", dict(GEMMA4, num_kv_shared_layers=4, use_double_wide_mlp=True)),
+    ("gemma4_text", dict(GEMMA4, attention_k_eq_v=True, num_global_key_value_heads=1, num_hidden_layers=8,
+                         hidden_size_per_layer_input=0)),
+    ("gemma4_text", dict(GEMMA4, num_global_key_value_heads=1, num_hidden_layers=7)),
+    ("gemma4_unified_text", {key: value for key, value in GEMMA4.items() if "per_layer" not in key}),
+    ("lara_mini", dict(LLAMA, **EXPERTS, num_experts=8, head_dim=16, shared_expert_intermediate_size=48,
+                       linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16,
+                       linear_value_head_dim=16,
+                       layer_types=["linear_attention", "full_attention", "sliding_attention", "linear_attention"])),
+    ("flint", dict(LLAMA, **EXPERTS, num_experts=8, head_dim=16, shared_expert_intermediate_size=48,
+                   mlp_only_layers=[0], layer_types=["full_attention", "sliding_attention"] * 2)),
+    ("aria_text", dict(LLAMA, moe_num_experts=8, moe_topk=2, moe_num_shared_experts=3, mlp_bias=False)),
+    ("apertus1p5_text", LLAMA),
+    ("electra", dict(BERT, embedding_size=32, type_vocab_size=3)), ("electra", dict(BERT, embedding_size=64)),
+    ("big_bird", dict(BERT, attention_type="original_full")), ("big_bird", dict(BERT, block_size=16)),
+    ("bert-generation", BERT), ("xlm", {"emb_dim": 64, "n_layers": 3, "n_heads": 4, "vocab_size": 128}),
     ("bart", BART), ("mvp", BART), ("plbart", BART), ("mbart", BART), ("blenderbot", BART), ("blenderbot-small", BART),
     ("pegasus", BART), ("marian", dict(BART, decoder_vocab_size=128)), ("m2m_100", BART),
     ("nllb-moe", dict(BART, num_experts=4, encoder_sparse_step=2, decoder_sparse_step=2, router_bias=True)),
