@@ -215,6 +215,27 @@ START_TEST(shared_keys)
 }
 END_TEST
 
+/* As autograd keeps in LFM2's convolution, 7 rows of the hidden width, and more for a gate of a value a head: what it
+ * gates, and the gate. */
+START_TEST(kept)
+{
+#define OWN "{\"layers\":2,\"hidden\":64,\"heads\":4,\"vocab\":128,\"seq\":256,\"norm\":\"rmsnorm\"," \
+            "\"positions\":\"rope\",\"bias\":false"
+  Planned f;
+
+  setup(&f, OWN ",\"layer_pattern\":\"MM\",\"linear_attention\":\"short_conv\",\"linear_conv\":3}", 1);
+  double norm = 128 * (2.0 * 64 + 4 * f.framework->norm_row_values);
+  ck_assert_double_eq(planned_layer(&f, 1).saved_bytes, norm + 128 * 2.0 * 7 * 64);
+  planned_clear(&f);
+  setup(&f, OWN "}", 1);
+  double plain = planned_layer(&f, 1).saved_bytes;
+  planned_clear(&f);
+  setup(&f, OWN ",\"head_gate\":true}", 1);
+  ck_assert_double_eq(planned_layer(&f, 1).saved_bytes - plain, 128 * 2.0 * (64 + 4));
+  planned_clear(&f);
+}
+END_TEST
+
 /* Channels share what they select with: its sums, and no context parallelism. */
 START_TEST(channels)
 {
@@ -232,4 +253,4 @@ START_TEST(channels)
 }
 END_TEST
 
-TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, shared_keys, channels)
+TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, shared_keys, kept, channels)

@@ -19,6 +19,15 @@ static void convolve(Build *b, double values)
                               .backward_bytes = 5 * bytes, .backward_kernels = 2 });
 }
 
+/* Operations that the last ops that were added do besides: of states, forward and twice backward. */
+static void count_states(Build *b)
+{
+  double flops = b->tokens * linear_state_flops(&b->spec->linear) / b->tp;
+
+  g_array_index(b->work->forward, Op, b->work->forward->len - 1).flops = flops;
+  g_array_index(b->work->backward, Op, b->work->backward->len - 1).flops = 2 * flops;
+}
+
 /* Steps' latent, keys and queries of all channels, which tensor-parallel ranks sum, and whose gradients they sum. */
 static void select_states(Build *b, double values)
 {
@@ -51,6 +60,7 @@ static void scan(Build *b, double values)
   build_stream(b, &(Stream) { .name = "selective scan", .forward_bytes = b->tokens * (5 * row + keys),
                               .forward_kernels = 1, .backward_bytes = b->tokens * (9 * row + 3 * keys),
                               .backward_kernels = l->step_norms ? 1 : 2, .saved = b->tokens * kept });
+  count_states(b);
   b->work->transient_bytes = MAX(b->work->transient_bytes, 3 * b->tokens * row);
 }
 
@@ -64,6 +74,7 @@ static void gated_convolution(Build *b, double values)
   convolve(b, values);
   build_stream(b, &(Stream) { .name = "gate out", .forward_bytes = 5 * bytes, .forward_kernels = 2,
                               .backward_bytes = 8 * bytes, .backward_kernels = 3, .saved = bytes });
+  count_states(b);
 }
 
 void build_channels(Build *b)
