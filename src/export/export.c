@@ -182,6 +182,8 @@ const char *export_unlike(const Model *m)
 {
   const LayerSpec *first = model_attending(m);
 
+  if (m->mlm_head && first && first->attention.causal)
+    return "mlm_head beside a causal mask";
   if (m->side)
     return "hidden_size_per_layer_input";
   for (int i = 0; first && i < m->n_specs; i++) {

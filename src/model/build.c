@@ -104,7 +104,10 @@ static gboolean makes_no_keys(const Recipe *r, int layer)
 static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, const Stack *stack, int i)
 {
   spec->attention = attention_of(r, stack->causal);
+  spec->attention.out_bias |= r->last_out_bias && i == stack->blocks - 1;
   spec->attention.window = recipe_window(r, i);
+  if (stack->encoder && r->encoder_window)
+    spec->attention.window = r->encoder_window;
   spec->attention.chunked = r->chunked && spec->attention.window > 0;
   spec->attention.sparse = m->sparse;
   if (r->window_kv_heads && spec->attention.window)
@@ -137,7 +140,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   if (r->keyless_wide && makes_no_keys(r, i))
     spec.ffn.width *= 2;
   spec.side = r->side;
-  spec.norms += r->side ? 1 : 0;
+  spec.norms += (r->side ? 1 : 0) - (r->first_unnormed && i == 0 ? 1 : 0);
   spec.norms += r->norm_of_experts && parts & PART_EXPERTS ? 1 : 0;
   return spec;
 }
@@ -234,6 +237,7 @@ static Model *model_new(Recipe *r)
     .side = r->side,
     .side_vocab = r->side ? r->side_vocab : 0,
     .mlm_head = r->mlm_head,
+    .mlm_bias = r->mlm_head && !r->bare_mlm,
     .pooler = r->pooler,
     .bare_pooler = r->bare_pooler,
     .rope_theta = r->position_kind == POSITIONS_ROPE ? r->rope_theta : 0,

@@ -25,21 +25,50 @@ const Family *family_find(const char *model_type)
 
 #define SHARED "blocks that several layers share, which have no cost here"
 #define RECURRENT "recurrent layers, which have no cost here"
-#define LAYER_EMBEDDINGS "embeddings for each layer, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
+#define STREAMS "several streams of hidden states (hc_mult), which have no cost here"
+#define LOOPS "layers that a token goes through again, which have no cost here"
+#define SPANS "attention of stretches and tokens for all of them, which has no cost here"
+#define TWO_CONFIGS "an encoder and a decoder with configurations of their own"
+#define INKLING "convolutions inside of attention (conv_kernel_size), which have no cost here"
+#define INDEXED "an indexer of blocks of keys (index_block_size), which has no cost here"
 
-/* Families of another kind, and what they have that is not simulated. */
+/* Families of another kind, and what they have that is not simulated, with its key where there is one. */
 static const struct {
   const char *model_type, *reason;
 } others[] = {
   {"zamba", SHARED}, {"zamba2", SHARED},
   {"xlstm", RECURRENT}, {"recurrent_gemma", RECURRENT}, {"rwkv", RECURRENT},
   {"longcat_flash", "two attentions in a layer and experts that do nothing, which have no cost here"},
-  {"deepseek_v4", "compressed attention, which has no cost here"},
-  {"gemma3n", LAYER_EMBEDDINGS},
-  {"gemma3n_text", LAYER_EMBEDDINGS},
+  {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
+  {"hy_v4", STREAMS}, {"gemma3n", "several streams of hidden states (altup_num_inputs), which have no cost here"},
+  {"gemma3n_text", "several streams of hidden states (altup_num_inputs), which have no cost here"},
+  {"axk2", "norms with gates (gated_norm_rank), which have no cost here"},
+  {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
+  {"inkling_text", INKLING}, {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
+  {"dory", LOOPS}, {"hrm_text", LOOPS},
+  {"beam", "biases of gates of heads, which are not counted"},
+  {"dots3_note", "norms of rotated keys alone, which are not counted"},
+  {"dots3_note_text", "norms of rotated keys alone, which are not counted"},
+  {"minimax_m3_vl", INDEXED}, {"minimax_m3_vl_text", INDEXED},
+  {"diffllama", "differences of two attentions (lambda_std_dev), which have no cost here"},
+  {"doge", "masks that depend on values (keep_window_size), which have no cost here"},
+  {"jetmoe", "experts of attention (kv_channels), which have no cost here"},
+  {"blt", "patches of bytes (patcher_config), which have no cost here"},
+  {"cpmant", "tables of prompts and segments (prompt_types), which are not counted"},
+  {"led", SPANS}, {"pegasus_x", SPANS}, {"bigbird_pegasus", SPANS},
+  {"fsmt", "a vocabulary of the decoder alone (tgt_vocab_size), which is not counted"},
+  {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},
+  {"t5gemma", TWO_CONFIGS}, {"t5gemma2", TWO_CONFIGS}, {"encoder-decoder", TWO_CONFIGS},
+  {"rembert", "a head of another width than the embedding (output_embedding_size), which is not counted"},
+  {"roformer", "a table of sines as wide as a head, which is not counted"},
+  {"roc_bert", "tables of sounds and shapes (pronunciation_vocab_size), which are not counted"},
+  {"xmod", "adapters of languages (adapter_reduction_factor), which are not counted"},
+  {"xlnet", "two streams of attention with positions of their own (attn_type), which have no cost here"},
+  {"trocr", "attention to an encoder of images (cross_attention_hidden_size), which has no cost here"},
   {"whisper", TOWERS}, {"wav2vec2", TOWERS}, {"hubert", TOWERS}, {"clip", TOWERS}, {"siglip", TOWERS},
-  {"mllama", TOWERS}, {"blip-2", TOWERS}, {"idefics", TOWERS},
+  {"mllama", TOWERS}, {"blip-2", TOWERS}, {"idefics", TOWERS}, {"git", TOWERS}, {"moshi", TOWERS},
+  {"seamless_m4t", TOWERS}, {"seamless_m4t_v2", TOWERS},
 };
 
 const char *family_reason(const char *model_type)

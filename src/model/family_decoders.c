@@ -124,6 +124,17 @@ static void derive_gemma4(Recipe *r)
     r->full_kv_heads = r->global_kv_heads;
 }
 
+/* Every third layer sees all. */
+static void derive_modernbert(Recipe *r)
+{
+  r->token_types = 0;
+  if (r->sliding || !r->layers)
+    return;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++)
+    r->sliding[i] = i % 3 != 0;
+}
+
 /* Layers have a window where its file says so. */
 static void derive_laguna(Recipe *r)
 {
@@ -195,6 +206,8 @@ static const Family rows[] = {
   {"gpt_neox",
    {GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .rotary_share = 0.25, .attention_bias = TRUE,
     .ffn_bias = TRUE, .parallel = TRUE}},
+  {"gpt_neox_japanese",
+   {GPT, .position_kind = POSITIONS_ROPE, .positions = 2048, .tied = TRUE, .last_out_bias = TRUE}, derive_mpt},
   {"opt",
    {GPT, .position_kind = POSITIONS_LEARNED, .positions = 2048, .extra_rows = 2, .tied = TRUE,
     .bias = TRUE, .norm_before = TRUE, .dropout = 0.1},
@@ -419,6 +432,13 @@ static const Family rows[] = {
   {"gemma4_text",
    {GEMMA4, .positions = 131072, .window = 512, .side = 256, .side_vocab = 262144}, derive_gemma4},
   {"gemma4_unified_text", {GEMMA4, .positions = 262144, .window = 1024}, derive_gemma4},
+  {"modernbert-decoder",
+   {.norm = NORM_LAYERNORM, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE, .embedding_norm = TRUE,
+    .first_unnormed = TRUE, .mlm_head = TRUE, .bare_mlm = TRUE, .head_bias = TRUE, .tied = TRUE,
+    .position_kind = POSITIONS_ROPE, .positions = 8192, .use_window = TRUE, .window = 64, .mlm_probability = 0.15,
+    .rope_theta = 160000},
+   derive_modernbert},
+  {"phi4_multimodal", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .norm_epsilon = 1e-5}},
   {"phi3", {LLAMA, .norms = 2, .positions = 4096, .use_window = TRUE, .norm_epsilon = 1e-5}},
   {"gpt_oss",
    {LLAMA, .norms = 2, .head_dim = 64, .positions = 131072, .use_window = TRUE, .window = 128,

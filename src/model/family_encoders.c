@@ -10,6 +10,13 @@ static void derive_t5(Recipe *r)
     r->layers = r->decoder_layers;
 }
 
+/* Queries see their own block and one on each side. */
+static void derive_longt5(Recipe *r)
+{
+  r->encoder_window = 3 * (r->local_radius + 1);
+  derive_t5(r);
+}
+
 /* Gated unless its file says otherwise. */
 static void derive_umt5(Recipe *r)
 {
@@ -121,6 +128,7 @@ static const Family rows[] = {
    derive_switch},
   {"t5", {T5}, derive_t5},
   {"mt5", {T5}, derive_t5},
+  {"longt5", {T5, .local_radius = 127}, derive_longt5},
   {"umt5", {T5, .buckets_each = TRUE}, derive_umt5},
   {"vit",
    {GPT, .position_kind = POSITIONS_LEARNED, .image = 224, .patch = 16, .channels = 3,

@@ -40,6 +40,7 @@ static const JsonField fields[] = {
   RECIPE_INT("dff", ffn, 1, MAX_FFN),
   RECIPE_INT("block_ff_dim", ffn, 1, MAX_FFN),
   RECIPE_INT("expansion_ratio", ffn_ratio, 1, 1024),
+  RECIPE_INT("intermediate_multiple_size", ffn_ratio, 1, 1024),
   RECIPE_INT("vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
   RECIPE_INT("max_position_embeddings", positions, 1, MAX_SEQ),
   RECIPE_INT("n_positions", positions, 1, MAX_SEQ),
@@ -128,6 +129,7 @@ static const JsonField fields[] = {
   RECIPE_BOOL("use_sliding_window", use_window),
   RECIPE_INT("no_rope_layer_interval", nope_interval, 0, MAX_LAYERS),
   RECIPE_INT("relative_attention_num_buckets", buckets, 1, 65536),
+  RECIPE_INT("local_radius", local_radius, 1, MAX_SEQ),
   RECIPE_INT("type_vocab_size", token_types, 1, MAX_SEQ),
   RECIPE_INT("hidden_size_per_layer_input", side, 0, MAX_HIDDEN),
   RECIPE_INT("vocab_size_per_layer_input", side_vocab, 1, MAX_VOCAB),
@@ -148,8 +150,10 @@ static const JsonField fields[] = {
   RECIPE_BOOL("qkv_bias", qkv_bias),
   RECIPE_BOOL("use_qkv_bias", qkv_bias),
   RECIPE_BOOL("lm_head_bias", head_bias),
+  RECIPE_BOOL("decoder_bias", head_bias),
   RECIPE_BOOL("attention_k_eq_v", full_key_is_value),
   RECIPE_BOOL("use_double_wide_mlp", keyless_wide),
+  RECIPE_BOOL("norm_bias", norm_bias),
   RECIPE_BOOL("bias", bias),
   RECIPE_BOOL("enable_bias", bias),
   RECIPE_BOOL("use_bias", bias),
@@ -305,6 +309,7 @@ static const struct {
   {"projectors_bias", FALSE, "a bias of the last projection alone"},
   {"use_prompt", FALSE, "prompts that are trained"},
   {"asm", FALSE, "a softmax by clusters"},
+  {"classifier_bias", FALSE, "a bias before the logits"},
   {"enable_moe_block", FALSE, "a layer of experts beside a feed-forward"},
   {"add_cross_attention", FALSE, "attention to another model"},
   {"share_encoder_decoder_embeddings", TRUE, "a vocabulary of the decoder alone"},
@@ -328,11 +333,14 @@ static gboolean check_unread(const RecipeSource *source, const Recipe *r, GError
   const cJSON *every = json_get(source->object, "index_topk_freq");
   const cJSON *pattern = json_get(source->object, "index_topk_pattern");
   const cJSON *prefix = json_get(source->object, "prefix_dense_intermediate_size"), *item;
+  const cJSON *local = json_get(source->object, "encoder_attention_type");
   const cJSON *both = json_get(source->object, "use_bidirectional_attention");
   const cJSON *outputs = json_get(source->object, "output_vocab_size"), *langs = json_get(source->object, "n_langs");
 
   if (cJSON_IsNumber(outputs) && outputs->valuedouble != r->vocab)
     return json_error(source->doc, outputs, error, "null, as a head of another vocabulary is not counted");
+  if (cJSON_IsString(local) && !g_str_equal(local->valuestring, "local"))
+    return json_error(source->doc, local, error, "\"local\", as tokens for blocks of others have no cost here");
   if (cJSON_IsString(both) && g_str_equal(both->valuestring, "all"))
     return json_error(source->doc, both, error, "null or \"vision\", as text that sees what follows has no cost here");
   if (cJSON_IsNumber(langs) && langs->valuedouble > 1)

@@ -188,6 +188,7 @@ typedef struct {
   int token_types;         /* rows of the table of token types, 0 = none */
   int side, side_vocab;    /* width of each layer's own embedding of the tokens, 0 = none, and rows of their table */
   gboolean mlm_head;       /* a dense layer, its activation and a norm before the logits (BERT) */
+  gboolean mlm_bias;       /* that layer has a bias */
   gboolean pooler;         /* a dense layer and two classes on the first token of a sequence (BERT's next sentence) */
   gboolean bare_pooler;    /* without the classes (BigBird) */
   double rope_theta;       /* base of the rotary positions' wavelengths, 0 = not said */

@@ -193,7 +193,7 @@ static Weights masked_head_weights(const Model *m)
   Weights w = {0};
   if (m->mlm_head) {
     gint64 width = m->narrow_embedding ? m->embed_dim : m->hidden;
-    w = linear(1, m->hidden, width, TRUE);
+    w = linear(1, m->hidden, width, m->mlm_bias);
     w.rest += width * norm_vectors(m);
   }
   if (m->pooler)

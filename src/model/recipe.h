@@ -127,6 +127,10 @@ typedef struct {
   int nope_interval;
   int causal;         /* of native files */
   int token_types;
+  gboolean bare_mlm;  /* the dense layer before the logits has no bias */
+  gboolean last_out_bias;  /* of the last block's attention alone */
+  gboolean first_unnormed; /* the first block's attention reads the embedding's norm */
+  int encoder_window, local_radius; /* tokens that a query of the encoder sees; of blocks of half as many and one */
   gboolean post_norm, mlm_head, pooler, bare_pooler, sparse_prediction;
   double mlm_probability; /* tokens that masked training predicts */
   double dropout;     /* rate */

@@ -67,7 +67,7 @@ static void build_masked_head(Build *b)
   double saved = b->rows * b->hidden * b->bytes, width = m->narrow_embedding ? m->embed_dim : b->hidden;
   double bytes = b->rows * width * b->bytes;
   build_linear(b, &(Linear) { .name = "head dense", .in = b->hidden, .out = width, .batch = 1, .rows = b->rows,
-                              .bias = TRUE, .saved = saved, .split = LINEAR_REPLICATED });
+                              .bias = m->mlm_bias, .saved = saved, .split = LINEAR_REPLICATED });
   b->hidden = width;
   build_stream(b, &(Stream) { .name = "activation", .forward_bytes = 2 * bytes, .forward_kernels = 1,
                               .backward_bytes = 3 * bytes, .backward_kernels = 1, .saved = bytes });
