@@ -21,7 +21,8 @@ transformers.logging.set_verbosity_error()
 
 RANK = 16
 ALL = "arcee biogpt cohere exaone4 gemma gemma2 gemma3_text gpt_neo granite helium hyperclovax llama minicpm3 mistral " \
-      "mt5 olmo2 opt qwen2 qwen3 seed_oss smollm3 stablelm starcoder2 t5 umt5 xglm youtu"
+      "mt5 olmo2 opt qwen2 qwen3 seed_oss smollm3 stablelm starcoder2 t5 umt5 xglm youtu " \
+      "apertus bart blenderbot gemma4_unified_text lfm2 longt5 m2m_100 marian mbart olmo pegasus"
 LATENT = "q_a_proj q_b_proj kv_a_proj_with_mqa kv_b_proj o_proj"
 ATTENTION = "q_proj k_proj v_proj o_proj"
 # Of others: PEFT's names, and ours where Megatron's stand for fused matrices.

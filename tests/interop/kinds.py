@@ -88,6 +88,98 @@ KINDS = [
                              "num_sparse_decoder_layers": 2}),
 ]
 
+# Sizes of published checkpoints.
+PUBLISHED = [
+    # mamba-130m
+    ("mamba",
+     {"hidden_size": 768, "num_hidden_layers": 24, "vocab_size": 50280, "state_size": 16, "expand": 2,
+      "conv_kernel": 4, "time_step_rank": 48, "use_bias": False, "use_conv_bias": True, "intermediate_size":
+      1536}),
+    # mamba-2.8b
+    ("mamba",
+     {"hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50280, "state_size": 16, "expand": 2,
+      "conv_kernel": 4, "time_step_rank": 160, "use_bias": False, "use_conv_bias": True,
+      "intermediate_size": 5120}),
+    # olmo-1b
+    ("olmo",
+     {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 8192,
+      "vocab_size": 50304, "tie_word_embeddings": True}),
+    # olmo-7b
+    ("olmo",
+     {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+      "vocab_size": 50304, "clip_qkv": None}),
+    # lfm2-1.2b
+    ("lfm2",
+     {"hidden_size": 2048, "block_ff_dim": 12288, "num_hidden_layers": 16, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "vocab_size": 65536, "conv_L_cache": 3, "conv_bias": False,
+      "full_attn_idxs": [2, 5, 8, 10, 12, 14], "block_multiple_of": 256, "block_ffn_dim_multiplier": 1.0,
+      "block_auto_adjust_ff_dim": True, "tie_embedding": True}),
+    # apertus-8b
+    ("apertus",
+     {"hidden_size": 4096, "intermediate_size": 21504, "num_hidden_layers": 32, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "vocab_size": 131072}),
+    # kimi-linear-48b
+    ("kimi_linear",
+     {"hidden_size": 2304, "intermediate_size": 9216, "moe_intermediate_size": 1024, "num_hidden_layers": 27,
+      "num_attention_heads": 32, "num_key_value_heads": 32, "num_experts": 256, "num_experts_per_token": 8,
+      "num_shared_experts": 1, "first_k_dense_replace": 1, "moe_layer_freq": 1, "kv_lora_rank": 512,
+      "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "head_dim":
+      72, "vocab_size": 163840, "model_max_length": 1048576, "num_expert_group": 1, "topk_group": 1,
+      "linear_attn_config": {"full_attn_layers": [4, 8, 12, 16, 20, 24, 27], "kda_layers": [1, 2, 3, 5, 6,
+      7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26], "head_dim": 128, "num_heads": 32,
+      "short_conv_kernel_size": 4}}),
+    # falcon-h1-1.5b
+    ("falcon_h1",
+     {"hidden_size": 2048, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 8,
+      "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 65537, "mamba_d_ssm": 3072, "mamba_n_heads":
+      48, "mamba_d_head": 64, "mamba_n_groups": 1, "mamba_d_state": 256, "mamba_d_conv": 4, "mamba_expand":
+      2, "mamba_rms_norm": False, "mamba_conv_bias": True, "tie_word_embeddings": False}),
+    # gemma4-e2b
+    ("gemma4_text",
+     {"hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 35, "num_attention_heads": 8,
+      "num_key_value_heads": 1, "head_dim": 256, "global_head_dim": 512, "num_kv_shared_layers": 20,
+      "use_double_wide_mlp": True, "hidden_size_per_layer_input": 256, "vocab_size_per_layer_input": 262144,
+      "vocab_size": 262144, "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7}),
+    # gemma4-31b
+    ("gemma4_text",
+     {"hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 60, "num_attention_heads": 32,
+      "num_key_value_heads": 16, "head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 4,
+      "attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "vocab_size": 262144}),
+    # bitnet-2b
+    ("bitnet",
+     {"hidden_size": 2560, "intermediate_size": 6912, "num_hidden_layers": 30, "num_attention_heads": 20,
+      "num_key_value_heads": 5, "vocab_size": 128256, "tie_word_embeddings": True}),
+    # stablelm-2-12b
+    ("stablelm",
+     {"hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 40, "num_attention_heads": 32,
+      "num_key_value_heads": 8, "vocab_size": 100352, "qk_layernorm": True, "use_parallel_residual": True,
+      "use_qkv_bias": False}),
+    # ettin-1b
+    ("modernbert-decoder",
+     {"hidden_size": 1792, "intermediate_size": 3840, "num_hidden_layers": 28, "num_attention_heads": 28,
+      "vocab_size": 50368, "global_attn_every_n_layers": 3, "local_attention": 128, "norm_bias": False,
+      "max_position_embeddings": 7999}),
+    # bart-base
+    ("bart",
+     {"d_model": 768, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 12,
+      "decoder_attention_heads": 12, "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072, "vocab_size": 50265,
+      "max_position_embeddings": 1024, "num_hidden_layers": 6}),
+    # nllb-600m
+    ("m2m_100",
+     {"d_model": 1024, "encoder_layers": 12, "decoder_layers": 12, "encoder_attention_heads": 16,
+      "decoder_attention_heads": 16, "encoder_ffn_dim": 4096, "decoder_ffn_dim": 4096, "vocab_size": 256206,
+      "max_position_embeddings": 1024, "num_hidden_layers": 12}),
+    # marian-opus
+    ("marian",
+     {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8,
+      "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "vocab_size": 58101,
+      "decoder_vocab_size": 58101, "max_position_embeddings": 512, "num_hidden_layers": 6}),
+    # electra-base-gen
+    ("electra",
+     {"hidden_size": 256, "embedding_size": 768, "num_hidden_layers": 12, "num_attention_heads": 4,
+      "intermediate_size": 1024, "vocab_size": 30522}),
+]
+
 
 def model_of(config):
     for name in ("AutoModelForSeq2SeqLM", "AutoModelForCausalLM"):
@@ -99,7 +191,7 @@ def model_of(config):
 
 def main():
     with open(sys.argv[1], "w") as file:
-        for kind, keys in KINDS:
+        for kind, keys in KINDS + PUBLISHED:
             config = transformers.AutoConfig.for_model(kind, **keys)
             set_keys = {key: value for key, value in keys.items() if value is not None or key == "q_lora_rank"}
             written = dict(model_type=kind, **set_keys)
