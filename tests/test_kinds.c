@@ -1,6 +1,7 @@
 /* Small models of kinds with fields of their own, as transformers counts them (tests/interop/kinds.py): parameters,
  * that the weights of their work are these, and that tensor parallelism divides what it can. */
 #include "main.h"
+#include "layouts.h"
 #include "planned.h"
 #include "test_model.h"
 
@@ -223,12 +224,55 @@ START_TEST(shared_keys)
 }
 END_TEST
 
+#define OWN "{\"layers\":2,\"hidden\":64,\"heads\":4,\"vocab\":128,\"seq\":256,\"norm\":\"rmsnorm\"," \
+            "\"positions\":\"rope\",\"bias\":false"
+
+/* Of a layer's own embedding each rank has its rows of the table, and all of what projects to it. */
+START_TEST(sides)
+{
+  Planned f;
+
+  setup(&f, "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":6,\"head_dim\":16,\"global_head_dim\":32,"
+            "\"hidden_size_per_layer_input\":8,\"vocab_size_per_layer_input\":128," HF "}", 2);
+  ck_assert_double_eq(planned_layer(&f, 0).params - padding(&f) / 2,
+                      128 * (64 + 6 * 8) / 2 + 64 * 6 * 8 + 8);
+  ck_assert_int_eq(block(f.model, 5)->side, 8);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Bytes that an op of this name moves. */
+static double moved(const Planned *f, int layer, const char *name, gboolean backward)
+{
+  LayerWork work;
+  double bytes = 0;
+
+  layer_work_init(&work, f->model, model_layer(f->model, layer), PASSES(&f->plan), f->cluster);
+  const GArray *ops = backward ? work.backward : work.forward;
+  for (guint i = 0; i < ops->len; i++)
+    if (g_str_equal(g_array_index(ops, Op, i).name, name))
+      bytes += g_array_index(ops, Op, i).memory.bytes;
+  layer_work_clear(&work);
+  return bytes;
+}
+
+/* A gate's sigmoid, and what it multiplies. */
+START_TEST(gates)
+{
+  Planned f;
+  double row = 128 * 2.0, out = row * 64, gate = row * 4;
+
+  setup(&f, OWN ",\"head_gate\":true}", 1);
+  ck_assert_double_eq(moved(&f, 1, "attention gate", FALSE), 2 * gate + 2 * out + gate);
+  ck_assert_double_eq(moved(&f, 1, "attention gate", TRUE), 3 * out + 2 * gate + 3 * gate);
+  planned_clear(&f);
+}
+END_TEST
+
 /* As autograd keeps in LFM2's convolution, 7 rows of the hidden width, and more for a gate of a value a head: what it
  * gates, and the gate. */
 START_TEST(kept)
 {
-#define OWN "{\"layers\":2,\"hidden\":64,\"heads\":4,\"vocab\":128,\"seq\":256,\"norm\":\"rmsnorm\"," \
-            "\"positions\":\"rope\",\"bias\":false"
   Planned f;
 
   setup(&f, OWN ",\"layer_pattern\":\"MM\",\"linear_attention\":\"short_conv\",\"linear_conv\":3}", 1);
@@ -261,4 +305,5 @@ START_TEST(channels)
 }
 END_TEST
 
-TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, shared_keys, kept, channels)
+TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, shared_keys, sides, gates, kept,
+          channels)
