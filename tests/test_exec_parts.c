@@ -393,11 +393,27 @@ static void chunked(Model *m) { m->specs[1].attention.chunked = TRUE; }
 static void gated(Model *m) { m->specs[1].attention.gated = TRUE; }
 static void no_feed_forward(Model *m) { m->specs[1].ffn = (FeedForward) { 0 }; }
 static void no_mixer(Model *m) { m->specs[1].attention = (Attention) { 0 }; }
+static void bare_norms(Model *m) { m->bare_norms = TRUE; }
+static void inner_norms(Model *m) { m->specs[1].attention.inner_norm = TRUE; }
+static void xielu(Model *m) { m->specs[1].ffn.kind = MLP_XIELU; }
+static void head_gate(Model *m) { m->specs[1].attention.gated = m->specs[1].attention.gate_of_head = TRUE; }
+static void narrow_values(Model *m) { m->specs[1].attention.v_head_dim = 2; }
+static void keyless(Model *m) { m->specs[1].attention.keyless = TRUE; }
+static void key_is_value(Model *m) { m->specs[1].attention.key_is_value = TRUE; }
+static void side(Model *m) { m->side = 8; }
 
 static void linear(Model *m)
 {
   m->specs[1].attention = (Attention) { 0 };
   m->specs[1].linear = (LinearAttention) { .heads = 2, .head_dim = 8, .groups = 1, .state = 8, .chunk = 8 };
+}
+
+static void both_mixers(Model *m)
+{
+  Attention attention = m->specs[1].attention;
+
+  linear(m);
+  m->specs[1].attention = attention;
 }
 
 START_TEST(models_that_are_not_executed_are_refused)
@@ -422,6 +438,15 @@ START_TEST(models_that_are_not_executed_are_refused)
                        "execute" },
     { no_mixer, "model moe: a block without attention: expected attention and a feed-forward in each to execute" },
     { linear, "model moe: linear attention: expected attention and a feed-forward in each to execute" },
+    { both_mixers, "model moe: linear attention: expected attention and a feed-forward in each to execute" },
+    { bare_norms, "model moe: bare_norms: expected a decoder without it to execute" },
+    { inner_norms, "model moe: inner_norms: true: expected false to execute" },
+    { xielu, "model moe: mlp: xielu: expected gelu or swiglu to execute" },
+    { head_gate, "model moe: head_gate: expected attention without it to execute" },
+    { narrow_values, "model moe: v_head_dim: expected attention without it to execute" },
+    { keyless, "model moe: num_kv_shared_layers: expected keys and values of each layer's own to execute" },
+    { key_is_value, "model moe: attention_k_eq_v: expected keys and values of each layer's own to execute" },
+    { side, "model moe: hidden_size_per_layer_input: expected a decoder without it to execute" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {

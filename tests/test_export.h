@@ -162,4 +162,13 @@ static inline void has_not(const Case *c, const char *tool, const char *part)
   ck_assert_msg(strstr(text, part) == NULL, "%s in %s", part, text);
 }
 
+/* This plan has no export for the tool; `message` says why. */
+static inline void cannot(const Case *c, const char *tool, const char *message)
+{
+  GError *error = NULL;
+
+  ck_assert_ptr_null(export_plan(exporter_find(tool), c->model, c->cluster, &c->plan, NULL, &error));
+  test_error(&error, TDP_ERROR_INFEASIBLE, message);
+}
+
 #endif

@@ -265,14 +265,6 @@ START_TEST(megatron_other_models)
 }
 END_TEST
 
-static void cannot(const Case *c, const char *tool, const char *message)
-{
-  GError *error = NULL;
-
-  ck_assert_ptr_null(export_plan(exporter_find(tool), c->model, c->cluster, &c->plan, NULL, &error));
-  test_error(&error, TDP_ERROR_INFEASIBLE, message);
-}
-
 /* Hybrids: a letter a layer, stages between bars, modules behind slashes; the flags of Mamba-2 and of experts' latent.
  * Stages are told nowhere else. Other kinds of linear attention, and other targets, are refused. */
 START_TEST(megatron_hybrids)
