@@ -47,6 +47,7 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .qk_norm_vectors = r->qk_norm ? qk_norm_vectors(r) : 0,
     .gated = r->attention_gate || r->gate_of_head,
     .gate_of_head = r->gate_of_head,
+    .gate_bias = r->gate_bias,
     .inner_norm = r->inner_norms,
     .causal = causal,
   };

@@ -47,7 +47,6 @@ static const struct {
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling_text", INKLING}, {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
   {"dory", LOOPS}, {"hrm_text", LOOPS},
-  {"beam", "biases of gates of heads, which are not counted"},
   {"dots3_note", "norms of rotated keys alone, which are not counted"},
   {"dots3_note_text", "norms of rotated keys alone, which are not counted"},
   {"minimax_m3_vl", INDEXED}, {"minimax_m3_vl_text", INDEXED},

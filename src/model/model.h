@@ -55,6 +55,7 @@ typedef struct {
   gboolean qk_norm;    /* norm on each head's query and key, head_dim weights each */
   gboolean gated;      /* its output is multiplied by a sigmoid of as many values more that the projection makes */
   gboolean gate_of_head; /* by one value more for each head */
+  gboolean gate_bias;    /* a number of each head is added to its gate */
   gboolean qk_norm_whole; /* one norm over the queries of all heads instead, one over all keys */
   int qk_norm_vectors; /* that each of these norms has as weights: scale and bias; 0 = none */
   gboolean inner_norm; /* a norm of what the heads give, before the projection */

@@ -79,7 +79,7 @@ static Weights attention_weights(const Attention *a, gint64 hidden)
     return (Weights){0};
   Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
   gint64 given = (gint64)a->heads * a->v_head_dim;
-  w.rest += a->extra_params + attention_norm_params(a) + (a->inner_norm ? given : 0);
+  w.rest += a->extra_params + attention_norm_params(a) + (a->inner_norm ? given : 0) + (a->gate_bias ? a->heads : 0);
   return sum(w, linear(1, given, hidden, a->out_bias));
 }
 

@@ -118,6 +118,7 @@ typedef struct {
   gboolean attention_bias, bias;         /* all of attention; all */
   gboolean attention_gate; /* what attention gives is gated by as many values of its input */
   gboolean gate_of_head;   /* or by one a head */
+  gboolean gate_bias;
   gboolean bare_norms, inner_norms; /* as of model.h */
   gboolean qk_norm_bias;
   gboolean window_sinks;   /* layers with a window alone have sinks */

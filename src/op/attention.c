@@ -335,6 +335,8 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
     core_unfused(b);
   build_params(b, a->extra_params / b->tp);
   apply_gate(b);
+  if (a->gate_bias)
+    build_params(b, local_heads(b));
   if (a->inner_norm)
     build_inner_norm(b, "heads norm", b->tokens, out_width);
   build_linear(b, &(Linear) {
