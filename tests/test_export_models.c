@@ -24,7 +24,8 @@ START_TEST(own_keys)
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     Case c = case_new("gpt3", "dgx-h100", 8);
-    g_autofree char *refusal = g_strdup_printf("torchtitan: model own: %s: expected a decoder without it", cases[i].key);
+    g_autofree char *refusal =
+      g_strdup_printf("torchtitan: model own: %s: expected a decoder without it", cases[i].key);
     model_free(c.model);
     GError *error = NULL;
     c.model = model_parse(cases[i].text, strlen(cases[i].text), "own", &error);

@@ -25,7 +25,8 @@ def numbers(model):
     """Parameters, each once, and what routers correct their choice by, which checkpoints hold and no gradient reaches;
     but of towers that a class has inside of its decoder of text."""
     inside = {id(p) for name, p in model.named_parameters() if ".embed_tokens_extend." in name}
-    corrections = [b for name, b in model.named_buffers() if name.endswith(("e_score_correction_bias", ".expert_bias"))]
+    names = ("e_score_correction_bias", ".expert_bias")
+    corrections = [b for name, b in model.named_buffers() if name.endswith(names)]
     return sum(p.numel() for p in {id(p): p for p in model.parameters() if id(p) not in inside}.values()) + \
         sum(b.numel() for b in corrections)
 
