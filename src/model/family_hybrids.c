@@ -91,7 +91,7 @@ static void derive_falcon_h1(Recipe *r)
 static void derive_lfm2(Recipe *r)
 {
   if (r->ffn_adjusted)
-    r->ffn = (int)(r->ffn_multiplier * (2 * (gint64)r->ffn / 3));
+    r->ffn = (int)MIN(r->ffn_multiplier * (2 * (gint64)r->ffn / 3), MAX_FFN);
   if (r->ffn_adjusted && r->ffn_multiple)
     r->ffn = (r->ffn + r->ffn_multiple - 1) / r->ffn_multiple * r->ffn_multiple;
   r->linear_conv_bias = r->linear_bias;
