@@ -87,6 +87,7 @@ static GArray *nearly_fitting(Search *s)
   for (guint i = 0; i < near->len && !search_stops(s); i++) {
     Candidate *c = &g_array_index(near, Candidate, i);
     Plan plan = search_plan(s, c);
+    price_cache_trim(s->prices, PRICES_HELD_BYTES);
     c->value = refine_bound_s(&r, &plan);
   }
   g_array_sort(near, candidate_by_bound);
