@@ -107,6 +107,19 @@ static gboolean refine(Search *s, const Plan *plan, gint64 index, gint64 family,
   return TRUE;
 }
 
+/* Whether the bounds of a plan let it fit, and be better than that. */
+static gboolean may_beat(Search *s, const Plan *plan, double value)
+{
+  const Layout layout = layout_of(plan);
+
+  price_cache_trim(s->prices, PRICES_HELD_BYTES);
+  const PriceSums *sums = price_cache_sums(s->prices, &layout.passes);
+  double bytes = bound_memory_by_order(s->model, &layout, sums);
+  return bytes <= s->cluster->device.memory_bytes &&
+         search_value(s, s->objective, &layout, bound_time(s->model, &layout, s->cluster, sums, NULL), bytes) < value &&
+         search_value(s, s->objective, &layout, bound_time_by_order(s->model, &layout, s->cluster, sums), bytes) < value;
+}
+
 /* The plan as it takes least time with ZeRO-3 over a part of the ranks that the space does not divide over; FALSE where
  * all take as long. */
 static gboolean regroup(Search *s, const Found *found, Found *out)
@@ -119,7 +132,7 @@ static gboolean regroup(Search *s, const Found *found, Found *out)
     Simulation with = { .plan = found->plan, .index = found->index };
     with.plan.shard_group = ranks / copies;
     if (search_stops(s) || excluded_newly(&with.plan, &found->plan, s->model) ||
-        plan_check(&with.plan, s->model, s->cluster, NULL) != RULE_NONE)
+        plan_check(&with.plan, s->model, s->cluster, NULL) != RULE_NONE || !may_beat(s, &with.plan, out->value))
       continue;
     g_autoptr(PriceTable) prices = price_cache_own(s->prices, &with.plan);
     simulation_complete(s->model, s->cluster, prices, &with);
