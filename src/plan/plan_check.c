@@ -271,8 +271,9 @@ static gboolean check_layers(const Subject *s, GError **error)
   return TRUE;
 }
 
-/* Passes of a step over all stages that are still simulated. */
+/* Of a step, that are still simulated: passes over all stages, and micro-batches. */
 #define PASSES_MAX (1 << 19)
+#define MICRO_MAX (1 << 16)
 
 static gboolean check_passes(const Subject *s, GError **error)
 {
@@ -281,6 +282,9 @@ static gboolean check_passes(const Subject *s, GError **error)
   /* ZeRO-2 and 3 split every pass by layers */
   gint64 passes = shape.micro * (s->plan->zero >= 2 ? MAX(stages, s->model->blocks) : stages);
 
+  if (shape.micro > MICRO_MAX)
+    return broken(error, "global_batch_size: %d: expected at most %d micro-batches a step to simulate, they are %d",
+                  s->plan->global_batch, MICRO_MAX, shape.micro);
   if (passes > PASSES_MAX)
     return broken(error, "global_batch_size: %d: expected at most %d passes a step to simulate, %d micro-batches make "
                          "%" G_GINT64_FORMAT, s->plan->global_batch, PASSES_MAX, shape.micro, passes);
