@@ -369,11 +369,13 @@ static void bound_choice(Walk *w, const PassStates *states, SpacePart *part)
     if (!sums || memcmp(&passes, &layout.passes, sizeof passes) != 0) {
       sums = price_cache_sums(w->prices, &layout.passes);
       memcpy(&passes, &layout.passes, sizeof passes);
-      work = least_work_of(w->model, sums->prices, w->cluster);
       const PriceSums least = keep_least(w, states, plan, i, sums);
-      work.saved_bytes = least_work_of(w->model, least.prices, w->cluster).saved_bytes;
-      if (!states->uneven)
+      if (states->uneven) {
+        work = least_work_of(w->model, sums->prices, w->cluster);
+        work.saved_bytes = least_work_of(w->model, least.prices, w->cluster).saved_bytes;
+      } else {
         ranks = bound_ranks(w->model, &layout, &least);
+      }
       timed = FALSE;
     }
     double bytes = states->uneven ? unsplit_bytes(w, &plan, &layout, &work) : bound_memory(&layout, &ranks);
