@@ -61,6 +61,28 @@ START_TEST(devices_must_match)
 }
 END_TEST
 
+/* Steps are simulated pass by pass: as many as that, and no more. */
+START_TEST(steps_have_an_end)
+{
+  Planned f;
+
+  setup(&f, 8);
+  f.plan.dp = 8;
+  f.plan.global_batch = 8 * 65536;
+  planned_accept(&f);
+  f.plan.global_batch = 8 * 65537;
+  planned_refuse(&f, RULE_SCHEDULE, "plan: global_batch_size: 524296: expected at most 65536 micro-batches a step to "
+                                    "simulate, they are 65537");
+  f.plan.zero = 2; /* whose passes are 12 layers' each */
+  f.plan.global_batch = 8 * 43690;
+  planned_accept(&f);
+  f.plan.global_batch = 8 * 43691;
+  planned_refuse(&f, RULE_SCHEDULE, "plan: global_batch_size: 349528: expected at most 524288 passes a step to "
+                                    "simulate, 43691 micro-batches make 524292");
+  planned_clear(&f);
+}
+END_TEST
+
 static gboolean parse(const char *text, const Model *model, Plan *plan, Framework **framework, GError **error)
 {
   return plan_parse(text, strlen(text), "p.json", model, plan, framework, error);
@@ -389,6 +411,7 @@ END_TEST
 
 TEST_LOOPS("plan", { rules_name_their_numbers },
            { devices_must_match },
+           { steps_have_an_end },
            { one_device_has_no_links },
            { defaults_follow },
            { chunks_mean_interleaved },
