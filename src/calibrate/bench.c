@@ -303,10 +303,11 @@ static void run_attention(Bench *h, const MachinePoint *p)
   char *qkv = take_elements(h, 0, 3 * rows * width), *dqkv = take_elements(h, 2, 3 * rows * width);
   gsize part = width * element_bytes(h);
   ExecAttention a = { .batch = p->m, .q_len = p->n, .kv_len = p->n, .q_rows = p->n, .kv_rows = p->n, .heads = p->k,
-                      .kv_heads = p->k, .head_dim = p->head_dim, .ld_q = 3 * width, .ld_kv = 3 * width, .causal = 1, .scale = 1 / sqrt(p->head_dim), .q = qkv, .k = qkv + part,
-                      .v = qkv + 2 * part, .context = take_elements(h, 1, rows * width),
-                      .lse = take_wide(h, 3, rows * p->k), .dcontext = take_elements(h, 1, rows * width), .dq = dqkv,
-                      .dk = dqkv + part, .dv = dqkv + 2 * part };
+                      .kv_heads = p->k, .head_dim = p->head_dim, .ld_q = 3 * width, .ld_kv = 3 * width, .causal = 1,
+                      .scale = 1 / sqrt(p->head_dim), .q = qkv, .k = qkv + part, .v = qkv + 2 * part,
+                      .context = take_elements(h, 1, rows * width), .lse = take_wide(h, 3, rows * p->k),
+                      .dcontext = take_elements(h, 1, rows * width), .dq = dqkv, .dk = dqkv + part,
+                      .dv = dqkv + 2 * part };
 
   if (p->backward)
     h->b->attention_backward(h->b, h->s, &a);

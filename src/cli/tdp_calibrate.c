@@ -144,23 +144,35 @@ static gboolean check_framework(const Options *o, GError **error)
 static gboolean read_options(int *argc, char ***argv, Options *o, GError **error)
 {
   const GOptionEntry entries[] = {
-    { "nccl-tests", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->nccl_tests, "Fit a link to text that nccl-tests printed; more files may follow", "FILE" },
-    { "like", 0, 0, G_OPTION_ARG_FILENAME, &o->like, "The link to start from: a name of hardware/links/ or a path", "LINK" },
-    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster, "Cluster that was measured: a file or a name of hardware/", "C" },
-    { "gb-per-s", 0, 0, G_OPTION_ARG_DOUBLE, &o->gb_per_s, "Nominal rate of a device, each way (default: of the servers that have the link)", "R" },
-    { "collective", 0, 0, G_OPTION_ARG_STRING, &o->collective, "What files hold that do not say it: all-reduce, all-gather ...", "NAME" },
+    { "nccl-tests", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->nccl_tests,
+      "Fit a link to text that nccl-tests printed; more files may follow", "FILE" },
+    { "like", 0, 0, G_OPTION_ARG_FILENAME, &o->like,
+      "The link to start from: a name of hardware/links/ or a path", "LINK" },
+    { "cluster", 'c', 0, G_OPTION_ARG_FILENAME, &o->cluster,
+      "Cluster that was measured: a file or a name of hardware/", "C" },
+    { "gb-per-s", 0, 0, G_OPTION_ARG_DOUBLE, &o->gb_per_s,
+      "Nominal rate of a device, each way (default: of the servers that have the link)", "R" },
+    { "collective", 0, 0, G_OPTION_ARG_STRING, &o->collective,
+      "What files hold that do not say it: all-reduce, all-gather ...", "NAME" },
     { "output", 'o', 0, G_OPTION_ARG_FILENAME, &o->output, "Write the link, or the host's numbers, to a file", "FILE" },
-    { "name", 0, 0, G_OPTION_ARG_STRING, &o->name, "Name of the link that is written (default: that of its file)", "NAME" },
-    { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points, "Write what was measured to a CSV file, and fit nothing", "FILE" },
-    { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit, "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
+    { "name", 0, 0, G_OPTION_ARG_STRING, &o->name,
+      "Name of the link that is written (default: that of its file)", "NAME" },
+    { "points", 0, 0, G_OPTION_ARG_FILENAME, &o->points,
+      "Write what was measured to a CSV file, and fit nothing", "FILE" },
+    { "fit", 0, 0, G_OPTION_ARG_FILENAME, &o->fit,
+      "Fit a cluster to points that --points wrote; files of more runs may follow", "FILE" },
     { "import", 0, 0, G_OPTION_ARG_FILENAME, &o->import,
       "Read another tool's output: nvidia-smi topo -m, NCCL topology, Kineto trace, nsys report, log of Megatron "
       "or torchtitan; with more files (nccl-tests, a trace) behind a topology, write their cluster", "FILE" },
     { "gpu", 0, 0, G_OPTION_ARG_STRING, &o->gpu, "GPU of an imported topology: a name of hardware/gpus/", "G" },
-    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "What to measure: cpu or cuda (the first that is built in)", "B" },
-    { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s, "Measure no longer than about this (150), but at least three rounds", "S" },
-    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision, "Format of weights and activations that is measured: fp32, or on a GPU fp16 or bf16 (fp32)", "P" },
-    { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework, "Framework that plans for the machine are made for: a name of plans/frameworks/ (tdp-run)", "F" },
+    { "backend", 0, 0, G_OPTION_ARG_STRING, &o->backend,
+      "What to measure: cpu or cuda (the first that is built in)", "B" },
+    { "seconds", 0, 0, G_OPTION_ARG_DOUBLE, &o->budget_s,
+      "Measure no longer than about this (150), but at least three rounds", "S" },
+    { "precision", 0, 0, G_OPTION_ARG_STRING, &o->precision,
+      "Format of weights and activations that is measured: fp32, or on a GPU fp16 or bf16 (fp32)", "P" },
+    { "framework", 0, 0, G_OPTION_ARG_STRING, &o->framework,
+      "Framework that plans for the machine are made for: a name of plans/frameworks/ (tdp-run)", "F" },
     { "date", 0, 0, G_OPTION_ARG_STRING, &o->date, "Day of the measurement (default: today)", "YYYY-MM-DD" },
     { G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &o->more, NULL, NULL },
     G_OPTION_ENTRY_NULL,
@@ -290,7 +302,8 @@ static gboolean check_output(const Options *o, const LinkCalibration *link, GErr
 
 static gboolean fit(const Options *o, GError **error)
 {
-  const LinkSetup setup = { .cluster = o->cluster, .like = o->like, .bytes_per_s = isnan(o->gb_per_s) ? 0 : o->gb_per_s * 1e9 };
+  const LinkSetup setup = { .cluster = o->cluster, .like = o->like,
+                            .bytes_per_s = isnan(o->gb_per_s) ? 0 : o->gb_per_s * 1e9 };
   g_autoptr(GPtrArray) all = g_ptr_array_new_with_free_func((GDestroyNotify)nccl_tests_free);
   g_autoptr(GArray) points = g_array_new(FALSE, FALSE, sizeof(LinkPoint));
   g_autoptr(GString) names = g_string_new(NULL);
@@ -418,9 +431,9 @@ static gboolean measure(const Options *o, GError **error)
 {
   gboolean terminal = isatty(STDERR_FILENO);
   g_autofree char *date = today(o);
-  MachineOptions options = { .backend = o->backend,
-                             .precision = names_find(dtype_names, o->precision ? o->precision : dtype_names[DTYPE_FP32]), .date = date, .budget_s = o->budget_s, .progress = show_progress,
-                             .data = &terminal };
+  const char *precision = o->precision ? o->precision : dtype_names[DTYPE_FP32];
+  MachineOptions options = { .backend = o->backend, .precision = names_find(dtype_names, precision), .date = date,
+                             .budget_s = o->budget_s, .progress = show_progress, .data = &terminal };
   g_autoptr(GArray) points = NULL;
   MachineHead head;
 

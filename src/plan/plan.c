@@ -184,7 +184,7 @@ int plan_mechanisms(const Plan *p)
 
   return (p->tp > 1) + (p->cp > 1) + plan_experts_apart(p) + schedule_mechanisms(p) + MAX(0, p->zero - 1) +
          (p->recompute != RECOMPUTE_NONE) + recompute_counts(&p->scope) + 2 * offload_any(&p->offload) +
-         (p->split.stages > 0) + (p->strategies.n > 0) + narrows_states(&p->optimizer) + p->pipeline_inner + (p->shard_group > 0) + (o->secondary > 0) +
-         (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) + p->overlap.exchange +
-         switches;
+         (p->split.stages > 0) + (p->strategies.n > 0) + narrows_states(&p->optimizer) + p->pipeline_inner +
+         (p->shard_group > 0) + (o->secondary > 0) + (p->dispatch >= DISPATCH_FLEX) + (p->graph != GRAPH_NONE) +
+         p->overlap.exchange + switches;
 }
