@@ -95,6 +95,8 @@ static guint graphs_of(const Framework *framework, const Model *model)
 void instance_framework_init(Instance *in, GRand *rand, const char *framework)
 {
   in->framework = fixture_framework(framework);
+  in->framework->graph_bytes /= 40; /* devices hold 2 to 4 GB */
+  in->framework->stage_graph_bytes /= 40;
   in->model = small_model(rand, in->framework);
   in->cluster = small_nodes(rand, in->framework);
   in->base = plan_default(in->model, in->framework);
