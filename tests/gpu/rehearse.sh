@@ -64,8 +64,13 @@ plans_fit() {
 
 afresh() { rm -rf "$work/state" "$work/out"; }
 
+in_session() { # in_session LEADER: its processes
+  cat /proc/[0-9]*/stat 2>/dev/null | awk -v leader="$1" '{
+    pid = $1; sub(/.*\) /, ""); if ($4 == leader && $1 != "Z") print pid }'
+}
+
 # With setsid, so that all of it is killed at once, as when a machine is taken back: a moment after so many
-# steps have passed.
+# steps have passed. One that began while the others were listed is killed in the next turn.
 killed_after() { # killed_after STEPS
   export work root hides backend
   setsid sh -c '. "$0/rehearse.sh"; bare out' "$here" >"$work/killed.txt" 2>&1 &
@@ -75,8 +80,9 @@ killed_after() { # killed_after STEPS
     sleep 0.1
   done
   sleep "0.$(($$ % 10))"
-  kill -KILL $(cat /proc/[0-9]*/stat 2>/dev/null | awk -v leader=$leader '{
-    pid = $1; sub(/.*\) /, ""); if ($4 == leader) print pid }')
+  while left=$(in_session $leader) && [ -n "$left" ]; do
+    kill -KILL $left 2>/dev/null
+  done
   wait $leader 2>/dev/null
 }
 
