@@ -42,4 +42,41 @@ START_TEST(own_keys)
 }
 END_TEST
 
-TEST_MAIN("exports of models", own_keys)
+/* Models that no script of Megatron-LM trains, and parts that theirs leave out. */
+START_TEST(strangers_of_megatron)
+{
+  static const struct { const char *text, *refused, *lost; } cases[] = {
+    { PLAIN ",\"causal\":false}", "a model without attention to all tokens", NULL },
+    { HF ",\"model_type\":\"bart\",\"d_model\":64,\"encoder_layers\":2,\"decoder_layers\":2,"
+         "\"encoder_attention_heads\":2,\"decoder_attention_heads\":4,\"encoder_ffn_dim\":96,\"decoder_ffn_dim\":96}",
+      "a model without attention of its own in each stack", NULL },
+    { HF ",\"model_type\":\"switch_transformers\",\"d_model\":64,\"d_kv\":16,\"d_ff\":96,\"num_layers\":6,"
+         "\"num_heads\":4,\"num_experts\":4}",
+      "a model without experts", NULL },
+    { HF ",\"model_type\":\"longt5\",\"d_model\":64,\"d_kv\":16,\"d_ff\":96,\"num_layers\":6,"
+         "\"num_decoder_layers\":6,\"num_heads\":4}",
+      NULL, "windows of the encoder" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    Case c = case_new("gpt3", "dgx-h100", 8);
+    GError *error = NULL;
+    model_free(c.model);
+    c.model = model_parse(cases[i].text, strlen(cases[i].text), "own", &error);
+    ck_assert_msg(c.model != NULL, "%zu: %s", i, error ? error->message : "");
+    c.plan = plan_default(c.model, &framework);
+    c.plan.gpus = c.plan.dp = c.plan.global_batch = 8;
+    if (cases[i].refused) {
+      g_autofree char *refusal = g_strdup_printf("megatron: model own: expected %s, which is what Megatron-LM core 0.20 "
+                                                 "trains", cases[i].refused);
+      cannot(&c, "megatron", refusal);
+    } else {
+      g_autofree char *losses = lost(&c, "megatron");
+      ck_assert_msg(strstr(losses, cases[i].lost) != NULL, "%zu: %s", i, losses);
+    }
+    case_clear(&c);
+  }
+}
+END_TEST
+
+TEST_MAIN("exports of models", own_keys, strangers_of_megatron)

@@ -186,8 +186,14 @@ const char *export_unlike(const Model *m)
     return "mlm_head beside a causal mask";
   if (m->side)
     return "hidden_size_per_layer_input";
+  if (first && !first->attention.causal && !m->mlm_head && !m->encoder_blocks && !m->patch)
+    return "attention to all tokens";
   for (int i = 0; first && i < m->n_specs; i++) {
-    const Attention *a = &m->specs[i].attention;
+    const LayerSpec *spec = &m->specs[i];
+    const Attention *a = &spec->attention;
+    if (spec->encoder != first->encoder && a->heads &&
+        (a->heads != first->attention.heads || a->head_dim != first->attention.head_dim))
+      return "attention of its own in each stack";
     if (a->keyless || a->key_is_value)
       return a->keyless ? "num_kv_shared_layers" : "attention_k_eq_v";
     if (a->heads && a->head_dim != first->attention.head_dim)

@@ -163,6 +163,28 @@ static void lose_parts(Export *e, const Loss *parts, gsize n)
       export_lose(e, "model: %s: not in %s, %s", parts[i].what, e->exporter->target, parts[i].instead);
 }
 
+/* Whether some layer has more norms than before its attention and its feed-forward, which are one after the other. */
+static gboolean has_norms_behind(const Model *m)
+{
+  gboolean behind = FALSE;
+
+  for (int i = 1; i <= m->blocks; i++) {
+    const LayerSpec *spec = model_layer(m, i);
+    int usual = 1 + (spec->cross.heads > 0) + (spec->ffn.width > 0);
+    behind |= spec->attention.heads > 0 && !spec->parallel && !spec->encoder && spec->norms != usual;
+  }
+  return behind;
+}
+
+static gboolean encoder_has_windows(const Model *m)
+{
+  gboolean windows = FALSE;
+
+  for (int i = 1; i <= m->encoder_blocks; i++)
+    windows |= model_layer(m, i)->attention.window > 0;
+  return windows;
+}
+
 static void lose_biases(Export *e, const LayerSpec *block)
 {
   const LayerSpec *sparse = export_block(e->model, TRUE);
@@ -183,8 +205,8 @@ static void lose_model(Export *e, const LayerSpec *block)
   const LayerSpec *head = model_layer(m, m->n_layers - 1);
   const Loss parts[] = {
     {block->parallel, "attention and feed-forward side by side", "written one after the other"},
-    {!block->parallel && block->norms != 1 + (block->ffn.width > 0), "norms behind attention and feed-forward",
-     "left out"},
+    {has_norms_behind(m), "norms behind attention and feed-forward", "left out"},
+    {encoder_has_windows(m), "windows of the encoder", "left out"},
     {block->attention.gated, "a gate of attention", "left out"},
     {m->bare_norms, "norms without weights", "written with them"},
     {block->attention.inner_norm, "norms before the last product of attention and feed-forward", "left out"},
@@ -302,6 +324,7 @@ const MegatronTrainer *megatron_trainer(const Export *e, GError **error)
   const char *expected = m->patch                                                 ? "a model without patch_size"
                          : m->sparse                                              ? "a model without sparse_attention"
                          : export_unlike(m)                                       ? unlike
+                         : m->encoder_blocks && model_has_experts(m)              ? "a model without experts"
                          : trainer == &hybrid && hybrid_wants(m)                  ? hybrid_wants(m)
                          : !trainer->pipeline && e->layout.pipeline.shape.ranks > 1 ? "pipeline_model_parallel_size 1"
                          : !trainer->context && e->layout.passes.cp > 1           ? "context_parallel_size 1"
