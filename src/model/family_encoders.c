@@ -51,17 +51,17 @@ static void derive_bart(Recipe *r)
 }
 
 /* Layers 1, 1 + step, ... have experts. */
+/* Layer i of a stack is sparse if i leaves 1 over the step, or all are. */
 static void derive_switch(Recipe *r)
 {
-  int most = MAX(r->layers, r->decoder_layers), step = r->sparse_step;
+  int encoder = MAX(r->layers, 1), decoder = r->decoder_layers ? r->decoder_layers : encoder;
+  int most = MAX(encoder, decoder), step = encoder / MAX(MIN(r->sparse_encoder, encoder), 1);
 
   derive_t5(r);
-  if (step < 2)
-    return;
   g_free(r->dense);
   r->dense = g_new0(guint8, most);
   for (int i = 0; i < most; i++)
-    r->dense[i] = i % step != 1;
+    r->dense[i] = step > 1 && i % step != 1;
   r->sparse_step = 1;
 }
 
@@ -124,7 +124,8 @@ static const Family rows[] = {
    {M2M, .experts = 128, .experts_per_token = 2, .sparse_step = 4, .needs_experts = TRUE, .balance_loss = 0.001},
    derive_bart},
   {"switch_transformers",
-   {T5, .experts = 8, .experts_per_token = 1, .sparse_step = 4, .needs_experts = TRUE, .balance_loss = 0.001},
+   {T5, .experts = 8, .experts_per_token = 1, .needs_experts = TRUE, .balance_loss = 0.001, .sparse_by_stack = TRUE,
+    .sparse_encoder = 3, .sparse_decoder = 3},
    derive_switch},
   {"t5", {T5}, derive_t5},
   {"mt5", {T5}, derive_t5},

@@ -56,6 +56,8 @@ static void derive_mamba1(Recipe *r)
 {
   r->linear_bias = r->bias;
   r->bias = FALSE;
+  r->linear_heads = r->ffn; /* its channels, which intermediate_size tells before expand */
+  r->ffn = 0;
   fill_parts(r, PART_LINEAR, PART_LINEAR);
 }
 

@@ -136,6 +136,8 @@ static const JsonField fields[] = {
   RECIPE_INT("global_head_dim", full_head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("num_global_key_value_heads", global_kv_heads, 1, MAX_HEADS),
   RECIPE_INT("num_kv_shared_layers", keyless, 0, MAX_LAYERS),
+  RECIPE_INT("num_sparse_encoder_layers", sparse_encoder, 0, MAX_LAYERS),
+  RECIPE_INT("num_sparse_decoder_layers", sparse_decoder, 0, MAX_LAYERS),
   RECIPE_INT("image_size", image, 1, MAX_IMAGE),
   RECIPE_INT("patch_size", patch, 1, MAX_IMAGE),
   RECIPE_INT("num_channels", channels, 1, MAX_CHANNELS),
@@ -357,6 +359,76 @@ static gboolean check_unread(const RecipeSource *source, const Recipe *r, GError
          json_error(source->doc, pattern, error, "null, as layers that share an indexer have no cost here");
 }
 
+static gboolean names_class(const cJSON *object, const char *name)
+{
+  const cJSON *item;
+
+  cJSON_ArrayForEach(item, json_get(object, "architectures"))
+    if (cJSON_IsString(item) && g_str_equal(item->valuestring, name))
+      return TRUE;
+  return FALSE;
+}
+
+/* Of layers that come every so many, one comes first. */
+static gboolean check_period(const RecipeSource *source, const char *every, const char *offset, int n, int first,
+                             GError **error)
+{
+  const cJSON *period = cJSON_GetObjectItemCaseSensitive(source->object, every);
+  const cJSON *at = json_get(source->object, offset);
+
+  if (cJSON_IsNull(period))
+    return json_error(source->doc, period, error, "an integer from 1");
+  return n == 0 || first < n || json_error(source->doc, at ? at : period, error, "%s below %s, %d is not below %d", offset,
+                                           every, first, n);
+}
+
+/* Whether layers with experts stand as far apart in the decoder as in the encoder. */
+static gboolean stacks_alike(const Recipe *r)
+{
+  int decoder = r->decoder_layers ? r->decoder_layers : r->layers;
+
+  return r->layers / MAX(MIN(r->sparse_encoder, r->layers), 1) == decoder / MAX(MIN(r->sparse_decoder, decoder), 1);
+}
+
+static const char *sparse_key(const cJSON *object)
+{
+  static const char *const keys[] = { "num_sparse_decoder_layers", "num_sparse_encoder_layers", "num_decoder_layers" };
+  int i = 0;
+
+  while (i < 2 && !json_get(object, keys[i]))
+    i++;
+  return keys[i];
+}
+
+/* Keys of one family that its class would refuse, or read as what is not counted. */
+static gboolean check_family(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const cJSON *object = source->object, *tied = json_get(object, "tie_word_embeddings");
+  const cJSON *block = cJSON_GetObjectItemCaseSensitive(object, "block_size"), *heads = json_get(object, "mamba_n_heads");
+  gint64 width = r->linear_width ? r->linear_width : (gint64)r->linear_expand * r->hidden;
+
+  if (r->random_blocks && r->sparse_block == 0)
+    return json_error(source->doc, block, error, "an integer from 1");
+  if (r->random_blocks && r->attention_type && !g_str_equal(r->attention_type, "block_sparse") &&
+      !g_str_equal(r->attention_type, "original_full"))
+    return json_error(source->doc, json_get(object, "attention_type"), error, "block_sparse or original_full");
+  if (r->narrow_embedding && names_class(object, "ElectraForPreTraining"))
+    return json_error(source->doc, json_get(object, "architectures"), error,
+                      "ElectraForMaskedLM, as a head of one output a token is not counted");
+  if ((r->two_stacks || r->sparse_by_stack) && cJSON_IsFalse(tied))
+    return json_error(source->doc, tied, error, "true, as tables of their own for both stacks are not counted");
+  if (r->sparse_by_stack && r->layers && !stacks_alike(r))
+    return json_error(source->doc, json_get(object, sparse_key(object)), error,
+                      "as many layers apart in both stacks, as others are not counted");
+  if (heads && r->linear_heads && width % r->linear_heads != 0)
+    return json_error(source->doc, heads, error, "a divisor of the %d channels", (int)width);
+  if (r->keyless > 0 && r->keyless >= r->layers)
+    return json_error(source->doc, json_get(object, "num_kv_shared_layers"), error,
+                      "fewer than the %d layers, as others make what they share", r->layers);
+  return check_period(source, "attn_layer_period", "attn_layer_offset", r->attention_every, r->attention_offset, error) &&
+         check_period(source, "expert_layer_period", "expert_layer_offset", r->expert_every, r->expert_offset, error);
+}
+
 /* What one key of a family says of its gate or activation, in words or not. */
 static void read_words(const cJSON *object, Recipe *r)
 {
@@ -380,7 +452,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
     return FALSE;
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
-      !check_aliases(source, error) || !check_flags(source, error) || !check_unread(source, r, error) ||
+      !check_aliases(source, error) || !check_flags(source, error) || !check_unread(source, r, error) || !check_family(source, r, error) ||
       !huggingface_read_layers(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);
@@ -416,6 +488,8 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->pooler = r->sparse_prediction = r->token_types = 0;
   if (!defaults->kv_lora_rank)
     r->q_lora_rank = r->kv_lora_rank = 0;
+  else
+    r->qk_norm = FALSE;
   if (!defaults->v_head_dim)
     r->v_head_dim = 0;
   if (!defaults->index_heads)

@@ -91,6 +91,12 @@ gboolean recipe_settle_linear(Recipe *r, const RecipeSource *source, GError **er
     r->linear_heads = 0;
     return TRUE;
   }
+  if (r->linear != LINEAR_MAMBA1 && r->linear != LINEAR_KIMI_DELTA)
+    r->linear_rank = 0; /* files of other kinds have the key, and no product of that width */
+  if (r->linear != LINEAR_MAMBA1)
+    r->step_norms = r->bare_step_norms = FALSE;
+  if (r->linear == LINEAR_SHORT_CONV && !r->linear_conv)
+    return FAIL(linear_conv, "an integer from 1");
   if (linear_by_channel(r->linear))
     settle_channels(r);
   if (!r->linear_heads && r->linear_expand && r->linear_head_dim)

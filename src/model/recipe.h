@@ -143,6 +143,8 @@ typedef struct {
   int ffn_dense;      /* width of dense layers where `ffn` is that of experts */
   gboolean two_stacks; /* of a family whose files say the sizes of an encoder and a decoder */
   int decoder_layers, decoder_heads, decoder_ffn;
+  gboolean sparse_by_stack;           /* these many of each stack have experts, as far apart as they fit */
+  int sparse_encoder, sparse_decoder;
   gboolean norms_behind; /* also of what attention and feed-forward give */
   gboolean multi_query, new_decoder, alibi, norm_before, remove_final_norm;
   int parallel_norms;

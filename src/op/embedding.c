@@ -37,6 +37,12 @@ static void build_patches(Build *b)
   build_params(b, (m->position_rows + 1.0) * b->hidden);
 }
 
+/* Among which tables of tokens are divided. */
+static double table_parts(const Build *b)
+{
+  return b->passes->framework->whole_vocabulary ? 1 : b->tp;
+}
+
 static void look_up(Build *b)
 {
   const Model *m = b->model;
@@ -99,8 +105,9 @@ static void build_sides(Build *b)
     return;
   build_stream(b, &(Stream) { .name = "lookup", .forward_bytes = 2 * bytes, .forward_kernels = b->tp > 1 ? 4 : 1,
                               .backward_bytes = 3 * bytes, .backward_kernels = 2, .weights = TRUE });
-  build_forward_collective(b, "sum embeddings", COLLECTIVE_ALL_REDUCE, bytes);
-  build_table(b, (double)m->side_vocab / b->tp, width);
+  if (!b->passes->framework->whole_vocabulary)
+    build_forward_collective(b, "sum embeddings", COLLECTIVE_ALL_REDUCE, bytes);
+  build_table(b, m->side_vocab / table_parts(b), width);
   build_linear(b, &(Linear) { .name = "side projection", .in = b->hidden, .out = width, .batch = 1, .rows = b->tokens,
                               .saved = b->bytes * b->tokens * b->hidden, .split = LINEAR_REPLICATED });
   build_stream(b, &(Stream) { .name = "side norm", .forward_bytes = 5 * bytes, .forward_kernels = 2,
@@ -122,7 +129,7 @@ void build_embedding(Build *b)
   look_up(b);
   add_to_tokens(b);
   b->work->deferred_bytes += rows;
-  build_table(b, op_vocab(m, b->passes) / (b->passes->framework->whole_vocabulary ? 1 : b->tp), width);
+  build_table(b, op_vocab(m, b->passes) / table_parts(b), width);
   build_sides(b);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,
