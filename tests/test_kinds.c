@@ -209,6 +209,8 @@ START_TEST(refused_keys)
       "f: attn_layer_period: null: expected an integer from 1" },
     { "{\"model_type\":\"jamba\",\"num_hidden_layers\":8,\"expert_layer_offset\":5," HF "}",
       "f: expert_layer_offset: 5: expected expert_layer_offset below expert_layer_period, 5 is not below 2" },
+    { "{\"model_type\":\"falcon_h1\",\"num_hidden_layers\":2,\"mamba_proj_bias\":true," HF "}",
+      "f: mamba_proj_bias: true: expected false, as a bias of the first projection alone is not counted" },
     { "{\"model_type\":\"falcon_h1\",\"num_hidden_layers\":2,\"mamba_d_ssm\":100,\"mamba_n_heads\":8," HF "}",
       "f: mamba_n_heads: 8: expected a divisor of the 100 channels" },
     { "{\"model_type\":\"switch_transformers\",\"d_model\":64,\"d_kv\":16,\"d_ff\":96,\"num_layers\":6,"
@@ -222,6 +224,20 @@ START_TEST(refused_keys)
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
     refused(cases[i][0], cases[i][1]);
+}
+END_TEST
+
+/* Of a decoder of ModernBERT every third layer sees all, others half of the stretch that its file says for both sides. */
+START_TEST(strides)
+{
+  g_autoptr(Model) usual = parsed("{\"model_type\":\"modernbert-decoder\",\"num_hidden_layers\":6," HF "}");
+  g_autoptr(Model) own = parsed("{\"model_type\":\"modernbert-decoder\",\"num_hidden_layers\":6,"
+                                "\"global_attn_every_n_layers\":2,\"local_attention\":32," HF "}");
+
+  for (int i = 0; i < 6; i++) {
+    ck_assert_int_eq(block(usual, i)->attention.window, i % 3 ? 64 : 0);
+    ck_assert_int_eq(block(own, i)->attention.window, i % 2 ? 16 : 0);
+  }
 }
 END_TEST
 
@@ -326,5 +342,5 @@ START_TEST(channels)
 }
 END_TEST
 
-TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, shared_keys, sides, gates, kept,
+TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, strides, shared_keys, sides, gates, kept,
           channels)

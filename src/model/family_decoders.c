@@ -127,12 +127,15 @@ static void derive_gemma4(Recipe *r)
 /* Every third layer sees all. */
 static void derive_modernbert(Recipe *r)
 {
-  r->token_types = 0;
+  int every = MAX(r->window_pattern, 1);
+
+  r->token_types = r->window_pattern = 0;
+  r->window = r->local_radius / 2; /* local_attention is of both sides */
   if (r->sliding || !r->layers)
     return;
   r->sliding = g_new0(guint8, r->layers);
   for (int i = 0; i < r->layers; i++)
-    r->sliding[i] = i % 3 != 0;
+    r->sliding[i] = i % every != 0;
 }
 
 /* Layers have a window where its file says so. */
@@ -439,8 +442,8 @@ static const Family rows[] = {
   {"modernbert-decoder",
    {.norm = NORM_LAYERNORM, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE, .embedding_norm = TRUE,
     .first_unnormed = TRUE, .mlm_head = TRUE, .bare_mlm = TRUE, .head_bias = TRUE, .tied = TRUE,
-    .position_kind = POSITIONS_ROPE, .positions = 8192, .use_window = TRUE, .window = 64, .mlm_probability = 0.15,
-    .rope_theta = 160000},
+    .position_kind = POSITIONS_ROPE, .positions = 8192, .use_window = TRUE, .local_radius = 128, .window_pattern = 3,
+    .mlm_probability = 0.15, .rope_theta = 160000},
    derive_modernbert},
   {"phi4_multimodal", {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .norm_epsilon = 1e-5}},
   {"phi3", {LLAMA, .norms = 2, .positions = 4096, .use_window = TRUE, .norm_epsilon = 1e-5}},

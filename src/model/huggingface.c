@@ -126,6 +126,8 @@ static const JsonField fields[] = {
   RECIPE_INT("max_window_layers", window_from, 0, MAX_LAYERS),
   RECIPE_INT("sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
   RECIPE_INT("_sliding_window_pattern", window_pattern, 1, MAX_LAYERS),
+  RECIPE_INT("global_attn_every_n_layers", window_pattern, 1, MAX_LAYERS),
+  RECIPE_INT("local_attention", local_radius, 2, MAX_SEQ),
   RECIPE_BOOL("use_sliding_window", use_window),
   RECIPE_INT("no_rope_layer_interval", nope_interval, 0, MAX_LAYERS),
   RECIPE_INT("relative_attention_num_buckets", buckets, 1, 65536),
@@ -420,6 +422,9 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
   if (r->sparse_by_stack && r->layers && !stacks_alike(r))
     return json_error(source->doc, json_get(object, sparse_key(object)), error,
                       "as many layers apart in both stacks, as others are not counted");
+  if (r->linear_width && cJSON_IsTrue(json_get(object, "mamba_proj_bias")))
+    return json_error(source->doc, json_get(object, "mamba_proj_bias"), error,
+                      "false, as a bias of the first projection alone is not counted");
   if (heads && r->linear_heads && width % r->linear_heads != 0)
     return json_error(source->doc, heads, error, "a divisor of the %d channels", (int)width);
   if (r->keyless > 0 && r->keyless >= r->layers)
