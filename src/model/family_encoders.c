@@ -55,7 +55,7 @@ static void derive_bart(Recipe *r)
 static void derive_switch(Recipe *r)
 {
   int encoder = MAX(r->layers, 1), decoder = r->decoder_layers ? r->decoder_layers : encoder;
-  int most = MAX(encoder, decoder), step = encoder / MAX(MIN(r->sparse_encoder, encoder), 1);
+  int most = MAX(encoder, decoder), step = recipe_sparse_step(encoder, r->sparse_encoder);
 
   derive_t5(r);
   g_free(r->dense);

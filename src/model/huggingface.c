@@ -280,16 +280,24 @@ static void read_classes(const cJSON *object, Recipe *r)
     r->classes = cJSON_GetArraySize(names);
 }
 
+/* Whether a class of the file's model ends so. */
+static gboolean names_class(const cJSON *object, const char *suffix)
+{
+  const cJSON *item;
+
+  cJSON_ArrayForEach(item, json_get(object, "architectures"))
+    if (cJSON_IsString(item) && g_str_has_suffix(item->valuestring, suffix))
+      return TRUE;
+  return FALSE;
+}
+
 /* Models of several heads say by their class which they train. */
 static void read_heads(const cJSON *object, Recipe *r)
 {
-  const cJSON *names = json_get(object, "architectures"), *name;
-
-  cJSON_ArrayForEach(name, names)
-    if (cJSON_IsString(name) && g_str_has_suffix(name->valuestring, "ForPreTraining")) {
-      r->pooler = TRUE;
-      r->bare_pooler = FALSE;
-    }
+  if (names_class(object, "ForPreTraining")) {
+    r->pooler = TRUE;
+    r->bare_pooler = FALSE;
+  }
 }
 
 static char *read_name(const JsonDoc *doc)
@@ -361,16 +369,6 @@ static gboolean check_unread(const RecipeSource *source, const Recipe *r, GError
          json_error(source->doc, pattern, error, "null, as layers that share an indexer have no cost here");
 }
 
-static gboolean names_class(const cJSON *object, const char *name)
-{
-  const cJSON *item;
-
-  cJSON_ArrayForEach(item, json_get(object, "architectures"))
-    if (cJSON_IsString(item) && g_str_equal(item->valuestring, name))
-      return TRUE;
-  return FALSE;
-}
-
 /* Of layers that come every so many, one comes first. */
 static gboolean check_period(const RecipeSource *source, const char *every, const char *offset, int n, int first,
                              GError **error)
@@ -380,8 +378,8 @@ static gboolean check_period(const RecipeSource *source, const char *every, cons
 
   if (cJSON_IsNull(period))
     return json_error(source->doc, period, error, "an integer from 1");
-  return n == 0 || first < n || json_error(source->doc, at ? at : period, error, "%s below %s, %d is not below %d", offset,
-                                           every, first, n);
+  return n == 0 || first < n ||
+         json_error(source->doc, at ? at : period, error, "%s below %s, %d is not below %d", offset, every, first, n);
 }
 
 /* Whether layers with experts stand as far apart in the decoder as in the encoder. */
@@ -389,7 +387,7 @@ static gboolean stacks_alike(const Recipe *r)
 {
   int decoder = r->decoder_layers ? r->decoder_layers : r->layers;
 
-  return r->layers / MAX(MIN(r->sparse_encoder, r->layers), 1) == decoder / MAX(MIN(r->sparse_decoder, decoder), 1);
+  return recipe_sparse_step(r->layers, r->sparse_encoder) == recipe_sparse_step(decoder, r->sparse_decoder);
 }
 
 static const char *sparse_key(const cJSON *object)
@@ -406,7 +404,8 @@ static const char *sparse_key(const cJSON *object)
 static gboolean check_family(const RecipeSource *source, const Recipe *r, GError **error)
 {
   const cJSON *object = source->object, *tied = json_get(object, "tie_word_embeddings");
-  const cJSON *block = cJSON_GetObjectItemCaseSensitive(object, "block_size"), *heads = json_get(object, "mamba_n_heads");
+  const cJSON *block = cJSON_GetObjectItemCaseSensitive(object, "block_size");
+  const cJSON *heads = json_get(object, "mamba_n_heads");
   gint64 width = r->linear_width ? r->linear_width : (gint64)r->linear_expand * r->hidden;
 
   if (r->random_blocks && r->sparse_block == 0)
@@ -430,7 +429,8 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
   if (r->keyless > 0 && r->keyless >= r->layers)
     return json_error(source->doc, json_get(object, "num_kv_shared_layers"), error,
                       "fewer than the %d layers, as others make what they share", r->layers);
-  return check_period(source, "attn_layer_period", "attn_layer_offset", r->attention_every, r->attention_offset, error) &&
+  return check_period(source, "attn_layer_period", "attn_layer_offset", r->attention_every, r->attention_offset,
+                      error) &&
          check_period(source, "expert_layer_period", "expert_layer_offset", r->expert_every, r->expert_offset, error);
 }
 
@@ -457,7 +457,8 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
     return FALSE;
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
-      !check_aliases(source, error) || !check_flags(source, error) || !check_unread(source, r, error) || !check_family(source, r, error) ||
+      !check_aliases(source, error) || !check_flags(source, error) || !check_unread(source, r, error) ||
+      !check_family(source, r, error) ||
       !huggingface_read_layers(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);

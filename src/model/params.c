@@ -282,25 +282,27 @@ static double layer_flops(const Model *m, const LayerSpec *spec, int seq, int en
          6.0 * cross->heads * ((double)cross->head_dim + cross->v_head_dim) * seq * encoder_seq;
 }
 
-double model_matrix_flops(const Model *m, int seq, int decoder_seq)
+typedef double (*LayerFlops)(const Model *m, const LayerSpec *spec, int seq, int encoder_seq);
+
+static double of_all_layers(const Model *m, LayerFlops of, int seq, int decoder_seq)
 {
   double flops = 0;
 
   for (int i = 0; i < m->n_layers; i++) {
     const LayerSpec *spec = model_layer(m, i);
-    flops += matrix_flops(m, spec, spec->encoder ? seq : decoder_seq, seq);
+    flops += of(m, spec, spec->encoder ? seq : decoder_seq, seq);
   }
   return flops;
 }
 
+double model_matrix_flops(const Model *m, int seq, int decoder_seq)
+{
+  return of_all_layers(m, matrix_flops, seq, decoder_seq);
+}
+
 double model_flops_of_both(const Model *m, int seq, int decoder_seq)
 {
-  double flops = 0;
-  for (int i = 0; i < m->n_layers; i++) {
-    const LayerSpec *spec = model_layer(m, i);
-    flops += layer_flops(m, spec, spec->encoder ? seq : decoder_seq, seq);
-  }
-  return flops;
+  return of_all_layers(m, layer_flops, seq, decoder_seq);
 }
 
 /* What a causal mask hides, of each chunk where queries see their own alone. */

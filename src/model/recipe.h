@@ -203,6 +203,13 @@ gboolean recipe_read_sparse(Recipe *recipe, const JsonDoc *doc, GError **error);
 gboolean recipe_settle(Recipe *recipe, const RecipeSource *source, GError **error);
 void recipe_clear(Recipe *recipe);
 
+/* How far apart so many layers with experts of a stack stand (Recipe.sparse_by_stack); none of them: as the stack is
+ * deep, where one still comes. */
+static inline int recipe_sparse_step(int layers, int sparse)
+{
+  return layers / MAX(MIN(sparse, layers), 1);
+}
+
 /* The model of a settled recipe, counted; an error if the counts overflow. */
 Model *model_build(Recipe *recipe, const RecipeSource *source, GError **error);
 
