@@ -60,6 +60,8 @@ gboolean shape_refuse(GError **error, const char *format, ...)
 {
   va_list args;
 
+  if (!error) /* searches ask often, and only whether */
+    return FALSE;
   va_start(args, format);
   g_autofree char *message = g_strdup_vprintf(format, args);
   va_end(args);
