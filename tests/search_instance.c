@@ -220,10 +220,10 @@ GArray *instance_plans(const Instance *in)
   return taken.plans;
 }
 
-void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Metrics *out)
+void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out)
 {
-  g_autoptr(PriceWork) work = price_work_new(in->model, PASSES(plan), in->cluster, times);
-  g_autoptr(PriceTable) prices = price_work_table(work, PASSES(plan));
+  g_autoptr(PriceTable) prices =
+    known ? price_cache_own(known, plan) : price_table_new(in->model, LAYOUT(plan), in->cluster);
   g_autoptr(Program) program = program_new(in->model, LAYOUT(plan), in->cluster, prices);
   g_autoptr(Trace) trace = simulate(program);
 

@@ -39,7 +39,7 @@ void instance_clear(Instance *in);
 GArray *instance_plans(const Instance *in);
 
 /* A plan simulated with prices of its own; `times` remembers those of ops. */
-void instance_simulate(const Instance *in, const Plan *plan, OpTimes *times, Metrics *out);
+void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out);
 
 /* Every legal plan simulated: bounds never exceed what comes out, and the best that fits is what
  * the search returns. Returns how many plans there are. */

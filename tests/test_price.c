@@ -1,4 +1,5 @@
 #include "main.h"
+#include "search/price_cache.h"
 #include "planned.h"
 
 #include <math.h>
@@ -16,8 +17,7 @@ static LayerPrice price_of(const Planned *f, const LayerWork *work)
   LayerPrice price;
 
   layer_price_at(&price, NULL, work, &times, PASSES(&f->plan), f->cluster);
-  g_free(times.forward_s);
-  g_free(times.backward_s);
+  layer_times_clear(&times);
   return price;
 }
 
@@ -368,32 +368,39 @@ START_TEST(early_unaligned_products_are_slower)
 }
 END_TEST
 
-/* Prices from remembered ops are those of a table of its own, to the last bit. */
+/* Prices from remembered ops and layers are those of a table of its own, to the last bit. */
 START_TEST(remembered_ops_cost_the_same)
 {
   static const char *const names[] = { "gpt3", "mixtral-8x7b", "deepseek-v3-mtp", "bert-large-sparse" };
-  g_autoptr(OpTimes) times = op_times_new();
   GRand *rand = g_rand_new_with_seed(3);
   Cluster *cluster = fixture_cluster("dgx", 8);
   Framework *frameworks[] = { fixture_framework("megatron-core"), fixture_framework("deepspeed") };
+  Model *models[G_N_ELEMENTS(names)];
+  PriceCache *caches[G_N_ELEMENTS(names)];
   int compared[G_N_ELEMENTS(names)] = { 0 };
 
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    models[i] = fixture_known_model(names[i]);
+    caches[i] = price_cache_new(models[i], cluster);
+  }
   for (int i = 0; i < 1600; i++) {
-    g_autoptr(Model) model = fixture_known_model(names[i % 4]);
+    const Model *model = models[i % 4];
     Plan plan;
     if (!fixture_draw_plan(rand, model, cluster, frameworks[i / 4 % 2], &plan) || plan.gpus != 8)
       continue; /* the cluster is as it was whenever it has 8 devices */
     compared[i % 4]++;
-    plan.recompute = RECOMPUTE_NONE;
-    g_autoptr(PriceWork) work = price_work_new(model, PASSES(&plan), cluster, times);
     for (plan.recompute = 0; plan.recompute < RECOMPUTE_COUNT; plan.recompute++) {
-      g_autoptr(PriceTable) one = price_work_table(work, PASSES(&plan));
+      g_autoptr(PriceTable) one = price_cache_own(caches[i % 4], &plan);
       g_autoptr(PriceTable) own = price_table_new(model, LAYOUT(&plan), cluster);
       ck_assert_mem_eq(one->layers, own->layers, own->n * sizeof(LayerPrice));
     }
   }
   for (gsize i = 0; i < G_N_ELEMENTS(names); i++)
     ck_assert_msg(compared[i] > 2, "%s: %d plans", names[i], compared[i]);
+  for (gsize i = 0; i < G_N_ELEMENTS(names); i++) {
+    price_cache_free(caches[i]);
+    model_free(models[i]);
+  }
   g_rand_free(rand);
   cluster_free(cluster);
   framework_free(frameworks[0]);

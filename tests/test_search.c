@@ -194,12 +194,12 @@ static void audit(gpointer data, const Plan *plan, int how, double value, gint64
 static GArray *all_values(const Instance *in)
 {
   g_autoptr(GArray) all = instance_plans(in);
-  g_autoptr(OpTimes) times = op_times_new();
+  g_autoptr(PriceCache) known = price_cache_new(in->model, in->cluster);
   GArray *values = g_array_new(FALSE, FALSE, sizeof(Found));
 
   for (guint i = 0; i < all->len; i++) {
     Found f = { .plan = g_array_index(all, Plan, i) };
-    instance_simulate(in, &f.plan, times, &f.metrics);
+    instance_simulate(in, &f.plan, known, &f.metrics);
     f.value = f.metrics.iteration_s;
     f.second = f.metrics.peak_memory_bytes;
     if (f.metrics.peak_memory_bytes <= in->cluster->device.memory_bytes)

@@ -43,8 +43,7 @@ static LayerPrice price_directly(const Instance *in, const Plan *plan, int spec)
   LayerTimes times = layer_times(&work, PASSES(plan), in->cluster, NULL);
   layer_price_at(&price, NULL, &work, &times, PASSES(plan), in->cluster);
   layer_work_clear(&work);
-  g_free(times.forward_s);
-  g_free(times.backward_s);
+  layer_times_clear(&times);
   return price;
 }
 

@@ -37,12 +37,12 @@ static void tighten(Instance *in, const GArray *peaks, GRand *rand)
 
 static GArray *simulate_all(const Instance *in, const GArray *all)
 {
-  g_autoptr(OpTimes) times = op_times_new();
+  g_autoptr(PriceCache) known = price_cache_new(in->model, in->cluster);
   GArray *metrics = g_array_sized_new(FALSE, FALSE, sizeof(Metrics), all->len);
 
   g_array_set_size(metrics, all->len);
   for (guint i = 0; i < all->len; i++)
-    instance_simulate(in, &g_array_index(all, Plan, i), times, &g_array_index(metrics, Metrics, i));
+    instance_simulate(in, &g_array_index(all, Plan, i), known, &g_array_index(metrics, Metrics, i));
   return metrics;
 }
 

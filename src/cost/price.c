@@ -135,7 +135,7 @@ typedef struct {
   PassPrice *price;
   const Cluster *cluster;
   double compute_end, tensor_end;
-  const GroupShape *last; /* of the last collective, beside which computation is slower; NULL = none yet */
+  double slowdown; /* of computation beside the last collective */
   Axis axis;       /* of the last collective */
   const PassLayout *passes;
   Pass pass;
@@ -144,7 +144,7 @@ typedef struct {
   gboolean waits;
   double product_s;  /* of the product that a collective in chunks feeds or follows; 0 = it runs whole */
   double exchange_s; /* of experts' ranks, that runs beside passes of other micro-batches */
-  const GroupShape *exchange; /* of these ranks */
+  double exchange_slowdown; /* of computation beside it */
 } Lanes;
 
 /* Whether the host launches an op with others as one graph. The router is left out of the recorded parts of layers
@@ -156,13 +156,9 @@ static gboolean is_recorded(const Op *op, const PassLayout *passes)
   return passes->graph == GRAPH_FULL || (passes->graph == GRAPH_PARTIAL && op->captured && !again);
 }
 
-/* Seconds of the host for an op. */
-static double issue_s(const Op *op, const PassLayout *passes, const Device *device)
+/* Seconds of the host for an op that it launches alone. */
+static double issue_s(const Op *op, const Framework *f, const Device *device)
 {
-  const Framework *f = passes->framework;
-
-  if (is_recorded(op, passes))
-    return 0;
   if (f->operation_s > 0)
     return op_operations(op, f) * f->operation_s * device->host_slowdown;
   return op->kind == OP_COLLECTIVE ? 0 : (op->kind == OP_MEMORY ? op->memory.kernels : 1) * f->issue_s;
@@ -185,8 +181,7 @@ static double beside_tensor_lane(const Lanes *l, double seconds)
 
   if (busy <= 0)
     return seconds;
-  double slowdown = overlap_slowdown(l->cluster, l->last);
-  return MIN(seconds * slowdown, seconds + busy * (1 - 1 / slowdown));
+  return MIN(seconds * l->slowdown, seconds + busy * (1 - 1 / l->slowdown));
 }
 
 /* Whether tokens travel beside a pass of another micro-batch; what recomputation exchanges again does not: no forward
@@ -210,19 +205,19 @@ static void drain(Lanes *l)
 
 /* What products hide of a collective in n chunks, of which the first or the last has none beside it: the n - 1 others
  * take the longer of the transfer and of the product, which runs slower as long as there is one. */
-static double hidden_in_chunks(const Lanes *l, const Op *op, double seconds, double share)
+static double hidden_in_chunks(const Lanes *l, const Op *op, const OpTime *time, double share)
 {
   int n = op->collective.group.size;
 
   if (l->product_s == 0)
     return 0;
-  return (n - 1.0) / n * MIN(share * l->product_s, seconds / overlap_slowdown(l->cluster, &op->collective.group));
+  return (n - 1.0) / n * share * MIN(l->product_s, time->seconds / time->slowdown);
 }
 
-static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, double share)
+static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
 {
   PassPrice *p = l->price;
-  double seconds = share * op_seconds, host_s = share * issue_s(op, l->passes, &l->cluster->device);
+  double seconds = share * time->seconds, host_s = is_recorded(op, l->passes) ? 0 : share * time->issue_s;
   double before_s = l->compute_end;
 
   p->host_s += host_s;
@@ -232,11 +227,11 @@ static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, d
     join(l);
   if (is_beside(l, op)) {
     l->exchange_s += seconds;
-    l->exchange = &op->collective.group;
+    l->exchange_slowdown = time->slowdown;
     p->tensor_s += seconds;
   } else if (op->kind == OP_COLLECTIVE) {
-    l->last = &op->collective.group;
-    l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds - hidden_in_chunks(l, op, seconds, share);
+    l->slowdown = time->slowdown;
+    l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds - hidden_in_chunks(l, op, time, share);
     l->axis = op->collective.axis;
     p->tensor_s += seconds;
     if (!op->async)
@@ -245,7 +240,7 @@ static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, d
     seconds = beside_tensor_lane(l, seconds);
     l->compute_end += seconds;
     p->compute_s += seconds;
-    p->crowded_s += seconds * (crowding - 1);
+    p->crowded_s += seconds * (time->crowding - 1);
   }
   issue(&l->run, host_s, l->compute_end - before_s);
   p->flops += share * op->flops;
@@ -256,8 +251,7 @@ static void lay_op(Lanes *l, const Op *op, double op_seconds, double crowding, d
 static void lay_exchange(Lanes *l)
 {
   PassPrice *p = l->price;
-  double slowdown = l->exchange ? overlap_slowdown(l->cluster, l->exchange) : 1;
-  double slowed = MIN(l->exchange_s, l->compute_end) * (1 - 1 / slowdown);
+  double slowed = MIN(l->exchange_s, l->compute_end) * (1 - 1 / l->exchange_slowdown);
 
   l->compute_end += slowed;
   p->compute_s += slowed;
@@ -307,7 +301,7 @@ static void describe_op(const Priced *w, const Op *op, double op_seconds, double
 
 /* Seconds of the product that rows are gathered for, or scattered behind, where these travel in chunks: the next op of
  * its kind of pass, or the one before, kernels bound by memory aside. */
-static double product_of(const Priced *w, const Op *op, const GArray *ops, const double *seconds)
+static double product_of(const Priced *w, const Op *op, const GArray *ops, const OpTime *times)
 {
   const Op *first = (const Op *)(gpointer)ops->data, *end = first + ops->len;
   Collective what = op->collective.what;
@@ -318,7 +312,7 @@ static double product_of(const Priced *w, const Op *op, const GArray *ops, const
     return 0;
   for (const Op *next = op + step; next >= first && next < end; next += step)
     if (next->pass == op->pass && next->kind != OP_MEMORY)
-      return next->kind == OP_MATMUL ? seconds[next - first] : 0;
+      return next->kind == OP_MATMUL ? times[next - first].seconds : 0;
   return 0;
 }
 
@@ -327,18 +321,18 @@ static void price_op(gpointer data, const Op *op, double share)
   Priced *w = data;
   gboolean forward = op->pass == PASS_FORWARD;
   const GArray *ops = forward ? w->work->forward : w->work->backward;
-  const double *times = forward ? w->times->forward_s : w->times->backward_s;
-  double seconds = times[op - (const Op *)ops->data];
+  const OpTime *times = forward ? w->times->forward : w->times->backward;
+  const OpTime *time = &times[op - (const Op *)ops->data];
 
   w->lanes.product_s = product_of(w, op, ops, times);
-  lay_op(&w->lanes, op, seconds, op_crowding(op, w->cluster), share);
+  lay_op(&w->lanes, op, time, share);
   if (w->ops)
-    describe_op(w, op, seconds, share);
+    describe_op(w, op, time->seconds, share);
 }
 
 static void price_pass(Priced *w, Pass pass, PassPrice *price)
 {
-  w->lanes = (Lanes) { .price = price, .cluster = w->cluster, .passes = w->passes, .pass = pass };
+  w->lanes = (Lanes) { .price = price, .slowdown = 1, .passes = w->passes, .pass = pass, .exchange_slowdown = 1 };
   layer_work_pass(w->work, w->passes, pass, price_op, w);
   finish(&w->lanes);
 }
@@ -381,13 +375,20 @@ double slowest_of_all(const Device *device, const Mesh *mesh, const Meetings *me
                   jitter_of(device, stages, meetings->stages_s) + jitter_of(device, replicas, meetings->replicas_s));
 }
 
-static double *price_ops(const GArray *ops, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
+static OpTime *price_ops(const GArray *ops, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
 {
-  double *seconds = g_new(double, ops->len);
+  OpTime *times = g_new(OpTime, ops->len);
 
-  for (guint i = 0; i < ops->len; i++)
-    seconds[i] = op_times_s(known, &g_array_index(ops, Op, i), passes, cluster);
-  return seconds;
+  for (guint i = 0; i < ops->len; i++) {
+    const Op *op = &g_array_index(ops, Op, i);
+    times[i] = (OpTime) {
+      .seconds = op_times_s(known, op, passes, cluster),
+      .crowding = op_crowding(op, cluster),
+      .slowdown = op->kind == OP_COLLECTIVE ? overlap_slowdown(cluster, &op->collective.group) : 1,
+      .issue_s = issue_s(op, passes->framework, &cluster->device),
+    };
+  }
+  return times;
 }
 
 static gboolean meets(const Op *op)
@@ -396,10 +397,10 @@ static gboolean meets(const Op *op)
 }
 
 /* Seconds of computation between two collectives of a layer's passes. */
-static double apart_s(const LayerWork *work, const double *forward_s, const double *backward_s)
+static double apart_s(const LayerWork *work, const LayerTimes *t)
 {
   const GArray *const passes[] = { work->forward, work->backward };
-  const double *const seconds[] = { forward_s, backward_s };
+  const OpTime *const times[] = { t->forward, t->backward };
   double sum = 0;
   int n = 0;
 
@@ -407,14 +408,14 @@ static double apart_s(const LayerWork *work, const double *forward_s, const doub
     for (guint i = 0; i < passes[p]->len; i++) {
       const Op *op = &g_array_index(passes[p], Op, i);
       n += meets(op);
-      sum += op->kind == OP_COLLECTIVE ? 0 : seconds[p][i];
+      sum += op->kind == OP_COLLECTIVE ? 0 : times[p][i].seconds;
     }
   return sum / MAX(n, 1);
 }
 
 /* A core that runs wide vectors at a lower clock takes a while to leave it and to come back: a product loses so much
  * by what lies between it and the product before, in a layer that follows its like. */
-static void lose_by_switching(const GArray *ops, const Device *device, double *seconds)
+static void lose_by_switching(const GArray *ops, const Device *device, OpTime *times)
 {
   double between_s = 0;
 
@@ -422,15 +423,15 @@ static void lose_by_switching(const GArray *ops, const Device *device, double *s
     for (guint i = 0; i < ops->len; i++) {
       gboolean product = g_array_index(ops, Op, i).kind == OP_MATMUL;
       double lost_s = device->switch_s * MIN(1, between_s / device->switch_after_s);
-      between_s = product ? 0 : between_s + seconds[i];
-      seconds[i] += product && pass > 0 ? lost_s : 0;
+      between_s = product ? 0 : between_s + times[i].seconds;
+      times[i].seconds += product && pass > 0 ? lost_s : 0;
     }
 }
 
-static void wait_for_slowest(const GArray *ops, double slowest, double *seconds)
+static void wait_for_slowest(const GArray *ops, double slowest, OpTime *times)
 {
   for (guint i = 0; i < ops->len; i++)
-    seconds[i] *= g_array_index(ops, Op, i).kind == OP_COLLECTIVE ? 1 : slowest;
+    times[i].seconds *= g_array_index(ops, Op, i).kind == OP_COLLECTIVE ? 1 : slowest;
 }
 
 LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
@@ -438,14 +439,20 @@ LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cl
   LayerTimes t = { price_ops(work->forward, passes, cluster, known),
                    price_ops(work->backward, passes, cluster, known), 0 };
 
-  lose_by_switching(work->forward, &cluster->device, t.forward_s);
-  lose_by_switching(work->backward, &cluster->device, t.backward_s);
+  lose_by_switching(work->forward, &cluster->device, t.forward);
+  lose_by_switching(work->backward, &cluster->device, t.backward);
   if (cluster->device.rate_jitter > 0)
-    t.apart_s = apart_s(work, t.forward_s, t.backward_s);
+    t.apart_s = apart_s(work, &t);
   double slowest = slowest_inside(&cluster->device, passes, t.apart_s);
-  wait_for_slowest(work->forward, slowest, t.forward_s);
-  wait_for_slowest(work->backward, slowest, t.backward_s);
+  wait_for_slowest(work->forward, slowest, t.forward);
+  wait_for_slowest(work->backward, slowest, t.backward);
   return t;
+}
+
+void layer_times_clear(LayerTimes *times)
+{
+  g_clear_pointer(&times->forward, g_free);
+  g_clear_pointer(&times->backward, g_free);
 }
 
 void layer_ops_free(LayerOps *ops)

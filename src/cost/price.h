@@ -64,13 +64,22 @@ typedef struct {
                               change in time */
 } LayerPrice;
 
-/* Times of a work's ops, each as long as the slowest of the job's devices takes; the same price from them. */
+/* What an op takes whenever it runs. */
 typedef struct {
-  double *forward_s, *backward_s;
+  double seconds;  /* on the slowest of the job's devices */
+  double crowding; /* op_crowding() */
+  double slowdown; /* of computation beside a collective: overlap_slowdown() of its group, else 1 */
+  double issue_s;  /* of the host, unless it launches a graph that the op is recorded in */
+} OpTime;
+
+/* Of a work's ops; the same price from them, whatever is made again. */
+typedef struct {
+  OpTime *forward, *backward;
   double apart_s; /* LayerPrice's */
 } LayerTimes;
 
 LayerTimes layer_times(const LayerWork *work, const PassLayout *passes, const Cluster *cluster, OpTimes *known);
+void layer_times_clear(LayerTimes *times);
 /* Fills `ops`, empty before, with what the passes run, which the price refers to; NULL = nobody asks. */
 void layer_price_at(LayerPrice *price, LayerOps *ops, const LayerWork *work, const LayerTimes *times,
                     const PassLayout *layout, const Cluster *cluster);
@@ -102,15 +111,14 @@ PriceTable *price_table_new(const Model *model, const Layout *layout, const Clus
 PriceTable *price_table_described(const Model *model, const Layout *layout, const Cluster *cluster);
 void price_table_free(PriceTable *table);
 
-/* The ops of all layers with their times, from which come the tables of all layouts that differ from
- * the given one in recomputation only. `known` may be NULL, as of op_times_s(). */
-typedef struct PriceWork PriceWork;
-
-PriceWork *price_work_new(const Model *model, const PassLayout *passes, const Cluster *cluster, OpTimes *known);
-PriceTable *price_work_table(PriceWork *work, const PassLayout *passes);
-void price_work_free(PriceWork *work);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceWork, price_work_free)
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
+
+/* The same of prices that are known: `price` gives that of an entry [node type][spec] under passes that differ from
+ * those given in recomputation only, which is that of all blocks. */
+typedef void (*PriceSpecFunc)(gpointer data, const PassLayout *passes, int entry, LayerPrice *price);
+
+PriceTable *price_table_of_specs(const Model *model, const PassLayout *passes, const Cluster *cluster,
+                                 PriceSpecFunc price, gpointer data);
 
 /* How much longer the slowest of `devices` like devices takes, to which the
  * others wait: 1 + spread sqrt(2 ln n), the expected largest of n normals. */

@@ -5,14 +5,15 @@
 
 #include <string.h>
 
-struct PriceWork {
+/* The ops of all layers with their times, whatever is made again. */
+typedef struct {
   const Model *model;
   const Cluster *cluster;
   int n;            /* entries */
   LayerWork *works; /* [node type][spec] */
   LayerTimes *times;
   GPtrArray *ops;   /* of the tables that are made: PriceTable's, NULL = they describe nothing */
-};
+} PriceWork;
 
 static PriceTable *table_new(const Cluster *cluster, int n, GPtrArray *ops)
 {
@@ -30,49 +31,38 @@ static const Cluster *cluster_of(const Cluster *cluster, int type)
   return cluster->n_types ? cluster->types[type] : cluster;
 }
 
-PriceWork *price_work_new(const Model *model, const PassLayout *passes, const Cluster *cluster, OpTimes *known)
+static void price_work_init(PriceWork *w, const Model *model, const PassLayout *passes, const Cluster *cluster,
+                            GPtrArray *ops)
 {
-  PriceWork *w = g_new(PriceWork, 1);
   int n = model->n_specs * MAX(cluster->n_types, 1);
 
-  *w = (PriceWork) { .model = model, .cluster = cluster, .n = n, .works = g_new(LayerWork, n),
-                     .times = g_new(LayerTimes, n) };
+  *w = (PriceWork) { model, cluster, n, g_new(LayerWork, n), g_new(LayerTimes, n), ops };
   for (int i = 0; i < n; i++) {
     const Cluster *on = cluster_of(cluster, i / model->n_specs);
     layer_work_init(&w->works[i], model, &model->specs[i % model->n_specs], passes, on);
-    w->times[i] = layer_times(&w->works[i], passes, on, known);
+    w->times[i] = layer_times(&w->works[i], passes, on, NULL);
   }
-  return w;
 }
 
-void price_work_free(PriceWork *w)
+static void price_work_clear(PriceWork *w)
 {
-  if (!w)
-    return;
   for (int i = 0; i < w->n; i++) {
     layer_work_clear(&w->works[i]);
-    g_free(w->times[i].forward_s);
-    g_free(w->times[i].backward_s);
+    layer_times_clear(&w->times[i]);
   }
-  g_clear_pointer(&w->ops, g_ptr_array_unref);
   g_free(w->works);
   g_free(w->times);
-  g_free(w);
 }
 
-static PriceTable *specs_new(PriceWork *w, const PassLayout *passes)
-{
-  const Model *model = w->model;
-  PriceTable *table = table_new(w->cluster, model->n_specs, w->ops);
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(PriceWork, price_work_clear)
 
-  for (int i = 0; i < w->n; i++) {
-    LayerOps *ops = w->ops ? g_new0(LayerOps, 1) : NULL;
-    if (ops)
-      g_ptr_array_add(w->ops, ops);
-    layer_work_recompute(&w->works[i], model, &model->specs[i % model->n_specs], passes);
-    layer_price_at(&table->layers[i], ops, &w->works[i], &w->times[i], passes,
-                   cluster_of(w->cluster, i / model->n_specs));
-  }
+static PriceTable *specs_new(const Model *model, const PassLayout *passes, const Cluster *cluster, PriceSpecFunc price,
+                             gpointer data)
+{
+  PriceTable *table = table_new(cluster, model->n_specs, NULL);
+
+  for (int i = 0; i < table->n_types * table->n; i++)
+    price(data, passes, i, &table->layers[i]);
   return table;
 }
 
@@ -138,21 +128,26 @@ static void price_changes(LayerPrice *layers, const Model *model, const Layout *
     add_change(&layers[end - 1], model, &before, &l->passes, site);
 }
 
-static PriceWork *work_described(const Model *model, const PassLayout *passes, const Cluster *cluster, GPtrArray *ops)
+static void price_of_work(gpointer data, const PassLayout *passes, int entry, LayerPrice *price)
 {
-  PriceWork *work = price_work_new(model, passes, cluster, NULL);
+  PriceWork *w = data;
+  int n = w->model->n_specs;
+  LayerOps *ops = w->ops ? g_new0(LayerOps, 1) : NULL;
 
-  work->ops = ops ? g_ptr_array_ref(ops) : NULL;
-  return work;
+  if (ops)
+    g_ptr_array_add(w->ops, ops);
+  layer_work_recompute(&w->works[entry], w->model, &w->model->specs[entry % n], passes);
+  layer_price_at(price, ops, &w->works[entry], &w->times[entry], passes, cluster_of(w->cluster, entry / n));
 }
 
 static void price_specs(LayerPrice *layers, const Model *model, const PassLayout *passes, const Cluster *site,
                         GPtrArray *ops)
 {
-  g_autoptr(PriceWork) work = work_described(model, passes, site, ops);
-  g_autoptr(PriceTable) table = specs_new(work, passes);
+  g_auto(PriceWork) work = { 0 };
 
-  memcpy(layers, table->layers, table->n * sizeof *layers);
+  price_work_init(&work, model, passes, site, ops);
+  for (int i = 0; i < model->n_specs; i++)
+    price_of_work(&work, passes, i, &layers[i]);
 }
 
 /* Layers that several strategies price, each once. */
@@ -184,19 +179,19 @@ static PriceTable *runs_new(const Model *model, const Layout *l, const Cluster *
   return table;
 }
 
-PriceTable *price_work_table(PriceWork *w, const PassLayout *passes)
+PriceTable *price_table_of_specs(const Model *model, const PassLayout *passes, const Cluster *cluster,
+                                 PriceSpecFunc price, gpointer data)
 {
-  const Model *model = w->model;
   const RecomputeLayout *r = &passes->recompute;
-  PriceTable *again = specs_new(w, passes);
+  PriceTable *again = specs_new(model, passes, cluster, price, data);
 
   if (!r->cut.stages)
     return again;
   PassLayout keeps = *passes;
   pass_layout_keep(&keeps);
   g_autoptr(PriceTable) some = again;
-  g_autoptr(PriceTable) kept = specs_new(w, &keeps);
-  PriceTable *table = table_new(w->cluster, model->n_layers, w->ops);
+  g_autoptr(PriceTable) kept = specs_new(model, &keeps, cluster, price, data);
+  PriceTable *table = table_new(cluster, model->n_layers, NULL);
   table->by_layer = TRUE;
   for (int type = 0; type < table->n_types; type++)
     for (int stage = 0; stage < r->cut.stages; stage++)
@@ -208,8 +203,11 @@ static PriceTable *new_table(const Model *model, const Layout *layout, const Clu
 {
   if (layout->n_runs > 0)
     return runs_new(model, layout, cluster, ops);
-  g_autoptr(PriceWork) work = work_described(model, &layout->passes, cluster, ops);
-  return price_work_table(work, &layout->passes);
+  g_auto(PriceWork) work = { 0 };
+  price_work_init(&work, model, &layout->passes, cluster, ops);
+  PriceTable *table = price_table_of_specs(model, &layout->passes, cluster, price_of_work, &work);
+  table->ops = ops ? g_ptr_array_ref(ops) : NULL;
+  return table;
 }
 
 PriceTable *price_table_new(const Model *model, const Layout *layout, const Cluster *cluster)

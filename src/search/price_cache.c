@@ -25,7 +25,7 @@ typedef struct {
 
 /* What a layer does under some passes, and how long that takes. */
 typedef struct {
-  PassLayout passes; /* as where nothing travels beside other passes, which changes neither */
+  PassLayout passes; /* as where nothing is made again or travels beside other passes, which changes neither */
   LayerWork work;
   LayerTimes times;
   gboolean known;
@@ -44,14 +44,10 @@ struct PriceCache {
   const Cluster *cluster;
   GHashTable *priced; /* PassLayout to Priced; looked up, never iterated */
   GHashTable *least;  /* PassLayout to LeastWorkPair */
-  GHashTable *layers; /* LayerKey to LeastLayer */
+  GHashTable *layers; /* LayerKey to LayerPrice */
   gsize held_bytes;   /* by these */
   OpTimes *times;
-  struct {
-    PassLayout passes; /* without recomputation */
-    PriceWork *work;   /* NULL: none yet */
-  } last[WORKS]; /* that was priced, by work_place(): the next plan often differs in recomputation only */
-  KnownWork *works; /* of the layers that LeastLayers were made of last: [node type][spec][WORKS] */
+  KnownWork *works; /* that were priced last: [node type][spec][work_place()], plans often differ in recomputation only */
   int n_works;      /* the model and the cluster may be gone when they are freed */
   GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
   GHashTable *freely; /* the same of a mixed cluster, to splits that need not fit */
@@ -104,8 +100,7 @@ static void known_work_clear(KnownWork *known)
   if (!known->known)
     return;
   layer_work_clear(&known->work);
-  g_free(known->times.forward_s);
-  g_free(known->times.backward_s);
+  layer_times_clear(&known->times);
 }
 
 static void priced_free(gpointer data)
@@ -145,8 +140,6 @@ void price_cache_free(PriceCache *cache)
   g_hash_table_unref(cache->layers);
   g_hash_table_unref(cache->splits);
   g_hash_table_unref(cache->freely);
-  for (gsize i = 0; i < G_N_ELEMENTS(cache->last); i++)
-    price_work_free(cache->last[i].work);
   for (int i = 0; i < cache->n_works; i++)
     known_work_clear(&cache->works[i]);
   g_free(cache->works);
@@ -164,46 +157,9 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes)
   cache->held_bytes = 0;
 }
 
-/* Prices of passes that none were made for yet. */
-static PriceTable *new_prices(PriceCache *cache, const PassLayout *passes)
-{
-  PassLayout same = *passes;
-
-  pass_layout_keep(&same);
-  gsize at = work_place(passes);
-  if (cache->last[at].work && passes_equal(&cache->last[at].passes, &same))
-    return price_work_table(cache->last[at].work, passes);
-  price_work_free(cache->last[at].work);
-  cache->last[at].passes = same;
-  cache->last[at].work = price_work_new(cache->model, &same, cache->cluster, cache->times);
-  return price_work_table(cache->last[at].work, passes);
-}
-
 static gsize price_table_bytes(const PriceTable *prices)
 {
   return sizeof *prices + prices->n_types * prices->n * sizeof *prices->layers;
-}
-
-static Priced *find_priced(PriceCache *cache, const PassLayout *passes)
-{
-  Priced *priced = g_hash_table_lookup(cache->priced, passes);
-
-  if (!priced) {
-    priced = g_new0(Priced, 1);
-    priced->prices = new_prices(cache, passes);
-    cache->held_bytes += sizeof *passes + sizeof *priced + price_table_bytes(priced->prices);
-    g_hash_table_insert(cache->priced, g_memdup2(passes, sizeof *passes), priced);
-  }
-  return priced;
-}
-
-PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
-{
-  PassLayout passes;
-
-  pass_layout_init(&passes, plan);
-  g_autoptr(PriceWork) work = price_work_new(cache->model, &passes, cache->cluster, cache->times);
-  return price_work_table(work, &passes);
 }
 
 static void leave_experts_out(PassLayout *l)
@@ -216,61 +172,83 @@ static void leave_experts_out(PassLayout *l)
   l->expert_rows_known = FALSE;
 }
 
-static const KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at, const Cluster *site)
+static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at, const LayerSpec *spec,
+                            const Cluster *site)
 {
   KnownWork *w = &cache->works[at * WORKS + work_place(passes)];
   PassLayout same = *passes;
 
+  pass_layout_keep(&same);
   same.overlap_exchange = FALSE;
   if (w->known && passes_equal(&w->passes, &same))
     return w;
   known_work_clear(w);
   w->known = TRUE;
   w->passes = same;
-  layer_work_init(&w->work, cache->model, &cache->model->specs[at % cache->model->n_specs], passes, site);
-  w->times = layer_times(&w->work, passes, site, cache->times);
+  layer_work_init(&w->work, cache->model, spec, &same, site);
+  w->times = layer_times(&w->work, &same, site, cache->times);
   return w;
 }
 
-/* As they are, and with a host that is never waited for. */
-typedef struct {
-  LeastLayer with[2];
-} LeastLayerPair;
-
-typedef struct {
-  LeastWork with[2];
-} LeastWorkPair;
-
-static LeastLayerPair new_layer(PriceCache *cache, const PassLayout *passes, int at, const Cluster *site)
-{
-  const KnownWork *known = find_work(cache, passes, at, site);
-  LayerPrice price;
-
-  layer_price_at(&price, NULL, &known->work, &known->times, passes, site);
-  return (LeastLayerPair) { { least_layer(&price, FALSE), least_layer(&price, TRUE) } };
-}
-
-static LeastLayerPair find_layer(PriceCache *cache, const PassLayout *passes, int at)
+static void new_layer(PriceCache *cache, const PassLayout *passes, int at, LayerPrice *price)
 {
   const LayerSpec *spec = &cache->model->specs[at % cache->model->n_specs];
   const Cluster *site = cache->cluster->n_types ? cache->cluster->types[at / cache->model->n_specs] : cache->cluster;
+  KnownWork *known = find_work(cache, passes, at, spec, site);
+
+  layer_work_recompute(&known->work, cache->model, spec, passes);
+  layer_price_at(price, NULL, &known->work, &known->times, passes, site);
+}
+
+/* PriceSpecFunc of a cache. */
+static void find_layer(gpointer data, const PassLayout *passes, int at, LayerPrice *price)
+{
+  PriceCache *cache = data;
   LayerKey key;
 
-  if (spec->ffn.experts > 0)
-    return new_layer(cache, passes, at, site);
+  if (cache->model->specs[at % cache->model->n_specs].ffn.experts > 0) {
+    new_layer(cache, passes, at, price);
+    return;
+  }
   memset(&key, 0, sizeof key);
   memcpy(&key.passes, passes, sizeof *passes);
   leave_experts_out(&key.passes);
   key.at = at;
-  LeastLayerPair *known = g_hash_table_lookup(cache->layers, &key);
-  if (!known) {
-    known = g_new(LeastLayerPair, 1);
-    *known = new_layer(cache, passes, at, site);
-    cache->held_bytes += sizeof key + sizeof *known;
-    g_hash_table_insert(cache->layers, g_memdup2(&key, sizeof key), known);
+  const LayerPrice *known = g_hash_table_lookup(cache->layers, &key);
+  if (known) {
+    *price = *known;
+    return;
   }
-  return *known;
+  new_layer(cache, passes, at, price);
+  cache->held_bytes += sizeof key + sizeof *price;
+  g_hash_table_insert(cache->layers, g_memdup2(&key, sizeof key), g_memdup2(price, sizeof *price));
 }
+
+static Priced *find_priced(PriceCache *cache, const PassLayout *passes)
+{
+  Priced *priced = g_hash_table_lookup(cache->priced, passes);
+
+  if (!priced) {
+    priced = g_new0(Priced, 1);
+    priced->prices = price_table_of_specs(cache->model, passes, cache->cluster, find_layer, cache);
+    cache->held_bytes += sizeof *passes + sizeof *priced + price_table_bytes(priced->prices);
+    g_hash_table_insert(cache->priced, g_memdup2(passes, sizeof *passes), priced);
+  }
+  return priced;
+}
+
+PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
+{
+  PassLayout passes;
+
+  pass_layout_init(&passes, plan);
+  return price_table_of_specs(cache->model, &passes, cache->cluster, find_layer, cache);
+}
+
+/* As they are, and with a host that is never waited for. */
+typedef struct {
+  LeastWork with[2];
+} LeastWorkPair;
 
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted)
 {
@@ -280,9 +258,10 @@ LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolea
     int n = cache->model->n_specs, all = n * MAX(cache->cluster->n_types, 1);
     g_autofree LeastLayer *layers = g_new(LeastLayer, 2 * all);
     for (int i = 0; i < all; i++) {
-      LeastLayerPair own = find_layer(cache, passes, i);
-      layers[i] = own.with[FALSE];
-      layers[all + i] = own.with[TRUE];
+      LayerPrice price;
+      find_layer(cache, passes, i, &price);
+      layers[i] = least_layer(&price, FALSE);
+      layers[all + i] = least_layer(&price, TRUE);
     }
     least = g_new(LeastWorkPair, 1);
     for (int i = 0; i < 2; i++)
