@@ -212,6 +212,32 @@ START_TEST(what_is_free_is_not_held)
 }
 END_TEST
 
+/* Steps as one graph are named to free where some plan can be one: of experts that are padded. */
+START_TEST(graphs_are_named_where_they_are_legal)
+{
+  GRand *rand = g_rand_new_with_seed(5203);
+  Instance in;
+
+  instance_latent_init(&in, rand);
+  in.options.objective = &objectives[0];
+  in.cluster->device.memory_bytes = 1e11;
+  for (int padded = 0; padded < 2; padded++) {
+    in.base.expert_capacity = padded ? 1 : 0;
+    in.base.expert_padded = padded;
+    in.options.fixed.value[KEY_GRAPH] = -1;
+    g_autoptr(SearchResult) r = search(in.model, in.cluster, &in.options, NULL);
+    ck_assert_int_gt(r->best->len, 0);
+    gboolean held = holds(&in, r, "one CUDA graph");
+    in.options.fixed.value[KEY_GRAPH] = GRAPH_FULL;
+    g_autoptr(SearchResult) whole = search(in.model, in.cluster, &in.options, NULL);
+    ck_assert_int_eq(held, padded);
+    ck_assert_int_eq(whole->best->len > 0, padded);
+  }
+  instance_clear(&in);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* Nor does any schedule, on pipelines whose bubble is large. */
 START_TEST(schedules_are_bounded)
 {
@@ -240,4 +266,6 @@ START_TEST(schedules_are_bounded)
 }
 END_TEST
 
-TEST_LOOPS("ask", { plans_by_their_draws, 1 }, { what_is_free_is_not_held, 1 }, { schedules_are_bounded, 2 }, { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })
+TEST_LOOPS("ask", { plans_by_their_draws, 1 }, { what_is_free_is_not_held, 1 },
+           { graphs_are_named_where_they_are_legal, 1 }, { schedules_are_bounded, 2 },
+           { estimates_are_those_of_the_plan, 1 }, { all_that_name_plans_have_them, 1 }, { gains_are_bounded, 4 })

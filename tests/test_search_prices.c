@@ -213,7 +213,7 @@ START_TEST(a_host_never_waited_for_bounds_graphs)
   for (int i = 0; i < 12; i++) {
     Instance in;
     instance_latent_init(&in, rand);
-    in.options.fixed.value[KEY_OVERLAP] = 1;
+    in.options.fixed.value[KEY_OVERLAP] = i % 2;
     g_autoptr(GArray) all = instance_plans(&in);
     g_autoptr(PriceCache) prices = price_cache_new(in.model, in.cluster);
     for (guint k = 0; k < all->len; k++) {
@@ -225,7 +225,8 @@ START_TEST(a_host_never_waited_for_bounds_graphs)
       LeastWork own = price_cache_least(prices, PASSES(p), FALSE), least = price_cache_least(prices, PASSES(&bare), TRUE);
       LeastWork hosted = price_cache_least(prices, PASSES(&bare), FALSE);
       for (int pass = 0; pass < LEAST_COUNT; pass++)
-        ck_assert_double_le(least.seconds[pass][0], own.seconds[pass][0] * (1 + 1e-12));
+        for (int inner = 0; inner < 2; inner++)
+          ck_assert_double_le(least.seconds[pass][inner], own.seconds[pass][inner] * (1 + 1e-12));
       ck_assert_double_le(least.block_s, own.block_s * (1 + 1e-12));
       ck_assert_double_le(least.saved_bytes, own.saved_bytes);
       faster += own.seconds[LEAST_WHOLE][0] < hosted.seconds[LEAST_WHOLE][0];

@@ -74,15 +74,18 @@ static gboolean offers_graph(const Held *h, CudaGraph kind)
 
 static gboolean graphs(const Held *h)
 {
-  return !model_has_experts(h->best->model) && (offers_graph(h, GRAPH_PARTIAL) || offers_graph(h, GRAPH_FULL));
+  return !model_has_experts(h->best->model) && h->options->base->graph == GRAPH_NONE &&
+         (offers_graph(h, GRAPH_PARTIAL) || offers_graph(h, GRAPH_FULL));
 }
 
+/* Where the space has none and some are legal: of experts that are padded (check_experts.c). */
 static gboolean whole_graphs(const Held *h)
 {
   int by = h->options->fixed.value[KEY_DISPATCH];
   gboolean tried = space_tries_graph(h->framework, h->best->model, GRAPH_FULL) &&
                    (by < 0 || by == DISPATCH_HYBRID) && h->best->cluster->device.kernels.dispatch.s_per_byte > 0;
-  return model_has_experts(h->best->model) && offers_graph(h, GRAPH_FULL) && !tried;
+  return model_has_experts(h->best->model) && offers_graph(h, GRAPH_FULL) && !tried &&
+         plan_pads_experts(h->options->base);
 }
 
 static gboolean shared_experts(const Held *h)
