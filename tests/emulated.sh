@@ -51,6 +51,7 @@ messages() { # messages RANKS ORDER
 "$device/selftest" >"$work/selftest"
 cat "$work/selftest"
 messages 1 in-order
+messages 1 lazy
 messages 3 random
 if [ "$whole" = all ]; then
   for seed in 1 2 3 4; do kernels random $seed; done

@@ -1,7 +1,7 @@
 /*
  * Data of each communication call, in the manner of nccl-tests: inputs whose
  * sums are exact, on a stream beside computation and on one that computes, in and
- * out of place, for several sizes. Prints the number of wrong elements.
+ * out of place, for several sizes; and of uploads and downloads. Prints the number of wrong elements.
  *
  *   mpirun -np N build/tests/mpi/comm_check [BACKEND]
  */
@@ -178,6 +178,27 @@ static void check_doubles(Check *c)
   c->checked += 2;
 }
 
+/* Uploads in a row from memory that is written again behind each, and a download to memory that copies reach by
+ * themselves: what was to be uploaded has been read, what was to be downloaded is there. */
+static void check_copies(Check *c)
+{
+  enum { COPIES = 64 };
+  gsize bytes = COPIES * sizeof(float);
+  float *device = c->b->alloc(c->b, c->s, bytes), *host = c->b->host_alloc(c->b, bytes), x;
+
+  for (int i = 0; i < COPIES; i++) {
+    host[i] = -1;
+    x = value(c->rank, i);
+    c->b->upload(c->b, c->s, device + i, &x, sizeof x);
+  }
+  c->b->download(c->b, c->s, host, device, bytes);
+  for (int i = 0; i < COPIES; i++)
+    expect(c, host[i], value(c->rank, i));
+  c->b->dealloc(c->b, c->s, device, bytes);
+  c->b->sync(c->b, c->s);
+  c->b->host_free(c->b, host);
+}
+
 static void check_size(Check *c, gsize n)
 {
   c->n = n;
@@ -217,6 +238,7 @@ int main(int argc, char **argv)
   for (int computes = 0; computes < 2; computes++) {
     c.computes = computes;
     c.s = c.b->stream_new(c.b, computes);
+    check_copies(&c);
     for (gsize i = 0; i < G_N_ELEMENTS(sizes) && !(computes && c.n_ranks == 1); i++)
       check_size(&c, sizes[i]);
     c.b->stream_free(c.b, c.s);
