@@ -35,22 +35,49 @@ static double context_bytes(const Build *b, double query, double keys)
   }
 }
 
+static double head_bytes(const Build *b)
+{
+  return b->tokens / b->tp * b->attention->head_dim * b->bytes;
+}
+
 static double attention_bytes(const Build *b)
 {
-  const Attention *a = b->attention;
-  double head = b->tokens / b->tp * a->head_dim * b->bytes, query = head * a->heads, keys = 2 * head * a->kv_heads;
+  double query = head_bytes(b) * b->attention->heads, keys = 2 * head_bytes(b) * b->attention->kv_heads;
 
   return query + context_bytes(b, query, keys);
+}
+
+/* Gradients of what the attention's two products made, which are not there yet while the feed-forward goes back. */
+static double attention_gradients(const Build *b)
+{
+  return head_bytes(b) * (b->attention->heads + 2 * b->attention->kv_heads) + rows_bytes(b, b->tokens);
+}
+
+/* Beside the gradients of the feed-forward's products, with what shared experts gave: rows that experts have and rows
+ * that are sent back, and the sum of these over ranks that share matrices (exec/experts_exchange.c, return_copies); or
+ * such rows and a sum of all that were seen (exec/experts.c, input_routed). */
+static double experts_bytes(const Build *b)
+{
+  const PassLayout *p = b->passes;
+  const FeedForward *f = &b->spec->ffn;
+  gboolean gathers = p->experts_apart && p->dispatch == DISPATCH_GATHER;
+  double rows = p->experts_apart ? b->rows : b->tokens, seen = gathers ? rows * b->expert_block.size : rows;
+  double received = seen * f->experts_per_token * p->expert_tokens / (gathers ? p->ep : 1);
+  double shared = f->shared_width > 0 ? rows : 0;
+
+  if (!p->experts_apart || gathers)
+    return rows_bytes(b, shared + seen + received);
+  return rows_bytes(b, shared + 2 * p->etp * received + (p->etp > 1 ? received : 0));
 }
 
 void build_scratch(Build *b)
 {
   LayerWork *work = b->work;
-  double passing = rows_bytes(b, b->rows);
+  double passing = rows_bytes(b, b->rows), feed_forward = b->spec->ffn.experts > 0 ? experts_bytes(b) : 0;
 
   if (b->spec->kind == LAYER_BLOCK)
-    work->transient_bytes = passing + work->gradient_bytes +
-                            MAX(work->transient_bytes, MAX(product_bytes(b), attention_bytes(b)));
+    work->transient_bytes = passing + work->gradient_bytes + MAX(feed_forward - attention_gradients(b),
+                                                                 MAX(product_bytes(b), attention_bytes(b)));
   else /* the gradient of logits takes their place (exec/layer_head.c) */
     work->transient_bytes = passing + rows_bytes(b, b->tokens);
 }
