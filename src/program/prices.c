@@ -3,6 +3,7 @@
 
 #include "cost/orthogonal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A tensor-parallel rank's part of the embedding. */
@@ -286,20 +287,61 @@ static double received_bytes(const ProgramBuild *b, const Chunk *chunk, Piece pi
   return held_bytes(&received, &received, chunk, pass);
 }
 
-/* What layers behind one keep that is not there while it runs, counted all the same: a forward has yet to reach them, a
- * backward has been there. Only of a framework whose scratch is known to the byte; others' is the worst of a layer,
- * as it was compared with what they held. */
-static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, Piece piece, int layer, Pass pass)
+/* What a layer of the chunk holds more, or less, once the pass has run. */
+static double layer_held(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
 {
-  gboolean grows = pass == PASS_FORWARD || pass == PASS_RECOMPUTE || pass == PASS_LOGITS;
   int type = b->sites[chunk->rank].type;
-  double bytes = 0;
+
+  return held_bytes(price_of(b, type, layer), stored_of(b, type, layer), chunk, pass);
+}
+
+static gboolean is_forward(Pass pass)
+{
+  return pass == PASS_FORWARD || pass == PASS_RECOMPUTE || pass == PASS_LOGITS;
+}
+
+/* Activations of the segment that are not there while a layer runs: a forward has yet to reach the layers behind it,
+ * a backward has been there. Only of a framework whose scratch is known to the byte; others' is the worst of a layer
+ * beside all activations, as it was compared with what they held. */
+static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, const Segment *s, int layer)
+{
+  double behind = 0;
 
   if (!b->layout->passes.framework->gradients_wait)
     return 0;
-  for (int i = layer + 1; i < piece.first_layer + piece.n_layers; i++)
-    bytes += held_bytes(price_of(b, type, i), stored_of(b, type, i), chunk, pass);
-  return grows ? bytes : -bytes;
+  for (int i = layer + 1; i < s->first_layer + s->n_layers; i++)
+    behind += layer_held(b, chunk, i, s->pass);
+  return is_forward(s->pass) ? behind : MAX(s->activation_bytes, 0) - behind;
+}
+
+/* What a layer's pass holds for a while. The scratch of tdp-run is a backward's (op/scratch.c): no gradient passes on
+ * in a forward, and where weights' gradients are made behind, all is there but their inputs' rows of other ranks. */
+static double layer_scratch(const ProgramBuild *b, const LayerPrice *price, Pass pass)
+{
+  const PassLayout *p = &b->layout->passes;
+  gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
+  double rows = p->framework->gradients_wait ? op_boundary_bytes(b->model, p) : 0;
+
+  if (p->framework->gradients_wait && pass == PASS_WEIGHT)
+    return p->sequence_parallel ? p->tp * rows : 0;
+  return price->transient_bytes - (is_forward(pass) ? rows : 0) + (recomputes ? price->recomputed_bytes : 0);
+}
+
+/* What the pass holds for a while beside activations, where both are most. */
+static void add_scratch(const ProgramBuild *b, const Chunk *chunk, Segment *s)
+{
+  int type = b->sites[chunk->rank].type;
+  double most = -INFINITY;
+
+  for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++) {
+    double scratch = layer_scratch(b, price_of(b, type, i), s->pass);
+    double absent = absent_bytes(b, chunk, s, i);
+    if (scratch - absent > most) {
+      most = scratch - absent;
+      s->alloc_bytes = scratch;
+      s->absent_bytes = absent;
+    }
+  }
 }
 
 Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pass pass, gboolean releases)
@@ -315,15 +357,14 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
       add_vocabulary(b, &s, i, price, pass);
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
       add_price(&s, i, price, pass == PASS_RECOMPUTE ? PASS_FORWARD : pass);
-    s.activation_bytes += held_bytes(price_of(b, type, i), stored_of(b, type, i), chunk, pass);
-    s.alloc_bytes = MAX(s.alloc_bytes, price->transient_bytes + (recomputes ? price->recomputed_bytes : 0) -
-                                           absent_bytes(b, chunk, piece, i, pass));
+    s.activation_bytes += layer_held(b, chunk, i, pass);
   }
   if (b->shares && !is_vocabulary(pass) && piece.first_layer + piece.n_layers == b->model->n_layers - 1) {
     add_price(&s, b->model->n_layers - 1, &b->final_norm, pass);
     s.activation_bytes += held_bytes(&b->final_norm, &b->final_norm, chunk, pass);
   }
   s.activation_bytes += received_bytes(b, chunk, piece, pass);
+  add_scratch(b, chunk, &s);
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
   if (releases)

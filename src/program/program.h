@@ -132,6 +132,7 @@ typedef struct {
   double crowded_s;      /* that computation takes longer while all devices of the node compute */
   double hardware_flops;
   double activation_bytes; /* allocated when the pass starts; freed (negative) when it ends */
+  double absent_bytes;     /* of these, what is not there at the pass's worst moment: not yet, or no more */
   double alloc_bytes;      /* buffers taken when the task starts */
   double free_bytes;       /* buffers given back when it ends */
   double slowdown;         /* of the row's computation while the task runs; 1 = none */
@@ -143,6 +144,17 @@ typedef struct {
   GArray *passes;          /* of a pass: LayerPass, in the order in which they run; NULL where the program's prices
                               describe nothing */
 } Segment;
+
+/* Activations that come, or go (negative), when a task starts, and when it ends. */
+static inline double segment_at_start(const Segment *s)
+{
+  return MAX(s->activation_bytes, 0) - s->absent_bytes;
+}
+
+static inline double segment_at_end(const Segment *s)
+{
+  return MIN(s->activation_bytes, 0) + s->absent_bytes;
+}
 
 typedef struct {
   int segment;

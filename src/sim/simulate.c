@@ -141,8 +141,8 @@ static void start(Sim *s, int task)
   if (t->lane == LANE_COMPUTE)
     r->slowdown = slowdown_of(s, t->row, task);
   s->spans[task].start = s->now;
-  if (segment->activation_bytes > 0 || segment->alloc_bytes > 0)
-    note_memory(s, t->row, MAX(segment->activation_bytes, 0), segment->alloc_bytes);
+  if (segment_at_start(segment) != 0 || segment->alloc_bytes > 0)
+    note_memory(s, t->row, segment_at_start(segment), segment->alloc_bytes);
   launch(s, r, segment);
   if (segment->slowdown > 1)
     change_speed(s, t->row);
@@ -160,8 +160,8 @@ static void end(Sim *s, int task)
   r->slows = 1;
   if (s->program->crowds && t->lane == LANE_COMPUTE)
     change_crowd(s, -1);
-  if (segment->activation_bytes < 0 || segment->free_bytes > 0)
-    note_memory(s, t->row, MIN(segment->activation_bytes, 0), -segment->free_bytes);
+  if (segment_at_end(segment) != 0 || segment->free_bytes > 0)
+    note_memory(s, t->row, segment_at_end(segment), -segment->free_bytes);
   if (segment->slowdown > 1)
     change_speed(s, t->row);
   for (int i = g->first_after[task]; i < g->first_after[task + 1]; i++) {
@@ -189,8 +189,8 @@ static void reserve_points(Sim *s)
 
   for (int i = 0; i < s->graph->n; i++) {
     const Segment *segment = &s->segments[s->tasks[i].segment];
-    points[s->tasks[i].row] += (segment->activation_bytes > 0 || segment->alloc_bytes > 0) +
-                               (segment->activation_bytes < 0 || segment->free_bytes > 0);
+    points[s->tasks[i].row] += (segment_at_start(segment) != 0 || segment->alloc_bytes > 0) +
+                               (segment_at_end(segment) != 0 || segment->free_bytes > 0);
   }
   for (int row = 0; row < s->program->n_rows; row++) {
     g_array_set_size(s->trace->rows[row].points, points[row]);
