@@ -12,8 +12,6 @@
 #include "exec/shards.h"
 #include "exec/tokens.h"
 
-enum { RECEIVES_AHEAD = 2 }; /* posted before they are wanted */
-
 /* Streams beside the program's lanes, for the exchanges of a spread vocabulary
  * that belong to another row, in its order: those of the first row, of the last. */
 enum { LANE_LOOKUPS = LANE_COUNT, LANE_SHARES, ALL_LANES };

@@ -14,7 +14,7 @@ typedef struct {
 } Piece;
 
 typedef struct {
-  int rank;
+  int rank, index; /* of the rank's chunks */
   GArray *pieces; /* Piece, in model order */
   int whole[2][PASS_COUNT];  /* segment of the whole chunk by pass, -1 = not made; [1]: gives its weights back */
   int *split[2][PASS_COUNT]; /* segment of each piece by pass */
@@ -139,6 +139,11 @@ typedef struct {
 
 RankWeights rank_weights(const ProgramBuild *b, int rank, int strategy);
 void row_memory(const ProgramBuild *b, int rank, ProgramRow *row);
+
+/* What a row of tdp-run holds through the step beside passes. What a pass takes of it, or leaves for the next one on
+ * its rank, is put into its segment (beside.c). */
+double beside_bytes(const ProgramBuild *b, int rank);
+void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *pass);
 
 /* The segments of a chunk and of its communication (segments.c). Chunk index
  * shape.chunks stands for the rank's share of a spread vocabulary. */

@@ -367,6 +367,7 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
   add_scratch(b, chunk, &s);
   s.compute_s = MIN(s.compute_s, s.seconds);
   s.free_bytes = s.alloc_bytes;
+  beside_pass(b, chunk, &s);
   if (releases)
     s.free_bytes += piece_weight_bytes(b, piece);
   if (makes_weight_gradient(pass))
@@ -461,5 +462,6 @@ void row_memory(const ProgramBuild *b, int rank, ProgramRow *row)
   row->static_bytes[PART_OVERHEAD] = op_overhead_bytes(b->layout);
   for (int i = 0; i < b->n_strategies; i++)
     add_strategy(b, rank, i, row);
+  row->static_bytes[PART_BUFFERS] += beside_bytes(b, rank);
   row->capacity_bytes = b->sites[rank].cluster->device.memory_bytes;
 }

@@ -145,6 +145,9 @@ typedef struct {
                               describe nothing */
 } Segment;
 
+/* What tdp-run posts to receive from each row before it is wanted; what the first stage has looked up ahead. */
+enum { RECEIVES_AHEAD = 2, LOOKUPS_AHEAD = 2 };
+
 /* Activations that come, or go (negative), when a task starts, and when it ends. */
 static inline double segment_at_start(const Segment *s)
 {

@@ -63,8 +63,9 @@ void chunk_init(ProgramBuild *b, Chunk *chunk, int rank, int index)
   gboolean share = index == b->shape.chunks;
   int stage = share ? -1 : program_stage(b, rank, index);
 
-  *chunk = (Chunk) { .rank = rank, .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)), .first_forward = -1,
-                     .last_backward = -1, .send = { -1, -1 }, .remade = b->stored && stage != b->stages - 1 };
+  *chunk = (Chunk) { .rank = rank, .index = index, .pieces = g_array_new(FALSE, FALSE, sizeof(Piece)),
+                     .first_forward = -1, .last_backward = -1, .send = { -1, -1 },
+                     .remade = b->stored && stage != b->stages - 1 };
   add_pieces(b, chunk->pieces, share ? (Piece) { b->model->n_layers - 1, 1 } : stage_layers(b, stage));
   int n = chunk->pieces->len;
   chunk->mixed = is_mixed(chunk->pieces);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { LOOKUPS_AHEAD = 2 }; /* that the first stage holds */
-
 /* The shape of the pipeline ranks' group. */
 static GroupShape pipeline_group(const ProgramBuild *b)
 {

@@ -321,11 +321,12 @@ static gboolean host_exact(double host_bytes, const Suite *s, const Model *model
 
 static double held(const Trace *trace, int row, const MemoryPoint *point, int kind)
 {
-  double all = point->activations + point->buffers;
+  const double *throughout = trace->rows[row].static_bytes;
+  double buffers = point->buffers + throughout[PART_BUFFERS], all = point->activations + buffers;
 
   for (int part = PART_WEIGHTS; part <= PART_OPTIMIZER; part++)
-    all += trace->rows[row].static_bytes[part];
-  return kind == HELD_ACTIVATIONS ? point->activations : kind == HELD_BUFFERS ? point->buffers : all;
+    all += throughout[part];
+  return kind == HELD_ACTIVATIONS ? point->activations : kind == HELD_BUFFERS ? buffers : all;
 }
 
 static double most(const Trace *trace, int row, int kind)

@@ -1,0 +1,180 @@
+/* What tdp-run is predicted to hold for a while: as many bytes as its sources take (src/exec). */
+#include "main.h"
+#include "op/op.h"
+#include "planned.h"
+#include "schedule/schedule.h"
+
+enum { HIDDEN = 32, TOKENS = 16, ROWS = 4 * HIDDEN * TOKENS }; /* bytes of a boundary in fp32 */
+
+static void setup(Planned *f, Model *model, const char *schedule)
+{
+  planned_init(f, model, fixture_cluster("cpu", 1), "tdp-run");
+  f->plan.precision = DTYPE_FP32;
+  f->plan.global_batch = 8;
+  plan_set_schedule(&f->plan, schedule_find(schedule), schedule_find(schedule)->min_chunks);
+}
+
+static Model *dense(void) { return fixture_llama(8, HIDDEN, 8, 4, TOKENS, 61); }
+
+/* A first and a last stage receive from one row, two ahead; others from two; of a copy in the other direction, too. */
+START_TEST(receives_are_posted)
+{
+  static const struct {
+    const char *schedule;
+    int rows[4];
+  } cases[] = {
+    { "1f1b", { 2, 4, 4, 2 } }, { "interleaved", { 4, 4, 4, 4 } }, { "zb-v", { 2, 4, 4, 2 } },
+    { "chimera", { 2, 4, 4, 2 } },
+  };
+  Planned f;
+
+  setup(&f, dense(), cases[_i].schedule);
+  planned_divide(&f, 1, 4, 1);
+  planned_build(&f);
+  for (int row = 0; row < 4; row++)
+    ck_assert_double_eq(f.program->rows[row].static_bytes[PART_BUFFERS], cases[_i].rows[row] * ROWS);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Each row has a place for what others look up, and their tokens; the first has two lookups ahead, the last a normed
+ * output. */
+START_TEST(spread_rows_are_held)
+{
+  Planned f;
+
+  setup(&f, dense(), "vocab-1");
+  planned_divide(&f, 1, 4, 1);
+  planned_build(&f);
+  for (int row = 0; row < 4; row++) {
+    int rows = row == 0 ? 2 + 3 : row == 3 ? 2 + 1 + 1 : 4 + 1;
+    ck_assert_double_eq(f.program->rows[row].static_bytes[PART_BUFFERS], rows * ROWS + 4 * TOKENS);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+static const Segment *pass_of(const Planned *f, Pass pass, int first_layer)
+{
+  for (guint i = 0; i < f->program->segments->len; i++) {
+    const Segment *s = &g_array_index(f->program->segments, Segment, i);
+    if (s->kind == TASK_PASS && s->pass == pass && s->first_layer == first_layer)
+      return s;
+  }
+  ck_abort_msg("no such pass");
+}
+
+static const LayerPrice *price(const Planned *f, int layer)
+{
+  return price_of_layer(f->prices, f->model, 0, layer);
+}
+
+/* A backward holds most while it runs the last block: the head has been there, and what it kept is gone. A forward has
+ * no gradient that passes on. */
+START_TEST(head_is_gone_at_the_worst_moment)
+{
+  Planned f;
+
+  setup(&f, dense(), "1f1b");
+  planned_build(&f);
+  const Segment *s = pass_of(&f, PASS_BACKWARD, 0);
+  double head = price(&f, f.model->n_layers - 1)->saved_bytes;
+  ck_assert_double_gt(head, 0);
+  ck_assert_double_eq(segment_at_start(s), -head);
+  ck_assert_double_eq(segment_at_start(s) + segment_at_end(s), s->activation_bytes);
+  ck_assert_double_eq(s->alloc_bytes, price(&f, 1)->transient_bytes);
+  ck_assert_double_eq(pass_of(&f, PASS_FORWARD, 0)->alloc_bytes, price(&f, 1)->transient_bytes - ROWS);
+  planned_clear(&f);
+}
+END_TEST
+
+/* An input gradient's pass leaves more behind than it frees, which is the embedding's, that it comes to last; most is
+ * held in the block that comes first. A weight gradient's pass frees that, and holds nothing else. */
+START_TEST(deferred_gradients_come_late)
+{
+  Planned f;
+
+  setup(&f, dense(), "zb-h1");
+  f.plan.recompute = RECOMPUTE_SELECTIVE;
+  planned_divide(&f, 1, 2, 1);
+  planned_build(&f);
+  const Segment *s = pass_of(&f, PASS_INPUT, 0);
+  const LayerPrice *block = price(&f, 1);
+  ck_assert_double_lt(block->deferred_bytes, block->saved_bytes);
+  ck_assert_double_gt(s->activation_bytes, 0);
+  ck_assert_double_eq(segment_at_start(s), 0);
+  ck_assert_double_eq(segment_at_end(s), s->activation_bytes);
+  ck_assert_double_eq(s->alloc_bytes, block->transient_bytes + block->recomputed_bytes - ROWS); /* that was posted */
+  ck_assert_double_eq(pass_of(&f, PASS_WEIGHT, 0)->free_bytes, 0);
+  planned_clear(&f);
+}
+END_TEST
+
+/* What a forward makes for the next chunk on its rank waits there until that takes it; the gradient goes back so. */
+START_TEST(results_wait_on_their_rank)
+{
+  Planned f;
+
+  setup(&f, dense(), "zb-v");
+  planned_build(&f);
+  const Segment *first = pass_of(&f, PASS_FORWARD, 0), *second = pass_of(&f, PASS_FORWARD, 5);
+  const Segment *back = pass_of(&f, PASS_INPUT, 5), *last = pass_of(&f, PASS_INPUT, 0);
+  ck_assert_double_eq(first->alloc_bytes - first->free_bytes, ROWS);
+  ck_assert_double_eq(second->alloc_bytes - second->free_bytes, -ROWS);
+  ck_assert_double_eq(back->alloc_bytes - back->free_bytes, ROWS);
+  ck_assert_double_eq(last->alloc_bytes - last->free_bytes, -ROWS);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Two passes that overlap elsewhere run one behind the other: neither holds the other's. */
+START_TEST(pairs_run_in_turn)
+{
+  Planned f;
+
+  setup(&f, dense(), "dualpipev");
+  planned_divide(&f, 1, 2, 1);
+  planned_build(&f);
+  for (guint i = 0; i < f.program->segments->len; i++) {
+    const Segment *s = &g_array_index(f.program->segments, Segment, i);
+    if (s->kind == TASK_PASS)
+      ck_assert_double_le(s->alloc_bytes, price(&f, 1)->transient_bytes);
+  }
+  planned_clear(&f);
+}
+END_TEST
+
+/* What passes take from others they give back, whatever the schedule. */
+START_TEST(schedules_give_back)
+{
+  for (int pp = 1; pp <= 4; pp *= 2)
+    for (int i = 0; schedules[i]; i++) {
+      Planned f;
+      setup(&f, dense(), schedules[i]->name);
+      planned_divide(&f, 1, pp, 1);
+      if (plan_check(&f.plan, f.model, f.cluster, NULL) == RULE_NONE)
+        planned_run(&f);
+      planned_clear(&f);
+    }
+}
+END_TEST
+
+/* Bytes that the executor's allocator counted in the backward of a block of tests/mpi/parity.c, with as many rows at
+ * each expert: the gradient that passes on, those of the feed-forward's products (router, experts' two, shared experts'
+ * two), what shared experts gave, and the experts' rows twice. */
+START_TEST(experts_hold_their_rows)
+{
+  Planned f;
+
+  setup(&f, fixture_moe(8, HIDDEN, 8, TOKENS, 61, 4, 2, 16), "1f1b");
+  planned_divide(&f, 1, 1, 4);
+  f.plan.ep = 2;
+  planned_build(&f);
+  ck_assert_double_eq(price(&f, 1)->transient_bytes, 2048 + (256 + 8192 + 4096 + 2048 + 2048) + 2048 + 2 * 4096);
+  planned_clear(&f);
+}
+END_TEST
+
+TEST_LOOPS("beside", { receives_are_posted, 4 }, { spread_rows_are_held }, { head_is_gone_at_the_worst_moment },
+           { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn },
+           { schedules_give_back }, { experts_hold_their_rows })
