@@ -170,6 +170,12 @@ static double distance(size_t n, const double *got, const double *expected)
   return sqrt(difference / (norm > 0 ? norm : 1));
 }
 
+/* A NaN is larger than all else. */
+static double larger(double a, double b)
+{
+  return isnan(a) || a > b ? a : b;
+}
+
 static double kernel_error(const Kernel *k, Backend *cpu, BackendStream *cpu_stream, Backend *gpu,
                            BackendStream *gpu_stream)
 {
@@ -184,10 +190,8 @@ static double kernel_error(const Kernel *k, Backend *cpu, BackendStream *cpu_str
   run_on(cpu, cpu_stream, k, expected);
   run_on(gpu, gpu_stream, k, got);
   for (int i = 0; i < TENSORS && k->tensors[i].n; i++) {
-    if (k->tensors[i].role == OUT || k->tensors[i].role == BOTH) {
-      double error = distance(k->tensors[i].n, got[i], expected[i]);
-      worst = error <= worst ? worst : error; /* a NaN stays */
-    }
+    if (k->tensors[i].role == OUT || k->tensors[i].role == BOTH)
+      worst = larger(worst, distance(k->tensors[i].n, got[i], expected[i]));
     free(expected[i]);
     free(got[i]);
   }
@@ -197,11 +201,11 @@ static double kernel_error(const Kernel *k, Backend *cpu, BackendStream *cpu_str
 /* On a stream that computes, and where it may run there on one that does not. */
 static double worse_error(const Kernel *k, const Device *d)
 {
-  double error = kernel_error(k, d->cpu, d->cpu_stream, d->gpu, d->gpu_stream), there = 0;
+  double error = kernel_error(k, d->cpu, d->cpu_stream, d->gpu, d->gpu_stream);
 
-  if (gpu_kernel_runs_anywhere(k))
-    there = kernel_error(k, d->cpu, d->cpu_stream, d->gpu, d->beside);
-  return there <= error ? error : there;
+  if (!gpu_kernel_runs_anywhere(k))
+    return error;
+  return larger(error, kernel_error(k, d->cpu, d->cpu_stream, d->gpu, d->beside));
 }
 
 typedef struct {
@@ -225,7 +229,7 @@ static int test_drawn(const Device *d, const Tested *format, int shapes)
       Kernel k = gpu_drawn(kind, uniform, &shape);
       double error = worse_error(&k, d);
       wrong += !(error < format->tolerance);
-      worst = error <= worst ? worst : error;
+      worst = larger(worst, error);
     }
     printf("%s %s at %d shapes drawn: %.1e\n", format->name, gpu_drawn_name(kind), shapes, worst);
   }
