@@ -1,5 +1,5 @@
-/* What no single operation shows: that initial weights are the host's to the bit, and products of more shapes than
- * a backend keeps plans for. */
+/* What no single operation shows: that initial weights are the host's to the bit, products of more shapes than a
+ * backend keeps plans for, and that what a device has finished counts as a sign of life. */
 #include "exec/cpu/cpu.h"
 #include "kernels.h"
 
@@ -59,6 +59,19 @@ static void products(Backend *b, BackendStream *s, float *y)
   b->dealloc(b, s, z, ones.n * sizeof *z);
 }
 
+/* Each product counts when it starts; on a device every second one again when it has ended, but for the last ones,
+ * which nobody waits for. */
+static int counts_ends(Backend *gpu)
+{
+  uint64_t before = gpu->activity;
+
+  free(floats_of(gpu, SHAPES, products));
+  uint64_t counted = gpu->activity - before, expected = gpu->concurrent ? 5 * SHAPES / 2 : 2 * SHAPES;
+  printf("signs of life of %d products: %llu, at least %llu expected\n", 2 * SHAPES, (unsigned long long)counted,
+         (unsigned long long)expected);
+  return counted >= expected;
+}
+
 int gpu_checks(Backend *gpu)
 {
   static const struct {
@@ -78,5 +91,6 @@ int gpu_checks(Backend *gpu)
     free(got);
   }
   cpu->free(cpu);
+  wrong += !counts_ends(gpu);
   return wrong;
 }

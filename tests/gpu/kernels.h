@@ -37,7 +37,7 @@ extern const int gpu_kernel_count;
 int gpu_kernel_runs_anywhere(const Kernel *kernel);
 
 /* Checks beside the table, of an fp32 backend, printed: how many of them fail. */
-enum { GPU_CHECKS = 2 };
+enum { GPU_CHECKS = 3 };
 int gpu_checks(Backend *gpu);
 
 #endif
