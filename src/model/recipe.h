@@ -219,6 +219,13 @@ gboolean model_count(Model *model);
 Model *native_read(const JsonDoc *doc, GError **error);
 Model *huggingface_read(const JsonDoc *doc, GError **error);
 
+/* Of a Hugging Face config whose sizes are read: whether it asks for nothing that is not counted, or that its class
+ * refuses. */
+gboolean huggingface_check(const RecipeSource *source, const Recipe *recipe, GError **error);
+
+/* Whether a class of the file's model ends so. */
+gboolean huggingface_names_class(const cJSON *object, const char *suffix);
+
 /* Of a Hugging Face config whose sizes are read: which layers are sparse, have a window, attention or another mixer. */
 gboolean huggingface_read_layers(const RecipeSource *source, Recipe *recipe, GError **error);
 
