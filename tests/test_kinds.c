@@ -227,6 +227,49 @@ START_TEST(refused_keys)
 }
 END_TEST
 
+/* Rows of a table of positions that no token of a sequence has: two before all (BART), or the padding's and those
+ * before it (RoBERTa). */
+START_TEST(learned_positions)
+{
+  static const struct {
+    const char *text;
+    int rows, positions;
+  } cases[] = {
+    { "{\"model_type\":\"gpt2\",\"num_hidden_layers\":2," HF "}", 256, 256 },
+    { "{\"model_type\":\"opt\",\"num_hidden_layers\":2,\"ffn_dim\":96," HF "}", 258, 256 },
+    { "{\"model_type\":\"bart\"," HF "}", 258, 256 },
+    { "{\"model_type\":\"bert\",\"num_hidden_layers\":2," HF "}", 256, 256 },
+    { "{\"model_type\":\"roberta\",\"num_hidden_layers\":2," HF "}", 256, 254 },
+    { "{\"model_type\":\"roberta\",\"num_hidden_layers\":2,\"pad_token_id\":0," HF "}", 256, 255 },
+    { "{\"model_type\":\"llama\",\"num_hidden_layers\":2," HF "}", 0, 0 },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = parsed(cases[i].text);
+    ck_assert_int_eq(m->position_rows, cases[i].rows);
+    ck_assert_int_eq(model_positions(m), cases[i].positions);
+    ck_assert_int_eq(m->seq, cases[i].positions ? cases[i].positions : 256);
+  }
+}
+END_TEST
+
+/* A plan trains no more, in either stack. */
+START_TEST(longest_plans)
+{
+  Planned f;
+
+  setup(&f, "{\"model_type\":\"bart\"," HF "}", 1);
+  f.plan.seq = f.plan.decoder_seq = 256;
+  planned_build(&f);
+  f.plan.decoder_seq = 257;
+  planned_refuse(&f, RULE_SEQUENCE,
+                 "plan: decoder_seq_length: 257: expected at most the 256 learned positions of model f");
+  f.plan.seq = 257;
+  planned_refuse(&f, RULE_SEQUENCE, "plan: seq_length: 257: expected at most the 256 learned positions of model f");
+  planned_clear(&f);
+}
+END_TEST
+
 /* Of a decoder of ModernBERT every third layer sees all, others half of the stretch that its file says for both sides. */
 START_TEST(strides)
 {
@@ -342,5 +385,6 @@ START_TEST(channels)
 }
 END_TEST
 
-TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, strides, shared_keys, sides, gates, kept,
+TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, learned_positions,
+          longest_plans, strides, shared_keys, sides, gates, kept,
           channels)

@@ -327,8 +327,8 @@ static gboolean fits_context(const Asked *q, int seq, guint tried, Plan *likely,
 static Answer *largest_context(const Asked *q)
 {
   Answer *a = plan_answer();
-  int seq = q->options->base->seq, least = MAX(1, seq / 8),
-      limit = q->model->position_rows ? q->model->position_rows : 1 << 24;
+  int seq = q->options->base->seq, least = MAX(1, seq / 8), positions = model_positions(q->model);
+  int limit = positions ? positions : 1 << 24;
   Found best;
   Grown g = grow(q, fits_context, seq, least, limit);
   int most = g.most, step = g.step;
@@ -344,8 +344,8 @@ static Answer *largest_context(const Asked *q)
     return a;
   }
   g_string_printf(a->says, "Sequences of %d tokens fit, in steps of %d.", most, step);
-  if (q->model->position_rows && most + step > q->model->position_rows)
-    g_string_append_printf(a->says, " The model's %d learned positions allow no more.", q->model->position_rows);
+  if (positions && most + step > positions)
+    g_string_append_printf(a->says, " The model's %d learned positions allow no more.", positions);
   add_plan(a, q, q->model, &best);
   return a;
 }

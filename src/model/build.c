@@ -220,6 +220,7 @@ static Model *model_new(Recipe *r)
     .seq = r->seq,
     .seq_longest = r->seq_longest,
     .position_rows = learned ? r->positions + r->extra_rows : 0,
+    .position_offset = learned ? r->extra_rows + r->first_position : 0,
     .patch = r->patch,
     .channels = r->channels,
     .global_batch_size = r->global_batch_size,

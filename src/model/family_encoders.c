@@ -81,6 +81,8 @@ static void derive_vit(Recipe *r)
   .position_kind = POSITIONS_LEARNED, .positions = 512, .tied = TRUE, .head_bias = TRUE,             \
   .bidirectional = TRUE, .dropout = 0.1, .norm_epsilon = 1e-12
 #define BERT ENCODER, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15
+/* Positions are counted from behind the padding's token. */
+#define ROBERTA BERT, .first_position = 2
 
 /* LayerNorm and biases everywhere, in an encoder and a decoder. */
 #define BART                                                                                         \
@@ -95,13 +97,13 @@ static void derive_vit(Recipe *r)
 static const Family rows[] = {
   {"bert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"megatron-bert", {BERT, .final_norm = TRUE}},
-  {"roberta", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"roberta", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
   {"ernie", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"data2vec-text", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"roberta-prelayernorm", {BERT, .embedding_norm = TRUE, .final_norm = TRUE}},
-  {"camembert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"xlm-roberta", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"xlm-roberta-xl", {BERT, .final_norm = TRUE}},
+  {"data2vec-text", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"roberta-prelayernorm", {ROBERTA, .embedding_norm = TRUE, .final_norm = TRUE}},
+  {"camembert", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"xlm-roberta", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"xlm-roberta-xl", {ROBERTA, .final_norm = TRUE}},
   {"electra", {BERT, .embedding_norm = TRUE, .post_norm = TRUE, .embed_dim = 128, .narrow_embedding = TRUE}},
   {"big_bird",
    {BERT, .embedding_norm = TRUE, .post_norm = TRUE, .pooler = TRUE, .bare_pooler = TRUE,

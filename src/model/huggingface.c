@@ -277,6 +277,14 @@ static void read_classes(const cJSON *object, Recipe *r)
     r->classes = cJSON_GetArraySize(names);
 }
 
+static void read_first_position(const cJSON *object, Recipe *r)
+{
+  const cJSON *padding = json_get(object, "pad_token_id");
+
+  if (r->first_position && cJSON_IsNumber(padding) && padding->valuedouble >= 0 && padding->valuedouble < MAX_VOCAB)
+    r->first_position = (int)padding->valuedouble + 1;
+}
+
 /* Models of several heads say by their class which they train. */
 static void read_heads(const cJSON *object, Recipe *r)
 {
@@ -324,6 +332,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
       !huggingface_read_layers(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);
+  read_first_position(source->object, r);
   read_heads(source->object, r);
   read_words(source->object, r);
   r->name = read_name(doc);

@@ -173,6 +173,7 @@ typedef struct {
   int seq;      /* default sequence length: the file's seq, else the most positions */
   gboolean seq_longest; /* which is the most positions, as the file says no other */
   int position_rows; /* rows of the learned position table, 0 = none */
+  int position_offset; /* of these, before that of a sequence's first token (OPT, BART, RoBERTa) */
   int patch, channels; /* ViT */
   int global_batch_size; /* default batch in sequences, 0 = not given */
   NormKind norm;
@@ -224,6 +225,12 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Model, model_free)
 static inline const LayerSpec *model_layer(const Model *m, int i)
 {
   return &m->specs[m->layers[i]];
+}
+
+/* Tokens of the longest sequence whose positions the model has learned; 0 = it learns none. */
+static inline int model_positions(const Model *m)
+{
+  return m->position_rows ? m->position_rows - m->position_offset : 0;
 }
 
 /* Matrices of a feed-forward: 2, or 3 if gated. */

@@ -98,8 +98,8 @@ static gboolean settle_sizes(Recipe *r, const RecipeSource *source, GError **err
     r->embed_dim = r->hidden;
   r->seq_longest = !r->seq;
   if (!r->seq)
-    r->seq = r->positions;
-  return r->seq ? TRUE : FAIL(positions, "an integer from 1 to %d", MAX_SEQ);
+    r->seq = MAX(r->positions - r->first_position, 0);
+  return r->seq ? TRUE : FAIL(positions, "an integer from %d to %d", 1 + r->first_position, MAX_SEQ);
 }
 
 static gboolean settle_indexer(Recipe *r, const RecipeSource *source, GError **error)

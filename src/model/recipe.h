@@ -53,6 +53,7 @@ typedef struct {
   int positions;      /* the most positions */
   int longest;        /* of Kimi Linear's kin; of others what a tokenizer takes */
   int extra_rows;     /* of the position table, beyond positions */
+  int first_position; /* row of `positions` that a sequence's first token has (RoBERTa: behind its padding) */
   int global_batch_size;
 
   int q_lora_rank, kv_lora_rank, nope_dim, rope_dim, v_head_dim; /* MLA */

@@ -359,9 +359,15 @@ static gboolean check_recompute(const Subject *s, GError **error)
 
 static gboolean check_sequence(const Subject *s, GError **error)
 {
-  if (s->model->position_rows > 0 && s->plan->seq > s->model->position_rows)
-    return broken(error, "seq_length: %d: expected at most the %d learned positions of model %s", s->plan->seq,
-                  s->model->position_rows, s->model->name);
+  const Plan *p = s->plan;
+  int positions = model_positions(s->model);
+
+  if (positions && p->seq > positions)
+    return broken(error, "seq_length: %d: expected at most the %d learned positions of model %s", p->seq, positions,
+                  s->model->name);
+  if (positions && p->decoder_seq > positions)
+    return broken(error, "decoder_seq_length: %d: expected at most the %d learned positions of model %s",
+                  p->decoder_seq, positions, s->model->name);
   if (s->model->patch && s->plan->seq != s->model->position_rows)
     return broken(error, "seq_length: %d: expected the %d patches and class token of model %s", s->plan->seq,
                   s->model->position_rows, s->model->name);
