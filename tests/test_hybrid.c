@@ -107,7 +107,7 @@ START_TEST(wrong_files)
      "f: mtp_layer_pattern: \"-*\": expected the parts of a module, a mixer first, as \"*E\", beside layer_pattern"},
     {"{\"model_type\":\"nemotron_h\",\"hidden_size\":64,\"num_hidden_layers\":2,\"vocab_size\":10,"
      "\"hybrid_override_pattern\":\"M?\"}",
-     "f: hybrid_override_pattern: \"M?\": expected a letter for each layer: M linear attention, * attention, H both, "
+     "f: hybrid_override_pattern: \"M?\": expected a letter for each layer: M linear attention, * attention, "
      "- feed-forward, E experts"},
     {"{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":1,\"vocab_size\":10,"
      "\"num_attention_heads\":4,\"intermediate_size\":96,\"layer_types\":[\"linear_attention\"]}",

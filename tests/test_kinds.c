@@ -171,6 +171,15 @@ START_TEST(native_keys)
 }
 END_TEST
 
+#define MIMO(layers, keys)                                                                                     \
+  "{\"model_type\":\"mimo_v2_flash\",\"num_hidden_layers\":" #layers ",\"n_routed_experts\":8,"               \
+  "\"num_experts_per_tok\":2,\"moe_intermediate_size\":32" keys "," HF "}"
+#define ZEROS_FIRST                                                                                            \
+  "f: moe_layer_freq: […]: expected 0 for each of the dense layers, which come first, then 1 for each of the " \
+  "others, 3 in all"
+#define LINEAR(kind, keys)                                                                              \
+  "{\"layers\":2," SIZES ",\"layer_pattern\":\"M-\",\"linear_attention\":\"" kind "\"" keys "}"
+
 /* What files ask for that is not counted. */
 START_TEST(refused_keys)
 {
@@ -220,10 +229,104 @@ START_TEST(refused_keys)
       "f: num_kv_shared_layers: 6: expected fewer than the 6 layers, as others make what they share" },
     { "{\"layers\":2," SIZES ",\"attention_gate\":true,\"head_gate\":true}",
       "f: head_gate: true: expected this key only without attention_gate" },
+    { MIMO(3, ",\"moe_layer_freq\":[0,1,0]"),
+      ZEROS_FIRST },
+    { MIMO(3, ",\"moe_layer_freq\":[0,1]"),
+      ZEROS_FIRST },
+    { MIMO(3, ",\"moe_layer_freq\":[0,1,1],\"mlp_layer_types\":[\"dense\",\"dense\",\"sparse\"]"),
+      ZEROS_FIRST },
+    { MIMO(3, ",\"moe_layer_freq\":[0,1,1],\"first_k_dense_replace\":2"),
+      "f: moe_layer_freq: […]: expected as many zeros as first_k_dense_replace, 2" },
+    { MIMO(3, ",\"swa_num_key_value_heads\":2"),
+      "f: swa_num_key_value_heads: 2: expected 4, twice num_key_value_heads" },
+    { MIMO(3, ",\"swa_head_dim\":32"), "f: swa_head_dim: 32: expected 192, as head_dim" },
+    { MIMO(3, ",\"add_swa_attention_sink_bias\":false"),
+      "f: add_swa_attention_sink_bias: false: expected true, as a window without sinks is not counted" },
+    { MIMO(3, ",\"hybrid_layer_pattern\":[0,0,1]"),
+      "f: hybrid_layer_pattern[1]: 0: expected 1, as layer_types or their usual order say" },
+    { MIMO(3, ",\"hybrid_layer_pattern\":[0,1]"),
+      "f: hybrid_layer_pattern: […]: expected an array of 3 numbers, one a layer" },
+    { "{\"model_type\":\"bamba\",\"num_hidden_layers\":2,\"mamba_n_heads\":8,\"mamba_d_head\":32," HF "}",
+      "f: mamba_d_head: 32: expected \"auto\" or the width of each of 8 heads of 128 channels" },
+    { "{\"model_type\":\"falcon_h1\",\"num_hidden_layers\":2,\"mamba_d_ssm\":64,\"mamba_n_heads\":8,"
+      "\"mamba_d_head\":16," HF "}",
+      "f: mamba_d_head: 16: expected \"auto\" or the width of each of 8 heads of 64 channels" },
+    { "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":8,\"num_kv_shared_layers\":4," HF "}",
+      "f: num_kv_shared_layers: 4: expected fewer layers, as layer 5 shares keys of all tokens, which none before them "
+      "makes" },
+    { "{\"model_type\":\"bart\",\"encoder_layers\":null," HF "}",
+      "f: encoder_layers: null: expected an integer from 1" },
+    { "{\"model_type\":\"bart\",\"decoder_ffn_dim\":null," HF "}",
+      "f: decoder_ffn_dim: null: expected an integer from 1" },
+    { "{\"model_type\":\"nemotron_h\",\"hybrid_override_pattern\":\"MH-\"," HF "}",
+      "f: hybrid_override_pattern: \"MH-\": expected a letter for each layer: M linear attention, * attention, "
+      "- feed-forward, E experts" },
+    { "{\"model_type\":\"nemotron_h\",\"hybrid_override_pattern\":\"M-\",\"mtp_num_layers\":1,"
+      "\"mtp_hybrid_override_pattern\":\"HE\"," HF "}",
+      "f: mtp_hybrid_override_pattern: \"HE\": expected the parts of a module, a mixer first, as \"*E\"" },
+    { "{\"model_type\":\"bart\",\"mtp_num_layers\":1," HF "}",
+      "f: mtp_num_layers: 1: expected 0 in a model with an encoder and a decoder" },
+    { "{\"model_type\":\"bert\",\"num_hidden_layers\":2,\"mtp_num_layers\":1," HF "}",
+      "f: mtp_num_layers: 1: expected 0 in a model with tokens that see later ones" },
+    { "{\"model_type\":\"modernbert-decoder\",\"num_hidden_layers\":2,\"mtp_num_layers\":1," HF "}",
+      "f: mtp_num_layers: 1: expected 0 in a model with a head of masked tokens" },
+    { "{\"model_type\":\"gemma4_text\",\"num_hidden_layers\":6,\"mtp_num_layers\":1," HF "}",
+      "f: mtp_num_layers: 1: expected 0 in a model with an embedding of tokens in each layer" },
+    { "{\"model_type\":\"gemma4_unified_text\",\"num_hidden_layers\":12,\"num_kv_shared_layers\":4,"
+      "\"mtp_num_layers\":1," HF "}",
+      "f: mtp_num_layers: 1: expected 0 in a model with layers that share keys" },
+    { "{\"layers\":2," SIZES ",\"causal\":false,\"mtp_num_layers\":1}",
+      "f: mtp_num_layers: 1: expected 0 in a model with tokens that see later ones" },
+    { LINEAR("mamba1", ",\"linear_groups\":1"),
+      "f: linear_groups: 1: expected no such key beside linear_attention \"mamba1\"" },
+    { LINEAR("short_conv", ",\"linear_state\":8"),
+      "f: linear_state: 8: expected no such key beside linear_attention \"short_conv\"" },
+    { LINEAR("short_conv", ",\"linear_chunk\":8"),
+      "f: linear_chunk: 8: expected no such key beside linear_attention \"short_conv\"" },
+    { LINEAR("mamba2", ",\"linear_rank\":8"),
+      "f: linear_rank: 8: expected no such key beside linear_attention \"mamba2\"" },
+    { LINEAR("kimi_delta", ",\"linear_step_norms\":true"),
+      "f: linear_step_norms: true: expected no such key beside linear_attention \"kimi_delta\"" },
+    { LINEAR("mamba1", ",\"linear_plain\":true"),
+      "f: linear_plain: true: expected no such key beside linear_attention \"mamba1\"" },
+    { "{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"attention_bias\":true," HF "}",
+      "f: attention_bias: true: expected false, as the class of mixtral has no such key" },
+    { "{\"model_type\":\"qwen3\",\"num_hidden_layers\":2,\"mlp_bias\":true," HF "}",
+      "f: mlp_bias: true: expected false, as the class of qwen3 has no such key" },
+    { "{\"model_type\":\"lfm2_moe\",\"num_hidden_layers\":2,\"block_auto_adjust_ff_dim\":true," HF "}",
+      "f: block_auto_adjust_ff_dim: true: expected false, as the class of lfm2_moe has no such key" },
+    { "{\"model_type\":\"bert\",\"num_hidden_layers\":2,\"tie_word_embeddings\":false," HF "}",
+      "f: tie_word_embeddings: false: expected true, as a second bias before the logits is not counted" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++)
     refused(cases[i][0], cases[i][1]);
+}
+END_TEST
+
+/* What says the same twice, or nothing. */
+START_TEST(agreeing_keys)
+{
+  static const char *const pairs[][2] = {
+    { MIMO(7, ""),
+      MIMO(7, ",\"moe_layer_freq\":[0,1,1,1,1,1,1],\"hybrid_layer_pattern\":[0,1,1,1,1,0,1],"
+              "\"swa_num_attention_heads\":4,\"swa_num_key_value_heads\":4,\"swa_head_dim\":192,"
+              "\"swa_v_head_dim\":128,\"add_full_attention_sink_bias\":false,\"sliding_window\":128,"
+              "\"attention_chunk_size\":128,\"sliding_window_size\":128") },
+    { MIMO(3, ",\"mlp_layer_types\":[\"dense\",\"dense\",\"sparse\"]"),
+      MIMO(3, ",\"moe_layer_freq\":[0,0,1]") },
+    { "{\"model_type\":\"bamba\",\"num_hidden_layers\":2,\"mamba_n_heads\":8,\"mamba_d_head\":\"auto\"," HF "}",
+      "{\"model_type\":\"bamba\",\"num_hidden_layers\":2,\"mamba_n_heads\":8,\"mamba_d_head\":16," HF "}" },
+    { "{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"num_local_experts\":4,\"num_experts_per_tok\":2," HF "}",
+      "{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+      "\"attention_bias\":false," HF "}" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(pairs); i++) {
+    g_autoptr(Model) usual = parsed(pairs[i][0]), said = parsed(pairs[i][1]);
+    ck_assert_msg(usual->params == said->params, "%s: %" G_GINT64_FORMAT, pairs[i][1], said->params);
+    ck_assert_double_eq(model_flops(usual, 256), model_flops(said, 256));
+  }
 }
 END_TEST
 
@@ -385,6 +488,6 @@ START_TEST(channels)
 }
 END_TEST
 
-TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, learned_positions,
+TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, agreeing_keys, learned_positions,
           longest_plans, strides, shared_keys, sides, gates, kept,
           channels)

@@ -10,6 +10,7 @@
 #define AS(type)                                                                                   \
   "\"model_type\":\"" type "\",\"hidden_size\":64,\"num_hidden_layers\":4,\"vocab_size\":100,"     \
   "\"num_attention_heads\":4,\"intermediate_size\":96"
+#define KV ",\"num_key_value_heads\":4" /* of kinds whose classes take another number */
 #define GPT2 "\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":4,\"n_head\":4,\"vocab_size\":100"
 
 /* ---- totals ---- */
@@ -58,7 +59,7 @@ START_TEST(aliases)
   static const char *const experts[] = {"num_experts", "num_local_experts", "n_routed_experts"};
   for (gsize i = 0; i < G_N_ELEMENTS(experts); i++) {
     g_autofree char *text = g_strdup_printf(
-      "{" AS("mixtral") ",\"%s\":8,\"num_experts_per_tok\":2}", experts[i]);
+      "{" AS("mixtral") KV ",\"%s\":8,\"num_experts_per_tok\":2}", experts[i]);
     g_autoptr(Model) m = parsed(text);
     ck_assert_int_eq(block(m, 0)->ffn.experts, 8);
   }
@@ -77,7 +78,7 @@ START_TEST(aliases_that_differ)
           "f: n_embd: 64: expected the value of its other spelling hidden_size, 32");
   refused("{" GPT2 ",\"n_positions\":64,\"n_ctx\":32}",
           "f: n_ctx: 32: expected the value of its other spelling n_positions, 64");
-  refused("{" AS("mixtral") ",\"num_local_experts\":8,\"num_experts\":4,\"num_experts_per_tok\":2}",
+  refused("{" AS("mixtral") KV ",\"num_local_experts\":8,\"num_experts\":4,\"num_experts_per_tok\":2}",
           "f: num_local_experts: 8: expected the value of its other spelling num_experts, 4");
   refused("{" AS("falcon") ",\"num_kv_heads\":2,\"n_head_kv\":1}",
           "f: n_head_kv: 1: expected the value of its other spelling num_kv_heads, 2");
@@ -94,14 +95,14 @@ START_TEST(null_zero_absent)
   ck_assert_int_eq(block(head, 0)->attention.head_dim, 16);
   ck_assert_int_eq(block(head, 0)->attention.kv_heads, 4);
 
-  g_autoptr(Model) absent = parsed("{" AS("mistral") "}");
-  g_autoptr(Model) null = parsed("{" AS("mistral") ",\"sliding_window\":null}");
-  g_autoptr(Model) given = parsed("{" AS("mistral") ",\"sliding_window\":8}");
+  g_autoptr(Model) absent = parsed("{" AS("mistral") KV "}");
+  g_autoptr(Model) null = parsed("{" AS("mistral") KV ",\"sliding_window\":null}");
+  g_autoptr(Model) given = parsed("{" AS("mistral") KV ",\"sliding_window\":8}");
   ck_assert_int_eq(block(absent, 0)->attention.window, 4096);
   ck_assert_int_eq(block(null, 0)->attention.window, 0);
   ck_assert_int_eq(block(given, 0)->attention.window, 8);
 
-  g_autoptr(Model) zero = parsed("{" AS("mistral") ",\"sliding_window\":0}");
+  g_autoptr(Model) zero = parsed("{" AS("mistral") KV ",\"sliding_window\":0}");
   ck_assert_int_eq(block(zero, 0)->attention.window, 0);
 
   static const char rest[] = "\"n_routed_experts\":8,\"num_experts_per_tok\":2}";
@@ -199,17 +200,17 @@ START_TEST(tied_by_default)
     {"{" AS("bloom") "}", TRUE},
     {"{" AS("falcon") "}", TRUE},
     {"{" AS("t5") "}", TRUE},
-    {"{" AS("gemma2") "}", TRUE},
+    {"{" AS("gemma2") KV "}", TRUE},
     {"{" AS("gemma3_text") "}", TRUE},
     {"{" LLAMA "}", FALSE},
-    {"{" AS("mistral") "}", FALSE},
+    {"{" AS("mistral") KV "}", FALSE},
     {"{" AS("qwen2") "}", FALSE},
     {"{" AS("qwen3") "}", FALSE},
     {"{" AS("gpt_neox") "}", FALSE},
     {"{" AS("phi3") "}", FALSE},
     {"{" LLAMA ",\"tie_word_embeddings\":true}", TRUE},
     {"{" LLAMA ",\"tie_word_embeddings\":null}", FALSE},
-    {"{" AS("gemma2") ",\"tie_word_embeddings\":false}", FALSE},
+    {"{" AS("gemma2") KV ",\"tie_word_embeddings\":false}", FALSE},
   };
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Model) m = parsed(cases[i].text);
@@ -255,10 +256,10 @@ static void check_sparse(const char *text, const char *pattern)
 
 START_TEST(sparse_layers)
 {
-  check_sparse("{" AS("mixtral") EXPERTS "}", "ssss");
+  check_sparse("{" AS("mixtral") KV EXPERTS "}", "ssss");
   check_sparse("{" AS("qwen2_moe") EXPERTS ",\"decoder_sparse_step\":2}", "dsds");
-  check_sparse("{" AS("qwen3_moe") EXPERTS ",\"mlp_only_layers\":[0,2,9]}", "dsds");
-  check_sparse("{" AS("qwen3_moe") EXPERTS ",\"mlp_only_layers\":[1],\"decoder_sparse_step\":2}",
+  check_sparse("{" AS("qwen3_moe") KV EXPERTS ",\"mlp_only_layers\":[0,2,9]}", "dsds");
+  check_sparse("{" AS("qwen3_moe") KV EXPERTS ",\"mlp_only_layers\":[1],\"decoder_sparse_step\":2}",
                "ddds");
   check_sparse("{" AS("deepseek_v2") EXPERTS ",\"first_k_dense_replace\":3}", "ddds");
   check_sparse("{" AS("deepseek_v2") EXPERTS ",\"first_k_dense_replace\":1,\"moe_layer_freq\":2}",
@@ -276,13 +277,13 @@ START_TEST(sparse_layers)
   refused("{" AS("cohere2_moe") EXPERTS ",\"prefix_dense_intermediate_size\":128}",
           "f: prefix_dense_intermediate_size: 128: expected null, as dense layers of a width of their own have no cost "
           "here");
-  refused("{" AS("qwen3_moe") EXPERTS ",\"mlp_only_layers\":[0.5]}",
+  refused("{" AS("qwen3_moe") KV EXPERTS ",\"mlp_only_layers\":[0.5]}",
           "f: mlp_only_layers[0]: 0.5: expected an integer from 0 to 100000");
-  refused("{" AS("qwen3_moe") EXPERTS ",\"mlp_only_layers\":3}",
+  refused("{" AS("qwen3_moe") KV EXPERTS ",\"mlp_only_layers\":3}",
           "f: mlp_only_layers: 3: expected an array of integers");
-  refused("{" AS("mixtral") "}",
+  refused("{" AS("mixtral") KV "}",
           "f: num_experts: missing: expected an integer from 1 to 65536");
-  refused("{" AS("mixtral") ",\"num_local_experts\":8,\"num_experts_per_tok\":9}",
+  refused("{" AS("mixtral") KV ",\"num_local_experts\":8,\"num_experts_per_tok\":9}",
           "f: num_experts_per_tok: 9: expected an integer from 1 to num_local_experts (8)");
 }
 END_TEST
@@ -313,10 +314,10 @@ START_TEST(expert_width)
   ck_assert_int_eq(block(qwen, 0)->ffn.width, 768);
   g_autoptr(Model) absent = parsed(
     "{\"model_type\":\"qwen3_moe\",\"hidden_size\":64,\"num_hidden_layers\":4,\"vocab_size\":100,"
-    "\"num_attention_heads\":4" EXPERTS "}");
+    "\"num_attention_heads\":4" KV EXPERTS "}");
   ck_assert_int_eq(block(absent, 0)->ffn.width, 32);
   refused("{\"model_type\":\"qwen3_moe\",\"hidden_size\":64,\"num_hidden_layers\":4,"
-          "\"vocab_size\":100,\"num_attention_heads\":4" EXPERTS ",\"mlp_only_layers\":[1]}",
+          "\"vocab_size\":100,\"num_attention_heads\":4" KV EXPERTS ",\"mlp_only_layers\":[1]}",
           "f: intermediate_size: missing: expected an integer from 1 to 16777216");
   g_autoptr(Model) mixtral = loaded("tests/data/hf", "mixtral-8x7b");
   ck_assert_int_eq(block(mixtral, 0)->ffn.width, 14336);

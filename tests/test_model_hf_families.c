@@ -11,6 +11,7 @@
 #define AS(type)                                                                                   \
   "\"model_type\":\"" type "\",\"hidden_size\":64,\"num_hidden_layers\":4,\"vocab_size\":100,"     \
   "\"num_attention_heads\":4,\"intermediate_size\":96"
+#define KV ",\"num_key_value_heads\":4" /* of kinds whose classes take another number */
 #define EXPERTS ",\"num_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32"
 #define GPT2 "\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":4,\"n_head\":4,\"vocab_size\":100"
 
@@ -36,7 +37,7 @@ START_TEST(windows)
     "{" AS("qwen2") ",\"sliding_window\":8,\"use_sliding_window\":true,\"max_window_layers\":3}");
   check_windows(late, "aaaw");
   g_autoptr(Model) typed = parsed(
-    "{" AS("gpt_oss") EXPERTS ",\"layer_types\":[\"full_attention\",\"full_attention\","
+    "{" AS("gpt_oss") KV EXPERTS ",\"layer_types\":[\"full_attention\",\"full_attention\","
     "\"sliding_attention\",\"full_attention\"]}");
   check_windows(typed, "aawa");
   refused("{" LLAMA ",\"layer_types\":[\"full_attention\"]}",
@@ -94,7 +95,7 @@ START_TEST(constants)
     {"{" LLAMA ",\"rope_parameters\":{\"rope_theta\":500000,\"partial_rotary_factor\":0.5}}", 5e5, 0.5, 1e-6, 0},
     {"{" AS("gemma3_text") ",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":2e6},\"sliding_attention\":"
      "{\"rope_theta\":1e4}}}", 2e6, 1, 1e-6, 0},
-    {"{" AS("mixtral") ",\"num_local_experts\":8,\"num_experts_per_tok\":2,\"router_aux_loss_coef\":0.02}", 1e6, 1,
+    {"{" AS("mixtral") KV ",\"num_local_experts\":8,\"num_experts_per_tok\":2,\"router_aux_loss_coef\":0.02}", 1e6, 1,
      1e-5, 0.02},
     {"{" GPT2 "}", 0, 1, 1e-5, 0},
   };

@@ -25,9 +25,13 @@ static void derive_umt5(Recipe *r)
   derive_t5(r);
 }
 
-/* Blocks of its window, two that all see and that see all, and some at random. */
+/* Of its biases queries, keys and values alone have a key. Blocks of its window, two that all see and that see all, and
+ * some at random. */
 static void derive_big_bird(Recipe *r)
 {
+  r->qkv_bias = r->bias;
+  r->out_bias = r->ffn_bias = TRUE;
+  r->bias = FALSE;
   if (r->sparse || (r->attention_type && !g_str_equal(r->attention_type, "block_sparse")))
     return;
   r->sparse = g_new(SparseAttention, 1);
@@ -50,7 +54,6 @@ static void derive_bart(Recipe *r)
   r->ffn = r->decoder_ffn;
 }
 
-/* Layers 1, 1 + step, ... have experts. */
 /* Layer i of a stack is sparse if i leaves 1 over the step, or all are. */
 static void derive_switch(Recipe *r)
 {
@@ -76,51 +79,52 @@ static void derive_vit(Recipe *r)
   .norm = NORM_RMSNORM, .mlp = MLP_GELU, .norms = 2, .final_norm = TRUE, .head_dim = 64, .buckets = 32,            \
   .position_kind = POSITIONS_RELATIVE, .positions = 512, .tied = TRUE, .dropout = 0.1
 /* LayerNorm and biases everywhere, all tokens see all. */
-#define ENCODER                                                                                      \
+#define ENCODER(longest)                                                                             \
   .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
-  .position_kind = POSITIONS_LEARNED, .positions = 512, .tied = TRUE, .head_bias = TRUE,             \
+  .position_kind = POSITIONS_LEARNED, .positions = longest, .tied = TRUE, .head_bias = TRUE,         \
   .bidirectional = TRUE, .dropout = 0.1, .norm_epsilon = 1e-12
-#define BERT ENCODER, .token_types = 2, .mlm_head = TRUE, .mlm_probability = 0.15
+#define BERT(longest, types) ENCODER(longest), .token_types = types, .mlm_head = TRUE, .mlm_probability = 0.15
 /* Positions are counted from behind the padding's token. */
-#define ROBERTA BERT, .first_position = 2
+#define ROBERTA(longest, types) BERT(longest, types), .first_position = 2
 
 /* LayerNorm and biases everywhere, in an encoder and a decoder. */
-#define BART                                                                                         \
+#define BART(width, longest)                                                                         \
   .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE, .tied = TRUE, \
   .two_stacks = TRUE, .encoder_layers = 12, .decoder_layers = 12, .encoder_heads = 16,                \
-  .decoder_heads = 16, .encoder_ffn = 4096, .decoder_ffn = 4096, .positions = 1024, .dropout = 0.1
+  .decoder_heads = 16, .encoder_ffn = width, .decoder_ffn = width, .positions = longest, .dropout = 0.1
 /* Tables of positions, and norms behind the embedding. */
-#define BART_LEARNED BART, .position_kind = POSITIONS_LEARNED, .extra_rows = 2, .embedding_norm = TRUE
+#define BART_LEARNED(width) \
+  BART(width, 1024), .position_kind = POSITIONS_LEARNED, .extra_rows = 2, .embedding_norm = TRUE
 /* Sines for positions. */
-#define M2M BART, .position_kind = POSITIONS_NONE, .final_norm = TRUE
+#define M2M BART(4096, 1024), .position_kind = POSITIONS_NONE, .final_norm = TRUE
 
 static const Family rows[] = {
-  {"bert", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"megatron-bert", {BERT, .final_norm = TRUE}},
-  {"roberta", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"ernie", {BERT, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"data2vec-text", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"roberta-prelayernorm", {ROBERTA, .embedding_norm = TRUE, .final_norm = TRUE}},
-  {"camembert", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"xlm-roberta", {ROBERTA, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"xlm-roberta-xl", {ROBERTA, .final_norm = TRUE}},
-  {"electra", {BERT, .embedding_norm = TRUE, .post_norm = TRUE, .embed_dim = 128, .narrow_embedding = TRUE}},
+  {"bert", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"megatron-bert", {BERT(512, 2), .final_norm = TRUE}},
+  {"roberta", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"ernie", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"data2vec-text", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"roberta-prelayernorm", {ROBERTA(512, 2), .embedding_norm = TRUE, .final_norm = TRUE}},
+  {"camembert", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"xlm-roberta", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"xlm-roberta-xl", {ROBERTA(514, 1), .final_norm = TRUE}},
+  {"electra", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE, .embed_dim = 128, .narrow_embedding = TRUE}},
   {"big_bird",
-   {BERT, .embedding_norm = TRUE, .post_norm = TRUE, .pooler = TRUE, .bare_pooler = TRUE,
+   {BERT(4096, 2), .embedding_norm = TRUE, .post_norm = TRUE, .pooler = TRUE, .bare_pooler = TRUE,
     .sparse_block = 64, .random_blocks = 3},
    derive_big_bird},
-  {"bert-generation", {ENCODER, .embedding_norm = TRUE, .post_norm = TRUE}},
-  {"xlm", {ENCODER, .embedding_norm = TRUE, .post_norm = TRUE}, derive_xlm},
-  {"bart", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
-  {"mvp", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
-  {"plbart", {BART_LEARNED, .post_norm = TRUE}, derive_bart},
-  {"mbart", {BART_LEARNED, .final_norm = TRUE}, derive_bart},
-  {"blenderbot", {BART, .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
+  {"bert-generation", {ENCODER(512), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"xlm", {ENCODER(512), .embedding_norm = TRUE, .post_norm = TRUE}, derive_xlm},
+  {"bart", {BART_LEARNED(4096), .post_norm = TRUE}, derive_bart},
+  {"mvp", {BART_LEARNED(4096), .post_norm = TRUE}, derive_bart},
+  {"plbart", {BART_LEARNED(3072), .post_norm = TRUE}, derive_bart},
+  {"mbart", {BART_LEARNED(4096), .final_norm = TRUE}, derive_bart},
+  {"blenderbot", {BART(10240, 128), .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
   {"blenderbot-small",
-   {BART, .position_kind = POSITIONS_LEARNED, .embedding_norm = TRUE, .post_norm = TRUE}, derive_bart},
+   {BART(2048, 512), .position_kind = POSITIONS_LEARNED, .embedding_norm = TRUE, .post_norm = TRUE}, derive_bart},
   /* sines for positions, in tables that files hold */
-  {"pegasus", {BART, .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
-  {"marian", {BART, .position_kind = POSITIONS_LEARNED, .post_norm = TRUE}, derive_bart},
+  {"pegasus", {BART(4096, 1024), .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
+  {"marian", {BART(4096, 1024), .position_kind = POSITIONS_LEARNED, .post_norm = TRUE}, derive_bart},
   {"m2m_100", {M2M}, derive_bart},
   {"nllb-moe",
    {M2M, .experts = 128, .experts_per_token = 2, .sparse_step = 4, .needs_experts = TRUE, .balance_loss = 0.001},
@@ -130,7 +134,7 @@ static const Family rows[] = {
     .sparse_encoder = 3, .sparse_decoder = 3},
    derive_switch},
   {"t5", {T5}, derive_t5},
-  {"mt5", {T5}, derive_t5},
+  {"mt5", {T5}, derive_umt5},
   {"longt5", {T5, .local_radius = 127}, derive_longt5},
   {"umt5", {T5, .buckets_each = TRUE}, derive_umt5},
   {"vit",

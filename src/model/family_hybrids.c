@@ -164,12 +164,13 @@ static void derive_minimax(Recipe *r)
   .linear_groups = 1, .linear_state = 256, .linear_chunk = 256
 /* Qwen3-Next: three layers of gated delta networks, then one of gated attention. */
 #define QWEN_NEXT                                                                                           \
-  LLAMA, .norms = 2, .positions = 32768, .head_dim = 256, .kv_heads = 2, .qk_norm = TRUE,                   \
+  LLAMA, .norms = 2, .positions = 32768, .head_dim = 256, .qk_norm = TRUE,                                  \
   .attention_gate = TRUE, .rotary_share = 0.25, .has_linear = TRUE, .linear = LINEAR_GATED_DELTA,           \
   .linear_heads = 32, .linear_head_dim = 128, .linear_groups = 16, .linear_state = 128, .linear_conv = 4,   \
   .attention_every = 4
 #define QWEN_NEXT_EXPERTS                                                                               \
-  QWEN_NEXT, .shared_gate = TRUE, .needs_experts = TRUE, .expert_ffn = 512, .shared_ffn = 512, .balance_loss = 0.001
+  QWEN_NEXT, .kv_heads = 2, .shared_gate = TRUE, .needs_experts = TRUE, .expert_ffn = 512,              \
+  .shared_ffn = 512, .balance_loss = 0.001
 
 #define MAMBA1                                                                                               \
   .norm = NORM_RMSNORM, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_NONE, .has_linear = TRUE, \
@@ -182,7 +183,7 @@ static void derive_minimax(Recipe *r)
 
 static const Family rows[] = {
   {"qwen3_next", {QWEN_NEXT_EXPERTS, .experts = 512, .experts_per_token = 10}},
-  {"qwen3_5_text", {QWEN_NEXT}},
+  {"qwen3_5_text", {QWEN_NEXT, .kv_heads = 4}},
   {"qwen3_5_moe_text", {QWEN_NEXT_EXPERTS, .experts = 256, .experts_per_token = 8}},
   {"mamba2",
    {MAMBA2, .single = TRUE, .norm = NORM_RMSNORM, .norms = 2, .final_norm = TRUE, .position_kind = POSITIONS_NONE,
@@ -232,8 +233,7 @@ static const Family rows[] = {
    derive_kimi},
   {"bailing_hybrid",
    {LLAMA, .positions = 262144, KIMI_DELTA, .gate_of_head = TRUE, .attention_every = 6, .experts = 512,
-    .experts_per_token = 8, .expert_ffn = 768, .first_dense = 2, .groups = 8, .groups_per_token = 4,
-    .rope_theta = 6e6},
+    .experts_per_token = 8, .expert_ffn = 768, .first_dense = 2, .groups = 8, .groups_per_token = 4, .rope_theta = 6e6},
    derive_delta},
   {"lara_mini",
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .kv_heads = 4, .qk_norm = TRUE, .tied = TRUE,
@@ -254,7 +254,8 @@ static const Family rows[] = {
    derive_granite_hybrid},
   {"minimax",
    {LLAMA, .norms = 2, .positions = 131072, .has_linear = TRUE, .linear = LINEAR_LIGHTNING, .needs_experts = TRUE,
-    .experts = 8, .experts_per_token = 2, .rope_theta = 1e6, .norm_epsilon = 1e-5, .balance_loss = 0.001},
+    .experts = 8, .experts_per_token = 2, .rope_theta = 1e6, .norm_epsilon = 1e-5, .balance_loss = 0.001,
+    .kv_heads = 8},
    derive_minimax},
 };
 

@@ -79,7 +79,6 @@ static const JsonField fields[] = {
   RECIPE_INT("first_k_dense_replace", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("moe_layer_start_index", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("num_dense_layers", first_dense, 0, MAX_LAYERS),
-  RECIPE_INT("moe_layer_freq", sparse_freq, 1, MAX_LAYERS),
   RECIPE_INT("decoder_sparse_step", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("encoder_sparse_step", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("full_attention_interval", attention_every, 1, MAX_LAYERS),
@@ -93,7 +92,6 @@ static const JsonField fields[] = {
   RECIPE_INT("linear_num_value_heads", linear_heads, 1, MAX_HEADS),
   RECIPE_INT("linear_num_heads", linear_heads, 1, MAX_HEADS),
   RECIPE_INT("mamba_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
-  RECIPE_INT("mamba_d_head", linear_head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("linear_value_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("linear_head_dim", linear_head_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("n_groups", linear_groups, 1, MAX_HEADS),
@@ -436,7 +434,8 @@ Model *huggingface_read(const JsonDoc *doc, GError **error)
     if (family->derive)
       family->derive(&r);
     recipe_read_interval(&r);
-    if (recipe_read_sparse(&r, doc, error) && recipe_settle(&r, &source, error))
+    if (huggingface_check_layers(&source, &r, error) && recipe_read_sparse(&r, doc, error) &&
+        recipe_settle(&r, &source, error))
       m = model_build(&r, &source, error);
   }
   recipe_clear(&r);

@@ -1,5 +1,7 @@
 /* Keys of Hugging Face configs that mean what is not counted, or what their class refuses. */
-#include "model/recipe.h"
+#include "model/family.h"
+
+#include <string.h>
 
 gboolean huggingface_names_class(const cJSON *object, const char *suffix)
 {
@@ -11,27 +13,154 @@ gboolean huggingface_names_class(const cJSON *object, const char *suffix)
   return FALSE;
 }
 
-/* What a key would add that is not counted. */
+static gboolean names_family(const char *families, const char *family)
+{
+  gsize n = strlen(family);
+
+  for (const char *at = families; (at = strstr(at, family)); at += n)
+    if ((at == families || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+      return TRUE;
+  return FALSE;
+}
+
+/* What a key would add that is not counted, in some families or in any. */
 static const struct {
   const char *key;
   gboolean expected;
-  const char *what;
+  const char *what, *families;
 } unread[] = {
+  {"tie_word_embeddings", TRUE, "a second bias before the logits",
+   "bert bert-generation big_bird camembert data2vec-text ernie megatron-bert roberta roberta-prelayernorm xlm-roberta "
+   "xlm-roberta-xl"},
+  {"tie_word_embeddings", FALSE, "a shared table, which its class has not,", "bailing_hybrid kimi_linear nemotron_h"},
+  {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam"},
+  {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
+  {"use_bias", FALSE, "a bias of feed-forwards beside experts without one", "ernie4_5_moe"},
   {"use_task_id", FALSE, "a table of tasks"},
   {"projectors_bias", FALSE, "a bias of the last projection alone"},
   {"use_prompt", FALSE, "prompts that are trained"},
   {"asm", FALSE, "a softmax by clusters"},
   {"classifier_bias", FALSE, "a bias before the logits"},
   {"enable_moe_block", FALSE, "a layer of experts beside a feed-forward"},
+  {"add_full_attention_sink_bias", FALSE, "a sink where all tokens are seen"},
+  {"add_swa_attention_sink_bias", TRUE, "a window without sinks"},
   {"add_cross_attention", FALSE, "attention to another model"},
   {"share_encoder_decoder_embeddings", TRUE, "a vocabulary of the decoder alone"},
 };
 
-static gboolean check_flags(const RecipeSource *source, GError **error)
+/* Keys of parts that some classes have, with those that do; others pass over them. */
+static const struct {
+  const char *key, *families;
+} owned[] = {
+  {"attention_bias",
+   "gpt_neox nemotron llama llama4_text qwen3 qwen3_moe qwen3_vl_text qwen3_vl_moe_text deepseek_v2 deepseek_v3 "
+   "deepseek_v32 glm_moe_dsa kimi_k2 olmo nanochat olmo2 olmo3 olmoe flex_olmo granite hyperclovax granitemoe "
+   "cohere cohere2 smollm3 glm glm4 glm4_moe seed_oss iquestcoder internlm3 jais2 mellum solar_open "
+   "granitemoeshared vaultgemma phimoe apertus apertus1p5_text beam aria_text flint bitnet axk1 mimo_v2_flash "
+   "laguna arcee helium afmoe cohere2_moe minicpm3 dots1 hunyuan_v1_dense hunyuan_v1_moe sarvam_mla "
+   "exaone glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 gemma4_text "
+   "gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text falcon_h1 lfm3 "
+   "kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid"},
+  {"mlp_bias",
+   "nemotron llama deepseek_v2 granite hyperclovax smollm3 seed_oss cwm iquestcoder internlm3 jais2 aria_text "
+   "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba"},
+  {"attention_out_bias",
+   "seed_oss"},
+  {"router_bias",
+   "nllb-moe switch_transformers"},
+  {"qkv_bias",
+   "qwen2_moe internlm3 vit"},
+  {"use_qkv_bias",
+   "sarvam_moe stablelm"},
+  {"lm_head_bias",
+   "phimoe"},
+  {"decoder_bias",
+   "modernbert-decoder"},
+  {"attention_k_eq_v",
+   "gemma4_text gemma4_unified_text"},
+  {"use_double_wide_mlp",
+   "gemma4_text gemma4_unified_text"},
+  {"norm_bias",
+   "modernbert-decoder"},
+  {"bias",
+   "falcon RefinedWeb RefinedWebModel internlm3"},
+  {"enable_bias",
+   "opt"},
+  {"use_bias",
+   "starcoder2 ernie4_5 ernie4_5_moe mamba2 nemotron_h mamba falcon_mamba big_bird"},
+  {"use_conv_bias",
+   "mamba2 nemotron_h mamba falcon_mamba"},
+  {"mamba_conv_bias",
+   "jamba falcon_h1 bamba granitemoehybrid"},
+  {"mamba_proj_bias",
+   "jamba falcon_h1 bamba granitemoehybrid"},
+  {"conv_bias",
+   "lfm2 lfm2_moe lfm3"},
+  {"mamba_rms_norm",
+   "falcon_h1"},
+  {"block_auto_adjust_ff_dim",
+   "lfm2"},
+  {"use_attention_gate",
+   "lfm3"},
+  {"use_expert_bias",
+   "lfm2_moe"},
+  {"use_qk_norm",
+   "llama4_text cohere glm4_moe sarvam_moe"},
+  {"qk_layernorm",
+   "phi persimmon stablelm"},
+  {"use_post_norm",
+   "hyperclovax"},
+  {"use_sandwich_norm",
+   "lfm3"},
+  {"parallel_attn",
+   "falcon RefinedWeb RefinedWebModel"},
+  {"use_parallel_residual",
+   "gpt_neox stablelm"},
+  {"multi_query",
+   "falcon RefinedWeb RefinedWebModel gpt_bigcode"},
+  {"new_decoder_architecture",
+   "falcon RefinedWeb RefinedWebModel"},
+  {"alibi",
+   "falcon RefinedWeb RefinedWebModel"},
+  {"do_layer_norm_before",
+   "opt"},
+  {"_remove_final_layer_norm",
+   "opt"},
+};
+
+static gsize offset_of(const RecipeSource *source, const char *key)
+{
+  gsize i = 0;
+
+  while (!g_str_equal(source->fields[i].key, key))
+    i++;
+  return source->fields[i].offset;
+}
+
+/* Latent attention has norms of its own, whatever a file says of others. */
+static gboolean check_owned(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const Recipe *usual = &family_find(r->family)->defaults;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(owned); i++) {
+    const cJSON *item = json_get(source->object, owned[i].key);
+    gsize offset = offset_of(source, owned[i].key);
+    gboolean expected = G_STRUCT_MEMBER(gboolean, usual, offset);
+    if (!cJSON_IsBool(item) || (offset == offsetof(Recipe, qk_norm) && usual->kv_lora_rank))
+      continue;
+    if (cJSON_IsTrue(item) != expected && !names_family(owned[i].families, r->family))
+      return json_error(source->doc, item, error, "%s, as the class of %s has no such key",
+                        expected ? "true" : "false", r->family);
+  }
+  return TRUE;
+}
+
+static gboolean check_flags(const RecipeSource *source, const Recipe *r, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS(unread); i++) {
     const cJSON *item = json_get(source->object, unread[i].key);
-    if (cJSON_IsBool(item) && cJSON_IsTrue(item) != unread[i].expected)
+    if (cJSON_IsBool(item) && cJSON_IsTrue(item) != unread[i].expected &&
+        (!unread[i].families || names_family(unread[i].families, r->family)))
       return json_error(source->doc, item, error, "%s, as %s is not counted", unread[i].expected ? "true" : "false",
                         unread[i].what);
   }
@@ -67,6 +196,44 @@ static gboolean check_unread(const RecipeSource *source, const Recipe *r, GError
     return json_error(source->doc, every, error, "1, as layers that share an indexer have no cost here");
   return !pattern ||
          json_error(source->doc, pattern, error, "null, as layers that share an indexer have no cost here");
+}
+
+/* What MiMo's first files say of layers with a window, which its class reads of the others. */
+static const struct {
+  const char *key;
+  gsize offset;
+  int times;
+} of_windows[] = {
+  {"swa_num_attention_heads", offsetof(Recipe, heads), 1},
+  {"swa_num_key_value_heads", offsetof(Recipe, kv_heads), 2},
+  {"swa_head_dim", offsetof(Recipe, head_dim), 1},
+  {"swa_v_head_dim", offsetof(Recipe, v_head_dim), 1},
+};
+
+static gboolean check_windows(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  for (gsize i = 0; r->window_sinks && i < G_N_ELEMENTS(of_windows); i++) {
+    const cJSON *item = json_get(source->object, of_windows[i].key);
+    int expected = of_windows[i].times * G_STRUCT_MEMBER(int, r, of_windows[i].offset);
+    if (cJSON_IsNumber(item) && item->valuedouble != expected)
+      return json_error(source->doc, item, error, "%d, %s %s", expected, of_windows[i].times > 1 ? "twice" : "as",
+                        source_key(source, of_windows[i].offset));
+  }
+  return TRUE;
+}
+
+/* Of both stacks, no size is none. */
+static gboolean check_stacks(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  static const char *const sizes[] = { "encoder_layers", "decoder_layers", "encoder_attention_heads",
+                                       "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim" };
+
+  for (gsize i = 0; r->two_stacks && i < G_N_ELEMENTS(sizes); i++) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(source->object, sizes[i]);
+    if (cJSON_IsNull(item))
+      return json_error(source->doc, item, error, "an integer from 1");
+  }
+  return TRUE;
 }
 
 /* Of layers that come every so many, one comes first. */
@@ -136,5 +303,48 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
 
 gboolean huggingface_check(const RecipeSource *source, const Recipe *r, GError **error)
 {
-  return check_flags(source, error) && check_unread(source, r, error) && check_family(source, r, error);
+  return check_flags(source, r, error) && check_owned(source, r, error) && check_unread(source, r, error) &&
+         check_family(source, r, error) && check_windows(source, r, error) && check_stacks(source, r, error);
+}
+
+/* Layers that take keys and values which others made have the window, or none, of one of these. */
+static gboolean check_makers(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const cJSON *item = json_get(source->object, "num_kv_shared_layers");
+  int first = r->layers - r->keyless;
+
+  for (int i = first; r->sliding && i < r->layers; i++) {
+    int maker = first - 1;
+    while (maker >= 0 && r->sliding[maker] != r->sliding[i])
+      maker--;
+    if (maker < 0)
+      return json_error(source->doc, item, error,
+                        "fewer layers, as layer %d shares keys of %s, which none before them makes", i,
+                        r->sliding[i] ? "a window" : "all tokens");
+  }
+  return TRUE;
+}
+
+/* 1 for each layer with a window (MiMo), which its class reads of layer_types. */
+static gboolean check_window_list(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const cJSON *list = json_get(source->object, "hybrid_layer_pattern"), *item;
+  int i = 0;
+
+  if (!r->window_sinks || !list || !r->layers)
+    return TRUE;
+  if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != r->layers)
+    return json_error(source->doc, list, error, "an array of %d numbers, one a layer", r->layers);
+  cJSON_ArrayForEach(item, list) {
+    int expected = recipe_window(r, i) > 0;
+    if (!cJSON_IsNumber(item) || item->valuedouble != expected)
+      return json_error(source->doc, item, error, "%d, as layer_types or their usual order say", expected);
+    i++;
+  }
+  return TRUE;
+}
+
+gboolean huggingface_check_layers(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  return check_makers(source, r, error) && check_window_list(source, r, error);
 }

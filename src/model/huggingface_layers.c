@@ -50,6 +50,31 @@ static gboolean read_mlp_types(const RecipeSource *source, Recipe *r, GError **e
   return TRUE;
 }
 
+/* Layers with experts as 1 in a list of 0 and 1, the dense ones first; or how far apart they stand. */
+static gboolean read_sparse_layers(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField apart[] = { RECIPE_INT("moe_layer_freq", sparse_freq, 1, MAX_LAYERS) };
+  const cJSON *array = json_get(source->object, "moe_layer_freq");
+  int dense = 0;
+
+  if (!cJSON_IsArray(array) || !r->layers)
+    return json_read_foreign(source->doc, source->object, apart, G_N_ELEMENTS(apart), r, error);
+  g_autofree int *sparse = g_new(int, r->layers);
+  int n = json_get_ints(source->doc, array, sparse, r->layers, 0, 1, error);
+  if (n < 0)
+    return FALSE;
+  while (dense < n && !sparse[dense])
+    dense++;
+  for (int i = 0; i < n; i++)
+    if (n != r->layers || sparse[i] != (i >= dense) || (r->dense && r->dense[i] == sparse[i]))
+      return json_error(source->doc, array, error, "0 for each of the dense layers, which come first, then 1 for each "
+                        "of the others, %d in all", r->layers);
+  if (json_get(source->object, "first_k_dense_replace") && r->first_dense != dense)
+    return json_error(source->doc, array, error, "as many zeros as first_k_dense_replace, %d", r->first_dense);
+  r->first_dense = r->dense ? 0 : dense;
+  return TRUE;
+}
+
 /* The last layer with experts (ERNIE); -1 is the last of all. */
 static gboolean read_last_sparse(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -172,6 +197,36 @@ static gboolean read_rank(const RecipeSource *source, Recipe *r, GError **error)
   return json_read_foreign(source->doc, source->object, ranks, G_N_ELEMENTS(ranks), r, error);
 }
 
+/* The width of a head of state spaces, or "auto": what its heads have of all channels. */
+static gboolean read_state_heads(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField widths[] = { RECIPE_INT("mamba_d_head", linear_head_dim, 1, MAX_HEAD_DIM) };
+  const cJSON *item = json_get(source->object, "mamba_d_head");
+  gint64 width = r->linear_width ? r->linear_width : (gint64)r->linear_expand * r->hidden;
+
+  if (!item || r->linear != LINEAR_MAMBA2 || r->single ||
+      (cJSON_IsString(item) && g_str_equal(item->valuestring, "auto")))
+    return TRUE;
+  if (!json_read_foreign(source->doc, source->object, widths, G_N_ELEMENTS(widths), r, error))
+    return FALSE;
+  return (gint64)r->linear_head_dim * r->linear_heads == width ||
+         json_error(source->doc, item, error, "\"auto\" or the width of each of %d heads of %d channels",
+                    r->linear_heads, (int)width);
+}
+
+/* MiMo's window is of so many tokens before a query. */
+static gboolean read_tokens_before(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField before[] = { RECIPE_INT("sliding_window_size", window, 0, MAX_SEQ - 1) };
+
+  if (!r->window_sinks || !json_get(source->object, "sliding_window_size"))
+    return TRUE;
+  if (!json_read_foreign(source->doc, source->object, before, G_N_ELEMENTS(before), r, error))
+    return FALSE;
+  r->window++;
+  return TRUE;
+}
+
 /* What Kimi Linear's first files keep in an object of their own; layers from 1. */
 static gboolean read_delta(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -205,8 +260,11 @@ static gboolean read_pattern(const RecipeSource *source, Recipe *r, GError **err
 
   if (!r->single)
     return TRUE;
-  if (cJSON_IsString(mtp) && recipe_pattern_parts(mtp->valuestring))
-    r->mtp_parts = recipe_pattern_parts(mtp->valuestring);
+  if (r->mtp && cJSON_IsString(mtp)) {
+    r->mtp_parts = strchr(mtp->valuestring, 'H') ? 0 : recipe_pattern_parts(mtp->valuestring);
+    if (!r->mtp_parts)
+      return json_error(source->doc, mtp, error, "the parts of a module, a mixer first, as \"*E\"");
+  }
   return r->parts || recipe_read_pattern(r, source->doc, json_get(source->object, "hybrid_override_pattern"), error);
 }
 
@@ -239,8 +297,9 @@ static gboolean read_layer_sizes(const RecipeSource *source, Recipe *r, GError *
 gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError **error)
 {
   return read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
-         read_last_sparse(source, r, error) && read_layer_types(source, r, error) &&
+         read_sparse_layers(source, r, error) && read_last_sparse(source, r, error) &&
+         read_layer_types(source, r, error) &&
          read_attention_types(source, r, error) && read_pattern(source, r, error) &&
-         read_attending(source, r, error) && read_rank(source, r, error) && read_delta(source, r, error) &&
-         read_layer_sizes(source, r, error);
+         read_attending(source, r, error) && read_rank(source, r, error) && read_state_heads(source, r, error) &&
+         read_tokens_before(source, r, error) && read_delta(source, r, error) && read_layer_sizes(source, r, error);
 }

@@ -134,6 +134,31 @@ static const struct {
   {offsetof(Recipe, gate_of_head), offsetof(Recipe, attention_gate), FALSE},
 };
 
+#define KIND(kind) (1u << (kind))
+#define BY_CHANNEL (KIND(LINEAR_MAMBA1) | KIND(LINEAR_SHORT_CONV))
+
+/* Keys that mean nothing beside some kinds of linear attention. */
+static const struct {
+  gsize offset;
+  guint not_of;
+} kind_rules[] = {
+  {offsetof(Recipe, linear_groups), BY_CHANNEL},
+  {offsetof(Recipe, linear_chunk), BY_CHANNEL},
+  {offsetof(Recipe, linear_plain), BY_CHANNEL},
+  {offsetof(Recipe, linear_state), KIND(LINEAR_SHORT_CONV)},
+  {offsetof(Recipe, linear_rank), ~(KIND(LINEAR_MAMBA1) | KIND(LINEAR_KIMI_DELTA))},
+  {offsetof(Recipe, step_norms), ~KIND(LINEAR_MAMBA1)},
+};
+
+static gboolean check_kind(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  for (gsize i = 0; i < G_N_ELEMENTS(kind_rules); i++)
+    if (source_item(source, kind_rules[i].offset) && kind_rules[i].not_of & KIND(r->linear))
+      return source_error(source, kind_rules[i].offset, error, "no such key beside linear_attention \"%s\"",
+                          linear_names[r->linear]);
+  return TRUE;
+}
+
 static gboolean check_rules(const RecipeSource *source, GError **error)
 {
   for (gsize i = 0; i < G_N_ELEMENTS(rules); i++) {
@@ -230,7 +255,8 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   const JsonDoc *doc = source->doc;
   if (!json_read(doc, source->object, fields, G_N_ELEMENTS(fields), r, error))
     return FALSE;
-  if (!read_dropout(doc, r, error) || !check_rules(source, error) || !read_parts(source, r, error) ||
+  if (!read_dropout(doc, r, error) || !check_rules(source, error) ||
+      !check_kind(source, r, error) || !read_parts(source, r, error) ||
       !check_order(source, r, error))
     return FALSE;
   fill_defaults(r, doc);

@@ -34,9 +34,10 @@ gboolean recipe_read_pattern(Recipe *r, const JsonDoc *doc, const cJSON *item, G
 
   if (!item)
     return TRUE;
-  if (!n || n > MAX_LAYERS || strspn(text, letters) != n)
+  if (!n || n > MAX_LAYERS || strspn(text, letters) != n || (r->single && strchr(text, 'H')))
     return json_error(doc, item, error,
-                      "a letter for each layer: M linear attention, * attention, H both, - feed-forward, E experts");
+                      "a letter for each layer: M linear attention, * attention, %s- feed-forward, E experts",
+                      r->single ? "" : "H both, ");
   if (!r->layers)
     r->layers = (int)n;
   if ((gsize)r->layers != n)

@@ -191,9 +191,23 @@ static gboolean settle_image(Recipe *r, const RecipeSource *source, GError **err
   return TRUE;
 }
 
+/* Modules that predict later tokens stand behind the blocks of a decoder, which read the tokens before alone. */
+static gboolean settle_mtp(const Recipe *r, const JsonDoc *doc, GError **error)
+{
+  const char *other = r->encoder_layers             ? "an encoder and a decoder"
+                      : r->bidirectional            ? "tokens that see later ones"
+                      : r->mlm_head                 ? "a head of masked tokens"
+                      : r->side                     ? "an embedding of tokens in each layer"
+                      : r->keyless                  ? "layers that share keys"
+                                                    : NULL;
+
+  return !r->mtp || !other ||
+         json_error(doc, json_get(json_root(doc), "mtp_num_layers"), error, "0 in a model with %s", other);
+}
+
 gboolean recipe_settle(Recipe *r, const RecipeSource *source, GError **error)
 {
-  if (r->patch && !settle_image(r, source, error))
+  if ((r->patch && !settle_image(r, source, error)) || !settle_mtp(r, source->doc, error))
     return FALSE;
   return settle_sizes(r, source, error) && settle_heads(r, source, error) &&
          recipe_settle_linear(r, source, error) && settle_experts(r, source, error);

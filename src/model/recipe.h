@@ -224,6 +224,9 @@ Model *huggingface_read(const JsonDoc *doc, GError **error);
  * refuses. */
 gboolean huggingface_check(const RecipeSource *source, const Recipe *recipe, GError **error);
 
+/* Of one whose family is derived: whether its layers agree with all that the file says of them. */
+gboolean huggingface_check_layers(const RecipeSource *source, const Recipe *recipe, GError **error);
+
 /* Whether a class of the file's model ends so. */
 gboolean huggingface_names_class(const cJSON *object, const char *suffix);
 
