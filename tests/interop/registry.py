@@ -55,14 +55,17 @@ def reason(answer, path):
     return text.split("expected one of gpt2")[0].split(": one of ")[0].rstrip(": ")[:110] or "its kind"
 
 
+def registry():
+    """Classes of every model with a language head, by its kind."""
+    return {**MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, **MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES}
+
+
 def main():
     folder, program = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     rows = {"equal": [], "refused": [], "another count": [], "no default model": []}
     counts = {}
-    registry = dict(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    registry.update(MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES)
-    for kind, names in sorted(registry.items()):
+    for kind, names in sorted(registry().items()):
         config, theirs = count(kind, names)
         counts[kind] = theirs
         if config is None:
@@ -80,7 +83,7 @@ def main():
             rows["another count"].append((kind, "{:,}, not {:,}".format(int(answer), theirs)))
     with open(os.path.join(folder, "counts.txt"), "w") as file:
         file.writelines("%s %s\n" % pair for pair in counts.items())
-    print("transformers %s, %d models\n\n| | models |\n|---|---|" % (transformers.__version__, len(registry)))
+    print("transformers %s, %d models\n\n| | models |\n|---|---|" % (transformers.__version__, len(counts)))
     for title, found in rows.items():
         print("| %s | %d |" % (title, len(found)))
     for title, found in rows.items():

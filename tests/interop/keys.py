@@ -1,0 +1,105 @@
+"""Keys that we read, each left out of a configuration, and each yes or no of it the other way: our count of parameters
+beside that of transformers' class, for the default configuration of every model with a language head, four layers deep.
+
+    keys.py FOLDER PROGRAM [KIND...]
+
+PROGRAM is build/bench/registry; FOLDER gets the configurations. Prints what is neither equal nor refused, and ends with
+status 1 where there is any.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import torch
+import transformers
+
+from registry import numbers, registry
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Configurations of a kind say for its head what version 5 of its class does not follow: checkpoints hold a head of its own.
+EXCEPT = {(kind, "tie_word_embeddings") for kind in ("longt5", "mt5", "t5", "umt5")}
+DEPTHS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers", "decoder_layers",
+          "num_decoder_layers")
+
+
+def read_keys(kind):
+    """Keys of RECIPE_INT and the like in the table of the reader."""
+    with open(os.path.join(HERE, "../../src/model/huggingface.c")) as file:
+        return sorted(set(re.findall(r'RECIPE_%s\("(\w+)"' % kind, file.read())))
+
+
+def shallow(kind):
+    """The configuration, and that of its decoder of text."""
+    config = transformers.AutoConfig.for_model(kind)
+    text = getattr(config, "text_config", None)
+    if text is not None:
+        config, kind = text, text.model_type
+    depths = {key: 4 for key in DEPTHS if isinstance(getattr(config, key, None), int)}
+    return kind, depths, type(config)(**depths)
+
+
+def count(kind, names, keys):
+    config = transformers.AutoConfig.for_model(kind, **keys)
+    with torch.device("meta"):
+        if isinstance(names, str) and hasattr(transformers, names):
+            return numbers(getattr(transformers, names)(config))
+        return numbers(transformers.AutoModelForCausalLM.from_config(config))
+
+
+def changes(config):
+    """What is left out, and what is turned around: (words, keys of the file, keys set)."""
+    for key in read_keys("(?:INT|REAL|BOOL|STRING)"):
+        if key in config and key not in DEPTHS:
+            yield "without " + key, {k: v for k, v in config.items() if k != key}, None
+    for key in read_keys("BOOL"):
+        if (config["model_type"], key) in EXCEPT:
+            continue
+        value = not config.get(key, False)
+        yield "%s: %s" % (key, json.dumps(value)), dict(config, **{key: value}), {key: value}
+
+
+def files(kind, names, folder):
+    """Paths of changed configurations and the class's counts of them."""
+    kind, depths, config = shallow(kind)
+    names = names if isinstance(names, str) else names[0]
+    whole = dict(config.to_dict(), model_type=kind)
+    usual = count(kind, names, depths)
+    for number, (words, file_keys, keys) in enumerate([("as it is", whole, None), *changes(whole)]):
+        try:
+            theirs = usual if keys is None else count(kind, names, dict(depths, **keys))
+        except Exception:  # the class refuses it
+            theirs = None
+        path = os.path.join(folder, "%s-%d.json" % (kind, number))
+        with open(path, "w") as file:
+            json.dump(file_keys, file)
+        yield path, words, theirs
+
+
+def main():
+    folder, program, *kinds = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
+    found = {"equal": 0, "refused": 0, "accepted though the class refuses": 0, "another count": 0}
+    for kind, names in sorted(registry().items()):
+        if kinds and kind not in kinds:
+            continue
+        try:
+            cases = list(files(kind, names, folder))
+        except Exception:  # no model comes of the default configuration
+            continue
+        answers = subprocess.run([program, *[path for path, _, _ in cases]], capture_output=True, text=True).stdout
+        answers = [line.split(" ", 1)[1] for line in answers.strip().split("\n")]
+        if answers[0].startswith("!"):
+            continue
+        for (path, words, theirs), answer in zip(cases, answers):
+            title = "refused" if answer.startswith("!") else "equal" if theirs == int(answer) else \
+                "another count" if theirs else "accepted though the class refuses"
+            found[title] += 1
+            if title in ("another count", "accepted though the class refuses"):
+                print("%s: %s: %s, not %s" % (kind, words, answer, theirs), flush=True)
+    print("\ntransformers %s: %s" % (transformers.__version__, json.dumps(found)))
+    return 1 if found["another count"] else 0
+
+
+sys.exit(main())
