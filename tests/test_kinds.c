@@ -407,6 +407,61 @@ START_TEST(shared_keys)
 }
 END_TEST
 
+#define T5GEMMA(encoder, decoder, keys) \
+  "{\"model_type\":\"t5gemma\",\"encoder\":{" encoder "},\"decoder\":{" decoder "}" keys "}"
+#define GEMMA "\"num_hidden_layers\":2,\"head_dim\":16," HF
+#define FSMT(keys)                                                                                             \
+  "{\"model_type\":\"fsmt\",\"d_model\":64,\"encoder_layers\":2,\"decoder_layers\":2,\"encoder_attention_heads\":4," \
+  "\"decoder_attention_heads\":4,\"encoder_ffn_dim\":96,\"decoder_ffn_dim\":96,\"max_position_embeddings\":254" keys "}"
+
+/* Stacks with tables of tokens of their own: of T5Gemma the head shares the decoder's, of FSMT it has one too. */
+START_TEST(own_tables)
+{
+  g_autoptr(Model) gemma = parsed(T5GEMMA(GEMMA, GEMMA, ""));
+  g_autoptr(Model) more = parsed(T5GEMMA(GEMMA, GEMMA, ",\"tie_word_embeddings\":false"));
+  g_autoptr(Model) fsmt = parsed(FSMT(",\"src_vocab_size\":512,\"tgt_vocab_size\":256"));
+  Planned f;
+
+  ck_assert_int_eq(more->params - gemma->params, 128 * 64);
+  ck_assert_int_eq(block(gemma, 0)->attention.window, 2 * 4096 + 1);
+  ck_assert_int_eq(block(gemma, 2)->attention.window, 4096);
+  ck_assert_int_eq(block(gemma, 1)->attention.window, 0);
+  ck_assert_int_eq(block(gemma, 2)->norms, 6);
+  ck_assert_int_eq(model_layer(fsmt, 0)->params, (512 + 256) * 64);
+  ck_assert_int_eq(block(fsmt, 2)->params - block(fsmt, 3)->params, (256 + 256) * 64);
+  ck_assert_int_eq(model_layer(fsmt, 5)->params, 256 * 64);
+  setup(&f, FSMT(""), 2);
+  f.plan.tp = 1;
+  f.plan.pp = 2;
+  planned_build(&f);
+  Layout layout = layout_of(&f.plan);
+  ck_assert(!pipeline_entry_copies(&layout.pipeline, f.model));
+  planned_clear(&f);
+  setup(&f, T5GEMMA(GEMMA, GEMMA, ""), 2);
+  f.plan.tp = 1;
+  f.plan.pp = 2;
+  planned_refuse(&f, RULE_FAMILY, "plan: pipeline_model_parallel_size: 2: expected 1, the head of model f shares a table "
+                                  "of its decoder alone");
+  planned_clear(&f);
+}
+END_TEST
+
+START_TEST(unlike_stacks)
+{
+  refused(T5GEMMA("\"num_hidden_layers\":2,\"head_dim\":32," HF, GEMMA, ""),
+          "f: encoder.head_dim: 32: expected the same of the encoder and the decoder, as others are not counted");
+  refused(T5GEMMA(GEMMA, GEMMA ",\"sliding_window\":8", ""),
+          "f: decoder.sliding_window: 8: expected the same of the encoder and the decoder, as others are not counted");
+  refused(T5GEMMA(GEMMA ",\"layer_types\":[\"full_attention\",\"full_attention\"]", GEMMA, ""),
+          "f: encoder.layer_types[0]: \"full_attention\": expected \"sliding_attention\", as every layer of number 2, and "
+          "no other, sees all");
+  refused("{\"model_type\":\"t5gemma\",\"decoder\":{" GEMMA "}}", "f: encoder: missing: expected an object");
+  refused(FSMT(",\"src_vocab_size\":512,\"tgt_vocab_size\":256,\"tie_word_embeddings\":true"),
+          "f: src_vocab_size: 512: expected 256 as tgt_vocab_size, or tie_word_embeddings false, which all tables are "
+          "where they are one");
+}
+END_TEST
+
 #define OWN "{\"layers\":2,\"hidden\":64,\"heads\":4,\"vocab\":128,\"seq\":256,\"norm\":\"rmsnorm\"," \
             "\"positions\":\"rope\",\"bias\":false"
 
@@ -489,5 +544,6 @@ START_TEST(channels)
 END_TEST
 
 TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, agreeing_keys, learned_positions,
-          longest_plans, strides, shared_keys, sides, gates, kept,
+          longest_plans, strides, shared_keys, own_tables,
+          unlike_stacks, sides, gates, kept,
           channels)

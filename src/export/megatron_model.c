@@ -226,6 +226,7 @@ static void lose_model(Export *e, const LayerSpec *block)
     {m->token_types > 0 && m->mlm_head && !m->pooler, "token types without a next sentence", "left out"},
     {m->encoder_blocks > 0 && 2 * m->encoder_blocks != m->blocks, "stacks of unlike depth",
      "which builds both as deep as the encoder"},
+    {m->encoder_vocab > 0, "a table of tokens of the decoder alone", "which looks up in the encoder's"},
     {m->embed_dim != m->hidden, "projected embedding", "written without projection"},
     {m->positions == POSITIONS_ALIBI, "alibi", "written without positions"},
   };

@@ -238,7 +238,7 @@ int pipeline_entry_stage(const PipelineLayout *l, const Model *model)
 
 gboolean pipeline_entry_copies(const PipelineLayout *l, const Model *model)
 {
-  if (!model->encoder_blocks)
+  if (!model->encoder_blocks || model->encoder_vocab)
     return FALSE;
   int rank = pipeline_rank(l, pipeline_entry_stage(l, model), 0);
   gboolean tied = model->tied_embeddings && rank == pipeline_rank(l, l->cut.stages - 1, 0);

@@ -128,7 +128,8 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
 {
   LayerSpec spec = {.kind = LAYER_BLOCK, .parallel = r->parallel, .encoder = stack->encoder};
   gboolean last_of_encoder = stack->encoder && i == stack->blocks - 1, both = parts & PART_MIXERS && parts & PART_FEEDS;
-  spec.norms = (both ? r->norms : r->norms / 2) + (stack->cross ? 1 : 0) + (last_of_encoder && r->final_norm ? 1 : 0);
+  spec.norms = (both ? r->norms : r->norms / 2) + (stack->cross ? r->norms / 2 : 0) +
+               (last_of_encoder && r->final_norm ? 1 : 0);
   if (parts & PART_ATTENTION)
     add_attention(&spec, m, r, stack, i);
   if (parts & PART_LINEAR)
@@ -155,6 +156,8 @@ static Recipe recipe_of_stack(const Recipe *r, const Stack *stack)
     own.heads = own.kv_heads = r->encoder_heads;
     own.head_dim = own.v_head_dim = r->hidden / r->encoder_heads;
   }
+  if (stack->encoder && r->both_ways)
+    own.window = 2 * r->window + 1;
   if (stack->encoder && r->encoder_ffn)
     own.ffn = own.expert_ffn = r->encoder_ffn;
   return own;
@@ -214,6 +217,7 @@ static Model *model_new(Recipe *r)
     .family = g_strdup(r->family),
     .hidden = r->hidden,
     .vocab = r->vocab,
+    .encoder_vocab = r->encoder_layers ? r->encoder_vocab : 0,
     .classes = r->classes,
     .embed_dim = r->embed_dim,
     .narrow_embedding = r->narrow_embedding && r->embed_dim != r->hidden,

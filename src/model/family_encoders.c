@@ -54,6 +54,14 @@ static void derive_bart(Recipe *r)
   r->ffn = r->decoder_ffn;
 }
 
+/* All tables are one where they are tied. */
+static void derive_fsmt(Recipe *r)
+{
+  derive_bart(r);
+  if (r->tied)
+    r->encoder_vocab = 0;
+}
+
 /* Layer i of a stack is sparse if i leaves 1 over the step, or all are. */
 static void derive_switch(Recipe *r)
 {
@@ -88,10 +96,11 @@ static void derive_vit(Recipe *r)
 #define ROBERTA(longest, types) BERT(longest, types), .first_position = 2
 
 /* LayerNorm and biases everywhere, in an encoder and a decoder. */
-#define BART(width, longest)                                                                         \
-  .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE, .tied = TRUE, \
+#define STACKS(width, longest)                                                                       \
+  .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
   .two_stacks = TRUE, .encoder_layers = 12, .decoder_layers = 12, .encoder_heads = 16,                \
   .decoder_heads = 16, .encoder_ffn = width, .decoder_ffn = width, .positions = longest, .dropout = 0.1
+#define BART(width, longest) STACKS(width, longest), .tied = TRUE
 /* Tables of positions, and norms behind the embedding. */
 #define BART_LEARNED(width) \
   BART(width, 1024), .position_kind = POSITIONS_LEARNED, .extra_rows = 2, .embedding_norm = TRUE
@@ -126,6 +135,10 @@ static const Family rows[] = {
   {"pegasus", {BART(4096, 1024), .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
   {"marian", {BART(4096, 1024), .position_kind = POSITIONS_LEARNED, .post_norm = TRUE}, derive_bart},
   {"m2m_100", {M2M}, derive_bart},
+  {"fsmt", /* sines for positions, as Pegasus's */
+   {STACKS(4096, 1024), .position_kind = POSITIONS_LEARNED, .post_norm = TRUE, .extra_rows = 2, .own_tables = TRUE,
+    .encoder_vocab = 42024, .vocab = 42024},
+   derive_fsmt},
   {"nllb-moe",
    {M2M, .experts = 128, .experts_per_token = 2, .sparse_step = 4, .needs_experts = TRUE, .balance_loss = 0.001},
    derive_bart},
@@ -137,6 +150,11 @@ static const Family rows[] = {
   {"mt5", {T5}, derive_umt5},
   {"longt5", {T5, .local_radius = 127}, derive_longt5},
   {"umt5", {T5, .buckets_each = TRUE}, derive_umt5},
+  {"t5gemma",
+   {LLAMA, .norms = 4, .hidden = 2304, .ffn = 9216, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256,
+    .vocab = 256000, .positions = 8192, .tied = TRUE, .use_window = TRUE, .window = 4096, .window_pattern = 2,
+    .two_stacks = TRUE, .own_tables = TRUE, .encoder_layers = 26, .encoder_vocab = 256000, .both_ways = TRUE},
+   NULL, "decoder"},
   {"vit",
    {GPT, .position_kind = POSITIONS_LEARNED, .image = 224, .patch = 16, .channels = 3,
     .classes = 1000, .norm_epsilon = 1e-12, .qkv_bias = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .head_bias = TRUE,

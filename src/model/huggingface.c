@@ -39,6 +39,8 @@ static const JsonField fields[] = {
   RECIPE_INT("expansion_ratio", ffn_ratio, 1, 1024),
   RECIPE_INT("intermediate_multiple_size", ffn_ratio, 1, 1024),
   RECIPE_INT("vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
+  RECIPE_INT("tgt_vocab_size", vocab, MIN_VOCAB, MAX_VOCAB),
+  RECIPE_INT("src_vocab_size", encoder_vocab, MIN_VOCAB, MAX_VOCAB),
   RECIPE_INT("max_position_embeddings", positions, 1, MAX_SEQ),
   RECIPE_INT("n_positions", positions, 1, MAX_SEQ),
   RECIPE_INT("n_ctx", positions, 1, MAX_SEQ),
@@ -281,6 +283,8 @@ static void read_first_position(const cJSON *object, Recipe *r)
 
   if (r->first_position && cJSON_IsNumber(padding) && padding->valuedouble >= 0 && padding->valuedouble < MAX_VOCAB)
     r->first_position = (int)padding->valuedouble + 1;
+  if (r->own_tables && r->extra_rows && cJSON_IsNumber(padding) && padding->valuedouble >= 0)
+    r->extra_rows = (int)MIN(padding->valuedouble, MAX_VOCAB) + 1;
 }
 
 /* Models of several heads say by their class which they train. */
@@ -359,6 +363,8 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->embed_dim = 0;
   if (!defaults->two_stacks)
     r->encoder_layers = r->encoder_heads = r->encoder_ffn = 0;
+  if (!defaults->own_tables)
+    r->encoder_vocab = 0;
   if (!defaults->mlm_head)
     r->pooler = r->sparse_prediction = r->token_types = 0;
   if (!defaults->kv_lora_rank)

@@ -283,8 +283,12 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
   if (r->narrow_embedding && huggingface_names_class(object, "ElectraForPreTraining"))
     return json_error(source->doc, json_get(object, "architectures"), error,
                       "ElectraForMaskedLM, as a head of one output a token is not counted");
-  if ((r->two_stacks || r->sparse_by_stack) && cJSON_IsFalse(tied))
+  if (((r->two_stacks && !r->own_tables) || r->sparse_by_stack) && cJSON_IsFalse(tied))
     return json_error(source->doc, tied, error, "true, as tables of their own for both stacks are not counted");
+  if (r->own_tables && r->tied && !r->both_ways && r->encoder_vocab != r->vocab)
+    return source_error(source, offsetof(Recipe, encoder_vocab), error,
+                        "%d as %s, or tie_word_embeddings false, which all tables are where they are one", r->vocab,
+                        source_key(source, offsetof(Recipe, vocab)));
   if (r->sparse_by_stack && r->layers && !stacks_alike(r))
     return json_error(source->doc, json_get(object, sparse_key(object)), error,
                       "as many layers apart in both stacks, as others are not counted");

@@ -294,9 +294,56 @@ static gboolean read_layer_sizes(const RecipeSource *source, Recipe *r, GError *
   return !first || json_read_foreign(source->doc, first, sizes, G_N_ELEMENTS(sizes), r, error);
 }
 
+/* That they are those of a stride, which layers of both stacks have. */
+static gboolean check_types(const RecipeSource *source, const cJSON *types, const Recipe *r, int layers, GError **error)
+{
+  const cJSON *item;
+  int i = 0;
+
+  if (types && (!cJSON_IsArray(types) || cJSON_GetArraySize(types) != layers))
+    return json_error(source->doc, types, error, "an array of %d strings, one a layer", layers);
+  cJSON_ArrayForEach(item, types) {
+    const char *expected = type_names[++i % r->window_pattern ? TYPE_SLIDING : 0];
+    if (!cJSON_IsString(item) || !g_str_equal(item->valuestring, expected))
+      return json_error(source->doc, item, error, "\"%s\", as every layer of number %d, and no other, sees all", expected,
+                        r->window_pattern);
+  }
+  return TRUE;
+}
+
+/* Of an encoder that has an object of its own (T5Gemma) its depth and tokens; the rest is as the decoder's. */
+static gboolean read_encoder(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField own[] = {
+    RECIPE_INT("num_hidden_layers", encoder_layers, 1, MAX_LAYERS),
+    RECIPE_INT("vocab_size", encoder_vocab, MIN_VOCAB, MAX_VOCAB),
+  };
+  static const char *const shared[] = { "hidden_size", "intermediate_size", "num_attention_heads",
+                                        "num_key_value_heads", "head_dim", "sliding_window", "attention_bias",
+                                        "hidden_activation" };
+  const cJSON *types = json_get(source->object, "layer_types"), *object;
+
+  if (!r->both_ways)
+    return TRUE;
+  object = json_get_object(source->doc, json_root(source->doc), "encoder", TRUE, error);
+  if (!object || !json_read_foreign(source->doc, object, own, G_N_ELEMENTS(own), r, error))
+    return FALSE;
+  for (gsize i = 0; i < G_N_ELEMENTS(shared); i++) {
+    const cJSON *item = json_get(object, shared[i]), *decoder = json_get(source->object, shared[i]);
+    if (item ? !decoder || !cJSON_Compare(item, decoder, TRUE) : decoder != NULL)
+      return json_error(source->doc, item ? item : decoder, error, "the same of the encoder and the decoder, as others are "
+                        "not counted");
+  }
+  if (!check_types(source, types, r, r->layers, error) ||
+      !check_types(source, json_get(object, "layer_types"), r, r->encoder_layers, error))
+    return FALSE;
+  g_clear_pointer(&r->sliding, g_free);
+  return TRUE;
+}
+
 gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError **error)
 {
-  return read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
+  return read_encoder(source, r, error) && read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
          read_sparse_layers(source, r, error) && read_last_sparse(source, r, error) &&
          read_layer_types(source, r, error) &&
          read_attention_types(source, r, error) && read_pattern(source, r, error) &&

@@ -166,6 +166,8 @@ typedef struct {
   int hidden;
   int blocks;   /* transformer blocks, all streams */
   int vocab;    /* rows of the embedding as published, not padded; 0 = none (ViT) */
+  int encoder_vocab; /* rows of the encoder's embedding where the decoder has one of its own, of `vocab` rows, in its first
+                        block, which the head may share; 0 = both look up in one */
   int classes;  /* outputs of the head if not the vocabulary */
   int embed_dim; /* width of the embedding, = hidden unless projected */
   gboolean narrow_embedding; /* positions, types and norm of the embedding are as narrow, and what is before the logits

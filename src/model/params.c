@@ -120,10 +120,11 @@ static gint64 norm_weights(const Model *m, int norms)
   return (gint64)norms * m->hidden * norm_vectors(m);
 }
 
-/* What the decoder of an encoder-decoder has to embed its tokens, but their table. */
+/* What the decoder of an encoder-decoder has to embed its tokens, but a table of them that both share. */
 static gint64 entry_weights(const Model *m)
 {
-  return (gint64)m->position_rows * m->hidden + norm_weights(m, m->embedding_norm ? 1 : 0);
+  return (gint64)m->position_rows * m->hidden + norm_weights(m, m->embedding_norm ? 1 : 0) +
+         (m->encoder_vocab ? (gint64)m->vocab * m->embed_dim : 0);
 }
 
 static void count_block(const Model *m, LayerSpec *spec)
@@ -138,7 +139,7 @@ static void count_block(const Model *m, LayerSpec *spec)
   if (f->experts)
     w = sum(w, router_weights(f, m->hidden));
   w.rest += norm_weights(m, spec->norms) + (spec->entry ? entry_weights(m) : 0);
-  spec->tied_params = spec->entry ? (gint64)m->vocab * m->embed_dim : 0;
+  spec->tied_params = spec->entry && !m->encoder_vocab ? (gint64)m->vocab * m->embed_dim : 0;
   spec->expert_params = f->experts * (one.matrix + one.rest);
   spec->matrix_params = w.matrix + visited * one.matrix;
   spec->active_params = spec->matrix_params + w.rest + visited * one.rest;
@@ -171,7 +172,7 @@ static Weights side_weights(const Model *m)
 
 static void count_embedding(const Model *m, LayerSpec *spec)
 {
-  gint64 table = (gint64)m->vocab * m->embed_dim, width = m->narrow_embedding ? m->embed_dim : m->hidden;
+  gint64 table = (gint64)(m->encoder_vocab ? m->encoder_vocab : m->vocab) * m->embed_dim, width = m->narrow_embedding ? m->embed_dim : m->hidden;
   Weights w = {0, width * spec->norms * norm_vectors(m)};
   if (m->patch)
     w = sum(w, linear(1, (gint64)m->patch * m->patch * m->channels, m->hidden, TRUE));

@@ -142,6 +142,9 @@ typedef struct {
   /* Read for the family's hook. */
   int ffn_ratio;      /* of the feed-forward's width to hidden */
   int ffn_dense;      /* width of dense layers where `ffn` is that of experts */
+  gboolean own_tables; /* of a family whose stacks may have tables of tokens of their own: */
+  int encoder_vocab;   /* rows of the encoder's */
+  gboolean both_ways;  /* the encoder's windows reach as far behind a query as before it */
   gboolean two_stacks; /* of a family whose files say the sizes of an encoder and a decoder */
   int decoder_layers, decoder_heads, decoder_ffn;
   gboolean sparse_by_stack;           /* these many of each stack have experts, as far apart as they fit */

@@ -84,10 +84,13 @@ static void add_to_tokens(Build *b)
   b->hidden = hidden;
 }
 
-/* The table of tokens is the first layer's; a copy of it is counted where stages are known (pipeline_entry_copies). */
+/* The table of tokens is its own or the first layer's, of which a copy is counted where stages are known
+ * (pipeline_entry_copies). */
 void build_entry_embedding(Build *b)
 {
   look_up(b);
+  if (b->model->encoder_vocab)
+    build_table(b, op_vocab(b->model, b->passes) / table_parts(b), b->hidden);
   add_positions(b);
   build_dropout(b);
   if (b->model->embedding_norm)
@@ -129,7 +132,7 @@ void build_embedding(Build *b)
   look_up(b);
   add_to_tokens(b);
   b->work->deferred_bytes += rows;
-  build_table(b, op_vocab(m, b->passes) / table_parts(b), width);
+  build_table(b, op_embedding_rows(m, b->passes) / table_parts(b), width);
   build_sides(b);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,

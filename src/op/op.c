@@ -38,10 +38,20 @@ double op_overhead_bytes(const Layout *l)
   return f->context_bytes + (op_layer_groups(l) + stages) * f->group_bytes + graphs;
 }
 
-int op_vocab(const Model *model, const PassLayout *p)
+static int padded(int rows, const PassLayout *p)
 {
   gint64 multiple = (gint64)p->framework->vocab_multiple * p->tp;
-  return (int)((model->vocab + multiple - 1) / multiple * multiple);
+  return (int)((rows + multiple - 1) / multiple * multiple);
+}
+
+int op_vocab(const Model *model, const PassLayout *p)
+{
+  return padded(model->vocab, p);
+}
+
+int op_embedding_rows(const Model *model, const PassLayout *p)
+{
+  return padded(model->encoder_vocab ? model->encoder_vocab : model->vocab, p);
 }
 
 static double stream_bytes(const Model *model, const PassLayout *p, gboolean encoder)

@@ -214,6 +214,9 @@ double op_step_bytes(const StateLayout *states, double params, double largest);
  * of vocab_multiple x tp). */
 int op_vocab(const Model *model, const PassLayout *passes);
 
+/* The same of the first layer's table, which may be that of an encoder alone. */
+int op_embedding_rows(const Model *model, const PassLayout *passes);
+
 /* Gradients of a tensor-parallel rank's part of the embedding's table, on the wire: all that it holds of them behind
  * their reduction, so only its shard where ZeRO-2 leaves no more. */
 double op_tied_bytes(const Model *model, const Layout *layout);

@@ -61,6 +61,9 @@ gboolean check_family(const Subject *s, GError **error)
   if (p->pp > 1 && (m->side || keyless(m)))
     return broken(error, "pipeline_model_parallel_size: %d: expected 1, layers of model %s read what others made: %s",
                   p->pp, m->name, m->side ? "embeddings for each" : "keys and values");
+  if (p->pp > 1 && m->encoder_vocab && m->tied_embeddings)
+    return broken(error, "pipeline_model_parallel_size: %d: expected 1, the head of model %s shares a table of its "
+                         "decoder alone", p->pp, m->name);
   if (m->encoder_blocks && p->cp > 1)
     return broken(error, "context_parallel_size: %d: expected 1, model %s has cross attention", p->cp, m->name);
   return TRUE;

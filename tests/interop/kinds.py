@@ -21,6 +21,9 @@ LATENT = {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rop
 BART = {"d_model": 64, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 8, "vocab_size": 128,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 128, "max_position_embeddings": 256,
         "pad_token_id": 0}
+FSMT = dict({key: value for key, value in BART.items() if key != "vocab_size"}, src_vocab_size=128,
+            tgt_vocab_size=128, pad_token_id=1)
+GEMMA = dict(LLAMA, head_dim=16)
 MAMBA = {"hidden_size": 64, "num_hidden_layers": 3, "vocab_size": 128, "state_size": 8}
 BERT = dict(PLAIN, is_decoder=True)
 
@@ -32,6 +35,7 @@ KINDS = [
     ("stablelm", dict(LLAMA, qk_layernorm=True)), ("phi", dict(LLAMA, qk_layernorm=True)),
     ("apertus", LLAMA), ("apertus", dict(LLAMA, hidden_act="relu2")), ("bitnet", LLAMA),
     ("axk1", dict(LLAMA, **LATENT, **EXPERTS, n_routed_experts=8, first_k_dense_replace=2)),
+    ("axk1", dict(LLAMA, **LATENT, **EXPERTS, n_routed_experts=8, first_k_dense_replace=2, use_qk_norm=True)),
     ("glm4_moe", dict(LLAMA, **EXPERTS, n_routed_experts=8, hidden_size=72, num_attention_heads=16, use_qk_norm=True,
                       attention_bias=True)),
     ("mimo_v2_flash", dict(LLAMA, **EXPERTS, n_routed_experts=8, head_dim=24, v_head_dim=16, num_hidden_layers=7,
@@ -40,7 +44,9 @@ KINDS = [
     ("laguna", dict(LLAMA, **EXPERTS, num_experts=8, head_dim=16, shared_expert_intermediate_size=48,
                     gating="per-element", layer_types=["sliding_attention", "full_attention"] * 2)),
     ("mamba", MAMBA), ("mamba", dict(MAMBA, use_bias=True, time_step_rank=6, expand=3)),
+    ("mamba", dict(MAMBA, expand=3, intermediate_size=96)),
     ("falcon_mamba", dict(MAMBA, use_conv_bias=False)),
+    ("falcon_mamba", dict(MAMBA, use_conv_bias=False, intermediate_size=200)),
     ("jamba", dict(LLAMA, num_experts=4, mamba_d_state=8, attn_layer_period=4, attn_layer_offset=2)),
     ("jamba", dict(LLAMA, num_experts=1, mamba_d_state=8, mamba_proj_bias=True, mamba_dt_rank=6)),
     ("falcon_h1", dict(LLAMA, mamba_d_ssm=128, mamba_n_heads=8, mamba_d_state=16)),
@@ -85,10 +91,15 @@ KINDS = [
                 "vocab_size": 128, "feed_forward_proj": "gated-gelu"}),
     ("bart", BART), ("mvp", BART), ("plbart", BART), ("mbart", BART), ("blenderbot", BART), ("blenderbot-small", BART),
     ("pegasus", BART), ("marian", dict(BART, decoder_vocab_size=128)), ("m2m_100", BART),
+    ("fsmt", FSMT), ("fsmt", dict(FSMT, tgt_vocab_size=256, tie_word_embeddings=False)),
+    ("fsmt", dict(FSMT, tie_word_embeddings=True)),
+    ("t5gemma", {"encoder": GEMMA, "decoder": GEMMA}),
+    ("t5gemma", {"encoder": dict(GEMMA, num_hidden_layers=3, vocab_size=256), "decoder": GEMMA,
+                 "tie_word_embeddings": False}),
     ("nllb-moe", dict(BART, num_experts=4, encoder_sparse_step=2, decoder_sparse_step=2, router_bias=True)),
-    ("switch_transformers", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 6, "num_decoder_layers": 6,
-                             "num_heads": 4, "num_experts": 4, "num_sparse_encoder_layers": 2, "vocab_size": 128,
-                             "num_sparse_decoder_layers": 2}),
+    *[("switch_transformers", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 6, "num_decoder_layers": 6,
+                               "num_heads": 4, "num_experts": 4, "num_sparse_encoder_layers": sparse,
+                               "vocab_size": 128, "num_sparse_decoder_layers": sparse}) for sparse in (2, 3, 0)],
 ]
 
 # Sizes of published checkpoints.
@@ -103,6 +114,12 @@ PUBLISHED = [
      {"hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50280, "state_size": 16, "expand": 2,
       "conv_kernel": 4, "time_step_rank": 160, "use_bias": False, "use_conv_bias": True,
       "intermediate_size": 5120}),
+    # falcon-mamba-7b
+    ("falcon_mamba",
+     {"architectures": ["FalconMambaForCausalLM"], "conv_kernel": 4, "expand": 16, "hidden_size": 4096,
+      "intermediate_size": 8192, "layer_norm_epsilon": 1e-05, "num_hidden_layers": 64, "state_size": 16,
+      "time_step_rank": 256, "use_bias": False, "use_conv_bias": True, "vocab_size": 65024,
+      "tie_word_embeddings": False}),
     # olmo-1b
     ("olmo",
      {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 8192,
