@@ -20,6 +20,8 @@ from registry import numbers, registry
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Configurations of a kind say for its head what version 5 of its class does not follow: checkpoints hold a head of its own.
 EXCEPT = {(kind, "tie_word_embeddings") for kind in ("longt5", "mt5", "t5", "umt5")}
+# That of bailing_hybrid follows from head_dim, of which what is saved is another.
+EXCEPT.add(("bailing_hybrid", "linear_head_dim"))
 DEPTHS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers", "decoder_layers",
           "num_decoder_layers")
 
@@ -51,7 +53,7 @@ def count(kind, names, keys):
 def changes(config):
     """What is left out, and what is turned around: (words, keys of the file, keys set)."""
     for key in read_keys("(?:INT|REAL|BOOL|STRING)"):
-        if key in config and key not in DEPTHS:
+        if key in config and key not in DEPTHS and (config["model_type"], key) not in EXCEPT:
             yield "without " + key, {k: v for k, v in config.items() if k != key}, None
     for key in read_keys("BOOL"):
         if (config["model_type"], key) in EXCEPT:
