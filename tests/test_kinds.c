@@ -344,6 +344,7 @@ START_TEST(learned_positions)
     { "{\"model_type\":\"bert\",\"num_hidden_layers\":2," HF "}", 256, 256 },
     { "{\"model_type\":\"roberta\",\"num_hidden_layers\":2," HF "}", 256, 254 },
     { "{\"model_type\":\"roberta\",\"num_hidden_layers\":2,\"pad_token_id\":0," HF "}", 256, 255 },
+    { "{\"model_type\":\"roformer\",\"num_hidden_layers\":2," HF "}", 0, 256 },
     { "{\"model_type\":\"llama\",\"num_hidden_layers\":2," HF "}", 0, 0 },
   };
 
@@ -366,9 +367,9 @@ START_TEST(longest_plans)
   planned_build(&f);
   f.plan.decoder_seq = 257;
   planned_refuse(&f, RULE_SEQUENCE,
-                 "plan: decoder_seq_length: 257: expected at most the 256 learned positions of model f");
+                 "plan: decoder_seq_length: 257: expected at most the 256 positions of model f");
   f.plan.seq = 257;
-  planned_refuse(&f, RULE_SEQUENCE, "plan: seq_length: 257: expected at most the 256 learned positions of model f");
+  planned_refuse(&f, RULE_SEQUENCE, "plan: seq_length: 257: expected at most the 256 positions of model f");
   planned_clear(&f);
 }
 END_TEST
@@ -418,7 +419,8 @@ END_TEST
 START_TEST(own_tables)
 {
   g_autoptr(Model) gemma = parsed(T5GEMMA(GEMMA, GEMMA, ""));
-  g_autoptr(Model) more = parsed(T5GEMMA(GEMMA, GEMMA, ",\"tie_word_embeddings\":false"));
+  g_autoptr(Model) more = parsed(T5GEMMA(GEMMA, GEMMA ",\"tie_word_embeddings\":true",
+                                         ",\"tie_word_embeddings\":false"));
   g_autoptr(Model) fsmt = parsed(FSMT(",\"src_vocab_size\":512,\"tgt_vocab_size\":256"));
   Planned f;
 

@@ -221,6 +221,8 @@ static Model *model_new(Recipe *r)
     .classes = r->classes,
     .embed_dim = r->embed_dim,
     .narrow_embedding = r->narrow_embedding && r->embed_dim != r->hidden,
+    .head_width = r->head_width ? r->head_width : r->embed_dim,
+    .rotary_rows = r->rotary_table ? r->positions : 0,
     .seq = r->seq,
     .seq_longest = r->seq_longest,
     .position_rows = learned ? r->positions + r->extra_rows : 0,

@@ -58,8 +58,6 @@ static const struct {
   {"led", SPANS}, {"pegasus_x", SPANS}, {"bigbird_pegasus", SPANS},
   {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},
   {"t5gemma2", TWO_CONFIGS}, {"encoder-decoder", TWO_CONFIGS},
-  {"rembert", "a head of another width than the embedding (output_embedding_size), which is not counted"},
-  {"roformer", "a table of sines as wide as a head, which is not counted"},
   {"roc_bert", "tables of sounds and shapes (pronunciation_vocab_size), which are not counted"},
   {"xmod", "adapters of languages (adapter_reduction_factor), which are not counted"},
   {"xlnet", "two streams of attention with positions of their own (attn_type), which have no cost here"},

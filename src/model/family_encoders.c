@@ -87,11 +87,13 @@ static void derive_vit(Recipe *r)
   .norm = NORM_RMSNORM, .mlp = MLP_GELU, .norms = 2, .final_norm = TRUE, .head_dim = 64, .buckets = 32,            \
   .position_kind = POSITIONS_RELATIVE, .positions = 512, .tied = TRUE, .dropout = 0.1
 /* LayerNorm and biases everywhere, all tokens see all. */
-#define ENCODER(longest)                                                                             \
+#define ENCODER_OF(kind, longest)                                                                    \
   .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
-  .position_kind = POSITIONS_LEARNED, .positions = longest, .tied = TRUE, .head_bias = TRUE,         \
-  .bidirectional = TRUE, .dropout = 0.1, .norm_epsilon = 1e-12
-#define BERT(longest, types) ENCODER(longest), .token_types = types, .mlm_head = TRUE, .mlm_probability = 0.15
+  .position_kind = POSITIONS_##kind, .positions = longest, .head_bias = TRUE, .bidirectional = TRUE, \
+  .dropout = 0.1, .norm_epsilon = 1e-12
+#define ENCODER(longest) ENCODER_OF(LEARNED, longest), .tied = TRUE
+#define MASKED(types) .token_types = types, .mlm_head = TRUE, .mlm_probability = 0.15
+#define BERT(longest, types) ENCODER(longest), MASKED(types)
 /* Positions are counted from behind the padding's token. */
 #define ROBERTA(longest, types) BERT(longest, types), .first_position = 2
 
@@ -118,6 +120,12 @@ static const Family rows[] = {
   {"xlm-roberta", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta-xl", {ROBERTA(514, 1), .final_norm = TRUE}},
   {"electra", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE, .embed_dim = 128, .narrow_embedding = TRUE}},
+  {"rembert",
+   {ENCODER_OF(LEARNED, 512), MASKED(2), .embedding_norm = TRUE, .post_norm = TRUE, .embed_dim = 256,
+    .narrow_embedding = TRUE, .head_width = 1664}},
+  {"roformer",
+   {ENCODER_OF(ROPE, 1536), MASKED(2), .tied = TRUE, .embedding_norm = TRUE, .post_norm = TRUE,
+    .narrow_embedding = TRUE, .rotary_table = TRUE}},
   {"big_bird",
    {BERT(4096, 2), .embedding_norm = TRUE, .post_norm = TRUE, .pooler = TRUE, .bare_pooler = TRUE,
     .sparse_block = 64, .random_blocks = 3},

@@ -48,6 +48,8 @@ static const JsonField fields[] = {
   RECIPE_INT("model_max_length", longest, 1, MAX_SEQ),
   RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
   RECIPE_INT("embedding_size", embed_dim, 1, MAX_HIDDEN),
+  RECIPE_INT("input_embedding_size", embed_dim, 1, MAX_HIDDEN),
+  RECIPE_INT("output_embedding_size", head_width, 1, MAX_HIDDEN),
   RECIPE_INT("block_size", sparse_block, 1, MAX_SEQ),
   RECIPE_INT("num_random_blocks", random_blocks, 0, MAX_SEQ),
   RECIPE_INT("q_lora_rank", q_lora_rank, 1, MAX_HIDDEN),
@@ -330,7 +332,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
     return FALSE;
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
-      !check_aliases(source, error) || !huggingface_check(source, r, error) ||
+      (r->own_tables && !json_read_foreign(doc, json_root(doc), outer, G_N_ELEMENTS(outer), r, error)) || !check_aliases(source, error) || !huggingface_check(source, r, error) ||
       !huggingface_read_layers(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);
@@ -363,6 +365,8 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->embed_dim = 0;
   if (!defaults->two_stacks)
     r->encoder_layers = r->encoder_heads = r->encoder_ffn = 0;
+  if (!defaults->head_width)
+    r->head_width = 0;
   if (!defaults->own_tables)
     r->encoder_vocab = 0;
   if (!defaults->mlm_head)

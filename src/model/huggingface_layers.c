@@ -305,8 +305,8 @@ static gboolean check_types(const RecipeSource *source, const cJSON *types, cons
   cJSON_ArrayForEach(item, types) {
     const char *expected = type_names[++i % r->window_pattern ? TYPE_SLIDING : 0];
     if (!cJSON_IsString(item) || !g_str_equal(item->valuestring, expected))
-      return json_error(source->doc, item, error, "\"%s\", as every layer of number %d, and no other, sees all", expected,
-                        r->window_pattern);
+      return json_error(source->doc, item, error, "\"%s\", as every layer of number %d, and no other, sees all",
+                        expected, r->window_pattern);
   }
   return TRUE;
 }
@@ -331,8 +331,8 @@ static gboolean read_encoder(const RecipeSource *source, Recipe *r, GError **err
   for (gsize i = 0; i < G_N_ELEMENTS(shared); i++) {
     const cJSON *item = json_get(object, shared[i]), *decoder = json_get(source->object, shared[i]);
     if (item ? !decoder || !cJSON_Compare(item, decoder, TRUE) : decoder != NULL)
-      return json_error(source->doc, item ? item : decoder, error, "the same of the encoder and the decoder, as others are "
-                        "not counted");
+      return json_error(source->doc, item ? item : decoder, error,
+                        "the same of the encoder and the decoder, as others are not counted");
   }
   if (!check_types(source, types, r, r->layers, error) ||
       !check_types(source, json_get(object, "layer_types"), r, r->encoder_layers, error))

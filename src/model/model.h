@@ -166,16 +166,18 @@ typedef struct {
   int hidden;
   int blocks;   /* transformer blocks, all streams */
   int vocab;    /* rows of the embedding as published, not padded; 0 = none (ViT) */
-  int encoder_vocab; /* rows of the encoder's embedding where the decoder has one of its own, of `vocab` rows, in its first
-                        block, which the head may share; 0 = both look up in one */
+  int encoder_vocab; /* rows of the encoder's embedding where the decoder has one of its own, of `vocab` rows, in its
+                        first block, which the head may share; 0 = both look up in one */
   int classes;  /* outputs of the head if not the vocabulary */
   int embed_dim; /* width of the embedding, = hidden unless projected */
   gboolean narrow_embedding; /* positions, types and norm of the embedding are as narrow, and what is before the logits
                                 (ELECTRA); its projection has a bias */
+  int head_width; /* of what logits are made of, = embed_dim but for RemBERT */
   int seq;      /* default sequence length: the file's seq, else the most positions */
   gboolean seq_longest; /* which is the most positions, as the file says no other */
   int position_rows; /* rows of the learned position table, 0 = none */
   int position_offset; /* of these, before that of a sequence's first token (OPT, BART, RoBERTa) */
+  int rotary_rows; /* of a table of sines as wide as a head, for rotary positions (RoFormer); 0 = none */
   int patch, channels; /* ViT */
   int global_batch_size; /* default batch in sequences, 0 = not given */
   NormKind norm;
@@ -229,10 +231,10 @@ static inline const LayerSpec *model_layer(const Model *m, int i)
   return &m->specs[m->layers[i]];
 }
 
-/* Tokens of the longest sequence whose positions the model has learned; 0 = it learns none. */
+/* Tokens of the longest sequence for which the model has a table of positions; 0 = it has none. */
 static inline int model_positions(const Model *m)
 {
-  return m->position_rows ? m->position_rows - m->position_offset : 0;
+  return m->position_rows ? m->position_rows - m->position_offset : m->rotary_rows;
 }
 
 /* Matrices of a feed-forward: 2, or 3 if gated. */

@@ -172,7 +172,8 @@ static Weights side_weights(const Model *m)
 
 static void count_embedding(const Model *m, LayerSpec *spec)
 {
-  gint64 table = (gint64)(m->encoder_vocab ? m->encoder_vocab : m->vocab) * m->embed_dim, width = m->narrow_embedding ? m->embed_dim : m->hidden;
+  gint64 table = (gint64)(m->encoder_vocab ? m->encoder_vocab : m->vocab) * m->embed_dim;
+  gint64 width = m->narrow_embedding ? m->embed_dim : m->hidden;
   Weights w = {0, width * spec->norms * norm_vectors(m)};
   if (m->patch)
     w = sum(w, linear(1, (gint64)m->patch * m->patch * m->channels, m->hidden, TRUE));
@@ -182,6 +183,8 @@ static void count_embedding(const Model *m, LayerSpec *spec)
     w = sum(w, linear(1, m->embed_dim, m->hidden, m->narrow_embedding));
   w.rest += ((gint64)m->position_rows + m->token_types) * width;
   w.rest += table;
+  if (m->rotary_rows)
+    w.rest += (gint64)m->rotary_rows * model_attending(m)->attention.head_dim;
   if (m->side)
     w = sum(w, side_weights(m));
   spec->matrix_params = w.matrix;
@@ -193,7 +196,7 @@ static Weights masked_head_weights(const Model *m)
 {
   Weights w = {0};
   if (m->mlm_head) {
-    gint64 width = m->narrow_embedding ? m->embed_dim : m->hidden;
+    gint64 width = m->narrow_embedding ? m->head_width : m->hidden;
     w = linear(1, m->hidden, width, m->mlm_bias);
     w.rest += width * norm_vectors(m);
   }
@@ -207,7 +210,7 @@ static void count_head(const Model *m, LayerSpec *spec)
   gint64 outputs = m->vocab ? m->vocab : m->classes;
   gboolean projected = m->embed_dim != m->hidden && !m->narrow_embedding;
   gint64 projection = projected ? (gint64)m->hidden * m->embed_dim : 0;
-  Weights out = linear(1, m->embed_dim, outputs, m->head_bias), masked = masked_head_weights(m);
+  Weights out = linear(1, m->head_width, outputs, m->head_bias), masked = masked_head_weights(m);
   spec->tied_params = m->tied_embeddings ? out.matrix : 0;
   spec->matrix_params = projection + masked.matrix + out.matrix;
   spec->params =

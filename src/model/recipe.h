@@ -48,6 +48,8 @@ typedef struct {
   int ffn, vocab, classes;
   int embed_dim;      /* width of the embedding if projected */
   gboolean narrow_embedding;
+  int head_width;     /* of what logits are made of, if another than the embedding's */
+  gboolean rotary_table; /* files hold sines for rotary positions */
   int seq;            /* sequence length asked for by the file */
   gboolean seq_longest; /* it asks for none, so that it is the most positions */
   int positions;      /* the most positions */

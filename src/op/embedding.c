@@ -133,6 +133,8 @@ void build_embedding(Build *b)
   add_to_tokens(b);
   b->work->deferred_bytes += rows;
   build_table(b, op_embedding_rows(m, b->passes) / table_parts(b), width);
+  if (m->rotary_rows)
+    build_params(b, (double)m->rotary_rows * model_attending(m)->attention.head_dim);
   build_sides(b);
   if (width != b->hidden)
     build_linear(b, &(Linear) { .name = "embedding projection", .in = width, .out = b->hidden, .batch = 1,

@@ -64,7 +64,7 @@ static void build_masked_head(Build *b)
   b->rows *= m->predicted;
   if (!m->mlm_head)
     return;
-  double saved = b->rows * b->hidden * b->bytes, width = m->narrow_embedding ? m->embed_dim : b->hidden;
+  double saved = b->rows * b->hidden * b->bytes, width = m->narrow_embedding ? m->head_width : b->hidden;
   double bytes = b->rows * width * b->bytes;
   build_linear(b, &(Linear) { .name = "head dense", .in = b->hidden, .out = width, .batch = 1, .rows = b->rows,
                               .bias = m->mlm_bias, .saved = saved, .split = LINEAR_REPLICATED });
@@ -88,15 +88,15 @@ void build_head(Build *b)
     return;
   }
   build_masked_head(b);
-  if (m->embed_dim && m->embed_dim != b->hidden)
-    build_linear(b, &(Linear) { .name = "head projection", .in = b->hidden, .out = m->embed_dim, .batch = 1,
+  if (m->head_width && m->head_width != b->hidden)
+    build_linear(b, &(Linear) { .name = "head projection", .in = b->hidden, .out = m->head_width, .batch = 1,
                                 .rows = b->tokens, .saved = b->bytes * b->rows * b->hidden,
                                 .split = LINEAR_REPLICATED });
   weights = b->work->params;
   states = b->work->state_bytes[0];
   frozen = b->work->frozen[0];
   build_linear(b, &(Linear) {
-    .name = "logits", .in = m->embed_dim ? m->embed_dim : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
+    .name = "logits", .in = m->head_width ? m->head_width : b->hidden, .out = vocab, .batch = 1, .rows = b->tokens,
     .saved = b->bytes * b->rows * b->hidden, .split = LINEAR_COLUMN, .bias = m->head_bias,
   });
   /* shared weights stand once where their owner is on the same device */

@@ -363,10 +363,10 @@ static gboolean check_sequence(const Subject *s, GError **error)
   int positions = model_positions(s->model);
 
   if (positions && p->seq > positions)
-    return broken(error, "seq_length: %d: expected at most the %d learned positions of model %s", p->seq, positions,
+    return broken(error, "seq_length: %d: expected at most the %d positions of model %s", p->seq, positions,
                   s->model->name);
   if (positions && p->decoder_seq > positions)
-    return broken(error, "decoder_seq_length: %d: expected at most the %d learned positions of model %s",
+    return broken(error, "decoder_seq_length: %d: expected at most the %d positions of model %s",
                   p->decoder_seq, positions, s->model->name);
   if (s->model->patch && s->plan->seq != s->model->position_rows)
     return broken(error, "seq_length: %d: expected the %d patches and class token of model %s", s->plan->seq,

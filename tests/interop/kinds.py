@@ -82,6 +82,8 @@ KINDS = [
     ("aria_text", dict(LLAMA, moe_num_experts=8, moe_topk=2, moe_num_shared_experts=3, mlp_bias=False)),
     ("apertus1p5_text", LLAMA),
     ("electra", dict(BERT, embedding_size=32, type_vocab_size=3)), ("electra", dict(BERT, embedding_size=64)),
+    ("rembert", dict(BERT, input_embedding_size=32, output_embedding_size=96)),
+    ("roformer", BERT), ("roformer", dict(BERT, embedding_size=32)),
     ("big_bird", dict(BERT, attention_type="original_full")), ("big_bird", dict(BERT, block_size=16)),
     ("bert-generation", BERT), ("xlm", {"emb_dim": 64, "n_layers": 3, "n_heads": 4, "vocab_size": 128}),
     ("gpt_neox_japanese", {key: value for key, value in PLAIN.items() if key != "intermediate_size"}),
