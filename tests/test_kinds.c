@@ -448,6 +448,18 @@ START_TEST(own_tables)
 }
 END_TEST
 
+/* Blocks are of the encoder alone. */
+START_TEST(blocks_of_encoders)
+{
+  g_autoptr(Model) m = parsed("{\"model_type\":\"bigbird_pegasus\",\"encoder_layers\":2,\"decoder_layers\":2," HF "}");
+
+  ck_assert_ptr_nonnull(block(m, 1)->attention.sparse);
+  ck_assert_ptr_null(block(m, 2)->attention.sparse);
+  ck_assert_ptr_null(block(m, 2)->cross.sparse);
+  ck_assert(!block(m, 2)->attention.qkv_bias && block(m, 2)->ffn.bias);
+}
+END_TEST
+
 START_TEST(unlike_stacks)
 {
   refused(T5GEMMA("\"num_hidden_layers\":2,\"head_dim\":32," HF, GEMMA, ""),
@@ -547,5 +559,5 @@ END_TEST
 
 TEST_MAIN("kinds", counted, worked, divided, native_keys, refused_keys, agreeing_keys, learned_positions,
           longest_plans, strides, shared_keys, own_tables,
-          unlike_stacks, sides, gates, kept,
+          blocks_of_encoders, unlike_stacks, sides, gates, kept,
           channels)

@@ -110,7 +110,7 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
   if (stack->encoder && r->encoder_window)
     spec->attention.window = r->encoder_window;
   spec->attention.chunked = r->chunked && spec->attention.window > 0;
-  spec->attention.sparse = m->sparse;
+  spec->attention.sparse = stack->cross ? NULL : m->sparse;
   if (r->window_kv_heads && spec->attention.window)
     spec->attention.kv_heads = r->window_kv_heads;
   if (r->full_head_dim && !spec->attention.window)

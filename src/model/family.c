@@ -55,7 +55,7 @@ static const struct {
   {"jetmoe", "experts of attention (kv_channels), which have no cost here"},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},
   {"cpmant", "tables of prompts and segments (prompt_types), which are not counted"},
-  {"led", SPANS}, {"pegasus_x", SPANS}, {"bigbird_pegasus", SPANS},
+  {"led", SPANS}, {"pegasus_x", SPANS},
   {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},
   {"t5gemma2", TWO_CONFIGS}, {"encoder-decoder", TWO_CONFIGS},
   {"roc_bert", "tables of sounds and shapes (pronunciation_vocab_size), which are not counted"},

@@ -25,13 +25,9 @@ static void derive_umt5(Recipe *r)
   derive_t5(r);
 }
 
-/* Of its biases queries, keys and values alone have a key. Blocks of its window, two that all see and that see all, and
- * some at random. */
-static void derive_big_bird(Recipe *r)
+/* Blocks of its window, two that all see and that see all, and some at random. */
+static void read_blocks(Recipe *r)
 {
-  r->qkv_bias = r->bias;
-  r->out_bias = r->ffn_bias = TRUE;
-  r->bias = FALSE;
   if (r->sparse || (r->attention_type && !g_str_equal(r->attention_type, "block_sparse")))
     return;
   r->sparse = g_new(SparseAttention, 1);
@@ -39,6 +35,15 @@ static void derive_big_bird(Recipe *r)
     .mode = SPARSE_BIGBIRD, .block = r->sparse_block, .patterns = 1, .global = 2, .random = r->random_blocks,
     .sliding = 3, .horizontal = TRUE,
   };
+}
+
+/* Of its biases queries, keys and values alone have a key. */
+static void derive_big_bird(Recipe *r)
+{
+  r->qkv_bias = r->bias;
+  r->out_bias = r->ffn_bias = TRUE;
+  r->bias = FALSE;
+  read_blocks(r);
 }
 
 static void derive_xlm(Recipe *r)
@@ -52,6 +57,16 @@ static void derive_bart(Recipe *r)
   r->layers = r->decoder_layers;
   r->heads = r->decoder_heads;
   r->ffn = r->decoder_ffn;
+}
+
+/* Of its biases those of attention alone have a key. */
+static void derive_bigbird_pegasus(Recipe *r)
+{
+  derive_bart(r);
+  r->attention_bias = r->bias;
+  r->ffn_bias = TRUE;
+  r->bias = FALSE;
+  read_blocks(r);
 }
 
 /* All tables are one where they are tied. */
@@ -99,10 +114,10 @@ static void derive_vit(Recipe *r)
 
 /* LayerNorm and biases everywhere, in an encoder and a decoder. */
 #define STACKS(width, longest)                                                                       \
-  .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2, .bias = TRUE,              \
+  .norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_GELU, .norms = 2,                            \
   .two_stacks = TRUE, .encoder_layers = 12, .decoder_layers = 12, .encoder_heads = 16,                \
   .decoder_heads = 16, .encoder_ffn = width, .decoder_ffn = width, .positions = longest, .dropout = 0.1
-#define BART(width, longest) STACKS(width, longest), .tied = TRUE
+#define BART(width, longest) STACKS(width, longest), .tied = TRUE, .bias = TRUE
 /* Tables of positions, and norms behind the embedding. */
 #define BART_LEARNED(width) \
   BART(width, 1024), .position_kind = POSITIONS_LEARNED, .extra_rows = 2, .embedding_norm = TRUE
@@ -141,11 +156,15 @@ static const Family rows[] = {
    {BART(2048, 512), .position_kind = POSITIONS_LEARNED, .embedding_norm = TRUE, .post_norm = TRUE}, derive_bart},
   /* sines for positions, in tables that files hold */
   {"pegasus", {BART(4096, 1024), .position_kind = POSITIONS_LEARNED, .final_norm = TRUE}, derive_bart},
+  {"bigbird_pegasus",
+   {STACKS(4096, 4096), .tied = TRUE, .position_kind = POSITIONS_LEARNED, .final_norm = TRUE, .sparse_block = 64,
+    .random_blocks = 3},
+   derive_bigbird_pegasus},
   {"marian", {BART(4096, 1024), .position_kind = POSITIONS_LEARNED, .post_norm = TRUE}, derive_bart},
   {"m2m_100", {M2M}, derive_bart},
   {"fsmt", /* sines for positions, as Pegasus's */
-   {STACKS(4096, 1024), .position_kind = POSITIONS_LEARNED, .post_norm = TRUE, .extra_rows = 2, .own_tables = TRUE,
-    .encoder_vocab = 42024, .vocab = 42024},
+   {STACKS(4096, 1024), .bias = TRUE, .position_kind = POSITIONS_LEARNED, .post_norm = TRUE, .extra_rows = 2,
+    .own_tables = TRUE, .encoder_vocab = 42024, .vocab = 42024},
    derive_fsmt},
   {"nllb-moe",
    {M2M, .experts = 128, .experts_per_token = 2, .sparse_step = 4, .needs_experts = TRUE, .balance_loss = 0.001},

@@ -88,7 +88,7 @@ static const struct {
   {"enable_bias",
    "opt"},
   {"use_bias",
-   "starcoder2 ernie4_5 ernie4_5_moe mamba2 nemotron_h mamba falcon_mamba big_bird"},
+   "starcoder2 ernie4_5 ernie4_5_moe mamba2 nemotron_h mamba falcon_mamba big_bird bigbird_pegasus"},
   {"use_conv_bias",
    "mamba2 nemotron_h mamba falcon_mamba"},
   {"mamba_conv_bias",

@@ -203,7 +203,8 @@ typedef struct {
   double norm_epsilon;     /* added to variances, 0 = not said */
   double balance_loss;     /* coefficient of the routers' balancing loss, 0 = none or not said */
   double predicted;        /* share of tokens for which the head makes logits */
-  SparseAttention *sparse; /* of the blocks' attention to their own stream; owned, NULL = dense */
+  SparseAttention *sparse; /* of the blocks' attention to their own stream, beside a decoder of the encoder's; owned,
+                              NULL = dense */
   LayerSpec *specs;   /* distinct layers */
   int n_specs;
   int *layers;        /* index into specs for each layer, embedding first, head last */

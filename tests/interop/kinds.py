@@ -92,6 +92,7 @@ KINDS = [
     ("longt5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
                 "vocab_size": 128, "feed_forward_proj": "gated-gelu"}),
     ("bart", BART), ("mvp", BART), ("plbart", BART), ("mbart", BART), ("blenderbot", BART), ("blenderbot-small", BART),
+    ("bigbird_pegasus", dict(BART, block_size=16)), ("bigbird_pegasus", dict(BART, use_bias=True, block_size=16)),
     ("pegasus", BART), ("marian", dict(BART, decoder_vocab_size=128)), ("m2m_100", BART),
     ("fsmt", FSMT), ("fsmt", dict(FSMT, tgt_vocab_size=256, tie_word_embeddings=False)),
     ("fsmt", dict(FSMT, tie_word_embeddings=True)),
