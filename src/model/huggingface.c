@@ -332,7 +332,8 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
     return FALSE;
   if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
-      (r->own_tables && !json_read_foreign(doc, json_root(doc), outer, G_N_ELEMENTS(outer), r, error)) || !check_aliases(source, error) || !huggingface_check(source, r, error) ||
+      (r->own_tables && !json_read_foreign(doc, json_root(doc), outer, G_N_ELEMENTS(outer), r, error)) ||
+      !check_aliases(source, error) || !huggingface_check(source, r, error) ||
       !huggingface_read_layers(source, r, error) || !read_rope(source, r, error))
     return FALSE;
   read_classes(source->object, r);

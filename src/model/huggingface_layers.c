@@ -294,6 +294,26 @@ static gboolean read_layer_sizes(const RecipeSource *source, Recipe *r, GError *
   return !first || json_read_foreign(source->doc, first, sizes, G_N_ELEMENTS(sizes), r, error);
 }
 
+/* What DBRX's files keep in objects for attention and experts. */
+static gboolean read_nested(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField attention[] = {
+    RECIPE_INT("kv_n_heads", kv_heads, 1, MAX_HEADS), RECIPE_REAL("rope_theta", rope_theta, 1, 1e15),
+  };
+  static const JsonField experts[] = {
+    RECIPE_INT("ffn_hidden_size", ffn, 1, MAX_FFN), RECIPE_INT("moe_num_experts", experts, 1, MAX_EXPERTS),
+    RECIPE_INT("moe_top_k", experts_per_token, 1, MAX_EXPERTS),
+    RECIPE_REAL("moe_loss_weight", balance_loss, 0, 1e6),
+  };
+  const cJSON *attends = json_get(source->object, "attn_config"), *feeds = json_get(source->object, "ffn_config");
+
+  if (!r->nested_parts)
+    return TRUE;
+  return (!cJSON_IsObject(attends) ||
+          json_read_foreign(source->doc, attends, attention, G_N_ELEMENTS(attention), r, error)) &&
+         (!cJSON_IsObject(feeds) || json_read_foreign(source->doc, feeds, experts, G_N_ELEMENTS(experts), r, error));
+}
+
 /* That they are those of a stride, which layers of both stacks have. */
 static gboolean check_types(const RecipeSource *source, const cJSON *types, const Recipe *r, int layers, GError **error)
 {
@@ -343,7 +363,8 @@ static gboolean read_encoder(const RecipeSource *source, Recipe *r, GError **err
 
 gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError **error)
 {
-  return read_encoder(source, r, error) && read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
+  return read_encoder(source, r, error) && read_nested(source, r, error) &&
+         read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
          read_sparse_layers(source, r, error) && read_last_sparse(source, r, error) &&
          read_layer_types(source, r, error) &&
          read_attention_types(source, r, error) && read_pattern(source, r, error) &&

@@ -144,6 +144,7 @@ typedef struct {
   /* Read for the family's hook. */
   int ffn_ratio;      /* of the feed-forward's width to hidden */
   int ffn_dense;      /* width of dense layers where `ffn` is that of experts */
+  gboolean nested_parts; /* of a family whose files have objects for attention and feed-forward (DBRX) */
   gboolean own_tables; /* of a family whose stacks may have tables of tokens of their own: */
   int encoder_vocab;   /* rows of the encoder's */
   gboolean both_ways;  /* the encoder's windows reach as far behind a query as before it */

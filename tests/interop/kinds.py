@@ -14,6 +14,7 @@ from registry import numbers
 
 LLAMA = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
          "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 256, "pad_token_id": 0}
+ROPE = {"rope_type": "default", "rope_theta": 10000}
 PLAIN = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads"}
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 LATENT = {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
@@ -33,6 +34,13 @@ GEMMA4 = dict(LLAMA, head_dim=16, global_head_dim=32, num_hidden_layers=12, hidd
 KINDS = [
     ("olmo", LLAMA), ("nanochat", LLAMA), ("persimmon", PLAIN), ("persimmon", dict(PLAIN, qk_layernorm=False)),
     ("stablelm", dict(LLAMA, qk_layernorm=True)), ("phi", dict(LLAMA, qk_layernorm=True)),
+    ("ministral", dict(LLAMA, head_dim=16)),
+    ("dbrx", {"d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 128, "max_seq_len": 256,
+              "attn_config": {"kv_n_heads": 2, "rope_theta": 5e5},
+              "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2}}),
+    ("cohere_compass_text", dict(LLAMA, rope_parameters={"full_attention": ROPE}, attention_bias=True)),
+    ("cohere_compass_text", dict(LLAMA, rope_parameters={"full_attention": ROPE, "sliding_attention": ROPE},
+                                 layer_types=["sliding_attention", "full_attention"] * 2)),
     ("apertus", LLAMA), ("apertus", dict(LLAMA, hidden_act="relu2")), ("bitnet", LLAMA),
     ("axk1", dict(LLAMA, **LATENT, **EXPERTS, n_routed_experts=8, first_k_dense_replace=2)),
     ("axk1", dict(LLAMA, **LATENT, **EXPERTS, n_routed_experts=8, first_k_dense_replace=2, use_qk_norm=True)),
