@@ -49,9 +49,11 @@ static const struct {
   {"share_encoder_decoder_embeddings", TRUE, "a vocabulary of the decoder alone"},
 };
 
-/* Keys of parts that some classes have, with those that do; others pass over them. */
+/* Keys of parts that some classes have, with those that do; others pass over them. Some are of linear attention, and no
+ * matter where there is none. */
 static const struct {
   const char *key, *families;
+  gboolean linear;
 } owned[] = {
   {"attention_bias",
    "gpt_neox nemotron llama llama4_text qwen3 qwen3_moe qwen3_vl_text qwen3_vl_moe_text deepseek_v2 deepseek_v3 "
@@ -77,10 +79,6 @@ static const struct {
    "phimoe"},
   {"decoder_bias",
    "modernbert-decoder"},
-  {"attention_k_eq_v",
-   "gemma4_text gemma4_unified_text"},
-  {"use_double_wide_mlp",
-   "gemma4_text gemma4_unified_text"},
   {"norm_bias",
    "modernbert-decoder"},
   {"bias",
@@ -90,17 +88,15 @@ static const struct {
   {"use_bias",
    "starcoder2 ernie4_5 ernie4_5_moe mamba2 nemotron_h mamba falcon_mamba big_bird bigbird_pegasus"},
   {"use_conv_bias",
-   "mamba2 nemotron_h mamba falcon_mamba"},
+   "mamba2 nemotron_h mamba falcon_mamba", TRUE},
   {"mamba_conv_bias",
-   "jamba falcon_h1 bamba granitemoehybrid"},
+   "jamba falcon_h1 bamba granitemoehybrid", TRUE},
   {"mamba_proj_bias",
-   "jamba falcon_h1 bamba granitemoehybrid"},
+   "jamba falcon_h1 bamba granitemoehybrid", TRUE},
   {"conv_bias",
-   "lfm2 lfm2_moe lfm3"},
-  {"mamba_rms_norm",
-   "falcon_h1"},
+   "lfm2 lfm2_moe lfm3", TRUE},
   {"block_auto_adjust_ff_dim",
-   "lfm2"},
+   "lfm2", TRUE},
   {"use_attention_gate",
    "lfm3"},
   {"use_expert_bias",
@@ -109,24 +105,10 @@ static const struct {
    "llama4_text cohere glm4_moe sarvam_moe"},
   {"qk_layernorm",
    "phi persimmon stablelm"},
-  {"use_post_norm",
-   "hyperclovax"},
-  {"use_sandwich_norm",
-   "lfm3"},
   {"parallel_attn",
    "falcon RefinedWeb RefinedWebModel"},
   {"use_parallel_residual",
    "gpt_neox stablelm"},
-  {"multi_query",
-   "falcon RefinedWeb RefinedWebModel gpt_bigcode"},
-  {"new_decoder_architecture",
-   "falcon RefinedWeb RefinedWebModel"},
-  {"alibi",
-   "falcon RefinedWeb RefinedWebModel"},
-  {"do_layer_norm_before",
-   "opt"},
-  {"_remove_final_layer_norm",
-   "opt"},
 };
 
 static gsize offset_of(const RecipeSource *source, const char *key)
@@ -147,7 +129,8 @@ static gboolean check_owned(const RecipeSource *source, const Recipe *r, GError 
     const cJSON *item = json_get(source->object, owned[i].key);
     gsize offset = offset_of(source, owned[i].key);
     gboolean expected = G_STRUCT_MEMBER(gboolean, usual, offset);
-    if (!cJSON_IsBool(item) || (offset == offsetof(Recipe, qk_norm) && usual->kv_lora_rank))
+    if (!cJSON_IsBool(item) || (owned[i].linear && !usual->has_linear) ||
+        (offset == offsetof(Recipe, qk_norm) && usual->kv_lora_rank))
       continue;
     if (cJSON_IsTrue(item) != expected && !names_family(owned[i].families, r->family))
       return json_error(source->doc, item, error, "%s, as the class of %s has no such key",
