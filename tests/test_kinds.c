@@ -295,6 +295,10 @@ START_TEST(refused_keys)
       "f: mlp_bias: true: expected false, as the class of qwen3 has no such key" },
     { "{\"model_type\":\"lfm2_moe\",\"num_hidden_layers\":2,\"block_auto_adjust_ff_dim\":true," HF "}",
       "f: block_auto_adjust_ff_dim: true: expected false, as the class of lfm2_moe has no such key" },
+    { "{\"model_type\":\"mpt\",\"d_model\":64,\"n_layers\":2,\"n_heads\":4,\"vocab_size\":128,\"expansion_ratio\":8}",
+      "f: expansion_ratio: 8: expected 4, as the class of mpt takes no other" },
+    { "{\"model_type\":\"helium\",\"num_hidden_layers\":2," HF "}",
+      "f: hidden_size: 64: expected num_attention_heads (4) times head_dim (128), as its class gives so many" },
     { "{\"model_type\":\"bert\",\"num_hidden_layers\":2,\"tie_word_embeddings\":false," HF "}",
       "f: tie_word_embeddings: false: expected true, as a second bias before the logits is not counted" },
   };
@@ -442,8 +446,8 @@ START_TEST(own_tables)
   setup(&f, T5GEMMA(GEMMA, GEMMA, ""), 2);
   f.plan.tp = 1;
   f.plan.pp = 2;
-  planned_refuse(&f, RULE_FAMILY, "plan: pipeline_model_parallel_size: 2: expected 1, the head of model f shares a table "
-                                  "of its decoder alone");
+  planned_refuse(&f, RULE_FAMILY, "plan: pipeline_model_parallel_size: 2: expected 1, the head of model f shares a "
+                                  "table of its decoder alone");
   planned_clear(&f);
 }
 END_TEST
@@ -467,8 +471,8 @@ START_TEST(unlike_stacks)
   refused(T5GEMMA(GEMMA, GEMMA ",\"sliding_window\":8", ""),
           "f: decoder.sliding_window: 8: expected the same of the encoder and the decoder, as others are not counted");
   refused(T5GEMMA(GEMMA ",\"layer_types\":[\"full_attention\",\"full_attention\"]", GEMMA, ""),
-          "f: encoder.layer_types[0]: \"full_attention\": expected \"sliding_attention\", as every layer of number 2, and "
-          "no other, sees all");
+          "f: encoder.layer_types[0]: \"full_attention\": expected \"sliding_attention\", as every layer of number 2, "
+          "and no other, sees all");
   refused("{\"model_type\":\"t5gemma\",\"decoder\":{" GEMMA "}}", "f: encoder: missing: expected an object");
   refused(FSMT(",\"src_vocab_size\":512,\"tgt_vocab_size\":256,\"tie_word_embeddings\":true"),
           "f: src_vocab_size: 512: expected 256 as tgt_vocab_size, or tie_word_embeddings false, which all tables are "

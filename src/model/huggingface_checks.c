@@ -251,6 +251,20 @@ static const char *sparse_key(const cJSON *object)
   return keys[i];
 }
 
+/* Widths of which a class takes one, whatever its file says. */
+static gboolean check_widths(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const cJSON *ratio = json_get(source->object, "expansion_ratio");
+
+  if (names_family("mpt", r->family) && cJSON_IsNumber(ratio) && ratio->valuedouble != 4)
+    return json_error(source->doc, ratio, error, "4, as the class of mpt takes no other");
+  if (names_family("helium", r->family) && r->hidden && (gint64)r->heads * r->head_dim != r->hidden)
+    return source_error(source, offsetof(Recipe, hidden), error, "%s (%d) times %s (%d), as its class gives so many",
+                        source_key(source, offsetof(Recipe, heads)), r->heads,
+                        source_key(source, offsetof(Recipe, head_dim)), r->head_dim);
+  return TRUE;
+}
+
 /* Keys of one family that its class would refuse, or read as what is not counted. */
 static gboolean check_family(const RecipeSource *source, const Recipe *r, GError **error)
 {
@@ -292,7 +306,8 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
 gboolean huggingface_check(const RecipeSource *source, const Recipe *r, GError **error)
 {
   return check_flags(source, r, error) && check_owned(source, r, error) && check_unread(source, r, error) &&
-         check_family(source, r, error) && check_windows(source, r, error) && check_stacks(source, r, error);
+         check_widths(source, r, error) && check_family(source, r, error) && check_windows(source, r, error) &&
+         check_stacks(source, r, error);
 }
 
 /* Layers that take keys and values which others made have the window, or none, of one of these. */

@@ -1,5 +1,6 @@
-"""Keys that we read, each left out of a configuration, and each yes or no of it the other way: our count of parameters
-beside that of transformers' class, for the default configuration of every model with a language head, four layers deep.
+"""Keys that we read, each left out of a configuration, each number twice as large, and each yes or no the other way: our
+count of parameters beside that of transformers' class, for the default configuration of every model with a language
+head, four layers deep.
 
     keys.py FOLDER PROGRAM [KIND...]
 
@@ -50,11 +51,18 @@ def count(kind, names, keys):
         return numbers(transformers.AutoModelForCausalLM.from_config(config))
 
 
-def changes(config):
-    """What is left out, and what is turned around: (words, keys of the file, keys set)."""
+def changes(made, depths):
+    """What is left out, and what is changed: (words, keys of the file, keys set)."""
+    config = made(**depths)
     for key in read_keys("(?:INT|REAL|BOOL|STRING)"):
         if key in config and key not in DEPTHS and (config["model_type"], key) not in EXCEPT:
             yield "without " + key, {k: v for k, v in config.items() if k != key}, None
+    for key in read_keys("INT"):
+        if key in config and key not in DEPTHS and type(config[key]) is int and config[key] > 0:
+            try:
+                yield "%s: %d" % (key, 2 * config[key]), made(**depths, **{key: 2 * config[key]}), {key: 2 * config[key]}
+            except Exception:  # the class refuses it
+                continue
     for key in read_keys("BOOL"):
         if (config["model_type"], key) in EXCEPT:
             continue
@@ -66,9 +74,12 @@ def files(kind, names, folder):
     """Paths of changed configurations and the class's counts of them."""
     kind, depths, config = shallow(kind)
     names = names if isinstance(names, str) else names[0]
-    whole = dict(config.to_dict(), model_type=kind)
+
+    def made(**keys):
+        return dict(type(config)(**keys).to_dict(), model_type=kind)
+
     usual = count(kind, names, depths)
-    for number, (words, file_keys, keys) in enumerate([("as it is", whole, None), *changes(whole)]):
+    for number, (words, file_keys, keys) in enumerate([("as it is", made(**depths), None), *changes(made, depths)]):
         try:
             theirs = usual if keys is None else count(kind, names, dict(depths, **keys))
         except Exception:  # the class refuses it
