@@ -18,7 +18,7 @@ static const Key keys[] = {
   { "seq_length", 3, { "1024", "2048", "8192" } },
   { "sequence_parallel", 3, { "true", "false" } },
   { "context_parallel_size", 4, { "2", "4" } },
-  { "cp_comm_type", 4, { "\"p2p\"", "\"a2a\"", "\"allgather\"" } },
+  { "cp_comm_type", 4, { "\"p2p\"", "\"a2a\"", "\"all_gather\"" } },
   { "expert_model_parallel_size", 2, { "2", "4", "8" } },
   { "expert_tensor_parallel_size", 4, { "1", "2" } },
   { "moe_token_dispatcher_type", 4, { "\"alltoall\"", "\"allgather\"", "\"hybridep\"", "\"flex\"" } },

@@ -22,6 +22,7 @@ typedef struct {
 #define TENSOR "\"tensor_model_parallel_size\": 2, \"zero_stage\": 1"
 #define EXPERTS "\"expert_model_parallel_size\": 2"
 #define HYBRIDEP EXPERTS ", \"moe_token_dispatcher_type\": \"hybridep\""
+#define FOLDED EXPERTS ", \"tensor_model_parallel_size\": 4, \"sequence_parallel\": true, \"zero_stage\": 3"
 #define CHUNKS PIPE ", \"virtual_pipeline_model_parallel_size\": 2"
 
 static const Change changes[] = {
@@ -53,6 +54,8 @@ static const Change changes[] = {
   { "expert_model_parallel_size", MEGATRON, "", EXPERTS, "mixtral-8x7b" },
   { "expert_tensor_parallel_size", MEGATRON, EXPERTS ", " TENSOR ", \"sequence_parallel\": true",
     EXPERTS ", " TENSOR ", \"sequence_parallel\": true, \"expert_tensor_parallel_size\": 1", "mixtral-8x7b" },
+  { "expert_tensor_parallel_size", "torchtitan", FOLDED ", \"expert_tensor_parallel_size\": 1",
+    FOLDED ", \"expert_tensor_parallel_size\": 2", "qwen3-30b-a3b" },
   { "moe_token_dispatcher_type", MEGATRON, EXPERTS, EXPERTS ", \"moe_token_dispatcher_type\": \"flex\"",
     "mixtral-8x7b" },
   { "moe_token_dispatcher_type", RECENT, EXPERTS ", \"moe_token_dispatcher_type\": \"flex\"",

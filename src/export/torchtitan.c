@@ -190,6 +190,9 @@ static void put_parallelism(Export *e, GString *text)
     g_string_append(text, "enable_async_tensor_parallel = true\n");
   put_pipeline(e, text);
   g_string_append_printf(text, "context_parallel_degree = %d\nexpert_parallel_degree = %d\n", p->cp, p->ep);
+  if (p->ep > 1 && p->etp != 1 && p->etp != p->tp)
+    export_lose(e, "expert_tensor_parallel_size: %d: torchtitan has that of attention, %d, or 1, written as 1",
+                p->etp, p->tp);
   if (p->ep > 1)
     g_string_append_printf(text, "expert_tensor_parallel_degree = %d\n", p->etp == p->tp ? p->tp : 1);
   g_string_append_c(text, '\n');

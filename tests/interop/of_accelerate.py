@@ -64,5 +64,6 @@ def fsdp(args):
         "recompute": "full" if p.activation_checkpointing else "none",
         "precision": {"no": "fp32"}.get(args.mixed_precision, args.mixed_precision),
         "offload_optimizer": isinstance(p.cpu_offload, CPUOffloadPolicy),
-        "cp_comm": grid.cp_handler.cp_comm_strategy if grid.cp_size > 1 else "none",
+        "cp_comm": {"allgather": "all_gather", "alltoall": "a2a"}[grid.cp_handler.cp_comm_strategy] if
+        grid.cp_size > 1 else "none",
     }

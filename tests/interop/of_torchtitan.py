@@ -31,6 +31,12 @@ def stages(p, layers):
     return [sum(name.startswith("layers.") for name in part) for part in parts]
 
 
+def shards(dims):
+    """Ranks over which states are divided at most: experts' may be more than those of the rest."""
+    rest = dims.dp_shard * dims.cp
+    return max(rest, rest * dims.tp // (dims.ep * dims.etp)) if dims.ep > 1 else rest
+
+
 def resolve(export, plan):
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(export["text"])
@@ -51,8 +57,7 @@ def resolve(export, plan):
         "micro_batches": t.global_batch_size // (micro * data), "seq": t.seq_len, "recompute": mode,
         "precision": DTYPES[t.mixed_precision_param], "optimizer": config.optimizer.name.lower(),
         "offload_optimizer": t.enable_cpu_offload, "copies": dims.dp_replicate,
-        "zero": 3 if p.fsdp_reshard_after_forward == "always" else 2 if data * dims.cp > 1 and dims.dp_shard *
-        dims.cp > 1 else 0,
+        "zero": 3 if p.fsdp_reshard_after_forward == "always" else 2 if shards(dims) > 1 else 0,
         "schedule": SCHEDULES.get(p.pipeline_parallel_schedule, p.pipeline_parallel_schedule) if pp > 1 else "none",
         "fp8_recipe": "none",
     }
