@@ -88,6 +88,13 @@ static void derive_bigcode(Recipe *r)
   r->kv_heads = r->multi_query ? 1 : r->heads;
 }
 
+/* Values are as wide as plain heads would be. */
+static void derive_minicpm3(Recipe *r)
+{
+  if (!r->v_head_dim && r->heads)
+    r->v_head_dim = r->hidden / r->heads;
+}
+
 /* Heads as wide as whole numbers allow. */
 static void derive_glm_moe(Recipe *r)
 {
@@ -279,12 +286,12 @@ static const Family rows[] = {
   {"qwen3_vl_moe_text",
    {LLAMA, .positions = 128000, .norms = 2, .qk_norm = TRUE, .needs_experts = TRUE, .rope_theta = 5e6,
     .balance_loss = 0.001}},
-  {"deepseek_v2", {DEEPSEEK, .positions = 2048}, derive_deepseek_v2},
+  {"deepseek_v2", {DEEPSEEK, .positions = 2048, .expert_ffn = 1407, .shared_experts = 2}, derive_deepseek_v2},
   {"deepseek_v3",
    {DEEPSEEK, .positions = 4096, .expert_ffn = 2048, .shared_experts = 1, .first_dense = 3}, derive_deepseek_v3},
   {"deepseek_v32",
    {DEEPSEEK, .positions = 4096, .index_heads = 64, .index_dim = 128, .index_top = 2048, .expert_ffn = 2048,
-    .shared_experts = 1},
+    .shared_experts = 1, .first_dense = 3},
    derive_deepseek_v3},
   {"glm_moe_dsa",
    {LLAMA, .norms = 2, .positions = 202752, .q_lora_rank = 2048, .kv_lora_rank = 512, .nope_dim = 192, .rope_dim = 64,
@@ -329,9 +336,10 @@ static const Family rows[] = {
   {"seed_oss",
    {LLAMA, .norms = 2, .positions = 524288, .head_dim = 128, .attention_bias = TRUE, .kv_heads = 8}, derive_glm},
   {"cwm",
-   {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .window = 8192, .rope_theta = 1e6, .kv_heads = 8}},
-  {"iquestcoder", {LLAMA, .norms = 2, .positions = 131072, .kv_heads = 8}},
-  {"internlm3", {LLAMA, .norms = 2, .positions = 32768, .kv_heads = 2}},
+   {LLAMA, .norms = 2, .positions = 131072, .use_window = TRUE, .window = 8192, .rope_theta = 1e6, .kv_heads = 8,
+    .head_dim = 128}},
+  {"iquestcoder", {LLAMA, .norms = 2, .positions = 131072, .kv_heads = 8, .head_dim = 128}},
+  {"internlm3", {LLAMA, .norms = 2, .positions = 32768, .kv_heads = 2, .head_dim = 128}},
   {"jais2",
    {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE,
     .position_kind = POSITIONS_ROPE, .positions = 8192, .attention_bias = TRUE, .ffn_bias = TRUE}},
@@ -340,7 +348,7 @@ static const Family rows[] = {
     .needs_experts = TRUE, .balance_loss = 0.001, .kv_heads = 4, .expert_ffn = 896}},
   {"solar_open",
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .router_correction = TRUE, .needs_experts = TRUE,
-    .norm_epsilon = 1e-5, .kv_heads = 8, .shared_experts = 1},
+    .norm_epsilon = 1e-5, .kv_heads = 8, .shared_experts = 1, .expert_ffn = 1280},
    derive_glm},
   {"granitemoeshared", {LLAMA, .norms = 2, .positions = 2048, .needs_experts = TRUE, .balance_loss = 0.001}},
   {"vaultgemma",
@@ -357,16 +365,17 @@ static const Family rows[] = {
    {.norm = NORM_RMSNORM, .mlp = MLP_XIELU, .norms = 2, .final_norm = TRUE, .qk_norm = TRUE,
     .position_kind = POSITIONS_ROPE, .positions = 65536, .rope_theta = 1.2e7, .norm_epsilon = 1e-5}},
   {"beam",
-   {LLAMA, .norms = 4, .positions = 8192, .head_dim = 128, .qk_norm = TRUE, .attention_gate = TRUE, .gate_bias = TRUE,
-    .router_correction = TRUE, .needs_experts = TRUE, .use_window = TRUE, .window = 512, .kv_heads = 8,
-    .expert_ffn = 2560},
+   {LLAMA, .norms = 4, .positions = 8192, .head_dim = 128, .qk_norm = TRUE, .attention_gate = TRUE,
+    .gate_bias = TRUE, .router_correction = TRUE, .needs_experts = TRUE, .use_window = TRUE, .window = 512,
+    .kv_heads = 8, .expert_ffn = 2560, .first_dense = 3, .groups = 8, .groups_per_token = 4},
    derive_laguna},
   {"aria_text",
    {LLAMA, .norms = 2, .positions = 2048, .experts = 8, .experts_per_token = 2, .shared_experts = 2,
     .needs_experts = TRUE}},
   {"flint",
    {LLAMA, .norms = 2, .positions = 262144, .head_dim = 128, .qk_norm = TRUE, .sinks = TRUE, .use_window = TRUE,
-    .window = 513, .needs_experts = TRUE, .expert_ffn = 512, .shared_ffn = 1024, .balance_loss = 0.0005, .kv_heads = 4},
+    .window = 513, .needs_experts = TRUE, .expert_ffn = 512, .shared_ffn = 1024, .balance_loss = 0.0005,
+    .kv_heads = 4, .first_dense = 2},
    derive_laguna},
   {"bitnet",
    {LLAMA, .norms = 2, .positions = 2048, .inner_norms = TRUE, .rope_theta = 5e5, .norm_epsilon = 1e-5, .kv_heads = 5}},
@@ -396,10 +405,11 @@ static const Family rows[] = {
     .router_correction = TRUE, .needs_experts = TRUE, .first_dense = 1, .use_window = TRUE, .window = 1024,
     .window_pattern = 4, .norm_epsilon = 1e-5, .expert_ffn = 1408, .shared_experts = 2}},
   {"cohere2_moe",
-   {COHERE, .use_window = TRUE, .window = 4096, .window_pattern = 4, .needs_experts = TRUE}},
+   {COHERE, .use_window = TRUE, .window = 4096, .window_pattern = 4, .needs_experts = TRUE, .head_dim = 128}},
   {"minicpm3",
    {LLAMA, .norms = 2, .positions = 32768, .q_lora_rank = 768, .kv_lora_rank = 256, .nope_dim = 64, .rope_dim = 32,
-    .v_head_dim = 64, .tied = TRUE, .norm_epsilon = 1e-5}},
+    .tied = TRUE, .norm_epsilon = 1e-5},
+   derive_minicpm3},
   {"dots1",
    {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
     .window_from = 62}},
@@ -418,7 +428,8 @@ static const Family rows[] = {
   {"exaone", {LLAMA, .norms = 2, .positions = 4096, .norm_epsilon = 1e-5, .kv_heads = 8}},
   {"kolibri1",
    {LLAMA, .norms = 4, .positions = 262144, .head_dim = 128, .qk_norm = TRUE, .router_correction = TRUE,
-    .needs_experts = TRUE, .use_window = TRUE, .window = 513, .window_pattern = 5, .kv_heads = 4, .shared_ffn = 512}},
+    .needs_experts = TRUE, .use_window = TRUE, .window = 513, .window_pattern = 5, .kv_heads = 4, .shared_ffn = 512,
+    .expert_ffn = 512}},
   {"ernie4_5_moe",
    {LLAMA, .norms = 2, .positions = 131072, .tied = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
     .first_dense = 1, .experts = 64, .experts_per_token = 6, .shared_experts = 2, .rope_theta = 5e5,
@@ -426,7 +437,7 @@ static const Family rows[] = {
   {"exaone_moe",
    {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .router_correction = TRUE, .needs_experts = TRUE,
     .shared_experts = 1, .use_window = TRUE, .window = 4096, .window_pattern = 4, .norm_epsilon = 1e-5,
-    .expert_ffn = 1024}},
+    .expert_ffn = 1024, .first_dense = 1}},
   {"glm4_moe_lite",
    {LLAMA, .norms = 2, .positions = 202752, .q_lora_rank = 768, .kv_lora_rank = 512, .nope_dim = 192, .rope_dim = 64,
     .v_head_dim = 256, .expert_ffn = 1536, .shared_experts = 1, .first_dense = 1, .needs_experts = TRUE,

@@ -171,7 +171,7 @@ static const Family rows[] = {
    derive_bart},
   {"switch_transformers",
    {T5, .experts = 8, .experts_per_token = 1, .needs_experts = TRUE, .balance_loss = 0.001, .sparse_by_stack = TRUE,
-    .sparse_encoder = 3, .sparse_decoder = 3},
+    .sparse_encoder = 3, .sparse_decoder = 3, .decoder_layers = 12},
    derive_switch},
   {"t5", {T5}, derive_t5},
   {"mt5", {T5}, derive_umt5},

@@ -135,6 +135,21 @@ static void derive_kimi(Recipe *r)
     r->parts[i] = PART_ATTENTION | PART_FEED;
 }
 
+/* Linear attention, a window, linear attention, all, a window. */
+static void derive_lara(Recipe *r)
+{
+  static const gboolean linear[] = { TRUE, FALSE, TRUE, FALSE, FALSE }, sliding[] = { FALSE, TRUE, FALSE, FALSE, TRUE };
+
+  if (r->parts || !r->layers)
+    return;
+  r->parts = g_new(guint8, r->layers);
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++) {
+    r->parts[i] = (guint8)(PART_FEED | (linear[i % 5] ? PART_LINEAR : PART_ATTENTION));
+    r->sliding[i] = sliding[i % 5];
+  }
+}
+
 static void derive_olmo_hybrid(Recipe *r)
 {
   if (!r->linear_heads)
@@ -239,7 +254,8 @@ static const Family rows[] = {
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 128, .kv_heads = 4, .qk_norm = TRUE, .tied = TRUE,
     .has_linear = TRUE, .linear = LINEAR_GATED_DELTA, .linear_heads = 16, .linear_head_dim = 128, .linear_groups = 8,
     .linear_state = 128, .linear_conv = 4, .use_window = TRUE, .window = 512, .needs_experts = TRUE, .experts = 128,
-    .experts_per_token = 4, .expert_ffn = 512, .shared_ffn = 512, .balance_loss = 0.001}},
+    .experts_per_token = 4, .expert_ffn = 512, .shared_ffn = 512, .balance_loss = 0.001},
+   derive_lara},
   {"olmo_hybrid",
    {LLAMA, .norms = 2, .positions = 65536, .qk_norm = TRUE, .qk_norm_whole = TRUE, .has_linear = TRUE,
     .linear = LINEAR_GATED_DELTA, .linear_conv = 4, .attention_every = 4},

@@ -376,7 +376,7 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->q_lora_rank = r->kv_lora_rank = 0;
   else
     r->qk_norm = FALSE;
-  if (!defaults->v_head_dim)
+  if (!defaults->v_head_dim && !defaults->kv_lora_rank)
     r->v_head_dim = 0;
   if (!defaults->index_heads)
     r->index_heads = 0;

@@ -287,9 +287,12 @@ static gboolean check_family(const RecipeSource *source, const Recipe *r, GError
     return source_error(source, offsetof(Recipe, encoder_vocab), error,
                         "%d as %s, or tie_word_embeddings false, which all tables are where they are one", r->vocab,
                         source_key(source, offsetof(Recipe, vocab)));
-  if (r->sparse_by_stack && r->layers && !stacks_alike(r))
-    return json_error(source->doc, json_get(object, sparse_key(object)), error,
-                      "as many layers apart in both stacks, as others are not counted");
+  if (r->sparse_by_stack && r->layers && !stacks_alike(r)) {
+    const char *expected = "as many layers apart in both stacks, as others are not counted";
+    const cJSON *item = json_get(object, sparse_key(object));
+    return item ? json_error(source->doc, item, error, "%s", expected)
+                : source_error(source, offsetof(Recipe, decoder_layers), error, "%s", expected);
+  }
   if (r->linear_width && cJSON_IsTrue(json_get(object, "mamba_proj_bias")))
     return json_error(source->doc, json_get(object, "mamba_proj_bias"), error,
                       "false, as a bias of the first projection alone is not counted");

@@ -21,6 +21,7 @@ static gboolean read_dense_layers(const RecipeSource *source, Recipe *r, GError 
   if (n < 0)
     return FALSE;
   r->dense = g_new0(guint8, most_layers(r));
+  r->first_dense = 0; /* which stand for a list that is absent (Flint) */
   for (int i = 0; i < n; i++)
     if (layers[i] < r->layers)
       r->dense[layers[i]] = TRUE;
@@ -260,6 +261,9 @@ static gboolean read_pattern(const RecipeSource *source, Recipe *r, GError **err
 
   if (!r->single)
     return TRUE;
+  if (r->mtp_parts && !r->parts && !json_get(source->object, "hybrid_override_pattern"))
+    return source_error(source, offsetof(Recipe, layers), error,
+                        "hybrid_override_pattern or layer_types beside it, as layers of its kind are of one part each");
   if (r->mtp && cJSON_IsString(mtp)) {
     r->mtp_parts = strchr(mtp->valuestring, 'H') ? 0 : recipe_pattern_parts(mtp->valuestring);
     if (!r->mtp_parts)

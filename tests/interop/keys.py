@@ -1,6 +1,6 @@
-"""Keys that we read, each left out of a configuration, each number twice as large, and each yes or no the other way: our
-count of parameters beside that of transformers' class, for the default configuration of every model with a language
-head, four layers deep.
+"""Keys that we read, each left out of a configuration, each number twice as large, and each yes or no the other way:
+our count of parameters beside that of transformers' class, for the default configuration of every model with a language
+head, four layers deep; and a small model of each kind whose file says its usual sizes alone.
 
     keys.py FOLDER PROGRAM [KIND...]
 
@@ -19,12 +19,20 @@ import transformers
 from registry import numbers, registry
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Configurations of a kind say for its head what version 5 of its class does not follow: checkpoints hold a head of its own.
+# Files of these kinds say for their head what version 5 of their class does not follow: checkpoints hold one apart.
 EXCEPT = {(kind, "tie_word_embeddings") for kind in ("longt5", "mt5", "t5", "umt5")}
 # That of bailing_hybrid follows from head_dim, of which what is saved is another.
 EXCEPT.add(("bailing_hybrid", "linear_head_dim"))
 DEPTHS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers", "decoder_layers",
           "num_decoder_layers")
+
+SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 256, "d_model": 64, "n_embd": 64,
+         "n_layer": 4, "n_head": 4, "n_layers": 4, "n_heads": 4, "n_positions": 256, "n_ctx": 256, "ffn_dim": 96,
+         "d_ff": 96, "num_layers": 4, "num_heads": 4, "encoder_layers": 3, "decoder_layers": 2,
+         "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96,
+         "num_experts": 8, "n_routed_experts": 8, "num_local_experts": 8, "num_experts_per_tok": 2,
+         "moe_num_experts": 8}
 
 
 def read_keys(kind):
@@ -51,6 +59,13 @@ def count(kind, names, keys):
         return numbers(transformers.AutoModelForCausalLM.from_config(config))
 
 
+def small(config):
+    """Its usual sizes, those of them that the kind has."""
+    others = getattr(type(config), "attribute_map", {})
+    keys = {key: value for key, value in SMALL.items() if hasattr(config, key) and key not in others}
+    return dict(keys, pad_token_id=0) if isinstance(getattr(config, "pad_token_id", None), int) else keys
+
+
 def changes(made, depths):
     """What is left out, and what is changed: (words, keys of the file, keys set)."""
     config = made(**depths)
@@ -59,8 +74,9 @@ def changes(made, depths):
             yield "without " + key, {k: v for k, v in config.items() if k != key}, None
     for key in read_keys("INT"):
         if key in config and key not in DEPTHS and type(config[key]) is int and config[key] > 0:
+            twice = {key: 2 * config[key]}
             try:
-                yield "%s: %d" % (key, 2 * config[key]), made(**depths, **{key: 2 * config[key]}), {key: 2 * config[key]}
+                yield "%s: %d" % (key, twice[key]), made(**depths, **twice), twice
             except Exception:  # the class refuses it
                 continue
     for key in read_keys("BOOL"):
@@ -78,10 +94,11 @@ def files(kind, names, folder):
     def made(**keys):
         return dict(type(config)(**keys).to_dict(), model_type=kind)
 
-    usual = count(kind, names, depths)
-    for number, (words, file_keys, keys) in enumerate([("as it is", made(**depths), None), *changes(made, depths)]):
+    usual, sizes = count(kind, names, depths), small(config)
+    cases = [("as it is", made(**depths), None), ("small", dict(sizes, model_type=kind), sizes), *changes(made, depths)]
+    for number, (words, file_keys, keys) in enumerate(cases):
         try:
-            theirs = usual if keys is None else count(kind, names, dict(depths, **keys))
+            theirs = usual if keys is None else count(kind, names, keys if words == "small" else dict(depths, **keys))
         except Exception:  # the class refuses it
             theirs = None
         path = os.path.join(folder, "%s-%d.json" % (kind, number))

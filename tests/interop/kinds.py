@@ -17,6 +17,7 @@ LLAMA = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "nu
 ROPE = {"rope_type": "default", "rope_theta": 10000}
 PLAIN = {key: value for key, value in LLAMA.items() if key != "num_key_value_heads"}
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+FEW = {"num_experts": 8, "num_experts_per_tok": 2}
 LATENT = {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
           "num_key_value_heads": 4, "n_group": 1, "topk_group": 1}
 BART = {"d_model": 64, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 8, "vocab_size": 128,
@@ -35,6 +36,9 @@ KINDS = [
     ("olmo", LLAMA), ("nanochat", LLAMA), ("persimmon", PLAIN), ("persimmon", dict(PLAIN, qk_layernorm=False)),
     ("stablelm", dict(LLAMA, qk_layernorm=True)), ("phi", dict(LLAMA, qk_layernorm=True)),
     ("ministral", dict(LLAMA, head_dim=16)),
+    ("cwm", LLAMA), ("internlm3", LLAMA), ("iquestcoder", LLAMA), ("minicpm3", PLAIN),
+    ("exaone_moe", dict(LLAMA, **FEW)), ("cohere2_moe", dict(LLAMA, **FEW)), ("beam", dict(LLAMA, **FEW)),
+    ("flint", dict(LLAMA, **FEW)), ("lara_mini", dict(LLAMA, **FEW)), ("kolibri1", dict(LLAMA, **FEW)),
     ("dbrx", {"d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 128, "max_seq_len": 256,
               "attn_config": {"kv_n_heads": 2, "rope_theta": 5e5},
               "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2}}),
