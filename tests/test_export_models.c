@@ -51,7 +51,7 @@ START_TEST(strangers_of_megatron)
          "\"encoder_attention_heads\":2,\"decoder_attention_heads\":4,\"encoder_ffn_dim\":96,\"decoder_ffn_dim\":96}",
       "a model without attention of its own in each stack", NULL },
     { HF ",\"model_type\":\"switch_transformers\",\"d_model\":64,\"d_kv\":16,\"d_ff\":96,\"num_layers\":6,"
-         "\"num_heads\":4,\"num_experts\":4}",
+         "\"num_decoder_layers\":6,\"num_heads\":4,\"num_experts\":4}",
       "a model without experts", NULL },
     { HF ",\"model_type\":\"longt5\",\"d_model\":64,\"d_kv\":16,\"d_ff\":96,\"num_layers\":6,"
          "\"num_decoder_layers\":6,\"num_heads\":4}",
