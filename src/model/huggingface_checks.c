@@ -32,7 +32,7 @@ static const struct {
   {"tie_word_embeddings", TRUE, "a second bias before the logits",
    "bert bert-generation big_bird camembert data2vec-text ernie megatron-bert roberta roberta-prelayernorm roformer "
    "xlm-roberta xlm-roberta-xl"},
-  {"tie_word_embeddings", FALSE, "a shared table, which its class has not,", 
+  {"tie_word_embeddings", FALSE, "a shared table, which its class has not,",
    "bailing_hybrid kimi_linear nemotron_h rembert"},
   {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam"},
   {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
