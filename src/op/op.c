@@ -259,11 +259,19 @@ static void drop_backward(LayerWork *work)
     g_array_index(work->forward, Op, i).saved_bytes = 0;
 }
 
-/* Ops that a pass of a layer seldom has more than. */
-#define OPS_USUAL 64
+static GArray *matrices_for(GArray *room, const PassLayout *passes)
+{
+  gboolean wanted = optimizer_kind(&passes->optimizer)->orthogonal;
 
-void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes,
-                     const Cluster *cluster)
+  if (wanted)
+    return room ? g_array_set_size(room, 0) : g_array_new(FALSE, FALSE, sizeof(OpMatrix));
+  g_clear_pointer(&room, g_array_unref);
+  return NULL;
+}
+
+/* Into arrays that are empty. */
+static void fill_work(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes,
+                      const Cluster *cluster)
 {
   Build b = build_of(work, model, spec, passes);
 
@@ -278,11 +286,6 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
     b.expert_tensor = pass_group(passes, cluster, RANKS_EXPERT_TENSOR);
     b.expert_block = pass_group(passes, cluster, RANKS_EXPERT_BLOCK);
   }
-  *work = (LayerWork) {
-    .matrices = optimizer_kind(&passes->optimizer)->orthogonal ? g_array_new(FALSE, FALSE, sizeof(OpMatrix)) : NULL,
-    .forward = g_array_sized_new(FALSE, FALSE, sizeof(Op), OPS_USUAL),
-    .backward = g_array_sized_new(FALSE, FALSE, sizeof(Op), OPS_USUAL),
-  };
   builders[spec->kind](&b);
   if (b.frozen && spec->kind == LAYER_EMBEDDING) /* which no gradient reaches */
     drop_backward(work);
@@ -293,6 +296,31 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
                               FALSE);
   reverse(work->backward);
   apply_recompute(work, &b);
+}
+
+/* Ops that a pass of a layer seldom has more than. */
+#define OPS_USUAL 64
+
+void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes,
+                     const Cluster *cluster)
+{
+  *work = (LayerWork) {
+    .forward = g_array_sized_new(FALSE, FALSE, sizeof(Op), OPS_USUAL),
+    .backward = g_array_sized_new(FALSE, FALSE, sizeof(Op), OPS_USUAL),
+    .matrices = matrices_for(NULL, passes),
+  };
+  fill_work(work, model, spec, passes, cluster);
+}
+
+void layer_work_renew(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes,
+                      const Cluster *cluster)
+{
+  *work = (LayerWork) {
+    .forward = g_array_set_size(work->forward, 0),
+    .backward = g_array_set_size(work->backward, 0),
+    .matrices = matrices_for(work->matrices, passes),
+  };
+  fill_work(work, model, spec, passes, cluster);
 }
 
 void layer_work_clear(LayerWork *work)

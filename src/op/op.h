@@ -134,6 +134,10 @@ void layer_work_init(LayerWork *work, const Model *model, const LayerSpec *spec,
                      const Cluster *cluster);
 void layer_work_clear(LayerWork *work);
 
+/* The same in the room of a work of any layer and layout, which is given up. */
+void layer_work_renew(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes,
+                      const Cluster *cluster);
+
 /* Makes it the work under another layout, one that differs from its own in recomputation only. */
 void layer_work_recompute(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes);
 

@@ -43,7 +43,7 @@ struct PriceCache {
   const Model *model;
   const Cluster *cluster;
   GHashTable *priced; /* PassLayout to Priced; looked up, never iterated */
-  GHashTable *least;  /* PassLayout to LeastWorkPair */
+  GHashTable *least[2]; /* [with a host that is never waited for]: PassLayout to LeastWork */
   GHashTable *layers; /* LayerKey to LayerPrice */
   gsize held_bytes;   /* by these */
   OpTimes *times;
@@ -124,7 +124,8 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->n_works = MAX(cluster->n_types, 1) * model->n_specs * WORKS;
   cache->works = g_new0(KnownWork, cache->n_works);
   cache->priced = g_hash_table_new_full(passes_hash, passes_equal, g_free, priced_free);
-  cache->least = g_hash_table_new_full(passes_hash, passes_equal, g_free, g_free);
+  for (int i = 0; i < 2; i++)
+    cache->least[i] = g_hash_table_new_full(passes_hash, passes_equal, g_free, g_free);
   cache->layers = g_hash_table_new_full(layer_hash, layer_equal, g_free, g_free);
   cache->splits = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   cache->freely = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
@@ -136,7 +137,8 @@ void price_cache_free(PriceCache *cache)
   if (!cache)
     return;
   g_hash_table_unref(cache->priced);
-  g_hash_table_unref(cache->least);
+  for (int i = 0; i < 2; i++)
+    g_hash_table_unref(cache->least[i]);
   g_hash_table_unref(cache->layers);
   g_hash_table_unref(cache->splits);
   g_hash_table_unref(cache->freely);
@@ -152,7 +154,8 @@ void price_cache_trim(PriceCache *cache, gsize most_bytes)
   if (cache->held_bytes <= most_bytes)
     return;
   g_hash_table_remove_all(cache->priced);
-  g_hash_table_remove_all(cache->least);
+  for (int i = 0; i < 2; i++)
+    g_hash_table_remove_all(cache->least[i]);
   g_hash_table_remove_all(cache->layers);
   cache->held_bytes = 0;
 }
@@ -182,10 +185,10 @@ static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at,
   same.overlap_exchange = FALSE;
   if (w->known && passes_equal(&w->passes, &same))
     return w;
-  known_work_clear(w);
+  (w->known ? layer_work_renew : layer_work_init)(&w->work, cache->model, spec, &same, site);
+  layer_times_clear(&w->times);
   w->known = TRUE;
   w->passes = same;
-  layer_work_init(&w->work, cache->model, spec, &same, site);
   w->times = layer_times(&w->work, &same, site, cache->times);
   return w;
 }
@@ -245,31 +248,25 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
   return price_table_of_specs(cache->model, &passes, cache->cluster, find_layer, cache);
 }
 
-/* As they are, and with a host that is never waited for. */
-typedef struct {
-  LeastWork with[2];
-} LeastWorkPair;
-
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted)
 {
-  LeastWorkPair *least = g_hash_table_lookup(cache->least, passes);
+  GHashTable *table = cache->least[!!unhosted];
+  LeastWork *least = g_hash_table_lookup(table, passes);
 
   if (!least) {
     int n = cache->model->n_specs, all = n * MAX(cache->cluster->n_types, 1);
-    g_autofree LeastLayer *layers = g_new(LeastLayer, 2 * all);
+    g_autofree LeastLayer *layers = g_new(LeastLayer, all);
     for (int i = 0; i < all; i++) {
       LayerPrice price;
       find_layer(cache, passes, i, &price);
-      layers[i] = least_layer(&price, FALSE);
-      layers[all + i] = least_layer(&price, TRUE);
+      layers[i] = least_layer(&price, unhosted);
     }
-    least = g_new(LeastWorkPair, 1);
-    for (int i = 0; i < 2; i++)
-      least->with[i] = least_work(cache->model, &(LeastLayers) { layers + i * all, n, FALSE }, cache->cluster);
+    least = g_new(LeastWork, 1);
+    *least = least_work(cache->model, &(LeastLayers) { layers, n, FALSE }, cache->cluster);
     cache->held_bytes += sizeof *passes + sizeof *least;
-    g_hash_table_insert(cache->least, g_memdup2(passes, sizeof *passes), least);
+    g_hash_table_insert(table, g_memdup2(passes, sizeof *passes), least);
   }
-  return least->with[!!unhosted];
+  return *least;
 }
 
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes)
