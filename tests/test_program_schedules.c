@@ -222,12 +222,18 @@ START_TEST(deferred_by_the_book)
 }
 END_TEST
 
-static double held_by(const Planned *f, int row, Pass pass)
+static const Segment *pass_by(const Planned *f, int row, Pass pass)
 {
   for (guint i = 0; i < f->program->tasks->len; i++)
     if (task_at(f, i)->kind == TASK_PASS && task_at(f, i)->row == row && task_at(f, i)->pass == pass)
-      return segment_at(f, i)->activation_bytes;
-  return 0;
+      return segment_at(f, i);
+  return NULL;
+}
+
+static double held_by(const Planned *f, int row, Pass pass)
+{
+  const Segment *s = pass_by(f, row, pass);
+  return s ? s->activation_bytes : 0;
 }
 
 /* The input gradient frees what the weight gradient does not need, upstream waits for it alone. */
@@ -396,7 +402,7 @@ START_TEST(vocabulary_is_spread)
 }
 END_TEST
 
-/* Forwards that are made again leave their input; the last stage's leave all. */
+/* Forwards that are made again leave their input; the last stage's leave all. Backwards make nothing again. */
 START_TEST(recompute_slots)
 {
   Planned f, whole;
@@ -410,6 +416,8 @@ START_TEST(recompute_slots)
   ck_assert_double_eq_tol(held_by(&f, 1, PASS_FORWARD) + held_by(&f, 1, PASS_RECOMPUTE),
                           held_by(&whole, 1, PASS_FORWARD), 1);
   ck_assert_double_eq(held_by(&f, 3, PASS_RECOMPUTE), 0);
+  for (int row = 0; row < 4; row++)
+    ck_assert_double_eq(pass_by(&f, row, PASS_BACKWARD)->alloc_bytes, pass_by(&whole, row, PASS_BACKWARD)->alloc_bytes);
   ck_assert_double_eq_tol(held_by(&f, 3, PASS_FORWARD), held_by(&whole, 3, PASS_FORWARD), 1);
   planned_clear(&f);
   planned_clear(&whole);

@@ -327,6 +327,14 @@ static double layer_scratch(const ProgramBuild *b, const LayerPrice *price, Pass
   return price->transient_bytes - (is_forward(pass) ? rows : 0) + (recomputes ? price->recomputed_bytes : 0);
 }
 
+/* The price of a layer that a pass runs: where forwards are made again as passes of their own, backwards make none. */
+static const LayerPrice *price_in(const ProgramBuild *b, int node_type, int layer, Pass pass)
+{
+  gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
+
+  return recomputes ? stored_of(b, node_type, layer) : price_of(b, node_type, layer);
+}
+
 /* What the pass holds for a while beside activations, where both are most. */
 static void add_scratch(const ProgramBuild *b, const Chunk *chunk, Segment *s)
 {
@@ -334,7 +342,7 @@ static void add_scratch(const ProgramBuild *b, const Chunk *chunk, Segment *s)
   double most = -INFINITY;
 
   for (int i = s->first_layer; i < s->first_layer + s->n_layers; i++) {
-    double scratch = layer_scratch(b, price_of(b, type, i), s->pass);
+    double scratch = layer_scratch(b, price_in(b, type, i, s->pass), s->pass);
     double absent = absent_bytes(b, chunk, s, i);
     if (scratch - absent > most) {
       most = scratch - absent;
@@ -348,11 +356,10 @@ Segment pass_segment(const ProgramBuild *b, const Chunk *chunk, Piece piece, Pas
 {
   Segment s = { .kind = TASK_PASS, .pass = pass, .first_layer = piece.first_layer, .n_layers = piece.n_layers,
                 .slowdown = 1 };
-  gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
   int type = b->sites[chunk->rank].type;
 
   for (int i = piece.first_layer; i < piece.first_layer + piece.n_layers; i++) {
-    const LayerPrice *price = recomputes ? stored_of(b, type, i) : price_of(b, type, i);
+    const LayerPrice *price = price_in(b, type, i, pass);
     if (is_vocabulary(pass))
       add_vocabulary(b, &s, i, price, pass);
     else if (pass != PASS_RECOMPUTE || price->recomputed_bytes > 0)
