@@ -38,7 +38,7 @@ void instance_clear(Instance *in);
 /* Every legal plan of the space (Plan): plan_check accepts each. */
 GArray *instance_plans(const Instance *in);
 
-/* A plan simulated with prices of its own; `times` remembers those of ops. */
+/* A plan simulated; `known` remembers prices of layers, NULL = they are made for it alone. */
 void instance_simulate(const Instance *in, const Plan *plan, PriceCache *known, Metrics *out);
 
 /* Every legal plan simulated: bounds never exceed what comes out, and the best that fits is what

@@ -133,10 +133,9 @@ static double issued_both_s(const Issued *a, const Issued *b)
 /* Two lanes while a pass is laid out. */
 typedef struct {
   PassPrice *price;
-  const Cluster *cluster;
   double compute_end, tensor_end;
   double slowdown; /* of computation beside the last collective */
-  Axis axis;       /* of the last collective */
+  Axis axis;         /* of the last collective */
   const PassLayout *passes;
   Pass pass;
   Issued first, run; /* ops before the host first waits for the device; since it last did, or all */

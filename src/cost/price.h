@@ -113,8 +113,8 @@ void price_table_free(PriceTable *table);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(PriceTable, price_table_free)
 
-/* The same of prices that are known: `price` gives that of an entry [node type][spec] under passes that differ from
- * those given in recomputation only, which is that of all blocks. */
+/* The same of prices that `price` gives: of an entry [node type][spec] under those passes, or under the same without
+ * recomputation, where they count layers that are made again. */
 typedef void (*PriceSpecFunc)(gpointer data, const PassLayout *passes, int entry, LayerPrice *price);
 
 PriceTable *price_table_of_specs(const Model *model, const PassLayout *passes, const Cluster *cluster,
