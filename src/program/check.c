@@ -53,7 +53,7 @@ static gboolean check_memory(const Program *p, GError **error)
         continue;
       activations += s->activation_bytes;
       buffers += s->alloc_bytes - s->free_bytes;
-      taken += fabs(s->activation_bytes) + s->alloc_bytes;
+      taken += fabs(s->activation_bytes) + fabs(s->alloc_bytes);
     }
     if (fabs(activations) > 1e-9 * taken || fabs(buffers) > 1e-9 * taken)
       return wrong(error, "row %d ends with %g bytes of activations and %g of buffers", row, activations, buffers);

@@ -159,6 +159,18 @@ static inline double segment_at_end(const Segment *s)
   return MIN(s->activation_bytes, 0) + s->absent_bytes;
 }
 
+/* Whether a row holds something else from a task's start on, or from its end. Buffers may be less than nothing: a task is
+ * handed some that another one left. */
+static inline gboolean segment_takes(const Segment *s)
+{
+  return segment_at_start(s) != 0 || s->alloc_bytes != 0;
+}
+
+static inline gboolean segment_gives(const Segment *s)
+{
+  return segment_at_end(s) != 0 || s->free_bytes != 0;
+}
+
 typedef struct {
   int segment;
   int first_dep, n_deps; /* into Program.deps */

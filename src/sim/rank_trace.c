@@ -43,9 +43,9 @@ static void walk_on(LaneWalk *w, const Program *p, MemoryPoint *now, GArray *poi
 {
   const Segment *s = segment_of(p, p->lane_tasks[w->next]);
 
-  if (!w->runs && (segment_at_start(s) != 0 || s->alloc_bytes > 0))
+  if (!w->runs && segment_takes(s))
     note(points, now, segment_at_start(s), s->alloc_bytes);
-  if (w->runs && (segment_at_end(s) != 0 || s->free_bytes > 0))
+  if (w->runs && segment_gives(s))
     note(points, now, segment_at_end(s), -s->free_bytes);
   w->next += w->runs;
   w->runs = !w->runs;

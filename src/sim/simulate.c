@@ -141,7 +141,7 @@ static void start(Sim *s, int task)
   if (t->lane == LANE_COMPUTE)
     r->slowdown = slowdown_of(s, t->row, task);
   s->spans[task].start = s->now;
-  if (segment_at_start(segment) != 0 || segment->alloc_bytes > 0)
+  if (segment_takes(segment))
     note_memory(s, t->row, segment_at_start(segment), segment->alloc_bytes);
   launch(s, r, segment);
   if (segment->slowdown > 1)
@@ -160,7 +160,7 @@ static void end(Sim *s, int task)
   r->slows = 1;
   if (s->program->crowds && t->lane == LANE_COMPUTE)
     change_crowd(s, -1);
-  if (segment_at_end(segment) != 0 || segment->free_bytes > 0)
+  if (segment_gives(segment))
     note_memory(s, t->row, segment_at_end(segment), -segment->free_bytes);
   if (segment->slowdown > 1)
     change_speed(s, t->row);
@@ -189,8 +189,7 @@ static void reserve_points(Sim *s)
 
   for (int i = 0; i < s->graph->n; i++) {
     const Segment *segment = &s->segments[s->tasks[i].segment];
-    points[s->tasks[i].row] += (segment_at_start(segment) != 0 || segment->alloc_bytes > 0) +
-                               (segment_at_end(segment) != 0 || segment->free_bytes > 0);
+    points[s->tasks[i].row] += segment_takes(segment) + segment_gives(segment);
   }
   for (int row = 0; row < s->program->n_rows; row++) {
     g_array_set_size(s->trace->rows[row].points, points[row]);
