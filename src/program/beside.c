@@ -5,11 +5,6 @@
  */
 #include "program/build.h"
 
-static gboolean known(const ProgramBuild *b)
-{
-  return b->layout->passes.framework->gradients_wait;
-}
-
 static double boundary_bytes(const ProgramBuild *b)
 {
   return op_boundary_bytes(b->model, &b->layout->passes);
@@ -55,19 +50,19 @@ double beside_bytes(const ProgramBuild *b, int rank)
 {
   double posted = sending_rows(b, rank) * MIN(RECEIVES_AHEAD, b->shape.micro);
 
-  if (!known(b))
+  if (!scratch_is_known(b))
     return 0;
   return posted * boundary_bytes(b) + (b->shares ? spread_bytes(b, rank) : 0);
 }
 
 void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
 {
-  gboolean backward = s->pass == PASS_BACKWARD || s->pass == PASS_INPUT;
+  gboolean backward = is_backward(s->pass);
   Piece whole = chunk_whole(chunk);
   gboolean first = s->first_layer == whole.first_layer;
   gboolean last = s->first_layer + s->n_layers == whole.first_layer + whole.n_layers;
 
-  if (!known(b) || (!backward && s->pass != PASS_FORWARD))
+  if (!scratch_is_known(b) || (!backward && s->pass != PASS_FORWARD))
     return;
   int from = (backward ? last : first) ? neighbour(b, chunk->rank, chunk->index, backward) : -1;
   int to = (backward ? first : last) ? neighbour(b, chunk->rank, chunk->index, !backward) : -1;

@@ -218,6 +218,19 @@ void vocabulary_connect(ProgramBuild *b);
 /* Tied embeddings, copies, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);
 
+/* Whether what a pass holds for a while is known to the byte (op/scratch.c): of tdp-run, or of software that says it
+ * holds as much. */
+static inline gboolean scratch_is_known(const ProgramBuild *b)
+{
+  return b->layout->passes.framework->gradients_wait;
+}
+
+/* Passes that hand a gradient on, and make again what was not kept for it. */
+static inline gboolean is_backward(Pass pass)
+{
+  return pass == PASS_BACKWARD || pass == PASS_INPUT;
+}
+
 static inline gboolean makes_weight_gradient(Pass pass)
 {
   return pass == PASS_BACKWARD || pass == PASS_WEIGHT || pass == PASS_VOCAB;

@@ -13,7 +13,7 @@ static double exposed_share(const Segment *a, const Segment *b)
 /* Whether their kernels run side by side; tdp-run has one stream for both, and runs one behind the other. */
 static gboolean side_by_side(const ProgramBuild *b)
 {
-  return !b->layout->passes.framework->gradients_wait;
+  return !scratch_is_known(b);
 }
 
 /* The part that overlaps `other`. Side by side the second one's scratch stands beside the first one's. */

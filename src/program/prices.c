@@ -256,10 +256,9 @@ static void add_vocabulary(const ProgramBuild *b, Segment *s, int layer, const L
   }
 }
 
-/* Bytes that a layer of the chunk holds more, or less, once the pass has run. */
+/* Bytes that a layer of such prices holds more, or less, once the pass has run. */
 static double held_bytes(const LayerPrice *price, const LayerPrice *stored, const Chunk *chunk, Pass pass)
 {
-
   switch (pass) {
   case PASS_FORWARD:
     return chunk->remade ? price->saved_bytes : stored->saved_bytes;
@@ -287,7 +286,6 @@ static double received_bytes(const ProgramBuild *b, const Chunk *chunk, Piece pi
   return held_bytes(&received, &received, chunk, pass);
 }
 
-/* What a layer of the chunk holds more, or less, once the pass has run. */
 static double layer_held(const ProgramBuild *b, const Chunk *chunk, int layer, Pass pass)
 {
   int type = b->sites[chunk->rank].type;
@@ -307,7 +305,7 @@ static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, const Segm
 {
   double behind = 0;
 
-  if (!b->layout->passes.framework->gradients_wait)
+  if (!scratch_is_known(b))
     return 0;
   for (int i = layer + 1; i < s->first_layer + s->n_layers; i++)
     behind += layer_held(b, chunk, i, s->pass);
@@ -319,20 +317,17 @@ static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, const Segm
 static double layer_scratch(const ProgramBuild *b, const LayerPrice *price, Pass pass)
 {
   const PassLayout *p = &b->layout->passes;
-  gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
-  double rows = p->framework->gradients_wait ? op_boundary_bytes(b->model, p) : 0;
+  double rows = scratch_is_known(b) ? op_boundary_bytes(b->model, p) : 0;
 
-  if (p->framework->gradients_wait && pass == PASS_WEIGHT)
+  if (scratch_is_known(b) && pass == PASS_WEIGHT)
     return p->sequence_parallel ? p->tp * rows : 0;
-  return price->transient_bytes - (is_forward(pass) ? rows : 0) + (recomputes ? price->recomputed_bytes : 0);
+  return price->transient_bytes - (is_forward(pass) ? rows : 0) + (is_backward(pass) ? price->recomputed_bytes : 0);
 }
 
 /* The price of a layer that a pass runs: where forwards are made again as passes of their own, backwards make none. */
 static const LayerPrice *price_in(const ProgramBuild *b, int node_type, int layer, Pass pass)
 {
-  gboolean recomputes = pass == PASS_BACKWARD || pass == PASS_INPUT;
-
-  return recomputes ? stored_of(b, node_type, layer) : price_of(b, node_type, layer);
+  return is_backward(pass) ? stored_of(b, node_type, layer) : price_of(b, node_type, layer);
 }
 
 /* What the pass holds for a while beside activations, where both are most. */

@@ -56,11 +56,6 @@ static void mark_ends(RankBuild *r, const Slot *slots, int n)
   }
 }
 
-static gboolean is_backward(Pass pass)
-{
-  return pass == PASS_BACKWARD || pass == PASS_INPUT;
-}
-
 static gboolean releases_weights(const StateLayout *p, Chunk *chunk, Pass pass)
 {
   chunk->in_flight -= is_backward(pass) || pass == PASS_VOCAB;
