@@ -229,6 +229,8 @@ START_TEST(refused_keys)
       "f: num_kv_shared_layers: 6: expected fewer than the 6 layers, as others make what they share" },
     { "{\"layers\":2," SIZES ",\"attention_gate\":true,\"head_gate\":true}",
       "f: head_gate: true: expected this key only without attention_gate" },
+    { "{\"model_type\":\"roberta\",\"num_hidden_layers\":2,\"pad_token_id\":255,\"seq\":64," HF "}",
+      "f: max_position_embeddings: 256: expected an integer from 257 to 1000000000" },
     { MIMO(3, ",\"moe_layer_freq\":[0,1,0]"),
       ZEROS_FIRST },
     { MIMO(3, ",\"moe_layer_freq\":[0,1]"),

@@ -345,7 +345,7 @@ static Answer *largest_context(const Asked *q)
   }
   g_string_printf(a->says, "Sequences of %d tokens fit, in steps of %d.", most, step);
   if (positions && most + step > positions)
-    g_string_append_printf(a->says, " The model's %d learned positions allow no more.", positions);
+    g_string_append_printf(a->says, " The model's %d positions allow no more.", positions);
   add_plan(a, q, q->model, &best);
   return a;
 }

@@ -97,9 +97,11 @@ static gboolean settle_sizes(Recipe *r, const RecipeSource *source, GError **err
   if (!r->embed_dim)
     r->embed_dim = r->hidden;
   r->seq_longest = !r->seq;
+  if (r->positions <= r->first_position && (r->first_position || !r->seq))
+    return FAIL(positions, "an integer from %d to %d", 1 + r->first_position, MAX_SEQ);
   if (!r->seq)
-    r->seq = MAX(r->positions - r->first_position, 0);
-  return r->seq ? TRUE : FAIL(positions, "an integer from %d to %d", 1 + r->first_position, MAX_SEQ);
+    r->seq = r->positions - r->first_position;
+  return TRUE;
 }
 
 static gboolean settle_indexer(Recipe *r, const RecipeSource *source, GError **error)
