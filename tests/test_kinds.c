@@ -235,6 +235,9 @@ START_TEST(refused_keys)
       ZEROS_FIRST },
     { MIMO(3, ",\"moe_layer_freq\":[0,1]"),
       ZEROS_FIRST },
+    { MIMO(3, ",\"moe_layer_freq\":[]"),
+      "f: moe_layer_freq: []: expected 0 for each of the dense layers, which come first, then 1 for each of the others, 3 "
+      "in all" },
     { MIMO(3, ",\"moe_layer_freq\":[0,1,1],\"mlp_layer_types\":[\"dense\",\"dense\",\"sparse\"]"),
       ZEROS_FIRST },
     { MIMO(3, ",\"moe_layer_freq\":[0,1,1],\"first_k_dense_replace\":2"),

@@ -262,6 +262,7 @@ START_TEST(sparse_layers)
   check_sparse("{" AS("qwen3_moe") KV EXPERTS ",\"mlp_only_layers\":[1],\"decoder_sparse_step\":2}",
                "ddds");
   check_sparse("{" AS("deepseek_v2") EXPERTS ",\"first_k_dense_replace\":3}", "ddds");
+  check_sparse("{" AS("deepseek_v2") EXPERTS ",\"first_k_dense_replace\":3,\"mlp_only_layers\":[]}", "ddds");
   check_sparse("{" AS("deepseek_v2") EXPERTS ",\"first_k_dense_replace\":1,\"moe_layer_freq\":2}",
                "ddsd");
   check_sparse("{" AS("exaone_moe") EXPERTS ",\"first_k_dense_replace\":2,\"mlp_layer_types\":[\"dense\",\"sparse\","

@@ -21,7 +21,8 @@ static gboolean read_dense_layers(const RecipeSource *source, Recipe *r, GError 
   if (n < 0)
     return FALSE;
   r->dense = g_new0(guint8, most_layers(r));
-  r->first_dense = 0; /* which stand for a list that is absent (Flint) */
+  if (!source_item(source, offsetof(Recipe, first_dense)))
+    r->first_dense = 0; /* the usual ones stand for a list that is absent (Flint) */
   for (int i = 0; i < n; i++)
     if (layers[i] < r->layers)
       r->dense[layers[i]] = TRUE;
@@ -66,10 +67,12 @@ static gboolean read_sparse_layers(const RecipeSource *source, Recipe *r, GError
     return FALSE;
   while (dense < n && !sparse[dense])
     dense++;
-  for (int i = 0; i < n; i++)
-    if (n != r->layers || sparse[i] != (i >= dense) || (r->dense && r->dense[i] == sparse[i]))
-      return json_error(source->doc, array, error, "0 for each of the dense layers, which come first, then 1 for each "
-                        "of the others, %d in all", r->layers);
+  gboolean sound = n == r->layers;
+  for (int i = 0; i < n && sound; i++)
+    sound = sparse[i] == (i >= dense) && !(r->dense && r->dense[i] == sparse[i]);
+  if (!sound)
+    return json_error(source->doc, array, error, "0 for each of the dense layers, which come first, then 1 for each "
+                      "of the others, %d in all", r->layers);
   if (json_get(source->object, "first_k_dense_replace") && r->first_dense != dense)
     return json_error(source->doc, array, error, "as many zeros as first_k_dense_replace, %d", r->first_dense);
   r->first_dense = r->dense ? 0 : dense;
