@@ -5,7 +5,7 @@ head, four layers deep; and a small model of each kind whose file says its usual
     keys.py FOLDER PROGRAM [KIND...]
 
 PROGRAM is build/bench/registry; FOLDER gets the configurations. Prints what is neither equal nor refused, and ends with
-status 1 where there is any.
+status 1 where a count is another; a file that we accept and the class refuses is no error.
 """
 import json
 import os
