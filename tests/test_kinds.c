@@ -430,6 +430,7 @@ START_TEST(own_tables)
   g_autoptr(Model) gemma = parsed(T5GEMMA(GEMMA, GEMMA, ""));
   g_autoptr(Model) more = parsed(T5GEMMA(GEMMA, GEMMA ",\"tie_word_embeddings\":true",
                                          ",\"tie_word_embeddings\":false"));
+  g_autoptr(Model) all = parsed(T5GEMMA(GEMMA ",\"sliding_window\":null", GEMMA ",\"sliding_window\":null", ""));
   g_autoptr(Model) fsmt = parsed(FSMT(",\"src_vocab_size\":512,\"tgt_vocab_size\":256"));
   Planned f;
 
@@ -437,6 +438,7 @@ START_TEST(own_tables)
   ck_assert_int_eq(block(gemma, 0)->attention.window, 2 * 4096 + 1);
   ck_assert_int_eq(block(gemma, 2)->attention.window, 4096);
   ck_assert_int_eq(block(gemma, 1)->attention.window, 0);
+  ck_assert_int_eq(block(all, 0)->attention.window, 0);
   ck_assert_int_eq(block(gemma, 2)->norms, 6);
   ck_assert_int_eq(model_layer(fsmt, 0)->params, (512 + 256) * 64);
   ck_assert_int_eq(block(fsmt, 2)->params - block(fsmt, 3)->params, (256 + 256) * 64);

@@ -156,7 +156,7 @@ static Recipe recipe_of_stack(const Recipe *r, const Stack *stack)
     own.heads = own.kv_heads = r->encoder_heads;
     own.head_dim = own.v_head_dim = r->hidden / r->encoder_heads;
   }
-  if (stack->encoder && r->both_ways)
+  if (stack->encoder && r->both_ways && r->window > 0)
     own.window = 2 * r->window + 1;
   if (stack->encoder && r->encoder_ffn)
     own.ffn = own.expert_ffn = r->encoder_ffn;
