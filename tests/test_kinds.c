@@ -300,6 +300,9 @@ static const char *const not_counted[][2] = {
     "f: block_auto_adjust_ff_dim: true: expected false, as the class of lfm2_moe has no such key" },
   { "{\"model_type\":\"mpt\",\"d_model\":64,\"n_layers\":2,\"n_heads\":4,\"vocab_size\":128,\"expansion_ratio\":8}",
     "f: expansion_ratio: 8: expected 4, as the class of mpt takes no other" },
+  { "{\"model_type\":\"rembert\",\"num_hidden_layers\":2,\"input_embedding_size\":64," HF "}",
+    "f: input_embedding_size: 64: expected another width than hidden_size (64), as a projection between equal ones is "
+    "not counted" },
   { "{\"model_type\":\"helium\",\"num_hidden_layers\":2," HF "}",
     "f: hidden_size: 64: expected num_attention_heads (4) times head_dim (128), as its class gives so many" },
   { "{\"model_type\":\"bert\",\"num_hidden_layers\":2,\"tie_word_embeddings\":false," HF "}",

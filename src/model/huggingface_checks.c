@@ -258,6 +258,10 @@ static gboolean check_widths(const RecipeSource *source, const Recipe *r, GError
 
   if (names_family("mpt", r->family) && cJSON_IsNumber(ratio) && ratio->valuedouble != 4)
     return json_error(source->doc, ratio, error, "4, as the class of mpt takes no other");
+  if (names_family("rembert", r->family) && r->hidden && (!r->embed_dim || r->embed_dim == r->hidden))
+    return source_error(source, offsetof(Recipe, embed_dim), error,
+                        "another width than %s (%d), as a projection between equal ones is not counted",
+                        source_key(source, offsetof(Recipe, hidden)), r->hidden);
   if (names_family("helium", r->family) && r->hidden && (gint64)r->heads * r->head_dim != r->hidden)
     return source_error(source, offsetof(Recipe, hidden), error, "%s (%d) times %s (%d), as its class gives so many",
                         source_key(source, offsetof(Recipe, heads)), r->heads,
