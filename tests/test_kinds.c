@@ -304,7 +304,7 @@ static const char *const not_counted[][2] = {
     "f: input_embedding_size: 64: expected another width than hidden_size (64), as a projection between equal ones is "
     "not counted" },
   { "{\"model_type\":\"helium\",\"num_hidden_layers\":2," HF "}",
-    "f: hidden_size: 64: expected num_attention_heads (4) times head_dim (128), as its class gives so many" },
+    "f: hidden_size: 64: expected num_attention_heads (4) times head_dim (128), all that its class takes" },
   { "{\"model_type\":\"bert\",\"num_hidden_layers\":2,\"tie_word_embeddings\":false," HF "}",
     "f: tie_word_embeddings: false: expected true, as a second bias before the logits is not counted" },
 };
@@ -481,8 +481,8 @@ START_TEST(unlike_stacks)
   refused(T5GEMMA(GEMMA, GEMMA ",\"sliding_window\":8", ""),
           "f: decoder.sliding_window: 8: expected the same of the encoder and the decoder, as others are not counted");
   refused(T5GEMMA(GEMMA ",\"layer_types\":[\"full_attention\",\"full_attention\"]", GEMMA, ""),
-          "f: encoder.layer_types[0]: \"full_attention\": expected \"sliding_attention\", as every layer of number 2, "
-          "and no other, sees all");
+          "f: encoder.layer_types[0]: \"full_attention\": expected \"sliding_attention\", as only the last of every 2 layers "
+          "sees all tokens");
   refused("{\"model_type\":\"t5gemma\",\"decoder\":{" GEMMA "}}", "f: encoder: missing: expected an object");
   refused(FSMT(",\"src_vocab_size\":512,\"tgt_vocab_size\":256,\"tie_word_embeddings\":true"),
           "f: src_vocab_size: 512: expected 256 as tgt_vocab_size, or tie_word_embeddings false, which all tables are "

@@ -32,7 +32,7 @@ static const struct {
   {"tie_word_embeddings", TRUE, "a second bias before the logits",
    "bert bert-generation big_bird camembert data2vec-text ernie megatron-bert roberta roberta-prelayernorm roformer "
    "xlm-roberta xlm-roberta-xl"},
-  {"tie_word_embeddings", FALSE, "a shared table, which its class has not,",
+  {"tie_word_embeddings", FALSE, "a shared table of a class that has none",
    "bailing_hybrid kimi_linear nemotron_h rembert"},
   {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam"},
   {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
@@ -263,7 +263,7 @@ static gboolean check_widths(const RecipeSource *source, const Recipe *r, GError
                         "another width than %s (%d), as a projection between equal ones is not counted",
                         source_key(source, offsetof(Recipe, hidden)), r->hidden);
   if (names_family("helium", r->family) && r->hidden && (gint64)r->heads * r->head_dim != r->hidden)
-    return source_error(source, offsetof(Recipe, hidden), error, "%s (%d) times %s (%d), as its class gives so many",
+    return source_error(source, offsetof(Recipe, hidden), error, "%s (%d) times %s (%d), all that its class takes",
                         source_key(source, offsetof(Recipe, heads)), r->heads,
                         source_key(source, offsetof(Recipe, head_dim)), r->head_dim);
   return TRUE;

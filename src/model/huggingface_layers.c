@@ -332,7 +332,7 @@ static gboolean check_types(const RecipeSource *source, const cJSON *types, cons
   cJSON_ArrayForEach(item, types) {
     const char *expected = type_names[++i % r->window_pattern ? TYPE_SLIDING : 0];
     if (!cJSON_IsString(item) || !g_str_equal(item->valuestring, expected))
-      return json_error(source->doc, item, error, "\"%s\", as every layer of number %d, and no other, sees all",
+      return json_error(source->doc, item, error, "\"%s\", as only the last of every %d layers sees all tokens",
                         expected, r->window_pattern);
   }
   return TRUE;

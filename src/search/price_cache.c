@@ -185,7 +185,10 @@ static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at,
   same.overlap_exchange = FALSE;
   if (w->known && passes_equal(&w->passes, &same))
     return w;
-  (w->known ? layer_work_renew : layer_work_init)(&w->work, cache->model, spec, &same, site);
+  if (w->known)
+    layer_work_renew(&w->work, cache->model, spec, &same, site);
+  else
+    layer_work_init(&w->work, cache->model, spec, &same, site);
   layer_times_clear(&w->times);
   w->known = TRUE;
   w->passes = same;
