@@ -135,7 +135,7 @@ typedef struct {
   PassPrice *price;
   double compute_end, tensor_end;
   double slowdown; /* of computation beside the last collective */
-  Axis axis;         /* of the last collective */
+  Axis axis;       /* of that */
   const PassLayout *passes;
   Pass pass;
   Issued first, run; /* ops before the host first waits for the device; since it last did, or all */

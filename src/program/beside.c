@@ -48,10 +48,9 @@ static double spread_bytes(const ProgramBuild *b, int rank)
 
 double beside_bytes(const ProgramBuild *b, int rank)
 {
-  double posted = sending_rows(b, rank) * MIN(RECEIVES_AHEAD, b->shape.micro);
-
   if (!scratch_is_known(b))
     return 0;
+  double posted = sending_rows(b, rank) * MIN(RECEIVES_AHEAD, b->shape.micro);
   return posted * boundary_bytes(b) + (b->shares ? spread_bytes(b, rank) : 0);
 }
 
