@@ -33,11 +33,11 @@ static Op sum(gboolean async)
                 .collective = { .what = COLLECTIVE_ALL_REDUCE, .bytes = 1e8, .group = { 8, { 8, 8 } } } };
 }
 
-static LayerPrice price(const Planned *f, gboolean async)
+static LayerPrice price(const Planned *f, Op collective)
 {
   LayerWork work = { .forward = g_array_new(FALSE, FALSE, sizeof(Op)),
                      .backward = g_array_new(FALSE, FALSE, sizeof(Op)) };
-  Op ops[] = { product(PASS_INPUT), sum(async), product(PASS_WEIGHT) };
+  Op ops[] = { product(PASS_INPUT), collective, product(PASS_WEIGHT) };
   Op forward = product(PASS_FORWARD);
   LayerPrice p;
 
@@ -55,7 +55,7 @@ START_TEST(collectives_wait_or_hide)
   setup(&f);
   Op p = product(PASS_INPUT), c = sum(FALSE);
   double product_s = op_s(&p, PASSES(&f.plan), f.cluster), sum_s = op_s(&c, PASSES(&f.plan), f.cluster);
-  LayerPrice waits = price(&f, FALSE), hides = price(&f, TRUE);
+  LayerPrice waits = price(&f, c), hides = price(&f, sum(TRUE));
 
   ck_assert(sum_s < product_s && sum_s > 0);
   ck_assert_double_eq_tol(waits.pass[PASS_BACKWARD].seconds, 2 * product_s + sum_s, 1e-12);
@@ -66,6 +66,12 @@ START_TEST(collectives_wait_or_hide)
   ck_assert_double_eq_tol(hides.pass[PASS_INPUT].seconds, product_s + sum_s, 1e-12);
   ck_assert_double_eq_tol(hides.pass[PASS_WEIGHT].seconds, product_s, 1e-12);
   ck_assert_double_eq_tol(waits.pass[PASS_BACKWARD].compute_s, 2 * product_s, 1e-12);
+  c.overlaps = TRUE; /* where the plan says so */
+  for (int overlap = 0; overlap < 2; overlap++) {
+    f.plan.overlap.tensor = overlap;
+    LayerPrice asked = price(&f, c);
+    ck_assert_mem_eq(asked.pass, overlap ? hides.pass : waits.pass, sizeof asked.pass);
+  }
   planned_clear(&f);
 }
 END_TEST
@@ -233,8 +239,8 @@ START_TEST(the_host_can_be_the_limit)
 
   setup(&f);
   f.framework->issue_s = 1;
-  ck_assert_double_eq(price(&f, TRUE).pass[PASS_FORWARD].seconds, 1);
-  ck_assert_double_eq(price(&f, TRUE).pass[PASS_BACKWARD].seconds, 2);
+  ck_assert_double_eq(price(&f, sum(TRUE)).pass[PASS_FORWARD].seconds, 1);
+  ck_assert_double_eq(price(&f, sum(TRUE)).pass[PASS_BACKWARD].seconds, 2);
   planned_clear(&f);
 }
 END_TEST
@@ -244,9 +250,9 @@ START_TEST(the_slowest_of_many)
   Planned f;
 
   setup(&f);
-  double one = price(&f, FALSE).pass[PASS_FORWARD].seconds;
+  double one = price(&f, sum(FALSE)).pass[PASS_FORWARD].seconds;
   f.plan.gpus = 1000;
-  ck_assert_double_eq_tol(price(&f, FALSE).pass[PASS_FORWARD].seconds / one,
+  ck_assert_double_eq_tol(price(&f, sum(FALSE)).pass[PASS_FORWARD].seconds / one,
                           1 + f.cluster->device.rate_spread * sqrt(2 * log(1000)), 1e-12);
   planned_clear(&f);
 }
@@ -258,12 +264,12 @@ START_TEST(products_lose_by_switching)
   Planned f;
 
   setup(&f);
-  LayerPrice without = price(&f, FALSE);
+  LayerPrice without = price(&f, sum(FALSE));
   Op between = sum(FALSE);
   f.cluster->device.switch_s = 1e-3;
   for (int half = 0; half < 2; half++) {
     f.cluster->device.switch_after_s = (1 + half) * op_s(&between, PASSES(&f.plan), f.cluster);
-    LayerPrice with = price(&f, FALSE);
+    LayerPrice with = price(&f, sum(FALSE));
     ck_assert_double_eq_tol(with.pass[PASS_FORWARD].seconds, without.pass[PASS_FORWARD].seconds, 1e-12);
     ck_assert_double_eq_tol(with.pass[PASS_BACKWARD].seconds - without.pass[PASS_BACKWARD].seconds,
                             half ? 0.5e-3 : 1e-3, 1e-9);

@@ -233,7 +233,7 @@ static void lay_op(Lanes *l, const Op *op, const OpTime *time, double share)
     l->tensor_end = MAX(l->tensor_end, l->compute_end) + seconds - hidden_in_chunks(l, op, time, share);
     l->axis = op->collective.axis;
     p->tensor_s += seconds;
-    if (!op->async)
+    if (!op_is_async(op, l->passes))
       join(l);
   } else {
     seconds = beside_tensor_lane(l, seconds);
@@ -293,6 +293,8 @@ static void describe_op(const Priced *w, const Op *op, double op_seconds, double
 {
   PassOp described = { .op = *op, .share = share, .seconds = share * op_seconds };
 
+  described.op.async = op_is_async(op, w->passes);
+
   if (op->kind == OP_COLLECTIVE)
     described.cost = collective_cost(w->cluster, op->collective.what, op->collective.bytes, &op->collective.group);
   g_array_append_val(w->ops, described);
@@ -306,7 +308,7 @@ static double product_of(const Priced *w, const Op *op, const GArray *ops, const
   Collective what = op->collective.what;
   int step = what == COLLECTIVE_ALL_GATHER ? 1 : -1;
 
-  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op->async || op->collective.axis != AXIS_TENSOR ||
+  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op_is_async(op, w->passes) || op->collective.axis != AXIS_TENSOR ||
       (what != COLLECTIVE_ALL_GATHER && what != COLLECTIVE_REDUCE_SCATTER))
     return 0;
   for (const Op *next = op + step; next >= first && next < end; next += step)

@@ -104,12 +104,12 @@ void build_forward_collective(Build *b, const char *name, Collective what, doubl
     add_forward(b, collective(b, name, what, bytes));
 }
 
-void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean async)
+void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean overlaps)
 {
   Op op = collective(b, name, what, bytes);
 
   op.pass = pass;
-  op.async = async;
+  op.overlaps = overlaps;
   if (b->tp > 1)
     add_backward(b, op);
 }
@@ -146,13 +146,13 @@ void build_forward_sum(Build *b, const char *name, double bytes)
     add_forward(b, stream("cast sum", PASS_FORWARD, behind, 1));
 }
 
-void build_backward_sum(Build *b, const char *name, double bytes, gboolean async)
+void build_backward_sum(Build *b, const char *name, double bytes, gboolean overlaps)
 {
   double before = sum_cast_bytes(b, bytes, FALSE), behind = sum_cast_bytes(b, bytes, TRUE);
 
   if (behind > 0)
     add_backward(b, stream("cast sum", PASS_INPUT, behind, 1));
-  build_backward_collective(b, name, summing(b), bytes * sum_format_bytes(b) / b->bytes, PASS_INPUT, async);
+  build_backward_collective(b, name, summing(b), bytes * sum_format_bytes(b) / b->bytes, PASS_INPUT, overlaps);
   if (before > 0)
     add_backward(b, stream("cast sum", PASS_INPUT, before, 1));
 }
@@ -345,7 +345,7 @@ static void accumulate(Build *b, const Linear *l, Op *product)
 
 static void linear_backward(Build *b, const Linear *l)
 {
-  gboolean sp = b->passes->sequence_parallel, overlap = b->passes->overlap_tensor && !b->frozen;
+  gboolean sp = b->passes->sequence_parallel, overlaps = !b->frozen; /* with its weights' gradient */
   Op weight_gradient = product(b, l, PASS_WEIGHT, l->in, l->out, l->rows);
 
   /* reversed: what is added last runs first */
@@ -354,7 +354,7 @@ static void linear_backward(Build *b, const Linear *l)
     add_backward(b, stream("bias gradient", PASS_WEIGHT, l->rows * l->out * l->batch * b->bytes, 1));
   add_backward(b, weight_gradient);
   if (l->split == LINEAR_COLUMN && !l->no_gather) {
-    build_backward_sum(b, "sum input gradient", activation_bytes(b), overlap);
+    build_backward_sum(b, "sum input gradient", activation_bytes(b), overlaps);
     copy_rows_backward(b, activation_bytes(b), PASS_INPUT);
   }
   if (!l->leaf)
@@ -363,7 +363,7 @@ static void linear_backward(Build *b, const Linear *l)
   if (l->split == LINEAR_COLUMN && sp && !l->no_gather) {
     copy_rows_backward(b, gathered_bytes(b, l), PASS_WEIGHT);
     build_backward_collective(b, "gather rows again", COLLECTIVE_ALL_GATHER, gathered_bytes(b, l), PASS_WEIGHT,
-                              overlap);
+                              overlaps);
   }
   if (l->split == LINEAR_ROW && sp && !l->no_reduce) {
     copy_rows_backward(b, gathered_bytes(b, l), PASS_INPUT);

@@ -95,13 +95,13 @@ void build_leave(Build *b, RecomputeModule module);
 
 /* Collectives over the tensor-parallel group; nothing if it is one rank. */
 void build_forward_collective(Build *b, const char *name, Collective what, double bytes);
-void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean async);
+void build_backward_collective(Build *b, const char *name, Collective what, double bytes, Pass pass, gboolean overlaps);
 
 /* Partial sums of the tensor-parallel ranks, added up: by an all-reduce, or scattered under sequence parallelism.
  * `bytes` are the activations'; a plan may choose another format for the wire, with casts before and behind
  * (`tensor_reduce_dtype`). */
 void build_forward_sum(Build *b, const char *name, double bytes);
-void build_backward_sum(Build *b, const char *name, double bytes, gboolean async);
+void build_backward_sum(Build *b, const char *name, double bytes, gboolean overlaps);
 
 /* A collective over a group of the experts' grid; nothing over one rank. */
 void build_forward_exchange(Build *b, const char *name, Collective what, double bytes, const GroupShape *group);

@@ -40,6 +40,7 @@ typedef struct {
   Pass pass;        /* PASS_FORWARD, PASS_INPUT or PASS_WEIGHT */
   guint redone, dropped; /* bits of modules that make it again under selective recompute; that drop what it keeps */
   gboolean async;   /* a collective that later ops of the pass need not wait for */
+  gboolean overlaps; /* likewise under a plan that overlaps tensor-parallel communication: op_is_async() */
   gboolean joins;   /* waits for the asynchronous collectives before it */
   gboolean captured; /* recorded by a partial CUDA graph: framework.h */
   gboolean counted;  /* issued when the host has read back from the device how many rows it works on */
@@ -72,6 +73,12 @@ typedef struct {
   double flops;       /* of matrix units */
   double saved_bytes; /* kept from this forward op for the backward pass */
 } Op;
+
+/* Works are the same whether or not tensor-parallel communication overlaps. */
+static inline gboolean op_is_async(const Op *op, const PassLayout *passes)
+{
+  return op->async || (op->overlaps && passes->overlap_tensor);
+}
 
 /* How a weight matrix is divided over the tensor-parallel ranks. */
 typedef enum { LINEAR_COLUMN, LINEAR_ROW, LINEAR_REPLICATED } LinearSplit;
