@@ -47,9 +47,9 @@ static void add_layers(PriceSums *s, const Model *model, int type)
 
 PriceSums *price_sums_of(const Model *model, const PassLayout *passes, const Cluster *cluster, PriceTable *prices)
 {
-  PriceSums *s = g_new0(PriceSums, 1);
   int n = model->n_layers, entries = prices->n_types * (n + 1);
-  double *block = g_new0(double, SUMS * entries);
+  PriceSums *s = g_malloc0(sizeof *s + SUMS * entries * sizeof(double)); /* in one piece: searches make many */
+  double *block = (double *)(s + 1);
 
   s->cluster = cluster;
   s->prices = prices;
@@ -80,7 +80,6 @@ void price_sums_free(PriceSums *s)
   if (!s)
     return;
   price_table_free(s->prices);
-  g_free(*sum_at(s, 0));
   g_free(s);
 }
 

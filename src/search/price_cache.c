@@ -18,37 +18,50 @@ typedef struct {
   gsize at; /* [node type][spec] */
 } LayerKey;
 
+/* Of tables: the key comes first. */
 typedef struct {
+  LayerKey key;
+  LayerPrice price;
+} KnownLayer;
+
+typedef struct {
+  PassLayout passes;
+  LeastWork work;
+} KnownLeast;
+
+typedef struct {
+  PassLayout passes;
   PriceTable *prices;
   PriceSums *sums; /* owns the prices; NULL until they are asked for */
 } Priced;
 
 /* What a layer does under some passes, and how long that takes. */
 typedef struct {
-  PassLayout passes; /* as where nothing is made again or travels beside other passes, which changes neither */
+  PassLayout passes; /* as where nothing is made again or travels beside other ops or passes, which changes neither */
   LayerWork work;
   LayerTimes times;
   gboolean known;
 } KnownWork;
 
-/* Places of works that are kept: plans that differ in dispatcher, graph and tensor overlap come by turns. */
-#define WORKS (2 * GRAPH_COUNT * DISPATCH_COUNT)
+/* Places of works that are kept: plans that differ in dispatcher and graph come by turns. */
+#define WORKS (GRAPH_COUNT * DISPATCH_COUNT)
 
 static gsize work_place(const PassLayout *passes)
 {
-  return 2 * (GRAPH_COUNT * passes->dispatch + passes->graph) + (passes->overlap_tensor != 0);
+  return GRAPH_COUNT * passes->dispatch + passes->graph;
 }
 
 struct PriceCache {
   const Model *model;
   const Cluster *cluster;
-  GHashTable *priced; /* PassLayout to Priced; looked up, never iterated */
-  GHashTable *least[2]; /* [with a host that is never waited for]: PassLayout to LeastWork */
-  GHashTable *layers; /* LayerKey to LayerPrice */
+  GHashTable *priced; /* Priced; looked up, never iterated */
+  GHashTable *least[2]; /* [with a host that is never waited for]: KnownLeast */
+  GHashTable *layers; /* KnownLayer */
   gsize held_bytes;   /* by these */
   OpTimes *times;
   KnownWork *works; /* that were priced last: [node type][spec][work_place()], plans often differ in recomputation only */
   int n_works;      /* the model and the cluster may be gone when they are freed */
+  LeastLayer *room; /* [node type][spec]: of a LeastWork that is made */
   GHashTable *splits; /* SplitKey to LayerSplit, without stages if there is none */
   GHashTable *freely; /* the same of a mixed cluster, to splits that need not fit */
 };
@@ -123,10 +136,11 @@ PriceCache *price_cache_new(const Model *model, const Cluster *cluster)
   cache->times = op_times_new();
   cache->n_works = MAX(cluster->n_types, 1) * model->n_specs * WORKS;
   cache->works = g_new0(KnownWork, cache->n_works);
-  cache->priced = g_hash_table_new_full(passes_hash, passes_equal, g_free, priced_free);
+  cache->room = g_new(LeastLayer, cache->n_works / WORKS);
+  cache->priced = g_hash_table_new_full(passes_hash, passes_equal, priced_free, NULL);
   for (int i = 0; i < 2; i++)
-    cache->least[i] = g_hash_table_new_full(passes_hash, passes_equal, g_free, g_free);
-  cache->layers = g_hash_table_new_full(layer_hash, layer_equal, g_free, g_free);
+    cache->least[i] = g_hash_table_new_full(passes_hash, passes_equal, g_free, NULL);
+  cache->layers = g_hash_table_new_full(layer_hash, layer_equal, g_free, NULL);
   cache->splits = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   cache->freely = g_hash_table_new_full(split_hash, split_equal, g_free, g_free);
   return cache;
@@ -145,6 +159,7 @@ void price_cache_free(PriceCache *cache)
   for (int i = 0; i < cache->n_works; i++)
     known_work_clear(&cache->works[i]);
   g_free(cache->works);
+  g_free(cache->room);
   op_times_free(cache->times);
   g_free(cache);
 }
@@ -182,7 +197,7 @@ static KnownWork *find_work(PriceCache *cache, const PassLayout *passes, int at,
   PassLayout same = *passes;
 
   pass_layout_keep(&same);
-  same.overlap_exchange = FALSE;
+  same.overlap_exchange = same.overlap_tensor = FALSE;
   if (w->known && passes_equal(&w->passes, &same))
     return w;
   if (w->known)
@@ -206,28 +221,38 @@ static void new_layer(PriceCache *cache, const PassLayout *passes, int at, Layer
   layer_price_at(price, NULL, &known->work, &known->times, passes, site);
 }
 
-/* PriceSpecFunc of a cache. */
-static void find_layer(gpointer data, const PassLayout *passes, int at, LayerPrice *price)
+/* Of the layout, what the prices of a layer depend on. */
+static void fill_layer_key(LayerKey *key, const PassLayout *passes, const LayerSpec *spec, int at)
 {
-  PriceCache *cache = data;
+  memset(key, 0, sizeof *key);
+  memcpy(&key->passes, passes, sizeof *passes);
+  key->at = at;
+  if (spec->ffn.experts == 0)
+    leave_experts_out(&key->passes);
+  if (spec->kind == LAYER_BLOCK)
+    key->passes.ends_meet = key->passes.spread_vocabulary = FALSE;
+}
+
+static const LayerPrice *find_layer(PriceCache *cache, const PassLayout *passes, int at)
+{
   LayerKey key;
 
-  if (cache->model->specs[at % cache->model->n_specs].ffn.experts > 0) {
-    new_layer(cache, passes, at, price);
-    return;
+  fill_layer_key(&key, passes, &cache->model->specs[at % cache->model->n_specs], at);
+  KnownLayer *known = g_hash_table_lookup(cache->layers, &key);
+  if (!known) {
+    known = g_new(KnownLayer, 1);
+    memcpy(&known->key, &key, sizeof key);
+    new_layer(cache, passes, at, &known->price);
+    cache->held_bytes += sizeof *known;
+    g_hash_table_add(cache->layers, known);
   }
-  memset(&key, 0, sizeof key);
-  memcpy(&key.passes, passes, sizeof *passes);
-  leave_experts_out(&key.passes);
-  key.at = at;
-  const LayerPrice *known = g_hash_table_lookup(cache->layers, &key);
-  if (known) {
-    *price = *known;
-    return;
-  }
-  new_layer(cache, passes, at, price);
-  cache->held_bytes += sizeof key + sizeof *price;
-  g_hash_table_insert(cache->layers, g_memdup2(&key, sizeof key), g_memdup2(price, sizeof *price));
+  return &known->price;
+}
+
+/* PriceSpecFunc of a cache. */
+static void copy_layer(gpointer data, const PassLayout *passes, int at, LayerPrice *price)
+{
+  *price = *find_layer(data, passes, at);
 }
 
 static Priced *find_priced(PriceCache *cache, const PassLayout *passes)
@@ -236,9 +261,10 @@ static Priced *find_priced(PriceCache *cache, const PassLayout *passes)
 
   if (!priced) {
     priced = g_new0(Priced, 1);
-    priced->prices = price_table_of_specs(cache->model, passes, cache->cluster, find_layer, cache);
-    cache->held_bytes += sizeof *passes + sizeof *priced + price_table_bytes(priced->prices);
-    g_hash_table_insert(cache->priced, g_memdup2(passes, sizeof *passes), priced);
+    memcpy(&priced->passes, passes, sizeof *passes);
+    priced->prices = price_table_of_specs(cache->model, passes, cache->cluster, copy_layer, cache);
+    cache->held_bytes += sizeof *priced + price_table_bytes(priced->prices);
+    g_hash_table_add(cache->priced, priced);
   }
   return priced;
 }
@@ -248,28 +274,25 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan)
   PassLayout passes;
 
   pass_layout_init(&passes, plan);
-  return price_table_of_specs(cache->model, &passes, cache->cluster, find_layer, cache);
+  return price_table_of_specs(cache->model, &passes, cache->cluster, copy_layer, cache);
 }
 
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted)
 {
   GHashTable *table = cache->least[!!unhosted];
-  LeastWork *least = g_hash_table_lookup(table, passes);
+  KnownLeast *known = g_hash_table_lookup(table, passes);
 
-  if (!least) {
-    int n = cache->model->n_specs, all = n * MAX(cache->cluster->n_types, 1);
-    g_autofree LeastLayer *layers = g_new(LeastLayer, all);
-    for (int i = 0; i < all; i++) {
-      LayerPrice price;
-      find_layer(cache, passes, i, &price);
-      layers[i] = least_layer(&price, unhosted);
-    }
-    least = g_new(LeastWork, 1);
-    *least = least_work(cache->model, &(LeastLayers) { layers, n, FALSE }, cache->cluster);
-    cache->held_bytes += sizeof *passes + sizeof *least;
-    g_hash_table_insert(table, g_memdup2(passes, sizeof *passes), least);
+  if (!known) {
+    int n = cache->model->n_specs;
+    known = g_new(KnownLeast, 1);
+    memcpy(&known->passes, passes, sizeof *passes);
+    for (int i = 0; i < n * MAX(cache->cluster->n_types, 1); i++)
+      cache->room[i] = least_layer(find_layer(cache, passes, i), unhosted);
+    known->work = least_work(cache->model, &(LeastLayers) { cache->room, n, FALSE }, cache->cluster);
+    cache->held_bytes += sizeof *known;
+    g_hash_table_add(table, known);
   }
-  return *least;
+  return known->work;
 }
 
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes)

@@ -23,12 +23,11 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
 /* Of passes whose recomputation does not differ by stage. */
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes);
 
-/* What all layers take at least under passes that count no recomputed layers; of prices those of layers without
- * experts are kept. With a host that is never waited for if `unhosted` (least_layer). */
+/* What all layers take at least under passes that count no recomputed layers. With a host that is never waited for if `unhosted` (least_layer). */
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted);
 
 /* Memory that prices and sums may take between the parts of a search. */
-#define PRICES_HELD_BYTES ((gsize)16 << 20)
+#define PRICES_HELD_BYTES ((gsize)32 << 20)
 
 /* Forgets prices and sums if they take more than that; they are made again, alike, when they are asked for. */
 void price_cache_trim(PriceCache *cache, gsize most_bytes);
