@@ -387,6 +387,84 @@ START_TEST(parts_are_bounded)
 }
 END_TEST
 
+static void keep_part(gpointer data, const SpacePart *part)
+{
+  g_array_append_val((GArray *)data, *part);
+}
+
+static void keep_no_rule(gpointer data, const Plan *plan, int rule, gint64 plans)
+{
+  (void)data, (void)plan, (void)rule, (void)plans;
+}
+
+/* The micro-batches of all degrees, on devices of that much memory. */
+static GArray *meet_batches(Instance *in, double memory_bytes)
+{
+  GArray *met = g_array_new(FALSE, FALSE, sizeof(SpacePart));
+  g_autoptr(PriceCache) prices = price_cache_new(in->model, in->cluster);
+  const SpaceVisitor visitor = { visit_leaf, TRUE, keep_no_rule, met, NULL, keep_part, INFINITY };
+
+  in->cluster->device.memory_bytes = memory_bytes;
+  space_walk(in->model, in->cluster, &in->options, prices, &visitor);
+  return met;
+}
+
+static gboolean splits_backwards(const Instance *in)
+{
+  const Schedule *fixed = fixed_schedule(&in->options.fixed);
+  gboolean splits = FALSE;
+
+  for (int i = 0; schedules[i]; i++)
+    splits |= schedules[i]->split &&
+              (fixed ? fixed == schedules[i] : framework_runs(in->options.base->framework, schedules[i]));
+  return splits;
+}
+
+/* Half of what a micro-batch needs more than the first of its degrees: less than one layer of it does. */
+static double too_little(const GArray *met)
+{
+  double more = 0, first = 0;
+
+  for (guint i = 0, degrees = G_MAXUINT; i < met->len; i++) {
+    const SpacePart *part = &g_array_index(met, SpacePart, i);
+    first = part->degrees == degrees ? first : part->memory_bytes;
+    degrees = part->degrees;
+    more = MAX(more, part->memory_bytes - first);
+  }
+  return more / 2;
+}
+
+/* Where one layer of a micro-batch fills more than the device, larger ones are not looked at: they need no less. */
+START_TEST(larger_micro_batches_need_no_less)
+{
+  g_autofree char *name = fixture_framework_name(_i);
+  GRand *rand = g_rand_new_with_seed(900 + _i);
+  gint64 passed_over = 0;
+  gboolean any = FALSE;
+
+  for (int i = 0; i < 6 * fixture_cases(); i++) {
+    Instance in;
+    g_autoptr(GArray) all = draw_question(&in, rand, name, TRIES);
+    ck_assert_ptr_nonnull(all);
+    g_autoptr(GArray) large = meet_batches(&in, 1e15);
+    double bytes = too_little(large);
+    g_autoptr(GArray) small = bytes > 0 ? meet_batches(&in, bytes) : g_array_copy(large);
+    ck_assert_uint_eq(small->len, large->len);
+    for (guint k = 0; k < large->len; k++) {
+      const SpacePart *x = &g_array_index(small, SpacePart, k), *y = &g_array_index(large, SpacePart, k);
+      ck_assert_double_le(x->memory_bytes, y->memory_bytes * (1 + 1e-12));
+      ck_assert(x->bound_s == 0 || x->bound_s == y->bound_s);
+      passed_over += x->bound_s < y->bound_s;
+    }
+    any |= bytes > 0 && !splits_backwards(&in);
+    instance_clear(&in);
+  }
+  ck_assert(passed_over > 0 || !any);
+  say_cases("micro-batches", name, passed_over);
+  g_rand_free(rand);
+}
+END_TEST
+
 /* Every plan of spaces of whole frameworks is simulated: no bound exceeds it, and the search's answer is the best. */
 START_TEST(frameworks_agree)
 {
@@ -473,5 +551,6 @@ END_TEST
 
 TEST_LOOPS("search prices", { tables_are_of_their_passes, FIXTURE_FRAMEWORKS, TRUE },
            { caches_do_not_matter, FIXTURE_FRAMEWORKS, TRUE }, { parts_are_bounded, FIXTURE_FRAMEWORKS, TRUE },
+           { larger_micro_batches_need_no_less, FIXTURE_FRAMEWORKS, TRUE },
            { frameworks_agree, FIXTURE_FRAMEWORKS, TRUE }, { fixed_to_the_best, FIXTURE_FRAMEWORKS, TRUE },
            { zero3_first_stage, 1 }, { a_host_never_waited_for_bounds_graphs, 1 })

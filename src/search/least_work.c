@@ -18,6 +18,7 @@ LeastLayer least_layer(const LayerPrice *p, gboolean unhosted)
                                    MIN(compute_s[PASS_BACKWARD], compute_s[PASS_INPUT] + compute_s[PASS_WEIGHT]),
                  [LEAST_BACKWARD] = backward_s },
     .params = p->params, .expert_params = p->expert_params, .saved_bytes = p->saved_bytes,
+    .working_bytes = p->saved_bytes + p->recomputed_bytes + p->transient_bytes,
     .frozen = { p->frozen[0], p->frozen[1] },
   };
 }
@@ -51,7 +52,7 @@ static void balance_types(const Model *model, const LeastLayers *layers, const C
 LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluster *cluster)
 {
   int types = MAX(cluster->n_types, 1);
-  LeastWork work = { .block_s = cluster->n_types ? 0 : INFINITY };
+  LeastWork work = { .block_s = cluster->n_types ? 0 : INFINITY, .working_bytes = INFINITY };
   double weights[NODE_TYPES_MAX] = { 1 };
 
   if (cluster->n_types > 0)
@@ -64,8 +65,12 @@ LeastWork least_work(const Model *model, const LeastLayers *layers, const Cluste
     for (int experts = 0; experts < 2; experts++)
       work.frozen[experts] = frozen_sum(work.frozen[experts], first->frozen[experts]);
     double saved = INFINITY;
-    for (int type = 0; type < types; type++)
-      saved = MIN(saved, layer_at(layers, model, type, i)->saved_bytes);
+    for (int type = 0; type < types; type++) {
+      const LeastLayer *layer = layer_at(layers, model, type, i);
+      saved = MIN(saved, layer->saved_bytes);
+      if (model_layer(model, i)->kind != LAYER_EMBEDDING)
+        work.working_bytes = MIN(work.working_bytes, layer->working_bytes);
+    }
     work.saved_bytes += saved;
     for (int least = 0; least < LEAST_COUNT; least++) {
       double seconds = INFINITY;

@@ -169,6 +169,7 @@ static void bound_degrees(Walk *w, guint degrees)
   w->bound.of = degrees + 1;
   w->bound.plans = 0;
   w->bound.state_bytes = -1;
+  w->bound.working_bytes = 0;
   g_array_set_size(w->bound.least, 0);
   g_array_set_size(w->bound.shapes, 0);
   if (space_check_part(w, &plan, PLAN_DEGREES) == RULE_NONE)
@@ -226,6 +227,31 @@ static double least_state_bytes(const Walk *w, Plan plan, const LeastPasses *lea
   return isinf(bytes) ? 0 : memory_in_room(w->cluster, bytes, mean_capacity(w->cluster)) * (1 - 1e-9);
 }
 
+/* Whether a rank has no room of its own for a layer's backward: weight gradients apart from it, or kept bytes that
+ * leave the device. */
+static gboolean works_elsewhere(const Walk *w)
+{
+  gboolean elsewhere = w->cluster->n_types > 0;
+
+  for (guint i = 0; i < w->bound.shapes->len; i++)
+    elsewhere |= schedules[g_array_index(w->bound.shapes, LeastShape, i).schedule]->split;
+  for (int i = 0; i < w->n_passes; i++)
+    elsewhere |= w->passes[i].activations;
+  return elsewhere;
+}
+
+static double least_states(const Walk *w, const Plan *plan)
+{
+  double bytes = INFINITY;
+
+  for (guint i = 0; i < w->bound.least->len; i++) {
+    LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
+    least->passes.micro_batch = plan->micro_batch;
+    bytes = MIN(bytes, least_state_bytes(w, *plan, least));
+  }
+  return bytes;
+}
+
 /* Of all schedules that run so many micro-batches; INFINITY if none does. */
 static double least_of_shapes(const Walk *w, const Plan *plan, const LeastPasses *least, const LeastWork *work)
 {
@@ -241,19 +267,23 @@ static double least_of_shapes(const Walk *w, const Plan *plan, const LeastPasses
   return least_s;
 }
 
-/* Of all plans of a micro-batch: nothing made again, and nothing but passes. */
-static double batch_bound_s(Walk *w, const Plan *plan, double *compute_s)
+/* Of all plans of a micro-batch: nothing made again, and nothing but passes. Beside states the average rank needs what
+ * the backward of a layer does; of several one may hold the embedding alone. */
+static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
 {
-  double least_s = INFINITY;
+  double least_s = INFINITY, working = INFINITY, ranks = plan->pp > 1 ? (plan->pp - 1.0) / plan->pp : 1;
 
+  part->compute_s = INFINITY;
   for (guint i = 0; i < w->bound.least->len; i++) {
     LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
     least->passes.micro_batch = plan->micro_batch;
     LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
     least_s = MIN(least_s, least_of_shapes(w, plan, least, &work));
-    *compute_s = MIN(*compute_s, work.seconds[LEAST_COMPUTE][1] * plan_micro_batches(plan) / plan->pp);
+    part->compute_s = MIN(part->compute_s, work.seconds[LEAST_COMPUTE][1] * plan_micro_batches(plan) / plan->pp);
+    working = MIN(working, work.working_bytes);
   }
-  return (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
+  part->bound_s = (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
+  part->memory_bytes = works_elsewhere(w) ? 0 : working * ranks * (1 + plan->framework->fragmentation) * (1 - 1e-9);
 }
 
 /* Whether a like search knows enough of the part. */
@@ -282,20 +312,17 @@ void space_meet_batch(Walk *w, const Plan *plan)
     space_walk_orders(w, *plan);
     return;
   }
-  if (w->bound.state_bytes < 0) {
-    w->bound.state_bytes = INFINITY;
-    for (guint i = 0; i < w->bound.least->len; i++) {
-      LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
-      least->passes.micro_batch = plan->micro_batch;
-      w->bound.state_bytes = MIN(w->bound.state_bytes, least_state_bytes(w, *plan, least));
-    }
-  }
-  part.memory_bytes = w->bound.state_bytes;
-  part.bound_s = 0;
-  if (part.memory_bytes <= w->visitor->timed_bytes) {
-    part.compute_s = INFINITY;
-    part.bound_s = batch_bound_s(w, plan, &part.compute_s);
-  }
+  if (w->bound.state_bytes < 0)
+    w->bound.state_bytes = least_states(w, plan);
+  if (w->bound.working_bytes > 0)
+    part.memory_bytes = w->bound.working_bytes;
+  else if (w->bound.state_bytes <= w->visitor->timed_bytes)
+    bound_batch(w, plan, &part);
+  if (part.memory_bytes > w->cluster->device.memory_bytes / (1 - w->cluster->memory_margin))
+    w->bound.working_bytes = part.memory_bytes;
+  part.memory_bytes += w->bound.state_bytes;
+  if (w->bound.working_bytes > 0 || part.memory_bytes > w->visitor->timed_bytes)
+    part.bound_s = 0;
   w->space += part.plans;
   w->visitor->part(w->visitor->data, &part);
 }
