@@ -23,7 +23,8 @@ PriceTable *price_cache_own(PriceCache *cache, const Plan *plan);
 /* Of passes whose recomputation does not differ by stage. */
 const PriceSums *price_cache_sums(PriceCache *cache, const PassLayout *passes);
 
-/* What all layers take at least under passes that count no recomputed layers. With a host that is never waited for if `unhosted` (least_layer). */
+/* What all layers take at least under passes that count no recomputed layers. With a host that is never waited for if
+ * `unhosted` (least_layer). */
 LeastWork price_cache_least(PriceCache *cache, const PassLayout *passes, gboolean unhosted);
 
 /* Memory that prices and sums may take between the parts of a search. */
