@@ -374,19 +374,40 @@ const LayerSplit *price_cache_split(PriceCache *cache, const Plan *plan)
   return split->stages ? split : NULL;
 }
 
-gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
-{
-  const PriceTable *a = find_priced(cache, passes)->prices, *b = find_priced(cache, other)->prices;
+typedef gboolean (*NoBetter)(const LayerPrice *a, const LayerPrice *b);
 
-  for (int i = 0; i < a->n_types * a->n; i++)
-    for (int pass = 0; pass < PASS_COUNT; pass++)
-      if (a->layers[i].pass[pass].seconds < b->layers[i].pass[pass].seconds ||
-          a->layers[i].pass[pass].compute_s < b->layers[i].pass[pass].compute_s)
-        return FALSE;
+static gboolean each_layer(PriceCache *cache, const PassLayout *passes, const PassLayout *other, NoBetter no_better)
+{
+  gboolean all = TRUE;
+
+  for (int i = 0; i < cache->n_works / WORKS && all; i++) {
+    const LayerPrice *a = find_layer(cache, passes, i), *b = find_layer(cache, other, i);
+    all = a == b || no_better(a, b);
+  }
+  return all;
+}
+
+/* Whether layers are no better under a layout than under the other: as they are made again and, where only some are,
+ * as they are kept. */
+static gboolean all_layers(PriceCache *cache, const PassLayout *passes, const PassLayout *other, NoBetter no_better)
+{
+  PassLayout keeps = *passes, theirs = *other;
+  gboolean some = passes->recompute.cut.stages || other->recompute.cut.stages;
+
+  pass_layout_keep(&keeps);
+  pass_layout_keep(&theirs);
+  return each_layer(cache, passes, other, no_better) && (!some || each_layer(cache, &keeps, &theirs, no_better));
+}
+
+static gboolean is_no_less(const LayerPrice *a, const LayerPrice *b)
+{
+  for (int pass = 0; pass < PASS_COUNT; pass++)
+    if (a->pass[pass].seconds < b->pass[pass].seconds || a->pass[pass].compute_s < b->pass[pass].compute_s)
+      return FALSE;
   return TRUE;
 }
 
-static gboolean layer_is_faster(const LayerPrice *a, const LayerPrice *b)
+static gboolean is_faster(const LayerPrice *a, const LayerPrice *b)
 {
   for (int pass = 0; pass < PASS_COUNT; pass++) {
     const PassPrice *x = &a->pass[pass], *y = &b->pass[pass];
@@ -397,29 +418,28 @@ static gboolean layer_is_faster(const LayerPrice *a, const LayerPrice *b)
   return FALSE;
 }
 
-static gboolean layer_is_smaller(const LayerPrice *a, const LayerPrice *b)
+static gboolean is_made_again_in_vain(const LayerPrice *a, const LayerPrice *b)
 {
-  return a->saved_bytes < b->saved_bytes || a->deferred_bytes < b->deferred_bytes ||
-         a->transient_bytes < b->transient_bytes;
+  return !is_faster(a, b) && a->saved_bytes >= b->saved_bytes && a->deferred_bytes >= b->deferred_bytes &&
+         a->transient_bytes >= b->transient_bytes;
+}
+
+static gboolean is_never_better(const LayerPrice *a, const LayerPrice *b)
+{
+  return is_made_again_in_vain(a, b) && a->recomputed_bytes >= b->recomputed_bytes;
+}
+
+gboolean price_cache_never_less(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
+{
+  return all_layers(cache, passes, other, is_no_less);
 }
 
 gboolean price_cache_never_better(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
 {
-  const PriceTable *a = find_priced(cache, passes)->prices, *b = find_priced(cache, other)->prices;
-
-  for (int i = 0; i < a->n_types * a->n; i++)
-    if (layer_is_faster(&a->layers[i], &b->layers[i]) || layer_is_smaller(&a->layers[i], &b->layers[i]) ||
-        a->layers[i].recomputed_bytes < b->layers[i].recomputed_bytes)
-      return FALSE;
-  return TRUE;
+  return all_layers(cache, passes, other, is_never_better);
 }
 
 gboolean price_cache_made_again_in_vain(PriceCache *cache, const PassLayout *passes, const PassLayout *other)
 {
-  const PriceTable *a = find_priced(cache, passes)->prices, *b = find_priced(cache, other)->prices;
-
-  for (int i = 0; i < a->n_types * a->n; i++)
-    if (layer_is_faster(&a->layers[i], &b->layers[i]) || layer_is_smaller(&a->layers[i], &b->layers[i]))
-      return FALSE;
-  return TRUE;
+  return all_layers(cache, passes, other, is_made_again_in_vain);
 }
