@@ -209,18 +209,17 @@ static double mean_state_bytes(const Layout *l, const LeastWork *work)
   return op_overhead_bytes(l) + held_state_bytes(&dense) + (l->passes.experts_apart ? held_state_bytes(&apart) : 0);
 }
 
-static double least_state_bytes(const Walk *w, Plan plan, const LeastPasses *least)
+static double least_state_bytes(const Walk *w, Plan plan, guint in_schedules, const LeastWork *work)
 {
-  LeastWork work = price_cache_least(w->prices, &least->passes, least->unhosted);
   double bytes = INFINITY;
 
-  plan_set_schedule(&plan, schedules[g_bit_nth_lsf(least->schedules, -1)], 1);
+  plan_set_schedule(&plan, schedules[g_bit_nth_lsf(in_schedules, -1)], 1);
   for (int i = 0; i < w->n_states; i++) {
     space_choose(&plan, &w->passes[0], &w->states[i]);
     if (zero_broken(w, &plan))
       continue;
     const Layout layout = layout_of(&plan);
-    double own = mean_state_bytes(&layout, &work);
+    double own = mean_state_bytes(&layout, work);
     if (own < bytes) /* what a state that rules turn down comes to is no number */
       bytes = own;
   }
@@ -240,14 +239,25 @@ static gboolean works_elsewhere(const Walk *w)
   return elsewhere;
 }
 
+static gboolean same_weights(const LeastWork *a, const LeastWork *b)
+{
+  return a->params == b->params && a->expert_params == b->expert_params && memcmp(a->frozen, b->frozen, sizeof a->frozen) == 0;
+}
+
 static double least_states(const Walk *w, const Plan *plan)
 {
+  const LeastPasses *last = NULL;
+  LeastWork work, before = { 0 };
   double bytes = INFINITY;
 
   for (guint i = 0; i < w->bound.least->len; i++) {
     LeastPasses *least = &g_array_index(w->bound.least, LeastPasses, i);
     least->passes.micro_batch = plan->micro_batch;
-    bytes = MIN(bytes, least_state_bytes(w, *plan, least));
+    work = price_cache_least(w->prices, &least->passes, least->unhosted);
+    if (!last || least->schedules != last->schedules || !same_weights(&work, &before))
+      bytes = MIN(bytes, least_state_bytes(w, *plan, least->schedules, &work));
+    before = work;
+    last = least;
   }
   return bytes;
 }
