@@ -308,8 +308,8 @@ static double product_of(const Priced *w, const Op *op, const GArray *ops, const
   Collective what = op->collective.what;
   int step = what == COLLECTIVE_ALL_GATHER ? 1 : -1;
 
-  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op_is_async(op, w->passes) || op->collective.axis != AXIS_TENSOR ||
-      (what != COLLECTIVE_ALL_GATHER && what != COLLECTIVE_REDUCE_SCATTER))
+  if (!w->passes->comm_chunks || op->kind != OP_COLLECTIVE || op_is_async(op, w->passes) ||
+      op->collective.axis != AXIS_TENSOR || (what != COLLECTIVE_ALL_GATHER && what != COLLECTIVE_REDUCE_SCATTER))
     return 0;
   for (const Op *next = op + step; next >= first && next < end; next += step)
     if (next->pass == op->pass && next->kind != OP_MEMORY)

@@ -18,7 +18,7 @@ typedef struct {
 static PriceTable *table_new(const Cluster *cluster, int n, GPtrArray *ops)
 {
   int types = MAX(cluster->n_types, 1);
-  PriceTable *table = g_malloc(sizeof *table + types * n * sizeof *table->layers); /* in one piece: searches make many */
+  PriceTable *table = g_malloc(sizeof *table + types * n * sizeof(LayerPrice)); /* in one piece: searches make many */
 
   *table = (PriceTable) { .layers = (LayerPrice *)(table + 1), .n = n, .n_types = types,
                           .ops = ops ? g_ptr_array_ref(ops) : NULL };

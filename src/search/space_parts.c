@@ -241,7 +241,8 @@ static gboolean works_elsewhere(const Walk *w)
 
 static gboolean same_weights(const LeastWork *a, const LeastWork *b)
 {
-  return a->params == b->params && a->expert_params == b->expert_params && memcmp(a->frozen, b->frozen, sizeof a->frozen) == 0;
+  return a->params == b->params && a->expert_params == b->expert_params &&
+         memcmp(a->frozen, b->frozen, sizeof a->frozen) == 0;
 }
 
 static double least_states(const Walk *w, const Plan *plan)
