@@ -278,11 +278,22 @@ static double least_of_shapes(const Walk *w, const Plan *plan, const LeastPasses
   return least_s;
 }
 
+/* Most that a layer keeps of its backward's needs where it makes all else again: that much may be on the host. */
+static double input_bytes(const Walk *w, const Plan *plan)
+{
+  PassLayout passes;
+
+  pass_layout_init(&passes, plan);
+  passes.sequence_parallel = FALSE;
+  return op_boundary_bytes(w->model, &passes) + op_encoder_bytes(w->model, &passes);
+}
+
 /* Of all plans of a micro-batch: nothing made again, and nothing but passes. Beside states the average rank needs what
  * the backward of a layer does; of several one may hold the embedding alone. */
 static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
 {
   double least_s = INFINITY, working = INFINITY, ranks = plan->pp > 1 ? (plan->pp - 1.0) / plan->pp : 1;
+  double lost = 1 + plan->framework->fragmentation;
 
   part->compute_s = INFINITY;
   for (guint i = 0; i < w->bound.least->len; i++) {
@@ -294,7 +305,10 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
     working = MIN(working, work.working_bytes);
   }
   part->bound_s = (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
-  part->memory_bytes = works_elsewhere(w) ? 0 : working * ranks * (1 + plan->framework->fragmentation) * (1 - 1e-9);
+  double device = w->cluster->device.memory_bytes / (1 - w->cluster->memory_margin);
+  part->memory_bytes = works_elsewhere(w) ? 0 : working * ranks * lost * (1 - 1e-9);
+  if (part->memory_bytes - input_bytes(w, plan) * lost > device)
+    w->bound.working_bytes = part->memory_bytes;
 }
 
 /* Whether a like search knows enough of the part. */
@@ -329,8 +343,6 @@ void space_meet_batch(Walk *w, const Plan *plan)
     part.memory_bytes = w->bound.working_bytes;
   else if (w->bound.state_bytes <= w->visitor->timed_bytes)
     bound_batch(w, plan, &part);
-  if (part.memory_bytes > w->cluster->device.memory_bytes / (1 - w->cluster->memory_margin))
-    w->bound.working_bytes = part.memory_bytes;
   part.memory_bytes += w->bound.state_bytes;
   if (w->bound.working_bytes > 0 || part.memory_bytes > w->visitor->timed_bytes)
     part.bound_s = 0;

@@ -31,7 +31,8 @@ typedef struct {
   guint of;          /* one more than the degrees that these are of */
   gint64 plans;      /* of a micro-batch */
   double state_bytes; /* that a rank holds at least on average; negative: not known yet */
-  double working_bytes; /* of a micro-batch, of which one layer alone fills more than the device; 0: of none so far */
+  double working_bytes; /* of a micro-batch, of which one layer alone fills more than the device wherever its input and
+                           states are; 0: of none so far */
 } DegreesBound;
 
 struct SpaceWalk {
