@@ -17,11 +17,12 @@ typedef struct {
 
 static PriceTable *table_new(const Cluster *cluster, int n, GPtrArray *ops)
 {
-  int types = MAX(cluster->n_types, 1);
-  PriceTable *table = g_malloc(sizeof *table + types * n * sizeof(LayerPrice)); /* in one piece: searches make many */
+  PriceTable *table = g_new0(PriceTable, 1);
 
-  *table = (PriceTable) { .layers = (LayerPrice *)(table + 1), .n = n, .n_types = types,
-                          .ops = ops ? g_ptr_array_ref(ops) : NULL };
+  table->ops = ops ? g_ptr_array_ref(ops) : NULL;
+  table->n = n;
+  table->n_types = MAX(cluster->n_types, 1);
+  table->layers = g_new(LayerPrice, table->n_types * n);
   return table;
 }
 
@@ -226,5 +227,6 @@ void price_table_free(PriceTable *table)
   if (!table)
     return;
   g_clear_pointer(&table->ops, g_ptr_array_unref);
+  g_free(table->layers);
   g_free(table);
 }
