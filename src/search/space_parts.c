@@ -285,7 +285,7 @@ static double input_bytes(const Walk *w, const Plan *plan)
 
   pass_layout_init(&passes, plan);
   passes.sequence_parallel = FALSE;
-  return op_boundary_bytes(w->model, &passes) + op_encoder_bytes(w->model, &passes);
+  return op_boundary_bytes_at(w->model, &passes, w->model->n_layers - 1);
 }
 
 /* Of all plans of a micro-batch: nothing made again, and nothing but passes. Beside states the average rank needs what
