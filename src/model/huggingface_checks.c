@@ -46,6 +46,7 @@ static const struct {
   {"add_full_attention_sink_bias", FALSE, "a sink where all tokens are seen"},
   {"add_swa_attention_sink_bias", TRUE, "a window without sinks"},
   {"add_cross_attention", FALSE, "attention to another model"},
+  {"use_sliding_window", FALSE, "a window of its class", "iquestcoder"},
   {"share_encoder_decoder_embeddings", TRUE, "a vocabulary of the decoder alone"},
 };
 
@@ -206,6 +207,23 @@ static gboolean check_windows(const RecipeSource *source, const Recipe *r, GErro
   return TRUE;
 }
 
+static const cJSON *true_of(const RecipeSource *source, const char *key, const char *other)
+{
+  const cJSON *item = json_get(source->object, key);
+  return cJSON_IsTrue(item) ? item : json_get(source->object, other);
+}
+
+/* InternLM3's class has biases of queries, keys and values where it has all others, or none (transformers). */
+static gboolean check_biases(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const cJSON *qkv = true_of(source, "qkv_bias", "attention_bias"), *rest = true_of(source, "bias", "mlp_bias");
+
+  if (!g_str_equal(r->family, "internlm3") || !cJSON_IsTrue(qkv) == !cJSON_IsTrue(rest))
+    return TRUE;
+  return cJSON_IsTrue(qkv) ? json_error(source->doc, qkv, error, "false, or \"bias\" true as well")
+                           : json_error(source->doc, rest, error, "false, or \"qkv_bias\" true as well");
+}
+
 /* Of both stacks, no size is none. */
 static gboolean check_stacks(const RecipeSource *source, const Recipe *r, GError **error)
 {
@@ -314,7 +332,7 @@ gboolean huggingface_check(const RecipeSource *source, const Recipe *r, GError *
 {
   return check_flags(source, r, error) && check_owned(source, r, error) && check_unread(source, r, error) &&
          check_widths(source, r, error) && check_family(source, r, error) && check_windows(source, r, error) &&
-         check_stacks(source, r, error);
+         check_stacks(source, r, error) && check_biases(source, r, error);
 }
 
 /* Layers that take keys and values which others made have the window, or none, of one of these. */
