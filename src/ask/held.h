@@ -3,8 +3,9 @@
  *
  * The bounds come from the search itself, without another one. What frees memory gains at most until the passes of the
  * least plan take all of the step, whether that fits or not; what communicates otherwise, until the computation of the
- * least plan that may fit does; schedules and cuts, that of the least plan at all (floors in search.h). What changes
- * kernels, or is fixed by --fix, gains no more than all arithmetic at the peak would.
+ * least plan that may fit does; schedules and cuts, that of the least plan at all (floors in search.h, which leave out
+ * micro-batches of which one layer fits no device). What changes kernels, or is fixed by --fix, gains no more than all
+ * arithmetic at the peak would.
  *
  * To add a dimension: a line of the table in held.c.
  */

@@ -20,7 +20,8 @@ static const Candidate *next_over(Search *s, double limit_s)
     if (item.kind != QUEUE_PART)
       return &g_array_index(s->over, Candidate, item.at);
     const SpacePart part = g_array_index(s->parts, SpacePart, item.at);
-    if (part.bound_s < limit_s)
+    gboolean unpriced = part.pass < 0 && part.bound_s == 0; /* of which one layer fills more than a device */
+    if (part.bound_s < limit_s && (!unpriced || isinf(limit_s)))
       space_walk_enter(s->walk, &part);
   }
   return NULL;

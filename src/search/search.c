@@ -75,7 +75,7 @@ static void meet_part(gpointer data, const SpacePart *part)
       r->floors.passes_s = MIN(r->floors.passes_s, passes_s);
       r->floors.compute_s = MIN(r->floors.compute_s, part->compute_s);
     }
-    if (part->bound_s > 0 && part->memory_bytes <= s->cluster->device.memory_bytes)
+    if (part->bound_s > 0 && part->state_bytes <= s->cluster->device.memory_bytes)
       r->floors.fitting_s = MIN(r->floors.fitting_s, part->compute_s);
     g_array_append_val(r->bounds, part->bound_s);
   }

@@ -124,8 +124,8 @@ typedef struct {
                         known. Owned */
   double least_bound; /* of the objective, over those skipped by a bound or open; infinite if none */
   struct {
-    double passes_s, compute_s; /* of all legal plans, whatever they need */
-    double fitting_s;           /* computation of those that may fit */
+    double passes_s, compute_s; /* of all legal plans but those of which one layer fills more than a device */
+    double fitting_s;           /* computation of those whose states may fit */
   } floors;          /* seconds of a step that none of its plans goes below, infinite if there is none */
   gboolean cut;      /* stopped before the whole space was walked: `space` is what was met of it */
   gboolean halted;   /* SearchOptions.stop was heard: what comes behind the proof, as ties, may be missing too */

@@ -110,6 +110,7 @@ typedef struct {
 typedef struct {
   gint64 index, plans; /* place of the first in the space; how many there are, but those that rules turn down */
   double bound_s, memory_bytes;
+  double state_bytes;  /* of memory_bytes, states alone; of a part of degrees and a micro-batch */
   double compute_s;    /* what computes at least of the passes; of a part of degrees and a micro-batch */
   guint degrees;       /* private to the walk, as what follows */
   int micro_batch;

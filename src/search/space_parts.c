@@ -278,6 +278,12 @@ static double least_of_shapes(const Walk *w, const Plan *plan, const LeastPasses
   return least_s;
 }
 
+/* Whether dispatchers that the framework does not run, of which layers may need less, have a floor to be found. */
+static gboolean dispatched_otherwise(const Walk *w, const Plan *plan)
+{
+  return !w->options->brief && plan_experts_apart(plan) && plan->framework->dispatch != (1u << DISPATCH_COUNT) - 1;
+}
+
 /* Most that a layer keeps of its backward's needs where it makes all else again: that much may be on the host. */
 static double input_bytes(const Walk *w, const Plan *plan)
 {
@@ -307,7 +313,7 @@ static void bound_batch(Walk *w, const Plan *plan, SpacePart *part)
   part->bound_s = (isinf(least_s) ? 0 : least_s) + plan->framework->step_s;
   double device = w->cluster->device.memory_bytes / (1 - w->cluster->memory_margin);
   part->memory_bytes = works_elsewhere(w) ? 0 : working * ranks * lost * (1 - 1e-9);
-  if (part->memory_bytes - input_bytes(w, plan) * lost > device)
+  if (part->memory_bytes - input_bytes(w, plan) * lost > device && !dispatched_otherwise(w, plan))
     w->bound.working_bytes = part->memory_bytes;
 }
 
@@ -343,7 +349,8 @@ void space_meet_batch(Walk *w, const Plan *plan)
     part.memory_bytes = w->bound.working_bytes;
   else if (w->bound.state_bytes <= w->visitor->timed_bytes)
     bound_batch(w, plan, &part);
-  part.memory_bytes += w->bound.state_bytes;
+  part.state_bytes = w->bound.state_bytes;
+  part.memory_bytes += part.state_bytes;
   if (w->bound.working_bytes > 0 || part.memory_bytes > w->visitor->timed_bytes)
     part.bound_s = 0;
   w->space += part.plans;
