@@ -294,7 +294,6 @@ static void describe_op(const Priced *w, const Op *op, double op_seconds, double
   PassOp described = { .op = *op, .share = share, .seconds = share * op_seconds };
 
   described.op.async = op_is_async(op, w->passes);
-
   if (op->kind == OP_COLLECTIVE)
     described.cost = collective_cost(w->cluster, op->collective.what, op->collective.bytes, &op->collective.group);
   g_array_append_val(w->ops, described);
