@@ -100,7 +100,7 @@ static gboolean context_fits(const Instance *in, int seq)
 START_TEST(contexts_are_the_longest)
 {
   GRand *rand = g_rand_new_with_seed(6100 + _i);
-  int found = 0, longer = 0;
+  int longer = 0;
 
   for (int i = 0; i < 4; i++) {
     Instance in;
@@ -124,7 +124,6 @@ START_TEST(contexts_are_the_longest)
         ck_assert(!context_fits(&in, seq + step));
         longer++;
       }
-      found++;
     }
     instance_clear(&in);
   }

@@ -76,11 +76,24 @@ static void clear(Control *c)
   g_free(c);
 }
 
+/* What comes from the other end; the first byte says who that is. */
+static void feed(Control *c, int ends[2], const uint8_t *data, size_t size)
+{
+  if (data[0] & 1) {
+    call(c, ends, data + 1, size - 1, (data[0] & 2) != 0);
+  } else {
+    come(&c->peers[0], ends[0], 1);
+    g_assert(send(ends[1], data + 1, size - 1, MSG_NOSIGNAL) > 0);
+  }
+  for (int i = 0; i < c->n_peers; i++)
+    read_peer(c, &c->peers[i]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  int mode = size > 0 ? data[0] : 0, ends[2];
-  Launch launch = { .rank = mode & 1 ? 0 : 1, .size = RANKS, .local_size = RANKS };
+  Launch launch = { .rank = size > 0 && data[0] & 1 ? 0 : 1, .size = RANKS, .local_size = RANKS };
   ControlOptions options = control_options_default(&launch);
+  int ends[2];
 
   if (size < 2 || size > 4096)
     return 0;
@@ -88,16 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   options.phase = note_phase;
   g_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   Control *volatile c = control_new(&options);
-  if (setjmp(ended) == 0) {
-    if (mode & 1) {
-      call(c, ends, data + 1, size - 1, (mode & 2) != 0);
-    } else {
-      come(&c->peers[0], ends[0], 1);
-      g_assert(send(ends[1], data + 1, size - 1, MSG_NOSIGNAL) > 0);
-    }
-    for (int i = 0; i < c->n_peers; i++)
-      read_peer(c, &c->peers[i]);
-  }
+  if (setjmp(ended) == 0)
+    feed(c, ends, data, size);
   clear(c);
   close(ends[1]);
   return 0;

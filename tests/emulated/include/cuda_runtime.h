@@ -299,8 +299,8 @@ template <typename A, typename B> typename std::common_type<A, B>::type max(A a,
 template <typename T> T __ldg(const T *p) { return *p; }
 template <typename T> T __ldcs(const T *p) { return *p; }
 template <typename T> void __stcs(T *p, T x) { *p = x; }
-static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
-static inline double rsqrt(double x) { return 1 / sqrt(x); }
+static inline float emulated_rsqrtf(float x) { return 1 / sqrtf(x); }
+#define rsqrtf emulated_rsqrtf /* from C23 on libraries declare their own */
 #define __expf expf
 #define __logf logf
 static inline float __fdividef(float x, float y) { return x / y; }
