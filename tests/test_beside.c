@@ -127,18 +127,45 @@ START_TEST(results_wait_on_their_rank)
 }
 END_TEST
 
-/* Two passes that overlap elsewhere run one behind the other: neither holds the other's. */
+/* Two passes that overlap elsewhere run one behind the other: neither holds the other's. Side by side one holds both. */
 START_TEST(pairs_run_in_turn)
 {
   Planned f;
+  double most = 0;
 
   setup(&f, dense(), "dualpipev");
+  ck_assert(f.framework->pairs_in_turn);
+  f.framework->pairs_in_turn = _i == 0;
   planned_divide(&f, 1, 2, 1);
   planned_build(&f);
   for (guint i = 0; i < f.program->segments->len; i++) {
     const Segment *s = &g_array_index(f.program->segments, Segment, i);
     if (s->kind == TASK_PASS)
-      ck_assert_double_le(s->alloc_bytes, price(&f, 1)->transient_bytes);
+      most = MAX(most, s->alloc_bytes);
+  }
+  ck_assert_int_eq(most <= price(&f, 1)->transient_bytes, f.framework->pairs_in_turn);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Where nothing is known of what stands beside passes, nothing is said of it, and their scratch beside all they keep. */
+START_TEST(others_hold_nothing_between_passes)
+{
+  static const char *const tried[] = { "1f1b", "vocab-1", "zb-v" };
+  Planned f;
+
+  setup(&f, dense(), tried[_i]);
+  f.framework->executor_memory = FALSE;
+  planned_divide(&f, 1, _i < 2 ? 4 : 1, 1);
+  planned_build(&f);
+  for (int row = 0; row < f.program->n_rows; row++)
+    ck_assert_double_eq(f.program->rows[row].static_bytes[PART_BUFFERS], 0);
+  for (guint i = 0; i < f.program->segments->len; i++) {
+    const Segment *s = &g_array_index(f.program->segments, Segment, i);
+    if (s->kind == TASK_PASS) {
+      ck_assert_double_eq(s->absent_bytes, 0);
+      ck_assert_double_eq(s->alloc_bytes, s->free_bytes);
+    }
   }
   planned_clear(&f);
 }
@@ -176,5 +203,5 @@ START_TEST(experts_hold_their_rows)
 END_TEST
 
 TEST_LOOPS("beside", { receives_are_posted, 4 }, { spread_rows_are_held }, { head_is_gone_at_the_worst_moment },
-           { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn },
-           { schedules_give_back }, { experts_hold_their_rows })
+           { deferred_gradients_come_late }, { results_wait_on_their_rank }, { pairs_run_in_turn, 2 },
+           { others_hold_nothing_between_passes, 3 }, { schedules_give_back }, { experts_hold_their_rows })

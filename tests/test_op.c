@@ -476,7 +476,7 @@ static const struct { int cp; ContextExchange context; double worst; } scratches
   { 4, CONTEXT_GATHER, 32 + 2 * 4 * 64 }, { 2, CONTEXT_ALL_TO_ALL, 32 + 3 * 96 },
 };
 
-START_TEST(scratch_where_gradients_wait)
+START_TEST(scratch_of_the_executor)
 {
   g_autoptr(Model) model = fixture_gpt_plain(2, 32, 8, 16, 61);
   g_autoptr(Cluster) cluster = fixture_cluster("cpu", 4);
@@ -513,4 +513,4 @@ TEST_LOOPS("op", { activations_of_gpt },
            { flops_are_the_models, G_N_ELEMENTS(worked) },
            { vocabulary_is_padded },
            { passes_split_the_backward },
-           { scratch_where_gradients_wait, G_N_ELEMENTS(scratches) })
+           { scratch_of_the_executor, G_N_ELEMENTS(scratches) })

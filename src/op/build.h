@@ -50,7 +50,8 @@ typedef struct {
   AdapterMatrix matrix; /* that targets of adapters may name */
 } Linear;
 
-/* What a pass holds for a while, where gradients wait; behind all else of a layer (scratch.c). */
+/* What a pass of tdp-run holds for a while, in place of all that was noted of it; behind all else of a layer
+ * (scratch.c). */
 void build_scratch(Build *b);
 
 /* A product with weights, with the collectives that its split asks for, and with its adapters. */

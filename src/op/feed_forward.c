@@ -70,8 +70,7 @@ void build_mlp_up(Build *b, const Mlp *m)
   if (b->spec->ffn.inner_norm)
     build_inner_norm(b, "feed-forward inner norm", m->rows * m->batch, m->width);
   build_leave(b, m->module);
-  if (!b->passes->framework->gradients_wait)
-    b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, (1 + gates) * b->bytes * elements);
 }
 
 void build_mlp_down(Build *b, const Mlp *m)

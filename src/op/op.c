@@ -289,7 +289,7 @@ static void fill_work(LayerWork *work, const Model *model, const LayerSpec *spec
   builders[spec->kind](&b);
   if (b.frozen && spec->kind == LAYER_EMBEDDING) /* which no gradient reaches */
     drop_backward(work);
-  if (passes->framework->gradients_wait)
+  if (passes->framework->executor_memory)
     build_scratch(&b);
   if (passes->partition_activations && spec->kind == LAYER_BLOCK) /* reversed: runs first */
     build_backward_collective(&b, "gather checkpoint", COLLECTIVE_ALL_GATHER, b.rows * b.hidden * b.bytes, PASS_INPUT,

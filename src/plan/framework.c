@@ -135,7 +135,8 @@ static const JsonField fields[] = {
   { "loss_bytes", JSON_REAL, FIELD(loss_bytes), FALSE, 4, 40 },
   { "divided_loss_bytes", JSON_REAL, FIELD(divided_loss_bytes), FALSE, 0, 40 },
   { "loss_chunks", JSON_INT, FIELD(loss_chunks), FALSE, 1, 1024 },
-  { "gradients_wait", JSON_BOOL, FIELD(gradients_wait) },
+  { "executor_memory", JSON_BOOL, FIELD(executor_memory) },
+  { "pairs_in_turn", JSON_BOOL, FIELD(pairs_in_turn) },
   { "loss_in_place", JSON_BOOL, FIELD(loss_in_place) },
   { "norm_row_values", JSON_INT, FIELD(norm_row_values), FALSE, 0, 4 },
   { "metric_bytes", JSON_REAL, FIELD(metric_bytes), FALSE, 0, 200 },
@@ -145,8 +146,8 @@ static const JsonField fields[] = {
   { "source", JSON_ANY, .required = TRUE },
 };
 
-static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "gradients_wait",
-                                             "adapters", "adapter_scales_outputs", "graph_gib", "stage_graph_gib",
+static const char *const optional_keys[] = { "like", "description", "unstated", "sharding_options", "executor_memory",
+                                             "pairs_in_turn", "adapters", "adapter_scales_outputs", "graph_gib", "stage_graph_gib",
                                              NULL };
 
 /* Every number of the file must have its reason, and a file

@@ -180,7 +180,9 @@ typedef struct {
   double loss_bytes;          /* for each logit at the loss's worst moment */
   double divided_loss_bytes;  /* the same where tensor-parallel ranks divide the logits; 0 = as loss_bytes */
   int loss_chunks;            /* of the tokens, one after the other through logits, loss and their gradients */
-  gboolean gradients_wait;    /* gradients of what a block's products make stay to the end of its backward (op/scratch.c) */
+  gboolean executor_memory;   /* what passes hold for a while, and what is there between them, is that of src/exec
+                                 (op/scratch.c, program/beside.c); else the worst of a layer's operations */
+  gboolean pairs_in_turn;     /* passes that a schedule pairs compute one behind the other, not side by side */
   gboolean loss_in_place;     /* the loss keeps the logits as they are and makes their gradient in place */
   double metric_bytes;        /* traffic for each logit of figures that training shows beside the loss */
   int norm_row_values;        /* fp32 values that a norm keeps for each row */

@@ -48,7 +48,7 @@ static double spread_bytes(const ProgramBuild *b, int rank)
 
 double beside_bytes(const ProgramBuild *b, int rank)
 {
-  if (!scratch_is_known(b))
+  if (!executor_memory(b))
     return 0;
   double posted = sending_rows(b, rank) * MIN(RECEIVES_AHEAD, b->shape.micro);
   return posted * boundary_bytes(b) + (b->shares ? spread_bytes(b, rank) : 0);
@@ -61,7 +61,7 @@ void beside_pass(const ProgramBuild *b, const Chunk *chunk, Segment *s)
   gboolean first = s->first_layer == whole.first_layer;
   gboolean last = s->first_layer + s->n_layers == whole.first_layer + whole.n_layers;
 
-  if (!scratch_is_known(b) || (!backward && s->pass != PASS_FORWARD))
+  if (!executor_memory(b) || (!backward && s->pass != PASS_FORWARD))
     return;
   int from = (backward ? last : first) ? neighbour(b, chunk->rank, chunk->index, backward) : -1;
   int to = (backward ? first : last) ? neighbour(b, chunk->rank, chunk->index, !backward) : -1;

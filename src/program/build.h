@@ -218,11 +218,10 @@ void vocabulary_connect(ProgramBuild *b);
 /* Tied embeddings, copies, gradient norm, optimizer, gathering of parameters (step_end.c). */
 void step_end_tasks(ProgramBuild *b);
 
-/* Whether what a pass holds for a while is known to the byte (op/scratch.c): of tdp-run, or of software that says it
- * holds as much. */
-static inline gboolean scratch_is_known(const ProgramBuild *b)
+/* Whether what is held within passes and between them is that of tdp-run, known to the byte (op/scratch.c, beside.c). */
+static inline gboolean executor_memory(const ProgramBuild *b)
 {
-  return b->layout->passes.framework->gradients_wait;
+  return b->layout->passes.framework->executor_memory;
 }
 
 /* Passes that hand a gradient on, and make again what was not kept for it. */

@@ -10,13 +10,8 @@ static double exposed_share(const Segment *a, const Segment *b)
   return exposed > 0 ? (pair - compute) / exposed : 0;
 }
 
-/* Whether their kernels run side by side; tdp-run has one stream for both, and runs one behind the other. */
-static gboolean side_by_side(const ProgramBuild *b)
-{
-  return !scratch_is_known(b);
-}
-
-/* The part that overlaps `other`. Side by side the second one's scratch stands beside the first one's. */
+/* The part that overlaps `other`. Where both compute side by side the second one's scratch stands beside the first
+ * one's. */
 static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, gboolean releases, const Slot *slot,
                           const Chunk *other_chunk, const Slot *other)
 {
@@ -31,7 +26,7 @@ static Segment overlapped(const ProgramBuild *b, const Chunk *chunk, int piece, 
   s.seconds = s.compute_s + share * (s.seconds - s.compute_s);
   s.context_s *= share;
   s.expert_s *= share;
-  if (!slot->paired && side_by_side(b)) {
+  if (!slot->paired && !b->layout->passes.framework->pairs_in_turn) {
     s.alloc_bytes += beside.alloc_bytes;
     s.free_bytes += beside.alloc_bytes;
   }

@@ -299,13 +299,13 @@ static gboolean is_forward(Pass pass)
 }
 
 /* Activations of the segment that are not there while a layer runs: a forward has yet to reach the layers behind it,
- * a backward has been there. Only of a framework whose scratch is known to the byte; others' is the worst of a layer
+ * a backward has been there. Only of tdp-run, whose scratch is known to the byte; others' is the worst of a layer
  * beside all activations, as it was compared with what they held. */
 static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, const Segment *s, int layer)
 {
   double behind = 0;
 
-  if (!scratch_is_known(b))
+  if (!executor_memory(b))
     return 0;
   for (int i = layer + 1; i < s->first_layer + s->n_layers; i++)
     behind += layer_held(b, chunk, i, s->pass);
@@ -317,9 +317,9 @@ static double absent_bytes(const ProgramBuild *b, const Chunk *chunk, const Segm
 static double layer_scratch(const ProgramBuild *b, const LayerPrice *price, Pass pass)
 {
   const PassLayout *p = &b->layout->passes;
-  double rows = scratch_is_known(b) ? op_boundary_bytes(b->model, p) : 0;
+  double rows = executor_memory(b) ? op_boundary_bytes(b->model, p) : 0;
 
-  if (scratch_is_known(b) && pass == PASS_WEIGHT)
+  if (executor_memory(b) && pass == PASS_WEIGHT)
     return p->sequence_parallel ? p->tp * rows : 0;
   return price->transient_bytes - (is_forward(pass) ? rows : 0) + (is_backward(pass) ? price->recomputed_bytes : 0);
 }
