@@ -3,7 +3,7 @@
 
 enum { START, END, EXPOSED, PEAK_ACTIVATIONS = EXPOSED + EXPOSED_COUNT, PEAK_BUFFERS, AFTER_ACTIVATIONS, AFTER_BUFFERS,
        FIELDS };
-enum { EXPERT_LOAD = PART_COUNT, USED, RESERVED, DEVICE, ROW_FIELDS }; /* behind held parts */
+enum { EXPERT_LOAD = PART_COUNT, BUSIEST_LOAD, USED, RESERVED, DEVICE, ROW_FIELDS }; /* behind held parts */
 
 static gboolean speaks_for_row(const Exec *x)
 {
@@ -28,8 +28,9 @@ static void fill_row(const Exec *x, double *out)
 {
   for (int part = 0; part < PART_COUNT; part++)
     out[part] = part == PART_ACTIVATIONS || part == PART_BUFFERS ? 0 : x->memory.held[part];
-  if (x->visits[1] > 0)
-    out[EXPERT_LOAD] = x->visits[0] / x->visits[1];
+  if (x->visits.even > 0)
+    out[EXPERT_LOAD] = x->visits.rows / x->visits.even;
+  out[BUSIEST_LOAD] = x->visits.busiest;
   out[USED] = x->device.used_bytes;
   out[RESERVED] = x->device.reserved_bytes;
   out[DEVICE] = x->device.device_bytes;
@@ -130,6 +131,7 @@ Trace *exec_trace(Exec *x)
   for (int row = 0; row < trace->n_rows; row++) {
     memcpy(trace->rows[row].static_bytes, rows + row * ROW_FIELDS, PART_COUNT * sizeof(double));
     trace->rows[row].expert_load = rows[row * ROW_FIELDS + EXPERT_LOAD];
+    trace->rows[row].busiest_load = rows[row * ROW_FIELDS + BUSIEST_LOAD];
     trace->rows[row].used_bytes = rows[row * ROW_FIELDS + USED];
     trace->rows[row].reserved_bytes = rows[row * ROW_FIELDS + RESERVED];
     trace->rows[row].device_bytes = rows[row * ROW_FIELDS + DEVICE];

@@ -311,10 +311,13 @@ static void *sum_parts(const LayerRun *r, const Experts *w, void *routed, void *
 
 static void count_visits(const LayerRun *r, const Experts *w, const Visits *v)
 {
+  double even = (double)w->rows * w->top * w->etp;
+
   if (!r->visits)
     return;
-  r->visits[0] += v->copies;
-  r->visits[1] += (double)w->rows * w->top * w->etp;
+  r->visits->rows += v->copies;
+  r->visits->even += even;
+  r->visits->busiest = MAX(r->visits->busiest, v->copies / even);
 }
 
 /* What the experts make of the rows of `in`. */

@@ -96,6 +96,12 @@ typedef enum {
   GROUP_COUNT,
 } Group;
 
+/* Rows at this rank's experts. */
+typedef struct {
+  double rows, even; /* of all micro-batches and blocks, and an even share of them */
+  double busiest;    /* largest rows over their even share of one micro-batch in one block */
+} ExpertVisits;
+
 /* Where a layer runs. */
 typedef struct {
   LayerShape shape;
@@ -113,7 +119,7 @@ typedef struct {
   double token_share; /* 1 / tokens of the global batch */
   double loss_scale; /* of gradients, 1 = they are the loss's own */
   double *loss;      /* on the device, += mean of this rank's share, not scaled */
-  double *visits;    /* on the host, += rows at this rank's experts, and an even share of them; NULL = not counted */
+  ExpertVisits *visits; /* on the host, added to; NULL = not counted */
   int *remade;       /* on the host, += blocks of which something is made again; NULL = not counted */
 } LayerRun;
 

@@ -89,7 +89,7 @@ struct Exec {
   double host_norm_sq;     /* sums[SUM_NORM_SQ], where the host's optimizer reads it */
   LossScaler scaler;
   int updates;             /* steps that were not skipped */
-  double visits[2];        /* of the step: rows at this rank's experts, an even share */
+  ExpertVisits visits;     /* of the step */
   int remade;              /* of the step: blocks whose activations were made again */
   BackendEvent *begin;
   BackendWithheld withheld; /* at the beginning */

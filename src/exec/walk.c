@@ -174,7 +174,8 @@ static void start_step(Exec *x)
   for (int row = 0; row < x->program->n_rows; row++)
     x->incoming[row].posted = x->incoming[row].taken = 0;
   x->b->zero(x->b, x->run.s, x->sums, SUM_COUNT * sizeof *x->sums);
-  x->visits[0] = x->visits[1] = x->remade = 0;
+  x->visits = (ExpertVisits) { 0 };
+  x->remade = 0;
   exposure_restart(&x->exposure);
   device_memory(x, TRUE);
   x->b->barrier(x->b, x->world, x->run.s);

@@ -34,7 +34,8 @@ typedef struct {
   double cached_bytes, capacity_bytes; /* as in the program */
   double used_bytes, reserved_bytes, device_bytes; /* measured by the device: most of its allocator's that tasks had,
                          that it held, and what was in use by all; 0 = not known, or predicted */
-  double expert_load; /* measured: rows at its experts over an even share of them; 0 = has none, or predicted */
+  double expert_load, busiest_load; /* measured: rows at its experts over an even share of them, of the step, and of
+                         its block and micro-batch with most; 0 = has none, or predicted */
   GArray *points; /* MemoryPoint, times rising */
 } TraceRow;
 

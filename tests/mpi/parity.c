@@ -355,7 +355,7 @@ static Trace *predict(const Suite *s, const Model *model, const Plan *plan, doub
 {
   Plan busy = *plan;
 
-  if (load > 0 && plan_experts_apart(plan))
+  if (load > 0)
     busy.expert_load = load;
   g_autoptr(PriceTable) prices = price_table_new(model, LAYOUT(&busy), s->cluster);
   g_autoptr(Program) program = program_new(model, LAYOUT(&busy), s->cluster, prices);
@@ -384,15 +384,17 @@ static double summed_bytes(const Program *p)
 }
 
 /* How far the most that any row holds is from what is predicted. Of gradients that are summed beside passes, and of
- * weights that are gathered there, as many are held at once as the program lets be, or fewer: time decides. */
+ * weights that are gathered there, as many are held at once as the program lets be, or fewer: time decides. Activations
+ * are of several micro-batches and blocks, whose experts' rows are the step's; buffers of one pass of a block, and most
+ * of the busiest. */
 static void held_errors(const Suite *s, const Model *model, const Plan *plan, const Program *program,
                         const Trace *trace, double errors[HELD_KINDS])
 {
   memset(errors, 0, HELD_KINDS * sizeof *errors);
   for (int row = 0; row < trace->n_rows; row++) {
-    double load = trace->rows[row].expert_load;
-    g_autoptr(Trace) fewest = predict(s, model, plan, load, 0), all = predict(s, model, plan, load, 1);
     for (int kind = 0; kind < HELD_KINDS; kind++) {
+      double load = kind == HELD_BUFFERS ? trace->rows[row].busiest_load : trace->rows[row].expert_load;
+      g_autoptr(Trace) fewest = predict(s, model, plan, load, 0), all = predict(s, model, plan, load, 1);
       double summed = kind == HELD_ACTIVATIONS ? 0 : summed_bytes(program);
       double error = distance(most(trace, row, kind), most(fewest, row, kind) - summed,
                               most(all, row, kind) + summed);
