@@ -38,6 +38,10 @@ const char *pattern_text(Reading *r);
 
 /* Its layers; its stages, with the layers of the first `most` of them. */
 int pattern_layers(const char *pattern);
+
+/* Of the layers that Python's "([0]*3+[1]*58)" or "[0,1,1]" says to have experts (1) or not: how many come before the
+ * first that has, if all behind it have too; else -1, as where it does not say `layers`. */
+int pattern_first_dense(const char *pattern, int layers);
 int pattern_stages(const char *pattern, int *layers, int most);
 
 /* What it says of a model file, with the sizes of Mamba-2. */

@@ -156,18 +156,6 @@ static void put_attention(Reading *r, JsonWriter *w)
   put_positive(w, "sliding_window_pattern", g_ascii_strtoll(skip, NULL, 10), TRUE);
 }
 
-/* "([0]*3+[1]*58)*1": the leading layers without experts; -1 of patterns that are not so. */
-static int first_dense(const char *pattern, int layers)
-{
-  int dense = 0, sparse = 0, n = 0;
-
-  pattern += *pattern == '(';
-  if (sscanf(pattern, "[0]*%d+[1]*%d%n", &dense, &sparse, &n) == 2 && n > 0 && dense + sparse == layers &&
-      (!pattern[n] || g_str_equal(pattern + n, ")") || g_str_equal(pattern + n, ")*1")))
-    return dense;
-  return -1;
-}
-
 static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
 {
   int experts = reading_int(r, "num_experts", 0), each = reading_int(r, "moe_ffn_hidden_size", 0);
@@ -175,7 +163,7 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   int shared = reading_int(r, "moe_shared_expert_intermediate_size", 0), layers = megatron_layers(r);
   double loss = reading_real(r, "moe_aux_loss_coeff", 0);
   const char *freq = reading_text(r, "moe_layer_freq");
-  int dense = first_dense(freq, layers);
+  int dense = pattern_first_dense(freq, layers);
 
   (void)gated;
   if (experts < 2)

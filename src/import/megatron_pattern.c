@@ -71,3 +71,44 @@ void pattern_put(Reading *r, JsonWriter *w)
     json_put_string(w, "mtp_layer_pattern", parts[1]);
   }
 }
+
+/* "*3" behind a list, 1 without it. */
+static gint64 times(const char **at)
+{
+  return **at == '*' ? g_ascii_strtoll(*at + 1, (char **)at, 10) : 1;
+}
+
+/* "[0,1]*2": appends its digits; FALSE if that is no such list, or longer than `most` in all. */
+static gboolean read_list(const char **at, GString *layers, gsize most)
+{
+  gsize first = layers->len;
+
+  if (*(*at)++ != '[')
+    return FALSE;
+  for (; **at == '0' || **at == '1'; *at += **at == ',')
+    g_string_append_c(layers, *(*at)++);
+  if (*(*at)++ != ']')
+    return FALSE;
+  g_autofree char *once = g_strdup(layers->str + first);
+  gint64 n = times(at);
+  g_string_truncate(layers, first);
+  for (gint64 i = 0; i < n && *once && layers->len <= most; i++)
+    g_string_append(layers, once);
+  return layers->len <= most;
+}
+
+int pattern_first_dense(const char *pattern, int layers)
+{
+  g_autoptr(GString) all = g_string_new(NULL);
+  gboolean enclosed = *pattern == '(';
+  const char *at = pattern + enclosed;
+
+  do {
+    if (!read_list(&at, all, (gsize)layers))
+      return -1;
+  } while (*at == '+' && at++);
+  if (enclosed && (*at++ != ')' || times(&at) != 1))
+    return -1;
+  gsize dense = strspn(all->str, "0");
+  return !*at && all->len == (gsize)layers && !strchr(all->str + dense, '0') ? (int)dense : -1;
+}
