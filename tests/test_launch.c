@@ -76,7 +76,7 @@ static gboolean round_trip(const Plan *plan, const Model *model, const Cluster *
 
   if (!text)
     return FALSE;
-  g_autoptr(Launch) launch = launch_read(text, "drawn.sh", 0, framework, &error);
+  g_autoptr(Launch) launch = launch_read(text, "drawn.sh", &(LaunchOptions) { 0, framework }, &error);
   ck_assert_msg(launch != NULL, "%s\n%s", error ? error->message : "", text);
   ck_assert_msg(plan_parse(launch->plan, strlen(launch->plan), "drawn.sh", model, &back, &loaded, &error), "%s\n%s",
                 error ? error->message : "", text);
@@ -140,7 +140,7 @@ static void file_round_trip(const Told *t, const Plan *plan, const Model *model,
   if (!text)
     return;
   ck_assert_msg(launch_recognises(text), "%s", text);
-  g_autoptr(Launch) launch = launch_read(text, "drawn", near->gpus, NULL, &error);
+  g_autoptr(Launch) launch = launch_read(text, "drawn", &(LaunchOptions) { near->gpus }, &error);
   ck_assert_msg(launch != NULL, "%s\n%s", error ? error->message : "", text);
   ck_assert_str_eq(launch->tool, t->tool);
   ck_assert_msg(plan_parse(launch->plan, strlen(launch->plan), "drawn", model, &back, &loaded, &error), "%s\n%s",
@@ -241,7 +241,7 @@ static Launch *launched(const char *name, int gpus)
   g_autoptr(GError) error = NULL;
 
   ck_assert(launch_recognises(text));
-  Launch *l = launch_read(text, name, gpus, NULL, &error);
+  Launch *l = launch_read(text, name, &(LaunchOptions) { gpus }, &error);
   ck_assert_msg(l != NULL, "%s", error ? error->message : "");
   return l;
 }
@@ -291,7 +291,7 @@ static void refuses(const char *text, const char *expected)
 {
   g_autoptr(GError) error = NULL;
 
-  ck_assert_ptr_null(launch_read(text, "x.sh", 0, NULL, &error));
+  ck_assert_ptr_null(launch_read(text, "x.sh", &(LaunchOptions) { 0 }, &error));
   ck_assert_str_eq(error->message, expected);
   ck_assert_int_eq(error->code, TDP_ERROR_INPUT);
 }
@@ -312,7 +312,7 @@ START_TEST(patterns)
     g_autofree char *text = g_strdup_printf("python pretrain_hybrid.py " SIZES "--pipeline-model-parallel-size %s "
                                             "--hybrid-layer-pattern %s\n", cases[i][1], cases[i][0]);
     g_autoptr(GError) error = NULL;
-    g_autoptr(Launch) launch = launch_read(text, "x.sh", 8, NULL, &error);
+    g_autoptr(Launch) launch = launch_read(text, "x.sh", &(LaunchOptions) { 8 }, &error);
     ck_assert_msg(launch != NULL, "%s", error ? error->message : "");
     ck_assert_msg(strstr(launch->plan, cases[i][2]) != NULL, "%s", launch->plan);
     ck_assert_msg(strstr(launch->model, cases[i][3]) != NULL, "%s", launch->model);
@@ -326,7 +326,7 @@ START_TEST(bad_scripts)
   refuses("ls\n",
           "x.sh: no command with the arguments of a model: expected a script, a command line or a log of Megatron-LM");
   refuses("python pretrain_gpt.py " SIZES "--num-layers $N\n",
-          "x.sh: --num-layers: $N: expected a number, and nothing in the script says it");
+          "x.sh: --num-layers: $N: expected a number, and nothing in the script says it: tdp-plan --improve takes --script-args");
   refuses("python pretrain_gpt.py " SIZES "--num-layers 2.5\n", "x.sh: --num-layers: 2.5: expected a whole number");
   refuses("python pretrain_gpt.py " SIZES "--num-layers\n",
           "x.sh: --num-layers: nothing behind it: expected a number");
@@ -340,8 +340,8 @@ START_TEST(bad_scripts)
           "--pipeline-model-parallel-size 4000000\n",
           "x.sh: --tensor-model-parallel-size: 4000000: expected degrees of at most 10000000 ranks in all");
   g_autoptr(Launch) deep = launch_read("python pretrain_gpt.py " SIZES "--num-layers 2 "
-                                       "--pipeline-model-parallel-layout t*2000000000t*2000000000\n", "x.sh", 0, NULL,
-                                       NULL);
+                                       "--pipeline-model-parallel-layout t*2000000000t*2000000000\n", "x.sh",
+                                       &(LaunchOptions) { 0 }, NULL);
   ck_assert_ptr_nonnull(deep);
   has(deep->plan, "\"layer_split\": [512]"); /* no plan has so many */
 }
@@ -369,7 +369,7 @@ static void changes_of_file(const char *name, const char *before, const char *af
 {
   g_autofree char *text = sample(name);
   g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *changed = launch_change(text, name, before, after, left);
+  g_autofree char *changed = launch_change(text, name, NULL, before, after, left);
 
   test_text(changed_lines(text, changed), lines);
   g_ptr_array_add(left, NULL);
@@ -422,7 +422,7 @@ START_TEST(undone)
 {
   g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
   const char *text = "source args.sh\nfor i in 1; do :; done\npython pretrain_gpt.py $(cat flags)\n";
-  g_autofree char *same = launch_change(text, "x.sh", "run x.py --a 1", "run x.py --a 2 --b", left);
+  g_autofree char *same = launch_change(text, "x.sh", NULL, "run x.py --a 1", "run x.py --a 2 --b", left);
 
   ck_assert_str_eq(same, text);
   ck_assert_uint_eq(left->len, 2);
@@ -528,12 +528,12 @@ START_TEST(other_encodings)
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   g_autofree char *windows = g_strjoinv("\r\n", lines);
   const char *const others[] = { latin, windows };
-  g_autoptr(Launch) usual = launch_read(text, names[_i], _i < 3 ? 0 : 16, NULL, &error);
+  g_autoptr(Launch) usual = launch_read(text, names[_i], &(LaunchOptions) { _i < 3 ? 0 : 16 }, &error);
 
   ck_assert_msg(!error, "%s", error ? error->message : "");
   for (gsize i = 0; i < G_N_ELEMENTS(others); i++) {
     ck_assert(launch_recognises(others[i]));
-    g_autoptr(Launch) l = launch_read(others[i], names[_i], _i < 3 ? 0 : 16, NULL, &error);
+    g_autoptr(Launch) l = launch_read(others[i], names[_i], &(LaunchOptions) { _i < 3 ? 0 : 16 }, &error);
     ck_assert_msg(!error, "%s", error ? error->message : "");
     ck_assert_str_eq(l->plan, usual->plan);
     ck_assert_double_eq(l->measured_s, usual->measured_s);
@@ -559,11 +559,11 @@ START_TEST(damage)
     length = strlen(text);
   }
   g_autoptr(GError) error = NULL;
-  g_autoptr(Launch) l = launch_read(text, "x", 0, NULL, &error);
+  g_autoptr(Launch) l = launch_read(text, "x", &(LaunchOptions) { 0 }, &error);
   ck_assert((l == NULL) == (error != NULL));
   if (_i % 10 == 0) {
     g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
-    g_free(launch_change(text, "x", "run x.py --tensor-model-parallel-size 2",
+    g_free(launch_change(text, "x", NULL, "run x.py --tensor-model-parallel-size 2",
                          "run x.py --tensor-model-parallel-size 4 --s",
                          left));
   }

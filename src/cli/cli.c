@@ -141,7 +141,7 @@ Model *cli_load_model(const char *name, GError **error)
   }
   g_autoptr(Launch) launch = NULL;
   path = files_find(name, "models", error);
-  if (!path || !launch_file(path, "models", 0, NULL, &launch, error))
+  if (!path || !launch_file(path, "models", &launch, error))
     return NULL;
   return launch && launch->model ? launch_model(launch, path, error) : model_load(path, error);
 }
@@ -150,7 +150,7 @@ Model *cli_load_model_of(const char *name, const char *plan, GError **error)
 {
   g_autoptr(Launch) launch = NULL;
 
-  if (!name && plan && !launch_file(plan, "plans", 0, NULL, &launch, error))
+  if (!name && plan && !launch_file(plan, "plans", &launch, error))
     return NULL;
   return launch && launch->model ? launch_model(launch, plan, error) : cli_load_model(name, error);
 }
@@ -160,7 +160,7 @@ static gboolean read_plan(const char *path, const Model *model, Plan *plan, Fram
 {
   g_autoptr(Launch) launch = NULL;
 
-  return launch_file(path, "plans", 0, NULL, &launch, error) &&
+  return launch_file(path, "plans", &launch, error) &&
          launch_plan(launch, path, model, plan, framework, error);
 }
 

@@ -22,6 +22,7 @@ typedef struct {
   const PlanOptions *options;
   char *path;      /* of the user's file, "stdin" where it is "-" */
   char *text;      /* of it */
+  char **given;    /* to a script (LaunchOptions) */
   gsize length;
   Launch *launch; /* NULL: a plan file of ours */
   Model *model;
@@ -44,6 +45,7 @@ static void improve_clear(Improve *m)
   g_free(m->path);
   watch_clear(&m->watch);
   g_free(m->text);
+  g_strfreev(m->given);
   g_clear_error(&m->refused);
   g_clear_pointer(&m->near, nearby_plans_free);
   g_clear_pointer(&m->found, search_result_free);
@@ -85,8 +87,10 @@ static gboolean load(Improve *m, GError **error)
   const PlanOptions *o = m->options;
   double margin, limit_s = 0;
 
-  if (!read_text(m, o->improve, error) ||
-      !launch_text(m->text, m->length, m->path, o->gpus, o->framework, &m->launch, error) ||
+  if (!read_text(m, o->improve, error) || !(m->given = launch_given(o->script_args ? o->script_args : "", error)))
+    return FALSE;
+  const LaunchOptions asked = { o->gpus, o->framework, (const char *const *)m->given };
+  if (!launch_text(m->text, m->length, m->path, &asked, &m->launch, error) ||
       !cli_share("--memory-margin", o->memory_margin, &margin, error) ||
       !cli_positive("--time-limit", o->time_limit, &limit_s, error))
     return FALSE;
@@ -172,7 +176,8 @@ static gboolean edits(const Improve *m, const char *request)
 static char *misread(const Improve *m, const char *text)
 {
   g_autoptr(GError) error = NULL;
-  g_autoptr(Launch) l = launch_read(text, m->path, m->plan.gpus, m->framework->name, &error);
+  const LaunchOptions same = { m->plan.gpus, m->framework->name, (const char *const *)m->given };
+  g_autoptr(Launch) l = launch_read(text, m->path, &same, &error);
   g_autoptr(Framework) framework = NULL;
   Plan plan;
 
@@ -197,7 +202,8 @@ static gboolean write_changed(const Improve *m, const char *request, GError **er
   g_autofree char *after = before ? told(m, &m->chosen, error) : NULL;
   if (!after)
     return FALSE;
-  g_autofree char *changed = launch_change(m->text, m->path, before, after, undone);
+  g_autofree char *changed = launch_change(m->text, m->path, (const char *const *)m->given, before, after,
+                                             undone);
   for (guint i = 0; i < undone->len; i++)
     g_printerr("tdp-plan: note: %s: no place in the script: write it yourself\n", (const char *)undone->pdata[i]);
   g_autofree char *other = misread(m, changed);

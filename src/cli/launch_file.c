@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-gboolean launch_text(const char *text, gsize length, const char *path, int gpus, const char *framework, Launch **out,
+gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
                      GError **error)
 {
   *out = NULL;
   if (strlen(text) != length)
     return TRUE;
   if (launch_recognises(text)) {
-    *out = launch_read(text, path, gpus, framework, error);
+    *out = launch_read(text, path, options, error);
     return *out != NULL;
   }
   if (strchr("{[", text[strspn(text, " \t\r\n")]))
@@ -22,8 +22,7 @@ gboolean launch_text(const char *text, gsize length, const char *path, int gpus,
   return FALSE;
 }
 
-gboolean launch_file(const char *name, const char *folder, int gpus, const char *framework, Launch **out,
-                     GError **error)
+gboolean launch_file(const char *name, const char *folder, Launch **out, GError **error)
 {
   gsize length;
   g_autofree char *path = strcmp(name, "-") == 0 ? NULL : files_find(name, folder, NULL);
@@ -31,7 +30,7 @@ gboolean launch_file(const char *name, const char *folder, int gpus, const char 
   g_autofree char *text = file ? files_read(path, &length, NULL) : NULL;
 
   *out = NULL;
-  return !text || launch_text(text, length, path, gpus, framework, out, error);
+  return !text || launch_text(text, length, path, &(LaunchOptions) { 0 }, out, error);
 }
 
 Model *launch_model(const Launch *launch, const char *name, GError **error)

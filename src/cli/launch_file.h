@@ -10,11 +10,10 @@
 
 /* The launch in a file found in the way of `folder`: NULL if the file is JSON that is none. FALSE and the error if the
  * file is neither, or says what cannot be read. */
-gboolean launch_file(const char *name, const char *folder, int gpus, const char *framework, Launch **out,
-                     GError **error);
+gboolean launch_file(const char *name, const char *folder, Launch **out, GError **error);
 
 /* The same in the text of a file already read, whose name is for messages. */
-gboolean launch_text(const char *text, gsize length, const char *path, int gpus, const char *framework, Launch **out,
+gboolean launch_text(const char *text, gsize length, const char *path, const LaunchOptions *options, Launch **out,
                      GError **error);
 
 /* Its model; NULL and the error. */

@@ -22,8 +22,8 @@ void plan_options_clear(PlanOptions *o)
   char *const strings[] = { o->model, o->cluster, o->fix, o->space, o->output, o->plots, o->report, o->framework,
                             o->precision, o->adapter, o->objective, o->pareto, o->question, o->why_not, o->state,
                             o->certificate,
-                            o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve, o->list,
-                            o->deadline, o->power_limit };
+                            o->tokens, o->price, o->time_limit, o->memory_margin, o->operations, o->improve, o->script_args,
+                            o->list, o->deadline, o->power_limit };
 
   for (gsize i = 0; i < G_N_ELEMENTS(strings); i++)
     g_free(strings[i]);
@@ -98,6 +98,7 @@ static gboolean check_together(const PlanOptions *o, GError **error)
   const struct { const char *option; gboolean given; guint with; const char *needs; } options[] = {
     { "--operations", o->operations != NULL, ASKED_IMPROVE | ASKED_OPERATED | trainings,
       "--question training, jitter or lost-nodes" },
+    { "--script-args", o->script_args != NULL, ASKED_IMPROVE, "--improve" },
     { "--vary", o->vary != NULL, trainings, "--question training" },
     { "--job", o->jobs != NULL, o->vary || o->gpus_from != CLI_ABSENT ? 0 : ASKED_TRAINING,
       "--question training, without --vary and --gpus-from," },
@@ -241,6 +242,8 @@ static const GOptionEntry options[] = {
   { "improve", 0, 0, G_OPTION_ARG_FILENAME, INTO(improve),
     "What to change in a plan, or in a file of Megatron-LM, nanotron, torchtitan or DeepSpeed; --export writes it",
     "FILE" },
+  { "script-args", 0, 0, G_OPTION_ARG_STRING, INTO(script_args),
+    "What the script of --improve is started with, as in \"SIZE=8B 4 1e-5\": variables, then arguments", "WORDS" },
   { "list", 0, 0, G_OPTION_ARG_STRING, INTO(list),
     "What there is: models, clusters, servers, frameworks, schedules or keys", "WHAT" },
   { "tokens", 0, 0, G_OPTION_ARG_STRING, INTO(tokens),

@@ -13,7 +13,7 @@ enum { COUNT_GPUS, COUNT_GPUS_FROM, COUNT_BATCH, COUNT_SEQ, COUNT_OPTIONS };
 typedef struct {
   char *model, *cluster, *fix, *space, *output, *plots, *report, *framework, *precision, *adapter;
   char *objective, *pareto, *question, *why_not, *state, *certificate, *tokens, *price, *time_limit, *memory_margin;
-  char *operations, *improve, *list, *deadline, *power_limit;
+  char *operations, *improve, *script_args, *list, *deadline, *power_limit;
   char **exports, **vary, **jobs;
   char *counts[COUNT_OPTIONS]; /* as typed, of the first four of these */
   int gpus, gpus_from, global_batch, seq, top, threads, spares;

@@ -1,6 +1,7 @@
 #include "import/arguments.h"
 
 #include "base/error.h"
+#include "import/shell_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static Arguments *arguments_new(void)
 
   a->launcher = g_ptr_array_new_with_free_func(argument_free);
   a->arguments = g_ptr_array_new_with_free_func(argument_free);
+  a->open = g_ptr_array_new_with_free_func(g_free);
   return a;
 }
 
@@ -29,6 +31,7 @@ void arguments_free(Arguments *a)
 {
   g_ptr_array_unref(a->launcher);
   g_ptr_array_unref(a->arguments);
+  g_ptr_array_unref(a->open);
   g_free(a->command);
   g_free(a->program);
   g_free(a);
@@ -91,6 +94,8 @@ Arguments *arguments_of_command(const ShellCommand *command)
       last = NULL;
     } else if (is_option(text)) {
       last = read_option(a->program ? a->arguments : a->launcher, word);
+    } else if (last && last->values->len > 0 && text[0] == '$' && shell_name_length(text + 1) == strlen(text + 1)) {
+      g_ptr_array_add(a->open, g_strdup(text));
     } else if (last && !last->joined) {
       g_ptr_array_add(last->values, shell_text_copy(word));
     }
@@ -161,7 +166,7 @@ static gboolean refuse(const Argument *a, const char *file, const char *expected
   g_strdelimit(a->name, "_", '-');
   g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: --%s: %s: expected %s%s", file, a->name,
               *text ? text : "nothing behind it", expected,
-              text[0] == '$' ? ", and nothing in the script says it" : "");
+              text[0] == '$' ? ", and nothing in the script says it: " ARGUMENTS_SAY : "");
   g_strdelimit(a->name, "-", '_');
   return FALSE;
 }

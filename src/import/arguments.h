@@ -18,8 +18,12 @@ typedef struct {
   GPtrArray *arguments; /* Argument *, of the program, in order */
   char *command;        /* the first word */
   char *program;        /* "pretrain_gpt.py"; NULL = not told */
+  GPtrArray *open;      /* char *: "$NAME" of words behind a value that only who starts the script knows: none by default */
   gboolean listed;      /* from a log: all that the tool has, with their defaults */
 } Arguments;
+
+/* How to say what a script asks whoever starts it. */
+#define ARGUMENTS_SAY "tdp-plan --improve takes --script-args"
 
 Arguments *arguments_of_command(const ShellCommand *command);
 

@@ -6,6 +6,7 @@
 #include "import/launch_parts.h"
 #include "import/megatron_flags.h"
 #include "import/megatron_launch.h"
+#include "import/shell_parts.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static Allocation allocation_of(const char *text)
   return a;
 }
 
-ShellScript *launch_script(const char *text, const char *name)
+ShellScript *launch_script(const char *text, const char *name, const char *const *asked)
 {
   Allocation a = allocation_of(text);
   g_autofree char *folder = strchr(name, '/') ? g_path_get_dirname(name) : g_strdup(".");
@@ -110,8 +111,35 @@ ShellScript *launch_script(const char *text, const char *name)
     g_ptr_array_add(given, g_strdup_printf("SLURM_GPUS_ON_NODE=%d", a.node_gpus));
     g_ptr_array_add(given, g_strdup_printf("SLURM_GPUS_PER_NODE=%d", a.node_gpus));
   }
+  for (int i = 0; asked && asked[i]; i++)
+    g_ptr_array_add(given, g_strdup(asked[i]));
   g_ptr_array_add(given, NULL);
   return shell_read(text, folder, (const char *const *)given->pdata);
+}
+
+char **launch_given(const char *words, GError **error)
+{
+  g_autoptr(GStrvBuilder) given = g_strv_builder_new();
+  g_autoptr(GError) reason = NULL;
+  g_auto(GStrv) list = NULL;
+  int n = 0, arguments = 0;
+
+  if (!g_shell_parse_argv(words, &n, &list, &reason) &&
+      !g_error_matches(reason, G_SHELL_ERROR, G_SHELL_ERROR_EMPTY_STRING)) {
+    g_set_error(error, TDP_ERROR, TDP_ERROR_INPUT, "%s: expected words as a shell takes them, as in \"SIZE=8B 4 1e-5\"",
+                words);
+    return NULL;
+  }
+  for (int i = 0; i < n; i++) {
+    gsize length = shell_name_length(list[i]);
+    if (arguments == 0 && length > 0 && list[i][length] == '=') {
+      g_strv_builder_add(given, list[i]);
+    } else {
+      g_autofree char *numbered = g_strdup_printf("%d=%s", ++arguments, list[i]);
+      g_strv_builder_add(given, numbered);
+    }
+  }
+  return g_strv_builder_end(given);
 }
 
 /* ---- the command that trains ---- */
@@ -252,24 +280,37 @@ static void name_others(const Arguments *a, Launch *out)
   megatron_flag_groups(a->arguments, FLAG_UNKNOWN, out->unknown);
 }
 
-static void name_unread(const ShellScript *script, Launch *out)
+static void name_unread(const ShellScript *script, const Arguments *a, Launch *out)
 {
+  for (guint i = 0; i < a->open->len; i++)
+    g_ptr_array_add(out->assumed, g_strdup_printf("%s: nothing in the script says it: no arguments (--script-args)",
+                                                  (const char *)a->open->pdata[i]));
   for (guint i = 0; script && i < script->unread->len; i++)
     g_ptr_array_add(out->assumed, g_strdup(script->unread->pdata[i]));
 }
 
-Launch *launch_read(const char *text, const char *name, int gpus, const char *framework, GError **error)
+/* A branch may have been taken, or none, for want of an argument. */
+static void say_asked(const ShellScript *script, GError *error)
+{
+  if (!script || !script->asks || strstr(error->message, ARGUMENTS_SAY))
+    return;
+  char *message = g_strdup_printf("%s; the script takes arguments: " ARGUMENTS_SAY, error->message);
+  g_free(error->message);
+  error->message = message;
+}
+
+Launch *launch_read(const char *text, const char *name, const LaunchOptions *options, GError **error)
 {
   const ConfigTool *tool = config_tool_of(text);
 
   if (tool)
-    return config_read(tool, text, name, gpus, framework, error);
+    return config_read(tool, text, name, options->gpus, options->framework, error);
   gboolean log = is_log(text);
-  g_autoptr(ShellScript) script = log ? NULL : launch_script(text, name);
+  g_autoptr(ShellScript) script = log ? NULL : launch_script(text, name, options->given);
   g_autoptr(Arguments) a = log ? arguments_of_log(text) : launch_command(script);
   g_autoptr(Launch) out = launch_new();
   g_autoptr(GError) first = NULL;
-  Reading r = { .from = a, .framework = framework, .gpus = gpus, .asked = gpus > 0,
+  Reading r = { .from = a, .framework = options->framework, .gpus = options->gpus, .asked = options->gpus > 0,
                 .to = { .file = name, .out = out, .error = &first } };
 
   if (!a) {
@@ -278,18 +319,19 @@ Launch *launch_read(const char *text, const char *name, int gpus, const char *fr
                 "Megatron-LM", name);
     return NULL;
   }
-  if (gpus <= 0)
+  if (options->gpus <= 0)
     r.gpus = world_of(a, text);
   r.settings = settings_of(a, script);
   out->title = log ? "Megatron-LM log" : "Megatron-LM script";
   out->editable = !log;
   out->model = megatron_model(&r);
   if (!out->model || !megatron_plan(&r)) {
+    say_asked(script, first);
     g_propagate_error(error, g_steal_pointer(&first));
     return NULL;
   }
   read_measured(text, out);
   name_others(a, out);
-  name_unread(script, out);
+  name_unread(script, a, out);
   return g_steal_pointer(&out);
 }

@@ -35,19 +35,31 @@ typedef struct {
 /* Whether a text is such a run, rather than a file of ours. */
 gboolean launch_recognises(const char *text);
 
-/* `name` is the file's, for messages and for files that it sources; `gpus` 0 = as the text says; `framework` NULL = the
- * generation that the arguments are of. TDP_ERROR_INPUT. */
-Launch *launch_read(const char *text, const char *name, int gpus, const char *framework, GError **error);
+/* What a text does not say. */
+typedef struct {
+  int gpus;                 /* 0 = as the text says */
+  const char *framework;    /* NULL = the generation that the arguments are of */
+  const char *const *given; /* what a script is started with: "NAME=VALUE", its arguments as "1=VALUE" (launch_given());
+                               NULL = nothing */
+} LaunchOptions;
+
+/* `name` is the file's, for messages and for files that it sources. TDP_ERROR_INPUT. */
+Launch *launch_read(const char *text, const char *name, const LaunchOptions *options, GError **error);
 void launch_free(Launch *launch);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Launch, launch_free)
+
+/* LaunchOptions.given of the words behind which a shell would start a script, variables first: "SIZE=8B 4 1e-5". The
+ * caller frees it with g_strfreev(). TDP_ERROR_INPUT where quotes are left open. */
+char **launch_given(const char *words, GError **error);
 
 /*
  * The text with what tells two command lines of its tool apart, or two files where the launch is `whole`: arguments of
  * `after` that `before` has not, or otherwise, and without those that `before` alone has; newly allocated. A value is
  * changed where it stands if that changes nothing else, else where it is used; other spellings of what is changed go.
  * Each change is proved by reading the new text again: those that could not be made are appended to `undone` as
- * "--flag value".
+ * "--flag value". `given` is that of LaunchOptions.
  */
-char *launch_change(const char *text, const char *name, const char *before, const char *after, GPtrArray *undone);
+char *launch_change(const char *text, const char *name, const char *const *given, const char *before,
+                    const char *after, GPtrArray *undone);
 
 #endif

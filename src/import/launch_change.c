@@ -36,13 +36,14 @@ static void add_change(GArray *changes, const char *name, const char *value)
 
 typedef struct {
   const char *text, *name;
+  const char *const *given;
   ShellScript *script;
   Arguments *arguments;
 } Reading;
 
-static Reading reading_of(const char *text, const char *name)
+static Reading reading_of(const char *text, const char *name, const char *const *given)
 {
-  Reading r = { text, name, launch_script(text, name), NULL };
+  Reading r = { text, name, given, launch_script(text, name, given), NULL };
 
   r.arguments = launch_command(r.script);
   return r;
@@ -87,7 +88,7 @@ static char *others(const Arguments *a, const char *but)
 /* Whether the new text says what is wanted, and all else as before. */
 static gboolean proves(const Reading *before, const char *text, const Change *c)
 {
-  g_auto(Reading) after = reading_of(text, before->name);
+  g_auto(Reading) after = reading_of(text, before->name, before->given);
 
   if (!after.arguments)
     return FALSE;
@@ -233,9 +234,10 @@ static char *added(const Reading *r, const Change *c, const GPtrArray *order)
   return out;
 }
 
-static char *changed(const char *text, const char *name, const Change *c, const GPtrArray *order)
+static char *changed(const char *text, const char *name, const char *const *given, const Change *c,
+                     const GPtrArray *order)
 {
-  g_auto(Reading) r = reading_of(text, name);
+  g_auto(Reading) r = reading_of(text, name, given);
 
   if (!r.arguments)
     return NULL;
@@ -292,7 +294,8 @@ static Arguments *line_arguments(const char *line)
   return n ? arguments_of_command(script->commands->pdata[n - 1]) : NULL;
 }
 
-char *launch_change(const char *text, const char *name, const char *before, const char *after, GPtrArray *undone)
+char *launch_change(const char *text, const char *name, const char *const *given, const char *before,
+                    const char *after, GPtrArray *undone)
 {
   const ConfigTool *tool = config_tool_of(text);
 
@@ -305,7 +308,7 @@ char *launch_change(const char *text, const char *name, const char *before, cons
   g_autoptr(GArray) changes = changes_of(old->arguments, new->arguments);
   for (guint i = 0; i < changes->len; i++) {
     const Change *c = &g_array_index(changes, Change, i);
-    char *next = changed(out, name, c, new->arguments);
+    char *next = changed(out, name, given, c, new->arguments);
     if (next) {
       g_free(out);
       out = next;

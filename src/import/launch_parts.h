@@ -21,8 +21,8 @@ void launch_assume(LaunchReading *r, const char *format, ...) G_GNUC_PRINTF(2, 3
 
 Launch *launch_new(void);
 
-/* The script as its scheduler would start it; `name` as in launch_read(). */
-ShellScript *launch_script(const char *text, const char *name);
+/* The script as its scheduler would start it; `name` and `given` as in launch_read(). */
+ShellScript *launch_script(const char *text, const char *name, const char *const *given);
 
 /* The last of the commands with most of the arguments that tell a model or plan; NULL if none has. */
 Arguments *launch_command(const ShellScript *script);

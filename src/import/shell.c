@@ -44,6 +44,19 @@ static GPtrArray *array_values(Reader *r, ShellCursor *c, gboolean live)
   return values;
 }
 
+/* Whether it is given, and the script would set it to what only running a command could tell. */
+static gboolean keeps_given(const ShellState *s, const char *name, const GPtrArray *values)
+{
+  gsize length = strlen(name);
+
+  if (values->len != 1 || !strstr(shell_text_at(values, 0), "$("))
+    return FALSE;
+  for (int i = 0; s->given && s->given[i]; i++)
+    if (strncmp(s->given[i], name, length) == 0 && s->given[i][length] == '=')
+      return TRUE;
+  return FALSE;
+}
+
 static void read_assignment(Reader *r, ShellCursor *c, gsize length, gboolean more, gboolean live)
 {
   g_autofree char *name = g_strndup(c->in->text->str + c->at, shell_name_length(c->in->text->str + c->at));
@@ -53,7 +66,7 @@ static void read_assignment(Reader *r, ShellCursor *c, gsize length, gboolean mo
   GPtrArray *values = array ? array_values(r, c, live) : shell_texts();
   if (!array)
     g_ptr_array_add(values, shell_value(&r->state, c, live, FALSE));
-  if (live)
+  if (live && !keeps_given(&r->state, name, values))
     shell_assign(&r->state, name, values, array, more);
   else
     g_ptr_array_unref(values);
@@ -399,11 +412,35 @@ static void variable_free(gpointer data)
   g_free(v);
 }
 
+static void assign_text(ShellState *s, const char *name, const char *value, gboolean array, gboolean more)
+{
+  GPtrArray *values = shell_texts();
+
+  g_ptr_array_add(values, shell_text_of(value, TRUE));
+  shell_assign(s, name, values, array, more);
+}
+
+static void take_given(ShellState *s, const char *const *given)
+{
+  int arguments = 0;
+
+  for (int i = 0; given && given[i]; i++) {
+    g_auto(GStrv) pair = g_strsplit(given[i], "=", 2);
+    assign_text(s, pair[0], pair[1], FALSE, FALSE);
+    if (g_ascii_isdigit(*pair[0]))
+      assign_text(s, "@", pair[1], TRUE, arguments++ > 0);
+  }
+  if (arguments > 0) {
+    g_autofree char *count = g_strdup_printf("%d", arguments);
+    assign_text(s, "#", count, FALSE, FALSE);
+  }
+}
+
 ShellScript *shell_read(const char *text, const char *folder, const char *const *given)
 {
   ShellScript *script = g_new0(ShellScript, 1);
   g_autoptr(ShellText) whole = shell_text_of(text, FALSE);
-  Reader r = { .state = { .script = script, .folder = folder, .file = text } };
+  Reader r = { .state = { .script = script, .folder = folder, .file = text, .given = given } };
 
   script->commands = g_ptr_array_new_with_free_func(command_free);
   script->files = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
@@ -411,12 +448,7 @@ ShellScript *shell_read(const char *text, const char *folder, const char *const 
   r.state.variables = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, variable_free);
   r.documents = g_ptr_array_new_with_free_func(shell_document_free);
   r.functions = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, function_free);
-  for (int i = 0; given && given[i]; i++) {
-    g_auto(GStrv) pair = g_strsplit(given[i], "=", 2);
-    GPtrArray *values = shell_texts();
-    g_ptr_array_add(values, shell_text_of(pair[1], TRUE));
-    shell_assign(&r.state, pair[0], values, FALSE, FALSE);
-  }
+  take_given(&r.state, given);
   shell_run_text(&r, whole);
   g_hash_table_unref(r.state.variables);
   g_hash_table_unref(r.functions);

@@ -16,6 +16,7 @@ typedef struct {
   ShellScript *script;
   const char *folder; /* of files that are sourced, NULL = none are */
   const char *file;   /* its text, for numbers of lines */
+  const char *const *given; /* as of shell_read() */
   int depth;          /* of texts within texts */
   int runs;           /* of texts and functions, so far */
 } ShellState;

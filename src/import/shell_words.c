@@ -263,6 +263,7 @@ static void put_parameter(Builder *b, const ShellCursor *c, const Parameter *p, 
     put_variable(b, v, p, quoted);
   } else if (!p->all && strchr("@*#?!$", p->name[0]) == NULL) {
     g_autoptr(ShellText) placeholder = unset(p->name);
+    b->state->script->asks |= g_ascii_isdigit(p->name[0]);
     put(b, placeholder, 0, placeholder->text->len);
   }
 }
@@ -297,6 +298,18 @@ static void read_braces(Builder *b, ShellCursor *c, gboolean quoted)
   c->at += shell_peek(c, 0) == '}';
 }
 
+/* What cannot be worked out, as it stands, but a word. */
+static char *open_arithmetic(const ShellCursor *c, gsize first)
+{
+  GString *text = g_string_new("$((");
+
+  for (gsize i = first; i < c->at; i++)
+    if (!g_ascii_isspace(c->in->text->str[i]))
+      g_string_append_c(text, c->in->text->str[i]);
+  g_string_append(text, "))");
+  return g_string_free(text, FALSE);
+}
+
 /* "$((...))", behind the second bracket. */
 static void read_arithmetic(Builder *b, ShellCursor *c)
 {
@@ -307,7 +320,7 @@ static void read_arithmetic(Builder *b, ShellCursor *c)
   if (b->live) {
     g_autoptr(ShellText) expression = inner_word(b, c, first, c->at);
     gboolean found = shell_arithmetic(b->state, expression->text->str, &value);
-    g_autofree char *number = found ? g_strdup_printf("%" G_GINT64_FORMAT, value) : g_strdup("$((...))");
+    g_autofree char *number = found ? g_strdup_printf("%" G_GINT64_FORMAT, value) : open_arithmetic(c, first);
     shell_text_add_made(b->word, number);
     b->begun = TRUE;
   }

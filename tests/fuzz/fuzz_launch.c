@@ -36,7 +36,7 @@ static void read_files(const Launch *launch)
 static void change(const char *text)
 {
   g_autoptr(GPtrArray) undone = g_ptr_array_new_with_free_func(g_free);
-  g_autofree char *changed = launch_change(text, "input", "--tensor-model-parallel-size 2 --micro-batch-size 1",
+  g_autofree char *changed = launch_change(text, "input", NULL, "--tensor-model-parallel-size 2 --micro-batch-size 1",
                                            "--tensor-model-parallel-size 4 --recompute-granularity full", undone);
 
   g_assert(changed);
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   g_assert(script);
   if (!launch_recognises(text))
     return 0;
-  g_autoptr(Launch) launch = launch_read(text, "input", 0, NULL, &error);
+  g_autoptr(Launch) launch = launch_read(text, "input", &(LaunchOptions) { 0 }, &error);
   fuzz_judge(launch != NULL, &error);
   if (!launch)
     return 0;

@@ -1,0 +1,141 @@
+/* Scripts that ask who starts them: arguments, variables, and words that nobody says. */
+#include "main.h"
+
+#include "base/error.h"
+#include "import/launch.h"
+#include "import/shell.h"
+
+#include <string.h>
+
+#define SIZES "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --micro-batch-size 1 "
+
+static void gives(const char *words, const char *expected)
+{
+  g_auto(GStrv) given = launch_given(words, NULL);
+
+  ck_assert_ptr_nonnull(given);
+  test_text(g_strjoinv("|", given), expected);
+}
+
+START_TEST(words_are_a_shells)
+{
+  g_autoptr(GError) error = NULL;
+
+  gives("", "");
+  gives("  \n", "");
+  gives("8B 4 'a b' c\\ d", "1=8B|2=4|3=a b|4=c d");
+  gives("SIZE=8B LR=1e-5 dsw A=b", "SIZE=8B|LR=1e-5|1=dsw|2=A=b"); /* behind an argument all are */
+  gives("X= =y --a=b", "X=|1==y|2=--a=b");
+  ck_assert_ptr_null(launch_given("8B 'open", &error));
+  ck_assert_str_eq(error->message, "8B 'open: expected words as a shell takes them, as in \"SIZE=8B 4 1e-5\"");
+}
+END_TEST
+
+static void runs(const char *script, const char *words, const char *expected)
+{
+  g_auto(GStrv) given = launch_given(words, NULL);
+  g_autoptr(ShellScript) s = shell_read(script, NULL, (const char *const *)given);
+  GString *text = g_string_new(NULL);
+
+  for (guint i = 0; i < s->commands->len; i++) {
+    const ShellCommand *c = s->commands->pdata[i];
+    for (guint j = 0; j < c->words->len; j++)
+      g_string_append_printf(text, "%s%s", j ? "|" : "", ((ShellText *)c->words->pdata[j])->text->str);
+    g_string_append_c(text, '\n');
+  }
+  test_text(g_string_free(text, FALSE), expected);
+}
+
+START_TEST(scripts_take_them)
+{
+  runs("run $1 ${2} ${10} $# \"$@\"\n", "a b c d e f g h i j", "run|a|b|j|10|a|b|c|d|e|f|g|h|i|j\n");
+  runs("run ${1:-x} ${2:-y} $3\n", "a", "run|a|y|$3\n");
+  runs("if [ $1 = 8B ]; then L=32; else L=40; fi\nrun $L\n", "8B", "run|32\n");
+  runs("if [ $# -lt 2 ]; then run few; else run $2; fi\n", "a b", "run|b\n");
+  runs("run $TP $PP\nTP=4\nrun $TP\n", "TP=2", "run|2|$PP\nrun|4\n"); /* what the script sets wins */
+  runs("TP=${TP:-1}\nPP=${PP:-1}\nrun $TP $PP\n", "TP=2", "run|2|1\n");
+}
+END_TEST
+
+START_TEST(what_commands_print_is_given)
+{
+  runs("N=$(nvidia-smi | wc -l)\nM=`nproc`\nrun $N $M $((N / 2))\n", "N=8", "run|8|$(...)|4\n");
+  runs("N=$(($(ds_ssh a | wc -l)-2))\nrun $((N * 2))\n", "N=8", "run|16\n");
+  runs("NN=$(nproc)\nrun $NN\n", "N=8", "run|$(...)\n"); /* another name */
+}
+END_TEST
+
+static Launch *launched(const char *text, const char *words, GError **error)
+{
+  g_auto(GStrv) given = launch_given(words, NULL);
+  return launch_read(text, "x.sh", &(LaunchOptions) { .given = (const char *const *)given }, error);
+}
+
+START_TEST(plans_come_of_them)
+{
+  const char *text = "torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES "--tensor-model-parallel-size $2\n";
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) told = launched(text, "dsw 4", NULL);
+
+  ck_assert_ptr_nonnull(strstr(told->plan, "\"tensor_model_parallel_size\": 4"));
+  ck_assert_ptr_null(launched(text, "dsw", &error));
+  ck_assert_str_eq(error->message, "x.sh: --tensor-model-parallel-size: $2: expected a number, and nothing in the script "
+                                   "says it: tdp-plan --improve takes --script-args");
+}
+END_TEST
+
+/* What unset variables behind a value expand to: nothing. */
+START_TEST(open_words_are_no_values)
+{
+  g_autoptr(Launch) l = launched("O=\"--seq-length 128 $more $other\"\ntorchrun --nproc_per_node 8 pretrain_gpt.py " SIZES
+                                 "--bf16 --swiglu $O --num-experts 4 $1x\n", "", NULL);
+
+  ck_assert_ptr_null(l); /* "$1x" is a word that has something more to it */
+  l = launched("O=\"--seq-length 128 $more $other\"\ntorchrun --nproc_per_node 8 pretrain_gpt.py " SIZES
+               "--bf16 --swiglu $O\n", "", NULL);
+  ck_assert_ptr_nonnull(strstr(l->plan, "\"seq_length\": 128"));
+  g_autofree char *said = g_strjoinv("\n", (char **)l->assumed->pdata);
+  ck_assert_ptr_nonnull(strstr(said, "$more: nothing in the script says it: no arguments (--script-args)"));
+  ck_assert_ptr_nonnull(strstr(said, "$other: "));
+}
+END_TEST
+
+START_TEST(changes_take_the_place_of_what_is_asked)
+{
+  const char *const given[] = { "1=2", NULL };
+  g_autoptr(GPtrArray) left = g_ptr_array_new_with_free_func(g_free);
+  g_autofree char *changed =
+    launch_change("TP=$1\ntorchrun pretrain_gpt.py " SIZES "--tensor-model-parallel-size $TP --bf16\n", "x.sh", given,
+                  "run x.py --tensor-model-parallel-size 2", "run x.py --tensor-model-parallel-size 4", left);
+
+  ck_assert_uint_eq(left->len, 0);
+  ck_assert_str_eq(changed, "TP=4\ntorchrun pretrain_gpt.py " SIZES "--tensor-model-parallel-size $TP --bf16\n");
+}
+END_TEST
+
+START_TEST(patterns_of_experts)
+{
+  static const struct { const char *pattern; int dense; } rows[] = {
+    { "([1]*4)", 0 },       { "[1]*4", 0 },         { "([0]*1+[1]*3)", 1 }, { "([0]*2+[1]*2)*1", 2 },
+    { "[0,1,1,1]", 1 },     { "[0]*1+[1,1,1]", 1 }, { "[1,1]*2", 0 },       { "([0]*1+[1]*2)", -1 },
+    { "([0]*1+[1]*4)", -1 }, { "[0,1]*2", -1 },     { "([1]*4)*2", -1 },    { "([1]*4", -1 },
+    { "[1]*4x", -1 },       { "[2]*4", -1 },        { "[1]*99999999999", -1 }, { "[]*9", -1 },
+  };
+  const int row = _i;
+  g_autofree char *text = g_strdup_printf("torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES "--num-experts 8 "
+                                          "--moe-layer-freq '%s'\n", rows[row].pattern);
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Launch) l = launched(text, "", &error);
+  g_autofree char *dense = g_strdup_printf("\"first_dense_layers\": %d", rows[row].dense);
+
+  ck_assert_int_eq(l != NULL, rows[row].dense >= 0);
+  if (l)
+    ck_assert((strstr(l->model, dense) != NULL) == (rows[row].dense > 0));
+  else
+    ck_assert_ptr_nonnull(strstr(error->message, "x.sh: --moe-layer-freq: "));
+}
+END_TEST
+
+TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { what_commands_print_is_given },
+           { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
+           { patterns_of_experts, 16 })
