@@ -71,6 +71,15 @@ static Launch *launched(const char *text, const char *words, GError **error)
   return launch_read(text, "x.sh", &(LaunchOptions) { .given = (const char *const *)given }, error);
 }
 
+static char *lines_of(const GPtrArray *lines)
+{
+  GString *text = g_string_new(NULL);
+
+  for (guint i = 0; i < lines->len; i++)
+    g_string_append_printf(text, "%s\n", (const char *)lines->pdata[i]);
+  return g_string_free(text, FALSE);
+}
+
 START_TEST(plans_come_of_them)
 {
   const char *text = "torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES "--tensor-model-parallel-size $2\n";
@@ -94,7 +103,7 @@ START_TEST(open_words_are_no_values)
   l = launched("O=\"--seq-length 128 $more $other\"\ntorchrun --nproc_per_node 8 pretrain_gpt.py " SIZES
                "--bf16 --swiglu $O\n", "", NULL);
   ck_assert_ptr_nonnull(strstr(l->plan, "\"seq_length\": 128"));
-  g_autofree char *said = g_strjoinv("\n", (char **)l->assumed->pdata);
+  g_autofree char *said = lines_of(l->assumed);
   ck_assert_ptr_nonnull(strstr(said, "$more: nothing in the script says it: no arguments (--script-args)"));
   ck_assert_ptr_nonnull(strstr(said, "$other: "));
 }
@@ -136,6 +145,24 @@ START_TEST(patterns_of_experts)
 }
 END_TEST
 
+/* Arguments of Pai-Megatron-Patch, whose scripts are started so. */
+START_TEST(patched_arguments)
+{
+  const char *text = "torchrun --nproc_per_node 8 pretrain_qwen.py " SIZES "--max-position-embeddings $3 --num-experts 8 "
+                     "--enable-shared-expert --shared-moe-ffn-hidden-size 256 --patch-tokenizer-type Qwen2Tokenizer "
+                     "--extra-vocab-size $1\n";
+  g_autoptr(Launch) l = launched(text, "293", NULL);
+  g_autoptr(Launch) pattern = launched("torchrun pretrain_mamba.py " SIZES "--hybrid-override-pattern M-*- "
+                                       "--num-experts 8\n", "", NULL);
+
+  ck_assert_ptr_nonnull(strstr(l->model, "\"vocab\": 151936"));
+  ck_assert_ptr_nonnull(strstr(l->model, "\"shared_ffn_hidden\": 256"));
+  ck_assert_uint_eq(l->unknown->len, 0);
+  g_autofree char *said = lines_of(pattern->assumed);
+  ck_assert_ptr_nonnull(strstr(said, "no experts: no layer of the pattern has any (E), whatever --num-experts says"));
+}
+END_TEST
+
 TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
-           { patterns_of_experts, 16 })
+           { patterns_of_experts, 16 }, { patched_arguments })

@@ -55,7 +55,7 @@ static const struct {
   int vocab;
 } tokenizers[] = {
   { "GPT2BPETokenizer", 50257 }, { "BertWordPieceLowerCase", 30522 }, { "BertWordPieceCase", 28996 },
-  { "Llama2Tokenizer", 32000 },
+  { "Llama2Tokenizer", 32000 }, { "Qwen2Tokenizer", 151643 }, { "Qwen3Tokenizer", 151643 },
 };
 
 #define VOCAB_USUAL 50257 /* of Megatron-LM's GPT examples, and of a script that names no tokenizer */
@@ -64,8 +64,9 @@ static int read_vocab(Reading *r)
 {
   int padded = reading_int(r, "pad_vocab_size_to", 0);
   int vocab = reading_int(r, "vocab_size", reading_int(r, "padded_vocab_size", padded));
-  int extra = reading_int(r, "vocab_extra_ids", 0);
-  const char *tokenizer = reading_text(r, "tokenizer_type");
+  int extra = reading_int(r, "vocab_extra_ids", reading_int(r, "extra_vocab_size", 0));
+  const char *patched = reading_text(r, "patch_tokenizer_type"); /* of Pai-Megatron-Patch, as extra_vocab_size */
+  const char *tokenizer = *patched ? patched : reading_text(r, "tokenizer_type");
   const char *known = "GPT2BPETokenizer";
 
   if (r->from->program && strstr(r->from->program, "bert"))
@@ -160,7 +161,8 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
 {
   int experts = reading_int(r, "num_experts", 0), each = reading_int(r, "moe_ffn_hidden_size", 0);
   int topk = reading_int(r, "moe_router_topk", reading_int(r, "topk", r->settings ? 1 : 2));
-  int shared = reading_int(r, "moe_shared_expert_intermediate_size", 0), layers = megatron_layers(r);
+  int patched = reading_flag(r, "enable_shared_expert") ? reading_int(r, "shared_moe_ffn_hidden_size", 0) : 0;
+  int shared = reading_int(r, "moe_shared_expert_intermediate_size", patched), layers = megatron_layers(r);
   double loss = reading_real(r, "moe_aux_loss_coeff", 0);
   const char *freq = reading_text(r, "moe_layer_freq");
   int dense = pattern_first_dense(freq, layers);
@@ -307,7 +309,7 @@ char *megatron_model(Reading *r)
   g_autoptr(GString) text = g_string_new(NULL);
   JsonWriter w;
 
-  reading_int(r, "max_position_embeddings", 0); /* no matter but to tables of learned positions, which are seq long */
+  reading_text(r, "max_position_embeddings"); /* no matter but to tables of learned positions, which are seq long */
   if (!check(r, encoder))
     return NULL;
   json_writer_init(&w, text);

@@ -64,6 +64,8 @@ void pattern_put(Reading *r, JsonWriter *w)
   reading_flag(r, "spec");
   reading_int(r, "mtp_num_layers", 0);
   json_put_string(w, "layer_pattern", letters);
+  if (!strchr(letters, 'E') && reading_int(r, "num_experts", 0) > 1)
+    launch_assume(&r->to, "no experts: no layer of the pattern has any (E), whatever --num-experts says");
   if (strchr(letters, 'M'))
     put_mamba(r, w);
   if (modules > 0) {
