@@ -163,6 +163,32 @@ START_TEST(patched_arguments)
 }
 END_TEST
 
+/* Arguments of other branches of Megatron-LM, and of its older versions. */
+START_TEST(branches_arguments)
+{
+  static const struct { const char *arguments, *model, *plan; } rows[] = {
+    { "--attention-head-type multiquery", "\"kv_heads\": 1,", NULL }, /* BigCode */
+    { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace 2", "\"first_dense_layers\": 2", NULL }, /* MindSpeed */
+    { "--num-experts 8 --moe-layer-freq -1 --first-k-dense-replace -1", "\"experts\": 8", NULL },
+    { "--context-parallel-size 2 --context-parallel-algo ulysses_cp_algo", NULL, "\"cp_comm_type\": \"a2a\"" },
+    { "--context-parallel-size 2 --context-parallel-algo megatron_cp_algo", NULL, "\"cp_comm_type\": \"p2p\"" },
+    { "--num-experts 8 --expert-model-parallel-size 2 --moe-token-dispatcher-type alltoall_seq", NULL,
+      "\"moe_token_dispatcher_type\": \"alltoall\"" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(rows); i++) {
+    g_autofree char *text = g_strdup_printf("torchrun --nproc_per_node 8 pretrain_gpt.py " SIZES "%s\n",
+                                            rows[i].arguments);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(Launch) l = launched(text, "", &error);
+    ck_assert_msg(l != NULL, "%s: %s", rows[i].arguments, error ? error->message : "");
+    ck_assert_msg(!rows[i].model || strstr(l->model, rows[i].model), "%s: %s", rows[i].arguments, l->model);
+    ck_assert_msg(!rows[i].plan || strstr(l->plan, rows[i].plan), "%s: %s", rows[i].arguments, l->plan);
+    ck_assert_uint_eq(l->unknown->len, 0);
+  }
+}
+END_TEST
+
 TEST_LOOPS("launch given", { words_are_a_shells }, { scripts_take_them }, { what_commands_print_is_given },
            { plans_come_of_them }, { open_words_are_no_values }, { changes_take_the_place_of_what_is_asked },
-           { patterns_of_experts, 16 }, { patched_arguments })
+           { patterns_of_experts, 16 }, { patched_arguments }, { branches_arguments })

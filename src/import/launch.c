@@ -326,7 +326,8 @@ Launch *launch_read(const char *text, const char *name, const LaunchOptions *opt
   out->editable = !log;
   out->model = megatron_model(&r);
   if (!out->model || !megatron_plan(&r)) {
-    say_asked(script, first);
+    if (!out->model)
+      say_asked(script, first);
     g_propagate_error(error, g_steal_pointer(&first));
     return NULL;
   }

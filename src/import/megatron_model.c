@@ -139,7 +139,8 @@ static void put_attention(Reading *r, JsonWriter *w)
 {
   gboolean latent = reading_flag(r, "multi_latent_attention"), grouped = reading_flag(r, "group_query_attention");
   int groups = reading_int(r, "num_query_groups", grouped ? 1 : 0), width = reading_int(r, "kv_channels", 0);
-  int wide = reading_int(r, "num_key_value_heads", 0);
+  gboolean one = g_str_equal(reading_text(r, "attention_head_type"), "multiquery"); /* BigCode's */
+  int wide = reading_int(r, "num_key_value_heads", one ? 1 : 0);
   gboolean norm = reading_flag(r, "qk_layernorm");
   const char *window = reading_text(r, "window_size"), *skip = reading_text(r, "window_attn_skip_freq");
 
@@ -165,7 +166,9 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   int shared = reading_int(r, "moe_shared_expert_intermediate_size", patched), layers = megatron_layers(r);
   double loss = reading_real(r, "moe_aux_loss_coeff", 0);
   const char *freq = reading_text(r, "moe_layer_freq");
-  int dense = pattern_first_dense(freq, layers);
+  gboolean none = g_str_equal(reading_text(r, "first_k_dense_replace"), "-1"); /* MindSpeed-LLM's, as a frequency of -1 */
+  gboolean listed = *freq && !g_str_equal(freq, "1") && !g_str_equal(freq, "-1");
+  int dense = listed ? pattern_first_dense(freq, layers) : none ? 0 : reading_int(r, "first_k_dense_replace", 0);
 
   (void)gated;
   if (experts < 2)
@@ -178,7 +181,7 @@ static void put_experts(Reading *r, JsonWriter *w, int width, gboolean gated)
   put_positive(w, "router_aux_loss_coef", loss, FALSE);
   if (dense > 0)
     json_put_int(w, "first_dense_layers", dense);
-  else if (dense < 0 && *freq && !g_str_equal(freq, "1"))
+  else if (dense < 0)
     launch_fail(&r->to, "--moe-layer-freq: %s: expected 1, or leading dense layers as in ([0]*3+[1]*58)", freq);
 }
 

@@ -249,6 +249,16 @@ static void put_overlap(Reading *r, const Degrees *d, JsonWriter *w)
 
 /* ---- passes ---- */
 
+/* Of MindSpeed-LLM's argument, where cp_comm_type says nothing. */
+static const char *context_algorithm(Reading *r)
+{
+  const char *text = reading_text(r, "context_parallel_algo");
+
+  if (*text && !g_str_equal(text, "megatron_cp_algo") && !g_str_equal(text, "ulysses_cp_algo"))
+    launch_assume(&r->to, "context_parallel_algo: %s is taken as megatron_cp_algo", text);
+  return g_str_equal(text, "ulysses_cp_algo") ? "a2a" : "p2p";
+}
+
 static void put_context(Reading *r, const Degrees *d, JsonWriter *w)
 {
   const char *kind = reading_text(r, "cp_comm_type"), *sizes = reading_text(r, "hierarchical_context_parallel_sizes");
@@ -261,15 +271,25 @@ static void put_context(Reading *r, const Degrees *d, JsonWriter *w)
   const char *first = "";
   for (int i = 0; kinds[i] && !*first; i++)
     first = kinds[i];
-  json_put_string(w, "cp_comm_type", *first ? first : "p2p");
+  json_put_string(w, "cp_comm_type", *first ? first : context_algorithm(r));
   if (inner > 0 && g_str_equal(first, "a2a+p2p"))
     json_put_int(w, "context_parallel_a2a_size", inner);
+}
+
+static const char *read_dispatcher(Reading *r)
+{
+  const char *text = reading_text(r, "moe_token_dispatcher_type");
+
+  if (!g_str_equal(text, "alltoall_seq"))
+    return text;
+  launch_assume(&r->to, "moe_token_dispatcher_type: alltoall_seq, the first form of alltoall, is taken as that");
+  return "alltoall";
 }
 
 static void put_experts(Reading *r, const Degrees *d, JsonWriter *w)
 {
   int etp = d->etp, experts = reading_int(r, "num_experts", 0);
-  const char *dispatcher = reading_text(r, "moe_token_dispatcher_type");
+  const char *dispatcher = read_dispatcher(r);
   const char *backend = reading_text(r, "moe_flex_dispatcher_backend");
   const char *policy = reading_text(r, "moe_token_drop_policy");
   double capacity = reading_real(r, "moe_expert_capacity_factor", reading_real(r, "moe_train_capacity_factor", 0));
