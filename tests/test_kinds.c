@@ -2,8 +2,7 @@
  * that the weights of their work are these, and that tensor parallelism divides what it can. */
 #include "main.h"
 #include "layouts.h"
-#include "planned.h"
-#include "test_model.h"
+#include "test_worked.h"
 
 typedef struct {
   char *text;
@@ -33,24 +32,6 @@ static GArray *read_kinds(void)
   }
   ck_assert_uint_gt(kinds->len, 0);
   return kinds;
-}
-
-static void setup(Planned *f, const char *text, int devices)
-{
-  g_autoptr(Model) m = parsed(text);
-  gboolean sparse = m->sparse != NULL;
-
-  planned_init(f, g_steal_pointer(&m), fixture_cluster("dgx-h100", devices), sparse ? "deepspeed"
-                                                                                    : "megatron-core");
-  if (sparse)
-    f->plan.attention = ATTENTION_UNFUSED;
-  f->plan.gpus = f->plan.tp = devices;
-  f->plan.dp = f->plan.global_batch = 1;
-  f->plan.seq = f->plan.decoder_seq = 128;
-  f->plan.recompute = RECOMPUTE_NONE;
-  if (!f->model->encoder_blocks)
-    f->plan.decoder_seq = 0;
-  planned_build(f);
 }
 
 /* Of rows that the vocabulary is padded with. */
@@ -512,21 +493,6 @@ START_TEST(sides)
   planned_clear(&f);
 }
 END_TEST
-
-/* Bytes that an op of this name moves. */
-static double moved(const Planned *f, int layer, const char *name, gboolean backward)
-{
-  LayerWork work;
-  double bytes = 0;
-
-  layer_work_init(&work, f->model, model_layer(f->model, layer), PASSES(&f->plan), f->cluster);
-  const GArray *ops = backward ? work.backward : work.forward;
-  for (guint i = 0; i < ops->len; i++)
-    if (g_str_equal(g_array_index(ops, Op, i).name, name))
-      bytes += g_array_index(ops, Op, i).memory.bytes;
-  layer_work_clear(&work);
-  return bytes;
-}
 
 /* A gate's sigmoid, and what it multiplies. */
 START_TEST(gates)

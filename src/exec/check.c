@@ -71,7 +71,7 @@ static gboolean check_family(const Model *m, GError **error)
     { "sparse_attention", m->sparse != NULL }, { "norm_position: post", m->post_norm },
     { "type_vocab_size", m->token_types > 0 }, { "mlm_head", m->mlm_head }, { "encoder", m->encoder_blocks > 0 },
     { "patch_size", m->patch > 0 }, { "bare_norms", m->bare_norms },
-    { "hidden_size_per_layer_input", m->side > 0 },
+    { "hidden_size_per_layer_input", m->side > 0 }, { model_own_mechanism(m), model_own_mechanism(m) != NULL },
     { "bias of the head", m->head_bias },
   };
 

@@ -186,6 +186,8 @@ const char *export_unlike(const Model *m)
     return "mlm_head beside a causal mask";
   if (m->side)
     return "hidden_size_per_layer_input";
+  if (model_own_mechanism(m))
+    return model_own_mechanism(m);
   if (first && !first->attention.causal && !m->mlm_head && !m->encoder_blocks && !m->patch)
     return "attention to all tokens";
   for (int i = 0; first && i < m->n_specs; i++) {

@@ -48,6 +48,11 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .gated = r->attention_gate || r->gate_of_head,
     .gate_of_head = r->gate_of_head,
     .gate_bias = r->gate_bias,
+    .gate_of_latent = r->gate_of_latent,
+    .differential = r->differential,
+    .masked = r->mask_keep > 0,
+    .mask_keep = r->mask_keep,
+    .whole_params = r->differential ? 4 * r->head_dim : 0,
     .inner_norm = r->inner_norms,
     .causal = causal,
   };
@@ -142,6 +147,8 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   if (r->keyless_wide && makes_no_keys(r, i))
     spec.ffn.width *= 2;
   spec.side = r->side;
+  spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
+  spec.residual_scales = r->residual_scales;
   spec.norms += (r->side ? 1 : 0) - (r->first_unnormed && i == 0 ? 1 : 0);
   spec.norms += r->norm_of_experts && parts & PART_EXPERTS ? 1 : 0;
   return spec;
@@ -233,6 +240,7 @@ static Model *model_new(Recipe *r)
     .norm = r->norm,
     .norm_bias = r->norm_bias,
     .bare_norms = r->bare_norms,
+    .norm_rank = r->norm_gates ? r->norm_rank : 0,
     .positions = r->position_kind,
     .tied_embeddings = r->tied,
     .embedding_norm = r->embedding_norm,

@@ -60,6 +60,8 @@ static const JsonField fields[] = {
   RECIPE_INT("index_n_heads", index_heads, 1, MAX_HEADS),
   RECIPE_INT("index_head_dim", index_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("index_topk", index_top, 1, MAX_SEQ),
+  RECIPE_INT("gated_norm_rank", norm_rank, 1, MAX_HIDDEN),
+  RECIPE_INT("keep_window_size", mask_keep, 1, MAX_SEQ),
   RECIPE_INT("num_experts", experts, 0, MAX_EXPERTS),
   RECIPE_INT("num_local_experts", experts, 0, MAX_EXPERTS),
   RECIPE_INT("n_routed_experts", experts, 0, MAX_EXPERTS),
@@ -380,6 +382,8 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->v_head_dim = 0;
   if (!defaults->index_heads)
     r->index_heads = 0;
+  if (!defaults->mask_keep)
+    r->mask_keep = 0;
   if (!defaults->needs_experts && !defaults->experts)
     r->experts = 0;
   if (!defaults->has_linear)

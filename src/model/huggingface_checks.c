@@ -37,6 +37,7 @@ static const struct {
   {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam"},
   {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
   {"use_bias", FALSE, "a bias of feed-forwards beside experts without one", "ernie4_5_moe"},
+  {"is_moe", FALSE, "a row of a table for each expert", "doge"},
   {"use_task_id", FALSE, "a table of tasks"},
   {"projectors_bias", FALSE, "a bias of the last projection alone"},
   {"use_prompt", FALSE, "prompts that are trained"},
@@ -64,10 +65,10 @@ static const struct {
    "mimo_v2_flash laguna arcee helium afmoe cohere2_moe minicpm3 dots1 hunyuan_v1_dense hunyuan_v1_moe "
    "sarvam_mla exaone glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 "
    "gemma4_text gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text "
-   "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid"},
+   "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge"},
   {"mlp_bias",
    "nemotron llama deepseek_v2 granite hyperclovax smollm3 seed_oss cwm iquestcoder internlm3 jais2 aria_text "
-   "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba"},
+   "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba doge"},
   {"attention_out_bias",
    "seed_oss"},
   {"router_bias",
@@ -280,6 +281,9 @@ static gboolean check_widths(const RecipeSource *source, const Recipe *r, GError
     return source_error(source, offsetof(Recipe, embed_dim), error,
                         "another width than %s (%d), as a projection between equal ones is not counted",
                         source_key(source, offsetof(Recipe, hidden)), r->hidden);
+  if (r->differential && (r->kv_heads ? r->kv_heads : r->heads) % 2)
+    return source_error(source, r->kv_heads ? offsetof(Recipe, kv_heads) : offsetof(Recipe, heads), error,
+                        "an even number, as each attends to half of the values");
   if (names_family("helium", r->family) && r->hidden && (gint64)r->heads * r->head_dim != r->hidden)
     return source_error(source, offsetof(Recipe, hidden), error, "%s (%d) times %s (%d), all that its class takes",
                         source_key(source, offsetof(Recipe, heads)), r->heads,

@@ -103,6 +103,27 @@ gboolean model_is_patterned(const Model *m)
   return FALSE;
 }
 
+static const char *own_mechanism(const LayerSpec *spec)
+{
+  const struct { gboolean has; const char *key; } keys[] = {
+    { spec->attention.differential, "lambda_std_dev" }, { spec->attention.masked, "keep_window_size" },
+    { spec->gated_norms > 0, "gated_norm_rank" }, { spec->residual_scales > 0, "scales of residual sums" },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
+    if (keys[i].has)
+      return keys[i].key;
+  return NULL;
+}
+
+const char *model_own_mechanism(const Model *m)
+{
+  for (int i = 0; i < m->n_specs; i++)
+    if (own_mechanism(&m->specs[i]))
+      return own_mechanism(&m->specs[i]);
+  return NULL;
+}
+
 const LayerSpec *model_attending(const Model *m)
 {
   for (int i = 1; i <= m->blocks; i++)

@@ -51,10 +51,17 @@ typedef struct {
                                             (DeepSeek-V3.2); 0 = none. Under MLA alone */
   const SparseAttention *sparse; /* blocks that are computed, NULL = all; the model's */
   int extra_params;    /* sinks, relative-position tables */
+  int whole_params;    /* others, of which each tensor-parallel rank has all */
+  gboolean differential; /* what half of the heads give is taken from what the others give: each attends to both halves
+                            of the values, and what is left is normed without weights (DiffLlama) */
+  gboolean masked;     /* a number of each key, made of its values, is added to its scores; of all, the mask_keep largest
+                          are seen (Doge) */
+  int mask_keep;
   gboolean qkv_bias, out_bias;
   gboolean qk_norm;    /* norm on each head's query and key, head_dim weights each */
   gboolean gated;      /* its output is multiplied by a sigmoid of as many values more that the projection makes */
   gboolean gate_of_head; /* by one value more for each head */
+  gboolean gate_of_latent; /* MLA: one product of the queries' latent, normed and as it was, makes queries and gate */
   gboolean gate_bias;    /* a number of each head is added to its gate */
   gboolean qk_norm_whole; /* one norm over the queries of all heads instead, one over all keys */
   int qk_norm_vectors; /* that each of these norms has as weights: scale and bias; 0 = none */
@@ -139,6 +146,9 @@ typedef struct {
   int norms;                  /* of hidden width in the layer */
   int side;                   /* width of the layer's own embedding of the tokens, which is gated and added (Gemma 4);
                                  0 = none */
+  int gated_norms;            /* of the norms before attention and feed-forward, the first ones, which a sigmoid of a
+                                 bottleneck of Model.norm_rank multiplies */
+  int residual_scales;        /* vectors of hidden width that residual sums multiply */
   gboolean parallel;          /* attention and feed-forward read the same input */
   gboolean again;             /* a head that shares the weights of the model's, but the norm */
   gboolean entry;             /* the decoder's first block, of an encoder-decoder: looks its tokens up in the first
@@ -183,6 +193,7 @@ typedef struct {
   NormKind norm;
   gboolean norm_bias;
   gboolean bare_norms; /* norms have no weights (OLMo) */
+  int norm_rank;       /* of gated norms, 0 = none is */
   PositionKind positions;
   gboolean tied_embeddings;
   gboolean embedding_norm; /* a norm behind the embedding (BLOOM) */
@@ -297,6 +308,10 @@ static inline int attention_chosen(const Attention *a, int seq)
 {
   return a->index_heads && a->index_top < seq ? a->index_top : 0;
 }
+
+/* Key of a mechanism that blocks of transformers' class of the family alone have, which no other framework is told of
+ * and no adapter is counted for; NULL if there is none. */
+const char *model_own_mechanism(const Model *m);
 
 /* The first block with attention, NULL if none has. */
 const LayerSpec *model_attending(const Model *model);

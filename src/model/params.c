@@ -56,14 +56,24 @@ static Weights indexer_weights(const Attention *a, gint64 hidden)
   return (Weights){a->q_lora_rank * heads * dim + hidden * (dim + heads), 2 * dim};
 }
 
+/* Queries, and a gate, of the latent as it was beside the normed one. */
+static Weights latent_gate(const Attention *a, gint64 hidden)
+{
+  Weights q = low_rank(hidden, a->q_lora_rank, 0, 0, a->qkv_bias);
+
+  q.matrix += 2 * (gint64)a->q_lora_rank * ((gint64)a->heads * a->head_dim + attention_gate(a));
+  return q;
+}
+
 static Weights latent_qkv(const Attention *a, gint64 hidden)
 {
   gint64 heads = a->heads;
-  gint64 nope = a->head_dim - a->rope_head_dim;
-  Weights q = a->q_lora_rank ? low_rank(hidden, a->q_lora_rank, 0, heads * a->head_dim, a->qkv_bias)
+  gint64 nope = a->head_dim - a->rope_head_dim, gate = a->gate_of_latent ? 0 : attention_gate(a);
+  Weights q = a->gate_of_latent ? latent_gate(a, hidden)
+              : a->q_lora_rank ? low_rank(hidden, a->q_lora_rank, 0, heads * a->head_dim, a->qkv_bias)
                              : linear(1, hidden, heads * a->head_dim, FALSE);
   Weights kv = low_rank(hidden, a->kv_lora_rank, a->rope_head_dim, heads * (nope + a->v_head_dim), a->qkv_bias);
-  return sum(sum(sum(q, kv), indexer_weights(a, hidden)), linear(1, hidden, attention_gate(a), FALSE));
+  return sum(sum(sum(q, kv), indexer_weights(a, hidden)), linear(1, hidden, gate, FALSE));
 }
 
 static Weights plain_qkv(const Attention *a, gint64 hidden)
@@ -73,13 +83,24 @@ static Weights plain_qkv(const Attention *a, gint64 hidden)
   return sum(linear(1, hidden, out, a->qkv_bias), linear(1, hidden, attention_gate(a), gate_bias));
 }
 
+/* A number of each head's key from all values, and one more of each head. */
+static Weights mask_weights(const Attention *a)
+{
+  Weights w = linear(1, (gint64)a->kv_heads * a->v_head_dim, a->kv_heads, a->qkv_bias);
+
+  w.rest += a->kv_heads;
+  return w;
+}
+
 static Weights attention_weights(const Attention *a, gint64 hidden)
 {
   if (!a->heads)
     return (Weights){0};
   Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
   gint64 given = (gint64)a->heads * a->v_head_dim;
-  w.rest += a->extra_params + attention_norm_params(a) + (a->inner_norm ? given : 0) + (a->gate_bias ? a->heads : 0);
+  if (a->masked)
+    w = sum(w, mask_weights(a));
+  w.rest += a->extra_params + a->whole_params + attention_norm_params(a) + (a->inner_norm ? given : 0) + (a->gate_bias ? a->heads : 0);
   return sum(w, linear(1, given, hidden, a->out_bias));
 }
 
@@ -134,7 +155,8 @@ static void count_block(const Model *m, LayerSpec *spec)
   Weights w =
     sum(attention_weights(&spec->attention, m->hidden), attention_weights(&spec->cross, m->hidden));
   w = sum(w, linear_weights(&spec->linear, m->hidden));
-  w.matrix += 2 * (gint64)spec->side * m->hidden;
+  w.matrix += 2 * ((gint64)spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
+  w.rest += (gint64)spec->residual_scales * m->hidden;
   int visited = f->experts ? f->experts_per_token : 1;
   if (f->experts)
     w = sum(w, router_weights(f, m->hidden));
@@ -253,7 +275,7 @@ static double attention_flops(const Attention *a, double seq)
     span = MIN(span, sparse_keys_seen(a->sparse, a->heads, (int)seq));
   if (attention_chosen(a, (int)seq))
     return 6 * seq * a->index_top * a->heads * ((double)a->head_dim + a->v_head_dim) + score_flops(a, seq);
-  return 6 * seq * span * a->heads * ((double)a->head_dim + a->v_head_dim);
+  return 6 * seq * span * a->heads * ((double)a->head_dim + (a->differential ? 2.0 : 1.0) * a->v_head_dim);
 }
 
 /* Tokens of a sequence that go through the layer's matrices: of an image, the

@@ -124,6 +124,10 @@ static gboolean settle_mla(Recipe *r, const RecipeSource *source, GError **error
   if (!r->v_head_dim)
     return FAIL(v_head_dim, "a positive integer beside %s (%d)", KEY(kv_lora_rank),
                 r->kv_lora_rank);
+  if (r->gate_of_latent && !r->q_lora_rank)
+    return FAIL(q_lora_rank, "a positive integer, as gates are made of the queries' latent");
+  if (r->norm_gates && !r->norm_rank)
+    return FAIL(norm_rank, "an integer from 1 to %d", MAX_HIDDEN);
   r->head_dim = r->nope_dim + r->rope_dim;
   r->kv_heads = r->heads;
   return !r->index_heads || settle_indexer(r, source, error);

@@ -121,7 +121,12 @@ typedef struct {
   gboolean attention_bias, bias;         /* all of attention; all */
   gboolean attention_gate; /* what attention gives is gated by as many values of its input */
   gboolean gate_of_head;   /* or by one a head */
-  gboolean gate_bias;
+  gboolean gate_bias, gate_of_latent;
+  gboolean differential;
+  int mask_keep;           /* of a family whose masks depend on values */
+  gboolean norm_gates;     /* of a family whose norms before attention and experts are gated, */
+  int norm_rank;           /* through a bottleneck */
+  int residual_scales;     /* as of model.h */
   gboolean bare_norms, inner_norms; /* as of model.h */
   gboolean qk_norm_bias;
   gboolean window_sinks;   /* layers with a window alone have sinks */

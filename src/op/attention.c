@@ -136,6 +136,16 @@ static void latent_down(Build *b, const char *name, double rank, double aside, d
   build_enter_latent(b, rank + aside);
 }
 
+/* The queries' latent as it was beside the normed one (A.X K2), which ranks take up too. */
+static void join_latents(Build *b)
+{
+  double bytes = b->bytes * b->rows * b->attention->q_lora_rank;
+
+  build_enter_latent(b, b->attention->q_lora_rank);
+  build_stream(b, &(Stream) { .name = "join latents", .forward_bytes = 4 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 5 * bytes, .backward_kernels = 2 });
+}
+
 /* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): queries and
  * keys-values pass through low-rank bottlenecks. Products with the keys and values
  * of each head, as in training; absorbing them into the queries pays in decoding only. */
@@ -143,6 +153,7 @@ static void project_latent(Build *b)
 {
   const Attention *a = b->attention;
   double nope = a->head_dim - a->rope_head_dim, e = b->bytes, t = b->tokens, input = e * b->rows * b->hidden;
+  double queries_of = a->gate_of_latent ? 2 : 1; /* latents */
   gboolean queries_keep = !b->frozen || build_adapts(b, a->q_lora_rank ? MATRIX_Q_A : MATRIX_Q_B);
 
   b->dropped |= 1u << MODULE_LAYERNORM;
@@ -150,9 +161,11 @@ static void project_latent(Build *b)
     latent_down(b, "q down", a->q_lora_rank, 0, input, MATRIX_Q_A);
   b->dropped &= a->q_lora_rank ? ~(1u << MODULE_LAYERNORM) : ~0u;
   b->redone |= 1u << MODULE_MLA_UP_PROJ;
-  build_linear(b, &(Linear) { .name = "q up", .in = a->q_lora_rank ? a->q_lora_rank : b->hidden, .out = query_width(b),
-                              .batch = 1, .rows = t, .saved = a->q_lora_rank ? e * b->rows * a->q_lora_rank : input,
-                              .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0, .matrix = MATRIX_Q_B });
+  if (a->gate_of_latent)
+    join_latents(b);
+  build_linear(b, &(Linear) { .name = "q up", .in = a->q_lora_rank ? queries_of * a->q_lora_rank : b->hidden,
+                              .out = query_width(b) + (a->gate_of_latent ? gate_width(b) : 0), .batch = 1, .rows = t,
+                              .saved = a->q_lora_rank ? queries_of * e * b->rows * a->q_lora_rank : input, .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0, .matrix = MATRIX_Q_B });
   build_leave(b, MODULE_LAYERNORM);
   b->redone &= ~(1u << MODULE_MLA_UP_PROJ);
   latent_down(b, "kv down", a->kv_lora_rank, a->rope_head_dim, queries_keep ? 0 : input, MATRIX_KV_A);
@@ -161,7 +174,7 @@ static void project_latent(Build *b)
                               .batch = 1, .rows = t, .saved = e * b->rows * a->kv_lora_rank, .split = LINEAR_COLUMN,
                               .no_gather = TRUE, .matrix = MATRIX_KV_B });
   b->dropped |= 1u << MODULE_MLA_UP_PROJ;
-  if (a->gated)
+  if (a->gated && !a->gate_of_latent)
     build_linear(b, &(Linear) { .name = "gate", .in = b->hidden, .out = gate_width(b), .batch = 1, .rows = t,
                                 .split = LINEAR_COLUMN, .kept = TRUE });
 }
@@ -319,6 +332,49 @@ static void core_fused(Build *b)
   build_copies(b, "copy context", b->tokens * heads * a->v_head_dim);
 }
 
+static void core(Build *b)
+{
+  if (fused(b))
+    core_fused(b);
+  else if (b->attention->sparse)
+    core_of_blocks(b);
+  else
+    core_unfused(b);
+}
+
+/* What is added to scores (transformers' DogeAttention): a number of each head and key, which tensor-parallel ranks sum,
+ * spread over queries, cut to the largest, and spread over the heads that share a key; kept. */
+static void mask_keys(Build *b)
+{
+  const Attention *a = b->attention;
+  double square = b->bytes * b->tokens * b->keys, made = b->bytes * b->tokens * a->kv_heads;
+  double kv = square * local_kv_heads(b), all = square * local_heads(b), cut = b->seq > a->mask_keep ? 6 * kv : 0;
+
+  build_linear(b, &(Linear) { .name = "mask values", .in = value_width(b), .out = a->kv_heads, .batch = 1,
+                              .rows = b->tokens, .bias = a->qkv_bias, .split = LINEAR_ROW, .no_reduce = TRUE,
+                              .kept = TRUE });
+  build_forward_collective(b, "sum mask", COLLECTIVE_ALL_REDUCE, made);
+  build_backward_collective(b, "sum mask gradient", COLLECTIVE_ALL_REDUCE, made, PASS_INPUT, FALSE);
+  build_params(b, a->kv_heads);
+  build_stream(b, &(Stream) { .name = "mask", .forward_bytes = 2 * kv + cut + 2 * all,
+                              .forward_kernels = cut > 0 ? 7 : 3, .backward_bytes = 2 * all + 2 * kv + (cut > 0 ? kv : 0),
+                              .backward_kernels = 3, .saved = all });
+  b->work->transient_bytes = MAX(b->work->transient_bytes, cut > 0 ? 2 * kv : kv);
+}
+
+/* A second core, of the other half of the values; both outputs beside each other, halves of heads taken from each other,
+ * and a norm without weights (transformers' DiffLlamaAttention). */
+static void take_difference(Build *b)
+{
+  double out = b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
+  double values = b->bytes * b->tokens * value_width(b);
+
+  core(b);
+  build_stream(b, &(Stream) { .name = "difference", .forward_bytes = 4 * values + 11 * out, .forward_kernels = 7,
+                              .backward_bytes = 4 * values + 13 * out, .backward_kernels = 8,
+                              .saved = (fused(b) ? 5 : 3) * out });
+}
+
 /* The core and what makes its output hidden again; `kept_bytes` of queries, keys and values are kept by the core, and
  * by a fused one what it gives. */
 static void attend(Build *b, const char *projection, double kept_bytes, AdapterMatrix matrix)
@@ -327,13 +383,12 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
   double out_width = local_heads(b) * a->v_head_dim;
 
   g_array_index(b->work->forward, Op, b->work->forward->len - 1).saved_bytes += kept_bytes;
-  if (fused(b))
-    core_fused(b);
-  else if (a->sparse)
-    core_of_blocks(b);
-  else
-    core_unfused(b);
-  build_params(b, a->extra_params / b->tp);
+  if (a->masked)
+    mask_keys(b);
+  core(b);
+  if (a->differential)
+    take_difference(b);
+  build_params(b, a->extra_params / b->tp + a->whole_params);
   apply_gate(b);
   if (a->gate_bias)
     build_params(b, local_heads(b));
@@ -342,7 +397,7 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
   build_linear(b, &(Linear) {
     .name = projection, .in = out_width, .out = b->hidden, .batch = 1, .rows = b->tokens, .bias = a->out_bias,
     .saved = b->bytes * b->tokens * out_width, .split = LINEAR_ROW, .no_reduce = b->spec->parallel, .unmade = TRUE,
-    .stays = fused(b) && !a->gated && !a->inner_norm, .matrix = matrix,
+    .stays = fused(b) && !a->gated && !a->inner_norm && !a->differential, .matrix = matrix,
   });
 }
 

@@ -33,6 +33,42 @@ static void add_mixers(Build *b)
                               .backward_bytes = 3 * bytes, .backward_kernels = 1 });
 }
 
+/* A norm's output times a sigmoid of it through a bottleneck, in wide numbers (transformers' AXK2GatedRMSNorm); the whole
+ * of it on every tensor-parallel rank. */
+static void gate_norm(Build *b)
+{
+  double rank = b->model->norm_rank, rows = b->bytes * b->rows * b->hidden, wide = 4 * b->rows * b->hidden;
+  double narrow = b->bytes * b->rows * rank;
+
+  build_linear(b, &(Linear) { .name = "norm gate down", .in = b->hidden, .out = rank, .batch = 1, .rows = b->rows,
+                              .saved = rows, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "norm gate activation", .forward_bytes = 2 * narrow, .forward_kernels = 1,
+                              .backward_bytes = 3 * narrow, .backward_kernels = 1, .saved = narrow });
+  build_linear(b, &(Linear) { .name = "norm gate up", .in = rank, .out = b->hidden, .batch = 1, .rows = b->rows,
+                              .saved = narrow, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "norm gate", .forward_bytes = 3 * rows + 6 * wide, .forward_kernels = 4,
+                              .backward_bytes = 4 * rows + 7 * wide, .backward_kernels = 5, .saved = wide });
+}
+
+static void gated_norm(Build *b, const char *name, int place)
+{
+  build_norm(b, name);
+  if (b->spec->gated_norms > place)
+    gate_norm(b);
+}
+
+/* Residual sums' inputs times vectors of weights. */
+static void scale_residuals(Build *b)
+{
+  double rows = b->bytes * b->rows * b->hidden;
+
+  for (int i = 0; i < b->spec->residual_scales; i++) {
+    build_stream(b, &(Stream) { .name = "residual scale", .forward_bytes = 2 * rows, .forward_kernels = 1,
+                                .backward_bytes = 5 * rows, .backward_kernels = 3, .saved = rows });
+    build_params(b, b->hidden);
+  }
+}
+
 static void build_mixer(Build *b)
 {
   b->captured = TRUE;
@@ -41,7 +77,7 @@ static void build_mixer(Build *b)
     g_array_index(b->work->forward, Op, b->work->forward->len - 1).redone &= ~(1u << MODULE_LAYERNORM);
     build_linear_attention(b);
   } else {
-    build_norm(b, "attention norm");
+    gated_norm(b, "attention norm", 0);
   }
   if (b->spec->attention.heads)
     build_attention(b);
@@ -103,10 +139,11 @@ void build_block(Build *b)
   }
   if (feeds) {
     if (usual > mixes)
-      build_norm(b, "feed-forward norm");
+      gated_norm(b, "feed-forward norm", 1);
     build_feed_forward(b);
     build_residual(b);
   }
+  scale_residuals(b);
   build_side(b);
   extra_norms(b, usual + (b->spec->cross.heads > 0));
 }

@@ -280,6 +280,9 @@ char *adapter_refusal(const Adapter *a, const Model *m)
   if (m->side)
     return g_strdup_printf("a model without embeddings for each layer, adapters of which are not modelled: %s has them",
                            m->name);
+  if (model_own_mechanism(m))
+    return g_strdup_printf("a model without %s, adapters of which are not modelled: %s has it", model_own_mechanism(m),
+                           m->name);
   for (int i = 0; i < m->n_specs; i++)
     if (linear_inner_params(&m->specs[i].linear, m->hidden) > 0)
       return g_strdup_printf("a model without products inside of linear attention, adapters of which are not modelled: "
