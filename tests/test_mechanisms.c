@@ -53,6 +53,119 @@ START_TEST(gated_norms)
 }
 END_TEST
 
+#define INDEX ",\"index_n_heads\":2,\"index_head_dim\":16,\"index_topk\":64"
+#define DOTS3(keys)                                                                                           \
+  "{\"model_type\":\"dots3_note_text\",\"num_hidden_layers\":4,\"hidden_size\":64,\"intermediate_size\":96," \
+  "\"num_attention_heads\":4,\"vocab_size\":128,\"head_dim\":32" LATENT EXPERTS INDEX keys "}"
+
+/* Layers with a window have heads and ranks of their own, and no indexer. */
+START_TEST(latent_windows)
+{
+  g_autoptr(Model) m = parsed(DOTS3(",\"swa_num_attention_heads\":2,\"swa_num_key_value_heads\":2,"
+                                    "\"swa_kv_lora_rank\":48,\"sliding_window_size\":32"));
+  const Attention *all = &block(m, 1)->attention, *window = &block(m, 2)->attention;
+
+  ck_assert_int_eq(all->heads, 4);
+  ck_assert_int_eq(all->index_heads, 2);
+  ck_assert_int_eq(all->whole_params, 8);
+  ck_assert_int_eq(window->heads, 2);
+  ck_assert_int_eq(window->kv_lora_rank, 48);
+  ck_assert_int_eq(window->head_dim, 256);
+  ck_assert_int_eq(window->whole_params, 64);
+  ck_assert_int_eq(window->window, 32);
+  ck_assert_int_eq(window->index_heads, 0);
+}
+END_TEST
+
+/* Where the files of dots3 say which layers have an indexer. */
+START_TEST(indexers)
+{
+#define TYPES ",\"layer_types\":[\"full_attention\",\"indexed_attention\",\"sliding_attention\",\"full_attention\"]"
+#define EACH ",\"per_layer_config\":{\"2\":{\"head_dim\":24}}"
+  static const struct {
+    const char *text;
+    int heads[2]; /* of the first two layers */
+  } cases[] = {
+    { DOTS3(""), { 2, 2 } },
+    { DOTS3(",\"use_dsa\":false"), { 0, 0 } },
+    { DOTS3(TYPES), { 2, 2 } },
+    { DOTS3(TYPES EACH), { 0, 2 } },
+    { DOTS3(TYPES EACH ",\"use_dsa\":true"), { 2, 2 } },
+  };
+
+  for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autoptr(Model) m = parsed(cases[i].text);
+    for (int layer = 0; layer < 2; layer++)
+      ck_assert_int_eq(block(m, layer)->attention.index_heads, cases[i].heads[layer]);
+  }
+}
+END_TEST
+
+#define HYV4(keys) DECODER("hy_v4", LATENT EXPERTS INDEX keys)
+
+/* Streams go from stage to stage and are kept for what is made again. */
+START_TEST(streams)
+{
+  g_autoptr(Model) four = parsed(HYV4("")), one = parsed(HYV4(",\"hc_mult\":1"));
+  Planned f;
+
+  ck_assert_int_eq(model_layer(four, 3)->params - model_layer(one, 3)->params, 4 * 4 * 64 + 4 + 1);
+  ck_assert_int_eq(block(four, 1)->params - block(one, 1)->params, 2 * (8 * 4 * 64 + 8 + 2));
+  setup(&f, HYV4(""), 1);
+  f.plan.recompute = RECOMPUTE_FULL;
+  ck_assert_double_eq(planned_layer(&f, 2).saved_bytes, 4 * 2.0 * 128 * 64);
+  ck_assert_double_eq(op_boundary_bytes(f.model, PASSES(&f.plan)), 4 * 2.0 * 128 * 64);
+  planned_clear(&f);
+}
+END_TEST
+
+/* Layers that share an indexer attend to as few keys, on one stage. */
+START_TEST(shared_choices)
+{
+  double flops[2] = { 0, 0 };
+  Planned f;
+
+  setup(&f, DECODER("hy_v4", LATENT EXPERTS INDEX ",\"indexer_types\":[\"full\",\"shared\"],\"mlp_layer_types\":"
+                             "[\"sparse\",\"sparse\"]"), 2);
+  ck_assert_int_eq(block(f.model, 0)->params - block(f.model, 1)->params,
+                   24 * 2 * 16 + 64 * (16 + 2) + 2 * 16);
+  f.plan.tp = 1;
+  for (int i = 0; i < 2; i++)
+    ck_assert_int_eq(counted_ops(&f, i + 1, "attention", &flops[i]), 1);
+  ck_assert_double_eq(flops[0], flops[1]);
+  ck_assert_int_eq(counted_ops(&f, 2, "index scores", &flops[1]), 0);
+  f.plan.pp = 2;
+  planned_refuse(&f, RULE_FAMILY, "plan: pipeline_model_parallel_size: 2: expected 1, layers of model f read what "
+                                  "others made: choices of keys");
+  planned_clear(&f);
+}
+END_TEST
+
+#define M3(keys)                                                                                                 \
+  DECODER("minimax_m3_vl_text", ",\"num_local_experts\":4,\"num_experts_per_tok\":2,\"head_dim\":16,"           \
+          "\"index_n_heads\":2,\"index_head_dim\":16,\"index_block_size\":16,\"index_topk_blocks\":2" keys)
+#define SPARSE "[\"full_attention\",\"minimax_m3_sparse\"]"
+
+/* Of 8 blocks two, by an indexer without latents; a file may say it in either form. */
+START_TEST(chosen_blocks)
+{
+  g_autoptr(Model) older = parsed(M3(",\"sparse_attention_config\":{\"sparse_attention_freq\":[0,1]}"));
+  g_autoptr(Model) none = parsed(M3(""));
+  double all = 0, some = 0;
+  Planned f;
+
+  setup(&f, M3(",\"layer_types\":" SPARSE), 1);
+  ck_assert_int_eq(block(f.model, 1)->params - block(f.model, 0)->params, 64 * (2 + 1) * 16 + 2 * 16);
+  ck_assert_int_eq(older->params, f.model->params);
+  ck_assert_int_eq(block(none, 1)->params, block(f.model, 0)->params);
+  counted_ops(&f, 1, "attention", &all);
+  counted_ops(&f, 2, "attention", &some);
+  ck_assert_double_eq(some, all / 4);
+  ck_assert_int_eq(counted_ops(&f, 2, "index scores", &some), 1);
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(named)
 {
   static const char *const cases[][2] = {
@@ -60,6 +173,11 @@ START_TEST(named)
     { DECODER("diffllama", ""), "lambda_std_dev" },
     { DECODER("doge", ""), "keep_window_size" },
     { DECODER("axk2", LATENT EXPERTS), "gated_norm_rank" },
+    { HYV4(""), "hc_mult" },
+    { HYV4(",\"hc_mult\":1,\"indexer_types\":[\"full\",\"shared\"]"), "indexer_types" },
+    { DOTS3(""), "norms of rotated keys alone" },
+    { M3(""), NULL },
+    { M3(",\"layer_types\":" SPARSE), "index_block_size" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -77,6 +195,20 @@ static const char *const not_counted[][2] = {
     "f: num_key_value_heads: 1: expected an even number, as each attends to half of the values" },
   { DECODER("axk2", LATENT EXPERTS ",\"gated_norm_rank\":0"),
     "f: gated_norm_rank: 0: expected an integer from 1 to 1048576" },
+  { DOTS3(",\"swa_num_attention_heads\":2"),
+    "f: swa_num_attention_heads: 2: expected as many heads of keys as of queries in all layers" },
+  { DOTS3(",\"num_key_value_heads\":2"),
+    "f: num_key_value_heads: 2: expected 4 as num_attention_heads, all that its class takes" },
+  { DOTS3(TYPES ",\"per_layer_config\":{\"1\":{\"head_dim\":24}}"),
+    "f: per_layer_config.1: {…}: expected sizes of layers with a window alone, the same of all" },
+  { DOTS3(TYPES ",\"per_layer_config\":{\"2\":{\"head_dim\":32}}"),
+    "f: per_layer_config: {…}: expected a head_dim of layers with a window that is their qk_nope_head_dim and "
+    "qk_rope_head_dim" },
+  { HYV4(",\"indexer_types\":[\"shared\",\"full\"]"),
+    "f: indexer_types[0]: \"shared\": expected full, as no layer before has an indexer" },
+  { HYV4(",\"indexer_types\":[\"full\"]"), "f: indexer_types: […]: expected an array of 2 strings, one a layer" },
+  { HYV4(",\"mtp_num_layers\":1"),
+    "f: mtp_num_layers: 1: expected 0 in a model with several streams of hidden states" },
 };
 
 START_TEST(refused_keys)
@@ -86,4 +218,5 @@ START_TEST(refused_keys)
 }
 END_TEST
 
-TEST_MAIN("mechanisms", differences, masks, gated_norms, named, refused_keys)
+TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices, chosen_blocks,
+          named, refused_keys)

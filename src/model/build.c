@@ -39,7 +39,8 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .rope_head_dim = r->kv_lora_rank ? r->rope_dim : 0,
     .index_heads = r->index_heads,
     .index_dim = r->index_heads ? r->index_dim : 0,
-    .index_top = r->index_heads ? r->index_top : 0,
+    .index_top = r->index_heads ? r->index_block ? r->index_block * r->index_blocks : r->index_top : 0,
+    .index_block = r->index_heads ? r->index_block : 0,
     .qkv_bias = r->qkv_bias || r->attention_bias || r->bias,
     .out_bias = r->out_bias || r->attention_bias || r->bias,
     .qk_norm = r->qk_norm,
@@ -52,7 +53,7 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .differential = r->differential,
     .masked = r->mask_keep > 0,
     .mask_keep = r->mask_keep,
-    .whole_params = r->differential ? 4 * r->head_dim : 0,
+    .whole_params = (r->differential ? 4 * r->head_dim : 0) + (r->rope_key_norm ? r->rope_dim : 0),
     .inner_norm = r->inner_norms,
     .causal = causal,
   };
@@ -107,6 +108,27 @@ static gboolean makes_no_keys(const Recipe *r, int layer)
   return r->keyless > 0 && layer >= r->layers - r->keyless;
 }
 
+/* Sizes that latent attention has where it has a window. */
+static void narrow_latent(Attention *a, const Recipe *r)
+{
+  a->whole_params += r->rope_key_norm ? r->of_window.rope_dim - r->rope_dim : 0;
+  a->heads = a->kv_heads = r->of_window.heads;
+  a->head_dim = r->of_window.nope_dim + r->of_window.rope_dim;
+  a->rope_head_dim = r->of_window.rope_dim;
+  a->v_head_dim = r->of_window.v_head_dim;
+  a->q_lora_rank = r->of_window.q_lora_rank;
+  a->kv_lora_rank = r->of_window.kv_lora_rank;
+}
+
+static void add_indexer(Attention *a, const Recipe *r, int layer)
+{
+  IndexKind kind = r->indexing ? r->indexing[layer] : INDEX_OWN;
+
+  a->index_shared = a->index_heads && kind == INDEX_SHARED;
+  if (kind == INDEX_NONE)
+    a->index_heads = a->index_dim = a->index_top = a->index_block = 0;
+}
+
 static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, const Stack *stack, int i)
 {
   spec->attention = attention_of(r, stack->causal);
@@ -114,6 +136,9 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
   spec->attention.window = recipe_window(r, i);
   if (stack->encoder && r->encoder_window)
     spec->attention.window = r->encoder_window;
+  if (r->latent_windows && spec->attention.window)
+    narrow_latent(&spec->attention, r);
+  add_indexer(&spec->attention, r, i);
   spec->attention.chunked = r->chunked && spec->attention.window > 0;
   spec->attention.sparse = stack->cross ? NULL : m->sparse;
   if (r->window_kv_heads && spec->attention.window)
@@ -229,6 +254,7 @@ static Model *model_new(Recipe *r)
     .embed_dim = r->embed_dim,
     .narrow_embedding = r->narrow_embedding && r->embed_dim != r->hidden,
     .head_width = r->head_width ? r->head_width : r->embed_dim,
+    .streams = MAX(r->streams, 1),
     .rotary_rows = r->rotary_table ? r->positions : 0,
     .seq = r->seq,
     .seq_longest = r->seq_longest,

@@ -26,12 +26,10 @@ const Family *family_find(const char *model_type)
 #define SHARED "blocks that several layers share, which have no cost here"
 #define RECURRENT "recurrent layers, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
-#define STREAMS "several streams of hidden states (hc_mult), which have no cost here"
 #define LOOPS "layers that a token goes through again, which have no cost here"
 #define SPANS "attention of stretches and tokens for all of them, which has no cost here"
 #define TWO_CONFIGS "an encoder and a decoder with configurations of their own"
 #define INKLING "convolutions inside of attention (conv_kernel_size), which have no cost here"
-#define INDEXED "an indexer of blocks of keys (index_block_size), which has no cost here"
 
 /* Families of another kind, and what they have that is not simulated, with its key where there is one. */
 static const struct {
@@ -41,14 +39,11 @@ static const struct {
   {"xlstm", RECURRENT}, {"recurrent_gemma", RECURRENT}, {"rwkv", RECURRENT},
   {"longcat_flash", "two attentions in a layer and experts that do nothing, which have no cost here"},
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
-  {"hy_v4", STREAMS}, {"gemma3n", "several streams of hidden states (altup_num_inputs), which have no cost here"},
+  {"gemma3n", "several streams of hidden states (altup_num_inputs), which have no cost here"},
   {"gemma3n_text", "several streams of hidden states (altup_num_inputs), which have no cost here"},
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling_text", INKLING}, {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
   {"dory", LOOPS}, {"hrm_text", LOOPS},
-  {"dots3_note", "norms of rotated keys alone, which are not counted"},
-  {"dots3_note_text", "norms of rotated keys alone, which are not counted"},
-  {"minimax_m3_vl", INDEXED}, {"minimax_m3_vl_text", INDEXED},
   {"jetmoe", "experts of attention (kv_channels), which have no cost here"},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},
   {"cpmant", "tables of prompts and segments (prompt_types), which are not counted"},

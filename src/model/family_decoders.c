@@ -151,6 +151,27 @@ static void derive_laguna(Recipe *r)
   r->use_window = r->sliding != NULL;
 }
 
+/* Shared experts are as wide as their key says, each. */
+static void derive_dots3(Recipe *r)
+{
+  r->shared_ffn = (int)MIN((gint64)r->shared_ffn * r->shared_experts, MAX_FFN);
+  r->shared_experts = 0;
+}
+
+/* The first layer is dense where no list says which are. */
+static void derive_hy_v4(Recipe *r)
+{
+  r->first_dense = r->dense ? 0 : 1;
+  r->sparse_freq = 0;
+}
+
+/* One width is that of experts, one that of dense layers. */
+static void derive_minimax_m3(Recipe *r)
+{
+  r->expert_ffn = r->ffn;
+  r->ffn = r->ffn_dense;
+}
+
 /* One width is that of experts, one that of dense layers; queries and keys are normed without weights. */
 static void derive_llama4(Recipe *r)
 {
@@ -180,6 +201,14 @@ static void derive_llama4(Recipe *r)
   LLAMA, .norms = 4, .hidden = 2304, .layers = 26, .heads = 8, .kv_heads = 4, .head_dim = 256, \
          .ffn = 9216, .vocab = 262208, .positions = 131072, .tied = TRUE, .qk_norm = TRUE,     \
          .use_window = TRUE, .window = 4096, .window_pattern = 6, .rope_theta = 1e6
+
+#define DOTS3                                                                                                    \
+  LLAMA, .norms = 2, .positions = 524288, .q_lora_rank = 1024, .kv_lora_rank = 512, .nope_dim = 128,                   \
+  .rope_dim = 64, .v_head_dim = 128, .head_dim = 256, .index_heads = 64, .index_dim = 128, .index_top = 2048,          \
+  .index_type = "indexed_attention", .latent_windows = TRUE, .use_window = TRUE, .window = 512,                        \
+  .of_window = { 64, 64, 256, 1024, 1024, 192, 0, 128 }, .rope_key_norm = TRUE, .gate_of_head = TRUE,                  \
+  .first_dense = 1, .shared_experts = 1, .shared_ffn = 1536, .expert_ffn = 1536, .router_correction = TRUE,            \
+  .needs_experts = TRUE, .rope_theta = 8e7, .norm_epsilon = 1e-5
 
 #define GEMMA4                                                                                                \
   LLAMA, .norms = 4, .hidden = 2304, .layers = 30, .heads = 8, .kv_heads = 4, .head_dim = 256, .ffn = 9216,   \
@@ -392,6 +421,20 @@ static const Family rows[] = {
   {"doge",
    {LLAMA, .norms = 2, .positions = 2048, .qk_norm = TRUE, .mask_keep = 2048, .residual_scales = 2,
     .use_window = TRUE}},
+  {"dots3_note_text", {DOTS3}, derive_dots3},
+  {"dots3_note", {DOTS3}, derive_dots3},
+  {"hy_v4",
+   {LLAMA, .norms = 2, .positions = 262144, .q_lora_rank = 1536, .kv_lora_rank = 512, .nope_dim = 192, .rope_dim = 64,
+    .v_head_dim = 256, .index_heads = 16, .index_dim = 128, .index_top = 2048, .index_sharing = TRUE, .sinks = TRUE,
+    .attention_gate = TRUE, .streams = 4, .first_dense = 1, .shared_experts = 1, .expert_ffn = 768, .clamped = TRUE,
+    .router_correction = TRUE, .needs_experts = TRUE, .norm_epsilon = 1e-5},
+   derive_hy_v4},
+  {"minimax_m3_vl_text",
+   {LLAMA, .norms = 2, .positions = 524288, .head_dim = 128, .kv_heads = 4, .qk_norm = TRUE, .rotary_share = 0.5,
+    .index_heads = 4, .index_dim = 128, .index_block = 128, .index_blocks = 16, .index_type = "minimax_m3_sparse",
+    .ffn = 3072, .ffn_dense = 12288, .shared_ffn = 3072, .experts = 128, .experts_per_token = 4, .clamped = TRUE,
+    .router_correction = TRUE, .needs_experts = TRUE, .rope_theta = 5e6, .balance_loss = 0.001},
+   derive_minimax_m3},
   {"mimo_v2_flash",
    {LLAMA, .norms = 2, .positions = 131072, .head_dim = 192, .v_head_dim = 128, .rotary_share = 0.334,
     .first_dense = 1, .use_window = TRUE, .window = 129, .window_sinks = TRUE, .router_correction = TRUE,

@@ -60,6 +60,9 @@ static const JsonField fields[] = {
   RECIPE_INT("index_n_heads", index_heads, 1, MAX_HEADS),
   RECIPE_INT("index_head_dim", index_dim, 1, MAX_HEAD_DIM),
   RECIPE_INT("index_topk", index_top, 1, MAX_SEQ),
+  RECIPE_INT("index_block_size", index_block, 1, MAX_SEQ),
+  RECIPE_INT("index_topk_blocks", index_blocks, 1, MAX_SEQ),
+  RECIPE_INT("hc_mult", streams, 1, 64),
   RECIPE_INT("gated_norm_rank", norm_rank, 1, MAX_HIDDEN),
   RECIPE_INT("keep_window_size", mask_keep, 1, MAX_SEQ),
   RECIPE_INT("num_experts", experts, 0, MAX_EXPERTS),
@@ -79,6 +82,7 @@ static const JsonField fields[] = {
   RECIPE_INT("shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
   RECIPE_INT("moe_shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
   RECIPE_INT("shared_intermediate_size", shared_ffn, 0, MAX_FFN),
+  RECIPE_INT("shared_experts_intermediate_size", shared_ffn, 0, MAX_FFN),
   RECIPE_INT("n_shared_experts", shared_experts, 0, MAX_EXPERTS),
   RECIPE_INT("num_shared_experts", shared_experts, 0, MAX_EXPERTS),
   RECIPE_INT("moe_num_shared_experts", shared_experts, 0, MAX_EXPERTS),
@@ -119,6 +123,7 @@ static const JsonField fields[] = {
   RECIPE_INT("expand", linear_expand, 1, 1024),
   RECIPE_INT("mamba_expand", linear_expand, 1, 1024),
   RECIPE_INT("intermediate_size_mlp", ffn_dense, 1, MAX_FFN),
+  RECIPE_INT("dense_intermediate_size", ffn_dense, 1, MAX_FFN),
   RECIPE_INT("interleave_moe_layer_step", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("moe_layer_interval", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("sliding_window", window, 0, MAX_SEQ),
@@ -382,6 +387,10 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->v_head_dim = 0;
   if (!defaults->index_heads)
     r->index_heads = 0;
+  if (!defaults->index_block)
+    r->index_block = 0;
+  if (!defaults->streams)
+    r->streams = 0;
   if (!defaults->mask_keep)
     r->mask_keep = 0;
   if (!defaults->needs_experts && !defaults->experts)
@@ -422,10 +431,13 @@ static const Family *find_family(const JsonDoc *doc, const cJSON **object, GErro
   const cJSON *type = json_get(json_root(doc), "model_type");
   const char *name = cJSON_IsString(type) ? type->valuestring : "";
   const Family *family = family_find(name);
+  const cJSON *inner;
 
   *object = json_root(doc);
   if (family && family->nested)
     *object = json_get_object(doc, json_root(doc), family->nested, TRUE, error);
+  else if (family && find_inner(doc, &inner))
+    family = find_inner(doc, object);
   else if (!family && !family_reason(name))
     family = find_inner(doc, object);
   if (!family)

@@ -65,7 +65,8 @@ static const struct {
    "mimo_v2_flash laguna arcee helium afmoe cohere2_moe minicpm3 dots1 hunyuan_v1_dense hunyuan_v1_moe "
    "sarvam_mla exaone glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 "
    "gemma4_text gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text "
-   "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge"},
+   "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge "
+   "dots3_note_text dots3_note hy_v4"},
   {"mlp_bias",
    "nemotron llama deepseek_v2 granite hyperclovax smollm3 seed_oss cwm iquestcoder internlm3 jais2 aria_text "
    "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba doge"},

@@ -127,11 +127,15 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
     return json_error(source->doc, array, error, "an array of %d strings, one a layer", r->layers);
   r->sliding = g_new0(guint8, most_layers(r));
   r->parts = r->has_linear ? g_new0(guint8, r->layers) : NULL;
+  r->indexing = r->index_type ? g_new0(guint8, r->layers) : NULL;
   cJSON_ArrayForEach(item, array) {
-    gboolean indexed = r->index_heads && cJSON_IsString(item) && g_str_equal(item->valuestring, "indexed_attention");
+    gboolean indexed = r->index_heads && cJSON_IsString(item) &&
+                       g_str_equal(item->valuestring, r->index_type ? r->index_type : "indexed_attention");
     int kind = indexed ? 0 : cJSON_IsString(item) ? names_find(type_names, item->valuestring) : -1;
     if (kind < 0 || kind >= known)
       return refuse_layer_type(source->doc, item, known, error);
+    if (r->index_type)
+      r->indexing[i] = indexed ? INDEX_OWN : INDEX_NONE;
     if (r->parts)
       r->parts[i] = (guint8)(type_parts[kind] | (r->single ? 0 : PART_FEED));
     r->sliding[i++] = kind == TYPE_SLIDING || kind == TYPE_CHUNKED;
@@ -275,32 +279,6 @@ static gboolean read_pattern(const RecipeSource *source, Recipe *r, GError **err
   return r->parts || recipe_read_pattern(r, source->doc, json_get(source->object, "hybrid_override_pattern"), error);
 }
 
-/* What layers of one kind have of their own: Gemma 4's, those without a window. */
-static gboolean read_layer_sizes(const RecipeSource *source, Recipe *r, GError **error)
-{
-  static const JsonField sizes[] = {
-    RECIPE_INT("head_dim", full_head_dim, 1, MAX_HEAD_DIM),
-    RECIPE_INT("num_key_value_heads", full_kv_heads, 1, MAX_HEADS),
-  };
-  const cJSON *layers = json_get(source->object, "per_layer_config"), *first = NULL, *item;
-  int full = 0, said = 0;
-
-  if (!r->full_head_dim || !cJSON_IsObject(layers) || !r->layers)
-    return TRUE;
-  for (int i = 0; i < r->layers; i++)
-    full += r->sliding ? !r->sliding[i] : 0;
-  cJSON_ArrayForEach(item, layers) {
-    gint64 layer = g_ascii_strtoll(item->string, NULL, 10);
-    first = first ? first : item;
-    if (layer < 0 || layer >= r->layers || !r->sliding || r->sliding[layer] || !cJSON_Compare(first, item, TRUE))
-      return json_error(source->doc, item, error, "sizes of layers of full attention alone, the same of all");
-    said++;
-  }
-  if (said != full)
-    return json_error(source->doc, layers, error, "sizes of all %d layers of full attention, or none", full);
-  return !first || json_read_foreign(source->doc, first, sizes, G_N_ELEMENTS(sizes), r, error);
-}
-
 /* What DBRX's files keep in objects for attention and experts. */
 static gboolean read_nested(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -376,5 +354,6 @@ gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError *
          read_layer_types(source, r, error) &&
          read_attention_types(source, r, error) && read_pattern(source, r, error) &&
          read_attending(source, r, error) && read_rank(source, r, error) && read_state_heads(source, r, error) &&
-         read_tokens_before(source, r, error) && read_delta(source, r, error) && read_layer_sizes(source, r, error);
+         read_tokens_before(source, r, error) && read_delta(source, r, error) &&
+         huggingface_read_sizes(source, r, error);
 }

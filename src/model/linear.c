@@ -107,7 +107,8 @@ static const char *own_mechanism(const LayerSpec *spec)
 {
   const struct { gboolean has; const char *key; } keys[] = {
     { spec->attention.differential, "lambda_std_dev" }, { spec->attention.masked, "keep_window_size" },
-    { spec->gated_norms > 0, "gated_norm_rank" }, { spec->residual_scales > 0, "scales of residual sums" },
+    { spec->attention.index_shared, "indexer_types" }, { spec->attention.index_block > 0, "index_block_size" },
+    { spec->attention.whole_params > 0, "norms of rotated keys alone" }, { spec->gated_norms > 0, "gated_norm_rank" }, { spec->residual_scales > 0, "scales of residual sums" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)
@@ -118,6 +119,8 @@ static const char *own_mechanism(const LayerSpec *spec)
 
 const char *model_own_mechanism(const Model *m)
 {
+  if (m->streams > 1)
+    return "hc_mult";
   for (int i = 0; i < m->n_specs; i++)
     if (own_mechanism(&m->specs[i]))
       return own_mechanism(&m->specs[i]);

@@ -48,7 +48,10 @@ typedef struct {
   int window;          /* tokens that a query sees, 0 = all */
   gboolean chunked;    /* those are of its own stretch of `window` tokens, not the last ones before it */
   int index_heads, index_dim, index_top; /* of an indexer that scores all keys and chooses index_top of them for a query
-                                            (DeepSeek-V3.2); 0 = none. Under MLA alone */
+                                            (DeepSeek-V3.2); 0 = none */
+  gboolean index_shared; /* it takes the keys that the indexer of an earlier layer chose, and has none (hy_v4) */
+  int index_block;     /* the indexer scores keys for each of its heads, of which blocks of so many are chosen by their
+                          best (MiniMax-M3, without MLA); 0 = it sums its heads' scores of single keys (under MLA) */
   const SparseAttention *sparse; /* blocks that are computed, NULL = all; the model's */
   int extra_params;    /* sinks, relative-position tables */
   int whole_params;    /* others, of which each tensor-parallel rank has all */
@@ -187,6 +190,8 @@ typedef struct {
   gboolean seq_longest; /* which is the most positions, as the file says no other */
   int position_rows; /* rows of the learned position table, 0 = none */
   int position_offset; /* of these, before that of a sequence's first token (OPT, BART, RoBERTa) */
+  int streams;     /* of hidden states that go from block to block, of which each half of a block reads a mixture and
+                      which take what it gives (hyper-connections, arXiv 2409.19606) */
   int rotary_rows; /* of a table of sines as wide as a head, for rotary positions (RoFormer); 0 = none */
   int patch, channels; /* ViT */
   int global_batch_size; /* default batch in sequences, 0 = not given */
@@ -247,6 +252,12 @@ static inline const LayerSpec *model_layer(const Model *m, int i)
 static inline int model_positions(const Model *m)
 {
   return m->position_rows ? m->position_rows - m->position_offset : m->rotary_rows;
+}
+
+/* Width of what goes from block to block. */
+static inline double model_stream_width(const Model *m)
+{
+  return (double)m->streams * m->hidden;
 }
 
 /* Matrices of a feed-forward: 2, or 3 if gated. */

@@ -49,10 +49,16 @@ static Weights low_rank(gint64 hidden, gint64 rank, gint64 aside, gint64 out, gb
   return sum(down, linear(1, rank, out, FALSE));
 }
 
-/* Queries of all its heads from the queries' latent, one key behind a layernorm, a number of each head. */
+/* Queries of all its heads from the queries' latent, one key behind a layernorm, a number of each head; of blocks, from
+ * the input, both normed. */
 static Weights indexer_weights(const Attention *a, gint64 hidden)
 {
   gint64 heads = a->index_heads, dim = a->index_dim;
+
+  if (a->index_shared)
+    return (Weights){0};
+  if (a->index_block)
+    return (Weights){hidden * (heads + 1) * dim, 2 * dim};
   return (Weights){a->q_lora_rank * heads * dim + hidden * (dim + heads), 2 * dim};
 }
 
@@ -80,7 +86,8 @@ static Weights plain_qkv(const Attention *a, gint64 hidden)
 {
   gint64 out = (gint64)a->heads * a->head_dim + attention_made_keys(a);
   gboolean gate_bias = a->qkv_bias && !a->gate_of_head;
-  return sum(linear(1, hidden, out, a->qkv_bias), linear(1, hidden, attention_gate(a), gate_bias));
+  Weights w = sum(linear(1, hidden, out, a->qkv_bias), linear(1, hidden, attention_gate(a), gate_bias));
+  return sum(w, indexer_weights(a, hidden));
 }
 
 /* A number of each head's key from all values, and one more of each head. */
@@ -148,6 +155,15 @@ static gint64 entry_weights(const Model *m)
          (m->encoder_vocab ? (gint64)m->vocab * m->embed_dim : 0);
 }
 
+/* What mixes the streams for a part of a block, and spreads what it gives: for each stream a number or two from all of
+ * them, shifted, and scaled. */
+static Weights stream_weights(const Model *m, int numbers)
+{
+  gint64 rows = (gint64)numbers * m->streams;
+
+  return m->streams > 1 ? (Weights){rows * m->streams * m->hidden, rows + numbers} : (Weights){0};
+}
+
 static void count_block(const Model *m, LayerSpec *spec)
 {
   const FeedForward *f = &spec->ffn;
@@ -155,6 +171,8 @@ static void count_block(const Model *m, LayerSpec *spec)
   Weights w =
     sum(attention_weights(&spec->attention, m->hidden), attention_weights(&spec->cross, m->hidden));
   w = sum(w, linear_weights(&spec->linear, m->hidden));
+  for (int i = spec_mixes(spec) + (spec->ffn.width > 0); i > 0; i--)
+    w = sum(w, stream_weights(m, 2));
   w.matrix += 2 * ((gint64)spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
   w.rest += (gint64)spec->residual_scales * m->hidden;
   int visited = f->experts ? f->experts_per_token : 1;
@@ -232,7 +250,8 @@ static void count_head(const Model *m, LayerSpec *spec)
   gint64 outputs = m->vocab ? m->vocab : m->classes;
   gboolean projected = m->embed_dim != m->hidden && !m->narrow_embedding;
   gint64 projection = projected ? (gint64)m->hidden * m->embed_dim : 0;
-  Weights out = linear(1, m->head_width, outputs, m->head_bias), masked = masked_head_weights(m);
+  Weights out = linear(1, m->head_width, outputs, m->head_bias);
+  Weights masked = sum(masked_head_weights(m), stream_weights(m, 1));
   spec->tied_params = m->tied_embeddings ? out.matrix : 0;
   spec->matrix_params = projection + masked.matrix + out.matrix;
   spec->params =
@@ -265,7 +284,7 @@ gboolean model_count(Model *m)
 /* Of an indexer. */
 static double score_flops(const Attention *a, double seq)
 {
-  return 6 * seq * seq * a->index_heads * a->index_dim;
+  return a->index_shared ? 0 : 6 * seq * seq * a->index_heads * a->index_dim;
 }
 
 static double attention_flops(const Attention *a, double seq)

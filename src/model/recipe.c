@@ -108,6 +108,9 @@ static gboolean settle_indexer(Recipe *r, const RecipeSource *source, GError **e
 {
   if (!r->index_dim)
     return FAIL(index_dim, "a positive integer beside %s (%d)", KEY(index_heads), r->index_heads);
+  if (r->index_block)
+    return r->index_blocks ? TRUE : FAIL(index_blocks, "a positive integer beside %s (%d)", KEY(index_heads),
+                                         r->index_heads);
   if (!r->index_top)
     return FAIL(index_top, "a positive integer beside %s (%d)", KEY(index_heads), r->index_heads);
   if (!r->q_lora_rank)
@@ -150,6 +153,8 @@ static gboolean settle_heads(Recipe *r, const RecipeSource *source, GError **err
     r->v_head_dim = r->head_dim;
   if (!r->kv_heads)
     r->kv_heads = r->heads;
+  if (r->index_heads && !settle_indexer(r, source, error))
+    return FALSE;
   if (r->heads % r->kv_heads || (r->window_kv_heads && r->heads % r->window_kv_heads) ||
       (r->full_kv_heads && r->heads % r->full_kv_heads))
     return FAIL(kv_heads, "a divisor of %s (%d)", KEY(heads), r->heads);
@@ -205,6 +210,7 @@ static gboolean settle_mtp(const Recipe *r, const JsonDoc *doc, GError **error)
                       : r->mlm_head                 ? "a head of masked tokens"
                       : r->side                     ? "an embedding of tokens in each layer"
                       : r->keyless                  ? "layers that share keys"
+                      : r->streams > 1              ? "several streams of hidden states"
                                                     : NULL;
 
   return !r->mtp || !other ||
@@ -239,6 +245,7 @@ void recipe_clear(Recipe *r)
   g_free(r->name);
   g_free(r->dense);
   g_free(r->sliding);
+  g_free(r->indexing);
   g_free(r->parts);
   g_free(r->ffn_projection);
   g_free(r->topk_method);

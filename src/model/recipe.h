@@ -36,6 +36,9 @@ typedef enum {
   PART_FEED = 16,   /* one of the last two, by the numbers of dense and sparse layers */
 } LayerPart;
 
+/* Where a layer has the keys from that are chosen for its queries. */
+typedef enum { INDEX_NONE, INDEX_OWN, INDEX_SHARED } IndexKind;
+
 #define PART_MIXERS (PART_ATTENTION | PART_LINEAR)
 #define PART_FEEDS (PART_DENSE | PART_EXPERTS | PART_FEED)
 
@@ -61,6 +64,16 @@ typedef struct {
   int q_lora_rank, kv_lora_rank, nope_dim, rope_dim, v_head_dim; /* MLA */
 
   int index_heads, index_dim, index_top; /* of an indexer */
+  int index_block, index_blocks; /* of keys, and how many of them it chooses, of families that choose blocks */
+  const char *index_type; /* layers that their file calls so have one, others none; NULL = all have */
+  gboolean index_sharing; /* a family whose layers may share one */
+  guint8 *indexing;       /* IndexKind of each layer; owned, NULL = all have their own */
+  gboolean latent_windows; /* a family whose layers with a window have sizes of latent attention of their own: */
+  struct {
+    int heads, kv_heads, head_dim, q_lora_rank, kv_lora_rank, nope_dim, rope_dim, v_head_dim;
+  } of_window;
+  gboolean rope_key_norm; /* a norm of the part of keys that positions turn */
+  int streams;            /* of hidden states; 0 = one */
 
   int experts, experts_per_token, expert_ffn;
   int groups, groups_per_token; /* of experts */
@@ -207,6 +220,9 @@ guint recipe_pattern_parts(const char *letters); /* of all letters together; 0 i
 /* Checks and fills sizes of linear attention, if a layer has it. */
 gboolean recipe_settle_linear(Recipe *recipe, const RecipeSource *source, GError **error);
 gboolean recipe_has(const Recipe *recipe, guint parts); /* whether any layer has any of them */
+
+/* Of the same: sizes that layers of one kind have of their own, and which have an indexer. */
+gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *recipe, GError **error);
 
 /* Reads the key sparse_attention, which files of both forms may have. */
 gboolean recipe_read_sparse(Recipe *recipe, const JsonDoc *doc, GError **error);

@@ -184,25 +184,61 @@ static void project_latent(Build *b)
  * and summed without being written one by one, and the best are taken. Each tensor-parallel rank makes all of it. A
  * causal mask leaves half of the scores.
  */
-static void choose_keys(Build *b)
+static void index_tokens(Build *b)
 {
   const Attention *a = b->attention;
-  double width = (double)a->index_heads * a->index_dim, e = b->bytes, s = b->seq, wide = dtype_bytes[DTYPE_FP32];
-  double scores = b->passes->micro_batch * s * s / 2;
 
-  build_linear(b, &(Linear) { .name = "index queries", .in = a->q_lora_rank, .out = width, .batch = 1,
-                              .rows = b->tokens, .split = LINEAR_REPLICATED, .kept = TRUE });
+  build_linear(b, &(Linear) { .name = "index queries", .in = a->q_lora_rank, .out = (double)a->index_heads * a->index_dim,
+                              .batch = 1, .rows = b->tokens, .split = LINEAR_REPLICATED, .kept = TRUE });
   build_linear(b, &(Linear) { .name = "index keys", .in = b->hidden, .out = a->index_dim + a->index_heads, .batch = 1,
                               .rows = b->rows, .split = LINEAR_REPLICATED, .kept = TRUE });
   build_params(b, 2.0 * a->index_dim);
   build_enter_latent(b, a->index_dim + a->index_heads);
+}
+
+/* MiniMax-M3's, of the input: both are normed, and each head scores keys of its own choice. */
+static void index_blocks(Build *b)
+{
+  const Attention *a = b->attention;
+  double width = (a->index_heads + 1.0) * a->index_dim, bytes = b->bytes * b->rows * width;
+
+  build_linear(b, &(Linear) { .name = "index queries and keys", .in = b->hidden, .out = width, .batch = 1,
+                              .rows = b->rows, .split = LINEAR_REPLICATED, .kept = TRUE });
+  build_stream(b, &(Stream) { .name = "index norm", .forward_bytes = 2 * bytes, .forward_kernels = 2,
+                              .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes });
+  build_params(b, 2.0 * a->index_dim);
+  build_enter_latent(b, width);
+}
+
+/* Of blocks the best of each is written alone, for each head. */
+static void choose_keys(Build *b)
+{
+  const Attention *a = b->attention;
+  double width = (double)a->index_heads * a->index_dim, e = b->bytes, s = b->seq, wide = dtype_bytes[DTYPE_FP32];
+  double lists = a->index_block ? a->index_heads : 1, block = MAX(a->index_block, 1), picked = a->index_top / block;
+  double scores = lists * b->passes->micro_batch * s * s / 2 / block;
+
+  if (a->index_block)
+    index_blocks(b);
+  else
+    index_tokens(b);
   if (!chosen(b))
     return;
   build_product(b, "index scores", s, s / 2, width, b->passes->micro_batch);
   build_stream(b, &(Stream) { .name = "choose keys", .forward_bytes = 3 * wide * scores, .forward_kernels = 2,
-                              .backward_bytes = 2 * wide * b->tokens * a->index_top, .backward_kernels = 2,
-                              .saved = b->tokens * (e * (width + a->index_dim + a->index_heads) +
-                                                    wide * a->index_top) });
+                              .backward_bytes = 2 * wide * b->tokens * lists * picked, .backward_kernels = 2,
+                              .saved = b->tokens * (e * (width + a->index_dim + (a->index_block ? 0 : a->index_heads)) +
+                                                    wide * lists * picked) });
+}
+
+/* Of the part of keys that is the same for all heads. */
+static void norm_rotated(Build *b)
+{
+  double bytes = b->bytes * b->tokens * b->attention->rope_head_dim;
+
+  if (b->attention->kv_lora_rank && b->attention->whole_params)
+    build_stream(b, &(Stream) { .name = "rotated key norm", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                                .backward_bytes = 4 * bytes, .backward_kernels = 2, .saved = bytes });
 }
 
 static void rotate(Build *b)
@@ -304,7 +340,7 @@ static void core_fused(Build *b)
   double kv = keys_seen(b);
   int head_dim = a->head_dim, v_head_dim = a->v_head_dim;
 
-  if (chosen(b)) { /* heads share the latents of the keys that are fetched */
+  if (chosen(b) && a->kv_lora_rank) { /* heads share the latents of the keys that are fetched */
     head_dim = a->kv_lora_rank + a->rope_head_dim;
     v_head_dim = a->kv_lora_rank;
   }
@@ -421,9 +457,10 @@ void build_attention(Build *b)
     project_latent(b);
   else
     project_grouped(b);
+  norm_rotated(b);
   rotate(b);
   build_leave(b, MODULE_MLA_UP_PROJ);
-  if (b->attention->index_heads)
+  if (b->attention->index_heads && !b->attention->index_shared)
     choose_keys(b);
   if (b->attention->keyless)
     add_gradients(b);

@@ -72,6 +72,7 @@ static void scale_residuals(Build *b)
 static void build_mixer(Build *b)
 {
   b->captured = TRUE;
+  build_mix_streams(b);
   if (b->spec->linear.heads) {
     build_norm(b, "linear attention norm");
     g_array_index(b->work->forward, Op, b->work->forward->len - 1).redone &= ~(1u << MODULE_LAYERNORM);
@@ -84,7 +85,7 @@ static void build_mixer(Build *b)
   if (b->spec->linear.heads && b->spec->attention.heads)
     add_mixers(b);
   if (!b->spec->parallel)
-    build_residual(b);
+    build_residual_sum(b);
   b->captured = FALSE;
 }
 
@@ -138,10 +139,11 @@ void build_block(Build *b)
     build_residual(b);
   }
   if (feeds) {
+    build_mix_streams(b);
     if (usual > mixes)
       gated_norm(b, "feed-forward norm", 1);
     build_feed_forward(b);
-    build_residual(b);
+    build_residual_sum(b);
   }
   scale_residuals(b);
   build_side(b);

@@ -131,6 +131,13 @@ void build_inner_norm(Build *b, const char *name, double rows, double width);
 /* Bias, dropout (if the model has it) and residual sum. */
 void build_residual(Build *b);
 
+/* Of a model with several streams of hidden states: made of the embedding, mixed for a part of a block (or the head, at
+ * last), and given what the part makes, which of one stream is the residual sum. */
+void build_fork_streams(Build *b);
+void build_mix_streams(Build *b);
+void build_join_streams(Build *b);
+void build_residual_sum(Build *b);
+
 /* Adds a vector of weights; a matrix outside of blocks. */
 void build_params(Build *b, double params);
 void build_table(Build *b, double rows, double columns);

@@ -81,6 +81,7 @@ void build_head(Build *b)
   double weights, states;
   Frozen frozen;
 
+  build_join_streams(b);
   if (b->spec->norms > 0)
     build_norm(b, "final norm");
   if (m->patch) {

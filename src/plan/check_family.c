@@ -41,13 +41,15 @@ gboolean check_stacks(const Subject *s, GError **error)
   return TRUE;
 }
 
-/* Whether layers attend to keys of others. */
-static gboolean keyless(const Model *m)
+/* What layers read that layers before them made, beside hidden states; NULL if nothing. */
+static const char *read_of_others(const Model *m)
 {
-  for (int i = 0; i < m->n_specs; i++)
-    if (m->specs[i].attention.keyless)
-      return TRUE;
-  return FALSE;
+  const char *what = m->side ? "embeddings for each" : NULL;
+
+  for (int i = 0; i < m->n_specs && !what; i++)
+    what = m->specs[i].attention.keyless ? "keys and values" : m->specs[i].attention.index_shared ? "choices of keys"
+                                                                                                : NULL;
+  return what;
 }
 
 gboolean check_family(const Subject *s, GError **error)
@@ -58,9 +60,9 @@ gboolean check_family(const Subject *s, GError **error)
   if (p->decoder_seq && !m->encoder_blocks)
     return broken(error, "decoder_seq_length: %d: expected nothing, model %s has no encoder beside its decoder",
                   p->decoder_seq, m->name);
-  if (p->pp > 1 && (m->side || keyless(m)))
+  if (p->pp > 1 && read_of_others(m))
     return broken(error, "pipeline_model_parallel_size: %d: expected 1, layers of model %s read what others made: %s",
-                  p->pp, m->name, m->side ? "embeddings for each" : "keys and values");
+                  p->pp, m->name, read_of_others(m));
   if (p->pp > 1 && m->encoder_vocab && m->tied_embeddings)
     return broken(error, "pipeline_model_parallel_size: %d: expected 1, the head of model %s shares a table of its "
                          "decoder alone", p->pp, m->name);

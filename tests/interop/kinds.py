@@ -20,6 +20,7 @@ EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 FEW = {"num_experts": 8, "num_experts_per_tok": 2}
 LATENT = {"kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
           "num_key_value_heads": 4, "n_group": 1, "topk_group": 1}
+INDEX = {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 64}
 BART = {"d_model": 64, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 8, "vocab_size": 128,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 128, "max_position_embeddings": 256,
         "pad_token_id": 0}
@@ -96,6 +97,22 @@ KINDS = [
     ("axk2", dict(LLAMA, **LATENT, **EXPERTS, n_routed_experts=8, index_n_heads=2, index_head_dim=16, index_topk=64)),
     ("axk2", dict(LLAMA, **LATENT, **EXPERTS, n_routed_experts=8, index_n_heads=2, index_head_dim=16, index_topk=64,
                   gated_norm_rank=6, attention_bias=True, first_k_dense_replace=2, n_shared_experts=2)),
+    ("dots3_note_text", dict(LLAMA, **LATENT, **EXPERTS, **INDEX, n_routed_experts=8, head_dim=32, swa_num_attention_heads=2,
+                             swa_num_key_value_heads=2, swa_q_lora_rank=20, swa_kv_lora_rank=40, swa_head_dim=32,
+                             swa_qk_nope_head_dim=16, swa_v_head_dim=24, shared_experts_intermediate_size=24,
+                             n_shared_experts=2)),
+    ("dots3_note_text", dict(LLAMA, **LATENT, **EXPERTS, **INDEX, n_routed_experts=8, head_dim=32, num_hidden_layers=6,
+                             use_dsa=False, swa_num_attention_heads=4, swa_num_key_value_heads=4, swa_head_dim=24,
+                             swa_qk_nope_head_dim=16, attention_bias=True)),
+    ("hy_v4", dict(LLAMA, **LATENT, **EXPERTS, **INDEX, n_routed_experts=8)),
+    ("hy_v4", dict(LLAMA, **LATENT, **EXPERTS, **INDEX, n_routed_experts=8, hc_mult=2, attention_bias=True,
+                   indexer_types=["full", "shared", "full", "full"], mlp_layer_types=["sparse", "dense"] * 2)),
+    ("minimax_m3_vl_text", dict(LLAMA, num_local_experts=8, num_experts_per_tok=2, dense_intermediate_size=128, head_dim=16,
+                                shared_intermediate_size=48)),
+    ("minimax_m3_vl_text", dict(LLAMA, num_local_experts=8, num_experts_per_tok=2, dense_intermediate_size=128, head_dim=16,
+                                index_n_heads=2, index_head_dim=24, index_block_size=16, index_topk_blocks=2,
+                                layer_types=["full_attention", "minimax_m3_sparse"] * 2,
+                                mlp_layer_types=["dense", "dense", "sparse", "sparse"])),
     ("diffllama", LLAMA), ("diffllama", dict(LLAMA, head_dim=24, attention_bias=True)),
     ("doge", LLAMA), ("doge", dict(LLAMA, keep_window_size=32, attention_bias=True, mlp_bias=True)),
     ("electra", dict(BERT, embedding_size=32, type_vocab_size=3)), ("electra", dict(BERT, embedding_size=64)),
