@@ -166,6 +166,42 @@ START_TEST(chosen_blocks)
 }
 END_TEST
 
+/* Of recurrent units the gates' blocks are products, of xLSTM a chunk's; RWKV mixes each token with the one before. */
+START_TEST(recurrences)
+{
+  g_autoptr(Model) gemma = parsed("{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3," HF "}");
+  g_autoptr(Model) blocks = parsed("{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3,\"head_dim\":8,"
+                                   "\"hidden_size\":64,\"intermediate_size\":96,\"num_attention_heads\":8,"
+                                   "\"vocab_size\":128}");
+  double flops = 0;
+  Planned f;
+
+  ck_assert_int_eq(block(gemma, 0)->params - block(blocks, 0)->params, 2 * 64 * (16 - 8));
+  ck_assert_int_eq(block(gemma, 2)->attention.window, 2048);
+  setup(&f, "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3," HF "}", 1);
+  ck_assert_int_eq(counted_ops(&f, 1, "recurrence gates", &flops), 1);
+  ck_assert_double_eq(flops, 2.0 * 128 * 2 * 64 * 16);
+  planned_clear(&f);
+  setup(&f, "{\"model_type\":\"rwkv\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}", 1);
+  ck_assert_double_eq(moved(&f, 1, "token shift", FALSE), (2 + 8 * 3 + 2 + 8 * 2) * 2.0 * 128 * 64);
+  ck_assert_int_eq(counted_ops(&f, 1, "receptance", &flops), 1);
+  planned_clear(&f);
+}
+END_TEST
+
+START_TEST(widths_by_factors)
+{
+  g_autoptr(Model) m = parsed("{\"model_type\":\"xlstm\",\"num_hidden_layers\":2,\"hidden_size\":64,\"num_heads\":4,"
+                              "\"vocab_size\":128,\"qk_dim_factor\":0.5,\"v_dim_factor\":1.5,\"ffn_proj_factor\":1.3,"
+                              "\"ffn_round_up_to_multiple_of\":24}");
+
+  ck_assert_int_eq(block(m, 0)->linear.state, 8);
+  ck_assert_int_eq(block(m, 0)->linear.head_dim, 24);
+  ck_assert_int_eq(block(m, 0)->ffn.width, 96);
+  ck_assert_int_eq(block(m, 0)->linear.chunk, 64);
+}
+END_TEST
+
 START_TEST(named)
 {
   static const char *const cases[][2] = {
@@ -177,6 +213,9 @@ START_TEST(named)
     { HYV4(",\"hc_mult\":1,\"indexer_types\":[\"full\",\"shared\"]"), "indexer_types" },
     { DOTS3(""), "norms of rotated keys alone" },
     { M3(""), NULL },
+    { "{\"model_type\":\"rwkv\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}", "time_mix_key" },
+    { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3," HF "}", "lru_width" },
+    { "{\"model_type\":\"xlstm\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}", "qk_dim_factor" },
     { M3(",\"layer_types\":" SPARSE), "index_block_size" },
   };
 
@@ -195,6 +234,12 @@ static const char *const not_counted[][2] = {
     "f: num_key_value_heads: 1: expected an even number, as each attends to half of the values" },
   { DECODER("axk2", LATENT EXPERTS ",\"gated_norm_rank\":0"),
     "f: gated_norm_rank: 0: expected an integer from 1 to 1048576" },
+  { "{\"model_type\":\"xlstm\",\"use_bias\":true,\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}",
+    "f: use_bias: true: expected false, as a bias of norms and of what heads give is not counted" },
+  { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3,\"block_types\":[\"recurrent\",\"sliding\"]," HF "}",
+    "f: block_types[1]: \"sliding\": expected one of recurrent, attention" },
+  { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3,\"lru_width\":66," HF "}",
+    "f: num_attention_heads: 4: expected a divisor of the 66 channels" },
   { DOTS3(",\"swa_num_attention_heads\":2"),
     "f: swa_num_attention_heads: 2: expected as many heads of keys as of queries in all layers" },
   { DOTS3(",\"num_key_value_heads\":2"),
@@ -219,4 +264,4 @@ START_TEST(refused_keys)
 END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices, chosen_blocks,
-          named, refused_keys)
+          recurrences, widths_by_factors,           named, refused_keys)

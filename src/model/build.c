@@ -70,6 +70,7 @@ static LinearAttention linear_of(const Recipe *r)
     .conv = r->linear_conv,
     .chunk = r->linear_chunk,
     .rank = r->linear_rank,
+    .blocks = r->linear_blocks,
     .plain = r->linear_plain,
     .step_norms = r->step_norms,
     .bare_step_norms = r->bare_step_norms,
@@ -81,7 +82,7 @@ static LinearAttention linear_of(const Recipe *r)
 static FeedForward dense_of(const Recipe *r)
 {
   return (FeedForward){.kind = r->mlp, .width = r->ffn, .bias = r->ffn_bias || r->bias,
-                       .inner_norm = r->inner_norms};
+                       .inner_norm = r->inner_norms, .gated_output = r->gated_output};
 }
 
 static FeedForward sparse_of(const Recipe *r)
@@ -173,6 +174,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
     spec.ffn.width *= 2;
   spec.side = r->side;
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
+  spec.shift_mixes = r->shift_mixes;
   spec.residual_scales = r->residual_scales;
   spec.norms += (r->side ? 1 : 0) - (r->first_unnormed && i == 0 ? 1 : 0);
   spec.norms += r->norm_of_experts && parts & PART_EXPERTS ? 1 : 0;

@@ -24,7 +24,6 @@ const Family *family_find(const char *model_type)
 }
 
 #define SHARED "blocks that several layers share, which have no cost here"
-#define RECURRENT "recurrent layers, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
 #define LOOPS "layers that a token goes through again, which have no cost here"
 #define SPANS "attention of stretches and tokens for all of them, which has no cost here"
@@ -36,7 +35,6 @@ static const struct {
   const char *model_type, *reason;
 } others[] = {
   {"zamba", SHARED}, {"zamba2", SHARED},
-  {"xlstm", RECURRENT}, {"recurrent_gemma", RECURRENT}, {"rwkv", RECURRENT},
   {"longcat_flash", "two attentions in a layer and experts that do nothing, which have no cost here"},
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
   {"gemma3n", "several streams of hidden states (altup_num_inputs), which have no cost here"},

@@ -171,6 +171,41 @@ static void derive_minimax(Recipe *r)
   r->linear_state = r->linear_head_dim;
 }
 
+/* All that its files tell are heads, and widths over hidden's. */
+static void derive_xlstm(Recipe *r)
+{
+  gint64 width = (gint64)(r->hidden * r->ffn_multiplier);
+
+  r->linear_heads = r->heads;
+  r->heads = r->head_dim = 0;
+  if (r->linear_heads) {
+    r->linear_head_dim = (int)(r->hidden * r->value_factor) / r->linear_heads;
+    r->linear_state = (int)(r->hidden * r->key_factor) / r->linear_heads;
+  }
+  width += width < r->hidden * r->ffn_multiplier;
+  if (r->ffn_multiple)
+    r->ffn = (int)MIN((width + r->ffn_multiple - 1) / r->ffn_multiple * r->ffn_multiple, MAX_FFN);
+  fill_parts(r, PART_LINEAR | PART_FEED, PART_LINEAR | PART_FEED);
+}
+
+/* Its gates are made by as many blocks as attention has heads; half of a width is that of a feed-forward's gate. */
+static void derive_recurrent_gemma(Recipe *r)
+{
+  r->linear_heads = r->linear_width ? r->linear_width : r->hidden;
+  r->linear_blocks = r->heads;
+  r->ffn /= 2;
+  r->qkv_bias = r->attention_bias;
+  r->attention_bias = FALSE;
+}
+
+static void derive_rwkv(Recipe *r)
+{
+  r->linear_heads = r->linear_width ? r->linear_width : r->hidden;
+  if (!r->ffn)
+    r->ffn = 4 * r->hidden;
+  fill_parts(r, PART_LINEAR | PART_FEED, PART_LINEAR | PART_FEED);
+}
+
 #define MAMBA2 \
   .has_linear = TRUE, .linear = LINEAR_MAMBA2, .linear_conv = 4, .linear_conv_bias = TRUE, .linear_expand = 2
 /* What transformers' classes of Bamba and its like have. */
@@ -260,6 +295,20 @@ static const Family rows[] = {
    {LLAMA, .norms = 2, .positions = 65536, .qk_norm = TRUE, .qk_norm_whole = TRUE, .has_linear = TRUE,
     .linear = LINEAR_GATED_DELTA, .linear_conv = 4, .attention_every = 4},
    derive_olmo_hybrid},
+  {"xlstm", /* its files bound no positions */
+   {.norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, .norms = 2, .positions = 1048576,
+    .position_kind = POSITIONS_NONE, .has_linear = TRUE, .linear = LINEAR_MLSTM, .heads = 8, .key_factor = 0.5, .value_factor = 1, .ffn_multiplier = 2.667, .ffn_multiple = 64},
+   derive_xlstm},
+  {"recurrent_gemma",
+   {LLAMA, .norms = 2, .positions = 1048576, .tied = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .use_window = TRUE,
+    .window = 2048, .has_linear = TRUE, .linear = LINEAR_RG_LRU, .linear_conv = 4, .linear_bias = TRUE,
+    .linear_conv_bias = TRUE, .rotary_share = 0.5},
+   derive_recurrent_gemma},
+  {"rwkv",
+   {.norm = NORM_LAYERNORM, .norm_bias = TRUE, .mlp = MLP_RELU2, .norms = 2, .final_norm = TRUE, .positions = 1024,
+    .position_kind = POSITIONS_NONE, .embedding_norm = TRUE,
+    .has_linear = TRUE, .linear = LINEAR_WKV, .shift_mixes = 5, .gated_output = TRUE},
+   derive_rwkv},
   {"bamba",
    {BAMBA, .position_kind = POSITIONS_ROPE, .positions = 262144, .kv_heads = 8, .rotary_share = 0.5,
     .norm_epsilon = 1e-5},

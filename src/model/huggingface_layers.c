@@ -143,6 +143,30 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
   return TRUE;
 }
 
+/* Kinds of the first layers, which the others repeat (RecurrentGemma). */
+static gboolean read_block_types(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const char *const kinds[] = { "recurrent", "attention", NULL }, *const usual[] = { kinds[0], kinds[0], kinds[1] };
+  const cJSON *array = json_get(source->object, "block_types");
+  int n = array ? cJSON_GetArraySize(array) : (int)G_N_ELEMENTS(usual);
+
+  if (r->linear != LINEAR_RG_LRU || !r->layers)
+    return TRUE;
+  if ((array && !cJSON_IsArray(array)) || n < 1)
+    return json_error(source->doc, array, error, "an array of recurrent and attention");
+  g_free(r->parts);
+  r->parts = g_new(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++) {
+    const cJSON *item = cJSON_GetArrayItem(array, i % n);
+    int kind = array ? cJSON_IsString(item) ? names_find(kinds, item->valuestring) : -1
+                     : names_find(kinds, usual[i % n]);
+    if (kind < 0)
+      return json_error(source->doc, item, error, "one of recurrent, attention");
+    r->parts[i] = PART_FEED | (kind ? PART_ATTENTION : PART_LINEAR);
+  }
+  return TRUE;
+}
+
 /* Lists of "global" and "local", each with how often it stands in a row (GPT-Neo). */
 static gboolean read_attention_types(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -352,6 +376,7 @@ gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError *
          read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
          read_sparse_layers(source, r, error) && read_last_sparse(source, r, error) &&
          read_layer_types(source, r, error) &&
+         read_block_types(source, r, error) &&
          read_attention_types(source, r, error) && read_pattern(source, r, error) &&
          read_attending(source, r, error) && read_rank(source, r, error) && read_state_heads(source, r, error) &&
          read_tokens_before(source, r, error) && read_delta(source, r, error) &&

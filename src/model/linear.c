@@ -15,6 +15,9 @@ static const struct {
   [LINEAR_LIGHTNING] = {0, 0, FALSE, 5},
   [LINEAR_MAMBA1] = {0, 2, FALSE, 7},
   [LINEAR_KIMI_DELTA] = {1, 1, TRUE, 7},
+  [LINEAR_MLSTM] = {2, 2, FALSE, 7},    /* two gates of each head, with biases; as Mamba-2 */
+  [LINEAR_RG_LRU] = {0, 3, FALSE, 0},   /* decays, and biases of two gates */
+  [LINEAR_WKV] = {0, 2, FALSE, 0},      /* decays, and what the token itself counts more */
   [LINEAR_SHORT_CONV] = {0, 0, FALSE, 0},
 };
 
@@ -25,7 +28,7 @@ gint64 linear_values(const LinearAttention *l)
 
 gboolean linear_by_channel(LinearKind kind)
 {
-  return kind == LINEAR_MAMBA1 || kind == LINEAR_SHORT_CONV;
+  return kind == LINEAR_MAMBA1 || kind == LINEAR_RG_LRU || kind == LINEAR_WKV || kind == LINEAR_SHORT_CONV;
 }
 
 gint64 linear_keys(const LinearAttention *l)
@@ -41,7 +44,7 @@ static gint64 decays_and_gates(const LinearAttention *l)
 
 gint64 linear_projected(const LinearAttention *l)
 {
-  gint64 values = l->kind == LINEAR_SHORT_CONV ? 3 : l->kind == LINEAR_KIMI_DELTA ? 1 : 2;
+  gint64 values = l->kind == LINEAR_SHORT_CONV || l->kind == LINEAR_WKV ? 3 : l->kind == LINEAR_KIMI_DELTA ? 1 : 2;
 
   return values * linear_values(l) + 2 * linear_keys(l) + (gint64)kinds[l->kind].projected * l->heads +
          (l->rank ? 0 : decays_and_gates(l));
@@ -56,6 +59,8 @@ gint64 linear_inner_params(const LinearAttention *l, gint64 hidden)
 {
   gint64 rank = l->rank;
 
+  if (l->kind == LINEAR_RG_LRU)
+    return 2 * linear_values(l) * (linear_values(l) / l->blocks);
   if (l->kind == LINEAR_MAMBA1)
     return linear_values(l) * (rank + 2 * l->state) + rank * linear_values(l);
   return l->kind == LINEAR_KIMI_DELTA ? rank * (2 * hidden + decays_and_gates(l)) : 0;
@@ -84,6 +89,10 @@ double linear_state_flops(const LinearAttention *l)
 {
   if (l->kind == LINEAR_SHORT_CONV) /* each token of the convolution, and two gates */
     return (2.0 * l->conv + 2) * linear_values(l);
+  if (l->kind == LINEAR_RG_LRU) /* a product with each gate, and a decayed sum */
+    return 4.0 * linear_values(l);
+  if (l->kind == LINEAR_WKV) /* numerator and denominator, of those before and with the token itself, and their ratio */
+    return 10.0 * linear_values(l);
   return kinds[l->kind].state_flops * linear_values(l) * l->state;
 }
 
@@ -107,7 +116,9 @@ static const char *own_mechanism(const LayerSpec *spec)
 {
   const struct { gboolean has; const char *key; } keys[] = {
     { spec->attention.differential, "lambda_std_dev" }, { spec->attention.masked, "keep_window_size" },
-    { spec->attention.index_shared, "indexer_types" }, { spec->attention.index_block > 0, "index_block_size" },
+    { spec->linear.kind == LINEAR_MLSTM && spec->linear.heads, "qk_dim_factor" },
+    { spec->linear.kind == LINEAR_RG_LRU && spec->linear.heads, "lru_width" },
+    { spec->shift_mixes > 0, "time_mix_key" }, { spec->attention.index_shared, "indexer_types" }, { spec->attention.index_block > 0, "index_block_size" },
     { spec->attention.whole_params > 0, "norms of rotated keys alone" }, { spec->gated_norms > 0, "gated_norm_rank" }, { spec->residual_scales > 0, "scales of residual sums" },
   };
 

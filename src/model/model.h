@@ -81,6 +81,9 @@ typedef enum {
   LINEAR_MAMBA1,      /* selective state spaces (Gu and Dao 2023, arXiv 2312.00752): a head is one channel */
   LINEAR_KIMI_DELTA,  /* Kimi delta attention (Kimi Team 2025, arXiv 2510.26692): a decay for each element of a key */
   LINEAR_SHORT_CONV,  /* a short convolution between two gates (LFM2, arXiv 2511.23404), by channels; no state */
+  LINEAR_MLSTM,       /* matrix memory of xLSTM (Beck et al. 2024, arXiv 2405.04517) */
+  LINEAR_RG_LRU,      /* real-gated linear recurrent unit (De et al. 2024, arXiv 2402.19427), by channels */
+  LINEAR_WKV,         /* weighted sums of values of RWKV-4 (Peng et al. 2023, arXiv 2305.13048), by channels */
 } LinearKind;
 
 /*
@@ -97,6 +100,7 @@ typedef struct {
   int heads, head_dim; /* of values */
   int groups, state;   /* of keys and queries, each shared by heads / groups heads, and the width of one */
   int conv;            /* tokens that the convolution sees, 0 = there is none */
+  int blocks;          /* of the products that make gates (RG-LRU) */
   int chunk;           /* tokens that its kernels take at once, by products */
   int rank;            /* of steps (Mamba-1), of decays and gates (Kimi's; 0 = the projection makes them) */
   gboolean bias, conv_bias;
@@ -136,6 +140,7 @@ typedef struct {
   gboolean shared_gate;  /* a hidden x 1 gate on the shared experts */
   gboolean bias;
   gboolean clamped;      /* gate and up are clamped before the activation (gpt-oss) */
+  gboolean gated_output; /* what it gives is multiplied by a sigmoid of as many values of its input (RWKV) */
   gboolean inner_norm;   /* a norm of what the last matrix reads */
   gboolean router_bias;
   gboolean router_correction; /* a correction value per expert (no gradient) */
@@ -151,6 +156,8 @@ typedef struct {
                                  0 = none */
   int gated_norms;            /* of the norms before attention and feed-forward, the first ones, which a sigmoid of a
                                  bottleneck of Model.norm_rank multiplies */
+  int shift_mixes;            /* vectors of hidden width by which inputs of products are mixed with those of the token
+                                 before (RWKV) */
   int residual_scales;        /* vectors of hidden width that residual sums multiply */
   gboolean parallel;          /* attention and feed-forward read the same input */
   gboolean again;             /* a head that shares the weights of the model's, but the norm */

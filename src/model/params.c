@@ -128,7 +128,7 @@ static Weights mlp_weights(const FeedForward *f, gint64 width, gint64 hidden)
     return (Weights){0};
   Weights w = sum(linear(mlp_matrices(f->kind) - 1, hidden, width, f->bias), linear(1, width, hidden, f->bias));
   w.rest += mlp_activation_params(f->kind) + (f->inner_norm ? width : 0);
-  return w;
+  return f->gated_output ? sum(w, linear(1, hidden, hidden, FALSE)) : w;
 }
 
 static Weights router_weights(const FeedForward *f, gint64 hidden)
@@ -174,7 +174,7 @@ static void count_block(const Model *m, LayerSpec *spec)
   for (int i = spec_mixes(spec) + (spec->ffn.width > 0); i > 0; i--)
     w = sum(w, stream_weights(m, 2));
   w.matrix += 2 * ((gint64)spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
-  w.rest += (gint64)spec->residual_scales * m->hidden;
+  w.rest += ((gint64)spec->residual_scales + spec->shift_mixes) * m->hidden;
   int visited = f->experts ? f->experts_per_token : 1;
   if (f->experts)
     w = sum(w, router_weights(f, m->hidden));

@@ -71,7 +71,7 @@ gboolean recipe_has(const Recipe *r, guint parts)
 /* Tokens that kernels take at once where the file does not say: those of Mamba's, and of flash-linear-attention. */
 static int usual_chunk(LinearKind kind)
 {
-  return kind == LINEAR_GATED_DELTA || kind == LINEAR_KIMI_DELTA ? 64 : 256;
+  return kind == LINEAR_GATED_DELTA || kind == LINEAR_KIMI_DELTA || kind == LINEAR_MLSTM ? 64 : 256;
 }
 
 /* A head for each channel, which shares nothing with others. */
@@ -106,7 +106,9 @@ gboolean recipe_settle_linear(Recipe *r, const RecipeSource *source, GError **er
     return FAIL(linear_heads, "an integer from 1 to %d", MAX_HEADS);
   if (!r->linear_head_dim)
     return FAIL(linear_head_dim, "an integer from 1 to %d", MAX_HEAD_DIM);
-  if (!r->linear_state && r->linear != LINEAR_SHORT_CONV)
+  if (r->linear == LINEAR_RG_LRU && (!r->linear_blocks || r->linear_heads % r->linear_blocks))
+    return FAIL(heads, "a divisor of the %d channels", r->linear_heads);
+  if (!r->linear_state && (!linear_by_channel(r->linear) || r->linear == LINEAR_MAMBA1))
     return FAIL(linear_state, "an integer from 1 to %d", MAX_HEAD_DIM);
   if (!r->linear_groups)
     r->linear_groups = r->linear == LINEAR_MAMBA2 ? 1 : r->linear_heads;

@@ -93,7 +93,10 @@ typedef struct {
   LinearKind linear;
   int linear_heads, linear_head_dim, linear_groups, linear_state, linear_conv, linear_chunk;
   int linear_expand;  /* width of its values over hidden, where its heads are not given */
-  int linear_rank;
+  int linear_rank, linear_blocks;
+  double key_factor, value_factor; /* widths of keys and values over hidden (xLSTM) */
+  int shift_mixes;    /* as of model.h */
+  gboolean gated_output;
   gboolean linear_bias, linear_conv_bias;
   gboolean linear_normed; /* of a family whose state spaces may have no norm */
   gboolean linear_plain, step_norms, bare_step_norms;

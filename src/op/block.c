@@ -57,6 +57,19 @@ static void gated_norm(Build *b, const char *name, int place)
     gate_norm(b);
 }
 
+/* A norm's output mixed with that of the token before, once for each product that reads it (RWKV). */
+static void mix_shifted(Build *b, int times)
+{
+  double rows = b->bytes * b->rows * b->hidden;
+
+  if (!b->spec->shift_mixes)
+    return;
+  build_stream(b, &(Stream) { .name = "token shift", .forward_bytes = (2 + 8 * times) * rows,
+                              .forward_kernels = 1 + 3 * times, .backward_bytes = (2 + 10 * times) * rows,
+                              .backward_kernels = 1 + 5 * times, .saved = (1 + times) * rows });
+  build_params(b, times * b->hidden);
+}
+
 /* Residual sums' inputs times vectors of weights. */
 static void scale_residuals(Build *b)
 {
@@ -76,6 +89,7 @@ static void build_mixer(Build *b)
   if (b->spec->linear.heads) {
     build_norm(b, "linear attention norm");
     g_array_index(b->work->forward, Op, b->work->forward->len - 1).redone &= ~(1u << MODULE_LAYERNORM);
+    mix_shifted(b, 3);
     build_linear_attention(b);
   } else {
     gated_norm(b, "attention norm", 0);
@@ -142,6 +156,7 @@ void build_block(Build *b)
     build_mix_streams(b);
     if (usual > mixes)
       gated_norm(b, "feed-forward norm", 1);
+    mix_shifted(b, 2);
     build_feed_forward(b);
     build_residual_sum(b);
   }

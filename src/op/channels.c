@@ -1,4 +1,5 @@
-/* Mixers of tokens whose heads are channels: Mamba-1, and a short convolution between two gates (model/model.h). */
+/* Mixers of tokens whose heads are channels: Mamba-1, recurrent units, RWKV's sums, and a short convolution between two
+ * gates (model/model.h). */
 #include "op/build.h"
 
 #define WIDE dtype_bytes[DTYPE_FP32]
@@ -77,6 +78,37 @@ static void gated_convolution(Build *b, double values)
   count_states(b);
 }
 
+/* Of blocks, of the convolved values; in wide numbers the decay and what is let in, a decayed sum over tokens, and the
+ * other half of what was projected, activated, as a gate (transformers' RecurrentGemmaRecurrentBlock), as one kernel each
+ * way would do it. */
+static void gated_recurrence(Build *b, double values)
+{
+  const LinearAttention *l = &b->spec->linear;
+  double width = linear_values(l) / (double)l->blocks, row = b->tokens * values, e = b->bytes;
+
+  build_linear(b, &(Linear) { .name = "recurrence gates", .in = width, .out = width, .batch = 2.0 * l->blocks / b->tp,
+                              .rows = b->tokens, .saved = e * row, .split = LINEAR_COLUMN, .no_gather = TRUE });
+  build_stream(b, &(Stream) { .name = "gated scan", .forward_bytes = (3 * e + 2 * WIDE) * row, .forward_kernels = 2,
+                              .backward_bytes = (5 * e + 4 * WIDE) * row, .backward_kernels = 2,
+                              .saved = (2 * e + WIDE) * row });
+  count_states(b);
+  build_stream(b, &(Stream) { .name = "gate out", .forward_bytes = 5 * e * row, .forward_kernels = 2,
+                              .backward_bytes = 8 * e * row, .backward_kernels = 3, .saved = 3 * e * row });
+}
+
+/* One kernel each way over keys and values, in wide numbers (BlinkDL's wkv_cuda), and a sigmoid's product. */
+static void weighted_values(Build *b, double values)
+{
+  double row = b->tokens * values, e = b->bytes;
+
+  build_stream(b, &(Stream) { .name = "weighted values", .forward_bytes = (4 * e + 6 * WIDE) * row, .forward_kernels = 4,
+                              .backward_bytes = (3 * e + 9 * WIDE) * row, .backward_kernels = 4,
+                              .saved = 3 * WIDE * row });
+  count_states(b);
+  build_stream(b, &(Stream) { .name = "gate out", .forward_bytes = 5 * e * row, .forward_kernels = 2,
+                              .backward_bytes = 8 * e * row, .backward_kernels = 3, .saved = 2 * e * row });
+}
+
 void build_channels(Build *b)
 {
   const LinearAttention *l = &b->spec->linear;
@@ -87,6 +119,11 @@ void build_channels(Build *b)
                               .split = LINEAR_COLUMN, .matrix = MATRIX_IN });
   if (l->kind == LINEAR_SHORT_CONV) {
     gated_convolution(b, values);
+  } else if (l->kind == LINEAR_RG_LRU) {
+    convolve(b, values);
+    gated_recurrence(b, values);
+  } else if (l->kind == LINEAR_WKV) {
+    weighted_values(b, values);
   } else {
     convolve(b, values);
     select_states(b, values);

@@ -91,6 +91,17 @@ void build_mlp(Build *b, const Mlp *m)
   build_mlp_down(b, m);
 }
 
+/* What the feed-forward gives times a sigmoid of as many values of its input (RWKV), on rows of this rank. */
+static void gate_output(Build *b)
+{
+  double rows = b->bytes * b->rows * b->hidden;
+
+  build_linear(b, &(Linear) { .name = "receptance", .in = b->hidden, .out = b->hidden, .batch = 1, .rows = b->rows,
+                              .saved = rows, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "receptance gate", .forward_bytes = 5 * rows, .forward_kernels = 2,
+                              .backward_bytes = 8 * rows, .backward_kernels = 3, .saved = 2 * rows });
+}
+
 void build_feed_forward(Build *b)
 {
   const FeedForward *f = &b->spec->ffn;
@@ -103,4 +114,6 @@ void build_feed_forward(Build *b)
                           .saved = b->bytes * b->rows * b->hidden, .module = MODULE_MLP,
                           .kept = b->spec->parallel && b->spec->norms < 2 && /* attention reads the same */
                                   (!b->frozen || build_adapts(b, MATRIX_QKV)) });
+  if (f->gated_output)
+    gate_output(b);
 }

@@ -20,6 +20,7 @@ static const ScanKind kinds[] = {
   [LINEAR_MAMBA2] = { FALSE, { 5, 4, 2, 2, 0, 2, 5 }, { 16, 13, 7, 4, 0, 6, 16 } },
   [LINEAR_GATED_DELTA] = { TRUE, { 6, 9, 2, 0, 2, 2, 9 }, { 15, 21, 4, 0, 3, 0, 15 } },
   [LINEAR_LIGHTNING] = { FALSE, { 3, 3, 0, 2, 0, 0, 4 }, { 6, 7, 0, 4, 0, 0, 6 } },
+  [LINEAR_MLSTM] = { FALSE, { 3, 3, 0, 2, 0, 0, 2 }, { 8, 8, 0, 5, 0, 0, 5 } },
   [LINEAR_KIMI_DELTA] = { TRUE, { 6, 20, 2, 0, 2, 2, 10 }, { 15, 43, 4, 0, 3, 0, 16 } },
 };
 
