@@ -202,6 +202,30 @@ START_TEST(widths_by_factors)
 }
 END_TEST
 
+#define GEMMA3N(layers, keys)                                                                                \
+  "{\"model_type\":\"gemma3n_text\",\"num_hidden_layers\":" #layers ",\"hidden_size\":64,\"num_attention_heads\":4," \
+  "\"num_key_value_heads\":2,\"head_dim\":16,\"vocab_size\":128,\"vocab_size_per_layer_input\":128,"              \
+  "\"hidden_size_per_layer_input\":8,\"num_kv_shared_layers\":0" keys "}"
+
+/* Streams that are updated in turn, a product past attention, and gates that are cut in the first ten layers of more. */
+START_TEST(alternating_updates)
+{
+  g_autoptr(Model) four = parsed(GEMMA3N(2, ",\"intermediate_size\":96"));
+  g_autoptr(Model) two = parsed(GEMMA3N(2, ",\"intermediate_size\":[96,96],\"altup_num_inputs\":2"));
+  Planned f;
+
+  ck_assert(!block(four, 0)->ffn.sparse_gate);
+  ck_assert_int_eq(model_layer(four, 0)->params - model_layer(two, 0)->params, (3 - 1) * 64 * 64);
+  ck_assert_int_eq(model_layer(four, 3)->params - model_layer(two, 3)->params, (3 - 1) * 64 * 64);
+  ck_assert_int_eq(block(four, 0)->params - block(two, 0)->params, 2 * 64 + (16 + 64) - (4 + 8));
+  setup(&f, GEMMA3N(11, ",\"intermediate_size\":96"), 1);
+  ck_assert_double_eq(moved(&f, 10, "cut gate", FALSE), 6 * 2.0 * 128 * 96);
+  ck_assert_double_eq(moved(&f, 11, "cut gate", FALSE), 0);
+  ck_assert_double_eq(op_boundary_bytes(f.model, PASSES(&f.plan)), 4 * 2.0 * 128 * 64);
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(named)
 {
   static const char *const cases[][2] = {
@@ -213,6 +237,7 @@ START_TEST(named)
     { HYV4(",\"hc_mult\":1,\"indexer_types\":[\"full\",\"shared\"]"), "indexer_types" },
     { DOTS3(""), "norms of rotated keys alone" },
     { M3(""), NULL },
+    { GEMMA3N(2, ",\"intermediate_size\":96"), "altup_num_inputs" },
     { "{\"model_type\":\"rwkv\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}", "time_mix_key" },
     { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3," HF "}", "lru_width" },
     { "{\"model_type\":\"xlstm\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}", "qk_dim_factor" },
@@ -240,6 +265,12 @@ static const char *const not_counted[][2] = {
     "f: block_types[1]: \"sliding\": expected one of recurrent, attention" },
   { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3,\"lru_width\":66," HF "}",
     "f: num_attention_heads: 4: expected a divisor of the 66 channels" },
+  { GEMMA3N(2, ",\"intermediate_size\":[96,64]"),
+    "f: intermediate_size: […]: expected a number, or the same for each of 2 layers" },
+  { GEMMA3N(2, ",\"activation_sparsity_pattern\":[0.5]"),
+    "f: activation_sparsity_pattern: […]: expected an array of 2 shares, one a layer" },
+  { "{\"model_type\":\"llama\",\"intermediate_size\":[96,96]}",
+    "f: intermediate_size: […]: expected an integer from 1 to 16777216" },
   { DOTS3(",\"swa_num_attention_heads\":2"),
     "f: swa_num_attention_heads: 2: expected as many heads of keys as of queries in all layers" },
   { DOTS3(",\"num_key_value_heads\":2"),
@@ -264,4 +295,4 @@ START_TEST(refused_keys)
 END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices, chosen_blocks,
-          recurrences, widths_by_factors,           named, refused_keys)
+          recurrences, widths_by_factors, alternating_updates,           named, refused_keys)

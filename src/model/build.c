@@ -174,6 +174,9 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
     spec.ffn.width *= 2;
   spec.side = r->side;
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
+  spec.laurel = r->laurel;
+  spec.norms += (r->laurel ? 1 : 0) + (r->streams > 1 && r->stream_kind == STREAMS_ALTUP ? 1 : 0);
+  spec.ffn.sparse_gate = r->sparse_gates && r->sparse_gates[i];
   spec.shift_mixes = r->shift_mixes;
   spec.residual_scales = r->residual_scales;
   spec.norms += (r->side ? 1 : 0) - (r->first_unnormed && i == 0 ? 1 : 0);
@@ -257,6 +260,7 @@ static Model *model_new(Recipe *r)
     .narrow_embedding = r->narrow_embedding && r->embed_dim != r->hidden,
     .head_width = r->head_width ? r->head_width : r->embed_dim,
     .streams = MAX(r->streams, 1),
+    .stream_kind = r->stream_kind,
     .rotary_rows = r->rotary_table ? r->positions : 0,
     .seq = r->seq,
     .seq_longest = r->seq_longest,

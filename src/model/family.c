@@ -37,8 +37,6 @@ static const struct {
   {"zamba", SHARED}, {"zamba2", SHARED},
   {"longcat_flash", "two attentions in a layer and experts that do nothing, which have no cost here"},
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
-  {"gemma3n", "several streams of hidden states (altup_num_inputs), which have no cost here"},
-  {"gemma3n_text", "several streams of hidden states (altup_num_inputs), which have no cost here"},
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling_text", INKLING}, {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
   {"dory", LOOPS}, {"hrm_text", LOOPS},

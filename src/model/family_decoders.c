@@ -131,6 +131,17 @@ static void derive_gemma4(Recipe *r)
     r->full_kv_heads = r->global_kv_heads;
 }
 
+/* Every fifth layer sees all. */
+static void derive_gemma3n(Recipe *r)
+{
+  r->keyless = MIN(r->keyless, r->layers);
+  if (r->sliding || !r->layers)
+    return;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++)
+    r->sliding[i] = (i + 1) % 5 != 0;
+}
+
 /* Every third layer sees all. */
 static void derive_modernbert(Recipe *r)
 {
@@ -524,6 +535,12 @@ static const Family rows[] = {
   {"gemma4_text",
    {GEMMA4, .positions = 131072, .window = 512, .side = 256, .side_vocab = 262144}, derive_gemma4},
   {"gemma4_unified_text", {GEMMA4, .positions = 262144, .window = 1024}, derive_gemma4},
+  {"gemma3n_text",
+   {LLAMA, .norms = 4, .hidden = 2048, .layers = 35, .heads = 8, .kv_heads = 2, .head_dim = 256, .ffn = 16384,
+    .vocab = 262400, .positions = 32768, .tied = TRUE, .qk_norm = TRUE, .use_window = TRUE, .window = 512, .side = 256,
+    .side_vocab = 262144, .keyless = 15, .streams = 4, .stream_kind = STREAMS_ALTUP, .laurel = 64,
+    .residual_scales = 1, .listed_ffn = TRUE, .rope_theta = 1e6},
+   derive_gemma3n},
   {"modernbert-decoder",
    {.norm = NORM_LAYERNORM, .mlp = MLP_SWIGLU, .norms = 2, .final_norm = TRUE, .embedding_norm = TRUE,
     .first_unnormed = TRUE, .mlm_head = TRUE, .bare_mlm = TRUE, .head_bias = TRUE, .tied = TRUE,

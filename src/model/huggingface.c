@@ -64,6 +64,8 @@ static const JsonField fields[] = {
   RECIPE_INT("index_block_size", index_block, 1, MAX_SEQ),
   RECIPE_INT("index_topk_blocks", index_blocks, 1, MAX_SEQ),
   RECIPE_INT("hc_mult", streams, 1, 64),
+  RECIPE_INT("altup_num_inputs", streams, 1, 64),
+  RECIPE_INT("laurel_rank", laurel, 1, MAX_HIDDEN),
   RECIPE_INT("gated_norm_rank", norm_rank, 1, MAX_HIDDEN),
   RECIPE_INT("keep_window_size", mask_keep, 1, MAX_SEQ),
   RECIPE_INT("num_experts", experts, 0, MAX_EXPERTS),
@@ -338,6 +340,36 @@ static void read_words(const cJSON *object, Recipe *r)
     r->mlp = MLP_GELU;
 }
 
+/* A width of each layer, which are the same. */
+static gboolean read_listed(const RecipeSource *source, const cJSON *list, Recipe *r, GError **error)
+{
+  if (!r->layers)
+    return TRUE;
+  g_autofree int *widths = g_new(int, r->layers);
+  int n = json_get_ints(source->doc, list, widths, r->layers, 1, MAX_FFN, error), alike = 0;
+  while (alike < n && widths[alike] == widths[0])
+    alike++;
+  if (n >= 0 && alike < r->layers)
+    return json_error(source->doc, list, error, "a number, or the same for each of %d layers", r->layers);
+  r->ffn = widths[0];
+  return n >= 0;
+}
+
+/* Sizes by the table, but a list where a family may have one. */
+static gboolean read_fields(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *width = json_get(source->object, "intermediate_size");
+  const cJSON *list = r->listed_ffn && cJSON_IsArray(width) ? width : NULL;
+  JsonField own[G_N_ELEMENTS(fields)];
+  gsize n = 0;
+
+  for (gsize i = 0; i < G_N_ELEMENTS(fields); i++)
+    if (!list || !g_str_equal(fields[i].key, list->string))
+      own[n++] = fields[i];
+  return json_read_foreign(source->doc, source->object, own, n, r, error) &&
+         (!list || read_listed(source, list, r, error));
+}
+
 static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **error)
 {
   static const JsonField outer[] = { RECIPE_BOOL("tie_word_embeddings", tied) };
@@ -346,7 +378,7 @@ static gboolean read_recipe(const RecipeSource *source, Recipe *r, GError **erro
   if (source->object != json_root(doc) &&
       !json_read_foreign(doc, json_root(doc), outer, G_N_ELEMENTS(outer), r, error))
     return FALSE;
-  if (!json_read_foreign(doc, source->object, fields, G_N_ELEMENTS(fields), r, error) ||
+  if (!read_fields(source, r, error) ||
       !json_read_foreign(doc, json_root(doc), own_fields, G_N_ELEMENTS(own_fields), r, error) ||
       (r->own_tables && !json_read_foreign(doc, json_root(doc), outer, G_N_ELEMENTS(outer), r, error)) ||
       !check_aliases(source, error) || !huggingface_check(source, r, error) ||
@@ -377,7 +409,11 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
   if (!defaults->buckets)
     r->buckets = 0;
   if (!defaults->full_head_dim)
-    r->side = r->full_kv_heads = r->keyless = r->full_head_dim = r->full_key_is_value = 0;
+    r->full_kv_heads = r->full_head_dim = r->full_key_is_value = r->keyless_wide = 0;
+  if (!defaults->full_head_dim && !defaults->side)
+    r->side = r->keyless = 0;
+  if (!defaults->laurel)
+    r->laurel = 0;
   if (!defaults->narrow_embedding && !defaults->norm_before)
     r->embed_dim = 0;
   if (!defaults->two_stacks)

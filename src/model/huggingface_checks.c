@@ -67,7 +67,7 @@ static const struct {
    "sarvam_mla exaone glm4_moe_lite hy_v3 youtu granite_swa granitemoe_swa gemma gemma2 gemma3_text gemma3 "
    "gemma4_text gemma4_unified_text modernbert-decoder gpt_oss qwen3_next qwen3_5_text qwen3_5_moe_text "
    "falcon_h1 lfm3 kimi_linear bailing_hybrid lara_mini olmo_hybrid bamba granitemoehybrid axk2 diffllama doge "
-   "dots3_note_text dots3_note hy_v4 recurrent_gemma"},
+   "dots3_note_text dots3_note hy_v4 recurrent_gemma gemma3n_text"},
   {"mlp_bias",
    "nemotron llama deepseek_v2 granite hyperclovax smollm3 seed_oss cwm iquestcoder internlm3 jais2 aria_text "
    "arcee helium minicpm3 exaone hy_v3 granite_swa modernbert-decoder nemotron_h falcon_h1 bamba doge"},
@@ -283,6 +283,9 @@ static gboolean check_widths(const RecipeSource *source, const Recipe *r, GError
     return source_error(source, offsetof(Recipe, embed_dim), error,
                         "another width than %s (%d), as a projection between equal ones is not counted",
                         source_key(source, offsetof(Recipe, hidden)), r->hidden);
+  if (r->laurel && r->heads && r->hidden % r->heads)
+    return source_error(source, offsetof(Recipe, hidden), error, "a multiple of %s (%d)",
+                        source_key(source, offsetof(Recipe, heads)), r->heads);
   if (r->differential && (r->kv_heads ? r->kv_heads : r->heads) % 2)
     return source_error(source, r->kv_heads ? offsetof(Recipe, kv_heads) : offsetof(Recipe, heads), error,
                         "an even number, as each attends to half of the values");

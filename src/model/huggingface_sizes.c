@@ -186,8 +186,29 @@ static gboolean read_blocks(const RecipeSource *source, Recipe *r, GError **erro
   return TRUE;
 }
 
+/* Layers whose gates are zeros but for a share of them (Gemma 3n): the first ten of more than ten. */
+static gboolean read_sparse_gates(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *list = json_get(source->object, "activation_sparsity_pattern"), *item;
+  int i = 0;
+
+  if (!r->laurel || !r->layers)
+    return TRUE;
+  r->sparse_gates = g_new0(guint8, r->layers);
+  for (int layer = 0; layer < r->layers; layer++)
+    r->sparse_gates[layer] = r->layers > 10 && layer < 10;
+  if (list && (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != r->layers))
+    return json_error(source->doc, list, error, "an array of %d shares, one a layer", r->layers);
+  cJSON_ArrayForEach(item, list) {
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble >= 1)
+      return json_error(source->doc, item, error, "a number from 0 and below 1");
+    r->sparse_gates[i++] = item->valuedouble > 0;
+  }
+  return TRUE;
+}
+
 gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *r, GError **error)
 {
   return read_full(source, r, error) && read_latent_windows(source, r, error) && read_sharing(source, r, error) &&
-         read_blocks(source, r, error);
+         read_blocks(source, r, error) && read_sparse_gates(source, r, error);
 }

@@ -118,6 +118,7 @@ static const char *own_mechanism(const LayerSpec *spec)
     { spec->attention.differential, "lambda_std_dev" }, { spec->attention.masked, "keep_window_size" },
     { spec->linear.kind == LINEAR_MLSTM && spec->linear.heads, "qk_dim_factor" },
     { spec->linear.kind == LINEAR_RG_LRU && spec->linear.heads, "lru_width" },
+    { spec->laurel > 0, "laurel_rank" }, { spec->ffn.sparse_gate, "activation_sparsity_pattern" },
     { spec->shift_mixes > 0, "time_mix_key" }, { spec->attention.index_shared, "indexer_types" }, { spec->attention.index_block > 0, "index_block_size" },
     { spec->attention.whole_params > 0, "norms of rotated keys alone" }, { spec->gated_norms > 0, "gated_norm_rank" }, { spec->residual_scales > 0, "scales of residual sums" },
   };
@@ -131,7 +132,7 @@ static const char *own_mechanism(const LayerSpec *spec)
 const char *model_own_mechanism(const Model *m)
 {
   if (m->streams > 1)
-    return "hc_mult";
+    return m->stream_kind == STREAMS_ALTUP ? "altup_num_inputs" : "hc_mult";
   for (int i = 0; i < m->n_specs; i++)
     if (own_mechanism(&m->specs[i]))
       return own_mechanism(&m->specs[i]);

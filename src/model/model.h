@@ -140,6 +140,7 @@ typedef struct {
   gboolean shared_gate;  /* a hidden x 1 gate on the shared experts */
   gboolean bias;
   gboolean clamped;      /* gate and up are clamped before the activation (gpt-oss) */
+  gboolean sparse_gate;  /* gates below a bound that follows from their mean and deviation are zeros (Gemma 3n) */
   gboolean gated_output; /* what it gives is multiplied by a sigmoid of as many values of its input (RWKV) */
   gboolean inner_norm;   /* a norm of what the last matrix reads */
   gboolean router_bias;
@@ -153,6 +154,8 @@ typedef struct {
   FeedForward ffn;            /* LAYER_BLOCK */
   int norms;                  /* of hidden width in the layer */
   int side;                   /* width of the layer's own embedding of the tokens, which is gated and added (Gemma 4);
+                                 0 = none */
+  int laurel;                 /* rank of a product past attention that is normed and added to what it gives (Gemma 3n);
                                  0 = none */
   int gated_norms;            /* of the norms before attention and feed-forward, the first ones, which a sigmoid of a
                                  bottleneck of Model.norm_rank multiplies */
@@ -171,6 +174,13 @@ typedef struct {
   gint64 tied_params;         /* used here, held and counted by the first layer: a
                                  device with this layer but not the first holds a copy */
 } LayerSpec;
+
+/* How blocks read several streams of hidden states, and write them. */
+typedef enum {
+  STREAMS_HYPER, /* each half of a block reads a mixture, and all take what it gives (arXiv 2409.19606) */
+  STREAMS_ALTUP, /* all are predicted from each other, one goes through the block, and the others are corrected by what it
+                    became (alternating updates, Baykal et al. 2023, arXiv 2301.13310) */
+} StreamKind;
 
 /* How rotary positions are stretched for texts longer than a model was first trained on. Costs nothing. */
 typedef struct {
@@ -197,8 +207,8 @@ typedef struct {
   gboolean seq_longest; /* which is the most positions, as the file says no other */
   int position_rows; /* rows of the learned position table, 0 = none */
   int position_offset; /* of these, before that of a sequence's first token (OPT, BART, RoBERTa) */
-  int streams;     /* of hidden states that go from block to block, of which each half of a block reads a mixture and
-                      which take what it gives (hyper-connections, arXiv 2409.19606) */
+  int streams;     /* of hidden states that go from block to block */
+  StreamKind stream_kind;
   int rotary_rows; /* of a table of sines as wide as a head, for rotary positions (RoFormer); 0 = none */
   int patch, channels; /* ViT */
   int global_batch_size; /* default batch in sequences, 0 = not given */

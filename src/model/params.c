@@ -161,7 +161,23 @@ static Weights stream_weights(const Model *m, int numbers)
 {
   gint64 rows = (gint64)numbers * m->streams;
 
-  return m->streams > 1 ? (Weights){rows * m->streams * m->hidden, rows + numbers} : (Weights){0};
+  return m->streams > 1 && m->stream_kind == STREAMS_HYPER ? (Weights){rows * m->streams * m->hidden, rows + numbers} : (Weights){0};
+}
+
+/* Numbers of each stream from the one that goes through a block, and from these what predicts and what corrects. */
+static Weights alternating_weights(const Model *m)
+{
+  gint64 n = m->streams;
+
+  return m->stream_kind == STREAMS_ALTUP ? (Weights){n * m->hidden + n * n + n * n * n, 0} : (Weights){0};
+}
+
+/* To each further stream from the embedding, or from each to the head. */
+static Weights further_streams(const Model *m)
+{
+  gint64 further = m->stream_kind == STREAMS_ALTUP ? m->streams - 1 : 0;
+
+  return linear(further, m->hidden, m->hidden, FALSE);
 }
 
 static void count_block(const Model *m, LayerSpec *spec)
@@ -173,7 +189,8 @@ static void count_block(const Model *m, LayerSpec *spec)
   w = sum(w, linear_weights(&spec->linear, m->hidden));
   for (int i = spec_mixes(spec) + (spec->ffn.width > 0); i > 0; i--)
     w = sum(w, stream_weights(m, 2));
-  w.matrix += 2 * ((gint64)spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
+  w = sum(w, alternating_weights(m));
+  w.matrix += 2 * ((gint64)spec->laurel + spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
   w.rest += ((gint64)spec->residual_scales + spec->shift_mixes) * m->hidden;
   int visited = f->experts ? f->experts_per_token : 1;
   if (f->experts)
@@ -227,6 +244,7 @@ static void count_embedding(const Model *m, LayerSpec *spec)
     w.rest += (gint64)m->rotary_rows * model_attending(m)->attention.head_dim;
   if (m->side)
     w = sum(w, side_weights(m));
+  w = sum(w, further_streams(m));
   spec->matrix_params = w.matrix;
   spec->params = spec->active_params = w.matrix + w.rest;
 }
@@ -251,7 +269,7 @@ static void count_head(const Model *m, LayerSpec *spec)
   gboolean projected = m->embed_dim != m->hidden && !m->narrow_embedding;
   gint64 projection = projected ? (gint64)m->hidden * m->embed_dim : 0;
   Weights out = linear(1, m->head_width, outputs, m->head_bias);
-  Weights masked = sum(masked_head_weights(m), stream_weights(m, 1));
+  Weights masked = sum(sum(masked_head_weights(m), stream_weights(m, 1)), further_streams(m));
   spec->tied_params = m->tied_embeddings ? out.matrix : 0;
   spec->matrix_params = projection + masked.matrix + out.matrix;
   spec->params =

@@ -246,6 +246,7 @@ void recipe_clear(Recipe *r)
   g_free(r->dense);
   g_free(r->sliding);
   g_free(r->indexing);
+  g_free(r->sparse_gates);
   g_free(r->parts);
   g_free(r->ffn_projection);
   g_free(r->topk_method);

@@ -74,6 +74,10 @@ typedef struct {
   } of_window;
   gboolean rope_key_norm; /* a norm of the part of keys that positions turn */
   int streams;            /* of hidden states; 0 = one */
+  StreamKind stream_kind;
+  int laurel;             /* as of model.h */
+  guint8 *sparse_gates;   /* per layer; owned, NULL = none */
+  gboolean listed_ffn;    /* a family whose file may list a width for each layer, which are the same */
 
   int experts, experts_per_token, expert_ffn;
   int groups, groups_per_token; /* of experts */

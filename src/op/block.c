@@ -82,6 +82,20 @@ static void scale_residuals(Build *b)
   }
 }
 
+/* Past attention, from the same normed input, on rows of each rank. */
+static void build_laurel(Build *b)
+{
+  double rank = b->spec->laurel, narrow = b->bytes * b->rows * rank;
+
+  if (!b->spec->laurel)
+    return;
+  build_linear(b, &(Linear) { .name = "laurel down", .in = b->hidden, .out = rank, .batch = 1, .rows = b->rows,
+                              .split = LINEAR_REPLICATED, .kept = TRUE });
+  build_linear(b, &(Linear) { .name = "laurel up", .in = rank, .out = b->hidden, .batch = 1, .rows = b->rows,
+                              .saved = narrow, .split = LINEAR_REPLICATED });
+  build_residual(b);
+}
+
 static void build_mixer(Build *b)
 {
   b->captured = TRUE;
@@ -94,6 +108,7 @@ static void build_mixer(Build *b)
   } else {
     gated_norm(b, "attention norm", 0);
   }
+  build_laurel(b);
   if (b->spec->attention.heads)
     build_attention(b);
   if (b->spec->linear.heads && b->spec->attention.heads)
@@ -129,7 +144,10 @@ static void build_side(Build *b)
                               .backward_bytes = 8 * bytes, .backward_kernels = 3, .saved = 2 * bytes });
   build_linear(b, &(Linear) { .name = "side up", .in = side, .out = b->hidden, .batch = 1, .rows = b->rows,
                               .saved = bytes, .split = LINEAR_REPLICATED });
-  build_residual(b);
+  if (b->model->streams > 1)
+    build_side_streams(b);
+  else
+    build_residual(b);
 }
 
 /* A block of one part has a norm for that. */
@@ -145,6 +163,7 @@ void build_block(Build *b)
     return;
   }
   build_graph_input(b);
+  build_predict_streams(b);
   if (mixes)
     build_mixer(b);
   if (b->spec->cross.heads) {
@@ -160,6 +179,7 @@ void build_block(Build *b)
     build_feed_forward(b);
     build_residual_sum(b);
   }
+  build_correct_streams(b);
   scale_residuals(b);
   build_side(b);
   extra_norms(b, usual + (b->spec->cross.heads > 0));

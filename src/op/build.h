@@ -138,6 +138,11 @@ void build_mix_streams(Build *b);
 void build_join_streams(Build *b);
 void build_residual_sum(Build *b);
 
+/* Of streams that are updated in turn: before a block, behind it, and what its side gives to the others. */
+void build_predict_streams(Build *b);
+void build_correct_streams(Build *b);
+void build_side_streams(Build *b);
+
 /* Adds a vector of weights; a matrix outside of blocks. */
 void build_params(Build *b, double params);
 void build_table(Build *b, double rows, double columns);

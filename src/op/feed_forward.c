@@ -49,6 +49,17 @@ static void activation(Build *b, double elements)
     });
 }
 
+/* Gates less a bound from their mean and deviation, and those below it zeros (transformers' Gemma3nTextMLP). Each rank of
+ * tensor parallelism bounds its own. */
+static void cut_gate(Build *b, double elements)
+{
+  double bytes = b->bytes * elements;
+
+  if (b->spec->ffn.sparse_gate)
+    build_stream(b, &(Stream) { .name = "cut gate", .forward_bytes = 6 * bytes, .forward_kernels = 4,
+                                .backward_bytes = 6 * bytes, .backward_kernels = 4, .saved = 2 * bytes });
+}
+
 void build_mlp_up(Build *b, const Mlp *m)
 {
   double gates = b->spec->ffn.kind == MLP_SWIGLU ? 2 : 1;
@@ -66,6 +77,7 @@ void build_mlp_up(Build *b, const Mlp *m)
   b->dropped |= m->module == MODULE_MOE_ACT ? 0 : 1u << m->module;
   b->redone |= 1u << m->module;
   clamp(b, elements);
+  cut_gate(b, elements);
   activation(b, elements);
   if (b->spec->ffn.inner_norm)
     build_inner_norm(b, "feed-forward inner norm", m->rows * m->batch, m->width);

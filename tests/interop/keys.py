@@ -48,6 +48,8 @@ def shallow(kind):
     if text is not None:
         config, kind = text, text.model_type
     depths = {key: 4 for key in DEPTHS if isinstance(getattr(config, key, None), int)}
+    if (getattr(config, "num_kv_shared_layers", None) or 0) >= 4:  # of more layers than these
+        depths["num_kv_shared_layers"] = 1
     return kind, depths, type(config)(**depths)
 
 
