@@ -5,7 +5,8 @@
 #define HF "\"hidden_size\":64,\"intermediate_size\":96,\"num_attention_heads\":4,\"num_key_value_heads\":2," \
            "\"vocab_size\":128,\"max_position_embeddings\":256"
 #define DECODER(kind, keys) "{\"model_type\":\"" kind "\",\"num_hidden_layers\":2," HF keys "}"
-#define LATENT ",\"kv_lora_rank\":32,\"q_lora_rank\":24,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":8,\"v_head_dim\":16"
+#define LATENT ",\"kv_lora_rank\":32,\"q_lora_rank\":24,\"qk_nope_head_dim\":16,\"qk_rope_head_dim\":8," \
+               "\"v_head_dim\":16"
 #define EXPERTS ",\"n_routed_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32"
 
 /* Two cores, and values that are twice as wide to model FLOPs. */
@@ -207,7 +208,7 @@ END_TEST
   "\"num_key_value_heads\":2,\"head_dim\":16,\"vocab_size\":128,\"vocab_size_per_layer_input\":128,"              \
   "\"hidden_size_per_layer_input\":8,\"num_kv_shared_layers\":0" keys "}"
 
-/* Streams that are updated in turn, a product past attention, and gates that are cut in the first ten layers of more. */
+/* Streams that are updated in turn, a product past attention, gates that are cut in the first ten layers of more. */
 START_TEST(alternating_updates)
 {
   g_autoptr(Model) four = parsed(GEMMA3N(2, ",\"intermediate_size\":96"));
@@ -226,6 +227,67 @@ START_TEST(alternating_updates)
 }
 END_TEST
 
+#define LONGCAT(keys)                                                                                          \
+  "{\"model_type\":\"longcat_flash\",\"hidden_size\":64,\"ffn_hidden_size\":96,\"num_attention_heads\":4,"        \
+  "\"vocab_size\":128,\"moe_topk\":3,\"n_routed_experts\":8,\"expert_ffn_hidden_size\":32" LATENT keys "}"
+
+/* Two blocks a layer; of a router's choices those of experts that do nothing are left out. */
+START_TEST(two_blocks_a_layer)
+{
+  g_autoptr(Model) m = parsed(LONGCAT(",\"num_layers\":2,\"zero_expert_num\":4"));
+  g_autoptr(Model) by_blocks = parsed(LONGCAT(",\"num_hidden_layers\":5,\"zero_expert_num\":4"));
+  g_autoptr(Model) busy = parsed(LONGCAT(",\"num_layers\":2,\"zero_expert_num\":0"));
+
+  ck_assert_int_eq(m->blocks, 4);
+  ck_assert_int_eq(by_blocks->blocks, 4);
+  ck_assert_int_eq(block(m, 0)->ffn.experts, 8);
+  ck_assert_int_eq(block(m, 0)->ffn.shared_width, 96);
+  ck_assert_int_eq(block(m, 0)->ffn.experts_per_token, 2);
+  ck_assert_int_eq(block(m, 1)->ffn.experts, 0);
+  ck_assert_int_eq(busy->params, m->params - 2 * 4 * (64 + 1));
+  ck_assert_int_eq(block(busy, 0)->ffn.experts_per_token, 3);
+}
+END_TEST
+
+#define STACKS(kind, keys)                                                                                     \
+  "{\"model_type\":\"" kind "\",\"d_model\":64,\"encoder_layers\":2,\"decoder_layers\":2,"                       \
+  "\"encoder_attention_heads\":4,\"decoder_attention_heads\":4,\"encoder_ffn_dim\":96,\"decoder_ffn_dim\":96,"   \
+  "\"vocab_size\":128" keys "}"
+
+/* Encoders whose queries see a stretch, and tables of positions of their own for both stacks. */
+START_TEST(stretches)
+{
+  Planned f;
+
+  setup(&f, STACKS("led", ",\"attention_window\":[32,32],\"max_encoder_position_embeddings\":256,"
+                          "\"max_decoder_position_embeddings\":160"), 1);
+  ck_assert_int_eq(block(f.model, 0)->attention.window, 33);
+  ck_assert_int_eq(block(f.model, 2)->attention.window, 0);
+  ck_assert_int_eq(block(f.model, 2)->params - block(f.model, 3)->params, 160 * 64 + 2 * 64);
+  f.plan.seq = 256;
+  f.plan.decoder_seq = 161;
+  planned_refuse(&f, RULE_SEQUENCE, "plan: decoder_seq_length: 161: expected at most the 160 positions of model f");
+  planned_clear(&f);
+}
+END_TEST
+
+/* Tokens that go along are more rows of the encoder's products. */
+START_TEST(global_tokens)
+{
+  double flops[2] = { 0, 0 };
+  Planned f;
+
+  for (int i = 0; i < 2; i++) {
+    setup(&f, i ? STACKS("pegasus_x", ",\"block_size\":16,\"num_global_tokens\":32")
+                : STACKS("pegasus_x", ",\"block_size\":16,\"num_global_tokens\":0"), 1);
+    ck_assert_int_eq(block(f.model, 0)->attention.window, i ? 80 : 16);
+    counted_ops(&f, 1, "feed-forward up", &flops[i]);
+    planned_clear(&f);
+  }
+  ck_assert_double_eq(flops[1], flops[0] * (128 + 32) / 128);
+}
+END_TEST
+
 START_TEST(named)
 {
   static const char *const cases[][2] = {
@@ -237,6 +299,9 @@ START_TEST(named)
     { HYV4(",\"hc_mult\":1,\"indexer_types\":[\"full\",\"shared\"]"), "indexer_types" },
     { DOTS3(""), "norms of rotated keys alone" },
     { M3(""), NULL },
+    { LONGCAT(",\"num_layers\":2"), "zero_expert_num" },
+    { STACKS("led", ""), "attention_window" },
+    { STACKS("pegasus_x", ""), "num_global_tokens" },
     { GEMMA3N(2, ",\"intermediate_size\":96"), "altup_num_inputs" },
     { "{\"model_type\":\"rwkv\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":128}", "time_mix_key" },
     { "{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3," HF "}", "lru_width" },
@@ -271,6 +336,11 @@ static const char *const not_counted[][2] = {
     "f: activation_sparsity_pattern: […]: expected an array of 2 shares, one a layer" },
   { "{\"model_type\":\"llama\",\"intermediate_size\":[96,96]}",
     "f: intermediate_size: […]: expected an integer from 1 to 16777216" },
+  { STACKS("led", ",\"attention_window\":33"), "f: attention_window: 33: expected an even number from 2" },
+  { STACKS("led", ",\"attention_window\":[32]"),
+    "f: attention_window: […]: expected an even number, or one for each of 2 layers" },
+  { STACKS("led", ",\"attention_window\":[32,64]"),
+    "f: attention_window[1]: 64: expected 32 as in all layers, as others are not counted" },
   { DOTS3(",\"swa_num_attention_heads\":2"),
     "f: swa_num_attention_heads: 2: expected as many heads of keys as of queries in all layers" },
   { DOTS3(",\"num_key_value_heads\":2"),
@@ -294,5 +364,6 @@ START_TEST(refused_keys)
 }
 END_TEST
 
-TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices, chosen_blocks,
-          recurrences, widths_by_factors, alternating_updates,           named, refused_keys)
+TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
+          chosen_blocks, recurrences, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
+          global_tokens, named, refused_keys)

@@ -94,6 +94,7 @@ static FeedForward sparse_of(const Recipe *r)
     .bias = r->ffn_bias || r->bias,
     .experts = r->experts,
     .experts_per_token = r->experts_per_token,
+    .idle = r->idle,
     .groups = r->groups_per_token && r->groups_per_token < r->groups ? r->groups : 0,
     .groups_per_token = r->groups_per_token,
     .shared_width = r->shared_ffn,
@@ -140,6 +141,7 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
   if (r->latent_windows && spec->attention.window)
     narrow_latent(&spec->attention, r);
   add_indexer(&spec->attention, r, i);
+  spec->attention.global_projections = stack->encoder && r->global_projections;
   spec->attention.chunked = r->chunked && spec->attention.window > 0;
   spec->attention.sparse = stack->cross ? NULL : m->sparse;
   if (r->window_kv_heads && spec->attention.window)
@@ -174,6 +176,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
     spec.ffn.width *= 2;
   spec.side = r->side;
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
+  spec.global_tokens = stack->encoder ? r->global_tokens : 0;
   spec.laurel = r->laurel;
   spec.norms += (r->laurel ? 1 : 0) + (r->streams > 1 && r->stream_kind == STREAMS_ALTUP ? 1 : 0);
   spec.ffn.sparse_gate = r->sparse_gates && r->sparse_gates[i];
@@ -265,6 +268,8 @@ static Model *model_new(Recipe *r)
     .seq = r->seq,
     .seq_longest = r->seq_longest,
     .position_rows = learned ? r->positions + r->extra_rows : 0,
+    .entry_rows = learned ? r->entry_positions : 0,
+    .global_rows = r->global_tokens,
     .position_offset = learned ? r->extra_rows + r->first_position : 0,
     .patch = r->patch,
     .channels = r->channels,

@@ -26,7 +26,6 @@ const Family *family_find(const char *model_type)
 #define SHARED "blocks that several layers share, which have no cost here"
 #define TOWERS "parts for images or sound that a decoder of text lacks"
 #define LOOPS "layers that a token goes through again, which have no cost here"
-#define SPANS "attention of stretches and tokens for all of them, which has no cost here"
 #define TWO_CONFIGS "an encoder and a decoder with configurations of their own"
 #define INKLING "convolutions inside of attention (conv_kernel_size), which have no cost here"
 
@@ -35,7 +34,6 @@ static const struct {
   const char *model_type, *reason;
 } others[] = {
   {"zamba", SHARED}, {"zamba2", SHARED},
-  {"longcat_flash", "two attentions in a layer and experts that do nothing, which have no cost here"},
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
   {"inkling_text", INKLING}, {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
@@ -43,7 +41,6 @@ static const struct {
   {"jetmoe", "experts of attention (kv_channels), which have no cost here"},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},
   {"cpmant", "tables of prompts and segments (prompt_types), which are not counted"},
-  {"led", SPANS}, {"pegasus_x", SPANS},
   {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},
   {"t5gemma2", TWO_CONFIGS}, {"encoder-decoder", TWO_CONFIGS},
   {"roc_bert", "tables of sounds and shapes (pronunciation_vocab_size), which are not counted"},

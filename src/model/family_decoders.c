@@ -169,6 +169,21 @@ static void derive_dots3(Recipe *r)
   r->shared_experts = 0;
 }
 
+/* Every other block has experts, beside a feed-forward that all tokens visit as they do shared ones. Of what tokens
+ * visit as many are idle as an even choice takes of these. */
+static void derive_longcat(Recipe *r)
+{
+  if (r->experts)
+    r->experts_per_token = (int)MAX(((gint64)r->experts_per_token * r->experts + (r->experts + r->idle) / 2) /
+                                    (r->experts + r->idle), 1);
+  r->shared_ffn = r->ffn;
+  r->shared_experts = r->first_dense = r->sparse_freq = 0;
+  g_free(r->dense);
+  r->dense = g_new0(guint8, r->layers);
+  for (int i = 1; i < r->layers; i += 2)
+    r->dense[i] = TRUE;
+}
+
 /* The first layer is dense where no list says which are. */
 static void derive_hy_v4(Recipe *r)
 {
@@ -440,6 +455,10 @@ static const Family rows[] = {
     .attention_gate = TRUE, .streams = 4, .first_dense = 1, .shared_experts = 1, .expert_ffn = 768, .clamped = TRUE,
     .router_correction = TRUE, .needs_experts = TRUE, .norm_epsilon = 1e-5},
    derive_hy_v4},
+  {"longcat_flash",
+   {DEEPSEEK, .positions = 131072, .doubled = TRUE, .ffn = 12288, .expert_ffn = 2048, .experts = 512, .idle = 256,
+    .experts_per_token = 12, .router_correction = TRUE, .rope_theta = 1e7, .norm_epsilon = 1e-5},
+   derive_longcat},
   {"minimax_m3_vl_text",
    {LLAMA, .norms = 2, .positions = 524288, .head_dim = 128, .kv_heads = 4, .qk_norm = TRUE, .rotary_share = 0.5,
     .index_heads = 4, .index_dim = 128, .index_block = 128, .index_blocks = 16, .index_type = "minimax_m3_sparse",

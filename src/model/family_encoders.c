@@ -69,6 +69,15 @@ static void derive_bigbird_pegasus(Recipe *r)
   read_blocks(r);
 }
 
+/* Queries see their own block, and tokens that go along with the sequence; these see all of it, which are as many pairs
+ * again. Of biases attention has none. */
+static void derive_pegasus_x(Recipe *r)
+{
+  derive_bart(r);
+  r->ffn_bias = TRUE;
+  r->encoder_window = r->sparse_block + 2 * r->global_tokens;
+}
+
 /* All tables are one where they are tied. */
 static void derive_fsmt(Recipe *r)
 {
@@ -162,6 +171,14 @@ static const Family rows[] = {
    derive_bigbird_pegasus},
   {"marian", {BART(4096, 1024), .position_kind = POSITIONS_LEARNED, .post_norm = TRUE}, derive_bart},
   {"m2m_100", {M2M}, derive_bart},
+  {"led",
+   {BART(4096, 16384), .position_kind = POSITIONS_LEARNED, .embedding_norm = TRUE, .post_norm = TRUE,
+    .entry_positions = 1024, .global_projections = TRUE, .encoder_window = 513},
+   derive_bart},
+  {"pegasus_x",
+   {STACKS(4096, 16384), .tied = TRUE, .position_kind = POSITIONS_NONE, .final_norm = TRUE, .sparse_block = 512,
+    .global_tokens = 32},
+   derive_pegasus_x},
   {"fsmt", /* sines for positions, as Pegasus's */
    {STACKS(4096, 1024), .bias = TRUE, .position_kind = POSITIONS_LEARNED, .post_norm = TRUE, .extra_rows = 2,
     .own_tables = TRUE, .encoder_vocab = 42024, .vocab = 42024},

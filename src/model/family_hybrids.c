@@ -297,7 +297,8 @@ static const Family rows[] = {
    derive_olmo_hybrid},
   {"xlstm", /* its files bound no positions */
    {.norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, .norms = 2, .positions = 1048576,
-    .position_kind = POSITIONS_NONE, .has_linear = TRUE, .linear = LINEAR_MLSTM, .heads = 8, .key_factor = 0.5, .value_factor = 1, .ffn_multiplier = 2.667, .ffn_multiple = 64},
+    .position_kind = POSITIONS_NONE, .has_linear = TRUE, .linear = LINEAR_MLSTM, .heads = 8,
+    .key_factor = 0.5, .value_factor = 1, .ffn_multiplier = 2.667, .ffn_multiple = 64},
    derive_xlstm},
   {"recurrent_gemma",
    {LLAMA, .norms = 2, .positions = 1048576, .tied = TRUE, .out_bias = TRUE, .ffn_bias = TRUE, .use_window = TRUE,

@@ -46,6 +46,9 @@ static const JsonField fields[] = {
   RECIPE_INT("n_ctx", positions, 1, MAX_SEQ),
   RECIPE_INT("max_seq_len", positions, 1, MAX_SEQ),
   RECIPE_INT("context_length", positions, 1, MAX_SEQ),
+  RECIPE_INT("max_encoder_position_embeddings", positions, 1, MAX_SEQ),
+  RECIPE_INT("max_decoder_position_embeddings", entry_positions, 1, MAX_SEQ),
+  RECIPE_INT("num_global_tokens", global_tokens, 0, MAX_SEQ / 4),
   RECIPE_INT("model_max_length", longest, 1, MAX_SEQ),
   RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
   RECIPE_INT("embedding_size", embed_dim, 1, MAX_HIDDEN),
@@ -81,6 +84,8 @@ static const JsonField fields[] = {
   RECIPE_INT("num_expert_group", groups, 1, MAX_EXPERTS),
   RECIPE_INT("topk_group", groups_per_token, 1, MAX_EXPERTS),
   RECIPE_INT("moe_intermediate_size", expert_ffn, 1, MAX_FFN),
+  RECIPE_INT("expert_ffn_hidden_size", expert_ffn, 1, MAX_FFN),
+  RECIPE_INT("zero_expert_num", idle, 0, MAX_EXPERTS),
   RECIPE_INT("moe_latent_size", latent, 1, MAX_HIDDEN),
   RECIPE_INT("shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
   RECIPE_INT("moe_shared_expert_intermediate_size", shared_ffn, 0, MAX_FFN),
@@ -412,6 +417,12 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->full_kv_heads = r->full_head_dim = r->full_key_is_value = r->keyless_wide = 0;
   if (!defaults->full_head_dim && !defaults->side)
     r->side = r->keyless = 0;
+  if (!defaults->entry_positions)
+    r->entry_positions = 0;
+  if (!defaults->global_tokens)
+    r->global_tokens = 0;
+  if (!defaults->doubled)
+    r->idle = 0;
   if (!defaults->laurel)
     r->laurel = 0;
   if (!defaults->narrow_embedding && !defaults->norm_before)

@@ -146,7 +146,8 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
 /* Kinds of the first layers, which the others repeat (RecurrentGemma). */
 static gboolean read_block_types(const RecipeSource *source, Recipe *r, GError **error)
 {
-  static const char *const kinds[] = { "recurrent", "attention", NULL }, *const usual[] = { kinds[0], kinds[0], kinds[1] };
+  static const char *const kinds[] = { "recurrent", "attention", NULL };
+  static const int usual[] = { 0, 0, 1 };
   const cJSON *array = json_get(source->object, "block_types");
   int n = array ? cJSON_GetArraySize(array) : (int)G_N_ELEMENTS(usual);
 
@@ -159,7 +160,7 @@ static gboolean read_block_types(const RecipeSource *source, Recipe *r, GError *
   for (int i = 0; i < r->layers; i++) {
     const cJSON *item = cJSON_GetArrayItem(array, i % n);
     int kind = array ? cJSON_IsString(item) ? names_find(kinds, item->valuestring) : -1
-                     : names_find(kinds, usual[i % n]);
+                     : usual[i % n];
     if (kind < 0)
       return json_error(source->doc, item, error, "one of recurrent, attention");
     r->parts[i] = PART_FEED | (kind ? PART_ATTENTION : PART_LINEAR);
@@ -370,8 +371,16 @@ static gboolean read_encoder(const RecipeSource *source, Recipe *r, GError **err
   return TRUE;
 }
 
+/* Blocks, two for each layer unless their file counts them so (LongCat-Flash). */
+static void count_blocks(const RecipeSource *source, Recipe *r)
+{
+  if (r->doubled && r->layers)
+    r->layers = MIN(json_get(source->object, "num_hidden_layers") ? r->layers / 2 * 2 : 2 * r->layers, MAX_LAYERS);
+}
+
 gboolean huggingface_read_layers(const RecipeSource *source, Recipe *r, GError **error)
 {
+  count_blocks(source, r);
   return read_encoder(source, r, error) && read_nested(source, r, error) &&
          read_dense_layers(source, r, error) && read_mlp_types(source, r, error) &&
          read_sparse_layers(source, r, error) && read_last_sparse(source, r, error) &&

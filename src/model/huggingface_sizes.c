@@ -1,8 +1,10 @@
 /* Sizes that layers of one kind have of their own in Hugging Face configs, and which layers have an indexer. */
 #include "model/recipe.h"
 
-/* Members of per_layer_config: of each layer with a window (of each without), or of none, and the same of all; the first
- * of them is returned, NULL for none. */
+#include <math.h>
+
+/* Members of per_layer_config: of each layer with a window (of each without), or of none, and the same of all; `first`
+ * is the first of them, NULL for none. */
 static gboolean read_alike(const RecipeSource *source, const Recipe *r, gboolean windows, const cJSON **first,
                            GError **error)
 {
@@ -79,7 +81,8 @@ static const cJSON *window_item(const cJSON *object)
 
 static gboolean check_window_sizes(const RecipeSource *source, const Recipe *r, GError **error)
 {
-  const char *expected = r->of_window.kv_heads != r->of_window.heads ? "as many heads of keys as of queries in all layers"
+  const char *expected = r->of_window.kv_heads != r->of_window.heads
+                           ? "as many heads of keys as of queries in all layers"
                          : r->of_window.head_dim != r->of_window.nope_dim + r->of_window.rope_dim
                            ? "a head_dim of layers with a window that is their qk_nope_head_dim and qk_rope_head_dim"
                          : NULL;
@@ -207,8 +210,31 @@ static gboolean read_sparse_gates(const RecipeSource *source, Recipe *r, GError 
   return TRUE;
 }
 
+/* Tokens of both sides that a query of LED's encoder sees, of all its layers or of each, the same, and itself. */
+static gboolean read_both_sides(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *item = json_get(source->object, "attention_window"), *each = item;
+  int n = r->encoder_layers;
+
+  if (!r->global_projections || !item)
+    return TRUE;
+  if (cJSON_IsArray(item) && cJSON_GetArraySize(item) != n)
+    return json_error(source->doc, item, error, "an even number, or one for each of %d layers", n);
+  for (int i = 0; i < (cJSON_IsArray(item) ? n : 1); i++) {
+    each = cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item;
+    if (!cJSON_IsNumber(each) || each->valuedouble < 2 || each->valuedouble > MAX_SEQ || fmod(each->valuedouble, 2) > 0)
+      return json_error(source->doc, each, error, "an even number from 2");
+    if (i && each->valuedouble + 1 != r->encoder_window)
+      return json_error(source->doc, each, error, "%d as in all layers, as others are not counted",
+                        r->encoder_window - 1);
+    r->encoder_window = (int)each->valuedouble + 1;
+  }
+  return TRUE;
+}
+
 gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *r, GError **error)
 {
   return read_full(source, r, error) && read_latent_windows(source, r, error) && read_sharing(source, r, error) &&
-         read_blocks(source, r, error) && read_sparse_gates(source, r, error);
+         read_blocks(source, r, error) && read_sparse_gates(source, r, error) &&
+         read_both_sides(source, r, error);
 }

@@ -115,12 +115,21 @@ gboolean model_is_patterned(const Model *m)
 static const char *own_mechanism(const LayerSpec *spec)
 {
   const struct { gboolean has; const char *key; } keys[] = {
-    { spec->attention.differential, "lambda_std_dev" }, { spec->attention.masked, "keep_window_size" },
+    { spec->attention.differential, "lambda_std_dev" },
+    { spec->attention.masked, "keep_window_size" },
     { spec->linear.kind == LINEAR_MLSTM && spec->linear.heads, "qk_dim_factor" },
     { spec->linear.kind == LINEAR_RG_LRU && spec->linear.heads, "lru_width" },
-    { spec->laurel > 0, "laurel_rank" }, { spec->ffn.sparse_gate, "activation_sparsity_pattern" },
-    { spec->shift_mixes > 0, "time_mix_key" }, { spec->attention.index_shared, "indexer_types" }, { spec->attention.index_block > 0, "index_block_size" },
-    { spec->attention.whole_params > 0, "norms of rotated keys alone" }, { spec->gated_norms > 0, "gated_norm_rank" }, { spec->residual_scales > 0, "scales of residual sums" },
+    { spec->attention.global_projections, "attention_window" },
+    { spec->global_tokens > 0, "num_global_tokens" },
+    { spec->laurel > 0, "laurel_rank" },
+    { spec->ffn.idle > 0, "zero_expert_num" },
+    { spec->ffn.sparse_gate, "activation_sparsity_pattern" },
+    { spec->shift_mixes > 0, "time_mix_key" },
+    { spec->attention.index_shared, "indexer_types" },
+    { spec->attention.index_block > 0, "index_block_size" },
+    { spec->attention.whole_params > 0, "norms of rotated keys alone" },
+    { spec->gated_norms > 0, "gated_norm_rank" },
+    { spec->residual_scales > 0, "scales of residual sums" },
   };
 
   for (gsize i = 0; i < G_N_ELEMENTS(keys); i++)

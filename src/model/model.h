@@ -57,8 +57,8 @@ typedef struct {
   int whole_params;    /* others, of which each tensor-parallel rank has all */
   gboolean differential; /* what half of the heads give is taken from what the others give: each attends to both halves
                             of the values, and what is left is normed without weights (DiffLlama) */
-  gboolean masked;     /* a number of each key, made of its values, is added to its scores; of all, the mask_keep largest
-                          are seen (Doge) */
+  gboolean masked;     /* a number of each key, made of its values, is added to its scores; of all, the mask_keep
+                          largest are seen (Doge) */
   int mask_keep;
   gboolean qkv_bias, out_bias;
   gboolean qk_norm;    /* norm on each head's query and key, head_dim weights each */
@@ -68,6 +68,8 @@ typedef struct {
   gboolean gate_bias;    /* a number of each head is added to its gate */
   gboolean qk_norm_whole; /* one norm over the queries of all heads instead, one over all keys */
   int qk_norm_vectors; /* that each of these norms has as weights: scale and bias; 0 = none */
+  gboolean global_projections; /* as many matrices more as queries, keys and values have, which tokens that see all, and
+                                  that all see, go through (LED); no token is such a one here */
   gboolean inner_norm; /* a norm of what the heads give, before the projection */
   gboolean keyless;    /* keys and values are those that an earlier layer made */
   gboolean key_is_value; /* one projection makes both */
@@ -133,7 +135,9 @@ typedef struct {
   int width;             /* of the dense feed-forward, or of one expert */
   int latent;            /* width of what experts read and make, projected down before and up behind them; 0 = hidden */
   int experts;           /* routed experts */
-  int experts_per_token; /* top-k */
+  int experts_per_token; /* top-k, those of idle experts apart */
+  int idle;              /* experts that hand on what they read, which a router knows and no weights stand for
+                            (LongCat-Flash) */
   int groups;            /* of experts, of which a token visits groups_per_token only; 0 = no groups */
   int groups_per_token;
   int shared_width;      /* total width of the experts every token visits, 0 = none */
@@ -155,6 +159,8 @@ typedef struct {
   int norms;                  /* of hidden width in the layer */
   int side;                   /* width of the layer's own embedding of the tokens, which is gated and added (Gemma 4);
                                  0 = none */
+  int global_tokens;          /* that go along with each sequence, see all of it and are seen by all, behind a norm of
+                                 their own (PEGASUS-X); 0 = none */
   int laurel;                 /* rank of a product past attention that is normed and added to what it gives (Gemma 3n);
                                  0 = none */
   int gated_norms;            /* of the norms before attention and feed-forward, the first ones, which a sigmoid of a
@@ -178,8 +184,8 @@ typedef struct {
 /* How blocks read several streams of hidden states, and write them. */
 typedef enum {
   STREAMS_HYPER, /* each half of a block reads a mixture, and all take what it gives (arXiv 2409.19606) */
-  STREAMS_ALTUP, /* all are predicted from each other, one goes through the block, and the others are corrected by what it
-                    became (alternating updates, Baykal et al. 2023, arXiv 2301.13310) */
+  STREAMS_ALTUP, /* all are predicted from each other, one goes through the block, and the others are corrected by what
+                    it became (alternating updates, Baykal et al. 2023, arXiv 2301.13310) */
 } StreamKind;
 
 /* How rotary positions are stretched for texts longer than a model was first trained on. Costs nothing. */
@@ -206,6 +212,8 @@ typedef struct {
   int seq;      /* default sequence length: the file's seq, else the most positions */
   gboolean seq_longest; /* which is the most positions, as the file says no other */
   int position_rows; /* rows of the learned position table, 0 = none */
+  int entry_rows;      /* of the decoder's own, if others than of the encoder's */
+  int global_rows;     /* of a table of tokens that go along with each sequence */
   int position_offset; /* of these, before that of a sequence's first token (OPT, BART, RoBERTa) */
   int streams;     /* of hidden states that go from block to block */
   StreamKind stream_kind;
@@ -275,6 +283,12 @@ static inline int model_positions(const Model *m)
 static inline double model_stream_width(const Model *m)
 {
   return (double)m->streams * m->hidden;
+}
+
+/* Rows of the table of positions that the decoder of an encoder-decoder has. */
+static inline int model_entry_rows(const Model *m)
+{
+  return m->entry_rows ? m->entry_rows : m->position_rows;
 }
 
 /* Matrices of a feed-forward: 2, or 3 if gated. */

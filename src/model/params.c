@@ -105,9 +105,12 @@ static Weights attention_weights(const Attention *a, gint64 hidden)
     return (Weights){0};
   Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
   gint64 given = (gint64)a->heads * a->v_head_dim;
+  if (a->global_projections)
+    w.rest += (hidden + 1) * ((gint64)a->heads * a->head_dim + attention_made_keys(a));
   if (a->masked)
     w = sum(w, mask_weights(a));
-  w.rest += a->extra_params + a->whole_params + attention_norm_params(a) + (a->inner_norm ? given : 0) + (a->gate_bias ? a->heads : 0);
+  w.rest += a->extra_params + a->whole_params + attention_norm_params(a) + (a->inner_norm ? given : 0) +
+            (a->gate_bias ? a->heads : 0);
   return sum(w, linear(1, given, hidden, a->out_bias));
 }
 
@@ -133,10 +136,10 @@ static Weights mlp_weights(const FeedForward *f, gint64 width, gint64 hidden)
 
 static Weights router_weights(const FeedForward *f, gint64 hidden)
 {
-  Weights w = linear(1, hidden, f->experts, f->router_bias);
+  Weights w = linear(1, hidden, (gint64)f->experts + f->idle, f->router_bias);
   if (f->latent)
     w = sum(w, sum(linear(1, hidden, f->latent, f->bias), linear(1, f->latent, hidden, f->bias)));
-  w.rest += f->router_correction ? f->experts : 0;
+  w.rest += f->router_correction ? f->experts + f->idle : 0;
   w.matrix += f->shared_gate ? hidden : 0;
   if (f->shared_width)
     w = sum(w, mlp_weights(f, f->shared_width, hidden));
@@ -151,7 +154,7 @@ static gint64 norm_weights(const Model *m, int norms)
 /* What the decoder of an encoder-decoder has to embed its tokens, but a table of them that both share. */
 static gint64 entry_weights(const Model *m)
 {
-  return (gint64)m->position_rows * m->hidden + norm_weights(m, m->embedding_norm ? 1 : 0) +
+  return (gint64)model_entry_rows(m) * m->hidden + norm_weights(m, m->embedding_norm ? 1 : 0) +
          (m->encoder_vocab ? (gint64)m->vocab * m->embed_dim : 0);
 }
 
@@ -161,7 +164,9 @@ static Weights stream_weights(const Model *m, int numbers)
 {
   gint64 rows = (gint64)numbers * m->streams;
 
-  return m->streams > 1 && m->stream_kind == STREAMS_HYPER ? (Weights){rows * m->streams * m->hidden, rows + numbers} : (Weights){0};
+  if (m->streams == 1 || m->stream_kind != STREAMS_HYPER)
+    return (Weights){0};
+  return (Weights){rows * m->streams * m->hidden, rows + numbers};
 }
 
 /* Numbers of each stream from the one that goes through a block, and from these what predicts and what corrects. */
@@ -190,6 +195,7 @@ static void count_block(const Model *m, LayerSpec *spec)
   for (int i = spec_mixes(spec) + (spec->ffn.width > 0); i > 0; i--)
     w = sum(w, stream_weights(m, 2));
   w = sum(w, alternating_weights(m));
+  w.rest += norm_weights(m, spec->global_tokens ? 1 : 0);
   w.matrix += 2 * ((gint64)spec->laurel + spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
   w.rest += ((gint64)spec->residual_scales + spec->shift_mixes) * m->hidden;
   int visited = f->experts ? f->experts_per_token : 1;
@@ -238,7 +244,7 @@ static void count_embedding(const Model *m, LayerSpec *spec)
     w.rest += m->hidden; /* the class token */
   if (m->embed_dim != m->hidden)
     w = sum(w, linear(1, m->embed_dim, m->hidden, m->narrow_embedding));
-  w.rest += ((gint64)m->position_rows + m->token_types) * width;
+  w.rest += ((gint64)m->position_rows + m->token_types + m->global_rows) * width;
   w.rest += table;
   if (m->rotary_rows)
     w.rest += (gint64)m->rotary_rows * model_attending(m)->attention.head_dim;

@@ -59,6 +59,9 @@ typedef struct {
   int longest;        /* of Kimi Linear's kin; of others what a tokenizer takes */
   int extra_rows;     /* of the position table, beyond positions */
   int first_position; /* row of `positions` that a sequence's first token has (RoBERTa: behind its padding) */
+  int entry_positions; /* of the decoder, if others than of the encoder */
+  int global_tokens;  /* as of model.h, of the encoder's blocks */
+  gboolean global_projections; /* likewise */
   int global_batch_size;
 
   int q_lora_rank, kv_lora_rank, nope_dim, rope_dim, v_head_dim; /* MLA */
@@ -82,6 +85,8 @@ typedef struct {
   int experts, experts_per_token, expert_ffn;
   int groups, groups_per_token; /* of experts */
   int shared_ffn, shared_experts; /* width in total, or experts of expert_ffn each */
+  int idle;           /* experts that do nothing */
+  gboolean doubled;   /* a family each of whose layers is two blocks, the first with experts beside its feed-forward */
   int first_dense;    /* leading dense layers */
   int sparse_step;    /* layer i is sparse if (i + 1) % step = 0 */
   int sparse_freq;    /* layer i is sparse if i % freq = 0 */

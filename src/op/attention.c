@@ -165,7 +165,8 @@ static void project_latent(Build *b)
     join_latents(b);
   build_linear(b, &(Linear) { .name = "q up", .in = a->q_lora_rank ? queries_of * a->q_lora_rank : b->hidden,
                               .out = query_width(b) + (a->gate_of_latent ? gate_width(b) : 0), .batch = 1, .rows = t,
-                              .saved = a->q_lora_rank ? queries_of * e * b->rows * a->q_lora_rank : input, .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0, .matrix = MATRIX_Q_B });
+                              .saved = a->q_lora_rank ? queries_of * e * b->rows * a->q_lora_rank : input,
+                              .split = LINEAR_COLUMN, .no_gather = a->q_lora_rank > 0, .matrix = MATRIX_Q_B });
   build_leave(b, MODULE_LAYERNORM);
   b->redone &= ~(1u << MODULE_MLA_UP_PROJ);
   latent_down(b, "kv down", a->kv_lora_rank, a->rope_head_dim, queries_keep ? 0 : input, MATRIX_KV_A);
@@ -188,8 +189,9 @@ static void index_tokens(Build *b)
 {
   const Attention *a = b->attention;
 
-  build_linear(b, &(Linear) { .name = "index queries", .in = a->q_lora_rank, .out = (double)a->index_heads * a->index_dim,
-                              .batch = 1, .rows = b->tokens, .split = LINEAR_REPLICATED, .kept = TRUE });
+  build_linear(b, &(Linear) { .name = "index queries", .in = a->q_lora_rank,
+                              .out = (double)a->index_heads * a->index_dim, .batch = 1, .rows = b->tokens,
+                              .split = LINEAR_REPLICATED, .kept = TRUE });
   build_linear(b, &(Linear) { .name = "index keys", .in = b->hidden, .out = a->index_dim + a->index_heads, .batch = 1,
                               .rows = b->rows, .split = LINEAR_REPLICATED, .kept = TRUE });
   build_params(b, 2.0 * a->index_dim);
@@ -378,13 +380,14 @@ static void core(Build *b)
     core_unfused(b);
 }
 
-/* What is added to scores (transformers' DogeAttention): a number of each head and key, which tensor-parallel ranks sum,
- * spread over queries, cut to the largest, and spread over the heads that share a key; kept. */
+/* What is added to scores (transformers' DogeAttention): a number of each head and key, which tensor-parallel ranks
+ * sum, spread over queries, cut to the largest, and spread over the heads that share a key; kept. */
 static void mask_keys(Build *b)
 {
   const Attention *a = b->attention;
   double square = b->bytes * b->tokens * b->keys, made = b->bytes * b->tokens * a->kv_heads;
-  double kv = square * local_kv_heads(b), all = square * local_heads(b), cut = b->seq > a->mask_keep ? 6 * kv : 0;
+  double kv = square * local_kv_heads(b), all = square * local_heads(b);
+  gboolean cut = b->seq > a->mask_keep;
 
   build_linear(b, &(Linear) { .name = "mask values", .in = value_width(b), .out = a->kv_heads, .batch = 1,
                               .rows = b->tokens, .bias = a->qkv_bias, .split = LINEAR_ROW, .no_reduce = TRUE,
@@ -392,14 +395,14 @@ static void mask_keys(Build *b)
   build_forward_collective(b, "sum mask", COLLECTIVE_ALL_REDUCE, made);
   build_backward_collective(b, "sum mask gradient", COLLECTIVE_ALL_REDUCE, made, PASS_INPUT, FALSE);
   build_params(b, a->kv_heads);
-  build_stream(b, &(Stream) { .name = "mask", .forward_bytes = 2 * kv + cut + 2 * all,
-                              .forward_kernels = cut > 0 ? 7 : 3, .backward_bytes = 2 * all + 2 * kv + (cut > 0 ? kv : 0),
+  build_stream(b, &(Stream) { .name = "mask", .forward_bytes = (cut ? 8 : 2) * kv + 2 * all,
+                              .forward_kernels = cut ? 7 : 3, .backward_bytes = 2 * all + (cut ? 3 : 2) * kv,
                               .backward_kernels = 3, .saved = all });
-  b->work->transient_bytes = MAX(b->work->transient_bytes, cut > 0 ? 2 * kv : kv);
+  b->work->transient_bytes = MAX(b->work->transient_bytes, cut ? 2 * kv : kv);
 }
 
-/* A second core, of the other half of the values; both outputs beside each other, halves of heads taken from each other,
- * and a norm without weights (transformers' DiffLlamaAttention). */
+/* A second core, of the other half of the values; both outputs beside each other, halves of heads taken from each
+ * other, and a norm without weights (transformers' DiffLlamaAttention). */
 static void take_difference(Build *b)
 {
   double out = b->bytes * b->tokens * local_heads(b) * b->attention->v_head_dim;
@@ -425,6 +428,8 @@ static void attend(Build *b, const char *projection, double kept_bytes, AdapterM
   if (a->differential)
     take_difference(b);
   build_params(b, a->extra_params / b->tp + a->whole_params);
+  if (a->global_projections)
+    build_params(b, (b->hidden + 1) * (a->heads * a->head_dim + attention_made_keys(a)) / b->tp);
   apply_gate(b);
   if (a->gate_bias)
     build_params(b, local_heads(b));

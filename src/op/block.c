@@ -33,8 +33,8 @@ static void add_mixers(Build *b)
                               .backward_bytes = 3 * bytes, .backward_kernels = 1 });
 }
 
-/* A norm's output times a sigmoid of it through a bottleneck, in wide numbers (transformers' AXK2GatedRMSNorm); the whole
- * of it on every tensor-parallel rank. */
+/* A norm's output times a sigmoid of it through a bottleneck, in wide numbers (transformers' AXK2GatedRMSNorm); the
+ * whole of it on every tensor-parallel rank. */
 static void gate_norm(Build *b)
 {
   double rank = b->model->norm_rank, rows = b->bytes * b->rows * b->hidden, wide = 4 * b->rows * b->hidden;
@@ -150,6 +150,18 @@ static void build_side(Build *b)
     build_residual(b);
 }
 
+/* Of tokens that go along with sequences, whose other work is that of more tokens. */
+static void norm_globals(Build *b)
+{
+  double bytes = b->bytes * b->passes->micro_batch * b->spec->global_tokens * b->hidden;
+
+  if (!b->spec->global_tokens)
+    return;
+  build_stream(b, &(Stream) { .name = "norm of global tokens", .forward_bytes = 2 * bytes, .forward_kernels = 1,
+                              .backward_bytes = 6 * bytes, .backward_kernels = 3, .saved = bytes });
+  build_params(b, b->hidden * norm_vectors(b->model));
+}
+
 /* A block of one part has a norm for that. */
 void build_block(Build *b)
 {
@@ -163,6 +175,7 @@ void build_block(Build *b)
     return;
   }
   build_graph_input(b);
+  norm_globals(b);
   build_predict_streams(b);
   if (mixes)
     build_mixer(b);

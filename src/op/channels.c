@@ -79,8 +79,8 @@ static void gated_convolution(Build *b, double values)
 }
 
 /* Of blocks, of the convolved values; in wide numbers the decay and what is let in, a decayed sum over tokens, and the
- * other half of what was projected, activated, as a gate (transformers' RecurrentGemmaRecurrentBlock), as one kernel each
- * way would do it. */
+ * other half of what was projected, activated, as a gate (transformers' RecurrentGemmaRecurrentBlock), as one kernel
+ * each way would do it. */
 static void gated_recurrence(Build *b, double values)
 {
   const LinearAttention *l = &b->spec->linear;
@@ -101,8 +101,8 @@ static void weighted_values(Build *b, double values)
 {
   double row = b->tokens * values, e = b->bytes;
 
-  build_stream(b, &(Stream) { .name = "weighted values", .forward_bytes = (4 * e + 6 * WIDE) * row, .forward_kernels = 4,
-                              .backward_bytes = (3 * e + 9 * WIDE) * row, .backward_kernels = 4,
+  build_stream(b, &(Stream) { .name = "weighted values", .forward_bytes = (4 * e + 6 * WIDE) * row,
+                              .forward_kernels = 4, .backward_bytes = (3 * e + 9 * WIDE) * row, .backward_kernels = 4,
                               .saved = 3 * WIDE * row });
   count_states(b);
   build_stream(b, &(Stream) { .name = "gate out", .forward_bytes = 5 * e * row, .forward_kernels = 2,

@@ -57,10 +57,8 @@ static void look_up(Build *b)
 }
 
 /* Of the stack. */
-static void add_positions(Build *b)
+static void add_positions(Build *b, double rows)
 {
-  double rows = b->model->position_rows;
-
   add_table(b, "positions", rows);
   if (rows > 0)
     build_table(b, rows, b->hidden);
@@ -74,7 +72,7 @@ static void add_to_tokens(Build *b)
 
   if (m->narrow_embedding)
     b->hidden = m->embed_dim;
-  add_positions(b);
+  add_positions(b, m->position_rows);
   add_table(b, "token types", m->token_types);
   build_dropout(b);
   if (m->embedding_norm)
@@ -91,7 +89,7 @@ void build_entry_embedding(Build *b)
   look_up(b);
   if (b->model->encoder_vocab)
     build_table(b, op_vocab(b->model, b->passes) / table_parts(b), b->hidden);
-  add_positions(b);
+  add_positions(b, model_entry_rows(b->model));
   build_dropout(b);
   if (b->model->embedding_norm)
     build_norm(b, "embedding norm");
@@ -133,6 +131,8 @@ void build_embedding(Build *b)
   add_to_tokens(b);
   b->work->deferred_bytes += rows;
   build_table(b, op_embedding_rows(m, b->passes) / table_parts(b), width);
+  if (m->global_rows)
+    build_table(b, m->global_rows, b->hidden);
   if (m->rotary_rows)
     build_params(b, (double)m->rotary_rows * model_attending(m)->attention.head_dim);
   build_sides(b);

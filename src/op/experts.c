@@ -16,12 +16,12 @@ static void router(Build *b, double rows)
 
   b->captured = TRUE;
   b->dropped |= 1u << MODULE_LAYERNORM;
-  build_linear(b, &(Linear) { .name = "router", .in = b->hidden, .out = f->experts, .batch = 1, .rows = rows,
-                              .bias = f->router_bias, .saved = b->bytes * b->rows * b->hidden,
+  build_linear(b, &(Linear) { .name = "router", .in = b->hidden, .out = (double)f->experts + f->idle, .batch = 1,
+                              .rows = rows, .bias = f->router_bias, .saved = b->bytes * b->rows * b->hidden,
                               .split = LINEAR_REPLICATED });
   b->dropped &= ~(1u << MODULE_LAYERNORM);
   build_enter(b, MODULE_MOE);
-  build_params(b, f->router_correction ? f->experts : 0);
+  build_params(b, f->router_correction ? f->experts + f->idle : 0);
   if (f->latent) /* of the router's input, once a token */
     build_linear(b, &(Linear) { .name = "latent down", .in = b->hidden, .out = f->latent, .batch = 1, .rows = rows,
                                 .bias = f->bias, .saved = b->bytes * rows * b->hidden, .split = LINEAR_REPLICATED,

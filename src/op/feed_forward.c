@@ -49,8 +49,8 @@ static void activation(Build *b, double elements)
     });
 }
 
-/* Gates less a bound from their mean and deviation, and those below it zeros (transformers' Gemma3nTextMLP). Each rank of
- * tensor parallelism bounds its own. */
+/* Gates less a bound from their mean and deviation, and those below it zeros (transformers' Gemma3nTextMLP). Each rank
+ * of tensor parallelism bounds its own. */
 static void cut_gate(Build *b, double elements)
 {
   double bytes = b->bytes * elements;

@@ -221,7 +221,8 @@ static void apply_recompute(LayerWork *work, const Build *b)
   if (work->recompute == RECOMPUTE_NONE)
     return;
   if (work->recompute == RECOMPUTE_FULL)
-    work->saved_bytes = b->rows * model_stream_width(b->model) * b->bytes / (b->passes->partition_activations ? b->tp : 1) +
+    work->saved_bytes = b->rows * model_stream_width(b->model) * b->bytes /
+                          (b->passes->partition_activations ? b->tp : 1) +
                         (b->spec->entry ? op_encoder_bytes(b->model, b->passes) : 0);
   else
     work->saved_bytes = b->passes->framework->selective_products ? bytes_of_products(work, b)
@@ -232,7 +233,8 @@ static void apply_recompute(LayerWork *work, const Build *b)
 /* But its groups and what the device decides. */
 static Build build_of(LayerWork *work, const Model *model, const LayerSpec *spec, const PassLayout *passes)
 {
-  double tokens = stream_tokens(passes, spec->encoder), seq = pass_seq(passes, spec->encoder);
+  double along = (double)passes->micro_batch * spec->global_tokens;
+  double tokens = stream_tokens(passes, spec->encoder) + along, seq = pass_seq(passes, spec->encoder);
 
   return (Build) {
     .work = work, .model = model, .spec = spec, .passes = passes, .attention = &spec->attention, .seq = seq,

@@ -1,6 +1,7 @@
 /*
- * Several streams of hidden states (model/model.h), as transformers' classes mix them: in wide numbers, by a few numbers
- * for each token that are made of all streams, normed without weights. Each tensor-parallel rank makes all of it.
+ * Several streams of hidden states (model/model.h), as transformers' classes mix them: hyper-connections in wide
+ * numbers, by a few numbers for each token that are made of all streams, normed without weights. Each tensor-parallel
+ * rank makes all of it.
  */
 #include "op/build.h"
 
@@ -60,12 +61,12 @@ void build_residual_sum(Build *b)
     build_residual(b);
     return;
   }
-  build_stream(b, &(Stream) { .name = "spread to streams", .forward_bytes = (2 * e + 6 * WIDE) * all + (e + 2 * WIDE) * one,
-                              .forward_kernels = 5, .backward_bytes = (2 * e + 4 * WIDE) * all + (e + 2 * WIDE) * one,
-                              .backward_kernels = 5, .saved = WIDE * one });
+  build_stream(b, &(Stream) { .name = "spread to streams", .forward_kernels = 5, .backward_kernels = 5,
+                              .forward_bytes = (2 * e + 6 * WIDE) * all + (e + 2 * WIDE) * one,
+                              .backward_bytes = (2 * e + 4 * WIDE) * all + (e + 2 * WIDE) * one, .saved = WIDE * one });
 }
 
-/* Each further stream a product of the embedding, or at last each brought back by one, and as large as the first (AltUp). */
+/* Each further stream a product of the embedding, or at last each brought back by one, and as large as the first. */
 static void project_streams(Build *b, const char *name)
 {
   double bytes = b->bytes * elements(b), further = b->model->streams - 1;

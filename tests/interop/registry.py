@@ -23,12 +23,16 @@ transformers.logging.set_verbosity_error()
 
 def numbers(model):
     """Parameters, each once, and what routers correct their choice by, which checkpoints hold and no gradient reaches;
-    but of towers that a class has inside of its decoder of text."""
+    but of towers that a class has inside of its decoder of text, and of experts that do nothing, rows of one
+    matrix (LongCat-Flash) that no token reaches."""
+    held = dict(model.named_parameters())
+    idle = sum(p[held[name[:-len("gate_up_proj")] + "down_proj"].shape[0]:].numel() for name, p in held.items()
+               if name.endswith("experts.gate_up_proj"))
     inside = {id(p) for name, p in model.named_parameters() if ".embed_tokens_extend." in name}
     names = ("e_score_correction_bias", ".expert_bias")
     corrections = [b for name, b in model.named_buffers() if name.endswith(names)]
     return sum(p.numel() for p in {id(p): p for p in model.parameters() if id(p) not in inside}.values()) + \
-        sum(b.numel() for b in corrections)
+        sum(b.numel() for b in corrections) - idle
 
 
 def count(kind, names):
