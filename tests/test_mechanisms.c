@@ -288,6 +288,19 @@ START_TEST(global_tokens)
 }
 END_TEST
 
+/* Of adapters of three languages each token goes through one. */
+START_TEST(adapters_of_languages)
+{
+  g_autoptr(Model) one = parsed(DECODER("xmod", ""));
+  g_autoptr(Model) three = parsed(DECODER("xmod", ",\"languages\":[\"a\",\"b\",\"c\"]"));
+  gint64 adapter = 2 * 64 * 32 + 32 + 64;
+
+  ck_assert_int_eq(three->params - one->params, 2 * 2 * adapter);
+  ck_assert_int_eq(block(three, 0)->active_params, block(one, 0)->active_params);
+  ck_assert_double_eq(model_flops(three, 128), model_flops(one, 128));
+}
+END_TEST
+
 START_TEST(named)
 {
   static const char *const cases[][2] = {
@@ -299,6 +312,7 @@ START_TEST(named)
     { HYV4(",\"hc_mult\":1,\"indexer_types\":[\"full\",\"shared\"]"), "indexer_types" },
     { DOTS3(""), "norms of rotated keys alone" },
     { M3(""), NULL },
+    { DECODER("xmod", ""), "adapter_reduction_factor" },
     { LONGCAT(",\"num_layers\":2"), "zero_expert_num" },
     { STACKS("led", ""), "attention_window" },
     { STACKS("pegasus_x", ""), "num_global_tokens" },
@@ -341,6 +355,9 @@ static const char *const not_counted[][2] = {
     "f: attention_window: […]: expected an even number, or one for each of 2 layers" },
   { STACKS("led", ",\"attention_window\":[32,64]"),
     "f: attention_window[1]: 64: expected 32 as in all layers, as others are not counted" },
+  { DECODER("xmod", ",\"languages\":[]"), "f: languages: []: expected an array of at least one language" },
+  { DECODER("xmod", ",\"adapter_layer_norm\":true"),
+    "f: adapter_layer_norm: true: expected false, as a norm of adapters alone is not counted" },
   { DOTS3(",\"swa_num_attention_heads\":2"),
     "f: swa_num_attention_heads: 2: expected as many heads of keys as of queries in all layers" },
   { DOTS3(",\"num_key_value_heads\":2"),
@@ -366,4 +383,4 @@ END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
           chosen_blocks, recurrences, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
-          global_tokens, named, refused_keys)
+          global_tokens, adapters_of_languages, named, refused_keys)

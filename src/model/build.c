@@ -177,6 +177,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   spec.side = r->side;
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
   spec.global_tokens = stack->encoder ? r->global_tokens : 0;
+  spec.adapter = r->adapter_reduction ? r->hidden / r->adapter_reduction : 0;
   spec.laurel = r->laurel;
   spec.norms += (r->laurel ? 1 : 0) + (r->streams > 1 && r->stream_kind == STREAMS_ALTUP ? 1 : 0);
   spec.ffn.sparse_gate = r->sparse_gates && r->sparse_gates[i];
@@ -268,6 +269,7 @@ static Model *model_new(Recipe *r)
     .seq = r->seq,
     .seq_longest = r->seq_longest,
     .position_rows = learned ? r->positions + r->extra_rows : 0,
+    .languages = r->adapter_reduction ? r->languages : 0,
     .entry_rows = learned ? r->entry_positions : 0,
     .global_rows = r->global_tokens,
     .position_offset = learned ? r->extra_rows + r->first_position : 0,

@@ -44,7 +44,6 @@ static const struct {
   {"prophetnet", "streams of tokens to come (ngram), which have no cost here"},
   {"t5gemma2", TWO_CONFIGS}, {"encoder-decoder", TWO_CONFIGS},
   {"roc_bert", "tables of sounds and shapes (pronunciation_vocab_size), which are not counted"},
-  {"xmod", "adapters of languages (adapter_reduction_factor), which are not counted"},
   {"xlnet", "two streams of attention with positions of their own (attn_type), which have no cost here"},
   {"trocr", "attention to an encoder of images (cross_attention_hidden_size), which has no cost here"},
   {"whisper", TOWERS}, {"wav2vec2", TOWERS}, {"hubert", TOWERS}, {"clip", TOWERS}, {"siglip", TOWERS},

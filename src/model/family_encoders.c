@@ -142,6 +142,8 @@ static const Family rows[] = {
   {"roberta-prelayernorm", {ROBERTA(512, 2), .embedding_norm = TRUE, .final_norm = TRUE}},
   {"camembert", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
   {"xlm-roberta", {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE}},
+  {"xmod",
+   {ROBERTA(512, 2), .embedding_norm = TRUE, .post_norm = TRUE, .adapter_reduction = 2, .languages = 1}},
   {"xlm-roberta-xl", {ROBERTA(514, 1), .final_norm = TRUE}},
   {"electra", {BERT(512, 2), .embedding_norm = TRUE, .post_norm = TRUE, .embed_dim = 128, .narrow_embedding = TRUE}},
   {"rembert",

@@ -48,6 +48,7 @@ static const JsonField fields[] = {
   RECIPE_INT("context_length", positions, 1, MAX_SEQ),
   RECIPE_INT("max_encoder_position_embeddings", positions, 1, MAX_SEQ),
   RECIPE_INT("max_decoder_position_embeddings", entry_positions, 1, MAX_SEQ),
+  RECIPE_INT("adapter_reduction_factor", adapter_reduction, 1, MAX_HIDDEN),
   RECIPE_INT("num_global_tokens", global_tokens, 0, MAX_SEQ / 4),
   RECIPE_INT("model_max_length", longest, 1, MAX_SEQ),
   RECIPE_INT("word_embed_proj_dim", embed_dim, 1, MAX_HIDDEN),
@@ -417,6 +418,8 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->full_kv_heads = r->full_head_dim = r->full_key_is_value = r->keyless_wide = 0;
   if (!defaults->full_head_dim && !defaults->side)
     r->side = r->keyless = 0;
+  if (!defaults->adapter_reduction)
+    r->adapter_reduction = 0;
   if (!defaults->entry_positions)
     r->entry_positions = 0;
   if (!defaults->global_tokens)

@@ -31,13 +31,15 @@ static const struct {
 } unread[] = {
   {"tie_word_embeddings", TRUE, "a second bias before the logits",
    "bert bert-generation big_bird camembert data2vec-text ernie megatron-bert roberta roberta-prelayernorm roformer "
-   "xlm-roberta xlm-roberta-xl"},
+   "xlm-roberta xlm-roberta-xl xmod"},
   {"tie_word_embeddings", FALSE, "a shared table of a class that has none",
    "bailing_hybrid kimi_linear nemotron_h rembert xlstm"},
   {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam"},
   {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
   {"use_bias", FALSE, "a bias of feed-forwards beside experts without one", "ernie4_5_moe"},
   {"use_bias", FALSE, "a bias of norms and of what heads give", "xlstm"},
+  {"pre_norm", FALSE, "a norm before adapters and attention", "xmod"},
+  {"adapter_layer_norm", FALSE, "a norm of adapters alone", "xmod"},
   {"is_moe", FALSE, "a row of a table for each expert", "doge"},
   {"use_task_id", FALSE, "a table of tasks"},
   {"projectors_bias", FALSE, "a bias of the last projection alone"},

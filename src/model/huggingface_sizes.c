@@ -232,9 +232,25 @@ static gboolean read_both_sides(const RecipeSource *source, Recipe *r, GError **
   return TRUE;
 }
 
+/* X-MOD's, of which one has an adapter in each layer. */
+static gboolean read_languages(const RecipeSource *source, Recipe *r, GError **error)
+{
+  const cJSON *list = json_get(source->object, "languages");
+
+  if (!r->languages || !list)
+    return TRUE;
+  if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) < 1)
+    return json_error(source->doc, list, error, "an array of at least one language");
+  r->languages = cJSON_GetArraySize(list);
+  if (!r->adapter_reduction || r->adapter_reduction > r->hidden)
+    return source_error(source, offsetof(Recipe, adapter_reduction), error, "an integer from 1 to %s (%d)",
+                        source_key(source, offsetof(Recipe, hidden)), r->hidden);
+  return TRUE;
+}
+
 gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *r, GError **error)
 {
   return read_full(source, r, error) && read_latent_windows(source, r, error) && read_sharing(source, r, error) &&
          read_blocks(source, r, error) && read_sparse_gates(source, r, error) &&
-         read_both_sides(source, r, error);
+         read_both_sides(source, r, error) && read_languages(source, r, error);
 }

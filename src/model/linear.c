@@ -121,6 +121,7 @@ static const char *own_mechanism(const LayerSpec *spec)
     { spec->linear.kind == LINEAR_RG_LRU && spec->linear.heads, "lru_width" },
     { spec->attention.global_projections, "attention_window" },
     { spec->global_tokens > 0, "num_global_tokens" },
+    { spec->adapter > 0, "adapter_reduction_factor" },
     { spec->laurel > 0, "laurel_rank" },
     { spec->ffn.idle > 0, "zero_expert_num" },
     { spec->ffn.sparse_gate, "activation_sparsity_pattern" },

@@ -159,6 +159,8 @@ typedef struct {
   int norms;                  /* of hidden width in the layer */
   int side;                   /* width of the layer's own embedding of the tokens, which is gated and added (Gemma 4);
                                  0 = none */
+  int adapter;                /* width of a bottleneck behind the feed-forward, one of Model.languages for each sequence
+                                 (X-MOD); 0 = none */
   int global_tokens;          /* that go along with each sequence, see all of it and are seen by all, behind a norm of
                                  their own (PEGASUS-X); 0 = none */
   int laurel;                 /* rank of a product past attention that is normed and added to what it gives (Gemma 3n);
@@ -232,6 +234,7 @@ typedef struct {
   gboolean output_norms;   /* norms of what attention and feed-forward give, not of what they read (OLMo 2) */
   int nope_interval;       /* every n-th block turns no positions, 0 = all do */
   gboolean post_norm;      /* norms behind the residual sums (BERT), not before attention and feed-forward */
+  int languages;           /* that have adapters in each layer, one for each sequence */
   int token_types;         /* rows of the table of token types, 0 = none */
   int side, side_vocab;    /* width of each layer's own embedding of the tokens, 0 = none, and rows of their table */
   gboolean mlm_head;       /* a dense layer, its activation and a norm before the logits (BERT) */

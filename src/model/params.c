@@ -185,6 +185,12 @@ static Weights further_streams(const Model *m)
   return linear(further, m->hidden, m->hidden, FALSE);
 }
 
+/* Of one language. */
+static Weights adapter_weights(const Model *m, const LayerSpec *spec)
+{
+  return sum(linear(1, m->hidden, spec->adapter, TRUE), linear(spec->adapter ? 1 : 0, spec->adapter, m->hidden, TRUE));
+}
+
 static void count_block(const Model *m, LayerSpec *spec)
 {
   const FeedForward *f = &spec->ffn;
@@ -196,6 +202,8 @@ static void count_block(const Model *m, LayerSpec *spec)
     w = sum(w, stream_weights(m, 2));
   w = sum(w, alternating_weights(m));
   w.rest += norm_weights(m, spec->global_tokens ? 1 : 0);
+  Weights adapter = adapter_weights(m, spec);
+  w = sum(w, adapter);
   w.matrix += 2 * ((gint64)spec->laurel + spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
   w.rest += ((gint64)spec->residual_scales + spec->shift_mixes) * m->hidden;
   int visited = f->experts ? f->experts_per_token : 1;
@@ -207,7 +215,8 @@ static void count_block(const Model *m, LayerSpec *spec)
   spec->matrix_params = w.matrix + visited * one.matrix;
   spec->active_params = spec->matrix_params + w.rest + visited * one.rest;
   spec->params =
-    spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest);
+    spec->active_params + (f->experts ? f->experts - visited : 0) * (one.matrix + one.rest) +
+    (spec->adapter ? m->languages - 1 : 0) * (adapter.matrix + adapter.rest);
 }
 
 /* A block behind two norms and a projection; looks up in the first layer's table. */

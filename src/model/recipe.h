@@ -62,6 +62,8 @@ typedef struct {
   int entry_positions; /* of the decoder, if others than of the encoder */
   int global_tokens;  /* as of model.h, of the encoder's blocks */
   gboolean global_projections; /* likewise */
+  int adapter_reduction; /* of hidden to the width of an adapter; 0 = none */
+  int languages;      /* of model.h */
   int global_batch_size;
 
   int q_lora_rank, kv_lora_rank, nope_dim, rope_dim, v_head_dim; /* MLA */

@@ -8,6 +8,28 @@ static void extra_norms(Build *b, int usual)
     build_norm(b, "norm behind");
 }
 
+/* Of a sequence's language, behind a norm that the layer has already (transformers' XmodOutput), on rows of each rank;
+ * others are held. */
+static void build_adapter(Build *b)
+{
+  double width = b->spec->adapter, rows = b->bytes * b->rows * b->hidden, narrow = b->bytes * b->rows * width;
+
+  if (!b->spec->adapter)
+    return;
+  build_stream(b, &(Stream) { .name = "adapter norm", .forward_bytes = 2 * rows, .forward_kernels = 1,
+                              .backward_bytes = 6 * rows, .backward_kernels = 3, .saved = rows });
+  build_linear(b, &(Linear) { .name = "adapter down", .in = b->hidden, .out = width, .batch = 1, .rows = b->rows,
+                              .bias = TRUE, .saved = rows, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "adapter activation", .forward_bytes = 2 * narrow, .forward_kernels = 1,
+                              .backward_bytes = 3 * narrow, .backward_kernels = 1, .saved = narrow });
+  build_linear(b, &(Linear) { .name = "adapter up", .in = width, .out = b->hidden, .batch = 1, .rows = b->rows,
+                              .bias = TRUE, .saved = narrow, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "rows of languages", .forward_bytes = 5 * rows, .forward_kernels = 3,
+                              .backward_bytes = 4 * rows, .backward_kernels = 2 });
+  build_params(b, (b->model->languages - 1) * (2 * b->hidden * width + width + b->hidden));
+  build_residual(b);
+}
+
 /* Norms behind the residual sums (Vaswani et al. 2017, arXiv 1706.03762). */
 static void build_post_norm_block(Build *b)
 {
@@ -21,6 +43,7 @@ static void build_post_norm_block(Build *b)
   }
   build_feed_forward(b);
   build_residual(b);
+  build_adapter(b);
   build_norm(b, "feed-forward norm");
 }
 

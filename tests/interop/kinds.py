@@ -137,6 +137,7 @@ KINDS = [
     ("led", dict({key: value for key, value in BART.items() if key != "max_position_embeddings"}, attention_window=32,
                  max_encoder_position_embeddings=256, max_decoder_position_embeddings=160)),
     ("pegasus_x", dict(BART, block_size=16)), ("pegasus_x", dict(BART, block_size=16, num_global_tokens=6)),
+    ("xmod", BERT), ("xmod", dict(BERT, adapter_reduction_factor=4, languages=["a", "b", "c"])),
     ("diffllama", LLAMA), ("diffllama", dict(LLAMA, head_dim=24, attention_bias=True)),
     ("doge", LLAMA), ("doge", dict(LLAMA, keep_window_size=32, attention_bias=True, mlp_bias=True)),
     ("electra", dict(BERT, embedding_size=32, type_vocab_size=3)), ("electra", dict(BERT, embedding_size=64)),
