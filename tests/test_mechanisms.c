@@ -301,6 +301,29 @@ START_TEST(adapters_of_languages)
 }
 END_TEST
 
+#define INKLING(keys)                                                                                            \
+  DECODER("inkling_text", ",\"head_dim\":16,\"swa_num_attention_heads\":4,\"swa_head_dim\":16,"                    \
+          "\"swa_num_key_value_heads\":4,\"sliding_window_size\":32,\"rel_extent\":64" EXPERTS keys)
+
+/* Biases by distance from a bank, as many distances as a window where there is one; convolutions. */
+START_TEST(distances)
+{
+  g_autoptr(Model) longer = parsed(INKLING(",\"local_layer_ids\":[0],\"conv_kernel_size\":5"));
+  double flops = 0;
+  Planned f;
+
+  setup(&f, INKLING(",\"local_layer_ids\":[0]"), 1);
+  ck_assert_int_eq(block(f.model, 0)->attention.rel_extent, 32);
+  ck_assert_int_eq(block(f.model, 1)->attention.rel_extent, 64);
+  ck_assert_int_eq(block(f.model, 0)->attention.kv_heads, 4);
+  ck_assert_int_eq(block(f.model, 1)->attention.kv_heads, 2);
+  ck_assert_int_eq(block(longer, 1)->params - block(f.model, 1)->params, 2 * 64 + 2 * 2 * 16);
+  ck_assert_int_eq(counted_ops(&f, 2, "distance biases", &flops), 1);
+  ck_assert_double_eq(flops, 2.0 * 128 * 4 * 16 * 64);
+  planned_clear(&f);
+}
+END_TEST
+
 START_TEST(named)
 {
   static const char *const cases[][2] = {
@@ -312,6 +335,7 @@ START_TEST(named)
     { HYV4(",\"hc_mult\":1,\"indexer_types\":[\"full\",\"shared\"]"), "indexer_types" },
     { DOTS3(""), "norms of rotated keys alone" },
     { M3(""), NULL },
+    { INKLING(""), "d_rel" },
     { DECODER("xmod", ""), "adapter_reduction_factor" },
     { LONGCAT(",\"num_layers\":2"), "zero_expert_num" },
     { STACKS("led", ""), "attention_window" },
@@ -358,6 +382,10 @@ static const char *const not_counted[][2] = {
   { DECODER("xmod", ",\"languages\":[]"), "f: languages: []: expected an array of at least one language" },
   { DECODER("xmod", ",\"adapter_layer_norm\":true"),
     "f: adapter_layer_norm: true: expected false, as a norm of adapters alone is not counted" },
+  { INKLING(",\"unpadded_vocab_size\":100"),
+    "f: unpadded_vocab_size: 100: expected null, as a head of another vocabulary is not counted" },
+  { DECODER("inkling_text", ",\"head_dim\":16,\"swa_num_attention_heads\":8" EXPERTS),
+    "f: swa_num_attention_heads: 8: expected 4, as num_attention_heads" },
   { DOTS3(",\"swa_num_attention_heads\":2"),
     "f: swa_num_attention_heads: 2: expected as many heads of keys as of queries in all layers" },
   { DOTS3(",\"num_key_value_heads\":2"),
@@ -383,4 +411,4 @@ END_TEST
 
 TEST_MAIN("mechanisms", differences, masks, gated_norms, latent_windows, indexers, streams, shared_choices,
           chosen_blocks, recurrences, widths_by_factors, alternating_updates, two_blocks_a_layer, stretches,
-          global_tokens, adapters_of_languages, named, refused_keys)
+          global_tokens, adapters_of_languages, distances, named, refused_keys)

@@ -53,6 +53,9 @@ static Attention attention_of(const Recipe *r, gboolean causal)
     .differential = r->differential,
     .masked = r->mask_keep > 0,
     .mask_keep = r->mask_keep,
+    .rel_dim = r->rel_dim,
+    .rel_extent = r->rel_extent,
+    .conv = r->conv,
     .whole_params = (r->differential ? 4 * r->head_dim : 0) + (r->rope_key_norm ? r->rope_dim : 0),
     .inner_norm = r->inner_norms,
     .causal = causal,
@@ -82,7 +85,8 @@ static LinearAttention linear_of(const Recipe *r)
 static FeedForward dense_of(const Recipe *r)
 {
   return (FeedForward){.kind = r->mlp, .width = r->ffn, .bias = r->ffn_bias || r->bias,
-                       .inner_norm = r->inner_norms, .gated_output = r->gated_output};
+                       .inner_norm = r->inner_norms, .gated_output = r->gated_output,
+                       .scaled = r->rel_dim > 0};
 }
 
 static FeedForward sparse_of(const Recipe *r)
@@ -95,6 +99,8 @@ static FeedForward sparse_of(const Recipe *r)
     .experts = r->experts,
     .experts_per_token = r->experts_per_token,
     .idle = r->idle,
+    .rated = r->rel_dim ? r->shared_experts : 0,
+    .scaled = r->rel_dim > 0,
     .groups = r->groups_per_token && r->groups_per_token < r->groups ? r->groups : 0,
     .groups_per_token = r->groups_per_token,
     .shared_width = r->shared_ffn,
@@ -142,6 +148,8 @@ static void add_attention(LayerSpec *spec, const Model *m, const Recipe *r, cons
     narrow_latent(&spec->attention, r);
   add_indexer(&spec->attention, r, i);
   spec->attention.global_projections = stack->encoder && r->global_projections;
+  if (r->rel_dim && spec->attention.window)
+    spec->attention.rel_extent = spec->attention.window;
   spec->attention.chunked = r->chunked && spec->attention.window > 0;
   spec->attention.sparse = stack->cross ? NULL : m->sparse;
   if (r->window_kv_heads && spec->attention.window)
@@ -178,6 +186,7 @@ static LayerSpec block_with(const Model *m, const Recipe *r, const Stack *stack,
   spec.gated_norms = r->norm_gates ? (parts & PART_EXPERTS ? 2 : 1) : 0;
   spec.global_tokens = stack->encoder ? r->global_tokens : 0;
   spec.adapter = r->adapter_reduction ? r->hidden / r->adapter_reduction : 0;
+  spec.conv = r->conv;
   spec.laurel = r->laurel;
   spec.norms += (r->laurel ? 1 : 0) + (r->streams > 1 && r->stream_kind == STREAMS_ALTUP ? 1 : 0);
   spec.ffn.sparse_gate = r->sparse_gates && r->sparse_gates[i];

@@ -36,7 +36,7 @@ static const struct {
   {"zamba", SHARED}, {"zamba2", SHARED},
   {"deepseek_v4", "compressed attention (compress_rates), which has no cost here"},
   {"zaya", "convolutions of queries and keys (cca_time0), which have no cost here"},
-  {"inkling_text", INKLING}, {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
+  {"inkling2_text", INKLING}, {"inkling2_loop_text", INKLING},
   {"dory", LOOPS}, {"hrm_text", LOOPS},
   {"jetmoe", "experts of attention (kv_channels), which have no cost here"},
   {"blt", "patches of bytes (patcher_config), which have no cost here"},

@@ -191,6 +191,15 @@ static void derive_hy_v4(Recipe *r)
   r->sparse_freq = 0;
 }
 
+/* One width is that of dense layers, or of experts beside one for these. */
+static void derive_inkling(Recipe *r)
+{
+  if (!r->ffn_dense)
+    return;
+  r->expert_ffn = r->ffn;
+  r->ffn = r->ffn_dense;
+}
+
 /* One width is that of experts, one that of dense layers. */
 static void derive_minimax_m3(Recipe *r)
 {
@@ -455,6 +464,13 @@ static const Family rows[] = {
     .attention_gate = TRUE, .streams = 4, .first_dense = 1, .shared_experts = 1, .expert_ffn = 768, .clamped = TRUE,
     .router_correction = TRUE, .needs_experts = TRUE, .norm_epsilon = 1e-5},
    derive_hy_v4},
+  {"inkling_text",
+   {.norm = NORM_RMSNORM, .mlp = MLP_SWIGLU, .final_norm = TRUE, .norms = 2, .position_kind = POSITIONS_NONE,
+    .positions = 131072, .heads = 64, .kv_heads = 8, .head_dim = 128, .qk_norm = TRUE, .embedding_norm = TRUE,
+    .use_window = TRUE, .window = 512, .window_kv_heads = 16, .rel_dim = 16, .rel_extent = 1024, .conv = 4,
+    .ffn = 24576, .expert_ffn = 3072, .experts = 256, .experts_per_token = 6, .shared_experts = 2,
+    .router_correction = TRUE, .needs_experts = TRUE},
+   derive_inkling},
   {"longcat_flash",
    {DEEPSEEK, .positions = 131072, .doubled = TRUE, .ffn = 12288, .expert_ffn = 2048, .experts = 512, .idle = 256,
     .experts_per_token = 12, .router_correction = TRUE, .rope_theta = 1e7, .norm_epsilon = 1e-5},

@@ -69,6 +69,11 @@ static const JsonField fields[] = {
   RECIPE_INT("index_topk_blocks", index_blocks, 1, MAX_SEQ),
   RECIPE_INT("hc_mult", streams, 1, 64),
   RECIPE_INT("altup_num_inputs", streams, 1, 64),
+  RECIPE_INT("d_rel", rel_dim, 1, MAX_HEAD_DIM),
+  RECIPE_INT("rel_extent", rel_extent, 1, MAX_SEQ),
+  RECIPE_INT("conv_kernel_size", conv, 1, MAX_CONV),
+  RECIPE_INT("sconv_kernel_size", conv, 1, MAX_CONV),
+  RECIPE_INT("swa_num_key_value_heads", window_kv_heads, 1, MAX_HEADS),
   RECIPE_INT("laurel_rank", laurel, 1, MAX_HIDDEN),
   RECIPE_INT("gated_norm_rank", norm_rank, 1, MAX_HIDDEN),
   RECIPE_INT("keep_window_size", mask_keep, 1, MAX_SEQ),
@@ -97,6 +102,7 @@ static const JsonField fields[] = {
   RECIPE_INT("moe_num_shared_experts", shared_experts, 0, MAX_EXPERTS),
   RECIPE_INT("first_k_dense_replace", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("moe_layer_start_index", first_dense, 0, MAX_LAYERS),
+  RECIPE_INT("dense_mlp_idx", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("num_dense_layers", first_dense, 0, MAX_LAYERS),
   RECIPE_INT("decoder_sparse_step", sparse_step, 1, MAX_LAYERS),
   RECIPE_INT("encoder_sparse_step", sparse_step, 1, MAX_LAYERS),
@@ -426,6 +432,8 @@ static void drop_foreign(Recipe *r, const Recipe *defaults)
     r->global_tokens = 0;
   if (!defaults->doubled)
     r->idle = 0;
+  if (!defaults->rel_dim)
+    r->rel_dim = r->conv = r->window_kv_heads = 0;
   if (!defaults->laurel)
     r->laurel = 0;
   if (!defaults->narrow_embedding && !defaults->norm_before)

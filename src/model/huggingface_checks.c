@@ -33,7 +33,8 @@ static const struct {
    "bert bert-generation big_bird camembert data2vec-text ernie megatron-bert roberta roberta-prelayernorm roformer "
    "xlm-roberta xlm-roberta-xl xmod"},
   {"tie_word_embeddings", FALSE, "a shared table of a class that has none",
-   "bailing_hybrid kimi_linear nemotron_h rembert xlstm"},
+   "bailing_hybrid inkling_text kimi_linear nemotron_h rembert xlstm"},
+  {"tie_embedding", FALSE, "a shared table of a class that has none", "inkling_text"},
   {"attention_bias", FALSE, "a bias of attention without one of its gate", "afmoe beam"},
   {"mlp_bias", FALSE, "a bias of feed-forwards beside experts without one", "aria_text deepseek_v2 hy_v3 nemotron_h"},
   {"use_bias", FALSE, "a bias of feed-forwards beside experts without one", "ernie4_5_moe"},
@@ -229,6 +230,30 @@ static gboolean check_biases(const RecipeSource *source, const Recipe *r, GError
                            : json_error(source->doc, rest, error, "false, or \"qkv_bias\" true as well");
 }
 
+/* Layers of Inkling with a window have other keys alone, and its head a row for each token. */
+static gboolean check_local(const RecipeSource *source, const Recipe *r, GError **error)
+{
+  const struct { const char *key; int usual, expected; gsize offset; } sizes[] = {
+    { "swa_num_attention_heads", 64, r->heads, offsetof(Recipe, heads) },
+    { "swa_head_dim", 128, r->head_dim, offsetof(Recipe, head_dim) },
+  };
+  const cJSON *rows = json_get(source->object, "unpadded_vocab_size");
+
+  if (!g_str_equal(r->family, "inkling_text"))
+    return TRUE;
+  for (gsize i = 0; i < G_N_ELEMENTS(sizes); i++) {
+    const cJSON *item = json_get(source->object, sizes[i].key);
+    if (item && (!cJSON_IsNumber(item) || item->valuedouble != sizes[i].expected))
+      return json_error(source->doc, item, error, "%d, as %s", sizes[i].expected, source_key(source, sizes[i].offset));
+    if (!item && sizes[i].usual != sizes[i].expected)
+      return source_error(source, sizes[i].offset, error, "%d, or %s as many", sizes[i].usual, sizes[i].key);
+  }
+  if (r->shared_experts < 1)
+    return source_error(source, offsetof(Recipe, shared_experts), error, "an integer from 1");
+  return !cJSON_IsNumber(rows) || rows->valuedouble == r->vocab ||
+         json_error(source->doc, rows, error, "null, as a head of another vocabulary is not counted");
+}
+
 /* Of both stacks, no size is none. */
 static gboolean check_stacks(const RecipeSource *source, const Recipe *r, GError **error)
 {
@@ -343,7 +368,7 @@ gboolean huggingface_check(const RecipeSource *source, const Recipe *r, GError *
 {
   return check_flags(source, r, error) && check_owned(source, r, error) && check_unread(source, r, error) &&
          check_widths(source, r, error) && check_family(source, r, error) && check_windows(source, r, error) &&
-         check_stacks(source, r, error) && check_biases(source, r, error);
+         check_stacks(source, r, error) && check_biases(source, r, error) && check_local(source, r, error);
 }
 
 /* Layers that take keys and values which others made have the window, or none, of one of these. */

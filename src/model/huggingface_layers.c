@@ -114,6 +114,14 @@ static gboolean refuse_layer_type(const JsonDoc *doc, const cJSON *item, int kno
   return json_error(doc, item, error, "one of %s", list->str);
 }
 
+/* What Inkling's files call them. */
+static const char *usual_name(const Recipe *r, const char *name)
+{
+  if (r->rel_dim && g_str_equal(name, "hybrid"))
+    return type_names[0];
+  return r->rel_dim && g_str_equal(name, "hybrid_sliding") ? type_names[TYPE_SLIDING] : name;
+}
+
 static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError **error)
 {
   const cJSON *types = json_get(source->object, "layer_types"), *item;
@@ -131,7 +139,7 @@ static gboolean read_layer_types(const RecipeSource *source, Recipe *r, GError *
   cJSON_ArrayForEach(item, array) {
     gboolean indexed = r->index_heads && cJSON_IsString(item) &&
                        g_str_equal(item->valuestring, r->index_type ? r->index_type : "indexed_attention");
-    int kind = indexed ? 0 : cJSON_IsString(item) ? names_find(type_names, item->valuestring) : -1;
+    int kind = indexed ? 0 : cJSON_IsString(item) ? names_find(type_names, usual_name(r, item->valuestring)) : -1;
     if (kind < 0 || kind >= known)
       return refuse_layer_type(source->doc, item, known, error);
     if (r->index_type)

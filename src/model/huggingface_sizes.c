@@ -232,6 +232,28 @@ static gboolean read_both_sides(const RecipeSource *source, Recipe *r, GError **
   return TRUE;
 }
 
+/* Inkling's layers with a window: all but every sixth, or those that its file numbers. */
+static gboolean read_local_layers(const RecipeSource *source, Recipe *r, GError **error)
+{
+  static const JsonField sizes[] = { RECIPE_INT("sliding_window_size", window, 1, MAX_SEQ) };
+  const cJSON *list = json_get(source->object, "local_layer_ids");
+
+  if (!r->rel_dim || !r->layers)
+    return TRUE;
+  if (!json_read_foreign(source->doc, source->object, sizes, G_N_ELEMENTS(sizes), r, error))
+    return FALSE;
+  if (r->sliding)
+    return TRUE;
+  r->sliding = g_new0(guint8, r->layers);
+  for (int i = 0; i < r->layers; i++)
+    r->sliding[i] = !list && (i + 1) % 6 != 0;
+  g_autofree int *local = g_new(int, r->layers);
+  int n = list ? json_get_ints(source->doc, list, local, r->layers, 0, r->layers - 1, error) : 0;
+  for (int i = 0; i < n; i++)
+    r->sliding[local[i]] = TRUE;
+  return n >= 0;
+}
+
 /* X-MOD's, of which one has an adapter in each layer. */
 static gboolean read_languages(const RecipeSource *source, Recipe *r, GError **error)
 {
@@ -252,5 +274,6 @@ gboolean huggingface_read_sizes(const RecipeSource *source, Recipe *r, GError **
 {
   return read_full(source, r, error) && read_latent_windows(source, r, error) && read_sharing(source, r, error) &&
          read_blocks(source, r, error) && read_sparse_gates(source, r, error) &&
-         read_both_sides(source, r, error) && read_languages(source, r, error);
+         read_both_sides(source, r, error) && read_languages(source, r, error) &&
+         read_local_layers(source, r, error);
 }

@@ -122,6 +122,7 @@ static const char *own_mechanism(const LayerSpec *spec)
     { spec->attention.global_projections, "attention_window" },
     { spec->global_tokens > 0, "num_global_tokens" },
     { spec->adapter > 0, "adapter_reduction_factor" },
+    { spec->attention.rel_dim > 0, "d_rel" },
     { spec->laurel > 0, "laurel_rank" },
     { spec->ffn.idle > 0, "zero_expert_num" },
     { spec->ffn.sparse_gate, "activation_sparsity_pattern" },

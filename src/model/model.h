@@ -70,6 +70,9 @@ typedef struct {
   int qk_norm_vectors; /* that each of these norms has as weights: scale and bias; 0 = none */
   gboolean global_projections; /* as many matrices more as queries, keys and values have, which tokens that see all, and
                                   that all see, go through (LED); no token is such a one here */
+  int rel_dim, rel_extent; /* width of what each head makes of a query for biases by distance, and distances that have
+                              one (Inkling); 0 = none */
+  int conv;            /* tokens that a convolution of keys and of values sees, 0 = there is none */
   gboolean inner_norm; /* a norm of what the heads give, before the projection */
   gboolean keyless;    /* keys and values are those that an earlier layer made */
   gboolean key_is_value; /* one projection makes both */
@@ -144,6 +147,8 @@ typedef struct {
   gboolean shared_gate;  /* a hidden x 1 gate on the shared experts */
   gboolean bias;
   gboolean clamped;      /* gate and up are clamped before the activation (gpt-oss) */
+  int rated;             /* shared experts that the router weighs too */
+  gboolean scaled;       /* what it gives, or what the router does, is multiplied by a number that is a weight */
   gboolean sparse_gate;  /* gates below a bound that follows from their mean and deviation are zeros (Gemma 3n) */
   gboolean gated_output; /* what it gives is multiplied by a sigmoid of as many values of its input (RWKV) */
   gboolean inner_norm;   /* a norm of what the last matrix reads */
@@ -163,6 +168,8 @@ typedef struct {
                                  (X-MOD); 0 = none */
   int global_tokens;          /* that go along with each sequence, see all of it and are seen by all, behind a norm of
                                  their own (PEGASUS-X); 0 = none */
+  int conv;                   /* tokens that a convolution of what attention gives, and of what the feed-forward gives,
+                                 sees (Inkling); 0 = there is none */
   int laurel;                 /* rank of a product past attention that is normed and added to what it gives (Gemma 3n);
                                  0 = none */
   int gated_norms;            /* of the norms before attention and feed-forward, the first ones, which a sigmoid of a

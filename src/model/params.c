@@ -84,7 +84,7 @@ static Weights latent_qkv(const Attention *a, gint64 hidden)
 
 static Weights plain_qkv(const Attention *a, gint64 hidden)
 {
-  gint64 out = (gint64)a->heads * a->head_dim + attention_made_keys(a);
+  gint64 out = (gint64)a->heads * ((gint64)a->head_dim + a->rel_dim) + attention_made_keys(a);
   gboolean gate_bias = a->qkv_bias && !a->gate_of_head;
   Weights w = sum(linear(1, hidden, out, a->qkv_bias), linear(1, hidden, attention_gate(a), gate_bias));
   return sum(w, indexer_weights(a, hidden));
@@ -105,6 +105,7 @@ static Weights attention_weights(const Attention *a, gint64 hidden)
     return (Weights){0};
   Weights w = a->kv_lora_rank ? latent_qkv(a, hidden) : plain_qkv(a, hidden);
   gint64 given = (gint64)a->heads * a->v_head_dim;
+  w.rest += (gint64)a->rel_dim * a->rel_extent + a->conv * attention_made_keys(a);
   if (a->global_projections)
     w.rest += (hidden + 1) * ((gint64)a->heads * a->head_dim + attention_made_keys(a));
   if (a->masked)
@@ -136,7 +137,7 @@ static Weights mlp_weights(const FeedForward *f, gint64 width, gint64 hidden)
 
 static Weights router_weights(const FeedForward *f, gint64 hidden)
 {
-  Weights w = linear(1, hidden, (gint64)f->experts + f->idle, f->router_bias);
+  Weights w = linear(1, hidden, (gint64)f->experts + f->idle + f->rated, f->router_bias);
   if (f->latent)
     w = sum(w, sum(linear(1, hidden, f->latent, f->bias), linear(1, f->latent, hidden, f->bias)));
   w.rest += f->router_correction ? f->experts + f->idle : 0;
@@ -202,6 +203,7 @@ static void count_block(const Model *m, LayerSpec *spec)
     w = sum(w, stream_weights(m, 2));
   w = sum(w, alternating_weights(m));
   w.rest += norm_weights(m, spec->global_tokens ? 1 : 0);
+  w.rest += 2 * (gint64)spec->conv * m->hidden + (f->scaled ? 1 : 0);
   Weights adapter = adapter_weights(m, spec);
   w = sum(w, adapter);
   w.matrix += 2 * ((gint64)spec->laurel + spec->side + (gint64)spec->gated_norms * m->norm_rank) * m->hidden;
@@ -327,7 +329,8 @@ static double attention_flops(const Attention *a, double seq)
     span = MIN(span, sparse_keys_seen(a->sparse, a->heads, (int)seq));
   if (attention_chosen(a, (int)seq))
     return 6 * seq * a->index_top * a->heads * ((double)a->head_dim + a->v_head_dim) + score_flops(a, seq);
-  return 6 * seq * span * a->heads * ((double)a->head_dim + (a->differential ? 2.0 : 1.0) * a->v_head_dim);
+  return 6 * seq * a->heads * a->rel_dim * a->rel_extent +
+         6 * seq * span * a->heads * ((double)a->head_dim + (a->differential ? 2.0 : 1.0) * a->v_head_dim);
 }
 
 /* Tokens of a sequence that go through the layer's matrices: of an image, the

@@ -80,6 +80,7 @@ typedef struct {
   gboolean rope_key_norm; /* a norm of the part of keys that positions turn */
   int streams;            /* of hidden states; 0 = one */
   StreamKind stream_kind;
+  int rel_dim, rel_extent, conv; /* as of model.h; layers with a window have as many distances */
   int laurel;             /* as of model.h */
   guint8 *sparse_gates;   /* per layer; owned, NULL = none */
   gboolean listed_ffn;    /* a family whose file may list a width for each layer, which are the same */

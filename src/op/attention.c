@@ -77,7 +77,7 @@ static void apply_gate(Build *b)
 static double qkv_width(const Build *b)
 {
   const Attention *a = b->attention;
-  return query_width(b) + gate_width(b) + attention_made_keys(a) / b->tp;
+  return query_width(b) + local_heads(b) * a->rel_dim + gate_width(b) + attention_made_keys(a) / b->tp;
 }
 
 /* Of more ranks than key-value heads each makes a part of a head's queries, keys and values; all gather all of them and
@@ -259,6 +259,34 @@ static void rotate(Build *b)
     build_stream(b, &(Stream) { .name = "rotary", .forward_bytes = (one ? 2 : 8) * b->bytes * elements,
                                 .forward_kernels = one ? 1 : 8, .backward_bytes = (one ? 2 : 8) * b->bytes * elements,
                                 .backward_kernels = one ? 1 : 8 });
+}
+
+/* In wide numbers, and added to what goes in. */
+static void convolve_keys(Build *b)
+{
+  double width = key_width(b) + value_width(b), elements = b->tokens * width, wide = dtype_bytes[DTYPE_FP32];
+
+  if (!b->attention->conv)
+    return;
+  build_stream(b, &(Stream) { .name = "key convolution", .forward_bytes = (2 * b->bytes + 6 * wide) * elements,
+                              .forward_kernels = 8, .backward_bytes = (2 * b->bytes + 8 * wide) * elements,
+                              .backward_kernels = 8, .saved = wide * elements });
+  build_params(b, b->attention->conv * width);
+}
+
+/* A bias for each head, query and distance by a bank that all heads share (transformers' InklingRelativeLogits), which
+ * the core reads as it scores. */
+static void make_biases(Build *b)
+{
+  const Attention *a = b->attention;
+  double rows = b->tokens * local_heads(b), biases = b->bytes * rows * a->rel_extent;
+
+  if (!a->rel_dim)
+    return;
+  build_linear(b, &(Linear) { .name = "distance biases", .in = a->rel_dim, .out = a->rel_extent, .batch = 1,
+                              .rows = rows, .saved = b->bytes * rows * a->rel_dim, .split = LINEAR_REPLICATED });
+  build_stream(b, &(Stream) { .name = "read biases", .forward_bytes = biases, .forward_kernels = 1,
+                              .backward_bytes = 2 * biases, .backward_kernels = 1, .saved = biases });
 }
 
 /* Heads back beside each other. */
@@ -463,6 +491,8 @@ void build_attention(Build *b)
   else
     project_grouped(b);
   norm_rotated(b);
+  convolve_keys(b);
+  make_biases(b);
   rotate(b);
   build_leave(b, MODULE_MLA_UP_PROJ);
   if (b->attention->index_heads && !b->attention->index_shared)

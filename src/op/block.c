@@ -119,6 +119,19 @@ static void build_laurel(Build *b)
   build_residual(b);
 }
 
+/* What a half of the block gives, convolved in wide numbers over tokens and added to itself. */
+static void convolve_output(Build *b)
+{
+  double elements = b->rows * b->hidden, wide = 4, e = b->bytes;
+
+  if (!b->spec->conv)
+    return;
+  build_stream(b, &(Stream) { .name = "output convolution", .forward_bytes = (2 * e + 6 * wide) * elements,
+                              .forward_kernels = 4, .backward_bytes = (2 * e + 8 * wide) * elements,
+                              .backward_kernels = 4, .saved = wide * elements });
+  build_params(b, b->spec->conv * b->hidden);
+}
+
 static void build_mixer(Build *b)
 {
   b->captured = TRUE;
@@ -134,6 +147,7 @@ static void build_mixer(Build *b)
   build_laurel(b);
   if (b->spec->attention.heads)
     build_attention(b);
+  convolve_output(b);
   if (b->spec->linear.heads && b->spec->attention.heads)
     add_mixers(b);
   if (!b->spec->parallel)
@@ -213,6 +227,7 @@ void build_block(Build *b)
       gated_norm(b, "feed-forward norm", 1);
     mix_shifted(b, 2);
     build_feed_forward(b);
+    convolve_output(b);
     build_residual_sum(b);
   }
   build_correct_streams(b);

@@ -128,4 +128,6 @@ void build_feed_forward(Build *b)
                                   (!b->frozen || build_adapts(b, MATRIX_QKV)) });
   if (f->gated_output)
     gate_output(b);
+  if (f->scaled)
+    build_params(b, 1);
 }

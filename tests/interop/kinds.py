@@ -24,6 +24,8 @@ INDEX = {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 64}
 LONGCAT = dict({key: value for key, value in {**LLAMA, **LATENT}.items() if key not in (
     "num_hidden_layers", "intermediate_size", "n_group", "topk_group")}, num_layers=2, ffn_hidden_size=96, moe_topk=3,
                n_routed_experts=8, zero_expert_num=4, expert_ffn_hidden_size=32)
+INKLING = dict(LLAMA, head_dim=16, swa_num_attention_heads=4, swa_num_key_value_heads=4, swa_head_dim=16,
+               n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=32, rel_extent=64)
 BART = {"d_model": 64, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 8, "vocab_size": 128,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 128, "max_position_embeddings": 256,
         "pad_token_id": 0}
@@ -138,6 +140,9 @@ KINDS = [
                  max_encoder_position_embeddings=256, max_decoder_position_embeddings=160)),
     ("pegasus_x", dict(BART, block_size=16)), ("pegasus_x", dict(BART, block_size=16, num_global_tokens=6)),
     ("xmod", BERT), ("xmod", dict(BERT, adapter_reduction_factor=4, languages=["a", "b", "c"])),
+    ("inkling_text", INKLING),
+    ("inkling_text", dict(INKLING, num_hidden_layers=7, d_rel=6, rel_extent=48, sliding_window_size=24,
+                          conv_kernel_size=3, dense_mlp_idx=2, n_shared_experts=1, local_layer_ids=[1, 4])),
     ("diffllama", LLAMA), ("diffllama", dict(LLAMA, head_dim=24, attention_bias=True)),
     ("doge", LLAMA), ("doge", dict(LLAMA, keep_window_size=32, attention_bias=True, mlp_bias=True)),
     ("electra", dict(BERT, embedding_size=32, type_vocab_size=3)), ("electra", dict(BERT, embedding_size=64)),
