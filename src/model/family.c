@@ -27,7 +27,7 @@ const Family *family_find(const char *model_type)
 #define TOWERS "parts for images or sound that a decoder of text lacks"
 #define LOOPS "layers that a token goes through again, which have no cost here"
 #define TWO_CONFIGS "an encoder and a decoder with configurations of their own"
-#define INKLING "convolutions inside of attention (conv_kernel_size), which have no cost here"
+#define INKLING "inputs chosen of earlier blocks' outputs (n_layers_per_attn_res_block), which have no cost here"
 
 /* Families of another kind, and what they have that is not simulated, with its key where there is one. */
 static const struct {
