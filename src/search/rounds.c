@@ -164,15 +164,18 @@ static void simulate_job(gpointer data, gpointer user_data)
   g_mutex_unlock(&r->mutex);
 }
 
-/* NULL where the caller's own thread is enough, or the system grants no other. It grows by one at a time: GLib 2.90 does
- * not survive a pool of which some threads begin and a later one cannot. */
+/* NULL where the caller's own thread is enough, or the system grants no other. It grows by one at a time: GLib 2.90
+ * does not survive a pool of which some threads begin and a later one cannot. */
 static GThreadPool *pool_new(Rounds *r, int threads)
 {
   int wanted = MIN(threads > 0 ? threads : (int)g_get_num_processors(), ROUND);
   GThreadPool *pool = wanted > 1 ? g_thread_pool_new(simulate_job, r, 1, TRUE, NULL) : NULL;
 
-  for (int n = 2; pool && n <= wanted && g_thread_pool_set_max_threads(pool, n, NULL); n++)
-    continue;
+  for (int n = 2; pool && n <= wanted; n++)
+    if (!g_thread_pool_set_max_threads(pool, n, NULL)) {
+      g_thread_pool_set_max_threads(pool, n - 1, NULL);
+      break;
+    }
   if (pool && g_thread_pool_get_num_threads(pool) == 0)
     g_thread_pool_free(g_steal_pointer(&pool), TRUE, FALSE);
   return pool;
